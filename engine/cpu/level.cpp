@@ -1,0 +1,48 @@
+// Choosing the instruction-set level (see level.h).
+#include "engine/cpu/level.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/base/check.h"
+
+namespace tycho::cpu {
+namespace {
+
+Level best() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return Level::v4;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("bmi2"))
+    return Level::v3;
+  return Level::x86_64;
+}
+
+Level chosen() {
+  const char* want = std::getenv("TYCHO_CPU_LEVEL");
+  if (want)
+    for (Level l : {Level::x86_64, Level::v3, Level::v4})
+      if (!std::strcmp(want, level_name(l)) && l <= best()) return l;
+  return best();
+}
+
+Level current = chosen();
+
+}  // namespace
+
+Level level() { return current; }
+
+void force_level(Level l) {
+  TYCHO_CHECK(Kind::Value, l <= best(), "this CPU has no level %s", level_name(l));
+  current = l;
+}
+
+const char* level_name(Level l) {
+  static const char* const names[] = {"x86_64", "v3", "v4"};
+  return names[static_cast<int>(l)];
+}
+
+}  // namespace tycho::cpu
