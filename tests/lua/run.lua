@@ -1,0 +1,24 @@
+-- Runs tests written against check.lua: tycho tests/lua/run.lua [--only TEXT] [FILE...]
+-- Without files it runs every *_test.lua beside it. Ends with `N passed, N failed`; status 1 if any failed.
+local here = arg[0]:match("^(.*)/") or "."
+local check = dofile(here .. "/check.lua")
+
+local files, only, i = {}, nil, 1
+while arg[i] do
+  if arg[i] == "--only" then
+    only, i = arg[i + 1], i + 1
+  elseif arg[i]:sub(1, 1) == "-" then
+    io.stderr:write(("run.lua: unknown option %s; the only one is --only TEXT\n"):format(arg[i]))
+    os.exit(1)
+  else
+    files[#files + 1] = arg[i]
+  end
+  i = i + 1
+end
+if #files == 0 then
+  local pipe = assert(io.popen("ls " .. check.quote(here) .. "/*_test.lua 2>/dev/null"))
+  for file in pipe:lines() do files[#files + 1] = file end
+  pipe:close()
+end
+for _, file in ipairs(files) do check.run_file(file, only) end
+os.exit(check.finish(), true)
