@@ -1,0 +1,120 @@
+#!/bin/bash
+# The laws of the house, read off the sources: which layer may include which, what stands at the top,
+# how long a file may be and how it opens, and that no AVX code leaves the lane levels.
+# Prints ok or FAIL per law and ends with `N passed, N failed`.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+passed=0 failed=0
+
+# law "SENTENCE" FUNCTION: the function prints what breaks the law; nothing printed is ok.
+law() {
+  local found
+  found=$("$2" 2>&1)
+  if [[ -z $found ]]; then
+    passed=$((passed + 1))
+    echo "ok $1"
+  else
+    failed=$((failed + 1))
+    printf 'FAIL %s\n%s\n' "$1" "$(sed 's/^/  /' <<<"$found")"
+  fi
+}
+
+# Files of the project that are on disk: tracked ones and new ones that git does not ignore.
+files() {
+  git ls-files --cached --others --exclude-standard -- "$@" | while IFS= read -r file; do
+    [[ -f $file ]] && echo "$file"
+  done
+}
+code_files() {
+  files '*.cpp' '*.h' '*.def' '*.cu' '*.lua' '*.sh' '*.py' '*.txt' '.ci/*' 'scripts/start' 'scripts/test' 'tests/bench/run' |
+    grep -v '^scripts/data/'
+}
+
+# What each room may include from engine/, itself aside.
+declare -A below=(
+  [base]=""
+  [tensor]="base"
+  [ops]="base tensor grad amp fuse"
+  [grad]="base tensor ops amp fuse"
+  [amp]="base tensor ops grad fuse"
+  [fuse]="base tensor ops grad amp"
+  [cpu]="base tensor ops grad amp fuse"
+  [cuda]="base tensor ops grad amp fuse"
+  [dist]="base tensor ops grad amp fuse"
+  [io]="base tensor ops grad amp fuse"
+)
+layers_look_down() {
+  local file room line target
+  while IFS=: read -r file line; do
+    room=$(cut -d/ -f2 <<<"$file")
+    target=$(sed -E 's|.*"engine/([^/"]*)/.*|\1|' <<<"$line")
+    if [[ -z ${below[$room]+x} ]]; then
+      echo "$file: engine/$room is no room of the house"
+    elif [[ $target != "$room" && " ${below[$room]} " != *" $target "* ]]; then
+      echo "$file: $line (engine/$room may include: ${below[$room]:-nothing} and itself)"
+    fi
+  done < <(grep -EH '^ *# *include *"engine/' $(files 'engine/*'))
+  grep -EHn '^ *# *include *"(bindings|shell|tests)/' $(files 'engine/*')
+  grep -EHn '^ *# *include *"(shell|tests)/' $(files 'bindings/*.cpp' 'bindings/*.h')
+  # A path from the root, so that the grep above sees every include.
+  grep -EHn '^ *# *include *"' $(files 'engine/*' 'bindings/*' 'shell/*') /dev/null | grep -vE '"(engine|bindings|shell)/'
+}
+
+engine_knows_no_lua() {
+  grep -EHnw 'lua_State|luaL_[a-z]+|lua\.h|lua\.hpp|lauxlib\.h|lualib\.h' $(files 'engine/*')
+}
+
+# The kernels of one level must not share inline code with the baseline.
+levels_include_little() {
+  local allowed='<(cstdint|cstring|cstddef|stdint\.h|string\.h|stddef\.h|immintrin\.h)>|"engine/cpu/[a-z0-9_/]+\.(h|def)"|"engine/(ops|base)/[a-z0-9_]+\.def"'
+  grep -EHn '^ *# *include' $(files 'engine/cpu/level/*') /dev/null | grep -vE "$allowed"
+}
+
+top_level() {
+  diff <(printf '%s\n' CMakeLists.txt README.md bindings engine scripts shell tests tutorials) \
+    <(files | grep -v '^\.' | cut -d/ -f1 | LC_ALL=C sort -u) | grep '^[<>]'
+}
+
+files_are_short() {
+  local file lines
+  for file in $(code_files); do
+    lines=$(wc -l <"$file")
+    ((lines <= 800)) || echo "$file has $lines lines; 800 is the limit"
+  done
+}
+
+# A shebang or `#pragma once` may stand first; then a comment says what the file is for.
+files_open_with_a_comment() {
+  local file
+  for file in $(code_files); do
+    grep -vE -m 1 '^(#!|#pragma once|$)' "$file" | grep -qE '^(//|--|#( |$)|/\*|"""|%)' || echo "$file does not open with a comment"
+  done
+}
+
+nothing_is_left_for_later() {
+  grep -EHnwI 'TO''DO|FIX''ME|XX''X|HA''CK' $(files | grep -v '^scripts/data/')
+}
+
+# 'W', 'V' and 'u' are symbols that the linker merges with those of other files: it could keep the AVX
+# one for everybody. Everything else a level defines must be in its own namespace.
+levels_define_only_their_own() {
+  local object level found=0
+  for object in $(find build/CMakeFiles -path '*level_*' -name '*.o' 2>/dev/null); do
+    found=1
+    level=$(sed -E 's|.*/level_([a-z0-9_]+)\.dir/.*|\1|' <<<"$object")
+    nm -C --defined-only "$object" | grep -E ' [WVuvw] ' | sed "s|^|$object merges |"
+    nm -C --defined-only --extern-only "$object" | grep -vE " [TRDB] tycho::cpu::$level::" | sed "s|^|$object exports |"
+  done
+  ((found)) || echo "there are no objects of the lane levels; run scripts/test, which builds them"
+}
+
+law "layers look down only: base, tensor, ops, cpu and io, bindings, shell" layers_look_down
+law "the engine knows nothing of Lua" engine_knows_no_lua
+law "kernels of a lane level include nothing that others inline" levels_include_little
+law "the objects of a lane level define only their own namespace" levels_define_only_their_own
+law "the top level holds exactly its eight names" top_level
+law "no file of code is longer than 800 lines" files_are_short
+law "every file of code opens with a comment that says what it is for" files_open_with_a_comment
+law "nothing is marked as left for later" nothing_is_left_for_later
+echo "$passed passed, $failed failed"
+((failed == 0))
