@@ -1,0 +1,24 @@
+// The interrupt flag and the error it becomes.
+#include "engine/base/interrupt.h"
+
+#include "engine/base/check.h"
+
+namespace tycho {
+
+namespace detail {
+constinit std::atomic<bool> interrupt_flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+constinit thread_local int interrupts_held = 0;
+
+void take_interrupt() {
+  if (interrupts_held > 0) return;
+  if (interrupt_flag.exchange(false, std::memory_order_relaxed))
+    fail(Kind::Interrupt, "interrupted");
+}
+}  // namespace detail
+
+void request_interrupt() noexcept { detail::interrupt_flag.store(true, std::memory_order_relaxed); }
+
+void clear_interrupt() noexcept { detail::interrupt_flag.store(false, std::memory_order_relaxed); }
+
+}  // namespace tycho

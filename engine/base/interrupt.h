@@ -1,0 +1,34 @@
+// Ctrl-C: the signal handler sets a flag, and what computes looks at it between pieces of work.
+#pragma once
+#include <atomic>
+
+namespace tycho {
+
+namespace detail {
+extern std::atomic<bool> interrupt_flag;
+extern constinit thread_local int interrupts_held;
+void take_interrupt();
+}  // namespace detail
+
+inline bool interrupt_pending() { return detail::interrupt_flag.load(std::memory_order_relaxed); }
+void request_interrupt() noexcept;  // safe in a signal handler
+void clear_interrupt() noexcept;
+
+// Clears the flag and throws Error(Kind::Interrupt) if an interrupt is pending, and this thread
+// does not hold interrupts.
+inline void check_interrupt() {
+  if (interrupt_pending()) [[unlikely]]
+    detail::take_interrupt();
+}
+
+// While one lives, this thread neither throws for interrupts nor takes them away from others: for
+// work that must not stop half-way, and for worker threads, whose interrupts are the main one's.
+class HoldInterrupts {
+ public:
+  HoldInterrupts() { ++detail::interrupts_held; }
+  ~HoldInterrupts() { --detail::interrupts_held; }
+  HoldInterrupts(const HoldInterrupts&) = delete;
+  HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+};
+
+}  // namespace tycho
