@@ -108,6 +108,43 @@ levels_define_only_their_own() {
   ((found)) || echo "there are no objects of the lane levels; run scripts/test, which builds them"
 }
 
+# Names of all operations: rows of .def files, and `.name = "..."` in blocks ("max.dim" is "max" again).
+op_names() {
+  {
+    sed -nE 's/^[A-Z_0-9]+\(([a-z][a-z0-9_]*), .*/\1/p' $(files 'engine/ops/*.def') /dev/null
+    sed -nE 's/^.*\.name = "([a-z][a-z0-9_.]*)".*/\1/p' $(files 'engine/ops/*.cpp') /dev/null
+  } | LC_ALL=C sort
+}
+
+# A file outside engine/ops that holds many operations' names as strings, as keys, or as first arguments
+# of a macro is a second list, which a new operation would have to be added to. Calls (op<"sum">) are none.
+one_list_of_ops() {
+  local names limit=25
+  names=$(op_names | cut -d. -f1 | LC_ALL=C sort -u)
+  (($(wc -l <<<"$names") > limit)) || echo "only $(wc -l <<<"$names") operations were found in engine/ops"
+  op_names | uniq -d | sed 's|$| is defined twice in engine/ops|'
+  awk -v limit=$limit -v names="$names" '
+    function look(word) { if (word in is_op && !((FILENAME, word) in seen)) { seen[FILENAME, word] = 1; count[FILENAME]++ } }
+    BEGIN { n = split(names, list, "\n"); for (i = 1; i <= n; i++) is_op[list[i]] = 1 }
+    {
+      line = $0
+      gsub(/ops?_?<"[a-z0-9_.]+">/, "", line)
+      if (match(line, /^ *([A-Za-z_]+[.:(]|function [A-Za-z_.]+[.:])?[a-z][a-z0-9_]* *[=,(]/)) {
+        word = substr(line, RSTART, RLENGTH - 1)
+        gsub(/ *$/, "", word)
+        gsub(/^.*[.:( ]/, "", word)
+        look(word)
+      }
+      while (match(line, /["'"'"'][a-z][a-z0-9_]*["'"'"']/)) {
+        look(substr(line, RSTART + 1, RLENGTH - 2))
+        line = substr(line, RSTART + RLENGTH)
+      }
+    }
+    END { for (f in count) if (count[f] > limit) printf "%s names %d operations; engine/ops is their only list\n", f, count[f] }
+  ' $(files 'engine/*' 'bindings/*' 'shell/*' 'scripts/*' | grep -vE '^(engine/ops/|scripts/data/)') /dev/null
+}
+
+law "every operation stands in one place, engine/ops, and in no second list" one_list_of_ops
 law "layers look down only: base, tensor, ops, cpu and io, bindings, shell" layers_look_down
 law "the engine knows nothing of Lua" engine_knows_no_lua
 law "kernels of a lane level include nothing that others inline" levels_include_little
