@@ -188,6 +188,7 @@ function check.tycho(args, options)
   options = options or {}
   local words = {}
   if options.cwd then words[#words + 1] = "cd " .. quote(options.cwd) .. " &&" end
+  if options.limit_kb and os.getenv("TYCHO_SANITIZED") then check.skip("sanitizers need the whole address space") end
   if options.limit_kb then words[#words + 1] = "ulimit -v " .. options.limit_kb .. " &&" end
   if options.env then
     words[#words + 1] = "env"
