@@ -41,7 +41,11 @@ constexpr int64_t kChunksPerThread = 16;
 constexpr int64_t kGrainsMost = 128;  // in one chunk, so that an interrupt is seen soon
 constexpr size_t kStackBytes = size_t(2) << 20;
 // In ticks of the time stamp counter, 2 to 4 per ns.
-constexpr uint64_t kSpinMost = 100'000, kSpinLeast = 4'000, kTakenAway = 250'000;
+constexpr uint64_t kSpinMost = 200'000, kSpinLeast = 4'000, kTakenAway = 250'000;
+constexpr uint64_t kWakeAtFirst = 60'000, kWakeMost = 400'000;
+constexpr uint64_t kWorthWaking = 4;  // times the cost of waking
+constexpr float kGrainAtFirst = 15'000;
+constexpr uint64_t kPatienceLeast = 2, kPatienceMost = 64;
 
 struct Region {
   detail::Body body;
@@ -67,7 +71,10 @@ struct Pool {
   std::atomic<bool> busy{false};  // a region runs (or threads are being started)
   std::atomic<int> threads{0};    // 0: not yet known
   std::atomic<int> helpers{0};    // helpers wanted; others end
-  std::mutex mutex;               // guards what follows
+  // What waking helpers costs and would have saved, in ticks; belongs to who runs a region.
+  uint64_t wake_cost = kWakeAtFirst, missed = 0, last_end = 0;
+  uint64_t patience = kPatienceLeast;
+  std::mutex mutex;  // guards what follows
   bool running[kThreadsMost] = {};
 };
 constinit Pool pool;
@@ -79,8 +86,8 @@ uint64_t ticks() { return __builtin_ia32_rdtsc(); }
 void futex_wait(void* word, uint32_t while_it_is) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, nullptr, nullptr, 0);
 }
-void futex_wake(void* word, int threads) {
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+bool futex_wake(void* word, int threads) {
+  return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0) > 0;
 }
 // Helpers sleep until the serial number, the upper half of `claim`, changes.
 void* serial_word() { return reinterpret_cast<char*>(&pool.claim) + 4; }
@@ -116,12 +123,12 @@ bool do_chunk(Region& region, int64_t index) {
   }
 }
 
-// Takes and does chunks until none is left; returns how many it did or dropped.
+// Takes and does chunks until none is left, or `most` are done; returns how many it did or dropped.
 template <bool FromFront>
-uint32_t work() {
+uint32_t work(uint32_t most = UINT32_MAX) {
   uint32_t count = 0;
   uint64_t claim = pool.claim.load(memory_order_acquire);
-  while (!is_empty(claim)) {
+  while (!is_empty(claim) && count < most) {
     const uint64_t taken = FromFront ? claim + kFront : claim - 1;
     if (!pool.claim.compare_exchange_weak(claim, taken, memory_order_acq_rel, memory_order_acquire))
       continue;
@@ -246,6 +253,68 @@ void run_alone(Region& region, int64_t grain) {
   finish(region);
 }
 
+bool helpers_awake(int wanted) {
+  return pool.helpers.load(memory_order_relaxed) == wanted &&
+         pool.sleepers.load(memory_order_seq_cst) == 0;
+}
+
+// Starts or wakes helpers, and remembers what that costs the caller.
+void wake_helpers(int wanted, uint32_t chunks) {
+  const uint64_t start = ticks();
+  if (pool.helpers.load(memory_order_relaxed) != wanted) {
+    pool.helpers.store(wanted, memory_order_relaxed);
+    start_helpers();
+  }
+  const int sleepers = pool.sleepers.load(memory_order_seq_cst);
+  if (sleepers == 0) return;
+  if (!futex_wake(serial_word(), std::min<int>({sleepers, wanted, static_cast<int>(chunks)})))
+    return;
+  const uint64_t cost = std::min(ticks() - start, kWakeMost);
+  pool.wake_cost = (3 * pool.wake_cost + cost) / 4;
+}
+
+// Whether to wake helpers though this region alone is too short for it: when regions follow each
+// other so closely that helpers, once awake, would stay awake, and enough was lost by having none.
+// If then they still get no work done, others have the cores, and the next time comes later.
+bool worth_investing(uint64_t start, uint64_t left) {
+  pool.missed = start - pool.last_end < kSpinMost / 2 ? pool.missed + left / 2 : 0;
+  if (pool.missed < pool.patience * pool.wake_cost) return false;
+  pool.missed = 0;
+  pool.patience = std::min(2 * pool.patience, kPatienceMost);
+  return true;
+}
+
+// Takes chunks alone while what is left, at the speed so far, costs less than waking helpers: on
+// a virtual machine a wake-up was seen to take 45 us. Returns how many it did or dropped.
+uint32_t work_until_worth_waking(int wanted, uint32_t chunks, uint64_t start) {
+  uint32_t count = 0;
+  for (bool first = true;; first = false) {
+    const uint32_t more = work<true>(1);
+    count += more;
+    if (more == 0 || count == chunks) return count;
+    const uint64_t left = (ticks() - start) / count * (chunks - count);
+    if (left > kWorthWaking * pool.wake_cost || (first && worth_investing(start, left))) break;
+  }
+  wake_helpers(wanted, chunks - count);
+  return count;
+}
+
+// What a loop's body took per index the last time, so that a loop of few long chunks, or a long
+// loop, need not begin alone. A loop not seen yet is taken to have grains of 5 us.
+struct Pace {
+  void (*call)(void*, int64_t, int64_t) = nullptr;
+  float ticks_per_index = 0;
+};
+constinit Pace paces[64];  // belongs to who runs a region
+Pace& pace_of(detail::Body body) { return paces[reinterpret_cast<uintptr_t>(body.call) / 16 % 64]; }
+
+bool known_long(const Region& region, int64_t grains) {
+  const Pace& pace = pace_of(region.body);
+  const float expected = pace.call == region.body.call ? pace.ticks_per_index * float(region.n)
+                                                       : float(grains) * kGrainAtFirst;
+  return expected > float(kWorthWaking * pool.wake_cost);
+}
+
 struct Busy {
   bool mine = false;
   Busy() {
@@ -275,10 +344,6 @@ void detail::run_region(int64_t n, int64_t grain, Body body, Interrupts interrup
   Busy busy;
   if (!busy.mine) return run_alone(region, grain);
 
-  if (pool.helpers.load(memory_order_relaxed) != threads - 1) {
-    pool.helpers.store(threads - 1, memory_order_relaxed);
-    start_helpers();
-  }
   const int64_t grains = (n - 1) / grain + 1;
   const int64_t each =
       std::max(std::clamp<int64_t>(grains / (threads * kChunksPerThread), 1, kGrainsMost),
@@ -286,13 +351,26 @@ void detail::run_region(int64_t n, int64_t grain, Body body, Interrupts interrup
   region.chunk = each * grain;
   const uint32_t chunks = static_cast<uint32_t>((grains - 1) / each + 1);
 
+  const uint64_t start = ticks();
   publish(&region, chunks);
-  if (pool.sleepers.load(memory_order_seq_cst) > 0)
-    futex_wake(serial_word(), std::min<int>(threads, chunks) - 1);
   in_region = true;
-  const uint32_t mine = work<true>();
+  uint32_t mine = 0;
+  if (!helpers_awake(threads - 1)) {
+    if (known_long(region, grains))
+      wake_helpers(threads - 1, chunks);
+    else
+      mine = work_until_worth_waking(threads - 1, chunks, start);
+  }
+  mine += work<true>();
   in_region = false;
-  if (mine != chunks) wait_for_helpers(chunks - mine);
+  const uint64_t end = pool.last_end = ticks();
+  if (mine > 0)
+    pace_of(body) = {body.call, float(end - start) / (float(mine) * float(region.chunk))};
+  if (mine != chunks) {
+    wait_for_helpers(chunks - mine);
+    pool.patience = kPatienceLeast;
+    pool.last_end = ticks();
+  }
   finish(region);
 }
 
