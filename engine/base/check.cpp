@@ -7,9 +7,9 @@
 namespace tycho {
 
 const char* kind_name(Kind kind) {
-  static const char* const names[] = {"shape",    "broadcast", "dim",    "index",  "dtype",
-                                      "device",   "argument",  "value",  "autograd", "linalg",
-                                      "oom",      "io",        "distributed", "interrupt"};
+  static const char* const names[] = {"shape",  "broadcast", "dim",         "index",    "dtype",
+                                      "device", "argument",  "value",       "autograd", "linalg",
+                                      "oom",    "io",        "distributed", "interrupt"};
   return names[static_cast<int>(kind)];
 }
 

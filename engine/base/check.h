@@ -10,8 +10,20 @@
 namespace tycho {
 
 enum class Kind : uint8_t {
-  Shape, Broadcast, Dim, Index, DType, Device, Argument, Value, Autograd, Linalg, Oom, Io,
-  Distributed, Interrupt
+  Shape,
+  Broadcast,
+  Dim,
+  Index,
+  DType,
+  Device,
+  Argument,
+  Value,
+  Autograd,
+  Linalg,
+  Oom,
+  Io,
+  Distributed,
+  Interrupt
 };
 const char* kind_name(Kind kind);  // "shape", "broadcast", ... as scripts read it in err.kind
 
@@ -32,7 +44,8 @@ struct Error : std::exception {
 }  // namespace tycho
 
 // Raises unless `cond` holds: CHECK(Kind::Shape, n > 0, "message with %d", n).
-#define TYCHO_CHECK(kind, cond, ...)                                      \
-  do {                                                                    \
-    if (!(cond)) [[unlikely]] ::tycho::fail(kind, ::tycho::format(__VA_ARGS__)); \
+#define TYCHO_CHECK(kind, cond, ...)                     \
+  do {                                                   \
+    if (!(cond)) [[unlikely]]                            \
+      ::tycho::fail(kind, ::tycho::format(__VA_ARGS__)); \
   } while (0)

@@ -29,8 +29,12 @@ class Ref {
  public:
   Ref() = default;
   Ref(std::nullptr_t) {}
-  explicit Ref(T* p) : p_(p) { if (p_) p_->retain(); }
-  Ref(const Ref& o) : p_(o.p_) { if (p_) p_->retain(); }
+  explicit Ref(T* p) : p_(p) {
+    if (p_) p_->retain();
+  }
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->retain();
+  }
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   ~Ref() { drop(p_); }
   Ref& operator=(const Ref& o) {
@@ -49,8 +53,14 @@ class Ref {
   bool operator==(const Ref& o) const { return p_ == o.p_; }
   // Hands the count to the caller, and takes one back.
   T* leak() { return std::exchange(p_, nullptr); }
-  static Ref adopt(T* p) { Ref r; r.p_ = p; return r; }
-  static void drop(T* p) { if (p && p->release()) T::destroy(p); }
+  static Ref adopt(T* p) {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
+  static void drop(T* p) {
+    if (p && p->release()) T::destroy(p);
+  }
 
  private:
   T* p_ = nullptr;

@@ -1,0 +1,25 @@
+// The rows of elementwise.def as machine code: one function per row and lane type, compiled at
+// every instruction-set level.
+#pragma once
+#include "engine/cpu/level.h"
+
+namespace tycho::cpu {
+
+enum class Lanes : int { F32, F64, I64 };
+
+// p[0] is the result, p[1..3] the operands: n lane-typed elements each, contiguous. Null where a
+// row has no meaning in a lane type.
+using RowFn = void (*)(void* const* p, int64_t n);
+// Conversions between memory and lane-typed tiles, by dtype; strides in elements.
+using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
+using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
+
+}  // namespace tycho::cpu
+
+TYCHO_LEVELS(::tycho::cpu::RowFn, row_f32, (int row))
+TYCHO_LEVELS(::tycho::cpu::RowFn, row_f64, (int row))
+TYCHO_LEVELS(::tycho::cpu::RowFn, row_i64, (int row))
+TYCHO_LEVELS(void, load_tile,
+             (int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n))
+TYCHO_LEVELS(void, store_tile,
+             (int lanes, int dtype, void* to, const void* tile, int64_t stride, int64_t n))

@@ -1,0 +1,28 @@
+// The sweep: gradients flow from roots to leaves, youngest node first, without recursion.
+#pragma once
+#include <vector>
+
+#include "engine/grad/node.h"
+
+namespace tycho::grad {
+
+struct SweepOptions {
+  bool retain_graph = false;  // keep saved tensors for another sweep
+  bool create_graph = false;  // record the gradients' own graph (implies retain_graph)
+  bool allow_unused = false;  // `gradients` only: undefined results instead of an error
+};
+
+// d(roots)/d(leaves), accumulated into leaf.grad. `grads` may hold undefined tensors for scalar
+// roots.
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
+              SweepOptions options, const std::vector<Tensor>& inputs = {});
+// torch.autograd.grad: the gradients of `inputs`, nothing accumulated.
+std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
+                              const std::vector<Tensor>& grads, SweepOptions options);
+
+// Hooks on a tensor's gradient; returns the id for remove_hook.
+int64_t add_hook(const Tensor& t, Ref<Hook> hook);
+void remove_hook(const Tensor& t, int64_t id);
+void retain_grad(const Tensor& t);  // keep the gradient of a computed tensor
+
+}  // namespace tycho::grad

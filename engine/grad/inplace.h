@@ -1,0 +1,17 @@
+// In-place changes and views. A view shares storage with its base, so a change of either changes
+// both, and the graph must say so: an in-place op on a view v of b is recorded as
+//   v' = op(v);  b' = as_strided_scatter(b, v')
+// and other views of b get a new as_strided node from b' when they are next looked at.
+#pragma once
+#include "engine/ops/op.h"
+
+namespace tycho::grad {
+
+void check_inplace(
+    const Call& c);        // raises Kind::Autograd for leaves, Kind::Value for expanded tensors
+void link_views(Call& c);  // after a view op: results remember their base
+void refresh_view(Impl* view);              // new node when the base's graph has changed since
+void changed_in_place(const Tensor& self);  // after self got a new node: its base and views follow
+void take_over(const Tensor& self, const Tensor& result);  // self's graph becomes result's
+
+}  // namespace tycho::grad

@@ -1,0 +1,152 @@
+// Nodes: making, freeing without recursion, and what gradients read from them.
+#include "engine/grad/node.h"
+
+#include "engine/base/pool.h"
+#include "engine/grad/record.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho {
+namespace {
+
+thread_local uint64_t next_id = 1;
+
+// Nodes whose last reference is gone; drained by the outermost free_node, so that a chain of a
+// million nodes needs no deep stack.
+thread_local SmallVec<Node*, 16> doomed;
+thread_local bool draining = false;
+
+}  // namespace
+
+Node* new_node(const Op* op) {
+  Node* n = new (FreeList<Node>::take()) Node;
+  n->op = op;
+  n->id = next_id++;
+  if (current_where) n->where = current_where();
+  return n;
+}
+
+void Node::free_node() {
+  doomed.push_back(this);
+  if (draining) return;
+  draining = true;
+  while (!doomed.empty()) {
+    Node* n = doomed.back();
+    doomed.resize(doomed.size() - 1);
+    delete n->args;
+    delete n->extra;
+    n->~Node();
+    FreeList<Node>::give(n);
+  }
+  draining = false;
+}
+
+void Node::forget(Impl* output) {
+  if (!extra) return;
+  auto& r = extra->retains;
+  for (size_t i = 0; i < r.size(); ++i)
+    if (r[i].second == output) r.erase(r.begin() + i--);
+}
+
+void Node::free_saved() {
+  if (saved.empty() && !custom) return;
+  for (Saved& s : saved)
+    if (s.tensor) freed = true;
+  saved.clear();
+}
+
+const char* Node::name() const { return op ? op->name : custom ? custom->name.c_str() : "?"; }
+
+Edge edge_of(Impl* t) {
+  Edge e;
+  if (!t || !grad::requires_grad(t)) return e;
+  if (t->node) {
+    e.node = t->node;
+    e.output = t->output;
+  } else {
+    e.leaf = Ref<Impl>(t);
+  }
+  return e;
+}
+
+Tensor Backward::g(int i) const {
+  if (has_g(i)) return grads[i];
+  const OutputInfo& o = node.outputs[i];
+  return filled(o.shape, 0, o.dtype, o.device);
+}
+
+Tensor Backward::unpack(const Saved& s, int output) const {
+  const std::string op_name(
+      std::string_view(node.name()).substr(0, std::string_view(node.name()).find('.')));
+  if (node.freed || !s.tensor)
+    fail(Kind::Autograd,
+         format("backward: the graph of %s%s was already used%s and is freed", op_name.c_str(),
+                at(node.where).c_str(),
+                node.freed_line > 0 ? (" at line " + std::to_string(node.freed_line)).c_str() : ""),
+         "run the forward pass again inside the loop, or detach what is carried over (h = "
+         "h:detach()); "
+         "loss:backward{retain_graph=true} only if two passes over one graph are meant");
+  if (s.tensor->storage->version != s.version)
+    fail(Kind::Autograd,
+         format("backward: %s%s needs %s, a %s, but it was changed in place since (version %u, "
+                "saved at version %u)",
+                op_name.c_str(), at(node.where).c_str(), s.output ? "its own result" : "its input",
+                describe(Tensor(s.tensor)).c_str(), s.tensor->storage->version, s.version),
+         "write y = y + 1 instead of y:add_(1), or y = y:clone() before the change");
+  Tensor t(s.tensor);
+  if (!s.output) return t;
+  Tensor again = alias(t);
+  again->node = Ref<GraphNode>(&node);
+  again->output = static_cast<uint32_t>(output);
+  again->requires_grad = true;
+  return again;
+}
+
+Tensor Backward::in(int arg) const {
+  const auto& inputs = node.op->saved_inputs;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (inputs[k] == arg) {
+      if (node.args->arg[arg].tag != Tag::Tensor) return {};
+      if (static_cast<int>(k) >= node.saved.size()) return unpack(Saved(), 0);
+      return unpack(node.saved[static_cast<int>(k)], 0);
+    }
+  fail(Kind::Autograd,
+       format("%s: its gradient reads an argument that it does not save", node.name()));
+}
+
+Tensor Backward::out(int i) const {
+  if (node.op->row >= 0)
+    return node.saved.size() > 3 ? unpack(node.saved[3], 0) : unpack(Saved(), 0);
+  const auto& outputs = node.op->saved_outputs;
+  const int inputs = static_cast<int>(node.op->saved_inputs.size());
+  for (size_t k = 0; k < outputs.size(); ++k)
+    if (outputs[k] == i) {
+      if (inputs + static_cast<int>(k) >= node.saved.size()) return unpack(Saved(), 0);
+      return unpack(node.saved[inputs + static_cast<int>(k)], i);
+    }
+  fail(Kind::Autograd,
+       format("%s: its gradient reads a result that it does not save", node.name()));
+}
+
+Tensor Backward::operand(int i) const {
+  if (node.args && node.args->arg[i].is_number()) {
+    const Value& v = node.args->arg[i];
+    return v.tag == Tag::Int    ? number_tensor(v.i)
+           : v.tag == Tag::Bool ? number_tensor(v.b)
+                                : number_tensor(v.d);
+  }
+  return node.saved.size() > i ? unpack(node.saved[i], 0) : unpack(Saved(), 0);
+}
+
+Sizes Backward::shape(int arg, int element) const {
+  const Edge& e = node.edges[edge(arg) + element];
+  if (e.leaf) return Sizes(e.leaf->shape, e.leaf->rank);
+  return static_cast<Node*>(e.node.get())->outputs[static_cast<int>(e.output)].shape;
+}
+
+DType Backward::dtype(int arg, int element) const {
+  const Edge& e = node.edges[edge(arg) + element];
+  if (e.leaf) return e.leaf->dtype;
+  return static_cast<Node*>(e.node.get())->outputs[static_cast<int>(e.output)].dtype;
+}
+
+}  // namespace tycho

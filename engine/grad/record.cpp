@@ -1,0 +1,145 @@
+// Recording calls: edges, saved tensors, saved arguments.
+#include "engine/grad/record.h"
+
+#include "engine/grad/inplace.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho::grad {
+namespace {
+
+void save_input(Node* node, const Call& c, Impl* t) {
+  Saved& s = node->saved.back();
+  // In place, the tensor's own node is about to become this one: keep it without, as an alias.
+  if (c.inplace && t == c.out[0].get()) {
+    Tensor a = alias(Tensor(t));
+    a->node = t->node;
+    a->output = t->output;
+    a->requires_grad = t->requires_grad;
+    s.tensor = a.ref();
+    s.version = t->storage->version - 1;  // before this change: reading it must raise
+    return;
+  }
+  s.tensor = Ref<Impl>(t);
+  s.version = t->storage->version;
+}
+
+void save_output(Node* node, const Tensor& t) {
+  Saved& s = node->saved.back();
+  s.tensor = alias(t).ref();
+  s.version = t->storage->version;
+  s.output = true;
+}
+
+void record_row(Node* node, Call& c) {
+  const RowInfo& info = row_info[c.op->row];
+  uint8_t reads = 0;
+  bool numbers = false;
+  for (int i = 0; i < info.operands; ++i) {
+    node->edges.push_back(c.arg[i].tag == Tag::Tensor && info.grad[i] ? edge_of(c.arg[i].t)
+                                                                      : Edge());
+    if (node->edges.back()) reads |= info.reads[i];
+    numbers = numbers || c.arg[i].tag != Tag::Tensor;
+  }
+  if (numbers) {
+    node->args = new SavedArgs;
+    node->args->n = info.operands;
+    for (int i = 0; i < info.operands; ++i) {
+      node->args->first[i] = static_cast<int16_t>(i);
+      if (c.arg[i].tag != Tag::Tensor)
+        node->args->arg[i] = c.arg[i];
+      else
+        node->args->arg[i].tag = Tag::Tensor;
+    }
+  }
+  if (!reads) return;
+  for (int i = 0; i < info.operands; ++i) {
+    node->saved.resize(i + 1);
+    if (reads >> i & 1 && c.arg[i].tag == Tag::Tensor) save_input(node, c, c.arg[i].t);
+  }
+  if (reads & 8) {
+    node->saved.resize(4);
+    save_output(node, c.out[0]);
+  }
+}
+
+void record_op(Node* node, Call& c) {
+  auto* args = node->args = new SavedArgs;
+  args->n = c.n;
+  args->lists.reserve(kMaxArgs);
+  args->strings.reserve(kMaxArgs);
+  for (int i = 0; i < c.n; ++i) {
+    const Value& v = c.arg[i];
+    Value& kept = args->arg[i];
+    kept = v;
+    args->first[i] = static_cast<int16_t>(node->edges.size());
+    switch (v.tag) {
+      case Tag::Tensor:
+        node->edges.push_back(edge_of(v.t));
+        kept.i = 0;
+        break;
+      case Tag::Tensors:
+        for (uint32_t k = 0; k < v.n; ++k) node->edges.push_back(edge_of(v.tensors[k]));
+        kept.i = 0;
+        break;
+      case Tag::Ints:
+        args->lists.emplace_back(v.ints, v.ints + v.n);
+        kept.ints = args->lists.back().data();
+        break;
+      case Tag::String:
+        args->strings.emplace_back(v.s);
+        kept.s = args->strings.back().c_str();
+        break;
+      default:
+        break;
+    }
+    // An argument that may be a tensor but is not still has an (empty) edge, so that set() and
+    // needs() can name it.
+    if (v.tag != Tag::Tensor && v.tag != Tag::Tensors) {
+      const Take take = c.op->params[i].take;
+      if (take == Take::Tensor || take == Take::Operand) node->edges.push_back(Edge());
+    }
+  }
+  for (int i : c.op->saved_inputs) {
+    node->saved.resize(node->saved.size() + 1);
+    if (c.arg[i].tag == Tag::Tensor) save_input(node, c, c.arg[i].t);
+  }
+  for (int i : c.op->saved_outputs) {
+    node->saved.resize(node->saved.size() + 1);
+    if (i < c.out.size()) save_output(node, c.out[i]);
+  }
+}
+
+}  // namespace
+
+bool requires_grad(Impl* t) {
+  if (t->base && t->generation != t->base->generation) [[unlikely]]
+    refresh_view(t);
+  return t->requires_grad;
+}
+
+void set_history(const Tensor& t, Node* node, uint32_t index) {
+  t->node = Ref<GraphNode>(node);
+  t->output = index;
+  t->requires_grad = true;
+}
+
+void record(Call& c) {
+  bool floating = false;
+  for (const Tensor& t : c.out) floating = floating || (t && is_floating(t.dtype()));
+  if (!floating) return;
+  Ref<GraphNode> hold(new_node(c.op));
+  Node* node = static_cast<Node*>(hold.get());
+  if (c.op->row >= 0)
+    record_row(node, c);
+  else
+    record_op(node, c);
+  for (int i = 0; i < c.out.size(); ++i) {
+    node->outputs.push_back({c.out[i].shape(), c.out[i].dtype(), c.out[i].device()});
+    if (is_floating(c.out[i].dtype())) set_history(c.out[i], node, static_cast<uint32_t>(i));
+  }
+  if (c.inplace) [[unlikely]]
+    changed_in_place(c.out[0]);
+}
+
+}  // namespace tycho::grad

@@ -1,0 +1,14 @@
+// Recording: turning a finished call into a node of the graph.
+#pragma once
+#include "engine/grad/node.h"
+
+namespace tycho::grad {
+
+// Makes the node of a call whose inputs want gradients; its floating outputs now require grad.
+void record(Call& c);
+// Does the tensor take part in the graph? Brings a view of a changed base up to date first.
+bool requires_grad(Impl* t);
+// Hangs output `index` of `node` on `t`.
+void set_history(const Tensor& t, Node* node, uint32_t index);
+
+}  // namespace tycho::grad

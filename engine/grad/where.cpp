@@ -1,0 +1,38 @@
+// Names of script files, interned so that a node holds two small numbers.
+#include "engine/grad/where.h"
+
+#include <deque>
+#include <unordered_map>
+
+namespace tycho {
+namespace {
+
+struct Sources {
+  std::deque<std::string> names{""};
+  std::unordered_map<std::string, uint32_t> index;
+};
+Sources& sources() {
+  static thread_local Sources s;
+  return s;
+}
+
+}  // namespace
+
+Where (*current_where)() = nullptr;
+
+uint32_t intern_source(const char* name) {
+  Sources& s = sources();
+  const auto [it, fresh] = s.index.emplace(name, static_cast<uint32_t>(s.names.size()));
+  if (fresh) s.names.emplace_back(name);
+  return it->second;
+}
+
+const std::string& source_name(uint32_t source) { return sources().names[source]; }
+
+std::string to_string(Where w) {
+  return w.source ? source_name(w.source) + ":" + std::to_string(w.line) : std::string();
+}
+
+std::string at(Where w) { return w.source ? " at " + to_string(w) : std::string(); }
+
+}  // namespace tycho

@@ -1,0 +1,116 @@
+// apply: every operation's way through autocast, device check, shape, kernel or composition, and
+// the record of its graph. In-place calls are checked before and their version counted after.
+#include "engine/ops/apply.h"
+
+#include "engine/amp/autocast.h"
+#include "engine/base/interrupt.h"
+#include "engine/grad/inplace.h"
+#include "engine/grad/record.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho {
+namespace {
+
+template <class F>
+void each_tensor(const Call& c, F&& f) {
+  for (int i = 0; i < c.n; ++i) {
+    if (c.arg[i].tag == Tag::Tensor) {
+      f(c.arg[i].t, i);
+    } else if (c.arg[i].tag == Tag::Tensors) {
+      for (uint32_t k = 0; k < c.arg[i].n; ++k)
+        if (c.arg[i].tensors[k]) f(c.arg[i].tensors[k], i);
+    }
+  }
+}
+
+std::string public_name(const Op& op) {
+  const std::string_view name = op.name;
+  return std::string(name.substr(0, name.find('.')));
+}
+
+void check_devices(const Call& c) {
+  if (c.op->any_device) return;
+  const Impl* first = nullptr;
+  int first_arg = 0;
+  each_tensor(c, [&](const Impl* t, int arg) {
+    if (!first || (first->rank == 0 && first->device.is_cpu())) {
+      if (!first || !t->device.is_cpu()) first = t, first_arg = arg;
+      return;
+    }
+    if (t->device == first->device || (t->rank == 0 && t->device.is_cpu())) return;
+    const auto& p = c.op->params;
+    fail(Kind::Device,
+         format("%s: argument %d (%s) is on %s, argument %d (%s) on %s; tensors of different "
+                "devices do not mix",
+                public_name(*c.op).c_str(), first_arg + 1, p[first_arg].name.c_str(),
+                device_name(first->device).c_str(), arg + 1, p[arg].name.c_str(),
+                device_name(t->device).c_str()),
+         p[arg].name + " = " + p[arg].name + ":to(\"" + device_name(first->device) + "\")");
+  });
+}
+
+// The general in-place form: compute a new result, store it, take over its graph.
+void apply_and_store(Call& c) {
+  const Tensor self = c.tensor(0);
+  c.inplace = false;
+  apply(c);
+  c.inplace = true;
+  const Tensor result = c.out[0];
+  const std::string name = public_name(*c.op);
+  if (!(result.shape() == self.shape()))
+    fail(Kind::Broadcast,
+         format("%s_: the result has shape %s and does not fit into the tensor's shape %s",
+                name.c_str(), to_string(result.shape()).c_str(), to_string(self.shape()).c_str()));
+  if (!can_cast(result.dtype(), self.dtype()))
+    fail(Kind::DType, format("%s_: the result is %s and cannot be stored in a tensor of %s",
+                             name.c_str(), dtype_name(result.dtype()), dtype_name(self.dtype())));
+  copy_raw(self, result);
+  ++self->storage->version;
+  if (mode.grad && result->requires_grad) grad::take_over(self, result);
+  c.out[0] = self;
+}
+
+}  // namespace
+
+void apply(Call& c) {
+  if (interrupt_pending()) [[unlikely]]
+    check_interrupt();
+  const Op& op = *c.op;
+  if (mode.autocast) [[unlikely]]
+    amp::cast(c);
+  if (cuda_device_count() > 0) [[unlikely]]
+    check_devices(c);
+  const bool inplace = c.inplace;
+  if (inplace) [[unlikely]] {
+    grad::check_inplace(c);
+    if (op.inplace == Inplace::Copy) return apply_and_store(c);
+  }
+  if (!op.kernel && op.compose) return op.compose(c);
+  if (op.row >= 0) {
+    apply_row(c);
+  } else {
+    op.shape(c);
+    if (op.kernel) {
+      NoGrad quiet;
+      op.kernel(c);
+    }
+  }
+  if (inplace) ++c.out[0]->storage->version;
+  if (op.view) grad::link_views(c);
+  if (mode.grad) {
+    bool any = false;
+    each_tensor(c, [&](Impl* t, int) { any = any || grad::requires_grad(t); });
+    if (any && op.differentiable) grad::record(c);
+  } else if (mode.inference) {
+    for (Tensor& t : c.out) t->is_inference = true;
+  }
+}
+
+Tensor packed(const Tensor& t) {
+  if (t.contiguous()) return t;
+  Tensor copy = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(copy, t);
+  return copy;
+}
+
+}  // namespace tycho

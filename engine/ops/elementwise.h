@@ -1,0 +1,79 @@
+// Elementwise ops: the rows of elementwise.def as data. A row has up to three operands, a, b and c,
+// each a tensor or a number; its value is compiled for the CPU's lanes (cpu/level/rows_*.cpp) and
+// its gradients, written with ops, are differentiable themselves.
+#pragma once
+#include "engine/ops/op.h"
+
+namespace tycho {
+
+// The type of a row's result, and in which lanes its value makes sense.
+enum class RowType : uint8_t {
+  Same,   // the promoted type; bool, integers and floats
+  Num,    // the promoted type; not for bool
+  Float,  // integers and bool become the default floating type
+  Real,   // floats only
+  Test,   // bool, computed in the promoted type
+  Bits,   // the promoted type; bool and integers only
+  Ints,   // the promoted type; integers only
+};
+
+enum class Row : int16_t {
+#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) name,
+#include "engine/ops/elementwise.def"
+  Count
+};
+constexpr int kRows = static_cast<int>(Row::Count);
+
+struct RowInfo {
+  RowType type;
+  uint8_t operands;  // how many of a, b, c it has
+  // Per operand: the gradient, and which of a, b, c, y (bits 0..3) it reads.
+  Tensor (*grad[3])(const Backward&);
+  uint8_t reads[3];
+};
+extern const RowInfo row_info[kRows];
+
+// Runs a row over broadcast operands into `out` (which has its final shape); defined in cpu/.
+// `compute` is the promoted type; values are converted on load and store.
+void run_row(int row, DType compute, const Value* args, int n, Impl* out);
+
+// Shape, kernel and everything between for a row; called by apply.
+void apply_row(Call& c);
+const Op& row_op(Row row);
+
+// C++ functions of all rows, and operators: differentiable like everything else.
+struct Operand {
+  Value v;
+  Operand(const Tensor& t) : v(t) {}
+  Operand(double x) : v(x) {}
+  Operand(int x) : v(x) {}
+  Operand(int64_t x) : v(x) {}
+  Operand(const Value& x) : v(x) {}
+};
+Tensor call_row(Row row, const Operand* operands, int n);
+
+#define TYCHO_ROW_1(name) \
+  inline Tensor name(const Operand& a) { return call_row(Row::name, &a, 1); }
+#define TYCHO_ROW_2(name)                                  \
+  inline Tensor name(const Operand& a, const Operand& b) { \
+    const Operand o[] = {a, b};                            \
+    return call_row(Row::name, o, 2);                      \
+  }
+#define TYCHO_ROW_3(name)                                                    \
+  inline Tensor name(const Operand& a, const Operand& b, const Operand& c) { \
+    const Operand o[] = {a, b, c};                                           \
+    return call_row(Row::name, o, 3);                                        \
+  }
+// The functions stand in a namespace of their own: many share their names with <cmath>.
+namespace fn {
+#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) TYCHO_ROW_##operands(name)
+#include "engine/ops/elementwise.def"
+}  // namespace fn
+
+inline Tensor operator+(const Operand& a, const Operand& b) { return fn::add(a, b); }
+inline Tensor operator-(const Operand& a, const Operand& b) { return fn::sub(a, b); }
+inline Tensor operator*(const Operand& a, const Operand& b) { return fn::mul(a, b); }
+inline Tensor operator/(const Operand& a, const Operand& b) { return fn::div(a, b); }
+inline Tensor operator-(const Tensor& a) { return fn::neg(a); }
+
+}  // namespace tycho

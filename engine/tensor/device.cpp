@@ -1,0 +1,72 @@
+// Device names and the count of (simulated) CUDA devices.
+#include "engine/tensor/device.h"
+
+#include <cstdlib>
+
+#include "engine/base/check.h"
+
+namespace tycho {
+namespace {
+
+int device_count = -1;  // -1: not looked at yet
+bool used = false;
+thread_local int8_t current_cuda = 0;
+
+}  // namespace
+
+int cuda_device_count() {
+  if (device_count < 0) {
+    const char* text = std::getenv("TYCHO_SIMULATE_CUDA");
+    const long n = text ? std::strtol(text, nullptr, 10) : 0;
+    device_count = n < 0 ? 0 : n > kMaxCudaDevices ? kMaxCudaDevices : static_cast<int>(n);
+  }
+  return device_count;
+}
+
+void simulate_cuda(int64_t n) {
+  TYCHO_CHECK(Kind::Value, n >= 0 && n <= kMaxCudaDevices,
+              "cuda.simulate: between 0 and %d devices can be simulated, not %lld", kMaxCudaDevices,
+              static_cast<long long>(n));
+  TYCHO_CHECK(Kind::Device, !used || n >= cuda_device_count(),
+              "cuda.simulate: CUDA devices are in use already; simulate before the first use");
+  device_count = static_cast<int>(n);
+}
+
+Device cuda_device(int64_t number) {
+  const int n = cuda_device_count();
+  if (n == 0)
+    fail(Kind::Device, "there is no CUDA device on this machine",
+         "torch.cuda.simulate(4)  -- before the first use: four devices on the CPU");
+  TYCHO_CHECK(Kind::Device, number >= 0 && number < n,
+              "there is no device cuda:%lld (there are cuda:0 to cuda:%d)",
+              static_cast<long long>(number), n - 1);
+  used = true;
+  return Device{static_cast<int8_t>(number)};
+}
+
+Device current_cuda_device() { return cuda_device(current_cuda); }
+void set_current_cuda_device(Device d) {
+  if (!d.is_cpu()) current_cuda = d.number;
+}
+
+std::string device_name(Device d) {
+  return d.is_cpu() ? "cpu" : "cuda:" + std::to_string(static_cast<int>(d.number));
+}
+
+Device parse_device(std::string_view text) {
+  if (text == "cpu" || text == "cpu:0") return Device{};
+  if (text == "cuda") return current_cuda_device();
+  if (text.starts_with("cuda:") && text.size() > 5 && text.size() < 9) {
+    int n = 0;
+    bool digits = true;
+    for (char c : text.substr(5)) {
+      digits = digits && c >= '0' && c <= '9';
+      n = n * 10 + (c - '0');
+    }
+    if (digits) return cuda_device(n);
+  }
+  fail(Kind::Device,
+       "\"" + std::string(text) + "\" is no device; write \"cpu\", \"cuda\" or \"cuda:0\"");
+}
+
+}  // namespace tycho

@@ -1,0 +1,27 @@
+// Devices: the CPU, and CUDA devices by the driver's number. Without a CUDA backend, CUDA devices
+// can be simulated: separate memory and explicit copies, run by the CPU's kernels.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tycho {
+
+struct Device {
+  int8_t number = -1;  // -1: the CPU; 0..15: cuda:number
+  bool is_cpu() const { return number < 0; }
+  bool operator==(const Device&) const = default;
+};
+constexpr int kMaxCudaDevices = 16;
+
+std::string device_name(Device d);           // "cpu", "cuda:0"
+Device parse_device(std::string_view text);  // raises Kind::Device
+Device cuda_device(int64_t number);          // checks that it exists; raises Kind::Device
+
+// Simulated devices: TYCHO_SIMULATE_CUDA=N, or before the first use simulate_cuda(N).
+int cuda_device_count();
+void simulate_cuda(int64_t n);
+Device current_cuda_device();  // what "cuda" without a number means
+void set_current_cuda_device(Device d);
+
+}  // namespace tycho

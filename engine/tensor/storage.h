@@ -1,0 +1,24 @@
+// Storage: a block of memory on one device, shared by every view of it. The version counts in-place
+// changes: autograd compares it with the version at the time a tensor was saved.
+#pragma once
+#include "engine/base/ref.h"
+#include "engine/tensor/device.h"
+
+namespace tycho {
+
+struct Storage : Shared {
+  Device device;
+  uint32_t version = 0;
+  void* data = nullptr;
+  size_t bytes = 0;
+  // Set for memory that others own (a mapped file): called instead of the allocator.
+  void (*free_data)(void* data, size_t bytes, void* context) = nullptr;
+  void* context = nullptr;
+
+  static void destroy(Storage* s);
+};
+
+// Uninitialised memory; raises Kind::Oom when the device has none left.
+Ref<Storage> new_storage(size_t bytes, Device device);
+
+}  // namespace tycho

@@ -1,0 +1,260 @@
+// Making tensors and reading their layout.
+#include "engine/tensor/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/base/pool.h"
+#include "engine/tensor/half.h"
+
+namespace tycho {
+namespace {
+
+Impl* new_impl() { return new (FreeList<Impl>::take()) Impl; }
+
+}  // namespace
+
+void Impl::destroy(Impl* p) {
+  if (p->extra) [[unlikely]] {
+    if (p->extra->retains_grad && p->node) p->node->forget(p);
+    delete p->extra;
+  }
+  p->~Impl();
+  FreeList<Impl>::give(p);
+}
+
+Extra& extra_of(Impl* p) {
+  if (!p->extra) p->extra = new Extra;
+  return *p->extra;
+}
+
+Tensor empty(const Sizes& shape, DType dtype, Device device) {
+  for (int i = 0; i < shape.n; ++i)
+    TYCHO_CHECK(Kind::Shape, shape[i] >= 0, "a size cannot be negative: %s",
+                to_string(shape).c_str());
+  const int64_t numel = product(shape);
+  Ref<Storage> storage = new_storage(numel * dtype_size(dtype), device);
+  Impl* p = new_impl();
+  p->dtype = dtype;
+  p->device = device;
+  p->rank = static_cast<uint8_t>(shape.n);
+  p->contiguous = true;
+  p->numel = numel;
+  p->offset = 0;
+  int64_t step = 1;
+  for (int i = shape.n - 1; i >= 0; --i) {
+    p->shape[i] = shape[i];
+    p->stride[i] = step;
+    step *= shape[i] > 1 ? shape[i] : 1;
+  }
+  p->storage = std::move(storage);
+  return Tensor(p);
+}
+
+Tensor empty_like(const Tensor& like, DType dtype) {
+  if (!like->contiguous && !is_dense(like.get())) return empty(like.shape(), dtype, like.device());
+  Ref<Storage> storage = new_storage(like.numel() * dtype_size(dtype), like.device());
+  Impl* p = new_impl();
+  p->dtype = dtype;
+  p->device = like->device;
+  p->rank = like->rank;
+  p->contiguous = like->contiguous;
+  p->numel = like->numel;
+  p->offset = 0;
+  for (int i = 0; i < p->rank; ++i) {
+    p->shape[i] = like->shape[i];
+    p->stride[i] = like->stride[i];
+  }
+  p->storage = std::move(storage);
+  return Tensor(p);
+}
+
+Tensor empty_strided(const Sizes& shape, const Sizes& stride, DType dtype, Device device) {
+  int64_t last = 0;
+  const int64_t numel = product(shape);
+  for (int i = 0; i < shape.n; ++i) last += (shape[i] - 1) * stride[i];
+  Tensor flat = empty({numel ? last + 1 : 0}, dtype, device);
+  return alias(flat, shape, stride, 0);
+}
+
+Tensor alias(const Tensor& t, const Sizes& shape, const Sizes& stride, int64_t offset) {
+  Impl* p = new_impl();
+  p->dtype = t->dtype;
+  p->device = t->device;
+  p->rank = static_cast<uint8_t>(shape.n);
+  p->is_inference = t->is_inference;
+  p->offset = offset;
+  int64_t numel = 1;
+  for (int i = 0; i < shape.n; ++i) {
+    p->shape[i] = shape[i];
+    p->stride[i] = stride[i];
+    numel *= shape[i];
+  }
+  p->numel = numel;
+  p->contiguous = is_contiguous(shape, stride);
+  p->storage = t->storage;
+  return Tensor(p);
+}
+
+Tensor alias(const Tensor& t) {
+  Impl* p = new_impl();
+  p->dtype = t->dtype;
+  p->device = t->device;
+  p->rank = t->rank;
+  p->is_inference = t->is_inference;
+  p->is_number = t->is_number;
+  p->offset = t->offset;
+  p->numel = t->numel;
+  p->contiguous = t->contiguous;
+  for (int i = 0; i < p->rank; ++i) {
+    p->shape[i] = t->shape[i];
+    p->stride[i] = t->stride[i];
+  }
+  p->storage = t->storage;
+  return Tensor(p);
+}
+
+namespace {
+template <class T>
+Tensor number(T x, DType dtype) {
+  Tensor t = empty(Sizes(), dtype);
+  *t.data<T>() = x;
+  t->is_number = true;
+  return t;
+}
+}  // namespace
+
+Tensor number_tensor(double x) { return number(x, DType::Float64); }
+Tensor number_tensor(int64_t x) { return number(x, DType::Int64); }
+Tensor number_tensor(bool x) { return number(x, DType::Bool); }
+
+Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
+  Tensor t = empty(shape, dtype, device);
+  const int64_t n = t.numel();
+  const auto fill = [&](auto x) {
+    auto* p = t.data<decltype(x)>();
+    for (int64_t i = 0; i < n; ++i) p[i] = x;
+  };
+  if (value == 0 && !std::signbit(value)) {
+    std::memset(t.data(), 0, n * dtype_size(dtype));
+    return t;
+  }
+  switch (dtype) {
+    case DType::Bool:
+      fill(static_cast<uint8_t>(value != 0));
+      break;
+    case DType::UInt8:
+      fill(static_cast<uint8_t>(static_cast<int64_t>(value)));
+      break;
+    case DType::Int8:
+      fill(static_cast<int8_t>(static_cast<int64_t>(value)));
+      break;
+    case DType::Int16:
+      fill(static_cast<int16_t>(static_cast<int64_t>(value)));
+      break;
+    case DType::Int32:
+      fill(static_cast<int32_t>(static_cast<int64_t>(value)));
+      break;
+    case DType::Int64:
+      fill(static_cast<int64_t>(value));
+      break;
+    case DType::Float16:
+      fill(to_float16(static_cast<float>(value)));
+      break;
+    case DType::BFloat16:
+      fill(to_bfloat16(static_cast<float>(value)));
+      break;
+    case DType::Float32:
+      fill(static_cast<float>(value));
+      break;
+    case DType::Float64:
+      fill(value);
+      break;
+  }
+  return t;
+}
+
+bool is_contiguous(const Sizes& shape, const Sizes& stride) {
+  int64_t step = 1;
+  for (int i = shape.n - 1; i >= 0; --i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && stride[i] != step) return false;
+    step *= shape[i];
+  }
+  return true;
+}
+
+bool is_dense(const Impl* t) {
+  if (t->contiguous) return true;
+  // Take the dimensions by ascending stride; each must step over exactly what came before.
+  bool taken[kMaxDims] = {};
+  int64_t step = 1;
+  for (int k = 0; k < t->rank; ++k) {
+    int next = -1;
+    for (int i = 0; i < t->rank; ++i)
+      if (!taken[i] && t->shape[i] != 1 && (next < 0 || t->stride[i] < t->stride[next])) next = i;
+    if (next < 0) break;
+    if (t->stride[next] != step) return false;
+    taken[next] = true;
+    step *= t->shape[next];
+  }
+  return true;
+}
+
+bool overlaps_itself(const Impl* t) {
+  if (t->contiguous || t->numel <= 1) return false;
+  bool taken[kMaxDims] = {};
+  int64_t reach = 0;  // the farthest place of the dimensions taken so far
+  for (int k = 0; k < t->rank; ++k) {
+    int next = -1;
+    for (int i = 0; i < t->rank; ++i)
+      if (!taken[i] && t->shape[i] != 1 && (next < 0 || t->stride[i] < t->stride[next])) next = i;
+    if (next < 0) break;
+    if (t->stride[next] <= reach) return true;
+    taken[next] = true;
+    reach += (t->shape[next] - 1) * t->stride[next];
+  }
+  return false;
+}
+
+std::string describe(const Tensor& t) {
+  std::string text = std::string(dtype_name(t.dtype())) + " " + to_string(t.shape());
+  if (!t.device().is_cpu()) text += " on " + device_name(t.device());
+  return text;
+}
+
+double read_double(const Impl* t, int64_t offset) {
+  const char* p = t->data() + offset * dtype_size(t->dtype);
+  switch (t->dtype) {
+    case DType::Bool:
+      return *reinterpret_cast<const uint8_t*>(p) != 0;
+    case DType::UInt8:
+      return *reinterpret_cast<const uint8_t*>(p);
+    case DType::Int8:
+      return *reinterpret_cast<const int8_t*>(p);
+    case DType::Int16:
+      return *reinterpret_cast<const int16_t*>(p);
+    case DType::Int32:
+      return *reinterpret_cast<const int32_t*>(p);
+    case DType::Int64:
+      return static_cast<double>(*reinterpret_cast<const int64_t*>(p));
+    case DType::Float16:
+      return from_float16(*reinterpret_cast<const uint16_t*>(p));
+    case DType::BFloat16:
+      return from_bfloat16(*reinterpret_cast<const uint16_t*>(p));
+    case DType::Float32:
+      return *reinterpret_cast<const float*>(p);
+    case DType::Float64:
+      return *reinterpret_cast<const double*>(p);
+  }
+  return 0;
+}
+
+int64_t read_int(const Impl* t, int64_t offset) {
+  if (t->dtype == DType::Int64) return t->data<int64_t>()[offset];
+  const double x = read_double(t, offset);
+  if (!(x > -9.2e18 && x < 9.2e18)) return INT64_MIN;
+  return static_cast<int64_t>(x);
+}
+
+}  // namespace tycho
