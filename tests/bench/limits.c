@@ -58,7 +58,7 @@ static void part(size_t n, size_t* from, size_t* to) {
 }
 
 static void add(const float* a, const float* b, float* c, size_t n, int past_cache) {
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads) if (threads > 1)
   {
     size_t from, to;
     part(n, &from, &to);
@@ -72,7 +72,7 @@ static void add(const float* a, const float* b, float* c, size_t n, int past_cac
 }
 
 static void read_all(const float* a, size_t n) {
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads) if (threads > 1)
   {
     size_t from, to;
     part(n, &from, &to);
@@ -88,7 +88,7 @@ static void read_all(const float* a, size_t n) {
 // Independent chains of multiply-adds that stay in registers: enough of them to hide the latency.
 #define PEAK(name, V, scalar)                                            \
   static void name(long rounds) {                                        \
-    _Pragma("omp parallel num_threads(threads)") {                       \
+    _Pragma("omp parallel num_threads(threads) if (threads > 1)") {      \
       V x[CHAINS], m = (V){} + (scalar)0.999, s = (V){} + (scalar)0.001; \
       for (int k = 0; k < CHAINS; k++) x[k] = (V){} + (scalar)k;         \
       for (long r = 0; r < rounds; r++)                                  \
@@ -103,7 +103,7 @@ PEAK(fma_f64, D, double)
 
 #ifdef __AVX512BF16__
 static void dot_bf16(long rounds) {
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads) if (threads > 1)
   {
     __m512 x[CHAINS];
     const __m512bh small = (__m512bh)_mm512_set1_epi32(0x3a003a00);
@@ -144,14 +144,14 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     size_t n;
-    int inner, past_cache;
-  } adds[] = {{"add_1e4", 10000, 200, 0},
-              {"add_1e5", 100000, 20, 0},
-              {"add_1e6", 1000000, 4, 0},
-              {"add_1e7", 10000000, 1, 1},
-              {"add_2e7", 20000000, 1, 1}};
+    int repeats, inner, past_cache;
+  } adds[] = {{"add_1e4", 10000, 300, 200, 0},
+              {"add_1e5", 100000, 300, 20, 0},
+              {"add_1e6", 1000000, 100, 4, 0},
+              {"add_1e7", 10000000, 30, 1, 1},
+              {"add_2e7", 20000000, 30, 1, 1}};
   for (size_t k = 0; k < sizeof adds / sizeof *adds; k++) {
-    BEST(us, 30, adds[k].inner, add(a, b, c, adds[k].n, adds[k].past_cache));
+    BEST(us, adds[k].repeats, adds[k].inner, add(a, b, c, adds[k].n, adds[k].past_cache));
     line(adds[k].name, us, "GB_s", adds[k].n * 12 / us * 1e-3);
   }
   {
