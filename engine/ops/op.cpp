@@ -51,7 +51,8 @@ Value parse_default(Param& p, std::string_view text) {
 }
 
 // "self, other: operand, alpha: number = 1, dim: dims?": a name, after a colon what it takes
-// (tensor when not said; "?" when nil will do), after "=" its default (nil for "?").
+// (tensor when not said; "?" when nil will do; "*" for a list that may be written without a table),
+// after "=" its default (nil for "?").
 void parse_params(Op& op) {
   std::string_view rest = op.args;
   op.params.reserve(kMaxArgs);
@@ -71,6 +72,8 @@ void parse_params(Op& op) {
     }
     Param& p = op.params.emplace_back();
     p.name = item;
+    p.gather = type.ends_with('*');
+    if (p.gather) type.remove_suffix(1);
     p.optional = type.ends_with('?');
     if (p.optional) type.remove_suffix(1);
     p.required = standard.empty() && !p.optional;

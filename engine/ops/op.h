@@ -98,6 +98,7 @@ struct Param {
   Take take;
   bool optional;  // may be nil
   bool required;  // has no default
+  bool gather;    // a list that also takes the remaining positional values: zeros(2, 3)
   Value standard;
   std::string text;  // the default as written, for help and usage errors
   int64_t list[1];   // storage of a one-number list default
@@ -138,6 +139,7 @@ struct Op {
   bool any_device = false;     // arguments may lie on different devices (copies)
   bool random = false;         // results differ from call to call
   bool differentiable = true;  // false: results never require grad
+  bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
   const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
   const char* see = "";    // related ops, for help
   void (*shape)(Call&) = nullptr;  // checks arguments, makes the results (uninitialised, or views)

@@ -66,7 +66,7 @@ void reshape_back(Backward& b) { b.set(0, op<"reshape">(b.g(), b.shape(0))); }
 
 const Op& view = add_op(
     {.name = "view",
-     .args = "self, size: ints",
+     .args = "self, size: ints*",
      .doc = "The same storage with another shape; one size may be -1.",
      .where = kMethod,
      .view = true,
@@ -93,7 +93,7 @@ const Op& view = add_op(
 
 const Op& reshape =
     add_op({.name = "reshape",
-            .args = "self, size: ints",
+            .args = "self, size: ints*",
             .doc = "The tensor with another shape: a view when its layout allows, else a copy.",
             .compose =
                 [](Call& c) {
@@ -111,7 +111,7 @@ const Op& reshape =
 
 const Op& expand = add_op(
     {.name = "expand",
-     .args = "self, size: ints",
+     .args = "self, size: ints*",
      .doc = "A view with dimensions of size 1 stretched (-1 keeps a size); new ones may lead.",
      .where = kMethod,
      .view = true,

@@ -1,0 +1,74 @@
+// Error objects: what the engine throws becomes a table with kind, op, hint, where and the text.
+#include "bindings/lua.h"
+
+namespace tycho::lua {
+namespace {
+
+const char kMeta[] = "tycho.error";
+
+int error_tostring(lua_State* L) {
+  std::string text;
+  const auto field = [&](const char* name) -> const char* {
+    lua_getfield(L, 1, name);
+    const char* s = lua_tostring(L, -1);
+    lua_pop(L, 1);  // the table keeps the string
+    return s;
+  };
+  if (const char* where = field("where"); where && *where) text = std::string(where) + ": ";
+  if (const char* message = field("message")) text += message;
+  if (const char* hint = field("hint"); hint && *hint) text += std::string("\n  try: ") + hint;
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+// "file.lua:12" of the innermost function that is the user's: not C, not part of torch itself.
+std::string place(lua_State* L) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar); ++level) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline > 0 && std::string_view(ar.source).substr(0, 7) != "=torch/")
+      return std::string(ar.short_src) + ":" + std::to_string(ar.currentline);
+  }
+  return {};
+}
+
+}  // namespace
+
+void push_error(lua_State* L, const Error& e) {
+  lua_createtable(L, 0, 5);
+  const auto set = [&](const char* name, const std::string& value) {
+    lua_pushlstring(L, value.data(), value.size());
+    lua_setfield(L, -2, name);
+  };
+  set("kind", kind_name(e.kind));
+  std::string op = e.op, text = e.text;
+  if (op.empty()) {  // the text begins with the name, when it has one
+    const size_t colon = text.find(": ");
+    if (colon != text.npos && text.find(' ') > colon) op = text.substr(0, colon);
+    if (!op.empty() && op.back() == '_') op.pop_back();
+  } else if (text.compare(0, op.size(), op) != 0 ||
+             (text[op.size()] != ':' && text[op.size()] != '_')) {
+    text = op + ": " + text;
+  }
+  set("op", op);
+  set("message", text);
+  set("hint", e.hint);
+  set("where", place(L));
+  luaL_setmetatable(L, kMeta);
+}
+
+int raise(lua_State* L, const Error& e) {
+  push_error(L, e);
+  return lua_error(L);
+}
+
+void open_error(lua_State* L) {
+  luaL_newmetatable(L, kMeta);
+  lua_pushcfunction(L, error_tostring);
+  lua_setfield(L, -2, "__tostring");
+  lua_pushliteral(L, "error");
+  lua_setfield(L, -2, "__name");
+  lua_pop(L, 1);
+}
+
+}  // namespace tycho::lua
