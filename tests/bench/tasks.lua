@@ -6,7 +6,13 @@
 -- A task that cannot run prints a line with "error" and the next one goes on; `--seconds 0` runs each
 -- statement once, to see whether it runs at all.
 local torch = torch or require "torch"
-local nn, F, optim = torch.nn, torch.nn and torch.nn.functional, torch.optim
+-- A part that cannot be loaded costs only the tasks that need it.
+local function part(of, name)
+  local ok, value = pcall(function() return of[name] end)
+  return ok and value or nil
+end
+local nn, optim = part(torch, "nn"), part(torch, "optim")
+local F = part(nn, "functional")
 local randn, zeros, ones = torch.randn, torch.zeros, torch.ones
 
 -- ---------------------------------------------------------------- data
@@ -562,7 +568,7 @@ local costs = read_costs()
 local waiting = options.after
 for _, group in ipairs(wanted) do
   rows = {}
-  if not options.list then torch.manual_seed(0) end
+  if not options.list and torch.manual_seed then torch.manual_seed(0) end
   groups[group]()
   for _, row in ipairs(rows) do
     if waiting then
