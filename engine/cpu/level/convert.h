@@ -108,47 +108,180 @@ struct Convert<T, BFloat16> {
   }
 };
 
+// ---- whole arrays
+
+// A number of elements small enough for the stack, between two passes.
+constexpr int64_t chunk = 256;
+
+// float or double to int64, as integer1 does.
+inline void to_integers(int64_t* __restrict out, const float* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    _mm512_storeu_si512(out + i, _mm512_maskz_cvttps_epi64(-1, _mm256_loadu_ps(x + i)));
+  }
+#else
+  for (; i + 4 <= n; i += 4) {
+    __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + i)), sign = _mm_srai_epi32(k, 31);
+    // What does not fit 32 bits comes out as INT32_MIN.
+    if (_mm_movemask_epi8(_mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN)))) {
+      for (int64_t j = i; j < i + 4; j++) out[j] = integer1(x[j]);
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm_unpacklo_epi32(k, sign));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + 2), _mm_unpackhi_epi32(k, sign));
+    }
+  }
+#endif
+  for (; i < n; i++) out[i] = integer1(x[i]);
+}
+inline void to_integers(int64_t* __restrict out, const double* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    _mm512_storeu_si512(out + i, _mm512_maskz_cvttpd_epi64(-1, _mm512_loadu_pd(x + i)));
+  }
+#endif
+  for (; i < n; i++) out[i] = integer1(x[i]);
+}
+
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+inline void from_half(float* __restrict tile, const char* p, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * i));
+    _mm256_storeu_ps(tile + i, _mm256_cvtph_ps(h));
+  }
+  for (; i < n; i++) {
+    Half h;
+    memcpy(&h, p + 2 * i, sizeof h);
+    tile[i] = widen(h);
+  }
+}
+inline void to_half(char* p, const float* __restrict tile, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(tile + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * i), h);
+  }
+  for (; i < n; i++) {
+    Half h = narrow_half(tile[i]);
+    memcpy(p + 2 * i, &h, sizeof h);
+  }
+}
+constexpr bool half_instructions = true;
+#else
+inline void from_half(float*, const char*, int64_t) {}
+inline void to_half(char*, const float*, int64_t) {}
+constexpr bool half_instructions = false;
+#endif
+
+// Which types are which, without the standard library.
+template <class A, class B>
+constexpr bool same = false;
+template <class A>
+constexpr bool same<A, A> = true;
+template <class S>
+constexpr bool short_float = same<S, Half> || same<S, BFloat16>;
+template <class S>
+constexpr bool integer_memory =
+    !same<S, Bool> && !short_float<S> && !same<S, float> && !same<S, double>;
+
 template <class T, class S>
 inline void load_contiguous(T* __restrict tile, const void* src, int64_t n) {
   const char* p = static_cast<const char*>(src);
-  for (int64_t i = 0; i < n; i++) {
-    S s;
-    memcpy(&s, p + i * static_cast<int64_t>(sizeof(S)), sizeof(S));
-    tile[i] = Convert<T, S>::in(s);
+  if constexpr (same<T, float> && same<S, Half> && half_instructions) {
+    from_half(tile, p, n);
+  } else if constexpr (same<T, int64_t> && (same<S, float> || same<S, double>)) {
+    S part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      memcpy(part, p + i * static_cast<int64_t>(sizeof(S)), static_cast<size_t>(m) * sizeof(S));
+      to_integers(tile + i, part, m);
+    }
+  } else if constexpr (short_float<S> && !same<T, float> &&
+                       (same<T, int64_t> || half_instructions)) {
+    float part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      load_contiguous<float, S>(part, p + i * 2, m);
+      load_contiguous<T, float>(tile + i, part, m);
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      S s;
+      memcpy(&s, p + i * static_cast<int64_t>(sizeof(S)), sizeof(S));
+      tile[i] = Convert<T, S>::in(s);
+    }
   }
 }
 template <class T, class S>
 inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
   char* p = static_cast<char*>(dst);
-  for (int64_t i = 0; i < n; i++) {
-    S s = Convert<T, S>::out(tile[i]);
-    memcpy(p + i * static_cast<int64_t>(sizeof(S)), &s, sizeof(S));
+  if constexpr (same<T, float> && same<S, Half> && half_instructions) {
+    to_half(p, tile, n);
+  } else if constexpr (!same<T, int64_t> && integer_memory<S>) {
+    int64_t part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      to_integers(part, tile + i, m);
+      store_contiguous<int64_t, S>(p + i * static_cast<int64_t>(sizeof(S)), part, m);
+    }
+  } else if constexpr (short_float<S> && !same<T, float>) {
+    float part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      for (int64_t j = 0; j < m; j++) {
+        if constexpr (same<T, double>) {
+          part[j] = to_odd(tile[i + j]);
+        } else {
+          part[j] = static_cast<float>(tile[i + j]);
+        }
+      }
+      store_contiguous<float, S>(p + i * 2, part, m);
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      S s = Convert<T, S>::out(tile[i]);
+      memcpy(p + i * static_cast<int64_t>(sizeof(S)), &s, sizeof(S));
+    }
   }
 }
+
+// Elements `stride` apart are gathered first where their conversion is worth vector code.
 template <class T, class S>
 inline void load_strided(T* __restrict tile, const void* src, int64_t stride, int64_t n) {
   if (stride == 1) return load_contiguous<T, S>(tile, src, n);
   const char* p = static_cast<const char*>(src);
-  if (stride == 0 && n > 0) {
-    S s;
-    memcpy(&s, p, sizeof(S));
-    T t = Convert<T, S>::in(s);
+  const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  if (stride == 0) {
+    T t;
+    load_contiguous<T, S>(&t, src, n > 0);
     for (int64_t i = 0; i < n; i++) tile[i] = t;
-    return;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    S s;
-    memcpy(&s, p + i * stride * static_cast<int64_t>(sizeof(S)), sizeof(S));
-    tile[i] = Convert<T, S>::in(s);
+  } else if constexpr (sizeof(T) == sizeof(S)) {
+    for (int64_t i = 0; i < n; i++) {
+      S s;
+      memcpy(&s, p + i * step, sizeof(S));
+      tile[i] = Convert<T, S>::in(s);
+    }
+  } else {
+    S part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      for (int64_t j = 0; j < m; j++) memcpy(part + j, p + (i + j) * step, sizeof(S));
+      load_contiguous<T, S>(tile + i, part, m);
+    }
   }
 }
 template <class T, class S>
 inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, int64_t n) {
   if (stride == 1) return store_contiguous<T, S>(dst, tile, n);
   char* p = static_cast<char*>(dst);
-  for (int64_t i = 0; i < n; i++) {
-    S s = Convert<T, S>::out(tile[i]);
-    memcpy(p + i * stride * static_cast<int64_t>(sizeof(S)), &s, sizeof(S));
+  const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  S part[chunk];
+  for (int64_t i = 0; i < n; i += chunk) {
+    int64_t m = n - i < chunk ? n - i : chunk;
+    store_contiguous<T, S>(part, tile + i, m);
+    for (int64_t j = 0; j < m; j++) memcpy(p + (i + j) * step, part + j, sizeof(S));
   }
 }
 

@@ -298,7 +298,7 @@ TYCHO_INLINE Lane<T> fmod_float(Lane<T> a, Lane<T> b) {
     r = join(hx.low - hq.low * hy.low, hx.high - hq.high * hy.high);
   } else {
     // The split product is exact only while nothing in it over- or underflows.
-    easy = easy & (x < 0x1p900) & (y > 0x1p-900);
+    easy = easy & (x < 0x1p900) & (y > 0x1p-900) & (y < 0x1p900);
     Pair<T> p = exact_product(q, y);
     r = (x - p.value) - p.rest;
   }
@@ -325,6 +325,36 @@ TYCHO_BINARY(floor_divide, auto quotient = a / b, r = fmod_float(a, b), d = (a -
              f = select(d - f > 0.5, f + 1, f);
              f = select(d == 0, with_sign(Lane<T>(0), quotient), f);
              return select(b == 0, quotient, f);)
+
+// sqrt(a^2 + b^2) without overflow on the way; infinite also where the other argument is nan.
+TYCHO_INLINE F64 hypot_half(F64 a, F64 b) { return square_root(fma(a, a, b * b)); }
+TYCHO_INLINE F32 hypot(F32 a, F32 b) {
+  Halves x = halves(a), y = halves(b);
+  F32 r = join(hypot_half(x.low, y.low), hypot_half(x.high, y.high));
+  return select(isinf(a) | isinf(b), infinity<float>, r);
+}
+TYCHO_INLINE F64 hypot(F64 a, F64 b) {
+  F64 large = second_max(abs_float(a), abs_float(b)),
+      small = second_min(abs_float(a), abs_float(b));
+  Mask<double> high = large > 0x1p500, low = large < 0x1p-450;
+  F64 in = select(high, 0x1p-600, select(low, 0x1p600, 1));
+  F64 out = select(high, 0x1p600, select(low, 0x1p-600, 1));
+  F64 r = hypot_half(large * in, small * in) * out;
+  r = select(isnan(a) | isnan(b), not_a_number<double>, r);
+  return select(isinf(a) | isinf(b), infinity<double>, r);
+}
+
+// The next number after a on the way to b: one step of the bits, which are ordered like numbers.
+template <class T>
+TYCHO_INLINE Lane<T> next_float(Lane<T> a, Lane<T> b) {
+  Lane<T> away = from_bits<T>(bits_of(a) + 1), toward_zero = from_bits<T>(bits_of(a) - 1);
+  Lane<T> first = with_sign(from_bits<T>(bits_of(Lane<T>(0)) + 1), b);
+  Lane<T> r = select((a < b) ^ (a < 0), away, toward_zero);
+  r = select(a == 0, first, r);
+  r = select(a == b, b, r);
+  return select((a != a) | (b != b), not_a_number<T>, r);
+}
+TYCHO_BINARY(nextafter, return next_float(a, b);)
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

@@ -347,7 +347,7 @@ template <class T>
 TYCHO_INLINE Lane<T> tanh(Lane<T> x) {
   auto a = abs_float(x);
   auto e = exp_normal(clamp_keeping_nan(a + a, T(0), 2 * Constants<T>::tanh_high));
-  return select(a < 1, tanh_small(x, x * x), with_sign(1 - 2 / (e + 1), x));
+  return with_sign(select(a < 1, tanh_small(a, a * a), 1 - 2 / (e + 1)), x);
 }
 
 TYCHO_INLINE F32 sinh_small(F32 x, F32 z) {

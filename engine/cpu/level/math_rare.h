@@ -1,24 +1,13 @@
 // Functions that are used rarely and computed element by element in double precision, mostly by the
 // C library: gamma functions, erfinv, the Bessel function i0, atan2, hypot, nextafter.
 #pragma once
-#include "engine/cpu/level/math_basic.h"
+#include "engine/cpu/level/math_exp.h"
 
 extern "C" double lgamma_r(double, int*) noexcept;
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-#define TYCHO_EACH2(name, fn)                                                    \
-  TYCHO_INLINE F32 name(F32 x, F32 y) {                                          \
-    return each(x, y, [](float a, float b) { return __builtin_##fn##f(a, b); }); \
-  }                                                                              \
-  TYCHO_INLINE F64 name(F64 x, F64 y) {                                          \
-    return each(x, y, [](double a, double b) { return __builtin_##fn(a, b); });  \
-  }
-TYCHO_EACH2(atan2, atan2)
-TYCHO_EACH2(hypot, hypot)
-TYCHO_EACH2(nextafter, nextafter)
-#undef TYCHO_EACH2
 TYCHO_INLINE F64 erf(F64 x) {
   return each(x, [](double a) { return __builtin_erf(a); });
 }
@@ -26,11 +15,45 @@ TYCHO_INLINE F64 erfc(F64 x) {
   return each(x, [](double a) { return __builtin_erfc(a); });
 }
 
+// The inverse of erf on [0, 1), to 2^-28: polynomials in w = -log(1 - y^2) and in its root.
+TYCHO_INLINE F64 erfinv_half(F64 y) {
+  F64 w = -log((1 - y) * (1 + y)), s = square_root(w) - 4;
+  F64 near = poly(w, 0.88622692744480658, 0.23201355618379865, 0.011550334895114547,
+                  -0.0023385394781671050, -0.00012200385509796232, 4.0487656809714297e-5,
+                  5.8352405308793937e-6, -2.4977741120804670e-6, 3.0977925851277831e-7,
+                  -1.7159745511166292e-8, 3.3547944286099419e-10);
+  F64 far = poly(s, 3.8397835778138196, 1.0094950088938177, 0.0012536903017057509,
+                 -0.00085459078459652535, 0.00029501960709073661, -8.3290086381854629e-5,
+                 2.1526696047618645e-5, -5.4516641482033563e-6, 6.2651333920582642e-7,
+                 4.9682490666968456e-7, -2.5594752078789529e-7, 3.6099095132902869e-8);
+  return select(w < 5, near * y, far);
+}
+template <class T>
+TYCHO_INLINE Lane<T> erfinv_edges(Lane<T> x, Lane<T> y) {
+  Lane<T> a = abs_float(y);
+  x = select(a < 1, x, select(a == 1, infinity<T>, not_a_number<T>));
+  return with_sign(x, y);
+}
+TYCHO_INLINE F32 erfinv(F32 y) {
+  Halves a = halves(abs_float(y));
+  return erfinv_edges(join(erfinv_half(a.low), erfinv_half(a.high)), y);
+}
+// One step of Halley's method makes 2^-28 exact.
+TYCHO_INLINE F64 erfinv(F64 y) {
+  F64 a = abs_float(y), x = erfinv_half(a);
+  F64 error = each(x, a, [](double u, double v) {
+    return v < 0.5 ? __builtin_erf(u) - v : (1 - v) - __builtin_erfc(u);
+  });
+  F64 d = error * 0.88622692545275801365 * exp(x * x);
+  return erfinv_edges(x - d / fma(x, d, F64(1)), y);
+}
+
 TYCHO_INLINE double lgamma1(double x) {
   int sign;
   return ::lgamma_r(x, &sign);
 }
-TYCHO_INLINE double digamma1(double x) {
+// By reflection to x > 0, recurrence to x >= 10, and the asymptotic series there.
+inline double digamma1(double x) {
   if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
   double shift = 0;
   if (x < 0) {
@@ -48,66 +71,57 @@ TYCHO_INLINE double digamma1(double x) {
             z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 - z * (1. / 12)))))));
   return shift + __builtin_log(x) - 0.5 / x - p;
 }
-// Hurwitz zeta by Euler-Maclaurin, for x > 1.
-inline double zeta1(double x, double q) {
-  if (q <= 0) {
-    if (q == __builtin_floor(q)) return __builtin_inf();
-    if (x != __builtin_floor(x)) return __builtin_nan("");
+// Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, for s > 1 and q > 0: the first terms one by
+// one, the rest by Euler and Maclaurin's formula.
+inline double zeta1(double s, double q) {
+  // B(2k) / (2k)!
+  constexpr double b[] = {1. / 12,
+                          -1. / 720,
+                          1. / 30240,
+                          -1. / 1209600,
+                          1. / 47900160,
+                          -691. / 1307674368000,
+                          1. / 74724249600,
+                          -3617. / 10670622842880000,
+                          43867. / 5109094217170944000};
+  if (q == __builtin_inf()) return 0;
+  double sum = 0, a = q;
+  for (; a < 12 + s / 2; a += 1) {
+    double term = __builtin_pow(a, -s);
+    sum += term;
+    if (term <= 1e-17 * sum) return sum;
   }
-  constexpr double c[] = {12,
-                          -720,
-                          30240,
-                          -1209600,
-                          47900160,
-                          -1307674368000. * 1000 / 691,
-                          7.47242496e10,
-                          -2.950130727918164224e12,
-                          1.1646782814350067249e14};
-  double s = __builtin_pow(q, -x), a = q, b = 0;
-  for (int i = 0; i < 9 || a <= 9; i++) {
-    a += 1;
-    b = __builtin_pow(a, -x);
-    s += b;
-    if (__builtin_fabs(b) < 1.1e-16 * __builtin_fabs(s)) return s;
+  double power = __builtin_pow(a, -s), t = power * s / a;
+  sum += power * a / (s - 1) + power / 2;
+  for (int k = 0; k < 9; k++) {
+    sum += b[k] * t;
+    t *= (s + 2 * k + 1) * (s + 2 * k + 2) / (a * a);
   }
-  s += b * a / (x - 1) - 0.5 * b;
-  double f = 1, k = 0;
-  for (double d : c) {
-    f *= x + k;
-    b /= a;
-    double t = f * b / d;
-    s += t;
-    if (__builtin_fabs(t) < 1.1e-16 * __builtin_fabs(s)) break;
-    k += 1;
-    f *= x + k;
-    b /= a;
-    k += 1;
-  }
-  return s;
+  return sum;
 }
-TYCHO_INLINE double polygamma1(int64_t n, double x) {
+// The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x). Left of 0 the terms on both sides
+// of the nearest pole are sums over positive numbers again.
+inline double polygamma1(int64_t n, double x) {
   if (n == 0) return digamma1(x);
-  double f = __builtin_tgamma(static_cast<double>(n + 1)) * zeta1(static_cast<double>(n + 1), x);
+  double s = static_cast<double>(n + 1), z;
+  if (x > 0) {
+    z = zeta1(s, x);
+  } else if (x == __builtin_floor(x)) {
+    z = __builtin_inf();
+  } else if (x < 0) {
+    // Written so that terms which cancel do so exactly.
+    double r = x - __builtin_floor(x), near = zeta1(s, 1 - r), far = zeta1(s, 1 - x);
+    z = n % 2 ? zeta1(s, r) + (near - far) : (zeta1(s, r) - near) + far;
+  } else {
+    return x;
+  }
+  double f = __builtin_tgamma(s) * z;
   return n % 2 ? f : -f;
 }
-inline double erfinv1(double y) {
-  if (!(__builtin_fabs(y) <= 1)) return __builtin_nan("");
-  if (__builtin_fabs(y) == 1) return __builtin_copysign(__builtin_inf(), y);
-  double w = -__builtin_log((1 - y) * (1 + y)), a = 0.147,
-         t = 2 / (3.14159265358979323846 * a) - w / 2;
-  double x = __builtin_copysign(__builtin_sqrt(__builtin_sqrt(t * t + w / a) - t), y);
-  for (int i = 0; i < 4; i++) {
-    double e = y > 0.5    ? (1 - y) - __builtin_erfc(x)
-               : y < -0.5 ? __builtin_erfc(-x) - (1 + y)
-                          : __builtin_erf(x) - y;
-    if (y > 0.5) e = -((__builtin_erfc(x)) - (1 - y));
-    double d = e / (1.12837916709551257390 * __builtin_exp(-x * x));
-    x -= d / (1 + x * d);
-  }
-  return x;
-}
+// The power series up to 30, the asymptotic one beyond.
 inline double i01(double x) {
   x = __builtin_fabs(x);
+  if (x == __builtin_inf()) return x;
   if (x > 30) {
     double s = 1, t = 1;
     for (int k = 1; k < 30; k++) {
@@ -119,23 +133,22 @@ inline double i01(double x) {
     return h / __builtin_sqrt(2 * 3.14159265358979323846 * x) * s * h;
   }
   double s = 1, t = 1, q = x * x / 4;
-  for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * (double)k);
+  for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * static_cast<double>(k));
   return s;
 }
-#define TYCHO_DOUBLE1(name, fn)                           \
-  TYCHO_INLINE F32 name(F32 x) {                          \
-    return each(x, [](float a) { return (float)fn(a); }); \
-  }                                                       \
-  TYCHO_INLINE F64 name(F64 x) {                          \
-    return each(x, [](double a) { return fn(a); });       \
+#define TYCHO_DOUBLE1(name, fn)                                        \
+  TYCHO_INLINE F32 name(F32 x) {                                       \
+    return each(x, [](float a) { return static_cast<float>(fn(a)); }); \
+  }                                                                    \
+  TYCHO_INLINE F64 name(F64 x) {                                       \
+    return each(x, [](double a) { return fn(a); });                    \
   }
 TYCHO_DOUBLE1(lgamma, lgamma1)
 TYCHO_DOUBLE1(digamma, digamma1)
-TYCHO_DOUBLE1(erfinv, erfinv1)
 TYCHO_DOUBLE1(i0, i01)
 #undef TYCHO_DOUBLE1
 TYCHO_INLINE F32 polygamma(int64_t n, F32 x) {
-  return each(x, [n](float a) { return (float)polygamma1(n, a); });
+  return each(x, [n](float a) { return static_cast<float>(polygamma1(n, a)); });
 }
 TYCHO_INLINE F64 polygamma(int64_t n, F64 x) {
   return each(x, [n](double a) { return polygamma1(n, a); });

@@ -212,5 +212,24 @@ TYCHO_INLINE Lane<T> acos(Lane<T> x) {
   return select(far, select(x < 0, beyond, y + y), near);
 }
 
+// The angle of (x, y): the arctangent of the smaller over the larger, then three reflections.
+template <class T>
+TYCHO_INLINE Lane<T> atan2_float(Lane<T> y, Lane<T> x) {
+  Lane<T> ax = abs_float(x), ay = abs_float(y);
+  Mask<T> steep = ay > ax, back = from_bits<T>(sign_bits(x) | Format<T>::one) < 0;
+  Lane<T> small = second_min(ax, ay), large = second_max(ax, ay);
+  Lane<T> t = select(small == large, number(small != 0), small / large), z = t * t;
+  Lane<T> tail = t * z * atan_poly(z);
+  Mask<T> minus = steep ^ back;  // the angle is base - atan(t) rather than base + atan(t)
+  t = select(minus, -t, t);
+  tail = select(minus, -tail, tail);
+  constexpr T h = Pi<T>::half, h2 = Pi<T>::half2;
+  Lane<T> base = select(steep, h, select(back, 2 * h, 0));
+  tail = tail + select(steep, h2, select(back, 2 * h2, 0));
+  Lane<T> r = with_sign(base + (t + tail), y);
+  return select((x != x) | (y != y), not_a_number<T>, r);
+}
+TYCHO_BINARY(atan2, return atan2_float(a, b);)
+
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

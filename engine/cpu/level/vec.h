@@ -228,7 +228,7 @@ struct Lane {
   }
   TYCHO_INLINE static Lane divide(Lane a, Lane b) {
     if constexpr (integral) {
-      return trunc_divide(a, b);
+      return trunc_divide(a, b);  // in math_int.h
     } else {
       return Lane((V)(a.v / b.v));
     }
@@ -298,32 +298,6 @@ TYCHO_INLINE Lane<T> each(Lane<T> x, Lane<T> y, F f) {
   y.store(b);
   for (int i = 0; i < Lane<T>::size; i++) a[i] = f(a[i], b[i]);
   return Lane<T>::load(a);
-}
-
-// Integer division. Dividing by zero gives 0 (the caller raises before), INT64_MIN / -1 wraps.
-TYCHO_INLINE int64_t trunc_divide1(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return static_cast<int64_t>(-static_cast<uint64_t>(a));
-  return a / b;
-}
-TYCHO_INLINE int64_t fmod1(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-TYCHO_INLINE I64 trunc_divide(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) { return trunc_divide1(x, y); });
-}
-TYCHO_INLINE I64 fmod(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) { return fmod1(x, y); });
-}
-TYCHO_INLINE I64 floor_divide(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) {
-    int64_t r = fmod1(x, y);
-    return trunc_divide1(x, y) - (r != 0 && (r < 0) != (y < 0));
-  });
-}
-TYCHO_INLINE I64 remainder(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) {
-    int64_t r = fmod1(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-  });
 }
 
 // a * b + c, rounded once where the instruction set can; twice on the baseline.
