@@ -1,0 +1,62 @@
+// Matrix products of plain memory: c = a * b (+ c, or + a row of biases), any strides in a and b.
+// The kernels in level/ are declared here too.
+#pragma once
+#include "engine/cpu/level.h"
+#include "engine/tensor/dtype.h"
+
+namespace tycho::cpu {
+
+// Element (i, j) of a matrix lies at [i * row + j * col], counted in elements.
+struct Product {
+  DType dtype;  // of all of them; Float32, Float64, BFloat16 or Int64
+  int64_t m, n, k;
+  const void *a, *b;
+  void* c;
+  int64_t a_row, a_col, b_row, b_col;
+  int64_t c_row;               // c's columns are contiguous
+  bool add = false;            // add to c
+  const void* bias = nullptr;  // or begin every row of c with these n numbers
+  bool alone = false;          // inside a region already: use this thread only
+};
+void gemm(const Product& p);
+
+// y[i] = sum over j of a(i, j) * x[j * x_step], any strides in a; Float32, Float64 or Int64.
+struct VectorProduct {
+  DType dtype;
+  int64_t m, k;
+  const void *a, *x;
+  void* y;
+  int64_t a_row, a_col, x_step, y_step;
+  bool alone = false;
+};
+void gemv(const VectorProduct& p);
+
+// Whether gemm takes bfloat16 on this machine; otherwise convert to float32.
+bool has_bf16_gemm();
+
+}  // namespace tycho::cpu
+
+// T is 0 for float, 1 for double, 2 for int64. `begin`: 0 zero, 1 add to c, 2 begin with bias.
+// What a register block covers: rows, and columns.
+TYCHO_LEVELS(void, gemm_unit, (int type, int* rows, int* cols))
+TYCHO_LEVELS(void, gemm_direct,
+             (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
+              const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias))
+// Rows of a (or columns of b, with the strides exchanged) into panels as gemm_packed reads them.
+TYCHO_LEVELS(void, gemm_pack_a,
+             (int type, const void* a, int64_t rs, int64_t cs, int64_t rows, int64_t k, void* to))
+TYCHO_LEVELS(void, gemm_pack_b,
+             (int type, const void* b, int64_t rs, int64_t cs, int64_t cols, int64_t k, void* to))
+TYCHO_LEVELS(void, gemm_packed,
+             (int type, int64_t m, int64_t n, int64_t k, const void* a, const void* b, void* c,
+              int64_t ldc, int begin, const void* bias))
+// y[i * ys] = row i of a times x (contiguous), rows contiguous and `lda` apart.
+TYCHO_LEVELS(void, gemv_rows,
+             (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,
+              int64_t ys))
+// y (contiguous) = sum over j of column j times x[j * xs], columns contiguous and `lda` apart.
+TYCHO_LEVELS(void, gemv_cols,
+             (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, int64_t xs,
+              void* y))
+// sum of x[i] * y[i]: partial sums of several lanes, so the order differs from a plain loop's.
+TYCHO_LEVELS(void, dot_part, (int type, int64_t n, const void* x, const void* y, void* result))

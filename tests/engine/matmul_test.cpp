@@ -1,0 +1,206 @@
+// Matrix products against plain loops in float64; their gradients against differences.
+#include "engine/base/parallel.h"
+#include "engine/cpu/level.h"
+#include "tests/engine/numeric.h"
+
+namespace tycho {
+namespace {
+
+using namespace numeric;
+
+// The product of matrices by the definition.
+Tensor slow_mm(const Tensor& a, const Tensor& b) {
+  const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  const auto x = values(a), y = values(b);
+  Tensor c = filled({m, n}, 0, DType::Float64);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j) c.data<double>()[i * n + j] += x[i * k + p] * y[p * n + j];
+  return c;
+}
+
+double tolerance(DType t, int64_t k) {
+  const double eps = t == DType::Float64    ? 1e-15
+                     : t == DType::Float32  ? 1e-7
+                     : t == DType::Float16  ? 1e-3
+                     : t == DType::BFloat16 ? 8e-3
+                                            : 0;
+  return eps * (4 + static_cast<double>(k) / (t == DType::Float64 || t == DType::Float32 ? 1 : 64));
+}
+
+Tensor t(const Tensor& x) { return op<"transpose">(x, -2, -1); }
+
+void check_sizes(DType dtype, const std::vector<std::array<int64_t, 3>>& sizes) {
+  Source s;
+  for (const auto& [m, k, n] : sizes) {
+    Tensor a = random(s, {m, k}, dtype), b = random(s, {k, n}, dtype);
+    Tensor at = packed(t(a)), bt = packed(t(b));
+    const Tensor want = slow_mm(a, b);
+    const std::string what = std::string(dtype_name(dtype)) + " " + std::to_string(m) + "x" +
+                             std::to_string(k) + "x" + std::to_string(n);
+    const double near = tolerance(dtype, k);
+    expect_near(op<"mm">(a, b), want, near, what);
+    expect_near(op<"mm">(t(at), b), want, near, what + " TN");
+    expect_near(op<"mm">(a, t(bt)), want, near, what + " NT");
+    expect_near(op<"mm">(t(at), t(bt)), want, near, what + " TT");
+    // Neither dimension contiguous: every second element of every second row.
+    Tensor wide = random(s, {2 * m + 1, 2 * k + 1}, dtype);
+    Tensor part = alias(wide, {m, k}, {2 * (2 * k + 1), 2}, 1);
+    expect_near(op<"mm">(part, b), slow_mm(part, b), near, what + " strided a");
+    Tensor wide_b = random(s, {2 * k + 1, 2 * n + 1}, dtype);
+    Tensor part_b = alias(wide_b, {k, n}, {2 * (2 * n + 1), 2}, 1);
+    expect_near(op<"mm">(a, part_b), slow_mm(a, part_b), near, what + " strided b");
+  }
+}
+
+TEST(Matmul, AgreesWithTheDefinitionInEveryLayoutAndSize) {
+  for (DType d : {DType::Float32, DType::Float64})
+    check_sizes(d, {{1, 1, 1},
+                    {1, 7, 5},
+                    {5, 7, 1},
+                    {2, 3, 4},
+                    {8, 8, 8},
+                    {13, 17, 19},
+                    {12, 32, 32},
+                    {33, 31, 65},
+                    {25, 300, 48},
+                    {70, 5, 130}});
+  for (DType d : {DType::Float16, DType::BFloat16, DType::Int64, DType::Int32})
+    check_sizes(d, {{1, 1, 1}, {2, 3, 4}, {1, 9, 5}, {33, 31, 40}});
+}
+
+TEST(Matmul, AgreesInBlocksAndOnThreads) {
+  const int before = get_num_threads();
+  for (int threads : {1, 3}) {
+    set_num_threads(threads);
+    check_sizes(DType::Float32, {{200, 300, 170}, {7, 700, 900}, {500, 64, 33}});
+    check_sizes(DType::Float64, {{200, 330, 170}});
+    check_sizes(DType::BFloat16, {{300, 200, 170}});
+  }
+  set_num_threads(before);
+}
+
+TEST(Matmul, AgreesAtEveryLevel) {
+  const cpu::Level best = cpu::level();
+  for (cpu::Level l : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4}) {
+    if (l > best) break;
+    cpu::force_level(l);
+    for (DType d : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16})
+      check_sizes(d, {{1, 9, 5}, {9, 5, 1}, {13, 17, 19}, {33, 31, 65}, {200, 150, 160}});
+  }
+  cpu::force_level(best);
+}
+
+TEST(Matmul, OfIntegersWrapsAround) {
+  Tensor a = empty({1, 2}, DType::UInt8), b = empty({2, 1}, DType::UInt8);
+  for (int i = 0; i < 2; ++i) a.data<uint8_t>()[i] = b.data<uint8_t>()[i] = 200;
+  EXPECT_EQ(values(op<"mm">(a, b))[0], 80000 % 256);
+  Tensor big = empty({1, 1}, DType::Int64);
+  *big.data<int64_t>() = int64_t{1} << 62;
+  Tensor four = empty({1, 1}, DType::Int64);
+  *four.data<int64_t>() = 4;
+  EXPECT_EQ(values(op<"mm">(big, four))[0], 0);
+}
+
+TEST(Matmul, FollowsTheRulesOfRanksAndBatches) {
+  Source s;
+  const auto shape = [&](const Sizes& a, const Sizes& b) {
+    Tensor x = random(s, a), y = random(s, b);
+    Tensor have = op<"matmul">(x, y);
+    // The same by elementwise products and a sum.
+    Tensor x2 = a.n == 1 ? op<"reshape">(x, Sizes{1, a[0]}) : x;
+    Tensor y2 = b.n == 1 ? op<"reshape">(y, Sizes{b[0], 1}) : y;
+    Sizes xs = x2.shape(), ys = y2.shape();
+    xs.push_back(1);
+    ys.insert(ys.n - 2, 1);
+    Tensor all = op<"sum">(op<"reshape">(x2, xs) * op<"reshape">(y2, ys), Sizes{-2});
+    expect_near(have, op<"reshape">(all, have.shape()), 1e-12);
+    return to_string(have.shape());
+  };
+  EXPECT_EQ(shape({3}, {3}), "[]");
+  EXPECT_EQ(shape({3}, {3, 2}), "[2]");
+  EXPECT_EQ(shape({2, 3}, {3}), "[2]");
+  EXPECT_EQ(shape({4, 2, 3}, {3}), "[4, 2]");
+  EXPECT_EQ(shape({3}, {4, 3, 2}), "[4, 2]");
+  EXPECT_EQ(shape({4, 2, 3}, {3, 5}), "[4, 2, 5]");
+  EXPECT_EQ(shape({2, 3}, {4, 3, 5}), "[4, 2, 5]");
+  EXPECT_EQ(shape({6, 1, 2, 3}, {4, 3, 5}), "[6, 4, 2, 5]");
+  EXPECT_EQ(shape({0, 2, 3}, {3, 5}), "[0, 2, 5]");
+  Tensor zero = op<"matmul">(random(s, {2, 0}), random(s, {0, 3}));
+  EXPECT_EQ(values(zero), std::vector<double>(6, 0));
+  // Transposed batches: rows that cannot be joined into one matrix.
+  Tensor x = random(s, {3, 4, 5}), w = random(s, {4, 2});
+  expect_near(op<"matmul">(t(x), w), op<"matmul">(packed(t(x)), w), 1e-13);
+  Tensor turned = op<"transpose">(x, 0, 1), w2 = random(s, {5, 2});
+  expect_near(op<"matmul">(turned, w2), op<"matmul">(packed(turned), w2), 1e-13);
+}
+
+TEST(Matmul, LinearAddsItsBias) {
+  Source s;
+  for (DType d : {DType::Float64, DType::Float32, DType::BFloat16})
+    for (const Sizes& shape : {Sizes{4, 7}, Sizes{7}, Sizes{1, 7}, Sizes{2, 3, 7}, Sizes{60, 7}})
+      for (int64_t out : {1, 5, 40}) {
+        Tensor x = random(s, shape, d), w = random(s, {out, 7}, d), b = random(s, {out}, d);
+        Tensor want =
+            op<"matmul">(op<"to.dtype">(x, DType::Float64), t(op<"to.dtype">(w, DType::Float64))) +
+            op<"to.dtype">(b, DType::Float64);
+        expect_near(op<"linear">(x, w, b), want, tolerance(d, 7));
+      }
+}
+
+TEST(Matmul, AddFamily) {
+  Source s;
+  Tensor a = random(s, {2, 3}), b = random(s, {3, 4}), c = random(s, {4});
+  expect_near(op<"addmm">(c, a, b, 0.5, 2), c * 0.5 + op<"mm">(a, b) * 2, 1e-14);
+  Tensor bad = filled({4}, NAN, DType::Float64);
+  expect_near(op<"addmm">(bad, a, b, 0), op<"mm">(a, b), 0);
+  expect_near(op<"inner">(a, random(s, Sizes()) * 0 + 2), a * 2, 1e-14);
+  Tensor y = op<"tensordot">(random(s, {2, 3, 4}), random(s, {3, 4, 5}));
+  EXPECT_EQ(to_string(y.shape()), "[2, 5]");
+  EXPECT_THROW(op<"addmm">(random(s, {3}), a, b), Error);
+}
+
+TEST(Matmul, GradientsOfEveryRank) {
+  Source s;
+  const auto check = [&](const Sizes& a, const Sizes& b) {
+    check_gradient([](const std::vector<Tensor>& v) { return op<"matmul">(v[0], v[1]); },
+                   {random(s, a), random(s, b)}, to_string(a) + to_string(b));
+  };
+  check({2, 3}, {3, 4});
+  check({3}, {3});
+  check({3}, {3, 2});
+  check({2, 3}, {3});
+  check({2, 2, 3}, {3, 2});
+  check({2, 3}, {2, 3, 2});
+  check({2, 1, 2, 3}, {2, 3, 2});
+  check({3}, {2, 3, 2});
+  check({2, 2, 3}, {3});
+  check_gradient([](const std::vector<Tensor>& v) { return op<"dot">(v[0], v[1]); },
+                 {random(s, {4}), random(s, {4})});
+  check_gradient([](const std::vector<Tensor>& v) { return op<"linear">(v[0], v[1], v[2]); },
+                 {random(s, {2, 2, 3}), random(s, {4, 3}), random(s, {4})}, "linear");
+  check_gradient([](const std::vector<Tensor>& v) { return op<"linear">(v[0], v[1], v[2]); },
+                 {random(s, {3}), random(s, {3}), random(s, {1})}, "linear with a vector");
+}
+
+TEST(Matmul, ErrorsNameShapesAndFixes) {
+  Source s;
+  try {
+    op<"linear">(random(s, {4, 9}), random(s, {5, 10}), random(s, {5}));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, Kind::Shape);
+    EXPECT_NE(e.text.find("input has 9 features in its last dimension, the layer expects 10 "
+                          "(weight is 5x10 = out x in)"),
+              std::string::npos)
+        << e.text;
+  }
+  EXPECT_THROW(op<"mm">(random(s, {2, 3}), random(s, {2, 3})), Error);
+  EXPECT_THROW(op<"mm">(random(s, {2}), random(s, {2, 3})), Error);
+  EXPECT_THROW(op<"matmul">(random(s, {2, 2, 3}), random(s, {3, 3, 2})), Error);
+  EXPECT_THROW(op<"mm">(random(s, {2, 3}), random(s, {3, 2}, DType::Float32)), Error);
+  EXPECT_THROW(op<"mm">(filled({2, 2}, 1, DType::Bool), filled({2, 2}, 1, DType::Bool)), Error);
+}
+
+}  // namespace
+}  // namespace tycho
