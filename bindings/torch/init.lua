@@ -1,10 +1,7 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {
-  optim = "torch.optim", distributed = "torch.distributed", multiprocessing = "torch.multiprocessing",
-  utils = "torch.utils", amp = "torch.amp",
-}
+local parts = {optim = "torch.optim", utils = "torch.utils"}
 
 setmetatable(torch, {
   __index = function(t, name)
@@ -15,3 +12,13 @@ setmetatable(torch, {
     return value
   end,
 })
+
+-- torch.nn already holds the functional ops; the modules join it when first asked for.
+setmetatable(torch.nn, {
+  __index = function(nn, name)
+    require "torch.nn"
+    return rawget(nn, name)
+  end,
+})
+
+require "torch.autograd"

@@ -1,0 +1,206 @@
+-- torch.autograd in Lua: Function (gradients written by the user), numeric checks, Jacobians.
+local torch = torch
+local autograd = torch.autograd
+
+-- What a Function's forward and backward share.
+local Context = {}
+Context.__index = function(ctx, key)
+  if key == "saved_tensors" then return autograd._saved(ctx) end
+  return Context[key]
+end
+---Keeps tensors for backward, guarded against changes in place.
+function Context:save_for_backward(...)
+  local list, versions = {...}, {}
+  for i, t in ipairs(list) do
+    if not torch.is_tensor(t) then error("save_for_backward: argument " .. i .. " is no tensor; put it into a field of ctx", 2) end
+    versions[i] = t:_version()
+  end
+  rawset(self, "_saved", list)
+  rawset(self, "_versions", versions)
+end
+function Context:mark_non_differentiable(...) rawset(self, "_constant", {...}) end
+function Context:set_materialize_grads(on) rawset(self, "_keep_undefined", not on) end
+
+---A function with its own gradient: define `forward(ctx, ...)` and `backward(ctx, ...)`, then call it.
+---@param name string
+function autograd.Function(name)
+  if type(name) ~= "string" then error('autograd.Function: wants a name, as in torch.autograd.Function("Exp")', 2) end
+  local f = {}
+  function f.apply(...)
+    local inputs = table.pack(...)
+    local ctx = setmetatable({}, Context)
+    local needs, any = {}, false
+    for i = 1, inputs.n do
+      needs[i] = torch.is_tensor(inputs[i]) and inputs[i].requires_grad or false
+      any = any or needs[i]
+    end
+    rawset(ctx, "needs_input_grad", needs)
+    if not f.forward then error(name .. ": has no forward function", 2) end
+    local outputs = table.pack(torch.no_grad(function() return f.forward(ctx, table.unpack(inputs, 1, inputs.n)) end))
+    if not any or not torch.is_grad_enabled() then return table.unpack(outputs, 1, outputs.n) end
+    if not f.backward then error(name .. ": has no backward function", 2) end
+    return autograd._record(name, ctx, f.backward, inputs, outputs)
+  end
+  return setmetatable(f, {
+    __call = function(_, ...) return f.apply(...) end,
+    __tostring = function() return "autograd.Function " .. name end,
+  })
+end
+
+local function as_list(x) return torch.is_tensor(x) and {x} or x end
+
+-- The sum of products of tensors and weights: one number whose gradient is the weighted one.
+local function weighted(outputs, weights)
+  local sum
+  for i, y in ipairs(outputs) do
+    if y.dtype.is_floating_point then
+      local term = (y * weights[i]):sum()
+      sum = sum and sum + term or term
+    end
+  end
+  return sum
+end
+
+-- Compares the gradient of f at inputs with central differences; returns true or nil and a message.
+local function check(f, inputs, o, order)
+  inputs = as_list(inputs)
+  local eps, atol, rtol = o.eps or 1e-6, o.atol or 1e-5, o.rtol or 1e-3
+  for i, x in ipairs(inputs) do
+    if torch.is_tensor(x) and x.requires_grad and tostring(x.dtype) ~= "torch.float64" then
+      return nil, ("%s: input %d is %s; finite differences need float64"):format(order, i, tostring(x.dtype))
+    end
+  end
+  local function call() return {f(table.unpack(inputs))} end
+  local outputs = call()
+  local weights = {}
+  for k, y in ipairs(outputs) do
+    weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.7548776662466927 % 1 + 0.25):reshape(y:size())
+  end
+  local wanted, numbers = {}, {}
+  for i, x in ipairs(inputs) do
+    if torch.is_tensor(x) and x.requires_grad then
+      wanted[#wanted + 1] = x
+      numbers[#numbers + 1] = i
+    end
+  end
+  if #wanted == 0 then return nil, order .. ": no input requires grad" end
+  local total = weighted(outputs, weights)
+  if not total or not total.requires_grad then return nil, order .. ": no output depends on an input that requires grad" end
+  local grads = {torch.autograd.grad(total, wanted, {allow_unused = true})}
+  for k, x in ipairs(wanted) do
+    local flat = x.data:view(-1)
+    local analytic = grads[k] and grads[k]:reshape(-1)
+    for j = 1, x:numel() do
+      local old = flat[j]:item()
+      local function at(v)
+        flat[j] = v
+        local s = torch.no_grad(function() return weighted(call(), weights):item() end)
+        return s
+      end
+      local numeric = (at(old + eps) - at(old - eps)) / (2 * eps)
+      flat[j] = old
+      local exact = analytic and analytic[j]:item() or 0
+      if not (math.abs(numeric - exact) <= atol + rtol * math.abs(numeric)) then
+        return nil, ("%s: input %d, element %d: the gradient is %.8g, finite differences give %.8g"):format(
+          order, numbers[k], j, exact, numeric)
+      end
+    end
+  end
+  return true
+end
+
+local function report(ok, message, o)
+  if not ok and o.raise_exception ~= false then error(message, 3) end
+  return ok or false, message
+end
+
+---Compares gradients with finite differences (central, float64).
+---@param f function
+---@param inputs table|any tensors; those that require grad are checked
+---@param options? {eps?: number, atol?: number, rtol?: number, raise_exception?: boolean}
+function autograd.gradcheck(f, inputs, options)
+  options = options or {}
+  local ok, message = check(f, inputs, options, "gradcheck")
+  return report(ok, message, options)
+end
+
+---The same for the second order: the gradient's own gradient.
+function autograd.gradgradcheck(f, inputs, options)
+  options = options or {}
+  inputs = as_list(inputs)
+  local function first(...)
+    local outputs = {f(...)}
+    local weights, wanted = {}, {}
+    for k, y in ipairs(outputs) do
+      weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.5698402909980532 % 1 + 0.25):reshape(y:size())
+    end
+    for _, x in ipairs {...} do
+      if torch.is_tensor(x) and x.requires_grad then wanted[#wanted + 1] = x end
+    end
+    local grads = table.pack(torch.enable_grad(function()
+      return torch.autograd.grad(weighted(outputs, weights), wanted, {create_graph = true, allow_unused = true})
+    end))
+    local used = {}
+    for i = 1, #wanted do
+      if grads[i] then used[#used + 1] = grads[i] end
+    end
+    return table.unpack(used)
+  end
+  -- Numeric differences run without a graph, but the first gradient itself needs one.
+  local function with_graph(...)
+    local args = table.pack(...)
+    return torch.enable_grad(function() return first(table.unpack(args, 1, args.n)) end)
+  end
+  local outputs = {with_graph(table.unpack(inputs))}
+  local any = false
+  for _, g in ipairs(outputs) do any = any or g.requires_grad end
+  if not any then return true end  -- linear: the second order is zero
+  local ok, message = check(with_graph, inputs, options, "gradgradcheck")
+  return report(ok, message, options)
+end
+
+local functional = {}
+autograd.functional = functional
+
+---d f(x) / dx: shape of f(x) followed by the shape of x.
+function functional.jacobian(f, x, options)
+  local create = options and options.create_graph or false
+  return torch.enable_grad(function()
+    local input = create and x or x:detach()
+    if not input.requires_grad then input:requires_grad_() end
+    local y = f(input)
+    local flat, rows = y:reshape(-1), {}
+    for i = 1, flat:numel() do
+      local g = torch.autograd.grad(flat[i], {input}, {retain_graph = true, create_graph = create, allow_unused = true})
+      rows[i] = g or torch.zeros_like(input)
+    end
+    local shape = {}
+    for _, n in ipairs(y:size()) do shape[#shape + 1] = n end
+    for _, n in ipairs(input:size()) do shape[#shape + 1] = n end
+    return torch.stack(rows):reshape(shape)
+  end)
+end
+---The matrix of second derivatives of a function with one number as its value.
+function functional.hessian(f, x, options)
+  return functional.jacobian(function(v)
+    return (torch.autograd.grad(f(v), {v}, {create_graph = true}))
+  end, x, options)
+end
+---f(x) and v^T J.
+function functional.vjp(f, x, v)
+  return torch.enable_grad(function()
+    local input = x:detach():requires_grad_()
+    local y = f(input)
+    return y:detach(), (torch.autograd.grad(y, {input}, {grad_outputs = v}))
+  end)
+end
+---f(x) and J v, by differentiating v^T J twice.
+function functional.jvp(f, x, v)
+  return torch.enable_grad(function()
+    local input = x:detach():requires_grad_()
+    local y = f(input)
+    local u = torch.zeros_like(y):requires_grad_()
+    local g = torch.autograd.grad(y, {input}, {grad_outputs = u, create_graph = true})
+    return y:detach(), (torch.autograd.grad(g, {u}, {grad_outputs = v}))
+  end)
+end

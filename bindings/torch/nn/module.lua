@@ -1,0 +1,323 @@
+-- nn.Module and nn.class: what every layer and network shares. Tensors and modules assigned to a
+-- module's fields, also inside plain tables, are found in the order in which they were assigned.
+local torch = torch
+local Module = {}
+
+-- Parameters are marked here by identity, so that any other tensor in a field stays just a value.
+local is_parameter = setmetatable({}, {__mode = "k"})
+
+---Marks a tensor as a parameter of the module that it is assigned to; it requires grad.
+---@param data any a tensor, or what torch.tensor takes
+---@param requires_grad? boolean default true
+local function Parameter(data, requires_grad)
+  if type(requires_grad) == "table" then requires_grad = requires_grad.requires_grad end
+  local t = torch.is_tensor(data) and data:detach() or torch.tensor(data)
+  t.requires_grad = requires_grad ~= false
+  is_parameter[t] = true
+  return t
+end
+
+local hidden = {_order = true, _buffers = true, _hooks = true, training = true}
+
+local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
+
+-- Keys of a module's fields in order of assignment; numbers of list parts first.
+local function keys_of(t)
+  if rawget(t, "_order") then return t._order end
+  local keys = {}
+  for i = 1, #t do keys[i] = i end
+  local named = {}
+  for k in pairs(t) do
+    if type(k) == "string" then named[#named + 1] = k end
+  end
+  table.sort(named)
+  for _, k in ipairs(named) do keys[#keys + 1] = k end
+  return keys
+end
+
+-- The name of a key in state_dict: PyTorch counts lists from 0, and names must exchange.
+local function key_name(k) return type(k) == "number" and tostring(k - 1) or k end
+
+-- Calls visit(owner, key, value, name) for tensors and modules below `t`, in order; a module's own
+-- tensors come before those of its children, as in PyTorch.
+local function walk(t, prefix, visit, seen)
+  if seen[t] then return end
+  seen[t] = true
+  local later = {}
+  for _, k in ipairs(keys_of(t)) do
+    local v = rawget(t, k)
+    if v ~= nil and not hidden[k] then
+      if torch.is_tensor(v) then
+        visit(t, k, v, prefix .. key_name(k))
+      elseif type(v) == "table" and (is_module(v) or getmetatable(v) == nil) then
+        later[#later + 1] = k
+      end
+    end
+  end
+  for _, k in ipairs(later) do
+    local v = t[k]
+    local name = prefix .. key_name(k)
+    if is_module(v) then visit(t, k, v, name) end
+    walk(v, name .. ".", visit, seen)
+  end
+end
+
+local Class = {}  -- methods of every module
+
+local function new_instance(class, ...)
+  local self = setmetatable({_order = {}, _buffers = {}, training = true}, class)
+  local init = class.init
+  if init then init(self, ...) end
+  return self
+end
+
+local meta = {
+  __call = function(self, ...) return self:_call(...) end,
+  __newindex = function(self, k, v)
+    if v == nil then return end
+    local order = rawget(self, "_order")
+    local known = false
+    for i = 1, #order do known = known or order[i] == k end
+    if not known then order[#order + 1] = k end
+    rawset(self, k, v)
+  end,
+  __tostring = function(self) return self:_text("") end,
+}
+
+---Makes a class of modules: `local Net = nn.class("Net")`, then `Net:init(...)`, `Net:forward(x)`,
+---and `Net(...)` makes one.
+---@param name string shown when a module is printed
+---@param base? table the class it extends, default nn.Module
+local function class(name, base)
+  if type(name) ~= "string" then error('nn.class: wants a name, as in nn.class("Net")', 2) end
+  local c = {}
+  for k, v in pairs(meta) do c[k] = v end
+  c._name = name
+  c._base = base or Class
+  c.__index = c
+  c.__name = name
+  return setmetatable(c, {__index = c._base, __call = new_instance, __name = "class " .. name})
+end
+
+function Class:_call(...)
+  local hooks = rawget(self, "_hooks")
+  if not hooks then return self:forward(...) end
+  local inputs = {...}
+  for _, h in ipairs(hooks.pre) do
+    local changed = h.f(self, inputs)
+    if changed ~= nil then inputs = type(changed) == "table" and changed or {changed} end
+  end
+  local outputs = table.pack(self:forward(table.unpack(inputs)))
+  for _, h in ipairs(hooks.post) do
+    local changed = h.f(self, inputs, outputs[1])
+    if changed ~= nil then outputs[1] = changed end
+  end
+  return table.unpack(outputs, 1, outputs.n)
+end
+
+function Class:forward()
+  error(("%s: has no forward method; write function %s:forward(x) ... end"):format(self._name, self._name), 2)
+end
+
+local function add_hook(self, where, f)
+  if type(f) ~= "function" then error("register hook: wants a function", 3) end
+  local hooks = rawget(self, "_hooks")
+  if not hooks then
+    hooks = {pre = {}, post = {}}
+    rawset(self, "_hooks", hooks)
+  end
+  local entry = {f = f}
+  table.insert(hooks[where], entry)
+  return {remove = function()
+    for i, h in ipairs(hooks[where]) do
+      if h == entry then table.remove(hooks[where], i) end
+    end
+  end}
+end
+---Calls f(module, inputs, output) after forward; what it returns replaces the output.
+function Class:register_forward_hook(f) return add_hook(self, "post", f) end
+---Calls f(module, inputs) before forward; what it returns replaces the inputs.
+function Class:register_forward_pre_hook(f) return add_hook(self, "pre", f) end
+
+---Registers a tensor that is saved but not trained (a running mean).
+---@param persistent? boolean false leaves it out of state_dict
+function Class:register_buffer(name, tensor, persistent)
+  self[name] = tensor
+  self._buffers[name] = persistent == false and "temporary" or "kept"
+end
+function Class:register_parameter(name, tensor) self[name] = tensor and Parameter(tensor) or nil end
+
+local function parameter_at(owner, key, v)
+  return torch.is_tensor(v) and (is_parameter[v] or (v.is_leaf and v.requires_grad))
+    and not (rawget(owner, "_buffers") and owner._buffers[key])
+end
+
+---All parameters with their names: a list of {name, tensor}; a shared one is listed once.
+function Class:named_parameters()
+  local list, seen = {}, {}
+  walk(self, "", function(owner, key, v, name)
+    if parameter_at(owner, key, v) and not seen[v] then
+      seen[v] = true
+      list[#list + 1] = {name, v}
+    end
+  end, {})
+  return list
+end
+function Class:parameters()
+  local list = self:named_parameters()
+  for i, p in ipairs(list) do list[i] = p[2] end
+  return list
+end
+function Class:named_buffers()
+  local list = {}
+  walk(self, "", function(owner, key, v, name)
+    local buffers = rawget(owner, "_buffers")
+    if torch.is_tensor(v) and buffers and buffers[key] then list[#list + 1] = {name, v} end
+  end, {})
+  return list
+end
+function Class:buffers()
+  local list = self:named_buffers()
+  for i, b in ipairs(list) do list[i] = b[2] end
+  return list
+end
+function Class:named_modules()
+  local list = {{"", self}}
+  walk(self, "", function(_, _, v, name)
+    if is_module(v) then list[#list + 1] = {name, v} end
+  end, {})
+  return list
+end
+function Class:modules()
+  local list = self:named_modules()
+  for i, m in ipairs(list) do list[i] = m[2] end
+  return list
+end
+function Class:named_children()
+  local list = {}
+  for _, k in ipairs(self._order) do
+    local v = rawget(self, k)
+    if v ~= nil and is_module(v) then list[#list + 1] = {key_name(k), v} end
+  end
+  return list
+end
+function Class:children()
+  local list = self:named_children()
+  for i, m in ipairs(list) do list[i] = m[2] end
+  return list
+end
+---Calls f on every module below, innermost first, then on this one.
+function Class:apply(f)
+  local all = self:modules()
+  for i = #all, 1, -1 do f(all[i]) end
+  return self
+end
+
+function Class:train(on)
+  for _, m in ipairs(self:modules()) do rawset(m, "training", on ~= false) end
+  return self
+end
+function Class:eval() return self:train(false) end
+function Class:requires_grad_(on)
+  for _, p in ipairs(self:parameters()) do p.requires_grad = on ~= false end
+  return self
+end
+function Class:zero_grad(options)
+  local keep = type(options) == "table" and options.set_to_none == false
+  for _, p in ipairs(self:parameters()) do
+    if keep and p.grad then p.grad:zero_() else p.grad = nil end
+  end
+end
+
+---Moves or converts every parameter and buffer in place: to("cuda"), to("bfloat16").
+function Class:to(...)
+  local args = table.pack(...)
+  walk(self, "", function(_, _, v)
+    if not torch.is_tensor(v) then return end
+    local moved = v.dtype.is_floating_point and v:detach():to(table.unpack(args, 1, args.n))
+      or v:to(v.dtype, (torch.empty(0):to(table.unpack(args, 1, args.n))).device)
+    v.data = moved
+    if v.grad then v.grad = v.grad:to(table.unpack(args, 1, args.n)) end
+  end, {})
+  return self
+end
+function Class:cuda(device) return self:to(device and torch.device("cuda", device) or "cuda") end
+function Class:cpu() return self:to("cpu") end
+for _, name in ipairs {"half", "bfloat16", "float", "double"} do
+  Class[name] = function(self) return self:to(torch[name] or name) end
+end
+
+---A plain table from PyTorch's names to tensors (which share storage with the module).
+function Class:state_dict()
+  local state = {}
+  walk(self, "", function(owner, key, v, name)
+    if not torch.is_tensor(v) then return end
+    local buffer = rawget(owner, "_buffers") and owner._buffers[key]
+    if buffer == "kept" or (not buffer and parameter_at(owner, key, v)) then state[name] = v:detach() end
+  end, {})
+  return state
+end
+
+---Copies tensors of a state_dict into the module. All names and shapes are checked first.
+---@param options? {strict?: boolean, strip?: string} strip: a prefix to remove from the names
+function Class:load_state_dict(state, options)
+  options = options or {}
+  if type(state) ~= "table" then error("load_state_dict: wants a table of tensors, not a " .. type(state), 2) end
+  local given = {}
+  for name, t in pairs(state) do
+    if options.strip and name:sub(1, #options.strip) == options.strip then name = name:sub(#options.strip + 1) end
+    given[name] = t
+  end
+  local own, problems = self:state_dict(), {}
+  local function complain(title, names)
+    if #names == 0 then return end
+    table.sort(names)
+    local shown = table.concat(names, ", ", 1, math.min(#names, 6))
+    problems[#problems + 1] = ("%s: %s%s"):format(title, shown, #names > 6 and (", and %d more"):format(#names - 6) or "")
+  end
+  local missing, unexpected, wrong = {}, {}, {}
+  for name, t in pairs(own) do
+    local from = given[name]
+    if from == nil then missing[#missing + 1] = name
+    elseif not torch.is_tensor(from) then wrong[#wrong + 1] = name .. " is no tensor"
+    elseif from.shape ~= t.shape then
+      wrong[#wrong + 1] = ("%s is %s here and %s there"):format(name, tostring(t.shape), tostring(from.shape))
+    end
+  end
+  for name in pairs(given) do
+    if own[name] == nil then unexpected[#unexpected + 1] = name end
+  end
+  if options.strict ~= false then
+    complain("missing", missing)
+    complain("unexpected", unexpected)
+  end
+  complain("shapes differ", wrong)
+  if #problems > 0 then
+    error(("load_state_dict: the state does not fit this %s; %s"):format(self._name, table.concat(problems, "; ")), 2)
+  end
+  torch.no_grad(function()
+    for name, t in pairs(own) do
+      if given[name] then t:copy_(given[name]) end
+    end
+  end)
+  return missing, unexpected
+end
+
+function Class:extra_repr() return "" end
+function Class:_text(indent)
+  local children = self:named_children()
+  local extra = self:extra_repr()
+  if #children == 0 then return ("%s(%s)"):format(self._name, extra) end
+  local lines = {self._name .. "("}
+  for _, c in ipairs(children) do
+    lines[#lines + 1] = ("%s  (%s): %s"):format(indent, c[1], c[2]:_text(indent .. "  "))
+  end
+  lines[#lines + 1] = indent .. ")"
+  return table.concat(lines, "\n")
+end
+
+Module.Module = class("Module")
+Module.class = class
+Module.Parameter = Parameter
+Module.is_module = is_module
+return Module

@@ -1,0 +1,2 @@
+-- torch.utils: the namespace of torch.utils.data.
+return {data = require "torch.utils.data"}

@@ -1,0 +1,92 @@
+// Optimiser steps over lists of parameters. Row-major f32 and f64 tensors are updated where they are;
+// other layouts and half types go through float64 copies.
+#include "engine/ops/optim.h"
+
+#include <cmath>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/optim_rows.h"
+#include "engine/ops/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// Calls f(pointers, begin, n, is_double) with the arrays of parameter i: those of `lists`.
+template <int count, class F32, class F64>
+void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) {
+  const Tensor* t[count];
+  bool direct = true;
+  const DType dtype = c.tensor(0, i).dtype();
+  static const Tensor none;
+  for (int k = 0; k < count; ++k) {
+    const bool have = c.has(lists[k]) && c.count(lists[k]) > 0;
+    t[k] = have ? &c.tensor(lists[k], i) : &none;
+    // A whole-storage layout shared by all is as good as row-major.
+    if (have)
+      direct = direct && t[k]->dtype() == dtype && (*t[k])->contiguous && (dtype == DType::Float32 || dtype == DType::Float64);
+  }
+  Tensor room[count];
+  if (!direct)
+    for (int k = 0; k < count; ++k)
+      if (*t[k]) {
+        room[k] = empty(t[k]->shape(), DType::Float64);
+        copy_raw(room[k], *t[k]);
+      }
+  char* p[count];
+  for (int k = 0; k < count; ++k) p[k] = !*t[k] ? nullptr : direct ? t[k]->data() : room[k].data();
+  const bool wide = !direct || dtype == DType::Float64;
+  // Parameters change in place: a stop half-way would leave some updated and others not.
+  parallel_for(
+      c.tensor(0, i).numel(), kGrain,
+      [&](int64_t begin, int64_t end) {
+        if (wide) {
+          double* q[count];
+          for (int k = 0; k < count; ++k) q[k] = p[k] ? reinterpret_cast<double*>(p[k]) + begin : nullptr;
+          f64(q, end - begin);
+        } else {
+          float* q[count];
+          for (int k = 0; k < count; ++k) q[k] = p[k] ? reinterpret_cast<float*>(p[k]) + begin : nullptr;
+          f32(q, end - begin);
+        }
+      },
+      Interrupts::Hold);
+  if (!direct)
+    for (int k = 0; k < count; ++k)
+      if (*t[k] && k != 1) copy_raw(*t[k], room[k]);
+}
+
+}  // namespace
+
+void fused_sgd(Call& c) {
+  const SgdStep s{c.number(3), c.number(4), c.number(5), c.number(6), c.flag(7), c.flag(8), c.flag(9)};
+  static constexpr int lists[] = {0, 1, 2};
+  for (int i = 0; i < c.count(0); ++i)
+    each_part(
+        c, lists, i, [&](float** p, int64_t n) { level_of::sgd_f32(p[0], static_cast<const float*>(p[1]), p[2], n, &s); },
+        [&](double** p, int64_t n) { level_of::sgd_f64(p[0], static_cast<const double*>(p[1]), p[2], n, &s); });
+}
+
+void fused_adam(Call& c) {
+  const double step = static_cast<double>(c.integer(5)), lr = c.number(6), beta1 = c.number(7), beta2 = c.number(8);
+  const int64_t flags = c.integer(11);
+  const AdamStep s{lr / (1 - std::pow(beta1, step)),
+                   beta1,
+                   beta2,
+                   c.number(9),
+                   c.number(10),
+                   lr,
+                   std::sqrt(1 - std::pow(beta2, step)),
+                   (flags & 1) != 0,
+                   (flags & 2) != 0,
+                   (flags & 4) != 0};
+  static constexpr int lists[] = {0, 1, 2, 3, 4};
+  for (int i = 0; i < c.count(0); ++i)
+    each_part(
+        c, lists, i,
+        [&](float** p, int64_t n) { level_of::adam_f32(p[0], static_cast<const float*>(p[1]), p[2], p[3], p[4], n, &s); },
+        [&](double** p, int64_t n) { level_of::adam_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s); });
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,10 @@
+// The kernels of optim.cpp, defined in cpu/.
+#pragma once
+#include "engine/ops/op.h"
+
+namespace tycho::cpu {
+
+void fused_sgd(Call& c);
+void fused_adam(Call& c);
+
+}  // namespace tycho::cpu
