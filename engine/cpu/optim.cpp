@@ -1,5 +1,5 @@
-// Optimiser steps over lists of parameters. Row-major f32 and f64 tensors are updated where they are;
-// other layouts and half types go through float64 copies.
+// Optimiser steps over lists of parameters. Row-major f32 and f64 tensors are updated where they
+// are; other layouts and half types go through float64 copies.
 #include "engine/ops/optim.h"
 
 #include <cmath>
@@ -25,7 +25,8 @@ void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) 
     t[k] = have ? &c.tensor(lists[k], i) : &none;
     // A whole-storage layout shared by all is as good as row-major.
     if (have)
-      direct = direct && t[k]->dtype() == dtype && (*t[k])->contiguous && (dtype == DType::Float32 || dtype == DType::Float64);
+      direct = direct && t[k]->dtype() == dtype && (*t[k])->contiguous &&
+               (dtype == DType::Float32 || dtype == DType::Float64);
   }
   Tensor room[count];
   if (!direct)
@@ -43,11 +44,13 @@ void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) 
       [&](int64_t begin, int64_t end) {
         if (wide) {
           double* q[count];
-          for (int k = 0; k < count; ++k) q[k] = p[k] ? reinterpret_cast<double*>(p[k]) + begin : nullptr;
+          for (int k = 0; k < count; ++k)
+            q[k] = p[k] ? reinterpret_cast<double*>(p[k]) + begin : nullptr;
           f64(q, end - begin);
         } else {
           float* q[count];
-          for (int k = 0; k < count; ++k) q[k] = p[k] ? reinterpret_cast<float*>(p[k]) + begin : nullptr;
+          for (int k = 0; k < count; ++k)
+            q[k] = p[k] ? reinterpret_cast<float*>(p[k]) + begin : nullptr;
           f32(q, end - begin);
         }
       },
@@ -60,16 +63,23 @@ void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) 
 }  // namespace
 
 void fused_sgd(Call& c) {
-  const SgdStep s{c.number(3), c.number(4), c.number(5), c.number(6), c.flag(7), c.flag(8), c.flag(9)};
+  const SgdStep s{c.number(3), c.number(4), c.number(5), c.number(6),
+                  c.flag(7),   c.flag(8),   c.flag(9)};
   static constexpr int lists[] = {0, 1, 2};
   for (int i = 0; i < c.count(0); ++i)
     each_part(
-        c, lists, i, [&](float** p, int64_t n) { level_of::sgd_f32(p[0], static_cast<const float*>(p[1]), p[2], n, &s); },
-        [&](double** p, int64_t n) { level_of::sgd_f64(p[0], static_cast<const double*>(p[1]), p[2], n, &s); });
+        c, lists, i,
+        [&](float** p, int64_t n) {
+          level_of::sgd_f32(p[0], static_cast<const float*>(p[1]), p[2], n, &s);
+        },
+        [&](double** p, int64_t n) {
+          level_of::sgd_f64(p[0], static_cast<const double*>(p[1]), p[2], n, &s);
+        });
 }
 
 void fused_adam(Call& c) {
-  const double step = static_cast<double>(c.integer(5)), lr = c.number(6), beta1 = c.number(7), beta2 = c.number(8);
+  const double step = static_cast<double>(c.integer(5)), lr = c.number(6), beta1 = c.number(7),
+               beta2 = c.number(8);
   const int64_t flags = c.integer(11);
   const AdamStep s{lr / (1 - std::pow(beta1, step)),
                    beta1,
@@ -85,8 +95,12 @@ void fused_adam(Call& c) {
   for (int i = 0; i < c.count(0); ++i)
     each_part(
         c, lists, i,
-        [&](float** p, int64_t n) { level_of::adam_f32(p[0], static_cast<const float*>(p[1]), p[2], p[3], p[4], n, &s); },
-        [&](double** p, int64_t n) { level_of::adam_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s); });
+        [&](float** p, int64_t n) {
+          level_of::adam_f32(p[0], static_cast<const float*>(p[1]), p[2], p[3], p[4], n, &s);
+        },
+        [&](double** p, int64_t n) {
+          level_of::adam_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s);
+        });
 }
 
 }  // namespace tycho::cpu

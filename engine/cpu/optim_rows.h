@@ -15,9 +15,13 @@ struct AdamStep {
 
 }  // namespace tycho::cpu
 
-TYCHO_LEVELS(void, sgd_f32, (float* p, const float* g, float* m, int64_t n, const ::tycho::cpu::SgdStep* s))
-TYCHO_LEVELS(void, sgd_f64, (double* p, const double* g, double* m, int64_t n, const ::tycho::cpu::SgdStep* s))
+TYCHO_LEVELS(void, sgd_f32,
+             (float* p, const float* g, float* m, int64_t n, const ::tycho::cpu::SgdStep* s))
+TYCHO_LEVELS(void, sgd_f64,
+             (double* p, const double* g, double* m, int64_t n, const ::tycho::cpu::SgdStep* s))
 TYCHO_LEVELS(void, adam_f32,
-             (float* p, const float* g, float* m, float* v, float* most, int64_t n, const ::tycho::cpu::AdamStep* s))
+             (float* p, const float* g, float* m, float* v, float* most, int64_t n,
+              const ::tycho::cpu::AdamStep* s))
 TYCHO_LEVELS(void, adam_f64,
-             (double* p, const double* g, double* m, double* v, double* most, int64_t n, const ::tycho::cpu::AdamStep* s))
+             (double* p, const double* g, double* m, double* v, double* most, int64_t n,
+              const ::tycho::cpu::AdamStep* s))

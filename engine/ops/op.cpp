@@ -137,10 +137,7 @@ const Op* find_op(std::string_view name) {
 
 const Op& get_op(const char* name) {
   const Op* op = find_op(name);
-  if (!op) {
-    std::fprintf(stderr, "the engine calls an op \"%s\", which is not in the table\n", name);
-    std::abort();
-  }
+  TYCHO_CHECK(Kind::Argument, op, "the op table has no \"%s\"", name);
   return *op;
 }
 

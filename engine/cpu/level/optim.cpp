@@ -1,13 +1,12 @@
 // Optimiser steps over arrays, in lanes.
-#include "engine/cpu/optim_rows.h"
-
 #include "engine/cpu/level/math.h"
+#include "engine/cpu/optim_rows.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// Calls f(i, load, store) lane by lane; the rest at the end goes element by element through a padded
-// copy, so that nothing outside the arrays is touched.
+// Calls f(i, load, store) lane by lane; the rest at the end goes element by element through a
+// padded copy, so that nothing outside the arrays is touched.
 template <class T, int arrays, class F>
 TYCHO_INLINE void lanes(T* const* a, int64_t n, F&& f) {
   constexpr int size = Lane<T>::size;
@@ -35,8 +34,9 @@ TYCHO_INLINE void lanes(T* const* a, int64_t n, F&& f) {
 template <class T>
 void sgd(T* p, const T* g, T* m, int64_t n, const SgdStep& s) {
   using L = Lane<T>;
-  const L lr = static_cast<T>(s.lr), momentum = static_cast<T>(s.momentum), fresh = static_cast<T>(1 - s.dampening),
-          decay = static_cast<T>(s.weight_decay), sign = static_cast<T>(s.maximize ? -1 : 1);
+  const L lr = static_cast<T>(s.lr), momentum = static_cast<T>(s.momentum),
+          fresh = static_cast<T>(1 - s.dampening), decay = static_cast<T>(s.weight_decay),
+          sign = static_cast<T>(s.maximize ? -1 : 1);
   T* grads = const_cast<T*>(g);  // array 1 is read only
   if (!m) {
     T* const a[] = {p, grads};
@@ -54,10 +54,12 @@ void sgd(T* p, const T* g, T* m, int64_t n, const SgdStep& s) {
 template <class T>
 void adam(T* p, const T* g, T* m, T* v, T* most, int64_t n, const AdamStep& s) {
   using L = Lane<T>;
-  const L beta1 = static_cast<T>(1 - s.beta1), beta2 = static_cast<T>(s.beta2), rest2 = static_cast<T>(1 - s.beta2),
-          eps = static_cast<T>(s.eps), size = static_cast<T>(s.step_size), root = static_cast<T>(s.root_bias2),
+  const L beta1 = static_cast<T>(1 - s.beta1), beta2 = static_cast<T>(s.beta2),
+          rest2 = static_cast<T>(1 - s.beta2), eps = static_cast<T>(s.eps),
+          size = static_cast<T>(s.step_size), root = static_cast<T>(s.root_bias2),
           coupled = static_cast<T>(s.decoupled ? 0 : s.weight_decay),
-          shrink = static_cast<T>(s.decoupled ? 1 - s.lr * s.weight_decay : 1), sign = static_cast<T>(s.maximize ? -1 : 1);
+          shrink = static_cast<T>(s.decoupled ? 1 - s.lr * s.weight_decay : 1),
+          sign = static_cast<T>(s.maximize ? -1 : 1);
   T* grads = const_cast<T*>(g);
   const auto update = [&](L* x) {
     x[0] = x[0] * shrink;
@@ -83,12 +85,18 @@ void adam(T* p, const T* g, T* m, T* v, T* most, int64_t n, const AdamStep& s) {
 
 }  // namespace
 
-void sgd_f32(float* p, const float* g, float* m, int64_t n, const SgdStep* s) { sgd(p, g, m, n, *s); }
-void sgd_f64(double* p, const double* g, double* m, int64_t n, const SgdStep* s) { sgd(p, g, m, n, *s); }
-void adam_f32(float* p, const float* g, float* m, float* v, float* most, int64_t n, const AdamStep* s) {
+void sgd_f32(float* p, const float* g, float* m, int64_t n, const SgdStep* s) {
+  sgd(p, g, m, n, *s);
+}
+void sgd_f64(double* p, const double* g, double* m, int64_t n, const SgdStep* s) {
+  sgd(p, g, m, n, *s);
+}
+void adam_f32(float* p, const float* g, float* m, float* v, float* most, int64_t n,
+              const AdamStep* s) {
   adam(p, g, m, v, most, n, *s);
 }
-void adam_f64(double* p, const double* g, double* m, double* v, double* most, int64_t n, const AdamStep* s) {
+void adam_f64(double* p, const double* g, double* m, double* v, double* most, int64_t n,
+              const AdamStep* s) {
   adam(p, g, m, v, most, n, *s);
 }
 
