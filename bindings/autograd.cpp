@@ -14,7 +14,8 @@ namespace {
 Where script_line() {
   lua_State* L = running;
   lua_Debug ar;
-  for (int level = 0; level < 12 && lua_getstack(L, level, &ar); ++level) {
+  // Level 0 is the function of the binding itself.
+  for (int level = 1; level < 12 && lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7)) continue;
     // The same chunk as last time, almost always: compare before looking up.
