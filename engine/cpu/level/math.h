@@ -2,6 +2,7 @@
 // kernels include.
 #pragma once
 #include "engine/cpu/level/math_basic.h"
+#include "engine/cpu/level/math_erf.h"
 #include "engine/cpu/level/math_exp.h"
 #include "engine/cpu/level/math_int.h"
 #include "engine/cpu/level/math_rare.h"

@@ -31,14 +31,31 @@ constexpr T infinity = static_cast<T>(__builtin_inf());
 template <class T>
 constexpr T not_a_number = static_cast<T>(__builtin_nan(""));
 
-// c0 + c1 x + c2 x^2 + ...
-template <class T>
-TYCHO_INLINE Lane<T> poly(Lane<T>, T c0) {
-  return c0;
+// c[first] + c[first + step] x + c[first + 2 step] x^2 + ..., by Horner's rule.
+template <int first, int step, class T, int n>
+TYCHO_INLINE Lane<T> horner(Lane<T> x, const T (&c)[n]) {
+  if constexpr (first + step < n) {
+    return fma(horner<first + step, step>(x, c), x, Lane<T>(c[first]));
+  } else {
+    return c[first];
+  }
 }
+// c0 + c1 x + c2 x^2 + ... in two halves, whose chains of products run side by side.
 template <class T, class... C>
-TYCHO_INLINE Lane<T> poly(Lane<T> x, T c0, T c1, C... c) {
-  return fma(poly(x, c1, static_cast<T>(c)...), x, Lane<T>(c0));
+TYCHO_INLINE Lane<T> poly_halves(Lane<T> x, T c0, C... rest) {
+  const T c[] = {c0, rest...};
+  Lane<T> z = x * x;
+  return fma(horner<1, 2>(z, c), x, horner<0, 2>(z, c));
+}
+// The same by Horner's rule; the long ones in halves.
+template <class T, class... C>
+TYCHO_INLINE Lane<T> poly(Lane<T> x, T c0, C... rest) {
+  if constexpr (sizeof...(C) < 9) {
+    const T c[] = {c0, rest...};
+    return horner<0, 1>(x, c);
+  } else {
+    return poly_halves(x, c0, rest...);
+  }
 }
 
 // The instructions' own maximum and minimum: when an argument is nan, the second one.
@@ -180,6 +197,15 @@ TYCHO_INLINE Pair<double> exact_product(F64 a, F64 b) {
 
 // a / b with about half an ulp of error, where the quotient stays clear of under- and overflow
 // by some powers of two; on the baseline, an ordinary quotient of the values.
+template <class T>
+TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b) {
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+  Lane<T> inverse = 1 / b.value, q = a * inverse;
+  return fma(fma(-q, b.rest, fma(-q, b.value, a)), inverse, q);
+#else
+  return a / b.value;
+#endif
+}
 template <class T>
 TYCHO_INLINE Lane<T> quotient(Pair<T> a, Pair<T> b) {
 #if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)

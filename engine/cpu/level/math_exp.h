@@ -38,7 +38,7 @@ struct Constants<double> {
 };
 
 TYCHO_INLINE F32 exp_tail(F32 r) {
-  return poly(r, 0.5f, 0.166665420f, 0.0416666158f, 0.00836679246f, 0.00139170990f);
+  return poly_halves(r, 0.5f, 0.166665420f, 0.0416666158f, 0.00836679246f, 0.00139170990f);
 }
 TYCHO_INLINE F64 exp_tail(F64 r) {
   return poly(r, 0.5, 0.16666666666666677, 0.041666666666666699, 0.0083333333333221946,
@@ -145,11 +145,26 @@ TYCHO_INLINE Split<T> split(Lane<T> x) {
 // The same for subnormal numbers too.
 template <class T>
 TYCHO_INLINE Split<T> split_any(Lane<T> x) {
+#if defined(TYCHO_LEVEL_v4)
+  // The instructions give m in [1, 2).
+  using V = typename Lane<T>::V;
+  Split<T> s;
+  if constexpr (sizeof(T) == 4) {
+    s.k = (V)_mm512_maskz_getexp_ps(-1, (__m512)x.v);
+    s.m = (V)_mm512_maskz_getmant_ps(-1, (__m512)x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  } else {
+    s.k = (V)_mm512_maskz_getexp_pd(-1, (__m512d)x.v);
+    s.m = (V)_mm512_maskz_getmant_pd(-1, (__m512d)x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  }
+  Mask<T> large = s.m > T(1.41421356237309504880);
+  return {select(large, s.k + 1, s.k), select(large, s.m * T(0.5), s.m)};
+#else
   constexpr T up = sizeof(T) == 4 ? T(0x1p24) : T(0x1p54);
   Mask<T> small = x < Format<T>::smallest_normal;
   Split<T> s = split(select(small, x * up, x));
   s.k = s.k - select(small, sizeof(T) == 4 ? 24 : 54, 0);
   return s;
+#endif
 }
 // The special values of a logarithm of x, where y is its value for the others.
 TYCHO_INLINE F32 log_specials(F32 y, F32 x) {
@@ -315,7 +330,7 @@ TYCHO_INLINE F64 pow(F64 x, F64 y) {
 template <class T>
 TYCHO_INLINE Lane<T> sigmoid(Lane<T> x) {
   Lane<T> e = exp(-abs_float(x));
-  return quotient({select(x < 0, e, 1), 0}, exact_sum(Lane<T>(1), e));
+  return quotient(select(x < 0, e, 1), exact_sum(Lane<T>(1), e));
 }
 template <class T>
 TYCHO_INLINE Lane<T> log_sigmoid(Lane<T> x) {
@@ -406,32 +421,6 @@ TYCHO_BINARY(logaddexp2,
              return select((a == b) & (abs_float(a) == infinity<T>), a, y);)
 TYCHO_BINARY(xlogy, return select(b != b, b, select(a == 0, 0, a* log(b)));)
 TYCHO_BINARY(ldexp, return a * exp2(b);)
-
-// erf: x + x P(x^2) near 0; 1 - e^Q(|x|) where it is above 0.8.
-TYCHO_INLINE F32 erf(F32 x) {
-  F32 a = abs_float(x), z = x * x;
-  F32 small = poly(z, 0.128379166f, -0.376126289f, 0.112836257f, -0.0268557351f, 0.00519242650f,
-                   -0.000805015909f, 7.99891059e-5f);
-  F32 t = second_min(F32(3.95f), a);
-  F32 q = poly(t, 0.000174683461f, -1.12951493f, -0.633346915f, -0.108280048f, 0.0251193903f,
-               -0.00417105947f, 0.000434467802f, -2.10960825e-5f);
-  return select(a > 0.92f, with_sign(1 - exp_normal(q), x), fma(x, small, x));
-}
-// erfc for a float's accuracy: e^(-x^2) / (1 + 2x) times a polynomial in (x - 3) / (x + 3).
-TYCHO_INLINE F64 erfc_half(F64 x) {
-  F64 a = second_min(F64(10.2), abs_float(x)), u = (a - 3) / (a + 3);
-  F64 p =
-      poly(u, 1.2530080582674001, -0.13562110693985360, -0.047562294087157918, 0.12964520293167309,
-           -0.11927364736396040, 0.068307348128402098, -0.023771117040710076, 0.0025335913553757527,
-           0.0018945530541792039, -0.00078989104707286441, -0.00012709298779855883,
-           0.00012627707733771156, 3.2961628298992977e-5);
-  F64 y = p * exp_normal(-a * a) / fma(a, F64(2), F64(1));
-  return select(x < 0, 2 - y, select(x == x, y, x));
-}
-TYCHO_INLINE F32 erfc(F32 x) {
-  Halves h = halves(x);
-  return join(erfc_half(h.low), erfc_half(h.high));
-}
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,52 +1,12 @@
 // Functions that are used rarely and computed element by element in double precision, mostly by the
-// C library: gamma functions, erfinv, the Bessel function i0, atan2, hypot, nextafter.
+// C library: the gamma functions and the Bessel function i0.
 #pragma once
-#include "engine/cpu/level/math_exp.h"
+#include "engine/cpu/level/math_basic.h"
 
 extern "C" double lgamma_r(double, int*) noexcept;
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
-
-TYCHO_INLINE F64 erf(F64 x) {
-  return each(x, [](double a) { return __builtin_erf(a); });
-}
-TYCHO_INLINE F64 erfc(F64 x) {
-  return each(x, [](double a) { return __builtin_erfc(a); });
-}
-
-// The inverse of erf on [0, 1), to 2^-28: polynomials in w = -log(1 - y^2) and in its root.
-TYCHO_INLINE F64 erfinv_half(F64 y) {
-  F64 w = -log((1 - y) * (1 + y)), s = square_root(w) - 4;
-  F64 near = poly(w, 0.88622692744480658, 0.23201355618379865, 0.011550334895114547,
-                  -0.0023385394781671050, -0.00012200385509796232, 4.0487656809714297e-5,
-                  5.8352405308793937e-6, -2.4977741120804670e-6, 3.0977925851277831e-7,
-                  -1.7159745511166292e-8, 3.3547944286099419e-10);
-  F64 far = poly(s, 3.8397835778138196, 1.0094950088938177, 0.0012536903017057509,
-                 -0.00085459078459652535, 0.00029501960709073661, -8.3290086381854629e-5,
-                 2.1526696047618645e-5, -5.4516641482033563e-6, 6.2651333920582642e-7,
-                 4.9682490666968456e-7, -2.5594752078789529e-7, 3.6099095132902869e-8);
-  return select(w < 5, near * y, far);
-}
-template <class T>
-TYCHO_INLINE Lane<T> erfinv_edges(Lane<T> x, Lane<T> y) {
-  Lane<T> a = abs_float(y);
-  x = select(a < 1, x, select(a == 1, infinity<T>, not_a_number<T>));
-  return with_sign(x, y);
-}
-TYCHO_INLINE F32 erfinv(F32 y) {
-  Halves a = halves(abs_float(y));
-  return erfinv_edges(join(erfinv_half(a.low), erfinv_half(a.high)), y);
-}
-// One step of Halley's method makes 2^-28 exact.
-TYCHO_INLINE F64 erfinv(F64 y) {
-  F64 a = abs_float(y), x = erfinv_half(a);
-  F64 error = each(x, a, [](double u, double v) {
-    return v < 0.5 ? __builtin_erf(u) - v : (1 - v) - __builtin_erfc(u);
-  });
-  F64 d = error * 0.88622692545275801365 * exp(x * x);
-  return erfinv_edges(x - d / fma(x, d, F64(1)), y);
-}
 
 TYCHO_INLINE double lgamma1(double x) {
   int sign;

@@ -32,7 +32,7 @@
   ROW(tan, tan(x), 1.5, 1.5)                                                \
   ROW(asin, asin(x), 1.7, 1.7)                                              \
   ROW(acos, acos(x), 1.5, 1.5)                                              \
-  ROW(atan, atan(x), 1.2, 1.5)                                              \
+  ROW(atan, atan(x), 1.2, 1.8)                                              \
   ROW(sinh, sinh(x), 1.8, 1.8)                                              \
   ROW(cosh, cosh(x), 1.6, 1.6)                                              \
   ROW(tanh, tanh(x), 1.2, 1.2)                                              \
