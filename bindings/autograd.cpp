@@ -359,6 +359,7 @@ struct Before {
   bool grad, inference;
   amp::Region region;
   bool open;
+  bool collect;  // torch.scope: what was made inside and is not reachable goes at once
 };
 const char kScope[] = "tycho.scope";
 
@@ -370,6 +371,7 @@ int close_scope(lua_State* L) {
   mode.inference = b->inference;
   amp::set(b->region);
   modes_changed(L);
+  if (b->collect) lua_gc(L, LUA_GCCOLLECT);
   return 0;
 }
 
@@ -379,9 +381,9 @@ int finish_scope(lua_State* L, int, lua_KContext base) {
 }
 
 // Changes the modes, then either runs the function at stack slot `f` inside or returns the scope.
-int open_scope(lua_State* L, int f, void (*change)(lua_State*)) {
+int open_scope(lua_State* L, int f, void (*change)(lua_State*), bool collect = false) {
   auto* b = static_cast<Before*>(lua_newuserdatauv(L, sizeof(Before), 0));
-  *b = Before{mode.grad, mode.inference, amp::current(), true};
+  *b = Before{mode.grad, mode.inference, amp::current(), true, collect};
   luaL_setmetatable(L, kScope);
   change(L);
   modes_changed(L);
@@ -393,6 +395,10 @@ int open_scope(lua_State* L, int f, void (*change)(lua_State*)) {
   return finish_scope(L, LUA_OK, base);
 }
 
+int scope(lua_State* L) {
+  return open_scope(
+      L, 1, [](lua_State*) {}, true);
+}
 int no_grad(lua_State* L) {
   return open_scope(L, 1, [](lua_State*) { mode.grad = false; });
 }
@@ -476,7 +482,8 @@ void open_autograd(lua_State* L, int torch) {
   lua_setfield(L, -2, "__close");
   lua_pop(L, 1);
   lua_pushvalue(L, torch);
-  static const luaL_Reg functions[] = {{"no_grad", guarded<no_grad>},
+  static const luaL_Reg functions[] = {{"scope", guarded<scope>},
+                                       {"no_grad", guarded<no_grad>},
                                        {"enable_grad", guarded<enable_grad>},
                                        {"inference_mode", guarded<inference_mode>},
                                        {"set_grad_enabled", guarded<set_grad_enabled>},

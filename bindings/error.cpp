@@ -58,6 +58,13 @@ void push_error(lua_State* L, const Error& e) {
 }
 
 int raise(lua_State* L, const Error& e) {
+  if (e.kind == Kind::Oom) {
+    Error more = e;
+    if (const std::string holders = largest_holders(L); !holders.empty())
+      more.text += "; most is held by " + holders;
+    push_error(L, more);
+    return lua_error(L);
+  }
   push_error(L, e);
   return lua_error(L);
 }

@@ -48,6 +48,8 @@ int guarded(lua_State* L) {
 void push_error(lua_State* L, const Error& e);
 void open_error(lua_State* L);
 
+std::string largest_holders(lua_State* L);  // "cache 1.5 GB (12 tensors), x 4.0 MB" (holders.cpp)
+
 // --- tensors (tensor.cpp) ---
 struct Box {
   Impl* p;

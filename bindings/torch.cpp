@@ -174,6 +174,8 @@ int open_torch(lua_State* L) {
   lua_pop(L, 1);
   lua_pushvalue(L, torch);
   lua_setglobal(L, "torch");
+  push_methods(L);
+  lua_setfield(L, torch, "_methods");
   // torch/init.lua completes the table (lazily loaded parts, functions written in Lua).
   lua_getglobal(L, "require");
   lua_pushliteral(L, "torch.init");

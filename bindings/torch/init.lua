@@ -22,3 +22,4 @@ setmetatable(torch.nn, {
 })
 
 require "torch.autograd"
+require "torch.tensor"

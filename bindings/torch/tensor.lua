@@ -1,0 +1,14 @@
+-- Tensor methods written in Lua.
+local torch = torch
+local Tensor = torch._methods
+torch._methods = nil
+
+---Iterates over the first dimension: `for i, row in x:rows() do`. (ipairs would run past the end,
+---where a tensor raises.)
+function Tensor:rows()
+  local i, n = 0, #self
+  return function()
+    i = i + 1
+    if i <= n then return i, self[i] end
+  end
+end
