@@ -304,8 +304,8 @@ TYCHO_BINARY(copysign, return with_sign(a, b);)
 // maximum and minimum return nan when either argument is; fmax and fmin return the other one.
 TYCHO_BINARY(maximum, return select(a != a, a, second_max(a, b));)
 TYCHO_BINARY(minimum, return select(a != a, a, second_min(a, b));)
-TYCHO_BINARY(fmax, return select(b != b, a, second_max(a, b));)
-TYCHO_BINARY(fmin, return select(b != b, a, second_min(a, b));)
+TYCHO_BINARY(fmax, return select(a != a, b, second_max(b, a));)
+TYCHO_BINARY(fmin, return select(a != a, b, second_min(b, a));)
 
 TYCHO_BINARY(heaviside, return select(a == 0, b, number(a > 0));)
 

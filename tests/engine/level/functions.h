@@ -49,8 +49,8 @@
   ROW(hypot, hypot(x, y), 0.6, 1)                              \
   ROW(fmod, fmod(x, y), 0, 0)                                  \
   ROW(copysign, copysign(x, y), 0, 0)                          \
-  ROW(fmax, y != y ? x : x > y ? x : y, 0, 0)                  \
-  ROW(fmin, y != y ? x : x < y ? x : y, 0, 0)                  \
+  ROW(fmax, x != x || y > x ? y : x, 0, 0)                     \
+  ROW(fmin, x != x || y < x ? y : x, 0, 0)                     \
   ROW(maximum, x != x || y != y ? x + y : x > y ? x : y, 0, 0) \
   ROW(minimum, x != x || y != y ? x + y : x < y ? x : y, 0, 0)
 
