@@ -8,27 +8,12 @@
 
 #include "engine/base/check.h"
 #include "engine/base/interrupt.h"
-#include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/onednn.h"
+#include "engine/cpu/room.h"
 
 namespace tycho::cpu {
 namespace {
-
-// Bytes of working memory.
-class Room {
- public:
-  explicit Room(size_t bytes) : bytes_(bytes), data_(allocate(-1, bytes)) {
-    TYCHO_CHECK(Kind::Oom, data_, "no memory left for %zu bytes of working space", bytes);
-  }
-  ~Room() { release(-1, data_, bytes_); }
-  Room(const Room&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  size_t bytes_;
-  void* data_;
-};
 
 int type_of(DType t) { return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : 2; }
 

@@ -274,7 +274,7 @@ void linear_shape(Call& c) {
 
 const Op& linear = add_op(
     {.name = "linear",
-     .args = "input, weight, bias?",
+     .args = "input, weight, bias: tensor?",
      .doc = "Each row of the input times the transposed weight ([out, in]), plus the bias.",
      .where = kFunctional,
      .amp = Amp::Low,

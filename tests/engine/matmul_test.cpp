@@ -145,6 +145,7 @@ TEST(Matmul, LinearAddsItsBias) {
             op<"matmul">(op<"to.dtype">(x, DType::Float64), t(op<"to.dtype">(w, DType::Float64))) +
             op<"to.dtype">(b, DType::Float64);
         expect_near(op<"linear">(x, w, b), want, tolerance(d, 7));
+        expect_near(op<"linear">(x, w), op<"matmul">(x, t(w)), tolerance(d, 7));
       }
 }
 

@@ -1,0 +1,255 @@
+// Convolutions as products of matrices. Forward: windows times the weight, packed once. The
+// input's gradient: the result's gradient times the weight gives windows, which are added onto the
+// pixels they cover. The weight's gradient: the result's gradient, transposed, times windows.
+#include "engine/cpu/conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/interrupt.h"
+#include "engine/base/parallel.h"
+#include "engine/cpu/gemm.h"
+#include "engine/cpu/room.h"
+
+namespace tycho::cpu {
+namespace {
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// What the three loops share: sizes in elements, and how they are cut into blocks.
+struct Plan {
+  const Convolution& c;
+  int type, size, unit_rows, unit_cols;
+  int64_t taps;       // of one group: kernel * channels of the group
+  int64_t width;      // of a band
+  int64_t bands;      // at a time
+  int64_t out;        // channels of the result, per group
+  int64_t ld, block;  // of a block of windows: row length, rows
+  bool plain;         // windows are single pixels in order: no copies needed
+
+  Plan(const Convolution& conv, int64_t most_rows) : c(conv) {
+    type = c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
+    size = dtype_size(c.dtype);
+    level_of::gemm_unit(type, &unit_rows, &unit_cols);
+    const Window& w = c.window;
+    width = w.kernel[2] * (w.channels / c.groups);
+    taps = w.bands() * width;
+    out = c.out_channels / c.groups;
+    bands = std::clamp<int64_t>(2048 / size / std::max<int64_t>(1, width), 1, w.bands());
+    ld = bands * width + 64 / size;
+    block = std::clamp<int64_t>((196 << 10) / (ld * size), 16, most_rows);
+    block = up(std::min(block, std::max<int64_t>(1, w.rows())), unit_rows);
+    plain = true;
+    for (int d = 0; d < 3; ++d)
+      plain = plain && w.kernel[d] == 1 && w.stride[d] == 1 && w.pad[d] == 0;
+  }
+
+  Window group(int64_t g) const {
+    Window w = c.window;
+    w.count = w.channels / c.groups;
+    w.first = g * w.count;
+    return w;
+  }
+  const char* at(const void* p, int64_t i) const { return static_cast<const char*>(p) + i * size; }
+  char* at(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
+  size_t window_bytes() const { return static_cast<size_t>(block * ld * size + 64); }
+  // Rows per chunk of a parallel region: whole blocks, some 20 us of work or more.
+  int64_t grain() const {
+    const int64_t work = std::max<int64_t>(1, taps * c.out_channels);
+    return up(std::max<int64_t>(block, (int64_t{1} << 20) / work), block);
+  }
+  // All of the weight in panels: for each group and cut of bands, `k` by `n` panels.
+  int64_t packed_group() const { return up(out, unit_cols) * taps; }
+
+  // Calls f(first band, last band, offset of its first tap).
+  template <class F>
+  void each_cut(F&& f) const {
+    const int64_t all = c.window.bands();
+    for (int64_t b = 0; b < all; b += bands) f(b, std::min(all, b + bands), b * width);
+  }
+};
+
+// rows of c = a (row i at a + i * rs, contiguous) times packed panels.
+void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void* a, int64_t rs,
+                  const void* panels, void* c, int64_t ldc, int begin, const void* bias) {
+  for (int64_t j = 0; j < n; j += p.unit_cols)
+    level_of::gemm_direct(p.type, rows, std::min<int64_t>(p.unit_cols, n - j), k, a, rs, int64_t{1},
+                          static_cast<const void*>(p.at(panels, j * k)),
+                          static_cast<int64_t>(p.unit_cols), static_cast<void*>(p.at(c, j)), ldc,
+                          begin, begin == 2 ? static_cast<const void*>(p.at(bias, j)) : nullptr);
+}
+
+}  // namespace
+
+void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
+  const Plan p(c, 192);
+  const Window& win = c.window;
+  const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
+  const void* x_end = p.at(x, pixels * win.channels);
+  const Room panels(static_cast<size_t>(p.packed_group() * c.groups * p.size));
+  for (int64_t g = 0; g < c.groups; ++g)
+    p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+      level_of::gemm_pack_b(
+          p.type, static_cast<const void*>(p.at(w, g * p.out * p.taps + tap)), p.taps, int64_t{1},
+          p.out, (to - from) * p.width,
+          static_cast<void*>(
+              p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap)));
+    });
+  parallel_for(win.rows(), p.grain(), [&](int64_t begin, int64_t end) {
+    const Room room(p.plain ? 0 : p.window_bytes());
+    for (int64_t row = begin; row < end; row += p.block) {
+      const int64_t rows = std::min(p.block, end - row);
+      for (int64_t g = 0; g < c.groups; ++g) {
+        const Window group = p.group(g);
+        p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+          const void* a = room.data();
+          int64_t rs = p.ld;
+          if (p.plain) {
+            a = p.at(x, row * win.channels + group.first);
+            rs = win.channels;
+          } else {
+            level_of::window_rows(p.type, &group, x, x_end, row, row + rows, from, to,
+                                  static_cast<void*>(room.data()), p.ld);
+          }
+          times_panels(p, rows, p.out, (to - from) * p.width, a, rs,
+                       p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap),
+                       p.at(y, row * c.out_channels + g * p.out), c.out_channels,
+                       tap    ? 1
+                       : bias ? 2
+                              : 0,
+                       bias ? p.at(bias, g * p.out) : nullptr);
+        });
+      }
+    }
+  });
+}
+
+void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
+  const Plan p(c, 192);
+  const Window& win = c.window;
+  const int64_t image_rows = win.images ? win.rows() / win.images : 0;
+  const int64_t image = win.in[0] * win.in[1] * win.in[2] * win.channels;
+  // Panels of w as [out, taps]: for each group and cut, `out` by taps of the cut.
+  const auto cut_cols = [&](int64_t from, int64_t to) { return (to - from) * p.width; };
+  int64_t group_size = 0;
+  p.each_cut([&](int64_t from, int64_t to, int64_t) {
+    group_size += up(cut_cols(from, to), p.unit_cols) * p.out;
+  });
+  const Room panels(static_cast<size_t>(group_size * c.groups * p.size));
+  int64_t place = 0;
+  for (int64_t g = 0; g < c.groups; ++g)
+    p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+      level_of::gemm_pack_b(p.type, static_cast<const void*>(p.at(w, g * p.out * p.taps + tap)),
+                            int64_t{1}, p.taps, cut_cols(from, to), p.out,
+                            static_cast<void*>(p.at(panels.data(), place)));
+      place += up(cut_cols(from, to), p.unit_cols) * p.out;
+    });
+  const int64_t work = std::max<int64_t>(1, image_rows * p.taps * c.out_channels);
+  parallel_for(
+      win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work), [&](int64_t begin, int64_t end) {
+        const Room room(p.plain ? 0 : p.window_bytes());
+        for (int64_t n = begin; n < end; ++n) {
+          if (!p.plain) std::memset(p.at(x, n * image), 0, image * p.size);
+          for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
+            const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
+            int64_t at = 0;
+            for (int64_t g = 0; g < c.groups; ++g) {
+              const Window group = p.group(g);
+              const void* gy = p.at(y, row * c.out_channels + g * p.out);
+              p.each_cut([&](int64_t from, int64_t to, int64_t) {
+                const int64_t cols = cut_cols(from, to);
+                void* to_rows = p.plain ? p.at(x, row * win.channels + group.first) : room.data();
+                const int64_t ld = p.plain ? win.channels : p.ld;
+                times_panels(p, rows, cols, p.out, gy, c.out_channels, p.at(panels.data(), at),
+                             to_rows, ld, 0, nullptr);
+                at += up(cols, p.unit_cols) * p.out;
+                if (!p.plain)
+                  level_of::add_window_rows(p.type, &group, static_cast<const void*>(room.data()),
+                                            p.ld, row, row + rows, from, to, x);
+              });
+            }
+          }
+        }
+      });
+}
+
+namespace {
+
+template <class T>
+void add_up(T* to, const T* from, int64_t n) {
+  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+  });
+}
+
+}  // namespace
+
+void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
+  const Plan p(c, 256);
+  const Window& win = c.window;
+  const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
+  const void* x_end = p.at(x, pixels * win.channels);
+  const int64_t rows = win.rows(), numel = c.out_channels * p.taps;
+  std::memset(w, 0, numel * p.size);
+  // Every thread sums a part of the rows into a weight of its own; the parts are added in order.
+  const int64_t work = rows * p.taps * p.out * c.groups;
+  const int64_t parts =
+      work < (1 << 21) ? 1 : std::min<int64_t>(get_num_threads(), (rows + p.block - 1) / p.block);
+  const Room others(static_cast<size_t>((std::max<int64_t>(parts, 1) - 1) * numel * p.size));
+  std::memset(others.data(), 0, (std::max<int64_t>(parts, 1) - 1) * numel * p.size);
+  // Turns of at most some 50 ms, so that an interrupt is seen.
+  const int64_t turns = 1 + work / ((int64_t{1} << 31) * std::max<int64_t>(parts, 1));
+  const int64_t each =
+      up((rows + turns * parts - 1) / std::max<int64_t>(1, turns * parts), p.block);
+  for (int64_t turn = 0; turn * parts * each < rows; ++turn) {
+    check_interrupt();
+    parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+      const Room room(p.plain ? 0 : p.window_bytes());
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t begin = (turn * parts + part) * each, end = std::min(rows, begin + each);
+        void* to_w = part ? p.at(others.data(), (part - 1) * numel) : static_cast<char*>(w);
+        Product q{};
+        q.dtype = c.dtype;
+        q.m = p.out;
+        q.a_row = 1, q.a_col = c.out_channels;
+        q.b_col = 1;
+        q.c_row = p.taps;
+        q.add = true;
+        q.alone = true;
+        for (int64_t g = 0; g < c.groups; ++g) {
+          const Window group = p.group(g);
+          p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+            q.n = (to - from) * p.width;
+            q.c = p.at(to_w, g * p.out * p.taps + tap);
+            const int64_t step = p.plain ? std::max<int64_t>(1, end - begin) : p.block;
+            for (int64_t row = begin; row < end; row += step) {
+              q.k = std::min(step, end - row);
+              q.a = p.at(y, row * c.out_channels + g * p.out);
+              if (p.plain) {
+                q.b = p.at(x, row * win.channels + group.first);
+                q.b_row = win.channels;
+              } else {
+                level_of::window_rows(p.type, &group, x, x_end, row, row + q.k, from, to,
+                                      static_cast<void*>(room.data()), p.ld);
+                q.b = room.data();
+                q.b_row = p.ld;
+              }
+              gemm(q);
+            }
+          });
+        }
+      }
+    });
+  }
+  for (int64_t part = 1; part < parts; ++part) {
+    const void* from = p.at(others.data(), (part - 1) * numel);
+    if (c.dtype == DType::Float32)
+      add_up(static_cast<float*>(w), static_cast<const float*>(from), numel);
+    else if (c.dtype == DType::Float64)
+      add_up(static_cast<double*>(w), static_cast<const double*>(from), numel);
+    else
+      add_up(static_cast<uint64_t*>(w), static_cast<const uint64_t*>(from), numel);
+  }
+}
+
+}  // namespace tycho::cpu

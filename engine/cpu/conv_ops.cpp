@@ -1,0 +1,87 @@
+// The convolution ops on the CPU: tensors of any layout and type brought into channels-last memory
+// of a type that conv.h computes in.
+#include "engine/cpu/conv.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/conv.h"
+
+namespace tycho::cpu {
+namespace {
+
+DType computed_in(DType t) {
+  if (t == DType::Float32 || t == DType::Float64) return t;
+  return is_floating(t) ? DType::Float32 : DType::Int64;
+}
+
+Tensor channels_last(const Tensor& t, DType type) {
+  if (t.dtype() == type && is_channels_last(t)) return t;
+  Tensor to = empty_channels_last(t.shape(), type, t.device());
+  copy_raw(to, t);
+  return to;
+}
+
+// Window sizes from the input's and the result's shapes.
+Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& kernel,
+                     const Sizes& y) {
+  Convolution v{};
+  v.dtype = type;
+  v.groups = c.integer(6);
+  v.out_channels = y[1];
+  Window& w = v.window;
+  w.images = x[0];
+  w.channels = x[1];
+  const Sizes stride = c.ints(3), padding = c.ints(4), dilation = c.ints(5);
+  const int spatial = x.n - 2;
+  for (int d = 0; d < 3; ++d) {
+    const int s = d - (3 - spatial);
+    const bool there = s >= 0;
+    w.in[d] = there ? x[s + 2] : 1;
+    w.out[d] = there ? y[s + 2] : 1;
+    w.kernel[d] = there ? kernel[s] : 1;
+    w.stride[d] = there ? stride[s] : 1;
+    w.pad[d] = there ? padding[s] : 0;
+    w.dilation[d] = there ? dilation[s] : 1;
+  }
+  return v;
+}
+
+Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
+
+}  // namespace
+
+void convolution(Call& c) {
+  const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const DType type = computed_in(x.dtype());
+  const Convolution v = describe(c, type, x.shape(), kernel_of(w), out.shape());
+  const Tensor xl = channels_last(x, type), wl = channels_last(w, type);
+  Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
+  Tensor begin;
+  if (bias) begin = packed(channels_last(op<"reshape">(bias, Sizes{1, bias.size(0)}), type));
+  conv_forward(v, xl.data(), wl.data(), bias ? begin.data() : nullptr, result.data());
+  if (out.dtype() != type) copy_raw(out, result);
+}
+
+void convolution_input(Call& c) {
+  const Tensor &g = c.tensor(0), &w = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const DType type = computed_in(g.dtype());
+  const Convolution v = describe(c, type, out.shape(), kernel_of(w), g.shape());
+  const Tensor gl = channels_last(g, type), wl = channels_last(w, type);
+  Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
+  conv_backward_input(v, gl.data(), wl.data(), result.data());
+  if (out.dtype() != type) copy_raw(out, result);
+}
+
+void convolution_weight(Call& c) {
+  const Tensor &g = c.tensor(0), &x = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const DType type = computed_in(g.dtype());
+  const Convolution v = describe(c, type, x.shape(), c.ints(2), g.shape());
+  const Tensor gl = channels_last(g, type), xl = channels_last(x, type);
+  const bool direct = out.dtype() == type && is_channels_last(out);
+  Tensor result = direct ? out : empty_channels_last(out.shape(), type, out.device());
+  conv_backward_weight(v, gl.data(), xl.data(), result.data());
+  if (!direct) copy_raw(out, result);
+}
+
+}  // namespace tycho::cpu
