@@ -105,6 +105,8 @@ const char* wanted_text(Take t) {
       return "a dtype (torch.float32 or \"float32\")";
     case Take::Device:
       return "a device (\"cpu\", \"cuda:0\")";
+    case Take::Generator:
+      return "a torch.Generator";
   }
   return "";
 }
@@ -146,7 +148,10 @@ class Reader {
         continue;
       }
       if (packed_left > 0) {
-        if (p.take == Take::Tensors || p.gather ||
+        lua_rawgeti(L, g_.named, taken + 1);
+        const bool inner = is_plain_table(L, -1);
+        lua_pop(L, 1);
+        if (((p.take == Take::Tensors || p.gather) && !inner) ||
             ((p.take == Take::Ints || p.take == Take::Dims) && packed_left > 1 && k + 1 >= n)) {
           if (!list(p, g_.named, taken + 1, packed_left, v)) return false;
           taken = g_.packed;
@@ -339,9 +344,14 @@ class Reader {
         v.i = 0;
         return to_dtype(L, i, &v.dtype) || wrong(p, i);
       case Take::Device:
+        if (DType t; type == LUA_TSTRING && parse_dtype(lua_tostring(L, i), &t))
+          return wrong(p, i);  // x:to("int64") is another signature
         v.tag = Tag::Device;
         v.i = 0;
         return to_device(L, i, &v.device) || wrong(p, i);
+      case Take::Generator:
+        v = Value(to_generator(L, i));
+        return !v.is_none() || wrong(p, i);
     }
     return false;
   }
@@ -534,6 +544,7 @@ int call_op(lua_State* L) {
   const int top = lua_gettop(L);
   size_t best_rank = 0;
   for (const Op* op : overloads->ops) {
+    if (op->inplace == (inplace ? Inplace::No : Inplace::Only)) continue;
     Call c(*op);
     Room room;
     Mismatch why;
@@ -692,13 +703,11 @@ void open_ops(lua_State* L, int torch) {
   push_methods(L);
   const int methods = lua_gettop(L);
   for (auto& [name, o] : names()) {
-    uint8_t shown = 0;
-    bool inplace = false;
+    uint8_t shown = 0, inplace = 0;  // where op and op_ are found
     for (const Op* op : o.ops) {
-      shown |= op->where;
-      inplace = inplace || op->inplace != Inplace::No;
+      if (op->inplace != Inplace::Only) shown |= op->where;
+      if (op->inplace != Inplace::No) inplace |= op->where;
     }
-    if (shown == kHidden) continue;
     const auto put = [&](int table, const std::string& as, bool in) {
       push_op(L, o.ops[0], in);
       lua_setfield(L, table, as.c_str());
@@ -707,11 +716,9 @@ void open_ops(lua_State* L, int torch) {
     if (shown & kMethod) put(methods, name, false);
     if (shown & kFunctional) put(functional, name, false);
     if (shown & kLinalg) put(linalg, name, false);
-    if (inplace) {
-      put(methods, name + "_", true);
-      if (shown & kFunction) put(torch, name + "_", true);
-      if (shown & kFunctional) put(functional, name + "_", true);
-    }
+    if (inplace & kMethod) put(methods, name + "_", true);
+    if (inplace & kFunction) put(torch, name + "_", true);
+    if (inplace & kFunctional) put(functional, name + "_", true);
   }
   // Operators, into the tensors' metatable.
   luaL_getmetatable(L, "tycho.tensor");

@@ -82,6 +82,10 @@ void push_op(lua_State* L, const Op* first,
 std::string public_name(const Op& op);
 void open_ops(lua_State* L, int torch);  // all ops into torch, its namespaces and the methods
 
+// --- random streams (random.cpp) ---
+DeviceGenerator* to_generator(lua_State* L, int i);  // null when the value is no torch.Generator
+void open_random(lua_State* L, int torch);  // manual_seed, states, torch.Generator
+
 // --- the rest ---
 void push_methods(lua_State* L);              // the table of tensor methods
 int index_get(lua_State* L);                  // x[...]                       (index.cpp)

@@ -24,7 +24,7 @@ constexpr TakeName kTakes[] = {
     {"int", Take::Int},       {"float", Take::Float},       {"bool", Take::Bool},
     {"string", Take::String}, {"ints", Take::Ints},         {"dim", Take::Dim},
     {"dims", Take::Dims},     {"position", Take::Position}, {"tensors", Take::Tensors},
-    {"dtype", Take::DType},   {"device", Take::Device},
+    {"dtype", Take::DType},   {"device", Take::Device},     {"generator", Take::Generator},
 };
 
 std::string_view trim(std::string_view s) {

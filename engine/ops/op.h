@@ -26,7 +26,20 @@ struct Backward;
 struct Samples;
 struct Op;
 
-enum class Tag : uint8_t { None, Tensor, Int, Float, Bool, Ints, Tensors, String, DType, Device };
+enum class Tag : uint8_t {
+  None,
+  Tensor,
+  Int,
+  Float,
+  Bool,
+  Ints,
+  Tensors,
+  String,
+  DType,
+  Device,
+  Generator
+};
+struct DeviceGenerator;  // ops/random.h
 
 // One argument. It borrows what it points to: whoever makes the call keeps that alive.
 struct Value {
@@ -42,6 +55,7 @@ struct Value {
     const char* s;
     DType dtype;
     Device device;
+    DeviceGenerator* generator;
   };
 
   Value() : i(0) {}
@@ -61,6 +75,7 @@ struct Value {
   Value(const char* x) : tag(Tag::String), s(x) {}
   Value(DType x) : tag(Tag::DType), dtype(x) {}
   Value(Device x) : tag(Tag::Device), device(x) {}
+  Value(DeviceGenerator* x) : tag(x ? Tag::Generator : Tag::None), generator(x) {}
 
   bool is_none() const { return tag == Tag::None; }
   bool is_number() const { return tag == Tag::Int || tag == Tag::Float || tag == Tag::Bool; }
@@ -90,7 +105,8 @@ enum class Take : uint8_t {
   Position,  // an element's position (negative: from the end)
   Tensors,   // a list of tensors
   DType,
-  Device
+  Device,
+  Generator  // a torch.Generator
 };
 
 struct Param {
@@ -115,6 +131,7 @@ enum class Inplace : uint8_t {
   No,
   Copy,    // x:op_() computes a new result and stores it
   Direct,  // .shape makes x itself the output when c.inplace; the kernel then writes into it
+  Only,    // as Direct, and users see x:op_() alone; op() fills a new tensor like x
 };
 
 // Where the op is found in Lua. Positions are bits.

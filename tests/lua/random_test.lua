@@ -1,0 +1,126 @@
+-- Random numbers: PyTorch's CPU streams for the same seed, generators, states, dropout's masks.
+local F = torch.nn.functional
+
+local function seeded(seed, f, ...)
+  torch.manual_seed(seed)
+  return f(...)
+end
+local function filled(n, value)
+  local list = {}
+  for i = 1, n do list[i] = value + 0.0 end
+  return torch.tensor(list)
+end
+
+test("rand and randn give PyTorch's numbers for a seed", function()
+  check.close(seeded(0, torch.rand, 3), {0.49625658988952637, 0.7682217955589294, 0.08847743272781372}, 0)
+  check.close(seeded(0, torch.rand, {2, 2}):tolist()[2], {0.08847743272781372, 0.13203048706054688}, 0)
+  check.close(seeded(0, torch.randn, 3), {1.5409960746765137, -0.293428897857666, -2.1787893772125244}, 2e-6)
+  check.close(seeded(42, torch.randn, {3, dtype = "float32"}), {0.33669036626815796, 0.12880940735340118, 0.23446236550807953}, 2e-6)
+  torch.manual_seed(7)
+  check.close(torch.randn(3), {-0.1467950940132141, 0.7861412763595581, 0.9468216300010681}, 2e-6)
+  check.close(torch.randn(3):tolist()[1], -1.1143440008163452, 2e-6)
+end)
+
+test("randint takes low, high and a size; values are never shifted", function()
+  check.equal(seeded(7, torch.randint, 0, 10, {3}), torch.tensor{5, 2, 1})
+  check.equal(seeded(7, torch.randint, 10, {3}), torch.tensor{5, 2, 1})
+  check.equal(torch.randint{0, 10, {2, 3}, dtype = "float32"}:size(), {2, 3})
+  check.dtype(torch.randint(5, {2}), "int64")
+  check.raises("value", "from < to", torch.randint, 5, 5, {2})
+end)
+
+test("randperm gives positions, from 1", function()
+  check.equal(seeded(0, torch.randperm, 4), torch.tensor{1, 2, 4, 3})
+  check.equal(seeded(7, torch.randperm, 4), torch.tensor{4, 3, 1, 2})
+  check.equal(torch.randperm(0):numel(), 0)
+  check.raises("value", "0 or more", torch.randperm, -1)
+end)
+
+test("multinomial draws positions, from 1", function()
+  local weights = torch.tensor{.1, .2, .7, .4}
+  check.equal(seeded(0, torch.multinomial, weights, 6, true), torch.tensor{4, 3, 3, 4, 3, 4})
+  check.equal(seeded(42, torch.multinomial, weights, 2), torch.tensor{4, 3})
+  check.raises("value", "cannot draw 5 of 4", torch.multinomial, weights, 5)
+end)
+
+test("fills in place", function()
+  check.close(seeded(42, function() return filled(4, 0):uniform_(-1, 1) end):tolist()[1], 2 * 0.8822692632675171 - 1, 1e-6)
+  check.close(seeded(42, function() return filled(3, 0):normal_{mean = 1, std = 2} end):numel(), 3)
+  torch.manual_seed(42)
+  local x = torch.rand({4, generator = torch.Generator()})
+  check.close(x:exponential_(2.5), {0.023965606465935707, 0.025990450754761696, 0.05276671051979065, 0.021605180576443672}, 1e-6)
+  check.equal(x:bernoulli_(0), torch.tensor{0., 0., 0., 0.})
+  check.equal(x:bernoulli_(1), torch.tensor{1., 1., 1., 1.})
+  for _, v in ipairs(x:random_(3, 5):tolist()) do check.yes(v == 3 or v == 4) end
+  for _, v in ipairs(x:random_(2):tolist()) do check.yes(v == 0 or v == 1) end
+  check.raises("value", "rate above 0", x.exponential_, x, -1)
+  check.raises("value", "probability", x.geometric_, x, 2)
+  check.raises(nil, "uniform", function() return x.uniform end)
+end)
+
+test("a view is filled in the order of memory", function()
+  torch.manual_seed(0)
+  local x = torch.tensor{{0., 0.}, {0., 0.}, {0., 0.}}
+  x:transpose(1, 2):uniform_()
+  check.close(x, seeded(0, torch.rand, 3, 2), 0)
+end)
+
+test("normal takes tensors of means and deviations, or a size", function()
+  torch.manual_seed(3)
+  local z = torch.randn(3)
+  check.close(seeded(3, torch.normal, torch.tensor{0., 1., 2.}, 1.0), z + torch.tensor{0., 1., 2.}, 1e-6)
+  check.close(seeded(3, torch.normal, 2.0, torch.tensor{1., 2., 3.}), z * torch.tensor{1., 2., 3.} + 2, 1e-6)
+  check.close(seeded(3, torch.normal, 1, 2, {3}), z * 2 + 1, 1e-6)
+  check.raises("value", "deviation", torch.normal, torch.tensor{0.}, -1)
+  check.raises(nil, nil, torch.normal, 0, 1)
+end)
+
+test("bernoulli reads probabilities from the tensor", function()
+  check.equal(torch.bernoulli(torch.tensor{0., 1., 1.}), torch.tensor{0., 1., 1.})
+  check.raises("value", "element 2 is 1.5", torch.bernoulli, torch.tensor{.5, 1.5})
+  check.raises("dtype", "floating point", torch.bernoulli, torch.tensor{1, 0})
+end)
+
+test("dropout draws PyTorch's mask and scales what it keeps", function()
+  check.equal(seeded(0, F.dropout, filled(8, 1), 0.5), torch.tensor{0., 0., 2., 0., 0., 0., 2., 2.})
+  local x = filled(4, 1)
+  check.equal(F.dropout(x, {p = 0.5, training = false}), x)
+  check.equal(F.dropout(x, 1), torch.tensor{0., 0., 0., 0.})
+  check.raises("value", "probability", F.dropout, x, 1.5)
+  local y = F.dropout(x, {p = 0.5, inplace = true})
+  check.equal(y, x)
+  local whole = F.dropout2d(torch.rand(2, 3, 4, 4) + 1, 0.5):sum({3, 4})
+  for _, row in ipairs(whole:tolist()) do for _, v in ipairs(row) do check.yes(v == 0 or v > 32) end end
+end)
+
+test("dropout's gradient goes where the numbers went", function()
+  local x = torch.tensor({1., 2., 3., 4.}, {requires_grad = true})
+  local y = F.dropout(x, 0.5)
+  y:sum():backward()
+  check.equal(x.grad * torch.tensor{1., 2., 3., 4.}, torch.tensor(y:tolist()))
+end)
+
+test("the state of a stream can be kept and put back", function()
+  local state = torch.get_rng_state()
+  check.equal(state:numel(), 5056)
+  check.dtype(state, "uint8")
+  local a = torch.randn(5)
+  torch.set_rng_state(state)
+  check.equal(torch.randn(5), a)
+  check.raises("dtype", "uint8", torch.set_rng_state, torch.rand(3))
+  check.equal(torch.manual_seed(-1).device.type, "cpu")
+end)
+
+test("a generator has a stream of its own", function()
+  local g = torch.Generator():manual_seed(0)
+  torch.manual_seed(5)
+  local a = torch.rand(3)
+  torch.manual_seed(5)
+  check.close(torch.rand({3, generator = g}), {0.49625658988952637, 0.7682217955589294, 0.08847743272781372}, 0)
+  check.equal(torch.rand(3), a)
+  check.equal(g:initial_seed(), 0)
+  local copy = g:clone_state()
+  check.equal(torch.randn(3, {generator = g}), torch.randn(3, {generator = copy}))
+  check.raises("argument", "torch.Generator", torch.rand, 3, {generator = 5})
+  check.raises("argument", "integer", torch.manual_seed, "zero")
+end)
