@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
   lua_settop(L, 0);
   struct sigaction action = {};
   action.sa_handler = shell::on_interrupt;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = 0;  // reads return, so that the hook comes to run
   sigaction(SIGINT, &action, nullptr);
   const int status = shell::start(L, argc, argv);
   std::fflush(stdout);

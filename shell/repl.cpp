@@ -4,10 +4,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "engine/base/interrupt.h"
+#include "shell/line.h"
 
 namespace tycho::shell {
 namespace {
@@ -32,18 +34,67 @@ void print_error(lua_State* L) {
   lua_pop(L, 2);
 }
 
+// Values one after another, tensors on lines of their own. A __tostring that fails is an error, not
+// the end.
+void print_values(lua_State* L) {
+  const int n = lua_gettop(L);
+  if (n == 0) return;
+  lua_getglobal(L, "print");
+  lua_insert(L, 1);
+  if (lua_pcall(L, n, 0, 0) != LUA_OK) print_error(L);
+  std::fflush(stdout);
+}
+
+// One line of input; false at its end. Ctrl-C drops the entry begun so far.
+bool next_line(LineEditor& editor, std::string* entry) {
+  const char* prompt = entry->empty() ? "> " : "...> ";
+  std::string line;
+  if (editor.usable()) {
+    switch (editor.read(prompt, &line)) {
+      case Key::End:
+        return false;
+      case Key::Cancel:
+        entry->clear();
+        return true;
+      case Key::Line:
+        break;
+    }
+    *entry += line + "\n";
+    return true;
+  }
+  if (isatty(0)) std::fputs(prompt, stdout), std::fflush(stdout);
+  for (int c; (c = std::getchar()) != EOF;) {
+    line += static_cast<char>(c);
+    if (c == '\n') break;
+  }
+  if (line.empty() && std::ferror(stdin) && errno == EINTR) {  // Ctrl-C while waiting
+    std::clearerr(stdin);
+    clear_interrupt();
+    entry->clear();
+    return true;
+  }
+  *entry += line;
+  return !line.empty();
+}
+
+// `nn F optim data` are at hand at the prompt, as in PyTorch's usual imports.
+void set_shortcuts(lua_State* L) {
+  static const char code[] =
+      "nn = nn or torch.nn F = F or torch.nn.functional optim = optim or torch.optim data = data "
+      "or torch.utils.data";
+  if (luaL_dostring(L, code) != LUA_OK) print_error(L);
+}
+
 }  // namespace
 
 int repl(lua_State* L) {
-  const bool terminal = isatty(0);
-  if (terminal) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
+  LineEditor editor;
+  set_shortcuts(L);
+  if (isatty(0)) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
   std::string entry;
-  char line[4096];
-  while (true) {
-    if (terminal) std::fputs(entry.empty() ? "> " : "...> ", stdout), std::fflush(stdout);
-    if (!std::fgets(line, sizeof line, stdin)) break;
-    entry += line;
-    if (entry.back() == '\n' && entry.find_first_not_of(" \n\t") == entry.npos) {
+  bool failed = false;
+  while (next_line(editor, &entry)) {
+    if (entry.find_first_not_of(" \n\t") == entry.npos) {
       entry.clear();
       continue;
     }
@@ -52,27 +103,31 @@ int repl(lua_State* L) {
       lua_pop(L, 1);
       continue;
     }
+    editor.remember(entry.substr(0, entry.find_last_not_of("\n") + 1));
     entry.clear();
     if (status != LUA_OK) {
       print_error(L);
+      failed = true;
       continue;
     }
-    const int base = lua_gettop(L);
     const int result = lua_pcall(L, 0, LUA_MULTRET, 0);
     lua_sethook(L, nullptr, 0, 0);
     clear_interrupt();
     if (result != LUA_OK) {
       print_error(L);
-      lua_settop(L, 0);
-      continue;
+      failed = true;
+    } else {
+      print_values(L);
     }
-    for (int i = base, n = lua_gettop(L); i <= n; ++i)
-      std::printf("%s%s", luaL_tolstring(L, i, nullptr), i < n ? "\t" : "\n"), lua_pop(L, 1);
-    std::fflush(stdout);
     lua_settop(L, 0);
+    // Input that is no terminal is a script: its first error ends it.
+    if (failed && !isatty(0)) break;
   }
-  if (terminal) std::puts("");
-  return 0;
+  if (!entry.empty() && !isatty(0)) {
+    std::fprintf(stderr, "error: the input ends inside an entry\n");
+    failed = true;
+  }
+  return failed && !isatty(0) ? 1 : 0;
 }
 
 }  // namespace tycho::shell
