@@ -7,8 +7,8 @@ namespace tycho::cpu {
 
 enum class Lanes : int { F32, F64, I64 };
 
-// p[0] is the result, p[1..3] the operands: n lane-typed elements each, contiguous. Null where a
-// row has no meaning in a lane type.
+// p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
+// Test row is n bytes, 0 or 1. Null where a row has no meaning in a lane type.
 using RowFn = void (*)(void* const* p, int64_t n);
 // Conversions between memory and lane-typed tiles, by dtype; strides in elements.
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
@@ -23,3 +23,6 @@ TYCHO_LEVELS(void, load_tile,
              (int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n))
 TYCHO_LEVELS(void, store_tile,
              (int lanes, int dtype, void* to, const void* tile, int64_t stride, int64_t n))
+// Copies bytes to memory that will not be read soon, without loading it into the caches first. `to`
+// may have any alignment.
+TYCHO_LEVELS(void, stream_bytes, (void* to, const void* from, int64_t bytes))

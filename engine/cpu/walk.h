@@ -5,7 +5,7 @@
 
 namespace tycho::cpu {
 
-constexpr int kWalkers = 4;
+constexpr int kWalkers = 5;  // a result and four operands
 
 struct Walk {
   int rank = 0;   // after merging; at least 1

@@ -25,6 +25,13 @@ Node* new_node(const Op* op) {
   return n;
 }
 
+SavedArgs* SavedArgs::make() { return new (FreeList<SavedArgs>::take()) SavedArgs; }
+
+void SavedArgs::destroy(SavedArgs* a) {
+  a->~SavedArgs();
+  FreeList<SavedArgs>::give(a);
+}
+
 void Node::free_node() {
   doomed.push_back(this);
   if (draining) return;
@@ -32,7 +39,7 @@ void Node::free_node() {
   while (!doomed.empty()) {
     Node* n = doomed.back();
     doomed.resize(doomed.size() - 1);
-    delete n->args;
+    if (n->args) SavedArgs::destroy(n->args);
     delete n->extra;
     n->~Node();
     FreeList<Node>::give(n);
@@ -114,8 +121,7 @@ Tensor Backward::in(int arg) const {
 }
 
 Tensor Backward::out(int i) const {
-  if (node.op->row >= 0)
-    return node.saved.size() > 3 ? unpack(node.saved[3], 0) : unpack(Saved(), 0);
+  if (node.op->row >= 0) return unpack_row(kOperands);
   const auto& outputs = node.op->saved_outputs;
   const int inputs = static_cast<int>(node.op->saved_inputs.size());
   for (size_t k = 0; k < outputs.size(); ++k)
@@ -134,7 +140,12 @@ Tensor Backward::operand(int i) const {
            : v.tag == Tag::Bool ? number_tensor(v.b)
                                 : number_tensor(v.d);
   }
-  return node.saved.size() > i ? unpack(node.saved[i], 0) : unpack(Saved(), 0);
+  return unpack_row(i);
+}
+
+Tensor Backward::unpack_row(int bit) const {
+  const int at = __builtin_popcount(node.kept & ((1u << bit) - 1));
+  return at < node.saved.size() ? unpack(node.saved[at], 0) : unpack(Saved(), 0);
 }
 
 Sizes Backward::shape(int arg, int element) const {

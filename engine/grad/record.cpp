@@ -36,13 +36,13 @@ void record_row(Node* node, Call& c) {
   uint8_t reads = 0;
   bool numbers = false;
   for (int i = 0; i < info.operands; ++i) {
-    node->edges.push_back(c.arg[i].tag == Tag::Tensor && info.grad[i] ? edge_of(c.arg[i].t)
-                                                                      : Edge());
+    const bool tensor = c.arg[i].tag == Tag::Tensor;
+    node->edges.push_back(tensor && info.grad[i] ? edge_of(c.arg[i].t) : Edge());
     if (node->edges.back()) reads |= info.reads[i];
-    numbers = numbers || c.arg[i].tag != Tag::Tensor;
+    numbers = numbers || !tensor;
   }
   if (numbers) {
-    node->args = new SavedArgs;
+    node->args = SavedArgs::make();
     node->args->n = info.operands;
     for (int i = 0; i < info.operands; ++i) {
       node->args->first[i] = static_cast<int16_t>(i);
@@ -52,19 +52,21 @@ void record_row(Node* node, Call& c) {
         node->args->arg[i].tag = Tag::Tensor;
     }
   }
-  if (!reads) return;
   for (int i = 0; i < info.operands; ++i) {
-    node->saved.resize(i + 1);
-    if (reads >> i & 1 && c.arg[i].tag == Tag::Tensor) save_input(node, c, c.arg[i].t);
+    if (!(reads >> i & 1) || c.arg[i].tag != Tag::Tensor) continue;
+    node->kept |= static_cast<uint8_t>(1u << i);
+    node->saved.resize(node->saved.size() + 1);
+    save_input(node, c, c.arg[i].t);
   }
-  if (reads & 8) {
-    node->saved.resize(4);
+  if (reads & kReadsResult) {
+    node->kept |= kReadsResult;
+    node->saved.resize(node->saved.size() + 1);
     save_output(node, c.out[0]);
   }
 }
 
 void record_op(Node* node, Call& c) {
-  auto* args = node->args = new SavedArgs;
+  auto* args = node->args = SavedArgs::make();
   args->n = c.n;
   args->lists.reserve(kMaxArgs);
   args->strings.reserve(kMaxArgs);

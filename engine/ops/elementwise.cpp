@@ -1,98 +1,9 @@
-// The rows of elementwise.def as ops: their gradients, the types and shapes of their results.
+// Applying a row: the types and shapes of its result, in place or fresh, then the executor.
 #include "engine/ops/elementwise.h"
 
-#include <cstring>
-
-#include "engine/amp/autocast.h"
-#include "engine/grad/node.h"
-#include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 
 namespace tycho {
-
-namespace {
-
-// Does `name` stand alone as a word in the text of a gradient?
-consteval bool mentions(const char* text, char name) {
-  const auto word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (const char* p = text; *p; ++p)
-    if (*p == name && (p == text || !word(p[-1])) && !word(p[1]) && p[1] != '(') return true;
-  return false;
-}
-consteval uint8_t reads(const char* text) {
-  return mentions(text, 'a') | mentions(text, 'b') << 1 | mentions(text, 'c') << 2 |
-         mentions(text, 'y') << 3;
-}
-consteval bool is(const char* text, const char* word) {
-  while (*text && *text == *word) ++text, ++word;
-  return *text == *word;
-}
-
-using namespace fn;  // in this file the gradients speak of exp, log, ... of tensors
-
-struct None {
-  operator Tensor() const { return {}; }
-};
-[[maybe_unused]] constexpr None none;
-
-#define GRAD(name, k, text, expression)                                            \
-  [[maybe_unused]] Tensor grad_##name##_##k(const Backward& row) {                 \
-    [[maybe_unused]] const Tensor g = row.g(0);                                    \
-    [[maybe_unused]] const Tensor a = reads(text) & 1 ? row.operand(0) : Tensor(); \
-    [[maybe_unused]] const Tensor b = reads(text) & 2 ? row.operand(1) : Tensor(); \
-    [[maybe_unused]] const Tensor c = reads(text) & 4 ? row.operand(2) : Tensor(); \
-    [[maybe_unused]] const Tensor y = reads(text) & 8 ? row.out(0) : Tensor();     \
-    [[maybe_unused]] const auto zero = [&] { return op<"zeros_like">(g); };        \
-    return expression;                                                             \
-  }
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) \
-  GRAD(name, a, #ga, ga) GRAD(name, b, #gb, gb) GRAD(name, c, #gc, gc)
-#include "engine/ops/elementwise.def"
-
-// Which operands of a row are numbers only (parameters such as a slope): by its signature.
-struct RowOps {
-  const Op* op[kRows];
-  RowOps() {
-    int k = 0;
-#define ROW(name_, operands, args_, type, amp_, doc_, value, ga, gb, gc)                         \
-  op[k] = &add(                                                                                  \
-      {#name_, args_, doc_, RowType::type, Amp::amp_, k, !is(#ga, "none") || !is(#gb, "none")}); \
-  ++k;
-#include "engine/ops/elementwise.def"
-  }
-  struct Def {
-    const char *name, *args, *doc;
-    RowType type;
-    Amp amp;
-    int row;
-    bool differentiable;
-  };
-  static const Op& add(const Def& d) {
-    Op o{.name = d.name, .args = d.args, .doc = d.doc};
-    o.amp = d.amp;
-    o.row = d.row;
-    o.differentiable = d.differentiable;
-    o.inplace = Inplace::Direct;
-    o.kernel = apply_row;
-    return add_op(std::move(o));
-  }
-} row_ops;
-
-}  // namespace
-
-const RowInfo row_info[kRows] = {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc)                          \
-  {RowType::type,                                                                             \
-   operands,                                                                                  \
-   {is(#ga, "none") ? nullptr : grad_##name##_a, is(#gb, "none") ? nullptr : grad_##name##_b, \
-    is(#gc, "none") ? nullptr : grad_##name##_c},                                             \
-   {reads(#ga), reads(#gb), reads(#gc)}},
-#include "engine/ops/elementwise.def"
-};
-
-const Op& row_op(Row row) { return *row_ops.op[static_cast<int>(row)]; }
 
 Tensor call_row(Row row, const Operand* operands, int n) {
   const Op& op = row_op(row);
@@ -106,22 +17,10 @@ Tensor call_row(Row row, const Operand* operands, int n) {
 
 namespace {
 
-DType promoted(const Call& c, int n) {
-  // The common case: one tensor type, and numbers that do not raise it.
-  const Impl* first = nullptr;
-  bool simple = true;
-  for (int i = 0; i < n; ++i) {
-    const Value& v = c.arg[i];
-    if (v.tag == Tag::Tensor) {
-      if (v.t->is_number || v.t->rank == 0 || (first && v.t->dtype != first->dtype)) simple = false;
-      first = v.t;
-    } else if (v.is_number()) {
-      simple = simple && first && category(v.number_dtype()) <= category(first->dtype);
-    }
-  }
-  if (simple && first) return first->dtype;
+DType promote_all(const Call& c, int n, unsigned apart) {
   Promotion p;
   for (int i = 0; i < n; ++i) {
+    if (apart >> i & 1) continue;
     const Value& v = c.arg[i];
     if (v.tag == Tag::Tensor && v.t->is_number)
       p.add_number(is_floating(v.t->dtype) ? default_dtype() : v.t->dtype);
@@ -133,8 +32,31 @@ DType promoted(const Call& c, int n) {
   return p.result();
 }
 
-[[noreturn]] void refuse(const Op& op, DType t, const char* what) {
-  fail(Kind::DType, format("%s: takes %s, not %s", op.name, what, dtype_name(t)),
+// The type that the operands promote to; those in `apart` do not count.
+inline DType promoted(const Call& c, int n, unsigned apart) {
+  // The common case: one tensor type, and numbers that do not raise it.
+  const Impl* first = nullptr;
+  for (int i = 0; i < n; ++i) {
+    if (apart >> i & 1) continue;
+    const Value& v = c.arg[i];
+    if (v.tag == Tag::Tensor) {
+      if (v.t->rank == 0 || (first && v.t->dtype != first->dtype)) return promote_all(c, n, apart);
+      first = v.t;
+    }
+  }
+  if (!first) return promote_all(c, n, apart);
+  for (int i = 0; i < n; ++i)
+    if (c.arg[i].is_number() && !(apart >> i & 1) &&
+        category(c.arg[i].number_dtype()) > category(first->dtype))
+      return promote_all(c, n, apart);
+  return first->dtype;
+}
+
+[[noreturn, gnu::noinline]] void refuse(const Op& op, DType t, const char* what) {
+  const std::string_view name = op.name;
+  fail(Kind::DType,
+       format("%s: takes %s, not %s", std::string(name.substr(0, name.find('.'))).c_str(), what,
+              dtype_name(t)),
        is_floating(t) ? "" : "x:float()");
 }
 
@@ -148,18 +70,56 @@ bool clashes(const Impl* in, const Impl* out) {
   return false;
 }
 
+// The row's result is the call's first argument: does it fit there?
+[[gnu::noinline]] void check_place(Call& c, const RowInfo& info, DType result, const Sizes& shape) {
+  const Tensor& self = c.tensor(0);
+  const std::string_view full = c.op->name;
+  const std::string name(full.substr(0, full.find('.')));
+  TYCHO_CHECK(Kind::Argument, info.inplace && self, "%s has no in-place form", name.c_str());
+  if (!(shape == self.shape()))
+    fail(Kind::Broadcast,
+         format("%s_: the result has shape %s and does not fit into the tensor's shape %s",
+                name.c_str(), to_string(shape).c_str(), to_string(self.shape()).c_str()));
+  if (!can_cast(result, self.dtype()))
+    fail(Kind::DType, format("%s_: the result is %s and cannot be stored in a tensor of %s",
+                             name.c_str(), dtype_name(result), dtype_name(self.dtype())));
+  for (int i = 1; i < info.operands; ++i)
+    if (c.arg[i].tag == Tag::Tensor && clashes(c.arg[i].t, self.get())) {
+      const Tensor& t = c.tensor(i);
+      Tensor copy = empty(t.shape(), t.dtype(), t.device());
+      copy_raw(copy, t);
+      copy->requires_grad = t->requires_grad;
+      copy->node = t->node;
+      copy->output = t->output;
+      c.set(i, std::move(copy));
+    }
+}
+
+// A 0-d CPU tensor may meet tensors of a device: the result is there.
+inline Device result_device(const Call& c, int n, const Impl* like) {
+  Device device = like->device;
+  if (device.is_cpu() && n > 1) {
+    for (int i = 0; i < n; ++i)
+      if (c.arg[i].tag == Tag::Tensor && !c.arg[i].t->device.is_cpu()) device = c.arg[i].t->device;
+  }
+  return device;
+}
+
 }  // namespace
 
 void apply_row(Call& c) {
   const Op& op = *c.op;
   const RowInfo& info = row_info[op.row];
   const int n = info.operands;
-  DType compute = promoted(c, n), result = compute;
+  DType compute = promoted(c, n, info.apart), result = compute;
   switch (info.type) {
     case RowType::Same:
       break;
     case RowType::Num:
       if (compute == DType::Bool) refuse(op, compute, "numbers");
+      break;
+    case RowType::Counts:
+      if (compute == DType::Bool) compute = result = DType::Int64;
       break;
     case RowType::Float:
       if (!is_floating(compute)) compute = result = default_dtype();
@@ -178,7 +138,7 @@ void apply_row(Call& c) {
       break;
   }
 
-  // The result's shape; when all operands with dimensions agree, also their layout.
+  // When all tensors have one shape and lie row by row, the result is laid out as the first.
   const Impl* first = nullptr;
   bool same = true;
   for (int i = 0; i < n; ++i) {
@@ -191,58 +151,55 @@ void apply_row(Call& c) {
     same = same && t->rank == first->rank && t->contiguous && first->contiguous;
     for (int d = 0; same && d < t->rank; ++d) same = t->shape[d] == first->shape[d];
   }
-  TYCHO_CHECK(Kind::Argument, first, "%s: at least one argument must be a tensor", op.name);
-  Sizes shape;
-  const Impl* like = first;
-  if (!same) {
-    shape = Sizes(first->shape, first->rank);
-    for (int i = 0; i < n; ++i)
+  if (info.check) info.check(c, compute);
+
+  if (!first) [[unlikely]] {  // numbers only: torch.add(2, 3)
+    TYCHO_CHECK(Kind::Argument, !c.inplace, "%s_ changes a tensor, not a number", op.name);
+    c.out.push_back(empty(Sizes(), result));
+  } else if (same && !c.inplace) [[likely]] {
+    const Device device = result_device(c, n, first);
+    if (device == first->device)
+      c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(first), result));
+    else
+      c.out.push_back(empty(Sizes(first->shape, first->rank), result, device));
+  } else {
+    Sizes shape(first->shape, first->rank);
+    for (int i = 0; i < n && !same; ++i)
       if (c.arg[i].tag == Tag::Tensor)
         shape = broadcast(shape, Sizes(c.arg[i].t->shape, c.arg[i].t->rank));
-    like = nullptr;
-    for (int i = 0; i < n && !like; ++i)
-      if (c.arg[i].tag == Tag::Tensor && c.arg[i].t->rank == shape.n &&
-          shape == Sizes(c.arg[i].t->shape, c.arg[i].t->rank))
-        like = c.arg[i].t;
+    if (c.inplace) {
+      check_place(c, info, info.type == RowType::Test ? DType::Bool : result, shape);
+      c.out.push_back(c.tensor(0));
+    } else {
+      // Laid out as the first tensor that has the whole shape.
+      const Impl* like = nullptr;
+      for (int i = 0; i < n && !like; ++i)
+        if (c.arg[i].tag == Tag::Tensor && Sizes(c.arg[i].t->shape, c.arg[i].t->rank) == shape)
+          like = c.arg[i].t;
+      const Device device = result_device(c, n, like ? like : first);
+      if (like && device == like->device)
+        c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
+      else
+        c.out.push_back(empty(shape, result, device));
+    }
   }
 
-  if (c.inplace) [[unlikely]] {
-    const Tensor& self = c.tensor(0);
-    if (!same && !(shape == self.shape()))
-      fail(Kind::Broadcast,
-           format("%s_: the result has shape %s and does not fit into the tensor's shape %s",
-                  op.name, to_string(shape).c_str(), to_string(self.shape()).c_str()));
-    if (!can_cast(result, self.dtype()) && info.type != RowType::Test)
-      fail(Kind::DType, format("%s_: the result is %s and cannot be stored in a tensor of %s",
-                               op.name, dtype_name(result), dtype_name(self.dtype())));
-    for (int i = 1; i < n; ++i)
-      if (c.arg[i].tag == Tag::Tensor && clashes(c.arg[i].t, self.get())) {
-        const Tensor& t = c.tensor(i);
-        Tensor copy = empty(t.shape(), t.dtype(), t.device());
-        copy_raw(copy, t);
-        copy->requires_grad = t->requires_grad;
-        copy->node = t->node;
-        copy->output = t->output;
-        c.set(i, std::move(copy));
-      }
-    c.out.push_back(self);
-  } else if (like) {
-    Device device = like->device;
-    if (like->device.is_cpu() && n > 1)  // a 0-d CPU tensor may meet a device tensor
-      for (int i = 0; i < n; ++i)
-        if (c.arg[i].tag == Tag::Tensor && !c.arg[i].t->device.is_cpu())
-          device = c.arg[i].t->device;
-    if (device == like->device)
-      c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
-    else
-      c.out.push_back(empty(Sizes(like->shape, like->rank), result, device));
-  } else {
-    Device device;
-    for (int i = 0; i < n; ++i)
-      if (c.arg[i].tag == Tag::Tensor && !c.arg[i].t->device.is_cpu()) device = c.arg[i].t->device;
-    c.out.push_back(empty(shape, result, device));
+  int row = op.row, operands = n;
+  if (info.stand_in) {
+    const Row other = info.stand_in(c, compute);
+    if (other != Row::Count) {
+      row = static_cast<int>(other);
+      operands = row_info[row].operands;
+    }
   }
-  run_row(op.row, compute, c.arg, n, c.out[0].get());
+  Impl* out = c.out[0].get();
+  if (info.type == RowType::Test && out->dtype != DType::Bool) [[unlikely]] {  // gt_ of floats
+    const Tensor truth = empty(c.out[0].shape(), DType::Bool, c.out[0].device());
+    run_row(row, compute, c.arg, operands, truth.get());
+    copy_raw(c.out[0], truth);
+    return;
+  }
+  run_row(row, compute, c.arg, operands, out);
 }
 
 }  // namespace tycho

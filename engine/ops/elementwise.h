@@ -1,6 +1,7 @@
-// Elementwise ops: the rows of elementwise.def as data. A row has up to three operands, a, b and c,
-// each a tensor or a number; its value is compiled for the CPU's lanes (cpu/level/rows_*.cpp) and
-// its gradients, written with ops, are differentiable themselves.
+// Elementwise ops: the rows of elementwise.def as data. A row has up to four operands, a, b, c and
+// d, each a tensor or a number (d, and every `number` of a signature, has no gradient); its value
+// is compiled for the CPU's lanes (cpu/level/rows_*.cpp) and its gradients, written with ops, are
+// differentiable themselves.
 #pragma once
 #include "engine/ops/op.h"
 
@@ -8,34 +9,60 @@ namespace tycho {
 
 // The type of a row's result, and in which lanes its value makes sense.
 enum class RowType : uint8_t {
-  Same,   // the promoted type; bool, integers and floats
-  Num,    // the promoted type; not for bool
-  Float,  // integers and bool become the default floating type
-  Real,   // floats only
-  Test,   // bool, computed in the promoted type
-  Bits,   // the promoted type; bool and integers only
-  Ints,   // the promoted type; integers only
+  Same,    // the promoted type; bool, integers and floats
+  Num,     // the promoted type; not for bool
+  Counts,  // the promoted type; bool counts as int64
+  Float,   // integers and bool become the default floating type
+  Real,    // floats only
+  Test,    // bool, computed in the promoted type
+  Bits,    // the promoted type; bool and integers only
+  Ints,    // the promoted type; integers only
 };
 
 enum class Row : int16_t {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) name,
+#define ROW(name, ...) name,
 #include "engine/ops/elementwise.def"
   Count
 };
 constexpr int kRows = static_cast<int>(Row::Count);
+constexpr int kOperands = 4;
+
+// The last column: what most rows leave out.
+struct RowMore {
+  const char* name = nullptr;  // the op's name where it is no identifier ("add.alpha")
+  const char* aliases = "";
+  uint8_t where = kFunction | kMethod;
+  uint8_t apart = 0;    // bits of operands that take no part in promotion (numbers never do)
+  bool inplace = true;  // has an in-place form
+  void (*check)(const Call&, DType compute) = nullptr;  // raises on values the row cannot take
+  // A row that gives the same result sooner for this call's arguments, or Row::Count.
+  Row (*stand_in)(const Call&, DType compute) = nullptr;
+  struct Range {
+    double from = -2, to = 2;
+  };
+  Range in = {}, in_b = {}, in_c = {};  // of the samples of a, b and c
+  void (*samples)(Samples&) = nullptr;
+};
 
 struct RowInfo {
   RowType type;
-  uint8_t operands;  // how many of a, b, c it has
-  // Per operand: the gradient, and which of a, b, c, y (bits 0..3) it reads.
-  Tensor (*grad[3])(const Backward&);
-  uint8_t reads[3];
+  uint8_t operands;  // how many of a, b, c, d it has
+  uint8_t apart;
+  bool inplace;
+  // Per operand: the gradient, and which of a, b, c, d, y (bits 0..4) it reads.
+  uint8_t reads[kOperands];
+  Tensor (*grad[kOperands])(const Backward&);
+  void (*check)(const Call&, DType compute);
+  Row (*stand_in)(const Call&, DType compute);
 };
 extern const RowInfo row_info[kRows];
+constexpr uint8_t kReadsResult = 1 << kOperands;
 
 // Runs a row over broadcast operands into `out` (which has its final shape); defined in cpu/.
 // `compute` is the promoted type; values are converted on load and store.
 void run_row(int row, DType compute, const Value* args, int n, Impl* out);
+// Is any element 0? For integers; defined in cpu/.
+bool has_zero(const Impl* t);
 
 // Shape, kernel and everything between for a row; called by apply.
 void apply_row(Call& c);
@@ -64,9 +91,14 @@ Tensor call_row(Row row, const Operand* operands, int n);
     const Operand o[] = {a, b, c};                                           \
     return call_row(Row::name, o, 3);                                        \
   }
+#define TYCHO_ROW_4(name)                                                                      \
+  inline Tensor name(const Operand& a, const Operand& b, const Operand& c, const Operand& d) { \
+    const Operand o[] = {a, b, c, d};                                                          \
+    return call_row(Row::name, o, 4);                                                          \
+  }
 // The functions stand in a namespace of their own: many share their names with <cmath>.
 namespace fn {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) TYCHO_ROW_##operands(name)
+#define ROW(name, operands, ...) TYCHO_ROW_##operands(name)
 #include "engine/ops/elementwise.def"
 }  // namespace fn
 

@@ -111,6 +111,21 @@ const Op& add_op(Op op) {
   o.id = static_cast<uint16_t>(store().size());
   parse_params(o);
   parse_saves(o);
+  const std::string_view name = o.name;
+  const std::string suffix(name.substr(std::min(name.find('.'), name.size())));
+  for (std::string_view rest = o.aliases; !trim(rest).empty();) {
+    const size_t comma = rest.find(',');
+    static std::deque<std::string> names;
+    names.push_back(std::string(trim(rest.substr(0, comma))) + suffix);
+    rest = comma == rest.npos ? std::string_view{} : rest.substr(comma + 1);
+    Op& other = store().emplace_back(o);
+    other.name = names.back().c_str();
+    other.aliases = "";
+    other.alias_of = &o;
+    other.id = static_cast<uint16_t>(store().size());
+    other.params.clear();  // their texts and lists point into themselves
+    parse_params(other);
+  }
   return o;
 }
 

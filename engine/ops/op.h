@@ -157,8 +157,9 @@ struct Op {
   bool random = false;         // results differ from call to call
   bool differentiable = true;  // false: results never require grad
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
-  const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
-  const char* see = "";    // related ops, for help
+  const char* saves = "";    // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  const char* see = "";      // related ops, for help
+  const char* aliases = "";  // PyTorch's other names: "multiply", "divide, true_divide"
   void (*shape)(Call&) = nullptr;  // checks arguments, makes the results (uninitialised, or views)
   Kernel kernel = nullptr;         // CPU and simulated devices: fills c.out
   void (*compose)(Call&) = nullptr;  // definition by other ops: sets c.out; when there is no kernel
@@ -166,7 +167,8 @@ struct Op {
   void (*samples)(Samples&) = nullptr;
 
   // Filled in by add_op.
-  int row = -1;  // index into the elementwise table
+  const Op* alias_of = nullptr;  // this entry is another name of that one
+  int row = -1;                  // index into the elementwise table
   uint16_t id = 0;
   std::vector<Param> params = {};  // parsed args
   std::vector<int> saved_inputs = {}, saved_outputs = {};
@@ -219,7 +221,7 @@ uint32_t dim_bits(const Call& c, int i, int rank);
 // The one way through: autocast, checks, shape, kernel or composition, record.
 void apply(Call& c);
 
-// The table.
+// The table. Every alias becomes an entry of its own, with the overload's suffix ("divide.mode").
 const Op& add_op(Op op);
 const Op* find_op(std::string_view name);  // null when there is none
 const std::vector<const Op*>& all_ops();   // in alphabetical order: "max", "max.dim", ...
@@ -248,6 +250,17 @@ SmallVec<Tensor, 2> ops(const A&... args) {
 template <OpName Name, class... A>
 Tensor op(const A&... args) {
   return std::move(ops<Name>(args...)[0]);
+}
+// The rest of a composition: calls another op, in place when `c` is, and takes over its results.
+template <OpName Name, class... A>
+void become(Call& c, const A&... args) {
+  static const Op& op = get_op(Name.text);
+  Call d(op);
+  d.inplace = c.inplace;
+  ((d.arg[d.n++] = Value(args)), ...);
+  fill_defaults(d);
+  apply(d);
+  c.out = std::move(d.out);
 }
 template <OpName Name, class... A>
 void op_(const Tensor& self, const A&... args) {  // the in-place form

@@ -66,7 +66,7 @@ inline double polygamma1(int64_t n, double x) {
   double s = static_cast<double>(n + 1), z;
   if (x > 0) {
     z = zeta1(s, x);
-  } else if (x == __builtin_floor(x)) {
+  } else if (x == __builtin_floor(x) && x - x == 0) {
     z = __builtin_inf();
   } else if (x < 0) {
     // Written so that terms which cancel do so exactly.

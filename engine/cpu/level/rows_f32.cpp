@@ -5,8 +5,7 @@ namespace tycho::cpu::TYCHO_LEVEL {
 
 RowFn row_f32(int row) {
   static constexpr RowFn table[] = {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) \
-  pick<float, LevelType::type, Value_##name, operands>(),
+#define ROW(name, operands, args, type, ...) pick<float, LevelType::type, Value_##name, operands>(),
 #include "engine/ops/elementwise.def"
   };
   return table[row];

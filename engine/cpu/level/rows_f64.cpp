@@ -5,7 +5,7 @@ namespace tycho::cpu::TYCHO_LEVEL {
 
 RowFn row_f64(int row) {
   static constexpr RowFn table[] = {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc) \
+#define ROW(name, operands, args, type, ...) \
   pick<double, LevelType::type, Value_##name, operands>(),
 #include "engine/ops/elementwise.def"
   };
