@@ -1,0 +1,130 @@
+// In-place forms: the same answer as out of place, in the same tensor, with its version counted;
+// and a call that fails leaves the tensor as it was.
+#include "engine/ops/apply.h"
+#include "tests/ops/table.h"
+
+namespace tycho::optest {
+namespace {
+
+class InPlace : public EveryOp {
+ protected:
+  bool applies() const { return op().inplace != tycho::Inplace::No; }
+};
+
+// Calls in place on `self` and checks everything that must hold afterwards; `want` is what the
+// call gives out of place, or empty when that raises.
+void in_place(const Op& op, const Args& args, const std::vector<Tensor>& want) {
+  const Tensor self = args.tensors[0];
+  const Tensor before = copied(self);
+  const uint32_t version = self->storage->version;
+  std::vector<Tensor> got;
+  try {
+    got = call(op, args, true);
+  } catch (const Error& e) {
+    EXPECT_EQ(difference(self, before, -1), "") << "changed by a failed call: " << e.what();
+    EXPECT_EQ(self->storage->version, version) << "version counted by a failed call: " << e.what();
+    const bool fits =
+        !want.empty() && want[0].shape() == self.shape() && want[0].dtype() == self.dtype();
+    EXPECT_FALSE(fits && !overlaps_itself(self.get())) << op.name << "_ raised: " << e.what();
+    return;
+  }
+  ASSERT_FALSE(got.empty());
+  EXPECT_EQ(got[0].get(), self.get()) << "the result is another tensor";
+  EXPECT_GT(self->storage->version, version) << "the version was not counted";
+  if (op.random) return;
+  ASSERT_FALSE(want.empty()) << op.name << "_ gave a result, " << op.name << " raises";
+  ASSERT_TRUE(want[0].shape() == self.shape())
+      << "stored a result of shape " << to_string(want[0].shape()) << " in " << describe(self);
+  EXPECT_EQ(self.dtype(), before.dtype());
+  EXPECT_EQ(difference(self, floating_as(want[0], self.dtype()), 1e-6, false), "");
+}
+
+std::vector<Tensor> out_of_place(const Op& op, const Args& args) {
+  try {
+    return call(op, args);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+bool begins_with_tensor(const Samples::Item& item) {
+  return !item.args.empty() && item.args[0].tag == Tag::Tensor;
+}
+
+TEST_P(InPlace, GivesWhatTheOpGives) {
+  if (!applies()) return;
+  each_sample([&](const Samples::Item& item) {
+    if (!begins_with_tensor(item)) return;
+    const auto want = out_of_place(op(), mapped(item.args, copied));
+    in_place(op(), mapped(item.args, copied), want);
+    for (const Layout layout : {Layout::Reversed, Layout::Padded}) {
+      const auto lay = [&](const Tensor& t) { return laid_out(t, layout); };
+      in_place(op(), mapped(item.args, lay), want);
+    }
+  });
+}
+
+TEST_P(InPlace, OfAllTypesGivesWhatTheOpGivesOrRaises) {
+  if (!applies()) return;
+  each_sample([&](const Samples::Item& item) {
+    if (!begins_with_tensor(item)) return;
+    for (int t = 0; t < kDTypes; ++t) {
+      bool first = true;
+      const auto typed = [&](const Tensor& x) {
+        if (!first) return copied(x);
+        first = false;
+        const Tensor y = empty(x.shape(), static_cast<DType>(t));
+        copy_raw(y, x);
+        return y;
+      };
+      const Args args = mapped(item.args, typed);
+      first = true;
+      in_place(op(), args, out_of_place(op(), mapped(item.args, typed)));
+    }
+  });
+}
+
+TEST_P(InPlace, WithAWrongArgumentLeavesTheTensorUnchanged) {
+  if (!applies() || trusts_its_caller()) return;
+  each_sample([&](const Samples::Item& item) {
+    if (!begins_with_tensor(item)) return;
+    const size_t tensors = mapped(item.args, copied).tensors.size();
+    for (size_t which = 1; which < tensors; ++which)
+      for (int how = 0; how < 4; ++how) {
+        size_t k = 0;
+        const auto spoilt = [&](const Tensor& x) {
+          if (k++ != which) return copied(x);
+          if (how == 0) return filled({7, 5, 3}, 1, x.dtype());
+          if (how == 1) return filled(x.shape(), 1, DType::Float64);
+          if (how == 2) return filled(x.shape(), 1, DType::Bool);
+          return filled(x.shape(), 99, DType::Int64);
+        };
+        const Args args = mapped(item.args, spoilt);
+        k = 0;
+        in_place(op(), args, out_of_place(op(), mapped(item.args, spoilt)));
+      }
+  });
+}
+
+TEST_P(InPlace, OnATensorStretchedByExpandRaises) {
+  if (!applies()) return;
+  each_sample([&](const Samples::Item& item) {
+    if (!begins_with_tensor(item)) return;
+    bool first = true;
+    const Args args = mapped(item.args, [&](const Tensor& x) {
+      if (!first) return copied(x);
+      first = false;
+      return stretched(x);
+    });
+    const Tensor& self = args.tensors[0];
+    if (!overlaps_itself(self.get())) return;
+    const Tensor before = copied(self);
+    EXPECT_THROW(call(op(), args, true), Error);
+    EXPECT_EQ(difference(self, before, -1), "");
+  });
+}
+
+TYCHO_EVERY_OP(InPlace);
+
+}  // namespace
+}  // namespace tycho::optest

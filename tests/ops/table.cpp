@@ -1,0 +1,299 @@
+// Samples, copies and comparison for the table tests (see table.h).
+#include "tests/ops/table.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "engine/amp/autocast.h"
+#include "engine/base/parallel.h"
+#include "engine/cpu/level.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho::optest {
+
+Args mapped(const std::vector<Value>& values, const Map& map) {
+  Args args;
+  for (const Value& v : values) {
+    if (v.tag == Tag::Tensor) {
+      args.tensors.push_back(map(Tensor(v.t)));
+      args.values.push_back(Value(args.tensors.back().get()));
+    } else if (v.tag == Tag::Tensors) {
+      auto list = std::make_unique<std::vector<Tensor>>();
+      for (uint32_t i = 0; i < v.n; ++i)
+        list->push_back(v.tensors[i] ? map(Tensor(v.tensors[i])) : Tensor());
+      for (const Tensor& t : *list)
+        if (t) args.tensors.push_back(t);
+      args.values.push_back(Value(*list));
+      args.lists.push_back(std::move(list));
+    } else {
+      args.values.push_back(v);
+    }
+  }
+  return args;
+}
+
+namespace {
+
+void fill_call(Call& c, const Args& args) {
+  for (const Value& v : args.values) c.arg[c.n++] = v;
+  fill_defaults(c);
+}
+
+std::vector<Tensor> results(Call& c) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : c.out) out.push_back(t);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> call(const Op& op, const Args& args, bool inplace) {
+  Call c(op);
+  c.inplace = inplace;
+  fill_call(c, args);
+  apply(c);
+  return results(c);
+}
+
+std::vector<Tensor> call_composition(const Op& op, const Args& args) {
+  Call c(op);
+  fill_call(c, args);
+  op.compose(c);
+  return results(c);
+}
+
+Tensor copied(const Tensor& t) {
+  Tensor copy = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(copy, t);
+  copy->is_number = t->is_number;
+  return copy;
+}
+
+Tensor floating_as(const Tensor& t, DType dtype) {
+  if (!is_floating(t.dtype())) return copied(t);
+  Tensor copy = empty(t.shape(), dtype, t.device());
+  copy_raw(copy, t);
+  return copy;
+}
+
+Tensor on_device(const Tensor& t, Device device) {
+  Tensor copy = empty(t.shape(), t.dtype(), device);
+  copy_raw(copy, t);
+  return copy;
+}
+
+Tensor laid_out(const Tensor& t, Layout layout) {
+  const int rank = t.rank();
+  Sizes stride = t.shape();
+  int64_t total = layout == Layout::Reversed ? 2 : 1;
+  for (int i = 0; i < rank; ++i) {
+    const int d = layout == Layout::Reversed ? i : rank - 1 - i;
+    stride[d] = total;
+    total *= t.size(d) + (layout == Layout::Padded);
+  }
+  const Tensor buffer = filled({total + 8}, 1, t.dtype(), t.device());
+  Tensor y = alias(buffer, t.shape(), stride, 3);
+  copy_raw(y, t);
+  return y;
+}
+
+Tensor stretched(const Tensor& t) {
+  if (t.rank() == 0 || t.size(0) == 0) return copied(t);
+  const Tensor dense = copied(t);
+  Sizes stride = dense.strides();
+  stride[0] = 0;
+  return alias(dense, t.shape(), stride, 0);
+}
+
+std::vector<double> doubles(const Tensor& t) {
+  const Tensor d = empty(t.shape(), DType::Float64);
+  copy_raw(d, t);
+  return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
+}
+
+Args enlarged(const std::vector<Value>& values, int64_t most) {
+  int64_t factor = 1;
+  for (const int64_t f : {2, 3, 5, 8, 16, 32, 64, 128, 256}) {
+    bool fits = true;
+    mapped(values, [&](const Tensor& t) {
+      double n = 1;
+      for (const int64_t s : t.shape()) n *= static_cast<double>(s > 1 ? s * f : s);
+      fits = fits && n <= static_cast<double>(most);
+      return t;
+    });
+    if (fits) factor = f;
+  }
+  uint64_t state = 7;
+  const auto next = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  };
+  return mapped(values, [&](const Tensor& t) {
+    Sizes shape = t.shape();
+    for (int64_t& s : shape)
+      if (s > 1) s *= factor;
+    const std::vector<double> old = doubles(t);
+    double low = 1e300, high = -1e300;
+    for (const double x : old)
+      if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
+    const Tensor wide = empty(shape, DType::Float64);
+    for (int64_t i = 0; i < wide.numel(); ++i)
+      wide.data<double>()[i] = is_floating(t.dtype()) && low <= high
+                                   ? low + (high - low) * next()
+                                   : old[static_cast<size_t>(next() * double(old.size()))];
+    Tensor y = empty(shape, t.dtype());
+    copy_raw(y, wide);
+    return y;
+  });
+}
+
+std::string difference(const Tensor& got, const Tensor& want, double tolerance, bool types) {
+  if (!got || !want) return got.defined() == want.defined() ? "" : "one result is undefined";
+  if (!(got.shape() == want.shape()))
+    return format("shape %s, expected %s", to_string(got.shape()).c_str(),
+                  to_string(want.shape()).c_str());
+  if (types && got.dtype() != want.dtype())
+    return format("%s, expected %s", dtype_name(got.dtype()), dtype_name(want.dtype()));
+  const std::vector<double> a = doubles(got), b = doubles(want);
+  double largest = 0;
+  for (const double x : b)
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (tolerance < 0 ? !std::memcmp(&a[i], &b[i], sizeof(double)) : a[i] == b[i]) continue;
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (tolerance >= 0 && std::fabs(a[i] - b[i]) <= tolerance * (1 + largest)) continue;
+    return format("element %zu of shape %s is %.9g, expected %.9g", i,
+                  to_string(got.shape()).c_str(), a[i], b[i]);
+  }
+  return "";
+}
+
+std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                       double tolerance, bool types) {
+  if (got.size() != want.size())
+    return format("%zu results, expected %zu", got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    if (std::string d = difference(got[i], want[i], tolerance, types); !d.empty())
+      return format("result %zu: ", i + 1) + d;
+  return "";
+}
+
+std::string describe(const std::vector<Value>& values) {
+  std::string text = "(";
+  for (const Value& v : values) {
+    if (text.size() > 1) text += ", ";
+    switch (v.tag) {
+      case Tag::None:
+        text += "none";
+        break;
+      case Tag::Tensor:
+        text += tycho::describe(Tensor(v.t));
+        break;
+      case Tag::Int:
+        text += std::to_string(v.i);
+        break;
+      case Tag::Float:
+        text += format("%g", v.d);
+        break;
+      case Tag::Bool:
+        text += v.b ? "true" : "false";
+        break;
+      case Tag::Ints:
+        text += "{";
+        for (uint32_t i = 0; i < v.n; ++i) text += (i ? ", " : "") + std::to_string(v.ints[i]);
+        text += "}";
+        break;
+      case Tag::Tensors:
+        text += "{";
+        for (uint32_t i = 0; i < v.n; ++i)
+          text += (i ? ", " : "") +
+                  (v.tensors[i] ? tycho::describe(Tensor(v.tensors[i])) : std::string("none"));
+        text += "}";
+        break;
+      case Tag::String:
+        text += std::string("\"") + v.s + "\"";
+        break;
+      case Tag::DType:
+        text += dtype_name(v.dtype);
+        break;
+      case Tag::Device:
+        text += device_name(v.device);
+        break;
+      default:
+        text += "...";
+    }
+  }
+  return text + ")";
+}
+
+double weight(size_t k, int64_t i) {
+  double whole;
+  return 0.5 + std::modf(0.31 + 0.618033988749895 * static_cast<double>(i + 1) +
+                             0.754877666246693 * static_cast<double>(k + 1),
+                         &whole);
+}
+
+Tensor weights_like(const Tensor& t, size_t k) {
+  const Tensor w = empty(t.shape(), DType::Float64);
+  for (int64_t i = 0; i < w.numel(); ++i) w.data<double>()[i] = weight(k, i);
+  Tensor y = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(y, w);
+  return y;
+}
+
+OpSamples::OpSamples(const Op& op) {
+  if (op.samples) {
+    op.samples(samples_);
+  } else if (op.row >= 0) {
+    const RowInfo& info = row_info[op.row];
+    const bool integers = info.type == RowType::Bits || info.type == RowType::Ints;
+    const auto add = [&](const Sizes& a, const Sizes& b, DType dtype) {
+      std::vector<Value> args;
+      for (int i = 0; i < info.operands; ++i)
+        args.push_back(Value(is_floating(dtype) ? samples_.uniform(i ? b : a, 0.2, 0.9, dtype)
+                                                : samples_.integers(i ? b : a, 1, 9, dtype)));
+      samples_.add(std::move(args));
+    };
+    const DType dtype = integers ? DType::Int64 : DType::Float32;
+    add({2, 3}, {2, 3}, dtype);
+    add({}, {}, dtype);
+    if (info.operands > 1) add({2, 1}, {3}, dtype);
+  }
+  items = samples_.items;
+}
+
+std::vector<const Op*> tested_ops() { return all_ops(); }
+
+Restore::Restore() : threads_(get_num_threads()), level_(static_cast<int>(cpu::level())) {}
+Restore::~Restore() {
+  set_num_threads(threads_);
+  cpu::force_level(static_cast<cpu::Level>(level_));
+  amp::set({});
+  mode.grad = true;
+}
+
+void EveryOp::each_sample(const std::function<void(const Samples::Item&)>& body) {
+  const OpSamples samples(op());
+  int n = 0;
+  for (const Samples::Item& item : samples.items) {
+    SCOPED_TRACE(format("%s, sample %d: %s", op().name, ++n, describe(item.args).c_str()));
+    try {
+      body(item);
+    } catch (const std::exception& e) {
+      const auto* error = dynamic_cast<const Error*>(&e);
+      ADD_FAILURE() << op().name << " raised " << (error ? kind_name(error->kind) : "") << ": "
+                    << e.what();
+    }
+  }
+}
+
+std::string test_name(const testing::TestParamInfo<const Op*>& info) {
+  std::string name;
+  for (const char* p = info.param->name; *p; ++p)
+    name += *p == '.' ? std::string("__") : std::string(1, *p);
+  return name;
+}
+
+}  // namespace tycho::optest
