@@ -27,7 +27,8 @@ char* at(void* p, int64_t elements, int size) { return static_cast<char*>(p) + e
 
 int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
 
-constexpr int64_t kDepth = 256;      // of a packed block: a panel of b then is 32 KB
+// Terms that are summed in registers, in a packed block: a panel of b then is 32 KB.
+constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
 constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
 constexpr int64_t kBlockRowsMost = 192;
 constexpr int64_t kSmallWork = 160 * 160 * 160;
@@ -79,7 +80,7 @@ void gemm_blocked(const Product& p, int type, int size) {
   int unit_rows, unit_cols;
   level_of::gemm_unit(type, &unit_rows, &unit_cols);
   const int threads = p.alone || p.m * p.n * p.k < kParallelWork ? 1 : get_num_threads();
-  const int64_t depth = kDepth * 4 / size + (size == 8 ? 64 : 0);
+  const int64_t depth = depth_of(size);
   // Blocks of c: about four chunks a thread, so that one late thread costs little.
   int64_t block_rows = std::min(up(p.m, unit_rows), up(kBlockRowsMost, unit_rows));
   int64_t block_cols = std::min(p.n, kBandCols);
@@ -161,7 +162,9 @@ void gemm(const Product& p) {
     }
   }
   const int64_t work = p.m * p.n * p.k;
-  if (work <= kSmallWork && (p.alone || work < kParallelWork || get_num_threads() == 1))
+  // Where the number of threads decides, both ways must sum in the same order.
+  const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
+  if (work <= kSmallWork && (work < kParallelWork || one_thread))
     gemm_small(p, type, size);
   else
     gemm_blocked(p, type, size);

@@ -220,7 +220,10 @@ const Op& conv2d_named =
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), s.normal({3}), s.ints({1}), "same"});
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), nullptr, s.ints({1}), "valid"});
     });
-const Op& conv3d_named = add_conv("conv3d.mode", kNamedArgs, kNamedDoc, conv_named<3>, nullptr);
+const Op& conv3d_named =
+    add_conv("conv3d.mode", kNamedArgs, kNamedDoc, conv_named<3>, [](Samples& s) {
+      s.add({s.normal({1, 2, 3, 4, 3}), s.normal({2, 2, 2, 3, 2}), nullptr, s.ints({1}), "same"});
+    });
 const Op& conv_transpose1d = add_conv(
     "conv_transpose1d", kTransposedArgs,
     "Transposed convolution of signals [batch, in, length], weight [in, out, kernel].",
@@ -239,7 +242,10 @@ const Op& conv_transpose2d =
 const Op& conv_transpose3d =
     add_conv("conv_transpose3d", kTransposedArgs,
              "Transposed convolution of volumes [batch, in, depth, height, width].",
-             conv_transposed<3>, nullptr);
+             conv_transposed<3>, [](Samples& s) {
+               s.add({s.normal({1, 2, 2, 3, 2}), s.normal({2, 2, 2, 3, 2}), s.normal({2}),
+                      s.ints({1, 2, 1})});
+             });
 
 }  // namespace
 }  // namespace tycho

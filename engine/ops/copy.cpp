@@ -118,6 +118,12 @@ const Op& copy =
                 [](Backward& b) {
                   if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
                   if (b.needs(1)) b.set(1, b.g());
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), s.normal({2, 3})});
+                  s.add({s.normal({2, 3}), s.normal({3})});
+                  s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
                 }});
 
 const Op& zeros_like = add_op(

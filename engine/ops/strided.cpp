@@ -6,6 +6,7 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
+#include "engine/ops/samples.h"
 
 namespace tycho {
 namespace {
@@ -43,17 +44,44 @@ void each_place(const Sizes& base_shape, const Sizes& base_stride, int64_t base_
   }
 }
 
+// The last place of a layout, at most 2^62.
 int64_t farthest(const Sizes& size, const Sizes& stride, int64_t offset) {
+  constexpr int64_t kMost = int64_t{1} << 62;
   for (int d = 0; d < size.n; ++d) {
     if (size[d] == 0) return offset - 1;
-    offset += (size[d] - 1) * stride[d];
+    int64_t way;
+    if (__builtin_mul_overflow(size[d] - 1, stride[d], &way) || way > kMost - offset) return kMost;
+    offset += way;
   }
   return offset;
 }
 
+// A layout that a call names: sizes and strides that belong together and stay in range.
+void check_layout(const Call& c, int size_arg) {
+  const Sizes size = c.ints(size_arg), stride = c.ints(size_arg + 1);
+  const char* name = c.op->name;
+  TYCHO_CHECK(Kind::Shape, size.n == stride.n, "%s: %d sizes but %d strides", name, size.n,
+              stride.n);
+  for (int d = 0; d < size.n; ++d)
+    TYCHO_CHECK(Kind::Value, size[d] >= 0 && stride[d] >= 0 && stride[d] < (int64_t{1} << 40),
+                "%s: sizes and strides cannot be negative or huge", name);
+  product(size);
+  const int64_t offset = c.integer(size_arg + 2);
+  TYCHO_CHECK(Kind::Value, offset >= 0 && offset < (int64_t{1} << 61),
+              "%s: the offset %lld is no place in the storage", name,
+              static_cast<long long>(offset));
+}
+
 void remember_layout(Call& c, int stride_arg) {
   const Tensor& x = c.tensor(0);
-  if (c.has(stride_arg)) return;
+  if (c.has(stride_arg) && c.has(stride_arg + 1)) {
+    const Sizes stride = c.ints(stride_arg);
+    bool fits = stride.n == x.rank() && c.integer(stride_arg + 1) >= 0;
+    for (const int64_t s : stride) fits = fits && s >= 0;
+    TYCHO_CHECK(Kind::Value, fits, "%s: self_stride and self_offset are no layout of self",
+                c.op->name);
+    return;
+  }
   c.arg[stride_arg].tag = Tag::Ints;
   c.arg[stride_arg].n = static_cast<uint32_t>(x.rank());
   c.arg[stride_arg].ints = x->stride;
@@ -71,17 +99,11 @@ const Op& as_strided = add_op(
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            const Sizes size = c.ints(1), stride = c.ints(2);
-           TYCHO_CHECK(Kind::Shape, size.n == stride.n, "as_strided: %d sizes but %d strides",
-                       size.n, stride.n);
-           for (int d = 0; d < size.n; ++d)
-             TYCHO_CHECK(Kind::Value,
-                         size[d] >= 0 && stride[d] >= 0 && stride[d] < (int64_t{1} << 40),
-                         "as_strided: sizes and strides cannot be negative or huge");
-           product(size);
            if (!c.has(3)) c.arg[3] = Value(x->offset);
+           check_layout(c, 1);
            const int64_t offset = c.integer(3),
                          have = static_cast<int64_t>(x->storage->bytes) / dtype_size(x.dtype());
-           TYCHO_CHECK(Kind::Value, offset >= 0 && farthest(size, stride, offset) < have,
+           TYCHO_CHECK(Kind::Value, farthest(size, stride, offset) < have,
                        "as_strided: sizes %s, strides %s and offset %lld reach past the storage of "
                        "%lld elements",
                        to_string(size).c_str(), to_string(stride).c_str(),
@@ -93,6 +115,11 @@ const Op& as_strided = add_op(
          [](Backward& b) {
            b.set(0, op<"strided_add">(b.g(), b.shape(0), b.ints(4), b.integer(5), b.ints(2),
                                       b.integer(3)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.ints({2, 3}), s.ints({4, 1})});
+           s.add({s.normal({3, 4}), s.ints({2, 2, 2}), s.ints({1, 0, 3}), 1});
          }});
 
 const Op& strided_take = add_op(
@@ -156,6 +183,7 @@ const Op& as_strided_scatter = add_op(
                        "as_strided_scatter: src has shape %s, the view %s",
                        to_string(c.tensor(1).shape()).c_str(), to_string(c.ints(2)).c_str());
            if (!c.has(4)) c.arg[4] = Value(x->offset);
+           check_layout(c, 2);
            remember_layout(c, 5);
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
          },
@@ -180,6 +208,10 @@ const Op& as_strided_scatter = add_op(
            if (b.needs(1))
              b.set(1, op<"strided_take">(b.g(), b.ints(5), b.integer(6), b.ints(2), b.ints(3),
                                          b.integer(4)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.normal({2, 3}), s.ints({2, 3}), s.ints({4, 1}), 1});
          }});
 
 }  // namespace
