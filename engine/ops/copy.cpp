@@ -126,21 +126,5 @@ const Op& copy =
                   s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
                 }});
 
-const Op& zeros_like = add_op(
-    {.name = "zeros_like",
-     .args = "self, dtype: dtype?, device: device?",
-     .doc = "Zeros with the shape, type and device of a tensor.",
-     .where = kFunction,
-     .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           c.out.push_back(filled(x.shape(), 0, c.dtype(1, x.dtype()), c.device(2, x.device())));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 3})});
-         }});
-
 }  // namespace
 }  // namespace tycho

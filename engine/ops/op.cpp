@@ -129,6 +129,17 @@ const Op& add_op(Op op) {
   return o;
 }
 
+const Op& add_also(const Op& op, const char* name, const char* args) {
+  Op also = op;
+  also.name = name;
+  if (args) also.args = args;
+  also.see = op.name;
+  also.params.clear();
+  also.saved_inputs.clear();
+  also.saved_outputs.clear();
+  return add_op(std::move(also));
+}
+
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> sorted = [] {
     std::vector<const Op*> v;

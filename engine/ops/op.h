@@ -223,6 +223,8 @@ void apply(Call& c);
 
 // The table. Every alias becomes an entry of its own, with the overload's suffix ("divide.mode").
 const Op& add_op(Op op);
+// The same operation under another name, maybe with other names for its arguments.
+const Op& add_also(const Op& op, const char* name, const char* args = nullptr);
 const Op* find_op(std::string_view name);  // null when there is none
 const std::vector<const Op*>& all_ops();   // in alphabetical order: "max", "max.dim", ...
 

@@ -1,4 +1,4 @@
-// Views: the same storage read with another shape.
+// Views that change the shape: view, reshape, expand, squeeze, flatten, detach.
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
@@ -93,7 +93,7 @@ const Op& view = add_op(
 
 const Op& reshape =
     add_op({.name = "reshape",
-            .args = "self, size: ints*",
+            .args = "self, shape: ints*",
             .doc = "The tensor with another shape: a view when its layout allows, else a copy.",
             .compose =
                 [](Call& c) {
@@ -142,78 +142,299 @@ const Op& expand = add_op(
            s.add({s.normal({3, 1}), s.ints({2, 3, 4})});
          }});
 
-const Op& transpose = add_op(
-    {.name = "transpose",
-     .args = "self, dim0: dim, dim1: dim",
-     .doc = "A view with two dimensions exchanged.",
-     .view = true,
+const Op& broadcast_to = add_also(expand, "broadcast_to");
+
+// The shape of another tensor.
+template <OpName Name>
+void as_other(Call& c) {
+  c.out.push_back(op<Name>(c.tensor(0), c.tensor(1).shape()));
+}
+void two_shapes(Samples& s) { s.add({s.normal({2, 6}), s.normal({3, 4})}); }
+const Op& view_as = add_op({.name = "view_as",
+                            .args = "self, other",
+                            .doc = "The same storage with the shape of another tensor.",
+                            .where = kMethod,
+                            .compose = as_other<"view">,
+                            .samples = two_shapes});
+const Op& reshape_as = add_op({.name = "reshape_as",
+                               .args = "self, other",
+                               .doc = "The tensor with the shape of another tensor.",
+                               .where = kMethod,
+                               .compose = as_other<"reshape">,
+                               .samples = two_shapes});
+const Op& expand_as = add_op({.name = "expand_as",
+                              .args = "self, other",
+                              .doc = "A view stretched to the shape of another tensor.",
+                              .where = kMethod,
+                              .compose = as_other<"expand">,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
+                              }});
+
+const Op& view_dtype = add_op(
+    {.name = "view.dtype",
+     .args = "self, dtype: dtype",
+     .doc = "The same bytes read as another element type.",
+     .where = kMethod,
+     .differentiable = false,
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           const DType to = c.arg[1].dtype;
+           const int have = dtype_size(x.dtype()), want = dtype_size(to);
            Sizes shape = x.shape(), stride = x.strides();
-           const int i = wrap_dim(c.integer(1), x.rank()), j = wrap_dim(c.integer(2), x.rank());
-           if (x.rank()) {
-             std::swap(shape[i], shape[j]);
-             std::swap(stride[i], stride[j]);
+           int64_t offset = x->offset;
+           if (have != want) {
+             TYCHO_CHECK(Kind::Shape, x.rank() > 0,
+                         "view: a 0-d %s cannot be read as %s, which has another size",
+                         dtype_name(x.dtype()), dtype_name(to));
+             const int last = x.rank() - 1, ratio = have > want ? have / want : want / have;
+             TYCHO_CHECK(Kind::Shape, stride[last] == 1 || shape[last] == 1 || x.numel() == 0,
+                         "view: the last dimension must be contiguous to read %s as %s",
+                         dtype_name(x.dtype()), dtype_name(to));
+             if (have > want) {
+               for (int d = 0; d < last; ++d) stride[d] *= ratio;
+               shape[last] *= ratio;
+               offset *= ratio;
+             } else {
+               bool fits = shape[last] % ratio == 0 && offset % ratio == 0;
+               for (int d = 0; d < last; ++d)
+                 fits = fits && (shape[d] <= 1 || stride[d] % ratio == 0);
+               TYCHO_CHECK(Kind::Shape, fits, "view: %s %s (strides %s) does not divide into %s",
+                           dtype_name(x.dtype()), to_string(shape).c_str(),
+                           to_string(x.strides()).c_str(), dtype_name(to));
+               for (int d = 0; d < last; ++d) stride[d] /= ratio;
+               shape[last] /= ratio;
+               offset /= ratio;
+             }
+             stride[last] = 1;
            }
-           c.out.push_back(alias(x, shape, stride, x->offset));
+           c.out.push_back(alias(x, shape, stride, offset));
+           c.out[0]->dtype = to;
          },
-     .grad = [](Backward& b) { b.set(0, op<"transpose">(b.g(), b.integer(1), b.integer(2))); },
      .samples =
          [](Samples& s) {
-           s.add({s.normal({2, 3}), 0, 1});
+           s.add({s.normal({2, 3}), DType::Int32});
+           s.add({s.integers({2, 4}, 0, 9), DType::Int16});
          }});
 
-const Op& select =
-    add_op({.name = "select",
-            .args = "self, dim: dim, index: position",
-            .doc = "A view of one position along a dimension, which disappears.",
+void restrided(Call& c, const Sizes& shape, const Sizes& stride) {
+  c.out.push_back(alias(c.tensor(0), shape, stride, c.tensor(0)->offset));
+}
+const Op& squeeze =
+    add_op({.name = "squeeze",
+            .args = "self, dim: dims?",
+            .doc = "A view without the dimensions of size 1 (of those named, or of all).",
             .view = true,
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
-                  TYCHO_CHECK(Kind::Index, x.rank() > 0,
-                              "select: a 0-d tensor has no positions; use x:item()");
-                  const int d = wrap_dim(c.integer(1), x.rank());
-                  int64_t i = c.integer(2);
-                  const int64_t n = x.size(d);
-                  if (i < -n || i >= n)
-                    fail(Kind::Index,
-                         format("index %lld is out of range for dimension %d with size %lld%s",
-                                static_cast<long long>(i < 0 ? i : i + 1), d + 1,
-                                static_cast<long long>(n),
-                                n ? format(" (1..%lld, or -%lld..-1)", static_cast<long long>(n),
-                                           static_cast<long long>(n))
-                                        .c_str()
-                                  : ""));
-                  if (i < 0) i += n;
-                  Sizes shape = x.shape(), stride = x.strides();
-                  const int64_t offset = x->offset + i * stride[d];
-                  shape.erase(d);
-                  stride.erase(d);
-                  c.out.push_back(alias(x, shape, stride, offset));
+                  uint32_t bits = 0;
+                  if (!c.has(1)) bits = ~0u;
+                  for (int k = 0; c.has(1) && k < c.count(1); ++k)
+                    bits |= 1u << wrap_dim(c.arg[1].ints[k], x.rank());
+                  Sizes shape, stride;
+                  for (int d = 0; d < x.rank(); ++d)
+                    if (x.size(d) != 1 || !(bits >> d & 1)) {
+                      shape.push_back(x.size(d));
+                      stride.push_back(x.stride(d));
+                    }
+                  restrided(c, shape, stride);
                 },
-            .grad =
-                [](Backward& b) {
-                  b.set(0, op<"select_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2)));
+            .grad = reshape_back,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 1, 3, 1})});
+                  s.add({s.normal({2, 1, 3, 1}), s.ints({1})});
+                  s.add({s.normal({2, 1, 3, 1}), s.ints({-1, 0})});
+                }});
+const Op& unsqueeze = add_op({.name = "unsqueeze",
+                              .args = "self, dim: dim",
+                              .doc = "A view with a new dimension of size 1 at the given place.",
+                              .view = true,
+                              .shape =
+                                  [](Call& c) {
+                                    const Tensor& x = c.tensor(0);
+                                    const int d = wrap_dim(c.integer(1), x.rank() + 1);
+                                    Sizes shape = x.shape(), stride = x.strides();
+                                    stride.insert(d, d < x.rank() ? stride[d] * shape[d] : 1);
+                                    shape.insert(d, 1);
+                                    restrided(c, shape, stride);
+                                  },
+                              .grad = reshape_back,
+                              .samples =
+                                  [](Samples& s) {
+                                    s.add({s.normal({2, 3}), 0});
+                                    s.add({s.normal({2, 3}), -1});
+                                    s.add({s.normal({}), 0});
+                                  }});
+const Op& flatten =
+    add_op({.name = "flatten",
+            .args = "self, start_dim: dim = 0, end_dim: dim = -1",
+            .doc = "The dimensions from start_dim to end_dim made into one.",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  const int first = wrap_dim(c.integer(1), x.rank()),
+                            last = wrap_dim(c.integer(2), x.rank());
+                  TYCHO_CHECK(Kind::Dim, first <= last,
+                              "flatten: start_dim %d comes after end_dim %d", first + 1, last + 1);
+                  Sizes shape;
+                  int64_t n = 1;
+                  for (int d = 0; d < x.rank(); ++d) {
+                    if (d >= first && d <= last) n *= x.size(d);
+                    if (d == last) shape.push_back(n);
+                    if (d < first || d > last) shape.push_back(x.size(d));
+                  }
+                  if (x.rank() == 0) shape.push_back(1);
+                  if (first == last && x.rank())
+                    c.out.push_back(x);
+                  else
+                    c.out.push_back(op<"reshape">(x, shape));
                 },
             .samples =
                 [](Samples& s) {
-                  s.add({s.normal({3, 4}), 1, 2});
+                  s.add({s.normal({2, 3, 4})});
+                  s.add({s.normal({2, 3, 4}), 1});
+                  s.add({s.normal({})});
                 }});
-
-const Op& select_backward = add_op(
-    {.name = "select_backward",
-     .args = "grad, size: ints, dim: dim, index: position",
-     .doc = "Zeros with a gradient written at one position of a dimension.",
-     .where = kHidden,
-     .shape =
+const Op& ravel =
+    add_op({.name = "ravel",
+            .args = "self",
+            .doc = "All elements in one dimension.",
+            .compose = [](Call& c) { c.out.push_back(op<"reshape">(c.tensor(0), Sizes{-1})); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+const Op& unflatten = add_op(
+    {.name = "unflatten",
+     .args = "self, dim: dim, sizes: ints",
+     .doc = "One dimension divided into several; one size may be -1.",
+     .compose =
          [](Call& c) {
-           c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Shape, x.rank() > 0 && c.count(2) > 0,
+                       "unflatten: a dimension and its new sizes must be given");
+           const int d = wrap_dim(c.integer(1), x.rank());
+           int64_t known = 1;
+           int unknown = 0;
+           for (int64_t n : c.ints(2)) n == -1 ? void(++unknown) : void(known *= n);
+           const bool fits = unknown == 0 ? known == x.size(d)
+                                          : unknown == 1 && known > 0 && x.size(d) % known == 0;
+           TYCHO_CHECK(Kind::Shape, fits,
+                       "unflatten: sizes %s do not multiply to %lld, the size of dimension %d",
+                       to_string(c.ints(2)).c_str(), static_cast<long long>(x.size(d)), d + 1);
+           Sizes shape;
+           for (int k = 0; k < x.rank(); ++k) {
+             if (k != d) shape.push_back(x.size(k));
+             if (k == d)
+               for (int64_t n : c.ints(2)) shape.push_back(n == -1 ? x.size(d) / known : n);
+           }
+           c.out.push_back(op<"view">(x, shape));
          },
-     .kernel =
-         [](Call& c) { copy_raw(op<"select">(c.out[0], c.integer(2), c.integer(3)), c.tensor(0)); },
-     .grad = [](Backward& b) { b.set(0, op<"select">(b.g(), b.integer(2), b.integer(3))); }});
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 6}), 1, s.ints({3, -1})});
+           s.add({s.normal({4, 3}), 0, s.ints({2, 2})});
+         }});
+
+// No graph, but the same storage: a change in one is seen, and counted, in the other. It is no view
+// to the graph, which would join it again after such a change.
+const Op& detach = add_op({.name = "detach",
+                           .args = "self",
+                           .doc = "The same values outside of the graph; storage is shared.",
+                           .differentiable = false,
+                           .shape =
+                               [](Call& c) {
+                                 c.out.push_back(alias(c.tensor(0)));
+                                 c.out[0]->is_number = false;
+                               },
+                           .samples =
+                               [](Samples& s) {
+                                 s.add({s.normal({2, 3})});
+                               }});
+const Op& alias_op = add_op({.name = "alias",
+                             .args = "self",
+                             .doc = "A view of the whole tensor.",
+                             .where = kHidden,
+                             .view = true,
+                             .shape = [](Call& c) { c.out.push_back(alias(c.tensor(0))); },
+                             .grad = [](Backward& b) { b.set(0, b.g()); },
+                             .samples =
+                                 [](Samples& s) {
+                                   s.add({s.normal({2, 3})});
+                                 }});
+
+// Lists of tensors: each with leading or trailing dimensions, or all in one shape.
+template <class F>
+void for_each(Call& c, F&& f) {
+  for (int k = 0; k < c.count(0); ++k) c.out.push_back(f(c.tensor(0, k)));
+}
+const Op& atleast_1d = add_op({.name = "atleast_1d",
+                               .args = "tensors: tensors*",
+                               .doc = "0-d tensors become one element in one dimension.",
+                               .where = kFunction,
+                               .compose =
+                                   [](Call& c) {
+                                     for_each(c, [](const Tensor& x) {
+                                       return x.rank() >= 1 ? x : op<"reshape">(x, Sizes{1});
+                                     });
+                                   },
+                               .samples =
+                                   [](Samples& s) {
+                                     s.add({s.list({s.normal({}), s.normal({2, 3})})});
+                                   }});
+const Op& atleast_2d = add_op({.name = "atleast_2d",
+                               .args = "tensors: tensors*",
+                               .doc = "Tensors of fewer than two dimensions become rows.",
+                               .where = kFunction,
+                               .compose =
+                                   [](Call& c) {
+                                     for_each(c, [](const Tensor& x) {
+                                       return x.rank() >= 2   ? x
+                                              : x.rank() == 1 ? op<"unsqueeze">(x, 0)
+                                                              : op<"reshape">(x, Sizes{1, 1});
+                                     });
+                                   },
+                               .samples =
+                                   [](Samples& s) {
+                                     s.add({s.list({s.normal({}), s.normal({3})})});
+                                   }});
+const Op& atleast_3d =
+    add_op({.name = "atleast_3d",
+            .args = "tensors: tensors*",
+            .doc = "Tensors of fewer than three dimensions get dimensions of size 1 around theirs.",
+            .where = kFunction,
+            .compose =
+                [](Call& c) {
+                  for_each(c, [](const Tensor& x) {
+                    return x.rank() >= 3   ? x
+                           : x.rank() == 2 ? op<"unsqueeze">(x, 2)
+                           : x.rank() == 1 ? op<"unsqueeze">(op<"unsqueeze">(x, 0), 2)
+                                           : op<"reshape">(x, Sizes{1, 1, 1});
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({}), s.normal({3}), s.normal({2, 3})})});
+                }});
+const Op& broadcast_tensors =
+    add_op({.name = "broadcast_tensors",
+            .args = "tensors: tensors*",
+            .doc = "Views of all tensors in their common shape.",
+            .where = kFunction,
+            .compose =
+                [](Call& c) {
+                  Sizes shape;
+                  for (int k = 0; k < c.count(0); ++k)
+                    shape = broadcast(shape, c.tensor(0, k).shape());
+                  for_each(c, [&](const Tensor& x) { return op<"expand">(x, shape); });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({3, 1}), s.normal({4})})});
+                }});
 
 }  // namespace
 }  // namespace tycho

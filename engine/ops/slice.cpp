@@ -1,0 +1,598 @@
+// Views of parts: select, slice, narrow, diagonal, unfold, and the ways to split a tensor.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "engine/grad/node.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/samples.h"
+
+namespace tycho {
+namespace {
+
+const Op& select =
+    add_op({.name = "select",
+            .args = "self, dim: dim, index: position",
+            .doc = "A view of one position along a dimension, which disappears.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  TYCHO_CHECK(Kind::Index, x.rank() > 0,
+                              "select: a 0-d tensor has no positions; use x:item()");
+                  const int d = wrap_dim(c.integer(1), x.rank());
+                  int64_t i = c.integer(2);
+                  const int64_t n = x.size(d);
+                  if (i < -n || i >= n)
+                    fail(Kind::Index,
+                         format("index %lld is out of range for dimension %d with size %lld%s",
+                                static_cast<long long>(i < 0 ? i : i + 1), d + 1,
+                                static_cast<long long>(n),
+                                n ? format(" (1..%lld, or -%lld..-1)", static_cast<long long>(n),
+                                           static_cast<long long>(n))
+                                        .c_str()
+                                  : ""));
+                  if (i < 0) i += n;
+                  Sizes shape = x.shape(), stride = x.strides();
+                  const int64_t offset = x->offset + i * stride[d];
+                  shape.erase(d);
+                  stride.erase(d);
+                  c.out.push_back(alias(x, shape, stride, offset));
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, op<"select_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), 1, 2});
+                }});
+
+const Op& select_backward = add_op(
+    {.name = "select_backward",
+     .args = "grad, size: ints, dim: dim, index: position",
+     .doc = "Zeros with a gradient written at one position of a dimension.",
+     .where = kHidden,
+     .shape =
+         [](Call& c) {
+           c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .kernel =
+         [](Call& c) { copy_raw(op<"select">(c.out[0], c.integer(2), c.integer(3)), c.tensor(0)); },
+     .grad = [](Backward& b) { b.set(0, op<"select">(b.g(), b.integer(2), b.integer(3))); }});
+
+// Positions start, start + step, ... before stop (0-based here) along a dimension.
+void slice_view(Call& c, int d, int64_t start, int64_t stop, int64_t step) {
+  const Tensor& x = c.tensor(0);
+  Sizes shape = x.shape(), stride = x.strides();
+  const int64_t offset = x->offset + (start < shape[d] ? start * stride[d] : 0);
+  shape[d] = (stop - start + step - 1) / step;
+  stride[d] *= step;
+  c.out.push_back(alias(x, shape, stride, offset));
+}
+[[noreturn]] void fail_slice(int64_t position, int d, int64_t n) {
+  const long long size = n;
+  fail(Kind::Index,
+       format("index %lld is out of range for dimension %d with size %lld (1..%lld, or -%lld..-1)",
+              static_cast<long long>(position), d + 1, size, size, size));
+}
+
+const Op& slice = add_op(
+    {.name = "slice",
+     .args = "self, dim: dim, start: int, stop: int, step: int = 1",
+     .doc = "A view of every step-th position from start until before stop (counted from 0).",
+     .where = kHidden,
+     .view = true,
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Index, x.rank() > 0,
+                       "slice: a 0-d tensor has no positions; use x:item()");
+           const int d = wrap_dim(c.integer(1), x.rank());
+           const int64_t n = x.size(d), start = c.integer(2), stop = c.integer(3),
+                         step = c.integer(4);
+           if (start < 0 || start > n) fail_slice(start + 1, d, n);
+           if (stop < start || stop > n) fail_slice(stop, d, n);
+           TYCHO_CHECK(Kind::Value, step > 0, "slice: steps are positive, not %lld; flip reverses",
+                       static_cast<long long>(step));
+           slice_view(c, d, start, stop, step);
+         },
+     .grad =
+         [](Backward& b) {
+           b.set(0, op<"slice_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2),
+                                         b.integer(3), b.integer(4)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), 0, 1, 4});
+           s.add({s.normal({5, 3}), 0, 0, 5, 2});
+           s.add({s.normal({2, 6}), -1, 1, 6, 3});
+           s.add({s.normal({2, 6}), 1, 6, 6});
+         }});
+const Op& slice_backward = add_op(
+    {.name = "slice_backward",
+     .args = "grad, size: ints, dim: dim, start: int, stop: int, step: int",
+     .doc = "Zeros with a gradient written at the positions of a slice.",
+     .where = kHidden,
+     .shape =
+         [](Call& c) {
+           c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .kernel =
+         [](Call& c) {
+           copy_raw(op<"slice">(c.out[0], c.integer(2), c.integer(3), c.integer(4), c.integer(5)),
+                    c.tensor(0));
+         },
+     .grad =
+         [](Backward& b) {
+           b.set(0, op<"slice">(b.g(), b.integer(2), b.integer(3), b.integer(4), b.integer(5)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), s.ints({5, 3}), 0, 1, 5, 2});
+         }});
+
+const Op& narrow = add_op(
+    {.name = "narrow",
+     .args = "self, dim: dim, start: position, length: int",
+     .doc = "A view of `length` positions along a dimension from `start` on.",
+     .view = true,
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Shape, x.rank() > 0, "narrow: a 0-d tensor has no positions");
+           const int d = wrap_dim(c.integer(1), x.rank());
+           const int64_t n = x.size(d), length = c.integer(3);
+           int64_t start = c.integer(2);
+           TYCHO_CHECK(Kind::Value, length >= 0, "narrow: the length cannot be %lld",
+                       static_cast<long long>(length));
+           if (start < -n || start > n) fail_slice(start < 0 ? start : start + 1, d, n);
+           if (start < 0) start += n;
+           TYCHO_CHECK(Kind::Index, length <= n - start,
+                       "narrow: %lld positions from %lld on reach past dimension %d with size %lld",
+                       static_cast<long long>(length), static_cast<long long>(start + 1), d + 1,
+                       static_cast<long long>(n));
+           c.arg[2] = Value(start);
+           slice_view(c, d, start, start + length, 1);
+         },
+     .grad =
+         [](Backward& b) {
+           b.set(0, op<"slice_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2),
+                                         b.integer(2) + b.integer(3), 1));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), 0, 1, 3});
+           s.add({s.normal({2, 6}), -1, -4, 2});
+         }});
+const Op& narrow_tensor = add_op(
+    {.name = "narrow.tensor",
+     .args = "self, dim: dim, start, length: int",
+     .doc = "A view of `length` positions along a dimension from the one that a 0-d tensor holds.",
+     .compose =
+         [](Call& c) {
+           const Tensor& at = c.tensor(2);
+           TYCHO_CHECK(Kind::Value, at.rank() == 0 && is_integral(at.dtype()),
+                       "narrow: start must be a 0-d integer tensor, not %s", describe(at).c_str());
+           const int64_t i = read_int(at.get(), 0);
+           TYCHO_CHECK(Kind::Index, i != 0, "narrow: index 0: positions count from 1");
+           c.out.push_back(
+               op<"narrow">(c.tensor(0), c.integer(1), i < 0 ? i : i - 1, c.integer(3)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), 0, s.of({}, {2}, DType::Int64), 3});
+         }});
+
+const Op& diagonal =
+    add_op({.name = "diagonal",
+            .args = "self, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
+            .doc = "A view of a diagonal of two dimensions, as a new last dimension.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  const int i = wrap_dim(c.integer(2), x.rank()),
+                            j = wrap_dim(c.integer(3), x.rank());
+                  TYCHO_CHECK(Kind::Dim, i != j, "diagonal: dim1 and dim2 are both %d", i + 1);
+                  const int64_t offset = std::clamp<int64_t>(c.integer(1), -x.size(i), x.size(j));
+                  const int64_t n =
+                      std::max<int64_t>(0, offset >= 0 ? std::min(x.size(i), x.size(j) - offset)
+                                                       : std::min(x.size(i) + offset, x.size(j)));
+                  const int64_t skip = n == 0        ? 0
+                                       : offset >= 0 ? offset * x.stride(j)
+                                                     : -offset * x.stride(i);
+                  Sizes shape, stride;
+                  for (int d = 0; d < x.rank(); ++d)
+                    if (d != i && d != j) {
+                      shape.push_back(x.size(d));
+                      stride.push_back(x.stride(d));
+                    }
+                  shape.push_back(n);
+                  stride.push_back(x.stride(i) + x.stride(j));
+                  c.out.push_back(alias(x, shape, stride, x->offset + skip));
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, op<"diagonal_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2),
+                                                   b.integer(3)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4})});
+                  s.add({s.normal({3, 4}), 2});
+                  s.add({s.normal({2, 3, 4}), -1, 2, 1});
+                }});
+const Op& diagonal_backward =
+    add_op({.name = "diagonal_backward",
+            .args = "grad, size: ints, offset: int, dim1: dim, dim2: dim",
+            .doc = "Zeros with a gradient written on a diagonal.",
+            .where = kHidden,
+            .shape =
+                [](Call& c) {
+                  c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
+                },
+            .kernel =
+                [](Call& c) {
+                  copy_raw(op<"diagonal">(c.out[0], c.integer(2), c.integer(3), c.integer(4)),
+                           c.tensor(0));
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, op<"diagonal">(b.g(), b.integer(2), b.integer(3), b.integer(4)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3}), s.ints({3, 4}), 0, 0, 1});
+                }});
+
+const Op& unfold =
+    add_op({.name = "unfold",
+            .args = "self, dimension: dim, size: int, step: int",
+            .doc = "A view of all windows of a size along a dimension, each `step` further, as a "
+                   "new last dimension.",
+            .where = kMethod,
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  const int d = wrap_dim(c.integer(1), x.rank());
+                  const int64_t size = c.integer(2), step = c.integer(3),
+                                n = x.rank() ? x.size(d) : 1;
+                  TYCHO_CHECK(Kind::Value, size >= 0 && step > 0,
+                              "unfold: a size of %lld and a step of %lld cannot be",
+                              static_cast<long long>(size), static_cast<long long>(step));
+                  TYCHO_CHECK(Kind::Shape, size <= n,
+                              "unfold: windows of %lld do not fit into dimension %d with size %lld",
+                              static_cast<long long>(size), d + 1, static_cast<long long>(n));
+                  Sizes shape = x.shape(), stride = x.strides();
+                  const int64_t unit = x.rank() ? stride[d] : 1;
+                  if (x.rank()) {
+                    shape[d] = (n - size) / step + 1;
+                    stride[d] *= step;
+                  }
+                  shape.push_back(size);
+                  stride.push_back(unit);
+                  c.out.push_back(alias(x, shape, stride, x->offset));
+                },
+            .grad =
+                [](Backward& b) {
+                  const Sizes whole = b.shape(0), rows = row_major(whole);
+                  Sizes stride = rows;
+                  const int d = wrap_dim(b.integer(1), whole.n);
+                  if (whole.n) stride[d] *= b.integer(3);
+                  stride.push_back(whole.n ? rows[d] : 1);
+                  b.set(0, op<"strided_add">(b.g(), whole, rows, 0, stride, 0));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({7}), 0, 3, 2});
+                  s.add({s.normal({3, 5}), 1, 2, 1});
+                }});
+
+// Splits: the sizes along a dimension decide; the gradient joins what comes back.
+void split_views(Call& c, int d, const std::vector<int64_t>& sizes) {
+  const Tensor& x = c.tensor(0);
+  int64_t at = 0;
+  Sizes shape = x.shape();
+  for (int64_t n : sizes) {
+    shape[d] = n;
+    c.out.push_back(alias(x, shape, x.strides(), x->offset + (n ? at * x.stride(d) : 0)));
+    at += n;
+  }
+}
+void split_grad(Backward& b, int64_t dim) {
+  std::vector<Tensor> parts;
+  for (int i = 0; i < b.grads.size(); ++i) parts.push_back(b.g(i));
+  b.set(0, op<"cat">(parts, dim));
+}
+int split_dim(Call& c, int arg) {
+  const int rank = c.tensor(0).rank();
+  TYCHO_CHECK(Kind::Shape, rank > 0, "%s: a 0-d tensor cannot be split", c.op->name);
+  const int d = wrap_dim(c.integer(arg), rank);
+  c.arg[arg] = Value(static_cast<int64_t>(d));
+  return d;
+}
+// Parts of `size` each, the last maybe smaller.
+std::vector<int64_t> even_sizes(int64_t n, int64_t size) {
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
+  if (sizes.empty()) sizes.push_back(0);
+  return sizes;
+}
+
+const Op& split =
+    add_op({.name = "split",
+            .args = "self, split_size_or_sections: int, dim: dim = 0",
+            .doc = "Views of parts of one size along a dimension; the last may be smaller.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const int d = split_dim(c, 2);
+                  const int64_t size = c.integer(1), n = c.tensor(0).size(d);
+                  TYCHO_CHECK(Kind::Value, size > 0 || (size == 0 && n == 0),
+                              "split: parts of size %lld cannot be", static_cast<long long>(size));
+                  split_views(c, d, even_sizes(n, size));
+                },
+            .grad = [](Backward& b) { split_grad(b, b.integer(2)); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({5, 3}), 2});
+                  s.add({s.normal({2, 6}), 3, 1});
+                }});
+const Op& split_sizes = add_op(
+    {.name = "split.sizes",
+     .args = "self, split_size_or_sections: ints, dim: dim = 0",
+     .doc = "Views of parts of given sizes along a dimension.",
+     .view = true,
+     .shape =
+         [](Call& c) {
+           const int d = split_dim(c, 2);
+           const int64_t n = c.tensor(0).size(d);
+           int64_t sum = 0;
+           std::vector<int64_t> sizes(c.arg[1].ints, c.arg[1].ints + c.arg[1].n);
+           for (int64_t size : sizes) {
+             TYCHO_CHECK(Kind::Value, size >= 0 && size <= n,
+                         "split: a part of size %lld does not fit into dimension %d with size %lld",
+                         static_cast<long long>(size), d + 1, static_cast<long long>(n));
+             sum += size;
+           }
+           TYCHO_CHECK(Kind::Value, sum == n,
+                       "split: the sizes sum to %lld, dimension %d has size %lld",
+                       static_cast<long long>(sum), d + 1, static_cast<long long>(n));
+           split_views(c, d, sizes);
+         },
+     .grad = [](Backward& b) { split_grad(b, b.integer(2)); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), s.ints({1, 4})});
+           s.add({s.normal({2, 6}), s.ints({3, 0, 3}), -1});
+         }});
+const Op& split_with_sizes =
+    add_also(split_sizes, "split_with_sizes", "self, split_sizes: ints, dim: dim = 0");
+const Op& chunk = add_op(
+    {.name = "chunk",
+     .args = "self, chunks: int, dim: dim = 0",
+     .doc =
+         "Views of at most `chunks` parts of one size along a dimension; the last may be smaller.",
+     .view = true,
+     .shape =
+         [](Call& c) {
+           const int d = split_dim(c, 2);
+           const int64_t chunks = c.integer(1), n = c.tensor(0).size(d);
+           TYCHO_CHECK(Kind::Value, chunks > 0, "chunk: a tensor cannot be cut into %lld parts",
+                       static_cast<long long>(chunks));
+           TYCHO_CHECK(Kind::Value, n || chunks <= (1 << 20), "chunk: %lld parts are too many",
+                       static_cast<long long>(chunks));
+           split_views(c, d,
+                       n ? even_sizes(n, (n + chunks - 1) / chunks)
+                         : std::vector<int64_t>(static_cast<size_t>(chunks), 0));
+         },
+     .grad = [](Backward& b) { split_grad(b, b.integer(2)); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), 2});
+           s.add({s.normal({2, 7}), 3, 1});
+         }});
+
+const Op& tensor_split =
+    add_op({.name = "tensor_split",
+            .args = "self, indices_or_sections: int, dim: dim = 0",
+            .doc = "Views of exactly so many parts along a dimension, as equal as can be.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const int d = split_dim(c, 2);
+                  const int64_t parts = c.integer(1), n = c.tensor(0).size(d);
+                  TYCHO_CHECK(Kind::Value, parts > 0 && parts <= (1 << 24),
+                              "tensor_split: a tensor cannot be cut into %lld parts",
+                              static_cast<long long>(parts));
+                  std::vector<int64_t> sizes;
+                  for (int64_t i = 0; i < parts; ++i) sizes.push_back(n / parts + (i < n % parts));
+                  split_views(c, d, sizes);
+                },
+            .grad = [](Backward& b) { split_grad(b, b.integer(2)); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({5, 3}), 3});
+                }});
+const Op& tensor_split_at =
+    add_op({.name = "tensor_split.indices",
+            .args = "self, indices_or_sections: ints, dim: dim = 0",
+            .doc = "Views cut at given counts of elements along a dimension, as Python's slices.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  // As Python's slices: points are clamped, and may go back. Parts are views by
+                  // offset.
+                  const Tensor& x = c.tensor(0);
+                  const int d = split_dim(c, 2);
+                  const int64_t n = x.size(d);
+                  int64_t start = 0;
+                  for (uint32_t k = 0; k <= c.arg[1].n; ++k) {
+                    int64_t stop = k < c.arg[1].n ? c.arg[1].ints[k] : n;
+                    if (stop < 0) stop += n;
+                    stop = std::clamp<int64_t>(stop, 0, n);
+                    slice_view(c, d, start, std::max(start, stop), 1);
+                    start = stop;
+                  }
+                },
+            .grad =
+                [](Backward& b) {
+                  // The parts may overlap or leave gaps: each gradient goes to its own place.
+                  const Sizes shape = b.shape(0);
+                  const int d = static_cast<int>(b.integer(2));
+                  Tensor sum;
+                  int64_t start = 0;
+                  for (int i = 0; i < b.grads.size(); ++i) {
+                    int64_t stop = i < b.count(1) ? b.arg(1).ints[i] : shape[d];
+                    if (stop < 0) stop += shape[d];
+                    stop = std::clamp<int64_t>(stop, 0, shape[d]);
+                    if (b.has_g(i) && stop > start) {
+                      const Tensor part = op<"slice_backward">(b.g(i), shape, d, start, stop, 1);
+                      sum = sum ? sum + part : part;
+                    }
+                    start = stop;
+                  }
+                  if (sum) b.set(0, sum);
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({5, 3}), s.ints({1, 3})});
+                  s.add({s.normal({2, 6}), s.ints({4, 2}), -1});
+                }});
+
+// hsplit, vsplit, dsplit: tensor_split along dimension 2 (or the only one), 1, 3.
+template <int Dim>
+void split_along(Call& c) {
+  const int rank = c.tensor(0).rank(), d = Dim == 1 && rank == 1 ? 0 : Dim;
+  const int least = Dim == 1 ? 1 : Dim == 0 ? 2 : 3;
+  TYCHO_CHECK(Kind::Shape, rank >= least, "%s: at least %d dimension%s needed, not %d",
+              std::string(c.op->name).substr(0, 6).c_str(), least, least > 1 ? "s are" : " is",
+              rank);
+  if (c.arg[1].tag == Tag::Int) {
+    const int64_t n = c.tensor(0).size(d), parts = c.integer(1);
+    TYCHO_CHECK(Kind::Value, parts > 0 && n % parts == 0,
+                "%s: dimension %d with size %lld does not divide into %lld parts",
+                std::string(c.op->name).substr(0, 6).c_str(), d + 1, static_cast<long long>(n),
+                static_cast<long long>(parts));
+    c.out = ops<"tensor_split">(c.tensor(0), parts, d);
+  } else {
+    c.out = ops<"tensor_split.indices">(c.tensor(0), c.arg[1], d);
+  }
+}
+const Op& hsplit =
+    add_op({.name = "hsplit",
+            .args = "self, indices_or_sections: int",
+            .doc = "Views of equal parts along the second dimension (the only one of a row).",
+            .compose = split_along<1>,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 6}), 3});
+            }});
+const Op& hsplit_at =
+    add_op({.name = "hsplit.indices",
+            .args = "self, indices_or_sections: ints",
+            .doc = "Views cut at given counts along the second dimension (the only one of a row).",
+            .compose = split_along<1>,
+            .samples = [](Samples& s) {
+              s.add({s.normal({6}), s.ints({1, 3})});
+            }});
+const Op& vsplit = add_op({.name = "vsplit",
+                           .args = "self, indices_or_sections: int",
+                           .doc = "Views of equal parts along the first dimension.",
+                           .compose = split_along<0>,
+                           .samples = [](Samples& s) {
+                             s.add({s.normal({6, 2}), 3});
+                           }});
+const Op& vsplit_at = add_op({.name = "vsplit.indices",
+                              .args = "self, indices_or_sections: ints",
+                              .doc = "Views cut at given counts along the first dimension.",
+                              .compose = split_along<0>,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({6, 2}), s.ints({1, 3})});
+                              }});
+const Op& dsplit = add_op({.name = "dsplit",
+                           .args = "self, indices_or_sections: int",
+                           .doc = "Views of equal parts along the third dimension.",
+                           .compose = split_along<2>,
+                           .samples = [](Samples& s) {
+                             s.add({s.normal({2, 2, 6}), 3});
+                           }});
+const Op& dsplit_at = add_op({.name = "dsplit.indices",
+                              .args = "self, indices_or_sections: ints",
+                              .doc = "Views cut at given counts along the third dimension.",
+                              .compose = split_along<2>,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({2, 2, 6}), s.ints({1, 3})});
+                              }});
+
+const Op& unbind =
+    add_op({.name = "unbind",
+            .args = "self, dim: dim = 0",
+            .doc = "Views of all positions along a dimension, which disappears.",
+            .view = true,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  TYCHO_CHECK(Kind::Dim, x.rank() > 0, "unbind: a 0-d tensor has no dimensions");
+                  const int d = split_dim(c, 1);
+                  Sizes shape = x.shape(), stride = x.strides();
+                  shape.erase(d);
+                  stride.erase(d);
+                  for (int64_t i = 0; i < x.size(d); ++i)
+                    c.out.push_back(alias(x, shape, stride, x->offset + i * x.stride(d)));
+                },
+            .grad =
+                [](Backward& b) {
+                  std::vector<Tensor> parts;
+                  for (int i = 0; i < b.grads.size(); ++i) parts.push_back(b.g(i));
+                  b.set(0, op<"stack">(parts, b.integer(1)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 2})});
+                  s.add({s.normal({2, 3, 2}), -2});
+                }});
+
+// A copy with one part replaced.
+template <class F>
+void with_part(Call& c, F&& part) {
+  Tensor copy = op<"clone">(c.tensor(0));
+  const Tensor view = part(copy);
+  TYCHO_CHECK(Kind::Shape, view.shape() == c.tensor(1).shape(), "%s: src has shape %s, the part %s",
+              c.op->name, to_string(c.tensor(1).shape()).c_str(), to_string(view.shape()).c_str());
+  op_<"copy">(view, c.tensor(1));
+  c.out.push_back(copy);
+}
+const Op& select_scatter =
+    add_op({.name = "select_scatter",
+            .args = "self, src, dim: dim, index: position",
+            .doc = "A copy with src written at one position along a dimension.",
+            .compose =
+                [](Call& c) {
+                  with_part(c, [&](const Tensor& x) {
+                    return op<"select">(x, c.integer(2), c.integer(3));
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), s.normal({3}), 1, 2});
+                }});
+const Op& diagonal_scatter =
+    add_op({.name = "diagonal_scatter",
+            .args = "self, src, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
+            .doc = "A copy with src written on a diagonal.",
+            .compose =
+                [](Call& c) {
+                  with_part(c, [&](const Tensor& x) {
+                    return op<"diagonal">(x, c.integer(2), c.integer(3), c.integer(4));
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), s.normal({3})});
+                }});
+
+}  // namespace
+}  // namespace tycho
