@@ -79,7 +79,7 @@ const Op& gather = add_op(
          }});
 
 const Op& scatter = add_op(
-    {.name = "scatter.plain",
+    {.name = "scatter_source",
      .args = "self, dim: dim, index, src",
      .doc = "The tensor with the source's elements written at positions along one dimension.",
      .where = kHidden,
@@ -104,7 +104,7 @@ const Op& scatter = add_op(
          }});
 
 const Op& scatter_value = add_op(
-    {.name = "scatter.plain_value",
+    {.name = "scatter_number",
      .args = "self, dim: dim, index, value: number",
      .doc = "The tensor with one number written at positions along one dimension.",
      .where = kHidden,
@@ -143,12 +143,12 @@ void scatter_forms(Call& c) {
     c.out.push_back(c.inplace ? x
                               : op<"scatter_reduce">(x, c.integer(1), c.tensor(2), src, how, true));
   } else if (value) {
-    if (c.inplace) op_<"scatter.plain_value">(x, c.integer(1), c.tensor(2), c.arg[3]);
+    if (c.inplace) op_<"scatter_number">(x, c.integer(1), c.tensor(2), c.arg[3]);
     c.out.push_back(c.inplace ? x
-                              : op<"scatter.plain_value">(x, c.integer(1), c.tensor(2), c.arg[3]));
+                              : op<"scatter_number">(x, c.integer(1), c.tensor(2), c.arg[3]));
   } else {
-    if (c.inplace) op_<"scatter.plain">(x, c.integer(1), c.tensor(2), c.tensor(3));
-    c.out.push_back(c.inplace ? x : op<"scatter.plain">(x, c.integer(1), c.tensor(2), c.tensor(3)));
+    if (c.inplace) op_<"scatter_source">(x, c.integer(1), c.tensor(2), c.tensor(3));
+    c.out.push_back(c.inplace ? x : op<"scatter_source">(x, c.integer(1), c.tensor(2), c.tensor(3)));
   }
 }
 const Op& scatter_op = add_op(
