@@ -225,41 +225,53 @@ const Op& prod_dim = add_op({.name = "prod.dim",
                                    s.add({s.integers({2, 3}, -3, 3), 0});
                                  }});
 
-// Gradient of prod_of_others, of any order and with zeros anywhere: element (i, k) of a square is
-// x[k], and 1 on the diagonal; row i's product is result i. Only for x with zeros: it squares the
-// memory.
+// Its gradient with zeros anywhere: element (i, k) of a square is x[k], and 1 on the diagonal; row
+// i's product is result i. It squares the memory, so it serves only x with zeros.
 Tensor others_grad_with_zeros(const Tensor& g, const Tensor& x) {
   const int64_t n = x.size(-1);
   Sizes square = x.shape();
   square.insert(square.n - 1, n);
-  const Tensor off =
-      op<"logical_not">(op<"eye">(n, Value(), Value(DType::Bool), Value(x.device())));
-  const Tensor wide = op<"where">(off, op<"expand">(op<"unsqueeze">(x, -2), square), 1.0);
+  const Tensor line = op<"cumsum">(filled({n}, 1, DType::Int64, x.device()), 0);
+  const Tensor same = fn::eq(line, op<"unsqueeze">(line, -1));
+  const Tensor wide = op<"where">(same, 1.0, op<"expand">(op<"unsqueeze">(x, -2), square));
   const Tensor part = op<"unsqueeze">(g, -1) * op<"prod_of_others">(wide, -1);
-  return op<"sum">(op<"where">(off, part, 0.0), Sizes{-2});
+  return op<"sum">(op<"where">(same, 0.0, part), Sizes{-2});
 }
 
-const Op& prod_of_others =
-    add_op({.name = "prod_of_others",
-            .args = "self, dim: dim",
-            .doc = "For each element the product of all others along a dimension.",
+const Op& prod_of_others = add_op(
+    {.name = "prod_of_others",
+     .args = "self, dim: dim",
+     .doc = "For each element the product of all others along a dimension.",
+     .where = kHidden,
+     .saves = "self",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           wrap_dim(c.integer(1), x.rank());
+           c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
+         },
+     .kernel = cpu::prod_of_others,
+     .grad =
+         [](Backward& b) { b.set(0, op<"prod_of_others_backward">(b.g(), b.in(0), b.integer(1))); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), 1});
+           s.add({s.of({2, 3}, {1, 0, 2, 0, 0, 3}), 1});
+         }});
+
+const Op& prod_of_others_backward =
+    add_op({.name = "prod_of_others_backward",
+            .args = "grad, self, dim: dim",
+            .doc = "The gradient of prod_of_others.",
             .where = kHidden,
-            .saves = "self",
-            .shape =
+            .compose =
                 [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  wrap_dim(c.integer(1), x.rank());
-                  c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
-                },
-            .kernel = cpu::prod_of_others,
-            .grad =
-                [](Backward& b) {
-                  const Tensor x = b.in(0), g = b.g();
+                  const Tensor &g = c.tensor(0), &x = c.tensor(1);
                   if (x.rank() == 0) {
-                    b.set(0, op<"zeros_like">(g));
+                    c.out.push_back(op<"zeros_like">(g));
                     return;
                   }
-                  const int64_t d = b.integer(1);
+                  const int64_t d = c.integer(2);
                   bool zeros;
                   {
                     NoGrad quiet;
@@ -269,16 +281,16 @@ const Op& prod_of_others =
                   if (zeros) {
                     const Tensor moved = others_grad_with_zeros(op<"transpose">(g, d, -1),
                                                                 op<"transpose">(x, d, -1));
-                    b.set(0, op<"transpose">(moved, d, -1));
+                    c.out.push_back(op<"transpose">(moved, d, -1));
                   } else {
                     const Tensor part = g * op<"prod_of_others">(x, d);
-                    b.set(0, (op<"sum">(part, Sizes{d}, true) - part) / x);
+                    c.out.push_back((op<"sum">(part, Sizes{d}, true) - part) / x);
                   }
                 },
             .samples =
                 [](Samples& s) {
-                  s.add({s.normal({3, 4}), 1});
-                  s.add({s.of({2, 3}, {1, 0, 2, 0, 0, 3}), 1});
+                  s.add({s.normal({3, 4}), s.normal({3, 4}), 1});
+                  s.add({s.normal({2, 3}), s.of({2, 3}, {1, 0, 2, 0, 0, 3}), 1});
                 }});
 
 // Truth. uint8 stays uint8, all others give bool.

@@ -321,12 +321,39 @@ struct ExtremeMagnitude : Extreme<T_, Magnitude, Largest> {
   static TYCHO_INLINE T_ pad() { return Largest ? T_(0) : highest<T_>; }
 };
 
+// The first `count` elements of a lane, the others `pad`.
 template <class T>
 TYCHO_INLINE Lane<T> load_part(const T* x, int count, T pad) {
+#if defined(TYCHO_LEVEL_v4)
+  using V = typename Lane<T>::V;
+  const Lane<T> p(pad);
+  const auto mask = static_cast<typename Raw<T>::MaskBits>((1u << count) - 1);
+  if constexpr (sizeof(T) == 4) {
+    return Lane<T>((V)_mm512_mask_loadu_ps((__m512)p.v, mask, x));
+  } else {
+    return Lane<T>((V)_mm512_mask_loadu_pd((__m512d)p.v, mask, x));
+  }
+#else
   T v[Lane<T>::size];
   for (int k = 0; k < Lane<T>::size; ++k) v[k] = pad;
   for (int k = 0; k < count; ++k) v[k] = x[k];
   return Lane<T>::load(v);
+#endif
+}
+template <class T>
+TYCHO_INLINE void store_part(Lane<T> x, T* to, int count) {
+#if defined(TYCHO_LEVEL_v4)
+  const auto mask = static_cast<typename Raw<T>::MaskBits>((1u << count) - 1);
+  if constexpr (sizeof(T) == 4) {
+    _mm512_mask_storeu_ps(to, mask, (__m512)x.v);
+  } else {
+    _mm512_mask_storeu_pd(to, mask, (__m512d)x.v);
+  }
+#else
+  T v[Lane<T>::size];
+  x.store(v);
+  for (int k = 0; k < count; ++k) to[k] = v[k];
+#endif
 }
 
 // At most this many elements go through the registers before the state moves to its slot.

@@ -17,13 +17,6 @@ TYCHO_INLINE double total(Lane<T> a) {
   return sum;
 }
 
-template <class T>
-TYCHO_INLINE void store_part(Lane<T> x, T* to, int count) {
-  T v[Lane<T>::size];
-  x.store(v);
-  for (int k = 0; k < count; ++k) to[k] = v[k];
-}
-
 // sum of f(i) over lanes of n elements, from registers into a double every so often; f(i, count)
 // gives the lane at i, with zeros past `count`.
 template <class T, class F>
