@@ -29,7 +29,7 @@ struct Cut {
 // on lane-typed blocks; p[0] is the result.
 template <class Run, class Columns>
 void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, Run&& run,
-               Columns&& columns) {
+               Columns&& columns, int64_t block = 256) {
   if (cut.rows == 0) return;
   const DType lane_type = lanes == Lanes::F64   ? DType::Float64
                           : lanes == Lanes::F32 ? DType::Float32
@@ -40,15 +40,16 @@ void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, R
     return t[k]->data() + element * dtype_size(t[k]->dtype());
   };
   if (direct && cut.inner >= 8) {
-    const int64_t blocks = (cut.inner + 255) / 256;
+    const int64_t blocks = (cut.inner + block - 1) / block;
     parallel_for(cut.rows / cut.inner * blocks,
-                 std::max<int64_t>(1, kAlongWork / (cut.n * std::min<int64_t>(256, cut.inner))),
+                 std::max<int64_t>(1, kAlongWork / (cut.n * std::min(block, cut.inner))),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
-                     const int64_t j = i % blocks * 256, from = i / blocks * cut.n * cut.inner + j;
+                     const int64_t j = i % blocks * block,
+                                   from = i / blocks * cut.n * cut.inner + j;
                      char* p[3];
                      for (int k = 0; k < count; ++k) p[k] = at(k, from);
-                     columns(p, cut.n, std::min<int64_t>(256, cut.inner - j), cut.inner);
+                     columns(p, cut.n, std::min(block, cut.inner - j), cut.inner);
                    }
                  });
     return;

@@ -26,7 +26,8 @@ void scan(Call& c, ScanOp what, bool reverse) {
       [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
       [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
         level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);
-      });
+      },
+      2048);
 }
 
 void scan_with_index(Call& c, ScanOp what) {

@@ -105,7 +105,7 @@ void run(bool reverse, const void* px, void* py, int64_t n) {
     y[i] = static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[i])));
 }
 
-constexpr int kBlock = 512;
+constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
 
 template <class T, ScanOp op>
 void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int64_t step) {
