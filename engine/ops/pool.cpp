@@ -1,0 +1,237 @@
+// max_pool, avg_pool and their adaptive forms, in one to three dimensions: arguments checked and
+// spread over the spatial dimensions, single images given a batch; pooling.cpp does the rest.
+#include "engine/ops/pool.h"
+
+#include "engine/grad/record.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/conv.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/samples.h"
+
+namespace tycho {
+namespace {
+
+// The input with a batch: [batch, channels, spatial...].
+struct Images {
+  Tensor x;
+  bool single;
+  Tensor back(const Tensor& y) const {
+    if (!single) return y;
+    Sizes shape = y.shape();
+    shape.erase(0);
+    return op<"reshape">(y, shape);
+  }
+};
+
+Images images(const char* name, const Tensor& x, int spatial) {
+  if (x.rank() != spatial + 2 && x.rank() != spatial + 1)
+    fail(Kind::Shape,
+         format("%s: the input must have %d dimensions (batch, channels, %d spatial) or %d "
+                "(without batch), not shape %s",
+                name, spatial + 2, spatial, spatial + 1, to_string(x.shape()).c_str()));
+  for (int d = x.rank() - spatial; d < x.rank(); ++d)
+    TYCHO_CHECK(Kind::Shape, x.size(d) > 0, "%s: dimension %d of the input is empty: %s", name,
+                d + 1, to_string(x.shape()).c_str());
+  if (x.rank() == spatial + 2) return {x, false};
+  Sizes shape = x.shape();
+  shape.insert(0, 1);
+  return {op<"reshape">(x, shape), true};
+}
+
+// Spatial sizes of the result; with `ceil`, a last window may begin inside and end beyond.
+Sizes pooled_sizes(const char* name, const Tensor& x, const Sizes& kernel, const Sizes& stride,
+                   const Sizes& padding, const Sizes& dilation, bool ceil) {
+  Sizes out;
+  for (int d = 0; d < kernel.n; ++d) {
+    const int64_t in = x.size(d + 2), reach = dilation[d] * (kernel[d] - 1) + 1;
+    TYCHO_CHECK(Kind::Value, 2 * padding[d] <= reach,
+                "%s: padding (%lld) can be at most half of the kernel (%lld), in spatial dimension "
+                "%d",
+                name, static_cast<long long>(padding[d]), static_cast<long long>(reach), d + 1);
+    const int64_t room = in + 2 * padding[d] - reach + (ceil ? stride[d] - 1 : 0);
+    int64_t n = room < 0 ? 0 : room / stride[d] + 1;
+    if (ceil && (n - 1) * stride[d] >= in + padding[d]) --n;
+    TYCHO_CHECK(Kind::Shape, n > 0,
+                "%s: the kernel covers %lld positions, spatial dimension %d of the input has %lld "
+                "with padding",
+                name, static_cast<long long>(reach), d + 1,
+                static_cast<long long>(in + 2 * padding[d]));
+    out.push_back(n);
+  }
+  return out;
+}
+
+void refuse_bool(const char* name, const Tensor& x) {
+  TYCHO_CHECK(Kind::DType, x.dtype() != DType::Bool, "%s: takes numbers, not bool", name);
+}
+
+void max_of(Call& c, const Images& in, const Sizes& size, const Sizes& kernel, const Sizes& stride,
+            const Sizes& padding, const Sizes& dilation, bool positions) {
+  refuse_bool(c.op->name, in.x);
+  const bool taps = positions || (mode.grad && grad::requires_grad(in.x.get()));
+  auto both = ops<"max_pool">(in.x, size, taps, kernel, stride, padding, dilation);
+  c.out.push_back(in.back(both[0]));
+  if (!positions) return;
+  const Sizes plane(in.x->shape + 2, in.x.rank() - 2);
+  c.out.push_back(in.back(op<"pool_positions">(both[1], plane, kernel, stride, padding, dilation)));
+}
+
+template <int spatial>
+void max_pool(Call& c) {
+  const char* name = c.op->name;
+  const Images in = images(name, c.tensor(0), spatial);
+  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1);
+  const Sizes stride =
+      c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
+  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0);
+  const Sizes dilation = spread(name, "dilation", c.ints(4), spatial, 1);
+  max_of(c, in, pooled_sizes(name, in.x, kernel, stride, padding, dilation, c.flag(5)), kernel,
+         stride, padding, dilation, c.flag(6));
+}
+
+template <int spatial>
+void adaptive_max_pool(Call& c) {
+  const char* name = c.op->name;
+  const Images in = images(name, c.tensor(0), spatial);
+  max_of(c, in, spread(name, "output_size", c.ints(1), spatial, 1), {}, {}, {}, {}, c.flag(2));
+}
+
+void refuse_integers(const char* name, const Tensor& x) {
+  TYCHO_CHECK(Kind::DType, is_floating(x.dtype()) || x.dtype() == DType::Int64,
+              "%s: takes floating point numbers, not %s", name, dtype_name(x.dtype()));
+}
+
+Tensor mean_of(const char* name, const Images& in, const Sizes& size, int64_t divisor, bool padded,
+               const Sizes& kernel, const Sizes& stride, const Sizes& padding) {
+  refuse_integers(name, in.x);
+  return op<"avg_pool">(in.x, size, divisor, padded, kernel, stride, padding);
+}
+
+template <int spatial>
+void avg_pool(Call& c) {
+  const char* name = c.op->name;
+  const Images in = images(name, c.tensor(0), spatial);
+  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1);
+  const Sizes stride =
+      c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
+  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0);
+  int64_t divisor = 0;
+  if (spatial > 1 && c.has(6)) {
+    divisor = c.integer(6);
+    TYCHO_CHECK(Kind::Value, divisor != 0, "%s: divisor_override cannot be 0", name);
+  }
+  Sizes ones;
+  for (int d = 0; d < spatial; ++d) ones.push_back(1);
+  const Sizes size = pooled_sizes(name, in.x, kernel, stride, padding, ones, c.flag(4));
+  c.out.push_back(in.back(mean_of(name, in, size, divisor, c.flag(5), kernel, stride, padding)));
+}
+
+template <int spatial>
+void adaptive_avg_pool(Call& c) {
+  const char* name = c.op->name;
+  const Images in = images(name, c.tensor(0), spatial);
+  const Sizes size = spread(name, "output_size", c.ints(1), spatial, 1);
+  c.out.push_back(in.back(mean_of(name, in, size, 0, false, {}, {}, {})));
+}
+
+// (sum of x^p over the window)^(1/p).
+template <int spatial>
+void lp_pool(Call& c) {
+  const char* name = c.op->name;
+  const Images in = images(name, c.tensor(0), spatial);
+  const double p = c.number(1);
+  TYCHO_CHECK(Kind::Value, p != 0, "%s: norm_type cannot be 0", name);
+  const Sizes kernel = spread(name, "kernel_size", c.ints(2), spatial, 1);
+  const Sizes stride =
+      c.has(3) && c.count(3) ? spread(name, "stride", c.ints(3), spatial, 1) : kernel;
+  Sizes ones, zeros;
+  for (int d = 0; d < spatial; ++d) ones.push_back(1), zeros.push_back(0);
+  const Sizes size = pooled_sizes(name, in.x, kernel, stride, zeros, ones, c.flag(4));
+  refuse_integers(name, in.x);
+  const Tensor sums = op<"avg_pool">(fn::pow(in.x, p), size, 1, true, kernel, stride, zeros);
+  c.out.push_back(in.back(fn::pow(sums, 1 / p)));
+}
+
+const Op& add_pool(const char* name, const char* args, const char* doc, void (*compose)(Call&),
+                   void (*samples)(Samples&)) {
+  return add_op({.name = name,
+                 .args = args,
+                 .doc = doc,
+                 .where = kFunction | kFunctional,
+                 .compose = compose,
+                 .samples = samples});
+}
+
+constexpr const char kMaxArgs[] =
+    "input, kernel_size: ints, stride: ints?, padding: ints = 0, dilation: ints = 1, "
+    "ceil_mode: bool = false, return_indices: bool = false";
+constexpr const char kMaxDoc[] =
+    "The largest element of each window; with return_indices also its position in the plane.";
+constexpr const char kAvgArgs1[] =
+    "input, kernel_size: ints, stride: ints?, padding: ints = 0, ceil_mode: bool = false, "
+    "count_include_pad: bool = true";
+constexpr const char kAvgArgs[] =
+    "input, kernel_size: ints, stride: ints?, padding: ints = 0, ceil_mode: bool = false, "
+    "count_include_pad: bool = true, divisor_override: int?";
+constexpr const char kAvgDoc[] = "The mean of each window.";
+constexpr const char kAdaptiveMaxArgs[] = "input, output_size: ints, return_indices: bool = false";
+constexpr const char kAdaptiveMaxDoc[] =
+    "The largest elements of as many windows as the result is to have.";
+constexpr const char kAdaptiveAvgDoc[] = "The means of as many windows as the result is to have.";
+constexpr const char kLpArgs[] =
+    "input, norm_type: float, kernel_size: ints, stride: ints?, ceil_mode: bool = false";
+constexpr const char kLpDoc[] = "(Sum of x^p)^(1/p) over each window.";
+
+const Op& max_pool1d = add_pool("max_pool1d", kMaxArgs, kMaxDoc, max_pool<1>, [](Samples& s) {
+  s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
+  s.add({s.normal({3, 8}), s.ints({2}), nullptr, s.ints({0}), s.ints({2})});
+});
+const Op& max_pool2d = add_pool("max_pool2d", kMaxArgs, kMaxDoc, max_pool<2>, [](Samples& s) {
+  s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
+  s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), s.ints({1}), true});
+  s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), s.ints({2, 1})});
+});
+const Op& max_pool3d = add_pool("max_pool3d", kMaxArgs, kMaxDoc, max_pool<3>, [](Samples& s) {
+  s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
+});
+const Op& avg_pool1d = add_pool("avg_pool1d", kAvgArgs1, kAvgDoc, avg_pool<1>, [](Samples& s) {
+  s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
+});
+const Op& avg_pool2d = add_pool("avg_pool2d", kAvgArgs, kAvgDoc, avg_pool<2>, [](Samples& s) {
+  s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
+  s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), true, false});
+  s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), false, true, 3});
+});
+const Op& avg_pool3d = add_pool("avg_pool3d", kAvgArgs, kAvgDoc, avg_pool<3>, [](Samples& s) {
+  s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
+});
+const Op& adaptive_max_pool1d = add_pool("adaptive_max_pool1d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+                                         adaptive_max_pool<1>, [](Samples& s) {
+                                           s.add({s.normal({2, 3, 8}), s.ints({3})});
+                                         });
+const Op& adaptive_max_pool2d = add_pool("adaptive_max_pool2d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+                                         adaptive_max_pool<2>, [](Samples& s) {
+                                           s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
+                                         });
+const Op& adaptive_max_pool3d = add_pool("adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+                                         adaptive_max_pool<3>, nullptr);
+const Op& adaptive_avg_pool1d = add_pool("adaptive_avg_pool1d", "input, output_size: ints",
+                                         kAdaptiveAvgDoc, adaptive_avg_pool<1>, [](Samples& s) {
+                                           s.add({s.normal({2, 3, 8}), s.ints({3})});
+                                         });
+const Op& adaptive_avg_pool2d = add_pool("adaptive_avg_pool2d", "input, output_size: ints",
+                                         kAdaptiveAvgDoc, adaptive_avg_pool<2>, [](Samples& s) {
+                                           s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
+                                           s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
+                                         });
+const Op& adaptive_avg_pool3d = add_pool("adaptive_avg_pool3d", "input, output_size: ints",
+                                         kAdaptiveAvgDoc, adaptive_avg_pool<3>, nullptr);
+const Op& lp_pool1d = add_pool("lp_pool1d", kLpArgs, kLpDoc, lp_pool<1>, [](Samples& s) {
+  s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
+});
+const Op& lp_pool2d = add_pool("lp_pool2d", kLpArgs, kLpDoc, lp_pool<2>, [](Samples& s) {
+  s.add({s.uniform({2, 3, 6, 4}, 0.5, 2), 2.0, s.ints({2})});
+});
+
+}  // namespace
+}  // namespace tycho
