@@ -52,14 +52,11 @@ int get_is_cuda(lua_State* L, const Tensor& x) {
   return 1;
 }
 int get_T(lua_State* L, const Tensor& x) {
-  Tensor y = x;
-  for (int i = 0, j = x.rank() - 1; i < j; ++i, --j) y = op<"transpose">(y, i, j);
-  push(L, y);
+  push(L, op<"T">(x));
   return 1;
 }
 int get_mT(lua_State* L, const Tensor& x) {
-  TYCHO_CHECK(Kind::Shape, x.rank() >= 2, "mT: needs at least 2 dimensions, not %d", x.rank());
-  push(L, op<"transpose">(x, -2, -1));
+  push(L, op<"mT">(x));
   return 1;
 }
 int get_grad_fn(lua_State* L, const Tensor& x) {

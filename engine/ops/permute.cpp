@@ -99,7 +99,7 @@ const Op& t = add_op(
 const Op& T = add_op({.name = "T",
                       .args = "self",
                       .doc = "A view with all dimensions in reverse order (a field: x.T).",
-                      .where = kMethod,
+                      .where = kHidden,
                       .view = true,
                       .shape = [](Call& c) { permuted(c, reversed(c.tensor(0).rank())); },
                       .grad = [](Backward& b) { b.set(0, op<"T">(b.g())); },
@@ -110,7 +110,7 @@ const Op& T = add_op({.name = "T",
 const Op& mT = add_op({.name = "mT",
                        .args = "self",
                        .doc = "A view with the last two dimensions exchanged (a field: x.mT).",
-                       .where = kMethod,
+                       .where = kHidden,
                        .view = true,
                        .shape =
                            [](Call& c) {

@@ -235,7 +235,7 @@ function Class:to(...)
   walk(self, "", function(_, _, v)
     if not torch.is_tensor(v) then return end
     local moved = v.dtype.is_floating_point and v:detach():to(table.unpack(args, 1, args.n))
-      or v:to(v.dtype, (torch.empty(0):to(table.unpack(args, 1, args.n))).device)
+      or v:to(torch.empty(0, {device = v.device}):to(table.unpack(args, 1, args.n)).device)
     v.data = moved
     if v.grad then v.grad = v.grad:to(table.unpack(args, 1, args.n)) end
   end, {})
