@@ -11,10 +11,8 @@ namespace tycho::lua {
 namespace {
 
 // --- places in scripts ---
-Where script_line() {
-  lua_State* L = running;
+Where look_up_line(lua_State* L) {
   lua_Debug ar;
-  // Level 0 is the function of the binding itself.
   for (int level = 1; level < 12 && lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7)) continue;
@@ -28,6 +26,27 @@ Where script_line() {
     return {last_id, ar.currentline};
   }
   return {};
+}
+
+// Finding a line costs as much as making a node, so lines are kept by the caller's program counter.
+// Lua's public header does not show it, but lua_Debug names the CallInfo that holds it, behind four
+// pointers (lstate.h of Lua 5.4). Code that is freed may be followed by other code at its place:
+// code_epoch counts what the collector frees.
+Where script_line() {
+  static_assert(LUA_VERSION_NUM == 504);
+  struct CallInfoStart { void *func, *top, *previous, *next; const void* saved_pc; };
+  struct Kept { const void* pc; uint64_t epoch; Where where; };
+  static thread_local Kept kept[64];
+  lua_State* L = running;
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar)) return {};
+  const void* pc = reinterpret_cast<const CallInfoStart*>(ar.i_ci)->saved_pc;
+  Kept& k = kept[(reinterpret_cast<uintptr_t>(pc) >> 2) % 64];
+  if (k.pc == pc && k.epoch == code_epoch && pc) return k.where;
+  const Where where = look_up_line(L);
+  lua_getinfo(L, "l", &ar);
+  if (ar.currentline > 0) k = {pc, code_epoch, where};  // the direct caller is Lua code, not C
+  return where;
 }
 
 // --- options in a table ---

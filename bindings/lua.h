@@ -16,6 +16,8 @@ namespace tycho::lua {
 lua_State* new_state();
 // The coroutine that is running now; set by every entry (enter).
 extern thread_local lua_State* running;
+// Grows when the collector frees anything but tensors, such as compiled code.
+extern thread_local uint64_t code_epoch;
 // To be called first by every function that computes: switches to the coroutine's modes.
 inline void enter(lua_State* L);
 void switch_modes(lua_State* L);

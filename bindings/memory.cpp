@@ -16,6 +16,7 @@ namespace tycho::lua {
 
 thread_local lua_State* running = nullptr;
 uint64_t box_secret = 0;
+thread_local uint64_t code_epoch = 0;
 
 namespace {
 
@@ -28,7 +29,10 @@ void* last_block = nullptr;
 
 void drop_box(void* block) {
   Box* b = reinterpret_cast<Box*>(static_cast<char*>(block) + box_offset);
-  if (b->tag != (box_secret ^ reinterpret_cast<uint64_t>(b))) return;
+  if (b->tag != (box_secret ^ reinterpret_cast<uint64_t>(b))) {
+    ++code_epoch;
+    return;
+  }
   b->tag = 0;
   if (b->p) Ref<Impl>::drop(std::exchange(b->p, nullptr));
 }
@@ -40,6 +44,7 @@ void* allocate_lua(void*, void* block, size_t old_size, size_t new_size) {
       if (box_offset) drop_box(block);
       FreeList<Block>::give(block);
     } else {
+      ++code_epoch;
       std::free(block);
     }
     return nullptr;

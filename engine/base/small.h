@@ -47,6 +47,10 @@ class SmallVec {
     if (size_ == capacity_) grow(2 * capacity_);
     new (data_ + size_++) T(std::move(x));
   }
+  T& emplace_back() {
+    if (size_ == capacity_) grow(2 * capacity_);
+    return *new (data_ + size_++) T();
+  }
   void resize(int n) {
     if (n > capacity_) grow(n);
     while (size_ < n) new (data_ + size_++) T();

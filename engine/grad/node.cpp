@@ -1,6 +1,8 @@
 // Nodes: making, freeing without recursion, and what gradients read from them.
 #include "engine/grad/node.h"
 
+#include <cstring>
+
 #include "engine/base/pool.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise.h"
@@ -27,9 +29,35 @@ Node* new_node(const Op* op) {
 
 SavedArgs* SavedArgs::make() { return new (FreeList<SavedArgs>::take()) SavedArgs; }
 
-void SavedArgs::destroy(SavedArgs* a) {
-  a->~SavedArgs();
-  FreeList<SavedArgs>::give(a);
+void SavedArgs::drop(SavedArgs* args) {
+  args->~SavedArgs();
+  FreeList<SavedArgs>::give(args);
+}
+
+void* SavedArgs::room(size_t bytes) {
+  return long_ones_.emplace_back(std::make_unique<char[]>(bytes)).get();
+}
+
+void SavedArgs::keep(Value& v) {
+  if (v.tag == Tag::Ints) {
+    const int n = static_cast<int>(v.n);
+    int64_t* to = ints_ + ints_used_;
+    if (ints_used_ + n > 16)
+      to = static_cast<int64_t*>(room(sizeof(int64_t) * v.n));
+    else
+      ints_used_ += n;
+    for (int i = 0; i < n; ++i) to[i] = v.ints[i];
+    v.ints = to;
+  } else if (v.tag == Tag::String) {
+    const int n = static_cast<int>(std::strlen(v.s)) + 1;
+    char* to = text_ + text_used_;
+    if (text_used_ + n > 32)
+      to = static_cast<char*>(room(static_cast<size_t>(n)));
+    else
+      text_used_ += n;
+    std::memcpy(to, v.s, static_cast<size_t>(n));
+    v.s = to;
+  }
 }
 
 void Node::free_node() {
@@ -39,7 +67,7 @@ void Node::free_node() {
   while (!doomed.empty()) {
     Node* n = doomed.back();
     doomed.resize(doomed.size() - 1);
-    if (n->args) SavedArgs::destroy(n->args);
+    if (n->args) SavedArgs::drop(n->args);
     delete n->extra;
     n->~Node();
     FreeList<Node>::give(n);
@@ -121,7 +149,8 @@ Tensor Backward::in(int arg) const {
 }
 
 Tensor Backward::out(int i) const {
-  if (node.op->row >= 0) return unpack_row(kOperands);
+  if (node.op->row >= 0)
+    return node.saved.size() > 3 ? unpack(node.saved[3], 0) : unpack(Saved(), 0);
   const auto& outputs = node.op->saved_outputs;
   const int inputs = static_cast<int>(node.op->saved_inputs.size());
   for (size_t k = 0; k < outputs.size(); ++k)
@@ -140,12 +169,7 @@ Tensor Backward::operand(int i) const {
            : v.tag == Tag::Bool ? number_tensor(v.b)
                                 : number_tensor(v.d);
   }
-  return unpack_row(i);
-}
-
-Tensor Backward::unpack_row(int bit) const {
-  const int at = __builtin_popcount(node.kept & ((1u << bit) - 1));
-  return at < node.saved.size() ? unpack(node.saved[at], 0) : unpack(Saved(), 0);
+  return node.saved.size() > i ? unpack(node.saved[i], 0) : unpack(Saved(), 0);
 }
 
 Sizes Backward::shape(int arg, int element) const {

@@ -28,16 +28,23 @@ struct OutputInfo {
   Device device;
 };
 
-// The call's arguments as they were, without tensors: numbers, lists, names.
+// The call's arguments as they were, without tensors: numbers, lists, names. Short lists and names
+// stand in the block itself.
 struct SavedArgs {
   int n = 0;
   Value arg[kMaxArgs];
   int16_t first[kMaxArgs];  // tensor arguments: index of the (first) edge
-  std::vector<std::vector<int64_t>> lists;
-  std::vector<std::string> strings;
 
-  static SavedArgs* make();  // from a free list
-  static void destroy(SavedArgs* a);
+  void keep(Value& v);  // copies what a list or a name points to
+  static SavedArgs* make();
+  static void drop(SavedArgs* args);
+
+ private:
+  int ints_used_ = 0, text_used_ = 0;
+  int64_t ints_[16];
+  char text_[32];
+  std::vector<std::unique_ptr<char[]>> long_ones_;
+  void* room(size_t bytes);
 };
 
 // A gradient that is not an op's: torch.autograd.Function, checkpoints.
@@ -69,10 +76,9 @@ struct Node final : GraphNode {
   Where where;             // line of the user's script
   int freed_line = -1;     // line of the backward call that freed the saved tensors
   bool freed = false;
-  uint8_t kept = 0;  // of a row: which operands, and its result, are in `saved` (RowInfo::reads)
   SmallVec<Edge, 3> edges;
   SmallVec<OutputInfo, 1> outputs;
-  SmallVec<Saved, 3> saved;   // inputs as the op's `saves` (a row: as `kept`), then outputs
+  SmallVec<Saved, 3> saved;   // inputs as the op's `saves` (a row: a, b, c), then outputs
   SavedArgs* args = nullptr;  // null for rows whose operands are all tensors
   Ref<CustomGrad> custom;
   NodeExtra* extra = nullptr;
@@ -131,7 +137,6 @@ struct Backward {
  private:
   int edge(int arg) const { return node.args ? node.args->first[arg] : arg; }
   Tensor unpack(const Saved& s, int output) const;
-  Tensor unpack_row(int bit) const;
 };
 
 }  // namespace tycho

@@ -8,6 +8,16 @@
 namespace tycho::grad {
 namespace {
 
+void set_edge(Edge& e, Impl* t) {
+  if (!requires_grad(t)) return;
+  if (t->node) {
+    e.node = t->node;
+    e.output = t->output;
+  } else {
+    e.leaf = Ref<Impl>(t);
+  }
+}
+
 void save_input(Node* node, const Call& c, Impl* t) {
   Saved& s = node->saved.back();
   // In place, the tensor's own node is about to become this one: keep it without, as an alias.
@@ -36,10 +46,10 @@ void record_row(Node* node, Call& c) {
   uint8_t reads = 0;
   bool numbers = false;
   for (int i = 0; i < info.operands; ++i) {
-    const bool tensor = c.arg[i].tag == Tag::Tensor;
-    node->edges.push_back(tensor && info.grad[i] ? edge_of(c.arg[i].t) : Edge());
-    if (node->edges.back()) reads |= info.reads[i];
-    numbers = numbers || !tensor;
+    Edge& e = node->edges.emplace_back();
+    if (c.arg[i].tag == Tag::Tensor && info.grad[i]) set_edge(e, c.arg[i].t);
+    if (e) reads |= info.reads[i];
+    numbers = numbers || c.arg[i].tag != Tag::Tensor;
   }
   if (numbers) {
     node->args = SavedArgs::make();
@@ -52,15 +62,13 @@ void record_row(Node* node, Call& c) {
         node->args->arg[i].tag = Tag::Tensor;
     }
   }
+  if (!reads) return;
   for (int i = 0; i < info.operands; ++i) {
-    if (!(reads >> i & 1) || c.arg[i].tag != Tag::Tensor) continue;
-    node->kept |= static_cast<uint8_t>(1u << i);
-    node->saved.resize(node->saved.size() + 1);
-    save_input(node, c, c.arg[i].t);
+    node->saved.resize(i + 1);
+    if (reads >> i & 1 && c.arg[i].tag == Tag::Tensor) save_input(node, c, c.arg[i].t);
   }
-  if (reads & kReadsResult) {
-    node->kept |= kReadsResult;
-    node->saved.resize(node->saved.size() + 1);
+  if (reads & 8) {
+    node->saved.resize(4);
     save_output(node, c.out[0]);
   }
 }
@@ -68,8 +76,6 @@ void record_row(Node* node, Call& c) {
 void record_op(Node* node, Call& c) {
   auto* args = node->args = SavedArgs::make();
   args->n = c.n;
-  args->lists.reserve(kMaxArgs);
-  args->strings.reserve(kMaxArgs);
   for (int i = 0; i < c.n; ++i) {
     const Value& v = c.arg[i];
     Value& kept = args->arg[i];
@@ -85,12 +91,8 @@ void record_op(Node* node, Call& c) {
         kept.i = 0;
         break;
       case Tag::Ints:
-        args->lists.emplace_back(v.ints, v.ints + v.n);
-        kept.ints = args->lists.back().data();
-        break;
       case Tag::String:
-        args->strings.emplace_back(v.s);
-        kept.s = args->strings.back().c_str();
+        args->keep(kept);
         break;
       default:
         break;
@@ -137,7 +139,10 @@ void record(Call& c) {
   else
     record_op(node, c);
   for (int i = 0; i < c.out.size(); ++i) {
-    node->outputs.push_back({c.out[i].shape(), c.out[i].dtype(), c.out[i].device()});
+    OutputInfo& o = node->outputs.emplace_back();
+    o.shape = c.out[i].shape();
+    o.dtype = c.out[i].dtype();
+    o.device = c.out[i].device();
     if (is_floating(c.out[i].dtype())) set_history(c.out[i], node, static_cast<uint32_t>(i));
   }
   if (c.inplace) [[unlikely]]

@@ -15,13 +15,19 @@ struct Sizes {
   int64_t v[kMaxDims];
 
   Sizes() {}
+  Sizes(const Sizes& o) : n(o.n) { copy(o.v); }
+  Sizes& operator=(const Sizes& o) {
+    n = o.n;
+    copy(o.v);
+    return *this;
+  }
   Sizes(std::initializer_list<int64_t> list)
       : Sizes(list.begin(), static_cast<int64_t>(list.size())) {}
   Sizes(const int64_t* p, int64_t count) {
     TYCHO_CHECK(Kind::Shape, count <= kMaxDims, "a tensor has at most %d dimensions, not %lld",
                 kMaxDims, static_cast<long long>(count));
-    for (int64_t i = 0; i < count; ++i) v[i] = p[i];
     n = static_cast<int>(count);
+    copy(p);
   }
   int size() const { return n; }
   int64_t& operator[](int i) { return v[i]; }
@@ -42,6 +48,10 @@ struct Sizes {
   void erase(int at) {
     for (int i = at; i + 1 < n; ++i) v[i] = v[i + 1];
     --n;
+  }
+  void copy(const int64_t* p) {  // the n numbers that count, not all eight
+#pragma GCC unroll 1
+    for (int i = 0; i < n; ++i) v[i] = p[i];
   }
   bool operator==(const Sizes& o) const {
     if (n != o.n) return false;
