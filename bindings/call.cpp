@@ -46,7 +46,12 @@ struct Room {
 bool is_plain_table(lua_State* L, int i) { return lua_type(L, i) == LUA_TTABLE; }
 
 bool has_string_key(lua_State* L, int i) {
-  lua_pushnil(L);
+  // Begin after the list part: named arguments stand behind it.
+  const auto n = static_cast<lua_Integer>(lua_rawlen(L, i));
+  if (n > 0)
+    lua_pushinteger(L, n);
+  else
+    lua_pushnil(L);
   while (lua_next(L, i)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) == LUA_TSTRING) {
@@ -127,8 +132,8 @@ class Reader {
       const int left = g_.count - used, packed_left = g_.packed - taken;
       if (left > 0) {
         const int slot = g_.first + used;
-        if (p.gather && left >= 1 && !is_plain_table(L, slot) && gathers(p, slot)) {
-          int m = 0;
+        if (p.gather && gathers(p, slot)) {
+          int m = 1;
           while (m < left && gathers(p, slot + m)) ++m;
           if (!gather(p, slot, m, v)) return false;
           used += m;
@@ -203,7 +208,7 @@ class Reader {
   }
 
   bool gathers(const Param& p, int i) {
-    return p.take == Take::Tensors ? to_impl(L, i) != nullptr : lua_type(L, i) == LUA_TNUMBER;
+    return p.take == Take::Tensors ? to_impl(L, i) != nullptr : lua_isinteger(L, i) || lua_type(L, i) == LUA_TNUMBER;
   }
 
   bool gather(const Param& p, int slot, int m, Value& v) {
@@ -235,8 +240,8 @@ class Reader {
 
   // An integer, or a dimension, at stack slot i.
   bool element(const Param& p, int i, int64_t* out) {
-    int is_int = 0;
-    const int64_t x = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &is_int) : 0;
+    int is_int = lua_isinteger(L, i);
+    const int64_t x = is_int || lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &is_int) : 0;
     if (!is_int) return wrong(p, i);
     if (p.take == Take::Dims || p.take == Take::Dim) {
       if (!position(x, out))

@@ -220,7 +220,12 @@ void read_options(lua_State* L, int table, MakeOptions* o) {
 }
 
 bool string_keys(lua_State* L, int table) {
-  lua_pushnil(L);
+  // Begin after the list part: named arguments stand behind it.
+  const auto n = static_cast<lua_Integer>(lua_rawlen(L, table));
+  if (n > 0)
+    lua_pushinteger(L, n);
+  else
+    lua_pushnil(L);
   while (lua_next(L, table)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) == LUA_TSTRING) {

@@ -15,12 +15,6 @@ struct Sizes {
   int64_t v[kMaxDims];
 
   Sizes() {}
-  Sizes(const Sizes& o) : n(o.n) { copy(o.v); }
-  Sizes& operator=(const Sizes& o) {
-    n = o.n;
-    copy(o.v);
-    return *this;
-  }
   Sizes(std::initializer_list<int64_t> list)
       : Sizes(list.begin(), static_cast<int64_t>(list.size())) {}
   Sizes(const int64_t* p, int64_t count) {
@@ -49,9 +43,11 @@ struct Sizes {
     for (int i = at; i + 1 < n; ++i) v[i] = v[i + 1];
     --n;
   }
-  void copy(const int64_t* p) {  // the n numbers that count, not all eight
-#pragma GCC unroll 1
-    for (int i = 0; i < n; ++i) v[i] = p[i];
+  void copy(const int64_t* p) {
+    for (int i = 0; i < n; ++i) {
+      v[i] = p[i];
+      asm("");  // a call of memcpy costs more than a few numbers
+    }
   }
   bool operator==(const Sizes& o) const {
     if (n != o.n) return false;
