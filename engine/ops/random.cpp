@@ -308,6 +308,9 @@ const Op& multinomial = add_op(
            TYCHO_CHECK(Kind::Value, c.integer(1) > 0,
                        "multinomial: num_samples must be 1 or more, not %lld",
                        static_cast<long long>(c.integer(1)));
+           TYCHO_CHECK(Kind::Shape, c.flag(2) || c.integer(1) <= x.size(-1),
+                       "multinomial: cannot draw %lld of %lld categories without replacement",
+                       static_cast<long long>(c.integer(1)), static_cast<long long>(x.size(-1)));
            Sizes shape = x.shape();
            shape[shape.n - 1] = c.integer(1);
            c.out.push_back(empty(shape, DType::Int64, x.device()));

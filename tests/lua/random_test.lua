@@ -40,7 +40,7 @@ test("multinomial draws positions, from 1", function()
   local weights = torch.tensor{.1, .2, .7, .4}
   check.equal(seeded(0, torch.multinomial, weights, 6, true), torch.tensor{4, 3, 3, 4, 3, 4})
   check.equal(seeded(42, torch.multinomial, weights, 2), torch.tensor{4, 3})
-  check.raises("value", "cannot draw 5 of 4", torch.multinomial, weights, 5)
+  check.raises("shape", "cannot draw 5 of 4", torch.multinomial, weights, 5)
 end)
 
 test("fills in place", function()
