@@ -72,8 +72,6 @@ void check_labels(const Call& c, const Tensor& x, const Tensor& target, const Te
               name.c_str(), static_cast<long long>(classes), to_string(weight.shape()).c_str());
   TYCHO_CHECK(Kind::DType, is_floating(weight.dtype()), "%s: weight must be floating point, not %s",
               name.c_str(), dtype_name(weight.dtype()));
-  TYCHO_CHECK(Kind::Autograd, !(mode.grad && weight->requires_grad),
-              "%s: there is no gradient for weight", name.c_str());
 }
 
 // The type that totals and log-sums are kept in.
@@ -163,6 +161,28 @@ const Op& nll_terms = add_op(
          },
      .kernel = cpu::nll_terms});
 
+// Weights that require grad, which the fused kernels take as constants: the loss of
+// log-probabilities in plain operations.
+Tensor weighted_nll(const Tensor& logp, const Tensor& target, const Tensor& weight, int64_t ignore,
+                    double smoothing, Reduction r) {
+  const Classes k = classes_of(logp);
+  const Sizes flat{k.samples, k.classes, k.places};
+  const Tensor hot = ops<"nll_terms">(logp, target, Tensor(), ignore, 0.0)[0];
+  const Tensor w = op<"reshape">(weight, Sizes{1, k.classes, 1});
+  const Tensor terms = w * op<"reshape">(logp, flat);
+  Tensor each = op<"sum">(hot * terms, Sizes{1}, false) * (smoothing - 1);
+  if (smoothing > 0)
+    each = each - op<"sum">(terms, Sizes{1}, false) * op<"sum">(hot, Sizes{1}, false) *
+                      (smoothing / static_cast<double>(k.classes));
+  if (r == Reduction::None) return op<"reshape">(each, target.shape());
+  const Tensor sum = op<"sum">(each);
+  return r == Reduction::Sum ? sum : sum / op<"sum">(hot * w);
+}
+
+bool wants_weight_gradient(const Tensor& weight) {
+  return weight && mode.grad && weight.requires_grad();
+}
+
 // cross_entropy of a probability for every class.
 Tensor soft_cross_entropy(const Call& c, double smoothing, Reduction r) {
   const Tensor &x = c.tensor(0), &weight = c.tensor(2);
@@ -203,6 +223,12 @@ const Op& cross_entropy = add_op(
            if (is_floating(target.dtype()) && is_floating(x.dtype()) && x.rank() > 0 &&
                target.shape() == x.shape())
              return c.out.push_back(soft_cross_entropy(c, smoothing, r));
+           if (wants_weight_gradient(c.tensor(2))) {
+             check_labels(c, x, target, c.tensor(2));
+             const Tensor logp = op<"log_softmax">(x, static_cast<int64_t>(x.rank() == 1 ? 0 : 1));
+             return c.out.push_back(
+                 weighted_nll(logp, target, c.tensor(2), c.integer(3), smoothing, r));
+           }
            c.out.push_back(
                ops<"softmax_nll">(x, target, c.tensor(2), c.integer(3), smoothing, c.string(4))[0]);
          },
@@ -260,6 +286,11 @@ const Op& nll_loss = add_op(
      .see = "cross_entropy, log_softmax",
      .compose =
          [](Call& c) {
+           if (wants_weight_gradient(c.tensor(2))) {
+             check_labels(c, c.tensor(0), c.tensor(1), c.tensor(2));
+             return c.out.push_back(weighted_nll(c.tensor(0), c.tensor(1), c.tensor(2),
+                                                 c.integer(3), 0, parse_reduction(c.string(4))));
+           }
            c.out.push_back(ops<"nll_forward">(c.tensor(0), c.tensor(1), c.tensor(2), c.integer(3),
                                               c.string(4))[0]);
          },

@@ -131,6 +131,17 @@ const Op& batch_norm_backward =
                 },
             .kernel = cpu::batch_norm_backward});
 
+// Evaluation in plain operations, where the running statistics themselves want a gradient.
+Tensor plain_evaluation(const Call& c) {
+  const Tensor& x = c.tensor(0);
+  Sizes along{1, x.size(1)};
+  while (along.n < x.rank()) along.push_back(1);
+  const auto wide = [&](const Tensor& t) { return op<"reshape">(t, along); };
+  Tensor y = (x - wide(c.tensor(1))) * fn::pow(wide(c.tensor(2)) + c.number(7), -0.5);
+  if (c.tensor(3)) y = y * wide(c.tensor(3));
+  return c.tensor(4) ? y + wide(c.tensor(4)) : y;
+}
+
 const Op& batch_norm = add_op(
     {.name = "batch_norm",
      .args = "self, running_mean: tensor?, running_var: tensor?, weight: tensor?, bias: "
@@ -171,6 +182,8 @@ const Op& batch_norm = add_op(
                  !training || !mode.grad || !c.tensor(i) || !c.tensor(i)->requires_grad,
                  "batch_norm: the running statistics are updated in place, so they must not "
                  "require grad");
+           if (!training && mode.grad && (c.tensor(1)->requires_grad || c.tensor(2)->requires_grad))
+             return c.out.push_back(plain_evaluation(c));
            c.out.push_back(ops<"batch_norm_forward">(x, c.tensor(3), c.tensor(4), c.tensor(1),
                                                      c.tensor(2), training, c.number(6),
                                                      c.number(7))[0]);
@@ -423,6 +436,9 @@ const Op& instance_norm = add_op(
            TYCHO_CHECK(Kind::Argument, stats || (c.tensor(1) && c.tensor(2)),
                        "instance_norm: without use_input_stats it needs running_mean and "
                        "running_var");
+           if (!stats)
+             return c.out.push_back(op<"batch_norm">(x, c.tensor(1), c.tensor(2), c.tensor(3),
+                                                     c.tensor(4), false, c.number(6), c.number(7)));
            Tensor means, variances;
            {
              NoGrad quiet;
@@ -436,9 +452,9 @@ const Op& instance_norm = add_op(
            one[1] = n * channels;
            const Tensor y = ops<"batch_norm_forward">(
                op<"reshape">(x, one), repeated(c.tensor(3), n), repeated(c.tensor(4), n), means,
-               variances, stats, c.number(6), c.number(7))[0];
+               variances, true, c.number(6), c.number(7))[0];
            c.out.push_back(op<"reshape">(y, x.shape()));
-           if (!stats || n == 0) return;
+           if (n == 0) return;
            NoGrad quiet;
            for (int i = 1; i <= 2; ++i)
              if (c.tensor(i)) {
