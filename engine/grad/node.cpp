@@ -149,8 +149,7 @@ Tensor Backward::in(int arg) const {
 }
 
 Tensor Backward::out(int i) const {
-  if (node.op->row >= 0)
-    return node.saved.size() > 3 ? unpack(node.saved[3], 0) : unpack(Saved(), 0);
+  if (node.op->row >= 0) return unpack_row(kOperands);
   const auto& outputs = node.op->saved_outputs;
   const int inputs = static_cast<int>(node.op->saved_inputs.size());
   for (size_t k = 0; k < outputs.size(); ++k)
@@ -169,7 +168,12 @@ Tensor Backward::operand(int i) const {
            : v.tag == Tag::Bool ? number_tensor(v.b)
                                 : number_tensor(v.d);
   }
-  return node.saved.size() > i ? unpack(node.saved[i], 0) : unpack(Saved(), 0);
+  return unpack_row(i);
+}
+
+Tensor Backward::unpack_row(int bit) const {
+  const int at = __builtin_popcount(node.kept & ((1u << bit) - 1));
+  return at < node.saved.size() ? unpack(node.saved[at], 0) : unpack(Saved(), 0);
 }
 
 Sizes Backward::shape(int arg, int element) const {

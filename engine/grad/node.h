@@ -76,9 +76,10 @@ struct Node final : GraphNode {
   Where where;             // line of the user's script
   int freed_line = -1;     // line of the backward call that freed the saved tensors
   bool freed = false;
+  uint8_t kept = 0;  // of a row: which operands, and its result, are in `saved` (RowInfo::reads)
   SmallVec<Edge, 3> edges;
   SmallVec<OutputInfo, 1> outputs;
-  SmallVec<Saved, 3> saved;   // inputs as the op's `saves` (a row: a, b, c), then outputs
+  SmallVec<Saved, 3> saved;   // inputs as the op's `saves` (a row: as `kept`), then outputs
   SavedArgs* args = nullptr;  // null for rows whose operands are all tensors
   Ref<CustomGrad> custom;
   NodeExtra* extra = nullptr;
@@ -137,6 +138,7 @@ struct Backward {
  private:
   int edge(int arg) const { return node.args ? node.args->first[arg] : arg; }
   Tensor unpack(const Saved& s, int output) const;
+  Tensor unpack_row(int bit) const;
 };
 
 }  // namespace tycho

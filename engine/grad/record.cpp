@@ -62,13 +62,15 @@ void record_row(Node* node, Call& c) {
         node->args->arg[i].tag = Tag::Tensor;
     }
   }
-  if (!reads) return;
   for (int i = 0; i < info.operands; ++i) {
-    node->saved.resize(i + 1);
-    if (reads >> i & 1 && c.arg[i].tag == Tag::Tensor) save_input(node, c, c.arg[i].t);
+    if (!(reads >> i & 1) || c.arg[i].tag != Tag::Tensor) continue;
+    node->kept |= static_cast<uint8_t>(1u << i);
+    node->saved.emplace_back();
+    save_input(node, c, c.arg[i].t);
   }
-  if (reads & 8) {
-    node->saved.resize(4);
+  if (reads & kReadsResult) {
+    node->kept |= kReadsResult;
+    node->saved.emplace_back();
     save_output(node, c.out[0]);
   }
 }
