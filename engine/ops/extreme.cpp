@@ -10,10 +10,12 @@
 
 namespace tycho {
 
-Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits) {
+Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits,
+                         bool whole) {
   const Tensor v = unreduce(value, x.shape(), bits);
-  Tensor mask = fn::eq(x, v);
-  if (v.numel() == 1 && std::isnan(read_double(v.get(), v->offset))) mask = op<"isnan">(x);
+  // As PyTorch: max() of nan takes the elements that are nan, amax() has no gradient but nan there.
+  const bool nan = whole && std::isnan(read_double(value.get(), value->offset));
+  const Tensor mask = nan ? op<"isnan">(x) : fn::eq(x, v);
   const Tensor count = op<"sum">(mask, dim_list(bits, x.rank()), true);
   return unreduce(g, x.shape(), bits) / count * mask;
 }
@@ -36,7 +38,7 @@ void whole_or_dims_shape(Call& c) {
 }
 void share_grad(Backward& b) {
   const Tensor x = b.in(0);
-  b.set(0, share_among_equal(b.g(), x, b.out(), dims_of(b, 1, x.rank())));
+  b.set(0, share_among_equal(b.g(), x, b.out(), dims_of(b, 1, x.rank()), false));
 }
 void amax_samples(Samples& s) {
   s.add({s.normal({3, 4})});
@@ -97,7 +99,7 @@ void whole_shape(Call& c) {
 }
 void whole_grad(Backward& b) {
   const Tensor x = b.in(0);
-  b.set(0, share_among_equal(b.g(), x, b.out(), (1u << x.rank()) - 1));
+  b.set(0, share_among_equal(b.g(), x, b.out(), (1u << x.rank()) - 1, true));
 }
 void whole_samples(Samples& s) {
   s.add({s.normal({3, 4})});

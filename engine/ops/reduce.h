@@ -19,7 +19,9 @@ uint32_t one_dim(int64_t dim, int rank);
 // Raises unless every dim in `bits` has elements: there is no largest of nothing.
 void check_not_empty(const char* name, const Tensor& x, uint32_t bits);
 // The gradient of a largest or smallest value: to all elements that equal it, in equal parts.
-Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits);
+// `whole`: the value is a number, and when nan, equals those that are nan.
+Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits,
+                         bool whole);
 
 }  // namespace tycho
 

@@ -147,10 +147,19 @@ void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64
   T* y = static_cast<T*>(py);
   if (n == 0) return;
   T best = x[0];
-  int64_t at = 1;
-  for (int64_t i = 0; i < n; ++i) {
+  int64_t at = 1, i = 0;
+  for (; i < n; ++i) {  // until the first nan, without branches on values
     const T v = x[i * x_step];
-    if (v != v || (best == best && (Largest ? v >= best : v <= best))) {
+    if (v != v) break;
+    const bool take = Largest ? v >= best : v <= best;
+    best = take ? v : best;
+    at = take ? i + 1 : at;
+    y[i * y_step] = best;
+    positions[i * y_step] = at;
+  }
+  for (; i < n; ++i) {
+    const T v = x[i * x_step];
+    if (v != v) {
       best = v;
       at = i + 1;
     }
