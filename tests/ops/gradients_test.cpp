@@ -28,12 +28,25 @@ double direction(int d, size_t input, int64_t i) {
   return (static_cast<int64_t>(w * 1e6) & 1) ? w : -w;
 }
 
-Point point(const Samples::Item& item, const std::function<double(size_t, int64_t)>& move) {
+// Operands of a row that have no gradient (limits given by numbers) stay where they are.
+std::vector<bool> movable(const Op& op, const Samples::Item& item) {
+  std::vector<bool> may;
+  for (size_t i = 0; i < item.args.size(); ++i) {
+    const Value& v = item.args[i];
+    const size_t n = v.tag == Tag::Tensor ? 1 : v.tag == Tag::Tensors ? v.n : 0;
+    may.insert(may.end(), n, op.row < 0 || row_info[op.row].grad[i]);
+  }
+  return may;
+}
+
+Point point(const Op& op, const Samples::Item& item,
+            const std::function<double(size_t, int64_t)>& move) {
   Point p;
-  size_t input = 0;
+  size_t input = 0, tensor = 0;
+  const std::vector<bool> may = movable(op, item);
   p.args = mapped(item.args, [&](const Tensor& t) {
     Tensor copy = floating_as(t, DType::Float64);
-    if (!is_floating(t.dtype())) return copy;
+    if (!is_floating(t.dtype()) | !may[tensor++]) return copy;
     for (int64_t i = 0; i < copy.numel(); ++i) copy.data<double>()[i] += move(input, i);
     ++input;
     copy->requires_grad = true;
@@ -90,7 +103,8 @@ using Move = std::function<double(size_t, int64_t)>;
 
 double numeric(const Function& f, const Samples::Item& item, const Move& move) {
   const auto at = [&](double step) {
-    return number(f.at(point(item, [&](size_t k, int64_t i) { return step * move(k, i); }), false));
+    return number(
+        f.at(point(f.op, item, [&](size_t k, int64_t i) { return step * move(k, i); }), false));
   };
   return (at(kStep) - at(-kStep)) / (2 * kStep);
 }
@@ -103,7 +117,7 @@ bool close(double a, double b, int order, double scale) {
 
 void compare(const Op& op, const Samples::Item& item, int order) {
   const Function f{op, order};
-  const Point p = point(item, [](size_t, int64_t) { return 0.0; });
+  const Point p = point(op, item, [](size_t, int64_t) { return 0.0; });
   if (p.leaves.empty()) return;
   const Tensor value = f.at(p, true);
   std::vector<Tensor> grads(p.leaves.size());

@@ -36,7 +36,7 @@ void in_place(const Op& op, const Args& args, const std::vector<Tensor>& want) {
   ASSERT_TRUE(want[0].shape() == self.shape())
       << "stored a result of shape " << to_string(want[0].shape()) << " in " << describe(self);
   EXPECT_EQ(self.dtype(), before.dtype());
-  EXPECT_EQ(difference(self, floating_as(want[0], self.dtype()), 1e-6, false), "");
+  EXPECT_EQ(difference(self, converted(want[0], self.dtype()), 1e-6, false), "");
 }
 
 std::vector<Tensor> out_of_place(const Op& op, const Args& args) {
@@ -73,9 +73,7 @@ TEST_P(InPlace, OfAllTypesGivesWhatTheOpGivesOrRaises) {
       const auto typed = [&](const Tensor& x) {
         if (!first) return copied(x);
         first = false;
-        const Tensor y = empty(x.shape(), static_cast<DType>(t));
-        copy_raw(y, x);
-        return y;
+        return converted(x, static_cast<DType>(t));
       };
       const Args args = mapped(item.args, typed);
       first = true;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/amp/autocast.h"
+#include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/ops/apply.h"
@@ -71,11 +72,14 @@ Tensor copied(const Tensor& t) {
   return copy;
 }
 
-Tensor floating_as(const Tensor& t, DType dtype) {
-  if (!is_floating(t.dtype())) return copied(t);
+Tensor converted(const Tensor& t, DType dtype) {
   Tensor copy = empty(t.shape(), dtype, t.device());
   copy_raw(copy, t);
   return copy;
+}
+
+Tensor floating_as(const Tensor& t, DType dtype) {
+  return is_floating(t.dtype()) ? converted(t, dtype) : copied(t);
 }
 
 Tensor on_device(const Tensor& t, Device device) {
@@ -115,15 +119,25 @@ std::vector<double> doubles(const Tensor& t) {
 
 Args enlarged(const std::vector<Value>& values, int64_t most) {
   int64_t factor = 1;
+  const bool several = mapped(values, copied).tensors.size() > 1;
   for (const int64_t f : {2, 3, 5, 8, 16, 32, 64, 128, 256}) {
     bool fits = true;
+    int64_t widest[kMaxDims] = {1, 1, 1, 1, 1, 1, 1, 1};  // of what broadcasting may give
     mapped(values, [&](const Tensor& t) {
       double n = 1;
-      for (const int64_t s : t.shape()) n *= static_cast<double>(s > 1 ? s * f : s);
+      for (int d = 0; d < t.rank(); ++d) {
+        const int64_t size = t.size(d) > 1 ? t.size(d) * f : t.size(d);
+        n *= static_cast<double>(size);
+        int64_t& w = widest[t.rank() - 1 - d];
+        w = std::max(w, size);
+        fits = fits && (!several || size <= 1024);  // outer products square it
+      }
       fits = fits && n <= static_cast<double>(most);
       return t;
     });
-    if (fits) factor = f;
+    double all = 1;
+    for (const int64_t w : widest) all *= static_cast<double>(w);
+    if (fits && all <= static_cast<double>(8 * most)) factor = f;
   }
   uint64_t state = 7;
   const auto next = [&] {
@@ -264,10 +278,18 @@ OpSamples::OpSamples(const Op& op) {
   items = samples_.items;
 }
 
-std::vector<const Op*> tested_ops() { return all_ops(); }
+std::vector<const Op*> tested_ops() {
+  std::vector<const Op*> ops;
+  for (const Op* op : all_ops())
+    if (!op->alias_of) ops.push_back(op);
+  return ops;
+}
 
-Restore::Restore() : threads_(get_num_threads()), level_(static_cast<int>(cpu::level())) {}
+Restore::Restore() : threads_(get_num_threads()), level_(static_cast<int>(cpu::level())) {
+  set_device_capacity(-1, int64_t{1} << 30);  // a result far too large is an error, not a burden
+}
 Restore::~Restore() {
+  set_device_capacity(-1, 0);
   set_num_threads(threads_);
   cpu::force_level(static_cast<cpu::Level>(level_));
   amp::set({});

@@ -33,6 +33,7 @@ std::vector<Tensor> call_composition(const Op& op, const Args& args);
 
 // Copies: row-major, in another floating type, on another device, with another layout.
 Tensor copied(const Tensor& t);
+Tensor converted(const Tensor& t, DType dtype);
 Tensor floating_as(const Tensor& t, DType dtype);  // other types stay
 Tensor on_device(const Tensor& t, Device device);
 enum class Layout { Reversed, Padded };  // reversed strides with gaps; row-major with padded rows
@@ -69,7 +70,8 @@ struct OpSamples {
 // Every op, but not PyTorch's second names for one.
 std::vector<const Op*> tested_ops();
 
-// Puts back what a test changed of the process: threads, level, autocast, gradient mode.
+// Puts back what a test changed of the process: threads, level, autocast, gradient
+// mode, and bounds the memory that a test may take.
 struct Restore {
   Restore();
   ~Restore();
