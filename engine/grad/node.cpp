@@ -128,7 +128,7 @@ Tensor Backward::unpack(const Saved& s, int output) const {
                 describe(Tensor(s.tensor)).c_str(), s.tensor->storage->version, s.version),
          "write y = y + 1 instead of y:add_(1), or y = y:clone() before the change");
   Tensor t(s.tensor);
-  if (!s.output) return t;
+  if (!s.output || !is_floating(t.dtype())) return t;  // positions have no history
   Tensor again = alias(t);
   again->node = Ref<GraphNode>(&node);
   again->output = static_cast<uint32_t>(output);

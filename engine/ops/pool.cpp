@@ -214,7 +214,9 @@ const Op& adaptive_max_pool2d = add_pool("adaptive_max_pool2d", kAdaptiveMaxArgs
                                            s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
                                          });
 const Op& adaptive_max_pool3d = add_pool("adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
-                                         adaptive_max_pool<3>, nullptr);
+                                         adaptive_max_pool<3>, [](Samples& s) {
+                                           s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
+                                         });
 const Op& adaptive_avg_pool1d = add_pool("adaptive_avg_pool1d", "input, output_size: ints",
                                          kAdaptiveAvgDoc, adaptive_avg_pool<1>, [](Samples& s) {
                                            s.add({s.normal({2, 3, 8}), s.ints({3})});
@@ -225,7 +227,9 @@ const Op& adaptive_avg_pool2d = add_pool("adaptive_avg_pool2d", "input, output_s
                                            s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
                                          });
 const Op& adaptive_avg_pool3d = add_pool("adaptive_avg_pool3d", "input, output_size: ints",
-                                         kAdaptiveAvgDoc, adaptive_avg_pool<3>, nullptr);
+                                         kAdaptiveAvgDoc, adaptive_avg_pool<3>, [](Samples& s) {
+                                           s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
+                                         });
 const Op& lp_pool1d = add_pool("lp_pool1d", kLpArgs, kLpDoc, lp_pool<1>, [](Samples& s) {
   s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
 });

@@ -125,9 +125,11 @@ const Op& scatter_value = add_op(
 // PyTorch's scatter has the older forms of reduction too.
 Tensor source_of(const Call& c) {
   if (c.arg[3].tag == Tag::Tensor) return c.tensor(3);
-  Tensor v = c.arg[3].tag == Tag::Int ? number_tensor(c.arg[3].i) : number_tensor(c.number(3));
-  v = op<"to.dtype">(v, c.tensor(0).dtype());
-  return op<"expand">(v, c.tensor(2).shape());
+  const Tensor v =
+      c.arg[3].tag == Tag::Int ? number_tensor(c.arg[3].i) : number_tensor(c.number(3));
+  Tensor there = empty(Sizes(), c.tensor(0).dtype(), c.tensor(0).device());
+  copy_raw(there, v);
+  return op<"expand">(there, c.tensor(2).shape());
 }
 void scatter_forms(Call& c) {
   const Tensor x = c.tensor(0);
@@ -144,11 +146,11 @@ void scatter_forms(Call& c) {
                               : op<"scatter_reduce">(x, c.integer(1), c.tensor(2), src, how, true));
   } else if (value) {
     if (c.inplace) op_<"scatter_number">(x, c.integer(1), c.tensor(2), c.arg[3]);
-    c.out.push_back(c.inplace ? x
-                              : op<"scatter_number">(x, c.integer(1), c.tensor(2), c.arg[3]));
+    c.out.push_back(c.inplace ? x : op<"scatter_number">(x, c.integer(1), c.tensor(2), c.arg[3]));
   } else {
     if (c.inplace) op_<"scatter_source">(x, c.integer(1), c.tensor(2), c.tensor(3));
-    c.out.push_back(c.inplace ? x : op<"scatter_source">(x, c.integer(1), c.tensor(2), c.tensor(3)));
+    c.out.push_back(c.inplace ? x
+                              : op<"scatter_source">(x, c.integer(1), c.tensor(2), c.tensor(3)));
   }
 }
 const Op& scatter_op = add_op(

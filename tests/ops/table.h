@@ -86,6 +86,12 @@ class EveryOp : public testing::TestWithParam<const Op*> {
  protected:
   const Op& op() const { return *GetParam(); }
   // Ops that only other ops call, with arguments they have checked: not to be given wrong ones.
+  // Ops that speak about memory itself, not about values.
+  bool reads_memory() const;
+  // view refuses what its memory cannot show.
+  bool refuses(const Error& e) const {
+    return e.kind == Kind::Shape && (op().view || std::string(op().name).starts_with("view"));
+  }
   bool trusts_its_caller() const { return op().where == kHidden; }
   // Runs body(item) for each sample, naming op and sample in what fails.
   void each_sample(const std::function<void(const Samples::Item&)>& body);
