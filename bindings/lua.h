@@ -15,9 +15,9 @@ namespace tycho::lua {
 // bytes.
 lua_State* new_state();
 // The coroutine that is running now; set by every entry (enter).
-extern thread_local lua_State* running;
+extern constinit thread_local lua_State* running;
 // Grows when the collector frees anything but tensors, such as compiled code.
-extern thread_local uint64_t code_epoch;
+extern constinit thread_local uint64_t code_epoch;
 // To be called first by every function that computes: switches to the coroutine's modes.
 inline void enter(lua_State* L);
 void switch_modes(lua_State* L);
@@ -26,6 +26,18 @@ void pace_collector(lua_State* L);  // run the collector when tensors have grown
 // A reference in the registry that may be dropped while the collector runs.
 void drop_later(int ref);
 void drop_refs(lua_State* L);
+
+// --- coroutines and Ctrl-C (coroutine.cpp, interrupt.cpp) ---
+struct Resumer {
+  lua_State* L;  // waits for the coroutine that it resumed
+  Resumer* outer;
+};
+extern constinit thread_local Resumer* resumers;
+void open_coroutine(lua_State* L);
+void interrupt_hook(lua_State* L, lua_Debug*);  // raises an error of kind interrupt
+void arm_interrupt(lua_State* L);
+void interrupt_lua();                 // from a signal handler, on the thread that runs Lua
+void end_interrupt(lua_State* main);  // at the entry: the stop has arrived
 
 inline void enter(lua_State* L) {
   if (L != running) [[unlikely]]
@@ -86,7 +98,7 @@ void open_ops(lua_State* L, int torch);  // all ops into torch, its namespaces a
 
 // --- random streams (random.cpp) ---
 DeviceGenerator* to_generator(lua_State* L, int i);  // null when the value is no torch.Generator
-void open_random(lua_State* L, int torch);  // manual_seed, states, torch.Generator
+void open_random(lua_State* L, int torch);           // manual_seed, states, torch.Generator
 
 // --- the rest ---
 void push_methods(lua_State* L);              // the table of tensor methods

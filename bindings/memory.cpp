@@ -14,9 +14,9 @@
 
 namespace tycho::lua {
 
-thread_local lua_State* running = nullptr;
+constinit thread_local lua_State* running = nullptr;
 uint64_t box_secret = 0;
-thread_local uint64_t code_epoch = 0;
+constinit thread_local uint64_t code_epoch = 0;
 
 namespace {
 

@@ -115,6 +115,7 @@ int nothing(lua_State*) { return 0; }
 // Registry of embedded parts: torch.nn and the like are loaded when first looked at.
 int open_torch(lua_State* L) {
   open_error(L);
+  open_coroutine(L);
   open_objects(L);
   open_tensor(L);
   lua_newtable(L);

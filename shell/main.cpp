@@ -1,15 +1,12 @@
 // tycho: runs a script, code from the command line or standard input, or opens the prompt.
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "bindings/lua.h"
-#include "engine/base/interrupt.h"
 #include "engine/cpu/level.h"
 #include "shell/repl.h"
+#include "shell/run.h"
 
 namespace tycho::shell {
 namespace {
@@ -24,71 +21,13 @@ constexpr char kUsage[] =
     "  --help       this text\n"
     "Without a file, the prompt opens.\n";
 
-// Ctrl-C: native work looks at a flag; a hook stops Lua code at its next instruction, and stays
-// armed until the error has reached the entry, so that a pcall in a loop cannot swallow it for
-// ever.
-void stop_lua(lua_State* L, lua_Debug*) {
-  clear_interrupt();
-  lua::raise(L, Error(Kind::Interrupt, "interrupted"));
-}
-
-void on_interrupt(int) {
-  request_interrupt();
-  if (lua::running)
-    lua_sethook(lua::running, stop_lua, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-}
-
-int traceback(lua_State* L) {
-  if (lua_type(L, 1) == LUA_TTABLE || lua_type(L, 1) == LUA_TUSERDATA) {
-    // An error object keeps its fields; the traceback joins them.
-    if (lua_getmetatable(L, 1)) {
-      lua_pop(L, 1);
-      if (lua_type(L, 1) == LUA_TTABLE) {
-        luaL_traceback(L, L, nullptr, 1);
-        lua_setfield(L, 1, "traceback");
-      }
-      lua_settop(L, 1);
-      return 1;
-    }
-  }
-  const char* message = luaL_tolstring(L, 1, nullptr);
-  luaL_traceback(L, L, message, 1);
-  return 1;
-}
-
-void report(lua_State* L) {
-  const char* text = luaL_tolstring(L, -1, nullptr);
-  std::fprintf(stderr, "tycho: %s\n", text);
-  lua_pop(L, 1);
-  if (lua_type(L, -1) == LUA_TTABLE) {
-    lua_getfield(L, -1, "traceback");
-    if (lua_isstring(L, -1)) std::fprintf(stderr, "%s\n", lua_tostring(L, -1));
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-}
-
-bool is_interrupt(lua_State* L) {
-  if (lua_type(L, -1) != LUA_TTABLE) return false;
-  lua_getfield(L, -1, "kind");
-  const bool yes = lua_isstring(L, -1) && !std::strcmp(lua_tostring(L, -1), "interrupt");
-  lua_pop(L, 1);
-  return yes;
-}
-
 // Runs the chunk on the stack with its arguments; the exit status.
 int run(lua_State* L, int arguments) {
-  const int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, traceback);
-  lua_insert(L, base);
-  const int status = lua_pcall(L, arguments, 0, base);
-  lua_sethook(L, nullptr, 0, 0);
-  clear_interrupt();
-  lua_remove(L, base);
-  if (status == LUA_OK) return 0;
-  const bool interrupted = is_interrupt(L);
-  report(L);
-  return interrupted ? 130 : 1;
+  const Outcome outcome = call(L, arguments, 0);
+  if (outcome == Outcome::Ok) return 0;
+  std::fflush(stdout);
+  report(L, "tycho: ", true);
+  return outcome == Outcome::Interrupted ? 130 : 1;
 }
 
 int load_failed(lua_State* L) {
@@ -156,7 +95,7 @@ int start(lua_State* L, int argc, char** argv) {
       status = run(L, argc - o.script - 1);
     }
   }
-  if (o.interactive || (!o.code && !o.file)) return repl(L);
+  if (o.interactive || (!o.code && !o.file)) return repl(L, o.interactive);
   return status;
 }
 
@@ -170,12 +109,10 @@ int main(int argc, char** argv) {
   luaL_openlibs(L);
   lua::open_torch(L);
   lua_settop(L, 0);
-  struct sigaction action = {};
-  action.sa_handler = shell::on_interrupt;
-  action.sa_flags = 0;  // reads return, so that the hook comes to run
-  sigaction(SIGINT, &action, nullptr);
+  shell::install_interrupts();
   const int status = shell::start(L, argc, argv);
   std::fflush(stdout);
+  shell::stop_listening();
   lua_close(L);
   return status;
 }

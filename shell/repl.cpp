@@ -1,5 +1,5 @@
 // The read-evaluate-print loop: reads entries (several lines when one is incomplete), runs them,
-// prints the values of expressions, and survives every error.
+// prints the values of expressions at a terminal, and survives every error.
 #include "shell/repl.h"
 
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "engine/base/interrupt.h"
 #include "shell/line.h"
+#include "shell/run.h"
 
 namespace tycho::shell {
 namespace {
@@ -29,20 +29,13 @@ int compile(lua_State* L, const std::string& entry) {
   return luaL_loadbuffer(L, chunk.data(), chunk.size(), "=stdin");
 }
 
-void print_error(lua_State* L) {
-  std::fprintf(stderr, "error: %s\n", luaL_tolstring(L, -1, nullptr));
-  lua_pop(L, 2);
-}
-
-// Values one after another, tensors on lines of their own. A __tostring that fails is an error, not
-// the end.
-void print_values(lua_State* L) {
+// Values one after another, tensors on lines of their own.
+Outcome print_values(lua_State* L) {
   const int n = lua_gettop(L);
-  if (n == 0) return;
+  if (n == 0) return Outcome::Ok;
   lua_getglobal(L, "print");
   lua_insert(L, 1);
-  if (lua_pcall(L, n, 0, 0) != LUA_OK) print_error(L);
-  std::fflush(stdout);
+  return call(L, n, 0);
 }
 
 // One line of input; false at its end. Ctrl-C drops the entry begun so far.
@@ -69,7 +62,6 @@ bool next_line(LineEditor& editor, std::string* entry) {
   }
   if (line.empty() && std::ferror(stdin) && errno == EINTR) {  // Ctrl-C while waiting
     std::clearerr(stdin);
-    clear_interrupt();
     entry->clear();
     return true;
   }
@@ -82,17 +74,18 @@ void set_shortcuts(lua_State* L) {
   static const char code[] =
       "nn = nn or torch.nn F = F or torch.nn.functional optim = optim or torch.optim data = data "
       "or torch.utils.data";
-  if (luaL_dostring(L, code) != LUA_OK) print_error(L);
+  if (luaL_loadstring(L, code) != LUA_OK || call(L, 0, 0) != Outcome::Ok)
+    report(L, "error: ", false);
 }
 
 }  // namespace
 
-int repl(lua_State* L) {
+int repl(lua_State* L, bool interactive) {
+  const bool terminal = isatty(0);
   LineEditor editor;
   set_shortcuts(L);
-  if (isatty(0)) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
+  if (terminal) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
   std::string entry;
-  bool failed = false;
   while (next_line(editor, &entry)) {
     if (entry.find_first_not_of(" \n\t") == entry.npos) {
       entry.clear();
@@ -105,29 +98,21 @@ int repl(lua_State* L) {
     }
     editor.remember(entry.substr(0, entry.find_last_not_of("\n") + 1));
     entry.clear();
-    if (status != LUA_OK) {
-      print_error(L);
-      failed = true;
-      continue;
-    }
-    const int result = lua_pcall(L, 0, LUA_MULTRET, 0);
-    lua_sethook(L, nullptr, 0, 0);
-    clear_interrupt();
-    if (result != LUA_OK) {
-      print_error(L);
-      failed = true;
-    } else {
-      print_values(L);
+    Outcome outcome = status == LUA_OK ? call(L, 0, LUA_MULTRET) : Outcome::Failed;
+    if (outcome == Outcome::Ok && (terminal || interactive)) outcome = print_values(L);
+    std::fflush(stdout);
+    if (outcome != Outcome::Ok) {
+      report(L, "error: ", false);
+      // Input that is no terminal is a script: its first error ends it.
+      if (!terminal) return outcome == Outcome::Interrupted ? 130 : 1;
     }
     lua_settop(L, 0);
-    // Input that is no terminal is a script: its first error ends it.
-    if (failed && !isatty(0)) break;
   }
-  if (!entry.empty() && !isatty(0)) {
+  if (!entry.empty() && !terminal) {
     std::fprintf(stderr, "error: the input ends inside an entry\n");
-    failed = true;
+    return 1;
   }
-  return failed && !isatty(0) ? 1 : 0;
+  return 0;
 }
 
 }  // namespace tycho::shell

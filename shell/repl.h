@@ -6,7 +6,7 @@
 
 namespace tycho::shell {
 
-int repl(lua_State* L);          // until end of input; the exit status
-std::string library_versions();  // "oneDNN 2.6.3, zlib 1.2.13"
+int repl(lua_State* L, bool interactive);  // until end of input; the exit status
+std::string library_versions();            // "oneDNN 2.6.3, zlib 1.2.13"
 
 }  // namespace tycho::shell

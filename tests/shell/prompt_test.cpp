@@ -1,0 +1,150 @@
+// The prompt in a real terminal: editing, history, narrow windows, dumb terminals.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/shell/terminal.h"
+
+namespace {
+
+Launch with_home(const std::string& name) {
+  const std::string home = temporary_directory() + "/" + name;
+  mkdir(home.c_str(), 0700);
+  return {.environment = {{"HOME", home}}};
+}
+
+const char kUp[] = "\x1b[A", kDown[] = "\x1b[B", kLeft[] = "\x1b[D", kHome[] = "\x1b[H";
+
+TEST(Prompt, EndsOnCtrlDAndRestoresTheTerminal) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  EXPECT_FALSE(t.settings().c_lflag & ICANON);  // raw while it reads
+  t.type("\x04");
+  EXPECT_EQ(t.exit_status(), 0);
+  EXPECT_TRUE(t.settings().c_lflag & ICANON);
+  EXPECT_TRUE(t.settings().c_lflag & ECHO);
+}
+
+TEST(Prompt, GivesTheTerminalBackWhileAnEntryRuns) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type("io.write('na' .. 'me?\\n') print('got ' .. io.read())\r");
+  ASSERT_TRUE(t.see("name?"));
+  EXPECT_TRUE(t.settings().c_lflag & ICANON);
+  t.type("Ada\n");
+  ASSERT_TRUE(t.see("got Ada"));
+  ASSERT_TRUE(t.prompt());
+}
+
+TEST(Prompt, CtrlCDropsTheEntryBegun) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type("print('never'");
+  t.interrupt();
+  ASSERT_TRUE(t.see("^C") && t.prompt());
+  ASSERT_TRUE(t.enter("print('al' .. 'ive')", "alive"));
+  t.type("for i = 1, 3 do\r");
+  ASSERT_TRUE(t.see("...> "));
+  t.interrupt();
+  ASSERT_TRUE(t.see("^C") && t.prompt());
+  ASSERT_TRUE(t.enter("6 * 7", "42"));
+}
+
+TEST(Prompt, GoesOnAfterErrors) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("torch.ones(2) + torch.ones(3)", "error: "));
+  ASSERT_TRUE(t.enter("x = = 1", "error: "));
+  ASSERT_TRUE(t.enter("error({code = 7})", "{code = 7}"));
+  ASSERT_TRUE(
+      t.enter("error(setmetatable({}, {__tostring = function() error('no') end}))", "error: "));
+  ASSERT_TRUE(t.enter("6 * 7", "42"));
+}
+
+TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
+  const Launch launch = with_home("history");
+  {
+    Terminal t(launch);
+    ASSERT_TRUE(t.prompt());
+    ASSERT_TRUE(t.enter("print('fir' .. 'st')", "first"));
+    ASSERT_TRUE(t.enter("print('sec' .. 'ond')", "second"));
+    t.type("\x04");
+    EXPECT_EQ(t.exit_status(), 0);
+  }
+  Terminal t(launch);
+  ASSERT_TRUE(t.prompt());
+  t.type(std::string(kUp) + kUp + "\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("first") && t.prompt());
+  t.type(std::string(kUp) + kUp + kDown + "\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("first") && t.prompt());
+  struct stat file = {};
+  ASSERT_EQ(stat((launch.environment.at("HOME") + "/.local/state/tycho/history").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+TEST(Prompt, EditsCharactersOfSeveralBytes) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  // One backspace takes the whole character; the cursor steps over whole characters.
+  t.type("print('\xc3\xa4\xe2\x82\xac\x7f', #'\xc3\xa4x'");
+  t.type(std::string(kLeft) + kLeft + "\x7f");  // the x's left neighbour, two bytes
+  t.type("\x05)\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("\xc3\xa4\t") && t.prompt());
+  EXPECT_NE(without_escapes(t.all).find("\xc3\xa4\t1"), std::string::npos) << t.all;
+}
+
+TEST(Prompt, EditsInsideTheLine) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type(std::string("+ 40)\x01print(2 ") + kHome + "\x06\x02\x05\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("42") && t.prompt());
+  t.type("print(1) junk\x17\x15print('ag' .. 'ain')\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("again") && t.prompt());
+}
+
+TEST(Prompt, StaysInOneRowOfANarrowWindow) {
+  Terminal t({.columns = 40});
+  ASSERT_TRUE(t.prompt());
+  t.type("print('" + std::string(100, 'a') + "' .. 'b')");
+  t.watch(300);
+  // No row drawn is wider than the window: between two carriage returns at most 40 columns.
+  const std::string text = without_escapes(t.all.substr(t.all.rfind("\r\n") + 2));
+  size_t column = 0, widest = 0;
+  for (char c : text) {
+    column = c == '\r' ? 0 : column + 1;
+    widest = std::max(widest, column);
+  }
+  EXPECT_LE(widest, 40u);
+  t.type("\r");
+  ASSERT_TRUE(t.see(std::string(100, 'a') + "b") && t.prompt());
+}
+
+TEST(Prompt, WritesNoEscapeByteToADumbTerminal) {
+  Terminal t({.environment = {{"TERM", "dumb"}}});
+  ASSERT_TRUE(t.see("> "));
+  t.type("print(6 * 7, torch.ones(2, 2))\n");
+  ASSERT_TRUE(t.see("42"));
+  ASSERT_TRUE(t.see("> "));
+  t.type("\x04");
+  EXPECT_EQ(t.exit_status(), 0);
+  EXPECT_EQ(t.all.find('\x1b'), std::string::npos);
+}
+
+TEST(Prompt, CtrlCAtADumbTerminalDropsTheEntry) {
+  Terminal t({.environment = {{"TERM", "dumb"}}});
+  ASSERT_TRUE(t.see("> "));
+  t.type("print('ne");
+  t.watch(100);
+  t.interrupt();
+  ASSERT_TRUE(t.see("> "));
+  t.type("print('al' .. 'ive')\n");
+  ASSERT_TRUE(t.see("alive"));
+}
+
+TEST(Prompt, SurvivesUnknownKeysAndBrokenSequences) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type("\x1b[99;99~\x1b[Z\x1bOP\x1b[1;5C\x1b[1;5D\x80\xff\x15");
+  ASSERT_TRUE(t.enter("6 * 7", "42"));
+}
+
+}  // namespace
