@@ -707,7 +707,9 @@ void open_ops(lua_State* L, int torch) {
   const int functional = lua_gettop(L), linalg = space("linalg");
   push_methods(L);
   const int methods = lua_gettop(L);
-  for (auto& [name, o] : names()) {
+  for (auto& entry : names()) {
+    const std::string& name = entry.first;
+    const Overloads& o = entry.second;  // no structured binding: clang 14 cannot capture those
     uint8_t shown = 0, inplace = 0;  // where op and op_ are found
     for (const Op* op : o.ops) {
       if (op->inplace != Inplace::Only) shown |= op->where;

@@ -77,7 +77,8 @@ TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
   t.type(std::string(kUp) + kUp + kDown + "\r");
   ASSERT_TRUE(t.see("\r\n") && t.see("first") && t.prompt());
   struct stat file = {};
-  ASSERT_EQ(stat((launch.environment.at("HOME") + "/.local/state/tycho/history").c_str(), &file), 0);
+  ASSERT_EQ(stat((launch.environment.at("HOME") + "/.local/state/tycho/history").c_str(), &file),
+            0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
 }
 
