@@ -26,6 +26,7 @@ constexpr struct {
     {"axis", "dim"},   {"input", "self"}, {"x", "self"},           {"dims", "dim"},
     {"dim", "dims"},   {"axes", "dim"},   {"keepdims", "keepdim"}, {"shape", "size"},
     {"sizes", "size"}, {"a", "self"},     {"b", "other"},
+    {"stop", "end"},
 };
 
 // The arguments of one Lua call before a signature is chosen.
@@ -126,11 +127,13 @@ class Reader {
     why_ = why;
     const int n = static_cast<int>(op_.params.size());
     int used = 0, taken = 0;  // positional values, packed values
+    int given = 0;            // parameters that these fill
     for (int k = 0; k < n; ++k) {
       const Param& p = op_.params[k];
       Value& v = c_.arg[k];
       const int left = g_.count - used, packed_left = g_.packed - taken;
       if (left > 0) {
+        given = k + 1;
         const int slot = g_.first + used;
         if (p.gather && gathers(p, slot)) {
           int m = 1;
@@ -153,6 +156,7 @@ class Reader {
         continue;
       }
       if (packed_left > 0) {
+        given = k + 1;
         lua_rawgeti(L, g_.named, taken + 1);
         const bool inner = is_plain_table(L, -1);
         lua_pop(L, 1);
@@ -191,7 +195,7 @@ class Reader {
         return format("%s: takes at most %d arguments, not %d", public_name(op_).c_str(), n,
                       g_.count + g_.packed);
       });
-    return !g_.named || check_names(g_.count + g_.packed);
+    return !g_.named || check_names(given);
   }
 
  private:
@@ -398,8 +402,8 @@ class Reader {
     return -1;
   }
 
-  // Every string key names a parameter that was not given by position.
-  bool check_names(int positional) {
+  // Every string key names a parameter that was not given by position, as the first `given` were.
+  bool check_names(int given) {
     lua_pushnil(L);
     while (lua_next(L, g_.named)) {
       lua_pop(L, 1);
@@ -408,19 +412,13 @@ class Reader {
       if (!std::strcmp(key, "out")) continue;
       const int k = param_index(key);
       if (k < 0) return fail(Kind::Argument, [&] { return unknown(key); });
-      if (k < positional && !op_.params[k].gather && !(positional > 0 && gathered_before(k)))
+      if (k < given)
         return fail(Kind::Argument, [&] {
           return format("%s: argument \"%s\" is given twice", public_name(op_).c_str(), key);
         });
     }
     return true;
   }
-  bool gathered_before(int k) {
-    for (int i = 0; i < k; ++i)
-      if (op_.params[i].gather) return true;
-    return false;
-  }
-
   std::string unknown(const char* key) {
     std::string names, nearest;
     size_t best = 4;
@@ -622,6 +620,16 @@ int operator_neg(lua_State* L) {
   return 1;
 }
 
+int operator_not(lua_State* L) {  // Lua hands the operand of a unary operator over twice
+  static const Op& op = get_op("bitwise_not");
+  Call c(op);
+  c.arg[c.n++] = Value(check_tensor(L, 1, "~"));
+  apply(c);
+  push(L, c.out[0]);
+  pace_collector(L);
+  return 1;
+}
+
 int compare_error(lua_State* L) {
   std::string room;
   describe_value(L, 1, &room);
@@ -735,6 +743,7 @@ void open_ops(lua_State* L, int torch) {
                                        {"__div", guarded<operator_row<Row::div>>},
                                        {"__pow", guarded<operator_row<Row::pow>>},
                                        {"__unm", guarded<operator_neg>},
+                                       {"__bnot", guarded<operator_not>},
                                        {"__lt", guarded<compare_error>},
                                        {"__le", guarded<compare_error>},
                                        {"__eq", guarded<tensor_eq>},
@@ -744,8 +753,8 @@ void open_ops(lua_State* L, int torch) {
     const char *event, *op;
   } by_name[] = {{"__idiv", "floor_divide"},      {"__mod", "remainder"},
                  {"__band", "bitwise_and"},       {"__bor", "bitwise_or"},
-                 {"__bxor", "bitwise_xor"},       {"__bnot", "bitwise_not"},
-                 {"__shl", "bitwise_left_shift"}, {"__shr", "bitwise_right_shift"}};
+                 {"__bxor", "bitwise_xor"},       {"__shl", "bitwise_left_shift"},
+                 {"__shr", "bitwise_right_shift"}};
   for (const auto& o : by_name)
     if (const Op* op = find_op(o.op)) {
       push_op(L, op, false);

@@ -302,11 +302,14 @@ void push_element(lua_State* L, const Impl* t, int64_t at) {
 
 int item(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "item");
-  if (x->numel != 1)
+  if (x->numel != 1) {
+    std::string first = "1";
+    for (int i = 1; i < x.rank(); ++i) first += ", 1";
     fail(Kind::Shape,
          format("item: only a tensor of one element is one number, this one has shape %s",
                 to_string(x.shape()).c_str()),
-         "x:tolist()  -- or pick an element: x[{1, 1}]:item()");
+         x->numel ? "x:tolist()  -- or pick an element: x[{" + first + "}]:item()" : "x:tolist()");
+  }
   push_element(L, x.get(), 0);
   return 1;
 }

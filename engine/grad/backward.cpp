@@ -329,7 +329,7 @@ Tensor seed(const Tensor& root, const Tensor& given, const char* what) {
          format("%s: the tensor has shape %s; a gradient needs one number", what,
                 to_string(root.shape()).c_str()),
          "y:sum():backward()  -- or y:mean():backward(), or pass weights: "
-         "y:backward(torch.ones(#y))");
+         "y:backward(torch.ones_like(y))");
   return filled(root.shape(), 1, root.dtype(), root.device());
 }
 
