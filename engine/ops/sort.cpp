@@ -35,7 +35,7 @@ const Op& sort = add_op(
          [](Samples& s) {
            s.add({s.normal({7})});
            s.add({s.normal({3, 5}), 0, true});
-           s.add({s.normal({2, 700}), 1});
+           s.add({s.normal({2, 700}), 1}, false);  // neighbours lie closer than a difference step
            s.add({s.integers({20}, -3, 3)});
            s.add({s.normal({})});
            s.add({s.normal({2, 0})});
@@ -62,7 +62,10 @@ const Op& msort = add_op({.name = "msort",
                           .doc = "The elements in ascending order along the first dimension.",
                           .see = "sort",
                           .compose = [](Call& c) { c.out.push_back(op<"sort">(c.tensor(0), 0)); },
-                          .samples = [](Samples& s) { s.add({s.normal({4, 3})}); }});
+                          .samples =
+                              [](Samples& s) {
+                                s.add({s.normal({4, 3})});
+                              }});
 
 const Op& topk = add_op(
     {.name = "topk",
@@ -75,10 +78,9 @@ const Op& topk = add_op(
            const Tensor& x = c.tensor(0);
            const int d = wrap_dim(c.integer(2), x.rank());
            const int64_t k = c.integer(1), n = x.rank() ? x.size(d) : 1;
-           TYCHO_CHECK(Kind::Index, k >= 0 && k <= n,
-                       "topk: k = %lld, but dimension %d has %lld element%s",
-                       static_cast<long long>(k), d + 1, static_cast<long long>(n),
-                       n == 1 ? "" : "s");
+           TYCHO_CHECK(
+               Kind::Index, k >= 0 && k <= n, "topk: k = %lld, but dimension %d has %lld element%s",
+               static_cast<long long>(k), d + 1, static_cast<long long>(n), n == 1 ? "" : "s");
            Sizes shape = x.shape();
            if (x.rank()) shape[d] = k;
            c.out.push_back(empty(shape, x.dtype(), x.device()));
@@ -154,16 +156,16 @@ const Op& median_dim =
             .grad = one_grad<1>,
             .samples = line_samples});
 
-const Op& nanmedian_dim =
-    add_op({.name = "nanmedian.dim",
-            .args = "self, dim: dim, keepdim: bool = false",
-            .doc = "The median of the elements that are not nan along a dimension, and its position.",
-            .saves = "out2",
-            .see = "median",
-            .shape = [](Call& c) { one_shape(c, 1, 2); },
-            .kernel = [](Call& c) { cpu::median(c, true); },
-            .grad = one_grad<1>,
-            .samples = line_samples});
+const Op& nanmedian_dim = add_op(
+    {.name = "nanmedian.dim",
+     .args = "self, dim: dim, keepdim: bool = false",
+     .doc = "The median of the elements that are not nan along a dimension, and its position.",
+     .saves = "out2",
+     .see = "median",
+     .shape = [](Call& c) { one_shape(c, 1, 2); },
+     .kernel = [](Call& c) { cpu::median(c, true); },
+     .grad = one_grad<1>,
+     .samples = line_samples});
 
 void whole_median(Call& c, bool skip_nan) {
   const Tensor& x = c.tensor(0);

@@ -5,9 +5,9 @@ namespace tycho::cpu::TYCHO_LEVEL {
 
 const Fold* fold_f32(int op) {
   static constexpr Fold table[static_cast<int>(FoldOp::Count_)] = {
-      make_fold<Add<float, Itself>>(),
-      make_fold<Add<float, NanIsZero>>(),
-      make_fold<Add<float, Magnitude>>(),
+      make_fold<AddFloats<Itself>>(),
+      make_fold<AddFloats<NanIsZero>>(),
+      make_fold<AddFloats<Magnitude>>(),
       make_fold<AddSquares>(),
       make_fold<Add<float, NonZero>>(),
       make_fold<Add<float, Number>>(),

@@ -1,0 +1,322 @@
+// Reductions, scans and sorting on special values, odd layouts and sizes that take every way
+// through the kernels; equal results for every number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/level.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor of(const Sizes& shape, const std::vector<double>& v, DType t = DType::Float32) {
+  Tensor x = empty(shape, DType::Float64), y = empty(shape, t);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = v[i % v.size()];
+  copy_raw(y, x);
+  return y;
+}
+// Values in (-1, 1) without a pattern.
+Tensor noise(const Sizes& shape, DType t = DType::Float32) {
+  std::vector<double> v(static_cast<size_t>(product(shape)));
+  uint64_t state = 1;
+  for (double& x : v) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    x = static_cast<double>(static_cast<int64_t>(state)) * 0x1p-63;
+  }
+  return v.empty() ? empty(shape, t) : of(shape, v, t);
+}
+std::vector<double> values(const Tensor& t) {
+  Tensor d = empty(t.shape(), DType::Float64);
+  copy_raw(d, t);
+  return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
+}
+double one(const Tensor& t) { return read_double(t.get(), t->offset); }
+using V = std::vector<double>;
+
+struct AtLevel {  // runs a test at a lower instruction-set level
+  cpu::Level before = cpu::level();
+  explicit AtLevel(cpu::Level l) {
+    if (l < before) cpu::force_level(l);
+  }
+  ~AtLevel() { cpu::force_level(before); }
+};
+constexpr cpu::Level kLevels[] = {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4};
+
+TEST(Sums, AreExactToTheLastPlacesOverMillions) {
+  Tensor x = of({3000001}, {0.1});
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    const double exact = 3000001.0 * static_cast<double>(0.1f);
+    EXPECT_NEAR(one(op<"sum">(x)), exact, exact * 1.8e-7);
+    EXPECT_NEAR(one(op<"mean">(x)), 0.1, 2e-8);
+  }
+}
+
+TEST(Sums, AgreeForEveryLayoutSizeAndLevel) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (const Sizes& shape : {Sizes{3, 5, 7}, Sizes{40, 1, 33}, Sizes{2, 700, 3}, Sizes{1, 1, 1},
+                               Sizes{1500, 2, 9}, Sizes{5, 3, 1300}}) {
+      const Tensor base = noise(shape, DType::Float64);
+      for (int a = 0; a < 3; ++a)
+        for (int b = 0; b < 3; ++b) {
+          const Tensor x = op<"transpose">(base, a, b);
+          for (uint32_t bits = 1; bits < 8; ++bits) {
+            Sizes dims;
+            for (int d = 0; d < 3; ++d)
+              if (bits >> d & 1) dims.push_back(d);
+            const Tensor y = op<"sum">(x, dims, true);
+            Tensor slow = filled(y.shape(), 0, DType::Float64);
+            for (int64_t i = 0; i < x.size(0); ++i)
+              for (int64_t j = 0; j < x.size(1); ++j)
+                for (int64_t k = 0; k < x.size(2); ++k) {
+                  const int64_t p = (bits & 1 ? 0 : i) * y.stride(0) +
+                                    (bits & 2 ? 0 : j) * y.stride(1) +
+                                    (bits & 4 ? 0 : k) * y.stride(2);
+                  slow.data<double>()[p] +=
+                      x.data<double>()[i * x.stride(0) + j * x.stride(1) + k * x.stride(2)];
+                }
+            const V have = values(y), want = values(slow);
+            for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(have[i], want[i], 1e-11);
+          }
+        }
+    }
+  }
+}
+
+TEST(Sums, OfNothingAreZeroAndOfIntegersWrapInInt64) {
+  EXPECT_EQ(one(op<"sum">(noise({0}))), 0);
+  EXPECT_EQ(values(op<"sum">(noise({0, 3}), Sizes{0})), (V{0, 0, 0}));
+  EXPECT_EQ(one(op<"prod">(noise({0}))), 1);
+  EXPECT_TRUE(std::isnan(one(op<"mean">(noise({0})))));
+  const Tensor ints = of({70000}, {1, 2, -3, 7}, DType::Int8);
+  const Tensor sum = op<"sum">(ints);
+  EXPECT_EQ(sum.dtype(), DType::Int64);
+  EXPECT_EQ(one(sum), 70000 / 4 * 7);
+}
+
+TEST(Sums, OfMasksCountThem) {
+  const Tensor m = of({300, 301}, {1, 0, 0, 1, 1}, DType::Bool);
+  EXPECT_EQ(one(op<"sum">(m)), 300 * 301 / 5 * 3);
+  EXPECT_EQ(one(op<"count_nonzero">(m)), 300 * 301 / 5 * 3);
+  EXPECT_EQ(values(op<"sum">(op<"transpose">(m, 0, 1), Sizes{0})), values(op<"sum">(m, Sizes{1})));
+  EXPECT_EQ(one(op<"any">(m)), 1);
+  EXPECT_EQ(one(op<"all">(m)), 0);
+  EXPECT_EQ(one(op<"all">(of({0}, {1}, DType::Bool))), 1);
+}
+
+TEST(Sums, DoNotDependOnTheNumberOfThreads) {
+  const int before = get_num_threads();
+  for (const Sizes& shape : {Sizes{1000003}, Sizes{700, 999}, Sizes{300000, 3}}) {
+    const Tensor x = noise(shape);
+    std::vector<V> runs;
+    for (int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      V v;
+      for (const char* name : {"sum", "var", "mean"}) {
+        for (int d = -1; d < static_cast<int>(x.rank()); ++d) {
+          Call c(get_op(name));
+          c.arg[0] = Value(x);
+          const Sizes dims{d};
+          if (d >= 0) c.arg[1] = Value(dims);
+          c.n = 2;
+          fill_defaults(c);
+          apply(c);
+          for (double y : values(c.out[0])) v.push_back(y);
+        }
+      }
+      runs.push_back(v);
+    }
+    set_num_threads(before);
+    EXPECT_EQ(runs[0], runs[1]);
+    EXPECT_EQ(runs[0], runs[2]);
+  }
+}
+
+TEST(Extremes, LetNanWinAndGiveTheFirstPosition) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (int64_t n : {3, 16, 17, 100, 5000}) {
+      Tensor x = of({n}, {1});
+      x.data<float>()[n / 2] = static_cast<float>(kNan);
+      x.data<float>()[n - 1] = static_cast<float>(kNan);
+      EXPECT_TRUE(std::isnan(one(op<"max">(x)))) << n;
+      EXPECT_TRUE(std::isnan(one(op<"amin">(x)))) << n;
+      EXPECT_EQ(one(op<"argmax">(x)), n / 2 + 1) << n;
+      EXPECT_EQ(one(op<"argmin">(x)), n / 2 + 1) << n;
+      const Tensor column = op<"reshape">(x, Sizes{n, 1});
+      const Tensor wide = op<"contiguous">(op<"expand">(column, Sizes{n, 37}));
+      const auto r = ops<"max.dim">(wide, 0);
+      for (int j = 0; j < 37; ++j) {
+        EXPECT_TRUE(std::isnan(values(r[0])[j]));
+        EXPECT_EQ(values(r[1])[j], n / 2 + 1);
+      }
+      Tensor ties = of({n}, {2});
+      EXPECT_EQ(one(op<"argmax">(ties)), 1);
+      EXPECT_EQ(one(op<"argmin">(of({n}, {-kInf}))), 1);
+      EXPECT_EQ(one(op<"argmax">(of({n}, {-kInf}))), 1);
+    }
+  }
+}
+
+TEST(Extremes, OfEmptyDimensionsAreErrors) {
+  const Tensor x = noise({2, 0});
+  EXPECT_THROW(op<"max">(x), Error);
+  EXPECT_THROW(op<"argmax">(x), Error);
+  EXPECT_THROW(op<"amax">(x, Sizes{1}), Error);
+  EXPECT_THROW(ops<"min.dim">(x, 1), Error);
+  EXPECT_EQ(op<"amax">(x, Sizes{0}).numel(), 0);
+  EXPECT_EQ(one(op<"argmax">(noise({}))), 1);
+}
+
+TEST(Extremes, OfLargeIntegersAreExact) {
+  Tensor x = filled({1000}, 0, DType::Int64);
+  const int64_t big = (int64_t{1} << 62) + 1;
+  x.data<int64_t>()[700] = big;
+  x.data<int64_t>()[701] = big - 1;
+  const Tensor m = op<"max">(x);
+  EXPECT_EQ(read_int(m.get(), 0), big);
+  EXPECT_EQ(one(op<"argmax">(x)), 701);
+}
+
+TEST(Moments, StayExactFarFromZero) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    Tensor x = of({10000, 8}, {10000.0, 10001.0, 10002.0});
+    const double n = 80000;
+    for (double v : values(op<"var">(x, Sizes{0}))) EXPECT_NEAR(v, 2.0 / 3, 1e-3);
+    EXPECT_NEAR(one(op<"var">(x, Value(), false)), 2.0 / 3, 1e-4);
+    EXPECT_NEAR(one(op<"std">(x)), std::sqrt(2.0 / 3 * n / (n - 1)), 1e-4);
+  }
+  EXPECT_TRUE(std::isnan(one(op<"var">(of({1}, {3})))));
+  EXPECT_EQ(one(op<"var">(of({1}, {3}), Value(), false)), 0);
+}
+
+TEST(Norms, NeitherOverflowNorVanish) {
+  EXPECT_FLOAT_EQ(one(op<"norm">(of({2}, {3e30, 4e30}))), 5e30);
+  EXPECT_FLOAT_EQ(one(op<"norm">(of({2}, {3e-30, 4e-30}))), 5e-30);
+  EXPECT_EQ(one(op<"norm">(of({3}, {-7, 2, 3}), kInf)), 7);
+  EXPECT_EQ(one(op<"norm">(of({3}, {-7, 2, 3}), -kInf)), 2);
+  EXPECT_EQ(one(op<"norm">(of({3}, {-7, 0, 3}), 0)), 2);
+}
+
+TEST(Softmax, AddsUpToOneAndKeepsMaskedElementsAtZero) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (int64_t n : {1, 7, 16, 33, 1000, 5000}) {
+      const Tensor x = op<"mul">(noise({3, n}), 50);
+      for (double s : values(op<"sum">(op<"softmax">(x, 1), Sizes{1}))) EXPECT_NEAR(s, 1, 1e-5);
+      const Tensor t = op<"contiguous">(op<"transpose">(x, 0, 1));
+      const V a = values(op<"log_softmax">(x, 1)),
+              b = values(op<"transpose">(op<"log_softmax">(t, 0), 0, 1));
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5);
+    }
+    const V masked = values(op<"softmax">(of({4}, {1, -kInf, 1, -kInf}), 0));
+    EXPECT_EQ(masked[1], 0);
+    EXPECT_NEAR(masked[0], 0.5, 1e-6);
+    EXPECT_TRUE(std::isnan(values(op<"softmax">(of({2}, {-kInf, -kInf}), 0))[0]));
+    EXPECT_NEAR(values(op<"softmax">(of({2}, {1e30, 1e30}), 0))[0], 0.5, 1e-6);
+  }
+}
+
+TEST(Scans, CarryInDoubleAndKeepInfinities) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    const Tensor x = of({1000003}, {0.1});
+    const double exact = 1000003.0 * static_cast<double>(0.1f);
+    EXPECT_NEAR(values(op<"cumsum">(x, 0)).back(), exact, exact * 1.3e-7);
+    const V v = values(op<"cumsum">(of({40}, {1, 3e38, 3e38, -3e38, -3e38}), 0));
+    EXPECT_TRUE(std::isinf(v[2]) || v[2] > 3e38);
+    const V inf = values(op<"cumsum">(of({3}, {1, kInf, 2}), 0));
+    EXPECT_EQ(inf[0], 1);
+    EXPECT_EQ(inf[2], kInf);
+    const V wide = values(op<"cumsum">(op<"transpose">(noise({50, 70}, DType::Int32), 0, 1), 1));
+    EXPECT_EQ(wide.size(), 3500u);
+  }
+  const auto r = ops<"cummax">(of({6}, {1, 3, 3, kNan, 9, 2}), 0);
+  EXPECT_EQ(values(r[1]), (V{1, 2, 3, 4, 4, 4}));
+  EXPECT_TRUE(std::isnan(values(r[0])[5]));
+}
+
+TEST(Sorting, IsStableAndPutsNanLast) {
+  for (int64_t n : {5, 700, 20000}) {
+    Tensor x = of({n}, {2, -0.0, 0, -1, kNan, kInf, -kInf});
+    for (bool descending : {false, true}) {
+      const auto r = ops<"sort">(x, 0, descending);
+      const V v = values(r[0]), at = values(r[1]), source = values(x);
+      for (int64_t i = 0; i < n; ++i) {
+        const double from = source[static_cast<size_t>(at[i]) - 1];
+        ASSERT_TRUE(from == v[i] || (std::isnan(from) && std::isnan(v[i])));
+        if (i == 0) continue;
+        const double a = descending ? v[i] : v[i - 1], b = descending ? v[i - 1] : v[i];
+        ASSERT_TRUE(std::isnan(b) || a <= b) << a << " " << b;
+        const bool equal = v[i] == v[i - 1] || (std::isnan(a) && std::isnan(b));
+        ASSERT_TRUE(!equal || at[i - 1] < at[i]);
+      }
+    }
+  }
+}
+
+TEST(Sorting, OfEveryTypeAgreesWithTheStandardLibrary) {
+  for (DType t : {DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
+                  DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
+    const Tensor x = op<"to.dtype">(op<"mul">(noise({1000}, DType::Float64), 100), t);
+    V want = values(x);
+    std::sort(want.begin(), want.end());
+    EXPECT_EQ(values(ops<"sort">(x, 0)[0]), want) << dtype_name(t);
+    const V top = values(ops<"topk">(x, 10, 0)[0]);
+    EXPECT_EQ(top, V(want.rbegin(), want.rbegin() + 10)) << dtype_name(t);
+    EXPECT_EQ(values(ops<"topk">(x, 7, 0, false)[0]), V(want.begin(), want.begin() + 7));
+    EXPECT_EQ(one(ops<"kthvalue">(x, 500)[0]), want[499]);
+    EXPECT_EQ(one(op<"median">(x)), want[499]);
+  }
+}
+
+TEST(Sorting, FindsTheBestOfLongLinesWhateverTheirOrder) {
+  Tensor x = empty({100000}, DType::Float32);
+  for (int order = 0; order < 3; ++order) {
+    for (int64_t i = 0; i < 100000; ++i)
+      x.data<float>()[i] = static_cast<float>(order == 0 ? i : order == 1 ? -i : i * 7919 % 100000);
+    const auto r = ops<"topk">(x, 5);
+    const V v = values(r[0]), at = values(r[1]);
+    for (int k = 0; k < 5; ++k) EXPECT_EQ(v[k], order == 1 ? -k : 99999 - k);
+    for (int k = 0; k < 5; ++k) EXPECT_EQ(x.data<float>()[static_cast<int64_t>(at[k]) - 1], v[k]);
+  }
+  EXPECT_THROW(ops<"topk">(x, 100001), Error);
+}
+
+TEST(Distinct, ElementsAndTheirCounts) {
+  const auto r = ops<"unique">(of({6}, {3, 1, 3, 2, 1, 3}), true, true, true);
+  EXPECT_EQ(values(r[0]), (V{1, 2, 3}));
+  EXPECT_EQ(values(r[1]), (V{3, 1, 3, 2, 1, 3}));
+  EXPECT_EQ(values(r[2]), (V{2, 1, 3}));
+  EXPECT_EQ(op<"unique">(of({4}, {kNan, 1, kNan, 1})).numel(), 3);
+  EXPECT_EQ(values(op<"nonzero">(of({2, 3}, {0, 1, 0, 2, 0, 3}))), (V{1, 2, 2, 1, 2, 3}));
+  EXPECT_EQ(op<"nonzero">(noise({0, 3})).shape(), (Sizes{0, 2}));
+  const Tensor mask = of({300, 1001}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, DType::Bool);
+  const Tensor at = op<"nonzero">(mask);
+  EXPECT_EQ(at.size(0), 300 * 1001 / 11);
+  for (int64_t i = 0; i < at.size(0); ++i) {
+    const int64_t* p = at.data<int64_t>() + 2 * i;
+    ASSERT_EQ((p[0] - 1) * 1001 + p[1] - 1, 11 * i + 10);
+  }
+}
+
+TEST(Distinct, PlacesInSortedLinesCountFromOne) {
+  const Tensor line = of({4}, {1, 2, 2, 5});
+  EXPECT_EQ(values(op<"searchsorted">(line, of({4}, {0, 2, 5, 6}))), (V{1, 2, 4, 5}));
+  EXPECT_EQ(values(op<"searchsorted">(line, of({4}, {0, 2, 5, 6}), false, true)), (V{1, 4, 5, 5}));
+  EXPECT_EQ(values(op<"bincount">(of({5}, {0, 2, 2, 4, 2}, DType::Int64))), (V{1, 0, 3, 0, 1}));
+  EXPECT_THROW(op<"bincount">(of({1}, {-1}, DType::Int64)), Error);
+}
+
+}  // namespace
+}  // namespace tycho
