@@ -20,6 +20,7 @@ int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 struct Plan {
   const Convolution& c;
   int type, size, unit_rows, unit_cols;
+  bool narrow;        // half lanes: the panels have few columns
   int64_t taps;       // of one group: kernel * channels of the group
   int64_t width;      // of a band
   int64_t bands;      // at a time
@@ -27,17 +28,22 @@ struct Plan {
   int64_t ld, block;  // of a block of windows: row length, rows
   bool plain;         // windows are single pixels in order: no copies needed
 
-  Plan(const Convolution& conv, int64_t most_rows) : c(conv) {
+  // `columns` of the panels; at most `most_rows` windows, or `bytes` of them, at a time.
+  Plan(const Convolution& conv, int64_t columns, int64_t most_rows, int64_t bytes) : c(conv) {
     type = c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
     size = dtype_size(c.dtype);
-    level_of::gemm_unit(type, &unit_rows, &unit_cols);
+    narrow = level() == Level::v4 && columns * size <= 32 && type < 2;
+    if (narrow)
+      v3::gemm_unit(type, &unit_rows, &unit_cols);
+    else
+      level_of::gemm_unit(type, &unit_rows, &unit_cols);
     const Window& w = c.window;
     width = w.kernel[2] * (w.channels / c.groups);
     taps = w.bands() * width;
     out = c.out_channels / c.groups;
     bands = std::clamp<int64_t>(2048 / size / std::max<int64_t>(1, width), 1, w.bands());
-    ld = bands * width + 64 / size;
-    block = std::clamp<int64_t>((196 << 10) / (ld * size), 16, most_rows);
+    ld = bands * width + 128 / size;  // room for loose copies
+    block = std::clamp<int64_t>(bytes / (ld * size), 16, most_rows);
     block = up(std::min(block, std::max<int64_t>(1, w.rows())), unit_rows);
     plain = true;
     for (int d = 0; d < 3; ++d)
@@ -52,7 +58,7 @@ struct Plan {
   }
   const char* at(const void* p, int64_t i) const { return static_cast<const char*>(p) + i * size; }
   char* at(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
-  size_t window_bytes() const { return static_cast<size_t>(block * ld * size + 64); }
+  size_t window_bytes() const { return static_cast<size_t>(block * ld * size + 128); }
   // Rows per chunk of a parallel region: whole blocks, some 20 us of work or more.
   int64_t grain() const {
     const int64_t work = std::max<int64_t>(1, taps * c.out_channels);
@@ -69,31 +75,42 @@ struct Plan {
   }
 };
 
+// Columns of b (cs along k, rs from column to column) into panels.
+void pack_panels(const Plan& p, const void* b, int64_t rs, int64_t cs, int64_t cols, int64_t k,
+                 void* to) {
+  if (p.narrow)
+    v3::gemm_pack_b(p.type, b, rs, cs, cols, k, to);
+  else
+    level_of::gemm_pack_b(p.type, b, rs, cs, cols, k, to);
+}
+
 // rows of c = a (row i at a + i * rs, contiguous) times packed panels.
 void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void* a, int64_t rs,
                   const void* panels, void* c, int64_t ldc, int begin, const void* bias) {
-  for (int64_t j = 0; j < n; j += p.unit_cols)
-    level_of::gemm_direct(p.type, rows, std::min<int64_t>(p.unit_cols, n - j), k, a, rs, int64_t{1},
-                          static_cast<const void*>(p.at(panels, j * k)),
-                          static_cast<int64_t>(p.unit_cols), static_cast<void*>(p.at(c, j)), ldc,
-                          begin, begin == 2 ? static_cast<const void*>(p.at(bias, j)) : nullptr);
+  for (int64_t j = 0; j < n; j += p.unit_cols) {
+    const int64_t cols = std::min<int64_t>(p.unit_cols, n - j), ldb = p.unit_cols;
+    const void *b = p.at(panels, j * k), *bias_j = begin == 2 ? p.at(bias, j) : nullptr;
+    void* to = p.at(c, j);
+    if (p.narrow)
+      v3::gemm_direct(p.type, rows, cols, k, a, rs, 1, b, ldb, to, ldc, begin, bias_j, true);
+    else
+      level_of::gemm_direct(p.type, rows, cols, k, a, rs, int64_t{1}, b, ldb, to, ldc, begin,
+                            bias_j, true);
+  }
 }
 
 }  // namespace
 
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
-  const Plan p(c, 192);
+  const Plan p(c, c.out_channels / c.groups, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
   const void* x_end = p.at(x, pixels * win.channels);
   const Room panels(static_cast<size_t>(p.packed_group() * c.groups * p.size));
   for (int64_t g = 0; g < c.groups; ++g)
     p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
-      level_of::gemm_pack_b(
-          p.type, static_cast<const void*>(p.at(w, g * p.out * p.taps + tap)), p.taps, int64_t{1},
-          p.out, (to - from) * p.width,
-          static_cast<void*>(
-              p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap)));
+      pack_panels(p, p.at(w, g * p.out * p.taps + tap), p.taps, 1, p.out, (to - from) * p.width,
+                  p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap));
     });
   parallel_for(win.rows(), p.grain(), [&](int64_t begin, int64_t end) {
     const Room room(p.plain ? 0 : p.window_bytes());
@@ -125,7 +142,7 @@ void conv_forward(const Convolution& c, const void* x, const void* w, const void
 }
 
 void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
-  const Plan p(c, 192);
+  const Plan p(c, 1 << 20, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t image_rows = win.images ? win.rows() / win.images : 0;
   const int64_t image = win.in[0] * win.in[1] * win.in[2] * win.channels;
@@ -139,9 +156,8 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
   int64_t place = 0;
   for (int64_t g = 0; g < c.groups; ++g)
     p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
-      level_of::gemm_pack_b(p.type, static_cast<const void*>(p.at(w, g * p.out * p.taps + tap)),
-                            int64_t{1}, p.taps, cut_cols(from, to), p.out,
-                            static_cast<void*>(p.at(panels.data(), place)));
+      pack_panels(p, p.at(w, g * p.out * p.taps + tap), 1, p.taps, cut_cols(from, to), p.out,
+                  p.at(panels.data(), place));
       place += up(cut_cols(from, to), p.unit_cols) * p.out;
     });
   const int64_t work = std::max<int64_t>(1, image_rows * p.taps * c.out_channels);
@@ -185,7 +201,7 @@ void add_up(T* to, const T* from, int64_t n) {
 }  // namespace
 
 void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
-  const Plan p(c, 256);
+  const Plan p(c, 1 << 20, 256, 384 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
   const void* x_end = p.at(x, pixels * win.channels);
@@ -208,33 +224,27 @@ void conv_backward_weight(const Convolution& c, const void* y, const void* x, vo
       for (int64_t part = first; part < last; ++part) {
         const int64_t begin = (turn * parts + part) * each, end = std::min(rows, begin + each);
         void* to_w = part ? p.at(others.data(), (part - 1) * numel) : static_cast<char*>(w);
-        Product q{};
-        q.dtype = c.dtype;
-        q.m = p.out;
-        q.a_row = 1, q.a_col = c.out_channels;
-        q.b_col = 1;
-        q.c_row = p.taps;
-        q.add = true;
-        q.alone = true;
         for (int64_t g = 0; g < c.groups; ++g) {
           const Window group = p.group(g);
           p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
-            q.n = (to - from) * p.width;
-            q.c = p.at(to_w, g * p.out * p.taps + tap);
-            const int64_t step = p.plain ? std::max<int64_t>(1, end - begin) : p.block;
-            for (int64_t row = begin; row < end; row += step) {
-              q.k = std::min(step, end - row);
-              q.a = p.at(y, row * c.out_channels + g * p.out);
+            const int64_t cols = (to - from) * p.width;
+            void* to_cut = p.at(to_w, g * p.out * p.taps + tap);
+            for (int64_t row = begin; row < end; row += p.block) {
+              const int64_t k = std::min(p.block, end - row);
+              const void* b = room.data();
+              int64_t ldb = p.ld;
               if (p.plain) {
-                q.b = p.at(x, row * win.channels + group.first);
-                q.b_row = win.channels;
+                b = p.at(x, row * win.channels + group.first);
+                ldb = win.channels;
               } else {
-                level_of::window_rows(p.type, &group, x, x_end, row, row + q.k, from, to,
+                level_of::window_rows(p.type, &group, x, x_end, row, row + k, from, to,
                                       static_cast<void*>(room.data()), p.ld);
-                q.b = room.data();
-                q.b_row = p.ld;
               }
-              gemm(q);
+              level_of::gemm_direct(
+                  p.type, p.out, cols, k,
+                  static_cast<const void*>(p.at(y, row * c.out_channels + g * p.out)), int64_t{1},
+                  c.out_channels, b, ldb, to_cut, p.taps, 1, static_cast<const void*>(nullptr),
+                  false);
             }
           });
         }

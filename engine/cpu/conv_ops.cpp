@@ -1,6 +1,10 @@
 // The convolution ops on the CPU: tensors of any layout and type brought into channels-last memory
 // of a type that conv.h computes in.
+#include <algorithm>
+
+#include "engine/base/parallel.h"
 #include "engine/cpu/conv.h"
+#include "engine/cpu/turn.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/conv.h"
 
@@ -12,10 +16,30 @@ DType computed_in(DType t) {
   return is_floating(t) ? DType::Float32 : DType::Int64;
 }
 
-Tensor channels_last(const Tensor& t, DType type) {
-  if (t.dtype() == type && is_channels_last(t)) return t;
-  Tensor to = empty_channels_last(t.shape(), type, t.device());
-  copy_raw(to, t);
+// One layout into the other: every image is a matrix of channels by pixels, transposed.
+void turn_images(const Tensor& from, const Tensor& to, bool to_last) {
+  const int64_t images = from.size(0), channels = from.size(1);
+  const int64_t pixels = from.numel() / (images * channels), each = channels * pixels;
+  const int size = dtype_size(from.dtype());
+  parallel_for(images, std::max<int64_t>(1, (1 << 16) / each), [&](int64_t begin, int64_t end) {
+    level_of::turn(size, end - begin, to_last ? channels : pixels, to_last ? pixels : channels,
+                   static_cast<const void*>(from.data() + begin * each * size),
+                   static_cast<void*>(to.data() + begin * each * size));
+  });
+}
+
+Tensor channels_last(const Tensor& given, DType type) {
+  if (given.dtype() == type && is_channels_last(given)) return given;
+  Tensor to = empty_channels_last(given.shape(), type, given.device());
+  Tensor t = given;
+  if (t.contiguous() && t.dtype() != type && !is_channels_last(t)) {
+    t = empty(t.shape(), type, t.device());
+    copy_raw(t, given);
+  }
+  if (t.contiguous() && t.dtype() == type && t.numel())
+    turn_images(t, to, true);
+  else
+    copy_raw(to, t);
   return to;
 }
 
@@ -81,7 +105,11 @@ void convolution_weight(Call& c) {
   const bool direct = out.dtype() == type && is_channels_last(out);
   Tensor result = direct ? out : empty_channels_last(out.shape(), type, out.device());
   conv_backward_weight(v, gl.data(), xl.data(), result.data());
-  if (!direct) copy_raw(out, result);
+  if (direct) return;
+  if (out.dtype() == type)
+    turn_images(result, out, false);
+  else
+    copy_raw(out, result);
 }
 
 }  // namespace tycho::cpu

@@ -62,7 +62,7 @@ void gemm_small(const Product& p, int type, int size) {
   const int begin = begin_mode(p);
   if (p.b_col == 1 || p.n == 1)
     return level_of::gemm_direct(type, p.m, p.n, p.k, p.a, p.a_row, p.a_col, p.b, p.b_row, p.c,
-                                 p.c_row, begin, p.bias);
+                                 p.c_row, begin, p.bias, false);
   int rows, cols;
   level_of::gemm_unit(type, &rows, &cols);
   const Room packed(up(p.n, cols) * p.k * size);
@@ -72,7 +72,7 @@ void gemm_small(const Product& p, int type, int size) {
     const void* bias = p.bias ? at(p.bias, j, size) : nullptr;
     level_of::gemm_direct(type, p.m, std::min<int64_t>(cols, p.n - j), p.k, p.a, p.a_row, p.a_col,
                           b, static_cast<int64_t>(cols), static_cast<void*>(at(p.c, j, size)),
-                          p.c_row, begin, bias);
+                          p.c_row, begin, bias, true);
   }
 }
 

@@ -37,11 +37,13 @@ bool has_bf16_gemm();
 }  // namespace tycho::cpu
 
 // T is 0 for float, 1 for double, 2 for int64. `begin`: 0 zero, 1 add to c, 2 begin with bias.
-// What a register block covers: rows, and columns.
+// What a register block covers: rows, and columns. `padded`: b's rows may be read to the end of
+// such a block.
 TYCHO_LEVELS(void, gemm_unit, (int type, int* rows, int* cols))
 TYCHO_LEVELS(void, gemm_direct,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
-              const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias))
+              const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias,
+              bool padded))
 // Rows of a (or columns of b, with the strides exchanged) into panels as gemm_packed reads them.
 TYCHO_LEVELS(void, gemm_pack_a,
              (int type, const void* a, int64_t rs, int64_t cs, int64_t rows, int64_t k, void* to))

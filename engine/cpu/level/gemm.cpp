@@ -29,9 +29,17 @@ void gemm_unit(int type, int* rows, int* cols) {
 }
 
 void gemm_direct(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
-                 const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias) {
-  TYCHO_BY_TYPE(gemm_direct<T>(m, n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b),
-                               ldb, static_cast<T*>(c), ldc, begin, static_cast<const T*>(bias)))
+                 const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias,
+                 bool padded) {
+  if (padded) {
+    TYCHO_BY_TYPE(
+        (gemm_direct<T, true>(m, n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b),
+                              ldb, static_cast<T*>(c), ldc, begin, static_cast<const T*>(bias))))
+  } else {
+    TYCHO_BY_TYPE(
+        (gemm_direct<T, false>(m, n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b),
+                               ldb, static_cast<T*>(c), ldc, begin, static_cast<const T*>(bias))))
+  }
 }
 
 void gemm_pack_a(int type, const void* a, int64_t rs, int64_t cs, int64_t rows, int64_t k,

@@ -2,6 +2,7 @@
 // registers while k runs. Blocked products run it on packed panels, small ones straight on the
 // operands.
 #pragma once
+#include "engine/cpu/level/turn.h"
 #include "engine/cpu/level/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -35,6 +36,25 @@ TYCHO_INLINE Lane<T> load_part(const T* p, int n) {
   return Lane<T>((V)Lane<T>::load(room).v);
 #endif
 }
+// Elements [a, b) of a lane, zeros around them; only they are touched in memory.
+template <class T>
+TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
+  using V = typename Raw<T>::V;
+  constexpr int64_t size = Lane<T>::size;
+  a = a < 0 ? 0 : a > size ? size : a;
+  b = b < a ? a : b > size ? size : b;
+#if defined(TYCHO_LEVEL_v4)
+  const uint32_t mask = ((1u << b) - 1) & ~((1u << a) - 1);
+  if constexpr (sizeof(T) == 4)
+    return Lane<T>((V)_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p));
+  else
+    return Lane<T>((V)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p));
+#else
+  T room[size] = {};
+  for (int64_t i = a; i < b; ++i) room[i] = p[i];
+  return Lane<T>((V)Lane<T>::load(room).v);
+#endif
+}
 template <class T>
 TYCHO_INLINE void store_part(T* p, Lane<T> x, int n) {
 #if defined(TYCHO_LEVEL_v4)
@@ -52,9 +72,10 @@ TYCHO_INLINE void store_part(T* p, Lane<T> x, int n) {
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
-// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p *
-// ldb. Part: only `last` elements of the last lane are there.
-template <class T, int M, int N, bool Part>
+// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at
+// b + p * ldb. Part: only `last` elements of the last lane are there; where b is Padded, its rows
+// may be read in full lanes all the same.
+template <class T, int M, int N, bool Part, bool Padded>
 void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
            int64_t ldc, int last, int begin, const T* bias) {
   using L = Lane<T>;
@@ -70,7 +91,7 @@ void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ld
     L bv[N];
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j)
-      bv[j] = Part && j == N - 1 ? load_part(b + j * size, last) : L::load(b + j * size);
+      bv[j] = Part && !Padded && j == N - 1 ? load_part(b + j * size, last) : L::load(b + j * size);
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
       const T* row = i < 4 ? a + i * rs : i < 8 ? a4 + (i - 4) * rs : a8 + (i - 8) * rs;
@@ -103,14 +124,15 @@ using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t,
                          int, const T*);
 
 // One row count: [lanes - 1][part].
-template <class T, int M>
+template <class T, int M, bool Padded>
 struct BlockRow {
-  static constexpr BlockFn<T> fn[2][2] = {{block<T, M, 1, false>, block<T, M, 1, true>},
-                                          {block<T, M, 2, false>, block<T, M, 2, true>}};
+  static constexpr BlockFn<T> fn[2][2] = {
+      {block<T, M, 1, false, false>, block<T, M, 1, true, Padded>},
+      {block<T, M, 2, false, false>, block<T, M, 2, true, Padded>}};
 };
 
 // Rows [0, m) of one column panel (n <= 2 lanes), in register blocks.
-template <class T>
+template <class T, bool Padded>
 TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
                         int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int size = Lane<T>::size;
@@ -123,44 +145,22 @@ TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int
     c += rows * ldc;
     m -= rows;
   };
-  while (m >= kBlockRows) run(BlockRow<T, kBlockRows>::fn[lanes - 1][part], kBlockRows);
-  if (kBlockRows > 8 && m >= 8) run(BlockRow<T, 8>::fn[lanes - 1][part], 8);
-  if (m >= 4) run(BlockRow<T, 4>::fn[lanes - 1][part], 4);
-  if (m >= 2) run(BlockRow<T, 2>::fn[lanes - 1][part], 2);
-  if (m >= 1) run(BlockRow<T, 1>::fn[lanes - 1][part], 1);
+  while (m >= kBlockRows) run(BlockRow<T, kBlockRows, Padded>::fn[lanes - 1][part], kBlockRows);
+  if (kBlockRows > 8 && m >= 8) run(BlockRow<T, 8, Padded>::fn[lanes - 1][part], 8);
+  if (m >= 4) run(BlockRow<T, 4, Padded>::fn[lanes - 1][part], 4);
+  if (m >= 2) run(BlockRow<T, 2, Padded>::fn[lanes - 1][part], 2);
+  if (m >= 1) run(BlockRow<T, 1, Padded>::fn[lanes - 1][part], 1);
 }
 
 // Straight on the operands; b's rows are contiguous (ldb apart).
-template <class T>
+template <class T, bool Padded>
 void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
                  int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int width = kBlockLanes * Lane<T>::size;
   for (int64_t j = 0; j < n; j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
-    panel<T>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin, bias + (begin == kBias ? j : 0));
-  }
-}
-
-// Copies a 4 x 4 block transposed.
-template <class T>
-TYCHO_INLINE void turn4(const T* from, int64_t ld, T* to, int64_t step) {
-  if constexpr (sizeof(T) == 4) {
-    __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + ld), r2 = _mm_loadu_ps(from + 2 * ld),
-           r3 = _mm_loadu_ps(from + 3 * ld);
-    _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-    _mm_storeu_ps(to, r0);
-    _mm_storeu_ps(to + step, r1);
-    _mm_storeu_ps(to + 2 * step, r2);
-    _mm_storeu_ps(to + 3 * step, r3);
-  } else {
-    const double* f = reinterpret_cast<const double*>(from);
-    double* t = reinterpret_cast<double*>(to);
-    for (int i = 0; i < 4; i += 2)
-      for (int j = 0; j < 4; j += 2) {
-        const __m128d x = _mm_loadu_pd(f + i * ld + j), y = _mm_loadu_pd(f + (i + 1) * ld + j);
-        _mm_storeu_pd(t + j * step + i, _mm_unpacklo_pd(x, y));
-        _mm_storeu_pd(t + (j + 1) * step + i, _mm_unpackhi_pd(x, y));
-      }
+    panel<T, Padded>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin,
+                     bias + (begin == kBias ? j : 0));
   }
 }
 
@@ -205,17 +205,17 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, const T* b, T* c, 
     int64_t i = 0;
     if (cols == width) {
       for (; i + kBlockRows <= m; i += kBlockRows)
-        block<T, kBlockRows, kBlockLanes, false>(k, a + i * k, 1, kBlockRows, b + j * k, width,
-                                                 c + i * ldc + j, ldc, Lane<T>::size, begin,
-                                                 bias_j);
+        block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * k, 1, kBlockRows, b + j * k,
+                                                        width, c + i * ldc + j, ldc, Lane<T>::size,
+                                                        begin, bias_j);
       if (i < m)
-        panel<T>(m - i, cols, k, a + i * k, 1, kBlockRows, b + j * k, width, c + i * ldc + j, ldc,
-                 begin, bias_j);
+        panel<T, true>(m - i, cols, k, a + i * k, 1, kBlockRows, b + j * k, width, c + i * ldc + j,
+                       ldc, begin, bias_j);
       continue;
     }
     for (; i < m; i += kBlockRows)
-      panel<T>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * k, 1, kBlockRows,
-               b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
+      panel<T, true>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * k, 1, kBlockRows,
+                     b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
   }
 }
 

@@ -186,8 +186,11 @@ void scatter(const Pool& p, const T* g, const Tap* taps, T* x, int64_t begin, in
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
   const int64_t image = pixels_of(p) * p.channels;
   const int64_t kinds = p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel;
-  memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
-  if (p.channels < 4 || kinds > 16) {
+  bool tiled = p.apart;  // every pixel lies in one window
+  for (const PoolAxis& a : p.axis) tiled = tiled && a.start[0] == 0 && a.out * a.kernel == a.in;
+  const bool lanes = p.apart && p.channels >= 4 && kinds <= 16;
+  if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
+  if (!lanes) {
     each_chosen(p, taps, begin, end,
                 [&](int64_t out, int64_t in) { x[in] = (L(x[in]) + L(g[out])).v[0]; });
     return;
@@ -201,7 +204,7 @@ void scatter(const Pool& p, const T* g, const Tap* taps, T* x, int64_t begin, in
         each_tap(p, {z, row, ox}, [&](int64_t pixel, int64_t tap) {
           T* place = to + pixel * p.channels;
           const L part = select(at == L(tap), v, L(0));
-          store_n(place, p.apart ? part : load_n<T>(place, m) + part, m);
+          store_n(place, part, m);
         });
       });
     }
