@@ -177,7 +177,8 @@ int64_t place(int64_t i, int dim, int64_t n) {
   return i > 0 ? i - 1 : i + n;
 }
 
-Tensor slice(const Tensor& x, int dim, const Item& r) {
+// A range of dimension `dim`, which was dimension `named` of the tensor that the user indexed.
+Tensor slice(const Tensor& x, int dim, int named, const Item& r) {
   const int64_t n = x.size(dim);
   if (r.step < 1)
     bad(format("index: a range's step must be positive, not %lld", static_cast<long long>(r.step)),
@@ -190,12 +191,12 @@ Tensor slice(const Tensor& x, int dim, const Item& r) {
   const bool empty = last == first && first >= 0 && first <= n;  // {k, k - 1}
   if (!empty) {
     if (n == 0 && r.start == 1 && r.stop == -1) return x;
-    place(r.start, dim, n);
-    place(r.stop, dim, n);
+    place(r.start, named, n);
+    place(r.stop, named, n);
     if (last < first)
       bad(format("index: the range {%lld, %lld} runs backward in dimension %d with size %lld; the "
                  "empty range after %lld is {%lld, %lld}",
-                 static_cast<long long>(r.start), static_cast<long long>(r.stop), dim + 1,
+                 static_cast<long long>(r.start), static_cast<long long>(r.stop), named + 1,
                  static_cast<long long>(n), static_cast<long long>(first),
                  static_cast<long long>(first + 1), static_cast<long long>(first)),
           "x:flip(1)  -- reverses");
@@ -233,7 +234,7 @@ Tensor basic(const Tensor& x, const Items& items, std::vector<Tensor>* lists) {
         break;
       }
       case Item::Range:
-        y = slice(y, dim, it);
+        y = slice(y, dim, of_x, it);
         ++dim, ++of_x;
         break;
       case Item::Ellipsis:
