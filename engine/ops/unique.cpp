@@ -17,8 +17,9 @@ void unique_samples(Samples& s) {
 
 const Op& unique = add_op(
     {.name = "unique",
-     .args = "self, sorted: bool = true, return_inverse: bool = false, return_counts: bool = false, "
-             "dim: dim?",
+     .args =
+         "self, sorted: bool = true, return_inverse: bool = false, return_counts: bool = false, "
+         "dim: dim?",
      .doc = "The distinct elements in order (or slices along a dimension); on wish the position "
             "of each element's value, and how often each value occurs.",
      .differentiable = false,
@@ -91,11 +92,10 @@ const Op& argwhere = add_op({.name = "argwhere",
                              .differentiable = false,
                              .see = "nonzero",
                              .shape = [](Call& c) { c.out.push_back(cpu::nonzero(c.tensor(0))); },
-                             .samples = [](Samples& s) { s.add({s.integers({3, 4}, 0, 1)}); }});
-
-Tensor place_result(const Tensor& values, bool int32) {
-  return empty(values.shape(), int32 ? DType::Int32 : DType::Int64, values.device());
-}
+                             .samples =
+                                 [](Samples& s) {
+                                   s.add({s.integers({3, 4}, 0, 1)});
+                                 }});
 
 bool right_side(const Call& c, int right, int side) {
   if (!c.has(side)) return c.flag(right);
@@ -136,7 +136,8 @@ void search(Call& c, const Tensor& values) {
                   static_cast<long long>(sorted.size(-1)));
     }
   }
-  c.out.push_back(place_result(values, c.flag(2)));
+  const DType type = c.flag(2) ? DType::Int32 : DType::Int64;
+  c.out.push_back(empty(values.shape(), type, sorted.device()));
   cpu::searchsorted(sorted, values, sorter, right_side(c, 3, 4), c.out[0]);
 }
 
@@ -156,19 +157,22 @@ const Op& searchsorted = add_op(
            s.add({s.of({2, 3}, {1, 2, 3, 4, 5, 6}), s.integers({2, 4}, 0, 7), false, true});
          }});
 
-const Op& searchsorted_number = add_op(
-    {.name = "searchsorted.number",
-     .args = "sorted_sequence, self: number, out_int32: bool = false, right: bool = false, "
-             "side: string?, sorter: tensor?",
-     .doc = "The position in an ascending sequence before which a number belongs.",
-     .where = kFunction,
-     .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const Value& v = c.arg[1];
-           search(c, v.tag == Tag::Int ? number_tensor(v.i) : number_tensor(v.number()));
-         },
-     .samples = [](Samples& s) { s.add({s.of({4}, {1, 2, 2, 5}), 2}); }});
+const Op& searchsorted_number =
+    add_op({.name = "searchsorted.number",
+            .args = "sorted_sequence, self: number, out_int32: bool = false, right: bool = false, "
+                    "side: string?, sorter: tensor?",
+            .doc = "The position in an ascending sequence before which a number belongs.",
+            .where = kFunction,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  const Value& v = c.arg[1];
+                  search(c, v.tag == Tag::Int ? number_tensor(v.i) : number_tensor(v.number()));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({4}, {1, 2, 2, 5}), 2});
+                }});
 
 template <OpName Name>
 void bucketize(Call& c) {
@@ -188,16 +192,20 @@ const Op& bucketize_op = add_op(
      .differentiable = false,
      .see = "searchsorted, histc",
      .compose = bucketize<"searchsorted">,
-     .samples = [](Samples& s) { s.add({s.uniform({2, 3}, 0, 6), s.of({3}, {1, 2, 5})}); }});
+     .samples = [](Samples& s) {
+       s.add({s.uniform({2, 3}, 0, 6), s.of({3}, {1, 2, 5})});
+     }});
 
-const Op& bucketize_number = add_op(
-    {.name = "bucketize.number",
-     .args = "self: number, boundaries, out_int32: bool = false, right: bool = false",
-     .doc = "The number (from 1) of the bucket in which a number lies.",
-     .where = kFunction,
-     .differentiable = false,
-     .compose = bucketize<"searchsorted.number">,
-     .samples = [](Samples& s) { s.add({3, s.of({3}, {1, 2, 5})}); }});
+const Op& bucketize_number =
+    add_op({.name = "bucketize.number",
+            .args = "self: number, boundaries, out_int32: bool = false, right: bool = false",
+            .doc = "The number (from 1) of the bucket in which a number lies.",
+            .where = kFunction,
+            .differentiable = false,
+            .compose = bucketize<"searchsorted.number">,
+            .samples = [](Samples& s) {
+              s.add({3, s.of({3}, {1, 2, 5})});
+            }});
 
 const Op& histc = add_op(
     {.name = "histc",
@@ -255,8 +263,7 @@ const Op& bincount = add_op(
              fail(Kind::DType, format("bincount: counts integers, not %s", dtype_name(x.dtype())),
                   "x:long()");
            TYCHO_CHECK(Kind::Value, x.rank() == 1 || x.numel() == 0,
-                       "bincount: takes one dimension, not shape %s",
-                       to_string(x.shape()).c_str());
+                       "bincount: takes one dimension, not shape %s", to_string(x.shape()).c_str());
            TYCHO_CHECK(Kind::Shape, !w || w.shape() == x.shape(),
                        "bincount: weights have shape %s, the values %s",
                        w ? to_string(w.shape()).c_str() : "", to_string(x.shape()).c_str());
