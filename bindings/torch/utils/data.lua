@@ -140,7 +140,7 @@ end
 -- Rows of a TensorDataset are picked all at once, which gives the same batches as item by item.
 local function pick_rows(self, batch)
   local index, out = torch.tensor(batch), {}
-  for k, t in ipairs(self.dataset.tensors) do out[k] = t:index_select(1, index) end
+  for k, t in ipairs(self.dataset.tensors) do out[k] = t:index_select(1, index:to(t.device)) end
   return out
 end
 
