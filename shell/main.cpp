@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/lua.h"
+#include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "shell/repl.h"
 #include "shell/run.h"
@@ -48,7 +49,8 @@ void set_arg(lua_State* L, int argc, char** argv, int script) {
 int version() {
   std::printf("tycho %s\n%s\n", TYCHO_VERSION, LUA_RELEASE);
   std::printf("%s\n", library_versions().c_str());
-  std::printf("cpu level %s\n", cpu::level_name(cpu::level()));
+  std::printf("cpu: kernels for %s (this CPU has %s), %d threads\n", cpu::level_name(cpu::level()),
+              cpu::cpu_features(), get_num_threads());
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "engine/base/check.h"
 
@@ -38,6 +39,23 @@ Level level() { return current; }
 void force_level(Level l) {
   TYCHO_CHECK(Kind::Value, l <= best(), "this CPU has no level %s", level_name(l));
   current = l;
+}
+
+const char* cpu_features() {
+  static std::string text;
+  if (!text.empty()) return text.c_str();
+  __builtin_cpu_init();
+  const auto add = [&](const char* name, bool has) {
+    if (has) text += (text.empty() ? "" : " ") + std::string(name);
+  };
+  add("sse4.2", __builtin_cpu_supports("sse4.2"));
+  add("avx2", __builtin_cpu_supports("avx2"));
+  add("fma", __builtin_cpu_supports("fma"));
+  add("avx512f", __builtin_cpu_supports("avx512f"));
+  add("avx512vl", __builtin_cpu_supports("avx512vl"));
+  add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
+  add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
+  return text.c_str();
 }
 
 const char* level_name(Level l) {

@@ -14,6 +14,7 @@ enum class Level : int { x86_64, v3, v4 };
 Level level();            // chosen at start
 void force_level(Level);  // lower or raise (within what the CPU has); raises `value` otherwise
 const char* level_name(Level);
+const char* cpu_features();  // what this CPU has of what the kernels can use: "avx2 fma"
 
 }  // namespace tycho::cpu
 

@@ -31,6 +31,16 @@ void check_inplace(const Call& c) {
          "torch.no_grad(function() w:" + name + "_(...) end)  -- or use an optimiser");
 }
 
+void count_change(const Tensor& self, const char* op) {
+  Storage& s = *self->storage;
+  ++s.version;
+  s.changed_by = op;
+  if (!current_where) return;
+  const Where where = current_where();
+  s.changed_source = where.source;
+  s.changed_line = where.line;
+}
+
 void link_views(Call& c) {
   Impl* from = c.arg[0].t;
   Impl* base = from->base ? from->base.get() : from;

@@ -9,6 +9,7 @@ namespace tycho::grad {
 
 void check_inplace(
     const Call& c);        // raises Kind::Autograd for leaves, Kind::Value for expanded tensors
+void count_change(const Tensor& self, const char* op);  // the storage's version, and who changed it
 void link_views(Call& c);  // after a view op: results remember their base
 void refresh_view(Impl* view);              // new node when the base's graph has changed since
 void changed_in_place(const Tensor& self);  // after self got a new node: its base and views follow

@@ -120,13 +120,19 @@ Tensor Backward::unpack(const Saved& s, int output) const {
          "run the forward pass again inside the loop, or detach what is carried over (h = "
          "h:detach()); "
          "loss:backward{retain_graph=true} only if two passes over one graph are meant");
-  if (s.tensor->storage->version != s.version)
+  if (s.tensor->storage->version != s.version) {
+    const Storage& changed = *s.tensor->storage;
+    std::string by = "it was changed in place since";
+    if (changed.changed_by) {
+      const std::string_view name = changed.changed_by;
+      by = std::string(name.substr(0, name.find('.'))) + "_" +
+           at(Where{changed.changed_source, changed.changed_line}) + " changed it in place";
+    }
     fail(Kind::Autograd,
-         format("backward: %s%s needs %s, a %s, but it was changed in place since (version %u, "
-                "saved at version %u)",
-                op_name.c_str(), at(node.where).c_str(), s.output ? "its own result" : "its input",
-                describe(Tensor(s.tensor)).c_str(), s.tensor->storage->version, s.version),
-         "write y = y + 1 instead of y:add_(1), or y = y:clone() before the change");
+         format("backward: %s%s needs %s, a %s, but %s", op_name.c_str(), at(node.where).c_str(),
+                s.output ? "its own result" : "its input", describe(Tensor(s.tensor)).c_str(), by.c_str()),
+         "y = y + 1  -- makes a new tensor; y:add_(1) changes the one that the gradient needs (or clone it first)");
+  }
   Tensor t(s.tensor);
   if (!s.output || !is_floating(t.dtype())) return t;  // positions have no history
   Tensor again = alias(t);

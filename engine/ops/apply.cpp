@@ -65,7 +65,7 @@ void apply_and_store(Call& c) {
     fail(Kind::DType, format("%s_: the result is %s and cannot be stored in a tensor of %s",
                              name.c_str(), dtype_name(result.dtype()), dtype_name(self.dtype())));
   copy_raw(self, result);
-  ++self->storage->version;
+  grad::count_change(self, c.op->name);
   if (mode.grad && result->requires_grad) grad::take_over(self, result);
   c.out[0] = self;
 }
@@ -95,7 +95,7 @@ void apply(Call& c) {
       op.kernel(c);
     }
   }
-  if (inplace) ++c.out[0]->storage->version;
+  if (inplace) [[unlikely]] grad::count_change(c.out[0], op.name);
   if (op.view) grad::link_views(c);
   if (mode.grad) {
     bool any = false;

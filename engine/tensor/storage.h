@@ -11,6 +11,11 @@ struct Storage : Shared {
   uint32_t version = 0;
   void* data = nullptr;
   size_t bytes = 0;
+  // The last in-place change, for the error of a sweep that needed the old values: the operation's
+  // name and where the user's script called it (a Where in grad/where.h).
+  const char* changed_by = nullptr;
+  uint32_t changed_source = 0;
+  int32_t changed_line = 0;
   // Set for memory that others own (a mapped file): called instead of the allocator.
   void (*free_data)(void* data, size_t bytes, void* context) = nullptr;
   void* context = nullptr;
