@@ -385,12 +385,20 @@ const Op& pad = add_op(
                  static_cast<long long>(before), static_cast<long long>(after), d + 1,
                  static_cast<long long>(n));
              TYCHO_CHECK(Kind::Shape, n > 0, "pad: dimension %d is empty", d + 1);
+             TYCHO_CHECK(Kind::Shape,
+                         n + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) > 0 ||
+                             n + before + after == 0,
+                         "pad: nothing is left of dimension %d", d + 1);
              Tensor from = empty({n + before + after}, DType::Int64, x.device());
              for (int64_t i = 0; i < from.numel(); ++i) {
                int64_t at = i - before;
                if (reflect) at = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
                if (replicate) at = std::clamp<int64_t>(at, 0, n - 1);
-               if (circular) at = ((at % n) + n) % n;
+               if (circular) {  // what is cropped does not come around
+                 const int64_t first = std::max<int64_t>(-before, 0),
+                               most = n - first + std::min<int64_t>(after, 0);
+                 at = first + ((at - first) % most + most) % most;
+               }
                from.data<int64_t>()[i] = at + 1;
              }
              x = op<"index_select">(x, d, from);

@@ -1,6 +1,7 @@
 // Advanced indexing, rows by position, embedding. An index tensor holds positions from 1.
 #include "engine/ops/index.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/grad/node.h"
@@ -361,33 +362,45 @@ const Op& index_copy = add_op(
            s.add({s.normal({2, 3, 4}), -1, s.of({2}, {3, 1}, DType::Int64), s.normal({2, 3, 2})});
          }});
 
-const Op& index_fill =
-    add_op({.name = "index_fill",
-            .args = "self, dim: dim, index, value: operand",
-            .doc = "The tensor with one value written at given positions along one dimension.",
-            .inplace = Inplace::Direct,
-            .saves = "index",
-            .shape =
-                [](Call& c) {
-                  checked_dim(c, c.tensor(0));
-                  if (c.arg[3].tag == Tag::Tensor)
-                    TYCHO_CHECK(Kind::Shape, c.tensor(3).rank() == 0,
-                                "index_fill: the value must be a number or a 0-d tensor, not %s",
-                                describe(c.tensor(3)).c_str());
-                  changed_shape(c);
-                },
-            .kernel = cpu::index_fill,
-            .grad =
-                [](Backward& b) {
-                  if (b.needs(0)) b.set(0, op<"index_fill">(b.g(), b.integer(1), b.in(2), 0));
-                  if (b.needs(3))
-                    b.set(3, op<"sum">(op<"index_select">(b.g(), b.integer(1), b.in(2))));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({4, 3}), 0, s.of({2}, {4, 1}, DType::Int64), 2.5});
-                  s.add({s.normal({2, 3, 4}), -1, s.of({2}, {3, 1}, DType::Int64), s.normal({})});
-                }});
+// The different positions of an index.
+Tensor each_once(const Tensor& index) {
+  std::vector<int64_t> values;
+  for (int64_t i = 0, step = index.rank() ? index.stride(0) : 0; i < index.numel(); ++i)
+    values.push_back(read_int(index.get(), i * step));
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  Tensor out = empty({static_cast<int64_t>(values.size())}, DType::Int64, index.device());
+  std::copy(values.begin(), values.end(), out.data<int64_t>());
+  return out;
+}
+
+const Op& index_fill = add_op(
+    {.name = "index_fill",
+     .args = "self, dim: dim, index, value: operand",
+     .doc = "The tensor with one value written at given positions along one dimension.",
+     .inplace = Inplace::Direct,
+     .saves = "index",
+     .shape =
+         [](Call& c) {
+           checked_dim(c, c.tensor(0));
+           if (c.arg[3].tag == Tag::Tensor)
+             TYCHO_CHECK(Kind::Shape, c.tensor(3).rank() == 0,
+                         "index_fill: the value must be a number or a 0-d tensor, not %s",
+                         describe(c.tensor(3)).c_str());
+           changed_shape(c);
+         },
+     .kernel = cpu::index_fill,
+     .grad =
+         [](Backward& b) {
+           if (b.needs(0)) b.set(0, op<"index_fill">(b.g(), b.integer(1), b.in(2), 0));
+           if (b.needs(3))  // a place that is named twice still holds the value once
+             b.set(3, op<"sum">(op<"index_select">(b.g(), b.integer(1), each_once(b.in(2)))));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({4, 3}), 0, s.of({2}, {4, 1}, DType::Int64), 2.5});
+           s.add({s.normal({2, 3, 4}), -1, s.of({2}, {3, 1}, DType::Int64), s.normal({})});
+         }});
 
 const Op& take = add_op(
     {.name = "take",

@@ -406,7 +406,7 @@ const Op& meshgrid =
                     Sizes own;
                     for (int d = 0; d < n; ++d) own.push_back(d == k ? shape[d] : 1);
                     Tensor g = op<"expand">(op<"reshape">(list[k], own), shape);
-                    grids.push_back(swap ? op<"transpose">(g, 0, 1) : g);
+                    grids.push_back(g);
                   }
                   if (swap) std::swap(grids[0], grids[1]);
                   for (Tensor& g : grids) c.out.push_back(g);

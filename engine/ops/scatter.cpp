@@ -17,8 +17,8 @@ void check_shapes(Call& c, int source) {
   const int d = wrap_dim(c.integer(1), x.rank());
   const char* name = c.op->name;
   c.arg[1] = Value(static_cast<int64_t>(d));
-  check_index_type(name, index);
   if (index.numel() == 0) return;
+  check_index_type(name, index);
   const auto rank = [](const Tensor& t) { return t.rank() ? t.rank() : 1; };
   const auto size = [](const Tensor& t, int k) { return t.rank() ? t.size(k) : 1; };
   TYCHO_CHECK(Kind::Shape, rank(index) == rank(x),
@@ -276,6 +276,12 @@ const Op& scatter_reduce = add_op(
            }
          }});
 
+// Here positions may count from the end.
+Tensor wrapped(const Tensor& index, int64_t size, int dim) {
+  const Positions p = positions("take_along_dim", index, size, dim, true);
+  return alias(p.hold, index.shape(), row_major(index.shape()), p.hold->offset);
+}
+
 const Op& take_along_dim = add_op(
     {.name = "take_along_dim",
      .args = "self, indices, dim: dim?",
@@ -286,8 +292,9 @@ const Op& take_along_dim = add_op(
            const Tensor &x = c.tensor(0), &index = c.tensor(1);
            check_index_type("take_along_dim", index);
            if (!c.has(2)) {
+             const Tensor at = wrapped(index, x.numel(), -1);
              c.out.push_back(
-                 op<"gather">(op<"reshape">(x, Sizes{-1}), 0, op<"reshape">(index, Sizes{-1})));
+                 op<"gather">(op<"reshape">(x, Sizes{-1}), 0, op<"reshape">(at, Sizes{-1})));
              return;
            }
            TYCHO_CHECK(
@@ -300,7 +307,9 @@ const Op& take_along_dim = add_op(
            const Sizes common = broadcast(a, i);
            a = i = common;
            if (x.rank()) a[d] = x.size(d), i[d] = index.size(d);
-           c.out.push_back(op<"gather">(op<"expand">(x, a), d, op<"expand">(index, i)));
+           c.out.push_back(
+               op<"gather">(op<"expand">(x, a), d,
+                            op<"expand">(wrapped(index, x.rank() ? x.size(d) : 1, d), i)));
          },
      .samples =
          [](Samples& s) {

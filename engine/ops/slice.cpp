@@ -463,6 +463,30 @@ const Op& tensor_split_at =
                   s.add({s.normal({2, 6}), s.ints({4, 2}), -1});
                 }});
 
+const Op& tensor_split_tensor = add_op(
+    {.name = "tensor_split.tensor",
+     .args = "self, tensor_indices_or_sections, dim: dim = 0",
+     .doc = "Views of as many parts as a 0-d tensor says, or cut at the counts in a list.",
+     .compose =
+         [](Call& c) {
+           const Tensor& at = c.tensor(1);
+           TYCHO_CHECK(Kind::DType, at.dtype() == DType::Int64,
+                       "tensor_split: the points must be int64, not %s", dtype_name(at.dtype()));
+           TYCHO_CHECK(Kind::Shape, at.rank() <= 1,
+                       "tensor_split: the points must be a number or a list, not %s",
+                       to_string(at.shape()).c_str());
+           std::vector<int64_t> points;
+           for (int64_t i = 0; i < at.numel(); ++i)
+             points.push_back(read_int(at.get(), at.rank() ? i * at.stride(0) : 0));
+           c.out = at.rank() == 0 ? ops<"tensor_split">(c.tensor(0), points[0], c.integer(2))
+                                  : ops<"tensor_split.indices">(c.tensor(0), points, c.integer(2));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({5, 3}), s.of({2}, {1, 3}, DType::Int64)});
+           s.add({s.normal({5, 3}), s.of({}, {2}, DType::Int64)});
+         }});
+
 // hsplit, vsplit, dsplit: tensor_split along dimension 2 (or the only one), 1, 3.
 template <int Dim>
 void split_along(Call& c) {

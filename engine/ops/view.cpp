@@ -142,7 +142,11 @@ const Op& expand = add_op(
            s.add({s.normal({3, 1}), s.ints({2, 3, 4})});
          }});
 
-const Op& broadcast_to = add_also(expand, "broadcast_to");
+const Op& broadcast_to = []() -> const Op& {
+  Op also = expand;
+  also.where = kFunction | kMethod;
+  return add_also(also, "broadcast_to");
+}();
 
 // The shape of another tensor.
 template <OpName Name>
