@@ -26,7 +26,7 @@ constexpr struct {
     {"axis", "dim"},   {"input", "self"}, {"x", "self"},           {"dims", "dim"},
     {"dim", "dims"},   {"axes", "dim"},   {"keepdims", "keepdim"}, {"shape", "size"},
     {"sizes", "size"}, {"a", "self"},     {"b", "other"},
-    {"stop", "end"},
+    {"stop", "end"},   {"self", "tensor"}, {"split_size", "split_size_or_sections"},
 };
 
 // The arguments of one Lua call before a signature is chosen.

@@ -324,7 +324,7 @@ std::vector<int64_t> even_sizes(int64_t n, int64_t size) {
 
 const Op& split =
     add_op({.name = "split",
-            .args = "self, split_size_or_sections: int, dim: dim = 0",
+            .args = "tensor, split_size_or_sections: int, dim: dim = 0",
             .doc = "Views of parts of one size along a dimension; the last may be smaller.",
             .view = true,
             .shape =
@@ -343,7 +343,7 @@ const Op& split =
                 }});
 const Op& split_sizes = add_op(
     {.name = "split.sizes",
-     .args = "self, split_size_or_sections: ints, dim: dim = 0",
+     .args = "tensor, split_size_or_sections: ints, dim: dim = 0",
      .doc = "Views of parts of given sizes along a dimension.",
      .view = true,
      .shape =

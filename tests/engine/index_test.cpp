@@ -1,0 +1,216 @@
+// Reading and writing at positions: PyTorch's placement rules, errors before anything is written,
+// shared memory, empty indices, repeated positions.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/grad/backward.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho {
+namespace {
+
+Tensor counted(const Sizes& shape, DType dtype = DType::Float32) {
+  Tensor t = op<"arange">(product(shape), DType::Float64);
+  return op<"reshape">(op<"to.dtype">(t, dtype), shape);
+}
+Tensor at(const Sizes& shape, std::vector<int64_t> list, DType dtype = DType::Int64) {
+  Tensor t = empty(shape, DType::Int64);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = list[static_cast<size_t>(i)];
+  return op<"to.dtype">(t, dtype);
+}
+std::vector<double> values(const Tensor& t) {
+  Tensor wide = empty(t.shape(), DType::Float64);
+  copy_raw(wide, t);
+  return std::vector<double>(wide.data<double>(), wide.data<double>() + wide.numel());
+}
+using V = std::vector<double>;
+using List = std::vector<Tensor>;
+
+std::string text_of(const std::function<void()>& f, Kind kind = Kind::Index) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(kind_name(e.kind), kind_name(kind)) << e.text;
+    return e.text;
+  }
+  return "nothing was raised";
+}
+
+TEST(Index, NeighbouringIndexTensorsStayInPlaceOthersMoveToTheFront) {
+  const Tensor x = counted({2, 3, 4, 5}), i = at({6}, {1, 2, 1, 2, 1, 2});
+  EXPECT_EQ(op<"index">(x, List{Tensor(), i, i}).shape(), (Sizes{2, 6, 5}));
+  EXPECT_EQ(op<"index">(x, List{i, Tensor(), i}).shape(), (Sizes{6, 3, 5}));
+  EXPECT_EQ(op<"index">(x, List{Tensor(), Tensor(), Tensor(), i}).shape(), (Sizes{2, 3, 4, 6}));
+  const Tensor grid = op<"index">(x, List{at({2, 1}, {1, 2}), at({3}, {1, 3, -1})});
+  EXPECT_EQ(grid.shape(), (Sizes{2, 3, 4, 5}));
+  EXPECT_EQ(values(op<"select">(op<"select">(grid, 0, 1), 0, 2)),
+            values(op<"select">(op<"select">(x, 0, 1), 0, 2)));
+}
+
+TEST(Index, MasksStandForTheirTrueElements) {
+  const Tensor x = counted({2, 3});
+  const Tensor mask = fn::gt(x, 2);
+  EXPECT_EQ(values(op<"index">(x, List{mask})), (V{3, 4, 5}));
+  const Tensor rows = op<"to.dtype">(at({2}, {0, 1}), DType::Bool);
+  EXPECT_EQ(values(op<"index">(x, List{rows})), (V{3, 4, 5}));
+  EXPECT_EQ(values(op<"index">(x, List{rows, at({1}, {-1})})), (V{5}));
+  op_<"index_put">(x, List{mask}, 0);
+  EXPECT_EQ(values(x), (V{0, 1, 2, 0, 0, 0}));
+  EXPECT_NE(text_of(
+                [&] {
+                  op<"index">(x, List{at({3}, {1, 1, 1}, DType::Bool)});
+                },
+                Kind::Shape)
+                .find("[3]"),
+            std::string::npos);
+}
+
+TEST(Index, ErrorsNameThePositionAndComeBeforeAnyWrite) {
+  const Tensor x = counted({5});
+  EXPECT_EQ(
+      text_of([&] {
+        op<"index_select">(x, 0, at({3}, {1, 2, 7}));
+      }),
+      "index_select: index 7 at position 3 is out of range for dimension 1 with size 5 (1..5)");
+  EXPECT_EQ(text_of([&] {
+              op<"gather">(x, 0, at({2}, {1, 0}));
+            }),
+            "gather: index 0 at position 2: positions count from 1");
+  EXPECT_EQ(text_of([&] {
+              op<"index">(x, List{at({1, 2}, {1, -6})});
+            }),
+            "index: index -6 at position [1, 2] is out of range for dimension 1 with size 5 (1..5, "
+            "or -5..-1)");
+  for (const auto& change : std::vector<std::function<void(const Tensor&)>>{
+           [&](const Tensor& i) { op_<"index_put">(x, List{i}, 9); },
+           [&](const Tensor& i) { op_<"index_fill">(x, 0, i, 9); },
+           [&](const Tensor& i) { op_<"index_add">(x, 0, i, counted({3})); },
+           [&](const Tensor& i) { op_<"index_copy">(x, 0, i, counted({3})); },
+           [&](const Tensor& i) { op_<"scatter">(x, 0, i, counted({3})); },
+           [&](const Tensor& i) { op_<"scatter.value">(x, 0, i, 9); },
+           [&](const Tensor& i) { op_<"scatter_add">(x, 0, i, counted({3})); },
+           [&](const Tensor& i) { op_<"scatter_reduce">(x, 0, i, counted({3}), "amax"); }}) {
+    EXPECT_NE(text_of([&] {
+                change(at({3}, {1, 2, 6}));
+              }).find("index 6 at position 3"),
+              std::string::npos);
+    EXPECT_EQ(values(x), (V{0, 1, 2, 3, 4}));
+    EXPECT_EQ(x->storage->version, 0u);
+  }
+  EXPECT_EQ(text_of([&] { op<"gather">(x, 0, at({1}, {-1})); }).substr(0, 16), "gather: index -1");
+  text_of([&] { op<"index_select">(x, 0, counted({2})); }, Kind::DType);
+  text_of([&] { op<"index">(x, List{at({1}, {1}, DType::UInt8)}); }, Kind::DType);
+}
+
+TEST(Index, WritesWhatSharesItsMemoryAsIfReadBefore) {
+  const Tensor x = counted({4});
+  op_<"index_put">(x, List{at({4}, {4, 3, 2, 1})}, x);
+  EXPECT_EQ(values(x), (V{3, 2, 1, 0}));
+  const Tensor i = at({3}, {3, 1, 2});
+  op_<"index_put">(i, List{i}, at({3}, {7, 8, 9}));
+  EXPECT_EQ(values(i), (V{8, 9, 7}));
+}
+
+TEST(Index, EmptyIndicesAndTensors) {
+  const Tensor x = counted({3, 2}), none = at({0}, {});
+  EXPECT_EQ(op<"index_select">(x, 0, none).shape(), (Sizes{0, 2}));
+  EXPECT_EQ(op<"index">(x, List{none}).shape(), (Sizes{0, 2}));
+  EXPECT_EQ(op<"index">(empty({0, 2}, DType::Float32), List{none}).shape(), (Sizes{0, 2}));
+  op_<"index_put">(x, List{none}, 5);
+  EXPECT_EQ(values(op<"scatter_add">(x, 0, at({0, 2}, {}), x)), values(x));
+  EXPECT_EQ(op<"gather">(x, 0, none).numel(), 0);
+  EXPECT_EQ(op<"masked_select">(x, fn::gt(x, 100)).shape(), Sizes{0});
+  text_of([&] { op<"take">(empty({0}, DType::Float32), at({1}, {1})); });
+}
+
+TEST(IndexAdd, SumsRepeatedPositionsInEveryTypeAndLayout) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64,
+                            DType::UInt8, DType::Int16, DType::Int32, DType::Int64}) {
+    Tensor x = op<"transpose">(op<"zeros">(Sizes{3, 4}, dtype), 0, 1);
+    const Tensor source = op<"ones">(Sizes{6, 3}, dtype);
+    op_<"index_add">(x, 0, at({6}, {2, 2, 4, 2, 4, 1}), source);
+    EXPECT_EQ(values(x), (V{1, 1, 1, 3, 3, 3, 0, 0, 0, 2, 2, 2})) << dtype_name(dtype);
+    x = op<"scatter_add">(op<"zeros">(Sizes{3}, dtype), 0, at({4}, {1, 3, 3, 3}),
+                          op<"ones">(Sizes{4}, dtype));
+    EXPECT_EQ(values(x), (V{1, 0, 3})) << dtype_name(dtype);
+  }
+}
+
+TEST(IndexAdd, OfManyRowsGivesTheSameOnThreads) {
+  const int64_t rows = 3000, width = 300;
+  Tensor i = empty({rows}, DType::Int64), source = counted({rows, width}, DType::Float64);
+  for (int64_t k = 0; k < rows; ++k) i.data<int64_t>()[k] = k * 7919 % 100 + 1;
+  const Tensor sum = op<"index_add">(op<"zeros">(Sizes{100, width}, DType::Float64), 0, i, source);
+  Tensor want = op<"zeros">(Sizes{100, width}, DType::Float64);
+  for (int64_t k = 0; k < rows; ++k)
+    for (int64_t c = 0; c < width; ++c)
+      want.data<double>()[(i.data<int64_t>()[k] - 1) * width + c] +=
+          source.data<double>()[k * width + c];
+  EXPECT_EQ(values(sum), values(want));
+  EXPECT_EQ(
+      values(op<"index_select">(source, 0, i)),
+      values(op<"gather">(source, 0, op<"expand">(op<"unsqueeze">(i, 1), Sizes{rows, width}))));
+}
+
+TEST(ScatterReduce, CombinesWithAndWithoutTheTensorsOwnElements) {
+  const Tensor x = counted({3}), i = at({4}, {1, 1, 3, 3});
+  const Tensor source = op<"to.dtype">(at({4}, {-4, 2, 5, -1}), DType::Float32);
+  const auto run = [&](const char* how, bool include) {
+    return values(op<"scatter_reduce">(x, 0, i, source, how, include));
+  };
+  EXPECT_EQ(run("sum", true), (V{-2, 1, 6}));
+  EXPECT_EQ(run("sum", false), (V{-2, 1, 4}));
+  EXPECT_EQ(run("prod", false), (V{-8, 1, -5}));
+  EXPECT_EQ(run("amax", true), (V{2, 1, 5}));
+  EXPECT_EQ(run("amin", false), (V{-4, 1, -1}));
+  EXPECT_EQ(run("mean", false), (V{-1, 1, 2}));
+  EXPECT_EQ(run("mean", true), (V{-2.0f / 3, 1, 2}));
+  text_of([&] { run("median", true); }, Kind::Value);
+}
+
+TEST(Masked, SelectAndScatterAreInverse) {
+  Tensor x = counted({200, 300}, DType::Float64);
+  const Tensor mask = fn::gt(fn::sin(x), 0.3);
+  const Tensor picked = op<"masked_select">(x, mask);
+  EXPECT_EQ(picked.numel(), static_cast<int64_t>(values(op<"sum">(mask))[0]));
+  const Tensor back = op<"masked_scatter">(op<"zeros_like">(x), mask, picked);
+  EXPECT_EQ(values(back), values(x * mask));
+  for (const DType dtype : {DType::UInt8, DType::Int16, DType::Float32})
+    EXPECT_EQ(values(op<"masked_select">(op<"to.dtype">(x, dtype), mask)),
+              values(op<"to.dtype">(picked, dtype)));
+  text_of([&] { op<"masked_scatter">(x, mask, counted({3}, DType::Float64)); }, Kind::Shape);
+  text_of([&] { op<"masked_select">(x, x); }, Kind::DType);
+}
+
+TEST(Embedding, PaddingAndCountsShapeTheGradient) {
+  Tensor w = counted({3, 2});
+  w->requires_grad = true;
+  const Tensor ids = at({4}, {1, 3, 3, 2});
+  const auto gradient = [&](const Value& padding, bool by_count) {
+    const Tensor y = op<"embedding">(ids, w, padding, nullptr, 2.0, by_count);
+    return values(grad::gradients({op<"sum">(y)}, {w}, {}, {})[0]);
+  };
+  EXPECT_EQ(gradient(nullptr, false), (V{1, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(gradient(-1, false), (V{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(gradient(nullptr, true), (V{1, 1, 1, 1, 1, 1}));
+  text_of([&] { op<"embedding">(at({1}, {4}), w); });
+}
+
+TEST(Create, RefusesWhatATypeCannotHold) {
+  text_of([&] { op<"full">(Sizes{2}, 300, DType::UInt8); }, Kind::Value);
+  text_of([&] { op<"full">(Sizes{2}, 1e6, DType::Float16); }, Kind::Value);
+  text_of([&] { op<"zeros">(Sizes{2, -1}); }, Kind::Shape);
+  text_of([&] { op<"arange.start">(0, 3, 0); }, Kind::Value);
+  text_of([&] { op<"linspace">(0, 1, -1); }, Kind::Value);
+  EXPECT_EQ(op<"arange">(3).dtype(), DType::Int64);
+  EXPECT_EQ(op<"arange">(3.0).dtype(), default_dtype());
+  EXPECT_EQ(op<"full">(Sizes{}, true).dtype(), DType::Bool);
+  EXPECT_EQ(values(op<"full">(Sizes{1}, (int64_t{1} << 60) + 1)).size(), 1u);
+  EXPECT_EQ(op<"full">(Sizes{1}, (int64_t{1} << 60) + 1).data<int64_t>()[0],
+            (int64_t{1} << 60) + 1);
+}
+
+}  // namespace
+}  // namespace tycho

@@ -1,0 +1,154 @@
+// Views and copies: special cases of shapes, strides and offsets that samples do not reach.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "engine/grad/backward.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho {
+namespace {
+
+Tensor counted(const Sizes& shape, DType dtype = DType::Float32) {
+  Tensor t = op<"arange">(product(shape), DType::Float64);
+  return op<"reshape">(op<"to.dtype">(t, dtype), shape);
+}
+std::vector<double> values(const Tensor& t) {
+  Tensor wide = empty(t.shape(), DType::Float64);
+  copy_raw(wide, t);
+  return std::vector<double>(wide.data<double>(), wide.data<double>() + wide.numel());
+}
+using V = std::vector<double>;
+
+Kind kind_of(const std::function<void()>& f, std::string* text = nullptr) {
+  try {
+    f();
+  } catch (const Error& e) {
+    if (text) *text = e.text;
+    return e.kind;
+  }
+  ADD_FAILURE() << "nothing was raised";
+  return Kind::Interrupt;
+}
+
+TEST(View, SharesStorageAndCountsChanges) {
+  const Tensor x = counted({2, 6}), y = op<"view">(x, Sizes{3, -1});
+  op_<"fill">(op<"select">(y, 0, 2), 7);
+  EXPECT_EQ(values(x), (V{0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7}));
+  EXPECT_EQ(x->storage->version, 1u);
+  EXPECT_EQ(op<"detach">(x)->storage.get(), x->storage.get());
+}
+
+TEST(View, OfATransposedTensorIsPossibleWhereDimensionsStayWhole) {
+  const Tensor t = op<"transpose">(counted({2, 3, 4}), 0, 1);  // [3, 2, 4]
+  EXPECT_EQ(values(op<"view">(t, Sizes{3, 2, 2, 2})), values(t));
+  std::string text;
+  EXPECT_EQ(kind_of([&] { op<"view">(t, Sizes{6, 4}); }, &text), Kind::Shape);
+  EXPECT_NE(text.find("[6, 4]"), std::string::npos);
+  EXPECT_EQ(values(op<"reshape">(t, Sizes{6, 4})), values(t));
+  EXPECT_EQ(kind_of([&] { op<"view">(t, Sizes{-1, -1}); }), Kind::Shape);
+}
+
+TEST(View, OfEmptyAndZeroDimensionalTensors) {
+  const Tensor none = empty({0, 3}, DType::Float32), one = counted({1});
+  EXPECT_EQ(op<"view">(none, Sizes{3, 0}).shape(), (Sizes{3, 0}));
+  EXPECT_EQ(kind_of([&] { op<"view">(none, Sizes{0, -1}); }), Kind::Shape);
+  EXPECT_EQ(op<"reshape">(one, Sizes{}).rank(), 0);
+  EXPECT_EQ(op<"flatten">(op<"reshape">(one, Sizes{})).shape(), Sizes{1});
+  EXPECT_EQ(op<"squeeze">(op<"reshape">(one, Sizes{1, 1, 1})).rank(), 0);
+}
+
+TEST(View, AsAnotherTypeKeepsTheBytes) {
+  const Tensor x = counted({2, 4}, DType::Int32), wide = op<"view.dtype">(x, DType::Int64);
+  EXPECT_EQ(wide.shape(), (Sizes{2, 2}));
+  EXPECT_EQ(values(op<"view.dtype">(wide, DType::Int32)), values(x));
+  const Tensor row = op<"select">(x, 0, 1);
+  EXPECT_EQ(values(op<"view.dtype">(op<"view.dtype">(row, DType::UInt8), DType::Int32)),
+            values(row));
+  EXPECT_EQ(kind_of([&] { op<"view.dtype">(op<"slice">(x, 1, 0, 3), DType::Int64); }), Kind::Shape);
+}
+
+TEST(Slice, IsCheckedAndNeverClamped) {
+  const Tensor x = counted({5});
+  EXPECT_EQ(values(op<"slice">(x, 0, 1, 5, 2)), (V{1, 3}));
+  EXPECT_EQ(op<"slice">(x, 0, 5, 5).numel(), 0);
+  EXPECT_EQ(kind_of([&] { op<"slice">(x, 0, 0, 6); }), Kind::Index);
+  EXPECT_EQ(kind_of([&] { op<"slice">(x, 0, 3, 2); }), Kind::Index);
+  EXPECT_EQ(kind_of([&] { op<"slice">(x, 0, 0, 5, 0); }), Kind::Value);
+  EXPECT_EQ(kind_of([&] { op<"narrow">(x, 0, 3, 3); }), Kind::Index);
+  std::string text;
+  EXPECT_EQ(kind_of([&] { op<"select">(x, 0, 5); }, &text), Kind::Index);
+  EXPECT_EQ(text, "index 6 is out of range for dimension 1 with size 5 (1..5, or -5..-1)");
+}
+
+TEST(Split, PartsAreViewsAndGradientsFlowFromSomeOfThem) {
+  Tensor x = counted({5});
+  x->requires_grad = true;
+  const auto parts = ops<"split">(x, 2);
+  ASSERT_EQ(parts.size(), 3);
+  EXPECT_EQ(parts[2].numel(), 1);
+  grad::backward({op<"sum">(parts[1] * 3)}, {}, {});
+  EXPECT_EQ(values(x->extra->grad), (V{0, 0, 3, 3, 0}));
+  EXPECT_EQ(kind_of([&] { ops<"split.sizes">(x, Sizes{2, 2}); }), Kind::Value);
+  EXPECT_EQ(ops<"chunk">(empty({0}, DType::Float32), 3).size(), 3);
+  EXPECT_EQ(ops<"unbind">(empty({0, 2}, DType::Float32)).size(), 0);
+}
+
+TEST(Inplace, OfAViewThatIsStretchedIsRefused) {
+  const Tensor x = op<"expand">(counted({1}), Sizes{4});
+  EXPECT_EQ(kind_of([&] { op_<"fill">(x, 1); }), Kind::Value);
+}
+
+// Every pair of layouts, large enough for tiles, edges and threads.
+TEST(Copy, GivesTheSameValuesInEveryLayout) {
+  for (const DType dtype : {DType::UInt8, DType::Float16, DType::Float32, DType::Int64})
+    for (const Sizes& shape : {Sizes{70, 33, 19}, Sizes{3, 130, 67}, Sizes{257, 4, 5}}) {
+      Tensor x = empty(shape, dtype);
+      const int size = dtype_size(dtype);
+      for (int64_t i = 0; i < x.numel() * size; ++i)
+        x.data<uint8_t>()[i] = static_cast<uint8_t>(i * 31 + i / 251);
+      const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+      for (const auto& from : orders)
+        for (const auto& to : orders) {
+          const Tensor a = op<"permute">(x, Sizes{from[0], from[1], from[2]});
+          Sizes inner{a.size(to[0]), a.size(to[1]), a.size(to[2])}, back{0, 0, 0};
+          for (int d = 0; d < 3; ++d) back[to[d]] = d;
+          const Tensor b = op<"permute">(empty(inner, dtype), back);
+          ASSERT_EQ(b.shape(), a.shape());
+          copy_raw(b, a);
+          bool same = true;
+          for (int64_t i = 0; i < a.size(0); ++i)
+            for (int64_t j = 0; j < a.size(1); ++j)
+              for (int64_t k = 0; k < a.size(2); ++k)
+                same =
+                    same &&
+                    !memcmp(a.data() + (i * a.stride(0) + j * a.stride(1) + k * a.stride(2)) * size,
+                            b.data() + (i * b.stride(0) + j * b.stride(1) + k * b.stride(2)) * size,
+                            static_cast<size_t>(size));
+          EXPECT_TRUE(same) << dtype_name(dtype) << to_string(shape);
+        }
+    }
+}
+
+TEST(Copy, OfLargeTensorsGoesAroundTheCaches) {
+  const Tensor x =
+      op<"view">(op<"arange">(int64_t{2560} * 2561, DType::Float32), Sizes{2560, 2561});
+  const Tensor t = op<"contiguous">(op<"transpose">(x, 0, 1));
+  for (int64_t i : {0, 1, 17, 2559})
+    for (int64_t j : {0, 3, 64, 2560})
+      EXPECT_EQ(t.data<float>()[j * 2560 + i], x.data<float>()[i * 2561 + j]);
+  EXPECT_TRUE(op<"all">(fn::eq(op<"clone">(x), x)).data<bool>()[0]);
+  EXPECT_TRUE(op<"all">(fn::eq(op<"full">(Sizes{7000001}, 2.5), 2.5)).data<bool>()[0]);
+}
+
+TEST(Flip, ReversesWithoutTouchingTheInput) {
+  const Tensor x = counted({2, 3});
+  EXPECT_EQ(values(op<"flip">(x, Sizes{0, 1})), (V{5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(values(op<"roll">(x, Sizes{1}, Sizes{1})), (V{2, 0, 1, 5, 3, 4}));
+  EXPECT_EQ(values(op<"rot90">(x)), (V{2, 5, 1, 4, 0, 3}));
+}
+
+}  // namespace
+}  // namespace tycho
