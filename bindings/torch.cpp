@@ -156,6 +156,7 @@ int open_torch(lua_State* L) {
   open_convert(L, torch);
   open_index(L, torch);
   open_autograd(L, torch);
+  open_stats(L, torch);
   open_io(L, torch);
   open_random(L, torch);
   open_ops(L, torch);
