@@ -120,7 +120,7 @@ test("error values of every type are shown", function()
   check.contains(shown "error(torch.ones(2))", "f32 [2]")
   check.contains(shown "error(setmetatable({}, {__tostring = function() return 'mine' end}))", "tycho: mine")
   check.contains(shown "error(setmetatable({}, {__tostring = function() error('again') end}))", "__tostring fails")
-  check.contains(shown "error(setmetatable({}, {__tostring = function() return {} end}))", "must return a string")
+  check.contains(shown "error(setmetatable({}, {__tostring = function() return {} end}))", "__tostring fails")
   local t = "local t = {} t.t = t for i = 1, 100 do t[i] = i end error(t)"
   check.contains(shown(t), "..}")
   for _, code in ipairs {"error({})", "error()", "error(setmetatable({}, {__tostring = error}))", t} do
