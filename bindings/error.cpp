@@ -1,4 +1,6 @@
 // Error objects: what the engine throws becomes a table with kind, op, hint, where and the text.
+#include <cstring>
+
 #include "bindings/lua.h"
 
 namespace tycho::lua {
@@ -67,6 +69,20 @@ int raise(lua_State* L, const Error& e) {
   }
   push_error(L, e);
   return lua_error(L);
+}
+
+// torch._raise(text, level, kind), which stands for `error` in the half written in Lua: the text
+// becomes an error object; the level is not needed, because the place is the user's line.
+int raise_text(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TSTRING) {
+    lua_settop(L, 1);
+    return lua_error(L);
+  }
+  Kind kind = Kind::Argument;
+  if (const char* name = lua_tostring(L, 3))
+    for (int k = 0; k <= static_cast<int>(Kind::Interrupt); ++k)
+      if (!std::strcmp(name, kind_name(static_cast<Kind>(k)))) kind = static_cast<Kind>(k);
+  return raise(L, Error(kind, lua_tostring(L, 1)));
 }
 
 void open_error(lua_State* L) {

@@ -60,6 +60,7 @@ int guarded(lua_State* L) {
   }
 }
 void push_error(lua_State* L, const Error& e);
+int raise_text(lua_State* L);  // torch._raise: `error` for the half written in Lua
 void open_error(lua_State* L);
 
 std::string largest_holders(lua_State* L);  // "cache 1.5 GB (12 tensors), x 4.0 MB" (holders.cpp)

@@ -1,5 +1,6 @@
 -- torch.autograd in Lua: Function (gradients written by the user), numeric checks, Jacobians.
 local torch = torch
+local error = torch._raise
 local autograd = torch.autograd
 
 -- What a Function's forward and backward share.
@@ -38,7 +39,7 @@ function autograd.Function(name)
     if not f.forward then error(name .. ": has no forward function", 2) end
     local outputs = table.pack(torch.no_grad(function() return f.forward(ctx, table.unpack(inputs, 1, inputs.n)) end))
     if not any or not torch.is_grad_enabled() then return table.unpack(outputs, 1, outputs.n) end
-    if not f.backward then error(name .. ": has no backward function", 2) end
+    if not f.backward then error(name .. ": has no backward function", 2, "autograd") end
     return autograd._record(name, ctx, f.backward, inputs, outputs)
   end
   return setmetatable(f, {
@@ -110,7 +111,7 @@ local function check(f, inputs, o, order)
 end
 
 local function report(ok, message, o)
-  if not ok and o.raise_exception ~= false then error(message, 3) end
+  if not ok and o.raise_exception ~= false then error(message, 3, "autograd") end
   return ok or false, message
 end
 

@@ -10,7 +10,8 @@
 --   check.yes(v)  check.no(v)  check.contains(text, part)  check.lacks(text, part)
 --   check.skip("why")                    leaves the test; it is not counted
 --   check.temp("name.npy")               a path in a directory that is removed at the end
---   check.tycho({args}, {stdin=, env={K=V}, limit_kb=, cwd=})   runs another tycho: {status=, out=, err=}
+--   check.tycho({args}, {stdin=, env={K=V}, limit_kb=, cwd=, before="ulimit -f 9"})
+--                                        runs another tycho: {status=, out=, err=}
 local check = {}
 local passed, failed, skipped = 0, 0, 0
 local Failure = {__tostring = function(f) return f.text end}
@@ -190,6 +191,7 @@ function check.tycho(args, options)
   if options.cwd then words[#words + 1] = "cd " .. quote(options.cwd) .. " &&" end
   if options.limit_kb and os.getenv("TYCHO_SANITIZED") then check.skip("sanitizers need the whole address space") end
   if options.limit_kb then words[#words + 1] = "ulimit -v " .. options.limit_kb .. " &&" end
+  if options.before then words[#words + 1] = options.before .. " &&" end
   if options.env then
     words[#words + 1] = "env"
     for k, v in pairs(options.env) do words[#words + 1] = quote(k .. "=" .. v) end

@@ -1,10 +1,11 @@
 -- torch.nn.init: fills parameters in place, as PyTorch does (He et al. 2015, Glorot and Bengio 2010).
 local torch = torch
+local error = torch._raise
 local init = {}
 
 -- Inputs and outputs of one unit: [out, in, k...].
 local function fans(t)
-  if t.ndim < 2 then error("nn.init: fan in and out need at least 2 dimensions, not " .. t.ndim, 3) end
+  if t.ndim < 2 then error("nn.init: fan in and out need at least 2 dimensions, not " .. t.ndim, 3, "shape") end
   local field = 1
   for d = 3, t.ndim do field = field * t:size(d) end
   return t:size(2) * field, t:size(1) * field

@@ -1,5 +1,6 @@
 -- Layers of torch.nn. Each is a row: its arguments with defaults, how it is made and what it computes.
 local torch = torch
+local error = torch._raise
 local nn = rawget(torch, "nn")
 local F = nn.functional
 local init, Parameter = nn.init, nn.Parameter
@@ -103,7 +104,7 @@ for _, row in ipairs {
     local a = args(name, {"in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"},
       {stride = 1, padding = 0, dilation = 1, groups = 1, bias = true}, ...)
     if a.in_channels % a.groups ~= 0 or a.out_channels % a.groups ~= 0 then
-      error(("%s: %d input and %d output channels do not divide into %d groups"):format(name, a.in_channels, a.out_channels, a.groups), 3)
+      error(("%s: %d input and %d output channels do not divide into %d groups"):format(name, a.in_channels, a.out_channels, a.groups), 3, "shape")
     end
     local kernel = pair(a.kernel_size, dims)
     for k, v in pairs(a) do rawset(self, k ~= "bias" and k or "_", v) end
@@ -148,7 +149,7 @@ for _, name in ipairs {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} do
     local want = name == "BatchNorm1d" and {2, 3} or name == "BatchNorm2d" and {4, 4} or {5, 5}
     if x.ndim < want[1] or x.ndim > want[2] then
       error(("%s: wants %s dimensions, not shape %s"):format(name,
-        want[1] == want[2] and want[1] or "2 or 3", tostring(x.shape)), 2)
+        want[1] == want[2] and want[1] or "2 or 3", tostring(x.shape)), 2, "shape")
     end
     local training = self.training or not self.track_running_stats
     local momentum = none_to_nil(self.momentum)
@@ -213,7 +214,7 @@ local dropout_init = nn.Dropout.init
 function nn.Dropout:init(...)
   dropout_init(self, ...)
   if type(self.p) ~= "number" or self.p < 0 or self.p > 1 then
-    error(("Dropout: the probability must be between 0 and 1, not %s"):format(tostring(self.p)), 3)
+    error(("Dropout: the probability must be between 0 and 1, not %s"):format(tostring(self.p)), 3, "value")
   end
 end
 

@@ -1,6 +1,7 @@
 -- nn.Module and nn.class: what every layer and network shares. Tensors and modules assigned to a
 -- module's fields, also inside plain tables, are found in the order in which they were assigned.
 local torch = torch
+local error = torch._raise
 local Module = {}
 
 -- Parameters are marked here by identity, so that any other tensor in a field stays just a value.
@@ -293,7 +294,7 @@ function Class:load_state_dict(state, options)
   end
   complain("shapes differ", wrong)
   if #problems > 0 then
-    error(("load_state_dict: the state does not fit this %s; %s"):format(self._name, table.concat(problems, "; ")), 2)
+    error(("load_state_dict: the state does not fit this %s; %s"):format(self._name, table.concat(problems, "; ")), 2, #wrong > 0 and "shape" or "argument")
   end
   torch.no_grad(function()
     for name, t in pairs(own) do

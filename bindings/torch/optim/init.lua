@@ -1,5 +1,6 @@
 -- torch.optim: optimisers over lists of parameters or of groups ({params = ..., lr = ...}).
 local torch = torch
+local error = torch._raise
 local optim = {}
 
 local Optimizer = {}
@@ -10,7 +11,7 @@ local function check_parameter(p, i, name)
     error(("%s: parameter %d must be a tensor, not a %s"):format(name, i, type(p)), 4)
   end
   if not p.is_leaf then
-    error(("%s: parameter %d was computed; only leaves can be trained (p:detach():requires_grad_())"):format(name, i), 4)
+    error(("%s: parameter %d was computed; only leaves can be trained (p:detach():requires_grad_())"):format(name, i), 4, "autograd")
   end
 end
 
@@ -132,7 +133,7 @@ function Optimizer:load_state_dict(saved)
   for i, g in ipairs(self.param_groups) do
     local from = saved.param_groups[i]
     if #from.params ~= #g.params then
-      error(("load_state_dict: group %d had %d parameters, here it has %d"):format(i, #from.params, #g.params), 2)
+      error(("load_state_dict: group %d had %d parameters, here it has %d"):format(i, #from.params, #g.params), 2, "shape")
     end
     for k, v in pairs(from) do
       if k ~= "params" then g[k] = v end
@@ -172,7 +173,7 @@ end
 local function at_least(group, name, key, least)
   local v = group[key]
   if type(v) ~= "number" or v < least or v ~= v then
-    error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), tostring(v)), 5)
+    error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), tostring(v)), 5, "value")
   end
 end
 
@@ -182,7 +183,7 @@ class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov
     at_least(g, name, "momentum", 0)
     at_least(g, name, "weight_decay", 0)
     if g.nesterov and (g.momentum == 0 or g.dampening ~= 0) then
-      error(name .. ": nesterov needs a momentum and no dampening", 5)
+      error(name .. ": nesterov needs a momentum and no dampening", 5, "value")
     end
   end,
   function(self, g)
@@ -216,7 +217,7 @@ local function adam_check(g, name)
   at_least(g, name, "weight_decay", 0)
   local b = g.betas
   if type(b) ~= "table" or type(b[1]) ~= "number" or type(b[2]) ~= "number" or b[1] < 0 or b[1] >= 1 or b[2] < 0 or b[2] >= 1 then
-    error(name .. ": betas must be two numbers in [0, 1), as in {0.9, 0.999}", 5)
+    error(name .. ": betas must be two numbers in [0, 1), as in {0.9, 0.999}", 5, "value")
   end
 end
 local function adam_step(decoupled)

@@ -1,5 +1,6 @@
 -- torch.utils.data: datasets, samplers and the loader that makes batches of them.
 local torch = torch
+local error = torch._raise
 local data = {}
 
 -- A class with inheritance: data.class("Name", base). Objects are made by calling it.
@@ -33,7 +34,7 @@ function data.TensorDataset:init(...)
       error(("TensorDataset: argument %d must be a tensor with a first dimension"):format(i), 3)
     end
     if #t ~= #self.tensors[1] then
-      error(("TensorDataset: tensor %d has %d rows, the first %d"):format(i, #t, #self.tensors[1]), 3)
+      error(("TensorDataset: tensor %d has %d rows, the first %d"):format(i, #t, #self.tensors[1]), 3, "shape")
     end
   end
 end
@@ -85,7 +86,7 @@ function data.default_collate(samples)
     for i, s in ipairs(samples) do
       if not torch.is_tensor(s) or s.shape ~= first.shape then
         error(("collate: item %d has shape %s, item 1 has %s; give the loader a collate_fn, or pad"):format(
-          i, torch.is_tensor(s) and tostring(s.shape) or "no tensor", tostring(first.shape)), 2)
+          i, torch.is_tensor(s) and tostring(s.shape) or "no tensor", tostring(first.shape)), 2, "shape")
       end
     end
     return torch.stack(samples)
@@ -124,7 +125,7 @@ function data.DataLoader:init(dataset, options)
   end
   self.dataset = dataset
   if math.type(self.batch_size) ~= "integer" or self.batch_size < 1 then
-    error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3)
+    error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")
   end
   if self.num_workers ~= 0 then error("DataLoader: this version loads in the calling thread only (num_workers=0)", 3) end
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
