@@ -65,7 +65,7 @@ end)
 test("--version names the libraries and the CPU features in use", function()
   local r = check.tycho {"--version"}
   ends(r, 0)
-  for _, part in ipairs {"tycho %d+%.%d+", "Lua 5%.4", "oneDNN %d", "zlib %d", "cpu level "} do check.contains(r.out, part) end
+  for _, part in ipairs {"tycho %d+%.%d+", "Lua 5%.4", "oneDNN %d", "zlib %d", "cpu: kernels for "} do check.contains(r.out, part) end
   check.equal(r.err, "")
 end)
 
