@@ -397,9 +397,19 @@ int is_inference_mode(lua_State* L) {
   return 1;
 }
 
+// The name of a device as argument 1, "cpu" when absent.
+const char* device_argument(lua_State* L, const char* function) {
+  if (lua_isnoneornil(L, 1)) return "cpu";
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, lua_type(L, 1) == LUA_TSTRING,
+              "%s: argument 1 must be \"cpu\" or \"cuda\", not %s", function,
+              describe_value(L, 1, &room));
+  return lua_tostring(L, 1);
+}
+
 // torch.autocast(device, {dtype=, enabled=, cache_enabled=}, f)
 int autocast(lua_State* L) {
-  const char* device = luaL_optstring(L, 1, "cpu");
+  const char* device = device_argument(L, "autocast");
   const bool cuda = !std::strncmp(device, "cuda", 4);
   TYCHO_CHECK(Kind::Device, cuda || !std::strcmp(device, "cpu"),
               "autocast: \"%s\" is no device; write \"cpu\" or \"cuda\"", device);
@@ -420,7 +430,7 @@ int autocast(lua_State* L) {
   }
   return open_scope(L, f, [](lua_State* S) {
     amp::Region r = amp::current();
-    const bool on_cuda = !std::strncmp(luaL_optstring(S, 1, "cpu"), "cuda", 4);
+    const bool on_cuda = !std::strncmp(device_argument(S, "autocast"), "cuda", 4);
     bool enabled = true;
     if (lua_istable(S, 2)) {
       lua_getfield(S, 2, "enabled");
@@ -437,7 +447,7 @@ int autocast(lua_State* L) {
   });
 }
 int is_autocast_enabled(lua_State* L) {
-  const bool cuda = !std::strncmp(luaL_optstring(L, 1, "cpu"), "cuda", 4);
+  const bool cuda = !std::strncmp(device_argument(L, "is_autocast_enabled"), "cuda", 4);
   lua_pushboolean(L, cuda ? amp::current().cuda : amp::current().cpu);
   return 1;
 }

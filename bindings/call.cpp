@@ -73,7 +73,8 @@ void mark_leaf(Call& c) {
 }
 
 void store_out(lua_State* L, int named, Call& c) {
-  lua_getfield(L, named, "out");
+  lua_pushliteral(L, "out");
+  lua_rawget(L, named);
   Impl* out = to_impl(L, -1);
   TYCHO_CHECK(Kind::Argument, out, "%s: argument \"out\" must be a tensor",
               public_name(*c.op).c_str());
@@ -145,6 +146,13 @@ int call_op(lua_State* L) {
     if (inplace)
       TYCHO_CHECK(Kind::Argument, c.arg[0].tag == Tag::Tensor,
                   "%s_: the first argument must be a tensor", overloads->name.c_str());
+    if (inplace && g.named) {
+      lua_pushliteral(L, "out");
+      const bool out = lua_rawget(L, g.named) != LUA_TNIL;
+      lua_pop(L, 1);
+      TYCHO_CHECK(Kind::Argument, !out, "%s_: writes into its first argument, so it takes no out=",
+                  overloads->name.c_str());
+    }
     try {
       apply(c);
       mark_leaf(c);

@@ -19,7 +19,7 @@ int dtype_tostring(lua_State* L) {
 int dtype_index(lua_State* L) {
   DType t;
   to_dtype(L, 1, &t);
-  const char* key = luaL_checkstring(L, 2);
+  const char* key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (!std::strcmp(key, "is_floating_point"))
     lua_pushboolean(L, is_floating(t));
   else if (!std::strcmp(key, "itemsize"))
@@ -42,7 +42,7 @@ int device_tostring(lua_State* L) {
 
 int device_index(lua_State* L) {
   const Device d = device_at(L, 1);
-  const char* key = luaL_checkstring(L, 2);
+  const char* key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (!std::strcmp(key, "type"))
     lua_pushstring(L, d.is_cpu() ? "cpu" : "cuda");
   else if (!std::strcmp(key, "index") && !d.is_cpu())

@@ -198,7 +198,10 @@ int tensor_tostring(lua_State* L) {
 
 // --- methods that read the layout ---
 int64_t dim_at(lua_State* L, int i, const Tensor& x) {
-  const int64_t d = luaL_checkinteger(L, i);
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, lua_isinteger(L, i), "a dimension is an integer from 1, not %s",
+              describe_value(L, i, &room));
+  const int64_t d = lua_tointeger(L, i);
   TYCHO_CHECK(Kind::Dim, d != 0, "dimension 0: dimensions count from 1; the last one is -1");
   TYCHO_CHECK(Kind::Dim, x.rank() > 0, "a 0-d tensor has no dimension %lld",
               static_cast<long long>(d));

@@ -50,6 +50,15 @@ end
 
 local function as_list(x) return torch.is_tensor(x) and {x} or x end
 
+local function want(ok, name, what, got)
+  if not ok then error(("%s: wants %s, not %s"):format(name, what, torch.is_tensor(got) and "a tensor" or type(got)), 3) end
+end
+local function want_call(name, f, x)
+  want(type(f) == "function" or type(f) == "table", name, "a function first", f)
+  want(torch.is_tensor(x), name, "a tensor second", x)
+end
+local function want_tensor(name, y) want(torch.is_tensor(y), name, "a function that gives a tensor", y) end
+
 -- The sum of products of tensors and weights: one number whose gradient is the weighted one.
 local function weighted(outputs, weights)
   local sum
@@ -64,6 +73,9 @@ end
 
 -- Compares the gradient of f at inputs with central differences; returns true or nil and a message.
 local function check(f, inputs, o, order)
+  want(type(f) == "function" or type(f) == "table", order, "a function first", f)
+  want(type(as_list(inputs)) == "table", order, "a tensor or a table of tensors second", inputs)
+  want(type(o) == "table", order, "a table of options third", o)
   inputs = as_list(inputs)
   local eps, atol, rtol = o.eps or 1e-6, o.atol or 1e-5, o.rtol or 1e-3
   for i, x in ipairs(inputs) do
@@ -75,6 +87,7 @@ local function check(f, inputs, o, order)
   local outputs = call()
   local weights = {}
   for k, y in ipairs(outputs) do
+    want_tensor(order, y)
     weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.7548776662466927 % 1 + 0.25):reshape(y:size())
   end
   local wanted, numbers = {}, {}
@@ -128,11 +141,14 @@ end
 ---The same for the second order: the gradient's own gradient.
 function autograd.gradgradcheck(f, inputs, options)
   options = options or {}
+  want(type(f) == "function" or type(f) == "table", "gradgradcheck", "a function first", f)
+  want(type(as_list(inputs)) == "table", "gradgradcheck", "a tensor or a table of tensors second", inputs)
   inputs = as_list(inputs)
   local function first(...)
     local outputs = {f(...)}
     local weights, wanted = {}, {}
     for k, y in ipairs(outputs) do
+      want_tensor("gradgradcheck", y)
       weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.5698402909980532 % 1 + 0.25):reshape(y:size())
     end
     for _, x in ipairs {...} do
@@ -165,11 +181,13 @@ autograd.functional = functional
 
 ---d f(x) / dx: shape of f(x) followed by the shape of x.
 function functional.jacobian(f, x, options)
-  local create = options and options.create_graph or false
+  want_call("jacobian", f, x)
+  local create = type(options) == "table" and options.create_graph or false
   return torch.enable_grad(function()
     local input = create and x or x:detach()
     if not input.requires_grad then input:requires_grad_() end
     local y = f(input)
+    want_tensor("jacobian", y)
     local flat, rows = y:reshape(-1), {}
     for i = 1, flat:numel() do
       local g = torch.autograd.grad(flat[i], {input}, {retain_graph = true, create_graph = create, allow_unused = true})
@@ -183,23 +201,28 @@ function functional.jacobian(f, x, options)
 end
 ---The matrix of second derivatives of a function with one number as its value.
 function functional.hessian(f, x, options)
+  want_call("hessian", f, x)
   return functional.jacobian(function(v)
     return (torch.autograd.grad(f(v), {v}, {create_graph = true}))
   end, x, options)
 end
 ---f(x) and v^T J.
 function functional.vjp(f, x, v)
+  want_call("vjp", f, x)
   return torch.enable_grad(function()
     local input = x:detach():requires_grad_()
     local y = f(input)
+    want_tensor("vjp", y)
     return y:detach(), (torch.autograd.grad(y, {input}, {grad_outputs = v}))
   end)
 end
 ---f(x) and J v, by differentiating v^T J twice.
 function functional.jvp(f, x, v)
+  want_call("jvp", f, x)
   return torch.enable_grad(function()
     local input = x:detach():requires_grad_()
     local y = f(input)
+    want_tensor("jvp", y)
     local u = torch.zeros_like(y):requires_grad_()
     local g = torch.autograd.grad(y, {input}, {grad_outputs = u, create_graph = true})
     return y:detach(), (torch.autograd.grad(g, {u}, {grad_outputs = v}))

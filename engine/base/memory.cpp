@@ -307,4 +307,16 @@ void set_out_of_memory_handler(bool (*call)(size_t bytes)) {
   handler.store(call, std::memory_order_release);
 }
 
+namespace {
+// TYCHO_MEMORY_LIMIT_MB bounds every device from the start: tests and shared machines use it.
+[[maybe_unused]] const bool limited = [] {
+  const char* most = std::getenv("TYCHO_MEMORY_LIMIT_MB");
+  const int64_t mb = most ? std::strtoll(most, nullptr, 10) : 0;
+  if (mb <= 0 || mb > (int64_t{1} << 40)) return false;
+  for (int device = -1; device + 1 < kMemoryDevices; ++device)
+    set_device_capacity(device, mb << 20);
+  return true;
+}();
+}  // namespace
+
 }  // namespace tycho
