@@ -53,8 +53,12 @@ local function as_list(x) return torch.is_tensor(x) and {x} or x end
 local function want(ok, name, what, got)
   if not ok then error(("%s: wants %s, not %s"):format(name, what, torch.is_tensor(got) and "a tensor" or type(got)), 3) end
 end
+local function callable(f)
+  local meta = type(f) == "table" and getmetatable(f)
+  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
 local function want_call(name, f, x)
-  want(type(f) == "function" or type(f) == "table", name, "a function first", f)
+  want(callable(f), name, "a function first", f)
   want(torch.is_tensor(x), name, "a tensor second", x)
 end
 local function want_tensor(name, y) want(torch.is_tensor(y), name, "a function that gives a tensor", y) end
@@ -73,7 +77,7 @@ end
 
 -- Compares the gradient of f at inputs with central differences; returns true or nil and a message.
 local function check(f, inputs, o, order)
-  want(type(f) == "function" or type(f) == "table", order, "a function first", f)
+  want(callable(f), order, "a function first", f)
   want(type(as_list(inputs)) == "table", order, "a tensor or a table of tensors second", inputs)
   want(type(o) == "table", order, "a table of options third", o)
   inputs = as_list(inputs)
@@ -141,7 +145,7 @@ end
 ---The same for the second order: the gradient's own gradient.
 function autograd.gradgradcheck(f, inputs, options)
   options = options or {}
-  want(type(f) == "function" or type(f) == "table", "gradgradcheck", "a function first", f)
+  want(callable(f), "gradgradcheck", "a function first", f)
   want(type(as_list(inputs)) == "table", "gradgradcheck", "a tensor or a table of tensors second", inputs)
   inputs = as_list(inputs)
   local function first(...)
