@@ -448,7 +448,7 @@ const Op& block_diag =
                 [](Call& c) {
                   Tensors list = list_of(c);
                   Promotion type;
-                  int64_t rows = 0, cols = 0;
+                  int64_t cols = 0;
                   for (size_t k = 0; k < list.size(); ++k) {
                     TYCHO_CHECK(Kind::Shape, list[k].rank() <= 2,
                                 "block_diag: tensor %d is no matrix, but %s",
@@ -467,7 +467,6 @@ const Op& block_diag =
                     };
                     bands.push_back(join("block_diag", {gap(at), t, gap(cols - at - w)}, 1));
                     at += w;
-                    rows += n;
                   }
                   c.out.push_back(join("block_diag", bands, 0));
                 },
