@@ -30,15 +30,13 @@ Level chosen() {
   return best();
 }
 
-Level current = chosen();
-
 }  // namespace
 
-Level level() { return current; }
+Level detail::current_level = chosen();
 
 void force_level(Level l) {
   TYCHO_CHECK(Kind::Value, l <= best(), "this CPU has no level %s", level_name(l));
-  current = l;
+  detail::current_level = l;
 }
 
 const char* cpu_features() {

@@ -11,7 +11,10 @@
 namespace tycho::cpu {
 
 enum class Level : int { x86_64, v3, v4 };
-Level level();            // chosen at start
+namespace detail {
+extern Level current_level;
+}
+inline Level level() { return detail::current_level; }  // chosen at start
 void force_level(Level);  // lower or raise (within what the CPU has); raises `value` otherwise
 const char* level_name(Level);
 const char* cpu_features();  // what this CPU has of what the kernels can use: "avx2 fma"

@@ -118,12 +118,6 @@ void record_op(Node* node, Call& c) {
 
 }  // namespace
 
-bool requires_grad(Impl* t) {
-  if (t->base && t->generation != t->base->generation) [[unlikely]]
-    refresh_view(t);
-  return t->requires_grad;
-}
-
 void set_history(const Tensor& t, Node* node, uint32_t index) {
   t->node = Ref<GraphNode>(node);
   t->output = index;

@@ -85,6 +85,18 @@ void apply(Call& c) {
     grad::check_inplace(c);
     if (op.inplace == Inplace::Copy) return apply_and_store(c);
   }
+  if (op.row >= 0 && !inplace) {
+    apply_row(c);
+    if (mode.grad) {
+      bool any = false;
+      for (int i = 0; i < c.n; ++i)
+        any |= c.arg[i].tag == Tag::Tensor && grad::requires_grad(c.arg[i].t);
+      if (any && op.differentiable) grad::record(c);
+    } else if (mode.inference) {
+      c.out[0]->is_inference = true;
+    }
+    return;
+  }
   if (!op.kernel && op.compose) return op.compose(c);
   if (op.row >= 0) {
     apply_row(c);

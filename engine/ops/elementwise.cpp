@@ -105,11 +105,70 @@ inline Device result_device(const Call& c, int n, const Impl* like) {
   return device;
 }
 
+// The result's type where the operands have the lane type `t`; false when it is none.
+inline bool lane_result(RowType row, DType t, DType* result) {
+  *result = row == RowType::Test ? DType::Bool : t;
+  if (t == DType::Float32 || t == DType::Float64) return row < RowType::Bits;
+  return t == DType::Int64 && row != RowType::Float && row != RowType::Real;
+}
+
+// The commonest call, with nothing around it: a few elements of one lane type, laid out alike, and
+// numbers that do not change the type. False when the call is another one.
+[[gnu::noinline]] bool apply_small(Call& c, const RowInfo& info) {
+  constexpr int64_t kFew = 64;
+  const Impl* first = c.arg[0].tag == Tag::Tensor ? c.arg[0].t : c.arg[1].t;
+  if (c.arg[0].tag != Tag::Tensor && (info.operands < 2 || c.arg[1].tag != Tag::Tensor))
+    return false;
+  const int64_t numel = first->numel;
+  DType result;
+  if (numel > kFew || first->rank == 0 || !first->contiguous || c.inplace ||
+      !lane_result(info.type, first->dtype, &result))
+    return false;
+  double numbers[kOperands][kFew];
+  void* p[kOperands + 1];
+  for (int i = 0; i < info.operands; ++i) {
+    const Value& v = c.arg[i];
+    if (v.tag == Tag::Tensor) {
+      const Impl* t = v.t;
+      if (t->dtype != first->dtype || t->rank != first->rank || !t->contiguous ||
+          t->device != first->device)
+        return false;
+      for (int d = 0; d < t->rank; ++d)
+        if (t->shape[d] != first->shape[d]) return false;
+      p[i + 1] = t->data();
+      continue;
+    }
+    p[i + 1] = numbers[i];
+    if (!v.is_number() || category(v.number_dtype()) > category(first->dtype)) return false;
+    if (first->dtype == DType::Float32) {
+      auto* to = static_cast<float*>(p[i + 1]);
+      for (int64_t k = 0; k < numel; ++k) to[k] = static_cast<float>(v.number());
+    } else if (first->dtype == DType::Float64) {
+      auto* to = static_cast<double*>(p[i + 1]);
+      for (int64_t k = 0; k < numel; ++k) to[k] = v.number();
+    } else {
+      auto* to = static_cast<int64_t*>(p[i + 1]);
+      for (int64_t k = 0; k < numel; ++k) to[k] = v.tag == Tag::Bool ? v.b : v.i;
+    }
+  }
+  if (info.check) info.check(c, first->dtype);
+  c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(first), result));
+  p[0] = c.out[0].data();
+  int row = c.op->row;
+  if (info.stand_in) {
+    const Row other = info.stand_in(c, first->dtype);
+    if (other != Row::Count) row = static_cast<int>(other);
+  }
+  run_lanes(row, first->dtype, p, numel);
+  return true;
+}
+
 }  // namespace
 
 void apply_row(Call& c) {
   const Op& op = *c.op;
   const RowInfo& info = row_info[op.row];
+  if (apply_small(c, info)) return;
   const int n = info.operands;
   DType compute = promoted(c, n, info.apart), result = compute;
   switch (info.type) {

@@ -87,6 +87,7 @@ void parse_params(Op& op) {
     p.take = take->take;
     if (!standard.empty()) p.standard = parse_default(p, standard);
   }
+  op.param_count = static_cast<int>(op.params.size());
 }
 
 void parse_saves(Op& op) {
@@ -167,7 +168,7 @@ const Op& get_op(const char* name) {
   return *op;
 }
 
-void fill_defaults(Call& c) {
+void fill_missing(Call& c) {
   const int n = static_cast<int>(c.op->params.size());
   for (; c.n < n; ++c.n) {
     const Param& p = c.op->params[c.n];

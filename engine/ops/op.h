@@ -171,6 +171,7 @@ struct Op {
   int row = -1;                  // index into the elementwise table
   uint16_t id = 0;
   std::vector<Param> params = {};  // parsed args
+  int param_count = 0;
   std::vector<int> saved_inputs = {}, saved_outputs = {};
 };
 
@@ -180,12 +181,21 @@ struct Call {
   const Op* op;
   int n = 0;  // arguments filled in
   bool inplace = false;
-  Value arg[kMaxArgs];
+  union {
+    alignas(16) Value arg[kMaxArgs];  // none each: their bytes are 0
+  };
   SmallVec<Tensor, 2> out;
   SmallVec<Tensor, 2> keep;  // temporaries that arguments point to
   std::unique_ptr<std::vector<std::vector<Tensor>>> kept_lists;
 
-  explicit Call(const Op& o) : op(&o) {}
+  explicit Call(const Op& o) : op(&o) {
+    // Twelve stores; memset would become a string instruction, which is slow to start.
+    typedef long long Zero __attribute__((vector_size(16), may_alias));
+    static_assert(sizeof(Value) == sizeof(Zero) && kMaxArgs == 12);
+    auto* z = reinterpret_cast<Zero*>(arg);
+    z[0] = z[1] = z[2] = z[3] = z[4] = z[5] = z[6] = z[7] = z[8] = z[9] = z[10] = z[11] = Zero{};
+  }
+  Call(const Call&) = delete;
   bool has(int i) const { return arg[i].tag != Tag::None; }
   // The tensor argument itself, undefined when it is none.
   const Tensor& tensor(int i) const {
@@ -237,7 +247,10 @@ struct OpName {
     for (size_t i = 0; i < N; ++i) text[i] = s[i];
   }
 };
-void fill_defaults(Call& c);
+void fill_missing(Call& c);
+inline void fill_defaults(Call& c) {
+  if (c.n < c.op->param_count) fill_missing(c);
+}
 const Op& get_op(const char* name);
 
 template <OpName Name, class... A>

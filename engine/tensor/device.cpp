@@ -8,19 +8,17 @@
 namespace tycho {
 namespace {
 
-int device_count = -1;  // -1: not looked at yet
 bool used = false;
 thread_local int8_t current_cuda = 0;
 
 }  // namespace
 
-int cuda_device_count() {
-  if (device_count < 0) {
-    const char* text = std::getenv("TYCHO_SIMULATE_CUDA");
-    const long n = text ? std::strtol(text, nullptr, 10) : 0;
-    device_count = n < 0 ? 0 : n > kMaxCudaDevices ? kMaxCudaDevices : static_cast<int>(n);
-  }
-  return device_count;
+constinit int detail::device_count = -1;
+
+int detail::count_devices() {
+  const char* text = std::getenv("TYCHO_SIMULATE_CUDA");
+  const long n = text ? std::strtol(text, nullptr, 10) : 0;
+  return device_count = n < 0 ? 0 : n > kMaxCudaDevices ? kMaxCudaDevices : static_cast<int>(n);
 }
 
 void simulate_cuda(int64_t n) {
@@ -29,7 +27,7 @@ void simulate_cuda(int64_t n) {
               static_cast<long long>(n));
   TYCHO_CHECK(Kind::Device, !used || n >= cuda_device_count(),
               "cuda.simulate: CUDA devices are in use already; simulate before the first use");
-  device_count = static_cast<int>(n);
+  detail::device_count = static_cast<int>(n);
 }
 
 Device cuda_device(int64_t number) {

@@ -19,7 +19,13 @@ Device parse_device(std::string_view text);  // raises Kind::Device
 Device cuda_device(int64_t number);          // checks that it exists; raises Kind::Device
 
 // Simulated devices: TYCHO_SIMULATE_CUDA=N, or before the first use simulate_cuda(N).
-int cuda_device_count();
+namespace detail {
+extern constinit int device_count;  // -1: not asked for yet
+int count_devices();
+}  // namespace detail
+inline int cuda_device_count() {
+  return detail::device_count >= 0 ? detail::device_count : detail::count_devices();
+}
 void simulate_cuda(int64_t n);
 Device current_cuda_device();  // what "cuda" without a number means
 void set_current_cuda_device(Device d);

@@ -64,6 +64,7 @@ Tensor empty_like(const Tensor& like, DType dtype) {
   for (int i = 0; i < p->rank; ++i) {
     p->shape[i] = like->shape[i];
     p->stride[i] = like->stride[i];
+    asm("");  // a call of memcpy costs more than a few numbers
   }
   p->storage = std::move(storage);
   return Tensor(p);
@@ -109,6 +110,7 @@ Tensor alias(const Tensor& t) {
   for (int i = 0; i < p->rank; ++i) {
     p->shape[i] = t->shape[i];
     p->stride[i] = t->stride[i];
+    asm("");  // a call of memcpy costs more than a few numbers
   }
   p->storage = t->storage;
   return Tensor(p);
