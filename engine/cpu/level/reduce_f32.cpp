@@ -1,5 +1,5 @@
 // Folds of float32.
-#include "engine/cpu/level/fold.h"
+#include "engine/cpu/level/fold_states.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 

@@ -1,5 +1,5 @@
 // Folds of float64; products of all floating types.
-#include "engine/cpu/level/fold.h"
+#include "engine/cpu/level/fold_states.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 

@@ -1,5 +1,5 @@
 // Folds of int64, and of bytes: masks are counted without widening them first.
-#include "engine/cpu/level/fold.h"
+#include "engine/cpu/level/fold_states.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {

@@ -1,7 +1,7 @@
 // Scans on lanes.
 #include "engine/cpu/scan.h"
 
-#include "engine/cpu/level/fold.h"
+#include "engine/cpu/level/fold_lanes.h"
 #include "engine/cpu/level/math_exp.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {

@@ -2,7 +2,7 @@
 // the row lies in the cache.
 #include "engine/cpu/softmax.h"
 
-#include "engine/cpu/level/fold.h"
+#include "engine/cpu/level/fold_lanes.h"
 #include "engine/cpu/level/math_exp.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
