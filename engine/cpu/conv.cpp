@@ -10,6 +10,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/room.h"
+#include "engine/cpu/turn.h"
 
 namespace tycho::cpu {
 namespace {
@@ -99,9 +100,84 @@ void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void*
   }
 }
 
+// One filter per channel: a product of matrices would have a single column.
+bool depthwise(const Convolution& c) {
+  const Window& w = c.window;
+  return c.groups == w.channels && c.out_channels == w.channels && c.groups > 1 &&
+         w.bands() * w.kernel[2] <= 256;
+}
+int64_t taps_of(const Convolution& c) { return c.window.bands() * c.window.kernel[2]; }
+int type_of(const Convolution& c) {
+  return c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
+}
+constexpr int64_t kDepthwiseWork = 1 << 16;  // multiply-adds a chunk
+
+void depthwise_forward(const Convolution& c, const void* x, const void* w, const void* bias,
+                       void* y) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c), line = win.out[2] * win.channels * taps;
+  const int size = dtype_size(c.dtype);
+  const Room turned(static_cast<size_t>(taps * win.channels * size));
+  level_of::turn(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
+  parallel_for(win.images * win.out[0] * win.out[1],
+               std::max<int64_t>(1, kDepthwiseWork / std::max<int64_t>(1, line)),
+               [&](int64_t begin, int64_t end) {
+                 level_of::depthwise_lines(type_of(c), static_cast<const Window*>(&win), x,
+                                           static_cast<const void*>(turned.data()), bias, y, begin,
+                                           end);
+               });
+}
+
+void depthwise_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c);
+  const int size = dtype_size(c.dtype);
+  const Room turned(static_cast<size_t>(taps * win.channels * size));
+  level_of::turn(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
+  parallel_for(win.images, 1, [&](int64_t begin, int64_t end) {
+    level_of::depthwise_input(type_of(c), &win, y, static_cast<const void*>(turned.data()), x,
+                              begin, end);
+  });
+}
+
+template <class T>
+void add_up(T* to, const T* from, int64_t n) {
+  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+  });
+}
+void add_up(const Convolution& c, void* to, const void* from, int64_t n) {
+  if (c.dtype == DType::Float32)
+    add_up(static_cast<float*>(to), static_cast<const float*>(from), n);
+  else if (c.dtype == DType::Float64)
+    add_up(static_cast<double*>(to), static_cast<const double*>(from), n);
+  else
+    add_up(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), n);
+}
+
+// Parts of the images are summed apart and added in order.
+void depthwise_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c), numel = taps * win.channels;
+  const int size = dtype_size(c.dtype);
+  const int64_t parts = std::clamp<int64_t>(get_num_threads(), 1, std::max<int64_t>(1, win.images));
+  const Room sums(static_cast<size_t>(parts * numel * size));
+  std::memset(sums.data(), 0, parts * numel * size);
+  parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part)
+      level_of::depthwise_weight(type_of(c), &win, y, x,
+                                 static_cast<void*>(sums.data() + part * numel * size),
+                                 win.images * part / parts, win.images * (part + 1) / parts);
+  });
+  for (int64_t part = 1; part < parts; ++part)
+    add_up(c, sums.data(), sums.data() + part * numel * size, numel);
+  level_of::turn(size, int64_t{1}, taps, win.channels, static_cast<const void*>(sums.data()), w);
+}
+
 }  // namespace
 
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
+  if (depthwise(c)) return depthwise_forward(c, x, w, bias, y);
   const Plan p(c, c.out_channels / c.groups, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
@@ -142,6 +218,7 @@ void conv_forward(const Convolution& c, const void* x, const void* w, const void
 }
 
 void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
+  if (depthwise(c)) return depthwise_backward_input(c, y, w, x);
   const Plan p(c, 1 << 20, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t image_rows = win.images ? win.rows() / win.images : 0;
@@ -189,18 +266,8 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
       });
 }
 
-namespace {
-
-template <class T>
-void add_up(T* to, const T* from, int64_t n) {
-  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
-  });
-}
-
-}  // namespace
-
 void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
+  if (depthwise(c)) return depthwise_backward_weight(c, y, x, w);
   const Plan p(c, 1 << 20, 256, 384 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
@@ -251,15 +318,8 @@ void conv_backward_weight(const Convolution& c, const void* y, const void* x, vo
       }
     });
   }
-  for (int64_t part = 1; part < parts; ++part) {
-    const void* from = p.at(others.data(), (part - 1) * numel);
-    if (c.dtype == DType::Float32)
-      add_up(static_cast<float*>(w), static_cast<const float*>(from), numel);
-    else if (c.dtype == DType::Float64)
-      add_up(static_cast<double*>(w), static_cast<const double*>(from), numel);
-    else
-      add_up(static_cast<uint64_t*>(w), static_cast<const uint64_t*>(from), numel);
-  }
+  for (int64_t part = 1; part < parts; ++part)
+    add_up(c, w, p.at(others.data(), (part - 1) * numel), numel);
 }
 
 }  // namespace tycho::cpu

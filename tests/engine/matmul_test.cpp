@@ -184,6 +184,50 @@ TEST(Matmul, GradientsOfEveryRank) {
                  {random(s, {3}), random(s, {3}), random(s, {1})}, "linear with a vector");
 }
 
+Tensor einsum(const char* equation, const std::vector<Tensor>& operands) {
+  return op<"einsum">(equation, operands);
+}
+
+TEST(Einsum, AgreesWithTheNamedProducts) {
+  Source s;
+  Tensor a = random(s, {3, 4}), b = random(s, {4, 5}), c = random(s, {5, 2}), q = random(s, {3, 3});
+  Tensor x = random(s, {2, 3, 4}), y = random(s, {2, 4, 5}), v = random(s, {4}), w = random(s, {4});
+  expect_near(einsum("ij,jk->ik", {a, b}), op<"mm">(a, b), 1e-13);
+  expect_near(einsum("ij,jk", {a, b}), op<"mm">(a, b), 1e-13);
+  expect_near(einsum("ij , jk -> ki", {a, b}), t(op<"mm">(a, b)), 1e-13);
+  expect_near(einsum("bij,bjk->bik", {x, y}), op<"bmm">(x, y), 1e-13);
+  expect_near(einsum("...ij,...jk->...ik", {x, b}), op<"matmul">(x, b), 1e-13);
+  expect_near(einsum("i,i->", {v, w}), op<"dot">(v, w), 1e-13);
+  expect_near(einsum("i,i->i", {v, w}), v * w, 1e-13);
+  expect_near(einsum("i,j->ij", {v, w}), op<"outer">(v, w), 1e-13);
+  expect_near(einsum("ii", {q}), op<"sum">(op<"diagonal">(q)), 1e-13);
+  expect_near(einsum("ii->i", {q}), op<"diagonal">(q), 0);
+  expect_near(einsum("ij->", {a}), op<"sum">(a), 1e-13);
+  expect_near(einsum("ij,jk,kl->il", {a, b, c}), op<"mm">(op<"mm">(a, b), c), 1e-12);
+  expect_near(einsum("bij->bji", {x}), t(x), 0);
+  // A letter that only one operand has and the result lacks is summed; size 1 broadcasts.
+  expect_near(einsum("ij,k->i", {a, v}), op<"sum">(a, Sizes{1}) * op<"sum">(v), 1e-13);
+  expect_near(einsum("ij,jk->ik", {op<"sum">(a, Sizes{1}, true), b}),
+              op<"sum">(a, Sizes{1}, true) * op<"sum">(b, Sizes{0}), 1e-13);
+  check_gradient([](const std::vector<Tensor>& u) { return op<"einsum">("bij,jk,bi->bk", u); },
+                 {random(s, {2, 3, 2}), random(s, {2, 2}), random(s, {2, 3})}, "einsum");
+  check_gradient([](const std::vector<Tensor>& u) { return op<"einsum">("ii,i->i", u); },
+                 {random(s, {3, 3}), random(s, {3})}, "einsum of a diagonal");
+}
+
+TEST(Einsum, ErrorsNameTheLetter) {
+  Source s;
+  Tensor a = random(s, {3, 4}), b = random(s, {5, 2});
+  EXPECT_THROW(einsum("ij,jk->ik", {a, b}), Error);
+  EXPECT_THROW(einsum("ij,jk->ik", {a}), Error);
+  EXPECT_THROW(einsum("ijk->ik", {a}), Error);
+  EXPECT_THROW(einsum("ij->ix", {a}), Error);
+  EXPECT_THROW(einsum("ij->ii", {a}), Error);
+  EXPECT_THROW(einsum("i1->i", {a}), Error);
+  EXPECT_THROW(einsum("ii->i", {a}), Error);
+  EXPECT_THROW(einsum("......ij->ij", {a}), Error);
+}
+
 TEST(Matmul, ErrorsNameShapesAndFixes) {
   Source s;
   try {
