@@ -67,13 +67,17 @@ std::vector<int64_t> read_labels(const Call& c, const Tensor& target, int64_t cl
         rest /= target.size(d);
       }
       if (!at.empty()) at = "[" + at + "]";
-      const bool nll = c.op->name[0] == 'n';
-      fail(Kind::Index,
-           format("%s: target%s = %lld but the %s %lld classes (valid 1..%lld; labels start at 1)",
-                  nll ? "nll_loss" : "cross_entropy", at.c_str(), static_cast<long long>(label),
-                  nll ? "scores have" : "logits have", static_cast<long long>(classes),
-                  static_cast<long long>(classes)),
-           label == 0 ? "y = y + 1" : "");
+      const char* const name = c.op->name[0] == 's'                            ? "cross_entropy"
+                               : c.arg[c.n - 1].tag == Tag::String && c.n == 6 ? c.string(5)
+                                                                               : "nll_loss";
+      fail(
+          Kind::Index,
+          format("%s: target%s = %lld but the %s have %lld classes (valid 1..%lld; labels start at "
+                 "1)",
+                 name, at.c_str(), static_cast<long long>(label),
+                 c.op->name[0] == 's' ? "logits" : "scores", static_cast<long long>(classes),
+                 static_cast<long long>(classes)),
+          label == 0 ? "y = y + 1" : "");
     }
     labels[i] = label - 1;
   }
@@ -266,7 +270,55 @@ void nll_terms_typed(Call& c) {
     }
 }
 
+template <class T>
+void label_counts_typed(Call& c) {
+  const Tensor target = packed(c.tensor(1));
+  const int64_t classes = target.rank() == 0 ? 1 : target.size(-1);
+  for (int64_t i = 0; i < target.numel(); i += classes)
+    for (int64_t k = 0; k < classes; ++k) {
+      const int64_t label = target.data<int64_t>()[i + k];
+      if (label < 0) break;
+      TYCHO_CHECK(Kind::Index, label >= 1 && label <= classes,
+                  "multilabel_margin_loss: label %lld of sample %lld is no class (valid 1..%lld; a "
+                  "negative number ends the list)",
+                  static_cast<long long>(label), static_cast<long long>(i / classes + 1),
+                  static_cast<long long>(classes));
+      c.out[0].data<T>()[i + label - 1] += 1;
+    }
+}
+
 }  // namespace
+
+void label_counts(Call& c) {
+  if (c.out[0].dtype() == DType::Float64)
+    label_counts_typed<double>(c);
+  else
+    label_counts_typed<float>(c);
+}
+
+bool all_probabilities(const Tensor& t, int64_t* at, double* value) {
+  const Tensor x = computable(t);
+  const auto scan = [&](auto zero) {
+    using T = decltype(zero);
+    const T* const p = x.data<T>();
+    const int64_t n = x.numel();
+    constexpr int64_t block = 4096;
+    for (int64_t i = 0; i < n; i += block) {
+      const int64_t end = std::min(n, i + block);
+      bool good = true;
+      for (int64_t k = i; k < end; ++k) good &= p[k] >= 0 && p[k] <= 1;
+      if (good) continue;
+      for (int64_t k = i; k < end; ++k)
+        if (!(p[k] >= 0 && p[k] <= 1)) {
+          *at = k;
+          *value = static_cast<double>(p[k]);
+          return false;
+        }
+    }
+    return true;
+  };
+  return x.dtype() == DType::Float64 ? scan(double()) : scan(float());
+}
 
 void softmax_nll(Call& c) {
   if (c.tensor(0).dtype() == DType::Float64)

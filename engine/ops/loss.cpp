@@ -19,9 +19,10 @@ Reduction parse_reduction(const char* text) {
 }
 
 Tensor reduce_loss(const Tensor& each, Reduction r) {
-  if (r == Reduction::None) return each;
-  const Tensor sum = op<"sum">(each);
-  return r == Reduction::Sum ? sum : sum / static_cast<double>(each.numel());
+  return r == Reduction::None ? each : r == Reduction::Sum ? op<"sum">(each) : op<"mean">(each);
+}
+Tensor reduce_loss(const Tensor& each, const char* reduction) {
+  return reduce_loss(each, parse_reduction(reduction));
 }
 
 Classes classes_of(const Tensor& x) {
@@ -146,7 +147,8 @@ const Op& softmax_nll_backward =
 
 const Op& nll_terms = add_op(
     {.name = "nll_terms",
-     .args = "self, target, weight: tensor?, ignore_index: int, label_smoothing: float",
+     .args = "self, target, weight: tensor?, ignore_index: int, label_smoothing: float, name: "
+             "string = nll_loss",
      .doc = "How much each class counts in each sample's loss [N, C, S], and the sum over classes "
             "[N, 1, S].",
      .where = kHidden,
