@@ -132,17 +132,23 @@ std::vector<Moments> channel_moments(const T* x, const Planes& p) {
     return m;
   }
   const int64_t block = p.block(), rows = p.count(), blocks = (rows + block - 1) / block;
-  std::vector<T> part(static_cast<size_t>(2 * blocks * p.channels));
+  std::vector<T> part(static_cast<size_t>(3 * blocks * p.channels));
   parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
+    for (int64_t b = begin; b < end; ++b) {
+      T* const to = &part[3 * b * p.channels];
       LEVEL(T, norm_column_moments, x + b * block * p.channels, std::min(block, rows - b * block),
-            p.channels, &part[2 * b * p.channels], &part[(2 * b + 1) * p.channels]);
+            p.channels, to, to + p.channels, to + 2 * p.channels);
+    }
   });
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int64_t c = 0; c < p.channels; ++c)
-      m[c].join(static_cast<double>(std::min(block, rows - b * block)),
-                static_cast<double>(part[2 * b * p.channels + c]),
-                static_cast<double>(part[(2 * b + 1) * p.channels + c]));
+  for (int64_t b = 0; b < blocks; ++b) {
+    const double count = static_cast<double>(std::min(block, rows - b * block));
+    const T* const from = &part[3 * b * p.channels];
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const double off = static_cast<double>(from[p.channels + c]) / count;
+      m[c].join(count, static_cast<double>(from[c]) + off,
+                static_cast<double>(from[2 * p.channels + c]) - off * off * count);
+    }
+  }
   return m;
 }
 

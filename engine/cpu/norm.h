@@ -24,9 +24,10 @@
   TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                       \
                (const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, T* dw, T* db, \
                 bool centred))                                                                     \
-  /* The same for `rows` rows of n neighbouring channels, with numbers per channel. */             \
+  /* The same for `rows` rows of n neighbouring channels, with numbers per channel. The mean is    \
+     rounded; `apart` is the sum of distances from it. */                                          \
   TYCHO_LEVELS(void, norm_column_moments_##suffix,                                                 \
-               (const T* x, int64_t rows, int64_t n, T* mean, T* m2))                              \
+               (const T* x, int64_t rows, int64_t n, T* mean, T* apart, T* m2))                    \
   TYCHO_LEVELS(void, norm_column_apply_##suffix,                                                   \
                (const T* x, T* y, int64_t rows, int64_t n, const T* mean, const T* a, const T* b)) \
   TYCHO_LEVELS(void, norm_column_sums_##suffix,                                                    \

@@ -72,13 +72,16 @@ void moments(const T* x, int64_t n, double* mean, double* m2) {
     const T* const p = x + at;
     const T sum = sum_lanes<T>(m, [&](int64_t i, auto load) { return load(p + i, T(0)); });
     const T middle = sum / static_cast<T>(m);
+    Lane<T> apart(0);  // the sum of distances: what the rounding of `middle` lost
     const T around = sum_lanes<T>(m, [&](int64_t i, auto load) {
       const Lane<T> d = load(p + i, middle) - Lane<T>(middle);
+      apart += d;
       return d * d;
     });
-    const double block_mean = static_cast<double>(sum) / static_cast<double>(m);
+    const double off = static_cast<double>(total(apart)) / static_cast<double>(m);
+    const double block_mean = static_cast<double>(middle) + off;
     const double step = block_mean - all, seen = static_cast<double>(at);
-    squares += static_cast<double>(around) +
+    squares += static_cast<double>(around) - off * off * static_cast<double>(m) +
                step * step * seen * static_cast<double>(m) / static_cast<double>(at + m);
     all += step * static_cast<double>(m) / static_cast<double>(at + m);
   }
@@ -186,14 +189,17 @@ void row_grad(const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rst
 
 template <class T>
 void column_moments(const T* __restrict x, int64_t rows, int64_t n, T* __restrict mean,
-                    T* __restrict m2) {
+                    T* __restrict apart, T* __restrict m2) {
   for (int64_t j = 0; j < n; ++j) mean[j] = 0, m2[j] = 0;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < n; ++j) mean[j] += x[r * n + j];
   for (int64_t j = 0; j < n; ++j) mean[j] /= static_cast<T>(rows);
+  // `apart`, the sum of distances, is what the rounding of the mean lost.
+  for (int64_t j = 0; j < n; ++j) apart[j] = 0;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < n; ++j) {
       const T d = x[r * n + j] - mean[j];
+      apart[j] += d;
       m2[j] += d * d;
     }
 }
@@ -249,8 +255,9 @@ void column_grad(const T* __restrict g, const T* __restrict x, T* __restrict y, 
                               T* dw, T* db, bool centred) {                                        \
     row_grad(g, x, w, y, n, mean, rstd, dw, db, centred);                                          \
   }                                                                                                \
-  void norm_column_moments_##suffix(const T* x, int64_t rows, int64_t n, T* mean, T* m2) {         \
-    column_moments(x, rows, n, mean, m2);                                                          \
+  void norm_column_moments_##suffix(const T* x, int64_t rows, int64_t n, T* mean, T* apart,        \
+                                    T* m2) {                                                       \
+    column_moments(x, rows, n, mean, apart, m2);                                                   \
   }                                                                                                \
   void norm_column_apply_##suffix(const T* x, T* y, int64_t rows, int64_t n, const T* mean,        \
                                   const T* a, const T* b) {                                        \

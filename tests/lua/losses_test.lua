@@ -1,0 +1,123 @@
+-- Losses and normalisations as a user meets them: labels from 1, what wrong calls say, running
+-- statistics, layouts. The numbers are PyTorch's.
+local F = torch.nn.functional
+
+local logits = torch.tensor{{1., 2., 3.}, {1., 5., 2.}}
+
+test("cross_entropy takes labels from 1", function()
+  check.close(F.cross_entropy(logits, torch.tensor{3, 1}), (0.40760596 + 4.06588477) / 2, 1e-6)
+  check.close(F.cross_entropy(logits, torch.tensor{3, 1}, {reduction = "none"}), {0.40760596, 4.06588477}, 1e-6)
+  check.close(F.cross_entropy(logits, torch.tensor{3, 1}, {ignore_index = 1}), 0.40760596, 1e-6)
+  check.close(F.cross_entropy(logits, torch.tensor{3, -100}), 0.40760596, 1e-6)
+  check.close(F.cross_entropy(logits, torch.tensor{{0., 0., 1.}, {1., 0., 0.}}), (0.40760596 + 4.06588477) / 2, 1e-6)
+end)
+
+test("a label that is no class is an index error that says where", function()
+  local x = torch.rand(4, 10)
+  local err = check.raises("index", "target[3] = 11 but the logits have 10 classes (valid 1..10; labels start at 1)",
+    F.cross_entropy, x, torch.tensor{1, 2, 11, 4})
+  check.equal(err.op, "cross_entropy")
+  check.raises("index", "target[1] = 0 but", F.cross_entropy, x, torch.tensor{0, 2, 1, 4})
+  check.raises("index", "target[2, 3] = 7 but", F.cross_entropy, torch.rand(2, 5, 3), torch.tensor{{1, 2, 3}, {1, 2, 7}})
+  check.raises("index", "nll_loss: target[4] = 12", F.nll_loss, x, torch.tensor{1, 2, 3, 12})
+  check.raises("index", "multi_margin_loss: target[1] = 11", F.multi_margin_loss, x, torch.tensor{11, 1, 1, 1})
+end)
+
+test("labels of a wrong type, shape or number are refused", function()
+  local x = torch.rand(4, 10)
+  local err = check.raises("dtype", "targets must be class numbers (int64), got float32 [4]", F.cross_entropy, x, torch.rand(4))
+  check.contains(err.hint, "y:long()")
+  check.contains(err.hint, "[4, 10]")
+  check.raises("shape", "need targets of shape [4], got [5]", F.cross_entropy, x, torch.tensor{1, 2, 3, 4, 5})
+  check.raises("shape", "each of the 10 classes", F.cross_entropy, x, torch.tensor{1, 2, 3, 4}, torch.rand(3))
+  check.raises("argument", "\"mean\", \"sum\" or \"none\"", F.cross_entropy, x, torch.tensor{1, 2, 3, 4}, {reduction = "avg"})
+  check.raises("dtype", "floating point", F.binary_cross_entropy, torch.rand(4), torch.tensor{1, 0, 1, 0})
+  check.raises("value", "element 2 is 1.5", F.binary_cross_entropy, torch.tensor{.5, 1.5}, torch.rand(2))
+  check.raises("broadcast", nil, F.mse_loss, torch.rand(5, 4), torch.rand(5, 5))
+  check.raises("value", "delta", F.huber_loss, torch.rand(2), torch.rand(2), {delta = 0})
+end)
+
+test("an ignored sample has no gradient, whatever its scores", function()
+  local x = torch.tensor({{1., 2.}, {1 / 0, 0.}}, {requires_grad = true})
+  F.cross_entropy(x, torch.tensor{1, -100}):backward()
+  check.close(x.grad, {{-0.7310586, 0.7310586}, {0, 0}}, 1e-6)
+end)
+
+test("losses of a prediction and a target", function()
+  local x, y = torch.tensor{1., 2., 4.}, torch.tensor{1., 0., 1.}
+  check.close(F.mse_loss(x, y), 13 / 3)
+  check.close(F.mse_loss(x, y, {reduction = "sum"}), 13)
+  check.close(F.l1_loss(x, y), 5 / 3)
+  check.close(F.smooth_l1_loss(x, y), (1.5 + 2.5) / 3)
+  check.close(F.huber_loss(x, y, {delta = 2., reduction = "none"}), {0, 2, 4})
+  check.close(F.binary_cross_entropy_with_logits(torch.tensor{0., 100., -100.}, torch.tensor{1., 1., 0.}), 0.6931472 / 3)
+  check.close(F.kl_div(torch.tensor{{-1., -2.}}, torch.tensor{{0., 1.}}, {reduction = "batchmean"}), 2)
+end)
+
+test("batch_norm updates the running statistics in training, and uses them else", function()
+  local x = torch.tensor{{1., 10.}, {3., 30.}}
+  local mean, var = torch.tensor{0., 0.}, torch.tensor{1., 1.}
+  local y = F.batch_norm(x, mean, var, {training = true, momentum = 0.5})
+  check.close(y, {{-0.999995, -1}, {0.999995, 1}}, 1e-5)
+  check.close(mean, {1, 10})
+  check.close(var, {1.5, 100.5})
+  check.close(F.batch_norm(x, mean, var, nil, nil, false, 0.1, 0.0), {{0, 0}, {2 / math.sqrt(1.5), 20 / math.sqrt(100.5)}}, 1e-5)
+  check.close(mean, {1, 10})
+end)
+
+test("batch_norm of one sample says what to do", function()
+  local err = check.raises("shape", "training needs at least 2 values per channel, this batch has 1 sample",
+    F.batch_norm, torch.rand(1, 3), nil, nil, {training = true})
+  check.contains(err.hint, "model:eval()")
+  check.raises("argument", "running_mean", F.batch_norm, torch.rand(4, 3))
+  check.raises("shape", "each of the 3 channels", F.batch_norm, torch.rand(4, 3), nil, nil, torch.rand(2), nil, true)
+end)
+
+test("batch_norm keeps the layout of its input, and its numbers do not depend on it", function()
+  torch.manual_seed(1)
+  local outside = torch.rand(2, 5, 3, 4)
+  local inside = outside:permute(1, 3, 4, 2):contiguous():permute(1, 4, 2, 3)
+  local weight = torch.rand(5)
+  local function run(x)
+    x:requires_grad_()
+    local y = F.batch_norm(x, nil, nil, weight, nil, true)
+    ;(y * y * y):sum():backward()
+    return y, x.grad
+  end
+  local y1, g1 = run(outside)
+  local y2, g2 = run(inside)
+  check.equal(y2:stride(), inside:stride())
+  check.close(y2:detach(), y1:detach(), 1e-5)
+  check.close(g2, g1, 1e-5)
+end)
+
+test("layer, group, instance and rms norm", function()
+  local x = torch.tensor{{1., 2., 3., 4.}}
+  local d = math.sqrt(1.25 + 1e-5)
+  check.close(F.layer_norm(x, {4}), {{-1.5 / d, -0.5 / d, 0.5 / d, 1.5 / d}})
+  check.close(F.layer_norm(x, {4}, torch.tensor{1., 1., 2., 2.}, torch.tensor{0., 0., 0., 1.}), {{-1.5 / d, -0.5 / d, 1 / d, 3 / d + 1}})
+  local e = math.sqrt(0.25 + 1e-5)
+  check.close(F.group_norm(x, 2), {{-0.5 / e, 0.5 / e, -0.5 / e, 0.5 / e}})
+  check.close(F.instance_norm(torch.tensor{{{1., 2.}, {3., 4.}}}), {{{-0.5 / e, 0.5 / e}, {-0.5 / e, 0.5 / e}}})
+  check.close(F.rms_norm(x, {4}), {{1 / math.sqrt(7.5), 2 / math.sqrt(7.5), 3 / math.sqrt(7.5), 4 / math.sqrt(7.5)}})
+  check.raises("shape", "does not end in normalized_shape [3]", F.layer_norm, x, {3})
+  check.raises("shape", "do not divide into 3 groups", F.group_norm, x, 3)
+  check.raises("shape", "at least 2 values per channel", F.instance_norm, torch.rand(1, 2, 1))
+end)
+
+-- At 10000 the mean itself is rounded by up to 0.0005.
+test("a large mean costs no digits of the variance", function()
+  torch.manual_seed(2)
+  local x = torch.randn(64, 8) + 10000
+  local exact = F.layer_norm(x:to("float64"), {8})
+  check.close(F.layer_norm(x, {8}):to("float64"), exact, 2e-3)
+  local y = F.batch_norm(x, nil, nil, {training = true}):to("float64")
+  check.close(y, F.batch_norm(x:to("float64"), nil, nil, {training = true}), 2e-3)
+end)
+
+test("normalize, distances and cosines", function()
+  check.close(F.normalize(torch.tensor{{3., 4.}}), {{0.6, 0.8}})
+  check.close(F.cosine_similarity(torch.tensor{{1., 0.}, {1., 1.}}, torch.tensor{{0., 1.}, {2., 2.}}), {0, 1})
+  check.close(torch.cdist(torch.tensor{{0., 0.}}, torch.tensor{{3., 4.}, {0., 1.}}), {{5, 1}})
+  check.close(F.pairwise_distance(torch.tensor{{0., 0.}}, torch.tensor{{3., 4.}}), {5}, 1e-4)
+end)
