@@ -15,8 +15,6 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kTile = 1024, kGrain = 32768;
-// Results from here on do not fit into the caches: writing around them saves reading them first.
-constexpr int64_t kStreamBytes = int64_t{24} << 20;
 
 // Which lanes hold every value of both types: int64 for integers, float64 only where it is needed.
 Lanes lanes_between(DType from, DType to) {

@@ -8,6 +8,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/combine.h"
+#include "engine/cpu/move.h"
 #include "engine/cpu/walk.h"
 #include "engine/ops/create.h"
 #include "engine/ops/index.h"
@@ -99,8 +100,14 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
         });
       } else if (dense) {
         const int64_t bytes = a * size;
-        for (int64_t j = 0; j < n; ++j)
-          copy_part(to + j * bytes, from + (p[j] - 1) * at.step * size, bytes);
+        const bool stream = bytes >= 1024 && out.numel() * size >= kStreamBytes;
+        for (int64_t j = 0; j < n; ++j) {
+          const char* row = from + (p[j] - 1) * at.step * size;
+          if (stream)
+            level_of::copy_stream(to + j * bytes, row, bytes);
+          else
+            copy_part(to + j * bytes, row, bytes);
+        }
       } else {
         with_size(x.dtype(), [&](auto kind) {
           using T = decltype(kind);

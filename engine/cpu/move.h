@@ -12,3 +12,8 @@ TYCHO_LEVELS(void, fill_run, (int size, char* to, const char* value, int64_t n, 
 TYCHO_LEVELS(void, transpose_plane,
              (int size, char* to, int64_t to_stride, const char* from, int64_t from_stride,
               int64_t rows, int64_t cols, bool stream))
+
+namespace tycho::cpu {
+// Results from here on do not fit into the caches: writing around them saves reading them first.
+constexpr int64_t kStreamBytes = int64_t{24} << 20;
+}  // namespace tycho::cpu

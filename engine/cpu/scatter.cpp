@@ -38,6 +38,10 @@ void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t
     const int64_t* q = p + offset[0];
     T* t = to + offset[1];
     const T* f = from + offset[2];
+    if (sp == 1 && st == 0 && step == 1 && sf == 1) {  // along the last dimension
+      for (int64_t i = 0; i < n; ++i) t[q[i] - 1] = combined<C>(t[q[i] - 1], f[i]);
+      return;
+    }
     for (int64_t i = 0; i < n; ++i) {
       T& at = t[i * st + (q[i * sp] - 1) * step];
       at = combined<C>(at, f[i * sf]);
@@ -132,6 +136,10 @@ void gather(Call& c) {
         const int64_t* q = p + offset[0];
         const T* f = from + offset[1];
         T* t = to + offset[2];
+        if (sp == 1 && sx == 0 && step == 1 && so == 1) {  // along the last dimension
+          for (int64_t i = 0; i < n; ++i) t[i] = f[q[i] - 1];
+          return;
+        }
         for (int64_t i = 0; i < n; ++i) t[i * so] = f[i * sx + (q[i * sp] - 1) * step];
       });
     });
