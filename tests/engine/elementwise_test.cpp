@@ -1,0 +1,179 @@
+// What is special about elementwise operations: types, integer division, kinks, numbers as
+// operands.
+#include "engine/ops/elementwise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/grad/backward.h"
+#include "engine/ops/apply.h"
+
+namespace tycho {
+namespace {
+
+using V = std::vector<double>;
+
+Tensor make(const V& values, DType dtype = DType::Float32) {
+  Tensor t = empty({static_cast<int64_t>(values.size())}, DType::Float64);
+  for (size_t i = 0; i < values.size(); ++i) t.data<double>()[i] = values[i];
+  Tensor cast = empty(t.shape(), dtype);
+  copy_raw(cast, t);
+  return cast;
+}
+Tensor leaf(const V& values) {
+  Tensor t = make(values, DType::Float64);
+  t->requires_grad = true;
+  return t;
+}
+V values(const Tensor& t) {
+  const Tensor p = packed(t);
+  V v;
+  for (int64_t i = 0; i < p.numel(); ++i) v.push_back(read_double(p.get(), i));
+  return v;
+}
+V gradient(const Tensor& y, const Tensor& x) {
+  grad::SweepOptions o;
+  o.retain_graph = true;
+  return values(grad::gradients({op<"sum">(y)}, {x}, {}, o)[0]);
+}
+template <class F>
+Kind kind_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.kind;
+  }
+  ADD_FAILURE() << "nothing was raised";
+  return Kind::Io;
+}
+
+TEST(Elementwise, TypesFollowTheRow) {
+  const Tensor mask = make({1, 0}, DType::Bool), ints = make({3, -4}, DType::Int32);
+  EXPECT_EQ((mask + mask).dtype(), DType::Bool);
+  EXPECT_EQ((ints / 2).dtype(), DType::Float32);
+  EXPECT_EQ(fn::square(mask).dtype(), DType::Int64);
+  EXPECT_EQ(fn::exp(ints).dtype(), DType::Float32);
+  EXPECT_EQ(fn::gt(ints, 0.5).dtype(), DType::Bool);
+  EXPECT_EQ((ints * 1.5).dtype(), DType::Float32);
+  EXPECT_EQ((make({1}, DType::Float16) * 2.5).dtype(), DType::Float16);
+  EXPECT_EQ(kind_of([&] { mask - mask; }), Kind::DType);
+  EXPECT_EQ(kind_of([&] { fn::bitwise_and(make({1}), make({1})); }), Kind::DType);
+  EXPECT_EQ(kind_of([&] { fn::leaky_relu(ints, 0.5); }), Kind::DType);
+}
+
+TEST(Elementwise, ParametersTakeNoPartInTheChoiceOfType) {
+  const Tensor ints = make({-3, 1, 9}, DType::Int64);
+  const Tensor y = fn::hardtanh(ints, -1.5, 1.5);
+  EXPECT_EQ(y.dtype(), DType::Int64);
+  EXPECT_EQ(values(y), (V{-1, 1, 1}));
+}
+
+TEST(Elementwise, IntegerDivisionByZeroRaisesAndWritesNothing) {
+  Tensor a = make({7, 8, 9}, DType::Int64), b = make({2, 0, 3}, DType::Int64);
+  EXPECT_EQ(kind_of([&] { op_<"floor_divide">(a, b); }), Kind::Value);
+  EXPECT_EQ(kind_of([&] { op_<"remainder">(a, 0); }), Kind::Value);
+  EXPECT_EQ(kind_of([&] { op<"div.mode">(a, b, "trunc"); }), Kind::Value);
+  EXPECT_EQ(values(a), (V{7, 8, 9}));
+  EXPECT_EQ(values(fn::floor_divide(make({-7, 7}, DType::Int64), 2)), (V{-4, 3}));
+  EXPECT_EQ(values(fn::remainder(make({-7, 7}, DType::Int64), -3)), (V{-1, -2}));
+}
+
+TEST(Elementwise, BoolsAreFlippedNotComplemented) {
+  EXPECT_EQ(values(fn::bitwise_not(make({1, 0}, DType::Bool))), (V{0, 1}));
+  EXPECT_EQ(values(fn::bitwise_not(make({1, 0}, DType::UInt8))), (V{254, 255}));
+}
+
+TEST(Elementwise, HalvesCompareAsHalves) {
+  const Tensor h = make({0.1, 1}, DType::Float16);
+  EXPECT_EQ(values(fn::eq(h, 0.1)), (V{1, 0}));
+}
+
+TEST(Elementwise, ComparisonsInPlaceKeepTheType) {
+  Tensor x = make({1, 2, 3});
+  op_<"gt">(x, 1.5);
+  EXPECT_EQ(x.dtype(), DType::Float32);
+  EXPECT_EQ(values(x), (V{0, 1, 1}));
+}
+
+TEST(Elementwise, EveryLengthEndsExactly) {
+  for (int64_t n = 0; n < 70; ++n) {
+    Tensor room = filled({n + 1}, 7, DType::Float32);
+    Tensor x = op<"narrow">(room, 0, 0, n);
+    op_<"add">(x, 1);
+    EXPECT_EQ(values(room).back(), 7);
+    const Tensor mask = fn::gt(x, 7);
+    for (double v : values(mask)) EXPECT_EQ(v, 1);
+  }
+}
+
+TEST(Elementwise, PowersOfNumbersAreExact) {
+  const Tensor x = leaf({-2, 0, 3});
+  EXPECT_EQ(values(fn::pow(x, 2)), (V{4, 0, 9}));
+  EXPECT_EQ(values(fn::pow(x, 3)), (V{-8, 0, 27}));
+  EXPECT_EQ(gradient(fn::pow(x, 2), x), (V{-4, 0, 6}));
+  EXPECT_EQ(gradient(fn::pow(x, 0), x), (V{0, 0, 0}));
+  EXPECT_EQ(kind_of([] { fn::pow(make({2}, DType::Int64), -1); }), Kind::DType);
+}
+
+TEST(Elementwise, PowersOfZeroHaveFiniteGradients) {
+  const Tensor a = leaf({0, 0, 2}), b = leaf({0, 2, 0});
+  const Tensor y = fn::pow(a, b);
+  EXPECT_EQ(gradient(y, a), (V{0, 0, 0}));
+  EXPECT_EQ(gradient(y, b), (V{0, 0, std::log(2.0)}));
+}
+
+TEST(Elementwise, TiesShareTheGradient) {
+  const Tensor a = leaf({1, 2, 3}), b = leaf({2, 2, 2});
+  EXPECT_EQ(gradient(fn::maximum(a, b), a), (V{0, 0.5, 1}));
+  EXPECT_EQ(gradient(fn::minimum(a, b), b), (V{0, 0.5, 1}));
+}
+
+TEST(Elementwise, ClampStopsTheGradientAtNumbersAndSharesItWithTensors) {
+  const Tensor x = leaf({0, 0.5, 1}), low = leaf({0, 0, 0}), high = leaf({1, 1, 1});
+  EXPECT_EQ(gradient(op<"clamp">(x, 0, 1), x), (V{0, 1, 0}));
+  EXPECT_EQ(gradient(op<"clamp">(x, low, high), x), (V{0.5, 1, 0.5}));
+  EXPECT_EQ(gradient(op<"clamp">(x, low, high), low), (V{0.5, 0, 0}));
+  EXPECT_EQ(kind_of([&] { op<"clamp">(x); }), Kind::Argument);
+}
+
+TEST(Elementwise, WhereTakesNumbersAndKeepsInfinityOutOfGradients) {
+  const Tensor x = leaf({0, 4});
+  const Tensor y = fn::where(fn::gt(x, 0), fn::sqrt(x), 0);
+  EXPECT_EQ(values(y), (V{0, 2}));
+  EXPECT_EQ(fn::where(make({1, 0}, DType::Bool), 1, 2.5).dtype(), DType::Float32);
+  EXPECT_EQ(kind_of([&] { fn::where(x, x, x); }), Kind::DType);
+}
+
+TEST(Elementwise, MaskedFillChecksMaskAndValue) {
+  const Tensor x = make({1, 2}, DType::UInt8), mask = make({1, 0}, DType::Bool);
+  EXPECT_EQ(values(fn::masked_fill(x, mask, 9)), (V{9, 2}));
+  EXPECT_EQ(kind_of([&] { fn::masked_fill(x, mask, 300); }), Kind::Value);
+  EXPECT_EQ(kind_of([&] { fn::masked_fill(x, x, 1); }), Kind::DType);
+  EXPECT_EQ(kind_of([&] { fn::masked_fill(x, mask, make({1, 2})); }), Kind::Shape);
+}
+
+TEST(Elementwise, AliasesAreTheSameOperation) {
+  const Op* multiply = find_op("multiply");
+  ASSERT_NE(multiply, nullptr);
+  EXPECT_STREQ(multiply->alias_of->name, "mul");
+  ASSERT_NE(find_op("divide.mode"), nullptr);
+  EXPECT_EQ(values(op<"multiply">(make({2}), 3)), V{6});
+}
+
+TEST(Elementwise, SmallAndGeneralPathsAgree) {
+  // 64 elements take the short way, 65 the general one; a transposed operand a third.
+  for (int64_t n : {63, 64, 65, 2000}) {
+    Tensor x = empty({n, 2}, DType::Float32), y = empty({n, 2}, DType::Float32);
+    for (int64_t i = 0; i < 2 * n; ++i) {
+      x.data<float>()[i] = 0.25f * static_cast<float>(i % 17);
+      y.data<float>()[i] = 1.5f;
+    }
+    const Tensor turned = op<"transpose">(op<"contiguous">(op<"transpose">(x, 0, 1)), 0, 1);
+    EXPECT_EQ(values(x * y + 2), values(turned * y + 2));
+    EXPECT_EQ(values(fn::tanh(x)), values(fn::tanh(turned)));
+  }
+}
+
+}  // namespace
+}  // namespace tycho
