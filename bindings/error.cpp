@@ -74,10 +74,13 @@ int raise(lua_State* L, const Error& e) {
 // torch._raise(text, level, kind), which stands for `error` in the half written in Lua: the text
 // becomes an error object; the level is not needed, because the place is the user's line.
 int raise_text(lua_State* L) {
-  if (lua_type(L, 1) != LUA_TSTRING) {
-    lua_settop(L, 1);
+  if (lua_type(L, 1) == LUA_TTABLE && luaL_getmetafield(L, 1, "__name") != LUA_TNIL) {
+    lua_settop(L, 1);  // an error object on its way up
     return lua_error(L);
   }
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, lua_type(L, 1) == LUA_TSTRING, "error: wants a text, not %s",
+              describe_value(L, 1, &room));
   Kind kind = Kind::Argument;
   if (const char* name = lua_tostring(L, 3))
     for (int k = 0; k <= static_cast<int>(Kind::Interrupt); ++k)
