@@ -152,6 +152,55 @@ int grad_of(lua_State* L) {
   return static_cast<int>(result.size());
 }
 
+// --- hooks ---
+struct LuaHook final : Hook {
+  int ref;
+  explicit LuaHook(int r) : ref(r) {}
+  Tensor call(const Tensor& g) override {
+    lua_State* L = running;
+    luaL_checkstack(L, 4, "hook");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
+    push(L, g);
+    lua_call(L, 1, 1);
+    Tensor other;
+    if (Impl* t = to_impl(L, -1)) other = Tensor(t);
+    lua_pop(L, 1);
+    if (other && !(other.shape() == g.shape()))
+      fail(Kind::Shape, format("hook: it returned a gradient of shape %s for one of shape %s",
+                               to_string(other.shape()).c_str(), to_string(g.shape()).c_str()));
+    return other;
+  }
+  void free_hook() override {
+    drop_later(ref);
+    delete this;
+  }
+};
+
+int remove_hook(lua_State* L) {
+  lua_getfield(L, 1, "tensor");
+  lua_getfield(L, 1, "id");
+  if (to_impl(L, -2)) grad::remove_hook(check_tensor(L, -2, "remove"), lua_tointeger(L, -1));
+  return 0;
+}
+
+int register_hook(lua_State* L) {
+  const Tensor x = check_tensor(L, 1, "register_hook");
+  TYCHO_CHECK(Kind::Argument, lua_isfunction(L, 2),
+              "register_hook: wants a function of the gradient");
+  TYCHO_CHECK(Kind::Autograd, grad::requires_grad(x.get()),
+              "register_hook: the tensor does not require grad");
+  lua_pushvalue(L, 2);
+  const int64_t id = grad::add_hook(x, Ref<Hook>(new LuaHook(luaL_ref(L, LUA_REGISTRYINDEX))));
+  lua_createtable(L, 0, 3);
+  lua_pushvalue(L, 1);
+  lua_setfield(L, -2, "tensor");
+  lua_pushinteger(L, id);
+  lua_setfield(L, -2, "id");
+  lua_pushcfunction(L, guarded<remove_hook>);
+  lua_setfield(L, -2, "remove");
+  return 1;
+}
+
 int retain_grad(lua_State* L) {
   grad::retain_grad(check_tensor(L, 1, "retain_grad"));
   return 0;
@@ -482,6 +531,7 @@ void open_autograd(lua_State* L, int torch) {
   lua_setfield(L, torch, "autograd");
   push_methods(L);
   static const luaL_Reg methods[] = {{"backward", guarded<backward>},
+                                     {"register_hook", guarded<register_hook>},
                                      {"retain_grad", guarded<retain_grad>},
                                      {"detach_", guarded<detach_>},
                                      {nullptr, nullptr}};

@@ -110,7 +110,6 @@ void open_convert(lua_State* L, int torch);   // tensor(), item, tolist   (conve
 void open_autograd(lua_State* L, int torch);  // backward, hooks, modes   (autograd.cpp)
 std::string show(const Tensor& t);            // tostring(x)              (show.cpp)
 void open_io(lua_State* L, int torch);        // save, load, readers      (io.cpp)
-void open_hooks(lua_State* L);                // x:register_hook          (hooks.cpp)
 void open_stats(lua_State* L, int torch);     // memory_allocated         (stats.cpp)
 int open_torch(lua_State* L);                 // the module               (torch.cpp)
 const char* describe_value(lua_State* L, int i, std::string* room);  // "a number", "float32 [2, 3]"

@@ -157,7 +157,6 @@ int open_torch(lua_State* L) {
   open_convert(L, torch);
   open_index(L, torch);
   open_autograd(L, torch);
-  open_hooks(L);
   open_stats(L, torch);
   open_io(L, torch);
   open_random(L, torch);
