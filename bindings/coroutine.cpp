@@ -1,5 +1,9 @@
 // coroutine.resume, wrap and close as Lua has them, but they keep `running` and the chain of those
-// that wait: Ctrl-C must reach a coroutine that never calls the engine, and whoever resumed it.
+// that wait: Ctrl-C must reach a coroutine that never calls the engine, and whoever resumed it. For
+// the same reason os.execute passes on the Ctrl-C that ended its program.
+#include <csignal>
+#include <cstring>
+
 #include "bindings/lua.h"
 
 namespace tycho::lua {
@@ -113,6 +117,18 @@ int close(lua_State* L) {
   return lua_gettop(L);
 }
 
+// os.execute as Lua has it; but while a program runs, Ctrl-C goes to it alone, so when it was ended
+// by Ctrl-C, the code that started it stops too.
+int execute(lua_State* L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (lua_gettop(L) == 3 && lua_isinteger(L, 3) && lua_tointeger(L, 3) == SIGINT &&
+      lua_isstring(L, 2) && !std::strcmp(lua_tostring(L, 2), "signal"))
+    std::raise(SIGINT);
+  return lua_gettop(L);
+}
+
 }  // namespace
 
 void open_coroutine(lua_State* L) {
@@ -124,7 +140,11 @@ void open_coroutine(lua_State* L) {
   lua_getfield(L, -1, "close");
   lua_pushcclosure(L, close, 1);
   lua_setfield(L, -2, "close");
-  lua_pop(L, 1);
+  lua_getglobal(L, "os");
+  lua_getfield(L, -1, "execute");
+  lua_pushcclosure(L, execute, 1);
+  lua_setfield(L, -2, "execute");
+  lua_pop(L, 2);
 }
 
 }  // namespace tycho::lua

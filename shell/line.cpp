@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -15,23 +16,39 @@
 namespace tycho::shell {
 namespace {
 
+termios before_raw;  // the terminal as it was before this read
+
+// Ends the process as the signal would have, with the terminal as it was.
+void end_in_raw_mode(int signal) {
+  tcsetattr(0, TCSADRAIN, &before_raw);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
 // Raw mode while it lives: whatever happens, the terminal comes back as it was.
 class RawMode {
  public:
   RawMode() {
-    tcgetattr(0, &before_);
-    termios raw = before_;
+    tcgetattr(0, &before_raw);
+    struct sigaction action = {};
+    action.sa_handler = end_in_raw_mode;
+    for (int i = 0; i < kSignals; ++i) sigaction(kEnding[i], &action, &old_[i]);
+    termios raw = before_raw;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
     raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     tcsetattr(0, TCSADRAIN, &raw);
   }
-  ~RawMode() { tcsetattr(0, TCSADRAIN, &before_); }
+  ~RawMode() {
+    tcsetattr(0, TCSADRAIN, &before_raw);
+    for (int i = 0; i < kSignals; ++i) sigaction(kEnding[i], &old_[i], nullptr);
+  }
   RawMode(const RawMode&) = delete;
 
  private:
-  termios before_;
+  static constexpr int kSignals = 2, kEnding[kSignals] = {SIGTERM, SIGHUP};
+  struct sigaction old_[kSignals];
 };
 
 int read_byte() {

@@ -1,4 +1,5 @@
 // tycho: runs a script, code from the command line or standard input, or opens the prompt.
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -112,8 +113,11 @@ int main(int argc, char** argv) {
   lua::open_torch(L);
   lua_settop(L, 0);
   shell::install_interrupts();
-  const int status = shell::start(L, argc, argv);
-  std::fflush(stdout);
+  int status = shell::start(L, argc, argv);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fprintf(stderr, "tycho: cannot write to standard output: %s\n", std::strerror(errno));
+    if (status == 0) status = 1;
+  }
   shell::stop_listening();
   lua_close(L);
   return status;

@@ -144,6 +144,11 @@ test("os.exit ends a script with its status and what it printed", function()
   ends(check.tycho {"-e", "coroutine.wrap(function() torch.no_grad(function() os.exit(5, true) end) end)()"}, 5, "")
 end)
 
+test("output that cannot be written is an error", function()
+  local r = check.tycho({"-e", "print(1)"}, {before = "exec >/dev/full"})
+  ends(r, 1, "", "cannot write to standard output: No space left")
+end)
+
 test("the engine writes nothing to standard output", function()
   local r = check.tycho {"-e", [[
     local net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 10))

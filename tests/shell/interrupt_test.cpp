@@ -82,6 +82,14 @@ TEST(CtrlC, StopsAMetamethodThatPrints) {
 
 TEST(CtrlC, StopsAWaitingRead) { expect_stops("io.read() while true do end"); }
 
+TEST(CtrlC, StopsALoopOfPrograms) {
+  expect_stops("while true do os.execute('exec sleep 100') end");
+}
+
+TEST(CtrlC, StopsAReadFromAProgram) {
+  expect_stops("while true do local p = io.popen('exec sleep 100') p:read() p:close() end");
+}
+
 TEST(CtrlC, RestoresTheModes) {
   expect_stops("torch.no_grad(function() while true do end end)");
   expect_stops("coroutine.wrap(function() torch.no_grad(function() while true do end end) end)()");

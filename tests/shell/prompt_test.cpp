@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <csignal>
+
 #include "tests/shell/terminal.h"
 
 namespace {
@@ -22,6 +24,23 @@ TEST(Prompt, EndsOnCtrlDAndRestoresTheTerminal) {
   EXPECT_EQ(t.exit_status(), 0);
   EXPECT_TRUE(t.settings().c_lflag & ICANON);
   EXPECT_TRUE(t.settings().c_lflag & ECHO);
+}
+
+TEST(Prompt, RestoresTheTerminalWhenItIsEndedFromOutside) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  EXPECT_FALSE(t.settings().c_lflag & ICANON);
+  t.signal(SIGTERM);
+  EXPECT_EQ(t.exit_status(), 128 + SIGTERM);
+  EXPECT_TRUE(t.settings().c_lflag & ICANON);
+}
+
+TEST(Prompt, AnInterruptFromOutsideAtTheEmptyPromptChangesNothing) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.signal(SIGINT);
+  t.watch(100);
+  ASSERT_TRUE(t.enter("6 * 7", "42"));
 }
 
 TEST(Prompt, GivesTheTerminalBackWhileAnEntryRuns) {

@@ -99,6 +99,8 @@ void Terminal::type(const std::string& keys) {
   }
 }
 
+void Terminal::signal(int number) { kill(pid_, number); }
+
 bool Terminal::read_some(int milliseconds) {
   pollfd p = {fd_, POLLIN, 0};
   if (poll(&p, 1, milliseconds) <= 0) return false;

@@ -26,6 +26,7 @@ class Terminal {
   bool enter(const std::string& entry, const std::string& text);
   bool prompt() { return see("> \x1b[K"); }
   void interrupt() { type("\x03"); }
+  void signal(int number);  // to the process, not by a key
   // Reads for this long; what came in this time.
   std::string watch(int milliseconds);
   int exit_status();  // waits for the end; 128 + signal when killed by one, -1 when it does not
