@@ -72,9 +72,15 @@ const Op& view = add_op(
      .view = true,
      .shape =
          [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           const Sizes want = infer_shape("view", x, c.ints(1));
+           // Convolutions give their results channels last, which nobody asked for: such a result
+           // (dense, and no view itself) is brought into row-major order here, as if it always had
+           // been. A tensor that was transposed by hand is refused, as by PyTorch.
+           const Sizes want = infer_shape("view", c.tensor(0), c.ints(1));
            Sizes stride;
+           if (!view_strides(c.tensor(0), want, &stride) && !c.tensor(0)->base &&
+               is_dense(c.arg[0].t))
+             c.set(0, op<"contiguous.copy">(c.tensor(0)));
+           const Tensor& x = c.tensor(0);
            if (!view_strides(x, want, &stride))
              fail(Kind::Shape,
                   format("view: the elements of this tensor (%s, strides %s) do not lie in an "
