@@ -7,6 +7,7 @@
 #include <new>
 
 #include "bindings/lua.h"
+#include "engine/ops/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -72,10 +73,8 @@ void set_state(lua_State* L, int i, Generator& g, const char* name) {
   TYCHO_CHECK(Kind::DType, t.dtype() == DType::UInt8 && t.device().is_cpu(),
               "%s: a state is a CPU tensor of uint8, as get_rng_state() gives it, not %s", name,
               describe(t).c_str());
-  std::string bytes;
-  for (int64_t k = 0; k < t.numel(); ++k)
-    bytes.push_back(static_cast<char>(read_int(t.get(), t->offset + k * t.stride(0))));
-  g.set_state(bytes);
+  const Tensor dense = packed(t);
+  g.set_state(std::string(dense.data(), static_cast<size_t>(dense.numel())));
 }
 
 int manual_seed(lua_State* L) {

@@ -6,6 +6,7 @@ torch._methods = nil
 ---Iterates over the first dimension: `for i, row in x:rows() do`. (ipairs would run past the end,
 ---where a tensor raises.)
 function Tensor:rows()
+  if not torch.is_tensor(self) then torch._raise("rows: a tensor is wanted, not a " .. type(self), 2) end
   local i, n = 0, #self
   return function()
     i = i + 1

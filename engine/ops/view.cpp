@@ -19,7 +19,10 @@ Sizes infer_shape(const char* name, const Tensor& x, Sizes want) {
     } else {
       TYCHO_CHECK(Kind::Shape, want[d] >= 0, "%s: a size cannot be %lld", name,
                   static_cast<long long>(want[d]));
-      known *= want[d];
+      if (__builtin_mul_overflow(known, want[d], &known))
+        fail(Kind::Shape,
+             format("%s: %s has too many elements, %s has %lld", name, to_string(want).c_str(),
+                    to_string(x.shape()).c_str(), static_cast<long long>(x.numel())));
     }
   }
   if (unknown >= 0) {

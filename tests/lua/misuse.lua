@@ -44,6 +44,7 @@ local strings = {
   "i,i", "ii->i", "...i,...j->...ij", "->", ",,", "%s%s%n", ("long "):rep(50), "fro", "nuc", "new", "dim", "_", "1", "-1",
 }
 local pool = {}  -- shapes of this call, so that several arguments often fit together
+local leaves = {}  -- a gradient with a graph of its own holds its leaf, which holds it: cleared after each call
 local function shape()
   if #pool > 0 and random() < 0.6 then return pick(pool) end
   local n, s = pick {0, 1, 1, 2, 2, 2, 3, 3, 4, 5}, {}
@@ -80,6 +81,7 @@ local function tensor()
   end
   if floating and random() < 0.25 then
     x, text = x:detach():requires_grad_(), text .. ":grad"
+    leaves[#leaves + 1] = x
     if random() < 0.4 then x, text = x * 1, text .. "*1" end
   elseif random() < 0.02 then
     x, text = torch.inference_mode(function() return x + 0 end), text .. ":inference"
@@ -375,9 +377,6 @@ local function one(number)
         end
       end
     end
-    for i = 1, args.n do
-      if is_tensor(args[i]) and args[i].requires_grad and args[i].is_leaf then args[i].grad = nil end
-    end
     return
   end
   errors = errors + 1
@@ -399,6 +398,10 @@ local function guarded(number)
   local ok, err = coroutine.resume(co, number)
   if not ok then report(number, "the test itself", debug.traceback(co, tostring(err))) end
   coroutine.close(co)
+  for i = #leaves, 1, -1 do
+    leaves[i].grad = nil
+    leaves[i] = nil
+  end
 end
 
 if options.at then
