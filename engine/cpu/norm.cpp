@@ -135,14 +135,14 @@ std::vector<Moments> channel_moments(const T* x, const Planes& p) {
   std::vector<T> part(static_cast<size_t>(3 * blocks * p.channels));
   parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      T* const to = &part[3 * b * p.channels];
+      T* const to = part.data() + 3 * b * p.channels;
       LEVEL(T, norm_column_moments, x + b * block * p.channels, std::min(block, rows - b * block),
             p.channels, to, to + p.channels, to + 2 * p.channels);
     }
   });
   for (int64_t b = 0; b < blocks; ++b) {
     const double count = static_cast<double>(std::min(block, rows - b * block));
-    const T* const from = &part[3 * b * p.channels];
+    const T* const from = part.data() + 3 * b * p.channels;
     for (int64_t c = 0; c < p.channels; ++c) {
       const double off = static_cast<double>(from[p.channels + c]) / count;
       m[c].join(count, static_cast<double>(from[c]) + off,
@@ -244,8 +244,8 @@ void batch_norm_backward_typed(Call& c) {
     parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b)
         LEVEL(T, norm_column_sums, gp + b * block * p.channels, xp + b * block * p.channels,
-              std::min(block, rows - b * block), p.channels, mean, &part[2 * b * p.channels],
-              &part[(2 * b + 1) * p.channels]);
+              std::min(block, rows - b * block), p.channels, mean, part.data() + 2 * b * p.channels,
+              part.data() + (2 * b + 1) * p.channels);
     });
     for (int64_t b = 0; b < blocks; ++b)
       for (int64_t k = 0; k < p.channels; ++k) {
@@ -347,7 +347,7 @@ void layer_norm_backward_typed(Call& c) {
   std::vector<T> part(static_cast<size_t>(2 * blocks * r.n));
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      T *const dw = &part[2 * k * r.n], *const db = dw + r.n;
+      T *const dw = part.data() + 2 * k * r.n, *const db = dw + r.n;
       for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
         LEVEL(T, norm_row_grad, gp + i * r.n, xp + i * r.n, wp, to + i * r.n, r.n, mean[i], rstd[i],
               dw, db, centred);
@@ -423,8 +423,8 @@ void group_norm_backward_typed(Call& c) {
       double s = 0, d = 0;
       for (int64_t j = 0; j < k.inside; ++j) {
         const int64_t at = i * k.inside + j, ch = at % channels;
-        LEVEL(T, norm_sums, gp + at * k.places, xp + at * k.places, k.places, mean[i], &sum[at],
-              &dot[at]);
+        LEVEL(T, norm_sums, gp + at * k.places, xp + at * k.places, k.places, mean[i],
+              sum.data() + at, dot.data() + at);
         s += static_cast<double>(w[ch]) * sum[at];
         d += static_cast<double>(w[ch]) * dot[at];
       }

@@ -15,6 +15,7 @@ namespace {
 template <class F>
 void each_place(const Sizes& base_shape, const Sizes& base_stride, int64_t base_offset,
                 const Sizes& size, const Sizes& stride, int64_t offset, F&& f) {
+  if (product(base_shape) == 0) return;
   // Dimensions of the base by descending stride: a place divides into indices in that order.
   int order[kMaxDims], n = 0;
   for (int d = 0; d < base_shape.n; ++d)
