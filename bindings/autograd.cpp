@@ -34,8 +34,15 @@ Where look_up_line(lua_State* L) {
 // code_epoch counts what the collector frees.
 Where script_line() {
   static_assert(LUA_VERSION_NUM == 504);
-  struct CallInfoStart { void *func, *top, *previous, *next; const void* saved_pc; };
-  struct Kept { const void* pc; uint64_t epoch; Where where; };
+  struct CallInfoStart {
+    void *func, *top, *previous, *next;
+    const void* saved_pc;
+  };
+  struct Kept {
+    const void* pc;
+    uint64_t epoch;
+    Where where;
+  };
   static thread_local Kept kept[64];
   lua_State* L = running;
   lua_Debug ar;
@@ -75,15 +82,15 @@ void check_options(lua_State* L, int table, const char* op,
   }
 }
 
-// A tensor or a table of tensors (nil entries are undefined when allowed).
-std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what) {
+// A tensor or a table of tensors (torch.none among them is an undefined one, when allowed).
+std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what, bool none = false) {
   std::vector<Tensor> list;
   if (to_impl(L, i)) {
     list.push_back(check_tensor(L, i, what));
   } else if (lua_type(L, i) == LUA_TTABLE) {
     for (int k = 1, n = static_cast<int>(lua_rawlen(L, i)); k <= n; ++k) {
       lua_rawgeti(L, i, k);
-      if (lua_islightuserdata(L, -1))
+      if (none && lua_islightuserdata(L, -1))
         list.emplace_back();
       else
         list.push_back(check_tensor(L, -1, what));
@@ -108,7 +115,7 @@ int backward(lua_State* L) {
     } else if (lua_type(L, i) == LUA_TTABLE) {
       check_options(L, i, "backward", {"gradient", "retain_graph", "create_graph", "inputs"});
       lua_getfield(L, i, "gradient");
-      if (!lua_isnil(L, -1)) grads = tensor_list(L, lua_gettop(L), "backward");
+      if (!lua_isnil(L, -1)) grads = tensor_list(L, lua_gettop(L), "backward", true);
       lua_getfield(L, i, "inputs");
       if (!lua_isnil(L, -1)) inputs = tensor_list(L, lua_gettop(L), "backward");
       lua_pop(L, 2);
@@ -140,10 +147,10 @@ int grad_of(lua_State* L) {
     o.retain_graph = option(L, 3, "retain_graph");
     o.allow_unused = option(L, 3, "allow_unused");
     lua_getfield(L, 3, "grad_outputs");
-    grads = tensor_list(L, lua_gettop(L), "grad");
+    grads = tensor_list(L, lua_gettop(L), "grad", true);
     lua_pop(L, 1);
   } else if (!lua_isnoneornil(L, 3)) {
-    grads = tensor_list(L, 3, "grad");
+    grads = tensor_list(L, 3, "grad", true);
   }
   const std::vector<Tensor> result = grad::gradients(outputs, inputs, grads, o);
   luaL_checkstack(L, static_cast<int>(result.size()) + 2, "grad");

@@ -227,6 +227,7 @@ test("wrong uses of backward are named", function()
   check.raises(nil, nil, function() x.grad = torch.ones(3) end)
   check.raises(nil, nil, function() x.grad = torch.ones(2, {dtype = "float64"}) end)
   check.raises("argument", nil, function() x.grad = 5 end)
+  check.raises("argument", nil, function() torch.autograd.grad((x * 2):sum(), {torch.none}) end)
 end)
 
 test("in-place changes under no_grad update a parameter", function()

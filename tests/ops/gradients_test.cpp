@@ -46,7 +46,8 @@ Point point(const Op& op, const Samples::Item& item,
   const std::vector<bool> may = movable(op, item);
   p.args = mapped(item.args, [&](const Tensor& t) {
     Tensor copy = floating_as(t, DType::Float64);
-    if (!is_floating(t.dtype()) | !may[tensor++]) return copy;
+    const bool moves = may[tensor++];
+    if (!is_floating(t.dtype()) || !moves) return copy;
     for (int64_t i = 0; i < copy.numel(); ++i) copy.data<double>()[i] += move(input, i);
     ++input;
     copy->requires_grad = true;
