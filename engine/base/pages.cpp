@@ -73,7 +73,9 @@ uint64_t groups_room() {
   const auto least = [&](uint64_t other) { room = other < room ? other : room; };
   least(group_room("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"));
   if (!read_text("/proc/self/cgroup", text)) return room;
-  for (char* line = strtok(text, "\n"); line != nullptr; line = strtok(nullptr, "\n")) {
+  char* rest = nullptr;
+  for (char* line = strtok_r(text, "\n", &rest); line != nullptr;
+       line = strtok_r(nullptr, "\n", &rest)) {
     if (strncmp(line, "0::/", 4) == 0 && line[4] != '\0') {
       snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", line + 3);
       least(group_room(folder, "memory.max", "memory.current"));

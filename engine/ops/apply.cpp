@@ -49,9 +49,25 @@ void check_devices(const Call& c) {
   });
 }
 
-// The general in-place form: compute a new result, store it, take over its graph.
+// Does the gradient of a row's in-place call read the values that the call overwrites?
+bool reads_overwritten(const Call& c) {
+  const RowInfo& info = row_info[c.op->row];
+  for (int i = 0; i < info.operands; ++i)
+    if (c.arg[i].tag == Tag::Tensor && info.grad[i] && (info.reads[i] & 1) &&
+        grad::requires_grad(c.arg[i].t))
+      return true;
+  return false;
+}
+
+// The general in-place form: compute a new result, store it, take over its graph. Where a graph is
+// recorded, the op sees a copy: it may keep its input for the gradient, and the tensor itself is
+// about to change (and would hold itself through its own node).
 void apply_and_store(Call& c) {
   const Tensor self = c.tensor(0);
+  bool recorded = false;
+  if (mode.grad && c.op->differentiable)
+    each_tensor(c, [&](Impl* t, int) { recorded = recorded || grad::requires_grad(t); });
+  if (recorded) c.set(0, op<"clone">(self));
   c.inplace = false;
   apply(c);
   c.inplace = true;
@@ -83,7 +99,8 @@ void apply(Call& c) {
   const bool inplace = c.inplace;
   if (inplace) [[unlikely]] {
     grad::check_inplace(c);
-    if (op.inplace == Inplace::Copy) return apply_and_store(c);
+    if (op.inplace == Inplace::Copy || (op.row >= 0 && mode.grad && reads_overwritten(c)))
+      return apply_and_store(c);
   }
   if (op.row >= 0 && !inplace) {
     apply_row(c);
@@ -107,7 +124,8 @@ void apply(Call& c) {
       op.kernel(c);
     }
   }
-  if (inplace) [[unlikely]] grad::count_change(c.out[0], op.name);
+  if (inplace) [[unlikely]]
+    grad::count_change(c.out[0], op.name);
   if (op.view) grad::link_views(c);
   if (mode.grad) {
     bool any = false;

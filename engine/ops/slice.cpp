@@ -386,7 +386,7 @@ const Op& chunk = add_op(
            TYCHO_CHECK(Kind::Value, n || chunks <= (1 << 20), "chunk: %lld parts are too many",
                        static_cast<long long>(chunks));
            split_views(c, d,
-                       n ? even_sizes(n, (n + chunks - 1) / chunks)
+                       n ? even_sizes(n, (n - 1) / chunks + 1)
                          : std::vector<int64_t>(static_cast<size_t>(chunks), 0));
          },
      .grad = [](Backward& b) { split_grad(b, b.integer(2)); },
