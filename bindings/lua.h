@@ -102,16 +102,18 @@ DeviceGenerator* to_generator(lua_State* L, int i);  // null when the value is n
 void open_random(lua_State* L, int torch);           // manual_seed, states, torch.Generator
 
 // --- the rest ---
-void push_methods(lua_State* L);              // the table of tensor methods
-int index_get(lua_State* L);                  // x[...]                       (index.cpp)
-int index_set(lua_State* L);                  // x[...] = v
-void open_index(lua_State* L, int torch);     // torch.ellipsis, torch.newaxis
-void open_convert(lua_State* L, int torch);   // tensor(), item, tolist   (convert.cpp)
-void open_autograd(lua_State* L, int torch);  // backward, hooks, modes   (autograd.cpp)
-std::string show(const Tensor& t);            // tostring(x)              (show.cpp)
-void open_io(lua_State* L, int torch);        // save, load, readers      (io.cpp)
-void open_stats(lua_State* L, int torch);     // memory_allocated         (stats.cpp)
-int open_torch(lua_State* L);                 // the module               (torch.cpp)
+void push_methods(lua_State* L);                 // the table of tensor methods
+int index_get(lua_State* L);                     // x[...]                       (index.cpp)
+int index_set(lua_State* L);                     // x[...] = v
+void open_index(lua_State* L, int torch);        // torch.ellipsis, torch.newaxis
+void open_convert(lua_State* L, int torch);      // tensor(), item, tolist   (convert.cpp)
+void open_autograd(lua_State* L, int torch);     // backward, hooks, modes   (autograd.cpp)
+std::string show(const Tensor& t);               // tostring(x)              (show.cpp)
+void open_io(lua_State* L, int torch);           // save, load, readers      (io.cpp)
+void open_stats(lua_State* L, int torch);        // memory_allocated         (stats.cpp)
+void open_shapes_only(lua_State* L, int torch);  // _shapes_only, _stand_in, _lex, _chunks
+int lua_lex(lua_State* L);                       // _lex                     (lex.cpp)
+int open_torch(lua_State* L);                    // the module               (torch.cpp)
 const char* describe_value(lua_State* L, int i, std::string* room);  // "a number", "float32 [2, 3]"
 
 }  // namespace tycho::lua

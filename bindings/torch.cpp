@@ -17,7 +17,8 @@ extern "C" const EmbeddedFile tycho_embedded_lua[];
 namespace tycho::lua {
 namespace {
 
-// package.searchers entry: require "torch.nn" finds torch/nn.lua (or torch/nn/init.lua) inside.
+// package.searchers entry: require "torch.nn" finds torch/nn.lua (or torch/nn/init.lua) inside, and
+// require "shell.help" the prompt's shell/help.lua.
 int search_embedded(lua_State* L) {
   std::string path = luaL_checkstring(L, 1);
   for (char& c : path)
@@ -160,6 +161,7 @@ int open_torch(lua_State* L) {
   open_stats(L, torch);
   open_io(L, torch);
   open_random(L, torch);
+  open_shapes_only(L, torch);
   open_ops(L, torch);
 
   // require finds the embedded files first.

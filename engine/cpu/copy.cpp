@@ -137,7 +137,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
 }  // namespace
 
 void copy_raw(const Tensor& to, const Tensor& from) {
-  if (to.numel() == 0) return;
+  if (to.numel() == 0 || shapes_only) return;
   const int size = dtype_size(to.dtype()), from_size = dtype_size(from.dtype());
   char* dst = to.data();
   const char* src = from.data();

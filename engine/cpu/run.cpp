@@ -206,7 +206,7 @@ Value rounded_to(DType compute, const Value& v) {
 
 void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
-  if (numel == 0) return;
+  if (numel == 0 || shapes_only) return;
   Run r;
   r.lanes = lanes_of(compute);
   r.fn = row_fn(row, r.lanes);

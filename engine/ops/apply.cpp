@@ -2,6 +2,9 @@
 // the record of its graph. In-place calls are checked before and their version counted after.
 #include "engine/ops/apply.h"
 
+#include <chrono>
+#include <utility>
+
 #include "engine/amp/autocast.h"
 #include "engine/base/interrupt.h"
 #include "engine/grad/inplace.h"
@@ -86,11 +89,34 @@ void apply_and_store(Call& c) {
   c.out[0] = self;
 }
 
+// The outermost operation, under the eyes of the observer.
+void apply_observed(Call& c) {
+  struct Pause {
+    Observer* observer = std::exchange(mode.observer, nullptr);
+    ~Pause() { mode.observer = observer; }
+  } pause;
+  pause.observer->before(c);
+  const auto began = std::chrono::steady_clock::now();
+  apply(c);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  pause.observer->after(c, took.count());
+}
+
+void check_shapes_only(const Call& c) {
+  if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
+    fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
+                                public_name(*c.op).c_str()));
+}
+
 }  // namespace
 
 void apply(Call& c) {
   if (interrupt_pending()) [[unlikely]]
     check_interrupt();
+  if (mode.observer) [[unlikely]]
+    return apply_observed(c);
+  if (shapes_only) [[unlikely]]
+    check_shapes_only(c);
   const Op& op = *c.op;
   if (mode.autocast) [[unlikely]]
     amp::cast(c);
@@ -119,10 +145,13 @@ void apply(Call& c) {
     apply_row(c);
   } else {
     op.shape(c);
-    if (op.kernel) {
+    if (op.kernel && !shapes_only) {
       NoGrad quiet;
       op.kernel(c);
     }
+    if (shapes_only && c.out.empty())
+      fail(Kind::Value,
+           format("%s: the shape of its result depends on the values", public_name(op).c_str()));
   }
   if (inplace) [[unlikely]]
     grad::count_change(c.out[0], op.name);
@@ -134,6 +163,16 @@ void apply(Call& c) {
   } else if (mode.inference) {
     for (Tensor& t : c.out) t->is_inference = true;
   }
+}
+
+Tensor stand_in(const Tensor& t) {
+  const ShapesOnly scope;
+  int64_t last = 0;
+  for (int d = 0; d < t.rank(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  const Tensor flat = empty({t.numel() ? last + 1 : 0}, t.dtype(), t.device());
+  const Tensor out = alias(flat, t.shape(), t.strides(), 0);
+  out->is_number = t->is_number;
+  return out;
 }
 
 Tensor packed(const Tensor& t) {

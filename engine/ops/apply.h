@@ -5,10 +5,20 @@
 
 namespace tycho {
 
+// Sees every operation that the user's code calls (not those inside a composition).
+struct Observer {
+  virtual void before(const Call&) {}
+  virtual void after(const Call&, double /*seconds*/) {}  // not called when the op raised
+
+ protected:
+  ~Observer() = default;
+};
+
 struct Mode {
   bool grad = true;        // operations record their graph
   bool inference = false;  // inference_mode: results can never join a graph
   bool autocast = false;   // any device's autocast is on (amp/autocast.h)
+  Observer* observer = nullptr;
 };
 inline constinit thread_local Mode mode;
 
@@ -19,6 +29,11 @@ struct NoGrad {
   ~NoGrad() { mode.grad = before; }
   NoGrad(const NoGrad&) = delete;
 };
+
+// While shapes_only (tensor/storage.h) is set, operations compute shapes and dtypes and run no
+// kernel, as on PyTorch's meta device. Their inputs are stand-ins: tensors of the same shape,
+// strides, dtype and device without values.
+Tensor stand_in(const Tensor& t);
 
 // Copies values into a tensor of the same shape (or a broadcast one), converting the type, between
 // any devices; no graph, no version. Defined in cpu/.

@@ -157,14 +157,18 @@ struct Op {
   bool random = false;         // results differ from call to call
   bool differentiable = true;  // false: results never require grad
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
-  const char* saves = "";    // what .grad reads: names of tensor arguments, and "out", "out2", ...
-  const char* see = "";      // related ops, for help
-  const char* aliases = "";  // PyTorch's other names: "multiply", "divide, true_divide"
+  const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  const char* see = "";    // related ops, for help
+  const char* rule = "";   // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
+  // Lua lines for help, run by the tests: "torch.tensor{3, 1, 2}:sort() --> what the prompt shows".
+  const char* example = "";
+  const char* aliases = "";        // PyTorch's other names: "multiply", "divide, true_divide"
   void (*shape)(Call&) = nullptr;  // checks arguments, makes the results (uninitialised, or views)
   Kernel kernel = nullptr;         // CPU and simulated devices: fills c.out
   void (*compose)(Call&) = nullptr;  // definition by other ops: sets c.out; when there is no kernel
   void (*grad)(Backward&) = nullptr;
   void (*samples)(Samples&) = nullptr;
+  double (*flops)(const Call&) = nullptr;  // of a call with its results; none: one per result
 
   // Filled in by add_op.
   const Op* alias_of = nullptr;  // this entry is another name of that one

@@ -158,6 +158,10 @@ struct RowOps {
     o.inplace = more.inplace ? Inplace::Direct : Inplace::No;
     o.kernel = apply_row;
     o.samples = more.samples ? more.samples : samples;
+    o.rule = *more.rule           ? more.rule
+             : info.operands == 1 ? "any shape -> the same shape"
+                                  : "shapes that broadcast -> the broadcast shape";
+    o.example = more.example;
     return add_op(std::move(o));
   }
 

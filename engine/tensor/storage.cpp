@@ -1,13 +1,43 @@
 // Making and freeing storages; the text of the out-of-memory error.
 #include "engine/tensor/storage.h"
 
+#include <sys/mman.h>
+
 #include "engine/base/check.h"
 #include "engine/base/memory.h"
 #include "engine/base/pool.h"
 
 namespace tycho {
+namespace {
+
+void unmap(void* data, size_t bytes, void*) {
+  if (data) munmap(data, bytes);
+}
+
+// Pages that come into being when they are touched.
+[[gnu::noinline]] Ref<Storage> without_values(size_t bytes, Device device) {
+  void* data = nullptr;
+  if (bytes) {
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+    if (data == MAP_FAILED)
+      fail(Kind::Oom, format("a tensor of %.1f MB has no room in the address space", bytes / 1e6));
+  }
+  auto* s = new (FreeList<Storage>::take()) Storage;
+  s->device = device;
+  s->data = data;
+  s->bytes = bytes;
+  s->free_data = unmap;
+  return Ref<Storage>(s);
+}
+
+}  // namespace
+
+bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 
 Ref<Storage> new_storage(size_t bytes, Device device) {
+  if (shapes_only) [[unlikely]]
+    return without_values(bytes, device);
   void* data = allocate(device.number, bytes);
   if (!data && bytes) [[unlikely]]
     fail(Kind::Oom,

@@ -23,6 +23,17 @@ struct Storage : Shared {
   static void destroy(Storage* s);
 };
 
+// While set, new storages read as zeros and take no memory until written to, and operations run no
+// kernels: only shapes and dtypes are computed.
+inline constinit thread_local bool shapes_only = false;
+struct ShapesOnly {
+  bool before = shapes_only;
+  ShapesOnly() { shapes_only = true; }
+  ~ShapesOnly() { shapes_only = before; }
+  ShapesOnly(const ShapesOnly&) = delete;
+};
+bool has_no_values(const Storage& s);  // made while shapes_only was set
+
 // Uninitialised memory; raises Kind::Oom when the device has none left.
 Ref<Storage> new_storage(size_t bytes, Device device);
 
