@@ -3,16 +3,10 @@
 #include <chrono>
 #include <cstring>
 
+#include "bindings/help.h"
 #include "bindings/lua.h"
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
-
-// Made by the build: names and texts of the embedded Lua files, ended by a null name.
-struct EmbeddedFile {
-  const char *name, *text;
-  size_t size;
-};
-extern "C" const EmbeddedFile tycho_embedded_lua[];
 
 namespace tycho::lua {
 namespace {
@@ -162,6 +156,7 @@ int open_torch(lua_State* L) {
   open_io(L, torch);
   open_random(L, torch);
   open_shapes_only(L, torch);
+  open_help(L, torch);
   open_ops(L, torch);
 
   // require finds the embedded files first.
