@@ -157,6 +157,7 @@ int open_torch(lua_State* L) {
   open_random(L, torch);
   open_shapes_only(L, torch);
   open_help(L, torch);
+  open_tools(L, torch);
   open_ops(L, torch);
 
   // require finds the embedded files first.

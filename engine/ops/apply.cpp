@@ -89,13 +89,21 @@ void apply_and_store(Call& c) {
   c.out[0] = self;
 }
 
+// Whom the observer of a call left in `mode` to see the operations inside, when the call turns out
+// to be a composition.
+constinit thread_local Observer* inside = nullptr;
+
 // The outermost operation, under the eyes of the observer.
 void apply_observed(Call& c) {
   struct Pause {
     Observer* observer = std::exchange(mode.observer, nullptr);
-    ~Pause() { mode.observer = observer; }
+    ~Pause() {
+      mode.observer = observer;
+      inside = nullptr;
+    }
   } pause;
   pause.observer->before(c);
+  inside = std::exchange(mode.observer, nullptr);
   const auto began = std::chrono::steady_clock::now();
   apply(c);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -140,7 +148,11 @@ void apply(Call& c) {
     }
     return;
   }
-  if (!op.kernel && op.compose) return op.compose(c);
+  if (!op.kernel && op.compose) {
+    if (inside) [[unlikely]]
+      mode.observer = std::exchange(inside, nullptr);
+    return op.compose(c);
+  }
   if (op.row >= 0) {
     apply_row(c);
   } else {

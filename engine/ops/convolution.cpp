@@ -5,6 +5,7 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/conv.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/flops.h"
 #include "engine/ops/samples.h"
 
 namespace tycho {
@@ -71,6 +72,12 @@ Sizes bias_dims(int rank) {
   return dims;
 }
 
+// Each element of `sums` is a sum of one product per element of a weight's one output channel.
+double products_with(const Tensor& sums, const Tensor& weight) {
+  const double channels = static_cast<double>(weight.size(0));
+  return channels > 0 ? 2 * count_of(sums) * count_of(weight) / channels : 0;
+}
+
 const Op& convolution = add_op(
     {.name = "convolution",
      .args =
@@ -95,6 +102,10 @@ const Op& convolution = add_op(
          [](Samples& s) {
            s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 2}), s.normal({4}), s.ints({2, 1}),
                   s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
+         },
+     .flops =
+         [](const Call& c) {
+           return products_with(c.out[0], c.tensor(1)) + (c.has(2) ? count_of(c.out[0]) : 0);
          }});
 
 const Op& convolution_input = add_op(
@@ -125,7 +136,8 @@ const Op& convolution_input = add_op(
          [](Samples& s) {
            s.add({s.normal({2, 4, 3, 3}), s.normal({4, 3, 3, 2}), s.ints({5, 4}), s.ints({2, 1}),
                   s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
-         }});
+         },
+     .flops = [](const Call& c) { return products_with(c.tensor(0), c.tensor(1)); }});
 
 const Op& convolution_weight = add_op(
     {.name = "convolution_weight",
@@ -155,7 +167,8 @@ const Op& convolution_weight = add_op(
          [](Samples& s) {
            s.add({s.normal({2, 4, 3, 3}), s.normal({2, 3, 5, 4}), s.ints({3, 2}), s.ints({2, 1}),
                   s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
-         }});
+         },
+     .flops = [](const Call& c) { return products_with(c.tensor(0), c.out[0]); }});
 
 }  // namespace
 }  // namespace tycho

@@ -6,6 +6,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/flops.h"
 #include "engine/ops/samples.h"
 
 namespace tycho {
@@ -152,7 +153,8 @@ const Op& matmul = add_op(
        s.add({s.normal({5, 7}, DType::Float64), s.normal({7, 3}, DType::Float64)});
        s.add({s.normal({5, 7}, DType::BFloat16), s.normal({7, 3}, DType::BFloat16)}, false);
        s.add({s.normal({5, 7}, DType::Float16), s.normal({7, 3}, DType::Float16)}, false);
-     }});
+     },
+     .flops = sums_of_products});
 
 const Op& mm = add_op({.name = "mm",
                        .args = "self, mat2",
@@ -166,7 +168,8 @@ const Op& mm = add_op({.name = "mm",
                        .samples = [](Samples& s) {
                          s.add({s.normal({2, 3}), s.normal({3, 4})});
                          s.add({s.normal({17, 9}), s.normal({9, 33})});
-                       }});
+                       },
+                       .flops = sums_of_products});
 
 const Op& bmm = add_op({.name = "bmm",
                         .args = "self, mat2",
@@ -179,7 +182,8 @@ const Op& bmm = add_op({.name = "bmm",
                         .grad = matmul_grad,
                         .samples = [](Samples& s) {
                           s.add({s.normal({2, 3, 4}), s.normal({2, 4, 5})});
-                        }});
+                        },
+                        .flops = sums_of_products});
 
 const Op& mv = add_op({.name = "mv",
                        .args = "self, vec",
@@ -192,7 +196,8 @@ const Op& mv = add_op({.name = "mv",
                        .grad = matmul_grad,
                        .samples = [](Samples& s) {
                          s.add({s.normal({3, 4}), s.normal({4})});
-                       }});
+                       },
+                       .flops = sums_of_products});
 
 void dot_shape(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -224,7 +229,8 @@ const Op& dot = add_op({.name = "dot",
                         .shape = dot_shape,
                         .kernel = cpu::dot,
                         .grad = dot_grad,
-                        .samples = dot_samples});
+                        .samples = dot_samples,
+                        .flops = sums_of_products});
 
 const Op& vdot = add_op({.name = "vdot",
                          .args = "self, other",
@@ -234,7 +240,8 @@ const Op& vdot = add_op({.name = "vdot",
                          .shape = dot_shape,
                          .kernel = cpu::dot,
                          .grad = dot_grad,
-                         .samples = dot_samples});
+                         .samples = dot_samples,
+                         .flops = sums_of_products});
 
 void linear_shape(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2);
@@ -318,7 +325,8 @@ const Op& linear = add_op(
            s.add({s.normal({4, 3}, DType::BFloat16), s.normal({5, 3}, DType::BFloat16),
                   s.normal({5}, DType::BFloat16)},
                  false);
-         }});
+         },
+     .flops = sums_of_products});
 
 }  // namespace
 }  // namespace tycho

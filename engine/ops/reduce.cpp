@@ -4,6 +4,7 @@
 
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/flops.h"
 #include "engine/ops/samples.h"
 
 namespace tycho {
@@ -111,7 +112,8 @@ const Op& sum = add_op(
            dims_samples(s);
            s.add({s.integers({3, 4}, -5, 5, DType::Int32), s.ints({1})});
            s.add({s.mask({3, 4})});
-         }});
+         },
+     .flops = one_per_element});
 
 const Op& nansum = add_op(
     {.name = "nansum",
@@ -130,7 +132,8 @@ const Op& nansum = add_op(
          [](Samples& s) {
            dims_samples(s);
            s.add({s.of({2, 2}, {1, __builtin_nan(""), 3, 4}), s.ints({0})}, false);
-         }});
+         },
+     .flops = one_per_element});
 
 const Op& mean =
     add_op({.name = "mean",
@@ -145,7 +148,8 @@ const Op& mean =
                   const uint32_t bits = dims_of(b, 1, shape.n);
                   b.set(0, stretch(b.g() / depth_of(shape, bits), shape, bits));
                 },
-            .samples = dims_samples});
+            .samples = dims_samples,
+            .flops = one_per_element});
 
 const Op& count_numbers =
     add_op({.name = "count_numbers",
