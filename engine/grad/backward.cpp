@@ -192,7 +192,7 @@ class Sweep {
     }
     if (!options_.retain_graph) {
       n->free_saved();
-      if (n->freed && current_where) n->freed_line = current_where().line;
+      if (n->freed && current_where) n->freed_at = current_where();
     }
   }
 

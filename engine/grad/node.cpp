@@ -116,7 +116,7 @@ Tensor Backward::unpack(const Saved& s, int output) const {
     fail(Kind::Autograd,
          format("backward: the graph of %s%s was already used%s and is freed", op_name.c_str(),
                 at(node.where).c_str(),
-                node.freed_line > 0 ? (" at line " + std::to_string(node.freed_line)).c_str() : ""),
+                at(node.freed_at).c_str()),
          "run the forward pass again inside the loop, or detach what is carried over (h = "
          "h:detach()); "
          "loss:backward{retain_graph=true} only if two passes over one graph are meant");

@@ -74,7 +74,7 @@ struct Node final : GraphNode {
   const Op* op = nullptr;  // null for a custom gradient
   uint64_t id = 0;         // grows with time: no node's inputs are younger
   Where where;             // line of the user's script
-  int freed_line = -1;     // line of the backward call that freed the saved tensors
+  Where freed_at;          // where the backward call was that freed the saved tensors
   bool freed = false;
   uint8_t kept = 0;  // of a row: which operands, and its result, are in `saved` (RowInfo::reads)
   SmallVec<Edge, 3> edges;
