@@ -1,0 +1,22 @@
+// Programs run from the prompt: they get the terminal, with Ctrl-C and Ctrl-Z, and give it back.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bindings/lua.h"
+
+namespace tycho::shell {
+
+struct ChildEnd {
+  int status = 0;            // the exit status, or 128 + the signal that ended it
+  int signal = 0;            // that signal, or 0
+  std::string failure = {};  // why it could not be started
+};
+
+// Runs a program to its end with our standard streams.
+ChildEnd run_child(const std::vector<std::string>& argv);
+
+// Lua: (command) for /bin/sh -> status, signal; raises when there is no shell to run it.
+int lua_child(lua_State* L);
+
+}  // namespace tycho::shell
