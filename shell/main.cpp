@@ -7,6 +7,7 @@
 #include "bindings/lua.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "shell/native.h"
 #include "shell/repl.h"
 #include "shell/run.h"
 
@@ -23,12 +24,28 @@ constexpr char kUsage[] =
     "  --help       this text\n"
     "Without a file, the prompt opens.\n";
 
+// Says on stderr what the error on top of the stack is, and where it happened; pops it.
+void report(lua_State* L) {
+  push_trace(L);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "shell.report");
+  if (call(L, 1, 1) == Outcome::Ok) {
+    lua_getfield(L, -1, "script");
+    lua_replace(L, -2);
+    lua_pushvalue(L, -3);
+    lua_pushvalue(L, -3);
+    if (call(L, 2, 1) == Outcome::Ok && lua_isstring(L, -1))
+      std::fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  }
+  lua_pop(L, 3);
+}
+
 // Runs the chunk on the stack with its arguments; the exit status.
 int run(lua_State* L, int arguments) {
   const Outcome outcome = call(L, arguments, 0);
   if (outcome == Outcome::Ok) return 0;
   std::fflush(stdout);
-  report(L, "tycho: ", true);
+  report(L);
   return outcome == Outcome::Interrupted ? 130 : 1;
 }
 
@@ -111,6 +128,7 @@ int main(int argc, char** argv) {
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;
   luaL_openlibs(L);
   lua::open_torch(L);
+  shell::open_native(L);
   lua_settop(L, 0);
   shell::install_interrupts();
   int status = shell::start(L, argc, argv);

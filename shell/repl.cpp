@@ -1,12 +1,11 @@
-// The read-evaluate-print loop: reads entries (several lines when one is incomplete), runs them,
-// prints the values of expressions at a terminal, and survives every error.
+// The read-evaluate-print loop: reads entries and hands them to the session
+// (shell/lua/session.lua), which runs them.
 #include "shell/repl.h"
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "shell/line.h"
 #include "shell/run.h"
@@ -14,33 +13,43 @@
 namespace tycho::shell {
 namespace {
 
-bool incomplete(lua_State* L) {
-  size_t n;
-  const char* text = lua_tolstring(L, -1, &n);
-  return n >= 5 && !std::strcmp(text + n - 5, "<eof>");
+// Calls session.NAME(text); results many values stay on the stack. False when it raised.
+bool ask(lua_State* L, const char* name, const std::string& text, int results) {
+  lua_getfield(L, 1, name);
+  lua_pushlstring(L, text.data(), text.size());
+  if (lua_pcall(L, 1, results, 0) == LUA_OK) return true;
+  std::fprintf(stderr, "tycho: %s: %s\n", name, luaL_tolstring(L, -1, nullptr));
+  lua_settop(L, 1);
+  return false;
 }
 
-// Compiles an entry, as an expression when it is one; leaves the chunk or the message on the stack.
-int compile(lua_State* L, const std::string& entry) {
-  const std::string expression = "return " + entry + "\n";
-  if (luaL_loadbuffer(L, expression.data(), expression.size(), "=stdin") == LUA_OK) return LUA_OK;
-  lua_pop(L, 1);
-  const std::string chunk = entry + "\n";
-  return luaL_loadbuffer(L, chunk.data(), chunk.size(), "=stdin");
+std::string prompt_text(lua_State* L) {
+  std::string text = "> ";
+  if (ask(L, "prompt", "", 1) && lua_isstring(L, -1)) text = lua_tostring(L, -1);
+  lua_settop(L, 1);
+  return text;
 }
 
-// Values one after another, tensors on lines of their own.
-Outcome print_values(lua_State* L) {
-  const int n = lua_gettop(L);
-  if (n == 0) return Outcome::Ok;
-  lua_getglobal(L, "print");
-  lua_insert(L, 1);
-  return call(L, n, 0);
+bool is_done(lua_State* L, const std::string& text) {
+  const bool done = !ask(L, "is_done", text, 1) || lua_toboolean(L, -1);
+  lua_settop(L, 1);
+  return done;
+}
+
+// Was the last error a stop by Ctrl-C?
+bool interrupted(lua_State* L) {
+  bool yes = false;
+  if (lua_getfield(L, 1, "last_error") == LUA_TTABLE) {
+    lua_getfield(L, -1, "interrupted");
+    yes = lua_toboolean(L, -1);
+  }
+  lua_settop(L, 1);
+  return yes;
 }
 
 // One line of input; false at its end. Ctrl-C drops the entry begun so far.
-bool next_line(LineEditor& editor, std::string* entry) {
-  const char* prompt = entry->empty() ? "> " : "...> ";
+bool next_line(lua_State* L, LineEditor& editor, std::string* entry) {
+  const std::string prompt = entry->empty() ? prompt_text(L) : "...> ";
   std::string line;
   if (editor.usable()) {
     switch (editor.read(prompt, &line)) {
@@ -55,7 +64,7 @@ bool next_line(LineEditor& editor, std::string* entry) {
     *entry += line + "\n";
     return true;
   }
-  if (isatty(0)) std::fputs(prompt, stdout), std::fflush(stdout);
+  if (isatty(0)) std::fputs(prompt.c_str(), stdout), std::fflush(stdout);
   for (int c; (c = std::getchar()) != EOF;) {
     line += static_cast<char>(c);
     if (c == '\n') break;
@@ -69,44 +78,38 @@ bool next_line(LineEditor& editor, std::string* entry) {
   return !line.empty();
 }
 
-// `nn F optim data` are at hand at the prompt, as in PyTorch's usual imports.
-void set_shortcuts(lua_State* L) {
-  static const char code[] =
-      "nn = nn or torch.nn F = F or torch.nn.functional optim = optim or torch.optim data = data "
-      "or torch.utils.data";
-  if (luaL_loadstring(L, code) != LUA_OK || call(L, 0, 0) != Outcome::Ok)
-    report(L, "error: ", false);
-}
-
 }  // namespace
 
 int repl(lua_State* L, bool interactive) {
   const bool terminal = isatty(0);
   LineEditor editor;
-  set_shortcuts(L);
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "shell.session");
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
+    return 1;
+  }
+  lua_getfield(L, 1, "options");
+  lua_pushboolean(L, terminal || interactive);
+  lua_setfield(L, -2, "print");
+  lua_settop(L, 1);
   if (terminal) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
   std::string entry;
-  while (next_line(editor, &entry)) {
-    if (entry.find_first_not_of(" \n\t") == entry.npos) {
-      entry.clear();
-      continue;
-    }
-    const int status = compile(L, entry);
-    if (status != LUA_OK && incomplete(L)) {
-      lua_pop(L, 1);
-      continue;
-    }
-    editor.remember(entry.substr(0, entry.find_last_not_of("\n") + 1));
+  while (next_line(L, editor, &entry)) {
+    if (!is_done(L, entry)) continue;
+    const std::string text = entry.substr(0, entry.find_last_not_of("\n") + 1);
     entry.clear();
-    Outcome outcome = status == LUA_OK ? call(L, 0, LUA_MULTRET) : Outcome::Failed;
-    if (outcome == Outcome::Ok && (terminal || interactive)) outcome = print_values(L);
+    editor.remember(text);
+    const bool ok = ask(L, "run", text, 1) && lua_toboolean(L, -1);
+    lua_settop(L, 1);
     std::fflush(stdout);
-    if (outcome != Outcome::Ok) {
-      report(L, "error: ", false);
-      // Input that is no terminal is a script: its first error ends it.
-      if (!terminal) return outcome == Outcome::Interrupted ? 130 : 1;
-    }
-    lua_settop(L, 0);
+    lua_getfield(L, 1, "ended");
+    const bool ended = lua_toboolean(L, -1);
+    lua_settop(L, 1);
+    if (ended) return 0;
+    // Input that is no terminal is a script: its first error ends it.
+    if (!ok && !terminal) return interrupted(L) ? 130 : 1;
   }
   if (!entry.empty() && !terminal) {
     std::fprintf(stderr, "error: the input ends inside an entry\n");

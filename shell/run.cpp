@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -21,7 +20,8 @@ enum class State { Idle, Running, Closing };
 volatile State state = State::Idle;
 volatile int presses = 0;  // of Ctrl-C since the running chunk began
 pthread_t main_thread;
-std::string last_traceback;
+bool keep_values = false;
+const char kTrace = 0;  // its address is the trace's key in the registry
 
 void say(const char* text) {
   if (write(2, text, std::strlen(text)) < 0) return;
@@ -46,9 +46,112 @@ void on_interrupt(int) {
   errno = error;
 }
 
-int remember_traceback(lua_State* L) {
-  luaL_traceback(L, L, nullptr, 1);
-  last_traceback = lua_tostring(L, -1);
+// The value on top of the stack in a few words; pops it.
+void push_description(lua_State* L) {
+  std::string room, text;
+  switch (lua_type(L, -1)) {
+    case LUA_TSTRING: {
+      size_t n;
+      const char* s = lua_tolstring(L, -1, &n);
+      text = '"' + std::string(s, n < 60 ? n : 60) + (n > 60 ? "\".." : "\"");
+      break;
+    }
+    case LUA_TNUMBER:
+      lua_pushvalue(L, -1);
+      text = lua_tostring(L, -1);
+      lua_pop(L, 1);
+      break;
+    case LUA_TBOOLEAN:
+      text = lua_toboolean(L, -1) ? "true" : "false";
+      break;
+    default:
+      text = lua::describe_value(L, lua_gettop(L), &room);
+  }
+  lua_pop(L, 1);
+  lua_pushlstring(L, text.data(), text.size());
+}
+
+// The locals of a frame: a list of {name=, text=, value=}.
+void push_locals(lua_State* L, lua_Debug* ar) {
+  constexpr int kMostLocals = 30;
+  lua_newtable(L);
+  int count = 0;
+  const char* name;
+  for (int i = 1; count < kMostLocals && (name = lua_getlocal(L, ar, i)); ++i) {
+    if (name[0] == '(') {
+      lua_pop(L, 1);
+      continue;
+    }
+    lua_createtable(L, 0, 3);
+    lua_insert(L, -2);  // list, entry, value
+    if (keep_values) {
+      lua_pushvalue(L, -1);
+      lua_setfield(L, -3, "value");
+    }
+    push_description(L);
+    lua_setfield(L, -2, "text");
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "name");
+    lua_rawseti(L, -2, ++count);
+  }
+}
+
+int last_level(lua_State* L) {  // without walking the stack once per level
+  lua_Debug ar;
+  int low = 1, high = 1;
+  while (lua_getstack(L, high, &ar)) low = high, high *= 2;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (lua_getstack(L, middle, &ar))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return high - 1;
+}
+
+// The user's functions on the stack, innermost first: not C, not torch's or the prompt's own.
+void push_frames(lua_State* L) {
+  constexpr int kFirst = 40, kLast = 10;
+  const int last = last_level(L);
+  lua_newtable(L);
+  int count = 0;
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar); ++level) {
+    if (level == kFirst && last > kFirst + kLast) {
+      lua_createtable(L, 0, 1);
+      lua_pushinteger(L, last - kLast - level);
+      lua_setfield(L, -2, "skipped");
+      lua_rawseti(L, -2, ++count);
+      level = last - kLast;
+      continue;
+    }
+    lua_getinfo(L, "Sln", &ar);
+    const std::string_view source = ar.source;
+    if (ar.currentline <= 0 || source.substr(0, 7) == "=torch/" || source.substr(0, 7) == "=shell/")
+      continue;
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, ar.short_src);
+    lua_setfield(L, -2, "source");
+    lua_pushinteger(L, ar.currentline);
+    lua_setfield(L, -2, "line");
+    lua_pushstring(L, ar.what);
+    lua_setfield(L, -2, "what");
+    lua_pushstring(L, ar.name ? ar.name : nullptr);
+    lua_setfield(L, -2, "name");
+    push_locals(L, &ar);
+    lua_setfield(L, -2, "locals");
+    lua_rawseti(L, -2, ++count);
+  }
+}
+
+int remember_trace(lua_State* L) {
+  if (lua_checkstack(L, 20)) {
+    lua_createtable(L, 0, 2);
+    push_frames(L);
+    lua_setfield(L, -2, "frames");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kTrace);
+  }
   lua_settop(L, 1);
   return 1;
 }
@@ -60,56 +163,6 @@ bool is_interrupt(lua_State* L) {
   const bool yes = lua_type(L, -1) == LUA_TSTRING && !std::strcmp(lua_tostring(L, -1), "interrupt");
   lua_pop(L, 1);
   return yes;
-}
-
-// A table that somebody raised, as text: {code = 7, message = "no"}.
-std::string table_text(lua_State* L, int i, int depth) {
-  constexpr int kMostEntries = 20, kMostDepth = 3;
-  if (depth > kMostDepth || !lua_checkstack(L, 8)) return "{..}";
-  const auto value = [&](int at) -> std::string {
-    if (lua_type(L, at) == LUA_TTABLE) return table_text(L, lua_absindex(L, at), depth + 1);
-    if (lua_type(L, at) == LUA_TSTRING)
-      return '"' + std::string(lua_tostring(L, at)).substr(0, 200) + '"';
-    std::string text = luaL_tolstring(L, at, nullptr);
-    lua_pop(L, 1);
-    return text;
-  };
-  std::string out = "{";
-  int entries = 0;
-  const auto next = [&] {
-    if (entries) out += ", ";
-    return ++entries <= kMostEntries;
-  };
-  const int n = static_cast<int>(lua_rawlen(L, i));
-  for (int k = 1; k <= n && next(); ++k) {
-    lua_rawgeti(L, i, k);
-    out += value(-1);
-    lua_pop(L, 1);
-  }
-  lua_pushnil(L);
-  while (entries <= kMostEntries && lua_next(L, i)) {
-    if (!(lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= n) &&
-        next()) {
-      const bool plain = lua_type(L, -2) == LUA_TSTRING;
-      out += plain ? lua_tostring(L, -2) : "[" + value(-2) + "]";
-      out += " = " + value(-1);
-    }
-    lua_pop(L, 1);
-  }
-  return out + (entries > kMostEntries ? "..}" : "}");
-}
-
-// Error value -> text; runs inside a call, because a __tostring may do anything.
-int error_text(lua_State* L) {
-  const bool bare =
-      lua_type(L, 1) == LUA_TTABLE && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
-  if (bare) {
-    const std::string text = table_text(L, 1, 1);
-    lua_pushlstring(L, text.data(), text.size());
-  } else {
-    luaL_tolstring(L, 1, nullptr);
-  }
-  return 1;
 }
 
 }  // namespace
@@ -126,15 +179,20 @@ void stop_listening() { state = State::Closing; }
 
 Outcome call(lua_State* L, int arguments, int results) {
   const int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, remember_traceback);
+  lua_pushcfunction(L, remember_trace);
   lua_insert(L, base);
   const Mode modes = mode;
   const amp::Region region = amp::current();
-  presses = 0;
-  state = State::Running;
+  const bool outermost = state != State::Running;
+  if (outermost) {
+    presses = 0;
+    state = State::Running;
+  }
   const int status = lua_pcall(L, arguments, results, base);
-  state = State::Idle;
-  lua::end_interrupt(L);
+  if (outermost) {
+    state = State::Idle;
+    lua::end_interrupt(L);
+  }
   lua_remove(L, base);
   if (status == LUA_OK) return Outcome::Ok;
   if (!is_interrupt(L)) return Outcome::Failed;
@@ -145,14 +203,15 @@ Outcome call(lua_State* L, int arguments, int results) {
   return Outcome::Interrupted;
 }
 
-void report(lua_State* L, const char* prefix, bool traceback) {
-  const std::string trace = traceback ? last_traceback : "";
-  lua_pushcfunction(L, error_text);
-  lua_insert(L, -2);
-  const char* text = call(L, 1, 1) == Outcome::Ok ? lua_tostring(L, -1) : nullptr;
-  std::fprintf(stderr, "%s%s\n", prefix, text ? text : "an error whose __tostring fails");
-  if (!trace.empty()) std::fprintf(stderr, "%s\n", trace.c_str());
-  lua_pop(L, 1);
+void push_trace(lua_State* L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kTrace) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+  }
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kTrace);
 }
+
+void keep_frame_values(bool yes) { keep_values = yes; }
 
 }  // namespace tycho::shell

@@ -10,10 +10,12 @@ void install_interrupts();  // Ctrl-C stops what `call` runs
 void stop_listening();      // from here on Ctrl-C ends the process at once
 
 // Calls the function below `arguments` values. Leaves its results, or the error, on the stack.
+// Calls may nest; an interrupt ends all of them.
 Outcome call(lua_State* L, int arguments, int results);
 
-// Prints the error on top of the stack to stderr after `prefix`, with the traceback of the last
-// `call` when wanted, and pops it.
-void report(lua_State* L, const char* prefix, bool traceback);
+// Pushes what the last failed call was doing: {frames = {{source=, line=, name=, what=,
+// locals={..}}}}, innermost first, the user's functions only, values as text ("float32 [2, 3]").
+void push_trace(lua_State* L);
+void keep_frame_values(bool yes);  // traces hold the values of locals too, for %debug
 
 }  // namespace tycho::shell

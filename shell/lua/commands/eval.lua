@@ -1,0 +1,28 @@
+-- Commands of the evaluator itself.
+return {
+  {
+    name = "%locals",
+    usage = "%locals on|off",
+    doc = "Keep names declared with local for the session, or run entries as plain Lua.",
+    run = function(args, session)
+      if args == "on" or args == "off" then
+        session.options.locals = args == "on"
+      elseif args ~= "" then
+        error("%locals wants on or off", 0)
+      end
+      session.say("locals are " .. (session.options.locals and "kept for the session" or "those of plain Lua"))
+    end,
+  },
+  {
+    name = "%quit",
+    usage = "%quit",
+    doc = "End the session, or the lesson.",
+    run = function(_, session)
+      if session.mode then
+        session.mode = nil
+      else
+        session.ended = true
+      end
+    end,
+  },
+}

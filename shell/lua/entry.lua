@@ -1,0 +1,257 @@
+-- What was typed, turned into something to run: pasted prompts go, a line that begins with `:` or
+-- `.` continues the last value, the last expression is returned, and Lua's complaint becomes either
+-- "there is more to come" or a message with the place of the wrong token.
+local entry = {}
+
+local load, lex = load, torch._lex
+
+-- Without a newline an unfinished 'abc would look incomplete, and a comment would swallow what follows.
+local function try(text, chunk)
+  return load(text .. "\n", chunk, "t")
+end
+
+local function wants_more(message) return message ~= nil and message:sub(-5) == "<eof>" end
+
+local prompts = {"^%[%d+%][^%S\n]*%a*%*?> ?", "^%.%.%.> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
+local function without_prompt(line)
+  for i, pattern in ipairs(prompts) do
+    local _, last = line:find(pattern)
+    if last then return line:sub(last + 1), i ~= 2 end
+  end
+end
+
+-- The text without the prompts in front of its lines, when its first line has one.
+function entry.strip_prompts(text)
+  if not without_prompt(text) then return text end
+  local all, prompted = {}, {}
+  for line in (text .. "\n"):gmatch("(.-)\n") do
+    local rest = without_prompt(line)
+    all[#all + 1] = rest or line
+    prompted[#prompted + 1] = rest
+  end
+  -- Lines without a prompt are what was printed, unless they are needed.
+  local only = table.concat(prompted, "\n")
+  if #prompted < #all and (try(only, "=") or try("return " .. only, "=")) then return only end
+  return table.concat(all, "\n")
+end
+
+-- Tokens with their nesting: depth in blocks, and in brackets of any kind.
+local opens = {["do"] = 1, ["if"] = 1, ["function"] = 1, ["repeat"] = 1, ["end"] = -1, ["until"] = -1}
+local brackets = {["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1}
+
+---@param text string
+---@return table[] tokens each {kind=, first=, last=, text=, block=, bracket=} without comments
+function entry.tokens(text)
+  local out, block, bracket = {}, 0, 0
+  for _, token in ipairs(lex(text)) do
+    if token.kind ~= "comment" then
+      token.text = text:sub(token.first, token.last)
+      local step = token.kind == "keyword" and opens[token.text] or 0
+      local turn = token.kind == "op" and brackets[token.text] or 0
+      if step < 0 then block = block - 1 end
+      if turn < 0 then bracket = bracket - 1 end
+      token.block, token.bracket = block, bracket
+      if step > 0 then block = block + 1 end
+      if turn > 0 then bracket = bracket + 1 end
+      out[#out + 1] = token
+    end
+  end
+  return out
+end
+
+-- Where the last statement may begin: after the last semicolons and newlines outside of everything.
+local function cuts(text, tokens)
+  local out = {}
+  for i = #tokens, 2, -1 do
+    local before, token = tokens[i - 1], tokens[i]
+    if token.block == 0 and token.bracket == 0 and before.block == 0 and before.bracket == 0 then
+      local semicolon = before.text == ";"
+      if semicolon or text:find("\n", before.last + 1, true) and text:find("\n", before.last + 1, true) < token.first then
+        out[#out + 1] = {at = token.first, sure = semicolon or token.kind == "name"}
+        if #out == 8 or semicolon then break end
+      end
+    end
+  end
+  return out
+end
+
+-- Line and byte in it of a position in the text.
+local function line_and_column(text, at)
+  local line, from = 1, 1
+  for newline in text:gmatch("()\n") do
+    if newline >= at then break end
+    line, from = line + 1, newline + 1
+  end
+  return line, at - from + 1
+end
+entry.line_and_column = line_and_column
+
+-- Position, width and Lua's words for a failure to compile `text`, which stands `shift` bytes into
+-- what was compiled.
+local function locate(text, tokens, message, prefix)
+  local what, near = message:match("^%[[^\n]*%]:%d+: (.*) near (.+)$")
+  local line = tonumber(message:match("^%[[^\n]*%]:(%d+):")) or 1
+  what = what or message:match("^%[[^\n]*%]:%d+: (.*)$") or message
+  if near then
+    near = near:match("^'(.*)'$") or near
+    for _, token in ipairs(tokens) do
+      local on = line_and_column(text, token.last)
+      if on >= line and token.text:sub(1, 20) == near:sub(1, 20) or token.unfinished or token.kind == "error" then
+        local _, wrong = try(prefix .. text:sub(1, token.last), "=[1]")
+        if wrong and not wants_more(wrong) then
+          return token.first, token.last - token.first + 1, what, token.text
+        end
+      end
+    end
+  end
+  local name = what:match("['<](%a[%w_]*)['>]$") or what:match("variable '([%w_]+)'")
+  local best
+  for _, token in ipairs(tokens) do
+    local on = line_and_column(text, token.first)
+    if on == line and (token.text == name or not best) then best = token end
+  end
+  if best then return best.first, best.last - best.first + 1, what, nil end
+  return #text, 1, what, nil
+end
+
+local function wrong(text, at, width, message)
+  local line, column = line_and_column(text, at)
+  return {kind = "wrong", message = message, line = line, column = column, width = math.max(width, 1), at = at}
+end
+entry.wrong = wrong
+
+local function describe(what, token)
+  if not token then return (what:gsub(" at line 1$", "")) end
+  if what:find("^unfinished") then return what end
+  token = token:match("^[^\n]*")
+  if #token > 30 then token = token:sub(1, 27) .. "..." end
+  local expected = what:match("^(.*) expected.*$")
+  if what:find("unexpected symbol", 1, true) or what == "syntax error" or expected == "<eof>" or expected == "'<eof>'" then
+    return ("unexpected '%s'"):format(token)
+  elseif expected then
+    return ("unexpected '%s': %s"):format(token, what)
+  end
+  return ("%s near '%s'"):format(what, token)
+end
+
+-- The ways to read an entry, best first: as an expression, with its last expression returned, as it
+-- stands. Returns the text to compile, or nil and what is wrong.
+---@param text string
+---@return string|nil code, table tokens or the failure
+function entry.read(text)
+  local tokens = entry.tokens(text)
+  if #tokens == 0 then return "", tokens end
+  if tokens[1].text == "=" then  -- `=x` prints in Lua 5.1's prompt
+    text = text:sub(1, tokens[1].first - 1) .. " " .. text:sub(tokens[1].last + 1)
+    table.remove(tokens, 1)
+  end
+  local more = false
+  local function attempt(code)
+    local chunk, message = try(code, "=[1]")
+    more = more or wants_more(message)
+    return chunk and code, message
+  end
+  local code, as_expression = attempt("return " .. text)
+  if code then return code, tokens end
+  local body = text
+  if tokens[#tokens].text == ";" and #tokens > 1 then body = text:sub(1, tokens[#tokens].first - 1) end
+  local places = cuts(body, body == text and tokens or entry.tokens(body))
+  local function returned(cut)
+    return attempt(body:sub(1, cut.at - 1) .. "return " .. body:sub(cut.at))
+  end
+  for _, cut in ipairs(places) do
+    code = cut.sure and returned(cut)
+    if code then return code, tokens end
+  end
+  local as_it_stands
+  code, as_it_stands = attempt(text)
+  if code then return code, tokens end
+  for _, cut in ipairs(places) do
+    code = not cut.sure and returned(cut)
+    if code then return code, tokens end
+  end
+  if more then return nil, {kind = "incomplete", message = "the entry is not complete"} end
+  local at, width, what, token = locate(text, tokens, as_it_stands, "")
+  local at2, width2, what2, token2 = locate(text, tokens, as_expression, "return ")
+  if token2 and at2 > at then at, width, what, token = at2, width2, what2, token2 end
+  return nil, wrong(text, at, width, describe(what, token))
+end
+
+---@return boolean quiet the entry ends with a semicolon: nothing is printed
+function entry.is_quiet(tokens)
+  return #tokens > 0 and tokens[#tokens].text == ";"
+end
+
+-- `local` outside of every block is taken away, so that the names stay for the session.
+-- Returns the new text, the names kept and those declared <const>; or nil and what is wrong.
+function entry.keep_locals(text)
+  local tokens, edits, kept, constants = entry.tokens(text), {}, {}, {}
+  local function blank(first, last) edits[#edits + 1] = {first, last, (" "):rep(last - first + 1)} end
+  for i, token in ipairs(tokens) do
+    local after = tokens[i + 1]
+    if token.kind == "keyword" and token.text == "local" and token.block == 0 and after and after.text ~= "_ENV" then
+      if after.text == "function" then
+        blank(token.first, token.last)
+        kept[#kept + 1] = tokens[i + 2] and tokens[i + 2].text
+      else
+        blank(token.first, token.last)
+        local j = i + 1
+        while tokens[j] and tokens[j].kind == "name" do
+          local name = tokens[j].text
+          kept[#kept + 1] = name
+          j = j + 1
+          if tokens[j] and tokens[j].text == "<" and tokens[j + 2] and tokens[j + 2].text == ">" then
+            if tokens[j + 1].text == "close" then
+              local width = tokens[j + 2].last - tokens[j].first + 1
+              return nil, wrong(text, tokens[j].first, width,
+                '"local ' .. name .. ' <close>" would never close at the prompt; write do local ' .. name .. " <close> = ... end")
+            end
+            constants[#constants + 1] = name
+            blank(tokens[j].first, tokens[j + 2].last)
+            j = j + 3
+          end
+          if not (tokens[j] and tokens[j].text == ",") then break end
+          j = j + 1
+        end
+        if not (tokens[j] and tokens[j].text == "=") then
+          local at = tokens[j - 1].last
+          edits[#edits + 1] = {at + 1, at, " = nil"}
+        end
+      end
+    end
+  end
+  local out, from = {}, 1
+  for _, edit in ipairs(edits) do
+    out[#out + 1] = text:sub(from, edit[1] - 1)
+    out[#out + 1] = edit[3]
+    from = edit[2] + 1
+  end
+  out[#out + 1] = text:sub(from)
+  return table.concat(out), kept, constants
+end
+
+-- Names that the entry assigns outside of functions: what %who calls their origin.
+function entry.assigned(tokens)
+  local names, inside = {}, {}
+  for i, token in ipairs(tokens) do
+    if token.kind == "keyword" and token.text == "function" then
+      local name = tokens[i + 1]
+      if #inside == 0 and name and name.kind == "name" then names[#names + 1] = name.text end
+      inside[#inside + 1] = token.block
+    elseif token.kind == "keyword" and token.text == "end" and inside[#inside] == token.block then
+      inside[#inside] = nil
+    elseif #inside == 0 and token.text == "=" and token.kind == "op" and token.bracket == 0 then
+      local j = i - 1
+      while tokens[j] and tokens[j].kind == "name" do
+        local before = tokens[j - 1]
+        if before and (before.text == "." or before.text == ":") then break end
+        names[#names + 1] = tokens[j].text
+        if not (before and before.text == ",") then break end
+        j = j - 2
+      end
+    end
+  end
+  return names
+end
+
+return entry

@@ -1,0 +1,185 @@
+-- The names of a session: reading an unknown one at the prompt is an error that names the nearest,
+-- constants cannot be assigned, `nn F optim` and the like are at hand, and every variable knows the
+-- entry that set it. Files see a plain global table.
+local names = {
+  origins = {},    -- name -> number of the entry that set it
+  constants = {},  -- name -> {value}
+  shortcuts = {    -- at the prompt only
+    nn = function() return torch.nn end,
+    F = function() return torch.nn.functional end,
+    optim = function() return torch.optim end,
+    data = function() return torch.utils.data end,
+    dist = function() return torch.distributed end,
+    plot = function() return torch.plot end,
+    hist = function() return torch.hist end,
+  },
+}
+
+local getinfo, rawget, rawset, lex = debug.getinfo, rawget, rawset, torch._lex
+local globals = _G
+local known = {}  -- names that were set before: nil is their value
+
+-- Does the line read `name` as a variable (not as a field, `_G.name` among them)?
+local answers, asked = {}, 0
+local function reads_variable(source, line, name)
+  local text = torch._chunks[source:sub(2)]
+  if not text then return true end
+  local key = ("%s:%d:%s"):format(source, line, name)
+  if answers[key] ~= nil then return answers[key] end
+  local on_line, anywhere, fields_on_line = false, false, false
+  local before
+  local row, from = 1, 1
+  for _, token in ipairs(lex(text)) do
+    for _ in text:sub(from, token.first):gmatch("\n") do row = row + 1 end
+    from = token.first + 1
+    if token.kind == "name" and text:sub(token.first, token.last) == name then
+      local dot = before and text:sub(before.first, before.last)
+      if dot == "." or dot == ":" then
+        fields_on_line = fields_on_line or row == line
+      else
+        anywhere = true
+        on_line = on_line or row == line
+      end
+    end
+    before = token
+  end
+  local answer = on_line or anywhere and not fields_on_line
+  asked = asked + 1
+  if asked > 1000 then answers, asked = {}, 0 end
+  answers[key] = answer
+  return answer
+end
+
+-- The number of edits that turn a into b, neighbours swapped counting as one; at most `most`.
+local function distance(a, b, most)
+  if math.abs(#a - #b) > most then return most + 1 end
+  local two, one, row = {}, {}, {}
+  for j = 0, #b do one[j] = j end
+  for i = 1, #a do
+    row = {[0] = i}
+    local least = i
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      local d = math.min(one[j] + 1, row[j - 1] + 1, one[j - 1] + (same and 0 or 1))
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        d = math.min(d, two[j - 2] + 1)
+      end
+      row[j] = d
+      least = math.min(least, d)
+    end
+    if least > most then return most + 1 end
+    two, one = one, row
+  end
+  return one[#b]
+end
+
+---@param name string
+---@param candidates fun(): string|nil an iterator
+---@return string|nil nearest
+function names.nearest(name, candidates)
+  local best
+  local least = #name <= 2 and 0 or #name <= 5 and 1 or #name <= 8 and 2 or 3
+  for other in candidates do
+    if type(other) == "string" and other ~= name then
+      local d = other:lower() == name:lower() and 0 or distance(name, other, least)
+      if d < least or d == least and (not best or other < best) then best, least = other, d end
+    end
+  end
+  return best
+end
+
+-- Every name that an entry can read.
+function names.all()
+  local list = {}
+  for name in next, globals do list[#list + 1] = name end
+  for name in next, names.constants do list[#list + 1] = name end
+  for name in next, names.shortcuts do list[#list + 1] = name end
+  local i = 0
+  return function()
+    i = i + 1
+    return list[i]
+  end
+end
+
+local function kind_of(name)
+  local constant = names.constants[name]
+  local value = rawget(globals, name)
+  if constant then value = constant[1] end
+  if names.shortcuts[name] and value == nil then return "module" end
+  if type(value) == "userdata" then return "tensor" end
+  return type(value)
+end
+
+---@return string message
+function names.unknown(name)
+  local text = ('no variable "%s".'):format(name)
+  if rawget(torch, name) ~= nil then return ('%s Did you mean "torch.%s"?'):format(text, name) end
+  local near = names.nearest(name, names.all())
+  if near then
+    local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""
+    return ('%s Did you mean "%s" (%s%s)?'):format(text, near, kind_of(near), from)
+  end
+  near = names.nearest(name, function(_, k) return (next(torch, k)) end)
+  return near and ('%s Did you mean "torch.%s"?'):format(text, near) or text
+end
+
+local results  -- the module of `_`
+local function read(_, name)
+  local constant = names.constants[name]
+  if constant then return constant[1] end
+  local reader = getinfo(2, "Sl")
+  local source = reader and reader.source or "=?"
+  local first = source:sub(1, 1)
+  if first == "@" or source:find("^=torch/") or source:find("^=shell/") then return nil end
+  if type(name) == "string" and not known[name] then
+    if name:byte() == 95 then  -- an underscore
+      results = results or require "shell.results"
+      local is_result, value, gone = results.read(name)
+      if gone then error(gone, 2) end
+      if is_result then return value end
+    end
+    local shortcut = names.shortcuts[name]
+    if shortcut then return shortcut() end
+    if source:find("^=%[%d+%]$") and reads_variable(source, reader.currentline, name) then
+      error(names.unknown(name), 2)
+    end
+  end
+  return nil
+end
+
+local function write(_, name, value)
+  if names.constants[name] then
+    error(('"%s" is a constant of this session; local %s = ... declares it anew'):format(name, name), 2)
+  end
+  if type(name) == "string" then
+    known[name] = value ~= nil or name:byte() ~= 95 or nil
+    names.origins[name] = names.current
+  end
+  rawset(globals, name, value)
+end
+
+-- After an entry: the names it assigned come from it; those declared <const> become constants.
+function names.after(number, assigned, constants)
+  for _, name in ipairs(assigned) do
+    if rawget(globals, name) ~= nil then names.origins[name] = number end
+  end
+  for _, name in ipairs(constants) do
+    local value = rawget(globals, name)
+    if value ~= nil then
+      rawset(globals, name, nil)
+      names.constants[name] = {value}
+      names.origins[name] = number
+    end
+  end
+end
+
+function names.forget_constants(list)
+  for _, name in ipairs(list) do names.constants[name] = nil end
+end
+
+-- Strict reads begin; a metatable that somebody gave to _G before stays.
+function names.install()
+  if not getmetatable(globals) then setmetatable(globals, {__index = read, __newindex = write}) end
+end
+
+return names

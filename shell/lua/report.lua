@@ -1,0 +1,156 @@
+-- Errors as text: what the prompt says of an entry that failed, and a script of its end. Only text,
+-- places and shapes are kept, never the values that an error or its frames hold.
+local report = {}
+
+local native = require "shell.native"
+
+-- A table that somebody raised, spelled out: {code = 7, message = "no"}.
+local function spell(value, depth)
+  if type(value) == "string" then return ("%q"):format(value:sub(1, 200)):gsub("\\\n", "\\n") end
+  if type(value) ~= "table" then return tostring(value) end
+  if depth > 3 then return "{..}" end
+  local parts, n = {}, math.min(rawlen(value), 20)
+  for i = 1, n do parts[i] = spell(rawget(value, i), depth + 1) end
+  for key, item in next, value do
+    if not (math.type(key) == "integer" and key >= 1 and key <= n) then
+      if #parts > 20 then
+        parts[#parts + 1] = ".."
+        break
+      end
+      local name = type(key) == "string" and key:find("^[%a_][%w_]*$") and key or "[" .. spell(key, depth + 1) .. "]"
+      parts[#parts + 1] = name .. " = " .. spell(item, depth + 1)
+    end
+  end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+-- The text of anything raised.
+function report.message(err)
+  local ok, text = native.guarded(function()
+    local meta = type(err) == "table" and debug.getmetatable(err)
+    if type(err) == "table" and not (meta and meta.__tostring) then return spell(err, 1) end
+    return tostring(err)
+  end)
+  return ok and text or "an error whose __tostring fails"
+end
+
+-- A copy of an error object that holds no tensors and nothing else that is large.
+local function plain(value, depth)
+  local kind = type(value)
+  if kind == "string" or kind == "number" or kind == "boolean" then return value end
+  if kind ~= "table" or depth > 4 then return nil end
+  local out, count = {}, 0
+  for k, v in next, value do
+    if type(k) == "string" or type(k) == "number" then
+      out[k] = plain(v, depth + 1)
+      count = count + 1
+      if count > 200 then break end
+    end
+  end
+  local meta = debug.getmetatable(value)
+  if meta and type(meta.__name) == "string" then debug.setmetatable(out, meta) end
+  return out
+end
+
+---@return table remembered {error=, text=, traceback=, frames=, interrupted=, seconds=}
+function report.remember(err, trace)
+  trace = type(trace) == "table" and trace or {}
+  local copy = type(err) == "table" and plain(err, 1) or type(err) == "string" and err or nil
+  return {
+    error = copy,
+    text = report.message(err),
+    frames = trace.frames or {},
+    traceback = report.traceback(trace.frames or {}),
+    interrupted = trace.interrupted,
+    seconds = trace.seconds,
+  }
+end
+
+local function name_of(frame)
+  if frame.what == "main" then return nil end
+  return frame.name
+end
+
+-- One line per function of the user's, innermost first.
+function report.traceback(frames)
+  local lines = {}
+  for _, frame in ipairs(frames) do
+    if frame.skipped then
+      lines[#lines + 1] = ("  .. %d more"):format(frame.skipped)
+    else
+      local name = name_of(frame)
+      lines[#lines + 1] = ("  %s:%d%s"):format(frame.source, frame.line, name and " in " .. name or "")
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+local function duration(seconds)
+  if seconds < 10 then return ("%.1f s"):format(seconds) end
+  if seconds < 600 then return ("%.0f s"):format(seconds) end
+  return ("%.0f min"):format(seconds / 60)
+end
+
+local function stopped(remembered)
+  local frame = remembered.frames[1]
+  local where = ""
+  if frame then
+    local name = name_of(frame)
+    local place = ("%s:%d"):format(frame.source, frame.line)
+    where = name and (" in %s (%s)"):format(name, place) or " at " .. place
+  end
+  local after = remembered.seconds and (", after %s"):format(duration(remembered.seconds)) or ""
+  return ("stopped%s%s. Variables are intact."):format(where, after)
+end
+
+-- What the prompt says of a failed entry.
+function report.text(remembered)
+  if remembered.interrupted then return stopped(remembered) end
+  local text, number, line, rest = remembered.text, remembered.text:match("^%[(%d+)%]:(%d+): (.*)$")
+  if number then
+    text = rest
+    local code = torch._chunks["[" .. number .. "]"]
+    if code and code:find("\n") then
+      local row = 0
+      for each in (code .. "\n"):gmatch("(.-)\n") do
+        row = row + 1
+        if row == tonumber(line) then text = ("%s\n   [%s] line %s:  %s"):format(text, number, line, each:match("^%s*(.-)%s*$")) end
+      end
+    end
+  end
+  return "error: " .. text
+end
+
+-- What ends a script: the error and the functions it went through.
+function report.script(err, trace)
+  local remembered = report.remember(err, trace)
+  local text = "tycho: " .. remembered.text
+  if remembered.traceback ~= "" then text = text .. "\n" .. remembered.traceback end
+  return text
+end
+
+-- Under an entry that does not compile: its line, and a caret under the wrong token.
+function report.wrong(wrong)
+  local out = {"error: " .. wrong.message}
+  if wrong.line then
+    local row = 0
+    for each in (wrong.text .. "\n"):gmatch("(.-)\n") do
+      row = row + 1
+      if row == wrong.line then
+        local before = each:sub(1, wrong.column - 1):gsub("\t", " ")
+        local from = 1
+        local room = math.max(native.window() - 5, 20)
+        if #before + wrong.width > room then from = math.max(1, #before - room // 2) end
+        local shown = each:gsub("\t", " "):sub(from, from + room - 1)
+        local columns = utf8.len(before:sub(from)) or #before - from + 1
+        local width = math.min(wrong.width, math.max(1, room - columns))
+        out[#out + 1] = "   " .. shown
+        out[#out + 1] = "   " .. (" "):rep(columns) .. ("^"):rep(width)
+      end
+    end
+  end
+  if wrong.hint then out[#out + 1] = "   " .. wrong.hint end
+  return table.concat(out, "\n")
+end
+
+return report

@@ -1,0 +1,283 @@
+-- The session behind the prompt: takes entries, runs them so that nothing in them can end it, prints
+-- their values, and remembers what was entered. The parts: entry (what was typed), names (variables),
+-- results (`_`), report (errors), commands (%name), and whatever joins through hooks.
+local native = require "shell.native"
+local entry = require "shell.entry"
+local names = require "shell.names"
+local results = require "shell.results"
+
+local most_entries = 1000  -- whose text is remembered
+
+---@class Session
+local session = {
+  number = 1,        -- of the next entry
+  entries = {},      -- number -> {text=, ok=, seconds=, time=}
+  results = results,
+  names = names,
+  hooks = {before = {}, after = {}, wrong = {}},
+  mode = nil,        -- a lesson: {prompt="lesson> ", handle=function(text) return consumed end}
+  last_error = nil,  -- {error=, text=, traceback=, frames=, number=}
+  options = {locals = true, time = false, print = true, debug = false},
+  file = nil,        -- the file that -i ran
+}
+package.loaded["shell.session"] = session
+
+---@param text string
+function session.say(text) io.stdout:write(text, "\n") end
+
+-- A module of the prompt, or nil when the program has none of this name.
+local search = package.searchers[2]
+local function optional(name)
+  if package.loaded[name] then return package.loaded[name] end
+  if type(search(name)) == "function" then return require(name) end
+end
+session.optional = optional
+
+---@return integer|nil number of the entry that last set the global
+function session.origin(name)
+  if rawget(_G, name) == nil and not names.constants[name] then return nil end
+  return names.origins[name]
+end
+
+function session.prompt()
+  if session.mode then return ("[%d] %s"):format(session.number, session.mode.prompt or "> ") end
+  return ("[%d]> "):format(session.number)
+end
+
+-- Functions that want to hear of entries must not stop them.
+local function call_hooks(list, ...)
+  for _, hook in ipairs(list) do
+    local ok, message, trace = native.guarded(hook, ...)
+    if not ok then session.report(message, trace) end
+  end
+end
+
+-- A code with `local` kept when that is wanted; nil and what is wrong.
+local function prepare(text)
+  local code, tokens = entry.read(text)
+  if not code then return nil, tokens end
+  local kept, constants = {}, {}
+  if session.options.locals then
+    local rewritten, list, fixed = entry.keep_locals(code)
+    if not rewritten then return nil, list end
+    if #list > 0 and load(rewritten .. "\n", "=", "t") then code, kept, constants = rewritten, list, fixed end
+  end
+  return {code = code, tokens = tokens, kept = kept, constants = constants}
+end
+
+-- What a person means who types a line that begins with `:` or `.`.
+local function continued(text)
+  if text:find("^%s*:[%a_]") or text:find("^%s*%.[%a_]") then return "_" .. text:gsub("^%s*", "") end
+  return text
+end
+
+local function forget(number)
+  session.entries[number] = nil
+  torch._chunks[("[%d]"):format(number)] = nil
+end
+
+-- Compiles a text as an entry; the function, or nil and {kind="incomplete"|"wrong", message=, line=,
+-- column=, width=}.
+---@param text string
+function session.compile(text)
+  local original = text
+  text = continued(entry.strip_prompts(text))
+  local ready, wrong = prepare(text)
+  if not ready then
+    wrong.text = text
+    if wrong.at and text ~= original then
+      local skipped = original:find(text, 1, true)  -- nil when lines were rewritten
+      wrong.at = skipped and wrong.at + skipped - 1 or #original == #text - 1 and wrong.at - 1 or nil
+    end
+    if wrong.kind == "wrong" then
+      for _, hook in ipairs(session.hooks.wrong) do pcall(hook, text, wrong) end
+    end
+    return nil, wrong
+  end
+  local chunk = ("[%d]"):format(session.number)
+  local f, message = load(ready.code .. "\n", "=" .. chunk, "t")
+  if not f then return nil, entry.wrong(text, 1, 1, message) end
+  torch._chunks[chunk] = text
+  return f, ready, text
+end
+
+-- Runs a text as an entry, without a number, printing or `_`: ok and the packed results, or false,
+-- the error and its trace.
+---@param text string
+function session.eval(text)
+  local f, ready = session.compile(text)
+  if not f then return false, ready.message end
+  local packed = table.pack(native.guarded(f))
+  if not packed[1] then return false, packed[2], packed[3] end
+  names.after(session.number, entry.assigned(ready.tokens), ready.constants)
+  table.remove(packed, 1)
+  packed.n = packed.n - 1
+  return true, packed
+end
+
+local function plain_show(values)
+  local texts = {}
+  for i = 1, values.n do texts[i] = tostring(values[i]) end
+  return table.concat(texts, "\t")
+end
+
+-- Prints values; one that cannot be shown is an error like any other.
+function session.print(values)
+  if values.n == 0 then return true end
+  local show = optional "shell.show"
+  local ok, text, trace = native.guarded(function()
+    if show and show.values then return show.values(values) end
+    return plain_show(values)
+  end)
+  if not ok then
+    session.report(text, trace)
+    return false
+  end
+  if text and text ~= "" then session.say(text) end
+  return true
+end
+
+-- Says what an error was, and keeps its text and shapes (never values).
+function session.report(err, trace)
+  local report = require "shell.report"
+  session.last_error = report.remember(err, trace)
+  session.last_error.number = session.number
+  io.stdout:flush()
+  io.stderr:write(report.text(session.last_error), "\n")
+end
+
+-- Under a wrong entry: the line and a caret.
+local function report_wrong(wrong)
+  io.stdout:flush()
+  io.stderr:write(require("shell.report").wrong(wrong), "\n")
+end
+
+local said_kept = false
+local function say_kept(kept)
+  if said_kept or #kept == 0 then return end
+  said_kept = true
+  session.say(('kept "%s" for the session (%%locals off for plain Lua)'):format(table.concat(kept, '", "')))
+end
+
+-- An entry begins: its number is taken, its text remembered.
+local function begin(text)
+  local record = {text = text, ok = true, seconds = 0, time = os.time()}
+  session.entries[session.number] = record
+  forget(session.number - most_entries)
+  names.current = session.number
+  return record
+end
+
+local function finish(record, values)
+  call_hooks(session.hooks.after, record, record.ok, values)
+  session.number = session.number + 1
+  names.current = session.number
+end
+
+local function say_time(seconds)
+  if seconds < 0.5 and not session.options.time then return end
+  local text = seconds < 0.001 and ("%.3g us"):format(seconds * 1e6) or seconds < 1 and ("%.3g ms"):format(seconds * 1e3)
+    or seconds < 600 and ("%.3g s"):format(seconds) or ("%.1f min"):format(seconds / 60)
+  session.say(text)
+end
+
+local function evaluate(f, ready, text)
+  local record = begin(text)
+  names.forget_constants(ready.constants)
+  say_kept(ready.kept)
+  local note = results.note(text)
+  if note then
+    session.say("note: " .. note)
+    finish(record)
+    return true
+  end
+  call_hooks(session.hooks.before, record)
+  local began = torch.perf_counter()
+  local values = table.pack(native.guarded(f))
+  record.seconds = torch.perf_counter() - began
+  record.ok = values[1]
+  names.after(session.number, entry.assigned(ready.tokens), ready.constants)
+  if record.ok then
+    table.remove(values, 1)
+    values.n = values.n - 1
+    results.keep(session.number, values)
+    if session.options.print and not entry.is_quiet(ready.tokens) then record.ok = session.print(values) end
+    say_time(record.seconds)
+  else
+    local trace = values[3]
+    if type(trace) == "table" then trace.seconds = record.seconds end
+    session.report(values[2], trace)
+    values = {n = 0}
+  end
+  finish(record, values)
+  return record.ok
+end
+
+-- Entries that are not Lua: %command, !program, ?help. They have numbers but no values.
+local function dispatch(text, f, ...)
+  local record = begin(text)
+  local ok, message, trace = native.guarded(f, ...)
+  record.ok = ok
+  if not ok then session.report(message, trace) end
+  finish(record)
+  return ok
+end
+
+local function command(text)
+  local name, arguments = text:match("^(%%[%w_.]*)%s*(.-)%s*$")
+  require("shell.commands").run(name, arguments, session)
+end
+
+local function help(text)
+  local page = optional "shell.help"
+  if not page then error("there is no help in this program", 0) end
+  page.show(text)
+end
+
+local function special(text)
+  local first = text:match("^%s*(.)")
+  if first == "%" then return command, text:match("^%s*(.-)%s*$") end
+  if first == "!" then return native.system, text:match("^%s*!(.*)$") end
+  if first == "?" then return help, text:match("^%s*(.-)%s*$") end
+  if text:find("%?%s*$") and not text:find("\n") and not entry.read(text) then
+    return help, text:match("^%s*(.-)%s*$")
+  end
+end
+
+---@param text string
+---@return boolean done the entry is complete, or wrong
+function session.is_done(text)
+  if session.mode and session.mode.is_done and session.mode.is_done(text) then return true end
+  if not text:find("%S") or special(entry.strip_prompts(text)) then return true end
+  local ready, wrong = prepare(continued(entry.strip_prompts(text)))
+  return ready ~= nil or wrong.kind == "wrong"
+end
+
+-- A whole entry as if typed: number, printing, `_`, hooks, errors reported. Returns whether it went
+-- well, and for an entry that did not compile what is wrong with it.
+---@param text string
+---@return boolean ok, table|nil wrong
+function session.run(text)
+  if not text:find("%S") then return true end
+  if session.mode and session.mode.handle then
+    local ok, consumed, trace = native.guarded(session.mode.handle, text)
+    if not ok then
+      session.report(consumed, trace)
+      return false
+    end
+    if consumed then return true end
+  end
+  local handler, rest = special(entry.strip_prompts(text))
+  if handler then return dispatch(text, handler, rest) end
+  local f, ready, code = session.compile(text)
+  if not f then
+    if ready.kind == "incomplete" then ready.message = "the entry is not complete" end
+    report_wrong(ready)
+    return false, ready
+  end
+  return evaluate(f, ready, code)
+end
+
+names.current = session.number
+names.install()
+return session

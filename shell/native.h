@@ -1,0 +1,9 @@
+// The table `require "shell.native"`: what the prompt's Lua files need from C++.
+#pragma once
+#include "bindings/lua.h"
+
+namespace tycho::shell {
+
+int open_native(lua_State* L);  // package.preload["shell.native"]
+
+}  // namespace tycho::shell
