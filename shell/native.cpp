@@ -2,15 +2,14 @@
 #include "shell/native.h"
 
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstring>
 #include <unordered_set>
 
+#include "shell/child.h"
 #include "shell/run.h"
 
 namespace tycho::shell {
@@ -130,17 +129,6 @@ int lua_is_terminal(lua_State* L) {
   return 1;
 }
 
-// system(command): runs it in a shell that has the terminal; Ctrl-C goes to it alone. Its status.
-int lua_system(lua_State* L) {
-  const char* command = luaL_checkstring(L, 1);
-  std::fflush(nullptr);
-  const int status = std::system(command);
-  lua_pushinteger(L, WIFEXITED(status)     ? WEXITSTATUS(status)
-                     : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                           : -1);
-  return 1;
-}
-
 // chdir(path): true, or nil and why not. directory(): where we are.
 int lua_chdir(lua_State* L) {
   if (chdir(luaL_checkstring(L, 1)) == 0) return lua_pushboolean(L, 1), 1;
@@ -161,15 +149,16 @@ int lua_keep_frames(lua_State* L) {
 }
 
 int load(lua_State* L) {
-  static const luaL_Reg functions[] = {{"guarded", lua_guarded},
-                                       {"held", lua_held},
-                                       {"window", lua_window},
-                                       {"is_terminal", lua_is_terminal},
-                                       {"system", lua_system},
-                                       {"chdir", lua_chdir},
-                                       {"directory", lua_directory},
-                                       {"keep_frames", lua_keep_frames},
-                                       {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {
+      {"guarded", lua_guarded},
+      {"held", lua_held},
+      {"window", lua_window},
+      {"is_terminal", lua_is_terminal},
+      {"system", lua_child},  // (command for /bin/sh): status, signal
+      {"chdir", lua_chdir},
+      {"directory", lua_directory},
+      {"keep_frames", lua_keep_frames},
+      {nullptr, nullptr}};
   luaL_newlib(L, functions);
   return 1;
 }
