@@ -316,6 +316,7 @@ int lua_measure(lua_State* L) {
   const double limit = luaL_optnumber(L, 2, 1.0);
   lua_settop(L, 3);  // the function, the limit, what waits for the devices or nil
   const bool devices = !lua_isnil(L, 3);
+  const Watch unseen(L, nullptr, false);
   End end = End::Ok;
   double host = 0, device = 0;
   // One sample: `runs` calls, then waiting for the devices.

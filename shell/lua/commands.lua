@@ -1,38 +1,133 @@
 -- The commands of the prompt: which file holds each, so that no file is loaded before its command
--- is used. A file in shell/commands returns rows {name=, usage=, doc=, run=function(args, session)}.
+-- is used. A file in shell/commands returns rows {name=, usage=, doc=, example=, run=}; run gets the
+-- text after the name and the session, and returns a sentence when that text makes no sense.
 local commands = {}
 
--- Command -> module.
-commands.files = {
-  ["%locals"] = "shell.commands.eval",
-  ["%quit"] = "shell.commands.eval",
+local by_file = {
+  {"time", "time bench prof shapes echo"},
+  {"memory", "who mem free"},
+  {"look", "bits layout"},
+  {"history", "hist save rerun log"},
+  {"system", "cd ls pwd env edit run reload"},
+  {"frames", "debug bt"},
+  {"grad", "graph check nan"},
+  {"eval", "locals quit"},
+  {"show", "full print"},
+  {"notes", "ok"},
+  {"errors", "explain"},
+  {"help", "demo"},
+  {"learn", "learn hint skip play"},
 }
 
--- The row of a command, or nil.
-function commands.find(name)
-  local file = commands.files[name]
-  if not file then return nil end
-  for _, row in ipairs(require(file)) do
-    if row.name == name then return row end
+commands.files = {}  -- "%who" -> module
+local order = {}
+for _, pair in ipairs(by_file) do
+  for name in pair[2]:gmatch("%S+") do
+    commands.files["%" .. name] = "shell.commands." .. pair[1]
+    order[#order + 1] = "%" .. name
   end
 end
 
----@param name string with its %
+local function bare(name) return (name:gsub("^%%", "")) end
+
+-- Is the module in this program? Its file is not loaded.
+local function is_embedded(module)
+  return package.loaded[module] ~= nil or type(package.searchers[2](module)) == "function"
+end
+
+---@param name string with or without its %
+---@return table|nil row
+function commands.find(name)
+  local module = commands.files["%" .. bare(name)]
+  if not module or not is_embedded(module) then return nil end
+  for _, row in ipairs(require(module)) do
+    if bare(row.name) == bare(name) then return row end
+  end
+end
+
+---Names that begin with the text, with their %.
+function commands.names(prefix)
+  local out = {}
+  for _, name in ipairs(order) do
+    if name:sub(1, #(prefix or "")) == (prefix or "") and is_embedded(commands.files[name]) then out[#out + 1] = name end
+  end
+  table.sort(out)
+  return out
+end
+
+---Usage, sentence and example of a command as text.
+function commands.describe(name)
+  local row = commands.find(name)
+  if not row then return nil end
+  local lines = {row.usage, "  " .. row.doc}
+  if row.more then lines[#lines + 1] = "  " .. row.more:gsub("\n", "\n  ") end
+  if row.example then lines[#lines + 1] = "  for example  " .. row.example:gsub("\n", "\n               ") end
+  return table.concat(lines, "\n")
+end
+
+-- All commands, one line each.
+local function list(session)
+  local columns = require "shell.columns"
+  local width, usages = columns.window(), {}
+  local wide = 0
+  for _, name in ipairs(order) do
+    local row = commands.find(name)
+    if row then
+      usages[#usages + 1] = {row.usage:match("^[^\n]*"), row.doc}
+      if #row.usage <= 24 then wide = math.max(wide, #row.usage) end
+    end
+  end
+  for _, each in ipairs(usages) do
+    if width < 60 then
+      session.say(columns.clip(each[1], width) .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
+    else
+      local lines = columns.wrap(each[2], width - wide - 2)
+      session.say(("%-" .. wide .. "s  %s"):format(each[1], table.concat(lines, "\n" .. (" "):rep(wide + 2))))
+    end
+  end
+  session.say("!command runs a program; ?%name tells more of a command")
+end
+
+local function unknown(name, session)
+  local nearest = session.names and session.names.nearest or require("shell.names").nearest
+  local i = 0
+  local all = commands.names()
+  local near = nearest(name, function()
+    i = i + 1
+    return all[i]
+  end)
+  error(('no command "%s". %s'):format(name, near and ('Did you mean "%s"?'):format(near) or "% lists all."), 0)
+end
+
+---@param name string "%who"; "%" alone lists all
 ---@param args string the text after it
 function commands.run(name, args, session)
-  if name == "%" then
-    local list = {}
-    for each in pairs(commands.files) do list[#list + 1] = commands.find(each) end
-    table.sort(list, function(a, b) return a.name < b.name end)
-    for _, row in ipairs(list) do session.say(("%-24s %s"):format(row.usage, row.doc)) end
-    return
-  end
+  name = "%" .. bare(name)
+  if name == "%" and args == "" then return list(session) end
+  if name == "%" then name, args = "%" .. args:match("^%S+"), args:match("^%S+%s*(.*)$") end
   local row = commands.find(name)
-  if not row then
-    local near = session.names.nearest(name, function(_, key) return (next(commands.files, key)) end)
-    error(('no command "%s".%s'):format(name, near and (' Did you mean "%s"?'):format(near) or " % lists all."), 0)
+  if not row then unknown(name, session) end
+  if args == "?" then return session.say(commands.describe(name)) end
+  local wrong = row.run(args, session)
+  if type(wrong) == "string" then
+    local example = row.example and ("\n   for example  " .. row.example:match("^[^\n]*")) or ""
+    error(("%s: %s\n   usage  %s%s"):format(name, wrong, row.usage, example), 0)
   end
-  row.run(args, session)
+end
+
+---Compiles code given to a command as an entry of its own; a function to call once, and one to call
+---afterwards with its packed values: they become `_`, and names know where they were set.
+---@param code string
+---@return function run, function done
+function commands.compile(code, session)
+  local f, ready = session.compile(code)
+  if not f then error(ready.kind == "incomplete" and "the code is not complete" or ready.message, 0) end
+  return f, function(values)
+    if session.names and ready.tokens then
+      session.names.after(session.number, require("shell.entry").assigned(ready.tokens), ready.constants or {})
+    end
+    if values and session.results then session.results.keep(session.number, values) end
+  end
 end
 
 return commands
