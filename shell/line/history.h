@@ -22,6 +22,7 @@ struct Record {
 class History {
  public:
   explicit History(std::string file = default_file());  // "" keeps nothing on disk
+  History(const History&) = delete;
   static std::string default_file();  // in $XDG_STATE_HOME or ~/.local/state; makes directories
 
   // Reads the file, the newest 10,000 entries of it. Done by itself at first use.
@@ -52,9 +53,8 @@ class History {
     std::string_view line;  // as in the file, without its newline
     uint32_t text;          // where the escaped text begins in it
   };
-  std::string_view keep(std::string line);
-  bool has_prefix(const Item&, std::string_view escaped, std::string_view part) const;
-  bool contains(const Item&, std::string_view escaped, std::string_view part) const;
+  bool has_prefix(const Item&, std::string_view escaped) const;
+  bool contains(const Item&, std::string_view escaped, std::string_view plain) const;
   bool append(const std::string& line);
 
   std::string file_;

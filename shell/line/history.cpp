@@ -1,0 +1,274 @@
+// The file is read once, from its end, and its lines stay as they are until somebody wants one.
+#include "shell/line/history.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace tycho::line {
+namespace {
+
+constexpr size_t kMostEntries = 10'000;
+constexpr off_t kMostBytes = 32 << 20;
+
+// Units of one or two bytes, so that what begins the text begins the escaped text as well.
+std::string escaped(std::string_view s, bool field = false) {
+  std::string out;
+  out.reserve(s.size());
+  for (char c : s) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\0')
+      out += "\\0";
+    else if (c == '\t' && field)
+      out += "\\t";
+    else if (c == '\\')
+      out += "\\\\";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string unescaped(std::string_view s) {
+  std::string out;
+  out.reserve(s.size());
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s[i] != '\\' || i + 1 == s.size()) {
+      out += s[i];
+      continue;
+    }
+    const char c = s[++i];
+    out += c == 'n' ? '\n' : c == 'r' ? '\r' : c == 't' ? '\t' : c == '0' ? '\0' : c;
+  }
+  return out;
+}
+
+// The fields of a line. A line that is no record is all text.
+struct Fields {
+  std::string_view key, directory;
+  size_t text = 0;
+  bool torn = false;
+};
+
+bool number(std::string_view s, size_t* at, int64_t* value) {
+  const size_t from = *at;
+  *value = 0;
+  for (; *at < s.size() && s[*at] >= '0' && s[*at] <= '9' && *at - from < 18; ++*at)
+    *value = *value * 10 + (s[*at] - '0');
+  return *at > from;
+}
+
+bool expect(std::string_view s, size_t* at, char c) {
+  if (*at >= s.size() || s[*at] != c) return false;
+  ++*at;
+  return true;
+}
+
+Fields fields_of(std::string_view s) {
+  Fields f;
+  size_t at = 1;
+  int64_t time, process, length;
+  if (s.empty() || s[0] != '@' || !number(s, &at, &time) || !expect(s, &at, '.') ||
+      !number(s, &at, &process))
+    return f;
+  f.key = s.substr(1, at - 1);
+  if (!expect(s, &at, ' ') || !number(s, &at, &length) || !expect(s, &at, '\t')) {
+    f.torn = at >= s.size();
+    return f;
+  }
+  const size_t tab = s.find('\t', at);
+  f.torn = tab == s.npos || static_cast<int64_t>(s.size() - tab - 1) < length;
+  if (f.torn) return f;
+  f.directory = s.substr(at, tab - at);
+  f.text = tab + 1;
+  return f;
+}
+
+bool is_failure(std::string_view s) {
+  size_t at = 1;
+  int64_t n;
+  return s.size() > 1 && s[0] == '!' && number(s, &at, &n) && expect(s, &at, '.') &&
+         number(s, &at, &n) && at == s.size();
+}
+
+}  // namespace
+
+History::History(std::string file) : file_(std::move(file)) {}
+
+std::string History::default_file() {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  std::string directory = state && *state == '/' ? state
+                          : home && *home        ? std::string(home) + "/.local/state"
+                                                 : "";
+  if (directory.empty()) return {};
+  directory += "/tycho";
+  for (size_t i = 1; i <= directory.size(); ++i)
+    if (i == directory.size() || directory[i] == '/') mkdir(directory.substr(0, i).c_str(), 0700);
+  return directory + "/history";
+}
+
+void History::load() {
+  if (loaded_) return;
+  loaded_ = true;
+  if (file_.empty()) return;
+  const int fd = open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat status = {};
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+    const off_t from = std::max<off_t>(0, status.st_size - kMostBytes);
+    tail_.resize(static_cast<size_t>(status.st_size - from));
+    size_t have = 0;
+    while (have < tail_.size()) {
+      const ssize_t n =
+          pread(fd, tail_.data() + have, tail_.size() - have, from + static_cast<off_t>(have));
+      if (n <= 0) break;
+      have += static_cast<size_t>(n);
+    }
+    tail_.resize(have);
+    // A cut at its beginning falls into a record.
+    if (from > 0) tail_.erase(0, std::min(tail_.find('\n'), tail_.size() - 1) + 1);
+  }
+  close(fd);
+  torn_ = !tail_.empty() && tail_.back() != '\n';
+  std::string_view rest = tail_;
+  while (!rest.empty() && items_.size() < kMostEntries) {
+    if (rest.back() == '\n') rest.remove_suffix(1);
+    const void* newline = memrchr(rest.data(), '\n', rest.size());
+    const size_t begin =
+        newline ? static_cast<size_t>(static_cast<const char*>(newline) - rest.data()) + 1 : 0;
+    const std::string_view line = rest.substr(begin);
+    rest = rest.substr(0, begin);
+    if (line.empty()) continue;
+    if (is_failure(line)) {
+      failures_.push_back(line.substr(1));
+      continue;
+    }
+    const Fields f = fields_of(line);
+    if (!f.torn && f.text < line.size()) items_.push_back({line, static_cast<uint32_t>(f.text)});
+  }
+  std::reverse(items_.begin(), items_.end());
+}
+
+// One write for the whole record: what several shells append does not mix.
+bool History::append(const std::string& line) {
+  if (file_.empty()) return false;
+  const int fd = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  const std::string whole = (torn_ ? "\n" : "") + line + "\n";
+  const ssize_t n = write(fd, whole.data(), whole.size());
+  if (n >= 0) torn_ = static_cast<size_t>(n) < whole.size();
+  close(fd);
+  return n >= 0;
+}
+
+size_t History::add(const std::string& text) {
+  load();
+  if (text.empty()) return npos;
+  timeval now = {};
+  gettimeofday(&now, nullptr);
+  char room[4096];
+  const char* directory = getcwd(room, sizeof room);
+  const std::string body = escaped(text);
+  std::string line = "@" + std::to_string(int64_t{now.tv_sec} * 1'000'000 + now.tv_usec) + "." +
+                     std::to_string(getpid()) + " " + std::to_string(body.size()) + "\t" +
+                     escaped(directory ? directory : "", true) + "\t" + body;
+  append(line);
+  const auto at = static_cast<uint32_t>(line.size() - body.size());
+  own_.push_back(std::make_unique<std::string>(std::move(line)));
+  items_.push_back({*own_.back(), at});
+  return items_.size() - 1;
+}
+
+void History::failed(size_t position) {
+  if (position >= items_.size()) return;
+  const Fields f = fields_of(items_[position].line);
+  if (f.key.empty()) return;
+  failures_.push_back(f.key);
+  append("!" + std::string(f.key));
+}
+
+size_t History::size() {
+  load();
+  return items_.size();
+}
+
+std::string History::text(size_t position) {
+  load();
+  if (position >= items_.size()) return {};
+  return unescaped(items_[position].line.substr(items_[position].text));
+}
+
+Record History::record(size_t position) {
+  Record r;
+  r.text = text(position);
+  if (position >= items_.size()) return r;
+  const Fields f = fields_of(items_[position].line);
+  if (f.key.empty()) return r;
+  size_t at = 0;
+  number(f.key, &at, &r.time);
+  r.directory = unescaped(f.directory);
+  r.ok = std::find(failures_.begin(), failures_.end(), f.key) == failures_.end();
+  return r;
+}
+
+bool History::has_prefix(const Item& item, std::string_view part) const {
+  return item.line.substr(item.text).starts_with(part);
+}
+
+bool History::contains(const Item& item, std::string_view part, std::string_view plain) const {
+  const std::string_view body = item.line.substr(item.text);
+  if (memmem(body.data(), body.size(), part.data(), part.size()) == nullptr) return false;
+  // The second half of an escape may have been taken for a letter.
+  if (memchr(body.data(), '\\', body.size()) == nullptr) return true;
+  return unescaped(body).find(plain) != std::string::npos;
+}
+
+size_t History::find_prefix(std::string_view part, size_t before) {
+  load();
+  const std::string wanted = escaped(part);
+  for (size_t i = std::min(before, items_.size()); i-- > 0;)
+    if (has_prefix(items_[i], wanted)) return i;
+  return npos;
+}
+
+size_t History::find_prefix_forward(std::string_view part, size_t from) {
+  load();
+  const std::string wanted = escaped(part);
+  for (size_t i = from; i < items_.size(); ++i)
+    if (has_prefix(items_[i], wanted)) return i;
+  return npos;
+}
+
+size_t History::find(std::string_view part, size_t before) {
+  load();
+  const std::string wanted = escaped(part);
+  for (size_t i = std::min(before, items_.size()); i-- > 0;)
+    if (contains(items_[i], wanted, part)) return i;
+  return npos;
+}
+
+size_t History::find_forward(std::string_view part, size_t from) {
+  load();
+  const std::string wanted = escaped(part);
+  for (size_t i = from; i < items_.size(); ++i)
+    if (contains(items_[i], wanted, part)) return i;
+  return npos;
+}
+
+std::vector<Record> History::search(std::string_view part, size_t most) {
+  std::vector<Record> out;
+  for (size_t i = size(); out.size() < most && (i = find(part, i)) != npos;)
+    out.push_back(record(i));
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace tycho::line
