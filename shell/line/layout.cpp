@@ -36,7 +36,7 @@ Character shown_at(std::string_view s, size_t at, int text_column, int room, int
     c.columns = 1;
     c.plain = false;
     c.certain = true;
-    c.shown = "?";
+    c.shown.assign(1, '?');
   }
   return c;
 }
