@@ -243,6 +243,10 @@ std::map<std::string, Overloads>& names() {
   static std::map<std::string, Overloads> map;
   return map;
 }
+std::map<std::string, Overloads>& method_names() {
+  static std::map<std::string, Overloads> map;
+  return map;
+}
 
 }  // namespace
 
@@ -270,11 +274,14 @@ const char* describe_value(lua_State* L, int i, std::string* room) {
   return room->c_str();
 }
 
-void push_op(lua_State* L, const Op* op, bool inplace) {
-  const auto it = names().find(public_name(*op));
-  lua_pushlightuserdata(L, &it->second);
+static void push_overloads(lua_State* L, const Overloads* o, bool inplace) {
+  lua_pushlightuserdata(L, const_cast<Overloads*>(o));
   lua_pushboolean(L, inplace);
   lua_pushcclosure(L, guarded<call_op>, 2);
+}
+
+void push_op(lua_State* L, const Op* op, bool inplace) {
+  push_overloads(L, &names().find(public_name(*op))->second, inplace);
 }
 
 void open_ops(lua_State* L, int torch) {
@@ -283,6 +290,11 @@ void open_ops(lua_State* L, int torch) {
       Overloads& o = names()[public_name(*op)];
       o.name = public_name(*op);
       o.ops.push_back(op);
+      // x:where(condition, other) and torch.where(condition, x, other) have signatures apart.
+      if (!(op->where & kMethod)) continue;
+      Overloads& m = method_names()[public_name(*op)];
+      m.name = o.name;
+      m.ops.push_back(op);
     }
   torch = lua_absindex(L, torch);
   const auto space = [&](const char* name) {
@@ -317,10 +329,14 @@ void open_ops(lua_State* L, int torch) {
       lua_setfield(L, table, as.c_str());
     };
     if (shown & kFunction) put(torch, name, false);
-    if (shown & kMethod) put(methods, name, false);
+    const auto put_method = [&](const std::string& as, bool in) {
+      push_overloads(L, &method_names()[name], in);
+      lua_setfield(L, methods, as.c_str());
+    };
+    if (shown & kMethod) put_method(name, false);
     if (shown & kFunctional) put(functional, name, false);
     if (shown & kLinalg) put(linalg, name, false);
-    if (inplace & kMethod) put(methods, name + "_", true);
+    if (inplace & kMethod) put_method(name + "_", true);
     if (inplace & kFunction) put(torch, name + "_", true);
     if (inplace & kFunctional) put(functional, name + "_", true);
   }

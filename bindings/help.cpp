@@ -71,6 +71,7 @@ void push_signature(lua_State* L, const Op& op) {
   set(L, "rule", op.rule);
   set(L, "example", op.example);
   set(L, "see", op.see);
+  set(L, "file", op.file);
   set(L, "differentiable", op.differentiable);
   set(L, "view", op.view);
   set(L, "random", op.random);

@@ -15,6 +15,10 @@ namespace {
 const Op& flip = add_op({.name = "flip",
                          .args = "self, dims: dims*",
                          .doc = "A copy with the order along the given dimensions reversed.",
+                         .see = "roll, rot90",
+                         .rule = "any shape -> the same shape",
+                         .example = "torch.tensor{1, 2, 3}:flip(1) --> i64 [3]\n"
+                                    "  3 2 1",
                          .shape =
                              [](Call& c) {
                                if (c.count(1)) dim_bits(c, 1, c.tensor(0).rank());
@@ -41,6 +45,11 @@ const Op& flip = add_op({.name = "flip",
 const Op& fliplr = add_op({.name = "fliplr",
                            .args = "self",
                            .doc = "A copy with the second dimension reversed.",
+                           .see = "flip",
+                           .rule = "[n, m, ..] -> the same shape",
+                           .example = "torch.tensor{{1, 2}, {3, 4}}:fliplr() --> i64 [2, 2]\n"
+                                      "  2 1\n"
+                                      "  4 3",
                            .compose =
                                [](Call& c) {
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 2,
@@ -55,6 +64,11 @@ const Op& fliplr = add_op({.name = "fliplr",
 const Op& flipud = add_op({.name = "flipud",
                            .args = "self",
                            .doc = "A copy with the first dimension reversed.",
+                           .see = "flip",
+                           .rule = "any shape -> the same shape",
+                           .example = "torch.tensor{{1, 2}, {3, 4}}:flipud() --> i64 [2, 2]\n"
+                                      "  3 4\n"
+                                      "  1 2",
                            .compose =
                                [](Call& c) {
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 1,
@@ -102,6 +116,10 @@ const Op& roll = add_op(
      .args = "self, shifts: ints, dims: dims?",
      .doc = "A copy with elements moved along dimensions (of the flat tensor when none), the last "
             "to the front.",
+     .see = "flip",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{1, 2, 3, 4}:roll(1) --> i64 [4]\n"
+                "  4 1 2 3",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -135,6 +153,11 @@ const Op& rot90 =
     add_op({.name = "rot90",
             .args = "self, k: int = 1, dims: dims?",
             .doc = "A copy turned by k quarter turns in the plane of two dimensions.",
+            .see = "flip, transpose",
+            .rule = "[n, m] -> [m, n]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:rot90() --> i64 [2, 2]  strided\n"
+                       "  2 4\n"
+                       "  1 3",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -199,6 +222,12 @@ const Op& tril =
             .args = "self, diagonal: int = 0",
             .doc = "The lower triangle of each matrix, zeros above the given diagonal.",
             .inplace = Inplace::Copy,
+            .see = "triu, tril_indices",
+            .rule = "[.., n, m] -> [.., n, m]",
+            .example = "torch.ones(3, 3):tril() --> f32 [3, 3]\n"
+                       "  1 0 0\n"
+                       "  1 1 0\n"
+                       "  1 1 1",
             .shape = triangle_shape,
             .kernel = [](Call& c) { triangle(c, true); },
             .grad = [](Backward& b) { b.set(0, op<"tril">(b.g(), b.integer(1))); },
@@ -208,6 +237,12 @@ const Op& triu =
             .args = "self, diagonal: int = 0",
             .doc = "The upper triangle of each matrix, zeros below the given diagonal.",
             .inplace = Inplace::Copy,
+            .see = "tril, triu_indices",
+            .rule = "[.., n, m] -> [.., n, m]",
+            .example = "torch.ones(3, 3):triu(1) --> f32 [3, 3]\n"
+                       "  0 1 1\n"
+                       "  0 0 1\n"
+                       "  0 0 0",
             .shape = triangle_shape,
             .kernel = [](Call& c) { triangle(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"triu">(b.g(), b.integer(1))); },
@@ -217,6 +252,11 @@ const Op& diag_embed = add_op(
     {.name = "diag_embed",
      .args = "self, offset: int = 0, dim1: dim = -2, dim2: dim = -1",
      .doc = "The last dimension set on a diagonal of two new ones, zeros elsewhere.",
+     .see = "diag, diagonal",
+     .rule = "[.., n] -> [.., n, n]",
+     .example = "torch.tensor{1, 2}:diag_embed() --> i64 [2, 2]\n"
+                "  1 0\n"
+                "  0 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -253,6 +293,13 @@ const Op& diag =
     add_op({.name = "diag",
             .args = "self, diagonal: int = 0",
             .doc = "A matrix with a list on its diagonal, or a matrix' diagonal as a list.",
+            .see = "diagonal, diag_embed, eye",
+            .rule = "[n] -> [n, n]; [n, m] -> [min(n, m)]",
+            .example = "torch.tensor{1, 2}:diag() --> i64 [2, 2]\n"
+                       "  1 0\n"
+                       "  0 2\n"
+                       "torch.tensor{{1, 2}, {3, 4}}:diag() --> i64 [2]\n"
+                       "  1 4",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -271,6 +318,11 @@ const Op& diagflat = add_op(
     {.name = "diagflat",
      .args = "self, offset: int = 0",
      .doc = "A matrix with all elements of a tensor on its diagonal.",
+     .see = "diag",
+     .rule = "n elements of any shape -> [n, n]",
+     .example = "torch.tensor{{1, 2}}:diagflat() --> i64 [2, 2]\n"
+                "  1 0\n"
+                "  0 2",
      .compose =
          [](Call& c) {
            c.out.push_back(op<"diag_embed">(op<"reshape">(c.tensor(0), Sizes{-1}), c.integer(1)));
@@ -346,6 +398,12 @@ const Op& pad = add_op(
             "repeated (replicate) "
             "or from the other side (circular).",
      .where = kFunctional,
+     .see = "cat, roll",
+     .rule = "the last size grows by the first two numbers, the one before by the next two, ..",
+     .example = "F.pad(torch.tensor{1, 2}, {1, 2}) --> i64 [5]\n"
+                "  0 1 2 0 0\n"
+                "F.pad(torch.tensor{{1.0, 2.0, 3.0}}, {1, 1}, {mode=\"reflect\"}) --> f32 [1, 5]\n"
+                "  2 1 2 3 2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);

@@ -160,14 +160,21 @@ void conv_transposed(Call& c) {
   c.out.push_back(without_batch(y, k.single));
 }
 
+struct Help {
+  const char *see, *rule, *example;
+};
+
 // One public convolution: samples exist for one and two dimensions.
-const Op& add_conv(const char* name, const char* args, const char* doc, void (*compose)(Call&),
-                   void (*samples)(Samples&)) {
+const Op& add_conv(const char* name, const char* args, const char* doc, const Help& help,
+                   void (*compose)(Call&), void (*samples)(Samples&)) {
   return add_op({.name = name,
                  .args = args,
                  .doc = doc,
                  .where = kFunction | kFunctional,
                  .amp = Amp::Low,
+                 .see = help.see,
+                 .rule = help.rule,
+                 .example = help.example,
                  .compose = compose,
                  .samples = samples});
 }
@@ -186,66 +193,120 @@ constexpr const char kNamedDoc[] =
 
 const Op& conv1d = add_conv(
     "conv1d", kArgs, "Convolution of signals [batch, in, length] with a weight [out, in, kernel].",
+    {.see = "conv_transpose1d, conv2d",
+     .rule = "[N, in, L], [out, in / groups, k] -> [N, out, (L + 2 padding - dilation (k - 1) - 1) "
+             "// stride + 1]",
+     .example =
+         "F.conv1d(torch.tensor{{{1.0, 2.0, 3.0, 4.0}}}, torch.tensor{{{1.0, 1.0}}}):flatten()"},
     conv<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 6}), s.normal({4, 3, 3}), s.normal({4})});
       s.add({s.normal({2, 4, 7}), s.normal({4, 2, 3}), nullptr, s.ints({2}), s.ints({1}),
              s.ints({1}), 2});
       s.add({s.normal({3, 6}), s.normal({4, 3, 3})});
     });
-const Op& conv2d =
-    add_conv("conv2d", kArgs,
-             "Convolution of images [batch, in, height, width] with a weight [out, in, h, w].",
-             conv<2>, [](Samples& s) {
-               s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 3}), s.normal({4}), s.ints({1}),
-                      s.ints({1})});
-               s.add({s.normal({1, 4, 5, 5}), s.normal({6, 2, 2, 3}), s.normal({6}), s.ints({2, 1}),
-                      s.ints({1, 2}), s.ints({1, 2}), 2});
-               s.add({s.normal({2, 5, 5}), s.normal({3, 2, 1, 1})});
-               s.add({s.normal({1, 3, 4, 4}), s.normal({3, 1, 3, 3}), s.normal({3}), s.ints({1}),
-                      s.ints({1}), s.ints({1}), 3});
-             });
+const Op& conv2d = add_conv(
+    "conv2d", kArgs,
+    "Convolution of images [batch, in, height, width] with a weight [out, in, h, w].",
+    {.see = "conv_transpose2d, max_pool2d, unfold",
+     .rule = "[N, in, H, W], [out, in / groups, kh, kw] -> [N, out, (H + 2 padding - dilation (kh "
+             "- 1) - 1) // stride + 1, the same of W]",
+     .example = "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))[{1, 1}] --> f32 [2, 2]\n"
+                "  4 4\n"
+                "  4 4\n"
+                "F.conv2d(torch.ones(8, 3, 28, 28), torch.ones(16, 3, 5, 5), {padding=2}).shape "
+                "--> [8, 16, 28, 28]"},
+    conv<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 3}), s.normal({4}), s.ints({1}),
+             s.ints({1})});
+      s.add({s.normal({1, 4, 5, 5}), s.normal({6, 2, 2, 3}), s.normal({6}), s.ints({2, 1}),
+             s.ints({1, 2}), s.ints({1, 2}), 2});
+      s.add({s.normal({2, 5, 5}), s.normal({3, 2, 1, 1})});
+      s.add({s.normal({1, 3, 4, 4}), s.normal({3, 1, 3, 3}), s.normal({3}), s.ints({1}),
+             s.ints({1}), s.ints({1}), 3});
+    });
 const Op& conv3d = add_conv(
     "conv3d", kArgs,
     "Convolution of volumes [batch, in, depth, height, width] with a weight [out, in, d, h, w].",
+    {.see = "conv_transpose3d, conv2d",
+     .rule = "[N, in, D, H, W], [out, in / groups, kd, kh, kw] -> [N, out, and each size (n + 2 "
+             "padding - dilation (k - 1) - 1) // stride + 1]",
+     .example =
+         "F.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)):flatten() --> f32 [1]\n"
+         "  8"},
     conv<3>, [](Samples& s) {
       s.add({s.normal({1, 2, 3, 4, 3}), s.normal({2, 2, 2, 3, 2}), s.normal({2}), s.ints({1}),
              s.ints({1})});
     });
-const Op& conv1d_named =
-    add_conv("conv1d.mode", kNamedArgs, kNamedDoc, conv_named<1>, [](Samples& s) {
+const Op& conv1d_named = add_conv(
+    "conv1d.mode", kNamedArgs, kNamedDoc,
+    {.see = "conv_transpose1d, conv2d",
+     .rule = "padding \"same\", stride 1: [N, in, L] -> [N, out, L]",
+     .example = "F.conv1d(torch.tensor{{{1.0, 2.0, 3.0}}}, torch.ones(1, 1, 3), "
+                "{padding=\"same\"}):flatten() --> f32 [3]\n"
+                "  3 6 5"},
+    conv_named<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 6}), s.normal({4, 3, 4}), s.normal({4}), s.ints({1}), "same"});
     });
-const Op& conv2d_named =
-    add_conv("conv2d.mode", kNamedArgs, kNamedDoc, conv_named<2>, [](Samples& s) {
+const Op& conv2d_named = add_conv(
+    "conv2d.mode", kNamedArgs, kNamedDoc,
+    {.see = "conv_transpose2d",
+     .rule = "padding \"same\", stride 1: [N, in, H, W] -> [N, out, H, W]",
+     .example =
+         "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3), {padding=\"same\"})[{1, 1}]"},
+    conv_named<2>, [](Samples& s) {
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), s.normal({3}), s.ints({1}), "same"});
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), nullptr, s.ints({1}), "valid"});
     });
-const Op& conv3d_named =
-    add_conv("conv3d.mode", kNamedArgs, kNamedDoc, conv_named<3>, [](Samples& s) {
+const Op& conv3d_named = add_conv(
+    "conv3d.mode", kNamedArgs, kNamedDoc,
+    {.see = "conv_transpose3d",
+     .rule = "padding \"same\", stride 1: [N, in, D, H, W] -> [N, out, D, H, W]",
+     .example = "F.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 1, 1, 1), "
+                "{padding=\"same\"}).shape --> [1, 1, 2, 2, 2]"},
+    conv_named<3>, [](Samples& s) {
       s.add({s.normal({1, 2, 3, 4, 3}), s.normal({2, 2, 2, 3, 2}), nullptr, s.ints({1}), "same"});
     });
 const Op& conv_transpose1d = add_conv(
     "conv_transpose1d", kTransposedArgs,
     "Transposed convolution of signals [batch, in, length], weight [in, out, kernel].",
+    {.see = "conv1d",
+     .rule = "[N, in, L], [in, out / groups, k] -> [N, out, (L - 1) stride - 2 padding + dilation "
+             "(k - 1) + output_padding + 1]",
+     .example = "F.conv_transpose1d(torch.tensor{{{1.0, 2.0}}}, torch.tensor{{{1.0, 1.0}}}, "
+                "{stride=2}):flatten() --> f32 [4]\n"
+                "  1 1 2 2"},
     conv_transposed<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 4}), s.normal({3, 2, 3}), s.normal({2}), s.ints({2}), s.ints({1})});
     });
-const Op& conv_transpose2d =
-    add_conv("conv_transpose2d", kTransposedArgs,
-             "Transposed convolution of images [batch, in, height, width], weight [in, out, h, w].",
-             conv_transposed<2>, [](Samples& s) {
-               s.add({s.normal({2, 3, 3, 4}), s.normal({3, 2, 3, 2}), s.normal({2}), s.ints({2, 1}),
-                      s.ints({1, 0}), s.ints({1, 0})});
-               s.add({s.normal({1, 4, 3, 3}), s.normal({4, 1, 2, 2}), nullptr, s.ints({2}),
-                      s.ints({0}), s.ints({0}), 2});
-             });
-const Op& conv_transpose3d =
-    add_conv("conv_transpose3d", kTransposedArgs,
-             "Transposed convolution of volumes [batch, in, depth, height, width].",
-             conv_transposed<3>, [](Samples& s) {
-               s.add({s.normal({1, 2, 2, 3, 2}), s.normal({2, 2, 2, 3, 2}), s.normal({2}),
-                      s.ints({1, 2, 1})});
-             });
+const Op& conv_transpose2d = add_conv(
+    "conv_transpose2d", kTransposedArgs,
+    "Transposed convolution of images [batch, in, height, width], weight [in, out, h, w].",
+    {.see = "conv2d",
+     .rule = "[N, in, H, W], [in, out / groups, kh, kw] -> [N, out, (H - 1) stride - 2 padding + "
+             "dilation (kh - 1) + output_padding + 1, the same of W]",
+     .example = "F.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2))[{1, 1}] --> "
+                "f32 [3, 3]\n"
+                "  1 2 1\n"
+                "  2 4 2\n"
+                "  1 2 1"},
+    conv_transposed<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 3, 4}), s.normal({3, 2, 3, 2}), s.normal({2}), s.ints({2, 1}),
+             s.ints({1, 0}), s.ints({1, 0})});
+      s.add({s.normal({1, 4, 3, 3}), s.normal({4, 1, 2, 2}), nullptr, s.ints({2}), s.ints({0}),
+             s.ints({0}), 2});
+    });
+const Op& conv_transpose3d = add_conv(
+    "conv_transpose3d", kTransposedArgs,
+    "Transposed convolution of volumes [batch, in, depth, height, width].",
+    {.see = "conv3d",
+     .rule = "[N, in, D, H, W], [in, out / groups, kd, kh, kw] -> [N, out, each size (n - 1) "
+             "stride - 2 padding + dilation (k - 1) + output_padding + 1]",
+     .example = "F.conv_transpose3d(torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape "
+                "--> [1, 1, 2, 2, 2]"},
+    conv_transposed<3>, [](Samples& s) {
+      s.add(
+          {s.normal({1, 2, 2, 3, 2}), s.normal({2, 2, 2, 3, 2}), s.normal({2}), s.ints({1, 2, 1})});
+    });
 
 }  // namespace
 }  // namespace tycho

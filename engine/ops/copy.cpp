@@ -13,6 +13,13 @@ const Op& clone =
     add_op({.name = "clone",
             .args = "self",
             .doc = "A copy of the tensor with storage of its own; gradients flow through.",
+            .see = "detach, contiguous",
+            .rule = "any shape -> the same shape",
+            .example = "x = torch.tensor{1, 2}\n"
+                       "y = x:clone()\n"
+                       "y[1] = 9\n"
+                       "x --> i64 [2]\n"
+                       "  1 2",
             .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
             .kernel = copy_kernel,
             .grad = [](Backward& b) { b.set(0, b.g()); },
@@ -26,6 +33,11 @@ const Op& contiguous = add_op(
      .args = "self",
      .doc = "The tensor itself when its elements lie in row-major order, else a row-major copy.",
      .where = kMethod,
+     .see = "clone, is_contiguous",
+     .rule = "any shape -> the same shape",
+     .example = "x = torch.tensor{{1, 2}, {3, 4}}:t()\n"
+                "x:is_contiguous() --> false\n"
+                "x:contiguous():is_contiguous() --> true",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -59,6 +71,12 @@ const Op& to_dtype = add_op(
      .args = "self, dtype: dtype, copy: bool = false",
      .doc = "The tensor in another element type, on the same device; itself when nothing changes.",
      .where = kMethod,
+     .see = "dtypes",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]\n"
+                "  1 -1\n"
+                "torch.tensor{0, 2}:to(torch.bool) --> bool [2]\n"
+                "  . #",
      .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), c.arg[1].dtype)); },
      .kernel = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); },
@@ -73,6 +91,10 @@ const Op& to_device =
             .doc = "The tensor on another device; itself when nothing changes.",
             .where = kMethod,
             .any_device = true,
+            .see = "cuda, cpu",
+            .rule = "any shape -> the same shape",
+            .example = "torch.ones(2):to(\"cpu\") --> f32 [2]\n"
+                       "  1 1",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -92,6 +114,11 @@ const Op& copy =
             .where = kMethod,
             .inplace = Inplace::Direct,
             .any_device = true,
+            .see = "clone, to",
+            .rule = "a shape that broadcasts to self's -> self's shape",
+            .example = "x = torch.zeros(3)\n"
+                       "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]\n"
+                       "  1 2 3",
             .shape =
                 [](Call& c) {
                   const Tensor &self = c.tensor(0), &src = c.tensor(1);

@@ -54,6 +54,13 @@ const Op& zeros =
             .doc = "A tensor of the given sizes filled with 0.",
             .where = kMaker,
             .differentiable = false,
+            .see = "ones, full, zeros_like",
+            .rule = "sizes -> those sizes",
+            .example = "torch.zeros(2, 3) --> f32 [2, 3]\n"
+                       "  0 0 0\n"
+                       "  0 0 0\n"
+                       "torch.zeros({2}, {dtype=\"int64\"}) --> i64 [2]\n"
+                       "  0 0",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
             .kernel = fill_zero,
             .samples =
@@ -67,6 +74,11 @@ const Op& ones =
             .doc = "A tensor of the given sizes filled with 1.",
             .where = kMaker,
             .differentiable = false,
+            .see = "zeros, full, ones_like",
+            .rule = "sizes -> those sizes",
+            .example = "torch.ones(2, 3) --> f32 [2, 3]\n"
+                       "  1 1 1\n"
+                       "  1 1 1",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
             .kernel = fill_one,
             .samples =
@@ -81,6 +93,9 @@ const Op& empty_op =
             .where = kMaker,
             .random = true,
             .differentiable = false,
+            .see = "zeros, new_empty",
+            .rule = "sizes -> those sizes",
+            .example = "torch.empty(2, 3).shape --> [2, 3]",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
             .samples =
                 [](Samples& s) {
@@ -93,6 +108,11 @@ const Op& full =
             .doc = "A tensor of the given sizes filled with one value, whose kind gives the type.",
             .where = kMaker,
             .differentiable = false,
+            .see = "ones, fill_, full_like",
+            .rule = "sizes -> those sizes",
+            .example = "torch.full({2, 2}, 7) --> i64 [2, 2]\n"
+                       "  7 7\n"
+                       "  7 7",
             .shape =
                 [](Call& c) {
                   c.out.push_back(make(c, c.ints(0), 2, c.arg[1].number_dtype()));
@@ -113,6 +133,9 @@ const Op& empty_strided_op = add_op(
      .where = kMaker,
      .random = true,
      .differentiable = false,
+     .see = "as_strided",
+     .rule = "size -> size",
+     .example = "torch.empty_strided({2, 3}, {1, 2}):stride() --> [1, 2]",
      .shape =
          [](Call& c) {
            const Sizes size = c.ints(0), stride = c.ints(1);
@@ -150,6 +173,10 @@ const Op& zeros_like =
             .doc = "Zeros with the shape, type and device of a tensor.",
             .where = kFunction,
             .differentiable = false,
+            .see = "zeros",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]\n"
+                       "  0 0",
             .shape = like_shape,
             .kernel = fill_zero,
             .samples = [](Samples& s) {
@@ -161,6 +188,10 @@ const Op& ones_like =
             .doc = "Ones with the shape, type and device of a tensor.",
             .where = kFunction,
             .differentiable = false,
+            .see = "ones",
+            .rule = "any shape -> the same shape",
+            .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]\n"
+                       "  1 1",
             .shape = like_shape,
             .kernel = fill_one,
             .samples = [](Samples& s) {
@@ -173,6 +204,9 @@ const Op& empty_like_op =
             .where = kFunction,
             .random = true,
             .differentiable = false,
+            .see = "zeros_like",
+            .rule = "any shape -> the same shape",
+            .example = "torch.empty_like(torch.ones(2, 3)).shape --> [2, 3]",
             .shape = like_shape,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})});
@@ -184,6 +218,10 @@ const Op& full_like = add_op(
      .doc = "One value in the shape, type and device of a tensor.",
      .where = kFunction,
      .differentiable = false,
+     .see = "full",
+     .rule = "any shape -> the same shape",
+     .example = "torch.full_like(torch.zeros(3), 2.5) --> f32 [3]\n"
+                "  2.5 2.5 2.5",
      .shape =
          [](Call& c) {
            c.out.push_back(make_like(c, 2));
@@ -201,39 +239,50 @@ void new_shape(Call& c) {
   const Tensor& x = c.tensor(0);
   c.out.push_back(empty(c.ints(1), c.dtype(2, x.dtype()), c.device(3, x.device())));
 }
-const Op& new_zeros =
-    add_op({.name = "new_zeros",
-            .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
-            .doc = "Zeros of the given sizes with the tensor's type and device.",
-            .where = kMethod,
-            .differentiable = false,
-            .shape = new_shape,
-            .kernel = fill_zero,
-            .samples = [](Samples& s) {
-              s.add({s.normal({2}), s.ints({2, 3})});
-            }});
-const Op& new_ones =
-    add_op({.name = "new_ones",
-            .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
-            .doc = "Ones of the given sizes with the tensor's type and device.",
-            .where = kMethod,
-            .differentiable = false,
-            .shape = new_shape,
-            .kernel = fill_one,
-            .samples = [](Samples& s) {
-              s.add({s.normal({2}), s.ints({2, 3})});
-            }});
-const Op& new_empty =
-    add_op({.name = "new_empty",
-            .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
-            .doc = "Uninitialised, of the given sizes, with the tensor's type and device.",
-            .where = kMethod,
-            .random = true,
-            .differentiable = false,
-            .shape = new_shape,
-            .samples = [](Samples& s) {
-              s.add({s.normal({2}), s.ints({2, 3})});
-            }});
+const Op& new_zeros = add_op(
+    {.name = "new_zeros",
+     .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
+     .doc = "Zeros of the given sizes with the tensor's type and device.",
+     .where = kMethod,
+     .differentiable = false,
+     .see = "zeros",
+     .rule = "sizes -> those sizes",
+     .example = "torch.tensor{1, 2}:new_zeros(3) --> i64 [3]\n"
+                "  0 0 0",
+     .shape = new_shape,
+     .kernel = fill_zero,
+     .samples = [](Samples& s) {
+       s.add({s.normal({2}), s.ints({2, 3})});
+     }});
+const Op& new_ones = add_op(
+    {.name = "new_ones",
+     .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
+     .doc = "Ones of the given sizes with the tensor's type and device.",
+     .where = kMethod,
+     .differentiable = false,
+     .see = "ones",
+     .rule = "sizes -> those sizes",
+     .example = "torch.tensor{1, 2}:new_ones(3) --> i64 [3]\n"
+                "  1 1 1",
+     .shape = new_shape,
+     .kernel = fill_one,
+     .samples = [](Samples& s) {
+       s.add({s.normal({2}), s.ints({2, 3})});
+     }});
+const Op& new_empty = add_op(
+    {.name = "new_empty",
+     .args = "self, size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
+     .doc = "Uninitialised, of the given sizes, with the tensor's type and device.",
+     .where = kMethod,
+     .random = true,
+     .differentiable = false,
+     .see = "empty",
+     .rule = "sizes -> those sizes",
+     .example = "torch.ones(2):new_empty(2, 3).shape --> [2, 3]",
+     .shape = new_shape,
+     .samples = [](Samples& s) {
+       s.add({s.normal({2}), s.ints({2, 3})});
+     }});
 const Op& new_full =
     add_op({.name = "new_full",
             .args = "self, size: ints, fill_value: number, dtype: dtype?, device: device?, "
@@ -241,6 +290,10 @@ const Op& new_full =
             .doc = "One value in the given sizes, with the tensor's type and device.",
             .where = kMethod,
             .differentiable = false,
+            .see = "full",
+            .rule = "sizes -> those sizes",
+            .example = "torch.ones(2):new_full({2}, 7) --> f32 [2]\n"
+                       "  7 7",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -259,6 +312,11 @@ const Op& eye = add_op(
      .doc = "Ones on the diagonal of an n by m (or n by n) matrix, zeros elsewhere.",
      .where = kMaker,
      .differentiable = false,
+     .see = "diag, zeros",
+     .rule = "n, m -> [n, m]",
+     .example = "torch.eye(2) --> f32 [2, 2]\n"
+                "  1 0\n"
+                "  0 1",
      .shape =
          [](Call& c) {
            const int64_t n = c.integer(0), m = c.has(1) ? c.integer(1) : n;
@@ -327,6 +385,12 @@ const Op& arange = add_op(
      .doc = "The numbers 0, 1, 2, ... below `end`; whole numbers make int64.",
      .where = kMaker,
      .differentiable = false,
+     .see = "linspace, randperm",
+     .rule = "end -> [ceil(end)]",
+     .example = "torch.arange(4) --> i64 [4]\n"
+                "  0 1 2 3\n"
+                "torch.arange(4):add(1) --> i64 [4]\n"
+                "  1 2 3 4",
      .shape = [](Call& c) { make_arange(c, Value(int64_t{0}), c.arg[0], Value(int64_t{1}), 1); },
      .kernel = [](Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); },
      .samples =
@@ -342,6 +406,12 @@ const Op& arange_start =
             .doc = "The numbers from `start` by `step` before `end`; whole numbers make int64.",
             .where = kMaker,
             .differentiable = false,
+            .see = "linspace, randperm",
+            .rule = "start, end, step -> [ceil((end - start) / step)]",
+            .example = "torch.arange(1, 10, 3) --> i64 [3]\n"
+                       "  1 4 7\n"
+                       "torch.arange(0, 1, 0.25) --> f32 [4]\n"
+                       "  0 0.25 0.5 0.75",
             .shape = [](Call& c) { make_arange(c, c.arg[0], c.arg[1], c.arg[2], 3); },
             .kernel = [](Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); },
             .samples =
@@ -390,6 +460,10 @@ const Op& linspace =
             .doc = "Evenly spaced numbers, both ends included.",
             .where = kMaker,
             .differentiable = false,
+            .see = "arange, logspace",
+            .rule = "start, end, steps -> [steps]",
+            .example = "torch.linspace(0, 1, 5) --> f32 [5]\n"
+                       "  0 0.25 0.5 0.75 1",
             .shape = [](Call& c) { space_shape(c, 3); },
             .kernel = [](Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); },
             .samples =
@@ -407,6 +481,10 @@ const Op& logspace = add_op(
      .doc = "Powers of `base`, with evenly spaced exponents, both ends included.",
      .where = kMaker,
      .differentiable = false,
+     .see = "linspace",
+     .rule = "start, end, steps -> [steps]",
+     .example = "torch.logspace(0, 3, 4) --> f32 [4]\n"
+                "  1 10 100 1000",
      .shape = [](Call& c) { space_shape(c, 4); },
      .kernel =
          [](Call& c) {
@@ -426,6 +504,10 @@ const Op& fill =
             .args = "self, value: operand",
             .doc = "Every element replaced by one value.",
             .inplace = Inplace::Direct,
+            .see = "full, zero",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):fill_(7) --> f32 [3]\n"
+                       "  7 7 7",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -460,6 +542,10 @@ const Op& zero = add_op(
      .doc = "Every element replaced by 0.",
      .where = kMethod,
      .inplace = Inplace::Direct,
+     .see = "zeros, fill_",
+     .rule = "any shape -> the same shape",
+     .example = "torch.ones(2):zero_() --> f32 [2]\n"
+                "  0 0",
      .shape = [](Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); },
      .kernel = fill_zero,
      .grad = [](Backward& b) { b.set(0, op<"zeros_like">(b.g())); },
@@ -510,6 +596,11 @@ const Op& tril_indices =
                    "column numbers.",
             .where = kMaker,
             .differentiable = false,
+            .see = "tril",
+            .rule = "row, col -> [2, elements in the triangle]",
+            .example = "torch.tril_indices(2, 2) --> i64 [2, 3]\n"
+                       "  1 2 2\n"
+                       "  1 1 2",
             .shape = [](Call& c) { triangle_shape(c, true); },
             .kernel = [](Call& c) { triangle_fill(c, true); },
             .samples =
@@ -525,6 +616,11 @@ const Op& triu_indices =
                    "column numbers.",
             .where = kMaker,
             .differentiable = false,
+            .see = "triu",
+            .rule = "row, col -> [2, elements in the triangle]",
+            .example = "torch.triu_indices(2, 2) --> i64 [2, 3]\n"
+                       "  1 1 2\n"
+                       "  1 2 2",
             .shape = [](Call& c) { triangle_shape(c, false); },
             .kernel = [](Call& c) { triangle_fill(c, false); },
             .samples =

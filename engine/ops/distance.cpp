@@ -14,6 +14,9 @@ const Op& normalize =
             .doc = "The tensor divided by its p-norm along a dimension (2 unless given).",
             .where = kFunctional,
             .see = "linalg.vector_norm",
+            .rule = "[.., n, ..] -> [.., n, ..]",
+            .example = "F.normalize(torch.tensor{{3.0, 4.0}}) --> f32 [1, 2]\n"
+                       "  0.6 0.8",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -45,6 +48,10 @@ const Op& cosine_similarity =
             .doc = "The cosine of the angle between vectors along a dimension (2 unless given).",
             .where = kFunction | kFunctional,
             .amp = Amp::F32,
+            .see = "pairwise_distance, normalize",
+            .rule = "[.., n, ..], [.., n, ..] -> [.., ..]",
+            .example = "F.cosine_similarity(torch.tensor{1.0, 0.0}, torch.tensor{1.0, 1.0}, "
+                       "{dim=1}) --> f32 []  0.7071",
             .compose =
                 [](Call& c) {
                   Tensor a = c.tensor(0), b = c.tensor(1);
@@ -77,6 +84,10 @@ const Op& pairwise_distance = add_op(
      .doc = "The p-norm of x1 - x2 + eps along the last dimension.",
      .where = kFunction | kFunctional,
      .see = "cdist, cosine_similarity",
+     .rule = "[.., n], [.., n] -> [..]",
+     .example =
+         "F.pairwise_distance(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}}) --> f32 [1]\n"
+         "  5",
      .compose =
          [](Call& c) {
            c.out.push_back(distance(c.tensor(0), c.tensor(1), c.arg[2], c.number(3), c.flag(4)));
@@ -94,6 +105,10 @@ const Op& cdist = add_op(
      .where = kFunction,
      .amp = Amp::F32,
      .see = "pairwise_distance",
+     .rule = "[.., n, d], [.., m, d] -> [.., n, m]",
+     .example = "torch.cdist(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}, {0.0, 1.0}}) --> "
+                "f32 [1, 2]\n"
+                "  5 1",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -126,6 +141,9 @@ const Op& cosine_embedding_loss = add_op(
      .where = kFunction | kFunctional,
      .amp = Amp::F32,
      .see = "cosine_similarity",
+     .rule = "[N, d], [N, d], target [N] -> [] (reduction \"none\": [N])",
+     .example = "F.cosine_embedding_loss(torch.tensor{{1.0, 0.0}}, torch.tensor{{0.0, 1.0}}, "
+                "torch.tensor{1}) --> f32 []  1",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1), &t = c.tensor(2);
@@ -160,6 +178,9 @@ const Op& triplet_margin_loss = add_op(
      .where = kFunction | kFunctional,
      .amp = Amp::F32,
      .see = "pairwise_distance",
+     .rule = "[N, d] three times -> [] (reduction \"none\": [N])",
+     .example =
+         "F.triplet_margin_loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor{{3.0, 4.0}})",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &p = c.tensor(1), &n = c.tensor(2);
@@ -207,6 +228,8 @@ const Op& multi_margin_loss = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "cross_entropy",
+     .rule = "[N, C], target [N] -> [] (reduction \"none\": [N])",
+     .example = "F.multi_margin_loss(torch.tensor{{0.0, 0.5}}, torch.tensor{2}) --> f32 []  0.25",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(5));
@@ -263,6 +286,10 @@ const Op& multilabel_margin_loss = add_op(
      .doc = "Hinge loss between the classes listed in target (from 1, ended by -1) and all others.",
      .where = kFunctional,
      .amp = Amp::F32,
+     .see = "multi_margin_loss",
+     .rule = "[N, C], target [N, C] -> [] (reduction \"none\": [N])",
+     .example = "F.multilabel_margin_loss(torch.tensor{{0.0, 0.5}}, torch.tensor{{2, -1}}) --> f32 "
+                "[]  0.25",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(2));
@@ -295,6 +322,9 @@ const Op& multilabel_soft_margin_loss = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "binary_cross_entropy_with_logits",
+     .rule = "[N, C], target [N, C] -> [] (reduction \"none\": [N])",
+     .example = "F.multilabel_soft_margin_loss(torch.zeros(1, 2), torch.tensor{{1.0, 0.0}}) --> "
+                "f32 []  0.6931",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(3));

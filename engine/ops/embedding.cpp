@@ -38,6 +38,12 @@ const Op& embedding = add_op(
          "rows longer than max_norm are shortened in place first.",
      .where = kFunctional,
      .saves = "input",
+     .see = "one_hot, nn.Embedding",
+     .rule = "ids of any shape [..], weight [n, d] -> [.., d]",
+     .example =
+         "F.embedding(torch.tensor{2, 1}, torch.tensor{{1.0, 2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
+         "  3 4\n"
+         "  1 2",
      .shape =
          [](Call& c) {
            const Tensor &ids = c.tensor(0), &weight = c.tensor(1);
@@ -90,6 +96,11 @@ const Op& one_hot = add_op(
      .doc = "For each class (from 1) a row of zeros with a 1 at the class's place.",
      .where = kFunctional,
      .differentiable = false,
+     .see = "embedding, eq",
+     .rule = "labels of any shape [..] -> [.., num_classes]",
+     .example = "F.one_hot(torch.tensor{2, 1}, 3) --> i64 [2, 3]\n"
+                "  0 1 0\n"
+                "  1 0 0",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -131,6 +142,10 @@ const Op& isin = add_op(
      .doc = "Where an element is one of the test elements.",
      .where = kFunction,
      .differentiable = false,
+     .see = "unique, eq",
+     .rule = "elements of any shape -> that shape",
+     .example = "torch.isin(torch.tensor{1, 2, 3}, torch.tensor{3, 1}) --> bool [3]\n"
+                "  # . #",
      .shape =
          [](Call& c) {
            TYCHO_CHECK(Kind::Argument, c.arg[0].tag == Tag::Tensor || c.arg[1].tag == Tag::Tensor,

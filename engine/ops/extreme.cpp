@@ -49,31 +49,44 @@ void amax_samples(Samples& s) {
   s.add({s.of({2, 3}, {1, __builtin_nan(""), 3, 2, 5, -1}), s.ints({1})}, false);
 }
 
-const Op& amax = add_op({.name = "amax",
-                         .args = "self, dim: dims?, keepdim: bool = false",
-                         .doc = "The largest element, overall or along the named dimensions.",
-                         .saves = "self, out",
-                         .see = "max, amin, aminmax",
-                         .shape = whole_or_dims_shape,
-                         .kernel = cpu::amax,
-                         .grad = share_grad,
-                         .samples = amax_samples});
+const Op& amax =
+    add_op({.name = "amax",
+            .args = "self, dim: dims?, keepdim: bool = false",
+            .doc = "The largest element, overall or along the named dimensions.",
+            .saves = "self, out",
+            .see = "max, amin, aminmax",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{{1, 9}, {5, 4}}:amax(2) --> i64 [2]\n"
+                       "  9 5\n"
+                       "torch.tensor{{1, 9}, {5, 4}}:amax() --> i64 []  9",
+            .shape = whole_or_dims_shape,
+            .kernel = cpu::amax,
+            .grad = share_grad,
+            .samples = amax_samples});
 
-const Op& amin = add_op({.name = "amin",
-                         .args = "self, dim: dims?, keepdim: bool = false",
-                         .doc = "The smallest element, overall or along the named dimensions.",
-                         .saves = "self, out",
-                         .see = "min, amax, aminmax",
-                         .shape = whole_or_dims_shape,
-                         .kernel = cpu::amin,
-                         .grad = share_grad,
-                         .samples = amax_samples});
+const Op& amin =
+    add_op({.name = "amin",
+            .args = "self, dim: dims?, keepdim: bool = false",
+            .doc = "The smallest element, overall or along the named dimensions.",
+            .saves = "self, out",
+            .see = "min, amax, aminmax",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{{1, 9}, {5, 4}}:amin(2) --> i64 [2]\n"
+                       "  1 4",
+            .shape = whole_or_dims_shape,
+            .kernel = cpu::amin,
+            .grad = share_grad,
+            .samples = amax_samples});
 
 const Op& aminmax = add_op(
     {.name = "aminmax",
      .args = "self, dim: dim?, keepdim: bool = false",
      .doc = "The smallest and the largest element, overall or along a dimension.",
      .see = "amin, amax",
+     .rule = "any shape -> min [], max []; with dim the shape without it",
+     .example = "low, high = torch.tensor{4, -1, 7}:aminmax()\n"
+                "low --> i64 []  -1\n"
+                "high --> i64 []  7",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -112,6 +125,8 @@ const Op& max = add_op({.name = "max",
                         .doc = "The largest element.",
                         .saves = "self, out",
                         .see = "amax, argmax, maximum",
+                        .rule = "any shape -> []",
+                        .example = "torch.tensor{3, 9, 4}:max() --> i64 []  9",
                         .shape = whole_shape,
                         .kernel = cpu::amax,
                         .grad = whole_grad,
@@ -122,6 +137,8 @@ const Op& min = add_op({.name = "min",
                         .doc = "The smallest element.",
                         .saves = "self, out",
                         .see = "amin, argmin, minimum",
+                        .rule = "any shape -> []",
+                        .example = "torch.tensor{3, 9, 4}:min() --> i64 []  3",
                         .shape = whole_shape,
                         .kernel = cpu::amin,
                         .grad = whole_grad,
@@ -150,6 +167,12 @@ const Op& max_dim = add_op({.name = "max.dim",
                             .doc = "The largest elements along a dimension, and their positions.",
                             .saves = "out2",
                             .see = "amax, argmax, topk",
+                            .rule = "[.., n, ..] -> values [.., ..], positions [.., ..]",
+                            .example = "v, i = torch.tensor{{1, 9}, {5, 4}}:max(2)\n"
+                                       "v --> i64 [2]\n"
+                                       "  9 5\n"
+                                       "i --> i64 [2]\n"
+                                       "  2 1",
                             .shape = with_index_shape,
                             .kernel = cpu::max_with_index,
                             .grad = with_index_grad,
@@ -160,6 +183,12 @@ const Op& min_dim = add_op({.name = "min.dim",
                             .doc = "The smallest elements along a dimension, and their positions.",
                             .saves = "out2",
                             .see = "amin, argmin, topk",
+                            .rule = "[.., n, ..] -> values [.., ..], positions [.., ..]",
+                            .example = "v, i = torch.tensor{{1, 9}, {5, 4}}:min(2)\n"
+                                       "v --> i64 [2]\n"
+                                       "  1 4\n"
+                                       "i --> i64 [2]\n"
+                                       "  1 2",
                             .shape = with_index_shape,
                             .kernel = cpu::min_with_index,
                             .grad = with_index_grad,
@@ -172,6 +201,9 @@ const Op& max_other =
             .args = "self, other",
             .doc = "The larger of two elements, with broadcasting.",
             .see = "maximum",
+            .rule = "shapes that broadcast -> the broadcast shape",
+            .example = "torch.tensor{1, 5}:max(torch.tensor{3, 2}) --> i64 [2]\n"
+                       "  3 5",
             .compose = [](Call& c) { c.out.push_back(op<"maximum">(c.tensor(0), c.tensor(1))); },
             .samples = two_samples});
 
@@ -180,6 +212,9 @@ const Op& min_other =
             .args = "self, other",
             .doc = "The smaller of two elements, with broadcasting.",
             .see = "minimum",
+            .rule = "shapes that broadcast -> the broadcast shape",
+            .example = "torch.tensor{1, 5}:min(torch.tensor{3, 2}) --> i64 [2]\n"
+                       "  1 2",
             .compose = [](Call& c) { c.out.push_back(op<"minimum">(c.tensor(0), c.tensor(1))); },
             .samples = two_samples});
 
@@ -206,6 +241,10 @@ const Op& argmax = add_op(
             "read row by row.",
      .differentiable = false,
      .see = "max, argmin, unravel_index",
+     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
+     .example = "torch.tensor{3, 9, 4}:argmax() --> i64 []  2\n"
+                "torch.tensor{{1, 9}, {5, 4}}:argmax(2) --> i64 [2]\n"
+                "  2 1",
      .shape = position_shape,
      .kernel = cpu::argmax,
      .samples = position_samples});
@@ -217,6 +256,8 @@ const Op& argmin = add_op(
             "read row by row.",
      .differentiable = false,
      .see = "min, argmax, unravel_index",
+     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
+     .example = "torch.tensor{3, 9, 2}:argmin() --> i64 []  3",
      .shape = position_shape,
      .kernel = cpu::argmin,
      .samples = position_samples});

@@ -225,6 +225,10 @@ const Op& index_put = add_op(
      .args = "self, indices: tensors, values: operand, accumulate: bool = false",
      .doc = "The tensor with values written at the positions that index tensors or masks name.",
      .inplace = Inplace::Direct,
+     .see = "scatter, put",
+     .rule = "any shape, one index tensor per dimension -> the same shape",
+     .example =
+         "torch.zeros(2, 2):index_put({torch.tensor{1, 2}, torch.tensor{2, 1}}, torch.tensor(5.0))",
      .compose =
          [](Call& c) {
            const Tensor x = c.tensor(0);
@@ -283,6 +287,12 @@ const Op& index_select = add_op(
      .args = "self, dim: dim, index",
      .doc = "The parts of the tensor at given positions along one dimension.",
      .saves = "index",
+     .see = "gather, take",
+     .rule = "[.., n, ..], index [k] -> [.., k, ..]",
+     .example =
+         "torch.tensor{{1, 2}, {3, 4}, {5, 6}}:index_select(1, torch.tensor{3, 1}) --> i64 [2, 2]\n"
+         "  5 6\n"
+         "  1 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -313,6 +323,11 @@ const Op& index_add = add_op(
      .doc = "The tensor with alpha times the source added at given positions along one dimension.",
      .inplace = Inplace::Direct,
      .saves = "index",
+     .see = "scatter_add, index_copy",
+     .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
+     .example = "torch.zeros(3):index_add(1, torch.tensor{1, 3, 3}, torch.tensor{5.0, 1.0, 1.0}) "
+                "--> f32 [3]\n"
+                "  5 0 2",
      .shape =
          [](Call& c) {
            check_source(c, checked_dim(c, c.tensor(0)));
@@ -344,6 +359,11 @@ const Op& index_copy = add_op(
      .doc = "The tensor with the source written at given positions along one dimension.",
      .inplace = Inplace::Direct,
      .saves = "index",
+     .see = "index_add, index_fill",
+     .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
+     .example =
+         "torch.zeros(3):index_copy(1, torch.tensor{3, 1}, torch.tensor{5.0, 6.0}) --> f32 [3]\n"
+         "  6 0 5",
      .shape =
          [](Call& c) {
            check_source(c, checked_dim(c, c.tensor(0)));
@@ -380,6 +400,10 @@ const Op& index_fill = add_op(
      .doc = "The tensor with one value written at given positions along one dimension.",
      .inplace = Inplace::Direct,
      .saves = "index",
+     .see = "index_copy, masked_fill",
+     .rule = "[.., n, ..], index [k] -> [.., n, ..]",
+     .example = "torch.zeros(3):index_fill(1, torch.tensor{2}, 9) --> f32 [3]\n"
+                "  0 9 0",
      .shape =
          [](Call& c) {
            checked_dim(c, c.tensor(0));
@@ -406,6 +430,10 @@ const Op& take = add_op(
     {.name = "take",
      .args = "self, index",
      .doc = "The elements at positions of the tensor read as one row.",
+     .see = "put, gather, index_select",
+     .rule = "any shape, index [..] -> [..]",
+     .example = "torch.tensor{{10, 20}, {30, 40}}:take(torch.tensor{4, 1}) --> i64 [2]\n"
+                "  40 10",
      .compose =
          [](Call& c) {
            check_index_type("take", c.tensor(1));
@@ -425,6 +453,11 @@ const Op& put = add_op(
      .doc = "The tensor with the source's elements written at positions counted over all its "
             "elements.",
      .inplace = Inplace::Copy,
+     .see = "take, scatter",
+     .rule = "any shape, index and source of one shape -> the first shape",
+     .example = "torch.zeros(2, 2):put(torch.tensor{1, 4}, torch.tensor{5.0, 6.0}) --> f32 [2, 2]\n"
+                "  5 0\n"
+                "  0 6",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &index = c.tensor(1), &source = c.tensor(2);

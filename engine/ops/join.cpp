@@ -112,6 +112,13 @@ const Op& cat =
             .doc = "Tensors joined along an existing dimension.",
             .where = kFunction,
             .amp = Amp::Widest,
+            .see = "stack, hstack, vstack, split",
+            .rule = "[.., n1, ..], [.., n2, ..] -> [.., n1 + n2, ..]",
+            .example = "torch.cat{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]\n"
+                       "  1 2 3\n"
+                       "torch.cat({torch.zeros(2, 1), torch.ones(2, 2)}, 2) --> f32 [2, 3]\n"
+                       "  0 1 1\n"
+                       "  0 1 1",
             .compose = [](Call& c) { c.out.push_back(join("cat", list_of(c), c.integer(1))); },
             .samples =
                 [](Samples& s) {
@@ -141,6 +148,14 @@ const Op& stack =
             .doc = "Tensors of one shape joined along a new dimension.",
             .where = kFunction,
             .amp = Amp::Widest,
+            .see = "cat, unbind",
+            .rule = "k tensors [n, m] -> [k, n, m]; dim says where k stands",
+            .example = "torch.stack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
+                       "  1 2\n"
+                       "  3 4\n"
+                       "torch.stack({torch.tensor{1, 2}, torch.tensor{3, 4}}, 2) --> i64 [2, 2]\n"
+                       "  1 3\n"
+                       "  2 4",
             .compose = [](Call& c) { c.out.push_back(stacked("stack", list_of(c), c.integer(1))); },
             .samples =
                 [](Samples& s) {
@@ -162,6 +177,10 @@ const Op& hstack =
             .doc = "Tensors joined side by side: along the second dimension, rows along the first.",
             .where = kFunction,
             .amp = Amp::Widest,
+            .see = "cat, vstack",
+            .rule = "[n, m1], [n, m2] -> [n, m1 + m2]; [n], [m] -> [n + m]",
+            .example = "torch.hstack{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]\n"
+                       "  1 2 3",
             .compose =
                 [](Call& c) {
                   Tensors list = as_list(at_least(list_of(c), 1));
@@ -179,6 +198,11 @@ const Op& vstack = add_op(
      .doc = "Tensors joined one below the other, along the first dimension.",
      .where = kFunction,
      .amp = Amp::Widest,
+     .see = "cat, hstack",
+     .rule = "[n1, m], [n2, m] -> [n1 + n2, m]; [m], [m] -> [2, m]",
+     .example = "torch.vstack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
+                "  1 2\n"
+                "  3 4",
      .compose =
          [](Call& c) { c.out.push_back(join("vstack", as_list(at_least(list_of(c), 2)), 0)); },
      .samples =
@@ -192,29 +216,37 @@ const Op& dstack = add_op(
      .doc = "Tensors joined along the third dimension.",
      .where = kFunction,
      .amp = Amp::Widest,
+     .see = "stack, hstack",
+     .rule = "[n, m] each -> [n, m, number of tensors]",
+     .example = "torch.dstack{torch.tensor{1, 2}, torch.tensor{3, 4}}.shape --> [1, 2, 2]",
      .compose =
          [](Call& c) { c.out.push_back(join("dstack", as_list(at_least(list_of(c), 3)), 2)); },
      .samples =
          [](Samples& s) {
            s.add({s.list({s.normal({2, 3}), s.normal({2, 3})})});
          }});
-const Op& column_stack = add_op({.name = "column_stack",
-                                 .args = "tensors: tensors",
-                                 .doc = "Tensors joined side by side; rows become columns first.",
-                                 .where = kFunction,
-                                 .amp = Amp::Widest,
-                                 .compose =
-                                     [](Call& c) {
-                                       Tensors list = list_of(c);
-                                       for (Tensor& t : list)
-                                         if (t.rank() <= 1)
-                                           t = op<"reshape">(t, Sizes{t.numel(), 1});
-                                       c.out.push_back(join("column_stack", std::move(list), 1));
-                                     },
-                                 .samples =
-                                     [](Samples& s) {
-                                       s.add({s.list({s.normal({2}), s.normal({2, 3})})});
-                                     }});
+const Op& column_stack =
+    add_op({.name = "column_stack",
+            .args = "tensors: tensors",
+            .doc = "Tensors joined side by side; rows become columns first.",
+            .where = kFunction,
+            .amp = Amp::Widest,
+            .see = "hstack, cat",
+            .rule = "[n] or [n, m] each -> [n, columns]",
+            .example = "torch.column_stack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
+                       "  1 3\n"
+                       "  2 4",
+            .compose =
+                [](Call& c) {
+                  Tensors list = list_of(c);
+                  for (Tensor& t : list)
+                    if (t.rank() <= 1) t = op<"reshape">(t, Sizes{t.numel(), 1});
+                  c.out.push_back(join("column_stack", std::move(list), 1));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({2}), s.normal({2, 3})})});
+                }});
 
 // Copies a block until it fills a dimension: each copy doubles what is there.
 void replicate(const Tensor& block, int d, int64_t size, int64_t total) {
@@ -233,6 +265,14 @@ const Op& repeat = add_op(
      .doc = "The tensor repeated along each dimension; new dimensions may lead. In Lua also "
             "x:tile(...).",
      .where = kMethod,
+     .see = "tile, expand, repeat_interleave",
+     .rule = "[n, m], repeats r, s -> [r n, s m]",
+     .example = "torch.tensor{1, 2}:tile(2) --> i64 [4]\n"
+                "  1 2 1 2\n"
+                "x = torch.tensor{1, 2}\n"
+                "x[\"repeat\"](x, 2, 1) --> i64 [2, 2]\n"
+                "  1 2\n"
+                "  1 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -292,6 +332,11 @@ const Op& repeat = add_op(
 const Op& tile = add_op({.name = "tile",
                          .args = "self, dims: ints*",
                          .doc = "The tensor repeated along each dimension; missing counts are 1.",
+                         .see = "repeat_interleave, expand",
+                         .rule = "[n, m], repeats r, s -> [r n, s m]",
+                         .example = "torch.tensor{1, 2}:tile(2, 2) --> i64 [2, 4]\n"
+                                    "  1 2 1 2\n"
+                                    "  1 2 1 2",
                          .compose =
                              [](Call& c) {
                                Sizes times = c.ints(1);
@@ -338,6 +383,12 @@ const Op& repeat_interleave = add_op(
     {.name = "repeat_interleave",
      .args = "self, repeats: operand, dim: dim?, output_size: int?",
      .doc = "Each part along a dimension (each element when none) repeated in place.",
+     .see = "tile, repeat",
+     .rule = "[.., n, ..] -> [.., sum of repeats, ..]",
+     .example = "torch.tensor{1, 2}:repeat_interleave(2) --> i64 [4]\n"
+                "  1 1 2 2\n"
+                "torch.tensor{1, 2}:repeat_interleave(torch.tensor{3, 1}) --> i64 [4]\n"
+                "  1 1 1 2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0), repeats = c.tensor(1);
@@ -365,6 +416,9 @@ const Op& repeat_interleave_counts =
             .args = "repeats, output_size: int?",
             .doc = "Each position as often as its count says.",
             .differentiable = false,
+            .rule = "[n] -> [sum of the counts]",
+            .example = "torch.repeat_interleave(torch.tensor{3, 1}) --> i64 [4]\n"
+                       "  1 1 1 2",
             .compose =
                 [](Call& c) {
                   const Tensor& r = c.tensor(0);
@@ -383,6 +437,15 @@ const Op& meshgrid =
             .args = "tensors: tensors*, indexing: string = ij",
             .doc = "Views that spread each list over its own dimension of a common grid.",
             .where = kFunction,
+            .see = "cartesian_prod, broadcast_tensors",
+            .rule = "[n], [m], .. -> [n, m, ..] for each",
+            .example = "a, b = torch.meshgrid(torch.tensor{1, 2}, torch.tensor{7, 8, 9})\n"
+                       "a --> i64 [2, 3]  strided\n"
+                       "  1 1 1\n"
+                       "  2 2 2\n"
+                       "b --> i64 [2, 3]  strided\n"
+                       "  7 8 9\n"
+                       "  7 8 9",
             .compose =
                 [](Call& c) {
                   Tensors list = list_of(c);
@@ -421,6 +484,13 @@ const Op& cartesian_prod = add_op(
      .args = "tensors: tensors*",
      .doc = "All combinations of one element from each list, one per row.",
      .where = kFunction,
+     .see = "meshgrid",
+     .rule = "[n], [m], .. -> [n * m * .., number of lists]",
+     .example = "torch.cartesian_prod(torch.tensor{1, 2}, torch.tensor{8, 9}) --> i64 [4, 2]\n"
+                "  1 8\n"
+                "  1 9\n"
+                "  2 8\n"
+                "  2 9",
      .compose =
          [](Call& c) {
            const Tensors list = list_of(c);
@@ -444,6 +514,11 @@ const Op& block_diag =
             .args = "tensors: tensors*",
             .doc = "Matrices set along the diagonal of a larger one, zeros elsewhere.",
             .where = kFunction,
+            .see = "diag_embed, cat",
+            .rule = "[n1, m1], [n2, m2], .. -> [n1 + n2 + .., m1 + m2 + ..]",
+            .example = "torch.block_diag(torch.tensor{{1, 2}}, torch.tensor{{3}}) --> i64 [2, 3]\n"
+                       "  1 2 0\n"
+                       "  0 0 3",
             .compose =
                 [](Call& c) {
                   Tensors list = list_of(c);
@@ -478,6 +553,10 @@ const Op& kron = add_op(
     {.name = "kron",
      .args = "self, other",
      .doc = "Kronecker product: each element of the first times the whole second.",
+     .see = "outer",
+     .rule = "[n, m], [p, q] -> [n p, m q]",
+     .example = "torch.kron(torch.tensor{1, 10}, torch.tensor{1, 2}) --> i64 [4]\n"
+                "  1 2 10 20",
      .compose =
          [](Call& c) {
            Tensor a = c.tensor(0), b = c.tensor(1);

@@ -215,6 +215,10 @@ const Op& cross_entropy = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "nll_loss, log_softmax",
+     .rule = "[N, C, ..], target [N, ..] -> [] (reduction \"none\": [N, ..])",
+     .example = "F.cross_entropy(torch.tensor{{2.0, 0.0}, {0.0, 2.0}}, torch.tensor{1, 2}) --> f32 "
+                "[]  0.1269\n"
+                "F.cross_entropy(torch.zeros(1, 4), torch.tensor{3}) --> f32 []  1.386",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &target = c.tensor(1);
@@ -286,6 +290,8 @@ const Op& nll_loss = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "cross_entropy, log_softmax",
+     .rule = "[N, C, ..], target [N, ..] -> [] (reduction \"none\": [N, ..])",
+     .example = "F.nll_loss(torch.tensor{{-0.5, -2.0}}, torch.tensor{1}) --> f32 []  0.5",
      .compose =
          [](Call& c) {
            if (wants_weight_gradient(c.tensor(2))) {

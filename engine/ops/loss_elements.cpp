@@ -36,24 +36,29 @@ void pairs(Samples& s) {
   s.add({s.normal({3, 4}), s.normal({4}), "none"});
 }
 
-const Op& mse_loss =
-    add_op({.name = "mse_loss",
-            .args = "self, target, reduction: string = mean, weight: tensor?",
-            .doc = "The mean of (self - target)^2.",
-            .where = kFunctional,
-            .amp = Amp::F32,
-            .see = "l1_loss, huber_loss",
-            .compose =
-                [](Call& c) {
-                  const Reduction r = parse_reduction(c.string(2));
-                  c.out.push_back(
-                      weighted(c, fn::squared_error(c.tensor(0), c.tensor(1)), c.tensor(3), r));
-                },
-            .samples =
-                [](Samples& s) {
-                  pairs(s);
-                  s.add({s.normal({3}), s.normal({3}), "mean", s.uniform({3}, 0.5, 2)});
-                }});
+const Op& mse_loss = add_op(
+    {.name = "mse_loss",
+     .args = "self, target, reduction: string = mean, weight: tensor?",
+     .doc = "The mean of (self - target)^2.",
+     .where = kFunctional,
+     .amp = Amp::F32,
+     .see = "l1_loss, huber_loss",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.mse_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}) --> f32 []  2.5\n"
+                "F.mse_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}, {reduction=\"none\"}) "
+                "--> f32 [2]\n"
+                "  1 4",
+     .compose =
+         [](Call& c) {
+           const Reduction r = parse_reduction(c.string(2));
+           c.out.push_back(
+               weighted(c, fn::squared_error(c.tensor(0), c.tensor(1)), c.tensor(3), r));
+         },
+     .samples =
+         [](Samples& s) {
+           pairs(s);
+           s.add({s.normal({3}), s.normal({3}), "mean", s.uniform({3}, 0.5, 2)});
+         }});
 
 const Op& l1_loss =
     add_op({.name = "l1_loss",
@@ -62,6 +67,8 @@ const Op& l1_loss =
             .where = kFunctional,
             .amp = Amp::F32,
             .see = "mse_loss, smooth_l1_loss",
+            .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+            .example = "F.l1_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}) --> f32 []  1.5",
             .compose =
                 [](Call& c) {
                   const Reduction r = parse_reduction(c.string(2));
@@ -74,29 +81,32 @@ const Op& l1_loss =
                   s.add({s.normal({3}), s.normal({3}), "mean", s.uniform({3}, 0.5, 2)});
                 }});
 
-const Op& smooth_l1_loss =
-    add_op({.name = "smooth_l1_loss",
-            .args = "self, target, reduction: string = mean, beta: float = 1.0",
-            .doc = "|self - target| - beta / 2, and a parabola where the difference is below beta.",
-            .where = kFunctional,
-            .amp = Amp::F32,
-            .see = "huber_loss, l1_loss",
-            .compose =
-                [](Call& c) {
-                  const Reduction r = parse_reduction(c.string(2));
-                  const double beta = c.number(3);
-                  TYCHO_CHECK(Kind::Value, beta >= 0,
-                              "smooth_l1_loss: beta must not be negative, got %g", beta);
-                  const Tensor &x = c.tensor(0), &t = c.tensor(1);
-                  c.out.push_back(reduce_loss(
-                      beta == 0 ? fn::abs(x - t) : fn::huber_error(x, t, beta) / beta, r));
-                },
-            .samples =
-                [](Samples& s) {
-                  pairs(s);
-                  s.add({s.normal({3}), s.normal({3}), "mean", 0.3});
-                  s.add({s.normal({3}), s.normal({3}), "mean", 0.0});
-                }});
+const Op& smooth_l1_loss = add_op(
+    {.name = "smooth_l1_loss",
+     .args = "self, target, reduction: string = mean, beta: float = 1.0",
+     .doc = "|self - target| - beta / 2, and a parabola where the difference is below beta.",
+     .where = kFunctional,
+     .amp = Amp::F32,
+     .see = "huber_loss, l1_loss",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example =
+         "F.smooth_l1_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.312",
+     .compose =
+         [](Call& c) {
+           const Reduction r = parse_reduction(c.string(2));
+           const double beta = c.number(3);
+           TYCHO_CHECK(Kind::Value, beta >= 0, "smooth_l1_loss: beta must not be negative, got %g",
+                       beta);
+           const Tensor &x = c.tensor(0), &t = c.tensor(1);
+           c.out.push_back(
+               reduce_loss(beta == 0 ? fn::abs(x - t) : fn::huber_error(x, t, beta) / beta, r));
+         },
+     .samples =
+         [](Samples& s) {
+           pairs(s);
+           s.add({s.normal({3}), s.normal({3}), "mean", 0.3});
+           s.add({s.normal({3}), s.normal({3}), "mean", 0.0});
+         }});
 
 const Op& huber_loss = add_op(
     {.name = "huber_loss",
@@ -105,6 +115,8 @@ const Op& huber_loss = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "smooth_l1_loss, mse_loss",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.huber_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.312",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(2));
@@ -146,6 +158,9 @@ const Op& binary_cross_entropy = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .see = "binary_cross_entropy_with_logits",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.binary_cross_entropy(torch.tensor{0.5, 0.5}, torch.tensor{1.0, 0.0}) --> f32 [] "
+                " 0.6931",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(3));
@@ -170,55 +185,61 @@ const Op& binary_cross_entropy = add_op(
            s.add({s.uniform({3}, 0.1, 0.9), s.uniform({3}, 0, 1), nullptr, "none"});
          }});
 
-const Op& binary_cross_entropy_with_logits =
-    add_op({.name = "binary_cross_entropy_with_logits",
-            .args = "self, target, weight: tensor?, reduction: string = mean, pos_weight: tensor?",
-            .doc = "Cross entropy of sigmoid(self) and targets in [0, 1], without overflow.",
-            .where = kFunctional,
-            .amp = Amp::F32,
-            .see = "binary_cross_entropy",
-            .compose =
-                [](Call& c) {
-                  const Tensor &x = c.tensor(0), &y = c.tensor(1), &pos = c.tensor(4);
-                  const Reduction r = parse_reduction(c.string(3));
-                  check_same_shape(c);
-                  Tensor each = pos ? (1 - y) * x - (1 + (pos - 1) * y) * op<"logsigmoid">(x)
-                                    : fn::entropy_logits_error(x, y);
-                  if (c.tensor(2)) each = each * c.tensor(2);
-                  c.out.push_back(reduce_loss(each, r));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
-                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2), "sum"});
-                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), nullptr, "none",
-                         s.uniform({4}, 0.5, 2)});
-                }});
+const Op& binary_cross_entropy_with_logits = add_op(
+    {.name = "binary_cross_entropy_with_logits",
+     .args = "self, target, weight: tensor?, reduction: string = mean, pos_weight: tensor?",
+     .doc = "Cross entropy of sigmoid(self) and targets in [0, 1], without overflow.",
+     .where = kFunctional,
+     .amp = Amp::F32,
+     .see = "binary_cross_entropy",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example =
+         "F.binary_cross_entropy_with_logits(torch.tensor{0.0, 0.0}, torch.tensor{1.0, 0.0})",
+     .compose =
+         [](Call& c) {
+           const Tensor &x = c.tensor(0), &y = c.tensor(1), &pos = c.tensor(4);
+           const Reduction r = parse_reduction(c.string(3));
+           check_same_shape(c);
+           Tensor each = pos ? (1 - y) * x - (1 + (pos - 1) * y) * op<"logsigmoid">(x)
+                             : fn::entropy_logits_error(x, y);
+           if (c.tensor(2)) each = each * c.tensor(2);
+           c.out.push_back(reduce_loss(each, r));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
+           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2), "sum"});
+           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), nullptr, "none",
+                  s.uniform({4}, 0.5, 2)});
+         }});
 
-const Op& kl_div =
-    add_op({.name = "kl_div",
-            .args = "self, target, reduction: string = mean, log_target: bool = false",
-            .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
-                   "log-probabilities.",
-            .where = kFunctional,
-            .amp = Amp::F32,
-            .see = "cross_entropy, log_softmax",
-            .compose =
-                [](Call& c) {
-                  const Tensor &x = c.tensor(0), &t = c.tensor(1);
-                  const bool batch = std::string_view(c.string(2)) == "batchmean";
-                  const Reduction r = batch ? Reduction::Sum : parse_reduction(c.string(2));
-                  const Tensor each = c.flag(3) ? fn::exp(t) * (t - x) : fn::xlogy(t, t) - t * x;
-                  Tensor y = reduce_loss(each, r);
-                  if (batch && x.rank() > 0) y = y / static_cast<double>(x.size(0));
-                  c.out.push_back(y);
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0.1, 1)});
-                  s.add({s.normal({3, 4}), s.normal({3, 4}), "batchmean", true});
-                  s.add({s.normal({3, 4}), s.uniform({4}, 0.1, 1), "none"});
-                }});
+const Op& kl_div = add_op(
+    {.name = "kl_div",
+     .args = "self, target, reduction: string = mean, log_target: bool = false",
+     .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
+            "log-probabilities.",
+     .where = kFunctional,
+     .amp = Amp::F32,
+     .see = "cross_entropy, log_softmax",
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example =
+         "F.kl_div(torch.tensor{0.5, 0.5}:log(), torch.tensor{0.5, 0.5}, {reduction=\"sum\"})",
+     .compose =
+         [](Call& c) {
+           const Tensor &x = c.tensor(0), &t = c.tensor(1);
+           const bool batch = std::string_view(c.string(2)) == "batchmean";
+           const Reduction r = batch ? Reduction::Sum : parse_reduction(c.string(2));
+           const Tensor each = c.flag(3) ? fn::exp(t) * (t - x) : fn::xlogy(t, t) - t * x;
+           Tensor y = reduce_loss(each, r);
+           if (batch && x.rank() > 0) y = y / static_cast<double>(x.size(0));
+           c.out.push_back(y);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0.1, 1)});
+           s.add({s.normal({3, 4}), s.normal({3, 4}), "batchmean", true});
+           s.add({s.normal({3, 4}), s.uniform({4}, 0.1, 1), "none"});
+         }});
 
 const Op& poisson_nll_loss = add_op(
     {.name = "poisson_nll_loss",
@@ -227,6 +248,8 @@ const Op& poisson_nll_loss = add_op(
      .doc = "Minus the log-likelihood of counts for a Poisson rate exp(self), or self.",
      .where = kFunctional,
      .amp = Amp::F32,
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.poisson_nll_loss(torch.tensor{0.0}, torch.tensor{2.0}) --> f32 []  1",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &t = c.tensor(1);
@@ -261,6 +284,9 @@ const Op& gaussian_nll_loss = add_op(
      .doc = "Minus the log-likelihood of targets for normal numbers of mean self and variance var.",
      .where = kFunctional,
      .amp = Amp::F32,
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.gaussian_nll_loss(torch.tensor{1.0}, torch.tensor{3.0}, torch.tensor{1.0}) --> "
+                "f32 []  2",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &t = c.tensor(1);
@@ -310,6 +336,8 @@ const Op& soft_margin_loss = add_op(
      .doc = "log(1 + exp(-target * self)) for targets 1 and -1.",
      .where = kFunctional,
      .amp = Amp::F32,
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example = "F.soft_margin_loss(torch.tensor{0.0}, torch.tensor{1.0}) --> f32 []  0.6931",
      .compose =
          [](Call& c) {
            check_reduction(c, 2);
@@ -322,27 +350,30 @@ const Op& soft_margin_loss = add_op(
            s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1}), "none"});
          }});
 
-const Op& hinge_embedding_loss =
-    add_op({.name = "hinge_embedding_loss",
-            .args = "self, target, margin: float = 1.0, reduction: string = mean",
-            .doc = "self where the target is 1, max(0, margin - self) where it is -1.",
-            .where = kFunctional,
-            .amp = Amp::F32,
-            .compose =
-                [](Call& c) {
-                  const Tensor &x = c.tensor(0), &t = c.tensor(1);
-                  check_reduction(c, 3);
-                  const Tensor below = op<"clamp_min">(c.number(2) - x, 0);
-                  const Tensor each = op<"masked_fill">(below, fn::eq(t, 1), 0) +
-                                      op<"masked_fill">(x + op<"zeros_like">(t), fn::eq(t, -1), 0);
-                  c.out.push_back(reduce_loss(each, c.string(3)));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1})}, false);
-                  s.add({s.normal({3, 4}), s.integers({3, 4}, 1, 1), 0.5, "sum"});
-                  s.add({s.normal({3, 4}), s.integers({3, 4}, -1, -1), 0.5, "none"});
-                }});
+const Op& hinge_embedding_loss = add_op(
+    {.name = "hinge_embedding_loss",
+     .args = "self, target, margin: float = 1.0, reduction: string = mean",
+     .doc = "self where the target is 1, max(0, margin - self) where it is -1.",
+     .where = kFunctional,
+     .amp = Amp::F32,
+     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+     .example =
+         "F.hinge_embedding_loss(torch.tensor{0.5, 0.25}, torch.tensor{1, -1}) --> f32 []  0.625",
+     .compose =
+         [](Call& c) {
+           const Tensor &x = c.tensor(0), &t = c.tensor(1);
+           check_reduction(c, 3);
+           const Tensor below = op<"clamp_min">(c.number(2) - x, 0);
+           const Tensor each = op<"masked_fill">(below, fn::eq(t, 1), 0) +
+                               op<"masked_fill">(x + op<"zeros_like">(t), fn::eq(t, -1), 0);
+           c.out.push_back(reduce_loss(each, c.string(3)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1})}, false);
+           s.add({s.normal({3, 4}), s.integers({3, 4}, 1, 1), 0.5, "sum"});
+           s.add({s.normal({3, 4}), s.integers({3, 4}, -1, -1), 0.5, "none"});
+         }});
 
 const Op& margin_ranking_loss = add_op(
     {.name = "margin_ranking_loss",
@@ -350,6 +381,9 @@ const Op& margin_ranking_loss = add_op(
      .doc = "max(0, -target * (input1 - input2) + margin): target 1 asks for a larger input1.",
      .where = kFunction | kFunctional,
      .amp = Amp::F32,
+     .rule = "[..], [..], target [..] -> [] (reduction \"none\": [..])",
+     .example = "F.margin_ranking_loss(torch.tensor{1.0}, torch.tensor{3.0}, torch.tensor{1}) --> "
+                "f32 []  2",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1), &t = c.tensor(2);

@@ -13,32 +13,36 @@ void check_mask(const Call& c, int arg) {
        "mask:to(\"bool\")");
 }
 
-const Op& masked_select =
-    add_op({.name = "masked_select",
-            .args = "self, mask",
-            .doc = "The elements where a mask (broadcast with the tensor) is true, as one row.",
-            .saves = "mask",
-            .shape =
-                [](Call& c) {
-                  check_mask(c, 1);
-                  const Tensor &x = c.tensor(0), &mask = c.tensor(1);
-                  const Sizes shape = broadcast(x.shape(), mask.shape());
-                  if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
-                  c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
-                  c.out.push_back(empty({cpu::count_true(c.tensor(1))}, x.dtype(), x.device()));
-                },
-            .kernel = cpu::masked_select,
-            .grad =
-                [](Backward& b) {
-                  const Tensor mask = b.in(1);
-                  b.set(0, op<"masked_scatter">(zeros_for(b.g(), mask.shape()), mask, b.g()));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.mask({3, 4})});
-                  s.add({s.normal({3, 4}), s.mask({4})});
-                  s.add({s.normal({3, 1}), s.mask({2, 1, 4})});
-                }});
+const Op& masked_select = add_op(
+    {.name = "masked_select",
+     .args = "self, mask",
+     .doc = "The elements where a mask (broadcast with the tensor) is true, as one row.",
+     .saves = "mask",
+     .see = "masked_fill, nonzero, where",
+     .rule = "shapes that broadcast -> [number of trues]",
+     .example = "torch.tensor{1, 2, 3}:masked_select(torch.tensor{true, false, true}) --> i64 [2]\n"
+                "  1 3",
+     .shape =
+         [](Call& c) {
+           check_mask(c, 1);
+           const Tensor &x = c.tensor(0), &mask = c.tensor(1);
+           const Sizes shape = broadcast(x.shape(), mask.shape());
+           if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
+           c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
+           c.out.push_back(empty({cpu::count_true(c.tensor(1))}, x.dtype(), x.device()));
+         },
+     .kernel = cpu::masked_select,
+     .grad =
+         [](Backward& b) {
+           const Tensor mask = b.in(1);
+           b.set(0, op<"masked_scatter">(zeros_for(b.g(), mask.shape()), mask, b.g()));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.mask({3, 4})});
+           s.add({s.normal({3, 4}), s.mask({4})});
+           s.add({s.normal({3, 1}), s.mask({2, 1, 4})});
+         }});
 
 const Op& masked_scatter = add_op(
     {.name = "masked_scatter",
@@ -46,6 +50,11 @@ const Op& masked_scatter = add_op(
      .doc = "The tensor with the source's elements, in order, written where a mask is true.",
      .inplace = Inplace::Direct,
      .saves = "mask",
+     .see = "masked_select, masked_fill",
+     .rule = "self and mask that broadcast -> self's shape",
+     .example = "torch.zeros(4):masked_scatter(torch.tensor{true, false, true, false}, "
+                "torch.tensor{5.0, 6.0}) --> f32 [4]\n"
+                "  5 0 6 0",
      .shape =
          [](Call& c) {
            check_mask(c, 1);

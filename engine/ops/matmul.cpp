@@ -134,26 +134,34 @@ const Op& matmul = add_op(
      .amp = Amp::Low,
      .saves = "self, other",
      .see = "mm, bmm, mv, dot, einsum",
+     .rule = "[.., n, m], [.., m, p] -> [.., n, p]; [n, m], [m] -> [n]; [m], [m] -> []",
+     .example = "torch.tensor{{1, 2}, {3, 4}}:matmul(torch.tensor{1, 1}) --> i64 [2]\n"
+                "  3 7\n"
+                "torch.ones(2, 3):matmul(torch.ones(3, 2)) --> f32 [2, 2]\n"
+                "  3 3\n"
+                "  3 3\n"
+                "torch.ones(5, 2, 3):matmul(torch.ones(3, 4)).shape --> [5, 2, 4]",
      .shape = matmul_shape,
      .kernel = cpu::matmul,
      .grad = matmul_grad,
-     .samples = [](Samples& s) {
-       s.add({s.normal({2, 3}), s.normal({3, 4})});
-       s.add({s.normal({3}), s.normal({3})});
-       s.add({s.normal({3}), s.normal({3, 2})});
-       s.add({s.normal({2, 3}), s.normal({3})});
-       s.add({s.normal({2, 3, 4}), s.normal({4, 2})});
-       s.add({s.normal({2, 4}), s.normal({3, 4, 2})});
-       s.add({s.normal({2, 1, 3, 2}), s.normal({4, 2, 3})});
-       s.add({s.normal({4}), s.normal({2, 4, 3})});
-       s.add({s.normal({2, 3, 4}), s.normal({4})});
-       s.add({s.normal({2, 0}), s.normal({0, 3})});
-       s.add({s.integers({2, 3}, -5, 5), s.integers({3, 4}, -5, 5)});
-       s.add({s.integers({3, 3}, -5, 5, DType::Int8), s.integers({3, 2}, -9, 9, DType::Int8)});
-       s.add({s.normal({5, 7}, DType::Float64), s.normal({7, 3}, DType::Float64)});
-       s.add({s.normal({5, 7}, DType::BFloat16), s.normal({7, 3}, DType::BFloat16)}, false);
-       s.add({s.normal({5, 7}, DType::Float16), s.normal({7, 3}, DType::Float16)}, false);
-     },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), s.normal({3, 4})});
+           s.add({s.normal({3}), s.normal({3})});
+           s.add({s.normal({3}), s.normal({3, 2})});
+           s.add({s.normal({2, 3}), s.normal({3})});
+           s.add({s.normal({2, 3, 4}), s.normal({4, 2})});
+           s.add({s.normal({2, 4}), s.normal({3, 4, 2})});
+           s.add({s.normal({2, 1, 3, 2}), s.normal({4, 2, 3})});
+           s.add({s.normal({4}), s.normal({2, 4, 3})});
+           s.add({s.normal({2, 3, 4}), s.normal({4})});
+           s.add({s.normal({2, 0}), s.normal({0, 3})});
+           s.add({s.integers({2, 3}, -5, 5), s.integers({3, 4}, -5, 5)});
+           s.add({s.integers({3, 3}, -5, 5, DType::Int8), s.integers({3, 2}, -9, 9, DType::Int8)});
+           s.add({s.normal({5, 7}, DType::Float64), s.normal({7, 3}, DType::Float64)});
+           s.add({s.normal({5, 7}, DType::BFloat16), s.normal({7, 3}, DType::BFloat16)}, false);
+           s.add({s.normal({5, 7}, DType::Float16), s.normal({7, 3}, DType::Float16)}, false);
+         },
      .flops = sums_of_products});
 
 const Op& mm = add_op({.name = "mm",
@@ -162,42 +170,56 @@ const Op& mm = add_op({.name = "mm",
                        .amp = Amp::Low,
                        .saves = "self, mat2",
                        .see = "matmul, addmm",
+                       .rule = "[n, m], [m, p] -> [n, p]",
+                       .example = "torch.tensor{{1, 2}}:mm(torch.tensor{{3}, {4}}) --> i64 [1, 1]\n"
+                                  "  11",
                        .shape = strict_shape<2, 2>,
                        .kernel = cpu::matmul,
                        .grad = matmul_grad,
-                       .samples = [](Samples& s) {
-                         s.add({s.normal({2, 3}), s.normal({3, 4})});
-                         s.add({s.normal({17, 9}), s.normal({9, 33})});
-                       },
+                       .samples =
+                           [](Samples& s) {
+                             s.add({s.normal({2, 3}), s.normal({3, 4})});
+                             s.add({s.normal({17, 9}), s.normal({9, 33})});
+                           },
                        .flops = sums_of_products});
 
-const Op& bmm = add_op({.name = "bmm",
-                        .args = "self, mat2",
-                        .doc = "Products of the matrices of two batches, pair by pair.",
-                        .amp = Amp::Low,
-                        .saves = "self, mat2",
-                        .see = "matmul, baddbmm",
-                        .shape = strict_shape<3, 3>,
-                        .kernel = cpu::matmul,
-                        .grad = matmul_grad,
-                        .samples = [](Samples& s) {
-                          s.add({s.normal({2, 3, 4}), s.normal({2, 4, 5})});
-                        },
-                        .flops = sums_of_products});
+const Op& bmm =
+    add_op({.name = "bmm",
+            .args = "self, mat2",
+            .doc = "Products of the matrices of two batches, pair by pair.",
+            .amp = Amp::Low,
+            .saves = "self, mat2",
+            .see = "matmul, baddbmm",
+            .rule = "[b, n, m], [b, m, p] -> [b, n, p]",
+            .example = "torch.ones(2, 1, 3):bmm(torch.ones(2, 3, 1)):flatten() --> f32 [2]\n"
+                       "  3 3",
+            .shape = strict_shape<3, 3>,
+            .kernel = cpu::matmul,
+            .grad = matmul_grad,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3, 4}), s.normal({2, 4, 5})});
+                },
+            .flops = sums_of_products});
 
-const Op& mv = add_op({.name = "mv",
-                       .args = "self, vec",
-                       .doc = "Product of a matrix and a vector.",
-                       .amp = Amp::Low,
-                       .saves = "self, vec",
-                       .see = "matmul, addmv",
-                       .shape = strict_shape<2, 1>,
-                       .kernel = cpu::matmul,
-                       .grad = matmul_grad,
-                       .samples = [](Samples& s) {
-                         s.add({s.normal({3, 4}), s.normal({4})});
-                       },
-                       .flops = sums_of_products});
+const Op& mv =
+    add_op({.name = "mv",
+            .args = "self, vec",
+            .doc = "Product of a matrix and a vector.",
+            .amp = Amp::Low,
+            .saves = "self, vec",
+            .see = "matmul, addmv",
+            .rule = "[n, m], [m] -> [n]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:mv(torch.tensor{1, 1}) --> i64 [2]\n"
+                       "  3 7",
+            .shape = strict_shape<2, 1>,
+            .kernel = cpu::matmul,
+            .grad = matmul_grad,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), s.normal({4})});
+                },
+            .flops = sums_of_products});
 
 void dot_shape(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -221,27 +243,33 @@ void dot_samples(Samples& s) {
   s.add({s.integers({5}, -9, 9), s.integers({5}, -9, 9)});
 }
 
-const Op& dot = add_op({.name = "dot",
-                        .args = "self, tensor",
-                        .doc = "Dot product of two vectors.",
-                        .saves = "self, tensor",
-                        .see = "matmul, inner",
-                        .shape = dot_shape,
-                        .kernel = cpu::dot,
-                        .grad = dot_grad,
-                        .samples = dot_samples,
-                        .flops = sums_of_products});
+const Op& dot =
+    add_op({.name = "dot",
+            .args = "self, tensor",
+            .doc = "Dot product of two vectors.",
+            .saves = "self, tensor",
+            .see = "matmul, inner",
+            .rule = "[n], [n] -> []",
+            .example = "torch.tensor{1, 2, 3}:dot(torch.tensor{4, 5, 6}) --> i64 []  32",
+            .shape = dot_shape,
+            .kernel = cpu::dot,
+            .grad = dot_grad,
+            .samples = dot_samples,
+            .flops = sums_of_products});
 
-const Op& vdot = add_op({.name = "vdot",
-                         .args = "self, other",
-                         .doc = "Dot product of two vectors (the same as dot: numbers are real).",
-                         .saves = "self, other",
-                         .see = "dot",
-                         .shape = dot_shape,
-                         .kernel = cpu::dot,
-                         .grad = dot_grad,
-                         .samples = dot_samples,
-                         .flops = sums_of_products});
+const Op& vdot =
+    add_op({.name = "vdot",
+            .args = "self, other",
+            .doc = "Dot product of two vectors (the same as dot: numbers are real).",
+            .saves = "self, other",
+            .see = "dot",
+            .rule = "[n], [n] -> []",
+            .example = "torch.vdot(torch.tensor{1, 2}, torch.tensor{3, 4}) --> i64 []  11",
+            .shape = dot_shape,
+            .kernel = cpu::dot,
+            .grad = dot_grad,
+            .samples = dot_samples,
+            .flops = sums_of_products});
 
 void linear_shape(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2);
@@ -287,6 +315,10 @@ const Op& linear = add_op(
      .amp = Amp::Low,
      .saves = "input, weight",
      .see = "matmul",
+     .rule = "[.., in], [out, in], bias [out] -> [.., out]",
+     .example = "F.linear(torch.tensor{1.0, 2.0}, torch.tensor{{1.0, 1.0}, {0.0, 3.0}}, "
+                "torch.tensor{10.0, 20.0}) --> f32 [2]\n"
+                "  13 26",
      .shape = linear_shape,
      .kernel = cpu::linear,
      .grad =

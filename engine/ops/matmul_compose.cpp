@@ -40,6 +40,11 @@ const Op& addmm = add_op({.name = "addmm",
                           .amp = Amp::Low,
                           .inplace = Inplace::Copy,
                           .see = "mm",
+                          .rule = "[n, p], [n, m], [m, p] -> [n, p]",
+                          .example = "torch.ones(2, 2):addmm(torch.eye(2), torch.tensor{{1.0, "
+                                     "2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
+                                     "  2 3\n"
+                                     "  4 5",
                           .compose = add_product<"mm">,
                           .samples = [](Samples& s) {
                             s.add({s.normal({2, 4}), s.normal({2, 3}), s.normal({3, 4})});
@@ -52,23 +57,33 @@ const Op& addmv = add_op({.name = "addmv",
                           .amp = Amp::Low,
                           .inplace = Inplace::Copy,
                           .see = "mv",
+                          .rule = "[n], [n, m], [m] -> [n]",
+                          .example = "torch.ones(2):addmv(torch.tensor{{1.0, 2.0}, {3.0, 4.0}}, "
+                                     "torch.tensor{1.0, 1.0}) --> f32 [2]\n"
+                                     "  4 8",
                           .compose = add_product<"mv">,
                           .samples = [](Samples& s) {
                             s.add({s.normal({2}), s.normal({2, 3}), s.normal({3})});
                             s.add({s.normal({2}), s.normal({2, 3}), s.normal({3}), 0.5, 2});
                           }});
 
-const Op& addr = add_op({.name = "addr",
-                         .args = "self, vec1, vec2, beta: number = 1, alpha: number = 1",
-                         .doc = "beta * self + alpha * (the outer product of vec1 and vec2).",
-                         .amp = Amp::Low,
-                         .inplace = Inplace::Copy,
-                         .see = "outer",
-                         .compose = add_product<"outer">,
-                         .samples = [](Samples& s) {
-                           s.add({s.normal({2, 3}), s.normal({2}), s.normal({3})});
-                           s.add({s.normal({2, 3}), s.normal({2}), s.normal({3}), 0.5, 2});
-                         }});
+const Op& addr = add_op(
+    {.name = "addr",
+     .args = "self, vec1, vec2, beta: number = 1, alpha: number = 1",
+     .doc = "beta * self + alpha * (the outer product of vec1 and vec2).",
+     .amp = Amp::Low,
+     .inplace = Inplace::Copy,
+     .see = "outer",
+     .rule = "[n, m], [n], [m] -> [n, m]",
+     .example =
+         "torch.zeros(2, 2):addr(torch.tensor{1.0, 2.0}, torch.tensor{3.0, 4.0}) --> f32 [2, 2]\n"
+         "  3 4\n"
+         "  6 8",
+     .compose = add_product<"outer">,
+     .samples = [](Samples& s) {
+       s.add({s.normal({2, 3}), s.normal({2}), s.normal({3})});
+       s.add({s.normal({2, 3}), s.normal({2}), s.normal({3}), 0.5, 2});
+     }});
 
 const Op& baddbmm =
     add_op({.name = "baddbmm",
@@ -77,35 +92,47 @@ const Op& baddbmm =
             .amp = Amp::Low,
             .inplace = Inplace::Copy,
             .see = "bmm",
+            .rule = "[b, n, p], [b, n, m], [b, m, p] -> [b, n, p]",
+            .example = "torch.ones(2, 1, 1):baddbmm(torch.ones(2, 1, 3), torch.ones(2, 3, "
+                       "1)):flatten() --> f32 [2]\n"
+                       "  4 4",
             .compose = add_product<"bmm">,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3, 5}), s.normal({2, 3, 4}), s.normal({2, 4, 5})});
               s.add({s.normal({3, 5}), s.normal({2, 3, 4}), s.normal({2, 4, 5}), 0.5, 2});
             }});
 
-const Op& addbmm =
-    add_op({.name = "addbmm",
-            .args = "self, batch1, batch2, beta: number = 1, alpha: number = 1",
-            .doc = "beta * self + alpha * (the sum of the products of two batches of matrices).",
-            .amp = Amp::Low,
-            .inplace = Inplace::Copy,
-            .see = "bmm",
-            .compose =
-                [](Call& c) {
-                  const Tensor products = op<"bmm">(c.tensor(1), c.tensor(2));
-                  c.out.push_back(
-                      scaled_sum(c, op<"sum">(products, Sizes{0}, false, products.dtype()), 3, 4));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 5}), s.normal({2, 3, 4}), s.normal({2, 4, 5})});
-                }});
+const Op& addbmm = add_op(
+    {.name = "addbmm",
+     .args = "self, batch1, batch2, beta: number = 1, alpha: number = 1",
+     .doc = "beta * self + alpha * (the sum of the products of two batches of matrices).",
+     .amp = Amp::Low,
+     .inplace = Inplace::Copy,
+     .see = "bmm",
+     .rule = "[n, p], [b, n, m], [b, m, p] -> [n, p]",
+     .example =
+         "torch.zeros(1, 1):addbmm(torch.ones(3, 1, 2), torch.ones(3, 2, 1)) --> f32 [1, 1]\n"
+         "  6",
+     .compose =
+         [](Call& c) {
+           const Tensor products = op<"bmm">(c.tensor(1), c.tensor(2));
+           c.out.push_back(
+               scaled_sum(c, op<"sum">(products, Sizes{0}, false, products.dtype()), 3, 4));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 5}), s.normal({2, 3, 4}), s.normal({2, 4, 5})});
+         }});
 
 const Op& outer =
     add_op({.name = "outer",
             .args = "self, vec2",
             .doc = "Every product of an element of one vector and one of another, as a matrix.",
             .see = "addr",
+            .rule = "[n], [m] -> [n, m]",
+            .example = "torch.outer(torch.tensor{1, 2}, torch.tensor{1, 10, 100}) --> i64 [2, 3]\n"
+                       "  1 10 100\n"
+                       "  2 20 200",
             .compose =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -126,6 +153,8 @@ const Op& inner =
             .args = "self, other",
             .doc = "Dot products along the last dimensions; with a 0-d tensor, the plain product.",
             .see = "dot, tensordot",
+            .rule = "[.., n], [.., n] -> both without the last dimension",
+            .example = "torch.inner(torch.tensor{1, 2}, torch.tensor{3, 4}) --> i64 []  11",
             .compose =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -196,6 +225,10 @@ const Op& tensordot = add_op(
      .doc = "Sums of products over the last `dims` dimensions of a and the first of b.",
      .where = kFunction,
      .see = "einsum, matmul",
+     .rule = "[.., the last dims of a], [the first dims of b, ..] -> [.., ..]",
+     .example = "torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), {dims=1}) --> f32 [2, 2]\n"
+                "  3 3\n"
+                "  3 3",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -214,21 +247,23 @@ const Op& tensordot = add_op(
            s.add({s.normal({2, 3}), s.normal({3, 5}), 1});
          }});
 
-const Op& tensordot_dims =
-    add_op({.name = "tensordot.dims",
-            .args = "a, b, dims_self: dims, dims_other: dims",
-            .doc = "Sums of products over the named dimensions of a and of b, pair by pair.",
-            .where = kFunction,
-            .see = "einsum, matmul",
-            .compose =
-                [](Call& c) {
-                  c.out.push_back(
-                      product_over("tensordot", c.tensor(0), c.tensor(1), c.ints(2), c.ints(3)));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({2, 3, 4}), s.normal({4, 3}), s.ints({1, 2}), s.ints({1, 0})});
-                }});
+const Op& tensordot_dims = add_op(
+    {.name = "tensordot.dims",
+     .args = "a, b, dims_self: dims, dims_other: dims",
+     .doc = "Sums of products over the named dimensions of a and of b, pair by pair.",
+     .where = kFunction,
+     .see = "einsum, matmul",
+     .rule = "a and b without the named dimensions, one after the other",
+     .example = "torch.tensordot(torch.ones(2, 3), torch.ones(2, 4), {1}, {1}).shape --> [3, 4]",
+     .compose =
+         [](Call& c) {
+           c.out.push_back(
+               product_over("tensordot", c.tensor(0), c.tensor(1), c.ints(2), c.ints(3)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3, 4}), s.normal({4, 3}), s.ints({1, 2}), s.ints({1, 0})});
+         }});
 
 }  // namespace
 }  // namespace tycho

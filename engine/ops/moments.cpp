@@ -87,26 +87,33 @@ void samples(Samples& s) {
   s.add({s.normal({2, 3, 4}), s.ints({0}), nullptr, false, 0.5});
 }
 
-const Op& var = add_op({.name = "var",
-                        .args = kArgs,
-                        .doc = "Variance: the mean squared distance from the mean, with divisor "
-                               "n - correction (1 unless given).",
-                        .saves = "self",
-                        .see = "std, var_mean",
-                        .shape = shape,
-                        .kernel = kernel<false>,
-                        .grad = grad<variance_grad>,
-                        .samples = samples});
+const Op& var =
+    add_op({.name = "var",
+            .args = kArgs,
+            .doc = "Variance: the mean squared distance from the mean, with divisor "
+                   "n - correction (1 unless given).",
+            .saves = "self",
+            .see = "std, var_mean",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{2.0, 4.0, 6.0}:var() --> f32 []  4\n"
+                       "torch.tensor{2.0, 4.0, 6.0}:var{correction=0} --> f32 []  2.667",
+            .shape = shape,
+            .kernel = kernel<false>,
+            .grad = grad<variance_grad>,
+            .samples = samples});
 
-const Op& standard_deviation = add_op({.name = "std",
-                                       .args = kArgs,
-                                       .doc = "Standard deviation: the root of the variance.",
-                                       .saves = "self, out",
-                                       .see = "var, std_mean",
-                                       .shape = shape,
-                                       .kernel = kernel<true>,
-                                       .grad = grad<root_grad>,
-                                       .samples = samples});
+const Op& standard_deviation =
+    add_op({.name = "std",
+            .args = kArgs,
+            .doc = "Standard deviation: the root of the variance.",
+            .saves = "self, out",
+            .see = "var, std_mean",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{2.0, 4.0, 6.0}:std() --> f32 []  2",
+            .shape = shape,
+            .kernel = kernel<true>,
+            .grad = grad<root_grad>,
+            .samples = samples});
 
 const Op& var_mean = add_op({.name = "var_mean",
                              .args = kArgs,
@@ -114,6 +121,10 @@ const Op& var_mean = add_op({.name = "var_mean",
                              .where = kFunction,
                              .saves = "self",
                              .see = "var, mean",
+                             .rule = "any shape -> var [], mean []; with dim the shape without it",
+                             .example = "v, m = torch.var_mean(torch.tensor{2.0, 4.0, 6.0})\n"
+                                        "v --> f32 []  4\n"
+                                        "m --> f32 []  4",
                              .shape = shape_with_mean,
                              .kernel = kernel<false>,
                              .grad = grad_with_mean<variance_grad>,
@@ -125,6 +136,10 @@ const Op& std_mean = add_op({.name = "std_mean",
                              .where = kFunction,
                              .saves = "self, out",
                              .see = "std, mean",
+                             .rule = "any shape -> std [], mean []; with dim the shape without it",
+                             .example = "s, m = torch.std_mean(torch.tensor{2.0, 4.0, 6.0})\n"
+                                        "s --> f32 []  2\n"
+                                        "m --> f32 []  4",
                              .shape = shape_with_mean,
                              .kernel = kernel<true>,
                              .grad = grad_with_mean<root_grad>,
@@ -141,11 +156,17 @@ void unbiased_samples(Samples& s) { s.add({s.normal({3, 4}), false}); }
 const Op& var_unbiased = add_op({.name = "var.unbiased",
                                  .args = kUnbiasedArgs,
                                  .doc = "Variance of all elements.",
+                                 .see = "std",
+                                 .rule = "any shape -> []",
+                                 .example = "torch.tensor{1.0, 3.0}:var(false) --> f32 []  1",
                                  .compose = unbiased<"var">,
                                  .samples = unbiased_samples});
 const Op& std_unbiased = add_op({.name = "std.unbiased",
                                  .args = kUnbiasedArgs,
                                  .doc = "Standard deviation of all elements.",
+                                 .see = "var",
+                                 .rule = "any shape -> []",
+                                 .example = "torch.tensor{1.0, 3.0}:std(false) --> f32 []  1",
                                  .compose = unbiased<"std">,
                                  .samples = unbiased_samples});
 
@@ -180,6 +201,8 @@ const Op& vector_norm = add_op(
      .amp = Amp::F32,
      .saves = "self, out",
      .see = "norm",
+     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+     .example = "torch.linalg.vector_norm(torch.tensor{3.0, 4.0}) --> f32 []  5",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -211,6 +234,10 @@ const Op& norm =
             .args = "self, p: number? = 2, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = "The p-norm over all dimensions or the named ones.",
             .see = "linalg.vector_norm",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{3.0, 4.0}:norm() --> f32 []  5\n"
+                       "torch.tensor{{3.0, 4.0}, {0.0, 1.0}}:norm(1, 2) --> f32 [2]\n"
+                       "  7 1",
             .compose =
                 [](Call& c) {
                   const Value p = c.has(1) ? c.arg[1] : Value(2);
@@ -229,6 +256,8 @@ const Op& logsumexp =
             .amp = Amp::F32,
             .saves = "self, out",
             .see = "logcumsumexp, log_softmax",
+            .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{0.0, 0.0}:logsumexp(1) --> f32 []  0.6931",
             .shape =
                 [](Call& c) {
                   const DType t = c.tensor(0).dtype();
@@ -257,8 +286,7 @@ const Op& logsumexp =
                   const Tensor x = b.in(0);
                   const uint32_t bits = dims_of(b, 1, x.rank());
                   const Tensor y = unreduce(b.out(), x.shape(), bits);
-                  b.set(0, unreduce(b.g(), x.shape(), bits) *
-                               fn::exp(x - y));
+                  b.set(0, unreduce(b.g(), x.shape(), bits) * fn::exp(x - y));
                 },
             .samples =
                 [](Samples& s) {

@@ -151,6 +151,11 @@ const Op& batch_norm = add_op(
          "in training (the running ones are updated), else by the running ones.",
      .where = kFunctional,
      .see = "layer_norm, group_norm, instance_norm",
+     .rule = "[N, C, ..] -> [N, C, ..]; statistics, weight and bias [C]",
+     .example =
+         "F.batch_norm(torch.tensor{{1.0, 10.0}, {3.0, 30.0}}, {training=true}) --> f32 [2, 2]\n"
+         "  -1 -1\n"
+         "   1  1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -275,6 +280,10 @@ const Op& layer_norm = add_op(
      .where = kFunction | kFunctional,
      .amp = Amp::F32,
      .see = "rms_norm, batch_norm",
+     .rule = "[.., sizes of normalized_shape] -> the same shape",
+     .example = "F.layer_norm(torch.tensor{{1.0, 3.0}, {10.0, 30.0}}, {2}) --> f32 [2, 2]\n"
+                "  -1 1\n"
+                "  -1 1",
      .compose =
          [](Call& c) {
            check_rows(c, "layer_norm");
@@ -295,6 +304,9 @@ const Op& rms_norm =
             .where = kFunction | kFunctional,
             .amp = Amp::F32,
             .see = "layer_norm",
+            .rule = "[.., sizes of normalized_shape] -> the same shape",
+            .example = "F.rms_norm(torch.tensor{3.0, 4.0}, {2}) --> f32 [2]\n"
+                       "  0.8485 1.131",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -369,6 +381,9 @@ const Op& group_norm = add_op(
      .where = kFunction | kFunctional,
      .amp = Amp::F32,
      .see = "batch_norm, layer_norm",
+     .rule = "[N, C, ..] -> [N, C, ..]; weight and bias [C]",
+     .example = "F.group_norm(torch.tensor{{1.0, 3.0, 10.0, 30.0}}, 2) --> f32 [1, 4]\n"
+                "  -1 1 -1 1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -414,6 +429,9 @@ const Op& instance_norm = add_op(
      .doc = "Brings every channel of every sample to mean 0 and variance 1.",
      .where = kFunctional,
      .see = "batch_norm, group_norm",
+     .rule = "[N, C, ..] -> [N, C, ..]",
+     .example = "F.instance_norm(torch.tensor{{{1.0, 3.0}, {10.0, 30.0}}}):flatten() --> f32 [4]\n"
+                "  -1 1 -1 1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -488,6 +506,9 @@ const Op& local_response_norm =
             .args = "self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0",
             .doc = "Divides by (k + alpha * mean square of `size` neighbouring channels) ^ beta.",
             .where = kFunctional,
+            .rule = "[N, C, ..] -> the same shape",
+            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]\n"
+                       "  1 0.9999 1",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

@@ -107,8 +107,10 @@ void parse_saves(Op& op) {
 
 }  // namespace
 
-const Op& add_op(Op op) {
+const Op& add_op(Op op, const char* file) {
   Op& o = store().emplace_back(std::move(op));
+  const char* path = std::strstr(file, "engine/ops/");
+  o.file = path ? path : file;
   o.id = static_cast<uint16_t>(store().size());
   parse_params(o);
   parse_saves(o);
@@ -138,7 +140,7 @@ const Op& add_also(const Op& op, const char* name, const char* args) {
   also.params.clear();
   also.saved_inputs.clear();
   also.saved_outputs.clear();
-  return add_op(std::move(also));
+  return add_op(std::move(also), op.file);
 }
 
 const std::vector<const Op*>& all_ops() {

@@ -171,6 +171,7 @@ struct Op {
   double (*flops)(const Call&) = nullptr;  // of a call with its results; none: one per result
 
   // Filled in by add_op.
+  const char* file = "";         // where it is written: "engine/ops/scan.cpp"
   const Op* alias_of = nullptr;  // this entry is another name of that one
   int row = -1;                  // index into the elementwise table
   uint16_t id = 0;
@@ -236,7 +237,7 @@ uint32_t dim_bits(const Call& c, int i, int rank);
 void apply(Call& c);
 
 // The table. Every alias becomes an entry of its own, with the overload's suffix ("divide.mode").
-const Op& add_op(Op op);
+const Op& add_op(Op op, const char* file = __builtin_FILE());
 // The same operation under another name, maybe with other names for its arguments.
 const Op& add_also(const Op& op, const char* name, const char* args = nullptr);
 const Op* find_op(std::string_view name);  // null when there is none

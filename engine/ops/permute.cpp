@@ -12,6 +12,12 @@ const Op& transpose = add_op(
      .args = "self, dim0: dim, dim1: dim",
      .doc = "A view with two dimensions exchanged.",
      .view = true,
+     .see = "t, permute, mT",
+     .rule = "the two sizes are exchanged",
+     .example = "torch.zeros(2, 3, 4):transpose(1, 3).shape --> [4, 3, 2]\n"
+                "torch.tensor{{1, 2}, {3, 4}}:transpose(1, 2) --> i64 [2, 2]  strided\n"
+                "  1 3\n"
+                "  2 4",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -53,6 +59,9 @@ const Op& permute =
             .args = "self, dims: dims*",
             .doc = "A view with the dimensions in the given order.",
             .view = true,
+            .see = "transpose, movedim, t",
+            .rule = "the sizes in the given order",
+            .example = "torch.zeros(2, 3, 4):permute(3, 1, 2).shape --> [4, 2, 3]",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -83,6 +92,12 @@ const Op& t = add_op(
      .args = "self",
      .doc = "A matrix transposed; one dimension or none is left as it is.",
      .view = true,
+     .see = "transpose, mT",
+     .rule = "[n, m] -> [m, n]",
+     .example = "torch.tensor{{1, 2, 3}, {4, 5, 6}}:t() --> i64 [3, 2]  strided\n"
+                "  1 4\n"
+                "  2 5\n"
+                "  3 6",
      .shape =
          [](Call& c) {
            TYCHO_CHECK(Kind::Value, c.tensor(0).rank() <= 2,
@@ -101,6 +116,11 @@ const Op& T = add_op({.name = "T",
                       .doc = "A view with all dimensions in reverse order (a field: x.T).",
                       .where = kHidden,
                       .view = true,
+                      .see = "mT, t",
+                      .rule = "the sizes in reverse order",
+                      .example = "torch.tensor{{1, 2}, {3, 4}}.T --> i64 [2, 2]  strided\n"
+                                 "  1 3\n"
+                                 "  2 4",
                       .shape = [](Call& c) { permuted(c, reversed(c.tensor(0).rank())); },
                       .grad = [](Backward& b) { b.set(0, op<"T">(b.g())); },
                       .samples =
@@ -112,6 +132,11 @@ const Op& mT = add_op({.name = "mT",
                        .doc = "A view with the last two dimensions exchanged (a field: x.mT).",
                        .where = kHidden,
                        .view = true,
+                       .see = "transpose, t",
+                       .rule = "[.., n, m] -> [.., m, n]",
+                       .example = "torch.tensor{{1, 2}, {3, 4}}.mT --> i64 [2, 2]  strided\n"
+                                  "  1 3\n"
+                                  "  2 4",
                        .shape =
                            [](Call& c) {
                              const int rank = c.tensor(0).rank();
@@ -133,6 +158,9 @@ const Op& movedim =
     add_op({.name = "movedim",
             .args = "self, source: dims, destination: dims",
             .doc = "A view with some dimensions moved to other places; the rest keep their order.",
+            .see = "permute, transpose",
+            .rule = "the sizes move with their dimensions",
+            .example = "torch.zeros(2, 3, 4):movedim(1, 3).shape --> [3, 4, 2]",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

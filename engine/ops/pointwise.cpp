@@ -16,6 +16,11 @@ const Op& div_mode = add_op(
      .doc = "Quotient, rounded down (\"floor\"), toward zero (\"trunc\") or not at all (none).",
      .inplace = Inplace::Direct,
      .see = "floor_divide",
+     .rule = "shapes that broadcast -> the broadcast shape",
+     .example = "torch.tensor{7, -7}:div(2, {rounding_mode=\"floor\"}) --> i64 [2]\n"
+                "  3 -4\n"
+                "torch.tensor{7, -7}:div(2, {rounding_mode=\"trunc\"}) --> i64 [2]\n"
+                "  3 -3",
      .aliases = "divide",
      .compose =
          [](Call& c) {
@@ -37,6 +42,10 @@ const Op& positive =
     add_op({.name = "positive",
             .args = "self",
             .doc = "The tensor itself.",
+            .see = "neg",
+            .rule = "any shape -> the same shape",
+            .example = "torch.tensor{-1, 2}:positive() --> i64 [2]\n"
+                       "  -1 2",
             .compose =
                 [](Call& c) {
                   if (c.tensor(0).dtype() == DType::Bool)
@@ -63,6 +72,10 @@ const Op& float_power =
             .args = "self: operand, exponent: operand",
             .doc = "self to the power exponent, computed in float64 whatever the types.",
             .inplace = Inplace::Copy,
+            .see = "pow",
+            .rule = "shapes that broadcast -> the broadcast shape",
+            .example = "torch.tensor{2, 3}:float_power(-1) --> f64 [2]\n"
+                       "  0.5 0.3333",
             .compose =
                 [](Call& c) {
                   if (c.arg[1].is_number())
@@ -81,6 +94,11 @@ const Op& clamp =
             .doc = "Every element kept between min and max; either may be none.",
             .inplace = Inplace::Direct,
             .see = "clamp_min, clamp_max",
+            .rule = "any shape -> the same shape",
+            .example = "torch.tensor{-5, 0, 5}:clamp(-1, 3) --> i64 [3]\n"
+                       "  -1 0 3\n"
+                       "torch.tensor{-5, 0, 5}:clamp{min=0} --> i64 [3]\n"
+                       "  0 0 5",
             .aliases = "clip",
             .compose =
                 [](Call& c) {
@@ -106,6 +124,10 @@ const Op& round_decimals = add_op(
      .args = "self, decimals: int",
      .doc = "Rounded to a number of decimal places; negative ones stand before the point.",
      .inplace = Inplace::Copy,
+     .see = "round",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{3.14159}:round{decimals=2} --> f32 [1]\n"
+                "  3.14",
      .compose =
          [](Call& c) {
            const int64_t n = c.integer(1);
@@ -129,6 +151,10 @@ const Op& logit_eps =
             .args = "self, eps: float?",
             .doc = "log(x / (1 - x)) of each element kept between eps and 1 - eps.",
             .inplace = Inplace::Copy,
+            .see = "sigmoid",
+            .rule = "any shape -> the same shape",
+            .example = "torch.tensor{0.0, 0.5}:logit(0.1) --> f32 [2]\n"
+                       "  -2.197 0",
             .compose =
                 [](Call& c) {
                   if (!c.has(1)) return become<"logit">(c, c.tensor(0));
@@ -154,6 +180,10 @@ const Op& polygamma_function =
             .args = "n: int, self",
             .doc = "The n-th derivative of digamma.",
             .where = kFunction,
+            .see = "digamma",
+            .rule = "any shape -> the same shape",
+            .example = "torch.polygamma(1, torch.tensor{1.0}) --> f32 [1]\n"
+                       "  1.645",
             .compose = [](Call& c) { polygamma(c, c.tensor(1), c.integer(0)); },
             .samples =
                 [](Samples& s) {
@@ -165,6 +195,10 @@ const Op& polygamma_method =
             .doc = "The n-th derivative of digamma.",
             .where = kMethod,
             .inplace = Inplace::Copy,
+            .see = "digamma",
+            .rule = "any shape -> the same shape",
+            .example = "torch.tensor{1.0}:polygamma(1) --> f32 [1]\n"
+                       "  1.645",
             .compose = [](Call& c) { polygamma(c, c.tensor(0), c.integer(1)); },
             .samples =
                 [](Samples& s) {
@@ -176,6 +210,10 @@ const Op& where_method =
             .args = "self, condition, other: operand",
             .doc = "The tensor where the condition holds, else other.",
             .where = kMethod,
+            .see = "masked_fill",
+            .rule = "shapes that broadcast -> the broadcast shape",
+            .example = "torch.tensor{1, 2}:where(torch.tensor{true, false}, 0) --> i64 [2]\n"
+                       "  1 0",
             .compose = [](Call& c) { become<"where">(c, c.arg[1], c.arg[0], c.arg[2]); },
             .samples =
                 [](Samples& s) {
@@ -195,6 +233,12 @@ const Op& nan_to_num = add_op(
      .args = "self, nan: float?, posinf: float?, neginf: float?",
      .doc = "nan becomes 0, infinities the largest numbers of the type, or what is given.",
      .inplace = Inplace::Copy,
+     .see = "isnan, isfinite",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{0/0, 2.0}:nan_to_num() --> f32 [2]\n"
+                "  0 2\n"
+                "torch.tensor{0/0, 1/0}:nan_to_num(-1, 100) --> f32 [2]\n"
+                "  -1 100",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -238,6 +282,10 @@ const Op& isclose = add_op(
      .args = "self, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = false",
      .doc = "Where two elements are equal or differ by at most atol + rtol * |other|.",
      .differentiable = false,
+     .see = "allclose, eq",
+     .rule = "shapes that broadcast -> the broadcast shape",
+     .example = "torch.tensor{1.0, 2.0}:isclose(torch.tensor{1.0, 2.1}) --> bool [2]\n"
+                "  # .",
      .compose = [](Call& c) { c.out.push_back(close(c, "isclose")); },
      .samples =
          [](Samples& s) {
@@ -260,6 +308,8 @@ const Op& allclose = add_op(
      .differentiable = false,
      .scalar_result = true,
      .see = "isclose, equal",
+     .rule = "shapes that broadcast -> a boolean",
+     .example = "torch.tensor{1.0, 2.0}:allclose(torch.tensor{1.0, 2.000001}) --> true",
      .compose = [](Call& c) { c.out.push_back(all_of(close(c, "allclose"))); },
      .samples =
          [](Samples& s) {
@@ -267,25 +317,29 @@ const Op& allclose = add_op(
            s.add({s.of({2}, {1, 2}), s.of({2}, {1, 2})});
          }});
 
-const Op& equal = add_op({.name = "equal",
-                          .args = "self, other",
-                          .doc = "Whether two tensors have the same shape and the same elements.",
-                          .differentiable = false,
-                          .scalar_result = true,
-                          .see = "eq, allclose",
-                          .compose =
-                              [](Call& c) {
-                                const Tensor &a = c.tensor(0), &b = c.tensor(1);
-                                const bool same = a.shape() == b.shape();
-                                c.out.push_back(same ? all_of(fn::eq(a, b))
-                                                     : filled(Sizes(), 0, DType::Bool, a.device()));
-                              },
-                          .samples =
-                              [](Samples& s) {
-                                s.add({s.of({2}, {1, 2}), s.of({2}, {1, 2})});
-                                s.add({s.of({2}, {1, 2}), s.of({2}, {1, 3})});
-                                s.add({s.of({2}, {1, 2}), s.of({3}, {1, 3})});
-                              }});
+const Op& equal =
+    add_op({.name = "equal",
+            .args = "self, other",
+            .doc = "Whether two tensors have the same shape and the same elements.",
+            .differentiable = false,
+            .scalar_result = true,
+            .see = "eq, allclose",
+            .rule = "any two tensors -> a boolean",
+            .example = "torch.equal(torch.tensor{1, 2}, torch.tensor{1, 2}) --> true\n"
+                       "torch.equal(torch.tensor{1, 2}, torch.tensor{1, 3}) --> false",
+            .compose =
+                [](Call& c) {
+                  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+                  const bool same = a.shape() == b.shape();
+                  c.out.push_back(same ? all_of(fn::eq(a, b))
+                                       : filled(Sizes(), 0, DType::Bool, a.device()));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2}, {1, 2}), s.of({2}, {1, 2})});
+                  s.add({s.of({2}, {1, 2}), s.of({2}, {1, 3})});
+                  s.add({s.of({2}, {1, 2}), s.of({3}, {1, 3})});
+                }});
 
 // --- Activations ---
 
@@ -295,6 +349,10 @@ const Op& gelu = add_op(
      .doc = "x * Phi(x), with the normal distribution's Phi, or its approximation by \"tanh\".",
      .where = kFunctional,
      .inplace = Inplace::Direct,
+     .see = "relu, silu",
+     .rule = "any shape -> the same shape",
+     .example = "F.gelu(torch.tensor{-1.0, 0.0, 2.0}) --> f32 [3]\n"
+                "  -0.1587 0 1.954",
      .compose =
          [](Call& c) {
            const std::string_view mode = c.has(1) ? c.string(1) : "none";
@@ -315,6 +373,10 @@ const Op& prelu = add_op(
      .doc = "Each element, times the weight of its channel (dimension 2) where negative.",
      .where = kFunction | kMethod | kFunctional,
      .amp = Amp::Low,
+     .see = "leaky_relu",
+     .rule = "[N, C, ..], weight [C] or [1] -> [N, C, ..]",
+     .example = "F.prelu(torch.tensor{{-2.0, -2.0}}, torch.tensor{0.5, 0.1}) --> f32 [1, 2]\n"
+                "  -1 -0.2",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &w = c.tensor(1);
@@ -349,6 +411,10 @@ const Op& glu = add_op(
      .args = "self, dim: dim = -1",
      .doc = "The first half of a dimension times the sigmoid of the second.",
      .where = kFunctional,
+     .see = "sigmoid",
+     .rule = "[.., 2 n, ..] -> [.., n, ..]",
+     .example = "F.glu(torch.tensor{2.0, 4.0, 0.0, 0.0}) --> f32 [2]\n"
+                "  1 2",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

@@ -152,12 +152,19 @@ void lp_pool(Call& c) {
   c.out.push_back(in.back(fn::pow(sums, 1 / p)));
 }
 
-const Op& add_pool(const char* name, const char* args, const char* doc, void (*compose)(Call&),
-                   void (*samples)(Samples&)) {
+struct Help {
+  const char *see, *rule, *example;
+};
+
+const Op& add_pool(const char* name, const char* args, const char* doc, const Help& help,
+                   void (*compose)(Call&), void (*samples)(Samples&)) {
   return add_op({.name = name,
                  .args = args,
                  .doc = doc,
                  .where = kFunction | kFunctional,
+                 .see = help.see,
+                 .rule = help.rule,
+                 .example = help.example,
                  .compose = compose,
                  .samples = samples});
 }
@@ -182,60 +189,148 @@ constexpr const char kLpArgs[] =
     "input, norm_type: float, kernel_size: ints, stride: ints?, ceil_mode: bool = false";
 constexpr const char kLpDoc[] = "(Sum of x^p)^(1/p) over each window.";
 
-const Op& max_pool1d = add_pool("max_pool1d", kMaxArgs, kMaxDoc, max_pool<1>, [](Samples& s) {
-  s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
-  s.add({s.normal({3, 8}), s.ints({2}), nullptr, s.ints({0}), s.ints({2})});
-});
-const Op& max_pool2d = add_pool("max_pool2d", kMaxArgs, kMaxDoc, max_pool<2>, [](Samples& s) {
-  s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
-  s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), s.ints({1}), true});
-  s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), s.ints({2, 1})});
-});
-const Op& max_pool3d = add_pool("max_pool3d", kMaxArgs, kMaxDoc, max_pool<3>, [](Samples& s) {
-  s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
-});
-const Op& avg_pool1d = add_pool("avg_pool1d", kAvgArgs1, kAvgDoc, avg_pool<1>, [](Samples& s) {
-  s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
-});
-const Op& avg_pool2d = add_pool("avg_pool2d", kAvgArgs, kAvgDoc, avg_pool<2>, [](Samples& s) {
-  s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
-  s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), true, false});
-  s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), false, true, 3});
-});
-const Op& avg_pool3d = add_pool("avg_pool3d", kAvgArgs, kAvgDoc, avg_pool<3>, [](Samples& s) {
-  s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
-});
-const Op& adaptive_max_pool1d = add_pool("adaptive_max_pool1d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
-                                         adaptive_max_pool<1>, [](Samples& s) {
-                                           s.add({s.normal({2, 3, 8}), s.ints({3})});
-                                         });
-const Op& adaptive_max_pool2d = add_pool("adaptive_max_pool2d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
-                                         adaptive_max_pool<2>, [](Samples& s) {
-                                           s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
-                                         });
-const Op& adaptive_max_pool3d = add_pool("adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
-                                         adaptive_max_pool<3>, [](Samples& s) {
-                                           s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
-                                         });
-const Op& adaptive_avg_pool1d = add_pool("adaptive_avg_pool1d", "input, output_size: ints",
-                                         kAdaptiveAvgDoc, adaptive_avg_pool<1>, [](Samples& s) {
-                                           s.add({s.normal({2, 3, 8}), s.ints({3})});
-                                         });
-const Op& adaptive_avg_pool2d = add_pool("adaptive_avg_pool2d", "input, output_size: ints",
-                                         kAdaptiveAvgDoc, adaptive_avg_pool<2>, [](Samples& s) {
-                                           s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
-                                           s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
-                                         });
-const Op& adaptive_avg_pool3d = add_pool("adaptive_avg_pool3d", "input, output_size: ints",
-                                         kAdaptiveAvgDoc, adaptive_avg_pool<3>, [](Samples& s) {
-                                           s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
-                                         });
-const Op& lp_pool1d = add_pool("lp_pool1d", kLpArgs, kLpDoc, lp_pool<1>, [](Samples& s) {
-  s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
-});
-const Op& lp_pool2d = add_pool("lp_pool2d", kLpArgs, kLpDoc, lp_pool<2>, [](Samples& s) {
-  s.add({s.uniform({2, 3, 6, 4}, 0.5, 2), 2.0, s.ints({2})});
-});
+const Op& max_pool1d = add_pool(
+    "max_pool1d", kMaxArgs, kMaxDoc,
+    {.see = "avg_pool1d, adaptive_max_pool1d",
+     .rule = "[.., C, L] -> [.., C, (L + 2 padding - dilation (kernel - 1) - 1) // stride + 1]",
+     .example =
+         "F.max_pool1d(torch.tensor{{1.0, 3.0, 7.0, 5.0}}, 2)\n"
+         "y, where = F.max_pool1d(torch.tensor{{1.0, 3.0, 7.0, 5.0}}, 2, {return_indices=true})\n"
+         "where"},
+    max_pool<1>, [](Samples& s) {
+      s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
+      s.add({s.normal({3, 8}), s.ints({2}), nullptr, s.ints({0}), s.ints({2})});
+    });
+const Op& max_pool2d =
+    add_pool("max_pool2d", kMaxArgs, kMaxDoc,
+             {.see = "avg_pool2d, adaptive_max_pool2d",
+              .rule = "[.., C, H, W] -> [.., C, (H + 2 padding - dilation (kernel - 1) - 1) // "
+                      "stride + 1, the same of W]",
+              .example = "F.max_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]\n"
+                         "   5  7\n"
+                         "  13 15"},
+             max_pool<2>, [](Samples& s) {
+               s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
+               s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}),
+                      s.ints({1}), true});
+               s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), s.ints({2, 1})});
+             });
+const Op& max_pool3d = add_pool(
+    "max_pool3d", kMaxArgs, kMaxDoc,
+    {.see = "avg_pool3d, adaptive_max_pool3d",
+     .rule = "[.., C, D, H, W] -> [.., C, and each size (n + 2 padding - kernel) // stride + 1]",
+     .example = "F.max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]\n"
+                "  7"},
+    max_pool<3>, [](Samples& s) {
+      s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
+    });
+const Op& avg_pool1d =
+    add_pool("avg_pool1d", kAvgArgs1, kAvgDoc,
+             {.see = "max_pool1d, adaptive_avg_pool1d",
+              .rule = "[.., C, L] -> [.., C, (L + 2 padding - kernel) // stride + 1]",
+              .example = "F.avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
+                         "  2 6"},
+             avg_pool<1>, [](Samples& s) {
+               s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
+             });
+const Op& avg_pool2d = add_pool(
+    "avg_pool2d", kAvgArgs, kAvgDoc,
+    {.see = "max_pool2d, adaptive_avg_pool2d",
+     .rule = "[.., C, H, W] -> [.., C, (H + 2 padding - kernel) // stride + 1, the same of W]",
+     .example = "F.avg_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]\n"
+                "   2.5  4.5\n"
+                "  10.5 12.5"},
+    avg_pool<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
+      s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), true, false});
+      s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), false, true, 3});
+    });
+const Op& avg_pool3d = add_pool(
+    "avg_pool3d", kAvgArgs, kAvgDoc,
+    {.see = "max_pool3d, adaptive_avg_pool3d",
+     .rule = "[.., C, D, H, W] -> [.., C, and each size (n + 2 padding - kernel) // stride + 1]",
+     .example = "F.avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]\n"
+                "  3.5"},
+    avg_pool<3>, [](Samples& s) {
+      s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
+    });
+const Op& adaptive_max_pool1d = add_pool(
+    "adaptive_max_pool1d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+    {.see = "max_pool1d",
+     .rule = "[.., C, L] -> [.., C, output_size]",
+     .example = "F.adaptive_max_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
+                "  3 7"},
+    adaptive_max_pool<1>, [](Samples& s) {
+      s.add({s.normal({2, 3, 8}), s.ints({3})});
+    });
+const Op& adaptive_max_pool2d = add_pool(
+    "adaptive_max_pool2d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+    {.see = "max_pool2d",
+     .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
+     .example =
+         "F.adaptive_max_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]\n"
+         "  13 15"},
+    adaptive_max_pool<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
+    });
+const Op& adaptive_max_pool3d = add_pool(
+    "adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+    {.see = "max_pool3d",
+     .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
+     .example =
+         "F.adaptive_max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() --> f32 [1]\n"
+         "  7"},
+    adaptive_max_pool<3>, [](Samples& s) {
+      s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
+    });
+const Op& adaptive_avg_pool1d = add_pool(
+    "adaptive_avg_pool1d", "input, output_size: ints", kAdaptiveAvgDoc,
+    {.see = "avg_pool1d",
+     .rule = "[.., C, L] -> [.., C, output_size]",
+     .example = "F.adaptive_avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
+                "  2 6"},
+    adaptive_avg_pool<1>, [](Samples& s) {
+      s.add({s.normal({2, 3, 8}), s.ints({3})});
+    });
+const Op& adaptive_avg_pool2d = add_pool(
+    "adaptive_avg_pool2d", "input, output_size: ints", kAdaptiveAvgDoc,
+    {.see = "avg_pool2d",
+     .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
+     .example =
+         "F.adaptive_avg_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]\n"
+         "  6.5 8.5"},
+    adaptive_avg_pool<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
+      s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
+    });
+const Op& adaptive_avg_pool3d = add_pool(
+    "adaptive_avg_pool3d", "input, output_size: ints", kAdaptiveAvgDoc,
+    {.see = "avg_pool3d",
+     .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
+     .example =
+         "F.adaptive_avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() --> f32 [1]\n"
+         "  3.5"},
+    adaptive_avg_pool<3>, [](Samples& s) {
+      s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
+    });
+const Op& lp_pool1d =
+    add_pool("lp_pool1d", kLpArgs, kLpDoc,
+             {.see = "avg_pool1d, max_pool1d",
+              .rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]",
+              .example = "F.lp_pool1d(torch.tensor{{3.0, 4.0, 6.0, 8.0}}, 2, 2) --> f32 [1, 2]\n"
+                         "  5 10"},
+             lp_pool<1>, [](Samples& s) {
+               s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
+             });
+const Op& lp_pool2d =
+    add_pool("lp_pool2d", kLpArgs, kLpDoc,
+             {.see = "avg_pool2d, max_pool2d",
+              .rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]",
+              .example = "F.lp_pool2d(torch.ones(1, 2, 2), 2, 2):flatten() --> f32 [1]\n"
+                         "  2"},
+             lp_pool<2>, [](Samples& s) {
+               s.add({s.uniform({2, 3, 6, 4}, 0.5, 2), 2.0, s.ints({2})});
+             });
 
 }  // namespace
 }  // namespace tycho

@@ -68,6 +68,10 @@ const Op& rand = add_op({.name = "rand",
                          .random = true,
                          .differentiable = false,
                          .see = "randn, uniform_, manual_seed",
+                         .rule = "sizes -> those sizes",
+                         .example = "torch.manual_seed(0);\n"
+                                    "torch.rand(2) --> f32 [2]\n"
+                                    "  0.4963 0.7682",
                          .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
                          .kernel = cpu::rand,
                          .samples =
@@ -85,6 +89,10 @@ const Op& randn = add_op({.name = "randn",
                           .random = true,
                           .differentiable = false,
                           .see = "rand, normal, manual_seed",
+                          .rule = "sizes -> those sizes",
+                          .example = "torch.manual_seed(0);\n"
+                                     "torch.randn(2) --> f32 [2]\n"
+                                     "  1.541 -0.2934",
                           .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
                           .kernel = cpu::randn,
                           .samples =
@@ -100,6 +108,11 @@ const Op& randint = add_op({.name = "randint",
                             .where = kFunction,
                             .random = true,
                             .differentiable = false,
+                            .see = "rand, randperm",
+                            .rule = "size -> size",
+                            .example = "torch.manual_seed(0);\n"
+                                       "torch.randint(1, 7, {4}) --> i64 [4]\n"
+                                       "  3 4 6 1",
                             .shape = [](Call& c) { make(c, c.ints(2), 4, DType::Int64); },
                             .kernel = cpu::randint,
                             .samples =
@@ -114,6 +127,11 @@ const Op& randint_high = add_op({.name = "randint.high",
                                  .where = kFunction,
                                  .random = true,
                                  .differentiable = false,
+                                 .see = "rand, randperm",
+                                 .rule = "size -> size",
+                                 .example = "torch.manual_seed(0);\n"
+                                            "torch.randint(10, {4}) --> i64 [4]\n"
+                                            "  4 9 3 0",
                                  .shape = [](Call& c) { make(c, c.ints(1), 3, DType::Int64); },
                                  .kernel = cpu::randint_high,
                                  .samples =
@@ -128,6 +146,11 @@ const Op& randperm = add_op(
      .where = kFunction,
      .random = true,
      .differentiable = false,
+     .see = "multinomial, arange",
+     .rule = "n -> [n]",
+     .example = "torch.manual_seed(0);\n"
+                "torch.randperm(5) --> i64 [5]\n"
+                "  5 1 2 4 3",
      .shape =
          [](Call& c) {
            const int64_t n = c.integer(0);
@@ -155,6 +178,11 @@ const Op& rand_like = add_op({.name = "rand_like",
                               .where = kFunction,
                               .random = true,
                               .differentiable = false,
+                              .see = "rand",
+                              .rule = "any shape -> the same shape",
+                              .example = "torch.manual_seed(0);\n"
+                                         "torch.rand_like(torch.zeros(2)) --> f32 [2]\n"
+                                         "  0.4963 0.7682",
                               .shape = [](Call& c) { make_like(c, 1); },
                               .kernel = cpu::rand_like,
                               .samples =
@@ -168,6 +196,11 @@ const Op& randn_like = add_op({.name = "randn_like",
                                .where = kFunction,
                                .random = true,
                                .differentiable = false,
+                               .see = "randn",
+                               .rule = "any shape -> the same shape",
+                               .example = "torch.manual_seed(0);\n"
+                                          "torch.randn_like(torch.zeros(2)) --> f32 [2]\n"
+                                          "  1.541 -0.2934",
                                .shape = [](Call& c) { make_like(c, 1); },
                                .kernel = cpu::randn_like,
                                .samples =
@@ -181,6 +214,10 @@ const Op& randint_like = add_op({.name = "randint_like",
                                  .where = kFunction,
                                  .random = true,
                                  .differentiable = false,
+                                 .see = "randint",
+                                 .rule = "any shape -> the same shape",
+                                 .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]\n"
+                                            "  5 5 5",
                                  .shape = [](Call& c) { make_like(c, 3); },
                                  .kernel = cpu::randint_like,
                                  .samples =
@@ -195,6 +232,10 @@ const Op& randint_like_high =
             .where = kFunction,
             .random = true,
             .differentiable = false,
+            .see = "randint",
+            .rule = "any shape -> the same shape",
+            .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]\n"
+                       "  0 0 0",
             .shape = [](Call& c) { make_like(c, 2); },
             .kernel = cpu::randint_like_high,
             .samples =
@@ -209,6 +250,10 @@ const Op& normal = add_op(
      .where = kFunction,
      .random = true,
      .differentiable = false,
+     .see = "randn, normal_",
+     .rule = "shapes that broadcast -> their common shape",
+     .example = "torch.normal(torch.tensor{1.0, 5.0}, 0.0) --> f32 [2]\n"
+                "  1 5",
      .shape =
          [](Call& c) {
            const Tensor &mean = c.tensor(0), &std = c.tensor(1);
@@ -241,6 +286,10 @@ const Op& normal_size =
             .where = kFunction,
             .random = true,
             .differentiable = false,
+            .see = "randn",
+            .rule = "size -> size",
+            .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]\n"
+                       "  2 2 2",
             .shape = [](Call& c) { make(c, c.ints(2), 4, default_dtype()); },
             .kernel = cpu::normal_size,
             .samples =
@@ -255,6 +304,10 @@ const Op& bernoulli = add_op(
             "x, with p = 0.5 unless given.",
      .inplace = Inplace::Direct,
      .random = true,
+     .see = "rand, multinomial",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{0.0, 1.0, 1.0}:bernoulli() --> f32 [3]\n"
+                "  0 1 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -287,6 +340,9 @@ const Op& poisson = add_op({.name = "poisson",
                             .doc = "Poisson counts, each with the rate that the element gives.",
                             .where = kFunction,
                             .random = true,
+                            .rule = "any shape -> the same shape",
+                            .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]\n"
+                                       "  0 0",
                             .shape = fill_self,
                             .kernel = cpu::poisson,
                             .grad = no_gradient,
@@ -300,6 +356,10 @@ const Op& multinomial = add_op(
      .doc = "Positions drawn with the weights in each row, without replacement unless asked.",
      .random = true,
      .differentiable = false,
+     .see = "bernoulli, randperm",
+     .rule = "[m] -> [num_samples]; [n, m] -> [n, num_samples]",
+     .example = "torch.tensor{0.0, 1.0, 0.0}:multinomial(1) --> i64 [1]\n"
+                "  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -330,6 +390,10 @@ const Op& uniform = add_op({.name = "uniform",
                             .where = kMethod,
                             .inplace = Inplace::Only,
                             .random = true,
+                            .rule = "any shape -> the same shape",
+                            .example = "torch.manual_seed(0);\n"
+                                       "torch.zeros(2):uniform_(-1, 1) --> f32 [2]\n"
+                                       "  -0.007487 0.5364",
                             .shape = fill_self,
                             .kernel = cpu::uniform,
                             .grad = no_gradient,
@@ -344,6 +408,10 @@ const Op& normal_fill =
             .where = kMethod,
             .inplace = Inplace::Only,
             .random = true,
+            .see = "randn",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(2):normal_(3, 0) --> f32 [2]\n"
+                       "  3 3",
             .shape = fill_self,
             .kernel = cpu::normal_fill,
             .grad = no_gradient,
@@ -358,6 +426,9 @@ const Op& random = add_op({.name = "random",
                            .where = kMethod,
                            .inplace = Inplace::Only,
                            .random = true,
+                           .rule = "any shape -> the same shape",
+                           .example = "torch.zeros(3):random_(1) --> f32 [3]\n"
+                                      "  0 0 0",
                            .shape = fill_self,
                            .kernel = cpu::random,
                            .grad = no_gradient,
@@ -372,6 +443,9 @@ const Op& random_range = add_op({.name = "random.range",
                                  .where = kMethod,
                                  .inplace = Inplace::Only,
                                  .random = true,
+                                 .rule = "any shape -> the same shape",
+                                 .example = "torch.zeros(3):random_(7, 8) --> f32 [3]\n"
+                                            "  7 7 7",
                                  .shape = fill_self,
                                  .kernel = cpu::random_range,
                                  .grad = no_gradient,
@@ -380,32 +454,38 @@ const Op& random_range = add_op({.name = "random.range",
                                    s.add({s.integers({3}, 0, 1, DType::UInt8), 200}, false);
                                  }});
 
-const Op& exponential = add_op({.name = "exponential",
-                                .args = "self, lambd: float = 1, generator: generator?",
-                                .doc = "Fills the tensor with exponential numbers of rate lambd.",
-                                .where = kMethod,
-                                .inplace = Inplace::Only,
-                                .random = true,
-                                .shape = fill_self,
-                                .kernel = cpu::exponential,
-                                .grad = no_gradient,
-                                .samples = [](Samples& s) {
-                                  s.add({s.normal({2, 3}), 2.5}, false);
-                                }});
+const Op& exponential =
+    add_op({.name = "exponential",
+            .args = "self, lambd: float = 1, generator: generator?",
+            .doc = "Fills the tensor with exponential numbers of rate lambd.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):exponential_():ge(0):all() --> bool []  #",
+            .shape = fill_self,
+            .kernel = cpu::exponential,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3}), 2.5}, false);
+            }});
 
-const Op& geometric = add_op({.name = "geometric",
-                              .args = "self, p: float, generator: generator?",
-                              .doc = "Fills the tensor with counts of trials up to the first "
-                                     "success, which has probability p.",
-                              .where = kMethod,
-                              .inplace = Inplace::Only,
-                              .random = true,
-                              .shape = fill_self,
-                              .kernel = cpu::geometric,
-                              .grad = no_gradient,
-                              .samples = [](Samples& s) {
-                                s.add({s.normal({2, 3}), 0.3}, false);
-                              }});
+const Op& geometric =
+    add_op({.name = "geometric",
+            .args = "self, p: float, generator: generator?",
+            .doc = "Fills the tensor with counts of trials up to the first "
+                   "success, which has probability p.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):geometric_(0.5):ge(1):all() --> bool []  #",
+            .shape = fill_self,
+            .kernel = cpu::geometric,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3}), 0.3}, false);
+            }});
 
 const Op& cauchy =
     add_op({.name = "cauchy",
@@ -414,6 +494,8 @@ const Op& cauchy =
             .where = kMethod,
             .inplace = Inplace::Only,
             .random = true,
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):cauchy_().shape --> [3]",
             .shape = fill_self,
             .kernel = cpu::cauchy,
             .grad = no_gradient,
@@ -428,6 +510,8 @@ const Op& log_normal =
             .where = kMethod,
             .inplace = Inplace::Only,
             .random = true,
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):log_normal_():gt(0):all() --> bool []  #",
             .shape = fill_self,
             .kernel = cpu::log_normal,
             .grad = no_gradient,

@@ -100,6 +100,13 @@ const Op& sum = add_op(
             "int64.",
      .amp = Amp::F32,
      .see = "mean, nansum, prod, cumsum",
+     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+     .example = "torch.tensor{{1, 2}, {3, 4}}:sum() --> i64 []  10\n"
+                "torch.tensor{{1, 2}, {3, 4}}:sum(1) --> i64 [2]\n"
+                "  4 6\n"
+                "torch.tensor{{1, 2}, {3, 4}}:sum{dim=2, keepdim=true} --> i64 [2, 1]\n"
+                "  3\n"
+                "  7",
      .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
      .kernel = cpu::sum,
      .grad =
@@ -121,6 +128,8 @@ const Op& nansum = add_op(
      .doc = "Sum of the elements that are not nan.",
      .saves = "self",
      .see = "sum, nanmean",
+     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+     .example = "torch.tensor{1.0, 0/0, 3.0}:nansum() --> f32 []  4",
      .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
      .kernel = cpu::nansum,
      .grad =
@@ -140,6 +149,10 @@ const Op& mean =
             .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = "Mean of the elements, over all dimensions or the named ones.",
             .see = "sum, nanmean, var_mean",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{1.0, 2.0, 6.0}:mean() --> f32 []  3\n"
+                       "torch.tensor{{1.0, 3.0}, {5.0, 7.0}}:mean(1) --> f32 [2]\n"
+                       "  3 5",
             .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), mean_type(c, "mean", 3)); },
             .kernel = cpu::mean,
             .grad =
@@ -166,6 +179,8 @@ const Op& nanmean =
             .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = "Mean of the elements that are not nan.",
             .see = "mean, nansum",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{1.0, 0/0, 3.0}:nanmean() --> f32 []  2",
             .compose =
                 [](Call& c) {
                   mean_type(c, "nanmean", 3);
@@ -187,6 +202,8 @@ const Op& prod =
             .doc = "Product of all elements; integers and bool give int64.",
             .amp = Amp::F32,
             .see = "cumprod, sum",
+            .rule = "any shape -> []",
+            .example = "torch.tensor{2, 3, 4}:prod() --> i64 []  24",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -206,6 +223,9 @@ const Op& prod_dim = add_op({.name = "prod.dim",
                              .amp = Amp::F32,
                              .saves = "self",
                              .see = "cumprod, sum",
+                             .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+                             .example = "torch.tensor{{2, 3}, {4, 5}}:prod(2) --> i64 [2]\n"
+                                        "  6 20",
                              .shape =
                                  [](Call& c) {
                                    const Tensor& x = c.tensor(0);
@@ -310,36 +330,48 @@ void truth_samples(Samples& s) {
   s.add({s.mask({0, 2}), s.ints({0})});
 }
 
-const Op& any = add_op({.name = "any",
-                        .args = "self, dim: dims?, keepdim: bool = false",
-                        .doc = "Whether any element is true (not zero).",
-                        .differentiable = false,
-                        .see = "all, count_nonzero",
-                        .shape = truth_shape,
-                        .kernel = cpu::any,
-                        .samples = truth_samples});
+const Op& any =
+    add_op({.name = "any",
+            .args = "self, dim: dims?, keepdim: bool = false",
+            .doc = "Whether any element is true (not zero).",
+            .differentiable = false,
+            .see = "all, count_nonzero",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{false, true}:any() --> bool []  #\n"
+                       "torch.tensor{1, 0, 3}:gt(2):any():item() --> true",
+            .shape = truth_shape,
+            .kernel = cpu::any,
+            .samples = truth_samples});
 
-const Op& all = add_op({.name = "all",
-                        .args = "self, dim: dims?, keepdim: bool = false",
-                        .doc = "Whether all elements are true (not zero).",
-                        .differentiable = false,
-                        .see = "any, count_nonzero",
-                        .shape = truth_shape,
-                        .kernel = cpu::all,
-                        .samples = truth_samples});
+const Op& all =
+    add_op({.name = "all",
+            .args = "self, dim: dims?, keepdim: bool = false",
+            .doc = "Whether all elements are true (not zero).",
+            .differentiable = false,
+            .see = "any, count_nonzero",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{true, true, false}:all() --> bool []  .\n"
+                       "torch.tensor{{1, 1}, {0, 1}}:all(2) --> bool [2]\n"
+                       "  # .",
+            .shape = truth_shape,
+            .kernel = cpu::all,
+            .samples = truth_samples});
 
-const Op& count_nonzero = add_op({.name = "count_nonzero",
-                                  .args = "self, dim: dims?",
-                                  .doc = "How many elements are not zero.",
-                                  .differentiable = false,
-                                  .see = "nonzero, any",
-                                  .shape = [](Call& c) { add_reduced(c, 1, false, DType::Int64); },
-                                  .kernel = cpu::count_nonzero,
-                                  .samples =
-                                      [](Samples& s) {
-                                        s.add({s.integers({3, 4}, 0, 2)});
-                                        s.add({s.integers({2, 3, 4}, 0, 2), s.ints({0, 2})});
-                                      }});
+const Op& count_nonzero =
+    add_op({.name = "count_nonzero",
+            .args = "self, dim: dims?",
+            .doc = "How many elements are not zero.",
+            .differentiable = false,
+            .see = "nonzero, any",
+            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
+            .example = "torch.tensor{0, 3, 0, 1}:count_nonzero() --> i64 []  2",
+            .shape = [](Call& c) { add_reduced(c, 1, false, DType::Int64); },
+            .kernel = cpu::count_nonzero,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.integers({3, 4}, 0, 2)});
+                  s.add({s.integers({2, 3, 4}, 0, 2), s.ints({0, 2})});
+                }});
 
 const Op& sum_to_size = add_op(
     {.name = "sum_to_size",
@@ -347,6 +379,10 @@ const Op& sum_to_size = add_op(
      .doc =
          "The tensor summed over the dimensions along which `size` would broadcast to its shape.",
      .where = kMethod,
+     .see = "sum, expand",
+     .rule = "a shape that size broadcasts to -> size",
+     .example = "torch.ones(2, 3):sum_to_size{1, 3} --> f32 [1, 3]\n"
+                "  2 2 2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);

@@ -161,8 +161,9 @@ struct RowOps {
     o.rule = *more.rule           ? more.rule
              : info.operands == 1 ? "any shape -> the same shape"
                                   : "shapes that broadcast -> the broadcast shape";
+    o.see = more.see;
     o.example = more.example;
-    return add_op(std::move(o));
+    return add_op(std::move(o), "engine/ops/elementwise.def");
   }
 
   RowOps() {

@@ -37,6 +37,12 @@ const Op& cumsum =
             .amp = Amp::F32,
             .inplace = Inplace::Copy,
             .see = "cumprod, cummax, logcumsumexp, diff",
+            .rule = "[.., n, ..] -> [.., n, ..]",
+            .example = "torch.tensor{1, 2, 3, 4}:cumsum(1) --> i64 [4]\n"
+                       "  1 3 6 10\n"
+                       "torch.tensor{{1, 2}, {3, 4}}:cumsum(2) --> i64 [2, 2]\n"
+                       "  1 3\n"
+                       "  3 7",
             .shape = sum_shape,
             .kernel = [](Call& c) { cpu::cumsum(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"cumsum_from_end">(b.g(), b.integer(1))); },
@@ -60,6 +66,9 @@ const Op& cumprod = add_op(
      .inplace = Inplace::Copy,
      .saves = "self",
      .see = "cumsum, prod",
+     .rule = "[.., n, ..] -> [.., n, ..]",
+     .example = "torch.tensor{1, 2, 3, 4}:cumprod(1) --> i64 [4]\n"
+                "  1 2 6 24",
      .shape = sum_shape,
      .kernel = cpu::cumprod,
      .grad = [](Backward& b) { b.set(0, op<"cumprod_backward">(b.g(), b.in(0), b.integer(1))); },
@@ -167,6 +176,9 @@ const Op& logcumsumexp = add_op(
      .amp = Amp::F32,
      .saves = "self, out",
      .see = "logsumexp, cumsum",
+     .rule = "[.., n, ..] -> [.., n, ..]",
+     .example = "torch.zeros(3):logcumsumexp(1) --> f32 [3]\n"
+                "  0 0.6931 1.099",
      .shape = float_shape,
      .kernel = [](Call& c) { cpu::logcumsumexp(c, false); },
      .grad =
@@ -216,6 +228,12 @@ const Op& cummax =
             .doc = "Largest element so far along a dimension, and its (latest) position.",
             .saves = "out2",
             .see = "cummin, max",
+            .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
+            .example = "v, i = torch.tensor{1, 3, 2, 5}:cummax(1)\n"
+                       "v --> i64 [4]\n"
+                       "  1 3 3 5\n"
+                       "i --> i64 [4]\n"
+                       "  1 2 2 4",
             .shape = extreme_shape,
             .kernel = cpu::cummax,
             .grad = extreme_grad,
@@ -227,6 +245,12 @@ const Op& cummin =
             .doc = "Smallest element so far along a dimension, and its (latest) position.",
             .saves = "out2",
             .see = "cummax, min",
+            .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
+            .example = "v, i = torch.tensor{4, 3, 5, 1}:cummin(1)\n"
+                       "v --> i64 [4]\n"
+                       "  4 3 3 1\n"
+                       "i --> i64 [4]\n"
+                       "  1 2 2 4",
             .shape = extreme_shape,
             .kernel = cpu::cummin,
             .grad = extreme_grad,
@@ -237,6 +261,9 @@ const Op& diff = add_op(
      .args = "self, n: int = 1, dim: dim = -1, prepend: tensor?, append: tensor?",
      .doc = "Differences between neighbours along a dimension, n times over.",
      .see = "cumsum",
+     .rule = "[.., n, ..] -> [.., n - 1, ..]",
+     .example = "torch.tensor{1, 4, 9, 16}:diff() --> i64 [3]\n"
+                "  3 5 7",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);
@@ -279,6 +306,8 @@ const Op& trace = add_op({.name = "trace",
                           .args = "self",
                           .doc = "Sum of the main diagonal of a matrix.",
                           .see = "diagonal",
+                          .rule = "[n, m] -> []",
+                          .example = "torch.tensor{{1, 2}, {3, 4}}:trace() --> i64 []  5",
                           .compose =
                               [](Call& c) {
                                 const Tensor& x = c.tensor(0);

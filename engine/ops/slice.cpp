@@ -16,6 +16,10 @@ const Op& select =
             .args = "self, dim: dim, index: position",
             .doc = "A view of one position along a dimension, which disappears.",
             .view = true,
+            .see = "narrow, index_select, indexing",
+            .rule = "[.., n, ..] -> [.., ..]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:select(2, 1) --> i64 [2]  strided\n"
+                       "  1 3",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -138,6 +142,10 @@ const Op& narrow = add_op(
      .args = "self, dim: dim, start: position, length: int",
      .doc = "A view of `length` positions along a dimension from `start` on.",
      .view = true,
+     .see = "select, split, indexing",
+     .rule = "[.., n, ..] -> [.., length, ..]",
+     .example = "torch.tensor{10, 20, 30, 40}:narrow(1, 2, 2) --> i64 [2]\n"
+                "  20 30",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -170,6 +178,10 @@ const Op& narrow_tensor = add_op(
     {.name = "narrow.tensor",
      .args = "self, dim: dim, start, length: int",
      .doc = "A view of `length` positions along a dimension from the one that a 0-d tensor holds.",
+     .see = "select",
+     .rule = "[.., n, ..] -> [.., length, ..]",
+     .example = "torch.tensor{10, 20, 30, 40}:narrow(1, torch.tensor(3), 2) --> i64 [2]\n"
+                "  30 40",
      .compose =
          [](Call& c) {
            const Tensor& at = c.tensor(2);
@@ -190,6 +202,12 @@ const Op& diagonal =
             .args = "self, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
             .doc = "A view of a diagonal of two dimensions, as a new last dimension.",
             .view = true,
+            .see = "diag, trace",
+            .rule = "[n, m, ..] -> [.., min(n, m)]",
+            .example = "torch.arange(9):view(3, 3):diagonal() --> i64 [3]  strided\n"
+                       "  0 4 8\n"
+                       "torch.arange(9):view(3, 3):diagonal(1) --> i64 [2]  strided\n"
+                       "  1 5",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -254,6 +272,12 @@ const Op& unfold =
                    "new last dimension.",
             .where = kMethod,
             .view = true,
+            .see = "as_strided, narrow",
+            .rule = "[.., n, ..] -> [.., (n - size) // step + 1, .., size]",
+            .example = "torch.arange(5):unfold(1, 3, 1) --> i64 [3, 3]  strided\n"
+                       "  0 1 2\n"
+                       "  1 2 3\n"
+                       "  2 3 4",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -327,6 +351,13 @@ const Op& split =
             .args = "tensor, split_size_or_sections: int, dim: dim = 0",
             .doc = "Views of parts of one size along a dimension; the last may be smaller.",
             .view = true,
+            .see = "chunk, tensor_split, cat",
+            .rule = "[.., n, ..] -> parts [.., split_size, ..]",
+            .example = "a, b = torch.arange(5):split(3)\n"
+                       "a --> i64 [3]\n"
+                       "  0 1 2\n"
+                       "b --> i64 [2]\n"
+                       "  3 4",
             .shape =
                 [](Call& c) {
                   const int d = split_dim(c, 2);
@@ -346,6 +377,11 @@ const Op& split_sizes = add_op(
      .args = "tensor, split_size_or_sections: ints, dim: dim = 0",
      .doc = "Views of parts of given sizes along a dimension.",
      .view = true,
+     .see = "chunk, cat",
+     .rule = "[.., n, ..] -> parts [.., size, ..]",
+     .example = "a, b = torch.arange(5):split{1, 4}\n"
+                "b --> i64 [4]\n"
+                "  1 2 3 4",
      .shape =
          [](Call& c) {
            const int d = split_dim(c, 2);
@@ -377,6 +413,13 @@ const Op& chunk = add_op(
      .doc =
          "Views of at most `chunks` parts of one size along a dimension; the last may be smaller.",
      .view = true,
+     .see = "split, tensor_split",
+     .rule = "[.., n, ..] -> `chunks` times [.., about n / chunks, ..]",
+     .example = "a, b = torch.arange(5):chunk(2)\n"
+                "a --> i64 [3]\n"
+                "  0 1 2\n"
+                "b --> i64 [2]\n"
+                "  3 4",
      .shape =
          [](Call& c) {
            const int d = split_dim(c, 2);
@@ -401,6 +444,13 @@ const Op& tensor_split =
             .args = "self, indices_or_sections: int, dim: dim = 0",
             .doc = "Views of exactly so many parts along a dimension, as equal as can be.",
             .view = true,
+            .see = "split, chunk",
+            .rule = "[.., n, ..] -> parts of about n / sections",
+            .example = "a, b = torch.arange(5):tensor_split(2)\n"
+                       "a --> i64 [3]\n"
+                       "  0 1 2\n"
+                       "b --> i64 [2]\n"
+                       "  3 4",
             .shape =
                 [](Call& c) {
                   const int d = split_dim(c, 2);
@@ -422,6 +472,11 @@ const Op& tensor_split_at =
             .args = "self, indices_or_sections: ints, dim: dim = 0",
             .doc = "Views cut at given counts of elements along a dimension, as Python's slices.",
             .view = true,
+            .see = "split",
+            .rule = "[.., n, ..] -> parts cut after the given counts",
+            .example = "a, b, c = torch.arange(5):tensor_split{1, 3}\n"
+                       "b --> i64 [2]\n"
+                       "  1 2",
             .shape =
                 [](Call& c) {
                   // As Python's slices: points are clamped, and may go back. Parts are views by
@@ -467,6 +522,11 @@ const Op& tensor_split_tensor = add_op(
     {.name = "tensor_split.tensor",
      .args = "self, tensor_indices_or_sections, dim: dim = 0",
      .doc = "Views of as many parts as a 0-d tensor says, or cut at the counts in a list.",
+     .see = "split",
+     .rule = "[.., n, ..] -> parts",
+     .example = "a, b = torch.arange(5):tensor_split(torch.tensor(2))\n"
+                "b --> i64 [2]\n"
+                "  3 4",
      .compose =
          [](Call& c) {
            const Tensor& at = c.tensor(1);
@@ -510,6 +570,11 @@ const Op& hsplit =
     add_op({.name = "hsplit",
             .args = "self, indices_or_sections: int",
             .doc = "Views of equal parts along the second dimension (the only one of a row).",
+            .see = "tensor_split, vsplit",
+            .rule = "[n, m, ..] -> parts [n, m / parts, ..]",
+            .example = "a, b = torch.arange(4):hsplit(2)\n"
+                       "b --> i64 [2]\n"
+                       "  2 3",
             .compose = split_along<1>,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 6}), 3});
@@ -518,6 +583,11 @@ const Op& hsplit_at =
     add_op({.name = "hsplit.indices",
             .args = "self, indices_or_sections: ints",
             .doc = "Views cut at given counts along the second dimension (the only one of a row).",
+            .see = "tensor_split",
+            .rule = "[n, m, ..] -> parts along dimension 2",
+            .example = "a, b = torch.arange(4):hsplit{1}\n"
+                       "b --> i64 [3]\n"
+                       "  1 2 3",
             .compose = split_along<1>,
             .samples = [](Samples& s) {
               s.add({s.normal({6}), s.ints({1, 3})});
@@ -525,6 +595,11 @@ const Op& hsplit_at =
 const Op& vsplit = add_op({.name = "vsplit",
                            .args = "self, indices_or_sections: int",
                            .doc = "Views of equal parts along the first dimension.",
+                           .see = "tensor_split, hsplit",
+                           .rule = "[n, m, ..] -> parts [n / parts, m, ..]",
+                           .example = "a, b = torch.tensor{{1, 2}, {3, 4}}:vsplit(2)\n"
+                                      "b --> i64 [1, 2]\n"
+                                      "  3 4",
                            .compose = split_along<0>,
                            .samples = [](Samples& s) {
                              s.add({s.normal({6, 2}), 3});
@@ -532,6 +607,12 @@ const Op& vsplit = add_op({.name = "vsplit",
 const Op& vsplit_at = add_op({.name = "vsplit.indices",
                               .args = "self, indices_or_sections: ints",
                               .doc = "Views cut at given counts along the first dimension.",
+                              .see = "tensor_split",
+                              .rule = "[n, m, ..] -> parts along dimension 1",
+                              .example = "a, b = torch.tensor{{1, 2}, {3, 4}, {5, 6}}:vsplit{1}\n"
+                                         "b --> i64 [2, 2]\n"
+                                         "  3 4\n"
+                                         "  5 6",
                               .compose = split_along<0>,
                               .samples = [](Samples& s) {
                                 s.add({s.normal({6, 2}), s.ints({1, 3})});
@@ -539,6 +620,10 @@ const Op& vsplit_at = add_op({.name = "vsplit.indices",
 const Op& dsplit = add_op({.name = "dsplit",
                            .args = "self, indices_or_sections: int",
                            .doc = "Views of equal parts along the third dimension.",
+                           .see = "tensor_split, hsplit, vsplit",
+                           .rule = "[n, m, k, ..] -> parts [n, m, k / parts, ..]",
+                           .example = "a, b = torch.ones(1, 1, 4):dsplit(2)\n"
+                                      "a.shape --> [1, 1, 2]",
                            .compose = split_along<2>,
                            .samples = [](Samples& s) {
                              s.add({s.normal({2, 2, 6}), 3});
@@ -546,6 +631,10 @@ const Op& dsplit = add_op({.name = "dsplit",
 const Op& dsplit_at = add_op({.name = "dsplit.indices",
                               .args = "self, indices_or_sections: ints",
                               .doc = "Views cut at given counts along the third dimension.",
+                              .see = "tensor_split",
+                              .rule = "[n, m, k, ..] -> parts along dimension 3",
+                              .example = "a, b = torch.ones(1, 1, 4):dsplit{1}\n"
+                                         "b.shape --> [1, 1, 3]",
                               .compose = split_along<2>,
                               .samples = [](Samples& s) {
                                 s.add({s.normal({2, 2, 6}), s.ints({1, 3})});
@@ -556,6 +645,11 @@ const Op& unbind =
             .args = "self, dim: dim = 0",
             .doc = "Views of all positions along a dimension, which disappears.",
             .view = true,
+            .see = "stack, split",
+            .rule = "[.., n, ..] -> n tensors [.., ..]",
+            .example = "a, b = torch.tensor{{1, 2}, {3, 4}}:unbind()\n"
+                       "b --> i64 [2]\n"
+                       "  3 4",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -589,24 +683,33 @@ void with_part(Call& c, F&& part) {
   op_<"copy">(view, c.tensor(1));
   c.out.push_back(copy);
 }
-const Op& select_scatter =
-    add_op({.name = "select_scatter",
-            .args = "self, src, dim: dim, index: position",
-            .doc = "A copy with src written at one position along a dimension.",
-            .compose =
-                [](Call& c) {
-                  with_part(c, [&](const Tensor& x) {
-                    return op<"select">(x, c.integer(2), c.integer(3));
-                  });
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.normal({3}), 1, 2});
-                }});
+const Op& select_scatter = add_op(
+    {.name = "select_scatter",
+     .args = "self, src, dim: dim, index: position",
+     .doc = "A copy with src written at one position along a dimension.",
+     .see = "select",
+     .rule = "[.., n, ..], src [.., ..] -> [.., n, ..]",
+     .example = "torch.zeros(2, 2):select_scatter(torch.tensor{5.0, 6.0}, 1, 2) --> f32 [2, 2]\n"
+                "  0 0\n"
+                "  5 6",
+     .compose =
+         [](Call& c) {
+           with_part(c,
+                     [&](const Tensor& x) { return op<"select">(x, c.integer(2), c.integer(3)); });
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), s.normal({3}), 1, 2});
+         }});
 const Op& diagonal_scatter =
     add_op({.name = "diagonal_scatter",
             .args = "self, src, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
             .doc = "A copy with src written on a diagonal.",
+            .see = "diagonal",
+            .rule = "[n, m], src [min(n, m)] -> [n, m]",
+            .example = "torch.zeros(2, 2):diagonal_scatter(torch.tensor{1.0, 2.0}) --> f32 [2, 2]\n"
+                       "  1 0\n"
+                       "  0 2",
             .compose =
                 [](Call& c) {
                   with_part(c, [&](const Tensor& x) {

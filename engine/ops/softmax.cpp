@@ -54,6 +54,12 @@ const Op& softmax = add_op(
      .amp = Amp::F32,
      .saves = "out",
      .see = "log_softmax, softmin, cross_entropy",
+     .rule = "[.., n, ..] -> [.., n, ..]",
+     .example = "torch.tensor{0.0, 0.0}:softmax(1) --> f32 [2]\n"
+                "  0.5 0.5\n"
+                "torch.tensor{{1.0, 2.0}, {3.0, 3.0}}:softmax(2) --> f32 [2, 2]\n"
+                "  0.2689 0.7311\n"
+                "     0.5    0.5",
      .shape = shape,
      .kernel = [](Call& c) { cpu::softmax(c, false); },
      .grad = [](Backward& b) { b.set(0, op<"softmax_backward">(b.g(), b.out(), b.integer(1))); },
@@ -67,6 +73,9 @@ const Op& log_softmax = add_op(
      .amp = Amp::F32,
      .saves = "out",
      .see = "softmax, nll_loss, logsumexp",
+     .rule = "[.., n, ..] -> [.., n, ..]",
+     .example = "torch.tensor{0.0, 0.0}:log_softmax(1) --> f32 [2]\n"
+                "  -0.6931 -0.6931",
      .shape = shape,
      .kernel = [](Call& c) { cpu::softmax(c, true); },
      .grad =
@@ -78,6 +87,9 @@ const Op& softmin = add_op({.name = "softmin",
                             .doc = "softmax of the negated elements.",
                             .where = kFunctional,
                             .see = "softmax",
+                            .rule = "[.., n, ..] -> [.., n, ..]",
+                            .example = "F.softmin(torch.tensor{1.0, 1.0}, 1) --> f32 [2]\n"
+                                       "  0.5 0.5",
                             .compose =
                                 [](Call& c) {
                                   Tensor x = c.tensor(0);

@@ -19,6 +19,12 @@ const Op& sort = add_op(
             "they come from; equal ones keep their order.",
      .saves = "out2",
      .see = "argsort, msort, topk",
+     .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
+     .example = "v, i = torch.tensor{30, 10, 20}:sort()\n"
+                "v --> i64 [3]\n"
+                "  10 20 30\n"
+                "i --> i64 [3]\n"
+                "  2 3 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -46,6 +52,9 @@ const Op& argsort =
             .args = "self, dim: dim = -1, descending: bool = false, stable: bool = false",
             .doc = "The positions that put the elements in order along a dimension.",
             .see = "sort",
+            .rule = "[.., n, ..] -> [.., n, ..]",
+            .example = "torch.tensor{30, 10, 20}:argsort() --> i64 [3]\n"
+                       "  2 3 1",
             .compose =
                 [](Call& c) {
                   NoGrad quiet;
@@ -61,6 +70,9 @@ const Op& msort = add_op({.name = "msort",
                           .args = "self",
                           .doc = "The elements in ascending order along the first dimension.",
                           .see = "sort",
+                          .rule = "[n, ..] -> [n, ..]",
+                          .example = "torch.tensor{3, 1, 2}:msort() --> i64 [3]\n"
+                                     "  1 2 3",
                           .compose = [](Call& c) { c.out.push_back(op<"sort">(c.tensor(0), 0)); },
                           .samples =
                               [](Samples& s) {
@@ -73,6 +85,12 @@ const Op& topk = add_op(
      .doc = "The k largest (or smallest) elements along a dimension in order, and their positions.",
      .saves = "out2",
      .see = "sort, kthvalue, max",
+     .rule = "[.., n, ..], k -> values [.., k, ..], positions [.., k, ..]",
+     .example = "v, i = torch.tensor{3, 1, 4, 1, 5}:topk(2)\n"
+                "v --> i64 [2]\n"
+                "  5 4\n"
+                "i --> i64 [2]\n"
+                "  5 3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -119,6 +137,10 @@ const Op& kthvalue = add_op(
      .doc = "The k-th smallest element along a dimension (the smallest is k = 1) and its position.",
      .saves = "out2",
      .see = "topk, median, quantile",
+     .rule = "[.., n, ..] -> value [.., ..], position [.., ..]",
+     .example = "v, i = torch.tensor{30, 10, 20}:kthvalue(2)\n"
+                "v --> i64 []  20\n"
+                "i --> i64 []  3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -151,6 +173,12 @@ const Op& median_dim =
             .doc = "The median along a dimension (the lower one of two) and its position.",
             .saves = "out2",
             .see = "nanmedian, quantile, kthvalue",
+            .rule = "[.., n, ..] -> value [.., ..], position [.., ..]",
+            .example = "v, i = torch.tensor{{5, 1, 3}}:median(2)\n"
+                       "v --> i64 [1]\n"
+                       "  3\n"
+                       "i --> i64 [1]\n"
+                       "  3",
             .shape = [](Call& c) { one_shape(c, 1, 2); },
             .kernel = [](Call& c) { cpu::median(c, false); },
             .grad = one_grad<1>,
@@ -162,6 +190,9 @@ const Op& nanmedian_dim = add_op(
      .doc = "The median of the elements that are not nan along a dimension, and its position.",
      .saves = "out2",
      .see = "median",
+     .rule = "[.., n, ..] -> value [.., ..], position [.., ..]",
+     .example = "v, i = torch.tensor{1.0, 0/0, 3.0}:nanmedian(1)\n"
+                "i --> i64 []  1",
      .shape = [](Call& c) { one_shape(c, 1, 2); },
      .kernel = [](Call& c) { cpu::median(c, true); },
      .grad = one_grad<1>,
@@ -193,6 +224,8 @@ const Op& median = add_op({.name = "median",
                            .doc = "The median of all elements (the lower one of two).",
                            .saves = "self, out",
                            .see = "nanmedian, quantile",
+                           .rule = "any shape -> []",
+                           .example = "torch.tensor{5, 1, 3}:median() --> i64 []  3",
                            .shape = [](Call& c) { whole_median(c, false); },
                            .grad = whole_grad,
                            .samples = whole_samples});
@@ -202,6 +235,8 @@ const Op& nanmedian = add_op({.name = "nanmedian",
                               .doc = "The median of the elements that are not nan.",
                               .saves = "self, out",
                               .see = "median",
+                              .rule = "any shape -> []",
+                              .example = "torch.tensor{1.0, 0/0, 3.0}:nanmedian() --> f32 []  1",
                               .shape = [](Call& c) { whole_median(c, true); },
                               .grad = whole_grad,
                               .samples = whole_samples});
@@ -212,6 +247,9 @@ const Op& mode = add_op(
      .doc = "The most frequent element along a dimension (the smallest of several), and where.",
      .saves = "out2",
      .see = "median, unique",
+     .rule = "[.., n, ..] -> value [.., ..], position [.., ..]",
+     .example = "v, i = torch.tensor{7, 2, 2}:mode()\n"
+                "v --> i64 []  2",
      .shape = [](Call& c) { one_shape(c, 1, 2); },
      .kernel = cpu::mode,
      .grad = one_grad<1>,

@@ -96,6 +96,11 @@ const Op& as_strided = add_op(
      .doc =
          "A view of the tensor's storage with the given sizes, strides and offset (in elements).",
      .view = true,
+     .see = "view, unfold",
+     .rule = "any shape -> size",
+     .example = "torch.arange(6):as_strided({2, 2}, {1, 2}) --> i64 [2, 2]  strided\n"
+                "  0 2\n"
+                "  1 3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -177,6 +182,10 @@ const Op& as_strided_scatter = add_op(
      .args = "self, src, size: ints, stride: ints, storage_offset: int?, self_stride: ints?, "
              "self_offset: int?",
      .doc = "A copy of the tensor with src written at the places that as_strided would show.",
+     .see = "as_strided",
+     .rule = "any shape, src of shape size -> the first shape",
+     .example = "torch.zeros(5):as_strided_scatter(torch.ones(2), {2}, {2}) --> f32 [5]\n"
+                "  1 0 1 0 0",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

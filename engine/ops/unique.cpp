@@ -24,6 +24,12 @@ const Op& unique = add_op(
             "of each element's value, and how often each value occurs.",
      .differentiable = false,
      .see = "unique_consecutive, bincount",
+     .rule = "any shape -> [distinct elements]",
+     .example = "torch.tensor{3, 1, 3}:unique() --> i64 [2]\n"
+                "  1 3\n"
+                "values, counts = torch.tensor{3, 1, 3}:unique{return_counts=true}\n"
+                "counts --> i64 [2]\n"
+                "  1 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -40,6 +46,9 @@ const Op& unique_consecutive = add_op(
             "before; on wish the position of each element's value, and the run lengths.",
      .differentiable = false,
      .see = "unique",
+     .rule = "any shape -> [runs]",
+     .example = "torch.tensor{1, 1, 2, 1}:unique_consecutive() --> i64 [3]\n"
+                "  1 2 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -61,6 +70,13 @@ const Op& nonzero = add_op(
             "tensor per dimension.",
      .differentiable = false,
      .see = "count_nonzero, where, masked_select",
+     .rule = "[n, m, ..] -> [found, number of dims]",
+     .example = "torch.tensor{0, 5, 7}:nonzero() --> i64 [2, 1]\n"
+                "  2\n"
+                "  3\n"
+                "rows, columns = torch.tensor{{0, 5}, {7, 0}}:nonzero{as_tuple=true}\n"
+                "columns --> i64 [2]\n"
+                "  2 1",
      .shape =
          [](Call& c) {
            NoGrad quiet;
@@ -91,6 +107,10 @@ const Op& argwhere = add_op({.name = "argwhere",
                              .doc = "Positions of the elements that are not zero, one row each.",
                              .differentiable = false,
                              .see = "nonzero",
+                             .rule = "[n, m, ..] -> [found, number of dims]",
+                             .example = "torch.tensor{{0, 5}, {7, 0}}:argwhere() --> i64 [2, 2]\n"
+                                        "  1 2\n"
+                                        "  2 1",
                              .shape = [](Call& c) { c.out.push_back(cpu::nonzero(c.tensor(0))); },
                              .samples =
                                  [](Samples& s) {
@@ -150,6 +170,10 @@ const Op& searchsorted = add_op(
      .where = kFunction,
      .differentiable = false,
      .see = "bucketize, sort",
+     .rule = "sequence [.., n], values [.., k] -> [.., k]",
+     .example =
+         "torch.searchsorted(torch.tensor{10, 20, 30}, torch.tensor{5, 20, 99}) --> i64 [3]\n"
+         "  1 2 4",
      .shape = [](Call& c) { search(c, c.tensor(1)); },
      .samples =
          [](Samples& s) {
@@ -164,6 +188,9 @@ const Op& searchsorted_number =
             .doc = "The position in an ascending sequence before which a number belongs.",
             .where = kFunction,
             .differentiable = false,
+            .see = "bucketize",
+            .rule = "sequence [n], a number -> []",
+            .example = "torch.searchsorted(torch.tensor{10, 20, 30}, 25) --> i64 []  3",
             .shape =
                 [](Call& c) {
                   const Value& v = c.arg[1];
@@ -191,6 +218,10 @@ const Op& bucketize_op = add_op(
      .where = kFunction,
      .differentiable = false,
      .see = "searchsorted, histc",
+     .rule = "values of any shape, boundaries [n] -> the shape of the values",
+     .example =
+         "torch.bucketize(torch.tensor{0.5, 2.0, 9.0}, torch.tensor{1.0, 2.0, 3.0}) --> i64 [3]\n"
+         "  1 2 4",
      .compose = bucketize<"searchsorted">,
      .samples = [](Samples& s) {
        s.add({s.uniform({2, 3}, 0, 6), s.of({3}, {1, 2, 5})});
@@ -202,6 +233,9 @@ const Op& bucketize_number =
             .doc = "The number (from 1) of the bucket in which a number lies.",
             .where = kFunction,
             .differentiable = false,
+            .see = "searchsorted",
+            .rule = "a number, boundaries [n] -> []",
+            .example = "torch.bucketize(2.5, torch.tensor{1.0, 2.0, 3.0}) --> i64 []  3",
             .compose = bucketize<"searchsorted.number">,
             .samples = [](Samples& s) {
               s.add({3, s.of({3}, {1, 2, 5})});
@@ -214,6 +248,9 @@ const Op& histc = add_op(
             "own).",
      .differentiable = false,
      .see = "bincount, bucketize",
+     .rule = "any shape -> [bins]",
+     .example = "torch.tensor{1.0, 2.0, 2.0, 4.0}:histc(4, 1, 5) --> f32 [4]\n"
+                "  1 2 0 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -256,6 +293,9 @@ const Op& bincount = add_op(
      .doc = "How often each value 0, 1, 2, ... occurs (or the sum of its weights).",
      .differentiable = false,
      .see = "histc, unique",
+     .rule = "[n] -> [largest value + 1]",
+     .example = "torch.tensor{1, 3, 3}:bincount() --> i64 [4]\n"
+                "  0 1 0 2",
      .shape =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &w = c.tensor(1);

@@ -73,6 +73,12 @@ const Op& view = add_op(
      .doc = "The same storage with another shape; one size may be -1.",
      .where = kMethod,
      .view = true,
+     .see = "reshape, flatten, unsqueeze",
+     .rule = "any shape -> a shape of as many elements",
+     .example = "torch.arange(6):view(2, 3) --> i64 [2, 3]\n"
+                "  0 1 2\n"
+                "  3 4 5\n"
+                "torch.arange(6):view(-1, 2).shape --> [3, 2]",
      .shape =
          [](Call& c) {
            // Convolutions give their results channels last, which nobody asked for: such a result
@@ -104,6 +110,12 @@ const Op& reshape =
     add_op({.name = "reshape",
             .args = "self, shape: ints*",
             .doc = "The tensor with another shape: a view when its layout allows, else a copy.",
+            .see = "view, flatten",
+            .rule = "any shape -> a shape of as many elements",
+            .example = "torch.arange(6):reshape(2, 3) --> i64 [2, 3]\n"
+                       "  0 1 2\n"
+                       "  3 4 5\n"
+                       "torch.arange(6):reshape(3, -1).shape --> [3, 2]",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -124,6 +136,11 @@ const Op& expand = add_op(
      .doc = "A view with dimensions of size 1 stretched (-1 keeps a size); new ones may lead.",
      .where = kMethod,
      .view = true,
+     .see = "broadcast_to, repeat",
+     .rule = "[.., 1, ..] -> [.., n, ..]",
+     .example = "torch.tensor{{1}, {2}}:expand(2, 3) --> i64 [2, 3]  strided\n"
+                "  1 1 1\n"
+                "  2 2 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -167,22 +184,39 @@ const Op& view_as = add_op({.name = "view_as",
                             .args = "self, other",
                             .doc = "The same storage with the shape of another tensor.",
                             .where = kMethod,
+                            .see = "view",
+                            .rule = "any shape -> the shape of other",
+                            .example = "torch.arange(4):view_as(torch.zeros(2, 2)) --> i64 [2, 2]\n"
+                                       "  0 1\n"
+                                       "  2 3",
                             .compose = as_other<"view">,
                             .samples = two_shapes});
-const Op& reshape_as = add_op({.name = "reshape_as",
-                               .args = "self, other",
-                               .doc = "The tensor with the shape of another tensor.",
-                               .where = kMethod,
-                               .compose = as_other<"reshape">,
-                               .samples = two_shapes});
-const Op& expand_as = add_op({.name = "expand_as",
-                              .args = "self, other",
-                              .doc = "A view stretched to the shape of another tensor.",
-                              .where = kMethod,
-                              .compose = as_other<"expand">,
-                              .samples = [](Samples& s) {
-                                s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
-                              }});
+const Op& reshape_as =
+    add_op({.name = "reshape_as",
+            .args = "self, other",
+            .doc = "The tensor with the shape of another tensor.",
+            .where = kMethod,
+            .see = "reshape",
+            .rule = "any shape -> the shape of other",
+            .example = "torch.arange(4):reshape_as(torch.zeros(2, 2)) --> i64 [2, 2]\n"
+                       "  0 1\n"
+                       "  2 3",
+            .compose = as_other<"reshape">,
+            .samples = two_shapes});
+const Op& expand_as = add_op(
+    {.name = "expand_as",
+     .args = "self, other",
+     .doc = "A view stretched to the shape of another tensor.",
+     .where = kMethod,
+     .see = "expand",
+     .rule = "a shape that broadcasts -> the shape of other",
+     .example = "torch.tensor{{1}, {2}}:expand_as(torch.zeros(2, 3)) --> i64 [2, 3]  strided\n"
+                "  1 1 1\n"
+                "  2 2 2",
+     .compose = as_other<"expand">,
+     .samples = [](Samples& s) {
+       s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
+     }});
 
 const Op& view_dtype = add_op(
     {.name = "view.dtype",
@@ -190,6 +224,10 @@ const Op& view_dtype = add_op(
      .doc = "The same bytes read as another element type.",
      .where = kMethod,
      .differentiable = false,
+     .see = "to",
+     .rule = "[.., n] -> [.., n * old size / new size]",
+     .example = "torch.tensor{1.0}:view(\"int32\") --> i32 [1]\n"
+                "  1065353216",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -239,6 +277,10 @@ const Op& squeeze =
             .args = "self, dim: dims?",
             .doc = "A view without the dimensions of size 1 (of those named, or of all).",
             .view = true,
+            .see = "unsqueeze, flatten",
+            .rule = "[n, 1, m] -> [n, m]",
+            .example = "torch.zeros(2, 1, 3):squeeze(2).shape --> [2, 3]\n"
+                       "torch.zeros(1, 3, 1):squeeze().shape --> [3]",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -265,6 +307,12 @@ const Op& unsqueeze = add_op({.name = "unsqueeze",
                               .args = "self, dim: dim",
                               .doc = "A view with a new dimension of size 1 at the given place.",
                               .view = true,
+                              .see = "squeeze, view, indexing",
+                              .rule = "[n, m], dim 2 -> [n, 1, m]",
+                              .example = "torch.tensor{1, 2}:unsqueeze(1).shape --> [1, 2]\n"
+                                         "torch.tensor{1, 2}:unsqueeze(2) --> i64 [2, 1]\n"
+                                         "  1\n"
+                                         "  2",
                               .shape =
                                   [](Call& c) {
                                     const Tensor& x = c.tensor(0);
@@ -285,6 +333,11 @@ const Op& flatten =
     add_op({.name = "flatten",
             .args = "self, start_dim: dim = 0, end_dim: dim = -1",
             .doc = "The dimensions from start_dim to end_dim made into one.",
+            .see = "view, ravel, unflatten",
+            .rule = "[a, b, c] -> [a * b * c]; from 2 on [a, b * c]",
+            .example = "torch.zeros(2, 3, 4):flatten(2).shape --> [2, 12]\n"
+                       "torch.tensor{{1, 2}, {3, 4}}:flatten() --> i64 [4]\n"
+                       "  1 2 3 4",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -315,6 +368,10 @@ const Op& ravel =
     add_op({.name = "ravel",
             .args = "self",
             .doc = "All elements in one dimension.",
+            .see = "flatten, view",
+            .rule = "any shape -> [number of elements]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:ravel() --> i64 [4]\n"
+                       "  1 2 3 4",
             .compose = [](Call& c) { c.out.push_back(op<"reshape">(c.tensor(0), Sizes{-1})); },
             .samples =
                 [](Samples& s) {
@@ -324,6 +381,11 @@ const Op& unflatten = add_op(
     {.name = "unflatten",
      .args = "self, dim: dim, sizes: ints",
      .doc = "One dimension divided into several; one size may be -1.",
+     .see = "view, flatten",
+     .rule = "[.., a * b, ..] -> [.., a, b, ..]",
+     .example = "torch.arange(6):unflatten(1, {2, 3}) --> i64 [2, 3]\n"
+                "  0 1 2\n"
+                "  3 4 5",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -358,6 +420,11 @@ const Op& detach = add_op({.name = "detach",
                            .args = "self",
                            .doc = "The same values outside of the graph; storage is shared.",
                            .differentiable = false,
+                           .see = "no_grad, requires_grad_",
+                           .rule = "any shape -> the same shape",
+                           .example = "w = torch.tensor({2.0}, {requires_grad=true})\n"
+                                      "(w * 3):detach() --> f32 [1]\n"
+                                      "  6",
                            .shape =
                                [](Call& c) {
                                  c.out.push_back(alias(c.tensor(0)));
@@ -388,6 +455,9 @@ const Op& atleast_1d = add_op({.name = "atleast_1d",
                                .args = "tensors: tensors*",
                                .doc = "0-d tensors become one element in one dimension.",
                                .where = kFunction,
+                               .rule = "[] -> [1]; other shapes stay",
+                               .example = "torch.atleast_1d(torch.tensor(5)) --> i64 [1]\n"
+                                          "  5",
                                .compose =
                                    [](Call& c) {
                                      for_each(c, [](const Tensor& x) {
@@ -402,6 +472,9 @@ const Op& atleast_2d = add_op({.name = "atleast_2d",
                                .args = "tensors: tensors*",
                                .doc = "Tensors of fewer than two dimensions become rows.",
                                .where = kFunction,
+                               .rule = "[] -> [1, 1], [n] -> [1, n]; other shapes stay",
+                               .example = "torch.atleast_2d(torch.tensor{1, 2}) --> i64 [1, 2]\n"
+                                          "  1 2",
                                .compose =
                                    [](Call& c) {
                                      for_each(c, [](const Tensor& x) {
@@ -419,6 +492,8 @@ const Op& atleast_3d =
             .args = "tensors: tensors*",
             .doc = "Tensors of fewer than three dimensions get dimensions of size 1 around theirs.",
             .where = kFunction,
+            .rule = "[n] -> [1, n, 1], [n, m] -> [n, m, 1]; larger shapes stay",
+            .example = "torch.atleast_3d(torch.tensor{1, 2}).shape --> [1, 2, 1]",
             .compose =
                 [](Call& c) {
                   for_each(c, [](const Tensor& x) {
@@ -432,22 +507,27 @@ const Op& atleast_3d =
                 [](Samples& s) {
                   s.add({s.list({s.normal({}), s.normal({3}), s.normal({2, 3})})});
                 }});
-const Op& broadcast_tensors =
-    add_op({.name = "broadcast_tensors",
-            .args = "tensors: tensors*",
-            .doc = "Views of all tensors in their common shape.",
-            .where = kFunction,
-            .compose =
-                [](Call& c) {
-                  Sizes shape;
-                  for (int k = 0; k < c.count(0); ++k)
-                    shape = broadcast(shape, c.tensor(0, k).shape());
-                  for_each(c, [&](const Tensor& x) { return op<"expand">(x, shape); });
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.list({s.normal({3, 1}), s.normal({4})})});
-                }});
+const Op& broadcast_tensors = add_op(
+    {.name = "broadcast_tensors",
+     .args = "tensors: tensors*",
+     .doc = "Views of all tensors in their common shape.",
+     .where = kFunction,
+     .see = "expand, broadcast_to",
+     .rule = "shapes that broadcast -> their common shape, for each",
+     .example = "a, b = torch.broadcast_tensors(torch.tensor{1, 2, 3}, torch.tensor{{10}, {20}})\n"
+                "b --> i64 [2, 3]  strided\n"
+                "  10 10 10\n"
+                "  20 20 20",
+     .compose =
+         [](Call& c) {
+           Sizes shape;
+           for (int k = 0; k < c.count(0); ++k) shape = broadcast(shape, c.tensor(0, k).shape());
+           for_each(c, [&](const Tensor& x) { return op<"expand">(x, shape); });
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.list({s.normal({3, 1}), s.normal({4})})});
+         }});
 
 }  // namespace
 }  // namespace tycho
