@@ -1,134 +1,106 @@
 // How a tensor is shown: first its dtype, shape, device and state, then its values, bounded: edges
 // with `..` between, a summary above 1000 elements. A nonzero value is never shown as 0, nan and
-// inf are never hidden.
+// inf are never hidden, and the format is chosen from the values shown.
+#include "bindings/show.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "bindings/lua.h"
+#include "engine/base/interrupt.h"
+#include "engine/cpu/summary.h"
 #include "engine/grad/record.h"
 
 namespace tycho::lua {
+
+PrintOptions print_options;
+
+bool has_values(const Impl* t) { return !has_no_values(*t->storage); }
+
 namespace {
 
-constexpr int64_t kEdge = 3;       // shown at each end of a long row or column
-constexpr int64_t kMostShown = 6;  // in a row or a column without a gap
-constexpr int64_t kSummaryFrom = 1000;
+constexpr int64_t kInWords = 10;      // "all 2" from this many elements on
+constexpr int64_t kOnHeadLine = 12;   // a short 1-d tensor stands on the header's line
+constexpr int64_t kSeveralRows = 12;  // more rows than this: of many matrices only the first
+constexpr int64_t kGap = -1;
 
-std::string trim_number(double x, int digits) {
-  char room[48];
-  std::snprintf(room, sizeof room, "%.*g", digits, x);
+int significant() { return print_options.precision < 0 ? 3 : std::max(1, print_options.precision); }
+
+// How the floats of one tensor are written: as whole numbers, with a fixed number of decimals, or
+// with an exponent.
+struct Format {
+  enum { Whole, Fixed, Exponent } kind = Whole;
+  int decimals = 0;
+};
+
+// Collects the values that will be shown, and then chooses.
+class Chooser {
+ public:
+  void see(double x) {
+    if (!std::isfinite(x) || x == 0) return;
+    const double a = std::abs(x);
+    low_ = std::min(low_, a);
+    high_ = std::max(high_, a);
+    whole_ = whole_ && x == std::trunc(x);
+  }
+  Format choose(int digits) const {
+    if (high_ == 0) return {};
+    const int top = exponent(high_), bottom = exponent(low_);
+    const bool scientific = print_options.scientific > 0;
+    const bool never = print_options.scientific == 0;
+    if (whole_ && !scientific && (high_ < 1e7 || never)) return {};
+    const int decimals = std::max({digits - 1 - top, -bottom, 0});
+    if (scientific || (!never && (decimals > digits + 2 || top >= 7 || top + decimals > 8)))
+      return {Format::Exponent, digits - 1};
+    return {Format::Fixed, std::min(decimals, 340)};
+  }
+
+ private:
+  // Of x as it will be rounded: 0.0999 with one digit is 0.1.
+  static int exponent(double x) { return static_cast<int>(std::floor(std::log10(x))); }
+  double low_ = INFINITY, high_ = 0;
+  bool whole_ = true;
+};
+
+std::string float_text(double x, const Format& f) {
+  if (std::isnan(x)) return "nan";
+  if (std::isinf(x)) return x > 0 ? "+inf" : "-inf";
+  char room[700];
+  if (f.kind == Format::Exponent && x != 0)
+    std::snprintf(room, sizeof room, "%.*e", f.decimals, x);
+  else
+    std::snprintf(room, sizeof room, "%.*f", f.kind == Format::Fixed ? f.decimals : 0, x);
   return room;
 }
 
-std::string element_text(const Impl* t, int64_t at) {
-  if (t->dtype == DType::Bool) return read_int(t, at) ? "#" : ".";
-  if (!is_floating(t->dtype)) return std::to_string(read_int(t, at));
-  const double x = read_double(t, at);
-  if (std::isnan(x)) return "nan";
-  if (std::isinf(x)) return x > 0 ? "+inf" : "-inf";
-  return trim_number(x, 4);
+// Zeros at the end of the decimals: how many of the text can go (the point with the last one).
+int spare_zeros(const std::string& s) {
+  const size_t point = s.find('.');
+  if (point == s.npos) return 0;
+  const size_t end = std::min(s.find('e'), s.size());
+  int n = 0;
+  while (s[end - 1 - n] == '0') ++n;
+  return n;
+}
+std::string without_zeros(std::string s, int n) {
+  const size_t end = std::min(s.find('e'), s.size());
+  if (n == 0) return s;
+  const size_t from = end - n - (s[end - n - 1] == '.');
+  return s.erase(from, end - from);
 }
 
-// The positions shown of n: all, or both ends with a gap (-1) between.
-std::vector<int64_t> shown_positions(int64_t n) {
-  std::vector<int64_t> out;
-  if (n <= kMostShown) {
-    for (int64_t i = 0; i < n; ++i) out.push_back(i);
-    return out;
-  }
-  for (int64_t i = 0; i < kEdge; ++i) out.push_back(i);
-  out.push_back(-1);
-  for (int64_t i = n - kEdge; i < n; ++i) out.push_back(i);
-  return out;
+// One number on its own.
+std::string number_text(double x, int digits) {
+  Chooser c;
+  c.see(x);
+  const std::string s = float_text(x, c.choose(digits));
+  return without_zeros(s, spare_zeros(s));
 }
 
-// The last two dimensions as an aligned table.
-void matrix(const Impl* t, int64_t offset, std::string* out) {
-  const int last = t->rank - 1;
-  const auto rows = t->rank > 1 ? shown_positions(t->shape[last - 1]) : std::vector<int64_t>{0};
-  const auto columns = shown_positions(t->shape[last]);
-  std::vector<std::vector<std::string>> cells;
-  std::vector<size_t> width(columns.size(), 0);
-  for (int64_t r : rows) {
-    auto& line = cells.emplace_back();
-    for (size_t k = 0; k < columns.size(); ++k) {
-      const int64_t c = columns[k];
-      line.push_back(r < 0 || c < 0
-                         ? ".."
-                         : element_text(t, offset + (t->rank > 1 ? r * t->stride[last - 1] : 0) +
-                                               c * t->stride[last]));
-      width[k] = std::max(width[k], line.back().size());
-    }
-  }
-  for (const auto& line : cells) {
-    *out += "\n ";
-    for (size_t k = 0; k < line.size(); ++k)
-      *out += std::string(width[k] - line[k].size() + 1, ' ') + line[k];
-  }
-}
-
-void body(const Impl* t, std::string* out) {
-  if (t->rank <= 2) return matrix(t, 0, out);
-  // Each matrix under its label; first and last ones when there are many.
-  int64_t count = 1;
-  for (int d = 0; d < t->rank - 2; ++d) count *= t->shape[d];
-  for (int64_t i : count <= 4 ? shown_positions(count) : std::vector<int64_t>{0, -1, count - 1}) {
-    if (i < 0) {
-      *out += "\n..";
-      continue;
-    }
-    int64_t rest = i, offset = 0, index[kMaxDims];
-    for (int d = t->rank - 3; d >= 0; --d) {
-      index[d] = rest % t->shape[d];
-      rest /= t->shape[d];
-      offset += index[d] * t->stride[d];
-    }
-    *out += "\n[";
-    for (int d = 0; d < t->rank - 2; ++d) *out += std::to_string(index[d] + 1) + ", ";
-    *out += ":, :]";
-    matrix(t, offset, out);
-  }
-}
-
-// One pass over all values: range, mean, spread, and what is out of the ordinary.
-std::string summary(const Impl* t) {
-  if (t->dtype == DType::Bool) return {};
-  double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
-  int64_t finite = 0, nan = 0, plus = 0, minus = 0, index[kMaxDims] = {}, offset = 0;
-  for (int64_t i = 0; i < t->numel; ++i) {
-    const double x = read_double(t, offset);
-    if (std::isnan(x))
-      ++nan;
-    else if (std::isinf(x))
-      ++(x > 0 ? plus : minus);
-    else {
-      ++finite;
-      low = std::min(low, x);
-      high = std::max(high, x);
-      sum += x;
-      squares += x * x;
-    }
-    for (int d = t->rank - 1; d >= 0; --d) {
-      offset += t->stride[d];
-      if (++index[d] < t->shape[d]) break;
-      offset -= t->stride[d] * t->shape[d];
-      index[d] = 0;
-    }
-  }
-  std::string text;
-  if (finite > 0) {
-    const double mean = sum / static_cast<double>(finite);
-    const double spread =
-        finite > 1
-            ? std::sqrt(std::max(0.0, (squares - sum * mean) / static_cast<double>(finite - 1)))
-            : 0;
-    text = "\n  min " + trim_number(low, 3) + "  max " + trim_number(high, 3) + "  mean " +
-           trim_number(mean, 3) + "  std " + trim_number(spread, 3);
-  }
-  if (nan) text += "  " + std::to_string(nan) + " nan";
-  if (plus) text += "  " + std::to_string(plus) + " +inf";
-  if (minus) text += "  " + std::to_string(minus) + " -inf";
-  return text;
+std::string count_text(int64_t n) {
+  std::string s = std::to_string(n);
+  for (int64_t at = static_cast<int64_t>(s.size()) - 3; at > (n < 0); at -= 3)
+    s.insert(s.begin() + at, ',');
+  return s;
 }
 
 std::string bytes_text(int64_t n) {
@@ -143,23 +115,446 @@ std::string bytes_text(int64_t n) {
   return room;
 }
 
+// --- rows and columns of a matrix ---
+using Positions = std::vector<int64_t>;
+
+// The positions shown of n: all, or `before` and `after` at the ends with a gap between.
+Positions ends(int64_t n, int64_t before, int64_t after) {
+  Positions out;
+  const bool all = n <= before + after + 2 && before + after >= 2;
+  for (int64_t i = 0; i < (all ? n : std::min(n, before)); ++i) out.push_back(i);
+  if (all) return out;
+  out.push_back(kGap);
+  for (int64_t i = std::max(before, n - after); i < n; ++i) out.push_back(i);
+  return out;
+}
+
+Positions every(int64_t n) {
+  Positions out(n);
+  for (int64_t i = 0; i < n; ++i) out[i] = i;
+  return out;
+}
+
+struct Cell {
+  std::string text;
+  const Mark* mark = nullptr;
+};
+
+// A piece of a tensor (a vector or a matrix) in cells of one format.
+struct Grid {
+  const Impl* t;
+  int64_t offset, rows = 1, columns = 1, row_step = 0, column_step = 1;
+  Positions row, column;
+  std::vector<std::vector<Cell>> cells;
+  std::vector<size_t> width;
+  bool wide_gap = false;  // two spaces between columns
+  Format format;
+  int spare = 100;            // zeros that all cells can do without
+  bool format_given = false;  // by the other matrices of the tensor
+
+  int64_t at(int64_t r, int64_t c) const { return offset + r * row_step + c * column_step; }
+
+  template <class F>
+  void each(F&& f) const {
+    for (int64_t r : row)
+      for (int64_t c : column)
+        if (r != kGap && c != kGap) f(at(r, c));
+  }
+
+  // The format that all cells have in common is chosen from the values shown: `see` them, then
+  // `trim` what they can do without.
+  void see(Chooser* chooser) const {
+    if (is_floating(t->dtype)) each([&](int64_t i) { chooser->see(read_double(t, i)); });
+  }
+  void trim(const Format& f, int* zeros) const {
+    if (!is_floating(t->dtype)) return;
+    each([&](int64_t i) {
+      const double x = read_double(t, i);
+      if (std::isfinite(x) && !(x == 0 && f.kind == Format::Exponent))
+        *zeros = std::min(*zeros, spare_zeros(float_text(x, f)));
+    });
+  }
+
+  void fill(const ShowStyle& style, bool trim_each) {
+    const bool floats = is_floating(t->dtype);
+    if (!format_given) {
+      Chooser chooser;
+      see(&chooser);
+      format = chooser.choose(significant());
+      trim(format, &(spare = 100));
+    }
+    cells.clear();
+    width.assign(column.size(), 0);
+    wide_gap = t->dtype != DType::Bool;
+    bool fractions = false;
+    for (int64_t r : row) {
+      check_interrupt();
+      auto& line = cells.emplace_back();
+      for (size_t k = 0; k < column.size(); ++k) {
+        const int64_t c = column[k];
+        Cell cell;
+        if (r == kGap || c == kGap) {
+          cell.text = "..";
+        } else if (t->dtype == DType::Bool) {
+          cell.text = read_int(t, at(r, c)) ? "#" : ".";
+        } else if (!floats) {
+          cell.text = std::to_string(read_int(t, at(r, c)));
+        } else {
+          const double x = read_double(t, at(r, c));
+          cell.text = float_text(x, format);
+          cell.text = without_zeros(cell.text, trim_each ? spare_zeros(cell.text)
+                                               : std::isfinite(x) && spare < 100
+                                                   ? std::min(spare, spare_zeros(cell.text))
+                                                   : 0);
+          if (std::isnan(x)) cell.mark = &style.nan;
+          if (std::isinf(x)) cell.mark = &style.inf;
+          fractions = fractions || cell.text.find_first_of(".ni") != std::string::npos;
+        }
+        width[k] = std::max(width[k], cell.text.size());
+        line.push_back(std::move(cell));
+      }
+    }
+    if (trim_each) wide_gap = fractions;
+  }
+
+  int64_t columns_taken() const {
+    int64_t n = 0;
+    for (size_t w : width) n += static_cast<int64_t>(w) + (wide_gap ? 2 : 1);
+    return n - (wide_gap ? 1 : 0);
+  }
+
+  // Line `i`, its cells one under the other, without spaces before the first and after the last.
+  std::string text(size_t i, bool aligned) const {
+    std::string out;
+    for (size_t k = 0; k < cells[i].size(); ++k) {
+      const Cell& c = cells[i][k];
+      if (k > 0) out += wide_gap ? "  " : " ";
+      if (aligned) out += std::string(width[k] - c.text.size(), ' ');
+      out += c.mark ? c.mark->before + c.text + c.mark->after : c.text;
+    }
+    return out;
+  }
+};
+
+Grid make_grid(const Impl* t, int64_t offset) {
+  Grid g;
+  g.t = t;
+  g.offset = offset;
+  const int last = t->rank - 1;
+  g.columns = t->shape[last];
+  g.column_step = t->stride[last];
+  if (t->rank > 1) {
+    g.rows = t->shape[last - 1];
+    g.row_step = t->stride[last - 1];
+  }
+  return g;
+}
+
+// Calls f(grid, index) for the first `count` matrices of a tensor, index holding their place in the
+// dimensions before the last two.
+template <class F>
+void each_matrix(const Impl* t, int64_t count, F&& f) {
+  int64_t index[kMaxDims] = {}, offset = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    check_interrupt();
+    Grid g = make_grid(t, offset);
+    f(g, index);
+    for (int d = t->rank - 3; d >= 0; --d) {
+      offset += t->stride[d];
+      if (++index[d] < t->shape[d]) break;
+      offset -= t->stride[d] * t->shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+// Chooses as many columns as fit into `room`, and fills the cells.
+void fit(Grid* g, const ShowStyle& style, int64_t room, bool trim_each, int64_t most) {
+  const int64_t edge = std::max(1, print_options.edge);
+  g->row = ends(g->rows, edge, edge);
+  if (g->columns <= most) {
+    g->column = ends(g->columns, most, most);
+    g->fill(style, trim_each);
+    if (g->columns_taken() <= room) return;
+  }
+  for (int64_t k = 2 * edge; k >= 2; --k) {
+    g->column = ends(g->columns, (k + 1) / 2, k / 2);
+    g->fill(style, trim_each);
+    if (g->columns_taken() <= room) return;
+  }
+  g->column = g->columns > 1 ? Positions{0, kGap} : Positions{0};
+  g->fill(style, trim_each);
+}
+
+// --- the parts of the text ---
+
+// "f32 [3, 4]", device, bytes, flags: joined by two spaces and broken at the width.
+std::string join_pieces(const std::vector<std::string>& pieces, int width, size_t at) {
+  std::string out;
+  for (const std::string& p : pieces) {
+    size_t columns = 0;
+    for (char c : p) columns += (c & 0xc0) != 0x80;
+    if (!out.empty() && at + 2 + columns > static_cast<size_t>(width)) {
+      out += "\n  ";
+      at = 2;
+    } else if (!out.empty()) {
+      out += "  ";
+      at += 2;
+    }
+    out += p;
+    at += columns;
+  }
+  return out;
+}
+
+std::vector<std::string> head(const Tensor& x) {
+  const Impl* t = x.get();
+  std::vector<std::string> out;
+  out.push_back(std::string(dtype_short_name(t->dtype)) + " " + to_string(x.shape()));
+  if (!t->device.is_cpu()) out.push_back(device_name(t->device));
+  const int64_t bytes = t->numel * dtype_size(t->dtype);
+  if (bytes > 100000) out.push_back(bytes_text(bytes));
+  if (t->rank > 0 && t->base) out.push_back("view");
+  if (t->rank > 0 && !t->contiguous) out.push_back("non-contiguous");
+  if (grad::requires_grad(x.get())) {
+    if (t->node)
+      out.push_back(std::string("grad_fn=") + static_cast<Node*>(t->node.get())->name());
+    else
+      out.push_back("requires_grad");
+  }
+  if (t->extra && t->extra->grad) out.push_back("has grad");
+  return out;
+}
+
+// What a pass over at most 1000 elements tells.
+cpu::Summary look_at(const Impl* t, bool* equal) {
+  if (t->numel > 1000) {
+    const cpu::Summary s = cpu::summarize(t);
+    const bool one = is_floating(t->dtype) ? s.min == s.max : s.least == s.most;
+    *equal = (s.finite == t->numel && one) || s.nan == t->numel || s.plus == t->numel ||
+             s.minus == t->numel;
+    return s;
+  }
+  cpu::Summary s;
+  int64_t index[kMaxDims] = {}, offset = 0;
+  bool same = true;
+  const double first = read_double(t, 0);
+  const int64_t first_int = is_floating(t->dtype) ? 0 : read_int(t, 0);
+  for (int64_t i = 0; i < t->numel; ++i) {
+    const double x = read_double(t, offset);
+    same = same && (x == first || (std::isnan(x) && std::isnan(first))) &&
+           (is_floating(t->dtype) || read_int(t, offset) == first_int);
+    if (std::isnan(x))
+      ++s.nan;
+    else if (std::isinf(x))
+      ++(x > 0 ? s.plus : s.minus);
+    for (int d = t->rank - 1; d >= 0; --d) {
+      offset += t->stride[d];
+      if (++index[d] < t->shape[d]) break;
+      offset -= t->stride[d] * t->shape[d];
+      index[d] = 0;
+    }
+  }
+  *equal = same;
+  return s;
+}
+
+std::string element_text(const Impl* t, int64_t at, int digits) {
+  if (t->dtype == DType::Bool) return read_int(t, at) ? "true" : "false";
+  if (!is_floating(t->dtype)) return std::to_string(read_int(t, at));
+  return number_text(read_double(t, at), digits);
+}
+
+void add_counts(const cpu::Summary& s, const ShowStyle& style, std::vector<std::string>* out) {
+  const auto add = [&](int64_t n, const char* what, const Mark& m) {
+    if (n > 0) out->push_back(m.before + count_text(n) + " " + what + m.after);
+  };
+  add(s.nan, "nan", style.nan);
+  add(s.plus, "+inf", style.inf);
+  add(s.minus, "-inf", style.inf);
+}
+
+// "min -2.12  max 2.64  mean -0.39  std 1.07   |▂▅█▇▂▁▁▂▂▁|" and the counts.
+std::string summary_line(const Impl* t, const cpu::Summary& s, const ShowStyle& style) {
+  std::vector<std::string> out;
+  const int digits = significant();
+  if (t->dtype == DType::Bool) {
+    out.push_back(count_text(t->numel - s.zero) + " of " + count_text(t->numel) + " true");
+  } else if (s.finite > 0) {
+    const bool ints = !is_floating(t->dtype);
+    out.push_back("min " + (ints ? std::to_string(s.least) : number_text(s.min, digits)));
+    out.push_back("max " + (ints ? std::to_string(s.most) : number_text(s.max, digits)));
+    out.push_back("mean " + number_text(s.mean, digits));
+    if (s.finite > 1) out.push_back("std " + number_text(s.spread, digits));
+    static const char* const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const double top = *std::max_element(s.bins, s.bins + cpu::kSummaryBins);
+    std::string bars = "|";
+    for (double n : s.bins)
+      bars += blocks[n <= 0 ? 0 : std::clamp(static_cast<int>(std::ceil(n / top * 8)), 1, 8)];
+    out.push_back(bars + "|");
+  }
+  add_counts(s, style, &out);
+  if (s.zero > 0 && t->dtype != DType::Bool)
+    out.push_back(count_text(s.zero) + (s.zero == 1 ? " zero" : " zeros"));
+  // What a mark adds takes no columns, and counts stand at the end: a short line at worst.
+  return "\n  " + join_pieces(out, style.width, 2);
+}
+
+std::string label_of(const Impl* t, const int64_t* index) {
+  std::string s = "[";
+  for (int d = 0; d < t->rank - 2; ++d) s += std::to_string(index[d] + 1) + ", ";
+  return s + ":, :]";
+}
+
+// A matrix as lines, its label before the first one when there is room.
+void add_matrix(Grid* g, const std::string& label, const ShowStyle& style, std::string* out) {
+  const std::string marked = style.label.before + label + style.label.after;
+  const int64_t most = 2 * std::max(1, print_options.edge) + 2;
+  fit(g, style, style.width - 2, false, most);
+  const bool beside =
+      !label.empty() && static_cast<int64_t>(label.size()) + 3 + g->columns_taken() <= style.width;
+  if (!label.empty() && !beside) *out += "\n" + marked;
+  const std::string indent(beside ? label.size() + 3 : 1, ' ');
+  for (size_t i = 0; i < g->cells.size(); ++i) {
+    *out += "\n";
+    *out += beside && i == 0 ? marked + "   " : indent;
+    *out += g->text(i, true);
+  }
+}
+
+// Every value of a matrix; long rows go on in lines that are set in further.
+void add_whole(Grid* g, const std::string& label, const ShowStyle& style, std::string* out) {
+  if (!label.empty()) *out += "\n" + style.label.before + label + style.label.after;
+  g->row = every(g->rows);
+  g->column = every(g->columns);
+  g->fill(style, false);
+  const size_t cell = *std::max_element(g->width.begin(), g->width.end());
+  const size_t gap = g->wide_gap ? 2 : 1;
+  const size_t per_line = std::max<size_t>(1, (std::max(style.width, 20) - 3) / (cell + gap));
+  for (const auto& line : g->cells) {
+    check_interrupt();
+    for (size_t k = 0; k < line.size(); ++k) {
+      if (k % per_line == 0) *out += k == 0 ? "\n " : "\n   ";
+      if (k % per_line) *out += std::string(gap, ' ');
+      const Cell& c = line[k];
+      *out += std::string(cell - c.text.size(), ' ');
+      *out += c.mark ? c.mark->before + c.text + c.mark->after : c.text;
+    }
+  }
+}
+
+void add_body(const Impl* t, const ShowStyle& style, std::string* out) {
+  if (t->rank <= 2) {
+    Grid g = make_grid(t, 0);
+    return style.full ? add_whole(&g, "", style, out) : add_matrix(&g, "", style, out);
+  }
+  int64_t count = 1;
+  for (int d = 0; d < t->rank - 2; ++d) count *= t->shape[d];
+  const int64_t edge = std::max(1, print_options.edge), rows = t->shape[t->rank - 2];
+  const int64_t lines = rows <= 2 * edge + 2 ? rows : 2 * edge + 1;
+  const int64_t shown =
+      style.full || (count <= kSeveralRows && count * lines <= kSeveralRows) ? count : 1;
+  // One format for all matrices shown.
+  Chooser chooser;
+  Format format;
+  int spare = 100;
+  const auto pass = [&](auto&& f) {
+    each_matrix(t, shown, [&](Grid& g, const int64_t* index) {
+      g.row = style.full ? every(g.rows) : ends(g.rows, edge, edge);
+      g.column = style.full ? every(g.columns) : ends(g.columns, edge, edge);
+      f(g, index);
+    });
+  };
+  pass([&](Grid& g, const int64_t*) { g.see(&chooser); });
+  format = chooser.choose(significant());
+  pass([&](Grid& g, const int64_t*) { g.trim(format, &spare); });
+  pass([&](Grid& g, const int64_t* index) {
+    g.format = format;
+    g.spare = spare;
+    g.format_given = true;
+    if (style.full)
+      add_whole(&g, label_of(t, index), style, out);
+    else
+      add_matrix(&g, label_of(t, index), style, out);
+  });
+  if (shown == count) return;
+  std::string rest;
+  if (t->rank == 3) {
+    rest = count == 2 ? "[2, :, :]" : "[2.." + std::to_string(count) + ", :, :]";
+    rest = style.label.before + rest + style.label.after + " same layout";
+  } else {
+    rest = count_text(count - 1) + " more of the same layout";
+  }
+  *out += "\n" + rest;
+  if (!style.name.empty()) {
+    const std::string hint = "(%full " + style.name + " for everything)";
+    const size_t used = rest.size() - style.label.before.size() - style.label.after.size();
+    *out += used + 3 + hint.size() <= static_cast<size_t>(style.width) ? "   " : "\n  ";
+    *out += style.faint.before + hint + style.faint.after;
+  }
+}
+
 }  // namespace
 
-std::string show(const Tensor& x) {
+std::string show_tensor(const Tensor& x, const ShowStyle& style) {
   const Impl* t = x.get();
-  std::string text = std::string(dtype_short_name(t->dtype)) + " " + to_string(x.shape());
-  if (!t->device.is_cpu()) text += "  " + device_name(t->device);
-  const int64_t bytes = t->numel * dtype_size(t->dtype);
-  if (bytes > 100000) text += "  " + bytes_text(bytes);
-  if (!t->contiguous) text += "  strided";
-  if (grad::requires_grad(x.get()))
-    text += t->node ? std::string("  grad_fn=") + static_cast<Node*>(t->node.get())->name()
-                    : "  requires_grad";
-  if (t->numel == 0) return text + "  empty";
-  if (t->rank == 0) return text + "  " + element_text(t, 0);
-  if (t->numel > kSummaryFrom) text += summary(t);
-  body(t, &text);
+  std::vector<std::string> pieces = head(x);
+  const auto finish = [&](const std::string& more) {
+    std::vector<std::string> all = pieces;
+    if (!more.empty()) all.push_back(more);
+    return join_pieces(all, style.line ? 1 << 20 : style.width, 0);
+  };
+  if (t->numel == 0) return finish("empty");
+  if (!has_values(t)) return finish("shape only");
+  if (!style.values) return finish("");
+  if (t->rank == 0) {
+    std::string value = element_text(t, 0, significant() + 2);
+    if (is_floating(t->dtype)) {
+      const double v = read_double(t, 0);
+      const Mark* m = std::isnan(v) ? &style.nan : std::isinf(v) ? &style.inf : nullptr;
+      if (m) value = m->before + value + m->after;
+    }
+    return finish(value);
+  }
+  if (style.line && t->numel > 1000) return finish("");
+  bool equal = false;
+  const cpu::Summary s = look_at(t, &equal);
+  if (t->numel >= kInWords && equal && !style.full) {
+    const std::string value = element_text(t, 0, significant() + 2);
+    return finish("all " + (value == "0" ? "zero" : value));
+  }
+  const bool summarised = static_cast<double>(t->numel) > print_options.threshold;
+  if (t->rank == 1 && !summarised && !style.full) {
+    // On the header's line: all of a short one, else its ends.
+    Grid g = make_grid(t, 0);
+    std::string line = finish("");
+    const size_t used = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
+    fit(&g, style, 1 << 20, true, kOnHeadLine);
+    int64_t taken = g.wide_gap ? 3 : 2;
+    for (const Cell& c : g.cells[0])
+      taken += static_cast<int64_t>(c.text.size()) + (g.wide_gap ? 2 : 1);
+    taken -= g.wide_gap ? 2 : 1;
+    if (static_cast<int64_t>(used) + taken <= style.width)
+      return line + (g.wide_gap ? "   " : "  ") + g.text(0, false);
+    if (style.line) return line;
+    fit(&g, style, style.width - 2, true, kOnHeadLine);
+    return line + "\n  " + g.text(0, false);
+  }
+  if (style.line) return finish("");
+  if (!summarised) add_counts(s, style, &pieces);
+  std::string text = finish("");
+  if (summarised) text += summary_line(t, t->numel > 1000 ? s : cpu::summarize(t), style);
+  add_body(t, style, &text);
   return text;
+}
+
+std::string show(const Tensor& x) {
+  if (print_options.pytorch) return show_as_pytorch(x);
+  ShowStyle style;
+  const int window = print_options.width > 0 ? print_options.width : window_columns();
+  style.width = window > 0 ? std::max(window, 20) : 80;
+  style.full = std::isinf(print_options.threshold);
+  return show_tensor(x, style);
 }
 
 }  // namespace tycho::lua

@@ -5,6 +5,7 @@
 
 #include "bindings/help.h"
 #include "bindings/lua.h"
+#include "bindings/show.h"
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 
@@ -158,6 +159,7 @@ int open_torch(lua_State* L) {
   open_shapes_only(L, torch);
   open_help(L, torch);
   open_tools(L, torch);
+  open_show(L, torch);
   open_ops(L, torch);
 
   // require finds the embedded files first.
