@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/interrupt.h"
+#include "bindings/show_grid.h"
 #include "engine/cpu/summary.h"
 #include "engine/grad/record.h"
 
@@ -21,270 +21,6 @@ namespace {
 constexpr int64_t kInWords = 10;      // "all 2" from this many elements on
 constexpr int64_t kOnHeadLine = 12;   // a short 1-d tensor stands on the header's line
 constexpr int64_t kSeveralRows = 12;  // more rows than this: of many matrices only the first
-constexpr int64_t kGap = -1;
-
-int significant() { return print_options.precision < 0 ? 3 : std::max(1, print_options.precision); }
-
-// How the floats of one tensor are written: as whole numbers, with a fixed number of decimals, or
-// with an exponent.
-struct Format {
-  enum { Whole, Fixed, Exponent } kind = Whole;
-  int decimals = 0;
-};
-
-// Collects the values that will be shown, and then chooses.
-class Chooser {
- public:
-  void see(double x) {
-    if (!std::isfinite(x) || x == 0) return;
-    const double a = std::abs(x);
-    low_ = std::min(low_, a);
-    high_ = std::max(high_, a);
-    whole_ = whole_ && x == std::trunc(x);
-  }
-  Format choose(int digits) const {
-    if (high_ == 0) return {};
-    const int top = exponent(high_), bottom = exponent(low_);
-    const bool scientific = print_options.scientific > 0;
-    const bool never = print_options.scientific == 0;
-    if (whole_ && !scientific && (high_ < 1e7 || never)) return {};
-    const int decimals = std::max({digits - 1 - top, -bottom, 0});
-    if (scientific || (!never && (decimals > digits + 2 || top >= 7 || top + decimals > 8)))
-      return {Format::Exponent, digits - 1};
-    return {Format::Fixed, std::min(decimals, 340)};
-  }
-
- private:
-  // Of x as it will be rounded: 0.0999 with one digit is 0.1.
-  static int exponent(double x) { return static_cast<int>(std::floor(std::log10(x))); }
-  double low_ = INFINITY, high_ = 0;
-  bool whole_ = true;
-};
-
-std::string float_text(double x, const Format& f) {
-  if (std::isnan(x)) return "nan";
-  if (std::isinf(x)) return x > 0 ? "+inf" : "-inf";
-  char room[700];
-  if (f.kind == Format::Exponent && x != 0)
-    std::snprintf(room, sizeof room, "%.*e", f.decimals, x);
-  else
-    std::snprintf(room, sizeof room, "%.*f", f.kind == Format::Fixed ? f.decimals : 0, x);
-  return room;
-}
-
-// Zeros at the end of the decimals: how many of the text can go (the point with the last one).
-int spare_zeros(const std::string& s) {
-  const size_t point = s.find('.');
-  if (point == s.npos) return 0;
-  const size_t end = std::min(s.find('e'), s.size());
-  int n = 0;
-  while (s[end - 1 - n] == '0') ++n;
-  return n;
-}
-std::string without_zeros(std::string s, int n) {
-  const size_t end = std::min(s.find('e'), s.size());
-  if (n == 0) return s;
-  const size_t from = end - n - (s[end - n - 1] == '.');
-  return s.erase(from, end - from);
-}
-
-// One number on its own.
-std::string number_text(double x, int digits) {
-  Chooser c;
-  c.see(x);
-  const std::string s = float_text(x, c.choose(digits));
-  return without_zeros(s, spare_zeros(s));
-}
-
-std::string count_text(int64_t n) {
-  std::string s = std::to_string(n);
-  for (int64_t at = static_cast<int64_t>(s.size()) - 3; at > (n < 0); at -= 3)
-    s.insert(s.begin() + at, ',');
-  return s;
-}
-
-std::string bytes_text(int64_t n) {
-  char room[32];
-  const double x = static_cast<double>(n);
-  if (n < 1000000)
-    std::snprintf(room, sizeof room, "%.0f kB", x / 1e3);
-  else if (n < 1000000000)
-    std::snprintf(room, sizeof room, "%.1f MB", x / 1e6);
-  else
-    std::snprintf(room, sizeof room, "%.2f GB", x / 1e9);
-  return room;
-}
-
-// --- rows and columns of a matrix ---
-using Positions = std::vector<int64_t>;
-
-// The positions shown of n: all, or `before` and `after` at the ends with a gap between.
-Positions ends(int64_t n, int64_t before, int64_t after) {
-  Positions out;
-  const bool all = n <= before + after + 2 && before + after >= 2;
-  for (int64_t i = 0; i < (all ? n : std::min(n, before)); ++i) out.push_back(i);
-  if (all) return out;
-  out.push_back(kGap);
-  for (int64_t i = std::max(before, n - after); i < n; ++i) out.push_back(i);
-  return out;
-}
-
-Positions every(int64_t n) {
-  Positions out(n);
-  for (int64_t i = 0; i < n; ++i) out[i] = i;
-  return out;
-}
-
-struct Cell {
-  std::string text;
-  const Mark* mark = nullptr;
-};
-
-// A piece of a tensor (a vector or a matrix) in cells of one format.
-struct Grid {
-  const Impl* t;
-  int64_t offset, rows = 1, columns = 1, row_step = 0, column_step = 1;
-  Positions row, column;
-  std::vector<std::vector<Cell>> cells;
-  std::vector<size_t> width;
-  bool wide_gap = false;  // two spaces between columns
-  Format format;
-  int spare = 100;            // zeros that all cells can do without
-  bool format_given = false;  // by the other matrices of the tensor
-
-  int64_t at(int64_t r, int64_t c) const { return offset + r * row_step + c * column_step; }
-
-  template <class F>
-  void each(F&& f) const {
-    for (int64_t r : row)
-      for (int64_t c : column)
-        if (r != kGap && c != kGap) f(at(r, c));
-  }
-
-  // The format that all cells have in common is chosen from the values shown: `see` them, then
-  // `trim` what they can do without.
-  void see(Chooser* chooser) const {
-    if (is_floating(t->dtype)) each([&](int64_t i) { chooser->see(read_double(t, i)); });
-  }
-  void trim(const Format& f, int* zeros) const {
-    if (!is_floating(t->dtype)) return;
-    each([&](int64_t i) {
-      const double x = read_double(t, i);
-      if (std::isfinite(x) && !(x == 0 && f.kind == Format::Exponent))
-        *zeros = std::min(*zeros, spare_zeros(float_text(x, f)));
-    });
-  }
-
-  void fill(const ShowStyle& style, bool trim_each) {
-    const bool floats = is_floating(t->dtype);
-    if (!format_given) {
-      Chooser chooser;
-      see(&chooser);
-      format = chooser.choose(significant());
-      trim(format, &(spare = 100));
-    }
-    cells.clear();
-    width.assign(column.size(), 0);
-    wide_gap = t->dtype != DType::Bool;
-    bool fractions = false;
-    for (int64_t r : row) {
-      check_interrupt();
-      auto& line = cells.emplace_back();
-      for (size_t k = 0; k < column.size(); ++k) {
-        const int64_t c = column[k];
-        Cell cell;
-        if (r == kGap || c == kGap) {
-          cell.text = "..";
-        } else if (t->dtype == DType::Bool) {
-          cell.text = read_int(t, at(r, c)) ? "#" : ".";
-        } else if (!floats) {
-          cell.text = std::to_string(read_int(t, at(r, c)));
-        } else {
-          const double x = read_double(t, at(r, c));
-          cell.text = float_text(x, format);
-          cell.text = without_zeros(cell.text, trim_each ? spare_zeros(cell.text)
-                                               : std::isfinite(x) && spare < 100
-                                                   ? std::min(spare, spare_zeros(cell.text))
-                                                   : 0);
-          if (std::isnan(x)) cell.mark = &style.nan;
-          if (std::isinf(x)) cell.mark = &style.inf;
-          fractions = fractions || cell.text.find_first_of(".ni") != std::string::npos;
-        }
-        width[k] = std::max(width[k], cell.text.size());
-        line.push_back(std::move(cell));
-      }
-    }
-    if (trim_each) wide_gap = fractions;
-  }
-
-  int64_t columns_taken() const {
-    int64_t n = 0;
-    for (size_t w : width) n += static_cast<int64_t>(w) + (wide_gap ? 2 : 1);
-    return n - (wide_gap ? 1 : 0);
-  }
-
-  // Line `i`, its cells one under the other, without spaces before the first and after the last.
-  std::string text(size_t i, bool aligned) const {
-    std::string out;
-    for (size_t k = 0; k < cells[i].size(); ++k) {
-      const Cell& c = cells[i][k];
-      if (k > 0) out += wide_gap ? "  " : " ";
-      if (aligned) out += std::string(width[k] - c.text.size(), ' ');
-      out += c.mark ? c.mark->before + c.text + c.mark->after : c.text;
-    }
-    return out;
-  }
-};
-
-Grid make_grid(const Impl* t, int64_t offset) {
-  Grid g;
-  g.t = t;
-  g.offset = offset;
-  const int last = t->rank - 1;
-  g.columns = t->shape[last];
-  g.column_step = t->stride[last];
-  if (t->rank > 1) {
-    g.rows = t->shape[last - 1];
-    g.row_step = t->stride[last - 1];
-  }
-  return g;
-}
-
-// Calls f(grid, index) for the first `count` matrices of a tensor, index holding their place in the
-// dimensions before the last two.
-template <class F>
-void each_matrix(const Impl* t, int64_t count, F&& f) {
-  int64_t index[kMaxDims] = {}, offset = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    check_interrupt();
-    Grid g = make_grid(t, offset);
-    f(g, index);
-    for (int d = t->rank - 3; d >= 0; --d) {
-      offset += t->stride[d];
-      if (++index[d] < t->shape[d]) break;
-      offset -= t->stride[d] * t->shape[d];
-      index[d] = 0;
-    }
-  }
-}
-
-// Chooses as many columns as fit into `room`, and fills the cells.
-void fit(Grid* g, const ShowStyle& style, int64_t room, bool trim_each, int64_t most) {
-  const int64_t edge = std::max(1, print_options.edge);
-  g->row = ends(g->rows, edge, edge);
-  if (g->columns <= most) {
-    g->column = ends(g->columns, most, most);
-    g->fill(style, trim_each);
-    if (g->columns_taken() <= room) return;
-  }
-  for (int64_t k = 2 * edge; k >= 2; --k) {
-    g->column = ends(g->columns, (k + 1) / 2, k / 2);
-    g->fill(style, trim_each);
-    if (g->columns_taken() <= room) return;
-  }
-  g->column = g->columns > 1 ? Positions{0, kGap} : Positions{0};
-  g->fill(style, trim_each);
-}
 
 // --- the parts of the text ---
 
@@ -382,8 +118,14 @@ std::string summary_line(const Impl* t, const cpu::Summary& s, const ShowStyle& 
     out.push_back(count_text(t->numel - s.zero) + " of " + count_text(t->numel) + " true");
   } else if (s.finite > 0) {
     const bool ints = !is_floating(t->dtype);
-    out.push_back("min " + (ints ? std::to_string(s.least) : number_text(s.min, digits)));
-    out.push_back("max " + (ints ? std::to_string(s.most) : number_text(s.max, digits)));
+    std::string least = std::to_string(s.least), most = std::to_string(s.most);
+    for (int more = 0; !ints && more < 15; ++more) {
+      least = number_text(s.min, digits + more);
+      most = number_text(s.max, digits + more);
+      if (least != most || s.min == s.max) break;
+    }
+    out.push_back("min " + least);
+    out.push_back("max " + most);
     out.push_back("mean " + number_text(s.mean, digits));
     if (s.finite > 1) out.push_back("std " + number_text(s.spread, digits));
     static const char* const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};

@@ -23,3 +23,4 @@ setmetatable(torch.nn, {
 
 require "torch.autograd"
 require "torch.tensor"
+require "torch.printing"
