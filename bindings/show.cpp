@@ -176,7 +176,7 @@ void add_whole(Grid* g, const std::string& label, const ShowStyle& style, std::s
   for (const auto& line : g->cells) {
     check_interrupt();
     for (size_t k = 0; k < line.size(); ++k) {
-      if (k % per_line == 0) *out += k == 0 ? "\n " : "\n   ";
+      if (k % per_line == 0) *out += k == 0 || g->t->rank == 1 ? "\n " : "\n   ";
       if (k % per_line) *out += std::string(gap, ' ');
       const Cell& c = line[k];
       *out += std::string(cell - c.text.size(), ' ');
