@@ -30,6 +30,25 @@ int search_embedded(lua_State* L) {
   return 1;
 }
 
+// torch._embedded() is the list of all embedded files' names; torch._embedded(name) a text, or nil.
+int embedded(lua_State* L) {
+  const char* name = luaL_optstring(L, 1, nullptr);
+  lua_settop(L, 1);
+  if (!name) lua_newtable(L);
+  lua_Integer n = 0;
+  for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f) {
+    if (!name) {
+      lua_pushstring(L, f->name);
+      lua_rawseti(L, -2, ++n);
+    } else if (!std::strcmp(name, f->name)) {
+      lua_pushlstring(L, f->text, f->size);
+      return 1;
+    }
+  }
+  if (name) lua_pushnil(L);
+  return 1;
+}
+
 int perf_counter(lua_State* L) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   lua_pushnumber(L, std::chrono::duration<double>(now).count());
@@ -130,6 +149,7 @@ int open_torch(lua_State* L) {
     lua_setfield(L, torch, m.name);
   }
   static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
+                                       {"_embedded", guarded<embedded>},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},

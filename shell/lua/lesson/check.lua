@@ -1,0 +1,231 @@
+-- `tycho --check FILE|DIRECTORY...`: lessons as tests. Every stated answer is right, every task fails
+-- with its starter and passes with its answer, the file runs from top to bottom, and only names that
+-- were taught before are used. Prints file:line of what is wrong and `N passed, N failed`.
+local allow = require "shell.lesson.allow"
+local find = require "shell.lesson.find"
+local grade = require "shell.lesson.grade"
+local guard = require "shell.lesson.guard"
+local parse = require "shell.lesson.parse"
+local task = require "shell.lesson.task"
+
+local check = {}
+
+local SECONDS = 60  -- one piece of a lesson may take
+
+local function new_env(out)
+  local env = setmetatable({}, {__index = _G})
+  env._G = env
+  env.print = function() out.printed = true end
+  return env
+end
+
+-- Runs code of the lesson; nil, or a message.
+local function run(code, line, path, env)
+  local f, message = parse.load(code, line, path, env)
+  if not f then return message end
+  local ok, err = guard.call(f, SECONDS)
+  if not ok then return guard.message(err) end
+end
+
+local function value_of(expression, line, path, env)
+  local f, message = parse.load("return " .. expression, line, path, env)
+  if not f then return {ok = false, value = message} end
+  local ok, value = guard.call(f, SECONDS)
+  return {ok = ok, value = value}
+end
+
+local sample = torch.zeros(1)
+
+-- Whether a name is one of torch's: what a lesson has to teach before it is used.
+function check.is_taught(use)
+  if use.kind ~= "method" and use.kind ~= "field" then return false end
+  if use.of and (_G[use.of] ~= nil and use.of ~= "torch") then return false end
+  if use.of == "torch" and rawget(torch, use.name) ~= nil then return true end
+  local ok, value = pcall(function() return sample[use.name] end)
+  return ok and value ~= nil
+end
+
+local function exists(name)
+  local ok, value = pcall(function() return torch[name] end)
+  if ok and value ~= nil then return true end
+  ok, value = pcall(function() return sample[name] end)
+  return ok and value ~= nil
+end
+
+local function check_predict(question, path, env, problem)
+  local wanted = value_of(question.expression, question.line, path, env)
+  local function lookup(name) return env[name] end
+  local stated = grade.read(question.answer)
+  if not stated then
+    problem(question.line, "the stated answer %q cannot be read", question.answer)
+  elseif not grade.grade(stated, wanted, question.expression, lookup) then
+    local is = wanted.ok and tostring(wanted.value):gsub("\n", " ") or "error: " .. guard.message(wanted.value)
+    problem(question.line, "predict: %s is not %s but %s", question.expression, question.answer, is)
+  end
+  for _, w in ipairs(question.wrong) do
+    local answer = grade.read(w.answer)
+    if not answer then
+      problem(w.line, "wrong: the answer %q cannot be read", w.answer)
+    elseif grade.grade(answer, wanted, question.expression, lookup) then
+      problem(w.line, "wrong: %s is right", w.answer)
+    end
+  end
+end
+
+local function check_task(question, path, env, problem)
+  local name = question.spec.name
+  local before = rawget(env, name)
+  local is_function = question.spec.parameters ~= nil
+  local ok, message = pcall(function()
+    local function right(what)
+      if is_function then
+        if type(env[name]) ~= "function" then return false, {name .. " is no function"} end
+        return task.check_function(question, path, env, env[name])
+      end
+      return task.check_value(question, what, env[name])
+    end
+    local wanted
+    if not is_function then wanted = task.wanted(question, path, env) end
+    if question.starter then
+      local failed = run(question.starter.text, question.starter.line, path, env)
+      if not failed and right(wanted) then problem(question.starter.line, "the task is already right with its starter") end
+    elseif not is_function and right(wanted) then
+      problem(question.line, "the task is already right with nothing done")
+    end
+    env[name] = before
+    local failed = run(question.answer.text, question.answer.line, path, env)
+    if failed then return problem(question.answer.line, "the answer fails: %s", failed) end
+    local good, lines = right(wanted)
+    if not good then problem(question.answer.line, "the answer is not right: %s", lines[1]) end
+    local complaint = allow.complaint(question.answer.text, question, function(global) return env[global] ~= nil end)
+    if complaint then problem(question.answer.line, "the answer uses what the task does not allow: %s", complaint) end
+  end)
+  if not ok then problem(question.spec.line, "the spec fails: %s", guard.message(message)) end
+end
+
+local function check_order(lesson, taught, problem)
+  for _, step in ipairs(lesson.steps) do
+    for _, name in ipairs(step.new) do
+      if not exists(name) then problem(step.line, "new: torch has no %q", name) end
+      taught[name] = true
+    end
+    local q = step.question
+    local pieces = {step.code, step.after}
+    if q then
+      if q.expression then pieces[#pieces + 1] = {text = "return " .. q.expression, line = q.line} end
+      pieces[#pieces + 1] = q.answer and type(q.answer) == "table" and q.answer or nil
+      pieces[#pieces + 1] = q.starter
+    end
+    for _, piece in pairs(pieces) do
+      for _, use in ipairs(allow.uses(piece.text)) do
+        if check.is_taught(use) and not taught[use.name] then
+          taught[use.name] = true
+          problem(piece.line + use.line, "%s is used here, and no lesson up to here has it as new", use.name)
+        end
+      end
+    end
+  end
+  for _, name in ipairs(lesson.see) do
+    if not exists(name) then problem(lesson.see_line, "see: torch has no %q", name) end
+  end
+end
+
+--- Checks one lesson. `taught` holds the names that earlier lessons taught, and gets those of this one.
+---@return integer checks how many things were looked at
+---@return table[] problems {line=, message=}
+function check.lesson(lesson, problems, taught)
+  local path, checks = lesson.path, 1
+  local function problem(line, message, ...)
+    problems[#problems + 1] = {line = line, message = select("#", ...) > 0 and message:format(...) or message}
+  end
+  if #problems > 0 then return 1, problems end
+  local out = {}
+  local env = new_env(out)
+  for _, step in ipairs(lesson.steps) do
+    local q = step.question
+    checks = checks + 1
+    local failed = step.code and run(step.code.text, step.code.line, path, env)
+    if failed then problem(step.code.line, "the code fails: %s", failed) end
+    if q and q.kind == "predict" then check_predict(q, path, env, problem) end
+    if q and q.kind == "task" then check_task(q, path, env, problem) end
+    failed = step.after and run(step.after.text, step.after.line, path, env)
+    if failed then problem(step.after.line, "the code fails: %s", failed) end
+  end
+  check_order(lesson, taught, problem)
+  return checks, problems
+end
+
+-- The files of a directory, or the file itself.
+local function files_of(path)
+  if path:find("%.lua$") then return {path} end
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  local pipe = assert(io.popen("ls -d " .. quoted .. "/*.lua 2>/dev/null"))
+  local files = {}
+  for file in pipe:lines() do files[#files + 1] = (file:gsub("//+", "/")) end
+  pipe:close()
+  return files
+end
+
+local function read(path)
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message end
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+--- The command line's --check: prints what is wrong; the exit status.
+---@param paths string[]
+---@param say? fun(line: string)
+---@return integer
+function check.main(paths, say)
+  say = say or print
+  local lessons, passed, failed = {}, 0, 0
+  local function fail(path, line, message)
+    failed = failed + 1
+    say(("FAIL %s:%d: %s"):format(path, line, message))
+  end
+  if #paths == 0 then paths = {"tutorials"} end
+  for _, path in ipairs(paths) do
+    local files = files_of(path)
+    if #files == 0 then fail(path, 1, "there are no lessons here") end
+    for _, file in ipairs(files) do
+      local text, message = read(file)
+      if not text then
+        fail(file, 1, message)
+      else
+        local lesson, problems = parse.lesson(text, file)
+        lessons[#lessons + 1] = {lesson = lesson, problems = problems, path = file, text = text,
+                                 number = lesson and lesson.number or math.huge}
+      end
+    end
+  end
+  table.sort(lessons, function(a, b) return a.number < b.number end)
+  -- What the program's own earlier lessons teach counts for a file that is checked alone.
+  local taught, numbers = {}, {}
+  for _, lesson in ipairs(find.all()) do
+    if #lessons > 0 and lesson.number < lessons[1].number then
+      for _, step in ipairs(lesson.steps) do
+        for _, name in ipairs(step.new) do taught[name] = true end
+      end
+    end
+  end
+  for _, entry in ipairs(lessons) do
+    local checks, problems = 1, entry.problems
+    if entry.lesson then
+      if numbers[entry.number] then fail(entry.path, 1, "lesson " .. entry.number .. " is " .. numbers[entry.number]) end
+      numbers[entry.number] = entry.path
+      checks, problems = check.lesson(entry.lesson, entry.problems, taught)
+      local env = new_env({})
+      local broken = run(entry.text, 1, entry.path, env)
+      if broken and #problems == 0 then problems[#problems + 1] = {line = 1, message = "as a script: " .. broken} end
+    end
+    for _, p in ipairs(problems) do fail(entry.path, p.line, p.message) end
+    passed = passed + math.max(0, checks - #problems)
+    if #problems == 0 then say(("ok %s: %d entries"):format(entry.path, #entry.lesson.steps)) end
+  end
+  say(("%d passed, %d failed"):format(passed, failed))
+  return failed == 0 and 0 or 1
+end
+
+return check
