@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "shell/child.h"
+#include "shell/private_file.h"
 #include "shell/run.h"
 
 namespace tycho::shell {
@@ -158,6 +159,7 @@ int load(lua_State* L) {
       {"chdir", lua_chdir},
       {"directory", lua_directory},
       {"keep_frames", lua_keep_frames},
+      {"write_private", lua_write_private},
       {nullptr, nullptr}};
   luaL_newlib(L, functions);
   return 1;

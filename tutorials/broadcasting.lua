@@ -51,7 +51,6 @@ print(q)
 --# wrong   3: The 4 remains as well: line both up from the right.
 --# wrong   4 3: Line them up from the right: the 1 of p stands over the 4 of q.
 --# wrong   3 1: The 1 of p meets the 4 of q, and stretches.
---# hint    3  1
 --# hint    From the right: 1 meets 4, and stretches to 4. Then 3 meets nothing, and stays 3.
 --# why     Every element of the column meets every element of the row: a whole table from two short lists.
 print(p + q)

@@ -16,7 +16,7 @@ local by_file = {
   {"notes", "ok"},
   {"errors", "explain"},
   {"help", "demo"},
-  {"learn", "learn hint skip play"},
+  {"learn", "learn hint skip play back"},
 }
 
 commands.files = {}  -- "%who" -> module

@@ -258,14 +258,14 @@ end
 ---@param text string
 ---@return boolean ok, table|nil wrong
 function session.run(text)
-  if not text:find("%S") then return true end
+  if not text:find("%S") and not session.mode then return true end
   if session.mode and session.mode.handle then
     local ok, consumed, trace = native.guarded(session.mode.handle, text)
     if not ok then
       session.report(consumed, trace)
       return false
     end
-    if consumed then return true end
+    if consumed or not text:find("%S") then return true end
   end
   local handler, rest = special(entry.strip_prompts(text))
   if handler then return dispatch(text, handler, rest) end

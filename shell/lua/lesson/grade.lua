@@ -228,6 +228,20 @@ function grade.grade(answer, wanted, expression, lookup)
   return false, value_remark(answer, wanted.value, expression, lookup)
 end
 
+--- Whether two answers say the same.
+---@param a table what grade.read gave
+---@param b table
+---@return boolean
+function grade.same_answer(a, b)
+  if a.kind ~= b.kind or a.dtype ~= b.dtype or #a ~= #b then return false end
+  for i = 1, #a do
+    local x, y = a[i], b[i]
+    if type(x) == "table" then x, y = x.value, y.value end
+    if x ~= y and (x == x or y == y) then return false end
+  end
+  return true
+end
+
 --- "what shape is a + b ?" from "(a + b).shape".
 ---@return string question
 function grade.question(expression)

@@ -1,27 +1,17 @@
--- How lessons look: text wrapped at the window, code in colour, columns.
+-- How lessons look: text wrapped at the window, pieces of code in colour.
+local colour = require "shell.colour"
+local columns = require "shell.columns"
+local screen = require "shell.text"
+
 local text = {}
 
---- Columns of the window; 80 where there is none to ask.
+local WIDEST = 96  -- longer lines are tiring to read
+
+--- Columns for text in this window.
 ---@return integer
-function text.width()
-  local ok, native = pcall(require, "shell.native")
-  local size = ok and type(native) == "table" and (native.terminal_size or native.size or native.columns)
-  local columns
-  if size then
-    local a, b = size()
-    columns = type(a) == "table" and (a.columns or a.width) or (b and math.max(a, 0) and b) or a
-  end
-  columns = math.tointeger(columns) or math.tointeger(tonumber(os.getenv("COLUMNS"))) or 80
-  return math.max(20, math.min(columns, 100))
-end
+function text.width() return math.max(20, math.min(columns.window() - 1, WIDEST)) end
 
---- Width of a text on the screen: one column per character, none per escape sequence.
-function text.columns(s)
-  s = s:gsub("\27%[[%d;]*m", "")
-  return utf8.len(s) or #s
-end
-
---- Breaks one paragraph into lines of at most `width` columns. `code in backquotes` stays whole.
+--- Breaks one paragraph into lines of at most `width` columns; short `code in backquotes` stays whole.
 ---@return string[]
 function text.wrap(s, width, indent)
   local lines, line = {}, ""
@@ -30,7 +20,7 @@ function text.wrap(s, width, indent)
   for word in s:gmatch("%S+") do
     local last = units[#units]
     -- A quoted piece of code with blanks inside is one unit, if it can fit on a line.
-    if last and select(2, last:gsub("`", "")) % 2 == 1 and text.columns(last) + #word < width - #indent then
+    if last and select(2, last:gsub("`", "")) % 2 == 1 and screen.width(last) + #word < width - #indent then
       units[#units] = last .. " " .. word
     else
       units[#units + 1] = word
@@ -39,7 +29,7 @@ function text.wrap(s, width, indent)
   for _, word in ipairs(units) do
     if line == "" then
       line = indent .. word
-    elseif text.columns(line) + 1 + text.columns(word) <= width then
+    elseif screen.width(line) + 1 + screen.width(word) <= width then
       line = line .. " " .. word
     else
       lines[#lines + 1] = line
@@ -55,7 +45,7 @@ end
 function text.lines(paragraphs, width)
   local lines = {}
   for i, p in ipairs(paragraphs) do
-    if i > 1 and not (p.verbatim and paragraphs[i - 1].verbatim) then lines[#lines + 1] = "" end
+    if i > 1 and not (p.verbatim or paragraphs[i - 1].verbatim) then lines[#lines + 1] = "" end
     if p.verbatim then
       lines[#lines + 1] = p.text
     else
@@ -63,6 +53,35 @@ function text.lines(paragraphs, width)
     end
   end
   return lines
+end
+
+--- Lines of text with their `code` in colour. A piece may begin on one line and end on the next.
+---@param lines string[]
+---@return string
+function text.paint(lines)
+  local whole = table.concat(lines, "\n")
+  if not colour.enabled() then return whole end
+  return (whole:gsub("`([^`]+)`", function(code)
+    return (code:gsub("[^\n]+", function(part) return colour(part, "label") end))
+  end))
+end
+
+local STYLES = {keyword = "keyword", number = "number", string = "string", comment = "comment"}
+
+--- Code in the colours of the prompt, every line moved to the right.
+---@param code string
+---@param indent string
+---@return string
+function text.code(code, indent)
+  local parts, from = {}, 1
+  for _, t in ipairs(torch._lex(code)) do
+    local piece, style = code:sub(t.first, t.last), STYLES[t.kind]
+    parts[#parts + 1] = code:sub(from, t.first - 1)
+    parts[#parts + 1] = style and piece:gsub("[^\n]+", function(part) return colour(part, style) end) or piece
+    from = t.last + 1
+  end
+  parts[#parts + 1] = code:sub(from)
+  return indent .. (table.concat(parts):gsub("\n", "\n" .. indent))
 end
 
 return text

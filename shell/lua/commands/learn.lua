@@ -1,0 +1,51 @@
+-- %learn and what belongs to it. %hint, %skip, %play and %back are heard by the lesson itself; the rows
+-- here answer when no lesson is running.
+local function only_in_lessons(name, doc)
+  return {
+    name = name, usage = "%" .. name, doc = doc,
+    run = function() error(("%%%s belongs to a lesson; %%learn lists them"):format(name), 0) end,
+  }
+end
+
+-- All lessons, one line each, with how far they were followed.
+local function list(session)
+  local find, progress = require "shell.lesson.find", require "shell.lesson.progress"
+  local colour, columns, text = require "shell.colour", require "shell.columns", require "shell.text"
+  local kept, current = progress.read(), require("shell.lesson.run").current()
+  local width, names, following = columns.window() - 1, 0, nil
+  for _, lesson in ipairs(find.all()) do names = math.max(names, #lesson.name) end
+  for _, lesson in ipairs(find.all()) do
+    local p = kept[lesson.name]
+    local state = p and p.done and "done" or p and ("%d/%d"):format(p.entry, #lesson.steps) or ""
+    if not (p and p.done) then following = following or lesson end
+    local head = ("%2d  %s  "):format(lesson.number, lesson.name .. (" "):rep(names - #lesson.name))
+    local room = width - #head - 6
+    local title = columns.clip(lesson.title, room)
+    local mark = lesson.name == current and "note" or p and p.done and "good" or "label"
+    session.say(head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
+  end
+  if following and not current then session.say("%learn " .. following.name .. " begins") end
+end
+
+return {
+  {
+    name = "learn",
+    usage = "%learn [NAME]",
+    doc = "Lessons at the prompt: without a name their list, else begin one or go on with it.",
+    more = "NAME is a lesson's name, its number, or the path of a file. `%learn NAME 1` begins again\n" ..
+      "at entry 1. In a lesson everything works as always; %hint %skip %play %back %quit are its own.",
+    example = "%learn shapes",
+    run = function(args, session)
+      local name, from = args:match("^(%S+)%s*(%d*)%s*$")
+      if args == "" then return list(session) end
+      if not name then return "wants the name of a lesson, and perhaps an entry's number" end
+      local lesson, message = require("shell.lesson.find").lesson(name)
+      if not lesson then error(message, 0) end
+      require("shell.lesson.run").start(lesson, session, math.tointeger(tonumber(from)))
+    end,
+  },
+  only_in_lessons("hint", "In a lesson: the next hint."),
+  only_in_lessons("skip", "In a lesson: the answer, and on to the next entry."),
+  only_in_lessons("play", "In a lesson: let it wait while you try things; again, or Enter, to go on."),
+  only_in_lessons("back", "In a lesson: the entry before."),
+}

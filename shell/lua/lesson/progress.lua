@@ -1,0 +1,58 @@
+-- How far each lesson was followed: one line per lesson, `NAME ENTRY OF [done]`, in
+-- $XDG_STATE_HOME/tycho/lessons (~/.local/state/tycho/lessons). Lines that make no sense are passed
+-- over; where nothing can be written, lessons work all the same.
+local progress = {}
+
+local HEAD = "tycho lessons 1"
+local LONGEST = 65536  -- bytes of the file that are read
+
+--- The file's path, or nil where there is no home.
+---@return string|nil
+function progress.path()
+  local state, home = os.getenv("XDG_STATE_HOME"), os.getenv("HOME")
+  if state and state:sub(1, 1) == "/" then return state .. "/tycho/lessons" end
+  if home and home:sub(1, 1) == "/" then return home .. "/.local/state/tycho/lessons" end
+end
+
+--- Name -> {entry=, of=, done=}.
+---@return table<string, table>
+function progress.read()
+  local all, path = {}, progress.path()
+  local file = path and io.open(path, "rb")
+  if not file then return all end
+  local text = file:read(LONGEST) or ""
+  file:close()
+  for line in text:gmatch("([^\n]*)\n") do
+    local name, entry, of, done = line:match("^([%w_%-%.]+) (%d+) (%d+)( ?%l*)$")
+    entry, of = math.tointeger(tonumber(entry)), math.tointeger(tonumber(of))
+    if entry and of and entry >= 1 and of >= 1 and of < 10000 and (done == "" or done == " done") then
+      all[name] = {entry = math.min(entry, of), of = of, done = done == " done"}
+    end
+  end
+  return all
+end
+
+local function compose(all)
+  local names, lines = {}, {HEAD}
+  for name in pairs(all) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local p = all[name]
+    lines[#lines + 1] = ("%s %d %d%s"):format(name, p.entry, p.of, p.done and " done" or "")
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- Notes where a lesson is. The file is read again first: another prompt may have written it.
+---@return boolean|nil ok
+---@return string|nil message
+function progress.write(name, entry, of, done)
+  local path = progress.path()
+  if not path then return nil, "there is no home directory" end
+  local all = progress.read()
+  local before = all[name]
+  all[name] = {entry = entry, of = of, done = done or before ~= nil and before.done}
+  return require("shell.native").write_private(path, compose(all))
+end
+
+return progress

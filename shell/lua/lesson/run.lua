@@ -1,0 +1,417 @@
+-- A lesson at the prompt. It shows an entry, runs its code on the user's own session, asks, and
+-- listens: answers to predictions are graded here, every other entry is evaluated as always and
+-- looked at afterwards, when a task is open. What is not for the lesson is left to the prompt.
+local allow = require "shell.lesson.allow"
+local card = require "shell.lesson.card"
+local colour = require "shell.colour"
+local find = require "shell.lesson.find"
+local grade = require "shell.lesson.grade"
+local guard = require "shell.lesson.guard"
+local progress = require "shell.lesson.progress"
+local task = require "shell.lesson.task"
+local text = require "shell.lesson.text"
+local values = require "shell.lesson.values"
+
+local run = {}
+
+local INDENT = "  "
+local lesson  -- the one that is running: {lesson=, at=, session=, ...}
+
+local function say(line) lesson.session.say(line or "") end
+local function say_text(paragraphs) say(text.paint(text.lines(paragraphs, text.width()))) end
+local function say_line(line, style)
+  local out = text.paint(text.wrap(line, text.width()))
+  say(style and colour(out, style) or out)
+end
+local function step() return lesson.lesson.steps[lesson.at] end
+
+-- Evaluates code of the lesson on the session; false and a message when that fails.
+local function evaluate(code)
+  local ok, result = lesson.session.eval(code.text)
+  if not ok then return false, guard.message(result) end
+  return true
+end
+
+-- The value of an expression of the lesson, without a trace in the session.
+local function value_of(expression)
+  local f, message = load("return " .. expression, "=lesson", "t")
+  if not f then return {ok = false, value = message} end
+  local ok, value = guard.call(f, task.seconds * 4)
+  return {ok = ok, value = value}
+end
+
+-- Names that code assigns, but not those that it prints itself.
+local function echoed(code)
+  local entry = require "shell.entry"
+  local list, seen = {}, {}
+  for _, name in ipairs(entry.assigned(entry.tokens(code))) do
+    if not seen[name] and not code:find("print%(" .. name .. "[%),]") then
+      seen[name] = true
+      list[#list + 1] = name
+    end
+  end
+  return list
+end
+
+-- The one-line echo of what code made, unless that is what the lesson asks for.
+local function echo(code, question)
+  local names = echoed(code)
+  local asked = question and question.expression
+  for _, name in ipairs(names) do
+    local v = rawget(_G, name)
+    local spoils = asked and #names == 1 and asked:find("%f[%w_]" .. name .. "%f[^%w_]")
+    if values.is_tensor(v) and not spoils then
+      say(colour(INDENT .. name .. ": " .. require("shell.columns").describe(v), "faint"))
+    end
+  end
+end
+
+-- Shows a piece of the lesson's code and runs it.
+local function perform(code, question)
+  say(text.code(code.text, INDENT))
+  local ok, message = evaluate(code)
+  if not ok then say(colour("this did not work: " .. message, "error")) end
+  if ok then echo(code.text, question) end
+end
+
+-- The same without a sound, for entries that lie behind.
+local function perform_quietly(code)
+  local print, write = _G.print, io.write
+  rawset(_G, "print", function() end)
+  io.write = function() end
+  local _ <close> = setmetatable({}, {__close = function()
+    rawset(_G, "print", print)
+    io.write = write
+  end})
+  evaluate(code)
+end
+
+local function save(done)
+  local l = lesson.lesson
+  local ok, message = progress.write(l.name, math.min(lesson.at, #l.steps), #l.steps, done)
+  if not ok and not lesson.warned then
+    lesson.warned = true
+    say_line("(your progress cannot be kept: " .. tostring(message) .. ")", "faint")
+  end
+end
+
+-- Asks the open question.
+local function ask()
+  local q = step().question
+  if not q then
+    say(colour("(Enter goes on)", "faint"))
+  elseif q.kind == "predict" then
+    say_line(q.ask or "Before running: " .. grade.question(q.expression))
+  else
+    say_text(q.text)
+    if q.starter then say(text.code(q.starter.text, INDENT)) end
+  end
+end
+
+-- The variable that a task is about, as it was: wrong tries are taken back.
+local function open_task(q)
+  local name = q.spec.name
+  lesson.seen = rawget(_G, name)
+  lesson.before, lesson.wanted = nil, nil
+  if not q.spec.parameters then
+    local ok, wanted = pcall(task.wanted, q, lesson.lesson.path, _G)
+    if ok then lesson.wanted = wanted end
+    if values.is_tensor(lesson.seen) then lesson.before = task.copy(lesson.seen) end
+  end
+end
+
+local function show_step()
+  local s = step()
+  lesson.tries, lesson.hints, lesson.playing = 0, 0, false
+  say("")
+  say(colour(("%d/%d"):format(lesson.at, #lesson.lesson.steps), "faint"))
+  if #s.say > 0 then say_text(s.say) end
+  if s.code then perform(s.code, s.question) end
+  if #s.new > 0 then say_line("new: " .. table.concat(s.new, " "), "faint") end
+  if s.question and s.question.kind == "task" then open_task(s.question) end
+  ask()
+end
+
+local function finish()
+  local l, session = lesson.lesson, lesson.session
+  lesson.at = #l.steps
+  save(true)
+  say("")
+  say(colour("That was " .. l.title .. ".", "heading"))
+  if #l.see > 0 then say_line("Look up: ?" .. table.concat(l.see, "  ?")) end
+  local after = find.next(l)
+  if after then say_line(("Next: %%learn %s   (%s)"):format(after.name, after.title)) end
+  run.leave(session)
+end
+
+local function advance()
+  lesson.at = lesson.at + 1
+  if lesson.at > #lesson.lesson.steps then return finish() end
+  save()
+  show_step()
+end
+
+-- The question is answered: what remains of the entry, then the next.
+local function complete()
+  local s = step()
+  if s.question.why then say_text(s.question.why) end
+  if s.after then perform(s.after, {expression = s.question.expression}) end
+  advance()
+end
+
+-- Operands and their shapes when an expression lines shapes up; nil otherwise.
+local function operands(expression)
+  local subject = grade.subject(expression) or expression
+  local left, right = card.split(subject)
+  if not left then return nil end
+  local names, shapes = {left, right}, {}
+  for i, e in ipairs(names) do
+    local v = value_of(e)
+    if not v.ok or not values.is_tensor(v.value) then return nil end
+    shapes[i] = v.value.shape
+  end
+  if values.same_sizes(shapes[1], shapes[2]) then return nil end
+  return names, shapes
+end
+
+local function say_beside(first, lines)
+  for i, line in ipairs(lines) do say((i == 1 and first or (" "):rep(#first)) .. line) end
+end
+
+local function answer_predict(q, answer)
+  local wanted = value_of(q.expression)
+  local right, remark = grade.grade(answer, wanted, q.expression, function(name) return rawget(_G, name) end)
+  if right then
+    local names, shapes = operands(q.expression)
+    if names then
+      say_beside(colour("yes.", "good") .. "   ", card.rows(names, shapes))
+    else
+      say(colour("yes.", "good"))
+    end
+    return complete()
+  end
+  for _, w in ipairs(q.wrong) do
+    local slip = grade.read(w.answer)
+    if slip and grade.same_answer(slip, answer) then remark = w.remark end
+  end
+  lesson.tries = lesson.tries + 1
+  say_line(colour("not yet.", "bad") .. (remark and " " .. remark:sub(1, 1):upper() .. remark:sub(2) or ""))
+  if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
+  if lesson.tries >= 4 then say_line("(%skip shows the answer)", "faint") end
+end
+
+-- What the user's entry did to the open task.
+local function look_at_task(q, entry, results)
+  local name, l = q.spec.name, lesson.lesson
+  local now = rawget(_G, name)
+  local mentioned = entry:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil
+  local changed = not rawequal(now, lesson.seen) or
+    lesson.before ~= nil and values.is_tensor(now) and not values.same(now, lesson.before)
+  lesson.seen = now
+  local right, lines
+  if q.spec.parameters then
+    if type(now) ~= "function" then
+      local other = entry:match("function%s+([%a_][%w_]*)%s*%(")
+      if other and other ~= name then
+        say_line(("The task asks for `%s`; that is `%s`."):format(name, other))
+      elseif mentioned and now ~= nil then
+        say_line(("`%s` should be a function: function %s(%s) return .. end"):format(
+          name, name, table.concat(q.spec.parameters, ", ")))
+      end
+      return
+    end
+    if not changed then return end
+  else
+    local as_value = results and results.n > 0 and values.same(results[1], lesson.wanted)
+    if as_value and not values.same(now, lesson.wanted) then
+      if lesson.before then
+        say_line(("Those are the right values, but in a new tensor: `%s` itself is unchanged."):format(name))
+        return
+      end
+      rawset(_G, name, results[1])
+      now = results[1]
+      say(colour(("kept as %s"):format(name), "faint"))
+    elseif not changed then
+      return
+    end
+  end
+  local complaint = allow.complaint(entry, q, function(global) return rawget(_G, global) ~= nil end)
+  if complaint then
+    lesson.tries = lesson.tries + 1
+    return say_line(complaint)
+  end
+  if q.spec.parameters then
+    right, lines = task.check_function(q, l.path, _G, now)
+  else
+    right, lines = task.check_value(q, lesson.wanted, now)
+  end
+  if right then
+    say(colour(lines[1], "good"))
+    return complete()
+  end
+  lesson.tries = lesson.tries + 1
+  local head = lines[1]:gsub("^not yet:", colour("not yet:", "bad"))
+  say_line(head)
+  for i = 2, #lines do say(require("shell.text").cut(lines[i], require("shell.columns").window() - 1)) end
+  if lesson.before and not values.same(now, lesson.before) then
+    if values.is_tensor(lesson.seen) and values.same_sizes(now.shape, lesson.before.shape) and
+       now.dtype == lesson.before.dtype then
+      torch.no_grad(function() now:copy_(lesson.before) end)
+    else
+      rawset(_G, name, task.copy(lesson.before))
+    end
+    lesson.seen = rawget(_G, name)
+    say_line(("(`%s` is again as it was.)"):format(name), "faint")
+  end
+  if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
+end
+
+local commands = {}
+
+function commands.hint()
+  local q = step().question
+  local hints = q and q.hints or {}
+  lesson.hints = lesson.hints + 1
+  local hint = hints[lesson.hints]
+  if hint then
+    say_line(hint .. (lesson.hints < #hints and "   (there is another)" or ""))
+  elseif q and q.kind == "predict" and lesson.hints == #hints + 1 and operands(q.expression) then
+    local names, shapes = operands(q.expression)
+    local rows = card.rows(names, shapes)
+    for i = 1, #names do say(INDENT .. rows[i]) end
+  else
+    say_line(q and q.kind ~= "play" and "There is no further hint; %skip shows the answer." or
+      "There is nothing to find out here; Enter goes on.")
+  end
+end
+
+function commands.skip()
+  local q = step().question
+  if q and q.kind == "predict" then
+    say(INDENT .. q.answer)
+    return complete()
+  elseif q and q.kind == "task" then
+    if lesson.before and values.is_tensor(lesson.seen) then rawset(_G, q.spec.name, task.copy(lesson.before)) end
+    perform(q.answer)
+    return complete()
+  end
+  advance()
+end
+
+function commands.play()
+  lesson.playing = not lesson.playing
+  if not lesson.playing then return ask() end
+  say_line("The lesson waits; %play or Enter comes back to it.")
+end
+
+function commands.back()
+  if lesson.at == 1 then return say_line("This is the first entry.") end
+  lesson.at = lesson.at - 1
+  save()
+  show_step()
+end
+
+function commands.quit()
+  save()
+  local l = lesson.lesson
+  say_line(("Left at %d/%d; %%learn %s goes on from here."):format(lesson.at, #l.steps, l.name))
+  run.leave(lesson.session)
+end
+
+-- An entry for the lesson itself: its commands and bare answers.
+local function command_of(entry)
+  local name = entry:match("^%s*%%(%a+)%s*$")
+  return name and commands[name]
+end
+
+local function is_answer(entry)
+  local q = step().question
+  if lesson.playing or not q or q.kind ~= "predict" or entry:find("^%s*[%%!?]") then return nil end
+  return grade.read(entry)
+end
+
+local mode = {prompt = "lesson> "}
+
+function mode.is_done(entry)
+  if not lesson then return false end
+  return not entry:find("%S") or command_of(entry) ~= nil or is_answer(entry) ~= nil
+end
+
+function mode.handle(entry)
+  if not lesson then return false end
+  local command = command_of(entry)
+  if command then
+    command()
+    return true
+  end
+  if not entry:find("%S") then
+    local q = step().question
+    if lesson.playing then
+      commands.play()
+    elseif not q or q.kind == "play" then
+      advance()
+    else
+      ask()
+    end
+    return true
+  end
+  local answer = is_answer(entry)
+  if not answer then return false end
+  answer_predict(step().question, answer)
+  return true
+end
+
+local hook
+local function after(entry, ok, results)
+  if not lesson or lesson.playing or not ok then return end
+  local q = step().question
+  if q and q.kind == "task" then look_at_task(q, entry.text, results) end
+end
+
+--- Starts a lesson, or goes on with it.
+---@param found table the parsed lesson
+---@param session table
+---@param from? integer the entry to begin with; nil takes up where it was left
+function run.start(found, session, from)
+  if lesson then run.leave(lesson.session) end
+  local kept = progress.read()[found.name]
+  local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
+  at = math.max(1, math.min(at, #found.steps))
+  lesson = {lesson = found, at = at, session = session}
+  if not hook then
+    hook = after
+    table.insert(session.hooks.after, after)
+  end
+  local echo_module = require "shell.echo"
+  lesson.echo = echo_module.on
+  echo_module.set(session, true)
+  session.mode = mode
+  say(colour(found.title, "heading") .. colour("   %hint %skip %play %back %quit", "faint"))
+  if at > 1 then
+    say_line(("You were at %d/%d; what came before is done again quietly."):format(at, #found.steps), "faint")
+    for i = 1, at - 1 do
+      local s = found.steps[i]
+      local q = s.question
+      if s.code then perform_quietly(s.code) end
+      if q and q.kind == "task" and not (q.spec.parameters and rawget(_G, q.spec.name) ~= nil) then
+        perform_quietly(q.answer)
+      end
+      if s.after then perform_quietly(s.after) end
+    end
+  end
+  save()
+  show_step()
+end
+
+--- Leaves the lesson; the prompt is as it was.
+function run.leave(session)
+  if not lesson then return end
+  require("shell.echo").set(session, lesson.echo)
+  if session.mode == mode then session.mode = nil end
+  lesson = nil
+end
+
+--- The name of the running lesson, or nil.
+function run.current() return lesson and lesson.lesson.name end
+
+return run

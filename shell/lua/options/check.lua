@@ -1,0 +1,2 @@
+-- `tycho --check FILE|DIRECTORY...`: checks lessons.
+return function(...) return require("shell.lesson.check").main {...} end
