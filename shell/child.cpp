@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 extern char** environ;
@@ -121,6 +122,20 @@ int lua_child(lua_State* L) {
   else
     lua_pushnil(L);
   return 2;
+}
+
+int lua_setenv(lua_State* L) {
+  setenv(luaL_checkstring(L, 1), luaL_checkstring(L, 2), 1);
+  return 0;
+}
+
+int lua_environment(lua_State* L) {
+  lua_newtable(L);
+  for (int i = 0; environ[i]; ++i) {
+    lua_pushstring(L, environ[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
 }
 
 }  // namespace tycho::shell

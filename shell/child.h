@@ -18,5 +18,7 @@ ChildEnd run_child(const std::vector<std::string>& argv);
 
 // Lua: (command) for /bin/sh -> status, signal; raises when there is no shell to run it.
 int lua_child(lua_State* L);
+int lua_setenv(lua_State* L);       // (name, value)
+int lua_environment(lua_State* L);  // () -> {"NAME=value", ..}
 
 }  // namespace tycho::shell

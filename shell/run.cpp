@@ -147,9 +147,11 @@ void push_frames(lua_State* L) {
 
 int remember_trace(lua_State* L) {
   if (lua_checkstack(L, 20)) {
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 3);
     push_frames(L);
     lua_setfield(L, -2, "frames");
+    luaL_traceback(L, L, nullptr, 1);
+    lua_setfield(L, -2, "full");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &kTrace);
   }
   lua_settop(L, 1);

@@ -1,6 +1,7 @@
 -- The commands of the prompt: which file holds each, so that no file is loaded before its command
 -- is used. A file in shell/commands returns rows {name=, usage=, doc=, example=, run=}; run gets the
--- text after the name and the session, and returns a sentence when that text makes no sense.
+-- text after the name and the session; it returns a sentence when that text makes no sense, and false
+-- when it has told of a failure itself.
 local commands = {}
 
 local by_file = {
@@ -113,6 +114,7 @@ function commands.run(name, args, session)
     local example = row.example and ("\n   for example  " .. row.example:match("^[^\n]*")) or ""
     error(("%s: %s\n   usage  %s%s"):format(name, wrong, row.usage, example), 0)
   end
+  return wrong ~= false
 end
 
 ---Compiles code given to a command as an entry of its own; a function to call once, and one to call
@@ -128,6 +130,25 @@ function commands.compile(code, session)
     end
     if values and session.results then session.results.keep(session.number, values) end
   end
+end
+
+---Runs texts as entries of their own, from within a command (which has a number itself). Stops at
+---the first that fails.
+---@param announce boolean show each with its prompt
+---@return boolean ok
+function commands.run_entries(session, texts, announce)
+  local ok = true
+  session.number = session.number + 1
+  for _, text in ipairs(texts) do
+    if announce then
+      local prompt = ("[%d]> "):format(session.number)
+      session.say(prompt .. text:gsub("\n", "\n...> "))
+    end
+    ok = session.run(text)
+    if not ok or session.ended then break end
+  end
+  session.number = session.number - 1  -- the command's own end counts it up
+  return ok
 end
 
 return commands

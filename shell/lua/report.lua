@@ -61,6 +61,7 @@ function report.remember(err, trace)
     text = report.message(err),
     frames = trace.frames or {},
     traceback = report.traceback(trace.frames or {}),
+    full = trace.full,
     interrupted = trace.interrupted,
     seconds = trace.seconds,
   }

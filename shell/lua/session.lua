@@ -217,16 +217,18 @@ end
 local function dispatch(text, f, ...)
   local record = begin(text)
   local ok, message, trace = native.guarded(f, ...)
-  record.ok = ok
+  record.ok = ok and message ~= false  -- a command that has told of its failure itself
   if not ok then session.report(message, trace) end
   finish(record)
-  return ok
+  return record.ok
 end
 
 local function command(text)
   local name, arguments = text:match("^(%%[%w_.]*)%s*(.-)%s*$")
-  require("shell.commands").run(name, arguments, session)
+  return require("shell.commands").run(name, arguments, session)
 end
+
+local function program(text) require("shell.commands.system").program(text, session) end
 
 local function help(text)
   local page = optional "shell.help"
@@ -237,7 +239,7 @@ end
 local function special(text)
   local first = text:match("^%s*(.)")
   if first == "%" then return command, text:match("^%s*(.-)%s*$") end
-  if first == "!" then return native.system, text:match("^%s*!(.*)$") end
+  if first == "!" then return program, text:match("^%s*!(.*)$") end
   if first == "?" then return help, text:match("^%s*(.-)%s*$") end
   if text:find("%?%s*$") and not text:find("\n") and not entry.read(text) then
     return help, text:match("^%s*(.-)%s*$")

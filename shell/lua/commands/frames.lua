@@ -1,0 +1,131 @@
+-- Commands about the last error: %debug (its functions and their variables) and %bt.
+local columns = require "shell.columns"
+local native = require "shell.native"
+
+-- The text of line n of a source as frames name it, or nil.
+local function lines_of(source)
+  local text = torch._chunks[source]
+  if not text then
+    local file = io.open(source, "r")
+    if not file then return nil end
+    text = file:read("a")
+    file:close()
+    if not text then return nil end
+  end
+  local lines = {}
+  for line in (text .. "\n"):gmatch("(.-)\r?\n") do lines[#lines + 1] = line end
+  return lines
+end
+
+local function title(frame)
+  local what = frame.what == "main" and "main chunk" or frame.name or "a function"
+  return ("%s  %s:%d"):format(what, frame.source, frame.line)
+end
+
+local function say(session, text) session.say(columns.clip(text, columns.window())) end
+
+local function say_source(session, frame, around)
+  local lines = lines_of(frame.source)
+  if not lines or not lines[frame.line] then return end
+  for n = math.max(1, frame.line - around), math.min(#lines, frame.line + around) do
+    say(session, ("  %s%4d | %s"):format(n == frame.line and ">" or " ", n, columns.plain(lines[n])))
+  end
+end
+
+-- A value in full, when it was kept.
+local function say_value(session, item)
+  local show = session.optional and session.optional("shell.show")
+  local ok, text = pcall(function()
+    return show and show.values and show.values({n = 1, item.value}) or tostring(item.value)
+  end)
+  text = ok and text or item.text
+  if text:find("\n") then
+    session.say("    " .. item.name .. " = ")
+    session.say("      " .. text:gsub("\n", "\n      "))
+  else
+    say(session, ("    %s = %s"):format(item.name, text))
+  end
+end
+
+local function say_locals(session, frame, most, values)
+  local wide = 0
+  for _, item in ipairs(frame.locals or {}) do wide = math.max(wide, math.min(#item.name, 16)) end
+  for i, item in ipairs(frame.locals or {}) do
+    if i > most then
+      session.say(("    and %d more"):format(#frame.locals - most))
+      break
+    end
+    if values and item.value ~= nil then
+      say_value(session, item)
+    else
+      say(session, ("    %-" .. math.max(wide, 1) .. "s  %s"):format(item.name, columns.plain(item.text or "nil")))
+    end
+  end
+end
+
+local most_frames = 10
+
+local function real_frames(session)
+  local out = {}
+  for _, frame in ipairs(session.last_error and session.last_error.frames or {}) do
+    if not frame.skipped then out[#out + 1] = frame end
+  end
+  return out
+end
+
+local function debug_command(args, session)
+  if args == "on" or args == "off" then
+    native.keep_frames(args == "on")
+    session.options.debug = args == "on"
+    return session.say(args == "on" and "errors keep the values of variables, until the next error or %free" or "errors keep names and shapes only")
+  end
+  local n = args ~= "" and math.tointeger(tonumber(args))
+  if args ~= "" and not n then return ("it takes the number of a frame, on or off, not %q"):format(args) end
+  local last = session.last_error
+  if not last then return session.say("there was no error yet") end
+  local frames = real_frames(session)
+  say(session, ("error in [%s]: %s"):format(last.number or "?", columns.plain((last.text or ""):match("^[^\n]*"))))
+  if #frames == 0 then return session.say("it was raised outside of your functions") end
+  if n then
+    local frame = frames[n]
+    if not frame then return ("there %s"):format(#frames == 1 and "is one frame" or ("are %d frames"):format(#frames)) end
+    say(session, ("%d  %s"):format(n, title(frame)))
+    say_source(session, frame, 3)
+    return say_locals(session, frame, 100, true)
+  end
+  for i, frame in ipairs(frames) do
+    if i > most_frames then
+      session.say(("and %d more frames; %%debug N shows one"):format(#frames - most_frames))
+      break
+    end
+    say(session, ("%d  %s"):format(i, title(frame)))
+    say_source(session, frame, 0)
+    say_locals(session, frame, 8, false)
+  end
+end
+
+local function bt(args, session)
+  if args ~= "" and args ~= "full" then return ("it takes nothing or full, not %q"):format(args) end
+  local last = session.last_error
+  if not last then return session.say("there was no error yet") end
+  say(session, ("error in [%s]: %s"):format(last.number or "?", columns.plain((last.text or ""):match("^[^\n]*"))))
+  if args == "full" and last.full then
+    for line in last.full:gmatch("[^\n]+") do say(session, (line:gsub("\t", "  "))) end
+    return
+  end
+  local text = last.traceback
+  session.say(text and text ~= "" and text or "  raised outside of your functions")
+end
+
+return {
+  {
+    name = "debug", usage = "%debug [NUMBER], %debug on|off", example = "%debug 1",
+    doc = "Functions of the last error with their lines and variables; after %debug on, with values.",
+    run = debug_command,
+  },
+  {
+    name = "bt", usage = "%bt [full]", example = "%bt full",
+    doc = "Where the last error came from; full: the prompt's and built-in functions too.",
+    run = bt,
+  },
+}

@@ -1,0 +1,335 @@
+-- Commands about entries: %hist, %save, %rerun, %log.
+local columns = require "shell.columns"
+local commands = require "shell.commands"
+local native = require "shell.native"
+
+-- ---- %hist -----------------------------------------------------------------------------------
+
+local function one_line(text)
+  local first, rest = text:match("^([^\n]*)\n(.*)$")
+  if not first then return columns.plain(text) end
+  local _, more = rest:gsub("\n", "")
+  return ("%s  (+%d lines)"):format(columns.plain(first), more + 1)
+end
+
+local function when(time)
+  if time == 0 then return "" end
+  local today = os.date("%Y-%m-%d") == os.date("%Y-%m-%d", time)
+  return os.date(today and "%H:%M" or "%b %d %H:%M", time)
+end
+
+local function near_home(path)
+  local home = os.getenv("HOME")
+  if home and home ~= "" and path:sub(1, #home) == home then return "~" .. path:sub(#home + 1) end
+  return path
+end
+
+local function hist(args, session)
+  local most, part = 20, args
+  if args:find("^%d+$") and #args < 6 then most, part = math.max(1, tonumber(args)), "" end
+  local found = native.history(part, part == "" and most or 100)
+  if #found == 0 then  -- not at a terminal nothing is written; this session's entries are known
+    for n = math.max(1, session.number - 1000), session.number - 1 do
+      local record = session.entries[n]
+      if record and record.text:find(part, 1, true) then
+        found[#found + 1] = {text = record.text, time = record.time, directory = "", ok = record.ok}
+      end
+    end
+    for i = #found - most, 1, -1 do table.remove(found, i) end
+  end
+  if #found == 0 then return session.say(part == "" and "no entries yet" or ("no entry holds %q"):format(part)) end
+  local here, rows = native.directory(), {}
+  for i, record in ipairs(found) do
+    local elsewhere = record.directory ~= "" and record.directory ~= here
+    rows[i] = {when(record.time), elsewhere and columns.plain(near_home(record.directory)) or "", (record.ok and "" or "failed: ") .. one_line(record.text)}
+  end
+  session.say(columns.table({{title = "time", drop = 2}, {title = "directory", drop = 3}, {title = "entry", drop = 1, cut = true}}, rows))
+end
+
+-- ---- ranges of entries -----------------------------------------------------------------------
+
+-- "3-12 5 20-" as a list of numbers of entries that exist; nil and what is wrong.
+local function ranges(text, session)
+  local list, seen = {}, {}
+  for word in text:gmatch("[^%s,]+") do
+    word = word:gsub("^%[(%d+)%]$", "%1")
+    local first, last = word:match("^(%d+)%-(%d*)$")
+    if not first then first, last = word:match("^(%d+)$"), word end
+    if not first then return nil, ("%q is no entry: write 5, or 3-12, or 20-"):format(word) end
+    first = math.tointeger(tonumber(first))
+    last = last == "" and session.number - 1 or math.tointeger(tonumber(last))
+    if not first or not last or first > last then return nil, ("%q goes backwards"):format(word) end
+    local any = false
+    for n = math.max(1, first), math.min(last, session.number - 1) do
+      if session.entries[n] then
+        any = true
+        if not seen[n] then list[#list + 1] = n end
+        seen[n] = true
+      end
+    end
+    if not any then return nil, ("there is no entry [%s]"):format(word) end
+  end
+  return list
+end
+
+local function is_lua(text) return not text:find("^%s*[%%!?]") and not text:find("^%s*[%w_.:]+%?%s*$") end
+
+-- ---- %rerun ----------------------------------------------------------------------------------
+
+local function rerun(args, session)
+  local list, wrong
+  if args == "" then
+    for n = session.number - 1, 1, -1 do
+      if session.entries[n] and is_lua(session.entries[n].text) then
+        list = {n}
+        break
+      end
+    end
+    if not list then return "there is nothing to run again yet" end
+  else
+    list, wrong = ranges(args, session)
+    if not list then return wrong end
+  end
+  local texts = {}
+  for _, n in ipairs(list) do
+    if not session.entries[n].text:find("^%s*%%rerun") then texts[#texts + 1] = session.entries[n].text end
+  end
+  return commands.run_entries(session, texts, true)
+end
+
+-- ---- %save -----------------------------------------------------------------------------------
+
+local shortcuts = {
+  {"nn", "torch.nn"}, {"F", "torch.nn.functional"}, {"optim", "torch.optim"}, {"data", "torch.utils.data"},
+  {"dist", "torch.distributed"}, {"plot", "torch.plot"}, {"hist", "torch.hist"},
+}
+
+-- An entry as statements of a script: its last expression is shown as the prompt showed it.
+local function as_statements(text, uses, kept)
+  local entry = require "shell.entry"
+  text = entry.strip_prompts(text)
+  if text:find("^%s*:[%a_]") or text:find("^%s*%.[%a_]") then text = "_" .. text:gsub("^%s*", "") end
+  local code, tokens = entry.read(text)
+  if not code then return nil end
+  code = entry.keep_locals(code) or code
+  local quiet = entry.is_quiet(tokens)
+  tokens = entry.tokens(code)
+  for i, token in ipairs(tokens) do
+    local before = tokens[i - 1] and tokens[i - 1].text
+    if token.kind == "name" and before ~= "." and before ~= ":" then uses[token.text] = true end
+  end
+  for i = #tokens, 1, -1 do
+    local token = tokens[i]
+    if token.text == "return" and token.kind == "keyword" and token.block == 0 and token.bracket == 0 then
+      local value = code:sub(token.last + 1):gsub("^%s+", "")
+      -- A trailing comment would swallow the bracket, a semicolon is no part of the value.
+      local last = tokens[#tokens]
+      if last.text == ";" then value = value:sub(1, #value - (#code - last.first + 1)) end
+      value = value:gsub("%s+$", "")
+      local lead = code:sub(1, token.first - 1)
+      if value == "" then return (lead:gsub("%s+$", "")) end
+      local close = value:find("%-%-[^\n]*$") and "\n)" or ")"
+      if kept then return lead .. ("_ = value(%s%s, %s%s"):format(quiet and "false" or "true", "", value, close) end
+      if quiet then return load(value, "=") and lead .. value or lead .. "local _ = " .. value end
+      uses.show = true
+      return lead .. "show(" .. value .. close
+    end
+  end
+  return (code:gsub("%s+$", ""))
+end
+
+local function uses_results(texts)
+  for _, text in ipairs(texts) do
+    for _, token in ipairs(torch._lex(text)) do
+      local word = text:sub(token.first, token.last)
+      if token.kind == "name" and (word == "_" or word == "__" or word:find("^_%d+$")) then return true end
+    end
+    if text:find("^%s*[:.][%a_]") then return true end
+  end
+  return false
+end
+
+local show_code = [[
+local function show(...)  -- the values that the prompt showed
+  if select("#", ...) > 0 then print(...) end
+end]]
+
+local value_code = [[
+local results = {}  -- values of entries, which later ones ask for as _, __ and _7
+setmetatable(_G, {__index = function(_, name)
+  if name == "__" then return results.before end
+  return type(name) == "string" and results[tonumber(name:match("^_(%d+)$"))] or nil
+end})
+local function value(number, shown, ...)
+  if select("#", ...) > 0 and shown then print(...) end
+  if ... ~= nil then
+    results.before, results[number] = _, ...
+    return (...)
+  end
+  return _
+end]]
+
+local function save(args, session)
+  local force, rest = args:match("^(%-f)%s+(.*)$")
+  rest = rest or args
+  local path, which = rest:match('^"([^"]+)"%s*(.*)$')
+  if not path then path, which = rest:match("^(%S+)%s*(.*)$") end
+  if not path then return "a file is wanted, then entries" end
+  if path:find("^%d+%-?%d*$") then return "the file comes first, then entries" end
+  local home = os.getenv("HOME")
+  if home and path:sub(1, 2) == "~/" then path = home .. path:sub(2) end
+  local list, wrong
+  if which == "" then
+    list = {}
+    for n = math.max(1, session.number - 1000), session.number - 1 do
+      if session.entries[n] then list[#list + 1] = n end
+    end
+  else
+    list, wrong = ranges(which, session)
+    if not list then return wrong end
+  end
+  if not force then
+    local there = io.open(path, "r")
+    if there then
+      there:close()
+      error(("%%save: %s is there already; %%save -f %s writes over it"):format(columns.plain(path), columns.plain(rest)), 0)
+    end
+  end
+  local texts, failed, commented = {}, 0, 0
+  for _, n in ipairs(list) do
+    local record = session.entries[n]
+    if record.ok and is_lua(record.text) then texts[#texts + 1] = record.text end
+  end
+  local results, uses, body, count = uses_results(texts), {}, {}, 0
+  for _, n in ipairs(list) do
+    local record = session.entries[n]
+    if not is_lua(record.text) then
+      commented = commented + 1
+      body[#body + 1] = "-- " .. record.text:gsub("\n", "\n-- ")
+    elseif not record.ok then
+      failed = failed + 1
+    else
+      local code = as_statements(record.text, uses, results)
+      if code and code:find("%S") then
+        count = count + 1
+        if results then code = code:gsub("_ = value%(", ("_ = value(%d, "):format(n), 1) end
+        body[#body + 1] = ("-- [%d]\n%s"):format(n, code)
+      end
+    end
+  end
+  if count == 0 then return "none of these entries is Lua that ran" end
+  local head = {
+    ("-- Entries %s of a session of %s."):format(which == "" and ("%d-%d"):format(list[1], list[#list]) or which, os.date("%Y-%m-%d %H:%M")),
+    ("-- %s, %d thread%s."):format(_VERSION, torch.get_num_threads(), torch.get_num_threads() == 1 and "" or "s"),
+  }
+  if session.version then head[2] = ("-- tycho %s, %s, %d threads."):format(session.version, _VERSION, torch.get_num_threads()) end
+  head[#head + 1] = ("torch.manual_seed(%d)  -- the seed of the session"):format(torch.initial_seed())
+  for _, pair in ipairs(shortcuts) do
+    if uses[pair[1]] and rawget(_G, pair[1]) == nil then head[#head + 1] = ("local %s = %s"):format(pair[1], pair[2]) end
+  end
+  if results then head[#head + 1] = value_code elseif uses.show then head[#head + 1] = show_code end
+  local text = table.concat(head, "\n") .. "\n\n" .. table.concat(body, "\n") .. "\n"
+  local file, why = io.open(path, "w")
+  if not file then error(why, 0) end
+  file:write(text)
+  local ok, reason = file:close()
+  if not ok then error(reason, 0) end
+  local notes = {}
+  if failed > 0 then notes[#notes + 1] = ("left out %d that failed"):format(failed) end
+  if commented > 0 then notes[#notes + 1] = ("%d as comments"):format(commented) end
+  local fine, message = load(text, "=" .. path)
+  if not fine then notes[#notes + 1] = "it does not compile: " .. message end
+  session.say(("wrote %d entries to %s%s"):format(count, columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))
+end
+
+-- ---- %log ------------------------------------------------------------------------------------
+
+local log = {file = nil, path = nil}
+
+local function write_log(...)
+  if log.file then log.file:write(...) end
+end
+
+-- While the log is on, what entries print goes to it too.
+local function wrap(session)
+  log.say, log.print, log.io_write, log.run, log.report = session.say, print, io.write, session.run, session.report
+  session.say = function(text)
+    write_log(text, "\n")
+    return log.say(text)
+  end
+  function _G.print(...)
+    local parts = table.pack(...)
+    for i = 1, parts.n do parts[i] = tostring(parts[i]) end
+    write_log(table.concat(parts, "\t"), "\n")
+    return log.print(...)
+  end
+  function io.write(...)
+    if io.output() == io.stdout then
+      for i = 1, select("#", ...) do
+        local part = select(i, ...)
+        if type(part) == "string" or type(part) == "number" then write_log(part) end
+      end
+    end
+    return log.io_write(...)
+  end
+  session.run = function(text)
+    write_log(("[%d]> "):format(session.number), (text:gsub("\n", "\n...> ")), "\n")
+    local ok, wrong = log.run(text)
+    if log.file then log.file:flush() end
+    return ok, wrong
+  end
+  session.report = function(err, trace)
+    log.report(err, trace)
+    write_log(require("shell.report").text(session.last_error), "\n")
+  end
+end
+
+local function unwrap(session)
+  session.say, _G.print, io.write, session.run, session.report = log.say, log.print, log.io_write, log.run, log.report
+  log.file:close()
+  log.file = nil
+end
+
+local function log_command(args, session)
+  if args == "" then
+    return session.say(log.file and ("entries and what they print go to %s"):format(columns.plain(log.path)) or "there is no log")
+  end
+  if args == "off" then
+    if not log.file then return session.say("there was no log") end
+    unwrap(session)
+    return session.say(("%s is closed"):format(columns.plain(log.path)))
+  end
+  local path = args:match("^on%s+(.+)$")
+  if not path then return "it is on FILE, or off" end
+  if log.file then unwrap(session) end
+  local file, why = io.open(path, "a")
+  if not file then error(why, 0) end
+  log.file, log.path = file, path
+  file:setvbuf("line")
+  file:write(("-- log of %s\n"):format(os.date("%Y-%m-%d %H:%M")))
+  wrap(session)
+  log.say(("entries and what they print go to %s too"):format(columns.plain(path)))
+end
+
+return {
+  {
+    name = "hist", usage = "%hist [TEXT|NUMBER]", example = "%hist matmul",
+    doc = "Earlier entries, of all sessions: the last ones, or those that hold a text.",
+    run = hist,
+  },
+  {
+    name = "save", usage = "%save [-f] FILE [ENTRIES]", example = "%save run.lua 3-12 15",
+    doc = "Write entries as a script that runs without the prompt.",
+    run = save,
+  },
+  {
+    name = "rerun", usage = "%rerun [ENTRIES]", example = "%rerun 5-8",
+    doc = "Run earlier entries again, the last one without numbers.",
+    run = rerun,
+  },
+  {
+    name = "log", usage = "%log on FILE, %log off", example = "%log on today.txt",
+    doc = "Write entries and what they print to a file as well.",
+    run = log_command,
+  },
+}

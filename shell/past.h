@@ -1,0 +1,10 @@
+// The entries of earlier sessions, for %hist.
+#pragma once
+#include "bindings/lua.h"
+
+namespace tycho::shell {
+
+int lua_history(
+    lua_State* L);  // (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
+
+}  // namespace tycho::shell
