@@ -11,3 +11,172 @@
 
 #include "shell/child.h"
 #include "shell/past.h"
+#include "shell/private_file.h"
+#include "shell/run.h"
+
+namespace tycho::shell {
+namespace {
+
+// guarded(f, ...): true and the results, or false, the error and {frames=, interrupted=}. Ctrl-C
+// stops f.
+int lua_guarded(lua_State* L) {
+  luaL_checkany(L, 1);
+  const Outcome outcome = call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (outcome == Outcome::Ok) {
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+  }
+  lua_pushboolean(L, 0);
+  lua_insert(L, -2);
+  push_trace(L);
+  if (outcome == Outcome::Interrupted) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "interrupted");
+  }
+  return 3;
+}
+
+// Counts the bytes that can be reached from a value.
+class Holdings {
+ public:
+  int64_t bytes = 0, device_bytes = 0;
+  bool complete = true;
+  explicit Holdings(lua_State* L) : L_(L) {}
+
+  // The value on top of the stack, which stays.
+  void visit(int depth) {
+    constexpr int kMostVisits = 5000, kMostDepth = 8;
+    if (const Impl* t = lua::to_impl(L_, -1)) return tensor(*t);
+    const int type = lua_type(L_, -1);
+    if (type == LUA_TSTRING) bytes += static_cast<int64_t>(lua_rawlen(L_, -1));
+    if (type == LUA_TTHREAD) complete = false;  // its stack may hold anything
+    if (type == LUA_TUSERDATA) bytes += static_cast<int64_t>(lua_rawlen(L_, -1));
+    if (type != LUA_TTABLE && type != LUA_TFUNCTION) return;
+    if (!seen_.insert(lua_topointer(L_, -1)).second) return;
+    if (++visits_ > kMostVisits || depth > kMostDepth || !lua_checkstack(L_, 6)) {
+      complete = false;
+      return;
+    }
+    if (type == LUA_TFUNCTION) {
+      for (int i = 1; complete && lua_getupvalue(L_, -1, i); ++i) {
+        lua_pushglobaltable(L_);
+        const bool globals = lua_rawequal(L_, -1, -2);
+        lua_pop(L_, 1);
+        if (!globals) visit(depth + 1);
+        lua_pop(L_, 1);
+      }
+      return;
+    }
+    bytes += static_cast<int64_t>(lua_rawlen(L_, -1)) * 16;
+    lua_pushglobaltable(L_);
+    const bool globals = lua_rawequal(L_, -1, -2);
+    lua_pop(L_, 1);
+    if (globals) return;
+    int64_t entries = 0;
+    lua_pushnil(L_);
+    while (lua_next(L_, -2)) {
+      if (++entries > kMostVisits * 10) complete = false;
+      if (complete) visit(depth + 1);
+      lua_pop(L_, 1);
+      if (!complete) {
+        lua_pop(L_, 1);
+        return;
+      }
+    }
+  }
+
+ private:
+  void tensor(const Impl& t) {
+    if (!t.storage || !seen_.insert(t.storage.get()).second) return;
+    const auto n = static_cast<int64_t>(t.storage->bytes);
+    bytes += n;
+    if (t.node) complete = false;  // its graph may hold anything
+    if (!t.storage->device.is_cpu()) device_bytes += n;
+  }
+  lua_State* L_;
+  int visits_ = 0;
+  std::unordered_set<const void*> seen_;
+};
+
+// held(value): bytes reached from it, those on devices, whether all was looked at, and the value in
+// a few words.
+int lua_held(lua_State* L) {
+  luaL_checkany(L, 1);
+  lua_settop(L, 1);
+  Holdings h(L);
+  h.visit(1);
+  lua_settop(L, 1);
+  std::string room;
+  const std::string what = lua::describe_value(L, 1, &room);
+  lua_pushinteger(L, h.bytes);
+  lua_pushinteger(L, h.device_bytes);
+  lua_pushboolean(L, h.complete);
+  lua_pushlstring(L, what.data(), what.size());
+  return 4;
+}
+
+// window(): columns and rows of the terminal.
+int lua_window(lua_State* L) {
+  winsize w = {};
+  const bool known = ioctl(1, TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
+  lua_pushinteger(L, known ? w.ws_col : 80);
+  lua_pushinteger(L, known ? w.ws_row : 24);
+  return 2;
+}
+
+// is_terminal(0 | 1 | 2)
+int lua_is_terminal(lua_State* L) {
+  lua_pushboolean(L, isatty(static_cast<int>(luaL_checkinteger(L, 1))));
+  return 1;
+}
+
+// chdir(path): true, or nil and why not. directory(): where we are.
+int lua_chdir(lua_State* L) {
+  if (chdir(luaL_checkstring(L, 1)) == 0) return lua_pushboolean(L, 1), 1;
+  lua_pushnil(L);
+  lua_pushstring(L, std::strerror(errno));
+  return 2;
+}
+int lua_directory(lua_State* L) {
+  char room[PATH_MAX];
+  lua_pushstring(L, getcwd(room, sizeof room) ? room : ".");
+  return 1;
+}
+
+// keep_frames(boolean): traces hold the values of locals.
+int lua_keep_frames(lua_State* L) {
+  keep_frame_values(lua_toboolean(L, 1));
+  return 0;
+}
+
+int load(lua_State* L) {
+  static const luaL_Reg functions[] = {
+      {"guarded", lua_guarded},
+      {"held", lua_held},
+      {"window", lua_window},
+      {"is_terminal", lua_is_terminal},
+      {"system", lua_child},  // (command for /bin/sh): status, signal
+      {"setenv", lua_setenv},
+      {"environment", lua_environment},
+      {"history", lua_history},
+      {"chdir", lua_chdir},
+      {"directory", lua_directory},
+      {"keep_frames", lua_keep_frames},
+      {"write_private", lua_write_private},
+      {nullptr, nullptr}};
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+}  // namespace
+
+int open_native(lua_State* L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, load);
+  lua_setfield(L, -2, "shell.native");
+  lua_pop(L, 1);
+  return 0;
+}
+
+}  // namespace tycho::shell

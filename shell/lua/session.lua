@@ -201,6 +201,7 @@ local function evaluate(f, ready, text)
     table.remove(values, 1)
     values.n = values.n - 1
     results.keep(session.number, values)
+    record.valued = values[1] ~= nil
     if session.options.print and not entry.is_quiet(ready.tokens) then record.ok = session.print(values) end
     say_time(record.seconds)
   else

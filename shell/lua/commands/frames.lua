@@ -17,6 +17,19 @@ local function lines_of(source)
   return lines
 end
 
+-- "f32 [2, 3]" for "a tensor (float32 [2, 3])"
+local function short(text)
+  local dtype, rest = (text or "nil"):match("^a tensor %((%S+)(.*)%)$")
+  if not dtype then return columns.plain(text or "nil") end
+  local letter, bits = dtype:match("^(%a)%a+(%d+)$")
+  return (letter and (dtype:find("^b") and "bf" or letter) .. bits or dtype) .. rest
+end
+
+local function headline(last)
+  local text = (last.text or ""):match("^[^\n]*"):gsub("^%[%d+%]:%d+: ", "")
+  return ("error in [%s]: %s"):format(last.number or "?", columns.plain(text))
+end
+
 local function title(frame)
   local what = frame.what == "main" and "main chunk" or frame.name or "a function"
   return ("%s  %s:%d"):format(what, frame.source, frame.line)
@@ -58,7 +71,7 @@ local function say_locals(session, frame, most, values)
     if values and item.value ~= nil then
       say_value(session, item)
     else
-      say(session, ("    %-" .. math.max(wide, 1) .. "s  %s"):format(item.name, columns.plain(item.text or "nil")))
+      say(session, ("    %-" .. math.max(wide, 1) .. "s  %s"):format(item.name, short(item.text)))
     end
   end
 end
@@ -84,7 +97,7 @@ local function debug_command(args, session)
   local last = session.last_error
   if not last then return session.say("there was no error yet") end
   local frames = real_frames(session)
-  say(session, ("error in [%s]: %s"):format(last.number or "?", columns.plain((last.text or ""):match("^[^\n]*"))))
+  say(session, headline(last))
   if #frames == 0 then return session.say("it was raised outside of your functions") end
   if n then
     local frame = frames[n]
@@ -108,7 +121,7 @@ local function bt(args, session)
   if args ~= "" and args ~= "full" then return ("it takes nothing or full, not %q"):format(args) end
   local last = session.last_error
   if not last then return session.say("there was no error yet") end
-  say(session, ("error in [%s]: %s"):format(last.number or "?", columns.plain((last.text or ""):match("^[^\n]*"))))
+  say(session, headline(last))
   if args == "full" and last.full then
     for line in last.full:gmatch("[^\n]+") do say(session, (line:gsub("\t", "  "))) end
     return

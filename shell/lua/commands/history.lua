@@ -104,16 +104,51 @@ local shortcuts = {
   {"dist", "torch.distributed"}, {"plot", "torch.plot"}, {"hist", "torch.hist"},
 }
 
--- An entry as statements of a script: its last expression is shown as the prompt showed it.
-local function as_statements(text, uses, kept)
+-- The entry whose value `_`, `__` or `_7` meant in entry n; nil when there is none.
+local function meant(name, n, session)
+  if name ~= "_" and name ~= "__" then return tonumber(name:match("^_(%d+)$")) end
+  local skip = name == "__" and 1 or 0
+  for k = n - 1, math.max(1, n - 1000), -1 do
+    local record = session.entries[k]
+    if record and record.valued then
+      if skip == 0 then return k end
+      skip = skip - 1
+    end
+  end
+end
+
+-- Entry n as Lua that the prompt would compile, without what only the prompt knows: kept locals are
+-- globals, `_` and the like name the entry that they meant (added to `wanted`).
+local function plain_code(n, session, wanted)
   local entry = require "shell.entry"
-  text = entry.strip_prompts(text)
+  local text = entry.strip_prompts(session.entries[n].text)
   if text:find("^%s*:[%a_]") or text:find("^%s*%.[%a_]") then text = "_" .. text:gsub("^%s*", "") end
   local code, tokens = entry.read(text)
   if not code then return nil end
   code = entry.keep_locals(code) or code
   local quiet = entry.is_quiet(tokens)
   tokens = entry.tokens(code)
+  local out, from = {}, 1
+  for i, token in ipairs(tokens) do
+    local before, after = tokens[i - 1] and tokens[i - 1].text, tokens[i + 1] and tokens[i + 1].text
+    local field = before == "." or before == ":" or after == "=" and token.bracket > 0
+    if token.kind == "name" and token.text:find("^_") and not field and rawget(_G, token.text) == nil then
+      local k = meant(token.text, n, session)
+      if k and after ~= "=" and after ~= "," and before ~= "for" and before ~= "," then
+        wanted[k] = true
+        out[#out + 1] = code:sub(from, token.first - 1) .. "_" .. k
+        from = token.last + 1
+      end
+    end
+  end
+  out[#out + 1] = code:sub(from)
+  return table.concat(out), quiet
+end
+
+-- Entry n as statements: its last expression is shown as the prompt showed it, and kept when another
+-- entry asks for it.
+local function as_statements(code, quiet, n, wanted, uses)
+  local tokens = require("shell.entry").tokens(code)
   for i, token in ipairs(tokens) do
     local before = tokens[i - 1] and tokens[i - 1].text
     if token.kind == "name" and before ~= "." and before ~= ":" then uses[token.text] = true end
@@ -121,52 +156,25 @@ local function as_statements(text, uses, kept)
   for i = #tokens, 1, -1 do
     local token = tokens[i]
     if token.text == "return" and token.kind == "keyword" and token.block == 0 and token.bracket == 0 then
-      local value = code:sub(token.last + 1):gsub("^%s+", "")
-      -- A trailing comment would swallow the bracket, a semicolon is no part of the value.
       local last = tokens[#tokens]
-      if last.text == ";" then value = value:sub(1, #value - (#code - last.first + 1)) end
-      value = value:gsub("%s+$", "")
+      local value = code:sub(token.last + 1, last.text == ";" and last.first - 1 or nil):match("^%s*(.-)%s*$")
       local lead = code:sub(1, token.first - 1)
       if value == "" then return (lead:gsub("%s+$", "")) end
+      -- A trailing comment would swallow the bracket.
       local close = value:find("%-%-[^\n]*$") and "\n)" or ")"
-      if kept then return lead .. ("_ = value(%s%s, %s%s"):format(quiet and "false" or "true", "", value, close) end
-      if quiet then return load(value, "=") and lead .. value or lead .. "local _ = " .. value end
-      uses.show = true
-      return lead .. "show(" .. value .. close
+      uses.show = uses.show or not quiet
+      value = quiet and value or "show(" .. value .. close
+      if wanted[n] then return lead .. ("_%d = %s"):format(n, value) end
+      return quiet and not load(value, "=") and lead .. "local _ = " .. value or lead .. value
     end
   end
   return (code:gsub("%s+$", ""))
 end
 
-local function uses_results(texts)
-  for _, text in ipairs(texts) do
-    for _, token in ipairs(torch._lex(text)) do
-      local word = text:sub(token.first, token.last)
-      if token.kind == "name" and (word == "_" or word == "__" or word:find("^_%d+$")) then return true end
-    end
-    if text:find("^%s*[:.][%a_]") then return true end
-  end
-  return false
-end
-
 local show_code = [[
-local function show(...)  -- the values that the prompt showed
+local function show(...)  -- what the prompt showed
   if select("#", ...) > 0 then print(...) end
-end]]
-
-local value_code = [[
-local results = {}  -- values of entries, which later ones ask for as _, __ and _7
-setmetatable(_G, {__index = function(_, name)
-  if name == "__" then return results.before end
-  return type(name) == "string" and results[tonumber(name:match("^_(%d+)$"))] or nil
-end})
-local function value(number, shown, ...)
-  if select("#", ...) > 0 and shown then print(...) end
-  if ... ~= nil then
-    results.before, results[number] = _, ...
-    return (...)
-  end
-  return _
+  return ...
 end]]
 
 local function save(args, session)
@@ -195,26 +203,23 @@ local function save(args, session)
       error(("%%save: %s is there already; %%save -f %s writes over it"):format(columns.plain(path), columns.plain(rest)), 0)
     end
   end
-  local texts, failed, commented = {}, 0, 0
+  local failed, commented, count = 0, 0, 0
+  local body, uses, wanted, saved, codes = {}, {}, {}, {}, {}
   for _, n in ipairs(list) do
     local record = session.entries[n]
-    if record.ok and is_lua(record.text) then texts[#texts + 1] = record.text end
+    if record.ok and is_lua(record.text) then codes[n] = {plain_code(n, session, wanted)} end
   end
-  local results, uses, body, count = uses_results(texts), {}, {}, 0
   for _, n in ipairs(list) do
     local record = session.entries[n]
+    local code = codes[n] and codes[n][1] and as_statements(codes[n][1], codes[n][2], n, wanted, uses)
     if not is_lua(record.text) then
       commented = commented + 1
       body[#body + 1] = "-- " .. record.text:gsub("\n", "\n-- ")
+    elseif code and code:find("%S") then
+      count, saved[n] = count + 1, true
+      body[#body + 1] = ("-- [%d]\n%s"):format(n, (code:gsub("^[^%S\n]+", "")))
     elseif not record.ok then
       failed = failed + 1
-    else
-      local code = as_statements(record.text, uses, results)
-      if code and code:find("%S") then
-        count = count + 1
-        if results then code = code:gsub("_ = value%(", ("_ = value(%d, "):format(n), 1) end
-        body[#body + 1] = ("-- [%d]\n%s"):format(n, code)
-      end
     end
   end
   if count == 0 then return "none of these entries is Lua that ran" end
@@ -227,7 +232,7 @@ local function save(args, session)
   for _, pair in ipairs(shortcuts) do
     if uses[pair[1]] and rawget(_G, pair[1]) == nil then head[#head + 1] = ("local %s = %s"):format(pair[1], pair[2]) end
   end
-  if results then head[#head + 1] = value_code elseif uses.show then head[#head + 1] = show_code end
+  if uses.show then head[#head + 1] = show_code end
   local text = table.concat(head, "\n") .. "\n\n" .. table.concat(body, "\n") .. "\n"
   local file, why = io.open(path, "w")
   if not file then error(why, 0) end
@@ -237,6 +242,9 @@ local function save(args, session)
   local notes = {}
   if failed > 0 then notes[#notes + 1] = ("left out %d that failed"):format(failed) end
   if commented > 0 then notes[#notes + 1] = ("%d as comments"):format(commented) end
+  for n in pairs(wanted) do
+    if not saved[n] then notes[#notes + 1] = ("it needs the value of [%d] too"):format(n) end
+  end
   local fine, message = load(text, "=" .. path)
   if not fine then notes[#notes + 1] = "it does not compile: " .. message end
   session.say(("wrote %d entries to %s%s"):format(count, columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))

@@ -23,6 +23,7 @@ local function program(command, session)
   io.stdout:flush()
   local status, signal = native.system(command)
   if signal then
+    if signal == 2 and native.is_terminal(0) then session.say("") end  -- after its ^C
     session.say(("ended by %s"):format(signals[signal] or ("signal %d"):format(signal)))
   elseif status ~= 0 then
     session.say(("status %d"):format(status))

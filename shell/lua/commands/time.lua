@@ -18,6 +18,12 @@ local function devices()
   return ("cpu, %d thread%s"):format(n, n == 1 and "" or "s")
 end
 
+-- What a stopped run gathered begins on a line of its own, after the terminal's ^C.
+local function end_line(session, seen)
+  local ok, native = pcall(require, "shell.native")
+  if seen.stopped and ok and native.is_terminal(0) then session.say("") end
+end
+
 local function failed(seen) error(seen.error, 0) end
 
 -- "2.1 Mflop -> 54 GFLOP/s   82 kB -> 2.1 GB/s"
@@ -64,6 +70,7 @@ local function bench(args, session)
   if not seen.ok then failed(seen) end
   local took = torch._measure(run, 1, waiter())
   done()
+  end_line(session, took)
   if not took.median then
     if took.stopped then return session.say("stopped before the first run was measured") end
     failed(took)
@@ -112,6 +119,7 @@ local function prof(args, session)
   local seen = torch._observe(run, true)
   done()
   seen.results = nil
+  end_line(session, seen)
   local all = math.max(seen.seconds, 1e-9)
   local function percent(s) return ("%.0f"):format(100 * s / all) end
   session.say(("%s, of it %s in operations (%s %%)"):format(columns.seconds(seen.seconds), columns.seconds(seen.in_ops), percent(seen.in_ops)))
