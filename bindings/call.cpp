@@ -164,6 +164,7 @@ int call_op(lua_State* L) {
       }
     } catch (Error& e) {
       if (e.op.empty()) e.op = overloads->name;
+      lua_settop(L, top);  // what is told of the call are its own arguments
       throw;
     }
     return push_results(L, c);

@@ -59,7 +59,6 @@ int guarded(lua_State* L) {
     return raise(L, Error(Kind::Oom, "out of memory"));
   }
 }
-void push_error(lua_State* L, const Error& e);
 int raise_text(lua_State* L);  // torch._raise: `error` for the half written in Lua
 void open_error(lua_State* L);
 

@@ -72,8 +72,27 @@ local function new_instance(class, ...)
   return self
 end
 
+-- Not a tail call: while a module runs, its frame stands on the stack, so that errors name the layer.
+local function results(...) return ... end
+
+local function call(self, ...)
+  local hooks = rawget(self, "_hooks")
+  if not hooks then return results(self:forward(...)) end
+  local inputs = {...}
+  for _, h in ipairs(hooks.pre) do
+    local changed = h.f(self, inputs)
+    if changed ~= nil then inputs = type(changed) == "table" and changed or {changed} end
+  end
+  local outputs = table.pack(self:forward(table.unpack(inputs)))
+  for _, h in ipairs(hooks.post) do
+    local changed = h.f(self, inputs, outputs[1])
+    if changed ~= nil then outputs[1] = changed end
+  end
+  return table.unpack(outputs, 1, outputs.n)
+end
+
 local meta = {
-  __call = function(self, ...) return self:_call(...) end,
+  __call = call,
   __newindex = function(self, k, v)
     if v == nil then return end
     local order = rawget(self, "_order")
@@ -100,21 +119,7 @@ local function class(name, base)
   return setmetatable(c, {__index = c._base, __call = new_instance, __name = "class " .. name})
 end
 
-function Class:_call(...)
-  local hooks = rawget(self, "_hooks")
-  if not hooks then return self:forward(...) end
-  local inputs = {...}
-  for _, h in ipairs(hooks.pre) do
-    local changed = h.f(self, inputs)
-    if changed ~= nil then inputs = type(changed) == "table" and changed or {changed} end
-  end
-  local outputs = table.pack(self:forward(table.unpack(inputs)))
-  for _, h in ipairs(hooks.post) do
-    local changed = h.f(self, inputs, outputs[1])
-    if changed ~= nil then outputs[1] = changed end
-  end
-  return table.unpack(outputs, 1, outputs.n)
-end
+Class._call = call
 
 function Class:forward()
   error(("%s: has no forward method; write function %s:forward(x) ... end"):format(self._name, self._name), 2)
