@@ -56,11 +56,13 @@ class Record {
     return out;
   }
 
-  // A running module: the first argument of a function of torch.nn. Stays on the stack.
+  // A running module: local `module` of the function of torch.nn that calls it. Stays on the stack.
   void note_module(const lua_Debug* ar) {
     if (modules_ >= 24 || !lua_checkstack(L, 12)) return;
-    if (!lua_getlocal(L, ar, 1)) return;
-    bool fresh = lua_type(L, -1) == LUA_TTABLE && raw(lua_gettop(L), "_order");
+    const char* name = lua_getlocal(L, ar, 1);
+    if (!name) return;
+    bool fresh = !std::strcmp(name, "module") && lua_type(L, -1) == LUA_TTABLE &&
+                 raw(lua_gettop(L), "_order");
     if (fresh) lua_pop(L, 1);
     fresh = fresh && !(modules_ && lua_rawequal(L, -1, -2));
     if (fresh)

@@ -72,20 +72,21 @@ local function new_instance(class, ...)
   return self
 end
 
--- Not a tail call: while a module runs, its frame stands on the stack, so that errors name the layer.
+-- Not a tail call: while a module runs, this frame stands on the stack, so that errors name the layer
+-- (they look for a function of torch.nn whose first local is called `module`).
 local function results(...) return ... end
 
-local function call(self, ...)
-  local hooks = rawget(self, "_hooks")
-  if not hooks then return results(self:forward(...)) end
+local function call(module, ...)
+  local hooks = rawget(module, "_hooks")
+  if not hooks then return results(module:forward(...)) end
   local inputs = {...}
   for _, h in ipairs(hooks.pre) do
-    local changed = h.f(self, inputs)
+    local changed = h.f(module, inputs)
     if changed ~= nil then inputs = type(changed) == "table" and changed or {changed} end
   end
-  local outputs = table.pack(self:forward(table.unpack(inputs)))
+  local outputs = table.pack(module:forward(table.unpack(inputs)))
   for _, h in ipairs(hooks.post) do
-    local changed = h.f(self, inputs, outputs[1])
+    local changed = h.f(module, inputs, outputs[1])
     if changed ~= nil then outputs[1] = changed end
   end
   return table.unpack(outputs, 1, outputs.n)
