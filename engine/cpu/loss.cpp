@@ -47,6 +47,16 @@ Tensor computable(const Tensor& x) {
 }
 
 // Labels as classes from 0, -1 where they are to be ignored; raises for a label that is no class.
+// Would adding 1 bring all labels into 1..classes?
+bool counts_from_0(const Tensor& flat, int64_t classes, int64_t ignore) {
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    const int64_t label =
+        flat.dtype() == DType::UInt8 ? flat.data<uint8_t>()[i] : flat.data<int64_t>()[i];
+    if (label < 0 || label >= classes || label == ignore) return false;
+  }
+  return true;
+}
+
 std::vector<int64_t> read_labels(const Call& c, const Tensor& target, int64_t classes,
                                  int64_t ignore) {
   std::vector<int64_t> labels(static_cast<size_t>(target.numel()));
@@ -77,7 +87,7 @@ std::vector<int64_t> read_labels(const Call& c, const Tensor& target, int64_t cl
                  name, at.c_str(), static_cast<long long>(label),
                  c.op->name[0] == 's' ? "logits" : "scores", static_cast<long long>(classes),
                  static_cast<long long>(classes)),
-          label == 0 ? "y = y + 1" : "");
+          counts_from_0(flat, classes, ignore) ? "y = y + 1" : "");
     }
     labels[i] = label - 1;
   }

@@ -1,0 +1,277 @@
+-- Error reports: what an error's fields and its text are made from when someone looks at them. The
+-- operands with the names in the user's line, the sizes that disagree, the line underlined, and changes
+-- that were tried with stand-ins before they are shown.
+local torch = torch
+local Call = require "torch.explain.call"
+local messages = require "torch.messages"
+local rule_for = require "torch.explain.rules"
+local source = require "torch.source"
+local words = messages.words
+local explain = {}
+
+local most_fixes = 3
+
+local function is_error(err)
+  local meta = type(err) == "table" and debug.getmetatable(err)
+  return meta and meta.__name == "error" and type(rawget(err, "message")) == "string"
+end
+
+-- Everything about an error that its fields and texts need.
+local function analyse(err)
+  local kind, op, message = rawget(err, "kind") or "", rawget(err, "op") or "", rawget(err, "message") or ""
+  local a = {err = err, rule = rule_for(kind, op, message), notes = {}, fixes = {}}
+  local call = Call.read(err)
+  if call then
+    call.message, call.hint = message, rawget(err, "hint")
+    a.call = call
+    local notes = a.rule.notes
+    if notes then a.notes = notes(call) or {} end
+  end
+  return a
+end
+
+-- The changes of a rule that fit: {code =, shape =}.
+local function find_fixes(a)
+  local call, fixes, seen = a.call, {}, {}
+  if a.fixed then return a.fixed end
+  a.fixed = fixes
+  if not (call and call.node) then return fixes end
+  local candidates = {}
+  if a.rule.fixes then candidates = a.rule.fixes(call) end
+  if a.rule.near then candidates = require("torch.explain.names").candidates(call) end
+  for k = 1, 12 do
+    local edit = candidates[k]
+    if edit and #fixes < most_fixes then
+      local code, shape = call:try(edit)
+      if code and not seen[code] and code ~= call:code(call.node) then
+        seen[code] = true
+        fixes[#fixes + 1] = {code = code, shape = shape}
+      end
+    end
+  end
+  return fixes
+end
+
+local function guard(f, ...)
+  local ok, result = pcall(f, ...)
+  return ok and result or nil
+end
+
+-- The user's line, where the failing part stands in it (columns), and the place's name.
+local function line_of(a)
+  local call = a.call
+  if not (call and call.text and call.line) then return nil end
+  local node = call.node
+  local at = node and node.kind ~= "table" and node.from or call.line
+  local begin, n = 1, 1
+  while n < at do
+    local next_line = call.text:find("\n", begin, true)
+    if not next_line then return nil end
+    begin, n = next_line + 1, n + 1
+  end
+  local stop = (call.text:find("\n", begin, true) or #call.text + 1) - 1
+  local line = call.text:sub(begin, stop):gsub("\r$", "")
+  local first, last
+  if node then first, last = node.first - begin + 1, math.min(node.last - begin + 1, #line) end
+  return line, first, last, at
+end
+
+---A field of an error object that is worked out when it is first read (bindings/error.cpp).
+function explain.field(err, key)
+  local a = analyse(err)
+  local value
+  if key == "code" then
+    value = a.rule.code
+  elseif key == "operands" or key == "shapes" then
+    value = {}
+    for k, o in ipairs(a.call and a.call.operands or {}) do
+      value[k] = key == "shapes" and o.shape or {name = o.name, dtype = o.dtype, shape = o.shape, device = o.device}
+    end
+  elseif key == "line" then
+    value = line_of(a)
+  elseif key == "span" then
+    local _, first, last = line_of(a)
+    value = first and {first, last}
+  elseif key == "fixes" then
+    value = {}
+    for k, fix in ipairs(guard(find_fixes, a) or {}) do value[k] = fix.code end
+  end
+  if value ~= nil then rawset(err, key, value) end
+  return value
+end
+
+local function width(text) return utf8.len(text) or #text end
+local function pad(text, n) return text .. (" "):rep(n - width(text)) end
+local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
+local function plain(text) return text end
+
+-- Sizes of two operands under each other, from the right: "2 3", "2 4", ". ^".
+local function aligned(a, b)
+  local top, bottom, marks = {}, {}, {}
+  local n = math.max(#a, #b)
+  for k = 1, n do
+    local x, y = a[k - n + #a], b[k - n + #b]
+    local w = math.max(#tostring(x or ""), #tostring(y or ""))
+    local form = "%" .. w .. "s"
+    top[k], bottom[k] = form:format(x or ""), form:format(y or "")
+    local bad = x and y and x ~= y and x ~= 1 and y ~= 1
+    marks[k] = form:format(bad and ("^"):rep(w) or ".")
+  end
+  return table.concat(top, " "), table.concat(bottom, " "), table.concat(marks, " ")
+end
+
+-- The operands' lines.
+local function operand_lines(a, colour)
+  local call, lines = a.call, {}
+  if not call or #call.operands == 0 or a.rule.code == "MEM-1" then return lines end
+  local names, shapes, notes = 0, 0, {}
+  local count = math.min(#call.operands, 6)
+  local marks
+  for k = 1, count do
+    local o = call.operands[k]
+    names = math.max(names, width(o.label))
+    o.brief = o.dtype .. " " .. shape_text(o.shape) .. ((o.device ~= "cpu" or a.rule.devices) and "  " .. o.device or "")
+    shapes = math.max(shapes, #o.brief)
+    notes[k] = a.notes[k] or ""
+  end
+  if a.rule.picture == "broadcast" and count == 2 then
+    local top, bottom
+    top, bottom, marks = aligned(call.operands[1].shape, call.operands[2].shape)
+    notes = {top, bottom}
+  end
+  for k = 1, count do
+    local o = call.operands[k]
+    local line = ("   %s   %s     %s"):format(colour(pad(o.label, names), "name"), pad(o.brief, shapes), notes[k])
+    lines[#lines + 1] = (line:gsub("%s+$", ""))
+  end
+  if marks then lines[#lines + 1] = colour(("   %s   %s     %s"):format((" "):rep(names), (" "):rep(shapes), marks), "error") end
+  if #call.operands > count then lines[#lines + 1] = ("   .. %d more"):format(#call.operands - count) end
+  return lines
+end
+
+-- The user's line with the failing part underlined; long lines are cut around it.
+local function source_lines(a, colour)
+  local line, first, last, at = line_of(a)
+  if not line then return {} end
+  local chunk = a.call.chunk
+  local label = chunk:match("^=(%[%d+%])$") or chunk:match("^@.-([^/]+)$") or ""
+  if label:find("^%[") then
+    if a.call.text:find("\n") then label = ("%s line %d"):format(label, at) end
+  elseif label ~= "" then
+    label = ("%s:%d"):format(label, at)
+  end
+  if label ~= "" then label = label .. " " end
+  line = line:gsub("\t", " ")
+  local indent = #line:match("^%s*")
+  local from = indent + 1
+  if first and last - from > 90 then from = math.max(from, first - 20) end
+  local shown = line:sub(from, from + 100)
+  local lines = {"   " .. colour(label, "label") .. shown}
+  if first and last >= first then
+    lines[2] = "   " .. (" "):rep(width(label) + width(line:sub(from, first - 1)))
+      .. colour(("^"):rep(math.max(1, width(line:sub(first, math.min(last, from + 100))))), "error")
+  end
+  return lines
+end
+
+local function fix_lines(a, colour)
+  local lines, fixes = {}, guard(find_fixes, a) or {}
+  a.fixed = fixes
+  for k, fix in ipairs(fixes) do
+    local lead = k == 1 and words.fits or (" "):rep(#words.fits)
+    lines[k] = ("   %s %s%s"):format(lead, colour(fix.code, "good"), fix.shape and "  -> " .. fix.shape or "")
+  end
+  local hint = rawget(a.err, "hint")
+  local more = a.rule.hint and a.call and guard(a.rule.hint, a.call)
+  if a.rule.near and a.call then more = guard(require("torch.explain.names").hint, a.call) end
+  if #fixes == 0 and type(hint) == "string" and hint ~= "" then lines[#lines + 1] = "   " .. words.try .. " " .. hint end
+  if more and (#fixes == 0 or not a.rule.near) then lines[#lines + 1] = "   " .. words.try .. " " .. more end
+  return lines
+end
+
+-- The lines below the first; a bare line of source is only for reports, whose reader has not seen it.
+local function body(a, colour, bare)
+  local lines = operand_lines(a, colour)
+  local fixes = fix_lines(a, colour)
+  if bare or (a.call and a.call.node and (#lines > 0 or #a.fixed > 0)) then
+    for _, line in ipairs(source_lines(a, colour)) do lines[#lines + 1] = line end
+  end
+  return table.move(fixes, 1, #fixes, #lines + 1, lines)
+end
+
+---The text of an error object, for tostring: the place, the sentence, and what is known around it.
+---@param err table
+---@return string
+function explain.text(err)
+  local where, message = rawget(err, "where") or "", rawget(err, "message") or ""
+  local lines = {(where ~= "" and where .. ": " or "") .. message}
+  if rawget(err, "kind") ~= "interrupt" then table.move(body(analyse(err), plain), 1, 99, 2, lines) end
+  return table.concat(lines, "\n")
+end
+
+---What the prompt and a script's end say of anything raised.
+---@param err any
+---@param options? {colour?: fun(text: string, style: string): string}
+---@return string
+function explain.report(err, options)
+  local colour = options and options.colour or plain
+  if type(err) == "string" then err = guard(function() return require("torch.explain.names").from_text(err) end) or err end
+  if not is_error(err) then
+    local _, text = pcall(tostring, err)
+    return colour("error", "error") .. ": " .. tostring(text)
+  end
+  local a = analyse(err)
+  local operands = operand_lines(a, colour)
+  local entry = messages.codes[a.rule.code]
+  local title = a.rule.picture == true and #operands > 0 and entry and entry.title
+  local message = rawget(err, "message")
+  local lines = {colour("error " .. a.rule.code, "error") .. ": " .. (title and title:format(message:match("^([^:]+):") or rawget(err, "op")) or message)}
+  table.move(body(a, colour, true), 1, 99, 2, lines)
+  if entry and #operands > 0 and not a.rule.code:find("%-0$") then
+    lines[#lines + 1] = colour("   " .. words.explain:format(a.rule.code), "faint")
+  end
+  return table.concat(lines, "\n")
+end
+
+---The page of an error, for ?err and %explain: the report and the rule behind it.
+---@param err any
+---@param options? {colour?: fun(text: string, style: string): string}
+---@return string
+function explain.long(err, options)
+  local text = explain.report(err, options):gsub("\n[^\n]*%%explain [^\n]*$", "")
+  local wrapped = type(err) == "string" and guard(function() return require("torch.explain.names").from_text(err) end) or err
+  if not is_error(wrapped) then return text end
+  return text .. "\n\n" .. explain.rule(wrapped.code, options)
+end
+
+local function fold(text, columns)
+  local lines, line = {}, ""
+  for word in text:gmatch("%S+") do
+    if #line + #word > columns then lines[#lines + 1], line = line, "" end
+    line = line == "" and word or line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
+---The rule of a code, with an example; nil when there is no such code.
+---@param code string "SHAPE-1"
+---@return string?
+function explain.rule(code, options)
+  local colour = options and options.colour or plain
+  local entry = messages.codes[code]
+  if not entry then return nil end
+  local lines = {colour(code, "heading"), fold(entry.rule, 78)}
+  if entry.example then lines[#lines + 1] = words.example .. "\n   " .. entry.example:gsub("\n", "\n   ") end
+  return table.concat(lines, "\n")
+end
+
+---All codes, sorted.
+function explain.codes()
+  local list = {}
+  for code in pairs(messages.codes) do list[#list + 1] = code end
+  table.sort(list)
+  return list
+end
+
+return explain

@@ -1,0 +1,383 @@
+-- What belongs to each kind of failure: its code, what to say beside the operands, and the changes that
+-- may repair it. Changes are candidates only: each is tried with stand-ins before anybody sees it.
+--   {[operand or slot] = template}   % is the operand's own text, %1 and %2 the operands'
+--   {whole = template, test = template}   for the call itself: %0, %L and %R (sides of an operator)
+--   {rename = {"keydim", "keepdim"}}      an argument's name
+local F = string.format
+
+local function product(shape)
+  local n = 1
+  for _, s in ipairs(shape) do n = n * s end
+  return n
+end
+local function copy(t) return table.move(t, 1, #t, 1, {}) end
+local function list(t) return table.concat(t, ", ") end
+local converters = {float32 = "float", float64 = "double", float16 = "half", bfloat16 = "bfloat16", int64 = "long",
+  int32 = "int", int16 = "short", bool = "bool"}
+local function to(dtype) return converters[dtype] and F("%%:%s()", converters[dtype]) or F('%%:to("%s")', dtype) end
+local rank_of = {bool = 0, uint8 = 1, int8 = 1, int16 = 2, int32 = 3, int64 = 4, float16 = 5, bfloat16 = 6, float32 = 7, float64 = 8}
+
+-- The two matrices of a product: the last two operands (addmm has one in front).
+local function factors(call)
+  local n = #call.operands
+  if call.op == "linear" or n < 2 then return call.operands[1], call.operands[2] end
+  if call.op == "addmm" or call.op == "addmv" or call.op == "baddbmm" or call.op == "addbmm" then return call.operands[2], call.operands[3] end
+  return call.operands[1], call.operands[2]
+end
+
+local function turned(o)
+  if #o.shape == 2 then return "%:t()" end
+  return #o.shape > 2 and "%:transpose(-2, -1)" or "%"
+end
+
+-- A slot of the call that holds this number.
+local function slots_with(call, wanted)
+  local found = {}
+  for _, s in ipairs(call.order) do
+    if s.kind == "N" and wanted(s.value) then found[#found + 1] = s end
+  end
+  return found
+end
+
+local function dims_note(call, limit)
+  local notes = {}
+  for k, o in ipairs(call.operands) do notes[k] = F("%d dimension%s", #o.shape, #o.shape == 1 and "" or "s") end
+  return limit and {notes[1]} or notes
+end
+
+local function broadcast_fixes(call)
+  local a, b = call.operands[1], call.operands[2]
+  if not b then return {} end
+  local out = {}
+  local function add(edit) out[#out + 1] = edit end
+  if #a.shape ~= #b.shape then
+    local small, large = a, b
+    if #a.shape > #b.shape then small, large = b, a end
+    if #small.shape == 1 then
+      for d = #large.shape - 1, 1, -1 do
+        if large.shape[d] == small.shape[1] then
+          add {[small] = #large.shape - d == 1 and "%:unsqueeze(2)" or "%:view(-1" .. (", 1"):rep(#large.shape - d) .. ")"}
+        end
+      end
+    else
+      for d = 1, #small.shape + 1 do add {[small] = F("%%:unsqueeze(%d)", d)} end
+    end
+  elseif #a.shape >= 2 then
+    add {[b] = turned(b)}
+    add {[a] = turned(a)}
+  end
+  if product(a.shape) == product(b.shape) and #a.shape > 0 and #b.shape > 0 then
+    add {[b] = F("%%:reshape(%s)", list(a.shape))}
+  end
+  return out
+end
+
+local function reshape_fixes(call)
+  local x, wanted = call.operands[1], {}
+  if not x then return {} end
+  for _, s in ipairs(call.order) do
+    if s.slot ~= x.slot.slot then
+      if s.kind == "N" then wanted[#wanted + 1] = s.value end
+      if s.kind == "I" then wanted = copy(s.value) end
+    end
+  end
+  local n, out = product(x.shape), {}
+  local function add(sizes) out[#out + 1] = {whole = F("%%1:%s(%s)", call.op, list(sizes))} end
+  for i, size in ipairs(wanted) do
+    local others, open = 1, nil
+    for j, s in ipairs(wanted) do
+      if s == -1 and j ~= i then open = j elseif j ~= i then others = others * s end
+    end
+    if others > 0 and n % others == 0 and size ~= -1 then
+      local rest, sizes = n // others, copy(wanted)
+      if not open then
+        sizes[i] = rest
+        add(sizes)
+      else
+        for step = 1, size do  -- the nearest size that divides
+          local less, more = size - step, size + step
+          local near = more <= rest and rest % more == 0 and more or less > 0 and rest % less == 0 and less
+          if near then
+            sizes[i] = near
+            add(sizes)
+            break
+          end
+        end
+      end
+    end
+  end
+  add {-1}
+  return out
+end
+
+local function join_fixes(call)
+  local out, names = {}, {}
+  local a, b = call.operands[1], call.operands[2]
+  if not b then return out end
+  for k = 1, #call.operands do names[k] = "%" .. k end
+  if #call.operands < 10 then
+    for d = 1, #a.shape do out[#out + 1] = {whole = F("torch.cat({%s}, %d)", list(names), d)} end
+  end
+  if #a.shape == #b.shape + 1 then out[#out + 1] = {[b] = "%:unsqueeze(1)"} end
+  if #b.shape == #a.shape + 1 then out[#out + 1] = {[a] = "%:unsqueeze(1)"} end
+  if #a.shape == 2 and #b.shape == 2 then out[#out + 1] = {[b] = "%:t()"} end
+  return out
+end
+
+local function joined_notes(call)
+  local a, notes = call.operands[1], {}
+  if not a then return notes end
+  for k = 2, #call.operands do
+    local o = call.operands[k]
+    for d = 1, math.max(#a.shape, #o.shape) do
+      if a.shape[d] ~= o.shape[d] then
+        notes[1] = notes[1] or a.shape[d] and F("dim %d is %d", d, a.shape[d])
+        notes[k] = o.shape[d] and F("dim %d is %d", d, o.shape[d]) or F("%d dimensions", #o.shape)
+        break
+      end
+    end
+  end
+  return notes
+end
+
+local function conv_fixes(call)
+  local x = call.operands[1]
+  if not x then return {} end
+  local spatial = tonumber(call.op:match("(%d)d$")) or 2
+  if #x.shape == spatial then return {{[x] = "%:unsqueeze(1)"}} end
+  if #x.shape == spatial + 1 then
+    return {{[x] = "%:unsqueeze(2)"}, spatial == 2 and {[x] = "%:permute(3, 1, 2)"} or nil}
+  end
+  local want = call.operands[2] and call.operands[2].shape[2]
+  return {
+    spatial == 2 and {[x] = "%:permute(1, 4, 2, 3)"} or {[x] = "%:transpose(2, -1)"},
+    want and x.shape[2] == 1 and {[x] = F("%%:expand(-1, %d%s)", want, (", -1"):rep(spatial))} or nil,
+  }
+end
+
+local compare = {["<"] = "lt", [">"] = "gt", ["<="] = "le", [">="] = "ge", ["=="] = "eq", ["~="] = "ne"}
+local mirrored = {lt = "gt", gt = "lt", le = "ge", ge = "le", eq = "eq", ne = "ne"}
+local function compare_fixes(call)
+  local node = call.node
+  local name = node and compare[node.op]
+  if not name then return {} end
+  local left = call.operands[1] and call.operands[1].node == node.args[1]
+  local base = left and F("%%L:%s(%%R)", name) or F("%%R:%s(%%L)", mirrored[name])
+  local before = call.text:sub(1, node.first - 1):match("(%a+)[%s%(]*$")
+  local condition = before == "if" or before == "while" or before == "elseif" or before == "and" or before == "or"
+    or before == "not" or before == "until"
+  local out = {}
+  if #call.operands == 2 and (name == "eq" or name == "ne") then
+    out[1] = {whole = (name == "ne" and "not " or "") .. "torch.equal(%L, %R)", test = "%L:eq(%L)"}
+  end
+  if condition then
+    out[#out + 1] = {whole = base .. ":all():item()", test = base .. ":all()"}
+    out[#out + 1] = {whole = base .. ":any():item()", test = base .. ":any()"}
+  else
+    table.insert(out, 1, {whole = base})
+  end
+  return out
+end
+
+local function type_fixes(call)
+  local a, b = factors(call)
+  if not (a and b) then return {} end
+  local x, y = a.slot, b.slot
+  if not b.node or (rank_of[x.dtype] or 0) < (rank_of[y.dtype] or 0) then return {{[a] = to(y.dtype)}} end
+  return {{[b] = to(x.dtype)}}
+end
+
+-- Rows are looked through in order: kind, op (words) and find (a pattern in the message) must all fit.
+local rules = {
+  {code = "SHAPE-6", kind = "shape", op = "linear", find = "features in its last dimension",
+    notes = function(call)
+      local x, w = call.operands[1], call.operands[2]
+      return {x and F("dim %d is %d", #x.shape, x.shape[#x.shape]), w and F("in_features is %d", w.shape[#w.shape])}
+    end,
+    hint = function(call)
+      local x, w = call.operands[1], call.operands[2]
+      if x and w and #w.shape == 2 and #x.shape > 0 then return F("nn.Linear(%d, %d)  -- if in_features is wrong", x.shape[#x.shape], w.shape[1]) end
+    end,
+    fixes = function(call)
+      local x = call.operands[1]
+      if not x then return {} end
+      local w = call.operands[2]
+      return {#x.shape > 2 and {[x] = "%:flatten(2)"} or {[x] = "%:flatten()"}, {[x] = turned(x)}, w and w.node and {[w] = turned(w)}}
+    end},
+  {code = "SHAPE-1", kind = "shape", find = "cannot be multiplied", picture = true,
+    notes = function(call)
+      local a, b = factors(call)
+      local notes = {}
+      for k, o in ipairs(call.operands) do
+        if o == a then notes[k] = F("dim %d is %d", #o.shape, o.shape[#o.shape]) end
+        if o == b then
+          local d = math.max(#o.shape - 1, 1)
+          notes[k] = F("dim %d is %d", d, o.shape[d])
+        end
+      end
+      if a == b and b then notes[1] = F("dim %d is %d, dim %d is %d", #a.shape, a.shape[#a.shape], math.max(#a.shape - 1, 1), a.shape[math.max(#a.shape - 1, 1)]) end
+      return notes
+    end,
+    fixes = function(call)
+      local a, b = factors(call)
+      if not (a and b) then return {} end
+      return {{[b] = turned(b)}, {[a] = turned(a)}, {[a] = "%:flatten(2)"},
+        #call.operands == 2 and {whole = F("%%2:%s(%%1)", call.op)} or nil}
+    end},
+  {code = "SHAPE-1", kind = "shape", op = "matmul mm bmm mv dot addmm inner", notes = dims_note, fixes = function(call)
+    local a, b = factors(call)
+    if not (a and b) then return {} end
+    return {{whole = "%1:matmul(%2)"}, {[a] = "%:flatten()", [b] = "%:flatten()"}, {[b] = "%:unsqueeze(2)"}, {whole = "%1 * %2"}}
+  end},
+  {code = "SHAPE-2", kind = "broadcast", picture = "broadcast", fixes = broadcast_fixes},
+  {code = "SHAPE-4", kind = "shape", op = "view", find = "without a copy", fixes = function(call)
+    local sizes = {}
+    if not call.node or not call.node.method then return {} end
+    for k, e in ipairs(call.node.args) do sizes[k] = call:code(e) end
+    return {{whole = F("%%1:reshape(%s)", list(sizes):gsub("%%", "%%%%"))}, {whole = F("%%1:contiguous():view(%s)", list(sizes):gsub("%%", "%%%%"))}}
+  end},
+  {code = "SHAPE-3", kind = "shape", op = "view reshape", notes = function(call)
+    return call.operands[1] and {F("%d elements", product(call.operands[1].shape))} or {}
+  end, fixes = reshape_fixes},
+  {code = "SHAPE-5", op = "cat stack concat concatenate hstack vstack dstack", notes = joined_notes, fixes = join_fixes},
+  {code = "SHAPE-8", kind = "shape", op = "batch_norm", find = "at least 2 values"},
+  {code = "SHAPE-7", kind = "shape", op = "conv1d conv2d conv3d max_pool1d max_pool2d avg_pool2d avg_pool1d adaptive_avg_pool2d",
+    notes = function(call)
+      local notes, spatial = dims_note(call, true), tonumber(call.op:match("(%d)d$"))
+      local x, w = call.operands[1], call.operands[2]
+      if x and w and spatial and #x.shape > spatial then
+        local d = #x.shape - spatial
+        notes = {F("%d channel%s (dim %d)", x.shape[d], x.shape[d] == 1 and "" or "s", d), F("%d channels expected", w.shape[2])}
+      end
+      return notes
+    end, fixes = conv_fixes},
+  {code = "SHAPE-9", kind = "shape", op = "cross_entropy nll_loss", fixes = function(call)
+    local y = call.operands[2]
+    if not y then return {} end
+    local x, d = call.operands[1], #y.shape
+    if d > 1 and y.shape[d] == 1 then return {{[y] = F("%%:squeeze(%d)", d)}} end
+    if d == 2 and y.shape[2] == x.shape[2] then return {{[y] = "%:argmax(2)"}, {[y] = "%:float()"}} end
+    if d == 0 then return {{[y] = "%:unsqueeze(1)"}} end
+    return {#x.shape == 2 and product(y.shape) == x.shape[1] and {[y] = "%:flatten()"} or nil}
+  end},
+  {code = "SHAPE-9", kind = "shape", op = "binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss",
+    fixes = broadcast_fixes},
+  {code = "SHAPE-10", kind = "shape", op = "item", fixes = function()
+    return {{whole = "%1:sum():item()", test = "%1:sum()"}, {whole = "%1:mean():item()", test = "%1:mean()"}}
+  end},
+  {code = "DIM-1", kind = "dim", notes = function(call) return dims_note(call, true) end, fixes = function(call)
+    local x, out = call.operands[1], {}
+    local rank = x and #x.shape or 0
+    for _, s in ipairs(slots_with(call, function(v) return v == 0 or v > rank or v < -rank end)) do
+      out[#out + 1] = {[s] = s.value == 0 and "1" or tostring(rank)}
+      out[#out + 1] = {[s] = "-1"}
+    end
+    return out
+  end},
+  {code = "INDEX-2", kind = "index", op = "cross_entropy nll_loss", fixes = function(call)
+    local y = call.operands[2]
+    return y and call.hint == "y = y + 1" and {{[y] = "% + 1"}} or {}
+  end},
+  {code = "INDEX-1", kind = "index", fixes = function(call)
+    local x, out = call.operands[1], {}
+    if not x then return out end
+    for _, s in ipairs(slots_with(call, function(v) return v == 0 end)) do out[#out + 1] = {[s] = "1"} end
+    local k, n = call.message:match("index (%-?%d+) .-with size (%d+)")
+    if k then
+      for _, s in ipairs(slots_with(call, function(v) return v == tonumber(k) end)) do
+        if tonumber(n) > 0 then
+          out[#out + 1] = {[s] = tonumber(k) > 0 and n or "1"}
+          out[#out + 1] = {[s] = tonumber(k) > 0 and "-1" or nil}
+        end
+      end
+    end
+    return out
+  end},
+  {code = "DTYPE-3", kind = "dtype", op = "cross_entropy nll_loss", find = "class numbers", fixes = function(call)
+    return call.operands[2] and {{[call.operands[2]] = "%:long()"}} or {}
+  end},
+  {code = "DTYPE-3", kind = "dtype", op = "binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss smooth_l1_loss huber_loss",
+    fixes = function(call)
+      local x, y = call.operands[1], call.operands[2]
+      if not (x and y) then return {} end
+      local fx, fy = (rank_of[x.slot.dtype] or 9) < 5 and "%:float()", (rank_of[y.slot.dtype] or 9) < 5 and "%:float()"
+      return {{[x] = fx or nil, [y] = fy or nil}}
+    end},
+  {code = "DTYPE-4", kind = "dtype", find = "cannot be stored in", fixes = function(call)
+    local node = call.node
+    if not (node and node.method) then return {} end
+    local args = {}
+    for k, e in ipairs(node.args) do args[k] = call:code(e) end
+    return {{whole = F("%%1:%s(%s)", node.method:gsub("_$", ""), list(args):gsub("%%", "%%%%"))}}
+  end},
+  {code = "DTYPE-2", kind = "dtype", find = "floating point", fixes = function(call)
+    local out = {}
+    for _, o in ipairs(call.operands) do
+      if rank_of[o.slot.dtype] and rank_of[o.slot.dtype] < 5 then out[#out + 1] = {[o] = "%:float()"} end
+    end
+    return out
+  end},
+  {code = "DTYPE-0", kind = "dtype", find = "mask must be bool", fixes = function(call)
+    local out = {}
+    for _, o in ipairs(call.operands) do
+      if o.slot.dtype ~= "bool" then out[#out + 1] = {[o] = "%:bool()"} end
+    end
+    return out
+  end},
+  {code = "DTYPE-1", kind = "dtype", find = "one type", fixes = type_fixes},
+  {code = "DTYPE-0", kind = "dtype", fixes = function(call)
+    local x = call.operands[1]
+    return x and {{[x] = "%:float()"}, {[x] = "%:long()"}, {[x] = "%:bool()"}} or {}
+  end},
+  {code = "DEVICE-1", kind = "device", devices = true, fixes = function(call)
+    local out = {}
+    for k = 2, #call.operands do
+      local o = call.operands[k]
+      local a = call.operands[1]
+      if o.device ~= a.device then
+        local function place(of, n) return of.node and of.node.kind == "name" and F("%%:to(%%%d.device)", n) or F('%%:to("%s")', of.device) end
+        out[#out + 1] = {[o] = place(a, 1)}
+        out[#out + 1] = {[a] = place(o, k)}
+      end
+    end
+    return out
+  end},
+  {code = "GRAD-1", kind = "autograd", op = "backward", find = "one number", fixes = function(call)
+    local y = call.operands[1]
+    if not (y and call.node and call.node.method) then return {} end
+    local shape = #y.shape > 0 and list(y.shape) or "1"
+    return {{whole = "%1:sum():backward()", test = "%1:sum()"}, {whole = "%1:mean():backward()", test = "%1:mean()"},
+      {whole = F("%%1:backward(torch.ones(%s))", shape), test = F("torch.ones(%s) * %%1", shape)}}
+  end},
+  {code = "GRAD-0", kind = "autograd"},
+  {code = "ARG-2", kind = "argument", find = "one boolean of", fixes = compare_fixes},
+  {code = "ARG-1", kind = "argument", find = 'no argument "', fixes = function(call)
+    local from, near = call.message:match('no argument "([%a_][%w_]*)"; did you mean "([%a_][%w_]*)"')
+    return from and {{rename = {from, near}}} or {}
+  end},
+  {code = "ARG-3", kind = "argument", find = '"self" is missing'},
+  {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
+  {code = "MODULE-1", kind = "argument", find = "list of parameters is empty"},
+  {code = "STATE-1", op = "load_state_dict"},
+  {code = "DATA-1", kind = "shape", op = "collate"},
+  {code = "MEM-1", kind = "oom"},
+  {code = "SHAPE-0", kind = "shape"},
+  {code = "DIM-1", kind = "dim"},
+  {code = "ARG-0", kind = "argument"},
+  {code = "VALUE-0", kind = "value"},
+  {code = "IO-0", kind = "io"},
+  {code = "LINALG-0", kind = "linalg"},
+  {code = "DIST-0", kind = "distributed"},
+  {code = "STOP-0", kind = "interrupt"},
+}
+
+---The rule that fits an error.
+return function(kind, op, message)
+  for _, rule in ipairs(rules) do
+    if (not rule.kind or rule.kind == kind) and (not rule.op or (" " .. rule.op .. " "):find(" " .. op .. " ", 1, true))
+      and (not rule.find or message:find(rule.find, 1, true)) then
+      return rule
+    end
+  end
+  return {code = "VALUE-0"}
+end

@@ -1,0 +1,137 @@
+-- The texts of error reports, by code: `title` stands in the first line of a report (%s is the operation)
+-- where the picture below it says the rest; `rule` is what %explain tells; `example` runs as it stands.
+-- One table, so that the texts can be had in other languages. The engine's own sentences are not here.
+local messages = {}
+
+messages.words = {
+  fits = "would fit:",
+  try = "try:",
+  explain = "%%explain %s shows the rule on your sizes",
+  dim_is = "dim %d is %s",
+  mean_name = "did you mean %s?",
+  made = "%s was made in line %d: %s",
+  here = "Here:",
+  example = "An example to run:",
+  no_error = "no error yet: %explain CODE shows one of these",
+  no_code = "no code \"%s\"; there are: %s",
+}
+
+messages.codes = {
+  ["SHAPE-1"] = {
+    title = "%s needs equal inner sizes",
+    rule = "The product of matrices [n, k] and [k, m] is [n, m]: the last size of the first must be the last but one of the second. Dimensions before these are batches.",
+    example = "x = torch.ones(2, 3)\nw = torch.ones(4, 3)\nx:matmul(w:t())   -- [2, 3] times [3, 4]",
+  },
+  ["SHAPE-2"] = {
+    rule = "Shapes are laid under each other from the right. Two sizes agree when they are equal or one of them is 1 (then it is stretched); a missing one counts as 1.",
+    example = "a = torch.ones(2, 3)\nb = torch.tensor{10.0, 20.0}\na + b:unsqueeze(2)   -- [2, 3] and [2, 1]",
+  },
+  ["SHAPE-3"] = {
+    rule = "A new shape must hold as many elements as there are: the product of its sizes. One size may be -1: it is worked out.",
+    example = "x = torch.arange(6)\nx:reshape(2, -1)   -- [2, 3]",
+  },
+  ["SHAPE-4"] = {
+    rule = "view shows the same memory in another shape, so the elements must lie there in order; after a transpose they do not. reshape copies when it must.",
+    example = "x = torch.ones(2, 3):t()\nx:reshape(6)",
+  },
+  ["SHAPE-5"] = {
+    rule = "cat joins tensors along a dimension that they have: all other sizes must be equal. stack makes a new dimension: all sizes must be equal.",
+    example = "a, b = torch.ones(2, 3), torch.ones(2, 4)\ntorch.cat({a, b}, 2)   -- [2, 7]",
+  },
+  ["SHAPE-6"] = {
+    rule = "nn.Linear(in, out) works on the last dimension: [.., in] becomes [.., out]. Its weight is [out, in]. Images are flattened first: x:flatten(2) keeps the batch.",
+    example = "fc = torch.nn.Linear(12, 5)\nx = torch.ones(2, 3, 4)\nfc(x:flatten(2))   -- [2, 12] to [2, 5]",
+  },
+  ["SHAPE-7"] = {
+    rule = "Convolution and pooling take [batch, channels, sizes ..] or, for one sample, [channels, sizes ..]. The channels must be those that the layer was made for.",
+    example = "conv = torch.nn.Conv2d(1, 8, 3)\nx = torch.ones(10, 28, 28)   -- 10 grey images\nconv(x:unsqueeze(2))",
+  },
+  ["SHAPE-8"] = {
+    rule = "In training, batch_norm takes mean and variance of each channel over the batch; one value has no variance. The last batch of an epoch is often smaller: leave it out (drop_last=true), or call model:eval() when not training.",
+    example = "bn = torch.nn.BatchNorm1d(3)\nbn:eval()(torch.ones(1, 3))",
+  },
+  ["SHAPE-9"] = {
+    rule = "A loss compares predictions with targets. For class numbers the targets have the scores' shape without the dimension of classes: [n, classes] and [n].",
+    example = "scores = torch.zeros(3, 4)\ny = torch.tensor{{1}, {2}, {4}}\ntorch.nn.functional.cross_entropy(scores, y:squeeze(2))",
+  },
+  ["SHAPE-10"] = {
+    rule = "item() gives the one number of a tensor with one element.",
+    example = "x = torch.tensor{1.0, 2.0}\nx:sum():item()\nx[1]:item()",
+  },
+  ["SHAPE-0"] = {rule = "The sizes of these tensors do not fit this operation; ?name shows its rule.", example = "torch.ones(2, 3).shape"},
+  ["DIM-1"] = {
+    rule = "Dimensions count from 1; -1 is the last. A tensor with shape [2, 3] has dimensions 1 and 2.",
+    example = "x = torch.ones(2, 3)\nx:sum(2)    -- over the columns: [2]\nx:sum(-1)   -- the same",
+  },
+  ["INDEX-1"] = {
+    rule = "Positions count from 1; -1 is the last. Ranges {first, last} include both ends.",
+    example = "x = torch.arange(5)\nx[5]\nx[-1]\nx[{{2, 3}}]",
+  },
+  ["INDEX-2"] = {
+    rule = "Labels are positions: with C classes they are 1 to C. Data made for Python counts from 0: add 1.",
+    example = "y = torch.tensor{0, 1, 2}   -- from 0\ntorch.nn.functional.cross_entropy(torch.zeros(3, 3), y + 1)",
+  },
+  ["DTYPE-1"] = {
+    rule = "Matrix products and layers want one type on all sides. x:float(), x:long() and x:to(other.dtype) convert.",
+    example = "x = torch.ones(2, 3)\nw = torch.ones(3, 2):long()\nx:matmul(w:float())",
+  },
+  ["DTYPE-2"] = {
+    rule = "This takes floating point numbers: a mean of integers is rarely an integer. Convert first.",
+    example = "x = torch.tensor{1, 2}\nx:float():mean()",
+  },
+  ["DTYPE-3"] = {
+    rule = "Class numbers are int64; probabilities, and the targets of regressions, are floating point.",
+    example = "y = torch.tensor{1.0, 2.0}\ntorch.nn.functional.cross_entropy(torch.zeros(2, 3), y:long())",
+  },
+  ["DTYPE-4"] = {
+    rule = "x:add_(y) stores the result in x, whose type stays. A result of a higher type does not go in.",
+    example = "x = torch.tensor{1, 2}\nx = x:add(1.5)   -- a new tensor of float32",
+  },
+  ["DTYPE-0"] = {rule = "This operation does not take this type; x:float(), x:long() and x:bool() convert.", example = "torch.ones(2):long().dtype"},
+  ["DEVICE-1"] = {
+    rule = "All tensors of an operation lie on one device. Move data to the model's device once, where it is loaded.",
+    example = "x = torch.ones(2)\nx:to(torch.device(\"cpu\")).device",
+  },
+  ["GRAD-1"] = {
+    rule = "A gradient says how one number changes. Make one of the tensor (sum, mean, a loss), or say how much each element counts.",
+    example = "x = torch.ones(2, {requires_grad=true})\ny = x * 3\ny:sum():backward()\nx.grad",
+  },
+  ["GRAD-0"] = {rule = "Gradients are recorded from tensors with requires_grad to the number on which backward is called; ?backward tells more.", example = "x = torch.ones(2, {requires_grad=true})\n(x * 2):sum():backward()\nx.grad"},
+  ["ARG-1"] = {
+    rule = "Named arguments stand in a table: x:sum{dim=1, keepdim=true}. ?name shows the names.",
+    example = "torch.ones(2, 3):sum{dim=1, keepdim=true}",
+  },
+  ["ARG-2"] = {
+    rule = "Lua turns <, <=, >, >= and == into one boolean, so between tensors they raise. Methods give a mask: x:gt(3), x:eq(y). A tensor is always true in a condition: use :any():item() or :all():item().",
+    example = "x = torch.tensor{1, 5}\nx:gt(3)\nx:gt(3):any():item()\ntorch.equal(x, x)",
+  },
+  ["ARG-3"] = {
+    rule = "x:sum() hands x over; x.sum() hands over nothing.",
+    example = "x = torch.ones(3)\nx:sum()",
+  },
+  ["ARG-0"] = {rule = "The arguments do not fit; ?name shows the signature.", example = "torch.zeros(2, 3)"},
+  ["NAME-1"] = {rule = "There is no such name; ??text searches, Tab completes.", example = "torch.relu(torch.tensor{-1.0, 2.0})"},
+  ["MODULE-1"] = {
+    rule = "A module finds its layers in its own fields (self.fc = nn.Linear(..)), plain tables in fields included. Layers in other variables are not trained.",
+    example = "nn = torch.nn\nNet = nn.class(\"Net\")\nfunction Net:init() self.fc = nn.Linear(2, 3) end\n#Net():parameters()",
+  },
+  ["STATE-1"] = {
+    rule = "The names and shapes of a saved state must be those of the module; {strip=\"module.\"} takes a prefix off, {strict=false} loads what fits by name.",
+    example = "a, b = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)\nb:load_state_dict(a:state_dict())",
+  },
+  ["DATA-1"] = {
+    rule = "A batch stacks its samples, so they need one shape. Give the loader a collate_fn that pads or packs, or cut the samples.",
+    example = "a, b = torch.ones(2), torch.ones(3)\ntorch.stack{torch.nn.functional.pad(a, {0, 1}), b}",
+  },
+  ["MEM-1"] = {
+    rule = "Tensors are freed when nothing names them any more. Often a list of losses keeps every graph: total = total + loss:item().",
+    example = "total = 0\nloss = torch.ones(1, {requires_grad=true}):sum()\ntotal = total + loss:item()",
+  },
+  ["VALUE-0"] = {rule = "The value does not do for this argument; ?name shows what does.", example = "torch.zeros(2)"},
+  ["IO-0"] = {rule = "The file cannot be read or written; the message names it.", example = "torch.zeros(2)"},
+  ["LINALG-0"] = {rule = "The matrix does not allow this.", example = "torch.eye(2)"},
+  ["DIST-0"] = {rule = "The processes do not agree, or one is gone.", example = "torch.zeros(2)"},
+  ["STOP-0"] = {rule = "Ctrl-C stopped this. Variables are as they were.", example = "torch.zeros(2)"},
+}
+
+return messages
