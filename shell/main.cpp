@@ -102,6 +102,11 @@ int start(lua_State* L, int argc, char** argv) {
   set_arg(L, argc, argv, o.file ? o.script : 0);
   int status = 0;
   if (o.code) {
+    lua_getglobal(L, "torch");  // error messages show the line
+    lua_getfield(L, -1, "_chunks");
+    lua_pushstring(L, o.code);
+    lua_setfield(L, -2, "(command line)");
+    lua_settop(L, 0);
     if (luaL_loadbuffer(L, o.code, std::strlen(o.code), "=(command line)") != LUA_OK)
       return load_failed(L);
     status = run(L, 0);

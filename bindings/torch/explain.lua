@@ -123,7 +123,7 @@ end
 -- The operands' lines.
 local function operand_lines(a, colour)
   local call, lines = a.call, {}
-  if not call or #call.operands == 0 or a.rule.code == "MEM-1" then return lines end
+  if not call or #call.operands == 0 or a.rule.quiet then return lines end
   local names, shapes, notes = 0, 0, {}
   local count = math.min(#call.operands, 6)
   local marks
@@ -209,23 +209,31 @@ function explain.text(err)
   return table.concat(lines, "\n")
 end
 
----What the prompt and a script's end say of anything raised.
+---The error object of anything raised: itself, or one made from the text of an error of Lua's own that
+---more can be said about (an unknown name, a method without its colon); else nil.
+function explain.object(err)
+  if is_error(err) then return err end
+  return type(err) == "string" and guard(function() return require("torch.explain.names").from_text(err) end) or nil
+end
+
+---What the prompt and a script's end say of an error.
 ---@param err any
----@param options? {colour?: fun(text: string, style: string): string}
+---@param options? {colour?: fun(text: string, style: string): string, where?: boolean}
 ---@return string
 function explain.report(err, options)
   local colour = options and options.colour or plain
-  if type(err) == "string" then err = guard(function() return require("torch.explain.names").from_text(err) end) or err end
-  if not is_error(err) then
-    local _, text = pcall(tostring, err)
-    return colour("error", "error") .. ": " .. tostring(text)
+  local object = explain.object(err)
+  if not object then
+    local ok, text = pcall(tostring, err)
+    return colour("error", "error") .. ": " .. (ok and text or "an error whose __tostring fails")
   end
-  local a = analyse(err)
+  local a = analyse(object)
   local operands = operand_lines(a, colour)
   local entry = messages.codes[a.rule.code]
   local title = a.rule.picture == true and #operands > 0 and entry and entry.title
-  local message = rawget(err, "message")
-  local lines = {colour("error " .. a.rule.code, "error") .. ": " .. (title and title:format(message:match("^([^:]+):") or rawget(err, "op")) or message)}
+  local message, where = rawget(object, "message"), rawget(object, "where") or ""
+  local lines = {("%s%s: %s"):format(options and options.where and where ~= "" and where .. ": " or "",
+    colour("error " .. a.rule.code, "error"), title and title:format(message:match("^([^:]+):") or rawget(object, "op")) or message)}
   table.move(body(a, colour, true), 1, 99, 2, lines)
   if entry and #operands > 0 and not a.rule.code:find("%-0$") then
     lines[#lines + 1] = colour("   " .. words.explain:format(a.rule.code), "faint")
@@ -239,9 +247,8 @@ end
 ---@return string
 function explain.long(err, options)
   local text = explain.report(err, options):gsub("\n[^\n]*%%explain [^\n]*$", "")
-  local wrapped = type(err) == "string" and guard(function() return require("torch.explain.names").from_text(err) end) or err
-  if not is_error(wrapped) then return text end
-  return text .. "\n\n" .. explain.rule(wrapped.code, options)
+  local object = explain.object(err)
+  return object and text .. "\n\n" .. explain.rule(object.code, options) or text
 end
 
 local function fold(text, columns)

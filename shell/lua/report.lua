@@ -104,9 +104,21 @@ local function stopped(remembered)
   return ("stopped%s%s. Variables are intact."):format(where, after)
 end
 
+-- The full report, where more is known of an error than its text.
+local function explained(remembered, where)
+  local ok, text = pcall(function()
+    local explain = require "torch.explain"
+    local object = explain.object(remembered.error)
+    return object and explain.report(object, {colour = require "shell.colour", where = where})
+  end)
+  return ok and text or nil
+end
+
 -- What the prompt says of a failed entry.
 function report.text(remembered)
   if remembered.interrupted then return stopped(remembered) end
+  local known = explained(remembered, false)
+  if known then return known end
   local text, number, line, rest = remembered.text, remembered.text:match("^%[(%d+)%]:(%d+): (.*)$")
   if number then
     text = rest
@@ -125,7 +137,7 @@ end
 -- What ends a script: the error and the functions it went through.
 function report.script(err, trace)
   local remembered = report.remember(err, trace)
-  local text = "tycho: " .. remembered.text
+  local text = "tycho: " .. (explained(remembered, true) or remembered.text)
   if remembered.traceback ~= "" then text = text .. "\n" .. remembered.traceback end
   return text
 end

@@ -187,7 +187,8 @@ local function type_fixes(call)
   return {{[b] = to(x.dtype)}}
 end
 
--- Rows are looked through in order: kind, op (words) and find (a pattern in the message) must all fit.
+-- Rows are looked through in order: kind, op (words) and find (a part of the message) must all fit.
+-- picture: the operands' lines say what the title leaves out, or are a picture; quiet: no such lines.
 local rules = {
   {code = "SHAPE-6", kind = "shape", op = "linear", find = "features in its last dimension",
     notes = function(call)
@@ -344,7 +345,7 @@ local rules = {
   end},
   {code = "GRAD-1", kind = "autograd", op = "backward", find = "one number", fixes = function(call)
     local y = call.operands[1]
-    if not (y and call.node and call.node.method) then return {} end
+    if not (y and y.slot.grad and call.node and call.node.method) then return {} end
     local shape = #y.shape > 0 and list(y.shape) or "1"
     return {{whole = "%1:sum():backward()", test = "%1:sum()"}, {whole = "%1:mean():backward()", test = "%1:mean()"},
       {whole = F("%%1:backward(torch.ones(%s))", shape), test = F("torch.ones(%s) * %%1", shape)}}
@@ -357,10 +358,10 @@ local rules = {
   end},
   {code = "ARG-3", kind = "argument", find = '"self" is missing'},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
-  {code = "MODULE-1", kind = "argument", find = "list of parameters is empty"},
-  {code = "STATE-1", op = "load_state_dict"},
-  {code = "DATA-1", kind = "shape", op = "collate"},
-  {code = "MEM-1", kind = "oom"},
+  {code = "MODULE-1", quiet = true, kind = "argument", find = "list of parameters is empty"},
+  {code = "STATE-1", quiet = true, op = "load_state_dict"},
+  {code = "DATA-1", quiet = true, kind = "shape", op = "collate"},
+  {code = "MEM-1", quiet = true, kind = "oom"},
   {code = "SHAPE-0", kind = "shape"},
   {code = "DIM-1", kind = "dim"},
   {code = "ARG-0", kind = "argument"},
