@@ -33,10 +33,11 @@ struct ShowStyle {
 
 std::string show_tensor(const Tensor& x, const ShowStyle& style);
 std::string show_as_pytorch(const Tensor& x);
-int window_columns();                     // of the terminal on standard output, else 0
-void open_show(lua_State* L, int torch);  // _show, _print_options, _terminal, _summary
+int window_columns();                         // of the terminal on standard output, else 0
+void open_pictures(lua_State* L, int torch);  // _write_png, _write_text, _base64
+void open_show(lua_State* L, int torch);      // _show, _print_options, _terminal, _summary
 
-// An element as a double; is `t` a tensor whose memory may be read?
+// Is `t` a tensor whose memory may be read?
 bool has_values(const Impl* t);
 
 }  // namespace tycho::lua

@@ -128,12 +128,16 @@ int lua_summary(lua_State* L) {
   return 1;
 }
 
-// {terminal = is standard output one?, columns =, rows =, columns and rows absent where unknown}
+// {terminal = is standard output one?, colours = may they be used?, columns =, rows =}; columns and
+// rows are absent where they are unknown.
 int lua_terminal(lua_State* L) {
   lua_createtable(L, 0, 3);
   const bool terminal = isatty(STDOUT_FILENO);
   lua_pushboolean(L, terminal);
   lua_setfield(L, -2, "terminal");
+  const char *term = std::getenv("TERM"), *no = std::getenv("NO_COLOR");
+  lua_pushboolean(L, terminal && term && *term && std::strcmp(term, "dumb") != 0 && !(no && *no));
+  lua_setfield(L, -2, "colours");
   winsize size;
   if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     lua_pushinteger(L, size.ws_col);
@@ -161,6 +165,7 @@ void open_show(lua_State* L, int torch) {
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);
+  open_pictures(L, torch);
 }
 
 }  // namespace tycho::lua

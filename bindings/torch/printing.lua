@@ -93,3 +93,8 @@ function torch.get_printoptions()
     style = o.pytorch and "pytorch" or "tycho",
   }
 end
+
+-- Pictures are loaded when the first one is drawn.
+for _, name in ipairs {"plot", "hist"} do
+  torch[name] = function(...) return require("torch.plot")[name](...) end
+end

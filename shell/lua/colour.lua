@@ -13,11 +13,7 @@ colour.styles = {
 ---True where colours may be used; decided when first asked, and again after `colour.reset()`.
 ---@return boolean
 function colour.enabled()
-  if colour.on == nil then
-    local term = os.getenv "TERM"
-    local no = os.getenv "NO_COLOR"
-    colour.on = torch._terminal().terminal and term ~= nil and term ~= "" and term ~= "dumb" and (no == nil or no == "")
-  end
+  if colour.on == nil then colour.on = torch._terminal().colours end
   return colour.on
 end
 

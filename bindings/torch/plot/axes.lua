@@ -1,0 +1,59 @@
+-- Axes of a figure: round numbers to mark, and how they are written.
+local axes = {}
+
+---Round marks within a range, about `want` of them: 1, 2 or 5 times a power of ten apart, and at
+---least `least`.
+---@return number[] marks, number step
+function axes.marks(low, high, want, least)
+  local raw = math.max((high - low) / math.max(want, 1), least or 0)
+  if not (raw > 0) or raw == math.huge then return {low, high}, high - low end
+  local power = 10.0 ^ math.floor(math.log(raw, 10))
+  local step = power
+  for _, m in ipairs {1, 2, 5, 10} do
+    step = m * power
+    if step >= raw * 0.999 then break end
+  end
+  if step == 0 then return {low, high}, high - low end
+  local marks = {}
+  local first = math.ceil(low / step - 1e-9)
+  for i = 0, 100 do
+    local v = (first + i) * step
+    if v > high + step * 1e-9 then break end
+    marks[#marks + 1] = v == 0 and 0.0 or v
+  end
+  if #marks < 2 and want < 16 and (least or 0) < raw then return axes.marks(low, high, want * 2, least) end
+  return marks, step
+end
+
+---A mark as text, with as many decimals as tell neighbours apart.
+function axes.text(v, step)
+  local size = math.max(math.abs(v), step)
+  if v == 0 then return "0" end
+  if size >= 1e6 or size < 1e-4 then
+    local digits = math.max(0, math.floor(math.log(math.abs(v), 10)) - math.floor(math.log(step, 10) + 1e-9))
+    local s = ("%." .. math.min(digits, 6) .. "e"):format(v)
+    return (s:gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
+  end
+  local decimals = math.max(0, -math.floor(math.log(step, 10) + 1e-9))
+  return ("%." .. math.min(decimals, 9) .. "f"):format(v)
+end
+
+---Marks of an axis with their texts; of a logarithmic one (the range holds exponents) powers of ten.
+---@return {value: number, text: string}[]
+function axes.labelled(low, high, want, logarithmic, least)
+  local out = {}
+  local marks, step = axes.marks(low, high, want, least)
+  for _, v in ipairs(marks) do
+    local s
+    if logarithmic then
+      local value = 10.0 ^ v
+      s = ("%.3g"):format(value):gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end)
+    else
+      s = axes.text(v, step)
+    end
+    out[#out + 1] = {value = v, text = s}
+  end
+  return out
+end
+
+return axes
