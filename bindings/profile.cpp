@@ -124,7 +124,9 @@ class Gatherer : public Observer {
     lua_Debug ar;
     for (int level = 0; level < 12 && lua_getstack(L, level, &ar); ++level) {
       lua_getinfo(L, "Sl", &ar);
-      if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7)) continue;
+      if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7) ||
+          !std::strncmp(ar.source, "=shell/", 7))
+        continue;
       const double now = seconds_since(began_);
       const double gap = now - looked_ - (in_ops_ - ops_then_);
       if (gap > 0) lines_[{intern_source(ar.short_src), ar.currentline}].lua += gap;

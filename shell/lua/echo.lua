@@ -5,7 +5,11 @@ local echo = {on = false}
 local hook
 local function assigned_names(text)
   local entry = require "shell.entry"
-  return entry.assigned(entry.tokens(text))
+  local tokens = entry.tokens(text)
+  local names, first = entry.assigned(tokens), {}
+  for i, token in ipairs(tokens) do first[token.text] = first[token.text] or i end
+  table.sort(names, function(a, b) return first[a] < first[b] end)
+  return names
 end
 
 ---@param on boolean

@@ -142,7 +142,7 @@ local function plain_code(n, session, wanted)
     end
   end
   out[#out + 1] = code:sub(from)
-  return table.concat(out), quiet
+  return (table.concat(out):gsub("^([%a_][%w_]*)  +=", "%1 =")), quiet
 end
 
 -- Entry n as statements: its last expression is shown as the prompt showed it, and kept when another
