@@ -13,3 +13,7 @@ function Tensor:rows()
     if i <= n then return i, self[i] end
   end
 end
+
+---Draws the tensor in the terminal: a heat map, or a picture of [C, H, W] or [H, W, C].
+---@param options? {style?: string, width?: integer, low?: number, high?: number, file?: string}
+function Tensor:show(options) require("torch.plot.heat").show(self, options) end

@@ -46,7 +46,7 @@ local function look(v, name, seen, depth)
     node.class, node.extra = "", ""
   end
   if seen[v] then
-    node.class = node.class .. " (shared with " .. seen[v] .. ")"
+    node.class, node.extra = node.class .. " (shared with " .. seen[v] .. ")", ""
     return node
   end
   seen[v] = name == "" and "the root" or name
@@ -129,9 +129,16 @@ local function tree_lines(node, lead, rest, out, width)
     out[#out + 1] = label .. colour(tail, "faint")
   else
     out[#out + 1] = text.cut(label, width - text.width(values)) .. colour(values, "faint")
+    local indent = rest .. (#node.children > 0 and "│   " or "    ")
+    local room, line = math.max(10, width - text.width(indent)), nil
     for _, s in ipairs(shapes) do
-      out[#out + 1] = text.cut(rest .. (#node.children > 0 and "│   " or "    "), width) .. colour(text.cut(s, width - text.width(rest) - 4), "faint")
+      if line and text.width(line) + 2 + text.width(s) > room then
+        out[#out + 1] = indent .. colour(line, "faint")
+        line = nil
+      end
+      line = line and line .. "  " .. s or text.cut(s, room)
     end
+    if line then out[#out + 1] = indent .. colour(line, "faint") end
   end
   local list = folded(node.children)
   for i, f in ipairs(list) do
