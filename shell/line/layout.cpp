@@ -48,10 +48,11 @@ void find_rows(Line* line, int width, size_t cursor, int* row, int* column) {
   int x = 0, text_column = 0;
   size_t i = 0;
   for (; i < s.size();) {
-    const Character c = shown_at(s, i, text_column, width - x, width);
+    Character c = shown_at(s, i, text_column, width - x, width);
     if (x + c.columns > width) {
       line->rows.push_back({i, text_column});
       x = 0;
+      c = shown_at(s, i, text_column, width, width);
     }
     if (i <= cursor && cursor < i + c.bytes) {
       *row = static_cast<int>(line->rows.size()) - 1;

@@ -25,11 +25,14 @@ class Menu {
 
  private:
   bool has_notes() const;
+  std::vector<int> columns_when(int high, int first, int width) const;
+  std::vector<Row> list_rows(int width);
   Completion completion_;
   std::string typed_;
   bool open_ = false;
   int selected_ = -1;
-  int grid_rows_ = 1;  // of a page, as last shown
+  std::vector<int> widths_;  // of the candidates
+  int grid_rows_ = 1;        // of a page, as last shown
 };
 
 }  // namespace tycho::line

@@ -16,7 +16,7 @@ void State::begin_search(int direction) {
   query_.clear();
   before_search_ = buffer_.text();
   cursor_before_ = buffer_.cursor();
-  found_ = place_;
+  found_ = from_ = before_search_.empty() ? history_.size() : place_;
   match_ = cursor_before_;
 }
 
@@ -76,8 +76,8 @@ bool State::search_key(Key key, Keys& keys) {
     if (!query_.empty()) query_.resize(previous_character(query_, query_.size()));
     // From the start again, so that it finds what it found before.
     buffer_.set(before_search_, cursor_before_);
-    found_ = place_;
-    match_ = direction_ < 0 ? cursor_before_ : std::min(cursor_before_, before_search_.size());
+    found_ = from_;
+    match_ = cursor_before_;
     search_again(direction_, true);
     return true;
   }
@@ -100,7 +100,7 @@ bool State::search_key(Key key, Keys& keys) {
   search_ = false;
   if (!query_.empty()) memory_.last_search = query_;
   // The entry found is where walking goes on from.
-  if (found_ != place_) {
+  if (found_ != from_) {
     if (place_ == history_.size()) edits_[place_] = before_search_;
     place_ = found_;
   }

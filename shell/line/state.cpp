@@ -53,9 +53,11 @@ void State::press(Key key, Keys& keys) {
       if (command) run(command);
     } else {
       command = find(kBindings, key);
+      // Without rows of their own: Meta with a capital, and keys with Shift.
       const Key plain = key & ~kModifiers;
       if (!command && key == (plain | kMeta) && plain >= 'A' && plain <= 'Z')
         command = find(kBindings, meta(plain | 32));
+      if (!command && key & kShift) command = find(kBindings, key & ~kShift);
       if (command)
         run(command);
       else if (key == kPaste)
@@ -65,6 +67,7 @@ void State::press(Key key, Keys& keys) {
     }
     if (!after_x_) number_.reset(), minus_ = false;
   }
+  if (wait_ == Wait::Quote) keys.quote();
   last_ = now_;
   if (now_ != Kind::Type) buffer_.end_run();
 }

@@ -115,7 +115,7 @@ class State {
   bool search_ = false, failing_ = false;
   int direction_ = -1;
   std::string query_, before_search_;
-  size_t cursor_before_ = 0, found_ = 0, match_ = 0;
+  size_t cursor_before_ = 0, from_ = 0, found_ = 0, match_ = 0;
   bool recording_ = false, playing_ = false;
   std::vector<Key> recorded_;
 };

@@ -97,7 +97,7 @@ Character character_at(std::string_view s, size_t i) {
   if (d.code < 0x20 || d.code == 0x7f) return written("^%c", d.code ^ 0x40);
   const int width = code_width(d.code);
   if (width < 0) return written("<%x>", d.code);
-  Character c = {.bytes = d.bytes, .columns = width, .certain = d.code < 0x80 || width == 2};
+  Character c = {.bytes = d.bytes, .columns = width, .certain = d.code < 0x2000 || width == 2};
   char32_t last = d.code;
   // Up to a bound: a thousand marks on one letter are no longer one letter.
   for (int marks = 0; i + c.bytes < s.size() && marks < 16; ++marks) {
@@ -113,9 +113,9 @@ Character character_at(std::string_view s, size_t i) {
     c.certain = false;
     last = m.code;
   }
-  if (c.columns == 0) {  // a mark without a base stands on a blank
+  if (width == 0) {  // a mark without a base stands on a blank
     c.plain = false;
-    c.columns = 1;
+    ++c.columns;
     c.certain = false;
     c.shown = " " + std::string(s.substr(i, c.bytes));
   }
