@@ -76,9 +76,11 @@ Fields fields_of(std::string_view s) {
   Fields f;
   size_t at = 1;
   int64_t time, process, length;
-  if (s.empty() || s[0] != '@' || !number(s, &at, &time) || !expect(s, &at, '.') ||
-      !number(s, &at, &process))
+  if (s.empty() || s[0] != '@') return f;
+  if (!number(s, &at, &time) || !expect(s, &at, '.') || !number(s, &at, &process)) {
+    f.torn = at >= s.size();
     return f;
+  }
   f.key = s.substr(1, at - 1);
   if (!expect(s, &at, ' ') || !number(s, &at, &length) || !expect(s, &at, '\t')) {
     f.torn = at >= s.size();

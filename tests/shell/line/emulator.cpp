@@ -26,6 +26,7 @@ int width_of(std::string_view s) {
   std::mbstate_t state = {};
   if (std::mbrtowc(&c, s.data(), s.size(), &state) > s.size()) return -1;
   if (c >= 0x4dc0 && c <= 0x4dff) return 1;  // hexagrams: its opinion is its own
+  if (c >= 0x20000 && c <= 0x3fffd) return 2;
   const int width = wcwidth(c);
   return width < 0 && c >= 0xa0 ? 1 : width;  // not assigned yet
 }
