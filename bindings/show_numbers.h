@@ -38,7 +38,7 @@ class Chooser {
     if (whole_ && !scientific && (high_ < 1e7 || never)) return {};
     int decimals = std::max({digits - 1 - top, -bottom, 0});
     // Values that lie close together are told apart, and a fraction does not look whole.
-    int apart = most_ > least_ ? std::max(1, -exponent(most_ / 2 - least_ / 2)) : alone ? 0 : 1;
+    int apart = most_ > least_ ? std::max(1, 1 - exponent(most_ / 2 - least_ / 2)) : alone ? 0 : 1;
     decimals = std::max(decimals, std::min(apart, std::max(0, 8 - top)));
     if (scientific || (!never && (decimals > digits + 2 || top >= 7 || top + decimals > 8)))
       return {Format::Exponent, digits - 1};

@@ -229,7 +229,11 @@ Summary summarize(const Impl* t) {
     if (far[k] > 0) {
       double a = far_value(k), b = far_value(k + 1);
       if (k >= kFarKeys / 2) std::swap(a, b);
-      fold(std::max(a, s.min), std::min(b, s.max), static_cast<double>(far[k]), &s);
+      // One of them may be the extreme itself, which has its own bin.
+      double count = static_cast<double>(far[k]);
+      for (const double end : {s.min, s.max})
+        if (count > 0 && end >= a && end <= b) fold(end, end, 1, &s), --count;
+      if (count > 0) fold(std::max(a, s.min), std::min(b, s.max), count, &s);
     }
   return s;
 }

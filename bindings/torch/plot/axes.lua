@@ -25,11 +25,10 @@ function axes.marks(low, high, want, least)
   return marks, step
 end
 
----A mark as text, with as many decimals as tell neighbours apart.
-function axes.text(v, step)
-  local size = math.max(math.abs(v), step)
+---A mark as text, with as many decimals as tell neighbours apart; `size` is the largest mark's.
+function axes.text(v, step, size)
   if v == 0 then return "0" end
-  if size >= 1e6 or size < 1e-4 then
+  if size >= 1e7 or size < 1e-4 then
     local digits = math.max(0, math.floor(math.log(math.abs(v), 10)) - math.floor(math.log(step, 10) + 1e-9))
     local s = ("%." .. math.min(digits, 6) .. "e"):format(v)
     return (s:gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
@@ -43,13 +42,14 @@ end
 function axes.labelled(low, high, want, logarithmic, least)
   local out = {}
   local marks, step = axes.marks(low, high, want, least)
+  local size = math.max(math.abs(low), math.abs(high))
   for _, v in ipairs(marks) do
     local s
     if logarithmic then
       local value = 10.0 ^ v
       s = ("%.3g"):format(value):gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end)
     else
-      s = axes.text(v, step)
+      s = axes.text(v, step, size)
     end
     out[#out + 1] = {value = v, text = s}
   end

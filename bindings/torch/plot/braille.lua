@@ -141,7 +141,8 @@ function braille.text(figure, o)
     local mark = at_row[r]
     out[#out + 1] = (" "):rep(left - 2 - #(mark or "")) .. (mark or "") .. (mark and " ┤" or " │") .. c:row(r, paint, letter)
   end
-  local x_marks = axes.labelled(figure.x0, figure.x1, math.max(2, columns // 10), figure.xlog, figure.whole_x and 1)
+  local per_mark = figure.whole_x and #("%.0f"):format(figure.x1) + 7 or 10
+  local x_marks = axes.labelled(figure.x0, figure.x1, math.max(2, columns // per_mark), figure.xlog, figure.whole_x and 1)
   local axis = {}
   for i = 1, columns do axis[i] = "─" end
   local function column_of(v) return x_of(v) // 2 + 1 end
@@ -149,14 +150,19 @@ function braille.text(figure, o)
   out[#out + 1] = (" "):rep(left - 1) .. "└" .. table.concat(axis)
   out[#out + 1] = below(x_marks, column_of, columns, left)
   if figure.xlabel then out[#out + 1] = (" "):rep(left) .. centred(figure.xlabel, columns) end
-  local legend = {}
+  local line, used = nil, 0
   for k, s in ipairs(series) do
     if s.label and s.label ~= "" or letter then
-      local name = s.label and s.label ~= "" and s.label or "curve " .. k
-      legend[#legend + 1] = (letter and letters[(k - 1) % #letters + 1] or paint("──", k)) .. " " .. clipped(name, width - 4)
+      local name = clipped(s.label and s.label ~= "" and s.label or "curve " .. k, columns - 3)
+      local entry = (letter and letters[(k - 1) % #letters + 1] or paint("──", k)) .. " " .. name
+      local takes = columns_of(name) + (letter and 2 or 3)
+      if line and used + 3 + takes > columns then
+        out[#out + 1], line = line, nil
+      end
+      line, used = line and line .. "   " .. entry or (" "):rep(left) .. entry, line and used + 3 + takes or takes
     end
   end
-  if #legend > 0 then out[#out + 1] = (" "):rep(left) .. table.concat(legend, "   ") end
+  out[#out + 1] = line
   if figure.remark then out[#out + 1] = clipped(figure.remark, width) end
   return table.concat(out, "\n")
 end

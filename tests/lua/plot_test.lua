@@ -1,0 +1,194 @@
+-- torch.plot, torch.hist and x:show(): exact texts, files, what cannot be drawn, and bad arguments.
+local plot = require "torch.plot"
+local heat = require "torch.plot.heat"
+
+local function lines_of(s)
+  local list = {}
+  for line in (s .. "\n"):gmatch "(.-)\n" do list[#list + 1] = line end
+  return list
+end
+
+test("a straight line goes from corner to corner", function()
+  check.equal(plot.text({1, 2, 3}, {width = 24, height = 4, colour = false}), [[
+3 ┤                ⣀⠤⠔⠒⠉
+2 ┤          ⣀⡠⠤⠒⠊⠉
+  │     ⣀⠤⠔⠒⠉
+1 ┤⣀⠤⠒⠊⠉
+  └┬─────────┬─────────┬
+   1         2         3]])
+end)
+
+test("x, title and labels have their places", function()
+  local s = lines_of(plot.text(torch.tensor {0.0, 10.0}, torch.tensor {5.0, 5.0}, {width = 30, height = 3, colour = false,
+    title = "T", xlabel = "time", ylabel = "loss"}))
+  check.equal(s[1], (" "):rep(14) .. "T")
+  check.equal(s[2], "loss")
+  check.contains(s[#s], "time")
+  check.contains(s[#s - 1], "10")
+end)
+
+test("every line keeps to the width", function()
+  torch.manual_seed(2)
+  for _, width in ipairs {20, 40, 80, 133} do
+    for _, y in ipairs {torch.randn(500), torch.randn(300) * 1e-30, torch.arange(7) * 10 ^ 9, torch.randn(50, 3)} do
+      for _, line in ipairs(lines_of(plot.text(y, {width = width, colour = false, title = ("long "):rep(50)}))) do
+        check.yes(utf8.len(line) <= width, line)
+      end
+    end
+    for _, line in ipairs(lines_of(plot.hist_text(torch.randn(500), {width = width, colour = false}))) do
+      check.yes(utf8.len(line) <= width, line)
+    end
+  end
+end)
+
+test("several curves differ by letter without colours, and by colour with them", function()
+  local plain = plot.text({a = {1, 2}, b = {2, 1}}, {colour = false, width = 40, height = 5})
+  check.contains(plain, "*")
+  check.contains(plain, "o")
+  check.contains(plain, "* a   o b")
+  local coloured = plot.text({1, 2, 3}, {3, 2, 1}, {1, 1, 1}, {colour = true, width = 40, height = 5, labels = {"up", "level"}})
+  check.contains(coloured, "\27[34m")
+  check.contains(coloured, "up")
+end)
+
+test("what is not finite is skipped and said", function()
+  check.contains(plot.text({1, 0 / 0, 3, 1 / 0, -1 / 0}, {colour = false}), "1 nan, 1 +inf, 1 -inf not drawn")
+  check.contains(plot.text({1, 0, 100}, {ylog = true}), "1 not positive not drawn")
+  check.equal(plot.text {0 / 0}, "nothing to draw: 1 nan not drawn")
+  check.equal(plot.text {}, "nothing to draw")
+  check.contains(plot.hist_text(torch.tensor {1, 2, 0 / 0}), "1 nan not drawn")
+  check.equal(plot.hist_text(torch.zeros(0)), "nothing to draw")
+end)
+
+test("a long curve keeps its peaks", function()
+  local y = torch.zeros(1000000)
+  y[777777], y[5] = 9, 0 / 0
+  local s = plot.text(y, {colour = false, width = 60, height = 6})
+  check.contains(s, "1 nan not drawn")
+  check.contains(s, "5 ┤")
+  check.contains(s, " 1000000\n")
+  check.no(lines_of(s)[1]:find "^ *│ *$")
+end)
+
+test("a histogram counts, and whole numbers get a bin each", function()
+  check.equal(plot.hist_text({1, 2, 2, 3}, 3, {width = 24, height = 4, colour = false}), [[
+2 ┤       ⣿⣿⣿⣿⣿⣿⡇
+1 ┤⣀⣀⣀⣀⣀⣀⡀⣿⣿⣿⣿⣿⣿⡇⣀⣀⣀⣀⣀⣀⡀
+  │⣿⣿⣿⣿⣿⣿⡇⣿⣿⣿⣿⣿⣿⡇⣿⣿⣿⣿⣿⣿⡇
+0 ┤⣿⣿⣿⣿⣿⣿⡇⣿⣿⣿⣿⣿⣿⡇⣿⣿⣿⣿⣿⣿⡇
+  └┬─────────┬─────────┬
+   1         2         3]])
+  local dice = plot.hist_text(torch.randint(1, 7, {600}), {width = 60, colour = false})
+  for k = 1, 6 do check.contains(lines_of(dice)[#lines_of(dice)], tostring(k)) end
+end)
+
+test("gradients, modes, devices and random numbers are left alone", function()
+  local w = torch.ones(5, {requires_grad = true})
+  torch.manual_seed(4)
+  local expected = torch.rand(2)
+  torch.manual_seed(4)
+  plot.text(w * 2, {colour = false})
+  plot.hist_text(w * 2)
+  heat.text((w * 2):view(1, 5))
+  check.equal(torch.rand(2), expected)
+  check.equal(w.grad, nil)
+  local out = check.tycho({"-e", "torch.plot(torch.ones(3):cuda(1)) torch.hist(torch.ones(3):cuda(1)) torch.ones(3, 3):cuda(1):show()"},
+    {env = {TYCHO_SIMULATE_CUDA = "2"}})
+  check.equal(out.status, 0)
+  check.lacks(out.out, "\27")
+end)
+
+local function content(path)
+  local f = assert(io.open(path, "rb"))
+  local s = f:read "a"
+  f:close()
+  return s
+end
+
+test("the name's ending chooses SVG or PNG, which replace files whole", function()
+  local svg, png = check.temp "p.svg", check.temp "p.png"
+  torch.plot({1, 2, 0 / 0, 4}, {3, 1, 4, 1}, {file = svg, title = 'a < b & "c"', labels = {"one"}})
+  local s = content(svg)
+  check.contains(s, "<svg xmlns=")
+  check.contains(s, "a &lt; b &amp; &quot;c&quot;")
+  check.contains(s, "</svg>\n")
+  check.contains(s, "<polyline")
+  check.lacks(s, "nan,")
+  torch.hist(torch.randn(1000), {file = png, xlabel = "x"})
+  check.equal(content(png):sub(1, 8), "\137PNG\r\n\26\n")
+  check.contains(content(png), "IEND")
+  check.raises("argument", "must end in .svg or .png", torch.plot, {1, 2}, {file = check.temp "p.gif"})
+  check.raises("io", nil, torch.plot, {1, 2}, {file = "/nowhere/at/all.svg"})
+  torch.plot({1, 2}, {file = png, width = 30, height = 20})
+  torch.plot({}, {file = png})
+end)
+
+test("wrong arguments are named", function()
+  check.raises("argument", "wants values", torch.plot)
+  check.raises("argument", 'no option "titel"', torch.plot, {1, 2}, {titel = "x"})
+  check.raises("argument", "title must be a string", torch.plot, {1, 2}, {title = 3})
+  check.raises("shape", "x has 2 values and y has 3", torch.plot, {1, 2}, {1, 2, 3})
+  check.raises("argument", "not a string", torch.plot, "x")
+  check.raises("argument", "item 2 is a string", torch.plot, {1, "x"})
+  check.raises("shape", "not shape [2, 3, 4]", torch.plot, torch.ones(2, 3, 4))
+  check.raises("shape", "at most 20", torch.plot, torch.ones(2, 30))
+  check.raises("value", "bins must be", torch.hist, torch.ones(3), 0)
+  check.raises("value", "range", torch.hist, torch.ones(3), {range = {2, 1}})
+  check.raises("argument", "hist: wants a tensor", torch.hist, "x")
+end)
+
+-- --- x:show() ---
+
+test("a matrix is drawn in shades where there are no colours", function()
+  check.equal(heat.text(torch.arange(4):view(2, 2):clone(), {colour = false}), "i64 [2, 2]  0 .. 3\n  ░░\n▓▓██")
+  check.equal(heat.text(torch.tensor {0.0, 0 / 0, 1.0}, {colour = false}), "f32 [3]  0 .. 1  1 nan\n  ??██")
+end)
+
+test("colours are half blocks, two rows to a line", function()
+  local s = heat.text(torch.rand(3, 80, 80), {colour = true, width = 40})
+  local lines = lines_of(s)
+  check.contains(lines[1], "shown as 40 x 40")
+  check.equal(#lines, 21)
+  check.contains(lines[2], "▀")
+  check.equal(lines[2]:sub(-4), "\27[0m")
+end)
+
+test("images are recognised by their channels", function()
+  for _, shape in ipairs {{1, 6, 5}, {3, 6, 5}, {4, 6, 5}, {6, 5, 1}, {6, 5, 3}, {6, 5, 4}} do
+    local s = heat.text(torch.rand(shape), {colour = true})
+    check.contains(s, "0 .. 1")
+  end
+  check.contains(heat.text(torch.randint(0, 200, {3, 4, 4}, {dtype = "uint8"}), {colour = false}), "0 .. 255")
+  check.raises("shape", "take a part", heat.text, torch.rand(5, 6, 7))
+end)
+
+test("Kitty gets pixels in base64, in pieces", function()
+  local s = heat.text(torch.rand(3, 40, 50), {style = "kitty"})
+  check.contains(s, "\27_Gf=24,s=100,v=80,a=T,q=2,m=1;")
+  check.equal(s:sub(-2), "\27\\")
+  for piece in s:gmatch "\27_G[^;]*;([^\27]*)\27\\" do check.yes(#piece <= 4096 and not piece:find "[^%w+/=]") end
+end)
+
+test("a picture goes to a PNG, and other endings are refused", function()
+  local path = check.temp "x.png"
+  torch.rand(10, 12):show {file = path}
+  check.equal(content(path):sub(1, 4), "\137PNG")
+  check.raises("argument", "must end in .png", heat.text, torch.rand(2, 2), {file = "x.jpg"})
+  check.raises("argument", 'no option "styl"', heat.text, torch.rand(2, 2), {styl = 1})
+  check.raises("argument", "style must be", heat.text, torch.rand(2, 2), {style = "ascii"})
+end)
+
+test("any tensor can be drawn or is refused with a sentence", function()
+  torch.manual_seed(8)
+  local random = math.random
+  for _ = 1, 150 do
+    local shape = {}
+    for i = 1, random(0, 4) do shape[i] = random(0, 9) end
+    local x = torch.randn(shape) * 10.0 ^ random(-45, 38)
+    if random() < 0.3 then x = x:to(({"int64", "uint8", "bool", "float16", "float64"})[random(5)]) end
+    for _, f in ipairs {plot.text, plot.hist_text, heat.text} do
+      local ok, s = pcall(f, x, {width = random(20, 100)})
+      if ok then check.yes(utf8.len(s)) else check.yes(s.kind == "shape" or s.kind == "value", tostring(s)) end
+    end
+  end
+end)
