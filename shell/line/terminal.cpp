@@ -99,7 +99,9 @@ void RawMode::enter() {
   }
   termios mode = before;
   mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
-  mode.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL | INLCR | IGNCR | ISTRIP | BRKINT);
+  // Enter stays a newline: what is typed too early may be for the program that the entry runs.
+  mode.c_iflag &= ~static_cast<tcflag_t>(IXON | INLCR | IGNCR | ISTRIP | BRKINT);
+  mode.c_iflag |= ICRNL;
   mode.c_cc[VMIN] = 1;
   mode.c_cc[VTIME] = 0;
   raw = true;
