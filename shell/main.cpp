@@ -1,8 +1,13 @@
 // tycho: runs a script, code from the command line or standard input, or opens the prompt.
+#include <unistd.h>
+
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "bindings/lua.h"
 #include "engine/base/parallel.h"
@@ -10,6 +15,8 @@
 #include "shell/native.h"
 #include "shell/repl.h"
 #include "shell/run.h"
+#include "shell/status.h"
+#include "shell/terminal.h"
 
 namespace tycho::shell {
 namespace {
@@ -20,6 +27,7 @@ constexpr char kUsage[] =
     "  -            run what comes from standard input\n"
     "  -e CODE      run a piece of code\n"
     "  -i           open the prompt afterwards\n"
+    "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
     "  --version    versions, libraries and the CPU features in use\n"
     "  --help       this text\n"
     "Without a file, the prompt opens.\n";
@@ -73,10 +81,41 @@ int version() {
 }
 
 struct Options {
-  const char *code = nullptr, *file = nullptr;
+  std::vector<const char*> code;
+  const char* file = nullptr;
   int script = 0;  // argv index of the file
-  bool interactive = false;
+  bool interactive = false, clean = false;
 };
+
+// `--bold-name args` is the file shell/options/bold_name.lua, which returns a function of the words
+// after it that returns the exit status; a first word like `learn` works the same way.
+bool push_program(lua_State* L, const char* word) {
+  std::string name = word + std::strspn(word, "-");
+  for (char& c : name) {
+    if (c == '-') c = '_';
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') return false;
+  }
+  lua_getglobal(L, "require");
+  lua_pushstring(L, ("shell.options." + name).c_str());
+  if (name.empty() || lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    const bool missing = name.empty() || std::strstr(lua_tostring(L, -1), "no embedded file");
+    if (!missing) std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
+    lua_settop(L, 0);
+    return false;
+  }
+  return true;
+}
+
+int run_program(lua_State* L, int argc, char** argv, int first) {
+  for (int i = first; i < argc; ++i) lua_pushstring(L, argv[i]);
+  if (call(L, argc - first, 1) == Outcome::Ok) {
+    const int status = lua_isinteger(L, -1) ? static_cast<int>(lua_tointeger(L, -1)) : 0;
+    return lua_settop(L, 0), status;
+  }
+  std::fflush(stdout);
+  report(L);
+  return 1;
+}
 
 int start(lua_State* L, int argc, char** argv) {
   Options o;
@@ -89,11 +128,16 @@ int start(lua_State* L, int argc, char** argv) {
       o.interactive = true;
     } else if (!std::strcmp(a, "-e")) {
       if (++i == argc) return std::fputs("tycho: -e wants a piece of code\n", stderr), 1;
-      o.code = argv[i];
-    } else if (a[0] == '-' && a[1] && std::strcmp(a, "-")) {
+      o.code.push_back(argv[i]);
+    } else if (!std::strcmp(a, "--clean")) {
+      o.clean = true;
+    } else if (a[0] == '-' && a[1]) {
+      if (!std::strncmp(a, "--", 2) && push_program(L, a)) return run_program(L, argc, argv, i + 1);
       std::fprintf(stderr, "tycho: no option \"%s\"\n%s", a, kUsage);
       return 1;
     } else {
+      if (i == 1 && access(a, F_OK) != 0 && push_program(L, a))
+        return run_program(L, argc, argv, i + 1);
       o.file = a;
       o.script = i;
       break;
@@ -101,15 +145,17 @@ int start(lua_State* L, int argc, char** argv) {
   }
   set_arg(L, argc, argv, o.file ? o.script : 0);
   int status = 0;
-  if (o.code) {
+  for (const char* code : o.code) {
+    if (status != 0) break;
     lua_getglobal(L, "torch");  // error messages show the line
     lua_getfield(L, -1, "_chunks");
-    lua_pushstring(L, o.code);
+    lua_pushstring(L, code);
     lua_setfield(L, -2, "(command line)");
     lua_settop(L, 0);
-    if (luaL_loadbuffer(L, o.code, std::strlen(o.code), "=(command line)") != LUA_OK)
-      return load_failed(L);
-    status = run(L, 0);
+    if (luaL_loadbuffer(L, code, std::strlen(code), "=(command line)") != LUA_OK)
+      status = load_failed(L);
+    else
+      status = run(L, 0);
   }
   if (o.file && status == 0) {
     const bool input = !std::strcmp(o.file, "-");
@@ -120,15 +166,30 @@ int start(lua_State* L, int argc, char** argv) {
       status = run(L, argc - o.script - 1);
     }
   }
-  if (o.interactive || (!o.code && !o.file)) return repl(L, o.interactive);
+  if (o.interactive || (o.code.empty() && !o.file)) return repl(L, o.interactive, o.clean);
   return status;
 }
 
 }  // namespace
 }  // namespace tycho::shell
 
+namespace {
+
+// Will the prompt open at a terminal that can move its cursor?
+bool will_edit(int argc, char** argv) {
+  const char* term = std::getenv("TERM");
+  bool prompt = argc == 1;
+  for (int i = 1; i < argc; ++i)
+    prompt = prompt || !std::strcmp(argv[i], "-i") || !std::strcmp(argv[i], "--clean");
+  return prompt && isatty(0) && isatty(1) && term && *term && std::strcmp(term, "dumb") != 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace tycho;
+  shell::guard_terminal();
+  if (will_edit(argc, argv)) shell::prepare_status();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;
   luaL_openlibs(L);

@@ -166,6 +166,8 @@ int load(lua_State* L) {
       {"write_private", lua_write_private},
       {nullptr, nullptr}};
   luaL_newlib(L, functions);
+  lua_pushliteral(L, TYCHO_VERSION);
+  lua_setfield(L, -2, "version");
   return 1;
 }
 

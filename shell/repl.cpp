@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "shell/line.h"
-#include "shell/run.h"
+#include "shell/terminal.h"
 
 namespace tycho::shell {
 namespace {
@@ -80,7 +80,7 @@ bool next_line(lua_State* L, LineEditor& editor, std::string* entry) {
 
 }  // namespace
 
-int repl(lua_State* L, bool interactive) {
+int repl(lua_State* L, bool interactive, bool clean) {
   const bool terminal = isatty(0);
   LineEditor editor;
   lua_settop(L, 0);
@@ -90,11 +90,15 @@ int repl(lua_State* L, bool interactive) {
     std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
     return 1;
   }
-  lua_getfield(L, 1, "options");
+  lua_getfield(L, 1, "start");
   lua_pushboolean(L, terminal || interactive);
-  lua_setfield(L, -2, "print");
-  lua_settop(L, 1);
-  if (terminal) std::printf("tycho %s  %s\n", TYCHO_VERSION, LUA_RELEASE);
+  lua_pushboolean(L, terminal);
+  lua_pushboolean(L, clean);
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
+    std::fprintf(stderr, "tycho: %s\n", luaL_tolstring(L, -1, nullptr));
+    return 1;
+  }
+  std::fflush(stdout);
   std::string entry;
   while (next_line(L, editor, &entry)) {
     if (!is_done(L, entry)) continue;
@@ -104,6 +108,7 @@ int repl(lua_State* L, bool interactive) {
     const bool ok = ask(L, "run", text, 1) && lua_toboolean(L, -1);
     lua_settop(L, 1);
     std::fflush(stdout);
+    restore_settings();
     lua_getfield(L, 1, "ended");
     const bool ended = lua_toboolean(L, -1);
     lua_settop(L, 1);

@@ -1,4 +1,4 @@
-// The plain read-evaluate-print loop.
+// The read-evaluate-print loop.
 #pragma once
 #include <string>
 
@@ -6,7 +6,9 @@
 
 namespace tycho::shell {
 
-int repl(lua_State* L, bool interactive);  // until end of input; the exit status
-std::string library_versions();            // "oneDNN 2.6.3, zlib 1.2.13"
+// Until the end of input; the exit status. `interactive` prints values though the input is no
+// terminal, `clean` leaves out the user's init.lua.
+int repl(lua_State* L, bool interactive, bool clean);
+std::string library_versions();  // "oneDNN 2.6.3, zlib 1.2.13"
 
 }  // namespace tycho::shell

@@ -12,6 +12,7 @@
 
 #include "engine/amp/autocast.h"
 #include "engine/ops/apply.h"
+#include "shell/status.h"
 
 namespace tycho::shell {
 namespace {
@@ -39,8 +40,12 @@ void on_interrupt(int) {
       say("\ntycho: ended by the third Ctrl-C\n");
       _exit(130);
     }
-    if (presses == 2)
-      say("\nStill waiting for the running operation to end; Ctrl-C again ends the process.\n");
+    if (presses == 2) {
+      const char* op = running_op();
+      say("\nStill waiting for ");
+      say(op ? op : "the running operation");
+      say(" to end; Ctrl-C again ends the process.\n");
+    }
     lua::interrupt_lua();
   }
   errno = error;
@@ -78,7 +83,7 @@ void push_locals(lua_State* L, lua_Debug* ar) {
   int count = 0;
   const char* name;
   for (int i = 1; count < kMostLocals && (name = lua_getlocal(L, ar, i)); ++i) {
-    if (name[0] == '(') {
+    if (name[0] == '(' || !std::strcmp(name, "_tycho_")) {
       lua_pop(L, 1);
       continue;
     }
@@ -189,10 +194,12 @@ Outcome call(lua_State* L, int arguments, int results) {
   if (outermost) {
     presses = 0;
     state = State::Running;
+    begin_status();
   }
   const int status = lua_pcall(L, arguments, results, base);
   if (outermost) {
     state = State::Idle;
+    end_status();
     lua::end_interrupt(L);
   }
   lua_remove(L, base);

@@ -95,7 +95,8 @@ function session.compile(text)
     return nil, wrong
   end
   local chunk = ("[%d]"):format(session.number)
-  local f, message = load(ready.code .. "\n", "=" .. chunk, "t")
+  -- Where something is to be closed, `return f()` is no tail call: messages can name f and its caller.
+  local f, message = load("local _tycho_ <close> = nil " .. ready.code .. "\n", "=" .. chunk, "t")
   if not f then return nil, entry.wrong(text, 1, 1, message) end
   torch._chunks[chunk] = text
   return f, ready, text
@@ -279,6 +280,14 @@ function session.run(text)
     return false, ready
   end
   return evaluate(f, ready, code)
+end
+
+-- The prompt opens: `interactive` prints values, at a terminal there is a first line.
+function session.start(interactive, terminal, clean)
+  session.options.print = interactive
+  local start = require "shell.start"
+  if terminal then session.say(start.banner()) end
+  if interactive and not clean then start.init(session) end
 end
 
 names.current = session.number

@@ -1,0 +1,15 @@
+// The line that a long entry shows after two seconds: how long it has run, the operation, the line
+// of Lua. It is gone before anything else is written.
+#pragma once
+#include "bindings/lua.h"
+
+namespace tycho::shell {
+
+// At a terminal, before Lua opens its libraries: standard output and error become streams that take
+// the line away before they write.
+void prepare_status();
+void begin_status();  // something runs; on the main thread
+void end_status();
+const char* running_op();  // the operation seen last, or null
+
+}  // namespace tycho::shell
