@@ -12,6 +12,7 @@
 #include "bindings/lua.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "shell/line/editor.h"
 #include "shell/native.h"
 #include "shell/repl.h"
 #include "shell/run.h"
@@ -177,11 +178,10 @@ namespace {
 
 // Will the prompt open at a terminal that can move its cursor?
 bool will_edit(int argc, char** argv) {
-  const char* term = std::getenv("TERM");
   bool prompt = argc == 1;
   for (int i = 1; i < argc; ++i)
     prompt = prompt || !std::strcmp(argv[i], "-i") || !std::strcmp(argv[i], "--clean");
-  return prompt && isatty(0) && isatty(1) && term && *term && std::strcmp(term, "dumb") != 0;
+  return prompt && tycho::line::can_edit();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // shell.native: protected calls, what values hold, the terminal, child processes.
 #include "shell/native.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,9 +9,12 @@
 #include <unordered_set>
 
 #include "shell/child.h"
+#include "shell/line/editor.h"
 #include "shell/past.h"
 #include "shell/private_file.h"
+#include "shell/repl.h"
 #include "shell/run.h"
+#include "shell/status.h"
 
 namespace tycho::shell {
 namespace {
@@ -118,10 +120,9 @@ int lua_held(lua_State* L) {
 
 // window(): columns and rows of the terminal.
 int lua_window(lua_State* L) {
-  winsize w = {};
-  const bool known = ioctl(1, TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
-  lua_pushinteger(L, known ? w.ws_col : 80);
-  lua_pushinteger(L, known ? w.ws_row : 24);
+  const line::WindowSize size = line::window_size();
+  lua_pushinteger(L, size.columns);
+  lua_pushinteger(L, size.rows);
   return 2;
 }
 
@@ -141,6 +142,29 @@ int lua_chdir(lua_State* L) {
 int lua_directory(lua_State* L) {
   char room[PATH_MAX];
   lua_pushstring(L, getcwd(room, sizeof room) ? room : ".");
+  return 1;
+}
+
+// remember(text): into the history; returns its position, for failed(position).
+int lua_remember(lua_State* L) {
+  size_t n;
+  const char* text = luaL_checklstring(L, 1, &n);
+  if (line::History* h = repl_history()) {
+    lua_pushinteger(L, static_cast<lua_Integer>(h->add({text, n})));
+    return 1;
+  }
+  return 0;
+}
+int lua_failed(lua_State* L) {
+  line::History* h = repl_history();
+  if (h && lua_isinteger(L, 1)) h->failed(static_cast<size_t>(lua_tointeger(L, 1)));
+  return 0;
+}
+
+// stopped_mark(): what stands before "stopped": the terminal has written "^C" unless the status
+// line took it away.
+int lua_stopped_mark(lua_State* L) {
+  lua_pushstring(L, !isatty(0) || !isatty(2) ? "" : status_was_shown() ? "^C " : " ");
   return 1;
 }
 

@@ -4,85 +4,152 @@
 
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
 
-#include "shell/line.h"
+#include "shell/reader.h"
+#include "shell/status.h"
 #include "shell/terminal.h"
 
 namespace tycho::shell {
 namespace {
 
-// Calls session.NAME(text); results many values stay on the stack. False when it raised.
-bool ask(lua_State* L, const char* name, const std::string& text, int results) {
-  lua_getfield(L, 1, name);
-  lua_pushlstring(L, text.data(), text.size());
-  if (lua_pcall(L, 1, results, 0) == LUA_OK) return true;
-  std::fprintf(stderr, "tycho: %s: %s\n", name, luaL_tolstring(L, -1, nullptr));
-  lua_settop(L, 1);
-  return false;
-}
+line::History* history = nullptr;
 
-std::string prompt_text(lua_State* L) {
-  std::string text = "> ";
-  if (ask(L, "prompt", "", 1) && lua_isstring(L, -1)) text = lua_tostring(L, -1);
-  lua_settop(L, 1);
-  return text;
-}
-
-bool is_done(lua_State* L, const std::string& text) {
-  const bool done = !ask(L, "is_done", text, 1) || lua_toboolean(L, -1);
-  lua_settop(L, 1);
-  return done;
-}
-
-// Was the last error a stop by Ctrl-C?
-bool interrupted(lua_State* L) {
-  bool yes = false;
-  if (lua_getfield(L, 1, "last_error") == LUA_TTABLE) {
-    lua_getfield(L, -1, "interrupted");
-    yes = lua_toboolean(L, -1);
+class Repl {
+ public:
+  // The session is at the bottom of the stack.
+  Repl(lua_State* L, bool terminal)
+      : L_(L),
+        terminal_(terminal),
+        history_(terminal ? line::History::default_file() : std::string()),
+        reader_(make_reader(L, kSession)) {
+    history = &history_;
   }
-  lua_settop(L, 1);
-  return yes;
-}
+  ~Repl() { history = nullptr; }
+  Repl(const Repl&) = delete;
 
-// One line of input; false at its end. Ctrl-C drops the entry begun so far.
-bool next_line(lua_State* L, LineEditor& editor, std::string* entry) {
-  const std::string prompt = entry->empty() ? prompt_text(L) : "...> ";
-  std::string line;
-  if (editor.usable()) {
-    switch (editor.read(prompt, &line)) {
-      case Key::End:
-        return false;
-      case Key::Cancel:
-        entry->clear();
-        return true;
-      case Key::Line:
-        break;
+  int loop() {
+    std::string entry;
+    size_t cursor = std::string::npos;
+    while (true) {
+      prepare();
+      switch (line::read_entry({prompt(), "...> "}, reader_, history_, &entry, cursor)) {
+        case line::Ended::End:
+          if (entry.empty() || terminal_) return 0;
+          std::fprintf(stderr, "error: the input ends inside an entry\n");
+          return 1;
+        case line::Ended::Cancel:
+          cancelled(entry);
+          break;
+        case line::Ended::Entry:
+          cancels_ = 0;
+          if (const size_t wrong = run(entry); wrong != 0) {
+            cursor = wrong - 1;
+            continue;  // it comes back for editing
+          }
+          if (field("ended")) return 0;
+          // Input that is no terminal is a script: its first error ends it.
+          if (!ok_ && !terminal_) return interrupted() ? 130 : 1;
+      }
+      entry.clear();
+      cursor = std::string::npos;
     }
-    *entry += line + "\n";
-    return true;
   }
-  if (isatty(0)) std::fputs(prompt.c_str(), stdout), std::fflush(stdout);
-  for (int c; (c = std::getchar()) != EOF;) {
-    line += static_cast<char>(c);
-    if (c == '\n') break;
+
+ private:
+  static constexpr int kSession = 1;
+
+  void prepare() {
+    std::fflush(stdout);
+    restore_settings();
+    if (const std::string text = reader_failure(); !text.empty())
+      std::fprintf(stderr, "note: %s\n", text.c_str());
+    start_of_line();
   }
-  if (line.empty() && std::ferror(stdin) && errno == EINTR) {  // Ctrl-C while waiting
-    std::clearerr(stdin);
-    entry->clear();
-    return true;
+
+  bool call(const char* name, int arguments, int results) {
+    lua_getfield(L_, kSession, name);
+    lua_insert(L_, -1 - arguments);
+    if (lua_pcall(L_, arguments, results, 0) == LUA_OK) return true;
+    std::fprintf(stderr, "tycho: %s: %s\n", name, luaL_tolstring(L_, -1, nullptr));
+    lua_settop(L_, kSession);
+    return false;
   }
-  *entry += line;
-  return !line.empty();
-}
+
+  std::string prompt() {
+    std::string text = "> ";
+    if (call("prompt", 0, 1) && lua_isstring(L_, -1)) text = lua_tostring(L_, -1);
+    lua_settop(L_, kSession);
+    return text;
+  }
+
+  bool field(const char* name) {
+    lua_getfield(L_, kSession, name);
+    const bool yes = lua_toboolean(L_, -1);
+    lua_settop(L_, kSession);
+    return yes;
+  }
+
+  bool interrupted() {
+    bool yes = false;
+    if (lua_getfield(L_, kSession, "last_error") == LUA_TTABLE) {
+      lua_getfield(L_, -1, "interrupted");
+      yes = lua_toboolean(L_, -1);
+    }
+    lua_settop(L_, kSession);
+    return yes;
+  }
+
+  // 0, or the byte of the wrong token, from 1.
+  size_t run(const std::string& entry) {
+    lua_pushlstring(L_, entry.data(), entry.size());
+    size_t wrong = 0;
+    ok_ = call("typed", 1, 2) && lua_toboolean(L_, -2);
+    if (!ok_ && lua_istable(L_, -1)) {
+      lua_getfield(L_, -1, "at");
+      wrong = lua_isinteger(L_, -1) ? static_cast<size_t>(lua_tointeger(L_, -1)) : entry.size() + 1;
+    }
+    lua_settop(L_, kSession);
+    return terminal_ ? wrong : 0;
+  }
+
+  void cancelled(const std::string& entry) {
+    const auto lines = [](const std::string& s) {
+      size_t n = 0;
+      bool text = false;
+      for (char c : s) {
+        if (c != '\n' && c != ' ') n += !text, text = true;
+        if (c == '\n') text = false;
+      }
+      return n;
+    };
+    if (lines(entry) == 0) {
+      std::fputs(++cancels_ % 2 == 0 ? "  Ctrl-D or %quit ends the session\n" : "\n", stdout);
+      return;
+    }
+    cancels_ = 0;
+    history_.add(entry);
+    if (entry.find('\n') == std::string::npos)
+      std::fputs("\n", stdout);
+    else
+      std::printf("  cancelled (%zu line%s kept in history)\n", lines(entry),
+                  lines(entry) == 1 ? "" : "s");
+  }
+
+  lua_State* L_;
+  bool terminal_, ok_ = true;
+  int cancels_ = 0;  // of an empty entry, one after the other
+  line::History history_;
+  line::Reader reader_;
+};
 
 }  // namespace
 
+line::History* repl_history() { return history; }
+
 int repl(lua_State* L, bool interactive, bool clean) {
   const bool terminal = isatty(0);
-  LineEditor editor;
   lua_settop(L, 0);
   lua_getglobal(L, "require");
   lua_pushliteral(L, "shell.session");
@@ -99,28 +166,8 @@ int repl(lua_State* L, bool interactive, bool clean) {
     return 1;
   }
   std::fflush(stdout);
-  std::string entry;
-  while (next_line(L, editor, &entry)) {
-    if (!is_done(L, entry)) continue;
-    const std::string text = entry.substr(0, entry.find_last_not_of("\n") + 1);
-    entry.clear();
-    editor.remember(text);
-    const bool ok = ask(L, "run", text, 1) && lua_toboolean(L, -1);
-    lua_settop(L, 1);
-    std::fflush(stdout);
-    restore_settings();
-    lua_getfield(L, 1, "ended");
-    const bool ended = lua_toboolean(L, -1);
-    lua_settop(L, 1);
-    if (ended) return 0;
-    // Input that is no terminal is a script: its first error ends it.
-    if (!ok && !terminal) return interrupted(L) ? 130 : 1;
-  }
-  if (!entry.empty() && !terminal) {
-    std::fprintf(stderr, "error: the input ends inside an entry\n");
-    return 1;
-  }
-  return 0;
+  Repl loop(L, terminal);
+  return loop.loop();
 }
 
 }  // namespace tycho::shell

@@ -36,7 +36,7 @@ struct Watcher final : Observer {
 struct Board {
   std::mutex mutex;
   std::condition_variable changed;
-  bool running = false, shown = false, at_line_start = true, started = false;
+  bool running = false, shown = false, was_shown = false, at_line_start = true, started = false;
   Clock::time_point began;
   pthread_t main;
 };
@@ -206,10 +206,19 @@ void end_status() {
   {
     const std::lock_guard lock(board->mutex);
     board->running = false;
+    board->was_shown = board->shown;
     erase(*board);
     board->changed.notify_one();
   }
   if (mode.observer == &watcher) mode.observer = nullptr;
+}
+
+bool status_was_shown() { return board && board->was_shown; }
+
+void start_of_line() {
+  std::fflush(stdout);
+  if (board && !board->at_line_start) std::fputs("\n", stdout);
+  std::fflush(stdout);
 }
 
 const char* running_op() { return op_name.load(std::memory_order_relaxed); }

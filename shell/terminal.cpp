@@ -9,6 +9,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "shell/line/editor.h"
+
 namespace tycho::shell {
 namespace {
 
@@ -27,6 +29,7 @@ void put_back() {
 }
 
 void on_fatal(int signal) {
+  line::restore_terminal();
   put_back();
   std::signal(signal, SIG_DFL);
   raise(signal);

@@ -101,7 +101,7 @@ local function stopped(remembered)
     where = name and (" in %s (%s)"):format(name, place) or " at " .. place
   end
   local after = remembered.seconds and (", after %s"):format(duration(remembered.seconds)) or ""
-  return ("stopped%s%s. Variables are intact."):format(where, after)
+  return native.stopped_mark() .. ("stopped%s%s. Variables are intact."):format(where, after)
 end
 
 -- The full report, where more is known of an error than its text.

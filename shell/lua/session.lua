@@ -155,7 +155,7 @@ end
 
 local said_kept = false
 local function say_kept(kept)
-  if said_kept or #kept == 0 then return end
+  if said_kept or #kept == 0 or not session.options.print then return end
   said_kept = true
   session.say(('kept "%s" for the session (%%locals off for plain Lua)'):format(table.concat(kept, '", "')))
 end
@@ -166,17 +166,19 @@ local function begin(text)
   session.entries[session.number] = record
   forget(session.number - most_entries)
   names.current = session.number
+  if session.at_keyboard then record.position = native.remember(text) end
   return record
 end
 
 local function finish(record, values)
+  if not record.ok and record.position then native.failed(record.position) end
   call_hooks(session.hooks.after, record, record.ok, values)
   session.number = session.number + 1
   names.current = session.number
 end
 
 local function say_time(seconds)
-  if seconds < 0.5 and not session.options.time then return end
+  if not session.options.print or seconds < 0.5 and not session.options.time then return end
   local text = seconds < 0.001 and ("%.3g us"):format(seconds * 1e6) or seconds < 1 and ("%.3g ms"):format(seconds * 1e3)
     or seconds < 600 and ("%.3g s"):format(seconds) or ("%.1f min"):format(seconds / 60)
   session.say(text)
@@ -269,7 +271,14 @@ function session.run(text)
       session.report(consumed, trace)
       return false
     end
+<<<<<<< HEAD
     if consumed or not text:find("%S") then return true end
+=======
+    if consumed then
+      if session.at_keyboard then native.remember(text) end
+      return true
+    end
+>>>>>>> 467989e (The prompt reads entries with the line editor; wrong ones come back for editing)
   end
   local handler, rest = special(entry.strip_prompts(text))
   if handler then return dispatch(text, handler, rest) end
@@ -280,6 +289,14 @@ function session.run(text)
     return false, ready
   end
   return evaluate(f, ready, code)
+end
+
+-- What the prompt read: run, and kept in the history.
+function session.typed(text)
+  session.at_keyboard = true
+  local ok, wrong = session.run(text)
+  session.at_keyboard = false
+  return ok, wrong
 end
 
 -- The prompt opens: `interactive` prints values, at a terminal there is a first line.
