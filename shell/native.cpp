@@ -168,6 +168,11 @@ int lua_stopped_mark(lua_State* L) {
   return 1;
 }
 
+int lua_start_of_line(lua_State*) {
+  start_of_line();
+  return 0;
+}
+
 // keep_frames(boolean): traces hold the values of locals.
 int lua_keep_frames(lua_State* L) {
   keep_frame_values(lua_toboolean(L, 1));
@@ -188,6 +193,10 @@ int load(lua_State* L) {
       {"directory", lua_directory},
       {"keep_frames", lua_keep_frames},
       {"write_private", lua_write_private},
+      {"remember", lua_remember},
+      {"failed", lua_failed},
+      {"start_of_line", lua_start_of_line},
+      {"stopped_mark", lua_stopped_mark},
       {nullptr, nullptr}};
   luaL_newlib(L, functions);
   lua_pushliteral(L, TYCHO_VERSION);

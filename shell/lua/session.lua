@@ -124,7 +124,7 @@ end
 
 -- Prints values; one that cannot be shown is an error like any other.
 function session.print(values)
-  if values.n == 0 then return true end
+  if values.n == 0 or values.n == 1 and (values[1] == io.stdout or values[1] == io.stderr) then return true end
   local show = optional "shell.show"
   local ok, text, trace = native.guarded(function()
     if show and show.values then return show.values(values) end
@@ -134,7 +134,10 @@ function session.print(values)
     session.report(text, trace)
     return false
   end
-  if text and text ~= "" then session.say(text) end
+  if text and text ~= "" then
+    native.start_of_line()
+    session.say(text)
+  end
   return true
 end
 
@@ -143,13 +146,13 @@ function session.report(err, trace)
   local report = require "shell.report"
   session.last_error = report.remember(err, trace)
   session.last_error.number = session.number
-  io.stdout:flush()
+  native.start_of_line()
   io.stderr:write(report.text(session.last_error), "\n")
 end
 
 -- Under a wrong entry: the line and a caret.
 local function report_wrong(wrong)
-  io.stdout:flush()
+  native.start_of_line()
   io.stderr:write(require("shell.report").wrong(wrong), "\n")
 end
 

@@ -24,7 +24,7 @@ class Terminal {
   bool see(const std::string& text);
   // Types an entry and waits for `text` in what it prints, then for the next prompt.
   bool enter(const std::string& entry, const std::string& text);
-  bool prompt() { return see("> \x1b[K"); }
+  bool prompt() { return see("\x1b[?2004h"); }  // pastes are welcome when it reads
   void interrupt() { type("\x03"); }
   void signal(int number);  // to the process, not by a key
   // Reads for this long; what came in this time.
