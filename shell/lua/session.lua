@@ -274,14 +274,8 @@ function session.run(text)
       session.report(consumed, trace)
       return false
     end
-<<<<<<< HEAD
+    if consumed and text:find("%S") and session.at_keyboard then native.remember(text) end
     if consumed or not text:find("%S") then return true end
-=======
-    if consumed then
-      if session.at_keyboard then native.remember(text) end
-      return true
-    end
->>>>>>> 467989e (The prompt reads entries with the line editor; wrong ones come back for editing)
   end
   local handler, rest = special(entry.strip_prompts(text))
   if handler then return dispatch(text, handler, rest) end
