@@ -124,7 +124,7 @@ end
 
 -- Prints values; one that cannot be shown is an error like any other.
 function session.print(values)
-  if values.n == 0 or values.n == 1 and (values[1] == io.stdout or values[1] == io.stderr) then return true end
+  if values.n == 0 or values.n == 1 and io.type(values[1]) and (rawequal(values[1], io.stdout) or rawequal(values[1], io.stderr)) then return true end
   local show = optional "shell.show"
   local ok, text, trace = native.guarded(function()
     if show and show.values then return show.values(values) end
