@@ -249,7 +249,12 @@ function heat.text(x, o)
     if s.nan > 0 then notes[#notes + 1] = s.nan .. " nan" end
     if s.plus + s.minus > 0 then notes[#notes + 1] = (s.plus + s.minus) .. " inf" end
     if shrink > 1 then notes[#notes + 1] = ("shown as %d x %d"):format(#dots, #dots[1]) end
-    return table.concat(notes, "  ") .. "\n" .. picture
+    local line, used = notes[1], #notes[1]
+    for i = 2, #notes do
+      local fits = used + 2 + #notes[i] <= columns
+      line, used = line .. (fits and "  " or "\n  ") .. notes[i], fits and used + 2 + #notes[i] or 2 + #notes[i]
+    end
+    return line .. "\n" .. picture
   end)
 end
 
