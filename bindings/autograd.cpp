@@ -129,6 +129,7 @@ int backward(lua_State* L) {
     }
   }
   (void)retain_given;
+  sweep_begins(L, x);
   grad::backward({x}, grads, o, inputs);
   pace_collector(L);
   return 0;

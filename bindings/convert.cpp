@@ -3,6 +3,7 @@
 
 #include "bindings/lua.h"
 #include "engine/base/interrupt.h"
+#include "engine/grad/cut.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 #include "engine/tensor/half.h"
@@ -286,6 +287,8 @@ int make_tensor(lua_State* L) {
     t->requires_grad = true;
   }
   if (mode.inference) t->is_inference = true;
+  if (t.numel() == 1 && is_floating(t.dtype()) && t.device().is_cpu())
+    t->output = grad::trace_of_number(read_double(t.get(), 0));
   push(L, t);
   pace_collector(L);
   return 1;
@@ -311,6 +314,8 @@ int item(lua_State* L) {
          x->numel ? "x:tolist()  -- or pick an element: x[{" + first + "}]:item()" : "x:tolist()");
   }
   push_element(L, x.get(), 0);
+  if (x->requires_grad && is_floating(x.dtype())) grad::number_taken(lua_tonumber(L, -1));
+  number_read(L, x);
   return 1;
 }
 
@@ -327,6 +332,7 @@ void push_list(lua_State* L, const Tensor& x, int dim, int64_t offset) {
 
 int tolist(lua_State* L) {
   push_list(L, check_tensor(L, 1, "tolist"), 0, 0);
+  training_note(L);
   return 1;
 }
 

@@ -112,6 +112,10 @@ void open_io(lua_State* L, int torch);           // save, load, readers      (io
 void open_stats(lua_State* L, int torch);        // memory_allocated         (stats.cpp)
 void open_shapes_only(lua_State* L, int torch);  // _shapes_only, _stand_in, _lex, _chunks
 void open_tools(lua_State* L, int torch);        // _attempt, _inspect, ...     (inspect.cpp)
+void number_read(lua_State* L, const Tensor& x);   // item() gave a number     (notes.cpp)
+void training_note(lua_State* L);                // results of training mode are looked at
+void sweep_begins(lua_State* L, const Tensor& loss);
+void open_notes(lua_State* L, int torch);        // _use_gradient, _cut  (notes.cpp)
 int lua_lex(lua_State* L);                       // _lex                     (lex.cpp)
 int open_torch(lua_State* L);                    // the module               (torch.cpp)
 const char* describe_value(lua_State* L, int i, std::string* room);  // "a number", "float32 [2, 3]"

@@ -4,6 +4,8 @@
 
 #include "bindings/lua.h"
 #include "engine/grad/backward.h"
+#include "engine/grad/cut.h"
+#include "engine/grad/note.h"
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
@@ -17,6 +19,25 @@ Tensor self(lua_State* L) { return check_tensor(L, 1, "self"); }
 
 // --- fields: read ---
 using Field = int (*)(lua_State* L, const Tensor& x);
+
+// The user reads .grad of a computed tensor, which has none.
+void note_no_grad(lua_State* L, const Tensor& x) {
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) ||
+      !std::strncmp(ar.source, "=torch/", 7) || !std::strncmp(ar.source, "=shell/", 7))
+    return;
+  const Where where = grad::here();
+  if (!grad::wants_note("GRAD", where)) return;
+  const Node& n = *static_cast<const Node*>(x->node.get());
+  const std::string op = grad::bare_name(n);
+  const bool leaf_before = n.edges.size() > 0 && n.edges[0].leaf;
+  grad::show_note("GRAD", op == "to" && leaf_before ? "moved" : "computed", where,
+                  {{"op", op},
+                   {"at", at(n.where)},
+                   {"option", x.device().is_cpu()
+                                  ? format("dtype=\"%s\"", dtype_name(x.dtype()))
+                                  : format("device=\"%s\"", device_name(x.device()).c_str())}});
+}
 
 int get_shape(lua_State* L, const Tensor& x) {
   push_shape(L, x->shape, x.rank());
@@ -44,6 +65,7 @@ int get_is_leaf(lua_State* L, const Tensor& x) {
   return 1;
 }
 int get_grad(lua_State* L, const Tensor& x) {
+  if (x->node && !(x->extra && (x->extra->grad || x->extra->retains_grad))) note_no_grad(L, x);
   push_same(L, x->extra ? x->extra->grad : Tensor());
   return 1;
 }
@@ -76,7 +98,9 @@ int get_grad_fn(lua_State* L, const Tensor& x) {
   return 1;
 }
 int get_data(lua_State* L, const Tensor& x) {
-  push(L, alias(x));
+  const Tensor same = alias(x);
+  if (x->requires_grad) same->output = grad::new_trace(grad::Cut::Constant, "data");
+  push(L, same);
   return 1;
 }
 

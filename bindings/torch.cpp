@@ -177,6 +177,7 @@ int open_torch(lua_State* L) {
   open_io(L, torch);
   open_random(L, torch);
   open_shapes_only(L, torch);
+  open_notes(L, torch);
   open_help(L, torch);
   open_tools(L, torch);
   open_show(L, torch);

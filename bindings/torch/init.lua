@@ -21,6 +21,9 @@ setmetatable(torch.nn, {
   end,
 })
 
+---Switches notes on or off, or makes them errors: torch.notes("B2", "off"); without arguments the list.
+function torch.notes(...) return require("torch.notes").switch(...) end
+
 require "torch.autograd"
 require "torch.tensor"
 require "torch.printing"

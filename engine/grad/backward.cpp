@@ -6,6 +6,8 @@
 #include <unordered_map>
 
 #include "engine/base/interrupt.h"
+#include "engine/grad/cut.h"
+#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
@@ -215,7 +217,9 @@ class Sweep {
     Tensor& grad = extra_of(t).grad;
     if (grad && !options_.create_graph) {
       const NoGrad quiet;
+      const Passes before = passes_of(*grad->storage);
       op_<"add">(grad, g);
+      gradient_added(*grad->storage, before);
     } else if (grad) {
       grad = grad + g;
     } else if (options_.create_graph) {
@@ -305,19 +309,48 @@ class Sweep {
 };
 
 struct GradMode {
-  bool before = mode.grad;
-  explicit GradMode(bool on) { mode.grad = on; }
-  ~GradMode() { mode.grad = before; }
+  bool before = mode.grad, outer = sweeping;
+  explicit GradMode(bool on) {
+    mode.grad = on;
+    sweeping = true;
+  }
+  ~GradMode() {
+    mode.grad = before;
+    sweeping = outer;
+  }
 };
+
+[[noreturn]] void no_graph(const Tensor& root, const char* what) {
+  const std::string cut = cut_text(root.get());
+  const Trace* trace = cut.empty() ? nullptr : trace_of(root.get());
+  std::string why = cut, hint = "w:requires_grad_()  -- on the leaves, before the forward pass";
+  if (!trace) {
+    why = "none of its inputs requires grad";
+    const Where now = here();
+    if (const Trace* number = last_number_taken();
+        number && number->where.source == now.source && now.line - number->where.line < 20 &&
+        number->where.line <= now.line)
+      why += " (item()" + at(number->where) + " turned a tensor with a graph into a plain number)";
+  } else if (trace->cut == Cut::NoGrad || trace->cut == Cut::Inference) {
+    hint = "move that line out of " +
+           std::string(trace->cut == Cut::NoGrad ? "no_grad" : "inference_mode");
+  } else if (trace->cut == Cut::Number) {
+    hint = "leave out :item() there: a tensor keeps its graph";
+  } else if (std::string_view(trace->op) == "detach") {
+    hint = "leave out :detach() there";
+  } else if (trace->cut == Cut::Integers) {
+    hint = "keep it in floating point";
+  } else {
+    hint = "compute the loss from what comes before it";
+  }
+  fail(Kind::Autograd,
+       format("%s: the result (%s) has no graph: %s", what, describe(root).c_str(), why.c_str()),
+       hint);
+}
 
 Tensor seed(const Tensor& root, const Tensor& given, const char* what) {
   if (!is_floating(root.dtype()) || !requires_grad(root.get()))
-    fail(Kind::Autograd,
-         format("%s: the result (%s) has no graph: none of its inputs requires grad, or it was "
-                "made inside "
-                "no_grad, by detach() or from a number",
-                what, describe(root).c_str()),
-         "w:requires_grad_()  -- on the leaves, before the forward pass");
+    no_graph(root, what);
   if (given) {
     if (!(given.shape() == root.shape()))
       fail(Kind::Shape, format("%s: the gradient has shape %s, the tensor %s", what,
@@ -346,6 +379,7 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads
   for (size_t i = 0; i < roots.size(); ++i)
     sweep.start(roots[i], seed(roots[i], i < grads.size() ? grads[i] : Tensor(), "backward"));
   sweep.run();
+  count_sweep();
 }
 
 std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,

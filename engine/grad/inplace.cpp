@@ -1,6 +1,7 @@
 // The rules of in-place changes, and the graph of views (see inplace.h).
 #include "engine/grad/inplace.h"
 
+#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 
@@ -34,6 +35,8 @@ void check_inplace(const Call& c) {
 void count_change(const Tensor& self, const char* op) {
   Storage& s = *self->storage;
   ++s.version;
+  if (keeps_passes(s, op)) [[unlikely]]
+    return;
   s.changed_by = op;
   if (!current_where) return;
   const Where where = current_where();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/base/pool.h"
+#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise.h"
 
@@ -114,19 +115,23 @@ Tensor Backward::unpack(const Saved& s, int output) const {
       std::string_view(node.name()).substr(0, std::string_view(node.name()).find('.')));
   if (node.freed || !s.tensor)
     fail(Kind::Autograd,
-         format("backward: the graph of %s%s was already used%s and is freed", op_name.c_str(),
-                at(node.where).c_str(),
-                at(node.freed_at).c_str()),
-         "run the forward pass again inside the loop, or detach what is carried over (h = "
-         "h:detach()); "
-         "loss:backward{retain_graph=true} only if two passes over one graph are meant");
+         format("backward: this graph was already used%s and is freed (%s%s kept values for one "
+                "pass)",
+                at(node.freed_at).c_str(), op_name.c_str(), at(node.where).c_str()),
+         "put the forward pass inside the loop; a hidden state that is carried over needs h = "
+         "h:detach(); loss:backward{retain_graph=true} only if two passes over one graph are "
+         "meant");
   if (s.tensor->storage->version != s.version) {
     const Storage& changed = *s.tensor->storage;
     std::string by = "it was changed in place since";
-    if (changed.changed_by) {
+    if (grad::keeps_passes(changed, "")) {
+      by = "another backward pass added to it";
+    } else if (changed.changed_by) {
       const std::string_view name = changed.changed_by;
-      by = std::string(name.substr(0, name.find('.'))) + "_" +
-           at(Where{changed.changed_source, changed.changed_line}) + " changed it in place";
+      const Where where{changed.changed_source, changed.changed_line};
+      const std::string op(name.substr(0, name.find('.')));
+      by = op + "_" + at(where) + " changed it in place";
+      grad::last_blame = {op_name, op, node.where, where};
     }
     fail(Kind::Autograd,
          format("backward: %s%s needs %s, a %s, but %s", op_name.c_str(), at(node.where).c_str(),

@@ -7,6 +7,7 @@
 
 #include "engine/amp/autocast.h"
 #include "engine/base/interrupt.h"
+#include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise.h"
@@ -110,6 +111,15 @@ void apply_observed(Call& c) {
   pause.observer->after(c, took.count());
 }
 
+// In no_grad: do the results lose a graph here? Kernels and sweeps, which also run without
+// recording, lose none of the user's.
+void trace_without_graph(Call& c) {
+  if (grad::sweeping) return;
+  bool any = false;
+  each_tensor(c, [&](const Impl* t, int) { any = any || t->requires_grad || t->output; });
+  if (any) grad::leave_trace(c);
+}
+
 void check_shapes_only(const Call& c) {
   if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
     fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
@@ -140,11 +150,19 @@ void apply(Call& c) {
     apply_row(c);
     if (mode.grad) {
       bool any = false;
+      uint32_t traces = 0;
       for (int i = 0; i < c.n; ++i)
-        any |= c.arg[i].tag == Tag::Tensor && grad::requires_grad(c.arg[i].t);
-      if (any && op.differentiable) grad::record(c);
-    } else if (mode.inference) {
-      c.out[0]->is_inference = true;
+        if (c.arg[i].tag == Tag::Tensor) {
+          any |= grad::requires_grad(c.arg[i].t);
+          traces |= c.arg[i].t->output;
+        }
+      if (any && op.differentiable)
+        grad::record(c);
+      else if (any || traces) [[unlikely]]
+        grad::leave_trace(c);
+    } else {
+      if (mode.inference) c.out[0]->is_inference = true;
+      trace_without_graph(c);
     }
     return;
   }
@@ -168,12 +186,23 @@ void apply(Call& c) {
   if (inplace) [[unlikely]]
     grad::count_change(c.out[0], op.name);
   if (op.view) grad::link_views(c);
+  if (grad::pairs_seen && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
+    grad::look_at_reduction(c);
   if (mode.grad) {
     bool any = false;
-    each_tensor(c, [&](Impl* t, int) { any = any || grad::requires_grad(t); });
-    if (any && op.differentiable) grad::record(c);
-  } else if (mode.inference) {
-    for (Tensor& t : c.out) t->is_inference = true;
+    uint32_t traces = 0;
+    each_tensor(c, [&](Impl* t, int) {
+      any = any || grad::requires_grad(t);
+      traces |= t->output;
+    });
+    if (any && op.differentiable)
+      grad::record(c);
+    else if (any || traces) [[unlikely]]
+      grad::leave_trace(c);
+  } else {
+    if (mode.inference)
+      for (Tensor& t : c.out) t->is_inference = true;
+    trace_without_graph(c);
   }
 }
 

@@ -1,6 +1,7 @@
 // Applying a row: the types and shapes of its result, in place or fresh, then the executor.
 #include "engine/ops/elementwise.h"
 
+#include "engine/grad/cut.h"
 #include "engine/ops/apply.h"
 
 namespace tycho {
@@ -236,10 +237,12 @@ void apply_row(Call& c) {
         if (c.arg[i].tag == Tag::Tensor && Sizes(c.arg[i].t->shape, c.arg[i].t->rank) == shape)
           like = c.arg[i].t;
       const Device device = result_device(c, n, like ? like : first);
-      if (like && device == like->device)
+      if (like && device == like->device) {
         c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
-      else
+      } else {
         c.out.push_back(empty(shape, result, device));
+        if (!like && shape.n > 1) grad::look_for_pairs(c);
+      }
     }
   }
 

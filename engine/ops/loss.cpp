@@ -3,7 +3,7 @@
 // itself needs a graph, it is composed of plain operations instead.
 #include "engine/ops/loss.h"
 
-#include "engine/grad/node.h"
+#include "engine/grad/note.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
@@ -226,6 +226,7 @@ const Op& cross_entropy = add_op(
            const double smoothing = c.number(5);
            TYCHO_CHECK(Kind::Value, smoothing >= 0 && smoothing <= 1,
                        "cross_entropy: label_smoothing lies in [0, 1], not %g", smoothing);
+           if (x->node) grad::note_softmax(x);
            if (is_floating(target.dtype()) && is_floating(x.dtype()) && x.rank() > 0 &&
                target.shape() == x.shape())
              return c.out.push_back(soft_cross_entropy(c, smoothing, r));

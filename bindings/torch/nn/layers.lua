@@ -153,6 +153,7 @@ for _, name in ipairs {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} do
     end
     local training = self.training or not self.track_running_stats
     local momentum = none_to_nil(self.momentum)
+    if self.training then torch._training(name) end
     if self.training and self.track_running_stats then
       self.num_batches_tracked:add_(1)
       momentum = momentum or 1 / self.num_batches_tracked:item()
@@ -178,7 +179,10 @@ local plain = {
   {"Softplus", {"beta", "threshold"}, {beta = 1, threshold = 20}, function(m, x) return F.softplus(x, m.beta, m.threshold) end},
   {"Softmax", {"dim"}, {dim = -1}, function(m, x) return F.softmax(x, m.dim) end},
   {"LogSoftmax", {"dim"}, {dim = -1}, function(m, x) return F.log_softmax(x, m.dim) end},
-  {"Dropout", {"p", "inplace"}, {p = 0.5, inplace = false}, function(m, x) return F.dropout(x, m.p, m.training) end},
+  {"Dropout", {"p", "inplace"}, {p = 0.5, inplace = false}, function(m, x)
+    if m.training then torch._training("Dropout") end
+    return F.dropout(x, m.p, m.training)
+  end},
   {"Flatten", {"start_dim", "end_dim"}, {start_dim = 2, end_dim = -1}, function(m, x) return x:flatten(m.start_dim, m.end_dim) end},
   {"MaxPool1d", {"kernel_size", "stride", "padding", "dilation", "ceil_mode"},
     {stride = torch.none, padding = 0, dilation = 1, ceil_mode = false},

@@ -98,11 +98,42 @@ function Optimizer:zero_grad(options)
   end
 end
 
+-- Was the gradient of a step's first parameter used by an earlier step, and not zeroed since? Who
+-- forgets zero_grad does so from the first step on: later ones are not looked at.
+local looked_at = 20
+local function check_zeroed(self, group, accumulated)
+  self._looked = (self._looked or 0) + 1
+  for _, p in ipairs(group.params) do
+    local g = p.grad
+    if g then
+      local passes = torch._use_gradient(g)
+      if passes > (accumulated or 1) then require("torch.notes").tell("ACC", "step", {passes = passes}) end
+      return
+    end
+  end
+end
+
 ---One step; `closure` recomputes the loss and is called first.
+---@param closure? function|{accumulated: integer} accumulated: so many backward passes are meant to add up
 function Optimizer:step(closure)
-  local loss
+  local loss, accumulated
+  if type(closure) == "table" then
+    for k in pairs(closure) do
+      if k ~= "accumulated" and k ~= 1 and k ~= "closure" then
+        error(('step: no argument "%s" (it has: closure, accumulated)'):format(tostring(k)), 2)
+      end
+    end
+    accumulated = closure.accumulated
+    if accumulated ~= nil and (math.type(accumulated) ~= "integer" or accumulated < 1) then
+      error(("step: accumulated is the number of backward passes, an integer from 1, not %s"):format(tostring(accumulated)), 2)
+    end
+    closure = closure.closure or closure[1]
+  end
   if type(closure) == "function" then loss = torch.enable_grad(closure) end
-  for _, g in ipairs(self.param_groups) do self:_step(g) end
+  for _, g in ipairs(self.param_groups) do
+    if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
+    self:_step(g)
+  end
   return loss
 end
 

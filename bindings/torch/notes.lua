@@ -1,0 +1,384 @@
+-- Notes: remarks on code that runs but probably does not do what was meant. Each has a code and a
+-- switch: torch.notes("B2", "off"), "error" raises instead. A note is said once for each line of the
+-- user's code, on stderr. All texts stand in `catalogue`, so that they can be put into other languages.
+local torch = torch
+local notes = {}
+
+-- A code's texts by form: lines with {values}; a line one of whose values is absent is left out.
+-- `once` is "line" or "run"; `kind` is the error's where the switch says "error".
+local catalogue = {
+  ACC = {
+    kind = "autograd", once = "run", doc = ".grad holds the sum of several backward passes, because nothing zeroed it in between.",
+    texts = {
+      step = {".grad holds the sum of {passes} backward passes, and a step has used the first of them already",
+        "call opt:zero_grad() before backward, or opt:step{accumulated={passes}} if it is intended"},
+      prompt = {"{name}.grad holds the sum of {passes} backward passes",
+        "for the last one alone: {name}.grad = nil before backward, or opt:zero_grad()"},
+    },
+  },
+  B2 = {
+    kind = "broadcast", once = "line", doc = "Both sides of an operation were stretched, [n, 1] against [n], and the result became one number.",
+    texts = {
+      loss = {"{op}: prediction {a}, target {b}: every pair was compared ({count} terms)", "{picture}",
+        "if pairs were meant: {fix}"},
+      op = {"{left}{a} {symbol} {right}{b} became {shape}; both sides were stretched", "{picture}",
+        "if pairs were meant: {fix}"},
+    },
+  },
+  EQ = {
+    kind = "argument", once = "line", doc = "== or ~= with a tensor: Lua compares the objects, not their elements.",
+    texts = {
+      number = {"{text} is always {answer}: Lua never compares a tensor with a number", "an element-wise mask: {fix}"},
+      tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
+    },
+  },
+  F64 = {
+    kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
+    texts = {
+      op = {"{op}: float64 {constant} turned float32 {chain} into float64, which takes twice the memory and time",
+        "if that was not meant: {fix}"},
+    },
+  },
+  GRAD = {
+    kind = "autograd", once = "line", doc = ".grad was read of a tensor that keeps none.",
+    texts = {
+      computed = {"{name}.grad is nil because {name} was computed (by {op}{at}): only leaves keep their gradient", "{fix}"},
+      moved = {"{name}.grad is nil because {name} was computed (by {op}{at}); the leaf is the tensor before it", "{fix}"},
+      constant = {"{name}.grad is nil because {name} does not require grad", "{fix}"},
+      cut = {"{name}.grad is nil because {name} is in no graph: {why}"},
+      unused = {"{name}.grad is nil because no backward pass has reached {name}"},
+    },
+  },
+  IF = {
+    kind = "argument", once = "line", doc = "A tensor as a condition: it is always true in Lua.",
+    texts = {
+      condition = {"{text} is a tensor, and a tensor is always true in Lua", "its elements decide with: {fix}"},
+    },
+  },
+  MODE = {
+    kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
+    texts = {
+      layer = {"{layer} ran in training mode under no_grad{at}, so the results are not those of the trained model",
+        "before evaluation: net:eval(); back to training: net:train()"},
+    },
+  },
+  NAN = {
+    kind = "value", once = "run", doc = "The loss, or a gradient, is nan.",
+    texts = {
+      loss = {"the loss is nan; first {what} in {op}{at}", "{why}"},
+      data = {"the loss is nan; the first nan or infinity stands in {op}{at}", "{why}"},
+      somewhere = {"the loss is nan", "%nan loss at the prompt looks for the operation that made it"},
+      gradient = {"a gradient became {what}; first in the gradient of {op}{at}", "{why}"},
+    },
+  },
+  SOFT = {
+    kind = "argument", once = "line", doc = "cross_entropy of probabilities: it applies log_softmax itself.",
+    texts = {
+      loss = {"cross_entropy already applies log_softmax, and its input comes from {op}{at}", "pass the raw scores"},
+    },
+  },
+  SUM = {
+    kind = "autograd", once = "line", doc = "A running total keeps the graph of every iteration.",
+    texts = {
+      total = {"graph depth grew by 1 per iteration through '{name}'{at}", "a number is enough: use {loss}:item()"},
+    },
+  },
+  SYNC = {
+    kind = "value", once = "line", doc = "item() in a loop: each call waits for the device, or picks one element.",
+    texts = {
+      device = {"item() has run {count} times on this line, and each one waits for {device}",
+        "add up the tensors themselves (total = total + x:detach()) and call item() once at the end"},
+      element = {"item() has picked {count} elements one by one on this line",
+        "all of them at once: x:tolist()"},
+    },
+  },
+}
+notes.catalogue = catalogue
+
+local switches = {}                  -- code -> "off" or "error"; absent: on
+local told = {}                      -- code .. place -> true
+local accepted = {}                  -- code .. text of a line -> true
+local everything_off = os.getenv("TYCHO_NOTES") == "off"
+notes.last = {}                      -- code -> text of the line that it was said about last
+
+local function state(code) return switches[code] or (everything_off and "off" or "on") end
+notes.state = state
+
+---- Places -----------------------------------------------------------------------------------------
+
+-- The user's own code nearest on the stack: its level as the caller sees it, source and line.
+local function user_frame()
+  for level = 2, 60 do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return nil end
+    local ours = info.source:sub(1, 7) == "=torch/" or info.source:sub(1, 7) == "=shell/"
+    if info.currentline > 0 and not ours then return level - 1, info.short_src, info.currentline end
+  end
+end
+
+local files = setmetatable({}, {__mode = "v"})
+---The text of a line of the user's code, or nil.
+---@param source string a file's name, or a prompt entry's "[12]"
+function notes.line_text(source, line)
+  local entry = torch._chunks[source] or torch._chunks["=" .. source]
+  if not entry then
+    entry = files[source]
+    if not entry then
+      local file = io.open(source, "r")
+      entry = {text = file and file:read(4000000) or ""}
+      if file then file:close() end
+      files[source] = entry
+    end
+    entry = entry.text
+  end
+  local n = 0
+  for text in (entry .. "\n"):gmatch("([^\n]*)\n") do
+    n = n + 1
+    if n == line then return text end
+  end
+end
+
+-- What names stand for in the running function at a level (of the caller): locals, upvalues, else
+-- globals. Nothing is called.
+local function visible(level)
+  local values = {}
+  if level then
+    local info = debug.getinfo(level + 1, "f")
+    for i = 1, 60 do
+      local name, v = debug.getupvalue(info.func, i)
+      if not name then break end
+      values[name] = v
+    end
+    for i = 1, 250 do
+      local name, v = debug.getlocal(level + 1, i)
+      if not name then break end
+      values[name] = v
+    end
+  end
+  return function(name)
+    local v = values[name]
+    if v == nil then v = rawget(_G, name) end
+    return v
+  end
+end
+
+---The one plain name in a line whose value is a tensor that `fits`, or nil.
+local function name_of(text, value_of, fits)
+  local found
+  local tokens, words = torch._lex(text), {}
+  for _, token in ipairs(tokens) do
+    if token.kind ~= "space" then words[#words + 1] = {kind = token.kind, text = text:sub(token.first, token.last)} end
+  end
+  for i, word in ipairs(words) do
+    local before, after = i > 1 and words[i - 1].text, i < #words and words[i + 1].text
+    local plain = before ~= "." and before ~= ":" and after ~= "." and after ~= ":" and after ~= "(" and after ~= "["
+    if word.kind == "name" and plain and after ~= "=" then
+      local v = value_of(word.text)
+      if torch.is_tensor(v) and fits(v) and word.text ~= found then
+        if found then return nil end
+        found = word.text
+      end
+    end
+  end
+  return found
+end
+local function has_shape(shape) return function(t) return tostring(t.shape) == shape end end
+
+---- Saying -----------------------------------------------------------------------------------------
+
+local function fill(line, values)
+  local whole = true
+  local text = line:gsub("{(%w+)}", function(key)
+    local v = values[key]
+    if v == nil then whole = false end
+    return tostring(v)
+  end)
+  return whole and text or nil
+end
+
+---The lines of a note, from the catalogue.
+function notes.text(code, form, values)
+  local lines = {}
+  for _, line in ipairs(catalogue[code].texts[form]) do lines[#lines + 1] = fill(line, values) end
+  return lines
+end
+
+local function trimmed(text) return (text:match("^%s*(.-)%s*$")) end
+
+---Says a note unless it is switched off or was said for this line before.
+---@param place? {source: string, line: integer} the user's line; the running one when absent
+function notes.tell(code, form, values, place)
+  local switch = state(code)
+  if switch == "off" then return end
+  local source, line = place and place.source, place and place.line
+  if not source then
+    local _, s, l = user_frame()
+    source, line = s, l
+  end
+  local at = source and ("%s:%d"):format(source, line)
+  local key = catalogue[code].once == "run" and code or code .. " " .. tostring(at)
+  if switch ~= "error" and told[key] then return end
+  local text = source and notes.line_text(source, line)
+  if text and accepted[code .. " " .. trimmed(text)] then return end
+  told[key] = true
+  notes.last[code] = text and trimmed(text) or nil
+  if at and values.at == " at " .. at then values.at = "" end
+  local lines = notes.text(code, form, values)
+  if switch == "error" then
+    for i = #lines, 1, -1 do
+      if lines[i]:find("\n") then table.remove(lines, i) end
+    end
+    torch._raise(("note %s: %s"):format(code, table.concat(lines, "; ")), 3, catalogue[code].kind)
+  end
+  if at and source:sub(1, 1) ~= "[" then lines[1] = lines[1] .. (" (%s)"):format(at) end
+  for i = 2, #lines do lines[i] = "   " .. lines[i]:gsub("\n", "\n   ") end
+  if source and source:sub(1, 1) == "[" then
+    lines[#lines] = lines[#lines] .. ("  (%%ok %s to accept this line)"):format(code)
+  end
+  io.stdout:flush()
+  io.stderr:write("note ", code, ": ", table.concat(lines, "\n"), "\n")
+end
+
+---Accepts the line that a note was said about last: it stays silent about that text.
+function notes.accept(code)
+  local text = notes.last[code]
+  if not text then return nil end
+  accepted[code .. " " .. text] = true
+  return text
+end
+
+---- What the notes' values are made from --------------------------------------------------------------
+
+local function sizes(shape)
+  local list = {}
+  for n in shape:gmatch("%d+") do list[#list + 1] = n end
+  return list
+end
+
+-- Two shapes lined up from the right, one below the other, after their names.
+local function lined_up(name_a, a, name_b, b)
+  local x, y = sizes(a), sizes(b)
+  local n, width, wide = math.max(#x, #y), math.max(#name_a, #name_b), 1
+  for i = 1, n do wide = math.max(wide, #(x[i] or ""), #(y[i] or "")) end
+  local function row(name, list)
+    local parts = {name .. (" "):rep(width - #name)}
+    for i = 1, n do
+      local size = list[i - n + #list] or "."
+      parts[#parts + 1] = (" "):rep(wide - #size + 2) .. size
+    end
+    return table.concat(parts)
+  end
+  return row(name_a, x) .. "\n" .. row(name_b, y) .. "     lined up from the right"
+end
+
+-- The names of the two operands in the user's line, where they are plain there.
+local function two_names(source, line, a, b, value_of)
+  local text = source and notes.line_text(source, line)
+  if not text then return end
+  return name_of(text, value_of, has_shape(a)), name_of(text, value_of, has_shape(b))
+end
+
+local prepare = {}
+function prepare.B2(form, v, source, line, value_of)
+  local left, right = two_names(source, line, v.a, v.b, value_of)
+  if form == "loss" then left, right = left or "pred", right or "target" end
+  local a, b = sizes(v.a), sizes(v.b)
+  local narrow, flat = left, right
+  if #a < #b then narrow, flat = right, left end
+  local d = math.max(#a, #b)
+  if narrow and flat then
+    if form == "loss" then
+      v.fix = ("%s:unsqueeze(%d) or %s:squeeze(%d)"):format(flat, d, narrow, d)
+    else
+      local squeezed = ("%s:squeeze(%d)"):format(narrow, d)
+      local operator = v.symbol:find("^%a") and "%s:%s(%s)" or "%s %s %s"
+      v.fix = operator:format(narrow == left and squeezed or left, v.symbol, narrow == right and squeezed or right)
+    end
+  else
+    v.fix = ("give both sides one shape: x:squeeze(%d) for %s, or x:unsqueeze(%d) for %s"):format(d, #a > #b and v.a or v.b, d, #a > #b and v.b or v.a)
+  end
+  v.left, v.right = left and left .. " " or "", right and right .. " " or ""
+  v.picture = lined_up(left or "left", v.a, right or "right", v.b)
+end
+function prepare.F64(_, v, source, line, value_of)
+  local text = source and notes.line_text(source, line)
+  local name = text and name_of(text, value_of, function(t) return tostring(t.dtype):find("float64") and tostring(t.shape) == v.constant end)
+  v.fix = (name or "the constant") .. ":float()"
+  if name then v.constant = name .. " " .. v.constant end
+end
+function prepare.SUM(_, v, source, line)
+  local text = source and notes.line_text(source, line) or ""
+  local name, loss = text:match("([%a_][%w_%.]*)%s*=%s*[%a_][%w_%.]*%s*%+%s*([%a_][%w_%.]*)")
+  v.name, v.loss = name or "the total", loss or "loss"
+end
+
+function prepare.GRAD(form, v, source, line)
+  local text = source and notes.line_text(source, line) or ""
+  v.name = text:match("([%a_][%w_%.]*)%.grad") or "x"
+  v.fix = ("keep it: %s:retain_grad() before backward"):format(v.name)
+  if form == "moved" then
+    v.fix = ("create it there: torch.tensor(v, {%s, requires_grad=true}), or %s:retain_grad() before backward"):format(v.option, v.name)
+  end
+end
+
+---A note from the engine; true when it need not be offered again for this line.
+function notes.from_engine(code, form, v, source, line)
+  if state(code) == "off" then return true end
+  local level, running = user_frame()
+  local value_of = visible(running == source and level)
+  if prepare[code] then prepare[code](form, v, source, line, value_of) end
+  notes.tell(code, form, v, source and {source = source, line = line})
+  return state(code) ~= "error"
+end
+
+-- What the engine still holds back is said when the program ends.
+notes.at_end = setmetatable({}, {__gc = function() pcall(torch._flush_notes) end})
+
+---- Switches ---------------------------------------------------------------------------------------
+
+local function sorted_codes()
+  local codes = {}
+  for code in pairs(catalogue) do codes[#codes + 1] = code end
+  table.sort(codes)
+  return codes
+end
+
+local List = {__name = "notes"}
+function List:__tostring()
+  local lines = {}
+  for _, code in ipairs(sorted_codes()) do lines[#lines + 1] = ("%-5s %-6s %s"):format(code, self[code], catalogue[code].doc) end
+  return table.concat(lines, "\n")
+end
+
+---Switches a note on or off, or makes it an error; without arguments gives the list of all.
+---@param code? string "B2", ...; "all" for every note
+---@param switch? "on"|"off"|"error"
+function notes.switch(code, switch)
+  if code == nil then
+    local list = setmetatable({}, List)
+    for name in pairs(catalogue) do list[name] = state(name) end
+    return list
+  end
+  if type(code) ~= "string" or (code ~= "all" and not catalogue[code:upper()]) then
+    torch._raise(("notes: there is no note %s (there are: %s)"):format(tostring(code), table.concat(sorted_codes(), ", ")), 2)
+  end
+  if switch ~= nil and switch ~= "on" and switch ~= "off" and switch ~= "error" then
+    torch._raise(('notes: the switch is "on", "off" or "error", not %s'):format(tostring(switch)), 2)
+  end
+  local before = code ~= "all" and state(code:upper()) or nil
+  if switch then
+    for name in pairs(catalogue) do
+      if code == "all" or name == code:upper() then switches[name] = switch end
+    end
+    torch._forget_notes()
+  end
+  return before
+end
+
+---Forgets which lines were noted already.
+function notes.forget()
+  told = {}
+  torch._forget_notes()
+end
+
+return notes

@@ -1,0 +1,143 @@
+// [n, 1] with [n]: tables of every pair that a sum or a mean then makes one number of (see cut.h).
+// Where broadcasting stretches both sides like that, the result is remembered: by a trace when it
+// has no graph, by its node's number when it has one.
+#include <vector>
+
+#include "engine/grad/cut.h"
+#include "engine/grad/note.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho::grad {
+namespace {
+
+struct Table {
+  Where where;
+  const Op* op;
+  Sizes a, b, shape;
+};
+struct Tables {
+  std::vector<Table> all;
+  struct {
+    uint64_t node = 0;
+    int table = -1;
+  } nodes[64];  // the newest
+  uint32_t next = 0;
+};
+Tables& tables() {
+  static thread_local Tables t;
+  return t;
+}
+constexpr size_t kMost = 4096;
+
+// How a row makes pairs. The sum of all products or sums of pairs is worth a note only where it is
+// taken at once: a table that is used otherwise first is mostly meant.
+enum class Way { None, AtOnce, Later };
+Way way_of(const Op& op) {
+  switch (static_cast<Row>(op.row)) {
+    case Row::sub:
+    case Row::rsub:
+    case Row::eq:
+    case Row::ne:
+      return Way::Later;
+    case Row::add:
+    case Row::mul:
+    case Row::div:
+      return Way::AtOnce;
+    default:
+      return Way::None;
+  }
+}
+
+int table_of_node(const Node* n) {
+  for (const auto& known : tables().nodes)
+    if (known.table >= 0 && known.node == n->id) return known.table;
+  return -1;
+}
+
+// The table that a tensor with a graph was made from by element-wise operations alone, or -1.
+int find_table(const Node* n, int depth) {
+  if (!n || depth == 0) return -1;
+  const int table = table_of_node(n);
+  if (table >= 0) return way_of(*tables().all[table].op) == Way::Later || depth == 8 ? table : -1;
+  if (!n->op || n->op->row < 0) return -1;
+  for (const Edge& e : n->edges)
+    if (const int found = find_table(static_cast<const Node*>(e.node.get()), depth - 1); found >= 0)
+      return found;
+  return -1;
+}
+
+const char* symbol(const Op& op) {
+  switch (static_cast<Row>(op.row)) {
+    case Row::sub:
+      return "-";
+    case Row::add:
+      return "+";
+    case Row::mul:
+      return "*";
+    case Row::div:
+      return "/";
+    default:
+      return op.name;
+  }
+}
+
+}  // namespace
+
+void look_for_pairs(Call& c) {
+  if (sweeping || shapes_only || c.n < 2 || way_of(*c.op) == Way::None) return;
+  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+  if (!a || !b || a->storage.get() == b->storage.get())
+    return;  // all pairs of one tensor are meant
+  if (!stretched_over_pairs(a.shape(), b.shape())) return;
+  const Where where = here();
+  if (!wants_note("B2", where)) return;
+  auto& all = tables().all;
+  size_t i = 0;
+  while (i < all.size() && (all[i].op != c.op || all[i].where.source != where.source ||
+                            all[i].where.line != where.line))
+    ++i;
+  if (i == kMost) return;
+  if (i == all.size()) all.emplace_back();
+  all[i] = {where, c.op, a.shape(), b.shape(), c.out[0].shape()};
+  uint32_t under = 0;
+  for (const Tensor* t : {&a, &b})
+    if (const Trace* trace = trace_of(t->get()); trace && trace->pairs < 0) under = (*t)->output;
+  c.out[0]->output = new_pairs_trace(static_cast<int>(i), under);
+  pairs_seen = true;
+}
+
+void pairs_recorded(const Impl* result, uint64_t node_id) {
+  const Trace* t = trace_of(result);
+  if (!t || t->pairs < 0) return;
+  Tables& all = tables();
+  all.nodes[all.next++ % 64] = {node_id, t->pairs};
+}
+
+bool hands_pairs_on(const Call& c, const Trace& t) {
+  if (c.op->row < 0) return std::string_view(c.op->name) == "to.dtype";
+  return way_of(*tables().all[static_cast<size_t>(t.pairs)].op) == Way::Later;
+}
+
+void look_at_reduction(const Call& c) {
+  const std::string_view name = c.op->name;
+  const Tensor& x = c.tensor(0);
+  if (sweeping || !x || x.numel() < 2) return;
+  if (name != "sum" && name != "mean" && name.substr(0, 4) != "sum." &&
+      name.substr(0, 5) != "mean.")
+    return;
+  int found = -1;
+  if (const Trace* t = trace_of(x.get()))
+    found = t->pairs;
+  else
+    found = find_table(static_cast<const Node*>(x->node.get()), 8);
+  if (found < 0) return;
+  const Table& t = tables().all[static_cast<size_t>(found)];
+  if (!wants_note("B2", t.where)) return;
+  show_note("B2", "op", t.where,
+            {{"a", to_string(t.a)},
+             {"b", to_string(t.b)},
+             {"symbol", symbol(*t.op)},
+             {"shape", to_string(t.shape)}});
+}
+
+}  // namespace tycho::grad
