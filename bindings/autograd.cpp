@@ -4,6 +4,7 @@
 #include "bindings/lua.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
+#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 
@@ -104,6 +105,19 @@ std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what, bool none
   return list;
 }
 
+// Runs a sweep; where a change in place stopped it, the hint is written with the user's own line.
+template <class F>
+void explained(lua_State* L, F sweep) {
+  grad::last_blame = {};
+  try {
+    sweep();
+  } catch (Error& e) {
+    if (e.kind == Kind::Autograd && grad::last_blame.changed_at.source)
+      e.hint = rewritten_change(L, e.hint);
+    throw;
+  }
+}
+
 int backward(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "backward");
   grad::SweepOptions o;
@@ -130,7 +144,7 @@ int backward(lua_State* L) {
   }
   (void)retain_given;
   sweep_begins(L, x);
-  grad::backward({x}, grads, o, inputs);
+  explained(L, [&] { grad::backward({x}, grads, o, inputs); });
   pace_collector(L);
   return 0;
 }
@@ -153,7 +167,8 @@ int grad_of(lua_State* L) {
   } else if (!lua_isnoneornil(L, 3)) {
     grads = tensor_list(L, 3, "grad", true);
   }
-  const std::vector<Tensor> result = grad::gradients(outputs, inputs, grads, o);
+  std::vector<Tensor> result;
+  explained(L, [&] { result = grad::gradients(outputs, inputs, grads, o); });
   luaL_checkstack(L, static_cast<int>(result.size()) + 2, "grad");
   for (const Tensor& t : result) push(L, t);
   pace_collector(L);

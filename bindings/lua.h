@@ -115,6 +115,7 @@ void open_tools(lua_State* L, int torch);        // _attempt, _inspect, ...     
 void number_read(lua_State* L, const Tensor& x);   // item() gave a number     (notes.cpp)
 void training_note(lua_State* L);                // results of training mode are looked at
 void sweep_begins(lua_State* L, const Tensor& loss);
+std::string rewritten_change(lua_State* L, const std::string& otherwise);
 void open_notes(lua_State* L, int torch);        // _use_gradient, _cut  (notes.cpp)
 int lua_lex(lua_State* L);                       // _lex                     (lex.cpp)
 int open_torch(lua_State* L);                    // the module               (torch.cpp)

@@ -24,13 +24,13 @@ uint64_t key_of(const char* code, Where where) {
 
 bool is_done(const char* code, Where where) { return done_notes().count(key_of(code, where)) > 0; }
 
-// Pushes notes.from_engine; false where Lua cannot run (no state yet).
-bool push_from_engine(lua_State* L) {
+// Pushes a function of torch/notes.lua; false where Lua cannot run.
+bool push_function(lua_State* L, const char* name) {
   if (!L || !lua_checkstack(L, 12)) return false;
   lua_getglobal(L, "require");
   lua_pushliteral(L, "torch.notes");
   lua_call(L, 1, 1);
-  lua_getfield(L, -1, "from_engine");
+  lua_getfield(L, -1, name);
   lua_remove(L, -2);
   return true;
 }
@@ -39,7 +39,7 @@ void show(const char* code, const char* form, Where where,
           std::initializer_list<grad::NoteValue> values) {
   lua_State* L = running;
   const int top = L ? lua_gettop(L) : 0;
-  if (!push_from_engine(L)) return;
+  if (!push_function(L, "from_engine")) return;
   lua_pushstring(L, code);
   lua_pushstring(L, form);
   lua_createtable(L, 0, static_cast<int>(values.size()));
@@ -96,7 +96,7 @@ int note_layer(lua_State* L) {
   training.pending = true;
   training.layer = luaL_checkstring(L, 1);
   training.where = grad::here();
-  if (push_from_engine(L)) lua_pop(L, 1);  // it says the note at the end, at the latest
+  if (push_function(L, "from_engine")) lua_pop(L, 1);  // it says the note at the end, at the latest
   return 0;
 }
 
@@ -150,6 +150,20 @@ void number_read(lua_State* L, const Tensor& x) {
 }
 
 void sweep_begins(lua_State*, const Tensor&) { training.pending = false; }
+
+// The hint where a change in place stopped a sweep: the user's statement without the change.
+std::string rewritten_change(lua_State* L, const std::string& otherwise) {
+  const int top = lua_gettop(L);
+  const grad::Blame& b = grad::last_blame;
+  if (!push_function(L, "change_fix")) return otherwise;
+  lua_pushstring(L, source_name(b.changed_at.source).c_str());
+  lua_pushinteger(L, b.changed_at.line);
+  lua_pushstring(L, b.changed_by.c_str());
+  lua_call(L, 3, 1);
+  const std::string hint = lua_isstring(L, -1) ? lua_tostring(L, -1) : otherwise;
+  lua_settop(L, top);
+  return hint;
+}
 
 void open_notes(lua_State* L, int torch) {
   grad::show_note = show;

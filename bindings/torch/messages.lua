@@ -96,6 +96,22 @@ messages.codes = {
     rule = "A gradient says how one number changes. Make one of the tensor (sum, mean, a loss), or say how much each element counts.",
     example = "x = torch.ones(2, {requires_grad=true})\ny = x * 3\ny:sum():backward()\nx.grad",
   },
+  ["GRAD-2"] = {
+    rule = "A tensor with requires_grad=true is where gradients end, so it may not change while a graph is recorded. A step on weights is no part of the graph: take it inside torch.no_grad, or leave it to an optimiser.",
+    example = "w = torch.ones(2, {requires_grad=true})\n(w * 3):sum():backward()\ntorch.no_grad(function() w:sub_(0.1 * w.grad) end)",
+  },
+  ["GRAD-3"] = {
+    rule = "backward() frees what the graph kept, so a graph serves one pass. Mostly the forward pass belongs into the loop, or a state carried from step to step needs h = h:detach(). retain_graph=true keeps everything: only for two passes over one graph.",
+    example = "w = torch.ones(2, {requires_grad=true})\nfor i = 1, 2 do w:exp():sum():backward() end   -- a new graph each time",
+  },
+  ["GRAD-4"] = {
+    rule = "Some gradients need the operation's input or result as it was. A method that ends in _ changes it; y = y:add(1), without the _, makes a new tensor.",
+    example = "w = torch.ones(2, {requires_grad=true})\ny = w:exp()\ny = y + 1\ny:sum():backward()",
+  },
+  ["GRAD-5"] = {
+    rule = "backward() goes from a result back to tensors with requires_grad=true. no_grad, detach(), item() and integers end the way.",
+    example = "w = torch.ones(2, {requires_grad=true})\nloss = (w * 2):sum()\nloss:backward()",
+  },
   ["GRAD-0"] = {rule = "Gradients are recorded from tensors with requires_grad to the number on which backward is called; ?backward tells more.", example = "x = torch.ones(2, {requires_grad=true})\n(x * 2):sum():backward()\nx.grad"},
   ["ARG-1"] = {
     rule = "Named arguments stand in a table: x:sum{dim=1, keepdim=true}. ?name shows the names.",

@@ -334,6 +334,20 @@ end
 -- What the engine still holds back is said when the program ends.
 notes.at_end = setmetatable({}, {__gc = function() pcall(torch._flush_notes) end})
 
+-- For the message about a saved tensor that was changed: the user's statement as it should read.
+local operator = {add = "+", sub = "-", mul = "*", div = "/"}
+function notes.change_fix(source, line, op)
+  local text = notes.line_text(source, line)
+  local name, method, arguments = (text or ""):match("^%s*([%a_][%w_%.]*):([%w_]+)_(%b())%s*;?%s*$")
+  if not name or method ~= op then return nil end
+  local inside = arguments:sub(2, -2)
+  local one = inside ~= "" and not inside:find("[,{]")
+  if one and operator[op] and inside:find("[^%w_%.]") then inside = "(" .. inside .. ")" end
+  local new = one and operator[op] and ("%s = %s %s %s"):format(name, name, operator[op], inside)
+    or ("%s = %s:%s%s"):format(name, name, op, arguments)
+  return ("%s  -- in place of %s; or %s = %s:clone() before it"):format(new, trimmed(text), name, name)
+end
+
 ---- Switches ---------------------------------------------------------------------------------------
 
 local function sorted_codes()

@@ -350,6 +350,12 @@ local rules = {
     return {{whole = "%1:sum():backward()", test = "%1:sum()"}, {whole = "%1:mean():backward()", test = "%1:mean()"},
       {whole = F("%%1:backward(torch.ones(%s))", shape), test = F("torch.ones(%s) * %%1", shape)}}
   end},
+  {code = "GRAD-2", kind = "autograd", find = "would change", fixes = function(call)
+    return call.op ~= "index_put" and {{whole = "torch.no_grad(function() %0 end)", test = "%0"}} or {}
+  end},
+  {code = "GRAD-3", kind = "autograd", find = "already used"},
+  {code = "GRAD-4", kind = "autograd", find = "changed it in place"},
+  {code = "GRAD-5", kind = "autograd", find = "has no graph"},
   {code = "GRAD-0", kind = "autograd"},
   {code = "ARG-2", kind = "argument", find = "one boolean of", fixes = compare_fixes},
   {code = "ARG-1", kind = "argument", find = 'no argument "', fixes = function(call)
