@@ -103,9 +103,10 @@ int lua_graph(lua_State* L) {
 
 void open_tools(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {
-      {"_attempt", guarded<lua_attempt>}, {"_observe", guarded<lua_observe>},
-      {"_measure", guarded<lua_measure>}, {"_inspect", guarded<lua_inspect>},
-      {"_graph", guarded<lua_graph>},     {nullptr, nullptr}};
+      {"_attempt", guarded<lua_attempt>},   {"_observe", guarded<lua_observe>},
+      {"_measure", guarded<lua_measure>},   {"_inspect", guarded<lua_inspect>},
+      {"_graph", guarded<lua_graph>},       {"_unfold", guarded<lua_unfold>},
+      {"_find_bad", guarded<lua_find_bad>}, {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);
