@@ -29,6 +29,8 @@ constexpr char kUsage[] =
     "  -e CODE      run a piece of code\n"
     "  -i           open the prompt afterwards\n"
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
+    "  learn [NAME] a lesson at the prompt, or their list\n"
+    "  --check DIR  check lessons\n"
     "  --version    versions, libraries and the CPU features in use\n"
     "  --help       this text\n"
     "Without a file, the prompt opens.\n";
@@ -89,7 +91,8 @@ struct Options {
 };
 
 // `--bold-name args` is the file shell/options/bold_name.lua, which returns a function of the words
-// after it that returns the exit status; a first word like `learn` works the same way.
+// after it that returns the exit status, or true to open the prompt; a first word like `learn`
+// works the same way.
 bool push_program(lua_State* L, const char* word) {
   std::string name = word + std::strspn(word, "-");
   for (char& c : name) {
@@ -110,6 +113,7 @@ bool push_program(lua_State* L, const char* word) {
 int run_program(lua_State* L, int argc, char** argv, int first) {
   for (int i = first; i < argc; ++i) lua_pushstring(L, argv[i]);
   if (call(L, argc - first, 1) == Outcome::Ok) {
+    if (lua_isboolean(L, -1) && lua_toboolean(L, -1)) return repl(L, true, false);
     const int status = lua_isinteger(L, -1) ? static_cast<int>(lua_tointeger(L, -1)) : 0;
     return lua_settop(L, 0), status;
   }
@@ -178,7 +182,7 @@ namespace {
 
 // Will the prompt open at a terminal that can move its cursor?
 bool will_edit(int argc, char** argv) {
-  bool prompt = argc == 1;
+  bool prompt = argc == 1 || !std::strcmp(argv[1], "learn");
   for (int i = 1; i < argc; ++i)
     prompt = prompt || !std::strcmp(argv[i], "-i") || !std::strcmp(argv[i], "--clean");
   return prompt && tycho::line::can_edit();

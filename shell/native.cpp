@@ -193,6 +193,7 @@ int load(lua_State* L) {
       {"directory", lua_directory},
       {"keep_frames", lua_keep_frames},
       {"write_private", lua_write_private},
+      {"limit", lua_limit},
       {"remember", lua_remember},
       {"failed", lua_failed},
       {"start_of_line", lua_start_of_line},

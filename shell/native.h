@@ -4,6 +4,7 @@
 
 namespace tycho::shell {
 
+int lua_limit(lua_State* L);    // limit.cpp
 int open_native(lua_State* L);  // package.preload["shell.native"]
 
 }  // namespace tycho::shell

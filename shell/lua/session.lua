@@ -19,6 +19,7 @@ local session = {
   last_error = nil,  -- {error=, text=, traceback=, frames=, number=}
   options = {locals = true, time = false, print = true, debug = false},
   file = nil,        -- the file that -i ran
+  first = nil,       -- an entry that runs as soon as the prompt opens
 }
 package.loaded["shell.session"] = session
 
@@ -302,6 +303,7 @@ function session.start(interactive, terminal, clean)
   local start = require "shell.start"
   if terminal then session.say(start.banner()) end
   if interactive and not clean then start.init(session) end
+  if session.first then session.run(session.first) end
 end
 
 names.current = session.number

@@ -110,13 +110,16 @@ local function check_order(lesson, taught, problem)
       taught[name] = true
     end
     local q = step.question
-    local pieces = {step.code, step.after}
-    if q then
-      if q.expression then pieces[#pieces + 1] = {text = "return " .. q.expression, line = q.line} end
-      pieces[#pieces + 1] = q.answer and type(q.answer) == "table" and q.answer or nil
-      pieces[#pieces + 1] = q.starter
+    local pieces = {}
+    local function add(piece) pieces[#pieces + 1] = piece end
+    add(step.code)
+    if q and q.expression then add {text = "return " .. q.expression, line = q.line} end
+    if q and q.kind == "task" then
+      add(q.starter)
+      add(q.answer)
     end
-    for _, piece in pairs(pieces) do
+    add(step.after)
+    for _, piece in ipairs(pieces) do
       for _, use in ipairs(allow.uses(piece.text)) do
         if check.is_taught(use) and not taught[use.name] then
           taught[use.name] = true

@@ -1,31 +1,22 @@
--- Calls a function that may run for ever: it is stopped after some seconds, also inside pcall loops,
--- and Ctrl-C still stops it at once.
+-- Calls a function that may run for ever: it is stopped after some seconds, also inside pcall loops
+-- and coroutines, and Ctrl-C still stops it at once.
+local native = require "shell.native"
+
 local guard = {}
 
-local Stopped = setmetatable({}, {__tostring = function() return "it did not come to an end" end})
-
---- f(...) in a coroutine of its own, with a limit of time.
+--- f(...) in a coroutine of its own, with a limit of time. Guards do not nest.
 ---@param f function
 ---@param seconds number
 ---@return boolean ok
 ---@return any ... its results; or the error, and "time" as a third value when it ran too long
 function guard.call(f, seconds, ...)
   local thread = coroutine.create(f)
-  local stop = torch.perf_counter() + seconds
-  local function look()
-    if torch.perf_counter() < stop then return end
-    -- From here on every instruction raises, so that no pcall can go on.
-    debug.sethook(thread, look, "", 1)
-    error(Stopped, 0)
-  end
-  debug.sethook(thread, look, "", 10000)
+  native.limit(thread, seconds)
   local results = table.pack(coroutine.resume(thread, ...))
-  debug.sethook(thread)
+  local late = native.limit(thread)
   if coroutine.status(thread) == "suspended" then return false, "it yields, and nobody resumes it" end
-  if not results[1] and rawequal(results[2], Stopped) then
-    return false, ("it did not come to an end in %g s"):format(seconds), "time"
-  end
   if not results[1] and type(results[2]) == "table" and results[2].kind == "interrupt" then error(results[2], 0) end
+  if not results[1] and late then return false, ("it did not come to an end in %g s"):format(seconds), "time" end
   return table.unpack(results, 1, results.n)
 end
 

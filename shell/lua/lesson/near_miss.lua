@@ -38,7 +38,7 @@ row("diagonal", function(c)
 end)
 
 row("transposed", function(c)
-  if c.g.ndim == 2 and c.w.ndim == 2 and varied(c.w) and close(c.g:t(), c.w) then
+  if c.g.ndim == 2 and c.w.ndim == 2 and math.min(c.w:size(1), c.w:size(2)) > 1 and varied(c.w) and close(c.g:t(), c.w) then
     return "rows and columns are exchanged: that is the transpose"
   end
 end)

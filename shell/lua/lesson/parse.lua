@@ -98,7 +98,11 @@ local function items_of(text, problem)
     end
   end
   for _, it in ipairs(items) do
-    if it.code then it.code = table.concat(it.code, "\n"):gsub("%s+$", "") end
+    if it.code then
+      -- What follows the last line of code is a comment of the file's own.
+      while not it.code[#it.code]:find("%S") or it.code[#it.code]:find("^%s*%-%-") do table.remove(it.code) end
+      it.code = table.concat(it.code, "\n")
+    end
   end
   return items
 end
@@ -141,10 +145,11 @@ end
 -- One reader per tag that needs more than its text.
 local READ = {}
 function READ.predict(item, question)
+  question.wrong = {}
   local text = joined(item.lines)
   local expression, answer = text:match("^(.-)%s*%-%->%s*(.+)$")
   if not expression or expression == "" then return "predict wants EXPRESSION --> ANSWER" end
-  question.expression, question.answer, question.wrong = expression, answer, {}
+  question.expression, question.answer = expression, answer
 end
 function READ.task(item, question) question.tries, question.hints = {}, {} end
 function READ.play() end
@@ -260,6 +265,8 @@ function parse.lesson(text, path)
       elseif not (question and (PLACES[known.place] or {})[question.kind]) then
         problem(line, "%s belongs to a %s", tag, known.place == "hinted" and "predict or a task" or
           known.place == "after" and "question" or known.place)
+      elseif step.after then
+        problem(line, "%s stands behind the entry's last code; its place is with the question", tag)
       elseif question[tag] and not known.again and tag ~= "hint" then
         problem(line, "%s stands here twice", tag)
       elseif known.code then

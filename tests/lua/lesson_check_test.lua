@@ -1,0 +1,90 @@
+-- `tycho --check`: the lessons of the program hold, and every kind of mistake in one is found.
+local function run(...) return check.tycho({"--check", ...}) end
+
+local LESSON = [[
+--# lesson  77
+--# title   A lesson
+--# see     prod
+--# say     Something.
+--# new     ones prod item
+a = torch.ones(3)
+--# predict a:prod():item() --> 1
+--# wrong   3: Three.
+print(a:prod())
+--# say     Something else.
+--# task    Write twice(x).
+--# spec    twice(x) return x + x
+--# try     x in 1..9
+--# starter function twice(x) return x end
+--# hint    Double it.
+--# answer
+function twice(x) return x * 2 end
+]]
+
+local function written(text, name)
+  local path = check.temp(name or "lesson.lua")
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+  return path
+end
+
+test("all lessons of the program hold", function()
+  local r = run("tutorials/")
+  check.equal(r.status, 0, r.out .. r.err)
+  check.contains(r.out, "\n%d+ passed, 0 failed\n$")
+  local lessons = select(2, r.out:gsub("\nok ", "")) + 1
+  check.yes(lessons >= 5, r.out)
+end)
+
+test("without a directory, the lessons beside are checked", function()
+  local r = run()
+  check.equal(r.status, 0, r.out .. r.err)
+end)
+
+test("a good lesson passes", function()
+  local r = run(written(LESSON))
+  check.equal(r.status, 0, r.out .. r.err)
+  check.contains(r.out, "3 passed, 0 failed")
+end)
+
+-- A text of the lesson, what stands there instead, the line and a part of the message.
+local MISTAKES = {
+  {"--> 1", "--> 4", 7, "is not 4 but 1"},
+  {"--> 1", "--> three", 7, "cannot be read"},
+  {"--> 1", "--> error", 7, "is not error but 1"},
+  {"wrong   3: Three", "wrong   1: One", 8, "1 is right"},
+  {"a = torch.ones(3)", "a = torch.ones(3) .. nil", 6, "the code fails"},
+  {"a = torch.ones(3)", "while true do a = nope.b end", 6, "the code fails"},
+  {"print(a:prod())", "error 'x'", 9, "the code fails: x"},
+  {"x * 2 end", "x * 3 end", 17, "the answer is not right"},
+  {"x * 2 end", "x * (nil)() end", 17, "the answer is not right"},
+  {"twice(x) return x end", "twice(x) return 2 * x end", 14, "already right with its starter"},
+  {"twice(x) return x + x", "twice(x) return x + nope", 12, "the spec fails"},
+  {"in 1..9", "= nope()", 12, "the spec fails"},
+  {"hint    Double it.", "hint    Double it.\n--# forbid  *", 18, "does not allow"},
+  {"ones prod item", "ones item", 7, "prod is used here, and no lesson up to here has it as new"},
+  {"ones prod item", "ones prod item prodm", 4, 'torch has no "prodm"'},
+  {"see     prod", "see     nosuch", 3, 'torch has no "nosuch"'},
+  {"--# hint ", "--# hnit ", 15, 'no tag "hnit"'},
+}
+
+test("every mistake is found with its line", function()
+  for _, m in ipairs(MISTAKES) do
+    local at, last = LESSON:find(m[1], 1, true)
+    local path = written(LESSON:sub(1, at - 1) .. m[2] .. LESSON:sub(last + 1))
+    local r = run(path)
+    check.equal(r.status, 1, m[2])
+    check.contains(r.out, ("FAIL %s:%d: "):format(path, m[3]), m[2])
+    check.contains(r.out, m[4], m[2])
+    check.contains(r.out, " failed\n")
+  end
+end)
+
+test("two lessons of one number, a missing file and an empty directory are mistakes", function()
+  local a, b = written(LESSON, "a.lua"), written(LESSON, "b.lua")
+  check.contains(run(a, b).out, "lesson 77 is " .. a)
+  check.equal(run(check.temp("no.lua")).status, 1)
+  os.execute("mkdir -p " .. check.quote(check.temp("none")))
+  check.contains(run(check.temp("none")).out, "no lessons here")
+end)
