@@ -173,12 +173,18 @@ int lua_embedded(lua_State* L) {
   return 1;
 }
 
+int lua_tensor_methods(lua_State* L) {
+  push_methods(L);
+  return 1;
+}
+
 }  // namespace
 
 void open_help(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {{"_ops", guarded<lua_ops>},
                                        {"_brief", guarded<lua_brief>},
                                        {"_embedded", guarded<lua_embedded>},
+                                       {"_tensor_methods", lua_tensor_methods},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);

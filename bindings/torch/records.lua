@@ -1,0 +1,232 @@
+-- What help, completion and editors know of the names that are no operations of the op table: functions
+-- made in C++, fields of tensors, classes made from rows. Each is {name, arguments, sentence, see=,
+-- example=}; examples are run by the tests as those of the op table. Functions written in Lua with `---`
+-- comments above them need no row here.
+local records = {}
+local function add(list)
+  for _, row in ipairs(list) do records[#records + 1] = row end
+end
+
+-- --- making and reading tensors ---
+add {
+  {"torch.tensor", "data, {dtype, device, requires_grad=false}", "A tensor from numbers or nested tables: integers give int64, floats the default type, booleans bool.",
+    see = "zeros, full, arange, torch.save", example = "torch.tensor{1, 2, 3}\ntorch.tensor{{1, 2.5}, {3, 4}}\ntorch.tensor({1, 2}, {dtype=\"float64\"})"},
+  {"torch.is_tensor", "value", "Whether a value is a tensor.", example = "torch.is_tensor(torch.ones(1))\ntorch.is_tensor(1)"},
+  {"torch.none", "", "Says None where an argument needs saying so; a missing or nil argument is otherwise enough."},
+  {"torch.ellipsis", "", "All dimensions that an index leaves out: x[{torch.ellipsis, 1}].", see = "indexing",
+    example = "torch.arange(4):view(2, 2)[{torch.ellipsis, 1}]"},
+  {"torch.newaxis", "", "A new dimension of size 1 in an index: x[{{}, torch.newaxis}].", see = "unsqueeze, indexing",
+    example = "torch.arange(3)[{{}, torch.newaxis}].shape"},
+  {"torch.save", "object, path", "Writes tensors, tables, numbers, strings and booleans to a file: PyTorch's format, or .safetensors, .npy, .npz by the name's end.", see = "torch.load, nn.Module.state_dict"},
+  {"torch.load", "path, {mmap=false}", "Reads a file that torch.save or PyTorch wrote, or .safetensors, .npy, .npz; never runs code.", see = "torch.save"},
+  {"torch.io.read_idx", "path", "Reads a file of the MNIST kind (idx, also gzipped) into a tensor."},
+  {"torch.perf_counter", "", "Seconds of a clock that only moves forward, for measuring time.", see = "%time, %bench, torch.cuda.synchronize"},
+  {"torch.device", "name, number=nil", "A device by name (\"cpu\", \"cuda\", \"cuda:1\") or by kind and number.", see = "devices",
+    example = "torch.device(\"cuda:1\")\ntorch.device(\"cuda\", 1)"},
+  {"torch.set_default_dtype", "dtype", "The type that new floating point tensors get (float32 at first).", see = "torch.get_default_dtype, dtypes"},
+  {"torch.get_default_dtype", "", "The type that new floating point tensors get.", see = "torch.set_default_dtype", example = "torch.get_default_dtype()"},
+  {"torch.set_num_threads", "n", "How many threads of the CPU one operation may use.", see = "torch.get_num_threads"},
+  {"torch.get_num_threads", "", "How many threads of the CPU one operation may use.", see = "torch.set_num_threads"},
+}
+
+-- --- dtypes ---
+for name, what in pairs {
+  float32 = "Numbers of 32 bits with 7 digits: the usual type.", float64 = "Numbers of 64 bits with 16 digits.",
+  float16 = "Numbers of 16 bits with 3 digits, up to 65504.", bfloat16 = "Numbers of 16 bits with 2 to 3 digits and float32's range.",
+  int64 = "Integers of 64 bits: positions, labels, counts.", int32 = "Integers of 32 bits.", int16 = "Integers of 16 bits.",
+  int8 = "Integers from -128 to 127.", uint8 = "Integers from 0 to 255: bytes, pixels.", bool = "true or false: masks.",
+  float = "Another name of float32.", double = "Another name of float64.", half = "Another name of float16.",
+  long = "Another name of int64.", int = "Another name of int32.", short = "Another name of int16.",
+} do
+  add {{"torch." .. name, "", what, see = "dtypes, to"}}
+end
+
+-- --- random numbers ---
+add {
+  {"torch.manual_seed", "seed", "Starts the random numbers afresh from a seed: the same seed gives the same numbers, those of PyTorch on the CPU.", see = "rand, torch.Generator, random",
+    example = "torch.manual_seed(1);\ntorch.rand(2)"},
+  {"torch.seed", "", "Starts the random numbers from a seed that differs each time, and returns it.", see = "torch.manual_seed"},
+  {"torch.initial_seed", "", "The seed that the random numbers started from.", see = "torch.manual_seed"},
+  {"torch.get_rng_state", "", "The state of the random numbers as a tensor of bytes.", see = "torch.set_rng_state"},
+  {"torch.set_rng_state", "state", "Puts back a state that get_rng_state gave.", see = "torch.get_rng_state"},
+  {"torch.Generator", "device=\"cpu\"", "A stream of random numbers of its own, for the argument `generator`; it has manual_seed, seed, initial_seed, get_state and set_state.", see = "torch.manual_seed, random"},
+  {"torch.default_generator", "", "The stream that random operations use unless they are given one.", see = "torch.Generator"},
+}
+
+-- --- scopes and memory ---
+add {
+  {"torch.no_grad", "f=nil", "No gradients are recorded inside f, or until the scope's block ends: do local _ <close> = torch.no_grad() ... end.", see = "torch.enable_grad, torch.inference_mode, detach, scopes",
+    example = "w = torch.tensor({2.0}, {requires_grad=true})\ntorch.no_grad(function() return w * 3 end)"},
+  {"torch.enable_grad", "f=nil", "Gradients are recorded inside f, also within no_grad.", see = "torch.no_grad, scopes"},
+  {"torch.set_grad_enabled", "on, f=nil", "Switches the recording of gradients, for f or for the rest of the block.", see = "torch.no_grad, scopes"},
+  {"torch.inference_mode", "f=nil", "As no_grad; its tensors can never require grad, which saves a little more.", see = "torch.no_grad, scopes"},
+  {"torch.is_grad_enabled", "", "Whether gradients are recorded now.", see = "torch.no_grad", example = "torch.is_grad_enabled()"},
+  {"torch.is_inference_mode_enabled", "", "Whether inference_mode is on.", see = "torch.inference_mode"},
+  {"torch.autocast", "device_type, {dtype, enabled=true}, f=nil", "Inside f matrix products and convolutions run in a short type (bfloat16 unless given), sums and losses in float32.", see = "scopes, dtypes",
+    example = "torch.autocast(\"cpu\", {dtype=\"bfloat16\"}, function() return torch.ones(2, 2):matmul(torch.ones(2, 2)).dtype end)"},
+  {"torch.is_autocast_enabled", "", "Whether autocast is on.", see = "torch.autocast"},
+  {"torch.scope", "f=nil", "Frees every tensor made inside when it ends, except what is returned or stored in an object made outside.", see = "scopes, %mem"},
+  {"torch.memory_allocated", "device=\"cpu\"", "Bytes that tensors hold.", see = "%mem, torch.max_memory_allocated"},
+  {"torch.max_memory_allocated", "device=\"cpu\"", "The most bytes that tensors held at one time.", see = "torch.reset_peak_memory_stats"},
+  {"torch.memory_reserved", "device=\"cpu\"", "Bytes taken from the system for tensors, those kept for reuse included.", see = "torch.empty_cache"},
+  {"torch.reset_peak_memory_stats", "device=\"cpu\"", "max_memory_allocated counts from now on.", see = "torch.max_memory_allocated"},
+  {"torch.empty_cache", "", "Gives memory that no tensor uses back to the system.", see = "torch.memory_reserved"},
+}
+
+-- --- devices ---
+add {
+  {"torch.cuda.is_available", "", "Whether there is a CUDA device.", see = "devices"},
+  {"torch.cuda.device_count", "", "How many CUDA devices there are.", see = "devices"},
+  {"torch.cuda.simulate", "n", "Makes n devices cuda:0 .. on the CPU with the rules of real ones; before their first use.", see = "devices"},
+  {"torch.cuda.get_device_name", "device=nil", "The name of a device.", see = "devices"},
+  {"torch.cuda.current_device", "", "The number of the device that \"cuda\" means.", see = "torch.cuda.set_device"},
+  {"torch.cuda.set_device", "device", "Chooses the device that \"cuda\" means.", see = "torch.cuda.current_device"},
+  {"torch.cuda.synchronize", "device=nil", "Waits until a device has done all its work; before reading a clock.", see = "torch.perf_counter"},
+  {"torch.cuda.manual_seed", "seed", "Seeds the random numbers of the current device.", see = "torch.manual_seed"},
+  {"torch.cuda.manual_seed_all", "seed", "Seeds the random numbers of all devices.", see = "torch.manual_seed"},
+  {"torch.cuda.seed", "", "A fresh seed for the current device.", see = "torch.seed"},
+  {"torch.cuda.seed_all", "", "A fresh seed for all devices.", see = "torch.seed"},
+  {"torch.cuda.initial_seed", "", "The seed that the current device started from.", see = "torch.initial_seed"},
+  {"torch.cuda.get_rng_state", "device=nil", "The state of a device's random numbers.", see = "torch.get_rng_state"},
+  {"torch.cuda.set_rng_state", "state, device=nil", "Puts back such a state.", see = "torch.set_rng_state"},
+  {"torch.cuda.memory_allocated", "device=nil", "Bytes that tensors hold on a device.", see = "%mem"},
+  {"torch.cuda.max_memory_allocated", "device=nil", "The most bytes that tensors held on a device at one time.", see = "%mem"},
+  {"torch.cuda.memory_reserved", "device=nil", "Bytes taken from a device, those kept for reuse included.", see = "%mem"},
+  {"torch.cuda.reset_peak_memory_stats", "device=nil", "max_memory_allocated counts from now on.", see = "%mem"},
+  {"torch.cuda.empty_cache", "", "Gives memory that no tensor uses back to the devices.", see = "%mem"},
+}
+
+-- --- gradients ---
+add {
+  {"torch.autograd.grad", "outputs, inputs, {grad_outputs, retain_graph, create_graph=false, allow_unused=false}", "The gradients of outputs with respect to inputs, as several values; .grad is left alone.", see = "backward, autograd",
+    example = "x = torch.tensor({3.0}, {requires_grad=true})\ntorch.autograd.grad((x ^ 2):sum(), {x})"},
+  {"Tensor.backward", "gradient=nil, {retain_graph=false, create_graph=false, inputs=nil}", "Adds the gradient of this tensor (one number, or weighted by `gradient`) to .grad of every leaf that it was computed from.", see = "Tensor.grad, torch.autograd.grad, autograd",
+    example = "x = torch.tensor({3.0}, {requires_grad=true})\n(x ^ 2):sum():backward();\nx.grad"},
+  {"Tensor.register_hook", "f", "Calls f with the tensor's gradient in backward; what f returns replaces it. Returns a handle with remove().", see = "backward"},
+  {"Tensor.retain_grad", "", "Keeps the gradient of a tensor that was computed, as leaves do.", see = "Tensor.grad"},
+  {"Tensor.requires_grad_", "on=true", "Switches the recording of gradients for a leaf; returns the tensor.", see = "Tensor.requires_grad, detach",
+    example = "torch.ones(2):requires_grad_().requires_grad"},
+  {"Tensor.requires_grad", "", "Whether gradients are computed for this tensor; assignable for leaves.", see = "Tensor.requires_grad_"},
+  {"Tensor.grad", "", "The gradient that backward left, or nil; assignable: x.grad = nil.", see = "backward, Tensor.retain_grad"},
+  {"Tensor.grad_fn", "", "Of a computed tensor: the operation that made it, as a table with name and where.", see = "%graph"},
+  {"Tensor.is_leaf", "", "Whether the tensor was made by hand, not computed from one that requires grad.", see = "autograd"},
+  {"Tensor.data", "", "The same values outside of the graph; assignable, which gives the tensor other values.", see = "detach"},
+}
+
+-- --- what a tensor says of itself ---
+add {
+  {"Tensor.shape", "", "The sizes as a table that prints as [2, 3], compares with == and counts from 1.", see = "Tensor.size, view", example = "torch.zeros(2, 3).shape\ntorch.zeros(2, 3).shape[1]"},
+  {"Tensor.dtype", "", "The element type.", see = "dtypes, to", example = "torch.ones(2).dtype"},
+  {"Tensor.device", "", "Where the tensor lies.", see = "devices, to", example = "torch.ones(2).device"},
+  {"Tensor.ndim", "", "The number of dimensions.", see = "Tensor.dim", example = "torch.zeros(2, 3).ndim"},
+  {"Tensor.is_cuda", "", "Whether the tensor lies on a CUDA device.", see = "devices"},
+  {"Tensor.T", "", "The tensor with its dimensions in reverse order.", see = "t, Tensor.mT, permute", example = "torch.tensor{{1, 2}, {3, 4}}.T"},
+  {"Tensor.mT", "", "The tensor with its last two dimensions exchanged.", see = "transpose, Tensor.T", example = "torch.zeros(5, 2, 3).mT.shape"},
+  {"Tensor.size", "dim=nil", "All sizes, or the size of one dimension.", see = "Tensor.shape, Tensor.numel", example = "torch.zeros(2, 3):size()\ntorch.zeros(2, 3):size(-1)"},
+  {"Tensor.stride", "dim=nil", "How many elements lie between neighbours along each dimension.", see = "%layout, as_strided", example = "torch.zeros(2, 3):stride()"},
+  {"Tensor.dim", "", "The number of dimensions.", see = "Tensor.ndim", example = "torch.zeros(2, 3):dim()"},
+  {"Tensor.ndimension", "", "The number of dimensions.", see = "Tensor.dim"},
+  {"Tensor.numel", "", "The number of elements.", see = "Tensor.size", example = "torch.zeros(2, 3):numel()"},
+  {"Tensor.nelement", "", "The number of elements.", see = "Tensor.numel"},
+  {"Tensor.is_contiguous", "", "Whether the elements lie in row-major order without gaps.", see = "contiguous, %layout", example = "torch.zeros(2, 3):t():is_contiguous()"},
+  {"Tensor.storage_offset", "", "How many elements of the storage lie before the first one.", see = "%layout", example = "torch.arange(5)[{{3, 5}}]:storage_offset()"},
+  {"Tensor.element_size", "", "Bytes of one element.", see = "dtypes", example = "torch.ones(2):element_size()"},
+  {"Tensor.data_ptr", "", "The address of the first element.", see = "%layout"},
+  {"Tensor.is_floating_point", "", "Whether the elements are floating point numbers.", see = "dtypes", example = "torch.ones(2):is_floating_point()"},
+  {"Tensor.item", "", "The one element as a number or boolean of Lua.", see = "Tensor.tolist", example = "torch.tensor{{7}}:item()\n(torch.tensor{1, 2} * 1.5):sum():item()"},
+  {"Tensor.tolist", "", "The elements as nested tables; of a 0-d tensor the number.", see = "Tensor.item, torch.tensor", example = "torch.tensor{{1, 2}, {3, 4}}:tolist()[2][1]"},
+  {"Tensor.cpu", "", "The tensor on the CPU; itself when it lies there.", see = "to, devices"},
+  {"Tensor.cuda", "number=nil", "The tensor on a CUDA device.", see = "to, devices"},
+  {"Tensor.float", "", "The tensor as float32.", see = "to, dtypes", example = "torch.tensor{1, 2}:float()"},
+  {"Tensor.double", "", "The tensor as float64.", see = "to, dtypes"},
+  {"Tensor.half", "", "The tensor as float16.", see = "to, dtypes"},
+  {"Tensor.bfloat16", "", "The tensor as bfloat16.", see = "to, dtypes"},
+  {"Tensor.long", "", "The tensor as int64; fractions are cut off.", see = "to, dtypes", example = "torch.tensor{1.7, -1.7}:long()"},
+  {"Tensor.int", "", "The tensor as int32; fractions are cut off.", see = "to, dtypes"},
+  {"Tensor.short", "", "The tensor as int16; fractions are cut off.", see = "to, dtypes"},
+  {"Tensor.char", "", "The tensor as int8; fractions are cut off.", see = "to, dtypes"},
+  {"Tensor.byte", "", "The tensor as uint8; fractions are cut off.", see = "to, dtypes"},
+  {"Tensor.bool", "", "The tensor as bool: true where it is not zero.", see = "to, dtypes", example = "torch.tensor{0, 2}:bool()"},
+}
+
+-- --- layers ---
+add {
+  {"nn.Linear", "in_features, out_features, bias=true, device=\"cpu\", dtype=nil", "A layer of weights: x W^T + b over the last dimension, W [out, in].", rule = "[.., in] -> [.., out]", see = "nn.Sequential, F.linear",
+    example = "nn.Linear(3, 2)(torch.ones(5, 3)).shape"},
+  {"nn.Conv1d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of signals.", rule = "[N, in, L] -> [N, out, (L + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv1d, nn.MaxPool1d",
+    example = "nn.Conv1d(2, 4, 3)(torch.ones(1, 2, 8)).shape"},
+  {"nn.Conv2d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of images.", rule = "[N, in, H, W] -> [N, out, (H + 2 padding - dilation (k - 1) - 1) // stride + 1, the same of W]", see = "F.conv2d, nn.MaxPool2d, nn.BatchNorm2d",
+    example = "nn.Conv2d(3, 8, 3, {padding=1})(torch.ones(1, 3, 28, 28)).shape"},
+  {"nn.Conv3d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of volumes.", rule = "[N, in, D, H, W] -> [N, out, and each size (n + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv3d",
+    example = "nn.Conv3d(1, 2, 3)(torch.ones(1, 1, 4, 4, 4)).shape"},
+  {"nn.Embedding", "num_embeddings, embedding_dim, padding_idx=nil", "A table of trained rows, found by id (from 1).", rule = "ids [..] -> [.., embedding_dim]", see = "F.embedding, F.one_hot",
+    example = "nn.Embedding(10, 4)(torch.tensor{1, 10}).shape"},
+  {"nn.Sequential", "layer, layer, ..", "Layers one after the other; net[2] is the second, #net their number, append adds one.", see = "nn.ModuleList, nn.class",
+    example = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\nnet(torch.ones(5, 4)).shape\n#net"},
+  {"nn.ModuleList", "{module, module, ..}", "A list whose modules are registered, for a forward of one's own.", see = "nn.Sequential, nn.class"},
+  {"nn.Module", "", "What all layers and networks share; make one with nn.class.", see = "nn.class, nn.Module.parameters, nn.Module.state_dict"},
+  {"nn.functional", "", "Layers as plain functions, F at the prompt: F.relu(x), F.cross_entropy(scores, labels).", see = "nn"},
+}
+local layers = {
+  {"Identity", "", "Gives back its input."},
+  {"ReLU", "inplace=false", "Each element, or 0 where it is negative.", "relu"},
+  {"Sigmoid", "", "1 / (1 + exp(-x)).", "sigmoid"},
+  {"Tanh", "", "Hyperbolic tangent.", "tanh"},
+  {"GELU", "approximate=\"none\"", "x times the normal distribution's Phi(x).", "F.gelu"},
+  {"SiLU", "inplace=false", "x * sigmoid(x).", "F.silu"},
+  {"LeakyReLU", "negative_slope=0.01, inplace=false", "Each element, times a slope where negative.", "F.leaky_relu"},
+  {"ELU", "alpha=1.0, inplace=false", "Each element, or alpha * (exp(x) - 1) where negative.", "F.elu"},
+  {"Softplus", "beta=1, threshold=20", "log(1 + exp(beta x)) / beta.", "F.softplus"},
+  {"Softmax", "dim=-1", "Positive numbers along a dimension that add up to 1.", "softmax"},
+  {"LogSoftmax", "dim=-1", "The logarithm of softmax.", "log_softmax"},
+  {"Dropout", "p=0.5, inplace=false", "In training, 0 with probability p and else scaled by 1 / (1 - p); in evaluation nothing.", "F.dropout"},
+}
+for _, row in ipairs(layers) do
+  add {{"nn." .. row[1], row[2], row[3], rule = "any shape -> the same shape", see = row[4] or "nn.Sequential",
+    example = ("nn.%s():eval()(torch.zeros(1, 2)).shape"):format(row[1])}}
+end
+add {
+  {"nn.Flatten", "start_dim=2, end_dim=-1", "Makes dimensions into one; the first (the batch) stays.", rule = "[N, a, b, ..] -> [N, a * b * ..]", see = "flatten", example = "nn.Flatten()(torch.zeros(5, 2, 3)).shape"},
+  {"nn.MaxPool1d", "kernel_size, stride=nil, padding=0, dilation=1, ceil_mode=false", "The largest element of each window.", rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]", see = "F.max_pool1d", example = "nn.MaxPool1d(2)(torch.zeros(1, 3, 8)).shape"},
+  {"nn.MaxPool2d", "kernel_size, stride=nil, padding=0, dilation=1, ceil_mode=false", "The largest element of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.max_pool2d", example = "nn.MaxPool2d(2)(torch.zeros(1, 3, 8, 8)).shape"},
+  {"nn.AvgPool2d", "kernel_size, stride=nil, padding=0, ceil_mode=false, count_include_pad=true", "The mean of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.avg_pool2d", example = "nn.AvgPool2d(2)(torch.zeros(1, 3, 8, 8)).shape"},
+  {"nn.AdaptiveAvgPool2d", "output_size", "The means of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_avg_pool2d", example = "nn.AdaptiveAvgPool2d(1)(torch.zeros(2, 3, 8, 8)).shape"},
+  {"nn.AdaptiveMaxPool2d", "output_size", "The largest elements of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_max_pool2d", example = "nn.AdaptiveMaxPool2d(1)(torch.zeros(2, 3, 8, 8)).shape"},
+  {"nn.LayerNorm", "normalized_shape, eps=1e-5, elementwise_affine=true, bias=true", "Brings every sample's last dimensions to mean 0 and variance 1.", rule = "[.., normalized_shape] -> the same shape", see = "F.layer_norm, nn.BatchNorm1d", example = "nn.LayerNorm(4)(torch.zeros(2, 4)).shape"},
+  {"nn.BatchNorm1d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every feature to mean 0 and variance 1 over the batch.", rule = "[N, C] or [N, C, L] -> the same shape", see = "F.batch_norm, nn.LayerNorm", example = "nn.BatchNorm1d(3)(torch.randn(4, 3)).shape"},
+  {"nn.BatchNorm2d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every channel to mean 0 and variance 1 over the batch.", rule = "[N, C, H, W] -> the same shape", see = "F.batch_norm, nn.Conv2d", example = "nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape"},
+  {"nn.BatchNorm3d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every channel to mean 0 and variance 1 over the batch.", rule = "[N, C, D, H, W] -> the same shape", see = "F.batch_norm, nn.Conv3d", example = "nn.BatchNorm3d(3)(torch.randn(2, 3, 2, 2, 2)).shape"},
+}
+
+-- --- losses ---
+for _, row in ipairs {
+  {"CrossEntropyLoss", "weight=nil, ignore_index=-100, reduction=\"mean\", label_smoothing=0", "-log softmax(scores) at the labels (from 1).", "F.cross_entropy", "torch.zeros(1, 4), torch.tensor{3}"},
+  {"NLLLoss", "weight=nil, ignore_index=-100, reduction=\"mean\"", "Minus the log-probability at the labels (from 1).", "F.nll_loss", "torch.tensor{{-0.5, -2.0}}, torch.tensor{1}"},
+  {"MSELoss", "reduction=\"mean\"", "The mean of (input - target)^2.", "F.mse_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}"},
+  {"L1Loss", "reduction=\"mean\"", "The mean of |input - target|.", "F.l1_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}"},
+  {"SmoothL1Loss", "reduction=\"mean\", beta=1.0", "L1Loss with a parabola near 0.", "F.smooth_l1_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}"},
+  {"HuberLoss", "reduction=\"mean\", delta=1.0", "Half the squared difference, and linear where it is larger than delta.", "F.huber_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}"},
+  {"BCELoss", "weight=nil, reduction=\"mean\"", "Cross entropy of probabilities and targets in [0, 1].", "F.binary_cross_entropy", "torch.tensor{0.5}, torch.tensor{1.0}"},
+  {"BCEWithLogitsLoss", "weight=nil, reduction=\"mean\", pos_weight=nil", "Cross entropy of sigmoid(input) and targets in [0, 1], without overflow.", "F.binary_cross_entropy_with_logits", "torch.tensor{0.0}, torch.tensor{1.0}"},
+  {"KLDivLoss", "reduction=\"mean\", log_target=false", "Kullback-Leibler divergence; the input holds log-probabilities.", "F.kl_div", "torch.tensor{{0.5, 0.5}}:log(), torch.tensor{{0.5, 0.5}}"},
+} do
+  add {{"nn." .. row[1], row[2], row[3], rule = "input and target -> []", see = row[4], example = ("nn.%s()(%s)"):format(row[1], row[5])}}
+end
+
+-- --- training ---
+add {
+  {"optim.SGD", "params, {lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=false, maximize=false}", "Stochastic gradient descent, with momentum when asked.", see = "optim.Adam, optim.SGD.step, optim.SGD.zero_grad",
+    example = "w = torch.tensor({1.0}, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\n(w * 4):sum():backward();\nopt:step()\nw:detach()"},
+  {"optim.Adam", "params, {lr=0.001, betas={0.9, 0.999}, eps=1e-8, weight_decay=0, amsgrad=false, maximize=false}", "Adam: steps scaled by running means of the gradients and their squares.", see = "optim.AdamW, optim.SGD"},
+  {"optim.AdamW", "params, {lr=0.001, betas={0.9, 0.999}, eps=1e-8, weight_decay=0.01, amsgrad=false, maximize=false}", "Adam with weight decay apart from the gradient.", see = "optim.Adam, optim.SGD"},
+  {"data.Dataset", "", "The base of datasets: data.class(\"Set\"), then Set:get(i) (i from 1) and Set:__len().", see = "data.DataLoader, data.TensorDataset"},
+  {"data.TensorDataset", "tensor, tensor, ..", "Tensors of the same first size; item i is {t1[i], t2[i], ..}.", see = "data.DataLoader", example = "#data.TensorDataset(torch.zeros(5, 2), torch.ones(5))"},
+  {"data.Subset", "dataset, indices", "Some items of another dataset, by position.", see = "data.TensorDataset"},
+  {"data.DataLoader", "dataset, {batch_size=1, shuffle=false, num_workers=0, pin_memory=false, drop_last=false, sampler=nil, collate_fn=nil}", "Batches of a dataset: for x, y in loader() do .. end.", see = "data.TensorDataset, data.default_collate",
+    example = "loader = data.DataLoader(data.TensorDataset(torch.zeros(5, 2)), {batch_size=2})\n#loader\nfor x in loader() do shape = x.shape end\nshape"},
+  {"data.Sampler", "", "The base of samplers: define Mine:iter(), which returns an iterator function, and Mine:__len().", see = "data.RandomSampler"},
+  {"data.SequentialSampler", "dataset", "The positions 1 to n in order.", see = "data.RandomSampler"},
+  {"data.RandomSampler", "dataset", "The positions 1 to n in random order.", see = "randperm"},
+}
+
+return records
