@@ -240,7 +240,7 @@ const Op& argmax = add_op(
      .doc = "Position (from 1) of the largest element along a dimension, or in the whole tensor "
             "read row by row.",
      .differentiable = false,
-     .see = "max, argmin, unravel_index",
+     .see = "max, argmin, topk",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
      .example = "torch.tensor{3, 9, 4}:argmax() --> i64 []  2\n"
                 "torch.tensor{{1, 9}, {5, 4}}:argmax(2) --> i64 [2]\n"
@@ -255,7 +255,7 @@ const Op& argmin = add_op(
      .doc = "Position (from 1) of the smallest element along a dimension, or in the whole tensor "
             "read row by row.",
      .differentiable = false,
-     .see = "min, argmax, unravel_index",
+     .see = "min, argmax, topk",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
      .example = "torch.tensor{3, 9, 2}:argmin() --> i64 []  3",
      .shape = position_shape,

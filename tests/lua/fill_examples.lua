@@ -1,4 +1,4 @@
--- Writes what the examples of the op table show into engine/ops, from a run: to be used when the look of
+-- Writes what the examples of help show into engine/ops and torch/records.lua, from a run: to be used when the look of
 -- values has changed, and after adding an example. Look at the differences before you commit them.
 -- tycho tests/lua/fill_examples.lua, from the top of the source tree.
 local examples = require "shell.help.examples"
@@ -19,20 +19,21 @@ local function read_literals(source, at)
   return table.concat(parts), stop
 end
 
-local function write_literals(text, indent)
+local function write_literals(text, indent, lua)
+  if lua then return quoted(text):gsub("\n", "\\n") .. '"' end
   local lines = {}
   for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = quoted(line) end
   return table.concat(lines, '\\n"\n' .. indent) .. '"'
 end
 
 local changed = 0
-local pipe = assert(io.popen "grep -l 'example =' engine/ops/*.cpp engine/ops/*.def")
+local pipe = assert(io.popen "grep -l 'example =' engine/ops/*.cpp engine/ops/*.def bindings/torch/records.lua")
 for path in pipe:lines() do
   local file = assert(io.open(path))
   local source = file:read "a"
   file:close()
-  local out, at = {}, 1
-  for from in source:gmatch '%.example = [^\n"%a]*()' do
+  local out, at, lua = {}, 1, path:find "%.lua$"
+  for from in source:gmatch(lua and "[ ,]example = ()" or '%.example = [^\n"%a]*()') do
     local start = source:match('^[%s*/]*()"', from)
     if start then
       local text, stop = read_literals(source, start)
@@ -42,7 +43,7 @@ for path in pipe:lines() do
       elseif filled ~= text then
         changed = changed + 1
         local column = #source:sub(1, start - 1):match "[^\n]*$"
-        out[#out + 1] = source:sub(at, start - 1) .. write_literals(filled, (" "):rep(column))
+        out[#out + 1] = source:sub(at, start - 1) .. write_literals(filled, (" "):rep(column), lua)
         at = stop + 1
       end
     end

@@ -24,6 +24,7 @@ end
 
 -- The fills run without a graph and return the tensor.
 local function fill(method)
+  ---Fills a tensor in place without recording: init.constant_(t, value), init.zeros_(t).
   return function(t, ...)
     local args = table.pack(...)
     torch.no_grad(function() t[method](t, table.unpack(args, 1, args.n)) end)
@@ -31,11 +32,15 @@ local function fill(method)
   end
 end
 local uniform, normal = fill "uniform_", fill "normal_"
+---Fills a tensor with numbers drawn evenly from a to b (0 to 1 unless given).
 function init.uniform_(t, a, b) return uniform(t, a or 0, b or 1) end
+---Fills a tensor with normal numbers (mean 0, deviation 1 unless given).
 function init.normal_(t, mean, std) return normal(t, mean or 0, std or 1) end
 init.constant_ = fill "fill_"
 init.zeros_ = fill "zero_"
+---Fills a tensor with ones.
 function init.ones_(t) return init.constant_(t, 1) end
+---Makes a matrix the identity.
 function init.eye_(t)
   torch.no_grad(function() t:copy_(torch.eye(t:size(1), t:size(2))) end)
   return t
@@ -45,12 +50,16 @@ local function options(o, defaults)
   if o ~= nil and type(o) ~= "table" then o = {gain = o, a = o} end
   return setmetatable(o or {}, {__index = defaults})
 end
+---Even numbers whose spread keeps the variance through a layer both ways (Glorot and Bengio 2010).
+---@param o? {gain?: number}
 function init.xavier_uniform_(t, o)
   o = options(o, {gain = 1})
   local fan_in, fan_out = fans(t)
   local bound = math.sqrt(3) * (o.gain * math.sqrt(2 / (fan_in + fan_out)))
   return uniform(t, -bound, bound)
 end
+---Normal numbers whose spread keeps the variance through a layer both ways.
+---@param o? {gain?: number}
 function init.xavier_normal_(t, o)
   o = options(o, {gain = 1})
   local fan_in, fan_out = fans(t)
@@ -61,10 +70,14 @@ local function kaiming_std(t, o)
   return init.calculate_gain(o.nonlinearity, o.a) / math.sqrt(o.mode == "fan_out" and fan_out or fan_in)
 end
 local kaiming = {a = 0, mode = "fan_in", nonlinearity = "leaky_relu"}
+---Even numbers whose spread keeps the variance through a layer and its nonlinearity (He et al. 2015).
+---@param o? {a?: number, mode?: string, nonlinearity?: string} mode: "fan_in" or "fan_out"
 function init.kaiming_uniform_(t, o)
   local bound = math.sqrt(3) * kaiming_std(t, options(o, kaiming))
   return uniform(t, -bound, bound)
 end
+---Normal numbers whose spread keeps the variance through a layer and its nonlinearity.
+---@param o? {a?: number, mode?: string, nonlinearity?: string}
 function init.kaiming_normal_(t, o) return normal(t, 0, kaiming_std(t, options(o, kaiming))) end
 
 return init

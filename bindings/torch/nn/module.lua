@@ -122,6 +122,7 @@ end
 
 Class._call = call
 
+---What the module computes; a class defines its own.
 function Class:forward()
   error(("%s: has no forward method; write function %s:forward(x) ... end"):format(self._name, self._name), 2)
 end
@@ -152,6 +153,7 @@ function Class:register_buffer(name, tensor, persistent)
   self[name] = tensor
   self._buffers[name] = persistent == false and "temporary" or "kept"
 end
+---Registers a tensor as a parameter under a name.
 function Class:register_parameter(name, tensor) self[name] = tensor and Parameter(tensor) or nil end
 
 local function parameter_at(owner, key, v)
@@ -170,11 +172,13 @@ function Class:named_parameters()
   end, {})
   return list
 end
+---All parameters, as a list of tensors: what an optimiser takes.
 function Class:parameters()
   local list = self:named_parameters()
   for i, p in ipairs(list) do list[i] = p[2] end
   return list
 end
+---All buffers (saved but not trained) with their names: a list of {name, tensor}.
 function Class:named_buffers()
   local list = {}
   walk(self, "", function(owner, key, v, name)
@@ -183,11 +187,13 @@ function Class:named_buffers()
   end, {})
   return list
 end
+---All buffers, as a list of tensors.
 function Class:buffers()
   local list = self:named_buffers()
   for i, b in ipairs(list) do list[i] = b[2] end
   return list
 end
+---This module and all below it with their names: a list of {name, module}.
 function Class:named_modules()
   local list = {{"", self}}
   walk(self, "", function(_, _, v, name)
@@ -195,11 +201,13 @@ function Class:named_modules()
   end, {})
   return list
 end
+---This module and all below it.
 function Class:modules()
   local list = self:named_modules()
   for i, m in ipairs(list) do list[i] = m[2] end
   return list
 end
+---The modules directly below with their names: a list of {name, module}.
 function Class:named_children()
   local list = {}
   for _, k in ipairs(self._order) do
@@ -208,6 +216,7 @@ function Class:named_children()
   end
   return list
 end
+---The modules directly below.
 function Class:children()
   local list = self:named_children()
   for i, m in ipairs(list) do list[i] = m[2] end
@@ -220,15 +229,21 @@ function Class:apply(f)
   return self
 end
 
+---Switches this module and all below it to training (dropout and batch statistics are on).
+---@param on? boolean false switches to evaluation
 function Class:train(on)
   for _, m in ipairs(self:modules()) do rawset(m, "training", on ~= false) end
   return self
 end
+---Switches this module and all below it to evaluation.
 function Class:eval() return self:train(false) end
+---Switches gradients of all parameters, to freeze a part of a network.
+---@param on? boolean
 function Class:requires_grad_(on)
   for _, p in ipairs(self:parameters()) do p.requires_grad = on ~= false end
   return self
 end
+---Drops the gradients of all parameters (or zeroes them: {set_to_none = false}).
 function Class:zero_grad(options)
   local keep = type(options) == "table" and options.set_to_none == false
   for _, p in ipairs(self:parameters()) do
@@ -248,9 +263,12 @@ function Class:to(...)
   end, {})
   return self
 end
+---Moves every parameter and buffer to a CUDA device.
 function Class:cuda(device) return self:to(device and torch.device("cuda", device) or "cuda") end
+---Moves every parameter and buffer to the CPU.
 function Class:cpu() return self:to("cpu") end
 for _, name in ipairs {"half", "bfloat16", "float", "double"} do
+  ---Converts every floating point parameter and buffer to this type.
   Class[name] = function(self) return self:to(torch[name] or name) end
 end
 
@@ -310,6 +328,7 @@ function Class:load_state_dict(state, options)
   return missing, unexpected
 end
 
+---What stands in the brackets when the module is printed.
 function Class:extra_repr() return "" end
 function Class:_text(indent)
   local children = self:named_children()

@@ -137,6 +137,7 @@ function Optimizer:step(closure)
   return loss
 end
 
+---Adds parameters with options of their own: {params = .., lr = ..}.
 function Optimizer:add_param_group(group)
   self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults)
 end
@@ -157,6 +158,7 @@ function Optimizer:state_dict()
   end
   return {state = state, param_groups = groups}
 end
+---Takes over what state_dict gave.
 function Optimizer:load_state_dict(saved)
   if #saved.param_groups ~= #self.param_groups then
     error(("load_state_dict: %d groups were saved, this optimiser has %d"):format(#saved.param_groups, #self.param_groups), 2)

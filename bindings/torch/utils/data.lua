@@ -22,6 +22,7 @@ end
 
 ---The base of datasets. Define `Set:get(i)` (i from 1) and `Set:__len()`.
 data.Dataset = class("Dataset")
+---Makes a class of datasets: data.class("Set"), with Set:init(...), Set:get(i) and Set:__len().
 data.class = function(name, base) return class(name, base or data.Dataset) end
 
 ---Tensors of the same first size; item i is {t1[i], t2[i], ...}.

@@ -1,0 +1,180 @@
+-- Everything that help knows by name, as one list of entries: operations of the op table, rows of
+-- torch/records.lua, functions written in Lua, topics, Lua's keywords and library. An entry is
+--   {path="torch.topk", name="topk", kind="op"|"row"|"lua"|"space"|"topic"|"library",
+--    doc=one sentence, record= or row= or f= or space= or text=}
+local torch = torch
+local comments = require "shell.help.comments"
+local catalog = {}
+
+local entries, by_path, by_name
+
+---The public tables by the names that help uses for them: a list of {prefix, table}.
+function catalog.spaces()
+  local nn, optim, data = torch.nn, torch.optim, torch.utils.data
+  local Module = nn.Module  -- loads torch.nn
+  local spaces = {
+    {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
+    {"optim", optim}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
+    {"torch.autograd.functional", torch.autograd.functional}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
+    {"nn.Module", rawget(Module, "_base")},
+  }
+  for _, more in ipairs {"distributed", "amp", "multiprocessing"} do
+    local value = rawget(torch, more)
+    if type(value) == "table" then spaces[#spaces + 1] = {"torch." .. more, value} end
+  end
+  for name, class in next, optim do
+    local meta = type(class) == "table" and debug.getmetatable(class)
+    if meta and type(rawget(meta, "__index")) == "table" then
+      spaces[#spaces + 1] = {"optim." .. name, rawget(meta, "__index")}
+    end
+  end
+  return spaces
+end
+
+-- One spelling of a path: "torch.nn.functional.relu" and "nn.functional.relu" are "F.relu".
+function catalog.normal(path)
+  path = path:gsub(":", ".")
+  local spelled = {
+    {"torch.nn.functional.", "F."}, {"nn.functional.", "F."}, {"torch.nn.", "nn."}, {"torch.optim.", "optim."},
+    {"torch.utils.data.", "data."}, {"torch.Tensor.", "Tensor."}, {"linalg.", "torch.linalg."}, {"autograd.", "torch.autograd."},
+    {"np.", "numpy."},
+  }
+  for _, pair in ipairs(spelled) do
+    if path:sub(1, #pair[1]) == pair[1] then return pair[2] .. path:sub(#pair[1] + 1) end
+  end
+  return path
+end
+
+local function add(entry, ...)
+  entry.name = entry.path:match "[^.]*$"
+  entries[#entries + 1] = entry
+  for _, path in ipairs {entry.path, ...} do
+    if not by_path[path] then by_path[path] = entry end
+    local name = path:match "[^.]*$"
+    local list = by_name[name] or {}
+    by_name[name] = list
+    if list[#list] ~= entry then list[#list + 1] = entry end
+  end
+end
+
+local function add_ops()
+  for _, record in ipairs(torch._ops()) do
+    if not record.name:find "^_" then
+      local paths = {}
+      for _, place in ipairs(record.places) do paths[#paths + 1] = place .. "." .. record.name end
+      for _, place in ipairs(record.inplace) do paths[#paths + 1] = place .. "." .. record.name .. "_" end
+      local path = table.remove(paths, 1)
+      if path == "torch." .. record.name and paths[1] == "Tensor." .. record.name then
+        paths[1], path = path, paths[1]
+      end
+      if path then
+        add({path = path, kind = "op", doc = record.signatures[1].doc, record = record}, table.unpack(paths))
+      end
+    end
+  end
+end
+
+local function add_rows()
+  for _, row in ipairs(require "torch.records") do
+    if not by_path[row[1]] then add {path = row[1], kind = "row", doc = row[3], row = row} end
+  end
+end
+
+local function add_functions()
+  local seen = {}
+  for _, space in ipairs(catalog.spaces()) do
+    local names = {}
+    for name, value in next, space[2] or {} do
+      if type(name) == "string" and not name:find "^_" and type(value) == "function" then names[#names + 1] = name end
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+      local f, path = space[2][name], space[1] .. "." .. name
+      if not by_path[path] and debug.getinfo(f, "S").what ~= "C" then
+        if seen[f] then
+          by_path[path] = seen[f]
+        else
+          local found = comments.of(f)
+          seen[f] = {path = path, kind = "lua", doc = found.doc, f = f, found = found}
+          add(seen[f])
+        end
+      end
+    end
+  end
+end
+
+local space_docs = {
+  torch = "The module of tensors: operations as functions, and everything else.",
+  Tensor = "The methods and fields of tensors: x:name(..), x.name.",
+  nn = "Layers and losses for networks.", ["nn.init"] = "Fills parameters in place.",
+  F = "Layers as functions: torch.nn.functional.", optim = "Optimisers: what trains parameters.",
+  data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
+  ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
+  ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
+  ["nn.Module"] = "What all layers and networks share.",
+}
+
+local function add_spaces()
+  for _, space in ipairs(catalog.spaces()) do
+    if not by_path[space[1]] then
+      add {path = space[1], kind = "space", doc = space_docs[space[1]] or "A part of torch.", space = space[2]}
+    end
+  end
+end
+
+-- "split.sizes", an operation's signature, is found under "split".
+---@param word string of a see-also list
+---@return table|nil entry
+function catalog.see(word)
+  return catalog.find(word)[1] or catalog.find(word:match "^[^.]*")[1]
+end
+
+local function build()
+  entries, by_path, by_name = {}, {}, {}
+  add_ops()
+  add_rows()
+  add_functions()
+  add_spaces()
+  local topics = require "shell.help.topics"
+  for _, topic in ipairs(topics.topics) do
+    add {path = topic[1], kind = "topic", doc = topic[2], text = topic[3], see = topic[4]}
+  end
+  for _, row in ipairs(topics.lua) do
+    add {path = row[1], kind = "library", doc = row[3], arguments = row[2], keyword = row[2] == nil}
+  end
+end
+
+---All entries, in the order ops, other names, functions, topics, Lua.
+function catalog.entries()
+  if not entries then build() end
+  return entries
+end
+
+---The entries of a path ("torch.topk", "x:view", "nn.Linear") or of a bare name, best first.
+---@param path string
+---@return table[] entries
+function catalog.find(path)
+  catalog.entries()
+  local normal = catalog.normal(path)
+  local found = {}
+  local exact = by_path[normal] or by_path[path]
+  if exact then found[1] = exact end
+  if not exact and not normal:find("[.]") then
+    for _, entry in ipairs(by_name[normal] or {}) do found[#found + 1] = entry end
+    -- A plain name means the operation or the topic before a method of a class.
+    local rank = {op = 1, topic = 2, library = 3, row = 4, lua = 5, space = 6}
+    table.sort(found, function(a, b)
+      if rank[a.kind] ~= rank[b.kind] then return rank[a.kind] < rank[b.kind] end
+      return #a.path == #b.path and a.path < b.path or #a.path < #b.path
+    end)
+  end
+  return found
+end
+
+---The entry of a path, or nil.
+function catalog.at(path)
+  catalog.entries()
+  return by_path[catalog.normal(path)]
+end
+
+return catalog
