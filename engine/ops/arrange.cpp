@@ -17,8 +17,7 @@ const Op& flip = add_op({.name = "flip",
                          .doc = "A copy with the order along the given dimensions reversed.",
                          .see = "roll, rot90",
                          .rule = "any shape -> the same shape",
-                         .example = "torch.tensor{1, 2, 3}:flip(1) --> i64 [3]\n"
-                                    "  3 2 1",
+                         .example = "torch.tensor{1, 2, 3}:flip(1) --> i64 [3]  3 2 1",
                          .shape =
                              [](Call& c) {
                                if (c.count(1)) dim_bits(c, 1, c.tensor(0).rank());
@@ -48,8 +47,8 @@ const Op& fliplr = add_op({.name = "fliplr",
                            .see = "flip",
                            .rule = "[n, m, ..] -> the same shape",
                            .example = "torch.tensor{{1, 2}, {3, 4}}:fliplr() --> i64 [2, 2]\n"
-                                      "  2 1\n"
-                                      "  4 3",
+                                      " 2  1\n"
+                                      " 4  3",
                            .compose =
                                [](Call& c) {
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 2,
@@ -67,8 +66,8 @@ const Op& flipud = add_op({.name = "flipud",
                            .see = "flip",
                            .rule = "any shape -> the same shape",
                            .example = "torch.tensor{{1, 2}, {3, 4}}:flipud() --> i64 [2, 2]\n"
-                                      "  3 4\n"
-                                      "  1 2",
+                                      " 3  4\n"
+                                      " 1  2",
                            .compose =
                                [](Call& c) {
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 1,
@@ -118,8 +117,7 @@ const Op& roll = add_op(
             "to the front.",
      .see = "flip",
      .rule = "any shape -> the same shape",
-     .example = "torch.tensor{1, 2, 3, 4}:roll(1) --> i64 [4]\n"
-                "  4 1 2 3",
+     .example = "torch.tensor{1, 2, 3, 4}:roll(1) --> i64 [4]  view  4 1 2 3",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -155,9 +153,9 @@ const Op& rot90 =
             .doc = "A copy turned by k quarter turns in the plane of two dimensions.",
             .see = "flip, transpose",
             .rule = "[n, m] -> [m, n]",
-            .example = "torch.tensor{{1, 2}, {3, 4}}:rot90() --> i64 [2, 2]  strided\n"
-                       "  2 4\n"
-                       "  1 3",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:rot90() --> i64 [2, 2]  view  non-contiguous\n"
+                       " 2  4\n"
+                       " 1  3",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -225,9 +223,9 @@ const Op& tril =
             .see = "triu, tril_indices",
             .rule = "[.., n, m] -> [.., n, m]",
             .example = "torch.ones(3, 3):tril() --> f32 [3, 3]\n"
-                       "  1 0 0\n"
-                       "  1 1 0\n"
-                       "  1 1 1",
+                       " 1  0  0\n"
+                       " 1  1  0\n"
+                       " 1  1  1",
             .shape = triangle_shape,
             .kernel = [](Call& c) { triangle(c, true); },
             .grad = [](Backward& b) { b.set(0, op<"tril">(b.g(), b.integer(1))); },
@@ -240,9 +238,9 @@ const Op& triu =
             .see = "tril, triu_indices",
             .rule = "[.., n, m] -> [.., n, m]",
             .example = "torch.ones(3, 3):triu(1) --> f32 [3, 3]\n"
-                       "  0 1 1\n"
-                       "  0 0 1\n"
-                       "  0 0 0",
+                       " 0  1  1\n"
+                       " 0  0  1\n"
+                       " 0  0  0",
             .shape = triangle_shape,
             .kernel = [](Call& c) { triangle(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"triu">(b.g(), b.integer(1))); },
@@ -255,8 +253,8 @@ const Op& diag_embed = add_op(
      .see = "diag, diagonal",
      .rule = "[.., n] -> [.., n, n]",
      .example = "torch.tensor{1, 2}:diag_embed() --> i64 [2, 2]\n"
-                "  1 0\n"
-                "  0 2",
+                " 1  0\n"
+                " 0  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -296,10 +294,9 @@ const Op& diag =
             .see = "diagonal, diag_embed, eye",
             .rule = "[n] -> [n, n]; [n, m] -> [min(n, m)]",
             .example = "torch.tensor{1, 2}:diag() --> i64 [2, 2]\n"
-                       "  1 0\n"
-                       "  0 2\n"
-                       "torch.tensor{{1, 2}, {3, 4}}:diag() --> i64 [2]\n"
-                       "  1 4",
+                       " 1  0\n"
+                       " 0  2\n"
+                       "torch.tensor{{1, 2}, {3, 4}}:diag() --> i64 [2]  1 4",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -321,8 +318,8 @@ const Op& diagflat = add_op(
      .see = "diag",
      .rule = "n elements of any shape -> [n, n]",
      .example = "torch.tensor{{1, 2}}:diagflat() --> i64 [2, 2]\n"
-                "  1 0\n"
-                "  0 2",
+                " 1  0\n"
+                " 0  2",
      .compose =
          [](Call& c) {
            c.out.push_back(op<"diag_embed">(op<"reshape">(c.tensor(0), Sizes{-1}), c.integer(1)));
@@ -400,10 +397,9 @@ const Op& pad = add_op(
      .where = kFunctional,
      .see = "cat, roll",
      .rule = "the last size grows by the first two numbers, the one before by the next two, ..",
-     .example = "F.pad(torch.tensor{1, 2}, {1, 2}) --> i64 [5]\n"
-                "  0 1 2 0 0\n"
+     .example = "F.pad(torch.tensor{1, 2}, {1, 2}) --> i64 [5]  0 1 2 0 0\n"
                 "F.pad(torch.tensor{{1.0, 2.0, 3.0}}, {1, 1}, {mode=\"reflect\"}) --> f32 [1, 5]\n"
-                "  2 1 2 3 2",
+                " 2  1  2  3  2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);

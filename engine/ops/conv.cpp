@@ -196,8 +196,8 @@ const Op& conv1d = add_conv(
     {.see = "conv_transpose1d, conv2d",
      .rule = "[N, in, L], [out, in / groups, k] -> [N, out, (L + 2 padding - dilation (k - 1) - 1) "
              "// stride + 1]",
-     .example =
-         "F.conv1d(torch.tensor{{{1.0, 2.0, 3.0, 4.0}}}, torch.tensor{{{1.0, 1.0}}}):flatten()"},
+     .example = "F.conv1d(torch.tensor{{{1.0, 2.0, 3.0, 4.0}}}, torch.tensor{{{1.0, "
+                "1.0}}}):flatten() --> f32 [3]  view  3 5 7"},
     conv<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 6}), s.normal({4, 3, 3}), s.normal({4})});
       s.add({s.normal({2, 4, 7}), s.normal({4, 2, 3}), nullptr, s.ints({2}), s.ints({1}),
@@ -210,11 +210,12 @@ const Op& conv2d = add_conv(
     {.see = "conv_transpose2d, max_pool2d, unfold",
      .rule = "[N, in, H, W], [out, in / groups, kh, kw] -> [N, out, (H + 2 padding - dilation (kh "
              "- 1) - 1) // stride + 1, the same of W]",
-     .example = "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))[{1, 1}] --> f32 [2, 2]\n"
-                "  4 4\n"
-                "  4 4\n"
-                "F.conv2d(torch.ones(8, 3, 28, 28), torch.ones(16, 3, 5, 5), {padding=2}).shape "
-                "--> [8, 16, 28, 28]"},
+     .example =
+         "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))[{1, 1}] --> f32 [2, 2]  view\n"
+         " 4  4\n"
+         " 4  4\n"
+         "F.conv2d(torch.ones(8, 3, 28, 28), torch.ones(16, 3, 5, 5), {padding=2}).shape --> [8, "
+         "16, 28, 28]"},
     conv<2>, [](Samples& s) {
       s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 3}), s.normal({4}), s.ints({1}),
              s.ints({1})});
@@ -230,9 +231,8 @@ const Op& conv3d = add_conv(
     {.see = "conv_transpose3d, conv2d",
      .rule = "[N, in, D, H, W], [out, in / groups, kd, kh, kw] -> [N, out, and each size (n + 2 "
              "padding - dilation (k - 1) - 1) // stride + 1]",
-     .example =
-         "F.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)):flatten() --> f32 [1]\n"
-         "  8"},
+     .example = "F.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)):flatten() --> f32 "
+                "[1]  view  8"},
     conv<3>, [](Samples& s) {
       s.add({s.normal({1, 2, 3, 4, 3}), s.normal({2, 2, 2, 3, 2}), s.normal({2}), s.ints({1}),
              s.ints({1})});
@@ -242,8 +242,7 @@ const Op& conv1d_named = add_conv(
     {.see = "conv_transpose1d, conv2d",
      .rule = "padding \"same\", stride 1: [N, in, L] -> [N, out, L]",
      .example = "F.conv1d(torch.tensor{{{1.0, 2.0, 3.0}}}, torch.ones(1, 1, 3), "
-                "{padding=\"same\"}):flatten() --> f32 [3]\n"
-                "  3 6 5"},
+                "{padding=\"same\"}):flatten() --> f32 [3]  view  3 6 5"},
     conv_named<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 6}), s.normal({4, 3, 4}), s.normal({4}), s.ints({1}), "same"});
     });
@@ -251,8 +250,11 @@ const Op& conv2d_named = add_conv(
     "conv2d.mode", kNamedArgs, kNamedDoc,
     {.see = "conv_transpose2d",
      .rule = "padding \"same\", stride 1: [N, in, H, W] -> [N, out, H, W]",
-     .example =
-         "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3), {padding=\"same\"})[{1, 1}]"},
+     .example = "F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3), {padding=\"same\"})[{1, "
+                "1}] --> f32 [3, 3]  view\n"
+                " 4  6  4\n"
+                " 6  9  6\n"
+                " 4  6  4"},
     conv_named<2>, [](Samples& s) {
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), s.normal({3}), s.ints({1}), "same"});
       s.add({s.normal({1, 2, 5, 4}), s.normal({3, 2, 3, 2}), nullptr, s.ints({1}), "valid"});
@@ -273,8 +275,7 @@ const Op& conv_transpose1d = add_conv(
      .rule = "[N, in, L], [in, out / groups, k] -> [N, out, (L - 1) stride - 2 padding + dilation "
              "(k - 1) + output_padding + 1]",
      .example = "F.conv_transpose1d(torch.tensor{{{1.0, 2.0}}}, torch.tensor{{{1.0, 1.0}}}, "
-                "{stride=2}):flatten() --> f32 [4]\n"
-                "  1 1 2 2"},
+                "{stride=2}):flatten() --> f32 [4]  view  1 1 2 2"},
     conv_transposed<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 4}), s.normal({3, 2, 3}), s.normal({2}), s.ints({2}), s.ints({1})});
     });
@@ -285,10 +286,10 @@ const Op& conv_transpose2d = add_conv(
      .rule = "[N, in, H, W], [in, out / groups, kh, kw] -> [N, out, (H - 1) stride - 2 padding + "
              "dilation (kh - 1) + output_padding + 1, the same of W]",
      .example = "F.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2))[{1, 1}] --> "
-                "f32 [3, 3]\n"
-                "  1 2 1\n"
-                "  2 4 2\n"
-                "  1 2 1"},
+                "f32 [3, 3]  view\n"
+                " 1  2  1\n"
+                " 2  4  2\n"
+                " 1  2  1"},
     conv_transposed<2>, [](Samples& s) {
       s.add({s.normal({2, 3, 3, 4}), s.normal({3, 2, 3, 2}), s.normal({2}), s.ints({2, 1}),
              s.ints({1, 0}), s.ints({1, 0})});

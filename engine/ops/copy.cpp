@@ -18,8 +18,7 @@ const Op& clone =
             .example = "x = torch.tensor{1, 2}\n"
                        "y = x:clone()\n"
                        "y[1] = 9\n"
-                       "x --> i64 [2]\n"
-                       "  1 2",
+                       "x --> i64 [2]  1 2",
             .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
             .kernel = copy_kernel,
             .grad = [](Backward& b) { b.set(0, b.g()); },
@@ -73,10 +72,8 @@ const Op& to_dtype = add_op(
      .where = kMethod,
      .see = "dtypes",
      .rule = "any shape -> the same shape",
-     .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]\n"
-                "  1 -1\n"
-                "torch.tensor{0, 2}:to(torch.bool) --> bool [2]\n"
-                "  . #",
+     .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]  1 -1\n"
+                "torch.tensor{0, 2}:to(torch.bool) --> bool [2]  . #",
      .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), c.arg[1].dtype)); },
      .kernel = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); },
@@ -93,8 +90,7 @@ const Op& to_device =
             .any_device = true,
             .see = "cuda, cpu",
             .rule = "any shape -> the same shape",
-            .example = "torch.ones(2):to(\"cpu\") --> f32 [2]\n"
-                       "  1 1",
+            .example = "torch.ones(2):to(\"cpu\") --> f32 [2]  1 1",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -117,8 +113,7 @@ const Op& copy =
             .see = "clone, to",
             .rule = "a shape that broadcasts to self's -> self's shape",
             .example = "x = torch.zeros(3)\n"
-                       "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]\n"
-                       "  1 2 3",
+                       "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]  1 2 3",
             .shape =
                 [](Call& c) {
                   const Tensor &self = c.tensor(0), &src = c.tensor(1);

@@ -57,10 +57,9 @@ const Op& zeros =
             .see = "ones, full, zeros_like",
             .rule = "sizes -> those sizes",
             .example = "torch.zeros(2, 3) --> f32 [2, 3]\n"
-                       "  0 0 0\n"
-                       "  0 0 0\n"
-                       "torch.zeros({2}, {dtype=\"int64\"}) --> i64 [2]\n"
-                       "  0 0",
+                       " 0  0  0\n"
+                       " 0  0  0\n"
+                       "torch.zeros({2}, {dtype=\"int64\"}) --> i64 [2]  0 0",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
             .kernel = fill_zero,
             .samples =
@@ -77,8 +76,8 @@ const Op& ones =
             .see = "zeros, full, ones_like",
             .rule = "sizes -> those sizes",
             .example = "torch.ones(2, 3) --> f32 [2, 3]\n"
-                       "  1 1 1\n"
-                       "  1 1 1",
+                       " 1  1  1\n"
+                       " 1  1  1",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
             .kernel = fill_one,
             .samples =
@@ -111,8 +110,8 @@ const Op& full =
             .see = "ones, fill_, full_like",
             .rule = "sizes -> those sizes",
             .example = "torch.full({2, 2}, 7) --> i64 [2, 2]\n"
-                       "  7 7\n"
-                       "  7 7",
+                       " 7  7\n"
+                       " 7  7",
             .shape =
                 [](Call& c) {
                   c.out.push_back(make(c, c.ints(0), 2, c.arg[1].number_dtype()));
@@ -175,8 +174,7 @@ const Op& zeros_like =
             .differentiable = false,
             .see = "zeros",
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]\n"
-                       "  0 0",
+            .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]  0 0",
             .shape = like_shape,
             .kernel = fill_zero,
             .samples = [](Samples& s) {
@@ -190,8 +188,7 @@ const Op& ones_like =
             .differentiable = false,
             .see = "ones",
             .rule = "any shape -> the same shape",
-            .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]\n"
-                       "  1 1",
+            .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]  1 1",
             .shape = like_shape,
             .kernel = fill_one,
             .samples = [](Samples& s) {
@@ -220,8 +217,7 @@ const Op& full_like = add_op(
      .differentiable = false,
      .see = "full",
      .rule = "any shape -> the same shape",
-     .example = "torch.full_like(torch.zeros(3), 2.5) --> f32 [3]\n"
-                "  2.5 2.5 2.5",
+     .example = "torch.full_like(torch.zeros(3), 2.5) --> f32 [3]   2.5  2.5  2.5",
      .shape =
          [](Call& c) {
            c.out.push_back(make_like(c, 2));
@@ -247,8 +243,7 @@ const Op& new_zeros = add_op(
      .differentiable = false,
      .see = "zeros",
      .rule = "sizes -> those sizes",
-     .example = "torch.tensor{1, 2}:new_zeros(3) --> i64 [3]\n"
-                "  0 0 0",
+     .example = "torch.tensor{1, 2}:new_zeros(3) --> i64 [3]  0 0 0",
      .shape = new_shape,
      .kernel = fill_zero,
      .samples = [](Samples& s) {
@@ -262,8 +257,7 @@ const Op& new_ones = add_op(
      .differentiable = false,
      .see = "ones",
      .rule = "sizes -> those sizes",
-     .example = "torch.tensor{1, 2}:new_ones(3) --> i64 [3]\n"
-                "  1 1 1",
+     .example = "torch.tensor{1, 2}:new_ones(3) --> i64 [3]  1 1 1",
      .shape = new_shape,
      .kernel = fill_one,
      .samples = [](Samples& s) {
@@ -292,8 +286,7 @@ const Op& new_full =
             .differentiable = false,
             .see = "full",
             .rule = "sizes -> those sizes",
-            .example = "torch.ones(2):new_full({2}, 7) --> f32 [2]\n"
-                       "  7 7",
+            .example = "torch.ones(2):new_full({2}, 7) --> f32 [2]  7 7",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -315,8 +308,8 @@ const Op& eye = add_op(
      .see = "diag, zeros",
      .rule = "n, m -> [n, m]",
      .example = "torch.eye(2) --> f32 [2, 2]\n"
-                "  1 0\n"
-                "  0 1",
+                " 1  0\n"
+                " 0  1",
      .shape =
          [](Call& c) {
            const int64_t n = c.integer(0), m = c.has(1) ? c.integer(1) : n;
@@ -387,10 +380,8 @@ const Op& arange = add_op(
      .differentiable = false,
      .see = "linspace, randperm",
      .rule = "end -> [ceil(end)]",
-     .example = "torch.arange(4) --> i64 [4]\n"
-                "  0 1 2 3\n"
-                "torch.arange(4):add(1) --> i64 [4]\n"
-                "  1 2 3 4",
+     .example = "torch.arange(4) --> i64 [4]  0 1 2 3\n"
+                "torch.arange(4):add(1) --> i64 [4]  1 2 3 4",
      .shape = [](Call& c) { make_arange(c, Value(int64_t{0}), c.arg[0], Value(int64_t{1}), 1); },
      .kernel = [](Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); },
      .samples =
@@ -408,10 +399,8 @@ const Op& arange_start =
             .differentiable = false,
             .see = "linspace, randperm",
             .rule = "start, end, step -> [ceil((end - start) / step)]",
-            .example = "torch.arange(1, 10, 3) --> i64 [3]\n"
-                       "  1 4 7\n"
-                       "torch.arange(0, 1, 0.25) --> f32 [4]\n"
-                       "  0 0.25 0.5 0.75",
+            .example = "torch.arange(1, 10, 3) --> i64 [3]  1 4 7\n"
+                       "torch.arange(0, 1, 0.25) --> f32 [4]   0  0.25  0.5  0.75",
             .shape = [](Call& c) { make_arange(c, c.arg[0], c.arg[1], c.arg[2], 3); },
             .kernel = [](Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); },
             .samples =
@@ -462,8 +451,7 @@ const Op& linspace =
             .differentiable = false,
             .see = "arange, logspace",
             .rule = "start, end, steps -> [steps]",
-            .example = "torch.linspace(0, 1, 5) --> f32 [5]\n"
-                       "  0 0.25 0.5 0.75 1",
+            .example = "torch.linspace(0, 1, 5) --> f32 [5]   0  0.25  0.5  0.75  1",
             .shape = [](Call& c) { space_shape(c, 3); },
             .kernel = [](Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); },
             .samples =
@@ -483,8 +471,7 @@ const Op& logspace = add_op(
      .differentiable = false,
      .see = "linspace",
      .rule = "start, end, steps -> [steps]",
-     .example = "torch.logspace(0, 3, 4) --> f32 [4]\n"
-                "  1 10 100 1000",
+     .example = "torch.logspace(0, 3, 4) --> f32 [4]  1 10 100 1000",
      .shape = [](Call& c) { space_shape(c, 4); },
      .kernel =
          [](Call& c) {
@@ -506,8 +493,7 @@ const Op& fill =
             .inplace = Inplace::Direct,
             .see = "full, zero",
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros(3):fill_(7) --> f32 [3]\n"
-                       "  7 7 7",
+            .example = "torch.zeros(3):fill_(7) --> f32 [3]  7 7 7",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -544,8 +530,7 @@ const Op& zero = add_op(
      .inplace = Inplace::Direct,
      .see = "zeros, fill_",
      .rule = "any shape -> the same shape",
-     .example = "torch.ones(2):zero_() --> f32 [2]\n"
-                "  0 0",
+     .example = "torch.ones(2):zero_() --> f32 [2]  0 0",
      .shape = [](Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); },
      .kernel = fill_zero,
      .grad = [](Backward& b) { b.set(0, op<"zeros_like">(b.g())); },
@@ -599,8 +584,8 @@ const Op& tril_indices =
             .see = "tril",
             .rule = "row, col -> [2, elements in the triangle]",
             .example = "torch.tril_indices(2, 2) --> i64 [2, 3]\n"
-                       "  1 2 2\n"
-                       "  1 1 2",
+                       " 1  2  2\n"
+                       " 1  1  2",
             .shape = [](Call& c) { triangle_shape(c, true); },
             .kernel = [](Call& c) { triangle_fill(c, true); },
             .samples =
@@ -619,8 +604,8 @@ const Op& triu_indices =
             .see = "triu",
             .rule = "row, col -> [2, elements in the triangle]",
             .example = "torch.triu_indices(2, 2) --> i64 [2, 3]\n"
-                       "  1 1 2\n"
-                       "  1 2 2",
+                       " 1  1  2\n"
+                       " 1  2  2",
             .shape = [](Call& c) { triangle_shape(c, false); },
             .kernel = [](Call& c) { triangle_fill(c, false); },
             .samples =

@@ -16,7 +16,7 @@ const Op& normalize =
             .see = "linalg.vector_norm",
             .rule = "[.., n, ..] -> [.., n, ..]",
             .example = "F.normalize(torch.tensor{{3.0, 4.0}}) --> f32 [1, 2]\n"
-                       "  0.6 0.8",
+                       " 0.6  0.8",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -51,7 +51,7 @@ const Op& cosine_similarity =
             .see = "pairwise_distance, normalize",
             .rule = "[.., n, ..], [.., n, ..] -> [.., ..]",
             .example = "F.cosine_similarity(torch.tensor{1.0, 0.0}, torch.tensor{1.0, 1.0}, "
-                       "{dim=1}) --> f32 []  0.7071",
+                       "{dim=1}) --> f32 []  0.70711",
             .compose =
                 [](Call& c) {
                   Tensor a = c.tensor(0), b = c.tensor(1);
@@ -86,8 +86,7 @@ const Op& pairwise_distance = add_op(
      .see = "cdist, cosine_similarity",
      .rule = "[.., n], [.., n] -> [..]",
      .example =
-         "F.pairwise_distance(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}}) --> f32 [1]\n"
-         "  5",
+         "F.pairwise_distance(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}}) --> f32 [1]  5",
      .compose =
          [](Call& c) {
            c.out.push_back(distance(c.tensor(0), c.tensor(1), c.arg[2], c.number(3), c.flag(4)));
@@ -108,7 +107,7 @@ const Op& cdist = add_op(
      .rule = "[.., n, d], [.., m, d] -> [.., n, m]",
      .example = "torch.cdist(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}, {0.0, 1.0}}) --> "
                 "f32 [1, 2]\n"
-                "  5 1",
+                " 5  1",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -179,8 +178,8 @@ const Op& triplet_margin_loss = add_op(
      .amp = Amp::F32,
      .see = "pairwise_distance",
      .rule = "[N, d] three times -> [] (reduction \"none\": [N])",
-     .example =
-         "F.triplet_margin_loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor{{3.0, 4.0}})",
+     .example = "F.triplet_margin_loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor{{3.0, "
+                "4.0}}) --> f32 []  0",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &p = c.tensor(1), &n = c.tensor(2);
@@ -324,7 +323,7 @@ const Op& multilabel_soft_margin_loss = add_op(
      .see = "binary_cross_entropy_with_logits",
      .rule = "[N, C], target [N, C] -> [] (reduction \"none\": [N])",
      .example = "F.multilabel_soft_margin_loss(torch.zeros(1, 2), torch.tensor{{1.0, 0.0}}) --> "
-                "f32 []  0.6931",
+                "f32 []  0.69315",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(3));

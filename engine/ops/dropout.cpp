@@ -92,11 +92,9 @@ const Op& dropout = add_op(
      .random = true,
      .see = "alpha_dropout, nn.Dropout",
      .rule = "any shape -> the same shape",
-     .example = "F.dropout(torch.ones(3), 0.5, false) --> f32 [3]\n"
-                "  1 1 1\n"
+     .example = "F.dropout(torch.ones(3), 0.5, false) --> f32 [3]  1 1 1\n"
                 "torch.manual_seed(0);\n"
-                "F.dropout(torch.ones(6), 0.5) --> f32 [6]\n"
-                "  0 0 2 0 0 0",
+                "F.dropout(torch.ones(6), 0.5) --> f32 [6]  0 0 2 0 0 0",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -171,17 +169,16 @@ void channel_dropout(Call& c, int spatial) {
 TYCHO_CHANNEL_DROPOUT(dropout1d, 1, ({2, 3, 4}), "[N, C, L] or [C, L] -> the same shape",
                       /* .example = */
                       "F.dropout1d(torch.ones(2, 3), 0.5, false) --> f32 [2, 3]\n"
-                      "  1 1 1\n"
-                      "  1 1 1");
-TYCHO_CHANNEL_DROPOUT(dropout2d, 2, ({2, 3, 4, 2}), "[N, C, H, W] or [C, H, W] -> the same shape",
-                      /* .example = */
-                      "F.dropout2d(torch.ones(1, 2, 2), 0.5, false):flatten() --> f32 [4]\n"
-                      "  1 1 1 1");
-TYCHO_CHANNEL_DROPOUT(dropout3d, 3, ({2, 3, 2, 2, 2}),
-                      "[N, C, D, H, W] or [C, D, H, W] -> the same shape",
-                      /* .example = */
-                      "F.dropout3d(torch.ones(1, 1, 2, 2), 0.5, false):flatten() --> f32 [4]\n"
-                      "  1 1 1 1");
+                      " 1  1  1\n"
+                      " 1  1  1");
+TYCHO_CHANNEL_DROPOUT(
+    dropout2d, 2, ({2, 3, 4, 2}), "[N, C, H, W] or [C, H, W] -> the same shape",
+    /* .example = */
+    "F.dropout2d(torch.ones(1, 2, 2), 0.5, false):flatten() --> f32 [4]  view  1 1 1 1");
+TYCHO_CHANNEL_DROPOUT(
+    dropout3d, 3, ({2, 3, 2, 2, 2}), "[N, C, D, H, W] or [C, D, H, W] -> the same shape",
+    /* .example = */
+    "F.dropout3d(torch.ones(1, 1, 2, 2), 0.5, false):flatten() --> f32 [4]  view  1 1 1 1");
 
 // Dropout that keeps mean and variance of what selu makes (Klambauer and others, 2017): dropped
 // elements become selu's lower limit, then an affine map restores both.
@@ -213,8 +210,7 @@ const Op& alpha_dropout =
             .random = true,
             .see = "dropout, selu",
             .rule = "any shape -> the same shape",
-            .example = "F.alpha_dropout(torch.tensor{1.0, 2.0}, 0.5, false) --> f32 [2]\n"
-                       "  1 2",
+            .example = "F.alpha_dropout(torch.tensor{1.0, 2.0}, 0.5, false) --> f32 [2]  1 2",
             .compose = [](Call& c) { alpha(c, false); },
             .samples =
                 [](Samples& s) {
@@ -232,7 +228,7 @@ const Op& feature_alpha_dropout =
             .see = "alpha_dropout",
             .rule = "any shape -> the same shape",
             .example = "F.feature_alpha_dropout(torch.ones(1, 2), 0.5, false) --> f32 [1, 2]\n"
-                       "  1 1",
+                       " 1  1",
             .compose = [](Call& c) { alpha(c, true); },
             .samples =
                 [](Samples& s) {
@@ -251,8 +247,7 @@ const Op& rrelu = add_op(
      .random = true,
      .see = "leaky_relu",
      .rule = "any shape -> the same shape",
-     .example = "F.rrelu(torch.tensor{2.0, 0.0}) --> f32 [2]\n"
-                "  2 0",
+     .example = "F.rrelu(torch.tensor{2.0, 0.0}) --> f32 [2]  2 0",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

@@ -218,11 +218,12 @@ const Op& einsum_op = add_op(
      .where = kFunction,
      .see = "matmul, tensordot",
      .rule = "by the letters: \"ij,jk->ik\" [n, m], [m, p] -> [n, p]",
-     .example = "torch.einsum(\"ij,jk->ik\", torch.ones(2, 3), torch.ones(3, 2)) --> f32 [2, 2]\n"
-                "  3 3\n"
-                "  3 3\n"
-                "torch.einsum(\"ii->i\", torch.tensor{{1, 2}, {3, 4}}) --> i64 [2]  strided\n"
-                "  1 4",
+     .example =
+         "torch.einsum(\"ij,jk->ik\", torch.ones(2, 3), torch.ones(3, 2)) --> f32 [2, 2]  view\n"
+         " 3  3\n"
+         " 3  3\n"
+         "torch.einsum(\"ii->i\", torch.tensor{{1, 2}, {3, 4}}) --> i64 [2]  view  non-contiguous  "
+         "1 4",
      .compose = einsum,
      .samples = [](Samples& s) {
        s.add({"ij,jk->ik", s.list({s.normal({2, 3}), s.normal({3, 4})})});

@@ -42,8 +42,8 @@ const Op& embedding = add_op(
      .rule = "ids of any shape [..], weight [n, d] -> [.., d]",
      .example =
          "F.embedding(torch.tensor{2, 1}, torch.tensor{{1.0, 2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
-         "  3 4\n"
-         "  1 2",
+         " 3  4\n"
+         " 1  2",
      .shape =
          [](Call& c) {
            const Tensor &ids = c.tensor(0), &weight = c.tensor(1);
@@ -99,8 +99,8 @@ const Op& one_hot = add_op(
      .see = "embedding, eq",
      .rule = "labels of any shape [..] -> [.., num_classes]",
      .example = "F.one_hot(torch.tensor{2, 1}, 3) --> i64 [2, 3]\n"
-                "  0 1 0\n"
-                "  1 0 0",
+                " 0  1  0\n"
+                " 1  0  0",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -144,8 +144,7 @@ const Op& isin = add_op(
      .differentiable = false,
      .see = "unique, eq",
      .rule = "elements of any shape -> that shape",
-     .example = "torch.isin(torch.tensor{1, 2, 3}, torch.tensor{3, 1}) --> bool [3]\n"
-                "  # . #",
+     .example = "torch.isin(torch.tensor{1, 2, 3}, torch.tensor{3, 1}) --> bool [3]  # . #",
      .shape =
          [](Call& c) {
            TYCHO_CHECK(Kind::Argument, c.arg[0].tag == Tag::Tensor || c.arg[1].tag == Tag::Tensor,

@@ -56,8 +56,7 @@ const Op& amax =
             .saves = "self, out",
             .see = "max, amin, aminmax",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{{1, 9}, {5, 4}}:amax(2) --> i64 [2]\n"
-                       "  9 5\n"
+            .example = "torch.tensor{{1, 9}, {5, 4}}:amax(2) --> i64 [2]  9 5\n"
                        "torch.tensor{{1, 9}, {5, 4}}:amax() --> i64 []  9",
             .shape = whole_or_dims_shape,
             .kernel = cpu::amax,
@@ -71,8 +70,7 @@ const Op& amin =
             .saves = "self, out",
             .see = "min, amax, aminmax",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{{1, 9}, {5, 4}}:amin(2) --> i64 [2]\n"
-                       "  1 4",
+            .example = "torch.tensor{{1, 9}, {5, 4}}:amin(2) --> i64 [2]  1 4",
             .shape = whole_or_dims_shape,
             .kernel = cpu::amin,
             .grad = share_grad,
@@ -169,10 +167,8 @@ const Op& max_dim = add_op({.name = "max.dim",
                             .see = "amax, argmax, topk",
                             .rule = "[.., n, ..] -> values [.., ..], positions [.., ..]",
                             .example = "v, i = torch.tensor{{1, 9}, {5, 4}}:max(2)\n"
-                                       "v --> i64 [2]\n"
-                                       "  9 5\n"
-                                       "i --> i64 [2]\n"
-                                       "  2 1",
+                                       "v --> i64 [2]  9 5\n"
+                                       "i --> i64 [2]  2 1",
                             .shape = with_index_shape,
                             .kernel = cpu::max_with_index,
                             .grad = with_index_grad,
@@ -185,10 +181,8 @@ const Op& min_dim = add_op({.name = "min.dim",
                             .see = "amin, argmin, topk",
                             .rule = "[.., n, ..] -> values [.., ..], positions [.., ..]",
                             .example = "v, i = torch.tensor{{1, 9}, {5, 4}}:min(2)\n"
-                                       "v --> i64 [2]\n"
-                                       "  1 4\n"
-                                       "i --> i64 [2]\n"
-                                       "  1 2",
+                                       "v --> i64 [2]  1 4\n"
+                                       "i --> i64 [2]  1 2",
                             .shape = with_index_shape,
                             .kernel = cpu::min_with_index,
                             .grad = with_index_grad,
@@ -202,8 +196,7 @@ const Op& max_other =
             .doc = "The larger of two elements, with broadcasting.",
             .see = "maximum",
             .rule = "shapes that broadcast -> the broadcast shape",
-            .example = "torch.tensor{1, 5}:max(torch.tensor{3, 2}) --> i64 [2]\n"
-                       "  3 5",
+            .example = "torch.tensor{1, 5}:max(torch.tensor{3, 2}) --> i64 [2]  3 5",
             .compose = [](Call& c) { c.out.push_back(op<"maximum">(c.tensor(0), c.tensor(1))); },
             .samples = two_samples});
 
@@ -213,8 +206,7 @@ const Op& min_other =
             .doc = "The smaller of two elements, with broadcasting.",
             .see = "minimum",
             .rule = "shapes that broadcast -> the broadcast shape",
-            .example = "torch.tensor{1, 5}:min(torch.tensor{3, 2}) --> i64 [2]\n"
-                       "  1 2",
+            .example = "torch.tensor{1, 5}:min(torch.tensor{3, 2}) --> i64 [2]  1 2",
             .compose = [](Call& c) { c.out.push_back(op<"minimum">(c.tensor(0), c.tensor(1))); },
             .samples = two_samples});
 
@@ -243,8 +235,7 @@ const Op& argmax = add_op(
      .see = "max, argmin, topk",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
      .example = "torch.tensor{3, 9, 4}:argmax() --> i64 []  2\n"
-                "torch.tensor{{1, 9}, {5, 4}}:argmax(2) --> i64 [2]\n"
-                "  2 1",
+                "torch.tensor{{1, 9}, {5, 4}}:argmax(2) --> i64 [2]  2 1",
      .shape = position_shape,
      .kernel = cpu::argmax,
      .samples = position_samples});

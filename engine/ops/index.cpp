@@ -227,8 +227,10 @@ const Op& index_put = add_op(
      .inplace = Inplace::Direct,
      .see = "scatter, put",
      .rule = "any shape, one index tensor per dimension -> the same shape",
-     .example =
-         "torch.zeros(2, 2):index_put({torch.tensor{1, 2}, torch.tensor{2, 1}}, torch.tensor(5.0))",
+     .example = "torch.zeros(2, 2):index_put({torch.tensor{1, 2}, torch.tensor{2, 1}}, "
+                "torch.tensor(5.0)) --> f32 [2, 2]\n"
+                " 0  5\n"
+                " 5  0",
      .compose =
          [](Call& c) {
            const Tensor x = c.tensor(0);
@@ -291,8 +293,8 @@ const Op& index_select = add_op(
      .rule = "[.., n, ..], index [k] -> [.., k, ..]",
      .example =
          "torch.tensor{{1, 2}, {3, 4}, {5, 6}}:index_select(1, torch.tensor{3, 1}) --> i64 [2, 2]\n"
-         "  5 6\n"
-         "  1 2",
+         " 5  6\n"
+         " 1  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -326,8 +328,7 @@ const Op& index_add = add_op(
      .see = "scatter_add, index_copy",
      .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
      .example = "torch.zeros(3):index_add(1, torch.tensor{1, 3, 3}, torch.tensor{5.0, 1.0, 1.0}) "
-                "--> f32 [3]\n"
-                "  5 0 2",
+                "--> f32 [3]  5 0 2",
      .shape =
          [](Call& c) {
            check_source(c, checked_dim(c, c.tensor(0)));
@@ -361,9 +362,8 @@ const Op& index_copy = add_op(
      .saves = "index",
      .see = "index_add, index_fill",
      .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
-     .example =
-         "torch.zeros(3):index_copy(1, torch.tensor{3, 1}, torch.tensor{5.0, 6.0}) --> f32 [3]\n"
-         "  6 0 5",
+     .example = "torch.zeros(3):index_copy(1, torch.tensor{3, 1}, torch.tensor{5.0, 6.0}) --> f32 "
+                "[3]  6 0 5",
      .shape =
          [](Call& c) {
            check_source(c, checked_dim(c, c.tensor(0)));
@@ -402,8 +402,7 @@ const Op& index_fill = add_op(
      .saves = "index",
      .see = "index_copy, masked_fill",
      .rule = "[.., n, ..], index [k] -> [.., n, ..]",
-     .example = "torch.zeros(3):index_fill(1, torch.tensor{2}, 9) --> f32 [3]\n"
-                "  0 9 0",
+     .example = "torch.zeros(3):index_fill(1, torch.tensor{2}, 9) --> f32 [3]  0 9 0",
      .shape =
          [](Call& c) {
            checked_dim(c, c.tensor(0));
@@ -432,8 +431,7 @@ const Op& take = add_op(
      .doc = "The elements at positions of the tensor read as one row.",
      .see = "put, gather, index_select",
      .rule = "any shape, index [..] -> [..]",
-     .example = "torch.tensor{{10, 20}, {30, 40}}:take(torch.tensor{4, 1}) --> i64 [2]\n"
-                "  40 10",
+     .example = "torch.tensor{{10, 20}, {30, 40}}:take(torch.tensor{4, 1}) --> i64 [2]  40 10",
      .compose =
          [](Call& c) {
            check_index_type("take", c.tensor(1));
@@ -455,9 +453,10 @@ const Op& put = add_op(
      .inplace = Inplace::Copy,
      .see = "take, scatter",
      .rule = "any shape, index and source of one shape -> the first shape",
-     .example = "torch.zeros(2, 2):put(torch.tensor{1, 4}, torch.tensor{5.0, 6.0}) --> f32 [2, 2]\n"
-                "  5 0\n"
-                "  0 6",
+     .example =
+         "torch.zeros(2, 2):put(torch.tensor{1, 4}, torch.tensor{5.0, 6.0}) --> f32 [2, 2]  view\n"
+         " 5  0\n"
+         " 0  6",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &index = c.tensor(1), &source = c.tensor(2);

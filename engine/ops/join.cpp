@@ -114,11 +114,10 @@ const Op& cat =
             .amp = Amp::Widest,
             .see = "stack, hstack, vstack, split",
             .rule = "[.., n1, ..], [.., n2, ..] -> [.., n1 + n2, ..]",
-            .example = "torch.cat{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]\n"
-                       "  1 2 3\n"
+            .example = "torch.cat{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]  1 2 3\n"
                        "torch.cat({torch.zeros(2, 1), torch.ones(2, 2)}, 2) --> f32 [2, 3]\n"
-                       "  0 1 1\n"
-                       "  0 1 1",
+                       " 0  1  1\n"
+                       " 0  1  1",
             .compose = [](Call& c) { c.out.push_back(join("cat", list_of(c), c.integer(1))); },
             .samples =
                 [](Samples& s) {
@@ -151,11 +150,11 @@ const Op& stack =
             .see = "cat, unbind",
             .rule = "k tensors [n, m] -> [k, n, m]; dim says where k stands",
             .example = "torch.stack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
-                       "  1 2\n"
-                       "  3 4\n"
+                       " 1  2\n"
+                       " 3  4\n"
                        "torch.stack({torch.tensor{1, 2}, torch.tensor{3, 4}}, 2) --> i64 [2, 2]\n"
-                       "  1 3\n"
-                       "  2 4",
+                       " 1  3\n"
+                       " 2  4",
             .compose = [](Call& c) { c.out.push_back(stacked("stack", list_of(c), c.integer(1))); },
             .samples =
                 [](Samples& s) {
@@ -179,8 +178,7 @@ const Op& hstack =
             .amp = Amp::Widest,
             .see = "cat, vstack",
             .rule = "[n, m1], [n, m2] -> [n, m1 + m2]; [n], [m] -> [n + m]",
-            .example = "torch.hstack{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]\n"
-                       "  1 2 3",
+            .example = "torch.hstack{torch.tensor{1, 2}, torch.tensor{3}} --> i64 [3]  1 2 3",
             .compose =
                 [](Call& c) {
                   Tensors list = as_list(at_least(list_of(c), 1));
@@ -201,8 +199,8 @@ const Op& vstack = add_op(
      .see = "cat, hstack",
      .rule = "[n1, m], [n2, m] -> [n1 + n2, m]; [m], [m] -> [2, m]",
      .example = "torch.vstack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
-                "  1 2\n"
-                "  3 4",
+                " 1  2\n"
+                " 3  4",
      .compose =
          [](Call& c) { c.out.push_back(join("vstack", as_list(at_least(list_of(c), 2)), 0)); },
      .samples =
@@ -234,8 +232,8 @@ const Op& column_stack =
             .see = "hstack, cat",
             .rule = "[n] or [n, m] each -> [n, columns]",
             .example = "torch.column_stack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
-                       "  1 3\n"
-                       "  2 4",
+                       " 1  3\n"
+                       " 2  4",
             .compose =
                 [](Call& c) {
                   Tensors list = list_of(c);
@@ -267,12 +265,11 @@ const Op& repeat = add_op(
      .where = kMethod,
      .see = "tile, expand, repeat_interleave",
      .rule = "[n, m], repeats r, s -> [r n, s m]",
-     .example = "torch.tensor{1, 2}:tile(2) --> i64 [4]\n"
-                "  1 2 1 2\n"
+     .example = "torch.tensor{1, 2}:tile(2) --> i64 [4]  1 2 1 2\n"
                 "x = torch.tensor{1, 2}\n"
                 "x[\"repeat\"](x, 2, 1) --> i64 [2, 2]\n"
-                "  1 2\n"
-                "  1 2",
+                " 1  2\n"
+                " 1  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -335,8 +332,8 @@ const Op& tile = add_op({.name = "tile",
                          .see = "repeat_interleave, expand",
                          .rule = "[n, m], repeats r, s -> [r n, s m]",
                          .example = "torch.tensor{1, 2}:tile(2, 2) --> i64 [2, 4]\n"
-                                    "  1 2 1 2\n"
-                                    "  1 2 1 2",
+                                    " 1  2  1  2\n"
+                                    " 1  2  1  2",
                          .compose =
                              [](Call& c) {
                                Sizes times = c.ints(1);
@@ -385,10 +382,8 @@ const Op& repeat_interleave = add_op(
      .doc = "Each part along a dimension (each element when none) repeated in place.",
      .see = "tile, repeat",
      .rule = "[.., n, ..] -> [.., sum of repeats, ..]",
-     .example = "torch.tensor{1, 2}:repeat_interleave(2) --> i64 [4]\n"
-                "  1 1 2 2\n"
-                "torch.tensor{1, 2}:repeat_interleave(torch.tensor{3, 1}) --> i64 [4]\n"
-                "  1 1 1 2",
+     .example = "torch.tensor{1, 2}:repeat_interleave(2) --> i64 [4]  1 1 2 2\n"
+                "torch.tensor{1, 2}:repeat_interleave(torch.tensor{3, 1}) --> i64 [4]  1 1 1 2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0), repeats = c.tensor(1);
@@ -417,8 +412,7 @@ const Op& repeat_interleave_counts =
             .doc = "Each position as often as its count says.",
             .differentiable = false,
             .rule = "[n] -> [sum of the counts]",
-            .example = "torch.repeat_interleave(torch.tensor{3, 1}) --> i64 [4]\n"
-                       "  1 1 1 2",
+            .example = "torch.repeat_interleave(torch.tensor{3, 1}) --> i64 [4]  1 1 1 2",
             .compose =
                 [](Call& c) {
                   const Tensor& r = c.tensor(0);
@@ -440,12 +434,12 @@ const Op& meshgrid =
             .see = "cartesian_prod, broadcast_tensors",
             .rule = "[n], [m], .. -> [n, m, ..] for each",
             .example = "a, b = torch.meshgrid(torch.tensor{1, 2}, torch.tensor{7, 8, 9})\n"
-                       "a --> i64 [2, 3]  strided\n"
-                       "  1 1 1\n"
-                       "  2 2 2\n"
-                       "b --> i64 [2, 3]  strided\n"
-                       "  7 8 9\n"
-                       "  7 8 9",
+                       "a --> i64 [2, 3]  view  non-contiguous\n"
+                       " 1  1  1\n"
+                       " 2  2  2\n"
+                       "b --> i64 [2, 3]  view  non-contiguous\n"
+                       " 7  8  9\n"
+                       " 7  8  9",
             .compose =
                 [](Call& c) {
                   Tensors list = list_of(c);
@@ -487,10 +481,10 @@ const Op& cartesian_prod = add_op(
      .see = "meshgrid",
      .rule = "[n], [m], .. -> [n * m * .., number of lists]",
      .example = "torch.cartesian_prod(torch.tensor{1, 2}, torch.tensor{8, 9}) --> i64 [4, 2]\n"
-                "  1 8\n"
-                "  1 9\n"
-                "  2 8\n"
-                "  2 9",
+                " 1  8\n"
+                " 1  9\n"
+                " 2  8\n"
+                " 2  9",
      .compose =
          [](Call& c) {
            const Tensors list = list_of(c);
@@ -517,8 +511,8 @@ const Op& block_diag =
             .see = "diag_embed, cat",
             .rule = "[n1, m1], [n2, m2], .. -> [n1 + n2 + .., m1 + m2 + ..]",
             .example = "torch.block_diag(torch.tensor{{1, 2}}, torch.tensor{{3}}) --> i64 [2, 3]\n"
-                       "  1 2 0\n"
-                       "  0 0 3",
+                       " 1  2  0\n"
+                       " 0  0  3",
             .compose =
                 [](Call& c) {
                   Tensors list = list_of(c);
@@ -555,8 +549,7 @@ const Op& kron = add_op(
      .doc = "Kronecker product: each element of the first times the whole second.",
      .see = "outer",
      .rule = "[n, m], [p, q] -> [n p, m q]",
-     .example = "torch.kron(torch.tensor{1, 10}, torch.tensor{1, 2}) --> i64 [4]\n"
-                "  1 2 10 20",
+     .example = "torch.kron(torch.tensor{1, 10}, torch.tensor{1, 2}) --> i64 [4]  view  1 2 10 20",
      .compose =
          [](Call& c) {
            Tensor a = c.tensor(0), b = c.tensor(1);

@@ -20,8 +20,8 @@ const Op& masked_select = add_op(
      .saves = "mask",
      .see = "masked_fill, nonzero, where",
      .rule = "shapes that broadcast -> [number of trues]",
-     .example = "torch.tensor{1, 2, 3}:masked_select(torch.tensor{true, false, true}) --> i64 [2]\n"
-                "  1 3",
+     .example =
+         "torch.tensor{1, 2, 3}:masked_select(torch.tensor{true, false, true}) --> i64 [2]  1 3",
      .shape =
          [](Call& c) {
            check_mask(c, 1);
@@ -53,8 +53,7 @@ const Op& masked_scatter = add_op(
      .see = "masked_select, masked_fill",
      .rule = "self and mask that broadcast -> self's shape",
      .example = "torch.zeros(4):masked_scatter(torch.tensor{true, false, true, false}, "
-                "torch.tensor{5.0, 6.0}) --> f32 [4]\n"
-                "  5 0 6 0",
+                "torch.tensor{5.0, 6.0}) --> f32 [4]  5 0 6 0",
      .shape =
          [](Call& c) {
            check_mask(c, 1);

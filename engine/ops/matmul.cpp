@@ -135,11 +135,10 @@ const Op& matmul = add_op(
      .saves = "self, other",
      .see = "mm, bmm, mv, dot, einsum",
      .rule = "[.., n, m], [.., m, p] -> [.., n, p]; [n, m], [m] -> [n]; [m], [m] -> []",
-     .example = "torch.tensor{{1, 2}, {3, 4}}:matmul(torch.tensor{1, 1}) --> i64 [2]\n"
-                "  3 7\n"
+     .example = "torch.tensor{{1, 2}, {3, 4}}:matmul(torch.tensor{1, 1}) --> i64 [2]  3 7\n"
                 "torch.ones(2, 3):matmul(torch.ones(3, 2)) --> f32 [2, 2]\n"
-                "  3 3\n"
-                "  3 3\n"
+                " 3  3\n"
+                " 3  3\n"
                 "torch.ones(5, 2, 3):matmul(torch.ones(3, 4)).shape --> [5, 2, 4]",
      .shape = matmul_shape,
      .kernel = cpu::matmul,
@@ -172,7 +171,7 @@ const Op& mm = add_op({.name = "mm",
                        .see = "matmul, addmm",
                        .rule = "[n, m], [m, p] -> [n, p]",
                        .example = "torch.tensor{{1, 2}}:mm(torch.tensor{{3}, {4}}) --> i64 [1, 1]\n"
-                                  "  11",
+                                  " 11",
                        .shape = strict_shape<2, 2>,
                        .kernel = cpu::matmul,
                        .grad = matmul_grad,
@@ -183,24 +182,23 @@ const Op& mm = add_op({.name = "mm",
                            },
                        .flops = sums_of_products});
 
-const Op& bmm =
-    add_op({.name = "bmm",
-            .args = "self, mat2",
-            .doc = "Products of the matrices of two batches, pair by pair.",
-            .amp = Amp::Low,
-            .saves = "self, mat2",
-            .see = "matmul, baddbmm",
-            .rule = "[b, n, m], [b, m, p] -> [b, n, p]",
-            .example = "torch.ones(2, 1, 3):bmm(torch.ones(2, 3, 1)):flatten() --> f32 [2]\n"
-                       "  3 3",
-            .shape = strict_shape<3, 3>,
-            .kernel = cpu::matmul,
-            .grad = matmul_grad,
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({2, 3, 4}), s.normal({2, 4, 5})});
-                },
-            .flops = sums_of_products});
+const Op& bmm = add_op(
+    {.name = "bmm",
+     .args = "self, mat2",
+     .doc = "Products of the matrices of two batches, pair by pair.",
+     .amp = Amp::Low,
+     .saves = "self, mat2",
+     .see = "matmul, baddbmm",
+     .rule = "[b, n, m], [b, m, p] -> [b, n, p]",
+     .example = "torch.ones(2, 1, 3):bmm(torch.ones(2, 3, 1)):flatten() --> f32 [2]  view  3 3",
+     .shape = strict_shape<3, 3>,
+     .kernel = cpu::matmul,
+     .grad = matmul_grad,
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3, 4}), s.normal({2, 4, 5})});
+         },
+     .flops = sums_of_products});
 
 const Op& mv =
     add_op({.name = "mv",
@@ -210,8 +208,7 @@ const Op& mv =
             .saves = "self, vec",
             .see = "matmul, addmv",
             .rule = "[n, m], [m] -> [n]",
-            .example = "torch.tensor{{1, 2}, {3, 4}}:mv(torch.tensor{1, 1}) --> i64 [2]\n"
-                       "  3 7",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:mv(torch.tensor{1, 1}) --> i64 [2]  3 7",
             .shape = strict_shape<2, 1>,
             .kernel = cpu::matmul,
             .grad = matmul_grad,
@@ -317,8 +314,7 @@ const Op& linear = add_op(
      .see = "matmul",
      .rule = "[.., in], [out, in], bias [out] -> [.., out]",
      .example = "F.linear(torch.tensor{1.0, 2.0}, torch.tensor{{1.0, 1.0}, {0.0, 3.0}}, "
-                "torch.tensor{10.0, 20.0}) --> f32 [2]\n"
-                "  13 26",
+                "torch.tensor{10.0, 20.0}) --> f32 [2]  13 26",
      .shape = linear_shape,
      .kernel = cpu::linear,
      .grad =

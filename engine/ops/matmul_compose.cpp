@@ -43,8 +43,8 @@ const Op& addmm = add_op({.name = "addmm",
                           .rule = "[n, p], [n, m], [m, p] -> [n, p]",
                           .example = "torch.ones(2, 2):addmm(torch.eye(2), torch.tensor{{1.0, "
                                      "2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
-                                     "  2 3\n"
-                                     "  4 5",
+                                     " 2  3\n"
+                                     " 4  5",
                           .compose = add_product<"mm">,
                           .samples = [](Samples& s) {
                             s.add({s.normal({2, 4}), s.normal({2, 3}), s.normal({3, 4})});
@@ -59,8 +59,7 @@ const Op& addmv = add_op({.name = "addmv",
                           .see = "mv",
                           .rule = "[n], [n, m], [m] -> [n]",
                           .example = "torch.ones(2):addmv(torch.tensor{{1.0, 2.0}, {3.0, 4.0}}, "
-                                     "torch.tensor{1.0, 1.0}) --> f32 [2]\n"
-                                     "  4 8",
+                                     "torch.tensor{1.0, 1.0}) --> f32 [2]  4 8",
                           .compose = add_product<"mv">,
                           .samples = [](Samples& s) {
                             s.add({s.normal({2}), s.normal({2, 3}), s.normal({3})});
@@ -77,8 +76,8 @@ const Op& addr = add_op(
      .rule = "[n, m], [n], [m] -> [n, m]",
      .example =
          "torch.zeros(2, 2):addr(torch.tensor{1.0, 2.0}, torch.tensor{3.0, 4.0}) --> f32 [2, 2]\n"
-         "  3 4\n"
-         "  6 8",
+         " 3  4\n"
+         " 6  8",
      .compose = add_product<"outer">,
      .samples = [](Samples& s) {
        s.add({s.normal({2, 3}), s.normal({2}), s.normal({3})});
@@ -94,8 +93,7 @@ const Op& baddbmm =
             .see = "bmm",
             .rule = "[b, n, p], [b, n, m], [b, m, p] -> [b, n, p]",
             .example = "torch.ones(2, 1, 1):baddbmm(torch.ones(2, 1, 3), torch.ones(2, 3, "
-                       "1)):flatten() --> f32 [2]\n"
-                       "  4 4",
+                       "1)):flatten() --> f32 [2]  view  4 4",
             .compose = add_product<"bmm">,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3, 5}), s.normal({2, 3, 4}), s.normal({2, 4, 5})});
@@ -112,7 +110,7 @@ const Op& addbmm = add_op(
      .rule = "[n, p], [b, n, m], [b, m, p] -> [n, p]",
      .example =
          "torch.zeros(1, 1):addbmm(torch.ones(3, 1, 2), torch.ones(3, 2, 1)) --> f32 [1, 1]\n"
-         "  6",
+         " 6",
      .compose =
          [](Call& c) {
            const Tensor products = op<"bmm">(c.tensor(1), c.tensor(2));
@@ -131,8 +129,8 @@ const Op& outer =
             .see = "addr",
             .rule = "[n], [m] -> [n, m]",
             .example = "torch.outer(torch.tensor{1, 2}, torch.tensor{1, 10, 100}) --> i64 [2, 3]\n"
-                       "  1 10 100\n"
-                       "  2 20 200",
+                       " 1  10  100\n"
+                       " 2  20  200",
             .compose =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -226,9 +224,10 @@ const Op& tensordot = add_op(
      .where = kFunction,
      .see = "einsum, matmul",
      .rule = "[.., the last dims of a], [the first dims of b, ..] -> [.., ..]",
-     .example = "torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), {dims=1}) --> f32 [2, 2]\n"
-                "  3 3\n"
-                "  3 3",
+     .example =
+         "torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), {dims=1}) --> f32 [2, 2]  view\n"
+         " 3  3\n"
+         " 3  3",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1);

@@ -96,7 +96,7 @@ const Op& var =
             .see = "std, var_mean",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{2.0, 4.0, 6.0}:var() --> f32 []  4\n"
-                       "torch.tensor{2.0, 4.0, 6.0}:var{correction=0} --> f32 []  2.667",
+                       "torch.tensor{2.0, 4.0, 6.0}:var{correction=0} --> f32 []  2.6667",
             .shape = shape,
             .kernel = kernel<false>,
             .grad = grad<variance_grad>,
@@ -236,8 +236,7 @@ const Op& norm =
             .see = "linalg.vector_norm",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{3.0, 4.0}:norm() --> f32 []  5\n"
-                       "torch.tensor{{3.0, 4.0}, {0.0, 1.0}}:norm(1, 2) --> f32 [2]\n"
-                       "  7 1",
+                       "torch.tensor{{3.0, 4.0}, {0.0, 1.0}}:norm(1, 2) --> f32 [2]  7 1",
             .compose =
                 [](Call& c) {
                   const Value p = c.has(1) ? c.arg[1] : Value(2);
@@ -257,7 +256,7 @@ const Op& logsumexp =
             .saves = "self, out",
             .see = "logcumsumexp, log_softmax",
             .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{0.0, 0.0}:logsumexp(1) --> f32 []  0.6931",
+            .example = "torch.tensor{0.0, 0.0}:logsumexp(1) --> f32 []  0.69315",
             .shape =
                 [](Call& c) {
                   const DType t = c.tensor(0).dtype();

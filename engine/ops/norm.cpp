@@ -154,8 +154,8 @@ const Op& batch_norm = add_op(
      .rule = "[N, C, ..] -> [N, C, ..]; statistics, weight and bias [C]",
      .example =
          "F.batch_norm(torch.tensor{{1.0, 10.0}, {3.0, 30.0}}, {training=true}) --> f32 [2, 2]\n"
-         "  -1 -1\n"
-         "   1  1",
+         " -1  -1\n"
+         "  1   1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -282,8 +282,8 @@ const Op& layer_norm = add_op(
      .see = "rms_norm, batch_norm",
      .rule = "[.., sizes of normalized_shape] -> the same shape",
      .example = "F.layer_norm(torch.tensor{{1.0, 3.0}, {10.0, 30.0}}, {2}) --> f32 [2, 2]\n"
-                "  -1 1\n"
-                "  -1 1",
+                " -1  1\n"
+                " -1  1",
      .compose =
          [](Call& c) {
            check_rows(c, "layer_norm");
@@ -305,8 +305,7 @@ const Op& rms_norm =
             .amp = Amp::F32,
             .see = "layer_norm",
             .rule = "[.., sizes of normalized_shape] -> the same shape",
-            .example = "F.rms_norm(torch.tensor{3.0, 4.0}, {2}) --> f32 [2]\n"
-                       "  0.8485 1.131",
+            .example = "F.rms_norm(torch.tensor{3.0, 4.0}, {2}) --> f32 [2]   0.85  1.13",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -383,7 +382,7 @@ const Op& group_norm = add_op(
      .see = "batch_norm, layer_norm",
      .rule = "[N, C, ..] -> [N, C, ..]; weight and bias [C]",
      .example = "F.group_norm(torch.tensor{{1.0, 3.0, 10.0, 30.0}}, 2) --> f32 [1, 4]\n"
-                "  -1 1 -1 1",
+                " -1  1  -1  1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -430,8 +429,8 @@ const Op& instance_norm = add_op(
      .where = kFunctional,
      .see = "batch_norm, group_norm",
      .rule = "[N, C, ..] -> [N, C, ..]",
-     .example = "F.instance_norm(torch.tensor{{{1.0, 3.0}, {10.0, 30.0}}}):flatten() --> f32 [4]\n"
-                "  -1 1 -1 1",
+     .example = "F.instance_norm(torch.tensor{{{1.0, 3.0}, {10.0, 30.0}}}):flatten() --> f32 [4]  "
+                "view  -1 1 -1 1",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -507,8 +506,8 @@ const Op& local_response_norm =
             .doc = "Divides by (k + alpha * mean square of `size` neighbouring channels) ^ beta.",
             .where = kFunctional,
             .rule = "[N, C, ..] -> the same shape",
-            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]\n"
-                       "  1 0.9999 1",
+            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]  view  "
+                       " 0.99995  0.99993  0.99995",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

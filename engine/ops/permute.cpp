@@ -14,10 +14,11 @@ const Op& transpose = add_op(
      .view = true,
      .see = "t, permute, mT",
      .rule = "the two sizes are exchanged",
-     .example = "torch.zeros(2, 3, 4):transpose(1, 3).shape --> [4, 3, 2]\n"
-                "torch.tensor{{1, 2}, {3, 4}}:transpose(1, 2) --> i64 [2, 2]  strided\n"
-                "  1 3\n"
-                "  2 4",
+     .example =
+         "torch.zeros(2, 3, 4):transpose(1, 3).shape --> [4, 3, 2]\n"
+         "torch.tensor{{1, 2}, {3, 4}}:transpose(1, 2) --> i64 [2, 2]  view  non-contiguous\n"
+         " 1  3\n"
+         " 2  4",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -94,10 +95,10 @@ const Op& t = add_op(
      .view = true,
      .see = "transpose, mT",
      .rule = "[n, m] -> [m, n]",
-     .example = "torch.tensor{{1, 2, 3}, {4, 5, 6}}:t() --> i64 [3, 2]  strided\n"
-                "  1 4\n"
-                "  2 5\n"
-                "  3 6",
+     .example = "torch.tensor{{1, 2, 3}, {4, 5, 6}}:t() --> i64 [3, 2]  view  non-contiguous\n"
+                " 1  4\n"
+                " 2  5\n"
+                " 3  6",
      .shape =
          [](Call& c) {
            TYCHO_CHECK(Kind::Value, c.tensor(0).rank() <= 2,
@@ -111,48 +112,50 @@ const Op& t = add_op(
            s.add({s.normal({2, 3})});
            s.add({s.normal({3})});
          }});
-const Op& T = add_op({.name = "T",
-                      .args = "self",
-                      .doc = "A view with all dimensions in reverse order (a field: x.T).",
-                      .where = kHidden,
-                      .view = true,
-                      .see = "mT, t",
-                      .rule = "the sizes in reverse order",
-                      .example = "torch.tensor{{1, 2}, {3, 4}}.T --> i64 [2, 2]  strided\n"
-                                 "  1 3\n"
-                                 "  2 4",
-                      .shape = [](Call& c) { permuted(c, reversed(c.tensor(0).rank())); },
-                      .grad = [](Backward& b) { b.set(0, op<"T">(b.g())); },
-                      .samples =
-                          [](Samples& s) {
-                            s.add({s.normal({2, 3})});
-                          }});
-const Op& mT = add_op({.name = "mT",
-                       .args = "self",
-                       .doc = "A view with the last two dimensions exchanged (a field: x.mT).",
-                       .where = kHidden,
-                       .view = true,
-                       .see = "transpose, t",
-                       .rule = "[.., n, m] -> [.., m, n]",
-                       .example = "torch.tensor{{1, 2}, {3, 4}}.mT --> i64 [2, 2]  strided\n"
-                                  "  1 3\n"
-                                  "  2 4",
-                       .shape =
-                           [](Call& c) {
-                             const int rank = c.tensor(0).rank();
-                             TYCHO_CHECK(Kind::Shape, rank >= 2,
-                                         "mT: at least 2 dimensions are needed, not %d", rank);
-                             Sizes order = reversed(rank);
-                             for (int d = 0; d < rank - 2; ++d) order[d] = d;
-                             order[rank - 2] = rank - 1;
-                             order[rank - 1] = rank - 2;
-                             permuted(c, order);
-                           },
-                       .grad = [](Backward& b) { b.set(0, op<"mT">(b.g())); },
-                       .samples =
-                           [](Samples& s) {
-                             s.add({s.normal({2, 3, 4})});
-                           }});
+const Op& T =
+    add_op({.name = "T",
+            .args = "self",
+            .doc = "A view with all dimensions in reverse order (a field: x.T).",
+            .where = kHidden,
+            .view = true,
+            .see = "mT, t",
+            .rule = "the sizes in reverse order",
+            .example = "torch.tensor{{1, 2}, {3, 4}}.T --> i64 [2, 2]  view  non-contiguous\n"
+                       " 1  3\n"
+                       " 2  4",
+            .shape = [](Call& c) { permuted(c, reversed(c.tensor(0).rank())); },
+            .grad = [](Backward& b) { b.set(0, op<"T">(b.g())); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+const Op& mT =
+    add_op({.name = "mT",
+            .args = "self",
+            .doc = "A view with the last two dimensions exchanged (a field: x.mT).",
+            .where = kHidden,
+            .view = true,
+            .see = "transpose, t",
+            .rule = "[.., n, m] -> [.., m, n]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}.mT --> i64 [2, 2]  view  non-contiguous\n"
+                       " 1  3\n"
+                       " 2  4",
+            .shape =
+                [](Call& c) {
+                  const int rank = c.tensor(0).rank();
+                  TYCHO_CHECK(Kind::Shape, rank >= 2,
+                              "mT: at least 2 dimensions are needed, not %d", rank);
+                  Sizes order = reversed(rank);
+                  for (int d = 0; d < rank - 2; ++d) order[d] = d;
+                  order[rank - 2] = rank - 1;
+                  order[rank - 1] = rank - 2;
+                  permuted(c, order);
+                },
+            .grad = [](Backward& b) { b.set(0, op<"mT">(b.g())); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3, 4})});
+                }});
 
 const Op& movedim =
     add_op({.name = "movedim",

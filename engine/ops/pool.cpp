@@ -194,52 +194,54 @@ const Op& max_pool1d = add_pool(
     {.see = "avg_pool1d, adaptive_max_pool1d",
      .rule = "[.., C, L] -> [.., C, (L + 2 padding - dilation (kernel - 1) - 1) // stride + 1]",
      .example =
-         "F.max_pool1d(torch.tensor{{1.0, 3.0, 7.0, 5.0}}, 2)\n"
+         "F.max_pool1d(torch.tensor{{1.0, 3.0, 7.0, 5.0}}, 2) --> f32 [1, 2]  view\n"
+         " 3  7\n"
          "y, where = F.max_pool1d(torch.tensor{{1.0, 3.0, 7.0, 5.0}}, 2, {return_indices=true})\n"
-         "where"},
+         "where --> i64 [1, 2]  view\n"
+         " 2  3"},
     max_pool<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
       s.add({s.normal({3, 8}), s.ints({2}), nullptr, s.ints({0}), s.ints({2})});
     });
-const Op& max_pool2d =
-    add_pool("max_pool2d", kMaxArgs, kMaxDoc,
-             {.see = "avg_pool2d, adaptive_max_pool2d",
-              .rule = "[.., C, H, W] -> [.., C, (H + 2 padding - dilation (kernel - 1) - 1) // "
-                      "stride + 1, the same of W]",
-              .example = "F.max_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]\n"
-                         "   5  7\n"
-                         "  13 15"},
-             max_pool<2>, [](Samples& s) {
-               s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
-               s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}),
-                      s.ints({1}), true});
-               s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), s.ints({2, 1})});
-             });
+const Op& max_pool2d = add_pool(
+    "max_pool2d", kMaxArgs, kMaxDoc,
+    {.see = "avg_pool2d, adaptive_max_pool2d",
+     .rule = "[.., C, H, W] -> [.., C, (H + 2 padding - dilation (kernel - 1) - 1) // "
+             "stride + 1, the same of W]",
+     .example = "F.max_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]  view\n"
+                "  5   7\n"
+                " 13  15"},
+    max_pool<2>, [](Samples& s) {
+      s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
+      s.add(
+          {s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), s.ints({1}), true});
+      s.add({s.normal({2, 9, 9}), s.ints({2}), s.ints({3}), s.ints({1}), s.ints({2, 1})});
+    });
 const Op& max_pool3d = add_pool(
     "max_pool3d", kMaxArgs, kMaxDoc,
     {.see = "avg_pool3d, adaptive_max_pool3d",
      .rule = "[.., C, D, H, W] -> [.., C, and each size (n + 2 padding - kernel) // stride + 1]",
-     .example = "F.max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]\n"
-                "  7"},
+     .example =
+         "F.max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]  view  7"},
     max_pool<3>, [](Samples& s) {
       s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
     });
-const Op& avg_pool1d =
-    add_pool("avg_pool1d", kAvgArgs1, kAvgDoc,
-             {.see = "max_pool1d, adaptive_avg_pool1d",
-              .rule = "[.., C, L] -> [.., C, (L + 2 padding - kernel) // stride + 1]",
-              .example = "F.avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
-                         "  2 6"},
-             avg_pool<1>, [](Samples& s) {
-               s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
-             });
+const Op& avg_pool1d = add_pool(
+    "avg_pool1d", kAvgArgs1, kAvgDoc,
+    {.see = "max_pool1d, adaptive_avg_pool1d",
+     .rule = "[.., C, L] -> [.., C, (L + 2 padding - kernel) // stride + 1]",
+     .example = "F.avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]  view\n"
+                " 2  6"},
+    avg_pool<1>, [](Samples& s) {
+      s.add({s.normal({2, 3, 8}), s.ints({3}), s.ints({2}), s.ints({1})});
+    });
 const Op& avg_pool2d = add_pool(
     "avg_pool2d", kAvgArgs, kAvgDoc,
     {.see = "max_pool2d, adaptive_avg_pool2d",
      .rule = "[.., C, H, W] -> [.., C, (H + 2 padding - kernel) // stride + 1, the same of W]",
-     .example = "F.avg_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]\n"
-                "   2.5  4.5\n"
-                "  10.5 12.5"},
+     .example = "F.avg_pool2d(torch.arange(16.0):view(1, 4, 4), 2)[1] --> f32 [2, 2]  view\n"
+                "  2.5   4.5\n"
+                " 10.5  12.5"},
     avg_pool<2>, [](Samples& s) {
       s.add({s.normal({2, 3, 6, 8}), s.ints({2})});
       s.add({s.normal({1, 2, 7, 6}), s.ints({3, 2}), s.ints({2, 1}), s.ints({1}), true, false});
@@ -249,8 +251,8 @@ const Op& avg_pool3d = add_pool(
     "avg_pool3d", kAvgArgs, kAvgDoc,
     {.see = "max_pool3d, adaptive_avg_pool3d",
      .rule = "[.., C, D, H, W] -> [.., C, and each size (n + 2 padding - kernel) // stride + 1]",
-     .example = "F.avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]\n"
-                "  3.5"},
+     .example =
+         "F.avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 2):flatten() --> f32 [1]  view   3.5"},
     avg_pool<3>, [](Samples& s) {
       s.add({s.normal({1, 2, 4, 4, 4}), s.ints({2})});
     });
@@ -258,8 +260,9 @@ const Op& adaptive_max_pool1d = add_pool(
     "adaptive_max_pool1d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
     {.see = "max_pool1d",
      .rule = "[.., C, L] -> [.., C, output_size]",
-     .example = "F.adaptive_max_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
-                "  3 7"},
+     .example =
+         "F.adaptive_max_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]  view\n"
+         " 3  7"},
     adaptive_max_pool<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 8}), s.ints({3})});
     });
@@ -268,27 +271,27 @@ const Op& adaptive_max_pool2d = add_pool(
     {.see = "max_pool2d",
      .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
      .example =
-         "F.adaptive_max_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]\n"
-         "  13 15"},
+         "F.adaptive_max_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]  view\n"
+         " 13  15"},
     adaptive_max_pool<2>, [](Samples& s) {
       s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
     });
-const Op& adaptive_max_pool3d = add_pool(
-    "adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
-    {.see = "max_pool3d",
-     .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
-     .example =
-         "F.adaptive_max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() --> f32 [1]\n"
-         "  7"},
-    adaptive_max_pool<3>, [](Samples& s) {
-      s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
-    });
+const Op& adaptive_max_pool3d =
+    add_pool("adaptive_max_pool3d", kAdaptiveMaxArgs, kAdaptiveMaxDoc,
+             {.see = "max_pool3d",
+              .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
+              .example = "F.adaptive_max_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() "
+                         "--> f32 [1]  view  7"},
+             adaptive_max_pool<3>, [](Samples& s) {
+               s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
+             });
 const Op& adaptive_avg_pool1d = add_pool(
     "adaptive_avg_pool1d", "input, output_size: ints", kAdaptiveAvgDoc,
     {.see = "avg_pool1d",
      .rule = "[.., C, L] -> [.., C, output_size]",
-     .example = "F.adaptive_avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]\n"
-                "  2 6"},
+     .example =
+         "F.adaptive_avg_pool1d(torch.tensor{{1.0, 3.0, 5.0, 7.0}}, 2) --> f32 [1, 2]  view\n"
+         " 2  6"},
     adaptive_avg_pool<1>, [](Samples& s) {
       s.add({s.normal({2, 3, 8}), s.ints({3})});
     });
@@ -297,37 +300,35 @@ const Op& adaptive_avg_pool2d = add_pool(
     {.see = "avg_pool2d",
      .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
      .example =
-         "F.adaptive_avg_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]\n"
-         "  6.5 8.5"},
+         "F.adaptive_avg_pool2d(torch.arange(16.0):view(1, 4, 4), {1, 2})[1] --> f32 [1, 2]  view\n"
+         " 6.5  8.5"},
     adaptive_avg_pool<2>, [](Samples& s) {
       s.add({s.normal({2, 3, 7, 5}), s.ints({3, 2})});
       s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
     });
-const Op& adaptive_avg_pool3d = add_pool(
-    "adaptive_avg_pool3d", "input, output_size: ints", kAdaptiveAvgDoc,
-    {.see = "avg_pool3d",
-     .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
-     .example =
-         "F.adaptive_avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() --> f32 [1]\n"
-         "  3.5"},
-    adaptive_avg_pool<3>, [](Samples& s) {
-      s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
-    });
-const Op& lp_pool1d =
-    add_pool("lp_pool1d", kLpArgs, kLpDoc,
-             {.see = "avg_pool1d, max_pool1d",
-              .rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]",
-              .example = "F.lp_pool1d(torch.tensor{{3.0, 4.0, 6.0, 8.0}}, 2, 2) --> f32 [1, 2]\n"
-                         "  5 10"},
-             lp_pool<1>, [](Samples& s) {
-               s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
+const Op& adaptive_avg_pool3d =
+    add_pool("adaptive_avg_pool3d", "input, output_size: ints", kAdaptiveAvgDoc,
+             {.see = "avg_pool3d",
+              .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
+              .example = "F.adaptive_avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() "
+                         "--> f32 [1]  view   3.5"},
+             adaptive_avg_pool<3>, [](Samples& s) {
+               s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
              });
+const Op& lp_pool1d = add_pool(
+    "lp_pool1d", kLpArgs, kLpDoc,
+    {.see = "avg_pool1d, max_pool1d",
+     .rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]",
+     .example = "F.lp_pool1d(torch.tensor{{3.0, 4.0, 6.0, 8.0}}, 2, 2) --> f32 [1, 2]  view\n"
+                " 5  10"},
+    lp_pool<1>, [](Samples& s) {
+      s.add({s.uniform({2, 3, 8}, 0.5, 2), 2.0, s.ints({3}), s.ints({2})});
+    });
 const Op& lp_pool2d =
     add_pool("lp_pool2d", kLpArgs, kLpDoc,
              {.see = "avg_pool2d, max_pool2d",
               .rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]",
-              .example = "F.lp_pool2d(torch.ones(1, 2, 2), 2, 2):flatten() --> f32 [1]\n"
-                         "  2"},
+              .example = "F.lp_pool2d(torch.ones(1, 2, 2), 2, 2):flatten() --> f32 [1]  view  2"},
              lp_pool<2>, [](Samples& s) {
                s.add({s.uniform({2, 3, 6, 4}, 0.5, 2), 2.0, s.ints({2})});
              });

@@ -142,16 +142,16 @@ const Op& quantile_number =
             .example = "torch.tensor{1.0, 2.0, 4.0}:quantile(0.75) --> f32 []  3",
             .compose = of_number<false>,
             .samples = number_samples});
-const Op& quantile_tensor = add_op(
-    {.name = "quantile.tensor",
-     .args = kTensorArgs,
-     .doc = "Several quantiles at once, along a new first dimension.",
-     .see = "nanquantile, median",
-     .rule = "any shape, q [k] -> [k]; with dim [.., n, ..] -> [k, .., ..]",
-     .example = "torch.tensor{1.0, 2.0, 4.0}:quantile(torch.tensor{0.0, 0.5, 1.0}) --> f32 [3]\n"
-                "  1 2 4",
-     .compose = of_tensor<false>,
-     .samples = tensor_samples});
+const Op& quantile_tensor =
+    add_op({.name = "quantile.tensor",
+            .args = kTensorArgs,
+            .doc = "Several quantiles at once, along a new first dimension.",
+            .see = "nanquantile, median",
+            .rule = "any shape, q [k] -> [k]; with dim [.., n, ..] -> [k, .., ..]",
+            .example = "torch.tensor{1.0, 2.0, 4.0}:quantile(torch.tensor{0.0, 0.5, 1.0}) --> f32 "
+                       "[3]  view  1 2 4",
+            .compose = of_tensor<false>,
+            .samples = tensor_samples});
 const Op& nanquantile_number =
     add_op({.name = "nanquantile",
             .args = kArgs,
@@ -167,8 +167,8 @@ const Op& nanquantile_tensor = add_op(
      .doc = "Several quantiles of the elements that are not nan, along a new first dimension.",
      .see = "quantile, nanmedian",
      .rule = "any shape, q [k] -> [k]; with dim [.., n, ..] -> [k, .., ..]",
-     .example = "torch.tensor{1.0, 0/0, 3.0}:nanquantile(torch.tensor{0.0, 1.0}) --> f32 [2]\n"
-                "  1 3",
+     .example =
+         "torch.tensor{1.0, 0/0, 3.0}:nanquantile(torch.tensor{0.0, 1.0}) --> f32 [2]  view  1 3",
      .compose = of_tensor<true>,
      .samples = tensor_samples});
 

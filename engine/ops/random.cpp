@@ -70,8 +70,7 @@ const Op& rand = add_op({.name = "rand",
                          .see = "randn, uniform_, manual_seed",
                          .rule = "sizes -> those sizes",
                          .example = "torch.manual_seed(0);\n"
-                                    "torch.rand(2) --> f32 [2]\n"
-                                    "  0.4963 0.7682",
+                                    "torch.rand(2) --> f32 [2]   0.496  0.768",
                          .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
                          .kernel = cpu::rand,
                          .samples =
@@ -91,8 +90,7 @@ const Op& randn = add_op({.name = "randn",
                           .see = "rand, normal, manual_seed",
                           .rule = "sizes -> those sizes",
                           .example = "torch.manual_seed(0);\n"
-                                     "torch.randn(2) --> f32 [2]\n"
-                                     "  1.541 -0.2934",
+                                     "torch.randn(2) --> f32 [2]   1.54  -0.29",
                           .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
                           .kernel = cpu::randn,
                           .samples =
@@ -111,8 +109,7 @@ const Op& randint = add_op({.name = "randint",
                             .see = "rand, randperm",
                             .rule = "size -> size",
                             .example = "torch.manual_seed(0);\n"
-                                       "torch.randint(1, 7, {4}) --> i64 [4]\n"
-                                       "  3 4 6 1",
+                                       "torch.randint(1, 7, {4}) --> i64 [4]  3 4 6 1",
                             .shape = [](Call& c) { make(c, c.ints(2), 4, DType::Int64); },
                             .kernel = cpu::randint,
                             .samples =
@@ -130,8 +127,7 @@ const Op& randint_high = add_op({.name = "randint.high",
                                  .see = "rand, randperm",
                                  .rule = "size -> size",
                                  .example = "torch.manual_seed(0);\n"
-                                            "torch.randint(10, {4}) --> i64 [4]\n"
-                                            "  4 9 3 0",
+                                            "torch.randint(10, {4}) --> i64 [4]  4 9 3 0",
                                  .shape = [](Call& c) { make(c, c.ints(1), 3, DType::Int64); },
                                  .kernel = cpu::randint_high,
                                  .samples =
@@ -149,8 +145,7 @@ const Op& randperm = add_op(
      .see = "multinomial, arange",
      .rule = "n -> [n]",
      .example = "torch.manual_seed(0);\n"
-                "torch.randperm(5) --> i64 [5]\n"
-                "  5 1 2 4 3",
+                "torch.randperm(5) --> i64 [5]  5 1 2 4 3",
      .shape =
          [](Call& c) {
            const int64_t n = c.integer(0);
@@ -172,58 +167,58 @@ const Op& randperm = add_op(
            s.add({3, nullptr, DType::Float32});
          }});
 
-const Op& rand_like = add_op({.name = "rand_like",
-                              .args = "self" TYCHO_LIKE,
-                              .doc = "Numbers drawn evenly from [0, 1), in the shape of a tensor.",
-                              .where = kFunction,
-                              .random = true,
-                              .differentiable = false,
-                              .see = "rand",
-                              .rule = "any shape -> the same shape",
-                              .example = "torch.manual_seed(0);\n"
-                                         "torch.rand_like(torch.zeros(2)) --> f32 [2]\n"
-                                         "  0.4963 0.7682",
-                              .shape = [](Call& c) { make_like(c, 1); },
-                              .kernel = cpu::rand_like,
-                              .samples =
-                                  [](Samples& s) {
-                                    s.add({s.normal({2, 3})});
-                                  }});
+const Op& rand_like =
+    add_op({.name = "rand_like",
+            .args = "self" TYCHO_LIKE,
+            .doc = "Numbers drawn evenly from [0, 1), in the shape of a tensor.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand",
+            .rule = "any shape -> the same shape",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.rand_like(torch.zeros(2)) --> f32 [2]   0.496  0.768",
+            .shape = [](Call& c) { make_like(c, 1); },
+            .kernel = cpu::rand_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
 
-const Op& randn_like = add_op({.name = "randn_like",
-                               .args = "self" TYCHO_LIKE,
-                               .doc = "Normal numbers (mean 0, deviation 1) in a tensor's shape.",
-                               .where = kFunction,
-                               .random = true,
-                               .differentiable = false,
-                               .see = "randn",
-                               .rule = "any shape -> the same shape",
-                               .example = "torch.manual_seed(0);\n"
-                                          "torch.randn_like(torch.zeros(2)) --> f32 [2]\n"
-                                          "  1.541 -0.2934",
-                               .shape = [](Call& c) { make_like(c, 1); },
-                               .kernel = cpu::randn_like,
-                               .samples =
-                                   [](Samples& s) {
-                                     s.add({s.normal({2, 3})});
-                                   }});
+const Op& randn_like =
+    add_op({.name = "randn_like",
+            .args = "self" TYCHO_LIKE,
+            .doc = "Normal numbers (mean 0, deviation 1) in a tensor's shape.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randn",
+            .rule = "any shape -> the same shape",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randn_like(torch.zeros(2)) --> f32 [2]   1.54  -0.29",
+            .shape = [](Call& c) { make_like(c, 1); },
+            .kernel = cpu::randn_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
 
-const Op& randint_like = add_op({.name = "randint_like",
-                                 .args = "self, low: int, high: int" TYCHO_LIKE,
-                                 .doc = "Integers from low to high - 1, in the shape of a tensor.",
-                                 .where = kFunction,
-                                 .random = true,
-                                 .differentiable = false,
-                                 .see = "randint",
-                                 .rule = "any shape -> the same shape",
-                                 .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]\n"
-                                            "  5 5 5",
-                                 .shape = [](Call& c) { make_like(c, 3); },
-                                 .kernel = cpu::randint_like,
-                                 .samples =
-                                     [](Samples& s) {
-                                       s.add({s.normal({2, 3}), 2, 9});
-                                     }});
+const Op& randint_like =
+    add_op({.name = "randint_like",
+            .args = "self, low: int, high: int" TYCHO_LIKE,
+            .doc = "Integers from low to high - 1, in the shape of a tensor.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randint",
+            .rule = "any shape -> the same shape",
+            .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]  5 5 5",
+            .shape = [](Call& c) { make_like(c, 3); },
+            .kernel = cpu::randint_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), 2, 9});
+                }});
 
 const Op& randint_like_high =
     add_op({.name = "randint_like.high",
@@ -234,8 +229,7 @@ const Op& randint_like_high =
             .differentiable = false,
             .see = "randint",
             .rule = "any shape -> the same shape",
-            .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]\n"
-                       "  0 0 0",
+            .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]  0 0 0",
             .shape = [](Call& c) { make_like(c, 2); },
             .kernel = cpu::randint_like_high,
             .samples =
@@ -252,8 +246,7 @@ const Op& normal = add_op(
      .differentiable = false,
      .see = "randn, normal_",
      .rule = "shapes that broadcast -> their common shape",
-     .example = "torch.normal(torch.tensor{1.0, 5.0}, 0.0) --> f32 [2]\n"
-                "  1 5",
+     .example = "torch.normal(torch.tensor{1.0, 5.0}, 0.0) --> f32 [2]  1 5",
      .shape =
          [](Call& c) {
            const Tensor &mean = c.tensor(0), &std = c.tensor(1);
@@ -288,8 +281,7 @@ const Op& normal_size =
             .differentiable = false,
             .see = "randn",
             .rule = "size -> size",
-            .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]\n"
-                       "  2 2 2",
+            .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]  2 2 2",
             .shape = [](Call& c) { make(c, c.ints(2), 4, default_dtype()); },
             .kernel = cpu::normal_size,
             .samples =
@@ -306,8 +298,7 @@ const Op& bernoulli = add_op(
      .random = true,
      .see = "rand, multinomial",
      .rule = "any shape -> the same shape",
-     .example = "torch.tensor{0.0, 1.0, 1.0}:bernoulli() --> f32 [3]\n"
-                "  0 1 1",
+     .example = "torch.tensor{0.0, 1.0, 1.0}:bernoulli() --> f32 [3]  0 1 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -341,8 +332,7 @@ const Op& poisson = add_op({.name = "poisson",
                             .where = kFunction,
                             .random = true,
                             .rule = "any shape -> the same shape",
-                            .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]\n"
-                                       "  0 0",
+                            .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]  0 0",
                             .shape = fill_self,
                             .kernel = cpu::poisson,
                             .grad = no_gradient,
@@ -358,8 +348,7 @@ const Op& multinomial = add_op(
      .differentiable = false,
      .see = "bernoulli, randperm",
      .rule = "[m] -> [num_samples]; [n, m] -> [n, num_samples]",
-     .example = "torch.tensor{0.0, 1.0, 0.0}:multinomial(1) --> i64 [1]\n"
-                "  2",
+     .example = "torch.tensor{0.0, 1.0, 0.0}:multinomial(1) --> i64 [1]  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -392,8 +381,7 @@ const Op& uniform = add_op({.name = "uniform",
                             .random = true,
                             .rule = "any shape -> the same shape",
                             .example = "torch.manual_seed(0);\n"
-                                       "torch.zeros(2):uniform_(-1, 1) --> f32 [2]\n"
-                                       "  -0.007487 0.5364",
+                                       "torch.zeros(2):uniform_(-1, 1) --> f32 [2]   -0.007  0.536",
                             .shape = fill_self,
                             .kernel = cpu::uniform,
                             .grad = no_gradient,
@@ -410,8 +398,7 @@ const Op& normal_fill =
             .random = true,
             .see = "randn",
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros(2):normal_(3, 0) --> f32 [2]\n"
-                       "  3 3",
+            .example = "torch.zeros(2):normal_(3, 0) --> f32 [2]  3 3",
             .shape = fill_self,
             .kernel = cpu::normal_fill,
             .grad = no_gradient,
@@ -427,8 +414,7 @@ const Op& random = add_op({.name = "random",
                            .inplace = Inplace::Only,
                            .random = true,
                            .rule = "any shape -> the same shape",
-                           .example = "torch.zeros(3):random_(1) --> f32 [3]\n"
-                                      "  0 0 0",
+                           .example = "torch.zeros(3):random_(1) --> f32 [3]  0 0 0",
                            .shape = fill_self,
                            .kernel = cpu::random,
                            .grad = no_gradient,
@@ -444,8 +430,7 @@ const Op& random_range = add_op({.name = "random.range",
                                  .inplace = Inplace::Only,
                                  .random = true,
                                  .rule = "any shape -> the same shape",
-                                 .example = "torch.zeros(3):random_(7, 8) --> f32 [3]\n"
-                                            "  7 7 7",
+                                 .example = "torch.zeros(3):random_(7, 8) --> f32 [3]  7 7 7",
                                  .shape = fill_self,
                                  .kernel = cpu::random_range,
                                  .grad = no_gradient,
@@ -462,7 +447,7 @@ const Op& exponential =
             .inplace = Inplace::Only,
             .random = true,
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros(3):exponential_():ge(0):all() --> bool []  #",
+            .example = "torch.zeros(3):exponential_():ge(0):all() --> bool []  true",
             .shape = fill_self,
             .kernel = cpu::exponential,
             .grad = no_gradient,
@@ -479,7 +464,7 @@ const Op& geometric =
             .inplace = Inplace::Only,
             .random = true,
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros(3):geometric_(0.5):ge(1):all() --> bool []  #",
+            .example = "torch.zeros(3):geometric_(0.5):ge(1):all() --> bool []  true",
             .shape = fill_self,
             .kernel = cpu::geometric,
             .grad = no_gradient,
@@ -511,7 +496,7 @@ const Op& log_normal =
             .inplace = Inplace::Only,
             .random = true,
             .rule = "any shape -> the same shape",
-            .example = "torch.zeros(3):log_normal_():gt(0):all() --> bool []  #",
+            .example = "torch.zeros(3):log_normal_():gt(0):all() --> bool []  true",
             .shape = fill_self,
             .kernel = cpu::log_normal,
             .grad = no_gradient,

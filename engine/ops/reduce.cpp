@@ -102,11 +102,10 @@ const Op& sum = add_op(
      .see = "mean, nansum, prod, cumsum",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
      .example = "torch.tensor{{1, 2}, {3, 4}}:sum() --> i64 []  10\n"
-                "torch.tensor{{1, 2}, {3, 4}}:sum(1) --> i64 [2]\n"
-                "  4 6\n"
+                "torch.tensor{{1, 2}, {3, 4}}:sum(1) --> i64 [2]  4 6\n"
                 "torch.tensor{{1, 2}, {3, 4}}:sum{dim=2, keepdim=true} --> i64 [2, 1]\n"
-                "  3\n"
-                "  7",
+                " 3\n"
+                " 7",
      .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
      .kernel = cpu::sum,
      .grad =
@@ -151,8 +150,7 @@ const Op& mean =
             .see = "sum, nanmean, var_mean",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{1.0, 2.0, 6.0}:mean() --> f32 []  3\n"
-                       "torch.tensor{{1.0, 3.0}, {5.0, 7.0}}:mean(1) --> f32 [2]\n"
-                       "  3 5",
+                       "torch.tensor{{1.0, 3.0}, {5.0, 7.0}}:mean(1) --> f32 [2]  3 5",
             .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), mean_type(c, "mean", 3)); },
             .kernel = cpu::mean,
             .grad =
@@ -224,8 +222,7 @@ const Op& prod_dim = add_op({.name = "prod.dim",
                              .saves = "self",
                              .see = "cumprod, sum",
                              .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-                             .example = "torch.tensor{{2, 3}, {4, 5}}:prod(2) --> i64 [2]\n"
-                                        "  6 20",
+                             .example = "torch.tensor{{2, 3}, {4, 5}}:prod(2) --> i64 [2]  6 20",
                              .shape =
                                  [](Call& c) {
                                    const Tensor& x = c.tensor(0);
@@ -337,7 +334,7 @@ const Op& any =
             .differentiable = false,
             .see = "all, count_nonzero",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{false, true}:any() --> bool []  #\n"
+            .example = "torch.tensor{false, true}:any() --> bool []  true\n"
                        "torch.tensor{1, 0, 3}:gt(2):any():item() --> true",
             .shape = truth_shape,
             .kernel = cpu::any,
@@ -350,9 +347,8 @@ const Op& all =
             .differentiable = false,
             .see = "any, count_nonzero",
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{true, true, false}:all() --> bool []  .\n"
-                       "torch.tensor{{1, 1}, {0, 1}}:all(2) --> bool [2]\n"
-                       "  # .",
+            .example = "torch.tensor{true, true, false}:all() --> bool []  false\n"
+                       "torch.tensor{{1, 1}, {0, 1}}:all(2) --> bool [2]  # .",
             .shape = truth_shape,
             .kernel = cpu::all,
             .samples = truth_samples});
@@ -382,7 +378,7 @@ const Op& sum_to_size = add_op(
      .see = "sum, expand",
      .rule = "a shape that size broadcasts to -> size",
      .example = "torch.ones(2, 3):sum_to_size{1, 3} --> f32 [1, 3]\n"
-                "  2 2 2",
+                " 2  2  2",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);

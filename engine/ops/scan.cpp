@@ -38,11 +38,10 @@ const Op& cumsum =
             .inplace = Inplace::Copy,
             .see = "cumprod, cummax, logcumsumexp, diff",
             .rule = "[.., n, ..] -> [.., n, ..]",
-            .example = "torch.tensor{1, 2, 3, 4}:cumsum(1) --> i64 [4]\n"
-                       "  1 3 6 10\n"
+            .example = "torch.tensor{1, 2, 3, 4}:cumsum(1) --> i64 [4]  1 3 6 10\n"
                        "torch.tensor{{1, 2}, {3, 4}}:cumsum(2) --> i64 [2, 2]\n"
-                       "  1 3\n"
-                       "  3 7",
+                       " 1  3\n"
+                       " 3  7",
             .shape = sum_shape,
             .kernel = [](Call& c) { cpu::cumsum(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"cumsum_from_end">(b.g(), b.integer(1))); },
@@ -67,8 +66,7 @@ const Op& cumprod = add_op(
      .saves = "self",
      .see = "cumsum, prod",
      .rule = "[.., n, ..] -> [.., n, ..]",
-     .example = "torch.tensor{1, 2, 3, 4}:cumprod(1) --> i64 [4]\n"
-                "  1 2 6 24",
+     .example = "torch.tensor{1, 2, 3, 4}:cumprod(1) --> i64 [4]  1 2 6 24",
      .shape = sum_shape,
      .kernel = cpu::cumprod,
      .grad = [](Backward& b) { b.set(0, op<"cumprod_backward">(b.g(), b.in(0), b.integer(1))); },
@@ -177,8 +175,7 @@ const Op& logcumsumexp = add_op(
      .saves = "self, out",
      .see = "logsumexp, cumsum",
      .rule = "[.., n, ..] -> [.., n, ..]",
-     .example = "torch.zeros(3):logcumsumexp(1) --> f32 [3]\n"
-                "  0 0.6931 1.099",
+     .example = "torch.zeros(3):logcumsumexp(1) --> f32 [3]   0  0.69  1.1",
      .shape = float_shape,
      .kernel = [](Call& c) { cpu::logcumsumexp(c, false); },
      .grad =
@@ -230,10 +227,8 @@ const Op& cummax =
             .see = "cummin, max",
             .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
             .example = "v, i = torch.tensor{1, 3, 2, 5}:cummax(1)\n"
-                       "v --> i64 [4]\n"
-                       "  1 3 3 5\n"
-                       "i --> i64 [4]\n"
-                       "  1 2 2 4",
+                       "v --> i64 [4]  1 3 3 5\n"
+                       "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
             .kernel = cpu::cummax,
             .grad = extreme_grad,
@@ -247,10 +242,8 @@ const Op& cummin =
             .see = "cummax, min",
             .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
             .example = "v, i = torch.tensor{4, 3, 5, 1}:cummin(1)\n"
-                       "v --> i64 [4]\n"
-                       "  4 3 3 1\n"
-                       "i --> i64 [4]\n"
-                       "  1 2 2 4",
+                       "v --> i64 [4]  4 3 3 1\n"
+                       "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
             .kernel = cpu::cummin,
             .grad = extreme_grad,
@@ -262,8 +255,7 @@ const Op& diff = add_op(
      .doc = "Differences between neighbours along a dimension, n times over.",
      .see = "cumsum",
      .rule = "[.., n, ..] -> [.., n - 1, ..]",
-     .example = "torch.tensor{1, 4, 9, 16}:diff() --> i64 [3]\n"
-                "  3 5 7",
+     .example = "torch.tensor{1, 4, 9, 16}:diff() --> i64 [3]  3 5 7",
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0);

@@ -61,8 +61,8 @@ const Op& gather = add_op(
      .see = "scatter, index_select, take_along_dim",
      .rule = "[.., n, ..], index [.., k, ..] -> [.., k, ..]",
      .example = "torch.tensor{{1, 2}, {3, 4}}:gather(2, torch.tensor{{2}, {1}}) --> i64 [2, 1]\n"
-                "  2\n"
-                "  3",
+                " 2\n"
+                " 3",
      .shape =
          [](Call& c) {
            check_shapes(c, 0);
@@ -166,8 +166,7 @@ const Op& scatter_op = add_op(
      .see = "gather, scatter_add, index_copy",
      .rule = "[.., n, ..], index [.., k, ..], src [.., k, ..] -> [.., n, ..]",
      .example =
-         "torch.zeros(3):scatter(1, torch.tensor{3, 1}, torch.tensor{5.0, 6.0}) --> f32 [3]\n"
-         "  6 0 5",
+         "torch.zeros(3):scatter(1, torch.tensor{3, 1}, torch.tensor{5.0, 6.0}) --> f32 [3]  6 0 5",
      .compose = scatter_forms,
      .samples = [](Samples& s) {
        s.add(
@@ -183,8 +182,8 @@ const Op& scatter_value_op =
             .see = "one_hot",
             .rule = "[.., n, ..], index [.., k, ..] -> [.., n, ..]",
             .example = "torch.zeros(2, 3):scatter(2, torch.tensor{{1}, {3}}, 1) --> f32 [2, 3]\n"
-                       "  1 0 0\n"
-                       "  0 0 1",
+                       " 1  0  0\n"
+                       " 0  0  1",
             .compose = scatter_forms,
             .samples = [](Samples& s) {
               s.add({s.normal({4, 3}), 0, s.integers({2, 3}, 1, 4), 2.5});
@@ -200,8 +199,7 @@ const Op& scatter_add =
             .see = "scatter, index_add",
             .rule = "[.., n, ..], index [.., k, ..], src [.., k, ..] -> [.., n, ..]",
             .example = "torch.zeros(3):scatter_add(1, torch.tensor{1, 1, 3}, torch.tensor{5.0, "
-                       "6.0, 7.0}) --> f32 [3]\n"
-                       "  11 0 7",
+                       "6.0, 7.0}) --> f32 [3]  11 0 7",
             .shape =
                 [](Call& c) {
                   check_shapes(c, 3);
@@ -277,8 +275,7 @@ const Op& scatter_reduce = add_op(
      .see = "scatter_add",
      .rule = "[.., n, ..], index [.., k, ..], src [.., k, ..] -> [.., n, ..]",
      .example = "torch.zeros(2):scatter_reduce(1, torch.tensor{1, 1, 2}, torch.tensor{5.0, 6.0, "
-                "7.0}, \"amax\") --> f32 [2]\n"
-                "  6 7",
+                "7.0}, \"amax\") --> f32 [2]  6 7",
      .shape =
          [](Call& c) {
            const std::string how = c.string(4);
@@ -316,7 +313,7 @@ const Op& take_along_dim = add_op(
      .rule = "[.., n, ..], indices [.., k, ..] -> [.., k, ..]",
      .example = "x = torch.tensor{{3, 1, 2}}\n"
                 "x:take_along_dim(x:argsort(), 2) --> i64 [1, 3]\n"
-                "  1 2 3",
+                " 1  2  3",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &index = c.tensor(1);

@@ -11,47 +11,46 @@
 namespace tycho {
 namespace {
 
-const Op& select =
-    add_op({.name = "select",
-            .args = "self, dim: dim, index: position",
-            .doc = "A view of one position along a dimension, which disappears.",
-            .view = true,
-            .see = "narrow, index_select, indexing",
-            .rule = "[.., n, ..] -> [.., ..]",
-            .example = "torch.tensor{{1, 2}, {3, 4}}:select(2, 1) --> i64 [2]  strided\n"
-                       "  1 3",
-            .shape =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  TYCHO_CHECK(Kind::Index, x.rank() > 0,
-                              "select: a 0-d tensor has no positions; use x:item()");
-                  const int d = wrap_dim(c.integer(1), x.rank());
-                  int64_t i = c.integer(2);
-                  const int64_t n = x.size(d);
-                  if (i < -n || i >= n)
-                    fail(Kind::Index,
-                         format("index %lld is out of range for dimension %d with size %lld%s",
-                                static_cast<long long>(i < 0 ? i : i + 1), d + 1,
-                                static_cast<long long>(n),
-                                n ? format(" (1..%lld, or -%lld..-1)", static_cast<long long>(n),
-                                           static_cast<long long>(n))
-                                        .c_str()
-                                  : ""));
-                  if (i < 0) i += n;
-                  Sizes shape = x.shape(), stride = x.strides();
-                  const int64_t offset = x->offset + i * stride[d];
-                  shape.erase(d);
-                  stride.erase(d);
-                  c.out.push_back(alias(x, shape, stride, offset));
-                },
-            .grad =
-                [](Backward& b) {
-                  b.set(0, op<"select_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2)));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), 1, 2});
-                }});
+const Op& select = add_op(
+    {.name = "select",
+     .args = "self, dim: dim, index: position",
+     .doc = "A view of one position along a dimension, which disappears.",
+     .view = true,
+     .see = "narrow, index_select, indexing",
+     .rule = "[.., n, ..] -> [.., ..]",
+     .example = "torch.tensor{{1, 2}, {3, 4}}:select(2, 1) --> i64 [2]  view  non-contiguous  1 3",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Index, x.rank() > 0,
+                       "select: a 0-d tensor has no positions; use x:item()");
+           const int d = wrap_dim(c.integer(1), x.rank());
+           int64_t i = c.integer(2);
+           const int64_t n = x.size(d);
+           if (i < -n || i >= n)
+             fail(
+                 Kind::Index,
+                 format("index %lld is out of range for dimension %d with size %lld%s",
+                        static_cast<long long>(i < 0 ? i : i + 1), d + 1, static_cast<long long>(n),
+                        n ? format(" (1..%lld, or -%lld..-1)", static_cast<long long>(n),
+                                   static_cast<long long>(n))
+                                .c_str()
+                          : ""));
+           if (i < 0) i += n;
+           Sizes shape = x.shape(), stride = x.strides();
+           const int64_t offset = x->offset + i * stride[d];
+           shape.erase(d);
+           stride.erase(d);
+           c.out.push_back(alias(x, shape, stride, offset));
+         },
+     .grad =
+         [](Backward& b) {
+           b.set(0, op<"select_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4}), 1, 2});
+         }});
 
 const Op& select_backward = add_op(
     {.name = "select_backward",
@@ -144,8 +143,7 @@ const Op& narrow = add_op(
      .view = true,
      .see = "select, split, indexing",
      .rule = "[.., n, ..] -> [.., length, ..]",
-     .example = "torch.tensor{10, 20, 30, 40}:narrow(1, 2, 2) --> i64 [2]\n"
-                "  20 30",
+     .example = "torch.tensor{10, 20, 30, 40}:narrow(1, 2, 2) --> i64 [2]  view  20 30",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -180,8 +178,8 @@ const Op& narrow_tensor = add_op(
      .doc = "A view of `length` positions along a dimension from the one that a 0-d tensor holds.",
      .see = "select",
      .rule = "[.., n, ..] -> [.., length, ..]",
-     .example = "torch.tensor{10, 20, 30, 40}:narrow(1, torch.tensor(3), 2) --> i64 [2]\n"
-                "  30 40",
+     .example =
+         "torch.tensor{10, 20, 30, 40}:narrow(1, torch.tensor(3), 2) --> i64 [2]  view  30 40",
      .compose =
          [](Call& c) {
            const Tensor& at = c.tensor(2);
@@ -197,51 +195,48 @@ const Op& narrow_tensor = add_op(
            s.add({s.normal({5, 3}), 0, s.of({}, {2}, DType::Int64), 3});
          }});
 
-const Op& diagonal =
-    add_op({.name = "diagonal",
-            .args = "self, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
-            .doc = "A view of a diagonal of two dimensions, as a new last dimension.",
-            .view = true,
-            .see = "diag, trace",
-            .rule = "[n, m, ..] -> [.., min(n, m)]",
-            .example = "torch.arange(9):view(3, 3):diagonal() --> i64 [3]  strided\n"
-                       "  0 4 8\n"
-                       "torch.arange(9):view(3, 3):diagonal(1) --> i64 [2]  strided\n"
-                       "  1 5",
-            .shape =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  const int i = wrap_dim(c.integer(2), x.rank()),
-                            j = wrap_dim(c.integer(3), x.rank());
-                  TYCHO_CHECK(Kind::Dim, i != j, "diagonal: dim1 and dim2 are both %d", i + 1);
-                  const int64_t offset = std::clamp<int64_t>(c.integer(1), -x.size(i), x.size(j));
-                  const int64_t n =
-                      std::max<int64_t>(0, offset >= 0 ? std::min(x.size(i), x.size(j) - offset)
-                                                       : std::min(x.size(i) + offset, x.size(j)));
-                  const int64_t skip = n == 0        ? 0
-                                       : offset >= 0 ? offset * x.stride(j)
-                                                     : -offset * x.stride(i);
-                  Sizes shape, stride;
-                  for (int d = 0; d < x.rank(); ++d)
-                    if (d != i && d != j) {
-                      shape.push_back(x.size(d));
-                      stride.push_back(x.stride(d));
-                    }
-                  shape.push_back(n);
-                  stride.push_back(x.stride(i) + x.stride(j));
-                  c.out.push_back(alias(x, shape, stride, x->offset + skip));
-                },
-            .grad =
-                [](Backward& b) {
-                  b.set(0, op<"diagonal_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2),
-                                                   b.integer(3)));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4})});
-                  s.add({s.normal({3, 4}), 2});
-                  s.add({s.normal({2, 3, 4}), -1, 2, 1});
-                }});
+const Op& diagonal = add_op(
+    {.name = "diagonal",
+     .args = "self, offset: int = 0, dim1: dim = 0, dim2: dim = 1",
+     .doc = "A view of a diagonal of two dimensions, as a new last dimension.",
+     .view = true,
+     .see = "diag, trace",
+     .rule = "[n, m, ..] -> [.., min(n, m)]",
+     .example = "torch.arange(9):view(3, 3):diagonal() --> i64 [3]  view  non-contiguous  0 4 8\n"
+                "torch.arange(9):view(3, 3):diagonal(1) --> i64 [2]  view  non-contiguous  1 5",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           const int i = wrap_dim(c.integer(2), x.rank()), j = wrap_dim(c.integer(3), x.rank());
+           TYCHO_CHECK(Kind::Dim, i != j, "diagonal: dim1 and dim2 are both %d", i + 1);
+           const int64_t offset = std::clamp<int64_t>(c.integer(1), -x.size(i), x.size(j));
+           const int64_t n =
+               std::max<int64_t>(0, offset >= 0 ? std::min(x.size(i), x.size(j) - offset)
+                                                : std::min(x.size(i) + offset, x.size(j)));
+           const int64_t skip = n == 0        ? 0
+                                : offset >= 0 ? offset * x.stride(j)
+                                              : -offset * x.stride(i);
+           Sizes shape, stride;
+           for (int d = 0; d < x.rank(); ++d)
+             if (d != i && d != j) {
+               shape.push_back(x.size(d));
+               stride.push_back(x.stride(d));
+             }
+           shape.push_back(n);
+           stride.push_back(x.stride(i) + x.stride(j));
+           c.out.push_back(alias(x, shape, stride, x->offset + skip));
+         },
+     .grad =
+         [](Backward& b) {
+           b.set(0, op<"diagonal_backward">(b.g(), b.shape(0), b.integer(1), b.integer(2),
+                                            b.integer(3)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4})});
+           s.add({s.normal({3, 4}), 2});
+           s.add({s.normal({2, 3, 4}), -1, 2, 1});
+         }});
 const Op& diagonal_backward =
     add_op({.name = "diagonal_backward",
             .args = "grad, size: ints, offset: int, dim1: dim, dim2: dim",
@@ -274,10 +269,10 @@ const Op& unfold =
             .view = true,
             .see = "as_strided, narrow",
             .rule = "[.., n, ..] -> [.., (n - size) // step + 1, .., size]",
-            .example = "torch.arange(5):unfold(1, 3, 1) --> i64 [3, 3]  strided\n"
-                       "  0 1 2\n"
-                       "  1 2 3\n"
-                       "  2 3 4",
+            .example = "torch.arange(5):unfold(1, 3, 1) --> i64 [3, 3]  view  non-contiguous\n"
+                       " 0  1  2\n"
+                       " 1  2  3\n"
+                       " 2  3  4",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -354,10 +349,8 @@ const Op& split =
             .see = "chunk, tensor_split, cat",
             .rule = "[.., n, ..] -> parts [.., split_size, ..]",
             .example = "a, b = torch.arange(5):split(3)\n"
-                       "a --> i64 [3]\n"
-                       "  0 1 2\n"
-                       "b --> i64 [2]\n"
-                       "  3 4",
+                       "a --> i64 [3]  view  0 1 2\n"
+                       "b --> i64 [2]  view  3 4",
             .shape =
                 [](Call& c) {
                   const int d = split_dim(c, 2);
@@ -380,8 +373,7 @@ const Op& split_sizes = add_op(
      .see = "chunk, cat",
      .rule = "[.., n, ..] -> parts [.., size, ..]",
      .example = "a, b = torch.arange(5):split{1, 4}\n"
-                "b --> i64 [4]\n"
-                "  1 2 3 4",
+                "b --> i64 [4]  view  1 2 3 4",
      .shape =
          [](Call& c) {
            const int d = split_dim(c, 2);
@@ -416,10 +408,8 @@ const Op& chunk = add_op(
      .see = "split, tensor_split",
      .rule = "[.., n, ..] -> `chunks` times [.., about n / chunks, ..]",
      .example = "a, b = torch.arange(5):chunk(2)\n"
-                "a --> i64 [3]\n"
-                "  0 1 2\n"
-                "b --> i64 [2]\n"
-                "  3 4",
+                "a --> i64 [3]  view  0 1 2\n"
+                "b --> i64 [2]  view  3 4",
      .shape =
          [](Call& c) {
            const int d = split_dim(c, 2);
@@ -447,10 +437,8 @@ const Op& tensor_split =
             .see = "split, chunk",
             .rule = "[.., n, ..] -> parts of about n / sections",
             .example = "a, b = torch.arange(5):tensor_split(2)\n"
-                       "a --> i64 [3]\n"
-                       "  0 1 2\n"
-                       "b --> i64 [2]\n"
-                       "  3 4",
+                       "a --> i64 [3]  view  0 1 2\n"
+                       "b --> i64 [2]  view  3 4",
             .shape =
                 [](Call& c) {
                   const int d = split_dim(c, 2);
@@ -475,8 +463,7 @@ const Op& tensor_split_at =
             .see = "split",
             .rule = "[.., n, ..] -> parts cut after the given counts",
             .example = "a, b, c = torch.arange(5):tensor_split{1, 3}\n"
-                       "b --> i64 [2]\n"
-                       "  1 2",
+                       "b --> i64 [2]  view  1 2",
             .shape =
                 [](Call& c) {
                   // As Python's slices: points are clamped, and may go back. Parts are views by
@@ -525,8 +512,7 @@ const Op& tensor_split_tensor = add_op(
      .see = "split",
      .rule = "[.., n, ..] -> parts",
      .example = "a, b = torch.arange(5):tensor_split(torch.tensor(2))\n"
-                "b --> i64 [2]\n"
-                "  3 4",
+                "b --> i64 [2]  view  3 4",
      .compose =
          [](Call& c) {
            const Tensor& at = c.tensor(1);
@@ -573,8 +559,7 @@ const Op& hsplit =
             .see = "tensor_split, vsplit",
             .rule = "[n, m, ..] -> parts [n, m / parts, ..]",
             .example = "a, b = torch.arange(4):hsplit(2)\n"
-                       "b --> i64 [2]\n"
-                       "  2 3",
+                       "b --> i64 [2]  view  2 3",
             .compose = split_along<1>,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 6}), 3});
@@ -586,8 +571,7 @@ const Op& hsplit_at =
             .see = "tensor_split",
             .rule = "[n, m, ..] -> parts along dimension 2",
             .example = "a, b = torch.arange(4):hsplit{1}\n"
-                       "b --> i64 [3]\n"
-                       "  1 2 3",
+                       "b --> i64 [3]  view  1 2 3",
             .compose = split_along<1>,
             .samples = [](Samples& s) {
               s.add({s.normal({6}), s.ints({1, 3})});
@@ -598,8 +582,8 @@ const Op& vsplit = add_op({.name = "vsplit",
                            .see = "tensor_split, hsplit",
                            .rule = "[n, m, ..] -> parts [n / parts, m, ..]",
                            .example = "a, b = torch.tensor{{1, 2}, {3, 4}}:vsplit(2)\n"
-                                      "b --> i64 [1, 2]\n"
-                                      "  3 4",
+                                      "b --> i64 [1, 2]  view\n"
+                                      " 3  4",
                            .compose = split_along<0>,
                            .samples = [](Samples& s) {
                              s.add({s.normal({6, 2}), 3});
@@ -610,9 +594,9 @@ const Op& vsplit_at = add_op({.name = "vsplit.indices",
                               .see = "tensor_split",
                               .rule = "[n, m, ..] -> parts along dimension 1",
                               .example = "a, b = torch.tensor{{1, 2}, {3, 4}, {5, 6}}:vsplit{1}\n"
-                                         "b --> i64 [2, 2]\n"
-                                         "  3 4\n"
-                                         "  5 6",
+                                         "b --> i64 [2, 2]  view\n"
+                                         " 3  4\n"
+                                         " 5  6",
                               .compose = split_along<0>,
                               .samples = [](Samples& s) {
                                 s.add({s.normal({6, 2}), s.ints({1, 3})});
@@ -648,8 +632,7 @@ const Op& unbind =
             .see = "stack, split",
             .rule = "[.., n, ..] -> n tensors [.., ..]",
             .example = "a, b = torch.tensor{{1, 2}, {3, 4}}:unbind()\n"
-                       "b --> i64 [2]\n"
-                       "  3 4",
+                       "b --> i64 [2]  view  3 4",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -690,8 +673,8 @@ const Op& select_scatter = add_op(
      .see = "select",
      .rule = "[.., n, ..], src [.., ..] -> [.., n, ..]",
      .example = "torch.zeros(2, 2):select_scatter(torch.tensor{5.0, 6.0}, 1, 2) --> f32 [2, 2]\n"
-                "  0 0\n"
-                "  5 6",
+                " 0  0\n"
+                " 5  6",
      .compose =
          [](Call& c) {
            with_part(c,
@@ -708,8 +691,8 @@ const Op& diagonal_scatter =
             .see = "diagonal",
             .rule = "[n, m], src [min(n, m)] -> [n, m]",
             .example = "torch.zeros(2, 2):diagonal_scatter(torch.tensor{1.0, 2.0}) --> f32 [2, 2]\n"
-                       "  1 0\n"
-                       "  0 2",
+                       " 1  0\n"
+                       " 0  2",
             .compose =
                 [](Call& c) {
                   with_part(c, [&](const Tensor& x) {

@@ -55,11 +55,10 @@ const Op& softmax = add_op(
      .saves = "out",
      .see = "log_softmax, softmin, cross_entropy",
      .rule = "[.., n, ..] -> [.., n, ..]",
-     .example = "torch.tensor{0.0, 0.0}:softmax(1) --> f32 [2]\n"
-                "  0.5 0.5\n"
+     .example = "torch.tensor{0.0, 0.0}:softmax(1) --> f32 [2]   0.5  0.5\n"
                 "torch.tensor{{1.0, 2.0}, {3.0, 3.0}}:softmax(2) --> f32 [2, 2]\n"
-                "  0.2689 0.7311\n"
-                "     0.5    0.5",
+                " 0.269  0.731\n"
+                " 0.500  0.500",
      .shape = shape,
      .kernel = [](Call& c) { cpu::softmax(c, false); },
      .grad = [](Backward& b) { b.set(0, op<"softmax_backward">(b.g(), b.out(), b.integer(1))); },
@@ -74,32 +73,31 @@ const Op& log_softmax = add_op(
      .saves = "out",
      .see = "softmax, nll_loss, logsumexp",
      .rule = "[.., n, ..] -> [.., n, ..]",
-     .example = "torch.tensor{0.0, 0.0}:log_softmax(1) --> f32 [2]\n"
-                "  -0.6931 -0.6931",
+     .example = "torch.tensor{0.0, 0.0}:log_softmax(1) --> f32 [2]   -0.693  -0.693",
      .shape = shape,
      .kernel = [](Call& c) { cpu::softmax(c, true); },
      .grad =
          [](Backward& b) { b.set(0, op<"log_softmax_backward">(b.g(), b.out(), b.integer(1))); },
      .samples = samples});
 
-const Op& softmin = add_op({.name = "softmin",
-                            .args = "self, dim: dim, dtype: dtype?",
-                            .doc = "softmax of the negated elements.",
-                            .where = kFunctional,
-                            .see = "softmax",
-                            .rule = "[.., n, ..] -> [.., n, ..]",
-                            .example = "F.softmin(torch.tensor{1.0, 1.0}, 1) --> f32 [2]\n"
-                                       "  0.5 0.5",
-                            .compose =
-                                [](Call& c) {
-                                  Tensor x = c.tensor(0);
-                                  if (c.has(2)) x = op<"to.dtype">(x, c.arg[2].dtype);
-                                  c.out.push_back(op<"softmax">(-x, c.integer(1)));
-                                },
-                            .samples =
-                                [](Samples& s) {
-                                  s.add({s.normal({3, 4}), 1});
-                                }});
+const Op& softmin =
+    add_op({.name = "softmin",
+            .args = "self, dim: dim, dtype: dtype?",
+            .doc = "softmax of the negated elements.",
+            .where = kFunctional,
+            .see = "softmax",
+            .rule = "[.., n, ..] -> [.., n, ..]",
+            .example = "F.softmin(torch.tensor{1.0, 1.0}, 1) --> f32 [2]   0.5  0.5",
+            .compose =
+                [](Call& c) {
+                  Tensor x = c.tensor(0);
+                  if (c.has(2)) x = op<"to.dtype">(x, c.arg[2].dtype);
+                  c.out.push_back(op<"softmax">(-x, c.integer(1)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), 1});
+                }});
 
 // y (g - sum(g y)).
 const Op& softmax_backward =

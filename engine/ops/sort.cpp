@@ -21,10 +21,8 @@ const Op& sort = add_op(
      .see = "argsort, msort, topk",
      .rule = "[.., n, ..] -> values [.., n, ..], positions [.., n, ..]",
      .example = "v, i = torch.tensor{30, 10, 20}:sort()\n"
-                "v --> i64 [3]\n"
-                "  10 20 30\n"
-                "i --> i64 [3]\n"
-                "  2 3 1",
+                "v --> i64 [3]  10 20 30\n"
+                "i --> i64 [3]  2 3 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -53,8 +51,7 @@ const Op& argsort =
             .doc = "The positions that put the elements in order along a dimension.",
             .see = "sort",
             .rule = "[.., n, ..] -> [.., n, ..]",
-            .example = "torch.tensor{30, 10, 20}:argsort() --> i64 [3]\n"
-                       "  2 3 1",
+            .example = "torch.tensor{30, 10, 20}:argsort() --> i64 [3]  2 3 1",
             .compose =
                 [](Call& c) {
                   NoGrad quiet;
@@ -71,8 +68,7 @@ const Op& msort = add_op({.name = "msort",
                           .doc = "The elements in ascending order along the first dimension.",
                           .see = "sort",
                           .rule = "[n, ..] -> [n, ..]",
-                          .example = "torch.tensor{3, 1, 2}:msort() --> i64 [3]\n"
-                                     "  1 2 3",
+                          .example = "torch.tensor{3, 1, 2}:msort() --> i64 [3]  1 2 3",
                           .compose = [](Call& c) { c.out.push_back(op<"sort">(c.tensor(0), 0)); },
                           .samples =
                               [](Samples& s) {
@@ -87,10 +83,8 @@ const Op& topk = add_op(
      .see = "sort, kthvalue, max",
      .rule = "[.., n, ..], k -> values [.., k, ..], positions [.., k, ..]",
      .example = "v, i = torch.tensor{3, 1, 4, 1, 5}:topk(2)\n"
-                "v --> i64 [2]\n"
-                "  5 4\n"
-                "i --> i64 [2]\n"
-                "  5 3",
+                "v --> i64 [2]  5 4\n"
+                "i --> i64 [2]  5 3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -175,10 +169,8 @@ const Op& median_dim =
             .see = "nanmedian, quantile, kthvalue",
             .rule = "[.., n, ..] -> value [.., ..], position [.., ..]",
             .example = "v, i = torch.tensor{{5, 1, 3}}:median(2)\n"
-                       "v --> i64 [1]\n"
-                       "  3\n"
-                       "i --> i64 [1]\n"
-                       "  3",
+                       "v --> i64 [1]  3\n"
+                       "i --> i64 [1]  3",
             .shape = [](Call& c) { one_shape(c, 1, 2); },
             .kernel = [](Call& c) { cpu::median(c, false); },
             .grad = one_grad<1>,

@@ -98,9 +98,9 @@ const Op& as_strided = add_op(
      .view = true,
      .see = "view, unfold",
      .rule = "any shape -> size",
-     .example = "torch.arange(6):as_strided({2, 2}, {1, 2}) --> i64 [2, 2]  strided\n"
-                "  0 2\n"
-                "  1 3",
+     .example = "torch.arange(6):as_strided({2, 2}, {1, 2}) --> i64 [2, 2]  view  non-contiguous\n"
+                " 0  2\n"
+                " 1  3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -184,8 +184,7 @@ const Op& as_strided_scatter = add_op(
      .doc = "A copy of the tensor with src written at the places that as_strided would show.",
      .see = "as_strided",
      .rule = "any shape, src of shape size -> the first shape",
-     .example = "torch.zeros(5):as_strided_scatter(torch.ones(2), {2}, {2}) --> f32 [5]\n"
-                "  1 0 1 0 0",
+     .example = "torch.zeros(5):as_strided_scatter(torch.ones(2), {2}, {2}) --> f32 [5]  1 0 1 0 0",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

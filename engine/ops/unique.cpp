@@ -25,11 +25,9 @@ const Op& unique = add_op(
      .differentiable = false,
      .see = "unique_consecutive, bincount",
      .rule = "any shape -> [distinct elements]",
-     .example = "torch.tensor{3, 1, 3}:unique() --> i64 [2]\n"
-                "  1 3\n"
+     .example = "torch.tensor{3, 1, 3}:unique() --> i64 [2]  1 3\n"
                 "values, counts = torch.tensor{3, 1, 3}:unique{return_counts=true}\n"
-                "counts --> i64 [2]\n"
-                "  1 2",
+                "counts --> i64 [2]  1 2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -47,8 +45,7 @@ const Op& unique_consecutive = add_op(
      .differentiable = false,
      .see = "unique",
      .rule = "any shape -> [runs]",
-     .example = "torch.tensor{1, 1, 2, 1}:unique_consecutive() --> i64 [3]\n"
-                "  1 2 1",
+     .example = "torch.tensor{1, 1, 2, 1}:unique_consecutive() --> i64 [3]  1 2 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -72,11 +69,10 @@ const Op& nonzero = add_op(
      .see = "count_nonzero, where, masked_select",
      .rule = "[n, m, ..] -> [found, number of dims]",
      .example = "torch.tensor{0, 5, 7}:nonzero() --> i64 [2, 1]\n"
-                "  2\n"
-                "  3\n"
+                " 2\n"
+                " 3\n"
                 "rows, columns = torch.tensor{{0, 5}, {7, 0}}:nonzero{as_tuple=true}\n"
-                "columns --> i64 [2]\n"
-                "  2 1",
+                "columns --> i64 [2]  2 1",
      .shape =
          [](Call& c) {
            NoGrad quiet;
@@ -109,8 +105,8 @@ const Op& argwhere = add_op({.name = "argwhere",
                              .see = "nonzero",
                              .rule = "[n, m, ..] -> [found, number of dims]",
                              .example = "torch.tensor{{0, 5}, {7, 0}}:argwhere() --> i64 [2, 2]\n"
-                                        "  1 2\n"
-                                        "  2 1",
+                                        " 1  2\n"
+                                        " 2  1",
                              .shape = [](Call& c) { c.out.push_back(cpu::nonzero(c.tensor(0))); },
                              .samples =
                                  [](Samples& s) {
@@ -172,8 +168,7 @@ const Op& searchsorted = add_op(
      .see = "bucketize, sort",
      .rule = "sequence [.., n], values [.., k] -> [.., k]",
      .example =
-         "torch.searchsorted(torch.tensor{10, 20, 30}, torch.tensor{5, 20, 99}) --> i64 [3]\n"
-         "  1 2 4",
+         "torch.searchsorted(torch.tensor{10, 20, 30}, torch.tensor{5, 20, 99}) --> i64 [3]  1 2 4",
      .shape = [](Call& c) { search(c, c.tensor(1)); },
      .samples =
          [](Samples& s) {
@@ -219,9 +214,8 @@ const Op& bucketize_op = add_op(
      .differentiable = false,
      .see = "searchsorted, histc",
      .rule = "values of any shape, boundaries [n] -> the shape of the values",
-     .example =
-         "torch.bucketize(torch.tensor{0.5, 2.0, 9.0}, torch.tensor{1.0, 2.0, 3.0}) --> i64 [3]\n"
-         "  1 2 4",
+     .example = "torch.bucketize(torch.tensor{0.5, 2.0, 9.0}, torch.tensor{1.0, 2.0, 3.0}) --> i64 "
+                "[3]  1 2 4",
      .compose = bucketize<"searchsorted">,
      .samples = [](Samples& s) {
        s.add({s.uniform({2, 3}, 0, 6), s.of({3}, {1, 2, 5})});
@@ -249,8 +243,7 @@ const Op& histc = add_op(
      .differentiable = false,
      .see = "bincount, bucketize",
      .rule = "any shape -> [bins]",
-     .example = "torch.tensor{1.0, 2.0, 2.0, 4.0}:histc(4, 1, 5) --> f32 [4]\n"
-                "  1 2 0 1",
+     .example = "torch.tensor{1.0, 2.0, 2.0, 4.0}:histc(4, 1, 5) --> f32 [4]  1 2 0 1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -294,8 +287,7 @@ const Op& bincount = add_op(
      .differentiable = false,
      .see = "histc, unique",
      .rule = "[n] -> [largest value + 1]",
-     .example = "torch.tensor{1, 3, 3}:bincount() --> i64 [4]\n"
-                "  0 1 0 2",
+     .example = "torch.tensor{1, 3, 3}:bincount() --> i64 [4]  0 1 0 2",
      .shape =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &w = c.tensor(1);

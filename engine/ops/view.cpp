@@ -75,9 +75,9 @@ const Op& view = add_op(
      .view = true,
      .see = "reshape, flatten, unsqueeze",
      .rule = "any shape -> a shape of as many elements",
-     .example = "torch.arange(6):view(2, 3) --> i64 [2, 3]\n"
-                "  0 1 2\n"
-                "  3 4 5\n"
+     .example = "torch.arange(6):view(2, 3) --> i64 [2, 3]  view\n"
+                " 0  1  2\n"
+                " 3  4  5\n"
                 "torch.arange(6):view(-1, 2).shape --> [3, 2]",
      .shape =
          [](Call& c) {
@@ -112,9 +112,9 @@ const Op& reshape =
             .doc = "The tensor with another shape: a view when its layout allows, else a copy.",
             .see = "view, flatten",
             .rule = "any shape -> a shape of as many elements",
-            .example = "torch.arange(6):reshape(2, 3) --> i64 [2, 3]\n"
-                       "  0 1 2\n"
-                       "  3 4 5\n"
+            .example = "torch.arange(6):reshape(2, 3) --> i64 [2, 3]  view\n"
+                       " 0  1  2\n"
+                       " 3  4  5\n"
                        "torch.arange(6):reshape(3, -1).shape --> [3, 2]",
             .compose =
                 [](Call& c) {
@@ -138,9 +138,9 @@ const Op& expand = add_op(
      .view = true,
      .see = "broadcast_to, repeat",
      .rule = "[.., 1, ..] -> [.., n, ..]",
-     .example = "torch.tensor{{1}, {2}}:expand(2, 3) --> i64 [2, 3]  strided\n"
-                "  1 1 1\n"
-                "  2 2 2",
+     .example = "torch.tensor{{1}, {2}}:expand(2, 3) --> i64 [2, 3]  view  non-contiguous\n"
+                " 1  1  1\n"
+                " 2  2  2",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -180,17 +180,18 @@ void as_other(Call& c) {
   c.out.push_back(op<Name>(c.tensor(0), c.tensor(1).shape()));
 }
 void two_shapes(Samples& s) { s.add({s.normal({2, 6}), s.normal({3, 4})}); }
-const Op& view_as = add_op({.name = "view_as",
-                            .args = "self, other",
-                            .doc = "The same storage with the shape of another tensor.",
-                            .where = kMethod,
-                            .see = "view",
-                            .rule = "any shape -> the shape of other",
-                            .example = "torch.arange(4):view_as(torch.zeros(2, 2)) --> i64 [2, 2]\n"
-                                       "  0 1\n"
-                                       "  2 3",
-                            .compose = as_other<"view">,
-                            .samples = two_shapes});
+const Op& view_as =
+    add_op({.name = "view_as",
+            .args = "self, other",
+            .doc = "The same storage with the shape of another tensor.",
+            .where = kMethod,
+            .see = "view",
+            .rule = "any shape -> the shape of other",
+            .example = "torch.arange(4):view_as(torch.zeros(2, 2)) --> i64 [2, 2]  view\n"
+                       " 0  1\n"
+                       " 2  3",
+            .compose = as_other<"view">,
+            .samples = two_shapes});
 const Op& reshape_as =
     add_op({.name = "reshape_as",
             .args = "self, other",
@@ -198,25 +199,25 @@ const Op& reshape_as =
             .where = kMethod,
             .see = "reshape",
             .rule = "any shape -> the shape of other",
-            .example = "torch.arange(4):reshape_as(torch.zeros(2, 2)) --> i64 [2, 2]\n"
-                       "  0 1\n"
-                       "  2 3",
+            .example = "torch.arange(4):reshape_as(torch.zeros(2, 2)) --> i64 [2, 2]  view\n"
+                       " 0  1\n"
+                       " 2  3",
             .compose = as_other<"reshape">,
             .samples = two_shapes});
-const Op& expand_as = add_op(
-    {.name = "expand_as",
-     .args = "self, other",
-     .doc = "A view stretched to the shape of another tensor.",
-     .where = kMethod,
-     .see = "expand",
-     .rule = "a shape that broadcasts -> the shape of other",
-     .example = "torch.tensor{{1}, {2}}:expand_as(torch.zeros(2, 3)) --> i64 [2, 3]  strided\n"
-                "  1 1 1\n"
-                "  2 2 2",
-     .compose = as_other<"expand">,
-     .samples = [](Samples& s) {
-       s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
-     }});
+const Op& expand_as = add_op({.name = "expand_as",
+                              .args = "self, other",
+                              .doc = "A view stretched to the shape of another tensor.",
+                              .where = kMethod,
+                              .see = "expand",
+                              .rule = "a shape that broadcasts -> the shape of other",
+                              .example = "torch.tensor{{1}, {2}}:expand_as(torch.zeros(2, 3)) --> "
+                                         "i64 [2, 3]  view  non-contiguous\n"
+                                         " 1  1  1\n"
+                                         " 2  2  2",
+                              .compose = as_other<"expand">,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
+                              }});
 
 const Op& view_dtype = add_op(
     {.name = "view.dtype",
@@ -226,8 +227,7 @@ const Op& view_dtype = add_op(
      .differentiable = false,
      .see = "to",
      .rule = "[.., n] -> [.., n * old size / new size]",
-     .example = "torch.tensor{1.0}:view(\"int32\") --> i32 [1]\n"
-                "  1065353216",
+     .example = "torch.tensor{1.0}:view(\"int32\") --> i32 [1]  1065353216",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -310,9 +310,9 @@ const Op& unsqueeze = add_op({.name = "unsqueeze",
                               .see = "squeeze, view, indexing",
                               .rule = "[n, m], dim 2 -> [n, 1, m]",
                               .example = "torch.tensor{1, 2}:unsqueeze(1).shape --> [1, 2]\n"
-                                         "torch.tensor{1, 2}:unsqueeze(2) --> i64 [2, 1]\n"
-                                         "  1\n"
-                                         "  2",
+                                         "torch.tensor{1, 2}:unsqueeze(2) --> i64 [2, 1]  view\n"
+                                         " 1\n"
+                                         " 2",
                               .shape =
                                   [](Call& c) {
                                     const Tensor& x = c.tensor(0);
@@ -336,8 +336,7 @@ const Op& flatten =
             .see = "view, ravel, unflatten",
             .rule = "[a, b, c] -> [a * b * c]; from 2 on [a, b * c]",
             .example = "torch.zeros(2, 3, 4):flatten(2).shape --> [2, 12]\n"
-                       "torch.tensor{{1, 2}, {3, 4}}:flatten() --> i64 [4]\n"
-                       "  1 2 3 4",
+                       "torch.tensor{{1, 2}, {3, 4}}:flatten() --> i64 [4]  view  1 2 3 4",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
@@ -370,8 +369,7 @@ const Op& ravel =
             .doc = "All elements in one dimension.",
             .see = "flatten, view",
             .rule = "any shape -> [number of elements]",
-            .example = "torch.tensor{{1, 2}, {3, 4}}:ravel() --> i64 [4]\n"
-                       "  1 2 3 4",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:ravel() --> i64 [4]  view  1 2 3 4",
             .compose = [](Call& c) { c.out.push_back(op<"reshape">(c.tensor(0), Sizes{-1})); },
             .samples =
                 [](Samples& s) {
@@ -383,9 +381,9 @@ const Op& unflatten = add_op(
      .doc = "One dimension divided into several; one size may be -1.",
      .see = "view, flatten",
      .rule = "[.., a * b, ..] -> [.., a, b, ..]",
-     .example = "torch.arange(6):unflatten(1, {2, 3}) --> i64 [2, 3]\n"
-                "  0 1 2\n"
-                "  3 4 5",
+     .example = "torch.arange(6):unflatten(1, {2, 3}) --> i64 [2, 3]  view\n"
+                " 0  1  2\n"
+                " 3  4  5",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -423,8 +421,7 @@ const Op& detach = add_op({.name = "detach",
                            .see = "no_grad, requires_grad_",
                            .rule = "any shape -> the same shape",
                            .example = "w = torch.tensor({2.0}, {requires_grad=true})\n"
-                                      "(w * 3):detach() --> f32 [1]\n"
-                                      "  6",
+                                      "(w * 3):detach() --> f32 [1]  6",
                            .shape =
                                [](Call& c) {
                                  c.out.push_back(alias(c.tensor(0)));
@@ -456,8 +453,7 @@ const Op& atleast_1d = add_op({.name = "atleast_1d",
                                .doc = "0-d tensors become one element in one dimension.",
                                .where = kFunction,
                                .rule = "[] -> [1]; other shapes stay",
-                               .example = "torch.atleast_1d(torch.tensor(5)) --> i64 [1]\n"
-                                          "  5",
+                               .example = "torch.atleast_1d(torch.tensor(5)) --> i64 [1]  view  5",
                                .compose =
                                    [](Call& c) {
                                      for_each(c, [](const Tensor& x) {
@@ -468,25 +464,26 @@ const Op& atleast_1d = add_op({.name = "atleast_1d",
                                    [](Samples& s) {
                                      s.add({s.list({s.normal({}), s.normal({2, 3})})});
                                    }});
-const Op& atleast_2d = add_op({.name = "atleast_2d",
-                               .args = "tensors: tensors*",
-                               .doc = "Tensors of fewer than two dimensions become rows.",
-                               .where = kFunction,
-                               .rule = "[] -> [1, 1], [n] -> [1, n]; other shapes stay",
-                               .example = "torch.atleast_2d(torch.tensor{1, 2}) --> i64 [1, 2]\n"
-                                          "  1 2",
-                               .compose =
-                                   [](Call& c) {
-                                     for_each(c, [](const Tensor& x) {
-                                       return x.rank() >= 2   ? x
-                                              : x.rank() == 1 ? op<"unsqueeze">(x, 0)
-                                                              : op<"reshape">(x, Sizes{1, 1});
-                                     });
-                                   },
-                               .samples =
-                                   [](Samples& s) {
-                                     s.add({s.list({s.normal({}), s.normal({3})})});
-                                   }});
+const Op& atleast_2d =
+    add_op({.name = "atleast_2d",
+            .args = "tensors: tensors*",
+            .doc = "Tensors of fewer than two dimensions become rows.",
+            .where = kFunction,
+            .rule = "[] -> [1, 1], [n] -> [1, n]; other shapes stay",
+            .example = "torch.atleast_2d(torch.tensor{1, 2}) --> i64 [1, 2]  view\n"
+                       " 1  2",
+            .compose =
+                [](Call& c) {
+                  for_each(c, [](const Tensor& x) {
+                    return x.rank() >= 2   ? x
+                           : x.rank() == 1 ? op<"unsqueeze">(x, 0)
+                                           : op<"reshape">(x, Sizes{1, 1});
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({}), s.normal({3})})});
+                }});
 const Op& atleast_3d =
     add_op({.name = "atleast_3d",
             .args = "tensors: tensors*",
@@ -515,9 +512,9 @@ const Op& broadcast_tensors = add_op(
      .see = "expand, broadcast_to",
      .rule = "shapes that broadcast -> their common shape, for each",
      .example = "a, b = torch.broadcast_tensors(torch.tensor{1, 2, 3}, torch.tensor{{10}, {20}})\n"
-                "b --> i64 [2, 3]  strided\n"
-                "  10 10 10\n"
-                "  20 20 20",
+                "b --> i64 [2, 3]  view  non-contiguous\n"
+                " 10  10  10\n"
+                " 20  20  20",
      .compose =
          [](Call& c) {
            Sizes shape;

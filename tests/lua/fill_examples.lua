@@ -33,7 +33,7 @@ for path in pipe:lines() do
   local source = file:read "a"
   file:close()
   local out, at, lua = {}, 1, path:find "%.lua$"
-  for from in source:gmatch(lua and "[ ,]example = ()" or '%.example = [^\n"%a]*()') do
+  for from in source:gmatch(lua and "[ ,]example =()" or "%.example =()") do
     local start = source:match('^[%s*/]*()"', from)
     if start then
       local text, stop = read_literals(source, start)
