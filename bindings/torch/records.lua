@@ -29,6 +29,12 @@ add {
   {"torch.get_num_threads", "", "How many threads of the CPU one operation may use.", see = "torch.set_num_threads"},
 }
 
+-- --- pictures ---
+add {
+  {"torch.plot", "y | x, y, {file=nil, title=nil, width=nil, height=nil}", "Draws a line in the terminal, or into a file that ends with .svg or .png; at the prompt also `plot`.", see = "torch.hist"},
+  {"torch.hist", "x, {bins=nil, file=nil, title=nil}", "Draws how often values occur, in the terminal or into a file; at the prompt also `hist`.", see = "torch.plot, histc"},
+}
+
 -- --- dtypes ---
 for name, what in pairs {
   float32 = "Numbers of 32 bits with 7 digits: the usual type.", float64 = "Numbers of 64 bits with 16 digits.",

@@ -46,8 +46,7 @@ const Op& mse_loss = add_op(
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
      .example = "F.mse_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}) --> f32 []  2.5\n"
                 "F.mse_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}, {reduction=\"none\"}) "
-                "--> f32 [2]\n"
-                "  1 4",
+                "--> f32 [2]  1 4",
      .compose =
          [](Call& c) {
            grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
@@ -92,7 +91,7 @@ const Op& smooth_l1_loss = add_op(
      .see = "huber_loss, l1_loss",
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
      .example =
-         "F.smooth_l1_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.312",
+         "F.smooth_l1_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.3125",
      .compose =
          [](Call& c) {
            grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
@@ -119,7 +118,7 @@ const Op& huber_loss = add_op(
      .amp = Amp::F32,
      .see = "smooth_l1_loss, mse_loss",
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example = "F.huber_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.312",
+     .example = "F.huber_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.3125",
      .compose =
          [](Call& c) {
            grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
@@ -164,7 +163,7 @@ const Op& binary_cross_entropy = add_op(
      .see = "binary_cross_entropy_with_logits",
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
      .example = "F.binary_cross_entropy(torch.tensor{0.5, 0.5}, torch.tensor{1.0, 0.0}) --> f32 [] "
-                " 0.6931",
+                " 0.69315",
      .compose =
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(3));
@@ -189,62 +188,62 @@ const Op& binary_cross_entropy = add_op(
            s.add({s.uniform({3}, 0.1, 0.9), s.uniform({3}, 0, 1), nullptr, "none"});
          }});
 
-const Op& binary_cross_entropy_with_logits = add_op(
-    {.name = "binary_cross_entropy_with_logits",
-     .args = "self, target, weight: tensor?, reduction: string = mean, pos_weight: tensor?",
-     .doc = "Cross entropy of sigmoid(self) and targets in [0, 1], without overflow.",
-     .where = kFunctional,
-     .amp = Amp::F32,
-     .see = "binary_cross_entropy",
-     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example =
-         "F.binary_cross_entropy_with_logits(torch.tensor{0.0, 0.0}, torch.tensor{1.0, 0.0})",
-     .compose =
-         [](Call& c) {
-           const Tensor &x = c.tensor(0), &y = c.tensor(1), &pos = c.tensor(4);
-           const Reduction r = parse_reduction(c.string(3));
-           check_same_shape(c);
-           Tensor each = pos ? (1 - y) * x - (1 + (pos - 1) * y) * op<"logsigmoid">(x)
-                             : fn::entropy_logits_error(x, y);
-           if (c.tensor(2)) each = each * c.tensor(2);
-           c.out.push_back(reduce_loss(each, r));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
-           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2), "sum"});
-           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), nullptr, "none",
-                  s.uniform({4}, 0.5, 2)});
-         }});
+const Op& binary_cross_entropy_with_logits =
+    add_op({.name = "binary_cross_entropy_with_logits",
+            .args = "self, target, weight: tensor?, reduction: string = mean, pos_weight: tensor?",
+            .doc = "Cross entropy of sigmoid(self) and targets in [0, 1], without overflow.",
+            .where = kFunctional,
+            .amp = Amp::F32,
+            .see = "binary_cross_entropy",
+            .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+            .example = "F.binary_cross_entropy_with_logits(torch.tensor{0.0, 0.0}, "
+                       "torch.tensor{1.0, 0.0}) --> f32 []  0.69315",
+            .compose =
+                [](Call& c) {
+                  const Tensor &x = c.tensor(0), &y = c.tensor(1), &pos = c.tensor(4);
+                  const Reduction r = parse_reduction(c.string(3));
+                  check_same_shape(c);
+                  Tensor each = pos ? (1 - y) * x - (1 + (pos - 1) * y) * op<"logsigmoid">(x)
+                                    : fn::entropy_logits_error(x, y);
+                  if (c.tensor(2)) each = each * c.tensor(2);
+                  c.out.push_back(reduce_loss(each, r));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
+                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2), "sum"});
+                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), nullptr, "none",
+                         s.uniform({4}, 0.5, 2)});
+                }});
 
-const Op& kl_div = add_op(
-    {.name = "kl_div",
-     .args = "self, target, reduction: string = mean, log_target: bool = false",
-     .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
-            "log-probabilities.",
-     .where = kFunctional,
-     .amp = Amp::F32,
-     .see = "cross_entropy, log_softmax",
-     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example =
-         "F.kl_div(torch.tensor{0.5, 0.5}:log(), torch.tensor{0.5, 0.5}, {reduction=\"sum\"})",
-     .compose =
-         [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
-           const Tensor &x = c.tensor(0), &t = c.tensor(1);
-           const bool batch = std::string_view(c.string(2)) == "batchmean";
-           const Reduction r = batch ? Reduction::Sum : parse_reduction(c.string(2));
-           const Tensor each = c.flag(3) ? fn::exp(t) * (t - x) : fn::xlogy(t, t) - t * x;
-           Tensor y = reduce_loss(each, r);
-           if (batch && x.rank() > 0) y = y / static_cast<double>(x.size(0));
-           c.out.push_back(y);
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4}), s.uniform({3, 4}, 0.1, 1)});
-           s.add({s.normal({3, 4}), s.normal({3, 4}), "batchmean", true});
-           s.add({s.normal({3, 4}), s.uniform({4}, 0.1, 1), "none"});
-         }});
+const Op& kl_div =
+    add_op({.name = "kl_div",
+            .args = "self, target, reduction: string = mean, log_target: bool = false",
+            .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
+                   "log-probabilities.",
+            .where = kFunctional,
+            .amp = Amp::F32,
+            .see = "cross_entropy, log_softmax",
+            .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
+            .example = "F.kl_div(torch.tensor{0.5, 0.5}:log(), torch.tensor{0.5, 0.5}, "
+                       "{reduction=\"sum\"}) --> f32 []  0",
+            .compose =
+                [](Call& c) {
+                  grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+                  const Tensor &x = c.tensor(0), &t = c.tensor(1);
+                  const bool batch = std::string_view(c.string(2)) == "batchmean";
+                  const Reduction r = batch ? Reduction::Sum : parse_reduction(c.string(2));
+                  const Tensor each = c.flag(3) ? fn::exp(t) * (t - x) : fn::xlogy(t, t) - t * x;
+                  Tensor y = reduce_loss(each, r);
+                  if (batch && x.rank() > 0) y = y / static_cast<double>(x.size(0));
+                  c.out.push_back(y);
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), s.uniform({3, 4}, 0.1, 1)});
+                  s.add({s.normal({3, 4}), s.normal({3, 4}), "batchmean", true});
+                  s.add({s.normal({3, 4}), s.uniform({4}, 0.1, 1), "none"});
+                }});
 
 const Op& poisson_nll_loss = add_op(
     {.name = "poisson_nll_loss",
@@ -344,7 +343,7 @@ const Op& soft_margin_loss = add_op(
      .where = kFunctional,
      .amp = Amp::F32,
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example = "F.soft_margin_loss(torch.tensor{0.0}, torch.tensor{1.0}) --> f32 []  0.6931",
+     .example = "F.soft_margin_loss(torch.tensor{0.0}, torch.tensor{1.0}) --> f32 []  0.69315",
      .compose =
          [](Call& c) {
            grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
