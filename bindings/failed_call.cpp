@@ -32,6 +32,8 @@ class Record {
     lua_Debug below;
     if (user > 0 && lua_getstack(L, user - 1, &below) && lua_getinfo(L, "nS", &below) &&
         below.name) {
+      misspelt_ = !std::strcmp(below.namewhat, "metamethod") && !std::strcmp(below.name, "index") &&
+                  top == 2 && lua_type(L, 2) == LUA_TSTRING;
       text_ += std::string("F ") + below.name + " " + below.namewhat + "\n";
       if (std::string_view(below.source).starts_with("=torch/nn/")) called_ = below.name;
     }
@@ -143,7 +145,6 @@ class Record {
       if (user < 2 || !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "u", &ar)) return;
       parameters = ar.nparams;
     }
-    const std::string head = std::move(text_);
     for (int i = 1; i <= (top < 0 ? parameters : top) && i <= 8; ++i) {
       if (top < 0) {
         if (!lua_getlocal(L, &ar, i)) break;
@@ -154,7 +155,6 @@ class Record {
       lua_pop(L, 1);
     }
     name_tensors(user);
-    text_ = head;
     for (Line& l : lines_) {
       text_ += "A " + l.slot + " " + l.what;
       if (l.tensor) text_ += " " + l.name;
@@ -162,15 +162,19 @@ class Record {
     }
   }
 
+  static std::string tensor_text(const Impl* t) {
+    const Tensor x(const_cast<Impl*>(t));
+    return std::string("T ") + dtype_name(t->dtype) + " " + device_name(t->device) +
+           (t->contiguous ? " 1 " : " 0 ") + (t->requires_grad || t->node ? "1 " : "0 ") +
+           to_string(x.shape()) + " " + to_string(x.strides());
+  }
+
   // The value on top of the stack.
   void value(const std::string& slot, int depth) {
     if (lines_.size() >= 24) return;
     Line l{slot, {}, {}, nullptr};
     if (const Impl* t = to_impl(L, -1)) {
-      const Tensor x(const_cast<Impl*>(t));
-      l.what = std::string("T ") + dtype_name(t->dtype) + " " + device_name(t->device) +
-               (t->contiguous ? " 1 " : " 0 ") + (t->requires_grad || t->node ? "1 " : "0 ") +
-               to_string(x.shape()) + " " + to_string(x.strides());
+      l.what = tensor_text(t);
       l.tensor = t;
     } else if (lua_type(L, -1) == LUA_TNUMBER) {
       lua_pushvalue(L, -1);
@@ -225,17 +229,20 @@ class Record {
 
   // Names of the user's locals and upvalues that hold one of the tensors.
   void name_tensors(int user) {
+    // With no tensor among the arguments (x.sum(), a misspelt method) any variable may be meant.
+    const bool all = misspelt_ || std::none_of(lines_.begin(), lines_.end(),
+                                               [](const Line& l) { return l.tensor; });
+    int left = 30;
     const auto give = [&](const char* name) {
       const Impl* t = name[0] == '(' ? nullptr : to_impl(L, -1);
+      if (t && all && left-- > 0) text_ += "V " + std::string(name) + " " + tensor_text(t) + "\n";
       if (t)
         for (Line& l : lines_)
           if (l.tensor == t) l.name = name;
       lua_pop(L, 1);
     };
     lua_Debug ar;
-    if (std::none_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.tensor; }) ||
-        !lua_checkstack(L, 4) || !lua_getstack(L, user, &ar))
-      return;
+    if (!lua_checkstack(L, 4) || !lua_getstack(L, user, &ar)) return;
     const char* name;
     if (lua_getinfo(L, "f", &ar)) {
       for (int i = 1; (name = lua_getupvalue(L, -1, i)); ++i) give(name);
@@ -252,11 +259,13 @@ class Record {
   std::string text_, layer_, called_;
   std::vector<Line> lines_;
   int modules_ = 0;
+  bool misspelt_ = false;
 };
 
 }  // namespace
 
 FailedCall failed_call(lua_State* L, int top) {
+  if (!lua_checkstack(L, 30)) return {};
   Record record(L);
   std::string where = record.take(top);
   return record.result(std::move(where));

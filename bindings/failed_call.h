@@ -11,6 +11,7 @@ namespace tycho::lua {
 //   F matmul method                            what that line called, as Lua names it
 //   L layers.0 Linear 1                        the layer that raised; 1: the line called it itself
 //   A 1 T float32 cpu 1 0 [2, 3] [3, 1] x      argument 1: a tensor; contiguous, requires grad
+//   V y T float32 cpu 1 0 [3] [1]              a variable, when no argument is a tensor
 //   A 2 N 3     A 3 S text    A 4 I [1, 2]     a number, a string, a list of numbers
 struct FailedCall {
   std::string where;  // "train.lua:12": the user's line

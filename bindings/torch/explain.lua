@@ -19,7 +19,8 @@ end
 -- Everything about an error that its fields and texts need.
 local function analyse(err)
   local kind, op, message = rawget(err, "kind") or "", rawget(err, "op") or "", rawget(err, "message") or ""
-  local a = {err = err, rule = rule_for(kind, op, message), notes = {}, fixes = {}}
+  local a = {err = err, rule = rule_for(kind, op, message), notes = {}, fixed = rawget(err, "_fixes")}
+  if rawget(err, "_code") then a.rule = {code = rawget(err, "_code"), quiet = true} end
   local call = Call.read(err)
   if call then
     call.message, call.hint = message, rawget(err, "hint")
@@ -174,6 +175,23 @@ local function source_lines(a, colour)
   return lines
 end
 
+-- Where an operand was made: the last assignment to its name above the failing line.
+local function made_lines(a)
+  local lines, call = {}, a.call
+  if not (a.rule.devices and call and call.node) then return lines end
+  for _, o in ipairs(call.operands) do
+    local last
+    for _, set in ipairs(call.assigned or {}) do
+      if set.name == o.name and set.line < call.line then last = set end
+    end
+    if last then
+      local code = call:code(last.value)
+      if #code <= 60 and not code:find("\n") then lines[#lines + 1] = "   " .. words.made:format(o.name, last.line, code) end
+    end
+  end
+  return lines
+end
+
 local function fix_lines(a, colour)
   local lines, fixes = {}, guard(find_fixes, a) or {}
   a.fixed = fixes
@@ -184,6 +202,8 @@ local function fix_lines(a, colour)
   local hint = rawget(a.err, "hint")
   local more = a.rule.hint and a.call and guard(a.rule.hint, a.call)
   if a.rule.near and a.call then more = guard(require("torch.explain.names").hint, a.call) end
+  local besides = type(hint) == "string" and hint:match("%-%- (for [^;]+)$")
+  if #fixes > 0 and besides then lines[#lines + 1] = ("   (%s)"):format(besides) end
   if #fixes == 0 and type(hint) == "string" and hint ~= "" then lines[#lines + 1] = "   " .. words.try .. " " .. hint end
   if more and (#fixes == 0 or not a.rule.near) then lines[#lines + 1] = "   " .. words.try .. " " .. more end
   return lines
@@ -196,6 +216,7 @@ local function body(a, colour, bare)
   if bare or (a.call and a.call.node and (#lines > 0 or #a.fixed > 0)) then
     for _, line in ipairs(source_lines(a, colour)) do lines[#lines + 1] = line end
   end
+  for _, line in ipairs(made_lines(a)) do lines[#lines + 1] = line end
   return table.move(fixes, 1, #fixes, #lines + 1, lines)
 end
 

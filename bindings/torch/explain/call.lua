@@ -38,7 +38,7 @@ local readers = {
 function Call.read(err)
   local text = rawget(err, "_call")
   if type(text) ~= "string" then return nil end
-  local call = setmetatable({op = rawget(err, "op") or "", slots = {}, order = {}}, Call)
+  local call = setmetatable({op = rawget(err, "op") or "", slots = {}, order = {}, variables = {}}, Call)
   for line in text:gmatch("[^\n]+") do
     local tag, rest = line:sub(1, 1), line:sub(3)
     if tag == "S" then
@@ -46,6 +46,10 @@ function Call.read(err)
       call.line, call.chunk = tonumber(number), chunk
     elseif tag == "F" then
       call.called, call.how = rest:match("^(%S+) ?(.*)$")
+    elseif tag == "V" then
+      local name, value = rest:match("^(%S+) T (.*)$")
+      call.variables[name] = {slot = name, kind = "T"}
+      readers.T(call.variables[name], value)
     elseif tag == "L" then
       local below, kind, path = rest:match("^(%d+) (%S+) ?(.*)$")
       call.layer = {below = tonumber(below), kind = kind, path = path}
@@ -60,6 +64,10 @@ function Call.read(err)
   end
   call.text = call.chunk and source.text(call.chunk)
   if call.text then call:find() end
+  local first, last = text:match("\nP (%d+) (%d+)\n")
+  for _, node in ipairs(first and call.nodes or {}) do
+    if node.first == tonumber(first) and node.last == tonumber(last) then call.node = node end
+  end
   call:list_operands()
   return call
 end
@@ -78,7 +86,9 @@ end
 function Call:node_of(node, name)
   local first, inner = name:match("^(%d+)%.?(.*)$")
   local k = tonumber(first)
-  if node.kind == "binary" or node.kind == "unary" then
+  if self.how == "metamethod" and node.kind ~= "binary" and node.kind ~= "unary" and node.kind ~= "index" then
+    return k == 1 and (node.method and node.called or node.object) or nil  -- x.name, x:name()
+  elseif node.kind == "binary" or node.kind == "unary" then
     if node.op == ">" or node.op == ">=" then k = 3 - k end  -- Lua turns them around
     return inner == "" and node.args[k] or nil
   elseif node.kind == "index" then
@@ -118,6 +128,7 @@ end
 function Call:find()
   local nodes, assigned = source.parse(self.text)
   self.assigned = assigned
+  self.nodes = nodes
   local events = self.how == "metamethod" and operators[self.called]
   local best, best_score
   local function consider(wanted)
@@ -278,12 +289,81 @@ local function put(template, own, operands, more)
   return complete and text or nil
 end
 
+-- What a name of the user's code stands for, when it is a part of torch: `F` by its assignment.
+function Call:part_of_torch(name)
+  if name == "torch" then return torch end
+  local v = rawget(_G, name)
+  if v == nil then v = ({nn = torch.nn, F = torch.nn.functional, optim = torch.optim})[name] end
+  for _, set in ipairs(self.assigned or {}) do
+    if set.name == name then
+      local path = self:code(set.value):match("^torch([%.%w_]*)$")
+      if path then
+        v = torch
+        for key in path:gmatch("[%w_]+") do v = type(v) == "table" and v[key] or nil end
+        if v ~= nil then return v end
+      end
+    end
+  end
+  for _, part in ipairs {torch, torch.nn, torch.nn.functional, torch.linalg, torch.optim} do
+    if v == part then return v end
+  end
+end
+
+local makers = {tensor = true, size = true, dim = true, numel = true, tolist = false, item = false}
+
+---Tries code that was not evaluated so far: its names must be tensors that are known by shape, and its
+---calls operations of torch.
+---@return boolean ok
+---@return string? shape of its result
+function Call:try_code(code)
+  local text = "return " .. code
+  local nodes = source.parse(text)
+  local values, ops = {}, torch._ops()
+  for _, node in ipairs(nodes) do
+    if node.kind == "function" then return false end
+    if node.kind == "call" and not ops[node.name] and not (ops[node.name:gsub("_$", "")]) and not makers[node.name] then return false end
+    if node.kind == "name" then
+      local v = rawget(_G, node.name)
+      local part = self:part_of_torch(node.name)
+      local slot = self.variables[node.name]
+      for _, s in ipairs(self.order) do
+        if s.name == node.name then slot = s end
+      end
+      if slot then
+        values[node.name] = slot
+      elseif torch.is_tensor(v) then
+        values[node.name] = v
+      elseif part then
+        values[node.name] = {part = part}
+      else
+        return false
+      end
+    end
+  end
+  local env = {}
+  local chunk = load(text, "=fix", "t", env)
+  if not chunk then return false end
+  local ok, result = pcall(torch._shapes_only, function()
+    for name, v in pairs(values) do
+      if torch.is_tensor(v) then env[name] = torch._stand_in(v)
+      else env[name] = v.part or stand_in(v) end
+    end
+    return chunk()
+  end)
+  if type(result) == "function" then return false end  -- a method that is not called
+  return ok, ok and torch.is_tensor(result) and tostring(result.shape) or nil
+end
+
 ---Tries a changed call with stand-ins (see explain/rules.lua for what a change says).
 ---@return string? code that fits in the call's place
 ---@return string? shape of its result
 function Call:try(edit)
   local node = self.node
   if not node or self.deep then return nil end
+  if edit.code then
+    local ok, shape = self:try_code(edit.test or edit.code)
+    return ok and edit.code or nil, not edit.test and shape or nil
+  end
   -- Every argument becomes a parameter of the tested code; nothing of the user's is evaluated.
   local places, names, slots = {}, {}, {}
   local shown_operands, tested_operands = {}, {}

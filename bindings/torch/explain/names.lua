@@ -1,1 +1,251 @@
-return {candidates=function() return {} end, hint=function() end, from_text=function() end}
+-- Wrong names: the nearest right ones for misspelt methods, fields and functions, and what Lua's own
+-- errors (a nil called, a function indexed) mean when a tensor or a part of torch is behind them.
+local torch = torch
+local source = require "torch.source"
+local words = require("torch.messages").words
+local names = {}
+
+-- Edits from a to b, neighbours swapped counting as one; more than `most` is not told apart.
+local function distance(a, b, most)
+  if math.abs(#a - #b) > most then return most + 1 end
+  local two, one = {}, {}
+  for j = 0, #b do one[j] = j end
+  for i = 1, #a do
+    local row, best = {[0] = i}, i
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      local d = math.min(row[j - 1] + 1, one[j] + 1, one[j - 1] + (same and 0 or 1))
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then d = math.min(d, two[j - 2] + 1) end
+      row[j], best = d, math.min(best, d)
+    end
+    if best > most then return most + 1 end
+    two, one = one, row
+  end
+  return one[#b]
+end
+
+---The nearest names to a wrong one, best first; none when nothing is near.
+---@param name string
+---@param known table its keys are the names
+---@return string[]
+function names.nearest(name, known)
+  local most, found = #name < 4 and 1 or #name < 8 and 2 or 3, {}
+  local lower = name:lower()
+  for key in pairs(known) do
+    if type(key) == "string" and key:sub(1, 1) ~= "_" and key ~= name and (key:sub(-1) ~= "_" or name:sub(-1) == "_") then
+      local d = key:lower() == lower and 0.1 or distance(lower, key:lower(), most)
+      if d <= most then found[#found + 1] = {key, d + (key:sub(1, 1):lower() == lower:sub(1, 1) and 0 or 0.5)} end
+    end
+  end
+  table.sort(found, function(x, y) return x[2] < y[2] or x[2] == y[2] and x[1] < y[1] end)
+  local out = {}
+  for k = 1, math.min(#found, 3) do
+    if found[k][2] <= found[1][2] + 1 then out[k] = found[k][1] end
+  end
+  return out
+end
+
+local function tensor_names()
+  local index = debug.getmetatable(torch.empty(0)).__index
+  local _, methods = debug.getupvalue(index, 1)
+  return type(methods) == "table" and methods or {}
+end
+
+-- What other libraries call these.
+local elsewhere = {len = "numel", length = "numel", transpose_ = "transpose", astype = "to", copy = "clone", append = "cat"}
+
+-- The name that was looked for in a tensor, and near ones.
+local function missing(call)
+  local wrong = call.slots["2"] and call.slots["2"].value
+  if type(wrong) ~= "string" or not wrong:find("^[%a_][%w_]*$") then return nil, {} end
+  local near = names.nearest(wrong, tensor_names())
+  if elsewhere[wrong] then table.insert(near, 1, elsewhere[wrong]) end
+  return wrong, near
+end
+
+local function renamed(call, from, to)
+  local node = call.node
+  local code, after = call:code(node), nil
+  local named = node.kind == "call" and node.called or node
+  if node.kind == "call" and node.method then
+    local at = node.called.last - node.first + 1
+    local head, tail = code:sub(1, at), code:sub(at + 1)
+    after = head .. tail:gsub("^(%s*:%s*)" .. from, "%1" .. to, 1)
+  elseif named.kind == "field" then
+    local at = named.last - node.first + 1
+    after = code:sub(1, at - #from) .. to .. code:sub(at + 1)
+  elseif named.kind == "name" then
+    after = to .. code:sub(#from + 1)
+  end
+  return after ~= code and after or nil
+end
+
+---Changes for a misspelt method or field of a tensor.
+function names.candidates(call)
+  local wrong, near = missing(call)
+  local out = {}
+  for _, name in ipairs(wrong and near or {}) do
+    local code = call.node and renamed(call, wrong, name)
+    if code then out[#out + 1] = {code = code} end
+  end
+  return out
+end
+
+---What to say when no change could be tried.
+function names.hint(call)
+  local wrong, near = missing(call)
+  if wrong and near[1] then return words.mean_name:format(near[1]) end
+end
+
+local fields = {shape = true, dtype = true, device = true, ndim = true, T = true, mT = true, grad = true,
+  requires_grad = true, is_leaf = true, grad_fn = true, data = true, is_cuda = true}
+
+-- The table that a path of names leads to, only through tables and parts of torch.
+local function follow(call, node)
+  if node.kind == "name" then return call:part_of_torch(node.name) or rawget(_G, node.name) end
+  if node.kind ~= "field" then return nil end
+  local outer = follow(call, node.object)
+  if type(outer) ~= "table" then return nil end
+  return rawget(outer, node.name) or (outer == torch or outer == rawget(torch, "nn")) and outer[node.name] or nil
+end
+
+-- Where else a name is: {"F.relu6"}.
+local function other_places(name)
+  local out = {}
+  local ops = torch._ops()[name]
+  if rawget(torch, name) ~= nil then out[1] = "torch." .. name end
+  if torch.nn.functional[name] then out[#out + 1] = "torch.nn.functional." .. name end
+  if torch.nn[name] and name ~= "functional" then out[#out + 1] = "torch.nn." .. name end
+  if torch.optim[name] then out[#out + 1] = "torch.optim." .. name end
+  if torch.linalg[name] then out[#out + 1] = "torch.linalg." .. name end
+  if #out == 0 and ops then out[1] = "x:" .. name end
+  return out
+end
+
+-- Each: a pattern of Lua's message, and what it means: near names, changed code, or a sentence.
+local function nil_called(call, kind, name)
+  local node = call.node
+  local known, lead
+  if kind == "field" and node and node.called.kind == "field" then
+    known, lead = follow(call, node.called.object), call:code(node.called.object) .. "."
+    if torch.is_tensor(known) then return nil end
+  elseif kind == "method" and node then
+    known, lead = follow(call, node.called), call:code(node.called) .. ":"
+    local meta = type(known) == "table" and debug.getmetatable(known)
+    local all = {}
+    for _ = 1, 8 do  -- the classes behind an object
+      for k in pairs(type(known) == "table" and known or {}) do all[k] = true end
+      local index = meta and rawget(meta, "__index")
+      known = type(index) == "table" and index or nil
+      meta = known and debug.getmetatable(known)
+    end
+    known = all
+  elseif kind == "global" then
+    known, lead = _G, ""
+  end
+  local fixes, near = {}, {}
+  if type(known) == "table" and lead then
+    for _, place in ipairs(lead ~= "" and {} or other_places(name)) do near[#near + 1] = place end
+    if lead ~= "" and (known == torch or known == torch.nn or known == torch.nn.functional) then
+      for _, place in ipairs(other_places(name)) do near[#near + 1] = place end
+    end
+    for _, n in ipairs(#near == 0 and names.nearest(name, known) or {}) do
+      if type(known[n]) == "function" or type(known[n]) == "table" or known[n] == true then
+        near[#near + 1] = lead .. n
+        local code = node and renamed(call, name, n)
+        if code and call:try_code(code) then fixes[#fixes + 1] = {code = code, shape = select(2, call:try_code(code))} end
+      end
+    end
+  end
+  local text = ("%s%s is nil, so it cannot be called"):format(lead or "", name)
+  if #near > 0 then return text .. "; " .. words.mean_name:format(table.concat(near, ", ")), fixes end
+  return nil
+end
+
+local function function_used(call, kind, name)
+  local node = call.node
+  if kind ~= "field" or not node or node.kind ~= "field" then return nil end
+  local code = call:code(node.object) .. ":" .. name .. "()"
+  return ("%s is a method, so it must be called"):format(call:code(node)), {{code = code}}
+end
+
+local function value_called(call, kind, name)
+  local node = call.node
+  if not node or node.kind ~= "call" then return nil end
+  local of = node.method and node.called or node.called.object
+  if fields[name] and of then
+    return ("%s is a field, not a method"):format(name), {{code = call:code(of) .. "." .. name}}
+  end
+end
+
+local function tensor_called(call)
+  local node = call.node
+  if not node or node.kind ~= "call" or node.method or #node.args == 0 then return nil end
+  local args = {}
+  for k, e in ipairs(node.args) do args[k] = call:code(e) end
+  local index = #args == 1 and args[1] or "{" .. table.concat(args, ", ") .. "}"
+  return "a tensor is no function; elements are had with brackets", {{code = call:code(node.called) .. "[" .. index .. "]"}}
+end
+
+local function joined(call)
+  local node = call.node
+  if not node then return nil end
+  return "a tensor is not joined to a text as it is", {{code = ("tostring(%s)"):format(call:code(node))}}
+end
+
+local meanings = {
+  {"^attempt to call a nil value %((%w+) '([^']*)'%)", "call", nil_called},
+  {"^attempt to call a Tensor value %((%w+) '([^']*)'%)", "call", tensor_called},
+  {"^attempt to call an? [%w%. ]+ value %((%w+) '([^']*)'%)", "call", value_called},
+  {"^attempt to index a function value %((%w+) '([^']*)'%)", "field", function_used},
+  {"^attempt to perform arithmetic on a function value %((%w+) '([^']*)'%)", "field", function_used},
+  {"^attempt to compare .*function", "none", function_used},
+  {"^attempt to get length of a function value %((%w+) '([^']*)'%)", "field", function_used},
+  {"^attempt to concatenate a function value %((%w+) '([^']*)'%)", "field", function_used},
+  {"^attempt to concatenate a Tensor value %((%w+) '([^']*)'%)", "name", joined},
+}
+
+---An error object for the text of an error of Lua's own, when more can be said about it.
+---@param text string
+---@return table?
+function names.from_text(text)
+  local chunk, line, message = text:match("^(.-):(%d+): (attempt to [^\n]*)")
+  if not chunk then return nil end
+  local Call = require "torch.explain.call"
+  for _, row in ipairs(meanings) do
+    local kind, name = message:match(row[1])
+    if kind then
+      local full = torch._chunks[chunk] and "=" .. chunk or "@" .. chunk
+      local err = setmetatable({kind = "argument", op = "", hint = "", where = chunk .. ":" .. line,
+        _call = ("S %s %s\nF %s %s\n"):format(line, full, name or "?", kind)}, debug.getregistry()["tycho.error"])
+      local call = Call.read(err)
+      if not call.text then return nil end
+      call.node = nil
+      for _, node in ipairs(call.nodes) do
+        if node.kind == row[2] and node.name == name and node.line == tonumber(line) then
+          call.node = node
+          break
+        end
+      end
+      if row[3] == joined then  -- the operand of an operator that has this name
+        call.node = nil
+        for _, node in ipairs(call.nodes) do
+          local sides = node.kind == "binary" and node.op == ".." and node.line == tonumber(line) and node.args or {}
+          for _, side in ipairs(sides) do
+            if side.name == name and (side.kind == "name" or side.kind == "field") then call.node = call.node or side end
+          end
+        end
+      end
+      local said, fixes = row[3](call, kind, name)
+      if not said then return nil end
+      local code = call.node and call:code(call.node)
+      err.message = said
+      err._call = err._call .. (call.node and ("P %d %d\n"):format(call.node.first, call.node.last) or "")
+      err._code = "NAME-1"
+      err._fixes = code and fixes or {}
+      return err
+    end
+  end
+end
+
+return names

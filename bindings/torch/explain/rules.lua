@@ -2,6 +2,7 @@
 -- may repair it. Changes are candidates only: each is tried with stand-ins before anybody sees it.
 --   {[operand or slot] = template}   % is the operand's own text, %1 and %2 the operands'
 --   {whole = template, test = template}   for the call itself: %0, %L and %R (sides of an operator)
+--   {code = text, test = text}            new code for the call, tried as it stands
 --   {rename = {"keydim", "keepdim"}}      an argument's name
 local F = string.format
 
@@ -362,7 +363,13 @@ local rules = {
     local from, near = call.message:match('no argument "([%a_][%w_]*)"; did you mean "([%a_][%w_]*)"')
     return from and {{rename = {from, near}}} or {}
   end},
-  {code = "ARG-3", kind = "argument", find = '"self" is missing'},
+  {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = function(call)
+    local node = call.node
+    local f = node and node.called
+    if not f or f.kind ~= "field" or node.method then return {} end
+    local args = call:code(node):sub(f.last - node.first + 2)
+    return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
+  end},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
   {code = "MODULE-1", quiet = true, kind = "argument", find = "list of parameters is empty"},
   {code = "STATE-1", quiet = true, op = "load_state_dict"},

@@ -301,6 +301,18 @@ function Class:load_state_dict(state, options)
     problems[#problems + 1] = ("%s: %s%s"):format(title, shown, #names > 6 and (", and %d more"):format(#names - 6) or "")
   end
   local missing, unexpected, wrong = {}, {}, {}
+  local prefix = next(given) and next(given):match("^[%w_]+%.")
+  if prefix and next(own) then  -- all names behind one prefix, as DataParallel saves them?
+    local count, fits = 0, true
+    for name in pairs(given) do
+      count = count + 1
+      fits = fits and name:sub(1, #prefix) == prefix and own[name:sub(#prefix + 1)] ~= nil
+    end
+    if fits then
+      error(("load_state_dict: all %d names start with '%s', which this %s does not have; load with {strip=\"%s\"}"):format(
+        count, prefix, self._name, prefix), 2)
+    end
+  end
   for name, t in pairs(own) do
     local from = given[name]
     if from == nil then missing[#missing + 1] = name

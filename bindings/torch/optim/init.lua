@@ -76,7 +76,7 @@ local function class(name, defaults, check, step)
       end
       self.defaults = all
       if #params == 0 and params.params == nil then
-        error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ...)", 2)
+        error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ..., or a table of layers: self.layers = {...})", 2)
       end
       if type(params[1]) == "table" then
         for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all) end

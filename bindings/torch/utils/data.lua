@@ -81,13 +81,17 @@ end
 data.RandomSampler.__len = function(self) return #self.dataset end
 
 ---Joins samples into a batch: tensors are stacked, numbers become tensors, tables go field by field.
-function data.default_collate(samples)
+---@param indices? integer[] the samples' positions in the dataset, for messages
+function data.default_collate(samples, indices)
   local first = samples[1]
   if torch.is_tensor(first) then
     for i, s in ipairs(samples) do
       if not torch.is_tensor(s) or s.shape ~= first.shape then
-        error(("collate: item %d has shape %s, item 1 has %s; give the loader a collate_fn, or pad"):format(
-          i, torch.is_tensor(s) and tostring(s.shape) or "no tensor", tostring(first.shape)), 2, "shape")
+        local function item(k)
+          return indices and ("item %d (dataset index %d)"):format(k, indices[k]) or ("item %d"):format(k)
+        end
+        error(("collate: %s %s, %s has %s; give the loader a collate_fn, or pad"):format(item(i),
+          torch.is_tensor(s) and "has shape " .. tostring(s.shape) or "is no tensor", item(1), tostring(first.shape)), 2, "shape")
       end
     end
     return torch.stack(samples)
@@ -98,7 +102,7 @@ function data.default_collate(samples)
     for k in pairs(first) do
       local column = {}
       for i, s in ipairs(samples) do column[i] = s[k] end
-      batch[k] = data.default_collate(column)
+      batch[k] = data.default_collate(column, indices)
     end
     return batch
   end
@@ -163,8 +167,9 @@ data.DataLoader.__call = function(self)
     if rows then
       joined = pick_rows(self, batch)
     else
+      local indices = table.move(batch, 1, n, 1, {})
       for i = 1, n do batch[i] = self.dataset:get(batch[i]) end
-      joined = collate(batch)
+      if collate == data.default_collate then joined = collate(batch, indices) else joined = collate(batch) end
     end
     if type(joined) == "table" and #joined > 0 and getmetatable(joined) == nil then return table.unpack(joined) end
     return joined

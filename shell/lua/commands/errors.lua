@@ -1,0 +1,29 @@
+-- %explain: the rule behind an error, on the sizes of the last one.
+local function explain(args, session)
+  local module = require "torch.explain"
+  local words = require("torch.messages").words
+  local colour = require "shell.colour"
+  local code = args:upper():match("^%s*(.-)%s*$")
+  local last = session.last_error and session.last_error.error
+  local object = last and module.object(last)
+  if code == "" or (object and object.code == code) then
+    if not object then
+      if last then return session.say(module.report(last, {colour = colour})) end
+      return session.say(words.no_error .. "\n  " .. table.concat(module.codes(), "  "))
+    end
+    return session.say(module.long(object, {colour = colour}))
+  end
+  local text = module.rule(code, {colour = colour})
+  if not text then return words.no_code:format(code, table.concat(module.codes(), "  ")) end
+  session.say(text)
+end
+
+return {
+  {
+    name = "explain",
+    usage = "%explain [CODE]",
+    doc = "The rule behind the last error, or behind a code such as SHAPE-1, with an example.",
+    example = "%explain SHAPE-2",
+    run = explain,
+  },
+}
