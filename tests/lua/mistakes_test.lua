@@ -10,7 +10,9 @@ local explain = require "torch.explain"
 local function list()
   local pipe = io.popen("ls " .. check.quote(folder .. "/mistakes"))
   local names = {}
-  for name in pipe:lines() do names[#names + 1] = name:match("^(.*)%.lua$") end
+  for name in pipe:lines() do  -- numbered ones are about notes
+    if not name:find("^%d") then names[#names + 1] = name:match("^(.*)%.lua$") end
+  end
   pipe:close()
   return names
 end
