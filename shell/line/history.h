@@ -59,7 +59,7 @@ class History {
 
   std::string file_;
   bool loaded_ = false, torn_ = false;
-  std::string tail_;                        // the end of the file, as read
+  std::unique_ptr<char[]> tail_;            // the end of the file, as read
   std::vector<std::string_view> failures_;  // "TIME.PROCESS" of entries that failed
   std::vector<Item> items_;
   std::vector<std::unique_ptr<std::string>> own_;  // lines added since

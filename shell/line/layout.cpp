@@ -41,6 +41,9 @@ Character shown_at(std::string_view s, size_t at, int text_column, int room, int
   return c;
 }
 
+// Of one column whatever follows, unless a mark does: the caller looks at the next byte too.
+bool simple(char c) { return c >= 0x20 && c < 0x7f; }
+
 // Finds the rows of a line, and where byte `cursor` of its content stands, when inside.
 void find_rows(Line* line, int width, size_t cursor, int* row, int* column) {
   const std::string_view s = line->content;
@@ -48,6 +51,20 @@ void find_rows(Line* line, int width, size_t cursor, int* row, int* column) {
   int x = 0, text_column = 0;
   size_t i = 0;
   for (; i < s.size();) {
+    // Letters of one column, as many as fit the row, at once.
+    size_t run = 0;
+    const size_t room = std::min(static_cast<size_t>(width - x), s.size() - i - 1);
+    while (run < room && simple(s[i + run]) && simple(s[i + run + 1])) ++run;
+    if (i >= line->prompt && run > 1) {
+      if (i <= cursor && cursor < i + run) {
+        *row = static_cast<int>(line->rows.size()) - 1;
+        *column = x + static_cast<int>(cursor - i);
+      }
+      x += static_cast<int>(run);
+      text_column += static_cast<int>(run);
+      i += run;
+      continue;
+    }
     Character c = shown_at(s, i, text_column, width - x, width);
     if (x + c.columns > width) {
       line->rows.push_back({i, text_column});

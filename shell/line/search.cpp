@@ -16,7 +16,7 @@ void State::begin_search(int direction) {
   query_.clear();
   before_search_ = buffer_.text();
   cursor_before_ = buffer_.cursor();
-  found_ = from_ = before_search_.empty() ? history_.size() : place_;
+  found_ = from_ = before_search_.empty() ? kDraft : place_;
   match_ = cursor_before_;
 }
 
@@ -101,7 +101,7 @@ bool State::search_key(Key key, Keys& keys) {
   if (!query_.empty()) memory_.last_search = query_;
   // The entry found is where walking goes on from.
   if (found_ != from_) {
-    if (place_ == history_.size()) edits_[place_] = before_search_;
+    if (place_ == kDraft) edits_[place_] = before_search_;
     place_ = found_;
   }
   return key == kEscape;

@@ -32,8 +32,7 @@ State::State(const Prompt& prompt, const Reader& reader, History& history, Memor
 
 void State::start(std::string text, size_t cursor) {
   buffer_.reset(std::move(text), cursor);
-  place_ = history_.size();
-  if (memory_.next_entry < place_ && buffer_.size() == 0) {
+  if (memory_.next_entry != kDraft && buffer_.size() == 0) {
     place_ = memory_.next_entry;
     buffer_.reset(history_.text(place_), std::string::npos);
   }
@@ -205,7 +204,8 @@ void State::enter(int) {
 void State::enter_and_next(int) {
   const size_t place = place_;
   enter(1);
-  if (wish == Wish::Accept && place + 1 < history_.size()) memory_.next_entry = place + 1;
+  if (wish == Wish::Accept && place != kDraft && place + 1 < history_.size())
+    memory_.next_entry = place + 1;
 }
 
 void State::new_line(int count) {

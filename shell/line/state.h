@@ -104,7 +104,8 @@ class State {
   size_t auto_line_ = std::string::npos;  // the line whose indentation is ours
   int auto_columns_ = 0;
   // Walking through the history.
-  size_t place_ = 0;  // size() is what was typed
+  static constexpr size_t kDraft = History::npos;  // what was typed, behind all entries
+  size_t place_ = kDraft;
   std::string prefix_;
   std::map<size_t, std::string> edits_;  // entries as changed but not entered
   // Yanking a last argument: which entry, and what was put in.

@@ -71,7 +71,7 @@ std::vector<std::string> arguments_of(const std::string& entry) {
 // Shows another entry; what was changed in this one waits there.
 void State::go_to_entry(size_t position) {
   const std::string& text = buffer_.text();
-  if (place_ == history_.size() || text != history_.text(place_)) edits_[place_] = text;
+  if (place_ == kDraft || text != history_.text(place_)) edits_[place_] = text;
   place_ = position;
   const auto edit = edits_.find(position);
   std::string next = edit != edits_.end() ? edit->second : history_.text(position);
@@ -91,11 +91,10 @@ void State::walk(int direction, bool by_prefix) {
       at = history_.find_prefix(prefix_, at);
       if (at == History::npos) return;
     } else {
-      if (at >= history_.size()) return;
-      at = history_.find_prefix_forward(prefix_, at + 1);
-      if (at == History::npos) at = history_.size();
+      if (at == kDraft) return;
+      at = history_.find_prefix_forward(prefix_, at + 1);  // or what was typed
     }
-    if (at == history_.size() || edits_.count(at) || history_.text(at) != here) break;
+    if (at == kDraft || edits_.count(at) || history_.text(at) != here) break;
   }
   go_to_entry(at);
 }
@@ -113,7 +112,7 @@ void State::oldest(int) {
 }
 
 void State::newest(int) {
-  if (place_ != history_.size()) go_to_entry(history_.size());
+  if (place_ != kDraft) go_to_entry(kDraft);
 }
 
 // The last argument of the entry before; again, of the one before that. With a number, that one.

@@ -137,7 +137,8 @@ bool within(const Range (&table)[n], char32_t c) {
 int code_width(char32_t c) {
   if (c < 0x7f) return c >= 0x20 ? 1 : -1;
   if (c < 0xa0) return -1;
-  if (c < 0xad) return 1;
+  if (c < 0x300) return 1;
+  if (c >= 0x4e00 && c < 0xa000) return 2;  // most ideographs, without a search
   if (within(kWide, c)) return 2;
   if (within(kZero, c)) return 0;
   return within(kHidden, c) ? -1 : 1;
