@@ -75,7 +75,7 @@ print(t["2, 1:3"])
 --# spec    inside(x) return x:narrow(1, 2, x:size(1) - 2):narrow(2, 2, x:size(2) - 2)
 --# try     n in 3..6
 --# try     m in 3..6
---# try     x = torch.arange(n * m):reshape(n, m)
+--# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
 --# hint    The first and the last are left out: from the second to the last but one.
 --# hint    `{2, -2}` is that range; it is needed in both dimensions.
@@ -91,7 +91,7 @@ print(u)
 --# wrong   7 7 7 7: Only the columns 1 and 2 were assigned.
 --# hint    Row 2 is in the block, but only its columns 1 and 2.
 
---# say     There are three rows. What is `t[{{2, 4}, 1}]`?
+--# say     There are three rows. Here is a range that goes further.
 --# predict t[{{2, 4}, 1}] --> error
 --# wrong   21 31: Nothing is cut off silently: row 4 does not exist.
 --# hint    Row 4 does not exist. `error` is an answer, too.
@@ -124,7 +124,7 @@ print(t:gt(22))
 --#         return torch.stack(rows, 2)
 --# try     n in 1..4
 --# try     m in 2..7
---# try     x = torch.arange(n * m):reshape(n, m)
+--# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
 --# hint    All rows: `{}`. For the columns, a range with a step.
 --# hint    From 2 to the last in steps of 2: `{2, -1, 2}`.
@@ -142,13 +142,14 @@ function draw(picture)
     print(line)
   end
 end
-picture = torch.tensor{{0, 0, 0, 0, 0, 0, 0, 0, 0},
-                       {0, 1, 0, 1, 0, 1, 1, 1, 0},
-                       {0, 1, 0, 1, 0, 0, 0, 1, 0},
-                       {0, 1, 1, 1, 0, 0, 1, 0, 0},
-                       {0, 0, 0, 1, 0, 0, 1, 0, 0},
-                       {0, 0, 0, 1, 0, 0, 1, 0, 0},
-                       {0, 0, 0, 0, 0, 0, 0, 0, 0}}
+picture = torch.tensor{
+  {0,0,0,0,0,0,0,0,0},
+  {0,1,0,1,0,1,1,1,0},
+  {0,1,0,1,0,0,0,1,0},
+  {0,1,1,1,0,0,1,0,0},
+  {0,0,0,1,0,0,1,0,0},
+  {0,0,0,1,0,0,1,0,0},
+  {0,0,0,0,0,0,0,0,0}}
 draw(picture)
 --# task    Cut the 7 out: make `seven`, its 5 rows and 3 columns, without any of the border.
 --# spec    seven = picture:narrow(1, 2, 5):narrow(2, 6, 3)

@@ -56,6 +56,7 @@ print(points[{1, 2}]:item())
 --# why     Row 2, column 3. Pupil 2 has full points in test 3.
 
 --# say     One position alone takes a whole row: `points[2]` is all that pupil 2 got.
+--#         (What the word "view" means is for lesson 3.)
 print(points[2])
 --# predict points[3].shape --> [4]
 --# wrong   3: That is how many rows there are. This is one row: how long is it?
@@ -97,7 +98,7 @@ print(heights)
 --# new     zeros
 empty = torch.zeros(2, 5)
 --# predict empty.shape --> [2, 5]
---# wrong   2: torch.zeros takes sizes: 2 rows, and 5 columns.
+--# wrong   2: Sizes were given, not values: 2 rows, and 5 columns.
 --# hint    The two numbers in the brackets are the sizes themselves.
 --# why     Two rows of five zeros. They are `f32`, because most numbers in this field are.
 print(empty)
@@ -114,7 +115,9 @@ board[{1, 4}] = 1
 
 --# say     `#x` is the first size, as a plain number. So a loop over the rows of a tensor looks like any
 --#         loop in Lua: from 1 to #x.
-for i = 1, #points do print("pupil", i, "first test", points[{i, 1}]:item()) end
+for i = 1, #points do
+  print("pupil " .. i, points[{i, 1}]:item())
+end
 --# predict #points --> 3
 --# wrong   4: That is the second size, points.shape[2]. `#` gives the first.
 --# wrong   12: That is numel. `#` gives the first size only.

@@ -92,7 +92,10 @@ print(m:stride())
 --# predict w:reshape(6) --> 1 4 2 5 3 6
 --# wrong   1 2 3 4 5 6: w is read row by row: its first row is 1, 4.
 --# hint    Read w row by row; its rows are {1, 4}, {2, 5} and {3, 6}.
-print(w:reshape(6))
+--# why     Here it had to copy. So a change of `flat` does not reach w:
+flat = w:reshape(6)
+flat[2] = 0
+print(w[{1, 2}]:item())
 
 --# say     What a list of positions or a mask picks is always a copy: such elements can lie anywhere.
 picked = x[torch.tensor{3, 4}]
@@ -125,7 +128,7 @@ end
 --#         return torch.cat(columns)
 --# try     n in 2..4
 --# try     m in 2..4
---# try     x = torch.arange(n * m):reshape(n, m)
+--# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
 --# hint    You saw it above: exchange rows and columns, then read row by row.
 --# hint    After `t()` a view is not possible; `reshape` copies. -1 as a size means "as many as there are".

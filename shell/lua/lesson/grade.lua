@@ -155,17 +155,25 @@ local function dtype_remark(answer, wanted)
   return "the right kind of number, with another number of bits"
 end
 
--- x[{i, j}] with both positions exchanged, or counted from 0: what the user may have looked at.
+-- An element was asked for, x[{i, j}]: where does what was answered stand?
 local function index_remark(expression, answer, lookup)
-  local name, i, j = expression:match("^%s*([%a_][%w_]*)%[{(%d+),%s*(%d+)}%]$")
+  local name, i, j = expression:match("^%s*([%a_][%w_]*)%[{(%-?%d+),%s*(%-?%d+)}%]")
   if not name or #answer ~= 1 then return nil end
+  local ok, x = pcall(lookup, name)
+  if not ok or not values.is_tensor(x) or x.ndim ~= 2 then return nil end
   i, j = math.tointeger(i), math.tointeger(j)
   local function at(r, c)
-    local ok, v = pcall(function() return lookup(name)[{r, c}]:item() end)
-    return ok and v == answer[1]
+    local found, v = pcall(function() return x[{r, c}]:item() end)
+    return found and v == answer[1]
   end
-  if at(j, i) then return ("that stands at [{%d, %d}]: the row comes first"):format(j, i) end
-  if at(i + 1, j + 1) then return ("that stands at [{%d, %d}]: positions count from 1"):format(i + 1, j + 1) end
+  if i > 0 and j > 0 then
+    if at(j, i) then return ("that stands at [{%d, %d}]: the row comes first"):format(j, i) end
+    if at(i + 1, j + 1) then return ("that stands at [{%d, %d}]: positions count from 1"):format(i + 1, j + 1) end
+  end
+  if x:numel() > 4096 then return nil end
+  local places = x:double():eq(answer[1]):nonzero()
+  if #places == 1 then return ("that stands at [{%d, %d}]"):format(places[{1, 1}]:item(), places[{1, 2}]:item()) end
+  if #places == 0 then return ("there is no such number in %s"):format(name) end
 end
 
 local function value_remark(answer, wanted, expression, lookup)

@@ -1,5 +1,6 @@
 -- Remarks on answers that are nearly right: each row knows one well-known slip, and says it in a
 -- sentence when the answer is what that slip gives. Used by tasks and by predictions of values.
+local scalings = require "shell.lesson.scalings"
 local values = require "shell.lesson.values"
 
 local is_tensor, close, sizes = values.is_tensor, values.close, values.same_sizes
@@ -52,6 +53,63 @@ end)
 row("missing size 1", function(c)
   if not c.same and c.g.ndim < c.w.ndim and close(c.g:squeeze(), c.w:squeeze()) then
     return "the values are right, but a dimension of size 1 is missing (keepdim = true keeps it)"
+  end
+end)
+
+-- Which columns of x those of y are, as a list of positions; nil when one of them is none.
+local function columns_of(x, y)
+  if x.ndim ~= 2 or y.ndim ~= 2 or x:size(1) ~= y:size(1) or x:size(2) > 64 or y:size(2) > 64 then return nil end
+  local list, used = {}, {}
+  for j = 1, y:size(2) do
+    for k = 1, x:size(2) do
+      if not used[k] and not list[j] and close(y:select(2, j), x:select(2, k)) then
+        list[j], used[k] = k, true
+      end
+    end
+    if not list[j] then return nil end
+  end
+  return list
+end
+
+local function list_text(word, list)
+  if #list == 0 then return "no " .. word .. "s" end
+  return (#list == 1 and word or word .. "s") .. " " .. table.concat(list, ", ")
+end
+
+row("other rows or columns", function(c)
+  for _, input in ipairs(c.inputs) do
+    local x = input:double()
+    for _, way in ipairs {{"column", function(t) return t end}, {"row", function(t) return t.ndim == 2 and t:t() or t end}} do
+      local wanted = columns_of(way[2](x), way[2](c.w))
+      local got = wanted and columns_of(way[2](x), way[2](c.g))
+      if got and not sizes(got, wanted) then
+        return ("that is %s of what was given; wanted are %s"):format(list_text(way[1], got), list_text(way[1], wanted))
+      end
+    end
+  end
+end)
+
+-- The first and last row and column of x that the block y is; nil when it is none.
+local function block_of(x, y)
+  if x.ndim ~= 2 or y.ndim ~= 2 or y:numel() == 0 or x:numel() > 4096 then return nil end
+  for r = 1, x:size(1) - y:size(1) + 1 do
+    for k = 1, x:size(2) - y:size(2) + 1 do
+      if close(x:narrow(1, r, y:size(1)):narrow(2, k, y:size(2)), y) then
+        return {r, r + y:size(1) - 1, k, k + y:size(2) - 1}
+      end
+    end
+  end
+end
+
+row("another block", function(c)
+  for _, input in ipairs(c.inputs) do
+    local x = input:double()
+    local wanted = block_of(x, c.w)
+    local got = wanted and block_of(x, c.g)
+    if got and not sizes(got, wanted) then
+      return ("that is rows %d to %d, columns %d to %d; wanted are rows %d to %d, columns %d to %d"):format(
+        got[1], got[2], got[3], got[4], wanted[1], wanted[2], wanted[3], wanted[4])
+    end
   end
 end)
 
@@ -162,8 +220,8 @@ local function counts(c)
     end
   end
   for _, x in ipairs(c.inputs) do
-    for d = 1, x.ndim do add(x:size(d), ("the size of dimension %d, %d"):format(d, x:size(d))) end
-    add(x:numel(), ("the number of elements, %d"):format(x:numel()))
+    for d = 1, x.ndim do add(x:size(d), "the size of dimension " .. d) end
+    add(x:numel(), "the number of elements")
   end
   return list
 end
@@ -171,8 +229,13 @@ end
 row("a mean not taken", function(c)
   if not c.same or not c.w:any():item() then return nil end
   for _, k in ipairs(counts(c)) do
-    if close(c.g, c.w * k.n) then return "divide by " .. k.what .. ": a mean is wanted, not a sum" end
-    if close(c.g * k.n, c.w) then return ("that is divided by %s, once too often"):format(k.what) end
+    if close(c.g, c.w * k.n) then
+      return ("that is %d times what is wanted, and %d is %s: a sum where a mean belongs, or a mean where a sum belongs?")
+        :format(k.n, k.n, k.what)
+    elseif close(c.g * k.n, c.w) then
+      return ("what is wanted is %d times that, and %d is %s: a mean where a sum belongs, or a sum where a mean belongs?")
+        :format(k.n, k.n, k.what)
+    end
     if close(c.g, c.w * math.sqrt(k.n / (k.n - 1))) or close(c.g, c.w * (k.n / (k.n - 1))) then
       return ("it divides by %d; here by %d is meant"):format(k.n - 1, k.n)
     elseif close(c.w, c.g * math.sqrt(k.n / (k.n - 1))) or close(c.w, c.g * (k.n / (k.n - 1))) then
@@ -195,6 +258,23 @@ row("factors", function(c)
                    {100, "a hundred times what is wanted: per cent?"}, {0.01, "a hundredth of what is wanted"}}
   for _, f in ipairs(FACTORS) do
     if close(c.g, c.w * f[1]) then return "every value is " .. f[2] end
+  end
+end)
+
+row("scaled otherwise", function(c)
+  if not c.same or c.w.ndim ~= 2 then return nil end
+  for _, input in ipairs(c.inputs) do
+    if sizes(input.shape, c.w.shape) then
+      local goals, found = {}, nil
+      local list = scalings(input:double())
+      for _, s in ipairs(list) do
+        if close(s[3], c.w) then goals[s[1]] = true end
+      end
+      for _, s in ipairs(list) do
+        if goals[s[1]] and not found and close(s[3], c.g) then found = s[2] end
+      end
+      if found then return found end
+    end
   end
 end)
 

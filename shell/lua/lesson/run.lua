@@ -6,11 +6,13 @@ local card = require "shell.lesson.card"
 local colour = require "shell.colour"
 local find = require "shell.lesson.find"
 local grade = require "shell.lesson.grade"
-local guard = require "shell.lesson.guard"
+local perform = require "shell.lesson.perform"
 local progress = require "shell.lesson.progress"
 local task = require "shell.lesson.task"
 local text = require "shell.lesson.text"
 local values = require "shell.lesson.values"
+
+local screen = require "shell.text"
 
 local run = {}
 
@@ -24,67 +26,6 @@ local function say_line(line, style)
   say(style and colour(out, style) or out)
 end
 local function step() return lesson.lesson.steps[lesson.at] end
-
--- Evaluates code of the lesson on the session; false and a message when that fails.
-local function evaluate(code)
-  local ok, result = lesson.session.eval(code.text)
-  if not ok then return false, guard.message(result) end
-  return true
-end
-
--- The value of an expression of the lesson, without a trace in the session.
-local function value_of(expression)
-  local f, message = load("return " .. expression, "=lesson", "t")
-  if not f then return {ok = false, value = message} end
-  local ok, value = guard.call(f, task.seconds * 4)
-  return {ok = ok, value = value}
-end
-
--- Names that code assigns, but not those that it prints itself.
-local function echoed(code)
-  local entry = require "shell.entry"
-  local list, seen = {}, {}
-  for _, name in ipairs(entry.assigned(entry.tokens(code))) do
-    if not seen[name] and not code:find("print%(" .. name .. "[%),]") then
-      seen[name] = true
-      list[#list + 1] = name
-    end
-  end
-  return list
-end
-
--- The one-line echo of what code made, unless that is what the lesson asks for.
-local function echo(code, question)
-  local names = echoed(code)
-  local asked = question and question.expression
-  for _, name in ipairs(names) do
-    local v = rawget(_G, name)
-    local spoils = asked and #names == 1 and asked:find("%f[%w_]" .. name .. "%f[^%w_]")
-    if values.is_tensor(v) and not spoils then
-      say(colour(INDENT .. name .. ": " .. require("shell.columns").describe(v), "faint"))
-    end
-  end
-end
-
--- Shows a piece of the lesson's code and runs it.
-local function perform(code, question)
-  say(text.code(code.text, INDENT))
-  local ok, message = evaluate(code)
-  if not ok then say(colour("this did not work: " .. message, "error")) end
-  if ok then echo(code.text, question) end
-end
-
--- The same without a sound, for entries that lie behind.
-local function perform_quietly(code)
-  local print, write = _G.print, io.write
-  rawset(_G, "print", function() end)
-  io.write = function() end
-  local _ <close> = setmetatable({}, {__close = function()
-    rawset(_G, "print", print)
-    io.write = write
-  end})
-  evaluate(code)
-end
 
 local function save(done)
   local l = lesson.lesson
@@ -112,11 +53,12 @@ end
 local function open_task(q)
   local name = q.spec.name
   lesson.seen = rawget(_G, name)
-  lesson.before, lesson.wanted = nil, nil
+  lesson.before, lesson.wanted, lesson.last = nil, nil, nil
   if not q.spec.parameters then
     local ok, wanted = pcall(task.wanted, q, lesson.lesson.path, _G)
     if ok then lesson.wanted = wanted end
     if values.is_tensor(lesson.seen) then lesson.before = task.copy(lesson.seen) end
+    lesson.last = lesson.before
   end
 end
 
@@ -126,7 +68,7 @@ local function show_step()
   say("")
   say(colour(("%d/%d"):format(lesson.at, #lesson.lesson.steps), "faint"))
   if #s.say > 0 then say_text(s.say) end
-  if s.code then perform(s.code, s.question) end
+  if s.code then perform.shown(lesson.session, s.code, s.question) end
   if #s.new > 0 then say_line("new: " .. table.concat(s.new, " "), "faint") end
   if s.question and s.question.kind == "task" then open_task(s.question) end
   ask()
@@ -137,7 +79,7 @@ local function finish()
   lesson.at = #l.steps
   save(true)
   say("")
-  say(colour("That was " .. l.title .. ".", "heading"))
+  say_line("That was " .. l.title .. ".", "heading")
   if #l.see > 0 then say_line("Look up: ?" .. table.concat(l.see, "  ?")) end
   local after = find.next(l)
   if after then say_line(("Next: %%learn %s   (%s)"):format(after.name, after.title)) end
@@ -155,7 +97,7 @@ end
 local function complete()
   local s = step()
   if s.question.why then say_text(s.question.why) end
-  if s.after then perform(s.after, {expression = s.question.expression}) end
+  if s.after then perform.shown(lesson.session, s.after, {expression = s.question.expression}) end
   advance()
 end
 
@@ -166,7 +108,7 @@ local function operands(expression)
   if not left then return nil end
   local names, shapes = {left, right}, {}
   for i, e in ipairs(names) do
-    local v = value_of(e)
+    local v = perform.value(e)
     if not v.ok or not values.is_tensor(v.value) then return nil end
     shapes[i] = v.value.shape
   end
@@ -175,12 +117,13 @@ local function operands(expression)
 end
 
 local function say_beside(first, lines)
-  for i, line in ipairs(lines) do say((i == 1 and first or (" "):rep(#first)) .. line) end
+  for i, line in ipairs(lines) do say((i == 1 and first or (" "):rep(screen.width(first))) .. line) end
 end
 
 local function answer_predict(q, answer)
-  local wanted = value_of(q.expression)
+  local wanted = perform.value(q.expression)
   local right, remark = grade.grade(answer, wanted, q.expression, function(name) return rawget(_G, name) end)
+  remark = remark and remark:sub(1, 1):upper() .. remark:sub(2)
   if right then
     local names, shapes = operands(q.expression)
     if names then
@@ -195,7 +138,7 @@ local function answer_predict(q, answer)
     if slip and grade.same_answer(slip, answer) then remark = w.remark end
   end
   lesson.tries = lesson.tries + 1
-  say_line(colour("not yet.", "bad") .. (remark and " " .. remark:sub(1, 1):upper() .. remark:sub(2) or ""))
+  say_line(colour("not yet.", "bad") .. (remark and " " .. remark or ""))
   if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
   if lesson.tries >= 4 then say_line("(%skip shows the answer)", "faint") end
 end
@@ -205,9 +148,9 @@ local function look_at_task(q, entry, results)
   local name, l = q.spec.name, lesson.lesson
   local now = rawget(_G, name)
   local mentioned = entry:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil
-  local changed = not rawequal(now, lesson.seen) or
-    lesson.before ~= nil and values.is_tensor(now) and not values.same(now, lesson.before)
-  lesson.seen = now
+  local is_value = q.spec.parameters == nil and values.is_tensor(now)
+  local changed = not rawequal(now, lesson.seen) or is_value and not values.same(now, lesson.last)
+  lesson.seen, lesson.last = now, is_value and task.copy(now) or nil
   local right, lines
   if q.spec.parameters then
     if type(now) ~= "function" then
@@ -252,7 +195,7 @@ local function look_at_task(q, entry, results)
   lesson.tries = lesson.tries + 1
   local head = lines[1]:gsub("^not yet:", colour("not yet:", "bad"))
   say_line(head)
-  for i = 2, #lines do say(require("shell.text").cut(lines[i], require("shell.columns").window() - 1)) end
+  for i = 2, #lines do say(screen.cut(lines[i], require("shell.columns").window() - 1)) end
   if lesson.before and not values.same(now, lesson.before) then
     if values.is_tensor(lesson.seen) and values.same_sizes(now.shape, lesson.before.shape) and
        now.dtype == lesson.before.dtype then
@@ -260,7 +203,7 @@ local function look_at_task(q, entry, results)
     else
       rawset(_G, name, task.copy(lesson.before))
     end
-    lesson.seen = rawget(_G, name)
+    lesson.seen, lesson.last = rawget(_G, name), lesson.before
     say_line(("(`%s` is again as it was.)"):format(name), "faint")
   end
   if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
@@ -292,7 +235,7 @@ function commands.skip()
     return complete()
   elseif q and q.kind == "task" then
     if lesson.before and values.is_tensor(lesson.seen) then rawset(_G, q.spec.name, task.copy(lesson.before)) end
-    perform(q.answer)
+    perform.shown(lesson.session, q.answer)
     return complete()
   end
   advance()
@@ -378,13 +321,13 @@ function run.start(found, session, from)
   local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
   at = math.max(1, math.min(at, #found.steps))
   lesson = {lesson = found, at = at, session = session}
+  local echo_module = require "shell.echo"
+  lesson.echo = echo_module.on
+  echo_module.set(session, true)
   if not hook then
     hook = after
     table.insert(session.hooks.after, after)
   end
-  local echo_module = require "shell.echo"
-  lesson.echo = echo_module.on
-  echo_module.set(session, true)
   session.mode = mode
   say(colour(found.title, "heading") .. colour("   %hint %skip %play %back %quit", "faint"))
   if at > 1 then
@@ -392,11 +335,11 @@ function run.start(found, session, from)
     for i = 1, at - 1 do
       local s = found.steps[i]
       local q = s.question
-      if s.code then perform_quietly(s.code) end
+      if s.code then perform.quietly(session, s.code) end
       if q and q.kind == "task" and not (q.spec.parameters and rawget(_G, q.spec.name) ~= nil) then
-        perform_quietly(q.answer)
+        perform.quietly(session, q.answer)
       end
-      if s.after then perform_quietly(s.after) end
+      if s.after then perform.quietly(session, s.after) end
     end
   end
   save()

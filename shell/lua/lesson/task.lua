@@ -1,5 +1,6 @@
 -- Tasks: tries the user's function, or variable, against the lesson's spec, and says in a few lines
 -- what is missing. Random inputs are seeded, and the user's own random numbers are left as they were.
+local columns = require "shell.columns"
 local guard = require "shell.lesson.guard"
 local near_miss = require "shell.lesson.near_miss"
 local parse = require "shell.lesson.parse"
@@ -7,7 +8,7 @@ local values = require "shell.lesson.values"
 
 local task = {}
 
-task.seconds = 5     -- one call of a task's function may take
+task.seconds = 3     -- one call of a task's function may take
 local CASES = 20     -- random tries
 local ALL = 12       -- a single range of up to so many numbers is tried in full
 
@@ -93,16 +94,20 @@ local function compare_lines(text, got, wanted, inputs, given)
   else
     lines[1] = ("not yet: %s is %s, wanted %s"):format(text, values.what(got), values.what(wanted))
   end
-  lines[1] = lines[1] .. (remark and "." or "")
-  if remark then lines[1] = lines[1] .. " " .. remark:sub(1, 1):upper() .. remark:sub(2) .. "." end
+  if remark then
+    lines[1] = ("%s. %s%s%s"):format(lines[1], remark:sub(1, 1):upper(), remark:sub(2), remark:find("[%?%.]$") and "" or ".")
+  end
   if given then lines[#lines + 1] = "  with " .. given end
   local small = {tensor = true, number = true, boolean = true, shape = true}
-  if small[values.kind(got)] and small[values.kind(wanted)] then
+  local mine, theirs = values.rows(got), values.rows(wanted)
+  if small[values.kind(got)] and small[values.kind(wanted)] and math.max(#mine, #theirs) <= 6 then
     local label = {"  yours   ", "  wanted  "}
-    for k, v in ipairs {got, wanted} do
-      for i, rowtext in ipairs(values.rows(v, 5)) do
-        lines[#lines + 1] = (i == 1 and label[k] or "          ") .. rowtext ..
-          (k == 1 and i == 1 and caption and "        " .. caption or "")
+    for k, shown in ipairs {mine, theirs} do
+      for i, rowtext in ipairs(shown) do
+        lines[#lines + 1] = (i == 1 and label[k] or "          ") .. rowtext
+        if k == 1 and i == 1 and caption and #lines[#lines] + #caption + 8 < columns.window() then
+          lines[#lines] = lines[#lines] .. "        " .. caption
+        end
       end
     end
   end
@@ -158,7 +163,7 @@ function task.check_function(question, path, env, f)
       end
       for i = 1, case.n do
         if values.is_tensor(case[i]) and not values.same(given[i], case[i]) then
-          keep(2000000 + size, {("not yet: %s has the right value, but changes its input %s; work on a copy")
+          keep(2000000 + size, {("not yet: %s has the right value, but changes its input %s; work on a copy.")
             :format(text, question.spec.parameters[i])})
         end
       end

@@ -74,11 +74,17 @@ function values.same(got, wanted)
   return a == b and rawequal(got, wanted) or a == b and a ~= "tensor" and got == wanted
 end
 
+-- A number in few digits.
+local function short(x)
+  if math.type(x) == "float" and x == x and math.abs(x) ~= math.huge then return ("%.5g"):format(x) end
+  return tostring(x)
+end
+
 --- In a word: "[5]" for a tensor's shape, the number itself, "nothing".
 function values.brief(v)
   local kind = values.kind(v)
   if kind == "tensor" then
-    if v.ndim == 0 then return tostring(v:item()) end
+    if v.ndim == 0 then return short(v:item()) end
     return values.shape_text(v.shape)
   elseif kind == "shape" then
     return values.shape_text(v)
@@ -87,7 +93,7 @@ function values.brief(v)
   elseif kind == "nil" then
     return "nothing"
   elseif kind == "number" or kind == "boolean" then
-    return tostring(v)
+    return short(v)
   elseif kind == "string" then
     return ("%q"):format(#v > 40 and v:sub(1, 40) .. ".." or v)
   end
@@ -100,14 +106,25 @@ function values.what(v)
   if kind == "tensor" then
     return ("a tensor %s of shape %s"):format(values.dtype_text(v.dtype), values.shape_text(v.shape))
   elseif kind == "number" then
-    return "the number " .. tostring(v)
+    return "the number " .. short(v)
   end
   return values.brief(v)
 end
 
-local function number_text(x)
-  if math.type(x) == "integer" or type(x) == "boolean" then return tostring(x) end
-  return ("%.4g"):format(x)
+-- How all numbers of a tensor are written: three places where that tells them apart.
+local function format_of(v)
+  if not v.dtype.is_floating_point or v:numel() == 0 then return nil end
+  local sizes = v:abs():double()
+  local whole = values.close(v:double(), v:double():round())
+  if whole and sizes:max():item() < 1e6 then return "%.0f" end
+  local small = sizes[sizes:gt(0)]
+  if sizes:max():item() < 1e4 and (small:numel() == 0 or small:min():item() >= 0.01) then return "%.3f" end
+  return "%.4g"
+end
+
+local function number_text(x, format)
+  if math.type(x) ~= "float" then return tostring(x) end
+  return (format or "%.4g"):format(x)
 end
 
 --- Rows of text that show a small value, at most `rows`; a tensor of one dimension is one row.
@@ -115,7 +132,8 @@ function values.rows(v, rows)
   rows = rows or 6
   if not is_tensor(v) then return {values.brief(v)} end
   local flat = v:detach()
-  if v.ndim == 0 then return {number_text(v:item())} end
+  if v.ndim == 0 then return {short(v:item())} end
+  local format = format_of(flat)
   if v.ndim > 2 or v:numel() == 0 then return {tostring(v):match("^[^\n]*")} end
   local matrix = v.ndim == 1 and {flat:tolist()} or flat:tolist()
   local cells, widths = {}, {}
@@ -123,7 +141,7 @@ function values.rows(v, rows)
   for i = 1, math.min(#matrix, rows) do
     cells[i] = {}
     for j = 1, math.min(columns, 10) do
-      cells[i][j] = number_text(matrix[i][j])
+      cells[i][j] = number_text(matrix[i][j], format)
       widths[j] = math.max(widths[j] or 0, #cells[i][j])
     end
   end
