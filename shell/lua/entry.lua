@@ -12,27 +12,47 @@ end
 
 local function wants_more(message) return message ~= nil and message:sub(-5) == "<eof>" end
 
-local prompts = {"^%[%d+%][^%S\n]*%a*%*?> ?", "^%.%.%.> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
-local function without_prompt(line)
-  for i, pattern in ipairs(prompts) do
-    local _, last = line:find(pattern)
-    if last then return line:sub(last + 1), i ~= 2 end
+-- Prompts as they are pasted; `continues` are those of further lines.
+local prompts = {"^%[%d+%][^%S\n]*%a*%*?> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
+local continues = "^%.%.%.>? ?"
+
+-- The line without its prompt, and whether it continues the one before; nil without a prompt.
+local function without_prompt(line, first)
+  local _, last = line:find(continues)
+  if last and first then return line:sub(last + 1), true end
+  for _, pattern in ipairs(prompts) do
+    _, last = line:find(pattern)
+    -- In Lua's own prompt, >> stands before further lines.
+    if last then return line:sub(last + 1), first ~= nil and pattern == "^>> ?" and first:find("^> ") ~= nil end
   end
 end
 
--- The text without the prompts in front of its lines, when its first line has one.
-function entry.strip_prompts(text)
-  if not without_prompt(text) then return text end
-  local all, prompted = {}, {}
-  for line in (text .. "\n"):gmatch("(.-)\n") do
-    local rest = without_prompt(line)
-    all[#all + 1] = rest or line
-    prompted[#prompted + 1] = rest
+-- The entries of a pasted text without the prompts in front of their lines, and without what they had
+-- printed; the text itself when its first line has no prompt.
+---@return string[]
+function entry.pasted(text)
+  if not without_prompt(text) then return {text} end
+  local out, first = {}, nil
+  local function finish(one)
+    if not one then return end
+    -- Lines without a prompt are what was printed, unless they are needed.
+    local only = table.concat(one.prompted, "\n")
+    local whole = #one.prompted == #one.all or try(only, "=") or try("return " .. only, "=")
+    out[#out + 1] = whole and only or table.concat(one.all, "\n")
   end
-  -- Lines without a prompt are what was printed, unless they are needed.
-  local only = table.concat(prompted, "\n")
-  if #prompted < #all and (try(only, "=") or try("return " .. only, "=")) then return only end
-  return table.concat(all, "\n")
+  local one
+  for line in (text .. "\n"):gmatch("(.-)\n") do
+    local rest, more = without_prompt(line, first)
+    if rest and not more then
+      finish(one)
+      one = {all = {}, prompted = {}}
+      first = first or line
+    end
+    one.all[#one.all + 1] = rest or line
+    one.prompted[#one.prompted + 1] = rest
+  end
+  finish(one)
+  return out
 end
 
 -- Tokens with their nesting: depth in blocks, and in brackets of any kind.
@@ -59,15 +79,15 @@ function entry.tokens(text)
   return out
 end
 
--- Where the last statement may begin: after the last semicolons and newlines outside of everything.
+-- Where the last statement may begin: after the last semicolons, newlines and blocks outside of everything.
 local function cuts(text, tokens)
   local out = {}
   for i = #tokens, 2, -1 do
     local before, token = tokens[i - 1], tokens[i]
     if token.block == 0 and token.bracket == 0 and before.block == 0 and before.bracket == 0 then
-      local semicolon = before.text == ";"
-      if semicolon or text:find("\n", before.last + 1, true) and text:find("\n", before.last + 1, true) < token.first then
-        out[#out + 1] = {at = token.first, sure = semicolon or token.kind == "name"}
+      local semicolon, newline = before.text == ";", text:find("\n", before.last + 1, true)
+      if semicolon or before.text == "end" or newline and newline < token.first then
+        out[#out + 1] = {at = token.first, sure = token.kind == "name" or semicolon}
         if #out == 8 or semicolon then break end
       end
     end
@@ -140,7 +160,10 @@ end
 ---@return string|nil code, table tokens or the failure
 function entry.read(text)
   local tokens = entry.tokens(text)
-  if #tokens == 0 then return "", tokens end
+  if #tokens == 0 then
+    if try(text, "=") then return "", tokens end
+    return nil, {kind = "incomplete", message = "a comment is not complete"}
+  end
   if tokens[1].text == "=" then  -- `=x` prints in Lua 5.1's prompt
     text = text:sub(1, tokens[1].first - 1) .. " " .. text:sub(tokens[1].last + 1)
     table.remove(tokens, 1)

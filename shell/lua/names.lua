@@ -152,7 +152,7 @@ local function write(_, name, value)
     error(('"%s" is a constant of this session; local %s = ... declares it anew'):format(name, name), 2)
   end
   if type(name) == "string" then
-    known[name] = value ~= nil or name:byte() ~= 95 or nil
+    known[name] = not name:find("^_+%d*$") or nil  -- those are results again when they are gone
     names.origins[name] = names.current
   end
   rawset(globals, name, value)

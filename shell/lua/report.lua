@@ -94,10 +94,11 @@ end
 
 local function stopped(remembered)
   local frame = remembered.frames[1]
-  local where = ""
-  if frame then
+  local innermost = type(remembered.error) == "table" and remembered.error.where or ""
+  local where = innermost ~= "" and " at " .. innermost or ""  -- in a coroutine, no frame is known
+  local place = frame and ("%s:%d"):format(frame.source, frame.line)
+  if frame and (where == "" or innermost == place) then
     local name = name_of(frame)
-    local place = ("%s:%d"):format(frame.source, frame.line)
     where = name and (" in %s (%s)"):format(name, place) or " at " .. place
   end
   local after = remembered.seconds and (", after %s"):format(duration(remembered.seconds)) or ""
@@ -131,7 +132,7 @@ function report.text(remembered)
       end
     end
   end
-  return "error: " .. text
+  return require("shell.colour")("error:", "error") .. " " .. text
 end
 
 -- What ends a script: the error and the functions it went through.
@@ -144,21 +145,29 @@ end
 
 -- Under an entry that does not compile: its line, and a caret under the wrong token.
 function report.wrong(wrong)
-  local out = {"error: " .. wrong.message}
+  local colour, text = require "shell.colour", require "shell.text"
+  local out = {colour("error:", "error") .. " " .. text.visible(wrong.message)}
   if wrong.line then
     local row = 0
     for each in (wrong.text .. "\n"):gmatch("(.-)\n") do
       row = row + 1
       if row == wrong.line then
-        local before = each:sub(1, wrong.column - 1):gsub("\t", " ")
-        local from = 1
+        local function plain(piece) return text.visible((piece:gsub("\t", " "))) end
+        local before, token = plain(each:sub(1, wrong.column - 1)), plain(each:sub(wrong.column, wrong.column + wrong.width - 1))
         local room = math.max(native.window() - 5, 20)
-        if #before + wrong.width > room then from = math.max(1, #before - room // 2) end
-        local shown = each:gsub("\t", " "):sub(from, from + room - 1)
-        local columns = utf8.len(before:sub(from)) or #before - from + 1
-        local width = math.min(wrong.width, math.max(1, room - columns))
+        -- Scrolled sideways so that the token is in sight.
+        local too_wide = text.width(before) + math.min(text.width(token), room // 2) - room
+        local from = 1
+        while too_wide > 0 and text.width(before:sub(1, from - 1)) < too_wide do
+          local known, after = pcall(utf8.offset, before, 2, from)
+          from = known and after or from + 1
+        end
+        before = before:sub(from)
+        local shown = text.cut(before .. token .. plain(each:sub(wrong.column + wrong.width)), room)
+        local columns = text.width(before)
+        local width = math.max(1, math.min(text.width(token), room - columns))
         out[#out + 1] = "   " .. shown
-        out[#out + 1] = "   " .. (" "):rep(columns) .. ("^"):rep(width)
+        out[#out + 1] = "   " .. (" "):rep(columns) .. colour(("^"):rep(width), "error")
       end
     end
   end

@@ -16,6 +16,26 @@ local function drop(item)
   dropped[item.number - 1000] = nil
 end
 
+local function size(bytes)
+  if bytes < 1e6 then return ("%.1f kB"):format(bytes / 1e3) end
+  return bytes < 1e9 and ("%.1f MB"):format(bytes / 1e6) or ("%.2f GB"):format(bytes / 1e9)
+end
+
+-- Lets the oldest go until the rest is small enough; memory that several share counts once.
+local function shrink()
+  local strong = {}
+  for i = #kept, 1, -1 do strong[#strong + 1] = kept[i].value end
+  while #strong > 0 and native.held(strong) > results.most_bytes do
+    strong[#strong] = nil
+    for _, item in ipairs(kept) do
+      if item.value ~= nil then
+        item.value, item.weak = nil, setmetatable({item.value}, {__mode = "v"})
+        break
+      end
+    end
+  end
+end
+
 -- Remembers the values of an entry: `values` is packed, nil as the first is not remembered.
 function results.keep(number, values)
   local value = values[1]
@@ -24,19 +44,16 @@ function results.keep(number, values)
   rawset(_G, "__", nil)
   last = {value}
   local bytes, device_bytes, complete, what = native.held(value)
-  local item = {number = number, bytes = bytes, what = what}
+  what = what:match("^a tensor %((.*)%)$") or what
+  local item = {number = number, bytes = bytes, what = bytes > 1000 and what .. ", " .. size(bytes) or what}
   if not complete or device_bytes > results.most_device_bytes or bytes > results.most_bytes then
-    item.bytes, item.weak = 0, setmetatable({value}, {__mode = "v"})
+    item.weak = setmetatable({value}, {__mode = "v"})
   else
     item.value = value
   end
   kept[#kept + 1] = item
-  local total = 0
-  for i = #kept, 1, -1 do
-    total = total + kept[i].bytes
-    if total > results.most_bytes then kept[i].value, kept[i].bytes = nil, 0 end
-  end
   while #kept > results.most do drop(table.remove(kept, 1)) end
+  if bytes > 1000 then shrink() end
 end
 
 local function value_of(item)

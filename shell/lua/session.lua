@@ -26,6 +26,13 @@ package.loaded["shell.session"] = session
 ---@param text string
 function session.say(text) io.stdout:write(text, "\n") end
 
+-- What is wrong, on standard error.
+---@param text string
+function session.complain(text)
+  native.start_of_line()
+  io.stderr:write(text, "\n")
+end
+
 -- A module of the prompt, or nil when the program has none of this name.
 local search = package.searchers[2]
 local function optional(name)
@@ -82,14 +89,11 @@ end
 ---@param text string
 function session.compile(text)
   local original = text
-  text = continued(entry.strip_prompts(text))
+  text = continued(text)
   local ready, wrong = prepare(text)
   if not ready then
     wrong.text = text
-    if wrong.at and text ~= original then
-      local skipped = original:find(text, 1, true)  -- nil when lines were rewritten
-      wrong.at = skipped and wrong.at + skipped - 1 or #original == #text - 1 and wrong.at - 1 or nil
-    end
+    if wrong.at then wrong.at = wrong.at + #original - #text end
     if wrong.kind == "wrong" then
       for _, hook in ipairs(session.hooks.wrong) do pcall(hook, text, wrong) end
     end
@@ -117,20 +121,11 @@ function session.eval(text)
   return true, packed
 end
 
-local function plain_show(values)
-  local texts = {}
-  for i = 1, values.n do texts[i] = tostring(values[i]) end
-  return table.concat(texts, "\t")
-end
-
 -- Prints values; one that cannot be shown is an error like any other.
 function session.print(values)
-  if values.n == 0 or values.n == 1 and io.type(values[1]) and (rawequal(values[1], io.stdout) or rawequal(values[1], io.stderr)) then return true end
-  local show = optional "shell.show"
-  local ok, text, trace = native.guarded(function()
-    if show and show.values then return show.values(values) end
-    return plain_show(values)
-  end)
+  local written = rawequal(values[1], io.stdout) or rawequal(values[1], io.stderr)  -- of io.write
+  if values.n == 0 or values.n == 1 and written then return true end
+  local ok, text, trace = native.guarded(require("shell.show").values, values)
   if not ok then
     session.report(text, trace)
     return false
@@ -147,14 +142,7 @@ function session.report(err, trace)
   local report = require "shell.report"
   session.last_error = report.remember(err, trace)
   session.last_error.number = session.number
-  native.start_of_line()
-  io.stderr:write(report.text(session.last_error), "\n")
-end
-
--- Under a wrong entry: the line and a caret.
-local function report_wrong(wrong)
-  native.start_of_line()
-  io.stderr:write(require("shell.report").wrong(wrong), "\n")
+  session.complain(report.text(session.last_error))
 end
 
 local said_kept = false
@@ -190,7 +178,7 @@ end
 
 local function evaluate(f, ready, text)
   local record = begin(text)
-  names.forget_constants(ready.constants)
+  names.forget_constants(ready.kept)
   say_kept(ready.kept)
   local note = results.note(text)
   if note then
@@ -258,8 +246,10 @@ end
 ---@return boolean done the entry is complete, or wrong
 function session.is_done(text)
   if session.mode and session.mode.is_done and session.mode.is_done(text) then return true end
-  if not text:find("%S") or special(entry.strip_prompts(text)) then return true end
-  local ready, wrong = prepare(continued(entry.strip_prompts(text)))
+  local pasted = entry.pasted(text)
+  text = pasted[#pasted]
+  if not text:find("%S") or special(text) then return true end
+  local ready, wrong = prepare(continued(text))
   return ready ~= nil or wrong.kind == "wrong"
 end
 
@@ -278,12 +268,22 @@ function session.run(text)
     if consumed and text:find("%S") and session.at_keyboard then native.remember(text) end
     if consumed or not text:find("%S") then return true end
   end
-  local handler, rest = special(entry.strip_prompts(text))
+  local pasted = entry.pasted(text)
+  if #pasted > 1 then
+    for _, each in ipairs(pasted) do
+      local ok = session.run(each)
+      if not ok then return false end
+    end
+    return true
+  end
+  local original = text
+  text = pasted[1]
+  local handler, rest = special(text)
   if handler then return dispatch(text, handler, rest) end
   local f, ready, code = session.compile(text)
   if not f then
-    if ready.kind == "incomplete" then ready.message = "the entry is not complete" end
-    report_wrong(ready)
+    if ready.at and #text ~= #original then ready.at = original:find(text, 1, true) and ready.at + #original - #text end
+    session.complain(require("shell.report").wrong(ready))  -- the line and a caret
     return false, ready
   end
   return evaluate(f, ready, code)

@@ -121,7 +121,7 @@ end
 -- globals, `_` and the like name the entry that they meant (added to `wanted`).
 local function plain_code(n, session, wanted)
   local entry = require "shell.entry"
-  local text = entry.strip_prompts(session.entries[n].text)
+  local text = session.entries[n].text
   if text:find("^%s*:[%a_]") or text:find("^%s*%.[%a_]") then text = "_" .. text:gsub("^%s*", "") end
   local code, tokens = entry.read(text)
   if not code then return nil end
