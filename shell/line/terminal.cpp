@@ -36,16 +36,19 @@ void on_event(int signal) {
   errno = error;
 }
 
-void on_end(int signal) {
-  restore_terminal();
-  std::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
 constexpr int kEvents[] = {SIGWINCH, SIGCONT, SIGTSTP};
 constexpr int kEnds[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr size_t kEventCount = std::size(kEvents), kEndCount = std::size(kEnds);
 struct sigaction old_events[kEventCount], old_ends[kEndCount];
+
+// The terminal first; then whoever listened before, or the end.
+void on_end(int signal, siginfo_t* info, void*) {
+  restore_terminal();
+  for (size_t i = 0; i < kEndCount; ++i)
+    if (kEnds[i] == signal) sigaction(signal, &old_ends[i], nullptr);
+  // A fault happens again by itself, with its address; a signal that was sent has to be sent again.
+  if (info->si_code <= 0) raise(signal);
+}
 
 void make_wake() {
   if (wake[0] >= 0) return;
@@ -90,12 +93,12 @@ void RawMode::enter() {
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_event;
   for (size_t i = 0; i < kEventCount; ++i) sigaction(kEvents[i], &action, &old_events[i]);
-  // Where somebody else watches over the end (a crash reporter), it calls restore_terminal itself.
-  action.sa_flags = 0;
-  action.sa_handler = on_end;
+  action.sa_flags = SA_SIGINFO;
+  action.sa_handler = nullptr;
+  action.sa_sigaction = on_end;
   for (size_t i = 0; i < kEndCount; ++i) {
     sigaction(kEnds[i], nullptr, &old_ends[i]);
-    if (old_ends[i].sa_handler == SIG_DFL) sigaction(kEnds[i], &action, nullptr);
+    if (old_ends[i].sa_handler != SIG_IGN) sigaction(kEnds[i], &action, nullptr);
   }
   termios mode = before;
   mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
@@ -116,7 +119,7 @@ void RawMode::leave() {
   tcsetattr(0, TCSADRAIN, &before);
   raw = false;
   for (size_t i = 0; i < kEndCount; ++i)
-    if (old_ends[i].sa_handler == SIG_DFL) sigaction(kEnds[i], &old_ends[i], nullptr);
+    if (old_ends[i].sa_handler != SIG_IGN) sigaction(kEnds[i], &old_ends[i], nullptr);
   for (size_t i = 0; i < kEventCount; ++i) sigaction(kEvents[i], &old_events[i], nullptr);
 }
 
