@@ -112,7 +112,8 @@ void body(const Impl* t, const Shown& s, const Formatter& format, int d, int64_t
         std::max<int64_t>(1, (line_width() - indent) / (static_cast<int64_t>(format.width()) + 2));
     for (size_t k = 0; k < list.size(); ++k) {
       if (k > 0) *out += k % per_line ? std::string(", ") : ",\n" + std::string(indent + 1, ' ');
-      *out += list[k] < 0 ? " ..." : format(offset + list[k] * t->stride[d]);
+      *out += list[k] < 0 ? (list.size() > 1 ? " ..." : "...")
+                          : format(offset + list[k] * t->stride[d]);
     }
   } else {
     for (size_t k = 0; k < list.size(); ++k) {

@@ -31,8 +31,10 @@ add {
 
 -- --- pictures ---
 add {
-  {"torch.plot", "y | x, y, {file=nil, title=nil, width=nil, height=nil}", "Draws a line in the terminal, or into a file that ends with .svg or .png; at the prompt also `plot`.", see = "torch.hist"},
-  {"torch.hist", "x, {bins=nil, file=nil, title=nil}", "Draws how often values occur, in the terminal or into a file; at the prompt also `hist`.", see = "torch.plot, histc"},
+  {"torch.plot", "y | x, y, {title=nil, xlabel=nil, ylabel=nil, labels=nil, xlog=false, ylog=false, points=false, file=nil, width=nil, height=nil}",
+    "Draws curves in the terminal, or into a file that ends with .svg or .png: plot(y), plot(x, y), plot(x, y1, y2), plot{train=a, test=b}; at the prompt also `plot`.", see = "torch.hist, show"},
+  {"torch.hist", "x, bins=nil, {range=nil, log=false, title=nil, xlabel=nil, ylabel=nil, file=nil, width=nil, height=nil}",
+    "Draws how often values occur, in the terminal or into a file that ends with .svg or .png; at the prompt also `hist`.", see = "torch.plot, histc"},
 }
 
 -- --- dtypes ---

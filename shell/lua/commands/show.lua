@@ -41,7 +41,7 @@ return {
     doc = "Every value of a tensor, or all of a table, however long.",
     example = "%full x",
     run = function(args, session)
-      if args == "" then return "%full wants an expression, as in %full x" end
+      if args == "" then return "wants an expression, as in %full x" end
       local ok, results = session.eval(args)
       if not ok then error(results, 0) end
       session.say(require("shell.show").values(results, {full = true}))
@@ -63,7 +63,7 @@ return {
         elseif name and words[name] then
           set[words[name][1]] = words[name][2](value)
         else
-          return ("%%print knows digits=, edge=, sci=, threshold=, width= and style=, not %s"):format(word)
+          return ("knows digits=, edge=, sci=, threshold=, width= and style=, not %s"):format(word)
         end
       end
       torch.set_printoptions(set)
