@@ -121,11 +121,12 @@ function session.eval(text)
   return true, packed
 end
 
--- Prints values; one that cannot be shown is an error like any other.
-function session.print(values)
+-- Prints values; one that cannot be shown is an error like any other. `name` is the variable that the
+-- entry consists of, if it does.
+function session.print(values, name)
   local written = rawequal(values[1], io.stdout) or rawequal(values[1], io.stderr)  -- of io.write
   if values.n == 0 or values.n == 1 and written then return true end
-  local ok, text, trace = native.guarded(require("shell.show").values, values)
+  local ok, text, trace = native.guarded(require("shell.show").values, values, {name = name})
   if not ok then
     session.report(text, trace)
     return false
@@ -197,7 +198,7 @@ local function evaluate(f, ready, text)
     values.n = values.n - 1
     results.keep(session.number, values)
     record.valued = values[1] ~= nil
-    if session.options.print and not entry.is_quiet(ready.tokens) then record.ok = session.print(values) end
+    if session.options.print and not entry.is_quiet(ready.tokens) then record.ok = session.print(values, text:match "^%s*([%a_][%w_]*)%s*$") end
     say_time(record.seconds)
   else
     local trace = values[3]
