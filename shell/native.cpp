@@ -21,6 +21,9 @@ namespace {
 
 // guarded(f, ...): true and the results, or false, the error and {frames=, interrupted=}. Ctrl-C
 // stops f.
+// contained(f, ...): the same, but Ctrl-C stops f alone and not what called it, for commands that run
+// the user's code and have more to do or to say afterwards.
+template <bool contained>
 int lua_guarded(lua_State* L) {
   luaL_checkany(L, 1);
   const Outcome outcome = call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -33,6 +36,7 @@ int lua_guarded(lua_State* L) {
   lua_insert(L, -2);
   push_trace(L);
   if (outcome == Outcome::Interrupted) {
+    if (contained) lua::end_interrupt(L);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "interrupted");
   }
@@ -181,7 +185,8 @@ int lua_keep_frames(lua_State* L) {
 
 int load(lua_State* L) {
   static const luaL_Reg functions[] = {
-      {"guarded", lua_guarded},
+      {"guarded", lua_guarded<false>},
+      {"contained", lua_guarded<true>},
       {"held", lua_held},
       {"window", lua_window},
       {"is_terminal", lua_is_terminal},

@@ -18,10 +18,17 @@ function columns.clip(text, width)
   return text:sub(1, last - 1) .. ".."
 end
 
----The text as lines of at most `width`, broken at spaces.
+---The text as lines of at most `width`, broken at spaces, and inside of words that are longer.
 function columns.wrap(text, width)
   local lines, line = {}, nil
+  width = math.max(width, 8)
   for word in text:gmatch("%S+") do
+    while columns.width(word) > width do
+      if line then lines[#lines + 1] = line end
+      line = nil
+      local cut = utf8.offset(word, width + 1) or width + 1
+      lines[#lines + 1], word = word:sub(1, cut - 1), word:sub(cut)
+    end
     if line and columns.width(line) + 1 + columns.width(word) <= width then
       line = line .. " " .. word
     else

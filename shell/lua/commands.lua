@@ -86,7 +86,7 @@ local function list(session)
       session.say(("%-" .. wide .. "s  %s"):format(each[1], table.concat(lines, "\n" .. (" "):rep(wide + 2))))
     end
   end
-  session.say("!command runs a program; ?%name tells more of a command")
+  session.say(table.concat(columns.wrap("!command runs a program; ?%name tells more of a command", width), "\n"))
 end
 
 local function unknown(name, session)

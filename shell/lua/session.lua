@@ -189,7 +189,7 @@ local function evaluate(f, ready, text)
   end
   call_hooks(session.hooks.before, record)
   local began = torch.perf_counter()
-  local values = table.pack(native.guarded(f))
+  local values = table.pack(native.contained(f))
   record.seconds = torch.perf_counter() - began
   record.ok = values[1]
   names.after(session.number, entry.assigned(ready.tokens), ready.constants)

@@ -358,8 +358,9 @@ local function check(args, session)
   for i = 1, #inputs do
     local w = worst[i]
     if w and w.element then
-      session.say(columns.clip(("  %s%s worst: gradient %.6g, difference %.6g, off by %.1g"):format(
-        labels[i] or "input " .. i, index_text(w.element, w.shape), w.analytic, w.numeric, w.gap), math.max(columns.window(), 60)))
+      local text = ("%s%s worst: gradient %.6g, difference %.6g, off by %.1g"):format(
+        labels[i] or "input " .. i, index_text(w.element, w.shape), w.analytic, w.numeric, w.gap)
+      session.say("  " .. table.concat(columns.wrap(text, columns.window() - 4), "\n    "))
     end
   end
   if bad then return false end

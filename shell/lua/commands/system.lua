@@ -139,7 +139,7 @@ local function run_file(path, arguments, session)
     ended.status = status == nil and 0 or status == true and 0 or status == false and 1 or status
     error(ended, 0)
   end
-  local results = table.pack(native.guarded(f, table.unpack(arguments)))
+  local results = table.pack(native.contained(f, table.unpack(arguments)))
   if results[1] then return end
   if rawequal(results[2], ended) or ended.status then
     return session.say(("%s ended with status %s"):format(columns.plain(path), ended.status))
@@ -282,7 +282,7 @@ local function reload(args, session)
   end
   local old = package.loaded[name]
   package.loaded[name] = nil
-  local results = table.pack(native.guarded(require, name))
+  local results = table.pack(native.contained(require, name))
   if not results[1] then
     package.loaded[name] = old
     local message = results[2]

@@ -122,7 +122,8 @@ local function prof(args, session)
   end_line(session, seen)
   local all = math.max(seen.seconds, 1e-9)
   local function percent(s) return ("%.0f"):format(100 * s / all) end
-  session.say(("%s, of it %s in operations (%s %%)"):format(columns.seconds(seen.seconds), columns.seconds(seen.in_ops), percent(seen.in_ops)))
+  session.say(columns.clip(("%s, in operations %s (%s %%)"):format(
+    columns.seconds(seen.seconds), columns.seconds(seen.in_ops), percent(seen.in_ops)), columns.window()))
   table.sort(seen.ops, function(a, b) return a.seconds > b.seconds end)
   local rows = {}
   for i, op in ipairs(seen.ops) do
