@@ -24,6 +24,10 @@ setmetatable(torch.nn, {
 ---Switches notes on or off, or makes them errors: torch.notes("B2", "off"); without arguments the list.
 function torch.notes(...) return require("torch.notes").switch(...) end
 
+-- Is there a method of tensors with this name?
+local methods = torch._methods
+function torch._methods_have(name) return rawget(methods, name) ~= nil end
+
 require "torch.autograd"
 require "torch.tensor"
 require "torch.printing"

@@ -205,6 +205,8 @@ end
 
 local function trimmed(text) return (text:match("^%s*(.-)%s*$")) end
 
+local held, held_since
+
 ---Says a note unless it is switched off or was said for this line before.
 ---@param place? {source: string, line: integer} the user's line; the running one when absent
 function notes.tell(code, form, values, place)
@@ -232,11 +234,26 @@ function notes.tell(code, form, values, place)
   end
   if at and source:sub(1, 1) ~= "[" then lines[1] = lines[1] .. (" (%s)"):format(at) end
   for i = 2, #lines do lines[i] = "   " .. lines[i]:gsub("\n", "\n   ") end
-  if source and source:sub(1, 1) == "[" then
+  if source and source:sub(1, 1) == "[" and code ~= "GRAD" then
     lines[#lines] = lines[#lines] .. ("  (%%ok %s to accept this line)"):format(code)
   end
+  local said = ("note %s: %s\n"):format(code, table.concat(lines, "\n"))
+  if held and torch.perf_counter() - held_since < 1 then
+    held[#held + 1] = said
+    return
+  end
   io.stdout:flush()
-  io.stderr:write("note ", code, ": ", table.concat(lines, "\n"), "\n")
+  io.stderr:write(said)
+end
+
+---At the prompt notes stand below the value of the entry, unless it takes long.
+function notes.hold() held, held_since = held or {}, torch.perf_counter() end
+function notes.release()
+  if held and #held > 0 then
+    io.stdout:flush()
+    io.stderr:write(table.concat(held))
+  end
+  held = nil
 end
 
 ---Accepts the line that a note was said about last: it stays silent about that text.

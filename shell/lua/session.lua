@@ -177,7 +177,15 @@ local function say_time(seconds)
   session.say(text)
 end
 
+-- The notes about entries (lints) join with the first one.
+local function load_lints()
+  load_lints = function() end
+  local lints = optional "shell.lints"
+  if lints then lints.install(session) end
+end
+
 local function evaluate(f, ready, text)
+  load_lints()
   local record = begin(text)
   names.forget_constants(ready.kept)
   say_kept(ready.kept)

@@ -1,0 +1,38 @@
+-- %ok: the notes' switches. Without arguments all codes; with a code the line that it was last said
+-- about is accepted; `all`, `on` and `error` switch the code itself.
+local notes = require "torch.notes"
+
+return {
+  {
+    name = "%ok", usage = "%ok [CODE [all|on|error]]", example = "%ok B2",
+    doc = "Accepts the line of the last note of this code; `all` switches the code off, `on` on again, `error` makes it an error. Alone: the list of notes.",
+    run = function(args, session)
+      local code, what = args:match("^(%S*)%s*(%S*)$")
+      if not code then return "one code, and then all, on or error" end
+      if code == "" then
+        session.say(tostring(notes.switch()))
+        return
+      end
+      code = code:upper()
+      if code ~= "ALL" and not notes.catalogue[code] then
+        local codes = {}
+        for name in pairs(notes.catalogue) do codes[#codes + 1] = name end
+        table.sort(codes)
+        return ("there is no note %s; there are %s"):format(code, table.concat(codes, " "))
+      end
+      if code == "ALL" then code = "all" end
+      if what == "all" or what == "off" or code == "all" and what == "" then
+        notes.switch(code, "off")
+        session.say(("notes %s are off  (%%ok %s on)"):format(code, code))
+      elseif what == "on" or what == "error" then
+        notes.switch(code, what)
+        session.say(("notes %s: %s"):format(code, what))
+      elseif what == "" then
+        local text = notes.accept(code)
+        session.say(text and ("accepted for %s: %s"):format(code, text) or ("no note %s was said yet; %%ok %s all switches it off"):format(code, code))
+      else
+        return "all, on or error, not " .. what
+      end
+    end,
+  },
+}
