@@ -1,7 +1,7 @@
 // Autograd from Lua: backward, grad, hooks, and the modes with their two scope forms.
 #include <cstring>
 
-#include "bindings/lua.h"
+#include "bindings/sweeps.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
 #include "engine/grad/note.h"
@@ -144,7 +144,14 @@ int backward(lua_State* L) {
   }
   (void)retain_given;
   sweep_begins(L, x);
-  explained(L, [&] { grad::backward({x}, grads, o, inputs); });
+  if (!wants_freed()) {
+    explained(L, [&] { grad::backward({x}, grads, o, inputs); });
+  } else {
+    grad::Freed freed(64 << 20);
+    o.freed = &freed;
+    explained(L, [&] { grad::backward({x}, grads, o, inputs); });
+    look_at_gradients(L, x, std::move(freed), o.retain_graph || o.create_graph);
+  }
   pace_collector(L);
   return 0;
 }

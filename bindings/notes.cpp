@@ -2,7 +2,7 @@
 // notes that are found in Lua ask the engine.
 #include <unordered_set>
 
-#include "bindings/lua.h"
+#include "bindings/sweeps.h"
 #include "engine/grad/cut.h"
 #include "engine/grad/note.h"
 #include "engine/ops/apply.h"
@@ -24,16 +24,7 @@ uint64_t key_of(const char* code, Where where) {
 
 bool is_done(const char* code, Where where) { return done_notes().count(key_of(code, where)) > 0; }
 
-// Pushes a function of torch/notes.lua; false where Lua cannot run.
-bool push_function(lua_State* L, const char* name) {
-  if (!L || !lua_checkstack(L, 12)) return false;
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "torch.notes");
-  lua_call(L, 1, 1);
-  lua_getfield(L, -1, name);
-  lua_remove(L, -2);
-  return true;
-}
+bool push_function(lua_State* L, const char* name) { return push_note_function(L, name); }
 
 void show(const char* code, const char* form, Where where,
           std::initializer_list<grad::NoteValue> values) {
@@ -135,6 +126,16 @@ int cut(lua_State* L) {
 
 }  // namespace
 
+bool push_note_function(lua_State* L, const char* name) {
+  if (!L || !lua_checkstack(L, 12)) return false;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "torch.notes");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, name);
+  lua_remove(L, -2);
+  return true;
+}
+
 void training_note(lua_State*) {
   if (!training.pending) [[likely]]
     return;
@@ -149,7 +150,10 @@ void number_read(lua_State* L, const Tensor& x) {
   count_items(x);
 }
 
-void sweep_begins(lua_State*, const Tensor&) { training.pending = false; }
+void sweep_begins(lua_State* L, const Tensor& loss) {
+  training.pending = false;
+  look_at_loss(L, loss);
+}
 
 // The hint where a change in place stopped a sweep: the user's statement without the change.
 std::string rewritten_change(lua_State* L, const std::string& otherwise) {
@@ -166,6 +170,7 @@ std::string rewritten_change(lua_State* L, const std::string& otherwise) {
 }
 
 void open_notes(lua_State* L, int torch) {
+  open_nan(L, torch);
   grad::show_note = show;
   grad::note_is_done = is_done;
   static const luaL_Reg functions[] = {{"_forget_notes", forget},

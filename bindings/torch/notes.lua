@@ -63,12 +63,12 @@ local catalogue = {
     },
   },
   NAN = {
-    kind = "value", once = "run", doc = "The loss, or a gradient, is nan.",
+    kind = "value", once = "line", doc = "The loss, or a gradient, is nan.",
     texts = {
-      loss = {"the loss is nan; first {what} in {op}{at}", "{why}"},
-      data = {"the loss is nan; the first nan or infinity stands in {op}{at}", "{why}"},
+      loss = {"the loss is nan; first {what} in {op}{at}", "{element}", "{why}"},
+      data = {"the loss is nan; the first {what} stands in what {op}{at} reads", "{why}"},
       somewhere = {"the loss is nan", "%nan loss at the prompt looks for the operation that made it"},
-      gradient = {"a gradient became {what}; first in the gradient of {op}{at}", "{why}"},
+      gradient = {"a gradient is not finite; first {what} in the gradient of {op}{at}", "{element}", "{why}"},
     },
   },
   SOFT = {
@@ -351,6 +351,59 @@ end
 -- What the engine still holds back is said when the program ends.
 notes.at_end = setmetatable({}, {__gc = function() pcall(torch._flush_notes) end})
 
+-- What makes nan and infinity, by operation: in the forward pass, and in its gradient.
+local nan_forward = {
+  sqrt = "the square root of a negative number is nan: clamp before it, x:clamp{min=1e-12}:sqrt()",
+  rsqrt = "1/sqrt(0) is infinite, of a negative number nan: clamp before it, x:clamp{min=1e-12}:rsqrt()",
+  log = "log(0) is -infinity, the logarithm of a negative number nan: clamp before it, x:clamp{min=1e-12}:log()",
+  log2 = "log2(0) is -infinity, of a negative number nan: clamp before it, x:clamp{min=1e-12}:log2()",
+  log10 = "log10(0) is -infinity, of a negative number nan: clamp before it, x:clamp{min=1e-12}:log10()",
+  log1p = "log1p(-1) is -infinity, below that nan",
+  div = "0/0 is nan, x/0 infinite: add a little below the line, a / (b + 1e-8)",
+  reciprocal = "1/0 is infinite: add a little, (x + 1e-8):reciprocal()",
+  pow = "a negative number to a fractional power is nan, 0 to a negative one infinite",
+  exp = "exp overflows above 88 in float32: subtract the maximum first, or use log_softmax or logsumexp",
+  expm1 = "expm1 overflows above 88 in float32",
+  square = "the square is larger than the type can hold",
+  cube = "the cube is larger than the type can hold",
+  mul = "the product is larger than the type can hold, or 0 times infinity",
+  add = "the sum is larger than the type can hold, or infinity minus infinity",
+  sub = "the difference is larger than the type can hold, or infinity minus infinity",
+  softmax = "a row whose scores are all -infinity has no softmax: leave one finite",
+  log_softmax = "a row whose scores are all -infinity has no softmax: leave one finite",
+  mean = "the mean of no elements is nan", std = "the deviation of one element is nan: {correction=0}",
+  var = "the variance of one element is nan: {correction=0}",
+  acos = "acos takes -1 to 1: x:clamp(-1, 1):acos()", asin = "asin takes -1 to 1: x:clamp(-1, 1):asin()",
+  atanh = "atanh takes numbers between -1 and 1", acosh = "acosh takes numbers from 1",
+  to = "the value is larger than the type can hold",
+}
+local nan_backward = {
+  sqrt = "d sqrt(x) is 1/(2 sqrt(x)), which is infinite at 0; where() does not stop it, 0 times infinity is nan: clamp before the sqrt, x:clamp{min=1e-12}:sqrt()",
+  rsqrt = "its slope is infinite at 0: clamp before it, x:clamp{min=1e-12}:rsqrt()",
+  log = "d log(x) is 1/x, which is infinite at 0; where() does not stop it: clamp before the log, x:clamp{min=1e-12}:log()",
+  div = "d (a/b) is -a/b^2 for b, infinite at b = 0; where() does not stop it: make b safe before the division",
+  pow = "d x^p is p x^(p-1), infinite at 0 for p below 1: clamp before it, x:clamp{min=1e-12}",
+  norm = "the norm has no slope at 0: (x:pow(2):sum() + 1e-12):sqrt()",
+  acos = "its slope is infinite at -1 and 1: x:clamp(-1 + 1e-6, 1 - 1e-6):acos()",
+  asin = "its slope is infinite at -1 and 1: x:clamp(-1 + 1e-6, 1 - 1e-6):asin()",
+  exp = "the gradient is larger than the type can hold",
+  where = "where() passes 0 to the side that was not chosen, and 0 times infinity is nan: make the values safe before it",
+}
+notes.nan_forward, notes.nan_backward = nan_forward, nan_backward
+
+---Completes what the engine found out about a nan for the texts.
+function notes.nan_values(s)
+  local why = s.place == "gradient" and nan_backward[s.op] or s.place == "loss" and nan_forward[s.op] or nil
+  if s.place == "data" then why = "the numbers that it reads hold it before anything is computed: x:isnan():any() finds which" end
+  local parts = {}
+  if s.element ~= "" then parts[#parts + 1] = s.element end
+  if s.then_op ~= "" then parts[#parts + 1] = s.then_op .. " made a nan of it" end
+  return {op = s.op, at = s.at, what = s.what, why = why, element = #parts > 0 and table.concat(parts, "; ") or nil}
+end
+function notes.nan_found(form, s)
+  if form ~= "nowhere" then notes.tell("NAN", form, notes.nan_values(s)) end
+end
+
 -- For the message about a saved tensor that was changed: the user's statement as it should read.
 local operator = {add = "+", sub = "-", mul = "*", div = "/"}
 function notes.change_fix(source, line, op)
@@ -402,6 +455,7 @@ function notes.switch(code, switch)
       if code == "all" or name == code:upper() then switches[name] = switch end
     end
     torch._forget_notes()
+    torch._nan_again()
   end
   return before
 end

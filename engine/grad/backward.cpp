@@ -9,6 +9,7 @@
 #include "engine/grad/cut.h"
 #include "engine/grad/note.h"
 #include "engine/grad/record.h"
+#include "engine/grad/values.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 
@@ -142,7 +143,7 @@ class Sweep {
     }();
     leave(n);
     SmallVec<Tensor, 1> seen = grads;
-    if (n->extra) {
+    if (n->extra && !options_.discard) {
       // Hooks and retained gradients may call scripts, which may add hooks: work on copies.
       const auto hooks = n->extra->hooks;
       for (const auto& h : hooks) {
@@ -158,7 +159,7 @@ class Sweep {
     if (n->custom) {
       std::vector<Tensor> in(seen.begin(), seen.end());
       const std::vector<Tensor> out = n->custom->backward(*n, in);
-      finish(n, out);
+      finish(n, seen, out);
       return;
     }
     Backward back{*n, seen, {}};
@@ -170,7 +171,7 @@ class Sweep {
     } else {
       n->op->grad(back);
     }
-    finish(n, back.results);
+    finish(n, seen, back.results);
   }
 
   bool wanted(const Edge& e) const {
@@ -179,7 +180,9 @@ class Sweep {
   }
 
   template <class List>
-  void finish(Node* n, const List& results) {
+  void finish(Node* n, const SmallVec<Tensor, 1>& seen, const List& results) {
+    if (options_.watch) [[unlikely]]
+      options_.watch->step(*n, seen, {results.begin(), results.end()});
     const int count = std::min<int>(n->edges.size(), static_cast<int>(results.size()));
     for (int i = 0; i < count; ++i) {
       const Edge& e = n->edges[i];
@@ -193,12 +196,16 @@ class Sweep {
       }
     }
     if (!options_.retain_graph) {
+      if (options_.freed) [[unlikely]]
+        options_.freed->take(n);
       n->free_saved();
       if (n->freed && current_where) n->freed_at = current_where();
     }
   }
 
   void finish_leaf(const Ref<Impl>& leaf, Tensor g) {
+    if (options_.discard) return;
+    if (options_.freed) options_.freed->leaves.push_back(leaf);
     if (leaf->extra && !leaf->extra->hooks.empty()) {
       const auto hooks = leaf->extra->hooks;
       for (const HookEntry& h : hooks)
@@ -380,6 +387,18 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads
     sweep.start(roots[i], seed(roots[i], i < grads.size() ? grads[i] : Tensor(), "backward"));
   sweep.run();
   count_sweep();
+}
+
+void watch_gradients(const Tensor& root, GradWatch& watch) {
+  SweepOptions o;
+  o.retain_graph = o.discard = true;
+  o.watch = &watch;
+  Sweep sweep(o);
+  const GradMode scope(false);
+  const Tensor ones =
+      root.numel() == 1 ? Tensor() : filled(root.shape(), 1, root.dtype(), root.device());
+  sweep.start(root, seed(root, ones, "backward"));
+  sweep.run();
 }
 
 std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,

@@ -6,10 +6,16 @@
 
 namespace tycho::grad {
 
+struct GradWatch;  // values.h
+struct Freed;
+
 struct SweepOptions {
   bool retain_graph = false;  // keep saved tensors for another sweep
   bool create_graph = false;  // record the gradients' own graph (implies retain_graph)
   bool allow_unused = false;  // `gradients` only: undefined results instead of an error
+  GradWatch* watch = nullptr;  // sees every step
+  Freed* freed = nullptr;      // takes what the sweep frees
+  bool discard = false;        // no leaf gets a gradient: the watch alone is served
 };
 
 // d(roots)/d(leaves), accumulated into leaf.grad. `grads` may hold undefined tensors for scalar

@@ -261,9 +261,11 @@ end
 
 ---Joins the session.
 function lints.install(session)
+  torch._watch_gradients(true)
   local function name() return ("[%d]"):format(session.number) end
   table.insert(session.hooks.before, function(record)
     notes.hold()
+    torch._nan_again()
     lints.check(record.text, name())
   end)
   table.insert(session.hooks.after, function(record, _, values)

@@ -82,6 +82,8 @@ mistake("18_training_mode", {"note MODE", "Dropout", "training mode under no_gra
   "torch.no_grad(", "net:eval()\ntorch.no_grad(", "net:eval()")
 mistake("20_softmax_before_cross_entropy", {"note SOFT", "already applies log_softmax", "script.lua:5"},
   "F.softmax(w * 2, 2)", "w * 2", "pass the raw scores")
+mistake("25_nan_from_sqrt", {"note NAN", "the loss is nan", "sqrt", "script.lua:3"},
+  "x:sqrt()", "x:clamp{min=1e-12}:sqrt()", "clamp{min=1e-12}")
 
 ---- Switches ---------------------------------------------------------------------------------------
 

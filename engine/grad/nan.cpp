@@ -1,0 +1,178 @@
+// The search for the first nan (see nan.h): along the graph, oldest operations first, and along a
+// sweep that only looks.
+#include "engine/grad/nan.h"
+
+#include <cmath>
+
+#include "engine/grad/cut.h"
+#include "engine/grad/note.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/elementwise.h"
+
+namespace tycho::grad {
+namespace {
+
+enum State : uint8_t { Finite = 0, Infinite = 1, Nan = 2, Unclear = 4 };
+
+// Plain memory is read at once, anything else through a packed copy.
+State state_of(const Tensor& t) {
+  if (!t) return Unclear;
+  if (!is_floating(t.dtype()) || t.numel() == 0) return Finite;
+  const NoGrad quiet;
+  const Tensor flat = packed(t);
+  uint8_t state = Finite;
+  const auto look = [&](auto x) {
+    if (!std::isfinite(x)) state |= std::isnan(x) ? Nan : Infinite;
+  };
+  const int64_t n = flat.numel();
+  if (flat.dtype() == DType::Float32) {
+    const float* p = flat.data<float>();
+    for (int64_t i = 0; i < n; ++i) look(p[i]);
+  } else if (flat.dtype() == DType::Float64) {
+    const double* p = flat.data<double>();
+    for (int64_t i = 0; i < n; ++i) look(p[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) look(read_double(flat.get(), i));
+  }
+  return state & Nan ? Nan : static_cast<State>(state);
+}
+
+std::string position(const Tensor& t, int64_t flat) {
+  if (t.rank() == 0) return {};
+  Sizes at = t.shape();
+  for (int d = t.rank() - 1; d >= 0; --d) {
+    at[d] = flat % t.size(d) + 1;
+    flat /= t.size(d);
+  }
+  return to_string(at);
+}
+
+std::string number(double x) {
+  if (std::isnan(x)) return "nan";
+  if (std::isinf(x)) return x > 0 ? "infinity" : "-infinity";
+  return format("%.4g", x);
+}
+
+// "element [2]: input -1", for operations whose inputs lie element by element beside the result.
+std::string describe_element(const GraphValues& values, const Node& n, const Tensor& result) {
+  const Tensor flat = packed(result);
+  int64_t at = 0;
+  while (at < flat.numel() && std::isfinite(read_double(flat.get(), at))) ++at;
+  if (at == flat.numel()) return {};
+  std::string inputs;
+  if (n.op && n.op->row >= 0)
+    for (int i = 0; i < n.edges.size(); ++i) {
+      std::string value;
+      if (n.args && n.args->arg[i].is_number()) {
+        value = number(n.args->arg[i].number());
+      } else {
+        Tensor t = n.edges[i] ? values.of(n.edges[i]) : values.constant(&n, i);
+        if (!t || !(t.shape() == result.shape())) continue;
+        t = packed(t);
+        value = number(read_double(t.get(), at));
+      }
+      inputs += (inputs.empty() ? "" : " and ") + value;
+    }
+  const std::string where = position(result, at);
+  if (inputs.empty()) return where.empty() ? "" : "element " + where;
+  return (where.empty() ? "" : "element " + where + ": ") + "input " + inputs;
+}
+
+const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get()); }
+
+}  // namespace
+
+bool has_nan(const Tensor& t) { return state_of(t) == Nan; }
+bool all_finite(const Tensor& t) { return state_of(t) == Finite; }
+
+NanSource find_nan(const Tensor& root) {
+  NanSource found;
+  const NoGrad quiet;
+  const State wanted = state_of(root);
+  if (wanted == Finite) return found;
+  found.place = NanSource::Unknown;
+  GraphValues values(root);
+  std::unordered_map<const Node*, State> states;
+  const auto edge_state = [&](const Edge& e) {
+    if (e.leaf) return state_of(Tensor(e.leaf));
+    const auto it = states.find(node_of(e));
+    return it == states.end() ? Unclear : it->second;
+  };
+  const auto blame = [&](const Node& n, NanSource::Place place) {
+    found.place = place;
+    found.op = bare_name(n);
+    found.where = n.where;
+  };
+  for (Node* n : values.nodes()) {
+    values.evaluate(n);
+    uint8_t state = Finite;
+    for (int i = 0; i < n->outputs.size(); ++i)
+      if (is_floating(n->outputs[i].dtype)) state |= state_of(values.output(n, i));
+    states[n] = state & Nan ? Nan : static_cast<State>(state);
+    const bool last = n == values.nodes().back();
+    if (!(state & Nan) && !(last && wanted == Infinite)) continue;
+    // The first node with a nan (or, where there is none, the one with the infinite result).
+    const Node* at = n;
+    for (bool deeper = true; deeper;) {
+      deeper = false;
+      for (int i = 0; i < at->edges.size() && !deeper; ++i) {
+        const Edge& e = at->edges[i];
+        const State s = e ? edge_state(e) : state_of(values.constant(at, i));
+        if (e && e.node && s == Unclear) {
+          blame(*node_of(e), NanSource::Operation);
+          return found;
+        }
+        if (s == Finite || s == Unclear) continue;
+        if (!e || e.leaf) {
+          blame(*at, NanSource::Data);
+          found.infinite = s == Infinite;
+          return found;
+        }
+        at = node_of(e);
+        deeper = true;
+      }
+    }
+    blame(*at, NanSource::Operation);
+    Tensor result;
+    for (int i = 0; i < at->outputs.size() && !result; ++i)
+      if (const Tensor t = values.output(at, i); t && state_of(t) != Finite) result = t;
+    if (result) {
+      found.element = describe_element(values, *at, result);
+      found.infinite = state_of(result) == Infinite;
+    }
+    if (at != n && wanted == Nan) found.then = bare_name(*n) + tycho::at(n->where);
+    return found;
+  }
+  return found;
+}
+
+NanSource find_nan_gradient(const Tensor& root) {
+  struct Watch final : GradWatch {
+    NanSource found;
+    GraphValues* values = nullptr;
+    void step(const Node& n, const SmallVec<Tensor, 1>& in,
+              const std::vector<Tensor>& out) override {
+      if (found.place != NanSource::Nowhere) return;
+      for (const Tensor& g : in)
+        if (g && state_of(g) != Finite) return;
+      for (size_t i = 0; i < out.size() && static_cast<int>(i) < n.edges.size(); ++i) {
+        if (!out[i] || !n.edges[static_cast<int>(i)]) continue;
+        const State s = state_of(out[i]);
+        if (s == Finite) continue;
+        found.place = NanSource::Gradient;
+        found.op = bare_name(n);
+        found.where = n.where;
+        found.infinite = s == Infinite;
+        found.element = describe_element(*values, n, out[i]);
+        return;
+      }
+    }
+  } watch;
+  GraphValues values(root);
+  for (Node* n : values.nodes()) values.evaluate(n);
+  watch.values = &values;
+  watch_gradients(root, watch);
+  return watch.found;
+}
+
+}  // namespace tycho::grad
