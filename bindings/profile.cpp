@@ -165,6 +165,13 @@ class Gatherer : public Observer {
       lua_rawseti(L, -2, ++n);
     }
     lua_setfield(L, -2, "lines");
+    lua_newtable(L);
+    for (int d = 0, all_devices = 0; d < 32; ++d)
+      if (devices_ >> d & 1) {
+        lua_pushstring(L, d ? format("cuda:%d", d - 1).c_str() : "cpu");
+        lua_rawseti(L, -2, ++all_devices);
+      }
+    lua_setfield(L, -2, "devices");
     set_number(L, "bytes", all.bytes);
     set_number(L, "flops", all.flops);
     set_number(L, "in_ops", in_ops_);
@@ -177,18 +184,19 @@ class Gatherer : public Observer {
       if (is_composition(c)) mode.observer = this;
     }
     void after(const Call& c, double) override {
-      if (!is_composition(c)) add_work(c, gatherer->row_);
+      if (!is_composition(c)) gatherer->add_work(c, gatherer->row_);
     }
     Gatherer* gatherer;
   };
 
   static bool is_composition(const Call& c) { return !c.op->kernel && c.op->compose; }
 
-  static void add_work(const Call& c, OpRow* row) {
+  void add_work(const Call& c, OpRow* row) {
     if (c.op->view || shapes_only) return;
     bool reads = false;
     const auto read = [&](const Impl* t) {
       if (!t) return;
+      devices_ |= t->device.is_cpu() ? 1u : 2u << t->device.number;
       row->bytes += bytes_of(t);
       reads = true;
     };
@@ -199,6 +207,7 @@ class Gatherer : public Observer {
     }
     double results = 0;
     for (const Tensor& t : c.out) {
+      devices_ |= t.device().is_cpu() ? 1u : 2u << t.device().number;
       row->bytes += bytes_of(t.get());
       results += static_cast<double>(t.numel());
     }
@@ -210,6 +219,7 @@ class Gatherer : public Observer {
 
   Inside inside_{this};
   OpRow* row_ = nullptr;  // of the outermost operation
+  uint32_t devices_ = 0;  // the CPU is bit 0
   double in_ops_ = 0, looked_ = 0, ops_then_ = 0;
   Clock::time_point began_ = Clock::now();
   std::map<std::string, OpRow> rows_;

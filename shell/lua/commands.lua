@@ -132,6 +132,18 @@ function commands.compile(code, session)
   end
 end
 
+local takes_code = {}
+for name in ("time bench prof bits layout graph check nan"):gmatch("%S+") do takes_code["%" .. name] = true end
+
+---Does the text of a command end inside of code that goes on in the next line?
+---@param text string the whole entry
+function commands.wants_more(text)
+  local name, code = text:match("^(%%[%w_]+)%s+(.*)$")
+  if not takes_code[name] then return false end
+  local ready, wrong = require("shell.entry").read(code)
+  return not ready and wrong.kind == "incomplete"
+end
+
 ---Runs texts as entries of their own, from within a command (which has a number itself). Stops at
 ---the first that fails.
 ---@param announce boolean show each with its prompt

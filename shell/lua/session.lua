@@ -257,7 +257,9 @@ function session.is_done(text)
   if session.mode and session.mode.is_done and session.mode.is_done(text) then return true end
   local pasted = entry.pasted(text)
   text = pasted[#pasted]
-  if not text:find("%S") or special(text) then return true end
+  local handler, rest = special(text)
+  if handler == command then return not require("shell.commands").wants_more(rest) end
+  if not text:find("%S") or handler then return true end
   local ready, wrong = prepare(continued(text))
   return ready ~= nil or wrong.kind == "wrong"
 end

@@ -116,6 +116,22 @@ test("%prof tells time per operation and per line", function()
   check.contains(out, "in operations")
 end)
 
+test("the code of a command may have several lines", function()
+  local out = session({"%prof for i = 1, 3 do", "  torch.ones(2):sum()", "end", "%bits ({1,", "2})[1]", "6 * 7"}).out
+  check.contains(out, "sum +3 ")
+  check.contains(out, "i8    00000001")
+  check.contains(out, "42\n")
+end)
+
+test("commands keep no tensor alive", function()
+  local out = session({
+    "for _, code in ipairs{'y = torch.ones(1000, 1000)', 'y = y + 1'} do y = nil end",
+    "y = torch.ones(1000, 1000)", "%time y * 2", "%prof z = y + 1", "%bench y + 1", "%layout y, y:t()", "%bits y", "%who", "%mem",
+    "%nan y * 2", "%shapes on", "v = y + 2", "y, z, v = nil", "%free", "collectgarbage() print('left', torch.memory_allocated())",
+  }).out
+  check.contains(out, "left\t0\n")
+end)
+
 test("%prof shows what ran before an error", function()
   local r = session({"%prof torch.ones(2):sum() error('stop here')"})
   check.contains(r.out, "sum +1 ")

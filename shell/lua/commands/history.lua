@@ -27,7 +27,9 @@ end
 local function hist(args, session)
   local most, part = 20, args
   if args:find("^%d+$") and #args < 6 then most, part = math.max(1, tonumber(args)), "" end
-  local found = native.history(part, part == "" and most or 100)
+  local found = native.history(part, part == "" and most + 1 or 100)
+  local newest = found[#found]
+  if newest and newest.text == session.entries[session.number].text then found[#found] = nil end  -- this one
   if #found == 0 then  -- not at a terminal nothing is written; this session's entries are known
     for n = math.max(1, session.number - 1000), session.number - 1 do
       local record = session.entries[n]

@@ -12,10 +12,15 @@ local function switch(args, now)
   return nil, ("it is on or off, not %q"):format(args)
 end
 
-local function devices()
-  if torch.cuda.is_available() then return ("cuda:%d, synchronised"):format(torch.cuda.current_device()) end
-  local n = torch.get_num_threads()
-  return ("cpu, %d thread%s"):format(n, n == 1 and "" or "s")
+-- Where operations ran: "cpu, 2 threads", "cuda:0, synchronised".
+local function where(seen)
+  local parts = {}
+  for _, device in ipairs(#seen.devices > 0 and seen.devices or {"cpu"}) do
+    local n = torch.get_num_threads()
+    parts[#parts + 1] = device == "cpu" and ("cpu, %d thread%s"):format(n, n == 1 and "" or "s") or device
+  end
+  local text = table.concat(parts, ", ")
+  return text:find("cuda") and text .. ", synchronised" or text
 end
 
 -- What a stopped run gathered begins on a line of its own, after the terminal's ^C.
@@ -59,7 +64,7 @@ local function time(args, session)
   local all = torch.perf_counter() - began
   done(values)
   session.print(values)
-  session.say(wait and ("%s   host %s   %s"):format(columns.seconds(all), columns.seconds(host), devices()) or columns.seconds(all))
+  session.say(wait and ("%s   host %s   devices synchronised"):format(columns.seconds(all), columns.seconds(host)) or columns.seconds(all))
 end
 
 local function bench(args, session)
@@ -82,7 +87,7 @@ local function bench(args, session)
   if waiter() then parts[#parts + 1] = "host " .. columns.seconds(took.host) end
   say_parts(session, parts)
   local rate = rates(seen, took.median)
-  rate[#rate + 1] = devices()
+  rate[#rate + 1] = where(seen)
   say_parts(session, rate)
   if took.stopped then session.say("stopped by Ctrl-C after these runs") elseif not took.ok then failed(took) end
 end
