@@ -8,7 +8,7 @@
 namespace tycho::line {
 namespace {
 constexpr size_t kLongestRun = 20;  // characters that one undo takes back
-constexpr size_t kMostChanges = 10'000;
+constexpr size_t kMostChanges = 10'000, kMostKept = 64 << 20;
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 }  // namespace
 
@@ -35,6 +35,7 @@ void Buffer::type(std::string_view s) {
   }
   text_.insert(cursor_, s);
   changes_.back().inserted += s;
+  kept_ += s.size();
   ++run_;
   move_behind(cursor_ + s.size());
 }
@@ -50,13 +51,19 @@ void Buffer::replace(size_t begin, size_t end, std::string_view s) {
   if (begin == end && s.empty()) return;
   const bool joined = depth_ > 0 && step_begun_;
   step_begun_ = true;
-  if (changes_.size() >= kMostChanges) {
-    changes_.erase(changes_.begin(), changes_.begin() + kMostChanges / 2);
-    changes_.front().joined = false;
-  }
+  kept_ += end - begin + s.size();
+  if (changes_.size() >= kMostChanges || kept_ > kMostKept) forget_oldest();
   changes_.push_back({begin, text_.substr(begin, end - begin), std::string(s), cursor_, joined});
   text_.replace(begin, end - begin, s);
   move_behind(begin + s.size());
+}
+
+void Buffer::forget_oldest() {
+  const auto half = static_cast<std::ptrdiff_t>((changes_.size() + 1) / 2);
+  for (auto c = changes_.begin(); c != changes_.begin() + half; ++c)
+    kept_ -= c->removed.size() + c->inserted.size();
+  changes_.erase(changes_.begin(), changes_.begin() + half);
+  if (!changes_.empty()) changes_.front().joined = false;
 }
 
 void Buffer::set(std::string text, size_t cursor) {
@@ -68,7 +75,7 @@ void Buffer::set(std::string text, size_t cursor) {
 void Buffer::reset(std::string text, size_t cursor) {
   text_ = std::move(text);
   changes_.clear();
-  run_ = 0;
+  kept_ = run_ = 0;
   move(cursor);
 }
 
@@ -80,6 +87,7 @@ bool Buffer::undo() {
     text_.replace(c.at, c.inserted.size(), c.removed);
     cursor_ = c.cursor;
     more = c.joined;
+    kept_ -= c.removed.size() + c.inserted.size();
     changes_.pop_back();
   }
   move(cursor_);

@@ -57,9 +57,11 @@ class Buffer {
   };
   void open_step();
   void move_behind(size_t at);
+  void forget_oldest();
   std::string text_;
   size_t cursor_ = 0;
   std::vector<Change> changes_;
+  size_t kept_ = 0;  // bytes in them
   size_t run_ = 0;  // characters typed in a row
   int depth_ = 0;
   bool step_begun_ = false;

@@ -149,6 +149,7 @@ void History::load() {
   struct stat status = {};
   std::string_view rest;
   if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+    if (status.st_mode & 077) (void)!fchmod(fd, 0600);  // for its owner's eyes only
     const off_t from = std::max<off_t>(0, status.st_size - kMostBytes);
     const auto size = static_cast<size_t>(status.st_size - from);
     tail_.reset(new char[size]);  // not cleared: it is read over at once

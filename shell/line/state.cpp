@@ -211,9 +211,14 @@ void State::enter_and_next(int) {
 void State::new_line(int count) {
   const Buffer::Step step(&buffer_);
   const std::string& text = buffer_.text();
-  size_t blanks = buffer_.cursor();
-  while (blanks < text.size() && text[blanks] == ' ') ++blanks;
-  buffer_.replace(buffer_.cursor(), blanks, "\n");
+  size_t from = buffer_.cursor(), to = from;
+  while (to < text.size() && text[to] == ' ') ++to;
+  // A line with nothing but our own indentation is left empty.
+  const size_t begin = buffer_.line_begin(from);
+  if (begin == auto_line_ && text.find_first_not_of(' ', begin) >= from &&
+      (to == text.size() || text[to] == '\n'))
+    from = begin;
+  buffer_.replace(from, to, "\n");
   insert("\n", count - 1);
   indent_line();
 }

@@ -244,6 +244,11 @@ TEST(Lines, ClosingWordsMoveOut) {
   EXPECT_EQ(after("f do\r\x7fx end"), "f do\nx end|");
 }
 
+TEST(Lines, WithoutTextStayEmpty) {
+  EXPECT_EQ(after("f do\r\r\rx"), "f do\n\n\n  x|");
+  EXPECT_EQ(after("f do\rx\r\rend\r"), "f do\n  x\n\nend|");
+}
+
 TEST(Ending, HasItsKeys) {
   Desk d;
   d.type("abc\x03");

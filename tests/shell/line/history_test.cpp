@@ -136,6 +136,13 @@ TEST_F(HistoryFile, OfAnyBytesIsRead) {
   EXPECT_EQ(h.find("no such text anywhere", h.size()), History::npos);
 }
 
+TEST_F(HistoryFile, IsForItsOwnerOnly) {
+  write("x = 1\n");
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+  EXPECT_EQ(entries(), Texts{"x = 1"});
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
+}
+
 TEST_F(HistoryFile, ThatCannotBeWrittenIsNoError) {
   History h(directory + "/no/such/file");
   h.add("kept in memory");

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <random>
 
 #include "shell/line/editor.h"
 #include "tests/shell/line/desk.h"
@@ -99,6 +100,16 @@ class Pty {
     termios t = {};
     tcgetattr(fd_, &t);
     return !(t.c_lflag & (ICANON | ECHO));
+  }
+  // Reads what is there.
+  void drain() {
+    char room[4096];
+    for (pollfd p = {fd_, POLLIN, 0}; poll(&p, 1, 0) > 0;) {
+      const ssize_t n = read(fd_, room, sizeof room);
+      if (n <= 0) return;
+      bytes.append(room, static_cast<size_t>(n));
+      screen.feed(std::string_view(room, static_cast<size_t>(n)));
+    }
   }
   bool see(const std::function<bool()>& there, const std::string& what) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatience);
@@ -337,6 +348,35 @@ TEST(Pty, ALargePasteIsOneEntry) {
   ASSERT_TRUE(t.see_end("line 4998\n...> line 4999"));
   t.type("\r");
   ASSERT_TRUE(t.see_end("line 4998\nline 4999>\n>"));
+}
+
+TEST(Pty, SurvivesRandomBytesWindowsAndSignals) {
+  Pty t({.environment = {{"EDITOR", "true"}}});
+  ASSERT_TRUE(t.see_end(">"));
+  std::mt19937 random(7);
+  const std::vector<std::string> pieces = {
+      "x",      "f {",  "}",    "\r",        "\t",        "\x1b[",       "\x1b[A",
+      "\x1b[B", "\x1b", "\x12", "\x19",      "\x0b",      "\x18",        "\x05",
+      "\x1a",   "\x0c", "\x03", "\x1b[200~", "\x1b[201~", "\xe4\xbd\xa0"};
+  for (int i = 0; i < 2000; ++i) {
+    std::string piece = pieces[random() % pieces.size()];
+    if (random() % 4 == 0) piece = std::string(1, static_cast<char>(random()));
+    if (piece != "\x04") t.type(piece);
+    if (random() % 50 == 0)
+      t.resize(static_cast<int>(1 + random() % 90), static_cast<int>(1 + random() % 30));
+    if (random() % 50 == 0) t.signal(random() % 2 ? SIGCONT : SIGINT);
+    t.drain();
+  }
+  t.resize(80, 24);
+  // Whatever is open closes: a paste, a search, a quoted key, the entry.
+  t.type("\x1b[201~\x1b[201~\x07\x07\x03");
+  ASSERT_TRUE(t.see_somewhere("cancelled"));
+  t.type("\x1b[201~\x07last\r");
+  ASSERT_TRUE(
+      t.see([&] { return t.screen.lines().find("got <last") != std::string::npos; }, "an end"));
+  t.type("\x04");
+  EXPECT_EQ(t.exit_status(), 0);
+  EXPECT_FALSE(t.raw());
 }
 
 TEST(Plain, DumbTerminalsGetNoEscapeByte) {
