@@ -20,6 +20,20 @@ local function count(n, word) return ("%s %s%s"):format(thousands(n), word, n ==
 local function shape_of(t) return tostring(t.shape) end
 local function dtype_of(t) return torch._show(t, {line = true, values = false}):match "^%S+" end
 
+-- Pieces of text one after another, in as many lines as they need.
+local function flow(parts, indent, width, out, gap)
+  gap = gap or " "
+  local line = indent
+  for _, p in ipairs(parts) do
+    if #line > #indent and text.width(line) + #gap + text.width(p) > width then
+      out[#out + 1] = line
+      line = indent
+    end
+    line = line .. (#line > #indent and gap or "") .. p
+  end
+  out[#out + 1] = line
+end
+
 -- --- modules ---
 
 local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
@@ -38,7 +52,7 @@ end
 
 -- A module (or a plain table that holds modules) as {name, class, extra, tensors, children, values}.
 -- `seen` counts what is shared once.
-local function look(v, name, seen, depth)
+local function look(v, name, seen, depth, params)
   local node = {name = name, tensors = {}, children = {}, values = 0}
   if is_module(v) then
     node.class, node.extra = class_of(v), extra_of(v)
@@ -68,18 +82,16 @@ local function look(v, name, seen, depth)
     local key = type(k) == "number" and ("[%d]"):format(k) or tostring(k)
     if torch.is_tensor(child) then
       local buffer = buffers[k] ~= nil
-      local entry = {key = key, shape = shape_of(child), buffer = buffer}
+      local entry = {key = key, shape = shape_of(child), buffer = buffer, plain = not buffer and not params[child]}
       if seen[child] then
         entry.shared = seen[child]
       else
         seen[child] = name == "" and key or name .. "." .. key
-        if not buffer and child.is_leaf then
-          node.values = node.values + child:numel()
-        end
+        if params[child] then node.values = node.values + child:numel() end
       end
       node.tensors[#node.tensors + 1] = entry
     elseif type(child) == "table" and k ~= "_order" and k ~= "_buffers" and (is_module(child) or getmetatable(child) == nil) then
-      local below = look(child, key, seen, depth + 1)
+      local below = look(child, key, seen, depth + 1, params)
       if is_module(child) or #below.children > 0 or #below.tensors > 0 then
         node.children[#node.children + 1] = below
         node.values = node.values + below.values
@@ -114,7 +126,7 @@ end
 local function tree_lines(node, lead, rest, out, width)
   local shapes = {}
   for _, t in ipairs(node.tensors) do
-    shapes[#shapes + 1] = t.key .. " " .. t.shape .. (t.buffer and " (buffer)" or "") .. (t.shared and " (shared with " .. t.shared .. ")" or "")
+    shapes[#shapes + 1] = t.key .. " " .. t.shape .. (t.buffer and " (buffer)" or t.plain and " (no parameter)" or "") .. (t.shared and " (shared with " .. t.shared .. ")" or "")
   end
   local shown = table.concat(shapes, "  ")
   local label = lead .. (node.name ~= "" and node.name .. "  " or "") .. (node.times or "") .. node.class
@@ -122,7 +134,16 @@ local function tree_lines(node, lead, rest, out, width)
   local full = label .. (node.extra ~= "" and "(" .. node.extra .. ")" or "")
   local tail = (shown ~= "" and "  " .. shown or "") .. values
   if node.root then
-    out[#out + 1] = colour(label, "heading") .. (node.extra ~= "" and "(" .. node.extra .. ")" or "") .. (shown ~= "" and "  " .. shown or "")
+    if text.width(full) + 2 + text.width(shown) <= width then
+      out[#out + 1] = colour(label, "heading") .. full:sub(#label + 1) .. (shown ~= "" and "  " .. shown or "")
+    else
+      out[#out + 1] = colour(label, "heading")
+      local parts = {}
+      local extra = node.extra:gsub("%b{}", function(list) return (list:gsub(", ", "\0")) end)
+      for part in (extra .. ", "):gmatch "(.-), " do parts[#parts + 1] = part ~= "" and part:gsub("%z", ", ") or nil end
+      if #parts > 0 then flow(parts, "  ", width, out) end
+      if #shapes > 0 then flow(shapes, "  ", width, out, "  ") end
+    end
   elseif text.width(full .. tail) <= width then
     out[#out + 1] = full .. colour(tail, "faint")
   elseif text.width(label .. tail) <= width then
@@ -176,7 +197,9 @@ end
 
 local function module_whole(m, _, options)
   local out = {}
-  local root = look(m, "", {}, 0)
+  local params = {}
+  for _, p in ipairs(torch.nn.Module.named_parameters(m)) do params[p[2]] = true end
+  local root = look(m, "", {}, 0, params)
   root.root = true
   tree_lines(root, "", "", out, options.width)
   local n, frozen, size, device, dtype = totals(m)
@@ -220,18 +243,6 @@ local function options_of(group)
     parts[#parts + 1] = k .. "=" .. tostring(v)
   end
   return parts
-end
-
-local function flow(parts, indent, width, out)
-  local line = indent
-  for _, p in ipairs(parts) do
-    if #line > #indent and #line + 1 + #p > width then
-      out[#out + 1] = line
-      line = indent
-    end
-    line = line .. (#line > #indent and " " or "") .. p
-  end
-  out[#out + 1] = line
 end
 
 local function optimizer_head(v, meta)
