@@ -228,7 +228,11 @@ end
 
 local function stand_in(slot)
   if slot.kind == "T" then
-    return torch.empty_strided(slot.shape, slot.stride, {dtype = slot.dtype, device = slot.device})
+    local options = {dtype = slot.dtype, device = slot.device}
+    if slot.contiguous then return torch.empty(slot.shape, options) end
+    local last = 1  -- a view of a list of numbers
+    for d, n in ipairs(slot.shape) do last = last + (n - 1) * slot.stride[d] end
+    return torch.empty({math.max(last, 1)}, options):as_strided(slot.shape, slot.stride)
   end
   return slot.value
 end

@@ -247,7 +247,7 @@ local rules = {
     notes = function(call)
       local notes, spatial = dims_note(call, true), tonumber(call.op:match("(%d)d$"))
       local x, w = call.operands[1], call.operands[2]
-      if x and w and spatial and #x.shape > spatial then
+      if x and w and spatial and #x.shape > spatial and #w.shape == spatial + 2 then
         local d = #x.shape - spatial
         notes = {F("%d channel%s (dim %d)", x.shape[d], x.shape[d] == 1 and "" or "s", d), F("%d channels expected", w.shape[2])}
       end
