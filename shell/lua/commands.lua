@@ -11,7 +11,8 @@ local by_file = {
   {"history", "hist save rerun log"},
   {"system", "cd ls pwd env edit run reload"},
   {"frames", "debug bt"},
-  {"grad", "graph check nan"},
+  {"graph", "graph"},
+  {"grad", "check nan"},
   {"eval", "locals quit"},
   {"show", "full print"},
   {"notes", "ok"},
@@ -60,8 +61,11 @@ end
 function commands.describe(name)
   local row = commands.find(name)
   if not row then return nil end
-  local lines = {row.usage, "  " .. row.doc}
-  if row.more then lines[#lines + 1] = "  " .. row.more:gsub("\n", "\n  ") end
+  local columns = require "shell.columns"
+  local lines = {row.usage}
+  for paragraph in (row.doc .. "\n" .. (row.more or "")):gmatch("[^\n]+") do
+    lines[#lines + 1] = "  " .. table.concat(columns.wrap(paragraph, columns.window() - 2), "\n  ")
+  end
   if row.example then lines[#lines + 1] = "  for example  " .. row.example:gsub("\n", "\n               ") end
   return table.concat(lines, "\n")
 end
