@@ -150,7 +150,7 @@ int backward(lua_State* L) {
     grad::Freed freed(64 << 20);
     o.freed = &freed;
     explained(L, [&] { grad::backward({x}, grads, o, inputs); });
-    look_at_gradients(L, x, std::move(freed), o.retain_graph || o.create_graph);
+    look_at_gradients(L, x, freed, o.retain_graph || o.create_graph);
   }
   pace_collector(L);
   return 0;

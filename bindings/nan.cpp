@@ -1,27 +1,16 @@
-// The search for the first nan from Lua: after a loss that is nan (in scripts too, once), after
-// gradients that are nan (where the prompt asks for it), and for %nan.
+// The notes about nan: of a loss that is nan (in scripts too, once a run) and, where the prompt
+// asks for it, of gradients that are not finite.
+#include "engine/grad/nan.h"
+
 #include "bindings/lua.h"
 #include "bindings/sweeps.h"
-#include "engine/grad/nan.h"
 #include "engine/grad/note.h"
 
 namespace tycho::lua {
 namespace {
 
-bool said = false;
-bool watching = false;  // the prompt looks at gradients too
-thread_local LastSweep last;
-
-void show_source(lua_State* L, const grad::NanSource& s) {
-  const int top = lua_gettop(L);
-  if (!push_note_function(L, "nan_found")) return;
-  lua_pushstring(L, place_name(s.place));
-  push_nan_source(L, s);
-  lua_call(L, 2, 0);
-  lua_settop(L, top);
-}
-
-}  // namespace
+thread_local bool said = false;
+thread_local bool watching = false;  // the prompt looks at gradients too
 
 const char* place_name(grad::NanSource::Place place) {
   static const char* const names[] = {"nowhere", "loss", "data", "gradient", "somewhere"};
@@ -42,9 +31,19 @@ void push_nan_source(lua_State* L, const grad::NanSource& s) {
   set("place", place_name(s.place));
 }
 
-LastSweep& last_sweep() { return last; }
+void show_source(lua_State* L, const grad::NanSource& s) {
+  const int top = lua_gettop(L);
+  if (!push_note_function(L, "nan_found")) return;
+  lua_pushstring(L, place_name(s.place));
+  push_nan_source(L, s);
+  lua_call(L, 2, 0);
+  lua_settop(L, top);
+}
 
-// Before a sweep: is the loss a number? (One element in the CPU's memory: reading it costs nothing.)
+}  // namespace
+
+// Before a sweep: is the loss a number? (One element in the CPU's memory: reading it costs
+// nothing.)
 void look_at_loss(lua_State* L, const Tensor& loss) {
   if (said || loss.numel() != 1 || !loss.device().is_cpu() || !is_floating(loss.dtype())) return;
   const double value = read_double(loss.get(), 0);
@@ -58,46 +57,26 @@ void look_at_loss(lua_State* L, const Tensor& loss) {
 bool wants_freed() { return watching; }
 
 // After a sweep at the prompt: is every leaf's gradient finite? `freed` has what the graph kept.
-void look_at_gradients(lua_State* L, const Tensor& loss, grad::Freed&& freed, bool retained) {
-  if (!said && !(freed.too_much && !retained)) {
-    bool finite = true;
-    for (const auto& leaf : freed.leaves)
-      if (leaf->extra && leaf->extra->grad)
-        finite = finite && grad::all_finite(leaf->extra->grad);
-    if (!finite) {
-      said = true;
-      const grad::Unfreed scope(freed);
-      const grad::NanSource s = grad::find_nan_gradient(loss);
-      if (s.place == grad::NanSource::Gradient) show_source(L, s);
-    }
+void look_at_gradients(lua_State* L, const Tensor& loss, const grad::Freed& freed, bool retained) {
+  if (said || (freed.too_much && !retained)) return;
+  bool finite = true;
+  for (const auto& leaf : freed.leaves)
+    if (leaf->extra && leaf->extra->grad) finite = finite && grad::all_finite(leaf->extra->grad);
+  if (finite) return;
+  for (const auto& kept : freed.nodes)  // a user's own gradient is not run a second time
+    if (static_cast<Node*>(kept.node.get())->custom) return;
+  said = true;
+  const grad::Unfreed scope(freed);
+  grad::NanSource s;
+  try {
+    s = grad::find_nan_gradient(loss);
+  } catch (const Error& e) {
+    if (e.kind == Kind::Interrupt) throw;
   }
-  // Small graphs stay for a while: %graph shows their gradients after backward().
-  constexpr size_t kSmall = 1 << 20;
-  last.root = nullptr;
-  last.freed = grad::Freed(kSmall);
-  if (!freed.too_much && !retained && freed.bytes <= kSmall && freed.nodes.size() <= 2000) {
-    last.root = loss->node;
-    last.freed = std::move(freed);
-  }
+  if (s.place == grad::NanSource::Gradient) show_source(L, s);
 }
 
 namespace {
-
-// _nan(loss) -> where its first nan comes from: {place =, op =, at =, what =, element =, then_op =}
-int lua_nan(lua_State* L) {
-  const Tensor x = check_tensor(L, 1, "%nan");
-  grad::NanSource s = grad::find_nan(x);
-  if (s.place == grad::NanSource::Nowhere && x->node) {
-    if (last.root.get() == x->node.get() && last.root) {
-      const grad::Unfreed scope(last.freed);
-      s = grad::find_nan_gradient(x);
-    } else {
-      s = grad::find_nan_gradient(x);
-    }
-  }
-  push_nan_source(L, s);
-  return 1;
-}
 
 int watch(lua_State* L) {
   watching = lua_toboolean(L, 1);
@@ -112,10 +91,8 @@ int again(lua_State*) {
 }  // namespace
 
 void open_nan(lua_State* L, int torch) {
-  static const luaL_Reg functions[] = {{"_nan", guarded<lua_nan>},
-                                       {"_watch_gradients", guarded<watch>},
-                                       {"_nan_again", guarded<again>},
-                                       {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {
+      {"_watch_gradients", guarded<watch>}, {"_nan_again", guarded<again>}, {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);

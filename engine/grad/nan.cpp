@@ -82,7 +82,6 @@ const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get(
 
 }  // namespace
 
-bool has_nan(const Tensor& t) { return state_of(t) == Nan; }
 bool all_finite(const Tensor& t) { return state_of(t) == Finite; }
 
 NanSource find_nan(const Tensor& root) {

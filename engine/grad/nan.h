@@ -14,7 +14,6 @@ struct NanSource {
   std::string element;    // "element [2]: input -1"
 };
 
-bool has_nan(const Tensor& t);
 bool all_finite(const Tensor& t);
 
 // In the forward pass. Nowhere when the result is finite; Unknown when the graph does not tell.

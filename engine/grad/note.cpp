@@ -94,7 +94,7 @@ int use_gradient(Storage& s) {
 namespace {
 
 constexpr int kOften = 32;  // sweeps between looks, and additions that make a total
-bool total_was_noted = false;
+thread_local bool total_was_noted = false;
 
 bool same_place(Where a, Where b) { return a.source == b.source && a.line == b.line; }
 const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get()); }

@@ -17,8 +17,15 @@ bool unchanged(const Saved& s) { return s.tensor && s.tensor->storage->version =
 struct Quiet {  // what is computed here is not the user's
   NoGrad no_grad;
   bool before = sweeping;
-  Quiet() { sweeping = true; }
-  ~Quiet() { sweeping = before; }
+  Observer* observer = mode.observer;
+  Quiet() {
+    sweeping = true;
+    mode.observer = nullptr;
+  }
+  ~Quiet() {
+    sweeping = before;
+    mode.observer = observer;
+  }
 };
 
 // Where in `saved` a row's operand stands, or -1.

@@ -165,32 +165,45 @@ local function check_equal(text, words, hidden, name)
   end
 end
 
--- Conditions: if, elseif, while, until, not; each part of `and` and `or`. A bare name is a test for
--- nil and is meant.
+-- A part of a condition, words first..last: a call that gives a tensor?
+local function check_part(text, words, first, last, hidden, name)
+  while words[first] and (words[first].text == "not" or words[first].text == "(") do
+    if words[first].text == "(" and last and words[last].text == ")" then last = last - 1 end
+    first = first + 1
+  end
+  local ends = chain_end(words, first)
+  if not ends or last and ends ~= last then return end
+  local yes, method = is_tensor(words, first, ends, hidden)
+  if not (yes and method and words[ends].text == ")") then return end
+  local expression = span(text, words, first, ends)
+  local fix = (method == "any" or method == "all") and expression .. ":item()"
+    or expression .. ":all():item() or " .. expression .. ":any():item()"
+  notes.tell("IF", "condition", {text = expression, fix = fix}, place(name, text, words[first]))
+end
+
+-- Conditions: of if, elseif, while, until and not; each part of `and` and `or`. A bare name is a test
+-- for nil and is meant.
+local stops = {["if"] = "then", ["elseif"] = "then", ["while"] = "do"}
+local follows = {["end"] = true, ["else"] = true, ["then"] = true, ["do"] = true, ["and"] = true, ["or"] = true,
+  [")"] = true, [","] = true, [";"] = true, ["}"] = true, ["]"] = true}
 local function check_conditions(text, words, hidden, name)
   for i, w in ipairs(words) do
-    if w.kind == "keyword" and (w.text == "if" or w.text == "elseif" or w.text == "while" or w.text == "until" or w.text == "not") then
-      local first = i + 1
-      while words[first] do
-        while words[first] and (words[first].text == "not" or words[first].text == "(") do first = first + 1 end
-        local last = chain_end(words, first)
-        local after = last and words[last + 1]
-        while after and after.text == ")" do
-          last = last + 1
-          after = words[last + 1]
+    if w.kind == "keyword" and stops[w.text] then
+      local first, depth = i + 1, 0
+      for at = i + 1, #words do
+        local word = words[at].text
+        if closing[word] then depth = depth + 1 elseif opening[word] then depth = depth - 1 end
+        if depth == 0 and (word == "and" or word == "or" or word == stops[w.text]) then
+          check_part(text, words, first, at - 1, hidden, name)
+          first = at + 1
+          if word == stops[w.text] then break end
         end
-        local whole = last and (not after or after.kind == "keyword" or after.text == ";" or w.text == "until" or w.text == "not" and after.text == ",")
-        local inner = last and chain_end(words, first)
-        if whole then
-          local yes, method = is_tensor(words, first, inner, hidden)
-          if yes and method and words[inner].text == ")" then
-            local expression = span(text, words, first, inner)
-            local fix = (method == "any" or method == "all") and expression .. ":item()" or expression .. ":all():item() or " .. expression .. ":any():item()"
-            notes.tell("IF", "condition", {text = expression, fix = fix}, place(name, text, words[first]))
-          end
-        end
-        if not (after and (after.text == "and" or after.text == "or")) then break end
-        first = last + 2
+      end
+    elseif w.text == "not" or w.text == "until" then
+      local ends = words[i + 1] and chain_end(words, i + 1)
+      local after = ends and words[ends + 1]
+      if ends and (not after or w.text == "until" and after.kind ~= "op" or follows[after.text]) then
+        check_part(text, words, i + 1, ends, hidden, name)
       end
     end
   end
