@@ -22,7 +22,8 @@ function progress.read()
   if not file then return all end
   local text = file:read(LONGEST) or ""
   file:close()
-  for line in text:gmatch("([^\n]*)\n") do
+  -- A last line without its end was cut off.
+  for line in (text:match("^.*\n") or ""):gmatch("[^\n]+") do
     local name, entry, of, done = line:match("^([%w_%-%.]+) (%d+) (%d+)( ?%l*)$")
     entry, of = math.tointeger(tonumber(entry)), math.tointeger(tonumber(of))
     if entry and of and entry >= 1 and of >= 1 and of < 10000 and (done == "" or done == " done") then

@@ -1,0 +1,208 @@
+-- Lessons at the prompt, driven through standard input: answers, tasks, the lesson's own commands,
+-- leaving and coming back, and what a damaged progress file does.
+local count = 0
+
+-- A directory for progress of its own, unless one is given.
+local function state()
+  count = count + 1
+  local path = check.temp("state" .. count)
+  os.execute("mkdir -p " .. check.quote(path))
+  return path
+end
+
+local function learn(lesson, entries, where)
+  local r = check.tycho({"learn", lesson}, {
+    stdin = table.concat(entries, "\n") .. "\n",
+    env = {XDG_STATE_HOME = where or state(), COLUMNS = "80", HOME = check.temp("")},
+  })
+  check.equal(r.status, 0, r.err .. r.out)
+  return r.out, r.err
+end
+
+local LESSON = [[
+--# lesson  7
+--# title   A small one
+--# say     First.
+a = torch.arange(3):view(3, 1)
+b = torch.arange(4)
+--# predict (a + b).shape --> [3, 4]
+--# wrong   4 3: The other way.
+--# hint    Hint one.
+--# hint    Hint two.
+--# why     So it is.
+print("afterwards")
+--# say     Second.
+--# task    Write table_of(n).
+--# spec    table_of(n)
+--#         local out = torch.zeros(n, n, {dtype = "int64"})
+--#         for i = 1, n do for j = 1, n do out[{i, j}] = i * j end end
+--#         return out
+--# try     n in 1..8
+--# allow   arange view + *
+--# hint    A column and a row.
+--# answer
+function table_of(n) return (torch.arange(n) + 1):view(n, 1) * (torch.arange(n) + 1) end
+--# say     Third.
+--# play    Try what you like.
+--# say     Fourth.
+image = torch.zeros(2, 2)
+--# task    Make the first row of `image` 5.
+--# spec    image = torch.tensor{{5.0, 5.0}, {0.0, 0.0}}
+--# hint    Assign a row.
+--# answer  image[1] = 5
+]]
+
+local function small()
+  local path = check.temp("small.lua")
+  local file = assert(io.open(path, "wb"))
+  file:write(LESSON)
+  file:close()
+  return path
+end
+
+test("a prediction is asked, graded and explained", function()
+  local out = learn(small(), {"4 3", "9", "%hint", "%hint", "%hint", "%hint", "3 4"})
+  check.contains(out, "what shape is `a + b`?")
+  check.lacks(out:match("^(.-)yes%."), "%[3, 4%]")
+  check.contains(out, "not yet. The other way.")
+  check.contains(out, "Hint one. (there is another)")
+  check.contains(out, "\nHint two.\n  a  3  1\n  b  .  4\n")
+  check.contains(out, "yes.   a  3  1\n       b  .  4\n       =  3  4\nSo it is.\n")
+  check.contains(out, 'print("afterwards")\nafterwards')
+  check.contains(out, "Write table_of(n).")
+end)
+
+test("everything else of the prompt works inside, and does not count as an answer", function()
+  local out = learn(small(), {"a:sum()", "z = 5", "%who", "print(z * 2)", "[3, 4]"})
+  check.contains(out, "i64 []  3")
+  check.contains(out, "\n10\n")
+  check.contains(out, "z: 5")
+  check.contains(out, "yes.")
+  check.lacks(out, "not yet")
+end)
+
+test("a task is tried, and a near miss is told", function()
+  local out = learn(small(), {"3 4",
+    "function table_of(n) return (torch.arange(n) + 1) * (torch.arange(n) + 1) end",
+    "function table_of(n) local t = (torch.arange(n) + 1):view(n, 1) for i = 1, 2 do end return t * t:view(n) end",
+    "table_of = 3",
+    "function tabel_of(n) end",
+    "function table_of(n) error('oh') end",
+    "function table_of(n) return (torch.arange(n) + 1):view(n, 1) * (torch.arange(n) + 1) end"})
+  check.contains(out, "4 lines up with 4, so nothing\nstretched.")
+  check.contains(out, "this time without loops (for)")
+  check.contains(out, "asks for `table_of`; that is `tabel_of`")
+  check.contains(out, "`table_of` should be a function")
+  check.contains(out, "table_of(4) stops: oh")
+  check.contains(out, "right, for n = 1 to 8.\n\n3/4\nThird.")
+end)
+
+test("a variable that a wrong try has changed is put back", function()
+  local out = learn(small(), {"%skip", "%skip", "", "image[{{}, 1}] = 5", "print(image:sum():item())", "image[1] = 5"})
+  check.contains(out, "that is the transpose")
+  check.contains(out, "(`image` is again as it was.)\n")
+  check.contains(out, "\n0.0\n")
+  check.contains(out, "right.\n\nThat was A small one.")
+end)
+
+test("a lesson can be skipped through, gone back in, put aside and left", function()
+  local out = learn(small(), {"%back", "%skip", "%back", "%skip", "%skip", "%play", "1 + 1", "", "", "%quit", "6 * 7"})
+  check.contains(out, "This is the first entry.")
+  check.contains(out, "1/4\nFirst.")
+  check.contains(out, "2/4\nSecond.")
+  check.contains(out, "The lesson waits")
+  check.contains(out, "Left at 4/4; %learn small goes on from here.")
+  check.contains(out, "\n42\n")
+end)
+
+test("who leaves and returns finds the entry again, and the variables", function()
+  local where, path = state(), small()
+  local out = learn(path, {"3 4", "%skip", "%quit"}, where)
+  check.contains(out, "Left at 3/4")
+  out = learn(path, {"print(#b, table_of(3)[{3, 3}]:item(), rawget(_G, 'image') == nil)"}, where)
+  check.contains(out, "You were at 3/4")
+  check.contains(out, "3/4\nThird.")
+  check.contains(out, "4\t9\ttrue")
+  check.lacks(out, "afterwards")
+end)
+
+test("a finished lesson is listed as done, and begins again from the start", function()
+  local where, path = state(), small()
+  local out = learn(path, {"%skip", "%skip", "%skip", "%skip"}, where)
+  check.contains(out, "That was A small one.")
+  out = learn(path, {"%quit"}, where)
+  check.contains(out, "1/4\nFirst.")
+  out = check.tycho({"-i"}, {stdin = "%learn shapes 4\n%quit\n%learn\n", env = {XDG_STATE_HOME = where}}).out
+  check.contains(out, "shapes%s+Shapes, and counting from 1%s+4/16")
+  check.contains(out, "reductions")
+end)
+
+test("only the owner may read the progress", function()
+  local where = state()
+  learn(small(), {"%quit"}, where)
+  local pipe = io.popen("stat -c %a " .. check.quote(where .. "/tycho/lessons"))
+  check.equal(pipe:read("l"), "600")
+  pipe:close()
+end)
+
+local function write(path, text)
+  os.execute("mkdir -p " .. check.quote(path:match("^(.*)/")))
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+test("a damaged or truncated progress file is passed over, line by line", function()
+  for _, text in ipairs {"", "tycho lessons 1", "\0\255\1", "small 99999999999999999999 4\n", "small 3", "small -1 4\n",
+                         "small 3 4 maybe\n", "small 0 4\n", "small 900 4\nx", ("small 2 "):rep(30000)} do
+    local where = state()
+    write(where .. "/tycho/lessons", text)
+    check.contains(learn(small(), {"%quit"}, where), "[14]/4\n")
+  end
+  local where = state()
+  write(where .. "/tycho/lessons", "broken line\nother 2 9\nsmall 2 4\nhalf 3")
+  local out = learn(small(), {"%skip", "%quit"}, where)
+  check.contains(out, "2/4\nSecond.")
+  local file = io.open(where .. "/tycho/lessons")
+  check.equal(file:read("a"), "tycho lessons 1\nother 2 9\nsmall 3 4\n")
+  file:close()
+end)
+
+test("where nothing can be written, the lesson says so once and goes on", function()
+  local where = state()
+  write(where .. "/tycho", "a file in the way")
+  local out = learn(small(), {"3 4", "%skip", "%quit"}, where)
+  check.contains(out, "your progress cannot be kept")
+  check.equal(select(2, out:gsub("cannot be kept", "")), 1)
+  check.contains(out, "3/4\nThird.")
+end)
+
+test("unknown lessons, and commands of lessons outside one, are errors that help", function()
+  local r = check.tycho({"-i"}, {stdin = "%learn nosuch\n", env = {XDG_STATE_HOME = state()}})
+  check.contains(r.err .. r.out, 'no lesson "nosuch"; there are shapes, indexing')
+  r = check.tycho({"-i"}, {stdin = "%hint\n", env = {XDG_STATE_HOME = state()}})
+  check.contains(r.err .. r.out, "%hint belongs to a lesson; %learn lists them")
+  r = check.tycho({"-i"}, {stdin = "%learn /dev/null/x.lua\n", env = {XDG_STATE_HOME = state()}})
+  check.equal(r.status, 1)
+end)
+
+test("the beginning of a name, or a number, finds a lesson", function()
+  check.contains(learn("bro", {"%quit"}), "Broadcasting")
+  check.contains(learn("3", {"%quit"}), "Views")
+end)
+
+test("a lesson leaves the prompt as it found it", function()
+  local out = learn(small(), {"%quit", "q = torch.ones(2)", "print(io.write == require('io').write, q:sum():item())"})
+  check.lacks(out, "q: ")
+  check.contains(out, "true\t2.0")
+end)
+
+test("every lesson can be followed to its end", function()
+  for _, lesson in ipairs(require("shell.lesson.find").all()) do
+    local entries = {}
+    for i = 1, #lesson.steps do entries[i] = "%skip" end
+    local out = learn(lesson.name, entries)
+    check.lacks(out, "did not work")
+    check.contains(out, "That was")
+  end
+end)
