@@ -137,7 +137,9 @@ local function operand_lines(a, colour)
     shapes = math.max(shapes, #o.brief)
     notes[k] = a.notes[k] or ""
   end
-  if a.rule.picture == "broadcast" and count == 2 then
+  local said = rawget(a.err, "message") or ""
+  if a.rule.picture == "broadcast" and #call.operands == 2 and said:find(shape_text(call.operands[1].shape), 1, true)
+    and said:find(shape_text(call.operands[2].shape), 1, true) then
     local top, bottom
     top, bottom, marks = aligned(call.operands[1].shape, call.operands[2].shape)
     notes = {top, bottom}

@@ -262,14 +262,39 @@ do
   end
 end
 
+-- Where the lines around one begin and end, and the first one's number.
+local function window(text, near)
+  local begins, n, at = {}, 1, 1
+  local begin, first, stop = 1, 1, #text
+  while at do
+    begins[n % 300] = at
+    if n == near then
+      if n > 299 then begin, first = begins[(n + 1) % 300], n - 299 end
+    elseif n == near + 100 then
+      stop = at - 1
+      break
+    end
+    at = text:find("\n", at, true)
+    at, n = at and at + 1, n + 1
+  end
+  return begin, first, stop
+end
+
 ---All expressions of a text: nodes {kind, first, last (bytes), line, from}, calls with name, method,
 ---called and args, operators with op and args; and the assignments to names.
 ---@param text string
+---@param near? integer a line: of a long text only what is around it is looked at
 ---@return table nodes, table assigned
-function source.parse(text)
+function source.parse(text, near)
   local tokens, words, lines, line, at = {}, {}, {}, 1, 1
-  for _, t in ipairs(torch._lex(text)) do
+  local begin, stop = 1, #text
+  if near then
+    begin, line, stop = window(text, near)
+    at = begin
+  end
+  for _, t in ipairs(torch._lex(begin == 1 and stop == #text and text or text:sub(begin, stop))) do
     if t.kind ~= "comment" then
+      t.first, t.last = t.first + begin - 1, t.last + begin - 1
       while true do
         local n = text:find("\n", at, true)
         if not n or n >= t.first then break end

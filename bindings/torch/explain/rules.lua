@@ -283,6 +283,10 @@ local rules = {
   {code = "INDEX-1", kind = "index", fixes = function(call)
     local x, out = call.operands[1], {}
     if not x then return out end
+    if call.node and call.node.kind == "call" and call.node.name == "ipairs" then
+      local over = call.node.args[1]
+      return {{code = call:operand_text(over) .. ":rows()", test = call:operand_text(over) .. "[1]"}}
+    end
     for _, s in ipairs(slots_with(call, function(v) return v == 0 end)) do out[#out + 1] = {[s] = "1"} end
     local k, n = call.message:match("index (%-?%d+) .-with size (%d+)")
     if k then
