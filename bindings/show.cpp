@@ -98,7 +98,7 @@ cpu::Summary look_at(const Impl* t, bool* equal) {
 std::string element_text(const Impl* t, int64_t at, int digits) {
   if (t->dtype == DType::Bool) return read_int(t, at) ? "true" : "false";
   if (!is_floating(t->dtype)) return std::to_string(read_int(t, at));
-  return number_text(read_double(t, at), digits);
+  return number_text(read_double(t, at), digits, true);
 }
 
 void add_counts(const cpu::Summary& s, const ShowStyle& style, std::vector<std::string>* out) {

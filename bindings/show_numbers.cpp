@@ -31,10 +31,10 @@ std::string without_zeros(std::string s, int n) {
   return s.erase(from, end - from);
 }
 
-std::string number_text(double x, int digits) {
+std::string number_text(double x, int digits, bool fraction) {
   Chooser c;
   c.see(x);
-  const std::string s = float_text(x, c.choose(digits, true));
+  const std::string s = float_text(x, c.choose(digits, !fraction));
   return without_zeros(s, spare_zeros(s));
 }
 
