@@ -93,6 +93,9 @@ end)
 
 test("values that lie close together are told apart", function()
   looks(torch.tensor {1000.25, 1000.5}, "f32 [2]   1000.25  1000.5")
+  looks(torch.tensor({5, 5.0000005}, {dtype = "float64"}), "f64 [2]   5  5.0000005")
+  looks(torch.tensor {12345678, 2.0}, "f32 [2]  12345678 2")
+  looks(torch.tensor({99999.5}, {dtype = "float64"}), "f64 [1]   99999.5")
   check.contains(text(torch.linspace(1000, 1000.1, 2000)), "min 1000  max 1000.1 ")
 end)
 
