@@ -31,6 +31,7 @@ function axes.text(v, step, size)
   if size >= 1e7 or size < 1e-4 then
     local digits = math.max(0, math.floor(math.log(math.abs(v), 10)) - math.floor(math.log(step, 10) + 1e-9))
     local s = ("%." .. math.min(digits, 6) .. "e"):format(v)
+    s = s:gsub("%.(%d-)0+e", function(d) return (d == "" and "" or "." .. d) .. "e" end)
     return (s:gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
   end
   local decimals = math.max(0, -math.floor(math.log(step, 10) + 1e-9))

@@ -47,13 +47,26 @@ end
 
 -- --- text that may be wide ---
 
-local function columns_of(s) return utf8.len(s) or #s end
+-- Characters from Hangul on are taken as two columns wide, which East Asian ones and emoji are.
+local function columns_of(s)
+  if not utf8.len(s) then return #s end
+  local n = 0
+  for _, c in utf8.codes(s) do n = n + (c >= 0x1100 and (c < 0x2000 or c >= 0x2e80) and 2 or 1) end
+  return n
+end
 
 local function clipped(s, columns)
   s = s:gsub("%c", " ")
   if columns_of(s) <= columns then return s end
-  local at = utf8.offset(s, columns)
-  return at and s:sub(1, at - 1) .. "…" or s:sub(1, columns)
+  if not utf8.len(s) then return s:sub(1, columns) end
+  local out, n = {}, 0
+  for _, c in utf8.codes(s) do
+    local one = utf8.char(c)
+    n = n + columns_of(one)
+    if n > columns - 1 then break end
+    out[#out + 1] = one
+  end
+  return table.concat(out) .. "…"
 end
 
 local function centred(s, columns)
