@@ -19,6 +19,7 @@ local by_file = {
   {"errors", "explain"},
   {"help", "demo"},
   {"learn", "learn hint skip play back"},
+  {"predict", "predict align"},
 }
 
 commands.files = {}  -- "%who" -> module

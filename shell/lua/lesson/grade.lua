@@ -110,7 +110,7 @@ local function product(a)
 end
 
 -- Remarks on a wrong shape, the most telling first.
-local function shape_remark(answer, wanted)
+local function shape_remark(answer, wanted, expression)
   if #answer == 1 and #wanted ~= 1 and answer[1] == product(wanted) then
     return "that is the number of elements; a shape has one size for each dimension"
   elseif #answer == #wanted and #wanted > 1 then
@@ -132,7 +132,8 @@ local function shape_remark(answer, wanted)
       end
     end
     if off == 1 and math.abs(by) == 1 then
-      return ("one size is one too %s; both ends of a range belong to it"):format(by < 0 and "small" or "large")
+      return ("one size is one too %s%s"):format(by < 0 and "small" or "large",
+        expression:find("[%[,]%s*{") and "; both ends of a range belong to it" or "")
     end
     if off == 1 then return "one of the sizes is different" end
     return "the number of dimensions is right, their sizes are not"
@@ -232,7 +233,7 @@ function grade.grade(answer, wanted, expression, lookup)
   local right = #answer == #target
   for i = 1, #target do right = right and answer[i] ~= nil and agrees(answer[i], target[i]) end
   if right then return true end
-  if kind == "shape" then return false, shape_remark(list_of(answer), target) end
+  if kind == "shape" then return false, shape_remark(list_of(answer), target, expression) end
   return false, value_remark(answer, wanted.value, expression, lookup)
 end
 

@@ -206,8 +206,9 @@ end)
 
 row("off by one", function(c)
   if not c.same then return nil end
-  if close(c.g + 1, c.w) then return "every value is one too small: do you count from 1?" end
-  if close(c.g - 1, c.w) then return "every value is one too large" end
+  local what = c.w:numel() == 1 and "it is one too " or "every value is one too "
+  if close(c.g + 1, c.w) then return what .. "small: do you count from 1?" end
+  if close(c.g - 1, c.w) then return what .. "large" end
 end)
 
 -- Sizes that a forgotten or doubled division would be by.
@@ -257,7 +258,7 @@ row("factors", function(c)
   local FACTORS = {{2, "twice what is wanted"}, {0.5, "half of what is wanted"},
                    {100, "a hundred times what is wanted: per cent?"}, {0.01, "a hundredth of what is wanted"}}
   for _, f in ipairs(FACTORS) do
-    if close(c.g, c.w * f[1]) then return "every value is " .. f[2] end
+    if close(c.g, c.w * f[1]) then return (c.w:numel() == 1 and "that is " or "every value is ") .. f[2] end
   end
 end)
 

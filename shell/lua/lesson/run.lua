@@ -6,6 +6,7 @@ local card = require "shell.lesson.card"
 local colour = require "shell.colour"
 local find = require "shell.lesson.find"
 local grade = require "shell.lesson.grade"
+local operands = require "shell.lesson.operands"
 local perform = require "shell.lesson.perform"
 local progress = require "shell.lesson.progress"
 local task = require "shell.lesson.task"
@@ -101,21 +102,6 @@ local function complete()
   advance()
 end
 
--- Operands and their shapes when an expression lines shapes up; nil otherwise.
-local function operands(expression)
-  local subject = grade.subject(expression) or expression
-  local left, right = card.split(subject)
-  if not left then return nil end
-  local names, shapes = {left, right}, {}
-  for i, e in ipairs(names) do
-    local v = perform.value(e)
-    if not v.ok or not values.is_tensor(v.value) then return nil end
-    shapes[i] = v.value.shape
-  end
-  if values.same_sizes(shapes[1], shapes[2]) then return nil end
-  return names, shapes
-end
-
 local function say_beside(first, lines)
   for i, line in ipairs(lines) do say((i == 1 and first or (" "):rep(screen.width(first))) .. line) end
 end
@@ -125,7 +111,7 @@ local function answer_predict(q, answer)
   local right, remark = grade.grade(answer, wanted, q.expression, function(name) return rawget(_G, name) end)
   remark = remark and remark:sub(1, 1):upper() .. remark:sub(2)
   if right then
-    local names, shapes = operands(q.expression)
+    local names, shapes = operands.sides(q.expression)
     if names then
       say_beside(colour("yes.", "good") .. "   ", card.rows(names, shapes))
     else
@@ -218,8 +204,8 @@ function commands.hint()
   local hint = hints[lesson.hints]
   if hint then
     say_line(hint .. (lesson.hints < #hints and "   (there is another)" or ""))
-  elseif q and q.kind == "predict" and lesson.hints == #hints + 1 and operands(q.expression) then
-    local names, shapes = operands(q.expression)
+  elseif q and q.kind == "predict" and lesson.hints == #hints + 1 and operands.sides(q.expression) then
+    local names, shapes = operands.sides(q.expression)
     local rows = card.rows(names, shapes)
     for i = 1, #names do say(INDENT .. rows[i]) end
   else
