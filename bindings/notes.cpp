@@ -83,9 +83,11 @@ struct {
 
 // _training(layer): a dropout or batch norm layer runs in training mode.
 int note_layer(lua_State* L) {
+  const char* name = lua_tostring(L, 1);
+  TYCHO_CHECK(Kind::Argument, name, "_training: wants the layer's name");
   if (mode.grad || grad::sweeping || shapes_only || training.pending || training.said) return 0;
   training.pending = true;
-  training.layer = luaL_checkstring(L, 1);
+  training.layer = name;
   training.where = grad::here();
   if (push_function(L, "from_engine")) lua_pop(L, 1);  // it says the note at the end, at the latest
   return 0;

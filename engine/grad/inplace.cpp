@@ -29,7 +29,10 @@ void check_inplace(const Call& c) {
     fail(Kind::Autograd,
          format("%s_ would change %s that requires grad (float parameters are leaves of the graph)",
                 name.c_str(), self->base ? "a view of a leaf" : "a leaf"),
-         "torch.no_grad(function() w:" + name + "_(...) end)  -- or use an optimiser");
+         name == "copy" ? std::string("torch.no_grad(function() w[1] = 0 end)  -- an assignment to "
+                                      "elements, or w:copy_(...)")
+                        : "torch.no_grad(function() w:" + name +
+                              "_(...) end)  -- or use an optimiser");
 }
 
 void count_change(const Tensor& self, const char* op) {

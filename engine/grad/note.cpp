@@ -94,7 +94,7 @@ int use_gradient(Storage& s) {
 namespace {
 
 constexpr int kOften = 32;  // sweeps between looks, and additions that make a total
-thread_local bool total_was_noted = false;
+thread_local int totals_noted = 0;
 
 bool same_place(Where a, Where b) { return a.source == b.source && a.line == b.line; }
 const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get()); }
@@ -112,7 +112,7 @@ bool was_swept(const Node* n, int depth = 6) {
 
 void count_sweep() {
   static thread_local int sweeps = 0;
-  watch_totals = ++sweeps % kOften == 0 && !total_was_noted;
+  watch_totals = ++sweeps % kOften == 0 && totals_noted < 4;
 }
 
 void look_for_total(const Node& node) {
@@ -129,10 +129,11 @@ void look_for_total(const Node& node) {
     }
     // Of a sum that is only being collected, to be swept as a whole, nothing is swept yet.
     if (additions < kOften - 2 || swept < additions) continue;
-    total_was_noted = true;
     watch_totals = false;
-    if (wants_note("SUM", node.where))
+    if (wants_note("SUM", node.where)) {
+      ++totals_noted;
       show_note("SUM", "total", node.where, {{"at", at(node.where)}});
+    }
     return;
   }
 }

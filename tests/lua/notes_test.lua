@@ -85,6 +85,14 @@ mistake("20_softmax_before_cross_entropy", {"note SOFT", "already applies log_so
 mistake("25_nan_from_sqrt", {"note NAN", "the loss is nan", "sqrt", "script.lua:3"},
   "x:sqrt()", "x:clamp{min=1e-12}:sqrt()", "clamp{min=1e-12}")
 
+test("an assignment to elements of a leaf names no_grad as the fix", function()
+  local w = torch.ones(2, {requires_grad = true})
+  local err = check.raises("autograd", "leaf", function() w[1] = 5 end)
+  check.contains(tostring(err), "torch.no_grad(function() w[1] = 0 end)")
+  torch.no_grad(function() w[1] = 0 end)
+  check.equal(w, {0, 1})
+end)
+
 ---- Switches ---------------------------------------------------------------------------------------
 
 local pairs_twice = [[
@@ -268,6 +276,48 @@ silent("item() once a step, gradients of leaves before any backward, float64 thr
   local losses = torch.zeros(5)
   for i = 1, 5 do print(losses[i]:item()) end
 ]])
+test("gradients on a device, and item() there in a loop, are noted", function()
+  local err = run([[
+    torch.cuda.simulate(1)
+    local x = torch.ones(3, {requires_grad = true}):to("cuda")
+    x:sum():backward()
+    print(x.grad)
+    local s = 0
+    for _ = 1, 1100 do s = s + x:sum():item() end
+  ]]).err
+  check.contains(err, 'torch.tensor(v, {device="cuda:0", requires_grad=true})')
+  check.contains(err, "note SYNC: item() has run 1001 times")
+  check.contains(err, "script.lua:6")
+end)
+test("elements picked one by one are noted once, on the line of the loop", function()
+  local err = run([[
+    local x, s = torch.ones(5000), 0
+    for i = 1, 5000 do s = s + x[i]:item() end
+  ]]).err
+  check.equal(select(2, err:gsub("note SYNC", "")), 1)
+  check.contains(err, "x:tolist()")
+end)
+test("a float64 constant in a float32 computation is noted with what converts it", function()
+  local err = run([[
+    local w, k = torch.ones(3, {requires_grad = true}), torch.ones(3, {dtype = "float64"})
+    local loss = ((w * 2) * k):sum()
+  ]]).err
+  check.contains(err, "note F64: mul: float64 k [3]")
+  check.contains(err, "k:float()")
+end)
+test("totals in fields are noted by their names, whichever comes first", function()
+  local err = run([[
+    local w, state = torch.ones(3, {requires_grad = true}), {total = 0}
+    for _ = 1, 100 do
+      local loss = (w * 2):exp():mean()
+      state.total = state.total + loss / 3
+      loss:backward()
+    end
+  ]]).err
+  check.contains(err, "'state.total'")
+  check.contains(err, "loss:item()")
+end)
+
 silent("distillation: probabilities as targets, log_softmax with nll_loss", [[
   local x = torch.randn(4, 3, {requires_grad = true})
   F.cross_entropy(x, F.softmax(torch.randn(4, 3), 2)):backward()

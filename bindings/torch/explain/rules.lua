@@ -356,7 +356,7 @@ local rules = {
       {whole = F("%%1:backward(torch.ones(%s))", shape), test = F("torch.ones(%s) * %%1", shape)}}
   end},
   {code = "GRAD-2", kind = "autograd", find = "would change", fixes = function(call)
-    return call.op ~= "index_put" and {{whole = "torch.no_grad(function() %0 end)", test = "%0"}} or {}
+    return call.node and call.node.kind == "call" and {{whole = "torch.no_grad(function() %0 end)", test = "%0"}} or {}
   end},
   {code = "GRAD-3", kind = "autograd", find = "already used"},
   {code = "GRAD-4", kind = "autograd", find = "changed it in place"},
