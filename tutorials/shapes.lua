@@ -139,7 +139,7 @@ smile[{1, 2}] = 1
 smile[{1, 4}] = 1
 smile[{3, 1}] = 1
 smile[{3, 5}] = 1
-smile[{4}] = torch.tensor{0.0, 1.0, 1.0, 1.0, 0.0}
+smile[4] = torch.tensor{0.0, 1.0, 1.0, 1.0, 0.0}
 draw(smile)
 --# play    Change a point of it (`smile[{2, 3}] = 1`), and `draw(smile)` again. Enter goes on.
 

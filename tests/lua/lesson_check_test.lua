@@ -37,9 +37,17 @@ test("all lessons of the program hold", function()
   check.yes(lessons >= 5, r.out)
 end)
 
-test("without a directory, the lessons beside are checked", function()
+test("without a directory, the lessons beside are checked, else those in the program", function()
   local r = run()
   check.equal(r.status, 0, r.out .. r.err)
+  -- From a directory without lessons, the program named by its full path.
+  local pipe = io.popen("realpath " .. check.quote(check.program))
+  local program = pipe:read("l")
+  pipe:close()
+  pipe = io.popen(("cd %s && %s --check"):format(check.quote(check.temp("")), check.quote(program)))
+  local out = pipe:read("a")
+  check.yes(pipe:close(), out)
+  check.contains(out, "ok tutorials/shapes.lua")
 end)
 
 test("a good lesson passes", function()

@@ -197,6 +197,13 @@ test("a lesson leaves the prompt as it found it", function()
   check.contains(out, "true\t2.0")
 end)
 
+test("in a lesson torch.empty holds nan, afterwards what it always does", function()
+  local out = learn(small(), {"e = torch.empty(2, 3)", "print(e:isnan():all():item(), torch.empty({2}, {dtype = 'int32'}).dtype)", "%quit",
+    "print(debug.getinfo(torch.empty, 'S').what)"})
+  check.contains(out, "true\ttorch.int32")
+  check.contains(out, "\nC\n")
+end)
+
 test("every lesson can be followed to its end", function()
   for _, lesson in ipairs(require("shell.lesson.find").all()) do
     local entries = {}

@@ -169,8 +169,19 @@ local function files_of(path)
   return files
 end
 
+-- The names of the program's own lessons.
+local function embedded()
+  local list = {}
+  for _, name in ipairs(torch._embedded()) do
+    if name:find("^tutorials/.*%.lua$") then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- The text of a file, or of one of the program's own when there is none.
 local function read(path)
   local file, message = io.open(path, "rb")
+  if not file and path:find("^tutorials/") then return torch._embedded(path), message end
   if not file then return nil, message end
   local text = file:read("a")
   file:close()
@@ -188,7 +199,10 @@ function check.main(paths, say)
     failed = failed + 1
     say(("FAIL %s:%d: %s"):format(path, line, message))
   end
-  if #paths == 0 then paths = {"tutorials"} end
+  if #paths == 0 then
+    paths = {"tutorials"}
+    if #files_of("tutorials") == 0 then paths = embedded() end
+  end
   for _, path in ipairs(paths) do
     local files = files_of(path)
     if #files == 0 then fail(path, 1, "there are no lessons here") end

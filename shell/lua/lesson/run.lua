@@ -124,6 +124,7 @@ local function answer_predict(q, answer)
     if slip and grade.same_answer(slip, answer) then remark = w.remark end
   end
   lesson.tries = lesson.tries + 1
+  if remark and not remark:find("[%.%?%)]$") then remark = remark .. "." end
   say_line(colour("not yet.", "bad") .. (remark and " " .. remark or ""))
   if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
   if lesson.tries >= 4 then say_line("(%skip shows the answer)", "faint") end
@@ -297,6 +298,21 @@ local function after(entry, ok, results)
   if q and q.kind == "task" then look_at_task(q, entry.text, results) end
 end
 
+-- In a lesson torch.empty holds nan, so that nobody takes what happens to lie in memory for a result.
+local plain_empty
+local function fill_empty(on)
+  if on and not plain_empty then
+    plain_empty = torch.empty
+    torch.empty = function(...)
+      local x = plain_empty(...)
+      if x.dtype.is_floating_point then torch.no_grad(function() x:fill_(0 / 0) end) end
+      return x
+    end
+  elseif not on and plain_empty then
+    torch.empty, plain_empty = plain_empty, nil
+  end
+end
+
 --- Starts a lesson, or goes on with it.
 ---@param found table the parsed lesson
 ---@param session table
@@ -309,13 +325,16 @@ function run.start(found, session, from)
   lesson = {lesson = found, at = at, session = session}
   local echo_module = require "shell.echo"
   lesson.echo = echo_module.on
+  fill_empty(true)
   echo_module.set(session, true)
   if not hook then
     hook = after
     table.insert(session.hooks.after, after)
   end
   session.mode = mode
-  say(colour(found.title, "heading") .. colour("   %hint %skip %play %back %quit", "faint"))
+  local own = "%hint %skip %play %back %quit"
+  local wide = screen.width(found.title) + #own + 3 <= text.width()
+  say(colour(found.title, "heading") .. (wide and "   " or "\n") .. colour(own, "faint"))
   if at > 1 then
     say_line(("You were at %d/%d; what came before is done again quietly."):format(at, #found.steps), "faint")
     for i = 1, at - 1 do
@@ -336,6 +355,7 @@ end
 function run.leave(session)
   if not lesson then return end
   require("shell.echo").set(session, lesson.echo)
+  fill_empty(false)
   if session.mode == mode then session.mode = nil end
   lesson = nil
 end
