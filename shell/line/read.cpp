@@ -55,10 +55,7 @@ class Loop {
   void wait() {
     const Happened h = wait_for_terminal(keys.waiting() ? kEscapeWait : -1);
     if (h.stop) suspend();
-    if (h.continued) {
-      raw_.leave();
-      come_back();
-    }
+    if (h.continued) come_back();
     const WindowSize now = h.resized || h.continued ? window_size() : size_;
     if (now.columns != size_.columns || now.rows != size_.rows) {
       write_bytes(screen_.resized(now.columns, now.rows, terminal_reflows()));
@@ -131,6 +128,7 @@ class Loop {
   // The terminal was somebody else's: what it shows is not known.
   void come_back() {
     raw_.enter();
+    raw_.set_again();
     raw_.accept_pastes();
     size_ = window_size();
     write_bytes(screen_.begin(size_.columns));

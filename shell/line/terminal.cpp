@@ -100,6 +100,11 @@ void RawMode::enter() {
     sigaction(kEnds[i], nullptr, &old_ends[i]);
     if (old_ends[i].sa_handler != SIG_IGN) sigaction(kEnds[i], &action, nullptr);
   }
+  raw = true;
+  set_again();
+}
+
+void RawMode::set_again() {
   termios mode = before;
   mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
   // Enter stays a newline: what is typed too early may be for the program that the entry runs.
@@ -107,7 +112,6 @@ void RawMode::enter() {
   mode.c_iflag |= ICRNL;
   mode.c_cc[VMIN] = 1;
   mode.c_cc[VTIME] = 0;
-  raw = true;
   tcsetattr(0, TCSADRAIN, &mode);
 }
 

@@ -15,6 +15,7 @@ class RawMode {
   void accept_pastes();  // from now on pasted text comes between marks
   void leave();          // for an external editor or a stop
   void enter();
+  void set_again();  // somebody may have changed the mode
   // Stops the process group as Ctrl-Z does elsewhere; returns when it goes on.
   void stop();
 };
