@@ -12,6 +12,32 @@
 namespace tycho::lua {
 namespace {
 
+// Pushes the environment of the embedded files: Lua's own names and torch as they were at the
+// start, then the globals. A user who calls a variable `table` must not break what is written in
+// Lua here.
+void push_environment(lua_State* L) {
+  static const char key = 0;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushglobaltable(L);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, -5);
+  }
+  lua_createtable(L, 0, 2);
+  for (const char* event : {"__index", "__newindex"}) {
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, event);
+  }
+  lua_setmetatable(L, -3);
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+}
+
 // package.searchers entry: require "torch.nn" finds torch/nn.lua (or torch/nn/init.lua) inside, and
 // require "shell.help" the prompt's shell/help.lua.
 int search_embedded(lua_State* L) {
@@ -23,6 +49,8 @@ int search_embedded(lua_State* L) {
       if (candidate == f->name) {
         if (luaL_loadbuffer(L, f->text, f->size, ("=" + candidate).c_str()) != LUA_OK)
           return lua_error(L);
+        push_environment(L);
+        lua_setupvalue(L, -2, 1);
         lua_pushstring(L, candidate.c_str());
         return 2;
       }

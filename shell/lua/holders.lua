@@ -2,25 +2,30 @@
 -- gives each storage to the shortest path to it, then graphs and what the prompt itself keeps.
 local holders = {}
 
-local most_visits = 300000
+local most_visits = 2000000  -- of values; those that can hold nothing count little
+local most_path = 160
 local most_graphs = 300
 
--- Globals that are not the user's.
+-- Globals that are not the user's: Lua's own, as they were at the start, and modules.
 local standard = {}
 for name in ([[_G _VERSION assert collectgarbage dofile error getmetatable ipairs load loadfile next pairs
   pcall print rawequal rawget rawlen rawset require select setmetatable tonumber tostring type warn xpcall coroutine
-  debug io math os package string table utf8 torch nn F optim data dist plot hist arg]]):gmatch("%S+") do
-  standard[name] = rawget(_G, name) or torch
+  debug io math os package string table utf8 torch]]):gmatch("%S+") do
+  standard[name] = rawget(_ENV, name)
 end
 
 ---Is the global one that the user made? (A standard name that was given another value is.)
 function holders.is_users(name, value)
-  if type(name) ~= "string" then return true end
-  if standard[name] == nil then return true end
-  return standard[name] ~= value and standard[name] ~= torch
+  if name == "arg" or standard[name] ~= nil and standard[name] == value then return false end
+  if type(value) ~= "table" then return true end
+  for _, module in next, package.loaded do
+    if rawequal(module, value) then return false end
+  end
+  return not rawequal(value, rawget(torch, name)) and not rawequal(value, rawget(torch.nn, "functional"))
 end
 
 local function step(path, key)
+  if #path > most_path then return path:find("%.%.$") and path or path .. ".." end
   if type(key) == "string" and key:find("^[%a_][%w_]*$") then return path .. "." .. key end
   if math.type(key) == "integer" or type(key) == "boolean" then return ("%s[%s]"):format(path, key) end
   if type(key) == "string" then return ("%s[%q]"):format(path, #key > 20 and key:sub(1, 18) .. ".." or key) end
@@ -94,8 +99,13 @@ function Walk:run()
       item.value = nil
     elseif kind == "table" then
       for k, v in next, value do
-        self.visits = self.visits + 1
-        self:push(item, step(item.path, k), v)
+        local kind_of = type(v)
+        if kind_of == "table" or kind_of == "userdata" or kind_of == "function" or kind_of == "thread" then
+          self.visits = self.visits + 1
+          self:push(item, step(item.path, k), v)
+        else
+          self.visits = self.visits + 0.1
+        end
         if torch.is_tensor(k) then self:push(item, item.path .. " (key)", k) end
         if self.visits > most_visits then break end
       end
@@ -148,7 +158,8 @@ function holders.find(results)
   for name, value in next, _G do
     if holders.is_users(name, value) then
       local look = torch._inspect(value)
-      roots[#roots + 1] = {name = tostring(name), value = value, rank = not look and 3 or look.base and 2 or 1}
+      local path = type(name) == "string" and name:find("^[%a_][%w_]*$") and name or step("_G", name)
+      roots[#roots + 1] = {name = path, value = value, rank = not look and 3 or look.base and 2 or 1}
     end
   end
   table.sort(roots, function(a, b)
@@ -185,7 +196,7 @@ function holders.find(results)
         if not most or bytes > deepest.device[most] then most = device end
       end
       out[#out + 1] = {path = deepest.path, bytes = deepest.bytes, device = most, tensors = deepest.tensors, root = item.root,
-        kind = deepest.kind, cure = deepest.cure or deepest.path .. " = nil", note = deepest.note}
+        kind = deepest.kind, cure = deepest.cure or (deepest.path:find("%.%.$") and item.root or deepest.path) .. " = nil", note = deepest.note}
     end
   end
   walk:forget_graphs()

@@ -219,6 +219,32 @@ test("the lines that %mem gives do free what they name", function()
   globals.t_cache, globals.t_small, globals.t_loss = nil, nil, nil
 end)
 
+test("variables named as Lua's own tables break neither the commands nor the modules", function()
+  local out = session({
+    "table, string, math, io, os, debug = 1, 2, 3, 4, 5, 6", "print, type, next, pairs, ipairs, pcall = nil", "torch.ones(2) * 2",
+    "nn.Linear(2, 3)(torch.ones(4, 2)).shape", "%who", "%mem", "%bits 0.5", "%hist", "%prof torch.ones(2):sum()", "6 * 7",
+  }).out
+  check.contains(out, "f32 [2]  2 2")
+  check.contains(out, "[4, 3]")
+  check.contains(out, "string +number")
+  check.contains(out, "sum +1 ")
+  check.contains(out, "42\n$")
+end)
+
+test("deep, large and strange tables are looked through", function()
+  local out = session({
+    "deep = {} do local d = deep for i = 1, 50000 do d.n = {} d = d.n end d.t = torch.ones(10) end",
+    "big = {} for i = 1, 200000 do big[i] = i end", "_G['no name\\27'] = torch.ones(3)", "_G[5] = torch.ones(4)",
+    "evil = setmetatable({torch.ones(5)}, {__index = error, __pairs = error, __len = error, __tostring = error, __eq = error, __name = 5})",
+    "co = coroutine.create(function() local held = torch.ones(100) coroutine.yield() end) coroutine.resume(co)", "%who", "%mem",
+  }).out
+  check.contains(out, "-> deep = nil")
+  check.contains(out, '_G["no name\\27"] = nil')
+  check.contains(out, "-> _G[5] = nil")
+  check.contains(out, "-> evil[1] = nil")
+  check.contains(out, "held in co, set at %[6%] +%-> co = nil")
+end)
+
 test("looking for holders keeps nothing alive", function()
   local holders = require "shell.holders"
   globals.t_held = {torch.ones(1000, 1000)}

@@ -160,12 +160,12 @@ end
 
 local function say_holder(h, session, width)
   local where = from(session, h.root)
-  local what = h.path
+  local what = columns.plain(h.path)
   if h.tensors > 1 then what = ("%s (%d tensors)"):format(what, h.tensors) end
   if where ~= "" then what = what .. (h.kind == "graph" and " " .. where or ", set at " .. where) end
   if h.note then what = what .. ", " .. h.note end
   local line = ("%9s  %s"):format(columns.bytes(h.bytes), what)
-  local cure = "-> " .. h.cure
+  local cure = "-> " .. columns.plain(h.cure)
   local gap = math.max(2, math.min(48, width - columns.width(cure)) - columns.width(line))
   if columns.width(line) + gap + columns.width(cure) <= width then
     session.say(line .. (" "):rep(gap) .. cure)
