@@ -1,6 +1,6 @@
 --# lesson  2
 --# title   Indexing and ranges
---# see     tensor zeros
+--# see     narrow gt eq
 
 --# say     This table is made for reading: every number says where it stands. 23 is row 2, column 3.
 t = torch.tensor{{11, 12, 13, 14},

@@ -18,6 +18,8 @@ local screen = require "shell.text"
 local run = {}
 
 local INDENT = "  "
+local PROMPT = "lesson> "
+local mode = {prompt = PROMPT}  -- the session's, while a lesson runs
 local lesson  -- the one that is running: {lesson=, at=, session=, ...}
 
 local function say(line) lesson.session.say(line or "") end
@@ -65,7 +67,8 @@ end
 
 local function show_step()
   local s = step()
-  lesson.tries, lesson.hints, lesson.playing = 0, 0, false
+  lesson.tries, lesson.hints = 0, 0
+  lesson.playing, mode.prompt = false, PROMPT
   say("")
   say(colour(("%d/%d"):format(lesson.at, #lesson.lesson.steps), "faint"))
   if #s.say > 0 then say_text(s.say) end
@@ -173,7 +176,7 @@ local function look_at_task(q, entry, results)
   if q.spec.parameters then
     right, lines = task.check_function(q, l.path, _G, now)
   else
-    right, lines = task.check_value(q, lesson.wanted, now)
+    right, lines = task.check_value(q, lesson.wanted, now, _G)
   end
   if right then
     say(colour(lines[1], "good"))
@@ -230,6 +233,7 @@ end
 
 function commands.play()
   lesson.playing = not lesson.playing
+  mode.prompt = lesson.playing and "play> " or PROMPT
   if not lesson.playing then return ask() end
   say_line("The lesson waits; %play or Enter comes back to it.")
 end
@@ -260,7 +264,6 @@ local function is_answer(entry)
   return grade.read(entry)
 end
 
-local mode = {prompt = "lesson> "}
 
 function mode.is_done(entry)
   if not lesson then return false end

@@ -1,5 +1,6 @@
 -- Tasks: tries the user's function, or variable, against the lesson's spec, and says in a few lines
 -- what is missing. Random inputs are seeded, and the user's own random numbers are left as they were.
+local allow = require "shell.lesson.allow"
 local columns = require "shell.columns"
 local guard = require "shell.lesson.guard"
 local near_miss = require "shell.lesson.near_miss"
@@ -181,10 +182,15 @@ function task.wanted(question, path, env)
 end
 
 --- Checks a variable against the value worked out before.
-function task.check_value(question, wanted, got)
+function task.check_value(question, wanted, got, env)
   if values.same(got, wanted) then return true, {"right."} end
-  local lines = compare_lines(question.spec.name, got, wanted, {})
-  return false, lines
+  -- The tensors that the spec names are what the user was given.
+  local given = {}
+  for _, use in ipairs(allow.uses(question.spec.code)) do
+    local v = use.kind == "global" and use.name ~= question.spec.name and rawget(env or {}, use.name)
+    if values.is_tensor(v) then given[#given + 1] = v end
+  end
+  return false, (compare_lines(question.spec.name, got, wanted, given))
 end
 
 task.copy = copy
