@@ -1,99 +1,10 @@
 -- Notes: remarks on code that runs but probably does not do what was meant. Each has a code and a
 -- switch: torch.notes("B2", "off"), "error" raises instead. A note is said once for each line of the
--- user's code, on stderr. All texts stand in `catalogue`, so that they can be put into other languages.
+-- user's code, on stderr. All texts stand in notes/texts.lua.
 local torch = torch
-local notes = {}
-
--- A code's texts by form: lines with {values}; a line one of whose values is absent is left out.
--- `once` is "line" or "run"; `kind` is the error's where the switch says "error".
-local catalogue = {
-  ACC = {
-    kind = "autograd", once = "run", doc = ".grad holds the sum of several backward passes, because nothing zeroed it in between.",
-    texts = {
-      step = {".grad holds the sum of {passes} backward passes, and a step has used the first of them already",
-        "call opt:zero_grad() before backward, or opt:step{accumulated={passes}} if it is intended"},
-      prompt = {"{name}.grad holds the sum of {passes} backward passes",
-        "for the last one alone: {name}.grad = nil before backward, or opt:zero_grad()"},
-    },
-  },
-  B2 = {
-    kind = "broadcast", once = "line", doc = "Both sides of an operation were stretched, [n, 1] against [n], and the result became one number.",
-    texts = {
-      loss = {"{op}: prediction {a}, target {b}: every pair was compared ({count} terms)", "{picture}",
-        "if pairs were meant: {fix}"},
-      op = {"{left}{a} {symbol} {right}{b} became {shape}; both sides were stretched", "{picture}",
-        "if pairs were meant: {fix}"},
-    },
-  },
-  EQ = {
-    kind = "argument", once = "line", doc = "== or ~= with a tensor: Lua compares the objects, not their elements.",
-    texts = {
-      number = {"{text} is always {answer}: Lua never compares a tensor with a number", "an element-wise mask: {fix}"},
-      tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
-    },
-  },
-  F64 = {
-    kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
-    texts = {
-      op = {"{op}: float64 {constant} turned float32 {chain} into float64, which takes twice the memory and time",
-        "if that was not meant: {fix}"},
-    },
-  },
-  GRAD = {
-    kind = "autograd", once = "line", doc = ".grad was read of a tensor that keeps none.",
-    texts = {
-      computed = {"{name}.grad is nil because {name} was computed (by {op}{at}): only leaves keep their gradient", "{fix}"},
-      moved = {"{name}.grad is nil because {name} was computed (by {op}{at}); the leaf is the tensor before it", "{fix}"},
-      constant = {"{name}.grad is nil because {name} does not require grad", "{fix}"},
-      cut = {"{name}.grad is nil because {name} is in no graph: {why}"},
-      unused = {"{name}.grad is nil because no backward pass has reached {name}"},
-    },
-  },
-  IF = {
-    kind = "argument", once = "line", doc = "A tensor as a condition: it is always true in Lua.",
-    texts = {
-      condition = {"{text} is a tensor, and a tensor is always true in Lua", "its elements decide with: {fix}"},
-    },
-  },
-  MODE = {
-    kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
-    texts = {
-      layer = {"{layer} ran in training mode under no_grad{at}, so the results are not those of the trained model",
-        "before evaluation: net:eval(); back to training: net:train()"},
-    },
-  },
-  NAN = {
-    kind = "value", once = "line", doc = "The loss, or a gradient, is nan.",
-    texts = {
-      loss = {"the loss is nan; first {what} in {op}{at}", "{element}", "{why}"},
-      data = {"the loss is nan; the first {what} stands in what {op}{at} reads", "{why}"},
-      somewhere = {"the loss is nan", "%nan loss at the prompt looks for the operation that made it"},
-      gradient = {"a gradient is not finite; first {what} in the gradient of {op}{at}", "{element}", "{why}"},
-    },
-  },
-  SOFT = {
-    kind = "argument", once = "line", doc = "cross_entropy of probabilities: it applies log_softmax itself.",
-    texts = {
-      loss = {"cross_entropy already applies log_softmax, and its input comes from {op}{at}", "pass the raw scores"},
-    },
-  },
-  SUM = {
-    kind = "autograd", once = "line", doc = "A running total keeps the graph of every iteration.",
-    texts = {
-      total = {"graph depth grew by 1 per iteration through '{name}'{at}", "a number is enough: use {loss}:item()"},
-    },
-  },
-  SYNC = {
-    kind = "value", once = "line", doc = "item() in a loop: each call waits for the device, or picks one element.",
-    texts = {
-      device = {"item() has run {count} times on this line, and each one waits for {device}",
-        "add up the tensors themselves (total = total + x:detach()) and call item() once at the end"},
-      element = {"item() has picked {count} elements one by one on this line",
-        "all of them at once: x:tolist()"},
-    },
-  },
-}
-notes.catalogue = catalogue
+local texts = require "torch.notes.texts"
+local catalogue = texts.catalogue
+local notes = {catalogue = catalogue}
 
 local switches = {}                  -- code -> "off" or "error"; absent: on
 local told = {}                      -- code .. place -> true
@@ -351,50 +262,25 @@ end
 -- What the engine still holds back is said when the program ends.
 notes.at_end = setmetatable({}, {__gc = function() pcall(torch._flush_notes) end})
 
--- What makes nan and infinity, by operation: in the forward pass, and in its gradient.
-local nan_forward = {
-  sqrt = "the square root of a negative number is nan: clamp before it, x:clamp{min=1e-12}:sqrt()",
-  rsqrt = "1/sqrt(0) is infinite, of a negative number nan: clamp before it, x:clamp{min=1e-12}:rsqrt()",
-  log = "log(0) is -infinity, the logarithm of a negative number nan: clamp before it, x:clamp{min=1e-12}:log()",
-  log2 = "log2(0) is -infinity, of a negative number nan: clamp before it, x:clamp{min=1e-12}:log2()",
-  log10 = "log10(0) is -infinity, of a negative number nan: clamp before it, x:clamp{min=1e-12}:log10()",
-  log1p = "log1p(-1) is -infinity, below that nan",
-  div = "0/0 is nan, x/0 infinite: add a little below the line, a / (b + 1e-8)",
-  reciprocal = "1/0 is infinite: add a little, (x + 1e-8):reciprocal()",
-  pow = "a negative number to a fractional power is nan, 0 to a negative one infinite",
-  exp = "exp overflows above 88 in float32: subtract the maximum first, or use log_softmax or logsumexp",
-  expm1 = "expm1 overflows above 88 in float32",
-  square = "the square is larger than the type can hold",
-  cube = "the cube is larger than the type can hold",
-  mul = "the product is larger than the type can hold, or 0 times infinity",
-  add = "the sum is larger than the type can hold, or infinity minus infinity",
-  sub = "the difference is larger than the type can hold, or infinity minus infinity",
-  softmax = "a row whose scores are all -infinity has no softmax: leave one finite",
-  log_softmax = "a row whose scores are all -infinity has no softmax: leave one finite",
-  mean = "the mean of no elements is nan", std = "the deviation of one element is nan: {correction=0}",
-  var = "the variance of one element is nan: {correction=0}",
-  acos = "acos takes -1 to 1: x:clamp(-1, 1):acos()", asin = "asin takes -1 to 1: x:clamp(-1, 1):asin()",
-  atanh = "atanh takes numbers between -1 and 1", acosh = "acosh takes numbers from 1",
-  to = "the value is larger than the type can hold",
-}
-local nan_backward = {
-  sqrt = "d sqrt(x) is 1/(2 sqrt(x)), which is infinite at 0; where() does not stop it, 0 times infinity is nan: clamp before the sqrt, x:clamp{min=1e-12}:sqrt()",
-  rsqrt = "its slope is infinite at 0: clamp before it, x:clamp{min=1e-12}:rsqrt()",
-  log = "d log(x) is 1/x, which is infinite at 0; where() does not stop it: clamp before the log, x:clamp{min=1e-12}:log()",
-  div = "d (a/b) is -a/b^2 for b, infinite at b = 0; where() does not stop it: make b safe before the division",
-  pow = "d x^p is p x^(p-1), infinite at 0 for p below 1: clamp before it, x:clamp{min=1e-12}",
-  norm = "the norm has no slope at 0: (x:pow(2):sum() + 1e-12):sqrt()",
-  acos = "its slope is infinite at -1 and 1: x:clamp(-1 + 1e-6, 1 - 1e-6):acos()",
-  asin = "its slope is infinite at -1 and 1: x:clamp(-1 + 1e-6, 1 - 1e-6):asin()",
-  exp = "the gradient is larger than the type can hold",
-  where = "where() passes 0 to the side that was not chosen, and 0 times infinity is nan: make the values safe before it",
-}
-notes.nan_forward, notes.nan_backward = nan_forward, nan_backward
+local function nan_reason(s)
+  local pass = s.place == "gradient" and "backward" or "forward"
+  local own = texts.nan[pass][s.op]
+  if own then return own end
+  local input = tonumber(s.element:match("input (%S+)$") or "")
+  if s.element:find("infinity", 1, true) then return texts.nan.infinite_input end
+  if pass == "backward" then
+    return texts.nan.slope:format(s.op)
+  end
+  if input and input <= 0 then
+    return texts.nan.no_value:format(s.op, input, s.op)
+  end
+  if s.what == "infinity" then return texts.nan.too_large end
+end
 
 ---Completes what the engine found out about a nan for the texts.
 function notes.nan_values(s)
-  local why = s.place == "gradient" and nan_backward[s.op] or s.place == "loss" and nan_forward[s.op] or nil
-  if s.place == "data" then why = "the numbers that it reads hold it before anything is computed: x:isnan():any() finds which" end
+  local why = (s.place == "gradient" or s.place == "loss") and nan_reason(s) or nil
+  if s.place == "data" then why = texts.nan.data end
   local parts = {}
   if s.element ~= "" then parts[#parts + 1] = s.element end
   if s.then_op ~= "" then parts[#parts + 1] = s.then_op .. " made a nan of it" end

@@ -51,6 +51,18 @@ TYCHO_SIMULATE_CUDA=4, or torch.cuda.simulate(4) before first use, gives devices
   err.op       the operation         err.hint     what to write instead
   tostring(err)                      the whole text
 At the prompt: ?err tells more of the last one, %debug shows its frames, %explain CODE the rule behind it.]], "pcall, %debug, %explain"},
+  {"notes", "Remarks on code that runs but is likely not meant; said once for a line, on stderr.", [[
+  B2    [n, 1] met [n], every pair, and the result became one number; losses too
+  EQ    x == 5 is always false: x:eq(5)            IF    a tensor as a condition is always true
+  ACC   .grad sums several passes: zero_grad forgotten; opt:step{accumulated=2} says that two are meant
+  SUM   total = total + loss keeps every graph     SOFT  softmax before cross_entropy
+  MODE  dropout or batch norm in training mode under no_grad
+  NAN   where the first nan came from              GRAD  why x.grad is nil
+  F64   a float64 constant in a float32 computation
+  SYNC  item() in a long loop
+  %ok B2   accepts the line        %ok B2 all   switches the code off        %ok   lists them
+  torch.notes("B2", "off")         also "on" and "error", which raises; torch.notes("all", "off")
+TYCHO_NOTES=off silences a script.]], "torch.notes, %ok, errors"},
   {"scopes", "Modes for a stretch of code: as a function, or until the end of a block.", [[
   torch.no_grad(function() ... end)                       returns what the function returns
   do local _ <close> = torch.no_grad() ... end            the same; ends on error, break and return

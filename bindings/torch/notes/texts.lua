@@ -1,0 +1,117 @@
+-- The texts of the notes, by code, in one place, so that they can be put into other languages.
+local texts = {}
+
+-- A code's texts by form: lines with {values}; a line one of whose values is absent is left out.
+-- `once` is "line" or "run"; `kind` is the error's where the switch says "error".
+texts.catalogue = {
+  ACC = {
+    kind = "autograd", once = "run", doc = ".grad holds the sum of several backward passes, because nothing zeroed it in between.",
+    texts = {
+      step = {".grad holds the sum of {passes} backward passes, and a step has used the first of them already",
+        "call opt:zero_grad() before backward, or opt:step{accumulated={passes}} if it is intended"},
+      prompt = {"{name}.grad holds the sum of {passes} backward passes",
+        "for the last one alone: {name}.grad = nil before backward, or opt:zero_grad()"},
+    },
+  },
+  B2 = {
+    kind = "broadcast", once = "line", doc = "Both sides of an operation were stretched, [n, 1] against [n], and the result became one number.",
+    texts = {
+      loss = {"{op}: prediction {a}, target {b}: every pair was compared ({count} terms)", "{picture}",
+        "if pairs were meant: {fix}"},
+      op = {"{left}{a} {symbol} {right}{b} became {shape}; both sides were stretched", "{picture}",
+        "if pairs were meant: {fix}"},
+    },
+  },
+  EQ = {
+    kind = "argument", once = "line", doc = "== or ~= with a tensor: Lua compares the objects, not their elements.",
+    texts = {
+      number = {"{text} is always {answer}: Lua never compares a tensor with a number", "an element-wise mask: {fix}"},
+      tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
+    },
+  },
+  F64 = {
+    kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
+    texts = {
+      op = {"{op}: float64 {constant} turned float32 {chain} into float64, which takes twice the memory and time",
+        "if that was not meant: {fix}"},
+    },
+  },
+  GRAD = {
+    kind = "autograd", once = "line", doc = ".grad was read of a tensor that keeps none.",
+    texts = {
+      computed = {"{name}.grad is nil because {name} was computed (by {op}{at}): only leaves keep their gradient", "{fix}"},
+      moved = {"{name}.grad is nil because {name} was computed (by {op}{at}); the leaf is the tensor before it", "{fix}"},
+      constant = {"{name}.grad is nil because {name} does not require grad", "{fix}"},
+      cut = {"{name}.grad is nil because {name} is in no graph: {why}"},
+      unused = {"{name}.grad is nil because no backward pass has reached {name}"},
+    },
+  },
+  IF = {
+    kind = "argument", once = "line", doc = "A tensor as a condition: it is always true in Lua.",
+    texts = {
+      condition = {"{text} is a tensor, and a tensor is always true in Lua", "its elements decide with: {fix}"},
+    },
+  },
+  MODE = {
+    kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
+    texts = {
+      layer = {"{layer} ran in training mode under no_grad{at}, so the results are not those of the trained model",
+        "before evaluation: net:eval(); back to training: net:train()"},
+    },
+  },
+  NAN = {
+    kind = "value", once = "line", doc = "The loss, or a gradient, is nan.",
+    texts = {
+      loss = {"the loss is nan; first {what} in {op}{at}", "{element}", "{why}"},
+      data = {"the loss is nan; the first {what} stands in what {op}{at} reads", "{why}"},
+      somewhere = {"the loss is nan", "%nan loss at the prompt looks for the operation that made it"},
+      gradient = {"a gradient is not finite; first {what} in the gradient of {op}{at}", "{element}", "{why}"},
+    },
+  },
+  SOFT = {
+    kind = "argument", once = "line", doc = "cross_entropy of probabilities: it applies log_softmax itself.",
+    texts = {
+      loss = {"cross_entropy already applies log_softmax, and its input comes from {op}{at}", "pass the raw scores"},
+    },
+  },
+  SUM = {
+    kind = "autograd", once = "line", doc = "A running total keeps the graph of every iteration.",
+    texts = {
+      total = {"graph depth grew by 1 per iteration through '{name}'{at}", "a number is enough: use {loss}:item()"},
+    },
+  },
+  SYNC = {
+    kind = "value", once = "line", doc = "item() in a loop: each call waits for the device, or picks one element.",
+    texts = {
+      device = {"item() has run {count} times on this line, and each one waits for {device}",
+        "add up the tensors themselves (total = total + x:detach()) and call item() once at the end"},
+      element = {"item() has picked {count} elements one by one on this line",
+        "all of them at once: x:tolist()"},
+    },
+  },
+}
+
+-- Why an operation makes nan or infinity: what its inputs tell, and a few whose reason is their own.
+texts.nan = {
+  forward = {
+    div = "0/0 is nan, x/0 infinite: add a little below the line, a / (b + 1e-8)",
+    pow = "a negative number to a fractional power is nan, 0 to a negative one infinite",
+    exp = "exp overflows above 88 in float32: subtract the maximum first, or use log_softmax or logsumexp",
+    softmax = "a row whose scores are all -infinity has no softmax: leave one of them finite",
+    std = "the deviation of one element is nan: {correction=0}",
+  },
+  backward = {
+    sqrt = "d sqrt(x) is 1/(2 sqrt(x)), which is infinite at 0; where() does not stop it, 0 times infinity is nan: clamp before the sqrt, x:clamp{min=1e-12}:sqrt()",
+    log = "d log(x) is 1/x, which is infinite at 0; where() does not stop it: clamp before the log, x:clamp{min=1e-12}:log()",
+    div = "d (a/b) is -a/b^2 in b, infinite at 0; where() does not stop it: make b safe before the division",
+    norm = "the norm has no slope at 0: (x:pow(2):sum() + 1e-12):sqrt()",
+    where = "where() passes 0 to the side that was not chosen, and 0 times infinity is nan: make its values safe first",
+  },
+  infinite_input = "there is an infinity among its inputs",
+  slope = "its slope is infinite or none there; where() does not stop it, 0 times infinity is nan: change the input before %s, as with x:clamp{min=1e-12}",
+  no_value = "%s has no value at %g: clamp before it, x:clamp{min=1e-12}:%s()",
+  too_large = "the result is larger than its type can hold: make the inputs smaller, or compute in float64",
+  data = "the numbers that it reads hold it before anything is computed: x:isnan():any() finds which",
+}
+
+return texts
