@@ -55,7 +55,7 @@ print(q)
 --# why     Every element of the column meets every element of the row: a whole table from two short lists.
 print(p + q)
 
---# say     That is how tables are made without a loop. `torch.arange(n)` counts 0, 1, .. n - 1.
+--# say     That is how tables are made without a loop. `torch.arange(n)` counts `0, 1, .. n - 1`.
 --# task    Write table_of(n): the n x n multiplication table of 1 .. n, one expression, no loops.
 --# spec    table_of(n)
 --#         local out = torch.zeros(n, n, {dtype = "int64"})

@@ -33,6 +33,7 @@ TEST(Lesson, PredictsTriesATaskAndIsToldANearMiss) {
   ASSERT_TRUE(t.enter("function table_of(n) return (torch.arange(n)+1) * (torch.arange(n)+1) end",
                       "so nothing"));
   ASSERT_TRUE(t.enter("p:sum()", "i64 []  3"));
+  ASSERT_TRUE(t.enter("?view", "see also"));
   ASSERT_TRUE(
       t.enter("function table_of(n) return (torch.arange(n)+1):view(n,1) * (torch.arange(n)+1) end",
               "right, for n = 1 to 8."));
