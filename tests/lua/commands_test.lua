@@ -416,6 +416,23 @@ return M]])
   check.contains(session({"%reload no_such_module"}).err, 'there is no module "no_such_module"')
 end)
 
+test("%reload gives networks of old classes their new forward", function()
+  local dir = check.temp("networks")
+  os.execute("mkdir -p " .. check.quote(dir))
+  write(dir .. "/netw.lua", [[
+local nn = torch.nn
+local Net = nn.class("Net")
+function Net:init() self.fc = nn.Linear(2, 1) end
+function Net:forward(x) return self.fc(x) * 1 end
+return {Net = Net, make = function() return Net() end}]])
+  local out = session({
+    "m = require 'netw'; net = m.make(); x = torch.ones(1, 2); before = net(x):item()", "!sed -i 's/ \\* 1/ * 3/' netw.lua", "%reload netw",
+    "math.abs(net(x):item() / before - 3) < 1e-5", "getmetatable(net) == m.Net, m.make()(x).shape",
+  }, {cwd = dir}).out
+  check.contains(out, "changed Net.forward")
+  check.contains(out, "\ntrue\ntrue +%[1, 1%]")
+end)
+
 test("%cd, %pwd, %ls and !command know the directory, and a status is told", function()
   local dir = check.temp("place")
   os.execute("mkdir -p " .. check.quote(dir .. "/inner"))

@@ -227,9 +227,8 @@ local function save(args, session)
   if count == 0 then return "none of these entries is Lua that ran" end
   local head = {
     ("-- Entries %s of a session of %s."):format(which == "" and ("%d-%d"):format(list[1], list[#list]) or which, os.date("%Y-%m-%d %H:%M")),
-    ("-- %s, %d thread%s."):format(_VERSION, torch.get_num_threads(), torch.get_num_threads() == 1 and "" or "s"),
+    ("-- tycho %s, %s, %d thread%s."):format(native.version, _VERSION, torch.get_num_threads(), torch.get_num_threads() == 1 and "" or "s"),
   }
-  if session.version then head[2] = ("-- tycho %s, %s, %d threads."):format(session.version, _VERSION, torch.get_num_threads()) end
   head[#head + 1] = ("torch.manual_seed(%d)  -- the seed of the session"):format(torch.initial_seed())
   for _, pair in ipairs(shortcuts) do
     if uses[pair[1]] and rawget(_G, pair[1]) == nil then head[#head + 1] = ("local %s = %s"):format(pair[1], pair[2]) end
@@ -249,7 +248,7 @@ local function save(args, session)
   end
   local fine, message = load(text, "=" .. path)
   if not fine then notes[#notes + 1] = "it does not compile: " .. message end
-  session.say(("wrote %d entries to %s%s"):format(count, columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))
+  session.say(("wrote %d %s to %s%s"):format(count, count == 1 and "entry" or "entries", columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))
 end
 
 -- ---- %log ------------------------------------------------------------------------------------
