@@ -1,6 +1,7 @@
 --# lesson  2
 --# title   Indexing and ranges
 --# see     narrow gt eq
+--# explains INDEX-1
 
 --# say     This table is made for reading: every number says where it stands. 23 is row 2, column 3.
 t = torch.tensor{{11, 12, 13, 14},

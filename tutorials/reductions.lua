@@ -1,6 +1,7 @@
 --# lesson  5
 --# title   Reductions: sums, means and the best, along a dimension
 --# see     sum mean max argmax std
+--# explains DIM-1 DTYPE-2
 
 --# say     A reduction makes fewer numbers out of many. `sum()` makes one of them all.
 --# new     sum

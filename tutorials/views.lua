@@ -1,6 +1,7 @@
 --# lesson  3
 --# title   Views: several names for one store
 --# see     view clone reshape stride
+--# explains SHAPE-4 SHAPE-3
 
 --# say     The numbers of a tensor lie in memory in one row of cells, its store. `view` looks at the same
 --#         cells with another shape: here 6 cells as 2 rows of 3.

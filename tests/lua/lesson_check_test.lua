@@ -73,6 +73,7 @@ local MISTAKES = {
   {"hint    Double it.", "hint    Double it.\n--# forbid  *", 18, "does not allow"},
   {"ones prod item", "ones item", 7, "prod is used here, and no lesson up to here has it as new"},
   {"ones prod item", "ones prod item prodm", 4, 'torch has no "prodm"'},
+  {"see     prod", "explains NOSUCH-7", 3, 'no code "NOSUCH-7"'},
   {"see     prod", "see     nosuch", 3, 'torch has no "nosuch"'},
   {"--# hint ", "--# hnit ", 15, 'no tag "hnit"'},
 }

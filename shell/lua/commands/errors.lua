@@ -1,4 +1,9 @@
--- %explain: the rule behind an error, on the sizes of the last one.
+-- %explain: the rule behind an error, on the sizes of the last one, and the lesson that teaches it.
+local function say_lesson(code, session)
+  local lesson = require("shell.lesson.find").explaining(code)
+  if lesson then session.say(("%%learn %s teaches it"):format(lesson.name)) end
+end
+
 local function explain(args, session)
   local module = require "torch.explain"
   local words = require("torch.messages").words
@@ -11,11 +16,13 @@ local function explain(args, session)
       if last then return session.say(module.report(last, {colour = colour})) end
       return session.say(words.no_error .. "\n  " .. table.concat(module.codes(), "  "))
     end
-    return session.say(module.long(object, {colour = colour}))
+    session.say(module.long(object, {colour = colour}))
+    return say_lesson(object.code, session)
   end
   local text = module.rule(code, {colour = colour})
   if not text then return words.no_code:format(code, table.concat(module.codes(), "  ")) end
   session.say(text)
+  say_lesson(code, session)
 end
 
 return {

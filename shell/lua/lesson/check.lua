@@ -128,6 +128,9 @@ local function check_order(lesson, taught, problem)
       end
     end
   end
+  for _, code in ipairs(lesson.explains) do
+    if not require("torch.explain").rule(code, {}) then problem(lesson.explains_line, "explains: no code %q", code) end
+  end
   for _, name in ipairs(lesson.see) do
     if not exists(name) then problem(lesson.see_line, "see: torch has no %q", name) end
   end

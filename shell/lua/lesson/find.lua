@@ -60,6 +60,17 @@ function find.lesson(name)
   return nil, ('no lesson "%s"; there are %s'):format(name, table.concat(names, ", "))
 end
 
+--- The lesson that explains a code of errors, or nil.
+---@param code string such as SHAPE-2
+---@return table|nil
+function find.explaining(code)
+  for _, lesson in ipairs(find.all()) do
+    for _, each in ipairs(lesson.explains) do
+      if each == code then return lesson end
+    end
+  end
+end
+
 --- The lesson after this one, or nil.
 function find.next(lesson)
   for _, other in ipairs(find.all()) do

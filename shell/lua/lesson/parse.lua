@@ -8,6 +8,7 @@ local TAGS = {
   lesson = {place = "file"},
   title = {place = "file"},
   see = {place = "file"},
+  explains = {place = "file"},
   say = {place = "step", again = true},
   new = {place = "step", again = true},
   predict = {place = "question"},
@@ -192,7 +193,7 @@ function parse.lesson(text, path)
   local function problem(line, message, ...)
     problems[#problems + 1] = {line = line, message = select("#", ...) > 0 and message:format(...) or message}
   end
-  local lesson = {path = path, name = path:match("([^/]+)%.lua$") or path, steps = {}, see = {}}
+  local lesson = {path = path, name = path:match("([^/]+)%.lua$") or path, steps = {}, see = {}, explains = {}}
   local step, question, code_of
   local function new_step(line)
     step = {line = line, say = {}, new = {}, number = #lesson.steps + 1}
@@ -238,6 +239,8 @@ function parse.lesson(text, path)
         if not lesson.number then problem(line, "lesson wants its number") end
       elseif tag == "title" then
         lesson.title = value
+      elseif tag == "explains" then
+        lesson.explains, lesson.explains_line = words(value), line
       else
         lesson.see, lesson.see_line = words(value), line
       end
