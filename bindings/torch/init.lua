@@ -21,8 +21,10 @@ setmetatable(torch.nn, {
   end,
 })
 
----Switches notes on or off, or makes them errors: torch.notes("B2", "off"); without arguments the list.
-function torch.notes(...) return require("torch.notes").switch(...) end
+---Switches a note (see ?notes) on or off, or makes it an error; without arguments gives the list of all.
+---@param code? string "B2", ..., or "all"
+---@param switch? "on"|"off"|"error"
+function torch.notes(code, switch) return require("torch.notes").switch(code, switch) end
 
 -- Is there a method of tensors with this name?
 local methods = torch._methods

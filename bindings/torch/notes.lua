@@ -148,7 +148,8 @@ function notes.tell(code, form, values, place)
   if source and source:sub(1, 1) == "[" and code ~= "GRAD" then
     lines[#lines] = lines[#lines] .. ("  (%%ok %s to accept this line)"):format(code)
   end
-  local said = ("note %s: %s\n"):format(code, table.concat(lines, "\n"))
+  local head = ("note %s:"):format(code)
+  local said = ("%s %s\n"):format(notes.paint and notes.paint(head) or head, table.concat(lines, "\n"))
   if held and torch.perf_counter() - held_since < 1 then
     held[#held + 1] = said
     return

@@ -181,6 +181,8 @@ class Sweep {
 
   template <class List>
   void finish(Node* n, const SmallVec<Tensor, 1>& seen, const List& results) {
+    if (promotions_seen && n->outputs[0].dtype == DType::Float64) [[unlikely]]
+      promotion_swept(*n);
     if (options_.watch) [[unlikely]]
       options_.watch->step(*n, seen, {results.begin(), results.end()});
     const int count = std::min<int>(n->edges.size(), static_cast<int>(results.size()));

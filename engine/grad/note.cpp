@@ -78,8 +78,10 @@ void gradient_added(Storage& s, Passes before) {
   s.changed_line = before.count + 1;
 }
 
+// Clipping, between the passes and the step, leaves the sum what it is; a gradient that is changed
+// after the step is kept on purpose (a momentum by hand).
 bool keeps_passes(const Storage& s, const char* op) {
-  return is_mark(s.changed_by) && !sets_values(op);
+  return is_mark(s.changed_by) && s.changed_by != kUsed && !sets_values(op);
 }
 
 int use_gradient(Storage& s) {
@@ -140,7 +142,18 @@ void look_for_total(const Node& node) {
 
 // --- float64 ---
 
-void note_promotion(const Call& c) {
+namespace {
+
+struct Promotion {
+  uint64_t node = 0;
+  std::string op, constant, chain;
+};
+thread_local Promotion promotions[8];  // the newest
+thread_local uint32_t promotion_count = 0;
+
+}  // namespace
+
+void promotion_recorded(const Call& c, const Node& node) {
   const Tensor *chain = nullptr, *constant = nullptr;
   for (int i = 0; i < c.n && i < 2; ++i) {
     const Tensor& t = c.tensor(i);
@@ -149,13 +162,17 @@ void note_promotion(const Call& c) {
     if (t.dtype() == DType::Float64 && !t.requires_grad()) constant = &t;
   }
   if (!chain || !constant) return;
-  const Where where = here();
-  if (!wants_note("F64", where)) return;
-  const std::string_view name = c.op->name;
-  show_note("F64", "op", where,
-            {{"op", std::string(name.substr(0, name.find('.')))},
-             {"constant", to_string(constant->shape())},
-             {"chain", to_string(chain->shape())}});
+  if (!wants_note("F64", node.where)) return;
+  promotions[promotion_count++ % 8] = {node.id, bare_name(node), to_string(constant->shape()),
+                                       to_string(chain->shape())};
+  promotions_seen = true;
+}
+
+void promotion_swept(const Node& node) {
+  for (const Promotion& p : promotions)
+    if (p.node == node.id && wants_note("F64", node.where))
+      show_note("F64", "op", node.where,
+                {{"op", p.op}, {"constant", p.constant}, {"chain", p.chain}});
 }
 
 }  // namespace tycho::grad

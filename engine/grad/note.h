@@ -61,7 +61,10 @@ struct Blame {
 };
 inline thread_local Blame last_blame;
 
-// A float64 constant made a float64 result of a float32 chain.
-void note_promotion(const Call& c);
+// --- A float64 constant that made a float64 result of a float32 chain ---
+// Noted when a sweep comes by: where only values are compared, the wider type is welcome.
+inline constinit thread_local bool promotions_seen = false;
+void promotion_recorded(const Call& c, const Node& node);
+void promotion_swept(const Node& node);
 
 }  // namespace tycho::grad

@@ -146,7 +146,7 @@ void record(Call& c) {
     if (is_floating(c.out[i].dtype())) set_history(c.out[i], node, static_cast<uint32_t>(i));
   }
   if (c.out[0].dtype() == DType::Float64 && c.op->row >= 0) [[unlikely]]
-    note_promotion(c);
+    promotion_recorded(c, *node);
   if (watch_totals) [[unlikely]]
     look_for_total(*node);
   if (c.inplace) [[unlikely]]

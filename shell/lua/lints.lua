@@ -275,6 +275,7 @@ end
 ---Joins the session.
 function lints.install(session)
   torch._watch_gradients(true)
+  notes.paint = function(text) return require("shell.colour")(text, "note") end
   local function name() return ("[%d]"):format(session.number) end
   table.insert(session.hooks.before, function(record)
     notes.hold()

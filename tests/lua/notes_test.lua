@@ -82,6 +82,8 @@ mistake("18_training_mode", {"note MODE", "Dropout", "training mode under no_gra
   "torch.no_grad(", "net:eval()\ntorch.no_grad(", "net:eval()")
 mistake("20_softmax_before_cross_entropy", {"note SOFT", "already applies log_softmax", "script.lua:5"},
   "F.softmax(w * 2, 2)", "w * 2", "pass the raw scores")
+mistake("21_loader_workers", {"script.lua:4", "DataLoader: num_workers is 2", "in the calling thread"},
+  "num_workers = 2", "num_workers = 0", "num_workers=0")
 mistake("25_nan_from_sqrt", {"note NAN", "the loss is nan", "sqrt", "script.lua:3"},
   "x:sqrt()", "x:clamp{min=1e-12}:sqrt()", "clamp{min=1e-12}")
 
@@ -187,6 +189,32 @@ silent("columns and rows that meet whole matrices", [[
   local b = torch.randn(5, {requires_grad = true});
   (x.data - b):pow(2):mean():backward()
 ]])
+silent("momentum by hand in the gradients themselves, and clipping", [[
+  local w = torch.ones(3, {requires_grad = true})
+  local opt = optim.SGD({w}, {lr = 0.1})
+  for _ = 1, 5 do
+    if w.grad then w.grad:mul_(0.9) end
+    w:pow(2):sum():backward()
+    opt:step()
+  end
+  for _ = 1, 5 do
+    opt:zero_grad()
+    w:pow(2):sum():backward()
+    w.grad:mul_(0.5)
+    opt:step()
+  end
+]])
+test("a forgotten zero_grad is noted also where gradients are clipped", function()
+  check.contains(run([[
+    local w = torch.ones(3, {requires_grad = true})
+    local opt = torch.optim.SGD({w}, {lr = 0.1})
+    for _ = 1, 3 do
+      w:pow(2):sum():backward()
+      w.grad:mul_(0.5)
+      opt:step()
+    end
+  ]]).err, "note ACC")
+end)
 silent("gradient accumulation, with and without saying so", [[
   local net = nn.Linear(3, 1)
   local opt = optim.Adam(net:parameters())
@@ -273,6 +301,7 @@ silent("item() once a step, gradients of leaves before any backward, float64 thr
   for _ = 1, 1500 do total = total + (w * k):sum():item() end
   local x = torch.ones(3, {requires_grad = true});
   (x * 2.0 + torch.tensor(1.5, {dtype = "float64"})):sum():backward()
+  print(((x * 2) - torch.ones(3, {dtype = "float64"})):abs():max():item())
   local losses = torch.zeros(5)
   for i = 1, 5 do print(losses[i]:item()) end
 ]])
@@ -301,6 +330,7 @@ test("a float64 constant in a float32 computation is noted with what converts it
   local err = run([[
     local w, k = torch.ones(3, {requires_grad = true}), torch.ones(3, {dtype = "float64"})
     local loss = ((w * 2) * k):sum()
+    loss:backward()
   ]]).err
   check.contains(err, "note F64: mul: float64 k [3]")
   check.contains(err, "k:float()")

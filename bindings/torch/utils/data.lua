@@ -113,6 +113,8 @@ local names = {batch_size = 1, shuffle = false, num_workers = 0, pin_memory = fa
   sampler = false, collate_fn = false}
 
 ---Batches of a dataset: `for x, y in loader() do`. Options: batch_size, shuffle, drop_last, sampler, collate_fn.
+---Batches are loaded in the calling thread, so shuffling and random numbers in `get` come from one stream:
+---torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
 data.DataLoader = class("DataLoader")
 function data.DataLoader:init(dataset, options)
   if type(dataset) ~= "table" or not dataset.get then
@@ -132,7 +134,9 @@ function data.DataLoader:init(dataset, options)
   if math.type(self.batch_size) ~= "integer" or self.batch_size < 1 then
     error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")
   end
-  if self.num_workers ~= 0 then error("DataLoader: this version loads in the calling thread only (num_workers=0)", 3) end
+  if self.num_workers ~= 0 then
+    error(("DataLoader: num_workers is %s, but batches are loaded in the calling thread: leave it out, or num_workers=0"):format(tostring(self.num_workers)), 3, "value")
+  end
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
   if not self.sampler then
     self.sampler = self.shuffle and data.RandomSampler(dataset) or data.SequentialSampler(dataset)
