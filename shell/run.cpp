@@ -13,6 +13,7 @@
 #include "engine/amp/autocast.h"
 #include "engine/ops/apply.h"
 #include "shell/status.h"
+#include "shell/terminal.h"
 
 namespace tycho::shell {
 namespace {
@@ -38,6 +39,7 @@ void on_interrupt(int) {
     presses = presses + 1;
     if (presses >= 3) {
       say("\ntycho: ended by the third Ctrl-C\n");
+      restore_settings();
       _exit(130);
     }
     if (presses == 2) {

@@ -5,6 +5,6 @@ namespace tycho::shell {
 
 // Remembers the settings, and puts them back whatever ends the process.
 void guard_terminal();
-void restore_settings();  // after an entry: as they were
+void restore_settings();  // as they were; may be called from a signal handler
 
 }  // namespace tycho::shell

@@ -174,7 +174,7 @@ local function say_time(seconds)
   if not session.options.print or seconds < 0.5 and not session.options.time then return end
   local text = seconds < 0.001 and ("%.3g us"):format(seconds * 1e6) or seconds < 1 and ("%.3g ms"):format(seconds * 1e3)
     or seconds < 600 and ("%.3g s"):format(seconds) or ("%.1f min"):format(seconds / 60)
-  session.say(text)
+  session.say(require("shell.colour")(text, "faint"))
 end
 
 -- The notes about entries (lints) join with the first one.
