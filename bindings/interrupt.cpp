@@ -1,16 +1,39 @@
 // Ctrl-C in Lua code. Native work looks at the engine's flag; a hook stops Lua code at its next
 // instruction, in the running coroutine and in all that wait for it. The hook stays until the error
 // has reached the entry (the shell), so that a pcall in a loop cannot swallow the stop for ever.
-#include "engine/base/interrupt.h"
+#include "bindings/interrupt.h"
+
+#include <cstdio>
+#include <cstring>
 
 #include "bindings/lua.h"
+#include "engine/base/interrupt.h"
 
 namespace tycho::lua {
 namespace {
 
 volatile bool stopping = false;  // written by a signal handler on this same thread
+volatile bool fresh = false;     // nobody has seen yet where the program was
+StoppedAt at;
+
+void note_place(lua_State* L) {
+  fresh = false;
+  at = {};
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar); ++level) {
+    lua_getinfo(L, "Sln", &ar);
+    if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7)) continue;
+    if (!std::strncmp(ar.source, "=shell/", 7)) return;
+    std::snprintf(at.place, sizeof at.place, "%s:%d", ar.short_src, ar.currentline);
+    if (ar.name && std::strcmp(ar.what, "main"))
+      std::snprintf(at.name, sizeof at.name, "%s", ar.name);
+    return;
+  }
+}
 
 }  // namespace
+
+const StoppedAt& stopped_at() { return at; }
 
 void interrupt_hook(lua_State* L, lua_Debug*) {
   if (!stopping) {  // a coroutine left armed by an earlier stop
@@ -18,6 +41,7 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
     return;
   }
   clear_interrupt();
+  if (fresh) note_place(L);
   raise(L, Error(Kind::Interrupt, "interrupted"));
 }
 
@@ -26,6 +50,7 @@ void arm_interrupt(lua_State* L) {
 }
 
 void interrupt_lua() {
+  if (!stopping) fresh = true;
   stopping = true;
   request_interrupt();
   if (running) arm_interrupt(running);

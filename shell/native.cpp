@@ -8,6 +8,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "bindings/interrupt.h"
 #include "shell/child.h"
 #include "shell/line/editor.h"
 #include "shell/past.h"
@@ -39,6 +40,10 @@ int lua_guarded(lua_State* L) {
     if (contained) lua::end_interrupt(L);
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "interrupted");
+    lua_pushstring(L, lua::stopped_at().name);
+    lua_setfield(L, -2, "stopped_in");
+    lua_pushstring(L, lua::stopped_at().place);
+    lua_setfield(L, -2, "stopped_at");
   }
   return 3;
 }

@@ -63,6 +63,8 @@ function report.remember(err, trace)
     traceback = report.traceback(trace.frames or {}),
     full = trace.full,
     interrupted = trace.interrupted,
+    stopped_in = trace.stopped_in,
+    stopped_at = trace.stopped_at,
     seconds = trace.seconds,
   }
 end
@@ -93,16 +95,11 @@ local function duration(seconds)
 end
 
 local function stopped(remembered)
-  local frame = remembered.frames[1]
-  local innermost = type(remembered.error) == "table" and remembered.error.where or ""
-  local where = innermost ~= "" and " at " .. innermost or ""  -- in a coroutine, no frame is known
-  local place = frame and ("%s:%d"):format(frame.source, frame.line)
-  if frame and (where == "" or innermost == place) then
-    local name = name_of(frame)
-    where = name and (" in %s (%s)"):format(name, place) or " at " .. place
-  end
+  local where = remembered.stopped_at ~= "" and remembered.stopped_at or nil
+  local name = remembered.stopped_in
+  if where then where = name ~= "" and (" in %s (%s)"):format(name, where) or " at " .. where end
   local after = remembered.seconds and (", after %s"):format(duration(remembered.seconds)) or ""
-  return native.stopped_mark() .. ("stopped%s%s. Variables are intact."):format(where, after)
+  return native.stopped_mark() .. ("stopped%s%s. Variables are intact."):format(where or "", after)
 end
 
 -- The full report, where more is known of an error than its text.
