@@ -96,9 +96,9 @@ TEST(Session, ALongEntryShowsAStatusLineThatGoesAway) {
   t.interrupt();
   ASSERT_TRUE(t.see("\r\x1b[K") && t.see("stopped in work") && t.prompt());
   t.type(
-      "for i = 1, 2 do local t = torch.perf_counter() repeat until torch.perf_counter() > t + "
-      "2.4 print('li' .. 'ne') end\r");
-  ASSERT_TRUE(t.see("2 s") && t.see("\r\x1b[Kline\r\n") && t.see("line") && t.prompt());
+      "do local t = torch.perf_counter() repeat until torch.perf_counter() > t + 4 print('li' .. "
+      "'ne') end\r");
+  ASSERT_TRUE(t.see("2 s") && t.see("\r\x1b[Kline\r\n") && t.prompt());
 }
 
 TEST(Session, NoStatusLineStandsWhereSomebodyTypes) {
