@@ -3,6 +3,7 @@
 // both.
 #include "shell/child.h"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 extern char** environ;
 
@@ -127,6 +129,34 @@ int lua_child(lua_State* L) {
 int lua_setenv(lua_State* L) {
   setenv(luaL_checkstring(L, 1), luaL_checkstring(L, 2), 1);
   return 0;
+}
+
+int lua_temporary(lua_State* L) {
+  const char* directory = std::getenv("TMPDIR");
+  std::string name =
+      std::string(directory && *directory ? directory : "/tmp") + "/tycho-XXXXXX.lua";
+  const int fd = mkostemps(name.data(), 4, O_CLOEXEC);  // mode 0600
+  if (fd < 0) return luaL_error(L, "%s: %s", name.c_str(), std::strerror(errno));
+  close(fd);
+  lua_pushlstring(L, name.data(), name.size());
+  return 1;
+}
+
+int lua_restart(lua_State* L) {
+  std::vector<std::string> words;
+  std::ifstream line("/proc/self/cmdline");
+  for (std::string word; std::getline(line, word, '\0');) words.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  for (int s : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGTSTP, SIGCONT, SIGWINCH})
+    std::signal(s, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execv("/proc/self/exe", argv.data());
+  return luaL_error(L, "cannot begin anew: %s", std::strerror(errno));
 }
 
 int lua_environment(lua_State* L) {

@@ -20,5 +20,7 @@ ChildEnd run_child(const std::vector<std::string>& argv);
 int lua_child(lua_State* L);
 int lua_setenv(lua_State* L);       // (name, value)
 int lua_environment(lua_State* L);  // () -> {"NAME=value", ..}
+int lua_temporary(lua_State* L);    // () -> the name of a new, empty, private .lua file
+int lua_restart(lua_State* L);      // begins this program anew with its arguments; raises if not
 
 }  // namespace tycho::shell

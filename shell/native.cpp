@@ -22,8 +22,8 @@ namespace {
 
 // guarded(f, ...): true and the results, or false, the error and {frames=, interrupted=}. Ctrl-C
 // stops f.
-// contained(f, ...): the same, but Ctrl-C stops f alone and not what called it, for commands that run
-// the user's code and have more to do or to say afterwards.
+// contained(f, ...): the same, but Ctrl-C stops f alone and not what called it, for commands that
+// run the user's code and have more to do or to say afterwards.
 template <bool contained>
 int lua_guarded(lua_State* L) {
   luaL_checkany(L, 1);
@@ -198,6 +198,8 @@ int load(lua_State* L) {
       {"system", lua_child},  // (command for /bin/sh): status, signal
       {"setenv", lua_setenv},
       {"environment", lua_environment},
+      {"temporary", lua_temporary},
+      {"restart", lua_restart},
       {"history", lua_history},
       {"chdir", lua_chdir},
       {"directory", lua_directory},

@@ -9,7 +9,7 @@ local by_file = {
   {"memory", "who mem free"},
   {"look", "bits layout"},
   {"history", "hist save rerun log"},
-  {"system", "cd ls pwd env edit run reload"},
+  {"system", "cd ls pwd env edit run reload restart"},
   {"frames", "debug bt"},
   {"graph", "graph"},
   {"grad", "check nan"},
@@ -94,7 +94,16 @@ local function list(session)
   session.say(table.concat(columns.wrap("!command runs a program; ?%name tells more of a command", width), "\n"))
 end
 
+-- What people type who come from other prompts.
+local elsewhere = {
+  timeit = "bench", benchmark = "bench", prun = "prof", profile = "prof", whos = "who", vars = "who", history = "hist", memit = "mem",
+  memory = "mem", exit = "quit", q = "quit", load = "run", pdb = "debug", tb = "bt", xmode = "bt", logstart = "log", magic = "",
+  lsmagic = "", help = "", dir = "ls", recall = "rerun", rep = "rerun", set_env = "env", autoreload = "reload",
+}
+
 local function unknown(name, session)
+  local here = elsewhere[bare(name)]
+  if here then error(('no command "%s"; here it is %%%s'):format(name, here), 0) end
   local nearest = session.names and session.names.nearest or require("shell.names").nearest
   local i = 0
   local all = commands.names()
@@ -109,7 +118,7 @@ end
 ---@param args string the text after it
 function commands.run(name, args, session)
   name = "%" .. bare(name)
-  if name == "%" and args == "" then return list(session) end
+  if name == "%" and (args == "" or args == "?") then return list(session) end
   if name == "%" then name, args = "%" .. args:match("^%S+"), args:match("^%S+%s*(.*)$") end
   local row = commands.find(name)
   if not row then unknown(name, session) end

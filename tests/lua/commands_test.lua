@@ -48,6 +48,11 @@ test("an unknown command names the nearest one", function()
   check.contains(r.err, 'no command "%bensh". Did you mean "%bench"?')
 end)
 
+test("commands of other prompts lead to those that are here", function()
+  check.contains(session({"%timeit 1"}).err, 'no command "%timeit"; here it is %bench')
+  check.contains(session({"%restart"}).err, "cannot begin anew")
+end)
+
 test("a command asked with ? tells its usage and an example", function()
   local out = session({"%bits ?"}).out
   check.contains(out, "%bits VALUE, ..")

@@ -118,6 +118,23 @@ TEST(Commands, EditOpensTheEditorInTheTerminalAndRunsWhatItWrote) {
   ASSERT_TRUE(t.enter("n", "42"));
 }
 
+TEST(Commands, RestartBeginsANewSessionInTheSameTerminal) {
+  Terminal t(at_home("restart"));
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("gone = 41", ""));
+  t.type("%restart\r");
+  ASSERT_TRUE(t.see("tycho "));
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("rawget(_G, 'gone') == nil and 'al' .. 'ive'", "alive"));
+  t.type("while true do end\r");
+  t.watch(200);
+  t.interrupt();
+  ASSERT_TRUE(t.see("stopped"));
+  ASSERT_TRUE(t.prompt());
+  t.type("\x04");
+  EXPECT_EQ(t.exit_status(), 0);
+}
+
 TEST(Commands, HistFindsTheEntriesOfEarlierSessions) {
   const Launch launch = at_home("hist");
   {

@@ -154,9 +154,8 @@ local function edit(args, session)
     edit_file(path, line)
     return run_file(path, {}, session)
   end
-  local name = os.tmpname()
-  local file = name .. ".lua"
-  local remove <close> = setmetatable({}, {__close = function() os.remove(name) os.remove(file) end})
+  local file = native.temporary()
+  local remove <close> = setmetatable({}, {__close = function() os.remove(file) end})
   local out = assert(io.open(file, "w"))
   out:write(text, text ~= "" and "\n" or "")
   out:close()
@@ -318,6 +317,13 @@ local function reload(args, session)
   session.say(table.concat(columns.wrap(("reloaded %s%s: %s"):format(name, place, what), columns.window()), "\n"))
 end
 
+local function restart(args, session)
+  if args ~= "" then return "it takes nothing" end
+  if not native.is_terminal(0) then return "entries that come from a file or a pipe cannot begin anew" end
+  session.say("beginning anew")
+  native.restart()
+end
+
 local rows = {
   {name = "cd", usage = "%cd [DIRECTORY]", example = "%cd ~/data", doc = "Go to a directory (home without one, - goes back).", run = cd},
   {name = "ls", usage = "%ls [FILES]", example = "%ls *.lua", doc = "List files.", run = ls},
@@ -338,6 +344,10 @@ local rows = {
     name = "reload", usage = "%reload MODULE", example = "%reload mymodel",
     doc = "Load a module again after its file changed; objects and names that were there get the new code.", run = reload,
   },
+}
+rows[#rows + 1] = {
+  name = "restart", usage = "%restart", example = "%restart",
+  doc = "Begin anew: a new session without variables, in the same place.", run = restart,
 }
 rows.program = program
 return rows
