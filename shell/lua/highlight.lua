@@ -1,0 +1,2 @@
+-- Colours while typing, for the line editor: a function of the text and the cursor (in C++, for speed).
+return require("shell.native").highlight
