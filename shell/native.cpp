@@ -211,7 +211,8 @@ int load(lua_State* L) {
       {"start_of_line", lua_start_of_line},
       {"stopped_mark", lua_stopped_mark},
       {"highlight", lua_highlight},  // (text, cursor): spans of colour
-      {"read_key", lua_read_key},    // one key of the terminal
+      {"list_directory", lua_list_directory},
+      {"read_key", lua_read_key},  // one key of the terminal
       {nullptr, nullptr}};
   luaL_newlib(L, functions);
   lua_pushliteral(L, TYCHO_VERSION);

@@ -1,0 +1,390 @@
+-- Completion at the prompt: a function of the text and the cursor that gives the first byte to replace
+-- and the candidates, {text=, note=}, best first. It runs nothing of the user's: values are read raw,
+-- tensors and modules by the tables of their methods.
+local torch = torch
+local live = require "shell.live"
+local shapes = require "shell.shapes"
+local rawget, type, next = rawget, type, next
+local sub, find, lower, byte = string.sub, string.find, string.lower, string.byte
+
+local most = 120  -- candidates
+local most_keys = 50000  -- looked at in one table
+
+local keywords = {}
+for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true until while"):gmatch "%a+" do
+  keywords[#keywords + 1] = word
+end
+
+-- --- collecting and ranking ---
+
+local Set = {}
+Set.__index = Set
+
+-- Candidates for a prefix: those that begin with it, those that do in other case, those that hold it.
+-- Lower ranks come first. Only the best are kept, so that ten thousand variables cost no sorting.
+local function new_set(prefix)
+  return setmetatable({prefix = prefix, size = #prefix, lower = lower(prefix), letter = (byte(prefix) or 0) | 32, exact = {}, folded = {}, inside = {}, seen = {}}, Set)
+end
+
+local function better(a, b)
+  if a.rank ~= b.rank then return a.rank < b.rank end
+  return a.text < b.text
+end
+
+local function insert(list, item)
+  local low, high = 1, #list + 1
+  while low < high do
+    local mid = (low + high) // 2
+    if better(item, list[mid]) then high = mid else low = mid + 1 end
+  end
+  table.insert(list, low, item)
+  list[most + 1] = nil
+end
+
+-- The list that a text belongs to, or nil.
+function Set:place(text)
+  if sub(text, 1, self.size) == self.prefix then return self.exact end
+  if #self.exact > 0 then return nil end
+  if (byte(text) or 0) | 32 == self.letter and lower(sub(text, 1, self.size)) == self.lower then return self.folded end
+  if self.size >= 3 and #self.folded == 0 and find(text, self.prefix, 1, true) then return self.inside end
+end
+
+-- `note` may be a function, called only when it is shown; without one `value` is put into words.
+function Set:add(text, rank, note, value)
+  local list = self:place(text)
+  if not list then return end
+  if byte(text) == 95 then rank = rank + 100 elseif byte(text, -1) == 95 then rank = rank + 50 end
+  local worst = list[most]
+  if worst and (rank > worst.rank or rank == worst.rank and text >= worst.text) or self.seen[text] then return end
+  self.seen[text] = true
+  insert(list, {text = text, rank = rank, note = note, value = value})
+end
+
+-- The same for keys of tables, which may be anything.
+function Set:add_name(name, rank, note, value)
+  if type(name) ~= "string" then return end
+  local worst = self.exact[most]
+  if worst and rank >= worst.rank and name >= worst.text then return end
+  if find(name, "^[%a_][%w_]*$") then self:add(name, rank, note, value) end
+end
+
+function Set:list()
+  local list = #self.exact > 0 and self.exact or #self.folded > 0 and self.folded or self.inside
+  local out = {}
+  for i, c in ipairs(list) do
+    local note = c.note
+    if type(note) == "function" then note = note() end
+    if note == nil and c.value ~= nil then note = live.note(c.value) end
+    out[i] = {text = c.text, note = note}
+  end
+  return out
+end
+
+-- --- sources ---
+
+local function signature_note(name)
+  return function()
+    local entry = require("shell.help.catalog").at("Tensor." .. name)
+    if entry and entry.kind == "op" then
+      local pages = require "shell.help.pages"
+      local text = pages.signature(entry.record, entry.record.signatures[1], "Tensor")
+      return (text:match "%b()$" or "")
+    elseif entry and entry.kind == "row" then
+      return entry.row[2] ~= "" and "(" .. entry.row[2] .. ")" or nil
+    end
+  end
+end
+
+-- Operations that the tensor's shape fits come first, other names of an operation last.
+local function rank_of(name, shape)
+  local record = torch._ops()[name]
+  if not record then return 0 end
+  if record.alias_of then return 20 end
+  if not shape then return 0 end
+  for _, s in ipairs(record.signatures) do
+    if shapes.fits(s.rule, shape) then return 0 end
+  end
+  return 10
+end
+
+local function tensor_members(set, mark, value)
+  local shape = value ~= nil and value.shape or nil
+  for name, v in next, torch._tensor_methods() do
+    if type(name) == "string" and set:place(name) then
+      if type(v) == "function" then
+        set:add(name, (mark == ":" and 1 or 2) + rank_of(name, shape), signature_note(name))
+      elseif mark == "." then
+        local note
+        if value ~= nil and (name == "shape" or name == "dtype" or name == "device" or name == "ndim") then
+          note = function() return (tostring(value[name]):gsub("^torch%.", "")) end
+        end
+        set:add(name, 1, note or "")
+      end
+    end
+  end
+end
+
+-- The arguments of a function or class of torch.
+local function callable_note(v)
+  return function()
+    local entry = live.entry_of(v)
+    if entry and entry.kind == "op" then
+      local pages = require "shell.help.pages"
+      return pages.signature(entry.record, entry.record.signatures[1], entry.record.places[1]):match "%b()$"
+    elseif entry and entry.kind == "row" then
+      return "(" .. entry.row[2] .. ")"
+    end
+    return (live.note(v):gsub("^%(self,? ?", "("))
+  end
+end
+
+-- Keys of a table and of the tables behind its __index.
+local function table_members(set, mark, value)
+  local count = 0
+  for level = 1, 10 do
+    if type(value) ~= "table" then return end
+    if value == torch then
+      for _, part in ipairs {"optim", "utils", "nn"} do set:add(part, 1, "table") end
+    elseif value == rawget(torch, "nn") then
+      local _ = value.Module  -- loads the layers
+    end
+    for key, v in next, value do
+      count = count + 1
+      if count > most_keys then return end
+      if type(key) == "string" and set:place(key) and find(key, "^[%a_][%w_]*$") then
+        local callable = type(v) == "function" or type(v) == "table"
+        local hidden = level > 1 and key:find "^__"
+        if not hidden and (mark == "." or type(v) == "function") then
+          set:add(key, (callable and mark == ":" and 1 or 2) + (level - 1), callable and callable_note(v) or nil, v)
+        end
+      end
+    end
+    local meta = debug.getmetatable(value)
+    value = type(meta) == "table" and rawget(meta, "__index") or nil
+  end
+end
+
+local function members(set, of, mark)
+  if not of then return end
+  if live.is_tensor_type(of) then return tensor_members(set, mark, of.value) end
+  local value = of.class or of.value
+  if type(value) == "string" then return table_members(set, mark, string) end
+  if type(value) == "userdata" then
+    local meta = debug.getmetatable(value)
+    value = type(meta) == "table" and rawget(meta, "__index") or nil
+  end
+  table_members(set, mark, value)
+end
+
+-- Names declared in the text itself.
+local function declared(set, tokens, upto)
+  local after
+  for i = 1, upto - 1 do
+    local t = tokens[i]
+    if t.kind == "keyword" and (t.text == "local" or t.text == "for" or t.text == "function") then
+      after = t.text
+    elseif t.kind == "name" and after then
+      set:add(t.text, 1, "local")
+    elseif after and t.text ~= "," and t.text ~= "(" and not (after == "local" and (t.text == "<" or t.text == ">")) then
+      after = nil
+    end
+  end
+end
+
+local function variables(set, prefix)
+  local session = package.loaded["shell.session"]
+  local names = type(session) == "table" and rawget(session, "names")
+  local origins = names and names.origins or {}
+  for name, value in next, _G do
+    local own = origins[name] ~= nil
+    if prefix ~= "" or own then set:add_name(name, own and 2 or 5, nil, value) end
+  end
+  if names then
+    for name, constant in next, names.constants or {} do set:add(name, 2, nil, constant[1]) end
+    if prefix ~= "" then
+      for name in next, names.shortcuts or {} do set:add(name, 4, "at the prompt") end
+    end
+  end
+end
+
+-- Names of arguments inside a table of them: those of the call that are not yet given.
+local function named_arguments(set, call)
+  if not call or not call.named then return end
+  local given = {}
+  for _, a in ipairs(call.arguments) do
+    if a.name then given[a.name] = true end
+  end
+  for _, list in ipairs(live.signatures(call)) do
+    for i, p in ipairs(list) do
+      if p.name ~= "..." and not given[p.name] and i > (call.positional or 0) then
+        local note = p.default and "= " .. p.default or p.take or ""
+        set:add(p.name .. "=", 0, note)
+      end
+    end
+  end
+end
+
+-- Files and directories that begin like the text.
+local function files(set, path)
+  local directory, name = path:match "^(.*/)([^/]*)$"
+  directory, name = directory or "", name or path
+  local real = directory:gsub("^~/", (os.getenv "HOME" or "~") .. "/")
+  local list = require("shell.native").list_directory
+  for _, each in ipairs(list and list(real == "" and "." or real) or {}) do
+    if name:sub(1, 1) == "." or each:sub(1, 1) ~= "." then set:add(directory .. each, each:find "/$" and 1 or 2, "") end
+  end
+end
+
+-- --- the kinds of text ---
+
+local function complete_files(path, first)
+  local set = new_set(path)
+  files(set, path)
+  return first, set:list()
+end
+
+local option_values = {
+  dtype = function(set)
+    for name, v in next, torch do
+      if type(name) == "string" and type(v) == "userdata" and name:find "^b?%l+%d+$" or name == "bool" then set:add(name, 1, "") end
+    end
+  end,
+  device = function(set)
+    set:add("cpu", 1, "")
+    if torch.cuda.is_available() then
+      set:add("cuda", 2, "")
+      for i = 0, torch.cuda.device_count() - 1 do set:add("cuda:" .. i, 3, "") end
+    end
+  end,
+  reduction = function(set) for _, v in ipairs {"mean", "sum", "none"} do set:add(v, 1, "") end end,
+}
+
+local complete_code
+
+local function complete_string(read, token, first)
+  local tokens = read.tokens
+  local before, name = tokens[#tokens - 1], tokens[#tokens - 2]
+  local text = token.text:sub(2)
+  local values = before and before.text == "=" and name and option_values[name.text]
+  if values then
+    local set = new_set(text)
+    values(set)
+    return first, set:list()
+  end
+  return complete_files(text, first)
+end
+
+local function complete_command(left)
+  local name, rest = left:match "^(%%[%w_]*)(.*)$"
+  local commands = require "shell.commands"
+  if rest == "" then
+    local set = new_set(name)
+    for _, each in ipairs(commands.names("%")) do
+      set:add(each, 1, function()
+        local row = commands.find(each)
+        return row and row.doc
+      end)
+    end
+    return 1, set:list()
+  end
+  local word = rest:match "%S*$"
+  local first = #left - #word + 1
+  if name == "%cd" or name == "%ls" or name == "%run" or name == "%edit" or name == "%save" or name == "%log" then
+    return complete_files(word, first)
+  elseif name == "%demo" or name == "%learn" or name == "%explain" then
+    local set = new_set(word)
+    if name == "%demo" then
+      for _, entry in ipairs(require("shell.help.catalog").entries()) do
+        if entry.kind == "op" then set:add(entry.name, 1, entry.doc) end
+      end
+    end
+    return first, set:list()
+  end
+  local shift = #left - #rest
+  local at, list = complete_code(rest)
+  return at + shift, list
+end
+
+local function complete_topic(left)
+  local marks, topic = left:match "^(%?+/?%s*)(.*)$"
+  local shift = #marks
+  if topic:find "^%%" then
+    local first, list = complete_command(topic)
+    return first + shift, list
+  end
+  -- A path through a value first, then the pages.
+  if topic:find "[.:%]]" then
+    local first, list = complete_code(topic)
+    if #list > 0 then return first + shift, list end
+  end
+  local set = new_set(topic)
+  for _, entry in ipairs(require("shell.help.catalog").entries()) do
+    local rank = entry.kind == "op" and 2 or entry.kind == "topic" and 1 or 3
+    local text = topic:find "[.]" and entry.path or entry.kind == "row" and not entry.path:find "^T%a+%." and entry.path or entry.name
+    set:add(text, rank, entry.doc)
+  end
+  for name, value in next, _G do
+    if type(name) == "string" then set:add(name, 4, nil, value) end
+  end
+  return shift + 1, set:list()
+end
+
+function complete_code(left)
+  local read = live.read(left)
+  local tokens = read.tokens
+  local last = tokens[#tokens]
+  if last and last.last == #left then
+    if last.kind == "comment" and not left:sub(last.last):find "\n" then return #left + 1, {} end
+    if (last.kind == "string" or last.kind == "error") and last.unfinished then
+      if last.text:find "^%[" then return #left + 1, {} end
+      return complete_string(read, last, last.first + 1)
+    end
+  end
+  local prefix, first, at = "", #left + 1, #tokens + 1
+  if last and last.last == #left and (last.kind == "name" or last.kind == "keyword") then
+    prefix, first, at = last.text, last.first, #tokens
+  elseif last and last.last == #left and last.kind == "number" then
+    return #left + 1, {}
+  end
+  local set = new_set(prefix)
+  local before = tokens[at - 1]
+  local mark = before and before.kind == "op" and before.text
+  if mark == "." or mark == ":" then
+    local of = live.type_at(tokens, at - 2)
+    if not of and at == 2 then of = {value = live.variable "_"} end  -- `:sum()` continues the last value
+    members(set, of, mark)
+    return first, set:list()
+  end
+  if before and before.kind == "keyword" and before.text == "function" then return first, {} end
+  local cut = {}
+  for i = 1, at - 1 do cut[i] = tokens[i] end
+  local call = (mark == "{" or mark == "," or mark == "(") and live.call_at(cut)
+  if call and (mark == "{" or mark == ",") then named_arguments(set, call) end
+  declared(set, tokens, at)
+  variables(set, prefix)
+  if prefix ~= "" then
+    for _, word in ipairs(keywords) do set:add(word, 3, "") end
+  end
+  return first, set:list()
+end
+
+---@param text string
+---@param cursor integer bytes left of the cursor
+---@return integer first, {text: string, note: string|nil}[] candidates
+return function(text, cursor)
+  local left = text:sub(1, cursor)
+  local blank = left:match "^%s*"
+  local trimmed = left:sub(#blank + 1)
+  local first, list
+  if trimmed:find "^%%" then
+    first, list = complete_command(trimmed)
+  elseif trimmed:find "^%?" then
+    first, list = complete_topic(trimmed)
+  elseif trimmed:find "^!" then
+    local word = trimmed:match "[^%s!]*$"
+    first, list = complete_files(word, #trimmed - #word + 1)
+  else
+    first, list = complete_code(trimmed)
+  end
+  return first + #blank, list
+end
