@@ -255,8 +255,9 @@ end
 
 local log = {file = nil, path = nil}
 
+-- Without colours.
 local function write_log(...)
-  if log.file then log.file:write(...) end
+  if log.file then log.file:write((table.concat({...}):gsub("\27%[[%d;]*m", ""))) end
 end
 
 -- While the log is on, what entries print goes to it too.
