@@ -17,6 +17,7 @@ end
 ---Is the global one that the user made? (A standard name that was given another value is.)
 function holders.is_users(name, value)
   if name == "arg" or standard[name] ~= nil and rawequal(standard[name], value) then return false end
+  if type(value) == "function" then return debug.getinfo(value, "S").source:sub(1, 7) ~= "=shell/" end
   if type(value) ~= "table" then return true end
   for _, module in next, package.loaded do
     if rawequal(module, value) then return false end
