@@ -13,7 +13,8 @@ thread_local bool said = false;
 thread_local bool watching = false;  // the prompt looks at gradients too
 
 const char* place_name(grad::NanSource::Place place) {
-  static const char* const names[] = {"nowhere", "loss", "data", "gradient", "somewhere"};
+  static const char* const names[] = {"nowhere",   "loss",     "data",
+                                      "parameter", "gradient", "somewhere"};
   return names[place];
 }
 

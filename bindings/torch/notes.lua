@@ -281,7 +281,7 @@ end
 ---Completes what the engine found out about a nan for the texts.
 function notes.nan_values(s)
   local why = (s.place == "gradient" or s.place == "loss") and nan_reason(s) or nil
-  if s.place == "data" then why = texts.nan.data end
+  if s.place == "data" or s.place == "parameter" then why = texts.nan[s.place] end
   local parts = {}
   if s.element ~= "" then parts[#parts + 1] = s.element end
   if s.then_op ~= "" then parts[#parts + 1] = s.then_op .. " made a nan of it" end

@@ -123,7 +123,7 @@ NanSource find_nan(const Tensor& root) {
         }
         if (s == Finite || s == Unclear) continue;
         if (!e || e.leaf) {
-          blame(*at, NanSource::Data);
+          blame(*at, e.leaf ? NanSource::Parameter : NanSource::Data);
           found.infinite = s == Infinite;
           return found;
         }

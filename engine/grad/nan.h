@@ -6,8 +6,8 @@
 namespace tycho::grad {
 
 struct NanSource {
-  enum Place { Nowhere, Operation, Data, Gradient, Unknown } place = Nowhere;
-  std::string op;  // the operation (of Data: the one that reads it)
+  enum Place { Nowhere, Operation, Data, Parameter, Gradient, Unknown } place = Nowhere;
+  std::string op;  // the operation (of Data and Parameter: the one that reads it)
   Where where;
   bool infinite = false;  // it made an infinity, and
   std::string then;       // "sub at train.lua:9" made a nan of it

@@ -64,6 +64,7 @@ texts.catalogue = {
     texts = {
       loss = {"the loss is nan; first {what} in {op}{at}", "{element}", "{why}"},
       data = {"the loss is nan; the first {what} stands in what {op}{at} reads", "{why}"},
+      parameter = {"the loss is nan, because a parameter that {op}{at} reads holds {what}", "{why}"},
       somewhere = {"the loss is nan", "%nan loss at the prompt looks for the operation that made it"},
       gradient = {"a gradient is not finite; first {what} in the gradient of {op}{at}", "{element}", "{why}"},
     },
@@ -111,6 +112,7 @@ texts.nan = {
   slope = "its slope is infinite or none there; where() does not stop it, 0 times infinity is nan: change the input before %s, as with x:clamp{min=1e-12}",
   no_value = "%s has no value at %g: clamp before it, x:clamp{min=1e-12}:%s()",
   too_large = "the result is larger than its type can hold: make the inputs smaller, or compute in float64",
+  parameter = "a step put it there, from a gradient that was not finite: the prompt names the operation (tycho -i, then the steps); a smaller lr or clipped gradients often end it",
   data = "the numbers that it reads hold it before anything is computed: x:isnan():any() finds which",
 }
 
