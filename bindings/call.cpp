@@ -335,8 +335,12 @@ void open_ops(lua_State* L, int torch) {
       lua_setfield(L, methods, as.c_str());
     };
     if (shown & kMethod) put_method(name, false);
-    if (shown & kFunctional) put(functional, name, false);
-    if (shown & kLinalg) put(linalg, name, false);
+    // Names that mean something else in torch itself carry their namespace.
+    const auto without = [&](std::string_view prefix) {
+      return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    };
+    if (shown & kFunctional) put(functional, without("functional_"), false);
+    if (shown & kLinalg) put(linalg, without("linalg_"), false);
     if (inplace & kMethod) put_method(name + "_", true);
     if (inplace & kFunction) put(torch, name + "_", true);
     if (inplace & kFunctional) put(functional, name + "_", true);

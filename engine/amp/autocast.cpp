@@ -67,8 +67,10 @@ void cast(Call& c) {
   });
   if (!(on_cuda ? region.cuda : on_cpu && region.cpu)) return;
   const DType low = on_cuda ? region.cuda_dtype : region.cpu_dtype;
+  const Amp amp = c.op->amp;
+  if (!on_cuda && (amp == Amp::LowCuda || amp == Amp::F32Cuda)) return;
   DType target = DType::Float32;
-  if (c.op->amp == Amp::Low) target = low;
+  if (amp == Amp::Low || amp == Amp::LowCuda) target = low;
   if (c.op->amp == Amp::Widest) {
     bool any_f32 = false, all_same = true;
     DType first = DType::Bool;

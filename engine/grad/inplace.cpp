@@ -104,6 +104,16 @@ void changed_in_place(const Tensor& self) {
   self->generation = ++base->generation;
 }
 
+void follow(const Tensor& self, const Tensor& result) {
+  self->node = result->node;
+  self->output = result->output;
+  self->requires_grad = result->requires_grad;
+  if (self->base)
+    self->generation = self->base->generation;
+  else
+    ++self->generation;
+}
+
 void take_over(const Tensor& self, const Tensor& result) {
   Tensor from = result;
   if (result.dtype() != self.dtype()) from = op<"to.dtype">(result, self.dtype());

@@ -13,6 +13,7 @@ void count_change(const Tensor& self, const char* op);  // the storage's version
 void link_views(Call& c);  // after a view op: results remember their base
 void refresh_view(Impl* view);              // new node when the base's graph has changed since
 void changed_in_place(const Tensor& self);  // after self got a new node: its base and views follow
+void follow(const Tensor& self, const Tensor& result);     // the same, when values stay as they are
 void take_over(const Tensor& self, const Tensor& result);  // self's graph becomes result's
 
 }  // namespace tycho::grad

@@ -120,6 +120,30 @@ void trace_without_graph(Call& c) {
   if (any) grad::leave_trace(c);
 }
 
+// x:transpose_(1, 2): the tensor itself becomes the view of itself.
+void apply_view_to_itself(Call& c) {
+  const Tensor self = c.tensor(0);
+  if (mode.grad && self->requires_grad && !self->node)
+    fail(Kind::Autograd, format("%s_: would change a leaf that requires grad",
+                                public_name(*c.op).c_str()),
+         format("x = x:%s(...)", public_name(*c.op).c_str()));
+  c.inplace = false;
+  apply(c);
+  c.inplace = true;
+  const Tensor view = c.out[0];
+  grad::count_change(self, c.op->name);  // a saved tensor must keep its shape
+  Impl* s = self.get();
+  s->rank = view->rank;
+  s->contiguous = view->contiguous;
+  s->offset = view->offset;
+  for (int d = 0; d < view.rank(); ++d) {
+    s->shape[d] = view->shape[d];
+    s->stride[d] = view->stride[d];
+  }
+  if (view->node) grad::follow(self, view);
+  c.out[0] = self;
+}
+
 void check_shapes_only(const Call& c) {
   if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
     fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
@@ -142,6 +166,7 @@ void apply(Call& c) {
     check_devices(c);
   const bool inplace = c.inplace;
   if (inplace) [[unlikely]] {
+    if (op.view) return apply_view_to_itself(c);
     grad::check_inplace(c);
     if (op.inplace == Inplace::Copy || (op.row >= 0 && mode.grad && reads_overwritten(c)))
       return apply_and_store(c);

@@ -615,5 +615,31 @@ const Op& triu_indices =
                   s.add({2, 2, 5});
                 }});
 
+const Op& vander =
+    add_op({.name = "vander",
+            .args = "x, N: int?, increasing: bool = false",
+            .doc = "Vandermonde's matrix: the powers of each element, falling unless increasing.",
+            .where = kFunction,
+            .see = "pow",
+            .rule = "[n] -> [n, N]",
+            .example = "torch.vander(torch.tensor{1, 2, 3})",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  TYCHO_CHECK(Kind::Shape, x.rank() == 1, "vander: takes a vector, not shape %s",
+                              to_string(x.shape()).c_str());
+                  const int64_t n = c.has(1) ? c.integer(1) : x.size(0);
+                  TYCHO_CHECK(Kind::Value, n >= 0, "vander: N must be at least 0, not %lld",
+                              static_cast<long long>(n));
+                  Tensor powers = op<"arange">(n, DType::Int64, x.device());
+                  if (!c.flag(2)) powers = op<"flip">(powers, Sizes{0});
+                  c.out.push_back(op<"pow">(op<"unsqueeze">(x, -1), powers));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3})});
+                  s.add({s.normal({3}), 4, true});
+                }});
+
 }  // namespace
 }  // namespace tycho

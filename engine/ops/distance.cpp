@@ -32,6 +32,40 @@ const Op& normalize =
                   s.add({s.normal({4}), 1, 0});
                 }});
 
+const Op& renorm =
+    add_op({.name = "renorm",
+            .args = "self, p: number, dim: dim, maxnorm: number",
+            .doc = "Every part along a dimension whose p-norm is above maxnorm scaled down to it.",
+            .amp = Amp::F32Cuda,
+            .inplace = Inplace::Copy,
+            .see = "nn.functional.normalize, linalg.vector_norm",
+            .rule = "[.., n, ..] -> the same shape",
+            .example = "torch.tensor{{3., 4.}, {0.3, 0.4}}:renorm(2, 1, 1)",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  TYCHO_CHECK(Kind::Shape, x.rank() >= 2,
+                              "renorm: takes at least 2 dimensions, not shape %s",
+                              to_string(x.shape()).c_str());
+                  TYCHO_CHECK(Kind::Value, c.number(1) > 0 && c.number(3) >= 0,
+                              "renorm: p must be above 0 and maxnorm at least 0, not %g and %g",
+                              c.number(1), c.number(3));
+                  const int dim = wrap_dim(c.integer(2), x.rank());
+                  Sizes others;
+                  for (int d = 0; d < x.rank(); ++d)
+                    if (d != dim) others.push_back(d);
+                  const Tensor norm = op<"vector_norm">(x, c.arg[1], others, true);
+                  // As PyTorch: 1e-7 keeps the result below the limit.
+                  const Tensor scale = Operand(c.arg[3]) / (norm + 1e-7);
+                  c.out.push_back(x * op<"where">(fn::gt(norm, Operand(c.arg[3])), scale,
+                                                  op<"ones_like">(norm)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 4}), 2, 0, 1});
+                  s.add({s.normal({2, 3, 2}), 1, 2, 0.5});
+                }});
+
 // A norm with elements below eps raised to it, whose gradient still is the norm's.
 Tensor at_least(const Tensor& norm, double eps) {
   Tensor step;
@@ -47,7 +81,7 @@ const Op& cosine_similarity =
             .args = "x1, x2, dim: dim = 1, eps: float = 1e-8",
             .doc = "The cosine of the angle between vectors along a dimension (2 unless given).",
             .where = kFunction | kFunctional,
-            .amp = Amp::F32,
+            .amp = Amp::F32Cuda,
             .see = "pairwise_distance, normalize",
             .rule = "[.., n, ..], [.., n, ..] -> [.., ..]",
             .example = "F.cosine_similarity(torch.tensor{1.0, 0.0}, torch.tensor{1.0, 1.0}, "
@@ -102,7 +136,7 @@ const Op& cdist = add_op(
      .args = "x1, x2, p: number = 2, compute_mode: string?",
      .doc = "The p-norm distance between each row of x1 and each row of x2.",
      .where = kFunction,
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .see = "pairwise_distance",
      .rule = "[.., n, d], [.., m, d] -> [.., n, m]",
      .example = "torch.cdist(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}, {0.0, 1.0}}) --> "
@@ -319,7 +353,7 @@ const Op& multilabel_soft_margin_loss = add_op(
      .args = "self, target, weight: tensor?, reduction: string = mean",
      .doc = "Binary cross entropy with logits, averaged over the classes of each sample.",
      .where = kFunctional,
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .see = "binary_cross_entropy_with_logits",
      .rule = "[N, C], target [N, C] -> [] (reduction \"none\": [N])",
      .example = "F.multilabel_soft_margin_loss(torch.zeros(1, 2), torch.tensor{{1.0, 0.0}}) --> "

@@ -222,7 +222,7 @@ const Op& kl_div =
             .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
                    "log-probabilities.",
             .where = kFunctional,
-            .amp = Amp::F32,
+            .amp = Amp::F32Cuda,
             .see = "cross_entropy, log_softmax",
             .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
             .example = "F.kl_div(torch.tensor{0.5, 0.5}:log(), torch.tensor{0.5, 0.5}, "
@@ -288,7 +288,7 @@ const Op& gaussian_nll_loss = add_op(
              "= mean",
      .doc = "Minus the log-likelihood of targets for normal numbers of mean self and variance var.",
      .where = kFunctional,
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
      .example = "F.gaussian_nll_loss(torch.tensor{1.0}, torch.tensor{3.0}, torch.tensor{1.0}) --> "
                 "f32 []  2",

@@ -278,7 +278,7 @@ const Op& layer_norm = add_op(
      .args = "self, normalized_shape: ints, weight: tensor?, bias: tensor?, eps: float = 1e-5",
      .doc = "Brings every sample's last dimensions to mean 0 and variance 1.",
      .where = kFunction | kFunctional,
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .see = "rms_norm, batch_norm",
      .rule = "[.., sizes of normalized_shape] -> the same shape",
      .example = "F.layer_norm(torch.tensor{{1.0, 3.0}, {10.0, 30.0}}, {2}) --> f32 [2, 2]\n"
@@ -302,7 +302,7 @@ const Op& rms_norm =
             .args = "self, normalized_shape: ints, weight: tensor?, eps: float?",
             .doc = "Divides every sample's last dimensions by their root mean square.",
             .where = kFunction | kFunctional,
-            .amp = Amp::F32,
+            .amp = Amp::F32Cuda,
             .see = "layer_norm",
             .rule = "[.., sizes of normalized_shape] -> the same shape",
             .example = "F.rms_norm(torch.tensor{3.0, 4.0}, {2}) --> f32 [2]   0.85  1.13",
@@ -378,7 +378,7 @@ const Op& group_norm = add_op(
      .args = "self, num_groups: int, weight: tensor?, bias: tensor?, eps: float = 1e-5",
      .doc = "Brings groups of channels (dimension 2) of every sample to mean 0 and variance 1.",
      .where = kFunction | kFunctional,
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .see = "batch_norm, layer_norm",
      .rule = "[N, C, ..] -> [N, C, ..]; weight and bias [C]",
      .example = "F.group_norm(torch.tensor{{1.0, 3.0, 10.0, 30.0}}, 2) --> f32 [1, 4]\n"

@@ -122,8 +122,10 @@ struct Param {
 
 enum class Amp : uint8_t {
   Keep,    // runs in its inputs' types
-  Low,     // runs in autocast's type (matmul, convolution)
-  F32,     // runs in float32 (exp, sums, norms, losses)
+  Low,      // runs in autocast's type (matmul, convolution)
+  LowCuda,  // the same, on devices only: PyTorch's CPU leaves it alone (mv)
+  F32,      // runs in float32 (losses)
+  F32Cuda,  // the same, on devices only (exp, sums, norms)
   Widest,  // casts its inputs to the widest of their types (cat, where)
 };
 

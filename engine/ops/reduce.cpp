@@ -98,7 +98,7 @@ const Op& sum = add_op(
      .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
      .doc = "Sum of the elements, over all dimensions or the named ones; integers and bool give "
             "int64.",
-     .amp = Amp::F32,
+     .amp = Amp::F32Cuda,
      .see = "mean, nansum, prod, cumsum",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
      .example = "torch.tensor{{1, 2}, {3, 4}}:sum() --> i64 []  10\n"
@@ -198,7 +198,7 @@ const Op& prod =
     add_op({.name = "prod",
             .args = "self, dtype: dtype?",
             .doc = "Product of all elements; integers and bool give int64.",
-            .amp = Amp::F32,
+            .amp = Amp::F32Cuda,
             .see = "cumprod, sum",
             .rule = "any shape -> []",
             .example = "torch.tensor{2, 3, 4}:prod() --> i64 []  24",
@@ -218,7 +218,7 @@ const Op& prod =
 const Op& prod_dim = add_op({.name = "prod.dim",
                              .args = "self, dim: dim, keepdim: bool = false, dtype: dtype?",
                              .doc = "Product of the elements along a dimension.",
-                             .amp = Amp::F32,
+                             .amp = Amp::F32Cuda,
                              .saves = "self",
                              .see = "cumprod, sum",
                              .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",

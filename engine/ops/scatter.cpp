@@ -298,6 +298,43 @@ const Op& scatter_reduce = add_op(
            }
          }});
 
+const Op& index_reduce = add_op(
+    {.name = "index_reduce",
+     .args = "self, dim: dim, index, source, reduce: string, include_self: bool = true",
+     .doc = "The tensor with the source's parts combined into it at given positions along one "
+            "dimension: prod, mean, amax or amin.",
+     .inplace = Inplace::Copy,
+     .see = "index_add, scatter_reduce",
+     .rule = "[.., n, ..], index [k], [.., k, ..] -> [.., n, ..]",
+     .example = "torch.tensor{1, 2}:index_reduce(1, torch.tensor{1, 1}, torch.tensor{5, 7}, "
+                "\"amax\")",
+     .compose =
+         [](Call& c) {
+           const Tensor &x = c.tensor(0), &index = c.tensor(2), &source = c.tensor(3);
+           const int d = wrap_dim(c.integer(1), x.rank());
+           check_index_type("index_reduce", index);
+           TYCHO_CHECK(Kind::Shape,
+                       index.rank() <= 1 && source.rank() == x.rank() &&
+                           index.numel() == (source.rank() ? source.size(d) : 1),
+                       "index_reduce: the index (%s) names one position for each part of the "
+                       "source (%s) along dimension %d",
+                       to_string(index.shape()).c_str(), to_string(source.shape()).c_str(), d + 1);
+           const std::string how = c.string(4);
+           TYCHO_CHECK(Kind::Value, how != "sum",
+                       "index_reduce: reduce is \"prod\", \"mean\", \"amax\" or \"amin\", not "
+                       "\"sum\"; use index_add");
+           Sizes shape;
+           for (int k = 0; k < source.rank(); ++k) shape.push_back(k == d ? index.numel() : 1);
+           const Tensor wide = op<"expand">(op<"reshape">(index, shape), source.shape());
+           c.out.push_back(op<"scatter_reduce">(x, d, wide, source, c.arg[4], c.arg[5]));
+         },
+     .samples =
+         [](Samples& s) {
+           for (const char* how : {"prod", "mean", "amax", "amin"})
+             s.add({s.normal({4, 3}), 0, s.integers({5}, 1, 4), s.normal({5, 3}), how});
+           s.add({s.normal({2, 3}), 1, s.integers({4}, 1, 3), s.normal({2, 4}), "mean", false});
+         }});
+
 // Here positions may count from the end.
 Tensor wrapped(const Tensor& index, int64_t size, int dim) {
   const Positions p = positions("take_along_dim", index, size, dim, true);

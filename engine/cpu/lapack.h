@@ -1,0 +1,30 @@
+// LAPACK and BLAS for float and double, from the system's OpenBLAS, loaded when first needed: most
+// programs never do, and the library takes longer to start than the whole of Tycho.
+// Matrices are column-major here; the names are LAPACK's without their type letter.
+#pragma once
+
+namespace tycho::cpu {
+
+template <class T>
+struct Lapack {
+  using Int = const int*;
+  using Char = const char*;
+  void (*potrf)(Char uplo, Int n, T* a, Int lda, int* info, long);
+  void (*trsm)(Char side, Char uplo, Char trans, Char diag, Int m, Int n, const T* alpha,
+               const T* a, Int lda, T* b, Int ldb, long, long, long, long);
+  void (*getrf)(Int m, Int n, T* a, Int lda, int* pivots, int* info);
+  void (*getrs)(Char trans, Int n, Int nrhs, const T* a, Int lda, Int pivots, T* b, Int ldb,
+                int* info, long);
+  void (*syevd)(Char jobz, Char uplo, Int n, T* a, Int lda, T* w, T* work, Int lwork, int* iwork,
+                Int liwork, int* info, long, long);
+  void (*gesdd)(Char jobz, Int m, Int n, T* a, Int lda, T* s, T* u, Int ldu, T* vt, Int ldvt,
+                T* work, Int lwork, int* iwork, int* info, long);
+  void (*geqrf)(Int m, Int n, T* a, Int lda, T* tau, T* work, Int lwork, int* info);
+  void (*orgqr)(Int m, Int n, Int k, T* a, Int lda, const T* tau, T* work, Int lwork, int* info);
+};
+
+// Raises Kind::Linalg when the library is not installed, naming the package.
+template <class T>
+const Lapack<T>& lapack();
+
+}  // namespace tycho::cpu
