@@ -199,6 +199,7 @@ class Reader {
 
   // An integer, or a dimension, at stack slot i.
   bool element(const Param& p, int i, int64_t* out) {
+    if (p.holes && lua_islightuserdata(L, i) && !lua_touserdata(L, i)) return *out = kNone, true;
     int is_int = lua_isinteger(L, i);
     const int64_t x = is_int || lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &is_int) : 0;
     if (!is_int) return wrong(p, i);

@@ -184,6 +184,8 @@ int operator_row(lua_State* L) {
     } else if (lua_type(L, i + 1) == LUA_TNUMBER) {
       c.arg[i] = lua_isinteger(L, i + 1) ? Value(static_cast<int64_t>(lua_tointeger(L, i + 1)))
                                          : Value(static_cast<double>(lua_tonumber(L, i + 1)));
+    } else if (lua_type(L, i + 1) == LUA_TBOOLEAN) {
+      c.arg[i] = Value(lua_toboolean(L, i + 1) != 0);
     } else {
       std::string room;
       fail(Kind::Argument, format("%s: the %s operand must be a tensor or a number, not %s",

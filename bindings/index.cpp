@@ -249,10 +249,11 @@ Tensor basic(const Tensor& x, const Items& items, std::vector<Tensor>* lists) {
         if (it.tensor.dtype() == DType::Bool)
           for (int k = 0; k < takes; ++k)
             if (it.tensor.size(k) != y.size(dim + k))
-              bad(format(
-                  "index: the mask has shape %s, but dimension %d of the tensor has size %lld",
-                  to_string(it.tensor.shape()).c_str(), of_x + k + 1,
-                  static_cast<long long>(y.size(dim + k))));
+              fail(tycho::Kind::Shape,
+                   format(
+                       "index: the mask has shape %s, but dimension %d of the tensor has size %lld",
+                       to_string(it.tensor.shape()).c_str(), of_x + k + 1,
+                       static_cast<long long>(y.size(dim + k))));
         // One entry per index tensor: a mask of several dimensions is one entry for all of them.
         lists->resize(dim - folded);
         lists->push_back(it.tensor);

@@ -21,6 +21,10 @@ void set_edge(Edge& e, Impl* t) {
 }
 
 void save_input(Node* node, const Call& c, Impl* t) {
+  if (t->is_inference) [[unlikely]]
+    fail(Kind::Autograd,
+         format("%s: a tensor made in inference_mode cannot be saved for the gradient", c.op->name),
+         "x = x:clone()  -- outside inference_mode, before using it");
   Saved& s = node->saved.back();
   // In place, the tensor's own node is about to become this one: keep it without, as an alias.
   if (c.inplace && t == c.out[0].get()) {

@@ -124,8 +124,8 @@ void trace_without_graph(Call& c) {
 void apply_view_to_itself(Call& c) {
   const Tensor self = c.tensor(0);
   if (mode.grad && self->requires_grad && !self->node)
-    fail(Kind::Autograd, format("%s_: would change a leaf that requires grad",
-                                public_name(*c.op).c_str()),
+    fail(Kind::Autograd,
+         format("%s_: would change a leaf that requires grad", public_name(*c.op).c_str()),
          format("x = x:%s(...)", public_name(*c.op).c_str()));
   c.inplace = false;
   apply(c);

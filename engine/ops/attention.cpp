@@ -44,8 +44,12 @@ const Op& attention = add_op(
      .compose =
          [](Call& c) {
            check_attention(c);
-           const Tensor& q = c.tensor(0);
-           Tensor k = c.tensor(1), v = c.tensor(2);
+           Tensor q = c.tensor(0), k = c.tensor(1), v = c.tensor(2);
+           // Halves are computed in float32 and rounded once.
+           const DType type = q.dtype();
+           const bool half = type == DType::Float16 || type == DType::BFloat16;
+           if (half)
+             for (Tensor* t : {&q, &k, &v}) *t = op<"to.dtype">(*t, DType::Float32);
            if (c.flag(7) && q.rank() >= 3) {  // groups of queries share keys and values
              const auto grouped = [&](const Tensor& t) {
                TYCHO_CHECK(Kind::Shape, t.size(-3) > 0 && q.size(-3) % t.size(-3) == 0,
@@ -75,7 +79,8 @@ const Op& attention = add_op(
              weights = op<"masked_fill">(weights, none, 0);
            }
            if (c.number(4) > 0) weights = op<"dropout">(weights, c.number(4));
-           c.out.push_back(op<"matmul">(weights, v));
+           const Tensor out = op<"matmul">(weights, v);
+           c.out.push_back(half ? Tensor(op<"to.dtype">(out, type)) : out);
          },
      .samples =
          [](Samples& s) {

@@ -8,14 +8,15 @@
 
 namespace tycho {
 
-Sizes spread(const char* op, const char* name, const Sizes& given, int spatial, int64_t least) {
+Sizes spread(const char* op, const char* name, const Sizes& given, int spatial, int64_t least,
+             Kind kind) {
   TYCHO_CHECK(Kind::Argument, given.n == 1 || given.n == spatial,
               "%s: %s takes one number or %d, not %d", op, name, spatial, given.n);
   Sizes out;
   for (int d = 0; d < spatial; ++d) {
     const int64_t x = given[given.n == 1 ? 0 : d];
-    TYCHO_CHECK(Kind::Value, x >= least && x < (int64_t{1} << 30), "%s: %s must be %s, not %lld",
-                op, name, least ? "at least 1" : "at least 0", static_cast<long long>(x));
+    TYCHO_CHECK(kind, x >= least && x < (int64_t{1} << 30), "%s: %s must be %s, not %lld", op, name,
+                least ? "at least 1" : "at least 0", static_cast<long long>(x));
     out.push_back(x);
   }
   return out;

@@ -108,6 +108,14 @@ const Op& convolution = add_op(
            return products_with(c.out[0], c.tensor(1)) + (c.has(2) ? count_of(c.out[0]) : 0);
          }});
 
+// Without the places that only a transposed convolution's extra padding makes: they have no
+// gradient to give.
+Tensor cut(Tensor y, const Sizes& shape) {
+  for (int d = 2; d < y.rank(); ++d)
+    if (y.size(d) > shape[d]) y = op<"narrow">(y, d, 0, shape[d]);
+  return y;
+}
+
 const Op& convolution_input = add_op(
     {.name = "convolution_input",
      .args = "grad, weight, size: ints, stride: ints, padding: ints, dilation: ints, groups: int",
@@ -126,8 +134,9 @@ const Op& convolution_input = add_op(
          [](Backward& b) {
            const Tensor g = b.g();
            if (b.needs(0))
-             b.set(0, op<"convolution">(g, b.in(1), Value(), b.ints(3), b.ints(4), b.ints(5),
-                                        b.integer(6)));
+             b.set(0, cut(op<"convolution">(g, b.in(1), Value(), b.ints(3), b.ints(4), b.ints(5),
+                                            b.integer(6)),
+                          b.shape(0)));
            if (b.needs(1))
              b.set(1, op<"convolution_weight">(b.in(0), g, spatial(b.shape(1)), b.ints(3),
                                                b.ints(4), b.ints(5), b.integer(6)));
@@ -157,8 +166,9 @@ const Op& convolution_weight = add_op(
          [](Backward& b) {
            const Tensor g = b.g();
            if (b.needs(0))
-             b.set(0, op<"convolution">(b.in(1), g, Value(), b.ints(3), b.ints(4), b.ints(5),
-                                        b.integer(6)));
+             b.set(0, cut(op<"convolution">(b.in(1), g, Value(), b.ints(3), b.ints(4), b.ints(5),
+                                            b.integer(6)),
+                          b.shape(0)));
            if (b.needs(1))
              b.set(1, op<"convolution_input">(b.in(0), g, spatial(b.shape(1)), b.ints(3), b.ints(4),
                                               b.ints(5), b.integer(6)));

@@ -241,15 +241,19 @@ const Op& triplet_margin_loss = add_op(
 
 // Scores [N, C] or [C] and one label each: the shapes that the margin losses take.
 Classes margin_classes(const Call& c) {
-  const Tensor &x = c.tensor(0), &t = c.tensor(1);
+  const Tensor& x = c.tensor(0);
   const bool single = x.rank() <= 1;
   TYCHO_CHECK(Kind::Shape, x.rank() <= 2 && (single ? x.numel() : x.size(1)) > 0,
               "%s: the input has shape [samples, classes] or [classes], not %s", c.op->name,
               to_string(x.shape()).c_str());
+  return single ? Classes{1, x.numel(), 1} : Classes{x.size(0), x.size(1), 1};
+}
+
+void check_margin_types(const Call& c) {
+  const Tensor &x = c.tensor(0), &t = c.tensor(1);
   TYCHO_CHECK(Kind::DType, is_floating(x.dtype()) && t.dtype() == DType::Int64,
               "%s: takes floating point scores and int64 labels, not %s and %s", c.op->name,
               dtype_name(x.dtype()), dtype_name(t.dtype()));
-  return single ? Classes{1, x.numel(), 1} : Classes{x.size(0), x.size(1), 1};
 }
 
 const Op& multi_margin_loss = add_op(
@@ -278,6 +282,7 @@ const Op& multi_margin_loss = add_op(
                        "multi_margin_loss: weight needs one number for each of the %lld classes, "
                        "got shape %s",
                        static_cast<long long>(k.classes), to_string(weight.shape()).c_str());
+           check_margin_types(c);
            const Sizes flat{k.samples, k.classes}, over{1};
            const Tensor x = op<"reshape">(c.tensor(0), flat);
            const Tensor hot =
@@ -331,6 +336,7 @@ const Op& multilabel_margin_loss = add_op(
            TYCHO_CHECK(Kind::Shape, target.shape() == c.tensor(0).shape(),
                        "multilabel_margin_loss: target has shape %s, the input %s",
                        to_string(target.shape()).c_str(), to_string(c.tensor(0).shape()).c_str());
+           check_margin_types(c);
            const Tensor counts = op<"label_counts">(c.tensor(0), target);
            const Sizes rows{k.samples, k.classes, 1}, columns{k.samples, 1, k.classes};
            const Tensor x = c.tensor(0);

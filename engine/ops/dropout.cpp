@@ -218,6 +218,51 @@ const Op& alpha_dropout =
                   s.add({s.normal({3, 4}), 0.4});
                 }});
 
+const Op& gumbel_softmax = add_op(
+    {.name = "gumbel_softmax",
+     .args = "self, tau: float = 1.0, hard: bool = false, eps: float = 1e-10, dim: dim = -1",
+     .doc = "A random choice along a dimension that has a gradient (Jang et al., 2017): softmax of "
+            "the scores with Gumbel noise; hard gives one-hot rows with the soft gradient.",
+     .where = kFunctional,
+     .random = true,
+     .see = "nn.functional.softmax, multinomial",
+     .rule = "any shape -> the same shape",
+     .example = "F.gumbel_softmax(torch.zeros(2, 3)):sum(2) --> f32 [2]   1  1",
+     .compose =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::DType, is_floating(x.dtype()),
+                       "gumbel_softmax: takes floating point scores, not %s",
+                       dtype_name(x.dtype()));
+           TYCHO_CHECK(Kind::Value, c.number(1) > 0, "gumbel_softmax: tau must be above 0, not %g",
+                       c.number(1));
+           const int dim = wrap_dim(c.integer(4), x.rank());
+           Tensor noise;
+           {
+             NoGrad quiet;
+             noise = empty_like(x, x.dtype());
+             op_<"exponential">(noise);
+             noise = -fn::log(noise);
+           }
+           const Tensor soft = op<"softmax">((x + noise) / c.number(1), dim);
+           if (!c.flag(2)) {
+             c.out.push_back(soft);
+             return;
+           }
+           Tensor step;
+           {
+             NoGrad quiet;
+             const Tensor at = op<"argmax">(soft, dim, true);
+             const Tensor ones = filled(at.shape(), 1, x.dtype(), x.device());
+             step = op<"scatter">(op<"zeros_like">(soft), dim, at, ones) - soft;
+           }
+           c.out.push_back(step + soft);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4})}, false);
+         }});
+
 const Op& feature_alpha_dropout =
     add_op({.name = "feature_alpha_dropout",
             .args = "self, p: float = 0.5, training: bool = false, inplace: bool = false",

@@ -105,7 +105,7 @@ void agree(Term& x, Term& y) {
   for (size_t d = 0; d < x.labels.size(); ++d) {
     const int i = static_cast<int>(d), j = y.at(x.labels[d]);
     if (j < 0 || xs[i] == ys[j]) continue;
-    TYCHO_CHECK(Kind::Shape, xs[i] == 1 || ys[j] == 1,
+    TYCHO_CHECK(Kind::Broadcast, xs[i] == 1 || ys[j] == 1,
                 "einsum: %s is %lld in one operand and %lld in another", show(x.labels[d]).c_str(),
                 static_cast<long long>(xs[i]), static_cast<long long>(ys[j]));
     (xs[i] == 1 ? xs[i] : ys[j]) = xs[i] == 1 ? ys[j] : xs[i];
@@ -194,7 +194,7 @@ void einsum(Call& c) {
     result = parse(equation.substr(arrow + 2), dots);
   }
   for (size_t i = 0; i < result.size(); ++i) {
-    TYCHO_CHECK(Kind::Value, has(all, result[i]), "einsum: %s is in the result but in no operand",
+    TYCHO_CHECK(Kind::Shape, has(all, result[i]), "einsum: %s is in the result but in no operand",
                 show(result[i]).c_str());
     TYCHO_CHECK(Kind::Value, std::count(result.begin(), result.end(), result[i]) == 1,
                 "einsum: %s stands twice in the result", show(result[i]).c_str());

@@ -73,7 +73,7 @@ Tensor half_lower(const Tensor& x) {
 
 const Op& cholesky = add_op(
     {.name = "cholesky",
-     .args = "A, upper: bool = false",
+     .args = "self, upper: bool = false",
      .doc = "Cholesky's factor L of a symmetric positive definite matrix: A = L L^T (or U^T U).",
      .where = kLinalg,
      .amp = Amp::F32,
@@ -106,11 +106,11 @@ const Op& cholesky = add_op(
 
 const Op& solve_triangular =
     add_op({.name = "solve_triangular",
-            .args = "A, B, upper: bool, left: bool = true, unitriangular: bool = false",
+            .args = "self, B, upper: bool, left: bool = true, unitriangular: bool = false",
             .doc = "X of A X = B (or X A = B with left = false) for a triangular A.",
             .where = kLinalg,
             .amp = Amp::F32,
-            .saves = "A, out",
+            .saves = "self, out",
             .see = "linalg.solve",
             .rule = "[.., n, n], [.., n, k] -> [.., n, k]",
             .example = "torch.linalg.solve_triangular(torch.tensor{{2., 0.}, {1., 1.}}, "

@@ -32,7 +32,7 @@ Tensor hollow(const Tensor& x) { return x - op<"diag_embed">(op<"diagonal">(x, 0
 
 const Op& eigh = add_op(
     {.name = "eigh",
-     .args = "A, UPLO: string = L",
+     .args = "self, UPLO: string = L",
      .doc = "Eigenvalues (ascending) and eigenvectors (as columns) of a symmetric matrix, of which "
             "one triangle is read.",
      .where = kLinalg,
@@ -71,7 +71,7 @@ const Op& eigh = add_op(
 
 const Op& eigvalsh =
     add_op({.name = "eigvalsh",
-            .args = "A, UPLO: string = L",
+            .args = "self, UPLO: string = L",
             .doc = "The eigenvalues of a symmetric matrix, ascending.",
             .where = kLinalg,
             .amp = Amp::F32,
@@ -269,12 +269,12 @@ Tensor cutoff(const Call& c, const Tensor& a, const Tensor& s, int atol, int rto
 
 const Op& pinv = add_op(
     {.name = "pinv",
-     .args = "A, atol: operand?, rtol: operand?, hermitian: bool = false",
+     .args = "self, atol: operand?, rtol: operand?, hermitian: bool = false",
      .doc = "The pseudo-inverse (Moore-Penrose): singular values up to max(atol, rtol * largest) "
             "count as zero.",
      .where = kFunction | kMethod | kLinalg,
      .amp = Amp::F32,
-     .saves = "A, out",
+     .saves = "self, out",
      .see = "linalg.inv, linalg.lstsq",
      .rule = "[.., m, n] -> [.., n, m]",
      .example = "torch.linalg.pinv(torch.tensor{{2., 0.}, {0., 0.}})",
@@ -312,7 +312,7 @@ const Op& pinv = add_op(
 
 const Op& matrix_rank =
     add_op({.name = "matrix_rank",
-            .args = "A, atol: operand?, rtol: operand?, hermitian: bool = false",
+            .args = "self, atol: operand?, rtol: operand?, hermitian: bool = false",
             .doc = "How many singular values are above max(atol, rtol * largest).",
             .where = kLinalg,
             .differentiable = false,
@@ -338,7 +338,7 @@ const Op& matrix_rank =
 
 const Op& lstsq = add_op(
     {.name = "lstsq",
-     .args = "A, B, rcond: float?, driver: string?",
+     .args = "self, b, rcond: float?, driver: string?",
      .doc =
          "Least squares: the X (of least norm) that makes A X - B smallest; then residuals, rank "
          "and singular values as PyTorch's driver gives them.",
@@ -366,24 +366,23 @@ const Op& lstsq = add_op(
                c.has(2) ? c.number(2) : eps * static_cast<double>(std::max(a.size(-1), a.size(-2)));
            const Tensor x = mm(op<"pinv">(a, Value(), Value(rcond)), b);
            c.out.push_back(x);
-           NoGrad quiet;
-           const DType t = a.dtype();
+           // What a driver does not give is empty, but in the graph.
+           const Tensor nothing = op<"narrow">(op<"reshape">(x, Sizes{-1}), 0, 0, 0);
            const int64_t m = a.size(-2), n = a.size(-1);
-           const Tensor rank = driver == "gels" ? op<"zeros">(Sizes{0}, DType::Int64, a.device())
-                                                : op<"matrix_rank">(a, Value(), Value(rcond));
-           // Residuals where there are more equations than unknowns and the rank is full.
+           Tensor rank = op<"zeros">(Sizes{0}, DType::Int64, a.device());
            bool residuals = m > n && driver != "gelsy";
-           if (residuals && driver != "gels") {
+           if (driver != "gels") {
+             NoGrad quiet;
+             rank = op<"matrix_rank">(a, Value(), Value(rcond));
+             // Residuals where there are more equations than unknowns and the rank is full.
              const Tensor full = op<"all">(fn::eq(rank, n));
-             residuals = read_int(full.get(), 0) != 0;
+             residuals = residuals && read_int(full.get(), 0) != 0;
            }
-           const Tensor miss = mm(a, x) - b;
-           c.out.push_back(residuals ? op<"sum">(miss * miss, Sizes{-2})
-                                     : op<"zeros">(Sizes{0}, t, a.device()));
+           Tensor miss;
+           if (residuals) miss = mm(a, x) - b;
+           c.out.push_back(residuals ? Tensor(op<"sum">(miss * miss, Sizes{-2})) : nothing);
            c.out.push_back(rank);
-           c.out.push_back(driver == "gelsd" || driver == "gelss"
-                               ? ops<"svd">(a, false)[1]
-                               : op<"zeros">(Sizes{0}, t, a.device()));
+           c.out.push_back(driver == "gelsd" || driver == "gelss" ? op<"svdvals">(a) : nothing);
          },
      .samples =
          [](Samples& s) {
@@ -445,7 +444,7 @@ const char kMatrixNorm[] = "A norm of matrices: \"fro\", \"nuc\", 1, -1, 2, -2, 
 
 const Op& matrix_norm =
     add_op({.name = "matrix_norm",
-            .args = "A, ord: string = fro, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .args = "self, ord: string = fro, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = kMatrixNorm,
             .where = kLinalg,
             .amp = Amp::F32,
@@ -459,7 +458,7 @@ const Op& matrix_norm =
             }});
 const Op& matrix_norm_number =
     add_op({.name = "matrix_norm.number",
-            .args = "A, ord: number, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .args = "self, ord: number, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = kMatrixNorm,
             .where = kLinalg,
             .amp = Amp::F32,
@@ -498,7 +497,7 @@ void general_norm(Call& c) {
 
 const Op& linalg_norm =
     add_op({.name = "linalg_norm",
-            .args = "A, ord: number?, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .args = "self, ord: number?, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = "A norm of vectors or matrices, by ord and the number of dimensions.",
             .where = kLinalg,
             .amp = Amp::F32,
@@ -513,7 +512,7 @@ const Op& linalg_norm =
             }});
 const Op& linalg_norm_named =
     add_op({.name = "linalg_norm.named",
-            .args = "A, ord: string, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .args = "self, ord: string, dim: dims?, keepdim: bool = false, dtype: dtype?",
             .doc = "A norm of vectors or matrices, by ord and the number of dimensions.",
             .where = kLinalg,
             .amp = Amp::F32,
@@ -543,7 +542,7 @@ void condition(Call& c) {
 const char kCondition[] = "The condition number: the norm of a matrix times that of its inverse.";
 
 const Op& cond = add_op({.name = "cond",
-                         .args = "A, p: number?",
+                         .args = "self, p: number?",
                          .doc = kCondition,
                          .where = kLinalg,
                          .amp = Amp::F32,
@@ -557,7 +556,7 @@ const Op& cond = add_op({.name = "cond",
                          }});
 const Op& cond_named =
     add_op({.name = "cond.named",
-            .args = "A, p: string",
+            .args = "self, p: string",
             .doc = kCondition,
             .where = kLinalg,
             .amp = Amp::F32,

@@ -213,7 +213,7 @@ const Op& cross_entropy = add_op(
      .doc = "-log softmax(self) at the target class (labels from 1), or against a probability for "
             "every class.",
      .where = kFunctional,
-     .amp = Amp::F32Cuda,
+     .amp = Amp::F32,
      .see = "nll_loss, log_softmax",
      .rule = "[N, C, ..], target [N, ..] -> [] (reduction \"none\": [N, ..])",
      .example = "F.cross_entropy(torch.tensor{{2.0, 0.0}, {0.0, 2.0}}, torch.tensor{1, 2}) --> f32 "

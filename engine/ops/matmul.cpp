@@ -48,7 +48,7 @@ void check_rank(const char* name, const char* which, const Tensor& t, int rank) 
 }
 
 Sizes matmul_sizes(const char* name, const Tensor& a, const Tensor& b) {
-  TYCHO_CHECK(Kind::Shape, a.rank() > 0 && b.rank() > 0,
+  TYCHO_CHECK(Kind::Argument, a.rank() > 0 && b.rank() > 0,
               "%s: both tensors need at least one dimension, these have %d and %d; use a * b", name,
               a.rank(), b.rank());
   check_inner(name, a, b);

@@ -78,11 +78,18 @@ const Op& addr = add_op(
          "torch.zeros(2, 2):addr(torch.tensor{1.0, 2.0}, torch.tensor{3.0, 4.0}) --> f32 [2, 2]\n"
          " 3  4\n"
          " 6  8",
-     .compose = add_product<"outer">,
-     .samples = [](Samples& s) {
-       s.add({s.normal({2, 3}), s.normal({2}), s.normal({3})});
-       s.add({s.normal({2, 3}), s.normal({2}), s.normal({3}), 0.5, 2});
-     }});
+     .compose =
+         [](Call& c) {
+           add_product<"outer">(c);
+           if (c.tensor(0).dtype() ==
+               DType::Bool)  // integer factors do not widen it, as in PyTorch
+             c.out[0] = op<"to.dtype">(c.out[0], DType::Bool);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), s.normal({2}), s.normal({3})});
+           s.add({s.normal({2, 3}), s.normal({2}), s.normal({3}), 0.5, 2});
+         }});
 
 const Op& baddbmm =
     add_op({.name = "baddbmm",
@@ -134,7 +141,7 @@ const Op& outer =
             .compose =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
-                  TYCHO_CHECK(Kind::Shape, a.rank() == 1 && b.rank() == 1,
+                  TYCHO_CHECK(Kind::Argument, a.rank() == 1 && b.rank() == 1,
                               "outer: takes two vectors, not %s and %s",
                               to_string(a.shape()).c_str(), to_string(b.shape()).c_str());
                   c.out.push_back(op<"reshape">(a, Sizes{a.size(0), 1}) * b);
@@ -184,8 +191,9 @@ Tensor reordered(const Tensor& t, const Sizes& order) {
 }
 
 // Sums of products over pairs of dimensions; the other dimensions of a, then those of b, stay.
-Tensor product_over(const char* name, const Tensor& a, const Tensor& b, Sizes dims_a,
+Tensor product_over(const char* name, const Tensor& first, const Tensor& second, Sizes dims_a,
                     Sizes dims_b) {
+  Tensor a = first, b = second;
   TYCHO_CHECK(Kind::Shape, dims_a.n == dims_b.n,
               "%s: as many dimensions of the first tensor as of the second, not %d and %d", name,
               dims_a.n, dims_b.n);
@@ -196,6 +204,9 @@ Tensor product_over(const char* name, const Tensor& a, const Tensor& b, Sizes di
     const int x = wrap_dim(dims_a[i], a.rank()), y = wrap_dim(dims_b[i], b.rank());
     TYCHO_CHECK(Kind::Dim, !(taken_a >> x & 1) && !(taken_b >> y & 1),
                 "%s: dimension %d is named twice", name, (taken_a >> x & 1 ? x : y) + 1);
+    // A summed dimension of size 1 meets any size, as in PyTorch: the other one is summed first.
+    if (a.size(x) == 1 && b.size(y) != 1) b = op<"sum">(b, Sizes{y}, true);
+    if (b.size(y) == 1 && a.size(x) != 1) a = op<"sum">(a, Sizes{x}, true);
     if (a.size(x) != b.size(y))
       fail(Kind::Shape,
            format("%s: dimension %d of %s is %lld, dimension %d of %s is %lld; summed "

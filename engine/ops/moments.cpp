@@ -181,7 +181,8 @@ void norm_grad(Backward& b) {
   } else if (p == 1) {
     b.set(0, g * op<"sgn">(x));
   } else if (p == 2) {
-    b.set(0, x * op<"masked_fill">(g / y, fn::eq(y, 0), 0));
+    const Tensor zero = fn::eq(y, 0);  // where the norm is 0, its gradient is taken as 0
+    b.set(0, x * op<"masked_fill">(g / op<"masked_fill">(y, zero, 1), zero, 0));
   } else if (std::isinf(p)) {
     const Tensor mask = fn::eq(op<"abs">(x), y);
     const Tensor count = op<"sum">(mask, dim_list(bits, x.rank()), true);

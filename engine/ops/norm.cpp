@@ -510,17 +510,23 @@ const Op& local_response_norm =
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
-                  check_floating(x, "local_response_norm");
-                  TYCHO_CHECK(Kind::Dim, x.rank() >= 3,
+                  TYCHO_CHECK(Kind::Shape, x.rank() >= 3,
                               "local_response_norm: the input has at least 3 dimensions, not %d",
                               x.rank());
+                  if (x.numel() == 0) {
+                    c.out.push_back(op<"clone">(x));
+                    return;
+                  }
                   const int64_t size = c.integer(1);
                   TYCHO_CHECK(Kind::Value, size >= 1,
                               "local_response_norm: size must be 1 or more, not %lld",
                               static_cast<long long>(size));
-                  const Tensor squares = op<"window_sum">(x * x, size / 2, (size - 1) / 2);
+                  const Tensor sums = op<"window_sum">(x * x, size / 2, (size - 1) / 2);
+                  // Integers have an integer mean, as in PyTorch.
                   const Tensor base =
-                      squares * (c.number(2) / static_cast<double>(size)) + c.number(4);
+                      is_floating(x.dtype())
+                          ? sums * (c.number(2) / static_cast<double>(size)) + c.number(4)
+                          : op<"floor_divide">(sums, size) * c.number(2) + c.number(4);
                   c.out.push_back(x / fn::pow(base, c.number(3)));
                 },
             .samples =

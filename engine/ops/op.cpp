@@ -77,6 +77,8 @@ void parse_params(Op& op) {
     p.optional = type.ends_with('?');
     if (p.optional) type.remove_suffix(1);
     p.required = standard.empty() && !p.optional;
+    p.holes = type == "ints_or_none";
+    if (p.holes) type = "ints";
     const auto* take = std::find_if(std::begin(kTakes), std::end(kTakes),
                                     [&](const TakeName& t) { return type == t.name; });
     if (take == std::end(kTakes)) {

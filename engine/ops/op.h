@@ -109,11 +109,15 @@ enum class Take : uint8_t {
   Generator  // a torch.Generator
 };
 
+// torch.none inside a list of integers, where a parameter allows it.
+constexpr int64_t kNone = INT64_MIN;
+
 struct Param {
   std::string name;
   Take take;
   bool optional;  // may be nil
   bool required;  // has no default
+  bool holes;     // torch.none may stand in the list (kNone)
   bool gather;    // a list that also takes the remaining positional values: zeros(2, 3)
   Value standard;
   std::string text;  // the default as written, for help and usage errors
@@ -121,12 +125,12 @@ struct Param {
 };
 
 enum class Amp : uint8_t {
-  Keep,    // runs in its inputs' types
+  Keep,     // runs in its inputs' types
   Low,      // runs in autocast's type (matmul, convolution)
   LowCuda,  // the same, on devices only: PyTorch's CPU leaves it alone (mv)
   F32,      // runs in float32 (losses)
   F32Cuda,  // the same, on devices only (exp, sums, norms)
-  Widest,  // casts its inputs to the widest of their types (cat, where)
+  Widest,   // casts its inputs to the widest of their types (cat, where)
 };
 
 enum class Inplace : uint8_t {

@@ -44,7 +44,7 @@ Sizes pooled_sizes(const char* name, const Tensor& x, const Sizes& kernel, const
   Sizes out;
   for (int d = 0; d < kernel.n; ++d) {
     const int64_t in = x.size(d + 2), reach = dilation[d] * (kernel[d] - 1) + 1;
-    TYCHO_CHECK(Kind::Value, 2 * padding[d] <= reach,
+    TYCHO_CHECK(Kind::Shape, 2 * padding[d] <= reach,
                 "%s: padding (%lld) can be at most half of the kernel (%lld), in spatial dimension "
                 "%d",
                 name, static_cast<long long>(padding[d]), static_cast<long long>(reach), d + 1);
@@ -76,14 +76,28 @@ void max_of(Call& c, const Images& in, const Sizes& size, const Sizes& kernel, c
   c.out.push_back(in.back(op<"pool_positions">(both[1], plane, kernel, stride, padding, dilation)));
 }
 
+// The sizes asked of an adaptive pool; those left out (torch.none) stay as they are.
+Sizes output_sizes(const char* name, const Tensor& x, Sizes given, int spatial) {
+  TYCHO_CHECK(Kind::Shape, given.n == 1 || given.n == spatial,
+              "%s: output_size takes one number or %d, not %d", name, spatial, given.n);
+  Sizes out;
+  for (int d = 0; d < spatial; ++d) {
+    const int64_t n = given[given.n == 1 ? 0 : d];
+    TYCHO_CHECK(Kind::Shape, n == kNone || (n >= 0 && n < int64_t{1} << 30),
+                "%s: output_size must be at least 0, not %lld", name, static_cast<long long>(n));
+    out.push_back(n == kNone ? x.size(x.rank() - spatial + d) : n);
+  }
+  return out;
+}
+
 template <int spatial>
 void max_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1);
+  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1, Kind::Shape);
   const Sizes stride =
       c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
-  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0);
+  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0, Kind::Shape);
   const Sizes dilation = spread(name, "dilation", c.ints(4), spatial, 1);
   max_of(c, in, pooled_sizes(name, in.x, kernel, stride, padding, dilation, c.flag(5)), kernel,
          stride, padding, dilation, c.flag(6));
@@ -93,7 +107,7 @@ template <int spatial>
 void adaptive_max_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  max_of(c, in, spread(name, "output_size", c.ints(1), spatial, 1), {}, {}, {}, {}, c.flag(2));
+  max_of(c, in, output_sizes(name, in.x, c.ints(1), spatial), {}, {}, {}, {}, c.flag(2));
 }
 
 void refuse_integers(const char* name, const Tensor& x) {
@@ -111,10 +125,10 @@ template <int spatial>
 void avg_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1);
+  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1, Kind::Shape);
   const Sizes stride =
       c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
-  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0);
+  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0, Kind::Shape);
   int64_t divisor = 0;
   if (spatial > 1 && c.has(6)) {
     divisor = c.integer(6);
@@ -130,7 +144,7 @@ template <int spatial>
 void adaptive_avg_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  const Sizes size = spread(name, "output_size", c.ints(1), spatial, 1);
+  const Sizes size = output_sizes(name, in.x, c.ints(1), spatial);
   c.out.push_back(in.back(mean_of(name, in, size, 0, false, {}, {}, {})));
 }
 
@@ -148,7 +162,11 @@ void lp_pool(Call& c) {
   for (int d = 0; d < spatial; ++d) ones.push_back(1), zeros.push_back(0);
   const Sizes size = pooled_sizes(name, in.x, kernel, stride, zeros, ones, c.flag(4));
   refuse_integers(name, in.x);
-  const Tensor sums = op<"avg_pool">(fn::pow(in.x, p), size, 1, true, kernel, stride, zeros);
+  // As PyTorch: the mean of each window, which may reach past the end, times the kernel's size.
+  int64_t count = 1;
+  for (int d = 0; d < spatial; ++d) count *= kernel[d];
+  const Tensor mean = op<"avg_pool">(fn::pow(in.x, p), size, 0, true, kernel, stride, zeros);
+  const Tensor sums = op<"sgn">(mean) * op<"relu">(op<"abs">(mean)) * count;
   c.out.push_back(in.back(fn::pow(sums, 1 / p)));
 }
 
@@ -181,7 +199,8 @@ constexpr const char kAvgArgs[] =
     "input, kernel_size: ints, stride: ints?, padding: ints = 0, ceil_mode: bool = false, "
     "count_include_pad: bool = true, divisor_override: int?";
 constexpr const char kAvgDoc[] = "The mean of each window.";
-constexpr const char kAdaptiveMaxArgs[] = "input, output_size: ints, return_indices: bool = false";
+constexpr const char kAdaptiveMaxArgs[] =
+    "input, output_size: ints_or_none, return_indices: bool = false";
 constexpr const char kAdaptiveMaxDoc[] =
     "The largest elements of as many windows as the result is to have.";
 constexpr const char kAdaptiveAvgDoc[] = "The means of as many windows as the result is to have.";
@@ -286,7 +305,7 @@ const Op& adaptive_max_pool3d =
                s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
              });
 const Op& adaptive_avg_pool1d = add_pool(
-    "adaptive_avg_pool1d", "input, output_size: ints", kAdaptiveAvgDoc,
+    "adaptive_avg_pool1d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
     {.see = "avg_pool1d",
      .rule = "[.., C, L] -> [.., C, output_size]",
      .example =
@@ -296,7 +315,7 @@ const Op& adaptive_avg_pool1d = add_pool(
       s.add({s.normal({2, 3, 8}), s.ints({3})});
     });
 const Op& adaptive_avg_pool2d = add_pool(
-    "adaptive_avg_pool2d", "input, output_size: ints", kAdaptiveAvgDoc,
+    "adaptive_avg_pool2d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
     {.see = "avg_pool2d",
      .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
      .example =
@@ -307,7 +326,7 @@ const Op& adaptive_avg_pool2d = add_pool(
       s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
     });
 const Op& adaptive_avg_pool3d =
-    add_pool("adaptive_avg_pool3d", "input, output_size: ints", kAdaptiveAvgDoc,
+    add_pool("adaptive_avg_pool3d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
              {.see = "avg_pool3d",
               .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
               .example = "F.adaptive_avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() "

@@ -244,14 +244,15 @@ void scatter_reduce_grad(Backward& b) {
     // An element's derivative is the product of the other factors: the result over the element,
     // or, where the element is the only 0, the product with a 1 in its place.
     if (b.needs(0)) {
-      const Tensor x_or_1 = x + fn::eq(x, 0);
+      const Tensor x_or_1 = op<"masked_fill">(x, fn::eq(x, 0), 1);
       b.set(0, own(g * op<"scatter_reduce">(x_or_1, dim, index, src, "prod", include) / x_or_1));
     }
     if (b.needs(3)) {
       const Tensor is_0 = op<"to.dtype">(fn::eq(src, 0), src.dtype());
       const Tensor zeros = op<"scatter_add">(op<"zeros_like">(x), dim, index, is_0);
       const Tensor alone = is_0 * fn::eq(back(zeros), 1);
-      const Tensor without = op<"scatter_reduce">(x, dim, index, src + alone, "prod", include);
+      const Tensor others = op<"masked_fill">(src, fn::eq(alone, 1), 1);
+      const Tensor without = op<"scatter_reduce">(x, dim, index, others, "prod", include);
       b.set(3, alone * back(g * without) + (1 - alone) * (back(g * b.out()) / (src + is_0)));
     }
   } else {  // amax, amin: shared equally by all that equal the result

@@ -95,7 +95,9 @@ end
 ---Decodes a value; `role` says whether it is a position. nil stands for None.
 function values.decode(v, role, make)
   if role == "pyindex" and not (type(v) == "table" and v.l) then
-    return index_part(type(v) == "table" and v.t and make(v.t, v) or v)
+    if type(v) == "table" and v.t then return shift(make(v.t, v)) end
+    local part = index_part(v)
+    return type(v) == "table" and {part} or part  -- a range stands in the list of an index
   end
   return decode(v, role, make)
 end

@@ -178,6 +178,7 @@ void row_grad(const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rst
       if (dw) store(fma(gv, xc * Lane<T>(rstd), load(dw + i)), dw + i);
       if (db) store(load(db + i) + gv, db + i);
     });
+    if (centred && n == 1) y[0] = 0;  // one number less its mean is always 0
   } else {
     map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
       const Lane<T> gv = load(g + i), xc = load(x + i) - Lane<T>(mean);

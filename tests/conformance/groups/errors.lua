@@ -21,6 +21,7 @@ local function run(c, tensors)
     return t
   end
   local args, roles = {n = #c.args}, c.roles or {}
+  if c.fn == "__setitem__" and not c.roles then roles = {[2] = "pyindex"} end
   local ok, err = pcall(function()
     for i = 1, #c.args do args[i] = values.decode(c.args[i], roles[i], make) end
     local named
