@@ -253,6 +253,12 @@ std::map<std::string, Overloads>& method_names() {
 
 }  // namespace
 
+std::string name_in_namespace(const std::string& name) {
+  for (std::string_view prefix : {"linalg_", "functional_"})
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
 std::string public_name(const Op& op) {
   const std::string_view name = op.name;
   return std::string(name.substr(0, name.find('.')));
@@ -337,12 +343,8 @@ void open_ops(lua_State* L, int torch) {
       lua_setfield(L, methods, as.c_str());
     };
     if (shown & kMethod) put_method(name, false);
-    // Names that mean something else in torch itself carry their namespace.
-    const auto without = [&](std::string_view prefix) {
-      return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-    };
-    if (shown & kFunctional) put(functional, without("functional_"), false);
-    if (shown & kLinalg) put(linalg, without("linalg_"), false);
+    if (shown & kFunctional) put(functional, name_in_namespace(name), false);
+    if (shown & kLinalg) put(linalg, name_in_namespace(name), false);
     if (inplace & kMethod) put_method(name + "_", true);
     if (inplace & kFunction) put(torch, name + "_", true);
     if (inplace & kFunctional) put(functional, name + "_", true);

@@ -119,7 +119,7 @@ int lua_ops(lua_State* L) {
   int n = 0;
   for (const auto& [name, e] : entries) {
     lua_createtable(L, 0, 6);
-    set(L, "name", name.c_str());
+    set(L, "name", name_in_namespace(name).c_str());
     if (!e.alias_of.empty()) set(L, "alias_of", e.alias_of.c_str());
     lua_newtable(L);
     for (const std::string& a : e.aliases) append(L, a.c_str());

@@ -94,6 +94,8 @@ void open_objects(lua_State* L);
 void push_op(lua_State* L, const Op* first,
              bool inplace);  // a Lua function for an op and its overloads
 std::string public_name(const Op& op);
+// Without the prefix of an op whose name means something else in torch itself: linalg_norm.
+std::string name_in_namespace(const std::string& name);
 void open_ops(lua_State* L, int torch);  // all ops into torch, its namespaces and the methods
 
 // --- random streams (random.cpp) ---

@@ -18,21 +18,20 @@ end
 ---@param options? {style?: string, width?: integer, low?: number, high?: number, file?: string}
 function Tensor:show(options) require("torch.plot.heat").show(self, options) end
 
--- PyTorch's tensordot also takes two lists of dimensions as one argument: dims = {{1, 2}, {3, 1}}.
 local tensordot = torch.tensordot
-function torch.tensordot(a, b, dims)
-  local named = type(a) == "table" and b == nil and a
-    or type(dims) == "table" and dims.dims ~= nil and {a, b, dims = dims.dims}
-  if named then
-    local pair = named.dims
-    if type(pair) ~= "table" or type(pair[1]) ~= "table" then
-      if named == a then return tensordot(a) end
-      return tensordot(a, b, dims)
-    end
-    a, b, dims = named[1] or named.a, named[2] or named.b, pair
+
+---As PyTorch: sums of products over `dims` dimensions, or over two lists of them, which may also come as one
+---argument: dims = {{1, 2}, {3, 1}}.
+---@param a table|userdata
+---@param b? userdata
+function torch.tensordot(a, b, ...)
+  local dims = ...
+  local named = b == nil and type(a) == "table" and a or type(dims) == "table" and dims.dims and dims
+  local pair = named and named.dims or dims
+  if type(pair) ~= "table" or type(pair[1]) ~= "table" or select("#", ...) > 1 then
+    if b == nil then return tensordot(a) end
+    return tensordot(a, b, ...)
   end
-  if type(dims) == "table" and type(dims[1]) == "table" and type(dims[2]) == "table" then
-    return tensordot(a, b, dims[1], dims[2])
-  end
-  return tensordot(a, b, dims)
+  if named == a then a, b = a[1] or a.a, a[2] or a.b end
+  return tensordot(a, b, pair[1], pair[2])
 end

@@ -40,7 +40,8 @@ const Op& attention = add_op(
      .see = "nn.functional.softmax, matmul",
      .rule = "[.., l, e], [.., s, e], [.., s, v] -> [.., l, v]",
      .example = "F.scaled_dot_product_attention(torch.zeros(1, 2), torch.ones(2, 2), "
-                "torch.tensor{{1., 2.}, {3., 4.}})",
+                "torch.tensor{{1., 2.}, {3., 4.}}) --> f32 [1, 2]\n"
+                " 2  3",
      .compose =
          [](Call& c) {
            check_attention(c);

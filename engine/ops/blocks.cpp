@@ -60,7 +60,9 @@ const Op& unfold = add_op(
      .where = kFunctional,
      .see = "nn.functional.fold",
      .rule = "[n, c, h, w] -> [n, c * kernel, blocks]",
-     .example = "F.unfold(torch.arange(4.):view(1, 1, 2, 2), {1, 2})",
+     .example = "F.unfold(torch.arange(4.):view(1, 1, 2, 2), {1, 2}) --> f32 [1, 2, 2]\n"
+                "[1, :, :]   0  2\n"
+                "            1  3",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -116,7 +118,9 @@ const Op& fold = add_op(
      .where = kFunctional,
      .see = "nn.functional.unfold",
      .rule = "[n, c * kernel, blocks] -> [n, c, h, w]",
-     .example = "F.fold(torch.ones(1, 2, 2), {2, 2}, {1, 2})",
+     .example = "F.fold(torch.ones(1, 2, 2), {2, 2}, {1, 2}) --> f32 [1, 1, 2, 2]\n"
+                "[1, 1, :, :]   1  1\n"
+                "               1  1",
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -221,18 +225,20 @@ void max_unpool(Call& c) {
 #define MAX_UNPOOL_ARGS \
   "input, indices, kernel_size: ints, stride: ints?, padding: ints = 0, output_size: ints?"
 
-const Op& max_unpool1d =
-    add_op({.name = "max_unpool1d",
-            .args = MAX_UNPOOL_ARGS,
-            .doc = "Values put back at the positions that max_pool1d gave, zeros elsewhere.",
-            .where = kFunctional,
-            .see = "nn.functional.max_pool1d",
-            .rule = "[n, c, l] -> [n, c, l2]",
-            .example = "F.max_unpool1d(torch.tensor{{{5.}}}, torch.tensor{{{2}}}, 2)",
-            .compose = max_unpool<1>,
-            .samples = [](Samples& s) {
-              s.add({s.normal({1, 1, 2}), s.of({1, 1, 2}, {2, 3}, DType::Int64), s.ints({2})});
-            }});
+const Op& max_unpool1d = add_op(
+    {.name = "max_unpool1d",
+     .args = MAX_UNPOOL_ARGS,
+     .doc = "Values put back at the positions that max_pool1d gave, zeros elsewhere.",
+     .where = kFunctional,
+     .see = "nn.functional.max_pool1d",
+     .rule = "[n, c, l] -> [n, c, l2]",
+     .example =
+         "F.max_unpool1d(torch.tensor{{{5.}}}, torch.tensor{{{2}}}, 2) --> f32 [1, 1, 2]  view\n"
+         "[1, :, :]   0  5",
+     .compose = max_unpool<1>,
+     .samples = [](Samples& s) {
+       s.add({s.normal({1, 1, 2}), s.of({1, 1, 2}, {2, 3}, DType::Int64), s.ints({2})});
+     }});
 const Op& max_unpool2d = add_op(
     {.name = "max_unpool2d",
      .args = MAX_UNPOOL_ARGS,
@@ -240,7 +246,10 @@ const Op& max_unpool2d = add_op(
      .where = kFunctional,
      .see = "nn.functional.max_pool2d",
      .rule = "[n, c, h, w] -> [n, c, h2, w2]",
-     .example = "F.max_unpool2d(torch.tensor{{{{5.}}}}, torch.tensor{{{{4}}}}, 2)",
+     .example = "F.max_unpool2d(torch.tensor{{{{5.}}}}, torch.tensor{{{{4}}}}, 2) --> f32 [1, 1, "
+                "2, 2]  view\n"
+                "[1, 1, :, :]   0  0\n"
+                "               0  5",
      .compose = max_unpool<2>,
      .samples = [](Samples& s) {
        s.add({s.normal({1, 1, 1, 2}), s.of({1, 1, 1, 2}, {2, 7}, DType::Int64), s.ints({2})});
@@ -252,8 +261,8 @@ const Op& max_unpool3d = add_op(
      .where = kFunctional,
      .see = "nn.functional.max_pool3d",
      .rule = "[n, c, d, h, w] -> [n, c, d2, h2, w2]",
-     .example = "F.max_unpool3d(torch.ones(1, 1, 1, 1, 1), torch.ones{1, 1, 1, 1, 1, "
-                "dtype = \"int64\"}, 2).shape",
+     .example = "F.max_unpool3d(torch.ones(1, 1, 1, 1, 1), torch.ones{1, 1, 1, 1, 1, dtype = "
+                "\"int64\"}, 2).shape --> [1, 1, 2, 2, 2]",
      .compose = max_unpool<3>,
      .samples = [](Samples& s) {
        s.add({s.normal({1, 1, 1, 1, 1}), s.of({1, 1, 1, 1, 1}, {8}, DType::Int64), s.ints({2})});

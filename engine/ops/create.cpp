@@ -622,7 +622,10 @@ const Op& vander =
             .where = kFunction,
             .see = "pow",
             .rule = "[n] -> [n, N]",
-            .example = "torch.vander(torch.tensor{1, 2, 3})",
+            .example = "torch.vander(torch.tensor{1, 2, 3}) --> i64 [3, 3]\n"
+                       " 1  1  1\n"
+                       " 4  2  1\n"
+                       " 9  3  1",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

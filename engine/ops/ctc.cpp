@@ -85,7 +85,7 @@ const Op& ctc_loss = add_op(
      .see = "nn.functional.log_softmax, nn.functional.nll_loss",
      .rule = "[t, n, c], [n, s], [n], [n] -> []",
      .example = "F.ctc_loss(torch.zeros(2, 1, 2), torch.tensor{{2}}, torch.tensor{2}, "
-                "torch.tensor{1})",
+                "torch.tensor{1}) --> f32 []  -1.0986",
      .compose =
          [](Call& c) {
            const std::string reduction = c.string(5);

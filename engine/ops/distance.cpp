@@ -40,7 +40,9 @@ const Op& renorm =
             .inplace = Inplace::Copy,
             .see = "nn.functional.normalize, linalg.vector_norm",
             .rule = "[.., n, ..] -> the same shape",
-            .example = "torch.tensor{{3., 4.}, {0.3, 0.4}}:renorm(2, 1, 1)",
+            .example = "torch.tensor{{3., 4.}, {0.3, 0.4}}:renorm(2, 1, 1) --> f32 [2, 2]\n"
+                       " 0.6  0.8\n"
+                       " 0.3  0.4",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

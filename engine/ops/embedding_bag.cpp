@@ -115,7 +115,9 @@ const Op& embedding_bag = add_op(
      .where = kFunctional,
      .see = "nn.functional.embedding",
      .rule = "[b, n], [rows, d] -> [b, d]; [n], [rows, d], offsets [b] -> [b, d]",
-     .example = "F.embedding_bag(torch.tensor{{1, 2}}, torch.tensor{{1., 2.}, {3., 4.}})",
+     .example =
+         "F.embedding_bag(torch.tensor{{1, 2}}, torch.tensor{{1., 2.}, {3., 4.}}) --> f32 [1, 2]\n"
+         " 2  3",
      .compose = embedding_bag_call,
      .samples = [](Samples& s) {
        s.add({s.integers({2, 3}, 1, 4), s.normal({4, 2})});

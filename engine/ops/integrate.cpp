@@ -45,7 +45,7 @@ const Op& trapezoid = add_op({.name = "trapezoid",
                               .doc = "The integral of samples by the trapezoid rule.",
                               .see = "cumulative_trapezoid",
                               .rule = "[.., n] -> [..]",
-                              .example = "torch.trapezoid(torch.tensor{1., 2., 3.})",
+                              .example = "torch.trapezoid(torch.tensor{1., 2., 3.}) --> f32 []  4",
                               .aliases = "trapz",
                               .compose = trapezoid_call<false>,
                               .samples = [](Samples& s) {
@@ -58,34 +58,36 @@ const Op& trapezoid_x =
             .doc = "The integral of samples taken at the places x.",
             .see = "cumulative_trapezoid",
             .rule = "[.., n], [n] -> [..]",
-            .example = "torch.trapezoid(torch.tensor{1., 2.}, torch.tensor{0., 4.})",
+            .example = "torch.trapezoid(torch.tensor{1., 2.}, torch.tensor{0., 4.}) --> f32 []  6",
             .aliases = "trapz",
             .compose = trapezoid_call<true>,
             .samples = [](Samples& s) {
               s.add({s.normal({5}), s.normal({5})});
               s.add({s.normal({3, 4}), s.normal({3}), 0});
             }});
-const Op& cumulative = add_op({.name = "cumulative_trapezoid",
-                               .args = "y, dx: number = 1, dim: dim = -1",
-                               .doc = "The running integral of samples by the trapezoid rule.",
-                               .see = "trapezoid",
-                               .rule = "[.., n] -> [.., n - 1]",
-                               .example = "torch.cumulative_trapezoid(torch.tensor{1., 2., 3.})",
-                               .compose = cumulative_call<false>,
-                               .samples = [](Samples& s) {
-                                 s.add({s.normal({3, 4}), 0.5, 0});
-                               }});
-const Op& cumulative_x =
-    add_op({.name = "cumulative_trapezoid.x",
-            .args = "y, x, dim: dim = -1",
-            .doc = "The running integral of samples taken at the places x.",
+const Op& cumulative =
+    add_op({.name = "cumulative_trapezoid",
+            .args = "y, dx: number = 1, dim: dim = -1",
+            .doc = "The running integral of samples by the trapezoid rule.",
             .see = "trapezoid",
-            .rule = "[.., n], [n] -> [.., n - 1]",
-            .example = "torch.cumulative_trapezoid(torch.tensor{1., 2.}, torch.tensor{0., 4.})",
-            .compose = cumulative_call<true>,
+            .rule = "[.., n] -> [.., n - 1]",
+            .example = "torch.cumulative_trapezoid(torch.tensor{1., 2., 3.}) --> f32 [2]   1.5  4",
+            .compose = cumulative_call<false>,
             .samples = [](Samples& s) {
-              s.add({s.normal({3, 4}), s.normal({4})});
+              s.add({s.normal({3, 4}), 0.5, 0});
             }});
+const Op& cumulative_x = add_op(
+    {.name = "cumulative_trapezoid.x",
+     .args = "y, x, dim: dim = -1",
+     .doc = "The running integral of samples taken at the places x.",
+     .see = "trapezoid",
+     .rule = "[.., n], [n] -> [.., n - 1]",
+     .example =
+         "torch.cumulative_trapezoid(torch.tensor{1., 2.}, torch.tensor{0., 4.}) --> f32 [1]  6",
+     .compose = cumulative_call<true>,
+     .samples = [](Samples& s) {
+       s.add({s.normal({3, 4}), s.normal({4})});
+     }});
 
 }  // namespace
 }  // namespace tycho

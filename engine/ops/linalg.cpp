@@ -80,7 +80,9 @@ const Op& cholesky = add_op(
      .saves = "out",
      .see = "cholesky_solve, linalg.eigh",
      .rule = "[.., n, n] -> [.., n, n]",
-     .example = "torch.linalg.cholesky(torch.tensor{{4., 2.}, {2., 5.}})",
+     .example = "torch.linalg.cholesky(torch.tensor{{4., 2.}, {2., 5.}}) --> f32 [2, 2]\n"
+                " 2  0\n"
+                " 1  2",
      .shape =
          [](Call& c) {
            check_square("cholesky", c.tensor(0));
@@ -114,7 +116,9 @@ const Op& solve_triangular =
             .see = "linalg.solve",
             .rule = "[.., n, n], [.., n, k] -> [.., n, k]",
             .example = "torch.linalg.solve_triangular(torch.tensor{{2., 0.}, {1., 1.}}, "
-                       "torch.tensor{{2.}, {3.}}, false)",
+                       "torch.tensor{{2.}, {3.}}, false) --> f32 [2, 1]\n"
+                       " 1\n"
+                       " 2",
             .shape =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -158,7 +162,8 @@ const Op& solve =
             .saves = "A, out",
             .see = "linalg.inv, linalg.lstsq",
             .rule = "[.., n, n], [.., n] or [.., n, k] -> as B",
-            .example = "torch.linalg.solve(torch.tensor{{2., 0.}, {0., 4.}}, torch.tensor{2., 2.})",
+            .example = "torch.linalg.solve(torch.tensor{{2., 0.}, {0., 4.}}, torch.tensor{2., 2.}) "
+                       "--> f32 [2]   1  0.5",
             .shape =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -213,55 +218,60 @@ const Op& solve =
                   s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4}), s.normal({2, 2})});
                 }});
 
-const Op& inv = add_op({.name = "inv",
-                        .args = "A",
-                        .doc = "The inverse of a square matrix.",
-                        .where = kLinalg,
-                        .amp = Amp::F32,
-                        .saves = "out",
-                        .see = "linalg.solve, linalg.pinv",
-                        .rule = "[.., n, n] -> [.., n, n]",
-                        .example = "torch.linalg.inv(torch.tensor{{2., 0.}, {0., 4.}})",
-                        .shape =
-                            [](Call& c) {
-                              const Tensor& a = c.tensor(0);
-                              check_square("inv", a);
-                              c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
-                            },
-                        .kernel =
-                            [](Call& c) {
-                              const Tensor& a = c.tensor(0);
-                              const Tensor eye =
-                                  op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
-                              Call d(*c.op);
-                              d.n = 3;
-                              d.set(0, a);
-                              d.set(1, op<"expand">(eye, a.shape()));
-                              d.arg[2] = Value(true);
-                              d.out.push_back(c.out[0]);
-                              cpu::solve(d);
-                            },
-                        .grad =
-                            [](Backward& b) {
-                              const Tensor t = turned(b.out(0));
-                              b.set(0, -op<"matmul">(op<"matmul">(t, b.g()), t));
-                            },
-                        .samples =
-                            [](Samples& s) {
-                              s.add({s.of({2, 2}, {2, 1, 1, 3})});
-                              s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
-                            }});
-const Op& inverse = add_op({.name = "inverse",
-                            .args = "input",
-                            .doc = "The inverse of a square matrix: linalg.inv.",
-                            .see = "linalg.inv",
-                            .rule = "[.., n, n] -> [.., n, n]",
-                            .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}})",
-                            .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
-                            .samples =
-                                [](Samples& s) {
-                                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
-                                }});
+const Op& inv =
+    add_op({.name = "inv",
+            .args = "A",
+            .doc = "The inverse of a square matrix.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .saves = "out",
+            .see = "linalg.solve, linalg.pinv",
+            .rule = "[.., n, n] -> [.., n, n]",
+            .example = "torch.linalg.inv(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
+                       " 0.50  0.00\n"
+                       " 0.00  0.25",
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_square("inv", a);
+                  c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
+                },
+            .kernel =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  const Tensor eye = op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
+                  Call d(*c.op);
+                  d.n = 3;
+                  d.set(0, a);
+                  d.set(1, op<"expand">(eye, a.shape()));
+                  d.arg[2] = Value(true);
+                  d.out.push_back(c.out[0]);
+                  cpu::solve(d);
+                },
+            .grad =
+                [](Backward& b) {
+                  const Tensor t = turned(b.out(0));
+                  b.set(0, -op<"matmul">(op<"matmul">(t, b.g()), t));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                  s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
+                }});
+const Op& inverse =
+    add_op({.name = "inverse",
+            .args = "input",
+            .doc = "The inverse of a square matrix: linalg.inv.",
+            .see = "linalg.inv",
+            .rule = "[.., n, n] -> [.., n, n]",
+            .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
+                       " 0.50  0.00\n"
+                       " 0.00  0.25",
+            .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                }});
 
 // d det(A) = det(A) tr(A^-1 dA). Where A is singular the inverse is not there: the matrix of
 // cofactors is, and comes from the singular vectors (without a second order).
@@ -295,7 +305,7 @@ const Op& det = add_op(
      .saves = "A, out",
      .see = "linalg.slogdet",
      .rule = "[.., n, n] -> [..]",
-     .example = "torch.tensor{{2., 1.}, {1., 3.}}:det()",
+     .example = "torch.tensor{{2., 1.}, {1., 3.}}:det() --> f32 []  5",
      .shape =
          [](Call& c) {
            check_square("det", c.tensor(0));
@@ -322,7 +332,7 @@ const Op& slogdet =
             .saves = "A",
             .see = "linalg.det",
             .rule = "[.., n, n] -> [..], [..]",
-            .example = "torch.tensor{{1., 0.}, {0., -1.}}:slogdet()",
+            .example = "torch.tensor{{1., 0.}, {0., -1.}}:slogdet() --> f32 []  -1      f32 []  0",
             .shape =
                 [](Call& c) {
                   const Tensor& a = c.tensor(0);
@@ -348,7 +358,7 @@ const Op& logdet = add_op({.name = "logdet",
                            .amp = Amp::F32,
                            .see = "linalg.slogdet",
                            .rule = "[.., n, n] -> [..]",
-                           .example = "torch.tensor{{1., 0.}, {0., 1.}}:logdet()",
+                           .example = "torch.tensor{{1., 0.}, {0., 1.}}:logdet() --> f32 []  0",
                            .compose =
                                [](Call& c) {
                                  const auto parts = ops<"slogdet">(c.tensor(0));
@@ -367,7 +377,10 @@ const Op& cholesky_solve =
             .saves = "input2, out",
             .see = "linalg.cholesky, linalg.solve",
             .rule = "[.., n, k], [.., n, n] -> [.., n, k]",
-            .example = "torch.tensor{{4.}, {9.}}:cholesky_solve(torch.tensor{{2., 0.}, {0., 3.}})",
+            .example = "torch.tensor{{4.}, {9.}}:cholesky_solve(torch.tensor{{2., 0.}, {0., 3.}}) "
+                       "--> f32 [2, 1]\n"
+                       " 1\n"
+                       " 1",
             .shape =
                 [](Call& c) {
                   const Tensor &b = c.tensor(0), &l = c.tensor(1);
@@ -412,7 +425,9 @@ const Op& matrix_power = add_op(
      .where = kFunction | kMethod | kLinalg,
      .see = "linalg.inv, matmul",
      .rule = "[.., n, n] -> [.., n, n]",
-     .example = "torch.tensor{{1, 1}, {0, 1}}:matrix_power(3)",
+     .example = "torch.tensor{{1, 1}, {0, 1}}:matrix_power(3) --> i64 [2, 2]\n"
+                " 1  3\n"
+                " 0  1",
      .compose =
          [](Call& c) {
            Tensor a = c.tensor(0);
@@ -477,7 +492,9 @@ const Op& multi_dot = add_op(
      .amp = Amp::Low,
      .see = "matmul",
      .rule = "[a, b], [b, c], [c, d] -> [a, d]",
-     .example = "torch.linalg.multi_dot{torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1)}",
+     .example = "torch.linalg.multi_dot{torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1)} --> "
+                "f32 [1, 1]\n"
+                " 6",
      .compose =
          [](Call& c) {
            const int n = c.count(0);
@@ -509,25 +526,25 @@ const Op& multi_dot = add_op(
            s.add({s.list({s.normal({3}), s.normal({3, 2}), s.normal({2})})});
          }});
 
-const Op& vecdot =
-    add_op({.name = "vecdot",
-            .args = "x, y, dim: dim = -1",
-            .doc = "Dot products along a dimension, with broadcasting.",
-            .where = kLinalg,
-            .see = "dot, matmul",
-            .rule = "[.., n], [.., n] -> [..]",
-            .example = "torch.linalg.vecdot(torch.tensor{{1, 2}, {3, 4}}, torch.tensor{1, 10})",
-            .compose =
-                [](Call& c) {
-                  const Tensor product = c.tensor(0) * c.tensor(1);
-                  const int dim = wrap_dim(c.integer(2), product.rank());
-                  c.out.push_back(op<"sum">(product, Sizes{dim}));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4}), s.normal({4})});
-                  s.add({s.normal({3, 4}), s.normal({3, 4}), 0});
-                }});
+const Op& vecdot = add_op({.name = "vecdot",
+                           .args = "x, y, dim: dim = -1",
+                           .doc = "Dot products along a dimension, with broadcasting.",
+                           .where = kLinalg,
+                           .see = "dot, matmul",
+                           .rule = "[.., n], [.., n] -> [..]",
+                           .example = "torch.linalg.vecdot(torch.tensor{{1, 2}, {3, 4}}, "
+                                      "torch.tensor{1, 10}) --> i64 [2]  21 43",
+                           .compose =
+                               [](Call& c) {
+                                 const Tensor product = c.tensor(0) * c.tensor(1);
+                                 const int dim = wrap_dim(c.integer(2), product.rank());
+                                 c.out.push_back(op<"sum">(product, Sizes{dim}));
+                               },
+                           .samples =
+                               [](Samples& s) {
+                                 s.add({s.normal({3, 4}), s.normal({4})});
+                                 s.add({s.normal({3, 4}), s.normal({3, 4}), 0});
+                               }});
 
 // PyTorch: without a dim, the first dimension of size 3.
 int cross_dim(const Call& c, const Sizes& shape) {
@@ -550,19 +567,20 @@ void cross_product(Call& c) {
   c.out.push_back(next(a, 1) * next(b, 2) - next(a, 2) * next(b, 1));
 }
 
-const Op& cross = add_op({.name = "cross",
-                          .args = "self, other, dim: dim?",
-                          .doc = "The cross product of vectors of 3 elements.",
-                          .where = kFunction | kMethod | kLinalg,
-                          .see = "dot",
-                          .rule = "[.., 3], [.., 3] -> [.., 3]",
-                          .example = "torch.cross(torch.tensor{1, 0, 0}, torch.tensor{0, 1, 0})",
-                          .compose = cross_product,
-                          .samples = [](Samples& s) {
-                            s.add({s.normal({3}), s.normal({3})});
-                            s.add({s.normal({2, 3}), s.normal({1, 3}), -1});
-                            s.add({s.normal({3, 2}), s.normal({3, 2})});
-                          }});
+const Op& cross = add_op(
+    {.name = "cross",
+     .args = "self, other, dim: dim?",
+     .doc = "The cross product of vectors of 3 elements.",
+     .where = kFunction | kMethod | kLinalg,
+     .see = "dot",
+     .rule = "[.., 3], [.., 3] -> [.., 3]",
+     .example = "torch.cross(torch.tensor{1, 0, 0}, torch.tensor{0, 1, 0}) --> i64 [3]  0 0 1",
+     .compose = cross_product,
+     .samples = [](Samples& s) {
+       s.add({s.normal({3}), s.normal({3})});
+       s.add({s.normal({2, 3}), s.normal({1, 3}), -1});
+       s.add({s.normal({3, 2}), s.normal({3, 2})});
+     }});
 
 }  // namespace
 }  // namespace tycho

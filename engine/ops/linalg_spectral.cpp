@@ -40,7 +40,7 @@ const Op& eigh = add_op(
      .saves = "out, out2",
      .see = "linalg.eigvalsh, linalg.svd",
      .rule = "[.., n, n] -> [.., n], [.., n, n]",
-     .example = "(torch.linalg.eigh(torch.tensor{{2., 0.}, {0., 1.}}))",
+     .example = "(torch.linalg.eigh(torch.tensor{{2., 0.}, {0., 1.}})) --> f32 [2]  1 2",
      .shape =
          [](Call& c) {
            const Tensor& a = c.tensor(0);
@@ -77,7 +77,7 @@ const Op& eigvalsh =
             .amp = Amp::F32,
             .see = "linalg.eigh",
             .rule = "[.., n, n] -> [.., n]",
-            .example = "torch.linalg.eigvalsh(torch.tensor{{2., 0.}, {0., 1.}})",
+            .example = "torch.linalg.eigvalsh(torch.tensor{{2., 0.}, {0., 1.}}) --> f32 [2]  1 2",
             .compose = [](Call& c) { c.out.push_back(ops<"eigh">(c.tensor(0), c.arg[1])[0]); },
             .samples =
                 [](Samples& s) {
@@ -132,7 +132,7 @@ const Op& svd =
             .saves = "out, out2, out3",
             .see = "linalg.svdvals, linalg.eigh, linalg.pinv",
             .rule = "[.., m, n] -> [.., m, m], [.., k], [.., n, n] with k = min(m, n)",
-            .example = "({torch.linalg.svd(torch.tensor{{0., 2.}, {1., 0.}})})[2]",
+            .example = "({torch.linalg.svd(torch.tensor{{0., 2.}, {1., 0.}})})[2] --> f32 [2]  2 1",
             .shape =
                 [](Call& c) {
                   const Tensor& a = c.tensor(0);
@@ -160,7 +160,7 @@ const Op& svdvals =
             .amp = Amp::F32,
             .see = "linalg.svd",
             .rule = "[.., m, n] -> [.., min(m, n)]",
-            .example = "torch.linalg.svdvals(torch.tensor{{0., 2.}, {1., 0.}})",
+            .example = "torch.linalg.svdvals(torch.tensor{{0., 2.}, {1., 0.}}) --> f32 [2]  2 1",
             .compose = [](Call& c) { c.out.push_back(ops<"svd">(c.tensor(0), false)[1]); },
             .samples =
                 [](Samples& s) {
@@ -193,7 +193,9 @@ const Op& qr = add_op(
      .saves = "out, out2",
      .see = "linalg.svd",
      .rule = "[.., m, n] -> [.., m, k], [.., k, n] with k = min(m, n)",
-     .example = "({torch.linalg.qr(torch.tensor{{-2., 1.}, {0., -3.}})})[2]:abs()",
+     .example = "({torch.linalg.qr(torch.tensor{{-2., 1.}, {0., -3.}})})[2]:abs() --> f32 [2, 2]\n"
+                " 2  1\n"
+                " 0  3",
      .shape =
          [](Call& c) {
            const Tensor& a = c.tensor(0);
@@ -277,7 +279,9 @@ const Op& pinv = add_op(
      .saves = "self, out",
      .see = "linalg.inv, linalg.lstsq",
      .rule = "[.., m, n] -> [.., n, m]",
-     .example = "torch.linalg.pinv(torch.tensor{{2., 0.}, {0., 0.}})",
+     .example = "torch.linalg.pinv(torch.tensor{{2., 0.}, {0., 0.}}) --> f32 [2, 2]\n"
+                " 0.5  0.0\n"
+                " 0.0  0.0",
      .aliases = "pinverse",
      .shape =
          [](Call& c) {
@@ -318,7 +322,7 @@ const Op& matrix_rank =
             .differentiable = false,
             .see = "linalg.svdvals",
             .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.matrix_rank(torch.tensor{{1., 2.}, {2., 4.}})",
+            .example = "torch.linalg.matrix_rank(torch.tensor{{1., 2.}, {2., 4.}}) --> i64 []  1",
             .compose =
                 [](Call& c) {
                   NoGrad quiet;
@@ -346,7 +350,9 @@ const Op& lstsq = add_op(
      .amp = Amp::F32,
      .see = "linalg.solve, linalg.pinv",
      .rule = "[.., m, n], [.., m, k] -> [.., n, k], [.., k], [..], [.., min(m, n)]",
-     .example = "(torch.linalg.lstsq(torch.tensor{{1.}, {1.}}, torch.tensor{{1.}, {3.}}))",
+     .example =
+         "(torch.linalg.lstsq(torch.tensor{{1.}, {1.}}, torch.tensor{{1.}, {3.}})) --> f32 [1, 1]\n"
+         " 2",
      .compose =
          [](Call& c) {
            const Tensor &a = c.tensor(0), &b = c.tensor(1);
@@ -450,25 +456,25 @@ const Op& matrix_norm =
             .amp = Amp::F32,
             .see = "linalg.norm, linalg.vector_norm",
             .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}})",
+            .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}}) --> f32 []  5",
             .compose = matrix_norm_call,
             .samples = [](Samples& s) {
               s.add({s.normal({3, 2})});
               matrix_norm_samples(s, "nuc");
             }});
-const Op& matrix_norm_number =
-    add_op({.name = "matrix_norm.number",
-            .args = "self, ord: number, dim: dims?, keepdim: bool = false, dtype: dtype?",
-            .doc = kMatrixNorm,
-            .where = kLinalg,
-            .amp = Amp::F32,
-            .see = "linalg.norm, linalg.vector_norm",
-            .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}}, 1)",
-            .compose = matrix_norm_call,
-            .samples = [](Samples& s) {
-              for (double p : {1.0, -1.0, 2.0, __builtin_inf()}) matrix_norm_samples(s, p);
-            }});
+const Op& matrix_norm_number = add_op(
+    {.name = "matrix_norm.number",
+     .args = "self, ord: number, dim: dims?, keepdim: bool = false, dtype: dtype?",
+     .doc = kMatrixNorm,
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .see = "linalg.norm, linalg.vector_norm",
+     .rule = "[.., m, n] -> [..]",
+     .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}}, 1) --> f32 []  4",
+     .compose = matrix_norm_call,
+     .samples = [](Samples& s) {
+       for (double p : {1.0, -1.0, 2.0, __builtin_inf()}) matrix_norm_samples(s, p);
+     }});
 
 // As PyTorch's linalg.norm: without dim and ord, the 2-norm of all elements; two dims (or a matrix
 // with an ord) are a matrix norm; else a vector norm.
@@ -503,7 +509,7 @@ const Op& linalg_norm =
             .amp = Amp::F32,
             .see = "linalg.vector_norm, linalg.matrix_norm",
             .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.norm(torch.tensor{3., 4.})",
+            .example = "torch.linalg.norm(torch.tensor{3., 4.}) --> f32 []  5",
             .compose = general_norm,
             .samples = [](Samples& s) {
               s.add({s.normal({4})});
@@ -518,7 +524,7 @@ const Op& linalg_norm_named =
             .amp = Amp::F32,
             .see = "linalg.vector_norm, linalg.matrix_norm",
             .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.norm(torch.tensor{{3., 0.}, {0., 4.}}, \"nuc\")",
+            .example = "torch.linalg.norm(torch.tensor{{3., 0.}, {0., 4.}}, \"nuc\") --> f32 []  7",
             .compose = general_norm,
             .samples = [](Samples& s) { matrix_norm_samples(s, "fro"); }});
 
@@ -541,32 +547,33 @@ void condition(Call& c) {
 
 const char kCondition[] = "The condition number: the norm of a matrix times that of its inverse.";
 
-const Op& cond = add_op({.name = "cond",
-                         .args = "self, p: number?",
-                         .doc = kCondition,
-                         .where = kLinalg,
-                         .amp = Amp::F32,
-                         .see = "linalg.svdvals, linalg.matrix_norm",
-                         .rule = "[.., m, n] -> [..]",
-                         .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}})",
-                         .compose = condition,
-                         .samples = [](Samples& s) {
-                           s.add({s.of({2, 2}, {2, 1, 1, 3})});
-                           s.add({s.of({2, 2}, {2, 1, 1, 3}), 1});
-                         }});
-const Op& cond_named =
-    add_op({.name = "cond.named",
-            .args = "self, p: string",
+const Op& cond =
+    add_op({.name = "cond",
+            .args = "self, p: number?",
             .doc = kCondition,
             .where = kLinalg,
             .amp = Amp::F32,
             .see = "linalg.svdvals, linalg.matrix_norm",
             .rule = "[.., m, n] -> [..]",
-            .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}}, \"fro\")",
+            .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}}) --> f32 []  2",
             .compose = condition,
             .samples = [](Samples& s) {
-              s.add({s.of({2, 2}, {2, 1, 1, 3}), "fro"});
+              s.add({s.of({2, 2}, {2, 1, 1, 3})});
+              s.add({s.of({2, 2}, {2, 1, 1, 3}), 1});
             }});
+const Op& cond_named = add_op(
+    {.name = "cond.named",
+     .args = "self, p: string",
+     .doc = kCondition,
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .see = "linalg.svdvals, linalg.matrix_norm",
+     .rule = "[.., m, n] -> [..]",
+     .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}}, \"fro\") --> f32 []  2.5",
+     .compose = condition,
+     .samples = [](Samples& s) {
+       s.add({s.of({2, 2}, {2, 1, 1, 3}), "fro"});
+     }});
 
 }  // namespace
 }  // namespace tycho

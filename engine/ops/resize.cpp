@@ -194,21 +194,25 @@ const Op& interpolate = add_op(
      .where = kFunctional,
      .see = "nn.functional.grid_sample, nn.functional.pixel_shuffle",
      .rule = "[n, c, ..] -> [n, c, size..]",
-     .example = "F.interpolate(torch.tensor{{{1., 2.}}}, {size = 4})",
+     .example = "F.interpolate(torch.tensor{{{1., 2.}}}, {size = 4}) --> f32 [1, 1, 4]\n"
+                "[1, :, :]   1  1  2  2",
      .compose = interpolate_call,
      .samples = interpolate_samples});
-const Op& interpolate_list =
-    add_op({.name = "interpolate.list",
-            .args = "input, size: ints?, scale_factor: ints?, " INTERPOLATE_REST,
-            .doc = "A signal, image or volume resized, by one factor for each dimension.",
-            .where = kFunctional,
-            .see = "nn.functional.grid_sample, nn.functional.pixel_shuffle",
-            .rule = "[n, c, ..] -> [n, c, size..]",
-            .example = "F.interpolate(torch.ones(1, 1, 2, 2), {scale_factor = {1, 2}})",
-            .compose = interpolate_call,
-            .samples = [](Samples& s) {
-              s.add({s.normal({1, 1, 3, 4}), Value(), s.ints({2, 1}), "bilinear"});
-            }});
+const Op& interpolate_list = add_op(
+    {.name = "interpolate.list",
+     .args = "input, size: ints?, scale_factor: ints?, " INTERPOLATE_REST,
+     .doc = "A signal, image or volume resized, by one factor for each dimension.",
+     .where = kFunctional,
+     .see = "nn.functional.grid_sample, nn.functional.pixel_shuffle",
+     .rule = "[n, c, ..] -> [n, c, size..]",
+     .example =
+         "F.interpolate(torch.ones(1, 1, 2, 2), {scale_factor = {1, 2}}) --> f32 [1, 1, 2, 4]\n"
+         "[1, 1, :, :]   1  1  1  1\n"
+         "               1  1  1  1",
+     .compose = interpolate_call,
+     .samples = [](Samples& s) {
+       s.add({s.normal({1, 1, 3, 4}), Value(), s.ints({2, 1}), "bilinear"});
+     }});
 
 // ---- grid_sample ----
 
@@ -365,7 +369,8 @@ const Op& grid_sample = add_op(
      .see = "nn.functional.interpolate",
      .rule = "[n, c, h, w], [n, h2, w2, 2] -> [n, c, h2, w2]",
      .example = "F.grid_sample(torch.tensor{{{{1., 2.}, {3., 4.}}}}, torch.zeros(1, 1, 1, 2), "
-                "{align_corners = true})",
+                "{align_corners = true}) --> f32 [1, 1, 1, 1]  view\n"
+                "[1, 1, :, :]   2.5",
      .compose = grid_sample_call,
      .samples = [](Samples& s) {
        s.add({s.normal({1, 2, 3, 3}), s.uniform({1, 2, 2, 2}, -0.9, 0.9)});
@@ -376,41 +381,43 @@ const Op& grid_sample = add_op(
 
 // ---- shuffles ----
 
-const Op& pixel_shuffle =
-    add_op({.name = "pixel_shuffle",
-            .args = "input, upscale_factor: int",
-            .doc = "Channels rearranged into a larger image: r x r channels become r x r pixels.",
-            .where = kFunctional | kFunction,
-            .see = "nn.functional.pixel_unshuffle",
-            .rule = "[.., c * r * r, h, w] -> [.., c, h * r, w * r]",
-            .example = "F.pixel_shuffle(torch.arange(4):view(1, 4, 1, 1), 2)",
-            .compose =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  const int64_t r = c.integer(1);
-                  TYCHO_CHECK(Kind::Shape, x.rank() >= 3,
-                              "pixel_shuffle: takes at least 3 dimensions, not shape %s",
-                              to_string(x.shape()).c_str());
-                  TYCHO_CHECK(Kind::Value, r > 0 && r < 1 << 20,
-                              "pixel_shuffle: upscale_factor must be above 0, not %lld",
-                              static_cast<long long>(r));
-                  TYCHO_CHECK(Kind::Value, x.size(-3) % (r * r) == 0,
-                              "pixel_shuffle: %lld channels are not divisible by %lld * %lld",
-                              static_cast<long long>(x.size(-3)), static_cast<long long>(r),
-                              static_cast<long long>(r));
-                  const int64_t n = x.size(-3) / (r * r), h = x.size(-2), w = x.size(-1);
-                  int64_t batch = 1;
-                  for (int d = 0; d < x.rank() - 3; ++d) batch *= x.size(d);
-                  Tensor y = op<"reshape">(x, Sizes{batch, n, r, r, h, w});
-                  y = op<"permute">(y, Sizes{0, 1, 4, 2, 5, 3});
-                  Sizes out(x.shape().v, x.rank() - 3);
-                  for (int64_t size : {n, h * r, w * r}) out.push_back(size);
-                  c.out.push_back(op<"reshape">(y, out));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({1, 8, 2, 3}), 2});
-                }});
+const Op& pixel_shuffle = add_op(
+    {.name = "pixel_shuffle",
+     .args = "input, upscale_factor: int",
+     .doc = "Channels rearranged into a larger image: r x r channels become r x r pixels.",
+     .where = kFunctional | kFunction,
+     .see = "nn.functional.pixel_unshuffle",
+     .rule = "[.., c * r * r, h, w] -> [.., c, h * r, w * r]",
+     .example = "F.pixel_shuffle(torch.arange(4):view(1, 4, 1, 1), 2) --> i64 [1, 1, 2, 2]  view\n"
+                "[1, 1, :, :]   0  1\n"
+                "               2  3",
+     .compose =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           const int64_t r = c.integer(1);
+           TYCHO_CHECK(Kind::Shape, x.rank() >= 3,
+                       "pixel_shuffle: takes at least 3 dimensions, not shape %s",
+                       to_string(x.shape()).c_str());
+           TYCHO_CHECK(Kind::Value, r > 0 && r < 1 << 20,
+                       "pixel_shuffle: upscale_factor must be above 0, not %lld",
+                       static_cast<long long>(r));
+           TYCHO_CHECK(Kind::Value, x.size(-3) % (r * r) == 0,
+                       "pixel_shuffle: %lld channels are not divisible by %lld * %lld",
+                       static_cast<long long>(x.size(-3)), static_cast<long long>(r),
+                       static_cast<long long>(r));
+           const int64_t n = x.size(-3) / (r * r), h = x.size(-2), w = x.size(-1);
+           int64_t batch = 1;
+           for (int d = 0; d < x.rank() - 3; ++d) batch *= x.size(d);
+           Tensor y = op<"reshape">(x, Sizes{batch, n, r, r, h, w});
+           y = op<"permute">(y, Sizes{0, 1, 4, 2, 5, 3});
+           Sizes out(x.shape().v, x.rank() - 3);
+           for (int64_t size : {n, h * r, w * r}) out.push_back(size);
+           c.out.push_back(op<"reshape">(y, out));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({1, 8, 2, 3}), 2});
+         }});
 
 const Op& pixel_unshuffle = add_op(
     {.name = "pixel_unshuffle",
@@ -419,7 +426,7 @@ const Op& pixel_unshuffle = add_op(
      .where = kFunctional | kFunction,
      .see = "nn.functional.pixel_shuffle",
      .rule = "[.., c, h * r, w * r] -> [.., c * r * r, h, w]",
-     .example = "F.pixel_unshuffle(torch.arange(4):view(1, 1, 2, 2), 2).shape",
+     .example = "F.pixel_unshuffle(torch.arange(4):view(1, 1, 2, 2), 2).shape --> [1, 4, 1, 1]",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
@@ -453,7 +460,11 @@ const Op& channel_shuffle = add_op(
      .where = kFunctional | kFunction,
      .see = "nn.functional.pixel_shuffle",
      .rule = "[n, c, ..] -> [n, c, ..]",
-     .example = "F.channel_shuffle(torch.arange(4):view(1, 4, 1), 2)",
+     .example = "F.channel_shuffle(torch.arange(4):view(1, 4, 1), 2) --> i64 [1, 4, 1]  view\n"
+                "[1, :, :]   0\n"
+                "            2\n"
+                "            1\n"
+                "            3",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

@@ -308,7 +308,7 @@ const Op& index_reduce = add_op(
      .see = "index_add, scatter_reduce",
      .rule = "[.., n, ..], index [k], [.., k, ..] -> [.., n, ..]",
      .example = "torch.tensor{1, 2}:index_reduce(1, torch.tensor{1, 1}, torch.tensor{5, 7}, "
-                "\"amax\")",
+                "\"amax\") --> i64 [2]  7 2",
      .compose =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &index = c.tensor(2), &source = c.tensor(3);

@@ -129,7 +129,7 @@ test("what is no index raises", function()
   raises("index", nil, {"x"})
   raises("index", nil, {1, print})
   raises("dtype", "float32", torch.tensor {1.0})
-  raises("index", "mask", torch.tensor {true, false})
+  raises("shape", "mask", torch.tensor {true, false})
   raises("index", nil, {torch.ellipsis, torch.ellipsis})
 end)
 
