@@ -62,7 +62,7 @@ class Buffer {
   size_t cursor_ = 0;
   std::vector<Change> changes_;
   size_t kept_ = 0;  // bytes in them
-  size_t run_ = 0;  // characters typed in a row
+  size_t run_ = 0;   // characters typed in a row
   int depth_ = 0;
   bool step_begun_ = false;
 };

@@ -35,7 +35,7 @@ struct Completion {
 struct Reader {
   std::function<Completion(const std::string& text, size_t cursor)> complete;
   std::function<std::vector<Span>(const std::string& text, size_t cursor)> highlight;
-  // Lines shown below the entry; each is cut at the window's edge.
+  // Lines shown below the entry, wrapped where the window is too narrow.
   std::function<std::vector<std::string>(const std::string& text, size_t cursor)> hint;
   // Enter accepts an entry that is complete, or wrong (the caller then says what is wrong);
   // otherwise it begins a new line.

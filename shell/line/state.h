@@ -85,7 +85,7 @@ class State {
   void search_again(int direction, bool from_here);
   std::string ghost();
   std::vector<Style> styles();
-  std::vector<Row> lower_rows(int width, int most);
+  std::vector<Row> lower_rows(int width, int height, int most);
 
   const Prompt& prompt_;
   const Reader& reader_;

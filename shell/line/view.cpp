@@ -2,11 +2,32 @@
 #include <algorithm>
 
 #include "shell/line/state.h"
+#include "shell/line/text.h"
 
 namespace tycho::line {
 namespace {
 constexpr size_t kLively = 1 << 16;  // larger entries do without colours and hints
 constexpr size_t kMostSuggested = 4096;
+constexpr int kMostHintRows = 8, kMostMenuRows = 8;  // a menu may take half the window as well
+
+// A line in as many rows as it needs, broken at blanks where there are some.
+void add_wrapped(std::string_view text, int width, int most, std::vector<Row>* rows) {
+  do {
+    if (static_cast<int>(rows->size()) >= most) return;
+    const Row whole = text_row(text, width, Style::Hint);
+    size_t bytes = 0;
+    for (size_t k = 0; k < whole.cells.size(); ++k) bytes = next_character(text, bytes);
+    if (bytes == 0) return;
+    const size_t blank = text.rfind(' ', bytes);
+    const size_t content = text.find_first_not_of(' ');
+    if (bytes < text.size() && blank != text.npos && blank > content && blank > bytes / 2)
+      bytes = blank;
+    rows->push_back(text_row(text.substr(0, bytes), width, Style::Hint));
+    text.remove_prefix(bytes);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  } while (!text.empty());
+}
+
 }  // namespace
 
 std::string State::ghost() {
@@ -34,20 +55,20 @@ std::vector<Style> State::styles() {
   return out;
 }
 
-std::vector<Row> State::lower_rows(int width, int most) {
+std::vector<Row> State::lower_rows(int width, int height, int most) {
   std::vector<Row> rows;
   if (most <= 0) return rows;
   if (search_) {
     const std::string what = direction_ < 0 ? "search: " : "search on: ";
     rows.push_back(text_row((failing_ ? "not found: " : what) + query_, width, Style::Hint));
   } else if (menu_.is_open()) {
-    rows = menu_.rows(width, most);
+    rows = menu_.rows(width, std::min(most, std::max(kMostMenuRows, height / 2)));
   } else if (number_ || minus_) {
     const std::string n = number_ ? std::to_string(*number_) : "";
     rows.push_back(text_row("number: " + std::string(minus_ ? "-" : "") + n, width, Style::Hint));
   } else if (reader_.hint && buffer_.size() <= kLively) {
     for (const std::string& line : reader_.hint(buffer_.text(), buffer_.cursor()))
-      if (static_cast<int>(rows.size()) < most) rows.push_back(text_row(line, width, Style::Hint));
+      add_wrapped(line, width, std::min(most, kMostHintRows), &rows);
   }
   return rows;
 }
@@ -61,7 +82,7 @@ View State::view(int width, int height) {
   View view = lay_out(shown, width, height, &top);
   // Below, what room is left, but up to half the window if it is wanted.
   const int left = height - static_cast<int>(view.rows.size());
-  std::vector<Row> lower = lower_rows(width, std::max(left, height / 2));
+  std::vector<Row> lower = lower_rows(width, height, std::max(left, height / 2));
   if (static_cast<int>(lower.size()) > left) {
     top = top_;
     view = lay_out(shown, width, height - static_cast<int>(lower.size()), &top);

@@ -232,10 +232,10 @@ TEST(Completion, IndentsWhereNothingIsToComplete) {
   EXPECT_EQ(after("for x do\r\t\tx"), "for x do\n      x|");
 }
 
-TEST(Hints, AreShownBelowAndCut) {
+TEST(Hints, AreShownBelowAndWrapped) {
   Desk d(30);
   d.type("x:matmul(");
-  EXPECT_EQ(d.emulator.all(), "before\n[1]> x:matmul(\nmatmul(other)   x f32 [32, 784");
+  EXPECT_EQ(d.emulator.all(), "before\n[1]> x:matmul(\nmatmul(other)   x f32 [32,\n784]");
   d.type("\x15");
   EXPECT_EQ(d.emulator.all(), "before\n[1]>");
 }
