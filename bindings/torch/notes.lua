@@ -253,6 +253,11 @@ end
 ---A note from the engine; true when it need not be offered again for this line.
 function notes.from_engine(code, form, v, source, line)
   if state(code) == "off" then return true end
+  if code == "B2" and form == "op" and source then
+    -- pos:unsqueeze(2) - neg says that all pairs are meant.
+    local text = notes.line_text(source, line) or ""
+    if text:find("unsqueeze", 1, true) or text:find("newaxis", 1, true) then return true end
+  end
   local level, running = user_frame()
   local value_of = visible(running == source and level)
   if prepare[code] then prepare[code](form, v, source, line, value_of) end

@@ -54,16 +54,20 @@ int table_of_node(const Node* n) {
   return -1;
 }
 
-// The table that a tensor with a graph was made from by element-wise operations alone, or -1.
+// The table that a tensor with a graph was made from by element-wise operations on it alone, or -1.
 int find_table(const Node* n, int depth) {
   if (!n || depth == 0) return -1;
   const int table = table_of_node(n);
   if (table >= 0) return way_of(*tables().all[table].op) == Way::Later || depth == 8 ? table : -1;
   if (!n->op || n->op->row < 0) return -1;
-  for (const Edge& e : n->edges)
-    if (const int found = find_table(static_cast<const Node*>(e.node.get()), depth - 1); found >= 0)
-      return found;
-  return -1;
+  int found = -1;
+  for (int i = 0; i < n->edges.size(); ++i) {
+    if (n->args && n->args->arg[i].tag != Tag::Tensor) continue;
+    const int at = find_table(static_cast<const Node*>(n->edges[i].node.get()), depth - 1);
+    if (at < 0 || (found >= 0 && at != found)) return -1;
+    found = at;
+  }
+  return found;
 }
 
 const char* symbol(const Op& op) {
@@ -115,7 +119,13 @@ void pairs_recorded(const Impl* result, uint64_t node_id) {
 
 bool hands_pairs_on(const Call& c, const Trace& t) {
   if (c.op->row < 0) return std::string_view(c.op->name) == "to.dtype";
-  return way_of(*tables().all[static_cast<size_t>(t.pairs)].op) == Way::Later;
+  if (way_of(*tables().all[static_cast<size_t>(t.pairs)].op) != Way::Later) return false;
+  for (int i = 0; i < c.n; ++i) {
+    if (c.arg[i].tag != Tag::Tensor) continue;
+    const Trace* other = trace_of(c.arg[i].t);
+    if (!other || other->pairs != t.pairs) return false;
+  }
+  return true;
 }
 
 void look_at_reduction(const Call& c) {

@@ -178,9 +178,73 @@ silent("outer products, tables of sums and pairwise distances", [[
   print((column * row).shape, (column + row).shape)
   local weights = (column * row) / row:sum()
   print((column / row).shape, (row:view(1, n) - column):abs():mean():item())   -- [1, n] with [n, 1] is meant
+  local other = torch.arange(6) * 0.5
+  local distance = (column - other):abs()
+  print((torch.ones(n, n) + distance):mean():item())
   print((row:unsqueeze(2) - row):abs():mean():item())                           -- all pairs of one tensor
   local k = torch.exp(-(column * row))
   print(k:mean():item(), weights:softmax(2):sum():item())
+]])
+silent("losses over all pairs that say so, and distances in several dimensions", [[
+  local net = nn.Linear(3, 1)
+  local opt = optim.SGD(net:parameters(), {lr = 0.1})
+  for _ = 1, 3 do
+    local pos, neg = net(torch.randn(6, 3)):squeeze(2), net(torch.randn(6, 3)):squeeze(2)
+    local loss = (neg - pos:unsqueeze(2) + 1):clamp{min = 0}:mean()
+    opt:zero_grad()
+    loss:backward()
+    opt:step()
+  end
+  local x, y = torch.randn(6, 2), torch.randn(6, 2)
+  local d = (x:unsqueeze(2) - y:unsqueeze(1)):pow(2):sum(3)
+  print(d:mean():item(), (x:unsqueeze(1) - x:unsqueeze(2)):abs():mean():item())
+  local labels = torch.randint(1, 3, {6})
+  local same = labels:view(6, 1):eq(labels:view(1, 6)):float()
+  print(same:mean():item(), labels:view(6, 1):eq(labels):float():sum():item())
+]])
+silent("attention, masks, positions and residuals", [[
+  local n, d = 6, 6
+  local q, k, v = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
+  local position = torch.arange(n):float():view(n, 1)
+  local rate = torch.exp(torch.arange(0, d, 2):float() * -0.3)
+  local table_ = torch.cat({(position * rate):sin(), (position * rate):cos()}, 2)
+  local relative = (position - torch.arange(n):float()):abs()
+  local bias = torch.zeros(n, 1):requires_grad_()
+  local x = torch.randn(2, n, d) + table_
+  local scores = q(x):matmul(k(x):transpose(-1, -2)) / d ^ 0.5 - relative * 0.1 + bias
+  scores = scores:masked_fill(torch.ones(n, n):tril():eq(0), -math.huge)
+  local out = x + scores:softmax(-1):matmul(v(x))
+  out = F.layer_norm(out, {d})
+  local loss = F.cross_entropy(out:view(-1, d), torch.randint(1, d + 1, {2 * n}))
+  loss:backward()
+]])
+silent("a variational loss, a policy gradient and a gradient penalty", [[
+  local net = nn.Linear(4, 8)
+  local opt = optim.Adam(net:parameters())
+  for _ = 1, 3 do
+    local x = torch.randn(5, 4)
+    local mean, log_var = net(x):chunk(2, 2)
+    local z = mean + torch.randn(5, 4) * torch.exp(log_var * 0.5)
+    local kl = -0.5 * (log_var - mean:pow(2) - log_var:exp() + 1):sum()
+    local loss = F.mse_loss(z, x, {reduction = "sum"}) + kl
+    opt:zero_grad()
+    loss:backward()
+    opt:step()
+    local log_p = F.log_softmax(net(x), 2)
+    local action = torch.multinomial(log_p:detach():exp(), 1)
+    local reward = torch.randn(5)
+    local baseline = reward:mean()
+    opt:zero_grad();
+    (-(log_p:gather(2, action):squeeze(2) * (reward - baseline)):mean()):backward()
+    opt:step()
+    local input = torch.randn(5, 4):requires_grad_()
+    local g = torch.autograd.grad(net(input):sum(), {input}, {create_graph = true})
+    opt:zero_grad()
+    local penalty = (g:norm{dim = 2} - 1):pow(2):mean()
+    penalty:backward()
+    opt:step()
+    print(input.grad == nil, penalty:item())
+  end
 ]])
 silent("columns and rows that meet whole matrices", [[
   local x = torch.randn(5, 5, {requires_grad = true})
