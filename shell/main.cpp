@@ -31,6 +31,7 @@ constexpr char kUsage[] =
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
     "  learn [NAME] a lesson at the prompt, or their list\n"
     "  --check DIR  check lessons\n"
+    "  --lua-annotations DIR  write definition files for the Lua language server\n"
     "  --version    versions, libraries and the CPU features in use\n"
     "  --help       this text\n"
     "Without a file, the prompt opens.\n";

@@ -224,7 +224,7 @@ end
 
 -- --- training ---
 add {
-  {"optim.SGD", "params, {lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=false, maximize=false}", "Stochastic gradient descent, with momentum when asked.", see = "optim.Adam, optim.SGD.step, optim.SGD.zero_grad",
+  {"optim.SGD", "params, {lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=false, maximize=false}", "Stochastic gradient descent, with momentum when asked.", see = "optim.Adam, optim.Optimizer.step, optim.Optimizer.zero_grad",
     example = "w = torch.tensor({1.0}, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\n(w * 4):sum():backward();\nopt:step();\nw:detach() --> f32 [1]  -1"},
   {"optim.Adam", "params, {lr=0.001, betas={0.9, 0.999}, eps=1e-8, weight_decay=0, amsgrad=false, maximize=false}", "Adam: steps scaled by running averages of the gradients and their squares.", see = "optim.AdamW, optim.SGD"},
   {"optim.AdamW", "params, {lr=0.001, betas={0.9, 0.999}, eps=1e-8, weight_decay=0.01, amsgrad=false, maximize=false}", "Adam with weight decay apart from the gradient.", see = "optim.Adam, optim.SGD"},

@@ -22,11 +22,10 @@ function catalog.spaces()
     local value = rawget(torch, more)
     if type(value) == "table" then spaces[#spaces + 1] = {"torch." .. more, value} end
   end
-  for name, class in next, optim do
-    local meta = type(class) == "table" and debug.getmetatable(class)
-    if meta and type(rawget(meta, "__index")) == "table" then
-      spaces[#spaces + 1] = {"optim." .. name, rawget(meta, "__index")}
-    end
+  -- What all optimisers share.
+  local meta = debug.getmetatable(optim.SGD)
+  if meta and type(rawget(meta, "__index")) == "table" then
+    spaces[#spaces + 1] = {"optim.Optimizer", rawget(meta, "__index")}
   end
   return spaces
 end
@@ -111,7 +110,7 @@ local space_docs = {
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
-  ["nn.Module"] = "What all layers and networks share.",
+  ["nn.Module"] = "What all layers and networks share.", ["optim.Optimizer"] = "What all optimisers share.",
 }
 
 local function add_spaces()

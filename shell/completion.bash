@@ -1,0 +1,31 @@
+# Completion of tycho for bash.
+_tycho() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+  # Behind a script its own arguments follow: files.
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    if [[ ${COMP_WORDS[i]} == *.lua ]]; then
+      COMPREPLY=($(compgen -f -- "$word"))
+      compopt -o filenames
+      return
+    fi
+  done
+  case $before in
+    -e) return ;;
+    --lua-annotations)
+      COMPREPLY=($(compgen -d -- "$word"))
+      compopt -o filenames
+      return ;;
+    --check)
+      COMPREPLY=($(compgen -d -- "$word") $(compgen -f -X '!*.lua' -- "$word"))
+      compopt -o filenames
+      return ;;
+  esac
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --version --help" -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
+    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn" -- "$word"))
+    compopt -o filenames
+  fi
+}
+complete -F _tycho tycho
