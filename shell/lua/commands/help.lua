@@ -17,7 +17,7 @@ end
 -- Waits for a key where somebody is there to press one; false when they want no more.
 local function go_on()
   local ok, native = pcall(require, "shell.native")
-  if ok and native.read_key and native.is_terminal and native.is_terminal() then
+  if ok and native.read_key and native.is_terminal and native.is_terminal(0) and native.is_terminal(1) then
     local key = native.read_key()
     return key ~= "q" and key ~= "\27" and key ~= "\3" and key ~= "\4"
   end
@@ -30,7 +30,7 @@ local function demo(args, session)
   local steps, entry = steps_of(topic)
   if not steps then return ("there are no examples of \"%s\""):format(topic) end
   local colour = require("shell.help.pages").colour
-  session.say(colour(("%s: %d steps, any key goes on, q stops"):format(entry.path, #steps), "faint"))
+  session.say(colour(("%s: %d steps, any key goes on, q stops"):format(entry.name, #steps), "faint"))
   for i, step in ipairs(steps) do
     session.say(colour("> ", "prompt") .. step.code)
     local ok, values = session.eval(step.code)
