@@ -291,7 +291,7 @@ end
 ---@return string?
 function explain.rule(code, options)
   local colour = options and options.colour or plain
-  local entry = messages.codes[code]
+  local entry = messages.codes[code] or require("torch.notes.texts").catalogue[code]
   if not entry then return nil end
   local lines = {colour(code, "heading"), fold(entry.rule, 78)}
   if entry.example then lines[#lines + 1] = words.example .. "\n   " .. entry.example:gsub("\n", "\n   ") end
@@ -302,6 +302,7 @@ end
 function explain.codes()
   local list = {}
   for code in pairs(messages.codes) do list[#list + 1] = code end
+  for code in pairs(require("torch.notes.texts").catalogue) do list[#list + 1] = code end
   table.sort(list)
   return list
 end

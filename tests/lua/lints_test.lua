@@ -74,6 +74,14 @@ test("%ok refuses unknown codes and words", function()
   end
 end)
 
+test("%explain tells the rule of a note, and its example runs without a note", function()
+  for code, entry in pairs(require("torch.notes").catalogue) do
+    local r = session{"%explain " .. code, entry.example}
+    check.contains((r.out:gsub("%s+", " ")), entry.rule:sub(1, 40))
+    check.equal(r.err, "", code)
+  end
+end)
+
 silent("comparisons with nil, of fields, counts and numbers", {
   "x = torch.tensor{1, 5}", "x == nil", "x ~= nil", "#x == 2", "x.ndim == 1", "x:size(1) == 2", "x[1]:item() == 1", "x.dtype == torch.int64",
   "x:sum():item() == 6", "x:tolist()[1] == 1", "x:numel() == 2 and x.shape[1] == 2", "x:dim() == 1", "x == x", "x.grad == nil",

@@ -6,6 +6,8 @@ local texts = {}
 texts.catalogue = {
   ACC = {
     kind = "autograd", once = "run", doc = ".grad holds the sum of several backward passes, because nothing zeroed it in between.",
+    rule = "backward() adds to .grad. Drop the old gradients before each pass: opt:zero_grad(), or w.grad = nil. Where several passes are meant to add up, opt:step{accumulated=n} says so.",
+    example = "w = torch.ones(1, {requires_grad=true})\nopt = torch.optim.SGD({w}, {lr=0.1})\nopt:zero_grad();\n(w * 2):sum():backward()\nopt:step()",
     texts = {
       step = {".grad holds the sum of {passes} backward passes, and a step has used the first of them already",
         "call opt:zero_grad() before backward, or opt:step{accumulated={passes}} if it is intended"},
@@ -15,6 +17,8 @@ texts.catalogue = {
   },
   B2 = {
     kind = "broadcast", once = "line", doc = "Both sides of an operation were stretched, [n, 1] against [n], and the result became one number.",
+    rule = "Shapes are lined up from the right: [n, 1] with [n] stretches both and gives [n, n], every pair. A table is fine; a mean over it is rarely what a loss should be. Give both sides one shape.",
+    example = "pred, y = torch.ones(3, 1), torch.ones(3);\n(pred - y).shape              -- [3, 3]\n(pred:squeeze(2) - y).shape   -- [3]",
     texts = {
       loss = {"{op}: prediction {a}, target {b}: every pair was compared ({count} terms)", "{picture}",
         "if pairs were meant: {fix}"},
@@ -24,6 +28,8 @@ texts.catalogue = {
   },
   EQ = {
     kind = "argument", once = "line", doc = "== or ~= with a tensor: Lua compares the objects, not their elements.",
+    rule = "Lua gives == and ~= one boolean, and between values of different types it is false without asking anyone. eq and ne make masks.",
+    example = "x = torch.tensor{1, 5}\nx:eq(5)\nx:eq(5):any():item()",
     texts = {
       number = {"{text} is always {answer}: Lua never compares a tensor with a number", "an element-wise mask: {fix}"},
       tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
@@ -31,6 +37,8 @@ texts.catalogue = {
   },
   F64 = {
     kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
+    rule = "A float64 tensor with dimensions makes float64 of what it meets. Numbers and 0-d tensors do not: write constants as numbers, or convert them once.",
+    example = "w = torch.ones(2, {requires_grad=true})\nk = torch.tensor({0.5, 2}, {dtype=\"float64\"});\n(w * k:float()).dtype",
     texts = {
       op = {"{op}: float64 {constant} turned float32 {chain} into float64, which takes twice the memory and time",
         "if that was not meant: {fix}"},
@@ -38,6 +46,8 @@ texts.catalogue = {
   },
   GRAD = {
     kind = "autograd", once = "line", doc = ".grad was read of a tensor that keeps none.",
+    rule = "Only leaves keep their gradient: tensors made with requires_grad=true, and parameters. What is computed from them passes it on; x:retain_grad() before backward keeps it.",
+    example = "w = torch.ones(2, {requires_grad=true})\nh = w * 2\nh:retain_grad()\nh:sum():backward()\nh.grad",
     texts = {
       computed = {"{name}.grad is nil because {name} was computed (by {op}{at}): only leaves keep their gradient", "{fix}"},
       moved = {"{name}.grad is nil because {name} was computed (by {op}{at}); the leaf is the tensor before it", "{fix}"},
@@ -48,12 +58,16 @@ texts.catalogue = {
   },
   IF = {
     kind = "argument", once = "line", doc = "A tensor as a condition: it is always true in Lua.",
+    rule = "In Lua only nil and false are false, so a tensor is true whatever it holds. any() or all() and item() give the boolean.",
+    example = "x = torch.tensor{1, -1}\nif x:gt(0):any():item() then print(\"some are positive\") end",
     texts = {
       condition = {"{text} is a tensor, and a tensor is always true in Lua", "its elements decide with: {fix}"},
     },
   },
   MODE = {
     kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
+    rule = "Dropout drops and batch norm uses the batch's own statistics in training mode. no_grad does not change that; net:eval() does.",
+    example = "net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5))\nnet:eval()\ntorch.no_grad(function() return net(torch.ones(1, 2)).shape end)",
     texts = {
       layer = {"{layer} ran in training mode under no_grad{at}, so the results are not those of the trained model",
         "before evaluation: net:eval(); back to training: net:train()"},
@@ -61,6 +75,8 @@ texts.catalogue = {
   },
   NAN = {
     kind = "value", once = "line", doc = "The loss, or a gradient, is nan.",
+    rule = "A nan spreads through everything computed from it. It begins where an operation has no value (log and sqrt of negative numbers, 0/0) or none that the type can hold; a gradient also begins it where the slope is infinite. %nan loss looks for the place.",
+    example = "x = torch.tensor({4.0, 0.0}, {requires_grad=true})\nx:clamp{min=1e-12}:sqrt():sum():backward()\nx.grad",
     texts = {
       loss = {"the loss is nan; first {what} in {op}{at}", "{element}", "{why}"},
       data = {"the loss is nan; the first {what} stands in what {op}{at} reads", "{why}"},
@@ -71,18 +87,24 @@ texts.catalogue = {
   },
   SOFT = {
     kind = "argument", once = "line", doc = "cross_entropy of probabilities: it applies log_softmax itself.",
+    rule = "cross_entropy takes raw scores: it applies log_softmax itself, without overflow. Given probabilities it still runs, and learns badly.",
+    example = "scores = torch.zeros(2, 3)\ntorch.nn.functional.cross_entropy(scores, torch.tensor{1, 3})",
     texts = {
       loss = {"cross_entropy already applies log_softmax, and its input comes from {op}{at}", "pass the raw scores"},
     },
   },
   SUM = {
     kind = "autograd", once = "line", doc = "A running total keeps the graph of every iteration.",
+    rule = "total = total + loss makes a new operation that holds the old ones: the graph of every iteration stays in memory. A number holds nothing.",
+    example = "w = torch.ones(1, {requires_grad=true})\ntotal = 0\nfor i = 1, 3 do total = total + (w * i):sum():item() end\ntotal",
     texts = {
       total = {"graph depth grew by 1 per iteration through '{name}'{at}", "a number is enough: use {loss}:item()"},
     },
   },
   SYNC = {
     kind = "value", once = "line", doc = "item() in a loop: each call waits for the device, or picks one element.",
+    rule = "item() takes a number out of a tensor: on a device it waits until everything before it is done. Sum tensors and take one number at the end; tolist() takes all elements at once.",
+    example = "x = torch.ones(5)\nx:sum():item()\n#x:tolist()",
     texts = {
       device = {"item() has run {count} times on this line, and each one waits for {device}",
         "add up the tensors themselves (total = total + x:detach()) and call item() once at the end"},
