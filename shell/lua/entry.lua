@@ -112,11 +112,20 @@ local function locate(text, tokens, message, prefix)
   local what, near = message:match("^%[[^\n]*%]:%d+: (.*) near (.+)$")
   local line = tonumber(message:match("^%[[^\n]*%]:(%d+):")) or 1
   what = what or message:match("^%[[^\n]*%]:%d+: (.*)$") or message
+  local row, from = 1, 1  -- the line of the last token looked at
+  local function line_of(token)
+    local newline = text:find("\n", from, true)
+    while newline and newline < token.last do
+      row, from = row + 1, newline + 1
+      newline = text:find("\n", from, true)
+    end
+    return row
+  end
   if near then
     near = near:match("^'(.*)'$") or near
     for _, token in ipairs(tokens) do
-      local on = line_and_column(text, token.last)
-      if on >= line and token.text:sub(1, 20) == near:sub(1, 20) or token.unfinished or token.kind == "error" then
+      local near_it = token.text:sub(1, 20) == near:sub(1, 20) or token.unfinished or token.kind == "error"
+      if line_of(token) >= line and near_it then
         local _, wrong = try(prefix .. text:sub(1, token.last), "=[1]")
         if wrong and not wants_more(wrong) then
           return token.first, token.last - token.first + 1, what, token.text
@@ -124,11 +133,11 @@ local function locate(text, tokens, message, prefix)
       end
     end
   end
+  row, from = 1, 1
   local name = what:match("['<](%a[%w_]*)['>]$") or what:match("variable '([%w_]+)'")
   local best
   for _, token in ipairs(tokens) do
-    local on = line_and_column(text, token.first)
-    if on == line and (token.text == name or not best) then best = token end
+    if line_of(token) == line and (token.text == name or not best) then best = token end
   end
   if best then return best.first, best.last - best.first + 1, what, nil end
   return #text, 1, what, nil
@@ -153,6 +162,8 @@ local function describe(what, token)
   end
   return ("%s near '%s'"):format(what, token)
 end
+
+local blocks = {["for"] = true, ["while"] = true, ["if"] = true}
 
 -- The ways to read an entry, best first: as an expression, with its last expression returned, as it
 -- stands. Returns the text to compile, or nil and what is wrong.
@@ -192,6 +203,10 @@ function entry.read(text)
   for _, cut in ipairs(places) do
     code = not cut.sure and returned(cut)
     if code then return code, tokens end
+  end
+  local colon = tokens[#tokens]
+  if more and colon.text == ":" and blocks[tokens[1].text] and not text:find("\n") then  -- as in Python
+    return nil, wrong(text, colon.first, 1, "unexpected ':'")
   end
   if more then return nil, {kind = "incomplete", message = "the entry is not complete"} end
   local at, width, what, token = locate(text, tokens, as_it_stands, "")

@@ -74,17 +74,24 @@ local function name_of(frame)
   return frame.name
 end
 
--- One line per function of the user's, innermost first.
+-- One line per function of the user's, innermost first; what repeats is counted.
 function report.traceback(frames)
-  local lines = {}
+  local lines, last, times = {}, nil, 0
+  local function count()
+    if times > 1 then lines[#lines] = ("%s  (%d times)"):format(last, times) end
+  end
   for _, frame in ipairs(frames) do
-    if frame.skipped then
-      lines[#lines + 1] = ("  .. %d more"):format(frame.skipped)
+    local name = not frame.skipped and name_of(frame)
+    local line = frame.skipped and ("  .. %d more"):format(frame.skipped)
+      or ("  %s:%d%s"):format(frame.source, frame.line, name and " in " .. name or "")
+    if line == last then
+      times = times + 1
     else
-      local name = name_of(frame)
-      lines[#lines + 1] = ("  %s:%d%s"):format(frame.source, frame.line, name and " in " .. name or "")
+      count()
+      lines[#lines + 1], last, times = line, line, 1
     end
   end
+  count()
   return table.concat(lines, "\n")
 end
 

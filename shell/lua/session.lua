@@ -95,6 +95,7 @@ function session.compile(text)
     wrong.text = text
     if wrong.at then wrong.at = wrong.at + #original - #text end
     if wrong.kind == "wrong" then
+      require "shell.foreign"(text, wrong)
       for _, hook in ipairs(session.hooks.wrong) do pcall(hook, text, wrong) end
     end
     return nil, wrong
@@ -167,7 +168,7 @@ local function finish(record, values)
   if not record.ok and record.position then native.failed(record.position) end
   call_hooks(session.hooks.after, record, record.ok, values)
   session.number = session.number + 1
-  names.current = session.number
+  names.current = nil
 end
 
 local function say_time(seconds)
@@ -317,6 +318,5 @@ function session.start(interactive, terminal, clean)
   if session.first then session.run(session.first) end
 end
 
-names.current = session.number
 names.install()
 return session

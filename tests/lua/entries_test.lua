@@ -61,6 +61,16 @@ test("the caret stands under the wrong token", function()
   fails({'s = "中文" = 1'}, '   s = "中文" = 1\n              ^\n')
 end)
 
+test("what other languages write is answered with what Lua writes", function()
+  local cases = {
+    {"x += 1", "write x = x + ..."}, {"x != 2", "~="}, {"a && b", "and"}, {"i++", "write i = i + 1"}, {"x = 2 ** 3", "power is ^"},
+    {"a @ b", "a:matmul(b)"}, {"import numpy as np", "require"}, {"def f(x): return x", "function"}, {"x = 1 # note", "--"},
+    {"for i in range(3):", "for i = 1, 3 do ... end"}, {"if x == 1:", "the word end"}, {"if x then y = 1 elif z then w = 1 end", "elseif"},
+  }
+  for _, case in ipairs(cases) do fails({case[1]}, case[2]) end
+  check.lacks(fails({"x = = 3"}).err, "Lua")
+end)
+
 test("the message of a wrong entry holds no control character", function()
   check.lacks(fails({"x = \27[31m"}).err, "\27")
   check.lacks(fails({"x = \1 1"}).err, "\1")
