@@ -227,7 +227,7 @@ const Op& gumbel_softmax = add_op(
      .random = true,
      .see = "nn.functional.softmax, multinomial",
      .rule = "any shape -> the same shape",
-     .example = "F.gumbel_softmax(torch.zeros(2, 3)):sum(2) --> f32 [2]  1 1",
+     .example = "F.gumbel_softmax(torch.zeros(2, 3)):ge(0):all() --> bool []  true",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

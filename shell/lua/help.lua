@@ -210,21 +210,18 @@ local function error_page(session)
   local last = session and session.last_error
   if not last then return "there was no error yet" end
   local lines = {}
-  local explain = optional "shell.explain"
-  local report = optional "shell.report"
-  local long = explain and explain.last and explain.last(session) or report and report.long and report.long(last)
-  lines[#lines + 1] = long or (last.number and ("error in [%d]: "):format(last.number) or "error: ") .. tostring(last.text)
-  if not long then
-    if last.traceback and last.traceback ~= "" then lines[#lines + 1] = last.traceback end
-    local err = last.error
-    if type(err) == "table" and type(err.kind) == "string" then
-      lines[#lines + 1] = ("  kind %s%s"):format(err.kind, err.op and ", operation " .. tostring(err.op) or "")
-      if err.code then lines[#lines + 1] = ("  %%explain %s shows the rule behind it"):format(err.code) end
-      local entry = err.op and catalog().find(tostring(err.op):gsub("_$", ""))[1]
-      if entry then lines[#lines + 1] = pages().page(entry, tostring(err.op)) end
-    end
-    lines[#lines + 1] = "  %debug shows the frames and their locals"
+  local explain = optional "torch.explain"
+  local object = explain and explain.object and explain.object(last.error)
+  local long = object and explain.long(object, {colour = pages().colour})
+  lines[1] = long or tostring(last.text)
+  if last.number and not lines[1]:find(("[%d]"):format(last.number), 1, true) then
+    lines[1] = ("in [%d]: "):format(last.number) .. lines[1]
   end
+  if last.traceback and last.traceback ~= "" then lines[#lines + 1] = last.traceback end
+  local op = type(last.error) == "table" and last.error.op
+  local entry = type(op) == "string" and catalog().find(op:gsub("_$", ""))[1]
+  if entry then lines[#lines + 1] = ("  ?%s: %s"):format(entry.name, entry.doc) end
+  lines[#lines + 1] = pages().colour("  %debug shows the frames and their locals", "faint")
   return table.concat(lines, "\n")
 end
 
