@@ -148,6 +148,9 @@ function notes.tell(code, form, values, place)
   if source and source:sub(1, 1) == "[" and code ~= "GRAD" then
     lines[#lines] = lines[#lines] .. ("  (%%ok %s to accept this line)"):format(code)
   end
+  if notes.fold then
+    for i, text_line in ipairs(lines) do lines[i] = notes.fold(text_line, i == 1 and #code + 7 or 0) end
+  end
   local head = ("note %s:"):format(code)
   local said = ("%s %s\n"):format(notes.paint and notes.paint(head) or head, table.concat(lines, "\n"))
   if held and torch.perf_counter() - held_since < 1 then

@@ -276,6 +276,16 @@ end
 function lints.install(session)
   torch._watch_gradients(true)
   notes.paint = function(text) return require("shell.colour")(text, "note") end
+  -- Long lines are broken at the window's edge, pictures of several lines are left.
+  notes.fold = function(text, used)
+    local window = torch._terminal()
+    local wide = window.terminal and window.columns or 0
+    if wide < 20 or text:find("\n") or #text + used <= wide then return text end
+    local indent = text:match("^ *")
+    local filler = ("-"):rep(used)  -- stands for what is before the text
+    local parts = require("shell.columns").wrap(filler .. text:sub(#indent + 1), wide - math.max(#indent, 3) - 1)
+    return indent .. table.concat(parts, "\n" .. (" "):rep(math.max(#indent, 3))):sub(used + 1)
+  end
   local function name() return ("[%d]"):format(session.number) end
   table.insert(session.hooks.before, function(record)
     notes.hold()
