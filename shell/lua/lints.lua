@@ -114,9 +114,10 @@ local function is_tensor(words, first, last, hidden)
     else
       local depth = 0
       repeat
-        if closing[words[i].text] then depth = depth + 1 elseif opening[words[i].text] then depth = depth - 1 end
+        local word = words[i].text
+        if closing[word] then depth = depth + 1 elseif opening[word] then depth = depth - 1 end
         i = i + 1
-      until depth == 0 or i > last
+      until depth == 0 or i > last or not words[i]
     end
   end
   if not known and masks[method] and words[last].text == ")" then return true, method end
@@ -145,7 +146,8 @@ local function check_equal(text, words, hidden, name)
       if after and after.text:find("^[%+%-%*/%%%^]$") then sides = {} end
       local other
       if sides[1] and not sides[2] then other = words[i + 1] elseif sides[2] and not sides[1] then other = words[i - 1] end
-      local constant = other and (other.kind == "number" or other.kind == "string" or other.text == "true" or other.text == "false" or other.text == "-")
+      local constant = other and (other.kind == "number" or other.kind == "string" or other.text == "true" or other.text == "false"
+        or other.text == "-" and words[i + 2] and words[i + 2].kind == "number")
       if other and not constant and other.kind == "name" and not hidden[other.text] then
         local only = sides[1] and chain_end(words, i + 1) == i + 1 or sides[2] and chain_begin(words, i - 1) == i - 1
         local v = rawget(_G, other.text)
@@ -156,7 +158,10 @@ local function check_equal(text, words, hidden, name)
         local from = sides[1] and first or other == words[i - 1] and i - 1
         local to = sides[2] and last or (other.text == "-" and i + 2 or i + 1)
         local value = sides[1] and span(text, words, i + 1, to) or span(text, words, i - 1, i - 1)
+        local kind = other.kind == "string" and "string" or (other.text == "true" or other.text == "false") and "boolean" or "number"
+        if other.kind == "name" then kind = type(rawget(_G, other.text)) end
         notes.tell("EQ", "number", {
+          kind = kind,
           text = span(text, words, from, to), answer = w.text == "==" and "false" or "true",
           fix = ("%s:%s(%s)"):format(span(text, words, tensor[1], tensor[2]), w.text == "==" and "eq" or "ne", value),
         }, place(name, text, w))

@@ -369,6 +369,14 @@ silent("item() once a step, gradients of leaves before any backward, float64 thr
   local losses = torch.zeros(5)
   for i = 1, 5 do print(losses[i]:item()) end
 ]])
+test("a model left in training mode is noted at the end of a script that reads no number", function()
+  local err = run([[
+    local net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    local run = coroutine.wrap(function() return torch.no_grad(function() return net(torch.ones(3, 2)) end) end)
+    run()
+  ]]).err
+  check.contains(err, "note MODE: BatchNorm1d ran in training mode")
+end)
 test("gradients on a device, and item() there in a loop, are noted", function()
   local err = run([[
     torch.cuda.simulate(1)

@@ -31,7 +31,7 @@ texts.catalogue = {
     rule = "Lua gives == and ~= one boolean, and between values of different types it is false without asking anyone. eq and ne make masks.",
     example = "x = torch.tensor{1, 5}\nx:eq(5)\nx:eq(5):any():item()",
     texts = {
-      number = {"{text} is always {answer}: Lua never compares a tensor with a number", "an element-wise mask: {fix}"},
+      number = {"{text} is always {answer}: Lua never compares a tensor with a {kind}", "an element-wise mask: {fix}"},
       tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
     },
   },
