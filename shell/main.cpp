@@ -39,9 +39,7 @@ constexpr char kUsage[] =
 // Says on stderr what the error on top of the stack is, and where it happened; pops it.
 void report(lua_State* L) {
   push_trace(L);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "shell.report");
-  if (call(L, 1, 1) == Outcome::Ok) {
+  if (push_module(L, "shell.report")) {
     lua_getfield(L, -1, "script");
     lua_replace(L, -2);
     lua_pushvalue(L, -3);
@@ -100,9 +98,7 @@ bool push_program(lua_State* L, const char* word) {
     if (c == '-') c = '_';
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') return false;
   }
-  lua_getglobal(L, "require");
-  lua_pushstring(L, ("shell.options." + name).c_str());
-  if (name.empty() || lua_pcall(L, 1, 1, 0) != LUA_OK) {
+  if (name.empty() || !push_module(L, ("shell.options." + name).c_str())) {
     const bool missing = name.empty() || std::strstr(lua_tostring(L, -1), "no embedded file");
     if (!missing) std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
     lua_settop(L, 0);
@@ -153,7 +149,7 @@ int start(lua_State* L, int argc, char** argv) {
   int status = 0;
   for (const char* code : o.code) {
     if (status != 0) break;
-    lua_getglobal(L, "torch");  // error messages show the line
+    push_module(L, "torch");  // error messages show the line
     lua_getfield(L, -1, "_chunks");
     lua_pushstring(L, code);
     lua_setfield(L, -2, "(command line)");

@@ -20,6 +20,8 @@
 namespace tycho::shell {
 namespace {
 
+const char kRequire = 0;  // its address is the key of `require` in the registry
+
 // guarded(f, ...): true and the results, or false, the error and {frames=, interrupted=}. Ctrl-C
 // stops f.
 // contained(f, ...): the same, but Ctrl-C stops f alone and not what called it, for commands that
@@ -222,7 +224,15 @@ int load(lua_State* L) {
 
 }  // namespace
 
+bool push_module(lua_State* L, const char* name) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &kRequire);
+  lua_pushstring(L, name);
+  return lua_pcall(L, 1, 1, 0) == LUA_OK;
+}
+
 int open_native(lua_State* L) {
+  lua_getglobal(L, "require");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kRequire);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, load);
   lua_setfield(L, -2, "shell.native");

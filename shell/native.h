@@ -10,4 +10,7 @@ int lua_list_directory(lua_State* L);  // directory.cpp
 int lua_read_key(lua_State* L);        // key.cpp
 int open_native(lua_State* L);         // package.preload["shell.native"]
 
+// Pushes the module, or the error and false; whatever the user has done to `require`.
+bool push_module(lua_State* L, const char* name);
+
 }  // namespace tycho::shell

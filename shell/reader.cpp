@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 
+#include "shell/native.h"
+
 namespace tycho::shell {
 namespace {
 
@@ -35,16 +37,7 @@ class Part {
   // Calls it with the text and the cursor.
   bool ask(const std::string& text, size_t cursor, int results) {
     if (missing_ || !lua_checkstack(L_, 20)) return false;
-    lua_getglobal(L_, "package");
-    lua_getfield(L_, -1, "loaded");
-    lua_getfield(L_, -1, name_);
-    if (lua_isnil(L_, -1)) {
-      lua_pop(L_, 3);
-      if (!load()) return false;
-    } else {
-      lua_replace(L_, -3);
-      lua_pop(L_, 1);
-    }
+    if (!load()) return false;
     lua_pushlstring(L_, text.data(), text.size());
     lua_pushinteger(L_, static_cast<lua_Integer>(cursor));
     return shell::ask(L_, name_, 2, results);
@@ -52,9 +45,7 @@ class Part {
 
  private:
   bool load() {
-    lua_getglobal(L_, "require");
-    lua_pushstring(L_, name_);
-    if (lua_pcall(L_, 1, 1, 0) == LUA_OK) return true;
+    if (push_module(L_, name_)) return true;
     const char* text = lua_tostring(L_, -1);
     if (failure.empty() && text && !std::strstr(text, "no embedded file")) failure = text;
     lua_pop(L_, 1);

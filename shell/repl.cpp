@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "shell/native.h"
 #include "shell/reader.h"
 #include "shell/status.h"
 #include "shell/terminal.h"
@@ -151,9 +152,7 @@ line::History* repl_history() { return history; }
 int repl(lua_State* L, bool interactive, bool clean) {
   const bool terminal = isatty(0);
   lua_settop(L, 0);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "shell.session");
-  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+  if (!push_module(L, "shell.session")) {
     std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
     return 1;
   }

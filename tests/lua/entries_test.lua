@@ -177,6 +177,17 @@ test("modules are at hand under short names, and may be replaced", function()
   prints({"rawget(_G, 'nn') == nil"}, "true")
 end)
 
+test("the prompt works whatever names are taken away or used for something else", function()
+  prints({"table, string, io, math, torch, debug, package, coroutine, os = 1", "require, print, tostring, ipairs, pairs, type, load, error, next = 2",
+    "setmetatable, getmetatable, rawget, rawset, select, pcall, _VERSION, utf8 = 3", "1 + 1", "_", "{1, {2}}", "%locals"},
+    "2", "2", "{1, {2}}", "locals are kept for the session")
+  fails({"_G, table, string, require = nil", "({}).x.y"}, "attempt to index a nil value")
+  fails({"for name in next, _G do if name ~= '_G' then _G[name] = nil end end", "x"}, 'no variable "x"')
+  local r = check.tycho({"-e", "require, torch, print, table, string = nil error('no')"})
+  check.equal(r.status, 1)
+  check.contains(r.err, "no")
+end)
+
 -- ---- results ----------------------------------------------------------------------------------
 
 test("_ is the last value, __ the one before, _7 that of entry 7", function()
