@@ -9,21 +9,21 @@ namespace tycho::line {
 // At the beginning of a line already: the beginning of the entry.
 void State::line_start(int) {
   const size_t begin = buffer_.line_begin(buffer_.cursor());
-  const bool again = begin == buffer_.cursor() && last_ == Kind::Vertical;
+  const bool again = begin == buffer_.cursor() && last_ == Kind::Ends;
   buffer_.move(again ? 0 : begin);
-  now_ = Kind::Vertical;
+  now_ = Kind::Ends;
   goal_ = 0;
 }
 
 void State::line_finish(int) {
   const size_t at = buffer_.cursor(), end = buffer_.line_end(at);
-  const bool again = end == at && last_ == Kind::Vertical;
+  const bool again = end == at && last_ == Kind::Ends;
   if (at == buffer_.size()) {
     const std::string rest = ghost();
     if (!rest.empty()) return buffer_.insert(rest);
   }
   buffer_.move(again ? buffer_.size() : end);
-  now_ = Kind::Vertical;
+  now_ = Kind::Ends;
   goal_ = 1 << 20;  // up and down keep to the ends
 }
 
@@ -72,7 +72,8 @@ void State::word_right(int count) {
 void State::vertical(int by) {
   const std::string& text = buffer_.text();
   size_t begin = buffer_.line_begin(buffer_.cursor());
-  if (last_ != Kind::Vertical) goal_ = column_in_line(text, begin, buffer_.cursor());
+  if (last_ != Kind::Vertical && last_ != Kind::Ends)
+    goal_ = column_in_line(text, begin, buffer_.cursor());
   for (; by < 0 && begin > 0; ++by) begin = buffer_.line_begin(begin - 1);
   for (; by > 0 && buffer_.line_end(begin) < text.size(); --by) begin = buffer_.line_end(begin) + 1;
   buffer_.move(at_column(text, begin, goal_));

@@ -38,7 +38,7 @@ class State {
 
  private:
   // What the last command was, as far as the next one cares.
-  enum class Kind { Other, Type, KillBack, KillOn, Yank, Walk, Vertical, Argument, Complete };
+  enum class Kind { Other, Type, KillBack, KillOn, Yank, Walk, Vertical, Ends, Argument, Complete };
   using Command = void (State::*)(int count);
   struct Binding {
     Key key;

@@ -107,9 +107,8 @@ void RawMode::enter() {
 void RawMode::set_again() {
   termios mode = before;
   mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
-  // Enter stays a newline: what is typed too early may be for the program that the entry runs.
-  mode.c_iflag &= ~static_cast<tcflag_t>(IXON | INLCR | IGNCR | ISTRIP | BRKINT);
-  mode.c_iflag |= ICRNL;
+  // Without ICRNL: in pasted text, \r\n is one end of a line and \n\n are two.
+  mode.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL | INLCR | IGNCR | ISTRIP | BRKINT);
   mode.c_cc[VMIN] = 1;
   mode.c_cc[VTIME] = 0;
   tcsetattr(0, TCSADRAIN, &mode);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,13 @@ void Terminal::type(const std::string& keys) {
 }
 
 void Terminal::signal(int number) { kill(pid_, number); }
+
+void Terminal::resize(int columns, int rows) {
+  winsize size = {};
+  size.ws_col = static_cast<unsigned short>(columns);
+  size.ws_row = static_cast<unsigned short>(rows);
+  ioctl(fd_, TIOCSWINSZ, &size);
+}
 
 bool Terminal::read_some(int milliseconds) {
   pollfd p = {fd_, POLLIN, 0};

@@ -27,6 +27,7 @@ class Terminal {
   bool prompt() { return see("\x1b[?2004h"); }  // pastes are welcome when it reads
   void interrupt() { type("\x03"); }
   void signal(int number);  // to the process, not by a key
+  void resize(int columns, int rows);
   // Reads for this long; what came in this time.
   std::string watch(int milliseconds);
   int exit_status();  // waits for the end; 128 + signal when killed by one, -1 when it does not

@@ -56,6 +56,7 @@ TEST(Motion, InsideSeveralLinesKeepsTheColumn) {
   EXPECT_EQ(after(lines + kUpKey + kUpKey), "abcdef|\ngh\nijklmn");
   EXPECT_EQ(after(lines + kLeftKey + kUpKey + kUpKey + kDownKey + kDownKey), "abcdef\ngh\nijklm|n");
   EXPECT_EQ(after(lines + "\x10\x10\x0ex"), "abcdef\nghx|\nijklmn");
+  EXPECT_EQ(after(lines + "\x05" + kUpKey + "\x05x"), "abcdef\nghx|\nijklmn");
   EXPECT_EQ(after(lines + "\x01x"), "abcdef\ngh\nx|ijklmn");
   EXPECT_EQ(after(lines + "\x01\x01x"), "x|abcdef\ngh\nijklmn");
   EXPECT_EQ(after(lines + "\x01\x01\x05\x05x"), "abcdef\ngh\nijklmnx|");

@@ -87,7 +87,9 @@ TEST(Pty, InputThatComesEarlyIsNotLost) {
            if (std::fgets(line, sizeof line, stdin)) std::printf("line %s", line);
          }});
   ASSERT_TRUE(t.see_end(">"));
-  t.type("read\rfor me\r");
+  t.type("read\r");
+  ASSERT_TRUE(t.see_raw(false));
+  t.type("for me\r");
   ASSERT_TRUE(t.see_end("line for me\n>"));
   t.type("1\r2\r");
   ASSERT_TRUE(t.see_end("got <2>\n>"));
