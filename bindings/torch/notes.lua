@@ -27,27 +27,9 @@ local function user_frame()
   end
 end
 
-local files = setmetatable({}, {__mode = "v"})
 ---The text of a line of the user's code, or nil.
 ---@param source string a file's name, or a prompt entry's "[12]"
-function notes.line_text(source, line)
-  local entry = torch._chunks[source] or torch._chunks["=" .. source]
-  if not entry then
-    entry = files[source]
-    if not entry then
-      local file = io.open(source, "r")
-      entry = {text = file and file:read(4000000) or ""}
-      if file then file:close() end
-      files[source] = entry
-    end
-    entry = entry.text
-  end
-  local n = 0
-  for text in (entry .. "\n"):gmatch("([^\n]*)\n") do
-    n = n + 1
-    if n == line then return text end
-  end
-end
+function notes.line_text(source, line) return require("torch.source").line(source, line) end
 
 -- What names stand for in the running function at a level (of the caller): locals, upvalues, else
 -- globals. Nothing is called.
@@ -203,34 +185,72 @@ local function lined_up(name_a, a, name_b, b)
   return row(name_a, x) .. "\n" .. row(name_b, y) .. "     lined up from the right"
 end
 
--- The names of the two operands in the user's line, where they are plain there.
-local function two_names(source, line, a, b, value_of)
-  local text = source and notes.line_text(source, line)
+-- The two operands in the user's line: {text =, simple = can take a method as it stands}. `op` is an
+-- operator, a method or a function; nil when the line does not tell for sure.
+local function operands_at(chunk, line, op, loss)
+  local code = require "torch.source"
+  local text = chunk and code.text(chunk)
   if not text then return end
-  return name_of(text, value_of, has_shape(a)), name_of(text, value_of, has_shape(b))
+  local found, other
+  for _, node in ipairs((code.parse(text, line))) do
+    if node.line == line then
+      local named = node.kind == "call" and node.name == op
+      if node.kind == "binary" and node.op == op then named = node.args[1].kind ~= "value" and node.args[2].kind ~= "value" end
+      if named then
+        if found then return end
+        found = node
+      elseif loss and node.kind == "call" and not node.method and #node.args == 2 then
+        other = other == nil and node or false
+      end
+    end
+  end
+  found = found or other
+  if not found then return end
+  local parts = found.method and {found.called, found.args[1]} or found.args
+  local function side(node)
+    if not node then return nil end
+    local simple = node.kind == "name" or node.kind == "field" or node.kind == "index" or node.kind == "call" or node.kind == "group"
+    return {text = text:sub(node.first, node.last):gsub("%s+", " "), simple = simple, name = node.kind == "name" and node.name}
+  end
+  return side(parts[1]), side(parts[2])
 end
 
 local prepare = {}
 function prepare.B2(form, v, source, line, value_of)
-  local left, right = two_names(source, line, v.a, v.b, value_of)
-  if form == "loss" then left, right = left or "pred", right or "target" end
+  local left, right = operands_at(source, line, form == "loss" and v.op or v.symbol, form == "loss")
+  local function has(side, shape)
+    local t = side and side.name and value_of(side.name)
+    return side and (not torch.is_tensor(t) or tostring(t.shape) == shape)
+  end
+  if not (has(left, v.a) and has(right, v.b)) then
+    local text = source and notes.line_text(source, line) or ""
+    local function named(shape)
+      local name = name_of(text, value_of, has_shape(shape))
+      return name and {text = name, simple = true}
+    end
+    left, right = named(v.a), named(v.b)
+  end
+  if form == "loss" then
+    left, right = left or {text = "pred", simple = true}, right or {text = "target", simple = true}
+  end
   local a, b = sizes(v.a), sizes(v.b)
   local narrow, flat = left, right
   if #a < #b then narrow, flat = right, left end
   local d = math.max(#a, #b)
+  local function with(side, method) return (side.simple and "%s:%s(%d)" or "(%s):%s(%d)"):format(side.text, method, d) end
   if narrow and flat then
     if form == "loss" then
-      v.fix = ("%s:unsqueeze(%d) or %s:squeeze(%d)"):format(flat, d, narrow, d)
+      v.fix = with(flat, "unsqueeze") .. " or " .. with(narrow, "squeeze")
     else
-      local squeezed = ("%s:squeeze(%d)"):format(narrow, d)
       local operator = v.symbol:find("^%a") and "%s:%s(%s)" or "%s %s %s"
-      v.fix = operator:format(narrow == left and squeezed or left, v.symbol, narrow == right and squeezed or right)
+      v.fix = operator:format(narrow == left and with(narrow, "squeeze") or left.text, v.symbol, narrow == right and with(narrow, "squeeze") or right.text)
     end
   else
     v.fix = ("give both sides one shape: x:squeeze(%d) for %s, or x:unsqueeze(%d) for %s"):format(d, #a > #b and v.a or v.b, d, #a > #b and v.b or v.a)
   end
-  v.left, v.right = left and left .. " " or "", right and right .. " " or ""
-  v.picture = lined_up(left or "left", v.a, right or "right", v.b)
+  local function shown(side) return side and #side.text <= 30 and side.text end
+  v.left, v.right = shown(left) and left.text .. " " or "", shown(right) and right.text .. " " or ""
+  v.picture = lined_up(shown(left) or "left", v.a, shown(right) or "right", v.b)
 end
 function prepare.F64(_, v, source, line, value_of)
   local text = source and notes.line_text(source, line)

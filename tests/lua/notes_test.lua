@@ -95,6 +95,29 @@ test("an assignment to elements of a leaf names no_grad as the fix", function()
   check.equal(w, {0, 1})
 end)
 
+test("note B2 takes the operands as they stand in the line, whatever they are, and each fix works", function()
+  local head = [[
+    local nn, F = torch.nn, torch.nn.functional
+    local net, x, y = nn.Linear(3, 1), torch.ones(4, 3), torch.ones(4)
+    local mse, data = nn.MSELoss(), {pred = net(x), y = y}
+  ]]
+  for line, fixed in pairs {
+    ["local l = ((net(x) - y) ^ 2):mean()"] = {"net(x) - y", "net(x):squeeze(2) - y"},
+    ["local l = mse(net(x), y)"] = {"(net(x), y)", "(net(x), y:unsqueeze(2))"},
+    ["local l = F.l1_loss(net(x) * 2 - 1, y)"] = {"net(x) * 2 - 1", "(net(x) * 2 - 1):squeeze(2)"},
+    ["local l = net(x):gt(0):eq(y:gt(0)):float():mean()"] = {"net(x):gt(0):eq(y:gt(0))", "net(x):gt(0):squeeze(2):eq(y:gt(0))"},
+    ["local l = (data.y - data.pred):abs():mean()"] = {"data.y - data.pred", "data.y - data.pred:squeeze(2)"},
+    ["local l = (data.y - (data.pred - 1)):abs():mean()"] = {"data.y - (data.pred - 1)", "data.y - (data.pred - 1):squeeze(2)"},
+  } do
+    local before = run(head .. line)
+    check.contains(before.err, "note B2")
+    check.contains(before.err, (fixed[2]:gsub("^%(net%(x%), (.*)%)$", "%1")))
+    local after = run(head .. replaced(line, fixed[1], fixed[2]))
+    check.equal(after.err, "", line)
+    check.equal(after.status, 0)
+  end
+end)
+
 ---- Switches ---------------------------------------------------------------------------------------
 
 local pairs_twice = [[
