@@ -166,3 +166,5 @@ test("colours: keywords, unknown variables, brackets", function()
   check.contains(styles "%who", "%who:command")
   check.contains(styles "?topk", "?topk:command")
 end)
+
+globals.cx, globals.cnet, globals.cfg, globals.cscale = nil, nil, nil, nil
