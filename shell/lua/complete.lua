@@ -84,7 +84,7 @@ end
 
 local function signature_note(name)
   return function()
-    local entry = require("shell.help.catalog").at("Tensor." .. name)
+    local entry = live.tensor_entry(name)
     if entry and entry.kind == "op" then
       local pages = require "shell.help.pages"
       local text = pages.signature(entry.record, entry.record.signatures[1], "Tensor")

@@ -153,7 +153,7 @@ local function search_page(text, most)
     local doc = entry.doc:match "^[^\n]*"
     local room = width - wide - 3
     if room > 10 and utf8.len(doc) and utf8.len(doc) > room then doc = doc:sub(1, (utf8.offset(doc, room - 1) or #doc) - 1) .. ".." end
-    lines[#lines + 1] = P.colour(entry.path, "name") .. (" "):rep(math.max(1, wide - #entry.path + 2)) .. doc
+    lines[#lines + 1] = P.colour(entry.path, "name") .. (" "):rep(math.max(2, wide - #entry.path + 2)) .. doc
   end
   local count = #hits == 1 and "1 hit" or ("%d hits"):format(#hits)
   if #hits > most then count = count .. (", the best %d shown"):format(most) end
@@ -346,7 +346,7 @@ function help.show(entry)
     text = (#marks > 1 and "?" or "") .. name
   end
   local session = package.loaded["shell.session"]
-  local page = help.page(text, session)
+  local page = pages().fit(help.page(text, session))
   if session and session.say then session.say(page) else print(page) end
 end
 

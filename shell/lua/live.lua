@@ -69,22 +69,61 @@ live.is_tensor_type = is_tensor_type
 
 -- --- where a function or class is described ---
 
-local entries
----The entry of help that describes a function or class, or nil.
-function live.entry_of(value)
-  if value == nil then return nil end
-  local catalog = require "shell.help.catalog"
-  if not entries then
-    entries = {}
-    for _, space in ipairs(catalog.spaces()) do
-      for name, v in next, space[2] do
-        if type(name) == "string" and (type(v) == "function" or type(v) == "table") and not entries[v] then
-          entries[v] = catalog.at(space[1] .. "." .. name)
-        end
+-- The tables whose functions the op table and the other records describe, as far as they are loaded:
+-- this runs while somebody types.
+local function tables()
+  local nn, utils = rawget(torch, "nn") or {}, rawget(torch, "utils") or {}
+  return {torch = torch, Tensor = torch._tensor_methods(), F = rawget(nn, "functional"), nn = nn, optim = rawget(torch, "optim"),
+    data = rawget(utils, "data"), ["torch.linalg"] = rawget(torch, "linalg"), ["torch.autograd"] = rawget(torch, "autograd"),
+    ["torch.cuda"] = rawget(torch, "cuda"), ["torch.io"] = rawget(torch, "io"), ["nn.init"] = rawget(nn, "init")}
+end
+
+local of_ops, of_rows, rows_seen
+
+local function add_ops()
+  of_ops = setmetatable({}, {__mode = "k"})
+  local places = tables()
+  for _, record in ipairs(torch._ops()) do
+    for _, group in ipairs {{record.places, ""}, {record.inplace, "_"}} do
+      for _, place in ipairs(group[1]) do
+        local name = record.name .. group[2]
+        local f = places[place] and rawget(places[place], name)
+        if f ~= nil then of_ops[f] = {kind = "op", record = record, path = place .. "." .. name, name = name} end
       end
     end
   end
-  return entries[value]
+end
+
+-- Parts that are loaded later bring values that were not there before.
+local function add_rows(places)
+  of_rows = setmetatable({}, {__mode = "k"})
+  rows_seen = {places.optim, places.data, rawget(places.nn, "Module")}
+  for _, row in ipairs(require "torch.records") do
+    local prefix, name = row[1]:match "^(.*)%.([^.]*)$"
+    local value = places[prefix] and rawget(places[prefix], name)
+    local kind = type(value)
+    if kind == "function" or kind == "table" then of_rows[value] = {kind = "row", row = row, path = row[1], name = name} end
+  end
+end
+
+---What describes a function or class: {kind="op", record=} or {kind="row", row=}, with path and name; nil for
+---others.
+function live.entry_of(value)
+  local kind = type(value)
+  if kind ~= "function" and kind ~= "table" then return nil end
+  if not of_ops then add_ops() end
+  if of_ops[value] then return of_ops[value] end
+  local places = tables()
+  if not of_rows or rows_seen[1] ~= places.optim or rows_seen[2] ~= places.data or rows_seen[3] ~= rawget(places.nn, "Module") then
+    add_rows(places)
+  end
+  return of_rows[value]
+end
+
+---The same for a method or field of tensors by its name.
+function live.tensor_entry(name)
+  local value = rawget(torch._tensor_methods(), name)
+  return type(value) == "function" and live.entry_of(value) or nil
 end
 
 -- What a call of this callee gives.
@@ -94,6 +133,13 @@ local function result_of(callee)
   if is_class(value) then return {class = value} end
   local class = live.class_of(value)
   if class then return {tensor = true} end  -- net(x)
+  -- net:to("cuda"), net:eval() give the module back.
+  local owner = callee.owner
+  if owner and (owner.class or live.class_of(owner.value)) and type(value) == "function" then
+    local name = callee.key
+    if name == "to" or name == "eval" or name == "train" or name == "cuda" or name == "cpu" then return owner end
+    return nil
+  end
   local entry = live.entry_of(value)
   if not entry then return nil end
   if entry.kind == "op" then return not entry.record.signatures[1].number and {tensor = true} or nil end
@@ -101,9 +147,6 @@ local function result_of(callee)
   local name = entry.path:match "^Tensor%.([%w_]*)$"
   if name and (getmetatable("").__index[name] == nil) and entry.kind == "row"
     and entry.row[3]:find "^The tensor " then return {tensor = true} end
-  if entry.path:find "^nn%.Module%.%a" and callee.owner and (entry.name == "to" or entry.name == "eval" or entry.name == "train" or entry.name == "cuda" or entry.name == "cpu") then
-    return callee.owner
-  end
   return nil
 end
 
@@ -119,7 +162,7 @@ local function member(of, key)
   local base = of.class or of.value
   if type(of.value) == "string" then base = string end
   local value = live.field(base, key)
-  return value ~= nil and {value = value, owner = of} or nil
+  return value ~= nil and {value = value, owner = of, key = key} or nil
 end
 
 -- --- expressions, read from their end ---
@@ -290,6 +333,18 @@ local function row_parameters(text)
   return list
 end
 
+-- The arguments of a function of Lua's library, by its bare name.
+local library
+local function library_arguments(name)
+  if not library then
+    library = {}
+    for _, row in ipairs(require("shell.help.topics").lua) do
+      if row[2] then library[row[1]:match "[^.]*$"] = row[2] end
+    end
+  end
+  return library[name]
+end
+
 ---The signatures of a callee: a list of lists of {name=, default=, optional=, take=}, the tensor of a method
 ---left out.
 ---@param call table as call_at gives it
@@ -318,8 +373,8 @@ function live.signatures(call)
     if type(value) ~= "function" then return out end
     local info = debug.getinfo(value, "Su")
     if info.what == "C" then
-      local library = require("shell.help.catalog").find(call.name)[1]
-      if library and library.kind == "library" and library.arguments then out[1] = row_parameters(library.arguments) end
+      local arguments = library_arguments(call.name)
+      if arguments then out[1] = row_parameters(arguments) end
       return out
     end
     local list, found = {}, require("shell.help.comments").of(value)

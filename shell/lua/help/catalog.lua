@@ -79,6 +79,15 @@ local function add_rows()
   end
 end
 
+-- Comments are read when somebody asks for them.
+local lazily = {__index = function(entry, key)
+  if key ~= "found" and key ~= "doc" then return nil end
+  local found = comments.of(entry.f)
+  rawset(entry, "found", found)
+  rawset(entry, "doc", found.doc)
+  return rawget(entry, key)
+end}
+
 local function add_functions()
   local seen = {}
   for _, space in ipairs(catalog.spaces()) do
@@ -93,8 +102,7 @@ local function add_functions()
         if seen[f] then
           by_path[path] = seen[f]
         else
-          local found = comments.of(f)
-          seen[f] = {path = path, kind = "lua", doc = found.doc, f = f, found = found}
+          seen[f] = setmetatable({path = path, kind = "lua", f = f}, lazily)
           add(seen[f])
         end
       end

@@ -251,6 +251,23 @@ function pages.library(entry)
   return colour(head, "heading") .. "\n" .. pages.wrap(entry.doc .. " (Lua)", "  ")
 end
 
+---Lines wider than the window, broken at spaces; what follows stands further in.
+---@param text string
+function pages.fit(text)
+  local width, out = pages.width(), {}
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+    local indent = line:match "^%s*" .. "    "
+    while not line:find "\27" and (utf8.len(line) or #line) > width and #indent < width - 10 do
+      local cut = line:sub(1, (utf8.offset(line, width + 1) or width + 1) - 1):match "^.*%S()%s"
+      if not cut or cut <= #line:match "^%s*" + 1 then break end
+      out[#out + 1] = line:sub(1, cut - 1)
+      line = indent .. line:sub(cut):gsub("^%s+", "")
+    end
+    out[#out + 1] = line
+  end
+  return table.concat(out, "\n")
+end
+
 ---@param entry table of the catalog
 ---@param asked? string
 ---@return string
