@@ -182,6 +182,13 @@ line::Reader make_reader(lua_State* L, int session) {
     lua_settop(L, top);
     return done;
   };
+  // Their first use loads what they are made of.
+  reader.warm_up = [reader] {
+    const std::string sample = "torch.ones(";
+    reader.highlight(sample, sample.size());
+    reader.hint(sample, sample.size());
+    reader.complete("torch.on", 8);
+  };
   return reader;
 }
 

@@ -43,6 +43,8 @@ struct Reader {
   // Columns of indentation for the line that holds the cursor. What that line itself begins with
   // counts: `end`, `else`, `until`, `}` stand further left than what they close.
   std::function<int(const std::string& text, size_t cursor)> indent;
+  // Called once, when the first prompt is there and nobody types yet: what takes its time at first.
+  std::function<void()> warm_up;
 };
 
 enum class Ended {

@@ -19,13 +19,18 @@ class Loop {
   Loop(const Prompt& prompt, const Reader& reader, History& history)
       : state_(prompt, reader, history, memory), size_(window_size()) {}
 
-  Ended run(std::string* entry, size_t cursor, History& history) {
+  Ended run(std::string* entry, size_t cursor, const Reader& reader, History& history) {
     state_.start(std::move(*entry), cursor);
     raw_.enter();
     write_bytes(screen_.begin(size_.columns));
     write_bytes(drawing());
     raw_.accept_pastes();
     history.load();
+    static bool warm = false;
+    if (!warm && reader.warm_up && !input_waiting()) {
+      warm = true;
+      reader.warm_up();
+    }
     while (true) {
       Key key;
       while (keys.next(&key)) {
@@ -159,7 +164,7 @@ Ended read_entry(const Prompt& prompt, const Reader& reader, History& history, s
   static const bool once = (use_colours(environment_wants_colours()), true);
   (void)once;
   Loop loop(prompt, reader, history);
-  return loop.run(entry, cursor, history);
+  return loop.run(entry, cursor, reader, history);
 }
 
 }  // namespace tycho::line
