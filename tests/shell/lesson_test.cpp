@@ -49,7 +49,7 @@ TEST(Lesson, AnAnswerThatIsNoLuaIsTakenAtOnceAndAWrongEntryComesBack) {
   ASSERT_TRUE(t.enter("[5", "3/16"));
   ASSERT_TRUE(t.enter("3 x 4", "4/16"));
   t.type("1 +* 2\r");
-  ASSERT_TRUE(t.see("unexpected"));
+  ASSERT_TRUE(t.see("unexpected") && t.prompt());
   t.type("\x05\x15");  // to its end, and all before it is gone
   ASSERT_TRUE(t.enter("12", "5/16"));
 }
