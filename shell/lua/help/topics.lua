@@ -4,53 +4,62 @@ local topics = {}
 -- {name, one sentence, text, see}
 topics.topics = {
   {"indexing", "Parts of tensors: positions count from 1, ranges include both ends.", [[
-  x[1]  x[-1]  x[{1, 2}]          one element, row or column; positions count from 1, -1 is the last
+  x[1]  x[-1]  x[{1, 2}]          an element or row, from 1; -1 is the last
   x[{1, {}}]  x[{{}, 2}]          {} is everything along a dimension
   x[{{1, 2}, {1, 2}}]             an inner table is a range, both ends included
   x[{{2}}]  x[{{1, -1, 2}}]       from 2 to the end; every second one
-  x[{torch.ellipsis, 1}]          all dimensions left out; torch.newaxis adds one of size 1
+  x[{torch.ellipsis, 1}]          all dimensions left out
+  x[{{}, torch.newaxis}]          a new dimension of size 1
   x["1:2, :"]  x["..., 1"]        the same as text, also with steps: "1:-1:2"
-  x[mask]  x[ids]  x[{ids, {}}]   a bool tensor, an integer tensor: copies; everything above is a view
+  x[mask]  x[ids]  x[{ids, {}}]   bool or integer tensors: copies, not views
   x[{{1, 2}}] = 7                 every form can be assigned
 A position that does not exist raises; 0 is none.]], "narrow, select, index_select, gather, where"},
   {"broadcasting", "Shapes are lined up from the right; sizes of 1 stretch, nothing else does.", [[
   [4, 3] and [3]        -> [4, 3]      the row is used for every row
   [4, 1] and [3]        -> [4, 3]      both stretch: a table of all pairs
   [4, 3] and [4]        error: 3 against 4; x + y:view(4, 1) if rows were meant
-Look at x.shape, and add dimensions of size 1 with view, unsqueeze or torch.newaxis.]], "expand, unsqueeze, broadcast_tensors"},
+Look at x.shape, and add dimensions of size 1 with view, unsqueeze or
+torch.newaxis.]], "expand, unsqueeze, broadcast_tensors"},
   {"dtypes", "Element types: bool, uint8, int8 .. int64, float16, bfloat16, float32, float64.", [[
-  torch.tensor{1, 2}         int64: Lua integers       torch.tensor{1, 2.0}   float32
+  torch.tensor{1, 2}         int64: Lua integers
+  torch.tensor{1, 2.0}       float32
   torch.zeros(2)             float32, the default (torch.set_default_dtype)
-  x:to("float64")  x:float()  x:long()  x:bool()       other types
+  x:to("float64")  x:float()  x:long()  x:bool()     other types
   2^2 and 4/2 are floats in Lua; 7 // 2 is an integer
-Mixed types: floats win over integers over bool; among equals the wider; tensors win over 0-d tensors and those over
-plain numbers of their kind. Shown short: f32, bf16, i64.]], "to, torch.tensor, torch.set_default_dtype"},
+Mixed types: floats win over integers over bool; among equals the wider;
+tensors win over 0-d tensors, and those over plain numbers of their kind.
+Shown short: f32, bf16, i64.]], "to, torch.tensor, torch.set_default_dtype"},
   {"random", "Random numbers are PyTorch's own for the same seed, on the CPU.", [[
   torch.manual_seed(1)            the same numbers again
-  torch.rand(2, 3)  torch.randn(2, 3)  torch.randint(1, 7, {10})  torch.randperm(5)
-  x:uniform_(-1, 1)  x:normal_()  x:bernoulli_(0.3)               fill in place
-  g = torch.Generator(); torch.rand({2}, {generator=g})           a stream of its own]], "torch.manual_seed, rand, randn, randint, torch.Generator"},
+  torch.rand(2, 3)  torch.randn(2, 3)  torch.randint(1, 7, {10})
+  torch.randperm(5)               the positions 1 to 5 in random order
+  x:uniform_(-1, 1)  x:normal_()  x:bernoulli_(0.3)      fill in place
+  g = torch.Generator(); torch.rand({2}, {generator=g})  a stream of its own]], "torch.manual_seed, rand, randn, randint, torch.Generator"},
   {"autograd", "Gradients: operations on tensors that require grad are recorded, backward runs the record.", [[
-  w = torch.tensor({2.0}, {requires_grad=true})     a leaf
-  loss = (w * 3 - 1):pow(2):sum()                   recorded
-  loss:backward()                                   adds to w.grad
-  w.grad                                            the slope of loss in w
-  w.grad = nil, opt:zero_grad()                     gradients add up until dropped
-  torch.no_grad(function() ... end)                 not recorded; x:detach() leaves the record
-  torch.autograd.grad(loss, {w})                    the same without touching .grad]], "Tensor.backward, torch.no_grad, torch.autograd.grad, detach, scopes"},
+  w = torch.tensor({2.0}, {requires_grad=true})   a leaf
+  loss = (w * 3 - 1):pow(2):sum()                 recorded
+  loss:backward()                                 adds to w.grad
+  w.grad                                          the slope of loss in w
+  w.grad = nil, opt:zero_grad()                   they add up until dropped
+  torch.no_grad(function() ... end)               not recorded
+  x:detach()                                      leaves the record
+  torch.autograd.grad(loss, {w})                  without touching .grad]], "Tensor.backward, torch.no_grad, torch.autograd.grad, detach, scopes"},
   {"devices", "cpu, and cuda:0, cuda:1, ..: a tensor lies on one device, and devices do not mix.", [[
-  x:to("cuda:0")  x:cuda()  x:cpu()  net:to("cuda")       copies between devices
-  torch.zeros(3, {device="cuda"})                         made there
+  x:to("cuda:0")  x:cuda()  x:cpu()  net:to("cuda")    copies between devices
+  torch.zeros(3, {device="cuda"})                      made there
   torch.cuda.is_available()  torch.cuda.device_count()
-  torch.cuda.synchronize()                                wait before reading a clock
-TYCHO_SIMULATE_CUDA=4, or torch.cuda.simulate(4) before first use, gives devices with the same rules on the CPU.]],
+  torch.cuda.synchronize()                             before reading a clock
+TYCHO_SIMULATE_CUDA=4, or torch.cuda.simulate(4) before first use, gives
+devices with the same rules on the CPU.]],
     "to, torch.cuda.is_available, torch.cuda.simulate"},
   {"errors", "Errors are objects that say what, why and how to mend it.", [[
   local ok, err = pcall(f)
-  err.kind     shape broadcast dim index dtype device argument value autograd linalg oom io distributed interrupt
+  err.kind     shape broadcast dim index dtype device argument value autograd
+               linalg oom io distributed interrupt
   err.op       the operation         err.hint     what to write instead
   tostring(err)                      the whole text
-At the prompt: ?err tells more of the last one, %debug shows its frames, %explain CODE the rule behind it.]], "pcall, %debug, %explain"},
+At the prompt: ?err tells more of the last one, %debug shows its frames,
+%explain CODE the rule behind it.]], "pcall, %debug, %explain"},
   {"notes", "Remarks on code that runs but is likely not meant; said once for a line, on stderr.", [[
   B2    [n, 1] met [n], every pair, and the result became one number; losses too
   EQ    x == 5 is always false: x:eq(5)            IF    a tensor as a condition is always true
@@ -64,21 +73,23 @@ At the prompt: ?err tells more of the last one, %debug shows its frames, %explai
   torch.notes("B2", "off")         also "on" and "error", which raises; torch.notes("all", "off")
 TYCHO_NOTES=off silences a script.]], "torch.notes, %ok, errors"},
   {"scopes", "Modes for a stretch of code: as a function, or until the end of a block.", [[
-  torch.no_grad(function() ... end)                       returns what the function returns
-  do local _ <close> = torch.no_grad() ... end            the same; ends on error, break and return
-Also enable_grad, set_grad_enabled(on, f), inference_mode, autocast("cpu", {dtype="bfloat16"}, f), and scope, which frees
-the tensors made inside.]], "torch.no_grad, torch.autocast, torch.inference_mode, torch.scope"},
+  torch.no_grad(function() ... end)               returns what it returns
+  do local _ <close> = torch.no_grad() ... end    ends on error and break too
+Also enable_grad, set_grad_enabled(on, f), inference_mode,
+autocast("cpu", {dtype="bfloat16"}, f), and scope, which frees the tensors made
+inside.]], "torch.no_grad, torch.autocast, torch.inference_mode, torch.scope"},
   {"calls", "Arguments by position and by name, functions and methods.", [[
   torch.add(a, b)  a:add(b)  a:add_(b)       function, method, in place
   x:sum{dim=1, keepdim=true}                 named arguments in a last table
   torch.zeros{2, 3, dtype="int64"}           one table may hold both kinds
-  torch.zeros(2, 3) = torch.zeros{2, 3}      a list may be written without a table
+  torch.zeros(2, 3) = torch.zeros{2, 3}      a list needs no table
   local v, i = x:max(2)                      several results are several values]], "indexing, nil"},
   {"operators", "+ - * / // % ^ element by element; a:matmul(b) for the matrix product.", [[
   + - * / ^ and unary -      with broadcasting; // and % round down
   & | ~ << >>                on bool and integers
   a:matmul(b)                Lua has no @
-  a:lt(b) a:le(b) a:gt(b) a:ge(b) a:eq(b) a:ne(b)     masks: Lua makes one boolean of < and ==
+  a:lt(b) a:le(b) a:gt(b) a:ge(b) a:eq(b) a:ne(b)
+                             masks: Lua makes one boolean of < and ==
   torch.equal(a, b)          one boolean
   #x                         the first size]], "matmul, eq, lt, torch.equal, broadcasting"},
   {"modules", "Networks: layers of nn, or classes of one's own.", [[
@@ -86,8 +97,10 @@ the tensors made inside.]], "torch.no_grad, torch.autocast, torch.inference_mode
   local Net = nn.class("Net")
   function Net:init(n) self.fc = nn.Linear(784, n) end
   function Net:forward(x) return F.relu(self.fc(x)) end
-  net = Net(64)  y = net(x)  net:parameters()  net:to("cuda")  net:train()  net:eval()
-  torch.save(net:state_dict(), "net.pt")  net:load_state_dict(torch.load("net.pt"))]], "nn.class, nn.Linear, nn.Sequential, nn.Module.parameters"},
+  net = Net(64)  y = net(x)  net:parameters()
+  net:to("cuda")  net:train()  net:eval()
+  torch.save(net:state_dict(), "net.pt")
+  net:load_state_dict(torch.load("net.pt"))]], "nn.class, nn.Linear, nn.Sequential, nn.Module.parameters"},
   {"training", "The loop: zero the gradients, compute the loss, backward, step.", [[
   opt = optim.SGD(net:parameters(), {lr=0.01, momentum=0.9})
   for epoch = 1, 3 do
