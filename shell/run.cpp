@@ -29,6 +29,19 @@ void say(const char* text) {
   if (write(2, text, std::strlen(text)) < 0) return;
 }
 
+// In the signal handler. Lua code would have stopped at the first Ctrl-C, so Lua waits inside a C
+// function: its stack is in order, and reading it allocates nothing.
+void say_what_runs() {
+  say("\nStill waiting for ");
+  lua_Debug ar;
+  lua_State* L = lua::running;
+  if (L && lua_getstack(L, 0, &ar) && lua_getinfo(L, "nS", &ar) && ar.what[0] == 'C' && ar.name)
+    say(ar.name);
+  else
+    say("the running operation");
+  say(" to end; Ctrl-C again ends the process.\n");
+}
+
 void on_interrupt(int) {
   const int error = errno;
   if (!pthread_equal(pthread_self(), main_thread)) {  // a worker of OpenMP took the signal
@@ -42,12 +55,7 @@ void on_interrupt(int) {
       restore_settings();
       _exit(130);
     }
-    if (presses == 2) {
-      const char* op = running_op();
-      say("\nStill waiting for ");
-      say(op ? op : "the running operation");
-      say(" to end; Ctrl-C again ends the process.\n");
-    }
+    if (presses == 2) say_what_runs();
     lua::interrupt_lua();
   }
   errno = error;

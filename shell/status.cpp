@@ -221,6 +221,4 @@ void start_of_line() {
   std::fflush(stdout);
 }
 
-const char* running_op() { return op_name.load(std::memory_order_relaxed); }
-
 }  // namespace tycho::shell

@@ -10,8 +10,7 @@ namespace tycho::shell {
 void prepare_status();
 void begin_status();  // something runs; on the main thread
 void end_status();
-bool status_was_shown();   // when it ended last
-void start_of_line();      // begins a new line where an entry's output left one unfinished
-const char* running_op();  // the operation seen last, or null
+bool status_was_shown();  // when it ended last
+void start_of_line();     // begins a new line where an entry's output left one unfinished
 
 }  // namespace tycho::shell

@@ -42,9 +42,12 @@ void guard_terminal() {
   known = true;
   std::atexit(put_back);
   stack_t stack = {};
-  stack.ss_sp = signal_stack;
-  stack.ss_size = sizeof signal_stack;
-  sigaltstack(&stack, nullptr);
+  if (sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_DISABLE)) {
+    stack = {};
+    stack.ss_sp = signal_stack;
+    stack.ss_size = sizeof signal_stack;
+    sigaltstack(&stack, nullptr);
+  }
   for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
     struct sigaction before;
     // A sanitizer that watches a signal keeps it; nohup's ignored SIGHUP stays ignored.

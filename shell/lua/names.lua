@@ -119,6 +119,8 @@ end
 ---@return string message
 function names.unknown(name)
   local text = ('no variable "%s".'):format(name)
+  local number = tonumber(name:match("^_(%d+)$"))
+  if number then return ("entry %d gave no value"):format(number) end
   if rawget(torch, name) ~= nil then return ('%s Did you mean "torch.%s"?'):format(text, name) end
   local near = names.nearest(name, names.all())
   if near then

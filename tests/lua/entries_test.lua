@@ -195,7 +195,7 @@ test("_ is the last value, __ the one before, _7 that of entry 7", function()
   prints({"_"}, "nil")
   prints({"_, x = 3, 4", "_", "9", "_"}, "3", "9", "9")
   prints({"1, 2, 3", "_"}, "1  2  3", "1")
-  fails({"_77"}, 'no variable "_77"')
+  fails({"_77"}, "entry 77 gave no value")
 end)
 
 test("only so many results are kept, and asking for another says how to get it", function()

@@ -90,6 +90,12 @@ TEST(CtrlC, StopsAReadFromAProgram) {
   expect_stops("while true do local p = io.popen('exec sleep 100') p:read() p:close() end");
 }
 
+TEST(CtrlC, StopsADataLoader) {
+  expect_stops(
+      "local set = setmetatable({get = function() return x + 1 end}, {__len = function() return "
+      "1000000 end}) for batch in data.DataLoader(set, {batch_size = 4, shuffle = true})() do end");
+}
+
 TEST(CtrlC, RestoresTheModes) {
   expect_stops("torch.no_grad(function() while true do end end)");
   expect_stops("coroutine.wrap(function() torch.no_grad(function() while true do end end) end)()");
@@ -122,7 +128,7 @@ TEST(CtrlC, PressedAgainSaysWhatIsWaitedForAndTheThirdEnds) {
   t.interrupt();
   t.watch(200);
   t.interrupt();
-  ASSERT_TRUE(t.see("Still waiting"));
+  ASSERT_TRUE(t.see("Still waiting for find to end"));
   t.interrupt();
   EXPECT_EQ(t.exit_status(), 130);
 }

@@ -76,8 +76,8 @@ TEST(Prompt, GoesOnAfterErrors) {
   t.interrupt();
   ASSERT_TRUE(t.prompt());
   ASSERT_TRUE(t.enter("error({code = 7})", "{code = 7}"));
-  ASSERT_TRUE(
-      t.enter("error(setmetatable({}, {__tostring = function() error('no') end}))", "__tostring fails"));
+  ASSERT_TRUE(t.enter("error(setmetatable({}, {__tostring = function() error('no') end}))",
+                      "__tostring fails"));
   ASSERT_TRUE(t.enter("6 * 7", "42"));
 }
 
