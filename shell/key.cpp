@@ -8,8 +8,7 @@
 
 namespace tycho::shell {
 
-// read_key(): the byte pressed as a string ("\3" for Ctrl-C), or nil when the input ended. The rest
-// of a longer key, such as an arrow, is dropped.
+// read_key(): the key's bytes ("\3" for Ctrl-C, "\27[C" for an arrow), or nil when the input ended.
 int lua_read_key(lua_State* L) {
   termios old;
   if (tcgetattr(0, &old) != 0) {
@@ -21,19 +20,19 @@ int lua_read_key(lua_State* L) {
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
   tcsetattr(0, TCSADRAIN, &raw);
-  char c = 0;
+  char key[32];
   ssize_t n;
-  do n = read(0, &c, 1);
+  do n = read(0, key, 1);
   while (n < 0 && errno == EINTR);
-  if (n == 1 && c == 27) {
+  if (n == 1 && key[0] == 27) {
     raw.c_cc[VMIN] = 0;
     tcsetattr(0, TCSADRAIN, &raw);
-    char rest[16];
-    if (read(0, rest, sizeof rest) < 0) rest[0] = 0;
+    const ssize_t more = read(0, key + 1, sizeof key - 1);
+    if (more > 0) n += more;
   }
   tcsetattr(0, TCSADRAIN, &old);
-  if (n == 1)
-    lua_pushlstring(L, &c, 1);
+  if (n > 0)
+    lua_pushlstring(L, key, static_cast<size_t>(n));
   else
     lua_pushnil(L);
   return 1;

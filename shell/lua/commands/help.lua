@@ -19,7 +19,7 @@ local function go_on()
   local ok, native = pcall(require, "shell.native")
   if ok and native.read_key and native.is_terminal and native.is_terminal(0) and native.is_terminal(1) then
     local key = native.read_key()
-    return key ~= "q" and key ~= "\27" and key ~= "\3" and key ~= "\4"
+    return key and key ~= "q" and key ~= "\27" and key ~= "\3" and key ~= "\4"
   end
   return true
 end

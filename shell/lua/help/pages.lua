@@ -251,17 +251,29 @@ function pages.library(entry)
   return colour(head, "heading") .. "\n" .. pages.wrap(entry.doc .. " (Lua)", "  ")
 end
 
+local function columns_of(text)
+  text = text:gsub("\27%[[%d;]*m", "")
+  return utf8.len(text) or #text
+end
+
 ---Lines wider than the window, broken at spaces; what follows stands further in.
 ---@param text string
 function pages.fit(text)
   local width, out = pages.width(), {}
   for line in (text .. "\n"):gmatch "([^\n]*)\n" do
     local indent = line:match "^%s*" .. "    "
-    while not line:find "\27" and (utf8.len(line) or #line) > width and #indent < width - 10 do
-      local cut = line:sub(1, (utf8.offset(line, width + 1) or width + 1) - 1):match "^.*%S()%s"
-      if not cut or cut <= #line:match "^%s*" + 1 then break end
-      out[#out + 1] = line:sub(1, cut - 1)
-      line = indent .. line:sub(cut):gsub("^%s+", "")
+    if columns_of(line) > width and #indent < width - 10 then
+      local current, used = "", 0
+      for space, word in line:gmatch "(%s*)(%S+)" do
+        local wide = columns_of(word)
+        if used > #indent and used + #space + wide > width then
+          out[#out + 1] = current
+          current, used = indent .. word, #indent + wide
+        else
+          current, used = current .. space .. word, used + #space + wide
+        end
+      end
+      line = current
     end
     out[#out + 1] = line
   end
