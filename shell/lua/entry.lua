@@ -124,7 +124,8 @@ local function locate(text, tokens, message, prefix)
   if near then
     near = near:match("^'(.*)'$") or near
     for _, token in ipairs(tokens) do
-      local near_it = token.text:sub(1, 20) == near:sub(1, 20) or token.unfinished or token.kind == "error"
+      -- Lua names a wrong string up to what is wrong in it.
+      local near_it = token.text:sub(1, #near) == near or token.unfinished or token.kind == "error"
       if line_of(token) >= line and near_it then
         local _, wrong = try(prefix .. text:sub(1, token.last), "=[1]")
         if wrong and not wants_more(wrong) then
@@ -169,15 +170,14 @@ local blocks = {["for"] = true, ["while"] = true, ["if"] = true}
 -- stands. Returns the text to compile, or nil and what is wrong.
 ---@param text string
 ---@return string|nil code, table tokens or the failure
-function entry.read(text)
+function entry.read(text, again)
   local tokens = entry.tokens(text)
   if #tokens == 0 then
     if try(text, "=") then return "", tokens end
     return nil, {kind = "incomplete", message = "a comment is not complete"}
   end
-  if tokens[1].text == "=" then  -- `=x` prints in Lua 5.1's prompt
-    text = text:sub(1, tokens[1].first - 1) .. " " .. text:sub(tokens[1].last + 1)
-    table.remove(tokens, 1)
+  if tokens[1].text == "=" and not again then  -- `=x` prints in Lua 5.1's prompt
+    return entry.read(text:sub(1, tokens[1].first - 1) .. " " .. text:sub(tokens[1].last + 1), true)
   end
   local more = false
   local function attempt(code)

@@ -50,6 +50,7 @@ test("the caret stands under the wrong token", function()
   local cases = {
     {"x = = 1", 1, 5, 1}, {"6 * * 7", 1, 5, 1}, {"foo bar", 1, 5, 3}, {"x = 'abc", 1, 5, 4}, {"f = function(a b) end", 1, 16, 1},
     {"x = 1\ny = = 2", 2, 5, 1}, {"if x then\n  y = )\nend", 2, 7, 1}, {"= = 5", 1, 3, 1}, {"a = = = b", 1, 5, 1},
+    {'x = "\\u{110000000}"', 1, 5, 15}, {'x = "\\q" y', 1, 5, 4}, {"x = 3x", 1, 5, 2},
   }
   for _, case in ipairs(cases) do
     local code, wrong = entry.read(case[1])
