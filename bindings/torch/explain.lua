@@ -103,10 +103,34 @@ function explain.field(err, key)
   return value
 end
 
-local function width(text) return utf8.len(text) or #text end
+-- Columns that a text takes in a terminal: East Asian letters two, combining marks none.
+local wide = {{0x1100, 0x115F}, {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},
+  {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}}
+local function width(text)
+  if not text:find("[\x80-\xff]") then return #text end
+  if not utf8.len(text) then return #text end
+  local n = 0
+  for _, c in utf8.codes(text) do
+    n = n + (c >= 0x300 and c <= 0x36F and 0 or 1)
+    for _, range in ipairs(wide) do
+      if c >= range[1] and c <= range[2] then n = n + 1 end
+    end
+  end
+  return n
+end
 local function pad(text, n) return text .. (" "):rep(n - width(text)) end
 local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
 local function plain(text) return text end
+
+local function fold(text, columns)
+  local lines, line = {}, ""
+  for word in text:gmatch("%S+") do
+    if #line + #word > columns then lines[#lines + 1], line = line, "" end
+    line = line == "" and word or line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
 
 -- Sizes of two operands under each other, from the right: "2 3", "2 4", ". ^".
 local function aligned(a, b)
@@ -167,14 +191,16 @@ local function source_lines(a, colour)
   end
   if label ~= "" then label = label .. " " end
   line = line:gsub("\t", " ")
-  local indent = #line:match("^%s*")
-  local from = indent + 1
-  if first and last - from > 90 then from = math.max(from, first - 20) end
-  local shown = line:sub(from, from + 100)
+  local room = math.max((a.width or 110) - 4 - width(label), 12)
+  local from = #line:match("^%s*") + 1
+  if first and last - from >= room then from = math.max(from, math.min(first, last - room + 1)) end
+  while (line:byte(from) or 0) & 0xC0 == 0x80 do from = from + 1 end  -- not inside a character
+  local shown = line:sub(from, from + room - 1)
+  while #shown > 0 and not utf8.len(shown) and utf8.len(line) do shown = shown:sub(1, -2) end
   local lines = {"   " .. colour(label, "label") .. shown}
   if first and last >= first then
     lines[2] = "   " .. (" "):rep(width(label) + width(line:sub(from, first - 1)))
-      .. colour(("^"):rep(math.max(1, width(line:sub(first, math.min(last, from + 100))))), "error")
+      .. colour(("^"):rep(math.max(1, width(line:sub(first, math.min(last, from + room - 1))))), "error")
   end
   return lines
 end
@@ -253,12 +279,14 @@ function explain.report(err, options)
     return colour("error", "error") .. ": " .. (ok and text or "an error whose __tostring fails")
   end
   local a = analyse(object)
+  a.width = options and options.width
   local operands = operand_lines(a, colour)
   local entry = messages.codes[a.rule.code]
   local title = a.rule.picture == true and #operands > 0 and entry and entry.title
   local message, where = rawget(object, "message"), rawget(object, "where") or ""
   local lines = {("%s%s: %s"):format(options and options.where and where ~= "" and where .. ": " or "",
     colour("error " .. a.rule.code, "error"), title and title:format(message:match("^([^:]+):") or rawget(object, "op")) or message)}
+  if a.width then lines[1] = fold(lines[1], a.width - 4):gsub("\n", "\n   ") end
   table.move(body(a, colour, true), 1, 99, 2, lines)
   if entry and #operands > 0 and not a.rule.code:find("%-0$") then
     lines[#lines + 1] = colour("   " .. words.explain:format(a.rule.code), "faint")
@@ -276,16 +304,6 @@ function explain.long(err, options)
   return object and text .. "\n\n" .. explain.rule(object.code, options) or text
 end
 
-local function fold(text, columns)
-  local lines, line = {}, ""
-  for word in text:gmatch("%S+") do
-    if #line + #word > columns then lines[#lines + 1], line = line, "" end
-    line = line == "" and word or line .. " " .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
-end
-
 ---The rule of a code, with an example; nil when there is no such code.
 ---@param code string "SHAPE-1"
 ---@return string?
@@ -293,7 +311,7 @@ function explain.rule(code, options)
   local colour = options and options.colour or plain
   local entry = messages.codes[code] or require("torch.notes.texts").catalogue[code]
   if not entry then return nil end
-  local lines = {colour(code, "heading"), fold(entry.rule, 78)}
+  local lines = {colour(code, "heading"), fold(entry.rule, math.min((options and options.width or 80) - 2, 78))}
   if entry.example then lines[#lines + 1] = words.example .. "\n   " .. entry.example:gsub("\n", "\n   ") end
   return table.concat(lines, "\n")
 end

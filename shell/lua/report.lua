@@ -114,7 +114,9 @@ local function explained(remembered, where)
   local ok, text = pcall(function()
     local explain = require "torch.explain"
     local object = explain.object(remembered.error)
-    return object and explain.report(object, {colour = require "shell.colour", where = where})
+    local window = torch._terminal()
+    return object and explain.report(object, {colour = require "shell.colour", where = where,
+      width = window.terminal and window.columns >= 20 and window.columns or nil})
   end)
   return ok and text or nil
 end

@@ -100,3 +100,23 @@ print((torch.memory_allocated and torch.memory_allocated() or 0) - before <= 0, 
 ]]
   check.equal(r.out, "true\t50\n", r.err)
 end)
+
+test("what fails stands over its marks, behind tabs, Chinese text and in long lines", function()
+  local explain = require "torch.explain"
+  local function marks(line, options)
+    torch._chunks["(marks)"] = line
+    local _, err = pcall(load(line, "=(marks)"))
+    local lines = {}
+    for each in explain.report(err, options):gmatch("[^\n]+") do lines[#lines + 1] = each end
+    for k, each in ipairs(lines) do
+      if each:find("^ +%^+$") then return lines[k - 1], each, err end
+    end
+  end
+  local source, under = marks("local name\t= '\u{5F20}\u{91CF}' return torch.ones(2) + torch.ones(3)")
+  check.contains(source, "\u{5F20}")
+  check.equal(under, (" "):rep(3 + #"local name = 'zhli' return ") .. ("^"):rep(29))
+  local long = "local a, b = torch.ones(2), torch.ones(3) " .. ("local c = 1 "):rep(30) .. "return a + b " .. ("--"):rep(40)
+  source, under = marks(long, {width = 42})
+  check.yes(#source <= 42)
+  check.equal(source:sub(under:find("%^+")), "a + b")
+end)
