@@ -108,8 +108,8 @@ test("what fails stands over its marks, behind tabs, Chinese text and in long li
     local _, err = pcall(load(line, "=(marks)"))
     local lines = {}
     for each in explain.report(err, options):gmatch("[^\n]+") do lines[#lines + 1] = each end
-    for k, each in ipairs(lines) do
-      if each:find("^ +%^+$") then return lines[k - 1], each, err end
+    for k = #lines, 1, -1 do
+      if lines[k]:find("^ +%^+$") then return lines[k - 1], lines[k], err end
     end
   end
   local source, under = marks("local name\t= '\u{5F20}\u{91CF}' return torch.ones(2) + torch.ones(3)")
