@@ -411,6 +411,7 @@ const Op& repeat_interleave_counts =
             .args = "repeats, output_size: int?",
             .doc = "Each position as often as its count says.",
             .differentiable = false,
+            .see = "tile",
             .rule = "[n] -> [sum of the counts]",
             .example = "torch.repeat_interleave(torch.tensor{3, 1}) --> i64 [4]  1 1 1 2",
             .compose =

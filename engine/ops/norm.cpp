@@ -505,8 +505,10 @@ const Op& local_response_norm =
             .args = "self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0",
             .doc = "Divides by (k + alpha * mean square of `size` neighbouring channels) ^ beta.",
             .where = kFunctional,
+            .see = "group_norm, batch_norm",
             .rule = "[N, C, ..] -> the same shape",
-            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]  view   0.99995  0.999925  0.99995",
+            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]  view  "
+                       " 0.99995  0.999925  0.99995",
             .compose =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);

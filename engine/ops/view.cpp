@@ -454,6 +454,7 @@ const Op& atleast_1d = add_op({.name = "atleast_1d",
                                .args = "tensors: tensors*",
                                .doc = "0-d tensors become one element in one dimension.",
                                .where = kFunction,
+                               .see = "atleast_2d, unsqueeze",
                                .rule = "[] -> [1]; other shapes stay",
                                .example = "torch.atleast_1d(torch.tensor(5)) --> i64 [1]  view  5",
                                .compose =
@@ -471,6 +472,7 @@ const Op& atleast_2d =
             .args = "tensors: tensors*",
             .doc = "Tensors of fewer than two dimensions become rows.",
             .where = kFunction,
+            .see = "atleast_1d, atleast_3d",
             .rule = "[] -> [1, 1], [n] -> [1, n]; other shapes stay",
             .example = "torch.atleast_2d(torch.tensor{1, 2}) --> i64 [1, 2]  view\n"
                        " 1  2",
@@ -491,6 +493,7 @@ const Op& atleast_3d =
             .args = "tensors: tensors*",
             .doc = "Tensors of fewer than three dimensions get dimensions of size 1 around theirs.",
             .where = kFunction,
+            .see = "atleast_2d",
             .rule = "[n] -> [1, n, 1], [n, m] -> [n, m, 1]; larger shapes stay",
             .example = "torch.atleast_3d(torch.tensor{1, 2}).shape --> [1, 2, 1]",
             .compose =
