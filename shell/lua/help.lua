@@ -163,10 +163,10 @@ end
 
 local function unknown_page(topic)
   local near = nearest(topic)
-  local lines = {("no help for \"%s\"."):format(topic)}
+  local lines = {("no help for \"%s\", and no variable of that name."):format(topic)}
   if #near > 0 then lines[1] = lines[1] .. " Did you mean " .. table.concat(near, ", ") .. "?" end
   local words = topic:gsub("[_.:]", " ")
-  local found = search_page(words, 8)
+  local found = #words >= 3 and search_page(words, 8)  -- short words are found everywhere
   if found then lines[#lines + 1] = found end
   if not found and #near == 0 then lines[#lines + 1] = "?/text searches everything; ? alone shows how to ask." end
   return table.concat(lines, "\n")

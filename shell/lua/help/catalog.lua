@@ -33,6 +33,9 @@ end
 -- One spelling of a path: "torch.nn.functional.relu" and "nn.functional.relu" are "F.relu".
 function catalog.normal(path)
   path = path:gsub(":", ".")
+  local whole = {["torch.nn"] = "nn", ["torch.nn.functional"] = "F", ["nn.functional"] = "F", ["torch.optim"] = "optim",
+    ["torch.utils.data"] = "data", linalg = "torch.linalg", autograd = "torch.autograd"}
+  if whole[path] then return whole[path] end
   local spelled = {
     {"torch.nn.functional.", "F."}, {"nn.functional.", "F."}, {"torch.nn.", "nn."}, {"torch.optim.", "optim."},
     {"torch.utils.data.", "data."}, {"torch.Tensor.", "Tensor."}, {"linalg.", "torch.linalg."}, {"autograd.", "torch.autograd."},

@@ -218,8 +218,9 @@ end
 function pages.space(entry)
   local names = {}
   for name, value in next, entry.space do
-    if type(name) == "string" and not name:find "^_" and type(value) ~= "table" or type(name) == "string" and name:find "^%u" then
-      names[#names + 1] = name
+    if type(name) == "string" and not name:find "^_" and (type(value) ~= "table" or name:find "^%u") then
+      local plain = name:match "^(.-)_$"
+      if not plain or rawget(entry.space, plain) == nil then names[#names + 1] = name end
     end
   end
   table.sort(names)
