@@ -1,0 +1,363 @@
+-- What all optimisers share: parameter groups with checked options, steps, and state that is saved in
+-- PyTorch's layout.
+local torch = torch
+local error = torch._raise
+local optim = {}
+local base = {optim = optim}
+
+local Optimizer = {}
+Optimizer.__index = Optimizer
+
+-- PyTorch's options about how a step is computed; the results are the same.
+local ways = {foreach = true, fused = true, capturable = true}
+-- State that PyTorch keeps as float32 tensors of one element, and Lua as numbers.
+local counters = {step = true, mu_product = true, eta = true, mu = true}
+
+---A number as float32 has it.
+function base.rounded(x) return (string.unpack("f", string.pack("f", x))) end
+
+local function check_parameter(p, i, name)
+  if not torch.is_tensor(p) then
+    error(("%s: parameter %d must be a tensor, not a %s"):format(name, i, type(p)), 4)
+  end
+  if not p.is_leaf then
+    error(("%s: parameter %d was computed; only leaves can be trained (p:detach():requires_grad_())"):format(name, i), 4, "autograd")
+  end
+end
+
+-- Sets a group's missing options from the defaults and checks the given ones.
+local function make_group(self, group, defaults)
+  local out = {params = {}}
+  local params = group.params
+  if torch.is_tensor(params) then params = {params} end
+  if type(params) ~= "table" then
+    error(self._name .. ": a group wants its parameters: {params = net:parameters(), lr = 0.1}", 4)
+  end
+  local seen = {}
+  for _, g in ipairs(self.param_groups) do
+    for _, p in ipairs(g.params) do seen[p] = "another group" end
+  end
+  for i, p in ipairs(params) do
+    -- named_parameters() gives {name, tensor}.
+    if type(p) == "table" and type(p[1]) == "string" then
+      out.param_names = out.param_names or {}
+      out.param_names[i], p = p[1], p[2]
+    end
+    check_parameter(p, i, self._name)
+    if seen[p] then
+      error(("%s: parameter %d is in %s already; it would take every step twice"):format(self._name, i, seen[p]), 4, "value")
+    end
+    seen[p] = "the list"
+    out.params[i] = p
+  end
+  for k, v in pairs(group) do
+    if k ~= "params" and not ways[k] and not (k == "differentiable" and not v) and k ~= "initial_lr" then
+      if defaults[k] == nil then
+        local names = {}
+        for n in pairs(defaults) do names[#names + 1] = n end
+        table.sort(names)
+        error(('%s: no option "%s" (it has: %s)'):format(self._name, tostring(k), table.concat(names, ", ")), 4)
+      end
+      out[k] = v
+    elseif k == "initial_lr" then
+      out[k] = v
+    end
+  end
+  for k, v in pairs(defaults) do
+    if out[k] == nil then out[k] = v end
+  end
+  self._check(out, self._name)
+  return out
+end
+
+local function describe(self)
+  local lines = {self._name .. " ("}
+  for i, g in ipairs(self.param_groups) do
+    local keys = {}
+    for k, v in pairs(g) do
+      if k ~= "params" and type(v) ~= "table" then keys[#keys + 1] = ("%s = %s"):format(k, tostring(v)) end
+    end
+    table.sort(keys)
+    lines[#lines + 1] = ("  group %d: %d parameters, %s"):format(i, #g.params, table.concat(keys, ", "))
+  end
+  return table.concat(lines, "\n") .. "\n)"
+end
+
+-- optim.SGD{net:parameters(), lr = 0.1}: the options stand in the table of the parameters.
+local function options_inside(params)
+  if type(params[1]) ~= "table" or params[2] ~= nil or params[1].params then return params end
+  local options, any = {}, false
+  for k, v in pairs(params) do
+    if type(k) == "string" then options[k], any = v, true end
+  end
+  if any then return params[1], options end
+  return params
+end
+
+---A class of optimisers.
+---@param name string
+---@param defaults table the options with their defaults
+---@param check function (group, name): raises where an option of a group is wrong
+---@param step function (self, group): one step of a group
+---@return table class its methods may be overridden
+function base.class(name, defaults, check, step)
+  local c = setmetatable({_name = name, _check = check, _step = step}, {__index = Optimizer, __name = name})
+  c.__index = c
+  c.__name = name
+  c.__tostring = describe
+  optim[name] = setmetatable(c, {
+    __index = Optimizer,
+    __call = function(_, params, options)
+      if type(params) ~= "table" then
+        error(name .. ": wants a list of parameters, as in net:parameters()", 2)
+      end
+      if options == nil then params, options = options_inside(params) end
+      if type(options) == "number" then options = {lr = options} end
+      local self = setmetatable({param_groups = {}, state = {}}, c)
+      local all = {}
+      for k, v in pairs(defaults) do all[k] = v end
+      local given = {params = {}}
+      for k, v in pairs(options or {}) do given[k] = v end
+      local first = make_group(self, given, all)
+      for k, v in pairs(first) do
+        if k ~= "params" then all[k] = v end
+      end
+      self.defaults = all
+      if #params == 0 and params.params == nil then
+        error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ..., or a table of layers: self.layers = {...})", 2)
+      end
+      if type(params[1]) == "table" and type(params[1][1]) ~= "string" then
+        for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all) end
+      else
+        self.param_groups[1] = make_group(self, {params = params.params or params}, all)
+      end
+      return self
+    end,
+  })
+  return c
+end
+
+---Drops every parameter's gradient (or zeroes it: {set_to_none = false}).
+---@param options? {set_to_none: boolean}
+function Optimizer:zero_grad(options)
+  local keep = options == false or type(options) == "table" and options.set_to_none == false
+  for _, g in ipairs(self.param_groups) do
+    for _, p in ipairs(g.params) do
+      if keep and p.grad then p.grad:zero_() else p.grad = nil end
+    end
+  end
+end
+
+-- Was the gradient of a step's first parameter used by an earlier step, and not zeroed since? Who
+-- forgets zero_grad does so from the first step on: later ones are not looked at.
+local looked_at = 20
+local function check_zeroed(self, group, accumulated)
+  self._looked = (self._looked or 0) + 1
+  for _, p in ipairs(group.params) do
+    local g = p.grad
+    if g then
+      local passes = torch._use_gradient(g)
+      if passes > (accumulated or 1) then require("torch.notes").tell("ACC", "step", {passes = passes}) end
+      return
+    end
+  end
+end
+
+-- The closure and the number of backward passes from the arguments of step.
+local function step_arguments(closure)
+  if type(closure) ~= "table" then return closure end
+  for k in pairs(closure) do
+    if k ~= "accumulated" and k ~= 1 and k ~= "closure" then
+      error(('step: no argument "%s" (it has: closure, accumulated)'):format(tostring(k)), 3)
+    end
+  end
+  local accumulated = closure.accumulated
+  if accumulated ~= nil and (math.type(accumulated) ~= "integer" or accumulated < 1) then
+    error(("step: accumulated is the number of backward passes, an integer from 1, not %s"):format(tostring(accumulated)), 3)
+  end
+  return closure.closure or closure[1], accumulated
+end
+
+---One step; `closure` recomputes the loss and is called first.
+---@param closure? function|{accumulated: integer} accumulated: so many backward passes are meant to add up
+function Optimizer:step(closure)
+  local loss, accumulated
+  closure, accumulated = step_arguments(closure)
+  local hooks = self._hooks
+  if hooks then
+    for _, hook in ipairs(hooks.before) do hook(self) end
+  end
+  if self._whole_step then
+    loss = self:_whole_step(closure)
+  else
+    if type(closure) == "function" then loss = torch.enable_grad(closure) end
+    for _, g in ipairs(self.param_groups) do
+      if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
+      self:_step(g)
+    end
+  end
+  self._steps = (self._steps or 0) + 1
+  if hooks then
+    for _, hook in ipairs(hooks.after) do hook(self) end
+  end
+  return loss
+end
+
+local function add_hook(self, place, hook)
+  self._hooks = self._hooks or {before = {}, after = {}}
+  local list = self._hooks[place]
+  list[#list + 1] = hook
+  return {remove = function()
+    for i, h in ipairs(list) do
+      if h == hook then return table.remove(list, i) end
+    end
+  end}
+end
+
+---Calls hook(optimizer) before every step; the handle's remove() ends that.
+---@param hook function
+function Optimizer:register_step_pre_hook(hook) return add_hook(self, "before", hook) end
+---Calls hook(optimizer) after every step; the handle's remove() ends that.
+---@param hook function
+function Optimizer:register_step_post_hook(hook) return add_hook(self, "after", hook) end
+
+---Adds parameters with options of their own: {params = .., lr = ..}.
+---@param group table
+function Optimizer:add_param_group(group)
+  if type(group) ~= "table" then error("add_param_group: wants a table: {params = .., lr = ..}", 2) end
+  self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults)
+end
+
+local function copy(v)
+  if type(v) ~= "table" then return v end
+  local out = {}
+  for k, one in pairs(v) do out[k] = copy(one) end
+  return out
+end
+
+---Everything needed to go on later, laid out as PyTorch's: `param_groups` holds the options and the
+---parameters' numbers from 0, `state` the state by that number.
+---@return {state: table, param_groups: table[]}
+function Optimizer:state_dict()
+  local groups, state, n = {}, {}, 0
+  for i, g in ipairs(self.param_groups) do
+    groups[i] = {params = {}}
+    for k, v in pairs(g) do
+      if k ~= "params" then groups[i][k] = copy(v) end
+    end
+    for j, p in ipairs(g.params) do
+      groups[i].params[j] = n
+      local s = self.state[p]
+      if s then
+        local out = {}
+        for k, v in pairs(s) do
+          if counters[k] and type(v) == "number" then v = torch.tensor(v + 0.0, {dtype = torch.float32}) end
+          out[k] = v
+        end
+        state[n] = out
+      end
+      n = n + 1
+    end
+  end
+  return {state = state, param_groups = groups}
+end
+
+-- A saved value on the parameter's device and, where it is floating point, in its type.
+local function restored(key, v, p)
+  if not torch.is_tensor(v) then return copy(v) end
+  if counters[key] then
+    v = v:item()
+    return key == "step" and math.tointeger(v) or v
+  end
+  local to = v:to(p.device)
+  if v:is_floating_point() and v.dtype ~= p.dtype then to = to:to(p.dtype) end
+  return to:clone()
+end
+
+---Takes over what state_dict gave, here or in PyTorch; tensors are copied to their parameter's device.
+---@param saved table
+function Optimizer:load_state_dict(saved)
+  if type(saved) ~= "table" or type(saved.param_groups) ~= "table" or type(saved.state) ~= "table" then
+    error("load_state_dict: wants what state_dict() gives: a table with state and param_groups", 2)
+  end
+  if #saved.param_groups ~= #self.param_groups then
+    error(("load_state_dict: %d groups were saved, this optimiser has %d"):format(#saved.param_groups, #self.param_groups), 2)
+  end
+  for i, g in ipairs(self.param_groups) do
+    local from = saved.param_groups[i]
+    if #from.params ~= #g.params then
+      error(("load_state_dict: group %d had %d parameters, here it has %d"):format(i, #from.params, #g.params), 2, "shape")
+    end
+  end
+  local state = {}
+  for i, g in ipairs(self.param_groups) do
+    local from = saved.param_groups[i]
+    for k, v in pairs(from) do
+      if k ~= "params" then g[k] = copy(v) end
+    end
+    for j, p in ipairs(g.params) do
+      local number = from.params[j]
+      local s = saved.state[number] or saved.state[tostring(number)]
+      if s then
+        state[p] = {}
+        for k, v in pairs(s) do state[p][k] = restored(k, v, p) end
+      end
+    end
+  end
+  self.state = state
+end
+
+---Parameters of a group that have a gradient, with it and their state (made by `fresh` when new).
+---@return table params, table grads, table states, integer n
+function base.active(self, group, fresh)
+  local params, grads, states, n = {}, {}, {}, 0
+  for _, p in ipairs(group.params) do
+    local g = p.grad
+    if g then
+      n = n + 1
+      params[n], grads[n] = p, g
+      if fresh then
+        local s = self.state[p]
+        if not s then
+          s = fresh(p, g)
+          self.state[p] = s
+        end
+        states[n] = s
+      end
+    end
+  end
+  return params, grads, states, n
+end
+
+---Raises unless an option is a number of at least `least`.
+function base.at_least(group, name, key, least)
+  local v = group[key]
+  if type(v) ~= "number" or v < least or v ~= v then
+    error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), tostring(v)), 5, "value")
+  end
+end
+
+---Raises unless an option is a number from 0 to below (or up to) 1.
+function base.fraction(group, name, key, closed)
+  local v = group[key]
+  if type(v) ~= "number" or v ~= v or v < 0 or v > 1 or (v == 1 and not closed) then
+    error(("%s: %s must be a number in [0, 1%s, not %s"):format(name, key, closed and "]" or ")", tostring(v)), 5, "value")
+  end
+end
+
+---Raises unless betas are two numbers in [0, 1).
+function base.betas(group, name)
+  local b = group.betas
+  if type(b) ~= "table" or type(b[1]) ~= "number" or type(b[2]) ~= "number" or b[1] < 0 or b[1] >= 1 or b[2] < 0 or b[2] >= 1 then
+    error(name .. ": betas must be two numbers in [0, 1), as in {0.9, 0.999}", 5, "value")
+  end
+end
+
+---The gradient as a step uses it: turned around where it maximises, with weight decay added.
+function base.direction(g, p, grad, decay)
+  if g.maximize then grad = -grad end
+  if decay ~= 0 then grad = grad:add(p, {alpha = decay}) end
+  return grad
+end
+
+return base

@@ -1,0 +1,98 @@
+-- Gradient descent: SGD with momentum, averaged SGD (ASGD), and Rprop, which looks at signs alone.
+local torch = torch
+local error = torch._raise
+local base = require "torch.optim.optimizer"
+local active, at_least, direction, rounded = base.active, base.at_least, base.direction, base.rounded
+
+base.class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false, maximize = false},
+  function(g, name)
+    at_least(g, name, "lr", 0)
+    at_least(g, name, "momentum", 0)
+    at_least(g, name, "weight_decay", 0)
+    if g.nesterov and (g.momentum == 0 or g.dampening ~= 0) then
+      error(name .. ": nesterov needs a momentum and no dampening", 5, "value")
+    end
+  end,
+  function(self, g)
+    if g.momentum == 0 then
+      local params, grads, _, n = active(self, g)
+      if n > 0 then
+        torch._fused_sgd(params, grads, nil, g.lr, 0, 0, g.weight_decay, false, g.maximize, false)
+      end
+      return
+    end
+    -- A parameter's first step starts its buffer; the others go together.
+    local lists = {{{}, {}, {}}, {{}, {}, {}}}
+    local params, grads, states = active(self, g, function() return {} end)
+    for i, p in ipairs(params) do
+      local s = states[i]
+      local first = s.momentum_buffer == nil
+      if first then s.momentum_buffer = torch.zeros_like(p) end
+      local l = lists[first and 1 or 2]
+      l[1][#l[1] + 1], l[2][#l[2] + 1], l[3][#l[3] + 1] = p, grads[i], s.momentum_buffer
+    end
+    for k, l in ipairs(lists) do
+      if #l[1] > 0 then
+        torch._fused_sgd(l[1], l[2], l[3], g.lr, g.momentum, g.dampening, g.weight_decay, g.nesterov, g.maximize, k == 1)
+      end
+    end
+  end)
+
+-- Polyak and Juditsky (1992), in the form of Bottou that PyTorch has.
+base.class("ASGD", {lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0, maximize = false},
+  function(g, name)
+    at_least(g, name, "lr", 0)
+    at_least(g, name, "weight_decay", 0)
+  end,
+  function(self, g)
+    local params, grads, states, n = active(self, g, function(p)
+      return {step = 0, eta = rounded(g.lr), mu = 1.0, ax = torch.zeros_like(p)}
+    end)
+    torch.no_grad(function()
+      for i = 1, n do
+        local p, s = params[i], states[i]
+        s.step = s.step + 1
+        local d = direction(g, p, grads[i], g.weight_decay)
+        p:mul_(1 - g.lambd * s.eta):add_(d, {alpha = -s.eta})
+        if s.mu == 1 then s.ax:copy_(p) else s.ax:add_(p - s.ax, {alpha = s.mu}) end
+        s.eta = rounded(g.lr / (1 + g.lambd * g.lr * s.step) ^ g.alpha)
+        s.mu = rounded(1 / math.max(1, s.step - g.t0))
+      end
+    end)
+  end)
+
+-- Riedmiller and Braun (1993).
+base.class("Rprop", {lr = 1e-2, etas = {0.5, 1.2}, step_sizes = {1e-6, 50}, maximize = false},
+  function(g, name)
+    at_least(g, name, "lr", 0)
+    local e = g.etas
+    if type(e) ~= "table" or type(e[1]) ~= "number" or type(e[2]) ~= "number" or not (0 < e[1] and e[1] < 1 and 1 < e[2]) then
+      error(name .. ": etas must be two numbers, one in (0, 1) and one above 1, as in {0.5, 1.2}", 5, "value")
+    end
+    local s = g.step_sizes
+    if type(s) ~= "table" or type(s[1]) ~= "number" or type(s[2]) ~= "number" or s[1] > s[2] then
+      error(name .. ": step_sizes must be the smallest and the largest step, as in {1e-6, 50}", 5, "value")
+    end
+  end,
+  function(self, g)
+    local params, grads, states, n = active(self, g, function(p)
+      return {step = 0, prev = torch.zeros_like(p), step_size = torch.full_like(p, g.lr)}
+    end)
+    torch.no_grad(function()
+      for i = 1, n do
+        local p, s = params[i], states[i]
+        s.step = s.step + 1
+        local d = direction(g, p, grads[i], 0)
+        local same = d * s.prev
+        local turned = same:lt(0)
+        s.step_size:mul_(torch.where(turned, g.etas[1], torch.where(same:gt(0), g.etas[2], 1.0)):to(p.dtype))
+        s.step_size:clamp_(g.step_sizes[1], g.step_sizes[2])
+        -- Where the sign turned the step rests once.
+        d = d:masked_fill(turned, 0)
+        p:addcmul_(d:sign(), s.step_size, {value = -1})
+        s.prev:copy_(d)
+      end
+    end)
+  end)
+
+return base.optim
