@@ -64,6 +64,15 @@ texts.catalogue = {
       condition = {"{text} is a tensor, and a tensor is always true in Lua", "its elements decide with: {fix}"},
     },
   },
+  LRS = {
+    kind = "value", once = "run", doc = "A schedule's step came before the optimiser's first step.",
+    rule = "scheduler:step() says that an epoch is done and sets the rates of the next one: it comes after opt:step(). The other way round the first rate is never used.",
+    example = "w = torch.ones(1, {requires_grad=true})\nopt = torch.optim.SGD({w}, {lr=0.1})\nscheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)\n(w * 2):sum():backward()\nopt:step()\nscheduler:step()",
+    texts = {
+      order = {"{name}: step was called before the optimiser's first step, so the first rate was skipped",
+        "call opt:step() first, then scheduler:step()"},
+    },
+  },
   MODE = {
     kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
     rule = "Dropout drops and batch norm uses the batch's own statistics in training mode. no_grad does not change that; net:eval() does.",

@@ -14,7 +14,7 @@ function catalog.spaces()
   local Module = nn.Module  -- loads torch.nn
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
-    {"optim", optim}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
+    {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")},
   }

@@ -68,6 +68,7 @@ At the prompt: ?err tells more of the last one, %debug shows its frames,
   MODE  dropout or batch norm in training mode under no_grad
   NAN   where the first nan came from              GRAD  why x.grad is nil
   F64   a float64 constant in a float32 computation
+  LRS   a schedule's step before the optimiser's first
   SYNC  item() in a long loop
   %ok B2   accepts the line        %ok B2 all   switches the code off        %ok   lists them
   torch.notes("B2", "off")         also "on" and "error", which raises; torch.notes("all", "off")
