@@ -241,7 +241,7 @@ add {
   {"optim.lr_scheduler.LambdaLR", "optimizer, lr_lambda", "The first rate times a function of the epoch (from 0).", see = "optim.lr_scheduler.MultiplicativeLR"},
   {"optim.lr_scheduler.MultiplicativeLR", "optimizer, lr_lambda", "The current rate times a function of the epoch, each epoch.", see = "optim.lr_scheduler.LambdaLR"},
   {"optim.lr_scheduler.StepLR", "optimizer, step_size, gamma=0.1", "The rate times gamma every step_size epochs.", see = "optim.lr_scheduler.MultiStepLR, optim.lr_scheduler.ExponentialLR",
-    example = "opt = optim.SGD({torch.ones(1, {requires_grad=true})}, {lr=0.5})\nscheduler = optim.lr_scheduler.StepLR(opt, {step_size=1, gamma=0.5})\nopt:step()\nscheduler:step()\nopt.param_groups[1].lr --> 0.25"},
+    example = "opt = optim.SGD({torch.ones(1, {requires_grad=true})}, {lr=0.5})\nscheduler = optim.lr_scheduler.StepLR(opt, {step_size=1, gamma=0.5})\nopt:step();\nscheduler:step()\nopt.param_groups[1].lr --> 0.25"},
   {"optim.lr_scheduler.MultiStepLR", "optimizer, milestones, gamma=0.1", "The rate times gamma at each milestone (epochs done).", see = "optim.lr_scheduler.StepLR"},
   {"optim.lr_scheduler.ConstantLR", "optimizer, factor=1/3, total_iters=5", "A smaller rate for the first epochs.", see = "optim.lr_scheduler.LinearLR"},
   {"optim.lr_scheduler.LinearLR", "optimizer, start_factor=1/3, end_factor=1.0, total_iters=5", "A warm-up: the rate grows in a straight line.", see = "optim.lr_scheduler.SequentialLR"},

@@ -16,7 +16,7 @@ reader.groups = {
   {name = "autocast"},
   {name = "module_init", later = true},
   {name = "modules", later = true},
-  {name = "optim"},
+  {name = "optim", later = true},
   {name = "lr_scheduler"},
   {name = "data", later = true},
   {name = "init", later = true},

@@ -118,6 +118,7 @@ local space_docs = {
   Tensor = "The methods and fields of tensors: x:name(..), x.name.",
   nn = "Layers and losses for networks.", ["nn.init"] = "Fills parameters in place.",
   F = "Layers as functions: torch.nn.functional.", optim = "Optimisers: what trains parameters.",
+  ["optim.lr_scheduler"] = "Schedules: rates that change as training goes on.",
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
