@@ -274,6 +274,21 @@ local function complete_string(read, token, first)
   return complete_files(text, first)
 end
 
+-- What the words after a command may be, where they are no code.
+local words_of = {
+  ["%demo"] = function(set)
+    for _, entry in ipairs(require("shell.help.catalog").entries()) do
+      if entry.kind == "op" then set:add(entry.name, 1, entry.doc) end
+    end
+  end,
+  ["%learn"] = function(set)
+    for i, lesson in ipairs(require("shell.lesson.find").all()) do set:add(lesson.name, i, lesson.title) end
+  end,
+  ["%explain"] = function(set)
+    for _, code in ipairs(require("torch.explain").codes()) do set:add(code, 1, "") end
+  end,
+}
+
 local function complete_command(left)
   local name, rest = left:match "^(%%[%w_]*)(.*)$"
   local commands = require "shell.commands"
@@ -291,13 +306,9 @@ local function complete_command(left)
   local first = #left - #word + 1
   if name == "%cd" or name == "%ls" or name == "%run" or name == "%edit" or name == "%save" or name == "%log" then
     return complete_files(word, first)
-  elseif name == "%demo" or name == "%learn" or name == "%explain" then
+  elseif words_of[name] then
     local set = new_set(word)
-    if name == "%demo" then
-      for _, entry in ipairs(require("shell.help.catalog").entries()) do
-        if entry.kind == "op" then set:add(entry.name, 1, entry.doc) end
-      end
-    end
+    words_of[name](set)
     return first, set:list()
   end
   local shift = #left - #rest
