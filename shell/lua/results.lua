@@ -9,11 +9,13 @@ local results = {
 
 local kept = {}   -- list of {number=, value= or weak=, bytes=, what=}, oldest first
 local last  -- {value}: held whatever its size
-local dropped = {}  -- number -> what it was, of the last 1000 entries
+local dropped, oldest = {}, 1  -- number -> what it was, of the last 1000 entries
 
 local function drop(item)
   dropped[item.number] = item.what
-  dropped[item.number - 1000] = nil
+  while oldest <= item.number - 1000 do
+    dropped[oldest], oldest = nil, oldest + 1
+  end
 end
 
 local function size(bytes)
