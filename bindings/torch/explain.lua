@@ -60,7 +60,8 @@ local function find_fixes(a)
   return fixes
 end
 
--- The user's line, where the failing part stands in it (columns), and the place's name.
+-- The user's line (lines, when the failing part goes over several), where the failing part stands in
+-- it, and the line's number.
 local function line_of(a)
   local call = a.call
   if not (call and call.text and call.line) then return nil end
@@ -72,10 +73,10 @@ local function line_of(a)
     if not next_line then return nil end
     begin, n = next_line + 1, n + 1
   end
-  local stop = (call.text:find("\n", begin, true) or #call.text + 1) - 1
+  local stop = (call.text:find("\n", node and math.max(begin, node.last) or begin, true) or #call.text + 1) - 1
   local line = call.text:sub(begin, stop):gsub("\r$", "")
   local first, last
-  if node then first, last = node.first - begin + 1, math.min(node.last - begin + 1, #line) end
+  if node then first, last = node.first - begin + 1, node.last - begin + 1 end
   return line, first, last, at
 end
 
@@ -133,7 +134,7 @@ local function fold(text, columns)
 end
 
 -- Sizes of two operands under each other, from the right: "2 3", "2 4", ". ^".
-local function aligned(a, b)
+local function aligned(a, b, in_place)
   local top, bottom, marks = {}, {}, {}
   local n = math.max(#a, #b)
   for k = 1, n do
@@ -141,7 +142,7 @@ local function aligned(a, b)
     local w = math.max(#tostring(x or ""), #tostring(y or ""))
     local form = "%" .. w .. "s"
     top[k], bottom[k] = form:format(x or ""), form:format(y or "")
-    local bad = x and y and x ~= y and x ~= 1 and y ~= 1
+    local bad = x and y and x ~= y and (in_place or x ~= 1) and y ~= 1 or in_place and not x
     marks[k] = form:format(bad and ("^"):rep(w) or ".")
   end
   return table.concat(top, " "), table.concat(bottom, " "), table.concat(marks, " ")
@@ -165,7 +166,7 @@ local function operand_lines(a, colour)
   if a.rule.picture == "broadcast" and #call.operands == 2 and said:find(shape_text(call.operands[1].shape), 1, true)
     and said:find(shape_text(call.operands[2].shape), 1, true) then
     local top, bottom
-    top, bottom, marks = aligned(call.operands[1].shape, call.operands[2].shape)
+    top, bottom, marks = aligned(call.operands[1].shape, call.operands[2].shape, said:find("^%w+_: the result") ~= nil)
     notes = {top, bottom}
   end
   for k = 1, count do
@@ -182,6 +183,10 @@ end
 local function source_lines(a, colour)
   local line, first, last, at = line_of(a)
   if not line then return {} end
+  if line:find("\n", 1, true) then
+    line = line:match("^[^\n]*")
+    last = first and math.min(last, #line)
+  end
   local chunk = a.call.chunk
   local label = chunk:match("^=(%[%d+%])$") or chunk:match("^@.-([^/]+)$") or ""
   if label:find("^%[") then
@@ -222,12 +227,17 @@ local function made_lines(a)
   return lines
 end
 
+local function one_line(code)
+  if not code:find("\n", 1, true) then return code end
+  return (code:gsub("%s*\n%s*", " "):gsub(" ([:.,)])", "%1"):gsub("%( ", "("))
+end
+
 local function fix_lines(a, colour)
   local lines, fixes = {}, guard(find_fixes, a) or {}
   a.fixed = fixes
   for k, fix in ipairs(fixes) do
     local lead = k == 1 and words.fits or (" "):rep(#words.fits)
-    lines[k] = ("   %s %s%s"):format(lead, colour(fix.code, "good"), fix.shape and "  -> " .. fix.shape or "")
+    lines[k] = ("   %s %s%s"):format(lead, colour(one_line(fix.code), "good"), fix.shape and "  -> " .. fix.shape or "")
   end
   local hint = rawget(a.err, "hint")
   local more = a.rule.hint and a.call and guard(a.rule.hint, a.call)

@@ -8,7 +8,7 @@ Call.__index = Call
 -- Lua's names of operator events, and the operators.
 local operators = {
   add = {"+"}, sub = {"-"}, mul = {"*"}, div = {"/"}, mod = {"%"}, pow = {"^"}, unm = {"-"}, idiv = {"//"},
-  band = {"&"}, bor = {"|"}, bxor = {"~"}, shl = {"<<"}, shr = {">>"}, bnot = {"~"}, concat = {".."},
+  band = {"&"}, bor = {"|"}, bxor = {"~"}, shl = {"<<"}, shr = {">>"}, bnot = {"~"}, len = {"#"}, concat = {".."},
   lt = {"<", ">"}, le = {"<=", ">="}, eq = {"==", "~="},
 }
 
@@ -143,7 +143,7 @@ function Call:find(whole)
   if events then
     consider(function(node)
       return (node.kind == "binary" or node.kind == "unary") and (node.op == events[1] or node.op == events[2])
-        and (node.kind == "unary") == (self.called == "unm" or self.called == "bnot")
+        and (node.kind == "unary") == (self.called == "unm" or self.called == "bnot" or self.called == "len")
     end)
   elseif self.how == "metamethod" and self.called == "index" then
     consider(function(node)
@@ -187,8 +187,9 @@ function Call:list_operands()
   end
   -- Inside a network only what the line itself handed over has a name there.
   self.deep = self.layer ~= nil and self.layer.below > 1
-  for _, slot in ipairs(self.order) do
-    if slot.kind == "T" then add(slot, slot.name) end
+  local single = self.how == "metamethod" and (self.called == "unm" or self.called == "len" or self.called == "bnot")
+  for _, slot in ipairs(self.order) do  -- Lua hands the operand of a unary operator over twice
+    if slot.kind == "T" and not (single and slot.slot ~= "1") then add(slot, slot.name) end
   end
   if self.deep then
     for _, o in ipairs(self.operands) do

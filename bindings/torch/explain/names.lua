@@ -24,15 +24,19 @@ local function distance(a, b, most)
   return one[#b]
 end
 
+local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = true, ["or"] = true, ["in"] = true}
+
 ---The nearest names to a wrong one, best first; none when nothing is near.
 ---@param name string
 ---@param known table its keys are the names
 ---@return string[]
 function names.nearest(name, known)
+  if #name < 3 then return {} end
   local most, found = #name < 4 and 1 or #name < 8 and 2 or 3, {}
   local lower = name:lower()
   for key in pairs(known) do
-    if type(key) == "string" and key:sub(1, 1) ~= "_" and key ~= name and (key:sub(-1) ~= "_" or name:sub(-1) == "_") then
+    if type(key) == "string" and key:sub(1, 1) ~= "_" and key ~= name and (key:sub(-1) ~= "_" or name:sub(-1) == "_")
+      and not keywords[key] then
       local d = key:lower() == lower and 0.1 or distance(lower, key:lower(), most)
       if d <= most then found[#found + 1] = {key, d + (key:sub(1, 1):lower() == lower:sub(1, 1) and 0 or 0.5)} end
     end
@@ -52,7 +56,8 @@ local function tensor_names()
 end
 
 -- What other libraries call these.
-local elsewhere = {len = "numel", length = "numel", transpose_ = "transpose", astype = "to", copy = "clone", append = "cat"}
+local elsewhere = {len = "numel", length = "numel", transpose_ = "transpose", astype = "to", copy = "clone", append = "cat", type = "to",
+  repeat_ = "tile"}
 
 -- The name that was looked for in a tensor, and near ones.
 local function missing(call)
@@ -193,7 +198,17 @@ local function joined(call)
   return "a tensor is not joined to a text as it is", {{code = ("tostring(%s)"):format(call:code(node))}}
 end
 
+local function number_wanted(call, place, name)
+  local node = call.node
+  local arg = node and node.kind == "call" and node.args[tonumber(place) - (node.method and 1 or 0)]
+  if not arg then return nil end
+  call.node = arg
+  return ("%s wants a number, and this is a tensor; item() gives the number of a tensor with one element"):format(name),
+    {}, ("%s:item()"):format(call:operand_text(arg))
+end
+
 local meanings = {
+  {"^bad argument #(%d+) to '([%w_]+)' %(number expected, got Tensor%)", "call", number_wanted},
   {"^attempt to call a nil value %((%w+) '([^']*)'%)", "call", nil_called},
   {"^attempt to call a Tensor value %((%w+) '([^']*)'%)", "call", tensor_called},
   {"^attempt to call an? [%w%. ]+ value %((%w+) '([^']*)'%)", "call", value_called},
@@ -209,7 +224,7 @@ local meanings = {
 ---@param text string
 ---@return table?
 function names.from_text(text)
-  local chunk, line, message = text:match("^(.-):(%d+): (attempt to [^\n]*)")
+  local chunk, line, message = text:match("^(.-):(%d+): ([ab][tad][td][^\n]*)")  -- attempt to, bad argument
   if not chunk then return nil end
   local Call = require "torch.explain.call"
   for _, row in ipairs(meanings) do
@@ -236,13 +251,14 @@ function names.from_text(text)
           end
         end
       end
-      local said, fixes = row[3](call, kind, name)
+      local said, fixes, hint = row[3](call, kind, name)
       if not said then return nil end
       local code = call.node and call:code(call.node)
       err.message = said
       err._call = err._call .. (call.node and ("P %d %d\n"):format(call.node.first, call.node.last) or "")
       err._code = "NAME-1"
       err._fixes = code and fixes or {}
+      err.hint = hint or ""
       return err
     end
   end

@@ -5,188 +5,12 @@
 --   {code = text, test = text}            new code for the call, tried as it stands
 --   {rename = {"keydim", "keepdim"}}      an argument's name
 local F = string.format
-
-local function product(shape)
-  local n = 1
-  for _, s in ipairs(shape) do n = n * s end
-  return n
-end
-local function copy(t) return table.move(t, 1, #t, 1, {}) end
-local function list(t) return table.concat(t, ", ") end
-local converters = {float32 = "float", float64 = "double", float16 = "half", bfloat16 = "bfloat16", int64 = "long",
-  int32 = "int", int16 = "short", bool = "bool"}
-local function to(dtype) return converters[dtype] and F("%%:%s()", converters[dtype]) or F('%%:to("%s")', dtype) end
-local rank_of = {bool = 0, uint8 = 1, int8 = 1, int16 = 2, int32 = 3, int64 = 4, float16 = 5, bfloat16 = 6, float32 = 7, float64 = 8}
-
--- The two matrices of a product: the last two operands (addmm has one in front).
-local function factors(call)
-  local n = #call.operands
-  if call.op == "linear" or n < 2 then return call.operands[1], call.operands[2] end
-  if call.op == "addmm" or call.op == "addmv" or call.op == "baddbmm" or call.op == "addbmm" then return call.operands[2], call.operands[3] end
-  return call.operands[1], call.operands[2]
-end
-
-local function turned(o)
-  if #o.shape == 2 then return "%:t()" end
-  return #o.shape > 2 and "%:transpose(-2, -1)" or "%"
-end
-
--- A slot of the call that holds this number.
-local function slots_with(call, wanted)
-  local found = {}
-  for _, s in ipairs(call.order) do
-    if s.kind == "N" and wanted(s.value) then found[#found + 1] = s end
-  end
-  return found
-end
-
-local function dims_note(call, limit)
-  local notes = {}
-  for k, o in ipairs(call.operands) do notes[k] = F("%d dimension%s", #o.shape, #o.shape == 1 and "" or "s") end
-  return limit and {notes[1]} or notes
-end
-
-local function broadcast_fixes(call)
-  local a, b = call.operands[1], call.operands[2]
-  if not b then return {} end
-  local out = {}
-  local function add(edit) out[#out + 1] = edit end
-  if #a.shape ~= #b.shape then
-    local small, large = a, b
-    if #a.shape > #b.shape then small, large = b, a end
-    if #small.shape == 1 then
-      for d = #large.shape - 1, 1, -1 do
-        if large.shape[d] == small.shape[1] then
-          add {[small] = #large.shape - d == 1 and "%:unsqueeze(2)" or "%:view(-1" .. (", 1"):rep(#large.shape - d) .. ")"}
-        end
-      end
-    else
-      for d = 1, #small.shape + 1 do add {[small] = F("%%:unsqueeze(%d)", d)} end
-    end
-  elseif #a.shape >= 2 then
-    add {[b] = turned(b)}
-    add {[a] = turned(a)}
-  end
-  if product(a.shape) == product(b.shape) and #a.shape > 0 and #b.shape > 0 then
-    add {[b] = F("%%:reshape(%s)", list(a.shape))}
-  end
-  return out
-end
-
-local function reshape_fixes(call)
-  local x, wanted = call.operands[1], {}
-  if not x then return {} end
-  for _, s in ipairs(call.order) do
-    if s.slot ~= x.slot.slot then
-      if s.kind == "N" then wanted[#wanted + 1] = s.value end
-      if s.kind == "I" then wanted = copy(s.value) end
-    end
-  end
-  local n, out = product(x.shape), {}
-  local function add(sizes) out[#out + 1] = {whole = F("%%1:%s(%s)", call.op, list(sizes))} end
-  for i, size in ipairs(wanted) do
-    local others, open = 1, nil
-    for j, s in ipairs(wanted) do
-      if s == -1 and j ~= i then open = j elseif j ~= i then others = others * s end
-    end
-    if others > 0 and n % others == 0 and size ~= -1 then
-      local rest, sizes = n // others, copy(wanted)
-      if not open then
-        sizes[i] = rest
-        add(sizes)
-      else
-        for step = 1, size do  -- the nearest size that divides
-          local less, more = size - step, size + step
-          local near = more <= rest and rest % more == 0 and more or less > 0 and rest % less == 0 and less
-          if near then
-            sizes[i] = near
-            add(sizes)
-            break
-          end
-        end
-      end
-    end
-  end
-  add {-1}
-  return out
-end
-
-local function join_fixes(call)
-  local out, names = {}, {}
-  local a, b = call.operands[1], call.operands[2]
-  if not b then return out end
-  for k = 1, #call.operands do names[k] = "%" .. k end
-  if #call.operands < 10 then
-    for d = 1, #a.shape do out[#out + 1] = {whole = F("torch.cat({%s}, %d)", list(names), d)} end
-  end
-  if #a.shape == #b.shape + 1 then out[#out + 1] = {[b] = "%:unsqueeze(1)"} end
-  if #b.shape == #a.shape + 1 then out[#out + 1] = {[a] = "%:unsqueeze(1)"} end
-  if #a.shape == 2 and #b.shape == 2 then out[#out + 1] = {[b] = "%:t()"} end
-  return out
-end
-
-local function joined_notes(call)
-  local a, notes = call.operands[1], {}
-  if not a then return notes end
-  for k = 2, #call.operands do
-    local o = call.operands[k]
-    for d = 1, math.max(#a.shape, #o.shape) do
-      if a.shape[d] ~= o.shape[d] then
-        notes[1] = notes[1] or a.shape[d] and F("dim %d is %d", d, a.shape[d])
-        notes[k] = o.shape[d] and F("dim %d is %d", d, o.shape[d]) or F("%d dimensions", #o.shape)
-        break
-      end
-    end
-  end
-  return notes
-end
-
-local function conv_fixes(call)
-  local x = call.operands[1]
-  if not x then return {} end
-  local spatial = tonumber(call.op:match("(%d)d$")) or 2
-  if #x.shape == spatial then return {{[x] = "%:unsqueeze(1)"}} end
-  if #x.shape == spatial + 1 then
-    return {{[x] = "%:unsqueeze(2)"}, spatial == 2 and {[x] = "%:permute(3, 1, 2)"} or nil}
-  end
-  local want = call.operands[2] and call.operands[2].shape[2]
-  return {
-    spatial == 2 and {[x] = "%:permute(1, 4, 2, 3)"} or {[x] = "%:transpose(2, -1)"},
-    want and x.shape[2] == 1 and {[x] = F("%%:expand(-1, %d%s)", want, (", -1"):rep(spatial))} or nil,
-  }
-end
-
-local compare = {["<"] = "lt", [">"] = "gt", ["<="] = "le", [">="] = "ge", ["=="] = "eq", ["~="] = "ne"}
-local mirrored = {lt = "gt", gt = "lt", le = "ge", ge = "le", eq = "eq", ne = "ne"}
-local function compare_fixes(call)
-  local node = call.node
-  local name = node and compare[node.op]
-  if not name then return {} end
-  local left = call.operands[1] and call.operands[1].node == node.args[1]
-  local base = left and F("%%L:%s(%%R)", name) or F("%%R:%s(%%L)", mirrored[name])
-  local before = call.text:sub(1, node.first - 1):match("(%a+)[%s%(]*$")
-  local condition = before == "if" or before == "while" or before == "elseif" or before == "and" or before == "or"
-    or before == "not" or before == "until"
-  local out = {}
-  if #call.operands == 2 and (name == "eq" or name == "ne") then
-    out[1] = {whole = (name == "ne" and "not " or "") .. "torch.equal(%L, %R)", test = "%L:eq(%L)"}
-  end
-  if condition then
-    out[#out + 1] = {whole = base .. ":all():item()", test = base .. ":all()"}
-    out[#out + 1] = {whole = base .. ":any():item()", test = base .. ":any()"}
-  else
-    table.insert(out, 1, {whole = base})
-  end
-  return out
-end
-
-local function type_fixes(call)
-  local a, b = factors(call)
-  if not (a and b) then return {} end
-  local x, y = a.slot, b.slot
-  if not b.node or (rank_of[x.dtype] or 0) < (rank_of[y.dtype] or 0) then return {{[a] = to(y.dtype)}} end
-  return {{[b] = to(x.dtype)}}
-end
+local repairs = require "torch.explain.repairs"
+local product, copy, list, to, rank_of, factors, turned, slots_with, dims_note, broadcast_fixes,
+reshape_fixes, join_fixes, joined_notes, conv_fixes, compare_fixes, type_fixes, argument_hint =
+  repairs.product, repairs.copy, repairs.list, repairs.to, repairs.rank_of, repairs.factors, repairs.turned,
+  repairs.slots_with, repairs.dims_note, repairs.broadcast_fixes, repairs.reshape_fixes, repairs.join_fixes,
+  repairs.joined_notes, repairs.conv_fixes, repairs.compare_fixes, repairs.type_fixes, repairs.argument_hint
 
 -- Rows are looked through in order: kind, op (words) and find (a part of the message) must all fit.
 -- picture: the operands' lines say what the title leaves out, or are a picture; quiet: no such lines.
@@ -323,10 +147,18 @@ local rules = {
     end
     return out
   end},
-  {code = "DTYPE-0", kind = "dtype", find = "mask must be bool", fixes = function(call)
+  {code = "DTYPE-0", kind = "dtype", find = "mask must be", fixes = function(call)
     local out = {}
     for _, o in ipairs(call.operands) do
       if o.slot.dtype ~= "bool" then out[#out + 1] = {[o] = "%:bool()"} end
+    end
+    return out
+  end},
+  {code = "DTYPE-0", kind = "dtype", find = "positions are", fixes = function(call)
+    local out = {}
+    for k = #call.operands, 1, -1 do
+      local o = call.operands[k]
+      if o.node and (rank_of[o.slot.dtype] or 0) >= 5 then out[#out + 1] = {[o] = "%:long()"} end
     end
     return out
   end},
@@ -335,6 +167,8 @@ local rules = {
     local x = call.operands[1]
     return x and {{[x] = "%:float()"}, {[x] = "%:long()"}, {[x] = "%:bool()"}} or {}
   end},
+  {code = "DEVICE-1", kind = "device", find = "device on this machine", quiet = true},
+  {code = "DEVICE-1", kind = "device", find = "is no device", quiet = true},
   {code = "DEVICE-1", kind = "device", devices = true, fixes = function(call)
     local out = {}
     for k = 2, #call.operands do
@@ -366,7 +200,8 @@ local rules = {
   {code = "ARG-1", kind = "argument", find = 'no argument "', fixes = function(call)
     local from, near = call.message:match('no argument "([%a_][%w_]*)"; did you mean "([%a_][%w_]*)"')
     return from and {{rename = {from, near}}} or {}
-  end},
+  end, hint = argument_hint},
+  {code = "ARG-1", kind = "argument", find = 'no option "', hint = argument_hint},
   {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = function(call)
     local node = call.node
     local f = node and node.called
