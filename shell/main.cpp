@@ -17,7 +17,6 @@
 #include "shell/repl.h"
 #include "shell/run.h"
 #include "shell/status.h"
-#include "shell/terminal.h"
 
 namespace tycho::shell {
 namespace {
@@ -189,7 +188,6 @@ bool will_edit(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace tycho;
-  shell::guard_terminal();
   if (will_edit(argc, argv)) shell::prepare_status();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;

@@ -156,6 +156,7 @@ int repl(lua_State* L, bool interactive, bool clean) {
     std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
     return 1;
   }
+  if (terminal) guard_terminal();
   lua_getfield(L, 1, "start");
   lua_pushboolean(L, terminal || interactive);
   lua_pushboolean(L, terminal);

@@ -20,7 +20,7 @@ char signal_stack[1 << 14];  // for a stack that is full
 
 // Safe in a signal handler.
 void put_back() {
-  if (!known) return;
+  if (!known || tcgetpgrp(0) != getpgrp()) return;  // in the background it is somebody else's
   termios now;
   if (tcgetattr(0, &now) == 0 &&
       (now.c_lflag != settings.c_lflag || now.c_iflag != settings.c_iflag ||
