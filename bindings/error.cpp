@@ -81,6 +81,10 @@ void push_error(lua_State* L, const Error& e, int top) {
   } else if (text.compare(0, op.size(), op) != 0 ||
              (text[op.size()] != ':' && text[op.size()] != '_')) {
     text = op + ": " + text;
+  } else if (const size_t colon = text.find(": "); text[op.size()] == '_' && colon != text.npos &&
+                                                   colon > op.size() + 1 &&
+                                                   text.find(' ') > colon) {
+    text.replace(0, colon, op);  // a part of the operation: "scatter_number: .."
   }
   if (!call.layer.empty() && text.compare(0, op.size() + 1, op + ":") == 0)
     text.insert(op.size(), " '" + call.layer + "'");

@@ -120,3 +120,13 @@ test("what fails stands over its marks, behind tabs, Chinese text and in long li
   check.yes(#source <= 42)
   check.equal(source:sub(under:find("%^+")), "a + b")
 end)
+
+test("what a whole network of torch's layers takes is tried at the prompt", function()
+  local r = session {"net = nn.Sequential(nn.Linear(784, 10), nn.ReLU(), nn.Dropout(0.5), nn.Linear(10, 2))",
+    "x = torch.ones(32, 28, 28)", "y = net(x)"}
+  check.contains(r.err, "linear '0': input has 28 features")
+  check.contains(r.err, "would fit: net(x:flatten(2))  -> [32, 2]")
+  r = session {"net = nn.Sequential(nn.Linear(784, 10), nn.Linear(11, 2))", "x = torch.ones(32, 784)", "y = net(x)"}
+  check.contains(r.err, "linear '1': input has 10 features")
+  check.lacks(r.err, "would fit")
+end)

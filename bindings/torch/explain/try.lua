@@ -32,8 +32,26 @@ local function stand_in(slot)
   return slot.value
 end
 
+-- The global network that the line called, when all of it is torch's own: it can be run on stand-ins
+-- without doing anything else.
+function Call:network()
+  local function value(node)
+    if node.kind == "name" then return rawget(_G, node.name) end
+    local outer = node.kind == "field" and value(node.object)
+    return type(outer) == "table" and rawget(outer, node.name) or nil
+  end
+  local net = self.node and self.node.kind == "call" and not self.node.method and value(self.node.called)
+  if type(net) ~= "table" or rawget(net, "_order") == nil then return nil end
+  for _, module in ipairs(net:modules()) do
+    local forward = not rawget(module, "_hooks") and module.forward
+    if type(forward) ~= "function" or not debug.getinfo(forward, "S").source:find("^=torch/") then return nil end
+  end
+  return net
+end
+
 -- The function that the call runs: an op by its name, also inside the layer that the line called.
 function Call:target()
+  if self.deep then return self:network() end
   local op = self.op
   local f = rawget(torch, op) or rawget(torch.nn, "functional")[op] or torch.linalg[op]
   if not (self.layer and self.layer.below > 0) then
@@ -158,7 +176,7 @@ end
 ---@return string? shape of its result
 function Call:try(edit)
   local node = self.node
-  if not node or self.deep then return nil end
+  if not node or self.deep and (edit.code or edit.whole or not self:network()) then return nil end
   if edit.code then
     local ok, shape = self:try_code(edit.test or edit.code)
     return ok and edit.code or nil, not edit.test and shape or nil
@@ -168,6 +186,12 @@ function Call:try(edit)
   local shown_operands, tested_operands = {}, {}
   for _, slot in ipairs(self.order) do
     local e = slot.kind ~= "{" and self:node_of(node, slot.slot)
+    if self.deep then  -- inside a network only what is known to be the line's own
+      e = nil
+      for _, o in ipairs(self.operands) do
+        if o.slot == slot then e = o.node end
+      end
+    end
     if e and not places[e] then
       if slot.kind == "?" then return nil end
       names[#names + 1], slots[#slots + 1] = "_" .. #names + 1, slot
