@@ -187,6 +187,7 @@ end
 
 -- Strict reads begin; a metatable that somebody gave to _G before stays.
 function names.install()
+  for name in next, globals do known[name] = true end
   if not getmetatable(globals) then setmetatable(globals, {__index = read, __newindex = write}) end
 end
 

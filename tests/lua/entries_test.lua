@@ -162,6 +162,7 @@ test("_G.name and names that were set to nil give nil", function()
   prints({"_G.nothing", "x = nil", "x", "y = 1", "y = nil", "y == nil"}, "nil", "nil", "true")
   prints({"_ENV.nothing == nil and rawget(_G, 'nothing') == nil"}, "true")
   prints({"({}).field == nil"}, "true")
+  prints({"utf8 = nil", "utf8"}, "nil")
 end)
 
 test("files read unknown names as nil", function()
