@@ -52,7 +52,7 @@ Parser.__index = Parser
 function Parser:text(k) return self.words[k or self.at] end
 function Parser:node(kind, first, more)
   more.kind, more.first = kind, self.tokens[first].first
-  more.last = self.tokens[self.at - 1].last
+  more.last = self.tokens[math.min(self.at - 1, #self.tokens)].last
   more.token = first
   more.line = more.line or self.lines[first]
   more.from = self.lines[first]
@@ -114,6 +114,7 @@ end
 function Parser:body()
   if self:text() ~= "(" then return nil end
   while self:text() and self:text() ~= ")" do self.at = self.at + 1 end
+  if not self:text() then return nil end
   self.at = self.at + 1
   self:block()
   if self:text() == "end" then self.at = self.at + 1 end

@@ -161,3 +161,24 @@ test("an error object holds text and numbers only", function()
   check.equal(err.line:sub(err.span[1], err.span[2]), "x + y")
   check.equal(err.nothing, nil)
 end)
+
+test("any text can be looked through for expressions", function()
+  local source = require "torch.source"
+  local file = assert(io.open((arg[0]:match("^(.*)/[^/]*$") or ".") .. "/check.lua"))
+  local whole = file:read("a")
+  file:close()
+  math.randomseed(5)
+  local pieces = {"(", ")", "{", "}", "[", "]", '"', "'", "\n", " end ", " function ", " do ", ":", ".", "=", "\0", "\xff", "--[[", "[["}
+  for _ = 1, 300 do
+    local first = random(#whole)
+    local text = whole:sub(first, first + random(2000))
+    for _ = 1, random(10) do
+      local k = random(#text)
+      text = text:sub(1, k - 1) .. pick(pieces) .. text:sub(k + random(0, 2))
+    end
+    for _, node in ipairs((source.parse(text))) do check.yes(node.first <= node.last and node.last <= #text) end
+  end
+  for _, text in ipairs {"(", "{", "x(", "function(", "a.", "-", "a^", "x[1]", "do ", "f(function() ", "a:b{", "end ", "function "} do
+    source.parse(text:rep(3000))
+  end
+end)
