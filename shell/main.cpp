@@ -1,4 +1,5 @@
 // tycho: runs a script, code from the command line or standard input, or opens the prompt.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -176,6 +177,13 @@ int start(lua_State* L, int argc, char** argv) {
 
 namespace {
 
+// A closed standard stream must not become the first file that is opened: reading one ends at once,
+// writing to one fails.
+void hold_streams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
+}
+
 // Will the prompt open at a terminal that can move its cursor?
 bool will_edit(int argc, char** argv) {
   bool prompt = argc == 1 || !std::strcmp(argv[1], "learn");
@@ -188,6 +196,7 @@ bool will_edit(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace tycho;
+  hold_streams();
   if (will_edit(argc, argv)) shell::prepare_status();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;

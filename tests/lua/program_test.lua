@@ -213,3 +213,13 @@ test("a coroutine that yields inside a scope leaves the resumer's mode unchanged
   check.equal(torch.is_grad_enabled(), true)
   check.equal(inside(), true)
 end)
+
+test("closed standard streams are no trouble", function()
+  local function closed(redirection, rest)
+    local _, how, code = os.execute(("timeout 20 %s %s %s 2>/dev/null"):format(check.quote(check.program), rest, redirection))
+    return how == "exit" and code or how
+  end
+  check.equal(closed("<&- >/dev/null", ""), 0)
+  check.equal(closed("<&- >&-", ""), 0)
+  check.equal(closed("</dev/null >&-", "-e 'print(1)'"), 1)
+end)
