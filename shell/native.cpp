@@ -10,6 +10,7 @@
 
 #include "bindings/interrupt.h"
 #include "shell/child.h"
+#include "shell/keys.h"
 #include "shell/line/editor.h"
 #include "shell/past.h"
 #include "shell/private_file.h"
@@ -214,6 +215,7 @@ int load(lua_State* L) {
       {"stopped_mark", lua_stopped_mark},
       {"highlight", lua_highlight},  // (text, cursor): spans of colour
       {"list_directory", lua_list_directory},
+      {"keys", lua_keys},          // what the keys of the line editor do
       {"read_key", lua_read_key},  // one key of the terminal
       {nullptr, nullptr}};
   luaL_newlib(L, functions);

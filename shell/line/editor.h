@@ -65,6 +65,12 @@ bool can_edit();
 // signal handler; leaving read_entry in any way, exit() included, does it by itself.
 void restore_terminal();
 
+// What the keys do, from the table that binds them: {"Ctrl-A  Home", "beginning of the line"}.
+struct KeyHelp {
+  std::string keys, does;
+};
+std::vector<KeyHelp> key_help();
+
 struct WindowSize {
   int columns, rows;
 };

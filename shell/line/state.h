@@ -36,6 +36,8 @@ class State {
   void edited_outside(std::string text);
   bool wants_escape() const { return menu_.is_open() || search_; }
 
+  static std::vector<KeyHelp> key_help();
+
  private:
   // What the last command was, as far as the next one cares.
   enum class Kind { Other, Type, KillBack, KillOn, Yank, Walk, Vertical, Ends, Argument, Complete };
@@ -43,6 +45,7 @@ class State {
   struct Binding {
     Key key;
     Command command;
+    const char* does = "";  // in the first row of each command
   };
   static const Binding kBindings[], kAfterX[];
   static Command find(const Binding* table, Key key);

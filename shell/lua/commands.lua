@@ -18,6 +18,7 @@ local by_file = {
   {"notes", "ok"},
   {"errors", "explain"},
   {"help", "demo"},
+  {"keys", "keys"},
   {"learn", "learn hint skip play back"},
   {"predict", "predict align"},
 }

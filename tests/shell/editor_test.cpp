@@ -215,6 +215,13 @@ TEST(Editor, SearchFindsAnEntryByAPartOfIt) {
   ASSERT_TRUE(s.ends_with("[3]> apples = 6 * pears; apples\n42\n[4]>"));
 }
 
+TEST(Editor, ItsKeysAreListed) {
+  Screen s;
+  s.type("%keys suggestion\r");
+  ASSERT_TRUE(s.shows("Ctrl-F  Right "));
+  ASSERT_TRUE(s.shows("on, at the end of the suggestion"));
+}
+
 TEST(Editor, AnExternalEditorGetsTheEntry) {
   Screen s({.environment = {{"EDITOR", "sed -i s/6/7/"}}});
   s.type("print(6)\x18\x05");

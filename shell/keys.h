@@ -1,0 +1,9 @@
+// The line editor's keys, for %keys.
+#pragma once
+#include "bindings/lua.h"
+
+namespace tycho::shell {
+
+int lua_keys(lua_State* L);  // () -> {{keys=, does=}, ..}
+
+}  // namespace tycho::shell
