@@ -175,7 +175,7 @@ local function operand_lines(a, colour)
     lines[#lines + 1] = (line:gsub("%s+$", ""))
   end
   if marks then lines[#lines + 1] = colour(("   %s   %s     %s"):format((" "):rep(names), (" "):rep(shapes), marks), "error") end
-  if #call.operands > count then lines[#lines + 1] = ("   .. %d more"):format(#call.operands - count) end
+  if #call.operands > count then lines[#lines + 1] = words.more:format(#call.operands - count) end
   return lines
 end
 
@@ -190,7 +190,7 @@ local function source_lines(a, colour)
   local chunk = a.call.chunk
   local label = chunk:match("^=(%[%d+%])$") or chunk:match("^@.-([^/]+)$") or ""
   if label:find("^%[") then
-    if a.call.text:find("\n") then label = ("%s line %d"):format(label, at) end
+    if a.call.text:find("\n") then label = words.entry_line:format(label, at) end
   elseif label ~= "" then
     label = ("%s:%d"):format(label, at)
   end

@@ -162,16 +162,31 @@ local function nil_called(call, kind, name)
       end
     end
   end
-  local text = ("%s%s is nil, so it cannot be called"):format(lead or "", name)
+  local text = words.is_nil:format(lead or "", name)
   if #near > 0 then return text .. "; " .. words.mean_name:format(table.concat(near, ", ")), fixes end
   return nil
 end
 
-local function function_used(call, kind, name)
+-- Methods of a tensor that give a number; `size()` gives a list, `size(1)` a number.
+local numbers = {numel = true, dim = true, nelement = true, ndimension = true, storage_offset = true, element_size = true}
+
+-- x.name used where x:name() was meant: `wants` says what is made of it there.
+local function function_used(call, kind, name, wants)
   local node = call.node
   if kind ~= "field" or not node or node.kind ~= "field" then return nil end
-  local code = call:code(node.object) .. ":" .. name .. "()"
-  return ("%s is a method, so it must be called"):format(call:code(node)), {{code = code}}
+  local lead, fixes = call:code(node.object) .. ":" .. name, {}
+  local record, alone = torch._ops()[name], false
+  for _, signature in ipairs(record and record.signatures or {}) do  -- needs nothing but the tensor
+    local needed = 0
+    for _, p in ipairs(signature.params) do needed = needed + (p.required and 1 or 0) end
+    alone = alone or needed == 1
+  end
+  if name == "size" or name == "stride" then
+    fixes[1] = {code = wants == "number" and lead .. "(1)" or wants == "list" and lead .. "()" or nil}
+  elseif numbers[name] and wants ~= "list" or alone and wants ~= "text" then
+    fixes[1] = {code = lead .. "()"}
+  end
+  return words.is_method:format(call:code(node)), fixes[1] and fixes[1].code and fixes or {}
 end
 
 local function value_called(call, kind, name)
@@ -179,7 +194,7 @@ local function value_called(call, kind, name)
   if not node or node.kind ~= "call" then return nil end
   local of = node.method and node.called or node.called.object
   if fields[name] and of then
-    return ("%s is a field, not a method"):format(name), {{code = call:code(of) .. "." .. name}}
+    return words.is_field:format(name), {{code = call:code(of) .. "." .. name}}
   end
 end
 
@@ -189,13 +204,13 @@ local function tensor_called(call)
   local args = {}
   for k, e in ipairs(node.args) do args[k] = call:code(e) end
   local index = #args == 1 and args[1] or "{" .. table.concat(args, ", ") .. "}"
-  return "a tensor is no function; elements are had with brackets", {{code = call:code(node.called) .. "[" .. index .. "]"}}
+  return words.no_function, {{code = call:code(node.called) .. "[" .. index .. "]"}}
 end
 
 local function joined(call)
   local node = call.node
   if not node then return nil end
-  return "a tensor is not joined to a text as it is", {{code = ("tostring(%s)"):format(call:code(node))}}
+  return words.joined, {{code = ("tostring(%s)"):format(call:code(node))}}
 end
 
 local function number_wanted(call, place, name)
@@ -203,7 +218,7 @@ local function number_wanted(call, place, name)
   local arg = node and node.kind == "call" and node.args[tonumber(place) - (node.method and 1 or 0)]
   if not arg then return nil end
   call.node = arg
-  return ("%s wants a number, and this is a tensor; item() gives the number of a tensor with one element"):format(name),
+  return words.number_wanted:format(name),
     {}, ("%s:item()"):format(call:operand_text(arg))
 end
 
@@ -212,11 +227,10 @@ local meanings = {
   {"^attempt to call a nil value %((%w+) '([^']*)'%)", "call", nil_called},
   {"^attempt to call a Tensor value %((%w+) '([^']*)'%)", "call", tensor_called},
   {"^attempt to call an? [%w%. ]+ value %((%w+) '([^']*)'%)", "call", value_called},
-  {"^attempt to index a function value %((%w+) '([^']*)'%)", "field", function_used},
-  {"^attempt to perform arithmetic on a function value %((%w+) '([^']*)'%)", "field", function_used},
-  {"^attempt to compare .*function", "none", function_used},
-  {"^attempt to get length of a function value %((%w+) '([^']*)'%)", "field", function_used},
-  {"^attempt to concatenate a function value %((%w+) '([^']*)'%)", "field", function_used},
+  {"^attempt to index a function value %((%w+) '([^']*)'%)", "field", function_used, "list"},
+  {"^attempt to perform arithmetic on a function value %((%w+) '([^']*)'%)", "field", function_used, "number"},
+  {"^attempt to get length of a function value %((%w+) '([^']*)'%)", "field", function_used, "list"},
+  {"^attempt to concatenate a function value %((%w+) '([^']*)'%)", "field", function_used, "text"},
   {"^attempt to concatenate a Tensor value %((%w+) '([^']*)'%)", "name", joined},
 }
 
@@ -251,7 +265,7 @@ function names.from_text(text)
           end
         end
       end
-      local said, fixes, hint = row[3](call, kind, name)
+      local said, fixes, hint = row[3](call, kind, name, row[4])
       if not said then return nil end
       local code = call.node and call:code(call.node)
       err.message = said

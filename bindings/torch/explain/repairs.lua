@@ -1,6 +1,7 @@
 -- Candidate changes for failing calls, by kind of failure, and the notes beside their operands: what the
 -- rows of explain/rules.lua are made of.
 local F = string.format
+local words = require("torch.messages").words
 
 local function product(shape)
   local n = 1
@@ -38,7 +39,7 @@ end
 
 local function dims_note(call, limit)
   local notes = {}
-  for k, o in ipairs(call.operands) do notes[k] = F("%d dimension%s", #o.shape, #o.shape == 1 and "" or "s") end
+  for k, o in ipairs(call.operands) do notes[k] = F(words.dimensions, #o.shape, #o.shape == 1 and "" or "s") end
   return limit and {notes[1]} or notes
 end
 
@@ -128,8 +129,8 @@ local function joined_notes(call)
     local o = call.operands[k]
     for d = 1, math.max(#a.shape, #o.shape) do
       if a.shape[d] ~= o.shape[d] then
-        notes[1] = notes[1] or a.shape[d] and F("dim %d is %d", d, a.shape[d])
-        notes[k] = o.shape[d] and F("dim %d is %d", d, o.shape[d]) or F("%d dimensions", #o.shape)
+        notes[1] = notes[1] or a.shape[d] and F(words.dim_is, d, a.shape[d])
+        notes[k] = o.shape[d] and F(words.dim_is, d, o.shape[d]) or F(words.dimensions, #o.shape, "s")
         break
       end
     end
@@ -196,7 +197,7 @@ local function argument_hint(call)
   end
   if known[called_here[wrong]] then best = called_here[wrong] end
   best = best or require("torch.explain.names").nearest(wrong, known)[1]
-  return best and require("torch.messages").words.mean_name:format(best)
+  return best and words.mean_name:format(best)
 end
 
 return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint}

@@ -5,6 +5,7 @@
 --   {code = text, test = text}            new code for the call, tried as it stands
 --   {rename = {"keydim", "keepdim"}}      an argument's name
 local F = string.format
+local words = require("torch.messages").words
 local repairs = require "torch.explain.repairs"
 local product, copy, list, to, rank_of, factors, turned, slots_with, dims_note, broadcast_fixes,
 reshape_fixes, join_fixes, joined_notes, conv_fixes, compare_fixes, type_fixes, argument_hint =
@@ -18,11 +19,11 @@ local rules = {
   {code = "SHAPE-6", kind = "shape", op = "linear", find = "features in its last dimension",
     notes = function(call)
       local x, w = call.operands[1], call.operands[2]
-      return {x and F("dim %d is %d", #x.shape, x.shape[#x.shape]), w and F("in_features is %d", w.shape[#w.shape])}
+      return {x and F(words.dim_is, #x.shape, x.shape[#x.shape]), w and F(words.in_features, w.shape[#w.shape])}
     end,
     hint = function(call)
       local x, w = call.operands[1], call.operands[2]
-      if x and w and #w.shape == 2 and #x.shape > 0 then return F("nn.Linear(%d, %d)  -- if in_features is wrong", x.shape[#x.shape], w.shape[1]) end
+      if x and w and #w.shape == 2 and #x.shape > 0 then return F(words.another_linear, x.shape[#x.shape], w.shape[1]) end
     end,
     fixes = function(call)
       local x = call.operands[1]
@@ -35,13 +36,13 @@ local rules = {
       local a, b = factors(call)
       local notes = {}
       for k, o in ipairs(call.operands) do
-        if o == a then notes[k] = F("dim %d is %d", #o.shape, o.shape[#o.shape]) end
+        if o == a then notes[k] = F(words.dim_is, #o.shape, o.shape[#o.shape]) end
         if o == b then
           local d = math.max(#o.shape - 1, 1)
-          notes[k] = F("dim %d is %d", d, o.shape[d])
+          notes[k] = F(words.dim_is, d, o.shape[d])
         end
       end
-      if a == b and b then notes[1] = F("dim %d is %d, dim %d is %d", #a.shape, a.shape[#a.shape], math.max(#a.shape - 1, 1), a.shape[math.max(#a.shape - 1, 1)]) end
+      if a == b and b then notes[1] = F(words.dims_are, #a.shape, a.shape[#a.shape], math.max(#a.shape - 1, 1), a.shape[math.max(#a.shape - 1, 1)]) end
       return notes
     end,
     fixes = function(call)
@@ -63,7 +64,7 @@ local rules = {
     return {{whole = F("%%1:reshape(%s)", list(sizes):gsub("%%", "%%%%"))}, {whole = F("%%1:contiguous():view(%s)", list(sizes):gsub("%%", "%%%%"))}}
   end},
   {code = "SHAPE-3", kind = "shape", op = "view reshape", notes = function(call)
-    return call.operands[1] and {F("%d elements", product(call.operands[1].shape))} or {}
+    return call.operands[1] and {F(words.elements, product(call.operands[1].shape))} or {}
   end, fixes = reshape_fixes},
   {code = "SHAPE-5", op = "cat stack concat concatenate hstack vstack dstack", notes = joined_notes, fixes = join_fixes},
   {code = "SHAPE-8", kind = "shape", op = "batch_norm", find = "at least 2 values"},
@@ -73,7 +74,7 @@ local rules = {
       local x, w = call.operands[1], call.operands[2]
       if x and w and spatial and #x.shape > spatial and #w.shape == spatial + 2 then
         local d = #x.shape - spatial
-        notes = {F("%d channel%s (dim %d)", x.shape[d], x.shape[d] == 1 and "" or "s", d), F("%d channels expected", w.shape[2])}
+        notes = {F(words.channels, x.shape[d], x.shape[d] == 1 and "" or "s", d), F(words.channels_expected, w.shape[2])}
       end
       return notes
     end, fixes = conv_fixes},

@@ -1,0 +1,6 @@
+--@ kind: argument
+--@ code: NAME-1
+--@ fix: 1
+local x = torch.ones(2, 3)
+local n = x.size + 1
+return n
