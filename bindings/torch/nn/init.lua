@@ -5,7 +5,10 @@ setmetatable(nn, nil)
 
 local module = require "torch.nn.module"
 nn.Module, nn.class, nn.Parameter = module.Module, module.class, module.Parameter
+nn._is_parameter = module.is_parameter
 nn.init = require "torch.nn.initialise"
-require "torch.nn.layers"
-require "torch.nn.losses"
+for _, part in ipairs {"layers", "plain", "norm", "losses", "containers", "recurrent", "attention", "transformer"} do
+  require("torch.nn." .. part)
+end
+nn.utils = require "torch.nn.utils"
 return nn

@@ -1,71 +1,12 @@
--- Layers of torch.nn. Each is a row: its arguments with defaults, how it is made and what it computes.
+-- Layers with weights: Linear, Bilinear, Embedding, EmbeddingBag, convolutions.
 local torch = torch
 local error = torch._raise
 local nn = rawget(torch, "nn")
-local F = nn.functional
-local init, Parameter = nn.init, nn.Parameter
+local F, init = nn.functional, nn.init
+local layer = require "torch.nn.layer"
+local define, list, empty = layer.define, layer.list, layer.empty
 
--- Arguments of a constructor by position and by name: args("Linear", {"in_features", ...}, {bias = true}, ...)
-local function args(name, names, defaults, ...)
-  local given, out = table.pack(...), {}
-  local last = given[given.n]
-  local named
-  if type(last) == "table" and getmetatable(last) == nil then
-    for k in pairs(last) do
-      if type(k) == "string" then named = last end
-    end
-  end
-  local positional = {}
-  for i = 1, given.n - (named and 1 or 0) do positional[i] = given[i] end
-  local count = given.n - (named and 1 or 0)
-  if named then
-    for _, v in ipairs(named) do
-      count = count + 1
-      positional[count] = v
-    end
-  end
-  if count > #names then
-    error(("%s: takes at most %d arguments (%s), not %d"):format(name, #names, table.concat(names, ", "), count), 3)
-  end
-  for i, n in ipairs(names) do out[n] = positional[i] end
-  if named then
-    for k, v in pairs(named) do
-      if type(k) == "string" then
-        local known = false
-        for _, n in ipairs(names) do known = known or n == k end
-        if not known then
-          error(('%s: no argument "%s" (it has: %s)'):format(name, k, table.concat(names, ", ")), 3)
-        end
-        if out[k] ~= nil then error(('%s: argument "%s" is given twice'):format(name, k), 3) end
-        out[k] = v
-      end
-    end
-  end
-  for _, n in ipairs(names) do
-    if out[n] == nil then
-      if defaults[n] == nil then error(('%s: argument "%s" is missing'):format(name, n), 3) end
-      out[n] = defaults[n]
-    end
-  end
-  return out
-end
-nn._args = args
-
-local function pair(v, n)
-  if type(v) == "table" then return v end
-  local list = {}
-  for i = 1, n do list[i] = v end
-  return list
-end
-local function shown(v)
-  if type(v) ~= "table" then return tostring(v) end
-  local parts = {}
-  for i, x in ipairs(v) do parts[i] = tostring(x) end
-  return "{" .. table.concat(parts, ", ") .. "}"
-end
-local function none_to_nil(v) if v == torch.none then return nil end return v end
-
--- The default of Linear and Conv: uniform in 1/sqrt(fan_in), as PyTorch's reset_parameters.
+-- As PyTorch's reset_parameters: uniform in 1/sqrt(fan_in).
 local function reset(self)
   init.kaiming_uniform_(self.weight, {a = math.sqrt(5)})
   if self.bias then
@@ -75,211 +16,183 @@ local function reset(self)
   end
 end
 
--- nn.Linear(in_features, out_features, {bias=true}): x W^T + b over the last dimension.
-local Linear = nn.class("Linear")
-nn.Linear = Linear
-function Linear:init(...)
-  local a = args("Linear", {"in_features", "out_features", "bias", "device", "dtype"},
-    {bias = true, device = "cpu", dtype = torch.get_default_dtype()}, ...)
-  local make = {dtype = a.dtype, device = a.device}
-  rawset(self, "in_features", a.in_features)
-  rawset(self, "out_features", a.out_features)
-  self.weight = Parameter(torch.empty({a.out_features, a.in_features}, make))
-  if a.bias then self.bias = Parameter(torch.empty({a.out_features}, make)) end
-  reset(self)
-end
-function Linear:forward(x) return F.linear(x, self.weight, self.bias) end
-function Linear:extra_repr()
-  return ("in_features=%d, out_features=%d, bias=%s"):format(self.in_features, self.out_features, self.bias ~= nil)
+define("Identity", "...", "Gives back its input, whatever its arguments.", {forward = function(_, x) return x end,
+  rule = "any shape -> the same shape", see = "nn.Sequential"})
+function nn.Identity.init() end
+
+define("Linear", "in_features, out_features, bias=true, device=nil, dtype=nil",
+  "A layer of weights: x W^T + b over the last dimension, W [out, in].", {
+  repr = "in_features, out_features, bias",
+  init = function(self, a)
+    self.weight = empty({a.out_features, a.in_features}, a)
+    if a.bias then self.bias = empty({a.out_features}, a) end
+    self:reset_parameters()
+  end,
+  forward = function(self, x) return F.linear(x, self.weight, self.bias) end,
+})
+nn.Linear.reset_parameters = reset
+
+define("Bilinear", "in1_features, in2_features, out_features, bias=true, device=nil, dtype=nil",
+  "x1 W x2 + b for every output, W [out, in1, in2].", {
+  repr = "in1_features, in2_features, out_features, bias", rule = "[.., in1], [.., in2] -> [.., out]", see = "nn.Linear, einsum",
+  example = "nn.Bilinear(2, 3, 4)(torch.ones(5, 2), torch.ones(5, 3)).shape --> [5, 4]",
+  init = function(self, a)
+    self.weight = empty({a.out_features, a.in1_features, a.in2_features}, a)
+    if a.bias then self.bias = empty({a.out_features}, a) end
+    local bound = 1 / math.sqrt(a.in1_features)
+    init.uniform_(self.weight, -bound, bound)
+    if self.bias then init.uniform_(self.bias, -bound, bound) end
+  end,
+  forward = function(self, x1, x2)
+    local y = torch.einsum("...i,oij,...j->...o", x1, self.weight, x2)
+    return self.bias and y + self.bias or y
+  end,
+})
+
+-- --- convolutions ---
+
+-- The padding on both sides of each dimension, last dimension first, as F.pad takes it.
+local function pad_widths(self, dims)
+  local out = {}
+  for d = dims, 1, -1 do
+    local low, high
+    if self.padding == "same" then
+      local total = self.dilation[d] * (self.kernel_size[d] - 1)
+      low, high = total // 2, total - total // 2
+    else
+      low = type(self.padding) == "table" and self.padding[d] or 0
+      high = low
+    end
+    out[#out + 1], out[#out + 2] = low, high
+  end
+  return out
 end
 
--- Convolutions: one row per name.
-for _, row in ipairs {
-  {"Conv1d", 1, F.conv1d}, {"Conv2d", 2, F.conv2d}, {"Conv3d", 3, F.conv3d},
-} do
-  local name, dims, f = row[1], row[2], row[3]
-  local Conv = nn.class(name)
-  nn[name] = Conv
-  function Conv:init(...)
-    local a = args(name, {"in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "bias"},
-      {stride = 1, padding = 0, dilation = 1, groups = 1, bias = true}, ...)
-    if a.in_channels % a.groups ~= 0 or a.out_channels % a.groups ~= 0 then
-      error(("%s: %d input and %d output channels do not divide into %d groups"):format(name, a.in_channels, a.out_channels, a.groups), 3, "shape")
-    end
-    local kernel = pair(a.kernel_size, dims)
-    for k, v in pairs(a) do rawset(self, k ~= "bias" and k or "_", v) end
-    rawset(self, "kernel_size", kernel)
-    rawset(self, "stride", pair(a.stride, dims))
-    rawset(self, "padding", type(a.padding) == "string" and a.padding or pair(a.padding, dims))
-    rawset(self, "dilation", pair(a.dilation, dims))
-    local shape = {a.out_channels, a.in_channels // a.groups}
-    for _, k in ipairs(kernel) do shape[#shape + 1] = k end
-    self.weight = Parameter(torch.empty(shape))
-    if a.bias then self.bias = Parameter(torch.empty({a.out_channels})) end
-    reset(self)
-  end
-  function Conv:forward(x)
-    return f(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-  end
-  function Conv:extra_repr()
-    return ("%d, %d, kernel_size=%s, stride=%s, padding=%s%s"):format(self.in_channels, self.out_channels,
-      shown(self.kernel_size), shown(self.stride), shown(self.padding), self.bias and "" or ", bias=false")
-  end
-end
-
--- Batch normalisation (Ioffe and Szegedy 2015).
-for _, name in ipairs {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} do
-  local BatchNorm = nn.class(name)
-  nn[name] = BatchNorm
-  function BatchNorm:init(...)
-    local a = args(name, {"num_features", "eps", "momentum", "affine", "track_running_stats"},
-      {eps = 1e-5, momentum = 0.1, affine = true, track_running_stats = true}, ...)
-    for k, v in pairs(a) do rawset(self, k, v) end
-    if a.affine then
-      self.weight = Parameter(torch.ones(a.num_features))
-      self.bias = Parameter(torch.zeros(a.num_features))
-    end
-    if a.track_running_stats then
-      self:register_buffer("running_mean", torch.zeros(a.num_features))
-      self:register_buffer("running_var", torch.ones(a.num_features))
-      self:register_buffer("num_batches_tracked", torch.tensor(0))
-    end
-  end
-  function BatchNorm:forward(x)
-    local want = name == "BatchNorm1d" and {2, 3} or name == "BatchNorm2d" and {4, 4} or {5, 5}
-    if x.ndim < want[1] or x.ndim > want[2] then
-      error(("%s: wants %s dimensions, not shape %s"):format(name,
-        want[1] == want[2] and want[1] or "2 or 3", tostring(x.shape)), 2, "shape")
-    end
-    local training = self.training or not self.track_running_stats
-    local momentum = none_to_nil(self.momentum)
-    if self.training then torch._training(name) end
-    if self.training and self.track_running_stats then
-      self.num_batches_tracked:add_(1)
-      momentum = momentum or 1 / self.num_batches_tracked:item()
-    end
-    return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, training, momentum or 0, self.eps)
-  end
-  function BatchNorm:extra_repr()
-    return ("%d, eps=%g, momentum=%s, affine=%s"):format(self.num_features, self.eps, tostring(self.momentum), tostring(self.affine))
+local function check_groups(name, a)
+  if a.in_channels % a.groups ~= 0 or a.out_channels % a.groups ~= 0 then
+    error(("%s: %d input and %d output channels do not divide into %d groups"):format(name, a.in_channels, a.out_channels,
+      a.groups), 4, "shape")
   end
 end
 
--- Layers without parameters: name, argument names, defaults, forward.
-local plain = {
-  {"Identity", {}, {}, function(_, x) return x end},
-  {"ReLU", {"inplace"}, {inplace = false}, function(_, x) return F.relu(x) end},
-  {"Sigmoid", {}, {}, function(_, x) return torch.sigmoid(x) end},
-  {"Tanh", {}, {}, function(_, x) return torch.tanh(x) end},
-  {"GELU", {"approximate"}, {approximate = "none"}, function(m, x) return F.gelu(x, {approximate = m.approximate}) end},
-  {"SiLU", {"inplace"}, {inplace = false}, function(_, x) return F.silu(x) end},
-  {"LeakyReLU", {"negative_slope", "inplace"}, {negative_slope = 0.01, inplace = false},
-    function(m, x) return F.leaky_relu(x, m.negative_slope) end},
-  {"ELU", {"alpha", "inplace"}, {alpha = 1.0, inplace = false}, function(m, x) return F.elu(x, m.alpha) end},
-  {"Softplus", {"beta", "threshold"}, {beta = 1, threshold = 20}, function(m, x) return F.softplus(x, m.beta, m.threshold) end},
-  {"Softmax", {"dim"}, {dim = -1}, function(m, x) return F.softmax(x, m.dim) end},
-  {"LogSoftmax", {"dim"}, {dim = -1}, function(m, x) return F.log_softmax(x, m.dim) end},
-  {"Dropout", {"p", "inplace"}, {p = 0.5, inplace = false}, function(m, x)
-    if m.training then torch._training("Dropout") end
-    return F.dropout(x, m.p, m.training)
-  end},
-  {"Flatten", {"start_dim", "end_dim"}, {start_dim = 2, end_dim = -1}, function(m, x) return x:flatten(m.start_dim, m.end_dim) end},
-  {"MaxPool1d", {"kernel_size", "stride", "padding", "dilation", "ceil_mode"},
-    {stride = torch.none, padding = 0, dilation = 1, ceil_mode = false},
-    function(m, x) return F.max_pool1d(x, m.kernel_size, none_to_nil(m.stride), m.padding, m.dilation, m.ceil_mode) end},
-  {"MaxPool2d", {"kernel_size", "stride", "padding", "dilation", "ceil_mode"},
-    {stride = torch.none, padding = 0, dilation = 1, ceil_mode = false},
-    function(m, x) return F.max_pool2d(x, m.kernel_size, none_to_nil(m.stride), m.padding, m.dilation, m.ceil_mode) end},
-  {"AvgPool2d", {"kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"},
-    {stride = torch.none, padding = 0, ceil_mode = false, count_include_pad = true},
-    function(m, x) return F.avg_pool2d(x, m.kernel_size, none_to_nil(m.stride), m.padding, m.ceil_mode, m.count_include_pad) end},
-  {"AdaptiveAvgPool2d", {"output_size"}, {}, function(m, x) return F.adaptive_avg_pool2d(x, m.output_size) end},
-  {"AdaptiveMaxPool2d", {"output_size"}, {}, function(m, x) return F.adaptive_max_pool2d(x, m.output_size) end},
-}
-for _, row in ipairs(plain) do
-  local name, names, defaults, forward = table.unpack(row)
-  local Layer = nn.class(name)
-  nn[name] = Layer
-  function Layer:init(...)
-    for k, v in pairs(args(name, names, defaults, ...)) do rawset(self, k, v) end
+local modes = {zeros = "constant", reflect = "reflect", replicate = "replicate", circular = "circular"}
+
+local function conv_init(self, a, name, dims, transposed)
+  check_groups(name, a)
+  if not modes[a.padding_mode] then
+    error(('%s: padding_mode must be "zeros", "reflect", "replicate" or "circular", not %q'):format(name, tostring(a.padding_mode)), 4, "value")
   end
-  Layer.forward = forward
-  function Layer:extra_repr()
-    local parts = {}
-    for _, n in ipairs(names) do
-      if self[n] ~= nil and n ~= "inplace" and self[n] ~= torch.none then parts[#parts + 1] = n .. "=" .. shown(self[n]) end
+  for _, key in ipairs {"kernel_size", "stride", "dilation", "padding", "output_padding"} do
+    if a[key] ~= nil and type(a[key]) ~= "string" then rawset(self, key, list(a[key], dims)) end
+  end
+  local shape = transposed and {a.in_channels, a.out_channels // a.groups} or {a.out_channels, a.in_channels // a.groups}
+  for _, k in ipairs(self.kernel_size) do shape[#shape + 1] = k end
+  self.weight = empty(shape, a)
+  if a.bias then self.bias = empty({a.out_channels}, a) end
+  self:reset_parameters()
+end
+
+for dims, what in ipairs {"signals", "images", "volumes"} do
+  local name, f = ("Conv%dd"):format(dims), F[("conv%dd"):format(dims)]
+  define(name, 'in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true, padding_mode="zeros", device=nil, dtype=nil',
+    "Convolution of " .. what .. ".", {
+    repr = "in_channels!, out_channels!, kernel_size, stride, padding?, dilation?, groups?, bias?, padding_mode?",
+    init = function(self, a) conv_init(self, a, name, dims) end,
+    forward = function(self, x)
+      if self.padding_mode ~= "zeros" then
+        x = F.pad(x, pad_widths(self, dims), modes[self.padding_mode])
+        return f(x, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+      end
+      return f(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    end,
+  })
+  nn[name].reset_parameters = reset
+
+  local transposed = ("ConvTranspose%dd"):format(dims)
+  local g = F[("conv_transpose%dd"):format(dims)]
+  define(transposed, 'in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=true, dilation=1, padding_mode="zeros", device=nil, dtype=nil',
+    "Transposed convolution of " .. what .. ": spreads each input over a window, to make things larger.", {
+    rule = "each size n -> (n - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1", see = "F.conv_transpose" .. dims .. "d, nn." .. name,
+    example = ("nn.%s(2, 3, 2, {stride=2})(torch.ones(1, 2%s)).shape --> [1, 3%s]"):format(transposed, (", 4"):rep(dims), (", 8"):rep(dims)),
+    repr = "in_channels!, out_channels!, kernel_size, stride, padding?, dilation?, output_padding?, groups?, bias?, padding_mode?",
+    init = function(self, a) conv_init(self, a, transposed, dims, true) end,
+    forward = function(self, x, output_size)
+      local extra = self.output_padding
+      if output_size then
+        extra = {}
+        local from, skip = x.ndim - dims, #output_size - dims
+        for d = 1, dims do
+          local least = (x:size(from + d) - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d] * (self.kernel_size[d] - 1) + 1
+          extra[d] = output_size[skip + d] - least
+          if extra[d] < 0 or extra[d] >= math.max(self.stride[d], self.dilation[d]) then
+            error(("%s: output_size %d of dimension %d is not between %d and %d"):format(transposed, output_size[skip + d], d, least, least + self.stride[d] - 1), 2, "shape")
+          end
+        end
+      end
+      return g(x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+    end,
+  })
+  nn[transposed].reset_parameters = reset
+end
+
+-- --- tables of vectors ---
+
+local function fill_table(self, a)
+  if a._weight then
+    if a._weight:size(1) ~= a.num_embeddings or a._weight:size(2) ~= a.embedding_dim then
+      error(("%s: the given weight is %s, not [%d, %d]"):format(self._name, tostring(a._weight.shape), a.num_embeddings, a.embedding_dim), 4, "shape")
     end
-    return table.concat(parts, ", ")
+    self.weight = nn.Parameter(a._weight)
+    return
   end
-end
-
--- nn.Dropout refuses a probability that is none when it is made, not in the first step.
-local dropout_init = nn.Dropout.init
-function nn.Dropout:init(...)
-  dropout_init(self, ...)
-  if type(self.p) ~= "number" or self.p < 0 or self.p > 1 then
-    error(("Dropout: the probability must be between 0 and 1, not %s"):format(tostring(self.p)), 3, "value")
-  end
-end
-
--- Layer normalisation (Ba et al. 2016) over the last dimensions.
-local LayerNorm = nn.class("LayerNorm")
-nn.LayerNorm = LayerNorm
-function LayerNorm:init(...)
-  local a = args("LayerNorm", {"normalized_shape", "eps", "elementwise_affine", "bias"},
-    {eps = 1e-5, elementwise_affine = true, bias = true}, ...)
-  for k, v in pairs(a) do if k ~= "bias" then rawset(self, k, v) end end
-  rawset(self, "normalized_shape", pair(a.normalized_shape, 1))
-  if a.elementwise_affine then
-    self.weight = Parameter(torch.ones(self.normalized_shape))
-    if a.bias then self.bias = Parameter(torch.zeros(self.normalized_shape)) end
-  end
-end
-function LayerNorm:forward(x) return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps) end
-function LayerNorm:extra_repr() return ("%s, eps=%g"):format(shown(self.normalized_shape), self.eps) end
-
--- Embedding: rows of a table by id (ids from 1).
-local Embedding = nn.class("Embedding")
-nn.Embedding = Embedding
-function Embedding:init(...)
-  local a = args("Embedding", {"num_embeddings", "embedding_dim", "padding_idx"}, {padding_idx = torch.none}, ...)
-  for k, v in pairs(a) do rawset(self, k, v) end
-  self.weight = Parameter(torch.empty(a.num_embeddings, a.embedding_dim))
+  self.weight = empty({a.num_embeddings, a.embedding_dim}, a)
   init.normal_(self.weight)
-  if a.padding_idx ~= torch.none then torch.no_grad(function() self.weight[a.padding_idx]:zero_() end) end
+  if a.padding_idx then torch.no_grad(function() self.weight[a.padding_idx]:zero_() end) end
 end
-function Embedding:forward(ids) return F.embedding(ids, self.weight, none_to_nil(self.padding_idx)) end
-function Embedding:extra_repr() return ("%d, %d"):format(self.num_embeddings, self.embedding_dim) end
 
--- nn.Sequential(a, b, ...): one after the other. seq[2], #seq; negative positions from the end.
-local Sequential = nn.class("Sequential")
-nn.Sequential = Sequential
-function Sequential:init(...)
-  local layers = {...}
-  if #layers == 1 and getmetatable(layers[1]) == nil and type(layers[1]) == "table" then layers = layers[1] end
-  for i, layer in ipairs(layers) do
-    if type(layer) ~= "table" and type(layer) ~= "function" then
-      error(("Sequential: layer %d is a %s, not a module"):format(i, type(layer)), 3)
+define("Embedding", "num_embeddings, embedding_dim, padding_idx=nil, max_norm=nil, norm_type=2.0, scale_grad_by_freq=false, sparse=false, _weight=nil, device=nil, dtype=nil",
+  "A table of trained rows, found by id (from 1).", {
+  repr = "num_embeddings!, embedding_dim!, padding_idx?@, max_norm?, norm_type?, scale_grad_by_freq?, sparse?",
+  init = function(self, a)
+    rawset(self, "_weight", nil)
+    if a.padding_idx and (math.type(a.padding_idx) ~= "integer" or a.padding_idx == 0 or math.abs(a.padding_idx) > a.num_embeddings) then
+      error(("Embedding: padding_idx %s is out of range for %d rows (1..%d)"):format(tostring(a.padding_idx), a.num_embeddings, a.num_embeddings), 3, "index")
     end
-    self[i] = layer
-  end
-end
-function Sequential:forward(x)
-  for i = 1, #self do x = self[i](x) end
-  return x
-end
-function Sequential:append(layer)
-  self[#self + 1] = layer
-  return self
-end
+    if a.padding_idx and a.padding_idx < 0 then
+      a.padding_idx = a.num_embeddings + 1 + a.padding_idx
+      rawset(self, "padding_idx", a.padding_idx)
+    end
+    fill_table(self, a)
+  end,
+  forward = function(self, ids)
+    return F.embedding(ids, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
+  end,
+})
 
--- nn.ModuleList{a, b}: a list whose modules are registered.
-local ModuleList = nn.class("ModuleList")
-nn.ModuleList = ModuleList
-function ModuleList:init(list)
-  for i, m in ipairs(list or {}) do self[i] = m end
-end
-function ModuleList:append(m)
-  self[#self + 1] = m
-  return self
+define("EmbeddingBag", 'num_embeddings, embedding_dim, max_norm=nil, norm_type=2.0, scale_grad_by_freq=false, mode="mean", sparse=false, _weight=nil, include_last_offset=false, padding_idx=nil, device=nil, dtype=nil',
+  "Sums, means or maxima over bags of a table's rows: ids [bags, n], or ids in one line and where each bag begins (from 1).", {
+  repr = "num_embeddings!, embedding_dim!, max_norm?, norm_type?, scale_grad_by_freq?, mode, padding_idx?@", see = "nn.Embedding, F.embedding_bag",
+  rule = "ids [bags, n] -> [bags, embedding_dim]", example = 'nn.EmbeddingBag(5, 3, {mode="sum"})(torch.tensor{{1, 2}, {3, 5}}).shape --> [2, 3]',
+  init = function(self, a)
+    rawset(self, "_weight", nil)
+    fill_table(self, a)
+  end,
+  forward = function(self, ids, offsets, per_sample_weights)
+    return F.embedding_bag(ids, self.weight, {offsets = offsets, max_norm = self.max_norm, norm_type = self.norm_type,
+      scale_grad_by_freq = self.scale_grad_by_freq, mode = self.mode, per_sample_weights = per_sample_weights,
+      include_last_offset = self.include_last_offset, padding_idx = self.padding_idx})
+  end,
+})
+
+for _, name in ipairs {"Embedding", "EmbeddingBag"} do
+  ---Makes a table from a given tensor [rows, size]; frozen unless {freeze=false}.
+  nn[name].from_pretrained = function(weight, options)
+    local o = {}
+    for k, v in pairs(options or {}) do o[k] = v end
+    local freeze = o.freeze
+    o.freeze, o._weight = nil, weight
+    local made = nn[name](weight:size(1), weight:size(2), o)
+    made.weight.requires_grad = freeze == false
+    return made
+  end
 end

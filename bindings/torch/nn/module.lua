@@ -18,7 +18,7 @@ local function Parameter(data, requires_grad)
   return t
 end
 
-local hidden = {_order = true, _buffers = true, _hooks = true, training = true}
+local hidden = {_order = true, _buffers = true, _hooks = true, _names = true, training = true}
 
 local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
 
@@ -37,7 +37,11 @@ local function keys_of(t)
 end
 
 -- The name of a key in state_dict: PyTorch counts lists from 0, and names must exchange.
-local function key_name(k) return type(k) == "number" and tostring(k - 1) or k end
+local function key_name(owner, k)
+  if type(k) ~= "number" then return k end
+  local names = rawget(owner, "_names")
+  return names and names[k] or tostring(k - 1)
+end
 
 -- Calls visit(owner, key, value, name) for tensors and modules below `t`, in order; a module's own
 -- tensors come before those of its children, as in PyTorch.
@@ -49,7 +53,7 @@ local function walk(t, prefix, visit, seen)
     local v = rawget(t, k)
     if v ~= nil and not hidden[k] then
       if torch.is_tensor(v) then
-        visit(t, k, v, prefix .. key_name(k))
+        visit(t, k, v, prefix .. key_name(t, k))
       elseif type(v) == "table" and (is_module(v) or getmetatable(v) == nil) then
         later[#later + 1] = k
       end
@@ -57,7 +61,7 @@ local function walk(t, prefix, visit, seen)
   end
   for _, k in ipairs(later) do
     local v = t[k]
-    local name = prefix .. key_name(k)
+    local name = prefix .. key_name(t, k)
     if is_module(v) then visit(t, k, v, name) end
     walk(v, name .. ".", visit, seen)
   end
@@ -79,17 +83,7 @@ local function results(...) return ... end
 local function call(module, ...)
   local hooks = rawget(module, "_hooks")
   if not hooks then return results(module:forward(...)) end
-  local inputs = {...}
-  for _, h in ipairs(hooks.pre) do
-    local changed = h.f(module, inputs)
-    if changed ~= nil then inputs = type(changed) == "table" and changed or {changed} end
-  end
-  local outputs = table.pack(module:forward(table.unpack(inputs)))
-  for _, h in ipairs(hooks.post) do
-    local changed = h.f(module, inputs, outputs[1])
-    if changed ~= nil then outputs[1] = changed end
-  end
-  return table.unpack(outputs, 1, outputs.n)
+  return results(require("torch.nn.hooks").run(module, hooks, ...))
 end
 
 local meta = {
@@ -102,7 +96,7 @@ local meta = {
     if not known then order[#order + 1] = k end
     rawset(self, k, v)
   end,
-  __tostring = function(self) return self:_text("") end,
+  __tostring = function(self) return self:_text() end,
 }
 
 ---Makes a class of modules: `local Net = nn.class("Net")`, then `Net:init(...)`, `Net:forward(x)`,
@@ -115,7 +109,14 @@ local function class(name, base)
   for k, v in pairs(meta) do c[k] = v end
   c._name = name
   c._base = base or Class
-  c.__index = c
+  local item = c._base._item
+  -- Lists also answer negative positions.
+  c.__index = item and function(self, k)
+    local v = c[k]
+    if v == nil then return item(self, k) end
+    return v
+  end or c
+  c.__len = c._base.__len
   c.__name = name
   return setmetatable(c, {__index = c._base, __call = new_instance, __name = "class " .. name})
 end
@@ -127,34 +128,26 @@ function Class:forward()
   error(("%s: has no forward method; write function %s:forward(x) ... end"):format(self._name, self._name), 2)
 end
 
-local function add_hook(self, where, f)
-  if type(f) ~= "function" then error("register hook: wants a function", 3) end
-  local hooks = rawget(self, "_hooks")
-  if not hooks then
-    hooks = {pre = {}, post = {}}
-    rawset(self, "_hooks", hooks)
-  end
-  local entry = {f = f}
-  table.insert(hooks[where], entry)
-  return {remove = function()
-    for i, h in ipairs(hooks[where]) do
-      if h == entry then table.remove(hooks[where], i) end
-    end
-  end}
-end
----Calls f(module, inputs, output) after forward; what it returns replaces the output.
-function Class:register_forward_hook(f) return add_hook(self, "post", f) end
----Calls f(module, inputs) before forward; what it returns replaces the inputs.
-function Class:register_forward_pre_hook(f) return add_hook(self, "pre", f) end
-
 ---Registers a tensor that is saved but not trained (a running mean).
 ---@param persistent? boolean false leaves it out of state_dict
 function Class:register_buffer(name, tensor, persistent)
+  if type(name) ~= "string" or name == "" or name:find(".", 1, true) then
+    error(("register_buffer: a name must be a text without dots, not %s"):format(tostring(name)), 2)
+  end
+  if tensor ~= nil and not torch.is_tensor(tensor) then
+    error(('register_buffer: "%s" must be a tensor, not a %s'):format(name, type(tensor)), 2)
+  end
+  if type(persistent) == "table" then persistent = persistent.persistent end
   self[name] = tensor
   self._buffers[name] = persistent == false and "temporary" or "kept"
 end
 ---Registers a tensor as a parameter under a name.
-function Class:register_parameter(name, tensor) self[name] = tensor and Parameter(tensor) or nil end
+function Class:register_parameter(name, tensor)
+  self[name] = tensor and (is_parameter[tensor] and tensor or Parameter(tensor)) or nil
+end
+---Registers a module under a name, as an assignment does.
+function Class:add_module(name, module) self[name] = module end
+Class.register_module = Class.add_module
 
 local function parameter_at(owner, key, v)
   return torch.is_tensor(v) and (is_parameter[v] or (v.is_leaf and v.requires_grad))
@@ -180,10 +173,13 @@ function Class:parameters()
 end
 ---All buffers (saved but not trained) with their names: a list of {name, tensor}.
 function Class:named_buffers()
-  local list = {}
+  local list, seen = {}, {}
   walk(self, "", function(owner, key, v, name)
     local buffers = rawget(owner, "_buffers")
-    if torch.is_tensor(v) and buffers and buffers[key] then list[#list + 1] = {name, v} end
+    if torch.is_tensor(v) and buffers and buffers[key] and not seen[v] then
+      seen[v] = true
+      list[#list + 1] = {name, v}
+    end
   end, {})
   return list
 end
@@ -193,11 +189,14 @@ function Class:buffers()
   for i, b in ipairs(list) do list[i] = b[2] end
   return list
 end
----This module and all below it with their names: a list of {name, module}.
+---This module and all below it with their names: a list of {name, module}; a shared one is listed once.
 function Class:named_modules()
-  local list = {{"", self}}
+  local list, seen = {{"", self}}, {[self] = true}
   walk(self, "", function(_, _, v, name)
-    if is_module(v) then list[#list + 1] = {name, v} end
+    if is_module(v) and not seen[v] then
+      seen[v] = true
+      list[#list + 1] = {name, v}
+    end
   end, {})
   return list
 end
@@ -207,15 +206,24 @@ function Class:modules()
   for i, m in ipairs(list) do list[i] = m[2] end
   return list
 end
----The modules directly below with their names: a list of {name, module}.
-function Class:named_children()
-  local list = {}
-  for _, k in ipairs(self._order) do
-    local v = rawget(self, k)
-    if v ~= nil and is_module(v) then list[#list + 1] = {key_name(k), v} end
+-- Modules in a table's fields, also inside plain tables.
+local function children_of(t, prefix, list, seen)
+  for _, k in ipairs(keys_of(t)) do
+    local v = rawget(t, k)
+    if type(v) == "table" and not hidden[k] and not seen[v] then
+      if is_module(v) then
+        seen[v] = true
+        list[#list + 1] = {prefix .. key_name(t, k), v}
+      elseif getmetatable(v) == nil then
+        seen[v] = true
+        children_of(v, prefix .. key_name(t, k) .. ".", list, seen)
+      end
+    end
   end
   return list
 end
+---The modules directly below with their names: a list of {name, module}.
+function Class:named_children() return children_of(self, "", {}, {}) end
 ---The modules directly below.
 function Class:children()
   local list = self:named_children()
@@ -342,18 +350,14 @@ end
 
 ---What stands in the brackets when the module is printed.
 function Class:extra_repr() return "" end
-function Class:_text(indent)
-  local children = self:named_children()
-  local extra = self:extra_repr()
-  if #children == 0 then return ("%s(%s)"):format(self._name, extra) end
-  local lines = {self._name .. "("}
-  for _, c in ipairs(children) do
-    lines[#lines + 1] = ("%s  (%s): %s"):format(indent, c[1], c[2]:_text(indent .. "  "))
-  end
-  lines[#lines + 1] = indent .. ")"
-  return table.concat(lines, "\n")
-end
 
+Module.Base = Class
+Module.walk = walk
+Module.is_buffer = function(owner, key) return rawget(owner, "_buffers") ~= nil and owner._buffers[key] ~= nil end
+Module.is_parameter = function(v) return is_parameter[v] == true end
+Module.parameter_at = parameter_at
+require("torch.nn.hooks").install(Class)
+require("torch.nn.tree").install(Module, Class)
 Module.Module = class("Module")
 Module.class = class
 Module.Parameter = Parameter

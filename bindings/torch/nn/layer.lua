@@ -1,0 +1,182 @@
+-- What the rows of layers are made with: the arguments of a constructor from its signature as text, and the text in
+-- the brackets of a printed layer, in Lua's spelling or in PyTorch's.
+local torch = torch
+local error = torch._raise
+local nn = rawget(torch, "nn")
+local Parameter = nn.Parameter
+local layer = {}
+
+-- Arguments that may be a list; a table given alone for one of these is that list.
+local lists = {kernel_size = true, normalized_shape = true, padding = true, output_size = true, modules = true,
+  parameters = true, size = true, encoder_layer = true, decoder_layer = true, weight = true, blank = true}
+
+-- "a, b=1, c=nil" -> names, defaults; an argument without `=` must be given.
+local function parse(signature)
+  local spec = {names = {}, default = {}, optional = {}, known = {}}
+  for part in signature:gmatch "[^,]+" do
+    local name, value = part:match "^%s*([%w_]+)%s*=?%s*(.-)%s*$"
+    if not name then break end  -- "...": anything
+    spec.names[#spec.names + 1] = name
+    spec.known[name] = true
+    if value ~= "" then
+      spec.optional[name] = true
+      spec.default[name] = load("return " .. value)()
+    end
+  end
+  return spec
+end
+
+local function has_names(t)
+  for k in pairs(t) do
+    if type(k) == "string" then return true end
+  end
+  return false
+end
+local function plain(t) return type(t) == "table" and getmetatable(t) == nil end
+
+---The arguments of a constructor as a table: positional ones, and named ones in a last table. What is not given has
+---its default; torch.none counts as given and gives nil.
+function layer.args(name, spec, ...)
+  local given, out, set = table.pack(...), {}, {}
+  local last, named = given[given.n], nil
+  if plain(last) and (has_names(last) or (given.n == 1 and #spec.names > 1 and not lists[spec.names[1]])) then
+    named = last
+    given.n = given.n - 1
+    for _, v in ipairs(named) do
+      given.n = given.n + 1
+      given[given.n] = v
+    end
+  end
+  local names = spec.names
+  if given.n > #names then
+    error(("%s: takes at most %d arguments (%s), not %d"):format(name, #names, table.concat(names, ", "), given.n), 3)
+  end
+  for i = 1, given.n do
+    if given[i] ~= nil then out[names[i]], set[names[i]] = given[i], true end
+  end
+  for k, v in pairs(named or {}) do
+    if type(k) == "string" then
+      if not spec.known[k] then
+        error(('%s: no argument "%s" (it has: %s)'):format(name, k, table.concat(names, ", ")), 3)
+      end
+      if set[k] then error(('%s: argument "%s" is given twice'):format(name, k), 3) end
+      out[k], set[k] = v, true
+    end
+  end
+  for _, n in ipairs(names) do
+    if not set[n] then
+      if not spec.optional[n] then error(('%s: argument "%s" is missing'):format(name, n), 3) end
+      out[n] = spec.default[n]
+    elseif out[n] == torch.none then
+      out[n] = nil
+    end
+  end
+  return out
+end
+
+---A list of n values: the list itself, or one value n times.
+function layer.list(v, n)
+  if type(v) == "table" then return v end
+  local out = {}
+  for i = 1, n do out[i] = v end
+  return out
+end
+
+-- --- text ---
+
+-- A float as Python writes it: the shortest that reads back the same.
+local function float_text(x)
+  if x ~= x then return "nan" end
+  if x == math.huge or x == -math.huge then return x > 0 and "inf" or "-inf" end
+  for digits = 1, 17 do
+    local s = ("%." .. digits .. "g"):format(x)
+    if tonumber(s) == x then
+      if s:find "e" and math.abs(x) >= 1 and math.abs(x) < 1e16 then s = ("%.0f"):format(x) end
+      return s:find "[.e]" and s or s .. ".0"
+    end
+  end
+end
+
+local function value_text(v, python)
+  if v == nil or v == torch.none then return python and "None" or "nil" end
+  if type(v) == "boolean" then return python and (v and "True" or "False") or tostring(v) end
+  if type(v) == "string" then return python and "'" .. v .. "'" or '"' .. v .. '"' end
+  if math.type(v) == "float" then return float_text(v) end
+  if type(v) == "table" and getmetatable(v) == nil then
+    local parts = {}
+    for i, one in ipairs(v) do parts[i] = value_text(one, python) end
+    local inside = table.concat(parts, ", ")
+    if python then return "(" .. inside .. (#parts == 1 and "," or "") .. ")" end
+    return "{" .. inside .. "}"
+  end
+  return tostring(v)
+end
+
+function layer.python() return torch._print_options().pytorch and true or false end
+
+local function same(v, default)
+  if type(v) ~= "table" then return v == default end
+  for _, one in ipairs(v) do
+    if one ~= default then return false end
+  end
+  return true
+end
+
+-- The text of a pattern: words "name" (name=value), "name!" (the value alone), either with "?" (only where it differs
+-- from the default), "@" (a position, which PyTorch counts from 0), and "flag" words by name.
+local function describe(self, pattern, spec)
+  local python, parts = layer.python(), {}
+  for word in pattern:gmatch "[^%s,]+" do
+    local name, marks = word:match "^([%w_]+)(.*)$"
+    local v = self[name]
+    if name == "bias" then v = rawget(self, "bias") ~= nil end
+    if not (marks:find("?", 1, true) and same(v, spec.default[name])) then
+      if marks:find("@", 1, true) and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
+      local text = value_text(v, python)
+      if marks:find("$", 1, true) then text = tostring(v) end
+      parts[#parts + 1] = marks:find("!", 1, true) and text or name .. "=" .. text
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
+-- --- classes ---
+
+-- Arguments that do not become fields: tensors and switches for them.
+local no_fields = {bias = true, device = true, dtype = true, weight = true, pos_weight = true}
+
+---Makes the class nn[name]. `signature`: arguments with defaults, as help shows them; `doc`: one sentence;
+---`def`: forward, init(self, args) (called after the arguments became fields), repr (a pattern, or nil for none),
+---base, rule, see, example (for help).
+function layer.define(name, signature, doc, def)
+  local Layer = nn.class(name, def.base)
+  local spec = parse(signature)
+  nn[name] = Layer
+  Layer._signature, Layer._doc, Layer._spec = signature, doc, spec
+  Layer._rule, Layer._see, Layer._example = def.rule, def.see, def.example
+  local init, repr = def.init, def.repr
+  function Layer:init(...)
+    local a = layer.args(name, spec, ...)
+    for k, v in pairs(a) do
+      if not no_fields[k] then rawset(self, k, v) end
+    end
+    if init then init(self, a) end
+  end
+  if def.forward then Layer.forward = def.forward end
+  if repr then
+    function Layer:extra_repr() return describe(self, repr, spec) end
+  end
+  return Layer
+end
+
+---A new parameter of a layer, not filled, of the type and device in its arguments.
+function layer.empty(shape, a) return Parameter(torch.empty(shape, {dtype = a.dtype, device = a.device})) end
+---A new parameter filled with one value.
+function layer.full(shape, value, a)
+  return Parameter(torch.full(shape, value, {dtype = a.dtype or torch.get_default_dtype(), device = a.device}))
+end
+
+---Constructor arguments by hand-written signature, for classes that are no rows.
+function nn._args(name, signature, ...) return layer.args(name, type(signature) == "string" and parse(signature) or signature, ...) end
+
+return layer

@@ -1,0 +1,255 @@
+-- RNN, LSTM and GRU in layers and both directions, also over packed sequences, and their cells.
+local torch = torch
+local error = torch._raise
+local nn = rawget(torch, "nn")
+local F, init = nn.functional, nn.init
+local layer = require "torch.nn.layer"
+local define, empty = layer.define, layer.empty
+
+-- --- one step of each kind: f(x's part of the gates, h, c, w_hh, b_hh, w_hr) -> h, c ---
+
+local steps = {}
+local function plain(activation)
+  return function(gx, h, _, w_hh) return activation(torch.addmm(gx, h, w_hh)) end
+end
+steps.tanh, steps.relu = plain(torch.tanh), plain(torch.relu)
+function steps.lstm(gx, h, c, w_hh, _, w_hr)
+  local i, f, g, o = torch.addmm(gx, h, w_hh):chunk(4, 2)
+  c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+  h = torch.sigmoid(o) * torch.tanh(c)
+  if w_hr then h = h:matmul(w_hr) end
+  return h, c
+end
+function steps.gru(gx, h, _, w_hh, b_hh)
+  local n = h:size(2)
+  local gh = h:matmul(w_hh)
+  if b_hh then gh = gh + b_hh end
+  local rz = torch.sigmoid(gx:narrow(2, 1, 2 * n) + gh:narrow(2, 1, 2 * n))
+  local r, z = rz:chunk(2, 2)
+  local new = torch.tanh(gx:narrow(2, 2 * n + 1, n) + r * gh:narrow(2, 2 * n + 1, n))
+  return new + z * (h - new)
+end
+
+local gates = {tanh = 1, relu = 1, lstm = 4, gru = 3}
+
+-- What x adds to the gates, the bias of h with it where the step has no use for that one apart.
+local function input_gates(kind, x, w_ih, b_ih, b_hh)
+  if kind ~= "gru" and b_ih then b_ih = b_ih + b_hh end
+  return F.linear(x, w_ih, b_ih)
+end
+
+local function uniform_all(self)
+  local bound = self.hidden_size > 0 and 1 / math.sqrt(self.hidden_size) or 0
+  for _, p in ipairs(self:parameters()) do init.uniform_(p, -bound, bound) end
+end
+
+-- --- layers ---
+
+-- One layer in one direction. `inputs`: per step the gates' part of x; rows may become fewer (packed sequences, longest
+-- first). Gives the outputs per step and the last h and c of every row.
+local function run(step, inputs, h0, c0, w, backwards)
+  local n = #inputs
+  local w_hh, w_hr = w.hh:t(), w.hr and w.hr:t()
+  local rows = h0:size(1)
+  local first = backwards and inputs[n]:size(1) or rows
+  local h, c = h0, c0
+  if first < rows then h, c = h0:narrow(1, 1, first), c0 and c0:narrow(1, 1, first) end
+  local outputs, ended_h, ended_c = {}, {}, {}
+  for k = 1, n do
+    local t = backwards and n + 1 - k or k
+    local size, now = inputs[t]:size(1), h:size(1)
+    if size < now then  -- these rows have ended
+      table.insert(ended_h, 1, h:narrow(1, size + 1, now - size))
+      h = h:narrow(1, 1, size)
+      if c then
+        table.insert(ended_c, 1, c:narrow(1, size + 1, now - size))
+        c = c:narrow(1, 1, size)
+      end
+    elseif size > now then  -- backwards: these rows begin
+      h = torch.cat({h, h0:narrow(1, now + 1, size - now)}, 1)
+      if c then c = torch.cat({c, c0:narrow(1, now + 1, size - now)}, 1) end
+    end
+    h, c = step(inputs[t], h, c, w_hh, w.b_hh, w_hr)
+    outputs[t] = h
+  end
+  if #ended_h > 0 then
+    h = torch.cat({h, table.unpack(ended_h)}, 1)
+    if c then c = torch.cat({c, table.unpack(ended_c)}, 1) end
+  end
+  return outputs, h, c
+end
+
+local function weights_of(self, l, suffix)
+  local k = ("_l%d%s"):format(l - 1, suffix)
+  return {ih = self["weight_ih" .. k], hh = self["weight_hh" .. k], b_ih = rawget(self, "bias_ih" .. k),
+    b_hh = rawget(self, "bias_hh" .. k), hr = rawget(self, "weight_hr" .. k)}
+end
+
+local function check_state(self, name, t, rows, size)
+  local want = {self.num_layers * (self.bidirectional and 2 or 1), rows, size}
+  if not torch.is_tensor(t) or t.ndim ~= 3 or t:size(1) ~= want[1] or t:size(2) ~= want[2] or t:size(3) ~= want[3] then
+    error(("%s: the state %s must be [%d, %d, %d], not %s"):format(self._name, name, want[1], want[2], want[3],
+      torch.is_tensor(t) and tostring(t.shape) or type(t)), 4, "shape")
+  end
+  return t
+end
+
+local function forward(self, x, state)
+  local rnn = nn.utils.rnn
+  local packed = rnn.is_packed(x) and x
+  local sizes, data = packed and packed.batch_sizes, packed and packed.data
+  local alone = not packed and x.ndim == 2
+  if not packed and x.ndim ~= 2 and x.ndim ~= 3 then
+    error(("%s: wants 2 or 3 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape")
+  end
+  local lstm = self.mode == "lstm"
+  local h0, c0 = state, nil
+  if lstm and state then
+    if type(state) ~= "table" or torch.is_tensor(state) then
+      error("LSTM: the state is a table {h, c}: lstm(x, {h, c})", 2)
+    end
+    h0, c0 = state[1], state[2]
+  end
+  if packed then
+    x = data
+  elseif alone then
+    x = x:unsqueeze(self.batch_first and 1 or 2)
+    if h0 then h0, c0 = h0:unsqueeze(2), c0 and c0:unsqueeze(2) end
+  end
+  if not packed and self.batch_first then x = x:transpose(1, 2) end
+  if x:size(-1) ~= self.input_size then
+    error(("%s: the last size of the input must be input_size=%d, not %d (shape %s)"):format(self._name, self.input_size, x:size(-1), tostring(x.shape)), 2, "shape")
+  end
+  local rows = packed and sizes[1]:item() or x:size(2)
+  local out_size = self.proj_size and self.proj_size > 0 and self.proj_size or self.hidden_size
+  local directions = self.bidirectional and 2 or 1
+  local count = self.num_layers * directions
+  local function zeros(size) return torch.zeros({count, rows, size}, {dtype = x.dtype, device = x.device}) end
+  h0 = h0 and check_state(self, "h", h0, rows, out_size) or zeros(out_size)
+  if lstm then c0 = c0 and check_state(self, "c", c0, rows, self.hidden_size) or zeros(self.hidden_size) end
+  if packed and packed.sorted_indices then
+    h0, c0 = h0:index_select(2, packed.sorted_indices), c0 and c0:index_select(2, packed.sorted_indices)
+  end
+  local lengths = sizes and sizes:tolist()
+  local step, last_h, last_c = steps[self.mode], {}, {}
+  for l = 1, self.num_layers do
+    local sides = {}
+    for d = 1, directions do
+      local w = weights_of(self, l, d == 2 and "_reverse" or "")
+      local gx = input_gates(self.mode, x, w.ih, w.b_ih, w.b_hh)
+      local inputs = lengths and {gx:split(lengths, 1)} or {gx:unbind(1)}
+      local k = (l - 1) * directions + d
+      local outputs, h, c = run(step, inputs, h0[k], c0 and c0[k], w, d == 2)
+      sides[d] = lengths and torch.cat(outputs, 1) or torch.stack(outputs, 1)
+      last_h[k], last_c[k] = h, c
+    end
+    x = directions == 2 and torch.cat(sides, -1) or sides[1]
+    if self.dropout > 0 and self.training and l < self.num_layers then
+      torch._training(self._name)
+      x = F.dropout(x, self.dropout, true)
+    end
+  end
+  local h, c = torch.stack(last_h, 1), lstm and torch.stack(last_c, 1) or nil
+  if packed then
+    if packed.unsorted_indices then
+      h, c = h:index_select(2, packed.unsorted_indices), c and c:index_select(2, packed.unsorted_indices)
+    end
+    x = rnn.packed(x, sizes, packed.sorted_indices, packed.unsorted_indices)
+  else
+    if self.batch_first then x = x:transpose(1, 2) end
+    if alone then
+      x = x:squeeze(self.batch_first and 1 or 2)
+      h, c = h:squeeze(2), c and c:squeeze(2)
+    end
+  end
+  if lstm then return x, {h, c} end
+  return x, h
+end
+
+local function layers_init(self, a)
+  if self.mode == nil then rawset(self, "mode", a.nonlinearity) end
+  local count = gates[self.mode] or error(('RNN: nonlinearity must be "tanh" or "relu", not %q'):format(tostring(a.nonlinearity)), 3, "value")
+  if type(a.dropout) ~= "number" or a.dropout < 0 or a.dropout > 1 then
+    error(("%s: dropout must be a probability between 0 and 1, not %s"):format(self._name, tostring(a.dropout)), 3, "value")
+  end
+  local proj = a.proj_size or 0
+  if proj >= a.hidden_size and proj > 0 then error(("%s: proj_size must be smaller than hidden_size"):format(self._name), 3, "value") end
+  local out_size = proj > 0 and proj or a.hidden_size
+  for l = 1, a.num_layers do
+    for d = 1, a.bidirectional and 2 or 1 do
+      local k = ("_l%d%s"):format(l - 1, d == 2 and "_reverse" or "")
+      local in_size = l == 1 and a.input_size or out_size * (a.bidirectional and 2 or 1)
+      self["weight_ih" .. k] = empty({count * a.hidden_size, in_size}, a)
+      self["weight_hh" .. k] = empty({count * a.hidden_size, out_size}, a)
+      if a.bias then
+        self["bias_ih" .. k] = empty({count * a.hidden_size}, a)
+        self["bias_hh" .. k] = empty({count * a.hidden_size}, a)
+      end
+      if proj > 0 then self["weight_hr" .. k] = empty({proj, a.hidden_size}, a) end
+    end
+  end
+  self:reset_parameters()
+end
+
+local shared = "num_layers=1, %sbias=true, batch_first=false, dropout=0.0, bidirectional=false, %sdevice=nil, dtype=nil"
+for _, row in ipairs {
+  {"RNN", nil, shared:format('nonlinearity="tanh", ', ""), "A recurrent network: h = tanh(W x + U h + b) over time; `y, h = rnn(x, h)`."},
+  {"LSTM", "lstm", shared:format("", "proj_size=0, "), "Long short-term memory; `y, state = lstm(x, state)` with state = {h, c}."},
+  {"GRU", "gru", shared:format("", ""), "Gated recurrent units; `y, h = gru(x, h)`."},
+} do
+  local name, mode, rest, doc = table.unpack(row)
+  define(name, "input_size, hidden_size, " .. rest, doc, {
+    repr = "input_size!, hidden_size!, num_layers?, batch_first?, dropout?, bidirectional?" .. (name == "LSTM" and ", proj_size?" or ""),
+    rule = "[T, N, input_size] -> [T, N, hidden_size], state [layers, N, hidden_size]", see = "nn." .. name .. "Cell, nn.utils.rnn.pack_padded_sequence",
+    example = ("y = nn.%s(4, 8)(torch.ones(5, 2, 4))\ny.shape --> [5, 2, 8]"):format(name),
+    init = layers_init, forward = forward,
+  })
+  nn[name].mode = mode
+  nn[name].reset_parameters = uniform_all
+  ---Does nothing: weights need no flattening here.
+  nn[name].flatten_parameters = function() end
+end
+
+-- --- cells ---
+
+local function cell_forward(self, x, state)
+  local lstm = self.kind == "lstm"
+  local h, c = state, nil
+  if lstm and state then h, c = state[1], state[2] end
+  local alone = x.ndim == 1
+  if x.ndim ~= 1 and x.ndim ~= 2 then error(("%s: wants 1 or 2 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape") end
+  if alone then x, h, c = x:unsqueeze(1), h and h:unsqueeze(1), c and c:unsqueeze(1) end
+  local function zeros() return torch.zeros({x:size(1), self.hidden_size}, {dtype = x.dtype, device = x.device}) end
+  h = h or zeros()
+  if lstm then c = c or zeros() end
+  local kind = self.kind or self.nonlinearity
+  local gx = input_gates(kind, x, self.weight_ih, self.bias_ih, self.bias_hh)
+  h, c = steps[kind](gx, h, c, self.weight_hh:t(), self.bias_hh)
+  if alone then h, c = h:squeeze(1), c and c:squeeze(1) end
+  if lstm then return h, c end
+  return h
+end
+
+for _, row in ipairs {
+  {"RNNCell", nil, 'bias=true, nonlinearity="tanh", device=nil, dtype=nil', "One step of an RNN: `h = cell(x, h)`."},
+  {"LSTMCell", "lstm", "bias=true, device=nil, dtype=nil", "One step of an LSTM: `h, c = cell(x, {h, c})`."},
+  {"GRUCell", "gru", "bias=true, device=nil, dtype=nil", "One step of a GRU: `h = cell(x, h)`."},
+} do
+  local name, kind, rest, doc = table.unpack(row)
+  define(name, "input_size, hidden_size, " .. rest, doc, {
+    repr = "input_size!, hidden_size!, bias?" .. (kind and "" or ", nonlinearity?"), rule = "[N, input_size] -> [N, hidden_size]", see = "nn." .. name:sub(1, -5),
+    example = ("h = nn.%s(4, 8)(torch.ones(2, 4))\nh.shape --> [2, 8]"):format(name),
+    init = function(self, a)
+      local count = gates[kind or a.nonlinearity] or error(('RNNCell: nonlinearity must be "tanh" or "relu", not %q'):format(tostring(a.nonlinearity)), 3, "value")
+      self.weight_ih = empty({count * a.hidden_size, a.input_size}, a)
+      self.weight_hh = empty({count * a.hidden_size, a.hidden_size}, a)
+      if a.bias then
+        self.bias_ih = empty({count * a.hidden_size}, a)
+        self.bias_hh = empty({count * a.hidden_size}, a)
+      end
+      uniform_all(self)
+    end,
+    forward = cell_forward,
+  })
+  nn[name].kind = kind
+end
