@@ -1,7 +1,7 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {optim = "torch.optim", utils = "torch.utils"}
+local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp"}
 
 setmetatable(torch, {
   __index = function(t, name)
@@ -18,6 +18,15 @@ setmetatable(torch.nn, {
   __index = function(nn, name)
     require "torch.nn"
     return rawget(nn, name)
+  end,
+})
+
+-- torch.cuda.amp is the older name of torch.amp.
+setmetatable(torch.cuda, {
+  __index = function(cuda, name)
+    if name ~= "amp" then return nil end
+    rawset(cuda, "amp", torch.amp)
+    return torch.amp
   end,
 })
 

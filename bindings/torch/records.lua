@@ -257,11 +257,21 @@ add {
   {"data.Dataset", "", "The base of datasets: data.class(\"Set\"), then Set:get(i) (i from 1) and Set:__len().", see = "data.DataLoader, data.TensorDataset"},
   {"data.TensorDataset", "tensor, tensor, ..", "Tensors of the same first size; item i is {t1[i], t2[i], ..}.", see = "data.DataLoader", example = "#data.TensorDataset(torch.zeros(5, 2), torch.ones(5)) --> 5"},
   {"data.Subset", "dataset, indices", "Some items of another dataset, by position.", see = "data.TensorDataset"},
-  {"data.DataLoader", "dataset, {batch_size=1, shuffle=false, num_workers=0, pin_memory=false, drop_last=false, sampler=nil, collate_fn=nil}", "Batches of a dataset: for x, y in loader() do .. end.", see = "data.TensorDataset, data.default_collate",
+  {"data.DataLoader", "dataset, {batch_size=1, shuffle=false, num_workers=0, pin_memory=false, drop_last=false, sampler=nil, batch_sampler=nil, collate_fn=nil, generator=nil}", "Batches of a dataset: for x, y in loader() do .. end.", see = "data.TensorDataset, data.default_collate",
     example = "loader = data.DataLoader(data.TensorDataset(torch.zeros(5, 2)), {batch_size=2})\n#loader --> 3\nfor x in loader() do shape = x.shape end\nshape --> [1, 2]"},
+  {"data.ConcatDataset", "datasets", "Several datasets, one after the other; a + b makes one too.", see = "data.Subset, data.random_split",
+    example = "a, b = data.TensorDataset(torch.zeros(5)), data.TensorDataset(torch.ones(3))\n#data.ConcatDataset{a, b} --> 8"},
+  {"data.IterableDataset", "", "The base of datasets read in order: define Set:iter(), which returns an iterator function.", see = "data.DataLoader, data.Dataset"},
+  {"data.ChainDataset", "datasets", "Datasets read in order, one after the other.", see = "data.IterableDataset"},
   {"data.Sampler", "", "The base of samplers: define Mine:iter(), which returns an iterator function, and Mine:__len().", see = "data.RandomSampler"},
   {"data.SequentialSampler", "dataset", "The positions 1 to n in order.", see = "data.RandomSampler"},
-  {"data.RandomSampler", "dataset", "The positions 1 to n in random order.", see = "randperm"},
+  {"data.RandomSampler", "dataset, {replacement=false, num_samples=nil, generator=nil}", "The positions 1 to n in random order, or num_samples of them.", see = "randperm, data.WeightedRandomSampler"},
+  {"data.SubsetRandomSampler", "indices, generator=nil", "The given positions in random order.", see = "data.RandomSampler"},
+  {"data.WeightedRandomSampler", "weights, num_samples, replacement=true, generator=nil", "Positions drawn with probabilities in proportion to weights: for classes of uneven size.", see = "multinomial, data.RandomSampler"},
+  {"data.BatchSampler", "sampler, batch_size, drop_last=false", "Batches of another sampler's positions: DataLoader's batch_sampler.", see = "data.DataLoader"},
+  {"data.DistributedSampler", "dataset, {num_replicas, rank, shuffle=true, seed=0, drop_last=false}", "One process's share of a dataset; set_epoch(n) shuffles anew.", see = "data.RandomSampler"},
+  {"torch.amp.GradScaler", "device=nil, {init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000, enabled=true}", "Scales losses so that float16 gradients do not vanish; skips steps with inf or nan and adapts the scale.", see = "torch.autocast",
+    example = "scaler = torch.amp.GradScaler(\"cpu\", {init_scale=4})\nw = torch.ones(1, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\nscaler:scale((w * 2):sum()):backward()\nscaler:step(opt);\nscaler:update()\nw:detach() --> f32 [1]  0"},
 }
 
 return records

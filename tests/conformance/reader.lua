@@ -18,7 +18,7 @@ reader.groups = {
   {name = "modules"},
   {name = "optim", later = true},
   {name = "lr_scheduler"},
-  {name = "data", later = true},
+  {name = "data"},
   {name = "init", later = true},
   {name = "grad_scaler", later = true},
   {name = "files", later = true},

@@ -1,107 +1,47 @@
 -- torch.utils.data: datasets, samplers and the loader that makes batches of them.
 local torch = torch
 local error = torch._raise
-local data = {}
+local data = require "torch.utils.datasets"
+require "torch.utils.samplers"(data)
 
--- A class with inheritance: data.class("Name", base). Objects are made by calling it.
-local function class(name, base)
-  local c = {__name = name, _name = name}
-  for _, event in ipairs {"__len", "__call", "__tostring"} do
-    if base and rawget(base, event) then c[event] = rawget(base, event) end
-  end
-  c.__index = c
-  return setmetatable(c, {
-    __index = base,
-    __call = function(class_, ...)
-      local self = setmetatable({}, class_)
-      if class_.init then class_.init(self, ...) end
-      return self
-    end,
-  })
-end
-
----The base of datasets. Define `Set:get(i)` (i from 1) and `Set:__len()`.
-data.Dataset = class("Dataset")
----Makes a class of datasets: data.class("Set"), with Set:init(...), Set:get(i) and Set:__len().
-data.class = function(name, base) return class(name, base or data.Dataset) end
-
----Tensors of the same first size; item i is {t1[i], t2[i], ...}.
-data.TensorDataset = class("TensorDataset", data.Dataset)
-function data.TensorDataset:init(...)
-  self.tensors = {...}
-  if #self.tensors == 0 then error("TensorDataset: wants at least one tensor", 3) end
-  for i, t in ipairs(self.tensors) do
-    if not torch.is_tensor(t) or t.ndim == 0 then
-      error(("TensorDataset: argument %d must be a tensor with a first dimension"):format(i), 3)
-    end
-    if #t ~= #self.tensors[1] then
-      error(("TensorDataset: tensor %d has %d rows, the first %d"):format(i, #t, #self.tensors[1]), 3, "shape")
-    end
-  end
-end
-function data.TensorDataset:get(i)
-  local row = {}
-  for k, t in ipairs(self.tensors) do row[k] = t[i] end
-  return row
-end
-data.TensorDataset.__len = function(self) return #self.tensors[1] end
-
----Some items of another dataset, by position.
-data.Subset = class("Subset", data.Dataset)
-function data.Subset:init(dataset, indices)
-  self.dataset, self.indices = dataset, torch.is_tensor(indices) and indices:tolist() or indices
-end
-function data.Subset:get(i) return self.dataset:get(self.indices[i]) end
-data.Subset.__len = function(self) return #self.indices end
-
----The base of samplers. Define `Mine:iter()`, which returns an iterator function, and `Mine:__len()`.
-data.Sampler = class("Sampler")
-data.Sampler.__call = function(self) return self:iter() end
-
-data.SequentialSampler = class("SequentialSampler", data.Sampler)
-function data.SequentialSampler:init(dataset) self.dataset = dataset end
-function data.SequentialSampler:iter()
-  local i, n = 0, #self.dataset
-  return function()
-    i = i + 1
-    if i <= n then return i end
-  end
-end
-data.SequentialSampler.__len = function(self) return #self.dataset end
-
-data.RandomSampler = class("RandomSampler", data.Sampler)
-function data.RandomSampler:init(dataset) self.dataset = dataset end
-function data.RandomSampler:iter()
-  local order, i = torch.randperm(#self.dataset):tolist(), 0
-  return function()
-    i = i + 1
-    return order[i]
-  end
-end
-data.RandomSampler.__len = function(self) return #self.dataset end
-
----Joins samples into a batch: tensors are stacked, numbers become tensors, tables go field by field.
+---Joins samples into a batch: tensors are stacked, numbers become tensors (float64 and int64), tables go
+---field by field, texts stay a list.
+---@param samples table
 ---@param indices? integer[] the samples' positions in the dataset, for messages
 function data.default_collate(samples, indices)
   local first = samples[1]
+  local function item(k)
+    return indices and indices[k] and ("item %d (dataset index %s)"):format(k, tostring(indices[k])) or ("item %d"):format(k)
+  end
   if torch.is_tensor(first) then
     for i, s in ipairs(samples) do
       if not torch.is_tensor(s) or s.shape ~= first.shape then
-        local function item(k)
-          return indices and ("item %d (dataset index %d)"):format(k, indices[k]) or ("item %d"):format(k)
-        end
         error(("collate: %s %s, %s has %s; give the loader a collate_fn, or pad"):format(item(i),
           torch.is_tensor(s) and "has shape " .. tostring(s.shape) or "is no tensor", item(1), tostring(first.shape)), 2, "shape")
       end
     end
     return torch.stack(samples)
   elseif type(first) == "number" or type(first) == "boolean" then
-    return torch.tensor(samples)
+    local floating = false
+    for i, s in ipairs(samples) do
+      if type(s) ~= type(first) then error(("collate: %s is a %s, %s a %s"):format(item(i), type(s), item(1), type(first)), 2) end
+      floating = floating or math.type(s) == "float"
+    end
+    return torch.tensor(samples, floating and {dtype = torch.float64} or nil)
   elseif type(first) == "table" then
     local batch = {}
+    for i, s in ipairs(samples) do
+      if type(s) ~= "table" or #s ~= #first then
+        error(("collate: %s %s, %s has %d values; give the loader a collate_fn"):format(item(i),
+          type(s) == "table" and ("has %d values"):format(#s) or "is a " .. type(s), item(1), #first), 2, "shape")
+      end
+    end
     for k in pairs(first) do
       local column = {}
-      for i, s in ipairs(samples) do column[i] = s[k] end
+      for i, s in ipairs(samples) do
+        if s[k] == nil then error(('collate: %s has no "%s", %s has'):format(item(i), tostring(k), item(1)), 2, "shape") end
+        column[i] = s[k]
+      end
       batch[k] = data.default_collate(column, indices)
     end
     return batch
@@ -109,15 +49,19 @@ function data.default_collate(samples, indices)
   return samples
 end
 
+---What a worker knows of itself; nil in the thread that runs the script.
+function data.get_worker_info() return nil end
+
 local names = {batch_size = 1, shuffle = false, num_workers = 0, pin_memory = false, drop_last = false,
-  sampler = false, collate_fn = false}
+  sampler = false, batch_sampler = false, collate_fn = false, generator = false, timeout = 0, worker_init_fn = false,
+  prefetch_factor = false, persistent_workers = false}
 
 ---Batches of a dataset: `for x, y in loader() do`. Options: batch_size, shuffle, drop_last, sampler, collate_fn.
 ---Batches are loaded in the calling thread, so shuffling and random numbers in `get` come from one stream:
 ---torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
-data.DataLoader = class("DataLoader")
+data.DataLoader = data._class("DataLoader")
 function data.DataLoader:init(dataset, options)
-  if type(dataset) ~= "table" or not dataset.get then
+  if type(dataset) ~= "table" or not (dataset.get or dataset.iter) then
     error("DataLoader: wants a dataset: an object with get(i) and a length (data.TensorDataset(x, y))", 3)
   end
   for k, v in pairs(names) do self[k] = v end
@@ -131,52 +75,90 @@ function data.DataLoader:init(dataset, options)
     self[k] = v
   end
   self.dataset = dataset
-  if math.type(self.batch_size) ~= "integer" or self.batch_size < 1 then
+  if self.batch_size == torch.none then self.batch_size = false end
+  if self.batch_size and (math.type(self.batch_size) ~= "integer" or self.batch_size < 1) then
     error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")
   end
   if self.num_workers ~= 0 then
     error(("DataLoader: num_workers is %s, but batches are loaded in the calling thread: leave it out, or num_workers=0"):format(tostring(self.num_workers)), 3, "value")
   end
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
-  if not self.sampler then
-    self.sampler = self.shuffle and data.RandomSampler(dataset) or data.SequentialSampler(dataset)
+  if self.batch_sampler and (self.sampler or self.shuffle or self.drop_last or self.batch_size ~= 1) then
+    error("DataLoader: a batch_sampler says all about the batches: leave out batch_size, shuffle, sampler and drop_last", 3)
+  end
+  if not dataset.get then
+    if self.sampler or self.batch_sampler or self.shuffle then
+      error("DataLoader: a dataset with iter() is read in its own order: leave out shuffle and samplers", 3)
+    end
+    return
+  end
+  if not self.sampler and not self.batch_sampler then
+    self.sampler = self.shuffle and data.RandomSampler(dataset, {generator = self.generator or nil}) or data.SequentialSampler(dataset)
   end
 end
 data.DataLoader.__len = function(self)
-  local n = #self.sampler
+  if self.batch_sampler then return #self.batch_sampler end
+  local n = #(self.sampler or self.dataset)
+  if not self.batch_size then return n end
   return self.drop_last and n // self.batch_size or (n + self.batch_size - 1) // self.batch_size
 end
 
 -- Rows of a TensorDataset are picked all at once, which gives the same batches as item by item.
-local function pick_rows(self, batch)
+local function pick_rows(set, batch)
+  if getmetatable(set) == data.Subset then
+    local at = {}
+    for i, k in ipairs(batch) do at[i] = set.indices[k] end
+    return pick_rows(set.dataset, at)
+  end
   local index, out = torch.tensor(batch), {}
-  for k, t in ipairs(self.dataset.tensors) do out[k] = t:index_select(1, index:to(t.device)) end
+  for k, t in ipairs(set.tensors) do out[k] = t:index_select(1, index:to(t.device)) end
   return out
+end
+local function has_rows(set)
+  while getmetatable(set) == data.Subset do set = set.dataset end
+  return getmetatable(set) == data.TensorDataset
+end
+
+-- Several values for a list, as `for x, y in loader() do` wants them.
+local function unpacked(joined)
+  if type(joined) == "table" and #joined > 0 and getmetatable(joined) == nil then return table.unpack(joined) end
+  return joined
+end
+
+-- The next batch's positions (or, for a dataset read in order, its items).
+local function drawer(self)
+  if self.batch_sampler then return self.batch_sampler() end
+  local draw = self.sampler and self.sampler() or self.dataset:iter()
+  if not self.batch_size then return draw end
+  return data.BatchSampler(function() return draw end, self.batch_size, self.drop_last):iter()
 end
 
 data.DataLoader.__call = function(self)
-  local draw = self.sampler()
-  local rows = getmetatable(self.dataset) == data.TensorDataset and not self.collate_fn
+  -- PyTorch draws a seed for its workers here: the streams stay together.
+  torch.zeros({}, {dtype = torch.int64}):random_({generator = self.generator or nil})
+  local draw = drawer(self)
+  local set, single = self.dataset, not self.batch_size and not self.batch_sampler
+  local rows = has_rows(set) and not self.collate_fn
   local collate = self.collate_fn or data.default_collate
   return function()
-    local batch, n = {}, 0
-    while n < self.batch_size do
-      local i = draw()
-      if i == nil then break end
-      n = n + 1
-      batch[n] = i
+    local batch = draw()
+    if batch == nil then return nil end
+    if single then
+      local sample = batch
+      if set.get then sample = set:get(batch) end
+      if self.collate_fn then sample = self.collate_fn(sample) end
+      return unpacked(sample)
     end
-    if n == 0 or (n < self.batch_size and self.drop_last) then return nil end
-    local joined
-    if rows then
-      joined = pick_rows(self, batch)
-    else
-      local indices = table.move(batch, 1, n, 1, {})
-      for i = 1, n do batch[i] = self.dataset:get(batch[i]) end
-      if collate == data.default_collate then joined = collate(batch, indices) else joined = collate(batch) end
+    if rows then return unpacked(pick_rows(set, batch)) end
+    local indices
+    if set.get then
+      indices = table.move(batch, 1, #batch, 1, {})
+      local samples = {}
+      for i, k in ipairs(indices) do samples[i] = set:get(k) end
+      batch = samples
     end
-    if type(joined) == "table" and #joined > 0 and getmetatable(joined) == nil then return table.unpack(joined) end
-    return joined
+    if collate == data.default_collate then return unpacked(collate(batch, indices)) end
+    return unpacked(collate(batch))
   end
 end
 

@@ -52,7 +52,7 @@ local rows = {
   {"view_copy", "PyTorch", "x:view(sizes):clone()"}, {"repeat", "PyTorch", "x:tile(2, 3) (repeat is a word of Lua)"}, {"end", "PyTorch", "stop=, or [\"end\"]= (end is a word of Lua)", "arange"},
   {"__matmul__", "PyTorch", "a:matmul(b) (Lua has no @)"}, {"item", "PyTorch", "x:item()"}, {"requires_grad_", "PyTorch", "x:requires_grad_()"},
   {"zero_grad", "PyTorch", "opt:zero_grad()", "training"}, {"save_for_backward", "PyTorch", "ctx:save_for_backward(x)", "torch.autograd.Function"},
-  {"GradScaler", "PyTorch", "torch.autocast with bfloat16, which needs no scaler"}, {"functional", "PyTorch", "F at the prompt, torch.nn.functional in scripts"}, {"compile", "PyTorch", "nothing: call the function as it is", "modules"},
+  {"functional", "PyTorch", "F at the prompt, torch.nn.functional in scripts"}, {"compile", "PyTorch", "nothing: call the function as it is", "modules"},
 }
 
 -- The page is that of the first function, method or class in the text.

@@ -19,7 +19,7 @@ function catalog.spaces()
     {"nn.Module", rawget(Module, "_base")},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing"} do
-    local value = rawget(torch, more)
+    local value = torch[more]
     if type(value) == "table" then spaces[#spaces + 1] = {"torch." .. more, value} end
   end
   -- What all optimisers share.
