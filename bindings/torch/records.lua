@@ -270,7 +270,7 @@ add {
   {"data.WeightedRandomSampler", "weights, num_samples, replacement=true, generator=nil", "Positions drawn with probabilities in proportion to weights: for classes of uneven size.", see = "multinomial, data.RandomSampler"},
   {"data.BatchSampler", "sampler, batch_size, drop_last=false", "Batches of another sampler's positions: DataLoader's batch_sampler.", see = "data.DataLoader"},
   {"data.DistributedSampler", "dataset, {num_replicas, rank, shuffle=true, seed=0, drop_last=false}", "One process's share of a dataset; set_epoch(n) shuffles anew.", see = "data.RandomSampler"},
-  {"torch.amp.autocast", "device_type, {dtype=nil, enabled=true, cache_enabled=true}, f", "Another name of torch.autocast: a stretch of code where operations choose their types.", see = "torch.autocast, torch.amp.GradScaler"},
+  {"torch.amp.autocast", "device_type, {dtype, enabled=true}, f=nil", "Another name of torch.autocast: a stretch of code where operations choose their types.", see = "torch.autocast, torch.amp.GradScaler"},
   {"torch.amp.GradScaler", "device=nil, {init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000, enabled=true}", "Scales losses so that float16 gradients do not vanish; skips steps with inf or nan and adapts the scale.", see = "torch.autocast",
     example = "scaler = torch.amp.GradScaler(\"cpu\", {init_scale=4})\nw = torch.ones(1, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\nscaler:scale((w * 2):sum()):backward()\nscaler:step(opt);\nscaler:update()\nw:detach() --> f32 [1]  0"},
 }
