@@ -33,6 +33,8 @@ void add_wrapped(std::string_view text, int width, int most, std::vector<Row>* r
 std::string State::ghost() {
   const std::string& text = buffer_.text();
   if (text.empty() || text.size() > kMostSuggested || buffer_.cursor() != text.size()) return {};
+  // What was recalled is complete already; End shall not make it longer.
+  if (last_ == Kind::Walk) return {};
   if (menu_.is_open() || search_ || text.find_first_not_of(" \t\n") == text.npos) return {};
   for (size_t at = history_.size(); (at = history_.find_prefix(text, at)) != History::npos;) {
     const std::string entry = history_.text(at);

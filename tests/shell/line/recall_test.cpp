@@ -75,6 +75,14 @@ TEST(Suggestion, IsSeenAndTaken) {
   EXPECT_EQ(after(std::string("x:m") + kLeftKey + kRightKey), "x:m|");
 }
 
+TEST(Suggestion, IsNotMadeForARecalledEntry) {
+  Desk d(80, 24, {"x = 1 + 2", "x = 1"});
+  d.type(kUpKey);
+  EXPECT_EQ(d.emulator.all(), "before\n[1]> x = 1");
+  d.type("\x05");
+  EXPECT_EQ(d.shown(), "x = 1|");
+}
+
 TEST(Suggestion, OfSeveralLinesIsHinted) {
   Desk d(80, 24, kEntries);
   d.type("for");
