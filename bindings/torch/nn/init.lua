@@ -7,7 +7,7 @@ local module = require "torch.nn.module"
 nn.Module, nn.class, nn.Parameter = module.Module, module.class, module.Parameter
 nn._is_parameter = module.is_parameter
 nn.init = require "torch.nn.initialise"
-for _, part in ipairs {"layers", "plain", "norm", "losses", "containers", "recurrent", "attention", "transformer"} do
+for _, part in ipairs {"layers", "activations", "plain", "norm", "losses", "containers", "recurrent", "attention", "transformer"} do
   require("torch.nn." .. part)
 end
 nn.utils = require "torch.nn.utils"

@@ -1,87 +1,23 @@
--- Layers without weights, as rows: activations, dropout, pooling, padding, layers that only change the shape.
+-- Layers without weights, as rows: dropout, pooling, padding, layers that only change the shape.
 local torch = torch
 local error = torch._raise
 local nn = rawget(torch, "nn")
-local F, init = nn.functional, nn.init
+local F = nn.functional
 local layer = require "torch.nn.layer"
-local define, list, full = layer.define, layer.list, layer.full
-
--- --- activations: name, F's name, signature, arguments of F, sentence, pattern of the text ---
-
-local activations = {
-  {"ReLU", "relu", "inplace=false", {}, "Each element, or 0 where it is negative."},
-  {"ReLU6", "relu6", "inplace=false", {}, "Each element, held between 0 and 6."},
-  {"Sigmoid", "sigmoid", "", {}, "1 / (1 + exp(-x))."},
-  {"Tanh", "tanh", "", {}, "Hyperbolic tangent."},
-  {"GELU", "gelu", 'approximate="none"', {"approximate"}, "x times the normal distribution's Phi(x).", "approximate"},
-  {"SiLU", "silu", "inplace=false", {}, "x * sigmoid(x)."},
-  {"Mish", "mish", "inplace=false", {}, "x * tanh(softplus(x))."},
-  {"LeakyReLU", "leaky_relu", "negative_slope=0.01, inplace=false", {"negative_slope"}, "Each element, times a slope where negative.", "negative_slope"},
-  {"ELU", "elu", "alpha=1.0, inplace=false", {"alpha"}, "Each element, or alpha * (exp(x) - 1) where negative.", "alpha"},
-  {"CELU", "celu", "alpha=1.0, inplace=false", {"alpha"}, "Each element, or alpha * (exp(x / alpha) - 1) where negative.", "alpha"},
-  {"SELU", "selu", "inplace=false", {}, "ELU scaled so that activations keep mean 0 and variance 1."},
-  {"Hardtanh", "hardtanh", "min_val=-1.0, max_val=1.0, inplace=false", {"min_val", "max_val"}, "Each element, held between two bounds.", "min_val, max_val"},
-  {"Hardsigmoid", "hardsigmoid", "inplace=false", {}, "Three straight pieces in the place of sigmoid."},
-  {"Hardswish", "hardswish", "inplace=false", {}, "x times Hardsigmoid of x."},
-  {"Hardshrink", "hardshrink", "lambd=0.5", {"lambd"}, "0 where |x| <= lambd, else x.", "lambd!"},
-  {"Softshrink", "softshrink", "lambd=0.5", {"lambd"}, "Moves every element by lambd towards 0.", "lambd!"},
-  {"Tanhshrink", "tanhshrink", "", {}, "x - tanh(x)."},
-  {"Softsign", "softsign", "", {}, "x / (1 + |x|)."},
-  {"LogSigmoid", "logsigmoid", "", {}, "The logarithm of sigmoid."},
-  {"Softplus", "softplus", "beta=1.0, threshold=20.0", {"beta", "threshold"}, "log(1 + exp(beta x)) / beta.", "beta, threshold"},
-  {"Softmax", "softmax", "dim=-1", {"dim"}, "Positive numbers along a dimension that add up to 1.", "dim@"},
-  {"Softmin", "softmin", "dim=-1", {"dim"}, "Softmax of -x.", "dim@"},
-  {"LogSoftmax", "log_softmax", "dim=-1", {"dim"}, "The logarithm of softmax.", "dim@"},
-}
-for _, row in ipairs(activations) do
-  local name, f, signature, passed, doc, repr = table.unpack(row)
-  local can_inplace = signature:find "inplace"
-  local plain, inplace = F[f] or torch[f], can_inplace and F[f .. "_"]
-  local first, second = passed[1], passed[2]
-  define(name, signature, doc, {
-    repr = (repr or "") .. (can_inplace and " inplace?" or ""), see = "F." .. f, rule = "any shape -> the same shape",
-    forward = function(self, x)
-      local g = can_inplace and self.inplace and inplace or plain
-      if second then return g(x, self[first], self[second]) end
-      if f == "gelu" then return g(x, {approximate = self.approximate}) end
-      if first then return g(x, self[first]) end
-      return g(x)
-    end,
-  })
-end
-
-define("Softmax2d", "", "Softmax over the channels of images.", {see = "F.softmax", rule = "[.., C, H, W] -> the same shape",
-  forward = function(_, x)
-    if x.ndim ~= 3 and x.ndim ~= 4 then error("Softmax2d: wants 3 or 4 dimensions, not shape " .. tostring(x.shape), 2, "shape") end
-    return F.softmax(x, -3)
-  end})
-define("Threshold", "threshold, value, inplace=false", "Each element, or a value where it is not above the threshold.", {
-  repr = "threshold, value, inplace?", see = "F.threshold", rule = "any shape -> the same shape",
-  forward = function(self, x) return (self.inplace and F.threshold_ or F.threshold)(x, self.threshold, self.value) end})
-define("RReLU", "lower=0.125, upper=0.3333333333333333, inplace=false", "Each element, times a random slope where negative (in evaluation the mean slope).", {
-  repr = "lower, upper, inplace?", see = "F.rrelu", rule = "any shape -> the same shape",
-  forward = function(self, x) return F.rrelu(x, self.lower, self.upper, self.training, self.inplace) end})
-define("GLU", "dim=-1", "The first half times sigmoid of the second half.", {repr = "dim@", see = "F.glu", rule = "[.., 2 n] -> [.., n]",
-  forward = function(self, x) return F.glu(x, self.dim) end})
-define("PReLU", "num_parameters=1, init=0.25, device=nil, dtype=nil", "Each element, times a trained slope where negative.", {
-  repr = "num_parameters", see = "F.prelu, nn.LeakyReLU", rule = "any shape -> the same shape",
-  init = function(self, a)
-    rawset(self, "init", nil)
-    self.weight = full({a.num_parameters}, a.init, a)
-  end,
-  forward = function(self, x) return F.prelu(x, self.weight) end})
+local define, list = layer.define, layer.list
 
 -- --- dropout ---
 
 for _, row in ipairs {
-  {"Dropout", "dropout", "In training, 0 with probability p and else scaled by 1 / (1 - p); in evaluation nothing."},
-  {"Dropout1d", "dropout1d", "As Dropout, for whole channels of signals."},
-  {"Dropout2d", "dropout2d", "As Dropout, for whole channels of images."},
-  {"Dropout3d", "dropout3d", "As Dropout, for whole channels of volumes."},
-  {"AlphaDropout", "alpha_dropout", "Dropout that keeps mean and variance, for SELU."},
-  {"FeatureAlphaDropout", "feature_alpha_dropout", "AlphaDropout for whole channels."},
+  {"Dropout", "In training, 0 with probability p and else scaled by 1 / (1 - p); in evaluation nothing."},
+  {"Dropout1d", "As Dropout, for whole channels of signals."},
+  {"Dropout2d", "As Dropout, for whole channels of images."},
+  {"Dropout3d", "As Dropout, for whole channels of volumes."},
+  {"AlphaDropout", "Dropout that keeps mean and variance, for SELU.", "alpha_dropout"},
+  {"FeatureAlphaDropout", "AlphaDropout for whole channels.", "feature_alpha_dropout"},
 } do
-  local name, f, doc = table.unpack(row)
+  local name, doc = row[1], row[2]
+  local f = row[3] or name:lower()
   local drop = F[f]
   define(name, "p=0.5, inplace=false", doc, {
     repr = "p, inplace", see = "F." .. f, rule = "any shape -> the same shape",
