@@ -117,6 +117,7 @@ std::string Screen::draw(const View& view, int width) {
   width_ = width;
   const int n = static_cast<int>(view.rows.size());
   for (int r = 0; r < n; ++r) update_row(r, view.rows[static_cast<size_t>(r)], &out);
+  if (n > held_) go(n - 1, 0, &out);  // an empty row takes its place, too
   if (n < static_cast<int>(rows_.size())) {
     go(n, 0, &out);
     set_style(Style::Plain, &out);

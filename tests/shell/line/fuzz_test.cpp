@@ -118,6 +118,31 @@ const std::vector<std::string> kPieces = {"a",
                                           "\x11\x1b",
                                           std::string(1, '\0')};
 
+// Many candidates with notes, several hints, all of them wide or broken; spans that overlap and
+// reach beyond the text.
+void talk_much(Reader* reader) {
+  reader->complete = [](const std::string& s, size_t cursor) {
+    Completion c;
+    c.begin = cursor - std::min<size_t>(cursor, s.size() % 3);
+    while (c.begin > 0 && (s[c.begin] & 0xc0) == 0x80) --c.begin;
+    for (size_t i = 0; i < s.size() * 7 % 40; ++i)
+      c.items.push_back({kPieces[i] + std::to_string(i), i % 3 ? kPieces[40 - i] : ""});
+    return c;
+  };
+  reader->hint = [](const std::string& s, size_t cursor) {
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < (s.size() + cursor) % 5; ++i)
+      lines.push_back(kPieces[(cursor + i) % 20] + std::string(i * 11 % 70, ' ') + kPieces[i] + s);
+    return lines;
+  };
+  reader->highlight = [](const std::string& s, size_t cursor) {
+    return std::vector<Span>{{0, cursor, Style::String},
+                             {cursor / 2, s.size() + 9, Style::Comment},
+                             {cursor, cursor + 1, Style::Bracket},
+                             {s.size() + 1, s.size() + 5, Style::Error}};
+  };
+}
+
 TEST(Fuzz, TheScreenIsAlwaysRight) {
   const char* given = std::getenv("TYCHO_FUZZ_SEED");
   const unsigned seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : 4;
@@ -129,6 +154,7 @@ TEST(Fuzz, TheScreenIsAlwaysRight) {
     const int columns = static_cast<int>(1 + up_to(up_to(3) ? 60 : 6));
     const int rows = static_cast<int>(1 + up_to(up_to(3) ? 20 : 4));
     Desk d(columns, rows, {"x = 1", "for i = 1, 2 do\n  print(\xe4\xbd\xa0)\nend", "y:mean()"});
+    if (up_to(2)) talk_much(&d.reader);
     std::string typed;
     for (size_t n = 0; n < 400 && keys < wanted; ++n, ++keys) {
       if (up_to(40) == 0) {
