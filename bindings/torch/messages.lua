@@ -21,6 +21,7 @@ messages.words = {
   joined = "a tensor is not joined to a text as it is",
   no_function = "a tensor is no function; elements are had with brackets",
   number_wanted = "%s wants a number, and this is a tensor; item() gives the number of a tensor with one element",
+  short_batch = "DataLoader(set, {drop_last=true})  -- the loader's last batch has %d of %d rows",
   more = "   .. %d more",
   entry_line = "%s line %d",
   mean_name = "did you mean %s?",

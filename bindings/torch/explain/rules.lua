@@ -67,7 +67,11 @@ local rules = {
     return call.operands[1] and {F(words.elements, product(call.operands[1].shape))} or {}
   end, fixes = reshape_fixes},
   {code = "SHAPE-5", op = "cat stack concat concatenate hstack vstack dstack", notes = joined_notes, fixes = join_fixes},
-  {code = "SHAPE-8", kind = "shape", op = "batch_norm", find = "at least 2 values"},
+  {code = "SHAPE-8", kind = "shape", op = "batch_norm", find = "at least 2 values", hint = function()
+    local data = package.loaded["torch.utils.data"]
+    local short = data and data._short_batch
+    return short and short[1] == 1 and F(words.short_batch, short[1], short[2]) or nil
+  end},
   {code = "SHAPE-7", kind = "shape", op = "conv1d conv2d conv3d max_pool1d max_pool2d avg_pool2d avg_pool1d adaptive_avg_pool2d",
     notes = function(call)
       local notes, spatial = dims_note(call, true), tonumber(call.op:match("(%d)d$"))

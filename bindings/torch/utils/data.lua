@@ -149,6 +149,7 @@ data.DataLoader.__call = function(self)
       if self.collate_fn then sample = self.collate_fn(sample) end
       return unpacked(sample)
     end
+    data._short_batch = self.batch_size and #batch < self.batch_size and set.get and {#batch, #set} or nil  -- for messages
     if rows then return unpacked(pick_rows(set, batch)) end
     local indices
     if set.get then
