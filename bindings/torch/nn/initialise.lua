@@ -33,17 +33,123 @@ local function fill(method)
 end
 local uniform, normal = fill "uniform_", fill "normal_"
 ---Fills a tensor with numbers drawn evenly from a to b (0 to 1 unless given).
-function init.uniform_(t, a, b) return uniform(t, a or 0, b or 1) end
+function init.uniform_(t, a, b)
+  if type(a) == "table" then a, b = a.a or a[1], a.b or a[2] end
+  return uniform(t, a or 0, b or 1)
+end
 ---Fills a tensor with normal numbers (mean 0, deviation 1 unless given).
-function init.normal_(t, mean, std) return normal(t, mean or 0, std or 1) end
-init.constant_ = fill "fill_"
+function init.normal_(t, mean, std)
+  if type(mean) == "table" then mean, std = mean.mean or mean[1], mean.std or mean[2] end
+  return normal(t, mean or 0, std or 1)
+end
+local constant = fill "fill_"
+---Fills a tensor with one value.
+function init.constant_(t, val)
+  if type(val) == "table" then val = val.val or val[1] end
+  return constant(t, val)
+end
 init.zeros_ = fill "zero_"
 ---Fills a tensor with ones.
 function init.ones_(t) return init.constant_(t, 1) end
+-- Copies numbers made elsewhere into a tensor of `rank` dimensions (nil: any).
+local function copy_in(name, t, least, most, make)
+  if t.ndim < least or t.ndim > most then
+    error(("nn.init.%s: wants %s dimensions, not shape %s"):format(name, least == most and tostring(least)
+      or most == math.huge and "at least " .. least or ("%d to %d"):format(least, most), tostring(t.shape)), 3, "shape")
+  end
+  torch.no_grad(function() t:copy_(make()) end)
+  return t
+end
+
 ---Makes a matrix the identity.
 function init.eye_(t)
-  torch.no_grad(function() t:copy_(torch.eye(t:size(1), t:size(2))) end)
+  return copy_in("eye_", t, 2, 2, function() return torch.eye(t:size(1), t:size(2)) end)
+end
+
+-- Positional arguments after the tensor, or a last table of names.
+local function given(names, defaults, ...)
+  local out, args = setmetatable({}, {__index = defaults}), table.pack(...)
+  for i = 1, args.n do
+    local v = args[i]
+    if type(v) == "table" and getmetatable(v) == nil then
+      for k, one in pairs(v) do out[names[k] or k] = one end
+    else
+      out[names[i]] = v
+    end
+  end
+  return out
+end
+
+---Fills with normal numbers that lie between a and b.
+---@param t any
+---@param mean? number default 0
+---@param std? number default 1
+---@param a? number default -2
+---@param b? number default 2
+function init.trunc_normal_(t, mean, std, a, b)
+  local o = given({"mean", "std", "a", "b"}, {mean = 0.0, std = 1.0, a = -2.0, b = 2.0}, mean, std, a, b)
+  local function share(x) return torch.erf(torch.tensor(x / math.sqrt(2), {dtype = "float64"})):item() end
+  local low, high = share((o.a - o.mean) / o.std), share((o.b - o.mean) / o.std)
+  torch.no_grad(function()
+    t:uniform_(low, high):erfinv_()
+    t:mul_(o.std * math.sqrt(2)):add_(o.mean):clamp_(o.a, o.b)
+  end)
   return t
+end
+
+---Makes the kernels of a convolution pass their input on unchanged, as many channels as there are.
+---@param t any
+---@param groups? integer default 1
+function init.dirac_(t, groups)
+  local o = given({"groups"}, {groups = 1}, groups)
+  return copy_in("dirac_", t, 3, 5, function()
+    local n = t:size(1) // o.groups
+    if n * o.groups ~= t:size(1) then error(("nn.init.dirac_: %d channels do not divide into %d groups"):format(t:size(1), o.groups), 4, "value") end
+    local out = torch.zeros(t.shape, {dtype = t.dtype})
+    for g = 0, o.groups - 1 do
+      for d = 1, math.min(n, t:size(2)) do
+        local at = {g * n + d, d}
+        for k = 3, t.ndim do at[k] = t:size(k) // 2 + 1 end
+        out[at] = 1
+      end
+    end
+    return out
+  end)
+end
+
+---Makes the rows or columns of a matrix (further dimensions flattened) perpendicular and of one length (Saxe et al. 2013).
+---@param t any
+---@param gain? number default 1
+function init.orthogonal_(t, gain)
+  local o = given({"gain"}, {gain = 1}, gain)
+  return copy_in("orthogonal_", t, 2, math.huge, function()
+    local rows = t:size(1)
+    local cols = t:numel() // math.max(rows, 1)
+    local flat = torch.empty({rows, cols}, {dtype = t.dtype}):normal_(0, 1)
+    local q, r = torch.linalg.qr(rows < cols and flat:t() or flat)
+    q = q * r:diagonal():sign()
+    if rows < cols then q = q:t() end
+    return (q * o.gain):reshape(t.shape)
+  end)
+end
+
+---Fills a matrix with normal numbers, with a share of zeros in each column (Martens 2010).
+---@param t any
+---@param sparsity number
+---@param std? number default 0.01
+function init.sparse_(t, sparsity, std)
+  local o = given({"sparsity", "std"}, {std = 0.01}, sparsity, std)
+  if type(o.sparsity) ~= "number" then error("nn.init.sparse_: sparsity must be a number, the share of zeros", 2) end
+  return copy_in("sparse_", t, 2, 2, function()
+    local rows, cols = t:size(1), t:size(2)
+    local zeros = math.ceil(o.sparsity * rows)
+    local out = torch.empty({rows, cols}, {dtype = t.dtype}):normal_(0, o.std)
+    for c = 1, cols do
+      local order = torch.randperm(rows)
+      if zeros > 0 then out[{order:narrow(1, 1, zeros), c}] = 0 end
+    end
+    return out
+  end)
 end
 
 local function options(o, defaults)
