@@ -160,64 +160,64 @@ add {
 
 -- --- layers ---
 add {
-  {"nn.Linear", "in_features, out_features, bias=true, device=\"cpu\", dtype=nil", "A layer of weights: x W^T + b over the last dimension, W [out, in].", rule = "[.., in] -> [.., out]", see = "nn.Sequential, F.linear",
+  {"nn.Linear", "", "A layer of weights: x W^T + b over the last dimension, W [out, in].", rule = "[.., in] -> [.., out]", see = "nn.Sequential, F.linear",
     example = "nn.Linear(3, 2)(torch.ones(5, 3)).shape --> [5, 2]"},
-  {"nn.Conv1d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of signals.", rule = "[N, in, L] -> [N, out, (L + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv1d, nn.MaxPool1d",
+  {"nn.Conv1d", "", "Convolution of signals.", rule = "[N, in, L] -> [N, out, (L + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv1d, nn.MaxPool1d",
     example = "nn.Conv1d(2, 4, 3)(torch.ones(1, 2, 8)).shape --> [1, 4, 6]"},
-  {"nn.Conv2d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of images.", rule = "[N, in, H, W] -> [N, out, (H + 2 padding - dilation (k - 1) - 1) // stride + 1, the same of W]", see = "F.conv2d, nn.MaxPool2d, nn.BatchNorm2d",
+  {"nn.Conv2d", "", "Convolution of images.", rule = "[N, in, H, W] -> [N, out, (H + 2 padding - dilation (k - 1) - 1) // stride + 1, the same of W]", see = "F.conv2d, nn.MaxPool2d, nn.BatchNorm2d",
     example = "nn.Conv2d(3, 8, 3, {padding=1})(torch.ones(1, 3, 28, 28)).shape --> [1, 8, 28, 28]"},
-  {"nn.Conv3d", "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true", "Convolution of volumes.", rule = "[N, in, D, H, W] -> [N, out, and each size (n + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv3d",
+  {"nn.Conv3d", "", "Convolution of volumes.", rule = "[N, in, D, H, W] -> [N, out, and each size (n + 2 padding - dilation (k - 1) - 1) // stride + 1]", see = "F.conv3d",
     example = "nn.Conv3d(1, 2, 3)(torch.ones(1, 1, 4, 4, 4)).shape --> [1, 2, 2, 2, 2]"},
-  {"nn.Embedding", "num_embeddings, embedding_dim, padding_idx=nil", "A table of trained rows, found by id (from 1).", rule = "ids [..] -> [.., embedding_dim]", see = "F.embedding, F.one_hot",
+  {"nn.Embedding", "", "A table of trained rows, found by id (from 1).", rule = "ids [..] -> [.., embedding_dim]", see = "F.embedding, F.one_hot",
     example = "nn.Embedding(10, 4)(torch.tensor{1, 10}).shape --> [2, 4]"},
-  {"nn.Sequential", "layer, layer, ..", "Layers one after the other; net[2] is the second, #net their number, append adds one.", see = "nn.ModuleList, nn.class",
+  {"nn.Sequential", "", "Layers one after the other; net[2] is the second, #net their number, append adds one.", see = "nn.ModuleList, nn.class",
     example = "net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\nnet(torch.ones(5, 4)).shape --> [5, 2]\n#net --> 3"},
-  {"nn.ModuleList", "{module, module, ..}", "A list whose modules are registered, for a forward of one's own.", see = "nn.Sequential, nn.class"},
+  {"nn.ModuleList", "", "A list whose modules are registered, for a forward of one's own.", see = "nn.Sequential, nn.class"},
   {"nn.Module", "", "What all layers and networks share; make one with nn.class.", see = "nn.class, nn.Module.parameters, nn.Module.state_dict"},
   {"nn.functional", "", "Layers as plain functions, F at the prompt: F.relu(x), F.cross_entropy(scores, labels).", see = "modules, nn.Linear"},
 }
 local layers = {
   {"Identity", "", "Gives back its input."},
-  {"ReLU", "inplace=false", "Each element, or 0 where it is negative.", "relu"},
+  {"ReLU", "", "Each element, or 0 where it is negative.", "relu"},
   {"Sigmoid", "", "1 / (1 + exp(-x)).", "sigmoid"},
   {"Tanh", "", "Hyperbolic tangent.", "tanh"},
-  {"GELU", "approximate=\"none\"", "x times the normal distribution's Phi(x).", "F.gelu"},
-  {"SiLU", "inplace=false", "x * sigmoid(x).", "F.silu"},
-  {"LeakyReLU", "negative_slope=0.01, inplace=false", "Each element, times a slope where negative.", "F.leaky_relu"},
-  {"ELU", "alpha=1.0, inplace=false", "Each element, or alpha * (exp(x) - 1) where negative.", "F.elu"},
-  {"Softplus", "beta=1, threshold=20", "log(1 + exp(beta x)) / beta.", "F.softplus"},
-  {"Softmax", "dim=-1", "Positive numbers along a dimension that add up to 1.", "softmax"},
-  {"LogSoftmax", "dim=-1", "The logarithm of softmax.", "log_softmax"},
-  {"Dropout", "p=0.5, inplace=false", "In training, 0 with probability p and else scaled by 1 / (1 - p); in evaluation nothing.", "F.dropout"},
+  {"GELU", "", "x times the normal distribution's Phi(x).", "F.gelu"},
+  {"SiLU", "", "x * sigmoid(x).", "F.silu"},
+  {"LeakyReLU", "", "Each element, times a slope where negative.", "F.leaky_relu"},
+  {"ELU", "", "Each element, or alpha * (exp(x) - 1) where negative.", "F.elu"},
+  {"Softplus", "", "log(1 + exp(beta x)) / beta.", "F.softplus"},
+  {"Softmax", "", "Positive numbers along a dimension that add up to 1.", "softmax"},
+  {"LogSoftmax", "", "The logarithm of softmax.", "log_softmax"},
+  {"Dropout", "", "In training, 0 with probability p and else scaled by 1 / (1 - p); in evaluation nothing.", "F.dropout"},
 }
 for _, row in ipairs(layers) do
   add {{"nn." .. row[1], row[2], row[3], rule = "any shape -> the same shape", see = row[4] or "nn.Sequential",
     example = ("nn.%s():eval()(torch.zeros(1, 2)).shape --> [1, 2]"):format(row[1])}}
 end
 add {
-  {"nn.Flatten", "start_dim=2, end_dim=-1", "Makes dimensions into one; the first (the batch) stays.", rule = "[N, a, b, ..] -> [N, a * b * ..]", see = "flatten", example = "nn.Flatten()(torch.zeros(5, 2, 3)).shape --> [5, 6]"},
-  {"nn.MaxPool1d", "kernel_size, stride=nil, padding=0, dilation=1, ceil_mode=false", "The largest element of each window.", rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]", see = "F.max_pool1d", example = "nn.MaxPool1d(2)(torch.zeros(1, 3, 8)).shape --> [1, 3, 4]"},
-  {"nn.MaxPool2d", "kernel_size, stride=nil, padding=0, dilation=1, ceil_mode=false", "The largest element of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.max_pool2d", example = "nn.MaxPool2d(2)(torch.zeros(1, 3, 8, 8)).shape --> [1, 3, 4, 4]"},
-  {"nn.AvgPool2d", "kernel_size, stride=nil, padding=0, ceil_mode=false, count_include_pad=true", "The mean of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.avg_pool2d", example = "nn.AvgPool2d(2)(torch.zeros(1, 3, 8, 8)).shape --> [1, 3, 4, 4]"},
-  {"nn.AdaptiveAvgPool2d", "output_size", "The means of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_avg_pool2d", example = "nn.AdaptiveAvgPool2d(1)(torch.zeros(2, 3, 8, 8)).shape --> [2, 3, 1, 1]"},
-  {"nn.AdaptiveMaxPool2d", "output_size", "The largest elements of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_max_pool2d", example = "nn.AdaptiveMaxPool2d(1)(torch.zeros(2, 3, 8, 8)).shape --> [2, 3, 1, 1]"},
-  {"nn.LayerNorm", "normalized_shape, eps=1e-5, elementwise_affine=true, bias=true", "Brings every sample's last dimensions to mean 0 and variance 1.", rule = "[.., normalized_shape] -> the same shape", see = "F.layer_norm, nn.BatchNorm1d", example = "nn.LayerNorm(4)(torch.zeros(2, 4)).shape --> [2, 4]"},
-  {"nn.BatchNorm1d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every feature to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C] or [N, C, L] -> the same shape", see = "F.batch_norm, nn.LayerNorm", example = "nn.BatchNorm1d(3)(torch.randn(4, 3)).shape --> [4, 3]"},
-  {"nn.BatchNorm2d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every channel to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C, H, W] -> the same shape", see = "F.batch_norm, nn.Conv2d", example = "nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape --> [2, 3, 4, 4]"},
-  {"nn.BatchNorm3d", "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true", "Brings every channel to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C, D, H, W] -> the same shape", see = "F.batch_norm, nn.Conv3d", example = "nn.BatchNorm3d(3)(torch.randn(2, 3, 2, 2, 2)).shape --> [2, 3, 2, 2, 2]"},
+  {"nn.Flatten", "", "Makes dimensions into one; the first (the batch) stays.", rule = "[N, a, b, ..] -> [N, a * b * ..]", see = "flatten", example = "nn.Flatten()(torch.zeros(5, 2, 3)).shape --> [5, 6]"},
+  {"nn.MaxPool1d", "", "The largest element of each window.", rule = "[.., C, L] -> [.., C, (L - kernel) // stride + 1]", see = "F.max_pool1d", example = "nn.MaxPool1d(2)(torch.zeros(1, 3, 8)).shape --> [1, 3, 4]"},
+  {"nn.MaxPool2d", "", "The largest element of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.max_pool2d", example = "nn.MaxPool2d(2)(torch.zeros(1, 3, 8, 8)).shape --> [1, 3, 4, 4]"},
+  {"nn.AvgPool2d", "", "The mean of each window.", rule = "[.., C, H, W] -> [.., C, (H - kernel) // stride + 1, the same of W]", see = "F.avg_pool2d", example = "nn.AvgPool2d(2)(torch.zeros(1, 3, 8, 8)).shape --> [1, 3, 4, 4]"},
+  {"nn.AdaptiveAvgPool2d", "", "The means of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_avg_pool2d", example = "nn.AdaptiveAvgPool2d(1)(torch.zeros(2, 3, 8, 8)).shape --> [2, 3, 1, 1]"},
+  {"nn.AdaptiveMaxPool2d", "", "The largest elements of as many windows as the result is to have.", rule = "[.., C, H, W] -> [.., C, out_h, out_w]", see = "F.adaptive_max_pool2d", example = "nn.AdaptiveMaxPool2d(1)(torch.zeros(2, 3, 8, 8)).shape --> [2, 3, 1, 1]"},
+  {"nn.LayerNorm", "", "Brings every sample's last dimensions to mean 0 and variance 1.", rule = "[.., normalized_shape] -> the same shape", see = "F.layer_norm, nn.BatchNorm1d", example = "nn.LayerNorm(4)(torch.zeros(2, 4)).shape --> [2, 4]"},
+  {"nn.BatchNorm1d", "", "Brings every feature to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C] or [N, C, L] -> the same shape", see = "F.batch_norm, nn.LayerNorm", example = "nn.BatchNorm1d(3)(torch.randn(4, 3)).shape --> [4, 3]"},
+  {"nn.BatchNorm2d", "", "Brings every channel to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C, H, W] -> the same shape", see = "F.batch_norm, nn.Conv2d", example = "nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape --> [2, 3, 4, 4]"},
+  {"nn.BatchNorm3d", "", "Brings every channel to mean 0 and variance 1 over the batch; running averages serve in evaluation.", rule = "[N, C, D, H, W] -> the same shape", see = "F.batch_norm, nn.Conv3d", example = "nn.BatchNorm3d(3)(torch.randn(2, 3, 2, 2, 2)).shape --> [2, 3, 2, 2, 2]"},
 }
 
 -- --- losses ---
 for _, row in ipairs {
-  {"CrossEntropyLoss", "weight=nil, ignore_index=-100, reduction=\"mean\", label_smoothing=0", "-log softmax(scores) at the labels (from 1).", "F.cross_entropy", "torch.zeros(1, 4), torch.tensor{3}", "1.3863"},
-  {"NLLLoss", "weight=nil, ignore_index=-100, reduction=\"mean\"", "Minus the log-probability at the labels (from 1).", "F.nll_loss", "torch.tensor{{-0.5, -2.0}}, torch.tensor{1}", "0.5"},
-  {"MSELoss", "reduction=\"mean\"", "The mean of (input - target)^2.", "F.mse_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}", "2.5"},
-  {"L1Loss", "reduction=\"mean\"", "The mean of |input - target|.", "F.l1_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}", "1.5"},
-  {"SmoothL1Loss", "reduction=\"mean\", beta=1.0", "L1Loss with a parabola near 0.", "F.smooth_l1_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}", "1.3125"},
-  {"HuberLoss", "reduction=\"mean\", delta=1.0", "Half the squared difference, and linear where it is larger than delta.", "F.huber_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}", "1.3125"},
-  {"BCELoss", "weight=nil, reduction=\"mean\"", "Cross entropy of probabilities and targets in [0, 1].", "F.binary_cross_entropy", "torch.tensor{0.5}, torch.tensor{1.0}", "0.69315"},
-  {"BCEWithLogitsLoss", "weight=nil, reduction=\"mean\", pos_weight=nil", "Cross entropy of sigmoid(input) and targets in [0, 1], without overflow.", "F.binary_cross_entropy_with_logits", "torch.tensor{0.0}, torch.tensor{1.0}", "0.69315"},
-  {"KLDivLoss", "reduction=\"mean\", log_target=false", "Kullback-Leibler divergence; the input holds log-probabilities.", "F.kl_div", "torch.tensor{{0.5, 0.5}}:log(), torch.tensor{{0.5, 0.5}}", "0"},
+  {"CrossEntropyLoss", "", "-log softmax(scores) at the labels (from 1).", "F.cross_entropy", "torch.zeros(1, 4), torch.tensor{3}", "1.3863"},
+  {"NLLLoss", "", "Minus the log-probability at the labels (from 1).", "F.nll_loss", "torch.tensor{{-0.5, -2.0}}, torch.tensor{1}", "0.5"},
+  {"MSELoss", "", "The mean of (input - target)^2.", "F.mse_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}", "2.5"},
+  {"L1Loss", "", "The mean of |input - target|.", "F.l1_loss", "torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}", "1.5"},
+  {"SmoothL1Loss", "", "L1Loss with a parabola near 0.", "F.smooth_l1_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}", "1.3125"},
+  {"HuberLoss", "", "Half the squared difference, and linear where it is larger than delta.", "F.huber_loss", "torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}", "1.3125"},
+  {"BCELoss", "", "Cross entropy of probabilities and targets in [0, 1].", "F.binary_cross_entropy", "torch.tensor{0.5}, torch.tensor{1.0}", "0.69315"},
+  {"BCEWithLogitsLoss", "", "Cross entropy of sigmoid(input) and targets in [0, 1], without overflow.", "F.binary_cross_entropy_with_logits", "torch.tensor{0.0}, torch.tensor{1.0}", "0.69315"},
+  {"KLDivLoss", "", "Kullback-Leibler divergence; the input holds log-probabilities.", "F.kl_div", "torch.tensor{{0.5, 0.5}}:log(), torch.tensor{{0.5, 0.5}}", "0"},
 } do
   add {{"nn." .. row[1], row[2], row[3], rule = "input and target -> []", see = row[4], example = ("nn.%s()(%s) --> f32 []  %s"):format(row[1], row[5], row[6])}}
 end
@@ -274,5 +274,22 @@ add {
   {"torch.amp.GradScaler", "device=nil, {init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000, enabled=true}", "Scales losses so that float16 gradients do not vanish; skips steps with inf or nan and adapts the scale.", see = "torch.autocast",
     example = "scaler = torch.amp.GradScaler(\"cpu\", {init_scale=4})\nw = torch.ones(1, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\nscaler:scale((w * 2):sum()):backward()\nscaler:step(opt);\nscaler:update()\nw:detach() --> f32 [1]  0"},
 }
+
+-- --- all other classes of torch.nn; every class knows its own arguments ---
+local classes, known = torch.nn.Module and torch.nn, {}
+for _, row in ipairs(records) do
+  known[row[1]] = true
+  local class = row[1]:match "^nn%.%u" and rawget(classes, row[1]:sub(4))
+  if type(class) == "table" and rawget(class, "_signature") then row[2] = class._signature end
+end
+local names = {}
+for name, class in next, classes do
+  if type(class) == "table" and rawget(class, "_signature") and not known["nn." .. name] then names[#names + 1] = name end
+end
+table.sort(names)
+for _, name in ipairs(names) do
+  local class = classes[name]
+  add {{"nn." .. name, class._signature, class._doc, rule = class._rule, see = class._see, example = class._example}}
+end
 
 return records

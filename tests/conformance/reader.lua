@@ -19,7 +19,7 @@ reader.groups = {
   {name = "optim", later = true},
   {name = "lr_scheduler"},
   {name = "data"},
-  {name = "init", later = true},
+  {name = "init"},
   {name = "grad_scaler", later = true},
   {name = "files", later = true},
 }

@@ -144,7 +144,7 @@ define("MultiheadAttention", "embed_dim, num_heads, dropout=0.0, bias=true, add_
     end
     if a.bias then self.in_proj_bias = empty({3 * e}, a) end
     self.out_proj = nn.Linear {e, e, bias = a.bias, device = a.device, dtype = a.dtype}
-    rawset(self.out_proj, "_text_name", layer.python() and "NonDynamicallyQuantizableLinear" or nil)
+    rawset(self.out_proj, "_python_name", "NonDynamicallyQuantizableLinear")
     if a.add_bias_kv then
       self.bias_k = empty({1, 1, e}, a)
       self.bias_v = empty({1, 1, e}, a)

@@ -73,7 +73,7 @@ local function given(names, defaults, ...)
     local v = args[i]
     if type(v) == "table" and getmetatable(v) == nil then
       for k, one in pairs(v) do out[names[k] or k] = one end
-    else
+    elseif v ~= nil then
       out[names[i]] = v
     end
   end
@@ -88,11 +88,19 @@ end
 ---@param b? number default 2
 function init.trunc_normal_(t, mean, std, a, b)
   local o = given({"mean", "std", "a", "b"}, {mean = 0.0, std = 1.0, a = -2.0, b = 2.0}, mean, std, a, b)
-  local function share(x) return torch.erf(torch.tensor(x / math.sqrt(2), {dtype = "float64"})):item() end
-  local low, high = share((o.a - o.mean) / o.std), share((o.b - o.mean) / o.std)
+  if not (o.a < o.b) then error(("nn.init.trunc_normal_: a must be less than b, not %s and %s"):format(o.a, o.b), 2, "value") end
   torch.no_grad(function()
-    t:uniform_(low, high):erfinv_()
-    t:mul_(o.std * math.sqrt(2)):add_(o.mean):clamp_(o.a, o.b)
+    t:normal_(o.mean, o.std)
+    -- What lies outside is drawn again, with all the rest, as PyTorch does; bounds far out in the tails go by the
+    -- inverse of the distribution after some rounds.
+    for _ = 1, 200 do
+      local outside = t:lt(o.a) | t:gt(o.b)
+      if not outside:any():item() then return end
+      t:copy_(torch.where(outside, torch.empty_like(t):normal_(o.mean, o.std), t))
+    end
+    local low, high = torch.erf(torch.tensor({(o.a - o.mean), (o.b - o.mean)}, {dtype = "float64"}) / (o.std * math.sqrt(2))):unbind()
+    local again = torch.empty_like(t):uniform_(low:item(), high:item()):erfinv() * (o.std * math.sqrt(2)) + o.mean
+    t:copy_(torch.where(t:lt(o.a) | t:gt(o.b), again:clamp(o.a, o.b), t))
   end)
   return t
 end

@@ -76,7 +76,7 @@ local function parameter_lines(self)
     if torch.is_tensor(v) then
       local sizes = {}
       for d = 1, v.ndim do sizes[d] = tostring(v:size(d)) end
-      lines[#lines + 1] = ("(%s): Parameter containing: [%s of size %s]"):format(type(k) == "number" and k - 1 or k,
+      lines[#lines + 1] = ("  (%s): Parameter containing: [%s of size %s]"):format(type(k) == "number" and k - 1 or k,
         tostring(v.dtype), table.concat(sizes, "x"))
     end
   end
@@ -118,14 +118,15 @@ function tree.install(Module, Class)
     local extra = self:extra_repr()
     local children = self:named_children()
     local lines = child_lines(children, rawget(getmetatable(self), "_item") and #children > 0 and self._name == "ModuleList")
-    if #children == 0 and (self._name == "ParameterList" or self._name == "ParameterDict") then lines = parameter_lines(self) end
+    if #children == 0 and (self._name == "ParameterList" or self._name == "ParameterDict") then extra = table.concat(parameter_lines(self), "\n") end
+    local name = torch._print_options().pytorch and rawget(self, "_python_name") or self._name
     local own = {}
     if extra ~= "" then
       for line in (extra .. "\n"):gmatch "(.-)\n" do own[#own + 1] = line end
     end
-    if #lines == 0 and #own <= 1 then return ("%s(%s)"):format(self._text_name or self._name, extra) end
+    if #lines == 0 and #own <= 1 then return ("%s(%s)"):format(name, extra) end
     table.move(lines, 1, #lines, #own + 1, own)
-    return ("%s(\n  %s\n)"):format(self._text_name or self._name, table.concat(own, "\n  "))
+    return ("%s(\n  %s\n)"):format(name, table.concat(own, "\n  "))
   end
 end
 
