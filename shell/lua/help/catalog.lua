@@ -16,7 +16,7 @@ function catalog.spaces()
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
-    {"nn.Module", rawget(Module, "_base")},
+    {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing"} do
     local value = torch[more]
@@ -122,7 +122,8 @@ local space_docs = {
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
-  ["nn.Module"] = "What all layers and networks share.", ["optim.Optimizer"] = "What all optimisers share.",
+  ["nn.utils"] = "Gradients held in bounds, parameters as one vector, reparametrised weights.",
+  ["nn.utils.rnn"] = "Sequences of different lengths, padded or packed.", ["nn.Module"] = "What all layers and networks share.", ["optim.Optimizer"] = "What all optimisers share.",
 }
 
 local function add_spaces()

@@ -113,6 +113,9 @@ local function replace(module, name, parts, compute, kind)
   return module
 end
 local function take_back(kind)
+  ---Makes a plain parameter again of a weight that weight_norm or spectral_norm took apart; returns the module.
+  ---@param module table
+  ---@param name? string default "weight"
   return function(module, name)
     name = name or "weight"
     local made = (rawget(module, "_reparametrised") or {})[name]
@@ -151,7 +154,6 @@ function utils.weight_norm(module, name, dim)
     return v * (m[name .. "_g"] / length(v, dim))
   end, "weight_norm")
 end
----Makes a plain parameter of a weight that weight_norm split.
 utils.remove_weight_norm = take_back "weight_norm"
 
 local function unit(v, eps) return v / torch.linalg.vector_norm(v):clamp_min(eps) end
@@ -192,7 +194,6 @@ function utils.spectral_norm(module, name, options)
     return self[name .. "_orig"] / torch.dot(u:clone(), m:mv(v:clone()))
   end, "spectral_norm")
 end
----Makes a plain parameter of a weight that spectral_norm divided.
 utils.remove_spectral_norm = take_back "spectral_norm"
 
 return utils
