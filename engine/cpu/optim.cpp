@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-// Calls f(pointers, begin, n, is_double) with the arrays of parameter i: those of `lists`.
+// Calls f(pointers, begin, n, is_double) with the arrays of parameter i: those of `lists` (-1:
+// none).
 template <int count, class F32, class F64>
 void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) {
   const Tensor* t[count];
@@ -21,7 +22,7 @@ void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) 
   const DType dtype = c.tensor(0, i).dtype();
   static const Tensor none;
   for (int k = 0; k < count; ++k) {
-    const bool have = c.has(lists[k]) && c.count(lists[k]) > 0;
+    const bool have = lists[k] >= 0 && c.has(lists[k]) && c.count(lists[k]) > 0;
     t[k] = have ? &c.tensor(lists[k], i) : &none;
     // A whole-storage layout shared by all is as good as row-major.
     if (have)
@@ -101,6 +102,27 @@ void fused_adam(Call& c) {
         [&](double** p, int64_t n) {
           level_of::adam_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s);
         });
+}
+
+// Arguments: parameters, gradients, lists of state, numbers, decay, shrink, maximize.
+void fused_rule(Call& c, int rule, int states) {
+  const int last = static_cast<int>(c.op->params.size()) - 1, numbers = 2 + states;
+  RuleStep s{static_cast<Rule>(rule), c.flag(last), c.number(last - 2), c.number(last - 1), {}};
+  for (int k = numbers; k < last - 2; ++k) s.k[k - numbers] = c.number(k);
+  const auto run = [&](const auto& lists) {
+    for (int i = 0; i < c.count(0); ++i)
+      each_part(
+          c, lists, i,
+          [&](float** p, int64_t n) {
+            level_of::rule_f32(p[0], static_cast<const float*>(p[1]), p[2], p[3], p[4], n, &s);
+          },
+          [&](double** p, int64_t n) {
+            level_of::rule_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s);
+          });
+  };
+  static constexpr int one[] = {0, 1, 2, -1, -1}, two[] = {0, 1, 2, 3, -1},
+                       three[] = {0, 1, 2, 3, 4};
+  run(states == 1 ? one : states == 2 ? two : three);
 }
 
 }  // namespace tycho::cpu

@@ -13,6 +13,14 @@ struct AdamStep {
   bool amsgrad, maximize, decoupled;
 };
 
+// The steps that share one loop (the table of optim.cpp says what they keep and what k holds).
+enum class Rule : int { RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop };
+struct RuleStep {
+  Rule rule;
+  bool maximize;
+  double decay, shrink, k[5];
+};
+
 }  // namespace tycho::cpu
 
 TYCHO_LEVELS(void, sgd_f32,
@@ -25,3 +33,9 @@ TYCHO_LEVELS(void, adam_f32,
 TYCHO_LEVELS(void, adam_f64,
              (double* p, const double* g, double* m, double* v, double* most, int64_t n,
               const ::tycho::cpu::AdamStep* s))
+TYCHO_LEVELS(void, rule_f32,
+             (float* p, const float* g, float* first, float* second, float* third, int64_t n,
+              const ::tycho::cpu::RuleStep* s))
+TYCHO_LEVELS(void, rule_f64,
+             (double* p, const double* g, double* first, double* second, double* third, int64_t n,
+              const ::tycho::cpu::RuleStep* s))

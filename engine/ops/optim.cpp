@@ -74,5 +74,62 @@ void step(Call& c) {
                 },
             .kernel = step<cpu::fused_adam, 2, 3, 4>});
 
+// The steps of one loop, in the order of cpu::Rule. All take parameters and gradients first, then
+// their state, their numbers, and last weight decay, the factor of decoupled decay and maximize.
+template <int rule, int states>
+const Op& add_rule(const char* name, const char* args, const char* doc) {
+  static const std::string all = std::string("params: tensors, grads: tensors, ") + args +
+                                 ", decay: float = 0.0, shrink: float = 1.0, maximize: bool = "
+                                 "false";
+  return add_op({.name = name,
+                 .args = all.c_str(),
+                 .doc = doc,
+                 .where = kFunction,
+                 .differentiable = false,
+                 .shape =
+                     [](Call& c) {
+                       check_lists(c, {1, 2});
+                       if (states > 1) check_lists(c, {3});
+                       if (states > 2) check_lists(c, {4});
+                     },
+                 .kernel =
+                     [](Call& c) {
+                       cpu::fused_rule(c, rule, states);
+                       for (int k = 0; k < 2 + states; ++k)
+                         if (k != 1 && c.has(k))
+                           for (int i = 0; i < c.count(k); ++i) ++c.tensor(k, i)->storage->version;
+                     }});
+}
+
+[[maybe_unused]] const Op* const fused_rules[] = {
+    &add_rule<0, 3>("_fused_rmsprop",
+                    "square_avgs: tensors, momentum_buffers: tensors?, grad_avgs: tensors?, alpha: "
+                    "float, eps: float, lr: float, momentum: float",
+                    "One step of torch.optim.RMSprop; centred where grad_avgs are given."),
+    &add_rule<1, 1>("_fused_adagrad", "sums: tensors, eps: float, lr: float",
+                    "One step of torch.optim.Adagrad."),
+    &add_rule<2, 2>("_fused_adadelta",
+                    "square_avgs: tensors, acc_deltas: tensors, rho: float, eps: float, lr: float",
+                    "One step of torch.optim.Adadelta."),
+    &add_rule<3, 2>("_fused_adamax",
+                    "exp_avgs: tensors, exp_infs: tensors, beta1: float, beta2: float, eps: float, "
+                    "lr: float",
+                    "One step of torch.optim.Adamax; lr is corrected for the bias already."),
+    &add_rule<4, 2>("_fused_nadam",
+                    "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
+                    "float, lr_grad: float, lr_avg: float",
+                    "One step of torch.optim.NAdam; eps and both rates are corrected already."),
+    &add_rule<5, 2>("_fused_radam",
+                    "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
+                    "float, lr: float, adaptive: float",
+                    "One step of torch.optim.RAdam; without `adaptive` along the average alone."),
+    &add_rule<6, 1>("_fused_asgd", "axs: tensors, eta: float, mu: float",
+                    "One step of torch.optim.ASGD."),
+    &add_rule<7, 2>("_fused_rprop",
+                    "prevs: tensors, step_sizes: tensors, down: float, up: float, least: float, "
+                    "most: float",
+                    "One step of torch.optim.Rprop."),
+};
+
 }  // namespace
 }  // namespace tycho

@@ -16,11 +16,11 @@ reader.groups = {
   {name = "autocast"},
   {name = "module_init"},
   {name = "modules"},
-  {name = "optim", later = true},
+  {name = "optim"},
   {name = "lr_scheduler"},
   {name = "data"},
   {name = "init"},
-  {name = "grad_scaler", later = true},
+  {name = "grad_scaler"},
   {name = "files", later = true},
 }
 

@@ -1,7 +1,7 @@
 -- Rates scaled by the history of squared gradients: RMSprop, Adagrad, Adadelta.
 local torch = torch
 local base = require "torch.optim.optimizer"
-local active, at_least, direction = base.active, base.at_least, base.direction
+local at_least = base.at_least
 
 -- Hinton (2012); centred as Graves (2013).
 base.class("RMSprop", {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false, maximize = false},
@@ -9,29 +9,17 @@ base.class("RMSprop", {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, mo
     for _, key in ipairs {"lr", "eps", "weight_decay", "momentum", "alpha"} do at_least(g, name, key, 0) end
   end,
   function(self, g)
-    local params, grads, states, n = active(self, g, function(p)
+    for _, p in ipairs(g.params) do
+      local state = self.state[p]
+      if state and g.momentum > 0 then state.momentum_buffer = state.momentum_buffer or torch.zeros_like(p) end
+      if state and g.centered then state.grad_avg = state.grad_avg or torch.zeros_like(p) end
+    end
+    base.each_step(self, g, function(p)
       return {step = 0, square_avg = torch.zeros_like(p), momentum_buffer = g.momentum > 0 and torch.zeros_like(p) or nil,
         grad_avg = g.centered and torch.zeros_like(p) or nil}
-    end)
-    torch.no_grad(function()
-      for i = 1, n do
-        local p, s = params[i], states[i]
-        s.step = s.step + 1
-        local d = direction(g, p, grads[i], g.weight_decay)
-        s.square_avg:mul_(g.alpha):addcmul_(d, d, {value = 1 - g.alpha})
-        local root = s.square_avg
-        if g.centered then
-          s.grad_avg:lerp_(d, 1 - g.alpha)
-          root = root:addcmul(s.grad_avg, s.grad_avg, {value = -1})
-        end
-        root = root:sqrt():add_(g.eps)
-        if g.momentum > 0 then
-          s.momentum_buffer:mul_(g.momentum):addcdiv_(d, root)
-          p:add_(s.momentum_buffer, {alpha = -g.lr})
-        else
-          p:addcdiv_(d, root, {value = -g.lr})
-        end
-      end
+    end, {"square_avg", "momentum_buffer", "grad_avg"}, function(_, params, grads, squares, buffers, averages)
+      torch._fused_rmsprop(params, grads, squares, g.momentum > 0 and buffers or nil, g.centered and averages or nil,
+        g.alpha, g.eps, g.lr, g.momentum, g.weight_decay, 1, g.maximize)
     end)
   end)
 
@@ -41,17 +29,10 @@ base.class("Adagrad", {lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumu
     for _, key in ipairs {"lr", "lr_decay", "eps", "weight_decay", "initial_accumulator_value"} do at_least(g, name, key, 0) end
   end,
   function(self, g)
-    local params, grads, states, n = active(self, g, function(p)
+    base.each_step(self, g, function(p)
       return {step = 0, sum = torch.full_like(p, g.initial_accumulator_value)}
-    end)
-    torch.no_grad(function()
-      for i = 1, n do
-        local p, s = params[i], states[i]
-        s.step = s.step + 1
-        local d = direction(g, p, grads[i], g.weight_decay)
-        s.sum:addcmul_(d, d)
-        p:addcdiv_(d, s.sum:sqrt():add_(g.eps), {value = -g.lr / (1 + (s.step - 1) * g.lr_decay)})
-      end
+    end, {"sum"}, function(step, params, grads, sums)
+      torch._fused_adagrad(params, grads, sums, g.eps, g.lr / (1 + (step - 1) * g.lr_decay), g.weight_decay, 1, g.maximize)
     end)
   end)
 
@@ -64,19 +45,10 @@ base.class("Adadelta", {lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0, maxim
     base.fraction(g, name, "rho", true)
   end,
   function(self, g)
-    local params, grads, states, n = active(self, g, function(p)
+    base.each_step(self, g, function(p)
       return {step = 0, square_avg = torch.zeros_like(p), acc_delta = torch.zeros_like(p)}
-    end)
-    torch.no_grad(function()
-      for i = 1, n do
-        local p, s = params[i], states[i]
-        s.step = s.step + 1
-        local d = direction(g, p, grads[i], g.weight_decay)
-        s.square_avg:mul_(g.rho):addcmul_(d, d, {value = 1 - g.rho})
-        local delta = (s.acc_delta + g.eps):sqrt_():div_((s.square_avg + g.eps):sqrt_()):mul_(d)
-        s.acc_delta:mul_(g.rho):addcmul_(delta, delta, {value = 1 - g.rho})
-        p:add_(delta, {alpha = -g.lr})
-      end
+    end, {"square_avg", "acc_delta"}, function(_, params, grads, squares, deltas)
+      torch._fused_adadelta(params, grads, squares, deltas, g.rho, g.eps, g.lr, g.weight_decay, 1, g.maximize)
     end)
   end)
 

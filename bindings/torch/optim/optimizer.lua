@@ -353,11 +353,35 @@ function base.betas(group, name)
   end
 end
 
----The gradient as a step uses it: turned around where it maximises, with weight decay added.
-function base.direction(g, p, grad, decay)
-  if g.maximize then grad = -grad end
-  if decay ~= 0 then grad = grad:add(p, {alpha = decay}) end
-  return grad
+---Counts the step of each parameter and sorts them by it: those that joined at different times go apart.
+---`visit(step, params, grads, states...)` gets the lists of `fields` of the state.
+---@param visit function
+---@param fields string[]
+function base.each_step(self, group, fresh, fields, visit)
+  local params, grads, states, n = base.active(self, group, fresh)
+  local by_step, order = {}, {}
+  for i = 1, n do
+    local s = states[i]
+    local step = s.step + 1
+    s.step = step
+    local l = by_step[step]
+    if not l then
+      l = {{}, {}}
+      for k = 1, #fields do l[k + 2] = {} end
+      by_step[step] = l
+      order[#order + 1] = step
+    end
+    local at = #l[1] + 1
+    l[1][at], l[2][at] = params[i], grads[i]
+    for k = 1, #fields do l[k + 2][at] = s[fields[k]] end
+  end
+  for _, step in ipairs(order) do visit(step, table.unpack(by_step[step], 1, #fields + 2)) end
+end
+
+---Weight decay as the fused steps take it: what is added to the gradient, and the factor of the weights.
+function base.decays(g)
+  if g.decoupled_weight_decay then return 0, 1 - g.lr * g.weight_decay end
+  return g.weight_decay, 1
 end
 
 return base

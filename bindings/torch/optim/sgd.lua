@@ -2,7 +2,7 @@
 local torch = torch
 local error = torch._raise
 local base = require "torch.optim.optimizer"
-local active, at_least, direction, rounded = base.active, base.at_least, base.direction, base.rounded
+local active, at_least, rounded = base.active, base.at_least, base.rounded
 
 base.class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false, maximize = false},
   function(g, name)
@@ -45,19 +45,15 @@ base.class("ASGD", {lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_deca
     at_least(g, name, "weight_decay", 0)
   end,
   function(self, g)
-    local params, grads, states, n = active(self, g, function(p)
+    base.each_step(self, g, function(p)
       return {step = 0, eta = rounded(g.lr), mu = 1.0, ax = torch.zeros_like(p)}
-    end)
-    torch.no_grad(function()
-      for i = 1, n do
-        local p, s = params[i], states[i]
-        s.step = s.step + 1
-        local d = direction(g, p, grads[i], g.weight_decay)
-        p:mul_(1 - g.lambd * s.eta):add_(d, {alpha = -s.eta})
-        if s.mu == 1 then s.ax:copy_(p) else s.ax:add_(p - s.ax, {alpha = s.mu}) end
-        s.eta = rounded(g.lr / (1 + g.lambd * g.lr * s.step) ^ g.alpha)
-        s.mu = rounded(1 / math.max(1, s.step - g.t0))
-      end
+    end, {"ax"}, function(step, params, grads, averages)
+      -- Parameters with one count of steps share eta and mu too.
+      local s = self.state[params[1]]
+      torch._fused_asgd(params, grads, averages, s.eta, s.mu, g.weight_decay, 1 - g.lambd * s.eta, g.maximize)
+      local eta = rounded(g.lr / (1 + g.lambd * g.lr * step) ^ g.alpha)
+      local mu = rounded(1 / math.max(1, step - g.t0))
+      for _, p in ipairs(params) do self.state[p].eta, self.state[p].mu = eta, mu end
     end)
   end)
 
@@ -75,23 +71,10 @@ base.class("Rprop", {lr = 1e-2, etas = {0.5, 1.2}, step_sizes = {1e-6, 50}, maxi
     end
   end,
   function(self, g)
-    local params, grads, states, n = active(self, g, function(p)
+    base.each_step(self, g, function(p)
       return {step = 0, prev = torch.zeros_like(p), step_size = torch.full_like(p, g.lr)}
-    end)
-    torch.no_grad(function()
-      for i = 1, n do
-        local p, s = params[i], states[i]
-        s.step = s.step + 1
-        local d = direction(g, p, grads[i], 0)
-        local same = d * s.prev
-        local turned = same:lt(0)
-        s.step_size:mul_(torch.where(turned, g.etas[1], torch.where(same:gt(0), g.etas[2], 1.0)):to(p.dtype))
-        s.step_size:clamp_(g.step_sizes[1], g.step_sizes[2])
-        -- Where the sign turned the step rests once.
-        d = d:masked_fill(turned, 0)
-        p:addcmul_(d:sign(), s.step_size, {value = -1})
-        s.prev:copy_(d)
-      end
+    end, {"prev", "step_size"}, function(_, params, grads, before, sizes)
+      torch._fused_rprop(params, grads, before, sizes, g.etas[1], g.etas[2], g.step_sizes[1], g.step_sizes[2], 0, 1, g.maximize)
     end)
   end)
 

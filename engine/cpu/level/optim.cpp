@@ -5,8 +5,9 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// Calls f(i, load, store) lane by lane; the rest at the end goes element by element through a
-// padded copy, so that nothing outside the arrays is touched.
+// Calls f(x) lane by lane and stores what it changed, but never array 1, the gradient; an array
+// that is absent is given as the gradient too. The rest at the end goes element by element through
+// a padded copy, so that nothing outside the arrays is touched.
 template <class T, int arrays, class F>
 TYCHO_INLINE void lanes(T* const* a, int64_t n, F&& f) {
   constexpr int size = Lane<T>::size;
@@ -16,7 +17,7 @@ TYCHO_INLINE void lanes(T* const* a, int64_t n, F&& f) {
     for (int k = 0; k < arrays; ++k) x[k] = Lane<T>::load(a[k] + i);
     f(x);
     for (int k = 0; k < arrays; ++k)
-      if (k != 1) x[k].store(a[k] + i);
+      if (k != 1 && a[k] != a[1]) x[k].store(a[k] + i);
   }
   if (i == n) return;
   T room[arrays][size] = {};
@@ -25,7 +26,7 @@ TYCHO_INLINE void lanes(T* const* a, int64_t n, F&& f) {
   for (int k = 0; k < arrays; ++k) x[k] = Lane<T>::load(room[k]);
   f(x);
   for (int k = 0; k < arrays; ++k) {
-    if (k == 1) continue;
+    if (k == 1 || a[k] == a[1]) continue;
     x[k].store(room[k]);
     for (int64_t j = i; j < n; ++j) a[k][j] = room[k][j - i];
   }
@@ -83,6 +84,85 @@ void adam(T* p, const T* g, T* m, T* v, T* most, int64_t n, const AdamStep& s) {
   });
 }
 
+// x: parameter, gradient, then the state; `by` is the gradient with weight decay.
+template <class T>
+void rule(T* p, const T* g, T* first, T* second, T* third, int64_t n, const RuleStep& s) {
+  using L = Lane<T>;
+  const L decay = static_cast<T>(s.decay), shrink = static_cast<T>(s.shrink),
+          sign = static_cast<T>(s.maximize ? -1 : 1);
+  const L k0 = static_cast<T>(s.k[0]), k1 = static_cast<T>(s.k[1]), k2 = static_cast<T>(s.k[2]),
+          k3 = static_cast<T>(s.k[3]), k4 = static_cast<T>(s.k[4]);
+  const L rest0 = static_cast<T>(1 - s.k[0]), rest1 = static_cast<T>(1 - s.k[1]);
+  T* grads = const_cast<T*>(g);
+  T* const arrays[] = {p, grads, first ? first : grads, second ? second : grads,
+                       third ? third : grads};
+  const auto each = [&](auto&& update) {
+    lanes<T, 5>(arrays, n, [&](L* x) {
+      const L by = sign * x[1] + decay * x[0];
+      x[0] = x[0] * shrink;
+      update(x, by);
+    });
+  };
+  const auto average = [&](L* x, L by) {  // both moments of Adam
+    x[2] = x[2] + rest0 * (by - x[2]);
+    x[3] = x[3] * k1 + rest1 * (by * by);
+  };
+  switch (s.rule) {
+    case Rule::RMSprop:
+      return each([&](L* x, L by) {
+        x[2] = x[2] * k0 + rest0 * (by * by);
+        L square = x[2];
+        if (third) {
+          x[4] = x[4] + rest0 * (by - x[4]);
+          square = square - x[4] * x[4];
+        }
+        L move = by / (sqrt(square) + k1);
+        if (second) move = x[3] = x[3] * k3 + move;
+        x[0] = x[0] - k2 * move;
+      });
+    case Rule::Adagrad:
+      return each([&](L* x, L by) {
+        x[2] = x[2] + by * by;
+        x[0] = x[0] - k1 * (by / (sqrt(x[2]) + k0));
+      });
+    case Rule::Adadelta:
+      return each([&](L* x, L by) {
+        x[2] = x[2] * k0 + rest0 * (by * by);
+        const L move = sqrt(x[3] + k1) / sqrt(x[2] + k1) * by;
+        x[3] = x[3] * k0 + rest0 * (move * move);
+        x[0] = x[0] - k2 * move;
+      });
+    case Rule::Adamax:
+      return each([&](L* x, L by) {
+        x[2] = x[2] + rest0 * (by - x[2]);
+        x[3] = maximum(x[3] * k1, abs(by) + k2);
+        x[0] = x[0] - k3 * (x[2] / x[3]);
+      });
+    case Rule::NAdam:
+      return each([&](L* x, L by) {
+        average(x, by);
+        x[0] = x[0] - (k3 * by + k4 * x[2]) / (sqrt(x[3]) + k2);
+      });
+    case Rule::RAdam:
+      return each([&](L* x, L by) {
+        average(x, by);
+        x[0] = x[0] - k3 * (s.k[4] != 0 ? x[2] / (sqrt(x[3]) + k2) : x[2]);
+      });
+    case Rule::ASGD:
+      return each([&](L* x, L by) {
+        x[0] = x[0] - k0 * by;
+        x[2] = s.k[1] == 1 ? x[0] : x[2] + k1 * (x[0] - x[2]);
+      });
+    case Rule::Rprop:
+      return each([&](L* x, L by) {
+        const L same = by * x[2], none = 0, one = 1;
+        x[3] = minimum(maximum(x[3] * select(same < 0, k0, select(same > 0, k1, one)), k2), k3);
+        x[2] = select(same < 0, none, by);
+        x[0] = x[0] - x[3] * select(x[2] > 0, one, select(x[2] < 0, -one, x[2]));
+      });
+  }
+}
+
 }  // namespace
 
 void sgd_f32(float* p, const float* g, float* m, int64_t n, const SgdStep* s) {
@@ -98,6 +178,15 @@ void adam_f32(float* p, const float* g, float* m, float* v, float* most, int64_t
 void adam_f64(double* p, const double* g, double* m, double* v, double* most, int64_t n,
               const AdamStep* s) {
   adam(p, g, m, v, most, n, *s);
+}
+
+void rule_f32(float* p, const float* g, float* first, float* second, float* third, int64_t n,
+              const RuleStep* s) {
+  rule(p, g, first, second, third, n, *s);
+}
+void rule_f64(double* p, const double* g, double* first, double* second, double* third, int64_t n,
+              const RuleStep* s) {
+  rule(p, g, first, second, third, n, *s);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
