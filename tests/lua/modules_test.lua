@@ -280,3 +280,35 @@ Sequential(
   (3): Embedding(5, 3, padding_idx=0)
 )]])
 end)
+
+test("wrong arguments of layers are told with the layer's name", function()
+  raises(function() nn.Linear("3", 4) end, "in_features must be a whole number")
+  raises(function() nn.Conv2d(1, 2, "x") end, "kernel_size must be one whole number or a list of 2")
+  raises(function() nn.Conv2d(1, 2, {3}) end, "a list of 2, not of 1")
+  raises(function() nn.LSTM(2, 3)(5) end, "the input must be a tensor")
+  raises(function() nn.BatchNorm2d(3)("x") end, "the input must be a tensor")
+  raises(function() nn.ModuleDict(5) end, "wants a table")
+  raises(function() nn.TransformerEncoder(5, 2) end, "wants a layer to copy")
+  raises(function() nn.CrossEntropyLoss {weight = 5} end, "weight must be a tensor")
+  raises(function() nn.utils.rnn.pack_padded_sequence(5, {1}) end, "wants a tensor")
+  raises(function() nn.Embedding.from_pretrained(5) end, "must be a tensor")
+end)
+
+test("networks with state run on a simulated device and in short types", function()
+  check.equal(nn.LSTM(2, 3):bfloat16()(torch.ones(4, 1, 2):bfloat16()).dtype, torch.bfloat16)
+  torch.autocast("cpu", {dtype = "bfloat16"}, function()
+    for _, kind in ipairs {"RNN", "LSTM", "GRU"} do
+      local net = nn[kind](2, 3)
+      net(torch.randn(4, 2, 2)):sum():backward()
+      check.equal(net.weight_ih_l0.grad.dtype, torch.float32)
+    end
+  end)
+  local out = check.tycho({"-e", [[
+    local nn = torch.nn
+    local y, s = nn.LSTM(2, 3, {num_layers = 2}):to("cuda")(torch.ones(4, 1, 2, {device = "cuda"}))
+    local t = nn.Transformer(4, 2, 1, 1, 8):to("cuda")
+    local x = torch.ones(3, 1, 4, {device = "cuda"})
+    print(y.device, s[2].device, t(x, x, {tgt_mask = nn.Transformer.generate_square_subsequent_mask(3, {device = "cuda"})}).device)
+  ]]}, {env = {TYCHO_SIMULATE_CUDA = "1"}}).out
+  check.contains(out, "cuda:0\tcuda:0\tcuda:0")
+end)

@@ -141,6 +141,7 @@ local function dict_class(name, doc, take, more)
   end
   ---Adds all of a table, or of a list of {name, value} in its order (a table's names are sorted).
   function Dict:update(given)
+    if type(given) ~= "table" then error(("%s: wants a table {name=value}, not a %s"):format(name, torch.is_tensor(given) and "tensor" or type(given)), 3) end
     if is_module(given) then given = given:items() end
     if given[1] then
       for _, pair in ipairs(given) do put(self, pair[1], pair[2]) end

@@ -53,6 +53,7 @@ init.zeros_ = fill "zero_"
 function init.ones_(t) return init.constant_(t, 1) end
 -- Copies numbers made elsewhere into a tensor of `rank` dimensions (nil: any).
 local function copy_in(name, t, least, most, make)
+  if not torch.is_tensor(t) then error(("nn.init.%s: wants a tensor, not a %s"):format(name, type(t)), 3) end
   if t.ndim < least or t.ndim > most then
     error(("nn.init.%s: wants %s dimensions, not shape %s"):format(name, least == most and tostring(least)
       or most == math.huge and "at least " .. least or ("%d to %d"):format(least, most), tostring(t.shape)), 3, "shape")

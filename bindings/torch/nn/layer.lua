@@ -8,7 +8,24 @@ local layer = {}
 
 -- Arguments that may be a list; a table given alone for one of these is that list.
 local lists = {kernel_size = true, normalized_shape = true, padding = true, output_size = true, modules = true,
-  parameters = true, size = true, encoder_layer = true, decoder_layer = true, weight = true, blank = true}
+  parameters = true, size = true, weight = true}
+
+-- Arguments that count something: whole numbers.
+local counts = {}
+for name in ([[in_features out_features in1_features in2_features in_channels out_channels groups num_features num_groups
+  num_channels num_embeddings embedding_dim input_size hidden_size num_layers proj_size embed_dim num_heads kdim vdim d_model
+  nhead dim_feedforward num_encoder_layers num_decoder_layers num_parameters upscale_factor downscale_factor]]):gmatch "%S+" do
+  counts[name] = true
+end
+local least = {groups = 1, num_groups = 1, num_heads = 1, nhead = 1, num_layers = 1, hidden_size = 1, upscale_factor = 1, downscale_factor = 1}
+local function whole(class, name, v)
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n or n < (least[name] or 0) then
+    error(("%s: %s must be a whole number from %d, not %s"):format(class, name, least[name] or 0,
+      type(v) == "string" and ("%q"):format(v) or tostring(v)), 4, type(v) == "number" and "value" or "argument")
+  end
+  return n
+end
 
 -- "a, b=1, c=nil" -> names, defaults; an argument without `=` must be given.
 local function parse(signature)
@@ -69,7 +86,30 @@ function layer.args(name, spec, ...)
       out[n] = spec.default[n]
     elseif out[n] == torch.none then
       out[n] = nil
+    elseif counts[n] then
+      out[n] = whole(name, n, out[n])
     end
+  end
+  return out
+end
+
+---Raises unless an argument is a tensor.
+function layer.tensor(class, what, x)
+  if torch.is_tensor(x) then return x end
+  error(("%s: %s must be a tensor, not a %s"):format(class, what, type(x)), 3)
+end
+
+---One whole number for each of n dimensions: a list of them, or one for all.
+function layer.sizes(class, what, v, n)
+  local given = type(v) == "table" and v or nil
+  if given and #given ~= n then
+    error(("%s: %s must be one number or a list of %d, not of %d"):format(class, what, n, #given), 4)
+  end
+  local out = {}
+  for i = 1, n do
+    local one = given and given[i] or v
+    out[i] = type(one) == "number" and math.tointeger(one)
+      or error(("%s: %s must be one whole number or a list of %d, not %s"):format(class, what, n, tostring(one)), 4)
   end
   return out
 end

@@ -4,7 +4,7 @@ local error = torch._raise
 local nn = rawget(torch, "nn")
 local F, init = nn.functional, nn.init
 local layer = require "torch.nn.layer"
-local define, list, empty = layer.define, layer.list, layer.empty
+local define, empty = layer.define, layer.empty
 
 -- As PyTorch's reset_parameters: uniform in 1/sqrt(fan_in).
 local function reset(self)
@@ -83,7 +83,8 @@ local function conv_init(self, a, name, dims, transposed)
     error(('%s: padding_mode must be "zeros", "reflect", "replicate" or "circular", not %q'):format(name, tostring(a.padding_mode)), 4, "value")
   end
   for _, key in ipairs {"kernel_size", "stride", "dilation", "padding", "output_padding"} do
-    if a[key] ~= nil and type(a[key]) ~= "string" then rawset(self, key, list(a[key], dims)) end
+    local word = key == "padding" and not transposed and (a.padding == "same" or a.padding == "valid")
+    if a[key] ~= nil and not word then rawset(self, key, layer.sizes(name, key, a[key], dims)) end
   end
   local shape = transposed and {a.in_channels, a.out_channels // a.groups} or {a.out_channels, a.in_channels // a.groups}
   for _, k in ipairs(self.kernel_size) do shape[#shape + 1] = k end
@@ -119,6 +120,10 @@ for dims, what in ipairs {"signals", "images", "volumes"} do
     forward = function(self, x, output_size)
       local extra = self.output_padding
       if output_size then
+        local given = type(output_size) == "table" and #output_size
+        if not given or (given ~= dims and given ~= dims + 2) then
+          error(("%s: output_size must be a list of %d sizes"):format(transposed, dims), 2)
+        end
         extra = {}
         local from, skip = x.ndim - dims, #output_size - dims
         for d = 1, dims do
@@ -187,6 +192,9 @@ define("EmbeddingBag", 'num_embeddings, embedding_dim, max_norm=nil, norm_type=2
 for _, name in ipairs {"Embedding", "EmbeddingBag"} do
   ---Makes a table from a given tensor [rows, size]; frozen unless {freeze=false}.
   nn[name].from_pretrained = function(weight, options)
+    if layer.tensor(name, "the weight", weight).ndim ~= 2 then
+      error(("%s: the weight must be [rows, size], not %s"):format(name, tostring(weight.shape)), 2, "shape")
+    end
     local o = {}
     for k, v in pairs(options or {}) do o[k] = v end
     local freeze = o.freeze

@@ -34,7 +34,11 @@ for _, row in ipairs(rows) do
     init = function(self, a)
       -- Tensors move with the module; the rest is handed on as it was given.
       for _, key in ipairs {"weight", "pos_weight"} do
-        if torch.is_tensor(a[key]) then self:register_buffer(key, a[key]) end
+        if torch.is_tensor(a[key]) then
+          self:register_buffer(key, a[key])
+        elseif a[key] ~= nil then
+          torch._raise(("%s: %s must be a tensor, not a %s"):format(name, key, type(a[key])), 3)
+        end
       end
     end,
     forward = function(self, ...)

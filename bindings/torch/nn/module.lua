@@ -154,11 +154,20 @@ local function parameter_at(owner, key, v)
     and not (rawget(owner, "_buffers") and owner._buffers[key])
 end
 
+-- Options of the listings by position or by name: prefix, recurse.
+local function listing(prefix, recurse)
+  if type(prefix) == "table" then prefix, recurse = prefix.prefix, prefix.recurse end
+  return prefix and prefix ~= "" and prefix .. "." or "", recurse ~= false
+end
+
 ---All parameters with their names: a list of {name, tensor}; a shared one is listed once.
-function Class:named_parameters()
+---@param prefix? string put before every name
+---@param recurse? boolean false: only the module's own
+function Class:named_parameters(prefix, recurse)
   local list, seen = {}, {}
-  walk(self, "", function(owner, key, v, name)
-    if parameter_at(owner, key, v) and not seen[v] then
+  prefix, recurse = listing(prefix, recurse)
+  walk(self, prefix, function(owner, key, v, name)
+    if parameter_at(owner, key, v) and not seen[v] and (recurse or owner == self) then
       seen[v] = true
       list[#list + 1] = {name, v}
     end
@@ -166,17 +175,22 @@ function Class:named_parameters()
   return list
 end
 ---All parameters, as a list of tensors: what an optimiser takes.
-function Class:parameters()
-  local list = self:named_parameters()
+---@param recurse? boolean false: only the module's own
+function Class:parameters(recurse)
+  if type(recurse) == "table" then recurse = recurse.recurse end
+  local list = self:named_parameters("", recurse)
   for i, p in ipairs(list) do list[i] = p[2] end
   return list
 end
 ---All buffers (saved but not trained) with their names: a list of {name, tensor}.
-function Class:named_buffers()
+---@param prefix? string put before every name
+---@param recurse? boolean false: only the module's own
+function Class:named_buffers(prefix, recurse)
   local list, seen = {}, {}
-  walk(self, "", function(owner, key, v, name)
+  prefix, recurse = listing(prefix, recurse)
+  walk(self, prefix, function(owner, key, v, name)
     local buffers = rawget(owner, "_buffers")
-    if torch.is_tensor(v) and buffers and buffers[key] and not seen[v] then
+    if torch.is_tensor(v) and buffers and buffers[key] and not seen[v] and (recurse or owner == self) then
       seen[v] = true
       list[#list + 1] = {name, v}
     end

@@ -21,7 +21,7 @@ end
 local feature_repr = "num_features!, eps, momentum, affine, bias, track_running_stats"
 
 local function check_rank(name, x, least, most)
-  if x.ndim < least or x.ndim > most then
+  if layer.tensor(name, "the input", x).ndim < least or x.ndim > most then
     local wanted = least == most and tostring(least) or most == math.huge and "at least " .. least or ("%d or %d"):format(least, most)
     error(("%s: wants %s dimensions, not shape %s"):format(name, wanted, tostring(x.shape)), 3, "shape")
   end

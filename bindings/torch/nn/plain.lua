@@ -54,7 +54,7 @@ for dims, shape in ipairs {"L", "H, W", "D, H, W"} do
     repr = "kernel_size, stride, padding", see = "F.max_unpool" .. dims .. "d, nn." .. name,
     init = function(self)
       for _, key in ipairs {"kernel_size", "stride", "padding"} do
-        rawset(self, key, list(self[key] or self.kernel_size, dims))
+        rawset(self, key, layer.sizes(self._name, key, self[key] or self.kernel_size, dims))
       end
     end,
     forward = function(self, x, indices, output_size)
@@ -102,7 +102,7 @@ end
 
 -- --- padding ---
 
-local function widths(self, dims) rawset(self, "padding", list(self.padding, 2 * dims)) end
+local function widths(self, dims) rawset(self, "padding", layer.sizes(self._name, "padding", self.padding, 2 * dims)) end
 for dims = 1, 3 do
   local rule = "the last " .. (dims == 1 and "dimension grows" or dims .. " dimensions grow") .. " by the padding"
   for _, row in ipairs {

@@ -98,6 +98,7 @@ local function forward(self, x, state)
   local rnn = nn.utils.rnn
   local packed = rnn.is_packed(x) and x
   local sizes, data = packed and packed.batch_sizes, packed and packed.data
+  if not packed then layer.tensor(self._name, "the input", x) end
   local alone = not packed and x.ndim == 2
   if not packed and x.ndim ~= 2 and x.ndim ~= 3 then
     error(("%s: wants 2 or 3 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape")
@@ -215,8 +216,11 @@ end
 local function cell_forward(self, x, state)
   local lstm = self.kind == "lstm"
   local h, c = state, nil
-  if lstm and state then h, c = state[1], state[2] end
-  local alone = x.ndim == 1
+  if lstm and type(state) == "table" then h, c = state[1], state[2] end
+  local alone = layer.tensor(self._name, "the input", x).ndim == 1
+  if lstm and state ~= nil and (type(state) ~= "table" or not h or not c) then
+    error("LSTMCell: the state is a table {h, c}: cell(x, {h, c})", 2)
+  end
   if x.ndim ~= 1 and x.ndim ~= 2 then error(("%s: wants 1 or 2 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape") end
   if alone then x, h, c = x:unsqueeze(1), h and h:unsqueeze(1), c and c:unsqueeze(1) end
   local function zeros() return torch.zeros({x:size(1), self.hidden_size}, {dtype = x.dtype, device = x.device}) end

@@ -96,6 +96,9 @@ define("TransformerDecoderLayer", signature, "Self-attention, attention to an en
 -- A stack of copies of one layer.
 local function stack(self, one, a)
   local layers = {}
+  if type(one) ~= "table" or type(one.clone) ~= "function" then
+    error(("%s: wants a layer to copy, not a %s"):format(self._name, type(one)), 4)
+  end
   for i = 1, a.num_layers do layers[i] = one:clone() end
   for _, k in ipairs {"encoder_layer", "decoder_layer", "norm"} do rawset(self, k, nil) end
   self.layers = nn.ModuleList(layers)

@@ -45,7 +45,14 @@ local function copy(v, Module, made)
   if meta ~= nil and not Module.is_module(v) then return v end
   local out = {}
   made[v] = out
-  for k, one in next, v do out[k] = k == "_hooks" and one or copy(one, Module, made) end
+  for k, one in next, v do
+    if k == "_hooks" then  -- the same functions in lists of its own
+      out[k] = {}
+      for where, list in next, one do out[k][where] = table.move(list, 1, #list, 1, {}) end
+    else
+      out[k] = copy(one, Module, made)
+    end
+  end
   return setmetatable(out, meta)
 end
 

@@ -95,19 +95,20 @@ local function replace(module, name, parts, compute, kind)
   rawset(module, name, nil)
   for _, part in ipairs(parts) do module[name .. part[1]] = nn.Parameter(part[2]) end
   -- The made tensor is a plain field: no parameter, not in state_dict.
-  local function refresh() rawset(module, name, compute(module)) end
-  refresh()
-  local handle = module:register_forward_pre_hook(refresh)
+  local function refresh(m) rawset(m, name, compute(m)) end
+  refresh(module)
+  module:register_forward_pre_hook(refresh)
   local made = rawget(module, "_reparametrised") or {}
-  made[name] = {kind = kind, remove = function()
-    handle.remove()
-    local value = compute(module):detach()
-    for _, part in ipairs(parts) do
-      rawset(module, name .. part[1], nil)
+  made[name] = {kind = kind, remove = function(m)
+    local pre = m._hooks.pre
+    for i = #pre, 1, -1 do
+      if pre[i].f == refresh then table.remove(pre, i) end
     end
-    rawset(module, name, nil)
-    module[name] = nn.Parameter(value)
-    made[name] = nil
+    local value = compute(m):detach()
+    for _, part in ipairs(parts) do rawset(m, name .. part[1], nil) end
+    rawset(m, name, nil)
+    m[name] = nn.Parameter(value)
+    rawget(m, "_reparametrised")[name] = nil
   end}
   rawset(module, "_reparametrised", made)
   return module
@@ -120,7 +121,7 @@ local function take_back(kind)
     name = name or "weight"
     local made = (rawget(module, "_reparametrised") or {})[name]
     if not made or made.kind ~= kind then error(("remove_%s: %s of this %s has none"):format(kind, name, module._name), 2, "value") end
-    made.remove()
+    made.remove(module)
     return module
   end
 end

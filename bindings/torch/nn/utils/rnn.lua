@@ -63,6 +63,8 @@ end
 ---@param options? {batch_first?: boolean, enforce_sorted?: boolean} enforce_sorted (true): lengths fall; false: any order
 function rnn.pack_padded_sequence(input, lengths, batch_first, enforce_sorted)
   local options = type(batch_first) == "table" and batch_first or {batch_first = batch_first, enforce_sorted = enforce_sorted}
+  if not torch.is_tensor(input) or input.ndim < 2 then error("pack_padded_sequence: wants a tensor [T, N, ..]", 2) end
+  if not torch.is_tensor(lengths) and type(lengths) ~= "table" then error("pack_padded_sequence: lengths must be a list or a tensor", 2) end
   if options.batch_first then input = input:transpose(1, 2) end
   local n = torch.is_tensor(lengths) and lengths:tolist() or table.move(lengths, 1, #lengths, 1, {})
   if #n ~= input:size(2) then
