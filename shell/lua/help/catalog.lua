@@ -14,7 +14,7 @@ function catalog.spaces()
   local Module = nn.Module  -- loads torch.nn
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
-    {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
+    {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
   }
@@ -119,6 +119,7 @@ local space_docs = {
   nn = "Layers and losses for networks.", ["nn.init"] = "Fills parameters in place.",
   F = "Layers as functions: torch.nn.functional.", optim = "Optimisers: what trains parameters.",
   ["optim.lr_scheduler"] = "Schedules: rates that change as training goes on.",
+  ["optim.swa_utils"] = "Averages of a model's weights: SWA and EMA.",
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
