@@ -42,3 +42,4 @@ function torch._methods_have(name) return rawget(methods, name) ~= nil end
 require "torch.autograd"
 require "torch.tensor"
 require "torch.printing"
+require "torch.functional"

@@ -17,7 +17,7 @@ test("definition files are Lua and speak of every operation", function()
     end
   end
   for _, part in ipairs {"---@class Tensor", "function Tensor:topk(k, dim, largest, sorted) end", "---@param k integer", "---@operator add(Tensor|number): Tensor",
-    "---@field shape integer[]", "---@class nn.Linear : nn.Module", "function Module:parameters() end", "---@class optim.SGD : optim.Optimizer", "function Optimizer:step(closure) end", "---@class data.DataLoader",
+    "---@field shape integer[]", "---@class nn.Linear : nn.Module", "function Module:parameters(recurse) end", "---@class optim.SGD : optim.Optimizer", "function Optimizer:step(closure) end", "---@class data.DataLoader",
     "function torch.no_grad(f) end", "function F.cross_entropy(", "---@overload fun(self: Tensor, dim: integer, keepdim?: boolean): Tensor, Tensor"} do
     check.contains(all, part)
   end

@@ -312,3 +312,15 @@ test("networks with state run on a simulated device and in short types", functio
   ]]}, {env = {TYCHO_SIMULATE_CUDA = "1"}}).out
   check.contains(out, "cuda:0\tcuda:0\tcuda:0")
 end)
+
+test("a buffer may be assigned like a parameter", function()
+  local Net = nn.class("Net")
+  function Net:init()
+    self.kept = nn.Buffer(torch.ones(2))
+    self.temporary = nn.Buffer(torch.ones(2), {persistent = false})
+  end
+  local net = Net()
+  check.equal(names(net:named_buffers()), "kept temporary")
+  check.yes(net:state_dict().kept and not net:state_dict().temporary, "saved")
+  check.equal(#net:parameters(), 0)
+end)

@@ -5,6 +5,7 @@ setmetatable(nn, nil)
 
 local module = require "torch.nn.module"
 nn.Module, nn.class, nn.Parameter = module.Module, module.class, module.Parameter
+nn.Buffer = module.Buffer
 nn._is_parameter = module.is_parameter
 nn.init = require "torch.nn.initialise"
 for _, part in ipairs {"layers", "activations", "plain", "norm", "losses", "containers", "recurrent", "attention", "transformer"} do

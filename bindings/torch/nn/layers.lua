@@ -43,10 +43,7 @@ define("Bilinear", "in1_features, in2_features, out_features, bias=true, device=
     init.uniform_(self.weight, -bound, bound)
     if self.bias then init.uniform_(self.bias, -bound, bound) end
   end,
-  forward = function(self, x1, x2)
-    local y = torch.einsum("...i,oij,...j->...o", x1, self.weight, x2)
-    return self.bias and y + self.bias or y
-  end,
+  forward = function(self, x1, x2) return F.bilinear(x1, x2, self.weight, self.bias) end,
 })
 
 -- --- convolutions ---

@@ -68,10 +68,6 @@ end
 layer.define("TripletMarginWithDistanceLoss", 'distance_function=nil, margin=1.0, swap=false, reduction="mean"',
   "TripletMarginLoss with a distance of one's own (a function of two tensors).", {see = "nn.TripletMarginLoss",
   forward = function(self, anchor, positive, negative)
-    local distance = self.distance_function or F.pairwise_distance
-    local near, far = distance(anchor, positive), distance(anchor, negative)
-    if self.swap then far = torch.minimum(far, distance(positive, negative)) end
-    local loss = (near - far + self.margin):clamp_min(0)
-    if self.reduction == "none" then return loss end
-    return self.reduction == "sum" and loss:sum() or loss:mean()
+    return F.triplet_margin_with_distance_loss(anchor, positive, negative, {distance_function = self.distance_function,
+      margin = self.margin, swap = self.swap, reduction = self.reduction})
   end})

@@ -18,6 +18,19 @@ local function Parameter(data, requires_grad)
   return t
 end
 
+-- Tensors that become buffers of the module whose field they are assigned to: tensor -> "kept" or "temporary".
+local is_new_buffer = setmetatable({}, {__mode = "k"})
+
+---Marks a tensor as a buffer (saved, not trained) of the module that it is assigned to.
+---@param data any
+---@param persistent? boolean false leaves it out of state_dict
+function Module.Buffer(data, persistent)
+  if type(persistent) == "table" then persistent = persistent.persistent end
+  local t = torch.is_tensor(data) and data:detach() or torch.tensor(data)
+  is_new_buffer[t] = persistent == false and "temporary" or "kept"
+  return t
+end
+
 local hidden = {_order = true, _buffers = true, _hooks = true, _names = true, training = true}
 
 local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
@@ -94,6 +107,7 @@ local meta = {
     local known = false
     for i = 1, #order do known = known or order[i] == k end
     if not known then order[#order + 1] = k end
+    if is_new_buffer[v] then self._buffers[k] = is_new_buffer[v] end
     rawset(self, k, v)
   end,
   __tostring = function(self) return self:_text() end,

@@ -75,12 +75,7 @@ for dims, shape in ipairs {"L", "H, W", "D, H, W"} do
       return avg(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
     end})
 
-  local power = F["lp_pool" .. dims .. "d"] or function(x, p, kernel, stride, ceil_mode)
-    local count = 1
-    for _, k in ipairs(list(kernel, dims)) do count = count * k end
-    local mean = avg(x:abs() ^ p, kernel, stride, 0, ceil_mode)
-    return (mean * count) ^ (1 / p)
-  end
+  local power = F["lp_pool" .. dims .. "d"]
   define(("LPPool%dd"):format(dims), "norm_type, kernel_size, stride=nil, ceil_mode=false", "The p-norm of each window.", {
     repr = "norm_type, kernel_size, stride, ceil_mode", see = "nn.AvgPool" .. dims .. "d", rule = rule,
     forward = function(self, x) return power(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode) end})

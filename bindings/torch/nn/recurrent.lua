@@ -103,6 +103,10 @@ local function forward(self, x, state)
   if not packed and x.ndim ~= 2 and x.ndim ~= 3 then
     error(("%s: wants 2 or 3 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape")
   end
+  local features = packed and data or x
+  if features:size(-1) ~= self.input_size then
+    error(("%s: the last size of the input must be input_size=%d, not %d (shape %s)"):format(self._name, self.input_size, features:size(-1), tostring(features.shape)), 2, "shape")
+  end
   local lstm = self.mode == "lstm"
   local h0, c0 = state, nil
   if lstm and state then
@@ -118,9 +122,6 @@ local function forward(self, x, state)
     if h0 then h0, c0 = h0:unsqueeze(2), c0 and c0:unsqueeze(2) end
   end
   if not packed and self.batch_first then x = x:transpose(1, 2) end
-  if x:size(-1) ~= self.input_size then
-    error(("%s: the last size of the input must be input_size=%d, not %d (shape %s)"):format(self._name, self.input_size, x:size(-1), tostring(x.shape)), 2, "shape")
-  end
   local rows = packed and sizes[1]:item() or x:size(2)
   local out_size = self.proj_size and self.proj_size > 0 and self.proj_size or self.hidden_size
   local directions = self.bidirectional and 2 or 1

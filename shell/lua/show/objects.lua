@@ -76,10 +76,10 @@ local function look(v, name, seen, depth, params)
     table.sort(names)
     table.move(names, 1, #names, #keys + 1, keys)
   end
-  local buffers = rawget(v, "_buffers") or {}
+  local buffers, names = rawget(v, "_buffers") or {}, rawget(v, "_names") or {}
   for _, k in ipairs(keys) do
     local child = rawget(v, k)
-    local key = type(k) == "number" and ("[%d]"):format(k) or tostring(k)
+    local key = names[k] or type(k) == "number" and ("[%d]"):format(k) or tostring(k)
     if torch.is_tensor(child) then
       local buffer = buffers[k] ~= nil
       local entry = {key = key, shape = shape_of(child), buffer = buffer, plain = not buffer and not params[child]}
