@@ -21,21 +21,26 @@ base.class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nes
       end
       return
     end
+    local params, grads, states, n = active(self, g, function() return {} end)
+    local buffers, started = {}, true
+    for i = 1, n do
+      buffers[i] = states[i].momentum_buffer
+      started = started and buffers[i] ~= nil
+    end
+    local function go(p, d, b, first)
+      if #p > 0 then torch._fused_sgd(p, d, b, g.lr, g.momentum, g.dampening, g.weight_decay, g.nesterov, g.maximize, first) end
+    end
+    if started then return go(params, grads, buffers, false) end
     -- A parameter's first step starts its buffer; the others go together.
-    local lists = {{{}, {}, {}}, {{}, {}, {}}}
-    local params, grads, states = active(self, g, function() return {} end)
+    local fresh, old = {{}, {}, {}}, {{}, {}, {}}
     for i, p in ipairs(params) do
-      local s = states[i]
-      local first = s.momentum_buffer == nil
-      if first then s.momentum_buffer = torch.zeros_like(p) end
-      local l = lists[first and 1 or 2]
-      l[1][#l[1] + 1], l[2][#l[2] + 1], l[3][#l[3] + 1] = p, grads[i], s.momentum_buffer
+      local l = states[i].momentum_buffer and old or fresh
+      local buffer = states[i].momentum_buffer or torch.zeros_like(p)
+      states[i].momentum_buffer = buffer
+      l[1][#l[1] + 1], l[2][#l[2] + 1], l[3][#l[3] + 1] = p, grads[i], buffer
     end
-    for k, l in ipairs(lists) do
-      if #l[1] > 0 then
-        torch._fused_sgd(l[1], l[2], l[3], g.lr, g.momentum, g.dampening, g.weight_decay, g.nesterov, g.maximize, k == 1)
-      end
-    end
+    go(fresh[1], fresh[2], fresh[3], true)
+    go(old[1], old[2], old[3], false)
   end)
 
 -- Polyak and Juditsky (1992), in the form of Bottou that PyTorch has.
