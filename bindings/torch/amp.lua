@@ -85,23 +85,28 @@ function Scaler:unscale_(optimizer)
     error(r.stage == "stepped" and "unscale_: comes before step" or
       "unscale_: the gradients were unscaled already; scaler:update() comes between", 2, "value")
   end
-  r.found_inf = false
-  local seen = false
-  torch.no_grad(function()
-    for _, group in ipairs(optimizer.param_groups) do
-      for _, p in ipairs(group.params) do
-        local g = p.grad
-        if g then
-          if g.dtype == torch.float16 then
-            error("unscale_: float16 gradients cannot be unscaled in place; keep the parameters in float32 and use autocast", 4, "dtype")
-          end
-          seen = true
-          g:mul_(1 / self._scale)
-          if not r.found_inf and not g:isfinite():all():item() then r.found_inf = true end
+  -- One pass for the gradients of each device.
+  local lists, devices, seen = {}, {}, false
+  for _, group in ipairs(optimizer.param_groups) do
+    for _, p in ipairs(group.params) do
+      local g = p.grad
+      if g then
+        if g.dtype == torch.float16 then
+          error("unscale_: float16 gradients cannot be unscaled in place; keep the parameters in float32 and use autocast", 2, "dtype")
         end
+        local device = tostring(g.device)
+        if not lists[device] then
+          lists[device], devices[#devices + 1] = {}, device
+        end
+        lists[device][#lists[device] + 1] = g
+        seen = true
       end
     end
-  end)
+  end
+  r.found_inf = false
+  for _, device in ipairs(devices) do
+    if torch._fused_unscale(lists[device], 1 / self._scale):item() then r.found_inf = true end
+  end
   r.stage, r.checked = "unscaled", seen
 end
 

@@ -2,6 +2,7 @@
 // are; other layouts and half types go through float64 copies.
 #include "engine/ops/optim.h"
 
+#include <atomic>
 #include <cmath>
 
 #include "engine/base/parallel.h"
@@ -102,6 +103,27 @@ void fused_adam(Call& c) {
         [&](double** p, int64_t n) {
           level_of::adam_f64(p[0], static_cast<const double*>(p[1]), p[2], p[3], p[4], n, &s);
         });
+}
+
+void fused_unscale(Call& c) {
+  const double factor = c.number(1);
+  std::atomic<bool> bad{false};
+  // x - x is 0 for what is finite; nothing here compiles with finite-math shortcuts.
+  const auto scale = [&]<class T>(T* x, int64_t n) {
+    const T by = static_cast<T>(factor);
+    T sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      x[i] *= by;
+      sum += x[i] - x[i];
+    }
+    if (sum != 0) bad.store(true, std::memory_order_relaxed);
+  };
+  static constexpr int lists[] = {0};
+  for (int i = 0; i < c.count(0); ++i)
+    each_part(
+        c, lists, i, [&](float** p, int64_t n) { scale(p[0], n); },
+        [&](double** p, int64_t n) { scale(p[0], n); });
+  *reinterpret_cast<bool*>(c.out[0].data()) = bad;
 }
 
 // Arguments: parameters, gradients, lists of state, numbers, decay, shrink, maximize.

@@ -35,7 +35,7 @@ void check_lists(Call& c, std::initializer_list<int> lists) {
 template <void (*kernel)(Call&), int... lists>
 void step(Call& c) {
   kernel(c);
-  for (int k : {0, lists...})
+  for (int k : std::initializer_list<int>{0, lists...})
     if (c.has(k))
       for (int i = 0; i < c.count(k); ++i) ++c.tensor(k, i)->storage->version;
 }
@@ -130,6 +130,22 @@ const Op& add_rule(const char* name, const char* args, const char* doc) {
                     "most: float",
                     "One step of torch.optim.Rprop."),
 };
+
+// What GradScaler does to gradients: PyTorch's _amp_foreach_non_finite_check_and_unscale_.
+[[maybe_unused]] const Op& unscale =
+    add_op({.name = "_fused_unscale",
+            .args = "grads: tensors, factor: float",
+            .doc = "Multiplies every gradient by the factor, in place, and tells whether any "
+                   "element was inf or nan: one boolean.",
+            .where = kFunction,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  check_lists(c, {});
+                  TYCHO_CHECK(Kind::Argument, c.count(0) > 0, "_fused_unscale: no gradients");
+                  c.out.push_back(empty(Sizes{}, DType::Bool, c.tensor(0, 0).device()));
+                },
+            .kernel = step<cpu::fused_unscale>});
 
 }  // namespace
 }  // namespace tycho

@@ -135,3 +135,16 @@ test("a skipped step leaves the weights, is counted, and halves the scale", func
   check.equal(scaler.skipped_steps, 1)
   check.equal(scaler:get_scale(), 4.0)
 end)
+
+test("inf and nan are found wherever they stand, large numbers are not", function()
+  for _, dtype in ipairs{"float32", "float64", "bfloat16"} do
+    for value, bad in pairs{[math.huge] = true, [-math.huge] = true, [1e38] = false, [0.0] = false} do
+      local w = torch.ones(37, {dtype = dtype}):requires_grad_()
+      local opt, scaler = torch.optim.SGD({w}), torch.amp.GradScaler{init_scale = 2}
+      w.grad = torch.ones(37, {dtype = dtype})
+      torch.no_grad(function() w.grad[30] = value end)
+      scaler:step(opt)
+      check.equal(scaler.skipped_steps == 1, bad)
+    end
+  end
+end)

@@ -183,3 +183,23 @@ test("LBFGS finds the minimum of a quadratic in one step, and says what it needs
   check.raises("argument", "step wants a closure", opt.step, opt)
   check.raises("argument", "must return the loss", opt.step, opt, function() end)
 end)
+
+test("an optimiser of one's own has groups, state and hooks as the others", function()
+  local Sign = optim.class("Sign", {lr = 0.5}, function(self, group)
+    for _, p in ipairs(group.params) do
+      if p.grad then
+        p:sub_(p.grad:sign() * group.lr)
+        self.state[p] = {seen = (self.state[p] or {seen = 0}).seen + 1}
+      end
+    end
+  end)
+  local w = torch.ones(2, {requires_grad = true})
+  local opt = Sign({w}, {lr = 0.25})
+  w.grad = torch.tensor{3.0, -1.0}
+  opt:step()
+  check.close(w:detach(), {0.75, 1.25})
+  check.equal(opt:state_dict().state[0].seen, 1)
+  check.contains(tostring(opt), "Sign (")
+  check.raises("argument", 'no option "rate"', Sign, {w}, {rate = 1})
+  check.raises("argument", "wants a name", optim.class, {})
+end)

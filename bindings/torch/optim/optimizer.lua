@@ -10,9 +10,6 @@ Optimizer.__index = Optimizer
 
 -- PyTorch's options about how a step is computed; the results are the same.
 local ways = {foreach = true, fused = true, capturable = true}
--- State that PyTorch keeps as float32 tensors of one element, and Lua as numbers.
-local counters = {step = true, mu_product = true, eta = true, mu = true}
-
 ---A number as float32 has it.
 function base.rounded(x) return (string.unpack("f", string.pack("f", x))) end
 
@@ -100,12 +97,12 @@ end
 ---@param check function (group, name): raises where an option of a group is wrong
 ---@param step function (self, group): one step of a group
 ---@return table class its methods may be overridden
-function base.class(name, defaults, check, step)
+local function class(name, defaults, check, step)
   local c = setmetatable({_name = name, _check = check, _step = step}, {__index = Optimizer, __name = name})
   c.__index = c
   c.__name = name
   c.__tostring = describe
-  optim[name] = setmetatable(c, {
+  return setmetatable(c, {
     __index = Optimizer,
     __call = function(_, params, options)
       if type(params) ~= "table" then
@@ -134,7 +131,26 @@ function base.class(name, defaults, check, step)
       return self
     end,
   })
-  return c
+end
+
+---Makes a class of optimisers of one's own: `local Sign = optim.class("Sign", {lr = 0.01}, function(self, group)
+---... end)`; the step gets each group, runs under no_grad, and keeps what it needs in self.state[p].
+---@param name string
+---@param defaults table the options with their defaults
+---@param step function (self, group)
+function optim.class(name, defaults, step)
+  if type(name) ~= "string" or type(defaults) ~= "table" or type(step) ~= "function" then
+    error('optim.class: wants a name, the options with their defaults, and a step: optim.class("Sign", {lr = 0.01}, function(self, group) ... end)', 2)
+  end
+  return class(name, defaults, function() end, function(self, group)
+    return torch.no_grad(function() return step(self, group) end)
+  end)
+end
+
+-- One of torch.optim's own classes.
+function base.class(name, ...)
+  optim[name] = class(name, ...)
+  return optim[name]
 end
 
 ---Drops every parameter's gradient (or zeroes it: {set_to_none = false}).
@@ -228,84 +244,7 @@ function Optimizer:add_param_group(group)
   self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults)
 end
 
-local function copy(v)
-  if type(v) ~= "table" then return v end
-  local out = {}
-  for k, one in pairs(v) do out[k] = copy(one) end
-  return out
-end
-
----Everything needed to go on later, laid out as PyTorch's: `param_groups` holds the options and the
----parameters' numbers from 0, `state` the state by that number.
----@return {state: table, param_groups: table[]}
-function Optimizer:state_dict()
-  local groups, state, n = {}, {}, 0
-  for i, g in ipairs(self.param_groups) do
-    groups[i] = {params = {}}
-    for k, v in pairs(g) do
-      if k ~= "params" then groups[i][k] = copy(v) end
-    end
-    for j, p in ipairs(g.params) do
-      groups[i].params[j] = n
-      local s = self.state[p]
-      if s then
-        local out = {}
-        for k, v in pairs(s) do
-          if counters[k] and type(v) == "number" then v = torch.tensor(v + 0.0, {dtype = torch.float32}) end
-          out[k] = v
-        end
-        state[n] = out
-      end
-      n = n + 1
-    end
-  end
-  return {state = state, param_groups = groups}
-end
-
--- A saved value on the parameter's device and, where it is floating point, in its type.
-local function restored(key, v, p)
-  if not torch.is_tensor(v) then return copy(v) end
-  if counters[key] then
-    v = v:item()
-    return key == "step" and math.tointeger(v) or v
-  end
-  local to = v:to(p.device)
-  if v:is_floating_point() and v.dtype ~= p.dtype then to = to:to(p.dtype) end
-  return to:clone()
-end
-
----Takes over what state_dict gave, here or in PyTorch; tensors are copied to their parameter's device.
----@param saved table
-function Optimizer:load_state_dict(saved)
-  if type(saved) ~= "table" or type(saved.param_groups) ~= "table" or type(saved.state) ~= "table" then
-    error("load_state_dict: wants what state_dict() gives: a table with state and param_groups", 2)
-  end
-  if #saved.param_groups ~= #self.param_groups then
-    error(("load_state_dict: %d groups were saved, this optimiser has %d"):format(#saved.param_groups, #self.param_groups), 2)
-  end
-  for i, g in ipairs(self.param_groups) do
-    local from = saved.param_groups[i]
-    if #from.params ~= #g.params then
-      error(("load_state_dict: group %d had %d parameters, here it has %d"):format(i, #from.params, #g.params), 2, "shape")
-    end
-  end
-  local state = {}
-  for i, g in ipairs(self.param_groups) do
-    local from = saved.param_groups[i]
-    for k, v in pairs(from) do
-      if k ~= "params" then g[k] = copy(v) end
-    end
-    for j, p in ipairs(g.params) do
-      local number = from.params[j]
-      local s = saved.state[number] or saved.state[tostring(number)]
-      if s then
-        state[p] = {}
-        for k, v in pairs(s) do state[p][k] = restored(k, v, p) end
-      end
-    end
-  end
-  self.state = state
-end
+require "torch.optim.state"(Optimizer)
 
 ---Parameters of a group that have a gradient, with it and their state (made by `fresh` when new).
 ---@return table params, table grads, table states, integer n
