@@ -76,6 +76,8 @@ mistake("14_pairs_in_a_loss", {"note B2", "mse_loss", "prediction [4, 1]", "targ
 mistake("14_pairs_in_a_loss", {"note B2"}, "(pred, target)", "(pred:squeeze(2), target)", "pred:squeeze(2)")
 mistake("14_pairs_by_hand", {"note B2", "pred [4, 1] - y [4] became [4, 4]", "both sides were stretched"},
   "pred - y", "pred:squeeze(2) - y", "pred:squeeze(2) - y")
+mistake("15_layer_in_a_local", {"note REG", "head (Linear) works in Net", "18 numbers", "SGD", "script.lua:16"},
+  "self.body = nn.Linear(4, 8)", "self.body = nn.Linear(4, 8) self.head = head", "self.head = head")
 mistake("17_graph_in_a_total", {"note SUM", "graph depth grew", "'total'", "script.lua:10"},
   "total + loss", "total + loss:item()", "use loss:item()")
 mistake("18_training_mode", {"note MODE", "Dropout", "training mode under no_grad", "script.lua:5"},

@@ -93,7 +93,19 @@ end
 -- (they look for a function of torch.nn whose first local is called `module`).
 local function results(...) return ... end
 
+-- Which module called which: module -> the outermost module at whose call it first worked inside. The
+-- optimisers look there for layers that the network does not know.
+local inner = setmetatable({}, {__mode = "kv"})
+local outermost
+local outermost_ends = setmetatable({}, {__close = function() outermost = nil end})
+
 local function call(module, ...)
+  local first <close> = not outermost and outermost_ends
+  if first then
+    outermost = module
+  elseif not inner[module] then
+    inner[module] = outermost
+  end
   local hooks = rawget(module, "_hooks")
   if not hooks then return results(module:forward(...)) end
   return results(require("torch.nn.hooks").run(module, hooks, ...))
@@ -390,4 +402,5 @@ Module.Module = class("Module")
 Module.class = class
 Module.Parameter = Parameter
 Module.is_module = is_module
+Module.inner = inner
 return Module

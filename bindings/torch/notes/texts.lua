@@ -94,6 +94,15 @@ texts.catalogue = {
       gradient = {"a gradient is not finite; first {what} in the gradient of {op}{at}", "{element}", "{why}"},
     },
   },
+  REG = {
+    kind = "argument", once = "run", doc = "A layer works in a network that does not know it, and is not trained.",
+    rule = "A network knows the layers that are assigned to its fields, also in plain tables: self.layers = {...}. A layer in a local variable works in forward, but parameters(), to(), train() and state_dict() do not reach it.",
+    example = "Net = torch.nn.class(\"Net\")\nfunction Net:init() self.layers = {torch.nn.Linear(2, 3), torch.nn.Linear(3, 1)} end\n#Net():parameters()",
+    texts = {
+      step = {"{layer} works in {net}, but {net} does not know it: {count} numbers had gradients and are not trained by {optimizer}",
+        "in {net}:init, before the optimiser is made: {fix}"},
+    },
+  },
   SOFT = {
     kind = "argument", once = "line", doc = "cross_entropy of probabilities: it applies log_softmax itself.",
     rule = "cross_entropy takes raw scores: it applies log_softmax itself, without overflow. Given probabilities it still runs, and learns badly.",

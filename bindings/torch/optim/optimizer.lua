@@ -13,6 +13,8 @@ local ways = {foreach = true, fused = true, capturable = true}
 ---A number as float32 has it.
 function base.rounded(x) return (string.unpack("f", string.pack("f", x))) end
 
+local made = setmetatable({}, {__mode = "k"})  -- all optimisers
+
 local function check_parameter(p, i, name)
   if not torch.is_tensor(p) then
     error(("%s: parameter %d must be a tensor, not a %s"):format(name, i, type(p)), 4)
@@ -128,6 +130,7 @@ local function class(name, defaults, check, step)
       else
         self.param_groups[1] = make_group(self, {params = params.params or params}, all)
       end
+      made[self] = true
       return self
     end,
   })
@@ -207,6 +210,7 @@ function Optimizer:step(closure)
     loss = self:_whole_step(closure)
   else
     if type(closure) == "function" then loss = torch.enable_grad(closure) end
+    if not self._steps then require("torch.nn.stray").check(self, made) end
     for _, g in ipairs(self.param_groups) do
       if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
       self:_step(g)
