@@ -324,3 +324,34 @@ test("a buffer may be assigned like a parameter", function()
   check.yes(net:state_dict().kept and not net:state_dict().temporary, "saved")
   check.equal(#net:parameters(), 0)
 end)
+
+test("the adaptive softmax gives each label the log-probability that log_prob has for it", function()
+  torch.manual_seed(3)
+  local layer, x, labels = nn.AdaptiveLogSoftmaxWithLoss(16, 20, {4, 10}), torch.randn(6, 16), torch.tensor {1, 4, 5, 10, 11, 20}
+  local out, loss = layer(x, labels)
+  local all = layer:log_prob(x)
+  check.yes(torch.allclose(all:exp():sum(2), torch.ones(6), {atol = 1e-5}), "probabilities")
+  check.yes(torch.allclose(out, all:gather(2, labels:unsqueeze(2)):squeeze(2), {atol = 1e-5}), "of the labels")
+  check.yes(math.abs(loss:item() + out:mean():item()) < 1e-6, "the loss")
+  loss:backward()
+  check.yes(layer.head.weight.grad and layer.tail[2][1].weight.grad, "gradients")
+  check.equal(names(layer:named_parameters()), "head.weight tail.0.0.weight tail.0.1.weight tail.1.0.weight tail.1.1.weight")
+  raises(function() nn.AdaptiveLogSoftmaxWithLoss(8, 20, {4, 20}) end, "cutoffs", "value")
+  raises(function() layer(x, labels + 1) end, "1..20", "index")
+end)
+
+test("PyTorch's text of layers says what differs from the usual", function()
+  local style = torch.get_printoptions().style
+  torch.set_printoptions {style = "pytorch"}
+  local texts = {
+    tostring(nn.Conv1d(1, 2, 3, {padding = "same", padding_mode = "circular"})), tostring(nn.LSTM(2, 3, {bias = false, bidirectional = true})),
+    tostring(nn.RNNCell(2, 3, {nonlinearity = "relu"})), tostring(nn.Upsample {scale_factor = 2}), tostring(nn.LPPool2d(2, 3)),
+    tostring(nn.LocalResponseNorm(2)), tostring(nn.ReLU(true)), tostring(nn.EmbeddingBag(4, 2)), tostring(nn.ModuleList {nn.ReLU(), nn.ReLU()}),
+  }
+  torch.set_printoptions {style = style}
+  check.equal(texts, {
+    "Conv1d(1, 2, kernel_size=(3,), stride=(1,), padding=same, padding_mode=circular)", "LSTM(2, 3, bias=False, bidirectional=True)",
+    "RNNCell(2, 3, nonlinearity=relu)", "Upsample(scale_factor=2.0, mode='nearest')", "LPPool2d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)",
+    "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)", "ReLU(inplace=True)", "EmbeddingBag(4, 2, mode='mean')", "ModuleList(\n  (0-1): 2 x ReLU()\n)",
+  })
+end)

@@ -163,17 +163,19 @@ local function same(v, default)
 end
 
 -- The text of a pattern: words "name" (name=value), "name!" (the value alone), either with "?" (only where it differs
--- from the default), "@" (a position, which PyTorch counts from 0), and "flag" words by name.
+-- from the default), "@" (a position, which PyTorch counts from 0), "$" (a word that PyTorch shows without quotes).
 local function describe(self, pattern, spec)
   local python, parts = layer.python(), {}
   for word in pattern:gmatch "[^%s,]+" do
     local name, marks = word:match "^([%w_]+)(.*)$"
     local v = self[name]
-    if name == "bias" then v = rawget(self, "bias") ~= nil end
+    if name == "bias" then
+      v = rawget(self, "bias") ~= nil or rawget(self, "bias_ih") ~= nil or rawget(self, "bias_ih_l0") ~= nil
+    end
     if not (marks:find("?", 1, true) and same(v, spec.default[name])) then
       if marks:find("@", 1, true) and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
       local text = value_text(v, python)
-      if marks:find("$", 1, true) then text = tostring(v) end
+      if marks:find("$", 1, true) and python and type(v) == "string" then text = v end
       parts[#parts + 1] = marks:find("!", 1, true) and text or name .. "=" .. text
     end
   end

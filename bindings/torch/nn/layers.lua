@@ -94,7 +94,7 @@ for dims, what in ipairs {"signals", "images", "volumes"} do
   local name, f = ("Conv%dd"):format(dims), F[("conv%dd"):format(dims)]
   define(name, 'in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=true, padding_mode="zeros", device=nil, dtype=nil',
     "Convolution of " .. what .. ".", {
-    repr = "in_channels!, out_channels!, kernel_size, stride, padding?, dilation?, groups?, bias?, padding_mode?",
+    repr = "in_channels!, out_channels!, kernel_size, stride, padding?$, dilation?, groups?, bias?, padding_mode?$",
     init = function(self, a) conv_init(self, a, name, dims) end,
     forward = function(self, x)
       if self.padding_mode ~= "zeros" then
@@ -112,7 +112,7 @@ for dims, what in ipairs {"signals", "images", "volumes"} do
     "Transposed convolution of " .. what .. ": spreads each input over a window, to make things larger.", {
     rule = "each size n -> (n - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1", see = "F.conv_transpose" .. dims .. "d, nn." .. name,
     example = ("nn.%s(2, 3, 2, {stride=2})(torch.ones(1, 2%s)).shape --> [1, 3%s]"):format(transposed, (", 4"):rep(dims), (", 8"):rep(dims)),
-    repr = "in_channels!, out_channels!, kernel_size, stride, padding?, dilation?, output_padding?, groups?, bias?, padding_mode?",
+    repr = "in_channels!, out_channels!, kernel_size, stride, padding?$, dilation?, output_padding?, groups?, bias?, padding_mode?$",
     init = function(self, a) conv_init(self, a, transposed, dims, true) end,
     forward = function(self, x, output_size)
       local extra = self.output_padding

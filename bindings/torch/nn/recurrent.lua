@@ -201,7 +201,7 @@ for _, row in ipairs {
 } do
   local name, mode, rest, doc = table.unpack(row)
   define(name, "input_size, hidden_size, " .. rest, doc, {
-    repr = "input_size!, hidden_size!, num_layers?, batch_first?, dropout?, bidirectional?" .. (name == "LSTM" and ", proj_size?" or ""),
+    repr = "input_size!, hidden_size!, " .. (name == "LSTM" and "proj_size?, " or "") .. "num_layers?, bias?, batch_first?, dropout?, bidirectional?",
     rule = "[T, N, input_size] -> [T, N, hidden_size], state [layers, N, hidden_size]", see = "nn." .. name .. "Cell, nn.utils.rnn.pack_padded_sequence",
     example = ("y = nn.%s(4, 8)(torch.ones(5, 2, 4))\ny.shape --> [5, 2, 8]"):format(name),
     init = layers_init, forward = forward,
@@ -242,7 +242,7 @@ for _, row in ipairs {
 } do
   local name, kind, rest, doc = table.unpack(row)
   define(name, "input_size, hidden_size, " .. rest, doc, {
-    repr = "input_size!, hidden_size!, bias?" .. (kind and "" or ", nonlinearity?"), rule = "[N, input_size] -> [N, hidden_size]", see = "nn." .. name:sub(1, -5),
+    repr = "input_size!, hidden_size!, bias?" .. (kind and "" or ", nonlinearity?$"), rule = "[N, input_size] -> [N, hidden_size]", see = "nn." .. name:sub(1, -5),
     example = ("h = nn.%s(4, 8)(torch.ones(2, 4))\nh.shape --> [2, 8]"):format(name),
     init = function(self, a)
       local count = gates[kind or a.nonlinearity] or error(('RNNCell: nonlinearity must be "tanh" or "relu", not %q'):format(tostring(a.nonlinearity)), 3, "value")

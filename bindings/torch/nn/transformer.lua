@@ -31,7 +31,9 @@ local function make_layer(self, a, attentions)
   local count = #attentions + 1
   for i = 1, count do self["norm" .. i] = nn.LayerNorm({a.d_model}, with {eps = a.layer_norm_eps, bias = a.bias}) end
   for i = 1, count do self["dropout" .. i] = nn.Dropout(a.dropout) end
-  rawset(self, "activation", activation_of(a.activation))
+  rawset(self, "activation", nil)
+  local f = activation_of(a.activation)
+  if type(f) == "table" then self.activation = f else rawset(self, "activation", f) end
 end
 local function forget(self)
   for _, k in ipairs {"dropout", "d_model", "nhead", "dim_feedforward", "batch_first", "layer_norm_eps"} do rawset(self, k, nil) end
