@@ -203,3 +203,25 @@ test("an optimiser of one's own has groups, state and hooks as the others", func
   check.raises("argument", 'no option "rate"', Sign, {w}, {rate = 1})
   check.raises("argument", "wants a name", optim.class, {})
 end)
+
+test("what PyTorch saves is taken over: tensors of one element as numbers, its ways of computing left out", function()
+  local w = torch.zeros(2, {requires_grad = true})
+  local opt = optim.LBFGS({w}, {history_size = 3})
+  opt:load_state_dict{
+    param_groups = {{params = {0}, lr = 0.5, max_iter = 4, max_eval = 5, tolerance_grad = 1e-7, tolerance_change = 1e-9,
+      history_size = 3, line_search_fn = torch.none, foreach = torch.none}},
+    state = {[0] = {func_evals = 1, n_iter = 1, d = torch.ones(2), t = torch.tensor(0.5), old_dirs = {torch.ones(2)},
+      old_stps = {torch.ones(2)}, ro = {torch.tensor(2.0)}, H_diag = torch.tensor(1.5), prev_flat_grad = torch.ones(2), prev_loss = 1.0}},
+  }
+  check.equal(opt.param_groups[1].lr, 0.5)
+  check.equal(opt.param_groups[1].foreach, nil)
+  check.equal(opt.state[w].ro, {2.0})
+  check.equal(opt.state[w].H_diag, 1.5)
+  opt:step(function()
+    opt:zero_grad()
+    local y = ((w - 1) ^ 2):sum()
+    y:backward()
+    return y
+  end)
+  check.yes(w:sum():item() ~= 0)
+end)

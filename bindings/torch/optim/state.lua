@@ -12,10 +12,19 @@ local function copy(v)
   return out
 end
 
+-- How PyTorch computes its steps, and what LBFGS there keeps as tensors of one element.
+local ways = {foreach = true, fused = true, capturable = true, differentiable = true}
+local numbers = {H_diag = true, t = true, ro = true, prev_loss = true}
+
 -- A saved value on the parameter's device and, where it is floating point, in its type.
 local function restored(key, v, p)
-  if not torch.is_tensor(v) then return copy(v) end
-  if counters[key] then
+  if type(v) == "table" then
+    local out = {}
+    for k, one in pairs(v) do out[k] = restored(key, one, p) end
+    return out
+  end
+  if not torch.is_tensor(v) then return v end
+  if counters[key] or numbers[key] then
     v = v:item()
     return key == "step" and math.tointeger(v) or v
   end
@@ -71,7 +80,7 @@ return function(Optimizer)
     for i, g in ipairs(self.param_groups) do
       local from = saved.param_groups[i]
       for k, v in pairs(from) do
-        if k ~= "params" then g[k] = copy(v) end
+        if k ~= "params" and not ways[k] and v ~= torch.none then g[k] = copy(v) end
       end
       for j, p in ipairs(g.params) do
         local number = from.params[j]
