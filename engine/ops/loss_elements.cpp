@@ -323,6 +323,10 @@ const Op& gaussian_nll_loss = add_op(
                            to_string(var.shape()).c_str(), to_string(x.shape()).c_str());
              }
            }
+           const std::string_view how = c.string(5);  // a wrong one is a wrong value here, in PyTorch too
+           TYCHO_CHECK(Kind::Value, how == "mean" || how == "sum" || how == "none",
+                       "gaussian_nll_loss: reduction is \"mean\", \"sum\" or \"none\", not \"%.40s\"",
+                       c.string(5));
            const Reduction r = parse_reduction(c.string(5));
            var = raised(var, c.number(4));
            Tensor each = (fn::log(var) + fn::square(x - t) / var) * 0.5;

@@ -78,7 +78,7 @@ void max_of(Call& c, const Images& in, const Sizes& size, const Sizes& kernel, c
 
 // The sizes asked of an adaptive pool; those left out (torch.none) stay as they are.
 Sizes output_sizes(const char* name, const Tensor& x, Sizes given, int spatial) {
-  TYCHO_CHECK(Kind::Shape, given.n == 1 || given.n == spatial,
+  TYCHO_CHECK(spatial == 1 ? Kind::Argument : Kind::Shape, given.n == 1 || given.n == spatial,
               "%s: output_size takes one number or %d, not %d", name, spatial, given.n);
   Sizes out;
   for (int d = 0; d < spatial; ++d) {
@@ -94,6 +94,8 @@ template <int spatial>
 void max_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
+  TYCHO_CHECK(Kind::Shape, in.x.size(1) > 0, "%s: the input has no channels: %s", name,
+              to_string(c.tensor(0).shape()).c_str());
   const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1, Kind::Shape);
   const Sizes stride =
       c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;

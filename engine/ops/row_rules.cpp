@@ -60,6 +60,15 @@ void same_types(const Call& c, DType) {
                   c.op->params[i].name.c_str(), dtype_name(c.arg[i].t->dtype)));
 }
 
+void same_floats(const Call& c, DType compute) {
+  same_types(c, compute);
+  if (c.arg[0].tag == Tag::Tensor && !is_floating(c.arg[0].t->dtype))
+    fail(Kind::DType,
+         format("%s: takes floating point numbers, not %s", called(c).c_str(),
+                dtype_name(c.arg[0].t->dtype)),
+         "x:float()");
+}
+
 void check_condition(const Call& c, DType) {
   const Tensor& condition = c.tensor(0);
   TYCHO_CHECK(Kind::Argument, condition, "where: the condition must be a tensor");

@@ -10,6 +10,7 @@ void no_bool(const Call& c, DType compute);      // no differences of bool
 void no_zero(const Call& c, DType compute);      // no integer division by zero
 void check_power(const Call& c, DType compute);  // no negative powers of integers
 void same_types(const Call& c, DType compute);   // tensors of one type
+void same_floats(const Call& c, DType compute);  // tensors of one floating type
 void check_condition(const Call& c, DType compute);  // operand 0 is a bool tensor
 void check_fill(const Call& c, DType compute);       // a bool mask and one value that fits
 void check_limits(const Call& c, DType compute);     // b <= c

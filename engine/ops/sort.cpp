@@ -12,6 +12,12 @@
 namespace tycho {
 namespace {
 
+// As in PyTorch, where booleans have no median and no largest few.
+void refuse_bool(const char* name, const Tensor& x) {
+  if (x.dtype() == DType::Bool)
+    fail(Kind::DType, format("%s: takes numbers, not bool", name), "x:int()");
+}
+
 const Op& sort = add_op(
     {.name = "sort",
      .args = "self, dim: dim = -1, descending: bool = false, stable: bool = false",
@@ -88,6 +94,7 @@ const Op& topk = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           refuse_bool("topk", x);
            const int d = wrap_dim(c.integer(2), x.rank());
            const int64_t k = c.integer(1), n = x.rank() ? x.size(d) : 1;
            TYCHO_CHECK(
@@ -191,6 +198,7 @@ const Op& nanmedian_dim = add_op(
      .samples = line_samples});
 
 void whole_median(Call& c, bool skip_nan) {
+  refuse_bool(c.op->name, c.tensor(0));
   const Tensor& x = c.tensor(0);
   if (x.numel() == 0) {  // as PyTorch: nan, or the smallest integer
     const double none = is_floating(x.dtype()) ? __builtin_nan("") : -0x1p63;

@@ -291,7 +291,7 @@ const Op& bincount = add_op(
      .shape =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &w = c.tensor(1);
-           if (is_floating(x.dtype()))
+           if (is_floating(x.dtype()) || x.dtype() == DType::Bool)
              fail(Kind::DType, format("bincount: counts integers, not %s", dtype_name(x.dtype())),
                   "x:long()");
            TYCHO_CHECK(Kind::Value, x.rank() == 1 || x.numel() == 0,

@@ -63,7 +63,7 @@ Device parse_device(std::string_view text) {
     }
     if (digits) return cuda_device(n);
   }
-  fail(Kind::Device,
+  fail(Kind::Argument,
        "\"" + std::string(text) + "\" is no device; write \"cpu\", \"cuda\" or \"cuda:0\"");
 }
 

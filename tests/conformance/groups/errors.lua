@@ -51,7 +51,8 @@ local function run(c, tensors)
   for i, t in ipairs(made) do
     if not same(t:detach(), before[i]) then return "operands", ("tensor %d was changed"):format(i) end
   end
-  if err.kind ~= c.error.class then
+  -- Where only Python's argument parser objects, any error will do.
+  if err.kind ~= c.error.class and not c.pybinding then
     return "kind", ("kind %s, expected %s (%s): %s"):format(err.kind, c.error.class, c.error.message, tostring(err.message))
   end
 end

@@ -49,7 +49,7 @@ local calls = {
   div = function(x) return x / x end,
   eq = function(x) return x:eq(x) end,
   floor_divide = function(x) return x // x end,
-  fmod = function(x) return x:fmod(2) end,
+  fmod = function(x) return x:fmod(x) end,
   dot = function(x) return x:dot(x) end,
   ["nn.functional.gelu"] = function(x) return F.gelu(x) end,
 }
