@@ -408,6 +408,7 @@ struct Before {
   bool grad, inference;
   amp::Region region;
   bool open;
+  bool anomaly;
   bool collect;  // torch.scope: what was made inside and is not reachable goes at once
 };
 const char kScope[] = "tycho.scope";
@@ -419,6 +420,7 @@ int close_scope(lua_State* L) {
   mode.grad = b->grad;
   mode.inference = b->inference;
   amp::set(b->region);
+  grad::detect_anomaly = b->anomaly;
   modes_changed(L);
   if (b->collect) lua_gc(L, LUA_GCCOLLECT);
   return 0;
@@ -432,7 +434,7 @@ int finish_scope(lua_State* L, int, lua_KContext base) {
 // Changes the modes, then either runs the function at stack slot `f` inside or returns the scope.
 int open_scope(lua_State* L, int f, void (*change)(lua_State*), bool collect = false) {
   auto* b = static_cast<Before*>(lua_newuserdatauv(L, sizeof(Before), 0));
-  *b = Before{mode.grad, mode.inference, amp::current(), true, collect};
+  *b = Before{mode.grad, mode.inference, amp::current(), true, grad::detect_anomaly, collect};
   luaL_setmetatable(L, kScope);
   change(L);
   modes_changed(L);
@@ -466,6 +468,13 @@ int inference_mode(lua_State* L) {
 int set_grad_enabled(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, lua_isboolean(L, 1), "set_grad_enabled: wants true or false");
   return open_scope(L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); });
+}
+int detect_anomaly(lua_State* L) {
+  return open_scope(L, 1, [](lua_State*) { grad::detect_anomaly = true; });
+}
+int set_detect_anomaly(lua_State* L) {
+  TYCHO_CHECK(Kind::Argument, lua_isboolean(L, 1), "set_detect_anomaly: wants true or false");
+  return open_scope(L, 2, [](lua_State* S) { grad::detect_anomaly = lua_toboolean(S, 1); });
 }
 int is_grad_enabled(lua_State* L) {
   lua_pushboolean(L, mode.grad);
@@ -545,6 +554,8 @@ void open_autograd(lua_State* L, int torch) {
                                        {"no_grad", guarded<no_grad>},
                                        {"enable_grad", guarded<enable_grad>},
                                        {"inference_mode", guarded<inference_mode>},
+                                       {"_detect_anomaly", guarded<detect_anomaly>},
+                                       {"_set_detect_anomaly", guarded<set_detect_anomaly>},
                                        {"set_grad_enabled", guarded<set_grad_enabled>},
                                        {"is_grad_enabled", guarded<is_grad_enabled>},
                                        {"is_inference_mode_enabled", guarded<is_inference_mode>},

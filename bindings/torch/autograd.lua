@@ -3,6 +3,19 @@ local torch = torch
 local error = torch._raise
 local autograd = torch.autograd
 
+local detect, set_detect = torch._detect_anomaly, torch._set_detect_anomaly
+torch._detect_anomaly, torch._set_detect_anomaly = nil, nil
+
+---A scope in which backward raises at the first operation whose gradient holds a nan. It looks at every gradient,
+---so it is slow; `%nan loss` finds the place without it.
+---@param f? function
+function autograd.detect_anomaly(f) return detect(f) end
+
+---The same as detect_anomaly where `on` is true.
+---@param on boolean
+---@param f? function
+function autograd.set_detect_anomaly(on, f) return set_detect(on, f) end
+
 -- What a Function's forward and backward share.
 local Context = {}
 Context.__index = function(ctx, key)

@@ -180,9 +180,24 @@ class Sweep {
   }
 
   template <class List>
+  void check_nan(Node* n, const List& results) {
+    for (int i = 0; i < static_cast<int>(results.size()); ++i) {
+      const Tensor& g = results[i];
+      if (!g || !is_floating(g.dtype())) continue;
+      NoGrad quiet;
+      const Tensor any = op<"any">(op<"isnan">(g));
+      if (read_int(any.get(), 0))
+        fail(Kind::Autograd, format("backward: the gradient of %s%s is nan for its argument %d",
+                                    n->name(), at(n->where).c_str(), i + 1));
+    }
+  }
+
+  template <class List>
   void finish(Node* n, const SmallVec<Tensor, 1>& seen, const List& results) {
     if (promotions_seen && n->outputs[0].dtype == DType::Float64) [[unlikely]]
       promotion_swept(*n);
+    if (detect_anomaly) [[unlikely]]
+      check_nan(n, results);
     if (options_.watch) [[unlikely]]
       options_.watch->step(*n, seen, {results.begin(), results.end()});
     const int count = std::min<int>(n->edges.size(), static_cast<int>(results.size()));
@@ -336,9 +351,9 @@ struct GradMode {
   if (!trace) {
     why = "none of its inputs requires grad";
     const Where now = here();
-    if (const Trace* number = last_number_taken();
-        number && number->where.source == now.source && now.line - number->where.line < 20 &&
-        number->where.line <= now.line)
+    if (const Trace* number = last_number_taken(); number && number->where.source == now.source &&
+                                                   now.line - number->where.line < 20 &&
+                                                   number->where.line <= now.line)
       why += " (item()" + at(number->where) + " turned a tensor with a graph into a plain number)";
   } else if (trace->cut == Cut::NoGrad || trace->cut == Cut::Inference) {
     hint = "move that line out of " +
@@ -358,8 +373,7 @@ struct GradMode {
 }
 
 Tensor seed(const Tensor& root, const Tensor& given, const char* what) {
-  if (!is_floating(root.dtype()) || !requires_grad(root.get()))
-    no_graph(root, what);
+  if (!is_floating(root.dtype()) || !requires_grad(root.get())) no_graph(root, what);
   if (given) {
     if (!(given.shape() == root.shape()))
       fail(Kind::Shape, format("%s: the gradient has shape %s, the tensor %s", what,

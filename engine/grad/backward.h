@@ -18,6 +18,9 @@ struct SweepOptions {
   bool discard = false;        // no leaf gets a gradient: the watch alone is served
 };
 
+// While set, a sweep raises at the first operation whose gradient holds a nan.
+inline constinit thread_local bool detect_anomaly = false;
+
 // d(roots)/d(leaves), accumulated into leaf.grad. `grads` may hold undefined tensors for scalar
 // roots.
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
