@@ -144,6 +144,17 @@ void apply_view_to_itself(Call& c) {
   c.out[0] = self;
 }
 
+// Autocast has had its say: what a kernel, or a composition of class F32, calls inside keeps its
+// type.
+struct Decided {
+  bool before = mode.autocast;
+  explicit Decided(bool decided) {
+    if (decided) mode.autocast = false;
+  }
+  ~Decided() { mode.autocast = before; }
+  Decided(const Decided&) = delete;
+};
+
 void check_shapes_only(const Call& c) {
   if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
     fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
@@ -202,6 +213,7 @@ void apply(Call& c) {
     op.shape(c);
     if (op.kernel && !shapes_only) {
       NoGrad quiet;
+      const Decided decided(true);
       op.kernel(c);
     }
     if (shapes_only && c.out.empty())

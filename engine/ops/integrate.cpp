@@ -19,7 +19,7 @@ Tensor doubled_areas(const Call& c, const char* name, int* dim, bool spaced) {
   if (x.rank() == 1 && y.rank() > 1) {
     Sizes shape;
     for (int d = 0; d < y.rank(); ++d) shape.push_back(d == *dim ? x.size(0) : 1);
-    x = op<"view">(packed(x), shape);
+    x = op<"reshape">(x, shape);
   }
   TYCHO_CHECK(Kind::Value, x.rank() == y.rank() && x.size(*dim) == n,
               "%s: x of shape %s has not one place for each of the %lld samples", name,

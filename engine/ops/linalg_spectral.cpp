@@ -240,7 +240,7 @@ const Op& qr = add_op(
          [](Samples& s) {
            s.add({s.normal({3, 2})}, false);
            s.add({s.normal({2, 2, 3})}, false);
-           s.add({s.normal({3, 2}), "complete"}, false);
+           s.add({s.normal({2, 3}), "complete"}, false);
          }});
 
 // The threshold under which singular values count as zero: max(atol, rtol * largest); without both,

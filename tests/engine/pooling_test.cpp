@@ -218,7 +218,7 @@ TEST(Pooling, ErrorsNameWhatDoesNotFit) {
   EXPECT_THROW(op<"max_pool2d">(random(s, {4, 4}), Sizes{2}), Error);
   EXPECT_THROW(op<"avg_pool2d">(x, Sizes{2}, Value(), Sizes{0}, false, true, 0), Error);
   EXPECT_THROW(op<"avg_pool2d">(random(s, {1, 1, 4, 4}, DType::Int32), Sizes{2}), Error);
-  EXPECT_THROW(op<"adaptive_avg_pool2d">(x, Sizes{0}), Error);
+  EXPECT_THROW(op<"adaptive_avg_pool2d">(x, Sizes{-1}), Error);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_P(InPlace, WithAWrongArgumentLeavesTheTensorUnchanged) {
 }
 
 TEST_P(InPlace, OnATensorStretchedByExpandRaises) {
-  if (!applies()) return;
+  if (!applies() || op().view) return;  // a view of itself writes nothing
   each_sample([&](const Samples::Item& item) {
     if (!begins_with_tensor(item)) return;
     bool first = true;
