@@ -205,6 +205,7 @@ void apply(Call& c) {
   if (!op.kernel && op.compose) {
     if (inside) [[unlikely]]
       mode.observer = std::exchange(inside, nullptr);
+    const Decided decided(op.amp == Amp::F32);
     return op.compose(c);
   }
   if (op.row >= 0) {

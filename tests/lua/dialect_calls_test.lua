@@ -65,7 +65,7 @@ test("dtypes and devices are objects or their names", function()
   check.equal(tostring(torch.float32), "torch.float32")
   check.equal(tostring(torch.device("cpu")), "cpu")
   raises("dtype", "float33", "return torch.zeros(1, {dtype = 'float33'})")
-  raises("device", "tpu", "return torch.zeros(1, {device = 'tpu'})")
+  raises("argument", "tpu", "return torch.zeros(1, {device = 'tpu'})")
 end)
 
 test("Lua's number subtypes decide the dtype", function()
