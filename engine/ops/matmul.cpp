@@ -329,12 +329,11 @@ const Op& linear = add_op(
            }
            if (b.needs(0)) b.set(0, op<"matmul">(g, w));
            if (!b.needs(1) && !b.needs(2)) return;
-           const int64_t rows = x.size(-1) ? x.numel() / x.size(-1) : 0;
-           const Tensor g2 =
-               op<"reshape">(g, Sizes{w.size(0) ? g.numel() / w.size(0) : 0, w.size(0)});
+           int64_t rows = 1;  // by the sizes: a width may be 0
+           for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
+           const Tensor g2 = op<"reshape">(g, Sizes{rows, w.size(0)});
            if (b.needs(1)) {
-             const Tensor gw = op<"matmul">(
-                 turned(g2), op<"reshape">(x, Sizes{x.size(-1) ? rows : g2.size(0), x.size(-1)}));
+             const Tensor gw = op<"matmul">(turned(g2), op<"reshape">(x, Sizes{rows, x.size(-1)}));
              b.set(1, b.shape(1).n == 1 ? op<"reshape">(gw, b.shape(1)) : gw);
            }
            if (b.needs(2)) {

@@ -248,3 +248,12 @@ test("a graph of a hundred thousand steps goes backward and is freed", function(
   y:sum():backward()
   check.equal(x.grad, {1})
 end)
+
+test("gradients pass through a layer of width 0", function()
+  local F = torch.nn.functional
+  local x, first, second = torch.randn(2, 8, {requires_grad = true}), torch.randn(0, 8, {requires_grad = true}), torch.randn(10, 0, {requires_grad = true})
+  F.linear(F.linear(x, first), second):sum():backward()
+  check.shape(first.grad, {0, 8})
+  check.shape(second.grad, {10, 0})
+  check.equal(x.grad, torch.zeros(2, 8))
+end)
