@@ -108,6 +108,7 @@ end
 local wide = {{0x1100, 0x115F}, {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},
   {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}}
 local function width(text)
+  if text:find("\27", 1, true) then text = text:gsub("\27%[[%d;]*m", "") end
   if not text:find("[\x80-\xff]") then return #text end
   if not utf8.len(text) then return #text end
   local n = 0
@@ -126,7 +127,7 @@ local function plain(text) return text end
 local function fold(text, columns)
   local lines, line = {}, ""
   for word in text:gmatch("%S+") do
-    if #line + #word > columns then lines[#lines + 1], line = line, "" end
+    if line ~= "" and width(line) + 1 + width(word) > columns then lines[#lines + 1], line = line, "" end
     line = line == "" and word or line .. " " .. word
   end
   lines[#lines + 1] = line
@@ -232,6 +233,15 @@ local function one_line(code)
   return (code:gsub("%s*\n%s*", " "):gsub(" ([:.,)])", "%1"):gsub("%( ", "("))
 end
 
+-- Advice in a narrow window: the remark behind its code goes below it, as remarks that may be pasted too.
+local function advice(a, text)
+  local line = "   " .. words.try .. " " .. text
+  local code, remark = text:match("^(.-)%s+%-%- (.*)$")
+  if not a.width or not code or width(line) <= a.width then return line end
+  local lead = "   " .. (" "):rep(#words.try + 1) .. "-- "
+  return "   " .. words.try .. " " .. code .. "\n" .. lead .. fold(remark, a.width - #lead):gsub("\n", "\n" .. lead)
+end
+
 local function fix_lines(a, colour)
   local lines, fixes = {}, guard(find_fixes, a) or {}
   a.fixed = fixes
@@ -244,8 +254,8 @@ local function fix_lines(a, colour)
   if a.rule.near and a.call then more = guard(require("torch.explain.names").hint, a.call) end
   local besides = type(hint) == "string" and hint:match("%-%- (for [^;]+)$")
   if #fixes > 0 and besides then lines[#lines + 1] = ("   (%s)"):format(besides) end
-  if #fixes == 0 and type(hint) == "string" and hint ~= "" then lines[#lines + 1] = "   " .. words.try .. " " .. hint end
-  if more and (#fixes == 0 or not a.rule.near) then lines[#lines + 1] = "   " .. words.try .. " " .. more end
+  if #fixes == 0 and type(hint) == "string" and hint ~= "" then lines[#lines + 1] = advice(a, hint) end
+  if more and (#fixes == 0 or not a.rule.near) then lines[#lines + 1] = advice(a, more) end
   return lines
 end
 
@@ -296,10 +306,12 @@ function explain.report(err, options)
   local message, where = rawget(object, "message"), rawget(object, "where") or ""
   local lines = {("%s%s: %s"):format(options and options.where and where ~= "" and where .. ": " or "",
     colour("error " .. a.rule.code, "error"), title and title:format(message:match("^([^:]+):") or rawget(object, "op")) or message)}
-  if a.width then lines[1] = fold(lines[1], a.width - 4):gsub("\n", "\n   ") end
+  if a.width then lines[1] = fold(lines[1], a.width - 3):gsub("\n", "\n   ") end
   table.move(body(a, colour, true), 1, 99, 2, lines)
   if entry and #operands > 0 and not a.rule.code:find("%-0$") then
-    lines[#lines + 1] = colour("   " .. words.explain:format(a.rule.code), "faint")
+    local pointer = "   " .. words.explain:format(a.rule.code)
+    if a.width and #pointer > a.width then pointer = pointer:match("^%s*%S+ %S+") end
+    lines[#lines + 1] = colour(pointer, "faint")
   end
   return table.concat(lines, "\n")
 end

@@ -85,8 +85,8 @@ local function list(session)
     end
   end
   for _, each in ipairs(usages) do
-    if width < 60 then
-      session.say(columns.clip(each[1], width) .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
+    if width < 60 or #each[1] > width - 30 then
+      session.say(table.concat(columns.wrap(each[1], width), "\n    ") .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
     else
       local lines = columns.wrap(each[2], width - wide - 2)
       session.say(("%-" .. wide .. "s  %s"):format(each[1], table.concat(lines, "\n" .. (" "):rep(wide + 2))))
@@ -102,9 +102,17 @@ local elsewhere = {
   lsmagic = "", help = "", dir = "ls", recall = "rerun", rep = "rerun", set_env = "env", autoreload = "reload",
 }
 
+-- A command was used wrongly: said like an error, but the last error stays the one that is looked at.
+local Misuse = {__name = "misuse", __tostring = function(e) return e.text end}
+local function misuse(said, more)
+  local columns = require "shell.columns"
+  local lines = columns.wrap(said, columns.window() - #"error: ")
+  error(setmetatable({text = table.concat(lines, "\n   ") .. (more or ""), misuse = true}, Misuse), 0)
+end
+
 local function unknown(name, session)
   local here = elsewhere[bare(name)]
-  if here then error(('no command "%s"; here it is %%%s'):format(name, here), 0) end
+  if here then misuse(('no command "%s"; here it is %%%s'):format(name, here)) end
   local nearest = session.names and session.names.nearest or require("shell.names").nearest
   local i = 0
   local all = commands.names()
@@ -112,7 +120,7 @@ local function unknown(name, session)
     i = i + 1
     return all[i]
   end)
-  error(('no command "%s". %s'):format(name, near and ('Did you mean "%s"?'):format(near) or "% lists all."), 0)
+  misuse(('no command "%s". %s'):format(name, near and ('Did you mean "%s"?'):format(near) or "% lists all."))
 end
 
 ---@param name string "%who"; "%" alone lists all
@@ -127,7 +135,7 @@ function commands.run(name, args, session)
   local wrong = row.run(args, session)
   if type(wrong) == "string" then
     local example = row.example and ("\n   for example  " .. row.example:match("^[^\n]*")) or ""
-    error(("%s: %s\n   usage  %s%s"):format(name, wrong, row.usage, example), 0)
+    misuse(name .. ": " .. wrong, "\n   usage  " .. row.usage .. example)
   end
   return wrong ~= false
 end

@@ -151,9 +151,14 @@ local function search_page(text, most)
   for i = 1, math.min(#hits, most) do
     local entry = hits[i]
     local doc = entry.doc:match "^[^\n]*"
-    local room = width - wide - 3
-    if room > 10 and utf8.len(doc) and utf8.len(doc) > room then doc = doc:sub(1, (utf8.offset(doc, room - 1) or #doc) - 1) .. ".." end
+    local room = width - math.max(wide, #entry.path) - 2
+    if width < 60 or room < 30 then
+      lines[#lines + 1] = P.colour(entry.path, "name") .. "\n" .. P.wrap(doc, "  ", width)
+      goto continue
+    end
+    if utf8.len(doc) and utf8.len(doc) > room then doc = doc:sub(1, (utf8.offset(doc, room - 1) or #doc) - 1) .. ".." end
     lines[#lines + 1] = P.colour(entry.path, "name") .. (" "):rep(math.max(2, wide - #entry.path + 2)) .. doc
+    ::continue::
   end
   local count = #hits == 1 and "1 hit" or ("%d hits"):format(#hits)
   if #hits > most then count = count .. (", the best %d shown"):format(most) end

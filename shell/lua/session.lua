@@ -142,9 +142,12 @@ end
 -- Says what an error was, and keeps its text and shapes (never values).
 function session.report(err, trace)
   local report = require "shell.report"
-  session.last_error = report.remember(err, trace)
-  session.last_error.number = session.number
-  session.complain(report.text(session.last_error))
+  local remembered = report.remember(err, trace)
+  remembered.number = session.number
+  local misuse = type(err) == "table" and rawget(err, "misuse")  -- of a command: no error of the user's code
+  if not misuse then session.last_error = remembered end
+  session.last_report = report.text(remembered)
+  session.complain(session.last_report)
 end
 
 local said_kept = false

@@ -193,10 +193,27 @@ local function table_node(t, depth, state)
   return node
 end
 
+-- The module of tensors and its parts: help lists what is in them.
+local function library_text(v)
+  local path = v == torch and "torch"
+  for name, part in next, torch do
+    if path then break end
+    if type(part) == "table" and type(name) == "string" and not name:find "^_" then
+      if part == v then path = "torch." .. name end
+      for _, inner in ipairs {"functional", "init", "utils", "data", "lr_scheduler"} do
+        if rawget(part, inner) == v then path = "torch." .. name .. "." .. inner end
+      end
+    end
+  end
+  return path and colour("library", "type") .. " " .. path .. colour("  ?" .. path .. " lists what is in it", "faint")
+end
+
 -- Texts of known objects; nil for other values.
 local function object_text(v, state)
   if torch.is_tensor(v) then return torch._show(v, {line = true, width = math.max(20, state.width - 8), marks = state.marks}) end
   if type(v) ~= "table" then return nil end
+  local library = library_text(v)
+  if library then return library end
   local meta = debug.getmetatable(v)
   if type(meta) ~= "table" then return nil end
   local text_of = require("shell.show.objects").short(v, meta)
@@ -302,6 +319,8 @@ function show.value(v, options)
     local state = {bounds = options.full and unbounded or bounds, above = {}, width = width, marks = marks}
     state.nodes = state.bounds.nodes
     if type(v) == "table" then
+      local library = not options.full and library_text(v)
+      if library then return library end
       local meta = debug.getmetatable(v)
       if type(meta) == "table" then
         local whole = require("shell.show.objects").whole(v, meta, {width = width, full = options.full})

@@ -48,6 +48,17 @@ test("an unknown command names the nearest one", function()
   check.contains(r.err, 'no command "%bensh". Did you mean "%bench"?')
 end)
 
+test("a command used wrongly is not the last error that %explain and %debug look at", function()
+  local path = check.temp("misuse.log")
+  local commands = require "shell.commands"
+  local ok, err = pcall(commands.run, "%bits", "", {})
+  check.no(ok)
+  check.yes(err.misuse)
+  check.contains(tostring(err), "usage")
+  session({"%log on " .. path, "%nosuch"})
+  check.contains(read(path), 'no command "%nosuch"')
+end)
+
 test("commands of other prompts lead to those that are here", function()
   check.contains(session({"%timeit 1"}).err, 'no command "%timeit"; here it is %bench')
   check.contains(session({"%restart"}).err, "cannot begin anew")

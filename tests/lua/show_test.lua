@@ -380,3 +380,11 @@ test("any mixture of values can be shown", function()
     if i % 10 == 0 then text(v, {full = true}) end
   end
 end)
+
+test("the libraries of tensors are named, not spelled out", function()
+  looks(torch, "library torch  ?torch lists what is in it")
+  looks(torch.nn, "library torch.nn  ?torch.nn lists what is in it")
+  looks({torch.nn.functional}, "{library torch.nn.functional  ?torch.nn.functional lists what is in it}")
+  check.lacks(text(torch, {full = true}), "lists what is in it")
+  looks({nn = 1}, "{nn = 1}")
+end)

@@ -57,15 +57,14 @@ end
 
 -- What other libraries call these.
 local elsewhere = {len = "numel", length = "numel", transpose_ = "transpose", astype = "to", copy = "clone", append = "cat", type = "to",
-  repeat_ = "tile"}
+  repeat_ = "tile", numpy = "tolist", nelement = "numel"}
 
 -- The name that was looked for in a tensor, and near ones.
 local function missing(call)
   local wrong = call.slots["2"] and call.slots["2"].value
   if type(wrong) ~= "string" or not wrong:find("^[%a_][%w_]*$") then return nil, {} end
-  local near = names.nearest(wrong, tensor_names())
-  if elsewhere[wrong] then table.insert(near, 1, elsewhere[wrong]) end
-  return wrong, near
+  if elsewhere[wrong] then return wrong, {elsewhere[wrong]} end
+  return wrong, names.nearest(wrong, tensor_names())
 end
 
 local function renamed(call, from, to)
@@ -91,7 +90,8 @@ function names.candidates(call)
   local out = {}
   for _, name in ipairs(wrong and near or {}) do
     local code = call.node and renamed(call, wrong, name)
-    if code then out[#out + 1] = {code = code} end
+    local receiver = code and code:match("^(.*):tolist%(%)$")  -- gives values, which are not computed to try it
+    if code then out[#out + 1] = {code = code, test = receiver} end
   end
   return out
 end

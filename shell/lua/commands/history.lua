@@ -290,7 +290,7 @@ local function wrap(session)
   end
   session.report = function(err, trace)
     log.report(err, trace)
-    write_log(require("shell.report").text(session.last_error), "\n")
+    write_log(session.last_report, "\n")
   end
 end
 

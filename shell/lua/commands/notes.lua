@@ -10,7 +10,11 @@ return {
       local code, what = args:match("^(%S*)%s*(%S*)$")
       if not code then return "one code, and then all, on or error" end
       if code == "" then
-        session.say(tostring(notes.switch()))
+        local columns, states = require "shell.columns", notes.switch()
+        for line in tostring(states):gmatch("[^\n]+") do
+          local head, doc = line:match("^(%S+%s+%S+%s+)(.*)$")
+          session.say(head .. table.concat(columns.wrap(doc, columns.window() - #head), "\n" .. (" "):rep(#head)))
+        end
         return
       end
       code = code:upper()
