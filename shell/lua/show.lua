@@ -212,7 +212,7 @@ end
 local function object_text(v, state)
   if torch.is_tensor(v) then return torch._show(v, {line = true, width = math.max(20, state.width - 8), marks = state.marks}) end
   if type(v) ~= "table" then return nil end
-  local library = library_text(v)
+  local library = state.bounds == bounds and library_text(v)
   if library then return library end
   local meta = debug.getmetatable(v)
   if type(meta) ~= "table" then return nil end
