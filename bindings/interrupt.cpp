@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "bindings/lua.h"
+#include "engine/amp/autocast.h"
 #include "engine/base/interrupt.h"
+#include "engine/ops/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -61,6 +63,27 @@ void end_interrupt(lua_State* L) {
   stopping = false;
   lua_sethook(L, nullptr, 0, 0);
   clear_interrupt();
+}
+
+int until_interrupt(lua_State* L) {
+  luaL_checkany(L, 1);
+  const bool grad = mode.grad, inference = mode.inference;
+  const amp::Region region = amp::current();
+  if (lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == LUA_OK) {
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+  }
+  if (!stopping) return lua_error(L);
+  end_interrupt(L);
+  // The stop also ended the functions that close scopes.
+  mode.grad = grad;
+  mode.inference = inference;
+  amp::set(region);
+  modes_changed(L);
+  lua_pushboolean(L, 0);
+  lua_pushstring(L, at.place);
+  return 2;
 }
 
 }  // namespace tycho::lua

@@ -1,6 +1,8 @@
 // Where Ctrl-C met the program.
 #pragma once
 
+struct lua_State;
+
 namespace tycho::lua {
 
 struct StoppedAt {
@@ -8,5 +10,9 @@ struct StoppedAt {
   char place[200];  // "train.lua:41", or ""
 };
 const StoppedAt& stopped_at();  // of the last stop: the innermost function of the user's
+
+// torch.until_interrupt(f, ...): true and f's results; or, when Ctrl-C stopped f, false and where.
+// What called it goes on: a training loop that is stopped can still be saved.
+int until_interrupt(lua_State* L);
 
 }  // namespace tycho::lua

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bindings/help.h"
+#include "bindings/interrupt.h"
 #include "bindings/lua.h"
 #include "bindings/show.h"
 #include "engine/base/memory.h"
@@ -177,6 +178,7 @@ int open_torch(lua_State* L) {
     lua_setfield(L, torch, m.name);
   }
   static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
+                                       {"until_interrupt", until_interrupt},
                                        {"_embedded", guarded<embedded>},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},

@@ -1,7 +1,7 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp"}
+local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models"}
 
 setmetatable(torch, {
   __index = function(t, name)

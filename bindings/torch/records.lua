@@ -21,6 +21,8 @@ add {
   {"torch.load", "path, {mmap=false}", "Reads a file that torch.save or PyTorch wrote, or .safetensors, .npy, .npz; never runs code.", see = "torch.save"},
   {"torch.io.read_idx", "path", "Reads a file of the MNIST kind (idx, also gzipped) into a tensor."},
   {"torch.perf_counter", "", "Seconds of a clock that only moves forward, for measuring time.", see = "%time, %bench, torch.cuda.synchronize"},
+  {"torch.until_interrupt", "f, ...", "Calls f(...) and gives true and its results; when Ctrl-C stops it, false and the place where, and the code after it goes on: to save what was trained so far.", see = "torch.save",
+    example = "torch.until_interrupt(function(x) return x + 1 end, 2) --> true  3"},
   {"torch.device", "name, number=nil", "A device by name (\"cpu\", \"cuda\", \"cuda:1\") or by kind and number.", see = "devices",
     example = "torch.device(\"cpu\") --> device cpu"},
   {"torch.set_default_dtype", "dtype", "The type that new floating point tensors get (float32 at first).", see = "torch.get_default_dtype, dtypes"},
@@ -276,6 +278,14 @@ add {
   {"torch.amp.autocast", "device_type, {dtype, enabled=true}, f=nil", "Another name of torch.autocast: a stretch of code where operations choose their types.", see = "torch.autocast, torch.amp.GradScaler"},
   {"torch.amp.GradScaler", "device=nil, {init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=2000, enabled=true}", "Scales losses so that float16 gradients do not vanish; skips steps with inf or nan and adapts the scale.", see = "torch.autocast",
     example = "scaler = torch.amp.GradScaler(\"cpu\", {init_scale=4})\nw = torch.ones(1, {requires_grad=true})\nopt = optim.SGD({w}, {lr=0.5})\nscaler:scale((w * 2):sum()):backward()\nscaler:step(opt);\nscaler:update()\nw:detach() --> f32 [1]  0"},
+  {"torch.models.resnet50", "num_classes=1000, zero_init_residual=false, groups=1, width_per_group=64, weights=nil", "The residual network of 50 layers; resnet18, resnet34, resnet101, resnet152, wide_resnet50_2 and resnext50_32x4d are its relatives. Names and shapes are torchvision's.", rule = "[N, 3, H, W] -> [N, num_classes]", see = "torch.models.vgg16, torch.models.vit_b_16",
+    example = "net = torch.models.resnet18{num_classes=10}:eval()\nnet(torch.zeros(1, 3, 32, 32)).shape --> [1, 10]"},
+  {"torch.models.vgg16", "num_classes=1000, dropout=0.5, weights=nil", "VGG with 16 layers; vgg11, vgg13, vgg19 and those with batch normalisation (vgg16_bn, ..) are its relatives. Names and shapes are torchvision's.", rule = "[N, 3, H, W] -> [N, num_classes]", see = "torch.models.resnet50"},
+  {"torch.models.vit_b_16", "num_classes=1000, image_size=224, dropout=0.0, attention_dropout=0.0, weights=nil", "The vision transformer of base size with patches of 16; vit_b_32, vit_l_16 and vit_l_32 are its relatives. Names and shapes are torchvision's.", rule = "[N, 3, 224, 224] -> [N, num_classes]", see = "torch.models.VisionTransformer"},
+  {"torch.models.VisionTransformer", "image_size, patch_size, num_layers, num_heads, hidden_dim, mlp_dim, dropout=0.0, attention_dropout=0.0, num_classes=1000", "A vision transformer of one's own sizes.", see = "torch.models.vit_b_16",
+    example = "vit = torch.models.VisionTransformer(32, 8, 2, 4, 32, 64, {num_classes=10})\nvit(torch.zeros(1, 3, 32, 32)).shape --> [1, 10]"},
+  {"torch.models.GPT", "vocab_size=50257, block_size=1024, n_layer=12, n_head=12, n_embd=768, dropout=0.0, bias=true", "A transformer that continues sequences of tokens (counted from 1): scores, loss = gpt(ids, targets); gpt:generate(ids, count, {temperature, top_k}). Names and shapes are nanoGPT's.", rule = "tokens [N, T] -> scores [N, T, vocab_size]", see = "F.scaled_dot_product_attention",
+    example = "gpt = torch.models.GPT{vocab_size=11, block_size=8, n_layer=1, n_head=2, n_embd=4}\ngpt(torch.tensor{{1, 2, 3}}).shape --> [1, 3, 11]"},
 }
 
 -- --- all other classes of torch.nn; every class knows its own arguments ---

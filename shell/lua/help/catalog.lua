@@ -18,7 +18,7 @@ function catalog.spaces()
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
   }
-  for _, more in ipairs {"distributed", "amp", "multiprocessing"} do
+  for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
     local value = torch[more]
     if type(value) == "table" then spaces[#spaces + 1] = {"torch." .. more, value} end
   end
@@ -123,6 +123,7 @@ local space_docs = {
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
+  ["torch.models"] = "Known networks, ready to train or to load weights into.",
   ["nn.utils"] = "Gradients held in bounds, parameters as one vector, reparametrised weights.",
   ["nn.utils.rnn"] = "Sequences of different lengths, padded or packed.", ["nn.Module"] = "What all layers and networks share.", ["optim.Optimizer"] = "What all optimisers share.",
 }
