@@ -12,7 +12,7 @@
 --   check.temp("name.npy")               a path in a directory that is removed at the end
 --   check.tycho({args}, {stdin=, env={K=V}, limit_kb=, cwd=, before="ulimit -f 9"})
 --                                        runs another tycho: {status=, out=, err=}
-local check = {}
+local check = {options = {}}  -- what run.lua was told: cases, seed
 local passed, failed, skipped = 0, 0, 0
 local Failure = {__tostring = function(f) return f.text end}
 local current_file, only, temp_dir

@@ -1,4 +1,5 @@
--- Runs tests written against check.lua: tycho tests/lua/run.lua [--only TEXT] [FILE...]
+-- Runs tests written against check.lua: tycho tests/lua/run.lua [--only TEXT] [--cases N] [--seed N] [FILE...]
+-- --cases and --seed are for property tests, which find them in check.options.
 -- Without files it runs every *_test.lua beside it. Ends with `N passed, N failed`; status 1 if any failed.
 local here = arg[0]:match("^(.*)/") or "."
 local check = dofile(here .. "/check.lua")
@@ -7,8 +8,10 @@ local files, only, i = {}, nil, 1
 while arg[i] do
   if arg[i] == "--only" then
     only, i = arg[i + 1], i + 1
+  elseif arg[i] == "--cases" or arg[i] == "--seed" then
+    check.options[arg[i]:sub(3)], i = assert(math.tointeger(arg[i + 1]), arg[i] .. " takes a whole number"), i + 1
   elseif arg[i]:sub(1, 1) == "-" then
-    io.stderr:write(("run.lua: unknown option %s; the only one is --only TEXT\n"):format(arg[i]))
+    io.stderr:write(("run.lua: unknown option %s; there are --only TEXT, --cases N and --seed N\n"):format(arg[i]))
     os.exit(1)
   else
     files[#files + 1] = arg[i]
