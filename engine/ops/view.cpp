@@ -1,6 +1,7 @@
 // Views that change the shape: view, reshape, expand, squeeze, flatten, detach.
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
+#include "engine/ops/conv.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
 
@@ -82,12 +83,12 @@ const Op& view = add_op(
      .shape =
          [](Call& c) {
            // Convolutions give their results channels last, which nobody asked for: such a result
-           // (dense, and no view itself) is brought into row-major order here, as if it always had
-           // been. A tensor that was transposed by hand is refused, as by PyTorch.
+           // (no view itself) is brought into row-major order here, as if it always had been. A
+           // tensor that was transposed by hand, or computed from one, is refused, as by PyTorch.
            const Sizes want = infer_shape("view", c.tensor(0), c.ints(1));
            Sizes stride;
            if (!view_strides(c.tensor(0), want, &stride) && !c.tensor(0)->base &&
-               is_dense(c.arg[0].t))
+               c.tensor(0).rank() > 2 && is_channels_last(c.tensor(0)))
              c.set(0, op<"contiguous.copy">(c.tensor(0)));
            const Tensor& x = c.tensor(0);
            if (!view_strides(x, want, &stride))

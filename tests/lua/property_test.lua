@@ -1,10 +1,10 @@
--- Property tests: random shapes, layouts, dtypes and values against slow models and laws. 20,000 cases; more with
+-- Property tests: random shapes, layouts, dtypes and values against slow models and laws. 20,000 cases; more by
 --   tycho tests/lua/run.lua tests/lua/property_test.lua --cases 1000000 --seed 7 [--only "part of a sentence"]
--- A failure prints the smallest failing case as Lua to paste, its number and its seed. The properties are in
+-- A failure prints the smallest failing case as Lua to paste, with its number and seed. The properties are in
 -- property_*.lua, the library is property.lua.
 local here = (arg and arg[0] or "tests/lua/run.lua"):match("^(.*)/") or "."
 local property = dofile(here .. "/property.lua")
-for _, part in ipairs {"model", "views", "index", "numbers"} do
+for _, part in ipairs {"model", "views", "index", "numbers", "ops"} do
   assert(loadfile(("%s/property_%s.lua"):format(here, part)))(property)
 end
 
@@ -19,3 +19,51 @@ for _, p in ipairs(property.list) do
     check.yes(report == nil, report and "\n" .. report)
   end)
 end
+
+-- --- the library itself ---
+test("a case is repeated by its seed and number", function()
+  local function drawn(seed, number)
+    local seen = {}
+    property.run("draws", function(case)
+      for k = 1, 8 do seen[k] = case:int(0, 1000) end
+    end, 1, seed, number)
+    return seen
+  end
+  check.equal(drawn(5, 3), drawn(5, 3))
+  check.no(table.concat(drawn(5, 3), " ") == table.concat(drawn(5, 4), " "))
+  check.no(table.concat(drawn(5, 3), " ") == table.concat(drawn(6, 3), " "))
+end)
+
+test("a planted fault is found and shrunk to the smallest call", function()
+  -- A wrong sum for every tensor with two dimensions or more that holds a number above 2.
+  local report = property.run("planted", function(case)
+    local x, name = case:tensor(case:shape(4, 4), case:pick(property.dtypes))
+    local sum = 0
+    for _, v in ipairs(property.flat(x)) do sum = sum + v end
+    if x:dim() >= 2 and x:numel() > 0 and x:max():item() == 3 then sum = sum + 1 end
+    case:same(case:let(name .. ":sum()"), {sum}, "sum")
+  end, 2000, 1)
+  check.contains(report, 'x1 = torch.tensor({3}, {dtype="float32"}):reshape(1, 1)\nx2 = x1:sum()\n-- sum: got {3}, expected {4}')
+end)
+
+test("a chain of steps is shrunk to the steps that matter", function()
+  local report = property.run("planted", function(case)
+    local had = {}
+    for _ = 1, case:int(1, 12) do
+      local what = case:pick {"add", "mul", "neg", "flip"}
+      case:note(what)
+      had[#had + 1] = what
+    end
+    local text = table.concat(had, " ")
+    case:expect(not text:find("neg.*flip.*neg"), "planted")
+  end, 2000, 1)
+  check.contains(report, ":\nneg\nflip\nneg\n-- planted")
+end)
+
+test("an error raised by a call is reported with the call", function()
+  local report = property.run("planted", function(case)
+    local _, name = case:let("torch.zeros(2)")
+    case:let(name .. ":view(3)")
+  end, 1, 1)
+  check.contains(report, "x2 = x1:view(3)\n-- raised: ")
+end)
