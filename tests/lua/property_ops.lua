@@ -163,12 +163,16 @@ property.add("float16 and bfloat16 are float32 rounded once", 3, function(case)
 end)
 
 -- --- derivatives ---
+-- Their teeth may be smaller than what a step of the differences becomes in a chain.
+local sawtooth = {fmod = true, remainder = true, frac = true}
+
 -- An expression of one to three smooth operations over leaves, as a function of the leaves' names.
 local function expression(case, shape)
   local leaves, steps = {}, {}
   local last, shown = nil, {}
   for k = 1, case:int(1, 3) do
     local row = case:pick(smooth)
+    if k > 1 and sawtooth[row.name] then break end
     local words = {}
     for j, p in ipairs(row.params) do
       if truth[p.name] then
@@ -238,7 +242,9 @@ property.add("backward agrees with finite differences", 3, function(case)
     local s = slope[2].both
     -- Where the differences disagree with one another the function has a kink or a steep bend there.
     local even = math.abs(slope[1].both - s) + math.abs(slope[2].right - slope[2].left) * 0.1 <= 1e-4 * (1 + math.abs(s))
-    if even and math.abs(s) < 1e4 then
+    -- In a chain a saturated step (erf(-4) is -1) hides a true infinite slope of the next one from differences.
+    local hidden = made.n > 2 and not (math.abs(got[k]) < 1e4)
+    if even and math.abs(s) < 1e4 and not hidden then
       case:expect(math.abs(got[k] - s) <= 2e-3 * (1 + math.abs(s)), function()
         return ("element %d of the gradient of %s is %.9g, finite differences give %.9g"):format(k, leaf, got[k], s)
       end)
