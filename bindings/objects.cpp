@@ -77,6 +77,20 @@ int shape_eq(lua_State* L) {
   return 1;
 }
 
+// Positions that no table has: negative ones count from the end, as everywhere.
+int shape_index(lua_State* L) {
+  const auto n = static_cast<lua_Integer>(lua_rawlen(L, 1));
+  const lua_Integer i = lua_isinteger(L, 2) ? lua_tointeger(L, 2) : n + 1;
+  if (i > 0) return 0;
+  if (i == 0 || i < -n)
+    fail(tycho::Kind::Dim,
+         i == 0 ? format("shape: dimension 0: dimensions count from 1; the last one is -1")
+                : format("shape: dimension %lld is out of range for %lld dimensions",
+                         static_cast<long long>(i), static_cast<long long>(n)));
+  lua_rawgeti(L, 1, n + 1 + i);
+  return 1;
+}
+
 void meta(lua_State* L, const char* name, const luaL_Reg* functions, const char* shown) {
   luaL_newmetatable(L, name);
   luaL_setfuncs(L, functions, 0);
@@ -141,8 +155,10 @@ void open_objects(lua_State* L) {
       {"__tostring", dtype_tostring}, {"__index", dtype_index}, {nullptr, nullptr}};
   static const luaL_Reg device[] = {
       {"__tostring", device_tostring}, {"__index", device_index}, {nullptr, nullptr}};
-  static const luaL_Reg shape[] = {
-      {"__tostring", shape_tostring}, {"__eq", shape_eq}, {nullptr, nullptr}};
+  static const luaL_Reg shape[] = {{"__tostring", shape_tostring},
+                                   {"__eq", shape_eq},
+                                   {"__index", guarded<shape_index>},
+                                   {nullptr, nullptr}};
   meta(L, kDType, dtype, "dtype");
   meta(L, kDevice, device, "device");
   meta(L, kShape, shape, "shape");

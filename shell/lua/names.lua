@@ -122,6 +122,9 @@ function names.unknown(name)
   local number = tonumber(name:match("^_(%d+)$"))
   if number then return ("entry %d gave no value"):format(number) end
   if rawget(torch, name) ~= nil then return ('%s Did you mean "torch.%s"?'):format(text, name) end
+  for _, row in ipairs(require "shell.help.aliases") do
+    if row[1] == name and row[2] == "Python" then return ("%s Python's %s is here: %s"):format(text, name, row[3]) end
+  end
   local near = names.nearest(name, names.all())
   if near then
     local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""

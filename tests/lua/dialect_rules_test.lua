@@ -188,3 +188,14 @@ test("the result of a convolution can be viewed, as in PyTorch's examples", func
   check.shape(x.grad, {2, 3, 5, 5})
   check.raises("shape", "reshape", function() return torch.randn(3, 4):t():view(-1) end)
 end)
+
+test("a shape's negative positions count from the end, and position 0 is an error", function()
+  local x = torch.ones(2, 3)
+  check.equal({x.shape[-1], x.shape[-2], x:size()[-1], x:stride()[-2]}, {3, 2, 3, 3})
+  check.equal(x.shape[3], nil)
+  check.raises("dim", "dimensions count from 1", function() return x.shape[0] end)
+  check.raises("dim", "out of range", function() return x.shape[-3] end)
+  local sizes = {}
+  for i, n in ipairs(x.shape) do sizes[i] = n end
+  check.equal(sizes, {2, 3})
+end)

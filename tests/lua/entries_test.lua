@@ -121,6 +121,16 @@ test("pasted prompts are stripped, and what was printed with them", function()
   prints({"[1]> 6 * 7"}, "42")
 end)
 
+test("what Python writes otherwise is named", function()
+  local cases = {
+    ["torch.tensor([1, 2])"] = "lists stand in braces: {1, 2, 3}", ["y = [1]"] = "lists stand in braces",
+    ["y[1:2]"] = 'a range is y[{{1, 2}}] or y["1:2"]', ["y[:, 0]"] = "a range is y[{{1, 2}}]",
+    ["torch.rand((2, 3))"] = "there are no tuples", ["x += 1"] = "write x = x + ...", ["a @ b"] = "a:matmul(b)",
+    ["len(y)"] = "Python's len is here: #x", ["None"] = "Python's None is here: nil", ["True"] = "Python's True is here: true",
+  }
+  for code, says in pairs(cases) do check.contains(check.tycho({"--clean", "-i"}, {stdin = code .. "\n"}).err, says, code) end
+end)
+
 -- ---- locals -----------------------------------------------------------------------------------
 
 local kept = 'kept "%s" for the session (%%locals off for plain Lua)'

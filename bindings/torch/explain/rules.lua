@@ -13,6 +13,15 @@ reshape_fixes, join_fixes, joined_notes, conv_fixes, compare_fixes, type_fixes, 
   repairs.slots_with, repairs.dims_note, repairs.broadcast_fixes, repairs.reshape_fixes, repairs.join_fixes,
   repairs.joined_notes, repairs.conv_fixes, repairs.compare_fixes, repairs.type_fixes, repairs.argument_hint
 
+-- x.sum() was written for x:sum().
+local function with_colon(call)
+  local node = call.node
+  local f = node and node.called
+  if not f or f.kind ~= "field" or node.method then return {} end
+  local args = call:code(node):sub(f.last - node.first + 2)
+  return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
+end
+
 -- Rows are looked through in order: kind, op (words) and find (a part of the message) must all fit.
 -- picture: the operands' lines say what the title leaves out, or are a picture; quiet: no such lines.
 local rules = {
@@ -207,13 +216,8 @@ local rules = {
     return from and {{rename = {from, near}}} or {}
   end, hint = argument_hint},
   {code = "ARG-1", kind = "argument", find = 'no option "', hint = argument_hint},
-  {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = function(call)
-    local node = call.node
-    local f = node and node.called
-    if not f or f.kind ~= "field" or node.method then return {} end
-    local args = call:code(node):sub(f.last - node.first + 2)
-    return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
-  end},
+  {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
+  {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
   {code = "MODULE-1", quiet = true, kind = "argument", find = "list of parameters is empty"},
   {code = "STATE-1", quiet = true, op = "load_state_dict"},

@@ -1,0 +1,8 @@
+--@ kind: argument
+--@ code: ARG-3
+--@ says: argument "self" must be a tensor
+--@ says: would fit: x:unsqueeze(1)  -> [1, 2, 3]
+--@ fix: 1
+local x = torch.ones(2, 3)
+local s = x.unsqueeze(1)
+return s
