@@ -139,7 +139,7 @@ local function aligned(a, b, in_place)
   local top, bottom, marks = {}, {}, {}
   local n = math.max(#a, #b)
   for k = 1, n do
-    local x, y = a[k - n + #a], b[k - n + #b]
+    local x, y = rawget(a, k - n + #a), rawget(b, k - n + #b)
     local w = math.max(#tostring(x or ""), #tostring(y or ""))
     local form = "%" .. w .. "s"
     top[k], bottom[k] = form:format(x or ""), form:format(y or "")

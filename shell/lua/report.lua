@@ -138,6 +138,14 @@ function report.text(remembered)
       end
     end
   end
+  local window = torch._terminal()
+  if window.terminal and window.columns >= 20 then
+    local columns = require "shell.columns"
+    local first = text:match("^[^\n]*")
+    if columns.width(first) > window.columns - #"error: " then
+      text = table.concat(columns.wrap(first, window.columns - #"error: "), "\n   ") .. text:sub(#first + 1)
+    end
+  end
   return require("shell.colour")("error:", "error") .. " " .. text
 end
 

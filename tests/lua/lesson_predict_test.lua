@@ -58,3 +58,10 @@ test("what cannot be foretold or lined up is answered with the usage", function(
   local _, err = prompt{"%align nosuch.x, 1"}
   check.contains(err, "error")
 end)
+
+test("the shapes of tensors of different ranks are lined up from the right", function()
+  local card = require "shell.lesson.card"
+  local p, q = torch.ones(3, 1), torch.ones(4)
+  check.equal(card.rows({"p", "q"}, {p.shape, q.shape}), {"p  3  1", "q  .  4", "=  3  4"})
+  check.equal(card.shape({p.shape, torch.ones(2, 3, 4).shape}), {2, 3, 4})
+end)

@@ -11,7 +11,7 @@ function card.shape(shapes)
   for back = 0, rank - 1 do
     local size = 1
     for _, s in ipairs(shapes) do
-      local n = s[#s - back]
+      local n = rawget(s, #s - back)
       if n and n ~= 1 then
         if size ~= 1 and size ~= n then return nil, back + 1 end
         size = n
@@ -34,7 +34,7 @@ function card.rows(names, shapes)
   if result then all[#all + 1] = result end
   for _, s in ipairs(all) do rank = math.max(rank, #s) end
   for _, s in ipairs(all) do
-    for back = 0, #s - 1 do wide[back] = math.max(wide[back] or 1, #tostring(s[#s - back])) end
+    for back = 0, #s - 1 do wide[back] = math.max(wide[back] or 1, #tostring(rawget(s, #s - back))) end
   end
   for _, name in ipairs(names) do name_width = math.max(name_width, utf8.len(name) or #name) end
   local out = {}
@@ -42,7 +42,7 @@ function card.rows(names, shapes)
     local name = names[i] or "="
     local line = name .. (" "):rep(name_width - (utf8.len(name) or #name))
     for back = rank - 1, 0, -1 do
-      local cell = s[#s - back] and tostring(s[#s - back]) or "."
+      local cell = rawget(s, #s - back) and tostring(rawget(s, #s - back)) or "."
       line = line .. "  " .. (" "):rep((wide[back] or 1) - #cell) .. cell
     end
     out[i] = line
@@ -50,7 +50,7 @@ function card.rows(names, shapes)
   if not result then
     local sizes = {}
     for _, s in ipairs(shapes) do
-      local n = s[#s - wrong + 1]
+      local n = rawget(s, #s - wrong + 1)
       if n and n ~= 1 then sizes[#sizes + 1] = tostring(n) end
     end
     out[#out + 1] = ("%s from the right: %s against %s, and neither is 1"):format(
