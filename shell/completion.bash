@@ -9,6 +9,10 @@ _tycho() {
       return
     fi
   done
+  if [[ ${COMP_WORDS[1]} == learn && COMP_CWORD -ge 2 ]]; then
+    ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
+    return
+  fi
   case $before in
     -e) return ;;
     --lua-annotations)

@@ -316,6 +316,9 @@ function help.handles(entry)
   return text:sub(1, 1) == "?" or (text:find "^[%w_.:%%%[%]\"']+%?%??$" ~= nil)
 end
 
+local operators = {}  -- ?// is no search for a stroke
+for word in ("+ - * / // % ^ # .. == ~= < > <= >= & | ~ << >> @ **"):gmatch "%S+" do operators[word] = true end
+
 ---The page of a topic: what stands behind `?`, with a second `?` in front for sources.
 ---@param topic string
 ---@param session? table
@@ -324,6 +327,7 @@ function help.page(topic, session)
   session = session or package.loaded["shell.session"]
   topic = topic:match "^%s*(.-)%s*$"
   if topic == "" then return front end
+  if operators[topic] then return topic_page("operators", session) end
   if topic:sub(1, 1) == "?" then
     local name = topic:match "^%?+%s*(.-)%s*$"
     if name == "" then return front end

@@ -44,3 +44,18 @@ test("the man page and the completions of bash and zsh know every option of --he
     for option in usage:gmatch "\n  (%-%-?[%a-]+)" do check.contains(text, option, path) end
   end
 end)
+
+test("bash completes the names of lessons, and an unknown one ends with status 1", function()
+  local here = arg[0]:match "^(.*)/" or "."
+  local script = check.temp("complete.bash")
+  local file = assert(io.open(script, "w"))
+  file:write(("compopt() { :; }\nsource %s/../../shell/completion.bash\nCOMP_WORDS=(%s learn sh)\nCOMP_CWORD=2\n_tycho\necho \"${COMPREPLY[@]}\"\n"):format(here, check.program))
+  file:close()
+  local pipe = assert(io.popen("bash " .. check.quote(script)))
+  local names = pipe:read "a"
+  pipe:close()
+  check.equal(names, "shapes\n")
+  local r = check.tycho({"learn", "nosuch"}, {stdin = ""})
+  check.equal(r.status, 1)
+  check.contains(r.err, 'tycho: no lesson "nosuch"')
+end)

@@ -133,6 +133,11 @@ test("comments of Lua functions are read with their annotations", function()
   check.equal(found.params[1].type, "string")
 end)
 
+test("operators have their page", function()
+  local help = require "shell.help"
+  for _, topic in ipairs {"//", "#", "^", "==", "@"} do check.contains(help.page(topic), "operators", topic) end
+end)
+
 test("what is a question is told from what is Lua", function()
   for _, text in ipairs {"?view", "view?", "??f", "x:view?", "?", "?/soft", "nn.Linear?"} do check.yes(help.handles(text), text) end
   for _, text in ipairs {"x = 1", "a and b", "print('?')", "f(x)"} do check.no(help.handles(text), text) end

@@ -22,7 +22,7 @@ local function list(session)
     local room = width - #head - 6
     local title = columns.clip(lesson.title, room)
     local mark = lesson.name == current and "note" or p and p.done and "good" or "label"
-    session.say(head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
+    session.say(state == "" and head .. title or head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
   end
   if following and not current then session.say("%learn " .. following.name .. " begins") end
 end

@@ -132,7 +132,7 @@ function pages.op(entry, asked)
   local lines, example, see, positions = {}, {}, {}, false
   for _, s in ipairs(record.signatures) do
     positions = positions or counts_positions(s)
-    push(lines, {colour(pages.wrap(pages.signature(record, s, place), ""):gsub("\n", "\n     "), "heading")})
+    push(lines, {colour(pages.wrap(pages.signature(record, s, place), "", pages.width() - 5):gsub("\n", "\n     "), "heading")})
     lines[#lines + 1] = pages.wrap(s.doc, "  ")
     if s.rule ~= "" then lines[#lines + 1] = labelled("shape", s.rule) end
     if s.example ~= "" and not has(example, s.example) then example[#example + 1] = s.example end
@@ -178,7 +178,7 @@ function pages.row(entry)
   local value = pages.value_at(path)
   local head = arguments == "" and type(value) ~= "function" and (path:gsub("^Tensor%.", "x.")) or call_form(path, arguments)
   if path:find "^Tensor%." and type(value) == "function" then head = "x:" .. path:match "[^.]*$" .. "(" .. arguments .. ")" end
-  local lines = {colour(pages.wrap(head, ""):gsub("\n", "\n     "), "heading"), pages.wrap(doc, "  ")}
+  local lines = {colour(pages.wrap(head, "", pages.width() - 5):gsub("\n", "\n     "), "heading"), pages.wrap(doc, "  ")}
   if entry.row.rule then lines[#lines + 1] = labelled("shape", entry.row.rule) end
   if entry.row.example then push(lines, example_lines(entry.row.example)) end
   push(lines, see_line(entry.row.see, path, entry.row.example ~= nil))
