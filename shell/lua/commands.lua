@@ -135,7 +135,9 @@ function commands.run(name, args, session)
   local wrong = row.run(args, session)
   if type(wrong) == "string" then
     local example = row.example and ("\n   for example  " .. row.example:match("^[^\n]*")) or ""
-    misuse(name .. ": " .. wrong, "\n   usage  " .. row.usage .. example)
+    local columns = require "shell.columns"
+    local usage = table.concat(columns.wrap(row.usage, columns.window() - 10), "\n          ")
+    misuse(name .. ": " .. wrong, "\n   usage  " .. usage .. example)
   end
   return wrong ~= false
 end

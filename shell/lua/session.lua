@@ -233,6 +233,7 @@ local function dispatch(text, f, ...)
 end
 
 local function command(text)
+  load_lints()  -- what a command runs may have notes, too
   local name, arguments = text:match("^(%%[%w_.]*)%s*(.-)%s*$")
   return require("shell.commands").run(name, arguments, session)
 end

@@ -104,7 +104,7 @@ local function check(args, session)
   for i = 1, #inputs do
     local w = worst[i]
     if w and w.element then
-      local text = ("%s%s worst: gradient %.6g, difference %.6g, off by %.1g"):format(
+      local text = ("%s%s worst: gradient %.6g, difference %.6g, relative error %.1g"):format(
         labels[i] or "input " .. i, index_text(w.element, w.shape), w.analytic, w.numeric, w.gap)
       session.say("  " .. table.concat(columns.wrap(text, columns.window() - 4), "\n    "))
     end
