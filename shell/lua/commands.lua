@@ -86,7 +86,7 @@ local function list(session)
   end
   for _, each in ipairs(usages) do
     if width < 60 or #each[1] > width - 30 then
-      session.say(table.concat(columns.wrap(each[1], width), "\n    ") .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
+      session.say(table.concat(columns.wrap(each[1], width - 4), "\n    ") .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
     else
       local lines = columns.wrap(each[2], width - wide - 2)
       session.say(("%-" .. wide .. "s  %s"):format(each[1], table.concat(lines, "\n" .. (" "):rep(wide + 2))))

@@ -128,6 +128,7 @@ end
 
 local function plain_text(v, state)
   local kind = type(v)
+  if kind == "number" and v ~= v then return colour("nan", "number") end  -- Lua says -nan of most
   if kind == "number" or kind == "boolean" or kind == "nil" then return colour(tostring(v), "number") end
   if kind == "string" then return string_node(v, state) end
   if kind == "function" then return show_function(v, state) end

@@ -388,3 +388,8 @@ test("the libraries of tensors are named, not spelled out", function()
   check.contains(text(torch, {full = true}), "is_tensor")
   looks({nn = 1}, "{nn = 1}")
 end)
+
+test("nan is nan, whatever its sign", function()
+  looks(0 / 0, "nan")
+  looks({-(0 / 0), 1 / 0}, "{nan, inf}")
+end)
