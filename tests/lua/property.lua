@@ -96,21 +96,25 @@ function Case:value(dtype, kind)
   return self:pick(exact)
 end
 
--- Sizes in order of simplicity; zero sizes are rare, as they hide everything else.
-function Case:shape(max_rank, max_size, no_zero)
-  local shape = {}
-  for d = 1, self:int(0, max_rank or 4) do
-    shape[d] = not no_zero and self:chance(24) and 0 or self:int(1, max_size or 4)
-  end
-  return shape
-end
-
 local function count(shape)
   local n = 1
   for _, s in ipairs(shape) do n = n * s end
   return n
 end
 property.count = count
+
+-- Sizes in order of simplicity; zero sizes are rare, as they hide everything else.
+function Case:shape(max_rank, max_size, no_zero)
+  local shape = {}
+  for d = 1, self:int(0, max_rank or 4) do
+    shape[d] = not no_zero and self:chance(24) and 0 or self:int(1, max_size or 4)
+    -- Long rows reach what lanes and threads do; only where the property says `case.wide = true`.
+    if self.wide and self:chance(10) then shape[d] = self:int(5, 100) end
+    if count(shape) > 3000 then shape[d] = 1 end
+  end
+  return shape
+end
+
 function property.list_text(t) return "{" .. table.concat(t, ", ") .. "}" end
 local list_text = property.list_text
 
@@ -118,6 +122,11 @@ local list_text = property.list_text
 function Case:literal(shape, dtype, kind)
   local n, options = count(shape), dtype == "float32" and "" or (', {dtype="%s"}'):format(dtype)
   if n == 0 then return ("torch.zeros(%s%s)"):format(list_text(shape), options) end
+  if n > 100 then  -- a formula instead of choices
+    local text = ("torch.arange(%d):mul(%d):remainder(%d)"):format(n, self:int(1, 12), self:int(2, 13))
+    if dtype ~= "bool" and dtype ~= "uint8" then text = text .. (":sub(%d)"):format(self:int(0, 6)) end
+    return ("%s%s:to(%q):reshape(%s)"):format(text, kind == "real" and ":div(7)" or "", dtype, table.concat(shape, ", "))
+  end
   local parts = {}
   for i = 1, n do parts[i] = spell(self:value(dtype, kind)) end
   if options == "" then options = ', {dtype="float32"}' end

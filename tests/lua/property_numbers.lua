@@ -32,6 +32,7 @@ local function spread(values, shape, out)
 end
 
 property.add("a + b commutes, and broadcasting is expanding", 3, function(case)
+  case.wide = true
   local sa, sb, out = broadcast_pair(case)
   local dtype = case:pick(dtypes)
   local a, na = case:tensor(sa, dtype)
@@ -206,6 +207,7 @@ local kinds = {sum = "number", mean = "float", prod = "number", amax = "some", a
 local reduction_names = {"sum", "mean", "prod", "amax", "amin", "any", "all", "count_nonzero", "var", "logsumexp"}
 
 property.add("reductions are the float64 pairwise ones within their tolerance", 4, function(case)
+  case.wide = true
   local name = case:pick(reduction_names)
   local kind = kinds[name]
   local dtype = case:pick(kind == "float" and property.floats or dtypes)
@@ -262,6 +264,7 @@ end)
 
 -- --- order ---
 property.add("sort, argsort, topk and searchsorted obey the laws of order", 2, function(case)
+  case.wide = true
   local dtype = case:pick(dtypes)
   local shape = case:shape(3, 6)
   if #shape == 0 then shape = {case:int(1, 6)} end
@@ -301,6 +304,7 @@ property.add("sort, argsort, topk and searchsorted obey the laws of order", 2, f
 end)
 
 property.add("unique gives each value once, and its inverse and counts rebuild the tensor", 1, function(case)
+  case.wide = true
   local dtype = case:pick(dtypes)
   local x, nx = case:tensor(case:shape(3, 5), dtype)
   case:run(("u, inverse, counts = torch.unique(%s, {return_inverse=true, return_counts=true})"):format(nx))

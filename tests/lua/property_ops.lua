@@ -104,6 +104,7 @@ end
 local free = {svd = true, qr = true, eigh = true, pinverse = true, lstsq = true, pinv = true, matrix_rank = true}
 
 property.add("every operation gives the same for every layout", 3, function(case)
+  case.wide = true
   local row = case:pick(all)
   if free[row.name] then return end
   local dtype = case:chance(2) and case:pick(property.dtypes) or "float32"
@@ -115,6 +116,7 @@ property.add("every operation gives the same for every layout", 3, function(case
 end)
 
 property.add("simulated devices give the CPU's results", 2, function(case)
+  case.wide = true
   torch.cuda.simulate(2)
   local row = case:pick(all)
   local dtype = case:chance(2) and case:pick(property.dtypes) or "float32"
@@ -130,6 +132,7 @@ property.add("simulated devices give the CPU's results", 2, function(case)
 end)
 
 property.add("in place equals out of place, and what cannot be stored raises and changes nothing", 2, function(case)
+  case.wide = true
   local row = case:pick(in_place)
   local dtype = case:chance(2) and case:pick(property.dtypes) or "float32"
   local words = arguments(case, row, case:shape(3, 4), dtype, "special")
@@ -151,6 +154,7 @@ property.add("in place equals out of place, and what cannot be stored raises and
 end)
 
 property.add("float16 and bfloat16 are float32 rounded once", 3, function(case)
+  case.wide = true
   local row = case:pick(rows)
   if row.name == "nextafter" then return end  -- the neighbour is another one in each dtype
   local dtype = case:pick {"float16", "bfloat16"}
@@ -252,6 +256,5 @@ property.add("backward agrees with finite differences", 3, function(case)
   end
 end)
 
-property.rows = rows
-property.all_ops = all
+property.all_ops, property.free = all, free
 property.arguments, property.call = arguments, call

@@ -4,7 +4,8 @@
 -- property_*.lua, the library is property.lua.
 local here = (arg and arg[0] or "tests/lua/run.lua"):match("^(.*)/") or "."
 local property = dofile(here .. "/property.lua")
-for _, part in ipairs {"model", "views", "index", "numbers", "ops"} do
+property.temp = check.temp
+for _, part in ipairs {"model", "views", "index", "numbers", "ops", "files"} do
   assert(loadfile(("%s/property_%s.lua"):format(here, part)))(property)
 end
 
@@ -19,6 +20,35 @@ for _, p in ipairs(property.list) do
     check.yes(report == nil, report and "\n" .. report)
   end)
 end
+
+test("every lane level of this processor gives the same", function()
+  local count = tostring(math.max(400, cases // 40))
+  local function lines(level)
+    local run = check.tycho({here .. "/property_lanes.lua", count, tostring(seed)}, {env = {TYCHO_CPU_LEVEL = level}})
+    check.equal(run.status, 0, run.err)
+    local list = {}
+    for line in run.out:gmatch "[^\n]+" do list[#list + 1] = line end
+    return list
+  end
+  local base = lines "x86_64"
+  check.yes(#base > 400)
+  for _, level in ipairs {"v3", "v4"} do
+    local other = lines(level)
+    check.equal(#other, #base)
+    for k = 1, #base, 2 do
+      check.equal(other[k], base[k])
+      local a, b = base[k + 1]:gmatch "%S+", other[k + 1]:gmatch "%S+"
+      local tol = base[k]:find "float16" and 2e-2 or 1e-4
+      for x in a do
+        local y = b()
+        local p, q = tonumber(x), tonumber(y)
+        if x ~= y and not (p and q and math.abs(p - q) <= tol * (1 + math.abs(p))) and not (x:find "nan" and y:find "nan") then
+          check.yes(false, ("%s: %s gives %s, x86_64 %s"):format(base[k], level, y, x))
+        end
+      end
+    end
+  end
+end)
 
 -- --- the library itself ---
 test("a case is repeated by its seed and number", function()
