@@ -1,5 +1,5 @@
--- Properties of files: what is saved comes back, for every dtype, layout, nesting and format; views that share
--- memory share it again in PyTorch's format.
+-- Properties of files: what is saved comes back, for every dtype, layout, nesting and format; views that share memory
+-- share it again in PyTorch's format. They get few of the cases, as writing waits for the disk.
 local property = ...
 local flat = property.flat
 local path = property.temp
@@ -51,7 +51,7 @@ local function compare(case, parts)
   end
 end
 
-property.add("what torch.save writes, torch.load reads: numbers, texts, tensors and tables of them", 2, function(case)
+property.add("what torch.save writes, torch.load reads: numbers, texts, tensors and tables of them", 0.4, function(case)
   local parts = {}
   local text = object(case, 3, "y", parts)
   case:run(("torch.save(%s, %q)"):format(text, path "property.pt"))
@@ -59,7 +59,7 @@ property.add("what torch.save writes, torch.load reads: numbers, texts, tensors 
   compare(case, parts)
 end)
 
-property.add("views saved together share their memory again", 1, function(case)
+property.add("views saved together share their memory again", 0.1, function(case)
   local shape = case:shape(3, 4)
   if #shape == 0 or property.count(shape) == 0 then return end
   local _, name = case:let(case:literal(shape, case:pick(property.floats)))
@@ -76,7 +76,7 @@ property.add("views saved together share their memory again", 1, function(case)
   case:same(case.env.y[1], case.env[name], "the whole after its part was written")
 end)
 
-property.add("arrays and named tensors come back from .npy, .npz and .safetensors", 1, function(case)
+property.add("arrays and named tensors come back from .npy, .npz and .safetensors", 0.4, function(case)
   local format = case:pick {"npy", "npz", "safetensors"}
   local parts, items = {}, {}
   for k = 1, format == "npy" and 1 or case:int(1, 3) do
@@ -93,7 +93,7 @@ property.add("arrays and named tensors come back from .npy, .npz and .safetensor
   compare(case, parts)
 end)
 
-property.add("a file cut short or with a byte changed raises or still loads; it never does worse", 1, function(case)
+property.add("a file cut short or with a byte changed raises or still loads; it never does worse", 0.3, function(case)
   local format = case:pick {"pt", "npy", "npz", "safetensors"}
   local _, name = case:let(case:literal(case:shape(2, 3), case:pick {"float32", "int64"}))
   local file = path("damaged." .. format)

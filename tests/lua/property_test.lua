@@ -16,7 +16,7 @@ for _, p in ipairs(property.list) do total = total + p.weight end
 
 for _, p in ipairs(property.list) do
   test(p.name, function()
-    local report = property.run(p.name, p.body, math.max(1, cases * p.weight // total), seed)
+    local report = property.run(p.name, p.body, math.max(1, math.floor(cases * p.weight / total)), seed)
     check.yes(report == nil, report and "\n" .. report)
   end)
 end
