@@ -237,7 +237,11 @@ end
 local function advice(a, text)
   local line = "   " .. words.try .. " " .. text
   local code, remark = text:match("^(.-)%s+%-%- (.*)$")
-  if not a.width or not code or width(line) <= a.width then return line end
+  if not a.width or width(line) <= a.width then return line end
+  if not code then
+    local indent = "\n   " .. (" "):rep(#words.try + 1)
+    return "   " .. words.try .. " " .. fold(text, a.width - #indent + 1):gsub("\n", indent)
+  end
   local lead = "   " .. (" "):rep(#words.try + 1) .. "-- "
   return "   " .. words.try .. " " .. code .. "\n" .. lead .. fold(remark, a.width - #lead):gsub("\n", "\n" .. lead)
 end

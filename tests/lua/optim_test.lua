@@ -225,3 +225,11 @@ test("what PyTorch saves is taken over: tensors of one element as numbers, its w
   end)
   check.yes(w:sum():item() ~= 0)
 end)
+
+test("a step without a closure returns nothing, so that the prompt shows nothing", function()
+  local w = torch.ones(2, {requires_grad = true})
+  local opt = torch.optim.SGD({w}, {lr = 0.1})
+  w:sum():backward()
+  check.equal(select("#", opt:step()), 0)
+  check.equal(opt:step(function() return 5 end), 5)
+end)

@@ -100,6 +100,7 @@ end
 function names.hint(call)
   local wrong, near = missing(call)
   if wrong and near[1] then return words.mean_name:format(near[1]) end
+  if wrong and type(rawget(torch, wrong)) == "function" then return words.no_method:format(wrong) end
 end
 
 local fields = {shape = true, dtype = true, device = true, ndim = true, T = true, mT = true, grad = true,

@@ -13,6 +13,10 @@ reshape_fixes, join_fixes, joined_notes, conv_fixes, compare_fixes, type_fixes, 
   repairs.slots_with, repairs.dims_note, repairs.broadcast_fixes, repairs.reshape_fixes, repairs.join_fixes,
   repairs.joined_notes, repairs.conv_fixes, repairs.compare_fixes, repairs.type_fixes, repairs.argument_hint
 
+-- Operations whose integers are all dimensions.
+local all_dims = {}
+for op in ("transpose permute swapaxes swapdims movedim moveaxis flip"):gmatch "%a+" do all_dims[op] = true end
+
 -- x.sum() was written for x:sum().
 local function with_colon(call)
   local node = call.node
@@ -108,6 +112,11 @@ local rules = {
   {code = "DIM-1", kind = "dim", notes = function(call) return dims_note(call, true) end, fixes = function(call)
     local x, out = call.operands[1], {}
     local rank = x and #x.shape or 0
+    if all_dims[call.op] and #slots_with(call, function(v) return v == 0 end) > 0 then  -- counted from 0
+      local shifted = {}
+      for _, s in ipairs(slots_with(call, function(v) return v >= 0 end)) do shifted[s] = tostring(s.value + 1) end
+      out[1] = shifted
+    end
     for _, s in ipairs(slots_with(call, function(v) return v == 0 or v > rank or v < -rank end)) do
       out[#out + 1] = {[s] = s.value == 0 and "1" or tostring(rank)}
       out[#out + 1] = {[s] = "-1"}

@@ -220,7 +220,7 @@ function Optimizer:step(closure)
   if hooks then
     for _, hook in ipairs(hooks.after) do hook(self) end
   end
-  return loss
+  if loss ~= nil then return loss end  -- else nothing, so that the prompt shows nothing
 end
 
 local function add_hook(self, place, hook)
