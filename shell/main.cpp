@@ -207,7 +207,11 @@ int main(int argc, char** argv) {
   shell::install_interrupts();
   int status = shell::start(L, argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    std::fprintf(stderr, "tycho: cannot write to standard output: %s\n", std::strerror(errno));
+    // After an earlier failure its reason may be gone: a question whether something is a terminal
+    // leaves another one.
+    const bool known = errno != 0 && errno != ENOTTY;
+    std::fprintf(stderr, "tycho: cannot write to standard output%s%s\n", known ? ": " : "",
+                 known ? std::strerror(errno) : "");
     if (status == 0) status = 1;
   }
   shell::stop_listening();

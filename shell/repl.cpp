@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 
 #include "shell/native.h"
@@ -39,7 +40,7 @@ class Repl {
         case line::Ended::End:
           if (entry.empty() || terminal_) return 0;
           std::fprintf(stderr, "error: the input ends inside an entry\n");
-          return 1;
+          return say_place();
         case line::Ended::Cancel:
           cancelled(entry);
           break;
@@ -51,7 +52,8 @@ class Repl {
           }
           if (field("ended")) return 0;
           // Input that is no terminal is a script: its first error ends it.
-          if (!ok_ && !terminal_) return interrupted() ? 130 : 1;
+          if (!ok_ && !terminal_) return interrupted() ? 130 : say_place();
+          line_ += 1 + std::count(entry.begin(), entry.end(), '\n');
       }
       entry.clear();
       cursor = std::string::npos;
@@ -67,6 +69,9 @@ class Repl {
     if (const std::string text = reader_failure(); !text.empty())
       std::fprintf(stderr, "note: %s\n", text.c_str());
     start_of_line();
+    if (said_trouble_ || history_.trouble().empty()) return;
+    said_trouble_ = true;
+    std::fprintf(stderr, "note: history is not kept: %s\n", history_.trouble().c_str());
   }
 
   bool call(const char* name, int arguments, int results) {
@@ -115,6 +120,11 @@ class Repl {
     return terminal_ ? wrong : 0;
   }
 
+  int say_place() const {
+    std::fprintf(stderr, "   in the entry at line %td of the input\n", line_);
+    return 1;
+  }
+
   void cancelled(const std::string& entry) {
     const auto lines = [](const std::string& s) {
       size_t n = 0;
@@ -139,8 +149,9 @@ class Repl {
   }
 
   lua_State* L_;
-  bool terminal_, ok_ = true;
-  int cancels_ = 0;  // of an empty entry, one after the other
+  bool terminal_, ok_ = true, said_trouble_ = false;
+  ptrdiff_t line_ = 1;  // of input that is no terminal, where the entry begins
+  int cancels_ = 0;     // of an empty entry, one after the other
   line::History history_;
   line::Reader reader_;
 };

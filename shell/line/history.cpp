@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -184,15 +185,14 @@ void History::load() {
 }
 
 // One write for the whole record: what several shells append does not mix.
-bool History::append(const std::string& line) {
-  if (file_.empty()) return false;
-  const int fd = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
+void History::append(const std::string& line) {
+  if (file_.empty()) return;
   const std::string whole = (torn_ ? "\n" : "") + line + "\n";
-  const ssize_t n = write(fd, whole.data(), whole.size());
+  const int fd = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  const ssize_t n = fd < 0 ? -1 : write(fd, whole.data(), whole.size());
+  trouble_ = n < 0 ? file_ + ": " + std::strerror(errno) : "";
   if (n >= 0) torn_ = static_cast<size_t>(n) < whole.size();
-  close(fd);
-  return n >= 0;
+  if (fd >= 0) close(fd);
 }
 
 size_t History::add(const std::string& text) {

@@ -24,6 +24,8 @@ class History {
   explicit History(std::string file = default_file());  // "" keeps nothing on disk
   History(const History&) = delete;
   static std::string default_file();  // in $XDG_STATE_HOME or ~/.local/state; makes directories
+  // Why the last entry is not in the file; empty when it is.
+  const std::string& trouble() const { return trouble_; }
 
   // Reads the file, the newest 10,000 entries of it. Done by itself at first use.
   void load();
@@ -55,9 +57,9 @@ class History {
   };
   bool has_prefix(const Item&, std::string_view escaped) const;
   bool contains(const Item&, std::string_view escaped, std::string_view plain) const;
-  bool append(const std::string& line);
+  void append(const std::string& line);
 
-  std::string file_;
+  std::string file_, trouble_;
   bool loaded_ = false, torn_ = false;
   std::unique_ptr<char[]> tail_;            // the end of the file, as read
   std::vector<std::string_view> failures_;  // "TIME.PROCESS" of entries that failed

@@ -21,7 +21,6 @@ class Screen {
   std::string resized(int width, int height, bool reflows);
   // The cursor goes behind the last row's text.
   std::string to_end();
-  bool shows_anything() const { return !rows_.empty(); }
 
  private:
   void go(int row, int column, std::string* out);

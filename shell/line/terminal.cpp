@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <string>
 
 namespace tycho::line {
 namespace {
@@ -66,9 +67,26 @@ void restore_terminal() {
   errno = error;
 }
 
+namespace {
+
+// rlwrap edits lines for the program that it started, and tells it so in no other way.
+bool under_rlwrap() {
+  char name[16] = {};
+  const std::string file = "/proc/" + std::to_string(getppid()) + "/comm";
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t n = read(fd, name, sizeof name - 1);
+  close(fd);
+  return n > 0 && !std::strcmp(name, "rlwrap\n");
+}
+
+}  // namespace
+
 bool can_edit() {
   const char *term = std::getenv("TERM"), *emacs = std::getenv("INSIDE_EMACS");
   if (!isatty(0) || !isatty(1) || !term || !*term || !std::strcmp(term, "dumb")) return false;
+  static const bool edited = under_rlwrap();
+  if (edited) return false;
   return !emacs || std::strstr(emacs, "term") || std::strstr(emacs, "eat");
 }
 

@@ -13,15 +13,17 @@ end
 local function wants_more(message) return message ~= nil and message:sub(-5) == "<eof>" end
 
 -- Prompts as they are pasted; `continues` are those of further lines.
-local prompts = {"^%[%d+%][^%S\n]*%a*%*?> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
-local continues = "^%.%.%.>? ?"
+local prompts = {"^In %[%d+%]: ?", "^%.%.%.> ", "^%[%d+%][^%S\n]*%a*%*?> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
+local continues = {"^%.%.%.>? ?", "^ +%.%.%.+: ?"}
 
 -- The line without its prompt, and whether it continues the one before; nil without a prompt.
 local function without_prompt(line, first)
-  local _, last = line:find(continues)
-  if last and first then return line:sub(last + 1), true end
+  for _, pattern in ipairs(continues) do
+    local _, last = line:find(pattern)
+    if last and first then return line:sub(last + 1), true end
+  end
   for _, pattern in ipairs(prompts) do
-    _, last = line:find(pattern)
+    local _, last = line:find(pattern)
     -- In Lua's own prompt, >> stands before further lines.
     if last then return line:sub(last + 1), first ~= nil and pattern == "^>> ?" and first:find("^> ") ~= nil end
   end

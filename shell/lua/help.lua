@@ -308,14 +308,6 @@ local function source_page(topic, session)
   return require("shell.help.inspect").source(entry, value, topic, session)
 end
 
----Is the entry a question: "?view", "view?", "??f"?
----@param entry string
----@return boolean
-function help.handles(entry)
-  local text = entry:match "^%s*(.-)%s*$"
-  return text:sub(1, 1) == "?" or (text:find "^[%w_.:%%%[%]\"']+%?%??$" ~= nil)
-end
-
 local operators = {}  -- ?// is no search for a stroke
 for word in ("+ - * / // % ^ # .. == ~= < > <= >= & | ~ << >> @ **"):gmatch "%S+" do operators[word] = true end
 

@@ -3,6 +3,7 @@
 --   matmul(<other>)   x f32 [32, 784]   wants [.., 784, p] or [784]
 local torch = torch
 local live = require "shell.live"
+local signatures = require "shell.signatures"
 local shapes = require "shell.shapes"
 
 local most_lines = 3
@@ -100,7 +101,7 @@ return function(text, cursor)
   local tokens = live.read(left:sub(#shift + 1)).tokens
   local call = live.call_at(tokens)
   if not call or not call.callee then return {} end
-  local lists = live.signatures(call)
+  local lists = signatures(call)
   -- A layer's instance: what its class says of shapes.
   local class = live.class_of(call.callee.value)
   local entry = class and live.entry_of(class)

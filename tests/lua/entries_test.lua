@@ -109,12 +109,13 @@ test("a line that begins with : or . continues the last value", function()
 end)
 
 test("pasted prompts are stripped, and what was printed with them", function()
-  for _, text in ipairs {"[3]> 1 + 1", "th> 1 + 1", "> 1 + 1", ">> 1 + 1", ">>> 1 + 1", "[12]>1 + 1", "[2] lesson> 1 + 1"} do
+  for _, text in ipairs {"[3]> 1 + 1", "th> 1 + 1", "> 1 + 1", ">> 1 + 1", ">>> 1 + 1", "[12]>1 + 1", "[2] lesson> 1 + 1", "In [3]: 1 + 1", "...> 1 + 1"} do
     check.equal(entry.pasted(text), {"1 + 1"}, text)
   end
   check.equal(entry.pasted("[1]> x = 5\n[2]> x\n5\n[3]> y = 6"), {"x = 5", "x", "y = 6"})
   check.equal(entry.pasted("[1]> for i = 1, 2 do\n...>   print(i)\n...> end\n1\n2"), {"for i = 1, 2 do\n  print(i)\nend"})
   check.equal(entry.pasted("> for i = 1, 2 do\n>>   print(i)\n>> end\n1\n2\n> x"), {"for i = 1, 2 do\n  print(i)\nend", "x"})
+  check.equal(entry.pasted("In [1]: f(1,\n   ...:   2)\n3\n\nIn [2]: x\nOut[2]: 5\n"), {"f(1,\n  2)", "x"})
   check.equal(entry.pasted("> f(1,\n  2)"), {"f(1,\n  2)"})
   check.equal(entry.pasted("x > 1"), {"x > 1"})
   check.equal(entry.pasted("...x"), {"...x"})

@@ -1,8 +1,10 @@
 // The prompt in a real terminal: editing, history, narrow windows, dumb terminals.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "tests/shell/terminal.h"
 
@@ -103,6 +105,17 @@ TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
   EXPECT_EQ(file.st_mode & 0777, 0600u);
 }
 
+TEST(Prompt, SaysOnceThatItsHistoryCannotBeKept) {
+  const Launch launch = with_home("no-history");
+  std::filesystem::create_directories(launch.environment.at("HOME") +
+                                      "/.local/state/tycho/history");
+  Terminal t(launch);
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("6 * 7", "note: history is not kept: "));
+  ASSERT_TRUE(t.enter("6 * 8", "48"));
+  EXPECT_EQ(t.all.find("not kept"), t.all.rfind("not kept"));
+}
+
 TEST(Prompt, EditsCharactersOfSeveralBytes) {
   Terminal t;
   ASSERT_TRUE(t.prompt());
@@ -132,6 +145,19 @@ TEST(Prompt, WritesNoEscapeByteToADumbTerminal) {
   t.type("\x04");
   EXPECT_EQ(t.exit_status(), 0);
   EXPECT_EQ(t.all.find('\x1b'), std::string::npos);
+}
+
+TEST(Prompt, LeavesTheEditingToRlwrap) {
+  prctl(PR_SET_NAME, "rlwrap");  // the program that started it, as it sees it
+  Terminal t;
+  const bool prompt = t.see("[1]> ");
+  prctl(PR_SET_NAME, "shell_tests");
+  ASSERT_TRUE(prompt);
+  EXPECT_TRUE(t.settings().c_lflag & ICANON);
+  t.type("6 * 7\n");
+  ASSERT_TRUE(t.see("42"));
+  ASSERT_TRUE(t.see("[2]> "));
+  EXPECT_EQ(t.all.find("\x1b[?2004h"), std::string::npos);
 }
 
 TEST(Prompt, CtrlCAtADumbTerminalDropsTheEntry) {
