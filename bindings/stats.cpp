@@ -20,6 +20,7 @@ using Number = int64_t (*)(const MemoryStats&);
 
 template <Number number, bool cuda>
 int stat(lua_State* L) {
+  if (cuda && cuda_device_count() == 0) return lua_pushinteger(L, 0), 1;
   lua_pushinteger(L, number(memory_stats(device_at(L, cuda ? current_cuda_device() : Device{}))));
   return 1;
 }
@@ -30,6 +31,7 @@ int reset_peak(lua_State* L) {
 }
 template <bool cuda>
 int drop_cache(lua_State* L) {
+  if (cuda && cuda_device_count() == 0) return 0;
   empty_cache(device_at(L, cuda ? current_cuda_device() : Device{}));
   return 0;
 }

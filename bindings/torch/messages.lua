@@ -25,6 +25,7 @@ messages.words = {
   more = "   .. %d more",
   entry_line = "%s line %d",
   mean_name = "did you mean %s?",
+  assigned = {["1"] = "the tensor", ["3"] = "the value"},
   no_method = "torch.%s, which is a function and not a method",
   made = "%s was made in line %d: %s",
   example = "An example to run:",

@@ -191,3 +191,9 @@ test("a directory cannot be replaced by a checkpoint", function()
   os.execute("mkdir -p " .. check.quote(dir))
   check.raises("io", "Is a directory", torch.save, {x = 1}, dir)
 end)
+
+test("without CUDA devices their memory is 0, and their cache empty", function()
+  if torch.cuda.device_count() > 0 then check.skip("there is a device") end
+  check.equal(torch.cuda.memory_allocated(), 0)
+  torch.cuda.empty_cache()
+end)

@@ -130,3 +130,8 @@ test("what a whole network of torch's layers takes is tried at the prompt", func
   check.contains(r.err, "linear '1': input has 10 features")
   check.lacks(r.err, "would fit")
 end)
+
+test("a failed assignment names its value", function()
+  local r = session {"x = torch.ones(3)", "x[1] = torch.ones(5)"}
+  check.contains(r.err, "the value   f32 [5]")
+end)

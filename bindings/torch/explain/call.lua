@@ -200,13 +200,14 @@ function Call:list_operands()
       end
     end
   end
+  local assigned = self.how == "metamethod" and self.called == "newindex" and require("torch.messages").words.assigned or {}
   local parameters = self.layer and self.layer.below > 0 and self.layer.path ~= "" and self.layer.path .. "." or nil
   for k, o in ipairs(self.operands) do
     if not o.name then
       local record = torch._ops and torch._ops()[self.op]
       local p = record and record.signatures[1].params and record.signatures[1].params[tonumber(o.slot.slot)]
       if p and k > 1 and parameters then o.name = parameters .. p.name end
-      o.label = o.name or p and p.name or "argument " .. o.slot.slot
+      o.label = o.name or p and p.name or assigned[o.slot.slot] or "argument " .. o.slot.slot
     else
       o.label = o.name
     end
