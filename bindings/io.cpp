@@ -1,13 +1,11 @@
 // Files from Lua: torch.save and torch.load, and readers of IDX and .npy arrays. The ending of the
-// name chooses the format: .npy, .safetensors (a flat table of tensors), else a checkpoint: a
-// safetensors file whose metadata holds the tables, numbers, strings and booleans around the
-// tensors.
+// name chooses the format: .npy, .npz, .safetensors (a flat table of tensors), else PyTorch's own.
+// Files of other endings are read by what they begin with.
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <map>
 
-#include "bindings/lua.h"
+#include "bindings/files.h"
 #include "engine/io/file.h"
 #include "engine/io/idx.h"
 #include "engine/io/npy.h"
@@ -18,7 +16,6 @@ namespace tycho::lua {
 namespace {
 
 constexpr char kKey[] = "tycho.checkpoint";
-constexpr int kMostDepth = 200;
 
 bool ends_with(const std::string& s, const char* end) { return std::string_view(s).ends_with(end); }
 
@@ -29,182 +26,11 @@ std::string path_at(lua_State* L, int i, const char* what) {
   return lua_tostring(L, i);
 }
 
-// --- the structure around the tensors, as text: never code ---
-// N nil, T true, F false, I123; integer, D1.5; float, S3:abc string, X7; tensor number 7, {kv...}
-// table.
-class Packer {
- public:
-  Packer(lua_State* L, std::vector<Tensor>* tensors) : L_(L), tensors_(tensors) {}
-  void value(int i, int depth) {
-    TYCHO_CHECK(Kind::Argument, depth < kMostDepth,
-                "save: the tables are nested deeper than %d levels, or hold themselves",
-                kMostDepth);
-    luaL_checkstack(L_, 6, "save");
-    i = lua_absindex(L_, i);
-    char room[64];
-    switch (lua_type(L_, i)) {
-      case LUA_TNIL:
-        text += 'N';
-        return;
-      case LUA_TBOOLEAN:
-        text += lua_toboolean(L_, i) ? 'T' : 'F';
-        return;
-      case LUA_TNUMBER:
-        if (lua_isinteger(L_, i))
-          std::snprintf(room, sizeof room, "I%lld;", static_cast<long long>(lua_tointeger(L_, i)));
-        else
-          std::snprintf(room, sizeof room, "D%.17g;", lua_tonumber(L_, i));
-        text += room;
-        return;
-      case LUA_TSTRING: {
-        size_t n;
-        const char* s = lua_tolstring(L_, i, &n);
-        text += "S" + std::to_string(n) + ":";
-        text.append(s, n);
-        return;
-      }
-      case LUA_TTABLE: {
-        text += '{';
-        lua_pushnil(L_);
-        while (lua_next(L_, i)) {
-          value(-2, depth + 1);
-          value(-1, depth + 1);
-          lua_pop(L_, 1);
-        }
-        text += '}';
-        return;
-      }
-      default:
-        break;
-    }
-    if (Impl* t = to_impl(L_, i)) {
-      const auto [it, fresh] = numbers_.emplace(t, tensors_->size());
-      if (fresh) tensors_->emplace_back(t);
-      text += "X" + std::to_string(it->second) + ";";
-      return;
-    }
-    std::string name;
-    fail(Kind::Argument,
-         format("save: %s cannot be saved; only tensors, tables, numbers, strings and booleans can",
-                describe_value(L_, i, &name)),
-         "torch.save(net:state_dict(), path)  -- the tensors of a module");
-  }
-  std::string text;
-
- private:
-  lua_State* L_;
-  std::vector<Tensor>* tensors_;
-  std::map<Impl*, size_t> numbers_;
-};
-
-class Unpacker {
- public:
-  Unpacker(lua_State* L, const std::string& text, const std::vector<Tensor>& tensors,
-           const std::string& name)
-      : L_(L), p_(text.data()), end_(p_ + text.size()), tensors_(tensors), name_(name) {}
-  void all() {
-    value(0);
-    if (p_ != end_) bad();
-  }
-
- private:
-  [[noreturn]] void bad() { io::damaged(name_, "its table cannot be read"); }
-  template <class T>
-  T number() {
-    T x{};
-    const auto r = std::from_chars(p_, end_, x);
-    if (r.ec != std::errc() || r.ptr == end_) bad();
-    p_ = r.ptr + 1;  // the ; or :
-    return x;
-  }
-  void value(int depth) {
-    if (depth > kMostDepth || p_ == end_) bad();
-    luaL_checkstack(L_, 6, "load");
-    switch (*p_++) {
-      case 'N':
-        lua_pushnil(L_);
-        return;
-      case 'T':
-        lua_pushboolean(L_, true);
-        return;
-      case 'F':
-        lua_pushboolean(L_, false);
-        return;
-      case 'I':
-        lua_pushinteger(L_, number<long long>());
-        return;
-      case 'D':
-        lua_pushnumber(L_, number<double>());
-        return;
-      case 'S': {
-        const auto n = number<unsigned long long>();
-        if (n > static_cast<size_t>(end_ - p_)) bad();
-        lua_pushlstring(L_, p_, n);
-        p_ += n;
-        return;
-      }
-      case 'X': {
-        const auto k = number<unsigned long long>();
-        if (k >= tensors_.size()) bad();
-        push_same(L_, tensors_[k]);
-        return;
-      }
-      case '{':
-        lua_newtable(L_);
-        while (p_ != end_ && *p_ != '}') {
-          value(depth + 1);
-          if (lua_isnil(L_, -1) ||
-              (lua_type(L_, -1) == LUA_TNUMBER && std::isnan(lua_tonumber(L_, -1))))
-            bad();
-          value(depth + 1);
-          lua_rawset(L_, -3);
-        }
-        if (p_ == end_) bad();
-        ++p_;
-        return;
-      default:
-        bad();
-    }
-  }
-  lua_State* L_;
-  const char *p_, *end_;
-  const std::vector<Tensor>& tensors_;
-  const std::string& name_;
-};
-
-std::string to_hex(const std::string& s) {
-  static const char digits[] = "0123456789abcdef";
-  std::string out;
-  for (unsigned char c : s) out += digits[c >> 4], out += digits[c & 15];
-  return out;
-}
-std::string from_hex(const std::string& s, const std::string& name) {
-  const auto digit = [&](char c) -> int {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    io::damaged(name, "its table cannot be read");
-  };
-  std::string out;
-  for (size_t i = 0; i + 1 < s.size(); i += 2)
-    out += static_cast<char>(digit(s[i]) * 16 + digit(s[i + 1]));
-  return out;
-}
-
 // --- tensors and bytes ---
-Tensor on_cpu(const Tensor& t) {
-  if (t.contiguous() && t.device().is_cpu()) return t;
-  Tensor copy = empty(t.shape(), t.dtype());
-  copy_raw(copy, t);
-  return copy;
-}
-
 Tensor from_bytes(DType dtype, const Sizes& shape, std::string_view bytes, Device device) {
   Tensor t = empty(shape, dtype);
   std::memcpy(t.data(), bytes.data(), bytes.size());
-  if (device.is_cpu()) return t;
-  Tensor moved = empty(shape, dtype, device);
-  copy_raw(moved, t);
-  return moved;
+  return moved_to(t, device);
 }
 
 void write_tensors(const std::string& path, io::SafetensorsHeader header,
@@ -237,52 +63,81 @@ int save(lua_State* L) {
     });
     return 0;
   }
+  if (ends_with(path, ".npz")) {
+    save_npz(L, 1, path);
+    return 0;
+  }
+  if (!ends_with(path, ".safetensors")) {
+    save_pytorch(L, 1, path);
+    return 0;
+  }
   io::SafetensorsHeader header;
   std::vector<Tensor> tensors;
-  if (ends_with(path, ".safetensors")) {
-    TYCHO_CHECK(Kind::Argument, lua_type(L, 1) == LUA_TTABLE,
-                "save: a .safetensors file holds a table of named tensors");
-    lua_pushnil(L);
-    while (lua_next(L, 1)) {
-      TYCHO_CHECK(Kind::Argument, lua_type(L, -2) == LUA_TSTRING && to_impl(L, -1),
-                  "save: a .safetensors file holds tensors by name only; other endings take tables "
-                  "of anything");
-      const Tensor t(to_impl(L, -1));
-      header.tensors.push_back({lua_tostring(L, -2), t.dtype(), t.shape()});
-      tensors.push_back(t);
-      lua_pop(L, 1);
-    }
-  } else {
-    Packer pack(L, &tensors);
-    pack.value(1, 0);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      header.tensors.push_back({std::to_string(i), tensors[i].dtype(), tensors[i].shape()});
-    header.metadata.emplace_back(kKey, to_hex(pack.text));
+  TYCHO_CHECK(Kind::Argument, lua_type(L, 1) == LUA_TTABLE,
+              "save: a .safetensors file holds a table of named tensors");
+  lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    TYCHO_CHECK(Kind::Argument, lua_type(L, -2) == LUA_TSTRING && to_impl(L, -1),
+                "save: a .safetensors file holds tensors by name only; other endings take tables "
+                "of anything");
+    const Tensor t(to_impl(L, -1));
+    header.tensors.push_back({lua_tostring(L, -2), t.dtype(), t.shape()});
+    tensors.push_back(t);
+    lua_pop(L, 1);
   }
   write_tensors(path, std::move(header), tensors);
   return 0;
 }
 
-// torch.load(path, {map_location = "cpu"})
+// The second argument of load: a device, {map_location = device}, or a table of devices by name.
+Location location_at(lua_State* L) {
+  Location to;
+  std::string room;
+  if (lua_isnoneornil(L, 2)) return to;
+  lua_settop(L, 2);
+  if (lua_type(L, 2) == LUA_TTABLE)
+    lua_getfield(L, 2, "map_location");
+  else
+    lua_pushvalue(L, 2);
+  if (lua_isnil(L, 3)) return to;
+  if (lua_type(L, 3) == LUA_TTABLE) {
+    to.names = 3;
+    return to;
+  }
+  TYCHO_CHECK(Kind::Argument, to_device(L, 3, &to.device), "load: map_location: %s is no device",
+              describe_value(L, 3, &room));
+  to.given = true;
+  return to;
+}
+
+// torch.load(path, map_location), torch.load(path, {map_location = "cpu"})
 int load(lua_State* L) {
   const std::string path = path_at(L, 1, "load");
-  Device device;
-  if (lua_type(L, 2) == LUA_TTABLE) {
-    lua_getfield(L, 2, "map_location");
-    std::string room;
-    if (!lua_isnil(L, -1))
-      TYCHO_CHECK(Kind::Argument, to_device(L, -1, &device), "load: map_location: %s is no device",
-                  describe_value(L, -1, &room));
-    lua_pop(L, 1);
-  }
+  const Location to = location_at(L);
+  const Device device = to.device;
   const std::string file = io::read_file(path);
-  if (ends_with(path, ".npy")) {
+  const bool named =
+      ends_with(path, ".npy") || ends_with(path, ".npz") || ends_with(path, ".safetensors");
+  if (named ? ends_with(path, ".npy") : file.starts_with("\x93NUMPY")) {
     const io::NpyHeader h = io::parse_npy(file, path);
     Tensor t = empty(h.shape, h.dtype);
     io::copy_npy(h, file, t.data());
-    push(L, t);
+    push(L, moved_to(t, device));
     return 1;
   }
+  if (ends_with(path, ".npz")) {
+    push_npz(L, file, path, device);
+    return 1;
+  }
+  if (!named && is_pytorch_file(file)) {
+    push_pytorch(L, file, path, to);
+    return 1;
+  }
+  if (!named && (file.size() < 9 || file[8] != '{'))
+    fail(Kind::Io,
+         path + (file.empty() ? " is empty"
+                              : " is no file of PyTorch (nor .safetensors, .npy or .npz), "
+                                "or its beginning is damaged"));
   const io::SafetensorsHeader h = io::parse_safetensors(file, path);
   const auto tensor = [&](const io::SafetensorsEntry& e) {
     return from_bytes(e.dtype, e.shape,
@@ -298,7 +153,7 @@ int load(lua_State* L) {
       if (k >= tensors.size() || tensors[k]) io::damaged(path, "a tensor has the wrong name");
       tensors[k] = tensor(e);
     }
-    Unpacker(L, from_hex(value, path), tensors, path).all();
+    push_old_checkpoint(L, value, tensors, path);
     return 1;
   }
   lua_createtable(L, 0, static_cast<int>(h.tensors.size()));

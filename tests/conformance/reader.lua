@@ -21,7 +21,7 @@ reader.groups = {
   {name = "data"},
   {name = "init"},
   {name = "grad_scaler"},
-  {name = "files", later = true},
+  {name = "files"},
 }
 
 local usage = [[

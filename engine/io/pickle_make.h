@@ -1,0 +1,38 @@
+// What a pickle may make besides plain values: PyTorch's tensors, storages and dtypes, and a few of
+// Python's containers (used by pickle.cpp).
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "engine/io/pickle.h"
+
+namespace tycho::io {
+
+class PickleMaker {
+ protected:
+  explicit PickleMaker(const std::string& name) : name_(name) {}
+
+  uint32_t node(PickleKind kind, int64_t integer = 0);
+  uint32_t list(PickleKind kind, std::vector<uint32_t> items);
+  uint32_t text(std::string_view s);
+  uint32_t global(std::string_view module, std::string_view name);  // a class or a dtype
+  uint32_t make(uint32_t callee, uint32_t arguments);
+  uint32_t storage(uint32_t id);  // of a persistent id
+  bool is_class(uint32_t i) const { return p_[i].kind == PickleKind::Class; }
+  void check_key(uint32_t i) const;
+  [[noreturn]] void wrong_class(uint32_t i) const;
+  [[noreturn]] void bad(const std::string& why) const;
+
+  Pickle p_;
+
+ private:
+  uint32_t make_tensor(const std::vector<uint32_t>& a);
+  int64_t integer(uint32_t i) const;
+  Sizes sizes(uint32_t i) const;
+  std::string_view word(uint32_t i) const;
+  const std::vector<uint32_t>& items(uint32_t i) const;
+
+  const std::string& name_;
+};
+
+}  // namespace tycho::io
