@@ -2,6 +2,7 @@
 // numbers.
 #include <utility>
 
+#include "bindings/check.h"
 #include "bindings/tools.h"
 #include "engine/grad/where.h"
 #include "engine/ops/apply.h"
@@ -116,7 +117,7 @@ class BadFinder : public Observer {
 // _find_bad(f) -> ok, results or error, ... as _attempt gives them; after a table that describes
 // the first operation inside f whose result was not finite although its inputs were, or nil.
 int lua_find_bad(lua_State* L) {
-  luaL_checkany(L, 1);
+  check_function(L, 1, "_find_bad");
   lua_settop(L, 1);
   BadFinder finder(L);
   lua_pushcfunction(L, lua_attempt);

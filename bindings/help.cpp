@@ -7,11 +7,10 @@
 //   nil torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
 #include "bindings/help.h"
 
-#include <cstring>
 #include <map>
 #include <string>
 
-#include "bindings/lua.h"
+#include "bindings/check.h"
 
 namespace tycho::lua {
 namespace {
@@ -163,9 +162,9 @@ int lua_embedded(lua_State* L) {
     for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f) append(L, f->name);
     return 1;
   }
-  const char* name = luaL_checkstring(L, 1);
+  const std::string_view name = check_text(L, 1, "_embedded");
   for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f)
-    if (!std::strcmp(f->name, name)) {
+    if (f->name == name) {
       lua_pushlstring(L, f->text, f->size);
       return 1;
     }

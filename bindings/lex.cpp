@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bindings/lua.h"
+#include "bindings/check.h"
 
 namespace tycho::lua {
 namespace {
@@ -155,11 +155,10 @@ std::vector<Token> lex(std::string_view text) {
 
 // torch._lex(text): a list of {kind=, first=, last=, unfinished=}; spaces are left out.
 int lua_lex(lua_State* L) {
-  size_t n;
-  const char* text = luaL_checklstring(L, 1, &n);
+  const std::string_view text = check_text(L, 1, "_lex");
   lua_newtable(L);
   int count = 0;
-  for (const Token& t : lex({text, n})) {
+  for (const Token& t : lex(text)) {
     if (t.kind == TokenKind::Space) continue;
     lua_createtable(L, 0, 4);
     lua_pushstring(L, token_kind_name(t.kind));

@@ -1,6 +1,7 @@
 // Pictures from Lua: torch._write_png(path, width, height, channels, pixels),
 // torch._write_text(path, text), which replace files whole, and torch._base64(bytes) for terminals
 // that draw pictures.
+#include "bindings/check.h"
 #include "bindings/show.h"
 #include "engine/io/file.h"
 #include "engine/io/png.h"
@@ -8,19 +9,12 @@
 namespace tycho::lua {
 namespace {
 
-std::string text_at(lua_State* L, int i, const char* what) {
-  std::string room;
-  TYCHO_CHECK(Kind::Argument, lua_type(L, i) == LUA_TSTRING, "%s must be a string, not %s", what,
-              describe_value(L, i, &room));
-  size_t n;
-  const char* s = lua_tolstring(L, i, &n);
-  return std::string(s, n);
-}
-
 int lua_write_png(lua_State* L) {
-  const std::string path = text_at(L, 1, "the file's name"), pixels = text_at(L, 5, "pixels");
-  const int64_t width = luaL_checkinteger(L, 2), height = luaL_checkinteger(L, 3);
-  const int64_t channels = luaL_checkinteger(L, 4);
+  const char* const me = "_write_png";
+  const std::string path(check_text(L, 1, me));
+  const int64_t width = check_integer(L, 2, me), height = check_integer(L, 3, me);
+  const int64_t channels = check_integer(L, 4, me);
+  const std::string_view pixels = check_text(L, 5, me);
   TYCHO_CHECK(Kind::Value,
               width > 0 && height > 0 && channels > 0 && channels < 5 && width < 1000000 &&
                   height < 1000000 &&
@@ -32,13 +26,14 @@ int lua_write_png(lua_State* L) {
 }
 
 int lua_write_text(lua_State* L) {
-  const std::string path = text_at(L, 1, "the file's name"), text = text_at(L, 2, "the text");
+  const std::string path(check_text(L, 1, "_write_text"));
+  const std::string_view text = check_text(L, 2, "_write_text");
   io::atomic_write(path, [&](io::Output& out) { out.write(text); });
   return 0;
 }
 
 int lua_base64(lua_State* L) {
-  const std::string bytes = text_at(L, 1, "bytes");
+  const std::string_view bytes = check_text(L, 1, "_base64");
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   out.reserve(bytes.size() / 3 * 4 + 4);

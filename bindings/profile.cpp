@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "bindings/check.h"
 #include "bindings/tools.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/where.h"
@@ -288,7 +289,7 @@ void set_end(lua_State* L, int table, End end, int first) {
 }  // namespace
 
 int lua_attempt(lua_State* L) {
-  luaL_checkany(L, 1);
+  check_function(L, 1, "_attempt");
   const End end = attempt(L, lua_gettop(L) - 1);
   if (end == End::Ok) {
     lua_pushboolean(L, true);
@@ -302,7 +303,7 @@ int lua_attempt(lua_State* L) {
 }
 
 int lua_observe(lua_State* L) {
-  luaL_checkany(L, 1);
+  check_function(L, 1, "_observe");
   const bool sample = lua_toboolean(L, 2);
   lua_settop(L, 1);
   lua_newtable(L);
@@ -324,8 +325,9 @@ int lua_observe(lua_State* L) {
 }
 
 int lua_measure(lua_State* L) {
-  luaL_checkany(L, 1);
-  const double limit = luaL_optnumber(L, 2, 1.0);
+  check_function(L, 1, "_measure");
+  const double limit = lua_isnoneornil(L, 2) ? 1.0 : check_number(L, 2, "_measure");
+  if (!lua_isnoneornil(L, 3)) check_function(L, 3, "_measure");
   lua_settop(L, 3);  // the function, the limit, what waits for the devices or nil
   const bool devices = !lua_isnil(L, 3);
   const Watch unseen(L, nullptr, false);

@@ -1,7 +1,7 @@
 // torch._shapes_only(f, ...): calls f with operations that compute shapes and dtypes only, and
 // torch._stand_in(x), a tensor without values to call it with. Suggestions in messages are tried
 // out this way before they are shown.
-#include "bindings/lua.h"
+#include "bindings/check.h"
 #include "engine/ops/apply.h"
 
 namespace tycho::lua {
@@ -13,6 +13,7 @@ int lua_stand_in(lua_State* L) {
 }
 
 int lua_shapes_only(lua_State* L) {
+  check_function(L, 1, "_shapes_only");
   int status;
   {
     const ShapesOnly scope;
@@ -30,7 +31,7 @@ int lua_shapes_only(lua_State* L) {
 void open_shapes_only(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {{"_stand_in", guarded<lua_stand_in>},
                                        {"_shapes_only", guarded<lua_shapes_only>},
-                                       {"_lex", lua_lex},
+                                       {"_lex", guarded<lua_lex>},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);

@@ -1,7 +1,6 @@
 // The module `torch`: the op table, dtypes, devices, and the half written in Lua, which travels
 // inside the program (bindings/torch/*.lua) and is loaded part by part on first use.
 #include <chrono>
-#include <cstring>
 
 #include "bindings/help.h"
 #include "bindings/interrupt.h"
@@ -56,25 +55,6 @@ int search_embedded(lua_State* L) {
         return 2;
       }
   lua_pushfstring(L, "no embedded file '%s.lua'", path.c_str());
-  return 1;
-}
-
-// torch._embedded() is the list of all embedded files' names; torch._embedded(name) a text, or nil.
-int embedded(lua_State* L) {
-  const char* name = luaL_optstring(L, 1, nullptr);
-  lua_settop(L, 1);
-  if (!name) lua_newtable(L);
-  lua_Integer n = 0;
-  for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f) {
-    if (!name) {
-      lua_pushstring(L, f->name);
-      lua_rawseti(L, -2, ++n);
-    } else if (!std::strcmp(name, f->name)) {
-      lua_pushlstring(L, f->text, f->size);
-      return 1;
-    }
-  }
-  if (name) lua_pushnil(L);
   return 1;
 }
 
@@ -179,7 +159,6 @@ int open_torch(lua_State* L) {
   }
   static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
                                        {"until_interrupt", until_interrupt},
-                                       {"_embedded", guarded<embedded>},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},
