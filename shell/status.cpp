@@ -17,6 +17,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/base/interrupt.h"
 #include "engine/ops/apply.h"
 
 namespace tycho::shell {
@@ -38,14 +39,14 @@ struct Board {
   std::condition_variable changed;
   bool running = false, shown = false, was_shown = false, at_line_start = true, started = false;
   Clock::time_point began;
+  std::mutex place_mutex;  // never held while writing, which may wait for a stopped terminal
+  char place[160] = "";    // of the main thread in the user's code
   pthread_t main;
 };
 Board* board = nullptr;
 
-// Written by the main thread, read by the other; torn text is cut at its end.
-char place[160];
-std::atomic<bool> place_known{false};
-volatile std::sig_atomic_t watch_ops = 0;
+std::atomic<bool> watch_ops{false};  // read in a signal handler
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 void write_all(int fd, const char* data, size_t n) {
   while (n > 0) {
@@ -87,6 +88,8 @@ FILE* stream(int fd) {
 // Runs at the next instruction of Lua: where is that?
 void note_place(lua_State* L, lua_Debug*) {
   lua_sethook(L, nullptr, 0, 0);
+  if (interrupt_pending()) lua::arm_interrupt(L);  // Ctrl-C came just before that line
+  if (!watch_ops && mode.observer == &watcher) mode.observer = nullptr;
   lua_Debug ar;
   for (int level = 0; lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sln", &ar);
@@ -94,21 +97,19 @@ void note_place(lua_State* L, lua_Debug*) {
     if (ar.currentline <= 0 || source.substr(0, 7) == "=torch/") continue;
     if (source.substr(0, 7) == "=shell/") return;
     const bool named = ar.name && std::strcmp(ar.what, "main");
-    std::snprintf(place, sizeof place, "%s%s%s:%d", named ? ar.name : "", named ? "  " : "",
-                  ar.short_src, ar.currentline);
-    place_known = true;
+    const std::lock_guard lock(board->place_mutex);
+    std::snprintf(board->place, sizeof board->place, "%s%s%s:%d", named ? ar.name : "",
+                  named ? "  " : "", ar.short_src, ar.currentline);
     return;
   }
 }
 
 int sample_signal() { return SIGRTMIN; }
 
-// On the main thread.
+// On the main thread. The watcher only comes here and never goes, for what was interrupted may be
+// about to call it.
 void on_sample(int) {
-  if (watch_ops && !mode.observer)
-    mode.observer = &watcher;
-  else if (!watch_ops && mode.observer == &watcher)
-    mode.observer = nullptr;
+  if (watch_ops && !mode.observer) mode.observer = &watcher;
   lua_State* L = lua::running;
   if (L && !lua_gethook(L)) lua_sethook(L, note_place, LUA_MASKCOUNT, 1);
 }
@@ -121,11 +122,9 @@ std::string elapsed(Clock::duration d) {
 void draw(Board& b) {
   std::string text = elapsed(Clock::now() - b.began);
   if (const char* op = op_name.load(std::memory_order_relaxed)) text += std::string("  ") + op;
-  if (place_known) {
-    char copy[sizeof place];
-    std::memcpy(copy, place, sizeof place);
-    copy[sizeof copy - 1] = '\0';
-    text += std::string("  ") + copy;
+  {
+    const std::lock_guard lock(b.place_mutex);
+    if (b.place[0]) text += std::string("  ") + b.place;
   }
   winsize w = {};
   const size_t columns = ioctl(1, TIOCGWINSZ, &w) == 0 && w.ws_col > 4 ? w.ws_col : 80;
@@ -186,7 +185,10 @@ void prepare_status() {
 void begin_status() {
   if (!board) return;
   op_name = nullptr;
-  place_known = false;
+  {
+    const std::lock_guard lock(board->place_mutex);
+    board->place[0] = '\0';
+  }
   const std::lock_guard lock(board->mutex);
   board->began = Clock::now();
   board->running = true;
