@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "bindings/lua.h"
+#include "bindings/check.h"
 #include "engine/amp/autocast.h"
 #include "engine/base/interrupt.h"
 #include "engine/ops/apply.h"
@@ -36,6 +36,7 @@ void note_place(lua_State* L) {
 }  // namespace
 
 const StoppedAt& stopped_at() { return at; }
+bool stop_under_way() { return stopping; }
 
 void interrupt_hook(lua_State* L, lua_Debug*) {
   if (!stopping) {  // a coroutine left armed by an earlier stop
@@ -66,7 +67,7 @@ void end_interrupt(lua_State* L) {
 }
 
 int until_interrupt(lua_State* L) {
-  luaL_checkany(L, 1);
+  check_function(L, 1, "until_interrupt");
   const bool grad = mode.grad, inference = mode.inference;
   const amp::Region region = amp::current();
   if (lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == LUA_OK) {

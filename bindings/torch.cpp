@@ -158,7 +158,7 @@ int open_torch(lua_State* L) {
     lua_setfield(L, torch, m.name);
   }
   static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
-                                       {"until_interrupt", until_interrupt},
+                                       {"until_interrupt", guarded<until_interrupt>},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "bindings/interrupt.h"
 #include "engine/amp/autocast.h"
 #include "engine/ops/apply.h"
 #include "shell/status.h"
@@ -20,7 +21,7 @@ namespace {
 
 enum class State { Idle, Running, Closing };
 volatile State state = State::Idle;
-volatile int presses = 0;  // of Ctrl-C since the running chunk began
+volatile int presses = 0;  // of Ctrl-C since the stop that is under way began
 pthread_t main_thread;
 bool keep_values = false;
 const char kTrace = 0;  // its address is the trace's key in the registry
@@ -49,7 +50,7 @@ void on_interrupt(int) {
   } else if (state == State::Closing) {
     _exit(130);
   } else if (state == State::Running) {
-    presses = presses + 1;
+    presses = lua::stop_under_way() ? presses + 1 : 1;
     if (presses >= 3) {
       say("\ntycho: ended by the third Ctrl-C\n");
       restore_settings();
@@ -202,7 +203,6 @@ Outcome call(lua_State* L, int arguments, int results) {
   const amp::Region region = amp::current();
   const bool outermost = state != State::Running;
   if (outermost) {
-    presses = 0;
     state = State::Running;
     begin_status();
   }

@@ -133,6 +133,20 @@ TEST(CtrlC, PressedAgainSaysWhatIsWaitedForAndTheThirdEnds) {
   EXPECT_EQ(t.exit_status(), 130);
 }
 
+TEST(CtrlC, StopsEachPartThatMayBeStoppedAloneAndNeverEndsTheProcess) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type(
+      "for i = 1, 4 do torch.until_interrupt(function() io.write('part', i, ' beg' .. 'un\\n') "
+      "io.flush() while true do end end) end print('all par' .. 'ts')\r");
+  for (const char* part : {"part1 begun", "part2 begun", "part3 begun", "part4 begun"}) {
+    ASSERT_TRUE(t.see(part));
+    t.interrupt();
+  }
+  ASSERT_TRUE(t.see("all parts"));
+  ASSERT_TRUE(t.prompt());
+}
+
 std::string script(const std::string& name, const std::string& code) {
   const std::string path = temporary_directory() + "/" + name;
   std::ofstream(path) << code;
