@@ -6,6 +6,8 @@
 #include <lua.h>
 #include <lualib.h>
 
+#include <stdexcept>
+
 #include "engine/ops/op.h"
 
 namespace tycho::lua {
@@ -56,6 +58,8 @@ int guarded(lua_State* L) {
   } catch (const Error& e) {
     return raise(L, e);
   } catch (const std::bad_alloc&) {
+    return raise(L, Error(Kind::Oom, "out of memory"));
+  } catch (const std::length_error&) {  // a vector or string beyond what can be counted
     return raise(L, Error(Kind::Oom, "out of memory"));
   }
 }

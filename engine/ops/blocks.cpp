@@ -26,6 +26,12 @@ Pair pair_of(const char* op, const char* what, const Sizes& s, int64_t least) {
   return p;
 }
 
+int64_t product(const char* op, int64_t a, int64_t b) {
+  int64_t n;
+  TYCHO_CHECK(Kind::Shape, !__builtin_mul_overflow(a, b, &n), "%s: the blocks are too many", op);
+  return n;
+}
+
 struct Blocks {
   Pair kernel, dilation, padding, stride;
 
@@ -74,7 +80,8 @@ const Op& unfold = add_op(
            TYCHO_CHECK(Kind::Shape, rows > 0 && columns > 0,
                        "unfold: no block of the kernel fits into an image of %lld by %lld",
                        static_cast<long long>(x.size(-2)), static_cast<long long>(x.size(-1)));
-           Sizes out{x.size(-3) * b.kernel.v[0] * b.kernel.v[1], rows * columns};
+           Sizes out{product("unfold", x.size(-3), b.kernel.v[0] * b.kernel.v[1]),
+                     product("unfold", rows, columns)};
            if (x.rank() == 4) out.insert(0, x.size(0));
            c.out.push_back(empty(out, x.dtype(), x.device()));
          },
@@ -133,7 +140,7 @@ const Op& fold = add_op(
            TYCHO_CHECK(Kind::Shape, x.size(-2) % kernel == 0,
                        "fold: %lld rows are not divisible by the kernel's %lld elements",
                        static_cast<long long>(x.size(-2)), static_cast<long long>(kernel));
-           const int64_t blocks = b.count(0, size.v[0]) * b.count(1, size.v[1]);
+           const int64_t blocks = product("fold", b.count(0, size.v[0]), b.count(1, size.v[1]));
            TYCHO_CHECK(Kind::Shape, x.size(-1) == blocks,
                        "fold: an image of %lld by %lld has %lld blocks, the input has %lld columns",
                        static_cast<long long>(size.v[0]), static_cast<long long>(size.v[1]),

@@ -50,12 +50,14 @@ const Op& steps = add_op(
                          "ctc_loss: %s are integers, not %s", c.op->params[arg].name.c_str(),
                          dtype_name(lengths.dtype()));
              for (int64_t i = 0; i < n; ++i) {
-               const int64_t length = at(lengths, i), most = arg == 2 ? x.size(0) : INT64_MAX / 4;
+               constexpr int64_t kFar = INT64_MAX / 4;  // sums of two do not overflow
+               const int64_t length = at(lengths, i), most = arg == 2 ? x.size(0) : kFar;
                TYCHO_CHECK(Kind::Value, length >= 0 && length <= most,
                            "ctc_loss: %s of sequence %lld is %lld; it goes from 0 to %lld",
                            c.op->params[arg].name.c_str(), static_cast<long long>(i + 1),
                            static_cast<long long>(length), static_cast<long long>(most));
-               if (arg == 3) total += length, longest = std::max(longest, length);
+               if (arg == 3)
+                 total = std::min(total + length, kFar), longest = std::max(longest, length);
              }
            }
            TYCHO_CHECK(Kind::Shape,

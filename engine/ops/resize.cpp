@@ -124,6 +124,7 @@ void interpolate_call(Call& c) {
       mode.c_str());
   TYCHO_CHECK(Kind::Shape, c.has(1) != c.has(2), "interpolate: give %s of size and scale_factor",
               c.has(1) ? "only one" : "one");
+  constexpr int64_t kLongest = int64_t{1} << 40;  // positions are counted in doubles
   Sizes out;
   double factor[3] = {0, 0, 0};
   out.n = spatial;
@@ -139,7 +140,8 @@ void interpolate_call(Call& c) {
                 list ? c.count(2) : 1);
     for (int d = 0; d < spatial; ++d) {
       factor[d] = list ? static_cast<double>(c.ints(2)[c.count(2) == 1 ? 0 : d]) : c.number(2);
-      out[d] = static_cast<int64_t>(std::floor(static_cast<double>(x.size(d + 2)) * factor[d]));
+      const double n = std::floor(static_cast<double>(x.size(d + 2)) * factor[d]);
+      out[d] = n >= 0 && n <= kLongest ? static_cast<int64_t>(n) : n > 0 ? kLongest + 1 : 0;
     }
     if (c.has(5) && c.flag(5))  // scales are those of the sizes
       for (double& f : factor) f = 0;
@@ -148,6 +150,8 @@ void interpolate_call(Call& c) {
     TYCHO_CHECK(Kind::Shape, out[d] > 0 && x.size(d + 2) > 0,
                 "interpolate: sizes must be above 0, input %s to output %s",
                 to_string(x.shape()).c_str(), to_string(out).c_str());
+    TYCHO_CHECK(Kind::Shape, out[d] <= kLongest, "interpolate: a size of %lld is too large",
+                static_cast<long long>(out[d]));
   }
   const bool has_corners = c.has(4);
   TYCHO_CHECK(Kind::Value,
