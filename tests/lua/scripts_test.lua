@@ -39,3 +39,96 @@ test("until_interrupt gives results and passes errors on", function()
   check.raises("shape", nil, torch.until_interrupt, function() return torch.ones(2, 3):matmul(torch.ones(2, 3)) end)
   check.raises("argument", "until_interrupt: argument 1 must be a function", torch.until_interrupt)
 end)
+
+-- Every script that trains: what its quick run must say, and the columns of its metrics.
+local trainings = {
+  {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss", more = {"--steps", "30"}},
+}
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read("a")
+end
+local function refused(script, text, ...)
+  local out = run(script, ...)
+  check.contains(out.err, text)
+  check.equal(out.status, 1)
+  check.lacks(out.err, "traceback")
+end
+
+for _, row in ipairs(trainings) do
+  local script = row[1]
+  local net, csv = check.temp(script .. ".pt"), check.temp(script .. ".csv")
+
+  test(script .. " trains, saves, writes its metrics and goes on", function()
+    local first = run(script, "--quick", "--threads", "1", "--save", net, "--metrics", csv)
+    check.equal(first.err, "")
+    check.equal(first.status, 0)
+    check.contains(first.out, row.says)
+    check.contains(first.out, "saved to " .. net)
+    check.lacks(first.out, "\r")
+    local lines = select(2, read(csv):gsub("\n", "\n"))
+    check.contains(read(csv), row.columns .. "\n")
+    check.yes(lines >= 3, "too few rows")
+    local again = run(script, "--quick", "--threads", "1", "--load", net, "--save", net, "--metrics", csv, table.unpack(row.more))
+    check.equal(again.err, "")
+    check.equal(again.status, 0)
+    check.yes(select(2, read(csv):gsub("\n", "\n")) > lines, "the metrics did not go on")
+  end)
+
+  test(script .. " saves when Ctrl-C stops it", function()
+    local path = check.temp(script .. ".stopped.pt")
+    local out = check.tycho({"-e", ([[
+      arg = {[0] = %q, "--save", %q, "--threads", "1"}
+      os.execute("(sleep 1.5; kill -INT $PPID) &")
+      dofile(arg[0])
+    ]]):format(scripts .. script, path)})
+    check.equal(out.err, "")
+    check.equal(out.status, 130)
+    check.contains(out.out, "stopped; saved to " .. path .. "; go on with --load")
+    check.yes(torch.load(path).net or torch.load(path).script)
+  end)
+
+  test(script .. " answers --help, and wrong options and files in a sentence", function()
+    local help = run(script, "--help")
+    check.equal(help.status, 0)
+    for _, name in ipairs {"seed", "threads", "device", "save", "load", "metrics", "quick", "lr"} do check.contains(help.out, "--" .. name) end
+    refused(script, "unknown option --quux", "--quux", "1")
+    refused(script, "stray is no option", "stray")
+    refused(script, "--seed must be a whole number", "--seed", "x")
+    refused(script, "--lr must be a number", "--lr", "-1")
+    refused(script, "cannot write /nowhere/net.pt", "--save", "/nowhere/net.pt")
+    refused(script, "/nowhere/net.pt", "--load", "/nowhere/net.pt")
+    local other = check.temp("other.pt")
+    torch.save({1, 2}, other)
+    refused(script, "holds no checkpoint of this script", "--load", other)
+  end)
+end
+
+test("a training that is stopped and goes on ends as one that was not stopped", function()
+  local whole, half, rest = check.temp("whole.csv"), check.temp("half.pt"), check.temp("rest.csv")
+  local options = {"--quick", "--threads", "1", "--every", "6"}
+  local function chargpt(...)
+    local out = run("train_chargpt.lua", table.unpack(table.move({...}, 1, select("#", ...), #options + 1, table.move(options, 1, #options, 1, {}))))
+    check.equal(out.err, "")
+  end
+  chargpt("--save", check.temp("all.pt"), "--metrics", whole)
+  -- Ctrl-C in the middle of step 13.
+  local out = check.tycho {"-e", ([[
+    arg = {[0] = %q, "--quick", "--threads", "1", "--every", "6", "--save", %q}
+    local clip, steps = torch.nn.utils.clip_grad_norm_, 0
+    torch.nn.utils.clip_grad_norm_ = function(...)
+      steps = steps + 1
+      if steps == 13 then
+        os.execute("(sleep 0.2; kill -INT $PPID) &")
+        while true do torch.ones(1) end
+      end
+      return clip(...)
+    end
+    dofile(arg[0])
+  ]]):format(scripts .. "train_chargpt.lua", half)}
+  check.contains(out.out, "stopped; saved to")
+  check.equal(torch.load(half).step, 12)
+  chargpt("--load", half, "--save", half, "--metrics", rest)
+  check.equal(read(rest), read(whole))
+end)

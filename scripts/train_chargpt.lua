@@ -1,0 +1,151 @@
+-- Trains a small GPT to write like a text, letter by letter: Shakespeare's sonnets unless told otherwise.
+-- It shows what the network writes while it learns. See --help; the network itself is torch.models.GPT.
+local nn, optim = torch.nn, torch.optim
+local here = arg[0]:match("^(.*)/") or "."
+local support = dofile(here .. "/support.lua")
+local say = support.say
+
+local option = support.options("train_chargpt", "Trains a small GPT to write like a text, letter by letter.", {
+  {"steps", "N", 1200, "steps to train", quick = 24},
+  {"batch-size", "N", 32, "pieces of text per step", quick = 8},
+  {"context", "N", 64, "letters that the network sees at once", quick = 32},
+  {"layers", "N", 3, "layers of the transformer", quick = 2},
+  {"heads", "N", 4, "heads of each layer's attention", quick = 2},
+  {"width", "N", 128, "numbers for each letter", quick = 32},
+  {"dropout", "X", 0.2, "share of numbers that are left out while it learns"},
+  {"lr", "X", 0.002, "highest learning rate; it rises for a tenth of the steps and falls in half a cosine"},
+  {"every", "N", 100, "steps from one test and sample to the next", quick = 8},
+  {"sample", "N", 400, "letters to write at the end", quick = 80, least = 0},
+  {"prompt", "TEXT", nil, "how the writing begins (a new line)"},
+  {"temperature", "X", 0.8, "how bold the writing is"},
+  {"data", "FILE", here .. "/data/sonnets.txt", "the text to learn"},
+  {"save", "FILE", "chargpt.pt", "where the checkpoint goes"},
+})
+
+---- Data -------------------------------------------------------------------------------------------
+
+local function read(path)
+  local file <close> = support.attempt(function() return assert(io.open(path, "rb")) end)
+  return (file:read("a"):gsub("\r\n", "\n"))
+end
+
+local saved = option.load and support.load(option.load)
+local text = read(option.data)
+local letters, id_of = saved and saved.letters or "", {}  -- every letter of the text once; its place is its id
+if not saved then
+  local seen = {}
+  for letter in text:gmatch(".") do seen[letter] = true end
+  local list = {}
+  for letter in pairs(seen) do list[#list + 1] = letter end
+  table.sort(list)
+  letters = table.concat(list)
+end
+for i = 1, #letters do id_of[letters:sub(i, i)] = i end
+
+local function encode(s)
+  local ids = {}
+  for letter in s:gmatch(".") do
+    ids[#ids + 1] = id_of[letter] or support.stop("the letter %q is not in the text that was learnt", letter)
+  end
+  return torch.tensor(ids)
+end
+local function decode(ids)
+  local out = {}
+  for i, id in ipairs(ids) do out[i] = letters:sub(id, id) end
+  return table.concat(out)
+end
+
+local config = saved and saved.config or {vocab_size = #letters, block_size = option.context, n_layer = option.layers,
+  n_head = option.heads, n_embd = option.width, dropout = option.dropout}
+local context = config.block_size
+if #text < 20 * context then
+  support.stop("%s has %d letters; that is too short for --context %d", option.data, #text, context)
+end
+
+-- The last tenth is kept for testing.
+local ids = encode(text):to(option.device)
+local cut = #ids * 9 // 10
+local train, test = ids[{{1, cut}}], ids[{{cut + 1, -1}}]
+
+-- Pieces at random places: what the network sees, and the same one letter later.
+local offsets = torch.arange(0, context, {device = option.device})
+local function batch()
+  local first = torch.randint(1, #train - context + 1, {option["batch-size"], 1}):to(option.device)
+  return train[first + offsets], train[first + offsets + 1]
+end
+
+---- The network ------------------------------------------------------------------------------------
+
+local net = support.attempt(function() return torch.models.GPT(config):to(option.device) end)
+local opt = optim.AdamW(net:parameter_groups(0.1), {lr = option.lr, betas = {0.9, 0.99}})
+local step, rng = 0, torch.get_rng_state()
+if saved then
+  support.attempt(function()
+    net:load_state_dict(saved.net)
+    opt:load_state_dict(saved.opt)
+  end)
+  step = saved.step
+  torch.set_rng_state(saved.rng)
+end
+local log = support.metrics(option.metrics, {"step", "train_loss", "test_loss"}, saved and saved.history)
+
+-- The mean loss over the text that was kept back, piece by piece.
+local function test_loss()
+  net:eval()
+  local count = (#test - 1) // context
+  local x = test[{{1, count * context}}]:reshape({count, context})
+  local y = test[{{2, count * context + 1}}]:reshape({count, context})
+  local _, loss = torch.no_grad(function() return net(x, y) end)
+  net:train()
+  return loss:item()
+end
+
+local function write_text(count)
+  local start = encode(option.prompt or "\n"):unsqueeze(1):to(option.device)
+  return decode(net:generate(start, count, {temperature = option.temperature})[1]:tolist())
+end
+
+---- Training ---------------------------------------------------------------------------------------
+
+local function rate(k)
+  local warm = math.max(1, option.steps // 10)
+  if k < warm then return option.lr * (k + 1) / warm end
+  local share = (k - warm) / math.max(1, option.steps - warm)
+  return option.lr * (0.1 + 0.45 * (1 + math.cos(math.pi * share)))
+end
+
+local function train_network()
+  local sum, count = 0, 0
+  while step < option.steps do
+    rng = torch.get_rng_state()
+    for _, group in ipairs(opt.param_groups) do group.lr = rate(step) end
+    local _, loss = net(batch())
+    opt:zero_grad()
+    loss:backward()
+    nn.utils.clip_grad_norm_(net:parameters(), 1.0)
+    opt:step()
+    step = step + 1
+    sum, count = sum + loss:item(), count + 1
+    support.progress(step, option.steps, "step %d  loss %.3f", step, sum / count)
+    if step % option.every == 0 or step == option.steps then
+      log.add(step, sum / count, test_loss())
+      say("step %d  loss %.3f  test loss %.3f  it writes: %q", step, sum / count, log.rows[#log.rows][3],
+        write_text(48):gsub("%s+", " "):match("^ ?(.*)$"))
+      sum, count = 0, 0
+    end
+  end
+end
+
+local parameters = 0
+for _, p in ipairs(net:parameters()) do parameters = parameters + p:numel() end
+say("%d letters to learn, %d to test, %d different; %d parameters; %d threads", #train, #test, #letters, parameters,
+  torch.get_num_threads())
+if step < option.steps then
+  local began, finished = torch.perf_counter(), torch.until_interrupt(train_network)
+  say("trained to step %d in %s", step, support.clock(torch.perf_counter() - began))
+  support.save(option.save, {net = net:state_dict(), opt = opt:state_dict(), step = step, rng = rng,
+    history = log.rows, config = config, letters = letters}, finished)
+  if not finished then os.exit(130, true) end
+end
+log.plot("loss", "train_loss", "test_loss")
+if option.sample > 0 then say("\n%s", (write_text(option.sample))) end
