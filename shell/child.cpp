@@ -45,7 +45,8 @@ int spawn(const std::vector<std::string>& argv, bool own_group, pid_t* pid) {
   sigset_t defaults, none;
   sigemptyset(&none);
   sigemptyset(&defaults);
-  for (int s : {SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE}) sigaddset(&defaults, s);
+  for (int s : {SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ})
+    sigaddset(&defaults, s);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setpgroup(&attributes, 0);

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -197,6 +198,7 @@ bool will_edit(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace tycho;
   hold_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the user's limit is an error, not the end
   if (will_edit(argc, argv)) shell::prepare_status();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;

@@ -46,7 +46,7 @@ function results.keep(number, values)
   rawset(_G, "__", nil)
   last = {value}
   local bytes, device_bytes, complete, what = native.held(value)
-  what = what:match("^a tensor %((.*)%)$") or what
+  if torch.is_tensor(value) then what = torch._brief(value) end
   local item = {number = number, bytes = bytes, what = bytes > 1000 and what .. ", " .. size(bytes) or what}
   if not complete or device_bytes > results.most_device_bytes or bytes > results.most_bytes then
     item.weak = setmetatable({value}, {__mode = "v"})

@@ -223,9 +223,9 @@ end)
 
 test("large results do not live longer than the next one", function()
   local r = prompt {"torch.zeros(5000, 5000);", "1;", "collectgarbage()", "_1", "torch.cuda.is_available()"}
-  check.contains(r.out, "_1 (float32 [5000, 5000], 100.0 MB) was not kept")
+  check.contains(r.out, "_1 (f32 [5000, 5000], 100.0 MB) was not kept")
   r = prompt({"torch.zeros(1000, 1000, {device='cuda'});", "1;", "collectgarbage()", "_1"}, {env = {TYCHO_SIMULATE_CUDA = "1"}})
-  check.contains(r.out, "_1 (float32 [1000, 1000] on cuda:0, 4.0 MB) was not kept")
+  check.contains(r.out, "_1 (f32 [1000, 1000] cuda:0, 4.0 MB) was not kept")
   prints({"x = torch.zeros(5000, 5000);", "x;", "1;", "collectgarbage();", "_2.shape[1]"}, "5000")
   r = prompt {"torch.zeros(3000, 3000);", "torch.zeros(3000, 3000);", "1;", "collectgarbage();", "_1"}
   check.contains(r.out, "_1 (float32 [3000, 3000], 36.0 MB) was not kept")

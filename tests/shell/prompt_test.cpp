@@ -1,6 +1,7 @@
 // The prompt in a real terminal: editing, history, narrow windows, dumb terminals.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -114,6 +115,19 @@ TEST(Prompt, SaysOnceThatItsHistoryCannotBeKept) {
   ASSERT_TRUE(t.enter("6 * 7", "note: history is not kept: "));
   ASSERT_TRUE(t.enter("6 * 8", "48"));
   EXPECT_EQ(t.all.find("not kept"), t.all.rfind("not kept"));
+}
+
+TEST(Prompt, SurvivesALimitOnTheSizeOfFiles) {
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  setrlimit(RLIMIT_FSIZE, &none);  // the program inherits it
+  Terminal t(with_home("limited"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("6 * 7", "note: history is not kept: "));
+  ASSERT_TRUE(t.enter("6 * 8", "48"));
 }
 
 TEST(Prompt, EditsCharactersOfSeveralBytes) {
