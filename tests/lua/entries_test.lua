@@ -228,7 +228,7 @@ test("large results do not live longer than the next one", function()
   check.contains(r.out, "_1 (f32 [1000, 1000] cuda:0, 4.0 MB) was not kept")
   prints({"x = torch.zeros(5000, 5000);", "x;", "1;", "collectgarbage();", "_2.shape[1]"}, "5000")
   r = prompt {"torch.zeros(3000, 3000);", "torch.zeros(3000, 3000);", "1;", "collectgarbage();", "_1"}
-  check.contains(r.out, "_1 (float32 [3000, 3000], 36.0 MB) was not kept")
+  check.contains(r.out, "_1 (f32 [3000, 3000], 36.0 MB) was not kept")
   prints({"x = torch.zeros(3000, 3000);", "x;", "x:t();", "x;", "x = nil", "1;", "collectgarbage();", "_2.shape[1]"}, "3000")
 end)
 
