@@ -18,6 +18,7 @@ error SHAPE-1: matmul needs equal inner sizes
            ^^^^^^^^^^^^
    would fit: x:matmul(W1:t())  -> [32, 256]
    %explain SHAPE-1 shows the rule on your sizes
+   in the entry at line 3 of the input
 ]])
 end)
 
