@@ -52,6 +52,18 @@ void each_matrix(int64_t count, F&& f, Message&& message) {
     }
 }
 
+// LAPACK's iterations need not end on nan and infinity, so these never get there.
+constexpr int kNotFinite = -1000;
+template <class T>
+bool all_finite(const T* m, int64_t count) {
+  return std::all_of(m, m + count, [](T v) { return std::isfinite(v); });
+}
+
+std::string not_converged(const char* name, int code) {
+  if (code == kNotFinite) return format("%s: the matrix holds nan or infinity", name);
+  return format("%s: the algorithm did not converge (code %d)", name, code);
+}
+
 }  // namespace
 
 // The lower triangle of ours is the upper one of LAPACK's, so nothing needs turning.
@@ -202,6 +214,10 @@ void eigh(Call& c) {
         batch_count(a),
         [&](int64_t i) {
           T* m = a.data<T>() + i * n * n;
+          const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
+          for (int row = 0; row < n; ++row)
+            if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1))
+              return kNotFinite;
           T* values = w.data<T>() + i * n;
           T size = 0;
           int isize = 0, info = 0;
@@ -214,7 +230,7 @@ void eigh(Call& c) {
                   kOne, kOne);
           return info;
         },
-        [](int code) { return format("eigh: the algorithm did not converge (code %d)", code); });
+        [](int code) { return not_converged("eigh", code); });
   });
   copy_raw(v, turned(a));
 }
@@ -240,6 +256,7 @@ void svd(Call& c) {
         batch_count(a),
         [&](int64_t i) {
           T* m = a.data<T>() + i * rows * columns;
+          if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
           T* values = s.data<T>() + i * k;
           T* left = vh.data<T>() + i * vh_rows * columns;
           T* right = u.data<T>() + i * rows * u_columns;
@@ -256,9 +273,7 @@ void svd(Call& c) {
                   work.data(), &lwork, iwork.data(), &info, kOne);
           return info;
         },
-        [](int code) {
-          return format("svd: the algorithm did not converge (code %d); is there a nan?", code);
-        });
+        [](int code) { return not_converged("svd", code); });
   });
 }
 

@@ -11,13 +11,17 @@ namespace tycho {
 namespace {
 
 // Checks the index against the tensor (and the source): as many dimensions, and no larger apart
-// from `dim`. Empty indices of any rank are allowed, as in PyTorch.
+// from `dim`. Empty indices of any rank and dtype are allowed, as in PyTorch; they have no
+// gradient.
 void check_shapes(Call& c, int source) {
   const Tensor &x = c.tensor(0), &index = c.tensor(2);
   const int d = wrap_dim(c.integer(1), x.rank());
   const char* name = c.op->name;
   c.arg[1] = Value(static_cast<int64_t>(d));
-  if (index.numel() == 0) return;
+  if (index.numel() == 0) {
+    if (is_floating(index.dtype())) c.set(2, empty(index.shape(), DType::Int64, index.device()));
+    return;
+  }
   check_index_type(name, index);
   const auto rank = [](const Tensor& t) { return t.rank() ? t.rank() : 1; };
   const auto size = [](const Tensor& t, int k) { return t.rank() ? t.size(k) : 1; };

@@ -5,6 +5,9 @@ local flat, floating = property.flat, property.floating
 
 -- Results that are not determined by the arguments' values.
 local loose = {empty = true, empty_like = true, new_empty = true, empty_strided = true}
+-- Signs and phases of these are free: the same matrix has several.
+local free = {svd = true, qr = true, eigh = true, pinverse = true, lstsq = true, pinv = true, matrix_rank = true}
+
 local fitting = {tensor = true, ["tensor or number"] = true, dim = true, number = true, boolean = true}
 
 -- xlogy's derivative at (0, 0) is nan, as PyTorch's, while its differences are 0.
@@ -30,7 +33,7 @@ for _, op in ipairs(torch._ops()) do
       local row = {name = op.name, params = params, differentiable = s.differentiable, row = s.row, where = where, number = #all + 1}
       all[#all + 1] = row
       if s.row then rows[#rows + 1] = row end
-      if s.row and s.differentiable and op.name ~= "xlogy" then smooth[#smooth + 1] = row end
+      if s.differentiable and not s.view and not free[op.name] and op.name ~= "xlogy" then smooth[#smooth + 1] = row end
       for _, place in ipairs(s.row and s.has_inplace and op.inplace or {}) do
         if place == "Tensor" then in_place[#in_place + 1] = row end
       end
@@ -99,9 +102,6 @@ local function slack(row, dtype)
   if row.row then return nil end
   return ({float64 = 1e-11, float32 = 1e-4, float16 = 4e-3, bfloat16 = 4e-2})[dtype]
 end
-
--- Signs and phases of these are free: the same matrix has several.
-local free = {svd = true, qr = true, eigh = true, pinverse = true, lstsq = true, pinv = true, matrix_rank = true}
 
 property.add("every operation gives the same for every layout", 3, function(case)
   case.wide = true
@@ -251,6 +251,36 @@ property.add("backward agrees with finite differences", 3, function(case)
     if even and math.abs(s) < 1e4 and not hidden then
       case:expect(math.abs(got[k] - s) <= 2e-3 * (1 + math.abs(s)), function()
         return ("element %d of the gradient of %s is %.9g, finite differences give %.9g"):format(k, leaf, got[k], s)
+      end)
+    end
+  end
+end)
+
+property.add("backward of every operation on any shape gives gradients of the leaves' shapes and dtypes", 2, function(case)
+  local row = case:pick(all)
+  local words, tensors = arguments(case, row, case:shape(4, 3), case:chance(3) and case:pick(property.floats) or "float32", "special")
+  local leaves = {}
+  for k = 1, #row.params do
+    if tensors[k] and floating[property.dtype_of(tensors[k])] then
+      case:run(("%s = %s:detach():requires_grad_()"):format(words[k], words[k]))
+      leaves[#leaves + 1] = words[k]
+    end
+  end
+  local ok, list = results(case, call(row, words))
+  if not ok then return end
+  for _, y in ipairs(list) do
+    if is_tensor(y) and y.requires_grad then
+      case.env.y = y
+      local done, err = case:try("y:backward{gradient=torch.ones_like(y), retain_graph=true}")
+      case:expect(done or type(err) ~= "string", function() return "a bare text: " .. tostring(err) end)
+      case:expect(done or err.kind ~= "shape" and err.kind ~= "broadcast", function() return row.name .. ": " .. tostring(err) end)
+    end
+  end
+  for _, name in ipairs(leaves) do
+    local x = case.env[name]
+    if x.grad then
+      case:expect(x.grad.shape == x.shape and tostring(x.grad.dtype) == tostring(x.dtype), function()
+        return ("%s: the gradient is %s %s"):format(row.name, tostring(x.grad.dtype), tostring(x.grad.shape))
       end)
     end
   end

@@ -14,12 +14,15 @@ local cases, seed = options.cases or 20000, options.seed or 1
 local total = 0
 for _, p in ipairs(property.list) do total = total + p.weight end
 
+torch.notes("NAN", "off")  -- nan is among the values
 for _, p in ipairs(property.list) do
   test(p.name, function()
     local report = property.run(p.name, p.body, math.max(1, math.floor(cases * p.weight / total)), seed)
     check.yes(report == nil, report and "\n" .. report)
   end)
 end
+
+torch.notes("NAN", "on")
 
 test("every lane level of this processor gives the same", function()
   local count = tostring(math.max(400, cases // 40))
@@ -47,6 +50,31 @@ test("every lane level of this processor gives the same", function()
         end
       end
     end
+  end
+end)
+
+-- --- what the properties found ---
+test("view does not copy a tensor that was computed from a transposed one", function()
+  local y = torch.zeros(3, 2):t() + 1
+  check.raises("shape", "without a copy", function() return y:view(6) end)
+  check.shape(y:reshape(6), {6})
+end)
+
+test("an empty index of floats has no gradient", function()
+  local index, x = torch.zeros(0):requires_grad_(), torch.zeros(0):requires_grad_()
+  check.no(torch.zeros(0):gather(1, index).requires_grad)
+  x:gather(1, index):sum():backward()
+  check.shape(x.grad, {0})
+  check.yes(index.grad == nil)
+end)
+
+test("singular values and eigenvalues of nan and infinity raise; LAPACK's iterations may never end", function()
+  for _, bad in ipairs {0 / 0, math.huge, -math.huge} do
+    local a = torch.ones(2, 3, 3)
+    a[{2, 3, 1}] = bad
+    check.raises("linalg", "(matrix 2 of the batch)", function() return torch.linalg.svd(a) end)
+    check.raises("linalg", "nan or infinity", function() return torch.linalg.eigh(a) end)
+    check.raises("linalg", "nan or infinity", function() return torch.pinverse(a[2]) end)
   end
 end)
 
