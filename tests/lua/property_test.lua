@@ -78,6 +78,12 @@ test("singular values and eigenvalues of nan and infinity raise; LAPACK's iterat
   end
 end)
 
+test("an empty slice that begins behind the end of its storage is saved and loaded", function()
+  local path = check.temp("empty.pt")
+  torch.save(torch.zeros(0, 3)["..., 2:3"], path)
+  check.shape(torch.load(path), {0, 2})
+end)
+
 -- --- the library itself ---
 test("a case is repeated by its seed and number", function()
   local function drawn(seed, number)
