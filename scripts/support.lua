@@ -188,6 +188,15 @@ function support.save(path, state, finished)
   if finished then say("saved to %s", path) else say("stopped; saved to %s; go on with --load %s", path, path) end
 end
 
+---A copy of a state dict that does not change when the training goes on.
+function support.copy(state)
+  if torch.is_tensor(state) then return state:clone() end
+  if type(state) ~= "table" then return state end
+  local out = {}
+  for k, v in pairs(state) do out[k] = support.copy(v) end
+  return out
+end
+
 ---Reads a checkpoint that this script wrote. Once the network is made, torch.set_rng_state(state.rng) makes the random
 ---numbers go on where they were.
 ---@param path string

@@ -42,7 +42,14 @@ end)
 
 -- Every script that trains: what its quick run must say, and the columns of its metrics.
 local trainings = {
-  {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss", more = {"--steps", "30"}},
+  {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss", more = "--steps=30",
+    long = "--steps=100000"},
+  {"train_tabular.lua", says = "accuracy %d+%.%d+ %% over all 1797 rows", columns = "round,fold,epoch,train_loss,test_accuracy",
+    long = "--epochs=100000"},
+  {"train_rnn.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy", more = "--epochs=3",
+    long = "--epochs=100000"},
+  {"train_vae.lua", says = "painted from random numbers", columns = "epoch,train_loss,test_loss,test_painting,test_code",
+    more = "--epochs=3", long = "--epochs=100000"},
 }
 
 local function read(path)
@@ -70,23 +77,30 @@ for _, row in ipairs(trainings) do
     local lines = select(2, read(csv):gsub("\n", "\n"))
     check.contains(read(csv), row.columns .. "\n")
     check.yes(lines >= 3, "too few rows")
-    local again = run(script, "--quick", "--threads", "1", "--load", net, "--save", net, "--metrics", csv, table.unpack(row.more))
+    local again = run(script, "--quick", "--threads", "1", "--load", net, "--save", net, "--metrics", csv, row.more)
     check.equal(again.err, "")
     check.equal(again.status, 0)
-    check.yes(select(2, read(csv):gsub("\n", "\n")) > lines, "the metrics did not go on")
+    local now = select(2, read(csv):gsub("\n", "\n"))
+    if row.more then check.yes(now > lines, "the metrics did not go on") else check.equal(now, lines) end
   end)
 
   test(script .. " saves when Ctrl-C stops it", function()
     local path = check.temp(script .. ".stopped.pt")
     local out = check.tycho({"-e", ([[
-      arg = {[0] = %q, "--save", %q, "--threads", "1"}
-      os.execute("(sleep 1.5; kill -INT $PPID) &")
+      arg = {[0] = %q, "--save", %q, "--threads", "1", %q}
+      local until_interrupt = torch.until_interrupt
+      function torch.until_interrupt(f)
+        return until_interrupt(function()
+          os.execute("(sleep 0.3; kill -INT $PPID) &")
+          f()
+        end)
+      end
       dofile(arg[0])
-    ]]):format(scripts .. script, path)})
+    ]]):format(scripts .. script, path, row.long)})
     check.equal(out.err, "")
     check.equal(out.status, 130)
     check.contains(out.out, "stopped; saved to " .. path .. "; go on with --load")
-    check.yes(torch.load(path).net or torch.load(path).script)
+    check.equal(torch.load(path).script .. ".lua", script)
   end)
 
   test(script .. " answers --help, and wrong options and files in a sentence", function()
@@ -131,4 +145,50 @@ test("a training that is stopped and goes on ends as one that was not stopped", 
   check.equal(torch.load(half).step, 12)
   chargpt("--load", half, "--save", half, "--metrics", rest)
   check.equal(read(rest), read(whole))
+end)
+
+-- Stopped in its second epoch and continued, an epoch's script also ends where it would have.
+for _, script in ipairs {"train_rnn.lua", "train_tabular.lua"} do
+  test(script .. " goes back to the end of the last whole epoch", function()
+    local whole, half, rest = check.temp(script .. "1.csv"), check.temp("half.pt"), check.temp(script .. "2.csv")
+    local first = run(script, "--quick", "--threads", "1", "--save", check.temp("all.pt"), "--metrics", whole)
+    check.equal(first.err, "")
+    local out = check.tycho {"-e", ([[
+      arg = {[0] = %q, "--quick", "--threads", "1", "--save", %q}
+      local cross_entropy, last, steps = torch.nn.functional.cross_entropy, %d, 0
+      torch.nn.functional.cross_entropy = function(...)
+        steps = steps + 1
+        if steps == last then
+          os.execute("(sleep 0.2; kill -INT $PPID) &")
+          while true do torch.ones(1) end
+        end
+        return cross_entropy(...)
+      end
+      dofile(arg[0])
+    ]]):format(scripts .. script, half, script == "train_rnn.lua" and 15 or 3 * 37 + 50)}
+    check.contains(out.out, "stopped; saved to")
+    check.contains(out.out, script == "train_rnn.lua" and "trained to epoch 1" or "fold 1/3")
+    check.equal(run(script, "--quick", "--threads", "1", "--load", half, "--save", half, "--metrics", rest).err, "")
+    check.equal(read(rest), read(whole))
+  end)
+end
+
+test("tables that are no tables of numbers and classes end train_tabular with a sentence", function()
+  local path = check.temp("table.csv")
+  local function bad(text, content)
+    write(path, content)
+    refused("train_tabular.lua", text, "--data", path)
+  end
+  refused("train_tabular.lua", "/nowhere/table.csv", "--data", "/nowhere/table.csv")
+  bad("is too few for --folds 5", "a,b,class\n1,2,0\n")
+  bad('table.csv:2: "x" is no number', "1,2,0\n1,x,0\n")
+  bad("table.csv:3 has 2 columns, the lines before it 3", "1,2,0\n1,2,0\n1,0\n")
+  bad("the last column must be a class from 0, got 0.5", "1,2,0.5\n")
+end)
+
+test("a letter that was not learnt, or a text that is too short, ends train_chargpt with a sentence", function()
+  refused("train_chargpt.lua", 'the letter "#" is not in the text', "--quick", "--steps", "1", "--prompt", "#", "--save", check.temp("letter.pt"))
+  local path = check.temp("short.txt")
+  write(path, "too short")
+  refused("train_chargpt.lua", "has 9 letters; that is too short for --context 64", "--data", path)
 end)
