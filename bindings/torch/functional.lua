@@ -20,9 +20,9 @@ end
 ---@param stride? integer|table
 ---@param ceil_mode? boolean
 function F.lp_pool3d(x, norm_type, kernel_size, stride, ceil_mode)
+  local mean = F.avg_pool3d(torch.abs(x) ^ norm_type, kernel_size, stride, 0, ceil_mode or false)
   local count = 1
-  for d = 1, 3 do count = count * (type(kernel_size) == "table" and kernel_size[d] or kernel_size) end
-  local mean = F.avg_pool3d(x:abs() ^ norm_type, kernel_size, stride, 0, ceil_mode or false)
+  for d = 1, 3 do count = count * (type(kernel_size) == "number" and kernel_size or kernel_size[d] or kernel_size[1]) end
   return (mean * count) ^ (1 / norm_type)
 end
 
@@ -32,6 +32,9 @@ end
 ---@param negative userdata
 ---@param options? {distance_function?: function, margin?: number, swap?: boolean, reduction?: string}
 function F.triplet_margin_with_distance_loss(anchor, positive, negative, options)
+  if type(options or {}) ~= "table" then
+    error("triplet_margin_with_distance_loss: the options are a table, not " .. tostring(options), 2, "argument")
+  end
   options = options or {}
   local distance, reduction = options.distance_function or F.pairwise_distance, options.reduction or "mean"
   local near, far = distance(anchor, positive), distance(anchor, negative)
