@@ -78,7 +78,7 @@ local function split(fold)
   local first, last = (fold - 1) * n // option.folds, fold * n // option.folds
   local place = torch.arange(1, n + 1)
   local tested = place:gt(first) & place:le(last)
-  return state.order[~tested], state.order[tested]
+  return state.order[~tested]:to(option.device), state.order[tested]:to(option.device)
 end
 
 local function train_fold(fold)

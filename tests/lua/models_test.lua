@@ -71,6 +71,15 @@ test("vgg has torchvision's names", function()
   end)
 end)
 
+test("vgg runs forward and backward", function()
+  if os.getenv("TYCHO_QUICK") or os.getenv("TYCHO_SANITIZED") then check.skip("it has 129 million parameters") end
+  local net = models.vgg11_bn {num_classes = 10}
+  local y = net(torch.randn(2, 3, 32, 32))
+  check.shape(y, {2, 10})
+  nn.functional.cross_entropy(y, torch.tensor {3, 10}):backward()
+  for _, pair in ipairs(net:named_parameters()) do check.yes(pair[2].grad, "no gradient at " .. pair[1]) end
+end)
+
 test("a vision transformer has torchvision's names, and learns", function()
   local net = models.VisionTransformer {image_size = 32, patch_size = 8, num_layers = 2, num_heads = 4, hidden_dim = 32, mlp_dim = 64, num_classes = 10}
   check_state(net, 32, {

@@ -103,6 +103,13 @@ for _, row in ipairs(trainings) do
     check.equal(torch.load(path).script .. ".lua", script)
   end)
 
+  test(script .. " runs on a simulated device", function()
+    local out = check.tycho({scripts .. script, "--quick", "--threads", "1", "--device", "cuda:1", "--save", check.temp("device.pt")},
+      {env = {TYCHO_SIMULATE_CUDA = 2}})
+    check.equal(out.err, "")
+    check.equal(out.status, 0)
+  end)
+
   test(script .. " answers --help, and wrong options and files in a sentence", function()
     local help = run(script, "--help")
     check.equal(help.status, 0)
