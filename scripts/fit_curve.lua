@@ -5,7 +5,7 @@ if arg[1] == "--help" then
   print("tycho scripts/fit_curve.lua [STEPS]    fits a sine with noise in STEPS steps (2000)")
   os.exit(0, true)
 end
-local steps = arg[1] == "--quick" and 200 or tonumber(arg[1] or 2000)
+local steps = arg[1] == "--quick" and 200 or math.max(10, tonumber(arg[1] or 2000) or 2000)
 
 torch.manual_seed(1)                                              -- the same random numbers in every run
 local x = torch.linspace(-3, 3, 200):unsqueeze(2)                 -- 200 points, one number each: [200, 1]
