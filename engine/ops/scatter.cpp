@@ -51,6 +51,7 @@ Tensor gathered(const Tensor& g, int64_t dim, const Tensor& index, const Sizes& 
   const Tensor part = op<"gather">(g, dim, index);
   if (part.shape() == want) return part;
   Tensor whole = zeros_for(part, want), corner = whole;
+  if (part.numel() == 0) return whole;  // an empty index may have any rank
   for (int d = 0; d < want.n; ++d) corner = op<"narrow">(corner, d, 0, index.size(d));
   op_<"copy">(corner, part);
   return whole;
