@@ -142,13 +142,19 @@ uint32_t PickleMaker::global(std::string_view module, std::string_view name) {
       if (module == "torch" && name == dtype_name(static_cast<DType>(t)))
         return node(PickleKind::DType, t);
     }
-  if (module.starts_with("torch") && name.ends_with("Storage"))
+  // Dtypes: words in small letters that begin as these.
+  bool dtype = false;
+  for (const char* begin : {"uint", "int", "float", "complex", "quint", "qint", "bits"})
+    dtype |= module == "torch" && name.starts_with(begin);
+  if (dtype || (module.starts_with("torch") && name.ends_with("Storage")))
     fail(Kind::Io, name_ + " holds tensors of the type " + short_name(full) +
                        ", which no tensor here can be; convert them in PyTorch first");
+  const bool numpy = module.starts_with("numpy");
   fail(Kind::Io,
        name_ + " names " + short_name(full) +
            ", which is code and not data: nothing in a file is ever run or built by its class",
-       "torch.save(model.state_dict(), path)  # in PyTorch: saves the tensors by name");
+       numpy ? "float(x), torch.from_numpy(a)  # in Python, of NumPy's values before torch.save"
+             : "torch.save(model.state_dict(), path)  # in PyTorch: saves the tensors by name");
 }
 
 uint32_t PickleMaker::storage(uint32_t id) {
