@@ -13,11 +13,12 @@
 namespace tycho {
 namespace {
 
-// One output position's inputs along a dimension, T of them, with their weights.
+// One output position's inputs along a dimension, `count` of them, with their weights. Tensors, so
+// that a size that does not fit into memory is refused as every other one.
 struct Taps {
   int count = 1;
-  std::vector<int64_t> position;  // [count][out], from 1
-  std::vector<double> weight;     // the same; empty: all 1
+  Tensor position;  // [count, out], from 1
+  Tensor weight;    // the same; undefined: all 1
 };
 
 // Where output i lies among the inputs, which are at 0, 1, 2, ... (as PyTorch, area_pixel rules).
@@ -43,13 +44,15 @@ Taps taps_of(const std::string& mode, int64_t in, int64_t out, double scale, boo
   const auto last = [&](int64_t p) { return std::min(std::max<int64_t>(p, 0), in - 1); };
   const bool cubic = mode == "bicubic";
   t.count = cubic ? 4 : mode.starts_with("nearest") ? 1 : 2;
-  t.position.resize(static_cast<size_t>(t.count * out));
-  if (t.count > 1) t.weight.resize(t.position.size());
+  t.position = empty({t.count, out}, DType::Int64);
+  if (t.count > 1) t.weight = empty({t.count, out}, DType::Float64);
+  int64_t* const position = t.position.data<int64_t>();
+  double* const weight = t.weight ? t.weight.data<double>() : nullptr;
   if (corners) scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
   for (int64_t i = 0; i < out; ++i) {
     const auto put = [&](int k, int64_t p, double w) {
-      t.position[static_cast<size_t>(k * out + i)] = last(p) + 1;
-      if (t.count > 1) t.weight[static_cast<size_t>(k * out + i)] = w;
+      position[k * out + i] = last(p) + 1;
+      if (weight) weight[k * out + i] = w;
     };
     if (t.count == 1) {
       const double shift = mode == "nearest-exact" ? 0.5 : 0;
@@ -70,22 +73,14 @@ Taps taps_of(const std::string& mode, int64_t in, int64_t out, double scale, boo
   return t;
 }
 
-template <class T>
-Tensor tensor_of(const T* values, int64_t n, DType dtype) {
-  Tensor out = empty({n}, dtype);
-  std::copy(values, values + n, out.data<T>());
-  return out;
-}
-
 Tensor resized(const Tensor& x, int dim, const Taps& taps) {
-  const int64_t out = static_cast<int64_t>(taps.position.size()) / taps.count;
+  const int64_t out = taps.position.size(1);
   Tensor sum;
   for (int k = 0; k < taps.count; ++k) {
-    const Tensor index =
-        op<"to.device">(tensor_of(taps.position.data() + k * out, out, DType::Int64), x.device());
+    const Tensor index = op<"to.device">(op<"select">(taps.position, 0, k), x.device());
     Tensor part = op<"index_select">(x, dim, index);
-    if (!taps.weight.empty()) {
-      Tensor w = tensor_of(taps.weight.data() + k * out, out, DType::Float64);
+    if (taps.weight) {
+      Tensor w = op<"select">(taps.weight, 0, k);
       w = op<"to.device">(op<"to.dtype">(w, x.dtype()), x.device());
       Sizes shape;
       shape.n = x.rank();
