@@ -19,7 +19,8 @@ using io::PickleKind;
 
 // How a pickle of PyTorch before 1.6 begins, after its version.
 constexpr std::string_view kLegacy("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);
-constexpr uint32_t kSmallTuple = 16;
+constexpr uint32_t kSmallTuple = 4, kLongText = 40;
+constexpr uint64_t kLargePickle = uint64_t{16} << 20;
 
 class Loader {
  public:
@@ -168,6 +169,18 @@ class Loader {
     lua_rawseti(L_, made_, i);
   }
 
+  // A long text that several places share is one string.
+  void push_text(uint32_t i, const io::PickleNode& n) {
+    if (n.size > kLongText) {
+      if (lua_rawgeti(L_, made_, i) != LUA_TNIL) return;
+      lua_pop(L_, 1);
+    }
+    lua_pushlstring(L_, n.text, n.size);
+    if (n.size <= kLongText) return;
+    lua_pushvalue(L_, -1);
+    lua_rawseti(L_, made_, i);
+  }
+
   void push(uint32_t i, int depth) {
     luaL_checkstack(L_, 12, "load");
     const io::PickleNode& n = pickle[i];
@@ -185,7 +198,7 @@ class Loader {
         lua_pushnumber(L_, n.real);
         return;
       case PickleKind::Text:
-        lua_pushlstring(L_, n.text, n.size);
+        push_text(i, n);
         return;
       case PickleKind::Tensor:
         push_same(L_, tensor(static_cast<size_t>(n.integer)));
@@ -229,6 +242,10 @@ void push_zip(lua_State* L, std::string_view file, const std::string& path, cons
     if (e.name == root + "byteorder")
       loader.swapped = io::zip_content(file, e, &order, path) == "big";
   }
+  // A value takes more memory than its byte in the pickle, so a pickle that is packed tightly could
+  // fill the memory.
+  if (pkl->size > kLargePickle && pkl->size / 50 > pkl->packed)
+    fail(Kind::Io, path + " has a data.pkl that unpacks to very much, which looks like a zip bomb");
   loader.pickle = io::parse_pickle(io::zip_content(file, *pkl, &room, path), path);
   loader.push_all();
 }

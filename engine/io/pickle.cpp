@@ -2,6 +2,7 @@
 // REDUCE may make stands in pickle_make.cpp.
 #include "engine/io/pickle.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstdlib>
@@ -14,10 +15,12 @@ namespace tycho::io {
 namespace {
 
 constexpr size_t kMostNodes = size_t{1} << 28;
+constexpr uint32_t kNothing = 0xffffffff;
 
 class Machine : public PickleMaker {
  public:
-  Machine(std::string_view bytes, const std::string& name) : PickleMaker(name), bytes_(bytes) {}
+  Machine(std::string_view bytes, const std::string& name)
+      : PickleMaker(name, bytes.size()), bytes_(bytes) {}
 
   Pickle run() {
     for (uint64_t steps = 1; step(take<uint8_t>()); ++steps)
@@ -137,11 +140,17 @@ class Machine : public PickleMaker {
     for (size_t k = n; k-- > 0;) real = real * 256 + static_cast<uint8_t>(s[k]);
     push_real(real);
   }
-  void memo_put(uint64_t k) { memo_[k] = top(); }
+  // Writers number from 0 or 1 upwards, so that a memo never has more numbers than the pickle
+  // bytes.
+  void memo_put(uint64_t k) {
+    if (k > bytes_.size()) bad("it keeps a value under an impossible number");
+    if (k >= memo_.size()) memo_.resize(std::max<size_t>(k + 1, 2 * memo_.size()), kNothing);
+    kept_ += memo_[k] == kNothing;
+    memo_[k] = top();
+  }
   void memo_get(uint64_t k) {
-    const auto it = memo_.find(k);
-    if (it == memo_.end()) bad("it recalls a value that it never kept");
-    push(it->second);
+    if (k >= memo_.size() || memo_[k] == kNothing) bad("it recalls a value that it never kept");
+    push(memo_[k]);
   }
   uint64_t number_of(std::string_view s) {
     uint64_t k = 0;
@@ -156,7 +165,8 @@ class Machine : public PickleMaker {
   size_t at_ = 0;
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;
-  std::unordered_map<uint64_t, uint32_t> memo_;
+  std::vector<uint32_t> memo_;
+  size_t kept_ = 0;
 };
 
 bool Machine::step(uint8_t op) {
@@ -292,7 +302,7 @@ bool Machine::step(uint8_t op) {
       memo_put(number_of(line()));
       break;
     case 0x94:
-      memo_put(memo_.size());
+      memo_put(kept_);
       break;
     case 'h':
       memo_get(take<uint8_t>());

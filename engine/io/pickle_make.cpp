@@ -86,6 +86,11 @@ uint32_t PickleMaker::text(std::string_view s) {
   return i;
 }
 
+void PickleMaker::copies(size_t n) {
+  if (n > copies_) bad("it copies more than it holds");
+  copies_ -= n;
+}
+
 int64_t PickleMaker::integer(uint32_t i) const {
   if (p_[i].kind != PickleKind::Int) bad("a number is expected in what makes a tensor");
   return p_[i].integer;
@@ -166,6 +171,7 @@ uint32_t PickleMaker::storage(uint32_t id) {
   const int64_t type = p_[a[1]].integer;
   PickleStorage s;
   s.dtype = type > kStorage ? static_cast<DType>(type - kStorage - 1) : DType::UInt8;
+  if (word(a[2]).size() > 200 || word(a[3]).size() > 200) bad("a storage has a long name");
   s.key = word(a[2]);
   s.device = word(a[3]);
   s.numel = integer(a[4]);
@@ -211,13 +217,17 @@ uint32_t PickleMaker::make_tensor(const std::vector<uint32_t>& a) {
 uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
   if (!is_class(callee)) bad("it calls a value that is no function");
   if (p_[arguments].kind != PickleKind::Tuple) bad("it calls a function without arguments");
-  const std::vector<uint32_t> a = p_.list(p_[arguments]);
+  // No function takes more; a copy, because making adds lists.
+  const auto& all = p_.list(p_[arguments]);
+  const std::vector<uint32_t> a(all.begin(),
+                                all.begin() + std::min<std::ptrdiff_t>(8, std::ssize(all)));
   const auto kind = [&](size_t i) { return i < a.size() ? p_[a[i]].kind : PickleKind::None; };
   using K = PickleKind;
   switch (p_[callee].integer) {
     case kOrderedDict:
     case kDict: {
       std::vector<uint32_t> pairs;
+      if (!a.empty()) copies(items(a[0]).size());
       if (!a.empty())
         for (const uint32_t pair : items(a[0])) {
           const auto& two = items(pair);
@@ -233,6 +243,7 @@ uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
     case kSize: {
       const int64_t c = p_[callee].integer;
       const K made = c == kSet ? K::Set : c == kList ? K::List : K::Tuple;
+      if (!a.empty()) copies(items(a[0]).size());
       return list(made, a.empty() ? std::vector<uint32_t>() : std::vector(items(a[0])));
     }
     case kBytes:
@@ -245,6 +256,7 @@ uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
       // Characters up to 255, each for one byte.
       std::string bytes;
       const std::string_view s = p_[a[0]].view();
+      copies(s.size());
       for (size_t i = 0; i < s.size(); ++i) {
         const uint8_t c = static_cast<uint8_t>(s[i]);
         if (c >= 0x80 && (c >> 2 != 0x30 || i + 1 == s.size())) bad("bytes in an unknown form");
@@ -255,7 +267,7 @@ uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
     }
     case kDevice: {
       if (kind(0) != K::Text) bad("a device has no name");
-      std::string device(p_[a[0]].view());
+      std::string device(p_[a[0]].view().substr(0, 200));
       if (kind(1) == K::Int) device += ":" + std::to_string(p_[a[1]].integer);
       const uint32_t i = text(p_.texts.emplace_back(std::move(device)));
       p_.nodes[i].kind = K::Device;

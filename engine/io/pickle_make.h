@@ -10,7 +10,8 @@ namespace tycho::io {
 
 class PickleMaker {
  protected:
-  explicit PickleMaker(const std::string& name) : name_(name) {}
+  // Copies of items and texts may have this many elements in all: each is in the pickle once.
+  PickleMaker(const std::string& name, size_t most_copied) : name_(name), copies_(most_copied) {}
 
   uint32_t node(PickleKind kind, int64_t integer = 0);
   uint32_t list(PickleKind kind, std::vector<uint32_t> items);
@@ -32,7 +33,10 @@ class PickleMaker {
   std::string_view word(uint32_t i) const;
   const std::vector<uint32_t>& items(uint32_t i) const;
 
+  void copies(size_t n);
+
   const std::string& name_;
+  size_t copies_;  // left
 };
 
 }  // namespace tycho::io

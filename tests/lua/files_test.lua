@@ -195,6 +195,18 @@ test("pickles that do not fit together are io errors", function()
   check.yes(type(load_bytes(pt(bomb))) == "table")
 end)
 
+test("pickles that copy one value many times do not fill the memory", function()
+  local list = "](" .. ("K\1"):rep(1000) .. "e"
+  local sets = "\x80\x02cbuiltins\nset\nq\0" .. list .. "\x85q\1" .. ("00h\0h\1R"):rep(10)
+  check.raises("io", "copies more", load_bytes, pt("\x80\x02K\1K\1" .. sets:sub(3) .. "."))
+  check.raises("io", "impossible number", load_bytes, pt "\x80\x02K\1r\255\255\255\127.")
+  -- A text of 1 MB in 100,000 places; as copies they would be 100 GB.
+  local text = ("x"):rep(1 << 20)
+  local back = load_bytes(pt("\x80\x02](X" .. ("<I4"):pack(#text) .. text .. "q\0" .. ("h\0"):rep(100000) .. "e."))
+  check.equal(#back, 100001)
+  check.equal(back[100001], text)
+end)
+
 test("tensors must lie within storages that are there", function()
   local function tensor(offset, size, stride, numel)
     return ("\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0%sX\3\0\0\0cpuJ%stQJ%s(J%st(J%st\x89)tR."):format(
