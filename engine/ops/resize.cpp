@@ -148,6 +148,8 @@ void interpolate_call(Call& c) {
     TYCHO_CHECK(Kind::Shape, out[d] <= kLongest, "interpolate: a size of %lld is too large",
                 static_cast<long long>(out[d]));
   }
+  TYCHO_CHECK(Kind::Value, !c.flag(6),
+              "interpolate: antialias = true is not there; blur first, or use mode \"area\"");
   const bool has_corners = c.has(4);
   TYCHO_CHECK(Kind::Value,
               !has_corners || !(mode.starts_with("nearest") || mode == "area") || !c.flag(4),
