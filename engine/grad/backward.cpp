@@ -41,7 +41,7 @@ class Sweep {
  public:
   explicit Sweep(SweepOptions o) : options_(o) { options_.retain_graph |= o.create_graph; }
   ~Sweep() {
-    for (Node* n : touched_) leave(n);
+    while (!touched_.empty()) leave(touched_.back());  // after an error or an interrupt
   }
 
   void want(const std::vector<Tensor>& inputs) {

@@ -139,15 +139,24 @@ function session.print(values, name)
   return true
 end
 
+-- A part of a report; where the user has broken what it is made with (string.rep = 13), a plain line.
+local function reported(make, what, ...)
+  local ok, out = pcall(make, what, ...)
+  if ok then return out end
+  local plain = type(what) == "table" and (rawget(what, "message") or rawget(what, "text")) or what
+  return nil, "error: " .. (type(plain) == "string" and plain or "its report cannot be made")
+end
+
 -- Says what an error was, and keeps its text and shapes (never values).
 function session.report(err, trace)
   local report = require "shell.report"
-  local remembered = report.remember(err, trace)
+  local remembered, plain = reported(report.remember, err, trace)
+  if not remembered then return session.complain(plain) end
   remembered.number = session.number
   local misuse = type(err) == "table" and rawget(err, "misuse")  -- of a command: no error of the user's code
   if not misuse then session.last_error = remembered end
-  session.last_report = report.text(remembered)
-  session.complain(session.last_report)
+  session.last_report, plain = reported(report.text, remembered)
+  session.complain(session.last_report or plain)
 end
 
 local said_kept = false
@@ -299,7 +308,8 @@ function session.run(text)
   local f, ready, code = session.compile(text)
   if not f then
     if ready.at and #text ~= #original then ready.at = original:find(text, 1, true) and ready.at + #original - #text end
-    session.complain(require("shell.report").wrong(ready))  -- the line and a caret
+    local shown, plain = reported(require("shell.report").wrong, ready)  -- the line and a caret
+    session.complain(shown or plain)
     return false, ready
   end
   return evaluate(f, ready, code)

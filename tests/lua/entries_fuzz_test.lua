@@ -76,6 +76,18 @@ test(("%d random entries from seed %d neither stop the session nor stay in it"):
   local print_before = real.print
   real.io.write, real.print = function() return io.stdout end, function() end
   local indent, last = require "shell.indent", nil
+  -- What an entry like `string.rep = 13` breaks is broken for the prompt too; the next entry starts whole.
+  local libraries = {}
+  for _, library in ipairs {real.string, real.table, real.math, real.utf8, real.coroutine} do
+    local whole = {}
+    for name, value in pairs(library) do whole[name] = value end
+    libraries[library] = whole
+  end
+  local function restore()
+    for library, whole in next, libraries do
+      for name, value in next, whole do rawset(library, name, value) end
+    end
+  end
   local function too_long() error("too long", 0) end
   local ok, why = pcall(function()
     for i = 1, count do
@@ -88,6 +100,7 @@ test(("%d random entries from seed %d neither stop the session nor stay in it"):
         debug.sethook(too_long, "", 3000000)
         session.run(text)
         debug.sethook()
+        restore()
         check.yes(session.number >= number and session.number <= number + 20)
         session.mode = nil
         if i % 50 == 0 then

@@ -127,6 +127,9 @@ TEST(Session, TheTerminalComesBackFromAnExitACrashAndTheThirdCtrlC) {
   for (const char* end : {"os.exit(3)", "os.exit(3, true)", "os.execute('kill -SEGV $PPID')",
                           "os.execute('kill -ABRT $PPID')", "os.execute('kill -TERM $PPID')"}) {
     SCOPED_TRACE(end);
+    // The address sanitizer has a handler of its own for this signal.
+    if (std::getenv("TYCHO_SANITIZED") && std::string(end).find("SEGV") != std::string::npos)
+      continue;
     Terminal t;
     const termios before = t.settings();
     ASSERT_TRUE(t.prompt());
