@@ -179,7 +179,8 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
-void atomic_write(const std::string& path, const std::function<void(Output&)>& writer) {
+void atomic_write(const std::string& path, const std::function<void(Output&)>& writer,
+                  unsigned mode) {
   static std::atomic<unsigned> counter{0};
   const NoWriteSignals no_signals;
   const std::string target = target_of(path);
@@ -197,7 +198,7 @@ void atomic_write(const std::string& path, const std::function<void(Output&)>& w
   if (exists && ::access(target.c_str(), W_OK) != 0) fail_at("write", path, errno);
 
   Temporary beside{target + format(".tmp-%d-%u", static_cast<int>(::getpid()), counter++)};
-  Descriptor file{::open(beside.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  Descriptor file{::open(beside.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)};
   if (file.fd < 0) {
     const int error = errno;
     beside.path.clear();

@@ -35,8 +35,10 @@ class Output {
 // Calls `writer`, and makes what it wrote the content of `path`: first in a file beside, which is
 // synced and then renamed, so that after any failure (a full disk, an error or an interrupt in the
 // writer) the old file is untouched and nothing is left beside it. A symbolic link is followed.
-// What is no regular file, such as a terminal or a pipe, is written directly.
-void atomic_write(const std::string& path, const std::function<void(Output&)>& writer);
+// What is no regular file, such as a terminal or a pipe, is written directly. A new file gets
+// `mode` (less the umask).
+void atomic_write(const std::string& path, const std::function<void(Output&)>& writer,
+                  unsigned mode = 0666);
 
 bool is_gzip(std::string_view bytes);
 // The content of gzip data, or its first `most` bytes when it is longer.

@@ -135,7 +135,7 @@ enum class Amp : uint8_t {
 
 enum class Inplace : uint8_t {
   No,
-  Copy,    // x:op_() computes a new result and stores it
+  Copy,    // x:op_() computes a new result and stores it (a view op: x becomes that view)
   Direct,  // .shape makes x itself the output when c.inplace; the kernel then writes into it
   Only,    // as Direct, and users see x:op_() alone; op() fills a new tensor like x
 };

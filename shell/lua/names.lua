@@ -1,6 +1,7 @@
 -- The names of a session: reading an unknown one at the prompt is an error that names the nearest,
 -- constants cannot be assigned, `nn F optim` and the like are at hand, and every variable knows the
 -- entry that set it. Files see a plain global table.
+local distance = require "torch.explain.distance"
 local names = {
   origins = {},    -- name -> number of the entry that set it
   constants = {},  -- name -> {value}
@@ -50,35 +51,6 @@ local function reads_variable(source, line, name)
   return answer
 end
 
--- The number of edits that turn a into b, neighbours swapped counting as one; more than `most` when
--- it is more: only so far from the diagonal is looked at.
-local one, two, row = {}, {}, {}
-function names.distance(a, b, most)
-  local n, m = #a, #b
-  if n - m > most or m - n > most then return most + 1 end
-  local far = most + 1
-  for j = 0, math.min(m, far) do one[j] = j end
-  for i = 1, n do
-    local first, last = math.max(1, i - most), math.min(m, i + most)
-    local least, byte = far, a:byte(i)
-    row[first - 1] = first == 1 and i or far
-    for j = first, last do
-      local to = b:byte(j)
-      local d = one[j - 1] + (byte == to and 0 or 1)
-      if row[j - 1] < d then d = row[j - 1] + 1 end
-      if j < i + most and one[j] < d then d = one[j] + 1 end
-      if i > 1 and j > 1 and byte == b:byte(j - 1) and a:byte(i - 1) == to and j - i < most and i - j < most and two[j - 2] < d then
-        d = two[j - 2] + 1
-      end
-      row[j] = d
-      if d < least then least = d end
-    end
-    if least > most then return far end
-    two, one, row = one, row, two
-  end
-  return one[m]
-end
-
 ---@param name string
 ---@param candidates fun(): string|nil an iterator
 ---@return string|nil nearest
@@ -87,7 +59,7 @@ function names.nearest(name, candidates)
   local least = #name <= 2 and 0 or #name <= 5 and 1 or #name <= 8 and 2 or 3
   for other in candidates do
     if type(other) == "string" and other ~= name then
-      local d = other:lower() == name:lower() and 0 or names.distance(name, other, least)
+      local d = other:lower() == name:lower() and 0 or distance(name, other, least)
       if d < least or d == least and (not best or other < best) then best, least = other, d end
     end
   end

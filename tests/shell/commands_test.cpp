@@ -11,12 +11,6 @@
 
 namespace {
 
-Launch at_home(const std::string& name, int columns = 80) {
-  const std::string home = temporary_directory() + "/" + name;
-  mkdir(home.c_str(), 0700);
-  return {.environment = {{"HOME", home}, {"XDG_STATE_HOME", home}}, .columns = columns};
-}
-
 TEST(Commands, CtrlCGoesToTheProgramAndNotToTheSession) {
   Terminal t(at_home("program"));
   ASSERT_TRUE(t.prompt());

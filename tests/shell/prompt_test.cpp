@@ -11,12 +11,6 @@
 
 namespace {
 
-Launch with_home(const std::string& name) {
-  const std::string home = temporary_directory() + "/" + name;
-  mkdir(home.c_str(), 0700);
-  return {.environment = {{"HOME", home}}};
-}
-
 const char kUp[] = "\x1b[A", kDown[] = "\x1b[B", kLeft[] = "\x1b[D", kHome[] = "\x1b[H";
 
 TEST(Prompt, EndsOnCtrlDAndRestoresTheTerminal) {
@@ -85,7 +79,7 @@ TEST(Prompt, GoesOnAfterErrors) {
 }
 
 TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
-  const Launch launch = with_home("history");
+  const Launch launch = at_home("history");
   {
     Terminal t(launch);
     ASSERT_TRUE(t.prompt());
@@ -107,7 +101,7 @@ TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
 }
 
 TEST(Prompt, SaysOnceThatItsHistoryCannotBeKept) {
-  const Launch launch = with_home("no-history");
+  const Launch launch = at_home("no-history");
   std::filesystem::create_directories(launch.environment.at("HOME") +
                                       "/.local/state/tycho/history");
   Terminal t(launch);
@@ -123,7 +117,7 @@ TEST(Prompt, SurvivesALimitOnTheSizeOfFiles) {
   rlimit none = before;
   none.rlim_cur = 0;
   setrlimit(RLIMIT_FSIZE, &none);  // the program inherits it
-  Terminal t(with_home("limited"));
+  Terminal t(at_home("limited"));
   setrlimit(RLIMIT_FSIZE, &before);
   ASSERT_TRUE(t.prompt());
   ASSERT_TRUE(t.enter("6 * 7", "note: history is not kept: "));

@@ -10,12 +10,6 @@
 
 namespace {
 
-Launch with_home(const std::string& name) {
-  const std::string home = temporary_directory() + "/" + name;
-  mkdir(home.c_str(), 0700);
-  return {.environment = {{"HOME", home}}};
-}
-
 TEST(Session, OpensWithTheVersionTheMachineAndWhereToBegin) {
   Terminal t;
   ASSERT_TRUE(t.see("tycho ") && t.see("Lua 5.4  cpu ") && t.see("? help   %learn lessons"));
@@ -156,7 +150,7 @@ TEST(Session, StopsWithCtrlZAndGoesOn) {
 }
 
 TEST(Session, RunsTheUsersInitFileAndSurvivesItsErrors) {
-  const Launch launch = with_home("init");
+  const Launch launch = at_home("init");
   const std::string directory = launch.environment.at("HOME") + "/.config";
   mkdir(directory.c_str(), 0700);
   mkdir((directory + "/tycho").c_str(), 0700);

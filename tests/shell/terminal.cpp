@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,4 +166,10 @@ termios Terminal::settings() const {
   termios t = {};
   tcgetattr(fd_, &t);
   return t;
+}
+
+Launch at_home(const std::string& name, int columns) {
+  const std::string home = temporary_directory() + "/" + name;
+  mkdir(home.c_str(), 0700);
+  return {.environment = {{"HOME", home}}, .columns = columns};
 }

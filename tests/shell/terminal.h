@@ -43,6 +43,7 @@ class Terminal {
   size_t seen_ = 0;
 };
 
-std::string program();                     // the tycho under test
+std::string program();                                      // the tycho under test
+Launch at_home(const std::string& name, int columns = 80);  // with a home directory of its own
 std::string temporary_directory();         // one for the whole run, removed at its end
 std::string without_escapes(std::string);  // the text without control sequences

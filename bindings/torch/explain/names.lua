@@ -3,26 +3,8 @@
 local torch = torch
 local source = require "torch.source"
 local words = require("torch.messages").words
+local distance = require "torch.explain.distance"
 local names = {}
-
--- Edits from a to b, neighbours swapped counting as one; more than `most` is not told apart.
-local function distance(a, b, most)
-  if math.abs(#a - #b) > most then return most + 1 end
-  local two, one = {}, {}
-  for j = 0, #b do one[j] = j end
-  for i = 1, #a do
-    local row, best = {[0] = i}, i
-    for j = 1, #b do
-      local same = a:byte(i) == b:byte(j)
-      local d = math.min(row[j - 1] + 1, one[j] + 1, one[j - 1] + (same and 0 or 1))
-      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then d = math.min(d, two[j - 2] + 1) end
-      row[j], best = d, math.min(best, d)
-    end
-    if best > most then return most + 1 end
-    two, one = one, row
-  end
-  return one[#b]
-end
 
 local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = true, ["or"] = true, ["in"] = true}
 
