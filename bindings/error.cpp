@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "bindings/failed_call.h"
+#include "bindings/interrupt.h"
 
 namespace tycho::lua {
 namespace {
@@ -99,6 +100,7 @@ void push_error(lua_State* L, const Error& e, int top) {
 }  // namespace
 
 int raise(lua_State* L, const Error& e) {
+  if (e.kind == Kind::Interrupt) note_stop(L);  // an operation saw the stop before the hook did
   if (e.kind == Kind::Oom) {
     Error more = e;
     if (const std::string holders = largest_holders(L); !holders.empty())

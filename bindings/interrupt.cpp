@@ -37,6 +37,9 @@ void note_place(lua_State* L) {
 
 const StoppedAt& stopped_at() { return at; }
 bool stop_under_way() { return stopping; }
+void note_stop(lua_State* L) {
+  if (fresh) note_place(L);
+}
 
 void interrupt_hook(lua_State* L, lua_Debug*) {
   if (!stopping) {  // a coroutine left armed by an earlier stop
@@ -44,7 +47,7 @@ void interrupt_hook(lua_State* L, lua_Debug*) {
     return;
   }
   clear_interrupt();
-  if (fresh) note_place(L);
+  note_stop(L);
   raise(L, Error(Kind::Interrupt, "interrupted"));
 }
 

@@ -10,6 +10,7 @@ struct StoppedAt {
   char place[200];  // "train.lua:41", or ""
 };
 const StoppedAt& stopped_at();  // of the last stop: the innermost function of the user's
+void note_stop(lua_State* L);   // a stop is being raised here: by an operation, or by the hook
 bool stop_under_way();          // it has not arrived yet at what lets the code go on
 
 // torch.until_interrupt(f, ...): true and f's results; or, when Ctrl-C stopped f, false and where.
