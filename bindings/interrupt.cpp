@@ -24,8 +24,10 @@ void note_place(lua_State* L) {
   lua_Debug ar;
   for (int level = 0; lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sln", &ar);
-    if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7)) continue;
-    if (!std::strncmp(ar.source, "=shell/", 7)) return;
+    // Reading an unknown global runs the prompt's own Lua inside the user's.
+    if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7) ||
+        !std::strncmp(ar.source, "=shell/", 7))
+      continue;
     std::snprintf(at.place, sizeof at.place, "%s:%d", ar.short_src, ar.currentline);
     if (ar.name && std::strcmp(ar.what, "main"))
       std::snprintf(at.name, sizeof at.name, "%s", ar.name);

@@ -94,8 +94,8 @@ void note_place(lua_State* L, lua_Debug*) {
   for (int level = 0; lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sln", &ar);
     const std::string_view source = ar.source;
-    if (ar.currentline <= 0 || source.substr(0, 7) == "=torch/") continue;
-    if (source.substr(0, 7) == "=shell/") return;
+    if (ar.currentline <= 0 || source.substr(0, 7) == "=torch/" || source.substr(0, 7) == "=shell/")
+      continue;
     const bool named = ar.name && std::strcmp(ar.what, "main");
     const std::lock_guard lock(board->place_mutex);
     std::snprintf(board->place, sizeof board->place, "%s%s%s:%d", named ? ar.name : "",

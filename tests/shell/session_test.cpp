@@ -71,6 +71,16 @@ TEST(Session, AStopSaysWhereAndForHowLong) {
   ASSERT_TRUE(t.enter("steps > 0", "true"));
 }
 
+// Nearly all the time goes into the prompt's own code, which answers for an unknown global.
+TEST(Session, AStopWhileAnUnknownGlobalIsReadSaysWhere) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type("function work() while not _G.done do end end work()\r");
+  t.watch(300);
+  t.interrupt();
+  ASSERT_TRUE(t.see("stopped in work") && t.prompt());
+}
+
 TEST(Session, AStopInACoroutineSaysWhere) {
   Terminal t;
   ASSERT_TRUE(t.prompt());
