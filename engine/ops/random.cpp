@@ -8,6 +8,7 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
+#include "engine/ops/create.h"
 #include "engine/ops/samples.h"
 
 namespace tycho {
@@ -40,9 +41,6 @@ Generator& generator_of(const Call& c, int i, Device device) {
 namespace {
 
 // The last arguments of every maker: dtype and device at positions `at` and `at + 1`.
-void make(Call& c, const Sizes& size, int at, DType standard) {
-  c.out.push_back(empty(size, c.dtype(at, standard), c.device(at + 1)));
-}
 void make_like(Call& c, int at) {
   const Tensor& x = c.tensor(0);
   const DType dtype = c.dtype(at, x.dtype());
@@ -61,79 +59,83 @@ void no_gradient(Backward& b) {
 #define TYCHO_LIKE \
   ", dtype: dtype?, device: device?, generator: generator?, requires_grad: bool = false"
 
-const Op& rand = add_op({.name = "rand",
-                         .args = "size: ints*" TYCHO_MAKER,
-                         .doc = "Numbers drawn evenly from [0, 1).",
-                         .where = kFunction,
-                         .random = true,
-                         .differentiable = false,
-                         .see = "randn, uniform_, manual_seed",
-                         .rule = "sizes -> those sizes",
-                         .example = "torch.manual_seed(0);\n"
-                                    "torch.rand(2) --> f32 [2]   0.496  0.768",
-                         .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
-                         .kernel = cpu::rand,
-                         .samples =
-                             [](Samples& s) {
-                               s.add({s.ints({2, 3})});
-                               s.add({s.ints({})});
-                               s.add({s.ints({4}), nullptr, DType::Float64});
-                               s.add({s.ints({0, 3}), nullptr, DType::BFloat16});
-                             }});
+const Op& rand =
+    add_op({.name = "rand",
+            .args = "size: ints*" TYCHO_MAKER,
+            .doc = "Numbers drawn evenly from [0, 1).",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randn, uniform_, manual_seed",
+            .rule = "sizes -> those sizes",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.rand(2) --> f32 [2]   0.496  0.768",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
+            .kernel = cpu::rand,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.ints({2, 3})});
+                  s.add({s.ints({})});
+                  s.add({s.ints({4}), nullptr, DType::Float64});
+                  s.add({s.ints({0, 3}), nullptr, DType::BFloat16});
+                }});
 
-const Op& randn = add_op({.name = "randn",
-                          .args = "size: ints*" TYCHO_MAKER,
-                          .doc = "Normal numbers with mean 0 and standard deviation 1.",
-                          .where = kFunction,
-                          .random = true,
-                          .differentiable = false,
-                          .see = "rand, normal, manual_seed",
-                          .rule = "sizes -> those sizes",
-                          .example = "torch.manual_seed(0);\n"
-                                     "torch.randn(2) --> f32 [2]   1.54  -0.29",
-                          .shape = [](Call& c) { make(c, c.ints(0), 2, default_dtype()); },
-                          .kernel = cpu::randn,
-                          .samples =
-                              [](Samples& s) {
-                                s.add({s.ints({2, 3})});
-                                s.add({s.ints({5, 7}), nullptr, DType::Float64});
-                                s.add({s.ints({0}), nullptr, DType::Float16});
-                              }});
+const Op& randn =
+    add_op({.name = "randn",
+            .args = "size: ints*" TYCHO_MAKER,
+            .doc = "Normal numbers with mean 0 and standard deviation 1.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, normal, manual_seed",
+            .rule = "sizes -> those sizes",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randn(2) --> f32 [2]   1.54  -0.29",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
+            .kernel = cpu::randn,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.ints({2, 3})});
+                  s.add({s.ints({5, 7}), nullptr, DType::Float64});
+                  s.add({s.ints({0}), nullptr, DType::Float16});
+                }});
 
-const Op& randint = add_op({.name = "randint",
-                            .args = "low: int, high: int, size: ints*" TYCHO_MAKER,
-                            .doc = "Integers from low to high - 1, each equally likely.",
-                            .where = kFunction,
-                            .random = true,
-                            .differentiable = false,
-                            .see = "rand, randperm",
-                            .rule = "size -> size",
-                            .example = "torch.manual_seed(0);\n"
-                                       "torch.randint(1, 7, {4}) --> i64 [4]  3 4 6 1",
-                            .shape = [](Call& c) { make(c, c.ints(2), 4, DType::Int64); },
-                            .kernel = cpu::randint,
-                            .samples =
-                                [](Samples& s) {
-                                  s.add({-3, 4, s.ints({2, 3})});
-                                  s.add({0, 2, s.ints({5}), nullptr, DType::Float32});
-                                }});
+const Op& randint =
+    add_op({.name = "randint",
+            .args = "low: int, high: int, size: ints*" TYCHO_MAKER,
+            .doc = "Integers from low to high - 1, each equally likely.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, randperm",
+            .rule = "size -> size",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randint(1, 7, {4}) --> i64 [4]  3 4 6 1",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, DType::Int64)); },
+            .kernel = cpu::randint,
+            .samples =
+                [](Samples& s) {
+                  s.add({-3, 4, s.ints({2, 3})});
+                  s.add({0, 2, s.ints({5}), nullptr, DType::Float32});
+                }});
 
-const Op& randint_high = add_op({.name = "randint.high",
-                                 .args = "high: int, size: ints*" TYCHO_MAKER,
-                                 .doc = "Integers from 0 to high - 1, each equally likely.",
-                                 .where = kFunction,
-                                 .random = true,
-                                 .differentiable = false,
-                                 .see = "rand, randperm",
-                                 .rule = "size -> size",
-                                 .example = "torch.manual_seed(0);\n"
-                                            "torch.randint(10, {4}) --> i64 [4]  4 9 3 0",
-                                 .shape = [](Call& c) { make(c, c.ints(1), 3, DType::Int64); },
-                                 .kernel = cpu::randint_high,
-                                 .samples =
-                                     [](Samples& s) {
-                                       s.add({10, s.ints({2, 3})});
-                                     }});
+const Op& randint_high =
+    add_op({.name = "randint.high",
+            .args = "high: int, size: ints*" TYCHO_MAKER,
+            .doc = "Integers from 0 to high - 1, each equally likely.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, randperm",
+            .rule = "size -> size",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randint(10, {4}) --> i64 [4]  4 9 3 0",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(1), 3, DType::Int64)); },
+            .kernel = cpu::randint_high,
+            .samples =
+                [](Samples& s) {
+                  s.add({10, s.ints({2, 3})});
+                }});
 
 const Op& randperm = add_op(
     {.name = "randperm",
@@ -157,7 +159,7 @@ const Op& randperm = add_op(
            TYCHO_CHECK(Kind::Value, d >= 63 || n <= (int64_t{1} << d) - (is_floating(t) ? 0 : 1),
                        "randperm: %s cannot hold every position from 1 to %lld", dtype_name(t),
                        static_cast<long long>(n));
-           make(c, Sizes{n}, 2, DType::Int64);
+           c.out.push_back(make(c, Sizes{n}, 2, DType::Int64));
          },
      .kernel = cpu::randperm,
      .samples =
@@ -282,7 +284,7 @@ const Op& normal_size =
             .see = "randn",
             .rule = "size -> size",
             .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]  2 2 2",
-            .shape = [](Call& c) { make(c, c.ints(2), 4, default_dtype()); },
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, default_dtype())); },
             .kernel = cpu::normal_size,
             .samples =
                 [](Samples& s) {
