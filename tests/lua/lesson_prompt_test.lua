@@ -126,6 +126,23 @@ test("who leaves and returns finds the entry again, and the variables", function
   check.lacks(out, "afterwards")
 end)
 
+test("who returns finds the own answers, not the lesson's", function()
+  local where, path = state(), small()
+  learn(path, {"3 4", "function table_of(n) local t = (torch.arange(n) + 1):view(n, 1) return t * t:view(n), 'mine\\n' end",
+    "", "%quit"}, where)
+  local out = learn(path, {"print(select('#', table_of(2)), (select(2, table_of(2))) == 'mine\\n')"}, where)
+  check.contains(out, "You were at 4/4")
+  check.contains(out, "2\ttrue")
+  local file = assert(io.open(where .. "/tycho/lessons"))
+  local text = file:read "a"
+  file:close()
+  file = assert(io.open(where .. "/tycho/lessons", "w"))
+  file:write((text:gsub("small 2: [^\n]*", "small 2: function table_of(n) return gone.x() end gone.x()")))
+  file:close()
+  out = learn(path, {"print(select('#', table_of(2)))"}, where)
+  check.contains(out, "4/4.*\n1\n")
+end)
+
 test("a finished lesson is listed as done, and begins again from the start", function()
   local where, path = state(), small()
   local out = learn(path, {"%skip", "%skip", "%skip", "%skip"}, where)

@@ -58,7 +58,7 @@ function perform.shown(session, code, question)
   if ok then echo(session, code.text, question) end
 end
 
--- The same without a sound, for entries that lie behind.
+-- The same without a sound, for entries that lie behind; true when it worked.
 function perform.quietly(session, code)
   local print, write = _G.print, io.write
   rawset(_G, "print", function() end)
@@ -67,7 +67,7 @@ function perform.quietly(session, code)
     rawset(_G, "print", print)
     io.write = write
   end})
-  evaluate(session, code)
+  return evaluate(session, code)
 end
 
 return perform

@@ -1,10 +1,15 @@
--- How far each lesson was followed: one line per lesson, `NAME ENTRY OF [done]`, in
--- $XDG_STATE_HOME/tycho/lessons (~/.local/state/tycho/lessons). Lines that make no sense are passed
--- over; where nothing can be written, lessons work all the same.
+-- How far each lesson was followed, one line per lesson, `NAME ENTRY OF [done]`, and what solved its
+-- tasks, a line each, `NAME ENTRY: CODE` (with \n for a new line), in $XDG_STATE_HOME/tycho/lessons
+-- (~/.local/state/tycho/lessons). Lines that make no sense are passed over; where nothing can be
+-- written, lessons work all the same.
 local progress = {}
 
 local HEAD = "tycho lessons 1"
-local LONGEST = 65536  -- bytes of the file that are read
+local LONGEST = 1 << 20  -- bytes of the file that are read
+local LONGEST_ANSWER = 4096  -- bytes; a longer one is not kept
+
+local escapes = {["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r"}
+local characters = {["\\"] = "\\", n = "\n", r = "\r"}
 
 --- The file's path, or nil where there is no home.
 ---@return string|nil
@@ -14,7 +19,7 @@ function progress.path()
   if home and home:sub(1, 1) == "/" then return home .. "/.local/state/tycho/lessons" end
 end
 
---- Name -> {entry=, of=, done=}.
+--- Name -> {entry=, of=, done=, answers={[entry]=code}}.
 ---@return table<string, table>
 function progress.read()
   local all, path = {}, progress.path()
@@ -27,8 +32,11 @@ function progress.read()
     local name, entry, of, done = line:match("^([%w_%-%.]+) (%d+) (%d+)( ?%l*)$")
     entry, of = math.tointeger(tonumber(entry)), math.tointeger(tonumber(of))
     if entry and of and entry >= 1 and of >= 1 and of < 10000 and (done == "" or done == " done") then
-      all[name] = {entry = math.min(entry, of), of = of, done = done == " done"}
+      all[name] = {entry = math.min(entry, of), of = of, done = done == " done", answers = {}}
     end
+    local solved, at, code = line:match("^([%w_%-%.]+) (%d+): (.+)$")
+    at = math.tointeger(tonumber(at))
+    if at and all[solved] then all[solved].answers[at] = code:gsub("\\(.)", characters) end
   end
   return all
 end
@@ -40,19 +48,28 @@ local function compose(all)
   for _, name in ipairs(names) do
     local p = all[name]
     lines[#lines + 1] = ("%s %d %d%s"):format(name, p.entry, p.of, p.done and " done" or "")
+    for at = 1, p.of do
+      local code = p.answers[at]
+      if code then lines[#lines + 1] = ("%s %d: %s"):format(name, at, (code:gsub("[\\\n\r]", escapes))) end
+    end
   end
   return table.concat(lines, "\n") .. "\n"
 end
 
 --- Notes where a lesson is. The file is read again first: another prompt may have written it.
+---@param solved? table {[entry]=code} of tasks that were solved
 ---@return boolean|nil ok
 ---@return string|nil message
-function progress.write(name, entry, of, done)
+function progress.write(name, entry, of, done, solved)
   local path = progress.path()
   if not path then return nil, "there is no home directory" end
   local all = progress.read()
   local before = all[name]
-  all[name] = {entry = entry, of = of, done = done or before ~= nil and before.done}
+  local answers = before and before.answers or {}
+  for at, code in pairs(solved or {}) do
+    if #code <= LONGEST_ANSWER then answers[at] = code end
+  end
+  all[name] = {entry = entry, of = of, done = done or before ~= nil and before.done, answers = answers}
   return require("shell.native").write_private(path, compose(all))
 end
 

@@ -32,7 +32,7 @@ local function step() return lesson.lesson.steps[lesson.at] end
 
 local function save(done)
   local l = lesson.lesson
-  local ok, message = progress.write(l.name, math.min(lesson.at, #l.steps), #l.steps, done)
+  local ok, message = progress.write(l.name, math.min(lesson.at, #l.steps), #l.steps, done, lesson.solved)
   if not ok and not lesson.warned then
     lesson.warned = true
     say_line("(your progress cannot be kept: " .. tostring(message) .. ")", "faint")
@@ -141,7 +141,7 @@ local function look_at_task(q, entry, results)
   local is_value = q.spec.parameters == nil and values.is_tensor(now)
   local changed = not rawequal(now, lesson.seen) or is_value and not values.same(now, lesson.last)
   lesson.seen, lesson.last = now, is_value and task.copy(now) or nil
-  local right, lines
+  local right, lines, answered
   if q.spec.parameters then
     if type(now) ~= "function" then
       local other = entry:match("function%s+([%a_][%w_]*)%s*%(")
@@ -162,7 +162,7 @@ local function look_at_task(q, entry, results)
         return
       end
       rawset(_G, name, results[1])
-      now = results[1]
+      now, answered = results[1], true
       say(colour(("kept as %s"):format(name), "faint"))
     elseif not changed then
       return
@@ -179,6 +179,8 @@ local function look_at_task(q, entry, results)
     right, lines = task.check_value(q, lesson.wanted, now, _G)
   end
   if right then
+    local code = answered and name .. " = " .. entry or entry
+    if load(code) then lesson.solved[lesson.at] = code end
     say(colour(lines[1], "good"))
     return complete()
   end
@@ -325,7 +327,7 @@ function run.start(found, session, from)
   local kept = progress.read()[found.name]
   local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
   at = math.max(1, math.min(at, #found.steps))
-  lesson = {lesson = found, at = at, session = session}
+  lesson = {lesson = found, at = at, session = session, solved = {}}
   local echo_module = require "shell.echo"
   lesson.echo = echo_module.on
   fill_empty(true)
@@ -345,7 +347,9 @@ function run.start(found, session, from)
       local q = s.question
       if s.code then perform.quietly(session, s.code) end
       if q and q.kind == "task" and not (q.spec.parameters and rawget(_G, q.spec.name) ~= nil) then
-        perform.quietly(session, q.answer)
+        -- The user's own answer; it may stand on variables that are gone.
+        local own = kept and kept.answers[i]
+        if not (own and perform.quietly(session, {text = own})) then perform.quietly(session, q.answer) end
       end
       if s.after then perform.quietly(session, s.after) end
     end
