@@ -4,6 +4,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv.h"
+#include "engine/cpu/onednn.h"
 #include "engine/cpu/turn.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/conv.h"
@@ -36,7 +37,7 @@ Tensor channels_last(const Tensor& given, DType type) {
     t = empty(t.shape(), type, t.device());
     copy_raw(t, given);
   }
-  if (t.contiguous() && t.dtype() == type && t.numel())
+  if (t.contiguous() && t.dtype() == type && t.numel() && dtype_size(type) >= 4)
     turn_images(t, to, true);
   else
     copy_raw(to, t);
@@ -70,13 +71,41 @@ Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& ker
 
 Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
 
+// A weight (or its gradient's place) for oneDNN: its strides, leading kernel sizes 1.
+PlainWeight plain(const Tensor& w) {
+  PlainWeight p{w.dtype(), w.data(), {}};
+  const int spatial = w.rank() - 2;
+  p.stride[0] = w.stride(0), p.stride[1] = w.stride(1);
+  for (int d = 0; d < 3; ++d) {
+    const int s = d - (3 - spatial);
+    p.stride[d + 2] = s < 0 ? 1 : w.stride(s + 2);
+  }
+  return p;
+}
+Tensor dense(const Tensor& w) { return is_channels_last(w) ? w : packed(w); }
+
+// Whether oneDNN takes it as it is: images stay in their type.
+bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v) {
+  const DType type = c.tensor(0).dtype();
+  if (type != DType::Float32 && type != DType::BFloat16) return false;
+  *v = describe(c, type, x, kernel, y);
+  return has_onednn_conv(*v);
+}
+
 }  // namespace
 
 void convolution(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution v;
+  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v)) {
+    const Tensor xl = channels_last(x, x.dtype()), wd = dense(w);
+    const Tensor begin = bias ? packed(bias) : Tensor();
+    if (onednn_conv_forward(v, xl.data(), plain(wd), bias ? begin.data() : nullptr, out.data()))
+      return;
+  }
   const DType type = computed_in(x.dtype());
-  const Convolution v = describe(c, type, x.shape(), kernel_of(w), out.shape());
+  v = describe(c, type, x.shape(), kernel_of(w), out.shape());
   const Tensor xl = channels_last(x, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
   Tensor begin;
@@ -88,8 +117,13 @@ void convolution(Call& c) {
 void convolution_input(Call& c) {
   const Tensor &g = c.tensor(0), &w = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution v;
+  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v)) {
+    const Tensor gl = channels_last(g, g.dtype()), wd = dense(w);
+    if (onednn_conv_input(v, gl.data(), plain(wd), out.data())) return;
+  }
   const DType type = computed_in(g.dtype());
-  const Convolution v = describe(c, type, out.shape(), kernel_of(w), g.shape());
+  v = describe(c, type, out.shape(), kernel_of(w), g.shape());
   const Tensor gl = channels_last(g, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
   conv_backward_input(v, gl.data(), wl.data(), result.data());
@@ -99,8 +133,13 @@ void convolution_input(Call& c) {
 void convolution_weight(Call& c) {
   const Tensor &g = c.tensor(0), &x = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution v;
+  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v)) {
+    const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
+    if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out))) return;
+  }
   const DType type = computed_in(g.dtype());
-  const Convolution v = describe(c, type, x.shape(), c.ints(2), g.shape());
+  v = describe(c, type, x.shape(), c.ints(2), g.shape());
   const Tensor gl = channels_last(g, type), xl = channels_last(x, type);
   const bool direct = out.dtype() == type && is_channels_last(out);
   Tensor result = direct ? out : empty_channels_last(out.shape(), type, out.device());

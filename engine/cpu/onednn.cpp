@@ -1,4 +1,4 @@
-// Held primitives of oneDNN: matrix products of bfloat16 (convolutions stand in conv.cpp).
+// Held primitives of oneDNN: matrix products of bfloat16 (convolutions stand in onednn_conv.cpp).
 #include "engine/cpu/onednn.h"
 
 #include <dlfcn.h>

@@ -1,0 +1,110 @@
+// Convolutions through oneDNN against our own kernels, which a lower level of instructions uses:
+// odd parameters, cut into pieces of images and of lines on several threads.
+#include "engine/base/parallel.h"
+#include "engine/cpu/level.h"
+#include "engine/ops/conv.h"
+#include "tests/engine/numeric.h"
+
+namespace tycho {
+namespace {
+
+using namespace numeric;
+
+struct Case {
+  Sizes x, w, stride, pad, dilation;
+  int64_t groups = 1;
+};
+
+// Large enough to be cut: two million multiply-adds and more.
+const std::vector<Case> kCases = {
+    {{7, 16, 20, 18}, {24, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 16, 41, 30}, {24, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 3, 61, 44}, {32, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}},
+    {{1, 24, 40, 33}, {40, 24, 3, 2}, {2, 3}, {2, 0}, {3, 1}},
+    {{2, 20, 37, 30}, {36, 20, 1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {{2, 48, 30, 31}, {64, 48, 1, 1}, {2, 2}, {0, 0}, {1, 1}},
+    {{1, 32, 30, 31}, {64, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 4},
+    {{3, 96, 30, 29}, {96, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 96},
+    {{1, 32, 9, 40}, {48, 32, 5, 5}, {1, 1}, {5, 6}, {1, 1}},
+    {{1, 8, 30, 30}, {128, 8, 2, 2}, {1, 1}, {3, 2}, {1, 1}},
+    {{5, 12, 1, 300}, {24, 12, 1, 9}, {1, 2}, {0, 4}, {1, 1}},
+};
+const std::vector<Case> kVolumes = {
+    {{2, 8, 9, 10, 11}, {16, 8, 3, 3, 2}, {1, 2, 1}, {1, 1, 0}, {1, 1, 1}},
+    {{1, 12, 1, 40, 30}, {20, 12, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {{3, 6, 7, 8, 20}, {32, 3, 2, 3, 3}, {1, 1, 1}, {0, 2, 1}, {2, 1, 1}, 2},
+};
+
+struct Results {
+  Tensor y, x, w;
+};
+
+Results results(const Case& c, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  Source s;
+  const Tensor lx = as_leaf(x), lw = as_leaf(w);
+  const Tensor y = c.x.n == 5 ? op<"conv3d">(lx, lw, bias, c.stride, c.pad, c.dilation, c.groups)
+                              : op<"conv2d">(lx, lw, bias, c.stride, c.pad, c.dilation, c.groups);
+  const auto g = grad::gradients({y}, {lx, lw}, {random(s, y.shape(), y.dtype())}, {});
+  return {y, g[0], g[1]};
+}
+
+// Distances in units of the largest element.
+void expect_close(const Tensor& have, const Tensor& want, double tolerance,
+                  const std::string& what) {
+  const auto a = values(have), b = values(want);
+  ASSERT_EQ(a.size(), b.size());
+  double most = 0, off = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(b[i]));
+    off = std::max(off, std::abs(a[i] - b[i]));
+  }
+  EXPECT_LE(off, tolerance * most) << what;
+}
+
+void agree(const Case& c, DType dtype, double tolerance) {
+  const cpu::Level best = cpu::level();
+  if (best != cpu::Level::v4) return;
+  const int before = get_num_threads();
+  Source s;
+  const Tensor x = random(s, c.x, dtype), w = random(s, c.w, dtype), b = random(s, {c.w[0]}, dtype);
+  cpu::force_level(cpu::Level::v3);
+  const Results want = results(c, x, w, b);
+  cpu::force_level(best);
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    const Results have = results(c, x, w, b);
+    const std::string what = to_string(c.x) + " " + to_string(c.w) + " " + dtype_name(dtype) +
+                             " on " + std::to_string(threads);
+    EXPECT_TRUE(is_channels_last(have.y)) << what;
+    expect_close(have.y, want.y, tolerance, what + " result");
+    expect_close(have.x, want.x, tolerance, what + " input");
+    expect_close(have.w, want.w, tolerance, what + " weight");
+  }
+  set_num_threads(before);
+}
+
+TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
+  for (const Case& c : kCases) {
+    agree(c, DType::Float32, 1e-5);
+    agree(c, DType::BFloat16, 1.2e-2);
+  }
+}
+
+TEST(ConvOneDnn, AgreesWithOurOwnKernelsOnVolumes) {
+  for (const Case& c : kVolumes) {
+    agree(c, DType::Float32, 1e-5);
+    agree(c, DType::BFloat16, 1.2e-2);
+  }
+}
+
+TEST(ConvOneDnn, TakesWeightsInChannelsLastLayout) {
+  Source s;
+  const Tensor x = random(s, {2, 16, 12, 11}, DType::Float32);
+  const Tensor w = random(s, {24, 16, 3, 3}, DType::Float32);
+  Tensor last = empty_channels_last(w.shape(), DType::Float32, {});
+  copy_raw(last, w);
+  expect_near(op<"conv2d">(x, last), op<"conv2d">(x, w), 0);
+}
+
+}  // namespace
+}  // namespace tycho
