@@ -16,6 +16,8 @@ namespace {
 
 volatile bool stopping = false;  // written by a signal handler on this same thread
 volatile bool fresh = false;     // nobody has seen yet where the program was
+// While held, the first Ctrl-C waits for the end of what must not be cut in two.
+constinit thread_local volatile bool held = false, waiting = false;
 StoppedAt at;
 
 void note_place(lua_State* L) {
@@ -58,6 +60,10 @@ void arm_interrupt(lua_State* L) {
 }
 
 void interrupt_lua() {
+  if (held && !waiting && !stopping) {
+    waiting = true;
+    return;
+  }
   if (!stopping) fresh = true;
   stopping = true;
   request_interrupt();
@@ -67,13 +73,49 @@ void interrupt_lua() {
 
 void end_interrupt(lua_State* L) {
   stopping = false;
+  held = false;
+  waiting = false;
   lua_sethook(L, nullptr, 0, 0);
   clear_interrupt();
 }
 
+namespace {
+
+// Back to what held before; a Ctrl-C that waited acts now.
+void release(lua_State* L, bool was) {
+  held = was;
+  if (held || !waiting) return;
+  waiting = false;
+  interrupt_lua();
+  clear_interrupt();
+  note_stop(L);
+  raise(L, Error(Kind::Interrupt, "interrupted"));
+}
+
+}  // namespace
+
+int uninterrupted(lua_State* L) {
+  check_function(L, 1, "uninterrupted");
+  const bool was = held;
+  held = true;
+  const int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  release(L, was);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+int hold_interrupt(lua_State* L) {
+  const bool was = held, hold = lua_toboolean(L, 1) != 0;
+  if (hold)
+    held = true;
+  else
+    release(L, false);
+  lua_pushboolean(L, was);
+  return 1;
+}
+
 int until_interrupt(lua_State* L) {
   check_function(L, 1, "until_interrupt");
-  const bool grad = mode.grad, inference = mode.inference;
+  const bool grad = mode.grad, inference = mode.inference, was_held = held;
   const amp::Region region = amp::current();
   if (lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0) == LUA_OK) {
     lua_pushboolean(L, 1);
@@ -82,6 +124,7 @@ int until_interrupt(lua_State* L) {
   }
   if (!stopping) return lua_error(L);
   end_interrupt(L);
+  held = was_held;
   // The stop also ended the functions that close scopes.
   mode.grad = grad;
   mode.inference = inference;

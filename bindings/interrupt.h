@@ -17,4 +17,12 @@ bool stop_under_way();          // it has not arrived yet at what lets the code 
 // What called it goes on: a training loop that is stopped can still be saved.
 int until_interrupt(lua_State* L);
 
+// torch.uninterrupted(f, ...): f's results. A first Ctrl-C waits until f has ended; a second one
+// stops it as any other code.
+int uninterrupted(lua_State* L);
+
+// torch._hold_interrupt(on): the same for what is no function; turned off, a Ctrl-C that waited
+// acts. Gives what was set before.
+int hold_interrupt(lua_State* L);
+
 }  // namespace tycho::lua

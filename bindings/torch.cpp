@@ -159,6 +159,8 @@ int open_torch(lua_State* L) {
   }
   static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
                                        {"until_interrupt", guarded<until_interrupt>},
+                                       {"uninterrupted", guarded<uninterrupted>},
+                                       {"_hold_interrupt", guarded<hold_interrupt>},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},

@@ -1,11 +1,11 @@
 -- What the training scripts beside this file share: options, a progress line, a table of metrics with its file and
--- its plot, and checkpoints. A script begins with: local support = dofile(here .. "/support.lua")
+-- its plot; and, in training.lua, the loops of a training that can be stopped and goes on. A script begins with:
+-- local support = dofile(here .. "/support.lua")
 local support = {}
 
 ---True where the output is a terminal that can redraw a line.
 support.in_terminal = os.execute("test -t 1") and os.getenv("TERM") ~= "dumb"
 
-local name = "script"
 local line_shown = false
 
 ---Prints a line; a progress line above it goes away.
@@ -19,16 +19,25 @@ end
 
 ---Ends the script with one sentence about what is wrong with an option or a file.
 function support.stop(text, ...)
-  io.stderr:write(name, ": ", text:format(...), "\n")
+  if line_shown then io.stdout:write("\r\27[K") end
+  io.stdout:flush()
+  io.stderr:write(support.script or "script", ": ", text:format(...), "\n")
   os.exit(1, true)
 end
 local say, stop = support.say, support.stop
 
+---What an error says, without the place in these scripts where it was raised.
+function support.reason(why)
+  if type(why) == "string" or not why.message then return tostring(why) end
+  return why.message .. (why.hint ~= "" and "\n   try: " .. why.hint or "")
+end
+
 ---Runs f and ends the script with one sentence if it fails: for what depends on options and files alone.
 function support.attempt(f, ...)
   local results = table.pack(pcall(f, ...))
-  if not results[1] then stop("%s", tostring(results[2])) end
-  return table.unpack(results, 2, results.n)
+  if results[1] then return table.unpack(results, 2, results.n) end
+  if type(results[2]) ~= "string" and results[2].kind == "interrupt" then error(results[2], 0) end
+  stop("%s", support.reason(results[2]))
 end
 
 ---- Options ----------------------------------------------------------------------------------------
@@ -38,41 +47,53 @@ local common = {
   {"seed", "N", 1, "start of the random numbers", least = 0},
   {"threads", "N", nil, "threads to compute with (all cores)"},
   {"device", "NAME", "cpu", "where to compute: cpu, cuda, cuda:1, ..."},
-  {"load", "FILE", nil, "go on from this checkpoint"},
-  {"metrics", "FILE", nil, "write the curves to this file, as CSV"},
+  {"load", "FILE", nil, "go on from this checkpoint, with its options"},
+  {"metrics", "FILE", nil, "write the curves to this file: CSV, or JSON lines if it ends in .jsonl"},
+  {"plot", "FILE", nil, "draw the curves into this file too: .svg or .png"},
 }
+for _, row in ipairs(common) do row.free = true end
 
 local function help(about, rows)
-  say("tycho scripts/%s.lua [--OPTION VALUE]...\n%s\n", name, about)
+  say("tycho scripts/%s.lua [--OPTION VALUE]...\n%s\n", support.script, about)
   for _, row in ipairs(rows) do
-    local default = row[3] and (" (%s)"):format(row[3]) or ""
+    local default = row[3] and (" (%s%s)"):format(row[3], row[1] == "save" and ", or --load's" or "") or ""
     say("  --%-16s %s%s", row[1] .. " " .. row[2], row[4], default)
   end
   say("  --%-16s a small run of a few seconds, to see that all works", "quick")
   say("  --%-16s show this", "help")
+  say("\nCtrl-C ends the step, saves and stops; a second Ctrl-C stops at once.")
 end
 
--- A value as its row wants it: N is a whole number, X a number, all else text.
+-- A value as its row wants it: N is a whole number, X a number, a|b one of the words, all else text.
 local function value_of(row, text)
+  if row[2]:find("|", 1, true) then
+    for word in row[2]:gmatch("[^|]+") do
+      if text == word then return text end
+    end
+    stop("--%s must be %s, got %s", row[1], (row[2]:gsub("|", ", "):gsub(", ([^,]+)$", " or %1")), text)
+  end
   if row[2] ~= "N" and row[2] ~= "X" then return text end
   local value, least = tonumber(text), row.least or (row[2] == "N" and 1 or 0)
   if row[2] == "N" then value = value and math.tointeger(value) end
-  if not value or value < least or value == math.huge or value ~= value then
-    stop("--%s must be %s of at least %s, got %s", row[1], row[2] == "N" and "a whole number" or "a number", least, text)
+  if not value or value < least or value == math.huge or value ~= value or row.most and value > row.most then
+    stop("--%s must be %s of at least %s%s, got %s", row[1], row[2] == "N" and "a whole number" or "a number", least,
+      row.most and " and at most " .. row.most or "", text)
   end
   return value
 end
 
----Reads the options of the command line, chooses threads and seed, and returns the options by name.
----@param script string the script's name
----@param about string what it does
----@param rows table[] {name, kind, default, what it is, quick = its default with --quick, least =}
----@return table
-function support.options(script, about, rows)
-  name = script
-  for _, row in ipairs(common) do rows[#rows + 1] = row end
-  local by_name, given, i = {}, {}, 1
-  for _, row in ipairs(rows) do by_name[row[1]] = row end
+local function unknown(key, rows)
+  local distance, nearest, fewest = require "torch.explain.distance", nil, #key // 2 + 1
+  for _, row in ipairs(rows) do
+    local edits = distance(key, row[1], fewest)
+    if edits < fewest then nearest, fewest = row[1], edits end
+  end
+  stop("unknown option --%s; %s", key, nearest and "did you mean --" .. nearest .. "?" or "--help lists them")
+end
+
+-- The options of the command line alone.
+local function read_arguments(about, rows, by_name)
+  local given, i = {}, 1
   while arg[i] do
     local key, value = arg[i]:match("^%-%-([^=]+)=?(.*)$")
     if not key then stop("%s is no option; options are written --name value, and --help lists them", arg[i]) end
@@ -82,7 +103,7 @@ function support.options(script, about, rows)
     elseif key == "quick" then
       given.quick = true
     else
-      if not by_name[key] then stop("unknown option --%s; --help lists them", key) end
+      if not by_name[key] then unknown(key, rows) end
       if not arg[i]:find("=", 1, true) then
         i = i + 1
         value = arg[i]
@@ -92,19 +113,67 @@ function support.options(script, about, rows)
     end
     i = i + 1
   end
+  return given
+end
+
+-- A checkpoint's options hold unless others are given; those that its weights depend on cannot be others.
+local function take_over(given, by_name)
+  local saved = support.attempt(torch.load, given.load, {map_location = "cpu"})
+  if type(saved) ~= "table" or saved.script ~= support.script or type(saved.options) ~= "table" then
+    stop("%s holds no checkpoint of this script; --save FILE makes such files", given.load)
+  end
+  for key, value in pairs(saved.options) do
+    local row = by_name[key]
+    if given[key] == nil then
+      given[key] = value
+    elseif row and not row.free and given[key] ~= value then
+      stop("--%s is %s, but %s was made with %s; leave the option out", key, given[key], given.load, value)
+    end
+  end
+  return saved
+end
+
+-- A place that cannot be written is found out now, not after the training.
+local function check_writable(key, path)
+  local file, why = io.open(path .. ".part", "ab")
+  if not file then stop("cannot write %s; choose another place with --%s FILE", why:gsub("%.part:", ":"), key) end
+  file:close()
+  os.remove(path .. ".part")
+end
+
+---Reads the options of the command line, chooses threads and seed, and returns the options by name. With --load the
+---checkpoint is `support.saved`.
+---@param script string the script's name
+---@param about string what it does
+---@param rows table[] {name, kind, default, what it is, quick = its default with --quick, least =, most =,
+---free = true where a training that goes on may change it}
+---@return table
+function support.options(script, about, rows)
+  support.script = script
+  for _, row in ipairs(common) do rows[#rows + 1] = row end
+  local by_name = {}
+  for _, row in ipairs(rows) do by_name[row[1]] = row end
+  local given = read_arguments(about, rows, by_name)
+  local kept = {"metrics", "plot", "load", "threads", "device", "save"}  -- of this run alone
+  if given.load then
+    support.saved = take_over(given, by_name)
+    given.save = given.save or given.load
+  end
+  support.given = {}
+  for key, value in pairs(given) do support.given[key] = value end
+  for _, key in ipairs(kept) do support.given[key] = nil end
   for _, row in ipairs(rows) do
     if given[row[1]] == nil then given[row[1]] = given.quick and row.quick or row[3] end
+    if not row.free then support.given[row[1]] = given[row[1]] end
   end
   if given.threads then support.attempt(torch.set_num_threads, given.threads) end
   support.attempt(torch.zeros, 1, {device = given.device})
   torch.manual_seed(given.seed)
-  for _, key in ipairs {"save", "metrics"} do  -- a place that cannot be written is found out now, not after the training
-    if given[key] then
-      local file, why = io.open(given[key] .. ".part", "ab")
-      if not file then stop("cannot write %s; choose another place with --%s FILE", why, key) end
-      file:close()
-      os.remove(given[key] .. ".part")
-    end
+  for _, key in ipairs {"save", "metrics", "plot"} do
+    if given[key] then check_writable(key, given[key]) end
+  end
+  if given.plot and not given.plot:lower():find("%.svg$") and not given.plot:lower():find("%.png$") then
+    stop("--plot must end in .svg or .png, got %s", given.plot)
   end
   return given
 end
@@ -119,18 +188,17 @@ end
 
 local began, began_at, last_shown
 ---Shows how far the work is: a bar that is redrawn in a terminal, elsewhere a line every ten seconds.
----@param done number of total
----@param total number
+---@param share number how much is done, from 0 to 1
 ---@param text string what else to show
-function support.progress(done, total, text, ...)
+function support.progress(share, text, ...)
   local now = torch.perf_counter()
-  if not began then began, began_at, last_shown = now, done, now end
+  if not began then began, began_at, last_shown = now, share, now end
   if now - last_shown < (support.in_terminal and 0.1 or 10) then return end
   last_shown = now
-  local left = done > began_at and (now - began) / (done - began_at) * (total - done) or 0
-  text = ("%3d %%  %s  %s left"):format(100 * done // total, text:format(...), support.clock(left))
+  local left = share > began_at and (now - began) / (share - began_at) * (1 - share) or 0
+  text = ("%3d %%  %s  %s left"):format(100 * share // 1, text:format(...), support.clock(left))
   if not support.in_terminal then return say("  %s", text) end
-  local filled = 24 * done // total | 0
+  local filled = 24 * share // 1 | 0
   io.stdout:write("\r", ("█"):rep(filled), ("░"):rep(24 - filled), " ", text, "\27[K")
   io.stdout:flush()
   line_shown = true
@@ -138,31 +206,49 @@ end
 
 ---- Metrics ----------------------------------------------------------------------------------------
 
----A table of numbers that grows while the network learns. With a path it is also a CSV file, which has every row at
----once, so that others can read it during the training.
+-- One row of numbers as a line of the file: nan and infinity are null in JSON.
+local function line_of(json, columns, row)
+  local cells = {}
+  for i, v in ipairs(row) do
+    local text = math.type(v) == "float" and ("%.6g"):format(v) or tostring(v)
+    if json then
+      if v ~= v or v == math.huge or v == -math.huge then text = "null" end
+      text = ('"%s": %s'):format(columns[i], text)
+    end
+    cells[i] = text
+  end
+  return (json and "{%s}\n" or "%s\n"):format(table.concat(cells, json and ", " or ","))
+end
+
+---A table of numbers that grows while the network learns. With a path it is also a file (CSV, or JSON lines when it
+---ends in .jsonl), which has every row at once, so that others can read it during the training.
 ---@param path? string
 ---@param columns string[] the first is the place on the curves: step or epoch
 ---@param rows? number[][] what an earlier run left
 function support.metrics(path, columns, rows)
   local log = {rows = rows or {}}
-  local function write(mode, values)
-    local file = path and support.attempt(function() return assert(io.open(path, mode)) end)
-    if not file then return end
-    local texts = {}
-    for i, v in ipairs(values) do texts[i] = math.type(v) == "float" and ("%.6g"):format(v) or tostring(v) end
-    file:write(table.concat(texts, ","), "\n")
-    file:close()
+  local json = path and path:lower():find("%.jsonl?$")
+  local function write(mode, text)
+    if not path then return end
+    local file, why = io.open(path, mode)
+    if file then
+      local ok, fault = file:write(text)
+      local closed, late = file:close()
+      why = not ok and fault or not closed and late or nil
+    end
+    if why then say("the curves are not in %s: %s", path, why) end
   end
-  write("w", columns)
-  for _, row in ipairs(log.rows) do write("a", row) end
+  local before = json and {} or {table.concat(columns, ",") .. "\n"}
+  for _, row in ipairs(log.rows) do before[#before + 1] = line_of(json, columns, row) end
+  write("w", table.concat(before))
   ---Adds a row: one number for each column.
   function log.add(...)
     log.rows[#log.rows + 1] = {...}
-    write("a", {...})
+    write("a", line_of(json, columns, {...}))
   end
-  ---Draws columns as curves, when there is a terminal to see them.
-  function log.plot(title, ...)
-    if not support.in_terminal or #log.rows < 2 then return end
+  ---Draws columns as curves: in a terminal, and into a file (.svg or .png) if one is given.
+  function log.plot(file, title, ...)
+    if #log.rows == 0 or not file and not support.in_terminal then return end
     local curves, labels = {}, {...}
     local data = torch.tensor(log.rows):double()
     for i, label in ipairs(labels) do
@@ -170,43 +256,70 @@ function support.metrics(path, columns, rows)
         if column == label then curves[i] = data[{{}, k}] end
       end
     end
-    say("")
-    torch.plot(data[{{}, 1}], table.unpack(curves), {title = title, xlabel = columns[1], labels = labels, height = 12})
+    local function draw(options)
+      options.title, options.xlabel, options.labels = title, columns[1], labels
+      torch.plot(data[{{}, 1}], table.unpack(curves, 1, #labels), options)
+    end
+    if support.in_terminal and #log.rows > 1 then
+      say("")
+      draw {height = 12}
+    end
+    if file then
+      support.attempt(draw, {file = file})
+      say("curves drawn in %s", file)
+    end
   end
   return log
 end
 
----- Checkpoints ------------------------------------------------------------------------------------
+---- Data -------------------------------------------------------------------------------------------
 
----Writes a checkpoint: `state` is a table of state dicts and numbers.
----@param path string
----@param state table its `rng`: the random numbers' state before the step that was stopped
----@param finished boolean false when Ctrl-C stopped the training
-function support.save(path, state, finished)
-  state.script, state.rng = name, not finished and state.rng or torch.get_rng_state()
-  support.attempt(torch.save, state, path)
-  if finished then say("saved to %s", path) else say("stopped; saved to %s; go on with --load %s", path, path) end
-end
-
----A copy of a state dict that does not change when the training goes on.
-function support.copy(state)
-  if torch.is_tensor(state) then return state:clone() end
-  if type(state) ~= "table" then return state end
-  local out = {}
-  for k, v in pairs(state) do out[k] = support.copy(v) end
-  return out
-end
-
----Reads a checkpoint that this script wrote. Once the network is made, torch.set_rng_state(state.rng) makes the random
----numbers go on where they were.
----@param path string
----@return table state
-function support.load(path)
-  local state = support.attempt(torch.load, path)
-  if type(state) ~= "table" or state.script ~= name then
-    stop("%s holds no checkpoint of this script; --save FILE makes such files", path)
+---Handwritten digits in MNIST's format: images as float32 [n, 28, 28] from 0 to 1, and labels 1..10 for 0..9.
+---@param directory string that holds the files, with or without .gz
+---@param part string "train" or "t10k"
+---@param most? integer no more images than that
+function support.digits(directory, part, most)
+  local function read(name)
+    for _, path in ipairs {directory .. "/" .. name .. ".gz", directory .. "/" .. name} do
+      local file = io.open(path, "rb")
+      if file then
+        file:close()
+        return support.attempt(torch.io.read_idx, path)
+      end
+    end
+    stop("there is no %s(.gz) in %s; give the directory of the MNIST files with --data DIR", name, directory)
   end
-  return state
+  local images, labels = read(part .. "-images-idx3-ubyte"), read(part .. "-labels-idx1-ubyte")
+  if images.ndim ~= 3 or images.shape[2] ~= 28 or images.shape[3] ~= 28 then
+    stop("%s-images must hold images of 28x28, got shape %s", part, tostring(images.shape))
+  end
+  if labels.ndim ~= 1 or #labels ~= #images then
+    stop("%s-labels must hold one label for each of %d images, got shape %s", part, #images, tostring(labels.shape))
+  end
+  if labels:max():item() > 9 then stop("%s-labels must hold 0..9, got %d", part, labels:max():item()) end
+  local last = math.min(most or #images, #images)
+  return images[{{1, last}}]:float() / 255, labels[{{1, last}}]:long() + 1
 end
 
+-- Two rows of pixels per line of text.
+local blocks = {[0] = " ", "▀", "▄", "█"}
+
+---Images of digits as text, side by side: what is brighter than `level` in the middle 22 x 22.
+---@param images torch.Tensor [n, 28, 28]
+---@param level number
+function support.show_digits(images, level)
+  local pixels = images:gt(level):tolist()
+  for top = 4, 24, 2 do
+    local parts = {}
+    for i, image in ipairs(pixels) do
+      local line = {}
+      for x = 4, 25 do line[#line + 1] = blocks[(image[top][x] and 1 or 0) + (image[top + 1][x] and 2 or 0)] end
+      parts[i] = table.concat(line)
+    end
+    say("  %s", table.concat(parts, "   "))
+  end
+end
+
+local here = debug.getinfo(1, "S").source:match("^@(.*)/") or "."
+assert(loadfile(here .. "/training.lua"))(support)
 return support

@@ -6,33 +6,34 @@ local support = dofile(here .. "/support.lua")
 local say = support.say
 
 local option = support.options("train_chargpt", "Trains a small GPT to write like a text, letter by letter.", {
-  {"steps", "N", 1200, "steps to train", quick = 24},
+  {"steps", "N", 1200, "steps to train", quick = 24, free = true},
   {"batch-size", "N", 32, "pieces of text per step", quick = 8},
   {"context", "N", 64, "letters that the network sees at once", quick = 32},
   {"layers", "N", 3, "layers of the transformer", quick = 2},
   {"heads", "N", 4, "heads of each layer's attention", quick = 2},
   {"width", "N", 128, "numbers for each letter", quick = 32},
-  {"dropout", "X", 0.2, "share of numbers that are left out while it learns"},
+  {"dropout", "X", 0.2, "share of numbers that are left out while it learns", most = 0.9},
   {"lr", "X", 0.002, "highest learning rate; it rises for a tenth of the steps and falls in half a cosine"},
+  {"amp", "off|bf16", "off", "mixed precision"},
   {"every", "N", 100, "steps from one test and sample to the next", quick = 8},
-  {"sample", "N", 400, "letters to write at the end", quick = 80, least = 0},
-  {"prompt", "TEXT", nil, "how the writing begins (a new line)"},
-  {"temperature", "X", 0.8, "how bold the writing is"},
-  {"data", "FILE", here .. "/data/sonnets.txt", "the text to learn"},
-  {"save", "FILE", "chargpt.pt", "where the checkpoint goes"},
+  {"sample", "N", 400, "letters to write at the end", quick = 80, least = 0, free = true},
+  {"prompt", "TEXT", nil, "how the writing begins (a new line)", free = true},
+  {"temperature", "X", 0.8, "how bold the writing is", free = true},
+  {"data", "FILE", here .. "/data/sonnets.txt", "the text to learn", free = true},
+  {"save", "FILE", "chargpt.pt", "where the checkpoint goes", free = true},
 })
 
 ---- Data -------------------------------------------------------------------------------------------
 
 local function read(path)
   local file <close> = support.attempt(function() return assert(io.open(path, "rb")) end)
-  return (file:read("a"):gsub("\r\n", "\n"))
+  return (support.attempt(function() return assert(file:read("a")) end):gsub("\r\n", "\n"))
 end
 
-local saved = option.load and support.load(option.load)
+local run = support.training(option, {"step", "train_loss", "test_loss"})
 local text = read(option.data)
-local letters, id_of = saved and saved.letters or "", {}  -- every letter of the text once; its place is its id
-if not saved then
+local letters, id_of = run.saved and run.saved.letters or "", {}  -- every letter of the text once; its place is its id
+if not run.saved then
   local seen = {}
   for letter in text:gmatch(".") do seen[letter] = true end
   local list = {}
@@ -55,9 +56,7 @@ local function decode(ids)
   return table.concat(out)
 end
 
-local config = saved and saved.config or {vocab_size = #letters, block_size = option.context, n_layer = option.layers,
-  n_head = option.heads, n_embd = option.width, dropout = option.dropout}
-local context = config.block_size
+local context = option.context
 if #text < 20 * context then
   support.stop("%s has %d letters; that is too short for --context %d", option.data, #text, context)
 end
@@ -76,18 +75,25 @@ end
 
 ---- The network ------------------------------------------------------------------------------------
 
-local net = support.attempt(function() return torch.models.GPT(config):to(option.device) end)
-local opt = optim.AdamW(net:parameter_groups(0.1), {lr = option.lr, betas = {0.9, 0.99}})
-local step, rng = 0, torch.get_rng_state()
-if saved then
-  support.attempt(function()
-    net:load_state_dict(saved.net)
-    opt:load_state_dict(saved.opt)
-  end)
-  step = saved.step
-  torch.set_rng_state(saved.rng)
+-- From 0 to 1 in the first tenth of the steps, then down to 0.1.
+local function rate(step)
+  local warm = math.max(1, option.steps // 10)
+  if step < warm then return (step + 1) / warm end
+  return 0.1 + 0.45 * (1 + math.cos(math.pi * math.min(1, (step - warm) / math.max(1, option.steps - warm))))
 end
-local log = support.metrics(option.metrics, {"step", "train_loss", "test_loss"}, saved and saved.history)
+
+local net = support.attempt(function()
+  return torch.models.GPT {vocab_size = #letters, block_size = context, n_layer = option.layers, n_head = option.heads,
+    n_embd = option.width, dropout = option.dropout}:to(option.device)
+end)
+local opt = optim.AdamW(net:parameter_groups(0.1), {lr = option.lr, betas = {0.9, 0.99}})
+local schedule = optim.lr_scheduler.LambdaLR(opt, rate)
+run:keep {net = net, opt = opt, schedule = schedule, letters = letters}
+
+local function forward(x, y)
+  local device = x.device.type
+  return torch.autocast(device, {enabled = option.amp ~= "off", dtype = "bfloat16"}, function() return net(x, y) end)
+end
 
 -- The mean loss over the text that was kept back, piece by piece.
 local function test_loss()
@@ -95,44 +101,34 @@ local function test_loss()
   local count = (#test - 1) // context
   local x = test[{{1, count * context}}]:reshape({count, context})
   local y = test[{{2, count * context + 1}}]:reshape({count, context})
-  local _, loss = torch.no_grad(function() return net(x, y) end)
-  net:train()
+  local _, loss = torch.no_grad(function() return forward(x, y) end)
   return loss:item()
 end
 
 local function write_text(count)
+  net:eval()
   local start = encode(option.prompt or "\n"):unsqueeze(1):to(option.device)
   return decode(net:generate(start, count, {temperature = option.temperature})[1]:tolist())
 end
 
 ---- Training ---------------------------------------------------------------------------------------
 
-local function rate(k)
-  local warm = math.max(1, option.steps // 10)
-  if k < warm then return option.lr * (k + 1) / warm end
-  local share = (k - warm) / math.max(1, option.steps - warm)
-  return option.lr * (0.1 + 0.45 * (1 + math.cos(math.pi * share)))
-end
-
 local function train_network()
-  local sum, count = 0, 0
-  while step < option.steps do
-    rng = torch.get_rng_state()
-    for _, group in ipairs(opt.param_groups) do group.lr = rate(step) end
-    local _, loss = net(batch())
-    opt:zero_grad()
-    loss:backward()
-    nn.utils.clip_grad_norm_(net:parameters(), 1.0)
-    opt:step()
-    step = step + 1
-    sum, count = sum + loss:item(), count + 1
-    support.progress(step, option.steps, "step %d  loss %.3f", step, sum / count)
-    if step % option.every == 0 or step == option.steps then
-      log.add(step, sum / count, test_loss())
-      say("step %d  loss %.3f  test loss %.3f  it writes: %q", step, sum / count, log.rows[#log.rows][3],
-        write_text(48):gsub("%s+", " "):match("^ ?(.*)$"))
-      sum, count = 0, 0
+  for _ in run:rounds(option.steps, option.every) do
+    net:train()
+    for x, y in run:batches(batch) do
+      opt:zero_grad()
+      local _, loss = forward(x, y)
+      loss:backward()
+      nn.utils.clip_grad_norm_(net:parameters(), 1.0)
+      opt:step()
+      schedule:step()
+      run:add(loss:item(), #x * context, "letters")
     end
+    local loss = test_loss()
+    say("step %d  loss %.3f  test loss %.3f  it writes: %q", run.step, run:mean(), loss,
+      write_text(48):gsub("%s+", " "):match("^ ?(.*)$"))
+    run:log(run:mean(), loss)
   end
 end
 
@@ -140,12 +136,6 @@ local parameters = 0
 for _, p in ipairs(net:parameters()) do parameters = parameters + p:numel() end
 say("%d letters to learn, %d to test, %d different; %d parameters; %d threads", #train, #test, #letters, parameters,
   torch.get_num_threads())
-if step < option.steps then
-  local began, finished = torch.perf_counter(), torch.until_interrupt(train_network)
-  say("trained to step %d in %s", step, support.clock(torch.perf_counter() - began))
-  support.save(option.save, {net = net:state_dict(), opt = opt:state_dict(), step = step, rng = rng,
-    history = log.rows, config = config, letters = letters}, finished)
-  if not finished then os.exit(130, true) end
-end
-log.plot("loss", "train_loss", "test_loss")
+run:train(train_network)
+run:plot("loss", "train_loss", "test_loss")
 if option.sample > 0 then say("\n%s", (write_text(option.sample))) end

@@ -11,8 +11,8 @@ local option = support.options("train_tabular", "Learns a table (CSV) with a sma
   {"batch-size", "N", 32, "rows per step", least = 2},
   {"hidden", "N", 128, "width of the network", quick = 32},
   {"lr", "X", 0.003, "learning rate at the start; it falls to 0 in half a cosine"},
-  {"data", "FILE", here .. "/data/digits.csv.gz", "the table: numbers with commas, the last one a class from 0"},
-  {"save", "FILE", "tabular.pt", "where the checkpoint goes"},
+  {"data", "FILE", here .. "/data/digits.csv.gz", "the table: numbers with commas, the last one a class from 0", free = true},
+  {"save", "FILE", "tabular.pt", "where the checkpoint goes", free = true},
 })
 
 ---- Data -------------------------------------------------------------------------------------------
@@ -61,24 +61,17 @@ local function make_network()
     nn.Linear(option.hidden, classes)):to(option.device)
 end
 
--- Where the training is: what a checkpoint keeps. `right` counts the right answers of each fold that is done; net, opt
--- and rng are there in the middle of a fold.
-local saved = option.load and support.load(option.load)
-local state = saved or {fold = 1, epoch = 0, folds = option.folds, hidden = option.hidden, right = {}, history = {},
-  order = torch.randperm(#x)}
-if #state.order ~= #x or state.folds ~= option.folds or state.hidden ~= option.hidden then
-  support.stop("%s was made with %d rows, --folds %d and --hidden %d", option.load, #state.order, state.folds, state.hidden)
-end
-if saved then torch.set_rng_state(saved.rng) end
-local log = support.metrics(option.metrics, {"round", "fold", "epoch", "train_loss", "test_accuracy"}, state.history)
+local run = support.training(option, {"round", "fold", "epoch", "train_loss", "test_accuracy"})
+local saved = run.saved or {right = {}, order = torch.randperm(#x)}
+local order, right = saved.order, saved.right  -- `right` counts the right answers of each fold
+if #order ~= #x then support.stop("%s was made with %d rows, %s has %d", option.load, #order, option.data, #x) end
 
 -- Rows of the fold that is tested, and the others.
 local function split(fold)
-  local n = #state.order
-  local first, last = (fold - 1) * n // option.folds, fold * n // option.folds
-  local place = torch.arange(1, n + 1)
+  local first, last = (fold - 1) * #x // option.folds, fold * #x // option.folds
+  local place = torch.arange(1, #x + 1)
   local tested = place:gt(first) & place:le(last)
-  return state.order[~tested]:to(option.device), state.order[tested]:to(option.device)
+  return order[~tested]:to(option.device), order[tested]:to(option.device)
 end
 
 local function train_fold(fold)
@@ -86,63 +79,41 @@ local function train_fold(fold)
   -- Only what the network may know: mean and deviation are those of the rows it learns from.
   local mean, deviation = x[train]:mean(1), x[train]:std(1):clamp_min(1e-3)
   local function prepared(rows) return (x[rows] - mean) / deviation end
-  local net = make_network()
-  local opt = optim.AdamW(net:parameters(), {lr = option.lr, weight_decay = 0.01})
-  if state.net then
-    support.attempt(function()
-      net:load_state_dict(state.net)
-      opt:load_state_dict(state.opt)
-    end)
-    torch.set_rng_state(state.rng)
-  end
   local loader = data.DataLoader(data.TensorDataset(prepared(train), y[train]),
     {batch_size = option["batch-size"], shuffle = true, drop_last = #train > option["batch-size"]})
   local test_x, test_y = prepared(test), y[test]
-  while state.epoch < option.epochs do
-    for _, group in ipairs(opt.param_groups) do
-      group.lr = option.lr * 0.5 * (1 + math.cos(math.pi * state.epoch / option.epochs))
-    end
+  local net = make_network()
+  local opt = optim.AdamW(net:parameters(), {lr = option.lr, weight_decay = 0.01})
+  local schedule = optim.lr_scheduler.CosineAnnealingLR(opt, option.epochs * #loader)
+  run:keep({net = net, opt = opt, schedule = schedule, order = order, right = right}, fold)
+
+  for round in run:epochs(fold * option.epochs) do
+    local epoch = round - (fold - 1) * option.epochs
     net:train()
-    local sum, count = 0, 0
-    for rows, labels in loader() do
+    for rows, labels in run:batches(loader) do
       opt:zero_grad()
       local loss = F.cross_entropy(net(rows), labels)
       loss:backward()
       opt:step()
-      sum, count = sum + loss:item(), count + 1
+      schedule:step()
+      run:add(loss:item(), #rows, "rows")
     end
     net:eval()
-    local right = torch.no_grad(function() return net(test_x):argmax(2):eq(test_y):sum():item() end)
-    -- Copies: Ctrl-C in the next epoch must not change what this one reached.
-    local parts = {support.copy(net:state_dict()), support.copy(opt:state_dict()), torch.get_rng_state()}
-    state.net, state.opt, state.rng = table.unpack(parts)
-    state.epoch, state.right[fold] = state.epoch + 1, right
-    local round = (fold - 1) * option.epochs + state.epoch
-    log.add(round, fold, state.epoch, sum / count, right / #test)
-    support.progress(round, option.folds * option.epochs, "fold %d/%d  epoch %d/%d  loss %.3f  accuracy %.2f %%", fold,
-      option.folds, state.epoch, option.epochs, sum / count, 100 * right / #test)
+    right[fold] = torch.no_grad(function() return net(test_x):argmax(2):eq(test_y):sum():item() end)
+    run:log(fold, epoch, run:mean(), right[fold] / #test)
   end
   say("fold %d/%d  learnt from %d rows, tested on %d: accuracy %.2f %%", fold, option.folds, #train, #test,
-    100 * state.right[fold] / #test)
+    100 * right[fold] / #test)
 end
 
 ---- All folds --------------------------------------------------------------------------------------
 
-local function train_all()
-  while state.fold <= option.folds do
-    train_fold(state.fold)
-    state.fold, state.epoch, state.net, state.opt = state.fold + 1, 0, nil, nil
-  end
-end
-
 say("%d rows of %d numbers, %d classes; %d threads", #x, x:size(2), classes, torch.get_num_threads())
-local began, finished = torch.perf_counter(), torch.until_interrupt(train_all)
-say("trained for %s", support.clock(torch.perf_counter() - began))
-state.history = log.rows
-support.save(option.save, state, finished)
-if not finished then os.exit(130, true) end
+run:train(function()
+  for fold = run.epoch // option.epochs + 1, option.folds do train_fold(fold) end
+end)
 
-local right = 0
-for _, count in ipairs(state.right) do right = right + count end
-log.plot("accuracy on the fold that is tested", "test_accuracy")
-say("accuracy %.2f %% over all %d rows", 100 * right / #x, #x)
+local sum = 0
+for _, count in ipairs(right) do sum = sum + count end
+run:plot("accuracy on the fold that is tested", "test_accuracy")
+say("accuracy %.2f %% over all %d rows", 100 * sum / #x, #x)

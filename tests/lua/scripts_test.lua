@@ -1,5 +1,5 @@
--- The scripts beside train_digits as a person runs them, in their quick mode; and torch.until_interrupt, with which
--- they save when Ctrl-C stops them.
+-- The training scripts as a person runs them, in their quick mode: options, files, Ctrl-C at chosen moments, going on;
+-- and torch.until_interrupt and torch.uninterrupted, with which they save whole steps.
 local scripts = (arg[0]:match("^(.*)/") or ".") .. "/../../scripts/"
 local function run(script, ...) return check.tycho {scripts .. script, ...} end
 
@@ -40,16 +40,50 @@ test("until_interrupt gives results and passes errors on", function()
   check.raises("argument", "until_interrupt: argument 1 must be a function", torch.until_interrupt)
 end)
 
--- Every script that trains: what its quick run must say, and the columns of its metrics.
+-- In a script: a Ctrl-C that has arrived when this returns.
+local press = 'io.popen("kill -INT $PPID"):close()'
+
+test("Ctrl-C waits for the end of what uninterrupted runs; a second one does not", function()
+  local path = check.temp("whole.lua")
+  write(path, ([[
+    local n = 0
+    local function press() %s end
+    print(torch.uninterrupted(function(a) return a, 2 end, 1))
+    print((torch.until_interrupt(function()
+      torch.uninterrupted(function()
+        torch.uninterrupted(press)
+        n = n + 1
+      end)
+      n = n + 10
+    end)), n)
+    print((torch.until_interrupt(function()
+      torch.uninterrupted(function() press() n = n + 1 press() n = n + 10 end)
+    end)), n)
+    print((torch.until_interrupt(function()
+      torch.uninterrupted(function() press() error("lost") end)
+    end)), n)
+    for i = 1, 100 do assert(torch.ones(2):sum():item() == 2) end
+    print(select(2, pcall(torch.uninterrupted, function() error("kept", 0) end)))
+  ]]):format(press))
+  local out = check.tycho {path}
+  check.equal(out.err, "")
+  check.equal(out.out, "1\t2\nfalse\t1\nfalse\t2\nfalse\t2\nkept\n")
+  check.raises("argument", "uninterrupted: argument 1 must be a function", torch.uninterrupted)
+end)
+
+-- Every script that trains: what its quick run says, the columns of its metrics, the function that each step calls once,
+-- a call in the middle of the training and the place it is at, and how to train for longer.
 local trainings = {
-  {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss", more = "--steps=30",
-    long = "--steps=100000"},
+  {"train_digits.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy",
+    calls = "cross_entropy", at = 14, place = "batch 4 of epoch 2", more = "--epochs=3", quick = {"--epochs=2", "--amp=fp16"}},
+  {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss",
+    calls = "cross_entropy", at = 14, place = "step 13", more = "--steps=30"},
   {"train_tabular.lua", says = "accuracy %d+%.%d+ %% over all 1797 rows", columns = "round,fold,epoch,train_loss,test_accuracy",
-    long = "--epochs=100000"},
-  {"train_rnn.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy", more = "--epochs=3",
-    long = "--epochs=100000"},
+    calls = "cross_entropy", at = 3 * 37 + 50, place = "batch 13 of round 5"},
+  {"train_rnn.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy",
+    calls = "cross_entropy", at = 15, place = "batch 5 of epoch 2", more = "--epochs=3"},
   {"train_vae.lua", says = "painted from random numbers", columns = "epoch,train_loss,test_loss,test_painting,test_code",
-    more = "--epochs=3", long = "--epochs=100000"},
+    calls = "binary_cross_entropy_with_logits", at = 15, place = "batch 4 of epoch 2", more = "--epochs=3"},
 }
 
 local function read(path)
@@ -62,45 +96,76 @@ local function refused(script, text, ...)
   check.equal(out.status, 1)
   check.lacks(out.err, "traceback")
 end
+local function quick(row, ...)
+  local options = {"--quick", "--threads", "1"}
+  table.move(row.quick or {}, 1, #(row.quick or {}), #options + 1, options)
+  return table.move({...}, 1, select("#", ...), #options + 1, options)
+end
+
+-- Runs a script; in the call number `at` of `name` (a field of torch or torch.nn.functional) Ctrl-C comes so many times.
+local function run_stopped(script, name, at, times, options)
+  local words = {}
+  for i, option in ipairs(options) do words[i] = ("%q"):format(option) end
+  return check.tycho {"-e", ([[
+    arg = {[0] = %q, %s}
+    local home, calls = torch.nn.functional.%s and torch.nn.functional or torch, 0
+    local f = home.%s
+    home.%s = function(...)
+      calls = calls + 1
+      for i = 1, calls == %d and %d or 0 do %s end
+      return f(...)
+    end
+    dofile(arg[0])
+  ]]):format(scripts .. script, table.concat(words, ", "), name, name, name, at, times, press)}
+end
 
 for _, row in ipairs(trainings) do
   local script = row[1]
   local net, csv = check.temp(script .. ".pt"), check.temp(script .. ".csv")
+  local ran
 
-  test(script .. " trains, saves, writes its metrics and goes on", function()
-    local first = run(script, "--quick", "--threads", "1", "--save", net, "--metrics", csv)
+  test(script .. " trains, saves, writes its metrics and draws them", function()
+    local picture = check.temp(script .. ".svg")
+    local first = run(script, table.unpack(quick(row, "--save", net, "--metrics", csv, "--plot", picture)))
     check.equal(first.err, "")
     check.equal(first.status, 0)
     check.contains(first.out, row.says)
     check.contains(first.out, "saved to " .. net)
     check.lacks(first.out, "\r")
-    local lines = select(2, read(csv):gsub("\n", "\n"))
-    check.contains(read(csv), row.columns .. "\n")
-    check.yes(lines >= 3, "too few rows")
-    local again = run(script, "--quick", "--threads", "1", "--load", net, "--save", net, "--metrics", csv, row.more)
-    check.equal(again.err, "")
-    check.equal(again.status, 0)
-    local now = select(2, read(csv):gsub("\n", "\n"))
-    if row.more then check.yes(now > lines, "the metrics did not go on") else check.equal(now, lines) end
+    local columns, count = select(2, row.columns:gsub(",", ",")), 0
+    for line in (read(csv) .. "\n"):gmatch("([^\n]+)\n") do
+      count = count + 1
+      if count == 1 then check.equal(line, row.columns) else check.contains(line, "^" .. ("[%d.e+-]+,"):rep(columns) .. "[%d.e+-]+$") end
+    end
+    check.yes(count >= 3, "too few rows")
+    check.contains(read(picture), "</svg>")
+    ran = true
   end)
 
-  test(script .. " saves when Ctrl-C stops it", function()
-    local path = check.temp(script .. ".stopped.pt")
-    local out = check.tycho({"-e", ([[
-      arg = {[0] = %q, "--save", %q, "--threads", "1", %q}
-      local until_interrupt = torch.until_interrupt
-      function torch.until_interrupt(f)
-        return until_interrupt(function()
-          os.execute("(sleep 0.3; kill -INT $PPID) &")
-          f()
-        end)
-      end
-      dofile(arg[0])
-    ]]):format(scripts .. script, path, row.long)})
+  test(script .. " stopped in the middle and continued ends as one that was not stopped", function()
+    if not ran then check.skip("needs the test before") end
+    local half, rest = check.temp("half.pt"), check.temp("rest.csv")
+    local out = run_stopped(script, row.calls, row.at, 1, quick(row, "--save", half))
     check.equal(out.err, "")
     check.equal(out.status, 130)
-    check.contains(out.out, "stopped; saved to " .. path .. "; go on with --load")
-    check.equal(torch.load(path).script .. ".lua", script)
+    check.contains(out.out, "trained to " .. row.place)
+    check.contains(out.out, ("stopped; saved to %s; go on with --load %s"):format(half, half))
+    local again = run(script, "--threads", "1", "--load", half, "--metrics", rest)
+    check.equal(again.err, "")
+    check.contains(again.out, "saved to " .. half)
+    check.equal(read(rest), read(csv))
+    local a, b = torch.load(net), torch.load(half)
+    check.equal(b, a)
+  end)
+
+  test(script .. " goes on from its end, for longer where that makes sense", function()
+    if not ran then check.skip("needs the test before") end
+    local again = run(script, "--threads", "1", "--load", net, "--save", check.temp("more.pt"), "--metrics", csv .. "2", row.more)
+    check.equal(again.err, "")
+    check.equal(again.status, 0)
+    if not row.more then return check.equal(read(csv .. "2"), read(csv)) end
+    check.equal(read(csv .. "2"):sub(1, #read(csv)), read(csv))
+    check.yes(#read(csv .. "2") > #read(csv), "the metrics did not go on")
   end)
 
   test(script .. " runs on a simulated device", function()
@@ -113,12 +178,13 @@ for _, row in ipairs(trainings) do
   test(script .. " answers --help, and wrong options and files in a sentence", function()
     local help = run(script, "--help")
     check.equal(help.status, 0)
-    for _, name in ipairs {"seed", "threads", "device", "save", "load", "metrics", "quick", "lr"} do check.contains(help.out, "--" .. name) end
-    refused(script, "unknown option --quux", "--quux", "1")
+    for _, name in ipairs {"seed", "threads", "device", "save", "load", "metrics", "plot", "quick", "lr"} do check.contains(help.out, "--" .. name) end
+    refused(script, "unknown option --sede; did you mean --seed?", "--sede", "1")
     refused(script, "stray is no option", "stray")
     refused(script, "--seed must be a whole number", "--seed", "x")
     refused(script, "--lr must be a number", "--lr", "-1")
-    refused(script, "cannot write /nowhere/net.pt", "--save", "/nowhere/net.pt")
+    refused(script, "cannot write /nowhere/net.pt: No such", "--save", "/nowhere/net.pt")
+    refused(script, "--plot must end in .svg or .png", "--plot", check.temp("curves.gif"))
     refused(script, "/nowhere/net.pt", "--load", "/nowhere/net.pt")
     local other = check.temp("other.pt")
     torch.save({1, 2}, other)
@@ -126,59 +192,60 @@ for _, row in ipairs(trainings) do
   end)
 end
 
-test("a training that is stopped and goes on ends as one that was not stopped", function()
-  local whole, half, rest = check.temp("whole.csv"), check.temp("half.pt"), check.temp("rest.csv")
-  local options = {"--quick", "--threads", "1", "--every", "6"}
-  local function chargpt(...)
-    local out = run("train_chargpt.lua", table.unpack(table.move({...}, 1, select("#", ...), #options + 1, table.move(options, 1, #options, 1, {}))))
-    check.equal(out.err, "")
-  end
-  chargpt("--save", check.temp("all.pt"), "--metrics", whole)
-  -- Ctrl-C in the middle of step 13.
-  local out = check.tycho {"-e", ([[
-    arg = {[0] = %q, "--quick", "--threads", "1", "--every", "6", "--save", %q}
-    local clip, steps = torch.nn.utils.clip_grad_norm_, 0
-    torch.nn.utils.clip_grad_norm_ = function(...)
-      steps = steps + 1
-      if steps == 13 then
-        os.execute("(sleep 0.2; kill -INT $PPID) &")
-        while true do torch.ones(1) end
-      end
-      return clip(...)
-    end
-    dofile(arg[0])
-  ]]):format(scripts .. "train_chargpt.lua", half)}
-  check.contains(out.out, "stopped; saved to")
-  check.equal(torch.load(half).step, 12)
-  chargpt("--load", half, "--save", half, "--metrics", rest)
-  check.equal(read(rest), read(whole))
+test("a second Ctrl-C stops in the middle of a step, and the last checkpoint stays", function()
+  local path = check.temp("twice.pt")
+  local out = run_stopped("train_rnn.lua", "cross_entropy", 3, 2, {"--quick", "--threads", "1", "--save", path})
+  check.equal(out.status, 130)
+  check.contains(out.out, "stopped at once, in the middle of a step; nothing is saved")
+  check.no(io.open(path))
+  out = run_stopped("train_rnn.lua", "cross_entropy", 13, 2, {"--quick", "--threads", "1", "--save", path})
+  check.equal(out.status, 130)
+  check.contains(out.out, "saved up to epoch 1; go on with --load " .. path)
+  check.equal(torch.load(path).progress.epoch, 1)
 end)
 
--- Stopped in its second epoch and continued, an epoch's script also ends where it would have.
-for _, script in ipairs {"train_rnn.lua", "train_tabular.lua"} do
-  test(script .. " goes back to the end of the last whole epoch", function()
-    local whole, half, rest = check.temp(script .. "1.csv"), check.temp("half.pt"), check.temp(script .. "2.csv")
-    local first = run(script, "--quick", "--threads", "1", "--save", check.temp("all.pt"), "--metrics", whole)
-    check.equal(first.err, "")
-    local out = check.tycho {"-e", ([[
-      arg = {[0] = %q, "--quick", "--threads", "1", "--save", %q}
-      local cross_entropy, last, steps = torch.nn.functional.cross_entropy, %d, 0
-      torch.nn.functional.cross_entropy = function(...)
-        steps = steps + 1
-        if steps == last then
-          os.execute("(sleep 0.2; kill -INT $PPID) &")
-          while true do torch.ones(1) end
-        end
-        return cross_entropy(...)
-      end
-      dofile(arg[0])
-    ]]):format(scripts .. script, half, script == "train_rnn.lua" and 15 or 3 * 37 + 50)}
-    check.contains(out.out, "stopped; saved to")
-    check.contains(out.out, script == "train_rnn.lua" and "trained to epoch 1" or "fold 1/3")
-    check.equal(run(script, "--quick", "--threads", "1", "--load", half, "--save", half, "--metrics", rest).err, "")
-    check.equal(read(rest), read(whole))
-  end)
-end
+test("Ctrl-C while a checkpoint is written leaves one that is whole", function()
+  for times = 1, 2 do
+    local path = check.temp("saving.pt")
+    local out = run_stopped("train_rnn.lua", "save", 1, times, {"--quick", "--threads", "1", "--save", path})
+    check.equal(out.err, "")
+    check.equal(out.status, 130)
+    check.contains(out.out, "saved to " .. path)
+    check.equal(torch.load(path).progress, {epoch = 1, step = 10, batch = 0, sum = 0, count = 0})
+  end
+end)
+
+test("a disk that is full stops no training, and is told at its end", function()
+  local path = check.temp("full.pt")
+  local out = check.tycho({scripts .. "train_rnn.lua", "--quick", "--threads", "1", "--save", path}, {before = "ulimit -f 9"})
+  check.contains(out.out, "the checkpoint was not written: cannot write " .. path)
+  check.contains(out.out, "epoch 2/2")
+  check.contains(out.err, "train_rnn: cannot write " .. path)
+  check.equal(out.status, 1)
+  check.no(io.open(path))
+end)
+
+test("metrics become lines of JSON by the file's name, and a picture a PNG", function()
+  local path, picture = check.temp("curves.jsonl"), check.temp("curves.png")
+  local out = run("train_rnn.lua", "--quick", "--threads", "1", "--save", check.temp("json.pt"), "--metrics", path, "--plot", picture)
+  check.equal(out.err, "")
+  local number = "%-?%d+%.?[%de+-]*"
+  check.contains(read(path), ('^{"epoch": 1, "train_loss": %s, "test_accuracy": %s}\n{"epoch": 2, [^\n]+}\n$'):format(number, number))
+  check.equal(read(picture):sub(2, 4), "PNG")
+end)
+
+test("a checkpoint keeps its options; those that its weights depend on cannot be others", function()
+  local path = check.temp("options.pt")
+  check.equal(run("train_rnn.lua", "--quick", "--threads", "1", "--hidden", "16", "--save", path).err, "")
+  check.equal(run("train_rnn.lua", "--threads", "1", "--load", path).err, "")
+  refused("train_rnn.lua", "--hidden is 8, but " .. path .. " was made with 16; leave the option out", "--load", path, "--hidden", "8")
+  refused("train_vae.lua", "holds no checkpoint of this script", "--load", path)
+end)
+
+test("a GPU that is not there is named before anything else is done", function()
+  refused("train_rnn.lua", "there is no CUDA device", "--device", "cuda")
+  refused("train_rnn.lua", '"cpu:1" is no device', "--device", "cpu:1")
+end)
 
 test("tables that are no tables of numbers and classes end train_tabular with a sentence", function()
   local path = check.temp("table.csv")
