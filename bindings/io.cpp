@@ -26,11 +26,8 @@ std::string path_at(lua_State* L, int i, const char* what) {
   return lua_tostring(L, i);
 }
 
-// --- tensors and bytes ---
-Tensor from_bytes(DType dtype, const Sizes& shape, std::string_view bytes, Device device) {
-  Tensor t = empty(shape, dtype);
-  std::memcpy(t.data(), bytes.data(), bytes.size());
-  return moved_to(t, device);
+void make_truths(const Tensor& bytes) {
+  for (int64_t i = 0; i < bytes.numel(); ++i) bytes.data()[i] = bytes.data()[i] != 0;
 }
 
 void write_tensors(const std::string& path, io::SafetensorsHeader header,
@@ -81,7 +78,9 @@ int save(lua_State* L) {
                 "save: a .safetensors file holds tensors by name only; other endings take tables "
                 "of anything");
     const Tensor t(to_impl(L, -1));
-    header.tensors.push_back({lua_tostring(L, -2), t.dtype(), t.shape()});
+    size_t n;
+    const char* name = lua_tolstring(L, -2, &n);
+    header.tensors.push_back({std::string(name, n), t.dtype(), t.shape()});
     tensors.push_back(t);
     lua_pop(L, 1);
   }
@@ -89,60 +88,59 @@ int save(lua_State* L) {
   return 0;
 }
 
-// The second argument of load: a device, {map_location = device}, or a table of devices by name.
-Location location_at(lua_State* L) {
-  Location to;
-  std::string room;
-  if (lua_isnoneornil(L, 2)) return to;
+// The second argument of load: options, or map_location itself.
+LoadOptions options_at(lua_State* L) {
+  LoadOptions o;
   lua_settop(L, 2);
-  if (lua_type(L, 2) == LUA_TTABLE)
-    lua_getfield(L, 2, "map_location");
-  else
-    lua_pushvalue(L, 2);
-  if (lua_isnil(L, 3)) return to;
-  if (lua_type(L, 3) == LUA_TTABLE) {
-    to.names = 3;
-    return to;
+  if (lua_isnil(L, 2)) return o;
+  if (lua_type(L, 2) != LUA_TTABLE) {
+    o.map_location = 2;
+    return o;
   }
-  TYCHO_CHECK(Kind::Argument, to_device(L, 3, &to.device), "load: map_location: %s is no device",
-              describe_value(L, 3, &room));
-  to.given = true;
-  return to;
+  lua_pushnil(L);
+  while (lua_next(L, 2)) {
+    lua_pop(L, 1);
+    const std::string_view key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    if (key == "cpu" || key.starts_with("cuda")) {  // map_location as a table of devices
+      o.map_location = 2;
+      lua_pop(L, 1);
+      return o;
+    }
+    std::string room;
+    TYCHO_CHECK(Kind::Argument, key == "map_location" || key == "mmap" || key == "weights_only",
+                "load: no option %s (it has: map_location, mmap, weights_only)",
+                describe_value(L, -1, &room));
+  }
+  // Nothing in a file is ever run, whatever weights_only says.
+  if (lua_getfield(L, 2, "mmap") != LUA_TNIL) o.mmap = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (lua_getfield(L, 2, "map_location") != LUA_TNIL) o.map_location = lua_gettop(L);
+  return o;
 }
 
-// torch.load(path, map_location), torch.load(path, {map_location = "cpu"})
-int load(lua_State* L) {
-  const std::string path = path_at(L, 1, "load");
-  const Location to = location_at(L);
-  const Device device = to.device;
-  const std::string file = io::read_file(path);
-  const bool named =
-      ends_with(path, ".npy") || ends_with(path, ".npz") || ends_with(path, ".safetensors");
-  if (named ? ends_with(path, ".npy") : file.starts_with("\x93NUMPY")) {
-    const io::NpyHeader h = io::parse_npy(file, path);
-    Tensor t = empty(h.shape, h.dtype);
-    io::copy_npy(h, file, t.data());
-    push(L, moved_to(t, device));
-    return 1;
+Tensor load_npy(lua_State* L, const io::Input& file, const LoadOptions& o) {
+  const io::NpyHeader h = io::parse_npy(file.bytes(), file.path());
+  Tensor t;
+  if (h.plain()) {
+    const auto part = file.bytes().substr(h.data_offset, static_cast<size_t>(h.bytes));
+    t = as_array(file.read(part, o.mmap == 1 ? dtype_size(h.dtype) : 0), h.dtype, h.shape);
+  } else {
+    t = empty(h.shape, h.dtype);
+    io::copy_npy(h, file.bytes(), t.data());
   }
-  if (ends_with(path, ".npz")) {
-    push_npz(L, file, path, device);
-    return 1;
-  }
-  if (!named && is_pytorch_file(file)) {
-    push_pytorch(L, file, path, to);
-    return 1;
-  }
-  if (!named && (file.size() < 9 || file[8] != '{'))
-    fail(Kind::Io,
-         path + (file.empty() ? " is empty"
-                              : " is no file of PyTorch (nor .safetensors, .npy or .npz), "
-                                "or its beginning is damaged"));
-  const io::SafetensorsHeader h = io::parse_safetensors(file, path);
+  return moved_to(t, o.place(L, "cpu", t, file.path()));
+}
+
+// A table of named tensors, or a checkpoint of Tycho's first format.
+void push_safetensors(lua_State* L, const io::Input& file, const LoadOptions& o) {
+  const io::SafetensorsHeader h = io::parse_safetensors(file.bytes(), file.path());
   const auto tensor = [&](const io::SafetensorsEntry& e) {
-    return from_bytes(e.dtype, e.shape,
-                      std::string_view(file).substr(h.data_offset + e.begin, e.end - e.begin),
-                      device);
+    const auto part = file.bytes().substr(h.data_offset + e.begin, e.end - e.begin);
+    const bool map = o.mmap != 0 && e.dtype != DType::Bool;
+    const Tensor bytes = file.read(part, map ? dtype_size(e.dtype) : 0);
+    if (e.dtype == DType::Bool) make_truths(bytes);
+    const Tensor t = as_array(bytes, e.dtype, e.shape);
+    return moved_to(t, o.place(L, "cpu", t, file.path()));
   };
   for (const auto& [key, value] : h.metadata) {
     if (key != kKey) continue;
@@ -150,17 +148,41 @@ int load(lua_State* L) {
     for (const auto& e : h.tensors) {
       size_t k = tensors.size();
       std::from_chars(e.name.data(), e.name.data() + e.name.size(), k);
-      if (k >= tensors.size() || tensors[k]) io::damaged(path, "a tensor has the wrong name");
+      if (k >= tensors.size() || tensors[k]) io::damaged(file.path(), "a tensor has a wrong name");
       tensors[k] = tensor(e);
     }
-    push_old_checkpoint(L, value, tensors, path);
-    return 1;
+    return push_old_checkpoint(L, value, tensors, file.path());
   }
   lua_createtable(L, 0, static_cast<int>(h.tensors.size()));
   for (const auto& e : h.tensors) {
+    lua_pushlstring(L, e.name.data(), e.name.size());
     push(L, tensor(e));
-    lua_setfield(L, -2, e.name.c_str());
+    lua_rawset(L, -3);
   }
+}
+
+// torch.load(path, map_location), torch.load(path, {map_location = "cpu", mmap = true})
+int load(lua_State* L) {
+  const std::string path = path_at(L, 1, "load");
+  const LoadOptions options = options_at(L);
+  const io::Input file(path);
+  const std::string_view bytes = file.bytes();
+  const bool named =
+      ends_with(path, ".npy") || ends_with(path, ".npz") || ends_with(path, ".safetensors");
+  if (named ? ends_with(path, ".npy") : bytes.starts_with("\x93NUMPY"))
+    push(L, load_npy(L, file, options));
+  else if (ends_with(path, ".npz"))
+    push_npz(L, file, options);
+  else if (!named && is_pytorch_file(bytes))
+    push_pytorch(L, file, options);
+  else if (!named && (bytes.size() < 9 || bytes[8] != '{'))
+    fail(Kind::Io,
+         path + (bytes.empty() ? " is empty"
+                               : " is no file of PyTorch (nor .safetensors, .npy or .npz), "
+                                 "or its beginning is damaged"));
+  else
+    push_safetensors(L, file, options);
+  pace_collector(L);
   return 1;
 }
 
@@ -168,12 +190,57 @@ int load(lua_State* L) {
 int read_idx(lua_State* L) {
   const std::string path = path_at(L, 1, "read_idx");
   const io::IdxArray a = io::parse_idx(io::read_file(path), path);
-  push(L, from_bytes(a.dtype, a.shape, a.data, Device{}));
+  const Tensor t = empty(a.shape, a.dtype);
+  std::memcpy(t.data(), a.data.data(), a.data.size());
+  push(L, t);
   pace_collector(L);
   return 1;
 }
 
 }  // namespace
+
+Tensor as_array(const Tensor& bytes, DType dtype, const Sizes& shape) {
+  Sizes stride = shape;
+  int64_t step = 1;
+  for (int d = shape.size(); d-- > 0; step *= std::max<int64_t>(shape[d], 1)) stride[d] = step;
+  Tensor t = alias(bytes, shape, stride, 0);
+  t->dtype = dtype;
+  return t;
+}
+
+Device LoadOptions::place(lua_State* L, const std::string& saved_on, const Tensor& bytes,
+                          const std::string& path) const {
+  const int top = lua_gettop(L);
+  bool found = false;
+  Device d;
+  std::string room;
+  if (map_location && lua_type(L, map_location) == LUA_TTABLE) {
+    lua_getfield(L, map_location, saved_on.c_str());
+  } else if (map_location && lua_type(L, map_location) == LUA_TFUNCTION) {
+    lua_pushvalue(L, map_location);
+    push(L, bytes);
+    lua_pushlstring(L, saved_on.data(), saved_on.size());
+    lua_call(L, 2, 1);
+    if (const Impl* t = to_impl(L, -1)) d = t->device, found = true;
+  } else if (map_location) {
+    lua_pushvalue(L, map_location);
+  }
+  if (lua_gettop(L) > top && !lua_isnil(L, -1) && !found) {
+    TYCHO_CHECK(Kind::Argument, to_device(L, -1, &d), "load: map_location: %s is no device",
+                describe_value(L, -1, &room));
+    found = true;
+  }
+  lua_settop(L, top);
+  if (found || saved_on == "cpu") return d;
+  try {
+    return parse_device(saved_on);
+  } catch (const Error&) {
+    fail(Kind::Device,
+         path + " holds tensors of " + saved_on.substr(0, 40) +
+             ", which is not here; say where they go",
+         "torch.load(path, {map_location=\"cpu\"})");
+  }
+}
 
 void open_io(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);

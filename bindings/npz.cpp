@@ -2,30 +2,59 @@
 #include <map>
 
 #include "bindings/files.h"
+#include "engine/io/crc32.h"
 #include "engine/io/file.h"
 #include "engine/io/npy.h"
 #include "engine/io/zip.h"
 
 namespace tycho::lua {
 
-void push_npz(lua_State* L, std::string_view file, const std::string& path, Device device) {
-  if (!io::is_zip(file)) fail(Kind::Io, path + " is no .npz file: it is no zip archive");
-  const auto entries = io::zip_entries(file, path);
+namespace {
+
+// The elements of a stored array that lie in the file as in a tensor.
+Tensor stored(const io::Input& file, const io::ZipEntry& e, const io::NpyHeader& h, bool map) {
+  const std::string_view content = file.bytes().substr(e.begin, e.size);
+  const auto bytes = static_cast<size_t>(h.bytes);
+  const std::string_view part = content.substr(h.data_offset, bytes);
+  if (map && file.can_view(part, static_cast<size_t>(dtype_size(h.dtype))))
+    return as_array(file.view(part), h.dtype, h.shape);
+  Tensor t = empty(h.shape, h.dtype);
+  uint32_t sum = io::crc32(content.substr(0, h.data_offset));
+  sum = io::crc32_joined(sum, file.copy_summed(part, t.data()), bytes);
+  io::zip_check(e, io::crc32(content.substr(h.data_offset + bytes), sum), file.path());
+  return t;
+}
+
+Tensor array(const io::Input& file, const io::ZipEntry& e, const std::string& name, bool map) {
+  const std::string title = file.path() + ", array " + name;
+  if (e.method == 0) {
+    const auto h = io::parse_npy(file.bytes().substr(e.begin, e.size), title);
+    if (h.plain()) return stored(file, e, h, map);
+  }
+  std::string room;
+  const std::string_view content = io::zip_content(file.bytes(), e, &room, file.path());
+  const io::NpyHeader h = io::parse_npy(content, title);
+  Tensor t = empty(h.shape, h.dtype);
+  io::copy_npy(h, content, t.data());
+  return t;
+}
+
+}  // namespace
+
+void push_npz(lua_State* L, const io::Input& file, const LoadOptions& options) {
+  const std::string& path = file.path();
+  if (!io::is_zip(file.bytes())) fail(Kind::Io, path + " is no .npz file: it is no zip archive");
+  const auto entries = io::zip_entries(file.bytes(), path);
   lua_createtable(L, 0, static_cast<int>(entries.size()));
   for (const auto& e : entries) {
     if (!e.name.ends_with(".npy"))
       fail(Kind::Io, path + " holds " + e.name.substr(0, 80) + ", which is no .npy file");
     const std::string name = e.name.substr(0, e.name.size() - 4);
-    std::string room;
-    const std::string_view content = io::zip_content(file, e, &room, path);
-    const io::NpyHeader h = io::parse_npy(content, path + ", array " + name);
-    Tensor t = empty(h.shape, h.dtype);
-    io::copy_npy(h, content, t.data());
+    const Tensor t = array(file, e, name, options.mmap == 1);
     lua_pushlstring(L, name.data(), name.size());
-    push(L, moved_to(t, device));
+    push(L, moved_to(t, options.place(L, "cpu", t, path)));
     lua_rawset(L, -3);
   }
-  pace_collector(L);
 }
 
 // A table of named tensors, a list of tensors (arr_0, arr_1, as NumPy names them) or one tensor.

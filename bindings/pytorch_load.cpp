@@ -2,7 +2,6 @@
 // single pickle of PyTorch before 1.6. Lists become tables from 1, dicts tables by their keys; None
 // is nil in a dict and torch.none in a list. Tensors of one storage share it here too.
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -19,16 +18,17 @@ using io::PickleKind;
 
 // How a pickle of PyTorch before 1.6 begins, after its version.
 constexpr std::string_view kLegacy("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);
+constexpr size_t kAlign = 8;  // of any element
 constexpr uint32_t kSmallTuple = 4, kLongText = 40;
 constexpr uint64_t kLargePickle = uint64_t{16} << 20;
 
 class Loader {
  public:
-  Loader(lua_State* L, const std::string& path, const Location& to) : L_(L), path_(path), to_(to) {}
+  Loader(lua_State* L, const io::Input& file, const LoadOptions& options)
+      : L_(L), file_(file), path_(file.path()), options_(options) {}
 
   io::Pickle pickle;
   std::map<std::string, std::string_view> legacy;  // the bytes of storages by key
-  std::string_view file;
   std::map<std::string, const io::ZipEntry*> entries;
   bool swapped = false;  // the elements are big-endian
 
@@ -44,51 +44,35 @@ class Loader {
   }
 
  private:
-  Device device_of(const std::string& name) {
-    if (to_.given) return to_.device;
-    if (to_.names) {
-      lua_getfield(L_, to_.names, name.c_str());
-      Device d;
-      const bool found = !lua_isnil(L_, -1) && to_device(L_, -1, &d);
-      lua_pop(L_, 1);
-      if (found) return d;
+  // A part of the file, or unpacked from it.
+  Tensor bytes_of(const std::string& key, bool map) {
+    if (const auto it = legacy.find(key); it != legacy.end())
+      return file_.read(it->second, map ? kAlign : 0);
+    const auto entry = entries.find(key);
+    if (entry == entries.end())
+      io::damaged(path_, "its storage " + key.substr(0, 60) + " is missing");
+    const io::ZipEntry& e = *entry->second;
+    if (map && e.method == 0) {
+      const auto part = file_.bytes().substr(e.begin, e.size);
+      if (file_.can_view(part, kAlign)) return file_.view(part);
     }
-    if (name == "cpu") return Device{};
-    try {
-      lua_pushlstring(L_, name.data(), name.size());
-      Device d;
-      to_device(L_, -1, &d);
-      lua_pop(L_, 1);
-      return d;
-    } catch (const Error&) {
-      fail(Kind::Device,
-           path_ + " holds tensors of " + name.substr(0, 40) +
-               ", which is not here; say where they "
-               "go",
-           "torch.load(path, {map_location=\"cpu\"})");
-    }
+    Tensor t = empty(Sizes{static_cast<int64_t>(e.size)}, DType::UInt8);
+    io::zip_read(file_, e, t.data());
+    return t;
   }
 
   // All bytes of a storage as a tensor, made once for each key.
   const Tensor& storage(const io::PickleStorage& s) {
     const auto known = storages_.find(s.key);
     if (known != storages_.end()) return known->second;
-    std::string room;
-    std::string_view bytes;
-    if (const auto it = legacy.find(s.key); it != legacy.end()) {
-      bytes = it->second;
-    } else if (const auto entry = entries.find(s.key); entry != entries.end()) {
-      bytes = io::zip_content(file, *entry->second, &room, path_);
-    } else {
-      io::damaged(path_, "its storage " + s.key.substr(0, 60) + " is missing");
-    }
-    Tensor t = empty(Sizes{static_cast<int64_t>(bytes.size())}, DType::UInt8);
-    if (!bytes.empty()) std::memcpy(t.data(), bytes.data(), bytes.size());
+    const bool truths = truths_.contains(s.key);
+    const Tensor t = bytes_of(s.key, options_.mmap == 1 && !swapped && !truths);
     const int width = dtype_size(s.dtype);
     if (swapped) io::swap_bytes(t.data(), width, t.numel() / width);
-    if (truths_.contains(s.key))
+    if (truths)
       for (int64_t i = 0; i < t.numel(); ++i) t.data()[i] = t.data()[i] != 0;
-    return storages_.emplace(s.key, moved_to(t, device_of(s.device))).first->second;
+    const Device device = options_.place(L_, s.device, t, path_);
+    return storages_.emplace(s.key, moved_to(t, device)).first->second;
   }
 
   const Tensor& tensor(size_t i) {
@@ -207,7 +191,7 @@ class Loader {
         push_dtype(L_, static_cast<DType>(n.integer));
         return;
       case PickleKind::Device:
-        push_device(L_, device_of(std::string(n.view())));
+        push_device(L_, options_.place(L_, std::string(n.view()), Tensor(), path_));
         return;
       case PickleKind::Storage:
       case PickleKind::Class:
@@ -218,8 +202,9 @@ class Loader {
   }
 
   lua_State* L_;
+  const io::Input& file_;
   const std::string& path_;
-  const Location& to_;
+  const LoadOptions& options_;
   int made_ = 0;
   std::map<std::string, Tensor> storages_;
   std::set<std::string> truths_;
@@ -227,7 +212,9 @@ class Loader {
   std::vector<uint8_t> busy_;
 };
 
-void push_zip(lua_State* L, std::string_view file, const std::string& path, const Location& to) {
+void push_zip(lua_State* L, const io::Input& input, const LoadOptions& options) {
+  const std::string_view file = input.bytes();
+  const std::string& path = input.path();
   const auto entries = io::zip_entries(file, path);
   const io::ZipEntry* pkl = nullptr;
   for (const auto& e : entries)
@@ -235,8 +222,7 @@ void push_zip(lua_State* L, std::string_view file, const std::string& path, cons
   if (!pkl) fail(Kind::Io, path + " is a zip archive, but no file of PyTorch: it has no data.pkl");
   const std::string root = pkl->name.substr(0, pkl->name.size() - 8);
   std::string room, order;
-  Loader loader(L, path, to);
-  loader.file = file;
+  Loader loader(L, input, options);
   for (const auto& e : entries) {
     if (e.name.starts_with(root + "data/")) loader.entries[e.name.substr(root.size() + 5)] = &e;
     if (e.name == root + "byteorder")
@@ -252,8 +238,10 @@ void push_zip(lua_State* L, std::string_view file, const std::string& path, cons
 
 // Five pickles (a magic number, the version, the writer's system, the value, the storages' keys),
 // then for each key the number of elements and the elements.
-void push_legacy(lua_State* L, std::string_view file, const std::string& path, const Location& to) {
-  Loader loader(L, path, to);
+void push_legacy(lua_State* L, const io::Input& input, const LoadOptions& options) {
+  std::string_view file = input.bytes();
+  const std::string& path = input.path();
+  Loader loader(L, input, options);
   for (int i = 0; i < 3; ++i) file.remove_prefix(io::parse_pickle(file, path).end);
   loader.pickle = io::parse_pickle(file, path);
   file.remove_prefix(loader.pickle.end);
@@ -299,13 +287,11 @@ bool is_pytorch_file(std::string_view file) {
          (file.size() > 15 && file[0] == '\x80' && file.substr(2, kLegacy.size()) == kLegacy);
 }
 
-void push_pytorch(lua_State* L, std::string_view file, const std::string& path,
-                  const Location& to) {
-  if (io::is_zip(file))
-    push_zip(L, file, path, to);
+void push_pytorch(lua_State* L, const io::Input& file, const LoadOptions& options) {
+  if (io::is_zip(file.bytes()))
+    push_zip(L, file, options);
   else
-    push_legacy(L, file, path, to);
-  pace_collector(L);
+    push_legacy(L, file, options);
 }
 
 }  // namespace tycho::lua

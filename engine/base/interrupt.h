@@ -1,4 +1,5 @@
-// Ctrl-C: the signal handler sets a flag, and what computes looks at it between pieces of work.
+// Ctrl-C: the signal handler sets a flag, and what computes looks at it between pieces of work. A
+// failure that a signal tells of takes the same way.
 #pragma once
 #include <atomic>
 
@@ -13,6 +14,9 @@ void take_interrupt();
 inline bool interrupt_pending() { return detail::interrupt_flag.load(std::memory_order_relaxed); }
 void request_interrupt() noexcept;  // safe in a signal handler
 void clear_interrupt() noexcept;
+// As an interrupt, but what stops throws Error(Kind::Io) with this text, which must stay; clearing
+// interrupts does not clear it. Safe in a signal handler.
+void request_failure(const char* text) noexcept;
 
 // Clears the flag and throws Error(Kind::Interrupt) if an interrupt is pending, and this thread
 // does not hold interrupts.

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "engine/base/interrupt.h"
+#include "engine/io/crc32.h"
 
 namespace tycho::io {
 namespace {
@@ -48,13 +49,12 @@ void append(std::string* s, T x) {
 }
 
 uint32_t checksum(std::string_view s, uint32_t before = 0) {
-  uLong crc = before;
   for (size_t n; !s.empty(); s.remove_prefix(n)) {
     check_interrupt();
     n = std::min(s.size(), kPiece);
-    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(s.data()), n);
+    before = crc32(s.substr(0, n), before);
   }
-  return static_cast<uint32_t>(crc);
+  return before;
 }
 
 struct Table {
@@ -96,6 +96,33 @@ void read_extra(const Bytes& b, uint64_t at, uint64_t bytes, ZipEntry* e) {
     for (uint64_t* field : {&e->size, &e->packed, &e->header})
       if (*field == kFull && p + 8 <= at) *field = b.at<uint64_t>(p), p += 8;
   }
+}
+
+// The content of a deflated entry into its e.size bytes.
+void unpack(std::string_view content, const ZipEntry& e, char* to, const std::string& name) {
+  struct Inflate {
+    z_stream z{};
+    Inflate() {
+      if (inflateInit2(&z, -15) != Z_OK) throw std::bad_alloc();
+    }
+    ~Inflate() { inflateEnd(&z); }
+  } in;
+  size_t used = 0;
+  int result = Z_OK;
+  while (result == Z_OK) {
+    check_interrupt();
+    const size_t fed = std::min(content.size(), kPiece);
+    const size_t free = std::min(e.size - used, kPiece);
+    in.z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+    in.z.avail_in = static_cast<uInt>(fed);
+    in.z.next_out = reinterpret_cast<Bytef*>(to + used);
+    in.z.avail_out = static_cast<uInt>(free);
+    result = inflate(&in.z, Z_NO_FLUSH);
+    content.remove_prefix(fed - in.z.avail_in);
+    used += free - in.z.avail_out;
+  }
+  if (result != Z_STREAM_END || used != e.size)
+    damaged(name, "entry " + e.name + " cannot be unpacked");
 }
 
 }  // namespace
@@ -161,40 +188,31 @@ std::string_view zip_content(std::string_view file, const ZipEntry& e, std::stri
                              const std::string& name) {
   std::string_view content = file.substr(e.begin, e.packed);
   if (e.method == 8) {
-    struct Inflate {
-      z_stream z{};
-      Inflate() {
-        if (inflateInit2(&z, -15) != Z_OK) throw std::bad_alloc();
-      }
-      ~Inflate() { inflateEnd(&z); }
-    } in;
     try {
       room->resize(e.size);
     } catch (const std::bad_alloc&) {
       fail(Kind::Oom, "out of memory unpacking " + name);
     }
-    size_t used = 0;
-    int result = Z_OK;
-    while (result == Z_OK) {
-      check_interrupt();
-      const size_t fed = std::min(content.size(), kPiece);
-      const size_t free = std::min(room->size() - used, kPiece);
-      in.z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-      in.z.avail_in = static_cast<uInt>(fed);
-      in.z.next_out = reinterpret_cast<Bytef*>(room->data() + used);
-      in.z.avail_out = static_cast<uInt>(free);
-      result = inflate(&in.z, Z_NO_FLUSH);
-      content.remove_prefix(fed - in.z.avail_in);
-      used += free - in.z.avail_out;
-    }
-    if (result != Z_STREAM_END || used != e.size)
-      damaged(name, "entry " + e.name + " cannot be unpacked");
+    unpack(content, e, room->data(), name);
     content = *room;
   }
-  // Writers that leave the sum out put 0 there.
-  if (e.crc != 0 && checksum(content) != e.crc)
-    damaged(name, "entry " + e.name + " does not have its checksum");
+  zip_check(e, checksum(content), name);
   return content;
+}
+
+// Writers that leave the sum out put 0 there.
+void zip_check(const ZipEntry& e, uint32_t sum, const std::string& name) {
+  if (e.crc != 0 && e.crc != sum) damaged(name, "entry " + e.name + " does not have its checksum");
+}
+
+void zip_read(const Input& file, const ZipEntry& e, void* to) {
+  const std::string_view content = file.bytes().substr(e.begin, e.packed);
+  if (e.method == 8) {
+    unpack(content, e, static_cast<char*>(to), file.path());
+    zip_check(e, checksum({static_cast<char*>(to), e.size}), file.path());
+  } else {
+    zip_check(e, file.copy_summed(content, to), file.path());
+  }
 }
 
 void ZipWriter::put(std::string_view bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/io/file.h"
+#include "engine/io/input.h"
 
 namespace tycho::io {
 
@@ -28,6 +29,12 @@ std::vector<ZipEntry> zip_entries(std::string_view file, const std::string& name
 // The content of an entry: a part of `file`, or unpacked into `room`. Checks its sum.
 std::string_view zip_content(std::string_view file, const ZipEntry& entry, std::string* room,
                              const std::string& name);
+
+// Raises unless the entry's checksum is `sum`, or left out.
+void zip_check(const ZipEntry& entry, uint32_t sum, const std::string& name);
+
+// The content into memory of entry.size bytes, at memory speed where the entry is stored.
+void zip_read(const Input& file, const ZipEntry& entry, void* to);
 
 // Writes an archive of stored entries. The content of each begins at a multiple of 64 bytes, so
 // that a mapped file's elements are aligned.
