@@ -46,7 +46,8 @@ class Counter {
   void visit(Holder* h, int depth) {
     if (--visits_ < 0 || depth > 6 || !lua_checkstack(L_, 6)) return;
     if (const Impl* t = to_impl(L_, -1)) {
-      if (seen_.insert(t->storage.get()).second) {
+      // A mapped file takes none of the memory that tensors have.
+      if (!t->storage->free_data && seen_.insert(t->storage.get()).second) {
         h->bytes += static_cast<int64_t>(t->storage->bytes);
         ++h->tensors;
       }

@@ -109,7 +109,8 @@ LoadOptions options_at(lua_State* L) {
     std::string room;
     TYCHO_CHECK(Kind::Argument, key == "map_location" || key == "mmap" || key == "weights_only",
                 "load: no option %s (it has: map_location, mmap, weights_only)",
-                describe_value(L, -1, &room));
+                key.empty() ? describe_value(L, -1, &room)
+                            : ('"' + std::string(key.substr(0, 60)) + '"').c_str());
   }
   // Nothing in a file is ever run, whatever weights_only says.
   if (lua_getfield(L, 2, "mmap") != LUA_TNIL) o.mmap = lua_toboolean(L, -1);

@@ -195,9 +195,11 @@ void* helper(void* argument) {
 void start_helpers() {
   std::lock_guard lock(pool.mutex);
   const int wanted = pool.helpers.load(memory_order_relaxed);
-  // Signals are for the main thread: helpers block all.
+  // Signals are for the main thread: helpers block all but those of their own faults, which would
+  // end the process before anybody who can help hears of them.
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -242,6 +244,7 @@ void finish(Region& region) {
   if (region.error) std::rethrow_exception(region.error);
   // Thrown even when another thread has taken the flag: this result is not complete.
   if (region.interrupted.load(memory_order_relaxed)) {
+    check_interrupt();
     clear_interrupt();
     fail(Kind::Interrupt, "interrupted");
   }
