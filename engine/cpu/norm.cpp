@@ -1,5 +1,6 @@
-// The normalisations on the CPU (ops/norm.cpp says what they compute). float16 and bfloat16 are
-// widened to float32 first; statistics are joined in double. Batch norm works on either dense
+// The normalisations on the CPU (ops/norm.cpp says what they compute). Half types are computed in
+// float32: batch norm reads bfloat16 as it is, others are widened first; statistics are joined in
+// double. Batch norm works on either dense
 // layout of its input, channels outside (nchw) or inside (nhwc), and keeps it.
 #include "engine/cpu/norm.h"
 
@@ -14,8 +15,18 @@
 namespace tycho::cpu {
 namespace {
 
-// The inner loop for numbers of type T, at the CPU's level.
-#define LEVEL(T, name, ...)              \
+// The inner loop for numbers that lie in memory as S, at the CPU's level.
+#define LEVEL(S, name, ...)               \
+  do {                                    \
+    if constexpr (sizeof(S) == 4)         \
+      level_of::name##_f32(__VA_ARGS__);  \
+    else if constexpr (sizeof(S) == 8)    \
+      level_of::name##_f64(__VA_ARGS__);  \
+    else                                  \
+      level_of::name##_bf16(__VA_ARGS__); \
+  } while (0)
+// The same where there is none for half types.
+#define LEVEL_ROW(T, name, ...)          \
   do {                                   \
     if constexpr (sizeof(T) == 4)        \
       level_of::name##_f32(__VA_ARGS__); \
@@ -29,8 +40,10 @@ int64_t grain(int64_t cost) { return std::max<int64_t>(1, kWork / std::max<int64
 
 DType wide(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 
-template <class T>
-constexpr DType type_of = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
+template <class S>
+constexpr DType type_of = sizeof(S) == 2   ? DType::BFloat16
+                          : sizeof(S) == 4 ? DType::Float32
+                                           : DType::Float64;
 
 // Runs f<float>() or f<double>() by the type to compute in.
 template <class F>
@@ -117,15 +130,15 @@ struct Moments {
   }
 };
 
-template <class T>
-std::vector<Moments> channel_moments(const T* x, const Planes& p) {
+template <class S, class T>
+std::vector<Moments> channel_moments(const S* x, const Planes& p) {
   std::vector<Moments> m(static_cast<size_t>(p.channels));
   if (!p.columns) {
     parallel_for(p.channels, grain(p.count()), [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c)
         for (int64_t n = 0; n < p.samples; ++n) {
           double mean, m2;
-          LEVEL(T, norm_moments, x + (n * p.channels + c) * p.places, p.places, &mean, &m2);
+          LEVEL(S, norm_moments, x + (n * p.channels + c) * p.places, p.places, &mean, &m2);
           m[c].join(static_cast<double>(p.places), mean, m2);
         }
     });
@@ -136,7 +149,7 @@ std::vector<Moments> channel_moments(const T* x, const Planes& p) {
   parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T* const to = part.data() + 3 * b * p.channels;
-      LEVEL(T, norm_column_moments, x + b * block * p.channels, std::min(block, rows - b * block),
+      LEVEL(S, norm_column_moments, x + b * block * p.channels, std::min(block, rows - b * block),
             p.channels, to, to + p.channels, to + 2 * p.channels);
     }
   });
@@ -164,17 +177,17 @@ void update_running(const Tensor& running, const std::vector<double>& now, doubl
   ++running->storage->version;
 }
 
-template <class T>
+template <class S, class T>
 void batch_norm_typed(Call& c) {
   const Tensor& self = c.tensor(0);
   const Planes p(self);
   const bool training = c.flag(5);
   const double momentum = c.number(6), eps = c.number(7);
-  const Tensor x = arranged(self, type_of<T>, p.stride);
-  const Tensor y = target(c.out[0], type_of<T>, p.stride);
+  const Tensor x = arranged(self, type_of<S>, p.stride);
+  const Tensor y = target(c.out[0], type_of<S>, p.stride);
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   if (training) {
-    const std::vector<Moments> m = channel_moments(x.data<T>(), p);
+    const std::vector<Moments> m = channel_moments<S, T>(x.data<S>(), p);
     std::vector<double> means, variances;
     for (int64_t k = 0; k < p.channels; ++k) {
       mean[k] = static_cast<T>(m[k].mean);
@@ -197,35 +210,35 @@ void batch_norm_typed(Call& c) {
   std::vector<T> a = values<T>(c.tensor(1), p.channels, 1);
   const std::vector<T> b = values<T>(c.tensor(2), p.channels, 0);
   for (int64_t k = 0; k < p.channels; ++k) a[k] *= rstd[k];
-  const T* const from = x.data<T>();
-  T* const to = y.data<T>();
+  const S* const from = x.data<S>();
+  S* const to = y.data<S>();
   if (p.columns) {
     parallel_for(p.count(), grain(p.channels), [&](int64_t begin, int64_t end) {
-      LEVEL(T, norm_column_apply, from + begin * p.channels, to + begin * p.channels, end - begin,
+      LEVEL(S, norm_column_apply, from + begin * p.channels, to + begin * p.channels, end - begin,
             p.channels, static_cast<const T*>(mean), a.data(), b.data());
     });
   } else {
     parallel_for(p.samples * p.channels, grain(p.places), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t k = i % p.channels;
-        LEVEL(T, norm_apply, from + i * p.places, to + i * p.places, p.places, mean[k], a[k], b[k]);
+        LEVEL(S, norm_apply, from + i * p.places, to + i * p.places, p.places, mean[k], a[k], b[k]);
       }
     });
   }
   finish(c.out[0], y);
 }
 
-template <class T>
+template <class S, class T>
 void batch_norm_backward_typed(Call& c) {
   const Planes p(c.tensor(1));
-  const Tensor g = arranged(c.tensor(0), type_of<T>, p.stride);
-  const Tensor x = arranged(c.tensor(1), type_of<T>, p.stride);
-  const Tensor y = target(c.out[0], type_of<T>, p.stride);
+  const Tensor g = arranged(c.tensor(0), type_of<S>, p.stride);
+  const Tensor x = arranged(c.tensor(1), type_of<S>, p.stride);
+  const Tensor y = target(c.out[0], type_of<S>, p.stride);
   const std::vector<T> w = values<T>(c.tensor(2), p.channels, 1);
   const Tensor means = packed(c.tensor(3)), rstds = packed(c.tensor(4));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
-  const T *const gp = g.data<T>(), *const xp = x.data<T>();
-  T* const to = y.data<T>();
+  const S *const gp = g.data<S>(), *const xp = x.data<S>();
+  S* const to = y.data<S>();
   std::vector<double> sum(static_cast<size_t>(p.channels)), dot(static_cast<size_t>(p.channels));
   const int64_t block = p.block(), rows = p.count(), blocks = (rows + block - 1) / block;
   if (!p.columns) {
@@ -234,7 +247,7 @@ void batch_norm_backward_typed(Call& c) {
         for (int64_t n = 0; n < p.samples; ++n) {
           const int64_t at = (n * p.channels + k) * p.places;
           double s, d;
-          LEVEL(T, norm_sums, gp + at, xp + at, p.places, mean[k], &s, &d);
+          LEVEL(S, norm_sums, gp + at, xp + at, p.places, mean[k], &s, &d);
           sum[k] += s;
           dot[k] += d;
         }
@@ -243,7 +256,7 @@ void batch_norm_backward_typed(Call& c) {
     std::vector<T> part(static_cast<size_t>(2 * blocks * p.channels));
     parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b)
-        LEVEL(T, norm_column_sums, gp + b * block * p.channels, xp + b * block * p.channels,
+        LEVEL(S, norm_column_sums, gp + b * block * p.channels, xp + b * block * p.channels,
               std::min(block, rows - b * block), p.channels, mean, part.data() + 2 * b * p.channels,
               part.data() + (2 * b + 1) * p.channels);
     });
@@ -267,7 +280,7 @@ void batch_norm_backward_typed(Call& c) {
   if (p.columns) {
     parallel_for(rows, grain(p.channels), [&](int64_t begin, int64_t end) {
       const int64_t at = begin * p.channels;
-      LEVEL(T, norm_column_grad, gp + at, xp + at, to + at, end - begin, p.channels, mean,
+      LEVEL(S, norm_column_grad, gp + at, xp + at, to + at, end - begin, p.channels, mean,
             static_cast<const T*>(a.data()), static_cast<const T*>(b.data()),
             static_cast<const T*>(shift.data()));
     });
@@ -275,7 +288,7 @@ void batch_norm_backward_typed(Call& c) {
     parallel_for(p.samples * p.channels, grain(p.places), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t k = i % p.channels, at = i * p.places;
-        LEVEL(T, norm_grad, gp + at, xp + at, to + at, p.places, mean[k], a[k], b[k], shift[k]);
+        LEVEL(S, norm_grad, gp + at, xp + at, to + at, p.places, mean[k], a[k], b[k], shift[k]);
       }
     });
   }
@@ -320,7 +333,7 @@ void layer_norm_typed(Call& c) {
         m2 = level_of::norm_squares_f64(p, r.n);
       mean[i] = static_cast<T>(m);
       rstd[i] = static_cast<T>(1 / std::sqrt(m2 / n + eps));
-      LEVEL(T, norm_row, p, to + i * r.n, r.n, mean[i], rstd[i], wp, bp);
+      LEVEL_ROW(T, norm_row, p, to + i * r.n, r.n, mean[i], rstd[i], wp, bp);
     }
   });
   finish(c.out[0], y);
@@ -349,8 +362,8 @@ void layer_norm_backward_typed(Call& c) {
     for (int64_t k = begin; k < end; ++k) {
       T *const dw = part.data() + 2 * k * r.n, *const db = dw + r.n;
       for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
-        LEVEL(T, norm_row_grad, gp + i * r.n, xp + i * r.n, wp, to + i * r.n, r.n, mean[i], rstd[i],
-              dw, db, centred);
+        LEVEL_ROW(T, norm_row_grad, gp + i * r.n, xp + i * r.n, wp, to + i * r.n, r.n, mean[i],
+                  rstd[i], dw, db, centred);
     }
   });
   std::vector<double> sum(static_cast<size_t>(2 * r.n));
@@ -473,12 +486,27 @@ void window_sum_typed(Call& c) {
 
 }  // namespace
 
+// Batch norm reads and writes bfloat16 directly: it is bound by memory.
+void batch_norm(Call& c) {
+  const DType t = c.tensor(0).dtype();
+  if (t == DType::BFloat16)
+    batch_norm_typed<uint16_t, float>(c);
+  else
+    typed(wide(t), [&](auto zero) { batch_norm_typed<decltype(zero), decltype(zero)>(c); });
+}
+void batch_norm_backward(Call& c) {
+  const DType t = c.tensor(1).dtype();
+  if (t == DType::BFloat16)
+    batch_norm_backward_typed<uint16_t, float>(c);
+  else
+    typed(wide(t),
+          [&](auto zero) { batch_norm_backward_typed<decltype(zero), decltype(zero)>(c); });
+}
+
 #define TYCHO_TYPED(name, arg)                                                               \
   void name(Call& c) {                                                                       \
     typed(wide(c.tensor(arg).dtype()), [&](auto zero) { name##_typed<decltype(zero)>(c); }); \
   }
-TYCHO_TYPED(batch_norm, 0)
-TYCHO_TYPED(batch_norm_backward, 1)
 TYCHO_TYPED(layer_norm, 0)
 TYCHO_TYPED(layer_norm_backward, 1)
 TYCHO_TYPED(group_norm, 0)
