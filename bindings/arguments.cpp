@@ -367,6 +367,7 @@ class Reader {
       const char* key = lua_tostring(L, -1);
       if (!std::strcmp(key, "out")) continue;
       const int k = param_index(key);
+      if (k < 0 && changes_nothing(key)) continue;
       if (k < 0) return fail(Kind::Argument, [&] { return unknown(key); });
       if (k < given)
         return fail(Kind::Argument, [&] {
@@ -374,6 +375,13 @@ class Reader {
         });
     }
     return true;
+  }
+  // What PyTorch's scripts say of how memory is to be laid out or copied, which is the engine's own
+  // choice here; `inplace` was looked at when the form of the operation was chosen.
+  bool changes_nothing(const char* key) {
+    for (const char* known : {"memory_format", "layout", "pin_memory", "non_blocking"})
+      if (!std::strcmp(key, known)) return true;
+    return !std::strcmp(key, "inplace") && op_.inplace != Inplace::No;
   }
   std::string unknown(const char* key) {
     std::string names, nearest;

@@ -98,7 +98,7 @@ void store_out(lua_State* L, int named, Call& c) {
 
 int call_op(lua_State* L) {
   const auto* overloads = static_cast<const Overloads*>(lua_touserdata(L, lua_upvalueindex(1)));
-  const bool inplace = lua_toboolean(L, lua_upvalueindex(2));
+  bool inplace = lua_toboolean(L, lua_upvalueindex(2));
   Given g{L, 1, lua_gettop(L)};
   // A last table is named arguments when it has string keys (an empty one where no list is
   // expected).
@@ -124,6 +124,14 @@ int call_op(lua_State* L) {
         }
       if (!wants_list) --g.count;
     }
+  }
+  // F.relu(x, {inplace=true}) is F.relu_(x).
+  if (g.named && !inplace && overloads->ops[0]->inplace != Inplace::No &&
+      overloads->ops[0]->inplace != Inplace::Only) {
+    lua_pushliteral(L, "inplace");
+    lua_rawget(L, g.named);
+    inplace = lua_toboolean(L, -1);
+    lua_pop(L, 1);
   }
   Mismatch best;
   const int top = lua_gettop(L);

@@ -370,10 +370,15 @@ int to(lua_State* L) {
     lua_pushnil(L);
     while (lua_next(L, i)) {
       const std::string key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "1";
+      if (key == "memory_format") {  // the engine chooses itself how memory is laid out
+        lua_pop(L, 1);
+        continue;
+      }
       TYCHO_CHECK(Kind::Argument,
                   key == "dtype" || key == "device" || key == "copy" || key == "non_blocking" ||
-                      key == "1" || key == "other",
-                  "to: no argument \"%s\" (it has: dtype, device, other, copy, non_blocking)",
+                      key == "memory_format" || key == "1" || key == "2" || key == "other",
+                  "to: no argument \"%s\" (it has: dtype, device, other, copy, non_blocking, "
+                  "memory_format)",
                   key.c_str());
       take(lua_gettop(L), key.c_str());
       lua_pop(L, 1);
@@ -414,6 +419,10 @@ int move_to(lua_State* L, Device device) {
 }
 int to_cpu(lua_State* L) { return move_to(L, Device{}); }
 int to_cuda(lua_State* L) {
+  if (lua_type(L, lua_gettop(L)) == LUA_TTABLE) {  // cuda{non_blocking=true}, cuda{device=1}
+    lua_getfield(L, -1, "device");
+    lua_replace(L, -2);
+  }
   Device d = lua_isnoneornil(L, 2) ? current_cuda_device() : Device{};
   if (!lua_isnoneornil(L, 2))
     TYCHO_CHECK(Kind::Argument, to_device(L, 2, &d), "cuda: a device number is wanted");

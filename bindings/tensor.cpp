@@ -5,8 +5,8 @@
 #include "bindings/lua.h"
 #include "engine/grad/backward.h"
 #include "engine/grad/cut.h"
-#include "engine/grad/note.h"
 #include "engine/grad/inplace.h"
+#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 
@@ -31,12 +31,12 @@ void note_no_grad(lua_State* L, const Tensor& x) {
   const Node& n = *static_cast<const Node*>(x->node.get());
   const std::string op = grad::bare_name(n);
   const bool leaf_before = n.edges.size() > 0 && n.edges[0].leaf;
-  grad::show_note("GRAD", op == "to" && leaf_before ? "moved" : "computed", where,
-                  {{"op", op},
-                   {"at", at(n.where)},
-                   {"option", x.device().is_cpu()
-                                  ? format("dtype=\"%s\"", dtype_name(x.dtype()))
-                                  : format("device=\"%s\"", device_name(x.device()).c_str())}});
+  grad::show_note(
+      "GRAD", op == "to" && leaf_before ? "moved" : "computed", where,
+      {{"op", op},
+       {"at", at(n.where)},
+       {"option", x.device().is_cpu() ? format("dtype=\"%s\"", dtype_name(x.dtype()))
+                                      : format("device=\"%s\"", device_name(x.device()).c_str())}});
 }
 
 int get_shape(lua_State* L, const Tensor& x) {
@@ -71,6 +71,30 @@ int get_grad(lua_State* L, const Tensor& x) {
 }
 int get_is_cuda(lua_State* L, const Tensor& x) {
   lua_pushboolean(L, !x.device().is_cpu());
+  return 1;
+}
+int get_is_cpu(lua_State* L, const Tensor& x) {
+  lua_pushboolean(L, x.device().is_cpu());
+  return 1;
+}
+int get_itemsize(lua_State* L, const Tensor& x) {
+  lua_pushinteger(L, static_cast<lua_Integer>(dtype_size(x.dtype())));
+  return 1;
+}
+int get_nbytes(lua_State* L, const Tensor& x) {
+  lua_pushinteger(L, x.numel() * static_cast<lua_Integer>(dtype_size(x.dtype())));
+  return 1;
+}
+int get_false(lua_State* L, const Tensor&) {  // kinds of tensors that there are not
+  lua_pushboolean(L, false);
+  return 1;
+}
+int get_layout(lua_State* L, const Tensor&) {
+  lua_pushliteral(L, "torch.strided");
+  return 1;
+}
+int get_retains_grad(lua_State* L, const Tensor& x) {
+  lua_pushboolean(L, x->node && x->extra && x->extra->retains_grad);
   return 1;
 }
 int get_T(lua_State* L, const Tensor& x) {
@@ -118,7 +142,15 @@ constexpr struct {
     {"grad_fn", get_grad_fn},
     {"T", get_T},
     {"mT", get_mT},
+    {"H", get_T},
+    {"mH", get_mT},
     {"is_cuda", get_is_cuda},
+    {"is_cpu", get_is_cpu},
+    {"is_sparse", get_false},
+    {"layout", get_layout},
+    {"itemsize", get_itemsize},
+    {"nbytes", get_nbytes},
+    {"retains_grad", get_retains_grad},
     {"data", get_data},
 };
 

@@ -181,7 +181,6 @@ int open_torch(lua_State* L) {
                                   {nullptr, nullptr}};
   luaL_newlib(L, cuda);
   lua_setfield(L, torch, "cuda");
-  open_convert(L, torch);
   open_index(L, torch);
   open_autograd(L, torch);
   open_stats(L, torch);
@@ -193,6 +192,7 @@ int open_torch(lua_State* L) {
   open_tools(L, torch);
   open_show(L, torch);
   open_ops(L, torch);
+  open_convert(L, torch);  // its x:to(...) takes more than the op's signatures say
 
   // require finds the embedded files first.
   lua_getglobal(L, "table");

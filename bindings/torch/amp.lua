@@ -186,4 +186,4 @@ function Scaler:load_state_dict(saved)
   self._growth_interval, self._growth_tracker = saved.growth_interval, saved._growth_tracker
 end
 
-return amp
+return torch._strict(amp, "torch.amp")

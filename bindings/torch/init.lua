@@ -3,32 +3,49 @@ local torch = torch
 
 local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models"}
 
-setmetatable(torch, {
-  __index = function(t, name)
-    local part = parts[name]
-    if not part then return nil end
-    local value = require(part)
-    rawset(t, name, value)
-    return value
-  end,
-})
+---Makes a table answer names that it has not: by `look(owner, name)`, else with an error for scripts (torch.strict).
+---@param owner table
+---@param label string
+---@param look? function
+function torch._strict(owner, label, look)
+  return setmetatable(owner, {
+    __name = label,
+    __index = function(_, name)
+      local value = look and look(owner, name)
+      -- No tail call: the reader's frame is looked for from here.
+      if value == nil then value = require("torch.strict").missing(owner, label, name) end
+      return value
+    end,
+  })
+end
+
+torch._strict(torch, "torch", function(t, name)
+  local part = parts[name]
+  if not part then return nil end
+  local value = require(part)
+  rawset(t, name, value)
+  return value
+end)
 
 -- torch.nn already holds the functional ops; the modules join it when first asked for.
 setmetatable(torch.nn, {
   __index = function(nn, name)
     require "torch.nn"
-    return rawget(nn, name)
+    local value = rawget(nn, name)
+    if value == nil then value = require("torch.strict").missing(nn, "torch.nn", name) end
+    return value
   end,
 })
 
 -- torch.cuda.amp is the older name of torch.amp.
-setmetatable(torch.cuda, {
-  __index = function(cuda, name)
-    if name ~= "amp" then return nil end
-    rawset(cuda, "amp", torch.amp)
-    return torch.amp
-  end,
-})
+torch._strict(torch.cuda, "torch.cuda", function(cuda, name)
+  if name ~= "amp" then return nil end
+  rawset(cuda, "amp", torch.amp)
+  return torch.amp
+end)
+torch._strict(torch.nn.functional, "torch.nn.functional")
+torch._strict(torch.linalg, "torch.linalg")
+torch._strict(torch.autograd, "torch.autograd")
 
 ---Switches a note (see ?notes) on or off, or makes it an error; without arguments gives the list of all.
 ---@param code? string "B2", ..., or "all"
@@ -43,3 +60,5 @@ require "torch.autograd"
 require "torch.tensor"
 require "torch.printing"
 require "torch.functional"
+require "torch.composed"
+require "torch.familiar"

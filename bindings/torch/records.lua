@@ -290,6 +290,8 @@ add {
     example = "gpt = torch.models.GPT{vocab_size=11, block_size=8, n_layer=1, n_head=2, n_embd=4}\ngpt(torch.tensor{{1, 2, 3}}).shape --> [1, 3, 11]"},
 }
 
+add(require "torch.records.familiar")
+
 -- --- all other classes of torch.nn; every class knows its own arguments ---
 local classes, known = torch.nn.Module and torch.nn, {}
 for _, row in ipairs(records) do

@@ -98,6 +98,26 @@ const Op& nonzero = add_op(
            s.add({s.of({}, {1})});
          }});
 
+// torch.where(condition) alone asks for positions.
+const Op& where_found =
+    add_op({.name = "where.found",
+            .args = "condition",
+            .doc = "Positions where the condition holds, one tensor per dimension.",
+            .where = kFunction,
+            .differentiable = false,
+            .see = "nonzero",
+            .rule = "[n, m, ..] -> one [found] for each dimension",
+            .example = "rows, columns = torch.where(torch.tensor{{0, 5}, {7, 0}})\n"
+                       "rows --> i64 [2]  1 2",
+            .shape =
+                [](Call& c) {
+                  for (Tensor& t : ops<"nonzero">(c.tensor(0), true)) c.out.push_back(std::move(t));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.integers({3, 4}, 0, 1)});
+                }});
+
 const Op& argwhere = add_op({.name = "argwhere",
                              .args = "self",
                              .doc = "Positions of the elements that are not zero, one row each.",

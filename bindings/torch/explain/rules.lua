@@ -228,6 +228,7 @@ local rules = {
   {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
   {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
+  {code = "NAME-1", quiet = true, kind = "argument", find = ' has no "'},
   {code = "MODULE-1", quiet = true, kind = "argument", find = "list of parameters is empty"},
   {code = "STATE-1", quiet = true, op = "load_state_dict"},
   {code = "DATA-1", quiet = true, kind = "shape", op = "collate"},

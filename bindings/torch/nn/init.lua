@@ -12,4 +12,5 @@ for _, part in ipairs {"layers", "activations", "plain", "norm", "losses", "cont
   require("torch.nn." .. part)
 end
 nn.utils = require "torch.nn.utils"
-return nn
+torch._strict(nn.init, "torch.nn.init")
+return torch._strict(nn, "torch.nn")

@@ -8,11 +8,10 @@ require "torch.optim.adaptive"
 require "torch.optim.lbfgs"
 optim.lr_scheduler = require "torch.optim.lr_scheduler"
 
-return setmetatable(optim, {
-  __name = "torch.optim",
-  __index = function(_, name)
-    if name ~= "swa_utils" then return nil end
-    optim.swa_utils = require "torch.optim.swa_utils"
-    return optim.swa_utils
-  end,
-})
+torch._strict(optim.lr_scheduler, "torch.optim.lr_scheduler")
+
+return torch._strict(optim, "torch.optim", function(_, name)
+  if name ~= "swa_utils" then return nil end
+  optim.swa_utils = require "torch.optim.swa_utils"
+  return optim.swa_utils
+end)

@@ -163,4 +163,4 @@ data.DataLoader.__call = function(self)
   end
 end
 
-return data
+return torch._strict(data, "torch.utils.data")

@@ -197,4 +197,4 @@ function utils.spectral_norm(module, name, options)
 end
 utils.remove_spectral_norm = take_back "spectral_norm"
 
-return utils
+return torch._strict(utils, "torch.nn.utils")

@@ -1,0 +1,270 @@
+-- Operations put together from others: distances, covariances, windows, and functions that take a tensor apart.
+local torch = torch
+local error = torch._raise
+local Tensor = torch._tensor_methods()
+local F = torch.nn.functional
+
+local function both(name, f) torch[name], Tensor[name] = f, f end
+
+local function want(name, x)
+  if not torch.is_tensor(x) then error(("%s: wants a tensor, not a %s"):format(name, type(x)), 3) end
+  return x
+end
+-- Options in a last table, or by position.
+local function options(names, ...)
+  local first = ...
+  if type(first) == "table" then return first end
+  local out = {}
+  for i, name in ipairs(names) do out[name] = (select(i, ...)) end
+  return out
+end
+
+---The p-norm of the difference of two tensors.
+---@param x userdata
+---@param other userdata
+---@param p? number default 2
+local function dist(x, other, p)
+  want("dist", x)
+  if type(p) == "table" then p = p.p end
+  return torch.linalg.vector_norm(x - want("dist", other), p or 2.0)
+end
+both("dist", dist)
+
+---The covariances of the rows, whose elements are observations.
+---@param x userdata [variables, observations]
+---@param options? {correction?: integer, fweights?: userdata, aweights?: userdata}
+local function cov(x, ...)
+  local o = options({"correction", "fweights", "aweights"}, ...)
+  if want("cov", x).ndim > 2 then error("cov: wants at most 2 dimensions, not shape " .. tostring(x.shape), 2, "shape") end
+  local rows = x.ndim < 2 and x:reshape(1, -1) or x
+  if not rows:is_floating_point() then rows = rows:to(torch.get_default_dtype()) end
+  local w = o.aweights
+  if o.fweights then w = w and w * o.fweights or o.fweights end
+  local correction = o.correction or 1
+  local count, mean
+  if w then
+    w = w:to(rows.dtype)
+    local sum = w:sum()
+    mean = (rows * w):sum(2, true) / sum
+    count = correction == 0 and sum or sum - correction * (o.aweights and (w * o.aweights):sum() / sum or 1)
+  else
+    mean, count = rows:mean(2, true), torch.tensor(rows:size(2), {dtype = rows.dtype, device = rows.device}) - correction
+  end
+  local apart = rows - mean
+  local out = (w and apart * w or apart):matmul(apart:t()) / count:clamp_min(0)
+  return x.ndim < 2 and out:squeeze() or out
+end
+both("cov", cov)
+
+---The correlations of the rows, from -1 to 1.
+---@param x userdata [variables, observations]
+local function corrcoef(x)
+  local c = cov(want("corrcoef", x))
+  if c.ndim == 0 then return c / c end
+  local s = c:diagonal():sqrt()
+  return (c / s:unsqueeze(2) / s:unsqueeze(1)):clamp(-1, 1)
+end
+both("corrcoef", corrcoef)
+
+-- Positions of all choices of r from n, in order.
+local function choices(n, r, repeats)
+  local at, out = {}, {}
+  local function go(k, from)
+    if k > r then
+      out[#out + 1] = table.move(at, 1, r, 1, {})
+      return
+    end
+    for i = from, n do
+      at[k] = i
+      go(k + 1, repeats and i or i + 1)
+    end
+  end
+  go(1, 1)
+  return out
+end
+---All choices of r elements of a vector, a row each.
+---@param x userdata
+---@param r? integer default 2
+---@param with_replacement? boolean
+local function combinations(x, ...)
+  local o = options({"r", "with_replacement"}, ...)
+  local r = o.r or 2
+  if want("combinations", x).ndim ~= 1 then error("combinations: wants a vector, not shape " .. tostring(x.shape), 2, "shape") end
+  if math.type(r) ~= "integer" or r < 0 then error("combinations: r must be an integer from 0, not " .. tostring(r), 2, "value") end
+  local rows = choices(#x, r, o.with_replacement)
+  if #rows == 0 or r == 0 then return x.new_empty and x:new_empty({0, r}) or torch.empty(0, r, {dtype = x.dtype}) end
+  return x[torch.tensor(rows, {device = x.device})]
+end
+both("combinations", combinations)
+
+---The distances of all pairs of rows, as a vector.
+---@param x userdata [n, d]
+---@param p? number default 2
+function F.pdist(x, p)
+  if type(p) == "table" then p = p.p end
+  if want("pdist", x).ndim ~= 2 then error("pdist: wants 2 dimensions, not shape " .. tostring(x.shape), 2, "shape") end
+  local n = x:size(1)
+  if n < 2 then return x:new_zeros({0}) end
+  local at = torch.triu_indices(n, n, 1):to(x.device)
+  return torch.linalg.vector_norm(x:index_select(1, at[1]) - x:index_select(1, at[2]), {ord = p or 2.0, dim = 2})
+end
+torch.pdist = F.pdist
+
+---The factors of a matrix: u, s, v with x = u diag(s) v^T (torch.linalg.svd gives v^T).
+---@param x userdata
+---@param some? boolean false: all columns
+local function svd(x, ...)
+  local o = options({"some"}, ...)
+  local u, s, vh = torch.linalg.svd(want("svd", x), {full_matrices = o.some == false})
+  return u, s, vh.mT
+end
+both("svd", svd)
+---q and r with x = q r, as torch.linalg.qr.
+---@param x userdata
+---@param some? boolean false: all columns
+local function qr(x, ...)
+  local o = options({"some"}, ...)
+  return torch.linalg.qr(want("qr", x), {mode = o.some == false and "complete" or "reduced"})
+end
+both("qr", qr)
+---The factor L of L L^T, as torch.linalg.cholesky; with upper its transpose.
+---@param x userdata
+---@param upper? boolean
+local function cholesky(x, ...)
+  local l = torch.linalg.cholesky(want("cholesky", x))
+  return options({"upper"}, ...).upper and l.mT or l
+end
+both("cholesky", cholesky)
+---The product of several matrices, in the cheapest order.
+function torch.chain_matmul(...)
+  local first = ...
+  return torch.linalg.multi_dot(type(first) == "table" and first or {...})
+end
+
+---Writes a value on the diagonal; with wrap again below it in tall matrices.
+---@param value number
+---@param wrap? boolean
+function Tensor:fill_diagonal_(value, wrap)
+  if type(wrap) == "table" then wrap = wrap.wrap end
+  if self.ndim < 2 then error("fill_diagonal_: wants at least 2 dimensions, not shape " .. tostring(self.shape), 2, "shape") end
+  local step, n = 0, math.huge
+  for d = 1, self.ndim do
+    if self.ndim > 2 and self:size(d) ~= self:size(1) then
+      error("fill_diagonal_: more than 2 dimensions must be of one size, not shape " .. tostring(self.shape), 2, "shape")
+    end
+    step, n = step + self:stride(d), math.min(n, self:size(d))
+  end
+  if wrap and self.ndim == 2 and self:size(1) > self:size(2) then
+    for first = 1, self:size(1), self:size(2) + 1 do self[{{first, -1}}]:diagonal():fill_(value) end
+    return self
+  end
+  self:as_strided({n}, {step}, self:storage_offset()):fill_(value)
+  return self
+end
+
+---The values of a function of one argument for each element (slowly: f is called for every one).
+---@param f function
+function Tensor:apply_(f)
+  if type(f) ~= "function" then error("apply_: wants a function, not a " .. type(f), 2) end
+  local values = self:reshape(-1):tolist()
+  for i, v in ipairs(values) do values[i] = f(v) end
+  torch.no_grad(function() self:copy_(torch.tensor(values, {dtype = self.dtype}):view_as(self)) end)
+  return self
+end
+
+-- --- windows ---
+
+-- a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), n one less where the window is symmetric.
+local function window(name, terms)
+  return function(length, ...)
+    local o = type((...)) == "table" and (...) or {periodic = (...)}
+    if math.type(length) ~= "integer" or length < 0 then error(("%s: wants a length, not %s"):format(name, tostring(length)), 2, "value") end
+    local kind = {dtype = o.dtype or torch.get_default_dtype(), device = o.device}
+    if length < 2 then return torch.ones(length, kind) end
+    local at = torch.arange(length, {dtype = "float64"}) / (o.periodic == false and length - 1 or length)
+    return terms(at, o):to(kind.dtype):to(o.device or "cpu")
+  end
+end
+---The window 0.5 - 0.5 cos: length, {periodic=true}.
+torch.hann_window = window("hann_window", function(t) return 0.5 - 0.5 * torch.cos(2 * math.pi * t) end)
+---The window alpha - beta cos: length, {periodic=true, alpha=0.54, beta=0.46}.
+torch.hamming_window = window("hamming_window", function(t, o) return (o.alpha or 0.54) - (o.beta or 0.46) * torch.cos(2 * math.pi * t) end)
+---The window 0.42 - 0.5 cos + 0.08 cos: length, {periodic=true}.
+torch.blackman_window = window("blackman_window", function(t)
+  return 0.42 - 0.5 * torch.cos(2 * math.pi * t) + 0.08 * torch.cos(4 * math.pi * t)
+end)
+---The window of a triangle: length, {periodic=true}.
+torch.bartlett_window = window("bartlett_window", function(t) return 1 - torch.abs(2 * t - 1) end)
+
+-- --- names that take what others do ---
+
+-- "fro" is PyTorch's word for the 2-norm of all elements.
+local norm = torch.norm
+---As PyTorch's: p may be a number, "fro" or "nuc".
+local function any_norm(x, p, ...)
+  local o = type(p) == "table" and p or nil
+  local word = o and o.p or p
+  if type(word) ~= "string" then
+    if o == nil and p == nil then return norm(x) end
+    return norm(x, p, ...)
+  end
+  if word == "nuc" then return torch.linalg.matrix_norm(x, "nuc") end
+  if word ~= "fro" then error(('norm: p must be a number, "fro" or "nuc", not %q'):format(word), 2, "value") end
+  if not o then return norm(x, 2, ...) end
+  local copy = {}
+  for k, v in pairs(o) do copy[k] = v end
+  copy.p = 2
+  return norm(x, copy)
+end
+torch.norm, Tensor.norm = any_norm, any_norm
+
+---The rows and columns (positions from 1, one tensor per dimension) of positions in one line.
+---@param indices userdata
+---@param shape integer[]
+function torch.unravel_index(indices, shape)
+  want("unravel_index", indices)
+  if type(shape) ~= "table" then error("unravel_index: wants a shape: {3, 4}", 2) end
+  local rest, out, count = indices - 1, {}, 1
+  for _, n in ipairs(shape) do count = count * n end
+  if indices:numel() > 0 and (indices:min():item() < 1 or indices:max():item() > count) then
+    error(("unravel_index: positions lie in 1..%d"):format(count), 2, "index")
+  end
+  for d = #shape, 1, -1 do
+    out[d] = rest % shape[d] + 1
+    rest = rest // shape[d]
+  end
+  return table.unpack(out)
+end
+
+---A grid for F.grid_sample from affine maps: theta [n, 2, 3] and a size [n, c, h, w], or [n, 3, 4] and [n, c, d, h, w].
+---@param theta userdata
+---@param size integer[]
+---@param align_corners? boolean
+function F.affine_grid(theta, size, align_corners)
+  if type(align_corners) == "table" then align_corners = align_corners.align_corners end
+  want("affine_grid", theta)
+  local dims = #size - 2
+  if theta.ndim ~= 3 or (dims ~= 2 and dims ~= 3) or theta:size(2) ~= dims or theta:size(3) ~= dims + 1 or theta:size(1) ~= size[1] then
+    error(("affine_grid: theta %s does not fit the size %s; it is [n, 2, 3] for 4 sizes and [n, 3, 4] for 5"):format(
+      tostring(theta.shape), tostring(torch.Size(size))), 2, "shape")
+  end
+  local axes = {}
+  for d = 1, dims do
+    local n = size[d + 2]
+    local line = n == 1 and torch.zeros(1) or torch.linspace(-1, 1, n)
+    if not align_corners and n > 1 then line = line * ((n - 1) / n) end
+    axes[d] = line:to(theta.dtype):to(theta.device)
+  end
+  local grids = {torch.meshgrid(axes, {indexing = "ij"})}
+  local parts = {}
+  for d = dims, 1, -1 do parts[#parts + 1] = grids[d]:reshape(-1) end  -- x first
+  parts[#parts + 1] = torch.ones_like(parts[1])
+  local points = torch.stack(parts, 2)  -- [points, dims + 1]
+  local shape = {size[1]}
+  for d = 1, dims do shape[#shape + 1] = size[d + 2] end
+  shape[#shape + 1] = dims
+  return points:matmul(theta:transpose(2, 3)):reshape(shape)
+end
+
+---The older name of F.interpolate.
+function F.upsample(x, ...) return F.interpolate(x, ...) end

@@ -1,0 +1,245 @@
+-- Names that PyTorch's scripts use besides the operations: constants, constructors by type, questions about tensors
+-- and types, and settings that change nothing here because the engine decides itself.
+local torch = torch
+local error = torch._raise
+local Tensor = torch._tensor_methods()
+
+torch.pi, torch.e, torch.inf, torch.nan = math.pi, math.exp(1), math.huge, 0.0 / 0.0
+torch.strided, torch.contiguous_format, torch.preserve_format = "torch.strided", "contiguous_format", "preserve_format"
+torch.channels_last, torch.channels_last_3d = "channels_last", "channels_last_3d"
+
+-- --- making tensors ---
+
+local function typed(name, dtype)
+  torch[name] = function(...)
+    local data = ...
+    local kind = torch[dtype] or torch.get_default_dtype()
+    if select("#", ...) == 0 then return torch.empty(0, {dtype = kind}) end
+    if torch.is_tensor(data) then return data:to(kind) end
+    if type(data) == "number" then return torch.empty({...}, {dtype = kind}) end
+    if type(data) ~= "table" then error(("%s: wants a list of numbers, or sizes, not %s"):format(name, tostring(data)), 2) end
+    if getmetatable(data) ~= nil then return torch.empty(data, {dtype = kind}) end  -- sizes of another tensor
+    return torch.tensor(data, {dtype = kind})
+  end
+end
+for name, dtype in pairs {Tensor = "default", FloatTensor = "float32", DoubleTensor = "float64", HalfTensor = "float16",
+  BFloat16Tensor = "bfloat16", LongTensor = "int64", IntTensor = "int32", ShortTensor = "int16", CharTensor = "int8",
+  ByteTensor = "uint8", BoolTensor = "bool"} do
+  typed(name, dtype)
+end
+
+---A tensor from data; a tensor that has the type and device asked for comes back itself.
+---@param data any
+---@param options? {dtype?: any, device?: any}
+function torch.as_tensor(data, options)
+  local o = type(options) == "table" and options or {dtype = options}
+  if not torch.is_tensor(data) then return torch.tensor(data, {dtype = o.dtype, device = o.device}) end
+  if o.dtype then data = data:to(o.dtype) end
+  return o.device and data:to(o.device) or data
+end
+torch.asarray = torch.as_tensor
+
+---A tensor without dimensions that holds one number.
+---@param value number|boolean
+---@param options? {dtype?: any, device?: any}
+function torch.scalar_tensor(value, options)
+  local o = options or {}
+  return torch.tensor(value, {dtype = o.dtype or torch.get_default_dtype(), device = o.device})
+end
+
+---A tensor of data with this one's type and device.
+---@param data any
+---@param options? {dtype?: any, device?: any, requires_grad?: boolean}
+function Tensor:new_tensor(data, options)
+  local o = options or {}
+  if type(data) == "table" and options == nil and (data.dtype or data.device or data.requires_grad ~= nil) then
+    o, data = data, table.move(data, 1, #data, 1, {})
+  end
+  if torch.is_tensor(data) then data = data:detach():clone():to(o.dtype or self.dtype):to(o.device or self.device) else
+    data = torch.tensor(data, {dtype = o.dtype or self.dtype, device = o.device or self.device})
+  end
+  return o.requires_grad and data:requires_grad_() or data
+end
+
+---Sizes, as x.shape gives them.
+---@param sizes integer[]
+function torch.Size(sizes)
+  local out = torch.empty(0).shape
+  rawset(out, 1, nil)
+  for i = 1, #sizes do rawset(out, i, sizes[i]) end
+  return out
+end
+
+---The shape to which all shapes broadcast.
+---@param ... integer[]
+function torch.broadcast_shapes(...)
+  local out = torch.Size {}
+  for _, shape in ipairs {...} do
+    if type(shape) == "number" then shape = {shape} end
+    local n, wide = math.max(#out, #shape), {}
+    for d = 1, n do
+      local a, b = rawget(out, #out - n + d) or 1, rawget(shape, #shape - n + d) or 1
+      if a ~= b and a ~= 1 and b ~= 1 then
+        error(("broadcast_shapes: %s and %s do not fit"):format(tostring(out), tostring(torch.Size(shape))), 2, "broadcast")
+      end
+      wide[d] = a == 1 and b or a
+    end
+    out = torch.Size(wide)
+  end
+  return out
+end
+
+-- --- questions ---
+
+local function tensor_first(name, x)
+  if not torch.is_tensor(x) then error(("%s: wants a tensor, not a %s"):format(name, type(x)), 3) end
+  return x
+end
+
+---Whether the elements are floating point numbers.
+function torch.is_floating_point(x) return tensor_first("is_floating_point", x):is_floating_point() end
+---How many elements there are.
+function torch.numel(x) return tensor_first("numel", x):numel() end
+
+local questions = {
+  ---Whether the elements are complex numbers: never, here.
+  is_complex = function() return false end,
+  ---Whether the elements can be negative.
+  is_signed = function(x) return x.dtype ~= torch.uint8 and x.dtype ~= torch.bool end,
+  ---Whether the one element is not zero.
+  is_nonzero = function(x)
+    if x:numel() ~= 1 then error(("is_nonzero: wants one element, not shape %s"):format(tostring(x.shape)), 2, "shape") end
+    local v = x:item()
+    return v ~= 0 and v ~= false
+  end,
+  ---Whether another tensor has the same sizes.
+  is_same_size = function(x, other) return x.shape == tensor_first("is_same_size", other).shape end,
+  ---Whether the memory is locked for copies to a device: never, here.
+  is_pinned = function() return false end,
+  ---Whether other processes see the memory: never, here.
+  is_shared = function() return false end,
+  ---The number of the CUDA device, -1 on the CPU.
+  get_device = function(x) return x.device.type == "cpu" and -1 or x.device.index or 0 end,
+}
+for name, f in pairs(questions) do
+  local function ask(x, ...) return f(tensor_first(name, x), ...) end
+  torch[name], Tensor[name] = ask, ask
+end
+torch.is_pinned, torch.is_shared = nil, nil
+
+---The same tensor: every transfer is immediate, and needs no locked memory.
+function Tensor:pin_memory() return self end
+---The same tensor: threads share tensors as they are.
+function Tensor:share_memory_() return self end
+---The same tensor in the type of another.
+---@param other userdata
+function Tensor:type_as(other) return self:to(tensor_first("type_as", other).dtype) end
+
+local type_names = {float32 = "Float", float64 = "Double", float16 = "Half", bfloat16 = "BFloat16", int64 = "Long", int32 = "Int",
+  int16 = "Short", int8 = "Char", uint8 = "Byte", bool = "Bool"}
+---PyTorch's name of the tensor's type, "torch.FloatTensor"; given a type, the tensor in it.
+---@param dtype? any a type, its name, or such a name
+function Tensor:type(dtype)
+  if dtype == nil then
+    return ("torch.%s%sTensor"):format(self.is_cuda and "cuda." or "", type_names[tostring(self.dtype):match "%w+$"])
+  end
+  local name = type(dtype) == "string" and dtype:match "^torch%.[cuda.]*(%w+)Tensor$"
+  for known, long in pairs(name and type_names or {}) do
+    if long == name then return self:to(known) end
+  end
+  for known, made in pairs(type(dtype) == "function" and type_names or {}) do
+    if torch[made .. "Tensor"] == dtype then return self:to(known) end
+  end
+  return self:to(dtype)
+end
+---What kind of value it is, as PyTorch names it.
+function torch.typename(x) return torch.is_tensor(x) and x:type() or type(x) end
+
+-- --- types ---
+
+local function dtype_of(name, v)
+  if v == nil then return torch.get_default_dtype() end
+  local ok, t = pcall(torch.empty, 0, {dtype = torch.is_tensor(v) and v.dtype or v})
+  if not ok then error(("%s: %s is no type"):format(name, tostring(v)), 3) end
+  return t.dtype
+end
+
+-- Bits, eps, largest, smallest normal number, digits.
+local floats = {
+  ["torch.float32"] = {32, 2.0 ^ -23, (2 - 2.0 ^ -23) * 2.0 ^ 127, 2.0 ^ -126, 1e-6},
+  ["torch.float64"] = {64, 2.0 ^ -52, (2 - 2.0 ^ -52) * 2.0 ^ 1023, 2.0 ^ -1022, 1e-15},
+  ["torch.float16"] = {16, 2.0 ^ -10, 65504.0, 2.0 ^ -14, 1e-3},
+  ["torch.bfloat16"] = {16, 2.0 ^ -7, (2 - 2.0 ^ -7) * 2.0 ^ 127, 2.0 ^ -126, 1e-2},
+}
+---What a floating point type holds: bits, eps, max, min, tiny (the smallest normal number), resolution.
+---@param dtype? any
+function torch.finfo(dtype)
+  local t = dtype_of("finfo", dtype)
+  local f = floats[tostring(t)] or error(("finfo: %s is no floating point type; iinfo tells of integers"):format(tostring(t)), 2, "dtype")
+  return {dtype = tostring(t):match "%w+$", bits = f[1], eps = f[2], max = f[3], min = -f[3], tiny = f[4], smallest_normal = f[4], resolution = f[5]}
+end
+---What an integer type holds: bits, max, min.
+---@param dtype any
+function torch.iinfo(dtype)
+  local t = dtype_of("iinfo", dtype)
+  local bits = ({["torch.int64"] = 64, ["torch.int32"] = 32, ["torch.int16"] = 16, ["torch.int8"] = 8, ["torch.uint8"] = 8})[tostring(t)]
+  if not bits then error(("iinfo: %s is no integer type; finfo tells of floating point ones"):format(tostring(t)), 2, "dtype") end
+  local max = t == torch.uint8 and 255 or bits == 64 and math.maxinteger or (1 << bits - 1) - 1
+  return {dtype = tostring(t):match "%w+$", bits = bits, max = max, min = t == torch.uint8 and 0 or -max - 1}
+end
+
+---The type of a result of two tensors or numbers.
+function torch.result_type(a, b)
+  if not torch.is_tensor(a) and not torch.is_tensor(b) then a = torch.tensor(a) end
+  local function small(x)
+    if not torch.is_tensor(x) then return x end
+    return torch.empty(x.ndim == 0 and {} or {0}, {dtype = x.dtype})
+  end
+  return torch.where(torch.empty(0, {dtype = "bool"}), small(a), small(b)).dtype
+end
+---The type that holds the values of two types.
+function torch.promote_types(a, b)
+  return torch.result_type(torch.empty(0, {dtype = dtype_of("promote_types", a)}), torch.empty(0, {dtype = dtype_of("promote_types", b)}))
+end
+---Whether PyTorch's rules let values of one type be stored in another: not from floating point to integer, nor to bool.
+function torch.can_cast(from, to)
+  local function rank(t) return floats[tostring(t)] and 3 or t == torch.bool and 1 or 2 end
+  return rank(dtype_of("can_cast", from)) <= rank(dtype_of("can_cast", to))
+end
+
+-- --- settings ---
+
+local precision = "highest"
+---How exact products of float32 are to be: "highest", "high" or "medium". They are exact to float32 in each case.
+---@param name string
+function torch.set_float32_matmul_precision(name)
+  if name ~= "highest" and name ~= "high" and name ~= "medium" then
+    error(('set_float32_matmul_precision: wants "highest", "high" or "medium", not %s'):format(tostring(name)), 2, "value")
+  end
+  precision = name
+end
+---What set_float32_matmul_precision said; "highest" at first.
+function torch.get_float32_matmul_precision() return precision end
+
+---Gives back the function or module: nothing is compiled beforehand here.
+---@param f any
+function torch.compile(f) return f end
+
+torch.__version__ = "2.15"
+torch.version = {cuda = nil}
+
+-- The devices that scripts ask for by kind. Settings of libraries may be written, and change nothing.
+torch.accelerator = {
+  ---Whether there is a device besides the CPU.
+  is_available = function() return torch.cuda.is_available() end,
+  ---The device besides the CPU, nil where there is none.
+  current_accelerator = function() return torch.cuda.is_available() and torch.device "cuda" or nil end,
+  device_count = function() return torch.cuda.device_count() end,
+  synchronize = function() return torch.cuda.synchronize() end,
+}
+torch.backends = {
+  cudnn = {enabled = true, benchmark = false, deterministic = true, allow_tf32 = false, is_available = function() return torch.cuda.is_available() end},
+  cuda = {matmul = {allow_tf32 = false}, is_built = function() return true end},
+  mps = {is_available = function() return false end, is_built = function() return false end},
+  mkldnn = {enabled = true, is_available = function() return true end},
+}

@@ -1,0 +1,39 @@
+-- Names that a part of torch does not have: reading one in a script is an error with the nearest names, as in PyTorch,
+-- so that {dtype = torch.flaot64} cannot pass as "no dtype". The half of torch written in Lua may look whether a name
+-- is there. Loaded when a wrong name is read.
+local torch = torch
+local strict = {}
+
+-- What to write where PyTorch has a part that Tycho lacks.
+local instead = {
+  from_numpy = 'torch.load("x.npy") reads what numpy.save wrote; torch.tensor takes tables',
+  set_default_device = 'pass {device="cuda"}, or move with :to("cuda")',
+  jit = "modules need no compiling: call them, and save net:state_dict()",
+  onnx = "torch.save(net:state_dict(), path) writes a file that PyTorch reads",
+  hub = "torch.models holds networks with torchvision's names of weights",
+  multiprocessing = "data.DataLoader takes num_workers",
+  profiler = "%prof at the prompt tells where the time goes",
+  SparseAdam = "gradients are dense here: optim.Adam",
+  DataParallel = "one process drives one device here",
+}
+
+---Raises that `owner` has no `name`, for a script that reads it; else gives nil.
+---@param owner table
+---@param label string what the table is called in scripts
+---@param name any
+function strict.missing(owner, label, name)
+  local caller = debug.getinfo(3, "Sl")
+  if type(name) ~= "string" or name:sub(1, 1) == "_" or not caller or caller.what == "C" then return nil end
+  if caller.source:find "^=torch/" or caller.source:find "^=shell/" then return nil end
+  if instead[name] then torch._raise(('%s has no "%s"; %s'):format(label, name, instead[name]), 3, "argument") end
+  local names = require "torch.explain.names"
+  -- A call of what is not there has a report of its own, with changes that were tried.
+  local called = names.from_text(("%s:%d: attempt to call a nil value (field '%s')"):format(caller.short_src, caller.currentline, name))
+  if called then error(called, 0) end
+  local near = names.nearest(name, owner)
+  for i, n in ipairs(near) do near[i] = label .. "." .. n end
+  local hint = near[1] and ("; did you mean %s?"):format(table.concat(near, ", ")) or ""
+  torch._raise(('%s has no "%s"%s'):format(label, name, hint), 3, "argument")
+end
+
+return strict
