@@ -9,7 +9,9 @@ local function walk(name)
   local at = torch
   for part in name:gmatch("[^.]+") do
     if at == nil or type(at) == "function" then return nil end
-    at = at[part]
+    local there, value = pcall(function() return at[part] end)  -- a name that torch lacks raises
+    if not there then return nil end
+    at = value
   end
   return at
 end

@@ -108,7 +108,7 @@ local function run_stopped(script, name, at, times, options)
   for i, option in ipairs(options) do words[i] = ("%q"):format(option) end
   return check.tycho {"-e", ([[
     arg = {[0] = %q, %s}
-    local home, calls = torch.nn.functional.%s and torch.nn.functional or torch, 0
+    local home, calls = rawget(torch.nn.functional, "%s") and torch.nn.functional or torch, 0
     local f = home.%s
     home.%s = function(...)
       calls = calls + 1
