@@ -166,6 +166,7 @@ void open_show(lua_State* L, int torch) {
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);
   open_pictures(L, torch);
+  open_images(L, torch);
 }
 
 }  // namespace tycho::lua
