@@ -36,6 +36,7 @@ std::string show_as_pytorch(const Tensor& x);
 int window_columns();                         // of the terminal on standard output, else 0
 void open_pictures(lua_State* L, int torch);  // _write_png, _write_text, _base64
 void open_images(lua_State* L, int torch);    // _read_image and its kin
+void open_csv(lua_State* L, int torch);       // _csv_open
 void open_show(lua_State* L, int torch);      // _show, _print_options, _terminal, _summary
 
 // Is `t` a tensor whose memory may be read?

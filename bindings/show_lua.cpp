@@ -167,6 +167,7 @@ void open_show(lua_State* L, int torch) {
   lua_pop(L, 1);
   open_pictures(L, torch);
   open_images(L, torch);
+  open_csv(L, torch);
 }
 
 }  // namespace tycho::lua
