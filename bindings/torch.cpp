@@ -2,6 +2,7 @@
 // inside the program (bindings/torch/*.lua) and is loaded part by part on first use.
 #include <chrono>
 
+#include "bindings/graph.h"
 #include "bindings/help.h"
 #include "bindings/interrupt.h"
 #include "bindings/lua.h"
@@ -183,6 +184,7 @@ int open_torch(lua_State* L) {
   lua_setfield(L, torch, "cuda");
   open_index(L, torch);
   open_autograd(L, torch);
+  open_graph(L, torch);
   open_stats(L, torch);
   open_io(L, torch);
   open_random(L, torch);

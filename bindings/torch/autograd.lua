@@ -70,10 +70,6 @@ local function callable(f)
   local meta = type(f) == "table" and getmetatable(f)
   return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil
 end
-local function want_call(name, f, x)
-  want(callable(f), name, "a function first", f)
-  want(torch.is_tensor(x), name, "a tensor second", x)
-end
 local function want_tensor(name, y) want(torch.is_tensor(y), name, "a function that gives a tensor", y) end
 
 -- The sum of products of tensors and weights: one number whose gradient is the weighted one.
@@ -193,55 +189,11 @@ function autograd.gradgradcheck(f, inputs, options)
   return report(ok, message, options)
 end
 
-local functional = {}
-autograd.functional = functional
-
----d f(x) / dx: shape of f(x) followed by the shape of x.
-function functional.jacobian(f, x, options)
-  want_call("jacobian", f, x)
-  local create = type(options) == "table" and options.create_graph or false
-  return torch.enable_grad(function()
-    local input = create and x or x:detach()
-    if not input.requires_grad then input:requires_grad_() end
-    local y = f(input)
-    want_tensor("jacobian", y)
-    local flat, rows = y:reshape(-1), {}
-    for i = 1, flat:numel() do
-      local g = torch.autograd.grad(flat[i], {input}, {retain_graph = true, create_graph = create, allow_unused = true})
-      rows[i] = g or torch.zeros_like(input)
-    end
-    local shape = {}
-    for _, n in ipairs(y:size()) do shape[#shape + 1] = n end
-    for _, n in ipairs(input:size()) do shape[#shape + 1] = n end
-    return torch.stack(rows):reshape(shape)
-  end)
-end
----The matrix of second derivatives of a function with one number as its value.
-function functional.hessian(f, x, options)
-  want_call("hessian", f, x)
-  return functional.jacobian(function(v)
-    return (torch.autograd.grad(f(v), {v}, {create_graph = true}))
-  end, x, options)
-end
----f(x) and v^T J.
-function functional.vjp(f, x, v)
-  want_call("vjp", f, x)
-  return torch.enable_grad(function()
-    local input = x:detach():requires_grad_()
-    local y = f(input)
-    want_tensor("vjp", y)
-    return y:detach(), (torch.autograd.grad(y, {input}, {grad_outputs = v}))
-  end)
-end
----f(x) and J v, by differentiating v^T J twice.
-function functional.jvp(f, x, v)
-  want_call("jvp", f, x)
-  return torch.enable_grad(function()
-    local input = x:detach():requires_grad_()
-    local y = f(input)
-    want_tensor("jvp", y)
-    local u = torch.zeros_like(y):requires_grad_()
-    local g = torch.autograd.grad(y, {input}, {grad_outputs = u, create_graph = true})
-    return y:detach(), (torch.autograd.grad(g, {u}, {grad_outputs = v}))
-  end)
-end
+-- torch.autograd.functional and torch.autograd.graph are loaded when they are first looked at.
+setmetatable(autograd, {
+  __index = function(t, name)
+    if name ~= "functional" and name ~= "graph" then return nil end
+    rawset(t, name, require("torch.autograd." .. name))
+    return rawget(t, name)
+  end,
+})

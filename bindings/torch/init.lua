@@ -1,7 +1,8 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models"}
+local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", func = "torch.func",
+  vmap = "torch.func.vmap"}
 
 ---Makes a table answer names that it has not: by `look(owner, name)`, else with an error for scripts (torch.strict).
 ---@param owner table

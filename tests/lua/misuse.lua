@@ -254,6 +254,7 @@ add("linalg.", torch.linalg)
 add("cuda.", torch.cuda)
 add("autograd.", torch.autograd)
 add("autograd.functional.", torch.autograd.functional)
+add("func.", torch.func)
 local meta = debug.getmetatable(torch.zeros(1))
 for i = 1, 4 do
   local name, methods = debug.getupvalue(meta.__index, i)

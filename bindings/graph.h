@@ -1,0 +1,9 @@
+// Lua functions that look into the graph or take part in what it keeps (graph.cpp).
+#pragma once
+#include "bindings/lua.h"
+
+namespace tycho::lua {
+
+void open_graph(lua_State* L, int torch);  // torch._reaches
+
+}  // namespace tycho::lua

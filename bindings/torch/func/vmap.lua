@@ -1,0 +1,206 @@
+-- torch.vmap: a function of one example becomes a function of many. Each example is computed on its own and the results
+-- are stacked: what one example can do (branches on values, item()) works here too, and gradients go through.
+local torch = torch
+local error = torch._raise
+local tree = require "torch.func.tree"
+local core = require "torch.func.derivatives"
+
+local function is_none(dim) return dim == nil or dim == false or dim == torch.none end
+
+-- Adds an argument's tensors with the dimensions to take them apart at: {values=, dim=} or {value=}; gives a function
+-- from the example's number to the argument.
+local function divide(value, dim, where, mapped)
+  if tree.is_branch(value) and (tree.is_branch(dim) or not is_none(dim)) then
+    local parts = {}
+    for _, k in ipairs(tree.keys(value)) do
+      local inner = dim
+      if tree.is_branch(dim) then inner = dim[k] end
+      parts[k] = divide(value[k], inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)), mapped)
+    end
+    return function(i)
+      local out = {}
+      for k, part in next, parts do out[k] = part(i) end
+      return out
+    end
+  end
+  if is_none(dim) then return function() return value end end
+  if math.type(dim) ~= "integer" then
+    error(("vmap: in_dims for %s is %s; a dimension from 1, or torch.none"):format(where, tostring(dim)), 3, "argument")
+  end
+  if not torch.is_tensor(value) then
+    error(("vmap: %s is %s, which has no dimension %d to map over; say torch.none for it in in_dims"):format(where, core.kind(value), dim), 3, "argument")
+  end
+  if dim == 0 or dim > value.ndim or dim < -value.ndim then
+    error(("vmap: in_dims says dimension %d for %s of shape %s"):format(dim, where, tostring(value.shape)), 3, "dim")
+  end
+  local entry = {tensor = value, dim = dim, size = value:size(dim), where = where}
+  mapped[#mapped + 1] = entry
+  return function(i) return entry.parts[i] end
+end
+
+local function dims_of(in_dims, count)
+  if in_dims == nil then in_dims = 1 end
+  local dims = {}
+  if tree.is_branch(in_dims) then
+    local last = 0
+    for k in next, in_dims do
+      if math.type(k) ~= "integer" then error("vmap: in_dims is a dimension or a list with one for each argument", 3, "argument") end
+      last = math.max(last, k)
+    end
+    if last ~= count then
+      error(("vmap: in_dims speaks of %d arguments, and there are %d; say torch.none for one that is not mapped"):format(last, count), 3, "argument")
+    end
+    return in_dims
+  end
+  if is_none(in_dims) then error("vmap: in_dims is torch.none, so there is nothing to map over", 3, "argument") end
+  for i = 1, count do dims[i] = in_dims end
+  return dims
+end
+
+-- The states of all generators, and a function that sets them.
+local function generators()
+  local states = {[0] = torch.get_rng_state()}
+  for i = 1, torch.cuda.device_count() do states[i] = torch.cuda.get_rng_state(i - 1) end
+  return states
+end
+local function set_generators(states)
+  torch.set_rng_state(states[0])
+  for i = 1, #states do torch.cuda.set_rng_state(states[i], i - 1) end
+end
+local function same_generators(a, b)
+  for i = 0, #a do
+    if not torch.equal(a[i], b[i]) then return false end
+  end
+  return true
+end
+
+local function refuse_random()
+  error('vmap: the function draws random numbers, and it is not said whether all examples get the same ones; add {randomness = "different"} or {randomness = "same"}', 4, "value")
+end
+
+-- One tensor of all examples' results; `where` names it in messages.
+local function joined(values, dim, where)
+  local first = values[1]
+  if not torch.is_tensor(first) then
+    error(("vmap: the function must return tensors, and %s is %s"):format(where, core.kind(first)), 4)
+  end
+  for i, v in ipairs(values) do
+    if not torch.is_tensor(v) or v.shape ~= first.shape then
+      error(("vmap: %s has shape %s for example 1 and %s for example %d; the results of all examples are stacked"):format(where,
+        tostring(first.shape), torch.is_tensor(v) and tostring(v.shape) or "none", i), 4, "shape")
+    end
+  end
+  if is_none(dim) then
+    for i = 2, #values do
+      if not torch.equal(values[i], first) then
+        error(("vmap: out_dims says torch.none for %s, but it differs from example to example"):format(where), 4, "argument")
+      end
+    end
+    return first
+  end
+  if math.type(dim) ~= "integer" or dim == 0 or dim > first.ndim + 1 or dim < -first.ndim - 1 then
+    error(("vmap: out_dims says %s for %s; its dimensions will be 1 to %d"):format(tostring(dim), where, first.ndim + 1), 4, "dim")
+  end
+  return torch.stack(values, dim)
+end
+
+local function join(values, dim, where)
+  if not tree.is_branch(values[1]) then return joined(values, dim, where) end
+  local out = {}
+  for _, k in ipairs(tree.keys(values[1])) do
+    local column, inner = {}, dim
+    if tree.is_branch(dim) then inner = dim[k] end
+    for i, v in ipairs(values) do
+      if not tree.is_branch(v) then error(("vmap: %s is a table for example 1 and none for example %d"):format(where, i), 4) end
+      column[i] = v[k]
+    end
+    out[k] = join(column, inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)))
+  end
+  return out
+end
+
+-- What no examples give: the shapes of one made of zeros, with a size of 0.
+local function of_none(f, parts, mapped, out_dim)
+  for _, m in ipairs(mapped) do
+    local shape = {table.unpack(m.tensor:size())}
+    table.remove(shape, m.dim < 0 and m.dim + #shape + 1 or m.dim)
+    m.parts = {torch.zeros(shape, {dtype = m.tensor.dtype, device = m.tensor.device})}
+  end
+  local args = {}
+  for i = 1, parts.n do args[i] = parts[i](1) end
+  local states = generators()
+  local results = table.pack(torch.no_grad(function() return f(table.unpack(args, 1, parts.n)) end))
+  set_generators(states)
+  for i = 1, results.n do
+    results[i] = tree.map(join({results[i]}, out_dim(i, results.n), "result " .. i), function(t)
+      return is_none(out_dim(i, results.n)) and t or t:narrow(math.type(out_dim(i, results.n)) == "integer" and out_dim(i, results.n) or 1, 1, 0)
+    end)
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+---A function that calls f for every example along a dimension of its arguments and stacks the results. in_dims: one
+---dimension for all arguments, or a list with one for each (torch.none: the same for all examples); out_dims likewise for
+---the results. Each example is computed on its own. randomness: "error" (drawing raises), "different" or "same".
+---@param f function
+---@param options? {in_dims?: integer|table, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
+local function vmap(f, options)
+  core.want_function("vmap", f)
+  local o = core.options("vmap", options, {"in_dims", "out_dims", "randomness", "chunk_size"})
+  local randomness = o.randomness or "error"
+  if randomness ~= "error" and randomness ~= "different" and randomness ~= "same" then
+    error(('vmap: randomness is "error", "different" or "same", not %s'):format(tostring(randomness)), 2, "value")
+  end
+  if o.chunk_size ~= nil and (math.type(o.chunk_size) ~= "integer" or o.chunk_size < 1) then
+    error(("vmap: chunk_size is a positive number of examples, not %s"):format(tostring(o.chunk_size)), 2, "value")
+  end
+  local out_dims = o.out_dims
+  if out_dims == nil then out_dims = 1 end
+  local function out_dim(i, count)
+    if not tree.is_branch(out_dims) then return out_dims end
+    if count == 1 and #out_dims == 0 then return out_dims end  -- names of a table's fields
+    local last = 0
+    for k in next, out_dims do last = math.max(last, math.type(k) == "integer" and k or 0) end
+    if last ~= count then
+      error(("vmap: out_dims speaks of %d results, and the function returns %d; say torch.none for one that is not mapped"):format(last, count), 4, "argument")
+    end
+    return out_dims[i]
+  end
+  return function(...)
+    local args, parts, mapped = table.pack(...), {}, {}
+    if args.n == 0 then error("vmap: the function was called without arguments, so there is nothing to map over", 2, "argument") end
+    local dims = dims_of(o.in_dims, args.n)
+    parts.n = args.n
+    for i = 1, args.n do parts[i] = divide(args[i], dims[i], "argument " .. i, mapped) end
+    if #mapped == 0 then error("vmap: no argument is mapped; give in_dims a dimension", 2, "argument") end
+    local count = mapped[1].size
+    for _, m in ipairs(mapped) do
+      if m.size ~= count then
+        error(("vmap: %s has %d examples and %s has %d"):format(mapped[1].where, count, m.where, m.size), 2, "shape")
+      end
+    end
+    if count == 0 then return of_none(f, parts, mapped, out_dim) end
+    for _, m in ipairs(mapped) do m.parts = {m.tensor:unbind(m.dim)} end
+    local before = randomness ~= "different" and generators()
+    local columns, results = {}, nil
+    for i = 1, count do
+      if i > 1 and randomness == "same" then set_generators(before) end
+      local one = {}
+      for k = 1, args.n do one[k] = parts[k](i) end
+      results = table.pack(f(table.unpack(one, 1, args.n)))
+      if results.n == 0 then error("vmap: the function returned nothing; it must return tensors", 2) end
+      for k = 1, results.n do
+        columns[k] = columns[k] or {}
+        columns[k][i] = results[k]
+      end
+      if randomness == "error" and (i == 1 or i == count) and not same_generators(before, generators()) then refuse_random() end
+    end
+    local out = {}
+    for k = 1, results.n do
+      out[k] = join(columns[k], out_dim(k, results.n), results.n == 1 and "its result" or "result " .. k)
+    end
+    return table.unpack(out, 1, results.n)
+  end
+end
+
+return vmap
