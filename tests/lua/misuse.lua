@@ -255,6 +255,7 @@ add("cuda.", torch.cuda)
 add("autograd.", torch.autograd)
 add("autograd.functional.", torch.autograd.functional)
 add("func.", torch.func)
+add("func.", torch.func)
 local meta = debug.getmetatable(torch.zeros(1))
 for i = 1, 4 do
   local name, methods = debug.getupvalue(meta.__index, i)

@@ -1,7 +1,16 @@
 -- Tables of tensors as torch.func sees them: a plain table is a branch, everything else a leaf. Keys are visited in one
 -- order, the list part first, then names in alphabetical order.
 local torch = torch
+local error = torch._raise
 local tree = {}
+
+local deepest = 100  -- more levels are a table that holds itself
+---The next depth of nesting.
+function tree.deeper(depth)
+  depth = (depth or 0) + 1
+  if depth > deepest then error("a table of tensors is nested more than 100 deep: does it hold itself?", 3, "argument") end
+  return depth
+end
 
 ---Is it a table whose fields are looked into?
 function tree.is_branch(value) return type(value) == "table" and getmetatable(value) == nil end
@@ -26,11 +35,12 @@ end
 tree.keys = keys_of
 
 ---The same tables with f(leaf, where) in place of every leaf; `where` names it, as in "argument 1.weight".
-function tree.map(value, f, where)
+function tree.map(value, f, where, depth)
   if not tree.is_branch(value) then return f(value, where) end
+  depth = tree.deeper(depth)
   local out = {}
   for _, k in ipairs(keys_of(value)) do
-    out[k] = tree.map(value[k], f, where and where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)))
+    out[k] = tree.map(value[k], f, where and where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)), depth)
   end
   return out
 end
@@ -56,10 +66,11 @@ function tree.fill(value, list, first)
 end
 
 ---Have both the same tables and keys?
-function tree.alike(a, b)
+function tree.alike(a, b, depth)
+  depth = tree.deeper(depth)
   if not tree.is_branch(a) or not tree.is_branch(b) then return tree.is_branch(a) == tree.is_branch(b) end
   for k, v in next, a do
-    if b[k] == nil or not tree.alike(v, b[k]) then return false end
+    if b[k] == nil or not tree.alike(v, b[k], depth) then return false end
   end
   for k in next, b do
     if a[k] == nil then return false end

@@ -9,13 +9,14 @@ local function is_none(dim) return dim == nil or dim == false or dim == torch.no
 
 -- Adds an argument's tensors with the dimensions to take them apart at: {values=, dim=} or {value=}; gives a function
 -- from the example's number to the argument.
-local function divide(value, dim, where, mapped)
+local function divide(value, dim, where, mapped, depth)
   if tree.is_branch(value) and (tree.is_branch(dim) or not is_none(dim)) then
     local parts = {}
+    depth = tree.deeper(depth)
     for _, k in ipairs(tree.keys(value)) do
       local inner = dim
       if tree.is_branch(dim) then inner = dim[k] end
-      parts[k] = divide(value[k], inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)), mapped)
+      parts[k] = divide(value[k], inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)), mapped, depth)
     end
     return function(i)
       local out = {}
@@ -104,9 +105,10 @@ local function joined(values, dim, where)
   return torch.stack(values, dim)
 end
 
-local function join(values, dim, where)
+local function join(values, dim, where, depth)
   if not tree.is_branch(values[1]) then return joined(values, dim, where) end
   local out = {}
+  depth = tree.deeper(depth)
   for _, k in ipairs(tree.keys(values[1])) do
     local column, inner = {}, dim
     if tree.is_branch(dim) then inner = dim[k] end
@@ -114,7 +116,7 @@ local function join(values, dim, where)
       if not tree.is_branch(v) then error(("vmap: %s is a table for example 1 and none for example %d"):format(where, i), 4) end
       column[i] = v[k]
     end
-    out[k] = join(column, inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)))
+    out[k] = join(column, inner, where .. (type(k) == "number" and "[" .. k .. "]" or "." .. tostring(k)), depth)
   end
   return out
 end
