@@ -25,6 +25,11 @@ Tensor on_cpu(const Tensor& t);  // row-major in the CPU's memory; t itself wher
 Tensor as_array(const Tensor& bytes, DType dtype, const Sizes& shape);
 Tensor moved_to(const Tensor& t, Device device);
 
+// A table that is written as a dict even where its keys are 1 to n (torch._dict marks it), and one
+// that is written as a list.
+void mark_dict(lua_State* L, int table);
+bool is_list(lua_State* L, int table);
+
 bool is_pytorch_file(std::string_view file);  // of either format
 // Push what the file holds.
 void push_pytorch(lua_State* L, const io::Input& file, const LoadOptions& options);

@@ -187,6 +187,27 @@ int load(lua_State* L) {
   return 1;
 }
 
+void check_table(lua_State* L, const char* who) {
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, lua_type(L, 1) == LUA_TTABLE, "%s: wants a table, not %s", who,
+              describe_value(L, 1, &room));
+}
+
+// torch._dict(t): marks t as one that is saved as a dict whatever its keys are
+int dict(lua_State* L) {
+  check_table(L, "_dict");
+  lua_settop(L, 1);
+  mark_dict(L, 1);
+  return 1;
+}
+
+// torch._is_list(t): whether t is saved as a list
+int lua_is_list(lua_State* L) {
+  check_table(L, "_is_list");
+  lua_pushboolean(L, is_list(L, 1));
+  return 1;
+}
+
 // torch.io.read_idx(path): an array in MNIST's format, packed by gzip or not
 int read_idx(lua_State* L) {
   const std::string path = path_at(L, 1, "read_idx");
@@ -245,8 +266,11 @@ Device LoadOptions::place(lua_State* L, const std::string& saved_on, const Tenso
 
 void open_io(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
-  static const luaL_Reg functions[] = {
-      {"save", guarded<save>}, {"load", guarded<load>}, {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {{"save", guarded<save>},
+                                       {"load", guarded<load>},
+                                       {"_dict", guarded<dict>},
+                                       {"_is_list", guarded<lua_is_list>},
+                                       {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);

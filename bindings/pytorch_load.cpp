@@ -2,6 +2,7 @@
 // single pickle of PyTorch before 1.6. Lists become tables from 1, dicts tables by their keys; None
 // is nil in a dict and torch.none in a list. Tensors of one storage share it here too.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -45,7 +46,13 @@ class Loader {
 
  private:
   // A part of the file, or unpacked from it.
-  Tensor bytes_of(const std::string& key, bool map) {
+  Tensor bytes_of(const io::PickleStorage& s, bool map) {
+    if (s.inside.data()) {
+      Tensor t = empty(Sizes{static_cast<int64_t>(s.inside.size())}, DType::UInt8);
+      std::memcpy(t.data(), s.inside.data(), s.inside.size());
+      return t;
+    }
+    const std::string& key = s.key;
     if (const auto it = legacy.find(key); it != legacy.end())
       return file_.read(it->second, map ? kAlign : 0);
     const auto entry = entries.find(key);
@@ -66,9 +73,9 @@ class Loader {
     const auto known = storages_.find(s.key);
     if (known != storages_.end()) return known->second;
     const bool truths = truths_.contains(s.key);
-    const Tensor t = bytes_of(s.key, options_.mmap == 1 && !swapped && !truths);
+    const Tensor t = bytes_of(s, options_.mmap == 1 && !swapped && !truths);
     const int width = dtype_size(s.dtype);
-    if (swapped) io::swap_bytes(t.data(), width, t.numel() / width);
+    if (swapped && !s.inside.data()) io::swap_bytes(t.data(), width, t.numel() / width);
     if (truths)
       for (int64_t i = 0; i < t.numel(); ++i) t.data()[i] = t.data()[i] != 0;
     const Device device = options_.place(L_, s.device, t, path_);
@@ -139,6 +146,7 @@ class Loader {
           }
           lua_rawset(L_, -3);
         }
+        if (is_list(L_, -1)) mark_dict(L_, -1);  // of numbers from 1: a dict again when saved
       } else {
         for (size_t k = 0; k < items.size(); ++k) {
           push(items[k], depth + 1);
@@ -194,8 +202,11 @@ class Loader {
         push_device(L_, options_.place(L_, std::string(n.view()), Tensor(), path_));
         return;
       case PickleKind::Storage:
+        fail(Kind::Io, path_ + " holds a storage by itself; save the tensor instead");
       case PickleKind::Class:
-        fail(Kind::Io, path_ + " holds a storage or a class by itself; save the tensor instead");
+      case PickleKind::NumpyType:
+      case PickleKind::NumpyArray:
+        fail(Kind::Io, path_ + " holds a class of Python or a type of NumPy by itself");
       default:
         push_table(i, depth);
     }
@@ -217,6 +228,11 @@ void push_zip(lua_State* L, const io::Input& input, const LoadOptions& options) 
   const std::string& path = input.path();
   const auto entries = io::zip_entries(file, path);
   const io::ZipEntry* pkl = nullptr;
+  for (const auto& e : entries)
+    if (e.name.ends_with("/constants.pkl"))
+      fail(
+          Kind::Io, path + " holds a TorchScript program, which is code and not data",
+          "torch.save(torch.jit.load(path).state_dict(), path)  # in PyTorch: its tensors by name");
   for (const auto& e : entries)
     if (e.name.ends_with("/data.pkl") && (!pkl || e.name.size() < pkl->name.size())) pkl = &e;
   if (!pkl) fail(Kind::Io, path + " is a zip archive, but no file of PyTorch: it has no data.pkl");

@@ -160,19 +160,8 @@ class Saver {
              "torch.save(net:state_dict(), path)");
       lua_pop(L_, 2);
     }
+    const bool list = is_list(L_, i);
     const auto n = static_cast<lua_Integer>(lua_rawlen(L_, i));
-    lua_Integer count = 0;
-    bool list = n > 0;
-    lua_pushnil(L_);
-    while (list && lua_next(L_, i)) {
-      lua_pop(L_, 1);
-      list = lua_isinteger(L_, -1) && lua_tointeger(L_, -1) >= 1 && lua_tointeger(L_, -1) <= n;
-      if (list)
-        ++count;
-      else
-        lua_pop(L_, 1);
-    }
-    list = list && count == n;
     out.op(list ? ']' : '}');
     known_[identity] = out.keep();
     open_[identity] = true;
@@ -281,7 +270,41 @@ std::string folder_of(const std::string& path) {
   return name.empty() || name.size() > 200 || !io::is_utf8(name) ? "archive" : name;
 }
 
+constexpr char kDict[] = "tycho.dict";
+
 }  // namespace
+
+void mark_dict(lua_State* L, int table) {
+  table = lua_absindex(L, table);
+  if (luaL_newmetatable(L, kDict)) {  // printed as any table
+    lua_pushnil(L);
+    lua_setfield(L, -2, "__name");
+  }
+  lua_setmetatable(L, table);
+}
+
+bool is_list(lua_State* L, int table) {
+  table = lua_absindex(L, table);
+  if (lua_getmetatable(L, table)) {
+    luaL_getmetatable(L, kDict);
+    const bool dict = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+    if (dict) return false;
+  }
+  const auto n = static_cast<lua_Integer>(lua_rawlen(L, table));
+  lua_Integer count = 0;
+  lua_pushnil(L);
+  while (n > 0 && lua_next(L, table)) {
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || lua_tointeger(L, -1) > n) {
+      lua_pop(L, 1);
+      return false;
+    }
+    ++count;
+  }
+  if (n == 0) lua_pop(L, 1);
+  return n > 0 && count == n;
+}
 
 void save_pytorch(lua_State* L, int value, const std::string& path) {
   Saver saver(L);

@@ -54,16 +54,6 @@ std::string list_text(Scanner& s) {
                      "to int64 or float32");
 }
 
-DType parse_descr(const std::string& descr, const std::string& name, bool* big_endian) {
-  std::string_view code = descr;
-  *big_endian = !code.empty() && code[0] == '>';
-  if (!code.empty() && std::strchr("<>=|", code[0])) code.remove_prefix(1);
-  for (int t = 0; t < kDTypes; ++t)
-    if (kDescr[t] && code == kDescr[t]) return static_cast<DType>(t);
-  if (code == "?") return DType::Bool;
-  refuse(name, descr);
-}
-
 template <int size>
 void row_major_copy(const NpyHeader& h, const char* from, char* to) {
   // Steps of the file's order, in elements, while the indices run in row-major order.
@@ -84,6 +74,16 @@ void row_major_copy(const NpyHeader& h, const char* from, char* to) {
 }
 
 }  // namespace
+
+DType npy_dtype(const std::string& descr, const std::string& name, bool* big_endian) {
+  std::string_view code = descr;
+  *big_endian = !code.empty() && code[0] == '>';
+  if (!code.empty() && std::strchr("<>=|", code[0])) code.remove_prefix(1);
+  for (int t = 0; t < kDTypes; ++t)
+    if (kDescr[t] && code == kDescr[t]) return static_cast<DType>(t);
+  if (code == "?") return DType::Bool;
+  refuse(name, descr);
+}
 
 NpyHeader parse_npy(std::string_view file, const std::string& name) {
   if (file.substr(0, kMagic.size()) != kMagic || file.size() < 10)
@@ -137,7 +137,7 @@ NpyHeader parse_npy(std::string_view file, const std::string& name) {
   if (!s.done()) s.wrong("something follows the header's end");
   if (!has_descr || !has_order || !has_shape)
     damaged(name, "its header lacks one of descr, fortran_order and shape");
-  h.dtype = parse_descr(descr, name, &h.big_endian);
+  h.dtype = npy_dtype(descr, name, &h.big_endian);
   h.bytes = data_bytes(h.dtype, h.shape, name);
   const size_t have = file.size() - h.data_offset;
   if (static_cast<size_t>(h.bytes) > have)

@@ -29,6 +29,9 @@ NpyHeader parse_npy(std::string_view file, const std::string& name);
 // Copies the elements to `out`, which has header.bytes: row-major, in this machine's byte order.
 void copy_npy(const NpyHeader& header, std::string_view file, void* out);
 
+// The dtype of NumPy's name of it ("<f4", "i8", "b1"); raises for what no tensor can hold.
+DType npy_dtype(const std::string& descr, const std::string& name, bool* big_endian);
+
 // What stands before the elements (row-major, little-endian) in a file of version 1. bfloat16
 // raises Kind::Io: NumPy has no such type.
 std::string npy_header(DType dtype, const Sizes& shape);

@@ -332,11 +332,11 @@ bool Machine::step(uint8_t op) {
       push(make(parts[0], parts[1]));
       break;
     }
-    case 'b':
-      pop();
-      // The attributes of a dict (the versions of a state dict's modules) are of no use here.
-      if (p_[top()].kind != K::Dict) bad("it sets attributes of a value that has none");
+    case 'b': {
+      const uint32_t state = pop();
+      build(top(), state);
       break;
+    }
     case 'Q':
       push(storage(pop()));
       break;

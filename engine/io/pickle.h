@@ -27,8 +27,10 @@ enum class PickleKind : uint8_t {
   Parameter,  // a list of the tensor and of whether it requires grad
   Storage,    // an index into storages
   DType,
-  Device,  // a text
-  Class    // one of those that make data
+  Device,      // a text
+  NumpyType,   // a dtype, plus 256 where it is big-endian
+  NumpyArray,  // one that has no elements yet
+  Class        // one of those that make data
 };
 
 struct PickleNode {
@@ -46,6 +48,7 @@ struct PickleStorage {
   std::string key, device;
   DType dtype;
   int64_t numel;
+  std::string_view inside;  // its bytes, where they stand in the pickle itself
 };
 
 struct PickleTensor {

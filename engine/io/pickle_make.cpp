@@ -12,6 +12,7 @@ namespace {
 
 enum Callee : int64_t {
   kOrderedDict,
+  kDefaultDict,
   kSet,
   kList,
   kTuple,
@@ -23,6 +24,12 @@ enum Callee : int64_t {
   kTensor,
   kTypedTensor,
   kParameter,
+  kFromType,
+  kVersion,
+  kNumpyType,
+  kNumpyNumber,
+  kNumpyArray,
+  kInert,  // classes that stand beside others, and are never called
   kUntyped,
   kStorage,  // and after it those of each dtype
 };
@@ -31,6 +38,8 @@ constexpr struct {
   const char* name;
   Callee callee;
 } kCallees[] = {{"collections.OrderedDict", kOrderedDict},
+                {"collections.Counter", kOrderedDict},
+                {"collections.defaultdict", kDefaultDict},
                 {"builtins.set", kSet},
                 {"builtins.frozenset", kSet},
                 {"builtins.list", kList},
@@ -45,8 +54,35 @@ constexpr struct {
                 {"torch._utils._rebuild_tensor_v2", kTensor},
                 {"torch._utils._rebuild_tensor_v3", kTypedTensor},
                 {"torch._utils._rebuild_parameter", kParameter},
+                {"torch._utils._rebuild_parameter_with_state", kParameter},
+                {"torch._tensor._rebuild_from_type_v2", kFromType},
+                {"torch.torch_version.TorchVersion", kVersion},
+                {"torch.Tensor", kInert},
+                {"torch._tensor.Tensor", kInert},
+                {"torch.nn.parameter.Parameter", kInert},
+                {"torch.nn.parameter.Buffer", kInert},
+                {"builtins.int", kInert},
+                {"builtins.float", kInert},
+                {"builtins.str", kInert},
+                {"numpy.ndarray", kInert},
+                {"numpy.dtype", kNumpyType},
+                {"numpy.core.multiarray.scalar", kNumpyNumber},
+                {"numpy._core.multiarray.scalar", kNumpyNumber},
+                {"numpy.core.multiarray._reconstruct", kNumpyArray},
+                {"numpy._core.multiarray._reconstruct", kNumpyArray},
                 {"torch.storage.UntypedStorage", kUntyped},
                 {"torch.UntypedStorage", kUntyped}};
+
+// Kinds of tensors that are not here, and how PyTorch makes plain ones of them.
+constexpr struct {
+  const char *name, *what, *hint;
+} kForeign[] = {
+    {"torch._utils._rebuild_sparse_tensor", "a sparse tensor", "x.to_dense()"},
+    {"torch._utils._rebuild_sparse_csr_tensor", "a sparse tensor", "x.to_dense()"},
+    {"torch._utils._rebuild_qtensor", "a quantised tensor", "x.dequantize()"},
+    {"torch._utils._rebuild_nested_tensor", "a nested tensor", "x.to_padded_tensor(0.0)"},
+    {"torch._utils._rebuild_meta_tensor_no_storage", "a tensor without values (device meta)",
+     "torch.empty_like(x, device=\"cpu\")"}};
 
 constexpr const char* kStorages[kDTypes] = {
     "BoolStorage", "ByteStorage", "CharStorage",     "ShortStorage", "IntStorage",
@@ -132,7 +168,10 @@ void PickleMaker::wrong_class(uint32_t i) const {
   const int64_t c = p_[i].integer;
   const char* name = c > kStorage ? kStorages[c - kStorage - 1] : "a storage";
   for (const auto& k : kCallees)
-    if (k.callee == c) name = k.name;
+    if (k.callee == c) {
+      name = k.name;
+      break;
+    }
   fail(Kind::Io, name_ + " holds the class " + name + " itself where a value is expected");
 }
 
@@ -154,6 +193,10 @@ uint32_t PickleMaker::global(std::string_view module, std::string_view name) {
   if (dtype || (module.starts_with("torch") && name.ends_with("Storage")))
     fail(Kind::Io, name_ + " holds tensors of the type " + short_name(full) +
                        ", which no tensor here can be; convert them in PyTorch first");
+  for (const auto& k : kForeign)
+    if (full == k.name)
+      fail(Kind::Io, name_ + " holds " + k.what + ", which is not here; save a dense one instead",
+           std::string(k.hint) + "  # in PyTorch, before torch.save");
   const bool numpy = module.starts_with("numpy");
   fail(Kind::Io,
        name_ + " names " + short_name(full) +
@@ -193,6 +236,11 @@ uint32_t PickleMaker::make_tensor(const std::vector<uint32_t>& a) {
   t.requires_grad = a.size() > 4 && p_[a[4]].kind == PickleKind::Bool && p_[a[4]].integer;
   if (a.size() > 6 && p_[a[6]].kind == PickleKind::DType)
     t.dtype = static_cast<DType>(p_[a[6]].integer);
+  // What is to be done to the elements when they are read stands in a dict at the end.
+  for (size_t i = 6; i < a.size(); ++i)
+    if (p_[a[i]].kind == PickleKind::Dict && !p_.list(p_[a[i]]).empty())
+      fail(Kind::Io, name_ + " holds a tensor that is to be negated or conjugated when it is read",
+           "x.resolve_neg().resolve_conj()  # in PyTorch, before torch.save");
   const int64_t width = dtype_size(t.dtype), room = s.numel * dtype_size(s.dtype) / width;
   if (t.shape.size() != t.stride.size()) bad("a tensor has fewer strides than sizes");
   data_bytes(t.dtype, t.shape, name_);
@@ -214,6 +262,20 @@ uint32_t PickleMaker::make_tensor(const std::vector<uint32_t>& a) {
   return node(PickleKind::Tensor, static_cast<int64_t>(p_.tensors.size() - 1));
 }
 
+void PickleMaker::build(uint32_t value, uint32_t state) {
+  using K = PickleKind;
+  const K kind = p_[value].kind;
+  const bool list = p_[state].kind == K::Tuple;
+  // The attributes of a dict (the versions of a state dict's modules) are of no use here.
+  if (kind == K::Dict) return;
+  if (kind == K::NumpyArray && list) return fill_array(value, std::vector(p_.list(p_[state])));
+  if (kind != K::NumpyType || !list) bad("it sets attributes of a value that has none");
+  // (3, byte order, ...)
+  const auto& parts = p_.list(p_[state]);
+  if (parts.size() > 1 && p_[parts[1]].kind == K::Text && p_[parts[1]].view() == ">")
+    p_.nodes[value].integer |= 256;
+}
+
 uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
   if (!is_class(callee)) bad("it calls a value that is no function");
   if (p_[arguments].kind != PickleKind::Tuple) bad("it calls a function without arguments");
@@ -224,9 +286,15 @@ uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
   const auto kind = [&](size_t i) { return i < a.size() ? p_[a[i]].kind : PickleKind::None; };
   using K = PickleKind;
   switch (p_[callee].integer) {
+    case kDefaultDict:
+      return list(K::Dict, {});
     case kOrderedDict:
     case kDict: {
       std::vector<uint32_t> pairs;
+      if (kind(0) == K::Dict) {
+        copies(p_.list(p_[a[0]]).size());
+        return list(K::Dict, std::vector(p_.list(p_[a[0]])));
+      }
       if (!a.empty()) copies(items(a[0]).size());
       if (!a.empty())
         for (const uint32_t pair : items(a[0])) {
@@ -280,6 +348,21 @@ uint32_t PickleMaker::make(uint32_t callee, uint32_t arguments) {
     case kParameter:
       if (kind(0) != K::Tensor || kind(1) != K::Bool) bad("a parameter holds no tensor");
       return list(K::Parameter, {a[0], a[1]});
+    case kFromType:
+      // The function that makes it, its class (a tensor is one here), the arguments, attributes.
+      if (a.size() < 3 || !is_class(a[0]) || p_[a[0]].integer == kFromType)
+        bad("a tensor is made by something else than a function");
+      return make(a[0], a[2]);
+    case kVersion:
+      if (kind(0) != K::Text) bad("a version is no text");
+      return a[0];
+    case kNumpyType:
+      if (kind(0) != K::Text) bad("a type of NumPy has no name");
+      return numpy_type(p_[a[0]].view());
+    case kNumpyNumber:
+      return numpy_number(a);
+    case kNumpyArray:
+      return node(K::NumpyArray);
     default:
       wrong_class(callee);
   }

@@ -18,7 +18,8 @@ class PickleMaker {
   uint32_t text(std::string_view s);
   uint32_t global(std::string_view module, std::string_view name);  // a class or a dtype
   uint32_t make(uint32_t callee, uint32_t arguments);
-  uint32_t storage(uint32_t id);  // of a persistent id
+  uint32_t storage(uint32_t id);               // of a persistent id
+  void build(uint32_t value, uint32_t state);  // sets what Python keeps beside a value's parts
   bool is_class(uint32_t i) const { return p_[i].kind == PickleKind::Class; }
   void check_key(uint32_t i) const;
   [[noreturn]] void wrong_class(uint32_t i) const;
@@ -28,6 +29,10 @@ class PickleMaker {
 
  private:
   uint32_t make_tensor(const std::vector<uint32_t>& a);
+  // NumPy's values (pickle_numpy.cpp).
+  uint32_t numpy_type(std::string_view descr);
+  uint32_t numpy_number(const std::vector<uint32_t>& a);
+  void fill_array(uint32_t array, const std::vector<uint32_t>& state);
   int64_t integer(uint32_t i) const;
   Sizes sizes(uint32_t i) const;
   std::string_view word(uint32_t i) const;

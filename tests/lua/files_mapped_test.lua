@@ -2,19 +2,9 @@
 -- mapped, so these are larger.
 local count = 300000  -- floats: 1.2 MB
 
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local bytes = file:read "a"
-  file:close()
-  return bytes
-end
-
-local function write(path, bytes)
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
-end
+local here = (arg and arg[0] or "tests/lua/run.lua"):match("^(.*)/") or "."
+local made = dofile(here .. "/made_files.lua")
+local read, write = made.read, made.write
 
 local live = torch.memory_allocated
 

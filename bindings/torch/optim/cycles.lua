@@ -113,6 +113,7 @@ local function height(self, cycle)
 end
 
 schedules._class("CyclicLR", {
+  save = function(_, out) out._scale_fn_custom = torch.none end,  -- PyTorch looks for its function there
   options = {{"base_lr"}, {"max_lr"}, {"step_size_up", 2000, "count"}, {"step_size_down", none, "count"}, {"mode", "triangular"},
     {"gamma", 1.0, "number"}, {"scale_fn", none, "function"}, {"scale_mode", "cycle"}, {"cycle_momentum", true},
     {"base_momentum", 0.8}, {"max_momentum", 0.9}},

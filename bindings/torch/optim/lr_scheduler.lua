@@ -181,13 +181,15 @@ function Scheduler:state_dict()
       if v == false then out[k] = false else out[k] = plain(v) end
     end
   end
+  if self._row and self._row.save then self._row.save(self, out) end
   return out
 end
 
----Takes over what state_dict gave.
+---Takes over what state_dict gave, here or in PyTorch.
 ---@param saved table
 function Scheduler:load_state_dict(saved)
   if type(saved) ~= "table" then error("load_state_dict: wants what state_dict() gives", 2) end
+  if self._row and self._row.load then saved = self._row.load(saved) end
   for k, v in pairs(saved) do
     if k ~= "optimizer" then self[k] = plain(v) end
     if v == false then self[k] = false end
@@ -197,12 +199,27 @@ end
 local function per_group(self, v, i) return type(v) == "table" and getmetatable(v) == nil and v[i] or v end
 local class = schedules._class
 
+-- PyTorch looks for its list of functions in what it loads; functions themselves are not saved.
+local function save_lambdas(self, out)
+  out.lr_lambdas = {}
+  for i in ipairs(self.optimizer.param_groups) do out.lr_lambdas[i] = torch.none end
+end
+local function without_lambdas(saved)
+  local out = {}
+  for k, v in pairs(saved) do
+    if k ~= "lr_lambdas" then out[k] = v end
+  end
+  return out
+end
+
 class("LambdaLR", {
+  save = save_lambdas, load = without_lambdas,
   options = {{"lr_lambda", nil, "function"}},
   closed = function(self, base, epoch, i) return base * per_group(self, self.lr_lambda, i)(epoch) end,
 })
 
 class("MultiplicativeLR", {
+  save = save_lambdas, load = without_lambdas,
   options = {{"lr_lambda", nil, "function"}},
   chain = function(self, lr, _, i)
     if self.last_epoch > 0 then return lr * per_group(self, self.lr_lambda, i)(self.last_epoch) end
@@ -220,6 +237,22 @@ class("StepLR", {
 })
 
 class("MultiStepLR", {
+  -- PyTorch keeps how often each epoch is in the list.
+  save = function(self, out)
+    out.milestones = torch._dict {}
+    for _, m in ipairs(self.milestones) do out.milestones[m] = (out.milestones[m] or 0) + 1 end
+  end,
+  load = function(saved)
+    local counts, list, out = saved.milestones, {}, {}
+    if type(counts) ~= "table" or torch._is_list(counts) then return saved end
+    for m, times in pairs(counts) do
+      for _ = 1, times do list[#list + 1] = m end
+    end
+    table.sort(list)
+    for k, v in pairs(saved) do out[k] = v end
+    out.milestones = list
+    return out
+  end,
   options = {{"milestones", nil, "list"}, {"gamma", 0.1, "number"}},
   chain = function(self, lr)
     local times = 0

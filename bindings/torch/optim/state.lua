@@ -5,6 +5,9 @@ local error = torch._raise
 -- State that PyTorch keeps as float32 tensors of one element, and Lua as numbers.
 local counters = {step = true, mu_product = true, eta = true, mu = true}
 
+-- What is None in PyTorch and false here.
+local nothing = {line_search_fn = true}
+
 local function copy(v)
   if type(v) ~= "table" then return v end
   local out = {}
@@ -38,11 +41,11 @@ return function(Optimizer)
   ---parameters' numbers from 0, `state` the state by that number.
   ---@return {state: table, param_groups: table[]}
   function Optimizer:state_dict()
-    local groups, state, n = {}, {}, 0
+    local groups, state, n = {}, torch._dict {}, 0
     for i, g in ipairs(self.param_groups) do
       groups[i] = {params = {}}
       for k, v in pairs(g) do
-        if k ~= "params" then groups[i][k] = copy(v) end
+        if k ~= "params" then groups[i][k] = nothing[k] and not v and torch.none or copy(v) end
       end
       for j, p in ipairs(g.params) do
         groups[i].params[j] = n
@@ -80,6 +83,7 @@ return function(Optimizer)
     for i, g in ipairs(self.param_groups) do
       local from = saved.param_groups[i]
       for k, v in pairs(from) do
+        if nothing[k] and v == torch.none then v = false end
         if k ~= "params" and not ways[k] and v ~= torch.none then g[k] = copy(v) end
       end
       for j, p in ipairs(g.params) do
