@@ -1,0 +1,357 @@
+// Scaled dot-product attention without the matrix of scores: heads and blocks of queries are spread
+// over the threads, keys and values are packed once per head. Sums run in one order whatever the
+// number of threads is.
+#include "engine/cpu/attention.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/gemm.h"
+#include "engine/cpu/room.h"
+#include "engine/cpu/rows.h"
+#include "engine/ops/apply.h"
+#include "engine/ops/attention.h"
+
+namespace tycho::cpu {
+namespace {
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// A stack of matrices in the lanes' type, one per head; `share` heads of the index read one matrix.
+struct Stack {
+  Tensor t;
+  std::vector<int64_t> at;  // per head, in elements
+  int64_t rows = 0, cols = 0, row = 0, col = 0;
+
+  char* matrix(int64_t head, int size) const { return t.data() + at[head] * size; }
+};
+
+Stack stack_of(const Tensor& t, const Sizes& lead, int64_t share) {
+  Stack s;
+  s.t = t;
+  s.rows = t.size(-2), s.cols = t.size(-1), s.row = t.stride(-2), s.col = t.stride(-1);
+  const int64_t heads = product(lead);
+  const int own = t.rank() - 2;
+  s.at.resize(static_cast<size_t>(heads));
+  for (int64_t i = 0; i < heads; ++i) {
+    int64_t rest = i, place = 0;
+    for (int d = lead.n - 1; d >= 0; --d) {
+      int64_t index = rest % lead[d];
+      rest /= lead[d];
+      const int mine = d - (lead.n - own);
+      if (mine < 0 || t.size(mine) == 1) continue;
+      if (d == lead.n - 1) index /= share;
+      place += index * t.stride(mine);
+    }
+    s.at[static_cast<size_t>(i)] = place;
+  }
+  return s;
+}
+
+struct Lanewise {
+  int type, size, unit_rows, unit_cols;
+  DType dtype;
+  explicit Lanewise(DType t) {
+    dtype = t == DType::Float64 ? t : DType::Float32;
+    type = dtype == DType::Float64;
+    size = dtype_size(dtype);
+    level_of::gemm_unit(type, &unit_rows, &unit_cols);
+  }
+  Tensor typed(const Tensor& t) const {
+    if (t.dtype() == dtype) return t;
+    Tensor to = empty(t.shape(), dtype, t.device());
+    copy_raw(to, t);
+    return to;
+  }
+  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size); }
+  char* at(char* p, int64_t elements) const { return p + elements * size; }
+
+  // Rows [from, to) of a matrix as panels of rows.
+  void rows(const Stack& s, int64_t head, int64_t from, int64_t to, char* room) const {
+    level_of::gemm_pack_a(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
+                          s.row, s.col, to - from, s.cols, static_cast<void*>(room));
+  }
+  // The same rows as the columns of a right operand, and as its rows.
+  void turned(const Stack& s, int64_t head, int64_t from, int64_t to, char* room) const {
+    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
+                          s.row, s.col, to - from, s.cols, static_cast<void*>(room));
+  }
+  void straight(const Stack& s, int64_t head, int64_t from, int64_t to, char* room) const {
+    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
+                          s.col, s.row, s.cols, to - from, static_cast<void*>(room));
+  }
+  // Rows in the lanes' type into a tensor of any type.
+  void store(const Tensor& to, int64_t place, int64_t row, int64_t col, const char* from,
+             int64_t step, int64_t rows, int64_t cols) const {
+    for (int64_t i = 0; i < rows; ++i)
+      level_of::store_tile(
+          type, static_cast<int>(to.dtype()),
+          static_cast<void*>(to.data() + (place + i * row) * dtype_size(to.dtype())),
+          static_cast<const void*>(from + i * step * size), col, cols);
+  }
+};
+
+// What both passes read: query, key, value, and the mask seen from each head.
+struct Inputs {
+  Lanewise lane;
+  Sizes lead;
+  int64_t heads, groups, share, queries, keys, depth, width, work;
+  Stack q, k, v;
+  Tensor mask;
+  std::vector<int64_t> mask_at;
+  AttentionMask mask_of_all;
+  bool causal;
+  double scale;
+
+  Inputs(const Call& c, int first)
+      : lane(c.tensor(first).dtype()), causal(c.flag(first + 4)), scale(c.number(first + 5)) {
+    const Tensor &query = c.tensor(first), &key = c.tensor(first + 1);
+    for (int d = 0; d < query.rank() - 2; ++d) lead.push_back(query.size(d));
+    heads = product(lead);
+    share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
+    if (share < 1) share = 1;
+    groups = heads / share;
+    q = stack_of(lane.typed(query), lead, 1);
+    k = stack_of(lane.typed(key), lead, share);
+    v = stack_of(lane.typed(c.tensor(first + 2)), lead, share);
+    queries = q.rows, keys = k.rows, depth = q.cols, width = v.cols;
+    // Multiply-adds of a group's forward pass.
+    work = std::max<int64_t>(1, share * queries * keys * (depth + width) / (causal ? 2 : 1));
+    mask = c.tensor(first + 3);
+    if (!mask) return;
+    const Stack m = stack_of(mask, lead, 1);
+    mask_at = m.at;
+    mask_of_all.dtype = static_cast<int>(mask.dtype());
+    mask_of_all.bytes = dtype_size(mask.dtype());
+    mask_of_all.truth = mask.dtype() == DType::Bool;
+    mask_of_all.row = m.rows == 1 ? 0 : m.row;
+    mask_of_all.col = m.cols == 1 ? 0 : m.col;
+  }
+  AttentionMask mask_of(int64_t head) const {
+    AttentionMask m = mask_of_all;
+    if (mask) m.data = mask.data() + mask_at[static_cast<size_t>(head)] * m.bytes;
+    return m;
+  }
+  // Whole groups to the threads where there are enough of them; else each group is split inside,
+  // as a long one must be for an interrupt to be seen soon.
+  bool by_group() const {
+    return work < (int64_t{1} << 26) && (get_num_threads() == 1 || groups >= 4 * get_num_threads());
+  }
+  int64_t grain() const { return std::max<int64_t>(1, (int64_t{1} << 19) / work); }
+};
+
+// f(begin, end): over the threads, or here.
+template <class F>
+void spread(bool over, int64_t n, int64_t grain, F&& f) {
+  if (over)
+    parallel_for(n, grain, f);
+  else if (n > 0)
+    f(int64_t{0}, n);
+}
+
+struct Forward {
+  const Inputs& in;
+  const Tensor &out, &lse;
+  Stack to;
+
+  Forward(const Inputs& inputs, const Tensor& o, const Tensor& l)
+      : in(inputs), out(o), lse(l), to(stack_of(o, in.lead, 1)) {}
+
+  void group(int64_t g, bool split) const {
+    const Lanewise& lane = in.lane;
+    const int64_t first = g * in.share;
+    const Room k(lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
+        v(lane.bytes(in.keys * up(in.width, lane.unit_cols)));
+    const int64_t panels = up(in.keys, lane.unit_cols) / lane.unit_cols;
+    spread(split, panels, 8, [&](int64_t begin, int64_t end) {
+      const int64_t from = begin * lane.unit_cols;
+      lane.turned(in.k, first, from, std::min(in.keys, end * lane.unit_cols),
+                  lane.at(k.data(), from * in.depth));
+    });
+    lane.straight(in.v, first, 0, in.keys, v.data());
+    const int64_t blocks = (in.queries + kAttentionRows - 1) / kAttentionRows;
+    spread(split, in.share * blocks, 1, [&](int64_t begin, int64_t end) {
+      const int64_t step = up(in.width, lane.unit_cols) + 16;
+      const int64_t most = std::min(up(in.queries, lane.unit_rows), kAttentionRows);
+      const int64_t q_size = up(most * in.depth, 16), out_size = most * step;
+      const Room room(lane.bytes(q_size + out_size + kAttentionRows + level_of::attention_room()));
+      AttentionRows a;
+      a.keys = in.keys, a.depth = in.depth, a.width = in.width, a.causal = in.causal;
+      a.q = room.data(), a.k_turned = k.data(), a.v = v.data();
+      a.out = lane.at(room.data(), q_size), a.out_row = step;
+      a.lse = lane.at(room.data(), q_size + out_size);
+      a.room = lane.at(room.data(), q_size + out_size + kAttentionRows);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t head = first + i / blocks;
+        a.first = i % blocks * kAttentionRows;
+        a.rows = std::min(kAttentionRows, in.queries - a.first);
+        a.mask = in.mask_of(head);
+        lane.rows(in.q, head, a.first, a.first + a.rows, room.data());
+        level_of::attention_scale(lane.type, static_cast<void*>(room.data()),
+                                  up(a.rows, lane.unit_rows) * in.depth, in.scale);
+        level_of::attention_rows(lane.type, const_cast<const AttentionRows*>(&a));
+        lane.store(out, to.at[static_cast<size_t>(head)] + a.first * to.row, to.row, to.col,
+                   static_cast<const char*>(a.out), step, a.rows, in.width);
+        std::copy_n(static_cast<const char*>(a.lse), lane.bytes(a.rows),
+                    lse.data() + lane.bytes(head * in.queries + a.first));
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void attention(Call& c) {
+  const Tensor &out = c.out[0], &lse = c.out[1];
+  if (out.numel() == 0 && lse.numel() == 0) return;
+  const Inputs in(c, 0);
+  const Forward pass(in, out, lse);
+  if (in.by_group())
+    parallel_for(in.groups, in.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t g = begin; g < end; ++g) pass.group(g, false);
+    });
+  else
+    for (int64_t g = 0; g < in.groups; ++g) pass.group(g, true);
+}
+
+namespace {
+
+// One group's operands packed for the backward tiles, and its sums.
+struct Gradients {
+  const Inputs& in;
+  const Stack &g, &o;
+  const Tensor& lse;
+  Stack dq, dk, dv;
+
+  int64_t q_step() const { return up(in.depth, in.lane.unit_cols); }
+  int64_t v_step() const { return up(in.width, in.lane.unit_cols); }
+
+  void group(int64_t index, bool split) const {
+    const Lanewise& lane = in.lane;
+    const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
+    const int64_t k_rows = up(keys, lane.unit_cols), q_rows = up(queries, lane.unit_rows);
+    const int64_t qs = q_step(), vs = v_step();
+    const Room room(lane.bytes(k_rows * (in.depth + in.width) + keys * qs +  // turned k and v, k
+                               q_rows * (in.depth + in.width) +
+                               queries * (qs + vs) +               // q and g, both ways
+                               queries + queries * (qs + 16) +     // delta, dq
+                               keys * (qs + vs + 32) + 16 * 16));  // dk, dv, and gaps
+    char* next = room.data();
+    const auto take = [&](int64_t elements) {
+      char* p = next;
+      next = lane.at(next, up(elements, 16));  // whole cache lines
+      return p;
+    };
+    char* const k_turned = take(k_rows * in.depth);
+    char* const v_turned = take(k_rows * in.width);
+    char* const k = take(keys * qs);
+    char* const q = take(q_rows * in.depth);
+    char* const grads = take(q_rows * in.width);
+    char* const q_straight = take(queries * qs);
+    char* const g_straight = take(queries * vs);
+    char* const dq_sum = take(queries * (qs + 16));
+    char* const dk_sum = take(keys * (qs + 16));
+    char* const dv_sum = take(keys * (vs + 16));
+    char* const delta = take(queries);
+    lane.turned(in.k, first, 0, keys, k_turned);
+    lane.turned(in.v, first, 0, keys, v_turned);
+    lane.straight(in.k, first, 0, keys, k);
+    std::fill(dk_sum, lane.at(dk_sum, keys * (qs + 16)), char(0));
+    std::fill(dv_sum, lane.at(dv_sum, keys * (vs + 16)), char(0));
+    const int64_t row_blocks = (queries + kAttentionGradRows - 1) / kAttentionGradRows;
+    const int64_t key_blocks = (keys + kAttentionGradKeys - 1) / kAttentionGradKeys;
+    for (int64_t head = first; head < first + in.share; ++head) {
+      lane.rows(in.q, head, 0, queries, q);
+      lane.rows(g, head, 0, queries, grads);
+      level_of::attention_scale(lane.type, static_cast<void*>(q), q_rows * in.depth, in.scale);
+      for (int64_t i = 0; i < queries; i += kAttentionGradRows) {
+        const int64_t end = std::min(queries, i + kAttentionGradRows);
+        lane.straight(in.q, head, i, end, lane.at(q_straight, i * qs));
+        lane.straight(g, head, i, end, lane.at(g_straight, i * vs));
+      }
+      level_of::attention_scale(lane.type, static_cast<void*>(q_straight), queries * qs, in.scale);
+      for (int64_t i = 0; i < queries; ++i)
+        level_of::dot_part(lane.type, in.width,
+                           static_cast<const void*>(lane.at(g.matrix(head, lane.size), i * g.row)),
+                           static_cast<const void*>(lane.at(o.matrix(head, lane.size), i * o.row)),
+                           static_cast<void*>(lane.at(delta, i)));
+      std::fill(dq_sum, lane.at(dq_sum, queries * (qs + 16)), char(0));
+      const auto tile = [&](int64_t rb, int64_t kb, bool by_rows, bool by_keys, char* work) {
+        AttentionTile a;
+        a.first = rb * kAttentionGradRows, a.rows = std::min(kAttentionGradRows, queries - a.first);
+        a.key = kb * kAttentionGradKeys, a.keys = std::min(kAttentionGradKeys, keys - a.key);
+        if (in.causal && a.first + a.rows <= a.key) return;
+        a.depth = in.depth, a.width = in.width, a.causal = in.causal, a.mask = in.mask_of(head);
+        a.q = lane.at(q, a.first * in.depth), a.g = lane.at(grads, a.first * in.width);
+        a.q_rows = lane.at(q_straight, a.first * qs), a.g_rows = lane.at(g_straight, a.first * vs);
+        a.k_turned = lane.at(k_turned, a.key * in.depth);
+        a.v_turned = lane.at(v_turned, a.key * in.width);
+        a.k_rows = lane.at(k, a.key * lane.unit_cols), a.all_keys = keys;
+        a.lse = lse.data() + lane.bytes(head * queries + a.first);
+        a.delta = lane.at(delta, a.first);
+        a.q_row = a.k_row = qs + 16, a.v_row = vs + 16;
+        a.dq = by_rows ? lane.at(dq_sum, a.first * a.q_row) : nullptr;
+        a.dk = by_keys ? lane.at(dk_sum, a.key * a.k_row) : nullptr;
+        a.dv = by_keys ? lane.at(dv_sum, a.key * a.v_row) : nullptr;
+        a.room = work;
+        level_of::attention_grad(lane.type, const_cast<const AttentionTile*>(&a));
+      };
+      const size_t working = lane.bytes(level_of::attention_room());
+      if (split && get_num_threads() > 1) {
+        parallel_for(row_blocks, 1, [&](int64_t begin, int64_t end) {
+          const Room work(working);
+          for (int64_t rb = begin; rb < end; ++rb)
+            for (int64_t kb = 0; kb < key_blocks; ++kb) tile(rb, kb, true, false, work.data());
+        });
+        parallel_for(key_blocks, 1, [&](int64_t begin, int64_t end) {
+          const Room work(working);
+          for (int64_t kb = begin; kb < end; ++kb)
+            for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, false, true, work.data());
+        });
+      } else {
+        const Room work(working);
+        spread(split, key_blocks, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t kb = begin; kb < end; ++kb)
+            for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, true, true, work.data());
+        });
+      }
+      level_of::attention_scale(lane.type, static_cast<void*>(dq_sum), queries * (qs + 16),
+                                in.scale);
+      lane.store(dq.t, dq.at[static_cast<size_t>(head)], dq.row, dq.col, dq_sum, qs + 16, queries,
+                 in.depth);
+    }
+    lane.store(dk.t, dk.at[static_cast<size_t>(first)], dk.row, dk.col, dk_sum, qs + 16, keys,
+               in.depth);
+    lane.store(dv.t, dv.at[static_cast<size_t>(first)], dv.row, dv.col, dv_sum, vs + 16, keys,
+               in.width);
+  }
+};
+
+}  // namespace
+
+void attention_backward(Call& c) {
+  if (c.out[0].numel() == 0 && c.out[1].numel() == 0 && c.out[2].numel() == 0) return;
+  const Inputs in(c, 1);
+  const auto lines = [&](const Tensor& t) {  // elements of a row must lie side by side
+    Tensor typed = in.lane.typed(t);
+    if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
+    return stack_of(typed, in.lead, 1);
+  };
+  const Stack g = lines(c.tensor(0)), o = lines(c.tensor(7));
+  const Gradients pass{in,
+                       g,
+                       o,
+                       c.tensor(8),
+                       stack_of(c.out[0], in.lead, 1),
+                       stack_of(c.out[1], in.lead, in.share),
+                       stack_of(c.out[2], in.lead, in.share)};
+  if (in.by_group())
+    parallel_for(in.groups, in.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) pass.group(i, false);
+    });
+  else
+    for (int64_t i = 0; i < in.groups; ++i) pass.group(i, true);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,58 @@
+// Attention in tiles: what the driver (attention.cpp) hands to the lanes (level/attention.cpp).
+// Matrices are packed as gemm.h's panels: "a panels" of gemm_unit's rows, "b panels" of its
+// columns.
+#pragma once
+#include "engine/cpu/level.h"
+
+namespace tycho::cpu {
+
+constexpr int64_t kAttentionRows = 96;                                // queries of a forward block
+constexpr int64_t kAttentionKeys = 256;                               // keys of a forward tile
+constexpr int64_t kAttentionGradRows = 72, kAttentionGradKeys = 128;  // of a backward tile
+
+// Scores to add, or true and false, of any type; element (i, j) at [i * row + j * col].
+struct AttentionMask {
+  const char* data = nullptr;  // null: none
+  int dtype = 0, bytes = 0;
+  bool truth = false;
+  int64_t row = 0, col = 0;
+};
+
+// Queries [first, first + rows) of one head against all keys.
+struct AttentionRows {
+  int64_t first, rows, keys, depth, width;
+  bool causal;
+  AttentionMask mask;
+  const void* q;         // a panels [rows, depth], scaled
+  const void* k_turned;  // b panels: column j is key j
+  const void* v;         // b panels [keys, width]
+  void* out;             // [rows, out_row], the rest of each row is room
+  int64_t out_row;
+  void* lse;   // [rows]: log of the sum of exp(scores); inf where a row has no key
+  void* room;  // attention_room elements
+};
+
+// Queries [first, first + rows) against keys [key, key + keys) of one head.
+struct AttentionTile {
+  int64_t first, rows, key, keys, depth, width;
+  bool causal;
+  AttentionMask mask;
+  const void *q, *g;                // a panels, q scaled
+  const void *q_rows, *g_rows;      // the same as b panels
+  const void *k_turned, *v_turned;  // b panels: column j is key j
+  const void* k_rows;               // b panels, `all_keys` rows each, at the tile's first key
+  int64_t all_keys;
+  const void *lse, *delta;
+  void *dq, *dk, *dv;  // sums; null where not wanted
+  int64_t q_row, k_row, v_row;
+  void* room;
+};
+
+}  // namespace tycho::cpu
+
+// T is 0 for float, 1 for double. Elements of `room` that the two below want.
+TYCHO_LEVELS(int64_t, attention_room, ())
+TYCHO_LEVELS(void, attention_rows, (int type, const ::tycho::cpu::AttentionRows* a))
+TYCHO_LEVELS(void, attention_grad, (int type, const ::tycho::cpu::AttentionTile* a))
+// x[0, n) *= scale
+TYCHO_LEVELS(void, attention_scale, (int type, void* x, int64_t n, double scale))

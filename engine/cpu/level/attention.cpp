@@ -1,0 +1,286 @@
+// Attention on lanes: the scores of a few rows against a block of keys stay in the first-level
+// cache while they become weights and meet the values (Dao et al., "FlashAttention", 2022: the
+// softmax is kept as a running maximum and sum, so that no row of scores is ever held whole).
+#include "engine/cpu/attention.h"
+
+#include "engine/cpu/level/fold_lanes.h"
+#include "engine/cpu/level/gemm.h"
+#include "engine/cpu/level/math_exp.h"
+#include "engine/cpu/rows.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// A row of a tile lies apart from the next by this much more, so that rows do not share cache sets.
+constexpr int64_t kGap = 16;
+constexpr int64_t kRowsStep = kAttentionKeys + kGap, kGradStep = kAttentionGradKeys + kGap;
+
+template <class T>
+TYCHO_INLINE T low() {
+  return -infinity<T>;
+}
+
+TYCHO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+template <class T>
+TYCHO_INLINE T top_of(Lane<T> x) {
+  T v[Lane<T>::size];
+  x.store(v);
+  T best = v[0];
+  for (int k = 1; k < Lane<T>::size; ++k) best = v[k] > best ? v[k] : best;
+  return best;
+}
+template <class T>
+TYCHO_INLINE T sum_of(Lane<T> x) {
+  T v[Lane<T>::size];
+  x.store(v);
+  for (int w = Lane<T>::size / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; ++i) v[i] += v[i + w];
+  return v[0];
+}
+
+template <class T>
+TYCHO_INLINE Lane<T> read(const T* p, int m, T pad) {
+  return m == Lane<T>::size ? Lane<T>::load(p) : load_part<T>(p, m, pad);
+}
+template <class T>
+TYCHO_INLINE void write(T* p, int m, Lane<T> x) {
+  if (m == Lane<T>::size)
+    x.store(p);
+  else
+    store_part<T>(x, p, m);
+}
+// f(first, count) for lanes over n elements.
+template <class T, class F>
+TYCHO_INLINE void each_lane(int64_t n, F&& f) {
+  constexpr int w = Lane<T>::size;
+  int64_t j = 0;
+  for (; j + w <= n; j += w) f(j, w);
+  if (j < n) f(j, static_cast<int>(n - j));
+}
+
+// Scores s[0, n) of query i, keys from `key`, with the mask's part; `line` is room for n elements.
+template <class T>
+void add_mask(const AttentionMask& mask, int64_t i, int64_t key, T* s, int64_t n, T* line) {
+  const int lanes = static_cast<int>(sizeof(T) == 4 ? Lanes::F32 : Lanes::F64);
+  load_tile(lanes, mask.dtype, line, mask.data + (i * mask.row + key * mask.col) * mask.bytes,
+            mask.col, n);
+  if (mask.truth)
+    each_lane<T>(
+        n, [&](int64_t j, int m) __attribute__((always_inline)) {
+          const Lane<T> keep = read<T>(line + j, m, T(0)), x = read<T>(s + j, m, T(0));
+          write<T>(s + j, m, select(keep != Lane<T>(0), x, Lane<T>(low<T>())));
+        });
+  else
+    each_lane<T>(
+        n, [&](int64_t j, int m) __attribute__((always_inline)) {
+          write<T>(s + j, m, read<T>(s + j, m, T(0)) + read<T>(line + j, m, T(0)));
+        });
+}
+
+template <class T>
+TYCHO_INLINE void zero(T* p, int64_t n) {
+  memset(p, 0, static_cast<size_t>(n) * sizeof(T));
+}
+
+// One row's scores become weights exp(s - top); the running maximum and sum take them in. Gives
+// the factor by which earlier sums shrink.
+template <class T>
+TYCHO_INLINE T weigh(T* s, int64_t n, T& top, T& sum) {
+  using L = Lane<T>;
+  constexpr int w = L::size;
+  L most[2] = {L(low<T>()), L(low<T>())};
+  int64_t j = 0;
+  for (; j + 2 * w <= n; j += 2 * w) {
+    most[0] = larger(L::load(s + j), most[0]);
+    most[1] = larger(L::load(s + j + w), most[1]);
+  }
+  for (; j < n; j += w)
+    most[0] = larger(read<T>(s + j, static_cast<int>(least(w, n - j)), low<T>()), most[0]);
+  const T before = top, here = top_of(larger(most[0], most[1]));
+  top = here > before ? here : before;
+  const T base = top == low<T>() ? T(0) : top;
+  L total[2] = {L(T(0)), L(T(0))};
+  const L b(base);
+  j = 0;
+  for (; j + 2 * w <= n; j += 2 * w) {
+    const L x = exp(L::load(s + j) - b), y = exp(L::load(s + j + w) - b);
+    x.store(s + j);
+    y.store(s + j + w);
+    total[0] += x;
+    total[1] += y;
+  }
+  for (; j < n; j += w) {
+    const int m = static_cast<int>(least(w, n - j));
+    const L x = exp(read<T>(s + j, m, low<T>()) - b);
+    write<T>(s + j, m, x);
+    total[0] += x;
+  }
+  const T shrink = before == top ? T(1) : exp(L(before - base)).v[0];
+  sum = sum * shrink + sum_of(total[0] + total[1]);
+  return shrink;
+}
+
+// c[m, cols] (+)= a b over b's panels; `a` strided by rs and cs, b's panels `depth` rows each, of
+// which k are used.
+template <class T>
+TYCHO_INLINE void times(int64_t m, int64_t cols, int64_t k, const T* a, int64_t rs, int64_t cs,
+                        const T* b, int64_t depth, T* c, int64_t ldc, int begin) {
+  constexpr int64_t width = kBlockLanes * Lane<T>::size;
+  for (int64_t j = 0; j < cols; j += width)
+    panel<T, true>(m, static_cast<int>(least(width, cols - j)), k, a, rs, cs, b + j * depth, width,
+                   c + j, ldc, begin, nullptr);
+}
+
+template <class T>
+void rows(const AttentionRows& a) {
+  const T *q = static_cast<const T*>(a.q), *k = static_cast<const T*>(a.k_turned),
+          *v = static_cast<const T*>(a.v);
+  T *out = static_cast<T*>(a.out), *lse = static_cast<T*>(a.lse), *s = static_cast<T*>(a.room);
+  T* const line = s + kBlockRows * kRowsStep;
+  constexpr int64_t width = kBlockLanes * Lane<T>::size;
+  T top[kAttentionRows], sum[kAttentionRows];
+  for (int64_t i = 0; i < a.rows; ++i) {
+    top[i] = low<T>();
+    sum[i] = T(0);
+  }
+  const int64_t seen = a.causal ? least(a.keys, a.first + a.rows) : a.keys;
+  for (int64_t key = 0; key < seen; key += kAttentionKeys)
+    for (int64_t r = 0; r < a.rows; r += kBlockRows) {
+      const int64_t m = least(kBlockRows, a.rows - r), i0 = a.first + r;
+      int64_t n = least(kAttentionKeys, a.keys - key);
+      if (a.causal) n = least(n, i0 + m - key);
+      if (n <= 0) continue;
+      times<T>(m, n, a.depth, q + r * a.depth, 1, kBlockRows, k + key * a.depth, a.depth, s,
+               kRowsStep, kZero);
+      for (int64_t i = 0; i < m; ++i) {
+        T* const p = s + i * kRowsStep;
+        int64_t valid = n;
+        if (a.causal) valid = least(n, i0 + i + 1 - key);
+        if (valid <= 0) {
+          zero(p, n);
+          continue;
+        }
+        if (a.mask.data) add_mask<T>(a.mask, i0 + i, key, p, valid, line);
+        const T shrink = weigh<T>(p, valid, top[r + i], sum[r + i]);
+        zero(p + valid, n - valid);
+        if (key > 0 && shrink != T(1)) {
+          T* const o = out + (r + i) * a.out_row;
+          each_lane<T>(
+              a.width, [&](int64_t j, int c) __attribute__((always_inline)) {
+                write<T>(o + j, c, read<T>(o + j, c, T(0)) * Lane<T>(shrink));
+              });
+        }
+      }
+      times<T>(m, a.width, n, s, kRowsStep, 1, v + key * width, a.keys, out + r * a.out_row,
+               a.out_row, key ? kAdd : kZero);
+    }
+  for (int64_t i = 0; i < a.rows; ++i) {
+    T* const o = out + i * a.out_row;
+    if (seen == 0 || (top[i] == low<T>() && sum[i] == T(0))) {  // no key: zeros
+      zero(o, a.width);
+      lse[i] = infinity<T>;
+      continue;
+    }
+    lse[i] = top[i] + log(Lane<T>(sum[i])).v[0];
+    const Lane<T> by(T(1) / sum[i]);
+    each_lane<T>(
+        a.width, [&](int64_t j, int c) __attribute__((always_inline)) {
+          write<T>(o + j, c, read<T>(o + j, c, T(0)) * by);
+        });
+  }
+}
+
+// With weights p and dp = g v^T: ds = p (dp - delta), where delta = sum(g out) of the row; then
+// dv += p^T g, dk += ds^T q, dq += ds k.
+template <class T>
+void grad(const AttentionTile& a) {
+  constexpr int64_t width = kBlockLanes * Lane<T>::size;
+  const auto in = [](const void* p) { return static_cast<const T*>(p); };
+  const T *q = in(a.q), *g = in(a.g), *lse = in(a.lse), *delta = in(a.delta);
+  T *s = static_cast<T*>(a.room), *d = s + kAttentionGradRows * kGradStep;
+  T* const line = d + kAttentionGradRows * kGradStep;
+  for (int64_t r = 0; r < a.rows; r += kBlockRows) {
+    const int64_t m = least(kBlockRows, a.rows - r), i0 = a.first + r;
+    T *const sr = s + r * kGradStep, *const dr = d + r * kGradStep;
+    int64_t n = a.causal ? least(a.keys, i0 + m - a.key) : a.keys;
+    if (n < 0) n = 0;
+    if (n > 0) {
+      times<T>(m, n, a.depth, q + r * a.depth, 1, kBlockRows, in(a.k_turned), a.depth, sr,
+               kGradStep, kZero);
+      times<T>(m, n, a.width, g + r * a.width, 1, kBlockRows, in(a.v_turned), a.width, dr,
+               kGradStep, kZero);
+    }
+    for (int64_t i = 0; i < m; ++i) {
+      T *const p = sr + i * kGradStep, *const e = dr + i * kGradStep;
+      int64_t valid = a.causal ? least(n, i0 + i + 1 - a.key) : n;
+      if (valid < 0) valid = 0;
+      if (a.mask.data && valid) add_mask<T>(a.mask, i0 + i, a.key, p, valid, line);
+      const Lane<T> base(lse[r + i]), sums(delta[r + i]);
+      each_lane<T>(
+          valid, [&](int64_t j, int c) __attribute__((always_inline)) {
+            const Lane<T> x = exp(read<T>(p + j, c, low<T>()) - base);
+            write<T>(p + j, c, x);
+            write<T>(e + j, c, x * (read<T>(e + j, c, T(0)) - sums));
+          });
+      zero(p + valid, a.keys - valid);
+      zero(e + valid, a.keys - valid);
+    }
+    if (a.dq && n > 0)
+      times<T>(m, a.depth, n, dr, kGradStep, 1, in(a.k_rows), a.all_keys,
+               static_cast<T*>(a.dq) + r * a.q_row, a.q_row, kAdd);
+  }
+  if (!a.dk && !a.dv) return;
+  for (int64_t j = 0; j < a.keys; j += kBlockRows) {
+    const int64_t m = least(kBlockRows, a.keys - j);
+    int64_t from = a.causal ? a.key + j - a.first : 0;  // the first query that sees these keys
+    if (from < 0) from = 0;
+    if (from >= a.rows) break;
+    const int64_t k = a.rows - from;
+    if (a.dv)
+      times<T>(m, a.width, k, s + from * kGradStep + j, 1, kGradStep, in(a.g_rows) + from * width,
+               a.rows, static_cast<T*>(a.dv) + j * a.v_row, a.v_row, kAdd);
+    if (a.dk)
+      times<T>(m, a.depth, k, d + from * kGradStep + j, 1, kGradStep, in(a.q_rows) + from * width,
+               a.rows, static_cast<T*>(a.dk) + j * a.k_row, a.k_row, kAdd);
+  }
+}
+
+template <class T>
+void scale_all(T* x, int64_t n, T by) {
+  each_lane<T>(
+      n, [&](int64_t j, int c) __attribute__((always_inline)) {
+        write<T>(x + j, c, read<T>(x + j, c, T(0)) * Lane<T>(by));
+      });
+}
+
+}  // namespace
+
+int64_t attention_room() {
+  const int64_t forward = kBlockRows * kRowsStep + kAttentionKeys;
+  const int64_t backward = 2 * kAttentionGradRows * kGradStep + kAttentionGradKeys;
+  return forward > backward ? forward : backward;
+}
+
+void attention_rows(int type, const AttentionRows* a) {
+  if (type == 0)
+    rows<float>(*a);
+  else
+    rows<double>(*a);
+}
+
+void attention_grad(int type, const AttentionTile* a) {
+  if (type == 0)
+    grad<float>(*a);
+  else
+    grad<double>(*a);
+}
+
+void attention_scale(int type, void* x, int64_t n, double scale) {
+  if (type == 0)
+    scale_all(static_cast<float*>(x), n, static_cast<float>(scale));
+  else
+    scale_all(static_cast<double*>(x), n, scale);
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL
