@@ -16,6 +16,8 @@
 namespace tycho::cpu {
 namespace {
 
+constexpr int64_t kFewQueries = 2;  // for whom the keys are read as they lie
+
 int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 // A stack of matrices in the lanes' type, one per head; `share` heads of the index read one matrix.
@@ -67,12 +69,7 @@ struct Lanewise {
   size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size); }
   char* at(char* p, int64_t elements) const { return p + elements * size; }
 
-  // Rows [from, to) of a matrix as panels of rows.
-  void rows(const Stack& s, int64_t head, int64_t from, int64_t to, char* room) const {
-    level_of::gemm_pack_a(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
-                          s.row, s.col, to - from, s.cols, static_cast<void*>(room));
-  }
-  // The same rows as the columns of a right operand, and as its rows.
+  // Rows [from, to) of a matrix as the columns of a right operand, and as its rows.
   void turned(const Stack& s, int64_t head, int64_t from, int64_t to, char* room) const {
     level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
                           s.row, s.col, to - from, s.cols, static_cast<void*>(room));
@@ -112,10 +109,11 @@ struct Inputs {
     share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
     if (share < 1) share = 1;
     groups = heads / share;
-    q = stack_of(lane.typed(query), lead, 1);
+    q = lines(query);
     k = stack_of(lane.typed(key), lead, share);
     v = stack_of(lane.typed(c.tensor(first + 2)), lead, share);
     queries = q.rows, keys = k.rows, depth = q.cols, width = v.cols;
+    if (depth == 0) scale = 0;  // not 1 / sqrt(0): scores of nothing are 0
     // Multiply-adds of a group's forward pass.
     work = std::max<int64_t>(1, share * queries * keys * (depth + width) / (causal ? 2 : 1));
     mask = c.tensor(first + 3);
@@ -127,6 +125,12 @@ struct Inputs {
     mask_of_all.truth = mask.dtype() == DType::Bool;
     mask_of_all.row = m.rows == 1 ? 0 : m.row;
     mask_of_all.col = m.cols == 1 ? 0 : m.col;
+  }
+  // One matrix per query head, in the lanes' type, the elements of a row side by side.
+  Stack lines(const Tensor& t) const {
+    Tensor typed = lane.typed(t);
+    if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
+    return stack_of(typed, lead, 1);
   }
   AttentionMask mask_of(int64_t head) const {
     AttentionMask m = mask_of_all;
@@ -161,38 +165,49 @@ struct Forward {
   void group(int64_t g, bool split) const {
     const Lanewise& lane = in.lane;
     const int64_t first = g * in.share;
-    const Room k(lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
-        v(lane.bytes(in.keys * up(in.width, lane.unit_cols)));
-    const int64_t panels = up(in.keys, lane.unit_cols) / lane.unit_cols;
+    // Packing pays off over many queries only.
+    const int64_t readers = in.share * in.queries;
+    const bool k_here = readers <= kFewQueries && (in.k.col == 1 || in.depth == 1),
+               v_here = readers <= 24 * kFewQueries && in.v.col == 1 && in.v.row > 0;
+    const Room k(k_here ? 0 : lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
+        v(v_here ? 0 : lane.bytes(in.keys * up(in.width, lane.unit_cols)));
+    const int64_t panels = k_here ? 0 : up(in.keys, lane.unit_cols) / lane.unit_cols;
     spread(split, panels, 8, [&](int64_t begin, int64_t end) {
       const int64_t from = begin * lane.unit_cols;
-      lane.turned(in.k, first, from, std::min(in.keys, end * lane.unit_cols),
-                  lane.at(k.data(), from * in.depth));
+      char* const to = lane.at(k.data(), from * in.depth);
+      lane.turned(in.k, first, from, std::min(in.keys, end * lane.unit_cols), to);
+      level_of::attention_scale(lane.type, static_cast<void*>(to),
+                                (end - begin) * lane.unit_cols * in.depth, in.scale);
     });
-    lane.straight(in.v, first, 0, in.keys, v.data());
+    if (!v_here) lane.straight(in.v, first, 0, in.keys, v.data());
     const int64_t blocks = (in.queries + kAttentionRows - 1) / kAttentionRows;
     spread(split, in.share * blocks, 1, [&](int64_t begin, int64_t end) {
-      const int64_t step = up(in.width, lane.unit_cols) + 16;
-      const int64_t most = std::min(up(in.queries, lane.unit_rows), kAttentionRows);
-      const int64_t q_size = up(most * in.depth, 16), out_size = most * step;
-      const Room room(lane.bytes(q_size + out_size + kAttentionRows + level_of::attention_room()));
+      // Straight into the result where its type and layout allow.
+      const bool direct = out.dtype() == lane.dtype && (to.col == 1 || to.cols == 1);
+      const int64_t step = direct ? to.row : up(in.width, lane.unit_cols) + 16;
+      const int64_t out_size = direct ? 0 : std::min(in.queries, kAttentionRows) * step;
+      const Room room(lane.bytes(out_size + kAttentionRows + level_of::attention_room()));
       AttentionRows a;
       a.keys = in.keys, a.depth = in.depth, a.width = in.width, a.causal = in.causal;
-      a.q = room.data(), a.k_turned = k.data(), a.v = v.data();
-      a.out = lane.at(room.data(), q_size), a.out_row = step;
-      a.lse = lane.at(room.data(), q_size + out_size);
-      a.room = lane.at(room.data(), q_size + out_size + kAttentionRows);
+      a.scale = in.scale;
+      a.k_turned = k_here ? nullptr : k.data();
+      a.k = in.k.matrix(first, lane.size), a.k_row = in.k.row;
+      a.v = v_here ? in.v.matrix(first, lane.size) : v.data(), a.v_row = v_here ? in.v.row : 0;
+      a.q_row = in.q.row, a.out_row = step;
+      a.lse = lane.at(room.data(), out_size);
+      a.room = lane.at(room.data(), out_size + kAttentionRows);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t head = first + i / blocks;
+        const int64_t place = to.at[static_cast<size_t>(head)];
         a.first = i % blocks * kAttentionRows;
         a.rows = std::min(kAttentionRows, in.queries - a.first);
         a.mask = in.mask_of(head);
-        lane.rows(in.q, head, a.first, a.first + a.rows, room.data());
-        level_of::attention_scale(lane.type, static_cast<void*>(room.data()),
-                                  up(a.rows, lane.unit_rows) * in.depth, in.scale);
+        a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
+        a.out = direct ? lane.at(out.data(), place + a.first * to.row) : room.data();
         level_of::attention_rows(lane.type, const_cast<const AttentionRows*>(&a));
-        lane.store(out, to.at[static_cast<size_t>(head)] + a.first * to.row, to.row, to.col,
-                   static_cast<const char*>(a.out), step, a.rows, in.width);
+        if (!direct)
+          lane.store(out, place + a.first * to.row, to.row, to.col, static_cast<const char*>(a.out),
+                     step, a.rows, in.width);
         std::copy_n(static_cast<const char*>(a.lse), lane.bytes(a.rows),
                     lse.data() + lane.bytes(head * in.queries + a.first));
       }
@@ -230,13 +245,11 @@ struct Gradients {
   void group(int64_t index, bool split) const {
     const Lanewise& lane = in.lane;
     const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
-    const int64_t k_rows = up(keys, lane.unit_cols), q_rows = up(queries, lane.unit_rows);
+    const int64_t k_rows = up(keys, lane.unit_cols);
     const int64_t qs = q_step(), vs = v_step();
-    const Room room(lane.bytes(k_rows * (in.depth + in.width) + keys * qs +  // turned k and v, k
-                               q_rows * (in.depth + in.width) +
-                               queries * (qs + vs) +               // q and g, both ways
-                               queries + queries * (qs + 16) +     // delta, dq
-                               keys * (qs + vs + 32) + 16 * 16));  // dk, dv, and gaps
+    // k and v turned, k, q, g, delta, the three sums, and the gaps between them.
+    const Room room(lane.bytes(k_rows * (in.depth + in.width) + keys * qs + queries * (qs + vs) +
+                               queries + queries * (qs + 16) + keys * (qs + vs + 32) + 16 * 16));
     char* next = room.data();
     const auto take = [&](int64_t elements) {
       char* p = next;
@@ -246,8 +259,6 @@ struct Gradients {
     char* const k_turned = take(k_rows * in.depth);
     char* const v_turned = take(k_rows * in.width);
     char* const k = take(keys * qs);
-    char* const q = take(q_rows * in.depth);
-    char* const grads = take(q_rows * in.width);
     char* const q_straight = take(queries * qs);
     char* const g_straight = take(queries * vs);
     char* const dq_sum = take(queries * (qs + 16));
@@ -255,6 +266,7 @@ struct Gradients {
     char* const dv_sum = take(keys * (vs + 16));
     char* const delta = take(queries);
     lane.turned(in.k, first, 0, keys, k_turned);
+    level_of::attention_scale(lane.type, static_cast<void*>(k_turned), k_rows * in.depth, in.scale);
     lane.turned(in.v, first, 0, keys, v_turned);
     lane.straight(in.k, first, 0, keys, k);
     std::fill(dk_sum, lane.at(dk_sum, keys * (qs + 16)), char(0));
@@ -262,16 +274,13 @@ struct Gradients {
     const int64_t row_blocks = (queries + kAttentionGradRows - 1) / kAttentionGradRows;
     const int64_t key_blocks = (keys + kAttentionGradKeys - 1) / kAttentionGradKeys;
     for (int64_t head = first; head < first + in.share; ++head) {
-      lane.rows(in.q, head, 0, queries, q);
-      lane.rows(g, head, 0, queries, grads);
-      level_of::attention_scale(lane.type, static_cast<void*>(q), q_rows * in.depth, in.scale);
       for (int64_t i = 0; i < queries; i += kAttentionGradRows) {
         const int64_t end = std::min(queries, i + kAttentionGradRows);
         lane.straight(in.q, head, i, end, lane.at(q_straight, i * qs));
         lane.straight(g, head, i, end, lane.at(g_straight, i * vs));
       }
-      level_of::attention_scale(lane.type, static_cast<void*>(q_straight), queries * qs, in.scale);
-      for (int64_t i = 0; i < queries; ++i)
+      // Of one tile's rows delta is summed inside, without the rounding of the result.
+      for (int64_t i = 0; i < queries && key_blocks > 1; ++i)
         level_of::dot_part(lane.type, in.width,
                            static_cast<const void*>(lane.at(g.matrix(head, lane.size), i * g.row)),
                            static_cast<const void*>(lane.at(o.matrix(head, lane.size), i * o.row)),
@@ -283,17 +292,19 @@ struct Gradients {
         a.key = kb * kAttentionGradKeys, a.keys = std::min(kAttentionGradKeys, keys - a.key);
         if (in.causal && a.first + a.rows <= a.key) return;
         a.depth = in.depth, a.width = in.width, a.causal = in.causal, a.mask = in.mask_of(head);
-        a.q = lane.at(q, a.first * in.depth), a.g = lane.at(grads, a.first * in.width);
+        a.q_row = in.q.row, a.g_row = g.row;
+        a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
+        a.g = lane.at(g.matrix(head, lane.size), a.first * g.row);
         a.q_rows = lane.at(q_straight, a.first * qs), a.g_rows = lane.at(g_straight, a.first * vs);
         a.k_turned = lane.at(k_turned, a.key * in.depth);
         a.v_turned = lane.at(v_turned, a.key * in.width);
         a.k_rows = lane.at(k, a.key * lane.unit_cols), a.all_keys = keys;
         a.lse = lse.data() + lane.bytes(head * queries + a.first);
-        a.delta = lane.at(delta, a.first);
-        a.q_row = a.k_row = qs + 16, a.v_row = vs + 16;
-        a.dq = by_rows ? lane.at(dq_sum, a.first * a.q_row) : nullptr;
-        a.dk = by_keys ? lane.at(dk_sum, a.key * a.k_row) : nullptr;
-        a.dv = by_keys ? lane.at(dv_sum, a.key * a.v_row) : nullptr;
+        a.delta = key_blocks > 1 ? lane.at(delta, a.first) : nullptr;
+        a.dq_row = a.dk_row = qs + 16, a.dv_row = vs + 16;
+        a.dq = by_rows ? lane.at(dq_sum, a.first * a.dq_row) : nullptr;
+        a.dk = by_keys ? lane.at(dk_sum, a.key * a.dk_row) : nullptr;
+        a.dv = by_keys ? lane.at(dv_sum, a.key * a.dv_row) : nullptr;
         a.room = work;
         level_of::attention_grad(lane.type, const_cast<const AttentionTile*>(&a));
       };
@@ -321,6 +332,7 @@ struct Gradients {
       lane.store(dq.t, dq.at[static_cast<size_t>(head)], dq.row, dq.col, dq_sum, qs + 16, queries,
                  in.depth);
     }
+    level_of::attention_scale(lane.type, static_cast<void*>(dk_sum), keys * (qs + 16), in.scale);
     lane.store(dk.t, dk.at[static_cast<size_t>(first)], dk.row, dk.col, dk_sum, qs + 16, keys,
                in.depth);
     lane.store(dv.t, dv.at[static_cast<size_t>(first)], dv.row, dv.col, dv_sum, vs + 16, keys,
@@ -333,12 +345,7 @@ struct Gradients {
 void attention_backward(Call& c) {
   if (c.out[0].numel() == 0 && c.out[1].numel() == 0 && c.out[2].numel() == 0) return;
   const Inputs in(c, 1);
-  const auto lines = [&](const Tensor& t) {  // elements of a row must lie side by side
-    Tensor typed = in.lane.typed(t);
-    if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
-    return stack_of(typed, in.lead, 1);
-  };
-  const Stack g = lines(c.tensor(0)), o = lines(c.tensor(7));
+  const Stack g = in.lines(c.tensor(0)), o = in.lines(c.tensor(7));
   const Gradients pass{in,
                        g,
                        o,

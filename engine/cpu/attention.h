@@ -1,6 +1,5 @@
 // Attention in tiles: what the driver (attention.cpp) hands to the lanes (level/attention.cpp).
-// Matrices are packed as gemm.h's panels: "a panels" of gemm_unit's rows, "b panels" of its
-// columns.
+// "b panels": packed as gemm.h's right operand.
 #pragma once
 #include "engine/cpu/level.h"
 
@@ -23,11 +22,13 @@ struct AttentionRows {
   int64_t first, rows, keys, depth, width;
   bool causal;
   AttentionMask mask;
-  const void* q;         // a panels [rows, depth], scaled
-  const void* k_turned;  // b panels: column j is key j
-  const void* v;         // b panels [keys, width]
-  void* out;             // [rows, out_row], the rest of each row is room
-  int64_t out_row;
+  double scale;
+  const void* q;         // [rows, depth], rows q_row apart
+  const void* k_turned;  // b panels: column j is key j, scaled; for few queries null, and
+  const void* k;         // [keys, depth] in place, rows k_row apart
+  const void* v;         // b panels [keys, width]; or in place, rows v_row apart
+  void* out;             // [rows, width], rows out_row apart
+  int64_t q_row, k_row, v_row, out_row;  // v_row 0: panels
   void* lse;   // [rows]: log of the sum of exp(scores); inf where a row has no key
   void* room;  // attention_room elements
 };
@@ -37,14 +38,14 @@ struct AttentionTile {
   int64_t first, rows, key, keys, depth, width;
   bool causal;
   AttentionMask mask;
-  const void *q, *g;                // a panels, q scaled
+  const void *q, *g;                // rows q_row and g_row apart
   const void *q_rows, *g_rows;      // the same as b panels
-  const void *k_turned, *v_turned;  // b panels: column j is key j
+  const void *k_turned, *v_turned;  // b panels: column j is key j, k scaled
   const void* k_rows;               // b panels, `all_keys` rows each, at the tile's first key
   int64_t all_keys;
-  const void *lse, *delta;
-  void *dq, *dk, *dv;  // sums; null where not wanted
-  int64_t q_row, k_row, v_row;
+  const void *lse, *delta;  // delta null: the tile has all keys, and finds it itself
+  void *dq, *dk, *dv;       // sums, without the scale; null where not wanted
+  int64_t q_row, g_row, dq_row, dk_row, dv_row;
   void* room;
 };
 

@@ -42,13 +42,14 @@ Tensor weights_of(const Tensor& q, const Tensor& k, Tensor mask, bool causal, do
     scores = op<"masked_fill">(scores, op<"logical_not">(mask), -HUGE_VAL);
   else if (mask)
     scores = scores + op<"to.dtype">(mask, scores.dtype());
-  const Tensor weights = op<"softmax">(scores, -1);
-  if (!mask) return weights;
-  // A row without any key gives zeros, not nan.
-  NoGrad quiet;
-  const Tensor none =
-      op<"logical_not">(op<"any">(op<"ne.other">(scores, -HUGE_VAL), Sizes{-1}, true));
-  return op<"masked_fill">(weights, none, 0);
+  if (!mask) return op<"softmax">(scores, -1);
+  // A row without any key gives zeros, and zero gradients, not nan.
+  const auto without_key = [&] {
+    NoGrad quiet;
+    return op<"logical_not">(op<"any">(op<"ne">(scores, -HUGE_VAL), Sizes{-1}, true));
+  };
+  const Tensor none = without_key();
+  return op<"masked_fill">(op<"softmax">(op<"masked_fill">(scores, none, 0), -1), none, 0);
 }
 
 DType computed_in(DType t) { return t == DType::Float64 ? t : DType::Float32; }
@@ -222,6 +223,9 @@ const Op& attention = add_op(
                {s.normal({1, 3, 4}), s.normal({1, 3, 4}), s.normal({1, 3, 4}), Value(), 0.0, true});
            s.add({s.normal({3, 4}), s.normal({2, 4}), s.normal({2, 4}), s.normal({3, 2}), 0.0,
                   false, 0.5});
+           s.add({s.normal({1, 4, 3, 2}), s.normal({1, 2, 5, 2}), s.normal({1, 2, 5, 3}), Value(),
+                  0.0, true, Value(), true});
+           s.add({s.normal({2, 3, 4}), s.normal({1, 5, 4}), s.normal({5, 2}), s.mask({3, 5})});
          }});
 
 }  // namespace

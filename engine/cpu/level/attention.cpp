@@ -5,6 +5,7 @@
 
 #include "engine/cpu/level/fold_lanes.h"
 #include "engine/cpu/level/gemm.h"
+#include "engine/cpu/level/gemv.h"
 #include "engine/cpu/level/math_exp.h"
 #include "engine/cpu/rows.h"
 
@@ -22,21 +23,40 @@ TYCHO_INLINE T low() {
 
 TYCHO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-template <class T>
-TYCHO_INLINE T top_of(Lane<T> x) {
+// The elements folded by f(lane, lane), halves onto halves.
+template <class T, class F>
+TYCHO_INLINE T folded(Lane<T> x, F&& f) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4) {
+    using V = typename Raw<T>::V;
+    const auto turn = [](Lane<T> l, auto swap) __attribute__((always_inline)) {
+      return Lane<T>((V)swap((__m512)l.v));
+    };
+    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_f32x4(-1, v, v, 0x4e); }));
+    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_f32x4(-1, v, v, 0xb1); }));
+    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_ps(-1, v, v, 0x4e); }));
+    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_ps(-1, v, v, 0xb1); }));
+    return x.v[0];
+  }
+#endif
   T v[Lane<T>::size];
+  for (int w = Lane<T>::size / 2; w > 0; w /= 2) {
+    x.store(v);
+    T other[Lane<T>::size] = {};
+    for (int i = 0; i < w; ++i) other[i] = v[i + w];
+    for (int i = w; i < Lane<T>::size; ++i) other[i] = v[i];
+    x = f(x, Lane<T>::load(other));
+  }
   x.store(v);
-  T best = v[0];
-  for (int k = 1; k < Lane<T>::size; ++k) best = v[k] > best ? v[k] : best;
-  return best;
+  return v[0];
 }
 template <class T>
-TYCHO_INLINE T sum_of(Lane<T> x) {
-  T v[Lane<T>::size];
-  x.store(v);
-  for (int w = Lane<T>::size / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; ++i) v[i] += v[i + w];
-  return v[0];
+TYCHO_INLINE T top_of(Lane<T> x) {
+  return folded<T>(x, [](Lane<T> a, Lane<T> b) { return larger(a, b); });
+}
+template <class T>
+TYCHO_INLINE T total_of(Lane<T> x) {
+  return folded<T>(x, [](Lane<T> a, Lane<T> b) { return a + b; });
 }
 
 template <class T>
@@ -83,6 +103,13 @@ TYCHO_INLINE void zero(T* p, int64_t n) {
   memset(p, 0, static_cast<size_t>(n) * sizeof(T));
 }
 
+// e^x for x <= 0: without what large x take.
+template <class T>
+TYCHO_INLINE Lane<T> shrinking_exp(Lane<T> x) {
+  const auto a = reduce_exp(larger(Lane<T>(Constants<T>::exp_low), x));
+  return scale(exp_of_reduced(a.r), a.shifted);
+}
+
 // One row's scores become weights exp(s - top); the running maximum and sum take them in. Gives
 // the factor by which earlier sums shrink.
 template <class T>
@@ -104,7 +131,7 @@ TYCHO_INLINE T weigh(T* s, int64_t n, T& top, T& sum) {
   const L b(base);
   j = 0;
   for (; j + 2 * w <= n; j += 2 * w) {
-    const L x = exp(L::load(s + j) - b), y = exp(L::load(s + j + w) - b);
+    const L x = shrinking_exp(L::load(s + j) - b), y = shrinking_exp(L::load(s + j + w) - b);
     x.store(s + j);
     y.store(s + j + w);
     total[0] += x;
@@ -112,12 +139,12 @@ TYCHO_INLINE T weigh(T* s, int64_t n, T& top, T& sum) {
   }
   for (; j < n; j += w) {
     const int m = static_cast<int>(least(w, n - j));
-    const L x = exp(read<T>(s + j, m, low<T>()) - b);
+    const L x = shrinking_exp(read<T>(s + j, m, low<T>()) - b);
     write<T>(s + j, m, x);
     total[0] += x;
   }
   const T shrink = before == top ? T(1) : exp(L(before - base)).v[0];
-  sum = sum * shrink + sum_of(total[0] + total[1]);
+  sum = sum * shrink + total_of(total[0] + total[1]);
   return shrink;
 }
 
@@ -133,9 +160,42 @@ TYCHO_INLINE void times(int64_t m, int64_t cols, int64_t k, const T* a, int64_t 
 }
 
 template <class T>
+TYCHO_INLINE void scale_all(T* x, int64_t n, T by) {
+  each_lane<T>(
+      n, [&](int64_t j, int c) __attribute__((always_inline)) {
+        write<T>(x + j, c, read<T>(x + j, c, T(0)) * Lane<T>(by));
+      });
+}
+
+// Scores of m queries from q against n keys from `key`.
+template <class T>
+TYCHO_INLINE void score(const AttentionRows& a, const T* q, int64_t m, int64_t key, int64_t n,
+                        T* s) {
+  if (a.k_turned)
+    return times<T>(m, n, a.depth, q, a.q_row, 1, static_cast<const T*>(a.k_turned) + key * a.depth,
+                    a.depth, s, kRowsStep, kZero);
+  for (int64_t i = 0; i < m; ++i) {
+    T* const to = s + i * kRowsStep;
+    gemv_by_rows<T>(n, a.depth, static_cast<const T*>(a.k) + key * a.k_row, a.k_row,
+                    q + i * a.q_row, to, 1);
+    scale_all(to, n, static_cast<T>(a.scale));
+  }
+}
+
+// One query's weights s[0, n) times the values in place: every row of v is read once, in order.
+template <class T>
+TYCHO_INLINE void add_values(const AttentionRows& a, const T* v, int64_t n, const T* s, T* to,
+                             bool add) {
+  int64_t j = 0;
+  for (; j + 8 <= n; j += 8)
+    add_columns<T, 8>(a.width, v + j * a.v_row, a.v_row, s + j, 1, to, add || j > 0);
+  for (; j < n; ++j)
+    add_columns<T, 1>(a.width, v + j * a.v_row, a.v_row, s + j, 1, to, add || j > 0);
+}
+
+template <class T>
 void rows(const AttentionRows& a) {
-  const T *q = static_cast<const T*>(a.q), *k = static_cast<const T*>(a.k_turned),
-          *v = static_cast<const T*>(a.v);
+  const T *q = static_cast<const T*>(a.q), *v = static_cast<const T*>(a.v);
   T *out = static_cast<T*>(a.out), *lse = static_cast<T*>(a.lse), *s = static_cast<T*>(a.room);
   T* const line = s + kBlockRows * kRowsStep;
   constexpr int64_t width = kBlockLanes * Lane<T>::size;
@@ -151,8 +211,7 @@ void rows(const AttentionRows& a) {
       int64_t n = least(kAttentionKeys, a.keys - key);
       if (a.causal) n = least(n, i0 + m - key);
       if (n <= 0) continue;
-      times<T>(m, n, a.depth, q + r * a.depth, 1, kBlockRows, k + key * a.depth, a.depth, s,
-               kRowsStep, kZero);
+      score<T>(a, q + r * a.q_row, m, key, n, s);
       for (int64_t i = 0; i < m; ++i) {
         T* const p = s + i * kRowsStep;
         int64_t valid = n;
@@ -164,35 +223,38 @@ void rows(const AttentionRows& a) {
         if (a.mask.data) add_mask<T>(a.mask, i0 + i, key, p, valid, line);
         const T shrink = weigh<T>(p, valid, top[r + i], sum[r + i]);
         zero(p + valid, n - valid);
-        if (key > 0 && shrink != T(1)) {
-          T* const o = out + (r + i) * a.out_row;
-          each_lane<T>(
-              a.width, [&](int64_t j, int c) __attribute__((always_inline)) {
-                write<T>(o + j, c, read<T>(o + j, c, T(0)) * Lane<T>(shrink));
-              });
-        }
+        if (key > 0 && shrink != T(1)) scale_all(out + (r + i) * a.out_row, a.width, shrink);
       }
-      times<T>(m, a.width, n, s, kRowsStep, 1, v + key * width, a.keys, out + r * a.out_row,
-               a.out_row, key ? kAdd : kZero);
+      T* const to = out + r * a.out_row;
+      if (a.v_row && m == 1)
+        add_values<T>(a, v + key * a.v_row, n, s, to, key > 0);
+      else if (a.v_row)
+        gemm_direct<T, false>(m, a.width, n, s, kRowsStep, 1, v + key * a.v_row, a.v_row, to,
+                              a.out_row, key ? kAdd : kZero, nullptr);
+      else
+        times<T>(m, a.width, n, s, kRowsStep, 1, v + key * width, a.keys, to, a.out_row,
+                 key ? kAdd : kZero);
     }
+  each_lane<T>(
+      a.rows, [&](int64_t i, int m) __attribute__((always_inline)) {
+        const Lane<T> t = read<T>(top + i, m, T(0)), u = read<T>(sum + i, m, T(1));
+        const auto none = (t == Lane<T>(low<T>())) & (u == Lane<T>(T(0)));
+        write<T>(lse + i, m, select(none, Lane<T>(infinity<T>), t + log(u)));
+        // What the sums of values are multiplied by: nothing where there is no key.
+        write<T>(sum + i, m, select(none, Lane<T>(T(0)), Lane<T>(T(1)) / u));
+      });
   for (int64_t i = 0; i < a.rows; ++i) {
     T* const o = out + i * a.out_row;
-    if (seen == 0 || (top[i] == low<T>() && sum[i] == T(0))) {  // no key: zeros
+    if (sum[i] == T(0)) {
       zero(o, a.width);
-      lse[i] = infinity<T>;
       continue;
     }
-    lse[i] = top[i] + log(Lane<T>(sum[i])).v[0];
-    const Lane<T> by(T(1) / sum[i]);
-    each_lane<T>(
-        a.width, [&](int64_t j, int c) __attribute__((always_inline)) {
-          write<T>(o + j, c, read<T>(o + j, c, T(0)) * by);
-        });
+    scale_all(o, a.width, sum[i]);
   }
 }
 
-// With weights p and dp = g v^T: ds = p (dp - delta), where delta = sum(g out) of the row; then
-// dv += p^T g, dk += ds^T q, dq += ds k.
+// With weights p and dp = g v^T: ds = p (dp - delta), where delta = sum(p dp) of the row; then
+// dv += p^T g, dk += ds^T q, dq += ds k (both still without the scale).
 template <class T>
 void grad(const AttentionTile& a) {
   constexpr int64_t width = kBlockLanes * Lane<T>::size;
@@ -206,20 +268,31 @@ void grad(const AttentionTile& a) {
     int64_t n = a.causal ? least(a.keys, i0 + m - a.key) : a.keys;
     if (n < 0) n = 0;
     if (n > 0) {
-      times<T>(m, n, a.depth, q + r * a.depth, 1, kBlockRows, in(a.k_turned), a.depth, sr,
-               kGradStep, kZero);
-      times<T>(m, n, a.width, g + r * a.width, 1, kBlockRows, in(a.v_turned), a.width, dr,
-               kGradStep, kZero);
+      times<T>(m, n, a.depth, q + r * a.q_row, a.q_row, 1, in(a.k_turned), a.depth, sr, kGradStep,
+               kZero);
+      times<T>(m, n, a.width, g + r * a.g_row, a.g_row, 1, in(a.v_turned), a.width, dr, kGradStep,
+               kZero);
     }
     for (int64_t i = 0; i < m; ++i) {
       T *const p = sr + i * kGradStep, *const e = dr + i * kGradStep;
       int64_t valid = a.causal ? least(n, i0 + i + 1 - a.key) : n;
       if (valid < 0) valid = 0;
       if (a.mask.data && valid) add_mask<T>(a.mask, i0 + i, a.key, p, valid, line);
-      const Lane<T> base(lse[r + i]), sums(delta[r + i]);
+      const Lane<T> base(lse[r + i]);
+      Lane<T> dots(T(0)), all(T(0));
       each_lane<T>(
           valid, [&](int64_t j, int c) __attribute__((always_inline)) {
-            const Lane<T> x = exp(read<T>(p + j, c, low<T>()) - base);
+            const Lane<T> x = shrinking_exp(read<T>(p + j, c, low<T>()) - base);
+            write<T>(p + j, c, x);
+            all += x;
+            dots += x * read<T>(e + j, c, T(0));
+          });
+      // The tile that has all keys takes out the rounding of lse; without a key all is 0.
+      const T most = delta ? T(1) : total_of(all), norm = most == T(0) ? T(1) : T(1) / most;
+      const Lane<T> by(norm), sums(delta ? delta[r + i] : total_of(dots) * norm);
+      each_lane<T>(
+          valid, [&](int64_t j, int c) __attribute__((always_inline)) {
+            const Lane<T> x = read<T>(p + j, c, T(0)) * by;
             write<T>(p + j, c, x);
             write<T>(e + j, c, x * (read<T>(e + j, c, T(0)) - sums));
           });
@@ -228,7 +301,7 @@ void grad(const AttentionTile& a) {
     }
     if (a.dq && n > 0)
       times<T>(m, a.depth, n, dr, kGradStep, 1, in(a.k_rows), a.all_keys,
-               static_cast<T*>(a.dq) + r * a.q_row, a.q_row, kAdd);
+               static_cast<T*>(a.dq) + r * a.dq_row, a.dq_row, kAdd);
   }
   if (!a.dk && !a.dv) return;
   for (int64_t j = 0; j < a.keys; j += kBlockRows) {
@@ -239,19 +312,11 @@ void grad(const AttentionTile& a) {
     const int64_t k = a.rows - from;
     if (a.dv)
       times<T>(m, a.width, k, s + from * kGradStep + j, 1, kGradStep, in(a.g_rows) + from * width,
-               a.rows, static_cast<T*>(a.dv) + j * a.v_row, a.v_row, kAdd);
+               a.rows, static_cast<T*>(a.dv) + j * a.dv_row, a.dv_row, kAdd);
     if (a.dk)
       times<T>(m, a.depth, k, d + from * kGradStep + j, 1, kGradStep, in(a.q_rows) + from * width,
-               a.rows, static_cast<T*>(a.dk) + j * a.k_row, a.k_row, kAdd);
+               a.rows, static_cast<T*>(a.dk) + j * a.dk_row, a.dk_row, kAdd);
   }
-}
-
-template <class T>
-void scale_all(T* x, int64_t n, T by) {
-  each_lane<T>(
-      n, [&](int64_t j, int c) __attribute__((always_inline)) {
-        write<T>(x + j, c, read<T>(x + j, c, T(0)) * Lane<T>(by));
-      });
 }
 
 }  // namespace

@@ -173,6 +173,13 @@ TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, in
     return;
   }
   int64_t p = 0;
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+  if constexpr (sizeof(T) == 4 && R % Lane<T>::size == 0)
+    if (rows == R && cs == 1)
+      for (; p + 4 <= k; p += 4)
+        for (int i = 0; i < R; i += Lane<T>::size)
+          turn_lane(from + i * rs + p, rs, to + p * R + i, R);
+#endif
   if (rows == R && cs == 1) {
     constexpr int quads = R / 4 * 4;
     for (; p + 4 <= k; p += 4) {

@@ -1,4 +1,4 @@
-// A 4 x 4 block copied transposed: the piece that packing and layout changes are made of.
+// Small blocks copied transposed: the pieces that packing and layout changes are made of.
 #pragma once
 #include "engine/cpu/level/vec.h"
 
@@ -28,6 +28,41 @@ TYCHO_INLINE void turn4(const T* from, int64_t ld, T* to, int64_t step) {
       }
   }
 }
+
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+// A lane's worth of rows, four columns of each: four full lanes are stored, `step` apart.
+TYCHO_INLINE void turn_lane(const float* from, int64_t ld, float* to, int64_t step) {
+#if defined(TYCHO_LEVEL_v4)
+  const auto rows = [&](const float* p) __attribute__((always_inline)) {
+    __m512 r = _mm512_zextps128_ps512(_mm_loadu_ps(p));
+    r = _mm512_maskz_insertf32x4(-1, r, _mm_loadu_ps(p + 4 * ld), 1);
+    r = _mm512_maskz_insertf32x4(-1, r, _mm_loadu_ps(p + 8 * ld), 2);
+    return _mm512_maskz_insertf32x4(-1, r, _mm_loadu_ps(p + 12 * ld), 3);
+  };
+  const __m512 r0 = rows(from), r1 = rows(from + ld), r2 = rows(from + 2 * ld),
+               r3 = rows(from + 3 * ld);
+  const __m512 a = _mm512_maskz_unpacklo_ps(-1, r0, r1), b = _mm512_maskz_unpacklo_ps(-1, r2, r3),
+               c = _mm512_maskz_unpackhi_ps(-1, r0, r1), d = _mm512_maskz_unpackhi_ps(-1, r2, r3);
+  _mm512_storeu_ps(to, _mm512_maskz_shuffle_ps(-1, a, b, 0x44));
+  _mm512_storeu_ps(to + step, _mm512_maskz_shuffle_ps(-1, a, b, 0xee));
+  _mm512_storeu_ps(to + 2 * step, _mm512_maskz_shuffle_ps(-1, c, d, 0x44));
+  _mm512_storeu_ps(to + 3 * step, _mm512_maskz_shuffle_ps(-1, c, d, 0xee));
+#else
+  const auto rows = [&](const float* p) __attribute__((always_inline)) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld),
+                                1);
+  };
+  const __m256 r0 = rows(from), r1 = rows(from + ld), r2 = rows(from + 2 * ld),
+               r3 = rows(from + 3 * ld);
+  const __m256 a = _mm256_unpacklo_ps(r0, r1), b = _mm256_unpacklo_ps(r2, r3),
+               c = _mm256_unpackhi_ps(r0, r1), d = _mm256_unpackhi_ps(r2, r3);
+  _mm256_storeu_ps(to, _mm256_shuffle_ps(a, b, 0x44));
+  _mm256_storeu_ps(to + step, _mm256_shuffle_ps(a, b, 0xee));
+  _mm256_storeu_ps(to + 2 * step, _mm256_shuffle_ps(c, d, 0x44));
+  _mm256_storeu_ps(to + 3 * step, _mm256_shuffle_ps(c, d, 0xee));
+#endif
+}
+#endif
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL
