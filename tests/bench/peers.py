@@ -141,6 +141,15 @@ def group_c():
         yield f"c.exp_{short}.1e6", "c = torch.exp(a)", e
     yield "c.add_i64.1e6", "c = a + b", Data(a=integers(0, 1000, n), b=integers(0, 1000, n))
 
+    def optimiser(make):
+        parameters = [torch.nn.Parameter(torch.randn(250000)) for _ in range(100)]
+        for p in parameters:
+            p.grad = torch.randn(250000)
+        return make(parameters)
+    for name, make in (("adamw", lambda p: torch.optim.AdamW(p, lr=1e-3)),
+                       ("sgd", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))):
+        yield f"c.{name}.25e6", "opt.step()", Data(opt=lambda make=make: optimiser(make))
+
 
 def group_d():
     e = Data(s=normal(1024, 1000), l=normal(1024, 1024), w=filled(1, 1024), b=filled(0, 1024))
@@ -204,6 +213,12 @@ def group_e():
             ("from_list.1e5", "c = torch.tensor(l5)")):
         yield f"e.{name}", statement, e
     yield "e.embedding", "c = F.embedding(ids, W)", e, {"no_grad": True}
+
+    def loader():
+        data = torch.utils.data
+        rows = data.TensorDataset(torch.randn(60000, 784), torch.randint(0, 10, (60000,)))
+        return data.DataLoader(rows, batch_size=64, shuffle=True)
+    yield "e.loader", "for _ in loader: pass", Data(loader=loader)
 
 
 def group_f():
@@ -350,7 +365,16 @@ def make_model(name):
             x = self.token(ids) + self.position(torch.arange(ids.shape[1]))
             return self.head(self.norm(self.blocks(x)))
 
-    return {"lenet": LeNet, "gpt": GPT,
+    class Lstm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.token, self.rnn = nn.Embedding(65, 64), nn.LSTM(64, 128, batch_first=True)
+            self.head = nn.Linear(128, 65)
+
+        def forward(self, ids):
+            return self.head(self.rnn(self.token(ids))[0])
+
+    return {"lenet": LeNet, "gpt": GPT, "lstm": Lstm,
             "resnet18": lambda: ResNet(1, (2, 2, 2, 2), (3, 1, 1), False, 10),
             "resnet50": lambda: ResNet(4, (3, 4, 6, 3), (7, 2, 3), True, 1000)}[name]()
 
@@ -361,8 +385,10 @@ def trainer(name, kind):
     import torch.nn.functional as F
     net = make_model(name)
     gpt = name == "gpt"
-    if gpt:
-        x, y = torch.randint(0, 65, (16, 128)), torch.randint(0, 65, (16 * 128,))
+    words = gpt or name == "lstm"
+    if words:
+        length = 128 if gpt else 64
+        x, y = torch.randint(0, 65, (16, length)), torch.randint(0, 65, (16 * length,))
     else:
         shape = {"lenet": (64, 1, 28, 28), "resnet18": (32, 3, 32, 32), "resnet50": (4, 3, 224, 224)}[name]
         x, y = torch.randn(shape), torch.randint(0, 1000 if name == "resnet50" else 10, shape[:1])
@@ -370,7 +396,7 @@ def trainer(name, kind):
 
     def loss():
         out = net(x)
-        return F.cross_entropy(out.flatten(0, 1) if gpt else out, y)
+        return F.cross_entropy(out.flatten(0, 1) if words else out, y)
 
     def step():
         opt.zero_grad()
@@ -383,6 +409,7 @@ def group_h():
     for kind in ("f32", "bf16"):
         for name in ("lenet", "resnet18", "resnet50", "gpt"):
             yield f"h.{name}.{kind}", "step()", Data(step=lambda name=name, kind=kind: trainer(name, kind))
+    yield "h.lstm.f32", "step()", Data(step=lambda: trainer("lstm", "f32"))
 
 
 def measure(statement, names, inner, seconds):

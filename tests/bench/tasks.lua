@@ -145,6 +145,20 @@ function groups.c()
     task(("c.exp_%s.1e6"):format(short), "local c = torch.exp(a)", d)
   end
   task("c.add_i64.1e6", "local c = a + b", data {a = integers(0, 1000, {n}), b = integers(0, 1000, {n})})
+  -- An optimiser's step over 100 parameters with their gradients.
+  for _, row in ipairs {
+    {"adamw", function(p) return optim.AdamW(p, {lr = 1e-3}) end},
+    {"sgd", function(p) return optim.SGD(p, {lr = 0.1, momentum = 0.9}) end},
+  } do
+    task(("c.%s.25e6"):format(row[1]), "opt:step()", data {opt = function()
+      local parameters = {}
+      for i = 1, 100 do
+        parameters[i] = nn.Parameter(randn(250000))
+        parameters[i].grad = randn(250000)
+      end
+      return row[2](parameters)
+    end})
+  end
 end
 
 function groups.d()
@@ -218,6 +232,11 @@ function groups.e()
     {"from_list.1e5", "local c = torch.tensor(l5)"},
   } do task("e." .. row[1], row[2], e) end
   task("e.embedding", "local c = F.embedding(ids, W)", e, {no_grad = true})
+  -- An epoch of a shuffled loader: 60,000 samples in batches of 64.
+  task("e.loader", "for _ in loader() do end", data {loader = function()
+    local set = torch.utils.data.TensorDataset(randn(60000, 784), positions(10, {60000})())
+    return torch.utils.data.DataLoader(set, {batch_size = 64, shuffle = true})
+  end})
 end
 
 function groups.f()
@@ -381,21 +400,35 @@ function models.gpt()
   return Net()
 end
 
+function models.lstm()
+  local Net = nn.class("Lstm")
+  function Net:init()
+    self.token, self.rnn = nn.Embedding(65, 64), nn.LSTM {64, 128, batch_first = true}
+    self.head = nn.Linear(128, 65)
+  end
+  function Net:forward(ids)
+    return self.head((self.rnn(self.token(ids))))
+  end
+  return Net()
+end
+
 local inputs = {lenet = {64, 1, 28, 28}, resnet18 = {32, 3, 32, 32}, resnet50 = {4, 3, 224, 224}}
 
 -- A function that does one training step of `model` on a fixed batch; kind is "f32" or "bf16".
 local function trainer(model, kind)
   local net, x, y = models[model](), nil, nil
   local gpt = model == "gpt"
-  if gpt then
-    x, y = positions(65, {16, 128})(), positions(65, {16 * 128})()
+  local words = gpt or model == "lstm"
+  if words then
+    local length = gpt and 128 or 64
+    x, y = positions(65, {16, length})(), positions(65, {16 * length})()
   else
     x, y = randn(inputs[model]), positions(model == "resnet50" and 1000 or 10, {inputs[model][1]})()
   end
   local opt = optim.AdamW(net:parameters(), {lr = gpt and 3e-4 or 1e-3})
   local function loss()
     local out = net(x)
-    return F.cross_entropy(gpt and out:flatten(1, 2) or out, y)
+    return F.cross_entropy(words and out:flatten(1, 2) or out, y)
   end
   return function()
     opt:zero_grad()
@@ -413,6 +446,7 @@ function groups.h()
            data {step = function() return trainer(model, kind) end})
     end
   end
+  task("h.lstm.f32", "step()", data {step = function() return trainer("lstm", "f32") end})
 end
 
 -- ---------------------------------------------------------------- timing
