@@ -39,6 +39,38 @@ void cubic_weights(double t, double* w) {
   w[3] = far(2 - t);
 }
 
+// With antialiasing, an output is a mean of all inputs under a triangle (or a cubic with A = -0.5)
+// that is as wide as the outputs are apart: Pillow's way, which PyTorch follows.
+Taps wide_taps_of(bool cubic, int64_t in, int64_t out, double scale) {
+  const double stretch = std::max(scale, 1.0), support = (cubic ? 2 : 1) * stretch;
+  const auto weight_at = [&](double x) {
+    x = std::abs(x);
+    if (!cubic) return std::max(1 - x, 0.0);
+    constexpr double kA = -0.5;
+    if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
+  };
+  Taps t;
+  t.count = static_cast<int>(std::min<double>(std::ceil(support) * 2 + 1, static_cast<double>(in)));
+  t.position = empty({t.count, out}, DType::Int64);
+  t.weight = empty({t.count, out}, DType::Float64);
+  for (int64_t i = 0; i < out; ++i) {
+    const double center = scale * (static_cast<double>(i) + 0.5);
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
+    double total = 0;
+    for (int k = 0; k < t.count; ++k) {
+      const double x = (static_cast<double>(k + first) - center + 0.5) / stretch;
+      const double w = first + k < end ? weight_at(x) : 0;
+      t.position.data<int64_t>()[k * out + i] = std::min(first + k, in - 1) + 1;
+      t.weight.data<double>()[k * out + i] = w;
+      total += w;
+    }
+    for (int k = 0; k < t.count && total != 0; ++k) t.weight.data<double>()[k * out + i] /= total;
+  }
+  return t;
+}
+
 Taps taps_of(const std::string& mode, int64_t in, int64_t out, double scale, bool corners) {
   Taps t;
   const auto last = [&](int64_t p) { return std::min(std::max<int64_t>(p, 0), in - 1); };
@@ -73,7 +105,27 @@ Taps taps_of(const std::string& mode, int64_t in, int64_t out, double scale, boo
   return t;
 }
 
+// Many taps are cheaper as one product with a matrix [out, in].
+Tensor resized_by_product(const Tensor& x, int dim, const Taps& taps) {
+  const int64_t out = taps.position.size(1), in = x.size(dim);
+  Tensor w = filled({out, in}, 0, DType::Float64);
+  for (int k = 0; k < taps.count; ++k)
+    for (int64_t i = 0; i < out; ++i) {
+      const int64_t at = k * out + i;
+      w.data<double>()[i * in + taps.position.data<int64_t>()[at] - 1] +=
+          taps.weight.data<double>()[at];
+    }
+  w = op<"to.device">(op<"to.dtype">(w, x.dtype()), x.device());
+  if (dim == x.rank() - 2) return op<"matmul">(w, x);
+  const Tensor last = dim == x.rank() - 1 ? x : op<"transpose">(x, dim, x.rank() - 1);
+  const Tensor y = op<"matmul">(last, op<"transpose">(w, 0, 1));
+  return dim == x.rank() - 1 ? y : op<"transpose">(y, dim, x.rank() - 1);
+}
+
 Tensor resized(const Tensor& x, int dim, const Taps& taps) {
+  constexpr int64_t kFew = 4, kLargest = int64_t{1} << 22;
+  if (taps.count > kFew && taps.position.size(1) * x.size(dim) <= kLargest)
+    return resized_by_product(x, dim, taps);
   const int64_t out = taps.position.size(1);
   Tensor sum;
   for (int k = 0; k < taps.count; ++k) {
@@ -148,8 +200,9 @@ void interpolate_call(Call& c) {
     TYCHO_CHECK(Kind::Shape, out[d] <= kLongest, "interpolate: a size of %lld is too large",
                 static_cast<long long>(out[d]));
   }
-  TYCHO_CHECK(Kind::Value, !c.flag(6),
-              "interpolate: antialias = true is not there; blur first, or use mode \"area\"");
+  TYCHO_CHECK(Kind::Value, !c.flag(6) || mode == "bilinear" || mode == "bicubic",
+              "interpolate: antialias = true is for mode \"bilinear\" and \"bicubic\", not \"%s\"",
+              mode.c_str());
   const bool has_corners = c.has(4);
   TYCHO_CHECK(Kind::Value,
               !has_corners || !(mode.starts_with("nearest") || mode == "area") || !c.flag(4),
@@ -165,11 +218,17 @@ void interpolate_call(Call& c) {
   Tensor y = half ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
   for (int d = 0; d < spatial; ++d) {
     const int64_t in = x.size(d + 2);
-    const double scale =
+    double scale =
         factor[d] > 0 ? 1 / factor[d] : static_cast<double>(in) / static_cast<double>(out[d]);
     const bool corners = has_corners && c.flag(4);
     if (in == out[d] && (corners || scale == 1)) continue;
-    y = resized(y, d + 2, taps_of(mode, in, out[d], scale, corners));
+    if (!c.flag(6)) {
+      y = resized(y, d + 2, taps_of(mode, in, out[d], scale, corners));
+      continue;
+    }
+    if (corners)
+      scale = out[d] > 1 ? static_cast<double>(in - 1) / static_cast<double>(out[d] - 1) : 0;
+    y = resized(y, d + 2, wide_taps_of(mode == "bicubic", in, out[d], scale));
   }
   if (half) y = op<"to.dtype">(y, x.dtype());
   c.out.push_back(y.get() == x.get() ? op<"clone">(y) : y);
@@ -185,13 +244,16 @@ void interpolate_samples(Samples& s) {
   s.add({s.normal({1, 1, 3, 4}), s.ints({5, 6}), Value(), "bilinear", true});
   s.add({s.normal({1, 1, 3, 4}), Value(), 2, "bicubic"});
   s.add({s.normal({1, 1, 4, 4}), s.ints({2, 2}), Value(), "area"});
+  s.add({s.normal({1, 1, 7, 6}), s.ints({3, 4}), Value(), "bilinear", Value(), Value(), true});
+  s.add({s.normal({1, 1, 9, 4}), s.ints({2, 6}), Value(), "bicubic", Value(), Value(), true});
 }
 
 const Op& interpolate = add_op(
     {.name = "interpolate",
      .args = "input, size: ints?, scale_factor: number?, " INTERPOLATE_REST,
      .doc =
-         "A signal, image or volume resized: nearest, linear, bilinear, bicubic, trilinear, area.",
+         "A signal, image or volume resized: nearest, linear, bilinear, bicubic, trilinear, area; "
+         "antialias (bilinear and bicubic) takes all pixels into account where images shrink.",
      .where = kFunctional,
      .see = "nn.functional.grid_sample, nn.functional.pixel_shuffle",
      .rule = "[n, c, ..] -> [n, c, size..]",
