@@ -165,4 +165,9 @@ data.DataLoader.__call = function(self)
   end
 end
 
-return torch._strict(data, "torch.utils.data")
+return torch._strict(data, "torch.utils.data", function(t, name)
+  if name ~= "transforms" then return nil end
+  local value = require "torch.utils.transforms"
+  rawset(t, name, value)
+  return value
+end)

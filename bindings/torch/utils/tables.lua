@@ -123,7 +123,7 @@ return function(data)
       error(('%s: %s is no type of a column%s; types are "text", "class", a list of classes, or a dtype'):format(who, name,
         column and (' ("%s")'):format(column) or ""), 4, "dtype")
     end
-    return kinds[name], torch[name], nil
+    return kinds[name], rawget(torch, name), nil
   end
 
   -- Opens the file and tells the reader what each column is to be. `a`: the arguments. Returns the reader, the list of
