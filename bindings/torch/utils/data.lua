@@ -5,6 +5,8 @@ local data = require "torch.utils.datasets"
 require "torch.utils.samplers"(data)
 require "torch.utils.images"(data)
 require "torch.utils.tables"(data)
+require "torch.utils.folders"(data)
+require "torch.utils.known"(data)
 
 ---Joins samples into a batch: tensors are stacked, numbers become tensors (float64 and int64), tables go
 ---field by field, texts stay a list.

@@ -1,0 +1,136 @@
+-- Known data and folders of pictures: read from files in their own formats, which the tests make themselves.
+local data = torch.utils.data
+
+local function write(path, bytes)
+  os.execute("mkdir -p " .. check.quote((path:match "^(.*)/")))
+  local f = assert(io.open(path, "wb"))
+  f:write(bytes)
+  f:close()
+  return path
+end
+
+test("mnist reads IDX files, packed or not, and says where to get them", function()
+  local dir = check.temp "mnist"
+  local pixels = {}
+  for i = 1, 3 * 4 do pixels[i] = string.char(i * 20) end
+  write(dir .. "/train-images-idx3-ubyte", "\0\0\8\3" .. (">I4I4I4"):pack(3, 2, 2) .. table.concat(pixels))
+  local labels = write(dir .. "/train-labels-idx1-ubyte", "\0\0\8\1" .. (">I4"):pack(3) .. "\0\9\4")
+  os.execute("gzip -f " .. check.quote(labels))
+  local set = data.mnist(dir)
+  check.equal(#set, 3)
+  check.equal(set.labels, {1, 10, 5})
+  check.equal(set.classes[10], "9")
+  local x, y = table.unpack(set:get(2))
+  check.close(x, {{{100 / 255, 120 / 255}, {140 / 255, 160 / 255}}})
+  check.equal(y:item(), 10)
+  local bytes = data.mnist(dir, {dtype = "uint8"})
+  check.dtype(bytes.tensors[1], "uint8")
+  set = data.mnist(dir, {transform = data.transforms.Resize(4), target_transform = function(label) return label * 2 end})
+  for pictures, twice in data.DataLoader(set, {batch_size = 3})() do
+    check.shape(pictures, {3, 1, 4, 4})
+    check.dtype(pictures, "uint8")
+    check.equal(twice, {2, 20, 10})
+  end
+  local err = check.raises("io", "no t10k-images-idx3-ubyte", data.mnist, dir, {train = false})
+  check.contains(err.message, "curl -LO https://")
+  check.contains(err.message, "1648877 bytes")
+  check.raises("io", "train-images-idx3-ubyte.gz  # 26421880 bytes", data.fashion_mnist, "/nowhere")
+  check.raises("argument", "must be a string", data.mnist, 3)
+  write(dir .. "/train-labels-idx1-ubyte", "\0\0\8\1" .. (">I4"):pack(2) .. "\0\9")
+  check.raises("io", "a label for each of 3 pictures", data.mnist, dir)
+  write(dir .. "/train-labels-idx1-ubyte", "\0\0\8\1" .. (">I4"):pack(3) .. "\0\9\77")
+  check.raises("io", "labels from 0 to 9, not 77", data.mnist, dir)
+end)
+
+test("cifar10 reads the binary batches", function()
+  local dir = check.temp "cifar"
+  for i = 1, 5 do
+    local record = string.char(i - 1) .. ("\0"):rep(1024) .. ("\255"):rep(1024) .. ("\51"):rep(1024)
+    write(("%s/cifar-10-batches-bin/data_batch_%d.bin"):format(dir, i), record:rep(2))
+  end
+  local set = data.cifar10(dir)
+  check.equal(#set, 10)
+  check.equal(set.labels, {1, 1, 2, 2, 3, 3, 4, 4, 5, 5})
+  local x, y = table.unpack(set:get(10))
+  check.shape(x, {3, 32, 32})
+  check.close(x[{{}, 7, 9}], {0, 1, 0.2})
+  check.equal(set.classes[y:item()], "deer")
+  check.raises("io", "no test_batch.bin", data.cifar10, dir, {train = false})
+  local path = write(dir .. "/test_batch.bin", ("x"):rep(3073))
+  check.raises("io", "a label is 120, above 9", data.cifar10, dir, {train = false})
+  write(path, "short")
+  check.raises("io", "records of 3073 bytes, but has 5", data.cifar10, dir, {train = false})
+end)
+
+test("digits come with the program, wherever it is started", function()
+  local set = data.digits()
+  check.equal(#set, 1797)
+  check.shape(set.images, {1797, 1, 8, 8})
+  check.equal(set.labels[{{1, 4}}], {1, 2, 3, 4})
+  check.equal(set.images:max():item(), 1)
+  local r = check.tycho({"-e", "print(#torch.utils.data.digits())"}, {before = "TYCHO_DATA=$PWD/scripts/data && export TYCHO_DATA"})
+  check.equal(r.out, "1797\n", r.err)
+  check.raises("io", "TYCHO_DATA", data.digits, "/nowhere")
+end)
+
+local function folder()
+  local root = check.temp "pets"
+  os.execute("rm -rf " .. check.quote(root))
+  for class, count in pairs {cat = 3, dog = 2} do
+    os.execute("mkdir -p " .. check.quote(root .. "/" .. class .. "/more"))
+    for i = 1, count do
+      data.write_image(torch.full({3, 4, 6}, (class == "cat" and 10 or 200) + i, {dtype = "uint8"}),
+        ("%s/%s/%s%d.%s"):format(root, class, i == 2 and "more/" or "", i, i == 1 and "PNG" or i == 2 and "jpg" or "ppm"))
+    end
+    write(root .. "/" .. class .. "/notes.txt", "no picture")
+  end
+  write(root .. "/.hidden/x.png", "")
+  return root
+end
+
+test("ImageFolder takes classes from the folders' names and reads pictures when asked", function()
+  local root = folder()
+  local set = data.ImageFolder(root .. "/")
+  check.equal(set.classes, {"cat", "dog"})
+  check.equal(set.class_to_idx.dog, 2)
+  check.equal(set.targets, {1, 1, 1, 2, 2})
+  check.equal(#set, 5)
+  check.equal(set.samples[1][1], root .. "/cat/1.PNG")
+  check.equal(set.samples[3][1], root .. "/cat/more/2.jpg")
+  local x, y = table.unpack(set:get(4))
+  check.equal(x[{{}, 2, 2}], {201, 201, 201})
+  check.equal(y, 2)
+  check.contains(tostring(set), "5 files of 2 classes")
+  check.raises("index", "item 6 of 5", set.get, set, 6)
+  local T = data.transforms
+  set = data.ImageFolder(root, {transform = T.Compose {T.Resize {2, 2}, T.ToTensor()}, target_transform = function(k) return k * 10 end})
+  local seen = 0
+  for pictures, labels in data.DataLoader(set, {batch_size = 5})() do
+    check.shape(pictures, {5, 3, 2, 2})
+    check.close(pictures[{1, 1, 1, 1}]:item(), 11 / 255, 1e-6)
+    check.equal(labels, {10, 10, 10, 20, 20})
+    seen = seen + 1
+  end
+  check.equal(seen, 1)
+  check.equal(#data.ImageFolder(root, {extensions = {".ppm"}, allow_empty = true}), 1)
+  check.equal(#data.ImageFolder(root, {is_valid_file = function(path) return path:find "1%.PNG$" ~= nil end}), 2)
+  set = data.DatasetFolder(root, {loader = function(path) return path:match "[^/]*$" end, extensions = {"txt"}})
+  check.equal(set:get(2), {"notes.txt", 2})
+  check.equal(#(set + set), 4)
+end)
+
+test("folders without pictures, and damaged pictures, are named", function()
+  local root = folder()
+  check.raises("io", "no folder /nowhere", data.ImageFolder, "/nowhere")
+  check.raises("io", "holds no folders", data.ImageFolder, root .. "/cat/more")
+  os.execute("mkdir " .. check.quote(root .. "/owl"))
+  check.raises("io", "no files for class owl", data.ImageFolder, root)
+  check.equal(#data.ImageFolder(root, {allow_empty = true}).classes, 3)
+  check.raises("argument", "transform must be a function, not a number", data.ImageFolder, root, {transform = 3})
+  check.raises("argument", 'did you mean "transform"?', data.ImageFolder, root, {transfrom = print})
+  write(root .. "/cat/1.PNG", "broken")
+  check.raises("io", "cat/1.PNG is no PNG", function() data.ImageFolder(root, {allow_empty = true}):get(1) end)
+  os.execute(("ln -s . %s/loop"):format(check.quote(root .. "/cat")))
+  os.execute(("ln -s .. %s/again"):format(check.quote(root .. "/cat/more")))
+  check.equal(#data.ImageFolder(root, {allow_empty = true}), 5)
+end)
