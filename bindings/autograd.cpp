@@ -109,6 +109,10 @@ std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what, bool none
 template <class F>
 void explained(lua_State* L, F sweep) {
   grad::last_blame = {};
+  struct Modes {  // scopes that hooks opened and closed inside saw the sweep's own modes
+    lua_State* L;
+    ~Modes() { modes_changed(L); }
+  } const after{L};
   try {
     sweep();
   } catch (Error& e) {
@@ -304,6 +308,24 @@ struct LuaGrad final : CustomGrad {
   }
 };
 
+// Gives what ctx saved to the hooks: it moves from ctx into the node.
+void pack_context(lua_State* L, Node* node, int places) {
+  lua_getfield(L, 2, "_saved");
+  for (int k = 1, n = lua_istable(L, -1) ? static_cast<int>(lua_rawlen(L, -1)) : 0; k <= n; ++k) {
+    lua_rawgeti(L, -1, k);
+    lua_rawgeti(L, places, k);
+    Impl* t = to_impl(L, -2);
+    Saved& s = node->saved.emplace_back();
+    s.tensor = Ref<Impl>(t);
+    s.output = lua_isinteger(L, -1);
+    grad::pack_saved(s, s.output ? nullptr : t);
+    lua_pop(L, 2);
+    lua_pushboolean(L, false);
+    lua_rawseti(L, -2, k);
+  }
+  lua_pop(L, 1);
+}
+
 // _record(name, ctx, backward, {inputs, n=}, {outputs, n=}) -> outputs with history. ctx._saved
 // holds saved tensors; those that are outputs are noted in ctx._saved_outputs (place -> output
 // number).
@@ -357,6 +379,8 @@ int record_custom(lua_State* L) {
     lua_pop(L, 1);
     push(L, y);
   }
+  if (save_hooks) [[unlikely]]
+    pack_context(L, node, places);
   lua_pushvalue(L, places);
   lua_setfield(L, 2, "_saved_outputs");
   lua_pushvalue(L, 2);
@@ -379,6 +403,13 @@ int saved_tensors(lua_State* L) {
   auto* node = static_cast<Node*>(lua_touserdata(L, 5));
   lua_createtable(L, n, 0);
   for (int k = 1; k <= n; ++k) {
+    if (node && k <= node->saved.size()) {  // the hooks have it
+      lua_rawgeti(L, places, k);
+      push(L, unpack_saved(*node, node->saved[k - 1], static_cast<int>(lua_tointeger(L, -1))));
+      lua_rawseti(L, -3, k);
+      lua_pop(L, 1);
+      continue;
+    }
     lua_rawgeti(L, saved, k);
     lua_rawgeti(L, versions, k);
     if (Impl* t = to_impl(L, -2); t && t->storage->version != lua_tointeger(L, -1))

@@ -160,6 +160,8 @@ class Sweep {
       std::vector<Tensor> in(seen.begin(), seen.end());
       const std::vector<Tensor> out = n->custom->backward(*n, in);
       finish(n, seen, out);
+      if (any_unpacked) [[unlikely]]
+        forget_unpacked(*n);
       return;
     }
     Backward back{*n, seen, {}};
@@ -172,6 +174,8 @@ class Sweep {
       n->op->grad(back);
     }
     finish(n, seen, back.results);
+    if (any_unpacked) [[unlikely]]
+      forget_unpacked(*n);
   }
 
   bool wanted(const Edge& e) const {

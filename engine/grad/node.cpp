@@ -6,6 +6,7 @@
 #include "engine/base/pool.h"
 #include "engine/grad/note.h"
 #include "engine/grad/record.h"
+#include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 
 namespace tycho {
@@ -86,7 +87,7 @@ void Node::forget(Impl* output) {
 void Node::free_saved() {
   if (saved.empty() && !custom) return;
   for (Saved& s : saved)
-    if (s.tensor) freed = true;
+    if (s.tensor || s.packed) freed = true;
   saved.clear();
 }
 
@@ -110,7 +111,43 @@ Tensor Backward::g(int i) const {
   return filled(o.shape, 0, o.dtype, o.device);
 }
 
-Tensor Backward::unpack(const Saved& s, int output) const {
+namespace {
+
+// The values that a hook gives back, in the graph as the saved tensor was.
+Tensor unpack_packed(Node& node, const Saved& s, int output) {
+  Packed& p = *s.packed;
+  if (!p.value) {
+    p.value = p.unpack();
+    any_unpacked = true;
+  }
+  Tensor t = alias(p.value);
+  if (!is_floating(t.dtype())) return t;
+  if (s.output || p.edge.node) {
+    t->node = s.output ? Ref<GraphNode>(&node) : p.edge.node;
+    t->output = s.output ? static_cast<uint32_t>(output) : p.edge.output;
+    t->requires_grad = true;
+  } else if (const Ref<Impl>& leaf = p.edge.leaf) {
+    if (leaf->storage == t->storage) return Tensor(leaf);
+    if (!mode.grad) return t;
+    const Tensor view = op<"view_as">(Tensor(leaf), Tensor(leaf));  // its node leads to the leaf
+    t->node = view->node;
+    t->output = view->output;
+    t->requires_grad = true;
+  }
+  return t;
+}
+
+}  // namespace
+
+void forget_unpacked(Node& node) {
+  for (Saved& s : node.saved)
+    if (s.packed) s.packed->value = Tensor();
+  any_unpacked = false;
+}
+
+Tensor unpack_saved(Node& node, const Saved& s, int output) {
+  if (s.packed && !node.freed) [[unlikely]]
+    return unpack_packed(node, s, output);
   const std::string op_name(
       std::string_view(node.name()).substr(0, std::string_view(node.name()).find('.')));
   if (node.freed || !s.tensor)

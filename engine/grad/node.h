@@ -16,8 +16,32 @@ struct Edge {
   explicit operator bool() const { return node || leaf; }
 };
 
+// What stands in the place of a saved tensor where SaveHooks took it: it gives the values again
+// when a gradient asks for them.
+struct Packed : Counted {
+  Edge edge;     // where the gradient of the saved input goes
+  Tensor value;  // while the gradient of its node is computed
+  virtual Tensor unpack() = 0;
+  virtual void free_packed() = 0;
+  static void destroy(Packed* p) { p->free_packed(); }
+
+ protected:
+  ~Packed() = default;
+};
+
+// Takes what the recorded operations of this thread save (torch.autograd.graph.saved_tensors_hooks,
+// checkpoints). The tensor comes without its graph.
+struct SaveHooks {
+  virtual Ref<Packed> pack(const Tensor& t) = 0;
+
+ protected:
+  ~SaveHooks() = default;
+};
+inline constinit thread_local SaveHooks* save_hooks = nullptr;
+
 struct Saved {
   Ref<Impl> tensor;
+  Ref<Packed> packed;  // in place of the tensor
   uint32_t version = 0;
   bool output = false;  // a result of this node: kept without its node, which would be a cycle
 };
@@ -96,6 +120,12 @@ struct Node final : GraphNode {
   void free_saved();
 };
 
+// A saved tensor as the gradient of its node reads it; `output`: which result it is, if it is one.
+Tensor unpack_saved(Node& node, const Saved& s, int output);
+// After the node's gradient: unpacked values go.
+void forget_unpacked(Node& node);
+inline constinit thread_local bool any_unpacked = false;
+
 // New nodes get the next id and the current script line.
 Node* new_node(const Op* op);
 // Where the gradient of `t` goes: its node, itself when it is a leaf, or nowhere.
@@ -137,7 +167,7 @@ struct Backward {
 
  private:
   int edge(int arg) const { return node.args ? node.args->first[arg] : arg; }
-  Tensor unpack(const Saved& s, int output) const;
+  Tensor unpack(const Saved& s, int output) const { return unpack_saved(node, s, output); }
   Tensor unpack_row(int bit) const;
 };
 

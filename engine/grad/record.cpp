@@ -38,6 +38,8 @@ void save_input(Node* node, const Call& c, Impl* t) {
   }
   s.tensor = Ref<Impl>(t);
   s.version = t->storage->version;
+  if (save_hooks && !t->is_number) [[unlikely]]
+    pack_saved(s, t);
 }
 
 void save_output(Node* node, const Tensor& t) {
@@ -45,6 +47,8 @@ void save_output(Node* node, const Tensor& t) {
   s.tensor = alias(t).ref();
   s.version = t->storage->version;
   s.output = true;
+  if (save_hooks && !t->is_number) [[unlikely]]
+    pack_saved(s, nullptr);
 }
 
 void record_row(Node* node, Call& c) {
@@ -123,6 +127,14 @@ void record_op(Node* node, Call& c) {
 }
 
 }  // namespace
+
+void pack_saved(Saved& s, Impl* input) {
+  const NoGrad quiet;
+  Ref<Packed> packed = save_hooks->pack(alias(Tensor(s.tensor)));
+  packed->edge = edge_of(input);
+  s.packed = std::move(packed);
+  s.tensor = Ref<Impl>();
+}
 
 void set_history(const Tensor& t, Node* node, uint32_t index) {
   t->node = Ref<GraphNode>(node);

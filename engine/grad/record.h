@@ -13,6 +13,8 @@ inline bool requires_grad(Impl* t) {
     refresh_view(t);
   return t->requires_grad;
 }
+// Gives what `s` holds to the hooks, with the edge that the saved input had.
+void pack_saved(Saved& s, Impl* input);
 // Hangs output `index` of `node` on `t`.
 void set_history(const Tensor& t, Node* node, uint32_t index);
 

@@ -4,6 +4,7 @@ local torch = torch
 local error = torch._raise
 local tree = require "torch.func.tree"
 local core = require "torch.func.derivatives"
+local generators = require "torch.generators"
 
 local function is_none(dim) return dim == nil or dim == false or dim == torch.none end
 
@@ -56,23 +57,6 @@ local function dims_of(in_dims, count)
   if is_none(in_dims) then error("vmap: in_dims is torch.none, so there is nothing to map over", 3, "argument") end
   for i = 1, count do dims[i] = in_dims end
   return dims
-end
-
--- The states of all generators, and a function that sets them.
-local function generators()
-  local states = {[0] = torch.get_rng_state()}
-  for i = 1, torch.cuda.device_count() do states[i] = torch.cuda.get_rng_state(i - 1) end
-  return states
-end
-local function set_generators(states)
-  torch.set_rng_state(states[0])
-  for i = 1, #states do torch.cuda.set_rng_state(states[i], i - 1) end
-end
-local function same_generators(a, b)
-  for i = 0, #a do
-    if not torch.equal(a[i], b[i]) then return false end
-  end
-  return true
 end
 
 local function refuse_random()
@@ -130,9 +114,9 @@ local function of_none(f, parts, mapped, out_dim)
   end
   local args = {}
   for i = 1, parts.n do args[i] = parts[i](1) end
-  local states = generators()
+  local states = generators.states()
   local results = table.pack(torch.no_grad(function() return f(table.unpack(args, 1, parts.n)) end))
-  set_generators(states)
+  generators.set(states)
   for i = 1, results.n do
     results[i] = tree.map(join({results[i]}, out_dim(i, results.n), "result " .. i), function(t)
       return is_none(out_dim(i, results.n)) and t or t:narrow(math.type(out_dim(i, results.n)) == "integer" and out_dim(i, results.n) or 1, 1, 0)
@@ -183,10 +167,10 @@ local function vmap(f, options)
     end
     if count == 0 then return of_none(f, parts, mapped, out_dim) end
     for _, m in ipairs(mapped) do m.parts = {m.tensor:unbind(m.dim)} end
-    local before = randomness ~= "different" and generators()
+    local before = randomness ~= "different" and generators.states()
     local columns, results = {}, nil
     for i = 1, count do
-      if i > 1 and randomness == "same" then set_generators(before) end
+      if i > 1 and randomness == "same" then generators.set(before) end
       local one = {}
       for k = 1, args.n do one[k] = parts[k](i) end
       results = table.pack(f(table.unpack(one, 1, args.n)))
@@ -195,7 +179,7 @@ local function vmap(f, options)
         columns[k] = columns[k] or {}
         columns[k][i] = results[k]
       end
-      if randomness == "error" and (i == 1 or i == count) and not same_generators(before, generators()) then refuse_random() end
+      if randomness == "error" and (i == 1 or i == count) and not generators.same(before, generators.states()) then refuse_random() end
     end
     local out = {}
     for k = 1, results.n do

@@ -15,7 +15,8 @@ function catalog.spaces()
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
-    {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
+    {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.autograd.graph", torch.autograd.graph},
+    {"torch.utils.checkpoint", torch.utils.checkpoint}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
@@ -122,6 +123,7 @@ local space_docs = {
   ["optim.swa_utils"] = "Averages of a model's weights: SWA and EMA.",
   data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
+  ["torch.autograd.graph"] = "What the graph keeps for backward.", ["torch.utils.checkpoint"] = "Less memory for more time: values computed again.",
   ["torch.func"] = "Functions that turn functions into their derivatives, or into functions of many examples.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
   ["torch.models"] = "Known networks, ready to train or to load weights into.",
