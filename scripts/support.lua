@@ -6,6 +6,10 @@ local support = {}
 ---True where the output is a terminal that can redraw a line.
 support.in_terminal = os.execute("test -t 1") and os.getenv("TERM") ~= "dumb"
 
+---True when run as tycho -i SCRIPT: the prompt opens when the script ends.
+support.interactive = false
+for i = -8, -1 do support.interactive = support.interactive or arg[i] == "-i" end
+
 local line_shown = false
 
 ---Prints a line; a progress line above it goes away.

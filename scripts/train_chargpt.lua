@@ -14,7 +14,7 @@ local option = support.options("train_chargpt", "Trains a small GPT to write lik
   {"width", "N", 128, "numbers for each letter", quick = 32},
   {"dropout", "X", 0.2, "share of numbers that are left out while it learns", most = 0.9},
   {"lr", "X", 0.002, "highest learning rate; it rises for a tenth of the steps and falls in half a cosine"},
-  {"amp", "off|bf16", "off", "mixed precision"},
+  {"amp", "off|bf16|fp16", "off", "mixed precision: off, bf16, or fp16 with a scaled loss"},
   {"every", "N", 100, "steps from one test and sample to the next", quick = 8},
   {"sample", "N", 400, "letters to write at the end", quick = 80, least = 0, free = true},
   {"prompt", "TEXT", nil, "how the writing begins (a new line)", free = true},
@@ -88,11 +88,12 @@ local net = support.attempt(function()
 end)
 local opt = optim.AdamW(net:parameter_groups(0.1), {lr = option.lr, betas = {0.9, 0.99}})
 local schedule = optim.lr_scheduler.LambdaLR(opt, rate)
-run:keep {net = net, opt = opt, schedule = schedule, letters = letters}
+local scaler = torch.amp.GradScaler {enabled = option.amp == "fp16"}
+run:keep {net = net, opt = opt, schedule = schedule, scaler = scaler, letters = letters}
 
+local low = {enabled = option.amp ~= "off", dtype = option.amp == "fp16" and torch.float16 or torch.bfloat16}
 local function forward(x, y)
-  local device = x.device.type
-  return torch.autocast(device, {enabled = option.amp ~= "off", dtype = "bfloat16"}, function() return net(x, y) end)
+  return torch.autocast(x.device.type, low, function() return net(x, y) end)
 end
 
 -- The mean loss over the text that was kept back, piece by piece.
@@ -119,9 +120,11 @@ local function train_network()
     for x, y in run:batches(batch) do
       opt:zero_grad()
       local _, loss = forward(x, y)
-      loss:backward()
+      scaler:scale(loss):backward()
+      scaler:unscale_(opt)
       nn.utils.clip_grad_norm_(net:parameters(), 1.0)
-      opt:step()
+      scaler:step(opt)
+      scaler:update()
       schedule:step()
       run:add(loss:item(), #x * context, "letters")
     end

@@ -136,8 +136,6 @@ end
 run:plot("test accuracy", "test_accuracy")
 show_result()
 
-for i = -8, -1 do
-  if arg[i] == "-i" then
-    say("net, test%s are at hand; try: net:eval() net(test.images[{{1, 3}}]):argmax(2) - 1", train and " and train" or "")
-  end
+if support.interactive then
+  say("net, test%s are at hand; try: net:eval() net(test.images[{{1, 3}}]):argmax(2) - 1", train and " and train" or "")
 end

@@ -169,14 +169,15 @@ function Run:log(...)
   if not ok and why.kind == "interrupt" then error(why, 0) end
 end
 
----Runs f; Ctrl-C ends it after the step, and what was reached is saved.
+---Runs f; Ctrl-C ends it after the step, what was reached is saved, and the script ends (with -i it goes on to the prompt).
 function Run:train(f)
   local steps, epochs, path, began = self.step, self.epoch, self.option.save, torch.perf_counter()
   local finished = torch.until_interrupt(f)
   if self.inside or self.cut then  -- by a second Ctrl-C
     say("stopped at once, in the middle of a step; %s", self.saved_at and
       ("saved up to %s %d; go on with --load %s"):format(self.columns[1], self.saved_at, path) or "nothing is saved")
-    os.exit(130, true)
+    if not support.interactive then os.exit(130, true) end
+    return
   end
   if finished and self.step == steps and self.epoch == epochs then return end
   local unit = self.columns[1]
@@ -185,7 +186,7 @@ function Run:train(f)
   torch.uninterrupted(support.attempt, self.save, self)
   if finished then return say("saved to %s", path) end
   say("stopped; saved to %s; go on with --load %s", path, path)
-  os.exit(130, true)
+  if not support.interactive then os.exit(130, true) end
 end
 
 ---Draws metrics as curves, at the end: in the terminal, and where --plot says.
