@@ -1,4 +1,4 @@
--- Learns a table of numbers (CSV, the last column a class from 0) with a small network, and measures how well by
+-- Learns to tell one column of a table (CSV) from the others with a small network, and measures how well by
 -- k-fold cross-validation: every row is tested once, by a network that never saw it. UCI's digits unless told otherwise.
 local nn, F, optim, data = torch.nn, torch.nn.functional, torch.optim, torch.utils.data
 local here = arg[0]:match("^(.*)/") or "."
@@ -11,46 +11,27 @@ local option = support.options("train_tabular", "Learns a table (CSV) with a sma
   {"batch-size", "N", 32, "rows per step", least = 2},
   {"hidden", "N", 128, "width of the network", quick = 32},
   {"lr", "X", 0.003, "learning rate at the start; it falls to 0 in half a cosine"},
-  {"data", "FILE", here .. "/data/digits.csv.gz", "the table: numbers with commas, the last one a class from 0", free = true},
+  {"data", "FILE", here .. "/data/digits.csv.gz", "the table: columns of numbers, and one of classes", free = true},
+  {"target", "NAME", nil, "the column of classes, numbers or words (the last)"},
   {"save", "FILE", "tabular.pt", "where the checkpoint goes", free = true},
 })
 
 ---- Data -------------------------------------------------------------------------------------------
 
--- The rows as float32 [n, columns], and the classes from 1.
+-- The columns of numbers as float32 [n, columns], and the classes from 1.
 local function read_table(path)
-  local file, why = io.open(path, "rb")
-  if not file then support.stop("%s", why) end
-  if path:find("%.gz$") then
-    file:close()
-    file = io.popen("gzip -dc '" .. path:gsub("'", "'\\''") .. "'")
+  local target = option.target or -1
+  local rows = data.read_csv(path, {dtype = {[target] = "class"}})
+  local labels, classes = rows:column(target)
+  local numbers = rows:tensor {except = {target}, dtype = torch.float32}
+  if not numbers:isfinite():all():item() then
+    support.stop("%s lacks a number in row %d", path, (~numbers:isfinite()):any(2):nonzero()[{1, 1}]:item())
   end
-  local rows, labels, number = {}, {}, 0
-  for line in file:lines() do
-    number = number + 1
-    local row = {}
-    for cell in line:gmatch("[^,\r]+") do row[#row + 1] = tonumber(cell) or cell end
-    local first = type(row[1]) == "number"
-    if #row > 0 and (first or number > 1) then  -- a first line of names is left out
-      local label = math.tointeger(row[#row])
-      for _, cell in ipairs(row) do
-        if type(cell) ~= "number" then support.stop("%s:%d: %q is no number", path, number, cell) end
-      end
-      if #rows > 0 and #row ~= #rows[1] + 1 then
-        support.stop("%s:%d has %d columns, the lines before it %d", path, number, #row, #rows[1] + 1)
-      end
-      if not label or label < 0 then support.stop("%s:%d: the last column must be a class from 0, got %s", path, number, row[#row]) end
-      row[#row] = nil
-      rows[#rows + 1], labels[#labels + 1] = row, label + 1
-    end
-  end
-  file:close()
-  if #rows < option.folds then support.stop("%s has %d rows; that is too few for --folds %d", path, #rows, option.folds) end
-  return torch.tensor(rows):float():to(option.device), torch.tensor(labels):to(option.device)
+  return numbers:to(option.device), labels:to(option.device), classes
 end
 
-local x, y = read_table(option.data)
-local classes = y:max():item()
+local x, y, classes = support.attempt(read_table, option.data)
+if #x < option.folds then support.stop("%s has %d rows; that is too few for --folds %d", option.data, #x, option.folds) end
 
 ---- One fold ---------------------------------------------------------------------------------------
 
@@ -58,7 +39,7 @@ local function make_network()
   return nn.Sequential(
     nn.Linear(x:size(2), option.hidden), nn.BatchNorm1d(option.hidden), nn.ReLU(), nn.Dropout(0.3),
     nn.Linear(option.hidden, option.hidden), nn.BatchNorm1d(option.hidden), nn.ReLU(), nn.Dropout(0.3),
-    nn.Linear(option.hidden, classes)):to(option.device)
+    nn.Linear(option.hidden, #classes)):to(option.device)
 end
 
 local run = support.training(option, {"round", "fold", "epoch", "train_loss", "test_accuracy"})
@@ -108,7 +89,7 @@ end
 
 ---- All folds --------------------------------------------------------------------------------------
 
-say("%d rows of %d numbers, %d classes; %d threads", #x, x:size(2), classes, torch.get_num_threads())
+say("%d rows of %d numbers, %d classes; %d threads", #x, x:size(2), #classes, torch.get_num_threads())
 run:train(function()
   for fold = run.epoch // option.epochs + 1, option.folds do train_fold(fold) end
 end)
