@@ -114,8 +114,10 @@ local function train_with(number)
   for round in run:epochs(number * option.epochs) do
     local epoch = round - (number - 1) * option.epochs
     net:train()
-    memory("reset_peak_memory_stats")
     for x, y in run:batches(loader) do
+      -- Memory is measured in one step: over many it depends on when what is no longer needed is collected.
+      local measured = run.batch == 0
+      if measured then memory("reset_peak_memory_stats") end
       local began = torch.perf_counter()
       opt:zero_grad()
       local loss = torch.autocast(option.device, precision.low, function() return F.cross_entropy(scores(net, x, y)) end)
@@ -127,8 +129,8 @@ local function train_with(number)
       run:add(loss:item(), #x)
       result.times[#result.times + 1] = torch.perf_counter() - began
       result.skipped = result.skipped + scaler.skipped_steps - skipped
+      if measured then result.peak = math.max(result.peak, memory("max_memory_allocated") - before) end
     end
-    result.peak = math.max(result.peak, memory("max_memory_allocated") - before)
     result.loss, result.accuracy = evaluate(net, precision.low)
     if number == 1 then
       result.half = {}

@@ -7,7 +7,7 @@ local say = support.say
 
 local option = support.options("train_resnet", "Trains a residual network on images: drawn shapes, or a folder.", {
   {"model", "resnet18|resnet34|resnet50|resnet101", "resnet18", "the network"},
-  {"epochs", "N", 6, "rounds over the images", quick = 1},
+  {"epochs", "N", 12, "rounds over the images", quick = 1},
   {"batch-size", "N", 32, "images per step", quick = 8},
   {"lr", "X", 0.04, "highest learning rate, for batches of 64"},
   {"schedule", "cosine|onecycle", "cosine", "how the rate falls after its rise"},
