@@ -575,7 +575,7 @@ int is_autocast_enabled(lua_State* L) {
 
 void open_autograd(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
-  current_where = script_line;
+  if (!current_where) current_where = script_line;
   luaL_newmetatable(L, kScope);
   lua_pushcfunction(L, guarded<close_scope>);
   lua_setfield(L, -2, "__close");

@@ -14,11 +14,11 @@
 namespace tycho::lua {
 namespace {
 
-volatile bool stopping = false;  // written by a signal handler on this same thread
-volatile bool fresh = false;     // nobody has seen yet where the program was
+constinit thread_local volatile bool stopping = false;  // written by a handler on this thread
+constinit thread_local volatile bool fresh = false;  // nobody has seen yet where the program was
 // While held, the first Ctrl-C waits for the end of what must not be cut in two.
 constinit thread_local volatile bool held = false, waiting = false;
-StoppedAt at;
+thread_local StoppedAt at;
 
 void note_place(lua_State* L) {
   fresh = false;
@@ -45,10 +45,15 @@ void note_stop(lua_State* L) {
   if (fresh) note_place(L);
 }
 
-void interrupt_hook(lua_State* L, lua_Debug*) {
+void interrupt_hook(lua_State* L, lua_Debug* ar) {
   if (!stopping) {  // a coroutine left armed by an earlier stop
     lua_sethook(L, nullptr, 0, 0);
     return;
+  }
+  if (ar->event == LUA_HOOKCALL && lua_getinfo(L, "f", ar)) {
+    const bool closes = lua_tocfunction(L, -1) == close_workers;
+    lua_pop(L, 1);
+    if (closes) return;
   }
   clear_interrupt();
   note_stop(L);

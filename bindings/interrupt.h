@@ -1,4 +1,4 @@
-// Where Ctrl-C met the program.
+// Where Ctrl-C met the program. The state of a stop belongs to the thread that is stopped.
 #pragma once
 
 struct lua_State;
@@ -12,6 +12,10 @@ struct StoppedAt {
 const StoppedAt& stopped_at();  // of the last stop: the innermost function of the user's
 void note_stop(lua_State* L);   // a stop is being raised here: by an operation, or by the hook
 bool stop_under_way();          // it has not arrived yet at what lets the code go on
+
+// The __close of a loop over a loader with workers (worker.cpp): the one function that a stop lets
+// run, so that the workers of a loop that it ends are ended too.
+int close_workers(lua_State* L);
 
 // torch.until_interrupt(f, ...): true and f's results; or, when Ctrl-C stopped f, false and where.
 // What called it goes on: a training loop that is stopped can still be saved.

@@ -24,7 +24,9 @@ constexpr size_t kBlock = 48;  // Lua's header of a userdata (32 bytes on 64-bit
 struct Block {
   char room[kBlock];
 };
-size_t box_offset = 0;  // of the Box inside its block: measured once, by making one
+// Of the Box inside its block: measured once, by making one. This and the secret are set by the first
+// state, which is there before any other thread has one.
+size_t box_offset = 0;
 void* last_block = nullptr;
 
 void drop_box(void* block) {
@@ -59,7 +61,7 @@ void* allocate_lua(void*, void* block, size_t old_size, size_t new_size) {
     }
     // What was here before must not look like a tensor.
     std::memset(static_cast<char*>(to) + kBlock - sizeof(Box), 0, sizeof(Box));
-    last_block = to;
+    if (!box_offset) last_block = to;
   } else {
     to = std::malloc(new_size);
     if (!to) return nullptr;
@@ -106,11 +108,11 @@ bool collect_for_memory(size_t) {
 
 }  // namespace
 
-lua_State* new_state() {
+namespace {
+
+void learn_layout(lua_State* L) {
   std::random_device random;
   box_secret = (static_cast<uint64_t>(random()) << 32 | random()) | 1;
-  lua_State* L = lua_newstate(allocate_lua, nullptr);
-  if (!L) return nullptr;
   // Where does Lua put a userdata's bytes inside the block it asks for?
   void* box = lua_newuserdatauv(L, sizeof(Box), 0);
   if (static_cast<char*>(box) - static_cast<char*>(last_block) + sizeof(Box) == kBlock)
@@ -120,6 +122,14 @@ lua_State* new_state() {
     std::fprintf(stderr, "tycho: this Lua lays userdata out in an unknown way\n");
     std::abort();
   }
+}
+
+}  // namespace
+
+lua_State* new_state() {
+  lua_State* L = lua_newstate(allocate_lua, nullptr);
+  if (!L) return nullptr;
+  if (!box_offset) learn_layout(L);
   main_state = L;
   running = L;
   modes_changed(L);

@@ -187,8 +187,10 @@ std::string rewritten_change(lua_State* L, const std::string& otherwise) {
 
 void open_notes(lua_State* L, int torch) {
   open_nan(L, torch);
-  grad::show_note = show;
-  grad::note_is_done = is_done;
+  if (!grad::note_is_done) {  // by the first state, before other threads have theirs
+    grad::show_note = show;
+    grad::note_is_done = is_done;
+  }
   static const luaL_Reg functions[] = {{"_forget_notes", forget},
                                        {"_use_gradient", guarded<use_gradient>},
                                        {"_passes", guarded<passes>},

@@ -7,6 +7,7 @@
 #include "bindings/interrupt.h"
 #include "bindings/lua.h"
 #include "bindings/show.h"
+#include "bindings/worker.h"
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 
@@ -68,6 +69,8 @@ int perf_counter(lua_State* L) {
 int lua_set_num_threads(lua_State* L) {
   const lua_Integer n = lua_isinteger(L, 1) ? lua_tointeger(L, 1) : 0;
   TYCHO_CHECK(Kind::Value, n >= 1 && n <= 256, "set_num_threads: wants 1 to 256 threads");
+  TYCHO_CHECK(Kind::Value, n == 1 || !computes_alone(),
+              "set_num_threads: a worker of a DataLoader computes alone, beside the others");
   set_num_threads(static_cast<int>(n));
   return 0;
 }
@@ -194,6 +197,7 @@ int open_torch(lua_State* L) {
   open_help(L, torch);
   open_tools(L, torch);
   open_show(L, torch);
+  open_workers(L, torch);
   open_ops(L, torch);
   open_convert(L, torch);  // its x:to(...) takes more than the op's signatures say
 

@@ -139,7 +139,7 @@ void Generator::set_state(std::string_view bytes) {
 }
 
 Generator& default_generator() {
-  static Generator generator(system_seed());
+  static thread_local Generator generator(system_seed());
   return generator;
 }
 

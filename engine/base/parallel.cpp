@@ -78,7 +78,7 @@ struct Pool {
   bool running[kThreadsMost] = {};
 };
 constinit Pool pool;
-constinit thread_local bool in_region = false;
+constinit thread_local bool in_region = false, alone = false;
 
 void pause() { __builtin_ia32_pause(); }
 uint64_t ticks() { return __builtin_ia32_rdtsc(); }
@@ -377,7 +377,11 @@ void detail::run_region(int64_t n, int64_t grain, Body body, Interrupts interrup
   finish(region);
 }
 
+void compute_alone() { alone = true; }
+bool computes_alone() { return alone; }
+
 int get_num_threads() {
+  if (alone) return 1;
   int threads = pool.threads.load(memory_order_relaxed);
   if (threads != 0) [[likely]]
     return threads;

@@ -11,6 +11,10 @@ namespace tycho {
 // process may use, at most TYCHO_NUM_THREADS, or OMP_NUM_THREADS if only that is set.
 int get_num_threads();
 void set_num_threads(int threads);  // 1 to 256; other values become the nearest of these
+// From here on the calling thread computes alone, and has 1 thread: for threads that themselves run
+// beside each other.
+void compute_alone();
+bool computes_alone();
 
 enum class Interrupts : uint8_t {
   Poll,  // a pending interrupt stops the loop between chunks and throws Kind::Interrupt

@@ -25,8 +25,8 @@ struct Pending {
 namespace grad {
 namespace {
 
-uint64_t next_mark = 0;
-int64_t next_hook_id = 1;
+thread_local uint64_t next_mark = 0;
+thread_local int64_t next_hook_id = 1;
 
 // A gradient brought to the shape, type and device of what it is the gradient of: broadcasting and
 // casts are undone here, in one place, for every op.

@@ -1,18 +1,21 @@
-// Names of script files, interned so that a node holds two small numbers.
+// Names of script files, interned so that a node holds two small numbers. The numbers mean the same
+// on every thread, because a storage that crosses threads remembers who changed it.
 #include "engine/grad/where.h"
 
 #include <deque>
+#include <mutex>
 #include <unordered_map>
 
 namespace tycho {
 namespace {
 
 struct Sources {
+  std::mutex mutex;
   std::deque<std::string> names{""};
   std::unordered_map<std::string, uint32_t> index;
 };
 Sources& sources() {
-  static thread_local Sources s;
+  static Sources s;
   return s;
 }
 
@@ -22,12 +25,17 @@ Where (*current_where)() = nullptr;
 
 uint32_t intern_source(const char* name) {
   Sources& s = sources();
+  const std::lock_guard lock(s.mutex);
   const auto [it, fresh] = s.index.emplace(name, static_cast<uint32_t>(s.names.size()));
   if (fresh) s.names.emplace_back(name);
   return it->second;
 }
 
-const std::string& source_name(uint32_t source) { return sources().names[source]; }
+const std::string& source_name(uint32_t source) {
+  Sources& s = sources();
+  const std::lock_guard lock(s.mutex);
+  return s.names[source];  // a deque's items stay where they are
+}
 
 std::string to_string(Where w) {
   return w.source ? source_name(w.source) + ":" + std::to_string(w.line) : std::string();

@@ -15,7 +15,7 @@ namespace tycho {
 
 Generator& generator_of(Device device) {
   if (device.is_cpu()) return default_generator();
-  static std::array<std::unique_ptr<Generator>, kMaxCudaDevices> streams;
+  static thread_local std::array<std::unique_ptr<Generator>, kMaxCudaDevices> streams;
   auto& stream = streams[static_cast<size_t>(device.number)];
   if (!stream) stream = std::make_unique<Generator>(system_seed());
   return *stream;

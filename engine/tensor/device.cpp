@@ -1,6 +1,7 @@
 // Device names and the count of (simulated) CUDA devices.
 #include "engine/tensor/device.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "engine/base/check.h"
@@ -8,7 +9,7 @@
 namespace tycho {
 namespace {
 
-bool used = false;
+std::atomic<bool> used = false;
 thread_local int8_t current_cuda = 0;
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr Names kNames[kDTypes] = {
     {"float64", "f64", "double"},
 };
 
-DType current_default = DType::Float32;
+constinit thread_local DType current_default = DType::Float32;
 
 }  // namespace
 

@@ -53,16 +53,58 @@ function data.default_collate(samples, indices)
   return samples
 end
 
----What a worker knows of itself; nil in the thread that runs the script.
+---What a worker of a loader knows of itself: {id = 1 to num_workers, num_workers =, seed =, dataset = its copy};
+---nil in the thread that runs the script.
+---@return table?
 function data.get_worker_info() return nil end
 
 local names = {batch_size = 1, shuffle = false, num_workers = 0, pin_memory = false, drop_last = false,
   sampler = false, batch_sampler = false, collate_fn = false, generator = false, timeout = 0, worker_init_fn = false,
-  prefetch_factor = false, persistent_workers = false}
+  prefetch_factor = false, persistent_workers = false, multiprocessing_context = false, in_order = true,
+  pin_memory_device = ""}
+
+local function check_workers(self)
+  local function wrong(name, rule)
+    error(("DataLoader: %s must be %s, not %s"):format(name, rule, tostring(self[name])), 4, "value")
+  end
+  for _, name in ipairs {"persistent_workers", "in_order", "drop_last", "shuffle", "pin_memory"} do
+    if type(self[name]) ~= "boolean" then wrong(name, "true or false") end
+  end
+  local n = math.tointeger(self.num_workers)
+  if not n or n < 0 or n > 512 then wrong("num_workers", "an integer from 0 (no threads) to 512") end
+  self.num_workers = n
+  if type(self.timeout) ~= "number" or not (self.timeout >= 0) then wrong("timeout", "a number of seconds, 0 for no limit") end
+  if self.prefetch_factor == torch.none then self.prefetch_factor = false end
+  if self.prefetch_factor and (math.type(self.prefetch_factor) ~= "integer" or self.prefetch_factor < 1) then
+    wrong("prefetch_factor", "a positive integer")
+  end
+  for _, name in ipairs {"worker_init_fn", "collate_fn"} do
+    local f = self[name]
+    if f == torch.none then self[name] = false
+    elseif f and type(f) ~= "function" and not (type(f) == "table" and getmetatable(f) and getmetatable(f).__call) then
+      wrong(name, "a function")
+    end
+  end
+  if self.multiprocessing_context and self.multiprocessing_context ~= torch.none and type(self.multiprocessing_context) ~= "string" then
+    wrong("multiprocessing_context", "a text (it changes nothing here: workers are threads)")
+  end
+  if n == 0 then
+    for _, name in ipairs {"prefetch_factor", "persistent_workers"} do
+      if self[name] then error(("DataLoader: %s is for workers: give num_workers=2, or leave it out"):format(name), 4, "value") end
+    end
+    if self.timeout > 0 then error("DataLoader: timeout is for workers: give num_workers=2, or leave it out", 4, "value") end
+  elseif data.get_worker_info() then
+    error("DataLoader: this is a worker of a loader already: a loader inside it has num_workers=0", 4, "value")
+  end
+end
 
 ---Batches of a dataset: `for x, y in loader() do`. Options: batch_size, shuffle, drop_last, sampler, collate_fn.
----Batches are loaded in the calling thread, so shuffling and random numbers in `get` come from one stream:
----torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
+---Without workers batches are loaded in the calling thread, so shuffling and random numbers in `get` come from
+---one stream: torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
+---With num_workers = n, that many threads load them, each with a copy of the dataset (tensors are shared): its
+---fields, its methods and the variables and globals that they use; what changes there stays there. Each has
+---its own random numbers; prefetch_factor batches are made ahead for each; timeout (seconds), worker_init_fn(id),
+---persistent_workers. The batches' order is the same as without.
 data.DataLoader = data._class("DataLoader")
 function data.DataLoader:init(dataset, options)
   if type(dataset) ~= "table" or not (dataset.get or dataset.iter) then
@@ -83,9 +125,7 @@ function data.DataLoader:init(dataset, options)
   if self.batch_size and (math.type(self.batch_size) ~= "integer" or self.batch_size < 1) then
     error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")
   end
-  if self.num_workers ~= 0 then
-    error(("DataLoader: num_workers is %s, but batches are loaded in the calling thread: leave it out, or num_workers=0"):format(tostring(self.num_workers)), 3, "value")
-  end
+  check_workers(self)
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
   if self.batch_sampler and (self.sampler or self.shuffle or self.drop_last or self.batch_size ~= 1) then
     error("DataLoader: a batch_sampler says all about the batches: leave out batch_size, shuffle, sampler and drop_last", 3)
@@ -107,22 +147,6 @@ data.DataLoader.__len = function(self)
   return self.drop_last and n // self.batch_size or (n + self.batch_size - 1) // self.batch_size
 end
 
--- Rows of a TensorDataset are picked all at once, which gives the same batches as item by item.
-local function pick_rows(set, batch)
-  if getmetatable(set) == data.Subset then
-    local at = {}
-    for i, k in ipairs(batch) do at[i] = set.indices[k] end
-    return pick_rows(set.dataset, at)
-  end
-  local index, out = torch.tensor(batch), {}
-  for k, t in ipairs(set.tensors) do out[k] = t:index_select(1, index:to(t.device)) end
-  return out
-end
-local function has_rows(set)
-  while getmetatable(set) == data.Subset do set = set.dataset end
-  return getmetatable(set) == data.TensorDataset
-end
-
 -- Several values for a list, as `for x, y in loader() do` wants them.
 local function unpacked(joined)
   if type(joined) == "table" and #joined > 0 and getmetatable(joined) == nil then return table.unpack(joined) end
@@ -138,32 +162,19 @@ local function drawer(self)
 end
 
 data.DataLoader.__call = function(self)
+  if self.num_workers > 0 then return require("torch.utils.workers")(self, drawer, unpacked) end
   -- PyTorch draws a seed for its workers here: the streams stay together.
   torch.zeros({}, {dtype = torch.int64}):random_({generator = self.generator or nil})
   local draw = drawer(self)
   local set, single = self.dataset, not self.batch_size and not self.batch_sampler
-  local rows = has_rows(set) and not self.collate_fn
-  local collate = self.collate_fn or data.default_collate
+  local fetch = require "torch.utils.fetch"(set, self.collate_fn, single)
   return function()
     local batch = draw()
     if batch == nil then return nil end
-    if single then
-      local sample = batch
-      if set.get then sample = set:get(batch) end
-      if self.collate_fn then sample = self.collate_fn(sample) end
-      return unpacked(sample)
+    if not single then
+      data._short_batch = self.batch_size and #batch < self.batch_size and set.get and {#batch, #set} or nil  -- for messages
     end
-    data._short_batch = self.batch_size and #batch < self.batch_size and set.get and {#batch, #set} or nil  -- for messages
-    if rows then return unpacked(pick_rows(set, batch)) end
-    local indices
-    if set.get then
-      indices = table.move(batch, 1, #batch, 1, {})
-      local samples = {}
-      for i, k in ipairs(indices) do samples[i] = set:get(k) end
-      batch = samples
-    end
-    if collate == data.default_collate then return unpacked(collate(batch, indices)) end
-    return unpacked(collate(batch))
+    return unpacked(fetch(batch))
   end
 end
 

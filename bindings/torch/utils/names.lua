@@ -1,0 +1,92 @@
+-- What every thread's torch and Lua have under a name: functions, classes and tables that therefore need
+-- not be copied when a dataset goes to a worker. A name is a path: the module to require, then keys ("k"),
+-- variables of a function by their number ("u"), or a metatable ("m").
+local names = {env = _ENV}
+
+local libraries = {"string", "table", "math", "io", "os", "debug", "coroutine", "utf8", "package"}
+local left_out = {loaded = true, preload = true, _chunks = true, _G = true}
+
+local function is_ours(f) return debug.getinfo(f, "S").source:sub(1, 7) == "=torch/" end
+
+---A table from values (functions, tables, objects) to their names. What users added to torch is not in it.
+function names.known()
+  local known, queue = {}, {}
+  local globals = _G
+  local function add(value, path, only_c)
+    local kind = type(value)
+    if kind ~= "table" and kind ~= "function" and kind ~= "userdata" then return end
+    if value == globals or value == names.env or known[value] then return end
+    if kind == "userdata" and torch.is_tensor(value) then return end
+    if kind == "function" and debug.getinfo(value, "S").what ~= "C" and not (is_ours(value) and not only_c) then return end
+    known[value] = path
+    queue[#queue + 1] = value
+  end
+  for name, value in next, names.env do
+    if type(name) == "string" and type(value) == "function" then add(value, "\1k" .. name) end
+  end
+  for _, name in ipairs(libraries) do add(package.loaded[name], name) end
+  add(package.loaded.torch, "torch")
+  local others = {}
+  for name, module in next, package.loaded do
+    if type(name) == "string" and (name == "torch" or name:sub(1, 6) == "torch.") then
+      add(module, name)
+    elseif type(name) == "string" and type(module) == "table" and name ~= "_G" and name:sub(1, 6) ~= "shell." then
+      others[name] = module
+    end
+  end
+  local at = 0
+  while at < #queue do
+    at = at + 1
+    local value = queue[at]
+    local path = known[value]
+    if type(value) == "table" then
+      for k, v in next, value do
+        if type(k) == "string" and not left_out[k] then add(v, path .. "\1k" .. k) end
+      end
+      local meta = debug.getmetatable(value)
+      if meta then add(meta, path .. "\1m") end
+    elseif type(value) == "function" and debug.getinfo(value, "S").what ~= "C" then
+      local i = 1
+      while true do
+        local name, v = debug.getupvalue(value, i)
+        if not name then break end
+        add(v, ("%s\1u%d"):format(path, i))
+        i = i + 1
+      end
+    end
+  end
+  -- Functions of C libraries that the user required: the other state requires them, too.
+  for name, module in next, others do
+    for k, v in next, module do
+      if type(k) == "string" and type(v) == "function" and debug.getinfo(v, "S").what == "C" then add(v, name .. "\1k" .. k, true) end
+    end
+  end
+  return known
+end
+
+---The value that has this name here, or nil.
+---@param path string
+function names.find(path)
+  local module, rest = path:match("^([^\1]*)(.*)$")
+  local value
+  if module == "" then
+    value = names.env
+  else
+    value = package.loaded[module] or require(module)
+  end
+  for kind, step in rest:gmatch("\1(.)([^\1]*)") do
+    if kind == "k" then
+      if type(value) ~= "table" then return nil end
+      value = value[step]
+    elseif kind == "u" then
+      if type(value) ~= "function" then return nil end
+      local _, v = debug.getupvalue(value, tonumber(step))
+      value = v
+    else
+      value = debug.getmetatable(value)
+    end
+  end
+  return value
+end
+
+return names

@@ -1,0 +1,473 @@
+// The thread of a worker, and how it is stopped: by a flag that native work looks at, and by a signal
+// whose handler, on the worker's own thread, sets the hook that stops Lua at its next instruction.
+#include "bindings/worker.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "bindings/check.h"
+#include "bindings/interrupt.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/parallel.h"
+
+namespace tycho::lua {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+int stop_signal() { return SIGRTMIN + 2; }   // system calls that wait return
+int place_signal() { return SIGRTMIN + 3; }  // they go on
+
+sigset_t own_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, stop_signal());
+  sigaddset(&set, place_signal());
+  return set;
+}
+
+struct Here {
+  std::shared_ptr<Crew> crew;
+  Worker* worker;
+};
+constinit thread_local Here* here = nullptr;        // in a worker's thread
+constinit thread_local int64_t bytes_sent = 0;      // since the last collection
+constexpr int64_t kBytesMost = int64_t{4} << 20;
+
+std::atomic<int> left_behind{0};
+
+// --- On the worker's thread ---
+
+void on_stop(int) {
+  if (here && here->worker->stop.load(std::memory_order_relaxed)) interrupt_lua();
+}
+
+void place_hook(lua_State* L, lua_Debug*) {
+  lua_sethook(L, nullptr, 0, 0);
+  std::string place;
+  lua_Debug ar;
+  for (int level = 0; place.empty() && lua_getstack(L, level, &ar); ++level) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline > 0 && std::strncmp(ar.source, "=torch/", 7) != 0)
+      place = std::string(ar.short_src) + ":" + std::to_string(ar.currentline);
+  }
+  const std::lock_guard lock(here->crew->mutex);
+  here->worker->place = std::move(place);
+  here->crew->arrived.notify_all();
+}
+
+void on_place(int) {
+  if (here && running && !lua_gethook(running)) lua_sethook(running, place_hook, LUA_MASKCOUNT, 1);
+}
+
+void install_handlers() {
+  struct sigaction action = {};
+  sigemptyset(&action.sa_mask);
+  action.sa_handler = on_stop;
+  sigaction(stop_signal(), &action, nullptr);
+  action.sa_handler = on_place;
+  action.sa_flags = SA_RESTART;
+  sigaction(place_signal(), &action, nullptr);
+}
+
+// print as Lua has it, but a line stays whole when several threads print.
+int print_line(lua_State* L) {
+  std::string line;
+  for (int i = 1, n = lua_gettop(L); i <= n; ++i) {
+    size_t size;
+    const char* s = luaL_tolstring(L, i, &size);
+    if (i > 1) line += '\t';
+    line.append(s, size);
+    lua_pop(L, 1);
+  }
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+  return 0;
+}
+
+// next(): waits for a task; its number and value, or nothing when the worker is to end.
+int next_task(lua_State* L) {
+  // The batches that were sent are garbage here, and keep their memory from being used again.
+  if (bytes_sent > kBytesMost) {
+    bytes_sent = 0;
+    lua_gc(L, LUA_GCSTEP, 0);
+  }
+  Parcel task;
+  {
+    std::unique_lock lock(here->crew->mutex);
+    Worker& me = *here->worker;
+    me.wake.wait(lock, [&] { return me.stop.load(std::memory_order_relaxed) || !me.tasks.empty(); });
+    if (me.stop.load(std::memory_order_relaxed)) return 0;
+    task = std::move(me.tasks.front());
+    me.tasks.pop_front();
+  }
+  lua_pushinteger(L, task.number);
+  read_message(L, task.message);
+  return 2;
+}
+
+// send(number, value)
+int send_result(lua_State* L) {
+  Parcel result{luaL_checkinteger(L, 1), here->worker->id, write_message(L, 2, Cargo::Batch)};
+  for (const CrossingTensor& t : result.message.tensors)
+    bytes_sent += static_cast<int64_t>(t.storage->bytes);
+  const std::lock_guard lock(here->crew->mutex);
+  here->crew->results.push_back(std::move(result));
+  here->crew->arrived.notify_all();
+  return 0;
+}
+
+// at(position) says which item is being loaded, for messages; at() asks.
+int item(lua_State* L) {
+  auto& item = here->worker->item;
+  if (lua_gettop(L) > 0) item.store(lua_tointeger(L, 1), std::memory_order_relaxed);
+  lua_pushinteger(L, item.load(std::memory_order_relaxed));
+  return 1;
+}
+
+int work(lua_State* L) {
+  lua_gc(L, LUA_GCSTOP);
+  luaL_openlibs(L);
+  lua_pushcfunction(L, print_line);
+  lua_setglobal(L, "print");
+  open_torch(L);
+  lua_gc(L, LUA_GCRESTART);
+  lua_settop(L, 0);
+  push_module(L, "torch.utils.worker");
+  static const luaL_Reg functions[] = {{"next", guarded<next_task>},
+                                       {"send", guarded<send_result>},
+                                       {"at", item},
+                                       {nullptr, nullptr}};
+  luaL_newlib(L, functions);
+  lua_pushinteger(L, here->worker->id);
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+// Without memory for its state, a worker ends with a message as for any other failure.
+std::string run_state() {
+  lua_State* L = new_state();
+  if (!L) return "out of memory";
+  std::string failure;
+  lua_pushcfunction(L, work);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK && !here->worker->stop.load(std::memory_order_relaxed)) {
+    const char* text = luaL_tolstring(L, -1, nullptr);
+    failure = text ? text : "?";
+  }
+  // From here on no handler may touch the state, and what is closed and collected may run.
+  sigset_t signals = own_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  end_interrupt(L);
+  here->worker->interrupt.store(false, std::memory_order_relaxed);
+  lua_close(L);
+  running = nullptr;
+  return failure;
+}
+
+void* thread_main(void* argument) {
+  Here mine = std::move(*static_cast<Here*>(argument));
+  delete static_cast<Here*>(argument);
+  here = &mine;
+  use_own_interrupts(mine.worker->interrupt);
+  compute_alone();
+  set_default_dtype(mine.worker->default_dtype);
+  sigset_t signals = own_signals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  std::string failure = run_state();
+  here = nullptr;
+  {
+    const std::lock_guard lock(mine.crew->mutex);
+    mine.worker->failure = std::move(failure);
+    mine.worker->ended = true;
+    mine.crew->arrived.notify_all();
+  }
+  return nullptr;
+}
+
+// --- On the thread that runs the loop ---
+
+void start(const std::shared_ptr<Crew>& crew, int count) {
+  install_handlers();
+  cuda_device_count();  // asked for once, here
+  // Signals are for the main thread: a new thread begins with all of them blocked.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int id = 1; id <= count; ++id) {
+    auto worker = std::make_unique<Worker>();
+    worker->id = id;
+    worker->default_dtype = default_dtype();
+    auto* argument = new Here{crew, worker.get()};
+    {
+      const std::lock_guard lock(crew->mutex);
+      crew->workers.push_back(std::move(worker));
+    }
+    if (pthread_create(&argument->worker->thread, nullptr, thread_main, argument) != 0) {
+      delete argument;
+      const std::lock_guard lock(crew->mutex);
+      crew->workers.pop_back();
+      break;
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Tells all to end, and waits for them; those that nothing stops are left behind.
+void stop(Crew& crew) {
+  constexpr auto kPatience = milliseconds(3000), kAgain = milliseconds(50);
+  std::unique_lock lock(crew.mutex);
+  if (crew.over) return;
+  crew.over = true;
+  const auto give_up = Clock::now() + kPatience;
+  const auto all_ended = [&] {
+    return std::all_of(crew.workers.begin(), crew.workers.end(),
+                       [](const auto& w) { return w->ended; });
+  };
+  while (!all_ended() && Clock::now() < give_up) {
+    for (const auto& w : crew.workers) {
+      if (w->ended) continue;
+      w->stop.store(true, std::memory_order_relaxed);
+      w->interrupt.store(true, std::memory_order_relaxed);
+      w->wake.notify_all();
+      pthread_kill(w->thread, stop_signal());
+    }
+    crew.arrived.wait_for(lock, kAgain, all_ended);
+  }
+  for (const auto& w : crew.workers) {
+    if (w->ended) continue;
+    w->left_alone = true;
+    left_behind.fetch_add(1, std::memory_order_relaxed);
+    pthread_detach(w->thread);
+    std::fprintf(stderr,
+                 "note: worker %d of a DataLoader does not end: what it waits for cannot be "
+                 "stopped\n",
+                 w->id);
+  }
+  lock.unlock();
+  for (const auto& w : crew.workers)
+    if (!w->left_alone) pthread_join(w->thread, nullptr);
+  lock.lock();
+  crew.results.clear();
+  for (const auto& w : crew.workers) w->tasks.clear();
+}
+
+// All that are at work, for the end of the process.
+struct Crews {
+  std::mutex mutex;
+  std::deque<std::weak_ptr<Crew>> all;
+};
+Crews& crews() {
+  static Crews* const c = new Crews;  // outlives what runs after main
+  return *c;
+}
+
+void stop_all(int status, void*) {
+  std::deque<std::weak_ptr<Crew>> all;
+  {
+    const std::lock_guard lock(crews().mutex);
+    all.swap(crews().all);
+  }
+  for (const auto& weak : all)
+    if (const auto crew = weak.lock()) stop(*crew);
+  if (workers_left_behind() > 0) {
+    std::fflush(nullptr);
+    _exit(status);
+  }
+}
+
+// --- The crew as a Lua value ---
+
+const char kCrew[] = "tycho.crew";
+
+struct CrewBox {
+  std::shared_ptr<Crew> crew;
+  bool keeps = false;  // its workers outlive a loop that is left
+};
+
+CrewBox& box_at(lua_State* L) {
+  auto* box = static_cast<CrewBox*>(luaL_testudata(L, 1, kCrew));
+  TYCHO_CHECK(Kind::Argument, box && box->crew, "_crew: wants a crew of workers");
+  return *box;
+}
+Worker& worker_at(lua_State* L, Crew& crew, int i) {
+  const lua_Integer id = check_integer(L, i, "_crew");
+  TYCHO_CHECK(Kind::Argument, id >= 1 && id <= static_cast<lua_Integer>(crew.workers.size()),
+              "_crew: there is no worker %lld", static_cast<long long>(id));
+  return *crew.workers[static_cast<size_t>(id) - 1];
+}
+
+// _crew(count, keeps, setup): threads, each of which gets the setup as its first task.
+int new_crew(lua_State* L) {
+  const int64_t count = check_integer(L, 1, "_crew");
+  TYCHO_CHECK(Kind::Value, count >= 1 && count <= 512, "_crew: wants 1 to 512 workers");
+  const Message setup = write_message(L, 3, Cargo::Setup);
+  auto* box = new (lua_newuserdatauv(L, sizeof(CrewBox), 0)) CrewBox;
+  luaL_setmetatable(L, kCrew);
+  box->keeps = lua_toboolean(L, 2);
+  box->crew = std::make_shared<Crew>();
+  {
+    const std::lock_guard lock(crews().mutex);
+    auto& all = crews().all;
+    std::erase_if(all, [](const auto& weak) { return weak.expired(); });
+    all.push_back(box->crew);
+    static const int registered = on_exit(stop_all, nullptr);
+    (void)registered;
+  }
+  start(box->crew, static_cast<int>(count));
+  bool complete;
+  {
+    const std::lock_guard lock(box->crew->mutex);
+    complete = box->crew->workers.size() == static_cast<size_t>(count);
+    for (const auto& w : box->crew->workers) {
+      w->tasks.push_back({0, w->id, setup});
+      w->wake.notify_all();
+    }
+  }
+  if (!complete) {
+    stop(*box->crew);
+    fail(Kind::Oom, format("DataLoader: the system has no room for %d threads more",
+                           static_cast<int>(count)));
+  }
+  return 1;
+}
+
+// crew:send(worker, number, value)
+int crew_send(lua_State* L) {
+  Crew& crew = *box_at(L).crew;
+  Worker& worker = worker_at(L, crew, 2);
+  Parcel task{check_integer(L, 3, "_crew"), worker.id, write_message(L, 4, Cargo::Batch)};
+  const std::lock_guard lock(crew.mutex);
+  worker.tasks.push_back(std::move(task));
+  worker.wake.notify_all();
+  return 0;
+}
+
+// crew:receive(seconds): the number, the worker and the value of a result; nothing when none came.
+// A worker that ended is an error.
+int crew_receive(lua_State* L) {
+  Crew& crew = *box_at(L).crew;
+  const double seconds = std::clamp(check_number(L, 2, "_crew"), 0.0, 1e9);
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(seconds));
+  constexpr auto kSlice = milliseconds(20);  // within which Ctrl-C is seen
+  Parcel result;
+  for (;;) {
+    check_interrupt();
+    std::unique_lock lock(crew.mutex);
+    TYCHO_CHECK(Kind::Value, !crew.over, "DataLoader: the workers of this loop were stopped");
+    if (!crew.results.empty()) {
+      result = std::move(crew.results.front());
+      crew.results.pop_front();
+      break;
+    }
+    for (const auto& w : crew.workers)
+      if (w->ended)
+        fail(Kind::Value, format("DataLoader: worker %d ended: %s", w->id,
+                                 w->failure.empty() ? "it was stopped" : w->failure.c_str()));
+    const auto now = Clock::now();
+    if (now >= until) return 0;
+    crew.arrived.wait_for(lock, std::min<Clock::duration>(kSlice, until - now));
+  }
+  lua_pushinteger(L, result.number);
+  lua_pushinteger(L, result.worker);
+  read_message(L, result.message);
+  return 3;
+}
+
+// crew:where(worker): the item that it is loading (0: none) and where its code is, when it answers.
+int crew_where(lua_State* L) {
+  Crew& crew = *box_at(L).crew;
+  Worker& worker = worker_at(L, crew, 2);
+  std::string place;
+  {
+    std::unique_lock lock(crew.mutex);
+    worker.place.clear();
+    if (!worker.ended && !crew.over) {
+      pthread_kill(worker.thread, place_signal());
+      crew.arrived.wait_for(lock, milliseconds(300), [&] { return !worker.place.empty(); });
+    }
+    place = worker.place;
+  }
+  lua_pushinteger(L, worker.item.load(std::memory_order_relaxed));
+  lua_pushlstring(L, place.data(), place.size());
+  return 2;
+}
+
+// What was asked for and not begun, or made and not taken, is dropped.
+void clear(Crew& crew) {
+  const std::lock_guard lock(crew.mutex);
+  for (const auto& w : crew.workers)
+    std::erase_if(w->tasks, [](const Parcel& task) { return task.number > 0; });
+  crew.results.clear();
+}
+
+int crew_clear(lua_State* L) {
+  clear(*box_at(L).crew);
+  return 0;
+}
+int crew_stop(lua_State* L) {
+  stop(*box_at(L).crew);
+  return 0;
+}
+int crew_is_over(lua_State* L) {
+  Crew& crew = *box_at(L).crew;
+  const std::lock_guard lock(crew.mutex);
+  lua_pushboolean(L, crew.over);
+  return 1;
+}
+int crew_gc(lua_State* L) {
+  auto* box = static_cast<CrewBox*>(luaL_testudata(L, 1, kCrew));
+  if (!box) return 0;
+  if (box->crew) stop(*box->crew);
+  box->~CrewBox();
+  new (box) CrewBox;
+  return 0;
+}
+
+}  // namespace
+
+// The loop is left: with an error or Ctrl-C all end, with break those end that no later loop needs.
+int close_workers(lua_State* L) {
+  auto* box = static_cast<CrewBox*>(luaL_testudata(L, 1, kCrew));
+  if (!box || !box->crew) return 0;
+  if (box->keeps && lua_isnoneornil(L, 2))
+    clear(*box->crew);
+  else
+    stop(*box->crew);
+  return 0;
+}
+
+int workers_left_behind() { return left_behind.load(std::memory_order_relaxed); }
+
+void open_workers(lua_State* L, int torch) {
+  lua_getglobal(L, "require");
+  lua_setfield(L, LUA_REGISTRYINDEX, "tycho.require");
+  static const luaL_Reg methods[] = {{"send", guarded<crew_send>},
+                                     {"receive", guarded<crew_receive>},
+                                     {"where", guarded<crew_where>},
+                                     {"clear", guarded<crew_clear>},
+                                     {"stop", guarded<crew_stop>},
+                                     {"is_over", guarded<crew_is_over>},
+                                     {"__gc", crew_gc},
+                                     {"__close", close_workers},
+                                     {nullptr, nullptr}};
+  luaL_newmetatable(L, kCrew);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "workers of a DataLoader");
+  lua_setfield(L, -2, "__name");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, guarded<new_crew>);
+  lua_setfield(L, torch, "_crew");
+}
+
+}  // namespace tycho::lua

@@ -1,0 +1,57 @@
+// Threads that load data. Each has a Lua state of its own, in which torch is open; messages go to it
+// and come back (crossing.h). What they are asked and how batches are put in order is written in Lua
+// (torch/utils/workers.lua and worker.lua).
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "bindings/crossing.h"
+
+namespace tycho::lua {
+
+// One message, and a number that says what it belongs to.
+struct Parcel {
+  lua_Integer number = 0;
+  int worker = 0;
+  Message message;
+};
+
+struct Crew;
+
+struct Worker {
+  int id = 0;
+  pthread_t thread{};
+  std::atomic<bool> stop{false};       // it is to end
+  std::atomic<bool> interrupt{false};  // what native work in it looks at
+  std::atomic<lua_Integer> item{0};    // the position it is loading, else 0
+  DType default_dtype = DType::Float32;
+  // Guarded by the crew's mutex:
+  std::condition_variable wake;
+  std::deque<Parcel> tasks;
+  bool ended = false;
+  bool left_alone = false;  // it did not end when told to
+  std::string failure;      // why it ended by itself
+  std::string place;        // where it was when asked last: "data.lua:22"
+};
+
+struct Crew {
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::deque<Parcel> results;
+  std::deque<std::unique_ptr<Worker>> workers;
+  bool over = false;  // stopped
+};
+
+// How many threads were left behind because nothing could stop them: then the process must end
+// without running what comes after main.
+int workers_left_behind();
+
+void open_workers(lua_State* L, int torch);  // torch._crew
+
+}  // namespace tycho::lua
