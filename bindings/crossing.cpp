@@ -209,7 +209,8 @@ class Writer {
       fail(Kind::Argument,
            "DataLoader: " + name.text + name.note +
                " is part of a graph, and graphs stay in the thread that made them",
-           name.text + " = " + name.text + ":detach()");
+           cargo_ == Cargo::Batch ? "return x:detach() instead of x, or torch.no_grad in get"
+                                  : name.text + " = " + name.text + ":detach()");
     }
     put_tag(Tag::Tensor);
     put_number(message_.tensors.size());
@@ -359,14 +360,16 @@ class Writer {
         if (!std::strcmp(way.text, "__index") && info_[way.from].way.hop == Way::Meta) return from;
         return {from.text.empty() ? way.text : from.text + "." + way.text, from.note};
       case Way::Index:
-        if (cargo_ == Cargo::Batch && info_[way.from].way.hop == Way::Root) return {"the batch", ""};
+        if (cargo_ == Cargo::Batch && info_[way.from].way.hop == Way::Root)
+          return {"the batch", ""};
         return {from.text + "[" + std::to_string(way.index) + "]", from.note};
       case Way::Key:
         return {"a key of " + (from.text.empty() ? "a table" : from.text), from.note};
       case Way::Meta:
         return from;
       case Way::Variable:
-        return {way.text, " (a variable of " + (from.text.empty() ? "the function" : from.text) + ")"};
+        return {way.text,
+                " (a variable of " + (from.text.empty() ? "the function" : from.text) + ")"};
       case Way::Global: {
         const Name user = name_of(global_names_[static_cast<size_t>(way.index)].user);
         return {way.text,
@@ -418,8 +421,7 @@ class Writer {
 
 class Reader {
  public:
-  Reader(lua_State* L, Message& message)
-      : L(L), message_(message), at_(message.bytes.data()) {
+  Reader(lua_State* L, Message& message) : L(L), message_(message), at_(message.bytes.data()) {
     luaL_checkstack(L, 20, nullptr);
     lua_newtable(L);
     objects_ = lua_gettop(L);
@@ -592,7 +594,8 @@ class Reader {
       lua_pop(L, 1);
       return;
     }
-    metatables_.push_back({static_cast<lua_Integer>(id), static_cast<lua_Integer>(metatables_.size()) + 1});
+    metatables_.push_back(
+        {static_cast<lua_Integer>(id), static_cast<lua_Integer>(metatables_.size()) + 1});
     lua_rawseti(L, metas_, metatables_.back().second);
   }
 

@@ -1,6 +1,7 @@
 // Lua values on their way from one thread's state to another's. They cross by value: tables with
-// what hangs on them, each once however often it is named; functions by their code and the variables
-// they use; tensors share their memory; what torch and Lua have under a name stays that name.
+// what hangs on them, each once however often it is named; functions by their code and the
+// variables they use; tensors share their memory; what torch and Lua have under a name stays that
+// name.
 #pragma once
 #include <string>
 #include <string_view>

@@ -87,7 +87,9 @@ class Scan {
 
   void look(const char* code, size_t n, const std::vector<Constant>& constants,
             const std::vector<bool>& environment) {
-    const auto is_environment = [&](uint32_t i) { return i < environment.size() && environment[i]; };
+    const auto is_environment = [&](uint32_t i) {
+      return i < environment.size() && environment[i];
+    };
     const auto say = [&](uint32_t i) {
       if (i < constants.size() && constants[i].is_text) found_(context_, constants[i].text);
     };

@@ -1,5 +1,6 @@
-// The thread of a worker, and how it is stopped: by a flag that native work looks at, and by a signal
-// whose handler, on the worker's own thread, sets the hook that stops Lua at its next instruction.
+// The thread of a worker, and how it is stopped: by a flag that native work looks at, and by a
+// signal whose handler, on the worker's own thread, sets the hook that stops Lua at its next
+// instruction.
 #include "bindings/worker.h"
 
 #include <signal.h>
@@ -37,8 +38,8 @@ struct Here {
   std::shared_ptr<Crew> crew;
   Worker* worker;
 };
-constinit thread_local Here* here = nullptr;        // in a worker's thread
-constinit thread_local int64_t bytes_sent = 0;      // since the last collection
+constinit thread_local Here* here = nullptr;    // in a worker's thread
+constinit thread_local int64_t bytes_sent = 0;  // since the last collection
 constexpr int64_t kBytesMost = int64_t{4} << 20;
 
 std::atomic<int> left_behind{0};
@@ -104,7 +105,8 @@ int next_task(lua_State* L) {
   {
     std::unique_lock lock(here->crew->mutex);
     Worker& me = *here->worker;
-    me.wake.wait(lock, [&] { return me.stop.load(std::memory_order_relaxed) || !me.tasks.empty(); });
+    me.wake.wait(lock,
+                 [&] { return me.stop.load(std::memory_order_relaxed) || !me.tasks.empty(); });
     if (me.stop.load(std::memory_order_relaxed)) return 0;
     task = std::move(me.tasks.front());
     me.tasks.pop_front();
@@ -333,8 +335,8 @@ int new_crew(lua_State* L) {
   }
   if (!complete) {
     stop(*box->crew);
-    fail(Kind::Oom, format("DataLoader: the system has no room for %d threads more",
-                           static_cast<int>(count)));
+    fail(Kind::Oom,
+         format("DataLoader: the system has no room for %d threads more", static_cast<int>(count)));
   }
   return 1;
 }

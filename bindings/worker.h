@@ -1,6 +1,6 @@
-// Threads that load data. Each has a Lua state of its own, in which torch is open; messages go to it
-// and come back (crossing.h). What they are asked and how batches are put in order is written in Lua
-// (torch/utils/workers.lua and worker.lua).
+// Threads that load data. Each has a Lua state of its own, in which torch is open; messages go to
+// it and come back (crossing.h). What they are asked and how batches are put in order is written in
+// Lua (torch/utils/workers.lua and worker.lua).
 #pragma once
 #include <pthread.h>
 

@@ -28,7 +28,9 @@ void take_interrupt() {
 }
 }  // namespace detail
 
-void request_interrupt() noexcept { detail::interrupt_flag->store(true, std::memory_order_relaxed); }
+void request_interrupt() noexcept {
+  detail::interrupt_flag->store(true, std::memory_order_relaxed);
+}
 
 void clear_interrupt() noexcept {
   detail::interrupt_flag->store(detail::failure.load() != nullptr, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 -- From the positions of a batch to the batch: what a loader does in the calling thread, and each of its
 -- workers in theirs.
 local torch = torch
+local error = torch._raise
 local data = require "torch.utils.datasets"
 
 -- Rows of a TensorDataset are picked all at once, which gives the same batches as item by item.
@@ -19,6 +20,13 @@ local function has_rows(set)
   return getmetatable(set) == data.TensorDataset
 end
 
+local function item(set, i, at)
+  if at then at(i) end
+  local sample = set:get(i)
+  if sample == nil then error(("get(%s) of the dataset returned nil"):format(tostring(i)), 3, "value") end
+  return sample
+end
+
 ---A function that makes batches. What it takes: a list of positions (`single`: one position), or, for a
 ---dataset that is read in order, the items themselves.
 ---@param set table
@@ -30,10 +38,7 @@ return function(set, collate_fn, single, at)
   local collate = collate_fn or standard
   if single then
     return function(sample)
-      if set.get then
-        if at then at(sample) end
-        sample = set:get(sample)
-      end
+      if set.get then sample = item(set, sample, at) end
       if collate_fn then sample = collate_fn(sample) end
       return sample
     end
@@ -45,10 +50,7 @@ return function(set, collate_fn, single, at)
     if set.get then
       indices = table.move(batch, 1, #batch, 1, {})
       local samples = {}
-      for i, k in ipairs(indices) do
-        if at then at(k) end
-        samples[i] = set:get(k)
-      end
+      for i, k in ipairs(indices) do samples[i] = item(set, k, at) end
       if at then at(0) end
       batch = samples
     end

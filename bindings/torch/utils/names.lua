@@ -8,8 +8,13 @@ local left_out = {loaded = true, preload = true, _chunks = true, _G = true}
 
 local function is_ours(f) return debug.getinfo(f, "S").source:sub(1, 7) == "=torch/" end
 
+local kept, kept_modules  -- the last answer, and how many modules were loaded then
+
 ---A table from values (functions, tables, objects) to their names. What users added to torch is not in it.
 function names.known()
+  local modules = 0
+  for _ in next, package.loaded do modules = modules + 1 end
+  if modules == kept_modules then return kept end
   local known, queue = {}, {}
   local globals = _G
   local function add(value, path, only_c)
@@ -61,6 +66,7 @@ function names.known()
       if type(k) == "string" and type(v) == "function" and debug.getinfo(v, "S").what == "C" then add(v, name .. "\1k" .. k, true) end
     end
   end
+  kept, kept_modules = known, modules
   return known
 end
 

@@ -32,7 +32,9 @@ local function described(err)
       if type(v) == "string" then out[k] = v end
     end
   elseif type(err) == "string" then
-    out.message = err
+    local place, rest = err:match("^([^\n]-:%d+): (.*)$")
+    local known = place and out.frames[1] and out.frames[1]:sub(1, #place) == place
+    out.message, out.where = known and rest or err, known and place or nil
   else
     local ok, text = pcall(tostring, err)
     out.message = ok and text or "an error that is a " .. type(err)

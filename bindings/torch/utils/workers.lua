@@ -21,7 +21,7 @@ local function raise_from(worker, wrong, positions)
   if #wrong.frames > 0 then text = ("%s: %s"):format(text, table.concat(wrong.frames, ", called by ")) end
   local _, err = pcall(error, text, 3, wrong.kind or "value")
   for _, k in ipairs {"op", "hint", "where", "_call", "_code"} do
-    if wrong[k] then rawset(err, k, wrong[k]) end
+    if wrong[k] and wrong[k] ~= "" then rawset(err, k, wrong[k]) end
   end
   rawset(err, "worker", worker)
   rawset(err, "index", wrong.item)
