@@ -22,6 +22,9 @@ namespace tycho::io {
 namespace {
 
 constexpr size_t kPiece = size_t{4} << 20;  // read or written between two looks for an interrupt
+// What is written goes to the disk at once and not all at the end: the system would otherwise let a
+// large file fill the memory, then slow the writer down, and nothing stops a long sync.
+constexpr off_t kStep = off_t{16} << 20, kUnderWay = off_t{64} << 20;
 
 [[noreturn]] void fail_at(const char* what, const std::string& path, int error) {
   fail(Kind::Io, std::string("cannot ") + what + " " + path + ": " + std::strerror(error));
@@ -64,8 +67,8 @@ class NoWriteSignals {
 
 class FileOutput final : public Output {
  public:
-  FileOutput(int fd, const std::string& path)
-      : fd_(fd), path_(path), buffer_(std::make_unique<char[]>(kBuffer)) {}
+  FileOutput(int fd, const std::string& path, bool to_disk)
+      : fd_(fd), path_(path), to_disk_(to_disk), buffer_(std::make_unique<char[]>(kBuffer)) {}
 
   using Output::write;
   void write(const void* data, size_t bytes) override {
@@ -91,11 +94,28 @@ class FileOutput final : public Output {
       if (n <= 0) fail_at("write", path_, n < 0 ? errno : EIO);
       data += n;
       bytes -= static_cast<size_t>(n);
+      at_ += n;
+      if (to_disk_) start_writing();
     }
+  }
+
+  // Hints: errors come out at the sync.
+  void start_writing() {
+    if (at_ - started_ < kStep) return;
+    (void)::sync_file_range(fd_, started_, at_ - started_, SYNC_FILE_RANGE_WRITE);
+    started_ = at_;
+    const off_t wanted = started_ - kUnderWay;
+    if (wanted <= done_) return;
+    (void)::sync_file_range(
+        fd_, done_, wanted - done_,
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    done_ = wanted;
   }
 
   int fd_;
   const std::string& path_;
+  bool to_disk_;
+  off_t at_ = 0, started_ = 0, done_ = 0;  // written; on the way to the disk; there
   std::unique_ptr<char[]> buffer_;
   size_t used_ = 0;
 };
@@ -108,8 +128,9 @@ struct Temporary {
   }
 };
 
-void write_all(int fd, const std::string& path, const std::function<void(Output&)>& writer) {
-  FileOutput out(fd, path);
+void write_all(int fd, const std::string& path, bool to_disk,
+               const std::function<void(Output&)>& writer) {
+  FileOutput out(fd, path, to_disk);
   writer(out);
   out.flush();
 }
@@ -190,7 +211,7 @@ void atomic_write(const std::string& path, const std::function<void(Output&)>& w
   if (exists && !S_ISREG(old.st_mode)) {
     Descriptor direct{::open(target.c_str(), O_WRONLY | O_CLOEXEC)};
     if (direct.fd < 0) fail_at("write", path, errno);
-    write_all(direct.fd, path, writer);
+    write_all(direct.fd, path, false, writer);
     if (const int error = direct.close()) fail_at("write", path, error);
     return;
   }
@@ -205,7 +226,7 @@ void atomic_write(const std::string& path, const std::function<void(Output&)>& w
     fail_at("write", path, error);
   }
   if (exists) (void)!::fchmod(file.fd, old.st_mode & 07777);
-  write_all(file.fd, path, writer);
+  write_all(file.fd, path, true, writer);
   if (::fsync(file.fd) != 0) fail_at("write", path, errno);
   if (const int error = file.close()) fail_at("write", path, error);
   if (::rename(beside.path.c_str(), target.c_str()) != 0) fail_at("write", path, errno);
