@@ -119,12 +119,21 @@ LoadOptions options_at(lua_State* L) {
   return o;
 }
 
+// The same elements, read with the first index running fastest.
+Tensor first_fastest(const Tensor& t) {
+  Sizes stride = t.shape();
+  int64_t step = 1;
+  for (int d = 0; d < t.rank(); step *= std::max<int64_t>(t.size(d), 1), ++d) stride[d] = step;
+  return alias(t, t.shape(), stride, 0);
+}
+
 Tensor load_npy(lua_State* L, const io::Input& file, const LoadOptions& o) {
   const io::NpyHeader h = io::parse_npy(file.bytes(), file.path());
   Tensor t;
-  if (h.plain()) {
+  if (!h.big_endian && h.dtype != DType::Bool) {
     const auto part = file.bytes().substr(h.data_offset, static_cast<size_t>(h.bytes));
     t = as_array(file.read(part, o.mmap == 1 ? dtype_size(h.dtype) : 0), h.dtype, h.shape);
+    if (h.fortran_order) t = on_cpu(first_fastest(t));
   } else {
     t = empty(h.shape, h.dtype);
     io::copy_npy(h, file.bytes(), t.data());

@@ -14,6 +14,7 @@ import math
 import os
 import statistics
 import sys
+import tempfile
 import time
 import timeit
 
@@ -219,6 +220,20 @@ def group_e():
         rows = data.TensorDataset(torch.randn(60000, 784), torch.randint(0, 10, (60000,)))
         return data.DataLoader(rows, batch_size=64, shuffle=True)
     yield "e.loader", "for _ in loader: pass", Data(loader=loader)
+
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "state.pt")
+
+    def state():
+        return {f"w{i}": torch.randn(10**7) for i in range(10)}
+
+    def file():
+        if not os.path.exists(path):
+            torch.save(state(), path)
+        return path
+    yield "e.save_400MB", "torch.save(t, f)", Data(t=state, f=file)
+    yield "e.load_400MB", "c = torch.load(f)", Data(f=file)
+    yield "e.load_mmap_sum_400MB", "for v in torch.load(f, mmap=True).values(): v.sum()", Data(f=file)
 
 
 def group_f():

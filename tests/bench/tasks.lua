@@ -53,6 +53,7 @@ end
 
 -- ---------------------------------------------------------------- groups a to g
 local groups = {}
+local at_end = {}  -- functions that remove files
 
 function groups.a()
   local e = data {
@@ -237,6 +238,23 @@ function groups.e()
     local set = torch.utils.data.TensorDataset(randn(60000, 784), positions(10, {60000})())
     return torch.utils.data.DataLoader(set, {batch_size = 64, shuffle = true})
   end})
+  -- Ten tensors of 10^7 floats to a file and back.
+  local path
+  local function state()
+    local t = {}
+    for i = 1, 10 do t["w" .. i] = randn(10000000) end
+    return t
+  end
+  local function file()
+    if path then return path end
+    path = os.tmpname()
+    torch.save(state(), path)
+    at_end[#at_end + 1] = function() os.remove(path) end
+    return path
+  end
+  task("e.save_400MB", "torch.save(t, f)", data {t = state, f = file})
+  task("e.load_400MB", "local c = torch.load(f)", data {f = file})
+  task("e.load_mmap_sum_400MB", "for _, v in pairs(torch.load(f, {mmap = true})) do v:sum() end", data {f = file})
 end
 
 function groups.f()
@@ -613,3 +631,4 @@ for _, group in ipairs(wanted) do
     end
   end
 end
+for _, f in ipairs(at_end) do f() end

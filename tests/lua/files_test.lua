@@ -209,3 +209,42 @@ test("archives that do not fit together are io errors", function()
   for i = 1, 100 do bombs[i] = {"b" .. i, ("z"):rep(1 << 20), method = 8, size = 1 << 30} end
   check.raises("io", "zip bomb", load_bytes, zip(bombs))
 end)
+
+-- A tycho that saves or loads over and over until it is interrupted; gives what it prints.
+local function interrupted(body)
+  return check.tycho({"-e", ([[
+    local pid = io.open("/proc/self/stat"):read "n"
+    local function files()
+      local pipe = io.popen("ls /proc/" .. pid .. "/fd")
+      local n = select(2, pipe:read "a":gsub("\n", ""))
+      pipe:close()
+      return n
+    end
+    local x = torch.arange(3000000)
+    %s
+    local before = files()
+    os.execute("(sleep 0.1; kill -INT " .. pid .. ") &")
+    print(torch.until_interrupt(function() while true do once() end end))
+    print("files", files() - before)
+    collectgarbage() collectgarbage()
+    print("kept", torch.equal(torch.load(path), x))
+  ]]):format(body)})
+end
+
+test("Ctrl-C while a file is saved leaves the old one or the new one, and nothing beside it", function()
+  local path = check.temp "stopped.pt"
+  local r = interrupted(("local path = %q torch.save(x, path) local function once() torch.save(x, path) end"):format(path))
+  check.contains(r.out, "false")
+  check.contains(r.out, "files\t0\nkept\ttrue")
+  local pipe = io.popen("ls " .. path .. "*")
+  local left = pipe:read "a"
+  pipe:close()
+  check.equal(left, path .. "\n")
+end)
+
+test("Ctrl-C while a file is loaded leaves nothing open", function()
+  local path = check.temp "stopped.pt"
+  local r = interrupted(("local path = %q torch.save(x, path) local function once() torch.load(path) end"):format(path))
+  check.contains(r.out, "false")
+  check.contains(r.out, "files\t0\nkept\ttrue")
+end)
