@@ -291,6 +291,7 @@ add {
 }
 
 add(require "torch.records.familiar")
+add(require "torch.records.pictures")
 
 -- --- all other classes of torch.nn; every class knows its own arguments ---
 local classes, known = torch.nn.Module and torch.nn, {}

@@ -73,8 +73,9 @@ live.is_tensor_type, live.is_class = is_tensor_type, is_class
 -- this runs while somebody types.
 local function tables()
   local nn, utils = rawget(torch, "nn") or {}, rawget(torch, "utils") or {}
+  local transforms = rawget(utils, "data") and rawget(utils.data, "transforms")
   return {torch = torch, Tensor = torch._tensor_methods(), F = rawget(nn, "functional"), nn = nn, optim = rawget(torch, "optim"),
-    data = rawget(utils, "data"), ["torch.linalg"] = rawget(torch, "linalg"), ["torch.autograd"] = rawget(torch, "autograd"),
+    data = rawget(utils, "data"), ["data.transforms"] = transforms, ["torch.linalg"] = rawget(torch, "linalg"), ["torch.autograd"] = rawget(torch, "autograd"),
     ["torch.cuda"] = rawget(torch, "cuda"), ["torch.io"] = rawget(torch, "io"), ["nn.init"] = rawget(nn, "init")}
 end
 
@@ -97,7 +98,7 @@ end
 -- Parts that are loaded later bring values that were not there before.
 local function add_rows(places)
   of_rows = setmetatable({}, {__mode = "k"})
-  rows_seen = {places.optim, places.data, rawget(places.nn, "Module")}
+  rows_seen = {places.optim, places.data, rawget(places.nn, "Module"), places["data.transforms"]}
   for _, row in ipairs(require "torch.records") do
     local prefix, name = row[1]:match "^(.*)%.([^.]*)$"
     local value = places[prefix] and rawget(places[prefix], name)
@@ -114,7 +115,8 @@ function live.entry_of(value)
   if not of_ops then add_ops() end
   if of_ops[value] then return of_ops[value] end
   local places = tables()
-  if not of_rows or rows_seen[1] ~= places.optim or rows_seen[2] ~= places.data or rows_seen[3] ~= rawget(places.nn, "Module") then
+  if not of_rows or rows_seen[1] ~= places.optim or rows_seen[2] ~= places.data or rows_seen[3] ~= rawget(places.nn, "Module")
+    or rows_seen[4] ~= places["data.transforms"] then
     add_rows(places)
   end
   return of_rows[value]

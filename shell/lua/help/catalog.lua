@@ -14,7 +14,8 @@ function catalog.spaces()
   local Module = nn.Module  -- loads torch.nn
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
-    {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
+    {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"data.transforms", data.transforms},
+    {"data.transforms.functional", data.transforms.functional}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.autograd.graph", torch.autograd.graph},
     {"torch.utils.checkpoint", torch.utils.checkpoint}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
@@ -121,7 +122,9 @@ local space_docs = {
   F = "Layers as functions: torch.nn.functional.", optim = "Optimisers: what trains parameters.",
   ["optim.lr_scheduler"] = "Schedules: rates that change as training goes on.",
   ["optim.swa_utils"] = "Averages of a model's weights: SWA and EMA.",
-  data = "Datasets, samplers and loaders: torch.utils.data.", ["torch.linalg"] = "Linear algebra.",
+  data = "Datasets, samplers, loaders and readers: torch.utils.data.",
+  ["data.transforms"] = "Changes of pictures on their way into training, as torchvision.transforms.v2.",
+  ["data.transforms.functional"] = "The changes of data.transforms as plain functions.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.autograd.graph"] = "What the graph keeps for backward.", ["torch.utils.checkpoint"] = "Less memory for more time: values computed again.",
   ["torch.func"] = "Functions that turn functions into their derivatives, or into functions of many examples.",
