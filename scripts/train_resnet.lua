@@ -5,7 +5,7 @@ local here = arg[0]:match("^(.*)/") or "."
 local support = dofile(here .. "/support.lua")
 local say = support.say
 
-local option = support.options("train_resnet", "Trains a residual network on images: drawn shapes, or a folder.", {
+local option = support.options("train_resnet", "Trains a residual network on images: drawn shapes, or a folder of them.", {
   {"model", "resnet18|resnet34|resnet50|resnet101", "resnet18", "the network"},
   {"epochs", "N", 12, "rounds over the images", quick = 1},
   {"batch-size", "N", 32, "images per step", quick = 8},
@@ -18,12 +18,13 @@ local option = support.options("train_resnet", "Trains a residual network on ima
   {"ema", "X", 0, "test an average of the weights that keeps this share at each step (0: none)", most = 0.99999},
   {"amp", "off|bf16|fp16", "off", "mixed precision: off, bf16, or fp16 with a scaled loss"},
   {"size", "N", 48, "pixels of an image's side", quick = 32, least = 16},
+  {"data", "DIR", nil, "a folder of images for each class, or such folders in DIR/train and DIR/val (drawn shapes)"},
   {"images", "N", 4000, "shapes to draw; a quarter more to test", quick = 48, least = 10},
   {"workers", "N", 0, "threads that load batches", least = 0, free = true},
   {"save", "FILE", "resnet.pt", "where the checkpoint goes", free = true},
 })
 
----- Data -------------------------------------------------------------------------------------------
+---- Drawn shapes -----------------------------------------------------------------------------------
 
 -- What is inside, in coordinates where the shape has radius 1: r is the distance to its centre.
 local shapes = {
@@ -39,8 +40,11 @@ local shapes = {
   {"checks", function(u, v, r) return r:lt(1) & (torch.sin(7 * u) * torch.sin(7 * v)):gt(0) end},
 }
 
--- Draws n shapes of every class in turn: bytes [n, 3, size, size] and classes [n].
-local function draw_shapes(n, seed)
+-- n shapes, of every class in turn: a dataset as an image folder, whose items are {bytes [3, size, size], class}.
+local Shapes = data.class("Shapes")
+Shapes.__len = function(self) return #self.images end
+function Shapes:get(i) return {self.transform(self.images[i]), self.labels[i]} end
+function Shapes:init(n, seed, transform)
   local random = torch.Generator():manual_seed(seed)
   local function between(low, high, ...) return low + (high - low) * torch.rand({...}, {generator = random}) end
   local size = option.size
@@ -61,26 +65,44 @@ local function draw_shapes(n, seed)
     local picture = torch.where(inside, colour, ground) + texture + between(-0.1, 0.1, k, 3, size, size)
     images[places] = (picture:clamp(0, 1) * 255):to(torch.uint8)
   end
-  return data.TensorDataset(images, labels)
+  self.images, self.labels, self.transform, self.classes = images, labels:tolist(), transform, {}
+  for i, shape in ipairs(shapes) do self.classes[i] = shape[1] end
 end
 
--- Bytes become numbers around 0; images to learn from are turned over and moved, each batch as a whole.
-local function prepared(images, training)
-  local x = images:to(option.device):float() / 128 - 1
-  if not training then return x end
-  local turn = torch.rand(#x, 1, 1, 1):lt(0.5):to(option.device)
-  local move = option.size // 16
-  local top, left = table.unpack(torch.randint(-move, move + 1, {2}):tolist())
-  return torch.where(turn, x:flip(4), x):roll({top, left}, {3, 4})
+---- Data -------------------------------------------------------------------------------------------
+
+-- Images to learn from are changed at random, otherwise each time; bytes become numbers around 0.
+local transforms, size = data.transforms, option.size
+local normal = transforms.Compose {transforms.ToDtype(torch.float32, {scale = true}), transforms.Normalize({0.45, 0.45, 0.45}, {0.25, 0.25, 0.25})}
+local function load_data()
+  if not option.data then
+    local changed = transforms.Compose {transforms.RandomHorizontalFlip(), transforms.RandomCrop(size, {padding = size // 16}), normal}
+    return Shapes(option.images, option.seed, changed), Shapes(math.max(10, option.images // 4), option.seed + 1, normal)
+  end
+  local changed = transforms.Compose {transforms.RandomResizedCrop(size, {scale = {0.35, 1}}), transforms.RandomHorizontalFlip(),
+    transforms.ColorJitter {brightness = 0.2, contrast = 0.2, saturation = 0.2}, normal}
+  local middle = transforms.Compose {transforms.Resize(size * 8 // 7), transforms.CenterCrop(size), normal}
+  local inner = io.open(option.data .. "/train/.")
+  if inner then
+    inner:close()
+    return data.ImageFolder(option.data .. "/train", {transform = changed}), data.ImageFolder(option.data .. "/val", {transform = middle})
+  end
+  -- One folder: a fifth of its images is kept to test.
+  local train, test = data.ImageFolder(option.data, {transform = changed}), data.ImageFolder(option.data, {transform = middle})
+  local order = torch.randperm(#train, {generator = torch.Generator():manual_seed(option.seed)}):tolist()
+  local cut = #order * 4 // 5
+  local first, rest = data.Subset(train, table.move(order, 1, cut, 1, {})), data.Subset(test, table.move(order, cut + 1, #order, 1, {}))
+  first.classes = train.classes
+  return first, rest
 end
 
-local classes = #shapes
-local train, test = draw_shapes(option.images, option.seed), draw_shapes(math.max(10, option.images // 4), option.seed + 1)
-local loader = data.DataLoader(train, {batch_size = option["batch-size"], shuffle = true, drop_last = true,
+local train, test = support.attempt(load_data)
+local classes = #train.classes
+if #test == 0 then support.stop("%s holds %d images, too few to keep some for testing", option.data, #train) end
+local loader = data.DataLoader(train, {batch_size = option["batch-size"], shuffle = true, drop_last = #train > option["batch-size"],
   num_workers = option.workers})
 local test_loader = data.DataLoader(test, {batch_size = 100, num_workers = option.workers})
 local steps = option.epochs * #loader
-if steps == 0 then support.stop("%d images are fewer than --batch-size %d", #train, option["batch-size"]) end
 
 ---- The network ------------------------------------------------------------------------------------
 
@@ -128,7 +150,7 @@ local function evaluate()
     local loss, top1, top5 = 0, 0, 0
     for images, labels in test_loader() do
       labels = labels:to(option.device)
-      local scores = forward(model, prepared(images, false))
+      local scores = forward(model, images:to(option.device))
       local _, guesses = scores:topk(math.min(5, classes), 2)
       local right = guesses:eq(labels:unsqueeze(2))
       loss = loss + F.cross_entropy(scores, labels, {reduction = "sum"}):item()
@@ -143,7 +165,7 @@ local function train_network()
     net:train()
     for images, labels in run:batches(loader) do
       opt:zero_grad()
-      local loss = F.cross_entropy(forward(net, prepared(images, true)), labels:to(option.device), {label_smoothing = option.smoothing})
+      local loss = F.cross_entropy(forward(net, images:to(option.device)), labels:to(option.device), {label_smoothing = option.smoothing})
       scaler:scale(loss):backward()
       scaler:step(opt)
       scaler:update()

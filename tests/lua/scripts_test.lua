@@ -215,6 +215,32 @@ for _, row in ipairs(trainings) do
   end)
 end
 
+test("train_resnet learns folders of images, with parts of their own or a fifth kept to test", function()
+  local images = torch.utils.data
+  local function draw(folder, colour, count)
+    os.execute("mkdir -p " .. check.quote(folder))
+    for i = 1, count do
+      local picture = torch.randint(0, 60, {3, 20 + i, 30}, {dtype = torch.uint8})
+      picture[colour]:add_(180)
+      images.write_image(picture, ("%s/%d.%s"):format(folder, i, i % 2 == 0 and "png" or "jpg"))
+    end
+  end
+  local root = check.temp("colours")
+  for i, name in ipairs {"blue", "green", "red"} do
+    draw(root .. "/one/" .. name, 4 - i, 10)
+    draw(root .. "/two/train/" .. name, 4 - i, 8)
+    draw(root .. "/two/val/" .. name, 4 - i, 3)
+  end
+  local function learn(folder, ...)
+    local out = run("train_resnet.lua", "--quick", "--size", "16", "--threads", "1", "--data", root .. "/" .. folder, "--save", check.temp("folder.pt"), ...)
+    check.equal(out.err, "")
+    return out.out
+  end
+  check.contains(learn("one"), "24 images to learn from, 6 to test, 3 classes")
+  check.contains(learn("two", "--model", "resnet34", "--batch-size", "12"), "24 images to learn from, 9 to test, 3 classes")
+  refused("train_resnet.lua", "there is no folder /nowhere", "--data", "/nowhere")
+end)
+
 test("bfloat16 and float16 reach the accuracy of float32, for a GPT too", function()
   local out = run("mixed_precision.lua", "--quick", "--threads", "1", "--save", check.temp("mixed.pt"))
   check.equal(out.err, "")
