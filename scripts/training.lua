@@ -34,7 +34,7 @@ end
 function support.training(option, columns)
   local saved = support.saved
   local run = setmetatable({option = option, columns = columns, saved = saved, parts = {}, epoch = 0, step = 0, batch = 0,
-    sum = 0, count = 0, seen = 0, began = torch.perf_counter()}, Run)
+    sum = 0, count = 0, seen = 0}, Run)
   if saved then
     local at = saved.progress
     run.epoch, run.step, run.batch, run.sum, run.count = at.epoch, at.step, at.batch, at.sum, at.count
@@ -107,6 +107,7 @@ function Run:batches(source)
   local device, endless = self.option.device, type(source) == "function"
   local last = endless and self.batch + math.min(self.every - self.batch, self.steps - self.step) or math.huge
   if self.batch == 0 then self.epoch_random = self.random else set_random_state(self.epoch_random, device) end
+  self.began = self.began or torch.perf_counter()
   local draw = endless and source or source()
   for _ = 1, self.batch do draw() end
   if self.batch > 0 then set_random_state(self.random, device) end
@@ -149,7 +150,7 @@ end
 ---The mean loss since the epoch or round began.
 function Run:mean() return self.sum / math.max(1, self.count) end
 
----How many samples were seen in a second, since the script began to train.
+---How many samples were seen in a second, since this run of the script began to train.
 function Run:rate() return self.seen / (torch.perf_counter() - self.began) // 1 end
 
 ---The epoch or round is done: adds a row of metrics (its number comes first by itself) and writes the checkpoint.

@@ -86,7 +86,7 @@ local trainings = {
     calls = "binary_cross_entropy_with_logits", at = 15, place = "batch 4 of epoch 2", more = "--epochs=3"},
   {"train_resnet.lua", says = "test loss %d+%.%d+, top%-1 %d+%.%d+ %%", columns = "epoch,lr,train_loss,test_loss,top1,top5",
     calls = "cross_entropy", at = 5, place = "batch 4 of epoch 1",  -- in the evaluation
-    quick = {"--images=32", "--epochs=2", "--ema=0.9", "--amp=fp16", "--schedule=onecycle"}},
+    quick = {"--images=32", "--epochs=2", "--ema=0.9", "--amp=fp16", "--schedule=onecycle", "--workers=2"}},
   {"mixed_precision.lua", says = "float16 +%d+%.%d+ +%d+%.%d+ +%d+%.%d+ +%d+%.%d+ %% +%d+\n", timed = true,
     columns = "round,precision,epoch,train_loss,test_loss,test_accuracy", calls = "cross_entropy", at = 18,
     place = "batch 4 of round 2", quick = {"--samples=256", "--epochs=1", "--width=4"}},
