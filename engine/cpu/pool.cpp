@@ -18,7 +18,9 @@ DType computed_in(DType t) {
   if (t == DType::Float32 || t == DType::Float64) return t;
   return is_floating(t) ? DType::Float32 : DType::Int64;
 }
-int type_of(DType t) { return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : 2; }
+int type_of(DType t) {
+  return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : t == DType::BFloat16 ? 3 : 2;
+}
 
 // What one axis is cut into; a Pool points to it.
 struct Axis {
@@ -124,11 +126,12 @@ void max_pool(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
   const bool planes = by_planes(c.tensor(0));
-  const DType type = computed_in(out.dtype());
+  Description d;
+  describe(d, c, 3, c.tensor(0).shape(), out.shape(), planes, true);
+  const bool direct = out.dtype() == DType::BFloat16 && d.pool.channels > 1;
+  const DType type = direct ? DType::BFloat16 : computed_in(out.dtype());
   const Tensor x = prepared(c.tensor(0), type, planes);
   const Tensor y = result_for(out, type);
-  Description d;
-  describe(d, c, 3, x.shape(), out.shape(), planes, true);
   void* taps = c.flag(2) ? static_cast<void*>(c.out[1].data()) : nullptr;
   if (taps) d.pool.wide = c.out[1].dtype() == DType::Int32;
   parallel_for(lines(d.pool), grain(line_work(d.pool)), [&](int64_t begin, int64_t end) {
@@ -144,12 +147,15 @@ void max_pool_scatter(Call& c) {
   const Tensor &taps = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   const bool planes = by_planes(out);
-  const DType type = computed_in(out.dtype());
-  const Tensor g = prepared(c.tensor(0), type, planes);
-  const Tensor t = prepared(taps, taps.dtype(), planes), x = result_for(out, type);
   Description d;
   describe(d, c, 3, out.shape(), taps.shape(), planes, true);
   d.pool.wide = taps.dtype() == DType::Int32;
+  const Pool& p = d.pool;
+  const bool direct = out.dtype() == DType::BFloat16 && p.apart && p.channels >= kScatterChannels &&
+                      p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel <= kScatterTaps;
+  const DType type = direct ? DType::BFloat16 : computed_in(out.dtype());
+  const Tensor g = prepared(c.tensor(0), type, planes);
+  const Tensor t = prepared(taps, taps.dtype(), planes), x = result_for(out, type);
   parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
     level_of::max_pool_scatter(
         type_of(type), static_cast<const Pool*>(&d.pool), static_cast<const void*>(g.data()),

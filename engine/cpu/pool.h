@@ -23,10 +23,14 @@ struct Pool {
   bool wide;        // tap numbers are int32, else uint8
 };
 
+// A scatter runs in lanes with at least so many channels and at most so many taps.
+constexpr int64_t kScatterChannels = 4, kScatterTaps = 32;
+
 }  // namespace tycho::cpu
 
-// T by `type`: 0 float, 1 double, 2 int64. Lines are (image, out0, out1), images whole images.
-// `room` is working memory for 2 * (axis[2].in + 64) elements.
+// T by `type`: 0 float, 1 double, 2 int64; for max_pool_lines of several channels, and scatters in
+// lanes whose windows do not overlap, also 3: bfloat16. Lines are (image, out0, out1), images whole
+// images. `room` is working memory for 2 * (axis[2].in + 64) elements.
 TYCHO_LEVELS(void, max_pool_lines,
              (int type, const ::tycho::cpu::Pool* p, const void* x, void* y, void* taps,
               int64_t begin, int64_t end, void* room))

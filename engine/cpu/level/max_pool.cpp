@@ -2,35 +2,87 @@
 // its windows first, along whole lines, and then across. The first of equal maxima is taken, in
 // the order rows, columns; nan wins over numbers, a later nan over an earlier one (as PyTorch).
 #include "engine/cpu/level/pool.h"
+#include "engine/cpu/level/storage.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-template <class T, class Tap, bool taps_wanted>
-void lines_of_channels(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, int64_t end) {
+// Lanes of what lies in memory as S, or their first n elements.
+template <class S>
+TYCHO_INLINE Lane<In<S>> take_n(const S* p, int n) {
+  if constexpr (sizeof(S) == 2)
+    return n == Lane<float>::size ? get(p) : get_some(p, n, S(0));
+  else
+    return load_n(p, n);
+}
+template <class S>
+TYCHO_INLINE void give_n(S* p, Lane<In<S>> x, int n) {
+  if constexpr (sizeof(S) == 2)
+    n == Lane<float>::size ? put(x, p) : put_some(x, p, n);
+  else
+    store_n(p, x, n);
+}
+
+// A window's taps as offsets from its corner, in pixels, where they are few.
+struct Taps {
+  static constexpr int64_t kMost = 64;
+  int64_t count, offset[kMost];
+  bool few;
+  explicit Taps(const Pool& p) {
+    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+    count = az.kernel * ay.kernel * ax.kernel;
+    few = count <= kMost;
+    for (int64_t t = 0; few && t < count; ++t) {
+      const int64_t tx = t % ax.kernel, rest = t / ax.kernel;
+      const int64_t ty = rest % ay.kernel, tz = rest / ay.kernel;
+      offset[t] = (tz * az.dilation * ay.in + ty * ay.dilation) * ax.in + tx * ax.dilation;
+    }
+  }
+  // Calls f(pixel, tap) for the taps of a window inside the image, in scan order.
+  template <class F>
+  TYCHO_INLINE void each(const Pool& p, const Place& o, F&& f) const {
+    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+    if (few && whole(az, o.z) && whole(ay, o.y) && whole(ax, o.x)) {
+      const int64_t corner = (az.start[o.z] * ay.in + ay.start[o.y]) * ax.in + ax.start[o.x];
+      for (int64_t t = 0; t < count; ++t) f(corner + offset[t], t);
+    } else {
+      each_tap(p, o, f);
+    }
+  }
+
+ private:
+  TYCHO_INLINE static bool whole(const PoolAxis& a, int64_t o) {
+    return a.first[o] == 0 && a.last[o] == a.kernel;
+  }
+};
+
+template <class S, class Tap, bool taps_wanted>
+void lines_of_channels(const Pool& p, const S* x, S* y, Tap* taps, int64_t begin, int64_t end) {
+  using T = In<S>;
   using L = Lane<T>;
   const int64_t width = p.axis[2].out, image = pixels_of(p) * p.channels;
+  const Taps window(p);
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
     for (int64_t ox = 0; ox < width; ++ox) {
       const Place o{z, row, ox};
       const int64_t out = (line * width + ox) * p.channels;
       each_lane<T>(p.channels, [&](int64_t c, int m) {
-        const T* from = x + n * image + c;
+        const S* from = x + n * image + c;
         L best(0), at(0);
         bool begun = false;
-        each_tap(p, o, [&](int64_t pixel, int64_t tap) {
-          const L v = load_n(from + pixel * p.channels, m);
+        window.each(p, o, [&](int64_t pixel, int64_t tap) {
+          const L v = take_n(from + pixel * p.channels, m);
           if (!begun) {
             best = v;
-            at = L(tap);
+            at = L(static_cast<T>(tap));
             begun = true;
             return;
           }
           const auto wins = (v > best) | (v != v);
           best = select(wins, v, best);
-          if (taps_wanted) at = select(wins, L(tap), at);
+          if (taps_wanted) at = select(wins, L(static_cast<T>(tap)), at);
         });
-        store_n(y + out + c, best, m);
+        give_n(y + out + c, best, m);
         if (taps_wanted) store_taps<T>(taps + out + c, at, m);
       });
     }
@@ -129,15 +181,17 @@ void lines_of_planes(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, 
   });
 }
 
-template <class T, class Tap>
-void forward(const Pool& p, const T* x, T* y, void* taps, int64_t begin, int64_t end, T* room) {
+template <class S, class Tap>
+void forward(const Pool& p, const S* x, S* y, void* taps, int64_t begin, int64_t end, void* room) {
   Tap* t = static_cast<Tap*>(taps);
-  if (p.channels > 1)
-    taps ? lines_of_channels<T, Tap, true>(p, x, y, t, begin, end)
-         : lines_of_channels<T, Tap, false>(p, x, y, t, begin, end);
-  else
-    taps ? lines_of_planes<T, Tap, true>(p, x, y, t, begin, end, room)
-         : lines_of_planes<T, Tap, false>(p, x, y, t, begin, end, room);
+  if constexpr (sizeof(S) > 2)
+    if (p.channels == 1) {
+      taps ? lines_of_planes<S, Tap, true>(p, x, y, t, begin, end, static_cast<S*>(room))
+           : lines_of_planes<S, Tap, false>(p, x, y, t, begin, end, static_cast<S*>(room));
+      return;
+    }
+  taps ? lines_of_channels<S, Tap, true>(p, x, y, t, begin, end)
+       : lines_of_channels<S, Tap, false>(p, x, y, t, begin, end);
 }
 
 // Where a tap of a window lies in the image, in pixels.
@@ -180,31 +234,33 @@ TYCHO_INLINE void each_chosen(const Pool& p, const Tap* taps, int64_t begin, int
   });
 }
 
-template <class T, class Tap>
-void scatter(const Pool& p, const T* g, const Tap* taps, T* x, int64_t begin, int64_t end) {
+template <class S, class Tap>
+void scatter(const Pool& p, const S* g, const Tap* taps, S* x, int64_t begin, int64_t end) {
+  using T = In<S>;
   using L = Lane<T>;
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
   const int64_t image = pixels_of(p) * p.channels;
-  const int64_t kinds = p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel;
+  const Taps window(p);
   bool tiled = p.apart;  // every pixel lies in one window
   for (const PoolAxis& a : p.axis) tiled = tiled && a.start[0] == 0 && a.out * a.kernel == a.in;
-  const bool lanes = p.apart && p.channels >= 4 && kinds <= 16;
-  if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
+  const bool lanes = p.channels >= kScatterChannels && window.count <= kScatterTaps;
+  if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(S));
   if (!lanes) {
-    each_chosen(p, taps, begin, end,
-                [&](int64_t out, int64_t in) { x[in] = (L(x[in]) + L(g[out])).v[0]; });
+    if constexpr (sizeof(S) > 2)
+      each_chosen(p, taps, begin, end,
+                  [&](int64_t out, int64_t in) { x[in] = (L(x[in]) + L(g[out])).v[0]; });
     return;
   }
   each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
     for (int64_t ox = 0; ox < width; ++ox) {
       const int64_t out = (line * width + ox) * p.channels;
       each_lane<T>(p.channels, [&](int64_t c, int m) {
-        const L v = load_n(g + out + c, m), at = load_taps<T>(taps + out + c, m);
-        T* to = x + n * image + c;
-        each_tap(p, {z, row, ox}, [&](int64_t pixel, int64_t tap) {
-          T* place = to + pixel * p.channels;
-          const L part = select(at == L(tap), v, L(0));
-          store_n(place, part, m);
+        const L v = take_n(g + out + c, m), at = load_taps<T>(taps + out + c, m);
+        S* to = x + n * image + c;
+        window.each(p, {z, row, ox}, [&](int64_t pixel, int64_t tap) {
+          S* place = to + pixel * p.channels;
+          const L part = select(at == L(static_cast<T>(tap)), v, L(0));
+          give_n(place, p.apart ? part : part + take_n(place, m), m);
         });
       });
     }
@@ -223,27 +279,32 @@ template <class F>
 TYCHO_INLINE void by_type(int type, F&& f) {
   type == 0 ? f(0.f) : type == 1 ? f(0.0) : f(int64_t{0});
 }
+// With bfloat16, by its bits.
+template <class F>
+TYCHO_INLINE void by_storage(int type, F&& f) {
+  type == 3 ? f(uint16_t{0}) : by_type(type, f);
+}
 
 }  // namespace
 
 void max_pool_lines(int type, const Pool* p, const void* x, void* y, void* taps, int64_t begin,
                     int64_t end, void* room) {
-  by_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    const T* from = static_cast<const T*>(x);
+  by_storage(type, [&](auto zero) {
+    using S = decltype(zero);
+    const S* from = static_cast<const S*>(x);
     if (p->wide)
-      forward<T, int32_t>(*p, from, static_cast<T*>(y), taps, begin, end, static_cast<T*>(room));
+      forward<S, int32_t>(*p, from, static_cast<S*>(y), taps, begin, end, room);
     else
-      forward<T, uint8_t>(*p, from, static_cast<T*>(y), taps, begin, end, static_cast<T*>(room));
+      forward<S, uint8_t>(*p, from, static_cast<S*>(y), taps, begin, end, room);
   });
 }
 
 void max_pool_scatter(int type, const Pool* p, const void* g, const void* taps, void* x,
                       int64_t begin, int64_t end) {
-  by_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    by_taps<T>(*p, taps, [&](auto* t) {
-      scatter(*p, static_cast<const T*>(g), t, static_cast<T*>(x), begin, end);
+  by_storage(type, [&](auto zero) {
+    using S = decltype(zero);
+    by_taps<S>(*p, taps, [&](auto* t) {
+      scatter(*p, static_cast<const S*>(g), t, static_cast<S*>(x), begin, end);
     });
   });
 }

@@ -65,6 +65,13 @@ TYCHO_INLINE void store_n(T* p, Lane<T> x, int n) {
 // Tap numbers travel in lanes as T, and lie in memory as bytes or int32.
 template <class T, class Tap>
 TYCHO_INLINE void store_taps(Tap* to, Lane<T> taps, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
+    const __m512i whole = _mm512_maskz_cvttps_epi32(0xffff, (__m512)taps.v);
+    _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), whole);
+    return;
+  }
+#endif
   T a[Lane<T>::size];
   taps.store(a);
   if (n == Lane<T>::size) {
@@ -75,6 +82,14 @@ TYCHO_INLINE void store_taps(Tap* to, Lane<T> taps, int n) {
 }
 template <class T, class Tap>
 TYCHO_INLINE Lane<T> load_taps(const Tap* from, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
+    const __m128i none = _mm_set1_epi8(-1);
+    const __m128i bytes = _mm_mask_loadu_epi8(none, static_cast<__mmask16>((1u << n) - 1), from);
+    const __m512i whole = _mm512_maskz_cvtepu8_epi32(0xffff, bytes);  // 255 is no tap of 16
+    return Lane<T>((typename Raw<T>::V)_mm512_maskz_cvtepi32_ps(0xffff, whole));
+  }
+#endif
   T a[Lane<T>::size];
   if (n == Lane<T>::size) {
     for (int i = 0; i < Lane<T>::size; ++i) a[i] = static_cast<T>(static_cast<int32_t>(from[i]));
