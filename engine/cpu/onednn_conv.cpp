@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/conv_pack.h"
 #include "engine/cpu/onednn.h"
 #include "engine/cpu/onednn_cache.h"
 #include "engine/cpu/room.h"
@@ -38,6 +39,8 @@ struct Held {
   dnnl::primitive primitive, pack;  // `pack`: between the plain weight and the primitive's layout
   memory::desc packed_desc;
   bool packs = false;
+  bool quick = false;  // by our own kernels, as `pack_plan` says
+  ConvPack pack_plan;
   memory x, w, y, bias, plain;
 };
 
@@ -73,6 +76,43 @@ memory::desc weight_desc(const Key& k, int64_t dtype, bool plain) {
   for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) add(k.kernel[d], k.weight_stride[d + 2]);
   if (plain) return {dims, type_of(dtype), strides};
   return {dims, type_of(dtype), memory::format_tag::any};
+}
+
+// Whether our own kernels know the layout: whole units, and blocks of outputs (for packing
+// bfloat16, of pairs) innermost, or of inputs around 16 outputs (for unpacking).
+bool plan_pack(const Key& k, const memory::desc& packed, ConvPack* p) {
+  const auto& d = packed.data;
+  const auto& b = d.format_desc.blocking;
+  const int64_t taps = k.kernel[0] * k.kernel[1] * k.kernel[2];
+  *p = {k.out_channels, k.channels, taps, 0, b.strides[0], b.strides[1], {}};
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 || p->out % 16 != 0 ||
+      p->in % 16 != 0 || taps > ConvPack::kMostTaps)
+    return false;
+  // The user's side: row-major.
+  int64_t step = 1;
+  const int64_t plain[] = {k.out_channels, k.channels, k.kernel[0], k.kernel[1], k.kernel[2]};
+  for (int i = 4; i >= 0; step *= plain[i--])
+    if (plain[i] != 1 && k.weight_stride[i] != step) return false;
+  if (k.kind == kWeight) {
+    if (b.inner_nblks != 2 || b.inner_blks[0] != 16 || b.inner_idxs[0] != 1 ||
+        b.inner_blks[1] != 16 || b.inner_idxs[1] != 0)
+      return false;
+    p->block = 16;
+  } else {
+    const bool pairs = k.dtype == static_cast<int64_t>(DType::BFloat16);
+    if (b.inner_nblks != (pairs ? 2 : 1) || b.inner_idxs[0] != 0 || b.inner_blks[0] % 16 != 0)
+      return false;
+    if (pairs && (b.inner_blks[1] != 2 || b.inner_idxs[1] != 1)) return false;
+    p->block = b.inner_blks[0];
+  }
+  const int64_t* const at = b.strides + 2;  // of two or three kernel sizes
+  const bool volume = is_volume(k);
+  int64_t t = 0;
+  for (int64_t z = 0; z < k.kernel[0]; ++z)
+    for (int64_t y = 0; y < k.kernel[1]; ++y)
+      for (int64_t x = 0; x < k.kernel[2]; ++x)
+        p->tap_at[t++] = volume ? z * at[0] + y * at[1] + x * at[2] : y * at[0] + x * at[1];
+  return true;
 }
 
 Held make(const Key& k) {
@@ -130,7 +170,8 @@ Held make(const Key& k) {
   h.packs = h.packed_desc != plain;
   const auto from = k.kind == kWeight ? h.packed_desc : plain;
   const auto to = k.kind == kWeight ? plain : h.packed_desc;
-  if (h.packs && h.usable)
+  if (h.packs) h.quick = plan_pack(k, h.packed_desc, &h.pack_plan);
+  if (h.packs && h.usable && !h.quick)
     h.pack = dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
   h.x = memory(x, engine, nullptr);
   h.y = memory(y, engine, nullptr);
@@ -268,7 +309,24 @@ void run(Held& h, int64_t kind, const void* x, const void* w, const void* y, con
   onednn_run(h.primitive, args, bias ? 4 : 3);
 }
 
-void reorder(Held& h, const void* from, void* to, bool unpack) {
+void reorder(Held& h, const Key& k, const void* from, void* to) {
+  const bool unpack = k.kind == kWeight;
+  if (h.quick) {
+    const ConvPack* const p = &h.pack_plan;
+    const int bytes = dtype_size(static_cast<DType>(unpack ? k.weight_dtype : k.dtype));
+    const int64_t rest = p->out % p->block;
+    if (!unpack && rest != 0) {  // outputs that are not there are zeros
+      const size_t last = static_cast<size_t>(p->out / p->block * p->out_step * bytes);
+      std::memset(static_cast<char*>(to) + last, 0, h.packed_desc.get_size() - last);
+    }
+    parallel_for(p->units(), std::max<int64_t>(1, 64 / p->taps), [&](int64_t begin, int64_t end) {
+      if (unpack)
+        level_of::conv_unpack(bytes, p, from, to, begin, end);
+      else
+        level_of::conv_pack(bytes, p, from, to, begin, end);
+    });
+    return;
+  }
   memory &a = unpack ? h.w : h.plain, &b = unpack ? h.plain : h.w;
   point(a, from), point(b, to);
   const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a.get()}, {DNNL_ARG_TO, b.get()}};
@@ -287,7 +345,7 @@ bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias,
     const memory::desc layout = first.packed_desc;
     const Room room(first.packs ? layout.get_size() : 0);
     const void* packed = first.packs ? room.data() : w;
-    if (first.packs) reorder(first, w, room.data(), false);
+    if (first.packs) reorder(first, whole, w, room.data());
     parallel_for(cut.count, 1, [&](int64_t begin, int64_t end) {
       onednn_guard([&] {
         for (int64_t i = begin; i < end; ++i) {
@@ -297,7 +355,7 @@ bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias,
           TYCHO_CHECK(Kind::Value, h.usable, "convolution: oneDNN has no kernel for a part of it");
           const bool same = h.packed_desc == layout;
           const Room own(same || !h.packs ? 0 : h.packed_desc.get_size());
-          if (!same && h.packs) reorder(h, w, own.data(), false);
+          if (!same && h.packs) reorder(h, whole, w, own.data());
           run(h, whole.kind, at(x, p.x, whole),
               same      ? packed
               : h.packs ? own.data()
@@ -374,7 +432,7 @@ bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, cons
         add_up(sum_of(0) + begin, sum_of(part) + begin, end - begin);
       });
     if (first.packs)
-      reorder(first, sum_of(0), w.data, true);
+      reorder(first, whole, static_cast<const void*>(sum_of(0)), w.data);
     else if (!direct)
       std::memcpy(w.data, sum_of(0), static_cast<size_t>(numel) * sizeof(float));
     return true;
