@@ -6,30 +6,6 @@ local F, init = nn.functional, nn.init
 local layer = require "torch.nn.layer"
 local define, empty = layer.define, layer.empty
 
--- --- one step of each kind: f(x's part of the gates, h, c, w_hh, b_hh, w_hr) -> h, c ---
-
-local steps = {}
-local function plain(activation)
-  return function(gx, h, _, w_hh) return activation(torch.addmm(gx, h, w_hh)) end
-end
-steps.tanh, steps.relu = plain(torch.tanh), plain(torch.relu)
-function steps.lstm(gx, h, c, w_hh, _, w_hr)
-  local i, f, g, o = torch.addmm(gx, h, w_hh):chunk(4, 2)
-  c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-  h = torch.sigmoid(o) * torch.tanh(c)
-  if w_hr then h = h:matmul(w_hr) end
-  return h, c
-end
-function steps.gru(gx, h, _, w_hh, b_hh)
-  local n = h:size(2)
-  local gh = h:matmul(w_hh)
-  if b_hh then gh = gh + b_hh end
-  local rz = torch.sigmoid(gx:narrow(2, 1, 2 * n) + gh:narrow(2, 1, 2 * n))
-  local r, z = rz:chunk(2, 2)
-  local new = torch.tanh(gx:narrow(2, 2 * n + 1, n) + r * gh:narrow(2, 2 * n + 1, n))
-  return new + z * (h - new)
-end
-
 local gates = {tanh = 1, relu = 1, lstm = 4, gru = 3}
 
 -- What x adds to the gates, the bias of h with it where the step has no use for that one apart.
@@ -44,40 +20,6 @@ local function uniform_all(self)
 end
 
 -- --- layers ---
-
--- One layer in one direction. `inputs`: per step the gates' part of x; rows may become fewer (packed sequences, longest
--- first). Gives the outputs per step and the last h and c of every row.
-local function run(step, inputs, h0, c0, w, backwards)
-  local n = #inputs
-  local w_hh, w_hr = w.hh:t(), w.hr and w.hr:t()
-  local rows = h0:size(1)
-  local first = backwards and inputs[n]:size(1) or rows
-  local h, c = h0, c0
-  if first < rows then h, c = h0:narrow(1, 1, first), c0 and c0:narrow(1, 1, first) end
-  local outputs, ended_h, ended_c = {}, {}, {}
-  for k = 1, n do
-    local t = backwards and n + 1 - k or k
-    local size, now = inputs[t]:size(1), h:size(1)
-    if size < now then  -- these rows have ended
-      table.insert(ended_h, 1, h:narrow(1, size + 1, now - size))
-      h = h:narrow(1, 1, size)
-      if c then
-        table.insert(ended_c, 1, c:narrow(1, size + 1, now - size))
-        c = c:narrow(1, 1, size)
-      end
-    elseif size > now then  -- backwards: these rows begin
-      h = torch.cat({h, h0:narrow(1, now + 1, size - now)}, 1)
-      if c then c = torch.cat({c, c0:narrow(1, now + 1, size - now)}, 1) end
-    end
-    h, c = step(inputs[t], h, c, w_hh, w.b_hh, w_hr)
-    outputs[t] = h
-  end
-  if #ended_h > 0 then
-    h = torch.cat({h, table.unpack(ended_h)}, 1)
-    if c then c = torch.cat({c, table.unpack(ended_c)}, 1) end
-  end
-  return outputs, h, c
-end
 
 local function weights_of(self, l, suffix)
   local k = ("_l%d%s"):format(l - 1, suffix)
@@ -132,17 +74,20 @@ local function forward(self, x, state)
   if packed and packed.sorted_indices then
     h0, c0 = h0:index_select(2, packed.sorted_indices), c0 and c0:index_select(2, packed.sorted_indices)
   end
-  local lengths = sizes and sizes:tolist()
-  local step, last_h, last_c = steps[self.mode], {}, {}
+  local lengths = sizes and sizes:tolist() or nil
+  local last_h, last_c = {}, {}
+  if not packed and x:size(1) == 0 then
+    error(("%s: wants at least one time step, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape")
+  end
   for l = 1, self.num_layers do
     local sides = {}
     for d = 1, directions do
       local w = weights_of(self, l, d == 2 and "_reverse" or "")
       local gx = input_gates(self.mode, x, w.ih, w.b_ih, w.b_hh)
-      local inputs = lengths and {gx:split(lengths, 1)} or {gx:unbind(1)}
       local k = (l - 1) * directions + d
-      local outputs, h, c = run(step, inputs, h0[k], c0 and c0[k], w, d == 2)
-      sides[d] = lengths and torch.cat(outputs, 1) or torch.stack(outputs, 1)
+      local y, h, c = torch._recurrence(gx:flatten(1, -2), h0[k], c0 and c0[k], w.hh, self.mode == "gru" and w.b_hh or nil,
+        w.hr, self.mode, lengths, d == 2)
+      sides[d] = lengths and y or y:view({gx:size(1), rows, out_size})
       last_h[k], last_c[k] = h, c
     end
     x = directions == 2 and torch.cat(sides, -1) or sides[1]
@@ -229,7 +174,7 @@ local function cell_forward(self, x, state)
   if lstm then c = c or zeros() end
   local kind = self.kind or self.nonlinearity
   local gx = input_gates(kind, x, self.weight_ih, self.bias_ih, self.bias_hh)
-  h, c = steps[kind](gx, h, c, self.weight_hh:t(), self.bias_hh)
+  h, c = select(2, torch._recurrence(gx, h, c, self.weight_hh, kind == "gru" and self.bias_hh or nil, nil, kind))
   if alone then h, c = h:squeeze(1), c and c:squeeze(1) end
   if lstm then return h, c end
   return h
