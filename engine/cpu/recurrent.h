@@ -1,10 +1,9 @@
 // Recurrent layers: what the driver (recurrent.cpp) hands to the lanes (level/recurrent.cpp).
 #pragma once
 #include "engine/cpu/level.h"
+#include "engine/ops/recurrence.h"
 
 namespace tycho::cpu {
-
-enum class Recurrence : int { Tanh, Relu, Lstm, Gru };
 
 // One step of `rows` sequences with n units each; rows of states and results are n elements.
 struct RecurrentStep {

@@ -39,9 +39,14 @@ Tensor fit(Tensor g, const Sizes& shape, DType dtype, Device device) {
 
 class Sweep {
  public:
-  explicit Sweep(SweepOptions o) : options_(o) { options_.retain_graph |= o.create_graph; }
+  explicit Sweep(SweepOptions o) : options_(o), inner_(sweeps_running++ > 0) {
+    options_.retain_graph |= o.create_graph;
+  }
   ~Sweep() {
     while (!touched_.empty()) leave(touched_.back());  // after an error or an interrupt
+    for (auto it = outer_marks_.rbegin(); it != outer_marks_.rend(); ++it)
+      static_cast<Node*>(it->first.get())->mark = it->second;
+    --sweeps_running;
   }
 
   void want(const std::vector<Tensor>& inputs) {
@@ -276,7 +281,7 @@ class Sweep {
     };
     std::vector<Frame> stack;
     if (root->mark == mark_ || root->mark == seen) return;
-    root->mark = seen;
+    visit(root, seen);
     stack.push_back({root, 0, is_wanted(root)});
     while (!stack.empty()) {
       Frame& f = stack.back();
@@ -295,11 +300,16 @@ class Sweep {
         if (next->mark == mark_) {
           f.needed = true;
         } else if (next->mark != seen) {
-          next->mark = seen;
+          visit(next, seen);
           stack.push_back({next, 0, is_wanted(next)});
         }
       }
     }
+  }
+  // A sweep inside a gradient of another gives back the marks that the other still reads.
+  void visit(Node* n, uint64_t mark) {
+    if (inner_) outer_marks_.emplace_back(Ref<GraphNode>(n), n->mark);
+    n->mark = mark;
   }
   bool is_wanted(const Node* n) const {
     for (const auto& w : wanted_outputs_)
@@ -332,6 +342,9 @@ class Sweep {
   std::unordered_map<Impl*, size_t> leaf_index_;
   bool capture_ = false, mark_needed_ = false;
   uint64_t mark_ = 0;
+  inline static constinit thread_local int sweeps_running = 0;
+  bool inner_ = false;
+  std::vector<std::pair<Ref<GraphNode>, uint64_t>> outer_marks_;
   std::unordered_map<Impl*, Tensor> wanted_leaves_;
   std::vector<WantedOutput> wanted_outputs_;
 };

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "engine/cpu/recurrent.h"
 #include "engine/grad/backward.h"
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
@@ -41,8 +40,6 @@ int recurrence_gates(int kind) {
 }
 
 namespace {
-
-using cpu::Recurrence;
 
 // --- the definition, by plain operations ---
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/ops/op.h"
+#include "engine/ops/recurrence.h"
 
 namespace tycho {
 
@@ -26,7 +27,7 @@ struct TimeSteps {
 // From the argument (a list, or none: all sequences in every step).
 TimeSteps time_steps(const Value& counts, int64_t rows, int64_t sequences, bool reverse);
 
-int recurrence_kind(std::string_view name);  // a cpu::Recurrence; -1 when there is none
+int recurrence_kind(std::string_view name);  // a Recurrence; -1 when there is none
 int recurrence_gates(int kind);              // 1, 4 or 3
 
 namespace cpu {
