@@ -35,7 +35,8 @@ void push_node(lua_State* L, const Node* n) {
 }  // namespace
 
 // _inspect(x) -> {id=, storage=, storage_bytes=, bytes=, offset=, numel=, base=, leaf=,
-// requires_grad=, grad=, node={name=, source=, line=, id=, saved=, freed=}}; nil for other values.
+// mapped=, requires_grad=, grad=, node={name=, source=, line=, id=, saved=, freed=}}; nil for other
+// values.
 int lua_inspect(lua_State* L) {
   Impl* t = to_impl(L, 1);
   if (!t) {
@@ -51,6 +52,8 @@ int lua_inspect(lua_State* L) {
   set_integer(L, "numel", t->numel);
   set_flag(L, "requires_grad", grad::requires_grad(t));
   set_flag(L, "leaf", !t->node);
+  // Its memory is a file's.
+  set_flag(L, "mapped", t->storage->free_data && !has_no_values(*t->storage));
   if (t->base) set_integer(L, "base", address(t->base.get()));
   if (t->extra && t->extra->grad) set_integer(L, "grad", address(t->extra->grad.get()));
   lua_pushstring(L, dtype_short_name(t->dtype));

@@ -70,7 +70,7 @@ function Walk:tensor(item)
     item.cure = ("%s = %s:clone()"):format(item.path, item.path)
   end
   local device = tostring(x.device)
-  self:claim(item, look.storage, look.storage_bytes, device)
+  self:claim(item, look.storage, look.mapped and 0 or look.storage_bytes, device)
   if look.node then
     self.graphs[#self.graphs + 1] = {path = item.path, root = item.root, kind = item.kind, id = look.node.id,
       single = look.numel == 1, graph = torch._graph(x), device = device}

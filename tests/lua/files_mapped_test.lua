@@ -127,3 +127,13 @@ test("the options of load are checked by name", function()
   check.equal(torch.load(path, {weights_only = true, mmap = true, map_location = "cpu"}).x, {1, 1})
   check.raises("argument", "is no device", torch.load, path, {map_location = true})
 end)
+
+test("at the prompt mapped tensors say so, and hold none of the memory in use", function()
+  local path = check.temp "prompt.pt"
+  torch.save({x = torch.ones(count)}, path)
+  local out = check.tycho({}, {stdin = ('x = torch.load(%q, {mmap = true}).x\ny = torch.ones(400000)\n%%who\n%%mem\n'):format(path)}).out
+  check.contains(out, "in a mapped file")
+  local memory = out:sub(out:find("used", 1, true), -1)
+  check.contains(memory, "1.6 MB  y")
+  check.lacks(memory, "1.2 MB  x")
+end)

@@ -58,6 +58,7 @@ local function tensor_row(each, by_id, owner, session)
   elseif own.name ~= each.name then
     kind, notes[#notes + 1] = "same", "as " .. own.name
   end
+  if look.mapped then notes[#notes + 1] = "in a mapped file" end
   if look.grad then notes[#notes + 1] = "grad set" end
   if look.node and look.node.saved > 0 then
     notes[#notes + 1] = look.node.freed and "graph freed" or ("%d saved for backward"):format(look.node.saved)
