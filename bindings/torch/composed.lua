@@ -135,6 +135,22 @@ local function cholesky(x, ...)
   return options({"upper"}, ...).upper and l.mT or l
 end
 both("cholesky", cholesky)
+---The exponential of square matrices, by scaling, a Taylor series and squaring.
+---@param x userdata [.., n, n]
+local function matrix_exp(x)
+  if want("matrix_exp", x).ndim < 2 or x:size(-1) ~= x:size(-2) then error("matrix_exp: wants square matrices, not shape " .. tostring(x.shape), 2, "shape") end
+  if not x:is_floating_point() then error("matrix_exp: wants floating point numbers, not " .. tostring(x.dtype), 2, "dtype") end
+  local most = x:numel() > 0 and x:detach():abs():sum(-1):max():item() or 0
+  local halvings = most > 2 and most < math.huge and math.ceil(math.log(most / 2, 2)) or 0
+  local a = x / 2.0 ^ halvings
+  local id = torch.eye(x:size(-1), {dtype = x.dtype, device = x.device})
+  local out = id + a / 22
+  for k = 21, 1, -1 do out = id + a:matmul(out) / k end
+  for _ = 1, halvings do out = out:matmul(out) end
+  return out
+end
+both("matrix_exp", matrix_exp)
+torch.linalg.matrix_exp = matrix_exp
 ---The product of several matrices, in the cheapest order.
 function torch.chain_matmul(...)
   local first = ...

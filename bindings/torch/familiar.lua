@@ -155,6 +155,34 @@ end
 ---What kind of value it is, as PyTorch names it.
 function torch.typename(x) return torch.is_tensor(x) and x:type() or type(x) end
 
+---Whether a value is an object of a class, or of one of a list of classes, or of one that extends it: Python's isinstance.
+---@param value any
+---@param class table nn.Linear, or {nn.Linear, nn.Conv2d}
+---@return boolean
+function torch.isinstance(value, class)
+  if class == torch.Tensor then return torch.is_tensor(value) end
+  if class == torch.nn.Parameter then return torch.nn._is_parameter(value) end
+  if type(class) == "table" and rawget(class, "_name") == nil and rawget(class, "__index") == nil then
+    for _, one in ipairs(class) do
+      if torch.isinstance(value, one) then return true end
+    end
+    return false
+  end
+  if type(class) ~= "table" then error("isinstance: wants a class, as nn.Linear, or a list of them", 2) end
+  local at = type(value) == "table" and getmetatable(value) or nil
+  while at do
+    if at == class then return true end
+    if class == torch.nn.Module and rawget(at, "_base") == nil and rawget(at, "_call") then return true end
+    local base = rawget(at, "_base")
+    if not base then
+      local meta = getmetatable(at)
+      base = type(meta) == "table" and type(meta.__index) == "table" and meta.__index or nil
+    end
+    at = base
+  end
+  return false
+end
+
 -- --- types ---
 
 local function dtype_of(name, v)

@@ -48,11 +48,30 @@ local function watched(tensors, n, f)
   return true
 end
 
+-- Inputs and the named arguments among them: a last table with names.
+local function split(inputs)
+  local last = inputs[inputs.n]
+  if type(last) ~= "table" or getmetatable(last) ~= nil or type(next(last, #last > 0 and #last or nil)) ~= "string" then return inputs, {} end
+  local args = table.move(inputs, 1, inputs.n - 1, 1, {n = inputs.n - 1})
+  return args, last
+end
+
 ---Calls a module with its hooks.
 function hooks.run(module, list, ...)
   local inputs = table.pack(...)
   for _, h in ipairs(list.pre) do
-    local changed = h.f(module, inputs)
+    local changed, names
+    if h.with_kwargs then
+      local args, kwargs = split(inputs)
+      changed, names = h.f(module, args, kwargs)
+      if changed ~= nil then
+        changed = table.move(as_list(changed), 1, #as_list(changed), 1, {})
+        names = names or kwargs
+        if next(names) ~= nil then changed[#changed + 1] = names end
+      end
+    else
+      changed = h.f(module, inputs)
+    end
     if changed ~= nil then
       inputs = as_list(changed)
       inputs.n = math.max(#inputs, inputs.n or 0)
@@ -71,7 +90,13 @@ function hooks.run(module, list, ...)
   local inputs_watched = back and #list.backward > 0 and watched(inputs, inputs.n, call_backward)
   local outputs = table.pack(module:forward(table.unpack(inputs, 1, inputs.n)))
   for _, h in ipairs(list.post) do
-    local changed = h.f(module, inputs, outputs[1])
+    local changed
+    if h.with_kwargs then
+      local args, kwargs = split(inputs)
+      changed = h.f(module, args, kwargs, outputs[1])
+    else
+      changed = h.f(module, inputs, outputs[1])
+    end
     if changed ~= nil then outputs[1] = changed end
   end
   if back then
@@ -89,15 +114,19 @@ function hooks.run(module, list, ...)
   return table.unpack(outputs, 1, outputs.n)
 end
 
-local function add(self, where, f)
+local known = {prepend = true, with_kwargs = true, always_call = true}
+local function add(self, where, f, options)
   if type(f) ~= "function" then error("register hook: wants a function", 3) end
+  for k in pairs(options or {}) do
+    if not known[k] then error(('register hook: no argument "%s" (it has: prepend, with_kwargs)'):format(tostring(k)), 3) end
+  end
   local list = rawget(self, "_hooks")
   if not list then
     list = {pre = {}, post = {}, backward = {}, backward_pre = {}}
     rawset(self, "_hooks", list)
   end
-  local entry = {f = f}
-  table.insert(list[where], entry)
+  local entry = {f = f, with_kwargs = options and options.with_kwargs}
+  table.insert(list[where], options and options.prepend and 1 or #list[where] + 1, entry)
   return {remove = function()
     for i, h in ipairs(list[where]) do
       if h == entry then
@@ -115,16 +144,18 @@ end
 ---Adds the methods that register hooks to the methods of every module.
 function hooks.install(Class)
   ---Calls f(module, inputs, output) after forward; what it returns replaces the output. Gives a handle with remove().
-  function Class:register_forward_hook(f) return add(self, "post", f) end
+  ---@param options? {prepend?: boolean, with_kwargs?: boolean} with_kwargs: f(module, inputs, named arguments, output)
+  function Class:register_forward_hook(f, options) return add(self, "post", f, options) end
   ---Calls f(module, inputs) before forward; what it returns replaces the inputs. Gives a handle with remove().
-  function Class:register_forward_pre_hook(f) return add(self, "pre", f) end
+  ---@param options? {prepend?: boolean, with_kwargs?: boolean} with_kwargs: f(module, inputs, named arguments), which may return both
+  function Class:register_forward_pre_hook(f, options) return add(self, "pre", f, options) end
   ---Calls f(module, grad_input, grad_output) in backward (tables of tensors); what it returns replaces the gradients
   ---of the inputs. Gives a handle with remove().
-  function Class:register_full_backward_hook(f) return add(self, "backward", f) end
+  function Class:register_full_backward_hook(f, options) return add(self, "backward", f, options) end
   Class.register_backward_hook = Class.register_full_backward_hook
   ---Calls f(module, grad_output) in backward, before the module's own; what it returns replaces the gradients of the
   ---outputs. Gives a handle with remove().
-  function Class:register_full_backward_pre_hook(f) return add(self, "backward_pre", f) end
+  function Class:register_full_backward_pre_hook(f, options) return add(self, "backward_pre", f, options) end
 end
 
 return hooks

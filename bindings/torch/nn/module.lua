@@ -31,7 +31,7 @@ function Module.Buffer(data, persistent)
   return t
 end
 
-local hidden = {_order = true, _buffers = true, _hooks = true, _names = true, training = true}
+local hidden = {_order = true, _buffers = true, _hooks = true, _state_hooks = true, _names = true, training = true}
 
 local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
 
@@ -57,8 +57,9 @@ local function key_name(owner, k)
 end
 
 -- Calls visit(owner, key, value, name) for tensors and modules below `t`, in order; a module's own
--- tensors come before those of its children, as in PyTorch.
-local function walk(t, prefix, visit, seen)
+-- tensors come before those of its children, as in PyTorch. What stands in several places is entered at the first one,
+-- or (`again`) at each.
+local function walk(t, prefix, visit, seen, again)
   if seen[t] then return end
   seen[t] = true
   local later = {}
@@ -76,8 +77,9 @@ local function walk(t, prefix, visit, seen)
     local v = t[k]
     local name = prefix .. key_name(t, k)
     if is_module(v) then visit(t, k, v, name) end
-    walk(v, name .. ".", visit, seen)
+    walk(v, name .. ".", visit, seen, again)
   end
+  if again then seen[t] = nil end
 end
 
 local Class = {}  -- methods of every module
@@ -230,14 +232,18 @@ function Class:buffers()
   return list
 end
 ---This module and all below it with their names: a list of {name, module}; a shared one is listed once.
-function Class:named_modules()
-  local list, seen = {{"", self}}, {[self] = true}
-  walk(self, "", function(_, _, v, name)
-    if is_module(v) and not seen[v] then
+---@param prefix? string put before every name
+---@param remove_duplicate? boolean false lists a shared one under each of its names
+function Class:named_modules(prefix, remove_duplicate)
+  if type(prefix) == "table" then prefix, remove_duplicate = prefix.prefix, prefix.remove_duplicate end
+  prefix = prefix or ""
+  local list, seen = {{prefix, self}}, {[self] = true}
+  walk(self, prefix ~= "" and prefix .. "." or "", function(_, _, v, name)
+    if is_module(v) and (remove_duplicate == false or not seen[v]) then
       seen[v] = true
       list[#list + 1] = {name, v}
     end
-  end, {})
+  end, {}, remove_duplicate == false)
   return list
 end
 ---This module and all below it.
@@ -320,74 +326,6 @@ for _, name in ipairs {"half", "bfloat16", "float", "double"} do
   Class[name] = function(self) return self:to(torch[name] or name) end
 end
 
----A plain table from PyTorch's names to tensors (which share storage with the module).
-function Class:state_dict()
-  local state = {}
-  walk(self, "", function(owner, key, v, name)
-    if not torch.is_tensor(v) then return end
-    local buffer = rawget(owner, "_buffers") and owner._buffers[key]
-    if buffer == "kept" or (not buffer and parameter_at(owner, key, v)) then state[name] = v:detach() end
-  end, {})
-  return state
-end
-
----Copies tensors of a state_dict into the module. All names and shapes are checked first.
----@param options? {strict?: boolean, strip?: string} strip: a prefix to remove from the names
-function Class:load_state_dict(state, options)
-  options = options or {}
-  if type(state) ~= "table" then error("load_state_dict: wants a table of tensors, not a " .. type(state), 2) end
-  local given = {}
-  for name, t in pairs(state) do
-    if options.strip and name:sub(1, #options.strip) == options.strip then name = name:sub(#options.strip + 1) end
-    given[name] = t
-  end
-  local own, problems = self:state_dict(), {}
-  local function complain(title, names)
-    if #names == 0 then return end
-    table.sort(names)
-    local shown = table.concat(names, ", ", 1, math.min(#names, 6))
-    problems[#problems + 1] = ("%s: %s%s"):format(title, shown, #names > 6 and (", and %d more"):format(#names - 6) or "")
-  end
-  local missing, unexpected, wrong = {}, {}, {}
-  local prefix = next(given) and next(given):match("^[%w_]+%.")
-  if prefix and next(own) then  -- all names behind one prefix, as DataParallel saves them?
-    local count, fits = 0, true
-    for name in pairs(given) do
-      count = count + 1
-      fits = fits and name:sub(1, #prefix) == prefix and own[name:sub(#prefix + 1)] ~= nil
-    end
-    if fits then
-      error(("load_state_dict: all %d names start with '%s', which this %s does not have; load with {strip=\"%s\"}"):format(
-        count, prefix, self._name, prefix), 2)
-    end
-  end
-  for name, t in pairs(own) do
-    local from = given[name]
-    if from == nil then missing[#missing + 1] = name
-    elseif not torch.is_tensor(from) then wrong[#wrong + 1] = name .. " is no tensor"
-    elseif from.shape ~= t.shape then
-      wrong[#wrong + 1] = ("%s is %s here and %s there"):format(name, tostring(t.shape), tostring(from.shape))
-    end
-  end
-  for name in pairs(given) do
-    if own[name] == nil then unexpected[#unexpected + 1] = name end
-  end
-  if options.strict ~= false then
-    complain("missing", missing)
-    complain("unexpected", unexpected)
-  end
-  complain("shapes differ", wrong)
-  if #problems > 0 then
-    error(("load_state_dict: the state does not fit this %s; %s"):format(self._name, table.concat(problems, "; ")), 2, #wrong > 0 and "shape" or "argument")
-  end
-  torch.no_grad(function()
-    for name, t in pairs(own) do
-      if given[name] then t:copy_(given[name]) end
-    end
-  end)
-  return missing, unexpected
-end
-
 ---What stands in the brackets when the module is printed.
 function Class:extra_repr() return "" end
 
@@ -398,6 +336,7 @@ Module.is_parameter = function(v) return is_parameter[v] == true end
 Module.parameter_at = parameter_at
 require("torch.nn.hooks").install(Class)
 require("torch.nn.tree").install(Module, Class)
+require("torch.nn.state").install(Module, Class)
 Module.Module = class("Module")
 Module.class = class
 Module.Parameter = Parameter

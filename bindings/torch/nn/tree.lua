@@ -36,6 +36,7 @@ local function copy(v, Module, made)
   if torch.is_tensor(v) then
     if not made[v] then
       made[v] = Module.is_parameter(v) and Module.Parameter(v:detach():clone(), v.requires_grad) or v:detach():clone()
+      if v.is_leaf and v.requires_grad then made[v].requires_grad = true end
     end
     return made[v]
   end

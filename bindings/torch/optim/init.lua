@@ -5,7 +5,9 @@ local optim = require("torch.optim.optimizer").optim
 require "torch.optim.sgd"
 require "torch.optim.adam"
 require "torch.optim.adaptive"
+require "torch.optim.matrix"
 require "torch.optim.lbfgs"
+require "torch.optim.own"
 optim.lr_scheduler = require "torch.optim.lr_scheduler"
 
 torch._strict(optim.lr_scheduler, "torch.optim.lr_scheduler")

@@ -7,6 +7,7 @@ local base = {optim = optim}
 
 local Optimizer = {}
 Optimizer.__index = Optimizer
+base.Optimizer = Optimizer
 
 -- PyTorch's options about how a step is computed; the results are the same.
 local ways = {foreach = true, fused = true, capturable = true}
@@ -107,47 +108,44 @@ local function class(name, defaults, check, step)
   return setmetatable(c, {
     __index = Optimizer,
     __call = function(_, params, options)
-      if type(params) ~= "table" then
-        error(name .. ": wants a list of parameters, as in net:parameters()", 2)
-      end
-      if options == nil then params, options = options_inside(params) end
-      if type(options) == "number" then options = {lr = options} end
-      local self = setmetatable({param_groups = {}, state = {}}, c)
-      local all = {}
-      for k, v in pairs(defaults) do all[k] = v end
-      local given = {params = {}}
-      for k, v in pairs(options or {}) do given[k] = v end
-      local first = make_group(self, given, all)
-      for k, v in pairs(first) do
-        if k ~= "params" then all[k] = v end
-      end
-      self.defaults = all
-      if #params == 0 and params.params == nil then
-        error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ..., or a table of layers: self.layers = {...})", 2)
-      end
-      if type(params[1]) == "table" and type(params[1][1]) ~= "string" then
-        for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all) end
-      else
-        self.param_groups[1] = make_group(self, {params = params.params or params}, all)
-      end
-      made[self] = true
+      local self = setmetatable({}, c)
+      base.fill(self, params, options, defaults)
       return self
     end,
   })
 end
 
----Makes a class of optimisers of one's own: `local Sign = optim.class("Sign", {lr = 0.01}, function(self, group)
----... end)`; the step gets each group, runs under no_grad, and keeps what it needs in self.state[p].
----@param name string
----@param defaults table the options with their defaults
----@param step function (self, group)
-function optim.class(name, defaults, step)
-  if type(name) ~= "string" or type(defaults) ~= "table" or type(step) ~= "function" then
-    error('optim.class: wants a name, the options with their defaults, and a step: optim.class("Sign", {lr = 0.01}, function(self, group) ... end)', 2)
+---Gives an optimiser its groups: what a constructor does.
+---@param self table
+---@param params table
+---@param options? table
+---@param defaults table
+function base.fill(self, params, options, defaults)
+  local name = self._name
+  if type(params) ~= "table" then
+    error(name .. ": wants a list of parameters, as in net:parameters()", 3)
   end
-  return class(name, defaults, function() end, function(self, group)
-    return torch.no_grad(function() return step(self, group) end)
-  end)
+  if options == nil then params, options = options_inside(params) end
+  if type(options) == "number" then options = {lr = options} end
+  self.param_groups, self.state = {}, {}
+  local all = {}
+  for k, v in pairs(defaults) do all[k] = v end
+  local given = {params = {}}
+  for k, v in pairs(options or {}) do given[k] = v end
+  local first = make_group(self, given, all)
+  for k, v in pairs(first) do
+    if k ~= "params" then all[k] = v end
+  end
+  self.defaults = all
+  if #params == 0 and params.params == nil then
+    error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ..., or a table of layers: self.layers = {...})", 3)
+  end
+  if type(params[1]) == "table" and type(params[1][1]) ~= "string" then
+    for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all) end
+  else
+    self.param_groups[1] = make_group(self, {params = params.params or params}, all)
+  end
+  made[self] = true
 end
 
 -- One of torch.optim's own classes.
@@ -182,6 +180,15 @@ local function check_zeroed(self, group, accumulated)
   end
 end
 
+---Calls the hooks of one place; one that answers something replaces the argument.
+function base.run_hooks(self, place, value)
+  for _, hook in ipairs(self._hooks and self._hooks[place] or {}) do
+    local changed = hook(self, value)
+    if changed ~= nil then value = changed end
+  end
+  return value
+end
+
 -- The closure and the number of backward passes from the arguments of step.
 local function step_arguments(closure)
   if type(closure) ~= "table" then return closure end
@@ -197,34 +204,52 @@ local function step_arguments(closure)
   return closure.closure or closure[1], accumulated
 end
 
+-- A rate that is a tensor is read at each step, so that it may be changed in place.
+local function with_numbers(self, f, ...)
+  local rates
+  for _, g in ipairs(self.param_groups) do
+    if torch.is_tensor(g.lr) then
+      rates = rates or {}
+      rates[g], g.lr = g.lr, g.lr:item()
+    end
+  end
+  if not rates then return f(self, ...) end
+  local back <close> = setmetatable({}, {__close = function()
+    for g, rate in pairs(rates) do g.lr = rate end
+  end})
+  local result = f(self, ...)
+  return result
+end
+
+local function plain_step(self, accumulated)
+  for _, g in ipairs(self.param_groups) do
+    if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
+    self:_step(g)
+  end
+end
+
 ---One step; `closure` recomputes the loss and is called first.
 ---@param closure? function|{accumulated: integer} accumulated: so many backward passes are meant to add up
 function Optimizer:step(closure)
   local loss, accumulated
   closure, accumulated = step_arguments(closure)
-  local hooks = self._hooks
-  if hooks then
-    for _, hook in ipairs(hooks.before) do hook(self) end
-  end
+  base.run_hooks(self, "before")
   if self._whole_step then
-    loss = self:_whole_step(closure)
+    loss = with_numbers(self, self._whole_step, closure)
   else
     if type(closure) == "function" then loss = torch.enable_grad(closure) end
     if not self._steps then require("torch.nn.stray").check(self, made) end
-    for _, g in ipairs(self.param_groups) do
-      if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
-      self:_step(g)
-    end
+    with_numbers(self, plain_step, accumulated)
   end
   self._steps = (self._steps or 0) + 1
-  if hooks then
-    for _, hook in ipairs(hooks.after) do hook(self) end
-  end
+  base.run_hooks(self, "after")
   if loss ~= nil then return loss end  -- else nothing, so that the prompt shows nothing
 end
 
 local function add_hook(self, place, hook)
-  self._hooks = self._hooks or {before = {}, after = {}}
+  if type(hook) ~= "function" then error("register hook: wants a function", 3) end
+  self._hooks = self._hooks or {}
+  self._hooks[place] = self._hooks[place] or {}
   local list = self._hooks[place]
   list[#list + 1] = hook
   return {remove = function()
@@ -241,6 +266,20 @@ function Optimizer:register_step_pre_hook(hook) return add_hook(self, "before", 
 ---@param hook function
 function Optimizer:register_step_post_hook(hook) return add_hook(self, "after", hook) end
 
+---Calls hook(optimizer) before state_dict. The handle's remove() ends that.
+---@param hook function
+function Optimizer:register_state_dict_pre_hook(hook) return add_hook(self, "save_before", hook) end
+---Calls hook(optimizer, state) after state_dict; what it returns takes the table's place. The handle's remove() ends that.
+---@param hook function
+function Optimizer:register_state_dict_post_hook(hook) return add_hook(self, "save_after", hook) end
+---Calls hook(optimizer, state) before load_state_dict; what it returns takes the table's place. The handle's remove() ends
+---that.
+---@param hook function
+function Optimizer:register_load_state_dict_pre_hook(hook) return add_hook(self, "load_before", hook) end
+---Calls hook(optimizer) after load_state_dict. The handle's remove() ends that.
+---@param hook function
+function Optimizer:register_load_state_dict_post_hook(hook) return add_hook(self, "load_after", hook) end
+
 ---Adds parameters with options of their own: {params = .., lr = ..}.
 ---@param group table
 function Optimizer:add_param_group(group)
@@ -248,7 +287,7 @@ function Optimizer:add_param_group(group)
   self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults)
 end
 
-require "torch.optim.state"(Optimizer)
+require "torch.optim.state"(Optimizer, base)
 
 ---Parameters of a group that have a gradient, with it and their state (made by `fresh` when new).
 ---@return table params, table grads, table states, integer n
@@ -275,6 +314,7 @@ end
 ---Raises unless an option is a number of at least `least`.
 function base.at_least(group, name, key, least)
   local v = group[key]
+  if key == "lr" and torch.is_tensor(v) and v:numel() == 1 then v = v:item() end
   if type(v) ~= "number" or v < least or v ~= v then
     error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), tostring(v)), 5, "value")
   end
@@ -327,4 +367,5 @@ function base.decays(g)
   return g.weight_decay, 1
 end
 
+base.new_class, base.describe = class, describe
 return base

@@ -36,11 +36,12 @@ local function restored(key, v, p)
   return to:clone()
 end
 
-return function(Optimizer)
+return function(Optimizer, base)
   ---Everything needed to go on later, laid out as PyTorch's: `param_groups` holds the options and the
   ---parameters' numbers from 0, `state` the state by that number.
   ---@return {state: table, param_groups: table[]}
   function Optimizer:state_dict()
+    base.run_hooks(self, "save_before")
     local groups, state, n = {}, torch._dict {}, 0
     for i, g in ipairs(self.param_groups) do
       groups[i] = {params = {}}
@@ -49,7 +50,7 @@ return function(Optimizer)
       end
       for j, p in ipairs(g.params) do
         groups[i].params[j] = n
-        local s = self.state[p]
+        local s = rawget(self.state, p)
         if s then
           local out = {}
           for k, v in pairs(s) do
@@ -61,7 +62,7 @@ return function(Optimizer)
         n = n + 1
       end
     end
-    return {state = state, param_groups = groups}
+    return base.run_hooks(self, "save_after", {state = state, param_groups = groups})
   end
 
   ---Takes over what state_dict gave, here or in PyTorch; tensors are copied to their parameter's device.
@@ -70,6 +71,7 @@ return function(Optimizer)
     if type(saved) ~= "table" or type(saved.param_groups) ~= "table" or type(saved.state) ~= "table" then
       error("load_state_dict: wants what state_dict() gives: a table with state and param_groups", 2)
     end
+    saved = base.run_hooks(self, "load_before", saved)
     if #saved.param_groups ~= #self.param_groups then
       error(("load_state_dict: %d groups were saved, this optimiser has %d"):format(#saved.param_groups, #self.param_groups), 2)
     end
@@ -95,6 +97,7 @@ return function(Optimizer)
         end
       end
     end
-    self.state = state
+    self.state = setmetatable(state, getmetatable(self.state))
+    base.run_hooks(self, "load_after")
   end
 end

@@ -197,4 +197,12 @@ function utils.spectral_norm(module, name, options)
 end
 utils.remove_spectral_norm = take_back "spectral_norm"
 
-return torch._strict(utils, "torch.nn.utils")
+require "torch.nn.utils.fusion"(utils)
+
+local parts = {parametrize = true, parametrizations = true, prune = true}
+return torch._strict(utils, "torch.nn.utils", function(_, name)
+  if not parts[name] then return nil end
+  local part = require("torch.nn.utils." .. name)
+  rawset(utils, name, part)
+  return part
+end)
