@@ -23,8 +23,8 @@ local option = support.options("mixed_precision", "Compares training in float32,
 local tasks = {}
 
 function tasks.digits()
-  local function load(part)
-    local images, labels = support.digits(option.data, part, option.samples)
+  local function load(train)
+    local images, labels = support.digits(option.data, train, option.samples)
     return data.TensorDataset(((images - 0.1307) / 0.3081):unsqueeze(2):to(option.device), labels:to(option.device))
   end
   local width = option.width
@@ -37,7 +37,7 @@ function tasks.digits()
   local function scores(net, images, labels)
     return net(images:to(net:parameters()[1].dtype)), labels
   end
-  return make, load("train"), load("t10k"), scores
+  return make, load(true), load(false), scores
 end
 
 function tasks.gpt()

@@ -279,30 +279,15 @@ end
 ---- Data -------------------------------------------------------------------------------------------
 
 ---Handwritten digits in MNIST's format: images as float32 [n, 28, 28] from 0 to 1, and labels 1..10 for 0..9.
----@param directory string that holds the files, with or without .gz
----@param part string "train" or "t10k"
+---@param directory string that holds the four files, with or without .gz
+---@param train boolean whether those to learn from, or those to test
 ---@param most? integer no more images than that
-function support.digits(directory, part, most)
-  local function read(name)
-    for _, path in ipairs {directory .. "/" .. name .. ".gz", directory .. "/" .. name} do
-      local file = io.open(path, "rb")
-      if file then
-        file:close()
-        return support.attempt(torch.io.read_idx, path)
-      end
-    end
-    stop("there is no %s(.gz) in %s; give the directory of the MNIST files with --data DIR", name, directory)
-  end
-  local images, labels = read(part .. "-images-idx3-ubyte"), read(part .. "-labels-idx1-ubyte")
-  if images.ndim ~= 3 or images.shape[2] ~= 28 or images.shape[3] ~= 28 then
-    stop("%s-images must hold images of 28x28, got shape %s", part, tostring(images.shape))
-  end
-  if labels.ndim ~= 1 or #labels ~= #images then
-    stop("%s-labels must hold one label for each of %d images, got shape %s", part, #images, tostring(labels.shape))
-  end
-  if labels:max():item() > 9 then stop("%s-labels must hold 0..9, got %d", part, labels:max():item()) end
-  local last = math.min(most or #images, #images)
-  return images[{{1, last}}]:float() / 255, labels[{{1, last}}]:long() + 1
+function support.digits(directory, train, most)
+  local set = support.attempt(torch.utils.data.mnist, directory, {train = train})
+  local _, _, height, width = table.unpack(set.images:size())
+  if height ~= 28 or width ~= 28 then stop("%s must hold images of 28x28, got %dx%d", directory, height, width) end
+  local last = {{1, math.min(most or #set, #set)}}
+  return set.images[last]:squeeze(2), set.labels[last]
 end
 
 -- Two rows of pixels per line of text.

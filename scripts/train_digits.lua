@@ -19,8 +19,8 @@ local option = support.options("train_digits", "Trains a small convolutional net
 ---- Data -------------------------------------------------------------------------------------------
 
 -- Images as float32 [n, 1, 28, 28] with mean 0 and deviation 1 over the set; labels 1..10 for 0..9.
-local function load_digits(part)
-  local images, labels = support.digits(option.data, part, option.images)
+local function load_digits(train)
+  local images, labels = support.digits(option.data, train, option.images)
   return {images = ((images - 0.1307) / 0.3081):unsqueeze(2):to(option.device), labels = labels:to(option.device)}
 end
 
@@ -125,9 +125,9 @@ end
 
 local run = support.training(option, {"epoch", "train_loss", "test_accuracy"})
 net = support.attempt(function() return DigitNet():to(option.device) end)  -- global, as train and test: for the prompt
-test = load_digits("t10k")
+test = load_digits(false)
 if run.epoch < option.epochs then
-  train = load_digits("train")
+  train = load_digits(true)
   say("%d images to train on, %d to test; %d threads", #train.images, #test.images, torch.get_num_threads())
   train_network(run)
 else

@@ -17,12 +17,12 @@ local option = support.options("train_rnn", "Trains an LSTM that reads handwritt
 })
 
 -- Images [n, 28, 28] with mean 0 and deviation 1 over the set; labels 1..10 for 0..9.
-local function load_digits(part)
-  local images, labels = support.digits(option.data, part, option.images)
+local function load_digits(train)
+  local images, labels = support.digits(option.data, train, option.images)
   return ((images - 0.1307) / 0.3081):to(option.device), labels:to(option.device)
 end
-local train_x, train_y = load_digits("train")
-local test_x, test_y = load_digits("t10k")
+local train_x, train_y = load_digits(true)
+local test_x, test_y = load_digits(false)
 
 local Reader = nn.class("Reader")
 function Reader:init(hidden, layers)

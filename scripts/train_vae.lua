@@ -17,8 +17,8 @@ local option = support.options("train_vae", "Trains a variational autoencoder on
 })
 
 -- Images as rows of 784 numbers from 0 to 1.
-local function load_images(part) return (support.digits(option.data, part, option.images):flatten(2):to(option.device)) end
-local train, test = load_images("train"), load_images("t10k")
+local function load_images(train) return (support.digits(option.data, train, option.images):flatten(2):to(option.device)) end
+local train, test = load_images(true), load_images(false)
 
 local VAE = nn.class("VAE")
 function VAE:init(pixels, hidden, code)

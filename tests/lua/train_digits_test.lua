@@ -42,7 +42,7 @@ local function refused(text, ...)
   check.equal(run.status, 1)
   check.lacks(run.err, "traceback")
   local _, lines = run.err:gsub("\n", "\n")
-  check.yes(lines <= 2, "more than a sentence: " .. run.err)
+  check.yes(lines <= 6, "more than a sentence and where to get the files: " .. run.err)
 end
 
 test("--help lists the options and ends with status 0", function()
@@ -110,16 +110,16 @@ test("it runs on a simulated device", function()
 end)
 
 test("data that is missing, cut off or of the wrong shape ends it with one sentence", function()
-  refused("there is no t10k-images-idx3-ubyte(.gz) in /nowhere", "--data", "/nowhere")
+  refused("there is no t10k-images-idx3-ubyte (or t10k-images-idx3-ubyte.gz) in /nowhere", "--data", "/nowhere")
   local good = data
   data = check.temp("bad")
   os.execute(("cp -r %s %s"):format(check.quote(good), check.quote(data)))
   write("t10k-labels-idx1-ubyte", string.pack(">I4I4", 0x801, 60) .. "cut")
   refused("t10k-labels-idx1-ubyte", "--data", data)
   write("t10k-labels-idx1-ubyte", string.pack(">I4I4", 0x801, 3) .. "\1\2\3")
-  refused("one label for each of 60 images", "--data", data)
+  refused("a label for each of 60 pictures", "--data", data)
   write("t10k-labels-idx1-ubyte", string.pack(">I4I4", 0x801, 60) .. ("\10"):rep(60))
-  refused("must hold 0..9, got 10", "--data", data)
+  refused("must hold labels from 0 to 9, not 10", "--data", data)
   write("t10k-images-idx3-ubyte", "no digits")
   refused("t10k-images-idx3-ubyte", "--data", data)
   data = good
