@@ -111,7 +111,7 @@ local function train_with(number)
   local result = results[number]
   run:keep({net = net, opt = opt, schedule = schedule, scaler = scaler, results = results}, number)
 
-  for round in run:epochs(number * option.epochs) do
+  for round in run:epochs(number * option.epochs, #precisions * option.epochs) do
     local epoch = round - (number - 1) * option.epochs
     net:train()
     for x, y in run:batches(loader) do

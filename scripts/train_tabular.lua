@@ -68,7 +68,7 @@ local function train_fold(fold)
   local schedule = optim.lr_scheduler.CosineAnnealingLR(opt, option.epochs * #loader)
   run:keep({net = net, opt = opt, schedule = schedule, order = order, right = right}, fold)
 
-  for round in run:epochs(fold * option.epochs) do
+  for round in run:epochs(fold * option.epochs, option.folds * option.epochs) do
     local epoch = round - (fold - 1) * option.epochs
     net:train()
     for rows, labels in run:batches(loader) do

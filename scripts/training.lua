@@ -90,8 +90,10 @@ local function release(self)
 end
 
 ---Counts epochs to `last`, from the one that is not done.
-function Run:epochs(last)
-  self.last = last
+---@param last integer
+---@param all? integer how many there are with those of later stages, to show progress
+function Run:epochs(last, all)
+  self.last = all or last
   return function() return self.epoch < last and self.epoch + 1 or nil end
 end
 
@@ -142,8 +144,8 @@ function Run:add(loss, samples, unit)
   if self.steps then
     support.progress((self.step + 1) / self.steps, "step %d/%d  loss %.4f%s", self.step + 1, self.steps, self:mean(), rate)
   else
-    support.progress((self.epoch + (self.batch + 1) / self.batches_of_epoch) / self.last, "epoch %d/%d  loss %.4f%s",
-      self.epoch + 1, self.last, self:mean(), rate)
+    support.progress((self.epoch + (self.batch + 1) / self.batches_of_epoch) / self.last, "%s %d/%d  loss %.4f%s",
+      self.columns[1], self.epoch + 1, self.last, self:mean(), rate)
   end
 end
 
