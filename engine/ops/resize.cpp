@@ -1,24 +1,34 @@
 // Resizing and resampling of images and signals: interpolate, grid_sample, and the shuffles of
-// channels and pixels. Compositions: each output is a weighted sum of picked inputs, dimension by
+// channels and pixels. Compositions: each output is a weighted sum of inputs, dimension by
 // dimension, so gradients of any order follow.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "engine/grad/node.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/resample.h"
 #include "engine/ops/samples.h"
 
 namespace tycho {
 namespace {
 
-// One output position's inputs along a dimension, `count` of them, with their weights. Tensors, so
-// that a size that does not fit into memory is refused as every other one.
+// Output i along a dimension is the sum of weight[i][k] times input first[i] + k (from 0). Tensors,
+// so that a size that does not fit into memory is refused as every other one.
 struct Taps {
-  int count = 1;
-  Tensor position;  // [count, out], from 1
-  Tensor weight;    // the same; undefined: all 1
+  Taps(int64_t width, int64_t in, int64_t out)
+      : count(std::min(width, in)),
+        first(empty({out}, DType::Int64)),
+        weight(filled({out, count}, 0, DType::Float64)) {}
+  void add(int64_t i, int64_t input, double w) {
+    weight.data<double>()[i * count + input - first.data<int64_t>()[i]] += w;
+  }
+  int64_t count;
+  Tensor first;   // [out]
+  Tensor weight;  // [out, count]
 };
 
 // Where output i lies among the inputs, which are at 0, 1, 2, ... (as PyTorch, area_pixel rules).
@@ -50,98 +60,49 @@ Taps wide_taps_of(bool cubic, int64_t in, int64_t out, double scale) {
     if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
   };
-  Taps t;
-  t.count = static_cast<int>(std::min<double>(std::ceil(support) * 2 + 1, static_cast<double>(in)));
-  t.position = empty({t.count, out}, DType::Int64);
-  t.weight = empty({t.count, out}, DType::Float64);
+  const int64_t width = static_cast<int64_t>(std::min<double>(std::ceil(support) * 2 + 1, in));
+  Taps t(width, in, out);
   for (int64_t i = 0; i < out; ++i) {
     const double center = scale * (static_cast<double>(i) + 0.5);
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
     const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
-    double total = 0;
-    for (int k = 0; k < t.count; ++k) {
-      const double x = (static_cast<double>(k + first) - center + 0.5) / stretch;
-      const double w = first + k < end ? weight_at(x) : 0;
-      t.position.data<int64_t>()[k * out + i] = std::min(first + k, in - 1) + 1;
-      t.weight.data<double>()[k * out + i] = w;
-      total += w;
-    }
-    for (int k = 0; k < t.count && total != 0; ++k) t.weight.data<double>()[k * out + i] /= total;
-  }
-  return t;
-}
-
-Taps taps_of(const std::string& mode, int64_t in, int64_t out, double scale, bool corners) {
-  Taps t;
-  const auto last = [&](int64_t p) { return std::min(std::max<int64_t>(p, 0), in - 1); };
-  const bool cubic = mode == "bicubic";
-  t.count = cubic ? 4 : mode.starts_with("nearest") ? 1 : 2;
-  t.position = empty({t.count, out}, DType::Int64);
-  if (t.count > 1) t.weight = empty({t.count, out}, DType::Float64);
-  int64_t* const position = t.position.data<int64_t>();
-  double* const weight = t.weight ? t.weight.data<double>() : nullptr;
-  if (corners) scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-  for (int64_t i = 0; i < out; ++i) {
-    const auto put = [&](int k, int64_t p, double w) {
-      position[k * out + i] = last(p) + 1;
-      if (weight) weight[k * out + i] = w;
+    const auto at = [&](int64_t p) {
+      return weight_at((static_cast<double>(p) - center + 0.5) / stretch);
     };
-    if (t.count == 1) {
-      const double shift = mode == "nearest-exact" ? 0.5 : 0;
-      put(0, static_cast<int64_t>(std::floor((static_cast<double>(i) + shift) * scale)), 1);
-      continue;
-    }
-    const double x = source(i, scale, corners, cubic), floor = std::floor(x);
-    const int64_t p = static_cast<int64_t>(floor);
-    if (cubic) {
-      double w[4];
-      cubic_weights(x - floor, w);
-      for (int k = 0; k < 4; ++k) put(k, p - 1 + k, w[k]);
-    } else {
-      put(0, p, 1 - (x - floor));
-      put(1, p + 1, x - floor);
-    }
+    double total = 0;
+    for (int64_t p = first; p < end; ++p) total += at(p);
+    t.first.data<int64_t>()[i] = std::min(first, in - t.count);
+    for (int64_t p = first; p < end; ++p) t.add(i, p, total != 0 ? at(p) / total : 0);
   }
   return t;
 }
 
-// Many taps are cheaper as one product with a matrix [out, in].
-Tensor resized_by_product(const Tensor& x, int dim, const Taps& taps) {
-  const int64_t out = taps.position.size(1), in = x.size(dim);
-  Tensor w = filled({out, in}, 0, DType::Float64);
-  for (int k = 0; k < taps.count; ++k)
-    for (int64_t i = 0; i < out; ++i) {
-      const int64_t at = k * out + i;
-      w.data<double>()[i * in + taps.position.data<int64_t>()[at] - 1] +=
-          taps.weight.data<double>()[at];
-    }
-  w = op<"to.device">(op<"to.dtype">(w, x.dtype()), x.device());
-  if (dim == x.rank() - 2) return op<"matmul">(w, x);
-  const Tensor last = dim == x.rank() - 1 ? x : op<"transpose">(x, dim, x.rank() - 1);
-  const Tensor y = op<"matmul">(last, op<"transpose">(w, 0, 1));
-  return dim == x.rank() - 1 ? y : op<"transpose">(y, dim, x.rank() - 1);
+// Two neighbours, or four for a cubic; those beyond the border are the last ones inside.
+Taps taps_of(bool cubic, int64_t in, int64_t out, double scale, bool corners) {
+  Taps t(cubic ? 4 : 2, in, out);
+  for (int64_t i = 0; i < out; ++i) {
+    const double x = source(i, scale, corners, cubic), floor = std::floor(x);
+    const int64_t p = static_cast<int64_t>(floor) - (cubic ? 1 : 0);
+    double w[4] = {1 - (x - floor), x - floor};
+    if (cubic) cubic_weights(x - floor, w);
+    t.first.data<int64_t>()[i] = std::clamp<int64_t>(p, 0, in - t.count);
+    for (int k = 0; k < (cubic ? 4 : 2); ++k) t.add(i, std::clamp<int64_t>(p + k, 0, in - 1), w[k]);
+  }
+  return t;
 }
 
 Tensor resized(const Tensor& x, int dim, const Taps& taps) {
-  constexpr int64_t kFew = 4, kLargest = int64_t{1} << 22;
-  if (taps.count > kFew && taps.position.size(1) * x.size(dim) <= kLargest)
-    return resized_by_product(x, dim, taps);
-  const int64_t out = taps.position.size(1);
-  Tensor sum;
-  for (int k = 0; k < taps.count; ++k) {
-    const Tensor index = op<"to.device">(op<"select">(taps.position, 0, k), x.device());
-    Tensor part = op<"index_select">(x, dim, index);
-    if (taps.weight) {
-      Tensor w = op<"select">(taps.weight, 0, k);
-      w = op<"to.device">(op<"to.dtype">(w, x.dtype()), x.device());
-      Sizes shape;
-      shape.n = x.rank();
-      for (int d = 0; d < x.rank(); ++d) shape[d] = d == dim ? out : 1;
-      part = part * op<"view">(w, shape);
-    }
-    sum = sum ? sum + part : part;
+  const Tensor w = op<"to.device">(op<"to.dtype">(taps.weight, x.dtype()), x.device());
+  return op<"resample">(x, op<"to.device">(taps.first, x.device()), w, dim, x.size(dim), false);
+}
+
+Tensor nearest(const Tensor& x, int dim, int64_t out, double scale, double shift) {
+  const Tensor position = empty({out}, DType::Int64);
+  for (int64_t i = 0; i < out; ++i) {
+    const int64_t p = static_cast<int64_t>(std::floor((static_cast<double>(i) + shift) * scale));
+    position.data<int64_t>()[i] = std::clamp<int64_t>(p, 0, x.size(dim) - 1) + 1;
   }
-  return sum;
+  return op<"index_select">(x, dim, op<"to.device">(position, x.device()));
 }
 
 void interpolate_call(Call& c) {
@@ -213,26 +174,52 @@ void interpolate_call(Call& c) {
                                    : op<"adaptive_avg_pool3d">(x, out));
     return;
   }
-  // Halves are summed in float32 and rounded once.
+  const bool near = mode.starts_with("nearest"), bytes = x.dtype() == DType::UInt8;
+  TYCHO_CHECK(
+      Kind::DType, near || bytes || is_floating(x.dtype()),
+      "interpolate: mode \"%s\" takes floating point or uint8, not %s; x:float() makes it so",
+      mode.c_str(), dtype_name(x.dtype()));
+  // Halves are summed in float32 and rounded once; bytes, too.
   const bool half = x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16;
-  Tensor y = half ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
+  Tensor y = half || (bytes && !near) ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
+  const bool corners = has_corners && c.flag(4);
   for (int d = 0; d < spatial; ++d) {
-    const int64_t in = x.size(d + 2);
-    double scale =
-        factor[d] > 0 ? 1 / factor[d] : static_cast<double>(in) / static_cast<double>(out[d]);
-    const bool corners = has_corners && c.flag(4);
-    if (in == out[d] && (corners || scale == 1)) continue;
-    if (!c.flag(6)) {
-      y = resized(y, d + 2, taps_of(mode, in, out[d], scale, corners));
-      continue;
-    }
-    if (corners)
-      scale = out[d] > 1 ? static_cast<double>(in - 1) / static_cast<double>(out[d] - 1) : 0;
-    y = resized(y, d + 2, wide_taps_of(mode == "bicubic", in, out[d], scale));
+    const int64_t in = x.size(d + 2), n = out[d];
+    double scale = factor[d] > 0 ? 1 / factor[d] : static_cast<double>(in) / static_cast<double>(n);
+    if (in == n && (corners || scale == 1)) continue;
+    if (corners) scale = n > 1 ? static_cast<double>(in - 1) / static_cast<double>(n - 1) : 0;
+    if (near)
+      y = nearest(y, d + 2, n, scale, mode == "nearest-exact" ? 0.5 : 0);
+    else if (c.flag(6))
+      y = resized(y, d + 2, wide_taps_of(mode == "bicubic", in, n, scale));
+    else
+      y = resized(y, d + 2, taps_of(mode == "bicubic", in, n, scale, corners));
   }
-  if (half) y = op<"to.dtype">(y, x.dtype());
+  if (bytes && !near) y = op<"clamp">(op<"floor">(y + 0.5), 0, 255);
+  if (y.dtype() != x.dtype()) y = op<"to.dtype">(y, x.dtype());
   c.out.push_back(y.get() == x.get() ? op<"clone">(y) : y);
 }
+
+// Weighted sums of neighbours along one dimension; `back` is the transpose, which is its gradient.
+const Op& resample = add_op(
+    {.name = "resample",
+     .args = "input, first, weight, dim: dim, size: int, back: bool",
+     .doc = "Weighted sums of neighbours along one dimension, or their transpose.",
+     .where = kHidden,
+     .saves = "first, weight",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           Sizes shape = x.shape();
+           shape[static_cast<int>(c.integer(3))] = c.flag(5) ? c.integer(4) : c.tensor(2).size(0);
+           c.out.push_back(empty(shape, x.dtype(), x.device()));
+         },
+     .kernel = cpu::resample,
+     .grad =
+         [](Backward& b) {
+           b.set(0,
+                 op<"resample">(b.g(), b.in(1), b.in(2), b.integer(3), b.integer(4), !b.flag(5)));
+         }});
 
 #define INTERPOLATE_REST                                                                          \
   "mode: string = nearest, align_corners: bool?, recompute_scale_factor: bool?, antialias: bool " \

@@ -59,13 +59,13 @@ functional._round = round
 
 local function bound(x) return x:is_floating_point() and 1 or 255 end
 
--- As a batch of four dimensions, in floating point; `back` undoes both, rounding whole numbers.
-local function batched(x)
+-- As a batch of four dimensions, in floating point (or bytes as they are); `back` undoes both, rounding whole numbers.
+local function batched(x, keep_bytes)
   local shape, dtype = x.shape, x.dtype
   local y = x.ndim == 4 and x or x:reshape(-1, shape[#shape - 2], shape[#shape - 1], shape[#shape])
-  if not x:is_floating_point() then y = y:float() end
+  if not x:is_floating_point() and not (keep_bytes and dtype == torch.uint8) then y = y:float() end
   return y, function(out)
-    if not x:is_floating_point() then out = out:round():clamp(0, 255):to(dtype) end
+    if out.dtype ~= dtype then out = out:round():clamp(0, 255):to(dtype) end
     if x.ndim == 4 then return out end
     local sizes = {}
     for i = 1, #shape - 3 do sizes[i] = shape[i] end
@@ -104,7 +104,7 @@ function functional.resize(...)
     if width <= height then h, w = new_long, new_short else h, w = new_short, new_long end
   end
   if h == height and w == width then return x end
-  local y, back = batched(x)
+  local y, back = batched(x, true)
   local smooth = a.interpolation == "bilinear" or a.interpolation == "bicubic"
   if not smooth and a.interpolation ~= "nearest" and a.interpolation ~= "nearest-exact" then
     error(('resize: interpolation is "bilinear", "bicubic", "nearest" or "nearest-exact", not %s'):format(tostring(a.interpolation)), 2, "value")
@@ -113,7 +113,7 @@ function functional.resize(...)
     return F.interpolate(y, {size = {rows, columns}, mode = a.interpolation, antialias = smooth and a.antialias ~= false})
   end
   if smooth and x.dtype == torch.uint8 and w ~= width then  -- whole numbers between the two steps, as Pillow
-    y = (interpolated(height, w) + 0.5):floor():clamp(0, 255)
+    y = interpolated(height, w)
   end
   return back(interpolated(h, w))
 end
