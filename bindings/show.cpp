@@ -12,7 +12,7 @@
 
 namespace tycho::lua {
 
-PrintOptions print_options;
+constinit thread_local PrintOptions print_options;
 
 bool has_values(const Impl* t) { return !has_no_values(*t->storage); }
 

@@ -16,7 +16,7 @@ struct PrintOptions {
   int scientific = -1;      // -1: where it is needed
   bool pytorch = false;     // PyTorch's own text
 };
-extern PrintOptions print_options;
+extern constinit thread_local PrintOptions print_options;
 
 // What a terminal may get around a part of the text: "\x1b[31m" and "\x1b[0m".
 struct Mark {

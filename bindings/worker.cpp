@@ -181,6 +181,7 @@ void* thread_main(void* argument) {
   use_own_interrupts(mine.worker->interrupt);
   compute_alone();
   set_default_dtype(mine.worker->default_dtype);
+  print_options = mine.worker->print;
   sigset_t signals = own_signals();
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   std::string failure = run_state();
@@ -207,6 +208,7 @@ void start(const std::shared_ptr<Crew>& crew, int count) {
     auto worker = std::make_unique<Worker>();
     worker->id = id;
     worker->default_dtype = default_dtype();
+    worker->print = print_options;
     auto* argument = new Here{crew, worker.get()};
     {
       const std::lock_guard lock(crew->mutex);
@@ -310,6 +312,8 @@ Worker& worker_at(lua_State* L, Crew& crew, int i) {
 int new_crew(lua_State* L) {
   const int64_t count = check_integer(L, 1, "_crew");
   TYCHO_CHECK(Kind::Value, count >= 1 && count <= 512, "_crew: wants 1 to 512 workers");
+  const bool complete_setup = lua_istable(L, 3) && lua_getfield(L, 3, "seed") == LUA_TNUMBER;
+  TYCHO_CHECK(Kind::Argument, complete_setup, "_crew: wants a worker's setup");
   const Message setup = write_message(L, 3, Cargo::Setup);
   auto* box = new (lua_newuserdatauv(L, sizeof(CrewBox), 0)) CrewBox;
   luaL_setmetatable(L, kCrew);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "bindings/crossing.h"
+#include "bindings/show.h"
 
 namespace tycho::lua {
 
@@ -30,7 +31,8 @@ struct Worker {
   std::atomic<bool> stop{false};       // it is to end
   std::atomic<bool> interrupt{false};  // what native work in it looks at
   std::atomic<lua_Integer> item{0};    // the position it is loading, else 0
-  DType default_dtype = DType::Float32;
+  DType default_dtype = DType::Float32;  // this and what follows: as the main thread has it
+  PrintOptions print;
   // Guarded by the crew's mutex:
   std::condition_variable wake;
   std::deque<Parcel> tasks;

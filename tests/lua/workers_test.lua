@@ -265,6 +265,7 @@ test("an error in a worker arrives with its kind, its item and its own traceback
   fails("argument", "the batch is part of a graph", function() return torch.ones(1, {requires_grad = true}) * 2 end, {batch_size = torch.none})
   fails("value", "this is a worker of a loader already", function(self) return data.DataLoader(self, {num_workers = 1}) end)
   fails("value", "computes alone", function() torch.set_num_threads(2) end)
+  fails("value", "cannot end the program", function() os.exit(3) end)
   fails("argument", "no argument", function() return torch.ones(2):sum{keep = true} end)
 end)
 
@@ -280,6 +281,23 @@ test("a wait that takes too long names the worker, the item and the line", funct
   check.equal(got, 1)
   check.contains(tostring(err), "it is in get(2)")
   check.equal(lists(data.DataLoader(new_set(3), {num_workers = 2, timeout = 60})), {{1}, {2}, {3}})
+end)
+
+test("without a limit a note says which worker is waited for", function()
+  local out = check.tycho({"-e", [[
+    local data = torch.utils.data
+    require "torch.utils.workers"
+    data._patience = 0.1
+    local Set = data.class("Set")
+    Set.__len = function() return 2 end
+    function Set:get(i)
+      local until_then = os.clock() + (i == 2 and 1 or 0)
+      while os.clock() < until_then do end
+      return i
+    end
+    for x in data.DataLoader(Set(), {num_workers = 2})() do print(x:item()) end]]})
+  check.equal(out.out, "1\n2\n")
+  check.contains(out.err, "note: DataLoader: worker 2 has produced nothing for 0.1 s; it is in get(2)")
 end)
 
 test("workers compute on one thread each and have a default dtype of their own", function()

@@ -4,7 +4,8 @@ local torch = torch
 local error = torch._raise
 local data = require "torch.utils.data"
 
-local patience = 30  -- seconds without a batch until a note says which worker is waited for
+-- After so many seconds without a batch a note says which worker is waited for; tests set it.
+data._patience = 30
 
 -- Where a worker is: "it is in get(417) (data.lua:22)".
 local function whereabouts(crew, worker)
@@ -112,6 +113,7 @@ return function(loader, drawer, unpacked)
   for _ = 1, prefetch * n do ask() end
 
   local function wait()
+    local patience = data._patience
     local limit = loader.timeout > 0 and loader.timeout or patience
     local number, worker, result = crew:receive(limit)
     while not number do
@@ -122,7 +124,7 @@ return function(loader, drawer, unpacked)
         error(text, 3, "value")
       end
       if limit == patience then
-        io.stderr:write(("note: DataLoader: worker %d has produced nothing for %d s; %s\n"):format(worker, patience, whereabouts(crew, worker)))
+        io.stderr:write(("note: DataLoader: worker %d has produced nothing for %s s; %s\n"):format(worker, patience, whereabouts(crew, worker)))
         limit = 1e9
       end
       number, worker, result = crew:receive(limit)
