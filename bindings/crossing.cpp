@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "engine/ops/random.h"
 
@@ -57,6 +58,10 @@ class Writer {
     env_ = lua_gettop(L);
     lua_pushglobaltable(L);
     globals_ = lua_gettop(L);
+    lua_newtable(L);  // the tables that functions have as _ENV, the globals first
+    lua_pushvalue(L, globals_);
+    lua_rawseti(L, -2, 1);
+    environments_ = lua_gettop(L);
   }
 
   Message write(int value) {
@@ -89,6 +94,7 @@ class Writer {
   struct Info {
     Way way;
     bool is_table = false, is_function = false;
+    bool is_environment = false;  // a table of which only what functions use crosses
   };
 
   // --- bytes ---
@@ -165,7 +171,7 @@ class Writer {
   // The object gets the next number, and stays alive.
   void keep(int i, const void* p, const Way& way) {
     ids_.emplace(p, static_cast<uint32_t>(info_.size()));
-    info_.push_back({way, false, false});
+    info_.push_back({way});
     lua_pushvalue(L, i);
     lua_rawseti(L, objects_, static_cast<lua_Integer>(info_.size()));
   }
@@ -234,31 +240,58 @@ class Writer {
     if (cargo_ != Cargo::Setup) return;
     std::vector<bool> environment;
     bool any = false;
-    for (int n = 1; lua_getupvalue(L, i, n); ++n) {
-      environment.push_back(lua_rawequal(L, -1, globals_));
-      any = any || environment.back();
+    const char* name;
+    for (int n = 1; (name = lua_getupvalue(L, i, n)); ++n) {
+      environment.push_back(is_environment(name));
+      if (environment.back()) {
+        any = true;
+        user_environment_ = number_of_environment();
+      }
       lua_pop(L, 1);
     }
     if (!any) return;
     user_ = way;
-    find_globals(code, environment, this, [](void* self, std::string_view name) {
-      static_cast<Writer*>(self)->use_global(name);
+    find_globals(code, environment, this, [](void* self, std::string_view global) {
+      static_cast<Writer*>(self)->use_global(std::string(global));
     });
   }
 
-  void use_global(std::string_view text) {
-    const std::string name(text);
-    if (!global_seen_.emplace(name, 0).second) return;
-    // What the other side has from the start need not cross.
-    lua_pushlstring(L, name.data(), name.size());
+  // Is the variable on top, of that name, a table of globals? Functions may have one of their own.
+  bool is_environment(const char* name) {
+    return lua_rawequal(L, -1, globals_) ||
+           (!std::strcmp(name, "_ENV") && lua_istable(L, -1) && !lua_rawequal(L, -1, env_));
+  }
+  lua_Integer number_of_environment() {
+    const auto count = static_cast<lua_Integer>(lua_rawlen(L, environments_));
+    for (lua_Integer k = 1; k <= count; ++k) {
+      lua_rawgeti(L, environments_, k);
+      const bool same = lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+      if (same) return k;
+    }
     lua_pushvalue(L, -1);
-    lua_rawget(L, globals_);
-    lua_insert(L, -2);
-    lua_rawget(L, env_);
-    const bool plain = lua_isnil(L, -2) || lua_rawequal(L, -1, -2);
+    lua_rawseti(L, environments_, count + 1);
+    return count + 1;
+  }
+
+  void use_global(const std::string& name) {
+    lua_Integer environment = user_environment_;
+    const auto is_there = [&](int table) {
+      lua_pushlstring(L, name.data(), name.size());
+      return lua_rawget(L, table) != LUA_TNIL;
+    };
+    if (environment > 1) {
+      lua_rawgeti(L, environments_, environment);
+      if (!is_there(lua_gettop(L))) environment = 1;  // then it finds the global through it
+      lua_pop(L, 2);
+    }
+    if (!global_seen_.emplace(std::to_string(environment) + name).second) return;
+    // What the other side has from the start need not cross.
+    const bool here = is_there(environment == 1 ? globals_ : env_);
+    is_there(env_);
+    const bool plain = environment == 1 && (!here || lua_rawequal(L, -1, -2));
     lua_pop(L, 2);
-    if (plain) return;
-    global_names_.push_back({name, user_});
+    if (!plain) global_names_.push_back({name, user_, environment});
   }
 
   bool put_small_object(int i) {
@@ -300,8 +333,8 @@ class Writer {
   }
 
   void put_fields(int table, uint32_t id) {
-    lua_pushnil(L);
-    while (lua_next(L, table)) {
+    if (!info_[id].is_environment) lua_pushnil(L);
+    while (!info_[id].is_environment && lua_next(L, table)) {
       const int value = lua_gettop(L), key = value - 1;
       Way way{Way::Key, id, "", 0};
       if (lua_type(L, key) == LUA_TSTRING)
@@ -330,7 +363,10 @@ class Writer {
       put_number(it->second);
       if (!fresh) continue;
       const char* name = lua_getupvalue(L, function, n);
+      const size_t before = info_.size();
+      const bool environment = cargo_ == Cargo::Setup && is_environment(name);
       put(lua_gettop(L), {Way::Variable, id, name, 0});
+      if (environment && info_.size() > before) info_.back().is_environment = true;
       lua_pop(L, 1);
     }
   }
@@ -338,15 +374,17 @@ class Writer {
   struct GlobalUse {
     std::string name;
     Way user;  // of the function that uses it
+    lua_Integer environment;
   };
   void put_global(size_t n) {
     const std::string& name = global_names_[n].name;
+    lua_rawgeti(L, environments_, global_names_[n].environment);
+    put(lua_gettop(L), {});
     lua_pushlstring(L, name.data(), name.size());
-    lua_rawget(L, globals_);
-    put_tag(Tag::Text);
+    lua_rawget(L, -2);
     put_text(name);
     put(lua_gettop(L), {Way::Global, 0, name.c_str(), static_cast<lua_Integer>(n)});
-    lua_pop(L, 1);
+    lua_pop(L, 2);
   }
 
   // --- errors ---
@@ -407,14 +445,15 @@ class Writer {
 
   lua_State* L;
   Cargo cargo_;
-  int objects_, known_, env_, globals_;
+  int objects_, known_, env_, globals_, environments_;
   Message message_;
   std::unordered_map<const void*, uint32_t> ids_, cells_;
   std::vector<Info> info_;
   size_t done_ = 0, globals_done_ = 0;
   std::deque<GlobalUse> global_names_;
-  std::unordered_map<std::string, int> global_seen_;
-  Way user_;
+  std::unordered_set<std::string> global_seen_;
+  Way user_;  // the function whose code is being looked at
+  lua_Integer user_environment_ = 1;
 };
 
 // --- Reading ---
@@ -435,16 +474,15 @@ class Reader {
     for (size_t done = 0;;) {
       if (done < kinds_.size()) {
         read_contents(done++);
-      } else if (tag() == Tag::Text) {
-        const std::string_view name = text();
-        lua_pushglobaltable(L);
-        lua_pushlstring(L, name.data(), name.size());
-        push_value();
-        lua_rawset(L, -3);
-        lua_pop(L, 1);
-      } else {
-        break;
+        continue;
       }
+      push_value();
+      if (lua_isnil(L, -1)) break;
+      const std::string_view name = text();
+      lua_pushlstring(L, name.data(), name.size());
+      push_value();
+      lua_rawset(L, -3);
+      lua_pop(L, 1);
     }
     for (const auto& [table, meta] : metatables_) {
       lua_rawgeti(L, objects_, table + 1);

@@ -101,6 +101,14 @@ test("tables cross with their cycles, shared parts and classes", function()
   check.equal(got[1], {"a cat", true, true, 1.5, true, "key", 2, 30000})
 end)
 
+own_globals_factor = 4  -- of this file's own _ENV
+
+test("a function's own table of globals crosses as far as it is used", function()
+  own_globals_file = io.stdin
+  local got = through(3, function(v) return {v * own_globals_factor, type(math.floor), own_globals_nothing} end)
+  check.equal(got[1], {12, "function"})
+end)
+
 test("functions cross with their variables, which stay shared, and with globals by name", function()
   local n, limit = 0, {most = 3}
   local function count() n = n + 1 return n end

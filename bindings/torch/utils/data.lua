@@ -3,6 +3,7 @@ local torch = torch
 local error = torch._raise
 local data = require "torch.utils.datasets"
 require "torch.utils.samplers"(data)
+local take_options = require "torch.utils.options"
 require "torch.utils.images"(data)
 require "torch.utils.tables"(data)
 require "torch.utils.folders"(data)
@@ -58,46 +59,6 @@ end
 ---@return table?
 function data.get_worker_info() return nil end
 
-local names = {batch_size = 1, shuffle = false, num_workers = 0, pin_memory = false, drop_last = false,
-  sampler = false, batch_sampler = false, collate_fn = false, generator = false, timeout = 0, worker_init_fn = false,
-  prefetch_factor = false, persistent_workers = false, multiprocessing_context = false, in_order = true,
-  pin_memory_device = ""}
-
-local function check_workers(self)
-  local function wrong(name, rule)
-    error(("DataLoader: %s must be %s, not %s"):format(name, rule, tostring(self[name])), 4, "value")
-  end
-  for _, name in ipairs {"persistent_workers", "in_order", "drop_last", "shuffle", "pin_memory"} do
-    if type(self[name]) ~= "boolean" then wrong(name, "true or false") end
-  end
-  local n = math.tointeger(self.num_workers)
-  if not n or n < 0 or n > 512 then wrong("num_workers", "an integer from 0 (no threads) to 512") end
-  self.num_workers = n
-  if type(self.timeout) ~= "number" or not (self.timeout >= 0) then wrong("timeout", "a number of seconds, 0 for no limit") end
-  if self.prefetch_factor == torch.none then self.prefetch_factor = false end
-  if self.prefetch_factor and (math.type(self.prefetch_factor) ~= "integer" or self.prefetch_factor < 1) then
-    wrong("prefetch_factor", "a positive integer")
-  end
-  for _, name in ipairs {"worker_init_fn", "collate_fn"} do
-    local f = self[name]
-    if f == torch.none then self[name] = false
-    elseif f and type(f) ~= "function" and not (type(f) == "table" and getmetatable(f) and getmetatable(f).__call) then
-      wrong(name, "a function")
-    end
-  end
-  if self.multiprocessing_context and self.multiprocessing_context ~= torch.none and type(self.multiprocessing_context) ~= "string" then
-    wrong("multiprocessing_context", "a text (it changes nothing here: workers are threads)")
-  end
-  if n == 0 then
-    for _, name in ipairs {"prefetch_factor", "persistent_workers"} do
-      if self[name] then error(("DataLoader: %s is for workers: give num_workers=2, or leave it out"):format(name), 4, "value") end
-    end
-    if self.timeout > 0 then error("DataLoader: timeout is for workers: give num_workers=2, or leave it out", 4, "value") end
-  elseif data.get_worker_info() then
-    error("DataLoader: this is a worker of a loader already: a loader inside it has num_workers=0", 4, "value")
-  end
-end
-
 ---Batches of a dataset: `for x, y in loader() do`. Options: batch_size, shuffle, drop_last, sampler, collate_fn.
 ---Without workers batches are loaded in the calling thread, so shuffling and random numbers in `get` come from
 ---one stream: torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
@@ -110,22 +71,8 @@ function data.DataLoader:init(dataset, options)
   if type(dataset) ~= "table" or not (dataset.get or dataset.iter) then
     error("DataLoader: wants a dataset: an object with get(i) and a length (data.TensorDataset(x, y))", 3)
   end
-  for k, v in pairs(names) do self[k] = v end
-  for k, v in pairs(options or {}) do
-    if names[k] == nil then
-      local list = {}
-      for n in pairs(names) do list[#list + 1] = n end
-      table.sort(list)
-      error(('DataLoader: no argument "%s" (it has: %s)'):format(tostring(k), table.concat(list, ", ")), 3)
-    end
-    self[k] = v
-  end
+  take_options(self, options)
   self.dataset = dataset
-  if self.batch_size == torch.none then self.batch_size = false end
-  if self.batch_size and (math.type(self.batch_size) ~= "integer" or self.batch_size < 1) then
-    error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")
-  end
-  check_workers(self)
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
   if self.batch_sampler and (self.sampler or self.shuffle or self.drop_last or self.batch_size ~= 1) then
     error("DataLoader: a batch_sampler says all about the batches: leave out batch_size, shuffle, sampler and drop_last", 3)
