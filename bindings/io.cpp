@@ -185,6 +185,9 @@ int load(lua_State* L) {
     push_npz(L, file, options);
   else if (!named && is_pytorch_file(bytes))
     push_pytorch(L, file, options);
+  else if (!named && bytes.size() > 262 && bytes.substr(257, 5) == "ustar")
+    fail(Kind::Io, path + " is a tar archive, as the first versions of PyTorch wrote",
+         "torch.save(torch.load(path, weights_only=False), path)  # in a newer PyTorch");
   else if (!named && (bytes.size() < 9 || bytes[8] != '{'))
     fail(Kind::Io,
          path + (bytes.empty() ? " is empty"

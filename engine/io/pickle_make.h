@@ -11,7 +11,8 @@ namespace tycho::io {
 class PickleMaker {
  protected:
   // Copies of items and texts may have this many elements in all: each is in the pickle once.
-  PickleMaker(const std::string& name, size_t most_copied) : name_(name), copies_(most_copied) {}
+  PickleMaker(const std::string& name, size_t most_copied)
+      : name_(name), copies_(most_copied), elements_(most_copied) {}
 
   uint32_t node(PickleKind kind, int64_t integer = 0);
   uint32_t list(PickleKind kind, std::vector<uint32_t> items);
@@ -41,7 +42,8 @@ class PickleMaker {
   void copies(size_t n);
 
   const std::string& name_;
-  size_t copies_;  // left
+  size_t copies_;    // left
+  size_t elements_;  // bytes left for NumPy's arrays, each of which is in the pickle once
 };
 
 }  // namespace tycho::io

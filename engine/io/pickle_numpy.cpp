@@ -55,8 +55,9 @@ void PickleMaker::fill_array(uint32_t array, const std::vector<uint32_t>& state)
   }
   std::string_view elements = p_[state[4]].view();
   if (elements.size() != static_cast<size_t>(bytes)) bad("an array of NumPy has a wrong size");
+  if (elements.size() > elements_) bad("it copies more than it holds");
+  elements_ -= elements.size();
   if (p_[state[2]].integer & 256) {
-    copies(elements.size());
     std::string& swapped = p_.texts.emplace_back(elements);
     swap_bytes(swapped.data(), dtype_size(type), bytes / dtype_size(type));
     elements = swapped;

@@ -137,3 +137,17 @@ test("at the prompt mapped tensors say so, and hold none of the memory in use", 
   check.contains(memory, "1.6 MB  y")
   check.lacks(memory, "1.2 MB  x")
 end)
+
+test("a loader's workers read mapped tensors", function()
+  local path = check.temp "rows.safetensors"
+  local x = torch.arange(count):float():view(3000, 100)
+  torch.save({x = x}, path)
+  local data = torch.utils.data
+  local sum, rows = 0, 0
+  for batch in data.DataLoader(data.TensorDataset(torch.load(path).x), {batch_size = 500, num_workers = 2})() do
+    if type(batch) == "table" then batch = batch[1] end
+    rows, sum = rows + batch:size(1), sum + batch:double():sum():item()
+  end
+  check.equal(rows, 3000)
+  check.equal(sum, x:double():sum():item())
+end)

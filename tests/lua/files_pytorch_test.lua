@@ -56,6 +56,10 @@ test("NumPy's numbers are numbers, and its arrays tensors", function()
   check.equal(array(six, "i2", ">", false, (">i2i2i2i2i2i2"):pack(0, 1, 2, 3, 4, 500)), torch.tensor({{0, 1, 2}, {3, 4, 500}}, {dtype = "int16"}))
   check.equal(array("K\0\x85", "f4", "<", false, ""), torch.zeros(0))
   check.raises("io", "wrong size", array, six, "i4", "<", false, "1234")
+  -- One text of 1 MB as the elements of 10,000 arrays.
+  local many = "](" .. dtype("i1", "|") .. "q\1" .. bytes(("x"):rep(1 << 20)) .. "q\0" ..
+    ("cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85N\x87R(K\1J\0\0\16\0\x85h\1\x89h\0tb"):rep(10000) .. "e."
+  check.raises("io", "copies more", load_pickle, many)
   check.raises("io", "shape [-1]", array, "J\xff\xff\xff\xff\x85", "i4", "<", false, "")
 end)
 
