@@ -110,12 +110,14 @@ function Run:batches(source)
   local last = endless and self.batch + math.min(self.every - self.batch, self.steps - self.step) or math.huge
   if self.batch == 0 then self.epoch_random = self.random else set_random_state(self.epoch_random, device) end
   self.began = self.began or torch.perf_counter()
-  local draw = endless and source or source()
+  local draw, _, _, workers = source, nil, nil, nil
+  if not endless then draw, _, _, workers = source() end
   for _ = 1, self.batch do draw() end
   if self.batch > 0 then set_random_state(self.random, device) end
   self.batches_of_epoch = not endless and #source
-  -- What ends the loop early, such as an error, also ends the hold.
+  -- What ends the loop early, such as an error, also ends the hold and the loader's workers.
   local closer = setmetatable({}, {__close = function(_, why)
+    local _ <close> = workers
     self.cut = why ~= nil and self.inside
     if self.inside then release(self) end
   end})
