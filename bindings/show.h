@@ -37,6 +37,7 @@ int window_columns();                         // of the terminal on standard out
 void open_pictures(lua_State* L, int torch);  // _write_png, _write_text, _base64
 void open_images(lua_State* L, int torch);    // _read_image and its kin
 void open_csv(lua_State* L, int torch);       // _csv_open
+void open_text(lua_State* L, int torch);      // _bpe_learn and its kin
 void open_directories(lua_State* L, int torch);  // _read_bytes, _directory, _places
 void open_show(lua_State* L, int torch);      // _show, _print_options, _terminal, _summary
 

@@ -168,6 +168,7 @@ void open_show(lua_State* L, int torch) {
   open_pictures(L, torch);
   open_images(L, torch);
   open_csv(L, torch);
+  open_text(L, torch);
   open_directories(L, torch);
 }
 

@@ -141,4 +141,4 @@ function functional.hvp(f, inputs, v, options) return hvp(f, inputs, v, options)
 ---@param v any shaped as the inputs
 ---@param options? {create_graph?: boolean, strict?: boolean}
 function functional.vhp(f, inputs, v, options) return vhp(f, inputs, v, options) end
-return functional
+return torch._strict(functional, "torch.autograd.functional")

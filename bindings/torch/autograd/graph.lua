@@ -31,4 +31,4 @@ function graph.save_on_cpu(f)
   return graph.saved_tensors_hooks(function(x) return {x.device, x:cpu()} end, function(kept) return kept[2]:to(kept[1]) end, f)
 end
 
-return graph
+return torch._strict(graph, "torch.autograd.graph")

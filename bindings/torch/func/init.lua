@@ -209,4 +209,4 @@ func.vmap = require("torch.func.vmap")
 rawset(torch, "vmap", func.vmap)
 for name, f in pairs(require "torch.func.modules") do func[name] = f end
 
-return func
+return torch._strict(func, "torch.func")

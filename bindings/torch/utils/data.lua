@@ -126,8 +126,8 @@ data.DataLoader.__call = function(self)
 end
 
 return torch._strict(data, "torch.utils.data", function(t, name)
-  if name ~= "transforms" then return nil end
-  local value = require "torch.utils.transforms"
+  if name ~= "transforms" and name ~= "text" then return nil end
+  local value = require("torch.utils." .. name)
   rawset(t, name, value)
   return value
 end)

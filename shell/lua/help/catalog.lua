@@ -17,7 +17,8 @@ function catalog.spaces()
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"data.transforms", data.transforms},
     {"data.transforms.functional", data.transforms.functional}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.autograd.graph", torch.autograd.graph},
-    {"torch.utils.checkpoint", torch.utils.checkpoint}, {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
+    {"torch.utils.checkpoint", torch.utils.checkpoint}, {"data.text", data.text}, {"data.text.BPETokenizer", data.text.BPETokenizer},
+    {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
@@ -127,6 +128,7 @@ local space_docs = {
   ["data.transforms.functional"] = "The changes of data.transforms as plain functions.", ["torch.linalg"] = "Linear algebra.",
   ["torch.autograd"] = "Gradients beyond backward.", ["torch.autograd.functional"] = "Jacobians, Hessians and products with them.",
   ["torch.autograd.graph"] = "What the graph keeps for backward.", ["torch.utils.checkpoint"] = "Less memory for more time: values computed again.",
+  ["data.text"] = "Texts as numbers: tokenizers and corpora.", ["data.text.BPETokenizer"] = "Byte-pair encoding of bytes, as GPT-2 has it: train, from_gpt2; its objects encode, decode, save.",
   ["torch.func"] = "Functions that turn functions into their derivatives, or into functions of many examples.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
   ["torch.models"] = "Known networks, ready to train or to load weights into.",
