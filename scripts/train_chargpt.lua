@@ -1,6 +1,6 @@
 -- Trains a small GPT to write like a text, letter by letter: Shakespeare's sonnets unless told otherwise.
 -- It shows what the network writes while it learns. See --help; the network itself is torch.models.GPT.
-local nn, optim = torch.nn, torch.optim
+local nn, optim, data = torch.nn, torch.optim, torch.utils.data
 local here = arg[0]:match("^(.*)/") or "."
 local support = dofile(here .. "/support.lua")
 local say = support.say
@@ -8,15 +8,16 @@ local say = support.say
 local option = support.options("train_chargpt", "Trains a small GPT to write like a text, letter by letter.", {
   {"steps", "N", 1200, "steps to train", quick = 24, free = true},
   {"batch-size", "N", 32, "pieces of text per step", quick = 8},
-  {"context", "N", 64, "letters that the network sees at once", quick = 32},
+  {"tokens", "N", 0, "size of a vocabulary of byte pairs, at least 256 (0: letters)", least = 0},
+  {"context", "N", 64, "tokens that the network sees at once", quick = 32},
   {"layers", "N", 3, "layers of the transformer", quick = 2},
   {"heads", "N", 4, "heads of each layer's attention", quick = 2},
-  {"width", "N", 128, "numbers for each letter", quick = 32},
+  {"width", "N", 128, "numbers for each token", quick = 32},
   {"dropout", "X", 0.2, "share of numbers that are left out while it learns", most = 0.9},
   {"lr", "X", 0.002, "highest learning rate; it rises for a tenth of the steps and falls in half a cosine"},
   {"amp", "off|bf16|fp16", "off", "mixed precision: off, bf16, or fp16 with a scaled loss"},
   {"every", "N", 100, "steps from one test and sample to the next", quick = 8},
-  {"sample", "N", 400, "letters to write at the end", quick = 80, least = 0, free = true},
+  {"sample", "N", 400, "tokens to write at the end", quick = 80, least = 0, free = true},
   {"prompt", "TEXT", nil, "how the writing begins (a new line)", free = true},
   {"temperature", "X", 0.8, "how bold the writing is", free = true},
   {"data", "FILE", here .. "/data/sonnets.txt", "the text to learn", free = true},
@@ -32,45 +33,18 @@ end
 
 local run = support.training(option, {"step", "train_loss", "test_loss"})
 local text = read(option.data)
-local letters, id_of = run.saved and run.saved.letters or "", {}  -- every letter of the text once; its place is its id
-if not run.saved then
-  local seen = {}
-  for letter in text:gmatch(".") do seen[letter] = true end
-  local list = {}
-  for letter in pairs(seen) do list[#list + 1] = letter end
-  table.sort(list)
-  letters = table.concat(list)
-end
-for i = 1, #letters do id_of[letters:sub(i, i)] = i end
-
-local function encode(s)
-  local ids = {}
-  for letter in s:gmatch(".") do
-    ids[#ids + 1] = id_of[letter] or support.stop("the letter %q is not in the text that was learnt", letter)
-  end
-  return torch.tensor(ids)
-end
-local function decode(ids)
-  local out = {}
-  for i, id in ipairs(ids) do out[i] = letters:sub(id, id) end
-  return table.concat(out)
-end
-
+-- Letters are tokens unless --tokens asks for more: then pairs of them that are frequent become tokens too.
+local tokenizer = support.attempt(function()
+  if run.saved then return data.text.from_state(run.saved.tokenizer) end
+  if option.tokens == 0 then return data.text.CharTokenizer(text) end
+  return data.text.BPETokenizer.train(text, {vocab_size = option.tokens})
+end)
+local corpus = support.attempt(function()
+  return data.text.Corpus(text, {tokenizer = tokenizer, test = 0.1, device = option.device})
+end)
 local context = option.context
-if #text < 20 * context then
-  support.stop("%s has %d letters; that is too short for --context %d", option.data, #text, context)
-end
-
--- The last tenth is kept for testing.
-local ids = encode(text):to(option.device)
-local cut = #ids * 9 // 10
-local train, test = ids[{{1, cut}}], ids[{{cut + 1, -1}}]
-
--- Pieces at random places: what the network sees, and the same one letter later.
-local offsets = torch.arange(0, context, {device = option.device})
-local function batch()
-  local first = torch.randint(1, #train - context + 1, {option["batch-size"], 1}):to(option.device)
-  return train[first + offsets], train[first + offsets + 1]
+if #corpus.train < 18 * context then
+  support.stop("%s has %d tokens; that is too short for --context %d", option.data, #corpus.train + #corpus.test, context)
 end
 
 ---- The network ------------------------------------------------------------------------------------
@@ -83,13 +57,13 @@ local function rate(step)
 end
 
 local net = support.attempt(function()
-  return torch.models.GPT {vocab_size = #letters, block_size = context, n_layer = option.layers, n_head = option.heads,
+  return torch.models.GPT {vocab_size = #tokenizer, block_size = context, n_layer = option.layers, n_head = option.heads,
     n_embd = option.width, dropout = option.dropout}:to(option.device)
 end)
 local opt = optim.AdamW(net:parameter_groups(0.1), {lr = option.lr, betas = {0.9, 0.99}})
 local schedule = optim.lr_scheduler.LambdaLR(opt, rate)
 local scaler = torch.amp.GradScaler {enabled = option.amp == "fp16"}
-run:keep {net = net, opt = opt, schedule = schedule, scaler = scaler, letters = letters}
+run:keep {net = net, opt = opt, schedule = schedule, scaler = scaler, tokenizer = tokenizer:state_dict()}
 
 local low = {enabled = option.amp ~= "off", dtype = option.amp == "fp16" and torch.float16 or torch.bfloat16}
 local function forward(x, y)
@@ -99,17 +73,15 @@ end
 -- The mean loss over the text that was kept back, piece by piece.
 local function test_loss()
   net:eval()
-  local count = (#test - 1) // context
-  local x = test[{{1, count * context}}]:reshape({count, context})
-  local y = test[{{2, count * context + 1}}]:reshape({count, context})
+  local x, y = corpus:blocks(context, {split = "test"})
   local _, loss = torch.no_grad(function() return forward(x, y) end)
   return loss:item()
 end
 
 local function write_text(count)
   net:eval()
-  local start = encode(option.prompt or "\n"):unsqueeze(1):to(option.device)
-  return decode(net:generate(start, count, {temperature = option.temperature})[1]:tolist())
+  local start = support.attempt(function() return corpus:encode(option.prompt or "\n"):unsqueeze(1) end)
+  return corpus:decode(net:generate(start, count, {temperature = option.temperature})[1])
 end
 
 ---- Training ---------------------------------------------------------------------------------------
@@ -117,7 +89,7 @@ end
 local function train_network()
   for _ in run:rounds(option.steps, option.every) do
     net:train()
-    for x, y in run:batches(batch) do
+    for x, y in run:batches(function() return corpus:batch(option["batch-size"], context) end) do
       opt:zero_grad()
       local _, loss = forward(x, y)
       scaler:scale(loss):backward()
@@ -126,7 +98,7 @@ local function train_network()
       scaler:step(opt)
       scaler:update()
       schedule:step()
-      run:add(loss:item(), #x * context, "letters")
+      run:add(loss:item(), #x * context, "tokens")
     end
     local loss = test_loss()
     say("step %d  loss %.3f  test loss %.3f  it writes: %q", run.step, run:mean(), loss,
@@ -137,7 +109,7 @@ end
 
 local parameters = 0
 for _, p in ipairs(net:parameters()) do parameters = parameters + p:numel() end
-say("%d letters to learn, %d to test, %d different; %d parameters; %d threads", #train, #test, #letters, parameters,
+say("%d tokens to learn, %d to test, %d different; %d parameters; %d threads", #corpus.train, #corpus.test, #tokenizer, parameters,
   torch.get_num_threads())
 run:train(train_network)
 run:plot("loss", "train_loss", "test_loss")

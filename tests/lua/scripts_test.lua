@@ -334,8 +334,8 @@ test("train_tabular learns a column of words, and tables without sense end it wi
 end)
 
 test("a letter that was not learnt, or a text that is too short, ends train_chargpt with a sentence", function()
-  refused("train_chargpt.lua", 'the letter "#" is not in the text', "--quick", "--steps", "1", "--prompt", "#", "--save", check.temp("letter.pt"))
+  refused("train_chargpt.lua", 'the character "#" at byte 1 is none of', "--quick", "--steps", "1", "--prompt", "#", "--save", check.temp("letter.pt"))
   local path = check.temp("short.txt")
   write(path, "too short")
-  refused("train_chargpt.lua", "has 9 letters; that is too short for --context 64", "--data", path)
+  refused("train_chargpt.lua", "has 9 tokens; that is too short for --context 64", "--data", path)
 end)
