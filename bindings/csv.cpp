@@ -93,15 +93,17 @@ int csv_set(lua_State* L) {
   return 0;
 }
 
-// reader:read(most) -> rows, and for each column its tensor, a list of texts, or {codes, classes};
-// false for one that is left out
+// reader:read(most, pass) -> rows, and for each column its tensor, a list of texts, or {codes,
+// classes}; false for one that is left out. With `pass` the rows are only passed over.
 int csv_read(lua_State* L) {
   io::CsvReader& r = reader(L);
   const bool whole = lua_isnoneornil(L, 2);
   const int64_t rows =
       r.read(whole ? std::numeric_limits<int64_t>::max() : check_integer(L, 2, "read"));
+  const bool pass = lua_toboolean(L, 3);
   lua_settop(L, 1);
   lua_pushinteger(L, rows);
+  if (pass) return 1;
   lua_createtable(L, static_cast<int>(r.columns.size()), 0);
   for (size_t i = 0; i < r.columns.size(); ++i) {
     io::CsvColumn& c = r.columns[i];

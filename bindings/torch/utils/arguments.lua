@@ -28,6 +28,7 @@ end
 ---@return table
 return function(who, names, defaults, ...)
   local given, out = table.pack(...), {}
+  while given.n > 0 and given[given.n] == nil do given.n = given.n - 1 end
   local last, named = given[given.n], nil
   if type(last) == "table" and getmetatable(last) == nil and (has_names(last) or (next(last) == nil and given.n > 1)) then
     named = last

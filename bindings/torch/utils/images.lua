@@ -38,8 +38,8 @@ return function(data)
   ---@param path string
   ---@param options? {mode: string, dtype: string, max_pixels: integer}
   ---@return Tensor
-  function data.read_image(...)
-    local a = arguments("read_image", {"path", "mode", "dtype", "max_pixels", needed = 1}, defaults, ...)
+  function data.read_image(path, options)
+    local a = arguments("read_image", {"path", "mode", "dtype", "max_pixels", needed = 1}, defaults, path, options)
     if type(a.path) ~= "string" then error(("read_image: the path must be a string, not a %s"):format(type(a.path)), 2) end
     local channels, float, most = wanted("read_image", a)
     return scaled(torch._read_image(a.path, channels, float, most), float)
@@ -49,10 +49,10 @@ return function(data)
   ---@param bytes string|Tensor
   ---@param options? {mode: string, dtype: string, max_pixels: integer}
   ---@return Tensor
-  function data.decode_image(...)
-    local a = arguments("decode_image", {"input", "mode", "dtype", "max_pixels", needed = 1}, defaults, ...)
+  function data.decode_image(bytes, options)
+    local a = arguments("decode_image", {"bytes", "mode", "dtype", "max_pixels", needed = 1}, defaults, bytes, options)
     local channels, float, most = wanted("decode_image", a)
-    return scaled(torch._decode_image(a.input, channels, float, most), float)
+    return scaled(torch._decode_image(a.bytes, channels, float, most), float)
   end
 
   local formats = {png = "png", jpg = "jpeg", jpeg = "jpeg", ppm = "pnm", pgm = "pnm", pnm = "pnm"}
@@ -89,9 +89,9 @@ return function(data)
   ---@param format string
   ---@param options? {quality: integer, bits: integer}
   ---@return string
-  function data.encode_image(...)
-    local a = arguments("encode_image", {"input", "format", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, ...)
-    local format = formats[a.format]
+  function data.encode_image(x, format, options)
+    local a = arguments("encode_image", {"input", "format", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, x, format, options)
+    format = formats[a.format]
     if not format then error(('encode_image: format is "png", "jpeg" or "ppm", not %s'):format(tostring(a.format)), 2, "value") end
     return torch._encode_image(prepared("encode_image", a.input, a, format), format, a.quality)
   end
@@ -101,8 +101,8 @@ return function(data)
   ---@param x Tensor
   ---@param path string
   ---@param options? {quality: integer, bits: integer} quality of a JPEG (75); 8 or 16 bits in PNG and PPM
-  function data.write_image(...)
-    local a = arguments("write_image", {"input", "path", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, ...)
+  function data.write_image(x, path, options)
+    local a = arguments("write_image", {"input", "path", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, x, path, options)
     if type(a.input) == "string" and torch.is_tensor(a.path) then a.input, a.path = a.path, a.input end
     if type(a.path) ~= "string" then error(("write_image: the path must be a string, not a %s"):format(type(a.path)), 2) end
     local ending = a.path:match "%.(%w+)$"
@@ -127,11 +127,11 @@ return function(data)
   ---@param tensor Tensor [n, channels, height, width], or a list of [channels, height, width]
   ---@param options? {nrow: integer, padding: integer, normalize: boolean, value_range: number[], scale_each: boolean, pad_value: number}
   ---@return Tensor [channels, height, width]
-  function data.make_grid(...)
-    local first = ...
-    local a = type(first) == "table" and first.tensor == nil and #first > 0
-      and arguments("make_grid", grid_names, grid_defaults, torch.stack(first), select(2, ...))
-      or arguments("make_grid", grid_names, grid_defaults, ...)
+  function data.make_grid(tensor, options)
+    if type(tensor) == "table" and torch.is_tensor(tensor[1]) and torch.is_tensor(tensor[#tensor]) and tensor[1].ndim == 3 then
+      tensor = torch.stack(tensor)
+    end
+    local a = arguments("make_grid", grid_names, grid_defaults, tensor, options)
     local x = a.tensor
     if not torch.is_tensor(x) or x.ndim < 2 or x.ndim > 4 then
       error(("make_grid: wants pictures [n, channels, height, width] or a list of them, not %s"):format(

@@ -117,8 +117,8 @@ return function(data)
   ---@param root string
   ---@param options? {train: boolean, transform: function, target_transform: function, dtype: string}
   ---@return table
-  function data.mnist(...)
-    return idx_set("mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/", mnist_sizes, digits, {"", "/MNIST/raw", "/mnist"}, ...)
+  function data.mnist(root, options)
+    return idx_set("mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/", mnist_sizes, digits, {"", "/MNIST/raw", "/mnist"}, root, options)
   end
 
   local fashion_sizes = "train-images-idx3-ubyte.gz 26421880 train-labels-idx1-ubyte.gz 29515 t10k-images-idx3-ubyte.gz 4422102 t10k-labels-idx1-ubyte.gz 5148"
@@ -128,9 +128,9 @@ return function(data)
   ---@param root string
   ---@param options? {train: boolean, transform: function, target_transform: function, dtype: string}
   ---@return table
-  function data.fashion_mnist(...)
+  function data.fashion_mnist(root, options)
     return idx_set("fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", fashion_sizes, clothes,
-      {"", "/FashionMNIST/raw", "/fashion-mnist"}, ...)
+      {"", "/FashionMNIST/raw", "/fashion-mnist"}, root, options)
   end
 
   -- --- CIFAR-10 ---
@@ -142,10 +142,10 @@ return function(data)
   ---@param root string
   ---@param options? {train: boolean, transform: function, target_transform: function, dtype: string}
   ---@return table
-  function data.cifar10(...)
-    local a = arguments("cifar10", names, {train = true}, ...)
+  function data.cifar10(root, options)
+    local a = arguments("cifar10", names, {train = true}, root, options)
     check_arguments("cifar10", a)
-    local root = a.root or "."
+    root = a.root or "."
     local wanted = a.train and {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"} or {"test_batch.bin"}
     local parts = {}
     for i, name in ipairs(wanted) do
@@ -174,8 +174,8 @@ return function(data)
   ---@param root? string
   ---@param options? {transform: function, target_transform: function, dtype: string} a transform gets uint8 from 0 to 16
   ---@return table
-  function data.digits(...)
-    local a = arguments("digits", {"root", "transform", "target_transform", "dtype"}, {train = true}, ...)
+  function data.digits(root, options)
+    local a = arguments("digits", {"root", "transform", "target_transform", "dtype"}, {train = true}, root, options)
     check_arguments("digits", a)
     local path = find(a.root and {a.root} or own_places(), "digits.csv", {"", ".gz"})
     if not path then

@@ -10,7 +10,7 @@ local other_names = {float = "float32", double = "float64", half = "float16", lo
   string = "text", str = "text", category = "class", boolean = "bool"}
 local ranges = {int32 = {-2147483648, 2147483647}, int16 = {-32768, 32767}, int8 = {-128, 127}, uint8 = {0, 255}}
 
-local options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "na_values", "skip_rows",
+local names_of_options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "na_values", "skip_rows",
   "max_rows", needed = 1}
 
 return function(data)
@@ -232,8 +232,8 @@ return function(data)
   ---@param path string
   ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, na_values: string[], skip_rows: integer, max_rows: integer}
   ---@return table
-  function data.read_csv(...)
-    local a = arguments("read_csv", options, {}, ...)
+  function data.read_csv(path, options)
+    local a = arguments("read_csv", names_of_options, {}, path, options)
     local most = count("read_csv", "max_rows", a.max_rows, 1)
     local reader, wanted = open("read_csv", a)
     local rows, values = reader:read(most)
@@ -290,12 +290,14 @@ return function(data)
     local worker, index, left = data.get_worker_info(), -1, self.max_rows or math.maxinteger
     return function()
       while reader do
-        local rows, values = reader:read(math.min(self.chunk, left))
-        left, index = left - rows, index + 1
+        index = index + 1
+        local mine = not worker or index % worker.num_workers == worker.id - 1
+        local rows, values = reader:read(math.min(self.chunk, left), not mine)
+        left = left - rows
         if rows == 0 then
           reader:close()
           reader = nil
-        elseif not worker or index % worker.num_workers == worker.id then
+        elseif mine then
           return make_table("CsvDataset", self.path, wanted, rows, values)
         end
       end

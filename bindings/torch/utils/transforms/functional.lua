@@ -81,9 +81,9 @@ end
 ---@param x Tensor
 ---@param size integer|integer[]
 ---@return Tensor
-function functional.resize(...)
-  local a = arguments("resize", {"x", "size", "interpolation", "max_size", "antialias", needed = 2}, {interpolation = "bilinear", antialias = true}, ...)
-  local x, size = picture("resize", a.x), a.size
+function functional.resize(x, size, interpolation, max_size, antialias)
+  local a = arguments("resize", {"x", "size", "interpolation", "max_size", "antialias", needed = 2}, {interpolation = "bilinear", antialias = true}, x, size, interpolation, max_size, antialias)
+  x, size = picture("resize", a.x), a.size
   local height, width = x:size(-2), x:size(-1)
   if type(size) == "table" and #size == 1 then size = size[1] end
   local h, w
@@ -148,14 +148,14 @@ local modes = {constant = "constant", edge = "replicate", replicate = "replicate
 ---@param x Tensor
 ---@param padding integer|integer[]
 ---@return Tensor
-function functional.pad(...)
-  local a = arguments("pad", {"x", "padding", "fill", "padding_mode", needed = 2}, {fill = 0, padding_mode = "constant"}, ...)
-  local x = picture("pad", a.x)
+function functional.pad(x, padding, fill, padding_mode)
+  local a = arguments("pad", {"x", "padding", "fill", "padding_mode", needed = 2}, {fill = 0, padding_mode = "constant"}, x, padding, fill, padding_mode)
+  x = picture("pad", a.x)
   local left, top, right, bottom = margins("pad", a.padding)
   local mode = modes[a.padding_mode]
   if not mode then error(('pad: padding_mode is "constant", "edge", "reflect" or "symmetric", not %s'):format(tostring(a.padding_mode)), 2, "value") end
   if left == 0 and top == 0 and right == 0 and bottom == 0 then return x end
-  local fill = filling("pad", a.fill, x)
+  fill = filling("pad", a.fill, x)
   if mode == "symmetric" then
     local function places(before, n, after)
       if before > n or after > n or before < 0 or after < 0 then
@@ -440,9 +440,9 @@ end
 ---@param x Tensor
 ---@param angle number
 ---@return Tensor
-function functional.rotate(...)
-  local a = arguments("rotate", {"x", "angle", "interpolation", "expand", "center", "fill", needed = 2}, {interpolation = "nearest", expand = false}, ...)
-  local x = picture("rotate", a.x)
+function functional.rotate(x, angle, interpolation, expand, center, fill)
+  local a = arguments("rotate", {"x", "angle", "interpolation", "expand", "center", "fill", needed = 2}, {interpolation = "nearest", expand = false}, x, angle, interpolation, expand, center, fill)
+  x = picture("rotate", a.x)
   number("rotate", "angle", a.angle, -math.huge)
   local height, width = x:size(-2), x:size(-1)
   local angle = a.angle % 360
@@ -467,10 +467,10 @@ end
 ---@param scale number
 ---@param shear number|number[]
 ---@return Tensor
-function functional.affine(...)
+function functional.affine(x, angle, translate, scale, shear, interpolation, fill, center)
   local a = arguments("affine", {"x", "angle", "translate", "scale", "shear", "interpolation", "fill", "center", needed = 1},
-    {angle = 0, translate = {0, 0}, scale = 1, shear = {0, 0}, interpolation = "nearest"}, ...)
-  local x = picture("affine", a.x)
+    {angle = 0, translate = {0, 0}, scale = 1, shear = {0, 0}, interpolation = "nearest"}, x, angle, translate, scale, shear, interpolation, fill, center)
+  x = picture("affine", a.x)
   if type(a.scale) ~= "number" or not (a.scale > 0) then error(("affine: scale must be above 0, not %s"):format(tostring(a.scale)), 2, "value") end
   local shear = type(a.shear) == "table" and {a.shear[1] or 0, a.shear[2] or 0} or {a.shear, 0}
   local height, width = x:size(-2), x:size(-1)
