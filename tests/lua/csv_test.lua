@@ -87,6 +87,7 @@ test("numbers are read to the last bit", function()
   check.equal(csv("a,b,c,d,e\n9223372036854775807,-9223372036854775808,+5,1e999,-1e-999\n"):tensor({1, 2, 3}, {dtype = "int64"}),
     {{9223372036854775807, math.mininteger, 5}})
   check.equal(csv("a\n 1 \n2.\n.5\n", nil).a, {1, 2, 0.5})
+  check.equal(csv("a,b,c,d\n1.5e999,-2e999,0.5e-999,-1e-999\n"):tensor(), {{math.huge, -math.huge, 0, 0}})
 end)
 
 test("types can be given: one for all, by column, classes found or listed", function()
