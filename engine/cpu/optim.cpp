@@ -1,25 +1,59 @@
 // Optimiser steps over lists of parameters. Row-major f32 and f64 tensors are updated where they
-// are; other layouts and half types go through float64 copies.
+// are; row-major half types go through small tiles of float32, other layouts through float64
+// copies.
 #include "engine/ops/optim.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/optim_rows.h"
+#include "engine/cpu/rows.h"
 #include "engine/ops/apply.h"
 
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kGrain = 16384, kTile = 1024;
+
+// A step on arrays of any floating types but float64, all row-major: computed in float32 and
+// rounded once. Array 1, the gradient, is only read.
+template <int count, class F32>
+void step_in_tiles(const Tensor* const (&t)[count], F32&& f32) {
+  constexpr int lanes = static_cast<int>(Lanes::F32);
+  parallel_for(
+      t[0]->numel(), kGrain,
+      [&](int64_t begin, int64_t end) {
+        alignas(64) float room[count][kTile];
+        for (int64_t i = begin; i < end; i += kTile) {
+          const int64_t n = std::min(kTile, end - i);
+          float* p[count];
+          const auto place = [&](int k) {
+            return static_cast<void*>(t[k]->data() + i * dtype_size(t[k]->dtype()));
+          };
+          for (int k = 0; k < count; ++k) {
+            p[k] = *t[k] ? room[k] : nullptr;
+            if (p[k])
+              level_of::load_tile(lanes, static_cast<int>(t[k]->dtype()), static_cast<void*>(p[k]),
+                                  static_cast<const void*>(place(k)), int64_t{1}, n);
+          }
+          f32(p, n);
+          for (int k = 0; k < count; ++k)
+            if (p[k] && k != 1)
+              level_of::store_tile(lanes, static_cast<int>(t[k]->dtype()), place(k),
+                                   static_cast<const void*>(p[k]), int64_t{1}, n);
+        }
+      },
+      Interrupts::Hold);
+}
 
 // Calls f(pointers, begin, n, is_double) with the arrays of parameter i: those of `lists` (-1:
 // none).
 template <int count, class F32, class F64>
 void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) {
   const Tensor* t[count];
-  bool direct = true;
+  bool direct = true, tiles = true;
   const DType dtype = c.tensor(0, i).dtype();
   static const Tensor none;
   for (int k = 0; k < count; ++k) {
@@ -27,9 +61,13 @@ void each_part(Call& c, const int (&lists)[count], int i, F32&& f32, F64&& f64) 
     t[k] = have ? &c.tensor(lists[k], i) : &none;
     // A whole-storage layout shared by all is as good as row-major.
     if (have)
+      tiles = tiles && (*t[k])->contiguous && is_floating(t[k]->dtype()) &&
+              t[k]->dtype() != DType::Float64;
+    if (have)
       direct = direct && t[k]->dtype() == dtype && (*t[k])->contiguous &&
                (dtype == DType::Float32 || dtype == DType::Float64);
   }
+  if (!direct && tiles) return step_in_tiles(t, f32);
   Tensor room[count];
   if (!direct)
     for (int k = 0; k < count; ++k)

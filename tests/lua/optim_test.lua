@@ -233,3 +233,18 @@ test("a step without a closure returns nothing, so that the prompt shows nothing
   check.equal(select("#", opt:step()), 0)
   check.equal(opt:step(function() return 5 end), 5)
 end)
+
+test("a step on bfloat16 parameters is the float32 step, rounded", function()
+  torch.manual_seed(3)
+  for _, name in ipairs {"AdamW", "SGD", "RMSprop"} do
+    local values, slope = torch.randn(3, 1111):bfloat16(), torch.randn(3, 1111):bfloat16()
+    local stepped = {}
+    for _, dtype in ipairs {"float32", "bfloat16"} do
+      local p = torch.nn.Parameter(values:to(dtype))
+      p.grad = slope:to(dtype)
+      torch.optim[name]({p}, {lr = 0.1}):step()
+      stepped[#stepped + 1] = p:detach()
+    end
+    check.close(stepped[2]:float(), stepped[1]:bfloat16():float(), 0.01)
+  end
+end)
