@@ -4,6 +4,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv.h"
+#include "engine/cpu/conv_few.h"
 #include "engine/cpu/onednn.h"
 #include "engine/cpu/turn.h"
 #include "engine/ops/apply.h"
@@ -101,6 +102,9 @@ void convolution(Call& c) {
   if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v)) {
     const Tensor xl = channels_last(x, x.dtype()), wd = dense(w);
     const Tensor begin = bias ? packed(bias) : Tensor();
+    if (few_result_channels(v, false))
+      return conv_few_forward(v, xl.data<float>(), wd.data<float>(), plain(wd).stride,
+                              bias ? begin.data<float>() : nullptr, out.data<float>());
     if (onednn_conv_forward(v, xl.data(), plain(wd), bias ? begin.data() : nullptr, out.data()))
       return;
   }
@@ -120,6 +124,9 @@ void convolution_input(Call& c) {
   Convolution v;
   if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v)) {
     const Tensor gl = channels_last(g, g.dtype()), wd = dense(w);
+    if (few_result_channels(v, true))
+      return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain(wd).stride,
+                            out.data<float>());
     if (onednn_conv_input(v, gl.data(), plain(wd), out.data())) return;
   }
   const DType type = computed_in(g.dtype());

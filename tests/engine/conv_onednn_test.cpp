@@ -1,5 +1,5 @@
-// Convolutions through oneDNN against our own kernels, which a lower level of instructions uses:
-// odd parameters, cut into pieces of images and of lines on several threads.
+// Convolutions through oneDNN, and those of few channels, against the products of matrices that a
+// lower level of instructions uses: odd parameters, cut into pieces on several threads.
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/ops/conv.h"
@@ -93,6 +93,18 @@ TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
     agree(c, DType::Float32, 1e-5);
     agree(c, DType::BFloat16, 1.2e-2);
   }
+}
+
+// Lanes run along lines there.
+TEST(ConvFew, ResultsAndGradientsOfFewChannelsAgree) {
+  for (int64_t few = 1; few <= 9; ++few) {
+    agree({{3, 5, 12, 23}, {few, 5, 3, 2}, {1, 1}, {1, 1}, {1, 1}}, DType::Float32, 1e-5);
+    agree({{2, few, 9, 33}, {21, few, 2, 3}, {1, 1}, {0, 2}, {1, 1}}, DType::Float32, 1e-5);
+    agree({{2, few, 7, 16}, {few, few, 3, 5}, {1, 1}, {4, 6}, {1, 1}}, DType::Float32, 1e-5);
+  }
+  agree({{5, 1, 28, 28}, {6, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}}, DType::Float32, 1e-5);
+  agree({{4, 6, 14, 14}, {16, 6, 5, 5}, {1, 1}, {0, 0}, {1, 1}}, DType::Float32, 1e-5);
+  agree({{2, 70, 40, 64}, {3, 70, 3, 3}, {1, 1}, {1, 1}, {1, 1}}, DType::Float32, 1e-5);
 }
 
 TEST(ConvOneDnn, AgreesWithOurOwnKernelsOnVolumes) {
