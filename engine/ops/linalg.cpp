@@ -273,8 +273,36 @@ const Op& inverse =
                   s.add({s.of({2, 2}, {2, 1, 1, 3})});
                 }});
 
+// Cofactors as determinants of the minors, which have gradients of any order: n^5 steps.
+Tensor minors(const Tensor& a) {
+  const int64_t n = a.size(-1), m = n - 1;
+  if (n == 1) return filled(a.shape(), 1, a.dtype(), a.device());
+  Tensor places = empty({n * n * m * m}, DType::Int64);
+  Tensor signs = empty({n, n}, a.dtype());
+  auto* to = places.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < m; ++c) *to++ = (r + (r >= i)) * n + c + (c >= j) + 1;
+  for (int64_t k = 0; k < n * n; ++k) {
+    const int sign = (k / n + k % n) % 2 ? -1 : 1;
+    if (a.dtype() == DType::Float64)
+      signs.data<double>()[k] = sign;
+    else
+      signs.data<float>()[k] = static_cast<float>(sign);
+  }
+  if (!a.device().is_cpu()) {
+    places = op<"to.device">(places, a.device());
+    signs = op<"to.device">(signs, a.device());
+  }
+  const Tensor flat = op<"reshape">(a, joined(batch_of(a), {n * n}));
+  const Tensor all = op<"index_select">(flat, flat.rank() - 1, places);
+  return op<"det">(op<"reshape">(all, joined(batch_of(a), {n, n, m, m}))) * signs;
+}
+
 // d det(A) = det(A) tr(A^-1 dA). Where A is singular the inverse is not there: the matrix of
-// cofactors is, and comes from the singular vectors (without a second order).
+// cofactors is, and comes from the singular vectors, or from minors where a second derivative may
+// follow (above 32 rows there is none: the minors would take too much memory).
 Tensor cofactors(const Tensor& a, const Tensor& det) {
   const Tensor zero = fn::eq(det, 0);
   bool any;
@@ -284,6 +312,7 @@ Tensor cofactors(const Tensor& a, const Tensor& det) {
     any = read_int(some.get(), 0) != 0;
   }
   if (!any) return op<"unsqueeze">(op<"unsqueeze">(det, -1), -1) * turned(op<"inv">(a));
+  if (mode.grad && a.requires_grad() && a.size(-1) <= 32 && a.rank() <= 6) return minors(a);
   NoGrad quiet;
   const auto parts = ops<"svd">(a, true);
   const Tensor sign = op<"det">(parts[0]) * op<"det">(parts[2]);
