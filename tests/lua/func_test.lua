@@ -171,12 +171,13 @@ test("misuse of vmap is named", function()
   local function id(...) return ... end
   check.raises("shape", "argument 1 has 3 examples and argument 2 has 4", function() torch.vmap(torch.add)(torch.ones(3), torch.ones(4)) end)
   check.raises("argument", "torch.none", function() torch.vmap(torch.add)(torch.ones(3), 2.0) end)
-  check.raises("argument", "speaks of 1", function() torch.vmap(torch.add, {in_dims = {1}})(torch.ones(3), 2.0) end)
+  check.equal(torch.vmap(torch.add, {in_dims = {1, nil}})(torch.ones(3), 2.0), {3, 3, 3})
+  check.raises("argument", "speaks of 3", function() torch.vmap(torch.add, {in_dims = {1, nil, 1}})(torch.ones(3), 2.0) end)
   check.raises("dim", "dimension 1 for argument 1 of shape []", function() torch.vmap(id)(torch.tensor(1.0)) end)
   check.raises("dim", "dimension 0", function() torch.vmap(id, {in_dims = 0})(torch.ones(3)) end)
   check.raises(nil, "must return tensors", function() torch.vmap(function() return 2 end)(torch.ones(3)) end)
   check.raises(nil, "nothing to map", function() torch.vmap(id, {in_dims = torch.none})(torch.ones(3)) end)
-  check.raises("argument", "out_dims", function() torch.vmap(function(v) return v, v end, {out_dims = {1}})(torch.ones(3)) end)
+  check.raises("argument", "out_dims", function() torch.vmap(function(v) return v, v end, {out_dims = {1, 1, 1}})(torch.ones(3)) end)
   check.raises("argument", "differs", function() torch.vmap(id, {out_dims = torch.none})(torch.tensor {1, 2}) end)
   check.raises("shape", "example 2", function() torch.vmap(function(v) return torch.ones(v:item()) end)(torch.tensor {1, 2}) end)
   check.raises("value", "randomness", function() torch.vmap(id, {randomness = "some"}) end)
@@ -202,6 +203,24 @@ test("gradients of every sample: vmap of grad of functional_call", function()
   check.close(each.bias, {{-1.8}, {3.7}, {0.2}})
   local whole = func.grad(loss)(params, inputs, targets)
   check.close(each.weight:mean(1), whole.weight)
+end)
+
+test("a neural tangent kernel is the same from jacobians and from products in three maps", function()
+  local net, params = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), {}
+  for _, pair in ipairs(net:named_parameters()) do params[pair[1]] = pair[2]:detach() end
+  local function single(p, one) return func.functional_call(net, p, one) end
+  local x1, x2 = torch.randn(3, 4), torch.randn(2, 4)
+  local each = torch.vmap(func.jacrev(single), {in_dims = {nil, 1}})
+  local j1, j2, explicit = each(params, x1), each(params, x2), 0
+  for name, a in pairs(j1) do explicit = explicit + torch.einsum("Naf,Mbf->NMab", a:flatten(3), j2[name]:flatten(3)) end
+  local function kernel(a, b)
+    local _, pull = func.vjp(function(p) return single(p, a) end, params)
+    return torch.vmap(function(v)
+      return (select(2, func.jvp(function(p) return single(p, b) end, params, (pull(v)))))
+    end)(torch.eye(2))
+  end
+  local implicit = torch.vmap(torch.vmap(kernel, {in_dims = {nil, 1}}), {in_dims = {1, nil}})(x1, x2)
+  check.close(implicit, explicit, 1e-5)
 end)
 
 test("functional_call swaps tensors for one call and puts them back, also after an error", function()

@@ -119,7 +119,11 @@ function func.vjp(f, ...)
   return packed(values), pull
 end
 
-local function as_list(value) return tree.is_branch(value) and value or {value} end
+-- A table of arguments; a table of names is one argument.
+local function as_list(value)
+  if tree.is_branch(value) and (#value > 0 or next(value) == nil) then return value end
+  return {value}
+end
 
 ---f's value at the primals and J v: how it changes along the tangents.
 ---@param f function

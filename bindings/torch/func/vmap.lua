@@ -49,8 +49,8 @@ local function dims_of(in_dims, count)
       if math.type(k) ~= "integer" then error("vmap: in_dims is a dimension or a list with one for each argument", 3, "argument") end
       last = math.max(last, k)
     end
-    if last ~= count then
-      error(("vmap: in_dims speaks of %d arguments, and there are %d; say torch.none for one that is not mapped"):format(last, count), 3, "argument")
+    if last > count then
+      error(("vmap: in_dims speaks of %d arguments, and there are %d"):format(last, count), 3, "argument")
     end
     return in_dims
   end
@@ -126,8 +126,8 @@ local function of_none(f, parts, mapped, out_dim)
 end
 
 ---A function that calls f for every example along a dimension of its arguments and stacks the results. in_dims: one
----dimension for all arguments, or a list with one for each (torch.none: the same for all examples); out_dims likewise for
----the results. Each example is computed on its own. randomness: "error" (drawing raises), "different" or "same".
+---dimension for all arguments, or a list with one for each (nil or torch.none: the same for all examples); out_dims
+---likewise for the results. Each example is computed on its own. randomness: "error" (drawing raises), "different" or "same".
 ---@param f function
 ---@param options? {in_dims?: integer|table, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
 local function vmap(f, options)
@@ -147,8 +147,8 @@ local function vmap(f, options)
     if count == 1 and #out_dims == 0 then return out_dims end  -- names of a table's fields
     local last = 0
     for k in next, out_dims do last = math.max(last, math.type(k) == "integer" and k or 0) end
-    if last ~= count then
-      error(("vmap: out_dims speaks of %d results, and the function returns %d; say torch.none for one that is not mapped"):format(last, count), 4, "argument")
+    if last > count then
+      error(("vmap: out_dims speaks of %d results, and the function returns %d"):format(last, count), 4, "argument")
     end
     return out_dims[i]
   end
