@@ -5,9 +5,13 @@ local nn = rawget(torch, "nn")
 local Parameter = nn.Parameter
 local is_module = require("torch.nn.module").is_module
 
--- Lists: elements at 1, 2, ..; negative positions count from the end.
+-- Lists: elements at 1, 2, ..; negative positions count from the end; layers with names answer to them.
 local function item(self, k)
   if math.type(k) == "integer" and k < 0 then return rawget(self, #self + 1 + k) end
+  if type(k) ~= "string" then return nil end
+  for i, name in next, rawget(self, "_names") or {} do
+    if name == k then return rawget(self, i) end
+  end
 end
 
 -- Writes all elements anew, so that their order and their names are right.
@@ -18,6 +22,7 @@ local function set_all(self, elements)
     if math.type(k) ~= "integer" then order[#order + 1] = k end
   end
   rawset(self, "_order", order)
+  rawset(self, "_names", nil)
   for i, v in ipairs(elements) do self[i] = v end
   return self
 end
@@ -105,12 +110,36 @@ function Sequential:init(...)
   local named = select("#", ...) == 1 and type(first) == "table" and getmetatable(first) == nil and type(first[1]) == "table"
     and getmetatable(first[1]) == nil and type(first[1][1]) == "string"
   if not named then return make_list(self, ...) end
-  local names = {}
-  for i, pair in ipairs(first) do
-    self[i] = check_layer("Sequential", pair[1], pair[2])
-    names[i] = pair[1]
+  for _, pair in ipairs(first) do self:add_module(pair[1], pair[2]) end
+end
+
+---Adds a layer at the end under a name ("conv1"), or takes the place of the one that has it.
+---@param name string
+---@param layer table
+function Sequential:add_module(name, layer)
+  if type(name) ~= "string" or name == "" or name:find(".", 1, true) then
+    error(("add_module: a name must be a text without dots, not %s"):format(tostring(name)), 2)
   end
-  rawset(self, "_names", names)
+  check_layer("Sequential", name, layer)
+  local names = rawget(self, "_names") or {}
+  local place = math.tointeger(tonumber(name))
+  place = place and place + 1
+  for i, known in next, names do
+    if known == name then place = i end
+  end
+  if not place or place > #self + 1 or place < 1 then place = #self + 1 end
+  if tostring(place - 1) ~= name then
+    names[place] = name
+    rawset(self, "_names", names)
+  end
+  self[place] = layer
+end
+Sequential.register_module = Sequential.add_module
+-- net.relu = nn.ReLU() adds a layer, as in PyTorch.
+local set = Sequential.__newindex
+Sequential.__newindex = function(self, k, v)
+  if type(k) == "string" and is_module(v) then return self:add_module(k, v) end
+  return set(self, k, v)
 end
 
 list_class("ModuleList", "{module, module, ..}", "A list whose modules are registered, for a forward of one's own.", check_layer,

@@ -14,7 +14,7 @@ local function wrong(name, key, wants, v) error(("%s: %s must be %s, not %s"):fo
 ---Checks used by the schedules' rows: raise unless an option fits.
 local checks = {}
 function checks.count(name, key, v)
-  if math.type(v) ~= "integer" or v < 1 then wrong(name, key, "an integer from 1", v) end
+  if type(v) ~= "number" or not math.tointeger(v) or v < 1 then wrong(name, key, "an integer from 1", v) end
 end
 function checks.number(name, key, v)
   if type(v) ~= "number" or v ~= v then wrong(name, key, "a number", v) end
