@@ -162,13 +162,21 @@ int backward(lua_State* L) {
 
 // torch.autograd.grad(outputs, inputs, {...}) -> one value per input
 int grad_of(lua_State* L) {
+  if (lua_gettop(L) == 1 && lua_istable(L, 1)) {  // grad{outputs=loss, inputs=x, ...}
+    if (lua_getfield(L, 1, "outputs") != LUA_TNIL) {
+      lua_getfield(L, 1, "inputs");
+      lua_rotate(L, 1, 2);
+    }
+  }
   const std::vector<Tensor> outputs = tensor_list(L, 1, "grad"), inputs = tensor_list(L, 2, "grad");
   TYCHO_CHECK(Kind::Argument, !outputs.empty() && !inputs.empty(),
               "grad: wants the result(s) and the input(s)");
   grad::SweepOptions o;
   std::vector<Tensor> grads;
   if (lua_type(L, 3) == LUA_TTABLE && !to_impl(L, 3)) {
-    check_options(L, 3, "grad", {"grad_outputs", "retain_graph", "create_graph", "allow_unused"});
+    check_options(L, 3, "grad",
+                  {"grad_outputs", "retain_graph", "create_graph", "allow_unused", "outputs",
+                   "inputs", "only_inputs"});
     o.create_graph = option(L, 3, "create_graph");
     o.retain_graph = option(L, 3, "retain_graph");
     o.allow_unused = option(L, 3, "allow_unused");
@@ -526,8 +534,36 @@ const char* device_argument(lua_State* L, const char* function) {
   return lua_tostring(L, 1);
 }
 
+// autocast{device_type="cuda", dtype=...}: the device comes first, and the table has the rest.
+void take_device_type(lua_State* L) {
+  if (!lua_istable(L, 1)) return;
+  lua_newtable(L);
+  lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    const bool word = lua_type(L, -2) == LUA_TSTRING;
+    if (word && std::strcmp(lua_tostring(L, -2), "device_type") != 0) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, -4);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+  if (lua_getfield(L, 1, "device_type") == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_rawgeti(L, 1, 1);
+  }
+  lua_replace(L, 1);
+  lua_insert(L, 2);
+}
+
 // torch.autocast(device, {dtype=, enabled=, cache_enabled=}, f)
 int autocast(lua_State* L) {
+  take_device_type(L);
+  if (Device d; lua_type(L, 1) == LUA_TUSERDATA && to_device(L, 1, &d)) {
+    lua_pushstring(L, d.is_cpu() ? "cpu" : "cuda");
+    lua_replace(L, 1);
+  }
   const char* device = device_argument(L, "autocast");
   const bool cuda = !std::strncmp(device, "cuda", 4);
   TYCHO_CHECK(Kind::Device, cuda || !std::strcmp(device, "cpu"),

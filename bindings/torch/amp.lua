@@ -186,4 +186,14 @@ function Scaler:load_state_dict(saved)
   self._growth_interval, self._growth_tracker = saved.growth_interval, saved._growth_tracker
 end
 
+---PyTorch's older torch.cuda.amp: autocast(enabled) is that of CUDA devices.
+function amp._of_cuda()
+  local function autocast(options, f)
+    if type(options) == "function" then options, f = nil, options end
+    if type(options) == "boolean" then options = {enabled = options} end
+    return torch.autocast("cuda", options or {}, f)
+  end
+  return setmetatable({autocast = autocast}, {__index = amp})
+end
+
 return torch._strict(amp, "torch.amp")

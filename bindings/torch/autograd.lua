@@ -16,6 +16,33 @@ function autograd.detect_anomaly(f) return detect(f) end
 ---@param f? function
 function autograd.set_detect_anomaly(on, f) return set_detect(on, f) end
 
+---Computes the gradients of several tensors together, each weighted by one of grad_tensors (1 for a single number).
+---@param tensors table
+---@param grad_tensors? table
+---@param options? {retain_graph?: boolean, create_graph?: boolean, inputs?: table}
+function autograd.backward(tensors, grad_tensors, options)
+  if torch.is_tensor(tensors) then tensors, grad_tensors = {tensors}, grad_tensors and {grad_tensors} end
+  if type(tensors) ~= "table" then error("backward: wants a tensor or a list of them, not a " .. type(tensors), 2) end
+  local total
+  for i, t in ipairs(tensors) do
+    local g = grad_tensors and grad_tensors[i]
+    if not g and t:numel() ~= 1 then error(("backward: tensor %d has shape %s, and no gradient in grad_tensors"):format(i, tostring(t.shape)), 2, "autograd") end
+    local term = g and (t * g):sum() or t:sum()
+    total = total and total + term or term
+  end
+  if total then total:backward(options) end
+end
+
+---The tensor itself: tensors carry gradients since PyTorch 0.4.
+---@param x userdata
+---@param requires_grad? boolean
+function autograd.Variable(x, requires_grad)
+  if type(requires_grad) == "table" then requires_grad = requires_grad.requires_grad end
+  return requires_grad and x:detach():requires_grad_() or x
+end
+autograd.no_grad, autograd.enable_grad = torch.no_grad, torch.enable_grad
+autograd.set_grad_enabled, autograd.inference_mode = torch.set_grad_enabled, torch.inference_mode
+
 -- What a Function's forward and backward share.
 local Context = {}
 Context.__index = function(ctx, key)

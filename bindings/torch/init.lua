@@ -38,11 +38,11 @@ setmetatable(torch.nn, {
   end,
 })
 
--- torch.cuda.amp is the older name of torch.amp.
+-- torch.cuda.amp is the older form of torch.amp, whose autocast is that of CUDA devices.
 torch._strict(torch.cuda, "torch.cuda", function(cuda, name)
   if name ~= "amp" then return nil end
-  rawset(cuda, "amp", torch.amp)
-  return torch.amp
+  rawset(cuda, "amp", require("torch.amp")._of_cuda())
+  return rawget(cuda, "amp")
 end)
 torch._strict(torch.nn.functional, "torch.nn.functional")
 torch._strict(torch.linalg, "torch.linalg")
