@@ -40,8 +40,6 @@ function autograd.Variable(x, requires_grad)
   if type(requires_grad) == "table" then requires_grad = requires_grad.requires_grad end
   return requires_grad and x:detach():requires_grad_() or x
 end
-autograd.no_grad, autograd.enable_grad = torch.no_grad, torch.enable_grad
-autograd.set_grad_enabled, autograd.inference_mode = torch.set_grad_enabled, torch.inference_mode
 
 -- What a Function's forward and backward share.
 local Context = {}

@@ -3,6 +3,7 @@
 local torch = torch
 local error = torch._raise
 local Tensor = torch._tensor_methods()
+local F = torch.nn.functional
 
 torch.pi, torch.e, torch.inf, torch.nan = math.pi, math.exp(1), math.huge, 0.0 / 0.0
 torch.strided, torch.contiguous_format, torch.preserve_format = "torch.strided", "contiguous_format", "preserve_format"
@@ -252,6 +253,55 @@ function torch.get_float32_matmul_precision() return precision end
 ---Gives back the function or module: nothing is compiled beforehand here.
 ---@param f any
 function torch.compile(f) return f end
+
+-- torch.special has PyTorch's second names of functions that torch has too.
+local special = {expit = "sigmoid", gammaln = "lgamma", psi = "digamma", log_ndtr = false}
+torch.special = torch._strict({}, "torch.special", function(_, name)
+  if type(name) ~= "string" or special[name] == false then return nil end
+  return rawget(torch, special[name] or name) or rawget(F, name)
+end)
+
+-- Tolerances of assert_close: relative, absolute.
+local tolerances = {["torch.float32"] = {1.3e-6, 1e-5}, ["torch.float64"] = {1e-7, 1e-7}, ["torch.float16"] = {1e-3, 1e-5}, ["torch.bfloat16"] = {1.6e-2, 1e-5}}
+torch.testing = {
+  ---Raises unless two tensors (or numbers, or tables of them) agree, within tolerances that fit their type.
+  ---@param actual any
+  ---@param expected any
+  ---@param options? {rtol?: number, atol?: number, equal_nan?: boolean, check_dtype?: boolean}
+  assert_close = function(actual, expected, options)
+    local o = options or {}
+    if type(actual) == "table" and type(expected) == "table" and getmetatable(actual) == nil then
+      for k in pairs(expected) do torch.testing.assert_close(actual[k], expected[k], options) end
+      for k in pairs(actual) do
+        if expected[k] == nil then error(("assert_close: only the first has %s"):format(tostring(k)), 2, "value") end
+      end
+      return
+    end
+    if type(actual) == "number" then actual = torch.tensor(actual) end
+    if type(expected) == "number" then expected = torch.tensor(expected) end
+    if not torch.is_tensor(actual) or not torch.is_tensor(expected) then
+      if actual == expected then return end
+      error(("assert_close: %s and %s cannot be compared"):format(tostring(actual), tostring(expected)), 2)
+    end
+    if actual.shape ~= expected.shape then
+      error(("assert_close: the shapes differ: %s and %s"):format(tostring(actual.shape), tostring(expected.shape)), 2, "shape")
+    end
+    if o.check_dtype ~= false and actual.dtype ~= expected.dtype then
+      error(("assert_close: the types differ: %s and %s"):format(tostring(actual.dtype), tostring(expected.dtype)), 2, "dtype")
+    end
+    local t = tolerances[tostring(actual.dtype)] or {0, 0}
+    local rtol, atol = o.rtol or t[1], o.atol or t[2]
+    local a, e = actual:detach():double():reshape(-1), expected:detach():double():reshape(-1)
+    local apart = (a - e):abs()
+    local wrong = ~(a:eq(e) | apart:le(e:abs() * rtol + atol))
+    if o.equal_nan then wrong = wrong & ~(a:isnan() & e:isnan()) end
+    local count = wrong:sum():item()
+    if count == 0 then return end
+    local worst = apart:masked_fill(~wrong, -1):nan_to_num(math.huge):argmax():item()
+    error(("assert_close: %d of %d elements differ by more than %g + %g * |expected|; the most at element %d: %.9g and %.9g"):format(
+      count, a:numel(), atol, rtol, worst, a[worst]:item(), e[worst]:item()), 2, "value")
+  end,
+}
 
 torch.__version__ = "2.15"
 torch.version = {cuda = nil}

@@ -1,7 +1,7 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", func = "torch.func",
+local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", distributions = "torch.distributions", func = "torch.func",
   vmap = "torch.func.vmap"}
 
 ---Makes a table answer names that it has not: by `look(owner, name)`, else with an error for scripts (torch.strict).
@@ -44,9 +44,15 @@ torch._strict(torch.cuda, "torch.cuda", function(cuda, name)
   rawset(cuda, "amp", require("torch.amp")._of_cuda())
   return rawget(cuda, "amp")
 end)
-torch._strict(torch.nn.functional, "torch.nn.functional")
+torch._strict(torch.nn.functional, "torch.nn.functional", function(F, name)
+  if type(name) ~= "string" or not name:find "^fractional_max_pool" then return nil end
+  local _ = torch.nn.Module  -- which loads the layers, and with them this function
+  return rawget(F, name)
+end)
 torch._strict(torch.linalg, "torch.linalg")
-torch._strict(torch.autograd, "torch.autograd")
+-- The scopes stand under both names.
+local scopes = {no_grad = true, enable_grad = true, set_grad_enabled = true, inference_mode = true}
+torch._strict(torch.autograd, "torch.autograd", function(_, name) return scopes[name] and torch[name] or nil end)
 
 ---Switches a note (see ?notes) on or off, or makes it an error; without arguments gives the list of all.
 ---@param code? string "B2", ..., or "all"

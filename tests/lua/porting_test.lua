@@ -250,3 +250,79 @@ test("hooks of an optimiser's state see and change it", function()
   opt:load_state_dict(opt:state_dict())
   check.equal(log, {"save", "kept", "loaded"})
 end)
+
+test("a Sequential grows by name", function()
+  local net = nn.Sequential()
+  net:add_module("conv_1", nn.Linear(2, 3))
+  net.relu = nn.ReLU()
+  net:append(nn.Linear(3, 1))
+  check.equal(#net, 3)
+  check.equal(net(torch.ones(4, 2)).shape, torch.Size {4, 1})
+  check.yes(rawequal(net.conv_1, net[1]))
+  local names = {}
+  for i, pair in ipairs(net:named_parameters()) do names[i] = pair[1] end
+  check.equal(names, {"conv_1.weight", "conv_1.bias", "2.weight", "2.bias"})
+  local other = nn.Linear(2, 3)
+  net:add_module("conv_1", other)
+  check.equal(#net, 3)
+  check.yes(rawequal(net[1], other))
+  check.raises("argument", "without dots", function() net:add_module("a.b", nn.ReLU()) end)
+  check.raises("argument", "not a module", function() net:add_module("a", 3) end)
+end)
+
+test("autocast and grad take every argument by name", function()
+  local x = torch.ones(2, 2)
+  local y = torch.autocast({device_type = "cpu", dtype = torch.bfloat16, enabled = true}, function() return x:matmul(x) end)
+  check.equal(y.dtype, torch.bfloat16)
+  check.equal(torch.autocast(torch.device "cpu", {dtype = torch.bfloat16}, function() return x:matmul(x) end).dtype, torch.bfloat16)
+  check.equal(torch.cuda.amp.autocast(true, function() return x:matmul(x) end).dtype, torch.float32)  -- of CUDA devices alone
+  do
+    local _ <close> = torch.autocast {device_type = "cpu", enabled = false}
+    check.equal(x:matmul(x).dtype, torch.float32)
+  end
+  check.raises("argument", 'no argument "dtpye"', torch.autocast, {device_type = "cpu", dtpye = "bfloat16"})
+  local w = torch.tensor({2.0}, {requires_grad = true})
+  local g = torch.autograd.grad {outputs = w ^ 2, inputs = w, grad_outputs = torch.ones(1), create_graph = true, only_inputs = true}
+  check.equal(g, {4.0})
+  check.yes(g.requires_grad)
+  torch.autograd.backward({w * 2, w * 3}, {torch.ones(1), torch.ones(1)})
+  check.equal(w.grad, {5.0})
+  check.yes(rawequal(torch.autograd.Variable(w), w))
+end)
+
+test("datasets stand side by side, named or not", function()
+  local data = torch.utils.data
+  local a, b = data.TensorDataset(torch.arange(3)), {10, 20, 30}
+  local set = data.StackDataset(a, b)
+  check.equal(#set, 3)
+  check.equal(set:get(2)[2], 20)
+  check.equal(data.StackDataset {x = a, y = b}:get(3).y, 30)
+  check.raises("shape", "items", data.StackDataset, a, {1, 2})
+  check.equal(data.default_convert {1, {2.5}}, {torch.tensor(1), {torch.tensor(2.5)}})
+  for x, y in data.DataLoader(set, {batch_size = 3})() do
+    check.equal(y, {10, 20, 30})
+    check.equal(x[1], {0, 1, 2})
+  end
+end)
+
+test("fractional pooling takes the largest of windows that random numbers place", function()
+  local x = torch.arange(36):view(1, 1, 6, 6):float()
+  local y, at = F.fractional_max_pool2d(x, 2, {output_size = {3, 3}, return_indices = true, _random_samples = torch.tensor {{{0.3, 0.6}}}})
+  check.equal(y, {{{{7.0, 9, 11}, {19, 21, 23}, {31, 33, 35}}}})
+  check.equal(x:flatten()[at:flatten()], y:flatten())
+  check.equal(nn.FractionalMaxPool2d(2, {output_ratio = 0.5})(torch.randn(2, 6, 6)).shape, torch.Size {2, 3, 3})
+  check.equal(nn.FractionalMaxPool3d(2, {output_size = 2})(torch.randn(1, 2, 5, 5, 5)).shape, torch.Size {1, 2, 2, 2, 2})
+  check.raises("argument", "either output_size or output_ratio", nn.FractionalMaxPool2d, 2)
+  check.raises("shape", "do not fit", F.fractional_max_pool2d, x, 4, {output_size = 5})
+end)
+
+test("assert_close tells the worst element", function()
+  local assert_close = torch.testing.assert_close
+  assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+  assert_close({a = torch.ones(1), 2.0}, {a = torch.ones(1), 2.0})
+  check.raises("value", "the most at element 2: 1 and 3", assert_close, torch.ones(2), torch.tensor {1.0, 3})
+  check.raises("shape", "the shapes differ", assert_close, torch.ones(2), torch.ones(3))
+  check.raises("dtype", "the types differ", assert_close, torch.ones(2), torch.tensor {1, 1})
+  check.raises("value", "1 of 1", assert_close, torch.tensor {0 / 0}, torch.tensor {0 / 0})
+  assert_close(torch.tensor {0 / 0}, torch.tensor {0 / 0}, {equal_nan = true})
+end)

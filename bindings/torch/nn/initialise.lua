@@ -195,4 +195,10 @@ end
 ---@param o? {a?: number, mode?: string, nonlinearity?: string}
 function init.kaiming_normal_(t, o) return normal(t, 0, kaiming_std(t, options(o, kaiming))) end
 
+-- PyTorch's older names, without the underscore.
+for _, name in ipairs {"uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform",
+  "kaiming_normal", "orthogonal", "sparse"} do
+  init[name] = init[name .. "_"]
+end
+
 return init

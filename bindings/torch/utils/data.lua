@@ -9,6 +9,16 @@ require "torch.utils.tables"(data)
 require "torch.utils.folders"(data)
 require "torch.utils.known"(data)
 
+---What a loader without batches does to a sample: numbers become tensors, tensors stay, tables go field by field.
+---@param sample any
+function data.default_convert(sample)
+  if type(sample) == "number" then return torch.tensor(sample) end
+  if type(sample) ~= "table" or getmetatable(sample) ~= nil then return sample end
+  local out = {}
+  for k, v in pairs(sample) do out[k] = data.default_convert(v) end
+  return out
+end
+
 ---Joins samples into a batch: tensors are stacked, numbers become tensors (float64 and int64), tables go
 ---field by field, texts stay a list.
 ---@param samples table

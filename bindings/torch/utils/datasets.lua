@@ -93,6 +93,34 @@ function data.ConcatDataset:get(i)
 end
 data.ConcatDataset.__len = function(self) return self.cumulative_sizes[#self.datasets] end
 
+---Several datasets side by side: item i is {a[i], b[i], ...}, or with names {x = a[i], y = b[i]}.
+data.StackDataset = class("StackDataset", data.Dataset)
+function data.StackDataset:init(...)
+  local first = ...
+  local named = select("#", ...) == 1 and type(first) == "table" and getmetatable(first) == nil
+  self.datasets = named and first or {...}
+  local n
+  for k, d in pairs(self.datasets) do
+    if type(d) ~= "table" or not (d.get or getmetatable(d) == nil) then
+      error(("StackDataset: %s is no dataset with get(i), but a %s"):format(tostring(k), torch.is_tensor(d) and "tensor" or type(d)), 3)
+    end
+    if n and #d ~= n then error(("StackDataset: %s has %d items, another %d"):format(tostring(k), #d, n), 3, "shape") end
+    n = #d
+  end
+  if not n then error("StackDataset: wants at least one dataset", 3) end
+end
+function data.StackDataset:get(i)
+  local out = {}
+  for k, d in pairs(self.datasets) do
+    if d.get then out[k] = d:get(i) else out[k] = d[i] end
+  end
+  return out
+end
+data.StackDataset.__len = function(self)
+  local _, first = next(self.datasets)
+  return #first
+end
+
 ---A dataset that is read in order: define `Set:iter()`, which returns an iterator function; nil ends it.
 data.IterableDataset = class("IterableDataset", data.Dataset)
 data.IterableDataset.__call = function(self) return self:iter() end
