@@ -31,6 +31,7 @@ int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
 constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
 constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
 constexpr int64_t kBlockRowsMost = 192;
+constexpr int64_t kInPlaceCols = 512;  // up to which rows of a are read as they lie
 constexpr int64_t kSmallWork = 160 * 160 * 160;
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
 
@@ -76,6 +77,12 @@ void gemm_small(const Product& p, int type, int size) {
   }
 }
 
+// Packing a pays off over many columns only, or where the rows of a register block would lie in the
+// same sets of the first-level cache.
+bool reads_in_place(const Product& p, int size) {
+  return p.a_col == 1 && p.a_row > 0 && p.n <= kInPlaceCols && p.a_row * size % 4096 != 0;
+}
+
 void gemm_blocked(const Product& p, int type, int size) {
   int unit_rows, unit_cols;
   level_of::gemm_unit(type, &unit_rows, &unit_cols);
@@ -94,6 +101,7 @@ void gemm_blocked(const Product& p, int type, int size) {
       block_cols =
           std::max<int64_t>(up(blocks(block_cols, blocks(want, have)), unit_cols), 4 * unit_cols);
   }
+  const bool in_place = reads_in_place(p, size);
   const int64_t band = std::min(p.n, kBandCols);
   const Room b_room(up(band, unit_cols) * std::min(depth, p.k) * size);
   for (int64_t jc = 0; jc < p.n; jc += kBandCols) {
@@ -109,19 +117,19 @@ void gemm_blocked(const Product& p, int type, int size) {
       };
       const int64_t row_blocks = blocks(p.m, block_rows), col_blocks = blocks(cols, block_cols);
       const auto multiply = [&](int64_t from, int64_t to) {
-        const Room a_room(block_rows * k * size);
+        const Room a_room(in_place ? 0 : block_rows * k * size);
         int64_t packed = -1;
         for (int64_t chunk = from; chunk < to; ++chunk) {
           const int64_t i = chunk / col_blocks * block_rows, j = chunk % col_blocks * block_cols;
           const int64_t rows = std::min(block_rows, p.m - i);
-          if (packed != i)
-            level_of::gemm_pack_a(
-                type, static_cast<const void*>(at(p.a, i * p.a_row + pc * p.a_col, size)), p.a_row,
-                p.a_col, rows, k, static_cast<void*>(a_room.data()));
+          const void* a = at(p.a, i * p.a_row + pc * p.a_col, size);
+          if (packed != i && !in_place)
+            level_of::gemm_pack_a(type, a, p.a_row, p.a_col, rows, k,
+                                  static_cast<void*>(a_room.data()));
           packed = i;
           level_of::gemm_packed(
               type, rows, std::min(block_cols, cols - j), k,
-              static_cast<const void*>(a_room.data()),
+              in_place ? a : static_cast<const void*>(a_room.data()), in_place ? p.a_row : 0,
               static_cast<const void*>(at(b_room.data(), j * k, size)),
               static_cast<void*>(at(p.c, i * p.c_row + jc + j, size)), p.c_row,
               pc ? 1 : begin_mode(p),

@@ -49,9 +49,10 @@ TYCHO_LEVELS(void, gemm_pack_a,
              (int type, const void* a, int64_t rs, int64_t cs, int64_t rows, int64_t k, void* to))
 TYCHO_LEVELS(void, gemm_pack_b,
              (int type, const void* b, int64_t rs, int64_t cs, int64_t cols, int64_t k, void* to))
+// b packed; a packed too (rs 0), or in place with contiguous rows, rs apart.
 TYCHO_LEVELS(void, gemm_packed,
-             (int type, int64_t m, int64_t n, int64_t k, const void* a, const void* b, void* c,
-              int64_t ldc, int begin, const void* bias))
+             (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, const void* b,
+              void* c, int64_t ldc, int begin, const void* bias))
 // y[i * ys] = row i of a times x (contiguous), rows contiguous and `lda` apart.
 TYCHO_LEVELS(void, gemv_rows,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,

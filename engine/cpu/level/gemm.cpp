@@ -54,10 +54,11 @@ void gemm_pack_b(int type, const void* b, int64_t rs, int64_t cs, int64_t cols, 
                                                       static_cast<T*>(to))))
 }
 
-void gemm_packed(int type, int64_t m, int64_t n, int64_t k, const void* a, const void* b, void* c,
-                 int64_t ldc, int begin, const void* bias) {
-  TYCHO_BY_TYPE(gemm_packed<T>(m, n, k, static_cast<const T*>(a), static_cast<const T*>(b),
-                               static_cast<T*>(c), ldc, begin, static_cast<const T*>(bias)))
+void gemm_packed(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs,
+                 const void* b, void* c, int64_t ldc, int begin, const void* bias) {
+  TYCHO_BY_TYPE(gemm_packed<T>(m, n, k, static_cast<const T*>(a), rs ? rs : k, rs ? rs : 1,
+                               rs ? 1 : kBlockRows, static_cast<const T*>(b), static_cast<T*>(c),
+                               ldc, begin, static_cast<const T*>(bias)))
 }
 
 void gemv_rows(int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,

@@ -196,15 +196,21 @@ TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, in
 
 template <class T, int R>
 void pack(const T* from, int64_t rs, int64_t cs, int64_t rows, int64_t k, T* to) {
-  for (int64_t i = 0; i < rows; i += R)
-    pack_panel<T, R>(from + i * rs, rs, cs, static_cast<int>(rows - i < R ? rows - i : R), k,
-                     to + i * k);
+  // Where elements of one p lie side by side, a few p go through all panels at a time: whole cache
+  // lines are used while they are there.
+  const int64_t depth = rs == 1 ? 16 : k;
+  for (int64_t p = 0; p < k; p += depth)
+    for (int64_t i = 0; i < rows; i += R)
+      pack_panel<T, R>(from + i * rs + p * cs, rs, cs,
+                       static_cast<int>(rows - i < R ? rows - i : R), k - p < depth ? k - p : depth,
+                       to + i * k + p * R);
 }
 
-// A block of rows times a block of columns, both packed.
+// A block of rows times a block of columns, b packed. Panel i of a's rows begins at a + i * step,
+// its element (i, p) lies at [i * rs + p * cs]: packed panels, or rows in place.
 template <class T>
-void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, const T* b, T* c, int64_t ldc,
-                 int begin, const T* bias) {
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int64_t rs, int64_t cs,
+                 const T* b, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int width = kBlockLanes * Lane<T>::size;
   for (int64_t j = 0; j < n; j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
@@ -212,16 +218,16 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, const T* b, T* c, 
     int64_t i = 0;
     if (cols == width) {
       for (; i + kBlockRows <= m; i += kBlockRows)
-        block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * k, 1, kBlockRows, b + j * k,
-                                                        width, c + i * ldc + j, ldc, Lane<T>::size,
-                                                        begin, bias_j);
+        block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * step, rs, cs, b + j * k, width,
+                                                        c + i * ldc + j, ldc, Lane<T>::size, begin,
+                                                        bias_j);
       if (i < m)
-        panel<T, true>(m - i, cols, k, a + i * k, 1, kBlockRows, b + j * k, width, c + i * ldc + j,
-                       ldc, begin, bias_j);
+        panel<T, true>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width, c + i * ldc + j, ldc,
+                       begin, bias_j);
       continue;
     }
     for (; i < m; i += kBlockRows)
-      panel<T, true>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * k, 1, kBlockRows,
+      panel<T, true>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * step, rs, cs,
                      b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
   }
 }
