@@ -130,7 +130,7 @@ Tensor first_fastest(const Tensor& t) {
 Tensor load_npy(lua_State* L, const io::Input& file, const LoadOptions& o) {
   const io::NpyHeader h = io::parse_npy(file.bytes(), file.path());
   Tensor t;
-  if (!h.big_endian && h.dtype != DType::Bool) {
+  if (h.as_they_are()) {
     const auto part = file.bytes().substr(h.data_offset, static_cast<size_t>(h.bytes));
     t = as_array(file.read(part, o.mmap == 1 ? dtype_size(h.dtype) : 0), h.dtype, h.shape);
     if (h.fortran_order) t = on_cpu(first_fastest(t));

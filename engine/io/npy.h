@@ -17,10 +17,10 @@ struct NpyHeader {
   bool big_endian;
   size_t data_offset;  // where the elements begin
   int64_t bytes;       // of the elements
-  // The elements lie in the file as in a tensor.
-  bool plain() const {
-    return !big_endian && dtype != DType::Bool && (!fortran_order || shape.size() < 2);
-  }
+  // The elements are the tensor's, though maybe in another order.
+  bool as_they_are() const { return !big_endian && dtype != DType::Bool; }
+  // They lie in the file as in a tensor.
+  bool plain() const { return as_they_are() && (!fortran_order || shape.size() < 2); }
 };
 
 // Checks that the elements are there too. `name` is the file's, for errors (Kind::Io).

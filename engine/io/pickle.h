@@ -28,7 +28,7 @@ enum class PickleKind : uint8_t {
   Storage,    // an index into storages
   DType,
   Device,      // a text
-  NumpyType,   // a dtype, plus 256 where it is big-endian
+  NumpyType,   // a dtype, plus 256 where it is big-endian, plus 4096 times what it is widened from
   NumpyArray,  // one that has no elements yet
   Class        // one of those that make data
 };

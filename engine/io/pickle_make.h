@@ -32,6 +32,7 @@ class PickleMaker {
   uint32_t make_tensor(const std::vector<uint32_t>& a);
   // NumPy's values (pickle_numpy.cpp).
   uint32_t numpy_type(std::string_view descr);
+  std::string numpy_elements(uint32_t type, std::string_view bytes) const;
   uint32_t numpy_number(const std::vector<uint32_t>& a);
   void fill_array(uint32_t array, const std::vector<uint32_t>& state);
   int64_t integer(uint32_t i) const;

@@ -211,29 +211,32 @@ test("archives that do not fit together are io errors", function()
 end)
 
 -- A tycho that saves or loads over and over until it is interrupted; gives what it prints.
-local function interrupted(body)
+local function interrupted(path, body)
   return check.tycho({"-e", ([[
-    local pid = io.open("/proc/self/stat"):read "n"
-    local function files()
-      local pipe = io.popen("ls /proc/" .. pid .. "/fd")
-      local n = select(2, pipe:read "a":gsub("\n", ""))
-      pipe:close()
-      return n
+    local path = %q
+    local stat <close> = io.open "/proc/self/stat"
+    local pid = stat:read "n"
+    local function files()  -- without a pipe of its own
+      os.execute("ls /proc/" .. pid .. "/fd > " .. path .. ".list")
+      local list <close> = io.open(path .. ".list")
+      os.remove(path .. ".list")
+      return select(2, list:read "a":gsub("\n", ""))
     end
     local x = torch.arange(3000000)
-    %s
+    torch.save(x, path)
+    local function once() %s end
     local before = files()
     os.execute("(sleep 0.1; kill -INT " .. pid .. ") &")
     print(torch.until_interrupt(function() while true do once() end end))
     print("files", files() - before)
     collectgarbage() collectgarbage()
     print("kept", torch.equal(torch.load(path), x))
-  ]]):format(body)})
+  ]]):format(path, body)})
 end
 
 test("Ctrl-C while a file is saved leaves the old one or the new one, and nothing beside it", function()
   local path = check.temp "stopped.pt"
-  local r = interrupted(("local path = %q torch.save(x, path) local function once() torch.save(x, path) end"):format(path))
+  local r = interrupted(path, "torch.save(x, path)")
   check.contains(r.out, "false")
   check.contains(r.out, "files\t0\nkept\ttrue")
   local pipe = io.popen("ls " .. path .. "*")
@@ -244,7 +247,7 @@ end)
 
 test("Ctrl-C while a file is loaded leaves nothing open", function()
   local path = check.temp "stopped.pt"
-  local r = interrupted(("local path = %q torch.save(x, path) local function once() torch.load(path) end"):format(path))
+  local r = interrupted(path, "torch.load(path)")
   check.contains(r.out, "false")
   check.contains(r.out, "files\t0\nkept\ttrue")
 end)
