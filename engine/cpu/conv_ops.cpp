@@ -38,7 +38,8 @@ Tensor channels_last(const Tensor& given, DType type) {
     t = empty(t.shape(), type, t.device());
     copy_raw(t, given);
   }
-  if (t.contiguous() && t.dtype() == type && t.numel() && dtype_size(type) >= 4)
+  // A general copy turns tiles, where there are enough channels for them.
+  if (t.contiguous() && t.dtype() == type && t.numel() && dtype_size(type) >= 4 && t.size(1) < 4)
     turn_images(t, to, true);
   else
     copy_raw(to, t);

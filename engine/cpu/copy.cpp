@@ -83,7 +83,8 @@ void copy_transposed(const Walk& w, int dim, char* to, const char* from, int siz
     outer.numel *= w.size[d];
   }
   // Blocks of a plane, small enough for a cache with both sides.
-  const int64_t br = std::min<int64_t>(rows, 64), bc = std::min<int64_t>(cols, 256);
+  const int64_t br = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size),
+                bc = std::min<int64_t>(cols, 256);
   const int64_t nr = (rows + br - 1) / br, nc = (cols + bc - 1) / bc;
   const int64_t blocks = nr * nc;
   parallel_for(

@@ -150,6 +150,29 @@ TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t 
 }
 #endif
 
+constexpr int kTile2 = 8;
+
+TYCHO_INLINE void tile2(uint16_t* to, int64_t ts, const uint16_t* from, int64_t fs, bool) {
+  __m128i a[8], b[8];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * fs));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+    b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int k = 0; k < 2; k++) {
+      a[i + 2 * k] = _mm_unpacklo_epi32(b[i + k], b[i + 2 + k]);
+      a[i + 2 * k + 1] = _mm_unpackhi_epi32(b[i + k], b[i + 2 + k]);
+    }
+  for (int k = 0; k < 4; k++) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * k * ts),
+                     _mm_unpacklo_epi64(a[k], a[4 + k]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + (2 * k + 1) * ts),
+                     _mm_unpackhi_epi64(a[k], a[4 + k]));
+  }
+}
+
 // Whole tiles, then the rows and columns left over.
 template <class T, int N, class Tile>
 TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
@@ -242,8 +265,9 @@ void transpose_plane(int size, char* to, int64_t ts, const char* from, int64_t f
       return plain_plane(reinterpret_cast<uint8_t*>(to), ts, reinterpret_cast<const uint8_t*>(from),
                          fs, rows, cols);
     case 2:
-      return plain_plane(reinterpret_cast<uint16_t*>(to), ts,
-                         reinterpret_cast<const uint16_t*>(from), fs, rows, cols);
+      return tiled_plane<uint16_t, kTile2>(reinterpret_cast<uint16_t*>(to), ts,
+                                           reinterpret_cast<const uint16_t*>(from), fs, rows, cols,
+                                           false, tile2);
     case 4:
       return tiled_plane<uint32_t, kTile4>(reinterpret_cast<uint32_t*>(to), ts,
                                            reinterpret_cast<const uint32_t*>(from), fs, rows, cols,
