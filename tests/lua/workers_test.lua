@@ -228,6 +228,28 @@ test("a dataset that is read in order is read whole by each worker, unless it sh
   for _ = 1, 3 do check.equal(lists(kept), {{1, 3}, {2, 4}, {5}}) end
 end)
 
+test("workers share the pieces of a CSV file, and read folders of pictures as the calling thread does", function()
+  local path = check.temp("rows.csv")
+  local file <close> = assert(io.open(path, "w"))
+  file:write("a,b\n")
+  for i = 1, 23 do file:write(i, ",", i * 2, "\n") end
+  file:flush()
+  local seen = {}
+  for x in data.DataLoader(data.CsvDataset(path, {chunk = 4}), {batch_size = 3, num_workers = 2})() do
+    for i = 1, #x do seen[#seen + 1] = math.tointeger(x[{i, 1}]:item()) end
+  end
+  table.sort(seen)
+  check.equal(#seen, 23)
+  for i, v in ipairs(seen) do check.equal(v, i) end
+  local folder = check.temp("pictures")
+  os.execute(("mkdir -p '%s/a' '%s/b'"):format(folder, folder))
+  for i = 1, 5 do
+    data.write_image(torch.full({3, 6, 6}, i * 20, {dtype = torch.uint8}), ("%s/%s/%d.png"):format(folder, i % 2 == 0 and "a" or "b", i))
+  end
+  local pictures = data.ImageFolder(folder, {transform = function(x) return x:float() / 255 end})
+  check.equal(lists(data.DataLoader(pictures, {batch_size = 2, num_workers = 2})), lists(data.DataLoader(pictures, {batch_size = 2})))
+end)
+
 test("workers that persist keep their state, and a loop that is left leaves nothing behind", function()
   local calls = 0
   local loader = data.DataLoader(new_set(6, function(_, i) calls = calls + 1 return {i, calls} end),
