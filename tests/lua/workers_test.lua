@@ -281,7 +281,7 @@ test("an error in a worker arrives with its kind, its item and its own traceback
   end
   local err = fails("shape", "cannot be multiplied", function(_, i) return i == 5 and torch.ones(2, 3):matmul(torch.ones(2)) or i end)
   check.equal({err.worker, err.index, err.op}, {1, 5, "matmul"})
-  check.contains(tostring(err), "in worker 1 of the loader, item 5")
+  check.contains(tostring(err), "(worker 1 of the loader, item 5: ")
   check.contains(err.where, "workers_test.lua:")
   check.contains(tostring(err), "in get")
   err = fails("value", "no such picture", function(_, i) error(i == 4 and "another" or "no such picture") end, {batch_size = 4})

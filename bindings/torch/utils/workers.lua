@@ -16,10 +16,10 @@ end
 
 -- The worker's error, raised here as the same kind of error, with the way to it.
 local function raise_from(worker, wrong, positions)
-  local what = ("in worker %d of the loader"):format(worker)
+  local what = ("worker %d of the loader"):format(worker)
   if wrong.item then what = what .. (", item %s"):format(wrong.item) end
-  local text = ("%s\n  %s"):format(wrong.message, what)
-  if #wrong.frames > 0 then text = ("%s: %s"):format(text, table.concat(wrong.frames, ", called by ")) end
+  if #wrong.frames > 0 then what = ("%s: %s"):format(what, table.concat(wrong.frames, ", called by ")) end
+  local text = ("%s (%s)"):format(wrong.message, what)
   local _, err = pcall(error, text, 3, wrong.kind or "value")
   for _, k in ipairs {"op", "hint", "where", "_call", "_code"} do
     if wrong[k] and wrong[k] ~= "" then rawset(err, k, wrong[k]) end
