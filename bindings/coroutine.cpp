@@ -1,11 +1,10 @@
 // coroutine.resume, wrap and close as Lua has them, but they keep `running` and the chain of those
 // that wait: Ctrl-C must reach a coroutine that never calls the engine, and whoever resumed it. For
 // the same reason os.execute passes on the Ctrl-C that ended its program.
-#include <signal.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <cstring>
 
+#include "bindings/interrupt.h"
 #include "bindings/lua.h"
 
 namespace tycho::lua {
@@ -127,7 +126,7 @@ int execute(lua_State* L) {
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   if (lua_gettop(L) == 3 && lua_isinteger(L, 3) && lua_tointeger(L, 3) == SIGINT &&
       lua_isstring(L, 2) && !std::strcmp(lua_tostring(L, 2), "signal"))
-    kill(getpid(), SIGINT);  // to the main thread, from wherever this is
+    pass_interrupt();
   return lua_gettop(L);
 }
 

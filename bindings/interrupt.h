@@ -13,6 +13,9 @@ const StoppedAt& stopped_at();  // of the last stop: the innermost function of t
 void note_stop(lua_State* L);   // a stop is being raised here: by an operation, or by the hook
 bool stop_under_way();          // it has not arrived yet at what lets the code go on
 
+// A Ctrl-C that ended a program which this thread had started is meant for the main thread, too.
+void pass_interrupt();
+
 // The __close of a loop over a loader with workers (worker.cpp): the one function that a stop lets
 // run, so that the workers of a loop that it ends are ended too.
 int close_workers(lua_State* L);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "bindings/check.h"
 #include "bindings/interrupt.h"
@@ -154,21 +155,37 @@ int work(lua_State* L) {
   return 0;
 }
 
+int to_text(lua_State* L) {
+  luaL_tolstring(L, 1, nullptr);
+  return 1;
+}
+
 // Without memory for its state, a worker ends with a message as for any other failure.
 std::string run_state() {
   lua_State* L = new_state();
-  if (!L) return "out of memory";
-  std::string failure;
-  lua_pushcfunction(L, work);
-  if (lua_pcall(L, 0, 0, 0) != LUA_OK && !here->worker->stop.load(std::memory_order_relaxed)) {
-    const char* text = luaL_tolstring(L, -1, nullptr);
-    failure = text ? text : "?";
+  if (!L) {
+    const std::lock_guard lock(here->crew->mutex);
+    here->worker->finished = true;
+    return "out of memory";
   }
+  lua_pushcfunction(L, work);
+  const bool failed = lua_pcall(L, 0, 0, 0) != LUA_OK;
   // From here on no handler may touch the state, and what is closed and collected may run.
   sigset_t signals = own_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   end_interrupt(L);
   here->worker->interrupt.store(false, std::memory_order_relaxed);
+  std::string failure;
+  if (failed && !here->worker->stop.load(std::memory_order_relaxed)) {
+    lua_pushcfunction(L, to_text);  // an error's own __tostring may fail
+    lua_insert(L, -2);
+    failure = lua_pcall(L, 1, 1, 0) == LUA_OK ? lua_tostring(L, -1) : "an error without a text";
+  }
+  {
+    const std::lock_guard lock(here->crew->mutex);
+    here->worker->finished = true;
+    here->crew->arrived.notify_all();
+  }
   lua_close(L);
   running = nullptr;
   return failure;
@@ -190,6 +207,7 @@ void* thread_main(void* argument) {
     const std::lock_guard lock(mine.crew->mutex);
     mine.worker->failure = std::move(failure);
     mine.worker->ended = true;
+    if (mine.worker->left_alone) left_behind.fetch_sub(1, std::memory_order_relaxed);
     mine.crew->arrived.notify_all();
   }
   return nullptr;
@@ -200,9 +218,11 @@ void* thread_main(void* argument) {
 void start(const std::shared_ptr<Crew>& crew, int count) {
   install_handlers();
   cuda_device_count();  // asked for once, here
-  // Signals are for the main thread: a new thread begins with all of them blocked.
+  // Signals are for the main thread: a new thread begins with all of them blocked. But programs
+  // that it starts inherit what it blocks, and Ctrl-C must end them; the handler passes it on.
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGINT);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int id = 1; id <= count; ++id) {
     auto worker = std::make_unique<Worker>();
@@ -226,30 +246,34 @@ void start(const std::shared_ptr<Crew>& crew, int count) {
 
 // Tells all to end, and waits for them; those that nothing stops are left behind.
 void stop(Crew& crew) {
-  constexpr auto kPatience = milliseconds(3000), kAgain = milliseconds(50);
+  constexpr auto kPatience = milliseconds(3000), kAgain = milliseconds(50),
+                 kClosing = milliseconds(300);
   std::unique_lock lock(crew.mutex);
   if (crew.over) return;
   crew.over = true;
   const auto give_up = Clock::now() + kPatience;
-  const auto all_ended = [&] {
+  const auto all = [&](bool Worker::*what) {
     return std::all_of(crew.workers.begin(), crew.workers.end(),
-                       [](const auto& w) { return w->ended; });
+                       [what](const auto& w) { return (*w).*what; });
   };
-  while (!all_ended() && Clock::now() < give_up) {
+  while (!all(&Worker::finished) && Clock::now() < give_up) {
     for (const auto& w : crew.workers) {
-      if (w->ended) continue;
+      if (w->finished) continue;
       w->stop.store(true, std::memory_order_relaxed);
       w->interrupt.store(true, std::memory_order_relaxed);
       w->wake.notify_all();
       pthread_kill(w->thread, stop_signal());
     }
-    crew.arrived.wait_for(lock, kAgain, all_ended);
+    crew.arrived.wait_for(lock, kAgain, [&] { return all(&Worker::finished); });
   }
+  // Closing a state may take long: of a program that writes to it, it waits for the end.
+  crew.arrived.wait_for(lock, kClosing, [&] { return all(&Worker::ended); });
   for (const auto& w : crew.workers) {
     if (w->ended) continue;
     w->left_alone = true;
     left_behind.fetch_add(1, std::memory_order_relaxed);
     pthread_detach(w->thread);
+    if (w->finished) continue;
     std::fprintf(stderr,
                  "note: worker %d of a DataLoader does not end: what it waits for cannot be "
                  "stopped\n",
@@ -369,6 +393,11 @@ int crew_receive(lua_State* L) {
     check_interrupt();
     std::unique_lock lock(crew.mutex);
     TYCHO_CHECK(Kind::Value, !crew.over, "DataLoader: the workers of this loop were stopped");
+    if (std::exchange(crew.interrupted, false)) {
+      lock.unlock();
+      interrupt_lua();
+      continue;
+    }
     if (!crew.results.empty()) {
       result = std::move(crew.results.front());
       crew.results.pop_front();
@@ -439,6 +468,18 @@ int crew_gc(lua_State* L) {
 }
 
 }  // namespace
+
+// Not by a signal: while any thread waits in os.execute, the process ignores Ctrl-C's.
+void pass_interrupt() {
+  if (!here) {
+    ::raise(SIGINT);
+    return;
+  }
+  interrupt_lua();  // this thread goes no further
+  const std::lock_guard lock(here->crew->mutex);
+  here->crew->interrupted = true;
+  here->crew->arrived.notify_all();
+}
 
 // The loop is left: with an error or Ctrl-C all end, with break those end that no later loop needs.
 int close_workers(lua_State* L) {

@@ -28,15 +28,16 @@ struct Crew;
 struct Worker {
   int id = 0;
   pthread_t thread{};
-  std::atomic<bool> stop{false};       // it is to end
-  std::atomic<bool> interrupt{false};  // what native work in it looks at
-  std::atomic<lua_Integer> item{0};    // the position it is loading, else 0
+  std::atomic<bool> stop{false};         // it is to end
+  std::atomic<bool> interrupt{false};    // what native work in it looks at
+  std::atomic<lua_Integer> item{0};      // the position it is loading, else 0
   DType default_dtype = DType::Float32;  // this and what follows: as the main thread has it
   PrintOptions print;
   // Guarded by the crew's mutex:
   std::condition_variable wake;
   std::deque<Parcel> tasks;
-  bool ended = false;
+  bool finished = false;    // its code runs no more
+  bool ended = false;       // and its state is closed
   bool left_alone = false;  // it did not end when told to
   std::string failure;      // why it ended by itself
   std::string place;        // where it was when asked last: "data.lua:22"
@@ -47,7 +48,8 @@ struct Crew {
   std::condition_variable arrived;
   std::deque<Parcel> results;
   std::deque<std::unique_ptr<Worker>> workers;
-  bool over = false;  // stopped
+  bool over = false;         // stopped
+  bool interrupted = false;  // a worker's program was ended by Ctrl-C
 };
 
 // How many threads were left behind because nothing could stop them: then the process must end

@@ -49,6 +49,8 @@ TEST(LoaderCtrlC, StopsAWorkerThatWaitsForAFile) {
   expect_stops("io.popen('sleep 100'):read('a')", "", "num_workers=1");
 }
 
+TEST(LoaderCtrlC, StopsWorkersThatWaitForPrograms) { expect_stops("os.execute('sleep 100')", ""); }
+
 TEST(LoaderCtrlC, StopsALoopsBody) { expect_stops("", "while true do end"); }
 
 TEST(LoaderCtrlC, StopsWorkersThatAreKept) {
