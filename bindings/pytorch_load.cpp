@@ -7,6 +7,7 @@
 #include <set>
 
 #include "bindings/files.h"
+#include "engine/base/interrupt.h"
 #include "engine/io/file.h"
 #include "engine/io/pickle.h"
 #include "engine/io/zip.h"
@@ -175,6 +176,7 @@ class Loader {
 
   void push(uint32_t i, int depth) {
     luaL_checkstack(L_, 12, "load");
+    if (++pushed_ % 65536 == 0) check_interrupt();
     const io::PickleNode& n = pickle[i];
     switch (n.kind) {
       case PickleKind::None:
@@ -217,6 +219,7 @@ class Loader {
   const std::string& path_;
   const LoadOptions& options_;
   int made_ = 0;
+  uint64_t pushed_ = 0;
   std::map<std::string, Tensor> storages_;
   std::set<std::string> truths_;
   std::vector<Tensor> tensors_;

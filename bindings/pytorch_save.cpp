@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/files.h"
+#include "engine/base/interrupt.h"
 #include "engine/io/file.h"
 #include "engine/io/pickle.h"
 #include "engine/io/utf8.h"
@@ -30,6 +31,7 @@ class Saver {
                 "save: the tables are nested deeper than %d levels, or hold themselves",
                 kMostDepth);
     luaL_checkstack(L_, 12, "save");
+    if (++values_ % 65536 == 0) check_interrupt();
     i = lua_absindex(L_, i);
     switch (lua_type(L_, i)) {
       case LUA_TNIL:
@@ -259,6 +261,7 @@ class Saver {
   }
 
   lua_State* L_;
+  uint64_t values_ = 0;
   std::map<const void*, uint32_t> known_;
   std::map<const void*, bool> open_;
 };

@@ -18,7 +18,7 @@ add {
   {"torch.newaxis", "", "A new dimension of size 1 in an index: x[{{}, torch.newaxis}].", see = "unsqueeze, indexing",
     example = "torch.arange(3)[{{}, torch.newaxis}].shape --> [3, 1]"},
   {"torch.save", "object, path", "Writes tensors, tables, numbers, strings and booleans to a file: PyTorch's format, or .safetensors, .npy, .npz by the name's end.", see = "torch.load, nn.Module.state_dict"},
-  {"torch.load", "path, {map_location=nil, mmap=nil}", "Reads a file that torch.save or PyTorch wrote, or .safetensors, .npy, .npz; never runs code. map_location, where tensors go: a device, a table {[\"cuda:0\"] = \"cpu\"}, or f(bytes, saved_on). mmap=true reads elements only when they are used, and never changes the file; .safetensors does so unless mmap=false.", see = "torch.save"},
+  {"torch.load", "path, {map_location=nil, mmap=nil, weights_only=nil}", "Reads a file that torch.save or PyTorch wrote, or .safetensors, .npy, .npz; never runs code, whatever weights_only says. map_location, where tensors go: a device, a table {[\"cuda:0\"] = \"cpu\"}, or f(bytes, saved_on). mmap=true reads elements only when they are used, and never changes the file; .safetensors does so unless mmap=false.", see = "torch.save"},
   {"torch.io.read_idx", "path", "Reads a file of the MNIST kind (idx, also gzipped) into a tensor."},
   {"torch.perf_counter", "", "Seconds of a clock that only moves forward, for measuring time.", see = "%time, %bench, torch.cuda.synchronize"},
   {"torch.until_interrupt", "f, ...", "Calls f(...) and gives true and its results; when Ctrl-C stops it, false and the place where, and the code after it goes on: to save what was trained so far.", see = "torch.uninterrupted, torch.save",
