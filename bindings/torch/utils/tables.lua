@@ -130,6 +130,11 @@ return function(data)
   -- columns that are wanted, {at =, name =, dtype =}, and whether classes may still be found in the rows.
   local function open(who, a)
     if type(a.path) ~= "string" then error(("%s: the path must be a string, not a %s"):format(who, type(a.path)), 4) end
+    for _, name in ipairs {"columns", "names", "features"} do
+      if a[name] ~= nil and type(a[name]) ~= "table" then
+        error(("%s: %s is a list, as in {\"a\", \"b\"}, not %s"):format(who, name, tostring(a[name])), 4)
+      end
+    end
     local words = {table.unpack(missing_words)}
     if a.na_values ~= nil then
       for _, v in ipairs(type(a.na_values) == "table" and a.na_values or {a.na_values}) do words[#words + 1] = tostring(v) end

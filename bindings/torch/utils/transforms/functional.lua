@@ -25,6 +25,23 @@ local function number(who, name, v, least, most)
   return v
 end
 
+-- A value in a message.
+local function shown(v)
+  if type(v) ~= "table" or getmetatable(v) then return torch.is_tensor(v) and "a tensor" or tostring(v) end
+  local parts = {}
+  for i, one in ipairs(v) do parts[i] = type(one) == "table" and "{..}" or torch.is_tensor(one) and "a tensor" or tostring(one) end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+-- Two numbers {x, y}; nil stays nil.
+local function point(who, name, v)
+  if v == nil then return nil end
+  if type(v) ~= "table" or type(v[1]) ~= "number" or type(v[2]) ~= "number" then
+    error(("%s: %s is {x, y}, two numbers, not %s"):format(who, name, shown(v)), 3, "value")
+  end
+  return v
+end
+
 -- One whole number or {height, width}.
 local function pair(who, name, v, least)
   local list = type(v) == "table" and v or {v, v}
@@ -32,12 +49,12 @@ local function pair(who, name, v, least)
   for i = 1, 2 do
     if math.type(list[i]) ~= "integer" or list[i] < least or #list ~= 2 then
       error(("%s: %s must be a whole number or {height, width} from %d, not %s"):format(who, name, least,
-        type(v) == "table" and "{" .. table.concat(v, ", ") .. "}" or tostring(v)), 3, "value")
+        shown(v)), 3, "value")
     end
   end
   return list[1], list[2]
 end
-functional._pair, functional._picture, functional._number = pair, picture, number
+functional._pair, functional._picture, functional._number, functional._point = pair, picture, number, point
 
 -- The nearest whole number, halves to the even one.
 local function round(x)
@@ -168,6 +185,16 @@ function functional.pad(x, padding, fill, padding_mode)
   return back(F.pad(y, {left, right, top, bottom}, mode))
 end
 
+-- Raises unless these are whole numbers, and the size above 0.
+function functional._places(who, top, left, height, width)
+  for i, row in ipairs {{"top", top}, {"left", left}, {"height", height}, {"width", width}} do
+    local v = row[2]
+    if math.type(v) ~= "integer" or v > 1 << 40 or v < -(1 << 40) or (i > 2 and v < 1) then
+      error(("%s: %s must be a whole number%s, not %s"):format(who, row[1], i > 2 and " above 0" or "", shown(v)), 3, "value")
+    end
+  end
+end
+
 ---The part from row `top` and column `left` on (both from 1), of this height and width; what lies outside is 0.
 ---@param x Tensor
 ---@param top integer
@@ -177,11 +204,7 @@ end
 ---@return Tensor
 function functional.crop(x, top, left, height, width)
   picture("crop", x)
-  for name, v in next, {top = top, left = left, height = height, width = width} do
-    if math.type(v) ~= "integer" or ((name == "height" or name == "width") and v < 1) then
-      error(("crop: %s must be a whole number%s, not %s"):format(name, (name == "height" or name == "width") and " above 0" or "", tostring(v)), 2, "value")
-    end
-  end
+  functional._places("crop", top, left, height, width)
   local bottom, right, h, w = top + height - 1, left + width - 1, x:size(-2), x:size(-1)
   if top < 1 or left < 1 or bottom > h or right > w then
     local y = x
@@ -243,6 +266,7 @@ function functional.gaussian_blur(x, kernel_size, sigma)
     return s or 0.3 * ((size - 1) * 0.5 - 1) + 0.8
   end
   local sx, sy = width(1, kx), width(2, ky)
+  if type(sx) ~= "number" or type(sy) ~= "number" then error(("gaussian_blur: sigma is a number or two, not %s"):format(shown(sigma)), 2, "value") end
   if not (sx > 0 and sy > 0) then error(("gaussian_blur: sigma must be above 0, not %s"):format(tostring(sx > 0 and sy or sx)), 2, "value") end
   if kx // 2 >= x:size(-1) or ky // 2 >= x:size(-2) then
     error(("gaussian_blur: a kernel of %d x %d does not fit a picture of %s"):format(kx, ky, tostring(x.shape)), 2, "shape")
@@ -300,7 +324,8 @@ end
 function functional.rotate(x, angle, interpolation, expand, center, fill)
   local a = arguments("rotate", {"x", "angle", "interpolation", "expand", "center", "fill", needed = 2}, {interpolation = "nearest", expand = false}, x, angle, interpolation, expand, center, fill)
   x = picture("rotate", a.x)
-  number("rotate", "angle", a.angle, -math.huge)
+  number("rotate", "angle", a.angle, -1e9, 1e9)
+  point("rotate", "center", a.center)
   local height, width = x:size(-2), x:size(-1)
   local angle = a.angle % 360
   local center = a.center and {a.center[1] - width / 2, a.center[2] - height / 2} or {0, 0}
@@ -328,6 +353,10 @@ function functional.affine(x, angle, translate, scale, shear, interpolation, fil
   local a = arguments("affine", {"x", "angle", "translate", "scale", "shear", "interpolation", "fill", "center", needed = 1},
     {angle = 0, translate = {0, 0}, scale = 1, shear = {0, 0}, interpolation = "nearest"}, x, angle, translate, scale, shear, interpolation, fill, center)
   x = picture("affine", a.x)
+  number("affine", "angle", a.angle, -1e9, 1e9)
+  point("affine", "center", a.center)
+  point("affine", "translate", a.translate)
+  for _, v in ipairs(type(a.shear) == "table" and a.shear or {a.shear}) do number("affine", "shear", v, -1e9, 1e9) end
   if type(a.scale) ~= "number" or not (a.scale > 0) then error(("affine: scale must be above 0, not %s"):format(tostring(a.scale)), 2, "value") end
   local shear = type(a.shear) == "table" and {a.shear[1] or 0, a.shear[2] or 0} or {a.shear, 0}
   local height, width = x:size(-2), x:size(-1)

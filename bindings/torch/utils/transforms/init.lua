@@ -36,6 +36,9 @@ end
 ---with a picture; further arguments (labels) pass as they are, and of a sample {x, y} the first part is changed.
 transforms.Transform = data._class("Transform")
 transforms.Transform.__tostring = describe
+function transforms.Transform:forward()
+  error(("%s has no forward(x): define function %s:forward(x)"):format(self._name, self._name), 3)
+end
 transforms.Transform.__call = function(self, x, ...)
   if type(x) == "table" and getmetatable(x) == nil and torch.is_tensor(x[1]) then
     local sample = {}
@@ -99,7 +102,8 @@ end
 local function callables(self)
   local list = self.transforms
   if type(list) ~= "table" then error(("%s: wants a list of transforms"):format(self._name), 4) end
-  for i, t in ipairs(list) do
+  for i = 1, #list do
+    local t = list[i]
     local meta = type(t) == "table" and getmetatable(t)
     if type(t) ~= "function" and not (meta and meta.__call and rawget(t, "__index") == nil) then
       error(("%s: item %d is no transform but %s%s"):format(self._name, i, type(t) == "table" and rawget(t, "_name") and "the class " .. t._name or "a " .. type(t),
@@ -143,7 +147,7 @@ end))
 
 listed(define("RandomChoice", {"transforms", "p", needed = 1, list = true}, {}, function(self)
   callables(self)
-  if self.p and #self.p ~= #self.transforms then error("RandomChoice: p has one probability for each transform", 4, "value") end
+  if self.p and (type(self.p) ~= "table" or #self.p ~= #self.transforms) then error("RandomChoice: p has one probability for each transform", 4, "value") end
 end, function(self, x)
   local weights = self.p and torch.tensor(self.p):double() or torch.ones(#self.transforms, {dtype = torch.float64})
   return self.transforms[torch.multinomial(weights, 1):item()](x)
@@ -247,6 +251,7 @@ end
 
 define("RandomRotation", {"degrees", "interpolation", "expand", "center", "fill", needed = 1, list = true}, {interpolation = "nearest", expand = false, fill = 0}, function(self)
   both_sides(self, "degrees")
+  functional._point("RandomRotation", "center", self.center)
 end, function(self, x)
   return functional.rotate(x, uniform(self.degrees[1], self.degrees[2]), {interpolation = self.interpolation, expand = self.expand, center = self.center, fill = self.fill})
 end)
@@ -257,6 +262,7 @@ define("RandomAffine", {"degrees", "translate", "scale", "shear", "interpolation
     for i = 1, 2 do functional._number("RandomAffine", "translate", type(self.translate) == "table" and self.translate[i] or nil, 0, 1) end
   end
   if self.scale then range(self, "scale", 1e-9) end
+  functional._point("RandomAffine", "center", self.center)
   if type(self.shear) == "table" and #self.shear == 4 then return end
   if self.shear then both_sides(self, "shear") end
 end, function(self, x)
@@ -286,6 +292,7 @@ define("ToTensor", {}, {}, nil, function(_, x) return functional.to_dtype(x, tor
 define("Normalize", {"mean", "std", needed = 2}, {}, nil, function(self, x) return functional.normalize(x, self.mean, self.std) end)
 define("Grayscale", {"num_output_channels"}, {num_output_channels = 1}, nil, function(self, x) return functional.rgb_to_grayscale(x, self.num_output_channels) end)
 define("RandomGrayscale", {"p"}, {p = 0.1}, probability, function(self, x)
+  functional._picture("RandomGrayscale", x)
   if not chance(self.p) then return x end
   return functional.rgb_to_grayscale(x, x:size(-3))
 end)

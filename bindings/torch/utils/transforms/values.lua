@@ -143,6 +143,8 @@ return function(functional)
   ---@return Tensor
   function functional.erase(x, top, left, height, width, value)
     picture("erase", x)
+    functional._places("erase", top, left, height, width)
+    if type(value) ~= "number" and not torch.is_tensor(value) then error(("erase: value is a number or a tensor, not %s"):format(tostring(value)), 2) end
     local y = x:clone()
     y[{torch.ellipsis, {top, top + height - 1}, {left, left + width - 1}}] = value
     return y
