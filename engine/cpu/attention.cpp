@@ -167,8 +167,10 @@ struct Forward {
     const int64_t first = g * in.share;
     // Packing pays off over many queries only.
     const int64_t readers = in.share * in.queries;
-    const bool k_here = readers <= kFewQueries && (in.k.col == 1 || in.depth == 1),
-               v_here = readers <= 24 * kFewQueries && in.v.col == 1 && in.v.row > 0;
+    const bool k_here = readers <= kFewQueries && (in.k.col == 1 || in.depth == 1);
+    // Rows of values may also stand where they are, unless they share sets of the caches.
+    const bool v_here = in.v.col == 1 && in.v.row > 0 &&
+                        (readers <= 24 * kFewQueries || in.v.row * lane.size % 4096 != 0);
     const Room k(k_here ? 0 : lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
         v(v_here ? 0 : lane.bytes(in.keys * up(in.width, lane.unit_cols)));
     const int64_t panels = k_here ? 0 : up(in.keys, lane.unit_cols) / lane.unit_cols;
