@@ -4,6 +4,7 @@
 #include "engine/cpu/attention.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -109,8 +110,8 @@ struct Inputs {
     share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
     if (share < 1) share = 1;
     groups = heads / share;
-    q = lines(query);
-    k = stack_of(lane.typed(key), lead, share);
+    q = lines(query, 1);
+    k = lines(key, share);
     v = stack_of(lane.typed(c.tensor(first + 2)), lead, share);
     queries = q.rows, keys = k.rows, depth = q.cols, width = v.cols;
     if (depth == 0) scale = 0;  // not 1 / sqrt(0): scores of nothing are 0
@@ -126,11 +127,11 @@ struct Inputs {
     mask_of_all.row = m.rows == 1 ? 0 : m.row;
     mask_of_all.col = m.cols == 1 ? 0 : m.col;
   }
-  // One matrix per query head, in the lanes' type, the elements of a row side by side.
-  Stack lines(const Tensor& t) const {
+  // Matrices in the lanes' type, the elements of a row side by side.
+  Stack lines(const Tensor& t, int64_t heads_each) const {
     Tensor typed = lane.typed(t);
     if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
-    return stack_of(typed, lead, 1);
+    return stack_of(typed, lead, heads_each);
   }
   AttentionMask mask_of(int64_t head) const {
     AttentionMask m = mask_of_all;
@@ -167,7 +168,7 @@ struct Forward {
     const int64_t first = g * in.share;
     // Packing pays off over many queries only.
     const int64_t readers = in.share * in.queries;
-    const bool k_here = readers <= kFewQueries && (in.k.col == 1 || in.depth == 1);
+    const bool k_here = readers <= kFewQueries;
     // Rows of values may also stand where they are, unless they share sets of the caches.
     const bool v_here = in.v.col == 1 && in.v.row > 0 &&
                         (readers <= 24 * kFewQueries || in.v.row * lane.size % 4096 != 0);
@@ -241,17 +242,35 @@ struct Gradients {
   const Tensor& lse;
   Stack dq, dk, dv;
 
-  int64_t q_step() const { return up(in.depth, in.lane.unit_cols); }
-  int64_t v_step() const { return up(in.width, in.lane.unit_cols); }
+  // Where a sum is made: in the result itself where its type and layout allow, else in a room.
+  struct Sum {
+    char* data;
+    int64_t row;
+    bool direct;
+  };
+  Sum sum_in(const Stack& result, int64_t head, char* room) const {
+    const bool direct = result.t.dtype() == in.lane.dtype && (result.col == 1 || result.cols <= 1);
+    const Sum s = {direct ? result.matrix(head, in.lane.size) : room,
+                   direct ? result.row : up(result.cols, 16) + 16, direct};
+    for (int64_t i = 0; i < result.rows; ++i)
+      std::memset(in.lane.at(s.data, i * s.row), 0, in.lane.bytes(result.cols));
+    return s;
+  }
+  void finish(const Sum& s, const Stack& result, int64_t head) const {
+    if (!s.direct)
+      in.lane.store(result.t, result.at[static_cast<size_t>(head)], result.row, result.col, s.data,
+                    s.row, result.rows, result.cols);
+  }
 
   void group(int64_t index, bool split) const {
     const Lanewise& lane = in.lane;
     const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
     const int64_t k_rows = up(keys, lane.unit_cols);
-    const int64_t qs = q_step(), vs = v_step();
-    // k and v turned, k, q, g, delta, the three sums, and the gaps between them.
-    const Room room(lane.bytes(k_rows * (in.depth + in.width) + keys * qs + queries * (qs + vs) +
-                               queries + queries * (qs + 16) + keys * (qs + vs + 32) + 16 * 16));
+    const int64_t qs = up(in.depth, 16) + 16, vs = up(in.width, 16) + 16;
+    const bool rooms = dq.t.dtype() != lane.dtype || dq.col != 1 || dk.col != 1 || dv.col != 1;
+    // k and v turned, delta, the three sums, and the gaps between them.
+    const Room room(lane.bytes(k_rows * (in.depth + in.width) + queries + 8 * 16 +
+                               (rooms ? queries * qs + keys * (qs + vs) : 0)));
     char* next = room.data();
     const auto take = [&](int64_t elements) {
       char* p = next;
@@ -260,53 +279,42 @@ struct Gradients {
     };
     char* const k_turned = take(k_rows * in.depth);
     char* const v_turned = take(k_rows * in.width);
-    char* const k = take(keys * qs);
-    char* const q_straight = take(queries * qs);
-    char* const g_straight = take(queries * vs);
-    char* const dq_sum = take(queries * (qs + 16));
-    char* const dk_sum = take(keys * (qs + 16));
-    char* const dv_sum = take(keys * (vs + 16));
     char* const delta = take(queries);
+    char* const dq_room = take(rooms ? queries * qs : 0);
+    const Sum dk_sum = sum_in(dk, first, take(rooms ? keys * qs : 0));
+    const Sum dv_sum = sum_in(dv, first, take(rooms ? keys * vs : 0));
     lane.turned(in.k, first, 0, keys, k_turned);
     level_of::attention_scale(lane.type, static_cast<void*>(k_turned), k_rows * in.depth, in.scale);
     lane.turned(in.v, first, 0, keys, v_turned);
-    lane.straight(in.k, first, 0, keys, k);
-    std::fill(dk_sum, lane.at(dk_sum, keys * (qs + 16)), char(0));
-    std::fill(dv_sum, lane.at(dv_sum, keys * (vs + 16)), char(0));
     const int64_t row_blocks = (queries + kAttentionGradRows - 1) / kAttentionGradRows;
     const int64_t key_blocks = (keys + kAttentionGradKeys - 1) / kAttentionGradKeys;
     for (int64_t head = first; head < first + in.share; ++head) {
-      for (int64_t i = 0; i < queries; i += kAttentionGradRows) {
-        const int64_t end = std::min(queries, i + kAttentionGradRows);
-        lane.straight(in.q, head, i, end, lane.at(q_straight, i * qs));
-        lane.straight(g, head, i, end, lane.at(g_straight, i * vs));
-      }
       // Of one tile's rows delta is summed inside, without the rounding of the result.
       for (int64_t i = 0; i < queries && key_blocks > 1; ++i)
         level_of::dot_part(lane.type, in.width,
                            static_cast<const void*>(lane.at(g.matrix(head, lane.size), i * g.row)),
                            static_cast<const void*>(lane.at(o.matrix(head, lane.size), i * o.row)),
                            static_cast<void*>(lane.at(delta, i)));
-      std::fill(dq_sum, lane.at(dq_sum, queries * (qs + 16)), char(0));
+      const Sum dq_sum = sum_in(dq, head, dq_room);
       const auto tile = [&](int64_t rb, int64_t kb, bool by_rows, bool by_keys, char* work) {
         AttentionTile a;
         a.first = rb * kAttentionGradRows, a.rows = std::min(kAttentionGradRows, queries - a.first);
         a.key = kb * kAttentionGradKeys, a.keys = std::min(kAttentionGradKeys, keys - a.key);
         if (in.causal && a.first + a.rows <= a.key) return;
         a.depth = in.depth, a.width = in.width, a.causal = in.causal, a.mask = in.mask_of(head);
-        a.q_row = in.q.row, a.g_row = g.row;
+        a.scale = in.scale;
+        a.q_row = in.q.row, a.g_row = g.row, a.k_row = in.k.row;
+        a.k = lane.at(in.k.matrix(head, lane.size), a.key * in.k.row);
         a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
         a.g = lane.at(g.matrix(head, lane.size), a.first * g.row);
-        a.q_rows = lane.at(q_straight, a.first * qs), a.g_rows = lane.at(g_straight, a.first * vs);
         a.k_turned = lane.at(k_turned, a.key * in.depth);
         a.v_turned = lane.at(v_turned, a.key * in.width);
-        a.k_rows = lane.at(k, a.key * lane.unit_cols), a.all_keys = keys;
         a.lse = lse.data() + lane.bytes(head * queries + a.first);
         a.delta = key_blocks > 1 ? lane.at(delta, a.first) : nullptr;
-        a.dq_row = a.dk_row = qs + 16, a.dv_row = vs + 16;
-        a.dq = by_rows ? lane.at(dq_sum, a.first * a.dq_row) : nullptr;
-        a.dk = by_keys ? lane.at(dk_sum, a.key * a.dk_row) : nullptr;
-        a.dv = by_keys ? lane.at(dv_sum, a.key * a.dv_row) : nullptr;
+        a.dq_row = dq_sum.row, a.dk_row = dk_sum.row, a.dv_row = dv_sum.row;
+        a.dq = by_rows ? lane.at(dq_sum.data, a.first * a.dq_row) : nullptr;
+        a.dk = by_keys ? lane.at(dk_sum.data, a.key * a.dk_row) : nullptr;
+        a.dv = by_keys ? lane.at(dv_sum.data, a.key * a.dv_row) : nullptr;
         a.room = work;
         level_of::attention_grad(lane.type, const_cast<const AttentionTile*>(&a));
       };
@@ -329,16 +337,10 @@ struct Gradients {
             for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, true, true, work.data());
         });
       }
-      level_of::attention_scale(lane.type, static_cast<void*>(dq_sum), queries * (qs + 16),
-                                in.scale);
-      lane.store(dq.t, dq.at[static_cast<size_t>(head)], dq.row, dq.col, dq_sum, qs + 16, queries,
-                 in.depth);
+      finish(dq_sum, dq, head);
     }
-    level_of::attention_scale(lane.type, static_cast<void*>(dk_sum), keys * (qs + 16), in.scale);
-    lane.store(dk.t, dk.at[static_cast<size_t>(first)], dk.row, dk.col, dk_sum, qs + 16, keys,
-               in.depth);
-    lane.store(dv.t, dv.at[static_cast<size_t>(first)], dv.row, dv.col, dv_sum, vs + 16, keys,
-               in.width);
+    finish(dk_sum, dk, first);
+    finish(dv_sum, dv, first);
   }
 };
 
@@ -347,7 +349,7 @@ struct Gradients {
 void attention_backward(Call& c) {
   if (c.out[0].numel() == 0 && c.out[1].numel() == 0 && c.out[2].numel() == 0) return;
   const Inputs in(c, 1);
-  const Stack g = in.lines(c.tensor(0)), o = in.lines(c.tensor(7));
+  const Stack g = in.lines(c.tensor(0), 1), o = in.lines(c.tensor(7), 1);
   const Gradients pass{in,
                        g,
                        o,

@@ -38,14 +38,12 @@ struct AttentionTile {
   int64_t first, rows, key, keys, depth, width;
   bool causal;
   AttentionMask mask;
-  const void *q, *g;                // rows q_row and g_row apart
-  const void *q_rows, *g_rows;      // the same as b panels
+  double scale;
+  const void *q, *g, *k;            // rows q_row, g_row and k_row apart
   const void *k_turned, *v_turned;  // b panels: column j is key j, k scaled
-  const void* k_rows;               // b panels, `all_keys` rows each, at the tile's first key
-  int64_t all_keys;
-  const void *lse, *delta;  // delta null: the tile has all keys, and finds it itself
-  void *dq, *dk, *dv;       // sums, without the scale; null where not wanted
-  int64_t q_row, g_row, dq_row, dk_row, dv_row;
+  const void *lse, *delta;          // delta null: the tile has all keys, and finds it itself
+  void *dq, *dk, *dv;               // sums; null where not wanted
+  int64_t q_row, g_row, k_row, dq_row, dk_row, dv_row;
   void* room;
 };
 

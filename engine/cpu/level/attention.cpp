@@ -254,10 +254,9 @@ void rows(const AttentionRows& a) {
 }
 
 // With weights p and dp = g v^T: ds = p (dp - delta), where delta = sum(p dp) of the row; then
-// dv += p^T g, dk += ds^T q, dq += ds k (both still without the scale).
+// dv += p^T g, dk += scale ds^T q, dq += scale ds k.
 template <class T>
 void grad(const AttentionTile& a) {
-  constexpr int64_t width = kBlockLanes * Lane<T>::size;
   const auto in = [](const void* p) { return static_cast<const T*>(p); };
   const T *q = in(a.q), *g = in(a.g), *lse = in(a.lse), *delta = in(a.delta);
   T *s = static_cast<T*>(a.room), *d = s + kAttentionGradRows * kGradStep;
@@ -289,19 +288,20 @@ void grad(const AttentionTile& a) {
           });
       // The tile that has all keys takes out the rounding of lse; without a key all is 0.
       const T most = delta ? T(1) : total_of(all), norm = most == T(0) ? T(1) : T(1) / most;
-      const Lane<T> by(norm), sums(delta ? delta[r + i] : total_of(dots) * norm);
+      const Lane<T> by(norm), scale(static_cast<T>(a.scale)),
+          sums(delta ? delta[r + i] : total_of(dots) * norm);
       each_lane<T>(
           valid, [&](int64_t j, int c) __attribute__((always_inline)) {
             const Lane<T> x = read<T>(p + j, c, T(0)) * by;
             write<T>(p + j, c, x);
-            write<T>(e + j, c, x * (read<T>(e + j, c, T(0)) - sums));
+            write<T>(e + j, c, x * scale * (read<T>(e + j, c, T(0)) - sums));
           });
       zero(p + valid, a.keys - valid);
       zero(e + valid, a.keys - valid);
     }
     if (a.dq && n > 0)
-      times<T>(m, a.depth, n, dr, kGradStep, 1, in(a.k_rows), a.all_keys,
-               static_cast<T*>(a.dq) + r * a.dq_row, a.dq_row, kAdd);
+      gemm_direct<T, false>(m, a.depth, n, dr, kGradStep, 1, in(a.k), a.k_row,
+                            static_cast<T*>(a.dq) + r * a.dq_row, a.dq_row, kAdd, nullptr);
   }
   if (!a.dk && !a.dv) return;
   for (int64_t j = 0; j < a.keys; j += kBlockRows) {
@@ -311,11 +311,13 @@ void grad(const AttentionTile& a) {
     if (from >= a.rows) break;
     const int64_t k = a.rows - from;
     if (a.dv)
-      times<T>(m, a.width, k, s + from * kGradStep + j, 1, kGradStep, in(a.g_rows) + from * width,
-               a.rows, static_cast<T*>(a.dv) + j * a.dv_row, a.dv_row, kAdd);
+      gemm_direct<T, false>(m, a.width, k, s + from * kGradStep + j, 1, kGradStep,
+                            g + from * a.g_row, a.g_row, static_cast<T*>(a.dv) + j * a.dv_row,
+                            a.dv_row, kAdd, nullptr);
     if (a.dk)
-      times<T>(m, a.depth, k, d + from * kGradStep + j, 1, kGradStep, in(a.q_rows) + from * width,
-               a.rows, static_cast<T*>(a.dk) + j * a.dk_row, a.dk_row, kAdd);
+      gemm_direct<T, false>(m, a.depth, k, d + from * kGradStep + j, 1, kGradStep,
+                            q + from * a.q_row, a.q_row, static_cast<T*>(a.dk) + j * a.dk_row,
+                            a.dk_row, kAdd, nullptr);
   }
 }
 
