@@ -66,12 +66,13 @@ TYCHO_INLINE F64 i1(F64 x) {
   return each(x, [](double a) { return i11(a); });
 }
 
-// The derivative of gelu_tanh at x, times g.
+// The derivative of gelu_tanh at x, times g. With s = (1 + tanh(w)) / 2 = 1 / (1 + e^-2w), which
+// is one exponential: s + x s' and s' = 2 s (1 - s) w'.
 template <class L>
 TYCHO_INLINE L gelu_tanh_slope(L g, L x) {
-  L t = tanh(0.79788456080286536 * (x + 0.044715 * (x * x * x)));
-  L u = 0.79788456080286536 * (1 + 0.134145 * (x * x));
-  return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * u);
+  L s = 1 / (1 + exp(-1.59576912160573072 * (x + 0.044715 * (x * x * x))));
+  L u = 1.59576912160573072 * (1 + 0.134145 * (x * x));
+  return g * (s + x * (s * (1 - s)) * u);
 }
 
 template <class T>
