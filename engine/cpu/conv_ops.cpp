@@ -86,12 +86,21 @@ PlainWeight plain(const Tensor& w) {
 }
 Tensor dense(const Tensor& w) { return is_channels_last(w) ? w : packed(w); }
 
-// Whether oneDNN takes it as it is: images stay in their type.
+// Multiply-adds below which packing a weight for oneDNN costs more than it gains.
+constexpr double kSmallWork = 1e5;
+
+double work_of(const Convolution& v) {
+  double work = static_cast<double>(v.window.rows()) * static_cast<double>(v.out_channels);
+  for (int64_t k : v.window.kernel) work *= static_cast<double>(k);
+  return work * static_cast<double>(v.window.channels) / static_cast<double>(v.groups);
+}
+
+// Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
 bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
   *v = describe(c, type, x, kernel, y);
-  return has_onednn_conv(*v);
+  return work_of(*v) >= kSmallWork && has_onednn_conv(*v);
 }
 
 }  // namespace
