@@ -38,6 +38,9 @@ local function cov(x, ...)
   if want("cov", x).ndim > 2 then error("cov: wants at most 2 dimensions, not shape " .. tostring(x.shape), 2, "shape") end
   local rows = x.ndim < 2 and x:reshape(1, -1) or x
   if not rows:is_floating_point() then rows = rows:to(torch.get_default_dtype()) end
+  for _, name in ipairs {"fweights", "aweights"} do
+    if o[name] ~= nil and not torch.is_tensor(o[name]) then error(("cov: %s must be a tensor, not a %s"):format(name, type(o[name])), 2, "argument") end
+  end
   local w = o.aweights
   if o.fweights then w = w and w * o.fweights or o.fweights end
   local correction = o.correction or 1
@@ -259,6 +262,7 @@ end
 function F.affine_grid(theta, size, align_corners)
   if type(align_corners) == "table" then align_corners = align_corners.align_corners end
   want("affine_grid", theta)
+  if type(size) ~= "table" then error("affine_grid: wants the size as a table {n, c, h, w}, not " .. tostring(size), 2, "argument") end
   local dims = #size - 2
   if theta.ndim ~= 3 or (dims ~= 2 and dims ~= 3) or theta:size(2) ~= dims or theta:size(3) ~= dims + 1 or theta:size(1) ~= size[1] then
     error(("affine_grid: theta %s does not fit the size %s; it is [n, 2, 3] for 4 sizes and [n, 3, 4] for 5"):format(

@@ -45,6 +45,7 @@ torch.asarray = torch.as_tensor
 ---@param options? {dtype?: any, device?: any}
 function torch.scalar_tensor(value, options)
   local o = options or {}
+  if type(o) ~= "table" then error("scalar_tensor: the options are a table {dtype=, device=}, not " .. tostring(o), 2, "argument") end
   return torch.tensor(value, {dtype = o.dtype or torch.get_default_dtype(), device = o.device})
 end
 
@@ -77,6 +78,8 @@ function torch.broadcast_shapes(...)
   local out = torch.Size {}
   for _, shape in ipairs {...} do
     if type(shape) == "number" then shape = {shape} end
+    if type(shape) ~= "table" then error("broadcast_shapes: wants shapes (x.shape, {2, 3}), not " .. tostring(shape), 2, "argument") end
+    if #shape > 8 then error(("broadcast_shapes: a shape has at most 8 dimensions, not %d"):format(#shape), 2, "dim") end
     local n, wide = math.max(#out, #shape), {}
     for d = 1, n do
       local a, b = rawget(out, #out - n + d) or 1, rawget(shape, #shape - n + d) or 1

@@ -238,7 +238,7 @@ end
 -- What ends the program, touches files, changes it for all later calls, or only stands for another table.
 local left_out = {
   save = true, load = true, simulate = true, set_num_threads = true, set_default_dtype = true, set_printoptions = true, set_device = true,
-  _record = true, _saved = true, _raise = true, data_ptr = true,
+  _record = true, _saved = true, _raise = true, _strict = true, data_ptr = true,
 }
 local targets = {}
 local function add(prefix, t, method)
