@@ -134,3 +134,25 @@ test("folders without pictures, and damaged pictures, are named", function()
   os.execute(("ln -s .. %s/again"):format(check.quote(root .. "/cat/more")))
   check.equal(#data.ImageFolder(root, {allow_empty = true}), 5)
 end)
+
+test("workers read folders, known data and tables, and share the pieces of a table", function()
+  local T = data.transforms
+  local set = data.ImageFolder(folder(), {transform = T.Compose {T.RandomCrop(4, {pad_if_needed = true}), T.ColorJitter(0.2), T.ToTensor(), function(x) return x + 1 end}})
+  local count, sum = 0, 0
+  for pictures, classes in data.DataLoader(set, {batch_size = 2, num_workers = 2})() do
+    check.shape(pictures, {#classes, 3, 4, 4})
+    check.yes(pictures:min():item() >= 1)
+    count, sum = count + #classes, sum + classes:sum():item()
+  end
+  check.equal({count, sum}, {5, 7})
+  local rows = {"x,y"}
+  for i = 1, 100 do rows[i + 1] = i .. "," .. i % 3 end
+  local table_set = data.CsvDataset(write(check.temp "folder/t.csv", table.concat(rows, "\n")), {target = "y", chunk = 7})
+  for workers = 0, 3 do
+    local seen, total = 0, 0
+    for x in data.DataLoader(table_set, {batch_size = 8, num_workers = workers})() do
+      seen, total = seen + #x, total + x:sum():item()
+    end
+    check.equal({seen, total}, {100, 5050}, workers)
+  end
+end)

@@ -110,6 +110,10 @@ test("resizing with antialias takes all pixels into account; gradients follow", 
   check.close(F.interpolate(torch.ones(1, 1, 30, 30), {size = {7, 4}, mode = "bicubic", antialias = true}), torch.ones(1, 1, 7, 4), 1e-5)
   check.yes(torch.autograd.gradcheck(function(y) return F.interpolate(y, {size = {3, 4}, mode = "bilinear", antialias = true}) end,
     {torch.rand(1, 1, 7, 6, {dtype = "float64", requires_grad = true})}))
+  local bytes8 = F.interpolate((torch.arange(8) * 30):byte():view(1, 1, 1, 8), {size = {1, 4}, mode = "bilinear", antialias = true})
+  check.dtype(bytes8, "uint8")
+  check.equal(bytes8:flatten(), {21, 75, 135, 189})
+  check.raises("dtype", "x:float() makes it so", F.interpolate, x:long(), {size = {1, 2}, mode = "bilinear"})
   check.raises("value", "antialias", F.interpolate, x, {size = {1, 2}, mode = "nearest", antialias = true})
 end)
 

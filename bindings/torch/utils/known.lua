@@ -151,7 +151,8 @@ return function(data)
     for i, name in ipairs(wanted) do
       local path = find({root, root .. "/cifar-10-batches-bin"}, name, {""})
       if not path then
-        error(("cifar10: there is no %s in %s; get the binary version into that directory:\n  curl -LO https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz  # 170052171 bytes\n  tar xzf cifar-10-binary.tar.gz"):format(name, root), 2, "io")
+        local other = find({root, root .. "/cifar-10-batches-py"}, "data_batch_1", {""}) and " (only the Python version, which is not read)" or ""
+        error(("cifar10: there is no %s in %s%s; get the binary version into that directory:\n  curl -LO https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz  # 170052171 bytes\n  tar xzf cifar-10-binary.tar.gz"):format(name, root, other), 2, "io")
       end
       local bytes = torch._read_bytes(path)
       if #bytes == 0 or #bytes % 3073 ~= 0 then
