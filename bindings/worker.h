@@ -52,6 +52,10 @@ struct Crew {
   bool interrupted = false;  // a worker's program was ended by Ctrl-C
 };
 
+void start_crew(const std::shared_ptr<Crew>& crew, int count);  // fewer when there is no room
+void stop_crew(Crew& crew);          // returns when no worker's code runs any more
+void ask_for_place(Worker& worker);  // it writes `place` when its Lua code runs on
+
 // How many threads were left behind because nothing could stop them: then the process must end
 // without running what comes after main.
 int workers_left_behind();
