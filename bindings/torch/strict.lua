@@ -28,7 +28,7 @@ function strict.missing(owner, label, name)
   if instead[name] then torch._raise(('%s has no "%s"; %s'):format(label, name, instead[name]), 3, "argument") end
   local names = require "torch.explain.names"
   -- A call of what is not there has a report of its own, with changes that were tried.
-  local called = names.from_text(("%s:%d: attempt to call a nil value (field '%s')"):format(caller.short_src, caller.currentline, name))
+  local called = names.from_text(("%s:%d: attempt to call a nil value (field '%s')"):format(caller.short_src, caller.currentline, name), true)
   if called then error(called, 0) end
   local near = names.nearest(name, owner)
   for i, n in ipairs(near) do near[i] = label .. "." .. n end

@@ -326,3 +326,13 @@ test("assert_close tells the worst element", function()
   check.raises("value", "1 of 1", assert_close, torch.tensor {0 / 0}, torch.tensor {0 / 0})
   assert_close(torch.tensor {0 / 0}, torch.tensor {0 / 0}, {equal_nan = true})
 end)
+
+test("a group keeps fields of the user's own, unless they look like a misspelt option", function()
+  local opt = optim.SGD({{params = {torch.ones(1)}, name = "head", lr_scale = 0.5}}, {lr = 0.1})
+  check.equal(opt.param_groups[1].name, "head")
+  check.equal(opt:state_dict().param_groups[1].lr_scale, 0.5)
+  opt:add_param_group {params = {torch.ones(2)}, name = "body"}
+  check.equal(opt.param_groups[2].name, "body")
+  check.raises("argument", 'no option "momentm"', optim.SGD, {{params = {torch.ones(1)}, momentm = 0.5}}, {lr = 0.1})
+  check.raises("argument", 'no option "name"', optim.SGD, {torch.ones(1)}, {lr = 0.1, name = "head"})
+end)

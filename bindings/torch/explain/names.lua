@@ -219,11 +219,14 @@ local meanings = {
 
 ---An error object for the text of an error of Lua's own, when more can be said about it.
 ---@param text string
+---@param sure? boolean the name is known to be wrong
 ---@return table?
-function names.from_text(text)
+function names.from_text(text, sure)
   local chunk, line, message = text:match("^(.-):(%d+): ([ab][tad][td][^\n]*)")  -- attempt to, bad argument
   if not chunk then return nil end
   local Call = require "torch.explain.call"
+  local continued = not sure and require "torch.explain.continued"(chunk, tonumber(line), message)
+  if continued then return continued end
   for _, row in ipairs(meanings) do
     local kind, name = message:match(row[1])
     if kind then

@@ -25,8 +25,9 @@ local function check_parameter(p, i, name)
   end
 end
 
--- Sets a group's missing options from the defaults and checks the given ones.
-local function make_group(self, group, defaults)
+-- Sets a group's missing options from the defaults and checks the given ones. A group (not the options of all) may have
+-- fields of the user's besides, such as a name, unless they look like a misspelt option.
+local function make_group(self, group, defaults, given_alone)
   local out = {params = {}}
   local params = group.params
   if torch.is_tensor(params) then params = {params} end
@@ -52,7 +53,7 @@ local function make_group(self, group, defaults)
   end
   for k, v in pairs(group) do
     if k ~= "params" and not ways[k] and not (k == "differentiable" and not v) and k ~= "initial_lr" then
-      if defaults[k] == nil then
+      if defaults[k] == nil and (not given_alone or #require("torch.explain.names").nearest(tostring(k), defaults) > 0) then
         local names = {}
         for n in pairs(defaults) do names[#names + 1] = n end
         table.sort(names)
@@ -141,7 +142,7 @@ function base.fill(self, params, options, defaults)
     error(name .. ": the list of parameters is empty; layers must be assigned to the module (self.layer = ..., or a table of layers: self.layers = {...})", 3)
   end
   if type(params[1]) == "table" and type(params[1][1]) ~= "string" then
-    for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all) end
+    for _, g in ipairs(params) do self.param_groups[#self.param_groups + 1] = make_group(self, g, all, true) end
   else
     self.param_groups[1] = make_group(self, {params = params.params or params}, all)
   end
@@ -284,7 +285,7 @@ function Optimizer:register_load_state_dict_post_hook(hook) return add_hook(self
 ---@param group table
 function Optimizer:add_param_group(group)
   if type(group) ~= "table" then error("add_param_group: wants a table: {params = .., lr = ..}", 2) end
-  self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults)
+  self.param_groups[#self.param_groups + 1] = make_group(self, group, self.defaults, true)
 end
 
 require "torch.optim.state"(Optimizer, base)
