@@ -226,13 +226,15 @@ int remove_hook(lua_State* L) {
 }
 
 int register_hook(lua_State* L) {
+  const bool after = lua_toboolean(L, lua_upvalueindex(1));  // x:_hook_after(f)
   const Tensor x = check_tensor(L, 1, "register_hook");
   TYCHO_CHECK(Kind::Argument, lua_isfunction(L, 2),
               "register_hook: wants a function of the gradient");
-  TYCHO_CHECK(Kind::Autograd, grad::requires_grad(x.get()),
+  TYCHO_CHECK(Kind::Autograd, after || grad::requires_grad(x.get()),
               "register_hook: the tensor does not require grad");
   lua_pushvalue(L, 2);
-  const int64_t id = grad::add_hook(x, Ref<Hook>(new LuaHook(luaL_ref(L, LUA_REGISTRYINDEX))));
+  const Ref<Hook> hook(new LuaHook(luaL_ref(L, LUA_REGISTRYINDEX)));
+  const int64_t id = after ? grad::add_hook_after(x, hook) : grad::add_hook(x, hook);
   lua_createtable(L, 0, 3);
   lua_pushvalue(L, 1);
   lua_setfield(L, -2, "tensor");
@@ -644,6 +646,9 @@ void open_autograd(lua_State* L, int torch) {
                                      {"detach_", guarded<detach_>},
                                      {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
+  lua_pushboolean(L, true);
+  lua_pushcclosure(L, guarded<register_hook>, 1);
+  lua_setfield(L, -2, "_hook_after");
   lua_pop(L, 1);
 }
 

@@ -18,6 +18,18 @@ end
 ---@param options? {style?: string, width?: integer, low?: number, high?: number, file?: string}
 function Tensor:show(options) require("torch.plot.heat").show(self, options) end
 
+---Calls f with the tensor (a leaf, such as a parameter) each time its .grad has taken up a gradient in backward: to step
+---and free it at once, say. Returns a handle with remove().
+---@param f function
+function Tensor:register_post_accumulate_grad_hook(f)
+  if type(f) ~= "function" then torch._raise("register_post_accumulate_grad_hook: wants a function of the tensor, not a " .. type(f), 2) end
+  local place = setmetatable({self}, {__mode = "v"})  -- the tensor keeps the hook, not the hook the tensor
+  return self:_hook_after(function()
+    local tensor = place[1]
+    if tensor then f(tensor) end
+  end)
+end
+
 local tensordot = torch.tensordot
 
 ---As PyTorch: sums of products over `dims` dimensions, or over two lists of them, which may also come as one

@@ -235,7 +235,8 @@ class Sweep {
     if (leaf->extra && !leaf->extra->hooks.empty()) {
       const auto hooks = leaf->extra->hooks;
       for (const HookEntry& h : hooks)
-        if (Tensor other = h.hook->call(g)) g = std::move(other);
+        if (h.id > 0)
+          if (Tensor other = h.hook->call(g)) g = std::move(other);
     }
     if (capture_) {
       const auto it = wanted_leaves_.find(leaf.get());
@@ -244,6 +245,11 @@ class Sweep {
       if (it == wanted_leaves_.end()) return;
     }
     keep_grad(leaf.get(), g);
+    if (!leaf->extra->hooks.empty()) {
+      const auto hooks = leaf->extra->hooks;
+      for (const HookEntry& h : hooks)
+        if (h.id < 0) h.hook->call(g);
+    }
   }
 
   void keep_grad(Impl* t, const Tensor& g) {
@@ -256,11 +262,12 @@ class Sweep {
     } else if (grad) {
       grad = grad + g;
     } else if (options_.create_graph) {
-      grad = g;
+      grad = g->count == 1 ? g : op<"clone">(g);
     } else {
-      // Take the tensor itself only when nobody else can see it.
-      const bool ours = g->storage->count.load() == 1 && g->contiguous && !g->base && !g->extra &&
-                        !g->node && !g->is_number;
+      // Take the tensor itself only when nobody else can see it: a + b gives one to both its
+      // leaves.
+      const bool ours = g->count == 1 && g->storage->count.load() == 1 && g->contiguous &&
+                        !g->base && !g->extra && !g->node && !g->is_number;
       if (ours) {
         grad = g;
       } else {
@@ -456,6 +463,15 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vecto
            "torch.autograd.grad(y, {x}, {allow_unused=true})  -- gives nil for it");
   }
   return out;
+}
+
+int64_t add_hook_after(const Tensor& t, Ref<Hook> hook) {
+  TYCHO_CHECK(Kind::Autograd, requires_grad(t.get()) && !t->node,
+              "register_post_accumulate_grad_hook: wants a leaf that requires grad, such as a "
+              "parameter");
+  const int64_t id = -next_hook_id++;
+  extra_of(t.get()).hooks.push_back({id, std::move(hook)});
+  return id;
 }
 
 int64_t add_hook(const Tensor& t, Ref<Hook> hook) {

@@ -31,6 +31,8 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vecto
 
 // Hooks on a tensor's gradient; returns the id for remove_hook.
 int64_t add_hook(const Tensor& t, Ref<Hook> hook);
+// A hook that is called after a leaf's .grad has taken up the gradient; its id is negative.
+int64_t add_hook_after(const Tensor& t, Ref<Hook> hook);
 void remove_hook(const Tensor& t, int64_t id);
 void retain_grad(const Tensor& t);  // keep the gradient of a computed tensor
 

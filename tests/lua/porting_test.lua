@@ -336,3 +336,27 @@ test("a group keeps fields of the user's own, unless they look like a misspelt o
   check.raises("argument", 'no option "momentm"', optim.SGD, {{params = {torch.ones(1)}, momentm = 0.5}}, {lr = 0.1})
   check.raises("argument", 'no option "name"', optim.SGD, {torch.ones(1)}, {lr = 0.1, name = "head"})
 end)
+
+test("leaves of one operation have gradients of their own, which may be changed in place", function()
+  for _, create_graph in ipairs {false, true} do
+    local a, b = torch.ones(2, {requires_grad = true}), torch.ones(2, {requires_grad = true})
+    local y = ((a + b) * torch.tensor {2.0, 3.0}):sum()
+    y:backward {create_graph = create_graph}
+    torch.no_grad(function() a.grad:mul_(10) end)
+    check.equal(a.grad, {20.0, 30.0})
+    check.equal(b.grad, {2.0, 3.0})
+  end
+  for _, name in ipairs {"LSTM", "GRU", "RNN"} do
+    local net = nn[name](2, 3)
+    net(torch.randn(4, 1, 2)):sum():backward()
+    local before = net.bias_hh_l0.grad:clone()
+    net.bias_ih_l0.grad:mul_(10)
+    check.equal(net.bias_hh_l0.grad, before)
+  end
+end)
+
+test("apply visits the parts first, in their order", function()
+  local names = {}
+  nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU(), nn.Tanh())):apply(function(m) names[#names + 1] = m._name end)
+  check.equal(names, {"Linear", "ReLU", "Tanh", "Sequential", "Sequential"})
+end)

@@ -276,10 +276,10 @@ function Class:children()
   for i, m in ipairs(list) do list[i] = m[2] end
   return list
 end
----Calls f on every module below, innermost first, then on this one.
+---Calls f on every module below, the parts of each before it, then on this one; in the order of PyTorch's apply.
 function Class:apply(f)
-  local all = self:modules()
-  for i = #all, 1, -1 do f(all[i]) end
+  for _, child in ipairs(self:children()) do child:apply(f) end
+  f(self)
   return self
 end
 
