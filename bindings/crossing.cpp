@@ -158,10 +158,18 @@ class Reader {
     lua_pushlstring(L, path.data(), path.size());
     lua_call(L, 1, 1);
     if (!lua_isnil(L, -1)) return;
-    std::string shown(path);
-    for (char& c : shown)
-      if (c == '\1') c = '.';
-    fail(Kind::Argument, "DataLoader: this worker's torch has no " + shown);
+    std::string shown;
+    for (size_t i = 0; i < path.size(); ++i) {
+      if (path[i] != '\1')
+        shown += path[i];
+      else if (path[++i] == 'k')
+        shown += '.';
+      else
+        shown += "..";
+    }
+    fail(Kind::Argument, "this worker's torch has no " + shown +
+                             ", which a script added: keep it in a "
+                             "variable of your own, and it crosses");
   }
 
   void push_stream() {

@@ -201,6 +201,19 @@ test("what cannot cross is an error that names the way to it", function()
   refused("gmatch", new_set(3), {num_workers = 1, worker_init_fn = (function() local gmatch = ("a"):gmatch("a") return function() gmatch() end end)()})
 end)
 
+test("what a script added to torch does not cross, and the error says so", function()
+  local out = check.tycho({"-e", [[
+    torch.added_by_a_script = {1}
+    local Set = torch.utils.data.class("Set")
+    function Set:__len() return 1 end
+    function Set:get() return self.part[1] end
+    local set = Set()
+    set.part = torch.added_by_a_script
+    for x in torch.utils.data.DataLoader(set, {num_workers = 1})() do print(x:item()) end]]})
+  check.equal(out.status, 1)
+  check.contains(out.err, "has no torch.added_by_a_script, which a script added")
+end)
+
 test("worker_init_fn and get_worker_info say which worker it is", function()
   check.equal(data.get_worker_info(), nil)
   local set = new_set(4, function(self, i)
