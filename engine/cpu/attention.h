@@ -6,7 +6,7 @@
 namespace tycho::cpu {
 
 constexpr int64_t kAttentionRows = 96;                                // queries of a forward block
-constexpr int64_t kAttentionKeys = 256;                               // keys of a forward tile
+constexpr int64_t kAttentionKeys = 512;                               // keys of a forward tile
 constexpr int64_t kAttentionGradRows = 72, kAttentionGradKeys = 128;  // of a backward tile
 
 // Scores to add, or true and false, of any type; element (i, j) at [i * row + j * col].
