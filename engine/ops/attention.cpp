@@ -21,6 +21,11 @@ void check_attention(const Call& c) {
       "scaled_dot_product_attention: query, key and value must have one type, these are %s, "
       "%s and %s",
       dtype_name(q.dtype()), dtype_name(k.dtype()), dtype_name(v.dtype()));
+  if (!is_floating(q.dtype()))
+    fail(Kind::DType,
+         format("scaled_dot_product_attention: takes floating point numbers, not %s",
+                dtype_name(q.dtype())),
+         "query:float(), key:float(), value:float()");
   TYCHO_CHECK(Kind::Shape, q.rank() >= 2 && k.rank() >= 2 && v.rank() >= 2,
               "scaled_dot_product_attention: takes at least 2 dimensions, not shapes %s, %s and %s",
               to_string(q.shape()).c_str(), to_string(k.shape()).c_str(),
@@ -160,7 +165,7 @@ void align(Tensor& q, Tensor& k, Tensor& v, bool grouped) {
 // What the fused op takes; the mask broadcasts to the scores without growing them.
 bool fits_fused(const Call& c, bool grouped) {
   const Tensor &q = c.tensor(0), &k = c.tensor(1), &v = c.tensor(2), &mask = c.tensor(3);
-  if (c.number(4) > 0 || !is_floating(q.dtype())) return false;
+  if (c.number(4) > 0) return false;
   if (grouped && k.size(-3) != v.size(-3)) return false;
   if (!mask) return true;
   if (mode.grad && (mask->requires_grad || mask->node)) return false;

@@ -84,10 +84,12 @@ Tensor joined(const std::vector<Tensor>& parts) {
 // Sequences that have ended keep their state; going backwards, those that begin get their first.
 std::vector<Tensor> plain(Recurrence kind, const Tensor& x, const State& begin, const Weights& w,
                           const TimeSteps& steps) {
+  if (steps.size() == 0)  // no sequences: nothing, with a graph
+    return {op<"narrow">(x, 1, 0, begin.h.size(1)), begin.h, begin.c};
   std::vector<Tensor> results(static_cast<size_t>(steps.size())), ended_h, ended_c;
   State s;
   const int64_t all = begin.h.size(0);
-  int64_t now = steps.size() ? steps.count[static_cast<size_t>(steps.at(0))] : all;
+  int64_t now = steps.count[static_cast<size_t>(steps.at(0))];
   s.h = now < all ? first_rows(begin.h, 0, now) : begin.h;
   s.c = now < all ? first_rows(begin.c, 0, now) : begin.c;
   for (int64_t k = 0; k < steps.size(); ++k) {
@@ -219,7 +221,9 @@ void check(const Call& c, int kind) {
                 "_recurrence: batch_sizes begin with the number of sequences and never grow");
     rows += most = n;
   }
-  const bool fits = c.has(7) ? rows == x.size(0) : h.size(0) > 0 && x.size(0) % h.size(0) == 0;
+  const bool fits = c.has(7)    ? rows == x.size(0)
+                    : h.size(0) ? x.size(0) % h.size(0) == 0
+                                : x.size(0) == 0;
   TYCHO_CHECK(Kind::Shape, fits, "_recurrence: %lld rows of gates do not fit the batch sizes",
               static_cast<long long>(x.size(0)));
 }

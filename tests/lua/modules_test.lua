@@ -155,6 +155,16 @@ test("packed sequences give each sequence what it gets alone", function()
   check.equal(padded[{3, 2, 1}]:item(), -1.0)
 end)
 
+test("recurrent layers take no sequences at all, and refuse no time steps", function()
+  for _, kind in ipairs {"RNN", "LSTM", "GRU"} do
+    local net = nn[kind](2, 3, {bidirectional = true})
+    local y = net(torch.randn(4, 0, 2))
+    check.equal(tostring(y.shape), "[4, 0, 6]")
+    y:sum():backward()
+    raises(function() net(torch.randn(0, 4, 2)) end, "at least one time step", "shape")
+  end
+end)
+
 test("an LSTM goes on from its state as if there had been no break", function()
   local lstm, x = nn.LSTM(2, 3), torch.randn(6, 4, 2)
   local whole, last = lstm(x)
