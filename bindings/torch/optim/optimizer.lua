@@ -126,6 +126,10 @@ function base.fill(self, params, options, defaults)
   if type(params) ~= "table" then
     error(name .. ": wants a list of parameters, as in net:parameters()", 3)
   end
+  local modules = package.loaded["torch.nn.module"]
+  if modules and modules.is_module(params) then
+    error(("%s: wants the module's parameters, not the module itself: net:parameters()"):format(name), 3)
+  end
   if options == nil then params, options = options_inside(params) end
   if type(options) == "number" then options = {lr = options} end
   self.param_groups, self.state = {}, {}

@@ -118,7 +118,8 @@ local function drawer(self)
   return data.BatchSampler(function() return draw end, self.batch_size, self.drop_last):iter()
 end
 
-data.DataLoader.__call = function(self)
+data._refuse_lists(data.DataLoader, "DataLoader", "for x, y in loader() do")
+data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do", function(self)
   if self.num_workers > 0 then return require("torch.utils.workers")(self, drawer, unpacked) end
   -- PyTorch draws a seed for its workers here: the streams stay together.
   torch.zeros({}, {dtype = torch.int64}):random_({generator = self.generator or nil})
@@ -133,7 +134,7 @@ data.DataLoader.__call = function(self)
     end
     return unpacked(fetch(batch))
   end
-end
+end)
 
 return torch._strict(data, "torch.utils.data", function(t, name)
   if name ~= "transforms" and name ~= "text" then return nil end

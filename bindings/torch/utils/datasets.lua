@@ -20,8 +20,24 @@ local function class(name, base)
   })
 end
 
+-- What a `for` or an index without the call says; Lua would go on for ever, or find nothing.
+local function refuse_lists(c, what, instead)
+  getmetatable(c).__index = function(_, key)
+    if math.type(key) == "integer" then error(("%s: is no list, so [%d] finds nothing in it; write %s"):format(what, key, instead:format(key)), 2) end
+  end
+end
+---An iterator's call, refused where `for` itself makes it (with its state): the loop would never end.
+function data._iterated(what, instead, f)
+  return function(self, ...)
+    if select("#", ...) > 0 then error(("%s: the loop wants its iterator; write %s"):format(what, instead), 2) end
+    return f(self)
+  end
+end
+data._refuse_lists = refuse_lists
+
 ---The base of datasets. Define `Set:get(i)` (i from 1) and `Set:__len()`.
 data.Dataset = class("Dataset")
+refuse_lists(data.Dataset, "a dataset", "set:get(%d)")
 ---Makes a class of datasets: data.class("Set"), with Set:init(...), Set:get(i) and Set:__len().
 data.class = function(name, base) return class(name, base or data.Dataset) end
 data._class = class
@@ -123,7 +139,7 @@ end
 
 ---A dataset that is read in order: define `Set:iter()`, which returns an iterator function; nil ends it.
 data.IterableDataset = class("IterableDataset", data.Dataset)
-data.IterableDataset.__call = function(self) return self:iter() end
+data.IterableDataset.__call = data._iterated("a dataset", "for x in set() do", function(self) return self:iter() end)
 
 ---Sequences (IterableDataset), one after the other.
 data.ChainDataset = class("ChainDataset", data.IterableDataset)

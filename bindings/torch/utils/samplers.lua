@@ -38,7 +38,7 @@ return function(data)
 
   ---The base of samplers. Define `Mine:iter()`, which returns an iterator function, and `Mine:__len()`.
   data.Sampler = class("Sampler")
-  data.Sampler.__call = function(self) return self:iter() end
+  data.Sampler.__call = data._iterated("a sampler", "for i in sampler() do", function(self) return self:iter() end)
 
   ---The positions 1 to n in order.
   data.SequentialSampler = class("SequentialSampler", data.Sampler)
