@@ -48,7 +48,8 @@ struct Plan {
     block = up(std::min(block, std::max<int64_t>(1, w.rows())), unit_rows);
     plain = true;
     for (int d = 0; d < 3; ++d)
-      plain = plain && w.kernel[d] == 1 && w.stride[d] == 1 && w.pad[d] == 0;
+      plain = plain && w.kernel[d] == 1 && w.stride[d] == 1 && w.pad[d] == 0 &&
+              w.in[d] == w.out[d];  // output_padding adds pixels that no window reaches
   }
 
   Window group(int64_t g) const {
