@@ -84,8 +84,11 @@ mistake("18_training_mode", {"note MODE", "Dropout", "training mode under no_gra
   "torch.no_grad(", "net:eval()\ntorch.no_grad(", "net:eval()")
 mistake("20_softmax_before_cross_entropy", {"note SOFT", "already applies log_softmax", "script.lua:5"},
   "F.softmax(w * 2, 2)", "w * 2", "pass the raw scores")
-mistake("21_loader_workers", {"script.lua:4", "DataLoader: num_workers is 2", "in the calling thread"},
-  "num_workers = 2", "num_workers = 0", "num_workers=0")
+mistake("21_loader_workers", {"script.lua:11", "DataLoader: dataset.file is an open file, which cannot go to a worker"},
+  "  self.file = io.open(arg[0])\nend\nfunction Lines:get(i)\n", "end\nfunction Lines:get(i)\n  self.file = self.file or io.open(arg[0])\n",
+  "open it in worker_init_fn, or in get(i) when it is first needed")
+mistake("21_stuck_worker", {"script.lua:9", "worker 2 has produced nothing for 2 s (timeout)", "script.lua:6"},
+  "while i == 2 do end", "if i == 2 then i = 1 end", "it is in get(2)")
 mistake("25_nan_from_sqrt", {"note NAN", "the loss is nan", "sqrt", "script.lua:3"},
   "x:sqrt()", "x:clamp{min=1e-12}:sqrt()", "clamp{min=1e-12}")
 

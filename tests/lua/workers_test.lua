@@ -324,8 +324,8 @@ end)
 test("a wait that takes too long names the worker, the item and the line", function()
   local set = new_set(5, spin_while("i == 2"))
   local got
-  local err = check.raises("value", "worker 2 has produced nothing for 0.2 s", function()
-    for x in data.DataLoader(set, {num_workers = 2, timeout = 0.2})() do got = x:item() end
+  local err = check.raises("value", "worker 2 has produced nothing for 2 s", function()
+    for x in data.DataLoader(set, {num_workers = 2, timeout = 2})() do got = x:item() end
   end)
   check.equal(got, 1)
   check.contains(tostring(err), "it is in get(2)")

@@ -1,5 +1,11 @@
--- A loader with workers, which this one does not have.
+-- A dataset that holds an open file is to be loaded by workers.
 local data = torch.utils.data
-local set = data.TensorDataset(torch.arange(6))
-local loader = data.DataLoader(set, {batch_size = 2, num_workers = 2})
-for x in loader() do print(x) end
+local Lines = data.class("Lines")
+function Lines:__len() return 3 end
+function Lines:init()
+  self.file = io.open(arg[0])
+end
+function Lines:get(i)
+  return #self.file:read("l") + i
+end
+for x in data.DataLoader(Lines(), {batch_size = 3, num_workers = 2})() do print(x) end
