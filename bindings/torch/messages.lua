@@ -18,6 +18,7 @@ messages.words = {
   is_nil = "%s%s is nil, so it cannot be called",
   continued = "%s: line %d begins with \"(\", so it goes on with the line before and calls what that gives",
   semicolon = ";%s",
+  colon = "%s is a method, and a point gives it no object to work on: a colon hands it %s",
   is_method = "%s is a method, so it must be called",
   is_field = "%s is a field, not a method",
   joined = "a tensor is not joined to a text as it is",

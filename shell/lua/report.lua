@@ -113,7 +113,7 @@ end
 local function explained(remembered, where)
   local ok, text = pcall(function()
     local explain = require "torch.explain"
-    local object = explain.object(remembered.error)
+    local object = explain.object(remembered.error, remembered.frames)
     local window = torch._terminal()
     return object and explain.report(object, {colour = require "shell.colour", where = where,
       width = window.terminal and window.columns >= 20 and window.columns or nil})

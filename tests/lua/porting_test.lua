@@ -372,3 +372,26 @@ test("a loop over a loader without its call, and an index of one, are told", fun
   check.equal(set.name, nil)
   check.raises("argument", "net:parameters()", optim.SGD, nn.Linear(2, 2), {lr = 0.1})
 end)
+
+test("a method called with a point is told with its colon", function()
+  local start = [[
+local net = torch.nn.Linear(2, 1)
+local opt = torch.optim.SGD(net:parameters(), {lr = 0.1})
+local x = torch.ones(1, 2)
+local loss = net(x):sum()
+]]
+  local path = check.temp "points.lua"
+  for code, says in pairs {
+    ["opt.zero_grad()"] = "would fit: opt:zero_grad()", ["net.train()"] = "would fit: net:train()", ["local p = net.parameters()"] = "would fit: net:parameters()",
+    ['net.to("cpu")'] = 'would fit: net:to("cpu")', ["net.apply(print)"] = "would fit: net:apply(print)", ["loss.backward()"] = "try: loss:backward()",
+    ["net.forward(x)"] = "try: net:forward(x)", ["net.load_state_dict({})"] = "net:load_state_dict(state)",
+  } do
+    local file = assert(io.open(path, "w"))
+    file:write(start, code, "\n")
+    file:close()
+    local r = check.tycho {path}
+    check.equal(r.status, 1)
+    check.contains(r.err, says)
+    check.contains(r.err, "points.lua:5")
+  end
+end)

@@ -81,6 +81,10 @@ end
 ---What to say when no change could be tried.
 function names.hint(call)
   local wrong, near = missing(call)
+  local f = call.node and call.node.kind == "call" and not call.node.method and call.node.called
+  if wrong and f and f.kind == "field" and f.name ~= wrong then  -- net.forward(x): the tensor stands where net should
+    return call:code(f.object) .. ":" .. f.name .. call:code(call.node):sub(f.last - call.node.first + 2)
+  end
   if wrong and near[1] then return words.mean_name:format(near[1]) end
   if wrong and type(rawget(torch, wrong)) == "function" then return words.no_method:format(wrong) end
 end

@@ -227,6 +227,10 @@ local rules = {
   {code = "ARG-1", kind = "argument", find = 'no option "', hint = argument_hint},
   {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
   {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon},
+  {code = "ARG-3", kind = "argument", find = ": a tensor is wanted, not nil", hint = function(call)
+    local fix = with_colon(call)[1]
+    return fix and fix.code
+  end},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},
   {code = "NAME-1", quiet = true, kind = "argument", find = ' has no "'},
   {code = "MODULE-1", quiet = true, kind = "argument", find = "list of parameters is empty"},

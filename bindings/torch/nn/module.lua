@@ -159,6 +159,7 @@ end
 ---Registers a tensor that is saved but not trained (a running mean).
 ---@param persistent? boolean false leaves it out of state_dict
 function Class:register_buffer(name, tensor, persistent)
+  if not is_module(self) then error("register_buffer: wants the module before a colon: self:register_buffer(name, tensor)", 2) end
   if type(name) ~= "string" or name == "" or name:find(".", 1, true) then
     error(("register_buffer: a name must be a text without dots, not %s"):format(tostring(name)), 2)
   end
