@@ -281,7 +281,7 @@ void start_crew(const std::shared_ptr<Crew>& crew, int count) {
 // Tells all to end, and waits for them; those that nothing stops are left behind.
 void stop_crew(Crew& crew) {
   constexpr auto kPatience = milliseconds(3000), kAgain = milliseconds(50),
-                 kClosing = milliseconds(300);
+                 kClosing = milliseconds(1000);
   std::unique_lock lock(crew.mutex);
   if (crew.over) return;
   crew.over = true;
