@@ -3,6 +3,8 @@
 // transposed (the sweep sums over broadcast batches).
 #include "engine/ops/matmul.h"
 
+#include <string_view>
+
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
@@ -13,11 +15,16 @@ namespace tycho {
 namespace {
 
 void check_types(const char* name, const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype())
+  if (a.dtype() != b.dtype()) {
+    // Data follows a layer's weight; of two others, whole numbers follow the floating one.
+    const bool layer = name == std::string_view("linear");
+    const bool first = is_floating(b.dtype()) && (layer || !is_floating(a.dtype()));
+    const char* turned = layer ? (first ? "input" : "weight") : first ? "a" : "b";
     fail(Kind::DType,
          format("%s: both tensors must have one type, these are %s and %s", name,
                 dtype_name(a.dtype()), dtype_name(b.dtype())),
-         format("b = b:to(\"%s\")", dtype_name(a.dtype())));
+         format("%s = %s:to(\"%s\")", turned, turned, dtype_name(first ? b.dtype() : a.dtype())));
+  }
   if (a.dtype() == DType::Bool)
     fail(Kind::DType, format("%s: takes numbers, not bool", name), "a = a:float()");
 }

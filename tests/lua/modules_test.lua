@@ -12,6 +12,7 @@ local function raises(f, text, kind)
   check.yes(not ok, "must fail: " .. text)
   check.contains(tostring(err), text)
   if kind then check.equal(err.kind, kind) end
+  return err
 end
 
 test("modules in fields and in plain tables are registered, in order, shared ones once", function()
@@ -364,4 +365,32 @@ test("PyTorch's text of layers says what differs from the usual", function()
     "RNNCell(2, 3, nonlinearity=relu)", "Upsample(scale_factor=2.0, mode='nearest')", "LPPool2d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)",
     "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)", "ReLU(inplace=True)", "EmbeddingBag(4, 2, mode='mean')", "ModuleList(\n  (0-1): 2 x ReLU()\n)",
   })
+end)
+
+test("a module that is below itself is printed, converted and walked", function()
+  local Part, Whole = nn.class("Part"), nn.class("Whole")
+  function Part:init(parent) self.fc, self.parent = nn.Linear(1, 2), parent end
+  function Whole:init() self.me, self.part = self, Part(self) end
+  local net, count = Whole(), 0
+  check.contains(tostring(net), "(part): Part(")
+  check.contains(tostring(net), "Whole(..)")
+  net:apply(function() count = count + 1 end)
+  check.yes(count >= 3)
+  check.equal(names(net:to("float64"):named_parameters()), "part.fc.weight part.fc.bias")
+  check.yes(rawequal(net:clone().part.parent, net) == false)
+end)
+
+test("mistakes in registering and loading say what would be right", function()
+  local net = nn.Sequential(nn.Linear(2, 3))
+  raises(function() net:load_state_dict(net) end, "net:state_dict()", "argument")
+  raises(function() net:to("int64") end, "floating point", "dtype")
+  raises(function() net:apply(3) end, "wants a function", "argument")
+  raises(function() net[1]:register_buffer("weight", torch.ones(1)) end, "already", "argument")
+  net[1]:register_buffer("mean", torch.ones(1))
+  net[1]:register_buffer("mean", torch.zeros(1))
+  raises(function() nn.Sequential(nn.ReLU(), nil, nn.ReLU()) end, "element 2 is nil", "argument")
+  raises(function() nn.ModuleList {nn.ReLU(), nil, nn.ReLU()} end, "element 2 is nil", "argument")
+  raises(function() nn.Sequential(nn.ReLU) end, "nn.ReLU(..) makes a layer", "argument")
+  raises(function() nn.Softmax(torch.ones(2)) end, "nn.Softmax(..)(x)", "argument")
+  check.equal(raises(function() net(torch.ones(1, 2, {dtype = "int64"})) end, "one type", "dtype").hint, 'input = input:to("float32")')
 end)

@@ -30,6 +30,9 @@ local function elements_of(self) return table.move(self, 1, #self, 1, {}) end
 
 local function check_layer(name, i, v)
   if not is_module(v) and type(v) ~= "function" then
+    if type(v) == "table" and rawget(v, "_base") then
+      error(("%s: layer %s is the class %s; nn.%s(..) makes a layer"):format(name, tostring(i), v._name, v._name), 4)
+    end
     error(("%s: layer %s is a %s, not a module"):format(name, tostring(i), torch.is_tensor(v) and "tensor" or type(v)), 4)
   end
   return v
@@ -57,7 +60,11 @@ local function list_class(name, signature, doc, take, more)
     local first = given[1]
     local other = type(first) == "table" and getmetatable(first)
     if #given == 1 and type(first) == "table" and (other == nil or (not more.nests and rawget(other, "_item"))) then given = first end
-    for i, v in ipairs(given) do self[i] = take(name, i, v) end
+    local count = 0
+    for i, v in ipairs(given) do self[i], count = take(name, i, v), i end
+    for k in next, given do  -- {a, nil, b}
+      if math.type(k) == "integer" and k > count then error(("%s: element %d is nil"):format(name, count + 1), 3) end
+    end
   end
   ---Adds one at the end; returns the list.
   function List:append(v)

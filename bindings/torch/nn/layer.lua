@@ -71,6 +71,9 @@ function layer.args(name, spec, ...)
   for i = 1, given.n do
     if given[i] ~= nil then out[names[i]], set[names[i]] = given[i], true end
   end
+  if torch.is_tensor(given[1]) and not names[1]:find "weight" then
+    error(("%s: %s is a tensor; make the layer first, then call it: nn.%s(..)(x)"):format(name, names[1], name), 3)
+  end
   for k, v in pairs(named or {}) do
     if type(k) == "string" then
       if not spec.known[k] then

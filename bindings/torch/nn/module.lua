@@ -166,6 +166,9 @@ function Class:register_buffer(name, tensor, persistent)
   if tensor ~= nil and not torch.is_tensor(tensor) then
     error(('register_buffer: "%s" must be a tensor, not a %s'):format(name, type(tensor)), 2)
   end
+  if self[name] ~= nil and not self._buffers[name] then
+    error(('register_buffer: this %s has "%s" already, and it is no buffer'):format(self._name, name), 2)
+  end
   if type(persistent) == "table" then persistent = persistent.persistent end
   self[name] = tensor
   self._buffers[name] = persistent == false and "temporary" or "kept"
@@ -277,10 +280,19 @@ function Class:children()
   for i, m in ipairs(list) do list[i] = m[2] end
   return list
 end
+-- A module that is below itself (a child that knows its parent) is not entered again.
+local function apply_below(module, f, entered)
+  entered[module] = true
+  for _, child in ipairs(module:children()) do
+    if not entered[child] then apply_below(child, f, entered) end
+  end
+  entered[module] = nil
+  f(module)
+end
 ---Calls f on every module below, the parts of each before it, then on this one; in the order of PyTorch's apply.
 function Class:apply(f)
-  for _, child in ipairs(self:children()) do child:apply(f) end
-  f(self)
+  if f ~= nil and type(f) ~= "function" and not (getmetatable(f) or {}).__call then error("apply: wants a function of a module", 2) end
+  apply_below(self, f, {})
   return self
 end
 
@@ -309,6 +321,10 @@ end
 ---Moves or converts every parameter and buffer in place: to("cuda"), to("bfloat16").
 function Class:to(...)
   local args = table.pack(...)
+  local dtype = torch.empty(0):to(...).dtype
+  if not dtype.is_floating_point then
+    error(("to: weights are floating point numbers; %s is for data (net:type(..) converts all the same)"):format(tostring(dtype)), 2, "dtype")
+  end
   walk(self, "", function(_, _, v)
     if not torch.is_tensor(v) then return end
     local moved = v.dtype.is_floating_point and v:detach():to(table.unpack(args, 1, args.n))

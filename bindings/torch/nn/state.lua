@@ -102,6 +102,7 @@ function state.install(Module, Class)
     if type(options) == "boolean" then options = {strict = options} end
     options = options or {}
     if not Module.is_module(self) then error("load_state_dict: wants the module before a colon: net:load_state_dict(state)", 2) end
+    if Module.is_module(saved) then error("load_state_dict: wants a table of tensors, not a module; take its state: net:state_dict()", 2) end
     if type(saved) ~= "table" then error("load_state_dict: wants a table of tensors, not a " .. type(saved), 2) end
     for k in pairs(options) do
       if k ~= "strict" and k ~= "assign" and k ~= "strip" then

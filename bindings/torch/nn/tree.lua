@@ -91,6 +91,9 @@ local function parameter_lines(self)
   return lines
 end
 
+-- Modules whose text is being made: one that is below itself shows as "Name(..)" there.
+local showing = setmetatable({}, {__mode = "k"})
+
 function tree.install(Module, Class)
   ---The module at a name with dots ("layers.0.fc", as in state_dict); "" is the module itself.
   function Class:get_submodule(name)
@@ -123,6 +126,9 @@ function tree.install(Module, Class)
   function Class:clone() return copy(self, Module, {}) end
 
   function Class:_text()
+    if showing[self] then return self._name .. "(..)" end
+    showing[self] = true
+    local shown <close> = setmetatable({}, {__close = function() showing[self] = nil end})
     local extra = self:extra_repr()
     local children = self:named_children()
     local lines = child_lines(children, rawget(getmetatable(self), "_item") and #children > 0 and self._name == "ModuleList")
