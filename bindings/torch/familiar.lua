@@ -253,6 +253,17 @@ end
 ---What set_float32_matmul_precision said; "highest" at first.
 function torch.get_float32_matmul_precision() return precision end
 
+---Calls f, after which the random numbers go on as if it had drawn none; without f it gives a scope.
+---@param f? function
+function torch.random.fork_rng(f)
+  local state = torch.get_rng_state()
+  local scope = setmetatable({}, {__close = function() torch.set_rng_state(state) end})
+  if type(f) ~= "function" then return scope end
+  local guard <close> = scope
+  local results = table.pack(f())
+  return table.unpack(results, 1, results.n)
+end
+
 ---Gives back the function or module: nothing is compiled beforehand here.
 ---@param f any
 function torch.compile(f) return f end
