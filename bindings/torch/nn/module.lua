@@ -280,19 +280,17 @@ function Class:children()
   for i, m in ipairs(list) do list[i] = m[2] end
   return list
 end
--- A module that is below itself (a child that knows its parent) is not entered again.
-local function apply_below(module, f, entered)
-  entered[module] = true
-  for _, child in ipairs(module:children()) do
-    if not entered[child] then apply_below(child, f, entered) end
-  end
-  entered[module] = nil
-  f(module)
-end
 ---Calls f on every module below, the parts of each before it, then on this one; in the order of PyTorch's apply.
-function Class:apply(f)
+---@param f function
+function Class:apply(f, entered)
   if f ~= nil and type(f) ~= "function" and not (getmetatable(f) or {}).__call then error("apply: wants a function of a module", 2) end
-  apply_below(self, f, {})
+  entered = entered or {}  -- a module that is below itself (a child that knows its parent) is not entered again
+  entered[self] = true
+  for _, child in ipairs(self:children()) do
+    if not entered[child] then child:apply(f, entered) end
+  end
+  entered[self] = nil
+  f(self)
   return self
 end
 
