@@ -48,7 +48,7 @@ return function(text, frames)
   local message = text:match "^torch/[%w_/]+%.lua:%d+: ([^\n]*)"
   local frame = message and frames and frames[1]
   if not frame or frame.skipped then return nil end
-  if not (message:find "%(local 'self'%)" or message:find "%(local 'layer'%)" or message:find "^bad argument #1 to 'rawget'") then return nil end
+  if not (message:find "%(local 'self'%)" or message:find "%(local 'layer'%)" or message:find "%(local 'module'%)" or message:find "^bad argument #1 to 'rawget'") then return nil end
   local full = torch._chunks[frame.source] and "=" .. frame.source or "@" .. frame.source
   local err = setmetatable({kind = "argument", op = "", hint = "", where = frame.source .. ":" .. frame.line,
     _call = ("S %d %s\n"):format(frame.line, full)}, debug.getregistry()["tycho.error"])
