@@ -69,6 +69,25 @@ end
 ---@return table?
 function data.get_worker_info() return nil end
 
+local function check_dataset(dataset)
+  if torch.is_tensor(dataset) then error("DataLoader: a tensor is no dataset; data.TensorDataset(x) makes one of its rows", 4) end
+  if type(dataset) == "table" and rawget(dataset, "__index") == dataset and rawget(dataset, "_name") then
+    error(("DataLoader: wants a dataset, not the class %s; call it: %s()"):format(dataset._name, dataset._name), 4)
+  end
+  if type(dataset) ~= "table" or not (dataset.get or dataset.iter) then
+    error("DataLoader: wants a dataset: an object with get(i) and a length (data.TensorDataset(x, y))", 4)
+  end
+end
+
+-- Without `__len` Lua itself counts the fields 1, 2, ..: 0 for most objects, and a loop that does nothing.
+local function check_length(dataset)
+  local meta = getmetatable(dataset)
+  if rawlen(dataset) == 0 and not (meta and rawget(meta, "__len")) then
+    local name = meta and rawget(meta, "_name") or "Set"
+    error(("DataLoader: the dataset has no length; say it: function %s:__len() return n end"):format(name), 4)
+  end
+end
+
 ---Batches of a dataset: `for x, y in loader() do`. Options: batch_size, shuffle, drop_last, sampler, collate_fn.
 ---Without workers batches are loaded in the calling thread, so shuffling and random numbers in `get` come from
 ---one stream: torch.manual_seed(s) repeats them, and math.randomseed(s) those of math.random.
@@ -78,9 +97,13 @@ function data.get_worker_info() return nil end
 ---persistent_workers. The batches' order is the same as without.
 data.DataLoader = data._class("DataLoader")
 function data.DataLoader:init(dataset, options)
-  if type(dataset) ~= "table" or not (dataset.get or dataset.iter) then
-    error("DataLoader: wants a dataset: an object with get(i) and a length (data.TensorDataset(x, y))", 3)
+  if options == nil and type(dataset) == "table" and getmetatable(dataset) == nil and not (dataset.get or dataset.iter) then
+    options = {}  -- all in one table
+    for k, v in pairs(dataset) do options[k] = v end
+    dataset = options.dataset or options[1]
+    options.dataset, options[1] = nil, nil
   end
+  check_dataset(dataset)
   take_options(self, options)
   self.dataset = dataset
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
@@ -94,11 +117,13 @@ function data.DataLoader:init(dataset, options)
     return
   end
   if not self.sampler and not self.batch_sampler then
+    check_length(dataset)
     self.sampler = self.shuffle and data.RandomSampler(dataset, {generator = self.generator or nil}) or data.SequentialSampler(dataset)
   end
 end
 data.DataLoader.__len = function(self)
   if self.batch_sampler then return #self.batch_sampler end
+  if not self.sampler then check_length(self.dataset) end
   local n = #(self.sampler or self.dataset)
   if not self.batch_size then return n end
   return self.drop_last and n // self.batch_size or (n + self.batch_size - 1) // self.batch_size

@@ -66,6 +66,10 @@ data.TensorDataset.__len = function(self) return #self.tensors[1] end
 ---Some items of another dataset, by position.
 data.Subset = class("Subset", data.Dataset)
 function data.Subset:init(dataset, indices)
+  if type(dataset) ~= "table" or not dataset.get then error("Subset: wants a dataset with get(i)", 3) end
+  if type(indices) ~= "table" and not torch.is_tensor(indices) then
+    error(("Subset: wants the items' positions: data.Subset(set, {1, 2}), not %s"):format(tostring(indices)), 3)
+  end
   self.dataset, self.indices = dataset, torch.is_tensor(indices) and indices:tolist() or indices
 end
 function data.Subset:get(i)

@@ -22,8 +22,11 @@ end
 
 local function item(set, i, at)
   if at then at(i) end
-  local sample = set:get(i)
+  local sample, more = set:get(i)
   if sample == nil then error(("get(%s) of the dataset returned nil"):format(tostring(i)), 3, "value") end
+  if more ~= nil then
+    error(("get(%s) of the dataset returned several values; a sample of several is one table: return {x, y}"):format(tostring(i)), 3, "value")
+  end
   return sample
 end
 

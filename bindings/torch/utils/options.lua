@@ -56,6 +56,17 @@ return function(self, options)
     end
     self[k] = v
   end
+  for _, name in ipairs {"sampler", "batch_sampler"} do
+    local s = self[name]
+    if s == torch.none then s = false end
+    if torch.is_tensor(s) then s = s:tolist() end
+    if type(s) == "table" and getmetatable(s) == nil then s = require("torch.utils.data")._Listed(s) end
+    if s and type(s) ~= "function" and not (type(s) == "table" and getmetatable(s).__call) then
+      error(("DataLoader: %s must be a sampler, or a list of %s, not %s"):format(name, name == "sampler" and "positions" or "batches",
+        tostring(s)), 3, "value")
+    end
+    self[name] = s
+  end
   if self.batch_size == torch.none then self.batch_size = false end
   if self.batch_size and (math.type(self.batch_size) ~= "integer" or self.batch_size < 1) then
     error(("DataLoader: batch_size must be a positive integer, not %s"):format(tostring(self.batch_size)), 3, "value")

@@ -40,6 +40,12 @@ return function(data)
   data.Sampler = class("Sampler")
   data.Sampler.__call = data._iterated("a sampler", "for i in sampler() do", function(self) return self:iter() end)
 
+  -- A list of positions, or of batches of them, in the place of a sampler.
+  data._Listed = class("list", data.Sampler)
+  function data._Listed:init(list) self.list = list end
+  function data._Listed:iter() return each(self.list) end
+  data._Listed.__len = function(self) return #self.list end
+
   ---The positions 1 to n in order.
   data.SequentialSampler = class("SequentialSampler", data.Sampler)
   function data.SequentialSampler:init(dataset) self.dataset = dataset end
@@ -104,11 +110,14 @@ return function(data)
   ---Positions drawn with probabilities in proportion to weights.
   data.WeightedRandomSampler = class("WeightedRandomSampler", data.Sampler)
   ---@param weights number[]
-  ---@param num_samples integer
+  ---@param num_samples integer or a table with it and the rest
   ---@param replacement? boolean true unless given
   ---@param generator? torch.Generator
   function data.WeightedRandomSampler:init(weights, num_samples, replacement, generator)
-    if type(replacement) == "table" then
+    if type(num_samples) == "table" then
+      local o = options_of("WeightedRandomSampler", num_samples, {num_samples = true, replacement = true, generator = true})
+      num_samples, replacement, generator = o.num_samples, o.replacement, o.generator
+    elseif type(replacement) == "table" then
       local o = options_of("WeightedRandomSampler", replacement, {replacement = true, generator = true})
       replacement, generator = o.replacement, o.generator
     end

@@ -42,7 +42,18 @@ local function made(tokens, merges, special, prefix)
     for _, name in ipairs(names) do plain[special[name]] = "" end
   end
   return setmetatable({vocab_size = #tokens, special_tokens = names, _tokens = tokens, _merges = merges, _special = special,
-    _prefix = prefix, _pairs = new(plain, merges)}, Tokenizer)
+    _prefix = prefix, _plain = plain}, Tokenizer)
+end
+
+-- What encodes, made when it is first needed: it cannot be copied to the workers of a loader, which make their own.
+local matchers = setmetatable({}, {__mode = "k"})
+local function matcher(self)
+  local m = matchers[self]
+  if not m then
+    m = new(self._plain, self._merges)
+    matchers[self] = m
+  end
+  return m
 end
 
 local function check_special(list)
@@ -99,17 +110,17 @@ function Tokenizer:encode(text, options)
   if type(text) ~= "string" then error("encode: wants a string, not " .. (torch.is_tensor(text) and "a tensor" or "a " .. type(text)), 2) end
   if options ~= nil and type(options) ~= "table" then error("encode: the options are a table {special=..}", 2) end
   if self._prefix and text:find "^%S" then text = " " .. text end
-  if #self.special_tokens == 0 or (options and options.special == false) then return encode(self._pairs, text) end
+  if #self.special_tokens == 0 or (options and options.special == false) then return encode(matcher(self), text) end
   local parts, at = {}, 1
   repeat
     local first, last, which = find_special(self, text, at)
     if not first then break end
-    if first > at then parts[#parts + 1] = encode(self._pairs, text:sub(at, first - 1)) end
+    if first > at then parts[#parts + 1] = encode(matcher(self), text:sub(at, first - 1)) end
     parts[#parts + 1] = torch.tensor({self._special[which]}, {dtype = torch.int64})
     at = last + 1
   until false
-  if #parts == 0 then return encode(self._pairs, text) end
-  if at <= #text then parts[#parts + 1] = encode(self._pairs, text:sub(at)) end
+  if #parts == 0 then return encode(matcher(self), text) end
+  if at <= #text then parts[#parts + 1] = encode(matcher(self), text:sub(at)) end
   return torch.cat(parts)
 end
 

@@ -1,0 +1,76 @@
+-- Loaders, samplers and datasets in the hands of somebody who knows PyTorch: other ways to say the same, and what
+-- used to be silence.
+local data = torch.utils.data
+
+local function new_set(n, get)
+  local Set = data.class("Squares")
+  Set.__len = function() return n end
+  Set.get = get or function(_, i) return i end
+  return Set()
+end
+local rows = data.TensorDataset(torch.arange(10), torch.arange(10) * 2)
+local function lists(loader)
+  local out = {}
+  for x in loader() do out[#out + 1] = x:tolist() end
+  return out
+end
+
+test("a loop over a loader, a sampler or a sequence that is not called is an error, not endless", function()
+  check.raises("argument", "for x, y in loader() do", function() for _ in data.DataLoader(rows) do end end)
+  check.raises("argument", "for i in sampler() do", function() for _ in data.RandomSampler(rows) do end end)
+  local Count = data.class("Count", data.IterableDataset)
+  function Count:iter() return function() return 1 end end
+  check.raises("argument", "for x in set() do", function() for _ in Count() do end end)
+end)
+
+test("positions in brackets say how items are read", function()
+  check.raises("argument", "set:get(1)", function() return rows[1] end)
+  check.raises("argument", "set:get(2)", function() return new_set(3)[2] end)
+  check.raises("argument", "for x, y in loader() do", function() for _ in ipairs(data.DataLoader(rows)) do end end)
+  check.equal(rows.nothing, nil)
+end)
+
+test("a dataset may come among the options, and plain objects with get are datasets", function()
+  check.equal(#data.DataLoader{new_set(5), batch_size = 2}, 3)
+  check.equal(#data.DataLoader{dataset = new_set(5), batch_size = 2}, 3)
+  check.equal(lists(data.DataLoader{10, 20, get = function(self, i) return self[i] end}), {{10}, {20}})
+end)
+
+test("what is no dataset, or has no length, is said when the loader is made", function()
+  check.raises("argument", "data.TensorDataset(x)", function() data.DataLoader(torch.zeros(3)) end)
+  check.raises("argument", "Squares()", function() data.DataLoader(data.class("Squares")) end)
+  check.raises("argument", "wants a dataset", function() data.DataLoader{1, 2, 3} end)
+  local Set = data.class("Set")
+  function Set:get(i) return i end
+  check.raises("argument", "function Set:__len()", function() data.DataLoader(Set()) end)
+  check.equal(#data.DataLoader(Set(), {sampler = {2, 1}}), 2)
+  local Count = data.class("Count", data.IterableDataset)
+  function Count:iter() return function() end end
+  check.raises("argument", "no length", function() return #data.DataLoader(Count()) end)
+  check.raises("argument", "positions", function() data.Subset(rows) end)
+  check.raises("argument", "get(i)", function() data.Subset({1, 2}, {1}) end)
+end)
+
+test("lists and tensors of positions are samplers", function()
+  for n = 0, 2, 2 do
+    check.equal(lists(data.DataLoader(rows, {sampler = {3, 1, 2}, batch_size = 2, num_workers = n})), {{2, 0}, {1}})
+    check.equal(lists(data.DataLoader(rows, {sampler = torch.tensor{3, 1}, batch_size = 2, num_workers = n})), {{2, 0}})
+    check.equal(lists(data.DataLoader(rows, {batch_sampler = {{3, 1}, {2}}, num_workers = n})), {{2, 0}, {1}})
+  end
+  check.raises("value", "sampler must be", function() data.DataLoader(rows, {sampler = 3}) end)
+  check.equal(#data.WeightedRandomSampler({0.1, 0.9, 0}, {num_samples = 2, replacement = false}), 2)
+end)
+
+test("an item of several values that is no table is an error", function()
+  local set = new_set(2, function(_, i) return i, 2 * i end)
+  for n = 0, 1 do
+    check.raises("value", "return {x, y}", function() for _ in data.DataLoader(set, {num_workers = n})() do end end)
+  end
+end)
+
+test("a byte-pair tokenizer goes to the workers", function()
+  local tok = data.text.BPETokenizer.train(("shall I compare thee "):rep(20), {vocab_size = 270, special_tokens = {"<end>"}})
+  local set = new_set(2, function() return tok:encode("compare<end>") end)
+  local expected = tok:encode("compare<end>"):tolist()
+  check.equal(lists(data.DataLoader(set, {num_workers = 2})), {{expected}, {expected}})
+end)
