@@ -13,19 +13,6 @@ function F.bilinear(x1, x2, weight, bias)
   return bias and y + bias or y
 end
 
----The p-norm of each window of volumes.
----@param x userdata
----@param norm_type number
----@param kernel_size integer|table
----@param stride? integer|table
----@param ceil_mode? boolean
-function F.lp_pool3d(x, norm_type, kernel_size, stride, ceil_mode)
-  local mean = F.avg_pool3d(torch.abs(x) ^ norm_type, kernel_size, stride, 0, ceil_mode or false)
-  local count = 1
-  for d = 1, 3 do count = count * (type(kernel_size) == "number" and kernel_size or kernel_size[d] or kernel_size[1]) end
-  return (mean * count) ^ (1 / norm_type)
-end
-
 ---triplet_margin_loss with a distance of one's own.
 ---@param anchor userdata
 ---@param positive userdata

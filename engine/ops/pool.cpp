@@ -2,6 +2,8 @@
 // spread over the spatial dimensions, single images given a batch; pooling.cpp does the rest.
 #include "engine/ops/pool.h"
 
+#include <cmath>
+
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/conv.h"
@@ -164,6 +166,14 @@ void lp_pool(Call& c) {
   for (int d = 0; d < spatial; ++d) ones.push_back(1), zeros.push_back(0);
   const Sizes size = pooled_sizes(name, in.x, kernel, stride, zeros, ones, c.flag(4));
   refuse_integers(name, in.x);
+  if (std::isinf(p)) {  // the largest size, or the smallest
+    Images sizes = in;
+    sizes.x = op<"abs">(in.x);
+    if (p < 0) sizes.x = op<"neg">(sizes.x);
+    max_of(c, sizes, size, kernel, stride, zeros, ones, false);
+    if (p < 0) c.out[0] = op<"neg">(c.out[0]);
+    return;
+  }
   // As PyTorch: the mean of each window, which may reach past the end, times the kernel's size.
   int64_t count = 1;
   for (int d = 0; d < spatial; ++d) count *= kernel[d];
@@ -353,6 +363,14 @@ const Op& lp_pool2d =
              lp_pool<2>, [](Samples& s) {
                s.add({s.uniform({2, 3, 6, 4}, 0.5, 2), 2.0, s.ints({2})});
              });
+const Op& lp_pool3d = add_pool(
+    "lp_pool3d", kLpArgs, kLpDoc,
+    {.see = "avg_pool3d, max_pool3d",
+     .rule = "[.., C, D, H, W] -> [.., C, (D - kernel) // stride + 1, the same of H and W]",
+     .example = "F.lp_pool3d(torch.ones(1, 4, 2, 2), 2, {4, 2, 1}):flatten() --> f32 [2]  view   2.83  2.83"},
+    lp_pool<3>, [](Samples& s) {
+      s.add({s.uniform({2, 3, 4, 5, 3}, 0.5, 2), 2.0, s.ints({2}), s.ints({1, 2, 1})});
+    });
 
 }  // namespace
 }  // namespace tycho

@@ -44,7 +44,7 @@ local cases = {
   {"shape", "above 0", function() F.interpolate(torch.ones(1, 1, 4), {scale_factor = 0 / 0}) end},
   {"shape", "too many", function() F.unfold(torch.ones(1, 1, 4, 4), 1, {padding = (1 << 31) - 1}) end},
   {"shape", "do not hold", function() F.ctc_loss(torch.rand(4, 6, 3), torch.tensor {2}, torch.full({6}, 4), torch.full({6}, 1 << 60)) end},
-  {"argument", "avg_pool3d", function() F.lp_pool3d(torch.ones(1, 2, 2, 2), 2, {alpha = 1}) end},
+  {"argument", "alpha", function() F.lp_pool3d(torch.ones(1, 2, 2, 2), 2, {alpha = 1}) end},
   {"argument", "the options are a table", function() F.triplet_margin_with_distance_loss(torch.ones(2), torch.ones(2), torch.ones(2), 3) end},
   {"shape", "matmul", function() torch.ones(2, 3):matmul(torch.ones(2, 3)) end},
   {"shape", "2 channels", function() nn.Conv2d(3, 4, 3)(torch.ones(1, 2, 8, 8)) end},

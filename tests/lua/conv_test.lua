@@ -26,3 +26,16 @@ test("elements that output_padding adds hold the bias alone, for kernels of one 
     end
   end
 end)
+
+test("p-norm pooling takes any p in one to three dimensions, infinity too", function()
+  for dims = 1, 3 do
+    local sizes = dims == 1 and {2, 3, 6} or dims == 2 and {2, 3, 6, 4} or {2, 3, 6, 4, 2}
+    local pool, biggest = F["lp_pool" .. dims .. "d"], F["max_pool" .. dims .. "d"]
+    torch.manual_seed(dims)
+    local x, ones = torch.randn(sizes), torch.ones(sizes)
+    check.close(pool(ones, 2, 2), torch.full_like(pool(ones, 2, 2), 2 ^ (dims / 2)))
+    check.equal(pool(x, math.huge, 2), biggest(x:abs(), 2))
+    check.equal(pool(x, -math.huge, 2), -biggest(-x:abs(), 2))
+    check.equal(pool(x, 2, {table.unpack({2, 1, 2}, 1, dims)}).shape, biggest(x, {table.unpack({2, 1, 2}, 1, dims)}).shape)
+  end
+end)

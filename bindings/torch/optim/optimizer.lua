@@ -321,7 +321,7 @@ function base.at_least(group, name, key, least)
   local v = group[key]
   if key == "lr" and torch.is_tensor(v) and v:numel() == 1 then v = v:item() end
   if type(v) ~= "number" or v < least or v ~= v then
-    error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), tostring(v)), 5, "value")
+    error(("%s: %s must be a number of at least %s, not %s"):format(name, key, tostring(least), type(v) == "string" and ("the string %q"):format(v) or tostring(v)), 5, "value")
   end
 end
 
