@@ -254,8 +254,22 @@ local function is_users(path, value, session)
     and #catalog().find(path) == 0
 end
 
+-- A part of torch, or what is in it, under the user's own name ("T.Compose" after T = data.transforms, or plainly
+-- nn = torch.nn): its entry.
+local function known_part(topic)
+  local name, rest = topic:match "^([%a_][%w_]*)(.*)$"
+  local value = name and rawget(_G, name)
+  if type(value) ~= "table" or package.loaded[name] == value then return nil end
+  for _, space in ipairs(catalog().spaces()) do
+    local entry = space[2] == value and catalog().at(space[1] .. rest)
+    if entry then return entry, space[1] .. rest end
+  end
+end
+
 local function topic_page(topic, session)
   local P = pages()
+  local part, path = known_part(topic)
+  if part then return P.page(part, path) end
   local value, owner, key = resolve(topic, session)
   -- A method or field of a tensor, an operation.
   if owner ~= nil and torch.is_tensor(owner) then

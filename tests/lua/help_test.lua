@@ -143,3 +143,23 @@ test("a page never fails, whatever is asked", function()
     check.equal(type(help.page(text)), "string", text)
   end
 end)
+
+test("torch's parts keep their pages under names of the user's own", function()
+  local session = {origin = function() return 1 end, entries = {{text = "data = torch.utils.data"}}}
+  globals.data, globals.T, globals.nn = torch.utils.data, torch.utils.data.transforms, torch.nn
+  globals.tok, globals.Mine = torch.utils.data.text.CharTokenizer "abc", torch.utils.data.class "Mine"
+  local ok, err = pcall(function()
+    for asked, known in pairs {["data.DataLoader"] = "data.DataLoader", ["T.Compose"] = "data.transforms.Compose", ["nn.Linear"] = "nn.Linear",
+      data = "data", T = "data.transforms"} do
+      local page = help.page(asked, session)
+      check.contains(page, known)
+      check.lacks(page, "is also")
+      check.lacks(page, "__index")
+    end
+    check.contains(help.page("tok", session), "CharTokenizer, from [1]")
+    check.contains(help.page("tok", session), "?data.text.CharTokenizer tells more")
+    check.contains(help.page("Mine", session), "class Mine, from [1]")
+  end)
+  globals.data, globals.T, globals.nn, globals.tok, globals.Mine = nil, nil, nil, nil, nil
+  if not ok then error(err, 0) end
+end)

@@ -72,7 +72,18 @@ end
 
 local function class_name(t)
   local meta = debug.getmetatable(t)
-  return type(meta) == "table" and type(rawget(meta, "_name")) == "string" and rawget(meta, "_name") or nil
+  if type(meta) ~= "table" then return nil end
+  local name = rawget(meta, "_name") or rawget(meta, "__name")
+  return type(name) == "string" and name or nil
+end
+
+-- Where help tells more of one of torch's classes.
+local function class_page(class)
+  for _, space in ipairs {"nn.", "optim.", "data.", "data.transforms.", "data.text."} do
+    local page = catalog.at(space .. class)
+    if page then return ("\n  ?%s tells more of the class"):format(page.path) end
+  end
+  return ""
 end
 
 ---What a value is, in a few lines.
@@ -98,8 +109,10 @@ function inspect.value(value, name, session)
       for _, p in ipairs(parameters) do count, elements = count + 1, elements + p:numel() end
       local text = class
       if count > 0 then text = text .. (", %d parameters in %d tensors"):format(elements, count) end
-      local page = catalog.at("nn." .. class) or catalog.at("optim." .. class) or catalog.at("data." .. class)
-      return text .. origin .. (page and ("\n  ?%s tells more of the class"):format(page.path) or "")
+      return text .. origin .. class_page(class)
+    end
+    if rawget(value, "__index") == value and type(rawget(value, "_name")) == "string" then
+      return "class " .. value._name .. origin .. class_page(value._name)
     end
     return table_text(value) .. origin
   elseif kind == "string" then
