@@ -31,7 +31,8 @@ TYCHO_INLINE Lane<float> get(const uint16_t* p) {
   using V = typename Raw<float>::V;
 #if defined(TYCHO_LEVEL_v4)
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return Lane<float>((V)_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+  return Lane<float>(
+      (V)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
 #elif defined(TYCHO_LEVEL_v3)
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return Lane<float>((V)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
@@ -44,11 +45,11 @@ TYCHO_INLINE Lane<float> get(const uint16_t* p) {
 #if defined(TYCHO_LEVEL_v4)
 TYCHO_INLINE __m256i rounded(Lane<float> x) {
   const __m512i b = (__m512i)x.v, one = _mm512_set1_epi32(1);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), one);
+  const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, b, 16), one);
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, odd), _mm512_set1_epi32(0x7fff));
   const __mmask16 nan = _mm512_cmp_ps_mask((__m512)x.v, (__m512)x.v, _CMP_UNORD_Q);
   const __m512i quiet = _mm512_or_si512(b, _mm512_set1_epi32(0x400000));
-  const __m512i r = _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, up, quiet), 16);
+  const __m512i r = _mm512_maskz_srli_epi32(0xffff, _mm512_mask_blend_epi32(nan, up, quiet), 16);
   return _mm512_maskz_cvtepi32_epi16(0xffff, r);
 }
 #endif
@@ -76,7 +77,8 @@ TYCHO_INLINE Lane<In<S>> get_some(const S* p, int64_t n, S pad) {
     const __m256i bits = _mm256_mask_loadu_epi16(_mm256_set1_epi16(static_cast<short>(pad)),
                                                  static_cast<__mmask16>((1u << n) - 1), p);
     using V = typename Raw<float>::V;
-    return Lane<float>((V)_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+    return Lane<float>(
+        (V)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
   }
 #endif
   S room[size];
