@@ -74,3 +74,31 @@ test("a byte-pair tokenizer goes to the workers", function()
   local expected = tok:encode("compare<end>"):tolist()
   check.equal(lists(data.DataLoader(set, {num_workers = 2})), {{expected}, {expected}})
 end)
+
+test("loaders, datasets and samplers print as one line that tells what they do", function()
+  local set = data.TensorDataset(torch.rand(10, 3), torch.arange(10))
+  local many = data.TensorDataset(torch.rand(1200, 3))
+  local lines = {
+    [data.DataLoader(set, {batch_size = 4, shuffle = true, num_workers = 2})] = "DataLoader  3 batches of 4 items, shuffled, 2 workers",
+    [data.DataLoader(set, {batch_size = torch.none})] = "DataLoader  10 items, not in batches",
+    [data.DataLoader(set, {batch_sampler = {{1, 2}}})] = "DataLoader  batches of a batch_sampler",
+    [data.DataLoader(set, {sampler = {1, 2}})] = "DataLoader  batches of 1 item, own sampler",
+    [set] = "TensorDataset  10 items of f32 [3], i64 []",
+    [data.Subset(set, {1, 2})] = "Subset  2 items of f32 [3], i64 []",
+    [set + set] = "ConcatDataset  20 items of f32 [3], i64 [], from TensorDataset of 10 items + TensorDataset of 10 items",
+    [data.SequentialSampler(many)] = "SequentialSampler  in order, for TensorDataset of 1,200 items",
+    [data.RandomSampler(set, {replacement = true, num_samples = 4})] = "RandomSampler  4 draws, with replacement, for TensorDataset of 10 items",
+    [data.WeightedRandomSampler({1, 2, 3}, 5)] = "WeightedRandomSampler  5 draws of 3 by weight, with replacement",
+    [data.BatchSampler(data.RandomSampler(set), 2, true)] = "BatchSampler  batches of 2 positions, drop_last, from RandomSampler",
+    [data.DistributedSampler(set, {num_replicas = 2, rank = 1})] =
+      "DistributedSampler  rank 1 of 2 (0 to 1): 5 positions, shuffled for epoch 0, for TensorDataset of 10 items",
+  }
+  local show = require "shell.show"
+  for value, line in pairs(lines) do
+    check.equal(tostring(value), line)
+    check.contains(show.value(value, {width = 200}), line)
+  end
+  local Odd = data.class("Odd", data.TensorDataset)
+  function Odd:init() end
+  check.equal(tostring(Odd()), "Odd")
+end)

@@ -161,6 +161,8 @@ data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do",
   end
 end)
 
+require "torch.utils.shown"(data)
+
 return torch._strict(data, "torch.utils.data", function(t, name)
   if name ~= "transforms" and name ~= "text" then return nil end
   local value = require("torch.utils." .. name)

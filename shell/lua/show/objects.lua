@@ -273,57 +273,23 @@ end
 
 local function data_module() return package.loaded["torch.utils.data"] end
 
--- The length of a dataset of a known class; nil where asking would run the user's code.
-local function known_length(ds)
-  local data, meta = data_module(), debug.getmetatable(ds)
-  if not data or not meta then return nil end
-  if meta == data.TensorDataset then return #ds.tensors[1] end
-  if meta == data.Subset then return #ds.indices end
+-- The library's own line, with the class in colour.
+local function line_of(v, meta)
+  local name = meta._name
+  return colour(name, "type") .. tostring(v):sub(#name + 1)
 end
 
-local function item_shapes(ds)
-  local data = data_module()
-  if debug.getmetatable(ds) == data.Subset then return type(ds.dataset) == "table" and item_shapes(ds.dataset) or nil end
-  if debug.getmetatable(ds) ~= data.TensorDataset then return nil end
-  local parts = {}
-  for i, t in ipairs(ds.tensors) do
-    local shape = {}
-    for d = 2, t.ndim do shape[#shape + 1] = tostring(t.shape[d]) end
-    parts[i] = dtype_of(t) .. " [" .. table.concat(shape, ", ") .. "]"
-  end
-  return parts
-end
-
-local function dataset_short(ds, meta)
-  local n, items = known_length(ds), item_shapes(ds)
-  return colour(meta._name, "type") .. (n and "  " .. count(n, "item") or "") .. (items and " of " .. table.concat(items, ", ") or "")
-end
-
-local function loader_short(l)
-  local data, parts = data_module(), {}
+local function loader_whole(l, meta)
   local ds = l.dataset
-  local n = type(ds) == "table" and known_length(ds)
-  local sampler = type(l.sampler) == "table" and debug.getmetatable(l.sampler)
-  local own = sampler == data.SequentialSampler or sampler == data.RandomSampler
-  if n and own then
-    local batches = l.drop_last and n // l.batch_size or (n + l.batch_size - 1) // l.batch_size
-    parts[1] = ("%s of %s"):format(thousands(batches) .. (batches == 1 and " batch" or " batches"), count(l.batch_size, "item"))
-  else
-    parts[1] = "batches of " .. count(l.batch_size, "item")
+  local class = type(ds) == "table" and debug.getmetatable(ds)
+  local name = type(class) == "table" and rawget(class, "_name")
+  local from = "a dataset of the user's"
+  if name then
+    local ok, line = pcall(tostring, ds)
+    from = rawget(class, "__tostring") and ok and text.lines(text.visible(line))[1] or name
+    if from:sub(1, #name) == name then from = colour(name, "type") .. from:sub(#name + 1) end
   end
-  if sampler == data.RandomSampler then parts[#parts + 1] = "shuffled" end
-  if not own then parts[#parts + 1] = "own sampler" end
-  if l.drop_last then parts[#parts + 1] = "drop_last" end
-  if l.collate_fn then parts[#parts + 1] = "own collate_fn" end
-  if l.num_workers and l.num_workers ~= 0 then parts[#parts + 1] = count(l.num_workers, "worker") end
-  return colour("DataLoader", "type") .. "  " .. table.concat(parts, ", ")
-end
-
-local function loader_whole(l)
-  local ds = l.dataset
-  local meta = type(ds) == "table" and debug.getmetatable(ds)
-  local from = type(meta) == "table" and rawget(meta, "_name") and dataset_short(ds, meta) or "a dataset of the user's"
-  return loader_short(l) .. "\n  from " .. from
+  return line_of(l, meta) .. "\n  from " .. from
 end
 
 local function class_short(c)
@@ -339,10 +305,9 @@ local function kind_of(v, meta)
   local name = rawget(meta, "__name")
   if name == "error" and type(rawget(v, "message")) == "string" then return "error" end
   if name == "shape" then return "shape" end
-  local data = data_module()
-  if data then
-    if meta == data.DataLoader then return "loader" end
-    if meta == data.TensorDataset or meta == data.Subset then return "dataset" end
+  local data, class = package.loaded["torch.utils.data"], rawget(meta, "_name")
+  if data and class and rawget(data, class) == meta and rawget(meta, "__tostring") then
+    return meta == data.DataLoader and "loader" or "data"
   end
 end
 
@@ -354,8 +319,8 @@ local shorts = {
     return colour(("error (%s): "):format(tostring(rawget(v, "kind"))), "error") .. text.cut(text.visible(rawget(v, "message")), 60)
   end,
   shape = function(v) return tostring(v) end,
-  loader = loader_short,
-  dataset = dataset_short,
+  loader = line_of,
+  data = line_of,
 }
 
 local wholes = {
@@ -370,7 +335,7 @@ local wholes = {
   end,
   shape = function(v) return tostring(v) end,
   loader = loader_whole,
-  dataset = dataset_short,
+  data = line_of,
 }
 
 -- An object that a user has bent out of shape is shown as the table it is.
