@@ -7,10 +7,24 @@ local layer = require "torch.nn.layer"
 local define, empty = layer.define, layer.empty
 
 -- A mask as numbers to add: -infinity where a boolean mask says "not to be seen".
-local function additive(mask, dtype)
+local function additive(mask, dtype, name)
   if mask == nil then return nil end
+  if not torch.is_tensor(mask) or (mask.dtype ~= torch.bool and not mask.dtype.is_floating_point) then
+    error(("MultiheadAttention: %s is bool (true: not to be seen) or floating point (added), not %s; %s:bool()"):format(name,
+      torch.is_tensor(mask) and tostring(mask.dtype) or type(mask), name), 3, torch.is_tensor(mask) and "dtype" or "argument")
+  end
   if mask.dtype ~= torch.bool then return mask:to(dtype) end
   return torch.zeros(mask.shape, {dtype = dtype, device = mask.device}):masked_fill(mask, -math.huge)
+end
+
+local function check_mask(name, mask, ...)
+  if mask == nil then return end
+  local fits = {}
+  for i, want in ipairs {...} do
+    if mask.shape == want then return end
+    fits[i] = "[" .. table.concat(want, ", ") .. "]"
+  end
+  error(("MultiheadAttention: %s must be %s, not %s"):format(name, table.concat(fits, " or "), tostring(mask.shape)), 3, "shape")
 end
 
 -- [L, N, E] -> [N, heads, L, E / heads]
@@ -71,9 +85,15 @@ local function forward(self, ...)
   query = arrange(query)
   key = same_qk and query or arrange(key)
   value = same_kv and key or arrange(value)
-  local padding, mask = additive(a.key_padding_mask, query.dtype), additive(a.attn_mask, query.dtype)
+  local L, N, S, n = query:size(1), query:size(2), key:size(1), self.num_heads
+  local padding = additive(a.key_padding_mask, query.dtype, "key_padding_mask")
+  local mask = additive(a.attn_mask, query.dtype, "attn_mask")
+  if alone then check_mask("key_padding_mask", padding, {S}) else check_mask("key_padding_mask", padding, {N, S}) end
+  check_mask("attn_mask", mask, {L, S}, {N * n, L, S})
   if alone and padding then padding = padding:unsqueeze(1) end
-  local L, N = query:size(1), query:size(2)
+  if a.is_causal and mask == nil and (padding or rawget(self, "bias_k") or self.add_zero_attn) then
+    mask = additive(torch.ones({L, S}, {dtype = torch.bool, device = query.device}):triu(1), query.dtype)
+  end
   if query:size(3) ~= self.embed_dim then
     error(("MultiheadAttention: the last size of the query must be embed_dim=%d, not %d"):format(self.embed_dim, query:size(3)), 2, "shape")
   end
@@ -92,7 +112,7 @@ local function forward(self, ...)
     padding = padding and F.pad(padding, {0, extra})
     mask = mask and F.pad(mask, {0, extra})
   end
-  local S, n = k:size(1), self.num_heads
+  S = k:size(1)
   q, k, v = heads_of(q, n), heads_of(k, n), heads_of(v, n)
   local causal = a.is_causal and mask == nil and padding == nil
   if mask then

@@ -56,7 +56,8 @@ local function plain(t) return type(t) == "table" and getmetatable(t) == nil end
 function layer.args(name, spec, ...)
   local given, out, set = table.pack(...), {}, {}
   local last, named = given[given.n], nil
-  if plain(last) and (has_names(last) or (given.n == 1 and #spec.names > 1 and not lists[spec.names[1]])) then
+  local empty = plain(last) and next(last) == nil and not lists[spec.names[given.n]]  -- {}: no names
+  if plain(last) and (has_names(last) or empty or (given.n == 1 and #spec.names > 1 and not lists[spec.names[1]])) then
     named = last
     given.n = given.n - 1
     for _, v in ipairs(named) do

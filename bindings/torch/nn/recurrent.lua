@@ -19,6 +19,22 @@ local function uniform_all(self)
   for _, p in ipairs(self:parameters()) do init.uniform_(p, -bound, bound) end
 end
 
+-- Raises unless tensors of a state have the type of the input; autocast makes them one.
+local function check_type(self, x, ...)
+  if torch.is_autocast_enabled(x.device.type) then return end
+  for i, t in ipairs {...} do
+    if torch.is_tensor(t) and t.dtype ~= x.dtype then
+      error(("%s: the state %s is %s and the input %s; they need one type: %s:to(x.dtype)"):format(self._name, i == 1 and "h" or "c",
+        tostring(t.dtype), tostring(x.dtype), i == 1 and "h" or "c"), 3, "dtype")
+    end
+  end
+end
+local function check_one(self, state)
+  if state ~= nil and not torch.is_tensor(state) then
+    error(("%s: the state is one tensor h, not a %s; {h, c} is LSTM's"):format(self._name, type(state)), 3)
+  end
+end
+
 -- --- layers ---
 
 local function weights_of(self, l, suffix)
@@ -56,7 +72,10 @@ local function forward(self, x, state)
       error("LSTM: the state is a table {h, c}: lstm(x, {h, c})", 2)
     end
     h0, c0 = state[1], state[2]
+  elseif not lstm then
+    check_one(self, state)
   end
+  check_type(self, features, h0, c0)
   if packed then
     x = data
   elseif alone then
@@ -167,11 +186,19 @@ local function cell_forward(self, x, state)
   if lstm and state ~= nil and (type(state) ~= "table" or not h or not c) then
     error("LSTMCell: the state is a table {h, c}: cell(x, {h, c})", 2)
   end
+  if not lstm then check_one(self, state) end
+  check_type(self, x, h, c)
   if x.ndim ~= 1 and x.ndim ~= 2 then error(("%s: wants 1 or 2 dimensions, not shape %s"):format(self._name, tostring(x.shape)), 2, "shape") end
   if alone then x, h, c = x:unsqueeze(1), h and h:unsqueeze(1), c and c:unsqueeze(1) end
   local function zeros() return torch.zeros({x:size(1), self.hidden_size}, {dtype = x.dtype, device = x.device}) end
   h = h or zeros()
   if lstm then c = c or zeros() end
+  for i, t in ipairs {h, c} do
+    if t.ndim ~= 2 or t:size(1) ~= x:size(1) or t:size(2) ~= self.hidden_size then
+      error(("%s: the state %s must be [%d, %d], not %s"):format(self._name, i == 1 and "h" or "c", x:size(1), self.hidden_size,
+        tostring(t.shape)), 2, "shape")
+    end
+  end
   local kind = self.kind or self.nonlinearity
   local gx = input_gates(kind, x, self.weight_ih, self.bias_ih, self.bias_hh)
   h, c = select(2, torch._recurrence(gx, h, c, self.weight_hh, kind == "gru" and self.bias_hh or nil, nil, kind))
