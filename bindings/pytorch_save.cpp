@@ -160,6 +160,14 @@ class Saver {
         fail(Kind::Argument,
              "save: a module or another object with methods cannot be saved; its state can",
              "torch.save(net:state_dict(), path)");
+      lua_pop(L_, 1);
+      // An object of a class would come back as a table without its methods.
+      lua_getfield(L_, -1, "_name");
+      if (lua_isstring(L_, -1))
+        fail(Kind::Argument,
+             std::string("save: an object of ") + lua_tostring(L_, -1) +
+                 " cannot be saved, only what it was made from: tensors, tables, numbers, strings "
+                 "and booleans");
       lua_pop(L_, 2);
     }
     const bool list = is_list(L_, i);

@@ -102,3 +102,11 @@ test("loaders, datasets and samplers print as one line that tells what they do",
   function Odd:init() end
   check.equal(tostring(Odd()), "Odd")
 end)
+
+test("datasets, loaders and transforms are no data for files", function()
+  local set = data.TensorDataset(torch.rand(3))
+  for _, value in ipairs {set, data.DataLoader(set), data.transforms.ToTensor(), {inside = set}, new_set(2)} do
+    check.raises("argument", "cannot be saved", torch.save, value, check.temp("set.pt"))
+  end
+  check.raises("argument", "an object of TensorDataset", torch.save, set, check.temp("set.pt"))
+end)
