@@ -9,6 +9,7 @@ local F = torch.nn.functional
 ---@param weight userdata
 ---@param bias? userdata
 function F.bilinear(x1, x2, weight, bias)
+  if not (torch.is_tensor(x1) and torch.is_tensor(x2)) then error("bilinear: wants two tensors, x1 and x2", 2) end
   local y = torch.einsum("...i,oij,...j->...o", x1, weight, x2)
   return bias and y + bias or y
 end

@@ -10,8 +10,17 @@ test("states of another shape or type are told by recurrent layers and cells", f
   check.raises("argument", "one tensor h", nn.GRU(3, 4), x[{{}, 1}], {h, h})
   check.raises("shape", "the state h must be [2, 4], not [3, 4]", nn.GRUCell(3, 4), x[1], torch.zeros(3, 4))
   check.raises("shape", "the state c must be [2, 4], not [2, 5]", nn.LSTMCell(3, 4), x[1], {torch.zeros(2, 4), torch.zeros(2, 5)})
+  check.raises("argument", "the state h must be a tensor, not a number", nn.LSTM(3, 4), x[1], {1, 2})
+  check.raises("argument", "the state c must be a tensor, not a number", nn.LSTMCell(3, 4), x[1], {torch.zeros(2, 4), 2})
   check.raises("dtype", "the state h is", nn.RNNCell(3, 4), x[1], torch.zeros(2, 4):half())
   torch.autocast("cpu", {dtype = "bfloat16"}, function() nn.LSTM(3, 4)(x:bfloat16(), {h, h}) end)
+end)
+
+test("layers that are given no tensor say so", function()
+  for _, layer in ipairs {nn.Flatten(), nn.Unflatten(2, {1, 1}), nn.ReLU(), nn.Bilinear(1, 1, 1), nn.LSTM(1, 1)} do
+    check.raises("argument", "tensor", layer, "x")
+    check.raises("argument", "tensor", layer, 3)
+  end
 end)
 
 test("masks of another shape or of whole numbers are told by MultiheadAttention", function()

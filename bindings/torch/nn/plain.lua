@@ -117,10 +117,10 @@ end
 -- --- shapes ---
 
 define("Flatten", "start_dim=2, end_dim=-1", "Makes dimensions into one; the first (the batch) stays.", {
-  repr = "start_dim@, end_dim@", forward = function(self, x) return x:flatten(self.start_dim, self.end_dim) end})
+  repr = "start_dim@, end_dim@", forward = function(self, x) return torch.flatten(x, self.start_dim, self.end_dim) end})
 define("Unflatten", "dim, unflattened_size", "Makes one dimension into several.", {
   repr = "dim@, unflattened_size", see = "unflatten, nn.Flatten", example = "nn.Unflatten(2, {2, 3})(torch.zeros(5, 6)).shape --> [5, 2, 3]",
-  forward = function(self, x) return x:unflatten(self.dim, self.unflattened_size) end})
+  forward = function(self, x) return torch.unflatten(x, self.dim, self.unflattened_size) end})
 define("PixelShuffle", "upscale_factor", "Makes groups of channels into larger images.", {
   repr = "upscale_factor", see = "F.pixel_shuffle, nn.PixelUnshuffle", rule = "[.., C r r, H, W] -> [.., C, H r, W r]",
   forward = function(self, x) return F.pixel_shuffle(x, self.upscale_factor) end})

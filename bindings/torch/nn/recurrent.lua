@@ -21,9 +21,12 @@ end
 
 -- Raises unless tensors of a state have the type of the input; autocast makes them one.
 local function check_type(self, x, ...)
-  if torch.is_autocast_enabled(x.device.type) then return end
+  local cast = torch.is_autocast_enabled(x.device.type)
   for i, t in ipairs {...} do
-    if torch.is_tensor(t) and t.dtype ~= x.dtype then
+    if not torch.is_tensor(t) then
+      error(("%s: the state %s must be a tensor, not a %s"):format(self._name, i == 1 and "h" or "c", type(t)), 3)
+    end
+    if t.dtype ~= x.dtype and not cast then
       error(("%s: the state %s is %s and the input %s; they need one type: %s:to(x.dtype)"):format(self._name, i == 1 and "h" or "c",
         tostring(t.dtype), tostring(x.dtype), i == 1 and "h" or "c"), 3, "dtype")
     end
