@@ -35,6 +35,7 @@ int csv_open(lua_State* L) {
   o.delimiter = one_byte(L, "delimiter", 0);
   o.quote = one_byte(L, "quote", '"');
   o.comment = one_byte(L, "comment", 0);
+  o.decimal = one_byte(L, "decimal", '.');
   if (lua_getfield(L, 2, "header") != LUA_TNIL) o.header = lua_toboolean(L, -1);
   lua_getfield(L, 2, "skip_rows");
   o.skip_rows = lua_tointeger(L, -1);

@@ -106,6 +106,8 @@ bool CsvReader::skip_empty_lines() {
 
 void CsvReader::find_delimiter() {
   delimiter_ = options_.delimiter ? options_.delimiter : ',';
+  if (options_.delimiter == options_.decimal)
+    fail(Kind::Argument, "read_csv: the delimiter and the decimal mark are the same");
   if (!options_.delimiter && skip_empty_lines()) {
     size_t count[256] = {};
     bool inside = false;
@@ -113,6 +115,7 @@ void CsvReader::find_delimiter() {
       if (options_.quote && buffer_[i] == options_.quote) inside = !inside;
       if (!inside) ++count[static_cast<uint8_t>(buffer_[i])];
     }
+    if (options_.decimal == ',') delimiter_ = ';';
     for (const char c : {';', '\t', '|'})
       if (count[static_cast<uint8_t>(c)] > count[static_cast<uint8_t>(delimiter_)]) delimiter_ = c;
   }
@@ -132,7 +135,10 @@ std::vector<std::string> CsvReader::first_row(const char** behind, bool* numbers
       int64_t whole;
       double real;
       const std::string_view text = trimmed(f.text);
-      *numbers |= parse_number(text, &whole, &real) != Parsed::No;
+      if (!f.quoted && text.find('\r') != text.npos)
+        wrong("the lines end with carriage returns alone",
+              "tr '\\r' '\\n'  -- makes the usual text of a file with the line ends of old Macs");
+      *numbers |= number(text, &whole, &real) != Parsed::No;
       out.emplace_back(text);
       if (out.size() > kMostColumns)
         fail(Kind::Io, format("%s has more than %zu columns", path_.c_str(), kMostColumns));

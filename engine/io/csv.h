@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/io/csv_text.h"
 #include "engine/io/stream.h"
 #include "engine/tensor/tensor.h"
 
@@ -20,6 +21,7 @@ struct CsvOptions {
   char delimiter = 0;                       // 0: guessed from the first line
   char quote = '"';                         // 0: none
   char comment = 0;                         // lines that begin with it are left out; 0: none
+  char decimal = '.';                       // what stands before the fraction of a number
   int header = -1;                          // is the first line names? 1, 0, or -1: guessed
   int64_t skip_rows = 0;                    // lines at the top that are no part of the table
   std::unordered_set<std::string> missing;  // fields that stand for no value
@@ -85,6 +87,7 @@ class CsvReader {
   void widen(CsvColumn& c, CsvColumn::Kind kind, const Field& f);
   void put_text(CsvColumn& c, std::string_view text);
   void make_room(int64_t rows);
+  Parsed number(std::string_view text, int64_t* whole, double* real) const;
   bool ends_field(char c) const { return c == delimiter_ || c == '\n' || c == '\r'; }
   [[noreturn]] void wrong(const std::string& why, const std::string& hint = {}) const;
   [[noreturn]] void misfit(const CsvColumn& c, std::string_view text, const char* wanted) const;

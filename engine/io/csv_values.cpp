@@ -1,5 +1,6 @@
 // Values of a table's fields: numbers, classes, texts, and what a column's kind is guessed from;
 // see csv.h.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -89,10 +90,18 @@ void CsvReader::store(CsvColumn& c, const Field& f) {
   }
 }
 
+Parsed CsvReader::number(std::string_view text, int64_t* whole, double* real) const {
+  if (options_.decimal == '.') return parse_number(text, whole, real);
+  char plain[64];
+  if (text.size() > sizeof plain || text.find('.') != text.npos) return Parsed::No;
+  std::ranges::replace_copy(text, plain, options_.decimal, '.');
+  return parse_number({plain, text.size()}, whole, real);
+}
+
 void CsvReader::store_number(CsvColumn& c, std::string_view text, const Field& f) {
   int64_t whole = 0;
   double real = 0;
-  Parsed parsed = parse_number(text, &whole, &real);
+  Parsed parsed = number(text, &whole, &real);
   if ((parsed == Parsed::No || number_missing_) && options_.missing.count(std::string(text))) {
     parsed = Parsed::Float;
     real = kNaN;
@@ -118,7 +127,7 @@ void CsvReader::decide(CsvColumn& c, std::string_view text, const Field& f) {
   double real;
   bool truth;
   if (options_.missing.count(std::string(text))) return put_text(c, f.text);
-  const Parsed parsed = parse_number(text, &whole, &real);
+  const Parsed parsed = number(text, &whole, &real);
   if (parsed != Parsed::No) {
     c.kind = rows_ > 0 || parsed == Parsed::Float ? CsvColumn::Float : CsvColumn::Int;
     for (int64_t i = 0; i < rows_; ++i) c.cells[i] = bits_of(kNaN);

@@ -110,3 +110,27 @@ test("datasets, loaders and transforms are no data for files", function()
   end
   check.raises("argument", "an object of TensorDataset", torch.save, set, check.temp("set.pt"))
 end)
+
+local function table_of(text, options)
+  local path = check.temp("table.csv")
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+  return data.read_csv(path, options)
+end
+
+test("numbers with a decimal comma are read when asked for, and told otherwise", function()
+  local text = "name;a;b\nx;1,5;2\ny;-3,25;4\nz;;1e2\n"
+  local t = table_of(text, {decimal = ","})
+  check.equal(t.a, torch.tensor{1.5, -3.25, 0 / 0})
+  check.equal(t.b, torch.tensor{2, 4, 100.0})
+  check.equal(table_of("1,5;2\n2,5;3\n", {decimal = ","}):tensor(), torch.tensor{{1.5, 2}, {2.5, 3}})
+  check.equal(table_of("a;b\n1.000;x\n", {decimal = ","}).a, {"1.000"})
+  check.raises("dtype", 'decimal = ","', function() table_of("a;b\n1,5;2\n"):tensor() end)
+  check.raises("argument", "the same", table_of, "a,b\n1,2\n", {decimal = ",", delimiter = ","})
+end)
+
+test("lines that end with carriage returns alone are told", function()
+  check.raises("io", "carriage returns", table_of, "a,b\r1,2\r3,4\r")
+  check.equal(table_of("a,b\r\n1,2\r\n").b, torch.tensor{2})
+end)

@@ -10,7 +10,7 @@ local other_names = {float = "float32", double = "float64", half = "float16", lo
   string = "text", str = "text", category = "class", boolean = "bool"}
 local ranges = {int32 = {-2147483648, 2147483647}, int16 = {-32768, 32767}, int8 = {-128, 127}, uint8 = {0, 255}}
 
-local names_of_options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "na_values", "skip_rows",
+local names_of_options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "decimal", "na_values", "skip_rows",
   "max_rows", needed = 1}
 
 return function(data)
@@ -75,6 +75,9 @@ return function(data)
     for _, name in ipairs(names or self.names) do
       local column, _, key = self:column(name)
       if not torch.is_tensor(column) and not left_out[key] then
+        if (column[1] or ""):find "^%s*[+-]?%d+,%d+%s*$" then
+          error(('column "%s" holds "%s", text; decimal = "," reads such numbers'):format(key, column[1]), 2, "dtype")
+        end
         error(('column "%s" holds text; read it as classes (dtype = {["%s"] = "class"}) or leave it out (except = {"%s"})'):format(key, key, key), 2, "dtype")
       end
       if not left_out[key] then list[#list + 1] = column end
@@ -142,7 +145,7 @@ return function(data)
     local header = a.header
     if header == nil and a.names then header = false end
     local reader = torch._csv_open(a.path, {delimiter = one_byte(who, "delimiter", a.delimiter), quote = one_byte(who, "quote", a.quote),
-      comment = one_byte(who, "comment", a.comment), header = header, skip_rows = count(who, "skip_rows", a.skip_rows, 0), missing = words})
+      comment = one_byte(who, "comment", a.comment), decimal = one_byte(who, "decimal", a.decimal), header = header, skip_rows = count(who, "skip_rows", a.skip_rows, 0), missing = words})
     local names = reader:columns()
     if a.names then
       if #a.names ~= #names then
@@ -231,11 +234,11 @@ return function(data)
   ---from all rows (bool, int64, float32; a field without a value is nan) unless `dtype` says them: one for all columns, or a table
   ---by name: a dtype, "text", "class" (codes from 1, in sorted order) or a list of classes. The first line is taken for names when
   ---it holds no number; header = true or false says so. `columns` picks columns by name or position; `names` gives names to a file
-  ---without; `delimiter` is guessed among , ; | and tab; `quote` is " ; `comment` begins lines to leave out; `na_values`: more texts
-  ---that stand for no value; `skip_rows`, `max_rows` count lines and rows. The result: t.names, t.columns.name or t.name, t.classes, #t,
+  ---without; `delimiter` is guessed among , ; | and tab; `quote` is " ; `comment` begins lines to leave out; `decimal`: "," where
+  ---numbers are written 1,5; `na_values`: more texts that stand for no value; `skip_rows`, `max_rows` count lines and rows. The result: t.names, t.columns.name or t.name, t.classes, #t,
   ---t:tensor() for the columns side by side, t:tensor{except = {"name"}}.
   ---@param path string
-  ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, na_values: string[], skip_rows: integer, max_rows: integer}
+  ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, decimal: string, na_values: string[], skip_rows: integer, max_rows: integer}
   ---@return table
   function data.read_csv(path, options)
     local a = arguments("read_csv", names_of_options, {}, path, options)
@@ -249,7 +252,7 @@ return function(data)
   -- --- in pieces ---
 
   local dataset_options = {"path", "target", "features", "chunk", "header", "names", "columns", "dtype", "delimiter", "quote", "comment",
-    "na_values", "skip_rows", "max_rows", needed = 1}
+    "decimal", "na_values", "skip_rows", "max_rows", needed = 1}
 
   ---A table of text that is read while it is used, in pieces of `chunk` rows, so that a file larger than memory will do. Its items are
   ---rows: the features (every column but the target unless a list says which) as a float32 tensor; with a `target`, a table {row, target}.
