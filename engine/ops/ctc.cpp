@@ -83,7 +83,7 @@ const Op& ctc_loss = add_op(
      .doc = "The loss of label sequences whose places in time are not known; class 1 is the blank "
             "unless given. Its gradient is that of log_softmax before it, as PyTorch's.",
      .where = kFunction | kFunctional,
-     .amp = Amp::F32Cuda,
+     .amp = Amp::F32,
      .see = "nn.functional.log_softmax, nn.functional.nll_loss",
      .rule = "[t, n, c], [n, s], [n], [n] -> []",
      .example = "F.ctc_loss(torch.zeros(2, 1, 2), torch.tensor{{2}}, torch.tensor{2}, "

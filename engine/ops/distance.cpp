@@ -138,7 +138,7 @@ const Op& cdist = add_op(
      .args = "x1, x2, p: number = 2, compute_mode: string?",
      .doc = "The p-norm distance between each row of x1 and each row of x2.",
      .where = kFunction,
-     .amp = Amp::F32Cuda,
+     .amp = Amp::F32,
      .see = "pairwise_distance",
      .rule = "[.., n, d], [.., m, d] -> [.., n, m]",
      .example = "torch.cdist(torch.tensor{{0.0, 0.0}}, torch.tensor{{3.0, 4.0}, {0.0, 1.0}}) --> "

@@ -222,7 +222,7 @@ const Op& kl_div =
             .doc = "Kullback-Leibler divergence: target * (log(target) - self), where self holds "
                    "log-probabilities.",
             .where = kFunctional,
-            .amp = Amp::F32Cuda,
+            .amp = Amp::F32,
             .see = "cross_entropy, log_softmax",
             .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
             .example = "F.kl_div(torch.tensor{0.5, 0.5}:log(), torch.tensor{0.5, 0.5}, "

@@ -218,7 +218,7 @@ const Op& prod =
 const Op& prod_dim = add_op({.name = "prod.dim",
                              .args = "self, dim: dim, keepdim: bool = false, dtype: dtype?",
                              .doc = "Product of the elements along a dimension.",
-                             .amp = Amp::F32Cuda,
+                             .amp = Amp::F32,
                              .saves = "self",
                              .see = "cumprod, sum",
                              .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
