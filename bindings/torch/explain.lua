@@ -316,6 +316,10 @@ function explain.report(err, options)
     colour("error " .. a.rule.code, "error"), title and title:format(message:match("^([^:]+):") or rawget(object, "op")) or message)}
   if a.width then lines[1] = fold(lines[1], a.width - 3):gsub("\n", "\n   ") end
   table.move(body(a, colour, true), 1, 99, 2, lines)
+  if title and rawget(object, "worker") then
+    local item = rawget(object, "index")
+    lines[#lines + 1] = ("   in worker %d of the loader%s"):format(object.worker, item and ", item " .. tostring(item) or "")
+  end
   if entry and #operands > 0 and not a.rule.code:find("%-0$") then
     local pointer = "   " .. words.explain:format(a.rule.code)
     if a.width and #pointer > a.width then pointer = pointer:match("^%s*%S+ %S+") end

@@ -223,6 +223,8 @@ local function error_page(session)
     lines[1] = ("in [%d]: "):format(last.number) .. lines[1]
   end
   if last.traceback and last.traceback ~= "" then lines[#lines + 1] = last.traceback end
+  local inner = type(last.error) == "table" and rawget(last.error, "worker") and rawget(last.error, "traceback")
+  if inner then lines[#lines + 1] = inner end
   local op = type(last.error) == "table" and last.error.op
   local entry = type(op) == "string" and catalog().find(op:gsub("_$", ""))[1]
   if entry then lines[#lines + 1] = ("  ?%s: %s"):format(entry.name, entry.doc) end

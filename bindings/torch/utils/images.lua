@@ -58,30 +58,29 @@ return function(data)
   local formats = {png = "png", jpg = "jpeg", jpeg = "jpeg", ppm = "pnm", pgm = "pnm", pnm = "pnm"}
 
   -- A picture as the encoders take it: [height, width, channels] of uint8, or int32 for 16 bits.
-  local function prepared(who, x, a, format)
+  local function prepared(x, who, format, bits, quality)
     if not torch.is_tensor(x) then error(("%s: wants a tensor, not a %s"):format(who, type(x)), 3) end
-    local shape = x.shape
-    if x.ndim == 2 then x = x:unsqueeze(1) end
-    local channels, most = x.ndim == 3 and x.shape[1] or 0, format == "png" and 4 or 3
+    local y = x.ndim == 2 and x:unsqueeze(1) or x  -- errors show x
+    local channels, most = y.ndim == 3 and y.shape[1] or 0, format == "png" and 4 or 3
     if channels < 1 or channels > most or (channels == 2 and most == 3) or x:numel() == 0 then
       error(("%s: a %s picture is [height, width], [1, ..]%s or [3, ..]%s, not %s"):format(who, format == "pnm" and "PPM" or format:upper(),
-        most == 4 and ", [2, ..]" or "", most == 4 and " or [4, height, width]" or "", tostring(shape)), 3, "shape")
+        most == 4 and ", [2, ..]" or "", most == 4 and " or [4, height, width]" or "", tostring(x.shape)), 3, "shape")
     end
-    if a.bits ~= 8 and a.bits ~= 16 then error(("%s: bits is 8 or 16, not %s"):format(who, tostring(a.bits)), 3, "value") end
-    if math.type(a.quality) ~= "integer" or a.quality < 1 or a.quality > 100 then
-      error(("%s: quality is a whole number from 1 to 100, not %s"):format(who, tostring(a.quality)), 3, "value")
+    if bits ~= 8 and bits ~= 16 then error(("%s: bits is 8 or 16, not %s"):format(who, tostring(bits)), 3, "value") end
+    if math.type(quality) ~= "integer" or quality < 1 or quality > 100 then
+      error(("%s: quality is a whole number from 1 to 100, not %s"):format(who, tostring(quality)), 3, "value")
     end
-    if a.bits == 16 and format == "jpeg" then error(who .. ": a JPEG has 8 bits; PNG and PPM have 16 too", 3, "value") end
-    x = x:detach():cpu():permute(2, 3, 1)
-    if x:is_floating_point() then
-      local full = a.bits == 16 and 65535 or 255
-      x = (x:nan_to_num(0) * full + 0.5):clamp(0, full):to(a.bits == 16 and torch.int32 or torch.uint8)
-    elseif x.dtype == torch.uint8 then
-      if a.bits == 16 then x = x:int() * 257 end
+    if bits == 16 and format == "jpeg" then error(who .. ": a JPEG has 8 bits; PNG and PPM have 16 too", 3, "value") end
+    y = y:detach():cpu():permute(2, 3, 1)
+    if y:is_floating_point() then
+      local full = bits == 16 and 65535 or 255
+      y = (y:nan_to_num(0) * full + 0.5):clamp(0, full):to(bits == 16 and torch.int32 or torch.uint8)
+    elseif y.dtype == torch.uint8 then
+      if bits == 16 then y = y:int() * 257 end
     else
       error(("%s: a picture is uint8 (0 to 255) or floating point (0 to 1), not %s; x:byte() makes it so"):format(who, tostring(x.dtype)), 3, "dtype")
     end
-    return x:contiguous()
+    return y:contiguous()
   end
 
   ---The bytes of a picture's file, as a string: "png", "jpeg" or "ppm". See write_image.
@@ -93,7 +92,7 @@ return function(data)
     local a = arguments("encode_image", {"input", "format", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, x, format, options)
     format = formats[a.format]
     if not format then error(('encode_image: format is "png", "jpeg" or "ppm", not %s'):format(tostring(a.format)), 2, "value") end
-    return torch._encode_image(prepared("encode_image", a.input, a, format), format, a.quality)
+    return torch._encode_image(prepared(a.input, "encode_image", format, a.bits, a.quality), format, a.quality)
   end
 
   ---Writes a picture; the end of the name says how: .png, .jpg, .ppm or .pgm. It is uint8, or floating point from 0 to 1, of
@@ -110,7 +109,7 @@ return function(data)
     if not format then
       error(("write_image: the name must end with .png, .jpg, .ppm or .pgm, not %s"):format(ending and "." .. ending or "without an ending"), 2, "value")
     end
-    torch._write_image(prepared("write_image", a.input, a, format), format, a.quality, a.path)
+    torch._write_image(prepared(a.input, "write_image", format, a.bits, a.quality), format, a.quality, a.path)
   end
 
   local grid_names = {"tensor", "nrow", "padding", "normalize", "value_range", "scale_each", "pad_value", needed = 1}
