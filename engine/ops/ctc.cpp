@@ -72,6 +72,10 @@ const Op& steps = add_op(
      .kernel = cpu::ctc,
      .grad =
          [](Backward& b) {
+           // What is kept is numbers: a graph through them would give a wrong second derivative.
+           TYCHO_CHECK(Kind::Autograd, !mode.grad,
+                       "ctc_loss: has no second derivative; leave out create_graph, or add it "
+                       "after the gradients of the other terms");
            const Tensor g = op<"unsqueeze">(op<"unsqueeze">(b.g(0), 0), -1);
            b.set(0, b.out(1) * g);
          }});

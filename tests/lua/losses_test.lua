@@ -121,3 +121,12 @@ test("normalize, distances and cosines", function()
   check.close(torch.cdist(torch.tensor{{0., 0.}}, torch.tensor{{3., 4.}, {0., 1.}}), {{5, 1}})
   check.close(F.pairwise_distance(torch.tensor{{0., 0.}}, torch.tensor{{3., 4.}}), {5}, 1e-4)
 end)
+
+test("ctc_loss has no second derivative, and says so", function()
+  local F = torch.nn.functional
+  local x = torch.randn(4, 1, 3):requires_grad_()
+  local function loss() return F.ctc_loss(x:log_softmax(3), torch.tensor {{2, 3}}, torch.tensor {4}, torch.tensor {2}) end
+  check.raises("autograd", "second derivative", function() return torch.autograd.grad(loss(), {x}, {create_graph = true}) end)
+  loss():backward {retain_graph = true}
+  check.yes(x.grad:isfinite():all():item())
+end)
