@@ -206,6 +206,8 @@ local function library_text(v)
       end
     end
   end
+  local data = package.loaded["torch.utils.data"]
+  if not path and data and rawget(data, "text") == v then path = "torch.utils.data.text" end
   return path and colour("library", "type") .. " " .. path .. colour("  ?" .. path .. " lists what is in it", "faint")
 end
 

@@ -98,6 +98,7 @@ test("loaders, datasets and samplers print as one line that tells what they do",
     check.equal(tostring(value), line)
     check.contains(show.value(value, {width = 200}), line)
   end
+  check.contains(show.value(data.text), "?torch.utils.data.text lists")
   local Odd = data.class("Odd", data.TensorDataset)
   function Odd:init() end
   check.equal(tostring(Odd()), "Odd")
