@@ -78,6 +78,8 @@ mistake("14_pairs_by_hand", {"note B2", "pred [4, 1] - y [4] became [4, 4]", "bo
   "pred - y", "pred:squeeze(2) - y", "pred:squeeze(2) - y")
 mistake("15_layer_in_a_local", {"note REG", "head (Linear) works in Net", "18 numbers", "SGD", "script.lua:16"},
   "self.body = nn.Linear(4, 8)", "self.body = nn.Linear(4, 8) self.head = head", "self.head = head")
+mistake("15_layer_in_an_object", {"note REG", "self.head.layers[1] (Linear)", "18 numbers", "SGD", "script.lua:13"},
+  "  self.head =", "  self.layer = nn.Linear(8, 2)\n  self.head = {} --", "self.layer = self.head.layers[1]")
 mistake("17_graph_in_a_total", {"note SUM", "graph depth grew", "'total'", "script.lua:10"},
   "total + loss", "total + loss:item()", "use loss:item()")
 mistake("18_training_mode", {"note MODE", "Dropout", "training mode under no_grad", "script.lua:5"},

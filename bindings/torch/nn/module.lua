@@ -98,6 +98,8 @@ local function results(...) return ... end
 -- Which module called which: module -> the outermost module at whose call it first worked inside. The
 -- optimisers look there for layers that the network does not know.
 local inner = setmetatable({}, {__mode = "kv"})
+-- Whose parameters a list holds: an optimiser that is given it looks there, too.
+local origin = setmetatable({}, {__mode = "k"})
 local outermost
 local outermost_ends = setmetatable({}, {__close = function() outermost = nil end})
 
@@ -212,6 +214,7 @@ function Class:parameters(recurse)
   if type(recurse) == "table" then recurse = recurse.recurse end
   local list = self:named_parameters("", recurse)
   for i, p in ipairs(list) do list[i] = p[2] end
+  origin[list] = self
   return list
 end
 ---All buffers (saved but not trained) with their names: a list of {name, tensor}.
@@ -357,4 +360,5 @@ Module.class = class
 Module.Parameter = Parameter
 Module.is_module = is_module
 Module.inner = inner
+Module.origin = origin
 return Module

@@ -1,5 +1,6 @@
--- Finds layers that work inside a network which does not know them: not assigned to its fields, but
--- standing in a local variable, say. No optimiser gets their parameters. Looked for at a first step.
+-- Finds layers that a network does not know, so that no optimiser gets their parameters: those in objects
+-- that it holds, when an optimiser is made; those that work in it, but stand in a local variable, say,
+-- at the optimiser's first step.
 local stray = {}
 
 -- A name for the module: a variable that functions of the network, or everybody, can see.
@@ -76,6 +77,56 @@ function stray.check(optimizer, all)
         count = count, optimizer = optimizer._name,
         fix = variable and ("self.%s = %s"):format(variable, variable)})
       return
+    end
+  end
+end
+
+local most_fields, most_levels = 5000, 4  -- looked at in all
+
+-- The first layer that `test` accepts in tables with metatables below `t`, which are not registered.
+local function hidden_in(t, place, level, seen, is_module, test)
+  if seen[t] or level > most_levels then return nil end
+  seen[t] = true
+  for k, v in next, t do
+    seen.fields = seen.fields + 1
+    if seen.fields > most_fields then return nil end
+    if type(v) == "table" and (type(k) == "string" and not k:find "^_" or math.type(k) == "integer") then
+      local name = math.type(k) == "integer" and ("%s[%d]"):format(place, k) or ("%s.%s"):format(place, k)
+      if is_module(v) then
+        if test(v) then return v, name end
+      else
+        local found, where = hidden_in(v, name, level + 1, seen, is_module, test)
+        if found then return found, where end
+      end
+    end
+  end
+end
+
+---Says a note where an object in a field of the network, which is no module, holds a layer that `optimizer` was
+---probably meant to train.
+---@param optimizer table
+---@param root table the module whose parameters it was given
+---@param all table optimiser -> true
+function stray.hidden(optimizer, root, all)
+  local is_module = package.loaded["torch.nn.module"].is_module
+  local trained = {}
+  for one in pairs(all) do parameters_of(one, trained) end
+  local function untouched(module)
+    local count = 0
+    for _, p in ipairs(module:parameters()) do
+      if trained[p] then return nil end
+      if p.requires_grad then count = count + p:numel() end
+    end
+    return count > 0 and count or nil
+  end
+  local known, seen = set_of(root:modules()), {fields = 0}
+  local function forgotten(module) return not known[module] and untouched(module) end
+  for owner in pairs(known) do
+    local found, place = hidden_in(owner, "self", 1, seen, is_module, forgotten)
+    if found then
+      return require("torch.notes").tell("REG", "made", {
+        layer = ("%s (%s)"):format(place, found._name), net = owner._name, count = untouched(found),
+        optimizer = optimizer._name, fix = ("self.%s = %s"):format(place:match "[%a_][%w_]*$" or "layer", place)})
     end
   end
 end

@@ -101,6 +101,8 @@ texts.catalogue = {
     texts = {
       step = {"{layer} works in {net}, but {net} does not know it: {count} numbers had gradients and are not trained by {optimizer}",
         "in {net}:init, before the optimiser is made: {fix}"},
+      made = {"{layer} stands in an object that {net} does not look into: its {count} numbers are not given to {optimizer}",
+        "in {net}:init: {fix}"},
     },
   },
   SOFT = {

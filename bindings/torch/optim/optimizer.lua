@@ -151,6 +151,14 @@ function base.fill(self, params, options, defaults)
     self.param_groups[1] = make_group(self, {params = params.params or params}, all)
   end
   made[self] = true
+  local function look(list)
+    local root = modules and modules.origin[list]
+    if root then require("torch.nn.stray").hidden(self, root, made) end
+  end
+  look(params.params or params)
+  for _, g in ipairs(params) do
+    if type(g) == "table" then look(g.params) end
+  end
 end
 
 -- One of torch.optim's own classes.
