@@ -24,8 +24,12 @@ function autograd.backward(tensors, grad_tensors, options)
   if torch.is_tensor(tensors) then tensors, grad_tensors = {tensors}, grad_tensors and {grad_tensors} end
   if type(tensors) ~= "table" then error("backward: wants a tensor or a list of them, not a " .. type(tensors), 2) end
   local total
+  if grad_tensors ~= nil and type(grad_tensors) ~= "table" then
+    error("backward: grad_tensors is a list of tensors, not a " .. type(grad_tensors), 2)
+  end
   for i, t in ipairs(tensors) do
     local g = grad_tensors and grad_tensors[i]
+    if not torch.is_tensor(t) then error(("backward: value %d of the list is a %s, not a tensor"):format(i, type(t)), 2) end
     if not g and t:numel() ~= 1 then error(("backward: tensor %d has shape %s, and no gradient in grad_tensors"):format(i, tostring(t.shape)), 2, "autograd") end
     local term = g and (t * g):sum() or t:sum()
     total = total and total + term or term
@@ -37,6 +41,7 @@ end
 ---@param x userdata
 ---@param requires_grad? boolean
 function autograd.Variable(x, requires_grad)
+  if not torch.is_tensor(x) then error("Variable: wants a tensor, not a " .. type(x), 2) end
   if type(requires_grad) == "table" then requires_grad = requires_grad.requires_grad end
   return requires_grad and x:detach():requires_grad_() or x
 end

@@ -244,7 +244,11 @@ function torch.unravel_index(indices, shape)
   want("unravel_index", indices)
   if type(shape) ~= "table" then error("unravel_index: wants a shape: {3, 4}", 2) end
   local rest, out, count = indices - 1, {}, 1
-  for _, n in ipairs(shape) do count = count * n end
+  for d = 1, #shape do
+    local n = shape[d]
+    if math.type(n) ~= "integer" then error(("unravel_index: size %d of the shape is %s, not an integer"):format(d, tostring(n)), 2) end
+    count = count * n
+  end
   if indices:numel() > 0 and (indices:min():item() < 1 or indices:max():item() > count) then
     error(("unravel_index: positions lie in 1..%d"):format(count), 2, "index")
   end

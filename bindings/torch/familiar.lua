@@ -54,6 +54,7 @@ end
 ---@param options? {dtype?: any, device?: any, requires_grad?: boolean}
 function Tensor:new_tensor(data, options)
   local o = options or {}
+  if type(o) ~= "table" then error("new_tensor: the options are a table {dtype=, device=, requires_grad=}, not a " .. type(o), 2, "argument") end
   if type(data) == "table" and options == nil and (data.dtype or data.device or data.requires_grad ~= nil) then
     o, data = data, table.move(data, 1, #data, 1, {})
   end
@@ -66,6 +67,7 @@ end
 ---Sizes, as x.shape gives them.
 ---@param sizes integer[]
 function torch.Size(sizes)
+  if type(sizes) ~= "table" then error("Size: wants a list of sizes, as in torch.Size{2, 3}, not " .. tostring(sizes), 2, "argument") end
   local out = torch.empty(0).shape
   rawset(out, 1, nil)
   for i = 1, #sizes do rawset(out, i, sizes[i]) end
@@ -144,6 +146,7 @@ local type_names = {float32 = "Float", float64 = "Double", float16 = "Half", bfl
 ---PyTorch's name of the tensor's type, "torch.FloatTensor"; given a type, the tensor in it.
 ---@param dtype? any a type, its name, or such a name
 function Tensor:type(dtype)
+  tensor_first("type", self)
   if dtype == nil then
     return ("torch.%s%sTensor"):format(self.is_cuda and "cuda." or "", type_names[tostring(self.dtype):match "%w+$"])
   end
