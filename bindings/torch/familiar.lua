@@ -170,7 +170,11 @@ function torch.isinstance(value, class)
   if class == torch.Tensor then return torch.is_tensor(value) end
   if class == torch.nn.Parameter then return torch.nn._is_parameter(value) end
   if type(class) == "table" and rawget(class, "_name") == nil and rawget(class, "__index") == nil then
-    for _, one in ipairs(class) do
+    for i = 1, rawlen(class) do
+      local one = rawget(class, i)
+      if type(one) == "table" and rawlen(one) > 0 and rawget(one, "__index") == nil then
+        error(("isinstance: class %d of the list is a list itself"):format(i), 2)
+      end
       if torch.isinstance(value, one) then return true end
     end
     return false
