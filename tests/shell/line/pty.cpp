@@ -180,5 +180,7 @@ int Pty::exit_status(const std::string& keys) {
   };
   if (!see(ended, "the end")) return -1;
   pid_ = -1;
+  while (read_some(200)) {  // what it wrote last, until the terminal is closed
+  }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
