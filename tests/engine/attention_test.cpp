@@ -7,28 +7,16 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
-#include "engine/cpu/level.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/random.h"
+#include "tests/engine/levels.h"
 
 namespace tycho {
 namespace {
 
 Tensor normal(const Sizes& size) { return op<"randn">(size, nullptr, DType::Float64); }
-
-template <class F>
-void at_each_level(F f) {
-  const cpu::Level best = cpu::level();
-  for (const cpu::Level l : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4})
-    if (l <= best) {
-      cpu::force_level(l);
-      SCOPED_TRACE(cpu::level_name(l));
-      f();
-    }
-  cpu::force_level(best);
-}
 
 double largest_gap(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(to_string(a.shape()), to_string(b.shape()));

@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "engine/base/parallel.h"
-#include "engine/cpu/level.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/random.h"
+#include "tests/engine/levels.h"
 
 namespace tycho {
 namespace {
@@ -109,18 +109,6 @@ void each_problem(F f) {
         SCOPED_TRACE(std::string(kind) + (reverse ? " reverse" : "") + (ragged ? " ragged" : ""));
         f(Problem(kind, reverse, ragged));
       }
-}
-
-template <class F>
-void at_each_level(F f) {
-  const cpu::Level best = cpu::level();
-  for (const cpu::Level l : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4})
-    if (l <= best) {
-      cpu::force_level(l);
-      SCOPED_TRACE(cpu::level_name(l));
-      f();
-    }
-  cpu::force_level(best);
 }
 
 std::vector<Tensor> leaves(const std::vector<Tensor>& given, DType type) {

@@ -3,7 +3,7 @@ local torch = torch
 local error = torch._raise
 local nn = rawget(torch, "nn")
 local Parameter = nn.Parameter
-local is_module = require("torch.nn.module").is_module
+local is_module, forget = require("torch.nn.module").is_module, require("torch.nn.module").forget
 
 -- Lists: elements at 1, 2, ..; negative positions count from the end; layers with names answer to them.
 local function item(self, k)
@@ -214,13 +214,7 @@ local function dict_class(name, doc, take, more)
   ---Takes out the value under a name and returns it.
   function Dict:pop(key)
     local out = self:contains(key) and rawget(self, key) or error(('%s: there is no "%s"'):format(name, tostring(key)), 2, "index")
-    rawset(self, key, nil)
-    for i, k in ipairs(self._order) do
-      if k == key then
-        table.remove(self._order, i)
-        break
-      end
-    end
+    forget(self, key)
     return out
   end
   ---Takes out everything.

@@ -347,6 +347,17 @@ end
 ---What stands in the brackets when the module is printed.
 function Class:extra_repr() return "" end
 
+---Removes a field, so that the module is as if it had never been assigned.
+function Module.forget(module, name)
+  for i, k in ipairs(module._order) do
+    if k == name then
+      table.remove(module._order, i)
+      break
+    end
+  end
+  rawset(module, name, nil)
+end
+
 Module.Base = Class
 Module.walk = walk
 Module.is_buffer = function(owner, key) return rawget(owner, "_buffers") ~= nil and owner._buffers[key] ~= nil end

@@ -89,10 +89,7 @@ end
 local function replace(module, name, parts, compute, kind)
   local weight = rawget(module, name)
   if not torch.is_tensor(weight) then error(("%s: this %s has no %s"):format(kind, module._name, name), 3) end
-  for i, k in ipairs(module._order) do
-    if k == name then table.remove(module._order, i) break end
-  end
-  rawset(module, name, nil)
+  require("torch.nn.module").forget(module, name)
   for _, part in ipairs(parts) do module[name .. part[1]] = nn.Parameter(part[2]) end
   -- The made tensor is a plain field: no parameter, not in state_dict.
   local function refresh(m) rawset(m, name, compute(m)) end
@@ -126,18 +123,8 @@ local function take_back(kind)
   end
 end
 
-local function others(w, dim)
-  local out = {}
-  for d = 1, w.ndim do
-    if d ~= dim then out[#out + 1] = d end
-  end
-  return out
-end
-local function length(v, dim)
-  if dim == nil then return torch.linalg.vector_norm(v) end
-  if v.ndim == 1 then return v:abs() end
-  return torch.linalg.vector_norm(v, {ord = 2, dim = others(v, dim), keepdim = true})
-end
+local slices = require "torch.nn.utils.slices"
+local others, length = slices.others, slices.length
 
 ---Splits a weight into its length (name_g) and direction (name_v), as parameters of their own; returns the module.
 ---@param module table

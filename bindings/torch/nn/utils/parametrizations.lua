@@ -24,18 +24,8 @@ local function weight_of(what, layer, name)
   return w
 end
 
-local function others(w, dim)
-  local out = {}
-  for d = 1, w.ndim do
-    if d ~= dim then out[#out + 1] = d end
-  end
-  return out
-end
-local function length(v, dim)
-  if dim == nil then return torch.linalg.vector_norm(v) end
-  if v.ndim == 1 then return v:abs() end
-  return torch.linalg.vector_norm(v, {ord = 2, dim = others(v, dim), keepdim = true})
-end
+local slices = require "torch.nn.utils.slices"
+local others, length = slices.others, slices.length
 
 local WeightNorm = nn.class("_WeightNorm")
 function WeightNorm:init(dim) rawset(self, "dim", dim) end

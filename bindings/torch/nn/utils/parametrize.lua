@@ -79,15 +79,7 @@ local function own_class(layer)
   setmetatable(layer, class)
 end
 
-local function take_out(layer, name)
-  for i, k in ipairs(layer._order) do
-    if k == name then
-      table.remove(layer._order, i)
-      break
-    end
-  end
-  rawset(layer, name, nil)
-end
+local take_out = require("torch.nn.module").forget
 
 local function check_value(layer, name, old, new, who)
   if not torch.is_tensor(new) then error(("register_parametrization: %s must give a tensor, not a %s"):format(who._name, type(new)), 4) end

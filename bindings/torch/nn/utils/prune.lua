@@ -2,6 +2,7 @@
 -- the buffer name_mask, and before each forward their product is made, as in PyTorch.
 local torch = torch
 local error = torch._raise
+local forget = require("torch.nn.module").forget
 local prune = {}
 
 local function target(what, layer, name)
@@ -32,13 +33,7 @@ local function apply(layer, name, mask)
     layer._buffers[name .. "_mask"] = "kept"
   else
     local original = layer[name]
-    for i, k in ipairs(layer._order) do
-      if k == name then
-        table.remove(layer._order, i)
-        break
-      end
-    end
-    rawset(layer, name, nil)
+    forget(layer, name)
     layer[name .. "_orig"] = original
     layer:register_buffer(name .. "_mask", mask)
     local handle = layer:register_forward_pre_hook(function(m) rawset(m, name, m[name .. "_orig"] * m[name .. "_mask"]) end, {prepend = true})
@@ -189,11 +184,8 @@ function prune.remove(layer, name)
   all[name] = nil
   local original = layer[name .. "_orig"]
   torch.no_grad(function() original.data = original:detach() * layer[name .. "_mask"] end)
-  for i = #layer._order, 1, -1 do
-    if layer._order[i] == name .. "_orig" or layer._order[i] == name .. "_mask" then table.remove(layer._order, i) end
-  end
-  rawset(layer, name .. "_orig", nil)
-  rawset(layer, name .. "_mask", nil)
+  forget(layer, name .. "_orig")
+  forget(layer, name .. "_mask")
   layer._buffers[name .. "_mask"] = nil
   rawset(layer, name, nil)
   layer[name] = original
