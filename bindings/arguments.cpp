@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/tensor/read.h"
+
 namespace tycho::lua {
 namespace {
 
@@ -271,9 +273,9 @@ class Reader {
       case Take::Number:
         if (type == LUA_TNUMBER || type == LUA_TBOOLEAN) return number(i, v);
         if (Impl* t = to_impl(L, i); t && t->rank == 0) {
-          v = is_floating(t->dtype)     ? Value(read_double(t, 0))
-              : t->dtype == DType::Bool ? Value(read_int(t, 0) != 0)
-                                        : Value(read_int(t, 0));
+          v = is_floating(t->dtype)     ? Value(number_at(t, 0))
+              : t->dtype == DType::Bool ? Value(integer_at(t, 0) != 0)
+                                        : Value(integer_at(t, 0));
           return true;
         }
         return wrong(p, i);

@@ -10,6 +10,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -43,11 +44,11 @@ int push_results(lua_State* L, Call& c) {
   if (c.op->scalar_result && n == 1 && c.out[0].numel() == 1) {
     const Impl* t = c.out[0].get();
     if (t->dtype == DType::Bool)
-      lua_pushboolean(L, read_int(t, 0) != 0);
+      lua_pushboolean(L, integer_at(t, 0) != 0);
     else if (is_floating(t->dtype))
-      lua_pushnumber(L, read_double(t, 0));
+      lua_pushnumber(L, number_at(t, 0));
     else
-      lua_pushinteger(L, read_int(t, 0));
+      lua_pushinteger(L, integer_at(t, 0));
     return 1;
   }
   for (int i = 0; i < n; ++i) {

@@ -7,6 +7,7 @@
 #include "engine/grad/record.h"
 #include "engine/ops/apply.h"
 #include "engine/tensor/half.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -135,8 +136,8 @@ class TableReader {
       x = static_cast<double>(k);
       integer = true;
     } else if (const Impl* e = to_impl(L_, -1)) {
-      x = read_double(e, 0);
-      k = read_int(e, 0);
+      x = number_at(e, 0);
+      k = integer_at(e, 0);
       integer = !is_floating(e->dtype);
     }
     store_number(t.get(), at, x, k, integer);
@@ -288,7 +289,7 @@ int make_tensor(lua_State* L) {
   }
   if (mode.inference) t->is_inference = true;
   if (t.numel() == 1 && is_floating(t.dtype()) && t.device().is_cpu())
-    t->output = grad::trace_of_number(read_double(t.get(), 0));
+    t->output = grad::trace_of_number(tycho::item(t));
   push(L, t);
   pace_collector(L);
   return 1;
@@ -296,11 +297,11 @@ int make_tensor(lua_State* L) {
 
 void push_element(lua_State* L, const Impl* t, int64_t at) {
   if (t->dtype == DType::Bool)
-    lua_pushboolean(L, t->data<uint8_t>()[at] != 0);
+    lua_pushboolean(L, integer_at(t, at) != 0);
   else if (is_floating(t->dtype))
-    lua_pushnumber(L, read_double(t, at));
+    lua_pushnumber(L, number_at(t, at));
   else
-    lua_pushinteger(L, read_int(t, at));
+    lua_pushinteger(L, integer_at(t, at));
 }
 
 int item(lua_State* L) {
@@ -319,13 +320,14 @@ int item(lua_State* L) {
   return 1;
 }
 
-void push_list(lua_State* L, const Tensor& x, int dim, int64_t offset) {
-  if (dim == x.rank()) return push_element(L, x.get(), offset);
+// The part of x whose positions begin at `first` once the first `dim` dimensions are chosen.
+void push_list(lua_State* L, const Tensor& x, int dim, int64_t first) {
+  if (dim == x.rank()) return push_element(L, x.get(), first);
   luaL_checkstack(L, 3, "tolist");
-  const int64_t n = x.size(dim), step = x.stride(dim);
+  const int64_t n = x.size(dim);
   lua_createtable(L, static_cast<int>(n), 0);
   for (int64_t i = 0; i < n; ++i) {
-    push_list(L, x, dim + 1, offset + i * step);
+    push_list(L, x, dim + 1, first * n + i);
     lua_rawseti(L, -2, i + 1);
   }
 }

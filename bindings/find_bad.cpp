@@ -6,6 +6,7 @@
 #include "bindings/tools.h"
 #include "engine/grad/where.h"
 #include "engine/ops/apply.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -27,19 +28,15 @@ struct Bad {
 Bad look(const Impl* t) {
   Bad bad;
   if (!is_floating(t->dtype) || t->numel == 0 || has_no_values(*t->storage)) return bad;
-  int64_t index[kMaxDims] = {}, offset = 0;
-  const bool plain = t->contiguous && t->dtype == DType::Float32;
-  const float* p = plain ? t->data<float>() : nullptr;
-  for (int64_t i = 0; i < t->numel; ++i) {
-    const double x = plain ? p[i] : read_double(t, offset);
+  const auto see = [&](double x, int64_t = 0) {
     bad.nan += x != x;
     bad.inf += x - x != 0 && x == x;
-    for (int d = t->rank - 1; !plain && d >= 0; --d) {
-      offset += t->stride[d];
-      if (++index[d] < t->shape[d]) break;
-      offset -= t->stride[d] * t->shape[d];
-      index[d] = 0;
-    }
+  };
+  if (t->dtype == DType::Float32 && is_dense(t)) {  // the order does not matter
+    const float* p = t->data<float>();
+    for (int64_t i = 0; i < t->numel; ++i) see(p[i]);
+  } else {
+    each_number(t, see);
   }
   return bad;
 }

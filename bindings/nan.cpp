@@ -5,6 +5,7 @@
 #include "bindings/lua.h"
 #include "bindings/sweeps.h"
 #include "engine/grad/note.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -47,7 +48,7 @@ void show_source(lua_State* L, const grad::NanSource& s) {
 // nothing.)
 void look_at_loss(lua_State* L, const Tensor& loss) {
   if (said || loss.numel() != 1 || !loss.device().is_cpu() || !is_floating(loss.dtype())) return;
-  const double value = read_double(loss.get(), 0);
+  const double value = item(loss);
   if (value == value) [[likely]]
     return;
   if (grad::note_is_done("NAN", {})) return;

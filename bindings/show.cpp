@@ -9,6 +9,7 @@
 #include "bindings/show_grid.h"
 #include "engine/cpu/summary.h"
 #include "engine/grad/record.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 
@@ -72,33 +73,26 @@ cpu::Summary look_at(const Impl* t, bool* equal) {
     return s;
   }
   cpu::Summary s;
-  int64_t index[kMaxDims] = {}, offset = 0;
   bool same = true;
-  const double first = read_double(t, 0);
-  const int64_t first_int = is_floating(t->dtype) ? 0 : read_int(t, 0);
+  const double first = number_at(t, 0);
+  const int64_t first_int = is_floating(t->dtype) ? 0 : integer_at(t, 0);
   for (int64_t i = 0; i < t->numel; ++i) {
-    const double x = read_double(t, offset);
+    const double x = number_at(t, i);
     same = same && (x == first || (std::isnan(x) && std::isnan(first))) &&
-           (is_floating(t->dtype) || read_int(t, offset) == first_int);
+           (is_floating(t->dtype) || integer_at(t, i) == first_int);
     if (std::isnan(x))
       ++s.nan;
     else if (std::isinf(x))
       ++(x > 0 ? s.plus : s.minus);
-    for (int d = t->rank - 1; d >= 0; --d) {
-      offset += t->stride[d];
-      if (++index[d] < t->shape[d]) break;
-      offset -= t->stride[d] * t->shape[d];
-      index[d] = 0;
-    }
   }
   *equal = same;
   return s;
 }
 
 std::string element_text(const Impl* t, int64_t at, int digits) {
-  if (t->dtype == DType::Bool) return read_int(t, at) ? "true" : "false";
-  if (!is_floating(t->dtype)) return std::to_string(read_int(t, at));
-  return number_text(read_double(t, at), digits, true);
+  if (t->dtype == DType::Bool) return integer_at(t, at) ? "true" : "false";
+  if (!is_floating(t->dtype)) return std::to_string(integer_at(t, at));
+  return number_text(number_at(t, at), digits, true);
 }
 
 void add_counts(const cpu::Summary& s, const ShowStyle& style, std::vector<std::string>* out) {
@@ -252,7 +246,7 @@ std::string show_tensor(const Tensor& x, const ShowStyle& style) {
   if (t->rank == 0) {
     std::string value = element_text(t, 0, significant() + 2);
     if (is_floating(t->dtype)) {
-      const double v = read_double(t, 0);
+      const double v = number_at(t, 0);
       const Mark* m = std::isnan(v) ? &style.nan : std::isinf(v) ? &style.inf : nullptr;
       if (m) value = m->before + value + m->after;
     }

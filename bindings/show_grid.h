@@ -5,6 +5,7 @@
 
 #include "bindings/show_numbers.h"
 #include "engine/base/interrupt.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 
@@ -36,7 +37,8 @@ struct Cell {
 // A piece of a tensor (a vector or a matrix) in cells of one format.
 struct Grid {
   const Impl* t;
-  int64_t offset, rows = 1, columns = 1, row_step = 0, column_step = 1;
+  int64_t first;  // the position of its first element in the tensor
+  int64_t rows = 1, columns = 1;
   Positions row, column;
   std::vector<std::vector<Cell>> cells;
   std::vector<size_t> width;
@@ -45,7 +47,7 @@ struct Grid {
   int spare = 100;            // zeros that all cells can do without
   bool format_given = false;  // by the other matrices of the tensor
 
-  int64_t at(int64_t r, int64_t c) const { return offset + r * row_step + c * column_step; }
+  int64_t at(int64_t r, int64_t c) const { return first + r * columns + c; }
 
   template <class F>
   void each(F&& f) const {
@@ -57,12 +59,12 @@ struct Grid {
   // The format that all cells have in common is chosen from the values shown: `see` them, then
   // `trim` what they can do without.
   void see(Chooser* chooser) const {
-    if (is_floating(t->dtype)) each([&](int64_t i) { chooser->see(read_double(t, i)); });
+    if (is_floating(t->dtype)) each([&](int64_t i) { chooser->see(number_at(t, i)); });
   }
   void trim(const Format& f, int* zeros) const {
     if (!is_floating(t->dtype)) return;
     each([&](int64_t i) {
-      const double x = read_double(t, i);
+      const double x = number_at(t, i);
       if (std::isfinite(x) && !(x == 0 && f.kind == Format::Exponent))
         *zeros = std::min(*zeros, spare_zeros(float_text(x, f)));
     });
@@ -89,11 +91,11 @@ struct Grid {
         if (r == kGap || c == kGap) {
           cell.text = "..";
         } else if (t->dtype == DType::Bool) {
-          cell.text = read_int(t, at(r, c)) ? "#" : ".";
+          cell.text = integer_at(t, at(r, c)) ? "#" : ".";
         } else if (!floats) {
-          cell.text = std::to_string(read_int(t, at(r, c)));
+          cell.text = std::to_string(integer_at(t, at(r, c)));
         } else {
-          const double x = read_double(t, at(r, c));
+          const double x = number_at(t, at(r, c));
           cell.text = float_text(x, format);
           cell.text = without_zeros(cell.text, trim_each ? spare_zeros(cell.text)
                                                : std::isfinite(x) && spare < 100
@@ -129,17 +131,13 @@ struct Grid {
   }
 };
 
-inline Grid make_grid(const Impl* t, int64_t offset) {
+inline Grid make_grid(const Impl* t, int64_t first) {
   Grid g;
   g.t = t;
-  g.offset = offset;
+  g.first = first;
   const int last = t->rank - 1;
   g.columns = t->shape[last];
-  g.column_step = t->stride[last];
-  if (t->rank > 1) {
-    g.rows = t->shape[last - 1];
-    g.row_step = t->stride[last - 1];
-  }
+  if (t->rank > 1) g.rows = t->shape[last - 1];
   return g;
 }
 
@@ -147,15 +145,14 @@ inline Grid make_grid(const Impl* t, int64_t offset) {
 // dimensions before the last two.
 template <class F>
 void each_matrix(const Impl* t, int64_t count, F&& f) {
-  int64_t index[kMaxDims] = {}, offset = 0;
+  int64_t index[kMaxDims] = {}, first = 0;
   for (int64_t i = 0; i < count; ++i) {
     check_interrupt();
-    Grid g = make_grid(t, offset);
+    Grid g = make_grid(t, first);
     f(g, index);
+    first += g.rows * g.columns;
     for (int d = t->rank - 3; d >= 0; --d) {
-      offset += t->stride[d];
       if (++index[d] < t->shape[d]) break;
-      offset -= t->stride[d] * t->shape[d];
       index[d] = 0;
     }
   }

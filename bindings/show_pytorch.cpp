@@ -6,6 +6,7 @@
 #include "bindings/show.h"
 #include "engine/base/interrupt.h"
 #include "engine/grad/record.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -37,10 +38,10 @@ Shown shown_of(const Impl* t) {
 }
 
 template <class F>
-void each_shown(const Impl* t, const Shown& s, int d, int64_t offset, F&& f) {
-  if (d == t->rank) return f(offset);
+void each_shown(const Impl* t, const Shown& s, int d, int64_t first, F&& f) {
+  if (d == t->rank) return f(first);
   for (int64_t i : s.at[d])
-    if (i >= 0) each_shown(t, s, d + 1, offset + i * t->stride[d], f);
+    if (i >= 0) each_shown(t, s, d + 1, first * t->shape[d] + i, f);
 }
 
 // One width and one way of writing for all elements.
@@ -50,7 +51,7 @@ class Formatter {
     double low = INFINITY, high = 0;
     each_shown(t, s, 0, 0, [&](int64_t i) {
       if (!floats_) return;
-      const double x = read_double(t, i);
+      const double x = number_at(t, i);
       if (!std::isfinite(x) || x == 0) return;
       whole_ = whole_ && x == std::ceil(x);
       low = std::min(low, std::abs(x));
@@ -63,7 +64,7 @@ class Formatter {
     }
     each_shown(t, s, 0, 0, [&](int64_t i) {
       if (floats_) {
-        const double x = read_double(t, i);
+        const double x = number_at(t, i);
         if (!std::isfinite(x) || x == 0) return;
       }
       width_ = std::max(width_, raw(i).size());
@@ -77,9 +78,9 @@ class Formatter {
 
  private:
   std::string raw(int64_t i) const {
-    if (t_->dtype == DType::Bool) return read_int(t_, i) ? "True" : "False";
-    if (!floats_) return std::to_string(read_int(t_, i));
-    const double x = read_double(t_, i);
+    if (t_->dtype == DType::Bool) return integer_at(t_, i) ? "True" : "False";
+    if (!floats_) return std::to_string(integer_at(t_, i));
+    const double x = number_at(t_, i);
     if (std::isnan(x)) return "nan";
     if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
     char room[700];
@@ -98,7 +99,7 @@ class Formatter {
 
 int line_width() { return print_options.width > 0 ? print_options.width : 80; }
 
-void body(const Impl* t, const Shown& s, const Formatter& format, int d, int64_t offset, int indent,
+void body(const Impl* t, const Shown& s, const Formatter& format, int d, int64_t first, int indent,
           std::string* out) {
   check_interrupt();
   if (t->rank == 0) {
@@ -112,8 +113,8 @@ void body(const Impl* t, const Shown& s, const Formatter& format, int d, int64_t
         std::max<int64_t>(1, (line_width() - indent) / (static_cast<int64_t>(format.width()) + 2));
     for (size_t k = 0; k < list.size(); ++k) {
       if (k > 0) *out += k % per_line ? std::string(", ") : ",\n" + std::string(indent + 1, ' ');
-      *out += list[k] < 0 ? (list.size() > 1 ? " ..." : "...")
-                          : format(offset + list[k] * t->stride[d]);
+      *out +=
+          list[k] < 0 ? (list.size() > 1 ? " ..." : "...") : format(first * t->shape[d] + list[k]);
     }
   } else {
     for (size_t k = 0; k < list.size(); ++k) {
@@ -121,7 +122,7 @@ void body(const Impl* t, const Shown& s, const Formatter& format, int d, int64_t
       if (list[k] < 0)
         *out += "...";
       else
-        body(t, s, format, d + 1, offset + list[k] * t->stride[d], indent + 1, out);
+        body(t, s, format, d + 1, first * t->shape[d] + list[k], indent + 1, out);
     }
   }
   *out += "]";

@@ -9,6 +9,7 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/random.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cpu {
 namespace {
@@ -80,11 +81,10 @@ void randperm(Call& c) {
 void normal(Call& c) {
   const Tensor& y = c.out[0];
   if (const Tensor& std = c.tensor(1)) {
-    const Tensor flat = packed(std);
-    for (int64_t i = 0; i < flat.numel(); ++i)
-      TYCHO_CHECK(Kind::Value, !(read_double(flat.get(), flat->offset + i) < 0),
+    for (int64_t i = 0; i < std.numel(); ++i)
+      TYCHO_CHECK(Kind::Value, !(number_at(std, i) < 0),
                   "normal: needs standard deviations of 0 or more, element %lld is %g",
-                  static_cast<long long>(i + 1), read_double(flat.get(), flat->offset + i));
+                  static_cast<long long>(i + 1), number_at(std, i));
   }
   fill_normal(y, stream(c, 2), 0, 1);
   op_<"mul">(y, c.arg[1]);
@@ -229,9 +229,9 @@ void rrelu_slopes(Call& c) {
   fill(y, [&](void* p, int64_t n) {
     const Tensor slopes = empty(Sizes{n}, DType::Float64);
     for (int64_t i = 0; i < n; ++i)
-      slopes.data<double>()[i] = read_double(x.get(), x->offset + i) > 0 ? 1
-                                 : c.flag(3) ? g.next_double53() * (upper - lower) + lower
-                                             : (lower + upper) / 2;
+      slopes.data<double>()[i] = number_at(x, i) > 0 ? 1
+                                 : c.flag(3)         ? g.next_double53() * (upper - lower) + lower
+                                                     : (lower + upper) / 2;
     level_of::store_tile(static_cast<int>(Lanes::F64), static_cast<int>(y.dtype()), p,
                          static_cast<const void*>(slopes.data()), int64_t{1}, n);
   });

@@ -8,6 +8,7 @@
 #include "engine/cpu/walk.h"
 #include "engine/ops/elementwise.h"
 #include "engine/tensor/half.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -230,7 +231,7 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     r.slot[k] = slot(v.t);
     r.single[k] = v.t->numel == 1 && numel != 1;
     if (r.single[k] && r.truth && v.t->dtype != compute && is_floating(v.t->dtype)) {
-      r.number[k] = rounded_to(compute, Value(read_double(v.t, 0)));
+      r.number[k] = rounded_to(compute, Value(number_at(v.t, 0)));
       r.slot[k].data = nullptr;
     }
     flat = flat && (r.single[k] || same_layout(v.t, out));

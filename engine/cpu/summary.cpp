@@ -12,6 +12,7 @@
 #include "engine/cpu/rows.h"
 #include "engine/cpu/summary_tile.h"
 #include "engine/cpu/walk.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cpu {
 namespace {
@@ -70,7 +71,9 @@ SummaryPlan make_plan(const Impl* t, const Walk& w) {
                                              static_cast<uint64_t>(w.numel)) >>
                                             64);
     double x = 0;
-    each_run(w, at, at + 1, [&](const int64_t* offset, int64_t) { x = read_double(t, offset[0]); });
+    each_run(w, at, at + 1, [&](const int64_t* offset, int64_t) {
+      x = number_of(t->dtype, t->data() + offset[0] * dtype_size(t->dtype));
+    });
     if (!std::isfinite(x)) continue;
     low = std::min(low, x);
     high = std::max(high, x);

@@ -12,6 +12,7 @@
 #include "engine/grad/values.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -194,8 +195,7 @@ class Sweep {
       const Tensor& g = results[i];
       if (!g || !is_floating(g.dtype())) continue;
       NoGrad quiet;
-      const Tensor any = op<"any">(op<"isnan">(g));
-      if (read_int(any.get(), 0))
+      if (item<bool>(op<"any">(op<"isnan">(g))))
         fail(Kind::Autograd, format("backward: the gradient of %s%s is nan for its argument %d",
                                     n->name(), at(n->where).c_str(), i + 1));
     }

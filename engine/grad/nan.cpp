@@ -8,6 +8,7 @@
 #include "engine/grad/note.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::grad {
 namespace {
@@ -19,20 +20,16 @@ State state_of(const Tensor& t) {
   if (!t) return Unclear;
   if (!is_floating(t.dtype()) || t.numel() == 0) return Finite;
   const NoGrad quiet;
-  const Tensor flat = packed(t);
   uint8_t state = Finite;
   const auto look = [&](auto x) {
     if (!std::isfinite(x)) state |= std::isnan(x) ? Nan : Infinite;
   };
-  const int64_t n = flat.numel();
-  if (flat.dtype() == DType::Float32) {
-    const float* p = flat.data<float>();
-    for (int64_t i = 0; i < n; ++i) look(p[i]);
-  } else if (flat.dtype() == DType::Float64) {
-    const double* p = flat.data<double>();
+  const int64_t n = t.numel();
+  if (t.dtype() == DType::Float32 && is_dense(t.get())) {  // the order does not matter
+    const float* p = t.data<float>();
     for (int64_t i = 0; i < n; ++i) look(p[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i) look(read_double(flat.get(), i));
+    each_number(t.get(), [&](double x, int64_t) { look(x); });
   }
   return state & Nan ? Nan : static_cast<State>(state);
 }
@@ -55,10 +52,9 @@ std::string number(double x) {
 
 // "element [2]: input -1", for operations whose inputs lie element by element beside the result.
 std::string describe_element(const GraphValues& values, const Node& n, const Tensor& result) {
-  const Tensor flat = packed(result);
   int64_t at = 0;
-  while (at < flat.numel() && std::isfinite(read_double(flat.get(), at))) ++at;
-  if (at == flat.numel()) return {};
+  while (at < result.numel() && std::isfinite(number_at(result, at))) ++at;
+  if (at == result.numel()) return {};
   std::string inputs;
   if (n.op && n.op->row >= 0)
     for (int i = 0; i < n.edges.size(); ++i) {
@@ -68,8 +64,7 @@ std::string describe_element(const GraphValues& values, const Node& n, const Ten
       } else {
         Tensor t = n.edges[i] ? values.of(n.edges[i]) : values.constant(&n, i);
         if (!t || !(t.shape() == result.shape())) continue;
-        t = packed(t);
-        value = number(read_double(t.get(), at));
+        value = number(number_at(t, at));
       }
       inputs += (inputs.empty() ? "" : " and ") + value;
     }

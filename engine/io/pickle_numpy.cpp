@@ -7,6 +7,7 @@
 #include "engine/io/file.h"
 #include "engine/io/npy.h"
 #include "engine/io/pickle_make.h"
+#include "engine/tensor/read.h"
 #include "engine/tensor/tensor.h"
 
 namespace tycho::io {
@@ -73,9 +74,9 @@ uint32_t PickleMaker::numpy_number(const std::vector<uint32_t>& a) {
   const std::string element = numpy_elements(a[0], bytes);
   std::memcpy(t.data(), element.data(), element.size());
   if (type.dtype == DType::Bool) return node(PickleKind::Bool, bytes[0] != 0);
-  if (!is_floating(type.dtype)) return node(PickleKind::Int, read_int(t.get(), 0));
+  if (!is_floating(type.dtype)) return node(PickleKind::Int, item<int64_t>(t));
   const uint32_t i = node(PickleKind::Float);
-  p_.nodes[i].real = read_double(t.get(), 0);
+  p_.nodes[i].real = item(t);
   return i;
 }
 

@@ -8,13 +8,10 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
-
-int64_t at(const Tensor& lengths, int64_t i) {
-  return read_int(lengths.get(), lengths->offset + (lengths.rank() ? i * lengths.stride(0) : 0));
-}
 
 const Op& steps = add_op(
     {.name = "_ctc",
@@ -51,7 +48,7 @@ const Op& steps = add_op(
                          dtype_name(lengths.dtype()));
              for (int64_t i = 0; i < n; ++i) {
                constexpr int64_t kFar = INT64_MAX / 4;  // sums of two do not overflow
-               const int64_t length = at(lengths, i), most = arg == 2 ? x.size(0) : kFar;
+               const int64_t length = integer_at(lengths, i), most = arg == 2 ? x.size(0) : kFar;
                TYCHO_CHECK(Kind::Value, length >= 0 && length <= most,
                            "ctc_loss: %s of sequence %lld is %lld; it goes from 0 to %lld",
                            c.op->params[arg].name.c_str(), static_cast<long long>(i + 1),

@@ -8,6 +8,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/random.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -52,8 +53,7 @@ double inverse(double keep, DType t) {
   if (t == DType::Float64) return 1 / keep;
   const double scale = static_cast<double>(1.0f / static_cast<float>(keep));
   if (t == DType::Float32) return scale;
-  const Tensor rounded = filled({}, scale, t);
-  return read_double(rounded.get(), 0);
+  return item(filled({}, scale, t));
 }
 
 void check_p(double p) {

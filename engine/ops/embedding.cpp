@@ -6,6 +6,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/index.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -21,7 +22,7 @@ void shorten_rows(const Tensor& weight, const Tensor& ids, double most, double p
     const Tensor row = op<"select">(weight, 0, at.p[i] - 1);
     double norm = 0;
     for (int64_t k = 0; k < row.numel(); ++k) {
-      const double x = std::fabs(read_double(row.get(), k * row.stride(0)));
+      const double x = std::fabs(number_at(row, k));
       norm = std::isinf(p) ? std::max(norm, x) : norm + std::pow(x, p);
     }
     if (!std::isinf(p)) norm = std::pow(norm, 1 / p);

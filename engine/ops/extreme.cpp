@@ -7,6 +7,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/samples.h"
 #include "engine/ops/select.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -14,7 +15,7 @@ Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, 
                          bool whole) {
   const Tensor v = unreduce(value, x.shape(), bits);
   // As PyTorch: max() of nan takes the elements that are nan, amax() has no gradient but nan there.
-  const bool nan = whole && std::isnan(read_double(value.get(), value->offset));
+  const bool nan = whole && std::isnan(item(value));
   const Tensor mask = nan ? op<"isnan">(x) : fn::eq(x, v);
   const Tensor count = op<"sum">(mask, dim_list(bits, x.rank()), true);
   return unreduce(g, x.shape(), bits) / count * mask;

@@ -7,6 +7,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -203,7 +204,7 @@ const Op& index = add_op(
            // A mask of no dimensions keeps everything or nothing, in a new leading dimension.
            if (c.count(1) == 1 && c.tensor(1, 0) && c.tensor(1, 0).dtype() == DType::Bool &&
                c.tensor(1, 0).rank() == 0) {
-             const int64_t n = read_int(c.tensor(1, 0).get(), 0);
+             const int64_t n = item<int64_t>(c.tensor(1, 0));
              c.out.push_back(op<"index_select">(op<"unsqueeze">(x, 0), 0,
                                                 filled({n}, 1, DType::Int64, x.device())));
              return;
@@ -385,8 +386,7 @@ const Op& index_copy = add_op(
 // The different positions of an index.
 Tensor each_once(const Tensor& index) {
   std::vector<int64_t> values;
-  for (int64_t i = 0, step = index.rank() ? index.stride(0) : 0; i < index.numel(); ++i)
-    values.push_back(read_int(index.get(), i * step));
+  for (int64_t i = 0; i < index.numel(); ++i) values.push_back(integer_at(index, i));
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   Tensor out = empty({static_cast<int64_t>(values.size())}, DType::Int64, index.device());

@@ -8,6 +8,7 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -357,10 +358,9 @@ Tensor repeated_positions(const Tensor& repeats, int64_t n, const Value& output_
   TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
               "repeat_interleave: %lld counts for %lld elements",
               static_cast<long long>(repeats.numel()), static_cast<long long>(n));
-  const int64_t step = repeats.rank() ? repeats.stride(0) : 0;
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t k = read_int(repeats.get(), one ? 0 : i * step);
+    const int64_t k = integer_at(repeats, one ? 0 : i);
     TYCHO_CHECK(Kind::Value, k >= 0, "repeat_interleave: a count cannot be %lld",
                 static_cast<long long>(k));
     TYCHO_CHECK(Kind::Shape, k < (int64_t{1} << 48) && (total += k) < (int64_t{1} << 48),
@@ -373,7 +373,7 @@ Tensor repeated_positions(const Tensor& repeats, int64_t n, const Value& output_
   Tensor out = empty({total}, DType::Int64, repeats.device());
   auto* to = out.data<int64_t>();
   for (int64_t i = 0; i < n; ++i)
-    for (int64_t k = read_int(repeats.get(), one ? 0 : i * step); k > 0; --k) *to++ = i + 1;
+    for (int64_t k = integer_at(repeats, one ? 0 : i); k > 0; --k) *to++ = i + 1;
   return out;
 }
 const Op& repeat_interleave = add_op(

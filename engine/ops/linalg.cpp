@@ -11,6 +11,7 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -308,8 +309,7 @@ Tensor cofactors(const Tensor& a, const Tensor& det) {
   bool any;
   {
     NoGrad quiet;
-    const Tensor some = op<"any">(zero);
-    any = read_int(some.get(), 0) != 0;
+    any = item<bool>(op<"any">(zero));
   }
   if (!any) return op<"unsqueeze">(op<"unsqueeze">(det, -1), -1) * turned(op<"inv">(a));
   if (mode.grad && a.requires_grad() && a.size(-1) <= 32 && a.rank() <= 6) return minors(a);

@@ -11,6 +11,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/linalg.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -381,8 +382,7 @@ const Op& lstsq = add_op(
              NoGrad quiet;
              rank = op<"matrix_rank">(a, Value(), Value(rcond));
              // Residuals where there are more equations than unknowns and the rank is full.
-             const Tensor full = op<"all">(fn::eq(rank, n));
-             residuals = residuals && read_int(full.get(), 0) != 0;
+             residuals = residuals && item<bool>(op<"all">(fn::eq(rank, n)));
            }
            Tensor miss;
            if (residuals) miss = mm(a, x) - b;

@@ -7,6 +7,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/loss.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -302,8 +303,7 @@ const Op& gaussian_nll_loss = add_op(
                c.tensor(2) ? c.tensor(2) : filled(x.shape(), c.number(2), x.dtype(), x.device());
            {
              NoGrad quiet;
-             const Tensor negative = op<"any">(fn::lt(var, 0));
-             TYCHO_CHECK(Kind::Value, read_int(negative.get(), negative->offset) == 0,
+             TYCHO_CHECK(Kind::Value, !item<bool>(op<"any">(fn::lt(var, 0))),
                          "gaussian_nll_loss: var holds a negative number");
            }
            if (!(var.shape() == x.shape())) {
@@ -323,10 +323,12 @@ const Op& gaussian_nll_loss = add_op(
                            to_string(var.shape()).c_str(), to_string(x.shape()).c_str());
              }
            }
-           const std::string_view how = c.string(5);  // a wrong one is a wrong value here, in PyTorch too
-           TYCHO_CHECK(Kind::Value, how == "mean" || how == "sum" || how == "none",
-                       "gaussian_nll_loss: reduction is \"mean\", \"sum\" or \"none\", not \"%.40s\"",
-                       c.string(5));
+           const std::string_view how =
+               c.string(5);  // a wrong one is a wrong value here, in PyTorch too
+           TYCHO_CHECK(
+               Kind::Value, how == "mean" || how == "sum" || how == "none",
+               "gaussian_nll_loss: reduction is \"mean\", \"sum\" or \"none\", not \"%.40s\"",
+               c.string(5));
            const Reduction r = parse_reduction(c.string(5));
            var = raised(var, c.number(4));
            Tensor each = (fn::log(var) + fn::square(x - t) / var) * 0.5;

@@ -6,6 +6,7 @@
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -66,7 +67,7 @@ Tensor quantile(const Call& c, const Tensor& q, bool skip_nan) {
   TYCHO_CHECK(Kind::Shape, q.rank() < 2, "%s: q must be a number or have one dimension, not %s",
               name, to_string(q.shape()).c_str());
   for (int64_t k = 0; k < q.numel(); ++k) {
-    const double v = read_double(q.get(), q->offset + (q.rank() ? k * q.stride(0) : 0));
+    const double v = number_at(q, k);
     TYCHO_CHECK(Kind::Value, v >= 0 && v <= 1, "%s: q must lie between 0 and 1, not %g", name, v);
   }
   const std::string_view between = c.string(4);

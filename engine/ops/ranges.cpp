@@ -5,6 +5,7 @@
 
 #include "engine/ops/create.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -126,7 +127,7 @@ double end_value(const char* op, const char* name, const Call& c, int i) {
   TYCHO_CHECK(Kind::Shape, c.tensor(i).rank() == 0,
               "%s: %s must be a number or a 0-d tensor, not %s", op, name,
               describe(c.tensor(i)).c_str());
-  return read_double(c.arg[i].t, 0);
+  return item(c.tensor(i));
 }
 void space_shape(Call& c, int at) {
   const int64_t n = c.integer(2);

@@ -6,6 +6,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/flops.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -296,8 +297,7 @@ const Op& prod_of_others_backward =
                   bool zeros;
                   {
                     NoGrad quiet;
-                    const Tensor all = op<"all">(x);
-                    zeros = read_int(all.get(), all->offset) == 0;
+                    zeros = !item<bool>(op<"all">(x));
                   }
                   if (zeros) {
                     const Tensor moved = others_grad_with_zeros(op<"transpose">(g, d, -1),

@@ -6,6 +6,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
 #include "engine/ops/select.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -78,8 +79,7 @@ const Op& cumprod = add_op(
 
 bool has_zeros(const Tensor& x) {
   NoGrad quiet;
-  const Tensor all = op<"all">(x);
-  return read_int(all.get(), all->offset) == 0;
+  return !item<bool>(op<"all">(x));
 }
 
 // Second derivatives of cumprod with zeros in x, along the last dimension: result i is the product

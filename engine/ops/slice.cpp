@@ -8,6 +8,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -187,7 +188,7 @@ const Op& narrow_tensor = add_op(
            const Tensor& at = c.tensor(2);
            TYCHO_CHECK(Kind::Value, at.rank() == 0 && is_integral(at.dtype()),
                        "narrow: start must be a 0-d integer tensor, not %s", describe(at).c_str());
-           const int64_t i = read_int(at.get(), 0);
+           const int64_t i = item<int64_t>(at);
            TYCHO_CHECK(Kind::Index, i != 0, "narrow: index 0: positions count from 1");
            c.out.push_back(
                op<"narrow">(c.tensor(0), c.integer(1), i < 0 ? i : i - 1, c.integer(3)));

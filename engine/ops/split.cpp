@@ -8,6 +8,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
 #include "engine/ops/slice.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -224,8 +225,7 @@ const Op& tensor_split_tensor = add_op(
                        "tensor_split: the points must be a number or a list, not %s",
                        to_string(at.shape()).c_str());
            std::vector<int64_t> points;
-           for (int64_t i = 0; i < at.numel(); ++i)
-             points.push_back(read_int(at.get(), at.rank() ? i * at.stride(0) : 0));
+           for (int64_t i = 0; i < at.numel(); ++i) points.push_back(integer_at(at, i));
            c.out = at.rank() == 0 ? ops<"tensor_split">(c.tensor(0), points[0], c.integer(2))
                                   : ops<"tensor_split.indices">(c.tensor(0), points, c.integer(2));
          },

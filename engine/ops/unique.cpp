@@ -4,6 +4,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/samples.h"
 #include "engine/ops/sort.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -165,9 +166,7 @@ void search(Call& c, const Tensor& values) {
     if (sorter.numel() > 0) {
       NoGrad quiet;
       const Tensor low = op<"amin">(sorter), high = op<"amax">(sorter);
-      TYCHO_CHECK(Kind::Index,
-                  read_int(low.get(), low->offset) >= 1 &&
-                      read_int(high.get(), high->offset) <= sorted.size(-1),
+      TYCHO_CHECK(Kind::Index, item<int64_t>(low) >= 1 && item<int64_t>(high) <= sorted.size(-1),
                   "searchsorted: the sorter's positions must lie in 1..%lld",
                   static_cast<long long>(sorted.size(-1)));
     }
@@ -282,9 +281,8 @@ const Op& histc = add_op(
            const Tensor& x = c.tensor(0);
            double low = c.number(2), high = c.number(3);
            if (low == high && x.numel() > 0) {
-             const Tensor a = op<"amin">(x), b = op<"amax">(x);
-             low = read_double(a.get(), a->offset);
-             high = read_double(b.get(), b->offset);
+             low = item(op<"amin">(x));
+             high = item(op<"amax">(x));
            }
            if (low == high) {
              low -= 1;

@@ -225,38 +225,4 @@ std::string describe(const Tensor& t) {
   return text;
 }
 
-double read_double(const Impl* t, int64_t offset) {
-  const char* p = t->data() + offset * dtype_size(t->dtype);
-  switch (t->dtype) {
-    case DType::Bool:
-      return *reinterpret_cast<const uint8_t*>(p) != 0;
-    case DType::UInt8:
-      return *reinterpret_cast<const uint8_t*>(p);
-    case DType::Int8:
-      return *reinterpret_cast<const int8_t*>(p);
-    case DType::Int16:
-      return *reinterpret_cast<const int16_t*>(p);
-    case DType::Int32:
-      return *reinterpret_cast<const int32_t*>(p);
-    case DType::Int64:
-      return static_cast<double>(*reinterpret_cast<const int64_t*>(p));
-    case DType::Float16:
-      return from_float16(*reinterpret_cast<const uint16_t*>(p));
-    case DType::BFloat16:
-      return from_bfloat16(*reinterpret_cast<const uint16_t*>(p));
-    case DType::Float32:
-      return *reinterpret_cast<const float*>(p);
-    case DType::Float64:
-      return *reinterpret_cast<const double*>(p);
-  }
-  return 0;
-}
-
-int64_t read_int(const Impl* t, int64_t offset) {
-  if (t->dtype == DType::Int64) return t->data<int64_t>()[offset];
-  const double x = read_double(t, offset);
-  if (!(x > -9.2e18 && x < 9.2e18)) return INT64_MIN;
-  return static_cast<int64_t>(x);
-}
-
 }  // namespace tycho

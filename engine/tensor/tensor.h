@@ -127,8 +127,4 @@ bool is_dense(const Impl* t);
 bool overlaps_itself(const Impl* t);
 std::string describe(const Tensor& t);  // "float32 [2, 3]" (", cuda:0")
 
-// The value of one element as a number, whatever the dtype (CPU or simulated memory).
-double read_double(const Impl* t, int64_t element_offset);
-int64_t read_int(const Impl* t, int64_t element_offset);
-
 }  // namespace tycho

@@ -8,6 +8,7 @@
 
 #include "engine/grad/backward.h"
 #include "engine/ops/apply.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -27,9 +28,8 @@ Tensor leaf(const V& values) {
   return t;
 }
 V values(const Tensor& t) {
-  const Tensor p = packed(t);
   V v;
-  for (int64_t i = 0; i < p.numel(); ++i) v.push_back(read_double(p.get(), i));
+  for (int64_t i = 0; i < t.numel(); ++i) v.push_back(number_at(t, i));
   return v;
 }
 V gradient(const Tensor& y, const Tensor& x) {

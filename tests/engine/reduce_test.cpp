@@ -10,6 +10,7 @@
 #include "engine/cpu/level.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -38,7 +39,7 @@ std::vector<double> values(const Tensor& t) {
   copy_raw(d, t);
   return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
 }
-double one(const Tensor& t) { return read_double(t.get(), t->offset); }
+double one(const Tensor& t) { return item(t); }
 using V = std::vector<double>;
 
 struct AtLevel {  // runs a test at a lower instruction-set level
@@ -183,7 +184,7 @@ TEST(Extremes, OfLargeIntegersAreExact) {
   x.data<int64_t>()[700] = big;
   x.data<int64_t>()[701] = big - 1;
   const Tensor m = op<"max">(x);
-  EXPECT_EQ(read_int(m.get(), 0), big);
+  EXPECT_EQ(item<int64_t>(m), big);
   EXPECT_EQ(one(op<"argmax">(x)), 701);
 }
 

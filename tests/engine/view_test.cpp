@@ -7,6 +7,7 @@
 #include "engine/grad/backward.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/elementwise.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -148,6 +149,23 @@ TEST(Flip, ReversesWithoutTouchingTheInput) {
   EXPECT_EQ(values(op<"flip">(x, Sizes{0, 1})), (V{5, 4, 3, 2, 1, 0}));
   EXPECT_EQ(values(op<"roll">(x, Sizes{1}, Sizes{1})), (V{2, 0, 1, 5, 3, 4}));
   EXPECT_EQ(values(op<"rot90">(x)), (V{2, 5, 1, 4, 0, 3}));
+}
+
+TEST(Read, CountsPositionsInTheOrderOfTheView) {
+  const Tensor x = counted({2, 3, 4}, DType::Int32);
+  for (const Tensor& view : {x, op<"select">(x, 0, 1), op<"transpose">(x, 0, 2),
+                             op<"narrow">(op<"transpose">(x, 1, 2), 0, 1, 1),
+                             op<"expand">(op<"narrow">(x, 1, 2, 1), Sizes{2, 3, 4})}) {
+    const V want = values(view);
+    for (int64_t i = 0; i < view.numel(); ++i) {
+      EXPECT_EQ(number_at(view, i), want[static_cast<size_t>(i)]);
+      EXPECT_EQ(integer_at(view, i), static_cast<int64_t>(want[static_cast<size_t>(i)]));
+    }
+    each_number(view.get(),
+                [&](double v, int64_t i) { EXPECT_EQ(v, want[static_cast<size_t>(i)]); });
+  }
+  EXPECT_EQ(item(op<"select">(op<"select">(counted({2, 3}), 0, 1), 0, 2)), 5);
+  EXPECT_EQ(kind_of([&] { item(x); }), Kind::Shape);
 }
 
 }  // namespace
