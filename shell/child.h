@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

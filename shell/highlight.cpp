@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "bindings/lex.h"
+#include "bindings/tools/lex.h"
 #include "shell/native.h"
 
 namespace tycho::shell {

@@ -1,6 +1,6 @@
 // The line editor's keys, for %keys.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

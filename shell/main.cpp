@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "shell/line/editor.h"

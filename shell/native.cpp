@@ -8,7 +8,7 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "bindings/interrupt.h"
+#include "bindings/core/interrupt.h"
 #include "shell/child.h"
 #include "shell/keys.h"
 #include "shell/line/editor.h"

@@ -1,6 +1,6 @@
 // The table `require "shell.native"`: what the prompt's Lua files need from C++.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

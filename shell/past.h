@@ -1,6 +1,6 @@
 // The entries of earlier sessions, for %hist.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

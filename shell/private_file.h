@@ -1,6 +1,6 @@
 // Files in the user's own directories that nobody else may read.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

@@ -5,7 +5,7 @@
 //   shell.hint       list of lines, or one text, or nil
 //   shell.indent     columns
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 #include "shell/line/editor.h"
 
 namespace tycho::shell {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 #include "shell/line/history.h"
 
 namespace tycho::shell {

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <string>
 
-#include "bindings/interrupt.h"
+#include "bindings/core/interrupt.h"
 #include "engine/amp/autocast.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 #include "shell/status.h"
 #include "shell/terminal.h"
 

@@ -1,6 +1,6 @@
 // Running a chunk for a person: Ctrl-C, error reports, exit status.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

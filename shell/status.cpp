@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "engine/base/interrupt.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::shell {
 namespace {

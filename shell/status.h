@@ -1,7 +1,7 @@
 // The line that a long entry shows after two seconds: how long it has run, the operation, the line
 // of Lua. It is gone before anything else is written.
 #pragma once
-#include "bindings/lua.h"
+#include "bindings/core/lua.h"
 
 namespace tycho::shell {
 

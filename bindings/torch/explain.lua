@@ -80,7 +80,7 @@ local function line_of(a)
   return line, first, last, at
 end
 
----A field of an error object that is worked out when it is first read (bindings/error.cpp).
+---A field of an error object that is worked out when it is first read (bindings/core/error.cpp).
 function explain.field(err, key)
   local a = analyse(err)
   local value

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "engine/grad/record.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::amp {
 namespace {

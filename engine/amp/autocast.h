@@ -1,8 +1,9 @@
 // Autocast: inside torch.autocast(device, {dtype=...}), apply casts the floating inputs of an op by
-// the op's class (Amp in ops/op.h): `Low` ops to the region's type, `F32` ops to float32, `Widest`
-// ops to the widest of their inputs. Casts of leaves (weights) are kept until the region ends.
+// the op's class (Amp in ops/table/op.h): `Low` ops to the region's type, `F32` ops to float32,
+// `Widest` ops to the widest of their inputs. Casts of leaves (weights) are kept until the region
+// ends.
 #pragma once
-#include "engine/ops/op.h"
+#include "engine/ops/table/op.h"
 
 namespace tycho::amp {
 

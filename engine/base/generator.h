@@ -65,7 +65,8 @@ class Generator {
   uint64_t initial_seed_ = 0;
 };
 
-// The generator of every call on this thread that names none. It starts with a seed from the system, as PyTorch's.
+// The generator of every call on this thread that names none. It starts with a seed from the
+// system, as PyTorch's.
 Generator& default_generator();
 
 // A seed nobody can predict, of 53 bits, as torch.seed() draws it.

@@ -1,6 +1,6 @@
 // Ctrl-C: the signal handler sets a flag, and what computes looks at it between pieces of work. A
-// failure that a signal tells of takes the same way. A thread that is stopped on its own, apart from
-// the main one, has a flag of its own.
+// failure that a signal tells of takes the same way. A thread that is stopped on its own, apart
+// from the main one, has a flag of its own.
 #pragma once
 #include <atomic>
 

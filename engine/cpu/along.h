@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "engine/base/parallel.h"
-#include "engine/cpu/rows.h"
-#include "engine/ops/op.h"
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/ops/table/op.h"
 
 namespace tycho::cpu {
 
@@ -64,8 +64,9 @@ void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, R
       }
       return;
     }
-    const std::unique_ptr<char[]> room(new char[static_cast<size_t>(count * cut.n * lane_bytes)]);
-    for (int k = 0; k < count; ++k) p[k] = room.get() + k * cut.n * lane_bytes;
+    const std::unique_ptr<char[]> scratch(
+        new char[static_cast<size_t>(count * cut.n * lane_bytes)]);
+    for (int k = 0; k < count; ++k) p[k] = scratch.get() + k * cut.n * lane_bytes;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t from = cut.first(row);
       for (int k = 1; k < count; ++k)

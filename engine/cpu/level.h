@@ -1,4 +1,4 @@
-// Instruction-set levels: every kernel in engine/cpu/level/ exists three times, in namespaces
+// Instruction-set levels: every kernel in engine/cpu/*/level/ exists three times, in namespaces
 // x86_64, v3 (AVX2, FMA, F16C) and v4 (AVX-512 F, BW, CD, DQ, VL); the best one the CPU has is
 // chosen once, at start. TYCHO_CPU_LEVEL=x86_64|v3|v4 forces a lower one (tests do).
 //

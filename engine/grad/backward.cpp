@@ -10,8 +10,8 @@
 #include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/grad/values.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {

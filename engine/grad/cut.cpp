@@ -7,7 +7,7 @@
 
 #include "engine/grad/note.h"
 #include "engine/grad/record.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::grad {
 namespace {

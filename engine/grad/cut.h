@@ -3,7 +3,7 @@
 // graph was cut. Operations on tensors without a graph hand it on.
 #pragma once
 #include "engine/grad/where.h"
-#include "engine/ops/op.h"
+#include "engine/ops/table/op.h"
 
 namespace tycho::grad {
 

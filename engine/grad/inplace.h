@@ -3,7 +3,7 @@
 //   v' = op(v);  b' = as_strided_scatter(b, v')
 // and other views of b get a new as_strided node from b' when they are next looked at.
 #pragma once
-#include "engine/ops/op.h"
+#include "engine/ops/table/op.h"
 
 namespace tycho::grad {
 

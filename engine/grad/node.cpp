@@ -6,8 +6,8 @@
 #include "engine/base/pool.h"
 #include "engine/grad/note.h"
 #include "engine/grad/record.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho {
 namespace {
@@ -172,8 +172,10 @@ Tensor unpack_saved(Node& node, const Saved& s, int output) {
     }
     fail(Kind::Autograd,
          format("backward: %s%s needs %s, a %s, but %s", op_name.c_str(), at(node.where).c_str(),
-                s.output ? "its own result" : "its input", describe(Tensor(s.tensor)).c_str(), by.c_str()),
-         "y = y + 1  -- makes a new tensor; y:add_(1) changes the one that the gradient needs (or clone it first)");
+                s.output ? "its own result" : "its input", describe(Tensor(s.tensor)).c_str(),
+                by.c_str()),
+         "y = y + 1  -- makes a new tensor; y:add_(1) changes the one that the gradient needs (or "
+         "clone it first)");
   }
   Tensor t(s.tensor);
   if (!s.output || !is_floating(t.dtype())) return t;  // positions have no history

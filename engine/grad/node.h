@@ -3,7 +3,7 @@
 // made.
 #pragma once
 #include "engine/grad/where.h"
-#include "engine/ops/op.h"
+#include "engine/ops/table/op.h"
 
 namespace tycho {
 

@@ -2,7 +2,7 @@
 // shapes or types, or once in many sweeps.
 #include "engine/grad/note.h"
 
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 
 namespace tycho::grad {
 

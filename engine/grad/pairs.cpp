@@ -5,7 +5,7 @@
 
 #include "engine/grad/cut.h"
 #include "engine/grad/note.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 
 namespace tycho::grad {
 namespace {

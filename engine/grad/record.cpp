@@ -4,8 +4,8 @@
 #include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
 #include "engine/grad/note.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::grad {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "engine/grad/cut.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::grad {
 namespace {

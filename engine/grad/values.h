@@ -1,6 +1,6 @@
 // A graph looked at from outside: its nodes, and the values that went through them, taken from what
-// is saved for gradients or computed again where that is possible: for finding what made a nan. Sweeps
-// do not need it.
+// is saved for gradients or computed again where that is possible: for finding what made a nan.
+// Sweeps do not need it.
 #pragma once
 #include <unordered_map>
 #include <vector>

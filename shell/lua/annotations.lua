@@ -1,4 +1,4 @@
--- Definition files for the Lua language server, made from the op table, the other records and the comments
+-- Definition files for the Lua language server, made from the op table, the help pages and the comments
 -- of the half written in Lua: editors then complete and check scripts. `write(directory)` writes them.
 local torch = torch
 local annotations = {}
@@ -78,7 +78,7 @@ local function operation(lines, record, place, name, method)
   lines[#lines + 1] = ""
 end
 
--- Arguments of a row of records: "a, b=1, {c, d=2}" -> names, and their optional ones.
+-- Arguments of a row of help pages: "a, b=1, {c, d=2}" -> names, and their optional ones.
 local function row_arguments(lines, text)
   local names = {}
   local plain, named = text:gsub("%b{}", ""), text:match "%b{}"

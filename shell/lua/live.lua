@@ -69,7 +69,7 @@ live.is_tensor_type, live.is_class = is_tensor_type, is_class
 
 -- --- where a function or class is described ---
 
--- The tables whose functions the op table and the other records describe, as far as they are loaded:
+-- The tables whose functions the op table and the help pages describe, as far as they are loaded:
 -- this runs while somebody types.
 local function tables()
   local nn, utils = rawget(torch, "nn") or {}, rawget(torch, "utils") or {}
@@ -99,7 +99,7 @@ end
 local function add_rows(places)
   of_rows = setmetatable({}, {__mode = "k"})
   rows_seen = {places.optim, places.data, rawget(places.nn, "Module"), places["data.transforms"]}
-  for _, row in ipairs(require "torch.records") do
+  for _, row in ipairs(require "torch.help_pages") do
     local prefix, name = row[1]:match "^(.*)%.([^.]*)$"
     local value = places[prefix] and rawget(places[prefix], name)
     local kind = type(value)

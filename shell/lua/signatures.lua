@@ -1,8 +1,8 @@
--- The arguments that a call may have, from the op table, the other records, comments and Lua itself:
+-- The arguments that a call may have, from the op table, the help pages, comments and Lua itself:
 -- for the argument line below an entry and for the completion of named arguments.
 local live = require "shell.live"
 
--- "a, b=1, {c, d=2}" of a row of records -> list of {name=, default=, optional=}
+-- "a, b=1, {c, d=2}" of a row of help pages -> list of {name=, default=, optional=}
 local function row_parameters(text)
   local list = {}
   for part in text:gsub("[{}]", ""):gmatch "[^,]+" do

@@ -8,9 +8,9 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/random.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/random/random.h"
+#include "engine/ops/table/apply.h"
 #include "tests/engine/levels.h"
 
 namespace tycho {

@@ -1,6 +1,6 @@
 // Convolutions against plain loops in float64, in odd parameter combinations; gradients of first
 // to third order against differences.
-#include "engine/ops/conv.h"
+#include "engine/ops/nn/conv.h"
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho {
 namespace {

@@ -1,13 +1,13 @@
 // What is special about elementwise operations: types, integer division, kinks, numbers as
 // operands.
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {

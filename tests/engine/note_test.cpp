@@ -7,8 +7,8 @@
 
 #include "engine/grad/cut.h"
 #include "engine/grad/nan.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho {
 namespace {

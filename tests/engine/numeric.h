@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::numeric {
 

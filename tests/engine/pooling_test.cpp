@@ -2,7 +2,7 @@
 // differences.
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
-#include "engine/ops/conv.h"
+#include "engine/ops/nn/conv.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {

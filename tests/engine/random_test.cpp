@@ -1,6 +1,6 @@
 // PyTorch's random streams: the expected numbers are what torch 2.15 prints on a CPU after
 // manual_seed with the seed named in each test.
-#include "engine/cpu/random.h"
+#include "engine/cpu/random/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Recurrent layers where the table tests do not look: many units and sequences, so that lanes and
 // register blocks are partly full, at every level and with several threads; against plain loops in
 // double, and the fused gradient against the composed one.
-#include "engine/ops/recurrent.h"
+#include "engine/ops/nn/recurrent.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "engine/base/parallel.h"
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
-#include "engine/ops/random.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/random/random.h"
+#include "engine/ops/table/apply.h"
 #include "tests/engine/levels.h"
 
 namespace tycho {

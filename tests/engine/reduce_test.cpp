@@ -8,8 +8,8 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {

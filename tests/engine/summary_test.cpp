@@ -1,6 +1,6 @@
 // The pass behind the summary of large tensors: against plain loops, at every instruction-set
 // level, for every dtype and layout, and stopped by Ctrl-C.
-#include "engine/cpu/summary.h"
+#include "engine/cpu/reduce/summary.h"
 
 #include <cmath>
 #include <limits>

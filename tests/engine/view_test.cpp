@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {

@@ -66,8 +66,8 @@ engine_knows_no_lua() {
 
 # The kernels of one level must not share inline code with the baseline.
 levels_include_little() {
-  local allowed='<(cstdint|cstring|cstddef|stdint\.h|string\.h|stddef\.h|immintrin\.h)>|"engine/cpu/[a-z0-9_/]+\.(h|def)"|"engine/(ops|base)/[a-z0-9_]+\.def"'
-  grep -EHn '^ *# *include' $(files 'engine/cpu/level/*') /dev/null | grep -vE "$allowed"
+  local allowed='<(cstdint|cstring|cstddef|stdint\.h|string\.h|stddef\.h|immintrin\.h)>|"engine/cpu/[a-z0-9_/]+\.(h|def)"|"engine/(ops|base)/[a-z0-9_/]+\.def"'
+  grep -EHn '^ *# *include' $(files 'engine/cpu/*/level/*' 'engine/cpu/lanes/*') /dev/null | grep -vE "$allowed"
 }
 
 top_level() {

@@ -1,5 +1,5 @@
 -- A small test library: `test("a sentence", function() ... end)` and the checks below, both globals in
--- every tests/lua/*_test.lua. Run with `tycho tests/lua/run.lua [FILE...]`, which prints ok or
+-- every *_test.lua below tests/lua. Run with `tycho tests/lua/run.lua [FILE...]`, which prints ok or
 -- FAIL file:line for each test and ends with `N passed, N failed`.
 --   check.equal(actual, expected)        deep: numbers, strings, tables, tensors (dtype, shape, values);
 --                                        a tensor against a table or number compares its values; nan is nan

@@ -1,6 +1,6 @@
 -- Runs tests written against check.lua: tycho tests/lua/run.lua [--only TEXT] [--cases N] [--seed N] [FILE...]
 -- --cases and --seed are for property tests, which find them in check.options.
--- Without files it runs every *_test.lua beside it. Ends with `N passed, N failed`; status 1 if any failed.
+-- Without files it runs every *_test.lua below its folder. Ends with `N passed, N failed`; status 1 if any failed.
 local here = arg[0]:match("^(.*)/") or "."
 local check = dofile(here .. "/check.lua")
 
@@ -19,7 +19,7 @@ while arg[i] do
   i = i + 1
 end
 if #files == 0 then
-  local pipe = assert(io.popen("ls " .. check.quote(here) .. "/*_test.lua 2>/dev/null"))
+  local pipe = assert(io.popen("find " .. check.quote(here) .. " -name '*_test.lua' | LC_ALL=C sort"))
   for file in pipe:lines() do files[#files + 1] = file end
   pipe:close()
 end

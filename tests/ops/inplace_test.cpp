@@ -1,6 +1,6 @@
 // In-place forms: the same answer as out of place, in the same tensor, with its version counted;
 // and a call that fails leaves the tensor as it was.
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 #include "tests/ops/table.h"
 
 namespace tycho::optest {

@@ -5,7 +5,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/grad/backward.h"
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 #include "tests/ops/table.h"
 
 namespace tycho::optest {

@@ -9,8 +9,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
-#include "engine/ops/apply.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::optest {
 

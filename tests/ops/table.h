@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/ops/op.h"
-#include "engine/ops/samples.h"
+#include "engine/ops/table/op.h"
+#include "engine/ops/table/samples.h"
 
 namespace tycho {
 inline void PrintTo(const Op* op, std::ostream* out) { *out << op->name; }  // for GoogleTest

@@ -1,5 +1,5 @@
 // Values of every op: each floating type against float64, and kernels against compositions.
-#include "engine/ops/apply.h"
+#include "engine/ops/table/apply.h"
 #include "tests/ops/table.h"
 
 namespace tycho::optest {

@@ -32,7 +32,7 @@ local readers = {
   D = function(slot, rest) slot.value = rest end,
 }
 
----Reads what an error wrote down when it was raised (bindings/failed_call.h says how).
+---Reads what an error wrote down when it was raised (bindings/core/failed_call.h says how).
 ---@param err table
 ---@return table? call
 function Call.read(err)

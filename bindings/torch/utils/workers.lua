@@ -8,8 +8,8 @@ local data = require "torch.utils.data"
 data._patience = 30
 
 -- Where a worker is: "it is in get(417) (data.lua:22)".
-local function whereabouts(crew, worker)
-  local item, place = crew:where(worker)
+local function whereabouts(pool, worker)
+  local item, place = pool:where(worker)
   local text = item ~= 0 and ("it is in get(%d)"):format(item) or "it is not in get"
   return place ~= "" and ("%s (%s)"):format(text, place) or text
 end
@@ -40,8 +40,8 @@ local function switched_notes()
   return out
 end
 
-local function new_crew(loader, seed, single)
-  return torch._crew(loader.num_workers, loader.persistent_workers, {
+local function new_pool(loader, seed, single)
+  return torch._worker_pool(loader.num_workers, loader.persistent_workers, {
     dataset = loader.dataset, collate_fn = loader.collate_fn or nil, worker_init_fn = loader.worker_init_fn or nil,
     batch_size = loader.batch_size, drop_last = loader.drop_last, single = single, seed = seed,
     num_workers = loader.num_workers, chunks = torch._chunks, notes = switched_notes(),
@@ -59,17 +59,17 @@ return function(loader, drawer, unpacked)
   local prefetch = loader.prefetch_factor or 2
   local draw = set.get and drawer(loader)
 
-  local crew = loader.persistent_workers and rawget(loader, "_crew")
-  if crew and not crew:is_over() then
-    crew:clear()
+  local pool = loader.persistent_workers and rawget(loader, "_worker_pool")
+  if pool and not pool:is_over() then
+    pool:clear()
     if not set.get then
-      for worker = 1, n do crew:send(worker, loader._given, "again") end
+      for worker = 1, n do pool:send(worker, loader._given, "again") end
     end
   else
     local seed = torch.zeros({}, {dtype = torch.int64}):random_({generator = loader.generator or nil}):item()
-    crew = new_crew(loader, seed, single)
+    pool = new_pool(loader, seed, single)
     if loader.persistent_workers then
-      rawset(loader, "_crew", crew)
+      rawset(loader, "_worker_pool", pool)
       rawset(loader, "_given", 0)
     end
   end
@@ -108,26 +108,26 @@ return function(loader, drawer, unpacked)
     if loader.persistent_workers then rawset(loader, "_given", last) end
     owner[last], load[worker] = worker, load[worker] + 1
     positions_of[last] = set.get and positions or nil
-    crew:send(worker, last, positions)
+    pool:send(worker, last, positions)
   end
   for _ = 1, prefetch * n do ask() end
 
   local function wait()
     local patience = data._patience
     local limit = loader.timeout > 0 and loader.timeout or patience
-    local number, worker, result = crew:receive(limit)
+    local number, worker, result = pool:receive(limit)
     while not number do
       worker = owner[wanted]
       if loader.timeout > 0 then
-        local text = ("DataLoader: worker %d has produced nothing for %s s (timeout); %s"):format(worker, limit, whereabouts(crew, worker))
-        crew:stop()
+        local text = ("DataLoader: worker %d has produced nothing for %s s (timeout); %s"):format(worker, limit, whereabouts(pool, worker))
+        pool:stop()
         error(text, 3, "value")
       end
       if limit == patience then
-        io.stderr:write(("note: DataLoader: worker %d has produced nothing for %s s; %s\n"):format(worker, patience, whereabouts(crew, worker)))
+        io.stderr:write(("note: DataLoader: worker %d has produced nothing for %s s; %s\n"):format(worker, patience, whereabouts(pool, worker)))
         limit = 1e9
       end
-      number, worker, result = crew:receive(limit)
+      number, worker, result = pool:receive(limit)
     end
     return number, worker, result
   end
@@ -143,7 +143,7 @@ return function(loader, drawer, unpacked)
 
   local function finish()
     over = true
-    if not loader.persistent_workers then crew:stop() end
+    if not loader.persistent_workers then pool:stop() end
   end
 
   return function()
@@ -181,5 +181,5 @@ return function(loader, drawer, unpacked)
         end
       end
     end
-  end, nil, nil, crew
+  end, nil, nil, pool
 end

@@ -1,5 +1,5 @@
 -- Everything that help knows by name, as one list of entries: operations of the op table, rows of
--- torch/records.lua, functions written in Lua, topics, Lua's keywords and library. An entry is
+-- torch/help_pages.lua, functions written in Lua, topics, Lua's keywords and library. An entry is
 --   {path="torch.topk", name="topk", kind="op"|"row"|"lua"|"space"|"topic"|"library",
 --    doc=one sentence, record= or row= or f= or space= or text=}
 local torch = torch
@@ -80,7 +80,7 @@ local function add_ops()
 end
 
 local function add_rows()
-  for _, row in ipairs(require "torch.records") do
+  for _, row in ipairs(require "torch.help_pages") do
     if not by_path[row[1]] then add {path = row[1], kind = "row", doc = row[3], row = row} end
   end
 end

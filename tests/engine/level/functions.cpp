@@ -1,8 +1,8 @@
 // Compiled once per instruction-set level: see functions.h.
 #include "tests/engine/level/functions.h"
 
-#include "engine/cpu/level/convert.h"
-#include "engine/cpu/level/math.h"
+#include "engine/cpu/lanes/convert.h"
+#include "engine/cpu/lanes/math.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {

@@ -1,0 +1,193 @@
+// The op table as Lua sees it: torch._ops() gives one record per public name, with its signatures.
+// Help, completion, argument hints and definition files for editors are all made from these
+// records.
+//   torch._ops()        a list of {name=, aliases=, alias_of=, places=, inplace=, signatures=} in
+//                       alphabetical order; also found by name in the same table
+//   torch._brief(v)     "f32 [2, 3]" of a tensor (with its device when that is not the CPU), else
+//   nil torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
+#include "bindings/tools/help.h"
+
+#include <map>
+#include <string>
+
+#include "bindings/tools/check.h"
+
+namespace tycho::lua {
+namespace {
+
+const char kOps[] = "tycho.ops";
+
+const char* take_name(Take t) {
+  static constexpr const char* kNames[] = {
+      "tensor",   "tensor or number", "number",   "integer", "number",
+      "boolean",  "string",           "integers", "dim",     "dims",
+      "position", "tensors",          "dtype",    "device",  "generator"};
+  return kNames[static_cast<int>(t)];
+}
+
+void set(lua_State* L, const char* key, const char* text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+void set(lua_State* L, const char* key, bool yes) {
+  lua_pushboolean(L, yes);
+  lua_setfield(L, -2, key);
+}
+void append(lua_State* L, const char* text) {
+  lua_pushstring(L, text);
+  lua_rawseti(L, -2, static_cast<lua_Integer>(lua_rawlen(L, -2)) + 1);
+}
+
+// A default as Lua writes it; positions count from 1 there.
+std::string default_text(const Param& p) {
+  const bool place = p.take == Take::Dim || p.take == Take::Dims || p.take == Take::Position;
+  if (place && !p.text.empty() && p.text != "none" && p.text[0] != '-')
+    return std::to_string(std::atoll(p.text.c_str()) + 1);
+  if (p.text == "none") return "nil";
+  if (p.take == Take::String && !p.text.empty()) return "\"" + p.text + "\"";
+  return p.text;
+}
+
+void push_params(lua_State* L, const Op& op) {
+  lua_createtable(L, op.param_count, 0);
+  int n = 0;
+  for (const Param& p : op.params) {
+    lua_createtable(L, 0, 6);
+    set(L, "name", p.name.c_str());
+    set(L, "take", take_name(p.take));
+    set(L, "optional", p.optional);
+    set(L, "required", p.required);
+    set(L, "gather", p.gather);
+    if (!p.text.empty()) set(L, "default", default_text(p).c_str());
+    lua_rawseti(L, -2, ++n);
+  }
+}
+
+void push_signature(lua_State* L, const Op& op) {
+  lua_createtable(L, 0, 16);
+  set(L, "id", op.name);
+  set(L, "doc", op.doc);
+  set(L, "rule", op.rule);
+  set(L, "example", op.example);
+  set(L, "see", op.see);
+  set(L, "file", op.file);
+  set(L, "differentiable", op.differentiable);
+  set(L, "view", op.view);
+  set(L, "random", op.random);
+  set(L, "row", op.row >= 0);
+  set(L, "number", op.scalar_result);
+  set(L, "inplace_only", op.inplace == Inplace::Only);
+  set(L, "has_inplace", op.inplace != Inplace::No);
+  lua_pushinteger(L, op.id);
+  lua_setfield(L, -2, "index");
+  push_params(L, op);
+  lua_setfield(L, -2, "params");
+}
+
+void push_places(lua_State* L, uint8_t where) {
+  lua_createtable(L, 2, 0);
+  if (where & kFunction) append(L, "torch");
+  if (where & kMethod) append(L, "Tensor");
+  if (where & kFunctional) append(L, "F");
+  if (where & kLinalg) append(L, "torch.linalg");
+}
+
+int lua_ops(lua_State* L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, kOps) == LUA_TTABLE) return 1;
+  lua_pop(L, 1);
+  struct Entry {
+    std::vector<const Op*> ops;
+    uint8_t shown = 0, inplace = 0;
+    std::string alias_of;
+    std::vector<std::string> aliases;
+  };
+  std::map<std::string, Entry> entries;
+  for (const Op* op : all_ops()) {
+    if (op->where & kHidden) continue;
+    Entry& e = entries[public_name(*op)];
+    e.ops.push_back(op);
+    if (op->inplace != Inplace::Only) e.shown |= op->where;
+    if (op->inplace != Inplace::No) e.inplace |= op->where;
+    if (op->alias_of) e.alias_of = public_name(*op->alias_of);
+  }
+  for (auto& [name, e] : entries)
+    if (!e.alias_of.empty())
+      if (const auto it = entries.find(e.alias_of); it != entries.end())
+        it->second.aliases.push_back(name);
+  lua_createtable(L, static_cast<int>(entries.size()), static_cast<int>(entries.size()));
+  int n = 0;
+  for (const auto& [name, e] : entries) {
+    lua_createtable(L, 0, 6);
+    set(L, "name", name_in_namespace(name).c_str());
+    if (!e.alias_of.empty()) set(L, "alias_of", e.alias_of.c_str());
+    lua_newtable(L);
+    for (const std::string& a : e.aliases) append(L, a.c_str());
+    lua_setfield(L, -2, "aliases");
+    push_places(L, e.shown);
+    lua_setfield(L, -2, "places");
+    push_places(L, e.inplace);
+    lua_setfield(L, -2, "inplace");
+    lua_createtable(L, static_cast<int>(e.ops.size()), 0);
+    int k = 0;
+    for (const Op* op : e.ops) {
+      push_signature(L, *op);
+      lua_rawseti(L, -2, ++k);
+    }
+    lua_setfield(L, -2, "signatures");
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, ++n);
+    lua_setfield(L, -2, name.c_str());
+  }
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, kOps);
+  return 1;
+}
+
+int lua_brief(lua_State* L) {
+  const Impl* t = to_impl(L, 1);
+  if (!t) {
+    lua_pushnil(L);
+    return 1;
+  }
+  std::string text =
+      std::string(dtype_short_name(t->dtype)) + " " + to_string(Sizes(t->shape, t->rank));
+  if (!t->device.is_cpu()) text += " " + device_name(t->device);
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+int lua_embedded(lua_State* L) {
+  if (lua_isnoneornil(L, 1)) {
+    lua_newtable(L);
+    for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f) append(L, f->name);
+    return 1;
+  }
+  const std::string_view name = check_text(L, 1, "_embedded");
+  for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f)
+    if (f->name == name) {
+      lua_pushlstring(L, f->text, f->size);
+      return 1;
+    }
+  lua_pushnil(L);
+  return 1;
+}
+
+int lua_tensor_methods(lua_State* L) {
+  push_methods(L);
+  return 1;
+}
+
+}  // namespace
+
+void open_help(lua_State* L, int torch) {
+  static const luaL_Reg functions[] = {{"_ops", guarded<lua_ops>},
+                                       {"_brief", guarded<lua_brief>},
+                                       {"_embedded", guarded<lua_embedded>},
+                                       {"_tensor_methods", lua_tensor_methods},
+                                       {nullptr, nullptr}};
+  lua_pushvalue(L, torch);
+  luaL_setfuncs(L, functions, 0);
+  lua_pop(L, 1);
+}
+
+}  // namespace tycho::lua

@@ -1,0 +1,16 @@
+// What the prompt's tools ask the engine: torch._observe and its kin (profile.cpp) and
+// torch._inspect and its kin (inspect.cpp). Plain tables come back, which hold no tensors.
+#pragma once
+#include "bindings/core/lua.h"
+
+namespace tycho::lua {
+
+int lua_attempt(lua_State* L);   // _attempt(f, ...) -> ok, results or the error, traceback, stopped
+int lua_observe(lua_State* L);   // _observe(f, sample) -> what the operations inside f took
+int lua_measure(lua_State* L);   // _measure(f, seconds, synchronize) -> times of many runs
+int lua_inspect(lua_State* L);   // _inspect(x) -> storage, layout, graph node of a tensor
+int lua_unfold(lua_State* L);    // _unfold(y, options) -> the graph of y as tables
+int lua_find_bad(lua_State* L);  // _find_bad(f) -> the first operation that made a nan or inf
+int lua_graph(lua_State* L);     // _graph(x) -> what the graph of x keeps alive
+
+}  // namespace tycho::lua

@@ -1,0 +1,436 @@
+// Writing messages: walking a value and all that hangs on it, and saying what cannot cross.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "bindings/workers/codec_form.h"
+#include "engine/ops/random/random.h"
+
+namespace tycho::lua {
+namespace {
+
+using namespace codec;
+
+class Writer {
+ public:
+  Writer(lua_State* L, Cargo cargo) : L(L), cargo_(cargo) {
+    luaL_checkstack(L, 20, nullptr);
+    lua_newtable(L);
+    objects_ = lua_gettop(L);
+    lua_pushnil(L);
+    known_ = lua_gettop(L);
+    push_names(L, "env");
+    env_ = lua_gettop(L);
+    lua_pushglobaltable(L);
+    globals_ = lua_gettop(L);
+    lua_newtable(L);  // the tables that functions have as _ENV, the globals first
+    lua_pushvalue(L, globals_);
+    lua_rawseti(L, -2, 1);
+    environments_ = lua_gettop(L);
+  }
+
+  Message write(int value) {
+    const int top = lua_gettop(L);
+    put(value, {});
+    for (;;) {
+      if (done_ < info_.size())
+        put_contents(static_cast<uint32_t>(done_++));
+      else if (globals_done_ < global_names_.size())
+        put_global(globals_done_++);
+      else
+        break;
+    }
+    put_tag(Tag::Nil);  // no further global
+    lua_settop(L, top);
+    return std::move(message_);
+  }
+
+ private:
+  // How an object was reached.
+  struct Way {
+    enum Hop : uint8_t { Root, Field, Index, Key, Meta, Variable, Global } hop = Root;
+    uint32_t from = 0;
+    const char* text = "";  // Lua's own, which lives while we write
+    lua_Integer index = 0;
+  };
+  struct Name {
+    std::string text, note;
+  };
+  struct Info {
+    Way way;
+    bool is_table = false, is_function = false;
+    bool is_environment = false;  // a table of which only what functions use crosses
+  };
+
+  // --- bytes ---
+  void put_tag(Tag t) { message_.bytes.push_back(static_cast<char>(t)); }
+  template <class T>
+  void put_raw(const T& x) {
+    message_.bytes.append(reinterpret_cast<const char*>(&x), sizeof x);
+  }
+  void put_number(size_t n) { put_raw(static_cast<uint32_t>(n)); }
+  void put_text(std::string_view s) {
+    put_raw(static_cast<uint64_t>(s.size()));
+    message_.bytes.append(s);
+  }
+
+  // --- one value ---
+  void put(int i, const Way& way) {
+    switch (lua_type(L, i)) {
+      case LUA_TNIL:
+        return put_tag(Tag::Nil);
+      case LUA_TBOOLEAN:
+        return put_tag(lua_toboolean(L, i) ? Tag::True : Tag::False);
+      case LUA_TNUMBER:
+        if (lua_isinteger(L, i)) {
+          put_tag(Tag::Integer);
+          put_raw(lua_tointeger(L, i));
+        } else {
+          put_tag(Tag::Float);
+          put_raw(lua_tonumber(L, i));
+        }
+        return;
+      case LUA_TSTRING: {
+        size_t n;
+        const char* s = lua_tolstring(L, i, &n);
+        put_tag(Tag::Text);
+        return put_text({s, n});
+      }
+      case LUA_TLIGHTUSERDATA:
+        put_tag(Tag::Pointer);
+        return put_raw(lua_touserdata(L, i));
+      default:
+        put_object(i, way);
+    }
+  }
+
+  void put_object(int i, const Way& way) {
+    const void* p = lua_topointer(L, i);
+    if (const auto it = ids_.find(p); it != ids_.end()) {
+      put_tag(Tag::Seen);
+      return put_number(it->second);
+    }
+    if (lua_rawequal(L, i, globals_)) return put_tag(Tag::Globals);
+    if (lua_rawequal(L, i, env_)) return put_tag(Tag::Environment);
+    luaL_checkstack(L, 10, nullptr);
+    const Impl* tensor = to_impl(L, i);
+    if (!tensor && put_named(i)) return keep(i, p, way);
+    if (tensor) return put_tensor(i, tensor, way, p);
+    const int type = lua_type(L, i);
+    if (type == LUA_TTABLE) {
+      put_tag(Tag::Table);
+      put_number(lua_rawlen(L, i));
+      keep(i, p, way);
+      info_.back().is_table = true;
+    } else if (type == LUA_TFUNCTION && !lua_iscfunction(L, i)) {
+      put_code(i, way);
+      keep(i, p, way);
+      info_.back().is_function = true;
+    } else if (!put_small_object(i)) {
+      refuse(i, way);
+    } else {
+      keep(i, p, way);
+    }
+  }
+
+  // The object gets the next number, and stays alive.
+  void keep(int i, const void* p, const Way& way) {
+    ids_.emplace(p, static_cast<uint32_t>(info_.size()));
+    info_.push_back({way});
+    lua_pushvalue(L, i);
+    lua_rawseti(L, objects_, static_cast<lua_Integer>(info_.size()));
+  }
+
+  bool put_named(int i) {
+    if (lua_type(L, i) == LUA_TTABLE)
+      for (const char* name : kRegistered) {
+        luaL_getmetatable(L, name);
+        const bool same = lua_rawequal(L, -1, i);
+        lua_pop(L, 1);
+        if (!same) continue;
+        put_tag(Tag::Registered);
+        put_text(name);
+        return true;
+      }
+    // Plain tables of a batch are never looked up, so that a worker mostly needs no list of names.
+    if (cargo_ == Cargo::Batch && lua_type(L, i) == LUA_TTABLE) {
+      if (!lua_getmetatable(L, i)) return false;
+      lua_pop(L, 1);
+    }
+    if (lua_isnil(L, known_)) {
+      push_names(L, "known");
+      lua_call(L, 0, 1);
+      lua_replace(L, known_);
+    }
+    lua_pushvalue(L, i);
+    const bool found = lua_rawget(L, known_) == LUA_TSTRING;
+    if (found) {
+      put_tag(Tag::Named);
+      size_t n;
+      const char* s = lua_tolstring(L, -1, &n);
+      put_text({s, n});
+    }
+    lua_pop(L, 1);
+    return found;
+  }
+
+  void put_tensor(int i, const Impl* t, const Way& way, const void* p) {
+    if (t->node) {
+      const Name name = name_of(way);
+      fail(Kind::Argument,
+           "DataLoader: " + name.text + name.note +
+               " is part of a graph, and graphs stay in the thread that made them",
+           cargo_ == Cargo::Batch ? "return x:detach() instead of x, or torch.no_grad in get"
+                                  : name.text + " = " + name.text + ":detach()");
+    }
+    put_tag(Tag::Tensor);
+    put_number(message_.tensors.size());
+    message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, Sizes(t->shape, t->rank),
+                                Sizes(t->stride, t->rank), t->offset});
+    keep(i, p, way);
+  }
+
+  static int append(lua_State*, const void* p, size_t n, void* to) {
+    static_cast<std::string*>(to)->append(static_cast<const char*>(p), n);
+    return 0;
+  }
+
+  void put_code(int i, const Way& way) {
+    std::string code;
+    lua_pushvalue(L, i);
+    lua_dump(L, append, &code, 0);
+    lua_pop(L, 1);
+    put_tag(Tag::Function);
+    put_text(code);
+    if (cargo_ != Cargo::Setup) return;
+    std::vector<bool> environment;
+    bool any = false;
+    const char* name;
+    for (int n = 1; (name = lua_getupvalue(L, i, n)); ++n) {
+      environment.push_back(is_environment(name));
+      if (environment.back()) {
+        any = true;
+        user_environment_ = number_of_environment();
+      }
+      lua_pop(L, 1);
+    }
+    if (!any) return;
+    user_ = way;
+    find_globals(code, environment, this, [](void* self, std::string_view global) {
+      static_cast<Writer*>(self)->use_global(std::string(global));
+    });
+  }
+
+  // Is the variable on top, of that name, a table of globals? Functions may have one of their own.
+  bool is_environment(const char* name) {
+    return lua_rawequal(L, -1, globals_) ||
+           (!std::strcmp(name, "_ENV") && lua_istable(L, -1) && !lua_rawequal(L, -1, env_));
+  }
+  lua_Integer number_of_environment() {
+    const auto count = static_cast<lua_Integer>(lua_rawlen(L, environments_));
+    for (lua_Integer k = 1; k <= count; ++k) {
+      lua_rawgeti(L, environments_, k);
+      const bool same = lua_rawequal(L, -1, -2);
+      lua_pop(L, 1);
+      if (same) return k;
+    }
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, environments_, count + 1);
+    return count + 1;
+  }
+
+  void use_global(const std::string& name) {
+    lua_Integer environment = user_environment_;
+    const auto is_there = [&](int table) {
+      lua_pushlstring(L, name.data(), name.size());
+      return lua_rawget(L, table) != LUA_TNIL;
+    };
+    if (environment > 1) {
+      lua_rawgeti(L, environments_, environment);
+      if (!is_there(lua_gettop(L))) environment = 1;  // then it finds the global through it
+      lua_pop(L, 2);
+    }
+    if (!global_seen_.emplace(std::to_string(environment) + name).second) return;
+    // What the other side has from the start need not cross.
+    const bool here = is_there(environment == 1 ? globals_ : env_);
+    is_there(env_);
+    const bool plain = environment == 1 && (!here || lua_rawequal(L, -1, -2));
+    lua_pop(L, 2);
+    if (!plain) global_names_.push_back({name, user_, environment});
+  }
+
+  bool put_small_object(int i) {
+    if (lua_type(L, i) != LUA_TUSERDATA) return false;
+    if (luaL_testudata(L, i, "tycho.dtype")) {
+      DType t;
+      to_dtype(L, i, &t);
+      put_tag(Tag::DType);
+      put_raw(t);
+      return true;
+    }
+    if (luaL_testudata(L, i, "tycho.device")) {
+      Device d;
+      to_device(L, i, &d);
+      put_tag(Tag::Device);
+      put_raw(d);
+      return true;
+    }
+    if (const DeviceGenerator* g = to_generator(L, i)) {
+      put_tag(Tag::Stream);
+      put_raw(g->device);
+      put_text(g->stream->state());
+      return true;
+    }
+    return false;
+  }
+
+  // --- contents ---
+  void put_contents(uint32_t id) {
+    if (!info_[id].is_table && !info_[id].is_function) return;
+    const int top = lua_gettop(L);
+    lua_rawgeti(L, objects_, static_cast<lua_Integer>(id) + 1);
+    const int object = top + 1;
+    if (info_[id].is_function)
+      put_variables(object, id);
+    else
+      put_fields(object, id);
+    lua_settop(L, top);
+  }
+
+  void put_fields(int table, uint32_t id) {
+    if (!info_[id].is_environment) lua_pushnil(L);
+    while (!info_[id].is_environment && lua_next(L, table)) {
+      const int value = lua_gettop(L), key = value - 1;
+      Way way{Way::Key, id, "", 0};
+      if (lua_type(L, key) == LUA_TSTRING)
+        way = {Way::Field, id, lua_tostring(L, key), 0};
+      else if (lua_isinteger(L, key))
+        way = {Way::Index, id, "", lua_tointeger(L, key)};
+      put(key, {Way::Key, id, "", 0});
+      put(value, way);
+      lua_settop(L, key);
+    }
+    put_tag(Tag::Nil);
+    if (!lua_getmetatable(L, table)) return put_tag(Tag::Nil);
+    put(lua_gettop(L), {Way::Meta, id, "", 0});
+  }
+
+  void put_variables(int function, uint32_t id) {
+    int count = 0;
+    while (lua_getupvalue(L, function, count + 1)) {
+      ++count;
+      lua_pop(L, 1);
+    }
+    put_number(static_cast<size_t>(count));
+    for (int n = 1; n <= count; ++n) {
+      const void* cell = lua_upvalueid(L, function, n);
+      const auto [it, fresh] = cells_.emplace(cell, static_cast<uint32_t>(cells_.size()));
+      put_number(it->second);
+      if (!fresh) continue;
+      const char* name = lua_getupvalue(L, function, n);
+      const size_t before = info_.size();
+      const bool environment = cargo_ == Cargo::Setup && is_environment(name);
+      put(lua_gettop(L), {Way::Variable, id, name, 0});
+      if (environment && info_.size() > before) info_.back().is_environment = true;
+      lua_pop(L, 1);
+    }
+  }
+
+  struct GlobalUse {
+    std::string name;
+    Way user;  // of the function that uses it
+    lua_Integer environment;
+  };
+  void put_global(size_t n) {
+    const std::string& name = global_names_[n].name;
+    lua_rawgeti(L, environments_, global_names_[n].environment);
+    put(lua_gettop(L), {});
+    lua_pushlstring(L, name.data(), name.size());
+    lua_rawget(L, -2);
+    put_text(name);
+    put(lua_gettop(L), {Way::Global, 0, name.c_str(), static_cast<lua_Integer>(n)});
+    lua_pop(L, 2);
+  }
+
+  // --- errors ---
+  Name name_of(const Way& way) const {
+    const Name from = way.hop == Way::Root || way.hop == Way::Global ? Name{} : name_of(way.from);
+    switch (way.hop) {
+      case Way::Root:
+        return {};
+      case Way::Field:
+        // Methods are found in a class: dataset.get, not dataset.<metatable>.__index.get.
+        if (!std::strcmp(way.text, "__index") && info_[way.from].way.hop == Way::Meta) return from;
+        return {from.text.empty() ? way.text : from.text + "." + way.text, from.note};
+      case Way::Index:
+        if (cargo_ == Cargo::Batch && info_[way.from].way.hop == Way::Root)
+          return {"the batch", ""};
+        return {from.text + "[" + std::to_string(way.index) + "]", from.note};
+      case Way::Key:
+        return {"a key of " + (from.text.empty() ? "a table" : from.text), from.note};
+      case Way::Meta:
+        return from;
+      case Way::Variable:
+        return {way.text,
+                " (a variable of " + (from.text.empty() ? "the function" : from.text) + ")"};
+      case Way::Global: {
+        const Name user = name_of(global_names_[static_cast<size_t>(way.index)].user);
+        return {way.text,
+                " (a global that " + (user.text.empty() ? "a function" : user.text) + " uses)"};
+      }
+    }
+    return {};
+  }
+  Name name_of(uint32_t id) const { return name_of(info_[id].way); }
+
+  [[noreturn]] void refuse(int i, const Way& way) {
+    Name name = name_of(way);
+    if (name.text.empty()) name.text = cargo_ == Cargo::Batch ? "the batch" : "the dataset";
+    std::string what, hint = "make it in worker_init_fn, or in get(i) when it is first needed";
+    if (luaL_testudata(L, i, LUA_FILEHANDLE)) {
+      what = "an open file";
+      hint = "open it in worker_init_fn, or in get(i) when it is first needed";
+    } else if (lua_type(L, i) == LUA_TTHREAD) {
+      what = "a coroutine";
+    } else if (lua_type(L, i) == LUA_TFUNCTION) {
+      what = "a function written in C that no module holds under a name";
+      hint = "call it inside a Lua function that finds it by its name";
+    } else {
+      what = "an object of a C library";
+      if (luaL_getmetafield(L, i, "__name") == LUA_TSTRING)
+        what += std::string(" (") + lua_tostring(L, -1) + ")";
+    }
+    if (cargo_ == Cargo::Batch)
+      fail(Kind::Argument, "DataLoader: " + name.text + name.note + " is " + what +
+                               ", which cannot leave the worker that made it");
+    fail(Kind::Argument,
+         "DataLoader: " + name.text + name.note + " is " + what + ", which cannot go to a worker",
+         hint);
+  }
+
+  lua_State* L;
+  Cargo cargo_;
+  int objects_, known_, env_, globals_, environments_;
+  Message message_;
+  std::unordered_map<const void*, uint32_t> ids_, cells_;
+  std::vector<Info> info_;
+  size_t done_ = 0, globals_done_ = 0;
+  std::deque<GlobalUse> global_names_;
+  std::unordered_set<std::string> global_seen_;
+  Way user_;  // the function whose code is being looked at
+  lua_Integer user_environment_ = 1;
+};
+
+}  // namespace
+
+Message write_message(lua_State* L, int value, Cargo cargo) {
+  value = lua_absindex(L, value);
+  const int top = lua_gettop(L);
+  Message message = Writer(L, cargo).write(value);
+  lua_settop(L, top);
+  return message;
+}
+
+}  // namespace tycho::lua

@@ -1,0 +1,329 @@
+// Convolutions as products of matrices. Forward: windows times the weight, packed once. The
+// input's gradient: the result's gradient times the weight gives windows, which are added onto the
+// pixels they cover. The weight's gradient: the result's gradient, transposed, times windows.
+#include "engine/cpu/conv/conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/interrupt.h"
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/transpose.h"
+#include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// What the three loops share: sizes in elements, and how they are cut into blocks.
+struct Plan {
+  const Convolution& c;
+  int type, size, unit_rows, unit_cols;
+  bool narrow;        // half lanes: the panels have few columns
+  int64_t taps;       // of one group: kernel * channels of the group
+  int64_t width;      // of a band
+  int64_t bands;      // at a time
+  int64_t out;        // channels of the result, per group
+  int64_t ld, block;  // of a block of windows: row length, rows
+  bool plain;         // windows are single pixels in order: no copies needed
+
+  // `columns` of the panels; at most `most_rows` windows, or `bytes` of them, at a time.
+  Plan(const Convolution& conv, int64_t columns, int64_t most_rows, int64_t bytes) : c(conv) {
+    type = c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
+    size = dtype_size(c.dtype);
+    narrow = level() == Level::v4 && columns * size <= 32 && type < 2;
+    if (narrow)
+      v3::gemm_unit(type, &unit_rows, &unit_cols);
+    else
+      level_of::gemm_unit(type, &unit_rows, &unit_cols);
+    const Window& w = c.window;
+    width = w.kernel[2] * (w.channels / c.groups);
+    taps = w.bands() * width;
+    out = c.out_channels / c.groups;
+    bands = std::clamp<int64_t>(2048 / size / std::max<int64_t>(1, width), 1, w.bands());
+    ld = bands * width + 128 / size;  // room for loose copies
+    block = std::clamp<int64_t>(bytes / (ld * size), 16, most_rows);
+    block = up(std::min(block, std::max<int64_t>(1, w.rows())), unit_rows);
+    plain = true;
+    for (int d = 0; d < 3; ++d)
+      plain = plain && w.kernel[d] == 1 && w.stride[d] == 1 && w.pad[d] == 0 &&
+              w.in[d] == w.out[d];  // output_padding adds pixels that no window reaches
+  }
+
+  Window group(int64_t g) const {
+    Window w = c.window;
+    w.count = w.channels / c.groups;
+    w.first = g * w.count;
+    return w;
+  }
+  const char* at(const void* p, int64_t i) const { return static_cast<const char*>(p) + i * size; }
+  char* at(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
+  size_t window_bytes() const { return static_cast<size_t>(block * ld * size + 128); }
+  // Rows per chunk of a parallel region: whole blocks, some 20 us of work or more.
+  int64_t grain() const {
+    const int64_t work = std::max<int64_t>(1, taps * c.out_channels);
+    return up(std::max<int64_t>(block, (int64_t{1} << 20) / work), block);
+  }
+  // All of the weight in panels: for each group and cut of bands, `k` by `n` panels.
+  int64_t packed_group() const { return up(out, unit_cols) * taps; }
+
+  // Calls f(first band, last band, offset of its first tap).
+  template <class F>
+  void each_cut(F&& f) const {
+    const int64_t all = c.window.bands();
+    for (int64_t b = 0; b < all; b += bands) f(b, std::min(all, b + bands), b * width);
+  }
+};
+
+// Columns of b (cs along k, rs from column to column) into panels.
+void pack_panels(const Plan& p, const void* b, int64_t rs, int64_t cs, int64_t cols, int64_t k,
+                 void* to) {
+  if (p.narrow)
+    v3::gemm_pack_b(p.type, b, rs, cs, cols, k, to);
+  else
+    level_of::gemm_pack_b(p.type, b, rs, cs, cols, k, to);
+}
+
+// rows of c = a (row i at a + i * rs, contiguous) times packed panels.
+void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void* a, int64_t rs,
+                  const void* panels, void* c, int64_t ldc, int begin, const void* bias) {
+  for (int64_t j = 0; j < n; j += p.unit_cols) {
+    const int64_t cols = std::min<int64_t>(p.unit_cols, n - j), ldb = p.unit_cols;
+    const void *b = p.at(panels, j * k), *bias_j = begin == 2 ? p.at(bias, j) : nullptr;
+    void* to = p.at(c, j);
+    if (p.narrow)
+      v3::gemm_direct(p.type, rows, cols, k, a, rs, 1, b, ldb, to, ldc, begin, bias_j, true);
+    else
+      level_of::gemm_direct(p.type, rows, cols, k, a, rs, int64_t{1}, b, ldb, to, ldc, begin,
+                            bias_j, true);
+  }
+}
+
+// One filter per channel: a product of matrices would have a single column.
+bool depthwise(const Convolution& c) {
+  const Window& w = c.window;
+  return c.groups == w.channels && c.out_channels == w.channels && c.groups > 1 &&
+         w.bands() * w.kernel[2] <= 256;
+}
+int64_t taps_of(const Convolution& c) { return c.window.bands() * c.window.kernel[2]; }
+int type_of(const Convolution& c) {
+  return c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
+}
+constexpr int64_t kDepthwiseWork = 1 << 16;  // multiply-adds a chunk
+
+void depthwise_forward(const Convolution& c, const void* x, const void* w, const void* bias,
+                       void* y) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c), line = win.out[2] * win.channels * taps;
+  const int size = dtype_size(c.dtype);
+  const Scratch turned(static_cast<size_t>(taps * win.channels * size));
+  level_of::transpose(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
+  parallel_for(win.images * win.out[0] * win.out[1],
+               std::max<int64_t>(1, kDepthwiseWork / std::max<int64_t>(1, line)),
+               [&](int64_t begin, int64_t end) {
+                 level_of::depthwise_lines(type_of(c), static_cast<const Window*>(&win), x,
+                                           static_cast<const void*>(turned.data()), bias, y, begin,
+                                           end);
+               });
+}
+
+void depthwise_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c);
+  const int size = dtype_size(c.dtype);
+  const Scratch turned(static_cast<size_t>(taps * win.channels * size));
+  level_of::transpose(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
+  parallel_for(win.images, 1, [&](int64_t begin, int64_t end) {
+    level_of::depthwise_input(type_of(c), &win, y, static_cast<const void*>(turned.data()), x,
+                              begin, end);
+  });
+}
+
+template <class T>
+void add_up(T* to, const T* from, int64_t n) {
+  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+  });
+}
+void add_up(const Convolution& c, void* to, const void* from, int64_t n) {
+  if (c.dtype == DType::Float32)
+    add_up(static_cast<float*>(to), static_cast<const float*>(from), n);
+  else if (c.dtype == DType::Float64)
+    add_up(static_cast<double*>(to), static_cast<const double*>(from), n);
+  else
+    add_up(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), n);
+}
+
+// Parts of the images are summed apart and added in order.
+void depthwise_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
+  const Window& win = c.window;
+  const int64_t taps = taps_of(c), numel = taps * win.channels;
+  const int size = dtype_size(c.dtype);
+  const int64_t parts = std::clamp<int64_t>(get_num_threads(), 1, std::max<int64_t>(1, win.images));
+  const Scratch sums(static_cast<size_t>(parts * numel * size));
+  std::memset(sums.data(), 0, parts * numel * size);
+  parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part)
+      level_of::depthwise_weight(type_of(c), &win, y, x,
+                                 static_cast<void*>(sums.data() + part * numel * size),
+                                 win.images * part / parts, win.images * (part + 1) / parts);
+  });
+  for (int64_t part = 1; part < parts; ++part)
+    add_up(c, sums.data(), sums.data() + part * numel * size, numel);
+  level_of::transpose(size, int64_t{1}, taps, win.channels, static_cast<const void*>(sums.data()),
+                      w);
+}
+
+}  // namespace
+
+void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
+  if (depthwise(c)) return depthwise_forward(c, x, w, bias, y);
+  const Plan p(c, c.out_channels / c.groups, 192, 196 << 10);
+  const Window& win = c.window;
+  const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
+  const void* x_end = p.at(x, pixels * win.channels);
+  const Scratch panels(static_cast<size_t>(p.packed_group() * c.groups * p.size));
+  for (int64_t g = 0; g < c.groups; ++g)
+    p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+      pack_panels(p, p.at(w, g * p.out * p.taps + tap), p.taps, 1, p.out, (to - from) * p.width,
+                  p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap));
+    });
+  parallel_for(win.rows(), p.grain(), [&](int64_t begin, int64_t end) {
+    const Scratch scratch(p.plain ? 0 : p.window_bytes());
+    for (int64_t row = begin; row < end; row += p.block) {
+      const int64_t rows = std::min(p.block, end - row);
+      for (int64_t g = 0; g < c.groups; ++g) {
+        const Window group = p.group(g);
+        p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+          const void* a = scratch.data();
+          int64_t rs = p.ld;
+          if (p.plain) {
+            a = p.at(x, row * win.channels + group.first);
+            rs = win.channels;
+          } else {
+            level_of::window_rows(p.type, &group, x, x_end, row, row + rows, from, to,
+                                  static_cast<void*>(scratch.data()), p.ld);
+          }
+          times_panels(p, rows, p.out, (to - from) * p.width, a, rs,
+                       p.at(panels.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap),
+                       p.at(y, row * c.out_channels + g * p.out), c.out_channels,
+                       tap    ? 1
+                       : bias ? 2
+                              : 0,
+                       bias ? p.at(bias, g * p.out) : nullptr);
+        });
+      }
+    }
+  });
+}
+
+void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
+  if (depthwise(c)) return depthwise_backward_input(c, y, w, x);
+  const Plan p(c, 1 << 20, 192, 196 << 10);
+  const Window& win = c.window;
+  const int64_t image_rows = win.images ? win.rows() / win.images : 0;
+  const int64_t image = win.in[0] * win.in[1] * win.in[2] * win.channels;
+  // Panels of w as [out, taps]: for each group and cut, `out` by taps of the cut.
+  const auto cut_cols = [&](int64_t from, int64_t to) { return (to - from) * p.width; };
+  int64_t group_size = 0;
+  p.each_cut([&](int64_t from, int64_t to, int64_t) {
+    group_size += up(cut_cols(from, to), p.unit_cols) * p.out;
+  });
+  const Scratch panels(static_cast<size_t>(group_size * c.groups * p.size));
+  int64_t place = 0;
+  for (int64_t g = 0; g < c.groups; ++g)
+    p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+      pack_panels(p, p.at(w, g * p.out * p.taps + tap), 1, p.taps, cut_cols(from, to), p.out,
+                  p.at(panels.data(), place));
+      place += up(cut_cols(from, to), p.unit_cols) * p.out;
+    });
+  const int64_t work = std::max<int64_t>(1, image_rows * p.taps * c.out_channels);
+  parallel_for(
+      win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work), [&](int64_t begin, int64_t end) {
+        const Scratch scratch(p.plain ? 0 : p.window_bytes());
+        for (int64_t n = begin; n < end; ++n) {
+          if (!p.plain) std::memset(p.at(x, n * image), 0, image * p.size);
+          for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
+            const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
+            int64_t at = 0;
+            for (int64_t g = 0; g < c.groups; ++g) {
+              const Window group = p.group(g);
+              const void* gy = p.at(y, row * c.out_channels + g * p.out);
+              p.each_cut([&](int64_t from, int64_t to, int64_t) {
+                const int64_t cols = cut_cols(from, to);
+                void* to_rows =
+                    p.plain ? p.at(x, row * win.channels + group.first) : scratch.data();
+                const int64_t ld = p.plain ? win.channels : p.ld;
+                times_panels(p, rows, cols, p.out, gy, c.out_channels, p.at(panels.data(), at),
+                             to_rows, ld, 0, nullptr);
+                at += up(cols, p.unit_cols) * p.out;
+                if (!p.plain)
+                  level_of::add_window_rows(p.type, &group,
+                                            static_cast<const void*>(scratch.data()), p.ld, row,
+                                            row + rows, from, to, x);
+              });
+            }
+          }
+        }
+      });
+}
+
+void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
+  if (depthwise(c)) return depthwise_backward_weight(c, y, x, w);
+  const Plan p(c, 1 << 20, 256, 384 << 10);
+  const Window& win = c.window;
+  const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
+  const void* x_end = p.at(x, pixels * win.channels);
+  const int64_t rows = win.rows(), numel = c.out_channels * p.taps;
+  std::memset(w, 0, numel * p.size);
+  // Every thread sums a part of the rows into a weight of its own; the parts are added in order.
+  const int64_t work = rows * p.taps * p.out * c.groups;
+  const int64_t parts =
+      work < (1 << 21) ? 1 : std::min<int64_t>(get_num_threads(), (rows + p.block - 1) / p.block);
+  const Scratch others(static_cast<size_t>((std::max<int64_t>(parts, 1) - 1) * numel * p.size));
+  std::memset(others.data(), 0, (std::max<int64_t>(parts, 1) - 1) * numel * p.size);
+  // Turns of at most some 50 ms, so that an interrupt is seen.
+  const int64_t turns = 1 + work / ((int64_t{1} << 31) * std::max<int64_t>(parts, 1));
+  const int64_t each =
+      up((rows + turns * parts - 1) / std::max<int64_t>(1, turns * parts), p.block);
+  for (int64_t turn = 0; turn * parts * each < rows; ++turn) {
+    check_interrupt();
+    parallel_for(parts, 1, [&](int64_t first, int64_t last) {
+      const Scratch scratch(p.plain ? 0 : p.window_bytes());
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t begin = (turn * parts + part) * each, end = std::min(rows, begin + each);
+        void* to_w = part ? p.at(others.data(), (part - 1) * numel) : static_cast<char*>(w);
+        for (int64_t g = 0; g < c.groups; ++g) {
+          const Window group = p.group(g);
+          p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
+            const int64_t cols = (to - from) * p.width;
+            void* to_cut = p.at(to_w, g * p.out * p.taps + tap);
+            for (int64_t row = begin; row < end; row += p.block) {
+              const int64_t k = std::min(p.block, end - row);
+              const void* b = scratch.data();
+              int64_t ldb = p.ld;
+              if (p.plain) {
+                b = p.at(x, row * win.channels + group.first);
+                ldb = win.channels;
+              } else {
+                level_of::window_rows(p.type, &group, x, x_end, row, row + k, from, to,
+                                      static_cast<void*>(scratch.data()), p.ld);
+              }
+              level_of::gemm_direct(
+                  p.type, p.out, cols, k,
+                  static_cast<const void*>(p.at(y, row * c.out_channels + g * p.out)), int64_t{1},
+                  c.out_channels, b, ldb, to_cut, p.taps, 1, static_cast<const void*>(nullptr),
+                  false);
+            }
+          });
+        }
+      }
+    });
+  }
+  for (int64_t part = 1; part < parts; ++part)
+    add_up(c, w, p.at(others.data(), (part - 1) * numel), numel);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,442 @@
+// Convolutions through oneDNN: activations with channels last, the weight packed into the layout
+// that the primitive asks for, at every call (it costs a few percent; in training every weight is
+// new). The work is cut into pieces of images, or of lines where there are few images: pieces run
+// on our own pool, each on one thread, and are short enough for interrupts.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/conv/conv_pack.h"
+#include "engine/cpu/library/onednn.h"
+#include "engine/cpu/library/onednn_cache.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+using dnnl::memory;
+
+enum Which : int64_t { kForward, kInput, kWeight };
+
+// One primitive: what it computes, and every size. Plain numbers, so that it can be compared.
+struct Key {
+  int64_t kind, dtype, weight_dtype, bias;
+  int64_t images, channels, groups, out_channels;
+  int64_t in[3], out[3], kernel[3], stride[3], front[3], dilation[3];
+  int64_t weight_stride[5];
+  bool operator==(const Key&) const = default;
+  size_t hash() const {
+    size_t h = 0;
+    const auto* p = reinterpret_cast<const int64_t*>(this);
+    for (size_t i = 0; i < sizeof(Key) / sizeof(int64_t); ++i) hash_in(h, p[i]);
+    return h;
+  }
+};
+
+struct Held {
+  bool usable = false;
+  dnnl::primitive primitive, pack;  // `pack`: between the plain weight and the primitive's layout
+  memory::desc packed_desc;
+  bool packs = false;
+  bool quick = false;  // by our own kernels, as `pack_plan` says
+  ConvPack pack_plan;
+  memory x, w, y, bias, plain;
+};
+
+memory::data_type type_of(int64_t dtype) {
+  return static_cast<DType>(dtype) == DType::BFloat16 ? memory::data_type::bf16
+                                                      : memory::data_type::f32;
+}
+
+// Images have two spatial dimensions, or three where the first one does something.
+bool is_volume(const Key& k) {
+  return k.in[0] != 1 || k.out[0] != 1 || k.kernel[0] != 1 || k.front[0] != 0;
+}
+
+memory::desc images_desc(const Key& k, int64_t channels, const int64_t* size) {
+  memory::dims dims{k.images, channels}, strides{0, 1};
+  for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) dims.push_back(size[d]);
+  strides.resize(dims.size());
+  int64_t step = channels;
+  for (size_t d = dims.size() - 1; d >= 2; --d) strides[d] = step, step *= dims[d];
+  strides[0] = step;
+  return {dims, type_of(k.dtype), strides};
+}
+
+// The weight as the user has it (`plain`), or in a layout of oneDNN's choice.
+memory::desc weight_desc(const Key& k, int64_t dtype, bool plain) {
+  memory::dims dims, strides;
+  const auto add = [&](int64_t size, int64_t stride) {
+    dims.push_back(size), strides.push_back(stride);
+  };
+  if (k.groups > 1) add(k.groups, k.out_channels / k.groups * k.weight_stride[0]);
+  add(k.out_channels / k.groups, k.weight_stride[0]);
+  add(k.channels / k.groups, k.weight_stride[1]);
+  for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) add(k.kernel[d], k.weight_stride[d + 2]);
+  if (plain) return {dims, type_of(dtype), strides};
+  return {dims, type_of(dtype), memory::format_tag::any};
+}
+
+// Whether our own kernels know the layout: whole units, and blocks of outputs (for packing
+// bfloat16, of pairs) innermost, or of inputs around 16 outputs (for unpacking).
+bool plan_pack(const Key& k, const memory::desc& packed, ConvPack* p) {
+  const auto& d = packed.data;
+  const auto& b = d.format_desc.blocking;
+  const int64_t taps = k.kernel[0] * k.kernel[1] * k.kernel[2];
+  *p = {k.out_channels, k.channels, taps, 0, b.strides[0], b.strides[1], {}};
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 || p->out % 16 != 0 ||
+      p->in % 16 != 0 || taps > ConvPack::kMostTaps)
+    return false;
+  // The user's side: row-major.
+  int64_t step = 1;
+  const int64_t plain[] = {k.out_channels, k.channels, k.kernel[0], k.kernel[1], k.kernel[2]};
+  for (int i = 4; i >= 0; step *= plain[i--])
+    if (plain[i] != 1 && k.weight_stride[i] != step) return false;
+  if (k.kind == kWeight) {
+    if (b.inner_nblks != 2 || b.inner_blks[0] != 16 || b.inner_idxs[0] != 1 ||
+        b.inner_blks[1] != 16 || b.inner_idxs[1] != 0)
+      return false;
+    p->block = 16;
+  } else {
+    const bool pairs = k.dtype == static_cast<int64_t>(DType::BFloat16);
+    if (b.inner_nblks != (pairs ? 2 : 1) || b.inner_idxs[0] != 0 || b.inner_blks[0] % 16 != 0)
+      return false;
+    if (pairs && (b.inner_blks[1] != 2 || b.inner_idxs[1] != 1)) return false;
+    p->block = b.inner_blks[0];
+  }
+  const int64_t* const at = b.strides + 2;  // of two or three kernel sizes
+  const bool volume = is_volume(k);
+  int64_t t = 0;
+  for (int64_t z = 0; z < k.kernel[0]; ++z)
+    for (int64_t y = 0; y < k.kernel[1]; ++y)
+      for (int64_t x = 0; x < k.kernel[2]; ++x)
+        p->tap_at[t++] = volume ? z * at[0] + y * at[1] + x * at[2] : y * at[0] + x * at[1];
+  return true;
+}
+
+Held make(const Key& k) {
+  Held h;
+  memory::dims stride, dilation, front, back;
+  for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) {
+    stride.push_back(k.stride[d]);
+    dilation.push_back(k.dilation[d] - 1);
+    front.push_back(k.front[d]);
+    const int64_t reach = (k.out[d] - 1) * k.stride[d] + (k.kernel[d] - 1) * k.dilation[d] + 1;
+    back.push_back(std::max<int64_t>(0, reach - k.in[d] - k.front[d]));
+  }
+  const auto x = images_desc(k, k.channels, k.in), y = images_desc(k, k.out_channels, k.out);
+  // Gradients of weights are summed in float32 and rounded when they are unpacked.
+  const int64_t f32 = static_cast<int64_t>(DType::Float32);
+  const auto w = weight_desc(k, k.kind == kWeight ? f32 : k.dtype, false);
+  const auto plain = weight_desc(k, k.weight_dtype, true);
+  const memory::desc bias({k.out_channels}, type_of(k.dtype), memory::format_tag::x);
+  const auto& engine = onednn_engine();
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const auto training = dnnl::prop_kind::forward_training;
+  const auto take = [&](const auto& desc, auto primitive, const memory::desc& packed) {
+    // What falls back on plain loops is better off with our own kernels.
+    const std::string_view name = desc.impl_info_str();
+    h.usable = name.substr(0, 3) != "ref" && name.find("gemm:") == name.npos;
+    h.primitive = primitive(desc);
+    h.packed_desc = packed;
+  };
+  const dnnl::convolution_forward::primitive_desc forward(
+      k.bias ? dnnl::convolution_forward::desc(training, direct, x, w, bias, y, stride, dilation,
+                                               front, back)
+             : dnnl::convolution_forward::desc(
+                   training, direct, x, k.kind == kWeight ? weight_desc(k, k.dtype, false) : w, y,
+                   stride, dilation, front, back),
+      engine);
+  if (k.kind == kForward) {
+    take(
+        forward, [](const auto& d) { return dnnl::convolution_forward(d); },
+        forward.weights_desc());
+  } else if (k.kind == kInput) {
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        dnnl::convolution_backward_data::desc(direct, x, w, y, stride, dilation, front, back),
+        engine, forward);
+    take(
+        desc, [](const auto& d) { return dnnl::convolution_backward_data(d); },
+        desc.weights_desc());
+  } else {
+    const dnnl::convolution_backward_weights::primitive_desc desc(
+        dnnl::convolution_backward_weights::desc(direct, x, w, y, stride, dilation, front, back),
+        engine, forward);
+    take(
+        desc, [](const auto& d) { return dnnl::convolution_backward_weights(d); },
+        desc.diff_weights_desc());
+  }
+  h.packs = h.packed_desc != plain;
+  const auto from = k.kind == kWeight ? h.packed_desc : plain;
+  const auto to = k.kind == kWeight ? plain : h.packed_desc;
+  if (h.packs) h.quick = plan_pack(k, h.packed_desc, &h.pack_plan);
+  if (h.packs && h.usable && !h.quick)
+    h.pack = dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
+  h.x = memory(x, engine, nullptr);
+  h.y = memory(y, engine, nullptr);
+  h.w = memory(h.packed_desc, engine, nullptr);
+  h.plain = memory(plain, engine, nullptr);
+  h.bias = memory(bias, engine, nullptr);
+  return h;
+}
+
+// Where oneDNN has no implementation at all, our own kernels compute.
+Held make_or_none(const Key& k) {
+  try {
+    return make(k);
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_unimplemented || e.status == dnnl_invalid_arguments) return {};
+    throw;
+  }
+}
+
+Held& held(const Key& k) {
+  thread_local HeldCache<Key, Held> cache;
+  return cache.get(k, make_or_none);
+}
+
+void point(memory& m, const void* p) { dnnl_memory_set_data_handle(m.get(), const_cast<void*>(p)); }
+
+Key key_of(const Convolution& c, int64_t kind, bool bias, const PlainWeight& w) {
+  Key k{};
+  const Window& win = c.window;
+  k.kind = kind;
+  k.dtype = static_cast<int64_t>(c.dtype);
+  k.weight_dtype = static_cast<int64_t>(w.dtype);
+  k.bias = bias;
+  k.images = win.images;
+  k.channels = win.channels;
+  k.groups = c.groups;
+  k.out_channels = c.out_channels;
+  for (int d = 0; d < 3; ++d) {
+    k.in[d] = win.in[d], k.out[d] = win.out[d], k.kernel[d] = win.kernel[d];
+    k.stride[d] = win.stride[d], k.front[d] = win.pad[d], k.dilation[d] = win.dilation[d];
+  }
+  std::copy_n(w.stride, 5, k.weight_stride);
+  return k;
+}
+
+double work_of(const Key& k) {
+  double work =
+      static_cast<double>(k.images * k.out_channels) * static_cast<double>(k.channels / k.groups);
+  for (int d = 0; d < 3; ++d) work *= static_cast<double>(k.out[d] * k.kernel[d]);
+  return work;
+}
+
+// A part of a convolution: some images, or some lines of one.
+struct Piece {
+  Key key;
+  int64_t x = 0, y = 0;  // where it begins, in elements
+};
+
+struct Cut {
+  const Key& whole;
+  int64_t images, lines;  // of a piece
+  int64_t count;
+
+  // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
+  Cut(const Key& k, int64_t want, double most, bool by_lines) : whole(k) {
+    const double work = work_of(k), image = work / static_cast<double>(k.images);
+    if (work < 1 << 21) want = 1;
+    images = std::max<int64_t>(1, (k.images + want - 1) / want);
+    images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
+    lines = k.out[1];
+    const int64_t parts =
+        std::max((want + k.images - 1) / k.images, static_cast<int64_t>(image / most) + 1);
+    if (by_lines && images == 1 && parts > 1 && !is_volume(k) && pads_less_than_kernel(k))
+      lines = std::max<int64_t>(1, (k.out[1] + parts - 1) / parts);
+    per_image = (k.out[1] + lines - 1) / lines;
+    count = lines == k.out[1] ? (k.images + images - 1) / images : k.images * per_image;
+  }
+
+  Piece piece(int64_t i) const {
+    Piece p{whole};
+    Key& k = p.key;
+    const int64_t x_line = k.in[2] * k.channels, y_line = k.out[2] * k.out_channels;
+    const int64_t x_image = k.in[0] * k.in[1] * x_line, y_image = k.out[0] * k.out[1] * y_line;
+    if (lines == whole.out[1]) {
+      k.images = std::min(images, whole.images - i * images);
+      p.x = i * images * x_image, p.y = i * images * y_image;
+      return p;
+    }
+    const int64_t image = i / per_image, from = i % per_image * lines,
+                  to = std::min(whole.out[1], from + lines);
+    const int64_t begin = from * k.stride[1] - k.front[1];
+    const int64_t end = (to - 1) * k.stride[1] - k.front[1] + (k.kernel[1] - 1) * k.dilation[1] + 1;
+    const int64_t first = std::max<int64_t>(0, begin), last = std::min(k.in[1], end);
+    k.images = 1;
+    k.out[1] = to - from;
+    k.in[1] = last - first;
+    k.front[1] = first - begin;
+    p.x = image * x_image + first * x_line;
+    p.y = image * y_image + from * y_line;
+    return p;
+  }
+
+ private:
+  int64_t per_image;
+  // Then every line of the result sees some of the image.
+  static bool pads_less_than_kernel(const Key& k) {
+    const int64_t reach = (k.kernel[1] - 1) * k.dilation[1] + 1;
+    const int64_t back = (k.out[1] - 1) * k.stride[1] + reach - k.in[1] - k.front[1];
+    return k.front[1] < reach && back < reach && k.in[1] >= reach;
+  }
+};
+
+const char* at(const void* p, int64_t i, const Key& k) {
+  return static_cast<const char*>(p) + i * dtype_size(static_cast<DType>(k.dtype));
+}
+
+void run(Held& h, int64_t kind, const void* x, const void* w, const void* y, const void* bias) {
+  point(h.x, x), point(h.y, y), point(h.w, w);
+  dnnl_exec_arg_t args[4];
+  if (kind == kForward) {
+    args[0] = {DNNL_ARG_SRC, h.x.get()};
+    args[1] = {DNNL_ARG_WEIGHTS, h.w.get()};
+    args[2] = {DNNL_ARG_DST, h.y.get()};
+    args[3] = {DNNL_ARG_BIAS, h.bias.get()};
+    if (bias) point(h.bias, bias);
+  } else if (kind == kInput) {
+    args[0] = {DNNL_ARG_DIFF_SRC, h.x.get()};
+    args[1] = {DNNL_ARG_WEIGHTS, h.w.get()};
+    args[2] = {DNNL_ARG_DIFF_DST, h.y.get()};
+  } else {
+    args[0] = {DNNL_ARG_SRC, h.x.get()};
+    args[1] = {DNNL_ARG_DIFF_WEIGHTS, h.w.get()};
+    args[2] = {DNNL_ARG_DIFF_DST, h.y.get()};
+  }
+  onednn_run(h.primitive, args, bias ? 4 : 3);
+}
+
+void reorder(Held& h, const Key& k, const void* from, void* to) {
+  const bool unpack = k.kind == kWeight;
+  if (h.quick) {
+    const ConvPack* const p = &h.pack_plan;
+    const int bytes = dtype_size(static_cast<DType>(unpack ? k.weight_dtype : k.dtype));
+    const int64_t rest = p->out % p->block;
+    if (!unpack && rest != 0) {  // outputs that are not there are zeros
+      const size_t last = static_cast<size_t>(p->out / p->block * p->out_step * bytes);
+      std::memset(static_cast<char*>(to) + last, 0, h.packed_desc.get_size() - last);
+    }
+    parallel_for(p->units(), std::max<int64_t>(1, 64 / p->taps), [&](int64_t begin, int64_t end) {
+      if (unpack)
+        level_of::conv_unpack(bytes, p, from, to, begin, end);
+      else
+        level_of::conv_pack(bytes, p, from, to, begin, end);
+    });
+    return;
+  }
+  memory &a = unpack ? h.w : h.plain, &b = unpack ? h.plain : h.w;
+  point(a, from), point(b, to);
+  const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a.get()}, {DNNL_ARG_TO, b.get()}};
+  onednn_run(h.pack, args, 2);
+}
+
+constexpr double kMostWork = 2e9;  // multiply-adds between two looks for an interrupt: 15 to 30 ms
+
+// Forward and the input's gradient: pieces write different parts of the result.
+bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias, const void* y) {
+  return onednn_guard([&] {
+    const int64_t threads = get_num_threads();
+    const Cut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork, whole.kind == kForward);
+    Held& first = held(cut.piece(0).key);
+    if (!first.usable) return false;
+    const memory::desc layout = first.packed_desc;
+    const Scratch scratch(first.packs ? layout.get_size() : 0);
+    const void* packed = first.packs ? scratch.data() : w;
+    if (first.packs) reorder(first, whole, w, scratch.data());
+    parallel_for(cut.count, 1, [&](int64_t begin, int64_t end) {
+      onednn_guard([&] {
+        for (int64_t i = begin; i < end; ++i) {
+          check_interrupt();
+          const Piece p = cut.piece(i);
+          Held& h = held(p.key);
+          TYCHO_CHECK(Kind::Value, h.usable, "convolution: oneDNN has no kernel for a part of it");
+          const bool same = h.packed_desc == layout;
+          const Scratch own(same || !h.packs ? 0 : h.packed_desc.get_size());
+          if (!same && h.packs) reorder(h, whole, w, own.data());
+          run(h, whole.kind, at(x, p.x, whole),
+              same      ? packed
+              : h.packs ? own.data()
+                        : w,
+              at(y, p.y, whole), bias);
+        }
+      });
+    });
+    return true;
+  });
+}
+
+void add_up(float* to, const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+bool has_onednn_conv(const Convolution& c) {
+  const Window& w = c.window;
+  if (level() != Level::v4 || (c.dtype != DType::Float32 && c.dtype != DType::BFloat16))
+    return false;
+  for (int d = 0; d < 3; ++d)
+    if (w.in[d] < 1 || w.out[d] < 1) return false;
+  return w.images > 0 && w.channels > 0 && c.out_channels > 0;
+}
+
+bool onednn_conv_forward(const Convolution& c, const void* x, const PlainWeight& w,
+                         const void* bias, void* y) {
+  return by_pieces(key_of(c, kForward, bias != nullptr, w), x, w.data, bias, y);
+}
+
+bool onednn_conv_input(const Convolution& c, const void* y, const PlainWeight& w, void* x) {
+  return by_pieces(key_of(c, kInput, false, w), x, w.data, nullptr, y);
+}
+
+// Every thread sums its pieces into a weight of its own; these are added in order.
+bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, const PlainWeight& w) {
+  const Key whole = key_of(c, kWeight, false, w);
+  return onednn_guard([&] {
+    const int64_t threads = get_num_threads();
+    const Cut cut(whole, threads, 4 * kMostWork, true);
+    Held& first = held(cut.piece(0).key);
+    if (!first.usable) return false;
+    const memory::desc layout = first.packed_desc;
+    const int64_t numel = static_cast<int64_t>(layout.get_size() / sizeof(float));
+    const int64_t parts = std::min(cut.count, threads);
+    const bool direct = !first.packs && parts == 1;
+    const Scratch sums(direct ? 0 : static_cast<size_t>(parts * numel) * sizeof(float));
+    const auto sum_of = [&](int64_t part) {
+      return direct ? static_cast<float*>(w.data)
+                    : reinterpret_cast<float*>(sums.data()) + part * numel;
+    };
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      onednn_guard([&] {
+        for (int64_t part = begin; part < end; ++part) {
+          const int64_t from = cut.count * part / parts, to = cut.count * (part + 1) / parts;
+          const Scratch more(to - from > 1 ? static_cast<size_t>(numel) * sizeof(float) : 0);
+          for (int64_t i = from; i < to; ++i) {
+            check_interrupt();
+            const Piece p = cut.piece(i);
+            Held& h = held(p.key);
+            TYCHO_CHECK(Kind::Value, h.usable && h.packed_desc == layout,
+                        "convolution: oneDNN has no kernel for a part of it");
+            float* const sum = i == from ? sum_of(part) : reinterpret_cast<float*>(more.data());
+            run(h, kWeight, at(x, p.x, whole), sum, at(y, p.y, whole), nullptr);
+            if (i > from) add_up(sum_of(part), sum, numel);
+          }
+        }
+      });
+    });
+    for (int64_t part = 1; part < parts; ++part)
+      parallel_for(numel, 1 << 16, [&](int64_t begin, int64_t end) {
+        add_up(sum_of(0) + begin, sum_of(part) + begin, end - begin);
+      });
+    if (first.packs)
+      reorder(first, whole, static_cast<const void*>(sum_of(0)), w.data);
+    else if (!direct)
+      std::memcpy(w.data, sum_of(0), static_cast<size_t>(numel) * sizeof(float));
+    return true;
+  });
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,183 @@
+// copy_raw: values from one tensor into another, whatever their layouts and types. Dimensions are
+// walked in the order of the destination's memory; when the source's unit stride is then not the
+// innermost, planes are transposed in tiles.
+#include <cstring>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/walk.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho {
+namespace {
+
+using namespace cpu;
+
+constexpr int64_t kTile = 1024, kGrain = 32768;
+
+// Which lanes hold every value of both types: int64 for integers, float64 only where it is needed.
+Lanes lanes_between(DType from, DType to) {
+  if (!is_floating(from) && !is_floating(to)) return Lanes::I64;
+  if (!is_floating(from)) return to == DType::Float64 ? Lanes::F64 : Lanes::I64;
+  if (from == DType::Float64) return Lanes::F64;
+  return to == DType::Float64 || (!is_floating(to) && dtype_size(to) == 8) ? Lanes::F64
+                                                                           : Lanes::F32;
+}
+
+// As make_walk, with the dimensions in the order of the destination's strides.
+Walk copy_walk(const Impl* to, const Impl* from) {
+  Walk w;
+  w.count = 2;
+  w.numel = to->numel;
+  int64_t size[kMaxDims], st[kMaxDims], sf[kMaxDims];
+  int n = 0;
+  for (int d = 0; d < to->rank; ++d) {
+    if (to->shape[d] == 1) continue;
+    const int at = d - (to->rank - from->rank);
+    const int64_t a = to->stride[d], b = at < 0 || from->shape[at] == 1 ? 0 : from->stride[at];
+    int k = n++;
+    for (; k > 0 && st[k - 1] < a; --k) size[k] = size[k - 1], st[k] = st[k - 1], sf[k] = sf[k - 1];
+    size[k] = to->shape[d], st[k] = a, sf[k] = b;
+  }
+  for (int d = 0; d < n; ++d) {
+    int& r = w.rank;
+    if (r > 0 && w.stride[0][r - 1] == st[d] * size[d] && w.stride[1][r - 1] == sf[d] * size[d])
+      w.size[r - 1] *= size[d];
+    else
+      w.size[r++] = size[d];
+    w.stride[0][r - 1] = st[d];
+    w.stride[1][r - 1] = sf[d];
+  }
+  if (w.rank == 0) {
+    w.rank = 1;
+    w.size[0] = w.numel;
+    w.stride[0][0] = w.stride[1][0] = 1;
+  }
+  return w;
+}
+
+// The dimension in which the source is contiguous, when it is another than the innermost one and
+// both are long enough for tiles.
+int transposed_dim(const Walk& w) {
+  const int last = w.rank - 1;
+  if (w.stride[0][last] != 1 || w.size[last] < 4) return -1;
+  for (int d = 0; d < last; ++d)
+    if (w.stride[1][d] == 1 && w.size[d] >= 4) return d;
+  return -1;
+}
+
+void copy_transposed(const Walk& w, int dim, char* to, const char* from, int size) {
+  const int last = w.rank - 1;
+  const int64_t rows = w.size[dim], cols = w.size[last], ts = w.stride[0][dim],
+                fs = w.stride[1][last];
+  const bool stream = w.numel * size >= kStreamBytes;
+  Walk outer = w;  // the other dimensions
+  outer.rank = 0;
+  outer.numel = 1;
+  for (int d = 0; d < last; ++d) {
+    if (d == dim) continue;
+    outer.size[outer.rank] = w.size[d];
+    outer.stride[0][outer.rank] = w.stride[0][d];
+    outer.stride[1][outer.rank++] = w.stride[1][d];
+    outer.numel *= w.size[d];
+  }
+  // Blocks of a plane, small enough for a cache with both sides.
+  const int64_t br = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size),
+                bc = std::min<int64_t>(cols, 256);
+  const int64_t nr = (rows + br - 1) / br, nc = (cols + bc - 1) / bc;
+  const int64_t blocks = nr * nc;
+  parallel_for(
+      outer.numel * blocks, std::max<int64_t>(1, kGrain / (br * bc)),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          int64_t plane = i / blocks, t = 0, f = 0;
+          for (int d = outer.rank - 1; d >= 0; --d) {
+            const int64_t x = plane % outer.size[d];
+            plane /= outer.size[d];
+            t += x * outer.stride[0][d];
+            f += x * outer.stride[1][d];
+          }
+          const int64_t r = i % blocks / nc * br, c = i % nc * bc;
+          level_of::transpose_plane(size, to + (t + r * ts + c) * size, ts,
+                                    from + (f + c * fs + r) * size, fs, std::min(br, rows - r),
+                                    std::min(bc, cols - c), stream);
+        }
+      },
+      Interrupts::Hold);
+}
+
+// Both sides of one type.
+void copy_same(const Walk& w, char* to, const char* from, int size) {
+  const int last = w.rank - 1;
+  const int64_t s0 = w.stride[0][last], s1 = w.stride[1][last];
+  const bool stream = w.numel * size >= kStreamBytes;
+  if (const int dim = transposed_dim(w); dim >= 0 && s1 != 1)
+    return copy_transposed(w, dim, to, from, size);
+  parallel_for(
+      w.numel, kGrain,
+      [&](int64_t begin, int64_t end) {
+        each_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
+          char* t = to + offset[0] * size;
+          const char* f = from + offset[1] * size;
+          if (s0 == 1 && s1 == 1) {
+            if (stream && n * size >= 4096)
+              level_of::copy_stream(t, f, n * size);
+            else
+              std::memmove(t, f, static_cast<size_t>(n * size));
+          } else if (s0 == 1 && s1 == 0) {
+            level_of::fill_run(size, t, f, n, stream);
+          } else {
+            level_of::copy_strided(size, t, s0, f, s1, n);
+          }
+        });
+      },
+      Interrupts::Hold);
+}
+
+}  // namespace
+
+void copy_raw(const Tensor& to, const Tensor& from) {
+  if (to.numel() == 0 || shapes_only) return;
+  const int size = dtype_size(to.dtype()), from_size = dtype_size(from.dtype());
+  char* dst = to.data();
+  const char* src = from.data();
+  if (to.dtype() == from.dtype()) {
+    if (to.contiguous() && from.contiguous() && to.numel() == from.numel() &&
+        to.numel() * size <= 4096) {
+      if (dst != src) std::memmove(dst, src, static_cast<size_t>(to.numel() * size));
+      return;
+    }
+    const Walk walk = copy_walk(to.get(), from.get());
+    if (dst == src && walk.rank == 1 && walk.stride[0][0] == walk.stride[1][0]) return;
+    return copy_same(walk, dst, src, size);
+  }
+  if (from.numel() == 1 && to.numel() > 1) {  // converted once
+    Tensor one = empty(Sizes(), to.dtype(), to.device());
+    copy_raw(one, alias(from, Sizes(), Sizes(), from->offset));
+    return copy_raw(to, one);
+  }
+  const Walk walk = copy_walk(to.get(), from.get());
+  const Lanes lanes = lanes_between(from.dtype(), to.dtype());
+  const int last = walk.rank - 1;
+  const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
+  parallel_for(
+      walk.numel, kGrain,
+      [&](int64_t begin, int64_t end) {
+        alignas(64) char tile[kTile * 8];
+        each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
+          char* d = dst + offset[0] * size;
+          const char* s = src + offset[1] * from_size;
+          for (int64_t i = 0; i < run; i += kTile) {
+            const int64_t m = std::min(kTile, run - i);
+            level_of::load_tile(static_cast<int>(lanes), static_cast<int>(from.dtype()), tile,
+                                s + i * s1 * from_size, s1, m);
+            level_of::store_tile(static_cast<int>(lanes), static_cast<int>(to.dtype()),
+                                 d + i * s0 * size, tile, s0, m);
+          }
+        });
+      },
+      Interrupts::Hold);
+}
+
+}  // namespace tycho

@@ -1,0 +1,282 @@
+// Copies, fills and transpositions. A tile is transposed in registers; where one row of it fills a
+// cache line, the line can be written around the caches.
+#include "engine/cpu/elementwise/move.h"
+
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+TYCHO_INLINE void strided(char* to, int64_t ts, const char* from, int64_t fs, int64_t n) {
+  T* t = reinterpret_cast<T*>(to);
+  const T* f = reinterpret_cast<const T*>(from);
+  if (fs == 0) {
+    const T x = *f;
+    for (int64_t i = 0; i < n; i++) t[i * ts] = x;
+  } else if (ts == 1) {
+    for (int64_t i = 0; i < n; i++) t[i] = f[i * fs];
+  } else {
+    for (int64_t i = 0; i < n; i++) t[i * ts] = f[i * fs];
+  }
+}
+
+template <class T>
+TYCHO_INLINE void plain_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
+                              int64_t cols) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++) to[r * ts + c] = from[c * fs + r];
+}
+
+#if defined(TYCHO_LEVEL_v4)
+constexpr int kTile4 = 16, kTile8 = 8;
+constexpr bool kFullLines = true;
+
+TYCHO_INLINE void put(void* p, __m512i v, bool stream) {
+  if (stream) {
+    _mm512_stream_si512(static_cast<__m512i*>(p), v);
+  } else {
+    _mm512_storeu_si512(p, v);
+  }
+}
+TYCHO_INLINE void tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool stream) {
+  __m512i a[16], b[16];
+  for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_si512(from + i * fs);
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  // a[4 g + k] holds, per 128-bit lane l, column 4 l + k of rows 4 g .. 4 g + 3.
+  for (int k = 0; k < 4; k++) {
+    const __m512i lo01 = _mm512_shuffle_i32x4(a[k], a[4 + k], 0x88),
+                  hi01 = _mm512_shuffle_i32x4(a[k], a[4 + k], 0xdd),
+                  lo23 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0x88),
+                  hi23 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0xdd);
+    b[k] = _mm512_shuffle_i32x4(lo01, lo23, 0x88);
+    b[8 + k] = _mm512_shuffle_i32x4(lo01, lo23, 0xdd);
+    b[4 + k] = _mm512_shuffle_i32x4(hi01, hi23, 0x88);
+    b[12 + k] = _mm512_shuffle_i32x4(hi01, hi23, 0xdd);
+  }
+  for (int i = 0; i < 16; i++) put(to + i * ts, b[i], stream);
+}
+TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t fs, bool stream) {
+  __m512i a[8], b[8];
+  for (int i = 0; i < 8; i++) a[i] = _mm512_loadu_si512(from + i * fs);
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 1]);
+  }
+  // b[2 g + k] holds, per 128-bit lane l, column 2 l + k of rows 2 g and 2 g + 1.
+  for (int k = 0; k < 2; k++) {
+    const __m512i lo01 = _mm512_shuffle_i64x2(b[k], b[2 + k], 0x88),
+                  hi01 = _mm512_shuffle_i64x2(b[k], b[2 + k], 0xdd),
+                  lo23 = _mm512_shuffle_i64x2(b[4 + k], b[6 + k], 0x88),
+                  hi23 = _mm512_shuffle_i64x2(b[4 + k], b[6 + k], 0xdd);
+    a[k] = _mm512_shuffle_i64x2(lo01, lo23, 0x88);
+    a[4 + k] = _mm512_shuffle_i64x2(lo01, lo23, 0xdd);
+    a[2 + k] = _mm512_shuffle_i64x2(hi01, hi23, 0x88);
+    a[6 + k] = _mm512_shuffle_i64x2(hi01, hi23, 0xdd);
+  }
+  for (int i = 0; i < 8; i++) put(to + i * ts, a[i], stream);
+}
+#elif defined(TYCHO_LEVEL_v3)
+constexpr int kTile4 = 8, kTile8 = 4;
+constexpr bool kFullLines = false;
+
+TYCHO_INLINE void tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
+  __m256i a[8], b[8];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = _mm256_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm256_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm256_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  for (int k = 0; k < 4; k++) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x20));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + k) * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x31));
+  }
+}
+TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t fs, bool) {
+  __m256i a[4], b[4];
+  for (int i = 0; i < 4; i++)
+    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
+  for (int i = 0; i < 4; i += 2) {
+    b[i] = _mm256_unpacklo_epi64(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 1]);
+  }
+  for (int k = 0; k < 2; k++) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
+                        _mm256_permute2x128_si256(b[k], b[2 + k], 0x20));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (2 + k) * ts),
+                        _mm256_permute2x128_si256(b[k], b[2 + k], 0x31));
+  }
+}
+#else
+constexpr int kTile4 = 4, kTile8 = 2;
+constexpr bool kFullLines = false;
+
+TYCHO_INLINE void tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
+  __m128i a[4], b[4];
+  for (int i = 0; i < 4; i++)
+    a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * fs));
+  for (int i = 0; i < 4; i += 2) {
+    b[i] = _mm_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi64(b[0], b[2]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + ts), _mm_unpackhi_epi64(b[0], b[2]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * ts), _mm_unpacklo_epi64(b[1], b[3]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 3 * ts), _mm_unpackhi_epi64(b[1], b[3]));
+}
+TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t fs, bool) {
+  const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)),
+                b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + fs));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi64(a, b));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + ts), _mm_unpackhi_epi64(a, b));
+}
+#endif
+
+constexpr int kTile2 = 8;
+
+TYCHO_INLINE void tile2(uint16_t* to, int64_t ts, const uint16_t* from, int64_t fs, bool) {
+  __m128i a[8], b[8];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * fs));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
+    b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int k = 0; k < 2; k++) {
+      a[i + 2 * k] = _mm_unpacklo_epi32(b[i + k], b[i + 2 + k]);
+      a[i + 2 * k + 1] = _mm_unpackhi_epi32(b[i + k], b[i + 2 + k]);
+    }
+  for (int k = 0; k < 4; k++) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * k * ts),
+                     _mm_unpacklo_epi64(a[k], a[4 + k]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + (2 * k + 1) * ts),
+                     _mm_unpackhi_epi64(a[k], a[4 + k]));
+  }
+}
+
+// Whole tiles, then the rows and columns left over.
+template <class T, int N, class Tile>
+TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
+                              int64_t cols, bool stream, Tile tile) {
+  const int64_t whole_rows = rows - rows % N, whole_cols = cols - cols % N;
+  const bool lines =
+      kFullLines && stream && reinterpret_cast<uintptr_t>(to) % 64 == 0 && ts * sizeof(T) % 64 == 0;
+  for (int64_t c = 0; c < whole_cols; c += N)
+    for (int64_t r = 0; r < whole_rows; r += N)
+      tile(to + r * ts + c, ts, from + c * fs + r, fs, lines);
+  if (whole_cols < cols)
+    plain_plane(to + whole_cols, ts, from + whole_cols * fs, fs, rows, cols - whole_cols);
+  if (whole_rows < rows)
+    plain_plane(to + whole_rows * ts, ts, from + whole_rows, fs, rows - whole_rows, whole_cols);
+  if (lines) _mm_sfence();
+}
+
+template <class T>
+TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
+  T x;
+  memcpy(&x, value, sizeof(T));
+  T* t = reinterpret_cast<T*>(to);
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  if (stream && n * static_cast<int64_t>(sizeof(T)) >= 256) {
+    for (; reinterpret_cast<uintptr_t>(t + i) % 32; i++) t[i] = x;
+    alignas(32) T pattern[32 / sizeof(T)];
+    for (T& p : pattern) p = x;
+    const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(pattern));
+    constexpr int64_t per = 32 / sizeof(T);
+    for (; i + per <= n; i += per) _mm256_stream_si256(reinterpret_cast<__m256i*>(t + i), v);
+    _mm_sfence();
+  }
+#else
+  (void)stream;
+#endif
+  for (; i < n; i++) t[i] = x;
+}
+
+}  // namespace
+
+void copy_stream(char* to, const char* from, int64_t bytes) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  if (bytes >= 256) {
+    i = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63);
+    memcpy(to, from, static_cast<size_t>(i));
+    for (; i + 64 <= bytes; i += 64) {
+      const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)),
+                    b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), a);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), b);
+    }
+    _mm_sfence();
+  }
+#endif
+  memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
+}
+
+void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, int64_t n) {
+  switch (size) {
+    case 1:
+      return strided<uint8_t>(to, ts, from, fs, n);
+    case 2:
+      return strided<uint16_t>(to, ts, from, fs, n);
+    case 4:
+      return strided<uint32_t>(to, ts, from, fs, n);
+    default:
+      return strided<uint64_t>(to, ts, from, fs, n);
+  }
+}
+
+void fill_run(int size, char* to, const char* value, int64_t n, bool stream) {
+  switch (size) {
+    case 1:
+      return fill_values<uint8_t>(to, value, n, stream);
+    case 2:
+      return fill_values<uint16_t>(to, value, n, stream);
+    case 4:
+      return fill_values<uint32_t>(to, value, n, stream);
+    default:
+      return fill_values<uint64_t>(to, value, n, stream);
+  }
+}
+
+void transpose_plane(int size, char* to, int64_t ts, const char* from, int64_t fs, int64_t rows,
+                     int64_t cols, bool stream) {
+  switch (size) {
+    case 1:
+      return plain_plane(reinterpret_cast<uint8_t*>(to), ts, reinterpret_cast<const uint8_t*>(from),
+                         fs, rows, cols);
+    case 2:
+      return tiled_plane<uint16_t, kTile2>(reinterpret_cast<uint16_t*>(to), ts,
+                                           reinterpret_cast<const uint16_t*>(from), fs, rows, cols,
+                                           false, tile2);
+    case 4:
+      return tiled_plane<uint32_t, kTile4>(reinterpret_cast<uint32_t*>(to), ts,
+                                           reinterpret_cast<const uint32_t*>(from), fs, rows, cols,
+                                           stream, tile4);
+    default:
+      return tiled_plane<uint64_t, kTile8>(reinterpret_cast<uint64_t*>(to), ts,
+                                           reinterpret_cast<const uint64_t*>(from), fs, rows, cols,
+                                           stream, tile8);
+  }
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,72 @@
+// Turns the value column of elementwise.def into loops over one lane type. Included by
+// rows_f32.cpp, rows_f64.cpp and rows_i64.cpp, which only choose the lane.
+#pragma once
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/lanes/math_rows.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// Mirrors RowType in ops/elementwise/elementwise.h: which lanes a row's value is compiled for.
+enum class LevelType { Same, Num, Counts, Float, Real, Test, Bits, Ints };
+constexpr bool has_floats(LevelType t) { return t != LevelType::Bits && t != LevelType::Ints; }
+constexpr bool has_ints(LevelType t) { return t != LevelType::Float && t != LevelType::Real; }
+
+template <class T>
+TYCHO_INLINE Lane<T> operand(const T* p, int64_t left) {
+  return left >= Lane<T>::size ? Lane<T>::load(p) : load_some(p, left);
+}
+template <class T>
+TYCHO_INLINE void result(void* y, int64_t i, Lane<T> r, int64_t left) {
+  T* p = static_cast<T*>(y) + i;
+  if (left >= Lane<T>::size)
+    r.store(p);
+  else
+    store_some(p, r, left);
+}
+template <class T>
+TYCHO_INLINE void result(void* y, int64_t i, Mask<T> r, int64_t left) {
+  store_truth(static_cast<uint8_t*>(y) + i, r, left);
+}
+
+// Runs Value over n elements. The value stands once in the code, for whole lanes and for the
+// partial one at the end: reading past the end could fault, and writing past it would destroy a
+// neighbour.
+template <class Value, int operands, class T>
+void run_row(void* const* p, int64_t n) {
+  constexpr int size = Lane<T>::size;
+  const T* a = static_cast<const T*>(p[1]);
+  const T* b = static_cast<const T*>(operands > 1 ? p[2] : p[1]);
+  const T* c = static_cast<const T*>(operands > 2 ? p[3] : p[1]);
+  const T* d = static_cast<const T*>(operands > 3 ? p[4] : p[1]);
+  for (int64_t i = 0; i < n; i += size) {
+    const int64_t left = n - i;
+    const Lane<T> va = operand(a + i, left);
+    const Lane<T> vb = operands > 1 ? operand(b + i, left) : va;
+    const Lane<T> vc = operands > 2 ? operand(c + i, left) : va;
+    const Lane<T> vd = operands > 3 ? operand(d + i, left) : va;
+    result(p[0], i, Value::value(va, vb, vc, vd), left);
+  }
+}
+
+#define ROW(name, operands, args, type, amp, doc, expression, ...)               \
+  struct Value_##name {                                                          \
+    template <class L>                                                           \
+    static TYCHO_INLINE auto value([[maybe_unused]] L a, [[maybe_unused]] L b,   \
+                                   [[maybe_unused]] L c, [[maybe_unused]] L d) { \
+      return expression;                                                         \
+    }                                                                            \
+  };
+#include "engine/ops/elementwise/elementwise.def"
+
+template <class T, LevelType type, class Value, int operands>
+constexpr RowFn pick() {
+  constexpr bool is_int = sizeof(T) == 8 && static_cast<T>(0.5) == T(0);
+  if constexpr (is_int ? has_ints(type) : has_floats(type))
+    return run_row<Value, operands, T>;
+  else
+    return nullptr;
+}
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,14 @@
+// Every row of elementwise.def in f32 lanes.
+#include "engine/cpu/elementwise/level/rows.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+
+RowFn row_f32(int row) {
+  static constexpr RowFn table[] = {
+#define ROW(name, operands, args, type, ...) pick<float, LevelType::type, Value_##name, operands>(),
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  return table[row];
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

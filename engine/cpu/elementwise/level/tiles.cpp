@@ -1,0 +1,51 @@
+// Conversion between memory and tiles, by dtype.
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/lanes/convert.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+
+void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
+  switch (static_cast<Lanes>(lanes)) {
+    case Lanes::F32:
+      return load_f32[dtype](static_cast<float*>(tile), from, stride, n);
+    case Lanes::F64:
+      return load_f64[dtype](static_cast<double*>(tile), from, stride, n);
+    case Lanes::I64:
+      return load_i64[dtype](static_cast<int64_t*>(tile), from, stride, n);
+  }
+}
+
+void store_tile(int lanes, int dtype, void* to, const void* tile, int64_t stride, int64_t n) {
+  switch (static_cast<Lanes>(lanes)) {
+    case Lanes::F32:
+      return store_f32[dtype](to, static_cast<const float*>(tile), stride, n);
+    case Lanes::F64:
+      return store_f64[dtype](to, static_cast<const double*>(tile), stride, n);
+    case Lanes::I64:
+      return store_i64[dtype](to, static_cast<const int64_t*>(tile), stride, n);
+  }
+}
+
+void stream_bytes(void* to, const void* from, int64_t bytes) {
+  char* p = static_cast<char*>(to);
+  const char* q = static_cast<const char*>(from);
+  int64_t head = (TYCHO_LANE_BYTES - reinterpret_cast<intptr_t>(p)) & (TYCHO_LANE_BYTES - 1);
+  if (head > bytes) head = bytes;
+  memcpy(p, q, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + TYCHO_LANE_BYTES <= bytes; i += TYCHO_LANE_BYTES) {
+#if defined(TYCHO_LEVEL_v4)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(p + i), _mm512_loadu_si512(q + i));
+#elif defined(TYCHO_LEVEL_v3)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(p + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + i)));
+#else
+    _mm_stream_si128(reinterpret_cast<__m128i*>(p + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i)));
+#endif
+  }
+  memcpy(p + i, q + i, static_cast<size_t>(bytes - i));
+  _mm_sfence();
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,20 @@
+// Moving values without looking at them: elements of 1, 2, 4 or 8 bytes
+// (cpu/elementwise/level/move.cpp). Strides are in elements. `stream`: the result is too large for
+// the caches, write around them.
+#pragma once
+#include "engine/cpu/level.h"
+
+TYCHO_LEVELS(void, copy_stream, (char* to, const char* from, int64_t bytes))
+TYCHO_LEVELS(void, copy_strided,
+             (int size, char* to, int64_t to_stride, const char* from, int64_t from_stride,
+              int64_t n))
+TYCHO_LEVELS(void, fill_run, (int size, char* to, const char* value, int64_t n, bool stream))
+// to[r * to_stride + c] = from[c * from_stride + r] for r < rows, c < cols.
+TYCHO_LEVELS(void, transpose_plane,
+             (int size, char* to, int64_t to_stride, const char* from, int64_t from_stride,
+              int64_t rows, int64_t cols, bool stream))
+
+namespace tycho::cpu {
+// Results from here on do not fit into the caches: writing around them saves reading them first.
+constexpr int64_t kStreamBytes = int64_t{24} << 20;
+}  // namespace tycho::cpu

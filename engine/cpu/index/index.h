@@ -1,0 +1,13 @@
+// The hot loops of reading and writing at positions (cpu/index/level/index.cpp).
+#pragma once
+#include "engine/cpu/level.h"
+
+// Is any of n positions outside 1..size?
+TYCHO_LEVELS(bool, any_outside, (const int64_t* p, int64_t n, int64_t size))
+// to[i] += alpha * from[i] for n contiguous elements; dtype is Float32, Float64, Int32 or Int64.
+TYCHO_LEVELS(void, add_row, (int dtype, void* to, const void* from, int64_t n, double alpha))
+// Copies the elements (1, 2, 4 or 8 bytes) where the mask is not 0; returns how many. `room` is
+// how many elements may be written at `to`.
+TYCHO_LEVELS(int64_t, compress,
+             (int bytes, void* to, const void* from, const uint8_t* mask, int64_t n, int64_t room))
+TYCHO_LEVELS(int64_t, count_bytes, (const uint8_t* mask, int64_t n))  // how many are not 0

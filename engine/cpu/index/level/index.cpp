@@ -1,0 +1,128 @@
+// Loops over positions, rows and masks.
+#include "engine/cpu/index/index.h"
+
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+TYCHO_INLINE void add_rows(void* to, const void* from, int64_t n, double alpha) {
+  T* __restrict t = static_cast<T*>(to);
+  const T* f = static_cast<const T*>(from);
+  if (alpha == 1) {
+    for (int64_t i = 0; i < n; i++) t[i] += f[i];
+  } else {
+    const T a = static_cast<T>(alpha);
+    for (int64_t i = 0; i < n; i++) t[i] += a * f[i];
+  }
+}
+
+template <class T>
+TYCHO_INLINE int64_t compress_plain(T* to, const T* from, const uint8_t* mask, int64_t n,
+                                    int64_t room) {
+  int64_t k = 0, i = 0;
+  // Without branches while there is room for one element too many.
+  for (; i < n && k < room; i++) {
+    to[k] = from[i];
+    k += mask[i] != 0;
+  }
+  return k;
+}
+
+#if defined(TYCHO_LEVEL_v4)
+TYCHO_INLINE uint16_t mask16(const uint8_t* m) {
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(m));
+  return _mm_test_epi8_mask(b, b);
+}
+// Writes whole registers while there is room for one, which on some CPUs is far faster than a
+// compressing store.
+TYCHO_INLINE int64_t compress4(uint32_t* to, const uint32_t* from, const uint8_t* mask, int64_t n,
+                               int64_t room) {
+  int64_t k = 0, i = 0;
+  for (; i + 16 <= n && k + 16 <= room; i += 16) {
+    const uint16_t m = mask16(mask + i);
+    const __m512i v = _mm512_loadu_si512(from + i);
+    _mm512_storeu_si512(to + k, _mm512_maskz_compress_epi32(m, v));
+    k += __builtin_popcount(m);
+  }
+  return k + compress_plain(to + k, from + i, mask + i, n - i, room - k);
+}
+TYCHO_INLINE int64_t compress8(uint64_t* to, const uint64_t* from, const uint8_t* mask, int64_t n,
+                               int64_t room) {
+  int64_t k = 0, i = 0;
+  for (; i + 16 <= n && k + 16 <= room; i += 16) {
+    const uint32_t m = mask16(mask + i);
+    const __mmask8 low = m & 255, high = m >> 8;
+    const __m512i a = _mm512_loadu_si512(from + i), b = _mm512_loadu_si512(from + i + 8);
+    _mm512_storeu_si512(to + k, _mm512_maskz_compress_epi64(low, a));
+    k += __builtin_popcount(low);
+    _mm512_storeu_si512(to + k, _mm512_maskz_compress_epi64(high, b));
+    k += __builtin_popcount(high);
+  }
+  return k + compress_plain(to + k, from + i, mask + i, n - i, room - k);
+}
+#else
+TYCHO_INLINE int64_t compress4(uint32_t* to, const uint32_t* from, const uint8_t* mask, int64_t n,
+                               int64_t room) {
+  return compress_plain(to, from, mask, n, room);
+}
+TYCHO_INLINE int64_t compress8(uint64_t* to, const uint64_t* from, const uint8_t* mask, int64_t n,
+                               int64_t room) {
+  return compress_plain(to, from, mask, n, room);
+}
+#endif
+
+}  // namespace
+
+bool any_outside(const int64_t* p, int64_t n, int64_t size) {
+  const uint64_t limit = static_cast<uint64_t>(size);
+  uint64_t bad = 0;
+  for (int64_t i = 0; i < n; i++) bad |= static_cast<uint64_t>(p[i] - 1) >= limit;
+  return bad != 0;
+}
+
+void add_row(int dtype, void* to, const void* from, int64_t n, double alpha) {
+  switch (dtype) {
+    case 4:
+      return add_rows<int32_t>(to, from, n, alpha);
+    case 5:
+      return add_rows<int64_t>(to, from, n, alpha);
+    case 8:
+      return add_rows<float>(to, from, n, alpha);
+    default:
+      return add_rows<double>(to, from, n, alpha);
+  }
+}
+
+int64_t compress(int bytes, void* to, const void* from, const uint8_t* mask, int64_t n,
+                 int64_t room) {
+  switch (bytes) {
+    case 1:
+      return compress_plain(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), mask, n,
+                            room);
+    case 2:
+      return compress_plain(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from), mask, n,
+                            room);
+    case 4:
+      return compress4(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from), mask, n,
+                       room);
+    default:
+      return compress8(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), mask, n,
+                       room);
+  }
+}
+
+int64_t count_bytes(const uint8_t* mask, int64_t n) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < n;) {
+    // Bytes are summed in bytes for a while, then widened.
+    const int64_t end = i + 4096 < n ? i + 4096 : n;
+    int32_t part = 0;
+    for (; i < end; i++) part += mask[i] != 0;
+    total += part;
+  }
+  return total;
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,267 @@
+// Sorting and selecting along a dimension, by ordered keys (sort.h): small lines by comparison,
+// long ones by radix passes; the k best of a line by a limit that rises while the line is read.
+#include "engine/cpu/index/sort.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/cpu/along.h"
+#include "engine/ops/index/sort.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+
+template <class Key>
+void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n) {
+  if constexpr (sizeof(Key) == 4) {
+    if (dtype == DType::Float32 && step == 1)
+      return level_of::float_keys(reinterpret_cast<const float*>(from), keys, n);
+  } else if (dtype == DType::Float64 && step == 1) {
+    return level_of::double_keys(reinterpret_cast<const double*>(from), keys, n);
+  }
+  constexpr int64_t kTile = 512;
+  alignas(64) char tile[kTile * 8];
+  const Lanes lanes = !is_floating(dtype)  ? Lanes::I64
+                      : sizeof(Key) == 8 ? Lanes::F64
+                                         : Lanes::F32;
+  for (int64_t i = 0; i < n; i += kTile) {
+    const int64_t m = std::min(kTile, n - i);
+    level_of::load_tile(static_cast<int>(lanes), static_cast<int>(dtype), tile,
+                        from + i * step * dtype_size(dtype), step, m);
+    if constexpr (sizeof(Key) == 4) {
+      if (lanes == Lanes::F32) {
+        level_of::float_keys(reinterpret_cast<const float*>(tile), keys + i, m);
+        continue;
+      }
+    } else if (lanes == Lanes::F64) {
+      level_of::double_keys(reinterpret_cast<const double*>(tile), keys + i, m);
+      continue;
+    }
+    const int64_t* v = reinterpret_cast<const int64_t*>(tile);
+    for (int64_t k = 0; k < m; ++k)
+      keys[i + k] = static_cast<Key>(v[k]) ^ Key{1} << (kKeyBits<Key> - 1);
+  }
+}
+template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t);
+template void load_keys(DType, const char*, int64_t, uint64_t*, int64_t);
+
+// Least significant digit first. All digits are counted in one pass over the data; digits that are
+// the same everywhere are skipped.
+template <class Key>
+void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n) {
+  if (n < 600) {
+    std::sort(items, items + n);
+    return;
+  }
+  constexpr int kBits = 8, kDigits = kKeyBits<Key> / kBits, kValues = 1 << kBits;
+  std::vector<int64_t> count(kDigits * kValues);
+  for (int64_t i = 0; i < n; ++i) {
+    const Key key = key_of<Key>(items[i]);
+    for (int d = 0; d < kDigits; ++d) ++count[d * kValues + (key >> d * kBits & (kValues - 1))];
+  }
+  Packed<Key>*from = items, *to = spare;
+  for (int d = 0; d < kDigits; ++d) {
+    int64_t* place = count.data() + d * kValues;
+    const int shift = kKeyBits<Key> + d * kBits;
+    const auto digit = [&](Packed<Key> p) { return static_cast<int>(p >> shift) & (kValues - 1); };
+    if (place[digit(from[0])] == n) continue;
+    int64_t before = 0;
+    for (int v = 0; v < kValues; ++v) before += std::exchange(place[v], before);
+    for (int64_t i = 0; i < n; ++i) to[place[digit(from[i])]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != items) std::copy(from, from + n, items);
+}
+template void sort_packed<uint32_t>(Packed<uint32_t>*, Packed<uint32_t>*, int64_t);
+template void sort_packed<uint64_t>(Packed<uint64_t>*, Packed<uint64_t>*, int64_t);
+
+namespace {
+
+// What each line of a thread works with.
+template <class Key>
+struct Scratch {
+  std::unique_ptr<Key[]> keys;
+  std::unique_ptr<Packed<Key>[]> items, spare;
+  explicit Scratch(int64_t n)
+      : keys(new Key[static_cast<size_t>(n)]),
+        items(new Packed<Key>[static_cast<size_t>(n)]),
+        spare(new Packed<Key>[static_cast<size_t>(n)]) {}
+};
+
+// Calls f(key type, scratch, line's first element in x, line) for every line along dim.
+template <class F>
+void each_line(const Tensor& x, const Cut& cut, F&& f) {
+  const auto run = [&](auto key) {
+    using Key = decltype(key);
+    parallel_for(cut.rows, std::max<int64_t>(1, 2048 / cut.n), [&](int64_t begin, int64_t end) {
+      Scratch<Key> scratch(cut.n);
+      for (int64_t line = begin; line < end; ++line) f(key, scratch, cut.first(line), line);
+    });
+  };
+  if (cut.rows == 0) return;
+  if (wide_keys(x.dtype()) || cut.n > INT32_MAX)
+    run(uint64_t{});
+  else
+    run(uint32_t{});
+}
+
+const char* element(const Tensor& t, int64_t i) { return t.data() + i * dtype_size(t.dtype()); }
+
+template <class Key>
+void load_line(const Tensor& x, const Cut& cut, int64_t first, Scratch<Key>& scratch, bool flip) {
+  load_keys<Key>(x.dtype(), element(x, first), cut.inner, scratch.keys.get(), cut.n);
+  if (flip)
+    for (int64_t i = 0; i < cut.n; ++i) scratch.keys[i] = ~scratch.keys[i];
+}
+template <class Key>
+void pack_line(const Cut& cut, Scratch<Key>& scratch) {
+  for (int64_t i = 0; i < cut.n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
+}
+
+// Writes the elements of items[0..n) and their positions along the result's line.
+template <class Key>
+void write_line(const Tensor& x, const Cut& cut, int64_t first, const Packed<Key>* items, Call& c,
+                const Cut& out, int64_t line, int64_t n) {
+  const int64_t at = out.first(line);
+  char* values = c.out[0].data() + at * dtype_size(x.dtype());
+  int64_t* positions = c.out[1].data<int64_t>() + at;
+  take_elements(x.dtype(), element(x, first), cut.inner, values, out.inner, n,
+                [&](int64_t i) { return number_of<Key>(items[i]); });
+  for (int64_t i = 0; i < n; ++i) positions[i * out.inner] = number_of<Key>(items[i]) + 1;
+}
+
+// Picks one element per line: pick(scratch, n) returns its number.
+template <class Pick>
+void pick_one(Call& c, int64_t dim, Pick&& pick) {
+  const Tensor x = packed(c.tensor(0));
+  const Cut cut(x, dim);
+  const bool floats = is_floating(x.dtype());
+  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+    load_line(x, cut, first, scratch, false);
+    const int64_t number = pick(scratch, cut.n, floats);
+    take_elements(x.dtype(), element(x, first + number * cut.inner), 0,
+                  c.out[0].data() + line * dtype_size(x.dtype()), 1, 1,
+                  [](int64_t) { return int64_t{0}; });
+    c.out[1].data<int64_t>()[line] = number + 1;
+  });
+}
+
+template <class Key>
+int64_t nth(Scratch<Key>& scratch, int64_t n, int64_t k) {
+  for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
+  std::nth_element(scratch.items.get(), scratch.items.get() + k, scratch.items.get() + n);
+  return number_of<Key>(scratch.items[k]);
+}
+
+}  // namespace
+
+void sort(Call& c) {
+  const Tensor x = packed(c.tensor(0));
+  const Cut cut(x, c.integer(1));
+  const bool descending = c.flag(2);
+  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+    load_line(x, cut, first, scratch, descending);
+    if constexpr (sizeof(Key) == 8) {  // keys that lie close together are sorted as short ones
+      const Key* keys = scratch.keys.get();
+      Key low = keys[0], high = keys[0];
+      for (int64_t i = 1; i < cut.n; ++i) {
+        low = std::min(low, keys[i]);
+        high = std::max(high, keys[i]);
+      }
+      if (high - low <= UINT32_MAX && cut.n <= INT32_MAX) {
+        auto* items = reinterpret_cast<Packed<uint32_t>*>(scratch.items.get());
+        for (int64_t i = 0; i < cut.n; ++i)
+          items[i] = pack<uint32_t>(static_cast<uint32_t>(keys[i] - low), i);
+        sort_packed<uint32_t>(items, reinterpret_cast<Packed<uint32_t>*>(scratch.spare.get()),
+                              cut.n);
+        write_line<uint32_t>(x, cut, first, items, c, cut, line, cut.n);
+        return;
+      }
+    }
+    pack_line(cut, scratch);
+    sort_packed<Key>(scratch.items.get(), scratch.spare.get(), cut.n);
+    write_line<Key>(x, cut, first, scratch.items.get(), c, cut, line, cut.n);
+  });
+}
+
+void topk(Call& c) {
+  const Tensor x = packed(c.tensor(0));
+  const int64_t k = c.integer(1);
+  const Cut cut(x, c.integer(2)), out(c.out[0], c.integer(2));
+  if (k == 0) return;
+  const bool largest = c.flag(3);
+  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+    load_line(x, cut, first, scratch, !largest);
+    // Candidates, with numbers counted down so that of equal keys the first is the largest item.
+    Packed<Key>* items = scratch.items.get();
+    const Key* keys = scratch.keys.get();
+    const int64_t n = cut.n, room_for = std::min(n, std::max<int64_t>(2 * k, 512));
+    const auto item = [&](int64_t i) { return pack<Key>(keys[i], n - 1 - i); };
+    int64_t have = 0, i = 0;
+    for (; i < room_for; ++i) items[have++] = item(i);
+    const auto keep_best = [&] {
+      std::nth_element(items, items + (k - 1), items + have, std::greater<>());
+      have = k;
+      return key_of<Key>(items[k - 1]);
+    };
+    while (i < n) {
+      const Key limit = keep_best();  // later elements must be better to enter
+      while (have < room_for) {
+        if constexpr (sizeof(Key) == 4) {
+          i = level_of::first_above(keys, i, n, limit);
+        } else {
+          while (i < n && keys[i] <= limit) ++i;
+        }
+        if (i == n) break;
+        items[have++] = item(i++);
+      }
+    }
+    if (have > k) keep_best();
+    std::sort(items, items + k, std::greater<>());
+    for (int64_t j = 0; j < k; ++j)
+      items[j] = pack<Key>(key_of<Key>(items[j]), n - 1 - number_of<Key>(items[j]));
+    write_line<Key>(x, cut, first, items, c, out, line, k);
+  });
+}
+
+void kthvalue(Call& c) {
+  const int64_t k = c.integer(1) - 1;
+  pick_one(c, c.integer(2), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool) {
+    return nth(scratch, n, k);
+  });
+}
+
+void median(Call& c, bool skip_nan) {
+  pick_one(c, c.integer(1), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool floats) {
+    int64_t numbers = n;
+    if (floats) {
+      const Key* end = scratch.keys.get() + n;
+      const Key* nan = std::find(scratch.keys.get(), scratch.keys.get() + n, kNanKey<Key>);
+      if (nan != end) {
+        if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys.get());
+        numbers = n - std::count(nan, end, kNanKey<Key>);
+      }
+    }
+    return nth(scratch, n, numbers > 0 ? (numbers - 1) / 2 : 0);
+  });
+}
+
+void mode(Call& c) {
+  pick_one(c, c.integer(1), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool) {
+    for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
+    sort_packed<Key>(scratch.items.get(), scratch.spare.get(), n);
+    int64_t best = 0, most = 0;
+    for (int64_t i = 0; i < n;) {
+      int64_t end = i + 1;
+      while (end < n && key_of<Key>(scratch.items[end]) == key_of<Key>(scratch.items[i])) ++end;
+      if (end - i > most) {
+        most = end - i;
+        best = end - 1;
+      }
+      i = end;
+    }
+    return number_of<Key>(scratch.items[best]);
+  });
+}
+
+}  // namespace tycho::cpu

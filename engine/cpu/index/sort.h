@@ -1,0 +1,72 @@
+// Ordered keys: unsigned integers in the order of the values they stand for, so that sorting,
+// selecting and searching compare integers whatever the type. nan is the largest key, -0 has the
+// key of 0. Types of up to 32 bits have 32-bit keys, int64 and float64 64-bit ones.
+#pragma once
+#include <memory>
+
+#include "engine/cpu/index/sort_level.h"
+#include "engine/tensor/tensor.h"
+
+namespace tycho::cpu {
+
+inline bool wide_keys(DType t) { return t == DType::Int64 || t == DType::Float64; }
+
+// A key with the number of its element: compares as the key, then by number, so no two are equal.
+template <class Key>
+struct PackedOf;
+template <>
+struct PackedOf<uint32_t> {
+  using Type = uint64_t;
+};
+template <>
+struct PackedOf<uint64_t> {
+  __extension__ using Type = unsigned __int128;
+};
+template <class Key>
+using Packed = typename PackedOf<Key>::Type;
+template <class Key>
+constexpr int kKeyBits = sizeof(Key) * 8;
+template <class Key>
+Packed<Key> pack(Key key, int64_t number) {
+  return static_cast<Packed<Key>>(key) << kKeyBits<Key> | static_cast<Key>(number);
+}
+template <class Key>
+Key key_of(Packed<Key> p) {
+  return static_cast<Key>(p >> kKeyBits<Key>);
+}
+template <class Key>
+int64_t number_of(Packed<Key> p) {
+  return static_cast<int64_t>(static_cast<Key>(p));
+}
+
+// The keys of n elements of any type, `step` elements apart.
+template <class Key>
+void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n);
+// The key that stands for nan (integers never have it as floats do: compare only for floats).
+template <class Key>
+constexpr Key kNanKey = static_cast<Key>(-1);
+
+// Sorts ascending; `spare` has room for n more.
+template <class Key>
+void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n);
+
+// Element-wise move of n elements of a type, the i-th from place numbers(i).
+template <class Number>
+void take_elements(DType dtype, const char* from, int64_t step, char* to, int64_t to_step,
+                   int64_t n, Number&& number) {
+  const auto move = [&](auto* d, const auto* s) {
+    for (int64_t i = 0; i < n; ++i) d[i * to_step] = s[number(i) * step];
+  };
+  switch (dtype_size(dtype)) {
+    case 1:
+      return move(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from));
+    case 2:
+      return move(reinterpret_cast<uint16_t*>(to), reinterpret_cast<const uint16_t*>(from));
+    case 4:
+      return move(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from));
+    default:
+      return move(reinterpret_cast<uint64_t*>(to), reinterpret_cast<const uint64_t*>(from));
+  }
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,316 @@
+// Between memory and tiles: every storage type becomes float, double or int64 on load and is
+// rounded once, to nearest even, on store. Tables indexed by the dtype's code give the functions
+// that run on n elements `stride` apart (in elements; 1 is fast, 0 repeats one element).
+#pragma once
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// How the two half formats and bool lie in memory.
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t byte;
+};
+
+TYCHO_INLINE uint32_t bits1(float x) { return __builtin_bit_cast(uint32_t, x); }
+TYCHO_INLINE float float1(uint32_t b) { return __builtin_bit_cast(float, b); }
+
+TYCHO_INLINE float widen(Half h) {
+  uint32_t m = (h.bits & 0x7fffu) << 13, sign = (h.bits & 0x8000u) << 16;
+  uint32_t special = m | 0x7f800000u;
+  special |= special > 0x7f800000u ? 0x400000u : 0;
+  uint32_t finite = bits1(float1(m) * 0x1p112f);
+  return float1(sign | (m >= 0x7c00u << 13 ? special : finite));
+}
+TYCHO_INLINE float widen(BFloat16 h) { return float1(static_cast<uint32_t>(h.bits) << 16); }
+
+TYCHO_INLINE Half narrow_half(float x) {
+  uint32_t a = bits1(x) & 0x7fffffffu, sign = (bits1(x) >> 16) & 0x8000u;
+  uint32_t nan = 0x7e00u | ((a >> 13) & 0x3ffu);
+  uint32_t tiny = bits1(float1(a) + 0.5f) - 0x3f000000u;
+  uint32_t c = a < 0x47800000u ? a : 0x47800000u;
+  uint32_t normal = (c - 0x38000000u + 0xfffu + ((c >> 13) & 1)) >> 13;
+  normal = a >= 0x47800000u ? 0x7c00u : normal;
+  uint32_t r = a < 0x38800000u ? tiny : normal;
+  return {static_cast<uint16_t>(sign | (a > 0x7f800000u ? nan : r))};
+}
+TYCHO_INLINE BFloat16 narrow_bfloat16(float x) {
+  uint32_t b = bits1(x);
+  uint32_t r = (b + 0x7fffu + ((b >> 16) & 1)) >> 16;
+  return {static_cast<uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? (b >> 16) | 0x40u : r)};
+}
+// Rounded to odd, so that rounding the result again to a shorter format rounds as if once.
+TYCHO_INLINE float to_odd(double x) {
+  float f = static_cast<float>(x);
+  uint32_t b = bits1(f);
+  double d = static_cast<double>(f);
+  b -= __builtin_fabs(d) > __builtin_fabs(x) ? 1 : 0;
+  return float1(d != x ? b | 1 : b);
+}
+TYCHO_INLINE Half narrow_half(double x) { return narrow_half(to_odd(x)); }
+TYCHO_INLINE BFloat16 narrow_bfloat16(double x) { return narrow_bfloat16(to_odd(x)); }
+
+// C's cast without its undefined cases: what does not fit is INT64_MIN, as the instruction says.
+TYCHO_INLINE int64_t integer1(float x) { return _mm_cvttss_si64(_mm_set_ss(x)); }
+TYCHO_INLINE int64_t integer1(double x) { return _mm_cvttsd_si64(_mm_set_sd(x)); }
+
+// One element of memory type S to and from tile type T.
+template <class T, class S>
+struct Convert {
+  TYCHO_INLINE static T in(S s) {
+    if constexpr (T(0.5) == 0 && S(0.5) != 0) {
+      return integer1(s);
+    } else {
+      return static_cast<T>(s);
+    }
+  }
+  TYCHO_INLINE static S out(T t) {
+    if constexpr (S(0.5) == 0 && T(0.5) != 0) {
+      return static_cast<S>(static_cast<uint64_t>(integer1(t)));
+    } else if constexpr (S(0.5) == 0) {
+      return static_cast<S>(static_cast<uint64_t>(t));
+    } else {
+      return static_cast<S>(t);
+    }
+  }
+};
+template <class T>
+struct Convert<T, Bool> {
+  TYCHO_INLINE static T in(Bool s) { return static_cast<T>(s.byte != 0); }
+  TYCHO_INLINE static Bool out(T t) { return {t != 0}; }
+};
+template <class T>
+struct Convert<T, Half> {
+  TYCHO_INLINE static T in(Half s) { return Convert<T, float>::in(widen(s)); }
+  TYCHO_INLINE static Half out(T t) {
+    if constexpr (T(0.5) == 0) {
+      return narrow_half(static_cast<float>(t));
+    } else {
+      return narrow_half(t);
+    }
+  }
+};
+template <class T>
+struct Convert<T, BFloat16> {
+  TYCHO_INLINE static T in(BFloat16 s) { return Convert<T, float>::in(widen(s)); }
+  TYCHO_INLINE static BFloat16 out(T t) {
+    if constexpr (T(0.5) == 0) {
+      return narrow_bfloat16(static_cast<float>(t));
+    } else {
+      return narrow_bfloat16(t);
+    }
+  }
+};
+
+// ---- whole arrays
+
+// A number of elements small enough for the stack, between two passes.
+constexpr int64_t chunk = 256;
+
+// float or double to int64, as integer1 does.
+inline void to_integers(int64_t* __restrict out, const float* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    _mm512_storeu_si512(out + i, _mm512_maskz_cvttps_epi64(-1, _mm256_loadu_ps(x + i)));
+  }
+#else
+  for (; i + 4 <= n; i += 4) {
+    __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + i)), sign = _mm_srai_epi32(k, 31);
+    // What does not fit 32 bits comes out as INT32_MIN.
+    if (_mm_movemask_epi8(_mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN)))) {
+      for (int64_t j = i; j < i + 4; j++) out[j] = integer1(x[j]);
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm_unpacklo_epi32(k, sign));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + 2), _mm_unpackhi_epi32(k, sign));
+    }
+  }
+#endif
+  for (; i < n; i++) out[i] = integer1(x[i]);
+}
+inline void to_integers(int64_t* __restrict out, const double* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    _mm512_storeu_si512(out + i, _mm512_maskz_cvttpd_epi64(-1, _mm512_loadu_pd(x + i)));
+  }
+#endif
+  for (; i < n; i++) out[i] = integer1(x[i]);
+}
+
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+inline void from_half(float* __restrict tile, const char* p, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * i));
+    _mm256_storeu_ps(tile + i, _mm256_cvtph_ps(h));
+  }
+  for (; i < n; i++) {
+    Half h;
+    memcpy(&h, p + 2 * i, sizeof h);
+    tile[i] = widen(h);
+  }
+}
+inline void to_half(char* p, const float* __restrict tile, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(tile + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * i), h);
+  }
+  for (; i < n; i++) {
+    Half h = narrow_half(tile[i]);
+    memcpy(p + 2 * i, &h, sizeof h);
+  }
+}
+constexpr bool half_instructions = true;
+#else
+inline void from_half(float*, const char*, int64_t) {}
+inline void to_half(char*, const float*, int64_t) {}
+constexpr bool half_instructions = false;
+#endif
+
+// Which types are which, without the standard library.
+template <class A, class B>
+constexpr bool same = false;
+template <class A>
+constexpr bool same<A, A> = true;
+template <class S>
+constexpr bool short_float = same<S, Half> || same<S, BFloat16>;
+template <class S>
+constexpr bool integer_memory =
+    !same<S, Bool> && !short_float<S> && !same<S, float> && !same<S, double>;
+
+template <class T, class S>
+inline void load_contiguous(T* __restrict tile, const void* src, int64_t n) {
+  const char* p = static_cast<const char*>(src);
+  if constexpr (same<T, float> && same<S, Half> && half_instructions) {
+    from_half(tile, p, n);
+  } else if constexpr (same<T, int64_t> && (same<S, float> || same<S, double>)) {
+    S part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      memcpy(part, p + i * static_cast<int64_t>(sizeof(S)), static_cast<size_t>(m) * sizeof(S));
+      to_integers(tile + i, part, m);
+    }
+  } else if constexpr (short_float<S> && !same<T, float> &&
+                       (same<T, int64_t> || half_instructions)) {
+    float part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      load_contiguous<float, S>(part, p + i * 2, m);
+      load_contiguous<T, float>(tile + i, part, m);
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      S s;
+      memcpy(&s, p + i * static_cast<int64_t>(sizeof(S)), sizeof(S));
+      tile[i] = Convert<T, S>::in(s);
+    }
+  }
+}
+template <class T, class S>
+inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
+  char* p = static_cast<char*>(dst);
+  if constexpr (same<T, float> && same<S, Half> && half_instructions) {
+    to_half(p, tile, n);
+  } else if constexpr (!same<T, int64_t> && integer_memory<S>) {
+    int64_t part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      to_integers(part, tile + i, m);
+      store_contiguous<int64_t, S>(p + i * static_cast<int64_t>(sizeof(S)), part, m);
+    }
+  } else if constexpr (short_float<S> && !same<T, float>) {
+    float part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      for (int64_t j = 0; j < m; j++) {
+        if constexpr (same<T, double>) {
+          part[j] = to_odd(tile[i + j]);
+        } else {
+          part[j] = static_cast<float>(tile[i + j]);
+        }
+      }
+      store_contiguous<float, S>(p + i * 2, part, m);
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) {
+      S s = Convert<T, S>::out(tile[i]);
+      memcpy(p + i * static_cast<int64_t>(sizeof(S)), &s, sizeof(S));
+    }
+  }
+}
+
+// Elements `stride` apart are gathered first where their conversion is worth vector code.
+template <class T, class S>
+inline void load_strided(T* __restrict tile, const void* src, int64_t stride, int64_t n) {
+  if (stride == 1) return load_contiguous<T, S>(tile, src, n);
+  const char* p = static_cast<const char*>(src);
+  const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  if (stride == 0) {
+    T t;
+    load_contiguous<T, S>(&t, src, n > 0);
+    for (int64_t i = 0; i < n; i++) tile[i] = t;
+  } else if constexpr (sizeof(T) == sizeof(S)) {
+    for (int64_t i = 0; i < n; i++) {
+      S s;
+      memcpy(&s, p + i * step, sizeof(S));
+      tile[i] = Convert<T, S>::in(s);
+    }
+  } else {
+    S part[chunk];
+    for (int64_t i = 0; i < n; i += chunk) {
+      int64_t m = n - i < chunk ? n - i : chunk;
+      for (int64_t j = 0; j < m; j++) memcpy(part + j, p + (i + j) * step, sizeof(S));
+      load_contiguous<T, S>(tile + i, part, m);
+    }
+  }
+}
+template <class T, class S>
+inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, int64_t n) {
+  if (stride == 1) return store_contiguous<T, S>(dst, tile, n);
+  char* p = static_cast<char*>(dst);
+  const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  S part[chunk];
+  for (int64_t i = 0; i < n; i += chunk) {
+    int64_t m = n - i < chunk ? n - i : chunk;
+    store_contiguous<T, S>(part, tile + i, m);
+    for (int64_t j = 0; j < m; j++) memcpy(p + (i + j) * step, part + j, sizeof(S));
+  }
+}
+
+// By dtype code: Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64.
+template <class T>
+using Load = void (*)(T* tile, const void* src, int64_t stride, int64_t n);
+template <class T>
+using Store = void (*)(void* dst, const T* tile, int64_t stride, int64_t n);
+constexpr int dtype_count = 10;
+
+template <class T>
+struct Conversions {
+  static constexpr Load<T> load[dtype_count] = {load_strided<T, Bool>,    load_strided<T, uint8_t>,
+                                                load_strided<T, int8_t>,  load_strided<T, int16_t>,
+                                                load_strided<T, int32_t>, load_strided<T, int64_t>,
+                                                load_strided<T, Half>,    load_strided<T, BFloat16>,
+                                                load_strided<T, float>,   load_strided<T, double>};
+  static constexpr Store<T> store[dtype_count] = {
+      store_strided<T, Bool>,    store_strided<T, uint8_t>,  store_strided<T, int8_t>,
+      store_strided<T, int16_t>, store_strided<T, int32_t>,  store_strided<T, int64_t>,
+      store_strided<T, Half>,    store_strided<T, BFloat16>, store_strided<T, float>,
+      store_strided<T, double>};
+};
+constexpr const auto& load_f32 = Conversions<float>::load;
+constexpr const auto& load_f64 = Conversions<double>::load;
+constexpr const auto& load_i64 = Conversions<int64_t>::load;
+constexpr const auto& store_f32 = Conversions<float>::store;
+constexpr const auto& store_f64 = Conversions<double>::store;
+constexpr const auto& store_i64 = Conversions<int64_t>::store;
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,132 @@
+// Lane functions that only rows use: integer and truth-valued forms of what the other headers have
+// for floats, activations, and partial loads and stores for the end of a row.
+#pragma once
+#include "engine/cpu/lanes/math.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846, kSqrtHalf = 0.70710678118654752440;
+
+TYCHO_INLINE I64 floor(I64 x) { return x; }
+TYCHO_INLINE I64 ceil(I64 x) { return x; }
+TYCHO_INLINE I64 round(I64 x) { return x; }
+TYCHO_INLINE I64 trunc(I64 x) { return x; }
+TYCHO_INLINE Mask<int64_t> isnan(I64 x) { return x != x; }
+TYCHO_INLINE Mask<int64_t> isinf(I64 x) { return x != x; }
+TYCHO_INLINE Mask<int64_t> isposinf(I64 x) { return x != x; }
+TYCHO_INLINE Mask<int64_t> isneginf(I64 x) { return x != x; }
+TYCHO_INLINE Mask<int64_t> isfinite(I64 x) { return x == x; }
+TYCHO_INLINE Mask<int64_t> signbit(I64 x) { return x < 0; }
+TYCHO_INLINE I64 fmax(I64 a, I64 b) { return maximum(a, b); }
+TYCHO_INLINE I64 fmin(I64 a, I64 b) { return minimum(a, b); }
+TYCHO_INLINE I64 fma(I64 a, I64 b, I64 c) { return a * b + c; }
+TYCHO_INLINE I64 heaviside(I64 a, I64 b) { return select(a == 0, b, number(a > 0)); }
+TYCHO_INLINE F32 trunc_divide(F32 a, F32 b) { return trunc(a / b); }
+TYCHO_INLINE F64 trunc_divide(F64 a, F64 b) { return trunc(a / b); }
+
+// x * tanh(log(1 + exp(x))), by way of n / (n + 2) with n = exp(x) * (exp(x) + 2).
+template <class L>
+TYCHO_INLINE L mish(L x) {
+  L e = exp(minimum(x, L(20)));
+  L n = e * (e + 2);
+  return select(x > 20, x, x * (n / (n + 2)));
+}
+// log(1 + exp(x)) for x at most about 20, in the other branch x itself.
+template <class L>
+TYCHO_INLINE L softplus(L x, L beta, L threshold) {
+  L z = x * beta;
+  return select(z > threshold, x, log1p(exp(minimum(z, threshold))) / beta);
+}
+// The first derivative of the modified Bessel function i0: its series, and its expansion for large
+// arguments.
+inline double i11(double signed_x) {
+  double x = __builtin_fabs(signed_x), r;
+  if (x > 30) {
+    double s = 1, t = 1;
+    for (int k = 1; k < 30; k++) {
+      double odd = 2. * k - 1;
+      t *= -(4 - odd * odd) / (8. * k * x);
+      s += t;
+      if (__builtin_fabs(t) < 1e-17 * __builtin_fabs(s)) break;
+    }
+    double h = __builtin_exp(x / 2);
+    r = h / __builtin_sqrt(2 * 3.14159265358979323846 * x) * s * h;
+  } else {
+    double s = 1, t = 1, q = x * x / 4;
+    for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * (k + 1.));
+    r = s * x / 2;
+  }
+  return signed_x < 0 ? -r : r;
+}
+TYCHO_INLINE F32 i1(F32 x) {
+  return each(x, [](float a) { return static_cast<float>(i11(a)); });
+}
+TYCHO_INLINE F64 i1(F64 x) {
+  return each(x, [](double a) { return i11(a); });
+}
+
+// The derivative of gelu_tanh at x, times g. With s = (1 + tanh(w)) / 2 = 1 / (1 + e^-2w), which
+// is one exponential: s + x s' and s' = 2 s (1 - s) w'.
+template <class L>
+TYCHO_INLINE L gelu_tanh_slope(L g, L x) {
+  L s = 1 / (1 + exp(-1.59576912160573072 * (x + 0.044715 * (x * x * x))));
+  L u = 1.59576912160573072 * (1 + 0.134145 * (x * x));
+  return g * (s + x * (s * (1 - s)) * u);
+}
+
+template <class T>
+TYCHO_INLINE T first_of(Lane<T> x) {
+  return x.v[0];
+}
+
+// The first `n` elements, at least one and fewer than a lane; the others read as 0.
+template <class T>
+TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
+#if defined(TYCHO_LEVEL_v4)
+  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
+  if constexpr (sizeof(T) == 4)
+    return (typename Lane<T>::V)_mm512_maskz_loadu_ps(m, p);
+  else
+    return (typename Lane<T>::V)_mm512_maskz_loadu_pd(m, p);
+#else
+  Lane<T> r = 0;
+  memcpy(&r.v, p, static_cast<size_t>(n) * sizeof(T));
+  return r;
+#endif
+}
+template <class T>
+TYCHO_INLINE void store_some(T* p, Lane<T> x, int64_t n) {
+#if defined(TYCHO_LEVEL_v4)
+  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, m, (__m512)x.v);
+  else
+    _mm512_mask_storeu_pd(p, m, (__m512d)x.v);
+#else
+  memcpy(p, &x.v, static_cast<size_t>(n) * sizeof(T));
+#endif
+}
+// Truth values as bytes 0 and 1: one per element.
+template <class T>
+TYCHO_INLINE void store_truth(uint8_t* p, Mask<T> m, int64_t n) {
+  constexpr int size = Lane<T>::size;
+#if defined(TYCHO_LEVEL_v4)
+  const __m128i bytes = _mm_maskz_set1_epi8(m.m, 1);
+  if (n >= size) {
+    if constexpr (size == 16)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+    else
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(p), bytes);
+  } else {
+    _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), bytes);
+  }
+#else
+  uint8_t bytes[size];
+  for (int i = 0; i < size; i++) bytes[i] = static_cast<uint8_t>(m.m[i] & 1);
+  memcpy(p, bytes, static_cast<size_t>(n < size ? n : size));
+#endif
+}
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,135 @@
+// Held primitives of oneDNN: matrix products of bfloat16 (convolutions stand in onednn_conv.cpp).
+#include "engine/cpu/library/onednn.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/library/onednn_cache.h"
+
+namespace tycho::cpu {
+namespace {
+
+using dnnl::memory;
+
+struct MatmulKey {
+  int64_t m, n, k, a_row, a_col, b_row, b_col, c_row;
+  bool add, bias;
+  bool operator==(const MatmulKey&) const = default;
+  size_t hash() const {
+    size_t h = add + 2 * bias;
+    for (int64_t x : {m, n, k, a_row, a_col, b_row, b_col, c_row}) hash_in(h, x);
+    return h;
+  }
+};
+
+struct HeldMatmul {
+  dnnl::matmul primitive;
+  memory a, b, c, bias;
+  dnnl_exec_arg_t args[4];
+  int count;
+};
+
+HeldMatmul make(const MatmulKey& key) {
+  const auto bf16 = memory::data_type::bf16;
+  HeldMatmul h;
+  const memory::desc a({key.m, key.k}, bf16, memory::dims{key.a_row, key.a_col}),
+      b({key.k, key.n}, bf16, memory::dims{key.b_row, key.b_col}),
+      c({key.m, key.n}, bf16, memory::dims{key.c_row, 1}),
+      bias({1, key.n}, bf16, memory::dims{key.n, 1});
+  dnnl::primitive_attr attr;
+  if (key.add) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.f);
+    attr.set_post_ops(sum);
+  }
+  const auto desc = key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  h.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(desc, attr, onednn_engine()));
+  h.a = memory(a, onednn_engine(), nullptr);
+  h.b = memory(b, onednn_engine(), nullptr);
+  h.c = memory(c, onednn_engine(), nullptr);
+  h.bias = memory(bias, onednn_engine(), nullptr);
+  h.args[0] = {DNNL_ARG_SRC, h.a.get()};
+  h.args[1] = {DNNL_ARG_WEIGHTS, h.b.get()};
+  h.args[2] = {DNNL_ARG_DST, h.c.get()};
+  h.args[3] = {DNNL_ARG_BIAS, h.bias.get()};
+  h.count = key.bias ? 4 : 3;
+  return h;
+}
+
+void run_here(const Product& p) {
+  thread_local HeldCache<MatmulKey, HeldMatmul> cache;
+  const MatmulKey key{p.m,     p.n,     p.k,     p.a_row, p.a_col,
+                      p.b_row, p.b_col, p.c_row, p.add,   p.bias != nullptr};
+  onednn_guard([&] {
+    HeldMatmul& h = cache.get(key, make);
+    const auto set = [](memory& m, const void* p) {
+      dnnl_memory_set_data_handle(m.get(), const_cast<void*>(p));
+    };
+    set(h.a, p.a);
+    set(h.b, p.b);
+    set(h.c, p.c);
+    if (p.bias) set(h.bias, p.bias);
+    onednn_run(h.primitive, h.args, h.count);
+  });
+}
+
+struct OneThread {
+  dnnl::stream stream;
+  OneThread(const dnnl::engine& engine) : stream(engine) {
+    // Found by name, so that nothing here depends on a compiler's own OpenMP.
+    using Set = void (*)(int);
+    if (const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(1);
+  }
+};
+
+OneThread& this_thread() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  thread_local OneThread one(engine);
+  return one;
+}
+
+}  // namespace
+
+const dnnl::engine& onednn_engine() {
+  thread_local const dnnl::engine engine = this_thread().stream.get_engine();
+  return engine;
+}
+
+void onednn_run(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count) {
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive.get(), this_thread().stream.get(), count, args),
+      "the primitive did not run");
+}
+
+bool has_bf16_gemm() { return level() == Level::v4; }
+
+void gemm_bf16(const Product& p) {
+  const int64_t work = p.m * p.n * p.k;
+  const int threads = p.alone || work < (1 << 22) ? 1 : get_num_threads();
+  // Blocks of rows for the threads, and of at most some 20 ms, so that an interrupt is seen soon.
+  int64_t rows = p.m;
+  if (threads > 1) rows = std::max<int64_t>(32, (p.m + 2 * threads - 1) / (2 * threads));
+  const int64_t most = std::max<int64_t>(32, (int64_t{1} << 31) / std::max<int64_t>(1, p.n * p.k));
+  rows = (std::min(rows, most) + 31) / 32 * 32;
+  if (rows >= p.m) return run_here(p);
+  const auto part = [&](int64_t from, int64_t to) {
+    for (int64_t chunk = from; chunk < to; ++chunk) {
+      Product q = p;
+      const int64_t i = chunk * rows;
+      q.m = std::min(rows, p.m - i);
+      q.a = static_cast<const char*>(p.a) + i * p.a_row * 2;
+      q.c = static_cast<char*>(p.c) + i * p.c_row * 2;
+      run_here(q);
+    }
+  };
+  const int64_t chunks = (p.m + rows - 1) / rows;
+  if (threads > 1) return parallel_for(chunks, 1, part);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    if (!p.alone) check_interrupt();
+    part(chunk, chunk + 1);
+  }
+}
+
+}  // namespace tycho::cpu

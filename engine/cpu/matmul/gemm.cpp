@@ -1,0 +1,217 @@
+// Matrix products: small ones straight on the operands, larger ones in blocks. A band of b is
+// packed once for all threads, then blocks of c are chunks of a parallel region: each packs its
+// rows of a and runs the register kernel. Interrupts are polled between chunks (a few ms each).
+#include "engine/cpu/matmul/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/check.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/parallel.h"
+#include "engine/cpu/library/onednn.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+int type_of(DType t) { return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : 2; }
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+int64_t blocks(int64_t x, int64_t size) { return (x + size - 1) / size; }
+
+const char* at(const void* p, int64_t elements, int size) {
+  return static_cast<const char*>(p) + elements * size;
+}
+char* at(void* p, int64_t elements, int size) { return static_cast<char*>(p) + elements * size; }
+
+int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
+
+// Terms that are summed in registers, in a packed block: a panel of b then is 32 KB.
+constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
+constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
+constexpr int64_t kBlockRowsMost = 192;
+constexpr int64_t kInPlaceCols = 512;  // up to which rows of a are read as they lie
+constexpr int64_t kSmallWork = 160 * 160 * 160;
+constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
+
+// k = 0: nothing is added to what c begins with.
+void begin_only(const Product& p) {
+  if (p.add) return;
+  const int size = dtype_size(p.dtype);
+  for (int64_t i = 0; i < p.m; ++i)
+    if (p.bias)
+      std::memcpy(at(p.c, i * p.c_row, size), p.bias, p.n * size);
+    else
+      std::memset(at(p.c, i * p.c_row, size), 0, p.n * size);
+}
+
+template <class T>
+void add_bias_of(const Product& p) {
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j)
+      static_cast<T*>(p.c)[i * p.c_row + j] += static_cast<const T*>(p.bias)[j];
+}
+void add_bias(const Product& p) {
+  if (p.dtype == DType::Float32) return add_bias_of<float>(p);
+  if (p.dtype == DType::Float64) return add_bias_of<double>(p);
+  return add_bias_of<uint64_t>(p);
+}
+
+// Packs b whole when its rows are not contiguous; a is read in place.
+void gemm_small(const Product& p, int type, int size) {
+  const int begin = begin_mode(p);
+  if (p.b_col == 1 || p.n == 1)
+    return level_of::gemm_direct(type, p.m, p.n, p.k, p.a, p.a_row, p.a_col, p.b, p.b_row, p.c,
+                                 p.c_row, begin, p.bias, false);
+  int rows, cols;
+  level_of::gemm_unit(type, &rows, &cols);
+  const Scratch packed(up(p.n, cols) * p.k * size);
+  level_of::gemm_pack_b(type, p.b, p.b_col, p.b_row, p.n, p.k, static_cast<void*>(packed.data()));
+  for (int64_t j = 0; j < p.n; j += cols) {
+    const void* b = at(packed.data(), j * p.k, size);
+    const void* bias = p.bias ? at(p.bias, j, size) : nullptr;
+    level_of::gemm_direct(type, p.m, std::min<int64_t>(cols, p.n - j), p.k, p.a, p.a_row, p.a_col,
+                          b, static_cast<int64_t>(cols), static_cast<void*>(at(p.c, j, size)),
+                          p.c_row, begin, bias, true);
+  }
+}
+
+// Packing a pays off over many columns only, or where the rows of a register block would lie in the
+// same sets of the first-level cache.
+bool reads_in_place(const Product& p, int size) {
+  return p.a_col == 1 && p.a_row > 0 && p.n <= kInPlaceCols && p.a_row * size % 4096 != 0;
+}
+
+void gemm_blocked(const Product& p, int type, int size) {
+  int unit_rows, unit_cols;
+  level_of::gemm_unit(type, &unit_rows, &unit_cols);
+  const int threads = p.alone || p.m * p.n * p.k < kParallelWork ? 1 : get_num_threads();
+  const int64_t depth = depth_of(size);
+  // Blocks of c: about four chunks a thread, so that one late thread costs little.
+  int64_t block_rows = std::min(up(p.m, unit_rows), up(kBlockRowsMost, unit_rows));
+  int64_t block_cols = std::min(p.n, kBandCols);
+  if (threads > 1) {
+    const int64_t want = 4 * threads;
+    if (blocks(p.m, block_rows) < want)
+      block_rows = std::max<int64_t>(up(blocks(p.m, want), unit_rows),
+                                     std::min<int64_t>(up(p.m, unit_rows), 4 * unit_rows));
+    const int64_t have = blocks(p.m, block_rows);
+    if (have < want)
+      block_cols =
+          std::max<int64_t>(up(blocks(block_cols, blocks(want, have)), unit_cols), 4 * unit_cols);
+  }
+  const bool in_place = reads_in_place(p, size);
+  const int64_t band = std::min(p.n, kBandCols);
+  const Scratch b_scratch(up(band, unit_cols) * std::min(depth, p.k) * size);
+  for (int64_t jc = 0; jc < p.n; jc += kBandCols) {
+    const int64_t cols = std::min(kBandCols, p.n - jc);
+    for (int64_t pc = 0; pc < p.k; pc += depth) {
+      const int64_t k = std::min(depth, p.k - pc);
+      const auto pack_b = [&](int64_t from, int64_t to) {
+        const int64_t j = from * unit_cols;
+        level_of::gemm_pack_b(
+            type, static_cast<const void*>(at(p.b, pc * p.b_row + (jc + j) * p.b_col, size)),
+            p.b_col, p.b_row, std::min(to * unit_cols, cols) - j, k,
+            static_cast<void*>(at(b_scratch.data(), j * k, size)));
+      };
+      const int64_t row_blocks = blocks(p.m, block_rows), col_blocks = blocks(cols, block_cols);
+      const auto multiply = [&](int64_t from, int64_t to) {
+        const Scratch a_scratch(in_place ? 0 : block_rows * k * size);
+        int64_t packed = -1;
+        for (int64_t chunk = from; chunk < to; ++chunk) {
+          const int64_t i = chunk / col_blocks * block_rows, j = chunk % col_blocks * block_cols;
+          const int64_t rows = std::min(block_rows, p.m - i);
+          const void* a = at(p.a, i * p.a_row + pc * p.a_col, size);
+          if (packed != i && !in_place)
+            level_of::gemm_pack_a(type, a, p.a_row, p.a_col, rows, k,
+                                  static_cast<void*>(a_scratch.data()));
+          packed = i;
+          level_of::gemm_packed(
+              type, rows, std::min(block_cols, cols - j), k,
+              in_place ? a : static_cast<const void*>(a_scratch.data()), in_place ? p.a_row : 0,
+              static_cast<const void*>(at(b_scratch.data(), j * k, size)),
+              static_cast<void*>(at(p.c, i * p.c_row + jc + j, size)), p.c_row,
+              pc ? 1 : begin_mode(p),
+              p.bias && !pc ? static_cast<const void*>(at(p.bias, jc + j, size)) : nullptr);
+        }
+      };
+      if (threads == 1) {
+        pack_b(0, blocks(cols, unit_cols));
+        for (int64_t chunk = 0; chunk < row_blocks * col_blocks; chunk += col_blocks) {
+          if (!p.alone) check_interrupt();
+          multiply(chunk, chunk + col_blocks);
+        }
+      } else {
+        parallel_for(blocks(cols, unit_cols), 16, pack_b);
+        parallel_for(row_blocks * col_blocks, 1, multiply);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void gemm(const Product& p) {
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) return begin_only(p);
+  if (p.dtype == DType::BFloat16) return gemm_bf16(p);
+  const int type = type_of(p.dtype), size = dtype_size(p.dtype);
+  if (!p.add && p.k > 1) {
+    const bool row = p.m == 1 && p.n > 1 && (p.b_row == 1 || p.b_col == 1);
+    const bool column = p.n == 1 && (p.a_row == 1 || p.a_col == 1 || p.m == 1);
+    if (row)
+      gemv({p.dtype, p.n, p.k, p.b, p.a, p.c, p.b_col, p.b_row, p.a_col, 1, p.alone});
+    else if (column)
+      gemv({p.dtype, p.m, p.k, p.a, p.b, p.c, p.a_row, p.a_col, p.b_row, p.c_row, p.alone});
+    if (row || column) {
+      if (p.bias) add_bias(p);
+      return;
+    }
+  }
+  const int64_t work = p.m * p.n * p.k;
+  // Where the number of threads decides, both ways must sum in the same order.
+  const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
+  if (work <= kSmallWork && (work < kParallelWork || one_thread))
+    gemm_small(p, type, size);
+  else
+    gemm_blocked(p, type, size);
+}
+
+void gemv(const VectorProduct& p) {
+  const int type = type_of(p.dtype), size = dtype_size(p.dtype);
+  const bool by_rows = p.a_col == 1 || p.k == 1;
+  constexpr int64_t kWork = 1 << 16;  // elements of a per chunk: 10 to 20 us from memory
+  if (by_rows) {
+    const void* x = p.x;
+    const Scratch scratch(p.x_step == 1 ? 0 : p.k * size);
+    if (p.x_step != 1) {
+      for (int64_t j = 0; j < p.k; ++j)
+        std::memcpy(at(scratch.data(), j, size), at(p.x, j * p.x_step, size), size);
+      x = scratch.data();
+    }
+    const auto run = [&](int64_t from, int64_t to) {
+      level_of::gemv_rows(type, to - from, p.k,
+                          static_cast<const void*>(at(p.a, from * p.a_row, size)), p.a_row, x,
+                          static_cast<void*>(at(p.y, from * p.y_step, size)), p.y_step);
+    };
+    if (p.alone) return run(0, p.m);
+    return parallel_for(p.m, std::max<int64_t>(4, kWork / p.k / 4 * 4), run);
+  }
+  const Scratch scratch(p.y_step == 1 ? 0 : p.m * size);
+  void* y = p.y_step == 1 ? p.y : scratch.data();
+  const auto run = [&](int64_t from, int64_t to) {
+    level_of::gemv_cols(type, to - from, p.k,
+                        static_cast<const void*>(at(p.a, from * p.a_row, size)), p.a_col, p.x,
+                        p.x_step, static_cast<void*>(at(y, from, size)));
+  };
+  if (p.alone)
+    run(0, p.m);
+  else
+    parallel_for(p.m, std::max<int64_t>(1024, up(kWork / p.k, 256)), run);
+  if (p.y_step != 1)
+    for (int64_t i = 0; i < p.m; ++i)
+      std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,236 @@
+// The matrix product's inner kernel in lanes of T: an M x (N lanes) block of the result is held in
+// registers while k runs. Blocked products run it on packed panels, small ones straight on the
+// operands.
+#pragma once
+#include "engine/cpu/lanes/transpose.h"
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// Rows of the register block, chosen so that M * 2 sums, two lanes of b and one of a fit into the
+// registers (32 with AVX-512, else 16).
+#if defined(TYCHO_LEVEL_v4)
+constexpr int kBlockRows = 12;
+#else
+constexpr int kBlockRows = 6;
+#endif
+constexpr int kBlockLanes = 2;
+
+TYCHO_INLINE F32 muladd(F32 a, F32 b, F32 c) { return fma(a, b, c); }
+TYCHO_INLINE F64 muladd(F64 a, F64 b, F64 c) { return fma(a, b, c); }
+TYCHO_INLINE I64 muladd(I64 a, I64 b, I64 c) { return a * b + c; }
+
+// The first n elements of a lane; the rest is zero and not touched in memory.
+template <class T>
+TYCHO_INLINE Lane<T> load_part(const T* p, int n) {
+  using V = typename Raw<T>::V;
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4)
+    return Lane<T>((V)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
+  else
+    return Lane<T>((V)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p));
+#else
+  T scratch[Lane<T>::size] = {};
+  for (int i = 0; i < n; ++i) scratch[i] = p[i];
+  return Lane<T>((V)Lane<T>::load(scratch).v);
+#endif
+}
+// Elements [a, b) of a lane, zeros around them; only they are touched in memory.
+template <class T>
+TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
+  using V = typename Raw<T>::V;
+  constexpr int64_t size = Lane<T>::size;
+  a = a < 0 ? 0 : a > size ? size : a;
+  b = b < a ? a : b > size ? size : b;
+#if defined(TYCHO_LEVEL_v4)
+  const uint32_t mask = ((1u << b) - 1) & ~((1u << a) - 1);
+  if constexpr (sizeof(T) == 4)
+    return Lane<T>((V)_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p));
+  else
+    return Lane<T>((V)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p));
+#else
+  T scratch[size] = {};
+  for (int64_t i = a; i < b; ++i) scratch[i] = p[i];
+  return Lane<T>((V)Lane<T>::load(scratch).v);
+#endif
+}
+template <class T>
+TYCHO_INLINE void store_part(T* p, Lane<T> x, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)x.v);
+  else
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)x.v);
+#else
+  T scratch[Lane<T>::size];
+  x.store(scratch);
+  for (int i = 0; i < n; ++i) p[i] = scratch[i];
+#endif
+}
+
+// How a block of the result is begun.
+enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
+
+// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at
+// b + p * ldb. Part: only `last` elements of the last lane are there; where b is Padded, its rows
+// may be read in full lanes all the same.
+template <class T, int M, int N, bool Part, bool Padded>
+void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
+           int64_t ldc, int last, int begin, const T* bias) {
+  using L = Lane<T>;
+  constexpr int size = L::size;
+  L sum[M][N];
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j) sum[i][j] = L(0);
+  const T* a4 = a + (M > 4 ? 4 : 0) * rs;
+  const T* a8 = a + (M > 8 ? 8 : 0) * rs;
+  for (int64_t p = 0; p < k; ++p) {
+    L bv[N];
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j)
+      bv[j] = Part && !Padded && j == N - 1 ? load_part(b + j * size, last) : L::load(b + j * size);
+#pragma GCC unroll 16
+    for (int i = 0; i < M; ++i) {
+      const T* row = i < 4 ? a + i * rs : i < 8 ? a4 + (i - 4) * rs : a8 + (i - 8) * rs;
+      const L av(*row);
+#pragma GCC unroll 4
+      for (int j = 0; j < N; ++j) sum[i][j] = muladd(av, bv[j], sum[i][j]);
+    }
+    a += cs, a4 += cs, a8 += cs;
+    b += ldb;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j) {
+      T* to = c + i * ldc + j * size;
+      const bool part = Part && j == N - 1;
+      if (begin == kAdd)
+        sum[i][j] += part ? load_part<T>(to, last) : L::load(to);
+      else if (begin == kBias)
+        sum[i][j] += part ? load_part<T>(bias + j * size, last) : L::load(bias + j * size);
+      if (part)
+        store_part(to, sum[i][j], last);
+      else
+        sum[i][j].store(to);
+    }
+}
+
+template <class T>
+using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int,
+                         int, const T*);
+
+// One row count: [lanes - 1][part].
+template <class T, int M, bool Padded>
+struct BlockRow {
+  static constexpr BlockFn<T> fn[2][2] = {
+      {block<T, M, 1, false, false>, block<T, M, 1, true, Padded>},
+      {block<T, M, 2, false, false>, block<T, M, 2, true, Padded>}};
+};
+
+// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks.
+template <class T, bool Padded>
+TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
+                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
+  constexpr int size = Lane<T>::size;
+  const int lanes = n > size ? 2 : 1;
+  const int last = n - (lanes - 1) * size;
+  const int part = last < size;
+  const auto run = [&](BlockFn<T> fn, int rows) {
+    fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias);
+    a += rows * rs;
+    c += rows * ldc;
+    m -= rows;
+  };
+  while (m >= kBlockRows) run(BlockRow<T, kBlockRows, Padded>::fn[lanes - 1][part], kBlockRows);
+  if (kBlockRows > 8 && m >= 8) run(BlockRow<T, 8, Padded>::fn[lanes - 1][part], 8);
+  if (m >= 4) run(BlockRow<T, 4, Padded>::fn[lanes - 1][part], 4);
+  if (m >= 2) run(BlockRow<T, 2, Padded>::fn[lanes - 1][part], 2);
+  if (m >= 1) run(BlockRow<T, 1, Padded>::fn[lanes - 1][part], 1);
+}
+
+// Straight on the operands; b's rows are contiguous (ldb apart).
+template <class T, bool Padded>
+void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
+                 int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
+  constexpr int width = kBlockLanes * Lane<T>::size;
+  for (int64_t j = 0; j < n; j += width) {
+    const int cols = static_cast<int>(n - j < width ? n - j : width);
+    panel<T, Padded>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin,
+                     bias + (begin == kBias ? j : 0));
+  }
+}
+
+// Panels of R rows by k: element (i, p), at from[i * rs + p * cs], goes to to[p * R + i]. Rows
+// beyond `rows` are zeros.
+template <class T, int R>
+TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, int64_t k, T* to) {
+  if (rows == R && rs == 1) {
+    for (int64_t p = 0; p < k; ++p) memcpy(to + p * R, from + p * cs, R * sizeof(T));
+    return;
+  }
+  int64_t p = 0;
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+  if constexpr (sizeof(T) == 4 && R % Lane<T>::size == 0)
+    if (rows == R && cs == 1)
+      for (; p + 4 <= k; p += 4)
+        for (int i = 0; i < R; i += Lane<T>::size)
+          transpose_lane(from + i * rs + p, rs, to + p * R + i, R);
+#endif
+  if (rows == R && cs == 1) {
+    constexpr int quads = R / 4 * 4;
+    for (; p + 4 <= k; p += 4) {
+      for (int i = 0; i < quads; i += 4) turn4(from + i * rs + p, rs, to + p * R + i, R);
+      for (int i = quads; i < R; ++i)
+        for (int q = 0; q < 4; ++q) to[(p + q) * R + i] = from[i * rs + p + q];
+    }
+  }
+  for (; p < k; ++p) {
+    for (int i = 0; i < rows; ++i) to[p * R + i] = from[i * rs + p * cs];
+    for (int i = rows; i < R; ++i) to[p * R + i] = T(0);
+  }
+}
+
+template <class T, int R>
+void pack(const T* from, int64_t rs, int64_t cs, int64_t rows, int64_t k, T* to) {
+  // Where elements of one p lie side by side, a few p go through all panels at a time: whole cache
+  // lines are used while they are there.
+  const int64_t depth = rs == 1 ? 16 : k;
+  for (int64_t p = 0; p < k; p += depth)
+    for (int64_t i = 0; i < rows; i += R)
+      pack_panel<T, R>(from + i * rs + p * cs, rs, cs,
+                       static_cast<int>(rows - i < R ? rows - i : R), k - p < depth ? k - p : depth,
+                       to + i * k + p * R);
+}
+
+// A block of rows times a block of columns, b packed. Panel i of a's rows begins at a + i * step,
+// its element (i, p) lies at [i * rs + p * cs]: packed panels, or rows in place.
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int64_t rs, int64_t cs,
+                 const T* b, T* c, int64_t ldc, int begin, const T* bias) {
+  constexpr int width = kBlockLanes * Lane<T>::size;
+  for (int64_t j = 0; j < n; j += width) {
+    const int cols = static_cast<int>(n - j < width ? n - j : width);
+    const T* bias_j = bias + (begin == kBias ? j : 0);
+    int64_t i = 0;
+    if (cols == width) {
+      for (; i + kBlockRows <= m; i += kBlockRows)
+        block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * step, rs, cs, b + j * k, width,
+                                                        c + i * ldc + j, ldc, Lane<T>::size, begin,
+                                                        bias_j);
+      if (i < m)
+        panel<T, true>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width, c + i * ldc + j, ldc,
+                       begin, bias_j);
+      continue;
+    }
+    for (; i < m; i += kBlockRows)
+      panel<T, true>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * step, rs, cs,
+                     b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
+  }
+}
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,319 @@
+// Linear algebra on batches of matrices by LAPACK, one matrix of the batch per thread. Our matrices
+// are row-major, so what LAPACK reads is the transpose; each function says how it makes use of
+// that.
+#include "engine/ops/linear/linalg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/library/lapack.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr long kOne = 1;  // the length of a Fortran character argument
+
+template <class F>
+void by_type(const Tensor& t, F&& f) {
+  if (t.dtype() == DType::Float32)
+    f(float{});
+  else
+    f(double{});
+}
+
+int64_t batch_count(const Tensor& t, int inner = 2) {
+  int64_t n = 1;
+  for (int d = 0; d < t.rank() - inner; ++d) n *= t.size(d);
+  return n;
+}
+
+// A row-major copy that may be written to.
+Tensor copied(const Tensor& t) {
+  Tensor out = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(out, t);
+  return out;
+}
+
+// Runs f(i) for every matrix; raises with the first one for which it returned a LAPACK code.
+template <class F, class Message>
+void each_matrix(int64_t count, F&& f, Message&& message) {
+  std::vector<int> info(static_cast<size_t>(count), 0);
+  parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) info[static_cast<size_t>(i)] = f(i);
+  });
+  for (int64_t i = 0; i < count; ++i)
+    if (const int code = info[static_cast<size_t>(i)]) {
+      std::string text = message(code);
+      if (count > 1) text += format(" (matrix %lld of the batch)", static_cast<long long>(i + 1));
+      fail(Kind::Linalg, text);
+    }
+}
+
+// LAPACK's iterations need not end on nan and infinity, so these never get there.
+constexpr int kNotFinite = -1000;
+template <class T>
+bool all_finite(const T* m, int64_t count) {
+  return std::all_of(m, m + count, [](T v) { return std::isfinite(v); });
+}
+
+std::string not_converged(const char* name, int code) {
+  if (code == kNotFinite) return format("%s: the matrix holds nan or infinity", name);
+  return format("%s: the algorithm did not converge (code %d)", name, code);
+}
+
+}  // namespace
+
+// The lower triangle of ours is the upper one of LAPACK's, so nothing needs turning.
+void cholesky(Call& c) {
+  const Tensor& out = c.out[0];
+  copy_raw(out, c.tensor(0));
+  const bool upper = c.flag(1);
+  const int n = static_cast<int>(out.size(-1));
+  if (out.numel() == 0) return;
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    T* data = out.data<T>();
+    each_matrix(
+        batch_count(out),
+        [&](int64_t i) {
+          T* a = data + i * n * n;
+          int info = 0;
+          l.potrf(upper ? "L" : "U", &n, a, &n, &info, kOne);
+          for (int row = 0; row < n; ++row)
+            for (int k = 0; k < n; ++k)
+              if (upper ? k < row : k > row) a[row * n + k] = 0;
+          return info;
+        },
+        [&](int code) {
+          return format("cholesky: the matrix is not positive definite (its leading %d x %d part)",
+                        code, code);
+        });
+  });
+}
+
+// A X = B is X^T A^T = B^T, and LAPACK sees the transposes of our rows: side R for left.
+void solve_triangular(Call& c) {
+  const Tensor& out = c.out[0];
+  copy_raw(out, c.tensor(1));
+  if (out.numel() == 0) return;
+  const bool upper = c.flag(2), left = c.flag(3), unit = c.flag(4);
+  const Tensor a = packed(c.tensor(0));
+  const int n = static_cast<int>(a.size(-1)), rows = static_cast<int>(out.size(-2)),
+            columns = static_cast<int>(out.size(-1));
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    const T one = 1;
+    parallel_for(batch_count(out), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        l.trsm(left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", &columns, &rows, &one,
+               a.data<T>() + i * n * n, &n, out.data<T>() + i * rows * columns, &columns, kOne,
+               kOne, kOne, kOne);
+    });
+  });
+}
+
+void solve(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool left = c.flag(2);
+  const Tensor a = copied(c.tensor(0));
+  const int n = static_cast<int>(a.size(-1));
+  // LAPACK wants the right hand sides one after another: for left, that is B transposed.
+  const Tensor b = copied(left ? turned(c.tensor(1)) : c.tensor(1));
+  const int sides = static_cast<int>(b.size(-2));
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    each_matrix(
+        batch_count(a),
+        [&](int64_t i) {
+          std::vector<int> pivots(static_cast<size_t>(n));
+          T* lu = a.data<T>() + i * n * n;
+          int info = 0;
+          l.getrf(&n, &n, lu, &n, pivots.data(), &info);
+          if (info) return info;
+          l.getrs(left ? "T" : "N", &n, &sides, lu, &n, pivots.data(),
+                  b.data<T>() + i * static_cast<int64_t>(sides) * n, &n, &info, kOne);
+          return info;
+        },
+        [&](int code) {
+          return format("%s: the matrix is singular (its pivot %d is zero)", c.op->name, code);
+        });
+  });
+  copy_raw(out, left ? turned(b) : b);
+}
+
+namespace {
+
+// LU of each matrix: f(i, diagonal product's parts). The determinant of the transpose is the same.
+template <class T, class F>
+void each_lu(const Tensor& self, F&& f) {
+  const Tensor a = copied(self);
+  const int n = static_cast<int>(a.size(-1));
+  const auto& l = lapack<T>();
+  parallel_for(batch_count(a), 1, [&](int64_t begin, int64_t end) {
+    std::vector<int> pivots(static_cast<size_t>(n));
+    for (int64_t i = begin; i < end; ++i) {
+      T* lu = a.data<T>() + i * n * n;
+      int info = 0;
+      if (n) l.getrf(&n, &n, lu, &n, pivots.data(), &info);
+      bool odd = false;
+      for (int k = 0; k < n; ++k) odd ^= pivots[static_cast<size_t>(k)] != k + 1;
+      f(i, lu, n, odd);
+    }
+  });
+}
+
+}  // namespace
+
+void slogdet(Call& c) {
+  by_type(c.tensor(0), [&](auto zero) {
+    using T = decltype(zero);
+    T *sign = c.out[0].data<T>(), *log = c.out[1].data<T>();
+    each_lu<T>(c.tensor(0), [&](int64_t i, const T* lu, int n, bool odd) {
+      T s = odd ? -1 : 1, sum = 0;
+      for (int k = 0; k < n; ++k) {
+        const T d = lu[k * n + k];
+        s = d == 0 ? 0 : d < 0 ? -s : s;
+        sum += std::log(std::abs(d));
+      }
+      sign[i] = s;
+      log[i] = sum;
+    });
+  });
+}
+
+void det(Call& c) {
+  by_type(c.tensor(0), [&](auto zero) {
+    using T = decltype(zero);
+    T* out = c.out[0].data<T>();
+    each_lu<T>(c.tensor(0), [&](int64_t i, const T* lu, int n, bool odd) {
+      T product = odd ? -1 : 1;
+      for (int k = 0; k < n; ++k) product *= lu[k * n + k];
+      out[i] = product;
+    });
+  });
+}
+
+// A symmetric matrix is its own transpose; the eigenvectors come out as rows.
+void eigh(Call& c) {
+  const Tensor &w = c.out[0], &v = c.out[1];
+  if (v.numel() == 0) return;
+  const Tensor a = copied(c.tensor(0));
+  const char* uplo = c.string(1)[0] == 'U' ? "L" : "U";
+  const int n = static_cast<int>(a.size(-1));
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    each_matrix(
+        batch_count(a),
+        [&](int64_t i) {
+          T* m = a.data<T>() + i * n * n;
+          const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
+          for (int row = 0; row < n; ++row)
+            if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1))
+              return kNotFinite;
+          T* values = w.data<T>() + i * n;
+          T size = 0;
+          int isize = 0, info = 0;
+          const int ask = -1;
+          l.syevd("V", uplo, &n, m, &n, values, &size, &ask, &isize, &ask, &info, kOne, kOne);
+          const int lwork = static_cast<int>(size);
+          std::vector<T> work(static_cast<size_t>(lwork));
+          std::vector<int> iwork(static_cast<size_t>(isize));
+          l.syevd("V", uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
+                  kOne, kOne);
+          return info;
+        },
+        [](int code) { return not_converged("eigh", code); });
+  });
+  copy_raw(v, turned(a));
+}
+
+// A^T = V S U^T, so LAPACK's left vectors are our Vh by rows, and its right ones our U.
+void svd(Call& c) {
+  const Tensor &u = c.out[0], &s = c.out[1], &vh = c.out[2];
+  const Tensor a = copied(c.tensor(0));
+  const int rows = static_cast<int>(a.size(-2)), columns = static_cast<int>(a.size(-1));
+  const int k = std::min(rows, columns);
+  const bool full = c.flag(1);
+  if (k == 0) {  // no values; the full vectors are those of the identity
+    for (const Tensor* t : {&u, &vh})
+      if (t->numel())
+        copy_raw(*t, op<"expand">(op<"eye">(t->size(-1), Value(), t->dtype()), t->shape()));
+    return;
+  }
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    const int u_columns = static_cast<int>(u.size(-1)), vh_rows = static_cast<int>(vh.size(-2));
+    each_matrix(
+        batch_count(a),
+        [&](int64_t i) {
+          T* m = a.data<T>() + i * rows * columns;
+          if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
+          T* values = s.data<T>() + i * k;
+          T* left = vh.data<T>() + i * vh_rows * columns;
+          T* right = u.data<T>() + i * rows * u_columns;
+          std::vector<int> iwork(static_cast<size_t>(8 * k));
+          T size = 0;
+          int info = 0;
+          const int ask = -1;
+          const char* job = full ? "A" : "S";
+          l.gesdd(job, &columns, &rows, m, &columns, values, left, &columns, right, &u_columns,
+                  &size, &ask, iwork.data(), &info, kOne);
+          const int lwork = static_cast<int>(size);
+          std::vector<T> work(static_cast<size_t>(std::max(1, lwork)));
+          l.gesdd(job, &columns, &rows, m, &columns, values, left, &columns, right, &u_columns,
+                  work.data(), &lwork, iwork.data(), &info, kOne);
+          return info;
+        },
+        [](int code) { return not_converged("svd", code); });
+  });
+}
+
+void qr(Call& c) {
+  const Tensor &q = c.out[0], &r = c.out[1];
+  const Tensor& self = c.tensor(0);
+  const int rows = static_cast<int>(self.size(-2)), columns = static_cast<int>(self.size(-1));
+  const int k = std::min(rows, columns);
+  const int r_rows = static_cast<int>(r.size(-2));
+  const bool with_q = c.string(1)[0] != 'r' || c.string(1)[1] != '\0';
+  const int q_columns = with_q ? static_cast<int>(q.size(-1)) : 0;
+  const Tensor a = copied(turned(self));  // LAPACK sees self itself
+  const Tensor qt =
+      with_q ? empty(joined(batch_of(self), {q_columns, rows}), self.dtype()) : Tensor();
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    each_matrix(
+        batch_count(self),
+        [&](int64_t i) {
+          T* m = a.data<T>() + i * rows * columns;
+          std::vector<T> tau(static_cast<size_t>(std::max(1, k)));
+          int info = 0;
+          const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
+          std::vector<T> work(static_cast<size_t>(lwork));
+          if (k) l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
+          T* upper = r.data<T>() + i * r_rows * columns;
+          for (int row = 0; row < r_rows; ++row)
+            for (int j = 0; j < columns; ++j)
+              upper[row * columns + j] = j >= row ? m[j * rows + row] : 0;
+          if (with_q && q_columns) {
+            T* to = qt.data<T>() + i * q_columns * rows;
+            std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
+            l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
+          }
+          return info;
+        },
+        [](int code) { return format("qr: LAPACK refused argument %d", -code); });
+  });
+  if (with_q) copy_raw(q, turned(qt));
+}
+
+}  // namespace tycho::cpu

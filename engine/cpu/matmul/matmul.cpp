@@ -1,0 +1,203 @@
+// matmul, linear and dot on the CPU: tensors of any rank, layout and type brought down to
+// products of plain memory (gemm.h).
+#include "engine/ops/linear/matmul.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/matmul/gemm.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+// Integers are summed modulo 2^64, which is exact modulo any narrower type's range.
+DType computed_in(DType t) {
+  if (t == DType::Float32 || t == DType::Float64) return t;
+  if (t == DType::BFloat16 && has_bf16_gemm()) return t;
+  return is_floating(t) ? DType::Float32 : DType::Int64;
+}
+
+Tensor as_type(const Tensor& t, DType type) {
+  if (t.dtype() == type) return t;
+  Tensor to = empty(t.shape(), type, t.device());
+  copy_raw(to, t);
+  return to;
+}
+
+// A stack of matrices: the last two dimensions, with those in front as the batch.
+struct Stack {
+  Tensor t;
+  int64_t rows, cols, row, col;  // sizes and strides
+  Sizes batch, step;
+};
+
+Stack stack_of(Tensor t, bool vector_is_row) {
+  if (t.dtype() == DType::BFloat16) {  // oneDNN wants one dimension contiguous and no overlaps
+    const bool ok = t.rank() < 2 ? t.rank() == 0 || t.stride(0) == 1
+                                 : (t.stride(-1) == 1 && t.stride(-2) >= t.size(-1)) ||
+                                       (t.stride(-2) == 1 && t.stride(-1) >= t.size(-2));
+    if (!ok) {
+      Tensor copy = empty(t.shape(), t.dtype(), t.device());
+      copy_raw(copy, t);
+      t = copy;
+    }
+  }
+  Stack s;
+  const int r = t.rank();
+  if (r == 1) {
+    const int64_t n = t.size(0), step = t.stride(0);
+    if (vector_is_row)
+      s.rows = 1, s.cols = n, s.row = n * step, s.col = step;
+    else
+      s.rows = n, s.cols = 1, s.row = step, s.col = 1;
+  } else {
+    s.rows = t.size(-2), s.cols = t.size(-1), s.row = t.stride(-2), s.col = t.stride(-1);
+    // Where a stride is never taken, one is chosen that fits the fast paths.
+    if (s.cols == 1) s.col = 1;
+    if (s.rows == 1) s.row = s.col == 1 ? s.cols : 1;
+    for (int d = 0; d < r - 2; ++d) {
+      s.batch.push_back(t.size(d));
+      s.step.push_back(t.stride(d));
+    }
+  }
+  s.t = std::move(t);
+  return s;
+}
+
+// If the batch and the rows of a stack form one long list of rows, makes it one matrix.
+bool flatten(Stack& s) {
+  int64_t count = s.rows, step = s.row;
+  if (s.rows == 1 && s.batch.n) step = s.step[s.batch.n - 1];
+  for (int d = s.batch.n - 1; d >= 0; --d) {
+    if (s.batch[d] == 1) continue;
+    if (count == 1)
+      step = s.step[d];
+    else if (s.step[d] != count * step)
+      return false;
+    count *= s.batch[d];
+  }
+  if (s.t.dtype() == DType::BFloat16 && s.col == 1 && step < s.cols) return false;
+  s.rows = count;
+  s.row = step;
+  s.batch.n = s.step.n = 0;
+  return true;
+}
+
+// Offsets of each matrix of the result's batch in a stack, broadcast.
+std::vector<int64_t> offsets(const Stack& s, const Sizes& batch) {
+  const int64_t n = product(batch);
+  std::vector<int64_t> at(n);
+  int64_t index[kMaxDims] = {}, place = 0, step[kMaxDims];
+  const int lead = batch.n - s.batch.n;
+  for (int d = 0; d < batch.n; ++d)
+    step[d] = d < lead || s.batch[d - lead] == 1 ? 0 : s.step[d - lead];
+  for (int64_t i = 0; i < n; ++i) {
+    at[i] = place;
+    for (int d = batch.n - 1; d >= 0; --d) {
+      place += step[d];
+      if (++index[d] < batch[d]) break;
+      place -= step[d] * batch[d];
+      index[d] = 0;
+    }
+  }
+  return at;
+}
+
+void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
+  Product p;
+  p.dtype = out.dtype();
+  const int size = dtype_size(p.dtype);
+  Sizes batch = out.shape();
+  batch.n = std::max(a.batch.n, b.batch.n);
+  if (batch.n && product(b.batch) == 1 && flatten(a)) batch.n = 0;
+  p.m = a.rows, p.n = b.cols, p.k = a.cols;
+  p.a = a.t.data(), p.a_row = a.row, p.a_col = a.col;
+  p.b = b.t.data(), p.b_row = b.row, p.b_col = b.col;
+  p.c = out.data(), p.c_row = b.cols;
+  p.bias = bias;
+  if (batch.n == 0) return gemm(p);
+  const std::vector<int64_t> a_at = offsets(a, batch), b_at = offsets(b, batch);
+  const int64_t count = static_cast<int64_t>(a_at.size());
+  const int64_t work = std::max<int64_t>(1, p.m * p.n * p.k), each = p.m * p.n;
+  // Whole matrices to threads where there are enough of them; large ones are split inside.
+  const int64_t spread = work < (int64_t{1} << 26) && count >= 2 * get_num_threads();
+  const auto run = [&](int64_t from, int64_t to) {
+    Product q = p;
+    q.alone = spread;
+    for (int64_t i = from; i < to; ++i) {
+      q.a = static_cast<const char*>(p.a) + a_at[i] * size;
+      q.b = static_cast<const char*>(p.b) + b_at[i] * size;
+      q.c = static_cast<char*>(p.c) + i * each * size;
+      gemm(q);
+    }
+  };
+  if (spread)
+    parallel_for(count, std::max<int64_t>(1, (int64_t{1} << 19) / work), run);
+  else
+    run(0, count);
+}
+
+}  // namespace
+
+void matmul(Call& c) {
+  const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const DType type = computed_in(out.dtype());
+  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
+  multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
+  if (out.dtype() != type) copy_raw(out, result);
+}
+
+void linear(Call& c) {
+  const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const DType type = computed_in(out.dtype());
+  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
+  Stack a = stack_of(as_type(x, type), true), b = stack_of(as_type(w, type), true);
+  std::swap(b.rows, b.cols);
+  std::swap(b.row, b.col);
+  Tensor begin;
+  if (bias) begin = packed(as_type(bias, type));
+  multiply(result, a, b, bias ? begin.data() : nullptr);
+  if (out.dtype() != type) copy_raw(out, result);
+}
+
+void dot(Call& c) {
+  const DType type = computed_in(c.out[0].dtype()) == DType::BFloat16
+                         ? DType::Float32
+                         : computed_in(c.out[0].dtype());
+  const Tensor x = packed(as_type(c.tensor(0), type)), y = packed(as_type(c.tensor(1), type));
+  const int kind = type == DType::Float32 ? 0 : type == DType::Float64 ? 1 : 2;
+  const int size = dtype_size(type);
+  // Partial sums of fixed chunks, added in order: the same result with any number of threads.
+  constexpr int64_t kChunk = 65536;
+  const int64_t n = x.numel(), chunks = std::max<int64_t>(1, (n + kChunk - 1) / kChunk);
+  Tensor parts = empty({chunks}, type);
+  const auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i)
+      level_of::dot_part(kind, std::min(kChunk, n - i * kChunk),
+                         static_cast<const void*>(x.data() + i * kChunk * size),
+                         static_cast<const void*>(y.data() + i * kChunk * size),
+                         static_cast<void*>(parts.data() + i * size));
+  };
+  parallel_for(chunks, 1, run);
+  Tensor sum = empty(Sizes(), type);
+  if (type == DType::Int64) {
+    uint64_t s = 0;
+    for (int64_t i = 0; i < chunks; ++i) s += static_cast<uint64_t>(parts.data<int64_t>()[i]);
+    *sum.data<int64_t>() = static_cast<int64_t>(s);
+  } else if (type == DType::Float64) {
+    double s = 0;
+    for (int64_t i = 0; i < chunks; ++i) s += parts.data<double>()[i];
+    *sum.data<double>() = s;
+  } else {
+    double s = 0;
+    for (int64_t i = 0; i < chunks; ++i) s += parts.data<float>()[i];
+    *sum.data<float>() = static_cast<float>(s);
+  }
+  copy_raw(c.out[0], sum);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,369 @@
+// Scaled dot-product attention without the matrix of scores: heads and blocks of queries are spread
+// over the threads, keys and values are packed once per head. Sums run in one order whatever the
+// number of threads is.
+#include "engine/cpu/nn/attention.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/scratch.h"
+#include "engine/ops/nn/attention.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kFewQueries = 2;  // for whom the keys are read as they lie
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// A stack of matrices in the lanes' type, one per head; `share` heads of the index read one matrix.
+struct Stack {
+  Tensor t;
+  std::vector<int64_t> at;  // per head, in elements
+  int64_t rows = 0, cols = 0, row = 0, col = 0;
+
+  char* matrix(int64_t head, int size) const { return t.data() + at[head] * size; }
+};
+
+Stack stack_of(const Tensor& t, const Sizes& lead, int64_t share) {
+  Stack s;
+  s.t = t;
+  s.rows = t.size(-2), s.cols = t.size(-1), s.row = t.stride(-2), s.col = t.stride(-1);
+  const int64_t heads = product(lead);
+  const int own = t.rank() - 2;
+  s.at.resize(static_cast<size_t>(heads));
+  for (int64_t i = 0; i < heads; ++i) {
+    int64_t rest = i, place = 0;
+    for (int d = lead.n - 1; d >= 0; --d) {
+      int64_t index = rest % lead[d];
+      rest /= lead[d];
+      const int mine = d - (lead.n - own);
+      if (mine < 0 || t.size(mine) == 1) continue;
+      if (d == lead.n - 1) index /= share;
+      place += index * t.stride(mine);
+    }
+    s.at[static_cast<size_t>(i)] = place;
+  }
+  return s;
+}
+
+struct Lanewise {
+  int type, size, unit_rows, unit_cols;
+  DType dtype;
+  explicit Lanewise(DType t) {
+    dtype = t == DType::Float64 ? t : DType::Float32;
+    type = dtype == DType::Float64;
+    size = dtype_size(dtype);
+    level_of::gemm_unit(type, &unit_rows, &unit_cols);
+  }
+  Tensor typed(const Tensor& t) const {
+    if (t.dtype() == dtype) return t;
+    Tensor to = empty(t.shape(), dtype, t.device());
+    copy_raw(to, t);
+    return to;
+  }
+  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size); }
+  char* at(char* p, int64_t elements) const { return p + elements * size; }
+
+  // Rows [from, to) of a matrix as the columns of a right operand, and as its rows.
+  void turned(const Stack& s, int64_t head, int64_t from, int64_t to, char* scratch) const {
+    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
+                          s.row, s.col, to - from, s.cols, static_cast<void*>(scratch));
+  }
+  void straight(const Stack& s, int64_t head, int64_t from, int64_t to, char* scratch) const {
+    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
+                          s.col, s.row, s.cols, to - from, static_cast<void*>(scratch));
+  }
+  // Rows in the lanes' type into a tensor of any type.
+  void store(const Tensor& to, int64_t place, int64_t row, int64_t col, const char* from,
+             int64_t step, int64_t rows, int64_t cols) const {
+    for (int64_t i = 0; i < rows; ++i)
+      level_of::store_tile(
+          type, static_cast<int>(to.dtype()),
+          static_cast<void*>(to.data() + (place + i * row) * dtype_size(to.dtype())),
+          static_cast<const void*>(from + i * step * size), col, cols);
+  }
+};
+
+// What both passes read: query, key, value, and the mask seen from each head.
+struct Inputs {
+  Lanewise lane;
+  Sizes lead;
+  int64_t heads, groups, share, queries, keys, depth, width, work;
+  Stack q, k, v;
+  Tensor mask;
+  std::vector<int64_t> mask_at;
+  AttentionMask mask_of_all;
+  bool causal;
+  double scale;
+
+  Inputs(const Call& c, int first)
+      : lane(c.tensor(first).dtype()), causal(c.flag(first + 4)), scale(c.number(first + 5)) {
+    const Tensor &query = c.tensor(first), &key = c.tensor(first + 1);
+    for (int d = 0; d < query.rank() - 2; ++d) lead.push_back(query.size(d));
+    heads = product(lead);
+    share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
+    if (share < 1) share = 1;
+    groups = heads / share;
+    q = lines(query, 1);
+    k = lines(key, share);
+    v = stack_of(lane.typed(c.tensor(first + 2)), lead, share);
+    queries = q.rows, keys = k.rows, depth = q.cols, width = v.cols;
+    if (depth == 0) scale = 0;  // not 1 / sqrt(0): scores of nothing are 0
+    // Multiply-adds of a group's forward pass.
+    work = std::max<int64_t>(1, share * queries * keys * (depth + width) / (causal ? 2 : 1));
+    mask = c.tensor(first + 3);
+    if (!mask) return;
+    const Stack m = stack_of(mask, lead, 1);
+    mask_at = m.at;
+    mask_of_all.dtype = static_cast<int>(mask.dtype());
+    mask_of_all.bytes = dtype_size(mask.dtype());
+    mask_of_all.truth = mask.dtype() == DType::Bool;
+    mask_of_all.row = m.rows == 1 ? 0 : m.row;
+    mask_of_all.col = m.cols == 1 ? 0 : m.col;
+  }
+  // Matrices in the lanes' type, the elements of a row side by side.
+  Stack lines(const Tensor& t, int64_t heads_each) const {
+    Tensor typed = lane.typed(t);
+    if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
+    return stack_of(typed, lead, heads_each);
+  }
+  AttentionMask mask_of(int64_t head) const {
+    AttentionMask m = mask_of_all;
+    if (mask) m.data = mask.data() + mask_at[static_cast<size_t>(head)] * m.bytes;
+    return m;
+  }
+  // Whole groups to the threads where there are enough of them; else each group is split inside,
+  // as a long one must be for an interrupt to be seen soon.
+  bool by_group() const {
+    return work < (int64_t{1} << 26) && (get_num_threads() == 1 || groups >= 4 * get_num_threads());
+  }
+  int64_t grain() const { return std::max<int64_t>(1, (int64_t{1} << 19) / work); }
+};
+
+// f(begin, end): over the threads, or here.
+template <class F>
+void spread(bool over, int64_t n, int64_t grain, F&& f) {
+  if (over)
+    parallel_for(n, grain, f);
+  else if (n > 0)
+    f(int64_t{0}, n);
+}
+
+struct Forward {
+  const Inputs& in;
+  const Tensor &out, &lse;
+  Stack to;
+
+  Forward(const Inputs& inputs, const Tensor& o, const Tensor& l)
+      : in(inputs), out(o), lse(l), to(stack_of(o, in.lead, 1)) {}
+
+  void group(int64_t g, bool split) const {
+    const Lanewise& lane = in.lane;
+    const int64_t first = g * in.share;
+    // Packing pays off over many queries only.
+    const int64_t readers = in.share * in.queries;
+    const bool k_here = readers <= kFewQueries;
+    // Rows of values may also stand where they are, unless they share sets of the caches.
+    const bool v_here = in.v.col == 1 && in.v.row > 0 &&
+                        (readers <= 24 * kFewQueries || in.v.row * lane.size % 4096 != 0);
+    const Scratch k(k_here ? 0 : lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
+        v(v_here ? 0 : lane.bytes(in.keys * up(in.width, lane.unit_cols)));
+    const int64_t panels = k_here ? 0 : up(in.keys, lane.unit_cols) / lane.unit_cols;
+    spread(split, panels, 8, [&](int64_t begin, int64_t end) {
+      const int64_t from = begin * lane.unit_cols;
+      char* const to = lane.at(k.data(), from * in.depth);
+      lane.turned(in.k, first, from, std::min(in.keys, end * lane.unit_cols), to);
+      level_of::attention_scale(lane.type, static_cast<void*>(to),
+                                (end - begin) * lane.unit_cols * in.depth, in.scale);
+    });
+    if (!v_here) lane.straight(in.v, first, 0, in.keys, v.data());
+    const int64_t blocks = (in.queries + kAttentionRows - 1) / kAttentionRows;
+    spread(split, in.share * blocks, 1, [&](int64_t begin, int64_t end) {
+      // Straight into the result where its type and layout allow.
+      const bool direct = out.dtype() == lane.dtype && (to.col == 1 || to.cols == 1);
+      const int64_t step = direct ? to.row : up(in.width, lane.unit_cols) + 16;
+      const int64_t out_size = direct ? 0 : std::min(in.queries, kAttentionRows) * step;
+      const Scratch scratch(lane.bytes(out_size + kAttentionRows + level_of::attention_scratch()));
+      AttentionRows a;
+      a.keys = in.keys, a.depth = in.depth, a.width = in.width, a.causal = in.causal;
+      a.scale = in.scale;
+      a.k_turned = k_here ? nullptr : k.data();
+      a.k = in.k.matrix(first, lane.size), a.k_row = in.k.row;
+      a.v = v_here ? in.v.matrix(first, lane.size) : v.data(), a.v_row = v_here ? in.v.row : 0;
+      a.q_row = in.q.row, a.out_row = step;
+      a.lse = lane.at(scratch.data(), out_size);
+      a.scratch = lane.at(scratch.data(), out_size + kAttentionRows);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t head = first + i / blocks;
+        const int64_t place = to.at[static_cast<size_t>(head)];
+        a.first = i % blocks * kAttentionRows;
+        a.rows = std::min(kAttentionRows, in.queries - a.first);
+        a.mask = in.mask_of(head);
+        a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
+        a.out = direct ? lane.at(out.data(), place + a.first * to.row) : scratch.data();
+        level_of::attention_rows(lane.type, const_cast<const AttentionRows*>(&a));
+        if (!direct)
+          lane.store(out, place + a.first * to.row, to.row, to.col, static_cast<const char*>(a.out),
+                     step, a.rows, in.width);
+        std::copy_n(static_cast<const char*>(a.lse), lane.bytes(a.rows),
+                    lse.data() + lane.bytes(head * in.queries + a.first));
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void attention(Call& c) {
+  const Tensor &out = c.out[0], &lse = c.out[1];
+  if (out.numel() == 0 && lse.numel() == 0) return;
+  const Inputs in(c, 0);
+  const Forward pass(in, out, lse);
+  if (in.by_group())
+    parallel_for(in.groups, in.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t g = begin; g < end; ++g) pass.group(g, false);
+    });
+  else
+    for (int64_t g = 0; g < in.groups; ++g) pass.group(g, true);
+}
+
+namespace {
+
+// One group's operands packed for the backward tiles, and its sums.
+struct Gradients {
+  const Inputs& in;
+  const Stack &g, &o;
+  const Tensor& lse;
+  Stack dq, dk, dv;
+
+  // Where a sum is made: in the result itself where its type and layout allow, else in scratch
+  // memory.
+  struct Sum {
+    char* data;
+    int64_t row;
+    bool direct;
+  };
+  Sum sum_in(const Stack& result, int64_t head, char* scratch) const {
+    const bool direct = result.t.dtype() == in.lane.dtype && (result.col == 1 || result.cols <= 1);
+    const Sum s = {direct ? result.matrix(head, in.lane.size) : scratch,
+                   direct ? result.row : up(result.cols, 16) + 16, direct};
+    for (int64_t i = 0; i < result.rows; ++i)
+      std::memset(in.lane.at(s.data, i * s.row), 0, in.lane.bytes(result.cols));
+    return s;
+  }
+  void finish(const Sum& s, const Stack& result, int64_t head) const {
+    if (!s.direct)
+      in.lane.store(result.t, result.at[static_cast<size_t>(head)], result.row, result.col, s.data,
+                    s.row, result.rows, result.cols);
+  }
+
+  void group(int64_t index, bool split) const {
+    const Lanewise& lane = in.lane;
+    const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
+    const int64_t k_rows = up(keys, lane.unit_cols);
+    const int64_t qs = up(in.depth, 16) + 16, vs = up(in.width, 16) + 16;
+    const bool rooms = dq.t.dtype() != lane.dtype || dq.col != 1 || dk.col != 1 || dv.col != 1;
+    // k and v turned, delta, the three sums, and the gaps between them.
+    const Scratch scratch(lane.bytes(k_rows * (in.depth + in.width) + queries + 8 * 16 +
+                               (rooms ? queries * qs + keys * (qs + vs) : 0)));
+    char* next = scratch.data();
+    const auto take = [&](int64_t elements) {
+      char* p = next;
+      next = lane.at(next, up(elements, 16));  // whole cache lines
+      return p;
+    };
+    char* const k_turned = take(k_rows * in.depth);
+    char* const v_turned = take(k_rows * in.width);
+    char* const delta = take(queries);
+    char* const dq_scratch = take(rooms ? queries * qs : 0);
+    const Sum dk_sum = sum_in(dk, first, take(rooms ? keys * qs : 0));
+    const Sum dv_sum = sum_in(dv, first, take(rooms ? keys * vs : 0));
+    lane.turned(in.k, first, 0, keys, k_turned);
+    level_of::attention_scale(lane.type, static_cast<void*>(k_turned), k_rows * in.depth, in.scale);
+    lane.turned(in.v, first, 0, keys, v_turned);
+    const int64_t row_blocks = (queries + kAttentionGradRows - 1) / kAttentionGradRows;
+    const int64_t key_blocks = (keys + kAttentionGradKeys - 1) / kAttentionGradKeys;
+    for (int64_t head = first; head < first + in.share; ++head) {
+      // Of one tile's rows delta is summed inside, without the rounding of the result.
+      for (int64_t i = 0; i < queries && key_blocks > 1; ++i)
+        level_of::dot_part(lane.type, in.width,
+                           static_cast<const void*>(lane.at(g.matrix(head, lane.size), i * g.row)),
+                           static_cast<const void*>(lane.at(o.matrix(head, lane.size), i * o.row)),
+                           static_cast<void*>(lane.at(delta, i)));
+      const Sum dq_sum = sum_in(dq, head, dq_scratch);
+      const auto tile = [&](int64_t rb, int64_t kb, bool by_rows, bool by_keys, char* work) {
+        AttentionTile a;
+        a.first = rb * kAttentionGradRows, a.rows = std::min(kAttentionGradRows, queries - a.first);
+        a.key = kb * kAttentionGradKeys, a.keys = std::min(kAttentionGradKeys, keys - a.key);
+        if (in.causal && a.first + a.rows <= a.key) return;
+        a.depth = in.depth, a.width = in.width, a.causal = in.causal, a.mask = in.mask_of(head);
+        a.scale = in.scale;
+        a.q_row = in.q.row, a.g_row = g.row, a.k_row = in.k.row;
+        a.k = lane.at(in.k.matrix(head, lane.size), a.key * in.k.row);
+        a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
+        a.g = lane.at(g.matrix(head, lane.size), a.first * g.row);
+        a.k_turned = lane.at(k_turned, a.key * in.depth);
+        a.v_turned = lane.at(v_turned, a.key * in.width);
+        a.lse = lse.data() + lane.bytes(head * queries + a.first);
+        a.delta = key_blocks > 1 ? lane.at(delta, a.first) : nullptr;
+        a.dq_row = dq_sum.row, a.dk_row = dk_sum.row, a.dv_row = dv_sum.row;
+        a.dq = by_rows ? lane.at(dq_sum.data, a.first * a.dq_row) : nullptr;
+        a.dk = by_keys ? lane.at(dk_sum.data, a.key * a.dk_row) : nullptr;
+        a.dv = by_keys ? lane.at(dv_sum.data, a.key * a.dv_row) : nullptr;
+        a.scratch = work;
+        level_of::attention_grad(lane.type, const_cast<const AttentionTile*>(&a));
+      };
+      const size_t working = lane.bytes(level_of::attention_scratch());
+      if (split && get_num_threads() > 1) {
+        parallel_for(row_blocks, 1, [&](int64_t begin, int64_t end) {
+          const Scratch work(working);
+          for (int64_t rb = begin; rb < end; ++rb)
+            for (int64_t kb = 0; kb < key_blocks; ++kb) tile(rb, kb, true, false, work.data());
+        });
+        parallel_for(key_blocks, 1, [&](int64_t begin, int64_t end) {
+          const Scratch work(working);
+          for (int64_t kb = begin; kb < end; ++kb)
+            for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, false, true, work.data());
+        });
+      } else {
+        const Scratch work(working);
+        spread(split, key_blocks, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t kb = begin; kb < end; ++kb)
+            for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, true, true, work.data());
+        });
+      }
+      finish(dq_sum, dq, head);
+    }
+    finish(dk_sum, dk, first);
+    finish(dv_sum, dv, first);
+  }
+};
+
+}  // namespace
+
+void attention_backward(Call& c) {
+  if (c.out[0].numel() == 0 && c.out[1].numel() == 0 && c.out[2].numel() == 0) return;
+  const Inputs in(c, 1);
+  const Stack g = in.lines(c.tensor(0), 1), o = in.lines(c.tensor(7), 1);
+  const Gradients pass{in,
+                       g,
+                       o,
+                       c.tensor(8),
+                       stack_of(c.out[0], in.lead, 1),
+                       stack_of(c.out[1], in.lead, in.share),
+                       stack_of(c.out[2], in.lead, in.share)};
+  if (in.by_group())
+    parallel_for(in.groups, in.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) pass.group(i, false);
+    });
+  else
+    for (int64_t i = 0; i < in.groups; ++i) pass.group(i, true);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,94 @@
+// Inner loops of resizing; see engine/cpu/resample.h.
+#include "engine/cpu/nn/resample.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+[[gnu::always_inline]] inline void mix_rows(const T* x, int64_t stride, T* y, const T* w,
+                                            int64_t taps, int64_t n) {
+  constexpr int64_t kBlock = 128 / sizeof(T);
+  int64_t j = 0;
+  for (; j + kBlock <= n; j += kBlock) {
+    T sum[kBlock] = {};
+    for (int64_t k = 0; k < taps; ++k) {
+      const T weight = w[k];
+      const T* const row = x + k * stride + j;
+      for (int64_t l = 0; l < kBlock; ++l) sum[l] += weight * row[l];
+    }
+    for (int64_t l = 0; l < kBlock; ++l) y[j + l] = sum[l];
+  }
+  for (; j < n; ++j) {
+    T sum = 0;
+    for (int64_t k = 0; k < taps; ++k) sum += w[k] * x[k * stride + j];
+    y[j] = sum;
+  }
+}
+
+// Four lines at once keep the multipliers busy.
+template <class T>
+[[gnu::always_inline]] inline void mix_lines(const T* x, int64_t in, T* y, int64_t out,
+                                             const int64_t* first, const T* w, int64_t taps,
+                                             int64_t lines) {
+  int64_t line = 0;
+  for (; line + 4 <= lines; line += 4, x += 4 * in, y += 4 * out)
+    for (int64_t i = 0; i < out; ++i) {
+      const T *const weight = w + i * taps, *const p = x + first[i];
+      T a = 0, b = 0, c = 0, d = 0;
+      for (int64_t k = 0; k < taps; ++k) {
+        a += weight[k] * p[k];
+        b += weight[k] * p[in + k];
+        c += weight[k] * p[2 * in + k];
+        d += weight[k] * p[3 * in + k];
+      }
+      y[i] = a;
+      y[out + i] = b;
+      y[2 * out + i] = c;
+      y[3 * out + i] = d;
+    }
+  for (; line < lines; ++line, x += in, y += out)
+    for (int64_t i = 0; i < out; ++i) {
+      T sum = 0;
+      for (int64_t k = 0; k < taps; ++k) sum += w[i * taps + k] * x[first[i] + k];
+      y[i] = sum;
+    }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void spread_rows(const T* x, int64_t stride, T* y, const T* w,
+                                               int64_t taps, int64_t n) {
+  for (int64_t k = 0; k < taps; ++k) {
+    const T weight = w[k];
+    T* const row = y + k * stride;
+    for (int64_t j = 0; j < n; ++j) row[j] += weight * x[j];
+  }
+}
+
+}  // namespace
+
+void mix_rows_f32(const float* x, int64_t stride, float* y, const float* w, int64_t taps,
+                  int64_t n) {
+  mix_rows(x, stride, y, w, taps, n);
+}
+void mix_rows_f64(const double* x, int64_t stride, double* y, const double* w, int64_t taps,
+                  int64_t n) {
+  mix_rows(x, stride, y, w, taps, n);
+}
+void mix_lines_f32(const float* x, int64_t in, float* y, int64_t out, const int64_t* first,
+                   const float* w, int64_t taps, int64_t lines) {
+  mix_lines(x, in, y, out, first, w, taps, lines);
+}
+void mix_lines_f64(const double* x, int64_t in, double* y, int64_t out, const int64_t* first,
+                   const double* w, int64_t taps, int64_t lines) {
+  mix_lines(x, in, y, out, first, w, taps, lines);
+}
+void spread_rows_f32(const float* x, int64_t stride, float* y, const float* w, int64_t taps,
+                     int64_t n) {
+  spread_rows(x, stride, y, w, taps, n);
+}
+void spread_rows_f64(const double* x, int64_t stride, double* y, const double* w, int64_t taps,
+                     int64_t n) {
+  spread_rows(x, stride, y, w, taps, n);
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

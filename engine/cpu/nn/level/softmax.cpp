@@ -1,0 +1,219 @@
+// softmax on lanes: the largest element, then exponentials and their sum, then the scaling, while
+// the row lies in the cache.
+#include "engine/cpu/nn/softmax.h"
+
+#include "engine/cpu/lanes/fold_lanes.h"
+#include "engine/cpu/lanes/math_exp.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+TYCHO_INLINE double total(Lane<T> a) {
+  T v[Lane<T>::size];
+  a.store(v);
+  double sum = 0;
+  for (int k = 0; k < Lane<T>::size; ++k) sum += v[k];
+  return sum;
+}
+
+// sum of f(i) over lanes of n elements, from registers into a double every so often; f(i, count)
+// gives the lane at i, with zeros past `count`.
+template <class T, class F>
+TYCHO_INLINE double sum_lanes(int64_t n, F&& f) {
+  constexpr int w = Lane<T>::size;
+  double sum = 0;
+  int64_t i = 0;
+  while (i + w <= n) {
+    const int64_t end = n - i < 256 * w ? n : i + 256 * w;
+    Lane<T> a[4] = {Lane<T>(0), Lane<T>(0), Lane<T>(0), Lane<T>(0)};
+    for (; i + 4 * w <= end; i += 4 * w)
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) a[k] += f(i + k * w, w);
+    for (; i + w <= end; i += w) a[0] += f(i, w);
+    sum += total((a[0] + a[1]) + (a[2] + a[3]));
+    if (i + w > n) break;
+  }
+  if (i < n) sum += total(f(i, static_cast<int>(n - i)));
+  return sum;
+}
+
+template <class T>
+TYCHO_INLINE T largest(const T* x, int64_t n) {
+  T v[Lane<T>::size];
+  constexpr T low = -infinity<T>;
+  Lane<T> a[4] = {Lane<T>(low), Lane<T>(low), Lane<T>(low), Lane<T>(low)};
+  constexpr int w = Lane<T>::size;
+  int64_t i = 0;
+  for (; i + 4 * w <= n; i += 4 * w)
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) a[k] = larger(Lane<T>::load(x + i + k * w), a[k]);
+  for (; i + w <= n; i += w) a[0] = larger(Lane<T>::load(x + i), a[0]);
+  if (i < n) a[0] = larger(load_part<T>(x + i, static_cast<int>(n - i), low), a[0]);
+  larger(larger(a[0], a[1]), larger(a[2], a[3])).store(v);
+  T best = v[0];
+  for (int k = 1; k < w; ++k) best = v[k] > best ? v[k] : best;
+  return best;
+}
+
+template <class T>
+void run(bool log, const void* px, void* py, int64_t n) {
+  constexpr int w = Lane<T>::size;
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(py);
+  const Lane<T> top(largest(x, n));
+  if (log) {
+    const double sum = sum_lanes<T>(
+        n, [&](int64_t i, int m) __attribute__((always_inline)) {
+          return exp((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
+        });
+    const Lane<T> shift(static_cast<T>(__builtin_log(sum)));
+    int64_t i = 0;
+    for (; i + w <= n; i += w) (Lane<T>::load(x + i) - top - shift).store(y + i);
+    if (i < n) {
+      const int m = static_cast<int>(n - i);
+      store_part<T>(load_part<T>(x + i, m, 0) - top - shift, y + i, m);
+    }
+    return;
+  }
+  const double sum = sum_lanes<T>(
+      n, [&](int64_t i, int m) __attribute__((always_inline)) {
+        const Lane<T> e =
+            exp((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
+        if (m == w)
+          e.store(y + i);
+        else
+          store_part<T>(e, y + i, m);
+        return e;
+      });
+  const Lane<T> scale(static_cast<T>(1 / sum));
+  int64_t i = 0;
+  for (; i + w <= n; i += w) (Lane<T>::load(y + i) * scale).store(y + i);
+  for (; i < n; ++i) y[i] *= static_cast<T>(1 / sum);
+}
+
+template <class T>
+void grad_run(bool log, const void* pg, const void* py, void* pout, int64_t n) {
+  constexpr int w = Lane<T>::size;
+  const T *g = static_cast<const T*>(pg), *y = static_cast<const T*>(py);
+  T* out = static_cast<T*>(pout);
+  const auto at = [](const T* p, int64_t i, int m) __attribute__((always_inline)) {
+    return m == w ? Lane<T>::load(p + i) : load_part<T>(p + i, m, 0);
+  };
+  const Lane<T> sum(static_cast<T>(sum_lanes<T>(
+      n, [&](int64_t i, int m) __attribute__((always_inline)) {
+        return log ? at(g, i, m) : at(g, i, m) * at(y, i, m);
+      })));
+  for (int64_t i = 0; i < n; i += w) {
+    const int m = n - i < w ? static_cast<int>(n - i) : w;
+    const Lane<T> gi = at(g, i, m), yi = at(y, i, m);
+    const Lane<T> r = log ? gi - exp(yi) * sum : yi * (gi - sum);
+    if (m == w)
+      r.store(out + i);
+    else
+      store_part<T>(r, out + i, m);
+  }
+}
+
+constexpr int kBlock = 256;  // columns at a time
+
+// Calls f(first column, count, lane number) for lanes of up to kBlock columns.
+template <class T, class F>
+TYCHO_INLINE void each_lane(int64_t cols, F&& f) {
+  constexpr int w = Lane<T>::size;
+  for (int64_t j = 0, k = 0; j < cols; j += w, ++k)
+    f(j, cols - j < w ? static_cast<int>(cols - j) : w, k);
+}
+
+template <class T>
+void columns(bool log, const void* px, void* py, int64_t n, int64_t all, int64_t step) {
+  constexpr int w = Lane<T>::size;
+  for (int64_t first = 0; first < all; first += kBlock) {
+    const int64_t cols = all - first < kBlock ? all - first : kBlock;
+    const T* x = static_cast<const T*>(px) + first;
+    T* y = static_cast<T*>(py) + first;
+    Lane<T> top[kBlock / w], sum[kBlock / w], part[kBlock / w];
+    const auto at = [&](const T* row, int64_t j, int m) __attribute__((always_inline)) {
+      return m == w ? Lane<T>::load(row + j) : load_part<T>(row + j, m, 0);
+    };
+    const auto put = [&](Lane<T> v, T * row, int64_t j, int m) __attribute__((always_inline)) {
+      m == w ? v.store(row + j) : store_part<T>(v, row + j, m);
+    };
+    each_lane<T>(cols, [&](int64_t j, int m, int64_t k) { top[k] = at(x, j, m); });
+    for (int64_t r = 1; r < n; ++r)
+      each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
+        top[k] = larger(at(x + r * step, j, m), top[k]);
+      });
+    each_lane<T>(cols, [&](int64_t, int, int64_t k) { sum[k] = part[k] = Lane<T>(0); });
+    for (int64_t r = 0; r < n; ++r) {
+      each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
+        const Lane<T> e = exp(at(x + r * step, j, m) - top[k]);
+        if (!log) put(e, y + r * step, j, m);
+        part[k] += e;
+      });
+      if (r % 64 == 63)  // sums of sums keep the rounding small
+        each_lane<T>(cols, [&](int64_t, int, int64_t k) {
+          sum[k] += part[k];
+          part[k] = Lane<T>(0);
+        });
+    }
+    each_lane<T>(cols, [&](int64_t, int, int64_t k) {
+      sum[k] += part[k];
+      sum[k] = log ? tycho::cpu::TYCHO_LEVEL::log(sum[k]) : Lane<T>(1) / sum[k];
+    });
+    for (int64_t r = 0; r < n; ++r)
+      each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
+        if (log)
+          put(at(x + r * step, j, m) - top[k] - sum[k], y + r * step, j, m);
+        else
+          put(at(y + r * step, j, m) * sum[k], y + r * step, j, m);
+      });
+  }
+}
+
+template <class T>
+void grad_columns(bool log, const void* pg, const void* py, void* pout, int64_t n, int64_t all,
+                  int64_t step) {
+  constexpr int w = Lane<T>::size;
+  for (int64_t first = 0; first < all; first += kBlock) {
+    const int64_t cols = all - first < kBlock ? all - first : kBlock;
+    const T *g = static_cast<const T*>(pg) + first, *y = static_cast<const T*>(py) + first;
+    T* out = static_cast<T*>(pout) + first;
+    Lane<T> sum[kBlock / w];
+    const auto at = [&](const T* row, int64_t j, int m) __attribute__((always_inline)) {
+      return m == w ? Lane<T>::load(row + j) : load_part<T>(row + j, m, 0);
+    };
+    each_lane<T>(cols, [&](int64_t, int, int64_t k) { sum[k] = Lane<T>(0); });
+    for (int64_t r = 0; r < n; ++r)
+      each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
+        const Lane<T> gi = at(g + r * step, j, m);
+        sum[k] += log ? gi : gi * at(y + r * step, j, m);
+      });
+    for (int64_t r = 0; r < n; ++r)
+      each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
+        const Lane<T> gi = at(g + r * step, j, m), yi = at(y + r * step, j, m);
+        const Lane<T> v = log ? gi - exp(yi) * sum[k] : yi * (gi - sum[k]);
+        m == w ? v.store(out + r * step + j) : store_part<T>(v, out + r * step + j, m);
+      });
+  }
+}
+
+}  // namespace
+
+void softmax_run(int lanes, bool log, const void* x, void* y, int64_t n) {
+  lanes == 0 ? run<float>(log, x, y, n) : run<double>(log, x, y, n);
+}
+void softmax_columns(int lanes, bool log, const void* x, void* y, int64_t n, int64_t cols,
+                     int64_t step) {
+  lanes == 0 ? columns<float>(log, x, y, n, cols, step) : columns<double>(log, x, y, n, cols, step);
+}
+void softmax_grad_run(int lanes, bool log, const void* g, const void* y, void* out, int64_t n) {
+  lanes == 0 ? grad_run<float>(log, g, y, out, n) : grad_run<double>(log, g, y, out, n);
+}
+void softmax_grad_columns(int lanes, bool log, const void* g, const void* y, void* out, int64_t n,
+                          int64_t cols, int64_t step) {
+  lanes == 0 ? grad_columns<float>(log, g, y, out, n, cols, step)
+             : grad_columns<double>(log, g, y, out, n, cols, step);
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,358 @@
+// The class losses on the CPU (ops/nn/loss.cpp says what they compute). float16 and bfloat16 scores
+// are widened to float32 first. Sums over samples are taken in double, in order.
+#include "engine/cpu/nn/loss.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/ops/nn/loss.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+void row_lse(const float* x, int64_t rows, int64_t n, float* out) {
+  level_of::row_lse_f32(x, rows, n, out);
+}
+void row_lse(const double* x, int64_t rows, int64_t n, double* out) {
+  level_of::row_lse_f64(x, rows, n, out);
+}
+void column_lse(const float* x, int64_t c, int64_t stride, int64_t n, float* out) {
+  level_of::column_lse_f32(x, c, stride, n, out);
+}
+void column_lse(const double* x, int64_t c, int64_t stride, int64_t n, double* out) {
+  level_of::column_lse_f64(x, c, stride, n, out);
+}
+void exp_scale(const float* x, float* y, int64_t n, float shift, float scale) {
+  level_of::exp_scale_f32(x, y, n, shift, scale);
+}
+void exp_scale(const double* x, double* y, int64_t n, double shift, double scale) {
+  level_of::exp_scale_f64(x, y, n, shift, scale);
+}
+void exp_scale_each(const float* x, float* y, int64_t n, const float* shift, const float* scale) {
+  level_of::exp_scale_each_f32(x, y, n, shift, scale);
+}
+void exp_scale_each(const double* x, double* y, int64_t n, const double* shift,
+                    const double* scale) {
+  level_of::exp_scale_each_f64(x, y, n, shift, scale);
+}
+
+// Row-major, and float32 or float64.
+Tensor computable(const Tensor& x) {
+  if (x.dtype() == DType::Float32 || x.dtype() == DType::Float64) return packed(x);
+  const Tensor wide = empty(x.shape(), DType::Float32);
+  copy_raw(wide, x);
+  return wide;
+}
+
+// Labels as classes from 0, -1 where they are to be ignored; raises for a label that is no class.
+// Would adding 1 bring all labels into 1..classes?
+bool counts_from_0(const Tensor& flat, int64_t classes, int64_t ignore) {
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    const int64_t label =
+        flat.dtype() == DType::UInt8 ? flat.data<uint8_t>()[i] : flat.data<int64_t>()[i];
+    if (label < 0 || label >= classes || label == ignore) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> read_labels(const Call& c, const Tensor& target, int64_t classes,
+                                 int64_t ignore) {
+  std::vector<int64_t> labels(static_cast<size_t>(target.numel()));
+  const Tensor flat = packed(target);
+  const int64_t n = target.numel();
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t label =
+        flat.dtype() == DType::UInt8 ? flat.data<uint8_t>()[i] : flat.data<int64_t>()[i];
+    if (label == ignore) {
+      labels[i] = -1;
+      continue;
+    }
+    if (label < 1 || label > classes) [[unlikely]] {
+      std::string at;
+      int64_t rest = i;
+      for (int d = target.rank() - 1; d >= 0; --d) {
+        at = std::to_string(rest % target.size(d) + 1) + (at.empty() ? "" : ", ") + at;
+        rest /= target.size(d);
+      }
+      if (!at.empty()) at = "[" + at + "]";
+      const char* const name = c.op->name[0] == 's'                            ? "cross_entropy"
+                               : c.arg[c.n - 1].tag == Tag::String && c.n == 6 ? c.string(5)
+                                                                               : "nll_loss";
+      fail(
+          Kind::Index,
+          format("%s: target%s = %lld but the %s have %lld classes (valid 1..%lld; labels start at "
+                 "1)",
+                 name, at.c_str(), static_cast<long long>(label),
+                 c.op->name[0] == 's' ? "logits" : "scores", static_cast<long long>(classes),
+                 static_cast<long long>(classes)),
+          counts_from_0(flat, classes, ignore) ? "y = y + 1" : "");
+    }
+    labels[i] = label - 1;
+  }
+  return labels;
+}
+
+// Calls f(first, n) over `count` runs of work, each touching `cost` elements.
+template <class F>
+void each_sample(int64_t count, int64_t cost, F f) {
+  parallel_for(count, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, cost)), f);
+}
+
+template <class T>
+void log_sums(const T* x, const Classes& k, T* out) {
+  if (k.places == 1) {
+    each_sample(k.samples, k.classes, [&](int64_t begin, int64_t end) {
+      row_lse(x + begin * k.classes, end - begin, k.classes, out + begin);
+    });
+    return;
+  }
+  each_sample(k.samples, k.classes * k.places, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      column_lse(x + i * k.classes * k.places, k.classes, k.places, k.places, out + i * k.places);
+  });
+}
+
+// Stores the losses, or their sum, or their mean.
+template <class T>
+void store_loss(const std::vector<T>& each, double total, Reduction r, const Tensor& out) {
+  if (r == Reduction::None) {
+    Tensor values = empty(out.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+    std::copy(each.begin(), each.end(), values.data<T>());
+    return copy_raw(out, values);
+  }
+  double sum = 0;
+  for (const T v : each) sum += static_cast<double>(v);
+  if (r == Reduction::Mean) sum /= total;
+  copy_raw(out, filled({}, sum, DType::Float64));
+}
+
+template <class T>
+void put_total(const Tensor& out, double total) {
+  *out.data<T>() = static_cast<T>(total);
+}
+
+// Weights as numbers of type T (all 1 when there are none) and their sum.
+template <class T>
+struct Weights {
+  std::vector<T> w;
+  double sum = 0;
+  Weights(const Tensor& weight, int64_t classes) : w(static_cast<size_t>(classes), T(1)) {
+    if (weight) {
+      Tensor v = empty(weight.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+      copy_raw(v, weight);
+      std::copy_n(v.data<T>(), classes, w.begin());
+    }
+    for (const T v : w) sum += static_cast<double>(v);
+  }
+};
+
+template <class T>
+void softmax_nll_typed(Call& c) {
+  const Tensor x = computable(c.tensor(0));
+  const Classes k = classes_of(x);
+  const Reduction r = parse_reduction(c.string(5));
+  const T smoothing = static_cast<T>(c.number(4));
+  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Weights<T> weights(c.tensor(2), k.classes);
+  const T* const p = x.data<T>();
+  T* const lse = c.out[1].data<T>();
+  log_sums(p, k, lse);
+  std::vector<T> each(labels.size());
+  const T spread = smoothing / static_cast<T>(k.classes), kept = 1 - smoothing;
+  each_sample(k.samples, k.places * (smoothing > 0 ? k.classes : 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t n = begin; n < end; ++n)
+                  for (int64_t s = 0; s < k.places; ++s) {
+                    const int64_t i = n * k.places + s, label = labels[i];
+                    each[i] = 0;
+                    if (label < 0) continue;
+                    const T* const at = p + n * k.classes * k.places + s;
+                    each[i] = kept * weights.w[label] * (lse[i] - at[label * k.places]);
+                    if (smoothing == 0) continue;
+                    T sum = 0;
+                    for (int64_t j = 0; j < k.classes; ++j)
+                      sum += weights.w[j] * (lse[i] - at[j * k.places]);
+                    each[i] += spread * sum;
+                  }
+              });
+  double total = 0;
+  for (const int64_t label : labels)
+    if (label >= 0) total += static_cast<double>(weights.w[label]);
+  put_total<T>(c.out[2], total);
+  store_loss(each, total, r, c.out[0]);
+}
+
+template <class T>
+void softmax_nll_backward_typed(Call& c) {
+  const Tensor x = computable(c.tensor(1)), g = computable(c.tensor(0));
+  const Classes k = classes_of(x);
+  const Reduction r = parse_reduction(c.string(8));
+  const T smoothing = static_cast<T>(c.number(7));
+  const std::vector<int64_t> labels = read_labels(c, c.tensor(2), k.classes, c.integer(6));
+  const Weights<T> weights(c.tensor(3), k.classes);
+  const Tensor sums = packed(c.tensor(4));
+  const T* const lse = sums.data<T>();
+  const T total = *c.tensor(5).data<T>();
+  const bool direct = c.out[0].dtype() == x.dtype() && c.out[0].contiguous();
+  const Tensor result = direct ? c.out[0] : empty(x.shape(), x.dtype());
+  const T* const p = x.data<T>();
+  const T* const gp = g.data<T>();
+  T* const y = result.data<T>();
+  const T spread = smoothing / static_cast<T>(k.classes), kept = 1 - smoothing;
+  const T all = static_cast<T>(weights.sum);
+  const T shared = r == Reduction::Mean ? gp[0] / total : gp[0];
+  each_sample(k.samples, k.classes * k.places, [&](int64_t begin, int64_t end) {
+    std::vector<T> scale(static_cast<size_t>(k.places)), unit(static_cast<size_t>(k.places));
+    for (int64_t n = begin; n < end; ++n) {
+      const T* const from = p + n * k.classes * k.places;
+      T* const to = y + n * k.classes * k.places;
+      for (int64_t s = 0; s < k.places; ++s) {
+        const int64_t i = n * k.places + s;
+        unit[s] = labels[i] < 0 ? 0 : r == Reduction::None ? gp[i] : shared;
+        scale[s] = labels[i] < 0 ? 0 : unit[s] * (kept * weights.w[labels[i]] + spread * all);
+      }
+      if (k.places == 1) {
+        // An ignored sample has no gradient, whatever its scores.
+        if (labels[n] < 0)
+          std::fill_n(to, k.classes, T(0));
+        else
+          exp_scale(from, to, k.classes, lse[n], scale[0]);
+      } else {
+        for (int64_t j = 0; j < k.classes; ++j)
+          exp_scale_each(from + j * k.places, to + j * k.places, k.places, lse + n * k.places,
+                         scale.data());
+      }
+      if (smoothing > 0)
+        for (int64_t j = 0; j < k.classes; ++j)
+          for (int64_t s = 0; s < k.places; ++s)
+            to[j * k.places + s] -= unit[s] * spread * weights.w[j];
+      for (int64_t s = 0; s < k.places; ++s) {
+        const int64_t label = labels[n * k.places + s];
+        if (label >= 0) {
+          to[label * k.places + s] -= unit[s] * kept * weights.w[label];
+        } else if (k.places > 1) {
+          for (int64_t j = 0; j < k.classes; ++j) to[j * k.places + s] = 0;
+        }
+      }
+    }
+  });
+  if (!direct) copy_raw(c.out[0], result);
+}
+
+template <class T>
+void nll_typed(Call& c) {
+  const Tensor x = computable(c.tensor(0));
+  const Classes k = classes_of(x);
+  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Weights<T> weights(c.tensor(2), k.classes);
+  std::vector<T> each(labels.size());
+  double total = 0;
+  for (int64_t n = 0; n < k.samples; ++n)
+    for (int64_t s = 0; s < k.places; ++s) {
+      const int64_t i = n * k.places + s, label = labels[i];
+      if (label < 0) continue;
+      each[i] = -weights.w[label] * x.data<T>()[(n * k.classes + label) * k.places + s];
+      total += static_cast<double>(weights.w[label]);
+    }
+  put_total<T>(c.out[1], total);
+  store_loss(each, total, parse_reduction(c.string(4)), c.out[0]);
+}
+
+template <class T>
+void nll_terms_typed(Call& c) {
+  const Classes k = classes_of(c.tensor(0));
+  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Weights<T> weights(c.tensor(2), k.classes);
+  const T smoothing = static_cast<T>(c.number(4));
+  const T spread = smoothing / static_cast<T>(k.classes);
+  T *const terms = c.out[0].data<T>(), *const sums = c.out[1].data<T>();
+  for (int64_t n = 0; n < k.samples; ++n)
+    for (int64_t s = 0; s < k.places; ++s) {
+      const int64_t i = n * k.places + s, label = labels[i];
+      if (label < 0) continue;
+      T* const at = terms + n * k.classes * k.places + s;
+      for (int64_t j = 0; smoothing > 0 && j < k.classes; ++j)
+        at[j * k.places] = spread * weights.w[j];
+      at[label * k.places] += (1 - smoothing) * weights.w[label];
+      sums[i] = (1 - smoothing) * weights.w[label] + spread * static_cast<T>(weights.sum);
+    }
+}
+
+template <class T>
+void label_counts_typed(Call& c) {
+  const Tensor target = packed(c.tensor(1));
+  const int64_t classes = target.rank() == 0 ? 1 : target.size(-1);
+  for (int64_t i = 0; i < target.numel(); i += classes)
+    for (int64_t k = 0; k < classes; ++k) {
+      const int64_t label = target.data<int64_t>()[i + k];
+      if (label < 0) break;
+      TYCHO_CHECK(Kind::Index, label >= 1 && label <= classes,
+                  "multilabel_margin_loss: label %lld of sample %lld is no class (valid 1..%lld; a "
+                  "negative number ends the list)",
+                  static_cast<long long>(label), static_cast<long long>(i / classes + 1),
+                  static_cast<long long>(classes));
+      c.out[0].data<T>()[i + label - 1] += 1;
+    }
+}
+
+}  // namespace
+
+void label_counts(Call& c) {
+  if (c.out[0].dtype() == DType::Float64)
+    label_counts_typed<double>(c);
+  else
+    label_counts_typed<float>(c);
+}
+
+bool all_probabilities(const Tensor& t, int64_t* at, double* value) {
+  const Tensor x = computable(t);
+  const auto scan = [&](auto zero) {
+    using T = decltype(zero);
+    const T* const p = x.data<T>();
+    const int64_t n = x.numel();
+    constexpr int64_t block = 4096;
+    for (int64_t i = 0; i < n; i += block) {
+      const int64_t end = std::min(n, i + block);
+      bool good = true;
+      for (int64_t k = i; k < end; ++k) good &= p[k] >= 0 && p[k] <= 1;
+      if (good) continue;
+      for (int64_t k = i; k < end; ++k)
+        if (!(p[k] >= 0 && p[k] <= 1)) {
+          *at = k;
+          *value = static_cast<double>(p[k]);
+          return false;
+        }
+    }
+    return true;
+  };
+  return x.dtype() == DType::Float64 ? scan(double()) : scan(float());
+}
+
+void softmax_nll(Call& c) {
+  if (c.tensor(0).dtype() == DType::Float64)
+    softmax_nll_typed<double>(c);
+  else
+    softmax_nll_typed<float>(c);
+}
+void softmax_nll_backward(Call& c) {
+  if (c.tensor(1).dtype() == DType::Float64)
+    softmax_nll_backward_typed<double>(c);
+  else
+    softmax_nll_backward_typed<float>(c);
+}
+void nll_forward(Call& c) {
+  if (c.tensor(0).dtype() == DType::Float64)
+    nll_typed<double>(c);
+  else
+    nll_typed<float>(c);
+}
+void nll_terms(Call& c) {
+  if (c.tensor(0).dtype() == DType::Float64)
+    nll_terms_typed<double>(c);
+  else
+    nll_terms_typed<float>(c);
+}
+
+}  // namespace tycho::cpu

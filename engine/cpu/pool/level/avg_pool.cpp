@@ -1,0 +1,119 @@
+// Average pooling: lanes over channels, or along the lines of planes.
+#include "engine/cpu/pool/level/pool.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+TYCHO_INLINE Lane<T> quotient(Lane<T> a, Lane<T> b) {
+  if constexpr (Lane<T>::integral) {  // divisors are never 0
+    T x[Lane<T>::size], y[Lane<T>::size];
+    a.store(x);
+    b.store(y);
+    for (int i = 0; i < Lane<T>::size; ++i) x[i] = y[i] == -1 ? T(0) - x[i] : x[i] / y[i];
+    return Lane<T>::load(x);
+  } else {
+    return a / b;
+  }
+}
+
+template <class T>
+void lines_of_channels(const Pool& p, const T* x, T* y, int64_t begin, int64_t end) {
+  using L = Lane<T>;
+  const int64_t width = p.axis[2].out, image = pixels_of(p) * p.channels;
+  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
+    for (int64_t ox = 0; ox < width; ++ox) {
+      const Place o{z, row, ox};
+      const L by(divisor_of<T>(p, o));
+      each_lane<T>(p.channels, [&](int64_t c, int m) {
+        const T* from = x + n * image + c;
+        L sum(0);
+        each_tap(p, o,
+                 [&](int64_t pixel, int64_t) { sum += load_n(from + pixel * p.channels, m); });
+        store_n(y + (line * width + ox) * p.channels + c, quotient(sum, by), m);
+      });
+    }
+  });
+}
+
+template <class T>
+void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end, T* sum) {
+  using L = Lane<T>;
+  const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  const int64_t plane = pixels_of(p);
+  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+    memset(sum, 0, ax.in * sizeof(T));
+    for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
+      for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
+        const T* row =
+            x + n * plane +
+            ((az.start[oz] + tz * az.dilation) * ay.in + ay.start[oy] + ty * ay.dilation) * ax.in;
+        each_lane<T>(ax.in, [&](int64_t i, int m) {
+          (L::load(sum + i) + load_n(row + i, m)).store(sum + i);
+        });
+      }
+    for (int64_t ox = 0; ox < ax.out; ++ox) {
+      T s = 0;
+      for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t)
+        s = (L(s) + L(sum[ax.start[ox] + t * ax.dilation])).v[0];
+      y[line * ax.out + ox] = quotient(L(s), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
+    }
+  });
+}
+
+template <class T>
+void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
+  using L = Lane<T>;
+  const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
+  const int64_t image = pixels_of(p) * p.channels;
+  memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
+  each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
+    for (int64_t ox = 0; ox < width; ++ox) {
+      const Place o{z, row, ox};
+      const T by = divisor_of<T>(p, o);
+      const T* from = g + (line * width + ox) * p.channels;
+      T* to = x + n * image;
+      if (p.channels == 1) {
+        const T v = quotient(L(*from), L(by)).v[0];
+        each_tap(p, o, [&](int64_t pixel, int64_t) { to[pixel] = (L(to[pixel]) + L(v)).v[0]; });
+        continue;
+      }
+      each_lane<T>(p.channels, [&](int64_t c, int m) {
+        const L v = quotient(load_n(from + c, m), L(by));
+        each_tap(p, o, [&](int64_t pixel, int64_t) {
+          T* place = to + pixel * p.channels + c;
+          store_n(place, load_n<T>(place, m) + v, m);
+        });
+      });
+    }
+  });
+}
+
+template <class F>
+TYCHO_INLINE void by_type(int type, F&& f) {
+  type == 0 ? f(0.f) : type == 1 ? f(0.0) : f(int64_t{0});
+}
+
+}  // namespace
+
+void avg_pool_lines(int type, const Pool* p, const void* x, void* y, int64_t begin, int64_t end,
+                    void* scratch) {
+  by_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    if (p->channels > 1)
+      lines_of_channels(*p, from, to, begin, end);
+    else
+      lines_of_planes(*p, from, to, begin, end, static_cast<T*>(scratch));
+  });
+}
+
+void avg_pool_spread(int type, const Pool* p, const void* g, void* x, int64_t begin, int64_t end) {
+  by_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    spread(*p, static_cast<const T*>(g), static_cast<T*>(x), begin, end);
+  });
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

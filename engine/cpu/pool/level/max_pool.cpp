@@ -1,0 +1,325 @@
+// Max pooling. With several channels, lanes run over channels; a plane is reduced over the rows of
+// its windows first, along whole lines, and then across. The first of equal maxima is taken, in
+// the order rows, columns; nan wins over numbers, a later nan over an earlier one (as PyTorch).
+#include "engine/cpu/lanes/storage.h"
+#include "engine/cpu/pool/level/pool.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// Lanes of what lies in memory as S, or their first n elements.
+template <class S>
+TYCHO_INLINE Lane<In<S>> take_n(const S* p, int n) {
+  if constexpr (sizeof(S) == 2)
+    return n == Lane<float>::size ? get(p) : get_some(p, n, S(0));
+  else
+    return load_n(p, n);
+}
+template <class S>
+TYCHO_INLINE void give_n(S* p, Lane<In<S>> x, int n) {
+  if constexpr (sizeof(S) == 2)
+    n == Lane<float>::size ? put(x, p) : put_some(x, p, n);
+  else
+    store_n(p, x, n);
+}
+
+// A window's taps as offsets from its corner, in pixels, where they are few.
+struct Taps {
+  static constexpr int64_t kMost = 64;
+  int64_t count, offset[kMost];
+  bool few;
+  explicit Taps(const Pool& p) {
+    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+    count = az.kernel * ay.kernel * ax.kernel;
+    few = count <= kMost;
+    for (int64_t t = 0; few && t < count; ++t) {
+      const int64_t tx = t % ax.kernel, rest = t / ax.kernel;
+      const int64_t ty = rest % ay.kernel, tz = rest / ay.kernel;
+      offset[t] = (tz * az.dilation * ay.in + ty * ay.dilation) * ax.in + tx * ax.dilation;
+    }
+  }
+  // Calls f(pixel, tap) for the taps of a window inside the image, in scan order.
+  template <class F>
+  TYCHO_INLINE void each(const Pool& p, const Place& o, F&& f) const {
+    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+    if (few && whole(az, o.z) && whole(ay, o.y) && whole(ax, o.x)) {
+      const int64_t corner = (az.start[o.z] * ay.in + ay.start[o.y]) * ax.in + ax.start[o.x];
+      for (int64_t t = 0; t < count; ++t) f(corner + offset[t], t);
+    } else {
+      each_tap(p, o, f);
+    }
+  }
+
+ private:
+  TYCHO_INLINE static bool whole(const PoolAxis& a, int64_t o) {
+    return a.first[o] == 0 && a.last[o] == a.kernel;
+  }
+};
+
+template <class S, class Tap, bool taps_wanted>
+void lines_of_channels(const Pool& p, const S* x, S* y, Tap* taps, int64_t begin, int64_t end) {
+  using T = In<S>;
+  using L = Lane<T>;
+  const int64_t width = p.axis[2].out, image = pixels_of(p) * p.channels;
+  const Taps window(p);
+  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
+    for (int64_t ox = 0; ox < width; ++ox) {
+      const Place o{z, row, ox};
+      const int64_t out = (line * width + ox) * p.channels;
+      each_lane<T>(p.channels, [&](int64_t c, int m) {
+        const S* from = x + n * image + c;
+        L best(0), at(0);
+        bool begun = false;
+        window.each(p, o, [&](int64_t pixel, int64_t tap) {
+          const L v = take_n(from + pixel * p.channels, m);
+          if (!begun) {
+            best = v;
+            at = L(static_cast<T>(tap));
+            begun = true;
+            return;
+          }
+          const auto wins = (v > best) | (v != v);
+          best = select(wins, v, best);
+          if (taps_wanted) at = select(wins, L(static_cast<T>(tap)), at);
+        });
+        give_n(y + out + c, best, m);
+        if (taps_wanted) store_taps<T>(taps + out + c, at, m);
+      });
+    }
+  });
+}
+
+// Across a line: `best` and `at` hold each column's maximum and the tap number of its row.
+template <class T>
+struct Across {
+  T best, at;
+  bool begun = false;
+  TYCHO_INLINE void take(T v, T row_tap, T column) {
+    const bool nan = v != v, old_nan = best != best;
+    // Equal maxima: the earlier row, and in it the earlier column, which came first. Of several
+    // nan, the later row, and in it the later column.
+    const T row_at = at_row;
+    const bool wins = !begun || (nan ? !old_nan || row_tap >= row_at
+                                     : !old_nan && (v > best || (v == best && row_tap < row_at)));
+    if (wins) best = v, at_row = row_tap, at = row_tap + column, begun = true;
+  }
+  T at_row;
+};
+
+template <class T, class Tap, bool taps_wanted>
+void lines_of_planes(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, int64_t end,
+                     T* scratch) {
+  using L = Lane<T>;
+  constexpr int size = L::size;
+  const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  const int64_t plane = pixels_of(p);
+  T *best = scratch, *at = scratch + ax.in + 64;
+  // Result columns whose windows lie inside: all of their taps count.
+  int64_t lo = 0, hi = ax.out;
+  while (lo < hi && (ax.first[lo] != 0 || ax.last[lo] != ax.kernel)) ++lo;
+  while (hi > lo && (ax.first[hi - 1] != 0 || ax.last[hi - 1] != ax.kernel)) --hi;
+  const bool lanes = (ax.stride == 1 || ax.stride == 2) && ax.dilation == 1;
+  if (!lanes) hi = lo;
+  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+    bool begun = false;
+    for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
+      for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
+        const T* row =
+            x + n * plane +
+            ((az.start[oz] + tz * az.dilation) * ay.in + ay.start[oy] + ty * ay.dilation) * ax.in;
+        const L tap(static_cast<T>((tz * ay.kernel + ty) * ax.kernel));
+        each_lane<T>(ax.in, [&](int64_t i, int m) {
+          const L v = load_n(row + i, m);
+          if (!begun) {
+            v.store(best + i);
+            if (taps_wanted) tap.store(at + i);
+            return;
+          }
+          const L b = L::load(best + i);
+          const auto wins = (v > b) | (v != v);
+          select(wins, v, b).store(best + i);
+          if (taps_wanted) select(wins, tap, L::load(at + i)).store(at + i);
+        });
+        begun = true;
+      }
+    const auto single = [&](int64_t ox) {
+      Across<T> a{};
+      for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t) {
+        const int64_t i = ax.start[ox] + t * ax.dilation;
+        a.take(best[i], taps_wanted ? at[i] : T(0), static_cast<T>(t));
+      }
+      y[line * ax.out + ox] = a.best;
+      if (taps_wanted) taps[line * ax.out + ox] = static_cast<Tap>(static_cast<int32_t>(a.at));
+    };
+    for (int64_t ox = 0; ox < lo; ++ox) single(ox);
+    for (int64_t ox = lo; ox < hi; ox += size) {
+      const int m = static_cast<int>(hi - ox < size ? hi - ox : size);
+      const int64_t from = ax.start[ox];
+      L b(0), row(0), column(0);
+      for (int64_t t = 0; t < ax.kernel; ++t) {
+        const L v = ax.stride == 1 ? L::load(best + from + t) : evens(best + from + t);
+        if (!taps_wanted) {
+          b = t == 0 ? v : select((v > b) | (v != v), v, b);
+          continue;
+        }
+        const L r = ax.stride == 1 ? L::load(at + from + t) : evens(at + from + t);
+        if (t == 0) {
+          b = v, row = r;
+          continue;
+        }
+        const auto nan = v != v, old_nan = b != b;
+        const auto wins =
+            (nan & (~old_nan | (r >= row))) | (~old_nan & ((v > b) | ((v == b) & (r < row))));
+        b = select(wins, v, b);
+        row = select(wins, r, row);
+        column = select(wins, L(t), column);
+      }
+      store_n(y + line * ax.out + ox, b, m);
+      if (taps_wanted) store_taps<T>(taps + line * ax.out + ox, row + column, m);
+    }
+    for (int64_t ox = hi; ox < ax.out; ++ox) single(ox);
+  });
+}
+
+template <class S, class Tap>
+void forward(const Pool& p, const S* x, S* y, void* taps, int64_t begin, int64_t end,
+             void* scratch) {
+  Tap* t = static_cast<Tap*>(taps);
+  if constexpr (sizeof(S) > 2)
+    if (p.channels == 1) {
+      taps ? lines_of_planes<S, Tap, true>(p, x, y, t, begin, end, static_cast<S*>(scratch))
+           : lines_of_planes<S, Tap, false>(p, x, y, t, begin, end, static_cast<S*>(scratch));
+      return;
+    }
+  taps ? lines_of_channels<S, Tap, true>(p, x, y, t, begin, end)
+       : lines_of_channels<S, Tap, false>(p, x, y, t, begin, end);
+}
+
+// Where a tap of a window lies in the image, in pixels.
+TYCHO_INLINE int64_t tap_pixel(const Pool& p, const Place& o, int64_t tap) {
+  const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  const int64_t tx = tap % ax.kernel, rest = tap / ax.kernel;
+  const int64_t ty = rest % ay.kernel, tz = rest / ay.kernel;
+  return ((az.start[o.z] + tz * az.dilation) * ay.in + ay.start[o.y] + ty * ay.dilation) * ax.in +
+         ax.start[o.x] + tx * ax.dilation;
+}
+
+// Calls f(result element, input element) for every result of images [begin, end).
+template <class Tap, class F>
+TYCHO_INLINE void each_chosen(const Pool& p, const Tap* taps, int64_t begin, int64_t end, F&& f) {
+  const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
+  const int64_t image = pixels_of(p) * p.channels;
+  // Tap numbers are small: their rows and columns by table, without divisions.
+  int64_t offset[256];
+  const int64_t kinds = p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel;
+  const bool table = kinds <= 256;
+  for (int64_t t = 0; table && t < kinds; ++t) {
+    const int64_t tx = t % p.axis[2].kernel, rest = t / p.axis[2].kernel;
+    offset[t] = (rest / p.axis[1].kernel * p.axis[0].dilation * p.axis[1].in +
+                 rest % p.axis[1].kernel * p.axis[1].dilation) *
+                    p.axis[2].in +
+                tx * p.axis[2].dilation;
+  }
+  each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
+    const int64_t corner =
+        (p.axis[0].start[z] * p.axis[1].in + p.axis[1].start[row]) * p.axis[2].in;
+    for (int64_t ox = 0; ox < width; ++ox) {
+      const int64_t out = (line * width + ox) * p.channels;
+      const int64_t first = corner + p.axis[2].start[ox];
+      for (int64_t c = 0; c < p.channels; ++c) {
+        const int64_t tap = taps[out + c];
+        const int64_t pixel = table ? first + offset[tap] : tap_pixel(p, {z, row, ox}, tap);
+        f(out + c, n * image + pixel * p.channels + c);
+      }
+    }
+  });
+}
+
+template <class S, class Tap>
+void scatter(const Pool& p, const S* g, const Tap* taps, S* x, int64_t begin, int64_t end) {
+  using T = In<S>;
+  using L = Lane<T>;
+  const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
+  const int64_t image = pixels_of(p) * p.channels;
+  const Taps window(p);
+  bool tiled = p.apart;  // every pixel lies in one window
+  for (const PoolAxis& a : p.axis) tiled = tiled && a.start[0] == 0 && a.out * a.kernel == a.in;
+  const bool lanes = p.channels >= kScatterChannels && window.count <= kScatterTaps;
+  if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(S));
+  if (!lanes) {
+    if constexpr (sizeof(S) > 2)
+      each_chosen(p, taps, begin, end,
+                  [&](int64_t out, int64_t in) { x[in] = (L(x[in]) + L(g[out])).v[0]; });
+    return;
+  }
+  each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
+    for (int64_t ox = 0; ox < width; ++ox) {
+      const int64_t out = (line * width + ox) * p.channels;
+      each_lane<T>(p.channels, [&](int64_t c, int m) {
+        const L v = take_n(g + out + c, m), at = load_taps<T>(taps + out + c, m);
+        S* to = x + n * image + c;
+        window.each(p, {z, row, ox}, [&](int64_t pixel, int64_t tap) {
+          S* place = to + pixel * p.channels;
+          const L part = select(at == L(static_cast<T>(tap)), v, L(0));
+          give_n(place, p.apart ? part : part + take_n(place, m), m);
+        });
+      });
+    }
+  });
+}
+
+template <class T, class F>
+TYCHO_INLINE void by_taps(const Pool& p, const void* taps, F&& f) {
+  if (p.wide)
+    f(static_cast<const int32_t*>(taps));
+  else
+    f(static_cast<const uint8_t*>(taps));
+}
+
+template <class F>
+TYCHO_INLINE void by_type(int type, F&& f) {
+  type == 0 ? f(0.f) : type == 1 ? f(0.0) : f(int64_t{0});
+}
+// With bfloat16, by its bits.
+template <class F>
+TYCHO_INLINE void by_storage(int type, F&& f) {
+  type == 3 ? f(uint16_t{0}) : by_type(type, f);
+}
+
+}  // namespace
+
+void max_pool_lines(int type, const Pool* p, const void* x, void* y, void* taps, int64_t begin,
+                    int64_t end, void* scratch) {
+  by_storage(type, [&](auto zero) {
+    using S = decltype(zero);
+    const S* from = static_cast<const S*>(x);
+    if (p->wide)
+      forward<S, int32_t>(*p, from, static_cast<S*>(y), taps, begin, end, scratch);
+    else
+      forward<S, uint8_t>(*p, from, static_cast<S*>(y), taps, begin, end, scratch);
+  });
+}
+
+void max_pool_scatter(int type, const Pool* p, const void* g, const void* taps, void* x,
+                      int64_t begin, int64_t end) {
+  by_storage(type, [&](auto zero) {
+    using S = decltype(zero);
+    by_taps<S>(*p, taps, [&](auto* t) {
+      scatter(*p, static_cast<const S*>(g), t, static_cast<S*>(x), begin, end);
+    });
+  });
+}
+
+void max_pool_gather(int type, const Pool* p, const void* x, const void* taps, void* y,
+                     int64_t begin, int64_t end) {
+  by_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    by_taps<T>(*p, taps, [&](auto* t) {
+      each_chosen(*p, t, begin, end, [&](int64_t out, int64_t in) { to[out] = from[in]; });
+    });
+  });
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

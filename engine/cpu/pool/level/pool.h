@@ -1,0 +1,125 @@
+// What the pooling kernels share: walking windows, parts of lanes, tap numbers.
+#pragma once
+#include "engine/cpu/matmul/level/gemm.h"
+#include "engine/cpu/pool/pool.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// One result pixel: places of its window in each axis.
+struct Place {
+  int64_t z, y, x;  // result position
+};
+
+// Calls f(line, image, z, y) for lines [begin, end).
+template <class F>
+TYCHO_INLINE void each_line(const Pool& p, int64_t begin, int64_t end, F&& f) {
+  for (int64_t line = begin; line < end; ++line) {
+    const int64_t y = line % p.axis[1].out, rest = line / p.axis[1].out;
+    f(line, rest / p.axis[0].out, rest % p.axis[0].out, y);
+  }
+}
+
+// Calls f(pixel offset, tap number) for the taps of a window that are inside, in scan order.
+template <class F>
+TYCHO_INLINE void each_tap(const Pool& p, const Place& o, F&& f) {
+  const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  for (int64_t tz = az.first[o.z]; tz < az.last[o.z]; ++tz)
+    for (int64_t ty = ay.first[o.y]; ty < ay.last[o.y]; ++ty) {
+      const int64_t row =
+          (az.start[o.z] + tz * az.dilation) * ay.in + ay.start[o.y] + ty * ay.dilation;
+      const int64_t tap = (tz * ay.kernel + ty) * ax.kernel;
+      for (int64_t tx = ax.first[o.x]; tx < ax.last[o.x]; ++tx)
+        f(row * ax.in + ax.start[o.x] + tx * ax.dilation, tap + tx);
+    }
+}
+
+TYCHO_INLINE int64_t pixels_of(const Pool& p) { return p.axis[0].in * p.axis[1].in * p.axis[2].in; }
+
+template <class T>
+TYCHO_INLINE T divisor_of(const Pool& p, const Place& o) {
+  return static_cast<T>(
+      p.divisor ? p.divisor : p.axis[0].count[o.z] * p.axis[1].count[o.y] * p.axis[2].count[o.x]);
+}
+
+// Calls f(channel, how many) in lanes; a last partial lane has fewer.
+template <class T, class F>
+TYCHO_INLINE void each_lane(int64_t n, F&& f) {
+  constexpr int size = Lane<T>::size;
+  int64_t c = 0;
+  for (; c + size <= n; c += size) f(c, size);
+  if (c < n) f(c, static_cast<int>(n - c));
+}
+template <class T>
+TYCHO_INLINE Lane<T> load_n(const T* p, int n) {
+  return n == Lane<T>::size ? Lane<T>::load(p) : load_part(p, n);
+}
+template <class T>
+TYCHO_INLINE void store_n(T* p, Lane<T> x, int n) {
+  if (n == Lane<T>::size)
+    x.store(p);
+  else
+    store_part(p, x, n);
+}
+
+// Tap numbers travel in lanes as T, and lie in memory as bytes or int32.
+template <class T, class Tap>
+TYCHO_INLINE void store_taps(Tap* to, Lane<T> taps, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
+    const __m512i whole = _mm512_maskz_cvttps_epi32(0xffff, (__m512)taps.v);
+    _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), whole);
+    return;
+  }
+#endif
+  T a[Lane<T>::size];
+  taps.store(a);
+  if (n == Lane<T>::size) {
+    for (int i = 0; i < Lane<T>::size; ++i) to[i] = static_cast<Tap>(static_cast<int32_t>(a[i]));
+    return;
+  }
+  for (int i = 0; i < n; ++i) to[i] = static_cast<Tap>(static_cast<int32_t>(a[i]));
+}
+template <class T, class Tap>
+TYCHO_INLINE Lane<T> load_taps(const Tap* from, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
+    const __m128i none = _mm_set1_epi8(-1);
+    const __m128i bytes = _mm_mask_loadu_epi8(none, static_cast<__mmask16>((1u << n) - 1), from);
+    const __m512i whole = _mm512_maskz_cvtepu8_epi32(0xffff, bytes);  // 255 is no tap of 16
+    return Lane<T>((typename Raw<T>::V)_mm512_maskz_cvtepi32_ps(0xffff, whole));
+  }
+#endif
+  T a[Lane<T>::size];
+  if (n == Lane<T>::size) {
+    for (int i = 0; i < Lane<T>::size; ++i) a[i] = static_cast<T>(static_cast<int32_t>(from[i]));
+  } else {
+    for (int i = 0; i < Lane<T>::size; ++i)
+      a[i] = i < n ? static_cast<T>(static_cast<int32_t>(from[i])) : T(-1);
+  }
+  return Lane<T>::load(a);
+}
+
+// Every second element of 2 * size elements at p.
+template <class T>
+TYCHO_INLINE Lane<T> evens(const T* p) {
+  using V = typename Raw<T>::V;
+  if constexpr (sizeof(T) == 4) {
+#if defined(TYCHO_LEVEL_v4)
+    const __m512i at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return Lane<T>((V)_mm512_permutex2var_ps(_mm512_loadu_ps(p), at, _mm512_loadu_ps(p + 16)));
+#elif defined(TYCHO_LEVEL_v3)
+    const __m256 s = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+    return Lane<T>((V)_mm256_permute4x64_pd((__m256d)s, 0xd8));
+#else
+    return Lane<T>((V)_mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps(p + 4), 0x88));
+#endif
+  } else {
+    T a[Lane<T>::size];
+    for (int i = 0; i < Lane<T>::size; ++i) a[i] = p[2 * i];
+    return Lane<T>::load(a);
+  }
+}
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL

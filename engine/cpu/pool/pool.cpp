@@ -1,0 +1,249 @@
+// Pooling on the CPU: per axis, tables of where windows begin and which taps lie inside; then the
+// kernels of level/, over lines or images in parallel.
+#include "engine/cpu/pool/pool.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/scratch.h"
+#include "engine/ops/nn/conv.h"
+#include "engine/ops/nn/pool.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+DType computed_in(DType t) {
+  if (t == DType::Float32 || t == DType::Float64) return t;
+  return is_floating(t) ? DType::Float32 : DType::Int64;
+}
+int type_of(DType t) {
+  return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : t == DType::BFloat16 ? 3 : 2;
+}
+
+// What one axis is cut into; a Pool points to it.
+struct Axis {
+  std::vector<int64_t> start, first, last, count;
+};
+struct Description {
+  Axis axis[3];
+  Pool pool{};
+};
+
+// x: the input's shape, y: the result's. `at` is the argument that holds the kernel.
+void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes& y, bool planes,
+              bool dilated) {
+  const Sizes kernel = c.ints(at), stride = c.ints(at + 1), padding = c.ints(at + 2);
+  const Sizes dilation = dilated ? c.ints(at + 3) : Sizes();
+  Pool& p = d.pool;
+  p.images = planes ? x[0] * x[1] : x[0];
+  p.channels = planes ? 1 : x[1];
+  p.apart = true;
+  const int spatial = x.n - 2;
+  int64_t taps = 1;
+  for (int k = 0; k < 3; ++k) {
+    const int s = k - (3 - spatial);
+    PoolAxis& a = p.axis[k];
+    Axis& t = d.axis[k];
+    a.in = s < 0 ? 1 : x[s + 2];
+    a.out = s < 0 ? 1 : y[s + 2];
+    a.dilation = s < 0 || !dilation.n ? 1 : dilation[s];
+    const bool adaptive = s >= 0 && kernel.n == 0;
+    const int64_t pad = s < 0 || adaptive ? 0 : padding[s];
+    a.stride = s < 0 ? 1 : adaptive ? 0 : stride[s];
+    a.kernel = s < 0 ? 1 : adaptive ? 0 : kernel[s];
+    for (int64_t o = 0; o < a.out; ++o) {
+      int64_t from, taps_here;
+      if (adaptive) {
+        from = o * a.in / a.out;
+        taps_here = ((o + 1) * a.in + a.out - 1) / a.out - from;
+        a.kernel = std::max(a.kernel, taps_here);
+        if (o > 0 && t.start.back() + t.last.back() > from) p.apart = false;
+      } else {
+        from = o * a.stride - pad;
+        taps_here = a.kernel;
+      }
+      // The taps inside: start + t * dilation in [0, in).
+      const int64_t first = from < 0 ? (-from + a.dilation - 1) / a.dilation : 0;
+      const int64_t last =
+          std::min(taps_here, a.in > from ? (a.in - from + a.dilation - 1) / a.dilation : 0);
+      t.start.push_back(from);
+      t.first.push_back(first);
+      t.last.push_back(std::max(first, last));
+      t.count.push_back(std::max<int64_t>(1, std::min(from + taps_here, a.in + pad) - from));
+    }
+    if (dilated)
+      for (int64_t o = 0; o < a.out; ++o)
+        TYCHO_CHECK(Kind::Shape, t.first[o] < t.last[o],
+                    "max pooling: window %lld along spatial dimension %d holds padding only",
+                    static_cast<long long>(o + 1), s + 1);
+    if (!adaptive && (a.kernel - 1) * a.dilation + 1 > a.stride) p.apart = false;
+    a.start = t.start.data();
+    a.first = t.first.data();
+    a.last = t.last.data();
+    a.count = t.count.data();
+    taps *= a.kernel;
+  }
+  p.wide = taps > 256;
+}
+
+void count_inside_only(Description& d) {
+  for (int k = 0; k < 3; ++k)
+    for (size_t o = 0; o < d.axis[k].count.size(); ++o)
+      d.axis[k].count[o] = std::max<int64_t>(1, d.axis[k].last[o] - d.axis[k].first[o]);
+}
+
+// Whether an input is taken plane by plane, or with its channels side by side.
+bool by_planes(const Tensor& x) { return x.contiguous() || !is_channels_last(x); }
+
+// In one of the two layouts, and in a type that kernels compute in.
+Tensor prepared(const Tensor& t, DType type, bool planes) {
+  if (t.dtype() == type && (planes ? t.contiguous() : is_channels_last(t))) return t;
+  Tensor to = planes ? empty(t.shape(), type, t.device())
+                     : empty_channels_last(t.shape(), type, t.device());
+  copy_raw(to, t);
+  return to;
+}
+Tensor result_for(const Tensor& out, DType type) {
+  return out.dtype() == type ? out : empty_pooled(out, out.shape(), type);
+}
+
+int64_t lines(const Pool& p) { return p.images * p.axis[0].out * p.axis[1].out; }
+int64_t line_work(const Pool& p) {
+  return std::max<int64_t>(
+      1, p.axis[2].out * p.channels * p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel);
+}
+int64_t image_work(const Pool& p) {
+  return std::max<int64_t>(1, line_work(p) * p.axis[0].out * p.axis[1].out);
+}
+constexpr int64_t kWork = 1 << 16;  // taps looked at per chunk
+int64_t grain(int64_t work) { return std::max<int64_t>(1, kWork / work); }
+
+}  // namespace
+
+void max_pool(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool planes = by_planes(c.tensor(0));
+  Description d;
+  describe(d, c, 3, c.tensor(0).shape(), out.shape(), planes, true);
+  const bool direct = out.dtype() == DType::BFloat16 && d.pool.channels > 1;
+  const DType type = direct ? DType::BFloat16 : computed_in(out.dtype());
+  const Tensor x = prepared(c.tensor(0), type, planes);
+  const Tensor y = result_for(out, type);
+  void* taps = c.flag(2) ? static_cast<void*>(c.out[1].data()) : nullptr;
+  if (taps) d.pool.wide = c.out[1].dtype() == DType::Int32;
+  parallel_for(lines(d.pool), grain(line_work(d.pool)), [&](int64_t begin, int64_t end) {
+    const Scratch scratch(static_cast<size_t>(2 * (d.pool.axis[2].in + 64) * dtype_size(type)));
+    level_of::max_pool_lines(type_of(type), static_cast<const Pool*>(&d.pool),
+                             static_cast<const void*>(x.data()), static_cast<void*>(y.data()), taps,
+                             begin, end, static_cast<void*>(scratch.data()));
+  });
+  if (out.dtype() != type) copy_raw(out, y);
+}
+
+void max_pool_scatter(Call& c) {
+  const Tensor &taps = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool planes = by_planes(out);
+  Description d;
+  describe(d, c, 3, out.shape(), taps.shape(), planes, true);
+  d.pool.wide = taps.dtype() == DType::Int32;
+  const Pool& p = d.pool;
+  const bool direct = out.dtype() == DType::BFloat16 && p.apart && p.channels >= kScatterChannels &&
+                      p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel <= kScatterTaps;
+  const DType type = direct ? DType::BFloat16 : computed_in(out.dtype());
+  const Tensor g = prepared(c.tensor(0), type, planes);
+  const Tensor t = prepared(taps, taps.dtype(), planes), x = result_for(out, type);
+  parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
+    level_of::max_pool_scatter(
+        type_of(type), static_cast<const Pool*>(&d.pool), static_cast<const void*>(g.data()),
+        static_cast<const void*>(t.data()), static_cast<void*>(x.data()), begin, end);
+  });
+  if (out.dtype() != type) copy_raw(out, x);
+}
+
+void max_pool_gather(Call& c) {
+  const Tensor &taps = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool planes = by_planes(out);
+  const DType type = computed_in(out.dtype());
+  const Tensor x = prepared(c.tensor(0), type, planes);
+  const Tensor t = prepared(taps, taps.dtype(), planes), y = result_for(out, type);
+  Description d;
+  describe(d, c, 2, x.shape(), taps.shape(), planes, true);
+  d.pool.wide = taps.dtype() == DType::Int32;
+  parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
+    level_of::max_pool_gather(
+        type_of(type), static_cast<const Pool*>(&d.pool), static_cast<const void*>(x.data()),
+        static_cast<const void*>(t.data()), static_cast<void*>(y.data()), begin, end);
+  });
+  if (out.dtype() != type) copy_raw(out, y);
+}
+
+// A gather from a plane that holds its own positions.
+void pool_positions(Call& c) {
+  const Tensor &taps = c.tensor(0), &out = c.out[0];
+  if (out.numel() == 0) return;
+  Sizes one{1, 1};
+  for (int64_t s : c.ints(1)) one.push_back(s);
+  Tensor places = empty(one, DType::Int64);
+  for (int64_t i = 0; i < places.numel(); ++i) places.data<int64_t>()[i] = i + 1;
+  const Tensor t = packed(taps);
+  Tensor result = out.contiguous() ? out : empty(out.shape(), DType::Int64);
+  Sizes x = one;
+  x[0] = taps.size(0), x[1] = taps.size(1);
+  Description d;
+  describe(d, c, 2, x, taps.shape(), true, true);
+  d.pool.wide = taps.dtype() == DType::Int32;
+  const int64_t planes = d.pool.images, each = taps.numel() / std::max<int64_t>(1, planes);
+  d.pool.images = 1;
+  parallel_for(planes, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      level_of::max_pool_gather(
+          2, static_cast<const Pool*>(&d.pool), static_cast<const void*>(places.data()),
+          static_cast<const void*>(t.data() + i * each * dtype_size(t.dtype())),
+          static_cast<void*>(result.data<int64_t>() + i * each), int64_t{0}, int64_t{1});
+  });
+  if (!out.contiguous()) copy_raw(out, result);
+}
+
+void avg_pool(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool planes = by_planes(c.tensor(0));
+  const DType type = computed_in(out.dtype());
+  const Tensor x = prepared(c.tensor(0), type, planes), y = result_for(out, type);
+  Description d;
+  describe(d, c, 4, x.shape(), out.shape(), planes, false);
+  if (!c.flag(3)) count_inside_only(d);
+  d.pool.divisor = c.integer(2);
+  parallel_for(lines(d.pool), grain(line_work(d.pool)), [&](int64_t begin, int64_t end) {
+    const Scratch scratch(static_cast<size_t>((d.pool.axis[2].in + 64) * dtype_size(type)));
+    level_of::avg_pool_lines(type_of(type), static_cast<const Pool*>(&d.pool),
+                             static_cast<const void*>(x.data()), static_cast<void*>(y.data()),
+                             begin, end, static_cast<void*>(scratch.data()));
+  });
+  if (out.dtype() != type) copy_raw(out, y);
+}
+
+void avg_pool_spread(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool planes = by_planes(out);
+  const DType type = computed_in(out.dtype());
+  const Tensor g = prepared(c.tensor(0), type, planes), x = result_for(out, type);
+  Description d;
+  describe(d, c, 4, out.shape(), g.shape(), planes, false);
+  if (!c.flag(3)) count_inside_only(d);
+  d.pool.divisor = c.integer(2);
+  parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
+    level_of::avg_pool_spread(type_of(type), static_cast<const Pool*>(&d.pool),
+                              static_cast<const void*>(g.data()), static_cast<void*>(x.data()),
+                              begin, end);
+  });
+  if (out.dtype() != type) copy_raw(out, x);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,299 @@
+// Random numbers element by element (see random.h). All of them work through a tile at a time:
+// outputs of the generator, numbers made of them, and a store that rounds to the dtype.
+#include "engine/cpu/random/random.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/base/check.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kTile = 2048;  // a multiple of 16
+
+template <class F>
+void each_tile(int64_t n, F f) {
+  for (int64_t i = 0; i < n; i += kTile) f(i, n - i < kTile ? n - i : kTile);
+}
+
+// Address of element i of y.
+char* at(void* y, DType dtype, int64_t i) { return static_cast<char*>(y) + i * dtype_size(dtype); }
+
+void put(void* y, DType dtype, int64_t i, const float* x, int64_t n) {
+  level_of::random_put_f32(static_cast<void*>(at(y, dtype, i)), x, n, static_cast<int>(dtype));
+}
+void put(void* y, DType dtype, int64_t i, const double* x, int64_t n) {
+  level_of::random_put_f64(static_cast<void*>(at(y, dtype, i)), x, n, static_cast<int>(dtype));
+}
+
+void draw_f(Generator& g, float* y, int64_t n) {  // n <= kTile
+  uint32_t u[kTile];
+  g.fill32(u, n);
+  level_of::random_unit_f32(static_cast<const uint32_t*>(u), y, n);
+}
+void draw_d(Generator& g, double* y, int64_t n) {
+  uint32_t u[2 * kTile];
+  g.fill32(u, 2 * n);
+  level_of::random_unit_f64(static_cast<const uint32_t*>(u), y, n);
+}
+void draw(Generator& g, float* y, int64_t n) { draw_f(g, y, n); }
+void draw(Generator& g, double* y, int64_t n) { draw_d(g, y, n); }
+
+void scale(float* x, int64_t n, double from, double to) {
+  level_of::random_scale_f32(x, n, static_cast<float>(from), static_cast<float>(to));
+}
+void scale(double* x, int64_t n, double from, double to) {
+  level_of::random_scale_f64(x, n, from, to);
+}
+void less(float* x, const float* limit, int64_t n) { level_of::random_less_f32(x, limit, n); }
+void less(double* x, const double* limit, int64_t n) { level_of::random_less_f64(x, limit, n); }
+void box_muller(float* x, int64_t n, double mean, double deviation) {
+  level_of::random_box_muller_f32(x, n, static_cast<float>(mean), static_cast<float>(deviation));
+}
+void box_muller(double* x, int64_t n, double mean, double deviation) {
+  level_of::random_box_muller_f64(x, n, mean, deviation);
+}
+
+// Where to compute numbers of type T: in y itself when they need no rounding, else in the tile.
+template <class T>
+T* place(void* y, DType dtype, int64_t i, T* tile) {
+  return dtype == (sizeof(T) == 4 ? DType::Float32 : DType::Float64) ? static_cast<T*>(y) + i
+                                                                     : tile;
+}
+
+void check_floating(const char* what, DType dtype) {
+  TYCHO_CHECK(Kind::DType, is_floating(dtype), "%s makes floating-point numbers, not %s", what,
+              dtype_name(dtype));
+}
+
+double largest(DType dtype) {
+  return dtype == DType::Float16    ? 65504
+         : dtype == DType::BFloat16 ? 0x1.fep127
+         : dtype == DType::Float32  ? std::numeric_limits<float>::max()
+                                    : std::numeric_limits<double>::max();
+}
+
+template <class T>
+void uniform(Generator& g, void* y, DType dtype, int64_t n, double from, double to) {
+  const bool unit = from == 0 && to == 1;
+  T tile[kTile];
+  each_tile(n, [&](int64_t i, int64_t m) {
+    T* const x = place(y, dtype, i, tile);
+    draw(g, x, m);
+    if (!unit) scale(x, m, from, to);
+    if (x == tile) put(y, dtype, i, x, m);
+  });
+}
+
+template <class T>
+void normal_blocks(Generator& g, void* y, DType dtype, int64_t n, double mean, double deviation) {
+  T tile[kTile];
+  const int64_t whole = n / 16 * 16;
+  each_tile(whole, [&](int64_t i, int64_t m) {
+    T* const x = place(y, dtype, i, tile);
+    draw(g, x, m);
+    box_muller(x, m, mean, deviation);
+    if (x == tile) put(y, dtype, i, x, m);
+  });
+  if (n == whole) return;
+  if (dtype_size(dtype) > 2) draw(g, tile, n - whole);
+  draw(g, tile, 16);
+  box_muller(tile, 16, mean, deviation);
+  put(y, dtype, n - 16, tile, 16);
+}
+
+// Elements made one by one from the generator.
+template <class F>
+void one_by_one(void* y, DType dtype, int64_t n, F f) {
+  each_tile(n, [&](int64_t i, int64_t m) {
+    double x[kTile];
+    for (int64_t k = 0; k < m; ++k) x[k] = f();
+    put(y, dtype, i, x, m);
+  });
+}
+
+}  // namespace
+
+void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, double to) {
+  check_floating("uniform_", dtype);
+  const double most = largest(dtype);
+  TYCHO_CHECK(Kind::Value, std::abs(from) <= most && std::abs(to) <= most,
+              "uniform_ cannot reach from %g to %g: %s ends at %g", from, to, dtype_name(dtype),
+              most);
+  TYCHO_CHECK(Kind::Value, from <= to, "uniform_ draws from [from, to), but from = %g > to = %g",
+              from, to);
+  TYCHO_CHECK(Kind::Value, to - from <= most,
+              "uniform_ needs to - from within %s, which ends at %g; from = %g, to = %g",
+              dtype_name(dtype), most, from, to);
+  if (dtype == DType::Float64) return uniform<double>(g, y, dtype, n, from, to);
+  uniform<float>(g, y, dtype, n, from, to);
+  if (dtype == DType::Float32) return;
+  // The shorter formats round to `to` often. -0 counts as 0.
+  const float bounds[2] = {static_cast<float>(from), static_cast<float>(to)};
+  uint16_t low_high[2];
+  put(low_high, dtype, 0, bounds, 2);
+  const auto plus = [](uint16_t v) -> uint16_t { return v == 0x8000 ? 0 : v; };
+  level_of::random_replace_16(static_cast<uint16_t*>(y), n, plus(low_high[1]), low_high[0]);
+}
+
+void random_normal(Generator& g, void* y, DType dtype, int64_t n, double mean, double deviation,
+                   bool in_blocks) {
+  check_floating("normal_", dtype);
+  TYCHO_CHECK(Kind::Value, deviation >= 0,
+              "normal_ needs a standard deviation of 0 or more, not %g", deviation);
+  if (n < 16 || !in_blocks) {
+    one_by_one(y, dtype, n, [&] { return std::fma(g.next_normal(), deviation, mean); });
+  } else if (dtype == DType::Float64) {
+    normal_blocks<double>(g, y, dtype, n, mean, deviation);
+  } else {
+    normal_blocks<float>(g, y, dtype, n, mean, deviation);
+  }
+}
+
+void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, double p) {
+  TYCHO_CHECK(Kind::Value, p >= 0 && p <= 1, "bernoulli needs a probability in [0, 1], not %g", p);
+  // D has 53 bits: D < p is the same as D * 2^53 < ceil(p * 2^53).
+  const uint64_t limit = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
+  const bool bytes = dtype_size(dtype) == 1;
+  each_tile(n, [&](int64_t i, int64_t m) {
+    uint32_t u[2 * kTile];
+    uint8_t b[kTile];
+    g.fill32(u, 2 * m);
+    uint8_t* const out = bytes ? reinterpret_cast<uint8_t*>(at(y, dtype, i)) : b;
+    level_of::random_below(static_cast<const uint32_t*>(u), out, m, limit);
+    if (bytes) return;
+    float x[kTile];
+    level_of::random_get_f32(static_cast<float*>(x), static_cast<const void*>(b), m,
+                             static_cast<int>(DType::UInt8));
+    put(y, dtype, i, x, m);
+  });
+}
+
+namespace {
+
+template <class T>
+void bernoulli_each(Generator& g, void* y, DType dtype, int64_t n, const void* p, DType p_dtype) {
+  const auto get = [&](T* x, int64_t i, int64_t m) {
+    const void* from = static_cast<const char*>(p) + i * dtype_size(p_dtype);
+    if constexpr (sizeof(T) == 4)
+      level_of::random_get_f32(x, from, m, static_cast<int>(p_dtype));
+    else
+      level_of::random_get_f64(x, from, m, static_cast<int>(p_dtype));
+  };
+  T limit[kTile], x[kTile];
+  each_tile(n, [&](int64_t i, int64_t m) {
+    get(limit, i, m);
+    for (int64_t k = 0; k < m; ++k)
+      TYCHO_CHECK(Kind::Value, limit[k] >= 0 && limit[k] <= 1,
+                  "bernoulli needs probabilities in [0, 1], element %lld is %g",
+                  static_cast<long long>(i + k + 1), static_cast<double>(limit[k]));
+  });
+  each_tile(n, [&](int64_t i, int64_t m) {
+    get(limit, i, m);
+    draw(g, x, m);
+    less(x, limit, m);
+    put(y, dtype, i, x, m);
+  });
+}
+
+}  // namespace
+
+void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, const void* p, DType p_dtype) {
+  check_floating("bernoulli with a tensor of probabilities", p_dtype);
+  if (p_dtype == DType::Float64)
+    bernoulli_each<double>(g, y, dtype, n, p, p_dtype);
+  else
+    bernoulli_each<float>(g, y, dtype, n, p, p_dtype);
+}
+
+void random_exponential(Generator& g, void* y, DType dtype, int64_t n, double lambda) {
+  check_floating("exponential_", dtype);
+  TYCHO_CHECK(Kind::Value, lambda > 0, "exponential_ needs a rate above 0, not %g", lambda);
+  const double factor = -1 / lambda;
+  each_tile(n, [&](int64_t i, int64_t m) {
+    double x[kTile];
+    draw_d(g, x, m);
+    level_of::random_exponential_f64(static_cast<double*>(x), m, factor);
+    put(y, dtype, i, x, m);
+  });
+}
+
+void random_geometric(Generator& g, void* y, DType dtype, int64_t n, double p) {
+  TYCHO_CHECK(Kind::DType, dtype != DType::Bool, "geometric_ makes counts, which bool cannot hold");
+  TYCHO_CHECK(Kind::Value, p > 0 && p < 1, "geometric_ needs a probability in (0, 1), not %g", p);
+  const double failure = std::log1p(-p);
+  one_by_one(y, dtype, n, [&] { return std::ceil(std::log(g.next_double53()) / failure); });
+}
+
+void random_cauchy(Generator& g, void* y, DType dtype, int64_t n, double median, double sigma) {
+  check_floating("cauchy_", dtype);
+  TYCHO_CHECK(Kind::Value, sigma > 0, "cauchy_ needs a scale above 0, not %g", sigma);
+  constexpr double e = std::numeric_limits<double>::epsilon();
+  one_by_one(y, dtype, n, [&] {
+    const double d = std::fmin(std::fmax(g.next_double53(), e), 1 - e);
+    return median + sigma * std::tan(M_PI * (d - 0.5));
+  });
+}
+
+void random_log_normal(Generator& g, void* y, DType dtype, int64_t n, double mean,
+                       double deviation) {
+  check_floating("log_normal_", dtype);
+  TYCHO_CHECK(Kind::Value, deviation > 0, "log_normal_ needs a standard deviation above 0, not %g",
+              deviation);
+  one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });
+}
+
+namespace {
+
+double poisson(Generator& g, double rate) {
+  if (rate == 0) return 0;
+  if (rate < 10) {
+    const double enough = std::exp(-rate);
+    double count = 0;
+    for (double product = g.next_double53(); product > enough; product *= g.next_double53())
+      ++count;
+    return count;
+  }
+  // The algorithm PTRS of "The transformed rejection method for generating Poisson random
+  // variables", W. Hoermann, 1993, with its constants.
+  const double root = std::sqrt(rate), log_rate = std::log(rate);
+  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = g.next_double53() - 0.5, v = g.next_double53();
+    const double us = 0.5 - std::fabs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= v_r) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
+        k * log_rate - rate - std::lgamma(k + 1))
+      return k;
+  }
+}
+
+}  // namespace
+
+void random_poisson(Generator& g, void* y, const void* rate, DType dtype, int64_t n) {
+  check_floating("poisson", dtype);
+  double x[kTile];
+  const auto get = [&](int64_t i, int64_t m) {
+    const void* from = static_cast<const char*>(rate) + i * dtype_size(dtype);
+    level_of::random_get_f64(static_cast<double*>(x), from, m, static_cast<int>(dtype));
+  };
+  each_tile(n, [&](int64_t i, int64_t m) {
+    get(i, m);
+    for (int64_t k = 0; k < m; ++k)
+      TYCHO_CHECK(Kind::Value, x[k] >= 0 && std::isfinite(x[k]),
+                  "poisson needs finite rates of 0 or more, element %lld is %g",
+                  static_cast<long long>(i + k + 1), x[k]);
+  });
+  each_tile(n, [&](int64_t i, int64_t m) {
+    get(i, m);
+    for (int64_t k = 0; k < m; ++k) x[k] = poisson(g, x[k]);
+    put(y, dtype, i, x, m);
+  });
+}
+
+}  // namespace tycho::cpu

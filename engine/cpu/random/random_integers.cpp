@@ -1,0 +1,271 @@
+// Random integers, permutations and categories (see random.h).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/cpu/random/random.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kTile = 2048;
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+// How many bits of an integer a dtype holds exactly.
+int digits(DType dtype) {
+  constexpr int d[kDTypes] = {1, 8, 7, 15, 31, 63, 11, 8, 24, 53};
+  return d[static_cast<int>(dtype)];
+}
+
+// The integer that `v` is after rounding to a floating dtype (too large ones: as the cast does).
+int64_t rounded(DType dtype, int64_t v) {
+  double d;
+  if (dtype == DType::Float64) {
+    d = static_cast<double>(v);
+  } else {
+    const float f = static_cast<float>(v);
+    uint64_t memory = 0;
+    level_of::random_put_f32(static_cast<void*>(&memory), &f, int64_t{1}, static_cast<int>(dtype));
+    level_of::random_get_f64(&d, static_cast<const void*>(&memory), int64_t{1},
+                             static_cast<int>(dtype));
+  }
+  return d >= 0x1p63 || d < -0x1p63 ? kLeast : static_cast<int64_t>(d);
+}
+
+int highest_bit(int64_t v) { return v == 0 ? 0 : 63 - __builtin_clzll(static_cast<uint64_t>(v)); }
+
+void put(void* y, DType dtype, int64_t i, const int64_t* x, int64_t n) {
+  void* const to = static_cast<char*>(y) + i * dtype_size(dtype);
+  level_of::random_put_i64(to, x, n, static_cast<int>(dtype));
+}
+
+// Small remainders, several at a time; `low` + u % count.
+void narrow_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint32_t count) {
+  for (int64_t i = 0; i < n; i += kTile) {
+    const int64_t m = std::min(kTile, n - i);
+    uint32_t u[kTile];
+    int64_t x[kTile];
+    g.fill32(u, m);
+    level_of::random_remainder(static_cast<const uint32_t*>(u), static_cast<int64_t*>(x), m, count,
+                               low);
+    put(y, dtype, i, x, m);
+  }
+}
+
+void wide_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint64_t count) {
+  const bool power = (count & (count - 1)) == 0;  // 2^64, written 0, is one too
+  for (int64_t i = 0; i < n; i += kTile) {
+    const int64_t m = std::min(kTile, n - i);
+    uint32_t u[2 * kTile];
+    int64_t x[kTile];
+    g.fill32(u, 2 * m);
+    for (int64_t k = 0; k < m; ++k) {
+      const uint64_t w = static_cast<uint64_t>(u[2 * k]) << 32 | u[2 * k + 1];
+      x[k] =
+          static_cast<int64_t>(static_cast<uint64_t>(low) + (power ? w & (count - 1) : w % count));
+    }
+    put(y, dtype, i, x, m);
+  }
+}
+
+}  // namespace
+
+IntegerRange integer_range(DType dtype) {
+  return {0, (uint64_t{1} << digits(dtype)) + (is_floating(dtype) ? 1 : 0)};
+}
+
+IntegerRange integer_range(DType dtype, int64_t from, int64_t to) {
+  TYCHO_CHECK(Kind::Value, from < to, "random integers need from < to, got from = %lld, to = %lld",
+              static_cast<long long>(from), static_cast<long long>(to));
+  if (!is_floating(dtype)) {
+    const bool negative = dtype >= DType::Int8;
+    const int64_t top = dtype == DType::Int64 ? kMost : (int64_t{1} << digits(dtype)) - 1;
+    const int64_t bottom = negative ? -top - 1 : 0;
+    TYCHO_CHECK(Kind::Value, from >= bottom && to - 1 <= top,
+                "%s holds %lld to %lld, which is less than the range [%lld, %lld)",
+                dtype_name(dtype), static_cast<long long>(bottom), static_cast<long long>(top),
+                static_cast<long long>(from), static_cast<long long>(to));
+  } else {
+    if (dtype == DType::Float16)
+      TYCHO_CHECK(Kind::Value, from >= -65504 && to - 1 <= 65504,
+                  "float16 holds -65504 to 65504, which is less than the range [%lld, %lld)",
+                  static_cast<long long>(from), static_cast<long long>(to));
+    const int d = digits(dtype);
+    const int64_t next = rounded(dtype, from + 1), before = rounded(dtype, to - 1);
+    // A bound that rounds beyond int64 comes back as the least one; it needs no move.
+    if (next < from && !(next == kLeast && from > 0))
+      from = next + (int64_t{1} << std::max(0, highest_bit(std::abs(from + 1)) - d + 1));
+    if (before >= to)
+      to = before - (int64_t{1} << std::max(0, highest_bit(std::abs(to - 1)) - d + 1));
+    TYCHO_CHECK(Kind::Value, from < to,
+                "no integer of [%lld, %lld) is left after rounding the bounds to %s",
+                static_cast<long long>(from), static_cast<long long>(to), dtype_name(dtype));
+  }
+  return {from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from)};
+}
+
+void random_integers(Generator& g, void* y, DType dtype, int64_t n, IntegerRange range) {
+  if (range.count != 0 && range.count < uint64_t{1} << 28)
+    narrow_integers(g, y, dtype, n, range.low, static_cast<uint32_t>(range.count));
+  else
+    wide_integers(g, y, dtype, n, range.low, range.count);
+}
+
+void random_integers(Generator& g, void* y, DType dtype, int64_t n) {
+  const IntegerRange range = integer_range(dtype);
+  if (dtype == DType::Int64 || dtype == DType::Float64)
+    wide_integers(g, y, dtype, n, range.low, range.count);
+  else
+    narrow_integers(g, y, dtype, n, range.low, static_cast<uint32_t>(range.count));
+}
+
+void random_permutation(Generator& g, int64_t* y, int64_t n, int64_t first) {
+  if (n <= 0) return;
+  if (n >= std::numeric_limits<uint32_t>::max() / 20) {
+    for (int64_t i = 0; i < n; ++i) y[i] = first + i;
+    for (int64_t i = 0; i < n - 1; ++i)
+      std::swap(y[i], y[i + static_cast<int64_t>(g.next64() % static_cast<uint64_t>(n - i))]);
+    return;
+  }
+  // Half as wide numbers miss the cache less: they are shuffled in the upper half of y and spread
+  // out afterwards, from the front, which never overtakes what is still to be read.
+  uint32_t* const v = reinterpret_cast<uint32_t*>(y) + n;
+  for (int64_t i = 0; i < n; ++i) v[i] = static_cast<uint32_t>(i);
+  for (int64_t i = 0; i < n - 1; i += kTile) {
+    const int64_t m = std::min(kTile, n - 1 - i);
+    uint32_t z[kTile];
+    g.fill32(z, m);
+    constexpr int64_t ahead = 32;
+    for (int64_t k = 0; k < m + ahead; ++k) {
+      if (k < m) {
+        z[k] = static_cast<uint32_t>(i + k) + z[k] % static_cast<uint32_t>(n - i - k);
+        __builtin_prefetch(v + z[k], 1);
+      }
+      if (k >= ahead) std::swap(v[i + k - ahead], v[z[k - ahead]]);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t a;
+    std::memcpy(&a, v + i, sizeof a);
+    const int64_t b = first + a;
+    std::memcpy(y + i, &b, sizeof b);
+  }
+}
+
+namespace {
+
+template <class T>
+void get(T* x, const void* p, DType dtype, int64_t n) {
+  if constexpr (sizeof(T) == 4)
+    level_of::random_get_f32(x, p, n, static_cast<int>(dtype));
+  else
+    level_of::random_get_f64(x, p, n, static_cast<int>(dtype));
+}
+
+// Weights are summed and divided in float (float64: in double), in order.
+template <class T>
+void draw_with_replacement(Generator& g, int64_t* y, const T* weight, T* sums, int64_t categories,
+                           int64_t draws, int64_t first) {
+  T sum = 0;
+  for (int64_t c = 0; c < categories; ++c) sums[c] = sum += weight[c];
+  for (int64_t c = 0; c < categories; ++c) sums[c] /= sum;
+  sums[categories - 1] = 1;
+  for (int64_t i = 0; i < draws; ++i) {
+    const double d = g.next_double53();
+    const T* const slot = std::lower_bound(
+        sums, sums + categories, d, [](T a, double b) { return static_cast<double>(a) < b; });
+    y[i] = first + std::min<int64_t>(slot - sums, categories - 1);
+  }
+}
+
+// The draws are the largest weight / q for exponential q, which is a race: category c arrives after
+// q / weight. Equal quotients (float16 and bfloat16 make many) are ordered as PyTorch's topk does.
+template <class T>
+void draw_without_replacement(Generator& g, int64_t* y, const T* weight, DType dtype, void* scratch,
+                              std::vector<std::pair<T, int64_t>>& race, int64_t categories,
+                              int64_t draws, int64_t first) {
+  std::vector<T> q(categories);
+  random_exponential(g, scratch, dtype, categories, 1);
+  get(q.data(), scratch, dtype, categories);
+  for (int64_t c = 0; c < categories; ++c) q[c] = weight[c] / q[c];
+  if (dtype == DType::Float16 || dtype == DType::BFloat16) {
+    if constexpr (sizeof(T) == 4)
+      level_of::random_put_f32(scratch, static_cast<const float*>(q.data()), categories,
+                               static_cast<int>(dtype));
+    get(q.data(), scratch, dtype, categories);
+  }
+  for (int64_t c = 0; c < categories; ++c) race[c] = {q[c], c};
+  const auto before = [](const auto& a, const auto& b) { return a.first > b.first; };
+  if (draws == 1) {
+    std::swap(race[0],
+              *std::max_element(race.begin(), race.end(),
+                                [](const auto& a, const auto& b) { return a.first < b.first; }));
+  } else if (draws * 64 <= categories) {
+    std::partial_sort(race.begin(), race.begin() + draws, race.end(), before);
+  } else {
+    std::nth_element(race.begin(), race.begin() + draws - 1, race.end(), before);
+    std::sort(race.begin(), race.begin() + draws - 1, before);
+  }
+  for (int64_t i = 0; i < draws; ++i) y[i] = first + race[i].second;
+}
+
+template <class T>
+void multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int64_t rows,
+                 int64_t categories, int64_t draws, bool replacement, int64_t first) {
+  std::vector<T> weight(categories), sums(categories);
+  const auto row = [&](int64_t r) {
+    get(weight.data(), static_cast<const char*>(weights) + r * categories * dtype_size(dtype),
+        dtype, categories);
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    row(r);
+    double sum = 0;
+    for (int64_t c = 0; c < categories; ++c) {
+      TYCHO_CHECK(Kind::Value, weight[c] >= 0 && std::isfinite(weight[c]),
+                  "multinomial needs finite weights of 0 or more; row %lld has %g at position %lld",
+                  static_cast<long long>(r + 1), static_cast<double>(weight[c]),
+                  static_cast<long long>(c + 1));
+      sum += static_cast<double>(weight[c]);
+    }
+    TYCHO_CHECK(Kind::Value, sum > 0, "multinomial needs a weight above 0; row %lld has none",
+                static_cast<long long>(r + 1));
+  }
+  if (replacement && draws > 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      row(r);
+      draw_with_replacement(g, y + r * draws, weight.data(), sums.data(), categories, draws, first);
+    }
+    return;
+  }
+  std::vector<std::pair<T, int64_t>> race(categories);
+  for (int64_t r = 0; r < rows; ++r) {
+    row(r);
+    draw_without_replacement(g, y + r * draws, weight.data(), dtype, sums.data(), race, categories,
+                             draws, first);
+  }
+}
+
+}  // namespace
+
+void random_multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int64_t rows,
+                        int64_t categories, int64_t draws, bool replacement, int64_t first) {
+  TYCHO_CHECK(Kind::DType, is_floating(dtype), "multinomial needs floating-point weights, not %s",
+              dtype_name(dtype));
+  TYCHO_CHECK(Kind::Value, draws > 0, "multinomial needs 1 draw or more, not %lld",
+              static_cast<long long>(draws));
+  TYCHO_CHECK(Kind::Value, categories > 0, "multinomial has no category to draw from");
+  TYCHO_CHECK(Kind::Value, replacement || draws <= categories,
+              "multinomial cannot draw %lld of %lld categories without replacement",
+              static_cast<long long>(draws), static_cast<long long>(categories));
+  if (dtype == DType::Float64)
+    multinomial<double>(g, y, weights, dtype, rows, categories, draws, replacement, first);
+  else
+    multinomial<float>(g, y, weights, dtype, rows, categories, draws, replacement, first);
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,240 @@
+// The kernels of ops/random/random.cpp and ops/nn/dropout.cpp: numbers of cpu/random/random.h into
+// tensors of any layout, in PyTorch's order, which is that of memory.
+#include <algorithm>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/nn/dropout.h"
+#include "engine/cpu/random/random.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/random/random.h"
+#include "engine/ops/table/apply.h"
+#include "engine/tensor/read.h"
+
+namespace tycho::cpu {
+namespace {
+
+// The dims of a tensor from the largest stride to the smallest.
+Sizes memory_order(const Tensor& t) {
+  Sizes order;
+  for (int d = 0; d < t.rank(); ++d) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return t->stride[a] > t->stride[b]; });
+  return order;
+}
+
+Tensor permuted(const Tensor& t, const Sizes& order) {
+  Sizes shape, stride;
+  for (int64_t d : order) {
+    shape.push_back(t->shape[d]);
+    stride.push_back(t->stride[d]);
+  }
+  return alias(t, shape, stride, t->offset);
+}
+
+// Calls f(memory, elements) so that the tensor is filled in memory order. Where it has gaps, f
+// fills a dense tensor first; should f raise, nothing is written.
+template <class F>
+void fill(const Tensor& t, F f) {
+  if (t.numel() == 0) return;
+  if (t.contiguous()) return f(static_cast<void*>(t.data()), t.numel());
+  const Tensor ordered = permuted(t, memory_order(t));
+  if (ordered.contiguous()) return f(static_cast<void*>(ordered.data()), ordered.numel());
+  const Tensor dense = empty(ordered.shape(), t.dtype());
+  f(static_cast<void*>(dense.data()), dense.numel());
+  copy_raw(ordered, dense);
+}
+
+Generator& stream(const Call& c, int i) { return generator_of(c, i, c.out[0].device()); }
+
+void fill_uniform(const Tensor& t, Generator& g, double from, double to) {
+  fill(t, [&](void* y, int64_t n) { random_uniform(g, y, t.dtype(), n, from, to); });
+}
+void fill_normal(const Tensor& t, Generator& g, double mean, double std) {
+  fill(t,
+       [&](void* y, int64_t n) { random_normal(g, y, t.dtype(), n, mean, std, t.contiguous()); });
+}
+void fill_integers(const Tensor& t, Generator& g, int64_t from, int64_t to) {
+  const IntegerRange range = integer_range(t.dtype(), from, to);
+  fill(t, [&](void* y, int64_t n) { random_integers(g, y, t.dtype(), n, range); });
+}
+
+}  // namespace
+
+void rand(Call& c) { fill_uniform(c.out[0], stream(c, 1), 0, 1); }
+void randn(Call& c) { fill_normal(c.out[0], stream(c, 1), 0, 1); }
+void randint(Call& c) { fill_integers(c.out[0], stream(c, 3), c.integer(0), c.integer(1)); }
+void randint_high(Call& c) { fill_integers(c.out[0], stream(c, 2), 0, c.integer(0)); }
+void rand_like(Call& c) { fill_uniform(c.out[0], stream(c, 3), 0, 1); }
+void randn_like(Call& c) { fill_normal(c.out[0], stream(c, 3), 0, 1); }
+void randint_like(Call& c) { fill_integers(c.out[0], stream(c, 5), c.integer(1), c.integer(2)); }
+void randint_like_high(Call& c) { fill_integers(c.out[0], stream(c, 4), 0, c.integer(1)); }
+
+void randperm(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 1);
+  const Tensor positions = y.dtype() == DType::Int64 ? y : empty(y.shape(), DType::Int64);
+  random_permutation(g, positions.data<int64_t>(), positions.numel(), 1);
+  if (positions.get() != y.get()) copy_raw(y, positions);
+}
+
+void normal(Call& c) {
+  const Tensor& y = c.out[0];
+  if (const Tensor& std = c.tensor(1)) {
+    for (int64_t i = 0; i < std.numel(); ++i)
+      TYCHO_CHECK(Kind::Value, !(number_at(std, i) < 0),
+                  "normal: needs standard deviations of 0 or more, element %lld is %g",
+                  static_cast<long long>(i + 1), number_at(std, i));
+  }
+  fill_normal(y, stream(c, 2), 0, 1);
+  op_<"mul">(y, c.arg[1]);
+  op_<"add">(y, c.arg[0]);
+}
+void normal_size(Call& c) { fill_normal(c.out[0], stream(c, 3), c.number(0), c.number(1)); }
+void normal_fill(Call& c) { fill_normal(c.out[0], stream(c, 3), c.number(1), c.number(2)); }
+void uniform(Call& c) { fill_uniform(c.out[0], stream(c, 3), c.number(1), c.number(2)); }
+
+void random(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 2);
+  if (c.has(1)) return fill_integers(y, g, 0, c.integer(1));
+  fill(y, [&](void* p, int64_t n) { random_integers(g, p, y.dtype(), n); });
+}
+
+void random_range(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 3);
+  const int64_t from = c.integer(1);
+  if (c.has(2)) return fill_integers(y, g, from, c.integer(2));
+  // Up to the largest integer that the type holds exactly.
+  IntegerRange range = integer_range(y.dtype());
+  const int64_t most = static_cast<int64_t>(range.count - 1);
+  TYCHO_CHECK(Kind::Value, from <= most, "random_: from = %lld is beyond %s, which ends at %lld",
+              static_cast<long long>(from), dtype_name(y.dtype()), static_cast<long long>(most));
+  range = {from, static_cast<uint64_t>(most) - static_cast<uint64_t>(from) + 1};
+  fill(y, [&](void* p, int64_t n) { random_integers(g, p, y.dtype(), n, range); });
+}
+
+void bernoulli(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 2);
+  const Tensor p = c.arg[1].tag == Tag::Tensor ? c.tensor(1)
+                   : c.has(1) || c.inplace     ? Tensor()
+                                               : c.tensor(0);
+  if (!p) {
+    const double chance = c.has(1) ? c.number(1) : 0.5;
+    fill(y, [&](void* to, int64_t n) { random_bernoulli(g, to, y.dtype(), n, chance); });
+    return;
+  }
+  // The probabilities in the order of the result's memory.
+  Sizes stride;
+  for (int d = 0; d < y.rank(); ++d) {
+    const int k = d - (y.rank() - p.rank());
+    stride.push_back(k < 0 || p.size(k) == 1 ? 0 : p.stride(k));
+  }
+  const Tensor wide = alias(p, y.shape(), stride, p->offset);
+  const Tensor chances = packed(permuted(wide, memory_order(y)));
+  fill(y, [&](void* to, int64_t n) {
+    random_bernoulli(g, to, y.dtype(), n, chances.data(), chances.dtype());
+  });
+}
+
+void exponential(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 2);
+  fill(y, [&](void* p, int64_t n) { random_exponential(g, p, y.dtype(), n, c.number(1)); });
+}
+void geometric(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 2);
+  fill(y, [&](void* p, int64_t n) { random_geometric(g, p, y.dtype(), n, c.number(1)); });
+}
+void cauchy(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 3);
+  fill(y, [&](void* p, int64_t n) { random_cauchy(g, p, y.dtype(), n, c.number(1), c.number(2)); });
+}
+void log_normal(Call& c) {
+  const Tensor& y = c.out[0];
+  Generator& g = stream(c, 3);
+  fill(y, [&](void* p, int64_t n) {
+    random_log_normal(g, p, y.dtype(), n, c.number(1), c.number(2));
+  });
+}
+
+void poisson(Call& c) {
+  const Tensor& y = c.out[0];
+  const Tensor rates = packed(permuted(c.tensor(0), memory_order(y)));
+  Generator& g = stream(c, 1);
+  fill(y, [&](void* p, int64_t n) { random_poisson(g, p, rates.data(), y.dtype(), n); });
+}
+
+void multinomial(Call& c) {
+  const Tensor weights = packed(c.tensor(0));
+  const int64_t categories = weights.size(-1), rows = weights.rank() == 2 ? weights.size(0) : 1;
+  random_multinomial(stream(c, 3), c.out[0].data<int64_t>(), weights.data(), weights.dtype(), rows,
+                     categories, c.integer(1), c.flag(2), 1);
+}
+
+// --- Dropout ---
+
+void dropout_mask(Call& c) {
+  fill(c.out[0], [&](void* y, int64_t n) {
+    random_bernoulli(generator_of(c.out[0].device()), y, c.out[0].dtype(), n, c.number(1));
+  });
+}
+
+void masked_scale(Call& c) {
+  const Tensor& y = c.out[0];
+  Tensor x = c.tensor(0), mask = c.tensor(1);
+  // The result lies as x does; the mask, made like the forward pass's x, mostly does as well.
+  const Sizes order = memory_order(y);
+  x = packed(permuted(x, order));
+  mask = packed(permuted(mask, order));
+  const DType dtype = y.dtype();
+  char* const to = y.data();
+  const char* const from = x.data();
+  const uint8_t* const keep = mask.data<uint8_t>();
+  const double scale = c.number(2);
+  parallel_for(y.numel(), 32768, [&](int64_t begin, int64_t end) {
+    const int64_t n = end - begin;
+    if (dtype == DType::Float64) {
+      level_of::mask_scale_f64(reinterpret_cast<const double*>(from) + begin, keep + begin,
+                               reinterpret_cast<double*>(to) + begin, n, scale);
+    } else if (dtype == DType::Float32) {
+      level_of::mask_scale_f32(reinterpret_cast<const float*>(from) + begin, keep + begin,
+                               reinterpret_cast<float*>(to) + begin, n, static_cast<float>(scale));
+    } else {
+      alignas(64) float tile[1024];
+      const int code = static_cast<int>(dtype), lanes = static_cast<int>(Lanes::F32);
+      for (int64_t i = begin; i < end; i += 1024) {
+        const int64_t m = std::min<int64_t>(1024, end - i);
+        level_of::load_tile(lanes, code, static_cast<void*>(tile),
+                            static_cast<const void*>(from + 2 * i), int64_t{1}, m);
+        level_of::mask_scale_f32(static_cast<const float*>(tile), keep + i,
+                                 static_cast<float*>(tile), m, static_cast<float>(scale));
+        level_of::store_tile(lanes, code, static_cast<void*>(to + 2 * i),
+                             static_cast<const void*>(tile), int64_t{1}, m);
+      }
+    }
+  });
+}
+
+// The factor of each element: 1 where it is positive, else a slope.
+void rrelu_slopes(Call& c) {
+  const Tensor& y = c.out[0];
+  const Tensor x = packed(permuted(c.tensor(0), memory_order(y)));
+  const double lower = c.number(1), upper = c.number(2);
+  Generator& g = generator_of(y.device());
+  fill(y, [&](void* p, int64_t n) {
+    const Tensor slopes = empty(Sizes{n}, DType::Float64);
+    for (int64_t i = 0; i < n; ++i)
+      slopes.data<double>()[i] = number_at(x, i) > 0 ? 1
+                                 : c.flag(3)         ? g.next_double53() * (upper - lower) + lower
+                                                     : (lower + upper) / 2;
+    level_of::store_tile(static_cast<int>(Lanes::F64), static_cast<int>(y.dtype()), p,
+                         static_cast<const void*>(slopes.data()), int64_t{1}, n);
+  });
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,315 @@
+// Walks tensors of any layout through the folds. Two ways: "runs" when the elements that fold
+// together lie side by side, "columns" when those of different results do (lanes over the results).
+#include <algorithm>
+#include <memory>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/reduce/reduce.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kTile = 4096;    // elements converted at a time
+constexpr int64_t kWork = 65536;   // elements that are worth a task
+constexpr int64_t kFewTasks = 16;  // with fewer, long folds are split (by shape, not by threads)
+constexpr int64_t kBlock = 256;    // results of runs that finish together
+
+struct Axis {
+  int64_t size, in, out;  // strides in elements, in the input and in the result
+};
+
+struct Plan {
+  Axis kept[kMaxDims], folded[kMaxDims];
+  int kept_rank = 0, folded_rank = 0;
+  int64_t results = 1, depth = 1;
+};
+
+void append(Axis* axes, int& n, const Axis& a) {
+  if (n > 0 && axes[n - 1].in == a.in * a.size && axes[n - 1].out == a.out * a.size) {
+    axes[n - 1] = {axes[n - 1].size * a.size, a.in, a.out};
+  } else {
+    axes[n++] = a;
+  }
+}
+
+Plan make_plan(const Tensor& x, uint32_t bits) {
+  Plan p;
+  Axis folded[kMaxDims];
+  int count = 0;
+  int64_t out = 1;
+  Sizes out_stride = x.shape();
+  for (int d = x.rank() - 1; d >= 0; --d) {
+    out_stride[d] = out;
+    if (!(bits >> d & 1)) out *= x.size(d);
+  }
+  for (int d = 0; d < x.rank(); ++d) {
+    if (bits >> d & 1) {
+      p.depth *= x.size(d);
+      if (x.size(d) != 1) folded[count++] = {x.size(d), x.stride(d), 0};
+    } else {
+      p.results *= x.size(d);
+      if (x.size(d) != 1) append(p.kept, p.kept_rank, {x.size(d), x.stride(d), out_stride[d]});
+    }
+  }
+  std::stable_sort(folded, folded + count,
+                   [](const Axis& a, const Axis& b) { return a.in > b.in; });
+  for (int k = 0; k < count; ++k) append(p.folded, p.folded_rank, folded[k]);
+  return p;
+}
+
+// The place of number i among the combinations of some axes.
+struct Place {
+  int64_t in = 0, out = 0;
+};
+Place place_of(const Axis* axes, int n, int64_t i) {
+  Place p;
+  for (int d = n - 1; d >= 0; --d) {
+    const int64_t k = i % axes[d].size;
+    i /= axes[d].size;
+    p.in += k * axes[d].in;
+    p.out += k * axes[d].out;
+  }
+  return p;
+}
+
+struct Folder {
+  const Fold* f;
+  Lanes lanes;
+  bool direct;
+  int dtype, bytes;
+  const char* data;
+  Plan plan;
+
+  const char* at(int64_t element) const { return data + element * bytes; }
+
+  // Calls body(first element, count, number of the first) for runs along the innermost folded axis
+  // that cover numbers [begin, end) of the folded combinations.
+  template <class F>
+  void each_run(int64_t base, int64_t begin, int64_t end, F&& body) const {
+    if (plan.folded_rank == 0) {
+      if (begin < end) body(base, 1, begin);
+      return;
+    }
+    const Axis& inner = plan.folded[plan.folded_rank - 1];
+    while (begin < end) {
+      const int64_t skip = begin % inner.size, n = std::min(inner.size - skip, end - begin);
+      const Place outer = place_of(plan.folded, plan.folded_rank - 1, begin / inner.size);
+      body(base + outer.in + skip * inner.in, n, begin);
+      begin += n;
+    }
+  }
+  int64_t inner_step() const { return plan.folded_rank ? plan.folded[plan.folded_rank - 1].in : 1; }
+
+  void fold_run(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
+    const int64_t step = inner_step();
+    each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
+      if (direct && (step == 1 || n == 1)) {
+        f->run(at(from), n, number, s, cap);
+        return;
+      }
+      alignas(64) char tile[kTile * 8];
+      for (int64_t i = 0; i < n; i += kTile) {
+        const int64_t m = std::min(kTile, n - i);
+        level_of::load_tile(static_cast<int>(lanes), dtype, tile, at(from + i * step), step, m);
+        f->run(tile, m, number + i, s, cap);
+      }
+    });
+  }
+
+  // `cols` columns, `step` elements apart.
+  void fold_rows(int64_t base, int64_t cols, int64_t step, int64_t begin, int64_t end, Slot* s,
+                 int64_t cap) const {
+    const int64_t down = inner_step();
+    each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
+      rows_at(from, cols, step, down, n, number, s, cap);
+    });
+  }
+  void rows_at(int64_t from, int64_t cols, int64_t step, int64_t down, int64_t n, int64_t number,
+               Slot* s, int64_t cap) const {
+    if (direct && step == 1) {
+      f->rows(at(from), down, n, cols, number, s, cap);
+      return;
+    }
+    alignas(64) char tile[kTile * 8];
+    const int lane_bytes = lanes == Lanes::F32 ? 4 : 8;
+    const int64_t rows = kTile / cols;
+    for (int64_t i = 0; i < n; i += rows) {
+      const int64_t m = std::min(rows, n - i);
+      for (int64_t r = 0; r < m; ++r)
+        level_of::load_tile(static_cast<int>(lanes), dtype, tile + r * cols * lane_bytes,
+                            at(from + (i + r) * down), step, cols);
+      f->rows(tile, cols, m, cols, number + i, s, cap);
+    }
+  }
+  // Narrow row-major rows: `group` of them are taken for one row, and their columns joined after.
+  void fold_narrow(int64_t base, int64_t cols, int64_t group, int64_t begin, int64_t end, Slot* s,
+                   int64_t cap) const {
+    const int64_t wide = (end - begin) / group;
+    rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
+    for (int64_t k = 1; k < group; ++k) f->merge(s, cap, s + k * cols, cap, cols);
+    begin += wide * group;
+    if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, 0, s, cap);
+  }
+};
+
+// Splits the depth of each of `units` folds into chunks that run apart and join in order.
+// body(unit, begin, end, slots, cap) folds; done(unit, slots, cap) takes a finished unit.
+template <class Body, class Done>
+void run_split(const Folder& folder, int64_t units, int64_t chunk, int64_t cap, Body&& body,
+               Done&& done) {
+  const int64_t depth = folder.plan.depth, chunks = (depth + chunk - 1) / chunk;
+  const int64_t size = cap * folder.f->components;
+  const std::unique_ptr<Slot[]> slots(new Slot[static_cast<size_t>(units * chunks * size)]);
+  parallel_for(units * chunks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      Slot* s = slots.get() + t * size;
+      folder.f->init(s, cap, cap);
+      body(t / chunks, t % chunks * chunk, std::min(depth, (t % chunks + 1) * chunk), s, cap);
+    }
+  });
+  for (int64_t u = 0; u < units; ++u) {
+    Slot* s = slots.get() + u * chunks * size;
+    for (int64_t k = 1; k < chunks; ++k) folder.f->merge(s, cap, s + k * size, cap, cap);
+    done(u, s, cap);
+  }
+}
+
+void by_runs(const Folder& folder, FoldSink sink) {
+  const Plan& p = folder.plan;
+  const auto base = [&](int64_t result) { return place_of(p.kept, p.kept_rank, result).in; };
+  if (p.results < kFewTasks && p.depth >= 2 * kWork) {
+    run_split(
+        folder, p.results, kWork, 1,
+        [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
+          folder.fold_run(base(unit), begin, end, s, cap);
+        },
+        [&](int64_t unit, Slot* s, int64_t cap) { sink.call(sink.function, s, cap, 1, unit, 1); });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth));
+  parallel_for(p.results, grain, [&](int64_t first, int64_t last) {
+    Slot s[3 * kBlock];
+    for (int64_t i = first; i < last; i += kBlock) {
+      const int64_t n = std::min(kBlock, last - i);
+      folder.f->init(s, kBlock, n);
+      for (int64_t k = 0; k < n; ++k) folder.fold_run(base(i + k), 0, p.depth, s + k, kBlock);
+      sink.call(sink.function, s, kBlock, n, i, 1);
+    }
+  });
+}
+
+void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) {
+  const Plan& p = folder.plan;
+  const Axis col = p.kept[column_axis];
+  Axis outer[kMaxDims];
+  int outer_rank = 0;
+  for (int k = 0; k < p.kept_rank; ++k)
+    if (k != column_axis) outer[outer_rank++] = p.kept[k];
+  const int64_t blocks = (col.size + kFoldCols - 1) / kFoldCols,
+                units = p.results / col.size * blocks;
+  int64_t group = 1;
+  if (!arg && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
+      p.folded[0].in == col.size)
+    group = std::min(kFoldCols / 2 / col.size, p.depth);
+
+  const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
+    const int64_t j = unit % blocks * kFoldCols, n = std::min<int64_t>(kFoldCols, col.size - j);
+    const int64_t base = place_of(outer, outer_rank, unit / blocks).in + j * col.in;
+    if (group > 1)
+      folder.fold_narrow(base, n, group, begin, end, s, cap);
+    else
+      folder.fold_rows(base, n, col.in, begin, end, s, cap);
+  };
+  const auto done = [&](int64_t unit, Slot* s, int64_t cap) {
+    const int64_t j = unit % blocks * kFoldCols, n = std::min<int64_t>(kFoldCols, col.size - j);
+    const int64_t out = place_of(outer, outer_rank, unit / blocks).out + j * col.out;
+    sink.call(sink.function, s, cap, n, out, col.out);
+  };
+  const int64_t width = std::min<int64_t>(kFoldCols, col.size) * group;
+  const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
+  if (units < kFewTasks && p.depth >= 2 * chunk)
+    return run_split(folder, units, chunk, width, body, done);
+  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth * col.size));
+  parallel_for(units, grain, [&](int64_t first, int64_t last) {
+    Slot s[3 * kFoldCols];
+    for (int64_t u = first; u < last; ++u) {
+      folder.f->init(s, kFoldCols, width);
+      body(u, 0, p.depth, s, kFoldCols);
+      done(u, s, kFoldCols);
+    }
+  });
+}
+
+const Fold* find_fold(FoldOp op, Lanes lanes) {
+  const int o = static_cast<int>(op);
+  switch (lanes) {
+    case Lanes::F32:
+      return level_of::fold_f32(o);
+    case Lanes::F64:
+      return level_of::fold_f64(o);
+    default:
+      return level_of::fold_i64(o);
+  }
+}
+
+}  // namespace
+
+Lanes fold_lanes(FoldOp op, DType dtype) {
+  if (!is_floating(dtype)) return Lanes::I64;
+  return dtype == DType::Float64 || op == FoldOp::Prod ? Lanes::F64 : Lanes::F32;
+}
+
+void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink) {
+  constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
+  Folder folder;
+  folder.f = find_fold(op, lanes);
+  folder.lanes = lanes;
+  folder.dtype = static_cast<int>(x.dtype());
+  folder.bytes = dtype_size(x.dtype());
+  folder.data = x.data();
+  folder.direct = x.dtype() == kLaneType[static_cast<int>(lanes)];
+  // Masks and bytes are counted as they lie, where they lie side by side.
+  const bool bytes =
+      lanes == Lanes::I64 && folder.bytes == 1 &&
+      (op == FoldOp::CountNonzero || (op == FoldOp::Sum && x.dtype() != DType::Int8));
+  const auto take_bytes = [&] {
+    folder.f = level_of::fold_u8(static_cast<int>(op));
+    folder.direct = true;
+  };
+  if ((folder.direct || bytes) && x.contiguous() && bits == (1u << x.rank()) - 1 &&
+      x.numel() <= kWork) {
+    if (bytes) take_bytes();
+    Slot s[3];
+    folder.f->init(s, 1, 1);
+    if (x.numel()) folder.f->run(folder.data, x.numel(), 0, s, 1);
+    sink.call(sink.function, s, 1, 1, 0, 1);
+    return;
+  }
+  folder.plan = make_plan(x, bits);
+  const Plan& p = folder.plan;
+  if (p.results == 0) return;
+  int column = -1;  // the kept axis that lies closest
+  for (int k = 0; k < p.kept_rank; ++k)
+    if (p.kept[k].in > 0 && (column < 0 || p.kept[k].in <= p.kept[column].in)) column = k;
+  const bool arg = op == FoldOp::ArgMax || op == FoldOp::ArgMin;
+  bool columns = column >= 0;
+  if (columns && p.folded_rank) {
+    const Axis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
+    const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
+    columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 16 && c.size >= 16;
+  }
+  if (bytes && (columns ? p.kept[column].in : folder.inner_step()) == 1) take_bytes();
+  if (columns)
+    by_columns(folder, column, arg, sink);
+  else
+    by_runs(folder, sink);
+}
+
+void store_slots(const Tensor& out, Lanes lanes, const Slot* s, int64_t n, int64_t at,
+                 int64_t step) {
+  level_of::store_tile(static_cast<int>(lanes == Lanes::I64 ? Lanes::I64 : Lanes::F64),
+                       static_cast<int>(out.dtype()), out.data() + at * dtype_size(out.dtype()), s,
+                       step, n);
+}
+
+}  // namespace tycho::cpu

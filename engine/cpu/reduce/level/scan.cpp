@@ -1,0 +1,189 @@
+// Scans on lanes.
+#include "engine/cpu/reduce/scan.h"
+
+#include "engine/cpu/lanes/fold_lanes.h"
+#include "engine/cpu/lanes/math_exp.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// The lane with each element moved up by k places, zeros moving in.
+template <int k, class T>
+TYCHO_INLINE Lane<T> move_up(Lane<T> x) {
+#if defined(TYCHO_LEVEL_v4)
+  const __m512i zero = _mm512_setzero_si512();
+  if constexpr (sizeof(T) == 4) {
+    return Lane<T>((typename Lane<T>::V)_mm512_maskz_alignr_epi32(-1, (__m512i)x.v, zero, 16 - k));
+  } else {
+    return Lane<T>((typename Lane<T>::V)_mm512_maskz_alignr_epi64(-1, (__m512i)x.v, zero, 8 - k));
+  }
+#else
+  constexpr int w = Lane<T>::size;
+  T v[2 * w];
+  Lane<T>(0).store(v);
+  x.store(v + w);
+  return Lane<T>::load(v + w - k);
+#endif
+}
+
+// Sums within one lane.
+template <class T>
+TYCHO_INLINE Lane<T> prefix(Lane<T> x) {
+  x += move_up<1>(x);
+  if constexpr (Lane<T>::size > 2) x += move_up<2>(x);
+  if constexpr (Lane<T>::size > 4) x += move_up<4>(x);
+  if constexpr (Lane<T>::size > 8) x += move_up<8>(x);
+  return x;
+}
+template <class T>
+TYCHO_INLINE T last(Lane<T> x) {
+  return x.v[Lane<T>::size - 1];
+}
+
+// The carry runs in double, split in two floats for the addition to a lane.
+void sum_run(const float* x, float* y, int64_t n) {
+  constexpr int w = F32::size;
+  double carry = 0;
+  int64_t i = 0;
+  for (; i + w <= n; i += w) {
+    const F32 p = prefix(F32::load(x + i));
+    const float high = static_cast<float>(carry);
+    const float low = __builtin_isinf(high) ? 0 : static_cast<float>(carry - high);
+    (F32(high) + (F32(low) + p)).store(y + i);
+    carry += static_cast<double>(last(p));
+  }
+  for (; i < n; ++i) {
+    carry += static_cast<double>(x[i]);
+    y[i] = static_cast<float>(carry);
+  }
+}
+void sum_run(const int64_t* x, int64_t* y, int64_t n) {
+  constexpr int w = I64::size;
+  I64 carry(0);
+  int64_t i = 0;
+  for (; i + w <= n; i += w) {
+    const I64 p = prefix(I64::load(x + i)) + carry;
+    p.store(y + i);
+    carry = I64(last(p));
+  }
+  int64_t c = i ? y[i - 1] : 0;
+  for (; i < n; ++i) y[i] = c = plus(c, x[i]);
+}
+void sum_run(const double* x, double* y, int64_t n) {
+  double carry = 0;
+  for (int64_t i = 0; i < n; ++i) y[i] = carry += x[i];
+}
+
+// log(e^a + e^b): the larger plus log1p of the rest; equal infinities stay.
+TYCHO_INLINE double add_logs(double a, double b) {
+  const double low = a < b ? a : b, high = a < b ? b : a;
+  if (a != a || b != b) return a + b;
+  if (low == high && __builtin_isinf(low)) return high;
+  return high + __builtin_log1p(__builtin_exp(low - high));
+}
+
+template <ScanOp op, class S>
+TYCHO_INLINE S start() {
+  if constexpr (op == ScanOp::LogSumExp) return -__builtin_inf();
+  return op == ScanOp::Prod;
+}
+template <ScanOp op, class S>
+TYCHO_INLINE S next(S carry, S x) {
+  if constexpr (op == ScanOp::LogSumExp) return add_logs(carry, x);
+  return op == ScanOp::Prod ? times(carry, x) : plus(carry, x);
+}
+
+template <class T, ScanOp op>
+void run(bool reverse, const void* px, void* py, int64_t n) {
+  using S = typename SlotOf<T>::S;
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(py);
+  if (op == ScanOp::Sum && !reverse) return sum_run(x, y, n);
+  S carry = start<op, S>();
+  const int64_t step = reverse ? -1 : 1, first = reverse ? n - 1 : 0;
+  for (int64_t k = 0, i = first; k < n; ++k, i += step)
+    y[i] = static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[i])));
+}
+
+constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
+
+template <class T, ScanOp op>
+void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int64_t step) {
+  using S = typename SlotOf<T>::S;
+  for (int64_t first = 0; first < all; first += kBlock) {
+    const int64_t cols = all - first < kBlock ? all - first : kBlock;
+    S carry[kBlock];
+    for (int64_t j = 0; j < cols; ++j) carry[j] = start<op, S>();
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t at = (reverse ? n - 1 - k : k) * step + first;
+      const T* x = static_cast<const T*>(px) + at;
+      T* y = static_cast<T*>(py) + at;
+      for (int64_t j = 0; j < cols; ++j)
+        y[j] = static_cast<T>(carry[j] = next<op, S>(carry[j], static_cast<S>(x[j])));
+    }
+  }
+}
+
+// Picks one of `run` or `columns` by lanes and op; the others' arguments follow.
+#define TYCHO_PICK(function, ...)                                           \
+  switch (static_cast<ScanOp>(op)) {                                        \
+    case ScanOp::Sum:                                                       \
+      return lanes == 0   ? function<float, ScanOp::Sum>(__VA_ARGS__)       \
+             : lanes == 1 ? function<double, ScanOp::Sum>(__VA_ARGS__)      \
+                          : function<int64_t, ScanOp::Sum>(__VA_ARGS__);    \
+    case ScanOp::Prod:                                                      \
+      return lanes == 0   ? function<float, ScanOp::Prod>(__VA_ARGS__)      \
+             : lanes == 1 ? function<double, ScanOp::Prod>(__VA_ARGS__)     \
+                          : function<int64_t, ScanOp::Prod>(__VA_ARGS__);   \
+    default:                                                                \
+      return lanes == 0 ? function<float, ScanOp::LogSumExp>(__VA_ARGS__)   \
+                        : function<double, ScanOp::LogSumExp>(__VA_ARGS__); \
+  }
+
+template <class T, bool Largest>
+void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64_t y_step,
+             int64_t n) {
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(py);
+  if (n == 0) return;
+  T best = x[0];
+  int64_t at = 1, i = 0;
+  for (; i < n; ++i) {  // until the first nan, without branches on values
+    const T v = x[i * x_step];
+    if (v != v) break;
+    const bool take = Largest ? v >= best : v <= best;
+    best = take ? v : best;
+    at = take ? i + 1 : at;
+    y[i * y_step] = best;
+    positions[i * y_step] = at;
+  }
+  for (; i < n; ++i) {
+    const T v = x[i * x_step];
+    if (v != v) {
+      best = v;
+      at = i + 1;
+    }
+    y[i * y_step] = best;
+    positions[i * y_step] = at;
+  }
+}
+
+}  // namespace
+
+void scan_run(int lanes, int op, bool reverse, const void* x, void* y, int64_t n) {
+  TYCHO_PICK(run, reverse, x, y, n)
+}
+void scan_columns(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t cols,
+                  int64_t step) {
+  TYCHO_PICK(columns, reverse, x, y, n, cols, step)
+}
+void scan_extreme(int lanes, int op, const void* x, int64_t x_step, void* y, int64_t* positions,
+                  int64_t y_step, int64_t n) {
+  const bool largest = static_cast<ScanOp>(op) == ScanOp::Max;
+  const auto f = lanes == 0   ? (largest ? extreme<float, true> : extreme<float, false>)
+                 : lanes == 1 ? (largest ? extreme<double, true> : extreme<double, false>)
+                              : (largest ? extreme<int64_t, true> : extreme<int64_t, false>);
+  f(x, x_step, y, positions, y_step, n);
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

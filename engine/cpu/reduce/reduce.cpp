@@ -1,0 +1,236 @@
+// Reductions on the CPU: which fold each is, and what becomes of the folded states.
+#include "engine/ops/reduce/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/reduce/reduce.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+// The dims of argument 1: a list (all when none), or one.
+uint32_t bits_of(const Call& c) {
+  const int rank = c.tensor(0).rank();
+  if (c.arg[1].tag != Tag::Int) return dim_bits(c, 1, rank);
+  const int d = wrap_dim(c.integer(1), rank);
+  return rank ? 1u << d : 0;
+}
+
+// Reduces over those dims, changing each state by finish(slot) first.
+template <class Finish>
+void reduce(Call& c, FoldOp op, Lanes lanes, Finish&& finish) {
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
+    for (int64_t j = 0; j < n; ++j) finish(s[j]);
+    store_slots(out, lanes, s, n, at, step);
+  };
+  fold(x, bits_of(c), op, lanes, sink);
+}
+
+void keep(Slot&) {}
+
+int64_t depth_of(const Call& c) {  // elements per result
+  const Tensor& x = c.tensor(0);
+  const uint32_t bits = bits_of(c);
+  int64_t n = 1;
+  for (int d = 0; d < x.rank(); ++d)
+    if (bits >> d & 1) n *= x.size(d);
+  return n;
+}
+
+// Sums are taken in the result's kind of number: a sum of integers as float32 adds floats.
+Lanes sum_lanes(const Tensor& x, DType result) {
+  if (!is_floating(result)) return Lanes::I64;
+  return is_floating(x.dtype()) && result != DType::Float64 ? fold_lanes(FoldOp::Sum, x.dtype())
+                                                            : Lanes::F64;
+}
+
+void sum_like(Call& c, FoldOp op) {
+  const Tensor& x = c.tensor(0);
+  const DType result = c.out[0].dtype();
+  if (result == DType::Bool) op = FoldOp::CountNonzero;
+  reduce(c, op, result == DType::Bool ? fold_lanes(op, x.dtype()) : sum_lanes(x, result), keep);
+}
+
+// The state of counting folds, whichever lanes counted.
+double count_in(Lanes lanes, const Slot& s) {
+  return lanes == Lanes::I64 ? static_cast<double>(s.i) : s.d;
+}
+
+void extreme_with_index(Call& c, FoldOp op) {
+  const Tensor& x = c.tensor(0);
+  const Lanes lanes = fold_lanes(op, x.dtype());
+  const uint32_t bits = bits_of(c);
+  auto sink = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+    store_slots(c.out[0], lanes, s, n, at, step);
+    for (int64_t j = 0; j < n; ++j) ++s[cap + j].i;
+    store_slots(c.out[1], Lanes::I64, s + cap, n, at, step);
+  };
+  fold(x, bits, op, lanes, sink);
+}
+
+void position_of_extreme(Call& c, FoldOp op) {
+  Tensor x = c.tensor(0);
+  uint32_t bits = (1u << x.rank()) - 1;
+  if (c.has(1))
+    bits = bits_of(c);
+  else
+    x = packed(x);
+  auto sink = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+    for (int64_t j = 0; j < n; ++j) ++s[cap + j].i;
+    store_slots(c.out[0], Lanes::I64, s + cap, n, at, step);
+  };
+  fold(x, bits, op, fold_lanes(op, x.dtype()), sink);
+}
+
+}  // namespace
+
+void sum(Call& c) { sum_like(c, FoldOp::Sum); }
+void nansum(Call& c) { sum_like(c, FoldOp::SumFinite); }
+
+void count_numbers(Call& c) {
+  if (!is_floating(c.tensor(0).dtype())) {
+    const Tensor n = filled({}, static_cast<double>(depth_of(c)), DType::Int64);
+    return copy_raw(c.out[0], n);
+  }
+  const Lanes lanes = fold_lanes(FoldOp::CountNumbers, c.tensor(0).dtype());
+  reduce(c, FoldOp::CountNumbers, lanes, keep);
+}
+
+void mean(Call& c) {
+  const double n = static_cast<double>(depth_of(c));
+  reduce(c, FoldOp::Sum, sum_lanes(c.tensor(0), c.out[0].dtype()), [n](Slot& s) { s.d /= n; });
+}
+
+void prod(Call& c) {
+  const DType result = c.out[0].dtype();
+  reduce(c, FoldOp::Prod, is_floating(result) ? Lanes::F64 : Lanes::I64, keep);
+}
+
+// Forward, each element's place takes the product of those before it; backward, of those behind.
+void prod_of_others(Call& c) {
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  const int d = wrap_dim(c.integer(1), x.rank());
+  const int64_t n = x.rank() ? x.size(d) : 1;
+  if (x.numel() == 0) return;
+  Tensor in = empty(x.shape(), DType::Float64), result = empty(x.shape(), DType::Float64);
+  copy_raw(in, x);
+  int64_t inner = 1;
+  for (int k = d + 1; k < x.rank(); ++k) inner *= x.size(k);
+  const double* v = in.data<double>();
+  double* y = result.data<double>();
+  parallel_for(x.numel() / n, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t first = row / inner * n * inner + row % inner;
+      double product = 1;
+      for (int64_t i = 0; i < n; ++i) {
+        y[first + i * inner] = product;
+        product *= v[first + i * inner];
+      }
+      product = 1;
+      for (int64_t i = n - 1; i >= 0; --i) {
+        y[first + i * inner] *= product;
+        product *= v[first + i * inner];
+      }
+    }
+  });
+  copy_raw(out, result);
+}
+
+void amax(Call& c) { reduce(c, FoldOp::Max, fold_lanes(FoldOp::Max, c.tensor(0).dtype()), keep); }
+void amin(Call& c) { reduce(c, FoldOp::Min, fold_lanes(FoldOp::Min, c.tensor(0).dtype()), keep); }
+
+void any(Call& c) {
+  const Lanes lanes = fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype());
+  reduce(c, FoldOp::CountNonzero, lanes, [lanes](Slot& s) {
+    const bool yes = count_in(lanes, s) > 0;
+    lanes == Lanes::I64 ? void(s.i = yes) : void(s.d = yes);
+  });
+}
+void all(Call& c) {
+  const Lanes lanes = fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype());
+  const double n = static_cast<double>(depth_of(c));
+  reduce(c, FoldOp::CountNonzero, lanes, [lanes, n](Slot& s) {
+    const bool yes = count_in(lanes, s) == n;
+    lanes == Lanes::I64 ? void(s.i = yes) : void(s.d = yes);
+  });
+}
+void count_nonzero(Call& c) {
+  reduce(c, FoldOp::CountNonzero, fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype()), keep);
+}
+
+void max_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMax); }
+void min_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMin); }
+void argmax(Call& c) { position_of_extreme(c, FoldOp::ArgMax); }
+void argmin(Call& c) { position_of_extreme(c, FoldOp::ArgMin); }
+
+void moments(Call& c, const Value& dims, double correction, bool root) {
+  const Tensor& x = c.tensor(0);
+  uint32_t bits = (1u << x.rank()) - 1;
+  if (dims.tag != Tag::None && dims.n > 0) {
+    bits = 0;
+    for (uint32_t k = 0; k < dims.n; ++k)
+      if (x.rank()) bits |= 1u << wrap_dim(dims.ints[k], x.rank());
+  }
+  const bool with_mean = c.out.size() > 1;
+  auto sink = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+    if (with_mean) {
+      for (int64_t j = 0; j < n; ++j)
+        if (s[j].d == 0) s[cap + j].d = std::nan("");
+      store_slots(c.out[1], Lanes::F64, s + cap, n, at, step);
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      const double freedom = s[j].d - correction;
+      double v = s[2 * cap + j].d / (freedom > 0 ? freedom : 0);
+      s[j].d = root ? std::sqrt(v) : v;
+    }
+    store_slots(c.out[0], Lanes::F64, s, n, at, step);
+  };
+  fold(x, bits, FoldOp::Moments, fold_lanes(FoldOp::Moments, x.dtype()), sink);
+}
+
+void vector_norm(Call& c) {
+  const double p = c.number(1);
+  Tensor x = c.tensor(0);
+  const DType wide = c.out[0].dtype() == DType::Float64 ? DType::Float64 : x.dtype();
+  if (wide != x.dtype()) {
+    Tensor y = empty(x.shape(), wide, x.device());
+    copy_raw(y, x);
+    x = y;
+  }
+  FoldOp op = FoldOp::Sum;
+  Lanes lanes = fold_lanes(op, x.dtype());
+  if (p == 0) {
+    op = FoldOp::CountNonzero;
+  } else if (p == 1) {
+    op = FoldOp::SumAbs;
+  } else if (p == 2) {
+    op = FoldOp::SumSquare;
+  } else if (std::isinf(p)) {
+    op = p > 0 ? FoldOp::MaxAbs : FoldOp::MinAbs;
+  } else {  // |x|^p in float64, where float32 would lose large and small elements
+    Tensor y = empty(x.shape(), DType::Float64, x.device());
+    copy_raw(y, x);
+    double* v = y.data<double>();
+    parallel_for(y.numel(), 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) v[i] = std::pow(std::fabs(v[i]), p);
+    });
+    x = y;
+    lanes = Lanes::F64;
+  }
+  uint32_t bits = dim_bits(c, 2, x.rank());
+  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
+    for (int64_t j = 0; j < n; ++j)
+      if (p == 2)
+        s[j].d = std::sqrt(s[j].d);
+      else if (op == FoldOp::Sum)
+        s[j].d = std::pow(s[j].d, 1 / p);
+    store_slots(c.out[0], lanes, s, n, at, step);
+  };
+  fold(x, bits, op, lanes, sink);
+}
+
+}  // namespace tycho::cpu

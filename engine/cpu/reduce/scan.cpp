@@ -1,0 +1,89 @@
+// Scans along a dimension.
+#include "engine/cpu/reduce/scan.h"
+
+#include <vector>
+
+#include "engine/cpu/along.h"
+#include "engine/ops/reduce/scan.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+namespace {
+
+Lanes lanes_of(DType t) {
+  return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
+}
+
+void scan(Call& c, ScanOp what, bool reverse) {
+  const Tensor& out = c.out[0];
+  Tensor x = packed(c.tensor(0));
+  if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
+  const Lanes lanes = lanes_of(out.dtype());
+  const int l = static_cast<int>(lanes), o = static_cast<int>(what);
+  const Tensor* t[] = {&out, &x};
+  over_rows(
+      t, 2, Cut(x, c.integer(1)), lanes,
+      [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
+      [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
+        level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);
+      },
+      2048);
+}
+
+void scan_with_index(Call& c, ScanOp what) {
+  constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
+  const Lanes lanes = lanes_of(c.tensor(0).dtype());
+  const DType type = kLaneType[static_cast<int>(lanes)];
+  const Tensor x = packed(op<"to.dtype">(c.tensor(0), type));
+  Tensor y = c.out[0].dtype() == type ? c.out[0] : empty(x.shape(), type);
+  const Cut cut(x, c.integer(1));
+  if (cut.rows == 0) return;
+  const int64_t bytes = dtype_size(type);
+  parallel_for(cut.rows, std::max<int64_t>(1, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t from = cut.first(row);
+      level_of::scan_extreme(static_cast<int>(lanes), static_cast<int>(what),
+                             x.data() + from * bytes, cut.inner, y.data() + from * bytes,
+                             c.out[1].data<int64_t>() + from, cut.inner, cut.n);
+    }
+  });
+  if (y.get() != c.out[0].get()) copy_raw(c.out[0], y);
+}
+
+// dx[k] = (product of x before k) * s[k], where s[k] = g[k] + x[k+1] s[k+1]: no division, so zeros
+// need no special care.
+void products_back(const double* g, const double* x, double* out, int64_t n, int64_t step) {
+  double s = 0;
+  for (int64_t k = n - 1; k >= 0; --k) {
+    s = g[k * step] + (k + 1 < n ? x[(k + 1) * step] * s : 0);
+    out[k * step] = s;
+  }
+  double before = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    out[k * step] *= before;
+    before *= x[k * step];
+  }
+}
+
+}  // namespace
+
+void cumsum(Call& c, bool reverse) { scan(c, ScanOp::Sum, reverse); }
+void cumprod(Call& c) { scan(c, ScanOp::Prod, false); }
+void logcumsumexp(Call& c, bool reverse) { scan(c, ScanOp::LogSumExp, reverse); }
+void cummax(Call& c) { scan_with_index(c, ScanOp::Max); }
+void cummin(Call& c) { scan_with_index(c, ScanOp::Min); }
+
+void cumprod_backward(Call& c) {
+  const Tensor g = packed(c.tensor(0)), x = packed(c.tensor(1));
+  const Tensor* t[] = {&c.out[0], &g, &x};
+  const auto d = [](char* p) { return reinterpret_cast<double*>(p); };
+  over_rows(
+      t, 3, Cut(x, c.integer(2)), Lanes::F64,
+      [&](char* const* p, int64_t n) { products_back(d(p[1]), d(p[2]), d(p[0]), n, 1); },
+      [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
+        for (int64_t j = 0; j < cols; ++j)
+          products_back(d(p[1]) + j, d(p[2]) + j, d(p[0]) + j, n, step);
+      });
+}
+
+}  // namespace tycho::cpu

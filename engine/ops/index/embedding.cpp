@@ -1,0 +1,166 @@
+// Looking rows up by id, one-hot vectors, membership. Ids and classes count from 1.
+#include <cmath>
+#include <vector>
+
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/index/index.h"
+#include "engine/ops/table/samples.h"
+#include "engine/tensor/read.h"
+
+namespace tycho {
+namespace {
+
+// Scales the rows of `weight` that ids name to a norm of at most `most`, in place.
+void shorten_rows(const Tensor& weight, const Tensor& ids, double most, double p) {
+  const Positions at = positions("embedding", ids, weight.size(0), 0, false);
+  const NoGrad quiet;
+  std::vector<bool> seen(static_cast<size_t>(weight.size(0)));
+  for (int64_t i = 0; i < at.n; ++i) {
+    if (seen[static_cast<size_t>(at.p[i] - 1)]) continue;
+    seen[static_cast<size_t>(at.p[i] - 1)] = true;
+    const Tensor row = op<"select">(weight, 0, at.p[i] - 1);
+    double norm = 0;
+    for (int64_t k = 0; k < row.numel(); ++k) {
+      const double x = std::fabs(number_at(row, k));
+      norm = std::isinf(p) ? std::max(norm, x) : norm + std::pow(x, p);
+    }
+    if (!std::isinf(p)) norm = std::pow(norm, 1 / p);
+    if (norm > most) op_<"mul">(row, most / (norm + 1e-7));
+  }
+}
+
+const Op& embedding = add_op(
+    {.name = "embedding",
+     .args = "input, weight, padding_idx: position?, max_norm: float?, norm_type: float = 2.0, "
+             "scale_grad_by_freq: bool = false, sparse: bool = false",
+     .doc =
+         "The rows of a weight matrix that ids (from 1) name; no gradient reaches row padding_idx; "
+         "rows longer than max_norm are shortened in place first.",
+     .where = kFunctional,
+     .saves = "input",
+     .see = "one_hot, nn.Embedding",
+     .rule = "ids of any shape [..], weight [n, d] -> [.., d]",
+     .example =
+         "F.embedding(torch.tensor{2, 1}, torch.tensor{{1.0, 2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
+         " 3  4\n"
+         " 1  2",
+     .shape =
+         [](Call& c) {
+           const Tensor &ids = c.tensor(0), &weight = c.tensor(1);
+           check_index_type("embedding", ids);
+           TYCHO_CHECK(Kind::Value, weight.rank() == 2,
+                       "embedding: the weight must be a matrix, not %s",
+                       to_string(weight.shape()).c_str());
+           if (c.has(2)) {
+             const int64_t n = weight.size(0), i = c.integer(2);
+             TYCHO_CHECK(Kind::Index, i >= -n && i < n,
+                         "embedding: padding_idx %lld is out of range for %lld rows",
+                         static_cast<long long>(i < 0 ? i : i + 1), static_cast<long long>(n));
+             if (i < 0) c.arg[2] = Value(i + n);
+           }
+           if (c.has(3)) shorten_rows(weight, ids, c.number(3), c.number(4));
+           Sizes shape = ids.shape();
+           shape.push_back(weight.size(1));
+           c.out.push_back(empty(shape, weight.dtype(), weight.device()));
+         },
+     .kernel = [](Call& c) { cpu::take_rows("embedding", c.tensor(1), c.tensor(0), c.out[0]); },
+     .grad =
+         [](Backward& b) {
+           if (!b.needs(1)) return;
+           const Tensor ids = op<"reshape">(b.in(0), Sizes{-1});
+           const Sizes shape = b.shape(1);
+           Tensor g = op<"reshape">(b.g(), Sizes{ids.numel(), shape[1]});
+           if (b.has(2)) {
+             const Tensor padding = op<"to.dtype">(fn::eq(ids, b.integer(2) + 1), g.dtype());
+             g = g * op<"unsqueeze">(1 - padding, 1);
+           }
+           if (b.flag(5)) {
+             Tensor counts = filled({shape[0]}, 0, g.dtype(), g.device());
+             op_<"index_add">(counts, 0, ids, filled({ids.numel()}, 1, g.dtype(), g.device()));
+             g = g / op<"unsqueeze">(op<"index_select">(counts, 0, ids), 1);
+           }
+           Tensor z = zeros_for(g, shape);
+           op_<"index_add">(z, 0, ids, g);
+           b.set(1, z);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.integers({2, 3}, 1, 5), s.normal({5, 4})});
+           s.add({s.integers({6}, 1, 5), s.normal({5, 4}), 1}, false);
+           s.add({s.integers({6}, 1, 3), s.normal({3, 2}), nullptr, nullptr, 2.0, true}, false);
+         }});
+
+const Op& one_hot = add_op(
+    {.name = "one_hot",
+     .args = "input, num_classes: int = -1",
+     .doc = "For each class (from 1) a row of zeros with a 1 at the class's place.",
+     .where = kFunctional,
+     .differentiable = false,
+     .see = "embedding, eq",
+     .rule = "labels of any shape [..] -> [.., num_classes]",
+     .example = "F.one_hot(torch.tensor{2, 1}, 3) --> i64 [2, 3]\n"
+                " 0  1  0\n"
+                " 1  0  0",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::DType, x.dtype() == DType::Int64, "one_hot: classes are int64, not %s",
+                       dtype_name(x.dtype()));
+           int64_t n = c.integer(1);
+           TYCHO_CHECK(Kind::Value, n >= -1 && n != 0,
+                       "one_hot: the number of classes cannot be %lld", static_cast<long long>(n));
+           const Tensor flat = packed(x);
+           int64_t most = 0;
+           for (int64_t i = 0; i < x.numel(); ++i) most = std::max(most, flat.data<int64_t>()[i]);
+           if (n < 0) {
+             TYCHO_CHECK(Kind::Value, x.numel() > 0,
+                         "one_hot: the number of classes of an empty tensor must be given");
+             n = most;
+           }
+           positions("one_hot", x, n, -1, false);
+           Sizes shape = x.shape();
+           shape.push_back(n);
+           c.out.push_back(filled(shape, 0, DType::Int64, x.device()));
+         },
+     .kernel =
+         [](Call& c) {
+           const Tensor flat = packed(c.tensor(0));
+           const int64_t n = c.out[0].size(-1);
+           for (int64_t i = 0; i < flat.numel(); ++i)
+             c.out[0].data<int64_t>()[i * n + flat.data<int64_t>()[i] - 1] = 1;
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.integers({2, 3}, 1, 5)});
+           s.add({s.integers({4}, 1, 3), 6});
+         }});
+
+const Op& isin = add_op(
+    {.name = "isin",
+     .args = "elements: operand, test_elements: operand, assume_unique: bool = false, invert: bool "
+             "= false",
+     .doc = "Where an element is one of the test elements.",
+     .where = kFunction,
+     .differentiable = false,
+     .see = "unique, eq",
+     .rule = "elements of any shape -> that shape",
+     .example = "torch.isin(torch.tensor{1, 2, 3}, torch.tensor{3, 1}) --> bool [3]  # . #",
+     .shape =
+         [](Call& c) {
+           TYCHO_CHECK(Kind::Argument, c.arg[0].tag == Tag::Tensor || c.arg[1].tag == Tag::Tensor,
+                       "isin: one of the two must be a tensor");
+           const Tensor& x = c.tensor(0);
+           c.out.push_back(
+               empty(x ? x.shape() : Sizes(), DType::Bool, (x ? x : c.tensor(1)).device()));
+         },
+     .kernel = cpu::isin,
+     .samples =
+         [](Samples& s) {
+           s.add({s.integers({3, 4}, 0, 9), s.integers({5}, 0, 9)});
+           s.add({s.integers({3, 4}, 0, 9), s.integers({5}, 0, 9), false, true});
+           s.add({s.integers({3}, 0, 3), 2});
+         }});
+
+}  // namespace
+}  // namespace tycho

@@ -1,0 +1,615 @@
+// Linear systems: triangular and general solvers, inverse, determinants, Cholesky's factor, powers
+// and products of several matrices. All work on batches; gradients are made of the same operations.
+// The formulas are those of Giles, "An extended collection of matrix derivative results" (2008),
+// and for Cholesky of Murray, "Differentiation of the Cholesky decomposition" (2016).
+#include "engine/ops/linear/linalg.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+#include "engine/tensor/read.h"
+
+namespace tycho {
+
+void check_matrix(const char* name, const Tensor& a) {
+  TYCHO_CHECK(Kind::Shape, a.rank() >= 2,
+              "%s: takes matrices (at least 2 dimensions), not shape %s", name,
+              to_string(a.shape()).c_str());
+  if (a.dtype() != DType::Float32 && a.dtype() != DType::Float64)
+    fail(Kind::DType,
+         format("%s: takes float32 or float64 matrices, not %s", name, dtype_name(a.dtype())),
+         "x:float()");
+}
+
+void check_square(const char* name, const Tensor& a) {
+  TYCHO_CHECK(Kind::Shape, a.rank() >= 2,
+              "%s: takes matrices (at least 2 dimensions), not shape %s", name,
+              to_string(a.shape()).c_str());
+  TYCHO_CHECK(Kind::Shape, a.size(-1) == a.size(-2),
+              "%s: takes square matrices, and these are %lld by %lld", name,
+              static_cast<long long>(a.size(-2)), static_cast<long long>(a.size(-1)));
+  check_matrix(name, a);
+}
+
+Sizes batch_of(const Tensor& a, int inner) { return Sizes(a.shape().v, a.rank() - inner); }
+
+Sizes joined(const Sizes& batch, std::initializer_list<int64_t> inner) {
+  Sizes out = batch;
+  for (int64_t n : inner) out.push_back(n);
+  return out;
+}
+
+Tensor turned(const Tensor& a) { return op<"transpose">(a, -2, -1); }
+
+namespace {
+
+Tensor expanded(const Tensor& a, const Sizes& shape) {
+  return a.shape() == shape ? a : op<"expand">(a, shape);
+}
+
+// Is B a vector (or a batch of them) beside the matrices A? As PyTorch: one dimension, or the batch
+// of A followed by one size.
+bool is_vector(const Tensor& a, const Tensor& b) {
+  if (b.rank() == 1) return true;
+  if (b.rank() != a.rank() - 1) return false;
+  for (int d = 0; d < b.rank(); ++d)
+    if (b.size(d) != a.size(d)) return false;
+  return true;
+}
+
+void check_types(const char* name, const Tensor& a, const Tensor& b) {
+  TYCHO_CHECK(Kind::DType, a.dtype() == b.dtype(),
+              "%s: both tensors must have one type, not %s and %s", name, dtype_name(a.dtype()),
+              dtype_name(b.dtype()));
+}
+
+// Lower triangle of a square, with half the diagonal.
+Tensor half_lower(const Tensor& x) {
+  return op<"tril">(x) - op<"diag_embed">(op<"diagonal">(x, 0, -2, -1)) * 0.5;
+}
+
+const Op& cholesky = add_op(
+    {.name = "cholesky",
+     .args = "self, upper: bool = false",
+     .doc = "Cholesky's factor L of a symmetric positive definite matrix: A = L L^T (or U^T U).",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .saves = "out",
+     .see = "cholesky_solve, linalg.eigh",
+     .rule = "[.., n, n] -> [.., n, n]",
+     .example = "torch.linalg.cholesky(torch.tensor{{4., 2.}, {2., 5.}}) --> f32 [2, 2]\n"
+                " 2  0\n"
+                " 1  2",
+     .shape =
+         [](Call& c) {
+           check_square("cholesky", c.tensor(0));
+           c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .kernel = cpu::cholesky,
+     .grad =
+         [](Backward& b) {
+           const bool upper = b.flag(1);
+           const Tensor l = upper ? turned(b.out(0)) : b.out(0), g = upper ? turned(b.g()) : b.g();
+           const Tensor middle = half_lower(op<"matmul">(turned(l), op<"tril">(g)));
+           // L^-T middle L^-1
+           const Tensor left = op<"solve_triangular">(turned(l), middle, true);
+           const Tensor s = op<"solve_triangular">(l, left, false, false);
+           b.set(0, (s + turned(s)) * 0.5);
+         },
+     .samples =
+         [](Samples& s) {
+           // The gradient is that of a symmetric change, which no single element's step is.
+           s.add({s.of({2, 2}, {4, 2, 2, 5})}, false);
+           s.add({s.of({2, 2, 2}, {4, 2, 2, 5, 1, 0, 0, 1}), true}, false);
+         }});
+
+const Op& solve_triangular =
+    add_op({.name = "solve_triangular",
+            .args = "self, B, upper: bool, left: bool = true, unitriangular: bool = false",
+            .doc = "X of A X = B (or X A = B with left = false) for a triangular A.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .saves = "self, out",
+            .see = "linalg.solve",
+            .rule = "[.., n, n], [.., n, k] -> [.., n, k]",
+            .example = "torch.linalg.solve_triangular(torch.tensor{{2., 0.}, {1., 1.}}, "
+                       "torch.tensor{{2.}, {3.}}, false) --> f32 [2, 1]\n"
+                       " 1\n"
+                       " 2",
+            .shape =
+                [](Call& c) {
+                  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+                  check_square("solve_triangular", a);
+                  check_matrix("solve_triangular", b);
+                  check_types("solve_triangular", a, b);
+                  TYCHO_CHECK(Kind::Shape, b.size(c.flag(3) ? -2 : -1) == a.size(-1),
+                              "solve_triangular: shapes %s and %s do not fit %s",
+                              to_string(a.shape()).c_str(), to_string(b.shape()).c_str(),
+                              c.flag(3) ? "A X = B" : "X A = B");
+                  const Sizes batch = broadcast(batch_of(a), batch_of(b));
+                  c.set(0, expanded(a, joined(batch, {a.size(-2), a.size(-1)})));
+                  c.set(1, expanded(b, joined(batch, {b.size(-2), b.size(-1)})));
+                  c.out.push_back(empty(c.tensor(1).shape(), b.dtype(), b.device()));
+                },
+            .kernel = cpu::solve_triangular,
+            .grad =
+                [](Backward& b) {
+                  const bool upper = b.flag(2), left = b.flag(3), unit = b.flag(4);
+                  const Tensor a = b.in(0), x = b.out(0);
+                  const Tensor gb = op<"solve_triangular">(turned(a), b.g(), !upper, left, unit);
+                  if (b.needs(1)) b.set(1, gb);
+                  if (!b.needs(0)) return;
+                  const Tensor ga =
+                      -(left ? op<"matmul">(gb, turned(x)) : op<"matmul">(turned(x), gb));
+                  b.set(0, upper ? op<"triu">(ga, unit ? 1 : 0) : op<"tril">(ga, unit ? -1 : 0));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 0, 1, 1.5}), s.normal({2, 3}), false});
+                  s.add({s.of({2, 2}, {2, 1, 0, 1.5}), s.normal({2, 3, 2}), true, false});
+                  s.add({s.of({2, 2}, {1, 1, 0, 1}), s.normal({2, 1}), true, true, true});
+                }});
+
+const Op& solve =
+    add_op({.name = "solve",
+            .args = "A, B, left: bool = true",
+            .doc = "X of A X = B (or X A = B with left = false); B holds vectors or matrices.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .saves = "A, out",
+            .see = "linalg.inv, linalg.lstsq",
+            .rule = "[.., n, n], [.., n] or [.., n, k] -> as B",
+            .example = "torch.linalg.solve(torch.tensor{{2., 0.}, {0., 4.}}, torch.tensor{2., 2.}) "
+                       "--> f32 [2]   1  0.5",
+            .shape =
+                [](Call& c) {
+                  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+                  check_square("solve", a);
+                  check_types("solve", a, b);
+                  const bool vector = is_vector(a, b), left = c.flag(2);
+                  TYCHO_CHECK(Kind::Argument, left || !vector,
+                              "solve: left = false takes a matrix B, not a vector of shape %s",
+                              to_string(b.shape()).c_str());
+                  TYCHO_CHECK(Kind::Shape,
+                              vector ? b.size(-1) == a.size(-1)
+                                     : b.rank() >= 2 && b.size(left ? -2 : -1) == a.size(-1),
+                              "solve: shapes %s and %s do not fit %s", to_string(a.shape()).c_str(),
+                              to_string(b.shape()).c_str(), left ? "A X = B" : "X A = B");
+                  const Sizes batch = broadcast(batch_of(a), batch_of(b, vector ? 1 : 2));
+                  c.set(0, expanded(a, joined(batch, {a.size(-2), a.size(-1)})));
+                  const Sizes shape = vector ? joined(batch, {b.size(-1)})
+                                             : joined(batch, {b.size(-2), b.size(-1)});
+                  c.set(1, expanded(b, shape));
+                  c.out.push_back(empty(shape, b.dtype(), b.device()));
+                },
+            .kernel =
+                [](Call& c) {
+                  if (c.out[0].rank() == c.tensor(0).rank()) return cpu::solve(c);
+                  // Vectors as matrices of one column, for the kernel alone.
+                  Call d(*c.op);
+                  d.n = 3;
+                  d.set(0, c.tensor(0));
+                  d.set(1, op<"unsqueeze">(c.tensor(1), -1));
+                  d.arg[2] = Value(true);
+                  d.out.push_back(op<"unsqueeze">(c.out[0], -1));
+                  cpu::solve(d);
+                },
+            .grad =
+                [](Backward& b) {
+                  const bool left = b.flag(2);
+                  const Tensor a = b.in(0), x = b.out(0), g = b.g();
+                  const bool vector = x.rank() == a.rank() - 1;
+                  const Tensor gb = op<"solve">(turned(a), g, left);
+                  if (b.needs(1)) b.set(1, gb);
+                  if (!b.needs(0)) return;
+                  if (vector)
+                    b.set(0, -op<"matmul">(op<"unsqueeze">(gb, -1), op<"unsqueeze">(x, -2)));
+                  else
+                    b.set(0, -(left ? op<"matmul">(gb, turned(x)) : op<"matmul">(turned(x), gb)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3}), s.normal({2})});
+                  s.add({s.of({2, 2}, {2, 1, 1, 3}), s.normal({2, 3})});
+                  s.add({s.of({2, 2}, {2, 1, 0.5, 3}), s.normal({2, 4, 2}), false});
+                  s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4}), s.normal({2, 2})});
+                }});
+
+const Op& inv =
+    add_op({.name = "inv",
+            .args = "A",
+            .doc = "The inverse of a square matrix.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .saves = "out",
+            .see = "linalg.solve, linalg.pinv",
+            .rule = "[.., n, n] -> [.., n, n]",
+            .example = "torch.linalg.inv(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
+                       " 0.50  0.00\n"
+                       " 0.00  0.25",
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_square("inv", a);
+                  c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
+                },
+            .kernel =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  const Tensor eye = op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
+                  Call d(*c.op);
+                  d.n = 3;
+                  d.set(0, a);
+                  d.set(1, op<"expand">(eye, a.shape()));
+                  d.arg[2] = Value(true);
+                  d.out.push_back(c.out[0]);
+                  cpu::solve(d);
+                },
+            .grad =
+                [](Backward& b) {
+                  const Tensor t = turned(b.out(0));
+                  b.set(0, -op<"matmul">(op<"matmul">(t, b.g()), t));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                  s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
+                }});
+const Op& inverse =
+    add_op({.name = "inverse",
+            .args = "input",
+            .doc = "The inverse of a square matrix: linalg.inv.",
+            .see = "linalg.inv",
+            .rule = "[.., n, n] -> [.., n, n]",
+            .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
+                       " 0.50  0.00\n"
+                       " 0.00  0.25",
+            .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                }});
+
+// Cofactors as determinants of the minors, which have gradients of any order: n^5 steps.
+Tensor minors(const Tensor& a) {
+  const int64_t n = a.size(-1), m = n - 1;
+  if (n == 1) return filled(a.shape(), 1, a.dtype(), a.device());
+  Tensor places = empty({n * n * m * m}, DType::Int64);
+  Tensor signs = empty({n, n}, a.dtype());
+  auto* to = places.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < m; ++c) *to++ = (r + (r >= i)) * n + c + (c >= j) + 1;
+  for (int64_t k = 0; k < n * n; ++k) {
+    const int sign = (k / n + k % n) % 2 ? -1 : 1;
+    if (a.dtype() == DType::Float64)
+      signs.data<double>()[k] = sign;
+    else
+      signs.data<float>()[k] = static_cast<float>(sign);
+  }
+  if (!a.device().is_cpu()) {
+    places = op<"to.device">(places, a.device());
+    signs = op<"to.device">(signs, a.device());
+  }
+  const Tensor flat = op<"reshape">(a, joined(batch_of(a), {n * n}));
+  const Tensor all = op<"index_select">(flat, flat.rank() - 1, places);
+  return op<"det">(op<"reshape">(all, joined(batch_of(a), {n, n, m, m}))) * signs;
+}
+
+// d det(A) = det(A) tr(A^-1 dA). Where A is singular the inverse is not there: the matrix of
+// cofactors is, and comes from the singular vectors, or from minors where a second derivative may
+// follow (above 32 rows there is none: the minors would take too much memory).
+Tensor cofactors(const Tensor& a, const Tensor& det) {
+  const Tensor zero = fn::eq(det, 0);
+  bool any;
+  {
+    NoGrad quiet;
+    any = item<bool>(op<"any">(zero));
+  }
+  if (!any) return op<"unsqueeze">(op<"unsqueeze">(det, -1), -1) * turned(op<"inv">(a));
+  if (mode.grad && a.requires_grad() && a.size(-1) <= 32 && a.rank() <= 6) return minors(a);
+  NoGrad quiet;
+  const auto parts = ops<"svd">(a, true);
+  const Tensor sign = op<"det">(parts[0]) * op<"det">(parts[2]);
+  const int64_t n = a.size(-1);
+  // Products of all the other singular values.
+  const Tensor s = op<"expand">(op<"unsqueeze">(parts[1], -2), joined(batch_of(a), {n, n}));
+  const Tensor eye = op<"eye">(n, Value(), DType::Bool, a.device());
+  const Tensor others = op<"prod.dim">(op<"masked_fill">(s, eye, 1), -1);
+  const Tensor scale = others * op<"unsqueeze">(sign, -1);
+  return op<"matmul">(parts[0] * op<"unsqueeze">(scale, -2), parts[2]);
+}
+
+const Op& det = add_op(
+    {.name = "det",
+     .args = "A",
+     .doc = "The determinant of a square matrix.",
+     .where = kFunction | kMethod | kLinalg,
+     .amp = Amp::F32,
+     .saves = "A, out",
+     .see = "linalg.slogdet",
+     .rule = "[.., n, n] -> [..]",
+     .example = "torch.tensor{{2., 1.}, {1., 3.}}:det() --> f32 []  5",
+     .shape =
+         [](Call& c) {
+           check_square("det", c.tensor(0));
+           c.out.push_back(empty(batch_of(c.tensor(0)), c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .kernel = cpu::det,
+     .grad =
+         [](Backward& b) {
+           const Tensor g = op<"unsqueeze">(op<"unsqueeze">(b.g(), -1), -1);
+           b.set(0, g * cofactors(b.in(0), b.out(0)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.of({2, 2}, {2, 1, 1, 3})});
+           s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
+         }});
+
+const Op& slogdet =
+    add_op({.name = "slogdet",
+            .args = "A",
+            .doc = "The sign of the determinant, and the logarithm of its absolute value.",
+            .where = kFunction | kMethod | kLinalg,
+            .amp = Amp::F32,
+            .saves = "A",
+            .see = "linalg.det",
+            .rule = "[.., n, n] -> [..], [..]",
+            .example = "torch.tensor{{1., 0.}, {0., -1.}}:slogdet() --> f32 []  -1      f32 []  0",
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_square("slogdet", a);
+                  for (int i = 0; i < 2; ++i)
+                    c.out.push_back(empty(batch_of(a), a.dtype(), a.device()));
+                },
+            .kernel = cpu::slogdet,
+            .grad =
+                [](Backward& b) {
+                  const Tensor g = op<"unsqueeze">(op<"unsqueeze">(b.g(1), -1), -1);
+                  b.set(0, g * turned(op<"inv">(b.in(0))));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                  s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, -4})});
+                }});
+
+const Op& logdet = add_op({.name = "logdet",
+                           .args = "A",
+                           .doc = "The logarithm of the determinant; nan where it is negative.",
+                           .amp = Amp::F32,
+                           .see = "linalg.slogdet",
+                           .rule = "[.., n, n] -> [..]",
+                           .example = "torch.tensor{{1., 0.}, {0., 1.}}:logdet() --> f32 []  0",
+                           .compose =
+                               [](Call& c) {
+                                 const auto parts = ops<"slogdet">(c.tensor(0));
+                                 c.out.push_back(fn::log(parts[0]) + parts[1]);
+                               },
+                           .samples =
+                               [](Samples& s) {
+                                 s.add({s.of({2, 2}, {2, 1, 1, 3})});
+                               }});
+
+const Op& cholesky_solve =
+    add_op({.name = "cholesky_solve",
+            .args = "self, input2, upper: bool = false",
+            .doc = "X of A X = B for A given by its Cholesky factor: B:cholesky_solve(L).",
+            .amp = Amp::F32,
+            .saves = "input2, out",
+            .see = "linalg.cholesky, linalg.solve",
+            .rule = "[.., n, k], [.., n, n] -> [.., n, k]",
+            .example = "torch.tensor{{4.}, {9.}}:cholesky_solve(torch.tensor{{2., 0.}, {0., 3.}}) "
+                       "--> f32 [2, 1]\n"
+                       " 1\n"
+                       " 1",
+            .shape =
+                [](Call& c) {
+                  const Tensor &b = c.tensor(0), &l = c.tensor(1);
+                  check_square("cholesky_solve", l);
+                  check_matrix("cholesky_solve", b);
+                  check_types("cholesky_solve", l, b);
+                  TYCHO_CHECK(Kind::Shape, b.size(-2) == l.size(-1),
+                              "cholesky_solve: shapes %s and %s do not fit A X = B",
+                              to_string(l.shape()).c_str(), to_string(b.shape()).c_str());
+                  const Sizes batch = broadcast(batch_of(l), batch_of(b));
+                  c.set(0, expanded(b, joined(batch, {b.size(-2), b.size(-1)})));
+                  c.set(1, expanded(l, joined(batch, {l.size(-2), l.size(-1)})));
+                  c.out.push_back(empty(c.tensor(0).shape(), b.dtype(), b.device()));
+                },
+            .kernel =
+                [](Call& c) {
+                  const Tensor lower = c.flag(2) ? turned(c.tensor(1)) : c.tensor(1);
+                  const Tensor y = op<"solve_triangular">(lower, c.tensor(0), false);
+                  copy_raw(c.out[0], op<"solve_triangular">(turned(lower), y, true));
+                },
+            // As PyTorch: the gradient of the factor is not cut to its triangle.
+            .grad =
+                [](Backward& b) {
+                  const bool upper = b.flag(2);
+                  const Tensor l = b.in(1), x = b.out(0);
+                  const Tensor gb = op<"cholesky_solve">(b.g(), l, upper);
+                  if (b.needs(0)) b.set(0, gb);
+                  if (!b.needs(1)) return;
+                  const Tensor ga = op<"matmul">(gb, turned(x)), both = ga + turned(ga);
+                  b.set(1, -(upper ? op<"matmul">(l, both) : op<"matmul">(both, l)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), s.of({2, 2}, {2, 0, 1, 1.5})}, false);
+                  s.add({s.normal({2, 1}), s.of({2, 2}, {2, 1, 0, 1.5}), true}, false);
+                }});
+
+const Op& matrix_power = add_op(
+    {.name = "matrix_power",
+     .args = "self, n: int",
+     .doc = "A square matrix multiplied n times with itself; n below 0 powers the inverse.",
+     .where = kFunction | kMethod | kLinalg,
+     .see = "linalg.inv, matmul",
+     .rule = "[.., n, n] -> [.., n, n]",
+     .example = "torch.tensor{{1, 1}, {0, 1}}:matrix_power(3) --> i64 [2, 2]\n"
+                " 1  3\n"
+                " 0  1",
+     .compose =
+         [](Call& c) {
+           Tensor a = c.tensor(0);
+           TYCHO_CHECK(Kind::Shape, a.rank() >= 2 && a.size(-1) == a.size(-2),
+                       "matrix_power: takes square matrices, not shape %s",
+                       to_string(a.shape()).c_str());
+           int64_t n = c.integer(1);
+           if (n == 0) {
+             // The identity, whose gradient is zero but there.
+             const Tensor all = op<"ones">(a.shape(), DType::Bool, a.device());
+             c.out.push_back(op<"masked_fill">(a, all, 0) +
+                             op<"eye">(a.size(-1), Value(), a.dtype(), a.device()));
+             return;
+           }
+           if (n < 0) a = op<"inv">(a);
+           Tensor out;
+           for (uint64_t left = n < 0 ? 0 - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;) {
+             if (left & 1) out = out ? op<"matmul">(out, a) : a;
+             if (!(left >>= 1)) break;
+             a = op<"matmul">(a, a);
+           }
+           c.out.push_back(out.get() == c.tensor(0).get() ? op<"clone">(out) : out);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.of({2, 2}, {2, 1, 1, 3}), 3});
+           s.add({s.of({2, 2}, {2, 1, 1, 3}), -2});
+           s.add({s.normal({2, 2, 2}), 1});
+           s.add({s.normal({2, 2}), 0}, false);
+         }});
+
+// The cheapest order of products (dynamic programming, Cormen et al., chapter 15).
+Tensor chain(const std::vector<Tensor>& m) {
+  const size_t n = m.size();
+  std::vector<double> cost(n * n, 0);
+  std::vector<size_t> cut(n * n, 0);
+  for (size_t length = 2; length <= n; ++length)
+    for (size_t i = 0; i + length <= n; ++i) {
+      const size_t j = i + length - 1;
+      cost[i * n + j] = 1e300;
+      for (size_t k = i; k < j; ++k) {
+        const double price = cost[i * n + k] + cost[(k + 1) * n + j] +
+                             static_cast<double>(m[i].size(0)) * static_cast<double>(m[k].size(1)) *
+                                 static_cast<double>(m[j].size(1));
+        if (price < cost[i * n + j]) cost[i * n + j] = price, cut[i * n + j] = k;
+      }
+    }
+  const auto product = [&](auto&& self, size_t i, size_t j) -> Tensor {
+    if (i == j) return m[i];
+    const size_t k = cut[i * n + j];
+    return op<"matmul">(self(self, i, k), self(self, k + 1, j));
+  };
+  return product(product, 0, n - 1);
+}
+
+const Op& multi_dot = add_op(
+    {.name = "multi_dot",
+     .args = "tensors: tensors",
+     .doc = "The product of several matrices in the cheapest order; the first and last may be "
+            "vectors.",
+     .where = kLinalg,
+     .amp = Amp::Low,
+     .see = "matmul",
+     .rule = "[a, b], [b, c], [c, d] -> [a, d]",
+     .example = "torch.linalg.multi_dot{torch.ones(1, 2), torch.ones(2, 3), torch.ones(3, 1)} --> "
+                "f32 [1, 1]\n"
+                " 6",
+     .compose =
+         [](Call& c) {
+           const int n = c.count(0);
+           TYCHO_CHECK(Kind::Value, n >= 2, "multi_dot: takes at least 2 matrices, not %d", n);
+           std::vector<Tensor> m;
+           bool row = false, column = false;
+           for (int i = 0; i < n; ++i) {
+             Tensor t = c.tensor(0, i);
+             if (i == 0 && t.rank() == 1) t = op<"unsqueeze">(t, 0), row = true;
+             if (i == n - 1 && t.rank() == 1) t = op<"unsqueeze">(t, 1), column = true;
+             TYCHO_CHECK(Kind::Shape, t.rank() == 2,
+                         "multi_dot: matrix %d has shape %s; it needs 2 dimensions", i + 1,
+                         to_string(t.shape()).c_str());
+             if (i > 0)
+               TYCHO_CHECK(Kind::Shape, m.back().size(1) == t.size(0),
+                           "multi_dot: matrices %d and %d have shapes %s and %s, which do not fit",
+                           i, i + 1, to_string(m.back().shape()).c_str(),
+                           to_string(t.shape()).c_str());
+             m.push_back(t);
+           }
+           Tensor out = chain(m);
+           if (row) out = op<"squeeze">(out, 0);
+           if (column) out = op<"squeeze">(out, -1);
+           c.out.push_back(out);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.list({s.normal({2, 3}), s.normal({3, 4}), s.normal({4, 2})})});
+           s.add({s.list({s.normal({3}), s.normal({3, 2}), s.normal({2})})});
+         }});
+
+const Op& vecdot = add_op({.name = "vecdot",
+                           .args = "x, y, dim: dim = -1",
+                           .doc = "Dot products along a dimension, with broadcasting.",
+                           .where = kLinalg,
+                           .see = "dot, matmul",
+                           .rule = "[.., n], [.., n] -> [..]",
+                           .example = "torch.linalg.vecdot(torch.tensor{{1, 2}, {3, 4}}, "
+                                      "torch.tensor{1, 10}) --> i64 [2]  21 43",
+                           .compose =
+                               [](Call& c) {
+                                 const Tensor product = c.tensor(0) * c.tensor(1);
+                                 const int dim = wrap_dim(c.integer(2), product.rank());
+                                 c.out.push_back(op<"sum">(product, Sizes{dim}));
+                               },
+                           .samples =
+                               [](Samples& s) {
+                                 s.add({s.normal({3, 4}), s.normal({4})});
+                                 s.add({s.normal({3, 4}), s.normal({3, 4}), 0});
+                               }});
+
+// PyTorch: without a dim, the first dimension of size 3.
+int cross_dim(const Call& c, const Sizes& shape) {
+  if (c.has(2)) return wrap_dim(c.integer(2), shape.n);
+  for (int d = 0; d < shape.n; ++d)
+    if (shape[d] == 3) return d;
+  fail(Kind::Shape, format("cross: no dimension has size 3 in shape %s", to_string(shape).c_str()));
+}
+
+void cross_product(Call& c) {
+  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+  const Sizes shape = broadcast(a.shape(), b.shape());
+  const int dim = cross_dim(c, shape);
+  TYCHO_CHECK(Kind::Shape, shape[dim] == 3 && a.rank() == b.rank(),
+              "cross: dimension %d must have size 3 in both, the shapes are %s and %s", dim + 1,
+              to_string(a.shape()).c_str(), to_string(b.shape()).c_str());
+  const auto next = [&](const Tensor& t, int64_t by) {
+    return op<"roll">(op<"expand">(t, shape), Sizes{-by}, Sizes{dim});
+  };
+  c.out.push_back(next(a, 1) * next(b, 2) - next(a, 2) * next(b, 1));
+}
+
+const Op& cross = add_op(
+    {.name = "cross",
+     .args = "self, other, dim: dim?",
+     .doc = "The cross product of vectors of 3 elements.",
+     .where = kFunction | kMethod | kLinalg,
+     .see = "dot",
+     .rule = "[.., 3], [.., 3] -> [.., 3]",
+     .example = "torch.cross(torch.tensor{1, 0, 0}, torch.tensor{0, 1, 0}) --> i64 [3]  0 0 1",
+     .compose = cross_product,
+     .samples = [](Samples& s) {
+       s.add({s.normal({3}), s.normal({3})});
+       s.add({s.normal({2, 3}), s.normal({1, 3}), -1});
+       s.add({s.normal({3, 2}), s.normal({3, 2})});
+     }});
+
+}  // namespace
+}  // namespace tycho

@@ -1,0 +1,29 @@
+// Linear algebra's checks that its files share, and its kernels, defined in cpu/matmul/linalg.cpp.
+#pragma once
+#include "engine/ops/table/op.h"
+
+namespace tycho {
+
+// Raise unless `a` is a batch of (square) float32 or float64 matrices.
+void check_matrix(const char* name, const Tensor& a);
+void check_square(const char* name, const Tensor& a);
+// The leading (batch) dimensions, those before the last `inner`.
+Sizes batch_of(const Tensor& a, int inner = 2);
+Sizes joined(const Sizes& batch, std::initializer_list<int64_t> inner);
+// Last two dimensions swapped, as a view.
+Tensor turned(const Tensor& a);
+
+}  // namespace tycho
+
+namespace tycho::cpu {
+
+void cholesky(Call& c);          // self, upper
+void solve_triangular(Call& c);  // A, B, upper, left, unitriangular
+void solve(Call& c);             // A, B, left; B and the result are matrices
+void slogdet(Call& c);           // A: sign and log of the absolute value
+void det(Call& c);               // A
+void eigh(Call& c);              // A, UPLO: eigenvalues, eigenvectors
+void svd(Call& c);               // A, full_matrices: U, S, Vh
+void qr(Call& c);                // A, mode: Q, R
+
+}  // namespace tycho::cpu

@@ -1,0 +1,579 @@
+// Eigenvalues, singular values, QR, and what is made of them: pseudo-inverse, least squares, rank,
+// condition, matrix norms. Gradients as in Giles (2008), for QR as in Roberts and Roberts, "QR and
+// LQ decomposition matrix backpropagation algorithms" (2020), for the pseudo-inverse as in Golub
+// and Pereyra, "The differentiation of pseudo-inverses" (1973). Vectors that belong to equal values
+// have no gradient: there it is infinite or nan, as in PyTorch.
+#include <cmath>
+#include <cstring>
+
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/linear/linalg.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+#include "engine/tensor/read.h"
+
+namespace tycho {
+namespace {
+
+Tensor mm(const Tensor& a, const Tensor& b) { return op<"matmul">(a, b); }
+Tensor row(const Tensor& v) { return op<"unsqueeze">(v, -2); }
+Tensor column(const Tensor& v) { return op<"unsqueeze">(v, -1); }
+Tensor eye_of(const Tensor& like, int64_t n) {
+  return op<"eye">(n, Value(), like.dtype(), like.device());
+}
+
+// w_j - w_i, with ones on the diagonal where it divides a zero.
+Tensor gaps(const Tensor& w) {
+  const Tensor d = row(w) - column(w);
+  return d + eye_of(w, w.size(-1));
+}
+// Without its diagonal.
+Tensor hollow(const Tensor& x) { return x - op<"diag_embed">(op<"diagonal">(x, 0, -2, -1)); }
+
+const Op& eigh = add_op(
+    {.name = "eigh",
+     .args = "self, UPLO: string = L",
+     .doc = "Eigenvalues (ascending) and eigenvectors (as columns) of a symmetric matrix, of which "
+            "one triangle is read.",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .saves = "out, out2",
+     .see = "linalg.eigvalsh, linalg.svd",
+     .rule = "[.., n, n] -> [.., n], [.., n, n]",
+     .example = "(torch.linalg.eigh(torch.tensor{{2., 0.}, {0., 1.}})) --> f32 [2]  1 2",
+     .shape =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           check_square("eigh", a);
+           TYCHO_CHECK(Kind::Value,
+                       !std::strcmp(c.string(1), "L") || !std::strcmp(c.string(1), "U"),
+                       "eigh: UPLO is \"L\" or \"U\", not \"%s\"", c.string(1));
+           c.out.push_back(empty(batch_of(a, 1), a.dtype(), a.device()));
+           c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
+         },
+     .kernel = cpu::eigh,
+     .grad =
+         [](Backward& b) {
+           const Tensor w = b.out(0), v = b.out(1), t = turned(v);
+           Tensor inner;
+           if (b.has_g(1)) inner = hollow(mm(t, b.g(1))) / gaps(w);
+           if (b.has_g(0)) {
+             const Tensor values = op<"diag_embed">(b.g(0));
+             inner = inner ? inner + values : values;
+           }
+           b.set(0, mm(mm(v, inner), t));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.of({2, 2}, {2, 1, 1, 3})}, false);
+           s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4}), "U"}, false);
+         }});
+
+const Op& eigvalsh =
+    add_op({.name = "eigvalsh",
+            .args = "self, UPLO: string = L",
+            .doc = "The eigenvalues of a symmetric matrix, ascending.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.eigh",
+            .rule = "[.., n, n] -> [.., n]",
+            .example = "torch.linalg.eigvalsh(torch.tensor{{2., 0.}, {0., 1.}}) --> f32 [2]  1 2",
+            .compose = [](Call& c) { c.out.push_back(ops<"eigh">(c.tensor(0), c.arg[1])[0]); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {2, 1, 1, 3})}, false);
+                }});
+
+void svd_grad(Backward& b) {
+  const Tensor s = b.out(1);
+  const int64_t k = s.size(-1);
+  Tensor u = b.out(0), vh = b.out(2);
+  const int64_t m = u.size(-2), n = vh.size(-1);
+  Tensor gu = b.has_g(0) ? b.g(0) : Tensor(), gv = b.has_g(2) ? b.g(2) : Tensor();
+  // The vectors beyond the k-th are any that complete the space: they have no gradient.
+  u = op<"narrow">(u, -1, 0, k);
+  vh = op<"narrow">(vh, -2, 0, k);
+  if (gu) gu = op<"narrow">(gu, -1, 0, k);
+  if (gv) gv = op<"narrow">(gv, -2, 0, k);
+  if (!gu && !gv) {
+    b.set(0, mm(u * row(b.g(1)), vh));
+    return;
+  }
+  const Tensor squares = s * s, f = gaps(squares);
+  Tensor inner;
+  const auto add = [&](Tensor t) { inner = inner ? inner + t : t; };
+  if (gu) {
+    const Tensor p = mm(turned(u), gu);
+    add(hollow(p - turned(p)) / f * row(s));
+  }
+  if (gv) {
+    const Tensor p = mm(vh, turned(gv));
+    add(column(s) * (hollow(p - turned(p)) / f));
+  }
+  if (b.has_g(1)) add(op<"diag_embed">(b.g(1)));
+  Tensor out = mm(mm(u, inner), vh);
+  if (gu && m > k) {
+    const Tensor rest = gu - mm(u, mm(turned(u), gu));
+    out = out + mm(rest / row(s), vh);
+  }
+  if (gv && n > k) {
+    const Tensor rest = gv - mm(mm(gv, turned(vh)), vh);
+    out = out + mm(u / row(s), rest);
+  }
+  b.set(0, out);
+}
+
+const Op& svd =
+    add_op({.name = "svd",
+            .args = "A, full_matrices: bool = true, driver: string?",
+            .doc = "Singular value decomposition A = U diag(S) Vh, the values descending.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .saves = "out, out2, out3",
+            .see = "linalg.svdvals, linalg.eigh, linalg.pinv",
+            .rule = "[.., m, n] -> [.., m, m], [.., k], [.., n, n] with k = min(m, n)",
+            .example = "({torch.linalg.svd(torch.tensor{{0., 2.}, {1., 0.}})})[2] --> f32 [2]  2 1",
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_matrix("svd", a);
+                  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+                  const bool full = c.flag(1);
+                  const Sizes batch = batch_of(a);
+                  c.out.push_back(empty(joined(batch, {m, full ? m : k}), a.dtype(), a.device()));
+                  c.out.push_back(empty(joined(batch, {k}), a.dtype(), a.device()));
+                  c.out.push_back(empty(joined(batch, {full ? n : k, n}), a.dtype(), a.device()));
+                },
+            .kernel = cpu::svd,
+            .grad = svd_grad,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 2}), false}, false);
+                  s.add({s.normal({2, 2, 3}), true}, false);
+                }});
+
+const Op& svdvals =
+    add_op({.name = "svdvals",
+            .args = "A, driver: string?",
+            .doc = "The singular values of a matrix, descending.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.svd",
+            .rule = "[.., m, n] -> [.., min(m, n)]",
+            .example = "torch.linalg.svdvals(torch.tensor{{0., 2.}, {1., 0.}}) --> f32 [2]  2 1",
+            .compose = [](Call& c) { c.out.push_back(ops<"svd">(c.tensor(0), false)[1]); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({3, 2})});
+                }});
+
+// For reduced Q and R with at least as many rows as columns.
+Tensor qr_tall_grad(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
+  Tensor m;
+  if (gr) m = mm(r, turned(gr));
+  if (gq) {
+    const Tensor t = mm(turned(gq), q);
+    m = m ? m - t : -t;
+  }
+  // copyltu: the lower triangle mirrored up.
+  const Tensor lower = op<"tril">(m, -1);
+  const Tensor even = op<"tril">(m) + turned(lower);
+  Tensor rhs = mm(q, even);
+  if (gq) rhs = rhs + gq;
+  return op<"solve_triangular">(turned(r), rhs, false, false);
+}
+
+const Op& qr = add_op(
+    {.name = "qr",
+     .args = "A, mode: string = reduced",
+     .doc = "A = Q R with orthonormal columns in Q and an upper triangle R; mode is \"reduced\", "
+            "\"complete\" or \"r\" (R alone).",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .saves = "out, out2",
+     .see = "linalg.svd",
+     .rule = "[.., m, n] -> [.., m, k], [.., k, n] with k = min(m, n)",
+     .example = "({torch.linalg.qr(torch.tensor{{-2., 1.}, {0., -3.}})})[2]:abs() --> f32 [2, 2]\n"
+                " 2  1\n"
+                " 0  3",
+     .shape =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           check_matrix("qr", a);
+           const char* mode = c.string(1);
+           const bool complete = !std::strcmp(mode, "complete"), only_r = !std::strcmp(mode, "r");
+           TYCHO_CHECK(Kind::Value, complete || only_r || !std::strcmp(mode, "reduced"),
+                       "qr: mode is \"reduced\", \"complete\" or \"r\", not \"%s\"", mode);
+           const int64_t m = a.size(-2), n = a.size(-1), k = complete ? m : std::min(m, n);
+           const Sizes batch = batch_of(a);
+           c.out.push_back(empty(only_r ? Sizes{0} : joined(batch, {m, k}), a.dtype(), a.device()));
+           c.out.push_back(empty(joined(batch, {k, n}), a.dtype(), a.device()));
+         },
+     .kernel = cpu::qr,
+     .grad =
+         [](Backward& b) {
+           TYCHO_CHECK(
+               Kind::Autograd, std::strcmp(b.string(1), "r"),
+               "qr: mode \"r\" has no gradient, because Q is not computed; use \"reduced\"");
+           const Tensor q = b.out(0), r = b.out(1);
+           const Tensor gq = b.has_g(0) ? b.g(0) : Tensor(), gr = b.has_g(1) ? b.g(1) : Tensor();
+           const int64_t m = r.size(-2), n = r.size(-1);
+           TYCHO_CHECK(Kind::Autograd, std::strcmp(b.string(1), "complete") || q.size(-2) <= n,
+                       "qr: mode \"complete\" has a gradient only where the matrix has at least as "
+                       "many columns as rows");
+           if (n <= m) return b.set(0, qr_tall_grad(q, r, gq, gr));
+           // Wide: A = [X Y], R = [U V], X = Q U and Y = Q V.
+           const Tensor u = op<"narrow">(r, -1, 0, m), v = op<"narrow">(r, -1, m, n - m);
+           const Tensor gu = gr ? op<"narrow">(gr, -1, 0, m) : Tensor();
+           Tensor gv, total = gq;
+           if (gr) {
+             gv = op<"narrow">(gr, -1, m, n - m);
+             const Tensor y = mm(q, v), more = mm(y, turned(gv));
+             total = total ? total + more : more;
+           }
+           const Tensor gx = qr_tall_grad(q, u, total, gu);
+           const Tensor gy =
+               gv ? mm(q, gv) : op<"zeros">(joined(batch_of(r), {m, n - m}), r.dtype(), r.device());
+           b.set(0, op<"cat">(std::vector<Tensor>{gx, gy}, -1));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 2})}, false);
+           s.add({s.normal({2, 2, 3})}, false);
+           s.add({s.normal({2, 3}), "complete"}, false);
+         }});
+
+// The threshold under which singular values count as zero: max(atol, rtol * largest); without both,
+// rtol is eps times the larger side.
+Tensor cutoff(const Call& c, const Tensor& a, const Tensor& s, int atol, int rtol) {
+  const double eps = a.dtype() == DType::Float32 ? 0x1p-23 : 0x1p-52;
+  const double side = static_cast<double>(std::max(a.size(-1), a.size(-2)));
+  const Tensor largest = op<"amax">(s, Sizes{-1}, true);
+  const auto operand = [&](int i) {
+    if (c.arg[i].tag == Tag::Tensor) {
+      const Tensor& t = c.tensor(i);
+      return t.rank() ? column(t) : t;
+    }
+    return Tensor(op<"full">(Sizes(), c.arg[i], s.dtype(), s.device()));
+  };
+  const bool has_atol = c.has(atol), has_rtol = c.has(rtol);
+  Tensor limit;
+  if (has_rtol)
+    limit = largest * operand(rtol);
+  else if (!has_atol)
+    limit = largest * (eps * side);
+  else
+    // rtol counts as zero where an absolute limit is above zero.
+    limit = largest * op<"where">(fn::gt(operand(atol), 0), op<"full">(Sizes(), 0.0, s.dtype()),
+                                  op<"full">(Sizes(), eps * side, s.dtype()));
+  return has_atol ? fn::maximum(limit, operand(atol)) : limit;
+}
+
+const Op& pinv = add_op(
+    {.name = "pinv",
+     .args = "self, atol: operand?, rtol: operand?, hermitian: bool = false",
+     .doc = "The pseudo-inverse (Moore-Penrose): singular values up to max(atol, rtol * largest) "
+            "count as zero.",
+     .where = kFunction | kMethod | kLinalg,
+     .amp = Amp::F32,
+     .saves = "self, out",
+     .see = "linalg.inv, linalg.lstsq",
+     .rule = "[.., m, n] -> [.., n, m]",
+     .example = "torch.linalg.pinv(torch.tensor{{2., 0.}, {0., 0.}}) --> f32 [2, 2]\n"
+                " 0.5  0.0\n"
+                " 0.0  0.0",
+     .aliases = "pinverse",
+     .shape =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           check_matrix("pinv", a);
+           c.out.push_back(
+               empty(joined(batch_of(a), {a.size(-1), a.size(-2)}), a.dtype(), a.device()));
+         },
+     .kernel =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           if (a.numel() == 0) return;
+           const auto parts = ops<"svd">(a, false);
+           const Tensor& s = parts[1];
+           const Tensor keep = fn::gt(s, cutoff(c, a, s, 1, 2));
+           const Tensor inverse = op<"where">(keep, fn::reciprocal(s), op<"zeros_like">(s));
+           copy_raw(c.out[0], mm(turned(parts[2]) * row(inverse), turned(parts[0])));
+         },
+     .grad =
+         [](Backward& b) {
+           const Tensor a = b.in(0), p = b.out(0), g = b.g();
+           const Tensor pt = turned(p), gt = turned(g);
+           const Tensor ap = mm(a, p), pa = mm(p, a);
+           b.set(0, mm(mm(eye_of(a, a.size(-2)) - ap, gt), mm(p, pt)) +
+                        mm(mm(pt, p), mm(gt, eye_of(a, a.size(-1)) - pa)) - mm(pt, mm(g, pt)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 2})});
+           s.add({s.normal({2, 2, 3})});
+         }});
+
+const Op& matrix_rank =
+    add_op({.name = "matrix_rank",
+            .args = "self, atol: operand?, rtol: operand?, hermitian: bool = false",
+            .doc = "How many singular values are above max(atol, rtol * largest).",
+            .where = kLinalg,
+            .differentiable = false,
+            .see = "linalg.svdvals",
+            .rule = "[.., m, n] -> [..]",
+            .example = "torch.linalg.matrix_rank(torch.tensor{{1., 2.}, {2., 4.}}) --> i64 []  1",
+            .compose =
+                [](Call& c) {
+                  NoGrad quiet;
+                  const Tensor& a = c.tensor(0);
+                  check_matrix("matrix_rank", a);
+                  if (std::min(a.size(-1), a.size(-2)) == 0) {
+                    c.out.push_back(op<"zeros">(batch_of(a), DType::Int64, a.device()));
+                    return;
+                  }
+                  const Tensor s = ops<"svd">(a, false)[1];
+                  c.out.push_back(op<"sum">(fn::gt(s, cutoff(c, a, s, 1, 2)), Sizes{-1}));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 2}, {1, 2, 2, 4})}, false);
+                }});
+
+const Op& lstsq = add_op(
+    {.name = "lstsq",
+     .args = "self, b, rcond: float?, driver: string?",
+     .doc =
+         "Least squares: the X (of least norm) that makes A X - B smallest; then residuals, rank "
+         "and singular values as PyTorch's driver gives them.",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .see = "linalg.solve, linalg.pinv",
+     .rule = "[.., m, n], [.., m, k] -> [.., n, k], [.., k], [..], [.., min(m, n)]",
+     .example =
+         "(torch.linalg.lstsq(torch.tensor{{1.}, {1.}}, torch.tensor{{1.}, {3.}})) --> f32 [1, 1]\n"
+         " 2",
+     .compose =
+         [](Call& c) {
+           const Tensor &a = c.tensor(0), &b = c.tensor(1);
+           check_matrix("lstsq", a);
+           check_matrix("lstsq", b);
+           TYCHO_CHECK(Kind::Shape, a.size(-2) == b.size(-2),
+                       "lstsq: A and B must have the same number of rows, the shapes are %s and %s",
+                       to_string(a.shape()).c_str(), to_string(b.shape()).c_str());
+           const std::string driver = c.has(3) ? c.string(3) : "gelsy";
+           TYCHO_CHECK(
+               Kind::Value,
+               driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss",
+               "lstsq: driver is \"gels\", \"gelsy\", \"gelsd\" or \"gelss\", not \"%s\"",
+               driver.c_str());
+           const double eps = a.dtype() == DType::Float32 ? 0x1p-23 : 0x1p-52;
+           const double rcond =
+               c.has(2) ? c.number(2) : eps * static_cast<double>(std::max(a.size(-1), a.size(-2)));
+           const Tensor x = mm(op<"pinv">(a, Value(), Value(rcond)), b);
+           c.out.push_back(x);
+           // What a driver does not give is empty, but in the graph.
+           const Tensor nothing = op<"narrow">(op<"reshape">(x, Sizes{-1}), 0, 0, 0);
+           const int64_t m = a.size(-2), n = a.size(-1);
+           Tensor rank = op<"zeros">(Sizes{0}, DType::Int64, a.device());
+           bool residuals = m > n && driver != "gelsy";
+           if (driver != "gels") {
+             NoGrad quiet;
+             rank = op<"matrix_rank">(a, Value(), Value(rcond));
+             // Residuals where there are more equations than unknowns and the rank is full.
+             residuals = residuals && item<bool>(op<"all">(fn::eq(rank, n)));
+           }
+           Tensor miss;
+           if (residuals) miss = mm(a, x) - b;
+           c.out.push_back(residuals ? Tensor(op<"sum">(miss * miss, Sizes{-2})) : nothing);
+           c.out.push_back(rank);
+           c.out.push_back(driver == "gelsd" || driver == "gelss" ? op<"svdvals">(a) : nothing);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({4, 2}), s.normal({4, 3})}, false);
+           s.add({s.normal({3, 3}), s.normal({3, 1}), Value(), "gelsd"}, false);
+         }});
+
+// A matrix norm over two dimensions moved to the end: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+Tensor matrix_norm_of(const Tensor& x, const Value& ord, bool keepdim, int first, int second) {
+  Tensor out;
+  const bool named = ord.tag == Tag::String;
+  TYCHO_CHECK(Kind::Value, !named || !std::strcmp(ord.s, "fro") || !std::strcmp(ord.s, "nuc"),
+              "matrix_norm: ord is \"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf, not \"%s\"", ord.s);
+  const Tensor m = op<"movedim">(x, Sizes{first, second}, Sizes{-2, -1});
+  if (named && ord.s[0] == 'f') {
+    out = op<"vector_norm">(m, 2, Sizes{-2, -1});
+  } else if (named) {
+    out = op<"sum">(op<"svdvals">(m), Sizes{-1});
+  } else {
+    const double p = ord.number();
+    const bool largest = p > 0, rows = std::isinf(p);
+    if (std::abs(p) == 2) {
+      const Tensor s = op<"svdvals">(m);
+      out = largest ? op<"amax">(s, Sizes{-1}) : op<"amin">(s, Sizes{-1});
+    } else {
+      TYCHO_CHECK(Kind::Value, rows || std::abs(p) == 1,
+                  "matrix_norm: ord is \"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf, not %g", p);
+      const Tensor sums = op<"vector_norm">(m, 1, Sizes{rows ? -1 : -2});
+      out = largest ? op<"amax">(sums, Sizes{-1}) : op<"amin">(sums, Sizes{-1});
+    }
+  }
+  if (keepdim) {
+    out = op<"unsqueeze">(out, std::min(first, second));
+    out = op<"unsqueeze">(out, std::max(first, second));
+  }
+  return out;
+}
+
+void matrix_norm_call(Call& c) {
+  Tensor x = c.tensor(0);
+  TYCHO_CHECK(Kind::Shape, x.rank() >= 2,
+              "matrix_norm: takes matrices (at least 2 dimensions), not shape %s",
+              to_string(x.shape()).c_str());
+  if (c.has(4)) x = op<"to.dtype">(x, c.arg[4].dtype);
+  const Sizes dims = c.has(2) ? c.ints(2) : Sizes{-2, -1};
+  TYCHO_CHECK(Kind::Dim, dims.n == 2, "matrix_norm: dim names 2 dimensions, not %d",
+              static_cast<int>(dims.n));
+  const int first = wrap_dim(dims[0], x.rank()), second = wrap_dim(dims[1], x.rank());
+  TYCHO_CHECK(Kind::Dim, first != second, "matrix_norm: dimension %d is named twice", first + 1);
+  c.out.push_back(matrix_norm_of(x, c.arg[1], c.flag(3), first, second));
+}
+
+void matrix_norm_samples(Samples& s, const Value& ord) {
+  s.add({s.normal({3, 2}), ord});
+  s.add({s.normal({2, 3, 2}), ord, s.ints({0, 2}), true});
+}
+
+const char kMatrixNorm[] = "A norm of matrices: \"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf.";
+
+const Op& matrix_norm =
+    add_op({.name = "matrix_norm",
+            .args = "self, ord: string = fro, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .doc = kMatrixNorm,
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.norm, linalg.vector_norm",
+            .rule = "[.., m, n] -> [..]",
+            .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}}) --> f32 []  5",
+            .compose = matrix_norm_call,
+            .samples = [](Samples& s) {
+              s.add({s.normal({3, 2})});
+              matrix_norm_samples(s, "nuc");
+            }});
+const Op& matrix_norm_number = add_op(
+    {.name = "matrix_norm.number",
+     .args = "self, ord: number, dim: dims?, keepdim: bool = false, dtype: dtype?",
+     .doc = kMatrixNorm,
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .see = "linalg.norm, linalg.vector_norm",
+     .rule = "[.., m, n] -> [..]",
+     .example = "torch.linalg.matrix_norm(torch.tensor{{3., 0.}, {0., 4.}}, 1) --> f32 []  4",
+     .compose = matrix_norm_call,
+     .samples = [](Samples& s) {
+       for (double p : {1.0, -1.0, 2.0, __builtin_inf()}) matrix_norm_samples(s, p);
+     }});
+
+// As PyTorch's linalg.norm: without dim and ord, the 2-norm of all elements; two dims (or a matrix
+// with an ord) are a matrix norm; else a vector norm.
+void general_norm(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const bool has_dims = c.has(2), keepdim = c.flag(3);
+  const int count = has_dims ? c.ints(2).n : x.rank();
+  const bool named = c.arg[1].tag == Tag::String;
+  if (c.has(1) && (has_dims ? count == 2 : x.rank() == 2)) {
+    Tensor m = c.has(4) ? Tensor(op<"to.dtype">(x, c.arg[4].dtype)) : x;
+    const int first = has_dims ? wrap_dim(c.ints(2)[0], x.rank()) : 0;
+    const int second = has_dims ? wrap_dim(c.ints(2)[1], x.rank()) : 1;
+    c.out.push_back(matrix_norm_of(m, c.arg[1], keepdim, first, second));
+    return;
+  }
+  TYCHO_CHECK(Kind::Value, !named,
+              "linalg.norm: ord \"%s\" is a norm of matrices; the input has shape %s and dim names "
+              "%d dimensions",
+              c.string(1), to_string(x.shape()).c_str(), count);
+  TYCHO_CHECK(Kind::Dim, !c.has(1) || has_dims || x.rank() <= 2,
+              "linalg.norm: with ord, and without dim, the input has 1 or 2 dimensions, not %d",
+              x.rank());
+  c.out.push_back(
+      op<"vector_norm">(x, c.has(1) ? c.arg[1] : Value(2), c.arg[2], keepdim, c.arg[4]));
+}
+
+const Op& linalg_norm =
+    add_op({.name = "linalg_norm",
+            .args = "self, ord: number?, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .doc = "A norm of vectors or matrices, by ord and the number of dimensions.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.vector_norm, linalg.matrix_norm",
+            .rule = "[.., m, n] -> [..]",
+            .example = "torch.linalg.norm(torch.tensor{3., 4.}) --> f32 []  5",
+            .compose = general_norm,
+            .samples = [](Samples& s) {
+              s.add({s.normal({4})});
+              s.add({s.normal({3, 2}), 1});
+              s.add({s.normal({3, 2}), 3, s.ints({1}), true});
+            }});
+const Op& linalg_norm_named =
+    add_op({.name = "linalg_norm.named",
+            .args = "self, ord: string, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .doc = "A norm of vectors or matrices, by ord and the number of dimensions.",
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.vector_norm, linalg.matrix_norm",
+            .rule = "[.., m, n] -> [..]",
+            .example = "torch.linalg.norm(torch.tensor{{3., 0.}, {0., 4.}}, \"nuc\") --> f32 []  7",
+            .compose = general_norm,
+            .samples = [](Samples& s) { matrix_norm_samples(s, "fro"); }});
+
+void condition(Call& c) {
+  const Tensor& a = c.tensor(0);
+  check_matrix("cond", a);
+  const bool two = !c.has(1) || (c.arg[1].is_number() && std::abs(c.number(1)) == 2);
+  if (two) {
+    const Tensor s = op<"svdvals">(a);
+    const Tensor largest = op<"select">(s, -1, 0), least = op<"select">(s, -1, -1);
+    const bool turn = c.has(1) && c.number(1) < 0;
+    c.out.push_back(turn ? least / largest : largest / least);
+    return;
+  }
+  check_square("cond", a);
+  const int first = a.rank() - 2, second = a.rank() - 1;
+  c.out.push_back(matrix_norm_of(a, c.arg[1], false, first, second) *
+                  matrix_norm_of(op<"inv">(a), c.arg[1], false, first, second));
+}
+
+const char kCondition[] = "The condition number: the norm of a matrix times that of its inverse.";
+
+const Op& cond =
+    add_op({.name = "cond",
+            .args = "self, p: number?",
+            .doc = kCondition,
+            .where = kLinalg,
+            .amp = Amp::F32,
+            .see = "linalg.svdvals, linalg.matrix_norm",
+            .rule = "[.., m, n] -> [..]",
+            .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}}) --> f32 []  2",
+            .compose = condition,
+            .samples = [](Samples& s) {
+              s.add({s.of({2, 2}, {2, 1, 1, 3})});
+              s.add({s.of({2, 2}, {2, 1, 1, 3}), 1});
+            }});
+const Op& cond_named = add_op(
+    {.name = "cond.named",
+     .args = "self, p: string",
+     .doc = kCondition,
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .see = "linalg.svdvals, linalg.matrix_norm",
+     .rule = "[.., m, n] -> [..]",
+     .example = "torch.linalg.cond(torch.tensor{{2., 0.}, {0., 1.}}, \"fro\") --> f32 []  2.5",
+     .compose = condition,
+     .samples = [](Samples& s) {
+       s.add({s.of({2, 2}, {2, 1, 1, 3}), "fro"});
+     }});
+
+}  // namespace
+}  // namespace tycho

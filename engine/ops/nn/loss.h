@@ -1,0 +1,32 @@
+// What the losses share: reductions, the shape of class labels, and the kernels of loss.cpp.
+#pragma once
+#include "engine/ops/table/op.h"
+
+namespace tycho {
+
+enum class Reduction : uint8_t { None, Mean, Sum };
+// From "none", "mean" or "sum"; raises Kind::Argument.
+Reduction parse_reduction(const char* text);
+Tensor reduce_loss(const Tensor& each, const char* reduction);
+// Losses, one each, reduced as asked.
+Tensor reduce_loss(const Tensor& each, Reduction r);
+
+// Scores of C classes for each of N samples and S places (pixels, words): x is [N, C, S], or [C].
+struct Classes {
+  int64_t samples, classes, places;
+};
+Classes classes_of(const Tensor& x);
+
+}  // namespace tycho
+
+namespace tycho::cpu {
+
+void softmax_nll(Call& c);
+void softmax_nll_backward(Call& c);
+void nll_forward(Call& c);
+void nll_terms(Call& c);
+void label_counts(Call& c);
+// Is every element in [0, 1]? Else where the first is that is not, and its value.
+bool all_probabilities(const Tensor& t, int64_t* at, double* value);
+
+}  // namespace tycho::cpu

@@ -1,0 +1,518 @@
+// Random tensors: makers (rand, randn, randint, randperm), draws from tensors of parameters
+// (bernoulli, normal, poisson, multinomial) and fills in place (uniform_, normal_, ...). The
+// streams are PyTorch's (cpu/random/random.h); every device has one of its own. Dropout stands in
+// dropout.cpp.
+#include "engine/ops/random/random.h"
+
+#include <array>
+
+#include "engine/grad/node.h"
+#include "engine/ops/shape/create.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+
+namespace tycho {
+
+Generator& generator_of(Device device) {
+  if (device.is_cpu()) return default_generator();
+  static thread_local std::array<std::unique_ptr<Generator>, kMaxCudaDevices> streams;
+  auto& stream = streams[static_cast<size_t>(device.number)];
+  if (!stream) stream = std::make_unique<Generator>(system_seed());
+  return *stream;
+}
+
+void seed_all(uint64_t seed) {
+  default_generator().seed(seed);
+  for (int i = 0; i < cuda_device_count(); ++i)
+    generator_of(Device{static_cast<int8_t>(i)}).seed(seed);
+}
+
+Generator& generator_of(const Call& c, int i, Device device) {
+  if (!c.has(i)) return generator_of(device);
+  const DeviceGenerator& g = *c.arg[i].generator;
+  if (!(g.device == device))
+    fail(Kind::Device,
+         format("the generator belongs to %s, the result lies on %s", device_name(g.device).c_str(),
+                device_name(device).c_str()),
+         "torch.Generator(\"" + device_name(device) + "\")");
+  return *g.stream;
+}
+
+namespace {
+
+// The last arguments of every maker: dtype and device at positions `at` and `at + 1`.
+void make_like(Call& c, int at) {
+  const Tensor& x = c.tensor(0);
+  const DType dtype = c.dtype(at, x.dtype());
+  const Device device = c.device(at + 1, x.device());
+  c.out.push_back(device == x.device() ? empty_like(x, dtype) : empty(x.shape(), dtype, device));
+}
+// Fills in place, or a new tensor like the first argument.
+void fill_self(Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); }
+// What is drawn does not depend on the numbers that stood there.
+void no_gradient(Backward& b) {
+  if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
+}
+
+#define TYCHO_MAKER \
+  ", generator: generator?, dtype: dtype?, device: device?, requires_grad: bool = false"
+#define TYCHO_LIKE \
+  ", dtype: dtype?, device: device?, generator: generator?, requires_grad: bool = false"
+
+const Op& rand =
+    add_op({.name = "rand",
+            .args = "size: ints*" TYCHO_MAKER,
+            .doc = "Numbers drawn evenly from [0, 1).",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randn, uniform_, manual_seed",
+            .rule = "sizes -> those sizes",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.rand(2) --> f32 [2]   0.496  0.768",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
+            .kernel = cpu::rand,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.ints({2, 3})});
+                  s.add({s.ints({})});
+                  s.add({s.ints({4}), nullptr, DType::Float64});
+                  s.add({s.ints({0, 3}), nullptr, DType::BFloat16});
+                }});
+
+const Op& randn =
+    add_op({.name = "randn",
+            .args = "size: ints*" TYCHO_MAKER,
+            .doc = "Normal numbers with mean 0 and standard deviation 1.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, normal, manual_seed",
+            .rule = "sizes -> those sizes",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randn(2) --> f32 [2]   1.54  -0.29",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
+            .kernel = cpu::randn,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.ints({2, 3})});
+                  s.add({s.ints({5, 7}), nullptr, DType::Float64});
+                  s.add({s.ints({0}), nullptr, DType::Float16});
+                }});
+
+const Op& randint =
+    add_op({.name = "randint",
+            .args = "low: int, high: int, size: ints*" TYCHO_MAKER,
+            .doc = "Integers from low to high - 1, each equally likely.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, randperm",
+            .rule = "size -> size",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randint(1, 7, {4}) --> i64 [4]  3 4 6 1",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, DType::Int64)); },
+            .kernel = cpu::randint,
+            .samples =
+                [](Samples& s) {
+                  s.add({-3, 4, s.ints({2, 3})});
+                  s.add({0, 2, s.ints({5}), nullptr, DType::Float32});
+                }});
+
+const Op& randint_high =
+    add_op({.name = "randint.high",
+            .args = "high: int, size: ints*" TYCHO_MAKER,
+            .doc = "Integers from 0 to high - 1, each equally likely.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand, randperm",
+            .rule = "size -> size",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randint(10, {4}) --> i64 [4]  4 9 3 0",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(1), 3, DType::Int64)); },
+            .kernel = cpu::randint_high,
+            .samples =
+                [](Samples& s) {
+                  s.add({10, s.ints({2, 3})});
+                }});
+
+const Op& randperm = add_op(
+    {.name = "randperm",
+     .args = "n: int" TYCHO_MAKER,
+     .doc = "The positions 1 to n in random order.",
+     .where = kFunction,
+     .random = true,
+     .differentiable = false,
+     .see = "multinomial, arange",
+     .rule = "n -> [n]",
+     .example = "torch.manual_seed(0);\n"
+                "torch.randperm(5) --> i64 [5]  5 1 2 4 3",
+     .shape =
+         [](Call& c) {
+           const int64_t n = c.integer(0);
+           TYCHO_CHECK(Kind::Value, n >= 0, "randperm: n must be 0 or more, not %lld",
+                       static_cast<long long>(n));
+           const DType t = c.dtype(2, DType::Int64);
+           constexpr int digits[kDTypes] = {1, 8, 7, 15, 31, 63, 11, 8, 24, 53};
+           const int d = digits[static_cast<int>(t)];
+           TYCHO_CHECK(Kind::Value, d >= 63 || n <= (int64_t{1} << d) - (is_floating(t) ? 0 : 1),
+                       "randperm: %s cannot hold every position from 1 to %lld", dtype_name(t),
+                       static_cast<long long>(n));
+           c.out.push_back(make(c, Sizes{n}, 2, DType::Int64));
+         },
+     .kernel = cpu::randperm,
+     .samples =
+         [](Samples& s) {
+           s.add({7});
+           s.add({0});
+           s.add({3, nullptr, DType::Float32});
+         }});
+
+const Op& rand_like =
+    add_op({.name = "rand_like",
+            .args = "self" TYCHO_LIKE,
+            .doc = "Numbers drawn evenly from [0, 1), in the shape of a tensor.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "rand",
+            .rule = "any shape -> the same shape",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.rand_like(torch.zeros(2)) --> f32 [2]   0.496  0.768",
+            .shape = [](Call& c) { make_like(c, 1); },
+            .kernel = cpu::rand_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+
+const Op& randn_like =
+    add_op({.name = "randn_like",
+            .args = "self" TYCHO_LIKE,
+            .doc = "Normal numbers (mean 0, deviation 1) in a tensor's shape.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randn",
+            .rule = "any shape -> the same shape",
+            .example = "torch.manual_seed(0);\n"
+                       "torch.randn_like(torch.zeros(2)) --> f32 [2]   1.54  -0.29",
+            .shape = [](Call& c) { make_like(c, 1); },
+            .kernel = cpu::randn_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+
+const Op& randint_like =
+    add_op({.name = "randint_like",
+            .args = "self, low: int, high: int" TYCHO_LIKE,
+            .doc = "Integers from low to high - 1, in the shape of a tensor.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randint",
+            .rule = "any shape -> the same shape",
+            .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]  5 5 5",
+            .shape = [](Call& c) { make_like(c, 3); },
+            .kernel = cpu::randint_like,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), 2, 9});
+                }});
+
+const Op& randint_like_high =
+    add_op({.name = "randint_like.high",
+            .args = "self, high: int" TYCHO_LIKE,
+            .doc = "Integers from 0 to high - 1, in the shape of a tensor.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randint",
+            .rule = "any shape -> the same shape",
+            .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]  0 0 0",
+            .shape = [](Call& c) { make_like(c, 2); },
+            .kernel = cpu::randint_like_high,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), 9});
+                }});
+
+const Op& normal = add_op(
+    {.name = "normal",
+     .args = "mean: operand, std: operand = 1.0, generator: generator?",
+     .doc = "One normal number for each mean and standard deviation, tensors or numbers.",
+     .where = kFunction,
+     .random = true,
+     .differentiable = false,
+     .see = "randn, normal_",
+     .rule = "shapes that broadcast -> their common shape",
+     .example = "torch.normal(torch.tensor{1.0, 5.0}, 0.0) --> f32 [2]  1 5",
+     .shape =
+         [](Call& c) {
+           const Tensor &mean = c.tensor(0), &std = c.tensor(1);
+           TYCHO_CHECK(Kind::Argument, mean || std,
+                       "normal: with a number for mean and std the third argument is the size");
+           for (const Tensor& t : {mean, std})
+             TYCHO_CHECK(Kind::DType, !t || is_floating(t.dtype()),
+                         "normal: takes floating point numbers, not %s", dtype_name(t.dtype()));
+           if (!std)
+             TYCHO_CHECK(Kind::Value, c.number(1) >= 0,
+                         "normal: needs a standard deviation of 0 or more, not %g", c.number(1));
+           if (mean && std)
+             c.out.push_back(
+                 empty(broadcast(mean.shape(), std.shape()), mean.dtype(), mean.device()));
+           else
+             c.out.push_back(empty_like(mean ? mean : std));
+         },
+     .kernel = cpu::normal,
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 2}), s.uniform({2}, 0.5, 2)});
+           s.add({s.normal({3}), 2.0});
+           s.add({0.5, s.uniform({3}, 0.5, 2)});
+         }});
+
+const Op& normal_size =
+    add_op({.name = "normal.size",
+            .args = "mean: float, std: float, size: ints*" TYCHO_MAKER,
+            .doc = "Normal numbers of one mean and standard deviation, in the given size.",
+            .where = kFunction,
+            .random = true,
+            .differentiable = false,
+            .see = "randn",
+            .rule = "size -> size",
+            .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]  2 2 2",
+            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, default_dtype())); },
+            .kernel = cpu::normal_size,
+            .samples =
+                [](Samples& s) {
+                  s.add({1.0, 2.0, s.ints({2, 3})});
+                }});
+
+const Op& bernoulli = add_op(
+    {.name = "bernoulli",
+     .args = "self, p: operand?, generator: generator?",
+     .doc = "1 with the probability that each element gives (or p), else 0; x:bernoulli_(p) fills "
+            "x, with p = 0.5 unless given.",
+     .inplace = Inplace::Direct,
+     .random = true,
+     .see = "rand, multinomial",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{0.0, 1.0, 1.0}:bernoulli() --> f32 [3]  0 1 1",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           if (!c.has(1) && !c.inplace)
+             TYCHO_CHECK(Kind::DType, is_floating(x.dtype()),
+                         "bernoulli: the tensor holds probabilities, so it must be floating point, "
+                         "not %s",
+                         dtype_name(x.dtype()));
+           if (const Tensor& p = c.tensor(1)) {
+             TYCHO_CHECK(Kind::DType, is_floating(p.dtype()),
+                         "bernoulli: p holds probabilities, so it must be floating point, not %s",
+                         dtype_name(p.dtype()));
+             TYCHO_CHECK(Kind::Broadcast, broadcast(x.shape(), p.shape()) == x.shape(),
+                         "bernoulli: p of shape %s does not fit into shape %s",
+                         to_string(p.shape()).c_str(), to_string(x.shape()).c_str());
+           }
+           fill_self(c);
+         },
+     .kernel = cpu::bernoulli,
+     .grad = no_gradient,
+     .samples =
+         [](Samples& s) {
+           s.add({s.uniform({2, 3}, 0, 1)}, false);
+           s.add({s.normal({2, 3}), 0.3}, false);
+           s.add({s.normal({2, 3}), s.uniform({3}, 0, 1)}, false);
+         }});
+
+const Op& poisson = add_op({.name = "poisson",
+                            .args = "self, generator: generator?",
+                            .doc = "Poisson counts, each with the rate that the element gives.",
+                            .where = kFunction,
+                            .random = true,
+                            .see = "exponential_, poisson_nll_loss",
+                            .rule = "any shape -> the same shape",
+                            .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]  0 0",
+                            .shape = fill_self,
+                            .kernel = cpu::poisson,
+                            .grad = no_gradient,
+                            .samples = [](Samples& s) {
+                              s.add({s.uniform({2, 3}, 0, 20)}, false);
+                            }});
+
+const Op& multinomial = add_op(
+    {.name = "multinomial",
+     .args = "self, num_samples: int, replacement: bool = false, generator: generator?",
+     .doc = "Positions drawn with the weights in each row, without replacement unless asked.",
+     .random = true,
+     .differentiable = false,
+     .see = "bernoulli, randperm",
+     .rule = "[m] -> [num_samples]; [n, m] -> [n, num_samples]",
+     .example = "torch.tensor{0.0, 1.0, 0.0}:multinomial(1) --> i64 [1]  2",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Dim, x.rank() == 1 || x.rank() == 2,
+                       "multinomial: weights have 1 or 2 dimensions, not %d", x.rank());
+           TYCHO_CHECK(Kind::Value, c.integer(1) > 0,
+                       "multinomial: num_samples must be 1 or more, not %lld",
+                       static_cast<long long>(c.integer(1)));
+           TYCHO_CHECK(Kind::Shape, c.flag(2) || c.integer(1) <= x.size(-1),
+                       "multinomial: cannot draw %lld of %lld categories without replacement",
+                       static_cast<long long>(c.integer(1)), static_cast<long long>(x.size(-1)));
+           Sizes shape = x.shape();
+           shape[shape.n - 1] = c.integer(1);
+           c.out.push_back(empty(shape, DType::Int64, x.device()));
+         },
+     .kernel = cpu::multinomial,
+     .samples =
+         [](Samples& s) {
+           s.add({s.uniform({4}, 0.1, 1), 3});
+           s.add({s.uniform({2, 4}, 0.1, 1), 6, true});
+         }});
+
+// --- Fills in place ---
+
+const Op& uniform = add_op({.name = "uniform",
+                            .args = "self, from: float = 0, to: float = 1, generator: generator?",
+                            .doc = "Fills the tensor with numbers drawn evenly from [from, to).",
+                            .where = kMethod,
+                            .inplace = Inplace::Only,
+                            .random = true,
+                            .see = "rand, normal_",
+                            .rule = "any shape -> the same shape",
+                            .example = "torch.manual_seed(0);\n"
+                                       "torch.zeros(2):uniform_(-1, 1) --> f32 [2]   -0.007  0.536",
+                            .shape = fill_self,
+                            .kernel = cpu::uniform,
+                            .grad = no_gradient,
+                            .samples = [](Samples& s) {
+                              s.add({s.normal({2, 3}), -1.0, 2.0}, false);
+                            }});
+
+const Op& normal_fill =
+    add_op({.name = "normal.fill",
+            .args = "self, mean: float = 0, std: float = 1, generator: generator?",
+            .doc = "Fills the tensor with normal numbers.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .see = "randn",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(2):normal_(3, 0) --> f32 [2]  3 3",
+            .shape = fill_self,
+            .kernel = cpu::normal_fill,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({5, 4}), 1.0, 2.0}, false);
+            }});
+
+const Op& random = add_op({.name = "random",
+                           .args = "self, to: int?, generator: generator?",
+                           .doc = "Fills the tensor with integers from 0 to `to` - 1; without `to` "
+                                  "up to the largest that the type holds exactly.",
+                           .where = kMethod,
+                           .inplace = Inplace::Only,
+                           .random = true,
+                           .see = "randint, uniform_",
+                           .rule = "any shape -> the same shape",
+                           .example = "torch.zeros(3):random_(1) --> f32 [3]  0 0 0",
+                           .shape = fill_self,
+                           .kernel = cpu::random,
+                           .grad = no_gradient,
+                           .samples = [](Samples& s) {
+                             s.add({s.integers({2, 3}, 0, 1)}, false);
+                             s.add({s.normal({2, 3}), 10}, false);
+                           }});
+
+const Op& random_range = add_op({.name = "random.range",
+                                 .args = "self, from: int, to: int?, generator: generator?",
+                                 .doc = "Fills the tensor with integers from `from` to `to` - 1.",
+                                 .where = kMethod,
+                                 .inplace = Inplace::Only,
+                                 .random = true,
+                                 .see = "randint",
+                                 .rule = "any shape -> the same shape",
+                                 .example = "torch.zeros(3):random_(7, 8) --> f32 [3]  7 7 7",
+                                 .shape = fill_self,
+                                 .kernel = cpu::random_range,
+                                 .grad = no_gradient,
+                                 .samples = [](Samples& s) {
+                                   s.add({s.normal({2, 3}), -5, 10}, false);
+                                   s.add({s.integers({3}, 0, 1, DType::UInt8), 200}, false);
+                                 }});
+
+const Op& exponential =
+    add_op({.name = "exponential",
+            .args = "self, lambd: float = 1, generator: generator?",
+            .doc = "Fills the tensor with exponential numbers of rate lambd.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .see = "uniform_, poisson",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):exponential_():ge(0):all() --> bool []  true",
+            .shape = fill_self,
+            .kernel = cpu::exponential,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3}), 2.5}, false);
+            }});
+
+const Op& geometric =
+    add_op({.name = "geometric",
+            .args = "self, p: float, generator: generator?",
+            .doc = "Fills the tensor with counts of trials up to the first "
+                   "success, which has probability p.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .see = "bernoulli, exponential_",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):geometric_(0.5):ge(1):all() --> bool []  true",
+            .shape = fill_self,
+            .kernel = cpu::geometric,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3}), 0.3}, false);
+            }});
+
+const Op& cauchy =
+    add_op({.name = "cauchy",
+            .args = "self, median: float = 0, sigma: float = 1, generator: generator?",
+            .doc = "Fills the tensor with numbers of a Cauchy distribution.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .see = "normal_, uniform_",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):cauchy_().shape --> [3]",
+            .shape = fill_self,
+            .kernel = cpu::cauchy,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3}), 1.0, 2.0}, false);
+            }});
+
+const Op& log_normal =
+    add_op({.name = "log_normal",
+            .args = "self, mean: float = 1, std: float = 2, generator: generator?",
+            .doc = "Fills the tensor with numbers whose logarithm is normal.",
+            .where = kMethod,
+            .inplace = Inplace::Only,
+            .random = true,
+            .see = "normal_",
+            .rule = "any shape -> the same shape",
+            .example = "torch.zeros(3):log_normal_():gt(0):all() --> bool []  true",
+            .shape = fill_self,
+            .kernel = cpu::log_normal,
+            .grad = no_gradient,
+            .samples = [](Samples& s) {
+              s.add({s.normal({2, 3})}, false);
+            }});
+
+}  // namespace
+}  // namespace tycho

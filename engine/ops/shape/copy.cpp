@@ -1,0 +1,152 @@
+// Copies: clone, contiguous, conversions of type and device, copy_.
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+
+namespace tycho {
+namespace {
+
+void copy_kernel(Call& c) { copy_raw(c.out[0], c.tensor(0)); }
+
+const Op& clone =
+    add_op({.name = "clone",
+            .args = "self",
+            .doc = "A copy of the tensor with storage of its own; gradients flow through.",
+            .see = "detach, contiguous",
+            .rule = "any shape -> the same shape",
+            .example = "x = torch.tensor{1, 2}\n"
+                       "y = x:clone()\n"
+                       "y[1] = 9\n"
+                       "x --> i64 [2]  1 2",
+            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
+            .kernel = copy_kernel,
+            .grad = [](Backward& b) { b.set(0, b.g()); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+
+const Op& contiguous = add_op(
+    {.name = "contiguous",
+     .args = "self",
+     .doc = "The tensor itself when its elements lie in row-major order, else a row-major copy.",
+     .where = kMethod,
+     .see = "clone, is_contiguous",
+     .rule = "any shape -> the same shape",
+     .example = "x = torch.tensor{{1, 2}, {3, 4}}:t()\n"
+                "x:is_contiguous() --> false\n"
+                "x:contiguous():is_contiguous() --> true",
+     .compose =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           if (x.contiguous()) {
+             c.out.push_back(x);
+             return;
+           }
+           Tensor y = op<"contiguous.copy">(x);
+           c.out.push_back(y);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3})});
+         }});
+
+const Op& contiguous_copy = add_op(
+    {.name = "contiguous.copy",
+     .args = "self",
+     .doc = "A row-major copy.",
+     .where = kHidden,
+     .shape =
+         [](Call& c) {
+           c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .kernel = copy_kernel,
+     .grad = [](Backward& b) { b.set(0, b.g()); }});
+
+// The sweep brings gradients back to the input's type and device, so these only pass them on.
+const Op& to_dtype = add_op(
+    {.name = "to.dtype",
+     .args = "self, dtype: dtype, copy: bool = false",
+     .doc = "The tensor in another element type, on the same device; itself when nothing changes.",
+     .where = kMethod,
+     .see = "dtypes",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]  1 -1\n"
+                "torch.tensor{0, 2}:to(torch.bool) --> bool [2]  . #",
+     .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), c.arg[1].dtype)); },
+     .kernel = copy_kernel,
+     .grad = [](Backward& b) { b.set(0, b.g()); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), DType::Float64});
+         }});
+
+const Op& to_device =
+    add_op({.name = "to.device",
+            .args = "self, device: device, dtype: dtype?, copy: bool = false",
+            .doc = "The tensor on another device; itself when nothing changes.",
+            .where = kMethod,
+            .any_device = true,
+            .see = "cuda, cpu",
+            .rule = "any shape -> the same shape",
+            .example = "torch.ones(2):to(\"cpu\") --> f32 [2]  1 1",
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  c.out.push_back(empty(x.shape(), c.dtype(2, x.dtype()), c.arg[1].device));
+                },
+            .kernel = copy_kernel,
+            .grad = [](Backward& b) { b.set(0, b.g()); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), Device()});
+                }});
+
+const Op& copy =
+    add_op({.name = "copy",
+            .args = "self, src",
+            .doc = "Writes the values of src, broadcast and converted, into the tensor (copy_).",
+            .where = kMethod,
+            .inplace = Inplace::Direct,
+            .any_device = true,
+            .see = "clone, to",
+            .rule = "a shape that broadcasts to self's -> self's shape",
+            .example = "x = torch.zeros(3)\n"
+                       "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]  1 2 3",
+            .shape =
+                [](Call& c) {
+                  const Tensor &self = c.tensor(0), &src = c.tensor(1);
+                  if (!(broadcast(self.shape(), src.shape()) == self.shape()))
+                    fail(Kind::Broadcast,
+                         format("copy_: a value of shape %s does not fit into shape %s",
+                                to_string(src.shape()).c_str(), to_string(self.shape()).c_str()));
+                  c.out.push_back(c.inplace ? self : empty_like(self));
+                },
+            .kernel =
+                [](Call& c) {
+                  const Tensor &to = c.out[0], &from = c.tensor(1);
+                  // Memory shared in another layout is copied first, so that no value is
+                  // overwritten unread.
+                  if (from->storage.get() == to->storage.get() && c.inplace) {
+                    Tensor apart = empty(from.shape(), from.dtype(), from.device());
+                    copy_raw(apart, from);
+                    copy_raw(to, apart);
+                  } else {
+                    copy_raw(to, from);
+                  }
+                },
+            .grad =
+                [](Backward& b) {
+                  if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
+                  if (b.needs(1)) b.set(1, b.g());
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), s.normal({2, 3})});
+                  s.add({s.normal({2, 3}), s.normal({3})});
+                  s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
+                }});
+
+}  // namespace
+}  // namespace tycho

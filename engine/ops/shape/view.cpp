@@ -1,0 +1,536 @@
+// Views that change the shape: view, reshape, expand, squeeze, flatten, detach.
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/nn/conv.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+
+namespace tycho {
+namespace {
+
+// Fills in a -1 in a wanted shape; raises when the counts differ.
+Sizes infer_shape(const char* name, const Tensor& x, Sizes want) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int d = 0; d < want.n; ++d) {
+    if (want[d] == -1) {
+      TYCHO_CHECK(Kind::Shape, unknown < 0, "%s: only one size can be -1, not dimensions %d and %d",
+                  name, unknown + 1, d + 1);
+      unknown = d;
+    } else {
+      TYCHO_CHECK(Kind::Shape, want[d] >= 0, "%s: a size cannot be %lld", name,
+                  static_cast<long long>(want[d]));
+      if (__builtin_mul_overflow(known, want[d], &known))
+        fail(Kind::Shape,
+             format("%s: %s has too many elements, %s has %lld", name, to_string(want).c_str(),
+                    to_string(x.shape()).c_str(), static_cast<long long>(x.numel())));
+    }
+  }
+  if (unknown >= 0) {
+    TYCHO_CHECK(Kind::Shape, known > 0 && x.numel() % known == 0,
+                "%s: %lld elements (%s) do not divide into %s", name,
+                static_cast<long long>(x.numel()), to_string(x.shape()).c_str(),
+                to_string(want).c_str());
+    want[unknown] = x.numel() / known;
+  }
+  TYCHO_CHECK(Kind::Shape, product(want) == x.numel(), "%s: %s has %lld elements, %s has %lld",
+              name, to_string(want).c_str(), static_cast<long long>(product(want)),
+              to_string(x.shape()).c_str(), static_cast<long long>(x.numel()));
+  return want;
+}
+
+// Strides that show x with another shape, if there are any (as PyTorch's computeStride).
+bool view_strides(const Tensor& x, const Sizes& want, Sizes* out) {
+  if (x.contiguous() || x.numel() == 0) {
+    *out = row_major(want);
+    return true;
+  }
+  out->n = want.n;
+  int d = want.n - 1;
+  int64_t base = x.stride(-1), chunk = 1, taken = 1;
+  for (int k = x.rank() - 1; k >= 0; --k) {
+    chunk *= x.size(k);
+    const bool ends = k == 0 || (x.size(k - 1) != 1 && x.stride(k - 1) != chunk * base);
+    if (!ends) continue;
+    while (d >= 0 && (taken < chunk || want[d] == 1)) {
+      (*out)[d] = taken * base;
+      taken *= want[d];
+      --d;
+    }
+    if (taken != chunk) return false;
+    if (k > 0) {
+      base = x.stride(k - 1);
+      chunk = taken = 1;
+    }
+  }
+  return d == -1;
+}
+
+void reshape_back(Backward& b) { b.set(0, op<"reshape">(b.g(), b.shape(0))); }
+
+const Op& view = add_op(
+    {.name = "view",
+     .args = "self, size: ints*",
+     .doc = "The same storage with another shape; one size may be -1.",
+     .where = kMethod,
+     .view = true,
+     .see = "reshape, flatten, unsqueeze",
+     .rule = "any shape -> a shape of as many elements",
+     .example = "torch.arange(6):view(2, 3) --> i64 [2, 3]  view\n"
+                " 0  1  2\n"
+                " 3  4  5\n"
+                "torch.arange(6):view(-1, 2).shape --> [3, 2]",
+     .shape =
+         [](Call& c) {
+           // Convolutions give their results channels last, which nobody asked for: such a result
+           // (no view itself) is brought into row-major order here, as if it always had been. A
+           // tensor that was transposed by hand, or computed from one, is refused, as by PyTorch.
+           const Sizes want = infer_shape("view", c.tensor(0), c.ints(1));
+           Sizes stride;
+           if (!view_strides(c.tensor(0), want, &stride) && !c.tensor(0)->base &&
+               c.tensor(0).rank() > 2 && is_channels_last(c.tensor(0)))
+             c.set(0, op<"contiguous.copy">(c.tensor(0)));
+           const Tensor& x = c.tensor(0);
+           if (!view_strides(x, want, &stride))
+             fail(Kind::Shape,
+                  format("view: the elements of this tensor (%s, strides %s) do not lie in an "
+                         "order that "
+                         "%s can show without a copy",
+                         to_string(x.shape()).c_str(), to_string(x.strides()).c_str(),
+                         to_string(want).c_str()),
+                  "x:reshape(" + to_string(want).substr(1, to_string(want).size() - 2) + ")");
+           c.out.push_back(alias(x, want, stride, x->offset));
+         },
+     .grad = reshape_back,
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 6}), s.ints({3, -1})});
+         }});
+
+const Op& reshape =
+    add_op({.name = "reshape",
+            .args = "self, shape: ints*",
+            .doc = "The tensor with another shape: a view when its layout allows, else a copy.",
+            .see = "view, flatten",
+            .rule = "any shape -> a shape of as many elements",
+            .example = "torch.arange(6):reshape(2, 3) --> i64 [2, 3]  view\n"
+                       " 0  1  2\n"
+                       " 3  4  5\n"
+                       "torch.arange(6):reshape(3, -1).shape --> [3, 2]",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  const Sizes want = infer_shape("reshape", x, c.ints(1));
+                  Sizes stride;
+                  c.out.push_back(view_strides(x, want, &stride)
+                                      ? op<"view">(x, want)
+                                      : op<"view">(op<"contiguous.copy">(x), want));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 6}), s.ints({3, -1})});
+                }});
+
+const Op& expand = add_op(
+    {.name = "expand",
+     .args = "self, size: ints*",
+     .doc = "A view with dimensions of size 1 stretched (-1 keeps a size); new ones may lead.",
+     .where = kMethod,
+     .view = true,
+     .see = "broadcast_to, repeat",
+     .rule = "[.., 1, ..] -> [.., n, ..]",
+     .example = "torch.tensor{{1}, {2}}:expand(2, 3) --> i64 [2, 3]  view  non-contiguous\n"
+                " 1  1  1\n"
+                " 2  2  2",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           Sizes want = c.ints(1), stride;
+           const int lead = want.n - x.rank();
+           TYCHO_CHECK(Kind::Broadcast, lead >= 0,
+                       "expand: %s has fewer dimensions than the tensor's %s",
+                       to_string(want).c_str(), to_string(x.shape()).c_str());
+           stride.n = want.n;
+           for (int d = 0; d < want.n; ++d) {
+             const int64_t have = d < lead ? 1 : x.size(d - lead);
+             if (want[d] == -1 && d >= lead) want[d] = have;
+             TYCHO_CHECK(Kind::Broadcast, want[d] >= 0 && (have == want[d] || have == 1),
+                         "expand: %s cannot stretch to %s: dimension %d is %lld against %lld",
+                         to_string(x.shape()).c_str(), to_string(want).c_str(), d + 1,
+                         static_cast<long long>(have), static_cast<long long>(want[d]));
+             stride[d] = d < lead || (have == 1 && want[d] != 1) ? 0 : x.stride(d - lead);
+           }
+           product(want);
+           c.out.push_back(alias(x, want, stride, x->offset));
+         },
+     .grad = [](Backward& b) { b.set(0, op<"sum_to_size">(b.g(), b.shape(0))); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 1}), s.ints({2, 3, 4})});
+         }});
+
+const Op& broadcast_to = []() -> const Op& {
+  Op also = expand;
+  also.where = kFunction | kMethod;
+  return add_also(also, "broadcast_to");
+}();
+
+// The shape of another tensor.
+template <OpName Name>
+void as_other(Call& c) {
+  c.out.push_back(op<Name>(c.tensor(0), c.tensor(1).shape()));
+}
+void two_shapes(Samples& s) { s.add({s.normal({2, 6}), s.normal({3, 4})}); }
+const Op& view_as =
+    add_op({.name = "view_as",
+            .args = "self, other",
+            .doc = "The same storage with the shape of another tensor.",
+            .where = kMethod,
+            .see = "view",
+            .rule = "any shape -> the shape of other",
+            .example = "torch.arange(4):view_as(torch.zeros(2, 2)) --> i64 [2, 2]  view\n"
+                       " 0  1\n"
+                       " 2  3",
+            .compose = as_other<"view">,
+            .samples = two_shapes});
+const Op& reshape_as =
+    add_op({.name = "reshape_as",
+            .args = "self, other",
+            .doc = "The tensor with the shape of another tensor.",
+            .where = kMethod,
+            .see = "reshape",
+            .rule = "any shape -> the shape of other",
+            .example = "torch.arange(4):reshape_as(torch.zeros(2, 2)) --> i64 [2, 2]  view\n"
+                       " 0  1\n"
+                       " 2  3",
+            .compose = as_other<"reshape">,
+            .samples = two_shapes});
+const Op& expand_as = add_op({.name = "expand_as",
+                              .args = "self, other",
+                              .doc = "A view stretched to the shape of another tensor.",
+                              .where = kMethod,
+                              .see = "expand",
+                              .rule = "a shape that broadcasts -> the shape of other",
+                              .example = "torch.tensor{{1}, {2}}:expand_as(torch.zeros(2, 3)) --> "
+                                         "i64 [2, 3]  view  non-contiguous\n"
+                                         " 1  1  1\n"
+                                         " 2  2  2",
+                              .compose = as_other<"expand">,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({3, 1}), s.normal({2, 3, 4})});
+                              }});
+
+const Op& view_dtype = add_op(
+    {.name = "view.dtype",
+     .args = "self, dtype: dtype",
+     .doc = "The same bytes read as another element type.",
+     .where = kMethod,
+     .differentiable = false,
+     .see = "to",
+     .rule = "[.., n] -> [.., n * old size / new size]",
+     .example = "torch.tensor{1.0}:view(\"int32\") --> i32 [1]  1065353216",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           const DType to = c.arg[1].dtype;
+           const int have = dtype_size(x.dtype()), want = dtype_size(to);
+           Sizes shape = x.shape(), stride = x.strides();
+           int64_t offset = x->offset;
+           if (have != want) {
+             TYCHO_CHECK(Kind::Shape, x.rank() > 0,
+                         "view: a 0-d %s cannot be read as %s, which has another size",
+                         dtype_name(x.dtype()), dtype_name(to));
+             const int last = x.rank() - 1, ratio = have > want ? have / want : want / have;
+             TYCHO_CHECK(Kind::Shape, stride[last] == 1 || shape[last] == 1 || x.numel() == 0,
+                         "view: the last dimension must be contiguous to read %s as %s",
+                         dtype_name(x.dtype()), dtype_name(to));
+             if (have > want) {
+               for (int d = 0; d < last; ++d) stride[d] *= ratio;
+               shape[last] *= ratio;
+               offset *= ratio;
+             } else {
+               bool fits = shape[last] % ratio == 0 && offset % ratio == 0;
+               for (int d = 0; d < last; ++d)
+                 fits = fits && (shape[d] <= 1 || stride[d] % ratio == 0);
+               TYCHO_CHECK(Kind::Shape, fits, "view: %s %s (strides %s) does not divide into %s",
+                           dtype_name(x.dtype()), to_string(shape).c_str(),
+                           to_string(x.strides()).c_str(), dtype_name(to));
+               for (int d = 0; d < last; ++d) stride[d] /= ratio;
+               shape[last] /= ratio;
+               offset /= ratio;
+             }
+             stride[last] = 1;
+           }
+           c.out.push_back(alias(x, shape, stride, offset));
+           c.out[0]->dtype = to;
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), DType::Int32});
+           s.add({s.integers({2, 4}, 0, 9), DType::Int16});
+         }});
+
+void restrided(Call& c, const Sizes& shape, const Sizes& stride) {
+  c.out.push_back(alias(c.tensor(0), shape, stride, c.tensor(0)->offset));
+}
+const Op& squeeze =
+    add_op({.name = "squeeze",
+            .args = "self, dim: dims?",
+            .doc = "A view without the dimensions of size 1 (of those named, or of all).",
+            .inplace = Inplace::Copy,
+            .view = true,
+            .see = "unsqueeze, flatten",
+            .rule = "[n, 1, m] -> [n, m]",
+            .example = "torch.zeros(2, 1, 3):squeeze(2).shape --> [2, 3]\n"
+                       "torch.zeros(1, 3, 1):squeeze().shape --> [3]",
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  uint32_t bits = 0;
+                  if (!c.has(1)) bits = ~0u;
+                  for (int k = 0; c.has(1) && k < c.count(1); ++k)
+                    bits |= 1u << wrap_dim(c.arg[1].ints[k], x.rank());
+                  Sizes shape, stride;
+                  for (int d = 0; d < x.rank(); ++d)
+                    if (x.size(d) != 1 || !(bits >> d & 1)) {
+                      shape.push_back(x.size(d));
+                      stride.push_back(x.stride(d));
+                    }
+                  restrided(c, shape, stride);
+                },
+            .grad = reshape_back,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 1, 3, 1})});
+                  s.add({s.normal({2, 1, 3, 1}), s.ints({1})});
+                  s.add({s.normal({2, 1, 3, 1}), s.ints({-1, 0})});
+                }});
+const Op& unsqueeze = add_op({.name = "unsqueeze",
+                              .args = "self, dim: dim",
+                              .doc = "A view with a new dimension of size 1 at the given place.",
+                              .inplace = Inplace::Copy,
+                              .view = true,
+                              .see = "squeeze, view, indexing",
+                              .rule = "[n, m], dim 2 -> [n, 1, m]",
+                              .example = "torch.tensor{1, 2}:unsqueeze(1).shape --> [1, 2]\n"
+                                         "torch.tensor{1, 2}:unsqueeze(2) --> i64 [2, 1]  view\n"
+                                         " 1\n"
+                                         " 2",
+                              .shape =
+                                  [](Call& c) {
+                                    const Tensor& x = c.tensor(0);
+                                    const int d = wrap_dim(c.integer(1), x.rank() + 1);
+                                    Sizes shape = x.shape(), stride = x.strides();
+                                    stride.insert(d, d < x.rank() ? stride[d] * shape[d] : 1);
+                                    shape.insert(d, 1);
+                                    restrided(c, shape, stride);
+                                  },
+                              .grad = reshape_back,
+                              .samples =
+                                  [](Samples& s) {
+                                    s.add({s.normal({2, 3}), 0});
+                                    s.add({s.normal({2, 3}), -1});
+                                    s.add({s.normal({}), 0});
+                                  }});
+const Op& flatten =
+    add_op({.name = "flatten",
+            .args = "self, start_dim: dim = 0, end_dim: dim = -1",
+            .doc = "The dimensions from start_dim to end_dim made into one.",
+            .see = "view, ravel, unflatten",
+            .rule = "[a, b, c] -> [a * b * c]; from 2 on [a, b * c]",
+            .example = "torch.zeros(2, 3, 4):flatten(2).shape --> [2, 12]\n"
+                       "torch.tensor{{1, 2}, {3, 4}}:flatten() --> i64 [4]  view  1 2 3 4",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  const int first = wrap_dim(c.integer(1), x.rank()),
+                            last = wrap_dim(c.integer(2), x.rank());
+                  TYCHO_CHECK(Kind::Dim, first <= last,
+                              "flatten: start_dim %d comes after end_dim %d", first + 1, last + 1);
+                  Sizes shape;
+                  int64_t n = 1;
+                  for (int d = 0; d < x.rank(); ++d) {
+                    if (d >= first && d <= last) n *= x.size(d);
+                    if (d == last) shape.push_back(n);
+                    if (d < first || d > last) shape.push_back(x.size(d));
+                  }
+                  if (x.rank() == 0) shape.push_back(1);
+                  if (first == last && x.rank())
+                    c.out.push_back(x);
+                  else
+                    c.out.push_back(op<"reshape">(x, shape));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3, 4})});
+                  s.add({s.normal({2, 3, 4}), 1});
+                  s.add({s.normal({})});
+                }});
+const Op& ravel =
+    add_op({.name = "ravel",
+            .args = "self",
+            .doc = "All elements in one dimension.",
+            .see = "flatten, view",
+            .rule = "any shape -> [number of elements]",
+            .example = "torch.tensor{{1, 2}, {3, 4}}:ravel() --> i64 [4]  view  1 2 3 4",
+            .compose = [](Call& c) { c.out.push_back(op<"reshape">(c.tensor(0), Sizes{-1})); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
+const Op& unflatten = add_op(
+    {.name = "unflatten",
+     .args = "self, dim: dim, sizes: ints",
+     .doc = "One dimension divided into several; one size may be -1.",
+     .see = "view, flatten",
+     .rule = "[.., a * b, ..] -> [.., a, b, ..]",
+     .example = "torch.arange(6):unflatten(1, {2, 3}) --> i64 [2, 3]  view\n"
+                " 0  1  2\n"
+                " 3  4  5",
+     .compose =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           TYCHO_CHECK(Kind::Shape, x.rank() > 0 && c.count(2) > 0,
+                       "unflatten: a dimension and its new sizes must be given");
+           const int d = wrap_dim(c.integer(1), x.rank());
+           int64_t known = 1;
+           int unknown = 0;
+           for (int64_t n : c.ints(2)) n == -1 ? void(++unknown) : void(known *= n);
+           const bool fits = unknown == 0 ? known == x.size(d)
+                                          : unknown == 1 && known > 0 && x.size(d) % known == 0;
+           TYCHO_CHECK(Kind::Shape, fits,
+                       "unflatten: sizes %s do not multiply to %lld, the size of dimension %d",
+                       to_string(c.ints(2)).c_str(), static_cast<long long>(x.size(d)), d + 1);
+           Sizes shape;
+           for (int k = 0; k < x.rank(); ++k) {
+             if (k != d) shape.push_back(x.size(k));
+             if (k == d)
+               for (int64_t n : c.ints(2)) shape.push_back(n == -1 ? x.size(d) / known : n);
+           }
+           c.out.push_back(op<"view">(x, shape));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 6}), 1, s.ints({3, -1})});
+           s.add({s.normal({4, 3}), 0, s.ints({2, 2})});
+         }});
+
+// No graph, but the same storage: a change in one is seen, and counted, in the other. It is no view
+// to the graph, which would join it again after such a change.
+const Op& detach = add_op({.name = "detach",
+                           .args = "self",
+                           .doc = "The same values outside of the graph; storage is shared.",
+                           .differentiable = false,
+                           .see = "no_grad, requires_grad_",
+                           .rule = "any shape -> the same shape",
+                           .example = "w = torch.tensor({2.0}, {requires_grad=true})\n"
+                                      "(w * 3):detach() --> f32 [1]  6",
+                           .shape =
+                               [](Call& c) {
+                                 c.out.push_back(alias(c.tensor(0)));
+                                 c.out[0]->is_number = false;
+                               },
+                           .samples =
+                               [](Samples& s) {
+                                 s.add({s.normal({2, 3})});
+                               }});
+const Op& alias_op = add_op({.name = "alias",
+                             .args = "self",
+                             .doc = "A view of the whole tensor.",
+                             .where = kHidden,
+                             .view = true,
+                             .shape = [](Call& c) { c.out.push_back(alias(c.tensor(0))); },
+                             .grad = [](Backward& b) { b.set(0, b.g()); },
+                             .samples =
+                                 [](Samples& s) {
+                                   s.add({s.normal({2, 3})});
+                                 }});
+
+// Lists of tensors: each with leading or trailing dimensions, or all in one shape.
+template <class F>
+void for_each(Call& c, F&& f) {
+  for (int k = 0; k < c.count(0); ++k) c.out.push_back(f(c.tensor(0, k)));
+}
+const Op& atleast_1d = add_op({.name = "atleast_1d",
+                               .args = "tensors: tensors*",
+                               .doc = "0-d tensors become one element in one dimension.",
+                               .where = kFunction,
+                               .see = "atleast_2d, unsqueeze",
+                               .rule = "[] -> [1]; other shapes stay",
+                               .example = "torch.atleast_1d(torch.tensor(5)) --> i64 [1]  view  5",
+                               .compose =
+                                   [](Call& c) {
+                                     for_each(c, [](const Tensor& x) {
+                                       return x.rank() >= 1 ? x : op<"reshape">(x, Sizes{1});
+                                     });
+                                   },
+                               .samples =
+                                   [](Samples& s) {
+                                     s.add({s.list({s.normal({}), s.normal({2, 3})})});
+                                   }});
+const Op& atleast_2d =
+    add_op({.name = "atleast_2d",
+            .args = "tensors: tensors*",
+            .doc = "Tensors of fewer than two dimensions become rows.",
+            .where = kFunction,
+            .see = "atleast_1d, atleast_3d",
+            .rule = "[] -> [1, 1], [n] -> [1, n]; other shapes stay",
+            .example = "torch.atleast_2d(torch.tensor{1, 2}) --> i64 [1, 2]  view\n"
+                       " 1  2",
+            .compose =
+                [](Call& c) {
+                  for_each(c, [](const Tensor& x) {
+                    return x.rank() >= 2   ? x
+                           : x.rank() == 1 ? op<"unsqueeze">(x, 0)
+                                           : op<"reshape">(x, Sizes{1, 1});
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({}), s.normal({3})})});
+                }});
+const Op& atleast_3d =
+    add_op({.name = "atleast_3d",
+            .args = "tensors: tensors*",
+            .doc = "Tensors of fewer than three dimensions get dimensions of size 1 around theirs.",
+            .where = kFunction,
+            .see = "atleast_2d",
+            .rule = "[n] -> [1, n, 1], [n, m] -> [n, m, 1]; larger shapes stay",
+            .example = "torch.atleast_3d(torch.tensor{1, 2}).shape --> [1, 2, 1]",
+            .compose =
+                [](Call& c) {
+                  for_each(c, [](const Tensor& x) {
+                    return x.rank() >= 3   ? x
+                           : x.rank() == 2 ? op<"unsqueeze">(x, 2)
+                           : x.rank() == 1 ? op<"unsqueeze">(op<"unsqueeze">(x, 0), 2)
+                                           : op<"reshape">(x, Sizes{1, 1, 1});
+                  });
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({}), s.normal({3}), s.normal({2, 3})})});
+                }});
+const Op& broadcast_tensors = add_op(
+    {.name = "broadcast_tensors",
+     .args = "tensors: tensors*",
+     .doc = "Views of all tensors in their common shape.",
+     .where = kFunction,
+     .see = "expand, broadcast_to",
+     .rule = "shapes that broadcast -> their common shape, for each",
+     .example = "a, b = torch.broadcast_tensors(torch.tensor{1, 2, 3}, torch.tensor{{10}, {20}})\n"
+                "b --> i64 [2, 3]  view  non-contiguous\n"
+                " 10  10  10\n"
+                " 20  20  20",
+     .compose =
+         [](Call& c) {
+           Sizes shape;
+           for (int k = 0; k < c.count(0); ++k) shape = broadcast(shape, c.tensor(0, k).shape());
+           for_each(c, [&](const Tensor& x) { return op<"expand">(x, shape); });
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.list({s.normal({3, 1}), s.normal({4})})});
+         }});
+
+}  // namespace
+}  // namespace tycho

@@ -1,0 +1,264 @@
+// apply: every operation's way through autocast, device check, shape, kernel or composition, and
+// the record of its graph. In-place calls are checked before and their version counted after.
+#include "engine/ops/table/apply.h"
+
+#include <chrono>
+#include <utility>
+
+#include "engine/amp/autocast.h"
+#include "engine/base/interrupt.h"
+#include "engine/grad/cut.h"
+#include "engine/grad/inplace.h"
+#include "engine/grad/record.h"
+#include "engine/ops/elementwise/elementwise.h"
+
+namespace tycho {
+namespace {
+
+template <class F>
+void each_tensor(const Call& c, F&& f) {
+  for (int i = 0; i < c.n; ++i) {
+    if (c.arg[i].tag == Tag::Tensor) {
+      f(c.arg[i].t, i);
+    } else if (c.arg[i].tag == Tag::Tensors) {
+      for (uint32_t k = 0; k < c.arg[i].n; ++k)
+        if (c.arg[i].tensors[k]) f(c.arg[i].tensors[k], i);
+    }
+  }
+}
+
+std::string public_name(const Op& op) {
+  const std::string_view name = op.name;
+  return std::string(name.substr(0, name.find('.')));
+}
+
+void check_devices(const Call& c) {
+  if (c.op->any_device) return;
+  const Impl* first = nullptr;
+  int first_arg = 0;
+  each_tensor(c, [&](const Impl* t, int arg) {
+    if (!first || (first->rank == 0 && first->device.is_cpu())) {
+      if (!first || !t->device.is_cpu()) first = t, first_arg = arg;
+      return;
+    }
+    if (t->device == first->device || (t->rank == 0 && t->device.is_cpu())) return;
+    const auto& p = c.op->params;
+    fail(Kind::Device,
+         format("%s: argument %d (%s) is on %s, argument %d (%s) on %s; tensors of different "
+                "devices do not mix",
+                public_name(*c.op).c_str(), first_arg + 1, p[first_arg].name.c_str(),
+                device_name(first->device).c_str(), arg + 1, p[arg].name.c_str(),
+                device_name(t->device).c_str()),
+         p[arg].name + " = " + p[arg].name + ":to(\"" + device_name(first->device) + "\")");
+  });
+}
+
+// Does the gradient of a row's in-place call read the values that the call overwrites?
+bool reads_overwritten(const Call& c) {
+  const RowInfo& info = row_info[c.op->row];
+  for (int i = 0; i < info.operands; ++i)
+    if (c.arg[i].tag == Tag::Tensor && info.grad[i] && (info.reads[i] & 1) &&
+        grad::requires_grad(c.arg[i].t))
+      return true;
+  return false;
+}
+
+// The general in-place form: compute a new result, store it, take over its graph. Where a graph is
+// recorded, the op sees a copy: it may keep its input for the gradient, and the tensor itself is
+// about to change (and would hold itself through its own node).
+void apply_and_store(Call& c) {
+  const Tensor self = c.tensor(0);
+  bool recorded = false;
+  if (mode.grad && c.op->differentiable)
+    each_tensor(c, [&](Impl* t, int) { recorded = recorded || grad::requires_grad(t); });
+  if (recorded) c.set(0, op<"clone">(self));
+  c.inplace = false;
+  apply(c);
+  c.inplace = true;
+  const Tensor result = c.out[0];
+  const std::string name = public_name(*c.op);
+  if (!(result.shape() == self.shape()))
+    fail(Kind::Broadcast,
+         format("%s_: the result has shape %s and does not fit into the tensor's shape %s",
+                name.c_str(), to_string(result.shape()).c_str(), to_string(self.shape()).c_str()));
+  if (!can_cast(result.dtype(), self.dtype()))
+    fail(Kind::DType, format("%s_: the result is %s and cannot be stored in a tensor of %s",
+                             name.c_str(), dtype_name(result.dtype()), dtype_name(self.dtype())));
+  copy_raw(self, result);
+  grad::count_change(self, c.op->name);
+  if (mode.grad && result->requires_grad) grad::take_over(self, result);
+  c.out[0] = self;
+}
+
+// Whom the observer of a call left in `mode` to see the operations inside, when the call turns out
+// to be a composition.
+constinit thread_local Observer* inside = nullptr;
+
+// The outermost operation, under the eyes of the observer.
+void apply_observed(Call& c) {
+  struct Pause {
+    Observer* observer = std::exchange(mode.observer, nullptr);
+    ~Pause() {
+      mode.observer = observer;
+      inside = nullptr;
+    }
+  } pause;
+  pause.observer->before(c);
+  inside = std::exchange(mode.observer, nullptr);
+  const auto began = std::chrono::steady_clock::now();
+  apply(c);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  pause.observer->after(c, took.count());
+}
+
+// In no_grad: do the results lose a graph here? Kernels and sweeps, which also run without
+// recording, lose none of the user's.
+void trace_without_graph(Call& c) {
+  if (grad::sweeping) return;
+  bool any = false;
+  each_tensor(c, [&](const Impl* t, int) { any = any || t->requires_grad || t->output; });
+  if (any) grad::leave_trace(c);
+}
+
+// x:transpose_(1, 2): the tensor itself becomes the view of itself.
+void apply_view_to_itself(Call& c) {
+  const Tensor self = c.tensor(0);
+  if (mode.grad && self->requires_grad && !self->node)
+    fail(Kind::Autograd,
+         format("%s_: would change a leaf that requires grad", public_name(*c.op).c_str()),
+         format("x = x:%s(...)", public_name(*c.op).c_str()));
+  c.inplace = false;
+  apply(c);
+  c.inplace = true;
+  const Tensor view = c.out[0];
+  grad::count_change(self, c.op->name);  // a saved tensor must keep its shape
+  Impl* s = self.get();
+  s->rank = view->rank;
+  s->contiguous = view->contiguous;
+  s->offset = view->offset;
+  for (int d = 0; d < view.rank(); ++d) {
+    s->shape[d] = view->shape[d];
+    s->stride[d] = view->stride[d];
+  }
+  if (view->node) grad::follow(self, view);
+  c.out[0] = self;
+}
+
+// Autocast has had its say: what a kernel, or a composition of class F32, calls inside keeps its
+// type.
+struct Decided {
+  bool before = mode.autocast;
+  explicit Decided(bool decided) {
+    if (decided) mode.autocast = false;
+  }
+  ~Decided() { mode.autocast = before; }
+  Decided(const Decided&) = delete;
+};
+
+void check_shapes_only(const Call& c) {
+  if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
+    fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
+                                public_name(*c.op).c_str()));
+}
+
+}  // namespace
+
+void apply(Call& c) {
+  if (interrupt_pending()) [[unlikely]]
+    check_interrupt();
+  if (mode.observer) [[unlikely]]
+    return apply_observed(c);
+  if (shapes_only) [[unlikely]]
+    check_shapes_only(c);
+  const Op& op = *c.op;
+  if (mode.autocast) [[unlikely]]
+    amp::cast(c);
+  if (cuda_device_count() > 0) [[unlikely]]
+    check_devices(c);
+  const bool inplace = c.inplace;
+  if (inplace) [[unlikely]] {
+    if (op.view) return apply_view_to_itself(c);
+    grad::check_inplace(c);
+    if (op.inplace == Inplace::Copy || (op.row >= 0 && mode.grad && reads_overwritten(c)))
+      return apply_and_store(c);
+  }
+  if (op.row >= 0 && !inplace) {
+    apply_row(c);
+    if (mode.grad) {
+      bool any = false;
+      uint32_t traces = 0;
+      for (int i = 0; i < c.n; ++i)
+        if (c.arg[i].tag == Tag::Tensor) {
+          any |= grad::requires_grad(c.arg[i].t);
+          traces |= c.arg[i].t->output;
+        }
+      if (any && op.differentiable)
+        grad::record(c);
+      else if (any || traces) [[unlikely]]
+        grad::leave_trace(c);
+    } else {
+      if (mode.inference) c.out[0]->is_inference = true;
+      trace_without_graph(c);
+    }
+    return;
+  }
+  if (!op.kernel && op.compose) {
+    if (inside) [[unlikely]]
+      mode.observer = std::exchange(inside, nullptr);
+    const Decided decided(op.amp == Amp::F32);
+    return op.compose(c);
+  }
+  if (op.row >= 0) {
+    apply_row(c);
+  } else {
+    op.shape(c);
+    if (op.kernel && !shapes_only) {
+      NoGrad quiet;
+      const Decided decided(true);
+      op.kernel(c);
+    }
+    if (shapes_only && c.out.empty())
+      fail(Kind::Value,
+           format("%s: the shape of its result depends on the values", public_name(op).c_str()));
+  }
+  if (inplace) [[unlikely]]
+    grad::count_change(c.out[0], op.name);
+  if (op.view) grad::link_views(c);
+  if (grad::pairs_seen && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
+    grad::look_at_reduction(c);
+  if (mode.grad) {
+    bool any = false;
+    uint32_t traces = 0;
+    each_tensor(c, [&](Impl* t, int) {
+      any = any || grad::requires_grad(t);
+      traces |= t->output;
+    });
+    if (any && op.differentiable)
+      grad::record(c);
+    else if (any || traces) [[unlikely]]
+      grad::leave_trace(c);
+  } else {
+    if (mode.inference)
+      for (Tensor& t : c.out) t->is_inference = true;
+    trace_without_graph(c);
+  }
+}
+
+Tensor stand_in(const Tensor& t) {
+  const ShapesOnly scope;
+  int64_t last = 0;
+  for (int d = 0; d < t.rank(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  const Tensor flat = empty({t.numel() ? last + 1 : 0}, t.dtype(), t.device());
+  const Tensor out = alias(flat, t.shape(), t.strides(), 0);
+  out->is_number = t->is_number;
+  return out;
+}
+
+Tensor packed(const Tensor& t) {
+  if (t.contiguous()) return t;
+  Tensor copy = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(copy, t);
+  return copy;
+}
+
+}  // namespace tycho

@@ -1,0 +1,44 @@
+// The thread's modes, and the raw helpers that ops may use inside shape rules and kernels, where
+// nothing is recorded.
+#pragma once
+#include "engine/ops/table/op.h"
+
+namespace tycho {
+
+// Sees every operation that the user's code calls (not those inside a composition).
+struct Observer {
+  virtual void before(const Call&) {}
+  virtual void after(const Call&, double /*seconds*/) {}  // not called when the op raised
+
+ protected:
+  ~Observer() = default;
+};
+
+struct Mode {
+  bool grad = true;        // operations record their graph
+  bool inference = false;  // inference_mode: results can never join a graph
+  bool autocast = false;   // any device's autocast is on (amp/autocast.h)
+  Observer* observer = nullptr;
+};
+inline constinit thread_local Mode mode;
+
+// Turns recording off while it lives.
+struct NoGrad {
+  bool before = mode.grad;
+  NoGrad() { mode.grad = false; }
+  ~NoGrad() { mode.grad = before; }
+  NoGrad(const NoGrad&) = delete;
+};
+
+// While shapes_only (tensor/storage.h) is set, operations compute shapes and dtypes and run no
+// kernel, as on PyTorch's meta device. Their inputs are stand-ins: tensors of the same shape,
+// strides, dtype and device without values.
+Tensor stand_in(const Tensor& t);
+
+// Copies values into a tensor of the same shape (or a broadcast one), converting the type, between
+// any devices; no graph, no version. Defined in cpu/.
+void copy_raw(const Tensor& to, const Tensor& from);
+// The tensor itself when it is row-major, else a row-major copy. No graph.
+Tensor packed(const Tensor& t);
+
+}  // namespace tycho
