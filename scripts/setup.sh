@@ -46,7 +46,10 @@ build() {
   if [[ -f $dir/CMakeCache.txt ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$dir/CMakeCache.txt"; then
     rm -rf "$dir"
   fi
-  command -v ccache >/dev/null && cache=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  if command -v ccache >/dev/null; then
+    cache=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    export CCACHE_SLOPPINESS=pch_defines,time_macros  # else it passes over files with precompiled headers
+  fi
   if [[ ! -f $dir/build.ninja ]]; then
     cmake -S "$root" -B "$dir" -G Ninja "${cache[@]}" "$@"
   fi

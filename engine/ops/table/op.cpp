@@ -182,6 +182,51 @@ void fill_missing(Call& c) {
   }
 }
 
+namespace {
+
+// Fills in a call of a named op with arguments that stay its caller's.
+struct NamedCall : Call {
+  NamedCall(NamedOp& named, const Value* args, int count) : Call(look_up(named)) {
+    for (n = 0; n < count; ++n) arg[n] = args[n];
+    fill_defaults(*this);
+  }
+
+ private:
+  static const Op& look_up(NamedOp& named) {
+    const Op* op = named.op.load(std::memory_order_relaxed);
+    if (!op) [[unlikely]]
+      named.op.store(op = &get_op(named.name), std::memory_order_relaxed);
+    return *op;
+  }
+};
+
+}  // namespace
+
+SmallVec<Tensor, 2> call_ops(NamedOp& op, const Value* args, int n) {
+  NamedCall c(op, args, n);
+  apply(c);
+  return std::move(c.out);
+}
+
+Tensor call_op(NamedOp& op, const Value* args, int n) {
+  NamedCall c(op, args, n);
+  apply(c);
+  return std::move(c.out[0]);
+}
+
+void call_op_in_place(NamedOp& op, const Value* args, int n) {
+  NamedCall c(op, args, n);
+  c.inplace = true;
+  apply(c);
+}
+
+void call_and_become(Call& c, NamedOp& op, const Value* args, int n) {
+  NamedCall d(op, args, n);
+  d.inplace = c.inplace;
+  apply(d);
+  c.out = std::move(d.out);
+}
+
 void Call::keep_list(int i, std::vector<Tensor> list) {
   if (!kept_lists) kept_lists = std::make_unique<std::vector<std::vector<Tensor>>>();
   kept_lists->reserve(kMaxArgs);

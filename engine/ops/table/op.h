@@ -12,6 +12,7 @@
 //
 // Elementwise ops are rows of elementwise.def instead.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -251,6 +252,8 @@ const std::vector<const Op*>& all_ops();   // in alphabetical order: "max", "max
 
 // Calls an op by name from C++, with trailing arguments defaulted:
 //   op<"sum">(g, Sizes{0}, true)
+// What is done is out of line (call_op and its kin): there are a thousand such calls, and each
+// leaves only its name and its arguments behind.
 template <size_t N>
 struct OpName {
   char text[N];
@@ -264,39 +267,39 @@ inline void fill_defaults(Call& c) {
 }
 const Op& get_op(const char* name);
 
+// An op that is looked up by name when it is first called.
+struct NamedOp {
+  const char* name;
+  std::atomic<const Op*> op{nullptr};
+};
+SmallVec<Tensor, 2> call_ops(NamedOp& op, const Value* args, int n);
+Tensor call_op(NamedOp& op, const Value* args, int n);  // its first result
+void call_op_in_place(NamedOp& op, const Value* args, int n);
+void call_and_become(Call& c, NamedOp& op, const Value* args, int n);
+
+template <OpName Name>
+inline constinit NamedOp named_op{Name.text};
+
 template <OpName Name, class... A>
 SmallVec<Tensor, 2> ops(const A&... args) {
-  static const Op& op = get_op(Name.text);
-  Call c(op);
-  ((c.arg[c.n++] = Value(args)), ...);
-  fill_defaults(c);
-  apply(c);
-  return std::move(c.out);
+  const Value values[] = {Value(args)..., Value()};
+  return call_ops(named_op<Name>, values, sizeof...(A));
 }
 template <OpName Name, class... A>
 Tensor op(const A&... args) {
-  return std::move(ops<Name>(args...)[0]);
+  const Value values[] = {Value(args)..., Value()};
+  return call_op(named_op<Name>, values, sizeof...(A));
 }
 // The rest of a composition: calls another op, in place when `c` is, and takes over its results.
 template <OpName Name, class... A>
 void become(Call& c, const A&... args) {
-  static const Op& op = get_op(Name.text);
-  Call d(op);
-  d.inplace = c.inplace;
-  ((d.arg[d.n++] = Value(args)), ...);
-  fill_defaults(d);
-  apply(d);
-  c.out = std::move(d.out);
+  const Value values[] = {Value(args)..., Value()};
+  call_and_become(c, named_op<Name>, values, sizeof...(A));
 }
 template <OpName Name, class... A>
 void op_(const Tensor& self, const A&... args) {  // the in-place form
-  static const Op& op = get_op(Name.text);
-  Call c(op);
-  c.inplace = true;
-  c.arg[c.n++] = Value(self);
-  ((c.arg[c.n++] = Value(args)), ...);
-  fill_defaults(c);
-  apply(c);
+  const Value values[] = {Value(self), Value(args)...};
+  call_op_in_place(named_op<Name>, values, 1 + sizeof...(A));
 }
 
 }  // namespace tycho
