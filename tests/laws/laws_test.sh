@@ -109,9 +109,10 @@ levels_define_only_their_own() {
 }
 
 # Names of all operations: rows of .def files, and `.name = "..."` in blocks ("max.dim" is "max" again).
+# (HELP(...) is a text about a row, which the compiler refuses where there is none.)
 op_names() {
   {
-    sed -nE 's/^[A-Z_0-9]+\(([a-z][a-z0-9_]*), .*/\1/p' $(files 'engine/ops/*.def') /dev/null
+    sed -nE '/^HELP\(/d; s/^[A-Z_0-9]+\(([a-z][a-z0-9_]*), .*/\1/p' $(files 'engine/ops/*.def') /dev/null
     sed -nE 's/^.*\.name = "([a-z][a-z0-9_.]*)".*/\1/p' $(files 'engine/ops/*.cpp') /dev/null
   } | LC_ALL=C sort
 }

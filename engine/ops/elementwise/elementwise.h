@@ -42,9 +42,6 @@ struct RowMore {
   };
   Range in = {}, in_b = {}, in_c = {};  // of the samples of a, b and c
   void (*samples)(Samples&) = nullptr;
-  const char* see = "";
-  const char* rule = "";
-  const char* example = "";
 };
 
 struct RowInfo {

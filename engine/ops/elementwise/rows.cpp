@@ -124,6 +124,21 @@ struct None {
   constexpr RowMore more_##name_ = {__VA_ARGS__};
 #include "engine/ops/elementwise/elementwise.def"
 
+// The fields of Op with these names.
+struct RowHelp {
+  const char *see = "", *rule = "", *example = "";
+};
+constexpr RowHelp help_of(Row row) {
+  switch (row) {
+#define HELP(name, ...) \
+  case Row::name:       \
+    return {__VA_ARGS__};
+#include "engine/ops/elementwise/elementwise_help.def"
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 constinit const RowInfo row_info[kRows] = {
@@ -158,11 +173,12 @@ struct RowOps {
     o.inplace = more.inplace ? Inplace::Direct : Inplace::No;
     o.kernel = apply_row;
     o.samples = more.samples ? more.samples : samples;
-    o.rule = *more.rule           ? more.rule
+    const RowHelp help = help_of(row);
+    o.rule = *help.rule           ? help.rule
              : info.operands == 1 ? "any shape -> the same shape"
                                   : "shapes that broadcast -> the broadcast shape";
-    o.see = more.see;
-    o.example = more.example;
+    o.see = help.see;
+    o.example = help.example;
     return add_op(std::move(o), "engine/ops/elementwise/elementwise.def");
   }
 
