@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/block_store.h"
+#include "engine/base/guard.h"
 
 namespace tycho {
 namespace memory {
@@ -105,7 +106,7 @@ struct Closer {
 // nullptr when the thread is about to end (or memory is), or when nothing is kept.
 Local* local_cache(int device) {
   Local*& local = locals[device + 1];
-  if (local != nullptr || ended || TYCHO_PLAIN_MEMORY) return local;
+  if (local != nullptr || ended || TYCHO_PLAIN_MEMORY || guard::on()) return local;
   Local* fresh = new (std::nothrow) Local;
   if (fresh == nullptr) return nullptr;
   static thread_local Closer closer;
@@ -123,6 +124,11 @@ Local* local_cache(int device) {
 // --- Getting and returning one block the slow way ---
 
 void* get(Device& d, Local* local, size_t bytes) {
+  if (guard::on()) {
+    void* const memory = guard::take(bytes);
+    if (memory != nullptr) d.store.held.fetch_add(counted(bytes), relaxed);
+    return memory;
+  }
   if constexpr (TYCHO_PLAIN_MEMORY) {
     void* memory = nullptr;
     if (!memory_has_room(bytes) || posix_memalign(&memory, 64, bytes) != 0) return nullptr;
@@ -161,6 +167,11 @@ void* get(Device& d, Local* local, size_t bytes) {
 }
 
 void put(Device& d, Local* local, void* memory, size_t bytes) {
+  if (guard::on()) {
+    guard::give(memory, bytes);
+    d.store.held.fetch_sub(counted(bytes), relaxed);
+    return;
+  }
   if constexpr (TYCHO_PLAIN_MEMORY) {
     free(memory);
     d.store.held.fetch_sub(counted(bytes), relaxed);

@@ -2,10 +2,10 @@
 // scans): the lines are cut out, and those of other types than the lanes' pass through a copy.
 #pragma once
 #include <algorithm>
-#include <memory>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/scratch.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho::cpu {
@@ -64,9 +64,8 @@ void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, R
       }
       return;
     }
-    const std::unique_ptr<char[]> scratch(
-        new char[static_cast<size_t>(count * cut.n * lane_bytes)]);
-    for (int k = 0; k < count; ++k) p[k] = scratch.get() + k * cut.n * lane_bytes;
+    const Scratch scratch(static_cast<size_t>(count * cut.n * lane_bytes));
+    for (int k = 0; k < count; ++k) p[k] = scratch.data() + k * cut.n * lane_bytes;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t from = cut.first(row);
       for (int k = 1; k < count; ++k)

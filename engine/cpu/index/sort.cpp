@@ -21,9 +21,7 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
   }
   constexpr int64_t kTile = 512;
   alignas(64) char tile[kTile * 8];
-  const Lanes lanes = !is_floating(dtype)  ? Lanes::I64
-                      : sizeof(Key) == 8 ? Lanes::F64
-                                         : Lanes::F32;
+  const Lanes lanes = !is_floating(dtype) ? Lanes::I64 : sizeof(Key) == 8 ? Lanes::F64 : Lanes::F32;
   for (int64_t i = 0; i < n; i += kTile) {
     const int64_t m = std::min(kTile, n - i);
     level_of::load_tile(static_cast<int>(lanes), static_cast<int>(dtype), tile,
@@ -39,7 +37,7 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
     }
     const int64_t* v = reinterpret_cast<const int64_t*>(tile);
     for (int64_t k = 0; k < m; ++k)
-      keys[i + k] = static_cast<Key>(v[k]) ^ Key{1} << (kKeyBits<Key> - 1);
+      keys[i + k] = static_cast<Key>(v[k]) ^ Key { 1 } << (kKeyBits<Key> - 1);
   }
 }
 template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t);
@@ -79,13 +77,17 @@ namespace {
 
 // What each line of a thread works with.
 template <class Key>
-struct Scratch {
-  std::unique_ptr<Key[]> keys;
-  std::unique_ptr<Packed<Key>[]> items, spare;
-  explicit Scratch(int64_t n)
-      : keys(new Key[static_cast<size_t>(n)]),
-        items(new Packed<Key>[static_cast<size_t>(n)]),
-        spare(new Packed<Key>[static_cast<size_t>(n)]) {}
+struct Line {
+  Scratch of_keys, of_items, of_spare;
+  Key* keys;
+  Packed<Key>*items, *spare;
+  explicit Line(int64_t n)
+      : of_keys(static_cast<size_t>(n) * sizeof(Key)),
+        of_items(static_cast<size_t>(n) * sizeof(Packed<Key>)),
+        of_spare(static_cast<size_t>(n) * sizeof(Packed<Key>)),
+        keys(reinterpret_cast<Key*>(of_keys.data())),
+        items(reinterpret_cast<Packed<Key>*>(of_items.data())),
+        spare(reinterpret_cast<Packed<Key>*>(of_spare.data())) {}
 };
 
 // Calls f(key type, scratch, line's first element in x, line) for every line along dim.
@@ -94,7 +96,7 @@ void each_line(const Tensor& x, const Cut& cut, F&& f) {
   const auto run = [&](auto key) {
     using Key = decltype(key);
     parallel_for(cut.rows, std::max<int64_t>(1, 2048 / cut.n), [&](int64_t begin, int64_t end) {
-      Scratch<Key> scratch(cut.n);
+      Line<Key> scratch(cut.n);
       for (int64_t line = begin; line < end; ++line) f(key, scratch, cut.first(line), line);
     });
   };
@@ -108,13 +110,13 @@ void each_line(const Tensor& x, const Cut& cut, F&& f) {
 const char* element(const Tensor& t, int64_t i) { return t.data() + i * dtype_size(t.dtype()); }
 
 template <class Key>
-void load_line(const Tensor& x, const Cut& cut, int64_t first, Scratch<Key>& scratch, bool flip) {
-  load_keys<Key>(x.dtype(), element(x, first), cut.inner, scratch.keys.get(), cut.n);
+void load_line(const Tensor& x, const Cut& cut, int64_t first, Line<Key>& scratch, bool flip) {
+  load_keys<Key>(x.dtype(), element(x, first), cut.inner, scratch.keys, cut.n);
   if (flip)
     for (int64_t i = 0; i < cut.n; ++i) scratch.keys[i] = ~scratch.keys[i];
 }
 template <class Key>
-void pack_line(const Cut& cut, Scratch<Key>& scratch) {
+void pack_line(const Cut& cut, Line<Key>& scratch) {
   for (int64_t i = 0; i < cut.n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
 }
 
@@ -136,7 +138,7 @@ void pick_one(Call& c, int64_t dim, Pick&& pick) {
   const Tensor x = packed(c.tensor(0));
   const Cut cut(x, dim);
   const bool floats = is_floating(x.dtype());
-  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+  each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, false);
     const int64_t number = pick(scratch, cut.n, floats);
     take_elements(x.dtype(), element(x, first + number * cut.inner), 0,
@@ -147,9 +149,9 @@ void pick_one(Call& c, int64_t dim, Pick&& pick) {
 }
 
 template <class Key>
-int64_t nth(Scratch<Key>& scratch, int64_t n, int64_t k) {
+int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
   for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
-  std::nth_element(scratch.items.get(), scratch.items.get() + k, scratch.items.get() + n);
+  std::nth_element(scratch.items, scratch.items + k, scratch.items + n);
   return number_of<Key>(scratch.items[k]);
 }
 
@@ -159,28 +161,27 @@ void sort(Call& c) {
   const Tensor x = packed(c.tensor(0));
   const Cut cut(x, c.integer(1));
   const bool descending = c.flag(2);
-  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+  each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, descending);
     if constexpr (sizeof(Key) == 8) {  // keys that lie close together are sorted as short ones
-      const Key* keys = scratch.keys.get();
+      const Key* keys = scratch.keys;
       Key low = keys[0], high = keys[0];
       for (int64_t i = 1; i < cut.n; ++i) {
         low = std::min(low, keys[i]);
         high = std::max(high, keys[i]);
       }
       if (high - low <= UINT32_MAX && cut.n <= INT32_MAX) {
-        auto* items = reinterpret_cast<Packed<uint32_t>*>(scratch.items.get());
+        auto* items = reinterpret_cast<Packed<uint32_t>*>(scratch.items);
         for (int64_t i = 0; i < cut.n; ++i)
           items[i] = pack<uint32_t>(static_cast<uint32_t>(keys[i] - low), i);
-        sort_packed<uint32_t>(items, reinterpret_cast<Packed<uint32_t>*>(scratch.spare.get()),
-                              cut.n);
+        sort_packed<uint32_t>(items, reinterpret_cast<Packed<uint32_t>*>(scratch.spare), cut.n);
         write_line<uint32_t>(x, cut, first, items, c, cut, line, cut.n);
         return;
       }
     }
     pack_line(cut, scratch);
-    sort_packed<Key>(scratch.items.get(), scratch.spare.get(), cut.n);
-    write_line<Key>(x, cut, first, scratch.items.get(), c, cut, line, cut.n);
+    sort_packed<Key>(scratch.items, scratch.spare, cut.n);
+    write_line<Key>(x, cut, first, scratch.items, c, cut, line, cut.n);
   });
 }
 
@@ -190,11 +191,11 @@ void topk(Call& c) {
   const Cut cut(x, c.integer(2)), out(c.out[0], c.integer(2));
   if (k == 0) return;
   const bool largest = c.flag(3);
-  each_line(x, cut, [&]<class Key>(Key, Scratch<Key>& scratch, int64_t first, int64_t line) {
+  each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, !largest);
     // Candidates, with numbers counted down so that of equal keys the first is the largest item.
-    Packed<Key>* items = scratch.items.get();
-    const Key* keys = scratch.keys.get();
+    Packed<Key>* items = scratch.items;
+    const Key* keys = scratch.keys;
     const int64_t n = cut.n, room_for = std::min(n, std::max<int64_t>(2 * k, 512));
     const auto item = [&](int64_t i) { return pack<Key>(keys[i], n - 1 - i); };
     int64_t have = 0, i = 0;
@@ -226,19 +227,18 @@ void topk(Call& c) {
 
 void kthvalue(Call& c) {
   const int64_t k = c.integer(1) - 1;
-  pick_one(c, c.integer(2), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool) {
-    return nth(scratch, n, k);
-  });
+  pick_one(c, c.integer(2),
+           [&]<class Key>(Line<Key>& scratch, int64_t n, bool) { return nth(scratch, n, k); });
 }
 
 void median(Call& c, bool skip_nan) {
-  pick_one(c, c.integer(1), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool floats) {
+  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool floats) {
     int64_t numbers = n;
     if (floats) {
-      const Key* end = scratch.keys.get() + n;
-      const Key* nan = std::find(scratch.keys.get(), scratch.keys.get() + n, kNanKey<Key>);
+      const Key* end = scratch.keys + n;
+      const Key* nan = std::find(scratch.keys, scratch.keys + n, kNanKey<Key>);
       if (nan != end) {
-        if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys.get());
+        if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys);
         numbers = n - std::count(nan, end, kNanKey<Key>);
       }
     }
@@ -247,9 +247,9 @@ void median(Call& c, bool skip_nan) {
 }
 
 void mode(Call& c) {
-  pick_one(c, c.integer(1), [&]<class Key>(Scratch<Key>& scratch, int64_t n, bool) {
+  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
-    sort_packed<Key>(scratch.items.get(), scratch.spare.get(), n);
+    sort_packed<Key>(scratch.items, scratch.spare, n);
     int64_t best = 0, most = 0;
     for (int64_t i = 0; i < n;) {
       int64_t end = i + 1;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/amp/autocast.h"
+#include "engine/base/guard.h"
 #include "engine/base/interrupt.h"
 #include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
@@ -215,6 +216,8 @@ void apply(Call& c) {
     if (op.kernel && !shapes_only) {
       NoGrad quiet;
       const Decided decided(true);
+      if (guard::watching) [[unlikely]]
+        guard::note(op.name);
       op.kernel(c);
     }
     if (shapes_only && c.out.empty())
@@ -242,14 +245,6 @@ void apply(Call& c) {
       for (Tensor& t : c.out) t->is_inference = true;
     trace_without_graph(c);
   }
-}
-
-void need_values(const char* op, const Tensor& t) {
-  if (!has_values(t)) need_kernels(op);
-}
-void need_kernels(const char* op) {
-  if (shapes_only)
-    fail(Kind::Value, format("%s: the shape of its result depends on the values", op));
 }
 
 Tensor stand_in(const Tensor& t) {
