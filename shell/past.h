@@ -4,7 +4,7 @@
 
 namespace tycho::shell {
 
-// (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
-int lua_history(lua_State* L);
+int lua_history(
+    lua_State* L);  // (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
 
 }  // namespace tycho::shell

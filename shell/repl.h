@@ -11,6 +11,6 @@ namespace tycho::shell {
 // terminal, `clean` leaves out the user's init.lua.
 int repl(lua_State* L, bool interactive, bool clean);
 line::History* repl_history();   // while the loop runs, else null
-std::string library_versions();  // "oneDNN 2.6.3, zlib 1.2.13"
+std::string library_versions();  // "oneDNN 2.6.3 with avx512_core, zlib 1.2.13"
 
 }  // namespace tycho::shell

@@ -1,6 +1,8 @@
 // Choosing the instruction-set level (see level.h).
 #include "engine/cpu/level.h"
 
+#include <cpuid.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -53,6 +55,8 @@ const char* cpu_features() {
   add("avx512vl", __builtin_cpu_supports("avx512vl"));
   add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
   add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
+  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14 does not know the tiles by name
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) add("amx_bf16", (d >> 22 & d >> 24 & 1) != 0);
   return text.c_str();
 }
 

@@ -10,6 +10,7 @@
 #include "engine/cpu/conv/conv_pack.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/cpu/library/onednn_cache.h"
+#include "engine/cpu/library/trust.h"
 #include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
@@ -36,7 +37,7 @@ struct Key {
 
 struct Held {
   bool usable = false;
-  dnnl::primitive primitive, pack;  // `pack`: between the plain weight and the primitive's layout
+  HeldPrimitive primitive, pack;  // `pack`: between the plain weight and the primitive's layout
   memory::desc packed_desc;
   bool packs = false;
   bool quick = false;  // by our own kernels, as `pack_plan` says
@@ -134,11 +135,12 @@ Held make(const Key& k) {
   const auto& engine = onednn_engine();
   const auto direct = dnnl::algorithm::convolution_direct;
   const auto training = dnnl::prop_kind::forward_training;
-  const auto take = [&](const auto& desc, auto primitive, const memory::desc& packed) {
+  const auto attr = onednn_attr();
+  const auto take = [&]<class P>(const auto& desc, const memory::desc& packed, P*) {
     // What falls back on plain loops is better off with our own kernels.
     const std::string_view name = desc.impl_info_str();
     h.usable = name.substr(0, 3) != "ref" && name.find("gemm:") == name.npos;
-    h.primitive = primitive(desc);
+    h.primitive = HeldPrimitive::of<P>(desc);
     h.packed_desc = packed;
   };
   const dnnl::convolution_forward::primitive_desc forward(
@@ -147,32 +149,27 @@ Held make(const Key& k) {
              : dnnl::convolution_forward::desc(
                    training, direct, x, k.kind == kWeight ? weight_desc(k, k.dtype, false) : w, y,
                    stride, dilation, front, back),
-      engine);
+      attr, engine);
   if (k.kind == kForward) {
-    take(
-        forward, [](const auto& d) { return dnnl::convolution_forward(d); },
-        forward.weights_desc());
+    take(forward, forward.weights_desc(), static_cast<dnnl::convolution_forward*>(nullptr));
   } else if (k.kind == kInput) {
     const dnnl::convolution_backward_data::primitive_desc desc(
-        dnnl::convolution_backward_data::desc(direct, x, w, y, stride, dilation, front, back),
+        dnnl::convolution_backward_data::desc(direct, x, w, y, stride, dilation, front, back), attr,
         engine, forward);
-    take(
-        desc, [](const auto& d) { return dnnl::convolution_backward_data(d); },
-        desc.weights_desc());
+    take(desc, desc.weights_desc(), static_cast<dnnl::convolution_backward_data*>(nullptr));
   } else {
     const dnnl::convolution_backward_weights::primitive_desc desc(
         dnnl::convolution_backward_weights::desc(direct, x, w, y, stride, dilation, front, back),
-        engine, forward);
-    take(
-        desc, [](const auto& d) { return dnnl::convolution_backward_weights(d); },
-        desc.diff_weights_desc());
+        attr, engine, forward);
+    take(desc, desc.diff_weights_desc(), static_cast<dnnl::convolution_backward_weights*>(nullptr));
   }
   h.packs = h.packed_desc != plain;
   const auto from = k.kind == kWeight ? h.packed_desc : plain;
   const auto to = k.kind == kWeight ? plain : h.packed_desc;
   if (h.packs) h.quick = plan_pack(k, h.packed_desc, &h.pack_plan);
   if (h.packs && h.usable && !h.quick)
-    h.pack = dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
+    h.pack = HeldPrimitive::of<dnnl::reorder>(
+        dnnl::reorder::primitive_desc(engine, from, engine, to, attr));
   h.x = memory(x, engine, nullptr);
   h.y = memory(y, engine, nullptr);
   h.w = memory(h.packed_desc, engine, nullptr);
@@ -290,7 +287,7 @@ const char* at(const void* p, int64_t i, const Key& k) {
 
 void run(Held& h, int64_t kind, const void* x, const void* w, const void* y, const void* bias) {
   point(h.x, x), point(h.y, y), point(h.w, w);
-  dnnl_exec_arg_t args[4];
+  dnnl_exec_arg_t args[kMostArgs];
   if (kind == kForward) {
     args[0] = {DNNL_ARG_SRC, h.x.get()};
     args[1] = {DNNL_ARG_WEIGHTS, h.w.get()};
@@ -329,8 +326,12 @@ void reorder(Held& h, const Key& k, const void* from, void* to) {
   }
   memory &a = unpack ? h.w : h.plain, &b = unpack ? h.plain : h.w;
   point(a, from), point(b, to);
-  const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a.get()}, {DNNL_ARG_TO, b.get()}};
+  dnnl_exec_arg_t args[kMostArgs] = {{DNNL_ARG_FROM, a.get()}, {DNNL_ARG_TO, b.get()}};
   onednn_run(h.pack, args, 2);
+}
+
+bool trusted(const Convolution& c, Primitive p) {
+  return trusts_onednn({p, c.dtype, &c.window, c.groups});
 }
 
 constexpr double kMostWork = 2e9;  // multiply-adds between two looks for an interrupt: 15 to 30 ms
@@ -385,15 +386,18 @@ bool has_onednn_conv(const Convolution& c) {
 
 bool onednn_conv_forward(const Convolution& c, const void* x, const PlainWeight& w,
                          const void* bias, void* y) {
-  return by_pieces(key_of(c, kForward, bias != nullptr, w), x, w.data, bias, y);
+  return trusted(c, Primitive::Convolution) &&
+         by_pieces(key_of(c, kForward, bias != nullptr, w), x, w.data, bias, y);
 }
 
 bool onednn_conv_input(const Convolution& c, const void* y, const PlainWeight& w, void* x) {
-  return by_pieces(key_of(c, kInput, false, w), x, w.data, nullptr, y);
+  return trusted(c, Primitive::ConvolutionInput) &&
+         by_pieces(key_of(c, kInput, false, w), x, w.data, nullptr, y);
 }
 
 // Every thread sums its pieces into a weight of its own; these are added in order.
 bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, const PlainWeight& w) {
+  if (!trusted(c, Primitive::ConvolutionWeight)) return false;
   const Key whole = key_of(c, kWeight, false, w);
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "engine/base/check.h"
+#include "engine/cpu/library/trust.h"
 
 namespace tycho::cpu {
 namespace {
 
 void* open_library() {
-  for (const char* name : {"libopenblas.so.0", "liblapack.so.3"})
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  for (const char* const* name = kLapackLibraries; *name; ++name)
+    if (void* library = dlopen(*name, RTLD_NOW | RTLD_LOCAL)) return library;
   fail(Kind::Linalg, "linear algebra needs LAPACK, and no libopenblas.so.0 is installed here",
        "apt-get install libopenblas0-pthread");
 }

@@ -7,6 +7,8 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn_cache.h"
+#include "engine/cpu/library/trust.h"
+#include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 namespace {
@@ -25,9 +27,9 @@ struct MatmulKey {
 };
 
 struct HeldMatmul {
-  dnnl::matmul primitive;
+  HeldPrimitive primitive;
   memory a, b, c, bias;
-  dnnl_exec_arg_t args[4];
+  dnnl_exec_arg_t args[kMostArgs];
   int count;
 };
 
@@ -38,14 +40,15 @@ HeldMatmul make(const MatmulKey& key) {
       b({key.k, key.n}, bf16, memory::dims{key.b_row, key.b_col}),
       c({key.m, key.n}, bf16, memory::dims{key.c_row, 1}),
       bias({1, key.n}, bf16, memory::dims{key.n, 1});
-  dnnl::primitive_attr attr;
+  dnnl::primitive_attr attr = onednn_attr();
   if (key.add) {
     dnnl::post_ops sum;
     sum.append_sum(1.f);
     attr.set_post_ops(sum);
   }
   const auto desc = key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-  h.primitive = dnnl::matmul(dnnl::matmul::primitive_desc(desc, attr, onednn_engine()));
+  h.primitive =
+      HeldPrimitive::of<dnnl::matmul>(dnnl::matmul::primitive_desc(desc, attr, onednn_engine()));
   h.a = memory(a, onednn_engine(), nullptr);
   h.b = memory(b, onednn_engine(), nullptr);
   h.c = memory(c, onednn_engine(), nullptr);
@@ -85,7 +88,10 @@ struct OneThread {
 };
 
 OneThread& this_thread() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    onednn_in_use();  // limits its instruction sets first
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   thread_local OneThread one(engine);
   return one;
 }
@@ -97,13 +103,20 @@ const dnnl::engine& onednn_engine() {
   return engine;
 }
 
-void onednn_run(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count) {
+void onednn_run(HeldPrimitive& held, dnnl_exec_arg_t (&args)[kMostArgs], int count) {
+  const Scratch scratch(held.scratch_bytes);
+  if (held.scratch_bytes != 0) {
+    dnnl_memory_set_data_handle(held.scratch.get(), scratch.data());
+    args[count++] = {DNNL_ARG_SCRATCHPAD, held.scratch.get()};
+  }
   dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(primitive.get(), this_thread().stream.get(), count, args),
+      dnnl_primitive_execute(held.primitive.get(), this_thread().stream.get(), count, args),
       "the primitive did not run");
 }
 
-bool has_bf16_gemm() { return level() == Level::v4; }
+bool has_bf16_gemm() {
+  return level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
+}
 
 void gemm_bf16(const Product& p) {
   const int64_t work = p.m * p.n * p.k;

@@ -1,5 +1,5 @@
-// What the files that call oneDNN share: the engine, one-threaded execution, a cache of held
-// primitives, and the translation of its errors.
+// What the files that call oneDNN share: the engine, one-threaded execution with working memory of
+// ours, a cache of held primitives, and the translation of its errors.
 #pragma once
 #include <dnnl.hpp>
 #include <list>
@@ -12,7 +12,28 @@ namespace tycho::cpu {
 
 // Made at first use, per thread; also tells libgomp that this thread computes alone.
 const dnnl::engine& onednn_engine();
-void onednn_run(const dnnl::primitive& primitive, const dnnl_exec_arg_t* args, int count);
+
+// A primitive and the working memory it needs, which comes from our allocator: then it is counted,
+// given back, and watched in guard mode.
+struct HeldPrimitive {
+  dnnl::primitive primitive;
+  dnnl::memory scratch;
+  size_t scratch_bytes = 0;
+
+  // From a description that was made with onednn_attr().
+  template <class P, class Desc>
+  static HeldPrimitive of(const Desc& desc) {
+    const auto scratch = desc.scratchpad_desc();
+    return {P(desc), dnnl::memory(scratch, onednn_engine(), nullptr), scratch.get_size()};
+  }
+};
+inline dnnl::primitive_attr onednn_attr() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+constexpr int kMostArgs = 6;  // with the working memory, which onednn_run adds
+void onednn_run(HeldPrimitive& held, dnnl_exec_arg_t (&args)[kMostArgs], int count);
 
 // The last kMost values by key; a key is plain numbers without padding between them.
 template <class Key, class Held>
