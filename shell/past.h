@@ -4,7 +4,7 @@
 
 namespace tycho::shell {
 
-int lua_history(
-    lua_State* L);  // (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
+// (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
+int lua_history(lua_State* L);
 
 }  // namespace tycho::shell

@@ -1,6 +1,7 @@
 // Autograd from Lua: backward, grad, hooks, and the modes with their two scope forms.
 #include <cstring>
 
+#include "bindings/core/insides.h"
 #include "bindings/core/sweeps.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
@@ -29,16 +30,10 @@ Where look_up_line(lua_State* L) {
   return {};
 }
 
-// Finding a line costs as much as making a node, so lines are kept by the caller's program counter.
-// Lua's public header does not show it, but lua_Debug names the CallInfo that holds it, behind four
-// pointers (lstate.h of Lua 5.4). Code that is freed may be followed by other code at its place:
-// code_epoch counts what the collector frees.
-Where script_line() {
-  static_assert(LUA_VERSION_NUM == 504);
-  struct CallInfoStart {
-    void *func, *top, *previous, *next;
-    const void* saved_pc;
-  };
+// Finding a line costs as much as making a node, so lines are kept by the caller's program counter,
+// where that can be found. Code that is freed may be followed by other code at its place: code_epoch
+// counts what the collector frees.
+Where line_by_program_counter() {
   struct Kept {
     const void* pc;
     uint64_t epoch;
@@ -48,7 +43,7 @@ Where script_line() {
   lua_State* L = running;
   lua_Debug ar;
   if (!lua_getstack(L, 1, &ar)) return {};
-  const void* pc = reinterpret_cast<const CallInfoStart*>(ar.i_ci)->saved_pc;
+  const void* pc = insides::program_counter(ar);
   Kept& k = kept[(reinterpret_cast<uintptr_t>(pc) >> 2) % 64];
   if (k.pc == pc && k.epoch == code_epoch && pc) return k.where;
   const Where where = look_up_line(L);
@@ -56,6 +51,7 @@ Where script_line() {
   if (ar.currentline > 0) k = {pc, code_epoch, where};  // the direct caller is Lua code, not C
   return where;
 }
+Where line_looked_up() { return look_up_line(running); }
 
 // --- options in a table ---
 bool option(lua_State* L, int table, const char* name) {
@@ -613,7 +609,8 @@ int is_autocast_enabled(lua_State* L) {
 
 void open_autograd(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
-  if (!current_where) current_where = script_line;
+  if (!current_where)
+    current_where = insides::knows_program_counter(L) ? line_by_program_counter : line_looked_up;
   luaL_newmetatable(L, kScope);
   lua_pushcfunction(L, guarded<close_scope>);
   lua_setfield(L, -2, "__close");

@@ -16,6 +16,8 @@ namespace tycho::lua {
 // A new Lua state whose allocator frees tensors with their userdata (no __gc), paced by tensor
 // bytes.
 lua_State* new_state();
+// Gives tensors' metatable a __gc where the allocator cannot recognise them (memory.cpp).
+void set_tensor_gc(lua_State* L, int meta);
 // The coroutine that is running now; set by every entry (enter).
 extern constinit thread_local lua_State* running;
 // Grows when the collector frees anything but tensors, such as compiled code.
@@ -90,13 +92,13 @@ void push_dtype(lua_State* L, DType t);
 void push_device(lua_State* L, Device d);
 void push_shape(lua_State* L, const int64_t* v, int n);
 bool to_dtype(lua_State* L, int i, DType* out);  // object or name
-bool to_device(lua_State* L, int i,
-               Device* out);  // object, name or number; raises for unknown names
+// An object, a name or a number; raises for unknown names.
+bool to_device(lua_State* L, int i, Device* out);
 void open_objects(lua_State* L);
 
 // --- the dispatcher (call.cpp) ---
-void push_op(lua_State* L, const Op* first,
-             bool inplace);  // a Lua function for an op and its overloads
+// A Lua function for an op and its overloads.
+void push_op(lua_State* L, const Op* first, bool inplace);
 std::string public_name(const Op& op);
 // Without the prefix of an op whose name means something else in torch itself: linalg_norm.
 std::string name_in_namespace(const std::string& name);
@@ -107,24 +109,24 @@ DeviceGenerator* to_generator(lua_State* L, int i);  // null when the value is n
 void open_random(lua_State* L, int torch);           // manual_seed, states, torch.Generator
 
 // --- the rest ---
-void push_methods(lua_State* L);                 // the table of tensor methods
-int index_get(lua_State* L);                     // x[...]                       (index.cpp)
-int index_set(lua_State* L);                     // x[...] = v
-void open_index(lua_State* L, int torch);        // torch.ellipsis, torch.newaxis
-void open_convert(lua_State* L, int torch);      // tensor(), item, tolist   (convert.cpp)
-void open_autograd(lua_State* L, int torch);     // backward, hooks, modes   (autograd.cpp)
-std::string show(const Tensor& t);               // tostring(x)              (show.cpp)
-void open_io(lua_State* L, int torch);           // save, load, readers      (io.cpp)
-void open_stats(lua_State* L, int torch);        // memory_allocated         (stats.cpp)
-void open_shapes_only(lua_State* L, int torch);  // _shapes_only, _stand_in, _lex, _chunks
-void open_tools(lua_State* L, int torch);        // _attempt, _inspect, ...     (inspect.cpp)
-void number_read(lua_State* L, const Tensor& x);   // item() gave a number     (notes.cpp)
-void training_note(lua_State* L);                // results of training mode are looked at
+void push_methods(lua_State* L);                  // the table of tensor methods
+int index_get(lua_State* L);                      // x[...]                       (index.cpp)
+int index_set(lua_State* L);                      // x[...] = v
+void open_index(lua_State* L, int torch);         // torch.ellipsis, torch.newaxis
+void open_convert(lua_State* L, int torch);       // tensor(), item, tolist   (convert.cpp)
+void open_autograd(lua_State* L, int torch);      // backward, hooks, modes   (autograd.cpp)
+std::string show(const Tensor& t);                // tostring(x)              (show.cpp)
+void open_io(lua_State* L, int torch);            // save, load, readers      (io.cpp)
+void open_stats(lua_State* L, int torch);         // memory_allocated         (stats.cpp)
+void open_shapes_only(lua_State* L, int torch);   // _shapes_only, _stand_in, _lex, _chunks
+void open_tools(lua_State* L, int torch);         // _attempt, _inspect, ...     (inspect.cpp)
+void number_read(lua_State* L, const Tensor& x);  // item() gave a number     (notes.cpp)
+void training_note(lua_State* L);                 // results of training mode are looked at
 void sweep_begins(lua_State* L, const Tensor& loss);
 std::string rewritten_change(lua_State* L, const std::string& otherwise);
-void open_notes(lua_State* L, int torch);        // _use_gradient, _cut  (notes.cpp)
-int lua_lex(lua_State* L);                       // _lex                     (lex.cpp)
-int open_torch(lua_State* L);                    // the module               (core/torch.cpp)
+void open_notes(lua_State* L, int torch);  // _use_gradient, _cut  (notes.cpp)
+int lua_lex(lua_State* L);                 // _lex                     (lex.cpp)
+int open_torch(lua_State* L);              // the module               (core/torch.cpp)
 const char* describe_value(lua_State* L, int i, std::string* room);  // "a number", "float32 [2, 3]"
 
 }  // namespace tycho::lua

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "bindings/core/lua.h"
+#include "bindings/core/insides.h"
 #include "engine/amp/autocast.h"
 #include "engine/base/pool.h"
 #include "engine/ops/table/apply.h"
@@ -24,10 +24,11 @@ constexpr size_t kBlock = 48;  // Lua's header of a userdata (32 bytes on 64-bit
 struct Block {
   char room[kBlock];
 };
-// Of the Box inside its block: measured once, by making one. This and the secret are set by the
-// first state, which is there before any other thread has one.
+// Of the Box inside its block: measured once, by making one; 0 where that does not fit, and tensors
+// have __gc instead. This and the secret are set by the first state, which is there before any
+// other thread has one.
 size_t box_offset = 0;
-void* last_block = nullptr;
+void** measured = nullptr;  // while measuring: the last block that was made
 
 void drop_box(void* block) {
   Box* b = reinterpret_cast<Box*>(static_cast<char*>(block) + box_offset);
@@ -43,7 +44,10 @@ void* allocate_lua(void*, void* block, size_t old_size, size_t new_size) {
   if (!block) old_size = 0;  // then it is a type tag
   if (new_size == 0) {
     if (old_size == kBlock) {
-      if (box_offset) drop_box(block);
+      if (box_offset)
+        drop_box(block);
+      else
+        ++code_epoch;
       FreeList<Block>::give(block);
     } else {
       ++code_epoch;
@@ -61,7 +65,8 @@ void* allocate_lua(void*, void* block, size_t old_size, size_t new_size) {
     }
     // What was here before must not look like a tensor.
     std::memset(static_cast<char*>(to) + kBlock - sizeof(Box), 0, sizeof(Box));
-    if (!box_offset) last_block = to;
+    if (measured) [[unlikely]]
+      *measured = to;
   } else {
     to = std::malloc(new_size);
     if (!to) return nullptr;
@@ -113,23 +118,38 @@ namespace {
 void learn_layout(lua_State* L) {
   std::random_device random;
   box_secret = (static_cast<uint64_t>(random()) << 32 | random()) | 1;
+  if (!insides::allowed()) return;
   // Where does Lua put a userdata's bytes inside the block it asks for?
-  void* box = lua_newuserdatauv(L, sizeof(Box), 0);
-  if (static_cast<char*>(box) - static_cast<char*>(last_block) + sizeof(Box) == kBlock)
-    box_offset = static_cast<size_t>(static_cast<char*>(box) - static_cast<char*>(last_block));
+  void* block = nullptr;
+  measured = &block;
+  const void* box = lua_newuserdatauv(L, sizeof(Box), 0);
+  measured = nullptr;
+  const auto offset = reinterpret_cast<uintptr_t>(box) - reinterpret_cast<uintptr_t>(block);
+  if (block && offset + sizeof(Box) == kBlock) box_offset = offset;
   lua_pop(L, 1);
-  if (!box_offset) {
-    std::fprintf(stderr, "tycho: this Lua lays userdata out in an unknown way\n");
-    std::abort();
-  }
+}
+
+int drop_tensor(lua_State* L) {
+  Box* b = static_cast<Box*>(lua_touserdata(L, 1));
+  if (!to_impl(L, 1)) return 0;
+  b->tag = 0;
+  Ref<Impl>::drop(std::exchange(b->p, nullptr));
+  return 0;
 }
 
 }  // namespace
 
+void set_tensor_gc(lua_State* L, int meta) {
+  if (box_offset) return;
+  meta = lua_absindex(L, meta);
+  lua_pushcfunction(L, drop_tensor);
+  lua_setfield(L, meta, "__gc");
+}
+
 lua_State* new_state() {
   lua_State* L = lua_newstate(allocate_lua, nullptr);
   if (!L) return nullptr;
-  if (!box_offset) learn_layout(L);
+  if (!box_secret) learn_layout(L);
   main_state = L;
   running = L;
   modes_changed(L);

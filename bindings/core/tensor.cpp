@@ -401,6 +401,7 @@ void open_tensor(lua_State* L) {
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, false);  // getmetatable gives nothing to break
   lua_setfield(L, -2, "__metatable");
+  set_tensor_gc(L, -1);
   lua_pop(L, 2);
   lua_newtable(L);  // tensors that must be the same Lua value each time, weakly
   lua_createtable(L, 0, 1);

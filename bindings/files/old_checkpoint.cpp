@@ -1,7 +1,7 @@
 // Checkpoints as Tycho wrote them before it had PyTorch's format: a safetensors file whose metadata
 // holds the tables, numbers, strings and booleans around the tensors, as hexadecimal text.
-// N nil, T true, F false, I123; integer, D1.5; float, S3:abc string, X7; tensor number 7, {kv...}
-// table.
+// N nil, T true, F false, I123; integer, D1.5; float, S3:abc string, X7; tensor number 7,
+// {kv...} table.
 #include <charconv>
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // The op table as Lua sees it: torch._ops() gives one record per public name, with its signatures.
-// Help, completion, argument hints and definition files for editors are all made from these
-// records.
+// Help, completion, argument hints and definition files for editors are all made from these.
 //   torch._ops()        a list of {name=, aliases=, alias_of=, places=, inplace=, signatures=} in
 //                       alphabetical order; also found by name in the same table
-//   torch._brief(v)     "f32 [2, 3]" of a tensor (with its device when that is not the CPU), else
-//   nil torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
+//   torch._brief(v)     "f32 [2, 3]" of a tensor (with its device when that is not the CPU),
+//                       else nil
+//   torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
 #include "bindings/tools/help.h"
 
 #include <map>

@@ -336,9 +336,14 @@ torch.accelerator = {
   device_count = function() return torch.cuda.device_count() end,
   synchronize = function() return torch.cuda.synchronize() end,
 }
+-- What is asked is answered by what is there: simulated devices are the only ones of kind "cuda", and no library is behind them.
 torch.backends = {
-  cudnn = {enabled = true, benchmark = false, deterministic = true, allow_tf32 = false, is_available = function() return torch.cuda.is_available() end},
-  cuda = {matmul = {allow_tf32 = false}, is_built = function() return true end},
+  cudnn = {
+    enabled = true, benchmark = false, deterministic = true, allow_tf32 = false,
+    is_available = function() return false end,
+    version = function() return nil end,
+  },
+  cuda = {matmul = {allow_tf32 = false}, is_built = function() return torch.cuda.is_available() end},
   mps = {is_available = function() return false end, is_built = function() return false end},
   mkldnn = {enabled = true, is_available = function() return true end},
 }

@@ -38,7 +38,8 @@ void read_message(lua_State* L, Message& message);  // pushes the value
 void push_module(lua_State* L, const char* name);
 
 // Calls found(name) for every global that a dumped function (lua_dump, not stripped) or a function
-// inside it reads or sets; `environment[i]`: its upvalue i is the table of globals.
+// inside it reads or sets; `environment[i]`: its upvalue i is the table of globals. It reads Lua's
+// own form of code: for where insides::knows_dumps() holds.
 void find_globals(std::string_view dump, const std::vector<bool>& environment, void* context,
                   void (*found)(void* context, std::string_view name));
 

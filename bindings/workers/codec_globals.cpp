@@ -6,7 +6,6 @@
 namespace tycho::lua {
 namespace {
 
-static_assert(LUA_VERSION_NUM == 504);
 constexpr uint32_t kGetUpvalue = 9, kGetGlobal = 11, kSetGlobal = 15;  // OP_GETUPVAL, OP_*TABUP
 
 class Scan {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "bindings/core/insides.h"
 #include "bindings/workers/codec_form.h"
 #include "engine/ops/random/random.h"
 
@@ -218,9 +219,37 @@ class Writer {
     }
     if (!any) return;
     user_ = way;
-    find_globals(code, environment, this, [](void* self, std::string_view global) {
-      static_cast<Writer*>(self)->use_global(std::string(global));
-    });
+    if (insides::knows_dumps(L)) {
+      find_globals(code, environment, this, [](void* self, std::string_view global) {
+        static_cast<Writer*>(self)->use_global(std::string(global));
+      });
+    } else {
+      std::string names;  // without the names of local variables
+      lua_pushvalue(L, i);
+      lua_dump(L, append, &names, 1);
+      lua_pop(L, 1);
+      use_globals_named_in(names, globals_);
+      if (user_environment_ > 1) {
+        lua_rawgeti(L, environments_, user_environment_);
+        use_globals_named_in(names, lua_gettop(L));
+        lua_pop(L, 1);
+      }
+    }
+  }
+
+  // Without knowing the form of dumped code: every global whose name stands in it somewhere, which
+  // may be a field's name or a part of a text, too.
+  void use_globals_named_in(const std::string& code, int table) {
+    std::vector<std::string> found;
+    lua_pushnil(L);
+    while (lua_next(L, table)) {
+      lua_pop(L, 1);
+      if (lua_type(L, -1) != LUA_TSTRING) continue;
+      size_t n;
+      const char* name = lua_tolstring(L, -1, &n);
+      if (code.find(name, 0, n) != std::string::npos) found.emplace_back(name, n);
+    }
+    for (const std::string& name : found) use_global(name);
   }
 
   // Is the variable on top, of that name, a table of globals? Functions may have one of their own.

@@ -2,9 +2,8 @@
 // x86_64, v3 (AVX2, FMA, F16C) and v4 (AVX-512 F, BW, CD, DQ, VL); the best one the CPU has is
 // chosen once, at start. TYCHO_CPU_LEVEL=x86_64|v3|v4 forces a lower one (tests do).
 //
-//   TYCHO_LEVELS(void, add_rows, (const float* a, float* y, int64_t n))   // in a header: declares
-//   all three level_of::add_rows(a, y, n)                                     // calls the chosen
-//   one
+//   TYCHO_LEVELS(void, add_rows, (const float* a, float* y, int64_t n))  // in a header: all three
+//   level_of::add_rows(a, y, n)                                          // calls the chosen one
 #pragma once
 #include <cstdint>
 

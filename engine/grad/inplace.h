@@ -7,10 +7,10 @@
 
 namespace tycho::grad {
 
-void check_inplace(
-    const Call& c);        // raises Kind::Autograd for leaves, Kind::Value for expanded tensors
+// Raises Kind::Autograd for leaves, Kind::Value for expanded tensors.
+void check_inplace(const Call& c);
 void count_change(const Tensor& self, const char* op);  // the storage's version, and who changed it
-void link_views(Call& c);  // after a view op: results remember their base
+void link_views(Call& c);                               // after a view op: results remember a base
 void refresh_view(Impl* view);              // new node when the base's graph has changed since
 void changed_in_place(const Tensor& self);  // after self got a new node: its base and views follow
 void follow(const Tensor& self, const Tensor& result);     // the same, when values stay as they are

@@ -101,6 +101,43 @@ TEST_P(Autocast, GivesTheTypeOfTheOpsClassAndGradientsOfTheInputs) {
 
 TYCHO_EVERY_OP(Autocast);
 
+// --- shapes without values ---
+class ShapesOnlyMode : public EveryOp {
+ protected:
+  static bool depends_on_values(const Error& e) {
+    return e.kind == Kind::Value && std::string(e.what()).find("depends on the values") < 1000;
+  }
+};
+
+TEST_P(ShapesOnlyMode, GivesTheShapesAndTypesOfTheRealCall) {
+  each_sample([&](const Samples::Item& item) {
+    const auto want = call(op(), mapped(item.args, copied));
+    for (const bool values : {true, false}) {
+      const Args args = mapped(item.args, values ? Map(copied) : Map(stand_in));
+      std::vector<Tensor> got;
+      try {
+        const ShapesOnly scope;
+        const NoGrad quiet;
+        got = call(op(), args);
+      } catch (const Error& e) {
+        EXPECT_TRUE(depends_on_values(e)) << e.what();
+        continue;
+      }
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i].defined(), want[i].defined());
+        if (!got[i]) continue;
+        EXPECT_EQ(tycho::describe(got[i]), tycho::describe(want[i])) << (values ? "" : "stand-ins");
+        EXPECT_TRUE(got[i].strides() == want[i].strides())
+            << (values ? "" : "stand-ins") << to_string(got[i].strides())
+            << to_string(want[i].strides());
+      }
+    }
+  });
+}
+
+TYCHO_EVERY_OP(ShapesOnlyMode);
+
 // --- lane levels ---
 class Levels : public EveryOp {};
 

@@ -70,8 +70,8 @@ struct OpSamples {
 // Every op, but not PyTorch's second names for one.
 std::vector<const Op*> tested_ops();
 
-// Puts back what a test changed of the process: threads, level, autocast, gradient
-// mode, and bounds the memory that a test may take.
+// Puts back what a test changed of the process: threads, level, autocast, gradient mode, and bounds
+// the memory that a test may take.
 struct Restore {
   Restore();
   ~Restore();
@@ -85,13 +85,13 @@ struct Restore {
 class EveryOp : public testing::TestWithParam<const Op*> {
  protected:
   const Op& op() const { return *GetParam(); }
-  // Ops that only other ops call, with arguments they have checked: not to be given wrong ones.
   // Ops that speak about memory itself, not about values.
   bool reads_memory() const;
   // view refuses what its memory cannot show.
   bool refuses(const Error& e) const {
     return e.kind == Kind::Shape && (op().view || std::string(op().name).starts_with("view"));
   }
+  // Ops that only other ops call, with arguments they have checked: not to be given wrong ones.
   bool trusts_its_caller() const { return op().where == kHidden; }
   // Runs body(item) for each sample, naming op and sample in what fails.
   void each_sample(const std::function<void(const Samples::Item&)>& body);

@@ -30,8 +30,8 @@ class Terminal {
   void resize(int columns, int rows);
   // Reads for this long; what came in this time.
   std::string watch(int milliseconds);
-  int exit_status();  // waits for the end; 128 + signal when killed by one, -1 when it does not
-                      // come
+  // Waits for the end; 128 + signal when killed by one, -1 when it does not come.
+  int exit_status();
   termios settings() const;
 
   std::string all;  // every byte so far

@@ -4,6 +4,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/index/index.h"
 #include "engine/ops/index/index.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho {
 namespace {
@@ -46,6 +47,11 @@ Positions positions(const char* op, const Tensor& index, int64_t size, int dim, 
     copy_raw(t, index);
   }
   const int64_t* p = t.data<int64_t>();
+  if (!has_values(t)) {  // only shapes are computed
+    out.hold = t;
+    out.p = p;
+    return out;
+  }
   std::atomic<bool> odd{false};
   parallel_for(out.n, 1 << 15, [&](int64_t begin, int64_t end) {
     if (cpu::level_of::any_outside(p + begin, end - begin, size))

@@ -9,12 +9,12 @@ namespace tycho::cpu {
 struct RecurrentStep {
   int64_t rows, n;
   const void* x;  // gru: what the input adds to the gates [rows, 3 n]
-  void* gates;    // lstm, rnn: sums of the gates, which become their values in place;
-                  // gru: what h adds to them
-  void *h, *c;    // the state, renewed
-  void* out;      // h again
-  void* saved;    // gru: r, z, the new part, and what h added to it [rows, 4 n]; may be null
-  void* cells;    // lstm: c again; may be null
+  // lstm, rnn: sums of the gates, which become their values in place; gru: what h adds to them.
+  void* gates;
+  void *h, *c;  // the state, renewed
+  void* out;    // h again
+  void* saved;  // gru: r, z, the new part, and what h added to it [rows, 4 n]; may be null
+  void* cells;  // lstm: c again; may be null
 };
 
 // The same step backward.

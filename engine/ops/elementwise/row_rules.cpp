@@ -35,7 +35,7 @@ void check_alpha(const Call& c, DType compute) {
 void no_zero(const Call& c, DType compute) {
   if (is_floating(compute)) return;
   const Value& v = c.arg[1];
-  const bool zero = v.tag == Tag::Tensor ? has_zero(v.t) : v.number() == 0;
+  const bool zero = v.tag == Tag::Tensor ? has_values(v.t) && has_zero(v.t) : v.number() == 0;
   if (zero)
     fail(Kind::Value, format("%s: division of integers by zero", called(c).c_str()),
          "x:float()  -- floats give inf and nan instead");

@@ -111,6 +111,7 @@ const Op& one_hot = add_op(
            TYCHO_CHECK(Kind::Value, n >= -1 && n != 0,
                        "one_hot: the number of classes cannot be %lld", static_cast<long long>(n));
            const Tensor flat = packed(x);
+           if (n < 0) need_values(c.op->name, flat);
            int64_t most = 0;
            for (int64_t i = 0; i < x.numel(); ++i) most = std::max(most, flat.data<int64_t>()[i]);
            if (n < 0) {

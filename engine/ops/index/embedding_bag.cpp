@@ -29,8 +29,9 @@ Tensor bags_of(const Call& c, int64_t* bags) {
   const bool last = c.flag(8);
   *bags = last ? given - 1 : given;
   TYCHO_CHECK(Kind::Shape, *bags >= 0, "embedding_bag: include_last_offset needs an offset");
-  const int64_t* p = offsets.data<int64_t>();
   Tensor out = empty({n}, DType::Int64);
+  if (!has_values(offsets)) return out;
+  const int64_t* p = offsets.data<int64_t>();
   int64_t* to = out.data<int64_t>();
   for (int64_t b = 0; b < *bags; ++b) {
     const int64_t from = p[b], end = b + 1 < given ? p[b + 1] : n + 1;
@@ -72,7 +73,7 @@ void embedding_bag_call(Call& c) {
     bag = op<"to.device">(bags_of(c, &bags), ids.device());
   }
   if (scale) scale = op<"reshape">(scale, Sizes{-1});
-  if (c.has(9)) {  // the padding row counts nowhere
+  if (c.has(9) && has_values(flat)) {  // the padding row counts nowhere
     int64_t padding = c.integer(9);
     if (padding < 0) padding += weight.size(0);
     Tensor kept;

@@ -166,6 +166,7 @@ struct Expanded {
              format("%s: a mask of shape %s does not fit onto %s from dimension %d on", op,
                     to_string(mask.shape()).c_str(), to_string(self.shape()).c_str(), at + 1));
     const NoGrad quiet;
+    need_kernels(op);
     const Tensor flat = cpu::true_positions(mask);
     const int64_t n = flat.numel();
     int64_t step = 1;
@@ -204,6 +205,7 @@ const Op& index = add_op(
            // A mask of no dimensions keeps everything or nothing, in a new leading dimension.
            if (c.count(1) == 1 && c.tensor(1, 0) && c.tensor(1, 0).dtype() == DType::Bool &&
                c.tensor(1, 0).rank() == 0) {
+             need_values(c.op->name, c.tensor(1, 0));
              const int64_t n = item<int64_t>(c.tensor(1, 0));
              c.out.push_back(op<"index_select">(op<"unsqueeze">(x, 0), 0,
                                                 filled({n}, 1, DType::Int64, x.device())));

@@ -1,6 +1,7 @@
 // Selecting and filling by a mask.
 #include "engine/grad/node.h"
 #include "engine/ops/index/index.h"
+#include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -29,6 +30,7 @@ const Op& masked_select = add_op(
            const Sizes shape = broadcast(x.shape(), mask.shape());
            if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
            c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
+           need_kernels(c.op->name);
            c.out.push_back(empty({cpu::count_true(c.tensor(1))}, x.dtype(), x.device()));
          },
      .kernel = cpu::masked_select,
@@ -67,7 +69,7 @@ const Op& masked_scatter = add_op(
                        to_string(mask.shape()).c_str(), to_string(x.shape()).c_str());
            if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
            c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
-           const int64_t need = cpu::count_true(c.tensor(1));
+           const int64_t need = has_values(c.tensor(1)) ? cpu::count_true(c.tensor(1)) : 0;
            TYCHO_CHECK(Kind::Shape, need <= source.numel(),
                        "masked_scatter: the mask has %lld true elements, the source %lld",
                        static_cast<long long>(need), static_cast<long long>(source.numel()));

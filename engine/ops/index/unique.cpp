@@ -32,6 +32,7 @@ const Op& unique = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           need_kernels(c.op->name);
            const int dim = c.has(4) ? wrap_dim(c.integer(4), x.rank()) : 0;
            NoGrad quiet;
            cpu::unique(c, false, c.flag(2), c.flag(3), c.has(4) && x.rank() > 0, dim);
@@ -50,6 +51,7 @@ const Op& unique_consecutive = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           need_kernels(c.op->name);
            const int dim = c.has(3) ? wrap_dim(c.integer(3), x.rank()) : 0;
            NoGrad quiet;
            cpu::unique(c, true, c.flag(1), c.flag(2), c.has(3) && x.rank() > 0, dim);
@@ -78,6 +80,7 @@ const Op& nonzero = add_op(
          [](Call& c) {
            NoGrad quiet;
            Tensor x = c.tensor(0);
+           need_kernels(c.op->name);
            if (!c.flag(1)) {
              c.out.push_back(cpu::nonzero(x));
              return;
@@ -128,7 +131,11 @@ const Op& argwhere = add_op({.name = "argwhere",
                              .example = "torch.tensor{{0, 5}, {7, 0}}:argwhere() --> i64 [2, 2]\n"
                                         " 1  2\n"
                                         " 2  1",
-                             .shape = [](Call& c) { c.out.push_back(cpu::nonzero(c.tensor(0))); },
+                             .shape =
+                                 [](Call& c) {
+                                   need_kernels(c.op->name);
+                                   c.out.push_back(cpu::nonzero(c.tensor(0)));
+                                 },
                              .samples =
                                  [](Samples& s) {
                                    s.add({s.integers({3, 4}, 0, 1)});
@@ -163,7 +170,7 @@ void search(Call& c, const Tensor& values) {
     TYCHO_CHECK(Kind::DType, sorter.dtype() == DType::Int64,
                 "searchsorted: the sorter holds positions (int64), not %s",
                 dtype_name(sorter.dtype()));
-    if (sorter.numel() > 0) {
+    if (sorter.numel() > 0 && has_values(sorter)) {
       NoGrad quiet;
       const Tensor low = op<"amin">(sorter), high = op<"amax">(sorter);
       TYCHO_CHECK(Kind::Index, item<int64_t>(low) >= 1 && item<int64_t>(high) <= sorted.size(-1),
@@ -318,6 +325,7 @@ const Op& bincount = add_op(
                        "bincount: weights have shape %s, the values %s",
                        w ? to_string(w.shape()).c_str() : "", to_string(x.shape()).c_str());
            TYCHO_CHECK(Kind::Value, c.integer(2) >= 0, "bincount: minlength cannot be negative");
+           need_kernels(c.op->name);
            c.out.push_back(cpu::bincount(x, w, c.integer(2)));
          },
      .samples =

@@ -21,8 +21,7 @@ void check_floating(const Tensor& x, const char* name) {
 // --- Gradients in plain operations ---
 
 // y = (x - mean) * rstd * w + b with statistics over the dims `dims` of x seen in a shape where w
-// is
-// [.., 1, ..]: the gradients of x, w and b.
+// is [.., 1, ..]: the gradients of x, w and b.
 struct Plain {
   Sizes shape, weight, dims;  // of the view
   double eps;

@@ -358,6 +358,9 @@ Tensor repeated_positions(const Tensor& repeats, int64_t n, const Value& output_
   TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
               "repeat_interleave: %lld counts for %lld elements",
               static_cast<long long>(repeats.numel()), static_cast<long long>(n));
+  if (!output_size.is_none() && !has_values(repeats))
+    return empty({output_size.i}, DType::Int64, repeats.device());
+  need_values("repeat_interleave", repeats);
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t k = integer_at(repeats, one ? 0 : i);
@@ -387,7 +390,8 @@ const Op& repeat_interleave = add_op(
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0), repeats = c.tensor(1);
-           if (!repeats) {
+           const bool number = !repeats;
+           if (number) {
              TYCHO_CHECK(Kind::DType, c.arg[1].tag == Tag::Int,
                          "repeat_interleave: the count must be whole, not %g", c.number(1));
              repeats = filled(Sizes(), static_cast<double>(c.integer(1)), DType::Int64, x.device());
@@ -397,8 +401,10 @@ const Op& repeat_interleave = add_op(
              d = wrap_dim(c.integer(2), x.rank());
            else
              x = op<"reshape">(x, Sizes{-1});
-           c.out.push_back(
-               op<"index_select">(x, d, repeated_positions(repeats, x.size(d), c.arg[3])));
+           Value size = c.arg[3];
+           if (number && shapes_only)
+             size = Value(std::clamp<int64_t>(c.integer(1), 0, 1 << 20) * x.size(d));
+           c.out.push_back(op<"index_select">(x, d, repeated_positions(repeats, x.size(d), size)));
          },
      .samples =
          [](Samples& s) {

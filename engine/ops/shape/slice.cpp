@@ -188,7 +188,7 @@ const Op& narrow_tensor = add_op(
            const Tensor& at = c.tensor(2);
            TYCHO_CHECK(Kind::Value, at.rank() == 0 && is_integral(at.dtype()),
                        "narrow: start must be a 0-d integer tensor, not %s", describe(at).c_str());
-           const int64_t i = item<int64_t>(at);
+           const int64_t i = has_values(at) ? item<int64_t>(at) : 1;
            TYCHO_CHECK(Kind::Index, i != 0, "narrow: index 0: positions count from 1");
            c.out.push_back(
                op<"narrow">(c.tensor(0), c.integer(1), i < 0 ? i : i - 1, c.integer(3)));

@@ -247,6 +247,14 @@ void apply(Call& c) {
   }
 }
 
+void need_values(const char* op, const Tensor& t) {
+  if (!has_values(t)) need_kernels(op);
+}
+void need_kernels(const char* op) {
+  if (shapes_only)
+    fail(Kind::Value, format("%s: the shape of its result depends on the values", op));
+}
+
 Tensor stand_in(const Tensor& t) {
   const ShapesOnly scope;
   int64_t last = 0;

@@ -210,3 +210,14 @@ test("fork_rng leaves the random numbers as they were", function()
   end)
   check.equal(torch.rand(2), expected)
 end)
+
+test("what torch.backends and torch.version say is there is there", function()
+  local code = [[
+    local b = torch.backends
+    print(b.cuda.is_built(), b.cudnn.is_available(), b.cudnn.version(), b.mps.is_built(), b.mps.is_available(),
+      b.mkldnn.is_available(), torch.version.cuda, torch.cuda.is_available(), torch.cuda.device_count(),
+      torch.accelerator.is_available(), torch.accelerator.device_count())]]
+  check.equal((check.tycho({"-e", code}).out:gsub("%s+", " ")), "false false nil false false true nil false 0 false 0 ")
+  check.equal((check.tycho({"-e", code}, {env = {TYCHO_SIMULATE_CUDA = "2"}}).out:gsub("%s+", " ")),
+    "true false nil false false true nil true 2 true 2 ")
+end)

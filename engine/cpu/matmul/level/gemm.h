@@ -72,9 +72,9 @@ TYCHO_INLINE void store_part(T* p, Lane<T> x, int n) {
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
-// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at
-// b + p * ldb. Part: only `last` elements of the last lane are there; where b is Padded, its rows
-// may be read in full lanes all the same.
+// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb.
+// Part: only `last` elements of the last lane are there; where b is Padded, its rows may be read in
+// full lanes all the same.
 template <class T, int M, int N, bool Part, bool Padded>
 void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
            int64_t ldc, int last, int begin, const T* bias) {
