@@ -100,19 +100,6 @@ local function combinations(x, ...)
 end
 both("combinations", combinations)
 
----The distances of all pairs of rows, as a vector.
----@param x userdata [n, d]
----@param p? number default 2
-function F.pdist(x, p)
-  if type(p) == "table" then p = p.p end
-  if want("pdist", x).ndim ~= 2 then error("pdist: wants 2 dimensions, not shape " .. tostring(x.shape), 2, "shape") end
-  local n = x:size(1)
-  if n < 2 then return x:new_zeros({0}) end
-  local at = torch.triu_indices(n, n, 1):to(x.device)
-  return torch.linalg.vector_norm(x:index_select(1, at[1]) - x:index_select(1, at[2]), {ord = p or 2.0, dim = 2})
-end
-torch.pdist = F.pdist
-
 ---The factors of a matrix: u, s, v with x = u diag(s) v^T (torch.linalg.svd gives v^T).
 ---@param x userdata
 ---@param some? boolean false: all columns
@@ -224,7 +211,7 @@ local function any_norm(x, p, ...)
   local o = type(p) == "table" and p or nil
   local word = o and o.p or p
   if type(word) ~= "string" then
-    if o == nil and p == nil then return norm(x) end
+    if p == nil and select("#", ...) == 0 then return norm(x) end
     return norm(x, p, ...)
   end
   if word == "nuc" then return torch.linalg.matrix_norm(x, "nuc") end

@@ -139,24 +139,32 @@ const Op& round_decimals = add_op(
            s.add({s.uniform({3, 4}, -200, 200), -1});
          }});
 
-const Op& logit_eps =
-    add_op({.name = "logit.eps",
-            .args = "self, eps: float?",
-            .doc = "log(x / (1 - x)) of each element kept between eps and 1 - eps.",
-            .inplace = Inplace::Copy,
-            .see = "sigmoid",
-            .rule = "any shape -> the same shape",
-            .example = "torch.tensor{0.0, 0.5}:logit(0.1) --> f32 [2]   -2.2  0",
-            .compose =
-                [](Call& c) {
-                  if (!c.has(1)) return become<"logit">(c, c.tensor(0));
-                  const Tensor x = fn::clamp_numbers(c.tensor(0), c.number(1), 1 - c.number(1));
-                  become<"logit">(c, x);
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.uniform({3, 4}, 0.05, 0.95), 0.1});
-                }});
+const Op& logit_eps = add_op(
+    {.name = "logit.eps",
+     .args = "self, eps: float?",
+     .doc = "log(x / (1 - x)) of each element kept between eps and 1 - eps.",
+     .inplace = Inplace::Copy,
+     .see = "sigmoid",
+     .rule = "any shape -> the same shape",
+     .example = "torch.tensor{0.0, 0.5}:logit(0.1) --> f32 [2]   -2.2  0",
+     .compose =
+         [](Call& c) {
+           if (!c.has(1)) return become<"logit">(c, c.tensor(0));
+           const Tensor& x = c.tensor(0);
+           const double low = c.number(1), high = 1 - low;
+           Tensor kept;
+           {
+             NoGrad quiet;
+             kept = fn::clamp_numbers(x, low, high);
+           }
+           if (mode.grad && x.requires_grad())  // elements at the bounds have a gradient, too
+             kept = fn::where(fn::logical_and(fn::ge(x, low), fn::le(x, high)), x, kept);
+           become<"logit">(c, kept);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.uniform({3, 4}, 0.05, 0.95), 0.1});
+         }});
 
 // n stands first in the function and after self in the method.
 void polygamma(Call& c, const Tensor& x, int64_t n) {

@@ -78,10 +78,10 @@ Tensor clamp_grad(int operand, const Tensor& g, const Tensor& a, const Tensor& b
   return where(crossed, g, where(gt(a, c), g, where(logical_and(at_c, lt(b, c)), half, 0)));
 }
 
-// 1 / (a^2 + b^2), and 1 at the origin.
+// 1 / (a^2 + b^2), and 0 at the origin, where its own derivative is nan.
 Tensor inverse_norm(const Tensor& a, const Tensor& b) {
   const Tensor r = a * a + b * b;
-  return 1 / where(eq(r, 0), 1, r);
+  return where(eq(r, 0), 0, 1 / r);
 }
 
 // Second derivatives.

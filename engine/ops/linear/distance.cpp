@@ -99,7 +99,7 @@ const Op& cosine_similarity =
                   b = op<"expand">(b, shape);
                   const Sizes dims = shape.n ? Sizes{wrap_dim(c.integer(2), shape.n)} : Sizes();
                   const auto unit = [&](const Tensor& x) {
-                    return x / at_least(op<"vector_norm">(x, 2, dims, true), c.number(3));
+                    return x / at_least(op<"distance">(x, 2, dims, true), c.number(3));
                   };
                   c.out.push_back(op<"sum">(unit(a) * unit(b), dims, false));
                 },
@@ -159,13 +159,45 @@ const Op& cdist = add_op(
            TYCHO_CHECK(Kind::Value, c.number(2) >= 0, "cdist: p must not be negative, got %g",
                        c.number(2));
            const Tensor d = op<"unsqueeze">(a, -2) - op<"unsqueeze">(b, -3);
-           c.out.push_back(op<"vector_norm">(d, c.arg[2], Sizes{-1}, false));
+           c.out.push_back(op<"distance">(d, c.arg[2], Sizes{-1}, false));
          },
      .samples =
          [](Samples& s) {
            s.add({s.normal({3, 4}), s.normal({2, 4})});
            s.add({s.normal({2, 3, 2}), s.normal({1, 4, 2}), 1});
          }});
+
+const Op& pdist =
+    add_op({.name = "pdist",
+            .args = "self, p: number = 2",
+            .doc = "The p-norm distances of all pairs of rows, as a vector.",
+            .where = kFunction | kFunctional,
+            .amp = Amp::F32,
+            .see = "cdist, pairwise_distance",
+            .rule = "[n, d] -> [n * (n - 1) / 2]",
+            .example = "torch.pdist(torch.tensor{{0.0, 0.0}, {3.0, 4.0}, {0.0, 1.0}}) --> "
+                       "f32 [3]   5  1  4.24",
+            .compose =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  TYCHO_CHECK(Kind::Shape, x.rank() == 2, "pdist: wants 2 dimensions, not shape %s",
+                              to_string(x.shape()).c_str());
+                  TYCHO_CHECK(Kind::DType, is_floating(x.dtype()),
+                              "pdist: takes floating point numbers, not %s", dtype_name(x.dtype()));
+                  TYCHO_CHECK(Kind::Value, c.number(1) >= 0,
+                              "pdist: p must not be negative, got %g", c.number(1));
+                  const int64_t n = x.size(0);
+                  const Tensor pairs = op<"to.device">(op<"triu_indices">(n, n, 1), x.device());
+                  const auto rows = [&](int64_t k) {
+                    return op<"index_select">(x, 0, op<"select">(pairs, 0, k));
+                  };
+                  c.out.push_back(op<"distance">(rows(0) - rows(1), c.arg[1], Sizes{-1}, false));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({4, 3})});
+                  s.add({s.normal({3, 2}), 1});
+                }});
 
 // --- Losses ---
 

@@ -78,9 +78,14 @@ void check_labels(const Call& c, const Tensor& x, const Tensor& target, const Te
 // The type that totals and log-sums are kept in.
 DType wide(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 
-Tensor scaled_gradient(const Tensor& g, Reduction r, const Tensor& total, const Classes& k) {
+// What each sample's terms are multiplied with, [N, 1, S] or a number. Where no sample counts the
+// mean is nan, but ignored ones have no part in it.
+Tensor scaled_gradient(const Tensor& g, Reduction r, const Tensor& total, const Tensor& target,
+                       int64_t ignore, const Classes& k) {
   if (r == Reduction::None) return op<"reshape">(g, Sizes{k.samples, 1, k.places});
-  return r == Reduction::Mean ? g / total : g;
+  if (r == Reduction::Sum) return g;
+  const Tensor ignored = fn::eq(op<"reshape">(target, Sizes{k.samples, 1, k.places}), ignore);
+  return fn::where(ignored, 0, g / total);
 }
 
 // --- cross_entropy of labels ---
@@ -103,7 +108,8 @@ Tensor softmax_nll_composed(const Backward& b) {
   const auto terms = ops<"nll_terms">(x, b.in(1), b.in(2), b.integer(3), b.number(4));
   const Tensor e = fn::exp(op<"reshape">(x, flat) - shift);
   const Tensor p = e / op<"sum">(e, Sizes{1}, true);
-  const Tensor scale = scaled_gradient(b.g(), parse_reduction(b.string(5)), total, k);
+  const Tensor scale =
+      scaled_gradient(b.g(), parse_reduction(b.string(5)), total, b.in(1), b.integer(3), k);
   return op<"reshape">(scale * (p * terms[1] - terms[0]), x.shape());
 }
 
@@ -279,8 +285,8 @@ const Op& nll = add_op(
              total = op<"clone">(b.out(1));
            }
            const Tensor terms = ops<"nll_terms">(like, b.in(1), b.in(2), b.integer(3), 0.0)[0];
-           const Tensor scale =
-               scaled_gradient(b.g(), parse_reduction(b.string(4)), total, classes_of(like));
+           const Tensor scale = scaled_gradient(b.g(), parse_reduction(b.string(4)), total, b.in(1),
+                                                b.integer(3), classes_of(like));
            b.set(0, op<"reshape">(-(scale * terms), like.shape()));
          }});
 

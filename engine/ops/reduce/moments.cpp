@@ -181,8 +181,10 @@ void norm_grad(Backward& b) {
   } else if (p == 1) {
     b.set(0, g * op<"sgn">(x));
   } else if (p == 2) {
-    const Tensor zero = fn::eq(y, 0);  // where the norm is 0, its gradient is taken as 0
-    b.set(0, x * op<"masked_fill">(g / op<"masked_fill">(y, zero, 1), zero, 0));
+    // Where the norm is 0, its gradient is taken as 0; there is no second one, and this has none.
+    const Tensor zero = fn::eq(y, 0);
+    b.set(0, mode.grad ? g * op<"masked_fill">(x / y, zero, 0)
+                       : x * op<"masked_fill">(g / y, zero, 0));
   } else if (std::isinf(p)) {
     const Tensor mask = fn::eq(op<"abs">(x), y);
     const Tensor count = op<"sum">(mask, dim_list(bits, x.rank()), true);
@@ -194,6 +196,52 @@ void norm_grad(Backward& b) {
   }
 }
 
+// The gradient of a distance: of equal points, and of what they have in common, it is 0 to any
+// order, where a norm's second derivative is not; the largest differences get all of it each.
+void distance_grad(Backward& b) {
+  const double p = b.number(1);
+  if (p == 0 || p == 1) return norm_grad(b);
+  const Tensor x = b.in(0);
+  const uint32_t bits = dims_of(b, 2, x.rank());
+  const Tensor g = unreduce(b.g(), x.shape(), bits), y = unreduce(b.out(), x.shape(), bits);
+  if (std::isinf(p)) return b.set(0, g * fn::eq(op<"abs">(x), y) * op<"sgn">(x));
+  const Tensor none = fn::eq(y, 0), some = op<"masked_fill">(y, none, 1);
+  if (p == 2) return b.set(0, x * op<"masked_fill">(g / some, none, 0));
+  const Tensor zero = fn::eq(x, 0), apart = op<"masked_fill">(x, zero, 1);
+  const Tensor slope = fn::pow(op<"abs">(apart), p - 1) * op<"sgn">(apart);
+  b.set(0,
+        op<"masked_fill">(slope, zero, 0) * op<"masked_fill">(g / fn::pow(some, p - 1), none, 0));
+}
+
+void norm_shape(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const DType t = c.dtype(4, x.dtype());
+  if (!is_floating(x.dtype()) || !is_floating(t))
+    fail(Kind::DType,
+         format("vector_norm: takes floating point numbers, not %s",
+                dtype_name(is_floating(t) ? x.dtype() : t)),
+         "x:float()");
+  if (c.number(1) < 0 || std::isinf(c.number(1)))
+    check_not_empty("vector_norm", x, dim_bits(c, 2, x.rank()));
+  add_reduced(c, 2, c.flag(3), t);
+}
+
+const Op& distance =
+    add_op({.name = "distance",
+            .args = "self, ord: number = 2, dim: dims?, keepdim: bool = false, dtype: dtype?",
+            .doc = "The p-norm of differences over dimensions.",
+            .where = kHidden,
+            .amp = Amp::F32Cuda,
+            .saves = "self, out",
+            .shape = norm_shape,
+            .kernel = cpu::vector_norm,
+            .grad = distance_grad,
+            .samples = [](Samples& s) {
+              s.add({s.normal({3, 4}), 2, s.ints({1})});
+              s.add({s.uniform({3, 4}, 0.5, 2), 1.5, s.ints({1})});
+              s.add({s.normal({3, 4}), __builtin_inf(), s.ints({1})});
+            }});
+
 const Op& vector_norm = add_op(
     {.name = "vector_norm",
      .args = "self, ord: number = 2, dim: dims?, keepdim: bool = false, dtype: dtype?",
@@ -204,31 +252,18 @@ const Op& vector_norm = add_op(
      .see = "norm",
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
      .example = "torch.linalg.vector_norm(torch.tensor{3.0, 4.0}) --> f32 []  5",
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           const DType t = c.dtype(4, x.dtype());
-           if (!is_floating(x.dtype()) || !is_floating(t))
-             fail(Kind::DType,
-                  format("vector_norm: takes floating point numbers, not %s",
-                         dtype_name(is_floating(t) ? x.dtype() : t)),
-                  "x:float()");
-           if (c.number(1) < 0 || std::isinf(c.number(1)))
-             check_not_empty("vector_norm", x, dim_bits(c, 2, x.rank()));
-           add_reduced(c, 2, c.flag(3), t);
-         },
+     .shape = norm_shape,
      .kernel = cpu::vector_norm,
      .grad = norm_grad,
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4})});
-           s.add({s.normal({3, 4}), 1, s.ints({0})});
-           s.add({s.normal({2, 3, 4}), 3, s.ints({0, 2}), true});
-           s.add({s.uniform({3, 4}, 0.5, 2), 0.5, s.ints({1})});
-           s.add({s.normal({3, 4}), __builtin_inf(), s.ints({1})});
-           s.add({s.normal({3, 4}), -__builtin_inf()});
-           s.add({s.normal({3, 4}), 0, s.ints({1})}, false);
-         }});
+     .samples = [](Samples& s) {
+       s.add({s.normal({3, 4})});
+       s.add({s.normal({3, 4}), 1, s.ints({0})});
+       s.add({s.normal({2, 3, 4}), 3, s.ints({0, 2}), true});
+       s.add({s.uniform({3, 4}, 0.5, 2), 0.5, s.ints({1})});
+       s.add({s.normal({3, 4}), __builtin_inf(), s.ints({1})});
+       s.add({s.normal({3, 4}), -__builtin_inf()});
+       s.add({s.normal({3, 4}), 0, s.ints({1})}, false);
+     }});
 
 const Op& norm =
     add_op({.name = "norm",

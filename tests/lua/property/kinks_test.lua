@@ -1,0 +1,70 @@
+-- Gradients of first and second order at kinks, poles and ties are PyTorch's (property/kinks.lua holds the numbers).
+local F = torch.nn.functional
+local cases = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "kinks.lua")
+
+local leaves
+local makers = {
+  F = F, torch = torch, inf = math.huge, nan = 0 / 0,
+  t = function(x)
+    local v = torch.tensor(x, {dtype = "float64"}):requires_grad_()
+    leaves[#leaves + 1] = v
+    return v
+  end,
+  c = function(x) return torch.tensor(x, {dtype = "float64"}) end,
+  i = function(x) return torch.tensor(x, {dtype = "int64"}) end,
+  b = function(x) return torch.tensor(x) end,
+}
+
+-- What comes in for the k-th tensor: 0.5 to 2.5, in an order of its own.
+local function weights(x, k, step)
+  return ((torch.arange(x:numel(), {dtype = "float64"}) * step + k) % 5 + 1):reshape(x.shape) / 2
+end
+local function numbers(x, like)
+  return (x or torch.zeros_like(like)):detach():reshape(-1):tolist()
+end
+local function differ(got, want)
+  for k = 1, #got do
+    local x, y = got[k], want[k] or 0
+    local same = x == y or (x ~= x and y ~= y) or math.abs(x - y) <= 1e-7 * (1 + math.abs(y))
+    if not same then return ("element %d is %.9g, not %.9g"):format(k, x, y) end
+  end
+end
+
+-- The gradients of the inputs, and of those the gradients of the inputs and of what came in.
+local function gradients(call)
+  leaves = {}
+  local out, coming = {}, {}
+  for _, y in ipairs {assert(load("return " .. call, call, "t", makers))()} do
+    if y.requires_grad then
+      out[#out + 1] = y
+      coming[#coming + 1] = weights(y, #coming, 3):requires_grad_()
+    end
+  end
+  local g = table.pack(torch.autograd.grad(out, leaves, {grad_outputs = coming, create_graph = true, allow_unused = true}))
+  local second, seconds, inputs, first, h = {}, {}, {}, {}, {}
+  for k, x in ipairs(leaves) do
+    inputs[k], first[k] = x, numbers(g[k], x)
+    if g[k] and g[k].requires_grad then
+      second[#second + 1] = g[k]
+      seconds[#seconds + 1] = weights(g[k], k - 1, 2)
+    end
+  end
+  for _, v in ipairs(coming) do inputs[#inputs + 1] = v end
+  if #second > 0 then h = table.pack(torch.autograd.grad(second, inputs, {grad_outputs = seconds, allow_unused = true})) end
+  for k, x in ipairs(inputs) do h[k] = numbers(h[k], x) end
+  return first, h
+end
+
+test("gradients of first and second order at kinks, poles and ties are PyTorch's", function()
+  local wrong = {}
+  for _, case in ipairs(cases) do
+    local g, h = gradients(case[1])
+    for name, pair in pairs {first = {g, case.g}, second = {h, case.h}} do
+      for k, want in ipairs(pair[2] or {}) do
+        local why = differ(pair[1][k], want)
+        if why then wrong[#wrong + 1] = ("%s: %s gradient %d: %s"):format(case[1], name, k, why) end
+      end
+    end
+  end
+  check.equal(table.concat(wrong, "\n"), "")
+end)
