@@ -78,7 +78,7 @@ void check_channels(const Tensor& t, const char* op_name, const char* name, int6
 
 void batch_norm_grad(Backward& b) {
   const bool training = b.flag(5);
-  if (!mode.grad)
+  if (!mode.grad && b.g().numel() > 0)
     return set(b, ops<"batch_norm_backward">(b.g(), b.in(0), b.in(1), b.out(1), b.out(2), training),
                1, 2);
   const Tensor x = b.in(0), w = b.in(1), g = b.g();
@@ -144,7 +144,7 @@ Tensor plain_evaluation(const Call& c) {
 const Op& batch_norm = add_op(
     {.name = "batch_norm",
      .args = "self, running_mean: tensor?, running_var: tensor?, weight: tensor?, bias: "
-             "tensor?, training: bool = false, momentum: float? = 0.1, eps: float = 1e-5",
+             "tensor?, training: bool = false, momentum: float = 0.1, eps: float = 1e-5",
      .doc =
          "Brings every channel (dimension 2) to mean 0 and variance 1, by the batch's statistics "
          "in training (the running ones are updated), else by the running ones.",
@@ -398,7 +398,7 @@ const Op& group_norm = add_op(
                        "group_norm: %lld channels (shape %s) do not divide into %lld groups",
                        static_cast<long long>(x.size(1)), to_string(x.shape()).c_str(),
                        static_cast<long long>(groups));
-           for (int d = 2; d < x.rank(); ++d)
+           for (int d = 1; d < x.rank(); ++d)
              TYCHO_CHECK(Kind::Value, x.size(d) > 0,
                          "group_norm: a group of shape %s has no elements",
                          to_string(x.shape()).c_str());
