@@ -284,6 +284,8 @@ const char* describe_value(lua_State* L, int i, std::string* room) {
     lua_pop(L, 1);
   } else if (lua_isnoneornil(L, i)) {
     *room = "nil";
+  } else if (lua_type(L, i) == LUA_TLIGHTUSERDATA && !lua_touserdata(L, i)) {
+    *room = "torch.none";
   } else if (lua_type(L, i) == LUA_TBOOLEAN) {
     *room = lua_toboolean(L, i) ? "true" : "false";
   } else {

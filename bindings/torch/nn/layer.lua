@@ -51,6 +51,13 @@ local function has_names(t)
 end
 local function plain(t) return type(t) == "table" and getmetatable(t) == nil end
 
+-- What torch.none means for an argument: no, where the default is yes or no; nil where nil can be its value.
+local function without(name, n, default)
+  if type(default) == "boolean" then return false end
+  if default == nil or n == "momentum" then return nil end
+  error(('%s: argument "%s" cannot be torch.none; leave it out for %s'):format(name, n, tostring(default)), 4)
+end
+
 ---The arguments of a constructor as a table: positional ones, and named ones in a last table. What is not given has
 ---its default; torch.none counts as given and gives nil.
 function layer.args(name, spec, ...)
@@ -89,7 +96,7 @@ function layer.args(name, spec, ...)
       if not spec.optional[n] then error(('%s: argument "%s" is missing'):format(name, n), 3) end
       out[n] = spec.default[n]
     elseif out[n] == torch.none then
-      out[n] = nil
+      out[n] = without(name, n, spec.default[n])
     elseif counts[n] then
       out[n] = whole(name, n, out[n])
     end

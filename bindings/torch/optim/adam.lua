@@ -33,13 +33,16 @@ local function adam_step(self, g)
   end)
 end
 
-base.class("Adam", {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, amsgrad = false, maximize = false,
+base.class("Adam", "lr betas eps weight_decay amsgrad",
+  {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, amsgrad = false, maximize = false,
   decoupled_weight_decay = false}, check, adam_step)
-base.class("AdamW", {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 1e-2, amsgrad = false, maximize = false,
+base.class("AdamW", "lr betas eps weight_decay amsgrad",
+  {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 1e-2, amsgrad = false, maximize = false,
   decoupled_weight_decay = true}, check, adam_step)
 
 -- Adam with the maximum norm (Kingma and Ba 2015, section 7.1).
-base.class("Adamax", {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, maximize = false}, check,
+base.class("Adamax", "lr betas eps weight_decay",
+  {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, maximize = false}, check,
   function(self, g)
     base.each_step(self, g, function(p)
       return {step = 0, exp_avg = torch.zeros_like(p), exp_inf = torch.zeros_like(p)}
@@ -50,7 +53,8 @@ base.class("Adamax", {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay 
   end)
 
 -- Adam with Nesterov's momentum (Dozat 2016).
-base.class("NAdam", {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3,
+base.class("NAdam", "lr betas eps weight_decay momentum_decay decoupled_weight_decay",
+  {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3,
   decoupled_weight_decay = false, maximize = false}, check,
   function(self, g)
     local function momentum(step) return g.betas[1] * (1 - 0.5 * 0.96 ^ (step * g.momentum_decay)) end
@@ -71,7 +75,8 @@ base.class("NAdam", {lr = 2e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay =
   end)
 
 -- Adam that waits until the variance of its rate can be told (Liu and others 2020).
-base.class("RAdam", {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, decoupled_weight_decay = false,
+base.class("RAdam", "lr betas eps weight_decay decoupled_weight_decay",
+  {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0, decoupled_weight_decay = false,
   maximize = false}, check,
   function(self, g)
     local beta1, beta2 = g.betas[1], g.betas[2]

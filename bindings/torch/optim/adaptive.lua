@@ -4,7 +4,8 @@ local base = require "torch.optim.optimizer"
 local at_least = base.at_least
 
 -- Hinton (2012); centred as Graves (2013).
-base.class("RMSprop", {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false, maximize = false},
+base.class("RMSprop", "lr alpha eps weight_decay momentum centered",
+  {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0, centered = false, maximize = false},
   function(g, name)
     for _, key in ipairs {"lr", "eps", "weight_decay", "momentum", "alpha"} do at_least(g, name, key, 0) end
   end,
@@ -24,7 +25,8 @@ base.class("RMSprop", {lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, mo
   end)
 
 -- Duchi, Hazan and Singer (2011).
-base.class("Adagrad", {lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10, maximize = false},
+base.class("Adagrad", "lr lr_decay weight_decay initial_accumulator_value eps",
+  {lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10, maximize = false},
   function(g, name)
     for _, key in ipairs {"lr", "lr_decay", "eps", "weight_decay", "initial_accumulator_value"} do at_least(g, name, key, 0) end
   end,
@@ -37,7 +39,8 @@ base.class("Adagrad", {lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumu
   end)
 
 -- Zeiler (2012).
-base.class("Adadelta", {lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0, maximize = false},
+base.class("Adadelta", "lr rho eps weight_decay",
+  {lr = 1.0, rho = 0.9, eps = 1e-6, weight_decay = 0, maximize = false},
   function(g, name)
     at_least(g, name, "lr", 0)
     at_least(g, name, "eps", 0)

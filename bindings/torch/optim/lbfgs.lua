@@ -131,7 +131,8 @@ local function two_loops(s, g)
   return d
 end
 
-local class = base.class("LBFGS", {lr = 1, max_iter = 20, max_eval = false, tolerance_grad = 1e-7, tolerance_change = 1e-9,
+local class = base.class("LBFGS", "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn",
+  {lr = 1, max_iter = 20, max_eval = false, tolerance_grad = 1e-7, tolerance_change = 1e-9,
   history_size = 100, line_search_fn = false},
   function(g, name)
     for _, key in ipairs {"lr", "max_iter", "tolerance_grad", "tolerance_change", "history_size"} do at_least(g, name, key, 0) end

@@ -5,7 +5,8 @@ local error = torch._raise
 local base = require "torch.optim.optimizer"
 local at_least = base.at_least
 
-base.class("Adafactor", {lr = 1e-2, beta2_decay = -0.8, eps = {torch.none, 1e-3}, d = 1.0, weight_decay = 0.0, maximize = false},
+base.class("Adafactor", "lr beta2_decay eps d weight_decay",
+  {lr = 1e-2, beta2_decay = -0.8, eps = {torch.none, 1e-3}, d = 1.0, weight_decay = 0.0, maximize = false},
   function(g, name)
     at_least(g, name, "lr", 0)
     at_least(g, name, "weight_decay", 0)
@@ -70,7 +71,8 @@ local ratios = {
   spectral_unclamped = function(rows, columns) return math.sqrt(rows / columns) end,
 }
 
-base.class("Muon", {lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, ns_coefficients = {3.4445, -4.7750, 2.0315},
+base.class("Muon", "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn",
+  {lr = 1e-3, weight_decay = 0.1, momentum = 0.95, nesterov = true, ns_coefficients = {3.4445, -4.7750, 2.0315},
   eps = 1e-7, ns_steps = 5, adjust_lr_fn = "original"},
   function(g, name)
     for _, key in ipairs {"lr", "weight_decay", "momentum", "eps"} do at_least(g, name, key, 0) end

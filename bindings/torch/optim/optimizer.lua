@@ -95,21 +95,46 @@ local function options_inside(params)
   return params
 end
 
+-- optim.SGD(params, 0.1, 0.9): options by position, in PyTorch's order; the last may be a table of named ones.
+local function by_position(name, order, ...)
+  local given, options, names = table.pack(...), {}, {}
+  for option in order:gmatch "%S+" do names[#names + 1] = option end
+  local last = given[given.n]
+  if type(last) == "table" and getmetatable(last) == nil and (next(last) == nil or type(next(last)) == "string") then
+    for k, v in pairs(last) do options[k] = v end
+    given.n = given.n - 1
+  end
+  if given.n > #names then
+    error(("%s: takes at most %d options by position (%s), not %d"):format(name, #names, table.concat(names, ", "), given.n), 3)
+  end
+  for i = 1, given.n do
+    if given[i] ~= nil then
+      if options[names[i]] ~= nil then error(('%s: option "%s" is given twice'):format(name, names[i]), 3) end
+      options[names[i]] = given[i]
+    end
+  end
+  return options
+end
+
 ---A class of optimisers.
 ---@param name string
+---@param order string the options that may be given by position, as PyTorch has them
 ---@param defaults table the options with their defaults
 ---@param check function (group, name): raises where an option of a group is wrong
 ---@param step function (self, group): one step of a group
 ---@return table class its methods may be overridden
-local function class(name, defaults, check, step)
+local function class(name, order, defaults, check, step)
   local c = setmetatable({_name = name, _check = check, _step = step}, {__index = Optimizer, __name = name})
   c.__index = c
   c.__name = name
   c.__tostring = describe
   return setmetatable(c, {
     __index = Optimizer,
-    __call = function(_, params, options)
+    __call = function(_, params, options, ...)
       local self = setmetatable({}, c)
+      if options ~= nil and type(options) ~= "table" or select("#", ...) > 0 then
+        options = by_position(name, order, options, ...)
+      end
       base.fill(self, params, options, defaults)
       return self
     end,

@@ -52,7 +52,7 @@ function optim.class(name, defaults, step)
   if type(name) ~= "string" or type(defaults) ~= "table" or type(step) ~= "function" then
     error('optim.class: wants a name, the options with their defaults, and a step: optim.class("Sign", {lr = 0.01}, function(self, group) ... end)', 2)
   end
-  return base.new_class(name, defaults, function() end, function(self, group)
+  return base.new_class(name, "lr", defaults, function() end, function(self, group)
     return torch.no_grad(function() return step(self, group) end)
   end)
 end

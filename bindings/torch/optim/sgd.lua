@@ -4,7 +4,8 @@ local error = torch._raise
 local base = require "torch.optim.optimizer"
 local active, at_least, rounded = base.active, base.at_least, base.rounded
 
-base.class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false, maximize = false},
+base.class("SGD", "lr momentum dampening weight_decay nesterov",
+  {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false, maximize = false},
   function(g, name)
     at_least(g, name, "lr", 0)
     at_least(g, name, "momentum", 0)
@@ -44,7 +45,8 @@ base.class("SGD", {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nes
   end)
 
 -- Polyak and Juditsky (1992), in the form of Bottou that PyTorch has.
-base.class("ASGD", {lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0, maximize = false},
+base.class("ASGD", "lr lambd alpha t0 weight_decay",
+  {lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0, maximize = false},
   function(g, name)
     at_least(g, name, "lr", 0)
     at_least(g, name, "weight_decay", 0)
@@ -63,7 +65,8 @@ base.class("ASGD", {lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_deca
   end)
 
 -- Riedmiller and Braun (1993).
-base.class("Rprop", {lr = 1e-2, etas = {0.5, 1.2}, step_sizes = {1e-6, 50}, maximize = false},
+base.class("Rprop", "lr etas step_sizes",
+  {lr = 1e-2, etas = {0.5, 1.2}, step_sizes = {1e-6, 50}, maximize = false},
   function(g, name)
     at_least(g, name, "lr", 0)
     local e = g.etas

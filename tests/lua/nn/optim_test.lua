@@ -82,6 +82,18 @@ test("options stand in the second argument, in the table of the parameters, or a
   check.equal(optim.Adam({w}, {foreach = true, fused = false}).param_groups[1].foreach, nil)
 end)
 
+test("options stand by position in PyTorch's order, too, and none is dropped", function()
+  local w = torch.zeros(1, {requires_grad = true})
+  local g = optim.SGD({w}, 0.1, 0.9, nil, 0.5).param_groups[1]
+  check.equal({g.lr, g.momentum, g.dampening, g.weight_decay}, {0.1, 0.9, 0, 0.5})
+  check.equal(optim.SGD({w}, 0.1, 0.9, {nesterov = true}).param_groups[1].nesterov, true)
+  check.equal(optim.Adam({w}, nil, {0.5, 0.9}).param_groups[1].betas, {0.5, 0.9})
+  check.equal(optim.Adam({w}, 0.1, nil, 1e-4).param_groups[1].eps, 1e-4)
+  check.equal(optim.LBFGS({w}, 1, 7).param_groups[1].max_iter, 7)
+  check.raises("argument", "at most 5 options by position", optim.SGD, {w}, 0.1, 0, 0, 0, false, 1)
+  check.raises("argument", '"lr" is given twice', optim.SGD, {w}, 0.1, {lr = 0.2})
+end)
+
 test("named parameters keep their names", function()
   local net = torch.nn.Linear(2, 1)
   local opt = optim.SGD(net:named_parameters(), {lr = 0.1})
