@@ -124,3 +124,29 @@ test("a generator has a stream of its own", function()
   check.raises("argument", "torch.Generator", torch.rand, 3, {generator = 5})
   check.raises("argument", "integer", torch.manual_seed, "zero")
 end)
+
+test("random_ and randint draw PyTorch's integers around 2^31, 2^32 and 2^63", function()
+  local most, least = math.maxinteger, math.mininteger
+  for _, case in ipairs {
+    {0, 2147483647, {1631897122, 1626975787, 1524890972, 1728789912}},
+    {0, 2147483648, {976413892, 1369975286, 2053951699, 1956722279}},
+    {-2147483648, 2147483648, {-1171069756, -777508362, 2053951699, -190761369}},
+    {0, 4294967295, {1304155507, 424733712, 1789421335, 769014271}},
+    {0, 4294967296, {976413892, 1369975286, 4201435347, 1956722279}},
+    {0, 4294967297, {648672277, 2315216862, 2318482064, 3144430289}},
+    {0, 1099511627776, {752595690692, 108744157686, 291964244179, 650496783975}},
+    {-4611686018427387904, 4611686018427387904, {-3204046499487750972, 551904368352831990, 3475536756154880211, -489481035468163481}},
+    {0, most, {1407639518939636932, 5163590386780219895, 8087222774582268115, 4122204982959224424}},
+    {least, most, {-7815732517915138876, 5163590386780219894, -1136149262272507693, 4122204982959224423}},
+    {least, 0, {-7815732517915138876, -4059781650074555914, -1136149262272507693, -5101167053895551385}},
+  } do
+    local from, to, want = table.unpack(case)
+    check.equal(seeded(7, function() return torch.empty(4, {dtype = "int64"}):random_(from, to) end), want)
+    check.equal(seeded(7, torch.randint, from, to, {4}), want)
+    if from == 0 then check.equal(seeded(7, function() return torch.empty(4, {dtype = "int64"}):random_(to) end), want) end
+  end
+  check.equal(seeded(7, function() return torch.empty(4):random_(0, 2 ^ 32) end), {3273893632.0, 4201318912.0, 906200256.0, 2846197248.0})
+  check.equal(seeded(7, function() return torch.empty(4, {dtype = "float64"}):random_(0, 2 ^ 32) end), {976413892.0, 1369975286.0, 4201435347.0, 1956722279.0})
+  -- Where the stream stands afterwards.
+  check.close(seeded(7, function() torch.empty(4, {dtype = "int64"}):random_(0, 4294967296) return torch.rand(1, {dtype = "float64"}):item() end), 0.922529, 1e-6)
+end)
