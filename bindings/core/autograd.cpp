@@ -126,6 +126,10 @@ int backward(lua_State* L) {
   for (int i = 2, n = lua_gettop(L); i <= n; ++i) {
     if (to_impl(L, i)) {
       grads.push_back(check_tensor(L, i, "backward"));
+    } else if (i == 3 && lua_isboolean(L, i)) {  // as PyTorch's positions
+      o.retain_graph = lua_toboolean(L, i);
+    } else if (i == 4 && lua_isboolean(L, i)) {
+      o.create_graph = lua_toboolean(L, i);
     } else if (lua_type(L, i) == LUA_TTABLE) {
       check_options(L, i, "backward", {"gradient", "retain_graph", "create_graph", "inputs"});
       lua_getfield(L, i, "gradient");
@@ -169,6 +173,21 @@ int grad_of(lua_State* L) {
               "grad: wants the result(s) and the input(s)");
   grad::SweepOptions o;
   std::vector<Tensor> grads;
+  if (lua_gettop(L) > 3) {  // as PyTorch's positions; the last may be a table of names
+    TYCHO_CHECK(Kind::Argument, lua_gettop(L) <= (lua_istable(L, -1) ? 8 : 7),
+                "grad: takes at most 7 arguments, not %d", lua_gettop(L));
+    if (!lua_istable(L, -1)) lua_newtable(L);
+    const int named = lua_gettop(L);
+    static constexpr const char* names[] = {"grad_outputs", "retain_graph", "create_graph",
+                                            "only_inputs", "allow_unused"};
+    for (int i = 3; i < named; ++i) {
+      if (lua_isnil(L, i)) continue;
+      lua_pushvalue(L, i);
+      lua_setfield(L, named, names[i - 3]);
+    }
+    lua_replace(L, 3);
+    lua_settop(L, 3);
+  }
   if (lua_type(L, 3) == LUA_TTABLE && !to_impl(L, 3)) {
     check_options(L, 3, "grad",
                   {"grad_outputs", "retain_graph", "create_graph", "allow_unused", "outputs",
@@ -556,8 +575,25 @@ void take_device_type(lua_State* L) {
 }
 
 // torch.autocast(device, {dtype=, enabled=, cache_enabled=}, f)
+// autocast(device, dtype, enabled, cache_enabled, f): what stands by position goes into the table.
+void take_positions(lua_State* L) {
+  static constexpr const char* names[] = {"dtype", "enabled", "cache_enabled"};
+  int end = 2;
+  if (!lua_istable(L, 2))
+    while (end <= lua_gettop(L) && end < 5 && !lua_isfunction(L, end)) ++end;
+  if (end == 2) return;
+  lua_createtable(L, 0, 3);
+  for (int i = 2; i < end; ++i) {
+    lua_pushvalue(L, i);
+    lua_setfield(L, -2, names[i - 2]);
+  }
+  lua_insert(L, 2);
+  for (int i = 2; i < end; ++i) lua_remove(L, 3);
+}
+
 int autocast(lua_State* L) {
   take_device_type(L);
+  take_positions(L);
   if (Device d; lua_type(L, 1) == LUA_TUSERDATA && to_device(L, 1, &d)) {
     lua_pushstring(L, d.is_cpu() ? "cpu" : "cuda");
     lua_replace(L, 1);

@@ -96,7 +96,7 @@ end
 ---its own random numbers; prefetch_factor batches are made ahead for each; timeout (seconds), worker_init_fn(id),
 ---persistent_workers. The batches' order is the same as without.
 data.DataLoader = data._class("DataLoader")
-function data.DataLoader:init(dataset, options)
+function data.DataLoader:init(dataset, options, ...)
   if options == nil and type(dataset) == "table" and getmetatable(dataset) == nil and not (dataset.get or dataset.iter) then
     options = {}  -- all in one table
     for k, v in pairs(dataset) do options[k] = v end
@@ -104,7 +104,7 @@ function data.DataLoader:init(dataset, options)
     options.dataset, options[1] = nil, nil
   end
   check_dataset(dataset)
-  take_options(self, options)
+  take_options(self, options, ...)
   self.dataset = dataset
   if self.sampler and self.shuffle then error("DataLoader: give either a sampler or shuffle, not both", 3) end
   if self.batch_sampler and (self.sampler or self.shuffle or self.drop_last or self.batch_size ~= 1) then

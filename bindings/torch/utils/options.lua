@@ -42,10 +42,32 @@ local function check_workers(self)
   end
 end
 
+-- PyTorch's order of what may be given by position; the last may be a table of named options.
+local order = {"batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
+  "timeout", "worker_init_fn", "multiprocessing_context", "generator"}
+local function by_position(...)
+  local given, out = table.pack(...), {}
+  local last = given[given.n]
+  if type(last) == "table" and getmetatable(last) == nil and type(next(last)) ~= "number" then
+    for k, v in pairs(last) do out[k] = v end
+    given.n = given.n - 1
+  end
+  if given.n > #order then error(("DataLoader: takes at most %d options by position, not %d"):format(#order, given.n), 4) end
+  for i = 1, given.n do
+    if given[i] ~= nil then
+      if out[order[i]] ~= nil then error(('DataLoader: argument "%s" is given twice'):format(order[i]), 4) end
+      out[order[i]] = given[i]
+    end
+  end
+  return out
+end
+
 ---Writes the options into the loader; raises for those that are unknown or wrong.
 ---@param self table
 ---@param options? table
-return function(self, options)
+---@param ... any options by position, where the first is no table
+return function(self, options, ...)
+  if options ~= nil and type(options) ~= "table" or select("#", ...) > 0 then options = by_position(options, ...) end
   for k, v in pairs(names) do self[k] = v end
   for k, v in pairs(options or {}) do
     if names[k] == nil then

@@ -199,6 +199,32 @@ test("nil and torch.none in the middle of positional arguments leave what follow
   check.equal(nn.Linear(2, 3, none).bias, nil)
 end)
 
+test("what PyTorch takes by position and is no operation keeps its place, too", function()
+  local a = torch.ones(2):requires_grad_()
+  local y = (a * a * a):sum()
+  y:backward(nil, true)
+  y:backward()
+  check.equal(a.grad, {6.0, 6.0})
+  local g = torch.autograd.grad((a * a * a):sum(), a, nil, nil, true)
+  check.equal(torch.autograd.grad(g:sum(), a), {6.0, 6.0})
+  g = torch.autograd.grad(a * a * a, a, torch.tensor {1.0, 2.0}, {create_graph = true})
+  check.equal(torch.autograd.grad(g:sum(), a), {6.0, 12.0})
+  check.equal(torch.autograd.grad((a * 2):sum(), {torch.ones(1):requires_grad_()}, nil, nil, nil, nil, true), nil)
+  check.raises("argument", "at most 7", torch.autograd.grad, y, a, nil, nil, nil, nil, nil, nil)
+  check.equal(torch.autocast("cpu", torch.bfloat16, false, function() return torch.is_autocast_enabled("cpu") end), false)
+  check.equal(torch.autocast("cpu", nil, true, function() return torch.is_autocast_enabled("cpu") end), true)
+  a.grad = torch.tensor {3.0, 4.0}
+  check.close(torch.nn.utils.clip_grad_norm_({a}, 1.0, nil, true), 5.0)
+  local data = torch.utils.data
+  local set = data.TensorDataset(torch.arange(6))
+  check.equal(#data.DataLoader(set, 2), 3)
+  check.equal(#data.DataLoader(set, 4, nil, nil, nil, 0, {drop_last = true}), 1)
+  local seen = {}
+  for x in data.DataLoader(set, nil, nil, {6, 1})() do seen[#seen + 1] = x[1]:item() end
+  check.equal(seen, {5, 0})
+  check.raises("argument", '"batch_size" is given twice', data.DataLoader, set, 2, {batch_size = 3})
+end)
+
 test("_shapes_only looks at no values, and says where they decide a shape", function()
   local a, x = torch.tensor {1, 2}, torch.ones(2, 3)
   local shape, dtype

@@ -37,9 +37,10 @@ end
 ---@param parameters table
 ---@param max_norm number
 ---@param norm_type? number default 2; math.huge takes the largest element
----@param options? {norm_type?: number, error_if_nonfinite?: boolean}
+---@param options? boolean | {norm_type?: number, error_if_nonfinite?: boolean}
 function utils.clip_grad_norm_(parameters, max_norm, norm_type, options)
   if type(norm_type) == "table" then norm_type, options = nil, norm_type end
+  if type(options) == "boolean" then options = {error_if_nonfinite = options} end
   if type(max_norm) == "table" then max_norm, options = max_norm.max_norm, max_norm end
   if type(max_norm) ~= "number" then error("clip_grad_norm_: max_norm must be a number, not a " .. type(max_norm), 2) end
   options = options or {}
