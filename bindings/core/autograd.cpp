@@ -5,9 +5,9 @@
 #include "bindings/core/sweeps.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
-#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/watch/notes.h"
 
 namespace tycho::lua {
 namespace {
@@ -104,7 +104,7 @@ std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what, bool none
 // Runs a sweep; where a change in place stopped it, the hint is written with the user's own line.
 template <class F>
 void explained(lua_State* L, F sweep) {
-  grad::last_blame = {};
+  watch::last_blame = {};
   struct Modes {  // scopes that hooks opened and closed inside saw the sweep's own modes
     lua_State* L;
     ~Modes() { modes_changed(L); }
@@ -112,7 +112,7 @@ void explained(lua_State* L, F sweep) {
   try {
     sweep();
   } catch (Error& e) {
-    if (e.kind == Kind::Autograd && grad::last_blame.changed_at.source)
+    if (e.kind == Kind::Autograd && watch::last_blame.changed_at.source)
       e.hint = rewritten_change(L, e.hint);
     throw;
   }
@@ -151,8 +151,8 @@ int backward(lua_State* L) {
   if (!wants_freed()) {
     explained(L, [&] { grad::backward({x}, grads, o, inputs); });
   } else {
-    grad::Freed freed(64 << 20);
-    o.freed = &freed;
+    watch::Freed freed(64 << 20);
+    o.observer = &freed;
     explained(L, [&] { grad::backward({x}, grads, o, inputs); });
     look_at_gradients(L, x, freed, o.retain_graph || o.create_graph);
   }

@@ -3,11 +3,11 @@
 
 #include "bindings/core/lua.h"
 #include "engine/base/interrupt.h"
-#include "engine/grad/cut.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/half.h"
 #include "engine/tensor/read.h"
+#include "engine/watch/trace.h"
 
 namespace tycho::lua {
 namespace {
@@ -289,7 +289,7 @@ int make_tensor(lua_State* L) {
   }
   if (mode.inference) t->is_inference = true;
   if (t.numel() == 1 && is_floating(t.dtype()) && t.device().is_cpu())
-    t->output = grad::trace_of_number(tycho::item(t));
+    t->trace = watch::trace_of_number(tycho::item(t));
   push(L, t);
   pace_collector(L);
   return 1;
@@ -315,7 +315,7 @@ int item(lua_State* L) {
          x->numel ? "x:tolist()  -- or pick an element: x[{" + first + "}]:item()" : "x:tolist()");
   }
   push_element(L, x.get(), 0);
-  if (x->requires_grad && is_floating(x.dtype())) grad::number_taken(lua_tonumber(L, -1));
+  if (x->requires_grad && is_floating(x.dtype())) watch::number_taken(lua_tonumber(L, -1));
   number_read(L, x);
   return 1;
 }

@@ -1,12 +1,14 @@
 // Notes from the engine on their way to the catalogue of texts (torch/notes.lua), and what the
 // notes that are found in Lua ask the engine.
+#include "engine/watch/notes.h"
+
 #include <chrono>
 #include <unordered_set>
 
 #include "bindings/core/sweeps.h"
-#include "engine/grad/cut.h"
-#include "engine/grad/note.h"
+#include "engine/grad/passes.h"
 #include "engine/ops/table/apply.h"
+#include "engine/watch/trace.h"
 
 namespace tycho::lua {
 namespace {
@@ -28,14 +30,14 @@ bool is_done(const char* code, Where where) { return done_notes().count(key_of(c
 bool push_function(lua_State* L, const char* name) { return push_note_function(L, name); }
 
 void show(const char* code, const char* form, Where where,
-          std::initializer_list<grad::NoteValue> values) {
+          std::initializer_list<watch::NoteValue> values) {
   lua_State* L = running;
   const int top = L ? lua_gettop(L) : 0;
   if (!push_function(L, "from_engine")) return;
   lua_pushstring(L, code);
   lua_pushstring(L, form);
   lua_createtable(L, 0, static_cast<int>(values.size()));
-  for (const grad::NoteValue& v : values) {
+  for (const watch::NoteValue& v : values) {
     lua_pushlstring(L, v.value.data(), v.value.size());
     lua_setfield(L, -2, v.name);
   }
@@ -71,7 +73,7 @@ void count_items(const Tensor& x) {
   static thread_local Line lines[16];
   const bool device = !x.device().is_cpu();
   if (!device && !(x->base && x->base->numel > kMany)) return;
-  const Where where = grad::here();
+  const Where where = here();
   Line& l = lines[(static_cast<uint32_t>(where.line) ^ where.source * 5) % 16];
   if (l.where.source != where.source || l.where.line != where.line) l = {where, 0, 0};
   if (++l.count == 1) l.began = seconds();
@@ -81,9 +83,9 @@ void count_items(const Tensor& x) {
     l.count = 0;
     return;
   }
-  if (!grad::wants_note("SYNC", where)) return;
-  grad::show_note("SYNC", device ? "device" : "element", where,
-                  {{"count", std::to_string(l.count)}, {"device", device_name(x.device())}});
+  if (!watch::wants_note("SYNC", where)) return;
+  watch::show_note("SYNC", device ? "device" : "element", where,
+                   {{"count", std::to_string(l.count)}, {"device", device_name(x.device())}});
 }
 
 // --- Layers in training mode under no_grad ---
@@ -99,10 +101,10 @@ struct {
 int note_layer(lua_State* L) {
   const char* name = lua_tostring(L, 1);
   TYCHO_CHECK(Kind::Argument, name, "_training: wants the layer's name");
-  if (mode.grad || grad::sweeping || shapes_only || training.pending || training.said) return 0;
+  if (mode.grad || mode.sweeping || shapes_only || training.pending || training.said) return 0;
   training.pending = true;
   training.layer = name;
-  training.where = grad::here();
+  training.where = here();
   if (push_function(L, "from_engine")) lua_pop(L, 1);  // it says the note at the end, at the latest
   return 0;
 }
@@ -134,7 +136,7 @@ int passes(lua_State* L) {
 // _cut(x): why x has no graph, as far as known: "mul at train.lua:8 ran inside no_grad".
 int cut(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "_cut");
-  const std::string text = grad::cut_text(x.get());
+  const std::string text = watch::cut_text(x.get());
   if (text.empty()) return 0;
   lua_pushlstring(L, text.data(), text.size());
   return 1;
@@ -157,7 +159,7 @@ void training_note(lua_State*) {
     return;
   training.pending = false;
   training.said = true;
-  if (grad::wants_note("MODE", training.where))
+  if (watch::wants_note("MODE", training.where))
     show("MODE", "layer", training.where, {{"layer", training.layer}, {"at", at(training.where)}});
 }
 
@@ -174,7 +176,7 @@ void sweep_begins(lua_State* L, const Tensor& loss) {
 // The hint where a change in place stopped a sweep: the user's statement without the change.
 std::string rewritten_change(lua_State* L, const std::string& otherwise) {
   const int top = lua_gettop(L);
-  const grad::Blame& b = grad::last_blame;
+  const watch::Blame& b = watch::last_blame;
   if (!push_function(L, "change_fix")) return otherwise;
   lua_pushstring(L, source_name(b.changed_at.source).c_str());
   lua_pushinteger(L, b.changed_at.line);
@@ -187,9 +189,9 @@ std::string rewritten_change(lua_State* L, const std::string& otherwise) {
 
 void open_notes(lua_State* L, int torch) {
   open_nan(L, torch);
-  if (!grad::note_is_done) {  // by the first state, before other threads have theirs
-    grad::show_note = show;
-    grad::note_is_done = is_done;
+  if (!watch::note_is_done) {  // by the first state, before other threads have theirs
+    watch::show_note = show;
+    watch::note_is_done = is_done;
   }
   static const luaL_Reg functions[] = {{"_forget_notes", forget},
                                        {"_use_gradient", guarded<use_gradient>},

@@ -3,9 +3,9 @@
 #include "bindings/core/graph.h"
 #include "bindings/tools/check.h"
 #include "engine/amp/autocast.h"
-#include "engine/grad/cut.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/watch/trace.h"
 
 namespace tycho::lua {
 namespace {
@@ -160,18 +160,16 @@ void Frame::recompute() {
     lua_State* L;
     Mode now = mode;
     amp::Region region = amp::current();
-    bool sweeping = grad::sweeping;
     ~Modes() {
       amp::set(region);
       mode = now;
-      grad::sweeping = sweeping;
       modes_changed(L);
     }
   } const before{L};
   amp::set(region);
   mode.grad = true;
   mode.inference = false;
-  grad::sweeping = false;
+  mode.sweeping = false;
   modes_changed(L);
   SecondRun hooks;
   hooks.frame = this;

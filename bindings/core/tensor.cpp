@@ -4,11 +4,11 @@
 
 #include "bindings/core/lua.h"
 #include "engine/grad/backward.h"
-#include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
-#include "engine/grad/note.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/watch/notes.h"
+#include "engine/watch/trace.h"
 
 namespace tycho::lua {
 namespace {
@@ -26,12 +26,12 @@ void note_no_grad(lua_State* L, const Tensor& x) {
   if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) ||
       !std::strncmp(ar.source, "=torch/", 7) || !std::strncmp(ar.source, "=shell/", 7))
     return;
-  const Where where = grad::here();
-  if (!grad::wants_note("GRAD", where)) return;
+  const Where where = here();
+  if (!watch::wants_note("GRAD", where)) return;
   const Node& n = *static_cast<const Node*>(x->node.get());
-  const std::string op = grad::bare_name(n);
+  const std::string op = bare_name(n.name());
   const bool leaf_before = n.edges.size() > 0 && n.edges[0].leaf;
-  grad::show_note(
+  watch::show_note(
       "GRAD", op == "to" && leaf_before ? "moved" : "computed", where,
       {{"op", op},
        {"at", at(n.where)},
@@ -123,7 +123,7 @@ int get_grad_fn(lua_State* L, const Tensor& x) {
 }
 int get_data(lua_State* L, const Tensor& x) {
   const Tensor same = alias(x);
-  if (x->requires_grad) same->output = grad::new_trace(grad::Cut::Constant, "data");
+  if (x->requires_grad) same->trace = watch::new_trace(watch::Cut::Constant, "data");
   push(L, same);
   return 1;
 }

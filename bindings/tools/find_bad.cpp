@@ -4,7 +4,7 @@
 
 #include "bindings/tools/check.h"
 #include "bindings/tools/tools.h"
-#include "engine/grad/where.h"
+#include "engine/base/where.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 

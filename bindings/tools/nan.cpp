@@ -1,11 +1,11 @@
 // The notes about nan: of a loss that is nan (in scripts too, once a run) and, where the prompt
 // asks for it, of gradients that are not finite.
-#include "engine/grad/nan.h"
+#include "engine/watch/nan.h"
 
 #include "bindings/core/lua.h"
 #include "bindings/core/sweeps.h"
-#include "engine/grad/note.h"
 #include "engine/tensor/read.h"
+#include "engine/watch/notes.h"
 
 namespace tycho::lua {
 namespace {
@@ -13,13 +13,13 @@ namespace {
 thread_local bool said = false;
 thread_local bool watching = false;  // the prompt looks at gradients too
 
-const char* place_name(grad::NanSource::Place place) {
+const char* place_name(watch::NanSource::Place place) {
   static const char* const names[] = {"nowhere",   "loss",     "data",
                                       "parameter", "gradient", "somewhere"};
   return names[place];
 }
 
-void push_nan_source(lua_State* L, const grad::NanSource& s) {
+void push_nan_source(lua_State* L, const watch::NanSource& s) {
   lua_createtable(L, 0, 6);
   const auto set = [&](const char* name, const std::string& value) {
     lua_pushlstring(L, value.data(), value.size());
@@ -33,7 +33,7 @@ void push_nan_source(lua_State* L, const grad::NanSource& s) {
   set("place", place_name(s.place));
 }
 
-void show_source(lua_State* L, const grad::NanSource& s) {
+void show_source(lua_State* L, const watch::NanSource& s) {
   const int top = lua_gettop(L);
   if (!push_note_function(L, "nan_found")) return;
   lua_pushstring(L, place_name(s.place));
@@ -51,31 +51,31 @@ void look_at_loss(lua_State* L, const Tensor& loss) {
   const double value = item(loss);
   if (value == value) [[likely]]
     return;
-  if (grad::note_is_done("NAN", {})) return;
+  if (watch::note_is_done("NAN", {})) return;
   said = true;
-  show_source(L, grad::find_nan(loss));
+  show_source(L, watch::find_nan(loss));
 }
 
 bool wants_freed() { return watching; }
 
 // After a sweep at the prompt: is every leaf's gradient finite? `freed` has what the graph kept.
-void look_at_gradients(lua_State* L, const Tensor& loss, const grad::Freed& freed, bool retained) {
+void look_at_gradients(lua_State* L, const Tensor& loss, const watch::Freed& freed, bool retained) {
   if (said || (freed.too_much && !retained)) return;
   bool finite = true;
   for (const auto& leaf : freed.leaves)
-    if (leaf->extra && leaf->extra->grad) finite = finite && grad::all_finite(leaf->extra->grad);
+    if (leaf->extra && leaf->extra->grad) finite = finite && watch::all_finite(leaf->extra->grad);
   if (finite) return;
   for (const auto& kept : freed.nodes)  // a user's own gradient is not run a second time
     if (static_cast<Node*>(kept.node.get())->custom) return;
   said = true;
-  const grad::Unfreed scope(freed);
-  grad::NanSource s;
+  const watch::Unfreed scope(freed);
+  watch::NanSource s;
   try {
-    s = grad::find_nan_gradient(loss);
+    s = watch::find_nan_gradient(loss);
   } catch (const Error& e) {
     if (e.kind == Kind::Interrupt) throw;
   }
-  if (s.place == grad::NanSource::Gradient) show_source(L, s);
+  if (s.place == watch::NanSource::Gradient) show_source(L, s);
 }
 
 namespace {

@@ -9,7 +9,7 @@
 #include "bindings/tools/check.h"
 #include "bindings/tools/tools.h"
 #include "engine/amp/autocast.h"
-#include "engine/grad/where.h"
+#include "engine/base/where.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::lua {

@@ -6,10 +6,8 @@
 #include <unordered_map>
 
 #include "engine/base/interrupt.h"
-#include "engine/grad/cut.h"
-#include "engine/grad/note.h"
+#include "engine/grad/passes.h"
 #include "engine/grad/record.h"
-#include "engine/grad/values.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
@@ -36,6 +34,11 @@ Tensor fit(Tensor g, const Sizes& shape, DType dtype, Device device) {
   if (g.dtype() != dtype) g = op<"to.dtype">(g, dtype);
   if (!(g.device() == device)) g = op<"to.device">(g, device);
   return g;
+}
+
+template <class List>
+std::span<const Tensor> span_of(const List& list) {
+  return {list.begin(), static_cast<size_t>(list.size())};
 }
 
 class Sweep {
@@ -203,12 +206,12 @@ class Sweep {
 
   template <class List>
   void finish(Node* n, const SmallVec<Tensor, 1>& seen, const List& results) {
-    if (promotions_seen && n->outputs[0].dtype == DType::Float64) [[unlikely]]
-      promotion_swept(*n);
+    if (standing_wants.steps) [[unlikely]]
+      standing_observer->step(*n, span_of(seen), span_of(results));
     if (detect_anomaly) [[unlikely]]
       check_nan(n, results);
-    if (options_.watch) [[unlikely]]
-      options_.watch->step(*n, seen, {results.begin(), results.end()});
+    if (options_.observer) [[unlikely]]
+      options_.observer->step(*n, span_of(seen), span_of(results));
     const int count = std::min<int>(n->edges.size(), static_cast<int>(results.size()));
     for (int i = 0; i < count; ++i) {
       const Edge& e = n->edges[i];
@@ -222,8 +225,8 @@ class Sweep {
       }
     }
     if (!options_.retain_graph) {
-      if (options_.freed) [[unlikely]]
-        options_.freed->take(n);
+      if (options_.observer) [[unlikely]]
+        options_.observer->freeing(*n);
       n->free_saved();
       if (n->freed && current_where) n->freed_at = current_where();
     }
@@ -231,7 +234,8 @@ class Sweep {
 
   void finish_leaf(const Ref<Impl>& leaf, Tensor g) {
     if (options_.discard) return;
-    if (options_.freed) options_.freed->leaves.push_back(leaf);
+    if (options_.observer) [[unlikely]]
+      options_.observer->reached(leaf);
     if (leaf->extra && !leaf->extra->hooks.empty()) {
       const auto hooks = leaf->extra->hooks;
       for (const HookEntry& h : hooks)
@@ -258,7 +262,7 @@ class Sweep {
       const NoGrad quiet;
       const Passes before = passes_of(*grad->storage);
       op_<"add">(grad, g);
-      gradient_added(*grad->storage, before);
+      pass_added(*grad->storage, before);
     } else if (grad) {
       grad = grad + g;
     } else if (options_.create_graph) {
@@ -357,40 +361,21 @@ class Sweep {
 };
 
 struct GradMode {
-  bool before = mode.grad, outer = sweeping;
+  bool before = mode.grad, outer = mode.sweeping;
   explicit GradMode(bool on) {
     mode.grad = on;
-    sweeping = true;
+    mode.sweeping = true;
   }
   ~GradMode() {
     mode.grad = before;
-    sweeping = outer;
+    mode.sweeping = outer;
   }
 };
 
 [[noreturn]] void no_graph(const Tensor& root, const char* what) {
-  const std::string cut = cut_text(root.get());
-  const Trace* trace = cut.empty() ? nullptr : trace_of(root.get());
-  std::string why = cut, hint = "w:requires_grad_()  -- on the leaves, before the forward pass";
-  if (!trace) {
-    why = "none of its inputs requires grad";
-    const Where now = here();
-    if (const Trace* number = last_number_taken(); number && number->where.source == now.source &&
-                                                   now.line - number->where.line < 20 &&
-                                                   number->where.line <= now.line)
-      why += " (item()" + at(number->where) + " turned a tensor with a graph into a plain number)";
-  } else if (trace->cut == Cut::NoGrad || trace->cut == Cut::Inference) {
-    hint = "move that line out of " +
-           std::string(trace->cut == Cut::NoGrad ? "no_grad" : "inference_mode");
-  } else if (trace->cut == Cut::Number) {
-    hint = "leave out :item() there: a tensor keeps its graph";
-  } else if (std::string_view(trace->op) == "detach") {
-    hint = "leave out :detach() there";
-  } else if (trace->cut == Cut::Integers) {
-    hint = "keep it in floating point";
-  } else {
-    hint = "compute the loss from what comes before it";
-  }
+  std::string why = "none of its inputs requires grad";
+  std::string hint = "w:requires_grad_()  -- on the leaves, before the forward pass";
+  standing_observer->explain_cut(root.get(), why, hint);
   fail(Kind::Autograd,
        format("%s: the result (%s) has no graph: %s", what, describe(root).c_str(), why.c_str()),
        hint);
@@ -426,13 +411,13 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads
   for (size_t i = 0; i < roots.size(); ++i)
     sweep.start(roots[i], seed(roots[i], i < grads.size() ? grads[i] : Tensor(), "backward"));
   sweep.run();
-  count_sweep();
+  standing_observer->swept();
 }
 
-void watch_gradients(const Tensor& root, GradWatch& watch) {
+void observe_gradients(const Tensor& root, Observer& observer) {
   SweepOptions o;
   o.retain_graph = o.discard = true;
-  o.watch = &watch;
+  o.observer = &observer;
   Sweep sweep(o);
   const GradMode scope(false);
   const Tensor ones =

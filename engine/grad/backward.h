@@ -3,19 +3,16 @@
 #include <vector>
 
 #include "engine/grad/node.h"
+#include "engine/ops/table/observer.h"
 
 namespace tycho::grad {
-
-struct GradWatch;  // values.h
-struct Freed;
 
 struct SweepOptions {
   bool retain_graph = false;  // keep saved tensors for another sweep
   bool create_graph = false;  // record the gradients' own graph (implies retain_graph)
   bool allow_unused = false;  // `gradients` only: undefined results instead of an error
-  GradWatch* watch = nullptr;  // sees every step
-  Freed* freed = nullptr;      // takes what the sweep frees
-  bool discard = false;        // no leaf gets a gradient: the watch alone is served
+  Observer* observer = nullptr;
+  bool discard = false;  // no leaf gets a gradient: the observer alone is served
 };
 
 // While set, a sweep raises at the first operation whose gradient holds a nan.
@@ -28,6 +25,9 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads
 // torch.autograd.grad: the gradients of `inputs`, nothing accumulated.
 std::vector<Tensor> gradients(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
                               const std::vector<Tensor>& grads, SweepOptions options);
+
+// A second sweep, from which nothing is accumulated: only the observer sees it. The graph is kept.
+void observe_gradients(const Tensor& root, Observer& observer);
 
 // Hooks on a tensor's gradient; returns the id for remove_hook.
 int64_t add_hook(const Tensor& t, Ref<Hook> hook);

@@ -1,7 +1,7 @@
 // The rules of in-place changes, and the graph of views (see inplace.h).
 #include "engine/grad/inplace.h"
 
-#include "engine/grad/note.h"
+#include "engine/grad/passes.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
 
@@ -29,22 +29,19 @@ void check_inplace(const Call& c) {
     fail(Kind::Autograd,
          format("%s_ would change %s that requires grad (float parameters are leaves of the graph)",
                 name.c_str(), self->base ? "a view of a leaf" : "a leaf"),
-         name == "copy" ? std::string("torch.no_grad(function() w[1] = 0 end)  -- an assignment to "
-                                      "elements, or w:copy_(...)")
-                        : "torch.no_grad(function() w:" + name +
-                              "_(...) end)  -- or use an optimiser");
+         name == "copy"
+             ? std::string("torch.no_grad(function() w[1] = 0 end)  -- an assignment to "
+                           "elements, or w:copy_(...)")
+             : "torch.no_grad(function() w:" + name + "_(...) end)  -- or use an optimiser");
 }
 
 void count_change(const Tensor& self, const char* op) {
   Storage& s = *self->storage;
   ++s.version;
-  if (keeps_passes(s, op)) [[unlikely]]
-    return;
+  if (s.passes) [[unlikely]]
+    counted_gradient_changed(s, op);
   s.changed_by = op;
-  if (!current_where) return;
-  const Where where = current_where();
-  s.changed_source = where.source;
-  s.changed_line = where.line;
+  if (current_where) s.changed_at = current_where();
 }
 
 void link_views(Call& c) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/base/pool.h"
-#include "engine/grad/note.h"
+#include "engine/grad/passes.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
@@ -91,6 +91,8 @@ void Node::free_saved() {
   saved.clear();
 }
 
+std::string bare_name(std::string_view name) { return std::string(name.substr(0, name.find('.'))); }
+
 const char* Node::name() const { return op ? op->name : custom ? custom->name.c_str() : "?"; }
 
 Edge edge_of(Impl* t) {
@@ -148,8 +150,7 @@ void forget_unpacked(Node& node) {
 Tensor unpack_saved(Node& node, const Saved& s, int output) {
   if (s.packed && !node.freed) [[unlikely]]
     return unpack_packed(node, s, output);
-  const std::string op_name(
-      std::string_view(node.name()).substr(0, std::string_view(node.name()).find('.')));
+  const std::string op_name = bare_name(node.name());
   if (node.freed || !s.tensor)
     fail(Kind::Autograd,
          format("backward: this graph was already used%s and is freed (%s%s kept values for one "
@@ -161,14 +162,11 @@ Tensor unpack_saved(Node& node, const Saved& s, int output) {
   if (s.tensor->storage->version != s.version) {
     const Storage& changed = *s.tensor->storage;
     std::string by = "it was changed in place since";
-    if (grad::keeps_passes(changed, "")) {
+    if (changed.changed_by == grad::kPass) {
       by = "another backward pass added to it";
     } else if (changed.changed_by) {
-      const std::string_view name = changed.changed_by;
-      const Where where{changed.changed_source, changed.changed_line};
-      const std::string op(name.substr(0, name.find('.')));
-      by = op + "_" + at(where) + " changed it in place";
-      grad::last_blame = {op_name, op, node.where, where};
+      by = bare_name(changed.changed_by) + "_" + at(changed.changed_at) + " changed it in place";
+      standing_observer->needed_before_change(node, changed);
     }
     fail(Kind::Autograd,
          format("backward: %s%s needs %s, a %s, but %s", op_name.c_str(), at(node.where).c_str(),

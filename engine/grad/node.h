@@ -2,7 +2,7 @@
 // tensors its gradient reads (saved, with their versions), and where in the user's script it was
 // made.
 #pragma once
-#include "engine/grad/where.h"
+#include "engine/base/where.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho {
@@ -125,6 +125,8 @@ Tensor unpack_saved(Node& node, const Saved& s, int output);
 // After the node's gradient: unpacked values go.
 void forget_unpacked(Node& node);
 inline constinit thread_local bool any_unpacked = false;
+
+std::string bare_name(std::string_view name);  // "max" of the op "max.dim"
 
 // New nodes get the next id and the current script line.
 Node* new_node(const Op* op);

@@ -1,9 +1,7 @@
 // Recording calls: edges, saved tensors, saved arguments.
 #include "engine/grad/record.h"
 
-#include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
-#include "engine/grad/note.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 
@@ -145,26 +143,22 @@ void set_history(const Tensor& t, Node* node, uint32_t index) {
 void record(Call& c) {
   bool floating = false;
   for (const Tensor& t : c.out) floating = floating || (t && is_floating(t.dtype()));
-  if (!floating) return leave_trace(c);
+  if (!floating) return standing_observer->unrecorded(c);
   Ref<GraphNode> hold(new_node(c.op));
   Node* node = static_cast<Node*>(hold.get());
   if (c.op->row >= 0)
     record_row(node, c);
   else
     record_op(node, c);
+  if (standing_wants.records || (c.out[0].dtype() == DType::Float64 && c.op->row >= 0)) [[unlikely]]
+    standing_observer->recording(c, *node);
   for (int i = 0; i < c.out.size(); ++i) {
     OutputInfo& o = node->outputs.emplace_back();
     o.shape = c.out[i].shape();
     o.dtype = c.out[i].dtype();
     o.device = c.out[i].device();
-    if (pairs_seen && c.out[i]->output && !c.out[i]->node) [[unlikely]]
-      pairs_recorded(c.out[i].get(), node->id);
     if (is_floating(c.out[i].dtype())) set_history(c.out[i], node, static_cast<uint32_t>(i));
   }
-  if (c.out[0].dtype() == DType::Float64 && c.op->row >= 0) [[unlikely]]
-    promotion_recorded(c, *node);
-  if (watch_totals) [[unlikely]]
-    look_for_total(*node);
   if (c.inplace) [[unlikely]]
     changed_in_place(c.out[0]);
 }

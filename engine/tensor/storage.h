@@ -2,20 +2,24 @@
 // changes: autograd compares it with the version at the time a tensor was saved.
 #pragma once
 #include "engine/base/ref.h"
+#include "engine/base/where.h"
 #include "engine/tensor/device.h"
 
 namespace tycho {
 
 struct Storage : Shared {
   Device device;
+  // Of a gradient: how many backward passes it sums, where they are counted (0: not, one is
+  // likely), and how many of these an optimiser's step has used (grad/passes.h).
+  enum class Stepped : uint8_t { None, All, Some } stepped = Stepped::None;
   uint32_t version = 0;
+  uint32_t passes = 0;
   void* data = nullptr;
   size_t bytes = 0;
   // The last in-place change, for the error of a sweep that needed the old values: the operation's
-  // name and where the user's script called it (a Where in grad/where.h).
+  // name (or kPass, grad/passes.h) and where the user's script called it.
   const char* changed_by = nullptr;
-  uint32_t changed_source = 0;
-  int32_t changed_line = 0;
+  Where changed_at;
   // Set for memory that others own (a mapped file): called instead of the allocator.
   void (*free_data)(void* data, size_t bytes, void* context) = nullptr;
   void* context = nullptr;

@@ -42,6 +42,7 @@ struct Impl : Counted {
   // the base's count when the view's own node was made (grad/inplace.cpp).
   Ref<Impl> base;
   uint32_t generation = 0;
+  uint32_t trace = 0;  // of a tensor without node: why it has none (watch/trace.h), 0: not known
   Extra* extra = nullptr;
 
   template <class T = char>

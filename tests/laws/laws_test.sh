@@ -38,6 +38,7 @@ declare -A below=(
   [grad]="base tensor ops amp fuse"
   [amp]="base tensor ops grad fuse"
   [fuse]="base tensor ops grad amp"
+  [watch]="base tensor ops grad amp"
   [cpu]="base tensor ops grad amp fuse"
   [cuda]="base tensor ops grad amp fuse"
   [dist]="base tensor ops grad amp fuse"
@@ -147,7 +148,7 @@ one_list_of_ops() {
 }
 
 law "every operation stands in one place, engine/ops, and in no second list" one_list_of_ops
-law "layers look down only: base, tensor, ops, cpu and io, bindings, shell" layers_look_down
+law "layers look down only: base, tensor, ops, watch, cpu and io, bindings, shell" layers_look_down
 law "the engine knows nothing of Lua" engine_knows_no_lua
 law "kernels of a lane level include nothing that others inline" levels_include_little
 law "the objects of a lane level define only their own namespace" levels_define_only_their_own

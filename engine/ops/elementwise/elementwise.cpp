@@ -1,7 +1,6 @@
 // Applying a row: the types and shapes of its result, in place or fresh, then the executor.
 #include "engine/ops/elementwise/elementwise.h"
 
-#include "engine/grad/cut.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho {
@@ -241,7 +240,7 @@ void apply_row(Call& c) {
         c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
       } else {
         c.out.push_back(empty(shape, result, device));
-        if (!like && shape.n > 1) grad::look_for_pairs(c);
+        if (!like && shape.n > 1) standing_observer->stretched(c);
       }
     }
   }

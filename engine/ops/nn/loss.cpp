@@ -3,7 +3,7 @@
 // itself needs a graph, it is composed of plain operations instead.
 #include "engine/ops/nn/loss.h"
 
-#include "engine/grad/note.h"
+#include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
@@ -232,7 +232,7 @@ const Op& cross_entropy = add_op(
            const double smoothing = c.number(5);
            TYCHO_CHECK(Kind::Value, smoothing >= 0 && smoothing <= 1,
                        "cross_entropy: label_smoothing lies in [0, 1], not %g", smoothing);
-           if (x->node) grad::note_softmax(x);
+           if (x->node) standing_observer->scored(x);
            if (is_floating(target.dtype()) && is_floating(x.dtype()) && x.rank() > 0 &&
                target.shape() == x.shape())
              return c.out.push_back(soft_cross_entropy(c, smoothing, r));

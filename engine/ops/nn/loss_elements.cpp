@@ -2,7 +2,7 @@
 // reduced by mean or sum. So their gradients are of any order.
 #include <cmath>
 
-#include "engine/grad/note.h"
+#include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/nn/loss.h"
 #include "engine/ops/table/apply.h"
@@ -50,7 +50,7 @@ const Op& mse_loss = add_op(
                 "--> f32 [2]  1 4",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            const Reduction r = parse_reduction(c.string(2));
            c.out.push_back(
                weighted(c, fn::squared_error(c.tensor(0), c.tensor(1)), c.tensor(3), r));
@@ -72,7 +72,7 @@ const Op& l1_loss =
             .example = "F.l1_loss(torch.tensor{1.0, 2.0}, torch.tensor{0.0, 4.0}) --> f32 []  1.5",
             .compose =
                 [](Call& c) {
-                  grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+                  standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
                   const Reduction r = parse_reduction(c.string(2));
                   const Tensor each = fn::abs(c.tensor(0) - c.tensor(1));
                   c.out.push_back(weighted(c, each, c.tensor(3), r));
@@ -95,7 +95,7 @@ const Op& smooth_l1_loss = add_op(
          "F.smooth_l1_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.3125",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            const Reduction r = parse_reduction(c.string(2));
            const double beta = c.number(3);
            TYCHO_CHECK(Kind::Value, beta >= 0, "smooth_l1_loss: beta must not be negative, got %g",
@@ -122,7 +122,7 @@ const Op& huber_loss = add_op(
      .example = "F.huber_loss(torch.tensor{0.5, 3.0}, torch.tensor{0.0, 0.0}) --> f32 []  1.3125",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            const Reduction r = parse_reduction(c.string(2));
            TYCHO_CHECK(Kind::Value, c.number(3) > 0, "huber_loss: delta must be above 0, got %g",
                        c.number(3));
@@ -230,7 +230,7 @@ const Op& kl_div =
                        "{reduction=\"sum\"}) --> f32 []  0",
             .compose =
                 [](Call& c) {
-                  grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+                  standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
                   const Tensor &x = c.tensor(0), &t = c.tensor(1);
                   const bool batch = std::string_view(c.string(2)) == "batchmean";
                   const Reduction r = batch ? Reduction::Sum : parse_reduction(c.string(2));
@@ -258,7 +258,7 @@ const Op& poisson_nll_loss = add_op(
      .example = "F.poisson_nll_loss(torch.tensor{0.0}, torch.tensor{2.0}) --> f32 []  1",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            const Tensor &x = c.tensor(0), &t = c.tensor(1);
            const Reduction r = parse_reduction(c.string(5));
            Tensor each = c.flag(2) ? fn::exp(x) - t * x : x - t * fn::log(x + c.number(4));
@@ -297,7 +297,7 @@ const Op& gaussian_nll_loss = add_op(
                 "f32 []  2",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            const Tensor &x = c.tensor(0), &t = c.tensor(1);
            Tensor var =
                c.tensor(2) ? c.tensor(2) : filled(x.shape(), c.number(2), x.dtype(), x.device());
@@ -355,7 +355,7 @@ const Op& soft_margin_loss = add_op(
      .example = "F.soft_margin_loss(torch.tensor{0.0}, torch.tensor{1.0}) --> f32 []  0.69315",
      .compose =
          [](Call& c) {
-           grad::note_pairs(c.op->name, c.tensor(0), c.tensor(1));
+           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            check_reduction(c, 2);
            check_floating(c, 0);
            c.out.push_back(reduce_loss(-op<"logsigmoid">(c.tensor(0) * c.tensor(1)), c.string(2)));

@@ -8,7 +8,6 @@
 #include "engine/amp/autocast.h"
 #include "engine/base/guard.h"
 #include "engine/base/interrupt.h"
-#include "engine/grad/cut.h"
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -115,10 +114,10 @@ void apply_observed(Call& c) {
 // In no_grad: do the results lose a graph here? Kernels and sweeps, which also run without
 // recording, lose none of the user's.
 void trace_without_graph(Call& c) {
-  if (grad::sweeping) return;
+  if (mode.sweeping) return;
   bool any = false;
-  each_tensor(c, [&](const Impl* t, int) { any = any || t->requires_grad || t->output; });
-  if (any) grad::leave_trace(c);
+  each_tensor(c, [&](const Impl* t, int) { any = any || t->requires_grad || t->trace; });
+  if (any) standing_observer->unrecorded(c);
 }
 
 // x:transpose_(1, 2): the tensor itself becomes the view of itself.
@@ -191,12 +190,12 @@ void apply(Call& c) {
       for (int i = 0; i < c.n; ++i)
         if (c.arg[i].tag == Tag::Tensor) {
           any |= grad::requires_grad(c.arg[i].t);
-          traces |= c.arg[i].t->output;
+          traces |= c.arg[i].t->trace;
         }
       if (any && op.differentiable)
         grad::record(c);
       else if (any || traces) [[unlikely]]
-        grad::leave_trace(c);
+        standing_observer->unrecorded(c);
     } else {
       if (mode.inference) c.out[0]->is_inference = true;
       trace_without_graph(c);
@@ -227,19 +226,19 @@ void apply(Call& c) {
   if (inplace) [[unlikely]]
     grad::count_change(c.out[0], op.name);
   if (op.view) grad::link_views(c);
-  if (grad::pairs_seen && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
-    grad::look_at_reduction(c);
+  if (standing_wants.numbers && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
+    standing_observer->made_number(c);
   if (mode.grad) {
     bool any = false;
     uint32_t traces = 0;
     each_tensor(c, [&](Impl* t, int) {
       any = any || grad::requires_grad(t);
-      traces |= t->output;
+      traces |= t->trace;
     });
     if (any && op.differentiable)
       grad::record(c);
     else if (any || traces) [[unlikely]]
-      grad::leave_trace(c);
+      standing_observer->unrecorded(c);
   } else {
     if (mode.inference)
       for (Tensor& t : c.out) t->is_inference = true;

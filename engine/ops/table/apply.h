@@ -1,23 +1,15 @@
 // The thread's modes, and the raw helpers that ops may use inside shape rules and kernels, where
 // nothing is recorded.
 #pragma once
-#include "engine/ops/table/op.h"
+#include "engine/ops/table/observer.h"
 
 namespace tycho {
-
-// Sees every operation that the user's code calls (not those inside a composition).
-struct Observer {
-  virtual void before(const Call&) {}
-  virtual void after(const Call&, double /*seconds*/) {}  // not called when the op raised
-
- protected:
-  ~Observer() = default;
-};
 
 struct Mode {
   bool grad = true;        // operations record their graph
   bool inference = false;  // inference_mode: results can never join a graph
   bool autocast = false;   // any device's autocast is on (amp/autocast.h)
+  bool sweeping = false;   // a sweep computes gradients, not the user
   Observer* observer = nullptr;
 };
 inline constinit thread_local Mode mode;

@@ -1,11 +1,11 @@
-// Why a tensor has no graph, and which tensors hold every pair of two others. A tensor without a
-// node has no use for Impl::output, so it keeps there the number of a trace: the place where its
-// graph was cut. Operations on tensors without a graph hand it on.
+// Why a tensor has no graph, and which tensors hold every pair of two others. Impl::trace is the
+// number of a trace: the place where the tensor's graph was cut. Operations on tensors without a
+// graph hand it on.
 #pragma once
-#include "engine/grad/where.h"
+#include "engine/base/where.h"
 #include "engine/ops/table/op.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 
 enum class Cut : uint8_t { None, NoGrad, Inference, Constant, Integers, Number };
 
@@ -17,8 +17,6 @@ struct Trace {
   uint32_t under = 0;  // and the trace that it has besides
 };
 
-inline constinit thread_local bool sweeping = false;  // a sweep computes gradients, not the user
-
 uint32_t new_trace(Cut cut, const char* op);  // at the running line
 const Trace* trace_of(const Impl* t);         // null when nothing is known
 uint32_t new_pairs_trace(int pairs, uint32_t under);
@@ -28,8 +26,10 @@ std::string cut_text(const Impl* t);
 // After a call that was not recorded: its results remember why.
 void leave_trace(Call& c);
 
+// Completes the error of a sweep from a tensor without graph.
+void explain_cut(const Impl* t, std::string& why, std::string& hint);
+
 // --- [n, 1] with [n] ---
-inline constinit thread_local bool pairs_seen = false;
 // The operands of a row have different shapes: is the result a table of pairs that may be unmeant?
 void look_for_pairs(Call& c);
 void pairs_recorded(const Impl* result, uint64_t node_id);
@@ -42,4 +42,4 @@ void number_taken(double value);
 uint32_t trace_of_number(double value);  // 0 when no such number was taken
 const Trace* last_number_taken();        // null when there was none
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

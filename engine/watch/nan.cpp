@@ -1,16 +1,14 @@
 // The search for the first nan (see nan.h): along the graph, oldest operations first, and along a
 // sweep that only looks.
-#include "engine/grad/nan.h"
+#include "engine/watch/nan.h"
 
 #include <cmath>
 
-#include "engine/grad/cut.h"
-#include "engine/grad/note.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 namespace {
 
 enum State : uint8_t { Finite = 0, Infinite = 1, Nan = 2, Unclear = 4 };
@@ -94,7 +92,7 @@ NanSource find_nan(const Tensor& root) {
   };
   const auto blame = [&](const Node& n, NanSource::Place place) {
     found.place = place;
-    found.op = bare_name(n);
+    found.op = bare_name(n.name());
     found.where = n.where;
   };
   for (Node* n : values.nodes()) {
@@ -134,18 +132,17 @@ NanSource find_nan(const Tensor& root) {
       found.element = describe_element(values, *at, result);
       found.infinite = state_of(result) == Infinite;
     }
-    if (at != n && wanted == Nan) found.then = bare_name(*n) + tycho::at(n->where);
+    if (at != n && wanted == Nan) found.then = bare_name(n->name()) + tycho::at(n->where);
     return found;
   }
   return found;
 }
 
 NanSource find_nan_gradient(const Tensor& root) {
-  struct Watch final : GradWatch {
+  struct FirstBad final : Observer {
     NanSource found;
     GraphValues* values = nullptr;
-    void step(const Node& n, const SmallVec<Tensor, 1>& in,
-              const std::vector<Tensor>& out) override {
+    void step(const Node& n, std::span<const Tensor> in, std::span<const Tensor> out) override {
       if (found.place != NanSource::Nowhere) return;
       for (const Tensor& g : in)
         if (g && state_of(g) != Finite) return;
@@ -154,19 +151,19 @@ NanSource find_nan_gradient(const Tensor& root) {
         const State s = state_of(out[i]);
         if (s == Finite) continue;
         found.place = NanSource::Gradient;
-        found.op = bare_name(n);
+        found.op = bare_name(n.name());
         found.where = n.where;
         found.infinite = s == Infinite;
         found.element = describe_element(*values, n, out[i]);
         return;
       }
     }
-  } watch;
+  } first;
   GraphValues values(root);
   for (Node* n : values.nodes()) values.evaluate(n);
-  watch.values = &values;
-  watch_gradients(root, watch);
-  return watch.found;
+  first.values = &values;
+  grad::observe_gradients(root, first);
+  return first.found;
 }
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

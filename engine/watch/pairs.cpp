@@ -1,13 +1,14 @@
-// [n, 1] with [n]: tables of every pair that a sum or a mean then makes one number of (see cut.h).
-// Where broadcasting stretches both sides like that, the result is remembered: by a trace when it
-// has no graph, by its node's number when it has one.
+// [n, 1] with [n]: tables of every pair that a sum or a mean then makes one number of (see
+// trace.h). Where broadcasting stretches both sides like that, the result is remembered: by a trace
+// when it has no graph, by its node's number when it has one.
 #include <vector>
 
-#include "engine/grad/cut.h"
-#include "engine/grad/note.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
+#include "engine/watch/notes.h"
+#include "engine/watch/trace.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 namespace {
 
 struct Table {
@@ -88,7 +89,7 @@ const char* symbol(const Op& op) {
 }  // namespace
 
 void look_for_pairs(Call& c) {
-  if (sweeping || shapes_only || c.n < 2 || way_of(*c.op) == Way::None) return;
+  if (mode.sweeping || shapes_only || c.n < 2 || way_of(*c.op) == Way::None) return;
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   if (!a || !b || a->storage.get() == b->storage.get())
     return;  // all pairs of one tensor are meant
@@ -105,9 +106,10 @@ void look_for_pairs(Call& c) {
   all[i] = {where, c.op, a.shape(), b.shape(), c.out[0].shape()};
   uint32_t under = 0;
   for (const Tensor* t : {&a, &b})
-    if (const Trace* trace = trace_of(t->get()); trace && trace->pairs < 0) under = (*t)->output;
-  c.out[0]->output = new_pairs_trace(static_cast<int>(i), under);
-  pairs_seen = true;
+    if (const Trace* trace = trace_of(t->get()); trace && trace->pairs < 0) under = (*t)->trace;
+  c.out[0]->trace = new_pairs_trace(static_cast<int>(i), under);
+  standing_wants.numbers = true;
+  standing_wants.records = true;
 }
 
 void pairs_recorded(const Impl* result, uint64_t node_id) {
@@ -131,7 +133,7 @@ bool hands_pairs_on(const Call& c, const Trace& t) {
 void look_at_reduction(const Call& c) {
   const std::string_view name = c.op->name;
   const Tensor& x = c.tensor(0);
-  if (sweeping || !x || x.numel() < 2) return;
+  if (mode.sweeping || !x || x.numel() < 2) return;
   if (name != "sum" && name != "mean" && name.substr(0, 4) != "sum." &&
       name.substr(0, 5) != "mean.")
     return;
@@ -150,4 +152,4 @@ void look_at_reduction(const Call& c) {
              {"shape", to_string(t.shape)}});
 }
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

@@ -1,9 +1,9 @@
 // Where a nan comes from: the first operation that made a nan or an infinity from finite numbers,
 // in the forward pass or in the backward pass.
 #pragma once
-#include "engine/grad/values.h"
+#include "engine/watch/values.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 
 struct NanSource {
   enum Place { Nowhere, Operation, Data, Parameter, Gradient, Unknown } place = Nowhere;
@@ -21,4 +21,4 @@ NanSource find_nan(const Tensor& root);
 // In the gradients of a graph that was not freed.
 NanSource find_nan_gradient(const Tensor& root);
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

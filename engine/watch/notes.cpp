@@ -1,20 +1,15 @@
-// What the notes look for (see note.h). Everything here runs off the hot path: behind a mismatch of
-// shapes or types, or once in many sweeps.
-#include "engine/grad/note.h"
+// What the notes look for (see notes.h). Everything here runs off the hot path: behind a mismatch
+// of shapes or types, or once in many sweeps.
+#include "engine/watch/notes.h"
 
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
+#include "engine/watch/trace.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 
 void (*show_note)(const char*, const char*, Where, std::initializer_list<NoteValue>) = nullptr;
 bool (*note_is_done)(const char*, Where) = nullptr;
-
-Where here() { return current_where ? current_where() : Where{}; }
-
-std::string bare_name(const Node& n) {
-  const std::string_view name = n.name();
-  return std::string(name.substr(0, name.find('.')));
-}
 
 bool stretched_over_pairs(const Sizes& a, const Sizes& b) {
   if (a.n == b.n) return false;
@@ -27,6 +22,8 @@ bool stretched_over_pairs(const Sizes& a, const Sizes& b) {
     if (flat[d] != tall[d]) return false;
   return true;
 }
+
+namespace {
 
 void note_pairs(const char* op, const Tensor& prediction, const Tensor& target) {
   if (prediction.rank() == target.rank()) return;
@@ -50,55 +47,16 @@ void note_softmax(const Tensor& scores) {
   if (n->op != softmax && n->op != log_softmax) return;
   const Where where = here();
   if (wants_note("SOFT", where))
-    show_note("SOFT", "loss", where, {{"op", bare_name(*n)}, {"at", at(n->where)}});
-}
-
-// --- Gradients that were not zeroed ---
-
-namespace {
-const char kMarks[3][4] = {"add", "add", "add"};
-const char* const kAdded = kMarks[0];  // several passes, none of them used
-const char* const kUsed = kMarks[1];   // all of them used by a step
-const char* const kStale = kMarks[2];  // used by a step, and added to since
-
-bool is_mark(const char* s) { return s == kAdded || s == kUsed || s == kStale; }
-bool sets_values(std::string_view op) {
-  return op == "zero" || op.substr(0, 4) == "fill" || op.substr(0, 4) == "copy";
-}
-}  // namespace
-
-Passes passes_of(const Storage& s) {
-  if (is_mark(s.changed_by)) return {s.changed_by, s.changed_line};
-  return {s.changed_by, s.changed_by && sets_values(s.changed_by) ? 0 : 1};
-}
-
-void gradient_added(Storage& s, Passes before) {
-  if (before.count == 0) return;  // zeroed in place: this pass is the first
-  s.changed_by = before.mark == kUsed || before.mark == kStale ? kStale : kAdded;
-  s.changed_line = before.count + 1;
-}
-
-// Clipping, between the passes and the step, leaves the sum what it is; a gradient that is changed
-// after the step is kept on purpose (a momentum by hand).
-bool keeps_passes(const Storage& s, const char* op) {
-  return is_mark(s.changed_by) && s.changed_by != kUsed && !sets_values(op);
-}
-
-int use_gradient(Storage& s) {
-  const Passes p = passes_of(s);
-  s.changed_by = kUsed;
-  s.changed_line = p.count > 0 ? p.count : 1;
-  return p.mark == kStale ? p.count : 0;
+    show_note("SOFT", "loss", where, {{"op", bare_name(n->name())}, {"at", at(n->where)}});
 }
 
 // --- Running totals ---
 
-namespace {
-
 constexpr int kOften = 32;  // sweeps between looks, and additions that make a total
 thread_local int totals_noted = 0;
+// On while records are looked at for total = total + loss; the sweep turns it on now and then.
+constinit thread_local bool watch_totals = false;
 
-bool same_place(Where a, Where b) { return a.source == b.source && a.line == b.line; }
 const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get()); }
 
 // Was this graph swept already? Sums and the like keep nothing that could be freed: look below.
@@ -110,28 +68,31 @@ bool was_swept(const Node* n, int depth = 6) {
   return false;
 }
 
-}  // namespace
+void set_watch_totals(bool on) {
+  watch_totals = on;
+  standing_wants.records = on || standing_wants.numbers;  // pairs want records too
+}
 
 void count_sweep() {
   static thread_local int sweeps = 0;
-  watch_totals = ++sweeps % kOften == 0 && totals_noted < 4;
+  if (const bool on = ++sweeps % kOften == 0 && totals_noted < 4; on != watch_totals)
+    set_watch_totals(on);
 }
 
-void look_for_total(const Node& node) {
+void look_for_total(const Call& c, const Node& node) {
   if (!node.op || node.op->row != static_cast<int>(Row::add) || node.edges.size() != 2) return;
-  for (int64_t n : node.outputs[0].shape)
-    if (n != 1) return;
+  if (c.out[0].numel() != 1) return;
   for (int side = 0; side < 2; ++side) {
     int additions = 0, swept = 0;
     const Node* n = node_of(node.edges[side]);
-    while (n && n->op == node.op && same_place(n->where, node.where) && additions < kOften) {
+    while (n && n->op == node.op && n->where == node.where && additions < kOften) {
       swept += was_swept(node_of(n->edges[1 - side]));
       ++additions;
       n = node_of(n->edges[side]);
     }
     // Of a sum that is only being collected, to be swept as a whole, nothing is swept yet.
     if (additions < kOften - 2 || swept < additions) continue;
-    watch_totals = false;
+    set_watch_totals(false);
     if (wants_note("SUM", node.where)) {
       ++totals_noted;
       show_note("SUM", "total", node.where, {{"at", at(node.where)}});
@@ -140,9 +101,8 @@ void look_for_total(const Node& node) {
   }
 }
 
-// --- float64 ---
-
-namespace {
+// --- A float64 constant that made a float64 result of a float32 chain ---
+// Noted when a sweep comes by: where only values are compared, the wider type is welcome.
 
 struct Promotion {
   uint64_t node = 0;
@@ -150,8 +110,6 @@ struct Promotion {
 };
 thread_local Promotion promotions[8];  // the newest
 thread_local uint32_t promotion_count = 0;
-
-}  // namespace
 
 void promotion_recorded(const Call& c, const Node& node) {
   const Tensor *chain = nullptr, *constant = nullptr;
@@ -163,16 +121,48 @@ void promotion_recorded(const Call& c, const Node& node) {
   }
   if (!chain || !constant) return;
   if (!wants_note("F64", node.where)) return;
-  promotions[promotion_count++ % 8] = {node.id, bare_name(node), to_string(constant->shape()),
-                                       to_string(chain->shape())};
-  promotions_seen = true;
+  promotions[promotion_count++ % 8] = {node.id, bare_name(node.name()),
+                                       to_string(constant->shape()), to_string(chain->shape())};
+  standing_wants.steps = true;
 }
 
 void promotion_swept(const Node& node) {
+  if (node.outputs[0].dtype != DType::Float64) return;
   for (const Promotion& p : promotions)
     if (p.node == node.id && wants_note("F64", node.where))
       show_note("F64", "op", node.where,
                 {{"op", p.op}, {"constant", p.constant}, {"chain", p.chain}});
 }
 
-}  // namespace tycho::grad
+// --- The observer that stands all the time ---
+
+struct Notes final : Observer {
+  void stretched(Call& c) override { look_for_pairs(c); }
+  void made_number(const Call& c) override { look_at_reduction(c); }
+  void unrecorded(Call& c) override { leave_trace(c); }
+  void recording(const Call& c, const Node& node) override {
+    for (const Tensor& t : c.out)
+      if (t->trace && !t->node) pairs_recorded(t.get(), node.id);
+    if (c.out[0].dtype() == DType::Float64 && c.op->row >= 0) promotion_recorded(c, node);
+    if (watch_totals) look_for_total(c, node);
+  }
+  void compared(const char* op, const Tensor& prediction, const Tensor& target) override {
+    note_pairs(op, prediction, target);
+  }
+  void scored(const Tensor& scores) override { note_softmax(scores); }
+  void step(const Node& node, std::span<const Tensor>, std::span<const Tensor>) override {
+    promotion_swept(node);
+  }
+  void swept() override { count_sweep(); }
+  void needed_before_change(const Node& node, const Storage& s) override {
+    last_blame = {bare_name(node.name()), bare_name(s.changed_by), node.where, s.changed_at};
+  }
+  void explain_cut(const Impl* t, std::string& why, std::string& hint) override {
+    watch::explain_cut(t, why, hint);
+  }
+};
+constinit Notes notes;
+[[maybe_unused]] const bool standing = (standing_observer = &notes, true);
+
+}  // namespace
+}  // namespace tycho::watch

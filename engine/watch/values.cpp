@@ -1,14 +1,13 @@
 // The values of a graph (see values.h).
-#include "engine/grad/values.h"
+#include "engine/watch/values.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "engine/grad/cut.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 namespace {
 
 Node* node_of(const Edge& e) { return static_cast<Node*>(e.node.get()); }
@@ -16,14 +15,14 @@ bool unchanged(const Saved& s) { return s.tensor && s.tensor->storage->version =
 
 struct Quiet {  // what is computed here is not the user's
   NoGrad no_grad;
-  bool before = sweeping;
+  bool before = mode.sweeping;
   Observer* observer = mode.observer;
   Quiet() {
-    sweeping = true;
+    mode.sweeping = true;
     mode.observer = nullptr;
   }
   ~Quiet() {
-    sweeping = before;
+    mode.sweeping = before;
     mode.observer = observer;
   }
 };
@@ -192,16 +191,16 @@ void GraphValues::evaluate(const Node* n) {
     if (!known[i]) known[i] = results[i];
 }
 
-void Freed::take(Node* n) {
+void Freed::freeing(Node& n) {
   if (too_much) return;
-  for (const Saved& s : n->saved)
+  for (const Saved& s : n.saved)
     if (s.tensor) bytes += static_cast<size_t>(s.tensor->numel) * dtype_size(s.tensor->dtype);
   if (bytes > most || nodes.size() > 100000) {
     too_much = true;
     nodes.clear();
     return;
   }
-  nodes.push_back({Ref<GraphNode>(n), n->saved});
+  nodes.push_back({Ref<GraphNode>(&n), n.saved});
 }
 
 Unfreed::Unfreed(const Freed& freed) : freed_(freed) {
@@ -215,4 +214,4 @@ Unfreed::~Unfreed() {
   for (const Freed::Kept& k : freed_.nodes) static_cast<Node*>(k.node.get())->free_saved();
 }
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "engine/grad/backward.h"
+#include "engine/ops/table/observer.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 
 class GraphValues {
  public:
@@ -36,17 +37,8 @@ class GraphValues {
   std::unordered_map<const Node*, std::vector<Tensor>> known_;
 };
 
-// Sees each step of a sweep: the gradients that came to a node and those that it gave its inputs.
-struct GradWatch {
-  virtual void step(const Node& n, const SmallVec<Tensor, 1>& in,
-                    const std::vector<Tensor>& out) = 0;
-
- protected:
-  ~GradWatch() = default;
-};
-
 // What a sweep freed, kept for a while so that the sweep can be looked at afterwards.
-struct Freed {
+struct Freed final : Observer {
   struct Kept {
     Ref<GraphNode> node;
     SmallVec<Saved, 3> saved;
@@ -58,7 +50,8 @@ struct Freed {
   std::vector<Ref<Impl>> leaves;
 
   explicit Freed(size_t most_bytes) : most(most_bytes) {}
-  void take(Node* n);
+  void freeing(Node& n) override;
+  void reached(const Ref<Impl>& leaf) override { leaves.push_back(leaf); }
 };
 
 // While it lives, the nodes have again what a sweep freed.
@@ -72,7 +65,4 @@ class Unfreed {
   const Freed& freed_;
 };
 
-// A second sweep, from which nothing is accumulated: only the watch sees it. The graph is kept.
-void watch_gradients(const Tensor& root, GradWatch& watch);
-
-}  // namespace tycho::grad
+}  // namespace tycho::watch

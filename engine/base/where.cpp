@@ -1,6 +1,6 @@
 // Names of script files, interned so that a node holds two small numbers. The numbers mean the same
 // on every thread, because a storage that crosses threads remembers who changed it.
-#include "engine/grad/where.h"
+#include "engine/base/where.h"
 
 #include <deque>
 #include <mutex>

@@ -1,15 +1,13 @@
-// Traces of cut graphs (see cut.h).
-#include "engine/grad/cut.h"
+// Traces of cut graphs (see trace.h).
+#include "engine/watch/trace.h"
 
 #include <cstring>
 #include <unordered_map>
 #include <vector>
 
-#include "engine/grad/note.h"
-#include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
 
-namespace tycho::grad {
+namespace tycho::watch {
 namespace {
 
 struct Traces {
@@ -56,8 +54,8 @@ uint32_t new_trace(Cut cut, const char* op) {
 }
 
 const Trace* trace_of(const Impl* t) {
-  if (t->node || !t->output || t->output >= traces().all.size()) return nullptr;
-  return &traces().all[t->output];
+  if (t->node || !t->trace || t->trace >= traces().all.size()) return nullptr;
+  return &traces().all[t->trace];
 }
 
 uint32_t new_pairs_trace(int pairs, uint32_t under) {
@@ -93,15 +91,15 @@ std::string cut_text(const Impl* t) {
 }
 
 void leave_trace(Call& c) {
-  if (sweeping) return;
+  if (mode.sweeping) return;
   bool wanted = false;
   uint32_t id = 0;
   const auto look = [&](Impl* t) {
     if (!t) return;
     if (t->requires_grad)
       wanted = true;
-    else if (!t->node && t->output)
-      id = t->output;
+    else if (!t->node && t->trace)
+      id = t->trace;
   };
   for (int i = 0; i < c.n; ++i) {
     if (c.arg[i].tag == Tag::Tensor) look(c.arg[i].t);
@@ -117,7 +115,32 @@ void leave_trace(Call& c) {
   if (!id) return;
   if (const Trace& t = traces().all[id]; t.pairs >= 0 && !hands_pairs_on(c, t)) id = t.under;
   for (Tensor& t : c.out)
-    if (t && !t->requires_grad && !t->node && !(pairs_seen && t->output)) t->output = id;
+    if (t && !t->requires_grad && !t->node && !(standing_wants.numbers && t->trace)) t->trace = id;
+}
+
+void explain_cut(const Impl* t, std::string& why, std::string& hint) {
+  const std::string cut = cut_text(t);
+  if (cut.empty()) {
+    const Where now = here();
+    if (const Trace* number = last_number_taken(); number && number->where.source == now.source &&
+                                                   now.line - number->where.line < 20 &&
+                                                   number->where.line <= now.line)
+      why += " (item()" + at(number->where) + " turned a tensor with a graph into a plain number)";
+    return;
+  }
+  why = cut;
+  const Trace& trace = *trace_of(t);
+  if (trace.cut == Cut::NoGrad || trace.cut == Cut::Inference)
+    hint = "move that line out of " +
+           std::string(trace.cut == Cut::NoGrad ? "no_grad" : "inference_mode");
+  else if (trace.cut == Cut::Number)
+    hint = "leave out :item() there: a tensor keeps its graph";
+  else if (std::string_view(trace.op) == "detach")
+    hint = "leave out :detach() there";
+  else if (trace.cut == Cut::Integers)
+    hint = "keep it in floating point";
+  else
+    hint = "compute the loss from what comes before it";
 }
 
 void number_taken(double value) {
@@ -134,4 +157,4 @@ const Trace* last_number_taken() {
   return taken_count ? &traces().all[taken[(taken_count - 1) % 16].trace] : nullptr;
 }
 
-}  // namespace tycho::grad
+}  // namespace tycho::watch

@@ -1,14 +1,14 @@
 // What notes are made from: pairs, cut graphs, sums of passes, running totals, the first nan.
-#include "engine/grad/note.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "engine/grad/cut.h"
-#include "engine/grad/nan.h"
+#include "engine/grad/passes.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/watch/nan.h"
+#include "engine/watch/notes.h"
+#include "engine/watch/trace.h"
 
 namespace tycho {
 namespace {
@@ -33,28 +33,28 @@ struct Collect {
   }
   Collect() {
     codes().clear();
-    grad::show_note = [](const char* code, const char* form, Where,
-                         std::initializer_list<grad::NoteValue>) {
+    watch::show_note = [](const char* code, const char* form, Where,
+                          std::initializer_list<watch::NoteValue>) {
       codes().push_back(std::string(code) + " " + form);
     };
-    grad::note_is_done = [](const char*, Where) { return false; };
+    watch::note_is_done = [](const char*, Where) { return false; };
   }
   ~Collect() {
-    grad::show_note = nullptr;
-    grad::note_is_done = nullptr;
+    watch::show_note = nullptr;
+    watch::note_is_done = nullptr;
   }
 };
 using Codes = std::vector<std::string>;
 
 TEST(Notes, KnowWhichShapesAreStretchedOverPairs) {
-  EXPECT_TRUE(grad::stretched_over_pairs({5, 1}, {5}));
-  EXPECT_TRUE(grad::stretched_over_pairs({5}, {5, 1}));
-  EXPECT_FALSE(grad::stretched_over_pairs({5, 1}, {1, 5}));
-  EXPECT_FALSE(grad::stretched_over_pairs({5, 1}, {4}));
-  EXPECT_FALSE(grad::stretched_over_pairs({5, 5}, {5}));
-  EXPECT_FALSE(grad::stretched_over_pairs({1, 1}, {1}));
-  EXPECT_FALSE(grad::stretched_over_pairs({5, 1}, {}));
-  EXPECT_FALSE(grad::stretched_over_pairs({3, 5, 1}, {5}));
+  EXPECT_TRUE(watch::stretched_over_pairs({5, 1}, {5}));
+  EXPECT_TRUE(watch::stretched_over_pairs({5}, {5, 1}));
+  EXPECT_FALSE(watch::stretched_over_pairs({5, 1}, {1, 5}));
+  EXPECT_FALSE(watch::stretched_over_pairs({5, 1}, {4}));
+  EXPECT_FALSE(watch::stretched_over_pairs({5, 5}, {5}));
+  EXPECT_FALSE(watch::stretched_over_pairs({1, 1}, {1}));
+  EXPECT_FALSE(watch::stretched_over_pairs({5, 1}, {}));
+  EXPECT_FALSE(watch::stretched_over_pairs({3, 5, 1}, {5}));
 }
 
 TEST(Notes, PairsAreSeenWhereTheyBecomeOneNumber) {
@@ -85,13 +85,13 @@ TEST(Notes, ACutGraphIsRememberedThroughFurtherOperations) {
     y = w * 2;
   }
   const Tensor z = op<"sum">(fn::square(y + 1));
-  EXPECT_EQ(grad::cut_text(z.get()), "mul ran inside no_grad");
-  EXPECT_EQ(grad::cut_text(op<"sum">(op<"detach">(w)).get()), "detach cut it off");
-  EXPECT_EQ(grad::cut_text(op<"argmax">(w).get()), "argmax has no gradient");
-  EXPECT_EQ(grad::cut_text(op<"to.dtype">(op<"to.dtype">(w, DType::Int64), DType::Float32).get()),
+  EXPECT_EQ(watch::cut_text(z.get()), "mul ran inside no_grad");
+  EXPECT_EQ(watch::cut_text(op<"sum">(op<"detach">(w)).get()), "detach cut it off");
+  EXPECT_EQ(watch::cut_text(op<"argmax">(w).get()), "argmax has no gradient");
+  EXPECT_EQ(watch::cut_text(op<"to.dtype">(op<"to.dtype">(w, DType::Int64), DType::Float32).get()),
             "to made integers of it, which have no gradient");
-  EXPECT_EQ(grad::cut_text(make({2}, {1}).get()), "");
-  EXPECT_EQ(grad::cut_text((w * 2).get()), "");
+  EXPECT_EQ(watch::cut_text(make({2}, {1}).get()), "");
+  EXPECT_EQ(watch::cut_text((w * 2).get()), "");
 }
 
 TEST(Notes, PassesAreCountedUntilTheGradientIsZeroed) {
@@ -99,15 +99,15 @@ TEST(Notes, PassesAreCountedUntilTheGradientIsZeroed) {
   const auto pass = [&] { grad::backward({op<"sum">(w * 3)}, {}, {}); };
   pass();
   Storage& s = *w->extra->grad->storage;
-  EXPECT_EQ(grad::passes_of(s).count, 1);
+  EXPECT_EQ(grad::passes_of(s).count, 1u);
   pass();
-  EXPECT_EQ(grad::passes_of(s).count, 2);
-  EXPECT_EQ(grad::use_gradient(s), 0) << "two passes, then one step: meant";
+  EXPECT_EQ(grad::passes_of(s).count, 2u);
+  EXPECT_EQ(grad::use_gradient(s), 0u) << "two passes, then one step: meant";
   pass();
-  EXPECT_EQ(grad::use_gradient(s), 3) << "the step before used two of them";
+  EXPECT_EQ(grad::use_gradient(s), 3u) << "the step before used two of them";
   op_<"zero">(w->extra->grad);
   pass();
-  EXPECT_EQ(grad::use_gradient(s), 0);
+  EXPECT_EQ(grad::use_gradient(s), 0u);
 }
 
 TEST(Notes, ATotalOfSweptLossesIsSeenAndASumThatIsSweptAtTheEndIsNot) {
@@ -132,18 +132,18 @@ TEST(Notes, ATotalOfSweptLossesIsSeenAndASumThatIsSweptAtTheEndIsNot) {
 TEST(FindNan, NamesTheFirstOperationOfTheForwardPass) {
   const Tensor x = leaf({3}, {4, -1, 9});
   const Tensor y = op<"sum">(fn::sqrt(x + 0.0) * 2);
-  const grad::NanSource s = grad::find_nan(y);
-  EXPECT_EQ(s.place, grad::NanSource::Operation);
+  const watch::NanSource s = watch::find_nan(y);
+  EXPECT_EQ(s.place, watch::NanSource::Operation);
   EXPECT_EQ(s.op, "sqrt");
   EXPECT_EQ(s.element, "element [2]: input -1");
   EXPECT_FALSE(s.infinite);
-  EXPECT_EQ(grad::find_nan(op<"sum">(x * 2)).place, grad::NanSource::Nowhere);
+  EXPECT_EQ(watch::find_nan(op<"sum">(x * 2)).place, watch::NanSource::Nowhere);
 }
 
 TEST(FindNan, NamesTheInfinityBehindIt) {
   const Tensor x = leaf({2}, {1, 0});
   const Tensor l = fn::log(x);
-  const grad::NanSource s = grad::find_nan(op<"sum">(l - fn::log(x)));
+  const watch::NanSource s = watch::find_nan(op<"sum">(l - fn::log(x)));
   EXPECT_EQ(s.op, "log");
   EXPECT_TRUE(s.infinite);
   EXPECT_EQ(s.then, "sub");
@@ -151,16 +151,16 @@ TEST(FindNan, NamesTheInfinityBehindIt) {
 
 TEST(FindNan, TellsDataFromOperations) {
   const Tensor x = leaf({2}, {1, 2}), d = make({2}, {1, NAN});
-  const grad::NanSource s = grad::find_nan(op<"sum">(x * d));
-  EXPECT_EQ(s.place, grad::NanSource::Data);
+  const watch::NanSource s = watch::find_nan(op<"sum">(x * d));
+  EXPECT_EQ(s.place, watch::NanSource::Data);
   EXPECT_EQ(s.op, "mul");
 }
 
 TEST(FindNan, NamesTheFirstOperationOfTheBackwardPassAndLeavesGradientsAlone) {
   const Tensor x = leaf({2}, {4, 0});
   const Tensor y = op<"sum">(fn::where(fn::gt(x, 0), fn::sqrt(x), 0));
-  const grad::NanSource s = grad::find_nan_gradient(y);
-  EXPECT_EQ(s.place, grad::NanSource::Gradient);
+  const watch::NanSource s = watch::find_nan_gradient(y);
+  EXPECT_EQ(s.place, watch::NanSource::Gradient);
   EXPECT_EQ(s.op, "sqrt");
   EXPECT_EQ(s.element, "element [2]: input 0");
   EXPECT_TRUE(!x->extra || !x->extra->grad);
@@ -170,15 +170,15 @@ TEST(FindNan, NamesTheFirstOperationOfTheBackwardPassAndLeavesGradientsAlone) {
 TEST(FindNan, LooksAtAFreedGraphThatWasKept) {
   const Tensor x = leaf({2}, {4, 0});
   const Tensor y = op<"sum">(fn::sqrt(x));
-  grad::Freed freed(1 << 20);
+  watch::Freed freed(1 << 20);
   grad::SweepOptions o;
-  o.freed = &freed;
+  o.observer = &freed;
   grad::backward({y}, {}, o);
   ASSERT_EQ(freed.leaves.size(), 1u);
-  EXPECT_FALSE(grad::all_finite(x->extra->grad));
+  EXPECT_FALSE(watch::all_finite(x->extra->grad));
   {
-    const grad::Unfreed scope(freed);
-    EXPECT_EQ(grad::find_nan_gradient(y).op, "sqrt");
+    const watch::Unfreed scope(freed);
+    EXPECT_EQ(watch::find_nan_gradient(y).op, "sqrt");
   }
   EXPECT_THROW(grad::backward({y}, {}, {}), Error);
 }
