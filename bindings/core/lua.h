@@ -116,7 +116,7 @@ void open_index(lua_State* L, int torch);         // torch.ellipsis, torch.newax
 void open_convert(lua_State* L, int torch);       // tensor(), item, tolist   (convert.cpp)
 void open_autograd(lua_State* L, int torch);      // backward, hooks, modes   (autograd.cpp)
 std::string show(const Tensor& t);                // tostring(x)              (show.cpp)
-void open_io(lua_State* L, int torch);            // save, load, readers      (io.cpp)
+void open_io(lua_State* L, int torch);            // save, load, readers      (formats.cpp)
 void open_stats(lua_State* L, int torch);         // memory_allocated         (stats.cpp)
 void open_shapes_only(lua_State* L, int torch);   // _shapes_only, _stand_in, _lex, _chunks
 void open_tools(lua_State* L, int torch);         // _attempt, _inspect, ...     (inspect.cpp)

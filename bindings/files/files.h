@@ -30,12 +30,25 @@ Tensor moved_to(const Tensor& t, Device device);
 void mark_dict(lua_State* L, int table);
 bool is_list(lua_State* L, int table);
 
-bool is_pytorch_file(std::string_view file);  // of either format
+std::string path_at(lua_State* L, int i, const char* what);  // an argument
+
+// --- The formats (formats.cpp has their table) ---
+// Is it one, by its beginning?
+bool is_pytorch_file(std::string_view bytes);  // of either format
+bool is_safetensors_file(std::string_view bytes);
+bool is_npy_file(std::string_view bytes);
+bool is_idx_file(std::string_view bytes);
 // Push what the file holds.
 void push_pytorch(lua_State* L, const io::Input& file, const LoadOptions& options);
+void push_safetensors(lua_State* L, const io::Input& file, const LoadOptions& options);
+void push_npy(lua_State* L, const io::Input& file, const LoadOptions& options);
 void push_npz(lua_State* L, const io::Input& file, const LoadOptions& options);
+void push_idx(lua_State* L, const io::Input& file, const LoadOptions& options);
 void save_pytorch(lua_State* L, int value, const std::string& path);
+void save_safetensors(lua_State* L, int value, const std::string& path);
+void save_npy(lua_State* L, int value, const std::string& path);
 void save_npz(lua_State* L, int value, const std::string& path);
+int read_idx(lua_State* L);  // torch.io.read_idx
 // The table of a checkpoint that Tycho wrote before it had PyTorch's format.
 void push_old_checkpoint(lua_State* L, const std::string& hex, const std::vector<Tensor>& tensors,
                          const std::string& path);
