@@ -1,0 +1,18 @@
+// The parts of autograd in Lua, and what they share.
+#pragma once
+#include <initializer_list>
+
+#include "bindings/core/lua.h"
+
+namespace tycho::lua {
+
+// Raises where the table of options has a name that is none of these.
+void check_options(lua_State* L, int table, const char* op,
+                   std::initializer_list<const char*> names);
+
+// Opened by open_autograd.
+void open_script_line(lua_State* L);          // script_line.cpp
+void open_function(lua_State* L, int torch);  // function.cpp, into torch.autograd
+void open_modes(lua_State* L, int torch);     // modes.cpp
+
+}  // namespace tycho::lua
