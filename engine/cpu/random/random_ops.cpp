@@ -47,28 +47,35 @@ void fill(const Tensor& t, F f) {
 
 Generator& stream(const Call& c, int i) { return generator_of(c, i, c.out[0].device()); }
 
-void fill_uniform(const Tensor& t, Generator& g, double from, double to) {
-  fill(t, [&](void* y, int64_t n) { random_uniform(g, y, t.dtype(), n, from, to); });
+// Fills the result by a function of cpu/random/random.h with these parameters; `generator` is the
+// position of that argument.
+template <class... P, class... Q>
+void draw(const Call& c, int generator, void (*random)(Generator&, void*, DType, int64_t, P...),
+          Q... parameters) {
+  Generator& g = stream(c, generator);
+  const Tensor& y = c.out[0];
+  fill(y, [&](void* to, int64_t n) { random(g, to, y.dtype(), n, parameters...); });
 }
-void fill_normal(const Tensor& t, Generator& g, double mean, double std) {
-  fill(t,
-       [&](void* y, int64_t n) { random_normal(g, y, t.dtype(), n, mean, std, t.contiguous()); });
+void draw_normal(const Call& c, int generator, double mean, double std) {
+  draw(c, generator, random_normal, mean, std, c.out[0].contiguous());
 }
-void fill_integers(const Tensor& t, Generator& g, int64_t from, int64_t to) {
-  const IntegerRange range = integer_range(t.dtype(), from, to);
-  fill(t, [&](void* y, int64_t n) { random_integers(g, y, t.dtype(), n, range); });
+void draw_integers(const Call& c, int generator, IntegerRange range) {
+  draw<IntegerRange>(c, generator, random_integers, range);
+}
+void draw_integers(const Call& c, int generator, int64_t from, int64_t to) {
+  draw_integers(c, generator, integer_range(c.out[0].dtype(), from, to));
 }
 
 }  // namespace
 
-void rand(Call& c) { fill_uniform(c.out[0], stream(c, 1), 0, 1); }
-void randn(Call& c) { fill_normal(c.out[0], stream(c, 1), 0, 1); }
-void randint(Call& c) { fill_integers(c.out[0], stream(c, 3), c.integer(0), c.integer(1)); }
-void randint_high(Call& c) { fill_integers(c.out[0], stream(c, 2), 0, c.integer(0)); }
-void rand_like(Call& c) { fill_uniform(c.out[0], stream(c, 3), 0, 1); }
-void randn_like(Call& c) { fill_normal(c.out[0], stream(c, 3), 0, 1); }
-void randint_like(Call& c) { fill_integers(c.out[0], stream(c, 5), c.integer(1), c.integer(2)); }
-void randint_like_high(Call& c) { fill_integers(c.out[0], stream(c, 4), 0, c.integer(1)); }
+void rand(Call& c) { draw(c, 1, random_uniform, 0.0, 1.0); }
+void randn(Call& c) { draw_normal(c, 1, 0, 1); }
+void randint(Call& c) { draw_integers(c, 3, c.integer(0), c.integer(1)); }
+void randint_high(Call& c) { draw_integers(c, 2, 0, c.integer(0)); }
+void rand_like(Call& c) { draw(c, 3, random_uniform, 0.0, 1.0); }
+void randn_like(Call& c) { draw_normal(c, 3, 0, 1); }
+void randint_like(Call& c) { draw_integers(c, 5, c.integer(1), c.integer(2)); }
+void randint_like_high(Call& c) { draw_integers(c, 4, 0, c.integer(1)); }
 
 void randperm(Call& c) {
   const Tensor& y = c.out[0];
@@ -86,33 +93,30 @@ void normal(Call& c) {
                   "normal: needs standard deviations of 0 or more, element %lld is %g",
                   static_cast<long long>(i + 1), number_at(std, i));
   }
-  fill_normal(y, stream(c, 2), 0, 1);
+  draw_normal(c, 2, 0, 1);
   op_<"mul">(y, c.arg[1]);
   op_<"add">(y, c.arg[0]);
 }
-void normal_size(Call& c) { fill_normal(c.out[0], stream(c, 3), c.number(0), c.number(1)); }
-void normal_fill(Call& c) { fill_normal(c.out[0], stream(c, 3), c.number(1), c.number(2)); }
-void uniform(Call& c) { fill_uniform(c.out[0], stream(c, 3), c.number(1), c.number(2)); }
+void normal_size(Call& c) { draw_normal(c, 3, c.number(0), c.number(1)); }
+void normal_fill(Call& c) { draw_normal(c, 3, c.number(1), c.number(2)); }
+void uniform(Call& c) { draw(c, 3, random_uniform, c.number(1), c.number(2)); }
 
 void random(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 2);
-  if (c.has(1)) return fill_integers(y, g, 0, c.integer(1));
-  fill(y, [&](void* p, int64_t n) { random_integers(g, p, y.dtype(), n); });
+  if (c.has(1)) return draw_integers(c, 2, 0, c.integer(1));
+  draw<>(c, 2, random_integers);
 }
 
 void random_range(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 3);
+  const DType type = c.out[0].dtype();
   const int64_t from = c.integer(1);
-  if (c.has(2)) return fill_integers(y, g, from, c.integer(2));
+  if (c.has(2)) return draw_integers(c, 3, from, c.integer(2));
   // Up to the largest integer that the type holds exactly.
-  IntegerRange range = integer_range(y.dtype());
+  IntegerRange range = integer_range(type);
   const int64_t most = static_cast<int64_t>(range.count - 1);
   TYCHO_CHECK(Kind::Value, from <= most, "random_: from = %lld is beyond %s, which ends at %lld",
-              static_cast<long long>(from), dtype_name(y.dtype()), static_cast<long long>(most));
+              static_cast<long long>(from), dtype_name(type), static_cast<long long>(most));
   range = {from, static_cast<uint64_t>(most) - static_cast<uint64_t>(from) + 1};
-  fill(y, [&](void* p, int64_t n) { random_integers(g, p, y.dtype(), n, range); });
+  draw_integers(c, 3, range);
 }
 
 void bernoulli(Call& c) {
@@ -139,28 +143,10 @@ void bernoulli(Call& c) {
   });
 }
 
-void exponential(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 2);
-  fill(y, [&](void* p, int64_t n) { random_exponential(g, p, y.dtype(), n, c.number(1)); });
-}
-void geometric(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 2);
-  fill(y, [&](void* p, int64_t n) { random_geometric(g, p, y.dtype(), n, c.number(1)); });
-}
-void cauchy(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 3);
-  fill(y, [&](void* p, int64_t n) { random_cauchy(g, p, y.dtype(), n, c.number(1), c.number(2)); });
-}
-void log_normal(Call& c) {
-  const Tensor& y = c.out[0];
-  Generator& g = stream(c, 3);
-  fill(y, [&](void* p, int64_t n) {
-    random_log_normal(g, p, y.dtype(), n, c.number(1), c.number(2));
-  });
-}
+void exponential(Call& c) { draw(c, 2, random_exponential, c.number(1)); }
+void geometric(Call& c) { draw(c, 2, random_geometric, c.number(1)); }
+void cauchy(Call& c) { draw(c, 3, random_cauchy, c.number(1), c.number(2)); }
+void log_normal(Call& c) { draw(c, 3, random_log_normal, c.number(1), c.number(2)); }
 
 void poisson(Call& c) {
   const Tensor& y = c.out[0];

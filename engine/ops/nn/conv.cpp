@@ -1,48 +1,23 @@
 // conv1d, conv2d, conv3d and the transposed convolutions: arguments checked and spread over the
-// spatial dimensions, single images given a batch, then one product of convolution.cpp.
-#include "engine/ops/nn/conv.h"
-
+// spatial dimensions, single images given a batch, then one product of conv_products.cpp.
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/nn/spatial.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
 
-Sizes spread(const char* op, const char* name, const Sizes& given, int spatial, int64_t least,
-             Kind kind) {
-  TYCHO_CHECK(Kind::Argument, given.n == 1 || given.n == spatial,
-              "%s: %s takes one number or %d, not %d", op, name, spatial, given.n);
-  Sizes out;
-  for (int d = 0; d < spatial; ++d) {
-    const int64_t x = given[given.n == 1 ? 0 : d];
-    TYCHO_CHECK(kind, x >= least && x < (int64_t{1} << 30), "%s: %s must be %s, not %lld", op, name,
-                least ? "at least 1" : "at least 0", static_cast<long long>(x));
-    out.push_back(x);
-  }
-  return out;
-}
-
 namespace {
 
-// A call's tensors, checked; an input without a batch gets one.
-struct Checked {
-  Tensor x;
-  bool single;
-};
-
-Checked check(const char* name, const Tensor& x, const Tensor& w, const Tensor& bias, int spatial,
-              int64_t groups, bool transposed) {
+// Raises where the tensors do not fit; the input with a batch.
+Images check(const char* name, const Tensor& x, const Tensor& w, const Tensor& bias, int spatial,
+             int64_t groups, bool transposed) {
   if (w.rank() != spatial + 2)
     fail(Kind::Shape,
          format("%s: the weight must have %d dimensions (%s, kernel), not shape %s", name,
                 spatial + 2, transposed ? "in, out / groups" : "out, in / groups",
                 to_string(w.shape()).c_str()));
-  if (x.rank() != spatial + 2 && x.rank() != spatial + 1)
-    fail(Kind::Shape,
-         format("%s: the input must have %d dimensions (batch, channels, %d spatial) or %d "
-                "(without batch), not shape %s",
-                name, spatial + 2, spatial, spatial + 1, to_string(x.shape()).c_str()),
-         x.rank() == spatial ? "x = x:unsqueeze(1)  -- one channel" : "");
+  check_images(name, x, spatial, "x = x:unsqueeze(1)  -- one channel");
   if (x.dtype() != w.dtype())
     fail(Kind::DType, format("%s: input and weight must have one type, these are %s and %s", name,
                              dtype_name(x.dtype()), dtype_name(w.dtype())));
@@ -75,25 +50,14 @@ Checked check(const char* name, const Tensor& x, const Tensor& w, const Tensor& 
   for (int d = 2; d < w.rank(); ++d)
     TYCHO_CHECK(Kind::Shape, w.size(d) > 0, "%s: the kernel is empty: %s", name,
                 to_string(w.shape()).c_str());
-  if (!single) return {x, false};
-  Sizes shape = x.shape();
-  shape.insert(0, 1);
-  return {op<"reshape">(x, shape), true};
-}
-
-Tensor without_batch(const Tensor& y, bool single) {
-  if (!single) return y;
-  Sizes shape = y.shape();
-  shape.erase(0);
-  return op<"reshape">(y, shape);
+  return with_batch(x, spatial);
 }
 
 void run(Call& c, int spatial, const Sizes& stride, const Sizes& padding, const Sizes& dilation) {
-  const Checked k =
+  const Images k =
       check(c.op->name, c.tensor(0), c.tensor(1), c.tensor(2), spatial, c.integer(6), false);
-  c.out.push_back(without_batch(
-      op<"convolution">(k.x, c.tensor(1), c.arg[2], stride, padding, dilation, c.integer(6)),
-      k.single));
+  c.out.push_back(k.back(
+      op<"convolution">(k.x, c.tensor(1), c.arg[2], stride, padding, dilation, c.integer(6))));
 }
 
 template <int spatial>
@@ -116,8 +80,7 @@ void conv_named(Call& c) {
               c.string(4));
   const Sizes stride = spread(name.c_str(), "stride", c.ints(3), spatial, 1);
   const Sizes dilation = spread(name.c_str(), "dilation", c.ints(5), spatial, 1);
-  Sizes padding;
-  for (int d = 0; d < 2 * spatial; ++d) padding.push_back(0);
+  Sizes padding = repeated(2 * spatial, 0);
   if (mode == "same" && c.tensor(1).rank() == spatial + 2)
     for (int d = 0; d < spatial; ++d) {
       TYCHO_CHECK(Kind::Value, stride[d] == 1,
@@ -138,7 +101,7 @@ void conv_transposed(Call& c) {
   const Sizes extra = spread(name, "output_padding", c.ints(5), spatial, 0);
   const Sizes dilation = spread(name, "dilation", c.ints(7), spatial, 1);
   const Tensor& w = c.tensor(1);
-  const Checked k = check(name, c.tensor(0), w, c.tensor(2), spatial, c.integer(6), true);
+  const Images k = check(name, c.tensor(0), w, c.tensor(2), spatial, c.integer(6), true);
   Sizes size;
   for (int d = 0; d < spatial; ++d) {
     TYCHO_CHECK(Kind::Value, extra[d] < stride[d] || extra[d] < dilation[d],
@@ -158,26 +121,12 @@ void conv_transposed(Call& c) {
     for (int d = 0; d < spatial; ++d) shape.push_back(1);
     y = y + op<"reshape">(c.tensor(2), shape);
   }
-  c.out.push_back(without_batch(y, k.single));
+  c.out.push_back(k.back(y));
 }
 
-struct Help {
-  const char *see, *rule, *example;
-};
-
-// One public convolution: samples exist for one and two dimensions.
 const Op& add_conv(const char* name, const char* args, const char* doc, const Help& help,
                    void (*compose)(Call&), void (*samples)(Samples&)) {
-  return add_op({.name = name,
-                 .args = args,
-                 .doc = doc,
-                 .where = kFunction | kFunctional,
-                 .amp = Amp::Low,
-                 .see = help.see,
-                 .rule = help.rule,
-                 .example = help.example,
-                 .compose = compose,
-                 .samples = samples});
+  return add_spatial(name, args, doc, help, Amp::Low, compose, samples);
 }
 
 constexpr const char kArgs[] =

@@ -8,9 +8,6 @@ namespace tycho {
 // layout in which convolution, pooling and batch norm are fast.
 Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device);
 bool is_channels_last(const Tensor& t);
-// Strides, paddings and the like: one number counts for every spatial dimension.
-Sizes spread(const char* op, const char* name, const Sizes& given, int spatial, int64_t least,
-             Kind kind = Kind::Value);
 
 }  // namespace tycho
 

@@ -18,6 +18,20 @@ void check_floating(const Tensor& x, const char* name) {
               dtype_name(x.dtype()));
 }
 
+void check_samples(const Tensor& x, const char* name) {
+  check_floating(x, name);
+  TYCHO_CHECK(Kind::Dim, x.rank() >= 2,
+              "%s: the input has at least 2 dimensions (samples and channels), not %d", name,
+              x.rank());
+}
+
+// A forward pass: y, and the mean and 1 / deviation of what is normalised. A backward pass: the
+// gradients of input, weight and bias. The two are kept in the type that is computed in.
+void result_and_two(Call& c, const Tensor& result, const Sizes& each) {
+  c.out.push_back(result);
+  for (int i = 0; i < 2; ++i) c.out.push_back(empty(each, wide(result.dtype()), result.device()));
+}
+
 // --- Gradients in plain operations ---
 
 // y = (x - mean) * rstd * w + b with statistics over the dims `dims` of x seen in a shape where w
@@ -108,9 +122,7 @@ const Op& batch_norm_forward = add_op(
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            const Sizes per{x.size(1)};
-           c.out.push_back(empty_like(x));
-           c.out.push_back(empty(per, wide(x.dtype()), x.device()));
-           c.out.push_back(empty(per, wide(x.dtype()), x.device()));
+           result_and_two(c, empty_like(x), per);
          },
      .kernel = cpu::batch_norm,
      .grad = batch_norm_grad});
@@ -124,9 +136,7 @@ const Op& batch_norm_backward =
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(1);
-                  c.out.push_back(empty_like(x));
-                  c.out.push_back(empty({x.size(1)}, wide(x.dtype()), x.device()));
-                  c.out.push_back(empty({x.size(1)}, wide(x.dtype()), x.device()));
+                  result_and_two(c, empty_like(x), {x.size(1)});
                 },
             .kernel = cpu::batch_norm_backward});
 
@@ -158,11 +168,7 @@ const Op& batch_norm = add_op(
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
-           check_floating(x, "batch_norm");
-           TYCHO_CHECK(Kind::Dim, x.rank() >= 2,
-                       "batch_norm: the input has at least 2 dimensions (samples and channels), "
-                       "not %d",
-                       x.rank());
+           check_samples(x, "batch_norm");
            const int64_t channels = x.size(1);
            check_channels(c.tensor(1), "batch_norm", "running_mean", channels);
            check_channels(c.tensor(2), "batch_norm", "running_var", channels);
@@ -231,9 +237,7 @@ const Op& row_norm = add_op(
            const Tensor& x = c.tensor(0);
            Sizes rows;
            for (int d = 0; d < x.rank() - c.count(1); ++d) rows.push_back(x.size(d));
-           c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
-           c.out.push_back(empty(rows, wide(x.dtype()), x.device()));
-           c.out.push_back(empty(rows, wide(x.dtype()), x.device()));
+           result_and_two(c, empty(x.shape(), x.dtype(), x.device()), rows);
          },
      .kernel = cpu::layer_norm,
      .grad = row_norm_grad});
@@ -247,9 +251,7 @@ const Op& row_norm_backward = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(1);
-           c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
-           c.out.push_back(empty(c.ints(2), wide(x.dtype()), x.device()));
-           c.out.push_back(empty(c.ints(2), wide(x.dtype()), x.device()));
+           result_and_two(c, empty(x.shape(), x.dtype(), x.device()), c.ints(2));
          },
      .kernel = cpu::layer_norm_backward});
 
@@ -336,9 +338,7 @@ const Op& group_norm_forward = add_op(
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            const Sizes per{x.size(0), c.integer(1)};
-           c.out.push_back(empty_like(x));
-           c.out.push_back(empty(per, wide(x.dtype()), x.device()));
-           c.out.push_back(empty(per, wide(x.dtype()), x.device()));
+           result_and_two(c, empty_like(x), per);
          },
      .kernel = cpu::group_norm,
      .grad =
@@ -366,9 +366,7 @@ const Op& group_norm_backward =
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(1);
-                  c.out.push_back(empty_like(x));
-                  c.out.push_back(empty({x.size(1)}, wide(x.dtype()), x.device()));
-                  c.out.push_back(empty({x.size(1)}, wide(x.dtype()), x.device()));
+                  result_and_two(c, empty_like(x), {x.size(1)});
                 },
             .kernel = cpu::group_norm_backward});
 
@@ -385,11 +383,7 @@ const Op& group_norm = add_op(
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
-           check_floating(x, "group_norm");
-           TYCHO_CHECK(Kind::Dim, x.rank() >= 2,
-                       "group_norm: the input has at least 2 dimensions (samples and channels), "
-                       "not %d",
-                       x.rank());
+           check_samples(x, "group_norm");
            const int64_t groups = c.integer(1);
            TYCHO_CHECK(Kind::Value, groups > 0,
                        "group_norm: num_groups must be 1 or more, not %lld",
@@ -433,11 +427,7 @@ const Op& instance_norm = add_op(
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
-           check_floating(x, "instance_norm");
-           TYCHO_CHECK(Kind::Dim, x.rank() >= 2,
-                       "instance_norm: the input has at least 2 dimensions (samples and "
-                       "channels), not %d",
-                       x.rank());
+           check_samples(x, "instance_norm");
            const int64_t n = x.size(0), channels = x.size(1);
            int64_t places = 1;
            for (int d = 2; d < x.rank(); ++d) places *= x.size(d);

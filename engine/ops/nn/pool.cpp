@@ -1,48 +1,45 @@
 // max_pool, avg_pool and their adaptive forms, in one to three dimensions: arguments checked and
-// spread over the spatial dimensions, single images given a batch; pooling.cpp does the rest.
-#include "engine/ops/nn/pool.h"
-
+// spread over the spatial dimensions, single images given a batch; pool_windows.cpp does the rest.
 #include <cmath>
 
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/nn/conv.h"
+#include "engine/ops/nn/spatial.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
 namespace {
 
-// The input with a batch: [batch, channels, spatial...].
-struct Images {
-  Tensor x;
-  bool single;
-  Tensor back(const Tensor& y) const {
-    if (!single) return y;
-    Sizes shape = y.shape();
-    shape.erase(0);
-    return op<"reshape">(y, shape);
-  }
-};
-
+// The input with a batch: [batch, channels, spatial...], none of them empty.
 Images images(const char* name, const Tensor& x, int spatial) {
-  if (x.rank() != spatial + 2 && x.rank() != spatial + 1)
-    fail(Kind::Shape,
-         format("%s: the input must have %d dimensions (batch, channels, %d spatial) or %d "
-                "(without batch), not shape %s",
-                name, spatial + 2, spatial, spatial + 1, to_string(x.shape()).c_str()));
+  check_images(name, x, spatial);
   for (int d = x.rank() - spatial; d < x.rank(); ++d)
     TYCHO_CHECK(Kind::Shape, x.size(d) > 0, "%s: dimension %d of the input is empty: %s", name,
                 d + 1, to_string(x.shape()).c_str());
-  if (x.rank() == spatial + 2) return {x, false};
-  Sizes shape = x.shape();
-  shape.insert(0, 1);
-  return {op<"reshape">(x, shape), true};
+  return with_batch(x, spatial);
 }
 
+// Windows that slide over the input, as a call's arguments say from `first` on: kernel_size and
+// stride (the kernel's unless given), and where the op has it, padding.
+struct Windows {
+  Sizes kernel, stride, padding, dilation;
+
+  Windows(const Call& c, int first, int spatial, bool padded)
+      : kernel(spread(c.op->name, "kernel_size", c.ints(first), spatial, 1,
+                      padded ? Kind::Shape : Kind::Value)),
+        stride(c.has(first + 1) && c.count(first + 1)
+                   ? spread(c.op->name, "stride", c.ints(first + 1), spatial, 1)
+                   : kernel),
+        padding(padded ? spread(c.op->name, "padding", c.ints(first + 2), spatial, 0, Kind::Shape)
+                       : repeated(spatial, 0)),
+        dilation(repeated(spatial, 1)) {}
+  Windows() = default;  // of adaptive pools: as many as the result is to have
+};
+
 // Spatial sizes of the result; with `ceil`, a last window may begin inside and end beyond.
-Sizes pooled_sizes(const char* name, const Tensor& x, const Sizes& kernel, const Sizes& stride,
-                   const Sizes& padding, const Sizes& dilation, bool ceil) {
+Sizes pooled_sizes(const char* name, const Tensor& x, const Windows& w, bool ceil) {
+  const auto& [kernel, stride, padding, dilation] = w;
   Sizes out;
   for (int d = 0; d < kernel.n; ++d) {
     const int64_t in = x.size(d + 2), reach = dilation[d] * (kernel[d] - 1) + 1;
@@ -67,8 +64,8 @@ void refuse_bool(const char* name, const Tensor& x) {
   TYCHO_CHECK(Kind::DType, x.dtype() != DType::Bool, "%s: takes numbers, not bool", name);
 }
 
-void max_of(Call& c, const Images& in, const Sizes& size, const Sizes& kernel, const Sizes& stride,
-            const Sizes& padding, const Sizes& dilation, bool positions) {
+void max_of(Call& c, const Images& in, const Sizes& size, const Windows& w, bool positions) {
+  const auto& [kernel, stride, padding, dilation] = w;
   refuse_bool(c.op->name, in.x);
   const bool taps = positions || (mode.grad && grad::requires_grad(in.x.get()));
   auto both = ops<"max_pool">(in.x, size, taps, kernel, stride, padding, dilation);
@@ -98,20 +95,16 @@ void max_pool(Call& c) {
   const Images in = images(name, c.tensor(0), spatial);
   TYCHO_CHECK(Kind::Shape, in.x.size(1) > 0, "%s: the input has no channels: %s", name,
               to_string(c.tensor(0).shape()).c_str());
-  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1, Kind::Shape);
-  const Sizes stride =
-      c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
-  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0, Kind::Shape);
-  const Sizes dilation = spread(name, "dilation", c.ints(4), spatial, 1);
-  max_of(c, in, pooled_sizes(name, in.x, kernel, stride, padding, dilation, c.flag(5)), kernel,
-         stride, padding, dilation, c.flag(6));
+  Windows w(c, 1, spatial, true);
+  w.dilation = spread(name, "dilation", c.ints(4), spatial, 1);
+  max_of(c, in, pooled_sizes(name, in.x, w, c.flag(5)), w, c.flag(6));
 }
 
 template <int spatial>
 void adaptive_max_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  max_of(c, in, output_sizes(name, in.x, c.ints(1), spatial), {}, {}, {}, {}, c.flag(2));
+  max_of(c, in, output_sizes(name, in.x, c.ints(1), spatial), {}, c.flag(2));
 }
 
 void refuse_integers(const char* name, const Tensor& x) {
@@ -119,37 +112,31 @@ void refuse_integers(const char* name, const Tensor& x) {
               "%s: takes floating point numbers, not %s", name, dtype_name(x.dtype()));
 }
 
-Tensor mean_of(const char* name, const Images& in, const Sizes& size, int64_t divisor, bool padded,
-               const Sizes& kernel, const Sizes& stride, const Sizes& padding) {
-  refuse_integers(name, in.x);
-  return op<"avg_pool">(in.x, size, divisor, padded, kernel, stride, padding);
+void mean_of(Call& c, const Images& in, const Sizes& size, int64_t divisor, bool padded,
+             const Windows& w) {
+  refuse_integers(c.op->name, in.x);
+  c.out.push_back(
+      in.back(op<"avg_pool">(in.x, size, divisor, padded, w.kernel, w.stride, w.padding)));
 }
 
 template <int spatial>
 void avg_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  const Sizes kernel = spread(name, "kernel_size", c.ints(1), spatial, 1, Kind::Shape);
-  const Sizes stride =
-      c.has(2) && c.count(2) ? spread(name, "stride", c.ints(2), spatial, 1) : kernel;
-  const Sizes padding = spread(name, "padding", c.ints(3), spatial, 0, Kind::Shape);
+  const Windows w(c, 1, spatial, true);
   int64_t divisor = 0;
   if (spatial > 1 && c.has(6)) {
     divisor = c.integer(6);
     TYCHO_CHECK(Kind::Value, divisor != 0, "%s: divisor_override cannot be 0", name);
   }
-  Sizes ones;
-  for (int d = 0; d < spatial; ++d) ones.push_back(1);
-  const Sizes size = pooled_sizes(name, in.x, kernel, stride, padding, ones, c.flag(4));
-  c.out.push_back(in.back(mean_of(name, in, size, divisor, c.flag(5), kernel, stride, padding)));
+  mean_of(c, in, pooled_sizes(name, in.x, w, c.flag(4)), divisor, c.flag(5), w);
 }
 
 template <int spatial>
 void adaptive_avg_pool(Call& c) {
   const char* name = c.op->name;
   const Images in = images(name, c.tensor(0), spatial);
-  const Sizes size = output_sizes(name, in.x, c.ints(1), spatial);
-  c.out.push_back(in.back(mean_of(name, in, size, 0, false, {}, {}, {})));
+  mean_of(c, in, output_sizes(name, in.x, c.ints(1), spatial), 0, false, {});
 }
 
 // (sum of x^p over the window)^(1/p).
@@ -159,44 +146,29 @@ void lp_pool(Call& c) {
   const Images in = images(name, c.tensor(0), spatial);
   const double p = c.number(1);
   TYCHO_CHECK(Kind::Value, p != 0, "%s: norm_type cannot be 0", name);
-  const Sizes kernel = spread(name, "kernel_size", c.ints(2), spatial, 1);
-  const Sizes stride =
-      c.has(3) && c.count(3) ? spread(name, "stride", c.ints(3), spatial, 1) : kernel;
-  Sizes ones, zeros;
-  for (int d = 0; d < spatial; ++d) ones.push_back(1), zeros.push_back(0);
-  const Sizes size = pooled_sizes(name, in.x, kernel, stride, zeros, ones, c.flag(4));
+  const Windows w(c, 2, spatial, false);
+  const Sizes size = pooled_sizes(name, in.x, w, c.flag(4));
   refuse_integers(name, in.x);
   if (std::isinf(p)) {  // the largest size, or the smallest
     Images sizes = in;
     sizes.x = op<"abs">(in.x);
     if (p < 0) sizes.x = op<"neg">(sizes.x);
-    max_of(c, sizes, size, kernel, stride, zeros, ones, false);
+    max_of(c, sizes, size, w, false);
     if (p < 0) c.out[0] = op<"neg">(c.out[0]);
     return;
   }
   // As PyTorch: the mean of each window, which may reach past the end, times the kernel's size.
   int64_t count = 1;
-  for (int d = 0; d < spatial; ++d) count *= kernel[d];
-  const Tensor mean = op<"avg_pool">(fn::pow(in.x, p), size, 0, true, kernel, stride, zeros);
+  for (int d = 0; d < spatial; ++d) count *= w.kernel[d];
+  const Tensor mean =
+      op<"avg_pool">(fn::pow(in.x, p), size, 0, true, w.kernel, w.stride, w.padding);
   const Tensor sums = op<"sgn">(mean) * op<"relu">(op<"abs">(mean)) * count;
   c.out.push_back(in.back(fn::pow(sums, 1 / p)));
 }
 
-struct Help {
-  const char *see, *rule, *example;
-};
-
 const Op& add_pool(const char* name, const char* args, const char* doc, const Help& help,
                    void (*compose)(Call&), void (*samples)(Samples&)) {
-  return add_op({.name = name,
-                 .args = args,
-                 .doc = doc,
-                 .where = kFunction | kFunctional,
-                 .see = help.see,
-                 .rule = help.rule,
-                 .example = help.example,
-                 .compose = compose,
-                 .samples = samples});
+  return add_spatial(name, args, doc, help, Amp::Keep, compose, samples);
 }
 
 constexpr const char kMaxArgs[] =
