@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "bindings/core/sweeps.h"
+#include "bindings/core/notes.h"
 #include "engine/grad/backward.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <unordered_set>
 
-#include "bindings/core/sweeps.h"
+#include "bindings/core/notes.h"
 #include "engine/grad/passes.h"
 #include "engine/ops/table/apply.h"
 #include "engine/watch/trace.h"

@@ -3,7 +3,7 @@
 #include "engine/watch/nan.h"
 
 #include "bindings/core/lua.h"
-#include "bindings/core/sweeps.h"
+#include "bindings/core/notes.h"
 #include "engine/tensor/read.h"
 #include "engine/watch/notes.h"
 

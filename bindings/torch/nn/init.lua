@@ -8,7 +8,7 @@ nn.Module, nn.class, nn.Parameter = module.Module, module.class, module.Paramete
 nn.Buffer = module.Buffer
 nn._is_parameter = module.is_parameter
 nn.init = require "torch.nn.initialise"
-for _, part in ipairs {"layers", "activations", "plain", "norm", "losses", "containers", "adaptive", "lazy", "fractional", "recurrent", "attention", "transformer"} do
+for _, part in ipairs {"layers", "activations", "weightless", "norm", "losses", "containers", "adaptive", "lazy", "fractional", "recurrent", "attention", "transformer"} do
   require("torch.nn." .. part)
 end
 nn.utils = require "torch.nn.utils"
