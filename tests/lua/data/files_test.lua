@@ -117,6 +117,12 @@ test("a file without a known ending is read by its content", function()
   check.equal(torch.load(write(path, read(npy))), {0, 1, 2})
 end)
 
+test("IDX arrays load by their content, and what is no known format is told with the endings that there are", function()
+  check.equal(load_bytes("\0\0\8\2" .. (">I4I4"):pack(2, 2) .. "\1\2\3\4"), torch.tensor({{1, 2}, {3, 4}}, {dtype = torch.uint8}))
+  check.raises("io", "is no file of PyTorch (nor .safetensors, .npy or .npz)", load_bytes, "neither")
+  check.raises("io", "is empty", load_bytes, "")
+end)
+
 test("a checkpoint of the format before is still read", function()
   local text = "{S1:a{I1;I5;I2;D0.5;}S1:bTS1:tX0;}"
   local hex = text:gsub(".", function(c) return ("%02x"):format(c:byte()) end)
