@@ -75,8 +75,8 @@ const char* wanted_text(Take t) {
 
 class Reader {
  public:
-  Reader(const Given& g, const Op& op, Call& c, Room& room)
-      : g_(g), L(g.L), op_(op), c_(c), room_(room) {}
+  Reader(const Given& g, const Op& op, Call& c, KeptArguments& kept)
+      : g_(g), L(g.L), op_(op), c_(c), kept_(kept) {}
 
   // Fills in the call; false with `why` when the arguments do not fit this signature.
   bool read(Mismatch* why) {
@@ -174,7 +174,7 @@ class Reader {
 
   bool gather(const Param& p, int slot, int m, Value& v) {
     if (p.take == Take::Tensors) {
-      auto& list = room_.tensors.emplace_back();
+      auto& list = kept_.tensors.emplace_back();
       for (int i = 0; i < m; ++i) list.emplace_back(to_impl(L, slot + i));
       v = Value(list);
       return true;
@@ -187,11 +187,11 @@ class Reader {
   }
 
   int64_t* numbers(int n) {
-    if (room_.numbers.size() + n > 24)
-      return room_.long_lists.emplace_back(std::make_unique<int64_t[]>(n)).get();
-    const int at = room_.numbers.size();
-    room_.numbers.resize(at + n);
-    return room_.numbers.data() + at;
+    if (kept_.numbers.size() + n > 24)
+      return kept_.long_lists.emplace_back(std::make_unique<int64_t[]>(n)).get();
+    const int at = kept_.numbers.size();
+    kept_.numbers.resize(at + n);
+    return kept_.numbers.data() + at;
   }
   static void set_ints(Value& v, const int64_t* p, int n) {
     v.tag = Tag::Ints;
@@ -227,7 +227,7 @@ class Reader {
   bool list(const Param& p, int table, int from, int n, Value& v) {
     if (n > 100000) return wrong(p, table);
     if (p.take == Take::Tensors) {
-      auto& tensors = room_.tensors.emplace_back();
+      auto& tensors = kept_.tensors.emplace_back();
       for (int i = 0; i < n; ++i) {
         lua_rawgeti(L, table, from + i);
         Impl* t = to_impl(L, -1);
@@ -418,14 +418,14 @@ class Reader {
   lua_State* L;
   const Op& op_;
   Call& c_;
-  Room& room_;
+  KeptArguments& kept_;
   Mismatch* why_ = nullptr;
 };
 
 }  // namespace
 
-bool read_arguments(const Given& given, const Op& op, Call& c, Room& room, Mismatch* why) {
-  return Reader(given, op, c, room).read(why);
+bool read_arguments(const Given& given, const Op& op, Call& c, KeptArguments& kept, Mismatch* why) {
+  return Reader(given, op, c, kept).read(why);
 }
 
 }  // namespace tycho::lua

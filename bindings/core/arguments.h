@@ -14,7 +14,7 @@ struct Given {
 };
 
 // What a converted call keeps alive, besides the Lua stack.
-struct Room {
+struct KeptArguments {
   SmallVec<int64_t, 24> numbers;  // list elements; never grows while in use
   std::vector<std::unique_ptr<int64_t[]>> long_lists;
   std::vector<std::vector<Tensor>> tensors;
@@ -28,6 +28,6 @@ struct Mismatch {
 
 // Fills in the call; false with `why` when the arguments do not fit the op's signature. May leave
 // values on the Lua stack, which keep alive what the call points to.
-bool read_arguments(const Given& given, const Op& op, Call& c, Room& room, Mismatch* why);
+bool read_arguments(const Given& given, const Op& op, Call& c, KeptArguments& kept, Mismatch* why);
 
 }  // namespace tycho::lua

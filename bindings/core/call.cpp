@@ -140,9 +140,9 @@ int call_op(lua_State* L) {
   for (const Op* op : overloads->ops) {
     if (op->inplace == (inplace ? Inplace::No : Inplace::Only)) continue;
     Call c(*op);
-    Room room;
+    KeptArguments kept;
     Mismatch why;
-    if (!read_arguments(g, *op, c, room, &why)) {
+    if (!read_arguments(g, *op, c, kept, &why)) {
       lua_settop(L, top);
       // The most telling reason: not a mere count, and from the first signature.
       const size_t rank = why.kind != Kind::Argument                      ? 3

@@ -126,7 +126,6 @@ void take_device_type(lua_State* L) {
   lua_insert(L, 2);
 }
 
-// torch.autocast(device, {dtype=, enabled=, cache_enabled=}, f)
 // autocast(device, dtype, enabled, cache_enabled, f): what stands by position goes into the table.
 void take_positions(lua_State* L) {
   static constexpr const char* names[] = {"dtype", "enabled", "cache_enabled"};
@@ -143,6 +142,7 @@ void take_positions(lua_State* L) {
   for (int i = 2; i < end; ++i) lua_remove(L, 3);
 }
 
+// torch.autocast(device, {dtype=, enabled=, cache_enabled=}, f)
 int autocast(lua_State* L) {
   take_device_type(L);
   take_positions(L);
