@@ -27,9 +27,9 @@ struct Format<double> {
   static constexpr double smallest_normal = 0x1p-1022, epsilon = 0x1p-52;
 };
 template <class T>
-constexpr T infinity = static_cast<T>(__builtin_inf());
+constexpr T infinity = static_cast<T>(__builtin_bit_cast(double, 0x7ff0000000000000));
 template <class T>
-constexpr T not_a_number = static_cast<T>(__builtin_nan(""));
+constexpr T not_a_number = static_cast<T>(__builtin_bit_cast(double, 0x7ff8000000000000));
 
 // c[first] + c[first + step] x + c[first + 2 step] x^2 + ..., by Horner's rule.
 template <int first, int step, class T, int n>
@@ -61,6 +61,9 @@ TYCHO_INLINE Lane<T> poly(Lane<T> x, T c0, C... rest) {
 // The instructions' own maximum and minimum: when an argument is nan, the second one.
 template <class T>
 TYCHO_INLINE Lane<T> second_max(Lane<T> a, Lane<T> b) {
+#if defined(TYCHO_LEVEL_scalar)
+  return a.v > b.v ? a : b;
+#else
   using V = typename Lane<T>::V;
 #if defined(TYCHO_LEVEL_v4)
   if constexpr (sizeof(T) == 4) return (V)_mm512_maskz_max_ps(-1, (__m512)a.v, (__m512)b.v);
@@ -72,9 +75,13 @@ TYCHO_INLINE Lane<T> second_max(Lane<T> a, Lane<T> b) {
   if constexpr (sizeof(T) == 4) return (V)_mm_max_ps((__m128)a.v, (__m128)b.v);
   if constexpr (sizeof(T) == 8) return (V)_mm_max_pd((__m128d)a.v, (__m128d)b.v);
 #endif
+#endif
 }
 template <class T>
 TYCHO_INLINE Lane<T> second_min(Lane<T> a, Lane<T> b) {
+#if defined(TYCHO_LEVEL_scalar)
+  return a.v < b.v ? a : b;
+#else
   using V = typename Lane<T>::V;
 #if defined(TYCHO_LEVEL_v4)
   if constexpr (sizeof(T) == 4) return (V)_mm512_maskz_min_ps(-1, (__m512)a.v, (__m512)b.v);
@@ -85,6 +92,7 @@ TYCHO_INLINE Lane<T> second_min(Lane<T> a, Lane<T> b) {
 #else
   if constexpr (sizeof(T) == 4) return (V)_mm_min_ps((__m128)a.v, (__m128)b.v);
   if constexpr (sizeof(T) == 8) return (V)_mm_min_pd((__m128d)a.v, (__m128d)b.v);
+#endif
 #endif
 }
 template <class T>
@@ -113,7 +121,9 @@ TYCHO_INLINE Lane<T> flip_sign(Lane<T> x, Lane<T> s) {
 template <int mode, class T>
 TYCHO_INLINE Lane<T> rounded(Lane<T> x) {
   using V [[maybe_unused]] = typename Lane<T>::V;
-#if defined(TYCHO_LEVEL_v4)
+#if defined(TYCHO_LEVEL_scalar)
+  return rounded1<mode>(x.v);
+#elif defined(TYCHO_LEVEL_v4)
   if constexpr (sizeof(T) == 4) return (V)_mm512_maskz_roundscale_ps(-1, (__m512)x.v, mode | 8);
   if constexpr (sizeof(T) == 8) return (V)_mm512_maskz_roundscale_pd(-1, (__m512d)x.v, mode | 8);
 #elif defined(TYCHO_LEVEL_v3)
@@ -131,8 +141,10 @@ TYCHO_INLINE Lane<T> rounded(Lane<T> x) {
 }
 template <class T>
 TYCHO_INLINE Lane<T> square_root(Lane<T> x) {
-  using V = typename Lane<T>::V;
-#if defined(TYCHO_LEVEL_v4)
+  using V [[maybe_unused]] = typename Lane<T>::V;
+#if defined(TYCHO_LEVEL_scalar)
+  return square_root1(x.v);
+#elif defined(TYCHO_LEVEL_v4)
   if constexpr (sizeof(T) == 4) return (V)_mm512_maskz_sqrt_ps(-1, (__m512)x.v);
   if constexpr (sizeof(T) == 8) return (V)_mm512_maskz_sqrt_pd(-1, (__m512d)x.v);
 #elif defined(TYCHO_LEVEL_v3)
@@ -149,7 +161,9 @@ struct Halves {
   F64 low, high;
 };
 TYCHO_INLINE Halves halves(F32 x) {
-#if defined(TYCHO_LEVEL_v4)
+#if defined(TYCHO_LEVEL_scalar)
+  return {static_cast<double>(x.v), 0};  // nothing is done with the second one
+#elif defined(TYCHO_LEVEL_v4)
   __m256 high = _mm512_maskz_extractf32x8_ps(-1, (__m512)x.v, 1);
   return {(F64::V)_mm512_maskz_cvtps_pd(-1, _mm512_maskz_extractf32x8_ps(-1, (__m512)x.v, 0)),
           (F64::V)_mm512_maskz_cvtps_pd(-1, high)};
@@ -161,8 +175,10 @@ TYCHO_INLINE Halves halves(F32 x) {
   return {(F64::V)_mm_cvtps_pd(v), (F64::V)_mm_cvtps_pd(_mm_movehl_ps(v, v))};
 #endif
 }
-TYCHO_INLINE F32 join(F64 low, F64 high) {
-#if defined(TYCHO_LEVEL_v4)
+TYCHO_INLINE F32 join(F64 low, [[maybe_unused]] F64 high) {
+#if defined(TYCHO_LEVEL_scalar)
+  return static_cast<float>(low.v);
+#elif defined(TYCHO_LEVEL_v4)
   __m512 l = _mm512_castps256_ps512(_mm512_maskz_cvtpd_ps(-1, (__m512d)low.v));
   return (F32::V)_mm512_insertf32x8(l, _mm512_maskz_cvtpd_ps(-1, (__m512d)high.v), 1);
 #elif defined(TYCHO_LEVEL_v3)
@@ -185,7 +201,7 @@ TYCHO_INLINE Pair<T> exact_sum(Lane<T> a, Lane<T> b) {
 }
 TYCHO_INLINE Pair<double> exact_product(F64 a, F64 b) {
   F64 p = a * b;
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_FUSED)
   return {p, fma(a, b, -p)};
 #else
   // Dekker: halves of at most 26 bits multiply exactly.
@@ -199,7 +215,7 @@ TYCHO_INLINE Pair<double> exact_product(F64 a, F64 b) {
 // by some powers of two; on the baseline, an ordinary quotient of the values.
 template <class T>
 TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b) {
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_FUSED)
   Lane<T> inverse = 1 / b.value, q = a * inverse;
   return fma(fma(-q, b.rest, fma(-q, b.value, a)), inverse, q);
 #else
@@ -208,7 +224,7 @@ TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b) {
 }
 template <class T>
 TYCHO_INLINE Lane<T> quotient(Pair<T> a, Pair<T> b) {
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_FUSED)
   Lane<T> inverse = 1 / b.value, q = a.value * inverse;
   return fma(fma(-q, b.value, a.value) + fma(-q, b.rest, a.rest), inverse, q);
 #else
@@ -316,7 +332,7 @@ TYCHO_INLINE Lane<T> fmod_float(Lane<T> a, Lane<T> b) {
   using L = Lane<T>;
   L y = abs_float(b), x = abs_float(a), q = rounded<3>(x / y), r;
   Mask<T> easy = q < Format<T>::integral * T(0.5);
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_FUSED)
   r = fma(-q, y, x);
 #else
   if constexpr (sizeof(T) == 4) {
@@ -335,7 +351,8 @@ TYCHO_INLINE Lane<T> fmod_float(Lane<T> a, Lane<T> b) {
   easy = easy | whole;
   if (any(~easy)) {
     L slow = each(x, y, [](T u, T v) -> T {
-      return sizeof(T) == 4 ? __builtin_fmodf(u, v) : __builtin_fmod(u, v);
+      if constexpr (sizeof(T) == 4) return TYCHO_C(fmodf)(u, v);
+      return TYCHO_C(fmod)(u, v);
     });
     r = select(easy, r, slow);
   }

@@ -55,7 +55,7 @@ TYCHO_INLINE Lane<T> power_of_two(Lane<T> shifted) {
 // p * 2^n, rounded once, for every n that matters (|n| below twice the exponent range).
 template <class T>
 TYCHO_INLINE Lane<T> scale(Lane<T> p, Lane<T> shifted) {
-  using V = typename Lane<T>::V;
+  using V [[maybe_unused]] = typename Lane<T>::V;
   Lane<T> n = shifted - Format<T>::shifter;
 #if defined(TYCHO_LEVEL_v4)
   if constexpr (sizeof(T) == 4) {
@@ -66,7 +66,7 @@ TYCHO_INLINE Lane<T> scale(Lane<T> p, Lane<T> shifted) {
 #else
   Lane<T> half = n * T(0.5) + Format<T>::shifter;
   Lane<T> other = (n - (half - Format<T>::shifter)) + Format<T>::shifter;
-  return Lane<T>((V)(p * power_of_two(half) * power_of_two(other)).v);
+  return p * power_of_two(half) * power_of_two(other);
 #endif
 }
 
@@ -416,8 +416,8 @@ TYCHO_INLINE Lane<T> acosh(Lane<T> x) {
 
 TYCHO_BINARY(logaddexp, auto y = maximum(a, b) + log1p(exp(-abs_float(a - b)));
              return select((a == b) & (abs_float(a) == infinity<T>), a, y);)
-TYCHO_BINARY(logaddexp2,
-             auto y = maximum(a, b) + log1p(exp2(-abs_float(a - b))) * Constants<T>::log2_e;
+TYCHO_BINARY(logaddexp2, auto y = fma(log1p(exp2(-abs_float(a - b))), Lane<T>(Constants<T>::log2_e),
+                                      maximum(a, b));
              return select((a == b) & (abs_float(a) == infinity<T>), a, y);)
 TYCHO_BINARY(xlogy, return select(b != b, b, select(a == 0, 0, a* log(b)));)
 TYCHO_BINARY(ldexp, return a * exp2(b);)

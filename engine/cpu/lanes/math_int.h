@@ -22,10 +22,10 @@ TYCHO_INLINE int64_t trunc_divide1(int64_t a, int64_t b) {
 }
 TYCHO_INLINE int64_t fmod1(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 TYCHO_INLINE bool rounds_down(int64_t r, int64_t b) { return r != 0 && (r < 0) != (b < 0); }
-inline int64_t floor_divide1(int64_t a, int64_t b) {
+TYCHO_FUNCTION int64_t floor_divide1(int64_t a, int64_t b) {
   return trunc_divide1(a, b) - rounds_down(fmod1(a, b), b);
 }
-inline int64_t remainder1(int64_t a, int64_t b) {
+TYCHO_FUNCTION int64_t remainder1(int64_t a, int64_t b) {
   int64_t r = fmod1(a, b);
   return rounds_down(r, b) ? r + b : r;
 }
@@ -47,13 +47,13 @@ TYCHO_INLINE I64 to_integer(F64 a) {
 // in the wanted direction is exact. Mode 1 rounds down, 3 toward zero.
 template <int mode, class F>
 TYCHO_INLINE I64 divide_integers(I64 a, I64 b, F scalar) {
-  if (beyond_doubles(a, b)) return each(a, b, scalar);
+  if (I64::size == 1 || beyond_doubles(a, b)) return each(a, b, scalar);
   F64 y = to_double(b);
   return to_integer(select(y == 0, 0, rounded<mode>(to_double(a) / y)));
 }
 template <int mode, class F>
 TYCHO_INLINE I64 rest_of_integers(I64 a, I64 b, F scalar) {
-  if (beyond_doubles(a, b)) return each(a, b, scalar);
+  if (I64::size == 1 || beyond_doubles(a, b)) return each(a, b, scalar);
   F64 x = to_double(a), y = to_double(b);
   return to_integer(select(y == 0, 0, x - rounded<mode>(x / y) * y));
 }
@@ -82,7 +82,7 @@ TYCHO_INLINE I64 pow(I64 a, I64 n) {
   }
   return select((n < 0) & (a != 1) & (a != -1), 0, r);
 }
-inline int64_t gcd1(int64_t a, int64_t b) {
+TYCHO_FUNCTION int64_t gcd1(int64_t a, int64_t b) {
   uint64_t x = a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
   uint64_t y = b < 0 ? -static_cast<uint64_t>(b) : static_cast<uint64_t>(b);
   while (y) {
@@ -92,7 +92,7 @@ inline int64_t gcd1(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(x);
 }
-inline int64_t lcm1(int64_t a, int64_t b) {
+TYCHO_FUNCTION int64_t lcm1(int64_t a, int64_t b) {
   uint64_t g = static_cast<uint64_t>(gcd1(a, b));
   if (g == 0) return 0;
   uint64_t x = a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a);

@@ -3,23 +3,29 @@
 #pragma once
 #include "engine/cpu/lanes/math_basic.h"
 
+#if !defined(__CUDACC__)
 extern "C" double lgamma_r(double, int*) noexcept;
+#endif
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
 TYCHO_INLINE double lgamma1(double x) {
-  int sign;
+#if defined(__CUDACC__)
+  return ::lgamma(x);
+#else
+  int sign;  // lgamma would write it to a variable of the process
   return ::lgamma_r(x, &sign);
+#endif
 }
 // By reflection to x > 0, recurrence to x >= 10, and the asymptotic series there.
-inline double digamma1(double x) {
-  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
+TYCHO_FUNCTION double digamma1(double x) {
+  if (x == 0) return TYCHO_C(copysign)(infinity<double>, -x);
   double shift = 0;
   if (x < 0) {
-    if (x == __builtin_trunc(x)) return __builtin_nan("");
-    double r = x - __builtin_trunc(x);
-    shift = -3.14159265358979323846 / __builtin_tan(3.14159265358979323846 * r);
+    if (x == TYCHO_C(trunc)(x)) return not_a_number<double>;
+    double r = x - TYCHO_C(trunc)(x);
+    shift = -3.14159265358979323846 / TYCHO_C(tan)(3.14159265358979323846 * r);
     x = 1 - x;
   }
   while (x < 10) shift -= 1 / x, x += 1;
@@ -29,11 +35,11 @@ inline double digamma1(double x) {
       (1. / 12 -
        z * (1. / 120 -
             z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 - z * (1. / 12)))))));
-  return shift + __builtin_log(x) - 0.5 / x - p;
+  return shift + TYCHO_C(log)(x) - 0.5 / x - p;
 }
 // Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, for s > 1 and q > 0: the first terms one by
 // one, the rest by Euler and Maclaurin's formula.
-inline double zeta1(double s, double q) {
+TYCHO_FUNCTION double zeta1(double s, double q) {
   // B(2k) / (2k)!
   constexpr double b[] = {1. / 12,
                           -1. / 720,
@@ -44,14 +50,14 @@ inline double zeta1(double s, double q) {
                           1. / 74724249600,
                           -3617. / 10670622842880000,
                           43867. / 5109094217170944000};
-  if (q == __builtin_inf()) return 0;
+  if (q == infinity<double>) return 0;
   double sum = 0, a = q;
   for (; a < 12 + s / 2; a += 1) {
-    double term = __builtin_pow(a, -s);
+    double term = TYCHO_C(pow)(a, -s);
     sum += term;
     if (term <= 1e-17 * sum) return sum;
   }
-  double power = __builtin_pow(a, -s), t = power * s / a;
+  double power = TYCHO_C(pow)(a, -s), t = power * s / a;
   sum += power * a / (s - 1) + power / 2;
   for (int k = 0; k < 9; k++) {
     sum += b[k] * t;
@@ -61,27 +67,27 @@ inline double zeta1(double s, double q) {
 }
 // The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x). Left of 0 the terms on both sides
 // of the nearest pole are sums over positive numbers again.
-inline double polygamma1(int64_t n, double x) {
+TYCHO_FUNCTION double polygamma1(int64_t n, double x) {
   if (n == 0) return digamma1(x);
   double s = static_cast<double>(n + 1), z;
   if (x > 0) {
     z = zeta1(s, x);
-  } else if (x == __builtin_floor(x) && x - x == 0) {
-    z = __builtin_inf();
+  } else if (x == TYCHO_C(floor)(x) && x - x == 0) {
+    z = infinity<double>;
   } else if (x < 0) {
     // Written so that terms which cancel do so exactly.
-    double r = x - __builtin_floor(x), near = zeta1(s, 1 - r), far = zeta1(s, 1 - x);
+    double r = x - TYCHO_C(floor)(x), near = zeta1(s, 1 - r), far = zeta1(s, 1 - x);
     z = n % 2 ? zeta1(s, r) + (near - far) : (zeta1(s, r) - near) + far;
   } else {
     return x;
   }
-  double f = __builtin_tgamma(s) * z;
+  double f = TYCHO_C(tgamma)(s) * z;
   return n % 2 ? f : -f;
 }
 // The power series up to 30, the asymptotic one beyond.
-inline double i01(double x) {
-  x = __builtin_fabs(x);
-  if (x == __builtin_inf()) return x;
+TYCHO_FUNCTION double i01(double x) {
+  x = TYCHO_C(fabs)(x);
+  if (x == infinity<double>) return x;
   if (x > 30) {
     double s = 1, t = 1;
     for (int k = 1; k < 30; k++) {
@@ -89,8 +95,8 @@ inline double i01(double x) {
       s += t;
       if (t < 1e-17 * s) break;
     }
-    double h = __builtin_exp(x / 2);
-    return h / __builtin_sqrt(2 * 3.14159265358979323846 * x) * s * h;
+    double h = TYCHO_C(exp)(x / 2);
+    return h / TYCHO_C(sqrt)(2 * 3.14159265358979323846 * x) * s * h;
   }
   double s = 1, t = 1, q = x * x / 4;
   for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * static_cast<double>(k));

@@ -40,18 +40,18 @@ TYCHO_INLINE L softplus(L x, L beta, L threshold) {
 }
 // The first derivative of the modified Bessel function i0: its series, and its expansion for large
 // arguments.
-inline double i11(double signed_x) {
-  double x = __builtin_fabs(signed_x), r;
+TYCHO_FUNCTION double i11(double signed_x) {
+  double x = TYCHO_C(fabs)(signed_x), r;
   if (x > 30) {
     double s = 1, t = 1;
     for (int k = 1; k < 30; k++) {
       double odd = 2. * k - 1;
       t *= -(4 - odd * odd) / (8. * k * x);
       s += t;
-      if (__builtin_fabs(t) < 1e-17 * __builtin_fabs(s)) break;
+      if (TYCHO_C(fabs)(t) < 1e-17 * TYCHO_C(fabs)(s)) break;
     }
-    double h = __builtin_exp(x / 2);
-    r = h / __builtin_sqrt(2 * 3.14159265358979323846 * x) * s * h;
+    double h = TYCHO_C(exp)(x / 2);
+    r = h / TYCHO_C(sqrt)(2 * 3.14159265358979323846 * x) * s * h;
   } else {
     double s = 1, t = 1, q = x * x / 4;
     for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * (k + 1.));
@@ -70,16 +70,21 @@ TYCHO_INLINE F64 i1(F64 x) {
 // is one exponential: s + x s' and s' = 2 s (1 - s) w'.
 template <class L>
 TYCHO_INLINE L gelu_tanh_slope(L g, L x) {
-  L s = 1 / (1 + exp(-1.59576912160573072 * (x + 0.044715 * (x * x * x))));
-  L u = 1.59576912160573072 * (1 + 0.134145 * (x * x));
-  return g * (s + x * (s * (1 - s)) * u);
+  L s = 1 / (1 + exp(-1.59576912160573072 * fma(x * x * x, 0.044715, x)));
+  L u = 1.59576912160573072 * fma(x * x, 0.134145, 1);
+  return g * fma(x * (s * (1 - s)), u, s);
 }
 
 template <class T>
 TYCHO_INLINE T first_of(Lane<T> x) {
+#if defined(TYCHO_LEVEL_scalar)
+  return x.v;
+#else
   return x.v[0];
+#endif
 }
 
+#if !defined(TYCHO_LEVEL_scalar)
 // The first `n` elements, at least one and fewer than a lane; the others read as 0.
 template <class T>
 TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
@@ -127,6 +132,7 @@ TYCHO_INLINE void store_truth(uint8_t* p, Mask<T> m, int64_t n) {
   memcpy(p, bytes, static_cast<size_t>(n < size ? n : size));
 #endif
 }
+#endif
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

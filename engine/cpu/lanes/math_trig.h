@@ -30,7 +30,7 @@ struct Pi<double> {
   static constexpr double reach = 1e6;
 };
 
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_FUSED)
 // The first fused difference is exact: pi/2 has as many bits as the format, so that it is a
 // multiple of pi/2's last bit and below 1.
 template <class T>
@@ -104,9 +104,9 @@ TYCHO_INLINE Lane<T> quadrant_sign(Lane<T> x, typename Raw<T>::Bits q) {
 }
 
 template <class T, class F>
-__attribute__((noinline, cold)) void far_angles(const T* x, T* y, F f) {
+TYCHO_FUNCTION __attribute__((noinline, cold)) void far_angles(const T* x, T* y, F f) {
   for (int i = 0; i < Lane<T>::size; i++) {
-    if (!(__builtin_fabs(static_cast<double>(x[i])) < Pi<T>::reach)) y[i] = f(x[i]);
+    if (!(x[i] > -Pi<T>::reach && x[i] < Pi<T>::reach)) y[i] = f(x[i]);
   }
 }
 // Replaces the results for arguments that the reduction does not reach, inf and nan too.
@@ -129,7 +129,8 @@ TYCHO_INLINE Lane<T> sin(Lane<T> x) {
   Lane<T> y = select(odd_quadrant<T>(a.quadrant), cos_pair(a).value, sin_pair(a).value);
   y = select(x == 0, x, quadrant_sign(y, a.quadrant));
   return with_far_angles(x, y, [](T t) -> T {
-    return sizeof(T) == 4 ? __builtin_sinf(static_cast<float>(t)) : __builtin_sin(t);
+    if constexpr (sizeof(T) == 4) return TYCHO_C(sinf)(t);
+    return TYCHO_C(sin)(t);
   });
 }
 template <class T>
@@ -137,7 +138,8 @@ TYCHO_INLINE Lane<T> cos(Lane<T> x) {
   Angle<T> a = reduce_angle(x);
   Lane<T> y = select(odd_quadrant<T>(a.quadrant), sin_pair(a).value, cos_pair(a).value);
   return with_far_angles(x, quadrant_sign(y, a.quadrant + 1), [](T t) -> T {
-    return sizeof(T) == 4 ? __builtin_cosf(static_cast<float>(t)) : __builtin_cos(t);
+    if constexpr (sizeof(T) == 4) return TYCHO_C(cosf)(t);
+    return TYCHO_C(cos)(t);
   });
 }
 template <class T>
@@ -149,7 +151,8 @@ TYCHO_INLINE Lane<T> tan(Lane<T> x) {
   Pair<T> bottom = {select(odd, s.value, c.value), select(odd, s.rest, c.rest)};
   Lane<T> y = quotient(top, bottom);
   return with_far_angles(x, select(x == 0, x, y), [](T t) -> T {
-    return sizeof(T) == 4 ? __builtin_tanf(static_cast<float>(t)) : __builtin_tan(t);
+    if constexpr (sizeof(T) == 4) return TYCHO_C(tanf)(t);
+    return TYCHO_C(tan)(t);
   });
 }
 template <class T>

@@ -1,14 +1,37 @@
 // Lanes: a register full of float, double or int64 and the operators on it. This header is compiled
 // once per instruction set (16, 32 or 64 bytes wide), so everything is always_inline and lives in
 // an unnamed namespace inside the level's own. Rows of the operation tables are written in these
-// types: `1 - y * y`, `select(x > 0, x, a * x)`.
+// types: `1 - y * y`, `select(x > 0, x, a * x)`. A fourth level, scalar, has lanes of one element
+// for other compilers (vec_scalar.h).
 #pragma once
-#include <immintrin.h>
-
+#if defined(__CUDACC_RTC__)  // has no headers
+using int32_t = int;
+using uint32_t = unsigned;
+using int64_t = long;
+using uint64_t = unsigned long;
+#else
 #include <cstdint>
 #include <cstring>
+#endif
 
+// TYCHO_C: a function of the C library. TYCHO_FUSED: fma rounds once.
+#if defined(__CUDACC__)
+#define TYCHO_INLINE __device__ inline __attribute__((always_inline))
+#define TYCHO_FUNCTION __device__ inline
+#define TYCHO_C(name) ::name
+#else
 #define TYCHO_INLINE inline __attribute__((always_inline))
+#define TYCHO_FUNCTION inline
+#define TYCHO_C(name) __builtin_##name
+#endif
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_scalar)
+#define TYCHO_FUSED
+#endif
+
+#if defined(TYCHO_LEVEL_scalar)
+#include "engine/cpu/lanes/vec_scalar.h"
+#else
+#include <immintrin.h>
 
 #if defined(TYCHO_LEVEL_v4)
 #define TYCHO_LANE_BYTES 64
@@ -283,23 +306,6 @@ TYCHO_INLINE Mask<To> mask_as(Mask<From> m) {
   return {(typename Mask<To>::M)m.m};
 }
 
-// Applies a scalar function to every element: for what is rare or has no vector form.
-template <class T, class F>
-TYCHO_INLINE Lane<T> each(Lane<T> x, F f) {
-  T a[Lane<T>::size];
-  x.store(a);
-  for (int i = 0; i < Lane<T>::size; i++) a[i] = f(a[i]);
-  return Lane<T>::load(a);
-}
-template <class T, class F>
-TYCHO_INLINE Lane<T> each(Lane<T> x, Lane<T> y, F f) {
-  T a[Lane<T>::size], b[Lane<T>::size];
-  x.store(a);
-  y.store(b);
-  for (int i = 0; i < Lane<T>::size; i++) a[i] = f(a[i], b[i]);
-  return Lane<T>::load(a);
-}
-
 // a * b + c, rounded once where the instruction set can; twice on the baseline.
 TYCHO_INLINE F32 fma(F32 a, F32 b, F32 c) {
 #if defined(TYCHO_LEVEL_v4)
@@ -318,6 +324,30 @@ TYCHO_INLINE F64 fma(F64 a, F64 b, F64 c) {
 #else
   return a * b + c;
 #endif
+}
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL
+#endif
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// Applies a scalar function to every element: for what is rare or has no vector form.
+template <class T, class F>
+TYCHO_INLINE Lane<T> each(Lane<T> x, F f) {
+  T a[Lane<T>::size];
+  x.store(a);
+  for (int i = 0; i < Lane<T>::size; i++) a[i] = f(a[i]);
+  return Lane<T>::load(a);
+}
+template <class T, class F>
+TYCHO_INLINE Lane<T> each(Lane<T> x, Lane<T> y, F f) {
+  T a[Lane<T>::size], b[Lane<T>::size];
+  x.store(a);
+  y.store(b);
+  for (int i = 0; i < Lane<T>::size; i++) a[i] = f(a[i], b[i]);
+  return Lane<T>::load(a);
 }
 
 }  // namespace

@@ -1,16 +1,11 @@
-// Turns the value column of elementwise.def into loops over one lane type. Included by
-// rows_f32.cpp, rows_f64.cpp and rows_i64.cpp, which only choose the lane.
+// Loops over one lane type for the rows of elementwise.def. Included by rows_f32.cpp, rows_f64.cpp
+// and rows_i64.cpp, which only choose the lane.
 #pragma once
+#include "engine/cpu/elementwise/level/row_values.h"
 #include "engine/cpu/elementwise/rows.h"
-#include "engine/cpu/lanes/math_rows.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
-
-// Mirrors RowType in ops/elementwise/elementwise.h: which lanes a row's value is compiled for.
-enum class LevelType { Same, Num, Counts, Float, Real, Test, Bits, Ints };
-constexpr bool has_floats(LevelType t) { return t != LevelType::Bits && t != LevelType::Ints; }
-constexpr bool has_ints(LevelType t) { return t != LevelType::Float && t != LevelType::Real; }
 
 template <class T>
 TYCHO_INLINE Lane<T> operand(const T* p, int64_t left) {
@@ -48,16 +43,6 @@ void run_row(void* const* p, int64_t n) {
     result(p[0], i, Value::value(va, vb, vc, vd), left);
   }
 }
-
-#define ROW(name, operands, args, type, amp, doc, expression, ...)               \
-  struct Value_##name {                                                          \
-    template <class L>                                                           \
-    static TYCHO_INLINE auto value([[maybe_unused]] L a, [[maybe_unused]] L b,   \
-                                   [[maybe_unused]] L c, [[maybe_unused]] L d) { \
-      return expression;                                                         \
-    }                                                                            \
-  };
-#include "engine/ops/elementwise/elementwise.def"
 
 template <class T, LevelType type, class Value, int operands>
 constexpr RowFn pick() {
