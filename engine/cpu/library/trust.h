@@ -7,15 +7,10 @@
 
 namespace tycho::cpu {
 
-enum class Primitive : uint8_t {
-  Convolution,
-  ConvolutionInput,
-  ConvolutionWeight,
-  Product,
-  Reorder
-};
+enum class Primitive : uint8_t { Convolution, ConvolutionInput, ConvolutionWeight, Product };
 
-// What oneDNN is about to be asked for. `window` and `groups` matter to convolutions only.
+// What oneDNN is about to be asked for, the reorders around it included. `window` and `groups`
+// matter to convolutions only.
 struct Asked {
   Primitive primitive;
   DType dtype;

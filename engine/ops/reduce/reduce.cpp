@@ -387,12 +387,14 @@ const Op& sum_to_size = add_op(
            TYCHO_CHECK(Kind::Broadcast, lead >= 0 && broadcast(want, x.shape()) == x.shape(),
                        "sum_to_size: %s does not broadcast to %s", to_string(want).c_str(),
                        to_string(x.shape()).c_str());
-           Sizes first, rest;
-           for (int d = 0; d < lead; ++d) first.push_back(d);
-           if (first.n) x = op<"sum">(x, first, false);
-           for (int d = 0; d < want.n; ++d)
-             if (want[d] == 1 && x.size(d) != 1) rest.push_back(d);
-           if (rest.n) x = op<"sum">(x, rest, true);
+           // One sum, which rounds once.
+           Sizes dims;
+           for (int d = 0; d < lead; ++d) dims.push_back(d);
+           for (int d = lead; d < x.rank(); ++d)
+             if (want[d - lead] == 1 && x.size(d) != 1) dims.push_back(d);
+           const bool keep = dims.n > lead;
+           if (dims.n) x = op<"sum">(x, dims, keep);
+           if (keep && lead) x = op<"reshape">(x, want);
            c.out.push_back(x);
          },
      .samples =

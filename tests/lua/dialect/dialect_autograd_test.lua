@@ -257,3 +257,13 @@ test("gradients pass through a layer of width 0", function()
   check.shape(second.grad, {10, 0})
   check.equal(x.grad, torch.zeros(2, 8))
 end)
+
+test("the gradient of a number that was stretched in bfloat16 is rounded once", function()
+  torch.manual_seed(1)
+  for i = 1, 20 do
+    local b = torch.zeros(1, 1, {dtype = "bfloat16"}):requires_grad_()
+    local g = torch.rand(8, 30, 40):sub(0.5):to("bfloat16")
+    local have = torch.autograd.grad(torch.zeros_like(g) + b, {b}, {grad_outputs = g})
+    check.equal(have:item(), g:double():sum():to("bfloat16"):item())
+  end
+end)

@@ -82,7 +82,10 @@ local function make(draw, transposed, dtypes)
   return text, function()
     local inputs = {draw:values(shape, dtype), draw:values(weight, dtype)}
     if bias then inputs[3] = draw:values({c.out}, dtype) end
-    guarded.compare(draw, function(x, w, b) return F[name](x, w, b, named) end, inputs, dtype, not dtype:find("int"))
+    -- Sums of many numbers of size 1 may cancel: over windows, and over images and pixels.
+    local taps, pixels = product(weight) / (transposed and c.channels or c.out), c.images * product(c.input) / product(c.stride)
+    guarded.compare(draw, function(x, w, b) return F[name](x, w, b, named) end, inputs, dtype, not dtype:find("int"),
+      {math.sqrt(taps) / 3, 0, math.sqrt(pixels) / 3, math.sqrt(pixels) / 3})
   end
 end
 

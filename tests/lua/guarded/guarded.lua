@@ -70,7 +70,8 @@ function guarded.close(what, have, want, dtype, scale)
   end
 end
 
--- f at `inputs` of a type against f at the same numbers in float64, contiguous, and the gradients of both.
+-- f at `inputs` of a type against f at the same numbers in float64, contiguous, and the gradients of both. `scale`: one
+-- number, or one for the result and for each gradient.
 function guarded.compare(draw, f, inputs, dtype, differentiable, scale)
   local g
   local function run(list, type)
@@ -98,7 +99,8 @@ function guarded.compare(draw, f, inputs, dtype, differentiable, scale)
   local want = run(exact, "float64")
   torch.set_num_threads(threads)
   for i = 1, #want do
-    guarded.close(i == 1 and "the result" or ("gradient %d"):format(i - 1), have[i], want[i]:to("float64"), dtype, scale)
+    guarded.close(i == 1 and "the result" or ("gradient %d"):format(i - 1), have[i], want[i]:to("float64"), dtype,
+      type(scale) == "table" and scale[i] or tonumber(scale))
   end
 end
 
