@@ -46,7 +46,7 @@ class BadFinder : public Observer {
   explicit BadFinder(lua_State* L) : L_(L) {}
   void before(const Call& c) override {
     outer_ = c.op;
-    if (!c.op->kernel && c.op->compose) mode.observer = &inside_;
+    if (c.op->is_composition()) mode.observer = &inside_;
   }
   void after(const Call& c, double) override { check(c); }
   bool found() const { return found_; }
@@ -55,7 +55,7 @@ class BadFinder : public Observer {
   struct Inside : Observer {
     explicit Inside(BadFinder* f) : finder(f) {}
     void before(const Call& c) override {
-      if (!c.op->kernel && c.op->compose) mode.observer = this;
+      if (c.op->is_composition()) mode.observer = this;
     }
     void after(const Call& c, double) override { finder->check(c); }
     BadFinder* finder;

@@ -190,7 +190,7 @@ class Gatherer : public Observer {
     Gatherer* gatherer;
   };
 
-  static bool is_composition(const Call& c) { return !c.op->kernel && c.op->compose; }
+  static bool is_composition(const Call& c) { return c.op->is_composition(); }
 
   void add_work(const Call& c, OpRow* row) {
     if (c.op->view || shapes_only) return;

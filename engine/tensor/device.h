@@ -14,6 +14,10 @@ struct Device {
 };
 constexpr int kMaxCudaDevices = 16;
 
+// Whose kernels run for a device's tensors: an operation has a slot for each kind.
+enum class BackendKind : uint8_t { Cpu, Cuda };
+constexpr int kBackends = 2;
+
 std::string device_name(Device d);           // "cpu", "cuda:0"
 Device parse_device(std::string_view text);  // raises Kind::Device
 Device cuda_device(int64_t number);          // checks that it exists; raises Kind::Device
@@ -21,12 +25,17 @@ Device cuda_device(int64_t number);          // checks that it exists; raises Ki
 // Simulated devices: TYCHO_SIMULATE_CUDA=N, or before the first use simulate_cuda(N).
 namespace detail {
 extern constinit int device_count;  // -1: not asked for yet
+extern constinit BackendKind cuda_kernels;
 int count_devices();
 }  // namespace detail
 inline int cuda_device_count() {
   return detail::device_count >= 0 ? detail::device_count : detail::count_devices();
 }
 void simulate_cuda(int64_t n);
+// Simulated devices run the CPU's kernels.
+inline BackendKind kernels_of(Device d) {
+  return d.is_cpu() ? BackendKind::Cpu : detail::cuda_kernels;
+}
 Device current_cuda_device();  // what "cuda" without a number means
 void set_current_cuda_device(Device d);
 

@@ -33,6 +33,17 @@ void unmap(void* data, size_t bytes, void*) {
 
 }  // namespace
 
+std::atomic<int64_t> storages_in_flight{0};
+
+void set_in_flight(Storage& s, InFlight* by) {
+  storages_in_flight += (by != nullptr) - (s.in_flight != nullptr);
+  s.in_flight = by;
+}
+
+void wait_for_values(Storage& s) {
+  while (s.in_flight) s.in_flight->wait(s);
+}
+
 bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 
 Ref<Storage> new_storage(size_t bytes, Device device) {
@@ -52,6 +63,7 @@ Ref<Storage> new_storage(size_t bytes, Device device) {
 }
 
 void Storage::destroy(Storage* s) {
+  ready(*s);  // whoever writes to it still does
   if (s->free_data)
     s->free_data(s->data, s->bytes, s->context);
   else

@@ -1,11 +1,26 @@
 // Storage: a block of memory on one device, shared by every view of it. The version counts in-place
 // changes: autograd compares it with the version at the time a tensor was saved.
 #pragma once
+#include <atomic>
+
 #include "engine/base/ref.h"
 #include "engine/base/where.h"
 #include "engine/tensor/device.h"
 
 namespace tycho {
+
+struct Storage;
+
+// Values on their way: a copy on a stream, a collective, a program that was deferred. Who reads or
+// writes the storage waits first (ready, below); the hook leaves the storage when it is done.
+struct InFlight {
+  virtual void wait(Storage& s) = 0;  // afterwards s.in_flight is another one or null
+
+ protected:
+  ~InFlight() = default;
+};
+// How many storages have one, so that calls need not look while there are none.
+extern std::atomic<int64_t> storages_in_flight;
 
 struct Storage : Shared {
   Device device;
@@ -16,6 +31,7 @@ struct Storage : Shared {
   uint32_t passes = 0;
   void* data = nullptr;
   size_t bytes = 0;
+  InFlight* in_flight = nullptr;  // set and taken away by set_in_flight
   // The last in-place change, for the error of a sweep that needed the old values: the operation's
   // name (or kPass, grad/passes.h) and where the user's script called it.
   const char* changed_by = nullptr;
@@ -26,6 +42,13 @@ struct Storage : Shared {
 
   static void destroy(Storage* s);
 };
+
+void set_in_flight(Storage& s, InFlight* by);  // null: its values are there
+void wait_for_values(Storage& s);
+inline void ready(Storage& s) {
+  if (s.in_flight) [[unlikely]]
+    wait_for_values(s);
+}
 
 // While set, new storages read as zeros and take no memory until written to, and operations run no
 // kernels: only shapes and dtypes are computed.

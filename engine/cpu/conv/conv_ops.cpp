@@ -9,6 +9,7 @@
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -167,5 +168,9 @@ void convolution_weight(Call& c) {
   else
     copy_raw(out, result);
 }
+
+BIND_KERNEL(Cpu, "convolution", convolution);
+BIND_KERNEL(Cpu, "convolution_input", convolution_input);
+BIND_KERNEL(Cpu, "convolution_weight", convolution_weight);
 
 }  // namespace tycho::cpu

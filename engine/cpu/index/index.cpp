@@ -3,6 +3,7 @@
 // A: the dimensions before the indexed ones, those, and the ones after; each position gives the
 // place of one part of A in the tensor.
 #include "engine/cpu/index/index.h"
+#include "engine/ops/table/kernel.h"
 
 #include <cstring>
 
@@ -368,5 +369,12 @@ void index_fill(Call& c) {
   for (int d = 0; d < shape.n; ++d) stride.push_back(0);
   put_along(c, alias(value, shape, stride, value->offset), Combine::Set);
 }
+
+BIND_KERNEL(Cpu, "index_at", index_at);
+BIND_KERNEL(Cpu, "index_put_at", index_put_at);
+BIND_KERNEL(Cpu, "index_select", index_select);
+BIND_KERNEL(Cpu, "index_add", index_add);
+BIND_KERNEL(Cpu, "index_copy", index_copy);
+BIND_KERNEL(Cpu, "index_fill", index_fill);
 
 }  // namespace tycho::cpu

@@ -7,6 +7,7 @@
 #include "engine/cpu/index/combine.h"
 #include "engine/cpu/index/index.h"
 #include "engine/ops/index/index.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -138,5 +139,9 @@ void isin(Call& c) {
   else
     run(int64_t());
 }
+
+BIND_KERNEL(Cpu, "isin", isin);
+BIND_KERNEL(Cpu, "masked_select", masked_select);
+BIND_KERNEL(Cpu, "masked_scatter", masked_scatter);
 
 }  // namespace tycho::cpu

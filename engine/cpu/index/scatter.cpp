@@ -8,6 +8,7 @@
 #include "engine/cpu/walk.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/shape/create.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -199,5 +200,11 @@ void scatter_reduce(Call& c) {
     copy_raw(x, is_floating(x.dtype()) ? op<"div">(x, count) : op<"floor_divide">(x, count));
   });
 }
+
+BIND_KERNEL(Cpu, "gather", gather);
+BIND_KERNEL(Cpu, "scatter_source", scatter);
+BIND_KERNEL(Cpu, "scatter_number", scatter);
+BIND_KERNEL(Cpu, "scatter_add", scatter_add);
+BIND_KERNEL(Cpu, "scatter_reduce", scatter_reduce);
 
 }  // namespace tycho::cpu

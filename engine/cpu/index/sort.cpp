@@ -1,6 +1,7 @@
 // Sorting and selecting along a dimension, by ordered keys (sort.h): small lines by comparison,
 // long ones by radix passes; the k best of a line by a limit that rises while the line is read.
 #include "engine/cpu/index/sort.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
@@ -263,5 +264,12 @@ void mode(Call& c) {
     return number_of<Key>(scratch.items[best]);
   });
 }
+
+BIND_KERNEL(Cpu, "sort", sort);
+BIND_KERNEL(Cpu, "topk", topk);
+BIND_KERNEL(Cpu, "kthvalue", kthvalue);
+BIND_KERNEL(Cpu, "median.dim", [](Call& c) { median(c, false); });
+BIND_KERNEL(Cpu, "nanmedian.dim", [](Call& c) { median(c, true); });
+BIND_KERNEL(Cpu, "mode", mode);
 
 }  // namespace tycho::cpu

@@ -10,6 +10,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/lapack.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -117,7 +118,7 @@ void solve_triangular(Call& c) {
   });
 }
 
-void solve(Call& c) {
+void solve_matrices(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
   const bool left = c.flag(2);
@@ -146,6 +147,30 @@ void solve(Call& c) {
         });
   });
   copy_raw(out, left ? turned(b) : b);
+}
+
+// A, B, left; a vector as a matrix of one column.
+void solve(Call& c) {
+  if (c.out[0].rank() == c.tensor(0).rank()) return solve_matrices(c);
+  Call d(*c.op);
+  d.n = 3;
+  d.set(0, c.tensor(0));
+  d.set(1, op<"unsqueeze">(c.tensor(1), -1));
+  d.arg[2] = Value(true);
+  d.out.push_back(op<"unsqueeze">(c.out[0], -1));
+  solve_matrices(d);
+}
+
+void inverse(Call& c) {
+  const Tensor& a = c.tensor(0);
+  const Tensor eye = op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
+  Call d(*c.op);
+  d.n = 3;
+  d.set(0, a);
+  d.set(1, op<"expand">(eye, a.shape()));
+  d.arg[2] = Value(true);
+  d.out.push_back(c.out[0]);
+  solve_matrices(d);
 }
 
 namespace {
@@ -315,5 +340,15 @@ void qr(Call& c) {
   });
   if (with_q) copy_raw(q, turned(qt));
 }
+
+BIND_KERNEL(Cpu, "solve", solve);
+BIND_KERNEL(Cpu, "inv", inverse);
+BIND_KERNEL(Cpu, "cholesky", cholesky);
+BIND_KERNEL(Cpu, "solve_triangular", solve_triangular);
+BIND_KERNEL(Cpu, "det", det);
+BIND_KERNEL(Cpu, "slogdet", slogdet);
+BIND_KERNEL(Cpu, "eigh", eigh);
+BIND_KERNEL(Cpu, "svd", svd);
+BIND_KERNEL(Cpu, "qr", qr);
 
 }  // namespace tycho::cpu

@@ -1,6 +1,5 @@
 // matmul, linear and dot on the CPU: tensors of any rank, layout and type brought down to
 // products of plain memory (gemm.h).
-#include "engine/ops/linear/matmul.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -199,5 +199,13 @@ void dot(Call& c) {
   }
   copy_raw(c.out[0], sum);
 }
+
+BIND_KERNEL(Cpu, "matmul", matmul);
+BIND_KERNEL(Cpu, "mm", matmul);
+BIND_KERNEL(Cpu, "bmm", matmul);
+BIND_KERNEL(Cpu, "mv", matmul);
+BIND_KERNEL(Cpu, "dot", dot);
+BIND_KERNEL(Cpu, "vdot", dot);
+BIND_KERNEL(Cpu, "linear", linear);
 
 }  // namespace tycho::cpu

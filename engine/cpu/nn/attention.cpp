@@ -2,6 +2,7 @@
 // over the threads, keys and values are packed once per head. Sums run in one order whatever the
 // number of threads is.
 #include "engine/cpu/nn/attention.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +12,6 @@
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
-#include "engine/ops/nn/attention.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -365,5 +365,8 @@ void attention_backward(Call& c) {
   else
     for (int64_t i = 0; i < in.groups; ++i) pass.group(i, true);
 }
+
+BIND_KERNEL(Cpu, "fused_attention", attention);
+BIND_KERNEL(Cpu, "fused_attention_backward", attention_backward);
 
 }  // namespace tycho::cpu

@@ -1,6 +1,5 @@
 // ctc_loss by the forward and backward recursions of Graves et al. (2006), in logarithms and
 // double, one sequence per thread.
-#include "engine/ops/nn/ctc.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -118,5 +118,7 @@ void ctc(Call& c) {
   else
     run<double>(c, x);
 }
+
+BIND_KERNEL(Cpu, "_ctc", ctc);
 
 }  // namespace tycho::cpu

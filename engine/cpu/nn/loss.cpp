@@ -1,6 +1,7 @@
 // The class losses on the CPU (ops/nn/loss.cpp says what they compute). float16 and bfloat16 scores
 // are widened to float32 first. Sums over samples are taken in double, in order.
 #include "engine/cpu/nn/loss.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
@@ -354,5 +355,11 @@ void nll_terms(Call& c) {
   else
     nll_terms_typed<float>(c);
 }
+
+BIND_KERNEL(Cpu, "label_counts", label_counts);
+BIND_KERNEL(Cpu, "softmax_nll", softmax_nll);
+BIND_KERNEL(Cpu, "softmax_nll_backward", softmax_nll_backward);
+BIND_KERNEL(Cpu, "nll_terms", nll_terms);
+BIND_KERNEL(Cpu, "nll_forward", nll_forward);
 
 }  // namespace tycho::cpu

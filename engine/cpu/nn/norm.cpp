@@ -3,13 +3,13 @@
 // in double. Batch norm works on either dense layout of its input, channels outside (nchw) or
 // inside (nhwc), and keeps it.
 #include "engine/cpu/nn/norm.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "engine/base/parallel.h"
-#include "engine/ops/nn/norm.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -512,5 +512,13 @@ TYCHO_TYPED(layer_norm_backward, 1)
 TYCHO_TYPED(group_norm, 0)
 TYCHO_TYPED(group_norm_backward, 1)
 TYCHO_TYPED(window_sum, 0)
+
+BIND_KERNEL(Cpu, "batch_norm_forward", batch_norm);
+BIND_KERNEL(Cpu, "batch_norm_backward", batch_norm_backward);
+BIND_KERNEL(Cpu, "row_norm", layer_norm);
+BIND_KERNEL(Cpu, "row_norm_backward", layer_norm_backward);
+BIND_KERNEL(Cpu, "group_norm_forward", group_norm);
+BIND_KERNEL(Cpu, "group_norm_backward", group_norm_backward);
+BIND_KERNEL(Cpu, "window_sum", window_sum);
 
 }  // namespace tycho::cpu

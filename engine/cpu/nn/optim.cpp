@@ -1,7 +1,6 @@
 // Optimiser steps over lists of parameters. Row-major f32 and f64 tensors are updated where they
 // are; row-major half types go through small tiles of float32, other layouts through float64
 // copies.
-#include "engine/ops/nn/optim.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/nn/optim_rows.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -166,9 +166,10 @@ void fused_unscale(Call& c) {
 }
 
 // Arguments: parameters, gradients, lists of state, numbers, decay, shrink, maximize.
-void fused_rule(Call& c, int rule, int states) {
+template <Rule rule, int states>
+void fused_rule(Call& c) {
   const int last = static_cast<int>(c.op->params.size()) - 1, numbers = 2 + states;
-  RuleStep s{static_cast<Rule>(rule), c.flag(last), c.number(last - 2), c.number(last - 1), {}};
+  RuleStep s{rule, c.flag(last), c.number(last - 2), c.number(last - 1), {}};
   for (int k = numbers; k < last - 2; ++k) s.k[k - numbers] = c.number(k);
   const auto run = [&](const auto& lists) {
     for (int i = 0; i < c.count(0); ++i)
@@ -185,5 +186,17 @@ void fused_rule(Call& c, int rule, int states) {
                        three[] = {0, 1, 2, 3, 4};
   run(states == 1 ? one : states == 2 ? two : three);
 }
+
+BIND_KERNEL(Cpu, "_fused_sgd", fused_sgd);
+BIND_KERNEL(Cpu, "_fused_adam", fused_adam);
+BIND_KERNEL(Cpu, "_fused_unscale", fused_unscale);
+BIND_KERNEL(Cpu, "_fused_rmsprop", (fused_rule<Rule::RMSprop, 3>));
+BIND_KERNEL(Cpu, "_fused_adagrad", (fused_rule<Rule::Adagrad, 1>));
+BIND_KERNEL(Cpu, "_fused_adadelta", (fused_rule<Rule::Adadelta, 2>));
+BIND_KERNEL(Cpu, "_fused_adamax", (fused_rule<Rule::Adamax, 2>));
+BIND_KERNEL(Cpu, "_fused_nadam", (fused_rule<Rule::NAdam, 2>));
+BIND_KERNEL(Cpu, "_fused_radam", (fused_rule<Rule::RAdam, 2>));
+BIND_KERNEL(Cpu, "_fused_asgd", (fused_rule<Rule::ASGD, 1>));
+BIND_KERNEL(Cpu, "_fused_rprop", (fused_rule<Rule::Rprop, 2>));
 
 }  // namespace tycho::cpu

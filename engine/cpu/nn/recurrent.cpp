@@ -1,6 +1,7 @@
 // A recurrent layer over all its time steps: the weights are packed once, and each thread takes
 // some of the sequences through the steps.
 #include "engine/cpu/nn/recurrent.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -175,5 +176,8 @@ void recurrence_backward(Call& c) {
   const Tensor ones = filled({rows_all}, 1, out.dtype(), {});
   gemv({out.dtype(), l.wide, rows_all, dhx, ones.data(), c.out[4].data(), 1, l.wide, 1, 1});
 }
+
+BIND_KERNEL(Cpu, "_recurrence_fused", recurrence);
+BIND_KERNEL(Cpu, "_recurrence_backward", recurrence_backward);
 
 }  // namespace tycho::cpu

@@ -1,12 +1,12 @@
 // The kernel of `resample` (ops/nn/resize.cpp): weighted sums of neighbours along one dimension,
 // and their transpose.
 #include "engine/cpu/nn/resample.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "engine/base/parallel.h"
-#include "engine/ops/nn/resample.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -89,5 +89,7 @@ void resample(Call& c) {
         s, a, y.data<float>(), b, [](auto... v) { level_of::mix_rows_f32(v...); },
         [](auto... v) { level_of::mix_lines_f32(v...); });
 }
+
+BIND_KERNEL(Cpu, "resample", resample);
 
 }  // namespace tycho::cpu

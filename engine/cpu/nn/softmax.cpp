@@ -1,8 +1,8 @@
 // softmax over any dimension of row-major tensors; other types than the lanes' pass through tiles.
 #include "engine/cpu/nn/softmax.h"
+#include "engine/ops/table/kernel.h"
 
 #include "engine/cpu/along.h"
-#include "engine/ops/nn/softmax.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -39,5 +39,10 @@ void softmax_backward(Call& c, bool log) {
         level_of::softmax_grad_columns(l, log, p[1], p[2], p[0], n, cols, step);
       });
 }
+
+BIND_KERNEL(Cpu, "softmax", [](Call& c) { softmax(c, false); });
+BIND_KERNEL(Cpu, "log_softmax", [](Call& c) { softmax(c, true); });
+BIND_KERNEL(Cpu, "softmax_backward", [](Call& c) { softmax_backward(c, false); });
+BIND_KERNEL(Cpu, "log_softmax_backward", [](Call& c) { softmax_backward(c, true); });
 
 }  // namespace tycho::cpu

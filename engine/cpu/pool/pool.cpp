@@ -1,6 +1,7 @@
 // Pooling on the CPU: per axis, tables of where windows begin and which taps lie inside; then the
 // kernels of level/, over lines or images in parallel.
 #include "engine/cpu/pool/pool.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
@@ -245,5 +246,12 @@ void avg_pool_spread(Call& c) {
   });
   if (out.dtype() != type) copy_raw(out, x);
 }
+
+BIND_KERNEL(Cpu, "max_pool", max_pool);
+BIND_KERNEL(Cpu, "max_pool_scatter", max_pool_scatter);
+BIND_KERNEL(Cpu, "max_pool_gather", max_pool_gather);
+BIND_KERNEL(Cpu, "pool_positions", pool_positions);
+BIND_KERNEL(Cpu, "avg_pool", avg_pool);
+BIND_KERNEL(Cpu, "avg_pool_spread", avg_pool_spread);
 
 }  // namespace tycho::cpu

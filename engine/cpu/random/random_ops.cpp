@@ -9,6 +9,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::cpu {
@@ -222,5 +223,31 @@ void rrelu_slopes(Call& c) {
                          static_cast<const void*>(slopes.data()), int64_t{1}, n);
   });
 }
+
+BIND_KERNEL(Cpu, "dropout_mask", dropout_mask);
+BIND_KERNEL(Cpu, "masked_scale", masked_scale);
+BIND_KERNEL(Cpu, "rrelu_slopes", rrelu_slopes);
+BIND_KERNEL(Cpu, "rand", rand);
+BIND_KERNEL(Cpu, "randn", randn);
+BIND_KERNEL(Cpu, "randint", randint);
+BIND_KERNEL(Cpu, "randint.high", randint_high);
+BIND_KERNEL(Cpu, "randperm", randperm);
+BIND_KERNEL(Cpu, "rand_like", rand_like);
+BIND_KERNEL(Cpu, "randn_like", randn_like);
+BIND_KERNEL(Cpu, "randint_like", randint_like);
+BIND_KERNEL(Cpu, "randint_like.high", randint_like_high);
+BIND_KERNEL(Cpu, "normal", normal);
+BIND_KERNEL(Cpu, "normal.size", normal_size);
+BIND_KERNEL(Cpu, "bernoulli", bernoulli);
+BIND_KERNEL(Cpu, "poisson", poisson);
+BIND_KERNEL(Cpu, "multinomial", multinomial);
+BIND_KERNEL(Cpu, "uniform", uniform);
+BIND_KERNEL(Cpu, "normal.fill", normal_fill);
+BIND_KERNEL(Cpu, "random", random);
+BIND_KERNEL(Cpu, "random.range", random_range);
+BIND_KERNEL(Cpu, "exponential", exponential);
+BIND_KERNEL(Cpu, "geometric", geometric);
+BIND_KERNEL(Cpu, "cauchy", cauchy);
+BIND_KERNEL(Cpu, "log_normal", log_normal);
 
 }  // namespace tycho::cpu

@@ -1,5 +1,6 @@
 // Reductions on the CPU: which fold each is, and what becomes of the folded states.
 #include "engine/ops/reduce/reduce.h"
+#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -167,8 +168,12 @@ void min_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMin); }
 void argmax(Call& c) { position_of_extreme(c, FoldOp::ArgMax); }
 void argmin(Call& c) { position_of_extreme(c, FoldOp::ArgMin); }
 
-void moments(Call& c, const Value& dims, double correction, bool root) {
+// Results: the variance (or its root), and the mean where a second result is made.
+template <bool root>
+void moments(Call& c) {
   const Tensor& x = c.tensor(0);
+  const Value& dims = c.arg[1];
+  const double correction = correction_of(c);
   uint32_t bits = (1u << x.rank()) - 1;
   if (dims.tag != Tag::None && dims.n > 0) {
     bits = 0;
@@ -232,5 +237,29 @@ void vector_norm(Call& c) {
   };
   fold(x, bits, op, lanes, sink);
 }
+
+BIND_KERNEL(Cpu, "var", moments<false>);
+BIND_KERNEL(Cpu, "std", moments<true>);
+BIND_KERNEL(Cpu, "var_mean", moments<false>);
+BIND_KERNEL(Cpu, "std_mean", moments<true>);
+BIND_KERNEL(Cpu, "amax", amax);
+BIND_KERNEL(Cpu, "amin", amin);
+BIND_KERNEL(Cpu, "max", amax);
+BIND_KERNEL(Cpu, "min", amin);
+BIND_KERNEL(Cpu, "max.dim", max_with_index);
+BIND_KERNEL(Cpu, "min.dim", min_with_index);
+BIND_KERNEL(Cpu, "argmax", argmax);
+BIND_KERNEL(Cpu, "argmin", argmin);
+BIND_KERNEL(Cpu, "vector_norm", vector_norm);
+BIND_KERNEL(Cpu, "distance", vector_norm);
+BIND_KERNEL(Cpu, "sum", sum);
+BIND_KERNEL(Cpu, "nansum", nansum);
+BIND_KERNEL(Cpu, "mean", mean);
+BIND_KERNEL(Cpu, "count_numbers", count_numbers);
+BIND_KERNEL(Cpu, "prod.dim", prod);
+BIND_KERNEL(Cpu, "prod_of_others", prod_of_others);
+BIND_KERNEL(Cpu, "any", any);
+BIND_KERNEL(Cpu, "all", all);
+BIND_KERNEL(Cpu, "count_nonzero", count_nonzero);
 
 }  // namespace tycho::cpu

@@ -1,10 +1,10 @@
 // Scans along a dimension.
 #include "engine/cpu/reduce/scan.h"
+#include "engine/ops/table/kernel.h"
 
 #include <vector>
 
 #include "engine/cpu/along.h"
-#include "engine/ops/reduce/scan.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -85,5 +85,14 @@ void cumprod_backward(Call& c) {
           products_back(d(p[1]) + j, d(p[2]) + j, d(p[0]) + j, n, step);
       });
 }
+
+BIND_KERNEL(Cpu, "cumsum", [](Call& c) { cumsum(c, false); });
+BIND_KERNEL(Cpu, "cumsum_from_end", [](Call& c) { cumsum(c, true); });
+BIND_KERNEL(Cpu, "cumprod", cumprod);
+BIND_KERNEL(Cpu, "cumprod_backward", cumprod_backward);
+BIND_KERNEL(Cpu, "logcumsumexp", [](Call& c) { logcumsumexp(c, false); });
+BIND_KERNEL(Cpu, "logcumsumexp_from_end", [](Call& c) { logcumsumexp(c, true); });
+BIND_KERNEL(Cpu, "cummax", cummax);
+BIND_KERNEL(Cpu, "cummin", cummin);
 
 }  // namespace tycho::cpu

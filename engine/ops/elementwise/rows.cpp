@@ -171,7 +171,7 @@ struct RowOps {
     o.row = static_cast<int>(row);
     o.differentiable = info.grad[0] || info.grad[1] || info.grad[2];
     o.inplace = more.inplace ? Inplace::Direct : Inplace::No;
-    o.kernel = apply_row;
+    o.run = apply_row;
     o.samples = more.samples ? more.samples : samples;
     const RowHelp help = help_of(row);
     o.rule = *help.rule           ? help.rule

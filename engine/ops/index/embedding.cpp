@@ -64,7 +64,7 @@ const Op& embedding = add_op(
            shape.push_back(weight.size(1));
            c.out.push_back(empty(shape, weight.dtype(), weight.device()));
          },
-     .kernel = [](Call& c) { cpu::take_rows("embedding", c.tensor(1), c.tensor(0), c.out[0]); },
+     .run = [](Call& c) { cpu::take_rows("embedding", c.tensor(1), c.tensor(0), c.out[0]); },
      .grad =
          [](Backward& b) {
            if (!b.needs(1)) return;
@@ -124,7 +124,7 @@ const Op& one_hot = add_op(
            shape.push_back(n);
            c.out.push_back(filled(shape, 0, DType::Int64, x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor flat = packed(c.tensor(0));
            const int64_t n = c.out[0].size(-1);
@@ -155,7 +155,6 @@ const Op& isin = add_op(
            c.out.push_back(
                empty(x ? x.shape() : Sizes(), DType::Bool, (x ? x : c.tensor(1)).device()));
          },
-     .kernel = cpu::isin,
      .samples =
          [](Samples& s) {
            s.add({s.integers({3, 4}, 0, 9), s.integers({5}, 0, 9)});

@@ -74,7 +74,6 @@ const Op& index_at = add_op(
            const Tensor& x = c.tensor(0);
            c.out.push_back(empty(plan_index("index", c, 1).result, x.dtype(), x.device()));
          },
-     .kernel = cpu::index_at,
      .grad =
          [](Backward& b) {
            Tensor z = zeros_for(b.g(), b.shape(0));
@@ -112,7 +111,6 @@ const Op& index_put_at = add_op(
                to_string(v.shape()).c_str(), to_string(p.result).c_str());
            changed_shape(c);
          },
-     .kernel = cpu::index_put_at,
      .grad =
          [](Backward& b) {
            if (b.needs(0))
@@ -307,7 +305,6 @@ const Op& index_select = add_op(
                        static_cast<long long>(c.tensor(2).numel()));
            c.out.push_back(empty(with_size(x, d, c.tensor(2).numel()), x.dtype(), x.device()));
          },
-     .kernel = cpu::index_select,
      .grad =
          [](Backward& b) {
            Tensor z = zeros_for(b.g(), b.shape(0));
@@ -340,7 +337,6 @@ const Op& index_add = add_op(
                        dtype_name(c.tensor(0).dtype()));
            changed_shape(c);
          },
-     .kernel = cpu::index_add,
      .grad =
          [](Backward& b) {
            if (b.needs(0)) b.set(0, b.g());
@@ -372,7 +368,6 @@ const Op& index_copy = add_op(
            check_source(c, checked_dim(c, c.tensor(0)));
            changed_shape(c);
          },
-     .kernel = cpu::index_copy,
      .grad =
          [](Backward& b) {
            if (b.needs(0)) b.set(0, op<"index_fill">(b.g(), b.integer(1), b.in(2), 0));
@@ -414,7 +409,6 @@ const Op& index_fill = add_op(
                          describe(c.tensor(3)).c_str());
            changed_shape(c);
          },
-     .kernel = cpu::index_fill,
      .grad =
          [](Backward& b) {
            if (b.needs(0)) b.set(0, op<"index_fill">(b.g(), b.integer(1), b.in(2), 0));

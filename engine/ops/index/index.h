@@ -34,21 +34,8 @@ struct IndexPlan {
 IndexPlan plan_index(const char* op, const Call& c, int first);
 
 namespace cpu {
-void index_at(Call& c);
-void index_put_at(Call& c);
-void index_select(Call& c);
 // out (contiguous) = the rows of x that an index of any shape names.
 void take_rows(const char* op, const Tensor& x, const Tensor& index, const Tensor& out);
-void index_add(Call& c);
-void index_copy(Call& c);
-void index_fill(Call& c);
-void gather(Call& c);
-void scatter(Call& c);
-void scatter_add(Call& c);
-void scatter_reduce(Call& c);
-void masked_select(Call& c);
-void masked_scatter(Call& c);
-void isin(Call& c);
 int64_t count_true(const Tensor& mask);
 // The flat positions (from 1, row-major) of a mask's true elements.
 Tensor true_positions(const Tensor& mask);

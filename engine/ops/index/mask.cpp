@@ -33,7 +33,6 @@ const Op& masked_select = add_op(
            need_kernels(c.op->name);
            c.out.push_back(empty({cpu::count_true(c.tensor(1))}, x.dtype(), x.device()));
          },
-     .kernel = cpu::masked_select,
      .grad =
          [](Backward& b) {
            const Tensor mask = b.in(1);
@@ -78,7 +77,6 @@ const Op& masked_scatter = add_op(
            else
              c.out.push_back(empty(shape, x.dtype(), x.device()));
          },
-     .kernel = cpu::masked_scatter,
      .grad =
          [](Backward& b) {
            const Tensor mask = b.in(1);

@@ -73,7 +73,6 @@ const Op& gather = add_op(
            check_shapes(c, 0);
            c.out.push_back(empty(c.tensor(2).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel = cpu::gather,
      .grad =
          [](Backward& b) {
            Tensor z = zeros_for(b.g(), b.shape(0));
@@ -100,7 +99,6 @@ const Op& scatter = add_op(
            check_shapes(c, 3);
            changed_shape(c);
          },
-     .kernel = cpu::scatter,
      .grad =
          [](Backward& b) {
            if (b.needs(0)) b.set(0, op<"scatter.value">(b.g(), b.integer(1), b.in(2), 0));
@@ -125,7 +123,6 @@ const Op& scatter_value = add_op(
            check_shapes(c, 0);
            changed_shape(c);
          },
-     .kernel = cpu::scatter,
      .grad = [](Backward& b) { b.set(0, op<"scatter.value">(b.g(), b.integer(1), b.in(2), 0)); },
      .samples =
          [](Samples& s) {
@@ -210,7 +207,6 @@ const Op& scatter_add =
                   check_shapes(c, 3);
                   changed_shape(c);
                 },
-            .kernel = cpu::scatter_add,
             .grad =
                 [](Backward& b) {
                   if (b.needs(0)) b.set(0, b.g());
@@ -294,7 +290,6 @@ const Op& scatter_reduce = add_op(
            check_shapes(c, 3);
            changed_shape(c);
          },
-     .kernel = cpu::scatter_reduce,
      .grad = scatter_reduce_grad,
      .samples =
          [](Samples& s) {

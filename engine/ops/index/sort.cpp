@@ -36,7 +36,6 @@ const Op& sort = add_op(
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
            c.out.push_back(empty(x.shape(), DType::Int64, x.device()));
          },
-     .kernel = cpu::sort,
      .grad =
          [](Backward& b) {
            b.set(0, to_selected(b.g(), b.out(1), b.shape(0), b.integer(1), true));
@@ -105,7 +104,6 @@ const Op& topk = add_op(
            c.out.push_back(empty(shape, x.dtype(), x.device()));
            c.out.push_back(empty(shape, DType::Int64, x.device()));
          },
-     .kernel = cpu::topk,
      .grad =
          [](Backward& b) {
            b.set(0, to_selected(b.g(), b.out(1), b.shape(0), b.integer(2), true));
@@ -153,7 +151,6 @@ const Op& kthvalue = add_op(
                        n == 1 ? "" : "s");
            one_shape(c, 2, 3);
          },
-     .kernel = cpu::kthvalue,
      .grad = one_grad<2>,
      .samples =
          [](Samples& s) {
@@ -179,7 +176,6 @@ const Op& median_dim =
                        "v --> i64 [1]  3\n"
                        "i --> i64 [1]  3",
             .shape = [](Call& c) { one_shape(c, 1, 2); },
-            .kernel = [](Call& c) { cpu::median(c, false); },
             .grad = one_grad<1>,
             .samples = line_samples});
 
@@ -193,7 +189,6 @@ const Op& nanmedian_dim = add_op(
      .example = "v, i = torch.tensor{1.0, 0/0, 3.0}:nanmedian(1)\n"
                 "i --> i64 []  1",
      .shape = [](Call& c) { one_shape(c, 1, 2); },
-     .kernel = [](Call& c) { cpu::median(c, true); },
      .grad = one_grad<1>,
      .samples = line_samples});
 
@@ -251,7 +246,6 @@ const Op& mode = add_op(
      .example = "v, i = torch.tensor{7, 2, 2}:mode()\n"
                 "v --> i64 []  2",
      .shape = [](Call& c) { one_shape(c, 1, 2); },
-     .kernel = cpu::mode,
      .grad = one_grad<1>,
      .samples =
          [](Samples& s) {

@@ -4,12 +4,6 @@
 
 namespace tycho::cpu {
 
-void sort(Call& c);      // self, dim, descending: values, 1-based positions
-void topk(Call& c);      // self, k, dim, largest: values, 1-based positions
-void kthvalue(Call& c);  // self, k, dim: values, 1-based positions
-void median(Call& c, bool skip_nan);  // self, dim: values, 1-based positions
-void mode(Call& c);      // self, dim: values, 1-based positions
-
 // Sets c.out: values, then 1-based positions of each element's value, then counts, as wanted.
 void unique(Call& c, bool consecutive, bool inverse, bool counts, bool along, int64_t dim);
 // 1-based positions of elements that are not zero: [n, rank].

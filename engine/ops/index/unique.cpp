@@ -283,7 +283,7 @@ const Op& histc = add_op(
                        "histc: max (%g) must be larger than min (%g)", c.number(3), c.number(2));
            c.out.push_back(empty({c.integer(1)}, x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            double low = c.number(2), high = c.number(3);

@@ -349,8 +349,7 @@ const Op& label_counts = add_op(
            const DType t = c.tensor(0).dtype();
            c.out.push_back(filled(c.tensor(1).shape(), 0, t == DType::Float64 ? t : DType::Float32,
                                   c.tensor(0).device()));
-         },
-     .kernel = cpu::label_counts});
+         }});
 
 const Op& multilabel_margin_loss = add_op(
     {.name = "multilabel_margin_loss",

@@ -89,7 +89,6 @@ const Op& cholesky = add_op(
            check_square("cholesky", c.tensor(0));
            c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel = cpu::cholesky,
      .grad =
          [](Backward& b) {
            const bool upper = b.flag(1);
@@ -135,7 +134,6 @@ const Op& solve_triangular =
                   c.set(1, expanded(b, joined(batch, {b.size(-2), b.size(-1)})));
                   c.out.push_back(empty(c.tensor(1).shape(), b.dtype(), b.device()));
                 },
-            .kernel = cpu::solve_triangular,
             .grad =
                 [](Backward& b) {
                   const bool upper = b.flag(2), left = b.flag(3), unit = b.flag(4);
@@ -186,18 +184,6 @@ const Op& solve =
                   c.set(1, expanded(b, shape));
                   c.out.push_back(empty(shape, b.dtype(), b.device()));
                 },
-            .kernel =
-                [](Call& c) {
-                  if (c.out[0].rank() == c.tensor(0).rank()) return cpu::solve(c);
-                  // Vectors as matrices of one column, for the kernel alone.
-                  Call d(*c.op);
-                  d.n = 3;
-                  d.set(0, c.tensor(0));
-                  d.set(1, op<"unsqueeze">(c.tensor(1), -1));
-                  d.arg[2] = Value(true);
-                  d.out.push_back(op<"unsqueeze">(c.out[0], -1));
-                  cpu::solve(d);
-                },
             .grad =
                 [](Backward& b) {
                   const bool left = b.flag(2);
@@ -236,18 +222,6 @@ const Op& inv =
                   const Tensor& a = c.tensor(0);
                   check_square("inv", a);
                   c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
-                },
-            .kernel =
-                [](Call& c) {
-                  const Tensor& a = c.tensor(0);
-                  const Tensor eye = op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
-                  Call d(*c.op);
-                  d.n = 3;
-                  d.set(0, a);
-                  d.set(1, op<"expand">(eye, a.shape()));
-                  d.arg[2] = Value(true);
-                  d.out.push_back(c.out[0]);
-                  cpu::solve(d);
                 },
             .grad =
                 [](Backward& b) {
@@ -340,7 +314,6 @@ const Op& det = add_op(
            check_square("det", c.tensor(0));
            c.out.push_back(empty(batch_of(c.tensor(0)), c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel = cpu::det,
      .grad =
          [](Backward& b) {
            const Tensor g = op<"unsqueeze">(op<"unsqueeze">(b.g(), -1), -1);
@@ -369,7 +342,6 @@ const Op& slogdet =
                   for (int i = 0; i < 2; ++i)
                     c.out.push_back(empty(batch_of(a), a.dtype(), a.device()));
                 },
-            .kernel = cpu::slogdet,
             .grad =
                 [](Backward& b) {
                   const Tensor g = op<"unsqueeze">(op<"unsqueeze">(b.g(1), -1), -1);
@@ -424,7 +396,7 @@ const Op& cholesky_solve =
                   c.set(1, expanded(l, joined(batch, {l.size(-2), l.size(-1)})));
                   c.out.push_back(empty(c.tensor(0).shape(), b.dtype(), b.device()));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   const Tensor lower = c.flag(2) ? turned(c.tensor(1)) : c.tensor(1);
                   const Tensor y = op<"solve_triangular">(lower, c.tensor(0), false);

@@ -14,16 +14,3 @@ Sizes joined(const Sizes& batch, std::initializer_list<int64_t> inner);
 Tensor turned(const Tensor& a);
 
 }  // namespace tycho
-
-namespace tycho::cpu {
-
-void cholesky(Call& c);          // self, upper
-void solve_triangular(Call& c);  // A, B, upper, left, unitriangular
-void solve(Call& c);             // A, B, left; B and the result are matrices
-void slogdet(Call& c);           // A: sign and log of the absolute value
-void det(Call& c);               // A
-void eigh(Call& c);              // A, UPLO: eigenvalues, eigenvectors
-void svd(Call& c);               // A, full_matrices: U, S, Vh
-void qr(Call& c);                // A, mode: Q, R
-
-}  // namespace tycho::cpu

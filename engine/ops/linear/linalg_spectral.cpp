@@ -52,7 +52,6 @@ const Op& eigh = add_op(
            c.out.push_back(empty(batch_of(a, 1), a.dtype(), a.device()));
            c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
          },
-     .kernel = cpu::eigh,
      .grad =
          [](Backward& b) {
            const Tensor w = b.out(0), v = b.out(1), t = turned(v);
@@ -145,7 +144,6 @@ const Op& svd =
                   c.out.push_back(empty(joined(batch, {k}), a.dtype(), a.device()));
                   c.out.push_back(empty(joined(batch, {full ? n : k, n}), a.dtype(), a.device()));
                 },
-            .kernel = cpu::svd,
             .grad = svd_grad,
             .samples =
                 [](Samples& s) {
@@ -210,7 +208,6 @@ const Op& qr = add_op(
            c.out.push_back(empty(only_r ? Sizes{0} : joined(batch, {m, k}), a.dtype(), a.device()));
            c.out.push_back(empty(joined(batch, {k, n}), a.dtype(), a.device()));
          },
-     .kernel = cpu::qr,
      .grad =
          [](Backward& b) {
            TYCHO_CHECK(
@@ -291,7 +288,7 @@ const Op& pinv = add_op(
            c.out.push_back(
                empty(joined(batch_of(a), {a.size(-1), a.size(-2)}), a.dtype(), a.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor& a = c.tensor(0);
            if (a.numel() == 0) return;

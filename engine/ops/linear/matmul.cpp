@@ -1,7 +1,6 @@
 // Matrix products with kernels of their own: matmul and its strict relatives mm, bmm, mv, dot, and
 // linear. All share one gradient: a product of the result's gradient with the other operand
 // transposed (the sweep sums over broadcast batches).
-#include "engine/ops/linear/matmul.h"
 
 #include <string_view>
 
@@ -148,7 +147,6 @@ const Op& matmul = add_op(
                 " 3  3\n"
                 "torch.ones(5, 2, 3):matmul(torch.ones(3, 4)).shape --> [5, 2, 4]",
      .shape = matmul_shape,
-     .kernel = cpu::matmul,
      .grad = matmul_grad,
      .samples =
          [](Samples& s) {
@@ -180,7 +178,6 @@ const Op& mm = add_op({.name = "mm",
                        .example = "torch.tensor{{1, 2}}:mm(torch.tensor{{3}, {4}}) --> i64 [1, 1]\n"
                                   " 11",
                        .shape = strict_shape<2, 2>,
-                       .kernel = cpu::matmul,
                        .grad = matmul_grad,
                        .samples =
                            [](Samples& s) {
@@ -199,7 +196,6 @@ const Op& bmm = add_op(
      .rule = "[b, n, m], [b, m, p] -> [b, n, p]",
      .example = "torch.ones(2, 1, 3):bmm(torch.ones(2, 3, 1)):flatten() --> f32 [2]  view  3 3",
      .shape = strict_shape<3, 3>,
-     .kernel = cpu::matmul,
      .grad = matmul_grad,
      .samples =
          [](Samples& s) {
@@ -217,7 +213,6 @@ const Op& mv =
             .rule = "[n, m], [m] -> [n]",
             .example = "torch.tensor{{1, 2}, {3, 4}}:mv(torch.tensor{1, 1}) --> i64 [2]  3 7",
             .shape = strict_shape<2, 1>,
-            .kernel = cpu::matmul,
             .grad = matmul_grad,
             .samples =
                 [](Samples& s) {
@@ -256,7 +251,6 @@ const Op& dot =
             .rule = "[n], [n] -> []",
             .example = "torch.tensor{1, 2, 3}:dot(torch.tensor{4, 5, 6}) --> i64 []  32",
             .shape = dot_shape,
-            .kernel = cpu::dot,
             .grad = dot_grad,
             .samples = dot_samples,
             .flops = sums_of_products});
@@ -270,7 +264,6 @@ const Op& vdot =
             .rule = "[n], [n] -> []",
             .example = "torch.vdot(torch.tensor{1, 2}, torch.tensor{3, 4}) --> i64 []  11",
             .shape = dot_shape,
-            .kernel = cpu::dot,
             .grad = dot_grad,
             .samples = dot_samples,
             .flops = sums_of_products});
@@ -323,7 +316,6 @@ const Op& linear = add_op(
      .example = "F.linear(torch.tensor{1.0, 2.0}, torch.tensor{{1.0, 1.0}, {0.0, 3.0}}, "
                 "torch.tensor{10.0, 20.0}) --> f32 [2]  13 26",
      .shape = linear_shape,
-     .kernel = cpu::linear,
      .grad =
          [](Backward& b) {
            const Tensor x = b.in(0);

@@ -1,7 +1,6 @@
 // Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), as PyTorch's: a
 // fused op with a fused gradient, and the composition by other ops for what those leave out
 // (dropout, gradients of the mask, gradients of gradients).
-#include "engine/ops/nn/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -126,7 +125,6 @@ const Op& fused_attention =
             .where = kHidden,
             .saves = "query, key, value, attn_mask, out, out2",
             .shape = fused_shape,
-            .kernel = cpu::attention,
             .grad = fused_grad});
 
 const Op& fused_attention_backward = add_op(
@@ -142,8 +140,7 @@ const Op& fused_attention_backward = add_op(
              const Tensor& t = c.tensor(i);
              c.out.push_back(laid_out_like(t, t.shape(), t.dtype()));
            }
-         },
-     .kernel = cpu::attention_backward});
+         }});
 
 // Brings the leading dimensions of the three together.
 void align(Tensor& q, Tensor& k, Tensor& v, bool grouped) {

@@ -10,14 +10,3 @@ Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device);
 bool is_channels_last(const Tensor& t);
 
 }  // namespace tycho
-
-namespace tycho::cpu {
-
-// Arguments: (input, weight, bias?, stride, padding, dilation, groups);
-// (grad, weight, size, stride, padding, dilation, groups);
-// (grad, input, kernel, stride, padding, dilation, groups).
-void convolution(Call& c);
-void convolution_input(Call& c);
-void convolution_weight(Call& c);
-
-}  // namespace tycho::cpu

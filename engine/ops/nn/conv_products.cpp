@@ -86,7 +86,6 @@ const Op& convolution = add_op(
      .where = kHidden,
      .saves = "input, weight",
      .shape = convolution_shape,
-     .kernel = cpu::convolution,
      .grad =
          [](Backward& b) {
            const Tensor g = b.g();
@@ -129,7 +128,6 @@ const Op& convolution_input = add_op(
            for (int64_t s : c.ints(2)) shape.push_back(s);
            c.out.push_back(empty_channels_last(shape, g.dtype(), g.device()));
          },
-     .kernel = cpu::convolution_input,
      .grad =
          [](Backward& b) {
            const Tensor g = b.g();
@@ -161,7 +159,6 @@ const Op& convolution_weight = add_op(
            for (int64_t s : c.ints(2)) shape.push_back(s);
            c.out.push_back(empty(shape, g.dtype(), g.device()));
          },
-     .kernel = cpu::convolution_weight,
      .grad =
          [](Backward& b) {
            const Tensor g = b.g();

@@ -1,6 +1,5 @@
 // Connectionist temporal classification (Graves et al., ICML 2006): the probability of a label
 // sequence under per-step class probabilities, over all ways to stretch it with repeats and blanks.
-#include "engine/ops/nn/ctc.h"
 
 #include <string>
 
@@ -66,7 +65,6 @@ const Op& steps = add_op(
            c.out.push_back(empty({n}, x.dtype(), x.device()));
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
          },
-     .kernel = cpu::ctc,
      .grad =
          [](Backward& b) {
            // What is kept is numbers: a graph through them would give a wrong second derivative.

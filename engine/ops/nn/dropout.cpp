@@ -20,8 +20,7 @@ const Op& dropout_mask =
             .where = kHidden,
             .random = true,
             .differentiable = false,
-            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), DType::Bool)); },
-            .kernel = cpu::dropout_mask});
+            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), DType::Bool)); }});
 
 const Op& masked_scale =
     add_op({.name = "masked_scale",
@@ -30,7 +29,6 @@ const Op& masked_scale =
             .where = kHidden,
             .saves = "mask",
             .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-            .kernel = cpu::masked_scale,
             .grad = [](Backward& b) { b.set(0, op<"masked_scale">(b.g(), b.in(1), b.number(2))); },
             .samples =
                 [](Samples& s) {
@@ -45,8 +43,7 @@ const Op& rrelu_slopes =
             .where = kHidden,
             .random = true,
             .differentiable = false,
-            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-            .kernel = cpu::rrelu_slopes});
+            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); }});
 
 // 1 / keep, rounded as a tensor of type t would round it.
 double inverse(double keep, DType t) {

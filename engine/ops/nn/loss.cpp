@@ -132,7 +132,6 @@ const Op& softmax_nll = add_op(
            c.out.push_back(empty(Sizes{k.samples, k.places}, wide(x.dtype()), x.device()));
            c.out.push_back(empty({}, wide(x.dtype()), x.device()));
          },
-     .kernel = cpu::softmax_nll,
      .grad =
          [](Backward& b) {
            b.set(0, mode.grad ? softmax_nll_composed(b)
@@ -148,8 +147,7 @@ const Op& softmax_nll_backward =
             .doc = "The gradient of cross entropy of labels.",
             .where = kHidden,
             .differentiable = false,
-            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(1))); },
-            .kernel = cpu::softmax_nll_backward});
+            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(1))); }});
 
 const Op& nll_terms = add_op(
     {.name = "nll_terms",
@@ -166,8 +164,7 @@ const Op& nll_terms = add_op(
            c.out.push_back(
                filled(Sizes{k.samples, k.classes, k.places}, 0, wide(x.dtype()), x.device()));
            c.out.push_back(filled(Sizes{k.samples, 1, k.places}, 0, wide(x.dtype()), x.device()));
-         },
-     .kernel = cpu::nll_terms});
+         }});
 
 // Weights that require grad, which the fused kernels take as constants: the loss of
 // log-probabilities in plain operations.
@@ -275,7 +272,6 @@ const Op& nll = add_op(
                empty(r == Reduction::None ? target.shape() : Sizes(), x.dtype(), x.device()));
            c.out.push_back(empty({}, wide(x.dtype()), x.device()));
          },
-     .kernel = cpu::nll_forward,
      .grad =
          [](Backward& b) {
            Tensor like, total;

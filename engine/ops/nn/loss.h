@@ -21,11 +21,6 @@ Classes classes_of(const Tensor& x);
 
 namespace tycho::cpu {
 
-void softmax_nll(Call& c);
-void softmax_nll_backward(Call& c);
-void nll_forward(Call& c);
-void nll_terms(Call& c);
-void label_counts(Call& c);
 // Is every element in [0, 1]? Else where the first is that is not, and its value.
 bool all_probabilities(const Tensor& t, int64_t* at, double* value);
 

@@ -1,7 +1,6 @@
 // Normalisations. Each is a fused kernel that also keeps its statistics, and a fused backward;
 // where the gradient itself needs a graph, the backward pass is composed of plain operations
 // instead.
-#include "engine/ops/nn/norm.h"
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -124,7 +123,6 @@ const Op& batch_norm_forward = add_op(
            const Sizes per{x.size(1)};
            result_and_two(c, empty_like(x), per);
          },
-     .kernel = cpu::batch_norm,
      .grad = batch_norm_grad});
 
 const Op& batch_norm_backward =
@@ -137,8 +135,7 @@ const Op& batch_norm_backward =
                 [](Call& c) {
                   const Tensor& x = c.tensor(1);
                   result_and_two(c, empty_like(x), {x.size(1)});
-                },
-            .kernel = cpu::batch_norm_backward});
+                }});
 
 // Evaluation in plain operations, where the running statistics themselves want a gradient.
 Tensor plain_evaluation(const Call& c) {
@@ -239,7 +236,6 @@ const Op& row_norm = add_op(
            for (int d = 0; d < x.rank() - c.count(1); ++d) rows.push_back(x.size(d));
            result_and_two(c, empty(x.shape(), x.dtype(), x.device()), rows);
          },
-     .kernel = cpu::layer_norm,
      .grad = row_norm_grad});
 
 const Op& row_norm_backward = add_op(
@@ -252,8 +248,7 @@ const Op& row_norm_backward = add_op(
          [](Call& c) {
            const Tensor& x = c.tensor(1);
            result_and_two(c, empty(x.shape(), x.dtype(), x.device()), c.ints(2));
-         },
-     .kernel = cpu::layer_norm_backward});
+         }});
 
 void check_rows(const Call& c, const char* name) {
   const Tensor& x = c.tensor(0);
@@ -340,7 +335,6 @@ const Op& group_norm_forward = add_op(
            const Sizes per{x.size(0), c.integer(1)};
            result_and_two(c, empty_like(x), per);
          },
-     .kernel = cpu::group_norm,
      .grad =
          [](Backward& b) {
            if (!mode.grad)
@@ -367,8 +361,7 @@ const Op& group_norm_backward =
                 [](Call& c) {
                   const Tensor& x = c.tensor(1);
                   result_and_two(c, empty_like(x), {x.size(1)});
-                },
-            .kernel = cpu::group_norm_backward});
+                }});
 
 const Op& group_norm = add_op(
     {.name = "group_norm",
@@ -486,7 +479,6 @@ const Op& window_sum = add_op(
          "Each channel (dimension 2) summed with `before` channels before and `after` behind it.",
      .where = kHidden,
      .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-     .kernel = cpu::window_sum,
      .grad = [](Backward& b) { b.set(0, op<"window_sum">(b.g(), b.integer(2), b.integer(1))); }});
 
 const Op& local_response_norm =

@@ -1,6 +1,7 @@
 // Optimiser steps: one call updates all parameters of a group in one pass over memory each. They
 // change their tensor lists in place, outside of any graph.
-#include "engine/ops/nn/optim.h"
+
+#include <deque>
 
 #include "engine/ops/table/apply.h"
 
@@ -8,10 +9,10 @@ namespace tycho {
 namespace {
 
 // Every list has one tensor per parameter, of its shape, type and device.
-void check_lists(Call& c, std::initializer_list<int> lists) {
+void check_lists(Call& c) {
   const int n = c.count(0);
-  for (int k : lists) {
-    if (!c.has(k) || c.count(k) == 0) continue;
+  for (int k = 1; k < c.op->param_count; ++k) {
+    if (c.op->params[static_cast<size_t>(k)].take != Take::Tensors || c.count(k) == 0) continue;
     TYCHO_CHECK(Kind::Argument, c.count(k) == n, "%s: %d parameters but %d in \"%s\"", c.op->name,
                 n, c.count(k), c.op->params[static_cast<size_t>(k)].name.c_str());
     for (int i = 0; i < n; ++i) {
@@ -31,15 +32,6 @@ void check_lists(Call& c, std::initializer_list<int> lists) {
                 i + 1, dtype_name(c.tensor(0, i).dtype()));
 }
 
-// The step itself, then the versions: everything was checked before the first write.
-template <void (*kernel)(Call&), int... lists>
-void step(Call& c) {
-  kernel(c);
-  for (int k : std::initializer_list<int>{0, lists...})
-    if (c.has(k))
-      for (int i = 0; i < c.count(k); ++i) ++c.tensor(k, i)->storage->version;
-}
-
 [[maybe_unused]] const Op& sgd =
     add_op({.name = "_fused_sgd",
             .args = "params: tensors, grads: tensors, momentum_buffers: tensors?, lr: float, "
@@ -51,11 +43,8 @@ void step(Call& c) {
                    "every parameter.",
             .where = kFunction,
             .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  check_lists(c, {1, 2});
-                },
-            .kernel = step<cpu::fused_sgd, 2>});
+            .writes = "params, momentum_buffers",
+            .shape = check_lists});
 
 [[maybe_unused]] const Op& adam =
     add_op({.name = "_fused_adam",
@@ -68,67 +57,52 @@ void step(Call& c) {
                    "weight decay (AdamW, Loshchilov and Hutter 2019).",
             .where = kFunction,
             .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  check_lists(c, {1, 2, 3, 4});
-                },
-            .kernel = step<cpu::fused_adam, 2, 3, 4>});
+            .writes = "params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs",
+            .shape = check_lists});
 
-// The steps of one loop, in the order of cpu::Rule. All take parameters and gradients first, then
+// The steps of one loop. All take parameters and gradients first, then
 // their state, their numbers, and last weight decay, the factor of decoupled decay and maximize.
-template <int rule, int states>
-const Op& add_rule(const char* name, const char* args, const char* doc) {
-  static const std::string all = std::string("params: tensors, grads: tensors, ") + args +
-                                 ", decay: float = 0.0, shrink: float = 1.0, maximize: bool = "
-                                 "false";
+const Op& add_rule(const char* name, const char* writes, const char* args, const char* doc) {
+  static std::deque<std::string> all;
+  all.push_back(std::string("params: tensors, grads: tensors, ") + args +
+                ", decay: float = 0.0, shrink: float = 1.0, maximize: bool = false");
   return add_op({.name = name,
-                 .args = all.c_str(),
+                 .args = all.back().c_str(),
                  .doc = doc,
                  .where = kFunction,
                  .differentiable = false,
-                 .shape =
-                     [](Call& c) {
-                       check_lists(c, {1, 2});
-                       if (states > 1) check_lists(c, {3});
-                       if (states > 2) check_lists(c, {4});
-                     },
-                 .kernel =
-                     [](Call& c) {
-                       cpu::fused_rule(c, rule, states);
-                       for (int k = 0; k < 2 + states; ++k)
-                         if (k != 1 && c.has(k))
-                           for (int i = 0; i < c.count(k); ++i) ++c.tensor(k, i)->storage->version;
-                     }});
+                 .writes = writes,
+                 .shape = check_lists});
 }
 
 [[maybe_unused]] const Op* const fused_rules[] = {
-    &add_rule<0, 3>("_fused_rmsprop",
-                    "square_avgs: tensors, momentum_buffers: tensors?, grad_avgs: tensors?, alpha: "
-                    "float, eps: float, lr: float, momentum: float",
-                    "One step of torch.optim.RMSprop; centred where grad_avgs are given."),
-    &add_rule<1, 1>("_fused_adagrad", "sums: tensors, eps: float, lr: float",
-                    "One step of torch.optim.Adagrad."),
-    &add_rule<2, 2>("_fused_adadelta",
-                    "square_avgs: tensors, acc_deltas: tensors, rho: float, eps: float, lr: float",
-                    "One step of torch.optim.Adadelta."),
-    &add_rule<3, 2>("_fused_adamax",
-                    "exp_avgs: tensors, exp_infs: tensors, beta1: float, beta2: float, eps: float, "
-                    "lr: float",
-                    "One step of torch.optim.Adamax; lr is corrected for the bias already."),
-    &add_rule<4, 2>("_fused_nadam",
-                    "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
-                    "float, lr_grad: float, lr_avg: float",
-                    "One step of torch.optim.NAdam; eps and both rates are corrected already."),
-    &add_rule<5, 2>("_fused_radam",
-                    "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
-                    "float, lr: float, adaptive: float",
-                    "One step of torch.optim.RAdam; without `adaptive` along the average alone."),
-    &add_rule<6, 1>("_fused_asgd", "axs: tensors, eta: float, mu: float",
-                    "One step of torch.optim.ASGD."),
-    &add_rule<7, 2>("_fused_rprop",
-                    "prevs: tensors, step_sizes: tensors, down: float, up: float, least: float, "
-                    "most: float",
-                    "One step of torch.optim.Rprop."),
+    &add_rule("_fused_rmsprop", "params, square_avgs, momentum_buffers, grad_avgs",
+              "square_avgs: tensors, momentum_buffers: tensors?, grad_avgs: tensors?, alpha: "
+              "float, eps: float, lr: float, momentum: float",
+              "One step of torch.optim.RMSprop; centred where grad_avgs are given."),
+    &add_rule("_fused_adagrad", "params, sums", "sums: tensors, eps: float, lr: float",
+              "One step of torch.optim.Adagrad."),
+    &add_rule("_fused_adadelta", "params, square_avgs, acc_deltas",
+              "square_avgs: tensors, acc_deltas: tensors, rho: float, eps: float, lr: float",
+              "One step of torch.optim.Adadelta."),
+    &add_rule("_fused_adamax", "params, exp_avgs, exp_infs",
+              "exp_avgs: tensors, exp_infs: tensors, beta1: float, beta2: float, eps: float, "
+              "lr: float",
+              "One step of torch.optim.Adamax; lr is corrected for the bias already."),
+    &add_rule("_fused_nadam", "params, exp_avgs, exp_avg_sqs",
+              "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
+              "float, lr_grad: float, lr_avg: float",
+              "One step of torch.optim.NAdam; eps and both rates are corrected already."),
+    &add_rule("_fused_radam", "params, exp_avgs, exp_avg_sqs",
+              "exp_avgs: tensors, exp_avg_sqs: tensors, beta1: float, beta2: float, eps: "
+              "float, lr: float, adaptive: float",
+              "One step of torch.optim.RAdam; without `adaptive` along the average alone."),
+    &add_rule("_fused_asgd", "params, axs", "axs: tensors, eta: float, mu: float",
+              "One step of torch.optim.ASGD."),
+    &add_rule("_fused_rprop", "params, prevs, step_sizes",
+              "prevs: tensors, step_sizes: tensors, down: float, up: float, least: float, "
+              "most: float",
+              "One step of torch.optim.Rprop."),
 };
 
 // What GradScaler does to gradients: PyTorch's _amp_foreach_non_finite_check_and_unscale_.
@@ -139,13 +113,12 @@ const Op& add_rule(const char* name, const char* args, const char* doc) {
                    "element was inf or nan: one boolean.",
             .where = kFunction,
             .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  check_lists(c, {});
-                  TYCHO_CHECK(Kind::Argument, c.count(0) > 0, "_fused_unscale: no gradients");
-                  c.out.push_back(empty(Sizes{}, DType::Bool, c.tensor(0, 0).device()));
-                },
-            .kernel = step<cpu::fused_unscale>});
+            .writes = "grads",
+            .shape = [](Call& c) {
+              check_lists(c);
+              TYCHO_CHECK(Kind::Argument, c.count(0) > 0, "_fused_unscale: no gradients");
+              c.out.push_back(empty(Sizes{}, DType::Bool, c.tensor(0, 0).device()));
+            }});
 
 }  // namespace
 }  // namespace tycho

@@ -54,7 +54,6 @@ const Op& max_pool =
                   if (c.flag(2))
                     c.out.push_back(empty_pooled(x, shape, tap_type(x, c.ints(1), c.ints(3))));
                 },
-            .kernel = cpu::max_pool,
             .grad =
                 [](Backward& b) {
                   b.set(0, op<"max_pool_scatter">(b.g(), b.out(1), spatial_of(b.shape(0)),
@@ -78,7 +77,6 @@ const Op& max_pool_scatter = add_op(
            c.out.push_back(
                empty_unpooled(taps, with_spatial(taps, c.ints(2)), c.tensor(0).dtype()));
          },
-     .kernel = cpu::max_pool_scatter,
      .grad =
          [](Backward& b) {
            b.set(0,
@@ -96,7 +94,6 @@ const Op& max_pool_gather =
                   const Tensor& taps = c.tensor(1);
                   c.out.push_back(empty_pooled(taps, taps.shape(), c.tensor(0).dtype()));
                 },
-            .kernel = cpu::max_pool_gather,
             .grad =
                 [](Backward& b) {
                   b.set(0, op<"max_pool_scatter">(b.g(), b.in(1), spatial_of(b.shape(0)), b.ints(2),
@@ -113,8 +110,7 @@ const Op& pool_positions =
                 [](Call& c) {
                   const Tensor& taps = c.tensor(0);
                   c.out.push_back(empty_pooled(taps, taps.shape(), DType::Int64));
-                },
-            .kernel = cpu::pool_positions});
+                }});
 
 // divisor 0: by the window's size; `padded`: padding counts in it.
 const Op& avg_pool =
@@ -128,7 +124,6 @@ const Op& avg_pool =
                   const Tensor& x = c.tensor(0);
                   c.out.push_back(empty_pooled(x, with_spatial(x, c.ints(1)), x.dtype()));
                 },
-            .kernel = cpu::avg_pool,
             .grad =
                 [](Backward& b) {
                   b.set(0, op<"avg_pool_spread">(b.g(), spatial_of(b.shape(0)), b.integer(2),
@@ -151,7 +146,6 @@ const Op& avg_pool_spread =
                   const Tensor& g = c.tensor(0);
                   c.out.push_back(empty_unpooled(g, with_spatial(g, c.ints(1)), g.dtype()));
                 },
-            .kernel = cpu::avg_pool_spread,
             .grad =
                 [](Backward& b) {
                   b.set(0, op<"avg_pool">(b.g(), spatial_of(b.shape(0)), b.integer(2), b.flag(3),

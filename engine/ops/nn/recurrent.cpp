@@ -176,7 +176,6 @@ const Op& fused = add_op(
      .where = kHidden,
      .saves = "gates, hidden, cell, weight_hh, bias_hh, out, out4, out5",
      .shape = fused_shape,
-     .kernel = cpu::recurrence,
      .grad = fused_grad});
 
 const Op& fused_backward = add_op(
@@ -198,8 +197,7 @@ const Op& fused_backward = add_op(
            make(w.shape());
            make(static_cast<Recurrence>(c.integer(9)) == Recurrence::Gru ? Sizes{w.size(0)}
                                                                          : Sizes{0});
-         },
-     .kernel = cpu::recurrence_backward});
+         }});
 
 // --- what layers call ---
 

@@ -30,9 +30,4 @@ TimeSteps time_steps(const Value& counts, int64_t rows, int64_t sequences, bool 
 int recurrence_kind(std::string_view name);  // a Recurrence; -1 when there is none
 int recurrence_gates(int kind);              // 1, 4 or 3
 
-namespace cpu {
-void recurrence(Call&);
-void recurrence_backward(Call&);
-}  // namespace cpu
-
 }  // namespace tycho

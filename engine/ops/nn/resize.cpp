@@ -9,7 +9,6 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/nn/resample.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
@@ -214,7 +213,6 @@ const Op& resample = add_op(
            shape[static_cast<int>(c.integer(3))] = c.flag(5) ? c.integer(4) : c.tensor(2).size(0);
            c.out.push_back(empty(shape, x.dtype(), x.device()));
          },
-     .kernel = cpu::resample,
      .grad =
          [](Backward& b) {
            b.set(0,

@@ -1,6 +1,5 @@
 // softmax, log_softmax, softmin: fused kernels, whose gradients are fused ops with gradients by
 // ops.
-#include "engine/ops/nn/softmax.h"
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -60,7 +59,6 @@ const Op& softmax = add_op(
                 " 0.269  0.731\n"
                 " 0.500  0.500",
      .shape = shape,
-     .kernel = [](Call& c) { cpu::softmax(c, false); },
      .grad = [](Backward& b) { b.set(0, op<"softmax_backward">(b.g(), b.out(), b.integer(1))); },
      .samples = samples});
 
@@ -75,7 +73,6 @@ const Op& log_softmax = add_op(
      .rule = "[.., n, ..] -> [.., n, ..]",
      .example = "torch.tensor{0.0, 0.0}:log_softmax(1) --> f32 [2]   -0.693  -0.693",
      .shape = shape,
-     .kernel = [](Call& c) { cpu::softmax(c, true); },
      .grad =
          [](Backward& b) { b.set(0, op<"log_softmax_backward">(b.g(), b.out(), b.integer(1))); },
      .samples = samples});
@@ -107,7 +104,6 @@ const Op& softmax_backward =
             .where = kHidden,
             .saves = "grad, result",
             .shape = backward_shape,
-            .kernel = [](Call& c) { cpu::softmax_backward(c, false); },
             .grad =
                 [](Backward& b) {
                   const Tensor v = b.g(), g = b.in(0), y = b.in(1);
@@ -124,7 +120,6 @@ const Op& log_softmax_backward = add_op({.name = "log_softmax_backward",
                                          .where = kHidden,
                                          .saves = "grad, result",
                                          .shape = backward_shape,
-                                         .kernel = [](Call& c) { cpu::softmax_backward(c, true); },
                                          .grad =
                                              [](Backward& b) {
                                                const Tensor v = b.g(), e = fn::exp(b.in(1));

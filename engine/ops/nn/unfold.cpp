@@ -85,7 +85,7 @@ const Op& unfold = add_op(
            if (x.rank() == 4) out.insert(0, x.size(0));
            c.out.push_back(empty(out, x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Blocks b = blocks_of("unfold", c.ints(1), c.ints(2), c.ints(3), c.ints(4));
            Tensor x = c.tensor(0);
@@ -149,7 +149,7 @@ const Op& fold = add_op(
            if (x.rank() == 3) out.insert(0, x.size(0));
            c.out.push_back(empty(out, x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Blocks b = blocks_of("fold", c.ints(2), c.ints(3), c.ints(4), c.ints(5));
            const Tensor& out = c.out[0];

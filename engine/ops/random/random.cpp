@@ -71,7 +71,6 @@ const Op& rand =
             .example = "torch.manual_seed(0);\n"
                        "torch.rand(2) --> f32 [2]   0.496  0.768",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
-            .kernel = cpu::rand,
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3})});
@@ -92,7 +91,6 @@ const Op& randn =
             .example = "torch.manual_seed(0);\n"
                        "torch.randn(2) --> f32 [2]   1.54  -0.29",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 2, default_dtype())); },
-            .kernel = cpu::randn,
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3})});
@@ -112,7 +110,6 @@ const Op& randint =
             .example = "torch.manual_seed(0);\n"
                        "torch.randint(1, 7, {4}) --> i64 [4]  3 4 6 1",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, DType::Int64)); },
-            .kernel = cpu::randint,
             .samples =
                 [](Samples& s) {
                   s.add({-3, 4, s.ints({2, 3})});
@@ -131,7 +128,6 @@ const Op& randint_high =
             .example = "torch.manual_seed(0);\n"
                        "torch.randint(10, {4}) --> i64 [4]  4 9 3 0",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(1), 3, DType::Int64)); },
-            .kernel = cpu::randint_high,
             .samples =
                 [](Samples& s) {
                   s.add({10, s.ints({2, 3})});
@@ -161,7 +157,6 @@ const Op& randperm = add_op(
                        static_cast<long long>(n));
            c.out.push_back(make(c, Sizes{n}, 2, DType::Int64));
          },
-     .kernel = cpu::randperm,
      .samples =
          [](Samples& s) {
            s.add({7});
@@ -181,7 +176,6 @@ const Op& rand_like =
             .example = "torch.manual_seed(0);\n"
                        "torch.rand_like(torch.zeros(2)) --> f32 [2]   0.496  0.768",
             .shape = [](Call& c) { make_like(c, 1); },
-            .kernel = cpu::rand_like,
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3})});
@@ -199,7 +193,6 @@ const Op& randn_like =
             .example = "torch.manual_seed(0);\n"
                        "torch.randn_like(torch.zeros(2)) --> f32 [2]   1.54  -0.29",
             .shape = [](Call& c) { make_like(c, 1); },
-            .kernel = cpu::randn_like,
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3})});
@@ -216,7 +209,6 @@ const Op& randint_like =
             .rule = "any shape -> the same shape",
             .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]  5 5 5",
             .shape = [](Call& c) { make_like(c, 3); },
-            .kernel = cpu::randint_like,
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3}), 2, 9});
@@ -233,7 +225,6 @@ const Op& randint_like_high =
             .rule = "any shape -> the same shape",
             .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]  0 0 0",
             .shape = [](Call& c) { make_like(c, 2); },
-            .kernel = cpu::randint_like_high,
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3}), 9});
@@ -266,7 +257,6 @@ const Op& normal = add_op(
            else
              c.out.push_back(empty_like(mean ? mean : std));
          },
-     .kernel = cpu::normal,
      .samples =
          [](Samples& s) {
            s.add({s.normal({3, 2}), s.uniform({2}, 0.5, 2)});
@@ -285,7 +275,6 @@ const Op& normal_size =
             .rule = "size -> size",
             .example = "torch.normal(2.0, 0.0, {3}) --> f32 [3]  2 2 2",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(2), 4, default_dtype())); },
-            .kernel = cpu::normal_size,
             .samples =
                 [](Samples& s) {
                   s.add({1.0, 2.0, s.ints({2, 3})});
@@ -319,7 +308,6 @@ const Op& bernoulli = add_op(
            }
            fill_self(c);
          },
-     .kernel = cpu::bernoulli,
      .grad = no_gradient,
      .samples =
          [](Samples& s) {
@@ -337,7 +325,6 @@ const Op& poisson = add_op({.name = "poisson",
                             .rule = "any shape -> the same shape",
                             .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]  0 0",
                             .shape = fill_self,
-                            .kernel = cpu::poisson,
                             .grad = no_gradient,
                             .samples = [](Samples& s) {
                               s.add({s.uniform({2, 3}, 0, 20)}, false);
@@ -367,7 +354,6 @@ const Op& multinomial = add_op(
            shape[shape.n - 1] = c.integer(1);
            c.out.push_back(empty(shape, DType::Int64, x.device()));
          },
-     .kernel = cpu::multinomial,
      .samples =
          [](Samples& s) {
            s.add({s.uniform({4}, 0.1, 1), 3});
@@ -387,7 +373,6 @@ const Op& uniform = add_op({.name = "uniform",
                             .example = "torch.manual_seed(0);\n"
                                        "torch.zeros(2):uniform_(-1, 1) --> f32 [2]   -0.007  0.536",
                             .shape = fill_self,
-                            .kernel = cpu::uniform,
                             .grad = no_gradient,
                             .samples = [](Samples& s) {
                               s.add({s.normal({2, 3}), -1.0, 2.0}, false);
@@ -404,7 +389,6 @@ const Op& normal_fill =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros(2):normal_(3, 0) --> f32 [2]  3 3",
             .shape = fill_self,
-            .kernel = cpu::normal_fill,
             .grad = no_gradient,
             .samples = [](Samples& s) {
               s.add({s.normal({5, 4}), 1.0, 2.0}, false);
@@ -421,7 +405,6 @@ const Op& random = add_op({.name = "random",
                            .rule = "any shape -> the same shape",
                            .example = "torch.zeros(3):random_(1) --> f32 [3]  0 0 0",
                            .shape = fill_self,
-                           .kernel = cpu::random,
                            .grad = no_gradient,
                            .samples = [](Samples& s) {
                              s.add({s.integers({2, 3}, 0, 1)}, false);
@@ -438,7 +421,6 @@ const Op& random_range = add_op({.name = "random.range",
                                  .rule = "any shape -> the same shape",
                                  .example = "torch.zeros(3):random_(7, 8) --> f32 [3]  7 7 7",
                                  .shape = fill_self,
-                                 .kernel = cpu::random_range,
                                  .grad = no_gradient,
                                  .samples = [](Samples& s) {
                                    s.add({s.normal({2, 3}), -5, 10}, false);
@@ -456,7 +438,6 @@ const Op& exponential =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros(3):exponential_():ge(0):all() --> bool []  true",
             .shape = fill_self,
-            .kernel = cpu::exponential,
             .grad = no_gradient,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3}), 2.5}, false);
@@ -474,7 +455,6 @@ const Op& geometric =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros(3):geometric_(0.5):ge(1):all() --> bool []  true",
             .shape = fill_self,
-            .kernel = cpu::geometric,
             .grad = no_gradient,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3}), 0.3}, false);
@@ -491,7 +471,6 @@ const Op& cauchy =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros(3):cauchy_().shape --> [3]",
             .shape = fill_self,
-            .kernel = cpu::cauchy,
             .grad = no_gradient,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3}), 1.0, 2.0}, false);
@@ -508,7 +487,6 @@ const Op& log_normal =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros(3):log_normal_():gt(0):all() --> bool []  true",
             .shape = fill_self,
-            .kernel = cpu::log_normal,
             .grad = no_gradient,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})}, false);

@@ -60,7 +60,6 @@ const Op& amax =
             .example = "torch.tensor{{1, 9}, {5, 4}}:amax(2) --> i64 [2]  9 5\n"
                        "torch.tensor{{1, 9}, {5, 4}}:amax() --> i64 []  9",
             .shape = whole_or_dims_shape,
-            .kernel = cpu::amax,
             .grad = share_grad,
             .samples = amax_samples});
 
@@ -73,7 +72,6 @@ const Op& amin =
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{{1, 9}, {5, 4}}:amin(2) --> i64 [2]  1 4",
             .shape = whole_or_dims_shape,
-            .kernel = cpu::amin,
             .grad = share_grad,
             .samples = amax_samples});
 
@@ -127,7 +125,6 @@ const Op& max = add_op({.name = "max",
                         .rule = "any shape -> []",
                         .example = "torch.tensor{3, 9, 4}:max() --> i64 []  9",
                         .shape = whole_shape,
-                        .kernel = cpu::amax,
                         .grad = whole_grad,
                         .samples = whole_samples});
 
@@ -139,7 +136,6 @@ const Op& min = add_op({.name = "min",
                         .rule = "any shape -> []",
                         .example = "torch.tensor{3, 9, 4}:min() --> i64 []  3",
                         .shape = whole_shape,
-                        .kernel = cpu::amin,
                         .grad = whole_grad,
                         .samples = whole_samples});
 
@@ -171,7 +167,6 @@ const Op& max_dim = add_op({.name = "max.dim",
                                        "v --> i64 [2]  9 5\n"
                                        "i --> i64 [2]  2 1",
                             .shape = with_index_shape,
-                            .kernel = cpu::max_with_index,
                             .grad = with_index_grad,
                             .samples = with_index_samples});
 
@@ -185,7 +180,6 @@ const Op& min_dim = add_op({.name = "min.dim",
                                        "v --> i64 [2]  1 4\n"
                                        "i --> i64 [2]  1 2",
                             .shape = with_index_shape,
-                            .kernel = cpu::min_with_index,
                             .grad = with_index_grad,
                             .samples = with_index_samples});
 
@@ -238,7 +232,6 @@ const Op& argmax = add_op(
      .example = "torch.tensor{3, 9, 4}:argmax() --> i64 []  2\n"
                 "torch.tensor{{1, 9}, {5, 4}}:argmax(2) --> i64 [2]  2 1",
      .shape = position_shape,
-     .kernel = cpu::argmax,
      .samples = position_samples});
 
 const Op& argmin = add_op(
@@ -251,7 +244,6 @@ const Op& argmin = add_op(
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..]",
      .example = "torch.tensor{3, 9, 2}:argmin() --> i64 []  3",
      .shape = position_shape,
-     .kernel = cpu::argmin,
      .samples = position_samples});
 
 }  // namespace

@@ -14,15 +14,6 @@ namespace {
 constexpr const char* kArgs =
     "self, dim: dims?, unbiased: bool?, keepdim: bool = false, correction: number?";
 
-template <class C>
-double correction_of(const C& c) {
-  if (c.has(4)) {
-    TYCHO_CHECK(Kind::Argument, !c.has(2), "unbiased and correction say the same: give one");
-    return c.number(4);
-  }
-  return !c.has(2) || c.flag(2) ? 1 : 0;
-}
-
 void shape(Call& c) {
   const DType t = c.tensor(0).dtype();
   if (!is_floating(t))
@@ -75,11 +66,6 @@ void grad_with_mean(Backward& b) {
     b.set(0, Of(b, b.g()) + mean_grad(b, b.g(1)));
 }
 
-template <bool Root>
-void kernel(Call& c) {
-  cpu::moments(c, c.arg[1], correction_of(c), Root);
-}
-
 void samples(Samples& s) {
   s.add({s.normal({3, 4})});
   s.add({s.normal({3, 4}), s.ints({1})});
@@ -98,7 +84,6 @@ const Op& var =
             .example = "torch.tensor{2.0, 4.0, 6.0}:var() --> f32 []  4\n"
                        "torch.tensor{2.0, 4.0, 6.0}:var{correction=0} --> f32 []  2.6667",
             .shape = shape,
-            .kernel = kernel<false>,
             .grad = grad<variance_grad>,
             .samples = samples});
 
@@ -111,7 +96,6 @@ const Op& standard_deviation =
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{2.0, 4.0, 6.0}:std() --> f32 []  2",
             .shape = shape,
-            .kernel = kernel<true>,
             .grad = grad<root_grad>,
             .samples = samples});
 
@@ -126,7 +110,6 @@ const Op& var_mean = add_op({.name = "var_mean",
                                         "v --> f32 []  4\n"
                                         "m --> f32 []  4",
                              .shape = shape_with_mean,
-                             .kernel = kernel<false>,
                              .grad = grad_with_mean<variance_grad>,
                              .samples = samples});
 
@@ -141,7 +124,6 @@ const Op& std_mean = add_op({.name = "std_mean",
                                         "s --> f32 []  2\n"
                                         "m --> f32 []  4",
                              .shape = shape_with_mean,
-                             .kernel = kernel<true>,
                              .grad = grad_with_mean<root_grad>,
                              .samples = samples});
 
@@ -234,7 +216,6 @@ const Op& distance =
             .amp = Amp::F32Cuda,
             .saves = "self, out",
             .shape = norm_shape,
-            .kernel = cpu::vector_norm,
             .grad = distance_grad,
             .samples = [](Samples& s) {
               s.add({s.normal({3, 4}), 2, s.ints({1})});
@@ -253,7 +234,6 @@ const Op& vector_norm = add_op(
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
      .example = "torch.linalg.vector_norm(torch.tensor{3.0, 4.0}) --> f32 []  5",
      .shape = norm_shape,
-     .kernel = cpu::vector_norm,
      .grad = norm_grad,
      .samples = [](Samples& s) {
        s.add({s.normal({3, 4})});
@@ -298,7 +278,7 @@ const Op& logsumexp =
                   const DType t = c.tensor(0).dtype();
                   add_reduced(c, 1, c.flag(2), is_floating(t) ? t : default_dtype());
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   Tensor x = c.tensor(0);
                   const Tensor& out = c.out[0];

@@ -108,7 +108,6 @@ const Op& sum = add_op(
                 " 3\n"
                 " 7",
      .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
-     .kernel = cpu::sum,
      .grad =
          [](Backward& b) {
            const Sizes shape = b.shape(0);
@@ -131,7 +130,6 @@ const Op& nansum = add_op(
      .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
      .example = "torch.tensor{1.0, 0/0, 3.0}:nansum() --> f32 []  4",
      .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
-     .kernel = cpu::nansum,
      .grad =
          [](Backward& b) {
            const Tensor x = b.in(0);
@@ -153,7 +151,6 @@ const Op& mean =
             .example = "torch.tensor{1.0, 2.0, 6.0}:mean() --> f32 []  3\n"
                        "torch.tensor{{1.0, 3.0}, {5.0, 7.0}}:mean(1) --> f32 [2]  3 5",
             .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), mean_type(c, "mean", 3)); },
-            .kernel = cpu::mean,
             .grad =
                 [](Backward& b) {
                   const Sizes shape = b.shape(0);
@@ -170,7 +167,6 @@ const Op& count_numbers =
             .where = kHidden,
             .differentiable = false,
             .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), DType::Int64); },
-            .kernel = cpu::count_numbers,
             .samples = dims_samples});
 
 const Op& nanmean =
@@ -231,7 +227,6 @@ const Op& prod_dim = add_op({.name = "prod.dim",
                                    c.out.push_back(empty(reduced_shape(x.shape(), bits, c.flag(2)),
                                                          c.dtype(3, prod_type(x)), x.device()));
                                  },
-                             .kernel = cpu::prod,
                              .grad =
                                  [](Backward& b) {
                                    const Tensor x = b.in(0);
@@ -272,7 +267,6 @@ const Op& prod_of_others = add_op(
            wrap_dim(c.integer(1), x.rank());
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
          },
-     .kernel = cpu::prod_of_others,
      .grad =
          [](Backward& b) { b.set(0, op<"prod_of_others_backward">(b.g(), b.in(0), b.integer(1))); },
      .samples =
@@ -337,7 +331,6 @@ const Op& any =
             .example = "torch.tensor{false, true}:any() --> bool []  true\n"
                        "torch.tensor{1, 0, 3}:gt(2):any():item() --> true",
             .shape = truth_shape,
-            .kernel = cpu::any,
             .samples = truth_samples});
 
 const Op& all =
@@ -350,7 +343,6 @@ const Op& all =
             .example = "torch.tensor{true, true, false}:all() --> bool []  false\n"
                        "torch.tensor{{1, 1}, {0, 1}}:all(2) --> bool [2]  # .",
             .shape = truth_shape,
-            .kernel = cpu::all,
             .samples = truth_samples});
 
 const Op& count_nonzero =
@@ -362,7 +354,6 @@ const Op& count_nonzero =
             .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
             .example = "torch.tensor{0, 3, 0, 1}:count_nonzero() --> i64 []  2",
             .shape = [](Call& c) { add_reduced(c, 1, false, DType::Int64); },
-            .kernel = cpu::count_nonzero,
             .samples =
                 [](Samples& s) {
                   s.add({s.integers({3, 4}, 0, 2)});

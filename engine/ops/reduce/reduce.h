@@ -23,31 +23,14 @@ void check_not_empty(const char* name, const Tensor& x, uint32_t bits);
 Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits,
                          bool whole);
 
+// What the divisor of a variance is less than n, by arguments 2 (unbiased) and 4 (correction).
+template <class C>  // Call or Backward
+double correction_of(const C& c) {
+  if (c.has(4)) {
+    TYCHO_CHECK(Kind::Argument, !c.has(2), "unbiased and correction say the same: give one");
+    return c.number(4);
+  }
+  return !c.has(2) || c.flag(2) ? 1 : 0;
+}
+
 }  // namespace tycho
-
-namespace tycho::cpu {
-
-// self, dims, ...: dims as argument 1 (all when none); results as the shape rules made them.
-void sum(Call& c);
-void nansum(Call& c);
-void count_numbers(Call& c);
-void mean(Call& c);
-void prod(Call& c);
-void prod_of_others(Call& c);
-void amax(Call& c);
-void amin(Call& c);
-void any(Call& c);
-void all(Call& c);
-void count_nonzero(Call& c);
-// self, dim: values and 1-based positions.
-void max_with_index(Call& c);
-void min_with_index(Call& c);
-// self, dim?: 1-based positions, flat without a dim.
-void argmax(Call& c);
-void argmin(Call& c);
-// Results: the variance (or its root), and the mean where a second result is made.
-void moments(Call& c, const Value& dims, double correction, bool root);
-// self, ord, dims.
-void vector_norm(Call& c);
-
-}  // namespace tycho::cpu

@@ -1,5 +1,4 @@
 // Running sums, products and extremes along a dimension; differences; the trace.
-#include "engine/ops/reduce/scan.h"
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -44,7 +43,6 @@ const Op& cumsum =
                        " 1  3\n"
                        " 3  7",
             .shape = sum_shape,
-            .kernel = [](Call& c) { cpu::cumsum(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"cumsum_from_end">(b.g(), b.integer(1))); },
             .samples = sum_samples});
 
@@ -54,7 +52,6 @@ const Op& cumsum_from_end =
             .doc = "Running sum along a dimension, from its end.",
             .where = kHidden,
             .shape = same_shape,
-            .kernel = [](Call& c) { cpu::cumsum(c, true); },
             .grad = [](Backward& b) { b.set(0, op<"cumsum">(b.g(), b.integer(1))); },
             .samples = sum_samples});
 
@@ -69,7 +66,6 @@ const Op& cumprod = add_op(
      .rule = "[.., n, ..] -> [.., n, ..]",
      .example = "torch.tensor{1, 2, 3, 4}:cumprod(1) --> i64 [4]  1 2 6 24",
      .shape = sum_shape,
-     .kernel = cpu::cumprod,
      .grad = [](Backward& b) { b.set(0, op<"cumprod_backward">(b.g(), b.in(0), b.integer(1))); },
      .samples =
          [](Samples& s) {
@@ -112,7 +108,6 @@ const Op& cumprod_backward = add_op(
            const Tensor& x = c.tensor(1);
            c.out.push_back(empty(x.shape(), promote(c.tensor(0).dtype(), x.dtype()), x.device()));
          },
-     .kernel = cpu::cumprod_backward,
      .grad =
          [](Backward& b) {
            const Tensor v = b.g(), g = b.in(0), x = b.in(1);
@@ -177,7 +172,6 @@ const Op& logcumsumexp = add_op(
      .rule = "[.., n, ..] -> [.., n, ..]",
      .example = "torch.zeros(3):logcumsumexp(1) --> f32 [3]   0  0.69  1.1",
      .shape = float_shape,
-     .kernel = [](Call& c) { cpu::logcumsumexp(c, false); },
      .grad =
          [](Backward& b) { b.set(0, logcumsumexp_grad(b.g(), b.in(0), b.out(), b.integer(1))); },
      .samples = float_samples});
@@ -190,7 +184,6 @@ const Op& logcumsumexp_from_end =
             .where = kHidden,
             .saves = "self, out",
             .shape = float_shape,
-            .kernel = [](Call& c) { cpu::logcumsumexp(c, true); },
             .grad =
                 [](Backward& b) {
                   const Tensor g = b.g(), x = b.in(0), y = b.out();
@@ -230,7 +223,6 @@ const Op& cummax =
                        "v --> i64 [4]  1 3 3 5\n"
                        "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
-            .kernel = cpu::cummax,
             .grad = extreme_grad,
             .samples = extreme_samples});
 
@@ -245,7 +237,6 @@ const Op& cummin =
                        "v --> i64 [4]  4 3 3 1\n"
                        "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
-            .kernel = cpu::cummin,
             .grad = extreme_grad,
             .samples = extreme_samples});
 

@@ -23,7 +23,7 @@ const Op& flip = add_op({.name = "flip",
                                if (c.count(1)) dim_bits(c, 1, c.tensor(0).rank());
                                c.out.push_back(empty_like(c.tensor(0)));
                              },
-                         .kernel =
+                         .run =
                              [](Call& c) {
                                const Tensor& x = c.tensor(0);
                                Sizes stride = x.strides();
@@ -89,7 +89,7 @@ const Op& roll_one = add_op(
          [](Call& c) {
            c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &out = c.out[0];
            const int d = static_cast<int>(c.integer(2));
@@ -227,7 +227,7 @@ const Op& tril =
                        " 1  1  0\n"
                        " 1  1  1",
             .shape = triangle_shape,
-            .kernel = [](Call& c) { triangle(c, true); },
+            .run = [](Call& c) { triangle(c, true); },
             .grad = [](Backward& b) { b.set(0, op<"tril">(b.g(), b.integer(1))); },
             .samples = triangle_samples});
 const Op& triu =
@@ -242,7 +242,7 @@ const Op& triu =
                        " 0  0  1\n"
                        " 0  0  0",
             .shape = triangle_shape,
-            .kernel = [](Call& c) { triangle(c, false); },
+            .run = [](Call& c) { triangle(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"triu">(b.g(), b.integer(1))); },
             .samples = triangle_samples});
 
@@ -272,7 +272,7 @@ const Op& diag_embed = add_op(
            shape.insert(std::max(i, j), n);
            c.out.push_back(filled(shape, 0, x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            copy_raw(op<"diagonal">(c.out[0], c.integer(1), c.integer(2), c.integer(3)),
                     c.tensor(0));
@@ -360,7 +360,7 @@ const Op& pad_constant =
                   check_number("pad", c.arg[2], x.dtype());
                   c.out.push_back(empty(padded_shape(x, c.arg[1]), x.dtype(), x.device()));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   const Tensor& out = c.out[0];
                   fill_raw(out, c.arg[2]);

@@ -20,7 +20,7 @@ const Op& clone =
                        "y[1] = 9\n"
                        "x --> i64 [2]  1 2",
             .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-            .kernel = copy_kernel,
+            .run = copy_kernel,
             .grad = [](Backward& b) { b.set(0, b.g()); },
             .samples =
                 [](Samples& s) {
@@ -61,7 +61,7 @@ const Op& contiguous_copy = add_op(
          [](Call& c) {
            c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel = copy_kernel,
+     .run = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); }});
 
 // The sweep brings gradients back to the input's type and device, so these only pass them on.
@@ -75,7 +75,7 @@ const Op& to_dtype = add_op(
      .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]  1 -1\n"
                 "torch.tensor{0, 2}:to(torch.bool) --> bool [2]  . #",
      .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), c.arg[1].dtype)); },
-     .kernel = copy_kernel,
+     .run = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); },
      .samples =
          [](Samples& s) {
@@ -96,7 +96,7 @@ const Op& to_device =
                   const Tensor& x = c.tensor(0);
                   c.out.push_back(empty(x.shape(), c.dtype(2, x.dtype()), c.arg[1].device));
                 },
-            .kernel = copy_kernel,
+            .run = copy_kernel,
             .grad = [](Backward& b) { b.set(0, b.g()); },
             .samples =
                 [](Samples& s) {
@@ -123,7 +123,7 @@ const Op& copy =
                                 to_string(src.shape()).c_str(), to_string(self.shape()).c_str()));
                   c.out.push_back(c.inplace ? self : empty_like(self));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   const Tensor &to = c.out[0], &from = c.tensor(1);
                   // Memory shared in another layout is copied first, so that no value is

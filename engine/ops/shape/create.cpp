@@ -56,7 +56,7 @@ const Op& zeros =
                        " 0  0  0\n"
                        "torch.zeros({2}, {dtype=\"int64\"}) --> i64 [2]  0 0",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
-            .kernel = fill_zero,
+            .run = fill_zero,
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3})});
@@ -74,7 +74,7 @@ const Op& ones =
                        " 1  1  1\n"
                        " 1  1  1",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
-            .kernel = fill_one,
+            .run = fill_one,
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3})});
@@ -112,7 +112,7 @@ const Op& full =
                   c.out.push_back(make(c, c.ints(0), 2, c.arg[1].number_dtype()));
                   check_number("full", c.arg[1], c.out[0].dtype());
                 },
-            .kernel = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
+            .run = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3}), 2.5});
@@ -171,7 +171,7 @@ const Op& zeros_like =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]  0 0",
             .shape = like_shape,
-            .kernel = fill_zero,
+            .run = fill_zero,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})});
             }});
@@ -185,7 +185,7 @@ const Op& ones_like =
             .rule = "any shape -> the same shape",
             .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]  1 1",
             .shape = like_shape,
-            .kernel = fill_one,
+            .run = fill_one,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})});
             }});
@@ -218,7 +218,7 @@ const Op& full_like = add_op(
            c.out.push_back(make_like(c, 2));
            check_number("full_like", c.arg[1], c.out[0].dtype());
          },
-     .kernel = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
+     .run = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
      .samples =
          [](Samples& s) {
            s.add({s.normal({2, 3}), 2.5});
@@ -240,7 +240,7 @@ const Op& new_zeros = add_op(
      .rule = "sizes -> those sizes",
      .example = "torch.tensor{1, 2}:new_zeros(3) --> i64 [3]  0 0 0",
      .shape = new_shape,
-     .kernel = fill_zero,
+     .run = fill_zero,
      .samples = [](Samples& s) {
        s.add({s.normal({2}), s.ints({2, 3})});
      }});
@@ -254,7 +254,7 @@ const Op& new_ones = add_op(
      .rule = "sizes -> those sizes",
      .example = "torch.tensor{1, 2}:new_ones(3) --> i64 [3]  1 1 1",
      .shape = new_shape,
-     .kernel = fill_one,
+     .run = fill_one,
      .samples = [](Samples& s) {
        s.add({s.normal({2}), s.ints({2, 3})});
      }});
@@ -288,7 +288,7 @@ const Op& new_full =
                   c.out.push_back(empty(c.ints(1), c.dtype(3, x.dtype()), c.device(4, x.device())));
                   check_number("new_full", c.arg[2], c.out[0].dtype());
                 },
-            .kernel = [](Call& c) { fill_raw(c.out[0], c.arg[2]); },
+            .run = [](Call& c) { fill_raw(c.out[0], c.arg[2]); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2}), s.ints({2, 3}), 2.5});
@@ -314,7 +314,7 @@ const Op& fill =
                     check_number("fill", c.arg[1], x.dtype());
                   c.out.push_back(c.inplace ? x : empty_like(x));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   if (c.arg[1].tag == Tag::Tensor)
                     copy_raw(c.out[0], c.tensor(1));
@@ -341,7 +341,7 @@ const Op& zero = add_op(
      .rule = "any shape -> the same shape",
      .example = "torch.ones(2):zero_() --> f32 [2]  0 0",
      .shape = [](Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); },
-     .kernel = fill_zero,
+     .run = fill_zero,
      .grad = [](Backward& b) { b.set(0, op<"zeros_like">(b.g())); },
      .samples =
          [](Samples& s) {

@@ -40,7 +40,7 @@ const Op& cat_sized =
                   for (uint32_t k = 0; k < c.arg[2].n; ++k) shape[d] += c.arg[2].ints[k];
                   c.out.push_back(empty(shape, c.tensor(0, 0).dtype(), c.tensor(0, 0).device()));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   const int d = static_cast<int>(c.integer(1));
                   const Tensor& out = c.out[0];
@@ -287,7 +287,7 @@ const Op& repeat = add_op(
            }
            c.out.push_back(empty(shape, x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &out = c.out[0];
            if (out.numel() == 0) return;

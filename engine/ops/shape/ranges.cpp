@@ -28,7 +28,7 @@ const Op& eye = add_op(
                        static_cast<long long>(n), static_cast<long long>(m));
            c.out.push_back(make(c, {n, m}, 2, default_dtype()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor& x = c.out[0];
            fill_raw(x, Value(int64_t{0}));
@@ -94,7 +94,7 @@ const Op& arange = add_op(
      .example = "torch.arange(4) --> i64 [4]  0 1 2 3\n"
                 "torch.arange(4):add(1) --> i64 [4]  1 2 3 4",
      .shape = [](Call& c) { make_arange(c, Value(int64_t{0}), c.arg[0], Value(int64_t{1}), 1); },
-     .kernel = [](Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); },
+     .run = [](Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); },
      .samples =
          [](Samples& s) {
            s.add({5});
@@ -113,7 +113,7 @@ const Op& arange_start =
             .example = "torch.arange(1, 10, 3) --> i64 [3]  1 4 7\n"
                        "torch.arange(0, 1, 0.25) --> f32 [4]   0  0.25  0.5  0.75",
             .shape = [](Call& c) { make_arange(c, c.arg[0], c.arg[1], c.arg[2], 3); },
-            .kernel = [](Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); },
+            .run = [](Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); },
             .samples =
                 [](Samples& s) {
                   s.add({1, 8, 3});
@@ -164,7 +164,7 @@ const Op& linspace =
             .rule = "start, end, steps -> [steps]",
             .example = "torch.linspace(0, 1, 5) --> f32 [5]   0  0.25  0.5  0.75  1",
             .shape = [](Call& c) { space_shape(c, 3); },
-            .kernel = [](Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); },
+            .run = [](Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); },
             .samples =
                 [](Samples& s) {
                   s.add({0.0, 1.0, 5});
@@ -184,7 +184,7 @@ const Op& logspace = add_op(
      .rule = "start, end, steps -> [steps]",
      .example = "torch.logspace(0, 3, 4) --> f32 [4]  1 10 100 1000",
      .shape = [](Call& c) { space_shape(c, 4); },
-     .kernel =
+     .run =
          [](Call& c) {
            const Spaced at(c);
            const double base = c.number(3);
@@ -244,7 +244,7 @@ const Op& tril_indices =
                        " 1  2  2\n"
                        " 1  1  2",
             .shape = [](Call& c) { triangle_shape(c, true); },
-            .kernel = [](Call& c) { triangle_fill(c, true); },
+            .run = [](Call& c) { triangle_fill(c, true); },
             .samples =
                 [](Samples& s) {
                   s.add({3, 4});
@@ -264,7 +264,7 @@ const Op& triu_indices =
                        " 1  1  2\n"
                        " 1  2  2",
             .shape = [](Call& c) { triangle_shape(c, false); },
-            .kernel = [](Call& c) { triangle_fill(c, false); },
+            .run = [](Call& c) { triangle_fill(c, false); },
             .samples =
                 [](Samples& s) {
                   s.add({3, 4});

@@ -73,7 +73,7 @@ const Op& select_backward = add_op(
          [](Call& c) {
            c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel =
+     .run =
          [](Call& c) { copy_raw(op<"select">(c.out[0], c.integer(2), c.integer(3)), c.tensor(0)); },
      .grad = [](Backward& b) { b.set(0, op<"select">(b.g(), b.integer(2), b.integer(3))); }});
 
@@ -125,7 +125,7 @@ const Op& slice_backward = add_op(
          [](Call& c) {
            c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            copy_raw(op<"slice">(c.out[0], c.integer(2), c.integer(3), c.integer(4), c.integer(5)),
                     c.tensor(0));
@@ -249,7 +249,7 @@ const Op& diagonal_backward =
                 [](Call& c) {
                   c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
                 },
-            .kernel =
+            .run =
                 [](Call& c) {
                   copy_raw(op<"diagonal">(c.out[0], c.integer(2), c.integer(3), c.integer(4)),
                            c.tensor(0));

@@ -137,7 +137,7 @@ const Op& strided_take = add_op(
          [](Call& c) {
            c.out.push_back(filled(c.ints(3), 0, c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor x = packed(c.tensor(0));
            const int bytes = dtype_size(x.dtype());
@@ -161,7 +161,7 @@ const Op& strided_add = add_op(
          [](Call& c) {
            c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            Tensor src = empty(c.tensor(0).shape(), DType::Float64),
                   sum = filled(c.ints(1), 0, DType::Float64);
@@ -196,7 +196,7 @@ const Op& as_strided_scatter = add_op(
            remember_layout(c, 5);
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
          },
-     .kernel =
+     .run =
          [](Call& c) {
            const Tensor& out = c.out[0];
            copy_raw(out, c.tensor(0));

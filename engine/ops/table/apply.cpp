@@ -1,5 +1,5 @@
-// apply: every operation's way through autocast, device check, shape, kernel or composition, and
-// the record of its graph. In-place calls are checked before and their version counted after.
+// apply: every operation's way through cast, check, ready, shape, run, link and record, each a
+// function below. In-place calls are checked before and their version counted after.
 #include "engine/ops/table/apply.h"
 
 #include <chrono>
@@ -161,6 +161,100 @@ void check_shapes_only(const Call& c) {
                                 public_name(*c.op).c_str()));
 }
 
+// --- The steps of a call ---
+
+// Waits for inputs whose values are still on their way (Storage::in_flight).
+[[gnu::noinline]] void wait_for_inputs(const Call& c) {
+  each_tensor(c, [](Impl* t, int) { tycho::ready(*t->storage); });
+}
+inline void ready(const Call& c) {
+  if (storages_in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    wait_for_inputs(c);
+}
+
+// Whose kernels run: those of the first device among the arguments, named or a tensor's.
+BackendKind backend_of(const Call& c) {
+  if (cuda_device_count() == 0) [[likely]]
+    return BackendKind::Cpu;
+  Device device;
+  each_tensor(c, [&](const Impl* t, int) {
+    if (device.is_cpu()) device = t->device;
+  });
+  for (int i = 0; i < c.n && device.is_cpu(); ++i)
+    if (c.arg[i].tag == Tag::Device) device = c.arg[i].device;
+  return kernels_of(device);
+}
+
+// In-place calls that become another one: true when everything is done.
+[[gnu::noinline]] bool apply_otherwise_in_place(Call& c) {
+  const Op& op = *c.op;
+  if (op.view) {
+    apply_view_to_itself(c);
+    return true;
+  }
+  grad::check_inplace(c);
+  if (op.inplace != Inplace::Copy && (op.row < 0 || !mode.grad || !reads_overwritten(c)))
+    return false;
+  apply_and_store(c);
+  return true;
+}
+
+void compose(Call& c) {
+  if (inside) [[unlikely]]
+    mode.observer = std::exchange(inside, nullptr);
+  const Decided decided(c.op->amp == Amp::F32);
+  c.op->compose(c);
+}
+
+// Makes the results and fills them, by the kernel or, when there is none, as views of inputs.
+void shape_and_run(Call& c, Kernel kernel) {
+  const Op& op = *c.op;
+  op.shape(c);
+  if (kernel && !shapes_only) {
+    NoGrad quiet;
+    const Decided decided(true);
+    if (guard::watching) [[unlikely]]
+      guard::note(op.name);
+    kernel(c);
+    for (int i : op.written_inputs)
+      for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
+  } else if (!kernel && op.kernel[static_cast<int>(BackendKind::Cpu)] && !shapes_only) {
+    fail(Kind::Device, format("%s: there is no kernel for this device", public_name(op).c_str()),
+         "x:cpu()");
+  }
+  if (shapes_only && c.out.empty())
+    fail(Kind::Value,
+         format("%s: the shape of its result depends on the values", public_name(op).c_str()));
+}
+
+// What follows a result that shares memory with an argument, or is one number.
+inline void link(Call& c) {
+  if (c.inplace) [[unlikely]]
+    grad::count_change(c.out[0], c.op->name);
+  if (c.op->view) grad::link_views(c);
+  if (standing_wants.numbers && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
+    standing_observer->made_number(c);
+}
+
+// The graph of the results, or a trace of where it ends.
+inline void record(Call& c) {
+  if (!mode.grad) {
+    if (mode.inference)
+      for (Tensor& t : c.out) t->is_inference = true;
+    return trace_without_graph(c);
+  }
+  bool any = false;
+  uint32_t traces = 0;
+  each_tensor(c, [&](Impl* t, int) {
+    any |= grad::requires_grad(t);
+    traces |= t->trace;
+  });
+  if (any && c.op->differentiable)
+    grad::record(c);
+  else if (any || traces) [[unlikely]]
+    standing_observer->unrecorded(c);
+}
+
 }  // namespace
 
 void apply(Call& c) {
@@ -170,80 +264,22 @@ void apply(Call& c) {
     return apply_observed(c);
   if (shapes_only) [[unlikely]]
     check_shapes_only(c);
-  const Op& op = *c.op;
   if (mode.autocast) [[unlikely]]
     amp::cast(c);
   if (cuda_device_count() > 0) [[unlikely]]
     check_devices(c);
-  const bool inplace = c.inplace;
-  if (inplace) [[unlikely]] {
-    if (op.view) return apply_view_to_itself(c);
-    grad::check_inplace(c);
-    if (op.inplace == Inplace::Copy || (op.row >= 0 && mode.grad && reads_overwritten(c)))
-      return apply_and_store(c);
-  }
-  if (op.row >= 0 && !inplace) {
+  ready(c);
+  if (c.inplace && apply_otherwise_in_place(c)) return;
+  if (c.op->row >= 0) {
     apply_row(c);
-    if (mode.grad) {
-      bool any = false;
-      uint32_t traces = 0;
-      for (int i = 0; i < c.n; ++i)
-        if (c.arg[i].tag == Tag::Tensor) {
-          any |= grad::requires_grad(c.arg[i].t);
-          traces |= c.arg[i].t->trace;
-        }
-      if (any && op.differentiable)
-        grad::record(c);
-      else if (any || traces) [[unlikely]]
-        standing_observer->unrecorded(c);
-    } else {
-      if (mode.inference) c.out[0]->is_inference = true;
-      trace_without_graph(c);
-    }
-    return;
+    if (c.inplace) link(c);
+    return record(c);
   }
-  if (!op.kernel && op.compose) {
-    if (inside) [[unlikely]]
-      mode.observer = std::exchange(inside, nullptr);
-    const Decided decided(op.amp == Amp::F32);
-    return op.compose(c);
-  }
-  if (op.row >= 0) {
-    apply_row(c);
-  } else {
-    op.shape(c);
-    if (op.kernel && !shapes_only) {
-      NoGrad quiet;
-      const Decided decided(true);
-      if (guard::watching) [[unlikely]]
-        guard::note(op.name);
-      op.kernel(c);
-    }
-    if (shapes_only && c.out.empty())
-      fail(Kind::Value,
-           format("%s: the shape of its result depends on the values", public_name(op).c_str()));
-  }
-  if (inplace) [[unlikely]]
-    grad::count_change(c.out[0], op.name);
-  if (op.view) grad::link_views(c);
-  if (standing_wants.numbers && c.out.size() == 1 && c.out[0]->numel == 1) [[unlikely]]
-    standing_observer->made_number(c);
-  if (mode.grad) {
-    bool any = false;
-    uint32_t traces = 0;
-    each_tensor(c, [&](Impl* t, int) {
-      any = any || grad::requires_grad(t);
-      traces |= t->trace;
-    });
-    if (any && op.differentiable)
-      grad::record(c);
-    else if (any || traces) [[unlikely]]
-      standing_observer->unrecorded(c);
-  } else {
-    if (mode.inference)
-      for (Tensor& t : c.out) t->is_inference = true;
-    trace_without_graph(c);
-  }
+  const Kernel kernel = c.op->kernel_on(backend_of(c));
+  if (!kernel && c.op->compose) return compose(c);
+  shape_and_run(c, kernel);
+  link(c);
+  record(c);
 }
 
 void need_values(const char* op, const Tensor& t) {

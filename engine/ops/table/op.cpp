@@ -5,7 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <unordered_map>
+
+#include "engine/ops/table/kernel.h"
 
 namespace tycho {
 namespace {
@@ -92,19 +95,36 @@ void parse_params(Op& op) {
   op.param_count = static_cast<int>(op.params.size());
 }
 
-void parse_saves(Op& op) {
-  std::string_view rest = op.saves;
-  while (!trim(rest).empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view name = trim(rest.substr(0, comma));
-    rest = comma == rest.npos ? std::string_view{} : rest.substr(comma + 1);
-    if (name.starts_with("out")) {
-      op.saved_outputs.push_back(name.size() > 3 ? name[3] - '1' : 0);
-      continue;
-    }
-    for (size_t i = 0; i < op.params.size(); ++i)
-      if (op.params[i].name == name) op.saved_inputs.push_back(static_cast<int>(i));
+// Calls f with each of the names in "self, other, out2".
+template <class F>
+void each_name(std::string_view names, F&& f) {
+  while (!trim(names).empty()) {
+    const size_t comma = names.find(',');
+    f(trim(names.substr(0, comma)));
+    names = comma == names.npos ? std::string_view{} : names.substr(comma + 1);
   }
+}
+
+void parse_names(Op& op) {
+  const auto add = [&](std::string_view name, std::vector<int>* to) {
+    for (size_t i = 0; i < op.params.size(); ++i)
+      if (op.params[i].name == name) to->push_back(static_cast<int>(i));
+  };
+  each_name(op.saves, [&](std::string_view name) {
+    if (name.starts_with("out"))
+      op.saved_outputs.push_back(name.size() > 3 ? name[3] - '1' : 0);
+    else
+      add(name, &op.saved_inputs);
+  });
+  each_name(op.writes, [&](std::string_view name) { add(name, &op.written_inputs); });
+}
+
+// Announced kernels, the newest first; static objects of any file may add to it at any time.
+constinit KernelBinding* announced = nullptr;
+
+[[noreturn]] void refuse_binding(const KernelBinding& b, const char* why) {
+  std::fprintf(stderr, "%s binds a kernel to \"%s\": %s\n", b.file, b.op, why);
+  std::abort();
 }
 
 }  // namespace
@@ -115,22 +135,20 @@ const Op& add_op(Op op, const char* file) {
   o.file = path ? path : file;
   o.id = static_cast<uint16_t>(store().size());
   parse_params(o);
-  parse_saves(o);
+  parse_names(o);
   const std::string_view name = o.name;
   const std::string suffix(name.substr(std::min(name.find('.'), name.size())));
-  for (std::string_view rest = o.aliases; !trim(rest).empty();) {
-    const size_t comma = rest.find(',');
+  each_name(o.aliases, [&](std::string_view alias) {
     static std::deque<std::string> names;
-    names.push_back(std::string(trim(rest.substr(0, comma))) + suffix);
-    rest = comma == rest.npos ? std::string_view{} : rest.substr(comma + 1);
+    names.push_back(std::string(alias) + suffix);
     Op& other = store().emplace_back(o);
     other.name = names.back().c_str();
     other.aliases = "";
-    other.alias_of = &o;
+    other.alias_of = other.same_as = &o;
     other.id = static_cast<uint16_t>(store().size());
     other.params.clear();  // their texts and lists point into themselves
     parse_params(other);
-  }
+  });
   return o;
 }
 
@@ -139,14 +157,18 @@ const Op& add_also(const Op& op, const char* name, const char* args) {
   also.name = name;
   if (args) also.args = args;
   also.see = op.name;
+  for (const Op& o : store())  // `op` may be a changed copy of it
+    if (o.name == op.name) also.same_as = &o;
   also.params.clear();
   also.saved_inputs.clear();
   also.saved_outputs.clear();
+  also.written_inputs.clear();
   return add_op(std::move(also), op.file);
 }
 
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> sorted = [] {
+    bind_kernels();
     std::vector<const Op*> v;
     for (const Op& o : store()) v.push_back(&o);
     std::sort(v.begin(), v.end(),
@@ -158,12 +180,36 @@ const std::vector<const Op*>& all_ops() {
 
 const Op* find_op(std::string_view name) {
   static const std::unordered_map<std::string_view, const Op*> map = [] {
+    bind_kernels();
     std::unordered_map<std::string_view, const Op*> m;
     for (const Op& o : store()) m.emplace(o.name, &o);
     return m;
   }();
   const auto it = map.find(name);
   return it == map.end() ? nullptr : it->second;
+}
+
+KernelBinding::KernelBinding(BackendKind backend, const char* op, Kernel kernel, const char* file)
+    : backend(backend), op(op), kernel(kernel), file(file), next(announced) {
+  announced = this;
+}
+
+void bind_kernels() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (!announced) return;
+  std::unordered_map<std::string_view, Op*> by_name;
+  for (Op& o : store()) by_name.emplace(o.name, &o);
+  for (; announced; announced = announced->next) {
+    const auto it = by_name.find(announced->op);
+    if (it == by_name.end()) refuse_binding(*announced, "there is no such operation");
+    Kernel& slot = it->second->kernel[static_cast<int>(announced->backend)];
+    if (slot) refuse_binding(*announced, "it has a kernel for this backend");
+    slot = announced->kernel;
+  }
+  for (Op& o : store())
+    for (int b = 0; b < kBackends; ++b)
+      if (o.same_as && !o.kernel[b]) o.kernel[b] = o.same_as->kernel[b];
 }
 
 const Op& get_op(const char* name) {

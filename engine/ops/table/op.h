@@ -6,10 +6,10 @@
 //       .name = "cumsum", .args = "self, dim: dim, dtype: dtype?",
 //       .doc = "Running sum along one dimension.", .amp = Amp::F32, .inplace = Inplace::Copy,
 //       .shape = [](Call& c) { ... c.out.push_back(empty_like(c.tensor(0))); },
-//       .kernel = cpu::cumsum,
 //       .grad = [](Backward& b) { b.set(0, ...); },
 //       .samples = [](Samples& s) { s.add({s.normal({3, 4}), 0}); }});
 //
+// and its kernels are bound where they are written, once for each kind of backend (kernel.h).
 // Elementwise ops are rows of elementwise.def instead.
 #pragma once
 #include <atomic>
@@ -165,26 +165,39 @@ struct Op {
   bool differentiable = true;  // false: results never require grad
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
   const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  const char* writes = "";  // lists of tensors that are changed in place (optimiser steps)
   const char* see = "";    // related ops, for help
   const char* rule = "";   // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
   // Lua lines for help, run by the tests: "torch.tensor{3, 1, 2}:sort() --> what the prompt shows".
   const char* example = "";
   const char* aliases = "";        // PyTorch's other names: "multiply", "divide, true_divide"
   void (*shape)(Call&) = nullptr;  // checks arguments, makes the results (uninitialised, or views)
-  Kernel kernel = nullptr;         // CPU and simulated devices: fills c.out
-  void (*compose)(Call&) = nullptr;  // definition by other ops: sets c.out; when there is no kernel
+  // Fills c.out on any backend, by other ops and raw copies; where no kernel is bound.
+  Kernel run = nullptr;
+  void (*compose)(Call&) = nullptr;  // definition by other ops: sets c.out; when neither is there
   void (*grad)(Backward&) = nullptr;
   void (*samples)(Samples&) = nullptr;
   double (*flops)(const Call&) = nullptr;  // of a call with its results; none: one per result
 
+  // Filled in by BIND_KERNEL.
+  Kernel kernel[kBackends] = {};
+
   // Filled in by add_op.
   const char* file = "";         // where it is written: "engine/ops/reduce/scan.cpp"
   const Op* alias_of = nullptr;  // this entry is another name of that one
+  const Op* same_as = nullptr;   // has the kernels of that one
   int row = -1;                  // index into the elementwise table
   uint16_t id = 0;
   std::vector<Param> params = {};  // parsed args
   int param_count = 0;
-  std::vector<int> saved_inputs = {}, saved_outputs = {};
+  std::vector<int> saved_inputs = {}, saved_outputs = {}, written_inputs = {};
+
+  Kernel kernel_on(BackendKind b) const {
+    const Kernel bound = kernel[static_cast<int>(b)];
+    return bound ? bound : run;
+  }
+  // Do calls on the CPU become calls of other operations?
+  bool is_composition() const { return !kernel_on(BackendKind::Cpu) && compose; }
 };
 
 constexpr int kMaxArgs = 12;
