@@ -1,0 +1,144 @@
+// Running programs over tiles: operands that already are lane-typed and contiguous are read in
+// place; all others pass through tiles that stay in the first-level cache.
+#include "engine/cpu/elementwise/program.h"
+
+#include <algorithm>
+
+namespace tycho::cpu {
+namespace {
+
+constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
+
+// Fills operand k's tile with its one value.
+void fill(const Program& r, int k, char* tile, int64_t m) {
+  if (r.slot[k].data) return r.load(k, tile, r.slot[k].data, 0, m);
+  // Through the conversion's own loop for one repeated element, which is compiled for the lanes.
+  const Value& v = r.number[k];
+  const int type = static_cast<int>(r.lanes);
+  const int dtype = static_cast<int>(kLaneType[type]);
+  const auto spread = [&](auto x) { level_of::load_tile(type, dtype, tile, &x, 0, m); };
+  if (r.lanes == Lanes::F32)
+    spread(static_cast<float>(v.number()));
+  else if (r.lanes == Lanes::F64)
+    spread(v.number());
+  else
+    spread(v.tag == Tag::Float  ? static_cast<int64_t>(v.d)
+           : v.tag == Tag::Bool ? int64_t{v.b}
+                                : v.i);
+}
+void fill_singles(const Program& r, Tiles& tiles, int64_t m) {
+  for (int k = 1; k <= r.n; ++k)
+    if (r.single[k]) fill(r, k, tiles.place[k], m);
+}
+
+}  // namespace
+
+void Program::add(RowFn fn, int to, std::initializer_list<int> from) {
+  Instruction& i = code[count++];
+  i = {fn, static_cast<uint8_t>(to), static_cast<uint8_t>(from.size()), {}};
+  std::copy(from.begin(), from.end(), i.from);
+}
+
+void Program::compute_all(void* const* place, int64_t m) const {
+  for (int k = 0; k < count; ++k) {
+    const Instruction& i = code[k];
+    void* p[kOperands + 1] = {place[i.to]};
+    for (int j = 0; j < i.n; ++j) p[j + 1] = place[i.from[j]];
+    i.fn(p, m);
+  }
+}
+
+void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const {
+  if (!truth)
+    return level_of::store_tile(static_cast<int>(lanes), slot[0].dtype, to, tile, stride, m);
+  for (int64_t i = 0; i < m; ++i)
+    static_cast<char*>(to)[i * stride] = static_cast<const char*>(tile)[i];
+}
+
+void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
+  void* p[kMostPlaces];
+  fill_singles(r, tiles, std::min(kTile, end - begin));
+  bool all_direct = r.slot[0].direct && !stream;
+  const bool alone = r.count == 1;
+  for (int k = r.n + 1; !alone && k < kMostPlaces; ++k) p[k] = tiles.place[k];
+  for (int k = 1; k <= r.n; ++k) {
+    p[k] = tiles.place[k];
+    all_direct = all_direct && r.slot[k].direct && !r.single[k];
+  }
+  const int64_t step = all_direct && alone ? end - begin : kTile;
+  for (int64_t i = begin; i < end; i += step) {
+    const int64_t m = std::min(step, end - i);
+    for (int k = 1; k <= r.n; ++k) {
+      if (r.single[k]) continue;
+      char* from = r.slot[k].data + i * r.slot[k].bytes;
+      if (r.slot[k].direct)
+        p[k] = from;
+      else
+        r.load(k, tiles.place[k], from, 1, m);
+    }
+    char* to = r.slot[0].data + i * r.slot[0].bytes;
+    const bool direct = r.slot[0].direct && !stream;
+    p[0] = direct ? to : tiles.place[0];
+    r.compute(p, m);
+    if (stream)
+      level_of::stream_bytes(to, tiles.place[0], m * r.slot[0].bytes);
+    else if (!direct)
+      r.store(to, p[0], 1, m);
+  }
+}
+
+void run_strided(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+                 Tiles& tiles) {
+  void* p[kMostPlaces];
+  const int last = walk.rank - 1;
+  fill_singles(r, tiles, std::min(kTile, end - begin));
+  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  if (walk.inner() >= 128) {
+    // Long runs: read in place what can be.
+    each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
+      for (int64_t done = 0; done < run; done += kTile) {
+        const int64_t m = std::min(kTile, run - done);
+        for (int k = 1; k <= r.n; ++k) {
+          if (r.single[k]) continue;
+          const int64_t s = walk.stride[walker[k]][last];
+          char* from = r.slot[k].data + (offset[walker[k]] + done * s) * r.slot[k].bytes;
+          if (r.slot[k].direct && s == 1) {
+            p[k] = from;
+          } else {
+            p[k] = tiles.place[k];
+            r.load(k, p[k], from, s, m);
+          }
+        }
+        const int64_t s = walk.stride[0][last];
+        char* to = r.slot[0].data + (offset[0] + done * s) * r.slot[0].bytes;
+        const bool direct = r.slot[0].direct && s == 1;
+        p[0] = direct ? to : tiles.place[0];
+        r.compute(p, m);
+        if (!direct) r.store(to, p[0], s, m);
+      }
+    });
+    return;
+  }
+  for (int64_t i = begin; i < end; i += kTile) {
+    const int64_t stop = std::min(end, i + kTile);
+    int64_t at = 0;
+    each_run(walk, i, stop, [&](const int64_t* offset, int64_t run) {
+      for (int k = 1; k <= r.n; ++k) {
+        if (r.single[k]) continue;
+        const int w = walker[k];
+        r.load(k, tiles.place[k] + at * r.lane_bytes(),
+               r.slot[k].data + offset[w] * r.slot[k].bytes, walk.stride[w][last], run);
+      }
+      at += run;
+    });
+    r.compute(p, stop - i);
+    at = 0;
+    each_run(walk, i, stop, [&](const int64_t* offset, int64_t run) {
+      r.store(r.slot[0].data + offset[0] * r.slot[0].bytes, tiles.place[0] + at * r.result_bytes(),
+              walk.stride[0][last], run);
+      at += run;
+    });
+  }
+}
+
+}  // namespace tycho::cpu
