@@ -148,34 +148,34 @@ class TableReader {
     if (!integer) k = x >= -9.2e18 && x <= 9.2e18 ? static_cast<int64_t>(x) : INT64_MIN;
     switch (t->dtype) {
       case DType::Bool:
-        t->data<uint8_t>()[at] = integer ? k != 0 : x != 0;
+        t->host<uint8_t>()[at] = integer ? k != 0 : x != 0;
         break;
       case DType::UInt8:
-        t->data<uint8_t>()[at] = static_cast<uint8_t>(k);
+        t->host<uint8_t>()[at] = static_cast<uint8_t>(k);
         break;
       case DType::Int8:
-        t->data<int8_t>()[at] = static_cast<int8_t>(k);
+        t->host<int8_t>()[at] = static_cast<int8_t>(k);
         break;
       case DType::Int16:
-        t->data<int16_t>()[at] = static_cast<int16_t>(k);
+        t->host<int16_t>()[at] = static_cast<int16_t>(k);
         break;
       case DType::Int32:
-        t->data<int32_t>()[at] = static_cast<int32_t>(k);
+        t->host<int32_t>()[at] = static_cast<int32_t>(k);
         break;
       case DType::Int64:
-        t->data<int64_t>()[at] = k;
+        t->host<int64_t>()[at] = k;
         break;
       case DType::Float16:
-        t->data<uint16_t>()[at] = to_float16(static_cast<float>(x));
+        t->host<uint16_t>()[at] = to_float16(static_cast<float>(x));
         break;
       case DType::BFloat16:
-        t->data<uint16_t>()[at] = to_bfloat16(static_cast<float>(x));
+        t->host<uint16_t>()[at] = to_bfloat16(static_cast<float>(x));
         break;
       case DType::Float32:
-        t->data<float>()[at] = static_cast<float>(x);
+        t->host<float>()[at] = static_cast<float>(x);
         break;
       case DType::Float64:
-        t->data<double>()[at] = x;
+        t->host<double>()[at] = x;
         break;
     }
   }
@@ -266,12 +266,12 @@ int make_tensor(lua_State* L) {
   } else if (lua_type(L, 1) == LUA_TTABLE) {
     TableReader reader(L, 1, named);
     reader.measure();
-    t = empty(reader.shape, o.has_dtype ? o.dtype : reader.natural(), o.device);
+    t = empty(reader.shape, o.has_dtype ? o.dtype : reader.natural());
     reader.store(t);
   } else if (lua_type(L, 1) == LUA_TNUMBER || lua_type(L, 1) == LUA_TBOOLEAN) {
     const bool boolean = lua_type(L, 1) == LUA_TBOOLEAN, integer = boolean || lua_isinteger(L, 1);
     const DType natural = boolean ? DType::Bool : integer ? DType::Int64 : default_dtype();
-    t = empty(Sizes(), o.has_dtype ? o.dtype : natural, o.device);
+    t = empty(Sizes(), o.has_dtype ? o.dtype : natural);
     const int64_t k = boolean ? lua_toboolean(L, 1) : integer ? lua_tointeger(L, 1) : 0;
     TableReader::store_number(t.get(), 0, boolean ? static_cast<double>(k) : lua_tonumber(L, 1), k,
                               integer);
@@ -281,6 +281,7 @@ int make_tensor(lua_State* L) {
          format("tensor: data must be a number, a boolean, a table or a tensor, not %s",
                 describe_value(L, 1, &room)));
   }
+  if (!to_impl(L, 1) && !o.device.is_cpu()) t = sent(t, o.device);
   if (o.requires_grad) {
     TYCHO_CHECK(Kind::DType, is_floating(t.dtype()),
                 "tensor: only floating point tensors can require grad, not %s",
@@ -333,7 +334,7 @@ void push_list(lua_State* L, const Tensor& x, int dim, int64_t first) {
 }
 
 int tolist(lua_State* L) {
-  push_list(L, check_tensor(L, 1, "tolist"), 0, 0);
+  push_list(L, fetch(check_tensor(L, 1, "tolist")), 0, 0);
   training_note(L);
   return 1;
 }

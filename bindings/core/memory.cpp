@@ -11,6 +11,7 @@
 #include "engine/amp/autocast.h"
 #include "engine/base/pool.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 
@@ -100,7 +101,10 @@ thread_local SmallVec<int, 8> dropped;
 
 int64_t tensor_bytes() {
   int64_t n = live_bytes(-1);
-  for (int d = 0, all = cuda_device_count(); d < all; ++d) n += live_bytes(d);
+  for (int d = 0, all = cuda_device_count(); d < all; ++d) {
+    const Device device{static_cast<int8_t>(d)};
+    n += backend_of(device).live_bytes(device);
+  }
   return n;
 }
 

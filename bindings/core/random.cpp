@@ -8,6 +8,7 @@
 
 #include "bindings/core/lua.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
@@ -16,13 +17,17 @@ const char kGenerator[] = "tycho.generator";
 
 // A torch.Generator: its own stream, or (torch.default_generator) the default one of a device.
 struct GeneratorBox {
-  DeviceGenerator g;
   Generator own;
+  PhiloxStream own_philox{Generator::kDefaultSeed};
+  DeviceGenerator g;
+
+  explicit GeneratorBox(Device device) : g{device, own} {
+    if (backend_of(device).random == RandomKind::Philox) g.stream = own_philox;
+  }
 };
 
 GeneratorBox* push_generator(lua_State* L, Device device) {
-  auto* box = new (lua_newuserdatauv(L, sizeof(GeneratorBox), 0)) GeneratorBox;
-  box->g = {device, &box->own};
+  auto* box = new (lua_newuserdatauv(L, sizeof(GeneratorBox), 0)) GeneratorBox(device);
   luaL_setmetatable(L, kGenerator);
   return box;
 }
@@ -61,20 +66,20 @@ Device cuda_at(lua_State* L, int i, const char* name) {
   return d;
 }
 
-void push_state(lua_State* L, const Generator& g) {
+void push_state(lua_State* L, RandomStream g) {
   const std::string bytes = g.state();
   const Tensor t = empty(Sizes{static_cast<int64_t>(bytes.size())}, DType::UInt8);
-  std::memcpy(t.data(), bytes.data(), bytes.size());
+  std::memcpy(t.host(), bytes.data(), bytes.size());
   push(L, t);
 }
 
-void set_state(lua_State* L, int i, Generator& g, const char* name) {
+void set_state(lua_State* L, int i, RandomStream g, const char* name) {
   const Tensor& t = check_tensor(L, i, name);
   TYCHO_CHECK(Kind::DType, t.dtype() == DType::UInt8 && t.device().is_cpu(),
               "%s: a state is a CPU tensor of uint8, as get_rng_state() gives it, not %s", name,
               describe(t).c_str());
   const Tensor dense = packed(t);
-  g.set_state(std::string(dense.data(), static_cast<size_t>(dense.numel())));
+  g.set_state(std::string(dense.host(), static_cast<size_t>(dense.numel())));
 }
 
 int manual_seed(lua_State* L) {
@@ -146,32 +151,32 @@ int new_generator(lua_State* L) {
   return 1;
 }
 int generator_manual_seed(lua_State* L) {
-  generator_at(L, 1).g.stream->seed(seed_at(L, 2, "manual_seed"));
+  generator_at(L, 1).g.stream.seed(seed_at(L, 2, "manual_seed"));
   lua_settop(L, 1);
   return 1;
 }
 int generator_seed(lua_State* L) {
   const uint64_t s = system_seed();
-  generator_at(L, 1).g.stream->seed(s);
+  generator_at(L, 1).g.stream.seed(s);
   lua_pushinteger(L, static_cast<lua_Integer>(s));
   return 1;
 }
 int generator_initial_seed(lua_State* L) {
-  lua_pushinteger(L, static_cast<lua_Integer>(generator_at(L, 1).g.stream->initial_seed()));
+  lua_pushinteger(L, static_cast<lua_Integer>(generator_at(L, 1).g.stream.initial_seed()));
   return 1;
 }
 int generator_get_state(lua_State* L) {
-  push_state(L, *generator_at(L, 1).g.stream);
+  push_state(L, generator_at(L, 1).g.stream);
   return 1;
 }
 int generator_set_state(lua_State* L) {
-  set_state(L, 2, *generator_at(L, 1).g.stream, "set_state");
+  set_state(L, 2, generator_at(L, 1).g.stream, "set_state");
   lua_settop(L, 1);
   return 1;
 }
 int generator_clone(lua_State* L) {
   const GeneratorBox& from = generator_at(L, 1);
-  push_generator(L, from.g.device)->own = *from.g.stream;
+  push_generator(L, from.g.device)->g.stream.set_state(from.g.stream.state());
   return 1;
 }
 int generator_index(lua_State* L) {
@@ -211,7 +216,7 @@ void open_random(lua_State* L, int torch) {
   lua_pushliteral(L, "Generator");
   lua_setfield(L, -2, "__name");
   lua_pop(L, 1);
-  push_generator(L, {})->g.stream = &default_generator();
+  push_generator(L, {})->g.stream = default_generator();
   lua_pushvalue(L, -1);
   lua_setfield(L, torch, "default_generator");
   lua_setfield(L, LUA_REGISTRYINDEX, "tycho.default_generator");

@@ -20,7 +20,7 @@ Tensor first_fastest(const Tensor& t) {
 Tensor idx_array(std::string_view bytes, const std::string& path) {
   const io::IdxArray a = io::parse_idx(bytes, path);
   const Tensor t = empty(a.shape, a.dtype);
-  std::memcpy(t.data(), a.data.data(), a.data.size());
+  std::memcpy(t.host(), a.data.data(), a.data.size());
   return t;
 }
 
@@ -37,7 +37,7 @@ void push_npy(lua_State* L, const io::Input& file, const LoadOptions& o) {
     if (h.fortran_order) t = on_cpu(first_fastest(t));
   } else {
     t = empty(h.shape, h.dtype);
-    io::copy_npy(h, file.bytes(), t.data());
+    io::copy_npy(h, file.bytes(), t.host());
   }
   push(L, moved_to(t, o.place(L, "cpu", t, file.path())));
 }
@@ -47,7 +47,7 @@ void save_npy(lua_State* L, int value, const std::string& path) {
   const std::string head = io::npy_header(t.dtype(), t.shape());
   io::atomic_write(path, [&](io::Output& out) {
     out.write(head);
-    out.write(t.data(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()));
+    out.write(t.host(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()));
   });
 }
 

@@ -22,7 +22,7 @@ namespace {
 int read_bytes(lua_State* L) {
   const std::string bytes = io::read_file(std::string(check_text(L, 1, "read_file")));
   const Tensor t = empty({static_cast<int64_t>(bytes.size())}, DType::UInt8);
-  std::memcpy(t.data(), bytes.data(), bytes.size());
+  std::memcpy(t.host(), bytes.data(), bytes.size());
   push(L, t);
   pace_collector(L);
   return 1;

@@ -35,7 +35,7 @@ int decode_image(lua_State* L) {
                 "decode_image: the bytes of a file are uint8 [n] (or a string), not %s %s",
                 dtype_name(x->dtype), to_string(Sizes(x->shape, x->rank)).c_str());
     const Tensor t = on_cpu(Tensor(to_impl(L, 1)));
-    return push_decoded(L, {t.data(), static_cast<size_t>(t.numel())}, name, 2, "decode_image");
+    return push_decoded(L, {t.host(), static_cast<size_t>(t.numel())}, name, 2, "decode_image");
   }
   return push_decoded(L, check_text(L, 1, "decode_image"), name, 2, "decode_image");
 }
@@ -59,9 +59,9 @@ std::string encoded(lua_State* L, const char* who) {
   p.pixels = std::make_unique_for_overwrite<uint8_t[]>(samples * static_cast<size_t>(p.bytes));
   if (wide) {
     uint16_t* const to = reinterpret_cast<uint16_t*>(p.pixels.get());
-    for (size_t i = 0; i < samples; ++i) to[i] = static_cast<uint16_t>(x.data<int32_t>()[i]);
+    for (size_t i = 0; i < samples; ++i) to[i] = static_cast<uint16_t>(x.host<int32_t>()[i]);
   } else {
-    std::memcpy(p.pixels.get(), x.data(), samples);
+    std::memcpy(p.pixels.get(), x.host(), samples);
   }
   if (format == "png") return io::encode_png(p);
   if (format == "pnm") return io::encode_pnm(p);

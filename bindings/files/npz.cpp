@@ -20,7 +20,7 @@ Tensor stored(const io::Input& file, const io::ZipEntry& e, const io::NpyHeader&
     return as_array(file.view(part), h.dtype, h.shape);
   Tensor t = empty(h.shape, h.dtype);
   uint32_t sum = io::crc32(content.substr(0, h.data_offset));
-  sum = io::crc32_joined(sum, file.copy_summed(part, t.data()), bytes);
+  sum = io::crc32_joined(sum, file.copy_summed(part, t.host()), bytes);
   io::zip_check(e, io::crc32(content.substr(h.data_offset + bytes), sum), file.path());
   return t;
 }
@@ -35,7 +35,7 @@ Tensor array(const io::Input& file, const io::ZipEntry& e, const std::string& na
   const std::string_view content = io::zip_content(file.bytes(), e, &room, file.path());
   const io::NpyHeader h = io::parse_npy(content, title);
   Tensor t = empty(h.shape, h.dtype);
-  io::copy_npy(h, content, t.data());
+  io::copy_npy(h, content, t.host());
   return t;
 }
 
@@ -85,7 +85,7 @@ void save_npz(lua_State* L, int value, const std::string& path) {
     for (const auto& [name, tensor] : arrays) {
       const Tensor t = on_cpu(tensor);
       const std::string head = io::npy_header(t.dtype(), t.shape());
-      zip.add(name + ".npy", {head, std::string_view(t.data(), static_cast<size_t>(t.numel()) *
+      zip.add(name + ".npy", {head, std::string_view(t.host(), static_cast<size_t>(t.numel()) *
                                                                    dtype_size(t.dtype()))});
     }
     zip.finish();

@@ -12,6 +12,7 @@
 #include "engine/io/pickle.h"
 #include "engine/io/zip.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -50,7 +51,7 @@ class Loader {
   Tensor bytes_of(const io::PickleStorage& s, bool map) {
     if (s.inside.data()) {
       Tensor t = empty(Sizes{static_cast<int64_t>(s.inside.size())}, DType::UInt8);
-      std::memcpy(t.data(), s.inside.data(), s.inside.size());
+      std::memcpy(t.host(), s.inside.data(), s.inside.size());
       return t;
     }
     const std::string& key = s.key;
@@ -65,7 +66,7 @@ class Loader {
       if (file_.can_view(part, kAlign)) return file_.view(part);
     }
     Tensor t = empty(Sizes{static_cast<int64_t>(e.size)}, DType::UInt8);
-    io::zip_read(file_, e, t.data());
+    io::zip_read(file_, e, t.host());
     return t;
   }
 
@@ -76,9 +77,9 @@ class Loader {
     const bool truths = truths_.contains(s.key);
     const Tensor t = bytes_of(s, options_.mmap == 1 && !swapped && !truths);
     const int width = dtype_size(s.dtype);
-    if (swapped && !s.inside.data()) io::swap_bytes(t.data(), width, t.numel() / width);
+    if (swapped && !s.inside.data()) io::swap_bytes(t.host(), width, t.numel() / width);
     if (truths)
-      for (int64_t i = 0; i < t.numel(); ++i) t.data()[i] = t.data()[i] != 0;
+      for (int64_t i = 0; i < t.numel(); ++i) t.host()[i] = t.host()[i] != 0;
     const Device device = options_.place(L_, s.device, t, path_);
     return storages_.emplace(s.key, moved_to(t, device)).first->second;
   }
@@ -287,19 +288,9 @@ void push_legacy(lua_State* L, const io::Input& input, const LoadOptions& option
 
 }  // namespace
 
-Tensor on_cpu(const Tensor& t) {
-  if (t.contiguous() && t.device().is_cpu()) return t;
-  Tensor copy = empty(t.shape(), t.dtype());
-  copy_raw(copy, t);
-  return copy;
-}
+Tensor on_cpu(const Tensor& t) { return packed(fetch(t)); }
 
-Tensor moved_to(const Tensor& t, Device device) {
-  if (device.is_cpu()) return t;
-  Tensor moved = empty(t.shape(), t.dtype(), device);
-  copy_raw(moved, t);
-  return moved;
-}
+Tensor moved_to(const Tensor& t, Device device) { return device.is_cpu() ? t : sent(t, device); }
 
 bool is_pytorch_file(std::string_view file) {
   return io::is_zip(file) ||

@@ -333,7 +333,7 @@ void save_pytorch(lua_State* L, int value, const std::string& path) {
     for (const auto& [number, all] : in_order) {
       const Tensor t = on_cpu(*all);
       zip.add(folder + "data/" + std::to_string(number),
-              {std::string_view(t.data(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()))});
+              {std::string_view(t.host(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()))});
     }
     zip.add(folder + "version", {"3\n"});
     zip.finish();

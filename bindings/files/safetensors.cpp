@@ -14,7 +14,7 @@ namespace {
 constexpr char kKey[] = "tycho.checkpoint";
 
 void make_truths(const Tensor& bytes) {
-  for (int64_t i = 0; i < bytes.numel(); ++i) bytes.data()[i] = bytes.data()[i] != 0;
+  for (int64_t i = 0; i < bytes.numel(); ++i) bytes.host()[i] = bytes.host()[i] != 0;
 }
 
 void write_tensors(const std::string& path, io::SafetensorsHeader header,
@@ -30,7 +30,7 @@ void write_tensors(const std::string& path, io::SafetensorsHeader header,
     out.write(head);
     for (const auto& [begin, e] : places) {
       const Tensor t = on_cpu(by_name[e->name]);
-      out.write(t.data(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()));
+      out.write(t.host(), static_cast<size_t>(t.numel()) * dtype_size(t.dtype()));
     }
   });
 }

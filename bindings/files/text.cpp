@@ -79,7 +79,7 @@ int bpe_encode(lua_State* L) {
   std::vector<int64_t> tokens;
   (*at)->encode(check_text(L, 2, "_bpe_encode"), &tokens);
   Tensor out = empty({static_cast<int64_t>(tokens.size())}, DType::Int64);
-  auto* to = out.data<int64_t>();
+  auto* to = out.host<int64_t>();
   for (const int64_t t : tokens) *to++ = t + 1;
   push(L, out);
   pace_collector(L);

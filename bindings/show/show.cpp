@@ -233,7 +233,8 @@ void add_body(const Impl* t, const ShowStyle& style, std::string* out) {
 }  // namespace
 
 std::string show_tensor(const Tensor& x, const ShowStyle& style) {
-  const Impl* t = x.get();
+  const Tensor host = style.values && has_values(x.get()) ? fetch(x) : x;
+  const Impl* t = host.get();
   std::vector<std::string> pieces = head(x);
   const auto finish = [&](const std::string& more) {
     std::vector<std::string> all = pieces;
@@ -241,7 +242,7 @@ std::string show_tensor(const Tensor& x, const ShowStyle& style) {
     return join_pieces(all, style.line ? 1 << 20 : style.width, 0);
   };
   if (t->numel == 0) return finish("empty");
-  if (!has_values(t)) return finish("shape only");
+  if (!has_values(x.get())) return finish("shape only");
   if (!style.values) return finish("");
   if (t->rank == 0) {
     std::string value = element_text(t, 0, significant() + 2);

@@ -8,6 +8,7 @@
 
 #include "bindings/show/show.h"
 #include "engine/cpu/reduce/summary.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -100,7 +101,7 @@ int lua_print_options(lua_State* L) {
 int lua_summary(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "_summary");
   TYCHO_CHECK(Kind::Value, has_values(x.get()), "_summary: a tensor without values");
-  const cpu::Summary s = cpu::summarize(x.get());
+  const cpu::Summary s = cpu::summarize(fetch(x).get());
   lua_createtable(L, 0, 10);
   const auto count = [&](const char* name, int64_t n) {
     lua_pushinteger(L, n);

@@ -166,8 +166,9 @@ std::string show_as_pytorch(const Tensor& x) {
     if (t->dtype != default_dtype() && t->dtype != DType::Int64 && t->dtype != DType::Bool)
       suffixes.push_back(dtype);
     if (has_values(t)) {
+      const Tensor host = fetch(x);
       const Shown s = shown_of(t);
-      body(t, s, Formatter(t, s), 0, 0, indent, &text);
+      body(host.get(), s, Formatter(host.get(), s), 0, 0, indent, &text);
     } else {
       text += "...";
     }

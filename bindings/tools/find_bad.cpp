@@ -25,15 +25,17 @@ struct Bad {
   explicit operator bool() const { return nan || inf; }
 };
 
-Bad look(const Impl* t) {
+Bad look(const Impl* given) {
   Bad bad;
-  if (!is_floating(t->dtype) || t->numel == 0 || has_no_values(*t->storage)) return bad;
+  if (!is_floating(given->dtype) || given->numel == 0 || has_no_values(*given->storage)) return bad;
+  const Tensor host = fetch(Tensor(const_cast<Impl*>(given)));
+  const Impl* t = host.get();
   const auto see = [&](double x, int64_t = 0) {
     bad.nan += x != x;
     bad.inf += x - x != 0 && x == x;
   };
   if (t->dtype == DType::Float32 && is_dense(t)) {  // the order does not matter
-    const float* p = t->data<float>();
+    const float* p = t->host<float>();
     for (int64_t i = 0; i < t->numel; ++i) see(p[i]);
   } else {
     each_number(t, see);

@@ -1,19 +1,19 @@
 // What tensors take: torch.memory_allocated and the like for the CPU, torch.cuda's for its devices.
 #include "bindings/core/lua.h"
-#include "engine/base/memory.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
 
-// The device asked for: an argument, else `standard`; as engine/base/memory.h counts them.
-int device_at(lua_State* L, Device standard) {
+// The device asked for: an argument, else `standard`.
+Device device_at(lua_State* L, Device standard) {
   Device d = standard;
   std::string room;
   if (!lua_isnoneornil(L, 1))
     TYCHO_CHECK(Kind::Argument, to_device(L, 1, &d),
                 "%s is no device; write \"cpu\", \"cuda\" or \"cuda:0\"",
                 describe_value(L, 1, &room));
-  return d.is_cpu() ? -1 : d.number;
+  return d;
 }
 
 using Number = int64_t (*)(const MemoryStats&);
@@ -21,18 +21,21 @@ using Number = int64_t (*)(const MemoryStats&);
 template <Number number, bool cuda>
 int stat(lua_State* L) {
   if (cuda && cuda_device_count() == 0) return lua_pushinteger(L, 0), 1;
-  lua_pushinteger(L, number(memory_stats(device_at(L, cuda ? current_cuda_device() : Device{}))));
+  const Device d = device_at(L, cuda ? current_cuda_device() : Device{});
+  lua_pushinteger(L, number(backend_of(d).memory_stats(d)));
   return 1;
 }
 template <bool cuda>
 int reset_peak(lua_State* L) {
-  reset_peak_memory(device_at(L, cuda ? current_cuda_device() : Device{}));
+  const Device d = device_at(L, cuda ? current_cuda_device() : Device{});
+  backend_of(d).reset_peak_memory(d);
   return 0;
 }
 template <bool cuda>
 int drop_cache(lua_State* L) {
   if (cuda && cuda_device_count() == 0) return 0;
-  empty_cache(device_at(L, cuda ? current_cuda_device() : Device{}));
+  const Device d = device_at(L, cuda ? current_cuda_device() : Device{});
+  backend_of(d).empty_cache(d);
   return 0;
 }
 

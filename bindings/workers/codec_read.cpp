@@ -1,9 +1,8 @@
 // Reading messages: making what they hold in this thread's state.
-#include "bindings/workers/codec.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/workers/codec.h"
 #include "bindings/workers/codec_form.h"
 #include "engine/ops/random/random.h"
 
@@ -180,7 +179,7 @@ class Reader {
     push_device(L, device);
     lua_call(L, 1, 1);
     lua_remove(L, -2);
-    to_generator(L, -1)->stream->set_state(state);
+    to_generator(L, -1)->stream.set_state(state);
   }
 
   void read_contents(size_t id) {

@@ -309,7 +309,7 @@ class Writer {
     if (const DeviceGenerator* g = to_generator(L, i)) {
       put_tag(Tag::Stream);
       put_raw(g->device);
-      put_text(g->stream->state());
+      put_text(g->stream.state());
       return true;
     }
     return false;

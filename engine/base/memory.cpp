@@ -232,16 +232,6 @@ Outcome try_allocate(int device, size_t bytes, void** memory) {
   return Outcome::Done;
 }
 
-bool ask_handler(size_t bytes) {
-  const auto call = handler.load(std::memory_order_acquire);
-  if (call == nullptr || !handles_here || in_handler) return false;
-  struct Inside {
-    Inside() { in_handler = true; }
-    ~Inside() { in_handler = false; }
-  } inside;
-  return call(bytes);
-}
-
 void empty_all() {
   for (int device = -1; device < kMemoryDevices - 1; ++device) empty_cache(device);
 }
@@ -256,7 +246,7 @@ void* memory::allocate_slow(int device, size_t bytes) {
     empty_all();
     outcome = try_allocate(device, bytes, &memory);
   }
-  if (outcome != Outcome::Done && ask_handler(bytes)) {
+  if (outcome != Outcome::Done && ask_out_of_memory_handler(bytes)) {
     // What the handler freed lies in the caches, maybe in blocks of other sizes.
     if (outcome == Outcome::NoMemory) empty_all();
     outcome = try_allocate(device, bytes, &memory);
@@ -311,6 +301,16 @@ void set_device_capacity(int device, int64_t bytes) {
   // Threads then come the slow way, where the limit is looked at.
   for (Local* local = d.threads; local != nullptr; local = local->next)
     local->limit.store(bytes > 0 ? INT64_MIN : kPendingMost, relaxed);
+}
+
+bool ask_out_of_memory_handler(size_t bytes) {
+  const auto call = handler.load(std::memory_order_acquire);
+  if (call == nullptr || !handles_here || in_handler) return false;
+  struct Inside {
+    Inside() { in_handler = true; }
+    ~Inside() { in_handler = false; }
+  } inside;
+  return call(bytes);
 }
 
 void set_out_of_memory_handler(bool (*call)(size_t bytes)) {

@@ -45,6 +45,7 @@ void set_device_capacity(int device, int64_t bytes);
 // Called when there is no memory, with the bytes wanted, on the thread that set it only (it is
 // the scripts' collector): true asks to try once more.
 void set_out_of_memory_handler(bool (*handler)(size_t bytes));
+bool ask_out_of_memory_handler(size_t bytes);  // false when there is none to ask
 
 // --- What follows is how the fast path works. ---
 namespace memory {

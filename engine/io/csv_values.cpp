@@ -158,12 +158,12 @@ Tensor CsvReader::tensor(const CsvColumn& c) const {
                                                    : DType::Float64;
   Tensor t = empty({rows_}, dtype);
   if (dtype == DType::Bool)
-    for (int64_t i = 0; i < rows_; ++i) t.data<uint8_t>()[i] = c.cells[i] != 0;
+    for (int64_t i = 0; i < rows_; ++i) t.host<uint8_t>()[i] = c.cells[i] != 0;
   else if (dtype == DType::Float32)
     for (int64_t i = 0; i < rows_; ++i)
-      t.data<float>()[i] = static_cast<float>(as_double(c.cells[i]));
+      t.host<float>()[i] = static_cast<float>(as_double(c.cells[i]));
   else if (rows_ > 0)
-    std::memcpy(t.data(), c.cells.get(), static_cast<size_t>(rows_) * 8);
+    std::memcpy(t.host(), c.cells.get(), static_cast<size_t>(rows_) * 8);
   return t;
 }
 

@@ -76,16 +76,16 @@ Tensor decode_image(std::string_view bytes, const PictureLimits& limits, Channel
     if (y % 64 == 0) check_interrupt();
     const uint8_t* const row = p.pixels.get() + static_cast<size_t>(y) * p.row();
     if (p.bytes == 1) {
-      uint8_t* const out = t.data<uint8_t>() + y * p.width;
+      uint8_t* const out = t.host<uint8_t>() + y * p.width;
       split_row(row, out, plane, p.width, p.channels, want, [](uint32_t v) { return v; });
       continue;
     }
     const uint16_t* const in = reinterpret_cast<const uint16_t*>(row);
     if (keep)
-      split_row(in, t.data<int32_t>() + y * p.width, plane, p.width, p.channels, want,
+      split_row(in, t.host<int32_t>() + y * p.width, plane, p.width, p.channels, want,
                 [](uint32_t v) { return v; });
     else
-      split_row(in, t.data<uint8_t>() + y * p.width, plane, p.width, p.channels, want,
+      split_row(in, t.host<uint8_t>() + y * p.width, plane, p.width, p.channels, want,
                 [](uint32_t v) { return (v * 255 + 32895) >> 16; });
   }
   return t;

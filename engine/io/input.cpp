@@ -97,7 +97,7 @@ bool Input::can_view(std::string_view part, size_t align) const {
 Tensor Input::read(std::string_view part, size_t align) const {
   if (can_view(part, align)) return view(part);
   Tensor t = empty(Sizes{static_cast<int64_t>(part.size())}, DType::UInt8);
-  copy(part, t.data());
+  copy(part, t.host());
   return t;
 }
 

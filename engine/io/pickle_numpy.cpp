@@ -72,7 +72,7 @@ uint32_t PickleMaker::numpy_number(const std::vector<uint32_t>& a) {
     bad("a number of NumPy has a wrong size");
   const Tensor t = empty(Sizes(), type.dtype);
   const std::string element = numpy_elements(a[0], bytes);
-  std::memcpy(t.data(), element.data(), element.size());
+  std::memcpy(t.host(), element.data(), element.size());
   if (type.dtype == DType::Bool) return node(PickleKind::Bool, bytes[0] != 0);
   if (!is_floating(type.dtype)) return node(PickleKind::Int, item<int64_t>(t));
   const uint32_t i = node(PickleKind::Float);

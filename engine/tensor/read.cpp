@@ -1,6 +1,7 @@
 // One element of memory as a number, whatever its type.
 #include "engine/tensor/read.h"
 
+#include "engine/tensor/backend.h"
 #include "engine/tensor/half.h"
 
 namespace tycho {
@@ -29,6 +30,24 @@ double number_of(DType dtype, const void* p) {
       return *static_cast<const double*>(p);
   }
   return 0;
+}
+
+namespace {
+// One element, in the host's memory.
+struct Element {
+  alignas(8) char bytes[8];
+  Element(const Impl* t, int64_t i) {
+    const int size = dtype_size(t->dtype);
+    backend_of(t->device).read(t->device, bytes, t->data() + place_of(t, i) * size, size);
+  }
+};
+}  // namespace
+
+double number_on_device(const Impl* t, int64_t i) {
+  return number_of(t->dtype, Element(t, i).bytes);
+}
+int64_t integer_on_device(const Impl* t, int64_t i) {
+  return integer_of(t->dtype, Element(t, i).bytes);
 }
 
 int64_t integer_of(DType dtype, const void* p) {

@@ -6,6 +6,11 @@
 
 namespace tycho {
 
+// The tensor itself when it lies on the CPU, else a row-major copy there. No graph.
+Tensor fetch(const Tensor& t);
+// A row-major copy on another device. No graph.
+Tensor sent(const Tensor& t, Device device);
+
 // Where element `i` of the view lies, in elements from the view's first one.
 inline int64_t place_of(const Impl* t, int64_t i) {
   if (t->contiguous || i == 0) return i;
@@ -21,12 +26,19 @@ inline int64_t place_of(const Impl* t, int64_t i) {
 double number_of(DType dtype, const void* element);
 int64_t integer_of(DType dtype, const void* element);  // INT64_MIN for what int64 cannot hold
 
-// The view's element `i` as a number.
+// The view's element `i` as a number. On a device each costs a copy and a wait: what reads many
+// fetches the tensor first (backend.h).
+double number_on_device(const Impl* t, int64_t i);
+int64_t integer_on_device(const Impl* t, int64_t i);
 inline double number_at(const Impl* t, int64_t i) {
-  return number_of(t->dtype, t->data() + place_of(t, i) * dtype_size(t->dtype));
+  if (!t->device.is_cpu()) [[unlikely]]
+    return number_on_device(t, i);
+  return number_of(t->dtype, t->host() + place_of(t, i) * dtype_size(t->dtype));
 }
 inline int64_t integer_at(const Impl* t, int64_t i) {
-  return integer_of(t->dtype, t->data() + place_of(t, i) * dtype_size(t->dtype));
+  if (!t->device.is_cpu()) [[unlikely]]
+    return integer_on_device(t, i);
+  return integer_of(t->dtype, t->host() + place_of(t, i) * dtype_size(t->dtype));
 }
 inline double number_at(const Tensor& t, int64_t i) { return number_at(t.get(), i); }
 inline int64_t integer_at(const Tensor& t, int64_t i) { return integer_at(t.get(), i); }
@@ -48,7 +60,7 @@ T item(const Tensor& t) {
 template <class F>
 void each_number(const Impl* t, F&& f) {
   const int bytes = dtype_size(t->dtype);
-  const char* p = t->data();
+  const char* p = t->host();
   int64_t index[kMaxDims] = {};
   for (int64_t i = 0; i < t->numel; ++i) {
     f(number_of(t->dtype, p), i);

@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/base/memory.h"
 #include "engine/base/pool.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho {
 namespace {
@@ -49,11 +50,12 @@ bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 Ref<Storage> new_storage(size_t bytes, Device device) {
   if (shapes_only) [[unlikely]]
     return without_values(bytes, device);
-  void* data = allocate(device.number, bytes);
+  void* data = device.is_cpu() ? allocate(-1, bytes) : backend_of(device).allocate(device, bytes);
   if (!data && bytes) [[unlikely]]
     fail(Kind::Oom,
          format("out of memory on %s: %.1f MB wanted, %.1f MB in use by tensors",
-                device_name(device).c_str(), bytes / 1e6, live_bytes(device.number) / 1e6),
+                device_name(device).c_str(), bytes / 1e6,
+                backend_of(device).live_bytes(device) / 1e6),
          "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
   auto* s = new (FreeList<Storage>::take()) Storage;
   s->device = device;
@@ -66,8 +68,10 @@ void Storage::destroy(Storage* s) {
   ready(*s);  // whoever writes to it still does
   if (s->free_data)
     s->free_data(s->data, s->bytes, s->context);
+  else if (s->device.is_cpu())
+    tycho::release(-1, s->data, s->bytes);
   else
-    tycho::release(s->device.number, s->data, s->bytes);
+    backend_of(s->device).release(s->device, s->data, s->bytes);
   s->~Storage();
   FreeList<Storage>::give(s);
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/base/pool.h"
+#include "engine/tensor/backend.h"
 #include "engine/tensor/half.h"
 
 namespace tycho {
@@ -21,6 +22,10 @@ void Impl::destroy(Impl* p) {
   }
   p->~Impl();
   FreeList<Impl>::give(p);
+}
+
+void refuse_host(Device device) {
+  fail(Kind::Device, "internal: the host reads memory of " + device_name(device));
 }
 
 Extra& extra_of(Impl* p) {
@@ -120,7 +125,7 @@ namespace {
 template <class T>
 Tensor number(T x, DType dtype) {
   Tensor t = empty(Sizes(), dtype);
-  *t.data<T>() = x;
+  *t.host<T>() = x;
   t->is_number = true;
   return t;
 }
@@ -130,18 +135,19 @@ Tensor number_tensor(double x) { return number(x, DType::Float64); }
 Tensor number_tensor(int64_t x) { return number(x, DType::Int64); }
 Tensor number_tensor(bool x) { return number(x, DType::Bool); }
 
-Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
-  Tensor t = empty(shape, dtype, device);
+namespace {
+// Every element of a CPU tensor.
+void fill_host(const Tensor& t, double value) {
   const int64_t n = t.numel();
   const auto fill = [&](auto x) {
-    auto* p = t.data<decltype(x)>();
+    auto* p = t.host<decltype(x)>();
     for (int64_t i = 0; i < n; ++i) p[i] = x;
   };
   if (value == 0 && !std::signbit(value)) {
-    std::memset(t.data(), 0, n * dtype_size(dtype));
-    return t;
+    std::memset(t.host(), 0, n * dtype_size(t.dtype()));
+    return;
   }
-  switch (dtype) {
+  switch (t.dtype()) {
     case DType::Bool:
       fill(static_cast<uint8_t>(value != 0));
       break;
@@ -172,6 +178,17 @@ Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
     case DType::Float64:
       fill(value);
       break;
+  }
+}
+}  // namespace
+
+Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
+  Tensor t = empty(shape, dtype, device);
+  if (device.is_cpu()) {
+    fill_host(t, value);
+  } else if (t.numel() && !shapes_only) {
+    const Tensor one = filled(Sizes(), value, dtype);
+    backend_of(device).fill(t, one.host());
   }
   return t;
 }

@@ -3,6 +3,7 @@
 // gradient, hooks, the base of a view) stands in Extra.
 #pragma once
 #include "engine/base/ref.h"
+#include "engine/base/sanitize.h"
 #include "engine/base/small.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/sizes.h"
@@ -23,6 +24,15 @@ struct GraphNode : Counted {
 };
 
 struct Extra;
+
+// Builds with assertions or a sanitizer say so when the host reads a device's memory; in others
+// that of simulated devices can be closed to it (cpu/device/arena.h).
+#ifdef NDEBUG
+inline constexpr bool kChecksHost = TYCHO_PLAIN_MEMORY;
+#else
+inline constexpr bool kChecksHost = true;
+#endif
+[[noreturn]] void refuse_host(Device device);
 
 struct Impl : Counted {
   DType dtype;
@@ -45,9 +55,17 @@ struct Impl : Counted {
   uint32_t trace = 0;  // of a tensor without node: why it has none (watch/trace.h), 0: not known
   Extra* extra = nullptr;
 
+  // The first element's address in the memory of the tensor's device: for kernels that run there.
   template <class T = char>
   T* data() const {
     return reinterpret_cast<T*>(static_cast<char*>(storage->data) + offset * dtype_size(dtype));
+  }
+  // The same for everybody else. Only a CPU tensor answers; others are fetched first (backend.h).
+  template <class T = char>
+  T* host() const {
+    if constexpr (kChecksHost)
+      if (!device.is_cpu()) refuse_host(device);
+    return data<T>();
   }
   static void destroy(Impl* p);
 };
@@ -78,6 +96,10 @@ class Tensor {
   template <class T = char>
   T* data() const {
     return p_->data<T>();
+  }
+  template <class T = char>
+  T* host() const {
+    return p_->host<T>();
   }
 
  private:

@@ -23,9 +23,9 @@ double largest_gap(const Tensor& a, const Tensor& b) {
   const Tensor x = packed(op<"to.dtype">(a, DType::Float64)), y = packed(b);
   double gap = 0, most = 1e-6;
   for (int64_t i = 0; i < x.numel(); ++i) {
-    const double d = std::fabs(x.data<double>()[i] - y.data<double>()[i]);
+    const double d = std::fabs(x.host<double>()[i] - y.host<double>()[i]);
     if (!(d <= gap)) gap = d;
-    most = std::fmax(most, std::fabs(y.data<double>()[i]));
+    most = std::fmax(most, std::fabs(y.host<double>()[i]));
   }
   return gap / most;
 }
@@ -166,11 +166,11 @@ TEST(Attention, LongSequencesNeverMakeTheMatrixOfScores) {
 TEST(Attention, ScoresThatAreNoNumbersStayVisible) {
   const Tensor q = op<"ones">(Sizes{3, 4}), k = op<"ones">(Sizes{5, 4}),
                v = op<"ones">(Sizes{5, 2});
-  q.data<float>()[5] = NAN;
+  q.host<float>()[5] = NAN;
   const Tensor y = op<"scaled_dot_product_attention">(q, k, v);
-  EXPECT_EQ(y.data<float>()[0], 1);
-  EXPECT_TRUE(std::isnan(y.data<float>()[2]));
-  EXPECT_EQ(y.data<float>()[4], 1);
+  EXPECT_EQ(y.host<float>()[0], 1);
+  EXPECT_TRUE(std::isnan(y.host<float>()[2]));
+  EXPECT_EQ(y.host<float>()[4], 1);
 }
 
 }  // namespace

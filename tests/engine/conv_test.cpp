@@ -50,7 +50,7 @@ Tensor slow_conv2d(const Tensor& xt, const Tensor& wt, const Case& c) {
                 const int64_t v = ow * c.stride[1] - c.pad[1] + kw * c.dilation[1];
                 if (h < 0 || h >= H || v < 0 || v >= W) continue;
                 const int64_t ic = o / (O / c.groups) * I + i;
-                y.data<double>()[((n * O + o) * OH + oh) * OW + ow] +=
+                y.host<double>()[((n * O + o) * OH + oh) * OW + ow] +=
                     x[((n * C + ic) * H + h) * W + v] * w[((o * I + i) * KH + kh) * KW + kw];
               }
   return y;
@@ -87,7 +87,7 @@ void check_case(const Case& c, DType dtype, double tolerance) {
     const auto have_g = values(grads[which]);
     for (int64_t i = 0; i < of.numel(); i += 1 + of.numel() / 5) {
       Tensor unit = filled(of.shape(), 0, DType::Float64);
-      unit.data<double>()[i] = 1;
+      unit.host<double>()[i] = 1;
       const auto y = values(which ? slow_conv2d(x, unit, c) : slow_conv2d(unit, w, c));
       const auto gv = values(g);
       double dot = 0;

@@ -10,7 +10,7 @@ namespace {
 
 Tensor make(const Sizes& shape, std::vector<float> values) {
   Tensor t = empty(shape, DType::Float32);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = values[i % values.size()];
+  for (int64_t i = 0; i < t.numel(); ++i) t.host<float>()[i] = values[i % values.size()];
   return t;
 }
 Tensor leaf(const Sizes& shape, std::vector<float> values) {
@@ -20,7 +20,7 @@ Tensor leaf(const Sizes& shape, std::vector<float> values) {
 }
 std::vector<float> values(const Tensor& t) {
   Tensor p = packed(t);
-  return std::vector<float>(p.data<float>(), p.data<float>() + p.numel());
+  return std::vector<float>(p.host<float>(), p.host<float>() + p.numel());
 }
 using V = std::vector<float>;
 

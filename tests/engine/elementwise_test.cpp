@@ -17,7 +17,7 @@ using V = std::vector<double>;
 
 Tensor make(const V& values, DType dtype = DType::Float32) {
   Tensor t = empty({static_cast<int64_t>(values.size())}, DType::Float64);
-  for (size_t i = 0; i < values.size(); ++i) t.data<double>()[i] = values[i];
+  for (size_t i = 0; i < values.size(); ++i) t.host<double>()[i] = values[i];
   Tensor cast = empty(t.shape(), dtype);
   copy_raw(cast, t);
   return cast;
@@ -166,8 +166,8 @@ TEST(Elementwise, SmallAndGeneralPathsAgree) {
   for (int64_t n : {63, 64, 65, 2000}) {
     Tensor x = empty({n, 2}, DType::Float32), y = empty({n, 2}, DType::Float32);
     for (int64_t i = 0; i < 2 * n; ++i) {
-      x.data<float>()[i] = 0.25f * static_cast<float>(i % 17);
-      y.data<float>()[i] = 1.5f;
+      x.host<float>()[i] = 0.25f * static_cast<float>(i % 17);
+      y.host<float>()[i] = 1.5f;
     }
     const Tensor turned = op<"transpose">(op<"contiguous">(op<"transpose">(x, 0, 1)), 0, 1);
     EXPECT_EQ(values(x * y + 2), values(turned * y + 2));

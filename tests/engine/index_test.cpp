@@ -17,13 +17,13 @@ Tensor counted(const Sizes& shape, DType dtype = DType::Float32) {
 }
 Tensor at(const Sizes& shape, std::vector<int64_t> list, DType dtype = DType::Int64) {
   Tensor t = empty(shape, DType::Int64);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = list[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < t.numel(); ++i) t.host<int64_t>()[i] = list[static_cast<size_t>(i)];
   return op<"to.dtype">(t, dtype);
 }
 std::vector<double> values(const Tensor& t) {
   Tensor wide = empty(t.shape(), DType::Float64);
   copy_raw(wide, t);
-  return std::vector<double>(wide.data<double>(), wide.data<double>() + wide.numel());
+  return std::vector<double>(wide.host<double>(), wide.host<double>() + wide.numel());
 }
 using V = std::vector<double>;
 using List = std::vector<Tensor>;
@@ -141,13 +141,13 @@ TEST(IndexAdd, SumsRepeatedPositionsInEveryTypeAndLayout) {
 TEST(IndexAdd, OfManyRowsGivesTheSameOnThreads) {
   const int64_t rows = 3000, width = 300;
   Tensor i = empty({rows}, DType::Int64), source = counted({rows, width}, DType::Float64);
-  for (int64_t k = 0; k < rows; ++k) i.data<int64_t>()[k] = k * 7919 % 100 + 1;
+  for (int64_t k = 0; k < rows; ++k) i.host<int64_t>()[k] = k * 7919 % 100 + 1;
   const Tensor sum = op<"index_add">(op<"zeros">(Sizes{100, width}, DType::Float64), 0, i, source);
   Tensor want = op<"zeros">(Sizes{100, width}, DType::Float64);
   for (int64_t k = 0; k < rows; ++k)
     for (int64_t c = 0; c < width; ++c)
-      want.data<double>()[(i.data<int64_t>()[k] - 1) * width + c] +=
-          source.data<double>()[k * width + c];
+      want.host<double>()[(i.host<int64_t>()[k] - 1) * width + c] +=
+          source.host<double>()[k * width + c];
   EXPECT_EQ(values(sum), values(want));
   EXPECT_EQ(
       values(op<"index_select">(source, 0, i)),
@@ -208,7 +208,7 @@ TEST(Create, RefusesWhatATypeCannotHold) {
   EXPECT_EQ(op<"arange">(3.0).dtype(), default_dtype());
   EXPECT_EQ(op<"full">(Sizes{}, true).dtype(), DType::Bool);
   EXPECT_EQ(values(op<"full">(Sizes{1}, (int64_t{1} << 60) + 1)).size(), 1u);
-  EXPECT_EQ(op<"full">(Sizes{1}, (int64_t{1} << 60) + 1).data<int64_t>()[0],
+  EXPECT_EQ(op<"full">(Sizes{1}, (int64_t{1} << 60) + 1).host<int64_t>()[0],
             (int64_t{1} << 60) + 1);
 }
 

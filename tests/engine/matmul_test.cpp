@@ -15,7 +15,7 @@ Tensor slow_mm(const Tensor& a, const Tensor& b) {
   Tensor c = filled({m, n}, 0, DType::Float64);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t p = 0; p < k; ++p)
-      for (int64_t j = 0; j < n; ++j) c.data<double>()[i * n + j] += x[i * k + p] * y[p * n + j];
+      for (int64_t j = 0; j < n; ++j) c.host<double>()[i * n + j] += x[i * k + p] * y[p * n + j];
   return c;
 }
 
@@ -93,12 +93,12 @@ TEST(Matmul, AgreesAtEveryLevel) {
 
 TEST(Matmul, OfIntegersWrapsAround) {
   Tensor a = empty({1, 2}, DType::UInt8), b = empty({2, 1}, DType::UInt8);
-  for (int i = 0; i < 2; ++i) a.data<uint8_t>()[i] = b.data<uint8_t>()[i] = 200;
+  for (int i = 0; i < 2; ++i) a.host<uint8_t>()[i] = b.host<uint8_t>()[i] = 200;
   EXPECT_EQ(values(op<"mm">(a, b))[0], 80000 % 256);
   Tensor big = empty({1, 1}, DType::Int64);
-  *big.data<int64_t>() = int64_t{1} << 62;
+  *big.host<int64_t>() = int64_t{1} << 62;
   Tensor four = empty({1, 1}, DType::Int64);
-  *four.data<int64_t>() = 4;
+  *four.host<int64_t>() = 4;
   EXPECT_EQ(values(op<"mm">(big, four))[0], 0);
 }
 

@@ -23,8 +23,8 @@ double largest_gap(const Tensor& a, const Tensor& b) {
   copy_raw(y, b);
   double gap = 0;
   for (int64_t i = 0; i < x.numel(); ++i)
-    gap = std::fmax(gap, std::fabs(x.data<double>()[i] - y.data<double>()[i]) /
-                             (1 + std::fabs(y.data<double>()[i])));
+    gap = std::fmax(gap, std::fabs(x.host<double>()[i] - y.host<double>()[i]) /
+                             (1 + std::fabs(y.host<double>()[i])));
   return gap;
 }
 
@@ -125,9 +125,9 @@ TEST(CrossEntropy, FusedBackwardAgreesWithPlainOperations) {
 
 TEST(CrossEntropy, IsStableForLargeScores) {
   const Tensor x = filled({1, 3}, 0, DType::Float32);
-  x.data<float>()[0] = 1e30f;
+  x.host<float>()[0] = 1e30f;
   const Tensor y = filled({1}, 1, DType::Int64);
-  EXPECT_EQ(op<"cross_entropy">(x, y).data<float>()[0], 0.0f);
+  EXPECT_EQ(op<"cross_entropy">(x, y).host<float>()[0], 0.0f);
 }
 
 TEST(CrossEntropy, RefusesLabelsBeforeItWritesAnything) {
@@ -150,9 +150,9 @@ TEST(RandomOps, FillsViewsInTheOrderOfMemoryAndLeavesTheRest) {
   const Tensor flat = op<"rand">(Sizes{6});
   for (int64_t i = 0; i < 3; ++i)
     for (int64_t j = 0; j < 2; ++j)
-      EXPECT_EQ(view.data<float>()[i * 2 + j * 12], flat.data<float>()[j * 3 + i]);
+      EXPECT_EQ(view.host<float>()[i * 2 + j * 12], flat.host<float>()[j * 3 + i]);
   int untouched = 0;
-  for (int64_t i = 0; i < 24; ++i) untouched += whole.data<float>()[i] == -1;
+  for (int64_t i = 0; i < 24; ++i) untouched += whole.host<float>()[i] == -1;
   EXPECT_EQ(untouched, 18);
 }
 
@@ -164,7 +164,7 @@ TEST(RandomOps, AWrongParameterLeavesTensorAndStreamAlone) {
   EXPECT_THROW(op_<"uniform">(x, 2.0, 1.0), Error);
   EXPECT_THROW(op<"dropout">(x, 1.5), Error);
   EXPECT_EQ(default_generator().state(), before);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(x.data<float>()[i], 3);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(x.host<float>()[i], 3);
 }
 
 TEST(RandomOps, FillingInPlaceCutsTheGradient) {
@@ -172,7 +172,7 @@ TEST(RandomOps, FillingInPlaceCutsTheGradient) {
   const Tensor y = x * 2;
   op_<"uniform">(y);
   const auto g = grad::gradients({op<"sum">(y)}, {x}, {Tensor()}, {});
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(g[0].data<float>()[i], 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(g[0].host<float>()[i], 0);
 }
 
 }  // namespace

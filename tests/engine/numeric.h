@@ -24,7 +24,7 @@ struct Source {
 inline Tensor random(Source& s, const Sizes& shape, DType dtype = DType::Float64) {
   Tensor t = empty(shape, DType::Float64);
   for (int64_t i = 0; i < t.numel(); ++i)
-    t.data<double>()[i] = is_floating(dtype) ? s.next() : std::floor(s.next() * 100);
+    t.host<double>()[i] = is_floating(dtype) ? s.next() : std::floor(s.next() * 100);
   Tensor to = empty(shape, dtype);
   copy_raw(to, t);
   return to;
@@ -33,7 +33,7 @@ inline Tensor random(Source& s, const Sizes& shape, DType dtype = DType::Float64
 inline std::vector<double> values(const Tensor& t) {
   Tensor d = empty(t.shape(), DType::Float64);
   copy_raw(d, t);
-  return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
+  return std::vector<double>(d.host<double>(), d.host<double>() + d.numel());
 }
 
 inline void expect_near(const Tensor& have, const Tensor& want, double tolerance,
@@ -73,7 +73,7 @@ inline void check_gradient(const Function& f, const std::vector<Tensor>& at,
     ASSERT_TRUE(g[k].shape() == at[k].shape()) << what;
     const auto have = values(g[k]);
     for (int64_t i = 0; i < at[k].numel(); ++i) {
-      double& place = at[k].data<double>()[i];
+      double& place = at[k].host<double>()[i];
       const double before = place;
       place = before + step;
       const double up = loss();

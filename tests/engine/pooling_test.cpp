@@ -63,10 +63,10 @@ Slow slow_pool(const Tensor& xt, const Case& c) {
         const int64_t h0 = oh * c.stride[0] - c.pad[0], w0 = ow * c.stride[1] - c.pad[1];
         const int64_t padded = (std::min(h0 + c.kernel[0], H + c.pad[0]) - h0) *
                                (std::min(w0 + c.kernel[1], W + c.pad[1]) - w0);
-        r.max.data<double>()[i] = best;
-        r.positions.data<double>()[i] = static_cast<double>(at + 1);
-        r.mean_padded.data<double>()[i] = sum / static_cast<double>(padded);
-        r.mean_inside.data<double>()[i] = sum / static_cast<double>(inside);
+        r.max.host<double>()[i] = best;
+        r.positions.host<double>()[i] = static_cast<double>(at + 1);
+        r.mean_padded.host<double>()[i] = sum / static_cast<double>(padded);
+        r.mean_inside.host<double>()[i] = sum / static_cast<double>(inside);
       }
   return r;
 }
@@ -102,7 +102,7 @@ void check_case(const Case& c, const Tensor& x, double tolerance) {
     const auto gv = values(g), at = values(want.positions);
     const int64_t each = y.size(2) * y.size(3);
     for (int64_t i = 0; i < y.numel(); ++i)
-      sum.data<double>()[i / each * c.x[2] * c.x[3] + static_cast<int64_t>(at[i]) - 1] += gv[i];
+      sum.host<double>()[i / each * c.x[2] * c.x[3] + static_cast<int64_t>(at[i]) - 1] += gv[i];
     expect_near(have, sum, tolerance, what + " gradient");
   }
 }
@@ -128,13 +128,13 @@ TEST(Pooling, TakesTheFirstOfEqualsAndTheLastNan) {
   for (const Case& c : kCases) {
     Tensor x = random(s, c.x, DType::Float32);
     for (int64_t i = 0; i < x.numel(); ++i)
-      x.data<float>()[i] = x.data<float>()[i] > 0 ? 1.f : -INFINITY;
+      x.host<float>()[i] = x.host<float>()[i] > 0 ? 1.f : -INFINITY;
     const Slow want = slow_pool(x, c);
     for (const Tensor& in : {x, channels_last(x)}) {
       const auto both = ops<"max_pool2d">(in, c.kernel, c.stride, c.pad, c.dilation, c.ceil, true);
       expect_near(both[1], want.positions, 0, to_string(c.x));
     }
-    for (int64_t i = 0; i < x.numel(); i += 3) x.data<float>()[i] = NAN;
+    for (int64_t i = 0; i < x.numel(); i += 3) x.host<float>()[i] = NAN;
     const Slow nan = slow_pool(x, c);
     for (const Tensor& in : {x, channels_last(x)}) {
       const auto both = ops<"max_pool2d">(in, c.kernel, c.stride, c.pad, c.dilation, c.ceil, true);

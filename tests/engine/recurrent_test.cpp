@@ -49,10 +49,10 @@ struct Problem {
 
   // The definition: result, h and c as plain numbers.
   std::vector<std::vector<double>> loops() const {
-    const double *x = in[0].data<double>(), *w = in[3].data<double>();
+    const double *x = in[0].host<double>(), *w = in[3].host<double>();
     const int64_t n = kUnits, wide = in[3].size(0), rows = in[0].size(0);
     const auto values = [](const Tensor& t) {
-      return t ? std::vector<double>(t.data<double>(), t.data<double>() + t.numel())
+      return t ? std::vector<double>(t.host<double>(), t.host<double>() + t.numel())
                : std::vector<double>();
     };
     std::vector<double> h = values(in[1]), c = values(in[2]), bias = values(in[4]),
@@ -124,7 +124,7 @@ double gap(const Tensor& a, const double* b) {
   const Tensor x = packed(op<"to.dtype">(a, DType::Float64));
   double most = 0;
   for (int64_t i = 0; i < x.numel(); ++i) {
-    const double d = std::fabs(x.data<double>()[i] - b[i]) / (1 + std::fabs(b[i]));
+    const double d = std::fabs(x.host<double>()[i] - b[i]) / (1 + std::fabs(b[i]));
     if (!(d <= most)) most = d;
   }
   return most;
@@ -144,7 +144,7 @@ TEST(Recurrence, FusedLayersAgreeWithPlainLoops) {
         NoGrad quiet;  // nothing is kept for a gradient
         const auto bare = p.run(leaves(p.in, type));
         for (int i = 0; i < got.size(); ++i)
-          EXPECT_EQ(gap(bare[i], op<"to.dtype">(got[i], DType::Float64).data<double>()), 0) << i;
+          EXPECT_EQ(gap(bare[i], op<"to.dtype">(got[i], DType::Float64).host<double>()), 0) << i;
       }
     });
   });
@@ -167,7 +167,7 @@ TEST(Recurrence, FusedGradientsAgreeWithTheComposition) {
       };
       const auto fused = grads(false), plain = grads(true);
       for (size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_LT(gap(fused[i], packed(plain[i]).data<double>()), 1e-10) << i;
+        EXPECT_LT(gap(fused[i], packed(plain[i]).host<double>()), 1e-10) << i;
     });
   });
 }
@@ -188,7 +188,7 @@ TEST(Recurrence, ThreadsShareTheSequencesAndGiveTheSameNumbers) {
   };
   const auto one = run(1), three = run(3);
   for (size_t i = 0; i < one.size(); ++i)
-    EXPECT_EQ(gap(three[i], packed(op<"to.dtype">(one[i], DType::Float64)).data<double>()), 0) << i;
+    EXPECT_EQ(gap(three[i], packed(op<"to.dtype">(one[i], DType::Float64)).host<double>()), 0) << i;
   set_num_threads(before);
 }
 
@@ -205,7 +205,7 @@ TEST(Recurrence, AWeightThatTwoLayersShareGetsBothGradients) {
     return grad::gradients({sum}, {w}, {Tensor()},
                            {.retain_graph = true, .create_graph = create})[0];
   };
-  EXPECT_LT(gap(grads(false), packed(grads(true)).data<double>()), 1e-12);
+  EXPECT_LT(gap(grads(false), packed(grads(true)).host<double>()), 1e-12);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Tensor of(const Sizes& shape, const std::vector<double>& v, DType t = DType::Float32) {
   Tensor x = empty(shape, DType::Float64), y = empty(shape, t);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = v[i % v.size()];
+  for (int64_t i = 0; i < x.numel(); ++i) x.host<double>()[i] = v[i % v.size()];
   copy_raw(y, x);
   return y;
 }
@@ -37,7 +37,7 @@ Tensor noise(const Sizes& shape, DType t = DType::Float32) {
 std::vector<double> values(const Tensor& t) {
   Tensor d = empty(t.shape(), DType::Float64);
   copy_raw(d, t);
-  return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
+  return std::vector<double>(d.host<double>(), d.host<double>() + d.numel());
 }
 double one(const Tensor& t) { return item(t); }
 using V = std::vector<double>;
@@ -82,8 +82,8 @@ TEST(Sums, AgreeForEveryLayoutSizeAndLevel) {
                   const int64_t p = (bits & 1 ? 0 : i) * y.stride(0) +
                                     (bits & 2 ? 0 : j) * y.stride(1) +
                                     (bits & 4 ? 0 : k) * y.stride(2);
-                  slow.data<double>()[p] +=
-                      x.data<double>()[i * x.stride(0) + j * x.stride(1) + k * x.stride(2)];
+                  slow.host<double>()[p] +=
+                      x.host<double>()[i * x.stride(0) + j * x.stride(1) + k * x.stride(2)];
                 }
             const V have = values(y), want = values(slow);
             for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(have[i], want[i], 1e-11);
@@ -147,8 +147,8 @@ TEST(Extremes, LetNanWinAndGiveTheFirstPosition) {
     const AtLevel at(l);
     for (int64_t n : {3, 16, 17, 100, 5000}) {
       Tensor x = of({n}, {1});
-      x.data<float>()[n / 2] = static_cast<float>(kNan);
-      x.data<float>()[n - 1] = static_cast<float>(kNan);
+      x.host<float>()[n / 2] = static_cast<float>(kNan);
+      x.host<float>()[n - 1] = static_cast<float>(kNan);
       EXPECT_TRUE(std::isnan(one(op<"max">(x)))) << n;
       EXPECT_TRUE(std::isnan(one(op<"amin">(x)))) << n;
       EXPECT_EQ(one(op<"argmax">(x)), n / 2 + 1) << n;
@@ -181,8 +181,8 @@ TEST(Extremes, OfEmptyDimensionsAreErrors) {
 TEST(Extremes, OfLargeIntegersAreExact) {
   Tensor x = filled({1000}, 0, DType::Int64);
   const int64_t big = (int64_t{1} << 62) + 1;
-  x.data<int64_t>()[700] = big;
-  x.data<int64_t>()[701] = big - 1;
+  x.host<int64_t>()[700] = big;
+  x.host<int64_t>()[701] = big - 1;
   const Tensor m = op<"max">(x);
   EXPECT_EQ(item<int64_t>(m), big);
   EXPECT_EQ(one(op<"argmax">(x)), 701);
@@ -285,11 +285,11 @@ TEST(Sorting, FindsTheBestOfLongLinesWhateverTheirOrder) {
   Tensor x = empty({100000}, DType::Float32);
   for (int order = 0; order < 3; ++order) {
     for (int64_t i = 0; i < 100000; ++i)
-      x.data<float>()[i] = static_cast<float>(order == 0 ? i : order == 1 ? -i : i * 7919 % 100000);
+      x.host<float>()[i] = static_cast<float>(order == 0 ? i : order == 1 ? -i : i * 7919 % 100000);
     const auto r = ops<"topk">(x, 5);
     const V v = values(r[0]), at = values(r[1]);
     for (int k = 0; k < 5; ++k) EXPECT_EQ(v[k], order == 1 ? -k : 99999 - k);
-    for (int k = 0; k < 5; ++k) EXPECT_EQ(x.data<float>()[static_cast<int64_t>(at[k]) - 1], v[k]);
+    for (int k = 0; k < 5; ++k) EXPECT_EQ(x.host<float>()[static_cast<int64_t>(at[k]) - 1], v[k]);
   }
   EXPECT_THROW(ops<"topk">(x, 100001), Error);
 }
@@ -306,7 +306,7 @@ TEST(Distinct, ElementsAndTheirCounts) {
   const Tensor at = op<"nonzero">(mask);
   EXPECT_EQ(at.size(0), 300 * 1001 / 11);
   for (int64_t i = 0; i < at.size(0); ++i) {
-    const int64_t* p = at.data<int64_t>() + 2 * i;
+    const int64_t* p = at.host<int64_t>() + 2 * i;
     ASSERT_EQ((p[0] - 1) * 1001 + p[1] - 1, 11 * i + 10);
   }
 }

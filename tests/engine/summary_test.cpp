@@ -84,7 +84,7 @@ TEST(Summary, CountsWhatIsNotFiniteWhereverItStands) {
     numeric::Source source;
     for (DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Float16}) {
       Tensor x = numeric::random(source, {50000}, DType::Float64);
-      double* p = x.data<double>();
+      double* p = x.host<double>();
       for (int64_t i = 0; i < x.numel(); i += 97) p[i] = std::nan("");
       for (int64_t i = 5; i < x.numel(); i += 1009) p[i] = i % 2 ? kInf : -kInf;
       p[49999] = 60000;
@@ -113,16 +113,16 @@ TEST(Summary, KeepsExtremeValuesApart) {
   for (cpu::Level l : kLevels) {
     const AtLevel at(l);
     Tensor x = filled({5000}, 1e-42, DType::Float32);
-    x.data<float>()[77] = 3e38f;
+    x.host<float>()[77] = 3e38f;
     Summary s = cpu::summarize(x.get());
     EXPECT_EQ(s.max, static_cast<double>(3e38f));
     EXPECT_NEAR(s.bins[9], 1, 1e-6);
     EXPECT_NEAR(s.bins[0], 4999, 1e-6);
-    x.data<float>()[78] = -3e38f;
+    x.host<float>()[78] = -3e38f;
     s = cpu::summarize(x.get());
     EXPECT_TRUE(std::isfinite(s.spread));
     Tensor y = filled({5000}, 1e308, DType::Float64);
-    y.data<double>()[0] = -1e308;
+    y.host<double>()[0] = -1e308;
     s = cpu::summarize(y.get());
     EXPECT_TRUE(std::isfinite(s.mean) && std::isfinite(s.spread));
     EXPECT_NEAR(s.bins[9], 4999, 1e-6);
@@ -131,8 +131,8 @@ TEST(Summary, KeepsExtremeValuesApart) {
 
 TEST(Summary, IntegersAreExact) {
   Tensor x = filled({3000}, 0, DType::Int64);
-  x.data<int64_t>()[1] = INT64_MIN;
-  x.data<int64_t>()[2] = INT64_MAX - 1;
+  x.host<int64_t>()[1] = INT64_MIN;
+  x.host<int64_t>()[2] = INT64_MAX - 1;
   const Summary s = cpu::summarize(x.get());
   EXPECT_EQ(s.least, INT64_MIN);
   EXPECT_EQ(s.most, INT64_MAX - 1);

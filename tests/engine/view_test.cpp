@@ -19,7 +19,7 @@ Tensor counted(const Sizes& shape, DType dtype = DType::Float32) {
 std::vector<double> values(const Tensor& t) {
   Tensor wide = empty(t.shape(), DType::Float64);
   copy_raw(wide, t);
-  return std::vector<double>(wide.data<double>(), wide.data<double>() + wide.numel());
+  return std::vector<double>(wide.host<double>(), wide.host<double>() + wide.numel());
 }
 using V = std::vector<double>;
 
@@ -109,7 +109,7 @@ TEST(Copy, GivesTheSameValuesInEveryLayout) {
       Tensor x = empty(shape, dtype);
       const int size = dtype_size(dtype);
       for (int64_t i = 0; i < x.numel() * size; ++i)
-        x.data<uint8_t>()[i] = static_cast<uint8_t>(i * 31 + i / 251);
+        x.host<uint8_t>()[i] = static_cast<uint8_t>(i * 31 + i / 251);
       const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
       for (const auto& from : orders)
         for (const auto& to : orders) {
@@ -125,8 +125,8 @@ TEST(Copy, GivesTheSameValuesInEveryLayout) {
               for (int64_t k = 0; k < a.size(2); ++k)
                 same =
                     same &&
-                    !memcmp(a.data() + (i * a.stride(0) + j * a.stride(1) + k * a.stride(2)) * size,
-                            b.data() + (i * b.stride(0) + j * b.stride(1) + k * b.stride(2)) * size,
+                    !memcmp(a.host() + (i * a.stride(0) + j * a.stride(1) + k * a.stride(2)) * size,
+                            b.host() + (i * b.stride(0) + j * b.stride(1) + k * b.stride(2)) * size,
                             static_cast<size_t>(size));
           EXPECT_TRUE(same) << dtype_name(dtype) << to_string(shape);
         }
@@ -139,9 +139,9 @@ TEST(Copy, OfLargeTensorsGoesAroundTheCaches) {
   const Tensor t = op<"contiguous">(op<"transpose">(x, 0, 1));
   for (int64_t i : {0, 1, 17, 2559})
     for (int64_t j : {0, 3, 64, 2560})
-      EXPECT_EQ(t.data<float>()[j * 2560 + i], x.data<float>()[i * 2561 + j]);
-  EXPECT_TRUE(op<"all">(fn::eq(op<"clone">(x), x)).data<bool>()[0]);
-  EXPECT_TRUE(op<"all">(fn::eq(op<"full">(Sizes{7000001}, 2.5), 2.5)).data<bool>()[0]);
+      EXPECT_EQ(t.host<float>()[j * 2560 + i], x.host<float>()[i * 2561 + j]);
+  EXPECT_TRUE(op<"all">(fn::eq(op<"clone">(x), x)).host<bool>()[0]);
+  EXPECT_TRUE(op<"all">(fn::eq(op<"full">(Sizes{7000001}, 2.5), 2.5)).host<bool>()[0]);
 }
 
 TEST(Flip, ReversesWithoutTouchingTheInput) {

@@ -16,7 +16,7 @@ namespace {
 Tensor make(const Sizes& shape, std::vector<float> values) {
   Tensor t = empty(shape, DType::Float32);
   for (int64_t i = 0; i < t.numel(); ++i)
-    t.data<float>()[i] = values[static_cast<size_t>(i) % values.size()];
+    t.host<float>()[i] = values[static_cast<size_t>(i) % values.size()];
   return t;
 }
 Tensor leaf(const Sizes& shape, std::vector<float> values) {

@@ -61,6 +61,12 @@ layers_look_down() {
   grep -EHn '^ *# *include *"' $(files 'engine/*' 'bindings/*' 'shell/*') /dev/null | grep -vE '"(engine|bindings|shell)/'
 }
 
+# data<T>() is an address in a device's memory, for kernels; everybody else asks for host<T>(), which
+# only a CPU tensor answers.
+only_kernels_touch_devices() {
+  grep -EHn '(\.|->)data<' $(files 'engine/io/*' 'bindings/*.cpp' 'bindings/*.h' 'shell/*.cpp')
+}
+
 engine_knows_no_lua() {
   grep -EHnw 'lua_State|luaL_[a-z]+|lua\.h|lua\.hpp|lauxlib\.h|lualib\.h' $(files 'engine/*')
 }
@@ -149,6 +155,7 @@ one_list_of_ops() {
 
 law "every operation stands in one place, engine/ops, and in no second list" one_list_of_ops
 law "layers look down only: base, tensor, ops, watch, cpu and io, bindings, shell" layers_look_down
+law "only kernels take addresses in device memory" only_kernels_touch_devices
 law "the engine knows nothing of Lua" engine_knows_no_lua
 law "kernels of a lane level include nothing that others inline" levels_include_little
 law "the objects of a lane level define only their own namespace" levels_define_only_their_own

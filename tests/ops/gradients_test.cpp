@@ -48,7 +48,7 @@ Point point(const Op& op, const Samples::Item& item,
     Tensor copy = floating_as(t, DType::Float64);
     const bool moves = may[tensor++];
     if (!is_floating(t.dtype()) || !moves) return copy;
-    for (int64_t i = 0; i < copy.numel(); ++i) copy.data<double>()[i] += move(input, i);
+    for (int64_t i = 0; i < copy.numel(); ++i) copy.host<double>()[i] += move(input, i);
     ++input;
     copy->requires_grad = true;
     p.leaves.push_back(copy);

@@ -114,7 +114,7 @@ Tensor stretched(const Tensor& t) {
 std::vector<double> doubles(const Tensor& t) {
   const Tensor d = empty(t.shape(), DType::Float64);
   copy_raw(d, t);
-  return std::vector<double>(d.data<double>(), d.data<double>() + d.numel());
+  return std::vector<double>(d.host<double>(), d.host<double>() + d.numel());
 }
 
 Args enlarged(const std::vector<Value>& values, int64_t most) {
@@ -154,7 +154,7 @@ Args enlarged(const std::vector<Value>& values, int64_t most) {
       if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
     const Tensor wide = empty(shape, DType::Float64);
     for (int64_t i = 0; i < wide.numel(); ++i)
-      wide.data<double>()[i] = is_floating(t.dtype()) && low <= high
+      wide.host<double>()[i] = is_floating(t.dtype()) && low <= high
                                    ? low + (high - low) * next()
                                    : old[static_cast<size_t>(next() * double(old.size()))];
     Tensor y = empty(shape, t.dtype());
@@ -251,7 +251,7 @@ double weight(size_t k, int64_t i) {
 
 Tensor weights_like(const Tensor& t, size_t k) {
   const Tensor w = empty(t.shape(), DType::Float64);
-  for (int64_t i = 0; i < w.numel(); ++i) w.data<double>()[i] = weight(k, i);
+  for (int64_t i = 0; i < w.numel(); ++i) w.host<double>()[i] = weight(k, i);
   Tensor y = empty(t.shape(), t.dtype(), t.device());
   copy_raw(y, w);
   return y;

@@ -1,4 +1,4 @@
-// copy_raw: values from one tensor into another, whatever their layouts and types. Dimensions are
+// copy: values from one tensor into another, whatever their layouts and types. Dimensions are
 // walked in the order of the destination's memory; when the source's unit stride is then not the
 // innermost, planes are transposed in tiles.
 #include <cstring>
@@ -6,13 +6,11 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/elementwise/run.h"
 #include "engine/cpu/walk.h"
-#include "engine/ops/table/apply.h"
 
-namespace tycho {
+namespace tycho::cpu {
 namespace {
-
-using namespace cpu;
 
 constexpr int64_t kTile = 1024, kGrain = 32768;
 
@@ -137,8 +135,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
 
 }  // namespace
 
-void copy_raw(const Tensor& to, const Tensor& from) {
-  if (to.numel() == 0 || shapes_only) return;
+void copy(const Tensor& to, const Tensor& from) {
   const int size = dtype_size(to.dtype()), from_size = dtype_size(from.dtype());
   char* dst = to.data();
   const char* src = from.data();
@@ -153,9 +150,9 @@ void copy_raw(const Tensor& to, const Tensor& from) {
     return copy_same(walk, dst, src, size);
   }
   if (from.numel() == 1 && to.numel() > 1) {  // converted once
-    Tensor one = empty(Sizes(), to.dtype(), to.device());
-    copy_raw(one, alias(from, Sizes(), Sizes(), from->offset));
-    return copy_raw(to, one);
+    const Tensor one = empty(Sizes(), to.dtype());
+    copy(one, alias(from, Sizes(), Sizes(), from->offset));
+    return copy(to, one);
   }
   const Walk walk = copy_walk(to.get(), from.get());
   const Lanes lanes = lanes_between(from.dtype(), to.dtype());
@@ -180,4 +177,4 @@ void copy_raw(const Tensor& to, const Tensor& from) {
       Interrupts::Hold);
 }
 
-}  // namespace tycho
+}  // namespace tycho::cpu

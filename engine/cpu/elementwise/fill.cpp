@@ -1,15 +1,14 @@
-// fill_raw: one number into every element of a tensor.
-#include "engine/ops/shape/create.h"
+// One element into every place of a tensor.
+#include <cstring>
 
-namespace tycho {
+#include "engine/cpu/elementwise/run.h"
 
-void fill_raw(const Tensor& to, const Value& number) {
-  if (to.numel() == 0) return;
-  // A large integer keeps all its digits; everything else goes through double.
-  const Tensor one = number.tag == Tag::Int    ? number_tensor(number.i)
-                     : number.tag == Tag::Bool ? number_tensor(number.b)
-                                               : number_tensor(number.number());
-  copy_raw(to, one);
+namespace tycho::cpu {
+
+void fill(const Tensor& to, const void* element) {
+  const Tensor one = empty(Sizes(), to.dtype());
+  std::memcpy(one.data(), element, dtype_size(to.dtype()));
+  copy(to, one);
 }
 
-}  // namespace tycho
+}  // namespace tycho::cpu

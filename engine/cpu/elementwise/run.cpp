@@ -1,5 +1,7 @@
 // A row of the elementwise table over broadcast operands of any layout and type: the row becomes a
 // program of one instruction (program.h), which is run by as many threads as it is worth.
+#include "engine/cpu/elementwise/run.h"
+
 #include <algorithm>
 
 #include "engine/base/parallel.h"
@@ -59,9 +61,8 @@ Value rounded_to(DType compute, const Value& v) {
 
 }  // namespace
 
-void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
+void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
-  if (numel == 0 || shapes_only) return;
   Program r;
   r.lanes = lanes_of(compute);
   r.code[0].fn = row_fn(row, r.lanes);

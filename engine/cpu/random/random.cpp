@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/cpu/random/counted.h"
 
 namespace tycho::cpu {
 namespace {
@@ -116,7 +117,7 @@ void one_by_one(void* y, DType dtype, int64_t n, F f) {
 
 }  // namespace
 
-void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, double to) {
+void random_uniform(RandomStream stream, void* y, DType dtype, int64_t n, double from, double to) {
   check_floating("uniform_", dtype);
   const double most = largest(dtype);
   TYCHO_CHECK(Kind::Value, std::abs(from) <= most && std::abs(to) <= most,
@@ -127,9 +128,13 @@ void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, 
   TYCHO_CHECK(Kind::Value, to - from <= most,
               "uniform_ needs to - from within %s, which ends at %g; from = %g, to = %g",
               dtype_name(dtype), most, from, to);
-  if (dtype == DType::Float64) return uniform<double>(g, y, dtype, n, from, to);
-  uniform<float>(g, y, dtype, n, from, to);
-  if (dtype == DType::Float32) return;
+  if (stream.philox)
+    counted::uniform(*stream.philox, y, dtype, n, from, to);
+  else if (dtype == DType::Float64)
+    uniform<double>(*stream.mersenne, y, dtype, n, from, to);
+  else
+    uniform<float>(*stream.mersenne, y, dtype, n, from, to);
+  if (dtype_size(dtype) != 2) return;
   // The shorter formats round to `to` often. -0 counts as 0.
   const float bounds[2] = {static_cast<float>(from), static_cast<float>(to)};
   uint16_t low_high[2];
@@ -138,11 +143,13 @@ void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, 
   level_of::random_replace_16(static_cast<uint16_t*>(y), n, plus(low_high[1]), low_high[0]);
 }
 
-void random_normal(Generator& g, void* y, DType dtype, int64_t n, double mean, double deviation,
-                   bool in_blocks) {
+void random_normal(RandomStream stream, void* y, DType dtype, int64_t n, double mean,
+                   double deviation, bool in_blocks) {
   check_floating("normal_", dtype);
   TYCHO_CHECK(Kind::Value, deviation >= 0,
               "normal_ needs a standard deviation of 0 or more, not %g", deviation);
+  if (stream.philox) return counted::normal(*stream.philox, y, dtype, n, mean, deviation);
+  Generator& g = *stream.mersenne;
   if (n < 16 || !in_blocks) {
     one_by_one(y, dtype, n, [&] { return std::fma(g.next_normal(), deviation, mean); });
   } else if (dtype == DType::Float64) {
@@ -152,8 +159,10 @@ void random_normal(Generator& g, void* y, DType dtype, int64_t n, double mean, d
   }
 }
 
-void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, double p) {
+void random_bernoulli(RandomStream stream, void* y, DType dtype, int64_t n, double p) {
   TYCHO_CHECK(Kind::Value, p >= 0 && p <= 1, "bernoulli needs a probability in [0, 1], not %g", p);
+  if (stream.philox) return counted::bernoulli(*stream.philox, y, dtype, n, p);
+  Generator& g = *stream.mersenne;
   // D has 53 bits: D < p is the same as D * 2^53 < ceil(p * 2^53).
   const uint64_t limit = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
   const bool bytes = dtype_size(dtype) == 1;
@@ -174,7 +183,8 @@ void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, double p) {
 namespace {
 
 template <class T>
-void bernoulli_each(Generator& g, void* y, DType dtype, int64_t n, const void* p, DType p_dtype) {
+void bernoulli_each(RandomStream stream, void* y, DType dtype, int64_t n, const void* p,
+                    DType p_dtype) {
   const auto get = [&](T* x, int64_t i, int64_t m) {
     const void* from = static_cast<const char*>(p) + i * dtype_size(p_dtype);
     if constexpr (sizeof(T) == 4)
@@ -190,6 +200,8 @@ void bernoulli_each(Generator& g, void* y, DType dtype, int64_t n, const void* p
                   "bernoulli needs probabilities in [0, 1], element %lld is %g",
                   static_cast<long long>(i + k + 1), static_cast<double>(limit[k]));
   });
+  if (stream.philox) return counted::bernoulli(*stream.philox, y, dtype, n, p, p_dtype);
+  Generator& g = *stream.mersenne;
   each_tile(n, [&](int64_t i, int64_t m) {
     get(limit, i, m);
     draw(g, x, m);
@@ -200,17 +212,20 @@ void bernoulli_each(Generator& g, void* y, DType dtype, int64_t n, const void* p
 
 }  // namespace
 
-void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, const void* p, DType p_dtype) {
+void random_bernoulli(RandomStream stream, void* y, DType dtype, int64_t n, const void* p,
+                      DType p_dtype) {
   check_floating("bernoulli with a tensor of probabilities", p_dtype);
   if (p_dtype == DType::Float64)
-    bernoulli_each<double>(g, y, dtype, n, p, p_dtype);
+    bernoulli_each<double>(stream, y, dtype, n, p, p_dtype);
   else
-    bernoulli_each<float>(g, y, dtype, n, p, p_dtype);
+    bernoulli_each<float>(stream, y, dtype, n, p, p_dtype);
 }
 
-void random_exponential(Generator& g, void* y, DType dtype, int64_t n, double lambda) {
+void random_exponential(RandomStream stream, void* y, DType dtype, int64_t n, double lambda) {
   check_floating("exponential_", dtype);
   TYCHO_CHECK(Kind::Value, lambda > 0, "exponential_ needs a rate above 0, not %g", lambda);
+  if (stream.philox) return counted::exponential(*stream.philox, y, dtype, n, lambda);
+  Generator& g = *stream.mersenne;
   const double factor = -1 / lambda;
   each_tile(n, [&](int64_t i, int64_t m) {
     double x[kTile];
@@ -220,16 +235,21 @@ void random_exponential(Generator& g, void* y, DType dtype, int64_t n, double la
   });
 }
 
-void random_geometric(Generator& g, void* y, DType dtype, int64_t n, double p) {
+void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, double p) {
   TYCHO_CHECK(Kind::DType, dtype != DType::Bool, "geometric_ makes counts, which bool cannot hold");
   TYCHO_CHECK(Kind::Value, p > 0 && p < 1, "geometric_ needs a probability in (0, 1), not %g", p);
+  if (stream.philox) return counted::geometric(*stream.philox, y, dtype, n, p);
+  Generator& g = *stream.mersenne;
   const double failure = std::log1p(-p);
   one_by_one(y, dtype, n, [&] { return std::ceil(std::log(g.next_double53()) / failure); });
 }
 
-void random_cauchy(Generator& g, void* y, DType dtype, int64_t n, double median, double sigma) {
+void random_cauchy(RandomStream stream, void* y, DType dtype, int64_t n, double median,
+                   double sigma) {
   check_floating("cauchy_", dtype);
   TYCHO_CHECK(Kind::Value, sigma > 0, "cauchy_ needs a scale above 0, not %g", sigma);
+  if (stream.philox) return counted::cauchy(*stream.philox, y, dtype, n, median, sigma);
+  Generator& g = *stream.mersenne;
   constexpr double e = std::numeric_limits<double>::epsilon();
   one_by_one(y, dtype, n, [&] {
     const double d = std::fmin(std::fmax(g.next_double53(), e), 1 - e);
@@ -237,17 +257,20 @@ void random_cauchy(Generator& g, void* y, DType dtype, int64_t n, double median,
   });
 }
 
-void random_log_normal(Generator& g, void* y, DType dtype, int64_t n, double mean,
+void random_log_normal(RandomStream stream, void* y, DType dtype, int64_t n, double mean,
                        double deviation) {
   check_floating("log_normal_", dtype);
   TYCHO_CHECK(Kind::Value, deviation > 0, "log_normal_ needs a standard deviation above 0, not %g",
               deviation);
+  if (stream.philox) return counted::log_normal(*stream.philox, y, dtype, n, mean, deviation);
+  Generator& g = *stream.mersenne;
   one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });
 }
 
 namespace {
 
-double poisson(Generator& g, double rate) {
+template <class G>
+double poisson(G& g, double rate) {
   if (rate == 0) return 0;
   if (rate < 10) {
     const double enough = std::exp(-rate);
@@ -275,7 +298,7 @@ double poisson(Generator& g, double rate) {
 
 }  // namespace
 
-void random_poisson(Generator& g, void* y, const void* rate, DType dtype, int64_t n) {
+void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype, int64_t n) {
   check_floating("poisson", dtype);
   double x[kTile];
   const auto get = [&](int64_t i, int64_t m) {
@@ -289,9 +312,17 @@ void random_poisson(Generator& g, void* y, const void* rate, DType dtype, int64_
                   "poisson needs finite rates of 0 or more, element %lld is %g",
                   static_cast<long long>(i + k + 1), x[k]);
   });
+  const uint64_t first = stream.philox ? stream.philox->take(n) : 0;
   each_tile(n, [&](int64_t i, int64_t m) {
     get(i, m);
-    for (int64_t k = 0; k < m; ++k) x[k] = poisson(g, x[k]);
+    for (int64_t k = 0; k < m; ++k) {
+      if (stream.philox) {
+        PhiloxReader reader(stream.philox->initial_seed(), first + static_cast<uint64_t>(i + k));
+        x[k] = poisson(reader, x[k]);
+      } else {
+        x[k] = poisson(*stream.mersenne, x[k]);
+      }
+    }
     put(y, dtype, i, x, m);
   });
 }

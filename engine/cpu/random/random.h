@@ -1,13 +1,15 @@
-// PyTorch's CPU random numbers on plain memory: the same seed gives the same numbers as
-// torch 2.15 on a CPU (normal ones to about 4e-7, the rest to the bit). How each rule was found:
-// by comparing with PyTorch's results; tests/engine/random_test.cpp holds a part of them.
+// Random numbers on plain memory. From a Philox stream they are as counted.h says; from a Mersenne
+// stream they are those of PyTorch's CPU, of which the rest is about: the same seed gives the same
+// numbers as torch 2.15 on a CPU (normal ones to about 4e-7, the rest to the bit). How each rule
+// was found: by comparing with PyTorch's results; tests/engine/random_test.cpp holds a part of
+// them.
 //
 // Every function fills y[0..n), contiguous and of the given dtype, from the generator, in order. D
 // is Generator::next_double53, F is next_float24. Parameters are checked before anything is drawn
 // or written; a wrong one raises Kind::Value. float16 and bfloat16 are computed as float32 and
 // rounded.
 #pragma once
-#include "engine/base/generator.h"
+#include "engine/base/random_stream.h"
 #include "engine/cpu/level.h"
 #include "engine/tensor/dtype.h"
 
@@ -15,7 +17,7 @@ namespace tycho::cpu {
 
 // Uniform in [from, to): F * (to - from) + from with one rounding (float64: D). A result that
 // rounds to `to` becomes `from`. Floating dtypes.
-void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, double to);
+void random_uniform(RandomStream g, void* y, DType dtype, int64_t n, double from, double to);
 
 // Normal numbers. Fewer than 16, or with `in_blocks` false (PyTorch: when the tensor is not
 // contiguous): one Generator::next_normal each. Otherwise n times F (float64: D), then for each
@@ -23,7 +25,7 @@ void random_uniform(Generator& g, void* y, DType dtype, int64_t n, double from, 
 //   r = sqrt(-2 log(1 - x[j])), t = 2 pi x[j + 8]: x[j] = r cos t, x[j + 8] = r sin t;
 // when n is no multiple of 16 the last 16 elements are drawn anew (float16 and bfloat16 skip the
 // first draw of what is beyond the last whole block). Floating dtypes.
-void random_normal(Generator& g, void* y, DType dtype, int64_t n, double mean, double deviation,
+void random_normal(RandomStream g, void* y, DType dtype, int64_t n, double mean, double deviation,
                    bool in_blocks = true);
 
 // What random_() draws from: `count` integers from `low` on; a count of 0 stands for 2^64.
@@ -37,36 +39,37 @@ IntegerRange integer_range(DType dtype);  // of random_() without bounds
 IntegerRange integer_range(DType dtype, int64_t from, int64_t to);
 // low + next32 % count for counts below 2^28, else low + next64 % count; random_() without bounds
 // always takes next32 for dtypes of up to 32 bits and float32 (`narrow`). Any dtype.
-void random_integers(Generator& g, void* y, DType dtype, int64_t n, IntegerRange range);
-void random_integers(Generator& g, void* y, DType dtype, int64_t n);  // random_()
+void random_integers(RandomStream g, void* y, DType dtype, int64_t n, IntegerRange range);
+void random_integers(RandomStream g, void* y, DType dtype, int64_t n);  // random_()
 
 // 0..n-1 shuffled: for i in 0..n-2, z = next32 % (n - i), swap y[i] and y[i + z]. `first` is added
 // to each (1 for positions). From 2^32 / 20 elements on the draw is next64, where PyTorch's numbers
 // differ.
-void random_permutation(Generator& g, int64_t* y, int64_t n, int64_t first = 0);
+void random_permutation(RandomStream g, int64_t* y, int64_t n, int64_t first = 0);
 
 // 1 when D < p, else 0. Any dtype. Dropout's mask is this with 1 - p.
-void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, double p);
+void random_bernoulli(RandomStream g, void* y, DType dtype, int64_t n, double p);
 // 1 when F < p[i] (float64 probabilities: D < p[i]), else 0.
-void random_bernoulli(Generator& g, void* y, DType dtype, int64_t n, const void* p, DType p_dtype);
+void random_bernoulli(RandomStream g, void* y, DType dtype, int64_t n, const void* p,
+                      DType p_dtype);
 
 // -1 / lambda * log1p(-D). Floating dtypes.
-void random_exponential(Generator& g, void* y, DType dtype, int64_t n, double lambda);
+void random_exponential(RandomStream g, void* y, DType dtype, int64_t n, double lambda);
 // ceil(log(D) / log1p(-p)): how many trials until the first success. Any dtype but bool.
-void random_geometric(Generator& g, void* y, DType dtype, int64_t n, double p);
+void random_geometric(RandomStream g, void* y, DType dtype, int64_t n, double p);
 // median + sigma * tan(pi * (D - 1/2)). Floating dtypes.
-void random_cauchy(Generator& g, void* y, DType dtype, int64_t n, double median, double sigma);
+void random_cauchy(RandomStream g, void* y, DType dtype, int64_t n, double median, double sigma);
 // exp(next_normal * deviation + mean). Floating dtypes.
-void random_log_normal(Generator& g, void* y, DType dtype, int64_t n, double mean,
+void random_log_normal(RandomStream g, void* y, DType dtype, int64_t n, double mean,
                        double deviation);
 // Poisson counts with the rates rate[0..n), of the same dtype as y. Rates from 10 on: transformed
 // rejection (Hoermann, 1993); smaller ones: products of D. Floating dtypes.
-void random_poisson(Generator& g, void* y, const void* rate, DType dtype, int64_t n);
+void random_poisson(RandomStream g, void* y, const void* rate, DType dtype, int64_t n);
 
 // `draws` categories for each of `rows` rows of `categories` weights (contiguous, floating dtype);
 // `first` is added to each. With replacement: one D per draw against the cumulative sums. Without,
 // or for a single draw: the categories with the largest weight / exponential_(1), best first.
-void random_multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int64_t rows,
+void random_multinomial(RandomStream g, int64_t* y, const void* weights, DType dtype, int64_t rows,
                         int64_t categories, int64_t draws, bool replacement, int64_t first = 0);
 
 }  // namespace tycho::cpu

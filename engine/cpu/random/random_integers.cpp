@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/cpu/random/random.h"
+#include "engine/cpu/random/counted.h"
 
 namespace tycho::cpu {
 namespace {
@@ -109,23 +109,29 @@ IntegerRange integer_range(DType dtype, int64_t from, int64_t to) {
   return {from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from)};
 }
 
-void random_integers(Generator& g, void* y, DType dtype, int64_t n, IntegerRange range) {
+void random_integers(RandomStream stream, void* y, DType dtype, int64_t n, IntegerRange range) {
+  if (stream.philox) return counted::integers(*stream.philox, y, dtype, n, range);
+  Generator& g = *stream.mersenne;
   if (range.count != 0 && range.count < uint64_t{1} << 28)
     narrow_integers(g, y, dtype, n, range.low, static_cast<uint32_t>(range.count));
   else
     wide_integers(g, y, dtype, n, range.low, range.count);
 }
 
-void random_integers(Generator& g, void* y, DType dtype, int64_t n) {
+void random_integers(RandomStream stream, void* y, DType dtype, int64_t n) {
   const IntegerRange range = integer_range(dtype);
+  if (stream.philox) return counted::integers(*stream.philox, y, dtype, n, range);
+  Generator& g = *stream.mersenne;
   if (dtype == DType::Int64 || dtype == DType::Float64)
     wide_integers(g, y, dtype, n, range.low, range.count);
   else
     narrow_integers(g, y, dtype, n, range.low, static_cast<uint32_t>(range.count));
 }
 
-void random_permutation(Generator& g, int64_t* y, int64_t n, int64_t first) {
+void random_permutation(RandomStream stream, int64_t* y, int64_t n, int64_t first) {
   if (n <= 0) return;
+  if (stream.philox) return counted::permutation(*stream.philox, y, n, first);
+  Generator& g = *stream.mersenne;
   if (n >= std::numeric_limits<uint32_t>::max() / 20) {
     for (int64_t i = 0; i < n; ++i) y[i] = first + i;
     for (int64_t i = 0; i < n - 1; ++i)
@@ -169,14 +175,16 @@ void get(T* x, const void* p, DType dtype, int64_t n) {
 
 // Weights are summed and divided in float (float64: in double), in order.
 template <class T>
-void draw_with_replacement(Generator& g, int64_t* y, const T* weight, T* sums, int64_t categories,
-                           int64_t draws, int64_t first) {
+void draw_with_replacement(RandomStream stream, int64_t* y, const T* weight, T* sums,
+                           int64_t categories, int64_t draws, int64_t first) {
   T sum = 0;
   for (int64_t c = 0; c < categories; ++c) sums[c] = sum += weight[c];
   for (int64_t c = 0; c < categories; ++c) sums[c] /= sum;
   sums[categories - 1] = 1;
+  std::vector<double> unit(draws);
+  random_uniform(stream, unit.data(), DType::Float64, draws, 0, 1);
   for (int64_t i = 0; i < draws; ++i) {
-    const double d = g.next_double53();
+    const double d = unit[i];
     const T* const slot = std::lower_bound(
         sums, sums + categories, d, [](T a, double b) { return static_cast<double>(a) < b; });
     y[i] = first + std::min<int64_t>(slot - sums, categories - 1);
@@ -186,11 +194,11 @@ void draw_with_replacement(Generator& g, int64_t* y, const T* weight, T* sums, i
 // The draws are the largest weight / q for exponential q, which is a race: category c arrives after
 // q / weight. Equal quotients (float16 and bfloat16 make many) are ordered as PyTorch's topk does.
 template <class T>
-void draw_without_replacement(Generator& g, int64_t* y, const T* weight, DType dtype, void* scratch,
-                              std::vector<std::pair<T, int64_t>>& race, int64_t categories,
-                              int64_t draws, int64_t first) {
+void draw_without_replacement(RandomStream stream, int64_t* y, const T* weight, DType dtype,
+                              void* scratch, std::vector<std::pair<T, int64_t>>& race,
+                              int64_t categories, int64_t draws, int64_t first) {
   std::vector<T> q(categories);
-  random_exponential(g, scratch, dtype, categories, 1);
+  random_exponential(stream, scratch, dtype, categories, 1);
   get(q.data(), scratch, dtype, categories);
   for (int64_t c = 0; c < categories; ++c) q[c] = weight[c] / q[c];
   if (dtype == DType::Float16 || dtype == DType::BFloat16) {
@@ -215,7 +223,7 @@ void draw_without_replacement(Generator& g, int64_t* y, const T* weight, DType d
 }
 
 template <class T>
-void multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int64_t rows,
+void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype, int64_t rows,
                  int64_t categories, int64_t draws, bool replacement, int64_t first) {
   std::vector<T> weight(categories), sums(categories);
   const auto row = [&](int64_t r) {
@@ -238,22 +246,24 @@ void multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int
   if (replacement && draws > 1) {
     for (int64_t r = 0; r < rows; ++r) {
       row(r);
-      draw_with_replacement(g, y + r * draws, weight.data(), sums.data(), categories, draws, first);
+      draw_with_replacement(stream, y + r * draws, weight.data(), sums.data(), categories, draws,
+                            first);
     }
     return;
   }
   std::vector<std::pair<T, int64_t>> race(categories);
   for (int64_t r = 0; r < rows; ++r) {
     row(r);
-    draw_without_replacement(g, y + r * draws, weight.data(), dtype, sums.data(), race, categories,
-                             draws, first);
+    draw_without_replacement(stream, y + r * draws, weight.data(), dtype, sums.data(), race,
+                             categories, draws, first);
   }
 }
 
 }  // namespace
 
-void random_multinomial(Generator& g, int64_t* y, const void* weights, DType dtype, int64_t rows,
-                        int64_t categories, int64_t draws, bool replacement, int64_t first) {
+void random_multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype,
+                        int64_t rows, int64_t categories, int64_t draws, bool replacement,
+                        int64_t first) {
   TYCHO_CHECK(Kind::DType, is_floating(dtype), "multinomial needs floating-point weights, not %s",
               dtype_name(dtype));
   TYCHO_CHECK(Kind::Value, draws > 0, "multinomial needs 1 draw or more, not %lld",
@@ -263,9 +273,9 @@ void random_multinomial(Generator& g, int64_t* y, const void* weights, DType dty
               "multinomial cannot draw %lld of %lld categories without replacement",
               static_cast<long long>(draws), static_cast<long long>(categories));
   if (dtype == DType::Float64)
-    multinomial<double>(g, y, weights, dtype, rows, categories, draws, replacement, first);
+    multinomial<double>(stream, y, weights, dtype, rows, categories, draws, replacement, first);
   else
-    multinomial<float>(g, y, weights, dtype, rows, categories, draws, replacement, first);
+    multinomial<float>(stream, y, weights, dtype, rows, categories, draws, replacement, first);
 }
 
 }  // namespace tycho::cpu

@@ -46,14 +46,14 @@ void fill(const Tensor& t, F f) {
   copy_raw(ordered, dense);
 }
 
-Generator& stream(const Call& c, int i) { return generator_of(c, i, c.out[0].device()); }
+RandomStream stream(const Call& c, int i) { return generator_of(c, i, c.out[0].device()); }
 
 // Fills the result by a function of cpu/random/random.h with these parameters; `generator` is the
 // position of that argument.
 template <class... P, class... Q>
-void draw(const Call& c, int generator, void (*random)(Generator&, void*, DType, int64_t, P...),
+void draw(const Call& c, int generator, void (*random)(RandomStream, void*, DType, int64_t, P...),
           Q... parameters) {
-  Generator& g = stream(c, generator);
+  const RandomStream g = stream(c, generator);
   const Tensor& y = c.out[0];
   fill(y, [&](void* to, int64_t n) { random(g, to, y.dtype(), n, parameters...); });
 }
@@ -80,7 +80,7 @@ void randint_like_high(Call& c) { draw_integers(c, 4, 0, c.integer(1)); }
 
 void randperm(Call& c) {
   const Tensor& y = c.out[0];
-  Generator& g = stream(c, 1);
+  const RandomStream g = stream(c, 1);
   const Tensor positions = y.dtype() == DType::Int64 ? y : empty(y.shape(), DType::Int64);
   random_permutation(g, positions.data<int64_t>(), positions.numel(), 1);
   if (positions.get() != y.get()) copy_raw(y, positions);
@@ -122,7 +122,7 @@ void random_range(Call& c) {
 
 void bernoulli(Call& c) {
   const Tensor& y = c.out[0];
-  Generator& g = stream(c, 2);
+  const RandomStream g = stream(c, 2);
   const Tensor p = c.arg[1].tag == Tag::Tensor ? c.tensor(1)
                    : c.has(1) || c.inplace     ? Tensor()
                                                : c.tensor(0);
@@ -152,7 +152,7 @@ void log_normal(Call& c) { draw(c, 3, random_log_normal, c.number(1), c.number(2
 void poisson(Call& c) {
   const Tensor& y = c.out[0];
   const Tensor rates = packed(permuted(c.tensor(0), memory_order(y)));
-  Generator& g = stream(c, 1);
+  const RandomStream g = stream(c, 1);
   fill(y, [&](void* p, int64_t n) { random_poisson(g, p, rates.data(), y.dtype(), n); });
 }
 
@@ -212,13 +212,19 @@ void rrelu_slopes(Call& c) {
   const Tensor& y = c.out[0];
   const Tensor x = packed(permuted(c.tensor(0), memory_order(y)));
   const double lower = c.number(1), upper = c.number(2);
-  Generator& g = generator_of(y.device());
+  const RandomStream g = generator_of(y.device());
   fill(y, [&](void* p, int64_t n) {
     const Tensor slopes = empty(Sizes{n}, DType::Float64);
-    for (int64_t i = 0; i < n; ++i)
-      slopes.data<double>()[i] = number_at(x, i) > 0 ? 1
-                                 : c.flag(3)         ? g.next_double53() * (upper - lower) + lower
-                                                     : (lower + upper) / 2;
+    double* const slope = slopes.data<double>();
+    if (g.philox && c.flag(3)) random_uniform(g, slope, DType::Float64, n, lower, upper);
+    for (int64_t i = 0; i < n; ++i) {
+      if (number_at(x, i) > 0)
+        slope[i] = 1;
+      else if (!c.flag(3))
+        slope[i] = (lower + upper) / 2;
+      else if (g.mersenne)
+        slope[i] = g.mersenne->next_double53() * (upper - lower) + lower;
+    }
     level_of::store_tile(static_cast<int>(Lanes::F64), static_cast<int>(y.dtype()), p,
                          static_cast<const void*>(slopes.data()), int64_t{1}, n);
   });

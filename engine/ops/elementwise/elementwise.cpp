@@ -2,6 +2,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho {
 
@@ -112,6 +113,12 @@ inline bool lane_result(RowType row, DType t, DType* result) {
   return t == DType::Int64 && row != RowType::Float && row != RowType::Real;
 }
 
+// `compute` is the promoted type; values are converted on load and store.
+void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
+  if (out->numel == 0 || shapes_only) return;
+  backend_of(out->device).run_row(row, compute, args, n, out);
+}
+
 // The commonest call, with nothing around it: a few elements of one lane type, laid out alike, and
 // numbers that do not change the type. False when the call is another one.
 [[gnu::noinline]] bool apply_small(Call& c, const RowInfo& info) {
@@ -122,7 +129,7 @@ inline bool lane_result(RowType row, DType t, DType* result) {
   const int64_t numel = first->numel;
   DType result;
   if (numel > kFew || first->rank == 0 || !first->contiguous || c.inplace ||
-      !lane_result(info.type, first->dtype, &result))
+      !first->device.is_cpu() || !lane_result(info.type, first->dtype, &result))
     return false;
   double numbers[kOperands][kFew];
   void* p[kOperands + 1];
@@ -135,7 +142,7 @@ inline bool lane_result(RowType row, DType t, DType* result) {
         return false;
       for (int d = 0; d < t->rank; ++d)
         if (t->shape[d] != first->shape[d]) return false;
-      p[i + 1] = t->data();
+      p[i + 1] = t->host();
       continue;
     }
     p[i + 1] = numbers[i];
@@ -153,7 +160,7 @@ inline bool lane_result(RowType row, DType t, DType* result) {
   }
   if (info.check) info.check(c, first->dtype);
   c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(first), result));
-  p[0] = c.out[0].data();
+  p[0] = c.out[0].host();
   int row = c.op->row;
   if (info.stand_in) {
     const Row other = info.stand_in(c, first->dtype);

@@ -58,9 +58,6 @@ struct RowInfo {
 extern const RowInfo row_info[kRows];
 constexpr uint8_t kReadsResult = 1 << kOperands;
 
-// Runs a row over broadcast operands into `out` (which has its final shape); defined in cpu/.
-// `compute` is the promoted type; values are converted on load and store.
-void run_row(int row, DType compute, const Value* args, int n, Impl* out);
 // A row over n contiguous elements in the lane type `type` (float32, float64 or int64): p[0] is the
 // result, p[1..] the operands.
 void run_lanes(int row, DType type, void* const* p, int64_t n);

@@ -5,6 +5,7 @@
 
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -32,11 +33,17 @@ void check_alpha(const Call& c, DType compute) {
                              c.arg[2].d, dtype_name(compute)));
 }
 
+bool any_zero(const Value& v) {
+  if (v.tag != Tag::Tensor) return v.number() == 0;
+  if (!has_values(v.t)) return false;
+  if (v.t->device.is_cpu()) return has_zero(v.t);
+  const NoGrad quiet;
+  return !item<bool>(op<"all">(Tensor(Ref<Impl>(v.t))));
+}
+
 void no_zero(const Call& c, DType compute) {
   if (is_floating(compute)) return;
-  const Value& v = c.arg[1];
-  const bool zero = v.tag == Tag::Tensor ? has_values(v.t) && has_zero(v.t) : v.number() == 0;
-  if (zero)
+  if (any_zero(c.arg[1]))
     fail(Kind::Value, format("%s: division of integers by zero", called(c).c_str()),
          "x:float()  -- floats give inf and nan instead");
 }

@@ -1,10 +1,11 @@
 // Random tensors: makers (rand, randn, randint, randperm), draws from tensors of parameters
 // (bernoulli, normal, poisson, multinomial) and fills in place (uniform_, normal_, ...). The
-// streams are PyTorch's (cpu/random/random.h); every device has one of its own. Dropout stands in
-// dropout.cpp.
+// CPU's stream is PyTorch's (cpu/random/random.h), a device's comes from counters (base/philox.h).
+// Dropout stands in dropout.cpp.
 #include "engine/ops/random/random.h"
 
 #include <array>
+#include <optional>
 
 #include "engine/grad/node.h"
 #include "engine/ops/shape/create.h"
@@ -13,11 +14,11 @@
 
 namespace tycho {
 
-Generator& generator_of(Device device) {
+RandomStream generator_of(Device device) {
   if (device.is_cpu()) return default_generator();
-  static thread_local std::array<std::unique_ptr<Generator>, kMaxCudaDevices> streams;
+  static thread_local std::array<std::optional<PhiloxStream>, kMaxCudaDevices> streams;
   auto& stream = streams[static_cast<size_t>(device.number)];
-  if (!stream) stream = std::make_unique<Generator>(system_seed());
+  if (!stream) stream.emplace(system_seed());
   return *stream;
 }
 
@@ -27,7 +28,7 @@ void seed_all(uint64_t seed) {
     generator_of(Device{static_cast<int8_t>(i)}).seed(seed);
 }
 
-Generator& generator_of(const Call& c, int i, Device device) {
+RandomStream generator_of(const Call& c, int i, Device device) {
   if (!c.has(i)) return generator_of(device);
   const DeviceGenerator& g = *c.arg[i].generator;
   if (!(g.device == device))
@@ -35,7 +36,7 @@ Generator& generator_of(const Call& c, int i, Device device) {
          format("the generator belongs to %s, the result lies on %s", device_name(g.device).c_str(),
                 device_name(device).c_str()),
          "torch.Generator(\"" + device_name(device) + "\")");
-  return *g.stream;
+  return g.stream;
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // Random numbers as operations: which generator a call draws from, and the kernels of random.cpp.
 #pragma once
-#include "engine/base/generator.h"
+#include "engine/base/random_stream.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho {
@@ -8,15 +8,16 @@ namespace tycho {
 // What a parameter of kind "generator" holds: a stream, and the device whose tensors it may fill.
 struct DeviceGenerator {
   Device device;
-  Generator* stream;
+  RandomStream stream;
 };
 
-// The default stream of a device; each has its own. The CPU's is default_generator().
-Generator& generator_of(Device device);
+// The default stream of a device, of its backend's kind; each device and thread has its own. The
+// CPU's is default_generator().
+RandomStream generator_of(Device device);
 // Seeds the streams of all devices, as torch.manual_seed.
 void seed_all(uint64_t seed);
 // The generator named by argument i of a call, else the default one of `device`; raises
 // Kind::Device when it belongs to another device.
-Generator& generator_of(const Call& c, int i, Device device);
+RandomStream generator_of(const Call& c, int i, Device device);
 
 }  // namespace tycho

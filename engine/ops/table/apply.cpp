@@ -11,6 +11,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho {
 namespace {
@@ -30,6 +31,17 @@ void each_tensor(const Call& c, F&& f) {
 std::string public_name(const Op& op) {
   const std::string_view name = op.name;
   return std::string(name.substr(0, name.find('.')));
+}
+
+// A bit for each device whose memory a kernel of this call touches.
+uint32_t devices_of(const Call& c) {
+  if (cuda_device_count() <= 0) [[likely]]
+    return 0;
+  uint32_t devices = 0;
+  each_tensor(c, [&](const Impl* t, int) { devices |= KernelScope::bit(t->device); });
+  for (const Tensor& t : c.out)
+    if (t) devices |= KernelScope::bit(t.device());
+  return devices;
 }
 
 void check_devices(const Call& c) {
@@ -215,6 +227,7 @@ void shape_and_run(Call& c, Kernel kernel) {
     const Decided decided(true);
     if (guard::watching) [[unlikely]]
       guard::note(op.name);
+    const KernelScope scope(devices_of(c));
     kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
@@ -298,13 +311,6 @@ Tensor stand_in(const Tensor& t) {
   const Tensor out = alias(flat, t.shape(), t.strides(), 0);
   out->is_number = t->is_number;
   return out;
-}
-
-Tensor packed(const Tensor& t) {
-  if (t.contiguous()) return t;
-  Tensor copy = empty(t.shape(), t.dtype(), t.device());
-  copy_raw(copy, t);
-  return copy;
 }
 
 }  // namespace tycho

@@ -34,7 +34,7 @@ void need_values(const char* op, const Tensor& t);
 void need_kernels(const char* op);
 
 // Copies values into a tensor of the same shape (or a broadcast one), converting the type, between
-// any devices; no graph, no version. Defined in cpu/.
+// any devices; no graph, no version.
 void copy_raw(const Tensor& to, const Tensor& from);
 // The tensor itself when it is row-major, else a row-major copy. No graph.
 Tensor packed(const Tensor& t);

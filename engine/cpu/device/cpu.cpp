@@ -1,0 +1,40 @@
+// The CPU's backend: the caching allocator of base/memory.h and the kernels beside it.
+#include <cstring>
+
+#include "engine/cpu/elementwise/run.h"
+#include "engine/tensor/backend.h"
+
+namespace tycho::cpu {
+namespace {
+
+struct Cpu final : Backend {
+  constexpr Cpu() : Backend("cpu", RandomKind::Mersenne) {}
+  int devices() override { return 1; }
+
+  void* allocate(Device, size_t bytes) override { return tycho::allocate(-1, bytes); }
+  void release(Device, void* memory, size_t bytes) override { tycho::release(-1, memory, bytes); }
+  int64_t live_bytes(Device) override { return tycho::live_bytes(-1); }
+  MemoryStats memory_stats(Device) override { return tycho::memory_stats(-1); }
+  void reset_peak_memory(Device) override { tycho::reset_peak_memory(-1); }
+  void empty_cache(Device) override { tycho::empty_cache(-1); }
+  void set_capacity(Device, int64_t bytes) override { set_device_capacity(-1, bytes); }
+
+  void read(Device, void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void copy(const Tensor& to, const Tensor& from) override { cpu::copy(to, from); }
+  void fill(const Tensor& to, const void* element) override { cpu::fill(to, element); }
+  void run_row(int row, DType compute, const Value* args, int n, Impl* out) override {
+    cpu::run_row(row, compute, args, n, out);
+  }
+
+  void begin_kernel(Device) override {}
+  void end_kernel(Device) override {}
+  void synchronize(Device) override {}
+};
+
+constinit Cpu cpu;
+[[maybe_unused]] const bool registered = set_backend(true, &cpu);
+
+}  // namespace
+}  // namespace tycho::cpu

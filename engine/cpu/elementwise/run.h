@@ -1,0 +1,13 @@
+// What the CPU's backend and the simulated devices' share: values from tensor to tensor, and rows.
+#pragma once
+#include "engine/ops/table/op.h"
+
+namespace tycho::cpu {
+
+// As Backend's functions of these names, on memory that may be touched.
+void copy(const Tensor& to, const Tensor& from);
+void run_row(int row, DType compute, const Value* args, int n, Impl* out);
+// `element` has the tensor's type.
+void fill(const Tensor& to, const void* element);
+
+}  // namespace tycho::cpu

@@ -1,0 +1,36 @@
+// The two backends of a process, and what is the same for all of them.
+#include "engine/tensor/backend.h"
+
+#include "engine/tensor/read.h"
+
+namespace tycho {
+
+constinit Backend* detail::backends[2] = {};
+
+bool set_backend(bool cpu, Backend* backend) {
+  detail::backends[!cpu] = backend;
+  return true;
+}
+
+void KernelScope::begin() const {
+  for (int8_t i = 0; i < kMaxCudaDevices; ++i)
+    if (devices_ >> i & 1) backend_of(Device{i}).begin_kernel(Device{i});
+}
+
+void KernelScope::end() const {
+  for (int8_t i = 0; i < kMaxCudaDevices; ++i)
+    if (devices_ >> i & 1) backend_of(Device{i}).end_kernel(Device{i});
+}
+
+Tensor fetch(const Tensor& t) {
+  if (t.device().is_cpu()) return t;
+  return sent(t, Device{});
+}
+
+Tensor sent(const Tensor& t, Device device) {
+  const Tensor copy = empty(t.shape(), t.dtype(), device);
+  if (t.numel() && !shapes_only) backend_of(device.is_cpu() ? t.device() : device).copy(copy, t);
+  return copy;
+}
+
+}  // namespace tycho

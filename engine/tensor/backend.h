@@ -1,0 +1,81 @@
+// Backend: what a kind of device is to the layers above. The CPU and the simulated devices have
+// theirs in engine/cpu/device; each registers itself at start, because layers look down only. What
+// is called for every small tensor asks `device.is_cpu()` first and stays inline for the CPU.
+//
+// Tensors given to a backend lie on its devices, but for the other side of a copy.
+#pragma once
+#include "engine/base/memory.h"
+#include "engine/tensor/tensor.h"
+
+namespace tycho {
+
+struct Value;  // ops/table/op.h
+
+// What the numbers of a device's generators are: PyTorch's CPU stream, which is drawn one after the
+// other, or Philox (base/philox.h), where every element's number follows from its place.
+enum class RandomKind : uint8_t { Mersenne, Philox };
+
+struct Backend {
+  const char* name;
+  RandomKind random;
+
+  constexpr Backend(const char* name, RandomKind random) : name(name), random(random) {}
+  virtual int devices() = 0;
+
+  // Memory as engine/base/memory.h says it: 64-byte aligned, nullptr when there is none.
+  virtual void* allocate(Device device, size_t bytes) = 0;
+  virtual void release(Device device, void* memory, size_t bytes) = 0;
+  virtual int64_t live_bytes(Device device) = 0;
+  virtual MemoryStats memory_stats(Device device) = 0;
+  virtual void reset_peak_memory(Device device) = 0;
+  virtual void empty_cache(Device device) = 0;
+  virtual void set_capacity(Device device, int64_t bytes) = 0;
+
+  // Bytes of a device's memory to the host's.
+  virtual void read(Device device, void* to, const void* from, size_t bytes) = 0;
+  // Values into a tensor of the same shape (or a broadcast one) in any layout, converted to its
+  // type. One of the two may lie on the host or on another device of this kind.
+  virtual void copy(const Tensor& to, const Tensor& from) = 0;
+  // `element` lies on the host and has the tensor's type.
+  virtual void fill(const Tensor& to, const void* element) = 0;
+  // A row of elementwise.def: operands as in the call, the result in `out`, which has its shape.
+  virtual void run_row(int row, DType compute, const Value* args, int n, Impl* out) = 0;
+
+  // Kernels of this kind run on the device between the two. Calls nest, on any thread.
+  virtual void begin_kernel(Device device) = 0;
+  virtual void end_kernel(Device device) = 0;
+  // Waits until everything asked of the device is done.
+  virtual void synchronize(Device device) = 0;
+
+ protected:
+  ~Backend() = default;
+};
+
+namespace detail {
+extern constinit Backend* backends[2];  // of the CPU, and of devices
+}
+bool set_backend(bool cpu, Backend* backend);
+inline Backend& backend_of(Device device) { return *detail::backends[!device.is_cpu()]; }
+
+// A kernel runs while this lives: it may touch the memory of the devices whose bits are set.
+class KernelScope {
+ public:
+  explicit KernelScope(uint32_t devices) : devices_(devices) {
+    if (devices_) [[unlikely]]
+      begin();
+  }
+  ~KernelScope() {
+    if (devices_) [[unlikely]]
+      end();
+  }
+  KernelScope(const KernelScope&) = delete;
+
+  static uint32_t bit(Device device) { return device.is_cpu() ? 0 : uint32_t{1} << device.number; }
+
+ private:
+  void begin() const;
+  void end() const;
+  uint32_t devices_;
+};
+
+}  // namespace tycho
