@@ -2,6 +2,9 @@
 // order, from 0, whatever its strides and offset: number_at(x, 3) of x:t() is what x:t():flatten()
 // holds fourth. What walks memory itself reads through number_of.
 #pragma once
+#include <type_traits>
+#include <vector>
+
 #include "engine/tensor/tensor.h"
 
 namespace tycho {
@@ -54,6 +57,16 @@ T item(const Tensor& t) {
     return integer_at(t, 0);
   else
     return static_cast<T>(number_at(t, 0));
+}
+
+// The values of a short list, such as the places to cut at.
+template <class T>
+std::vector<T> items(const Tensor& t) {
+  std::vector<T> values;
+  for (int64_t i = 0; i < t.numel(); ++i)
+    values.push_back(std::is_same_v<T, int64_t> ? static_cast<T>(integer_at(t, i))
+                                                : static_cast<T>(number_at(t, i)));
+  return values;
 }
 
 // Calls f(x, i) for every element in the view's order; for floating types.

@@ -135,6 +135,12 @@ Tensor number_tensor(double x) { return number(x, DType::Float64); }
 Tensor number_tensor(int64_t x) { return number(x, DType::Int64); }
 Tensor number_tensor(bool x) { return number(x, DType::Bool); }
 
+Tensor tensor_of(const Sizes& shape, const std::vector<double>& values) {
+  const Tensor t = empty(shape, DType::Float64);
+  std::copy_n(values.begin(), t.numel(), t.host<double>());
+  return t;
+}
+
 namespace {
 // Every element of a CPU tensor.
 void fill_host(const Tensor& t, double value) {

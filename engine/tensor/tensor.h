@@ -142,6 +142,7 @@ Tensor number_tensor(double x);
 Tensor number_tensor(int64_t x);
 Tensor number_tensor(bool x);
 Tensor filled(const Sizes& shape, double value, DType dtype, Device device = {});
+Tensor tensor_of(const Sizes& shape, const std::vector<double>& values);  // float64, row by row
 
 bool is_contiguous(const Sizes& shape, const Sizes& stride);
 // No gaps and no overlaps, in any order of dimensions (a transposed matrix is dense).

@@ -13,23 +13,16 @@ namespace {
 
 enum State : uint8_t { Finite = 0, Infinite = 1, Nan = 2, Unclear = 4 };
 
-// Plain memory is read at once, anything else through a packed copy.
 State state_of(const Tensor& t) {
   if (!t) return Unclear;
   if (!is_floating(t.dtype()) || t.numel() == 0) return Finite;
   const NoGrad quiet;
-  uint8_t state = Finite;
-  const auto look = [&](auto x) {
-    if (!std::isfinite(x)) state |= std::isnan(x) ? Nan : Infinite;
-  };
-  const int64_t n = t.numel();
-  if (t.dtype() == DType::Float32 && is_dense(t.get())) {  // the order does not matter
-    const float* p = t.data<float>();
-    for (int64_t i = 0; i < n; ++i) look(p[i]);
-  } else {
-    each_number(t.get(), [&](double x, int64_t) { look(x); });
-  }
-  return state & Nan ? Nan : static_cast<State>(state);
+  if (item<bool>(op<"all">(fn::isfinite(t)))) return Finite;
+  return item<bool>(op<"any">(fn::isnan(t))) ? Nan : Infinite;
+}
+
+double element(const Tensor& t, int64_t flat) {
+  return item(op<"select">(op<"reshape">(t, Sizes{-1}), 0, flat));
 }
 
 std::string position(const Tensor& t, int64_t flat) {
@@ -50,9 +43,10 @@ std::string number(double x) {
 
 // "element [2]: input -1", for operations whose inputs lie element by element beside the result.
 std::string describe_element(const GraphValues& values, const Node& n, const Tensor& result) {
-  int64_t at = 0;
-  while (at < result.numel() && std::isfinite(number_at(result, at))) ++at;
-  if (at == result.numel()) return {};
+  const NoGrad quiet;
+  if (state_of(result) == Finite) return {};
+  const Tensor odd = op<"logical_not">(fn::isfinite(result));
+  const int64_t at = item<int64_t>(op<"argmax">(op<"to.dtype">(odd, DType::UInt8))) - 1;
   std::string inputs;
   if (n.op && n.op->row >= 0)
     for (int i = 0; i < n.edges.size(); ++i) {
@@ -62,7 +56,7 @@ std::string describe_element(const GraphValues& values, const Node& n, const Ten
       } else {
         Tensor t = n.edges[i] ? values.of(n.edges[i]) : values.constant(&n, i);
         if (!t || !(t.shape() == result.shape())) continue;
-        value = number(number_at(t, at));
+        value = number(element(t, at));
       }
       inputs += (inputs.empty() ? "" : " and ") + value;
     }

@@ -71,6 +71,15 @@ engine_knows_no_lua() {
   grep -EHnw 'lua_State|luaL_[a-z]+|lua\.h|lua\.hpp|lauxlib\.h|lualib\.h' $(files 'engine/*')
 }
 
+# An element's address is a kernel's business; the rest asks for a value by item(t) or items(t), which
+# wait for the device. Exceptions: a Value borrows the memory of lists, and the shortest way of a small
+# elementwise call hands addresses to the lanes without looking.
+ops_touch_no_elements() {
+  grep -EHn '(\.|->)data(<[^>]*>)?\(|\b(number|integer)_(at|of)\(|\beach_number\(' \
+    $(files 'engine/ops/*' 'engine/grad/*' 'engine/amp/*' 'engine/watch/*') /dev/null |
+    grep -vE '^engine/ops/(table/op\.h|elementwise/elementwise\.cpp):'
+}
+
 # The kernels of one level must not share inline code with the baseline.
 levels_include_little() {
   local allowed='<(cstdint|cstring|cstddef|stdint\.h|string\.h|stddef\.h|immintrin\.h)>|"engine/cpu/[a-z0-9_/]+\.(h|def)"|"engine/(ops|base)/[a-z0-9_/]+\.def"'
@@ -157,6 +166,7 @@ law "every operation stands in one place, engine/ops, and in no second list" one
 law "layers look down only: base, tensor, ops, watch, cpu and io, bindings, shell" layers_look_down
 law "only kernels take addresses in device memory" only_kernels_touch_devices
 law "the engine knows nothing of Lua" engine_knows_no_lua
+law "operations, gradients, autocast and watchers read and write no element of a tensor themselves" ops_touch_no_elements
 law "kernels of a lane level include nothing that others inline" levels_include_little
 law "the objects of a lane level define only their own namespace" levels_define_only_their_own
 law "the top level holds exactly its eight names" top_level

@@ -3,16 +3,17 @@
 // A: the dimensions before the indexed ones, those, and the ones after; each position gives the
 // place of one part of A in the tensor.
 #include "engine/cpu/index/index.h"
-#include "engine/ops/table/kernel.h"
 
 #include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/index/combine.h"
+#include "engine/cpu/index/positions.h"
 #include "engine/cpu/walk.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/shape/create.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -341,9 +342,8 @@ void index_select(Call& c) {
              places_along(c.op->name, c, x, d), c.out[0]);
 }
 
-void take_rows(const char* op, const Tensor& x, const Tensor& index, const Tensor& out) {
-  const Positions p = positions(op, index, x.size(0), 0, false);
-  take_parts(x, 0, below(x.rank()) & ~1u, {p.hold, p.p, x.stride(0), p.n}, out);
+void take_rows(const Tensor& x, const Positions& at, const Tensor& out) {
+  take_parts(x, 0, below(x.rank()) & ~1u, {at.hold, at.p, x.stride(0), at.n}, out);
 }
 
 void index_add(Call& c) {

@@ -32,38 +32,46 @@ std::vector<int64_t> counts_before(const Tensor& mask) {
 
 }  // namespace
 
-int64_t count_true(const Tensor& mask) {
-  const Tensor m = packed(mask);
-  return m.numel() < kChunk ? level_of::count_bytes(bytes_of(m), m.numel())
-                            : counts_before(m).back();
-}
-
-Tensor true_positions(const Tensor& mask) {
-  const Tensor m = packed(mask);
+void mask_positions(Call& c) {
+  const Tensor m = packed(c.tensor(0));
   const auto before = counts_before(m);
-  Tensor out = empty({before.back()}, DType::Int64, mask.device());
-  int64_t* to = out.data<int64_t>();
+  const int rank = m.rank();
+  const int64_t found = before.back();
+  int64_t* to[kMaxDims];
+  for (int d = 0; d < rank; ++d) {
+    c.out.push_back(empty({found}, DType::Int64, m.device()));
+    to[d] = c.out[d].data<int64_t>();
+  }
   const uint8_t* b = bytes_of(m);
   parallel_for(m.numel(), kChunk, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
       const size_t chunk = static_cast<size_t>(i / kChunk);
       const int64_t stop = std::min(end, i - i % kChunk + kChunk),
                     room = before[chunk + 1] - before[chunk];
-      int64_t* t = to + before[chunk];
+      // First the places over all elements, in the last dimension's tensor.
+      int64_t* t = to[rank - 1] + before[chunk];
       for (int64_t k = 0; i < stop && k < room; ++i) {
-        t[k] = i + 1;
+        t[k] = i;
         k += b[i] != 0;
+      }
+      for (int64_t k = before[chunk]; k < before[chunk + 1]; ++k) {
+        int64_t rest = to[rank - 1][k];
+        for (int d = rank - 1; d > 0; --d) {
+          to[d][k] = rest % m.size(d) + 1;
+          rest /= m.size(d);
+        }
+        to[0][k] = rest + 1;
       }
       i = stop;
     }
   });
-  return out;
 }
 
 void masked_select(Call& c) {
   const Tensor x = packed(c.tensor(0)), mask = packed(c.tensor(1));
   const int size = dtype_size(x.dtype());
   const auto before = counts_before(mask);
+  c.out.push_back(empty({before.back()}, x.dtype(), x.device()));
   char* to = c.out[0].data();
   parallel_for(mask.numel(), kChunk, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kChunk) {
@@ -79,6 +87,10 @@ void masked_scatter(Call& c) {
   const Tensor& out = c.out[0];
   Tensor source = packed(c.tensor(2));
   const Tensor mask = packed(c.tensor(1));
+  const int64_t need = counts_before(mask).back();
+  TYCHO_CHECK(Kind::Shape, need <= source.numel(),
+              "masked_scatter: the mask has %lld true elements, the source %lld",
+              static_cast<long long>(need), static_cast<long long>(source.numel()));
   if (!c.inplace) copy_raw(out, c.tensor(0));
   // In an unusual layout the values are written into a row-major copy and stored from there.
   Tensor work = out;
@@ -143,5 +155,6 @@ void isin(Call& c) {
 BIND_KERNEL(Cpu, "isin", isin);
 BIND_KERNEL(Cpu, "masked_select", masked_select);
 BIND_KERNEL(Cpu, "masked_scatter", masked_scatter);
+BIND_KERNEL(Cpu, "index.mask", mask_positions);
 
 }  // namespace tycho::cpu

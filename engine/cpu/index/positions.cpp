@@ -1,12 +1,17 @@
 // Checking index tensors: every value is looked at before anything is read or written by it.
+#include "engine/cpu/index/positions.h"
+
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/index/index.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
-namespace tycho {
+namespace tycho::cpu {
 namespace {
 
 [[noreturn]] void fail_at(const char* op, const Tensor& index, int64_t at, int64_t value,
@@ -36,6 +41,25 @@ namespace {
   fail(Kind::Index, text);
 }
 
+bool any_odd(const int64_t* p, int64_t n, int64_t size) {
+  std::atomic<bool> odd{false};
+  parallel_for(n, 1 << 15, [&](int64_t begin, int64_t end) {
+    if (level_of::any_outside(p + begin, end - begin, size))
+      odd.store(true, std::memory_order_relaxed);
+  });
+  return odd;
+}
+
+// Writes positions from 1, where they are not all so.
+void wrap(const char* op, const Tensor& index, const int64_t* p, int64_t* to, int64_t size, int dim,
+          bool negative) {
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    const bool below = negative && p[i] < 0 && p[i] >= -size;
+    if (!below && (p[i] < 1 || p[i] > size)) fail_at(op, index, i, p[i], size, dim, negative);
+  }
+  for (int64_t i = 0; i < index.numel(); ++i) to[i] = p[i] < 0 ? p[i] + size + 1 : p[i];
+}
+
 }  // namespace
 
 Positions positions(const char* op, const Tensor& index, int64_t size, int dim, bool negative) {
@@ -47,30 +71,38 @@ Positions positions(const char* op, const Tensor& index, int64_t size, int dim, 
     copy_raw(t, index);
   }
   const int64_t* p = t.data<int64_t>();
-  if (!has_values(t)) {  // only shapes are computed
-    out.hold = t;
-    out.p = p;
-    return out;
-  }
-  std::atomic<bool> odd{false};
-  parallel_for(out.n, 1 << 15, [&](int64_t begin, int64_t end) {
-    if (cpu::level_of::any_outside(p + begin, end - begin, size))
-      odd.store(true, std::memory_order_relaxed);
-  });
-  if (odd) {
-    for (int64_t i = 0; i < out.n; ++i) {
-      const bool below = negative && p[i] < 0 && p[i] >= -size;
-      if (!below && (p[i] < 1 || p[i] > size)) fail_at(op, index, i, p[i], size, dim, negative);
-    }
+  if (any_odd(p, out.n, size)) {
     Tensor wrapped = empty(index.shape(), DType::Int64, index.device());
-    int64_t* w = wrapped.data<int64_t>();
-    for (int64_t i = 0; i < out.n; ++i) w[i] = p[i] < 0 ? p[i] + size + 1 : p[i];
+    wrap(op, index, p, wrapped.data<int64_t>(), size, dim, negative);
     t = wrapped;
-    p = w;
+    p = wrapped.data<int64_t>();
   }
   out.hold = t;
   out.p = p;
   return out;
 }
 
-}  // namespace tycho
+void wrapped_positions(Call& c) {
+  const Tensor &index = c.tensor(0), &out = c.out[0];
+  int64_t* p = out.data<int64_t>();
+  const int64_t size = c.integer(1);
+  std::atomic<bool> odd{false};
+  if (index.dtype() == DType::Int64 && index.contiguous()) {  // looked at and copied in one pass
+    const int64_t* from = index.data<int64_t>();
+    parallel_for(out.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = std::min<int64_t>(end - i, 2048);
+        if (level_of::any_outside(from + i, n, size)) odd.store(true, std::memory_order_relaxed);
+        std::memcpy(p + i, from + i, static_cast<size_t>(n) * sizeof(int64_t));
+      }
+    });
+  } else {
+    copy_raw(out, index);
+    odd = any_odd(p, out.numel(), size);
+  }
+  if (odd) wrap("take_along_dim", index, p, p, size, static_cast<int>(c.integer(2)), true);
+}
+
+BIND_KERNEL(Cpu, "wrapped_positions", wrapped_positions);
+
+}  // namespace tycho::cpu

@@ -5,6 +5,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/index/combine.h"
+#include "engine/cpu/index/positions.h"
 #include "engine/cpu/walk.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/shape/create.h"

@@ -1,14 +1,13 @@
 // Sorting and selecting along a dimension, by ordered keys (sort.h): small lines by comparison,
 // long ones by radix passes; the k best of a line by a limit that rises while the line is read.
 #include "engine/cpu/index/sort.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "engine/cpu/along.h"
-#include "engine/ops/index/sort.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 

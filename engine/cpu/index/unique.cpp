@@ -6,9 +6,11 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/index/index.h"
 #include "engine/cpu/index/sort.h"
-#include "engine/ops/index/sort.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cpu {
 namespace {
@@ -84,10 +86,11 @@ int64_t place(const T* line, int64_t n, T value, bool right, const int64_t* orde
   return low;
 }
 
-}  // namespace
-
-void unique(Call& c, bool consecutive, bool inverse, bool counts, bool along, int64_t dim) {
+// The results of unique and unique_consecutive; `dim_arg` is none where elements are compared.
+void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_arg) {
   Tensor x = c.tensor(0);
+  const bool along = c.has(dim_arg);
+  const int64_t dim = along ? c.integer(dim_arg) : 0;
   const Device device = x.device();
   const Sizes shape = x.shape();
   Groups g;
@@ -131,7 +134,8 @@ void unique(Call& c, bool consecutive, bool inverse, bool counts, bool along, in
   }
 }
 
-Tensor nonzero(const Tensor& input) {
+// 1-based positions of elements that are not zero: [n, rank].
+Tensor nonzero_rows(const Tensor& input) {
   Tensor mask = empty(input.shape(), DType::Bool, input.device());
   copy_raw(mask, input);
   const uint8_t* m = mask.data<uint8_t>();
@@ -183,9 +187,38 @@ Tensor nonzero(const Tensor& input) {
   return out;
 }
 
-void searchsorted(const Tensor& sorted, const Tensor& values, const Tensor& sorter, bool right,
-                  const Tensor& out) {
-  const bool floats = is_floating(sorted.dtype()) || is_floating(values.dtype());
+// The same as one tensor for each dimension; a 0-d tensor has one.
+void nonzero_columns(Call& c) {
+  Tensor x = c.tensor(0);
+  if (x.rank() == 0) x = alias(x, {1}, {1}, x->offset);
+  const Tensor rows = nonzero_rows(x);
+  for (int d = 0; d < x.rank(); ++d) {
+    const Tensor column = empty({rows.size(0)}, DType::Int64, x.device());
+    copy_raw(column, alias(rows, column.shape(), {x.rank()}, rows->offset + d));
+    c.out.push_back(column);
+  }
+}
+
+}  // namespace
+
+void unique(Call& c) { make_unique(c, false, c.flag(2), c.flag(3), 4); }
+void unique_consecutive(Call& c) { make_unique(c, true, c.flag(1), c.flag(2), 3); }
+
+void nonzero(Call& c) {
+  if (c.flag(1))
+    nonzero_columns(c);
+  else
+    c.out.push_back(nonzero_rows(c.tensor(0)));
+}
+void where_found(Call& c) { nonzero_columns(c); }
+
+void searchsorted(Call& c) {
+  const Tensor &sorted = c.tensor(0), &sorter = c.tensor(5), &out = c.out[0];
+  const Value& v = c.arg[1];
+  const Tensor values = v.tag == Tag::Tensor ? c.tensor(1)
+                        : v.tag == Tag::Int  ? number_tensor(v.i)
+                                             : number_tensor(v.number());
+  const bool right = c.flag(3), floats = is_floating(sorted.dtype()) || is_floating(values.dtype());
   const DType type = floats ? DType::Float64 : DType::Int64;
   const auto as = [](const Tensor& t, DType dtype) {
     Tensor to = empty(t.shape(), dtype);
@@ -194,8 +227,12 @@ void searchsorted(const Tensor& sorted, const Tensor& values, const Tensor& sort
   };
   const Tensor lines = as(sorted, type), wanted = as(values, type);
   const Tensor order = sorter ? as(sorter, DType::Int64) : Tensor();
-  Tensor result = empty(out.shape(), DType::Int64);
   const int64_t n = lines.rank() ? lines.size(-1) : 1;
+  if (order)
+    TYCHO_CHECK(Kind::Index, !level_of::any_outside(order.data<int64_t>(), order.numel(), n),
+                "searchsorted: the sorter's positions must lie in 1..%lld",
+                static_cast<long long>(n));
+  Tensor result = empty(out.shape(), DType::Int64);
   const int64_t per_line =
       lines.rank() > 1 ? wanted.size(-1) : std::max<int64_t>(1, wanted.numel());
   parallel_for(wanted.numel(), 1024, [&](int64_t begin, int64_t end) {
@@ -211,8 +248,19 @@ void searchsorted(const Tensor& sorted, const Tensor& values, const Tensor& sort
   copy_raw(out, result);
 }
 
-void histogram(Call& c, double low, double high) {
+void histc(Call& c) {
   const Tensor& x = c.tensor(0);
+  double low = c.number(2), high = c.number(3);
+  if (low == high && x.numel() > 0) {
+    low = item(op<"amin">(x));
+    high = item(op<"amax">(x));
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  if (!(high - low < __builtin_inf()))
+    fail(Kind::Value, format("histc: the range from %g to %g is not finite", low, high));
   const int64_t bins = c.integer(1);
   Tensor in = empty(x.shape(), DType::Float64), counts = filled({bins}, 0, DType::Float64);
   copy_raw(in, x);
@@ -230,11 +278,12 @@ void histogram(Call& c, double low, double high) {
   copy_raw(c.out[0], counts);
 }
 
-Tensor bincount(const Tensor& x, const Tensor& weights, int64_t least) {
+void bincount(Call& c) {
+  const Tensor &x = c.tensor(0), &weights = c.tensor(1);
   Tensor in = empty(x.shape(), DType::Int64);
   copy_raw(in, x);
   const int64_t* v = in.data<int64_t>();
-  int64_t n = least;
+  int64_t n = c.integer(2);
   for (int64_t i = 0; i < in.numel(); ++i) {
     if (v[i] < 0)
       fail(Kind::Value, format("bincount: counts values from 0, and element %lld is %lld",
@@ -246,7 +295,8 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t least) {
   if (!weights) {
     const Tensor counts = filled({n}, 0, DType::Int64, x.device());
     for (int64_t i = 0; i < in.numel(); ++i) ++counts.data<int64_t>()[v[i]];
-    return counts;
+    c.out.push_back(counts);
+    return;
   }
   const DType type = weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
   Tensor w = empty(weights.shape(), DType::Float64), sums = filled({n}, 0, DType::Float64);
@@ -254,7 +304,17 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t least) {
   for (int64_t i = 0; i < in.numel(); ++i) sums.data<double>()[v[i]] += w.data<double>()[i];
   const Tensor out = empty({n}, type, x.device());
   copy_raw(out, sums);
-  return out;
+  c.out.push_back(out);
 }
+
+BIND_KERNEL(Cpu, "unique", unique);
+BIND_KERNEL(Cpu, "unique_consecutive", unique_consecutive);
+BIND_KERNEL(Cpu, "nonzero", nonzero);
+BIND_KERNEL(Cpu, "argwhere", nonzero);
+BIND_KERNEL(Cpu, "where.found", where_found);
+BIND_KERNEL(Cpu, "searchsorted", searchsorted);
+BIND_KERNEL(Cpu, "searchsorted.number", searchsorted);
+BIND_KERNEL(Cpu, "histc", histc);
+BIND_KERNEL(Cpu, "bincount", bincount);
 
 }  // namespace tycho::cpu

@@ -80,11 +80,36 @@ double sequence(const T* x, int64_t step, int64_t steps, int64_t all_steps, int6
   return drop ? 0 : loss;
 }
 
+// The sequences fit into the log probabilities and are what the targets hold.
+void check_lengths(const Call& c, const Tensor& inputs, const Tensor& lengths) {
+  constexpr int64_t kFar = INT64_MAX / 4;  // sums of two do not overflow
+  const Tensor& targets = c.tensor(1);
+  const int64_t n = c.tensor(0).size(1);
+  int64_t total = 0, longest = 0;
+  for (int arg : {2, 3})
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t length = (arg == 2 ? inputs : lengths).data<int64_t>()[i],
+                    most = arg == 2 ? c.tensor(0).size(0) : kFar;
+      TYCHO_CHECK(Kind::Value, length >= 0 && length <= most,
+                  "ctc_loss: %s of sequence %lld is %lld; it goes from 0 to %lld",
+                  c.op->params[arg].name.c_str(), static_cast<long long>(i + 1),
+                  static_cast<long long>(length), static_cast<long long>(most));
+      if (arg == 3) total = std::min(total + length, kFar), longest = std::max(longest, length);
+    }
+  TYCHO_CHECK(Kind::Shape,
+              targets.rank() == 1
+                  ? targets.size(0) == total
+                  : targets.rank() == 2 && targets.size(0) == n && targets.size(1) >= longest,
+              "ctc_loss: targets of shape %s do not hold sequences of these lengths",
+              to_string(targets.shape()).c_str());
+}
+
 template <class T>
 void run(Call& c, const Tensor& x) {
   const Tensor targets = packed(op<"to.dtype">(c.tensor(1), DType::Int64));
   const Tensor inputs = packed(op<"to.dtype">(c.tensor(2), DType::Int64));
   const Tensor lengths = packed(op<"to.dtype">(c.tensor(3), DType::Int64));
+  check_lengths(c, inputs, lengths);
   const int64_t steps = x.size(0), n = x.size(1), classes = x.size(2), blank = c.integer(4);
   std::vector<std::vector<int64_t>> labels(static_cast<size_t>(n));
   int64_t from = 0;

@@ -287,14 +287,6 @@ const Op& isclose = add_op(
            s.add({s.integers({5}, 0, 4), s.integers({5}, 0, 4)});
          }});
 
-// Whether all elements of a mask hold, as a 0-d bool tensor.
-Tensor all_of(const Tensor& mask) {
-  const Tensor bytes = packed(mask);
-  bool all = true;
-  for (int64_t i = 0; i < bytes.numel(); ++i) all = all && bytes.data<uint8_t>()[i];
-  return filled(Sizes(), all, DType::Bool, mask.device());
-}
-
 const Op& allclose = add_op(
     {.name = "allclose",
      .args = "self, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = false",
@@ -304,7 +296,7 @@ const Op& allclose = add_op(
      .see = "isclose, equal",
      .rule = "shapes that broadcast -> a boolean",
      .example = "torch.tensor{1.0, 2.0}:allclose(torch.tensor{1.0, 2.000001}) --> true",
-     .compose = [](Call& c) { c.out.push_back(all_of(close(c, "allclose"))); },
+     .compose = [](Call& c) { c.out.push_back(op<"all">(close(c, "allclose"))); },
      .samples =
          [](Samples& s) {
            s.add({s.normal({3, 4}), s.normal({4})});
@@ -325,7 +317,7 @@ const Op& equal =
                 [](Call& c) {
                   const Tensor &a = c.tensor(0), &b = c.tensor(1);
                   const bool same = a.shape() == b.shape();
-                  c.out.push_back(same ? all_of(fn::eq(a, b))
+                  c.out.push_back(same ? op<"all">(fn::eq(a, b))
                                        : filled(Sizes(), 0, DType::Bool, a.device()));
                 },
             .samples =

@@ -1,34 +1,11 @@
 // Looking rows up by id, one-hot vectors, membership. Ids and classes count from 1.
-#include <cmath>
-#include <vector>
-
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
-
-// Scales the rows of `weight` that ids name to a norm of at most `most`, in place.
-void shorten_rows(const Tensor& weight, const Tensor& ids, double most, double p) {
-  const Positions at = positions("embedding", ids, weight.size(0), 0, false);
-  const NoGrad quiet;
-  std::vector<bool> seen(static_cast<size_t>(weight.size(0)));
-  for (int64_t i = 0; i < at.n; ++i) {
-    if (seen[static_cast<size_t>(at.p[i] - 1)]) continue;
-    seen[static_cast<size_t>(at.p[i] - 1)] = true;
-    const Tensor row = op<"select">(weight, 0, at.p[i] - 1);
-    double norm = 0;
-    for (int64_t k = 0; k < row.numel(); ++k) {
-      const double x = std::fabs(number_at(row, k));
-      norm = std::isinf(p) ? std::max(norm, x) : norm + std::pow(x, p);
-    }
-    if (!std::isinf(p)) norm = std::pow(norm, 1 / p);
-    if (norm > most) op_<"mul">(row, most / (norm + 1e-7));
-  }
-}
 
 const Op& embedding = add_op(
     {.name = "embedding",
@@ -59,12 +36,10 @@ const Op& embedding = add_op(
                          static_cast<long long>(i < 0 ? i : i + 1), static_cast<long long>(n));
              if (i < 0) c.arg[2] = Value(i + n);
            }
-           if (c.has(3)) shorten_rows(weight, ids, c.number(3), c.number(4));
            Sizes shape = ids.shape();
            shape.push_back(weight.size(1));
            c.out.push_back(empty(shape, weight.dtype(), weight.device()));
          },
-     .run = [](Call& c) { cpu::take_rows("embedding", c.tensor(1), c.tensor(0), c.out[0]); },
      .grad =
          [](Backward& b) {
            if (!b.needs(1)) return;
@@ -102,34 +77,23 @@ const Op& one_hot = add_op(
      .example = "F.one_hot(torch.tensor{2, 1}, 3) --> i64 [2, 3]\n"
                 " 0  1  0\n"
                 " 1  0  0",
+     .size_from_values = true,
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            TYCHO_CHECK(Kind::DType, x.dtype() == DType::Int64, "one_hot: classes are int64, not %s",
                        dtype_name(x.dtype()));
-           int64_t n = c.integer(1);
+           const int64_t n = c.integer(1);
            TYCHO_CHECK(Kind::Value, n >= -1 && n != 0,
                        "one_hot: the number of classes cannot be %lld", static_cast<long long>(n));
-           const Tensor flat = packed(x);
-           if (n < 0) need_values(c.op->name, flat);
-           int64_t most = 0;
-           for (int64_t i = 0; i < x.numel(); ++i) most = std::max(most, flat.data<int64_t>()[i]);
-           if (n < 0) {
+           if (n < 0) {  // the largest class
              TYCHO_CHECK(Kind::Value, x.numel() > 0,
                          "one_hot: the number of classes of an empty tensor must be given");
-             n = most;
+             return;
            }
-           positions("one_hot", x, n, -1, false);
            Sizes shape = x.shape();
            shape.push_back(n);
-           c.out.push_back(filled(shape, 0, DType::Int64, x.device()));
-         },
-     .run =
-         [](Call& c) {
-           const Tensor flat = packed(c.tensor(0));
-           const int64_t n = c.out[0].size(-1);
-           for (int64_t i = 0; i < flat.numel(); ++i)
-             c.out[0].data<int64_t>()[i * n + flat.data<int64_t>()[i] - 1] = 1;
+           c.out.push_back(empty(shape, DType::Int64, x.device()));
          },
      .samples =
          [](Samples& s) {

@@ -3,11 +3,27 @@
 #include <string>
 
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/table/apply.h"
+#include "engine/ops/index/index.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
 namespace {
+
+const Op& embedding_bags =
+    add_op({.name = "embedding_bags",
+            .args = "offsets, count: int, include_last_offset: bool",
+            .doc = "The bag of each of `count` ids, which offsets cut into bags.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  c.out.push_back(empty({c.integer(1)}, DType::Int64, c.tensor(0).device()));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({3}, {1, 3, 3}, DType::Int64), 5, false});
+                  s.add({s.of({3}, {1, 3, 6}, DType::Int64), 5, true});
+                }});
 
 // The bag of each id: row numbers of a table of ids, or the segments that `offsets` begins. From 1.
 Tensor bags_of(const Call& c, int64_t* bags) {
@@ -16,7 +32,7 @@ Tensor bags_of(const Call& c, int64_t* bags) {
     TYCHO_CHECK(Kind::Shape, !c.has(2),
                 "embedding_bag: offsets are for ids in one dimension; here each row is a bag");
     *bags = ids.size(0);
-    const Tensor rows = op<"arange.start">(1, *bags + 1, 1, DType::Int64);
+    const Tensor rows = op<"arange.start">(1, *bags + 1, 1, DType::Int64, ids.device());
     return op<"reshape">(op<"expand">(op<"unsqueeze">(rows, -1), ids.shape()), Sizes{-1});
   }
   TYCHO_CHECK(Kind::Shape, ids.rank() == 1,
@@ -24,28 +40,10 @@ Tensor bags_of(const Call& c, int64_t* bags) {
               to_string(ids.shape()).c_str());
   TYCHO_CHECK(Kind::Shape, c.has(2) && c.tensor(2).rank() == 1,
               "embedding_bag: ids in one dimension need offsets in one dimension");
-  const Tensor offsets = packed(op<"to.dtype">(c.tensor(2), DType::Int64));
-  const int64_t n = ids.size(0), given = offsets.size(0);
   const bool last = c.flag(8);
-  *bags = last ? given - 1 : given;
+  *bags = c.tensor(2).size(0) - (last ? 1 : 0);
   TYCHO_CHECK(Kind::Shape, *bags >= 0, "embedding_bag: include_last_offset needs an offset");
-  Tensor out = empty({n}, DType::Int64);
-  if (!has_values(offsets)) return out;
-  const int64_t* p = offsets.data<int64_t>();
-  int64_t* to = out.data<int64_t>();
-  for (int64_t b = 0; b < *bags; ++b) {
-    const int64_t from = p[b], end = b + 1 < given ? p[b + 1] : n + 1;
-    TYCHO_CHECK(Kind::Value, from >= 1 && from <= end && end <= n + 1 && (b > 0 || from == 1),
-                "embedding_bag: offsets count from 1 and grow; offset %lld is %lld for %lld ids",
-                static_cast<long long>(b + 1), static_cast<long long>(from),
-                static_cast<long long>(n));
-    for (int64_t i = from; i < end; ++i) to[i - 1] = b + 1;
-  }
-  if (last && given > 0)
-    TYCHO_CHECK(Kind::Value, p[given - 1] == n + 1,
-                "embedding_bag: the last offset must be %lld, one past the ids, not %lld",
-                static_cast<long long>(n + 1), static_cast<long long>(p[given - 1]));
-  return out;
+  return op<"embedding_bags">(c.tensor(2), ids.size(0), last);
 }
 
 void embedding_bag_call(Call& c) {
@@ -70,10 +68,10 @@ void embedding_bag_call(Call& c) {
   Tensor bag, flat = op<"reshape">(ids, Sizes{-1});
   {
     NoGrad quiet;
-    bag = op<"to.device">(bags_of(c, &bags), ids.device());
+    bag = bags_of(c, &bags);
   }
   if (scale) scale = op<"reshape">(scale, Sizes{-1});
-  if (c.has(9) && has_values(flat)) {  // the padding row counts nowhere
+  if (c.has(9) && !shapes_only) {  // the padding row counts nowhere
     int64_t padding = c.integer(9);
     if (padding < 0) padding += weight.size(0);
     Tensor kept;

@@ -1,13 +1,11 @@
 // Advanced indexing, rows by position, embedding. An index tensor holds positions from 1.
 #include "engine/ops/index/index.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 
@@ -133,6 +131,21 @@ const Op& index_put_at = add_op(
                   s.integers({3}, -4, -1)});
          }});
 
+// A mask of one dimension or more.
+const Op& index_mask =
+    add_op({.name = "index.mask",
+            .args = "mask",
+            .doc = "The positions of a mask's true elements, one tensor per dimension.",
+            .where = kHidden,
+            .differentiable = false,
+            .size_from_values = true,
+            .shape = [](Call&) {},
+            .samples =
+                [](Samples& s) {
+                  s.add({s.mask({5})});
+                  s.add({s.mask({3, 4, 2})});
+                }});
+
 // Masks stand for the positions of their true elements, one index tensor per dimension they cover.
 struct Expanded {
   Tensors list;
@@ -157,6 +170,7 @@ struct Expanded {
 
  private:
   void expand_mask(const char* op, const Tensor& self, const Tensor& mask) {
+    if (mask.rank() == 0) return;
     const int at = static_cast<int>(list.size());
     for (int d = 0; d < mask.rank(); ++d)
       if (at + d >= self.rank() || mask.size(d) != self.size(at + d))
@@ -164,20 +178,7 @@ struct Expanded {
              format("%s: a mask of shape %s does not fit onto %s from dimension %d on", op,
                     to_string(mask.shape()).c_str(), to_string(self.shape()).c_str(), at + 1));
     const NoGrad quiet;
-    need_kernels(op);
-    const Tensor flat = cpu::true_positions(mask);
-    const int64_t n = flat.numel();
-    int64_t step = 1;
-    Tensors parts(mask.rank());
-    for (int d = mask.rank() - 1; d >= 0; --d) {
-      Tensor part = empty({n}, DType::Int64, self.device());
-      const int64_t *from = flat.data<int64_t>(), size = mask.size(d);
-      int64_t* to = part.data<int64_t>();
-      for (int64_t i = 0; i < n; ++i) to[i] = (from[i] - 1) / step % size + 1;
-      step *= size;
-      parts[d] = part;
-    }
-    for (Tensor& t : parts) list.push_back(std::move(t));
+    for (Tensor& t : ops<"index.mask">(mask)) list.push_back(std::move(t));
   }
 };
 
@@ -203,10 +204,9 @@ const Op& index = add_op(
            // A mask of no dimensions keeps everything or nothing, in a new leading dimension.
            if (c.count(1) == 1 && c.tensor(1, 0) && c.tensor(1, 0).dtype() == DType::Bool &&
                c.tensor(1, 0).rank() == 0) {
-             need_values(c.op->name, c.tensor(1, 0));
-             const int64_t n = item<int64_t>(c.tensor(1, 0));
-             c.out.push_back(op<"index_select">(op<"unsqueeze">(x, 0), 0,
-                                                filled({n}, 1, DType::Int64, x.device())));
+             const Tensor mask = op<"to.device">(c.tensor(1, 0), x.device());
+             const Tensor at = op<"index.mask">(op<"reshape">(mask, Sizes{1}));
+             c.out.push_back(op<"index_select">(op<"unsqueeze">(x, 0), 0, at));
              return;
            }
            const Expanded e("index", c, 1);
@@ -380,17 +380,6 @@ const Op& index_copy = add_op(
            s.add({s.normal({2, 3, 4}), -1, s.of({2}, {3, 1}, DType::Int64), s.normal({2, 3, 2})});
          }});
 
-// The different positions of an index.
-Tensor each_once(const Tensor& index) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < index.numel(); ++i) values.push_back(integer_at(index, i));
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  Tensor out = empty({static_cast<int64_t>(values.size())}, DType::Int64, index.device());
-  std::copy(values.begin(), values.end(), out.data<int64_t>());
-  return out;
-}
-
 const Op& index_fill = add_op(
     {.name = "index_fill",
      .args = "self, dim: dim, index, value: operand",
@@ -413,7 +402,7 @@ const Op& index_fill = add_op(
          [](Backward& b) {
            if (b.needs(0)) b.set(0, op<"index_fill">(b.g(), b.integer(1), b.in(2), 0));
            if (b.needs(3))  // a place that is named twice still holds the value once
-             b.set(3, op<"sum">(op<"index_select">(b.g(), b.integer(1), each_once(b.in(2)))));
+             b.set(3, op<"sum">(op<"index_select">(b.g(), b.integer(1), op<"unique">(b.in(2)))));
          },
      .samples =
          [](Samples& s) {

@@ -8,16 +8,6 @@ namespace tycho {
 // Raises unless the tensor holds positions (int64 or int32).
 void check_index_type(const char* op, const Tensor& index);
 
-// The values of an index tensor, checked: each is in 1..size.
-struct Positions {
-  Tensor hold;
-  const int64_t* p;
-  int64_t n;
-};
-// Raises Kind::Index for a value outside 1..size, or -size..-1 where `negative` ones are allowed
-// (they come back as positions from 1). `dim` counts from 0 and is named in the text; -1: none.
-Positions positions(const char* op, const Tensor& index, int64_t size, int dim, bool negative);
-
 // The result of an op that changes a copy of its first argument, or in place the argument itself.
 void changed_shape(Call& c);
 // Zeros like the gradient at hand, for gradients that add or write into them.
@@ -33,11 +23,4 @@ struct IndexPlan {
 };
 IndexPlan plan_index(const char* op, const Call& c, int first);
 
-namespace cpu {
-// out (contiguous) = the rows of x that an index of any shape names.
-void take_rows(const char* op, const Tensor& x, const Tensor& index, const Tensor& out);
-int64_t count_true(const Tensor& mask);
-// The flat positions (from 1, row-major) of a mask's true elements.
-Tensor true_positions(const Tensor& mask);
-}  // namespace cpu
 }  // namespace tycho

@@ -14,6 +14,15 @@ void check_mask(const Call& c, int arg) {
        "mask:to(\"bool\")");
 }
 
+// The tensor and its mask, row by row in memory, both in the shape that they broadcast to.
+Sizes spread_mask(Call& c) {
+  const Tensor &x = c.tensor(0), &mask = c.tensor(1);
+  const Sizes shape = broadcast(x.shape(), mask.shape());
+  if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
+  c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
+  return shape;
+}
+
 const Op& masked_select = add_op(
     {.name = "masked_select",
      .args = "self, mask",
@@ -23,15 +32,11 @@ const Op& masked_select = add_op(
      .rule = "shapes that broadcast -> [number of trues]",
      .example =
          "torch.tensor{1, 2, 3}:masked_select(torch.tensor{true, false, true}) --> i64 [2]  1 3",
+     .size_from_values = true,
      .shape =
          [](Call& c) {
            check_mask(c, 1);
-           const Tensor &x = c.tensor(0), &mask = c.tensor(1);
-           const Sizes shape = broadcast(x.shape(), mask.shape());
-           if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
-           c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
-           need_kernels(c.op->name);
-           c.out.push_back(empty({cpu::count_true(c.tensor(1))}, x.dtype(), x.device()));
+           spread_mask(c);
          },
      .grad =
          [](Backward& b) {
@@ -58,24 +63,15 @@ const Op& masked_scatter = add_op(
      .shape =
          [](Call& c) {
            check_mask(c, 1);
-           const Tensor &x = c.tensor(0), &mask = c.tensor(1), &source = c.tensor(2);
+           const Tensor x = c.tensor(0), mask = c.tensor(1), source = c.tensor(2);
            TYCHO_CHECK(Kind::DType, x.dtype() == source.dtype(),
                        "masked_scatter: the tensor is %s, the source %s", dtype_name(x.dtype()),
                        dtype_name(source.dtype()));
-           const Sizes shape = broadcast(x.shape(), mask.shape());
+           const Sizes shape = spread_mask(c);
            TYCHO_CHECK(Kind::Broadcast, !c.inplace || shape == x.shape(),
                        "masked_scatter_: a mask of shape %s does not fit onto %s",
                        to_string(mask.shape()).c_str(), to_string(x.shape()).c_str());
-           if (!(x.shape() == shape)) c.set(0, op<"expand">(x, shape));
-           c.set(1, packed(mask.shape() == shape ? mask : op<"expand">(mask, shape)));
-           const int64_t need = has_values(c.tensor(1)) ? cpu::count_true(c.tensor(1)) : 0;
-           TYCHO_CHECK(Kind::Shape, need <= source.numel(),
-                       "masked_scatter: the mask has %lld true elements, the source %lld",
-                       static_cast<long long>(need), static_cast<long long>(source.numel()));
-           if (c.inplace)
-             c.out.push_back(x);
-           else
-             c.out.push_back(empty(shape, x.dtype(), x.device()));
+           c.out.push_back(c.inplace ? x : empty(shape, x.dtype(), x.device()));
          },
      .grad =
          [](Backward& b) {

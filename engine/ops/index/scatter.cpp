@@ -336,10 +336,26 @@ const Op& index_reduce = add_op(
            s.add({s.normal({2, 3}), 1, s.integers({4}, 1, 3), s.normal({2, 4}), "mean", false});
          }});
 
-// Here positions may count from the end.
+// Positions of take_along_dim, which may count from the end.
+const Op& wrapped_positions = add_op(
+    {.name = "wrapped_positions",
+     .args = "index, size: int, place: int",
+     .doc = "Positions along a dimension (from 0; -1: of the flat tensor), checked, all from "
+            "the front.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape =
+         [](Call& c) {
+           const Tensor& index = c.tensor(0);
+           c.out.push_back(empty(index.shape(), DType::Int64, index.device()));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.integers({3, 2}, -4, -1), 4, 0});
+           s.add({s.integers({5}, 1, 4, DType::Int32), 4, -1});
+         }});
 Tensor wrapped(const Tensor& index, int64_t size, int dim) {
-  const Positions p = positions("take_along_dim", index, size, dim, true);
-  return alias(p.hold, index.shape(), row_major(index.shape()), p.hold->offset);
+  return op<"wrapped_positions">(index, size, dim);
 }
 
 const Op& take_along_dim = add_op(

@@ -1,6 +1,5 @@
 // Sorting and selecting by rank: sort, argsort, topk, kthvalue, median, mode, quantile. nan counts
 // as the largest; positions in the results count from 1.
-#include "engine/ops/index/sort.h"
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -192,16 +191,16 @@ const Op& nanmedian_dim = add_op(
      .grad = one_grad<1>,
      .samples = line_samples});
 
-void whole_median(Call& c, bool skip_nan) {
+void whole_shape(Call& c) {
   refuse_bool(c.op->name, c.tensor(0));
+  c.out.push_back(empty({}, c.tensor(0).dtype(), c.tensor(0).device()));
+}
+void whole_median(Call& c, bool skip_nan) {
   const Tensor& x = c.tensor(0);
   if (x.numel() == 0) {  // as PyTorch: nan, or the smallest integer
     const double none = is_floating(x.dtype()) ? __builtin_nan("") : -0x1p63;
-    c.out.push_back(filled({}, none, x.dtype(), x.device()));
-    return;
+    return copy_raw(c.out[0], filled({}, none, x.dtype(), x.device()));
   }
-  c.out.push_back(empty({}, x.dtype(), x.device()));
-  NoGrad quiet;
   const Tensor flat = op<"reshape">(x, Sizes{-1});
   copy_raw(c.out[0], skip_nan ? op<"nanmedian.dim">(flat, 0) : op<"median.dim">(flat, 0));
 }
@@ -221,7 +220,8 @@ const Op& median = add_op({.name = "median",
                            .see = "nanmedian, quantile",
                            .rule = "any shape -> []",
                            .example = "torch.tensor{5, 1, 3}:median() --> i64 []  3",
-                           .shape = [](Call& c) { whole_median(c, false); },
+                           .shape = whole_shape,
+                           .run = [](Call& c) { whole_median(c, false); },
                            .grad = whole_grad,
                            .samples = whole_samples});
 
@@ -232,7 +232,8 @@ const Op& nanmedian = add_op({.name = "nanmedian",
                               .see = "median",
                               .rule = "any shape -> []",
                               .example = "torch.tensor{1.0, 0/0, 3.0}:nanmedian() --> f32 []  1",
-                              .shape = [](Call& c) { whole_median(c, true); },
+                              .shape = whole_shape,
+                              .run = [](Call& c) { whole_median(c, true); },
                               .grad = whole_grad,
                               .samples = whole_samples});
 

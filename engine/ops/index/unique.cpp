@@ -1,13 +1,18 @@
 // Distinct elements, positions of what is not zero, places in sorted lines, histograms. The shapes
 // of most results depend on the values.
-#include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/index/sort.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
+
+// From here on the dimension counts from 0; a 0-d tensor has none.
+void wrap_optional_dim(Call& c, int i) {
+  if (!c.has(i)) return;
+  const int rank = c.tensor(0).rank();
+  const int d = wrap_dim(c.integer(i), rank);
+  c.arg[i] = rank ? Value(d) : Value();
+}
 
 void unique_samples(Samples& s) {
   s.add({s.integers({9}, 0, 4)});
@@ -29,14 +34,8 @@ const Op& unique = add_op(
      .example = "torch.tensor{3, 1, 3}:unique() --> i64 [2]  1 3\n"
                 "values, counts = torch.tensor{3, 1, 3}:unique{return_counts=true}\n"
                 "counts --> i64 [2]  1 2",
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           need_kernels(c.op->name);
-           const int dim = c.has(4) ? wrap_dim(c.integer(4), x.rank()) : 0;
-           NoGrad quiet;
-           cpu::unique(c, false, c.flag(2), c.flag(3), c.has(4) && x.rank() > 0, dim);
-         },
+     .size_from_values = true,
+     .shape = [](Call& c) { wrap_optional_dim(c, 4); },
      .samples = unique_samples});
 
 const Op& unique_consecutive = add_op(
@@ -48,14 +47,8 @@ const Op& unique_consecutive = add_op(
      .see = "unique",
      .rule = "any shape -> [runs]",
      .example = "torch.tensor{1, 1, 2, 1}:unique_consecutive() --> i64 [3]  1 2 1",
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           need_kernels(c.op->name);
-           const int dim = c.has(3) ? wrap_dim(c.integer(3), x.rank()) : 0;
-           NoGrad quiet;
-           cpu::unique(c, true, c.flag(1), c.flag(2), c.has(3) && x.rank() > 0, dim);
-         },
+     .size_from_values = true,
+     .shape = [](Call& c) { wrap_optional_dim(c, 3); },
      .samples =
          [](Samples& s) {
            s.add({s.integers({9}, 0, 1)});
@@ -76,24 +69,8 @@ const Op& nonzero = add_op(
                 " 3\n"
                 "rows, columns = torch.tensor{{0, 5}, {7, 0}}:nonzero{as_tuple=true}\n"
                 "columns --> i64 [2]  2 1",
-     .shape =
-         [](Call& c) {
-           NoGrad quiet;
-           Tensor x = c.tensor(0);
-           need_kernels(c.op->name);
-           if (!c.flag(1)) {
-             c.out.push_back(cpu::nonzero(x));
-             return;
-           }
-           if (x.rank() == 0) x = op<"reshape">(x, Sizes{1});
-           const Tensor rows = cpu::nonzero(x);
-           for (int d = 0; d < x.rank(); ++d) {
-             const Tensor one = alias(rows, {rows.size(0)}, {x.rank()}, rows->offset + d);
-             const Tensor apart = empty(one.shape(), DType::Int64, x.device());
-             copy_raw(apart, one);
-             c.out.push_back(apart);
-           }
-         },
+     .size_from_values = true,
+     .shape = [](Call&) {},
      .samples =
          [](Samples& s) {
            s.add({s.integers({9}, 0, 1)});
@@ -113,10 +90,8 @@ const Op& where_found =
             .rule = "[n, m, ..] -> one [found] for each dimension",
             .example = "rows, columns = torch.where(torch.tensor{{0, 5}, {7, 0}})\n"
                        "rows --> i64 [2]  1 2",
-            .shape =
-                [](Call& c) {
-                  for (Tensor& t : ops<"nonzero">(c.tensor(0), true)) c.out.push_back(std::move(t));
-                },
+            .size_from_values = true,
+            .shape = [](Call&) {},
             .samples =
                 [](Samples& s) {
                   s.add({s.integers({3, 4}, 0, 1)});
@@ -131,11 +106,8 @@ const Op& argwhere = add_op({.name = "argwhere",
                              .example = "torch.tensor{{0, 5}, {7, 0}}:argwhere() --> i64 [2, 2]\n"
                                         " 1  2\n"
                                         " 2  1",
-                             .shape =
-                                 [](Call& c) {
-                                   need_kernels(c.op->name);
-                                   c.out.push_back(cpu::nonzero(c.tensor(0)));
-                                 },
+                             .size_from_values = true,
+                             .shape = [](Call&) {},
                              .samples =
                                  [](Samples& s) {
                                    s.add({s.integers({3, 4}, 0, 1)});
@@ -151,17 +123,17 @@ bool right_side(const Call& c, int right, int side) {
   return text == "right";
 }
 
-void search(Call& c, const Tensor& values) {
+void search_shape(Call& c, const Sizes& values) {
   const Tensor& sorted = c.tensor(0);
   const Tensor& sorter = c.tensor(5);
   if (sorted.rank() != 1) {
-    Sizes a = sorted.shape(), b = values.shape();
+    Sizes a = sorted.shape(), b = values;
     if (a.n) a[a.n - 1] = 0;
     if (b.n) b[b.n - 1] = 0;
     TYCHO_CHECK(Kind::Shape, sorted.rank() > 0 && a == b,
                 "searchsorted: the sequence must have one dimension, or all sizes but the last as "
                 "the values: %s against %s",
-                to_string(sorted.shape()).c_str(), to_string(values.shape()).c_str());
+                to_string(sorted.shape()).c_str(), to_string(values).c_str());
   }
   if (sorter) {
     TYCHO_CHECK(Kind::Shape, sorter.shape() == sorted.shape(),
@@ -170,17 +142,10 @@ void search(Call& c, const Tensor& values) {
     TYCHO_CHECK(Kind::DType, sorter.dtype() == DType::Int64,
                 "searchsorted: the sorter holds positions (int64), not %s",
                 dtype_name(sorter.dtype()));
-    if (sorter.numel() > 0 && has_values(sorter)) {
-      NoGrad quiet;
-      const Tensor low = op<"amin">(sorter), high = op<"amax">(sorter);
-      TYCHO_CHECK(Kind::Index, item<int64_t>(low) >= 1 && item<int64_t>(high) <= sorted.size(-1),
-                  "searchsorted: the sorter's positions must lie in 1..%lld",
-                  static_cast<long long>(sorted.size(-1)));
-    }
   }
   const DType type = c.flag(2) ? DType::Int32 : DType::Int64;
-  c.out.push_back(empty(values.shape(), type, sorted.device()));
-  cpu::searchsorted(sorted, values, sorter, right_side(c, 3, 4), c.out[0]);
+  c.arg[3] = Value(right_side(c, 3, 4));  // from here on it says the side
+  c.out.push_back(empty(values, type, sorted.device()));
 }
 
 const Op& searchsorted = add_op(
@@ -195,7 +160,7 @@ const Op& searchsorted = add_op(
      .rule = "sequence [.., n], values [.., k] -> [.., k]",
      .example =
          "torch.searchsorted(torch.tensor{10, 20, 30}, torch.tensor{5, 20, 99}) --> i64 [3]  1 2 4",
-     .shape = [](Call& c) { search(c, c.tensor(1)); },
+     .shape = [](Call& c) { search_shape(c, c.tensor(1).shape()); },
      .samples =
          [](Samples& s) {
            s.add({s.of({4}, {1, 2, 2, 5}), s.uniform({2, 3}, 0, 6)});
@@ -212,11 +177,7 @@ const Op& searchsorted_number =
             .see = "bucketize",
             .rule = "sequence [n], a number -> []",
             .example = "torch.searchsorted(torch.tensor{10, 20, 30}, 25) --> i64 []  3",
-            .shape =
-                [](Call& c) {
-                  const Value& v = c.arg[1];
-                  search(c, v.tag == Tag::Int ? number_tensor(v.i) : number_tensor(v.number()));
-                },
+            .shape = [](Call& c) { search_shape(c, {}); },
             .samples =
                 [](Samples& s) {
                   s.add({s.of({4}, {1, 2, 2, 5}), 2});
@@ -283,22 +244,6 @@ const Op& histc = add_op(
                        "histc: max (%g) must be larger than min (%g)", c.number(3), c.number(2));
            c.out.push_back(empty({c.integer(1)}, x.dtype(), x.device()));
          },
-     .run =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           double low = c.number(2), high = c.number(3);
-           if (low == high && x.numel() > 0) {
-             low = item(op<"amin">(x));
-             high = item(op<"amax">(x));
-           }
-           if (low == high) {
-             low -= 1;
-             high += 1;
-           }
-           if (!(high - low < __builtin_inf()))
-             fail(Kind::Value, format("histc: the range from %g to %g is not finite", low, high));
-           cpu::histogram(c, low, high);
-         },
      .samples =
          [](Samples& s) {
            s.add({s.normal({20}), 4});
@@ -313,6 +258,7 @@ const Op& bincount = add_op(
      .see = "histc, unique",
      .rule = "[n] -> [largest value + 1]",
      .example = "torch.tensor{1, 3, 3}:bincount() --> i64 [4]  0 1 0 2",
+     .size_from_values = true,
      .shape =
          [](Call& c) {
            const Tensor &x = c.tensor(0), &w = c.tensor(1);
@@ -325,8 +271,6 @@ const Op& bincount = add_op(
                        "bincount: weights have shape %s, the values %s",
                        w ? to_string(w.shape()).c_str() : "", to_string(x.shape()).c_str());
            TYCHO_CHECK(Kind::Value, c.integer(2) >= 0, "bincount: minlength cannot be negative");
-           need_kernels(c.op->name);
-           c.out.push_back(cpu::bincount(x, w, c.integer(2)));
          },
      .samples =
          [](Samples& s) {

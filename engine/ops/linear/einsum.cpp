@@ -28,8 +28,8 @@ Labels parse(std::string_view text, int dots) {
     const char ch = text[i];
     if (ch == ' ') continue;
     if (text.substr(i, 3) == "...") {
-      TYCHO_CHECK(Kind::Value, !seen, "einsum: \"%.*s\" has more than one ellipsis",
-                  static_cast<int>(text.size()), text.data());
+      TYCHO_CHECK(Kind::Value, !seen, "einsum: \"%s\" has more than one ellipsis",
+                  std::string(text).c_str());
       seen = true;
       for (int d = dots; d > 0; --d) out.push_back(-d);
       i += 2;
@@ -176,8 +176,8 @@ void einsum(Call& c) {
     const int letters = static_cast<int>(parse(texts[i], 0).size());
     const bool ellipsis = texts[i].find("...") != texts[i].npos;
     TYCHO_CHECK(Kind::Shape, ellipsis ? t.rank() >= letters : t.rank() == letters,
-                "einsum: \"%.*s\" names %d dimensions, operand %d has %d: %s",
-                static_cast<int>(texts[i].size()), texts[i].data(), letters, i + 1, t.rank(),
+                "einsum: \"%s\" names %d dimensions, operand %d has %d: %s",
+                std::string(texts[i]).c_str(), letters, i + 1, t.rank(),
                 to_string(t.shape()).c_str());
     const int extra = ellipsis ? t.rank() - letters : 0;
     dots = std::max(dots, extra);

@@ -252,26 +252,16 @@ const Op& inverse =
 Tensor minors(const Tensor& a) {
   const int64_t n = a.size(-1), m = n - 1;
   if (n == 1) return filled(a.shape(), 1, a.dtype(), a.device());
-  Tensor places = empty({n * n * m * m}, DType::Int64);
-  Tensor signs = empty({n, n}, a.dtype());
-  auto* to = places.data<int64_t>();
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < n; ++j)
-      for (int64_t r = 0; r < m; ++r)
-        for (int64_t c = 0; c < m; ++c) *to++ = (r + (r >= i)) * n + c + (c >= j) + 1;
-  for (int64_t k = 0; k < n * n; ++k) {
-    const int sign = (k / n + k % n) % 2 ? -1 : 1;
-    if (a.dtype() == DType::Float64)
-      signs.data<double>()[k] = sign;
-    else
-      signs.data<float>()[k] = static_cast<float>(sign);
-  }
-  if (!a.device().is_cpu()) {
-    places = op<"to.device">(places, a.device());
-    signs = op<"to.device">(signs, a.device());
-  }
+  // Row r of minor (i, .) is row r of the matrix, or the next one from i on; columns likewise.
+  const Tensor all_n = op<"arange">(n, DType::Int64, a.device()),
+               all_m = op<"arange">(m, DType::Int64, a.device());
+  const Tensor kept = op<"where">(fn::lt(all_m, op<"unsqueeze">(all_n, -1)), all_m, all_m + 1);
+  const Tensor places =
+      op<"reshape">(kept, Sizes{n, 1, m, 1}) * n + op<"reshape">(kept, Sizes{1, n, 1, m}) + 1;
+  const Tensor odd = op<"remainder">(op<"unsqueeze">(all_n, -1) + all_n, 2);
+  const Tensor signs = 1 - 2 * op<"to.dtype">(odd, a.dtype());
   const Tensor flat = op<"reshape">(a, joined(batch_of(a), {n * n}));
-  const Tensor all = op<"index_select">(flat, flat.rank() - 1, places);
+  const Tensor all = op<"index_select">(flat, flat.rank() - 1, op<"reshape">(places, Sizes{-1}));
   return op<"det">(op<"reshape">(all, joined(batch_of(a), {n, n, m, m}))) * signs;
 }
 

@@ -8,7 +8,7 @@
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
+#include "engine/tensor/half.h"
 
 namespace tycho {
 namespace {
@@ -50,7 +50,8 @@ double inverse(double keep, DType t) {
   if (t == DType::Float64) return 1 / keep;
   const double scale = static_cast<double>(1.0f / static_cast<float>(keep));
   if (t == DType::Float32) return scale;
-  return item(filled({}, scale, t));
+  return t == DType::Float16 ? from_float16(to_float16(static_cast<float>(scale)))
+                             : from_bfloat16(to_bfloat16(static_cast<float>(scale)));
 }
 
 void check_p(double p) {

@@ -15,94 +15,47 @@
 namespace tycho {
 namespace {
 
-// Output i along a dimension is the sum of weight[i][k] times input first[i] + k (from 0). Tensors,
-// so that a size that does not fit into memory is refused as every other one.
-struct Taps {
-  Taps(int64_t width, int64_t in, int64_t out)
-      : count(std::min(width, in)),
-        first(empty({out}, DType::Int64)),
-        weight(filled({out, count}, 0, DType::Float64)) {}
-  void add(int64_t i, int64_t input, double w) {
-    weight.data<double>()[i * count + input - first.data<int64_t>()[i]] += w;
-  }
-  int64_t count;
-  Tensor first;   // [out]
-  Tensor weight;  // [out, count]
-};
+// How far around an output's place an antialiased resize looks, in inputs.
+double support_of(bool cubic, double scale) { return (cubic ? 2 : 1) * std::max(scale, 1.0); }
 
-// Where output i lies among the inputs, which are at 0, 1, 2, ... (as PyTorch, area_pixel rules).
-double source(int64_t i, double scale, bool corners, bool cubic) {
-  if (corners) return scale * static_cast<double>(i);
-  const double x = scale * (static_cast<double>(i) + 0.5) - 0.5;
-  return cubic ? x : std::max(x, 0.0);
-}
+// Output i along a dimension is the sum of weight[i][k] times input first[i] + k (from 0).
+const Op& resample_taps = add_op(
+    {.name = "resample_taps",
+     .args = "size: int, out: int, scale: float, cubic: bool, corners: bool, antialias: bool, "
+             "dtype: dtype, device: device",
+     .doc = "The first input and the weights of each output of a resize along one dimension.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape =
+         [](Call& c) {
+           const int64_t in = c.integer(0), out = c.integer(1);
+           const bool cubic = c.flag(3);
+           int64_t width = cubic ? 4 : 2;
+           if (c.flag(5))
+             width = static_cast<int64_t>(std::min<double>(
+                 std::ceil(support_of(cubic, c.number(2))) * 2 + 1, static_cast<double>(in)));
+           c.out.push_back(empty({out}, DType::Int64, c.device(7)));
+           c.out.push_back(
+               empty({out, std::min(width, in)}, c.dtype(6, DType::Float32), c.device(7)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({7, 3, 7.0 / 3, false, false, false, DType::Float64, Device()});
+           s.add({7, 9, 7.0 / 9, true, true, false, DType::Float32, Device()});
+           s.add({9, 4, 9.0 / 4, true, false, true, DType::Float32, Device()});
+         }});
 
-// Keys' cubic convolution with A = -0.75, as PyTorch: the weights of the 4 neighbours.
-void cubic_weights(double t, double* w) {
-  constexpr double kA = -0.75;
-  const auto near = [](double x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
-  const auto far = [](double x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  w[0] = far(t + 1);
-  w[1] = near(t);
-  w[2] = near(1 - t);
-  w[3] = far(2 - t);
-}
-
-// With antialiasing, an output is a mean of all inputs under a triangle (or a cubic with A = -0.5)
-// that is as wide as the outputs are apart: Pillow's way, which PyTorch follows.
-Taps wide_taps_of(bool cubic, int64_t in, int64_t out, double scale) {
-  const double stretch = std::max(scale, 1.0), support = (cubic ? 2 : 1) * stretch;
-  const auto weight_at = [&](double x) {
-    x = std::abs(x);
-    if (!cubic) return std::max(1 - x, 0.0);
-    constexpr double kA = -0.5;
-    if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
-  };
-  const int64_t width = static_cast<int64_t>(std::min<double>(std::ceil(support) * 2 + 1, in));
-  Taps t(width, in, out);
-  for (int64_t i = 0; i < out; ++i) {
-    const double center = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
-    const auto at = [&](int64_t p) {
-      return weight_at((static_cast<double>(p) - center + 0.5) / stretch);
-    };
-    double total = 0;
-    for (int64_t p = first; p < end; ++p) total += at(p);
-    t.first.data<int64_t>()[i] = std::min(first, in - t.count);
-    for (int64_t p = first; p < end; ++p) t.add(i, p, total != 0 ? at(p) / total : 0);
-  }
-  return t;
-}
-
-// Two neighbours, or four for a cubic; those beyond the border are the last ones inside.
-Taps taps_of(bool cubic, int64_t in, int64_t out, double scale, bool corners) {
-  Taps t(cubic ? 4 : 2, in, out);
-  for (int64_t i = 0; i < out; ++i) {
-    const double x = source(i, scale, corners, cubic), floor = std::floor(x);
-    const int64_t p = static_cast<int64_t>(floor) - (cubic ? 1 : 0);
-    double w[4] = {1 - (x - floor), x - floor};
-    if (cubic) cubic_weights(x - floor, w);
-    t.first.data<int64_t>()[i] = std::clamp<int64_t>(p, 0, in - t.count);
-    for (int k = 0; k < (cubic ? 4 : 2); ++k) t.add(i, std::clamp<int64_t>(p + k, 0, in - 1), w[k]);
-  }
-  return t;
-}
-
-Tensor resized(const Tensor& x, int dim, const Taps& taps) {
-  const Tensor w = op<"to.device">(op<"to.dtype">(taps.weight, x.dtype()), x.device());
-  return op<"resample">(x, op<"to.device">(taps.first, x.device()), w, dim, x.size(dim), false);
-}
-
-Tensor nearest(const Tensor& x, int dim, int64_t out, double scale, double shift) {
-  const Tensor position = empty({out}, DType::Int64);
-  for (int64_t i = 0; i < out; ++i) {
-    const int64_t p = static_cast<int64_t>(std::floor((static_cast<double>(i) + shift) * scale));
-    position.data<int64_t>()[i] = std::clamp<int64_t>(p, 0, x.size(dim) - 1) + 1;
-  }
-  return op<"index_select">(x, dim, op<"to.device">(position, x.device()));
-}
+const Op& nearest_positions = add_op(
+    {.name = "nearest_positions",
+     .args = "size: int, out: int, scale: float, shift: float, device: device",
+     .doc = "The position of the input that each output of a nearest resize shows.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape = [](Call& c) { c.out.push_back(empty({c.integer(1)}, DType::Int64, c.device(4))); },
+     .samples =
+         [](Samples& s) {
+           s.add({7, 3, 7.0 / 3, 0.5, Device()});
+         }});
 
 void interpolate_call(Call& c) {
   const Tensor& x = c.tensor(0);
@@ -187,12 +140,15 @@ void interpolate_call(Call& c) {
     double scale = factor[d] > 0 ? 1 / factor[d] : static_cast<double>(in) / static_cast<double>(n);
     if (in == n && (corners || scale == 1)) continue;
     if (corners) scale = n > 1 ? static_cast<double>(in - 1) / static_cast<double>(n - 1) : 0;
-    if (near)
-      y = nearest(y, d + 2, n, scale, mode == "nearest-exact" ? 0.5 : 0);
-    else if (c.flag(6))
-      y = resized(y, d + 2, wide_taps_of(mode == "bicubic", in, n, scale));
-    else
-      y = resized(y, d + 2, taps_of(mode == "bicubic", in, n, scale, corners));
+    if (near) {
+      y = op<"index_select">(
+          y, d + 2,
+          op<"nearest_positions">(in, n, scale, mode == "nearest-exact" ? 0.5 : 0.0, y.device()));
+    } else {
+      const auto taps = ops<"resample_taps">(in, n, scale, mode == "bicubic", corners, c.flag(6),
+                                             y.dtype(), y.device());
+      y = op<"resample">(y, taps[0], taps[1], d + 2, in, false);
+    }
   }
   if (bytes && !near) y = op<"clamp">(op<"floor">(y + 0.5), 0, 255);
   if (y.dtype() != x.dtype()) y = op<"to.dtype">(y, x.dtype());

@@ -4,57 +4,36 @@
 #include <string_view>
 
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
 
 constexpr std::string_view kBetween[] = {"linear", "lower", "higher", "nearest", "midpoint"};
 
-// The 1-based positions below and above each wanted rank, and how far between them it lies.
-struct Ranks {
-  Tensor below, above, weight, scale;  // scale: ranks per unit of q
-};
-
-Ranks find_ranks(const Tensor& sorted, const Tensor& q, std::string_view between, bool skip_nan) {
-  NoGrad quiet;
-  const int64_t n = sorted.size(-1), wanted = q.numel(), lines = sorted.numel() / n;
-  Sizes shape = sorted.shape();
-  shape[shape.n - 1] = wanted;
-  Ranks r{empty(shape, DType::Int64, sorted.device()), empty(shape, DType::Int64, sorted.device()),
-          empty(shape, sorted.dtype(), sorted.device()),
-          filled(shape, 0, sorted.dtype(), sorted.device())};
-  const Tensor numbers = op<"count_numbers">(sorted, Sizes{-1});
-  const Tensor weight = empty(shape, DType::Float64), scale = filled(shape, 0, DType::Float64),
-               part = empty(q.shape(), DType::Float64);
-  copy_raw(part, q);
-  for (int64_t line = 0; line < lines; ++line) {
-    const int64_t count = numbers.data<int64_t>()[line];
-    for (int64_t k = 0; k < wanted; ++k) {
-      double rank = part.data<double>()[k] * static_cast<double>((skip_nan ? count : n) - 1);
-      if (sorted.dtype() == DType::Float32)  // the rank is a number of the data's type
-        rank = static_cast<float>(part.data<double>()[k]) *
-               static_cast<float>((skip_nan ? count : n) - 1);
-      if (count < n && !skip_nan) rank = static_cast<double>(n - 1);  // nan stands last
-      if (rank < 0) rank = 0;                                         // nothing but nan
-      if (between == "lower") rank = std::floor(rank);
-      if (between == "higher") rank = std::ceil(rank);
-      if (between == "nearest") rank = std::nearbyint(rank);
-      const double low = std::floor(rank);
-      const int64_t at = line * wanted + k;
-      r.below.data<int64_t>()[at] = static_cast<int64_t>(low) + 1;
-      r.above.data<int64_t>()[at] = static_cast<int64_t>(std::ceil(rank)) + 1;
-      if (between == "linear" && (skip_nan || count == n))
-        scale.data<double>()[at] = static_cast<double>(std::max<int64_t>(count, 1) - 1);
-      weight.data<double>()[at] = between == "midpoint" && rank > low ? 0.5 : rank - low;
-    }
-  }
-  copy_raw(r.weight, weight);
-  copy_raw(r.scale, scale);
-  return r;
-}
+// Of each line and each q: the 1-based positions below and above the wanted rank, how far between
+// them it lies, and the ranks per unit of q.
+const Op& quantile_ranks =
+    add_op({.name = "quantile_ranks",
+            .args = "sorted, numbers, q, interpolation: string, skip_nan: bool",
+            .doc = "Where quantiles lie in sorted lines, of which `numbers` elements are not nan.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  const Tensor& sorted = c.tensor(0);
+                  Sizes shape = sorted.shape();
+                  shape[shape.n - 1] = c.tensor(2).numel();
+                  for (DType t : {DType::Int64, DType::Int64, sorted.dtype(), sorted.dtype()})
+                    c.out.push_back(empty(shape, t, sorted.device()));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.of({2, 3}, {1, 2, 5, 0, 1, 4}), s.of({2}, {3, 3}, DType::Int64),
+                         s.of({2}, {0.1, 0.8}), "linear", false});
+                }});
 
 // Arguments after q: dim, keepdim, interpolation.
 Tensor quantile(const Call& c, const Tensor& q, bool skip_nan) {
@@ -66,10 +45,6 @@ Tensor quantile(const Call& c, const Tensor& q, bool skip_nan) {
   TYCHO_CHECK(Kind::Value, x.numel() > 0, "%s: an empty tensor has no quantiles", name);
   TYCHO_CHECK(Kind::Shape, q.rank() < 2, "%s: q must be a number or have one dimension, not %s",
               name, to_string(q.shape()).c_str());
-  for (int64_t k = 0; k < q.numel(); ++k) {
-    const double v = number_at(q, k);
-    TYCHO_CHECK(Kind::Value, v >= 0 && v <= 1, "%s: q must lie between 0 and 1, not %g", name, v);
-  }
   const std::string_view between = c.string(4);
   bool known = false;
   for (std::string_view b : kBetween) known = known || between == b;
@@ -90,10 +65,11 @@ Tensor quantile(const Call& c, const Tensor& q, bool skip_nan) {
   }
   if (x.rank() == 0) x = op<"reshape">(x, Sizes{1});
   const Tensor sorted = ops<"sort">(op<"transpose">(x, d, -1))[0];
-  const Ranks r = find_ranks(sorted, q, between, skip_nan);
-  const Tensor low = op<"gather">(sorted, -1, r.below), high = op<"gather">(sorted, -1, r.above);
-  Tensor weight = r.weight;
-  if (q.requires_grad()) weight = weight + (q - alias(q)) * r.scale;       // adds 0 and a gradient
+  const auto ranks = ops<"quantile_ranks">(sorted, op<"count_numbers">(sorted, Sizes{-1}), q,
+                                           c.string(4), skip_nan);
+  const Tensor low = op<"gather">(sorted, -1, ranks[0]), high = op<"gather">(sorted, -1, ranks[1]);
+  Tensor weight = ranks[2];
+  if (q.requires_grad()) weight = weight + (q - alias(q)) * ranks[3];      // adds 0 and a gradient
   const Tensor y = op<"transpose">(op<"lerp">(low, high, weight), d, -1);  // q along dim d
   Sizes shape = kept;
   if (!c.flag(3)) {
@@ -109,8 +85,7 @@ Tensor quantile(const Call& c, const Tensor& q, bool skip_nan) {
 
 template <bool SkipNan>
 void of_number(Call& c) {
-  const Tensor q = number_tensor(c.number(1));
-  c.out.push_back(quantile(c, q, SkipNan));
+  c.out.push_back(quantile(c, number_tensor(c.number(1)), SkipNan));
 }
 template <bool SkipNan>
 void of_tensor(Call& c) {

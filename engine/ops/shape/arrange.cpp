@@ -1,6 +1,5 @@
 // The same elements elsewhere: flip, roll, rot90; triangles and diagonals; padding.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -187,23 +186,6 @@ const Op& rot90 =
                   s.add({s.normal({2, 3, 2}), -1, s.ints({2, 0})});
                 }});
 
-// The part of each row of the last two dimensions that a triangle keeps is copied, the rest is 0.
-void triangle(Call& c, bool lower) {
-  const Tensor x = packed(c.tensor(0));
-  const Tensor& out = c.out[0];
-  const int64_t rows = x.size(-2), cols = x.size(-1), size = dtype_size(x.dtype());
-  if (x.numel() == 0) return;
-  const int64_t k = std::clamp<int64_t>(c.integer(1), -rows, cols);
-  for (int64_t r = 0, all = x.numel() / cols; r < all; ++r) {
-    const int64_t edge = std::clamp<int64_t>(r % rows + k + (lower ? 1 : 0), 0, cols);
-    const int64_t begin = lower ? 0 : edge, end = lower ? edge : cols;
-    char* to = out.data() + r * cols * size;
-    std::memset(to, 0, static_cast<size_t>(begin * size));
-    std::memcpy(to + begin * size, x.data() + (r * cols + begin) * size,
-                static_cast<size_t>((end - begin) * size));
-    std::memset(to + end * size, 0, static_cast<size_t>((cols - end) * size));
-  }
-}
 void triangle_shape(Call& c) {
   const Tensor& x = c.tensor(0);
   TYCHO_CHECK(Kind::Shape, x.rank() >= 2, "%s: at least 2 dimensions are needed, not %d",
@@ -227,7 +209,6 @@ const Op& tril =
                        " 1  1  0\n"
                        " 1  1  1",
             .shape = triangle_shape,
-            .run = [](Call& c) { triangle(c, true); },
             .grad = [](Backward& b) { b.set(0, op<"tril">(b.g(), b.integer(1))); },
             .samples = triangle_samples});
 const Op& triu =
@@ -242,7 +223,6 @@ const Op& triu =
                        " 0  0  1\n"
                        " 0  0  0",
             .shape = triangle_shape,
-            .run = [](Call& c) { triangle(c, false); },
             .grad = [](Backward& b) { b.set(0, op<"triu">(b.g(), b.integer(1))); },
             .samples = triangle_samples});
 
@@ -388,6 +368,23 @@ const Op& pad_constant =
                   s.add({s.normal({2, 3}), s.ints({1, 2}), 1.5});
                   s.add({s.normal({3, 4}), s.ints({-1, 2, 1, -1}), 0});
                 }});
+const Op& pad_positions = add_op(
+    {.name = "pad_positions",
+     .args = "size: int, before: int, after: int, mode: string, device: device",
+     .doc = "The positions along a dimension that its padded form shows, one after the other.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape =
+         [](Call& c) {
+           const int64_t n = c.integer(0) + c.integer(1) + c.integer(2);
+           c.out.push_back(empty({n}, DType::Int64, c.device(4)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({4, 2, 3, "reflect", Device()});
+           s.add({4, 2, -3, "replicate", Device()});
+           s.add({4, -1, 3, "circular", Device()});
+         }});
 const Op& pad = add_op(
     {.name = "pad",
      .args = "input, pad: ints, mode: string = constant, value: number?",
@@ -443,18 +440,7 @@ const Op& pad = add_op(
                          n + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) > 0 ||
                              n + before + after == 0,
                          "pad: nothing is left of dimension %d", d + 1);
-             Tensor from = empty({n + before + after}, DType::Int64, x.device());
-             for (int64_t i = 0; i < from.numel(); ++i) {
-               int64_t at = i - before;
-               if (reflect) at = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
-               if (replicate) at = std::clamp<int64_t>(at, 0, n - 1);
-               if (circular) {  // what is cropped does not come around
-                 const int64_t first = std::max<int64_t>(-before, 0),
-                               most = n - first + std::min<int64_t>(after, 0);
-                 at = first + ((at - first) % most + most) % most;
-               }
-               from.data<int64_t>()[i] = at + 1;
-             }
+             const Tensor from = op<"pad_positions">(n, before, after, mode.c_str(), x.device());
              x = op<"index_select">(x, d, from);
            }
            c.out.push_back(x);

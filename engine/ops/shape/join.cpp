@@ -6,9 +6,8 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/table/apply.h"
+#include "engine/ops/shape/create.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -347,37 +346,42 @@ const Op& tile = add_op({.name = "tile",
                                s.add({s.normal({3}), s.ints({2, 2})});
                              }});
 
-// Each position (from 1) as often as its count says.
-Tensor repeated_positions(const Tensor& repeats, int64_t n, const Value& output_size) {
+const Op& evenly_repeated =
+    add_op({.name = "evenly_repeated",
+            .args = "n: int, times: int, device: device",
+            .doc = "The positions 1 to n, each as often.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  c.out.push_back(empty({c.integer(0) * c.integer(1)}, DType::Int64, c.device(2)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({3, 2, Device()});
+                }});
+
+void check_counts(const Tensor& repeats) {
   TYCHO_CHECK(Kind::DType, repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32,
               "repeat_interleave: counts are int64 or int32, not %s", dtype_name(repeats.dtype()));
   TYCHO_CHECK(Kind::Shape, repeats.rank() <= 1,
               "repeat_interleave: counts must be a number or a list, not %s",
               to_string(repeats.shape()).c_str());
-  const bool one = repeats.numel() == 1;
-  TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
-              "repeat_interleave: %lld counts for %lld elements",
-              static_cast<long long>(repeats.numel()), static_cast<long long>(n));
-  if (!output_size.is_none() && !has_values(repeats))
-    return empty({output_size.i}, DType::Int64, repeats.device());
-  need_values("repeat_interleave", repeats);
-  int64_t total = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t k = integer_at(repeats, one ? 0 : i);
+}
+// Each of n positions (from 1) k times.
+Tensor repeated_evenly(int64_t n, int64_t k, const Value& output_size, Device device) {
+  if (n) {
     TYCHO_CHECK(Kind::Value, k >= 0, "repeat_interleave: a count cannot be %lld",
                 static_cast<long long>(k));
-    TYCHO_CHECK(Kind::Shape, k < (int64_t{1} << 48) && (total += k) < (int64_t{1} << 48),
+    TYCHO_CHECK(Kind::Shape, k < kMostRepeated && k * n / n == k && k * n < kMostRepeated,
                 "repeat_interleave: too many elements");
   }
+  const int64_t total = n ? k * n : 0;
   if (!output_size.is_none())
     TYCHO_CHECK(Kind::Value, output_size.i == total,
                 "repeat_interleave: output_size is %lld, but the counts sum to %lld",
                 static_cast<long long>(output_size.i), static_cast<long long>(total));
-  Tensor out = empty({total}, DType::Int64, repeats.device());
-  auto* to = out.data<int64_t>();
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t k = integer_at(repeats, one ? 0 : i); k > 0; --k) *to++ = i + 1;
-  return out;
+  return op<"evenly_repeated">(n, n ? k : 0, device);
 }
 const Op& repeat_interleave = add_op(
     {.name = "repeat_interleave",
@@ -390,21 +394,27 @@ const Op& repeat_interleave = add_op(
      .compose =
          [](Call& c) {
            Tensor x = c.tensor(0), repeats = c.tensor(1);
-           const bool number = !repeats;
-           if (number) {
-             TYCHO_CHECK(Kind::DType, c.arg[1].tag == Tag::Int,
-                         "repeat_interleave: the count must be whole, not %g", c.number(1));
-             repeats = filled(Sizes(), static_cast<double>(c.integer(1)), DType::Int64, x.device());
-           }
+           TYCHO_CHECK(Kind::DType, repeats || c.arg[1].tag == Tag::Int,
+                       "repeat_interleave: the count must be whole, not %g", c.number(1));
            int d = 0;
            if (c.has(2) && x.rank())
              d = wrap_dim(c.integer(2), x.rank());
            else
              x = op<"reshape">(x, Sizes{-1});
-           Value size = c.arg[3];
-           if (number && shapes_only)
-             size = Value(std::clamp<int64_t>(c.integer(1), 0, 1 << 20) * x.size(d));
-           c.out.push_back(op<"index_select">(x, d, repeated_positions(repeats, x.size(d), size)));
+           const int64_t n = x.size(d);
+           Tensor at;
+           if (repeats) {
+             check_counts(repeats);
+             const bool one = repeats.numel() == 1;
+             TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
+                         "repeat_interleave: %lld counts for %lld elements",
+                         static_cast<long long>(repeats.numel()), static_cast<long long>(n));
+             if (one) repeats = op<"expand">(op<"reshape">(repeats, Sizes{1}), Sizes{n});
+             at = op<"repeat_interleave.counts">(repeats, c.arg[3]);
+           } else {
+             at = repeated_evenly(n, c.integer(1), c.arg[3], x.device());
+           }
+           c.out.push_back(op<"index_select">(x, d, at));
          },
      .samples =
          [](Samples& s) {
@@ -420,13 +430,16 @@ const Op& repeat_interleave_counts =
             .see = "tile",
             .rule = "[n] -> [sum of the counts]",
             .example = "torch.repeat_interleave(torch.tensor{3, 1}) --> i64 [4]  1 1 1 2",
-            .compose =
+            .size_from_values = true,
+            .shape =
                 [](Call& c) {
                   const Tensor& r = c.tensor(0);
                   TYCHO_CHECK(Kind::Shape, r.rank() == 1,
                               "repeat_interleave: counts must be a list, not %s",
                               to_string(r.shape()).c_str());
-                  c.out.push_back(repeated_positions(r, r.numel(), c.arg[1]));
+                  check_counts(r);
+                  if (shapes_only && c.has(1) && c.integer(1) >= 0)
+                    c.out.push_back(empty({c.integer(1)}, DType::Int64, r.device()));
                 },
             .samples =
                 [](Samples& s) {

@@ -5,7 +5,6 @@
 
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/samples.h"
-#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -70,19 +69,6 @@ void make_arange(Call& c, const Value& start, const Value& end, const Value& ste
   c.out.push_back(
       make(c, {arange_count(start, end, step)}, at, whole ? DType::Int64 : default_dtype()));
 }
-void fill_arange(const Tensor& out, const Value& start, const Value& step) {
-  const int64_t n = out.numel();
-  if (is_whole(start) && is_whole(step) && !is_floating(out.dtype())) {
-    const uint64_t a = start.tag == Tag::Int ? start.i : start.b,
-                   s = step.tag == Tag::Int ? step.i : step.b;
-    fill_by(out, n,
-            [=](int64_t i) { return static_cast<int64_t>(a + s * static_cast<uint64_t>(i)); });
-    return;
-  }
-  double a = start.number(), s = step.number();
-  if (!is_floating(out.dtype())) a = std::trunc(a), s = std::trunc(s);  // as PyTorch
-  fill_by(out, n, [=](int64_t i) { return a + s * static_cast<double>(i); });
-}
 const Op& arange = add_op(
     {.name = "arange",
      .args = "end: number, dtype: dtype?, device: device?, requires_grad: bool = false",
@@ -94,7 +80,6 @@ const Op& arange = add_op(
      .example = "torch.arange(4) --> i64 [4]  0 1 2 3\n"
                 "torch.arange(4):add(1) --> i64 [4]  1 2 3 4",
      .shape = [](Call& c) { make_arange(c, Value(int64_t{0}), c.arg[0], Value(int64_t{1}), 1); },
-     .run = [](Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); },
      .samples =
          [](Samples& s) {
            s.add({5});
@@ -113,7 +98,6 @@ const Op& arange_start =
             .example = "torch.arange(1, 10, 3) --> i64 [3]  1 4 7\n"
                        "torch.arange(0, 1, 0.25) --> f32 [4]   0  0.25  0.5  0.75",
             .shape = [](Call& c) { make_arange(c, c.arg[0], c.arg[1], c.arg[2], 3); },
-            .run = [](Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); },
             .samples =
                 [](Samples& s) {
                   s.add({1, 8, 3});
@@ -121,38 +105,16 @@ const Op& arange_start =
                   s.add({5, 0, -2, DType::Float64});
                 }});
 
-// The value of an end of a range: a number, or a 0-d tensor.
-double end_value(const char* op, const char* name, const Call& c, int i) {
-  if (c.arg[i].tag != Tag::Tensor) return c.number(i);
-  TYCHO_CHECK(Kind::Shape, c.tensor(i).rank() == 0,
-              "%s: %s must be a number or a 0-d tensor, not %s", op, name,
-              describe(c.tensor(i)).c_str());
-  return item(c.tensor(i));
-}
 void space_shape(Call& c, int at) {
   const int64_t n = c.integer(2);
   TYCHO_CHECK(Kind::Value, n >= 0, "%s: the number of steps cannot be %lld", c.op->name,
               static_cast<long long>(n));
-  end_value(c.op->name, "start", c, 0);
-  end_value(c.op->name, "end", c, 1);
+  for (int i : {0, 1})
+    TYCHO_CHECK(Kind::Shape, !c.tensor(i) || c.tensor(i).rank() == 0,
+                "%s: %s must be a number or a 0-d tensor, not %s", c.op->name, i ? "end" : "start",
+                describe(c.tensor(i)).c_str());
   c.out.push_back(make(c, {n}, at, default_dtype()));
 }
-// Element i of n evenly spaced ones, exact at both ends.
-struct Spaced {
-  double a, b, step;
-  int64_t n;
-  Spaced(Call& c)
-      : a(end_value(c.op->name, "start", c, 0)),
-        b(end_value(c.op->name, "end", c, 1)),
-        n(c.integer(2)) {
-    if (!is_floating(c.out[0].dtype())) a = std::trunc(a), b = std::trunc(b);
-    step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
-  }
-  double operator()(int64_t i) const {
-    return i < n / 2 || n == 1 ? a + step * static_cast<double>(i)
-                               : b - step * static_cast<double>(n - 1 - i);
-  }
-};
 const Op& linspace =
     add_op({.name = "linspace",
             .args = "start: operand, end: operand, steps: int, dtype: dtype?, device: device?, "
@@ -164,7 +126,6 @@ const Op& linspace =
             .rule = "start, end, steps -> [steps]",
             .example = "torch.linspace(0, 1, 5) --> f32 [5]   0  0.25  0.5  0.75  1",
             .shape = [](Call& c) { space_shape(c, 3); },
-            .run = [](Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); },
             .samples =
                 [](Samples& s) {
                   s.add({0.0, 1.0, 5});
@@ -172,29 +133,23 @@ const Op& linspace =
                   s.add({2, 7, 1});
                   s.add({1, 2, 0});
                 }});
-const Op& logspace = add_op(
-    {.name = "logspace",
-     .args = "start: operand, end: operand, steps: int, base: number = 10.0, dtype: dtype?, "
-             "device: device?, "
-             "requires_grad: bool = false",
-     .doc = "Powers of `base`, with evenly spaced exponents, both ends included.",
-     .where = kFunction,
-     .differentiable = false,
-     .see = "linspace",
-     .rule = "start, end, steps -> [steps]",
-     .example = "torch.logspace(0, 3, 4) --> f32 [4]  1 10 100 1000",
-     .shape = [](Call& c) { space_shape(c, 4); },
-     .run =
-         [](Call& c) {
-           const Spaced at(c);
-           const double base = c.number(3);
-           fill_by(c.out[0], c.out[0].numel(), [=](int64_t i) { return std::pow(base, at(i)); });
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({0.0, 2.0, 5});
-           s.add({0, 3, 4, 2.0});
-         }});
+const Op& logspace =
+    add_op({.name = "logspace",
+            .args = "start: operand, end: operand, steps: int, base: number = 10.0, dtype: dtype?, "
+                    "device: device?, "
+                    "requires_grad: bool = false",
+            .doc = "Powers of `base`, with evenly spaced exponents, both ends included.",
+            .where = kFunction,
+            .differentiable = false,
+            .see = "linspace",
+            .rule = "start, end, steps -> [steps]",
+            .example = "torch.logspace(0, 3, 4) --> f32 [4]  1 10 100 1000",
+            .shape = [](Call& c) { space_shape(c, 4); },
+            .samples =
+                [](Samples& s) {
+                  s.add({0.0, 2.0, 5});
+                  s.add({0, 3, 4, 2.0});
+                }});
 
 // Positions (from 1) of the lower and the upper triangle of a matrix.
 int64_t triangle_count(bool lower, int64_t rows, int64_t cols, int64_t offset) {
@@ -218,19 +173,6 @@ void triangle_shape(Call& c, bool lower) {
               "%s: positions are int64 or int32, not %s", c.op->name, dtype_name(dtype));
   c.out.push_back(make(c, {2, triangle_count(lower, rows, cols, clamped)}, 3, DType::Int64));
 }
-void triangle_fill(Call& c, bool lower) {
-  const int64_t rows = c.integer(0), cols = c.integer(1), offset = c.integer(2),
-                n = c.out[0].size(1);
-  Tensor wide = empty({2, n}, DType::Int64);
-  auto* p = wide.data<int64_t>();
-  int64_t i = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t edge = std::clamp<int64_t>(lower ? r + offset + 1 : r + offset, 0, cols);
-    for (int64_t k = lower ? 0 : edge, end = lower ? edge : cols; k < end; ++k, ++i)
-      p[i] = r + 1, p[n + i] = k + 1;
-  }
-  copy_raw(c.out[0], wide);
-}
 const Op& tril_indices =
     add_op({.name = "tril_indices",
             .args = "row: int, col: int, offset: int = 0, dtype: dtype?, device: device?",
@@ -244,7 +186,6 @@ const Op& tril_indices =
                        " 1  2  2\n"
                        " 1  1  2",
             .shape = [](Call& c) { triangle_shape(c, true); },
-            .run = [](Call& c) { triangle_fill(c, true); },
             .samples =
                 [](Samples& s) {
                   s.add({3, 4});
@@ -264,7 +205,6 @@ const Op& triu_indices =
                        " 1  1  2\n"
                        " 1  2  2",
             .shape = [](Call& c) { triangle_shape(c, false); },
-            .run = [](Call& c) { triangle_fill(c, false); },
             .samples =
                 [](Samples& s) {
                   s.add({3, 4});

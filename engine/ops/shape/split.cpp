@@ -225,10 +225,9 @@ const Op& tensor_split_tensor = add_op(
                        "tensor_split: the points must be a number or a list, not %s",
                        to_string(at.shape()).c_str());
            need_values(c.op->name, at);
-           std::vector<int64_t> points;
-           for (int64_t i = 0; i < at.numel(); ++i) points.push_back(integer_at(at, i));
-           c.out = at.rank() == 0 ? ops<"tensor_split">(c.tensor(0), points[0], c.integer(2))
-                                  : ops<"tensor_split.indices">(c.tensor(0), points, c.integer(2));
+           c.out = at.rank() == 0
+                       ? ops<"tensor_split">(c.tensor(0), item<int64_t>(at), c.integer(2))
+                       : ops<"tensor_split.indices">(c.tensor(0), items<int64_t>(at), c.integer(2));
          },
      .samples =
          [](Samples& s) {

@@ -2,48 +2,12 @@
 // another. All speak of places in the storage; `self_stride` and `self_offset` are the layout the
 // first argument had when the call was made (filled in by the shape rule), so that gradients can
 // find the same places in tensors laid out otherwise.
-#include <cstring>
-
 #include "engine/grad/node.h"
-#include "engine/ops/table/apply.h"
+#include "engine/ops/shape/create.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
 namespace {
-
-// For every element of the view (row-major order), calls f(its number, its number in the base).
-template <class F>
-void each_place(const Sizes& base_shape, const Sizes& base_stride, int64_t base_offset,
-                const Sizes& size, const Sizes& stride, int64_t offset, F&& f) {
-  if (product(base_shape) == 0) return;
-  // Dimensions of the base by descending stride: a place divides into indices in that order.
-  int order[kMaxDims], n = 0;
-  for (int d = 0; d < base_shape.n; ++d)
-    if (base_shape[d] > 1 && base_stride[d] > 0) order[n++] = d;
-  for (int i = 1; i < n; ++i)
-    for (int k = i; k > 0 && base_stride[order[k]] > base_stride[order[k - 1]]; --k)
-      std::swap(order[k], order[k - 1]);
-  const Sizes rows = row_major(base_shape);
-  int64_t index[kMaxDims] = {}, place = offset - base_offset;
-  const int64_t total = product(size);
-  for (int64_t i = 0; i < total; ++i) {
-    int64_t rest = place, number = 0;
-    bool inside = rest >= 0;
-    for (int k = 0; k < n; ++k) {
-      const int64_t x = rest / base_stride[order[k]];
-      inside = inside && x < base_shape[order[k]];
-      rest -= x * base_stride[order[k]];
-      number += x * rows[order[k]];
-    }
-    if (inside && rest == 0) f(i, number);
-    for (int d = size.n - 1; d >= 0; --d) {
-      place += stride[d];
-      if (++index[d] < size[d]) break;
-      place -= stride[d] * size[d];
-      index[d] = 0;
-    }
-  }
-}
 
 // The last place of a layout, at most 2^62.
 int64_t farthest(const Sizes& size, const Sizes& stride, int64_t offset) {
@@ -135,16 +99,7 @@ const Op& strided_take = add_op(
      .where = kHidden,
      .shape =
          [](Call& c) {
-           c.out.push_back(filled(c.ints(3), 0, c.tensor(0).dtype(), c.tensor(0).device()));
-         },
-     .run =
-         [](Call& c) {
-           const Tensor x = packed(c.tensor(0));
-           const int bytes = dtype_size(x.dtype());
-           each_place(x.shape(), c.ints(1), c.integer(2), c.ints(3), c.ints(4), c.integer(5),
-                      [&](int64_t i, int64_t k) {
-                        std::memcpy(c.out[0].data() + i * bytes, x.data() + k * bytes, bytes);
-                      });
+           c.out.push_back(empty(c.ints(3), c.tensor(0).dtype(), c.tensor(0).device()));
          },
      .grad =
          [](Backward& b) {
@@ -159,17 +114,7 @@ const Op& strided_add = add_op(
      .where = kHidden,
      .shape =
          [](Call& c) {
-           c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
-         },
-     .run =
-         [](Call& c) {
-           Tensor src = empty(c.tensor(0).shape(), DType::Float64),
-                  sum = filled(c.ints(1), 0, DType::Float64);
-           copy_raw(src, c.tensor(0));
-           each_place(
-               c.ints(1), c.ints(2), c.integer(3), src.shape(), c.ints(4), c.integer(5),
-               [&](int64_t i, int64_t k) { sum.data<double>()[k] += src.data<double>()[i]; });
-           copy_raw(c.out[0], sum);
+           c.out.push_back(empty(c.ints(1), c.tensor(0).dtype(), c.tensor(0).device()));
          },
      .grad =
          [](Backward& b) {
@@ -195,18 +140,6 @@ const Op& as_strided_scatter = add_op(
            check_layout(c, 2);
            remember_layout(c, 5);
            c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
-         },
-     .run =
-         [](Call& c) {
-           const Tensor& out = c.out[0];
-           copy_raw(out, c.tensor(0));
-           Tensor src = empty(c.tensor(1).shape(), out.dtype(), out.device());
-           copy_raw(src, c.tensor(1));
-           const int bytes = dtype_size(out.dtype());
-           each_place(out.shape(), c.ints(5), c.integer(6), c.ints(2), c.ints(3), c.integer(4),
-                      [&](int64_t i, int64_t k) {
-                        std::memcpy(out.data() + k * bytes, src.data() + i * bytes, bytes);
-                      });
          },
      .grad =
          [](Backward& b) {

@@ -167,6 +167,10 @@ struct Decided {
   Decided(const Decided&) = delete;
 };
 
+[[noreturn]] void fail_without_values(const char* op) {
+  fail(Kind::Value, format("%s: the shape of its result depends on the values", op));
+}
+
 void check_shapes_only(const Call& c) {
   if (c.inplace && c.tensor(0) && !has_no_values(*c.tensor(0)->storage))
     fail(Kind::Argument, format("%s_: would change a tensor while only shapes are computed",
@@ -235,9 +239,8 @@ void shape_and_run(Call& c, Kernel kernel) {
     fail(Kind::Device, format("%s: there is no kernel for this device", public_name(op).c_str()),
          "x:cpu()");
   }
-  if (shapes_only && c.out.empty())
-    fail(Kind::Value,
-         format("%s: the shape of its result depends on the values", public_name(op).c_str()));
+  if (shapes_only && op.size_from_values && c.out.empty())
+    fail_without_values(public_name(op).c_str());
 }
 
 // What follows a result that shares memory with an argument, or is one number.
@@ -296,11 +299,7 @@ void apply(Call& c) {
 }
 
 void need_values(const char* op, const Tensor& t) {
-  if (!has_values(t)) need_kernels(op);
-}
-void need_kernels(const char* op) {
-  if (shapes_only)
-    fail(Kind::Value, format("%s: the shape of its result depends on the values", op));
+  if (!has_values(t)) fail_without_values(op);
 }
 
 Tensor stand_in(const Tensor& t) {

@@ -29,9 +29,8 @@ Tensor stand_in(const Tensor& t);
 // Whether values may be looked at: checks of values are left out while there are none.
 inline bool has_values(const Impl* t) { return !shapes_only || !has_no_values(*t->storage); }
 inline bool has_values(const Tensor& t) { return has_values(t.get()); }
-// Where values decide a shape: raises Kind::Value when there are none, or when no kernel may run.
+// Where values decide a shape: raises Kind::Value when there are none.
 void need_values(const char* op, const Tensor& t);
-void need_kernels(const char* op);
 
 // Copies values into a tensor of the same shape (or a broadcast one), converting the type, between
 // any devices; no graph, no version.

@@ -85,8 +85,7 @@ void parse_params(Op& op) {
     const auto* take = std::find_if(std::begin(kTakes), std::end(kTakes),
                                     [&](const TakeName& t) { return type == t.name; });
     if (take == std::end(kTakes)) {
-      std::fprintf(stderr, "op %s: no parameter type \"%.*s\"\n", op.name,
-                   static_cast<int>(type.size()), type.data());
+      std::fprintf(stderr, "op %s: no parameter type \"%s\"\n", op.name, std::string(type).c_str());
       std::abort();
     }
     p.take = take->take;

@@ -164,13 +164,16 @@ struct Op {
   bool random = false;         // results differ from call to call
   bool differentiable = true;  // false: results never require grad
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
-  const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  const char* saves = "";   // what .grad reads: names of tensor arguments, and "out", "out2", ...
   const char* writes = "";  // lists of tensors that are changed in place (optimiser steps)
-  const char* see = "";    // related ops, for help
-  const char* rule = "";   // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
+  const char* see = "";     // related ops, for help
+  const char* rule = "";    // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
   // Lua lines for help, run by the tests: "torch.tensor{3, 1, 2}:sort() --> what the prompt shows".
   const char* example = "";
-  const char* aliases = "";        // PyTorch's other names: "multiply", "divide, true_divide"
+  const char* aliases = "";  // PyTorch's other names: "multiply", "divide, true_divide"
+  // Sizes of results depend on values: .shape checks the arguments and leaves c.out empty where it
+  // cannot know them, and the kernel makes the results itself.
+  bool size_from_values = false;
   void (*shape)(Call&) = nullptr;  // checks arguments, makes the results (uninitialised, or views)
   // Fills c.out on any backend, by other ops and raw copies; where no kernel is bound.
   Kernel run = nullptr;

@@ -16,10 +16,10 @@ double Samples::next() {  // splitmix64, in (0, 1)
 
 Impl* Samples::make(const Sizes& shape, DType dtype, double (*value)(Samples&, double, double),
                     double lo, double hi) {
-  Tensor t = empty(shape, DType::Float64);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = value(*this, lo, hi);
+  std::vector<double> values(static_cast<size_t>(product(shape)));
+  for (double& x : values) x = value(*this, lo, hi);
   Tensor cast = empty(shape, dtype);
-  copy_raw(cast, t);
+  copy_raw(cast, tensor_of(shape, values));
   tensors_.push_back(cast);
   return cast.get();
 }
@@ -48,11 +48,10 @@ Impl* Samples::integers(const Sizes& shape, int64_t lo, int64_t hi, DType dtype)
 Impl* Samples::mask(const Sizes& shape) { return integers(shape, 0, 1, DType::Bool); }
 
 Impl* Samples::of(const Sizes& shape, const std::vector<double>& values, DType dtype) {
-  Tensor t = empty(shape, DType::Float64);
-  for (int64_t i = 0; i < t.numel(); ++i)
-    t.data<double>()[i] = values[static_cast<size_t>(i) % values.size()];
+  std::vector<double> all(static_cast<size_t>(product(shape)));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = values[i % values.size()];
   Tensor cast = empty(shape, dtype);
-  copy_raw(cast, t);
+  copy_raw(cast, tensor_of(shape, all));
   tensors_.push_back(cast);
   return cast.get();
 }
