@@ -85,6 +85,17 @@ constexpr T lowest = -infinity<T>;
 template <>
 constexpr int64_t lowest<int64_t> = INT64_MIN;
 
+// True for the first `count` elements, of none to all.
+template <class T>
+TYCHO_INLINE Mask<T> first(int count) {
+#if defined(TYCHO_LEVEL_v4)
+  return {static_cast<typename Raw<T>::MaskBits>((1u << count) - 1)};
+#else
+  typename Raw<T>::Ints places;
+  for (int k = 0; k < Lane<T>::size; ++k) places[k] = k;
+  return {(typename Mask<T>::M)(places < static_cast<typename Raw<T>::Int>(count))};
+#endif
+}
 // The first `count` elements of a lane, the others `pad`.
 template <class T>
 TYCHO_INLINE Lane<T> load_part(const T* x, int count, T pad) {

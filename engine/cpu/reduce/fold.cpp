@@ -255,13 +255,18 @@ const Fold* find_fold(FoldOp op, Lanes lanes) {
 }  // namespace
 
 Lanes fold_lanes(FoldOp op, DType dtype) {
-  if (!is_floating(dtype)) return Lanes::I64;
-  return dtype == DType::Float64 || op == FoldOp::Prod ? Lanes::F64 : Lanes::F32;
+  const int row = static_cast<int>(op);
+  const bool plain = row < kFoldRows;
+  if (!is_floating(dtype))
+    return plain && fold_rows[row].lanes == FoldLanes::Floats ? Lanes::F64 : Lanes::I64;
+  const bool product = plain && fold_rows[row].combine == Combine::Product;
+  return dtype == DType::Float64 || product ? Lanes::F64 : Lanes::F32;
 }
 
 void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink) {
   constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
   Folder folder;
+  op = shared_fold(op);
   folder.f = find_fold(op, lanes);
   folder.lanes = lanes;
   folder.dtype = static_cast<int>(x.dtype());
@@ -269,9 +274,9 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
   folder.data = x.data();
   folder.direct = x.dtype() == kLaneType[static_cast<int>(lanes)];
   // Masks and bytes are counted as they lie, where they lie side by side.
-  const bool bytes =
-      lanes == Lanes::I64 && folder.bytes == 1 &&
-      (op == FoldOp::CountNonzero || (op == FoldOp::Sum && x.dtype() != DType::Int8));
+  const bool bytes = lanes == Lanes::I64 && folder.bytes == 1 &&
+                     (op == shared_fold(FoldOp::count_nonzero) ||
+                      (op == shared_fold(FoldOp::sum) && x.dtype() != DType::Int8));
   const auto take_bytes = [&] {
     folder.f = level_of::fold_u8(static_cast<int>(op));
     folder.direct = true;

@@ -1,30 +1,58 @@
-// Folds: how a reduction takes in elements, as machine code per lane type and instruction set. A
-// fold keeps its state in slots of 8 bytes: component c of column j stands at slots[c * cap + j].
-// Elements arrive either as a run that folds into one column, or as rows, element j of each folding
-// into column j. Sums of float32 run in registers for at most 128 steps and are then added in
-// float64, so they are more exact than a plain float32 sum and do not depend on the thread count.
+// Folds: how a reduction takes in elements, as machine code per lane type and instruction set: the
+// rows of ops/reduce/reduce.def, and those whose state is more than a number. A fold keeps its
+// state in slots of 8 bytes: component c of column j stands at slots[c * cap + j]. Elements arrive
+// either as a run that folds into one column, or as rows, element j of each folding into column j.
+// Sums of float32 run in registers for at most 128 steps and are then added in float64, so they are
+// more exact than a plain float32 sum and do not depend on the thread count.
 #pragma once
 #include "engine/cpu/level.h"
 
 namespace tycho::cpu {
 
 enum class FoldOp : int {
-  Sum,        // 1 component, as all below that do not say otherwise
-  SumFinite,  // nan counts as 0
-  SumAbs,
-  SumSquare,
-  CountNonzero,
-  CountNumbers,  // elements that are not nan
-  Prod,
-  Max,  // nan wins
-  Min,
-  MaxAbs,
-  MinAbs,
+#define FOLD(name, ...) name,  // 1 component
+#include "engine/ops/reduce/reduce.def"
   ArgMax,  // value, position of the first such (-1: none yet)
   ArgMin,
   Moments,  // count, mean, sum of squared differences from the mean
   Count_
 };
+
+// How the values of elements meet.
+enum class Combine : int {
+  Sum,       // of floats: in registers for a while, then in double
+  WideSum,   // of floats: in double at once, where single values may be too large or too small
+  Count,     // a sum of zeros and ones
+  Product,   // of floats: as double
+  Largest,   // nan wins
+  Smallest,  // nan wins
+};
+enum class FoldLanes : int { All, Floats };
+
+struct FoldRow {
+  FoldLanes lanes;
+  Combine combine;
+  const char* value;  // as written
+};
+constexpr FoldRow fold_rows[] = {
+#define FOLD(name, lanes, value, combine) {FoldLanes::lanes, Combine::combine, #value},
+#include "engine/ops/reduce/reduce.def"
+};
+constexpr int kFoldRows = sizeof fold_rows / sizeof *fold_rows;
+
+// The first row that has the same machine code.
+constexpr int shared_fold(int row) {
+  for (int k = 0; k < row && row < kFoldRows; ++k) {
+    const FoldRow &a = fold_rows[k], &b = fold_rows[row];
+    const char *p = a.value, *q = b.value;
+    while (*p && *p == *q) ++p, ++q;
+    if (*p == *q && a.lanes == b.lanes && a.combine == b.combine) return k;
+  }
+  return row;
+}
+constexpr FoldOp shared_fold(FoldOp op) {
+  return static_cast<FoldOp>(shared_fold(static_cast<int>(op)));
+}
 
 union Slot {
   double d;
@@ -47,10 +75,10 @@ struct Fold {
 
 }  // namespace tycho::cpu
 
-// Null members where a fold has no meaning in a lane type. float32 folds keep double slots; int64
-// folds integer ones, Moments apart.
+// Null members where a fold has no meaning in a lane type, or where its code is another row's
+// (shared_fold). float32 folds keep double slots; int64 folds integer ones.
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_f32, (int op))
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_f64, (int op))
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_i64, (int op))
-// Of bytes: Sum and CountNonzero, integer slots.
+// Of bytes: sum and count_nonzero, integer slots.
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_u8, (int op))

@@ -20,19 +20,6 @@ uint32_t bits_of(const Call& c) {
   return rank ? 1u << d : 0;
 }
 
-// Reduces over those dims, changing each state by finish(slot) first.
-template <class Finish>
-void reduce(Call& c, FoldOp op, Lanes lanes, Finish&& finish) {
-  const Tensor &x = c.tensor(0), &out = c.out[0];
-  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
-    for (int64_t j = 0; j < n; ++j) finish(s[j]);
-    store_slots(out, lanes, s, n, at, step);
-  };
-  fold(x, bits_of(c), op, lanes, sink);
-}
-
-void keep(Slot&) {}
-
 int64_t depth_of(const Call& c) {  // elements per result
   const Tensor& x = c.tensor(0);
   const uint32_t bits = bits_of(c);
@@ -42,23 +29,33 @@ int64_t depth_of(const Call& c) {  // elements per result
   return n;
 }
 
-// Sums are taken in the result's kind of number: a sum of integers as float32 adds floats.
-Lanes sum_lanes(const Tensor& x, DType result) {
-  if (!is_floating(result)) return Lanes::I64;
-  return is_floating(x.dtype()) && result != DType::Float64 ? fold_lanes(FoldOp::Sum, x.dtype())
-                                                            : Lanes::F64;
+// The lanes of a fold. Sums, products and means are taken in the result's kind of number: a sum of
+// integers as float32 adds floats.
+Lanes lanes_of(FoldOp op, DType in, Result type, DType result) {
+  if (type != Result::Sum && type != Result::Mean) return fold_lanes(op, in);
+  if (!is_floating(result)) return fold_lanes(op, result);
+  return is_floating(in) && result != DType::Float64 ? fold_lanes(op, in) : Lanes::F64;
 }
 
-void sum_like(Call& c, FoldOp op) {
-  const Tensor& x = c.tensor(0);
-  const DType result = c.out[0].dtype();
-  if (result == DType::Bool) op = FoldOp::CountNonzero;
-  reduce(c, op, result == DType::Bool ? fold_lanes(op, x.dtype()) : sum_lanes(x, result), keep);
-}
-
-// The state of counting folds, whichever lanes counted.
-double count_in(Lanes lanes, const Slot& s) {
-  return lanes == Lanes::I64 ? static_cast<double>(s.i) : s.d;
+// Folds over those dims and puts finish(state, number of elements) where the results are.
+template <class Finish>
+void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  if (type == Result::Sum && out.dtype() == DType::Bool && op != FoldOp::Prod) {
+    op = FoldOp::count_nonzero;  // a sum as bool says whether any element is true
+    type = Result::Count;
+  }
+  const Lanes lanes = lanes_of(op, x.dtype(), type, out.dtype());
+  const double depth = static_cast<double>(depth_of(c));
+  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
+    if (lanes == Lanes::I64) {
+      for (int64_t j = 0; j < n; ++j) s[j].i = finish(s[j].i, depth);
+    } else {
+      for (int64_t j = 0; j < n; ++j) s[j].d = finish(s[j].d, depth);
+    }
+    store_slots(out, lanes, s, n, at, step);
+  };
+  fold(x, bits_of(c), op, lanes, sink);
 }
 
 void extreme_with_index(Call& c, FoldOp op) {
@@ -89,26 +86,16 @@ void position_of_extreme(Call& c, FoldOp op) {
 
 }  // namespace
 
-void sum(Call& c) { sum_like(c, FoldOp::Sum); }
-void nansum(Call& c) { sum_like(c, FoldOp::SumFinite); }
-
-void count_numbers(Call& c) {
-  if (!is_floating(c.tensor(0).dtype())) {
-    const Tensor n = filled({}, static_cast<double>(depth_of(c)), DType::Int64);
-    return copy_raw(c.out[0], n);
+// The rows of reduce.def.
+#define REDUCTION(name, lanes, value, combine, finish, type, ...)                           \
+  void name(Call& c) {                                                                      \
+    reduce(c, FoldOp::name, Result::type,                                                   \
+           []<class S>(S s, [[maybe_unused]] double n) { return static_cast<S>(finish); }); \
   }
-  const Lanes lanes = fold_lanes(FoldOp::CountNumbers, c.tensor(0).dtype());
-  reduce(c, FoldOp::CountNumbers, lanes, keep);
-}
-
-void mean(Call& c) {
-  const double n = static_cast<double>(depth_of(c));
-  reduce(c, FoldOp::Sum, sum_lanes(c.tensor(0), c.out[0].dtype()), [n](Slot& s) { s.d /= n; });
-}
+#include "engine/ops/reduce/reduce.def"
 
 void prod(Call& c) {
-  const DType result = c.out[0].dtype();
-  reduce(c, FoldOp::Prod, is_floating(result) ? Lanes::F64 : Lanes::I64, keep);
+  reduce(c, FoldOp::Prod, Result::Sum, [](auto s, double) { return s; });
 }
 
 // Forward, each element's place takes the product of those before it; backward, of those behind.
@@ -139,28 +126,6 @@ void prod_of_others(Call& c) {
     }
   });
   copy_raw(out, result);
-}
-
-void amax(Call& c) { reduce(c, FoldOp::Max, fold_lanes(FoldOp::Max, c.tensor(0).dtype()), keep); }
-void amin(Call& c) { reduce(c, FoldOp::Min, fold_lanes(FoldOp::Min, c.tensor(0).dtype()), keep); }
-
-void any(Call& c) {
-  const Lanes lanes = fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype());
-  reduce(c, FoldOp::CountNonzero, lanes, [lanes](Slot& s) {
-    const bool yes = count_in(lanes, s) > 0;
-    lanes == Lanes::I64 ? void(s.i = yes) : void(s.d = yes);
-  });
-}
-void all(Call& c) {
-  const Lanes lanes = fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype());
-  const double n = static_cast<double>(depth_of(c));
-  reduce(c, FoldOp::CountNonzero, lanes, [lanes, n](Slot& s) {
-    const bool yes = count_in(lanes, s) == n;
-    lanes == Lanes::I64 ? void(s.i = yes) : void(s.d = yes);
-  });
-}
-void count_nonzero(Call& c) {
-  reduce(c, FoldOp::CountNonzero, fold_lanes(FoldOp::CountNonzero, c.tensor(0).dtype()), keep);
 }
 
 void max_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMax); }
@@ -206,10 +171,10 @@ void vector_norm(Call& c) {
     copy_raw(y, x);
     x = y;
   }
-  FoldOp op = FoldOp::Sum;
+  FoldOp op = FoldOp::sum;
   Lanes lanes = fold_lanes(op, x.dtype());
   if (p == 0) {
-    op = FoldOp::CountNonzero;
+    op = FoldOp::count_nonzero;
   } else if (p == 1) {
     op = FoldOp::SumAbs;
   } else if (p == 2) {
@@ -231,7 +196,7 @@ void vector_norm(Call& c) {
     for (int64_t j = 0; j < n; ++j)
       if (p == 2)
         s[j].d = std::sqrt(s[j].d);
-      else if (op == FoldOp::Sum)
+      else if (op == FoldOp::sum)
         s[j].d = std::pow(s[j].d, 1 / p);
     store_slots(c.out[0], lanes, s, n, at, step);
   };
@@ -242,8 +207,6 @@ BIND_KERNEL(Cpu, "var", moments<false>);
 BIND_KERNEL(Cpu, "std", moments<true>);
 BIND_KERNEL(Cpu, "var_mean", moments<false>);
 BIND_KERNEL(Cpu, "std_mean", moments<true>);
-BIND_KERNEL(Cpu, "amax", amax);
-BIND_KERNEL(Cpu, "amin", amin);
 BIND_KERNEL(Cpu, "max", amax);
 BIND_KERNEL(Cpu, "min", amin);
 BIND_KERNEL(Cpu, "max.dim", max_with_index);
@@ -252,14 +215,12 @@ BIND_KERNEL(Cpu, "argmax", argmax);
 BIND_KERNEL(Cpu, "argmin", argmin);
 BIND_KERNEL(Cpu, "vector_norm", vector_norm);
 BIND_KERNEL(Cpu, "distance", vector_norm);
-BIND_KERNEL(Cpu, "sum", sum);
-BIND_KERNEL(Cpu, "nansum", nansum);
-BIND_KERNEL(Cpu, "mean", mean);
-BIND_KERNEL(Cpu, "count_numbers", count_numbers);
 BIND_KERNEL(Cpu, "prod.dim", prod);
 BIND_KERNEL(Cpu, "prod_of_others", prod_of_others);
-BIND_KERNEL(Cpu, "any", any);
-BIND_KERNEL(Cpu, "all", all);
-BIND_KERNEL(Cpu, "count_nonzero", count_nonzero);
+
+namespace rows {  // whose lines are reduce.def's
+#define REDUCTION(name, ...) BIND_KERNEL(Cpu, #name, cpu::name);
+#include "engine/ops/reduce/reduce.def"
+}  // namespace rows
 
 }  // namespace tycho::cpu

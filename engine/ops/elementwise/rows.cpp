@@ -1,27 +1,15 @@
 // The table of elementwise rows: every row of elementwise.def as an op, with its gradients.
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/row_rules.h"
+#include "engine/ops/table/mentions.h"
 
 namespace tycho {
 
 namespace {
 
-// Does `name` stand alone as a word in the text of a gradient?
-consteval bool mentions(const char* text, char name) {
-  const auto word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (const char* p = text; *p; ++p)
-    if (*p == name && (p == text || !word(p[-1])) && !word(p[1]) && p[1] != '(') return true;
-  return false;
-}
 consteval uint8_t reads(const char* text) {
   return mentions(text, 'a') | mentions(text, 'b') << 1 | mentions(text, 'c') << 2 |
          mentions(text, 'd') << 3 | mentions(text, 'y') << 4;
-}
-consteval bool is(const char* text, const char* word) {
-  while (*text && *text == *word) ++text, ++word;
-  return *text == *word;
 }
 // The operands that a signature calls numbers, as bits.
 consteval uint8_t numbers(const char* args) {
@@ -142,15 +130,16 @@ constexpr RowHelp help_of(Row row) {
 }  // namespace
 
 constinit const RowInfo row_info[kRows] = {
-#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc, ...)                     \
-  {RowType::type,                                                                             \
-   operands,                                                                                  \
-   more_##name.apart | numbers(args),                                                         \
-   more_##name.inplace,                                                                       \
-   {reads(#ga), reads(#gb), reads(#gc), 0},                                                   \
-   {is(#ga, "none") ? nullptr : grad_##name##_a, is(#gb, "none") ? nullptr : grad_##name##_b, \
-    is(#gc, "none") ? nullptr : grad_##name##_c, nullptr},                                    \
-   more_##name.check,                                                                         \
+#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc, ...) \
+  {RowType::type,                                                         \
+   operands,                                                              \
+   more_##name.apart | numbers(args),                                     \
+   more_##name.inplace,                                                   \
+   {reads(#ga), reads(#gb), reads(#gc), 0},                               \
+   {is_word(#ga, "none") ? nullptr : grad_##name##_a,                     \
+    is_word(#gb, "none") ? nullptr : grad_##name##_b,                     \
+    is_word(#gc, "none") ? nullptr : grad_##name##_c, nullptr},           \
+   more_##name.check,                                                     \
    more_##name.stand_in},
 #include "engine/ops/elementwise/elementwise.def"
 };

@@ -32,49 +32,6 @@ Tensor to_selected(const Tensor& g, const Tensor& positions, const Sizes& shape,
 
 namespace {
 
-void whole_or_dims_shape(Call& c) {
-  const Tensor& x = c.tensor(0);
-  check_not_empty(c.op->name, x, dim_bits(c, 1, x.rank()));
-  add_reduced(c, 1, c.flag(2), x.dtype());
-}
-void share_grad(Backward& b) {
-  const Tensor x = b.in(0);
-  b.set(0, share_among_equal(b.g(), x, b.out(), dims_of(b, 1, x.rank()), false));
-}
-void amax_samples(Samples& s) {
-  s.add({s.normal({3, 4})});
-  s.add({s.normal({3, 4}), s.ints({0})});
-  s.add({s.normal({2, 3, 4}), s.ints({0, 2}), true});
-  s.add({s.normal({})});
-  s.add({s.integers({3, 4}, -9, 9), s.ints({1})});
-  s.add({s.of({2, 3}, {1, __builtin_nan(""), 3, 2, 5, -1}), s.ints({1})}, false);
-}
-
-const Op& amax =
-    add_op({.name = "amax",
-            .args = "self, dim: dims?, keepdim: bool = false",
-            .doc = "The largest element, overall or along the named dimensions.",
-            .saves = "self, out",
-            .see = "max, amin, aminmax",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{{1, 9}, {5, 4}}:amax(2) --> i64 [2]  9 5\n"
-                       "torch.tensor{{1, 9}, {5, 4}}:amax() --> i64 []  9",
-            .shape = whole_or_dims_shape,
-            .grad = share_grad,
-            .samples = amax_samples});
-
-const Op& amin =
-    add_op({.name = "amin",
-            .args = "self, dim: dims?, keepdim: bool = false",
-            .doc = "The smallest element, overall or along the named dimensions.",
-            .saves = "self, out",
-            .see = "min, amax, aminmax",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{{1, 9}, {5, 4}}:amin(2) --> i64 [2]  1 4",
-            .shape = whole_or_dims_shape,
-            .grad = share_grad,
-            .samples = amax_samples});
-
 const Op& aminmax = add_op(
     {.name = "aminmax",
      .args = "self, dim: dim?, keepdim: bool = false",

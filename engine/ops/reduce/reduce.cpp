@@ -1,10 +1,10 @@
-// Reductions over dimensions: sums, products, truth, counts. (Largest and smallest values stand in
-// extreme.cpp, variances and norms in moments.cpp.)
+// What reductions over dimensions share, and those that are no rows of reduce.def: products, means
+// of what is a number. (Positions of extremes stand in extreme.cpp, variances and norms in
+// moments.cpp.)
 #include "engine/ops/reduce/reduce.h"
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/flops.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/read.h"
 
@@ -61,114 +61,6 @@ void check_not_empty(const char* name, const Tensor& x, uint32_t bits) {
 
 namespace {
 
-// A gradient of a reduced result, stretched back over the reduced dims.
-Tensor stretch(const Tensor& g, const Sizes& shape, uint32_t bits) {
-  return op<"expand">(unreduce(g, shape, bits), shape);
-}
-
-double depth_of(const Sizes& shape, uint32_t bits) {
-  double n = 1;
-  for (int d = 0; d < shape.n; ++d)
-    if (bits >> d & 1) n *= static_cast<double>(shape[d]);
-  return n;
-}
-
-DType sum_type(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::Int64; }
-
-// The result type of a mean, which is of floating point numbers.
-DType mean_type(const Call& c, const char* name, int dtype_arg) {
-  const DType t = c.dtype(dtype_arg, c.tensor(0).dtype());
-  if (!is_floating(t))
-    fail(Kind::DType,
-         format("%s: a mean is of floating point numbers, not of %s", name, dtype_name(t)),
-         format("x:float():%s()", name));
-  return t;
-}
-
-void dims_samples(Samples& s) {
-  s.add({s.normal({3, 4})});
-  s.add({s.normal({3, 4}), s.ints({0})});
-  s.add({s.normal({2, 3, 4}), s.ints({0, 2}), true});
-  s.add({s.normal({2, 3, 4}), s.ints({-1})});
-  s.add({s.normal({})});
-  s.add({s.normal({2, 0}), s.ints({1})});
-}
-
-const Op& sum = add_op(
-    {.name = "sum",
-     .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
-     .doc = "Sum of the elements, over all dimensions or the named ones; integers and bool give "
-            "int64.",
-     .amp = Amp::F32Cuda,
-     .see = "mean, nansum, prod, cumsum",
-     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-     .example = "torch.tensor{{1, 2}, {3, 4}}:sum() --> i64 []  10\n"
-                "torch.tensor{{1, 2}, {3, 4}}:sum(1) --> i64 [2]  4 6\n"
-                "torch.tensor{{1, 2}, {3, 4}}:sum{dim=2, keepdim=true} --> i64 [2, 1]\n"
-                " 3\n"
-                " 7",
-     .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
-     .grad =
-         [](Backward& b) {
-           const Sizes shape = b.shape(0);
-           b.set(0, stretch(b.g(), shape, dims_of(b, 1, shape.n)));
-         },
-     .samples =
-         [](Samples& s) {
-           dims_samples(s);
-           s.add({s.integers({3, 4}, -5, 5, DType::Int32), s.ints({1})});
-           s.add({s.mask({3, 4})});
-         },
-     .flops = one_per_element});
-
-const Op& nansum = add_op(
-    {.name = "nansum",
-     .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
-     .doc = "Sum of the elements that are not nan.",
-     .saves = "self",
-     .see = "sum, nanmean",
-     .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-     .example = "torch.tensor{1.0, 0/0, 3.0}:nansum() --> f32 []  4",
-     .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), c.dtype(3, sum_type(c.tensor(0)))); },
-     .grad =
-         [](Backward& b) {
-           const Tensor x = b.in(0);
-           b.set(0, stretch(b.g(), x.shape(), dims_of(b, 1, x.rank())) * fn::eq(x, x));
-         },
-     .samples =
-         [](Samples& s) {
-           dims_samples(s);
-           s.add({s.of({2, 2}, {1, __builtin_nan(""), 3, 4}), s.ints({0})}, false);
-         },
-     .flops = one_per_element});
-
-const Op& mean =
-    add_op({.name = "mean",
-            .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
-            .doc = "Mean of the elements, over all dimensions or the named ones.",
-            .see = "sum, nanmean, var_mean",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{1.0, 2.0, 6.0}:mean() --> f32 []  3\n"
-                       "torch.tensor{{1.0, 3.0}, {5.0, 7.0}}:mean(1) --> f32 [2]  3 5",
-            .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), mean_type(c, "mean", 3)); },
-            .grad =
-                [](Backward& b) {
-                  const Sizes shape = b.shape(0);
-                  const uint32_t bits = dims_of(b, 1, shape.n);
-                  b.set(0, stretch(b.g() / depth_of(shape, bits), shape, bits));
-                },
-            .samples = dims_samples,
-            .flops = one_per_element});
-
-const Op& count_numbers =
-    add_op({.name = "count_numbers",
-            .args = "self, dim: dims?, keepdim: bool = false",
-            .doc = "How many elements are not nan.",
-            .where = kHidden,
-            .differentiable = false,
-            .shape = [](Call& c) { add_reduced(c, 1, c.flag(2), DType::Int64); },
-            .samples = dims_samples});
-
 const Op& nanmean =
     add_op({.name = "nanmean",
             .args = "self, dim: dims?, keepdim: bool = false, dtype: dtype?",
@@ -189,8 +81,6 @@ const Op& nanmean =
                 }});
 
 // Products. Each element's derivative is the product of the others, found without division.
-DType prod_type(const Tensor& x) { return sum_type(x); }
-
 const Op& prod =
     add_op({.name = "prod",
             .args = "self, dtype: dtype?",
@@ -225,7 +115,7 @@ const Op& prod_dim = add_op({.name = "prod.dim",
                                    const Tensor& x = c.tensor(0);
                                    const uint32_t bits = one_dim(c.integer(1), x.rank());
                                    c.out.push_back(empty(reduced_shape(x.shape(), bits, c.flag(2)),
-                                                         c.dtype(3, prod_type(x)), x.device()));
+                                                         c.dtype(3, sum_type(x)), x.device()));
                                  },
                              .grad =
                                  [](Backward& b) {
@@ -306,58 +196,6 @@ const Op& prod_of_others_backward =
                 [](Samples& s) {
                   s.add({s.normal({3, 4}), s.normal({3, 4}), 1});
                   s.add({s.normal({2, 3}), s.of({2, 3}, {1, 0, 2, 0, 0, 3}), 1});
-                }});
-
-// Truth. uint8 stays uint8, all others give bool.
-void truth_shape(Call& c) {
-  const DType t = c.tensor(0).dtype();
-  add_reduced(c, 1, c.flag(2), t == DType::UInt8 ? t : DType::Bool);
-}
-void truth_samples(Samples& s) {
-  s.add({s.mask({3, 4})});
-  s.add({s.mask({3, 4}), s.ints({0})});
-  s.add({s.integers({2, 3, 4}, 0, 1), s.ints({0, 2}), true});
-  s.add({s.normal({3})});
-  s.add({s.mask({0, 2}), s.ints({0})});
-}
-
-const Op& any =
-    add_op({.name = "any",
-            .args = "self, dim: dims?, keepdim: bool = false",
-            .doc = "Whether any element is true (not zero).",
-            .differentiable = false,
-            .see = "all, count_nonzero",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{false, true}:any() --> bool []  true\n"
-                       "torch.tensor{1, 0, 3}:gt(2):any():item() --> true",
-            .shape = truth_shape,
-            .samples = truth_samples});
-
-const Op& all =
-    add_op({.name = "all",
-            .args = "self, dim: dims?, keepdim: bool = false",
-            .doc = "Whether all elements are true (not zero).",
-            .differentiable = false,
-            .see = "any, count_nonzero",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{true, true, false}:all() --> bool []  false\n"
-                       "torch.tensor{{1, 1}, {0, 1}}:all(2) --> bool [2]  # .",
-            .shape = truth_shape,
-            .samples = truth_samples});
-
-const Op& count_nonzero =
-    add_op({.name = "count_nonzero",
-            .args = "self, dim: dims?",
-            .doc = "How many elements are not zero.",
-            .differentiable = false,
-            .see = "nonzero, any",
-            .rule = "any shape -> []; with dim [.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-            .example = "torch.tensor{0, 3, 0, 1}:count_nonzero() --> i64 []  2",
-            .shape = [](Call& c) { add_reduced(c, 1, false, DType::Int64); },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.integers({3, 4}, 0, 2)});
-                  s.add({s.integers({2, 3, 4}, 0, 2), s.ints({0, 2})});
                 }});
 
 const Op& sum_to_size = add_op(

@@ -5,6 +5,18 @@
 
 namespace tycho {
 
+// The type of a reduction's result (reduce.def).
+enum class Result : uint8_t {
+  Sum,      // the dtype argument, else the element's; integers and bool give int64
+  Mean,     // the dtype argument, else the element's; floats only
+  Count,    // int64
+  Element,  // the element's; there must be one
+  Truth,    // bool; uint8 of uint8
+};
+DType sum_type(const Tensor& x);
+// The result type of a mean, which is of floating point numbers.
+DType mean_type(const Call& c, const char* name, int dtype_arg);
+
 // The shape left when the dims in `bits` are reduced.
 Sizes reduced_shape(const Sizes& shape, uint32_t bits, bool keepdim);
 // Makes a result with that shape for the call's first argument and the dims of argument `dims`.

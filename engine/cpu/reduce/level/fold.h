@@ -1,62 +1,39 @@
-// The folds of cpu/reduce/fold.h with one component (sums, products, extremes) on lanes, and the
-// two loops that drive them: over a run, and over rows.
+// The rows of ops/reduce/reduce.def (sums, products, extremes) on lanes, and the two loops that
+// drive them: over a run, and over rows.
 #pragma once
 #include "engine/cpu/lanes/fold_lanes.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// Maps: what an element counts as, and what counts as nothing.
+// Maps: what an element counts as.
 struct Itself {
-  template <class T>
-  static constexpr T pad = 0;
-  template <class T>
-  static TYCHO_INLINE Lane<T> map(Lane<T> x) {
+  template <class L>
+  static TYCHO_INLINE L map(L x) {
     return x;
   }
 };
-struct Magnitude {
-  template <class T>
-  static constexpr T pad = 0;
-  template <class T>
-  static TYCHO_INLINE Lane<T> map(Lane<T> x) {
-    return abs(x);
-  }
-};
-struct NanIsZero {
-  template <class T>
-  static constexpr T pad = 0;
-  template <class T>
-  static TYCHO_INLINE Lane<T> map(Lane<T> x) {
-    return select(x == x, x, Lane<T>(0));
-  }
-};
-struct NonZero {
-  template <class T>
-  static constexpr T pad = 0;
-  template <class T>
-  static TYCHO_INLINE Lane<T> map(Lane<T> x) {
-    return number(x != Lane<T>(0));
-  }
-};
-struct Number {
-  template <class T>
-  static constexpr T pad = static_cast<T>(__builtin_nan(""));
-  template <class T>
-  static TYCHO_INLINE Lane<T> map(Lane<T> x) {
-    return number(x == x);
-  }
-};
+#define FOLD(name, lanes, value, combine) \
+  struct Value_##name {                   \
+    template <class L>                    \
+    static TYCHO_INLINE L map(L x) {      \
+      return value;                       \
+    }                                     \
+  };
+#include "engine/ops/reduce/reduce.def"
 
-// An op: the accumulator A of a register of elements, and how it meets slots. `pad` fills up the
-// last, partial register of a run; in rows the unused columns are dropped.
+// An op: the accumulator A of a register of elements, and how it meets slots. `part` takes the
+// last, partial register of a run, whose elements from `count` on are not there; in rows, columns
+// that are not there are dropped.
 template <class T_, class Map>
 struct Add {
   using T = T_;
   using A = Lane<T>;
-  static TYCHO_INLINE T pad() { return Map::template pad<T>; }
   static TYCHO_INLINE A start() { return A(0); }
   static TYCHO_INLINE void step(A& a, Lane<T> x) { a += Map::map(x); }
+  static TYCHO_INLINE void part(A& a, Lane<T> x, int count) {
+    a += select(first<T>(count), Map::map(x), Lane<T>(0));
+  }
   static TYCHO_INLINE void join(A& a, A b) { a += b; }
   static TYCHO_INLINE void fold(A a, Slot* s) {
     T v[A::size];
@@ -83,18 +60,23 @@ struct AddFloats : Add<float, Map> {
   static constexpr bool kSumsOfFloats = true;
 };
 
-// Squares of floats are summed as doubles: neither large nor small ones are lost.
-struct AddSquares {
+// Floats are made doubles before they are mapped: neither large nor small values are lost.
+template <class Map>
+struct AddWide {
   using T = float;
   struct A {
     F64 low, high;
   };
-  static TYCHO_INLINE T pad() { return 0; }
   static TYCHO_INLINE A start() { return {F64(0), F64(0)}; }
   static TYCHO_INLINE void step(A& a, F32 x) {
-    const F64 low = low_half(x), high = high_half(x);
-    a.low = fma(low, low, a.low);
-    a.high = fma(high, high, a.high);
+    a.low += Map::map(low_half(x));
+    a.high += Map::map(high_half(x));
+  }
+  static TYCHO_INLINE void part(A& a, F32 x, int count) {
+    constexpr int w = F64::size;
+    const int low = count < w ? count : w;
+    a.low += select(first<double>(low), Map::map(low_half(x)), F64(0));
+    a.high += select(first<double>(count - low), Map::map(high_half(x)), F64(0));
   }
   static TYCHO_INLINE void join(A& a, A b) {
     a.low += b.low;
@@ -116,23 +98,15 @@ struct AddSquares {
     Add<float, Itself>::merge(to, a, from, b, n);
   }
 };
-template <class T_>
-struct Square {
-  template <class T>
-  static constexpr T pad = 0;
-  template <class L>
-  static TYCHO_INLINE L map(L x) {
-    return x * x;
-  }
-};
-
-template <class T_>
+template <class T_, class Map>
 struct Multiply {
   using T = T_;
   using A = Lane<T>;
-  static TYCHO_INLINE T pad() { return 1; }
   static TYCHO_INLINE A start() { return A(1); }
-  static TYCHO_INLINE void step(A& a, Lane<T> x) { a *= x; }
+  static TYCHO_INLINE void step(A& a, Lane<T> x) { a *= Map::map(x); }
+  static TYCHO_INLINE void part(A& a, Lane<T> x, int count) {
+    a *= select(first<T>(count), Map::map(x), Lane<T>(1));
+  }
   static TYCHO_INLINE void join(A& a, A b) { a *= b; }
   static TYCHO_INLINE void fold(A a, Slot* s) {
     T v[A::size];
@@ -170,15 +144,17 @@ struct Extreme {
     Mask<T> nan;
   };
   static constexpr T worst = Largest ? lowest<T> : highest<T>;
-  static TYCHO_INLINE T pad() { return worst; }
   static TYCHO_INLINE A start() { return {Lane<T>(worst), Lane<T>(0) != Lane<T>(0)}; }
   static TYCHO_INLINE Lane<T> pick(Lane<T> x, Lane<T> v) {
     return Largest ? larger(x, v) : smaller(x, v);
   }
-  static TYCHO_INLINE void step(A& a, Lane<T> x) {
-    x = Map::map(x);
-    a.v = pick(x, a.v);
-    if constexpr (!is_int<T>) a.nan = a.nan | (x != x);
+  static TYCHO_INLINE void take(A& a, Lane<T> value) {
+    a.v = pick(value, a.v);
+    if constexpr (!is_int<T>) a.nan = a.nan | (value != value);
+  }
+  static TYCHO_INLINE void step(A& a, Lane<T> x) { take(a, Map::map(x)); }
+  static TYCHO_INLINE void part(A& a, Lane<T> x, int count) {
+    take(a, select(first<T>(count), Map::map(x), Lane<T>(worst)));
   }
   static TYCHO_INLINE void join(A& a, A b) {
     a.v = pick(b.v, a.v);
@@ -214,12 +190,6 @@ struct Extreme {
         slot<T>(to[j]) = slot<T>(from[j]);
   }
 };
-// Padding must not look like an extreme magnitude.
-template <class T_, bool Largest>
-struct ExtremeMagnitude : Extreme<T_, Magnitude, Largest> {
-  static TYCHO_INLINE T_ pad() { return Largest ? T_(0) : highest<T_>; }
-};
-
 // At most this many elements go through the registers before the state moves to its slot.
 template <class T>
 constexpr int64_t run_block = 8 * Lane<T>::size * 32;
@@ -239,7 +209,10 @@ TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
       for (int k = 0; k < u; ++k) Op::join(a[k], a[k + u]);
   }
   for (; i + w <= n; i += w) Op::step(a[0], Lane<T>::load(x + i));
-  if (i < n) Op::step(a[0], load_part<T>(x + i, static_cast<int>(n - i), Op::pad()));
+  if (i < n) {
+    const int count = static_cast<int>(n - i);
+    Op::part(a[0], load_part<T>(x + i, count, 0), count);
+  }
   return a[0];
 }
 
@@ -293,12 +266,12 @@ void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Sl
       }
       if (rest)
         for (int k = 0; k < 4; ++k)
-          Op::step(tile[full], load_part<T>(p + k * step + full * w, rest, Op::pad()));
+          Op::step(tile[full], load_part<T>(p + k * step + full * w, rest, 0));
     }
     for (; r < m; ++r) {
       const T* p = x + r * step;
       for (int64_t j = 0; j < full; ++j) Op::step(tile[j], Lane<T>::load(p + j * w));
-      if (rest) Op::step(tile[full], load_part<T>(p + full * w, rest, Op::pad()));
+      if (rest) Op::step(tile[full], load_part<T>(p + full * w, rest, 0));
     }
     for (int64_t j = 0; j < full; ++j) Op::flush(tile[j], s + j * w, w);
     if (rest) Op::flush(tile[full], s + full * w, rest);
@@ -310,6 +283,41 @@ void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Sl
 template <class Op>
 constexpr Fold make_fold() {
   return {1, Op::init, run<Op>, rows<Op>, Op::merge};
+}
+
+// The op of a row in lanes of T.
+template <Combine combine, class T, class Map>
+struct OpOf {
+  using Op = Add<T, Map>;
+};
+template <class Map>
+struct OpOf<Combine::Sum, float, Map> {
+  using Op = AddFloats<Map>;
+};
+template <class Map>
+struct OpOf<Combine::WideSum, float, Map> {
+  using Op = AddWide<Map>;
+};
+template <class T, class Map>
+struct OpOf<Combine::Product, T, Map> {
+  using Op = Multiply<T, Map>;
+};
+template <class T, class Map>
+struct OpOf<Combine::Largest, T, Map> {
+  using Op = Extreme<T, Map, true>;
+};
+template <class T, class Map>
+struct OpOf<Combine::Smallest, T, Map> {
+  using Op = Extreme<T, Map, false>;
+};
+template <class T, FoldOp op, class Map>
+constexpr Fold row_fold() {
+  constexpr FoldRow row = fold_rows[static_cast<int>(op)];
+  if constexpr (shared_fold(op) != op || (is_int<T> && row.lanes == FoldLanes::Floats) ||
+                (sizeof(T) == 4 && row.combine == Combine::Product))
+    return {};
+  else
+    return make_fold<typename OpOf<row.combine, T, Map>::Op>();
 }
 
 }  // namespace

@@ -246,8 +246,18 @@ struct MomentsOf {
 template <class T>
 constexpr Fold make_moments() {
   using F = MomentsOf<T>;
-  return {3, F::init, F::run, F::rows, F::merge};
+  if constexpr (is_int<T>)
+    return {};
+  else
+    return {3, F::init, F::run, F::rows, F::merge};
 }
+
+// Every fold in lanes of T, by FoldOp.
+template <class T>
+constexpr Fold folds[static_cast<int>(FoldOp::Count_)] = {
+#define FOLD(name, ...) row_fold<T, FoldOp::name, Value_##name>(),
+#include "engine/ops/reduce/reduce.def"
+    make_arg<T, true>(), make_arg<T, false>(), make_moments<T>()};
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

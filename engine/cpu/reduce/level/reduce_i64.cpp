@@ -42,29 +42,11 @@ struct Bytes {
 
 }  // namespace
 
-const Fold* fold_i64(int op) {
-  static constexpr Fold table[static_cast<int>(FoldOp::Count_)] = {
-      make_fold<Add<int64_t, Itself>>(),
-      make_fold<Add<int64_t, Itself>>(),
-      {},
-      {},
-      make_fold<Add<int64_t, NonZero>>(),
-      {},
-      make_fold<Multiply<int64_t>>(),
-      make_fold<Extreme<int64_t, Itself, true>>(),
-      make_fold<Extreme<int64_t, Itself, false>>(),
-      {},
-      {},
-      make_arg<int64_t, true>(),
-      make_arg<int64_t, false>(),
-      {},
-  };
-  return table + op;
-}
+const Fold* fold_i64(int op) { return folds<int64_t> + op; }
 
 const Fold* fold_u8(int op) {
   static constexpr Fold sum = Bytes<false>::fold(), nonzero = Bytes<true>::fold();
-  return op == static_cast<int>(FoldOp::Sum) ? &sum : &nonzero;
+  return op == static_cast<int>(FoldOp::sum) ? &sum : &nonzero;
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
