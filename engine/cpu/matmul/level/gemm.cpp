@@ -32,9 +32,9 @@ void gemm_direct(int type, int64_t m, int64_t n, int64_t k, const void* a, int64
                  const void* b, int64_t ldb, void* c, int64_t ldc, int begin, const void* bias,
                  bool padded) {
   if (padded) {
-    TYCHO_BY_TYPE(
-        (gemm_direct<T, true>(m, n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b),
-                              ldb, static_cast<T*>(c), ldc, begin, static_cast<const T*>(bias))))
+    TYCHO_BY_TYPE((gemm_direct<T, kManyBlocks>(m, n, k, static_cast<const T*>(a), rs, cs,
+                                               static_cast<const T*>(b), ldb, static_cast<T*>(c),
+                                               ldc, begin, static_cast<const T*>(bias))))
   } else {
     TYCHO_BY_TYPE(
         (gemm_direct<T, false>(m, n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b),

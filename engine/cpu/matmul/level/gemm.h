@@ -16,6 +16,12 @@ constexpr int kBlockRows = 12;
 constexpr int kBlockRows = 6;
 #endif
 constexpr int kBlockLanes = 2;
+// The baseline has as few kinds of blocks as it can: it need not be fast.
+#if defined(TYCHO_LEVEL_x86_64)
+constexpr bool kManyBlocks = false;
+#else
+constexpr bool kManyBlocks = true;
+#endif
 
 TYCHO_INLINE F32 muladd(F32 a, F32 b, F32 c) { return fma(a, b, c); }
 TYCHO_INLINE F64 muladd(F64 a, F64 b, F64 c) { return fma(a, b, c); }
@@ -146,10 +152,13 @@ TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int
     m -= rows;
   };
   while (m >= kBlockRows) run(BlockRow<T, kBlockRows, Padded>::fn[lanes - 1][part], kBlockRows);
-  if (kBlockRows > 8 && m >= 8) run(BlockRow<T, 8, Padded>::fn[lanes - 1][part], 8);
-  if (m >= 4) run(BlockRow<T, 4, Padded>::fn[lanes - 1][part], 4);
-  if (m >= 2) run(BlockRow<T, 2, Padded>::fn[lanes - 1][part], 2);
-  if (m >= 1) run(BlockRow<T, 1, Padded>::fn[lanes - 1][part], 1);
+  if constexpr (kManyBlocks) {
+    if constexpr (kBlockRows > 8)
+      if (m >= 8) run(BlockRow<T, 8, Padded>::fn[lanes - 1][part], 8);
+    if (m >= 4) run(BlockRow<T, 4, Padded>::fn[lanes - 1][part], 4);
+    if (m >= 2) run(BlockRow<T, 2, Padded>::fn[lanes - 1][part], 2);
+  }
+  while (m >= 1) run(BlockRow<T, 1, Padded>::fn[lanes - 1][part], 1);
 }
 
 // Straight on the operands; b's rows are contiguous (ldb apart).
@@ -222,13 +231,13 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int6
                                                         c + i * ldc + j, ldc, Lane<T>::size, begin,
                                                         bias_j);
       if (i < m)
-        panel<T, true>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width, c + i * ldc + j, ldc,
-                       begin, bias_j);
+        panel<T, kManyBlocks>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width,
+                              c + i * ldc + j, ldc, begin, bias_j);
       continue;
     }
     for (; i < m; i += kBlockRows)
-      panel<T, true>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * step, rs, cs,
-                     b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
+      panel<T, kManyBlocks>(m - i < kBlockRows ? m - i : kBlockRows, cols, k, a + i * step, rs, cs,
+                            b + j * k, width, c + i * ldc + j, ldc, begin, bias_j);
   }
 }
 

@@ -155,8 +155,8 @@ TYCHO_INLINE void times(int64_t m, int64_t cols, int64_t k, const T* a, int64_t 
                         const T* b, int64_t depth, T* c, int64_t ldc, int begin) {
   constexpr int64_t width = kBlockLanes * Lane<T>::size;
   for (int64_t j = 0; j < cols; j += width)
-    panel<T, true>(m, static_cast<int>(least(width, cols - j)), k, a, rs, cs, b + j * depth, width,
-                   c + j, ldc, begin, nullptr);
+    panel<T, kManyBlocks>(m, static_cast<int>(least(width, cols - j)), k, a, rs, cs, b + j * depth,
+                          width, c + j, ldc, begin, nullptr);
 }
 
 template <class T>

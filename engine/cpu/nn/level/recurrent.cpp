@@ -183,8 +183,8 @@ void times(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b,
            int begin, const T* bias) {
   constexpr int64_t width = kBlockLanes * Lane<T>::size;
   for (int64_t j = 0; j < n; j += width)
-    panel<T, true>(m, static_cast<int>(n - j < width ? n - j : width), k, a, lda, 1, b + j * k,
-                   width, c + j, ldc, begin, bias + (begin == kBias ? j : 0));
+    panel<T, kManyBlocks>(m, static_cast<int>(n - j < width ? n - j : width), k, a, lda, 1,
+                          b + j * k, width, c + j, ldc, begin, bias + (begin == kBias ? j : 0));
 }
 
 template <class T>

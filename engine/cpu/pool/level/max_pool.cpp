@@ -56,8 +56,9 @@ struct Taps {
   }
 };
 
-template <class S, class Tap, bool taps_wanted>
-void lines_of_channels(const Pool& p, const S* x, S* y, Tap* taps, int64_t begin, int64_t end) {
+template <class S, bool taps_wanted>
+void lines_of_channels(const Pool& p, const S* x, S* y, TapNumbers taps, int64_t begin,
+                       int64_t end) {
   using T = In<S>;
   using L = Lane<T>;
   const int64_t width = p.axis[2].out, image = pixels_of(p) * p.channels;
@@ -83,7 +84,7 @@ void lines_of_channels(const Pool& p, const S* x, S* y, Tap* taps, int64_t begin
           if (taps_wanted) at = select(wins, L(static_cast<T>(tap)), at);
         });
         give_n(y + out + c, best, m);
-        if (taps_wanted) store_taps<T>(taps + out + c, at, m);
+        if (taps_wanted) store_taps(taps, out + c, at, m);
       });
     }
   });
@@ -106,8 +107,8 @@ struct Across {
   T at_row;
 };
 
-template <class T, class Tap, bool taps_wanted>
-void lines_of_planes(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, int64_t end,
+template <class T, bool taps_wanted>
+void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t begin, int64_t end,
                      T* scratch) {
   using L = Lane<T>;
   constexpr int size = L::size;
@@ -149,7 +150,7 @@ void lines_of_planes(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, 
         a.take(best[i], taps_wanted ? at[i] : T(0), static_cast<T>(t));
       }
       y[line * ax.out + ox] = a.best;
-      if (taps_wanted) taps[line * ax.out + ox] = static_cast<Tap>(static_cast<int32_t>(a.at));
+      if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at));
     };
     for (int64_t ox = 0; ox < lo; ++ox) single(ox);
     for (int64_t ox = lo; ox < hi; ox += size) {
@@ -175,24 +176,24 @@ void lines_of_planes(const Pool& p, const T* x, T* y, Tap* taps, int64_t begin, 
         column = select(wins, L(t), column);
       }
       store_n(y + line * ax.out + ox, b, m);
-      if (taps_wanted) store_taps<T>(taps + line * ax.out + ox, row + column, m);
+      if (taps_wanted) store_taps(taps, line * ax.out + ox, row + column, m);
     }
     for (int64_t ox = hi; ox < ax.out; ++ox) single(ox);
   });
 }
 
-template <class S, class Tap>
+template <class S>
 void forward(const Pool& p, const S* x, S* y, void* taps, int64_t begin, int64_t end,
              void* scratch) {
-  Tap* t = static_cast<Tap*>(taps);
+  const TapNumbers t{taps, p.wide};
   if constexpr (sizeof(S) > 2)
     if (p.channels == 1) {
-      taps ? lines_of_planes<S, Tap, true>(p, x, y, t, begin, end, static_cast<S*>(scratch))
-           : lines_of_planes<S, Tap, false>(p, x, y, t, begin, end, static_cast<S*>(scratch));
+      taps ? lines_of_planes<S, true>(p, x, y, t, begin, end, static_cast<S*>(scratch))
+           : lines_of_planes<S, false>(p, x, y, t, begin, end, static_cast<S*>(scratch));
       return;
     }
-  taps ? lines_of_channels<S, Tap, true>(p, x, y, t, begin, end)
-       : lines_of_channels<S, Tap, false>(p, x, y, t, begin, end);
+  taps ? lines_of_channels<S, true>(p, x, y, t, begin, end)
+       : lines_of_channels<S, false>(p, x, y, t, begin, end);
 }
 
 // Where a tap of a window lies in the image, in pixels.
@@ -205,8 +206,8 @@ TYCHO_INLINE int64_t tap_pixel(const Pool& p, const Place& o, int64_t tap) {
 }
 
 // Calls f(result element, input element) for every result of images [begin, end).
-template <class Tap, class F>
-TYCHO_INLINE void each_chosen(const Pool& p, const Tap* taps, int64_t begin, int64_t end, F&& f) {
+template <class F>
+TYCHO_INLINE void each_chosen(const Pool& p, TapNumbers taps, int64_t begin, int64_t end, F&& f) {
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
   const int64_t image = pixels_of(p) * p.channels;
   // Tap numbers are small: their rows and columns by table, without divisions.
@@ -227,7 +228,7 @@ TYCHO_INLINE void each_chosen(const Pool& p, const Tap* taps, int64_t begin, int
       const int64_t out = (line * width + ox) * p.channels;
       const int64_t first = corner + p.axis[2].start[ox];
       for (int64_t c = 0; c < p.channels; ++c) {
-        const int64_t tap = taps[out + c];
+        const int64_t tap = taps.at(out + c);
         const int64_t pixel = table ? first + offset[tap] : tap_pixel(p, {z, row, ox}, tap);
         f(out + c, n * image + pixel * p.channels + c);
       }
@@ -235,8 +236,8 @@ TYCHO_INLINE void each_chosen(const Pool& p, const Tap* taps, int64_t begin, int
   });
 }
 
-template <class S, class Tap>
-void scatter(const Pool& p, const S* g, const Tap* taps, S* x, int64_t begin, int64_t end) {
+template <class S>
+void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, int64_t end) {
   using T = In<S>;
   using L = Lane<T>;
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
@@ -256,7 +257,7 @@ void scatter(const Pool& p, const S* g, const Tap* taps, S* x, int64_t begin, in
     for (int64_t ox = 0; ox < width; ++ox) {
       const int64_t out = (line * width + ox) * p.channels;
       each_lane<T>(p.channels, [&](int64_t c, int m) {
-        const L v = take_n(g + out + c, m), at = load_taps<T>(taps + out + c, m);
+        const L v = take_n(g + out + c, m), at = load_taps<T>(taps, out + c, m);
         S* to = x + n * image + c;
         window.each(p, {z, row, ox}, [&](int64_t pixel, int64_t tap) {
           S* place = to + pixel * p.channels;
@@ -268,12 +269,8 @@ void scatter(const Pool& p, const S* g, const Tap* taps, S* x, int64_t begin, in
   });
 }
 
-template <class T, class F>
-TYCHO_INLINE void by_taps(const Pool& p, const void* taps, F&& f) {
-  if (p.wide)
-    f(static_cast<const int32_t*>(taps));
-  else
-    f(static_cast<const uint8_t*>(taps));
+TYCHO_INLINE TapNumbers numbers(const Pool* p, const void* taps) {
+  return {const_cast<void*>(taps), p->wide};
 }
 
 template <class F>
@@ -292,11 +289,7 @@ void max_pool_lines(int type, const Pool* p, const void* x, void* y, void* taps,
                     int64_t end, void* scratch) {
   by_storage(type, [&](auto zero) {
     using S = decltype(zero);
-    const S* from = static_cast<const S*>(x);
-    if (p->wide)
-      forward<S, int32_t>(*p, from, static_cast<S*>(y), taps, begin, end, scratch);
-    else
-      forward<S, uint8_t>(*p, from, static_cast<S*>(y), taps, begin, end, scratch);
+    forward(*p, static_cast<const S*>(x), static_cast<S*>(y), taps, begin, end, scratch);
   });
 }
 
@@ -304,9 +297,7 @@ void max_pool_scatter(int type, const Pool* p, const void* g, const void* taps, 
                       int64_t begin, int64_t end) {
   by_storage(type, [&](auto zero) {
     using S = decltype(zero);
-    by_taps<S>(*p, taps, [&](auto* t) {
-      scatter(*p, static_cast<const S*>(g), t, static_cast<S*>(x), begin, end);
-    });
+    scatter(*p, static_cast<const S*>(g), numbers(p, taps), static_cast<S*>(x), begin, end);
   });
 }
 
@@ -316,9 +307,8 @@ void max_pool_gather(int type, const Pool* p, const void* x, const void* taps, v
     using T = decltype(zero);
     const T* from = static_cast<const T*>(x);
     T* to = static_cast<T*>(y);
-    by_taps<T>(*p, taps, [&](auto* t) {
-      each_chosen(*p, t, begin, end, [&](int64_t out, int64_t in) { to[out] = from[in]; });
-    });
+    each_chosen(*p, numbers(p, taps), begin, end,
+                [&](int64_t out, int64_t in) { to[out] = from[in]; });
   });
 }
 

@@ -46,9 +46,13 @@ TYCHO_INLINE T divisor_of(const Pool& p, const Place& o) {
 template <class T, class F>
 TYCHO_INLINE void each_lane(int64_t n, F&& f) {
   constexpr int size = Lane<T>::size;
+#if defined(TYCHO_LEVEL_x86_64)  // one copy of f is enough there
+  for (int64_t c = 0; c < n; c += size) f(c, static_cast<int>(n - c < size ? n - c : size));
+#else
   int64_t c = 0;
   for (; c + size <= n; c += size) f(c, size);
   if (c < n) f(c, static_cast<int>(n - c));
+#endif
 }
 template <class T>
 TYCHO_INLINE Lane<T> load_n(const T* p, int n) {
@@ -63,39 +67,67 @@ TYCHO_INLINE void store_n(T* p, Lane<T> x, int n) {
 }
 
 // Tap numbers travel in lanes as T, and lie in memory as bytes or int32.
-template <class T, class Tap>
-TYCHO_INLINE void store_taps(Tap* to, Lane<T> taps, int n) {
-#if defined(TYCHO_LEVEL_v4)
-  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
-    const __m512i whole = _mm512_maskz_cvttps_epi32(0xffff, (__m512)taps.v);
-    _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), whole);
-    return;
+struct TapNumbers {
+  void* p;
+  bool wide;
+  TYCHO_INLINE int64_t at(int64_t i) const {
+    return wide ? static_cast<const int32_t*>(p)[i] : static_cast<const uint8_t*>(p)[i];
   }
+  TYCHO_INLINE void set(int64_t i, int32_t tap) const {
+    if (wide)
+      static_cast<int32_t*>(p)[i] = tap;
+    else
+      static_cast<uint8_t*>(p)[i] = static_cast<uint8_t>(tap);
+  }
+};
+template <class T>
+TYCHO_INLINE void store_taps(TapNumbers numbers, int64_t first, Lane<T> taps, int n) {
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4)
+    if (!numbers.wide) {
+      uint8_t* to = static_cast<uint8_t*>(numbers.p) + first;
+      const __m512i whole = _mm512_maskz_cvttps_epi32(0xffff, (__m512)taps.v);
+      _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), whole);
+      return;
+    }
 #endif
   T a[Lane<T>::size];
   taps.store(a);
   if (n == Lane<T>::size) {
-    for (int i = 0; i < Lane<T>::size; ++i) to[i] = static_cast<Tap>(static_cast<int32_t>(a[i]));
+    if (numbers.wide)
+      for (int i = 0; i < Lane<T>::size; ++i)
+        static_cast<int32_t*>(numbers.p)[first + i] = static_cast<int32_t>(a[i]);
+    else
+      for (int i = 0; i < Lane<T>::size; ++i)
+        static_cast<uint8_t*>(numbers.p)[first + i] =
+            static_cast<uint8_t>(static_cast<int32_t>(a[i]));
     return;
   }
-  for (int i = 0; i < n; ++i) to[i] = static_cast<Tap>(static_cast<int32_t>(a[i]));
+  for (int i = 0; i < n; ++i) numbers.set(first + i, static_cast<int32_t>(a[i]));
 }
-template <class T, class Tap>
-TYCHO_INLINE Lane<T> load_taps(const Tap* from, int n) {
+template <class T>
+TYCHO_INLINE Lane<T> load_taps(TapNumbers numbers, int64_t first, int n) {
 #if defined(TYCHO_LEVEL_v4)
-  if constexpr (T(0.5) != 0 && sizeof(T) == 4 && sizeof(Tap) == 1) {
-    const __m128i none = _mm_set1_epi8(-1);
-    const __m128i bytes = _mm_mask_loadu_epi8(none, static_cast<__mmask16>((1u << n) - 1), from);
-    const __m512i whole = _mm512_maskz_cvtepu8_epi32(0xffff, bytes);  // 255 is no tap of 16
-    return Lane<T>((typename Raw<T>::V)_mm512_maskz_cvtepi32_ps(0xffff, whole));
-  }
+  if constexpr (T(0.5) != 0 && sizeof(T) == 4)
+    if (!numbers.wide) {
+      const uint8_t* from = static_cast<const uint8_t*>(numbers.p) + first;
+      const __m128i none = _mm_set1_epi8(-1);
+      const __m128i bytes = _mm_mask_loadu_epi8(none, static_cast<__mmask16>((1u << n) - 1), from);
+      const __m512i whole = _mm512_maskz_cvtepu8_epi32(0xffff, bytes);  // 255 is no tap of 16
+      return Lane<T>((typename Raw<T>::V)_mm512_maskz_cvtepi32_ps(0xffff, whole));
+    }
 #endif
   T a[Lane<T>::size];
-  if (n == Lane<T>::size) {
-    for (int i = 0; i < Lane<T>::size; ++i) a[i] = static_cast<T>(static_cast<int32_t>(from[i]));
+  if (n == Lane<T>::size && numbers.wide) {
+    for (int i = 0; i < Lane<T>::size; ++i)
+      a[i] = static_cast<T>(static_cast<const int32_t*>(numbers.p)[first + i]);
+  } else if (n == Lane<T>::size) {
+    for (int i = 0; i < Lane<T>::size; ++i)
+      a[i] =
+          static_cast<T>(static_cast<int32_t>(static_cast<const uint8_t*>(numbers.p)[first + i]));
   } else {
     for (int i = 0; i < Lane<T>::size; ++i)
-      a[i] = i < n ? static_cast<T>(static_cast<int32_t>(from[i])) : T(-1);
+      a[i] = i < n ? static_cast<T>(static_cast<int32_t>(numbers.at(first + i))) : T(-1);
   }
   return Lane<T>::load(a);
 }
