@@ -165,8 +165,8 @@ class Record {
   static std::string tensor_text(const Impl* t) {
     const Tensor x(const_cast<Impl*>(t));
     return std::string("T ") + dtype_name(t->dtype) + " " + device_name(t->device) +
-           (t->contiguous ? " 1 " : " 0 ") + (t->requires_grad || t->node ? "1 " : "0 ") +
-           to_string(x.shape()) + " " + to_string(x.strides());
+           (shown_contiguous(t) ? " 1 " : " 0 ") + (t->requires_grad || t->node ? "1 " : "0 ") +
+           to_string(x.shape()) + " " + to_string(shown_strides(t));
   }
 
   // The value on top of the stack.

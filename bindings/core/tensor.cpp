@@ -190,6 +190,8 @@ void set_requires_grad(const Tensor& x, bool on) {
 
 void set_data(lua_State* L, const Tensor& x) {
   const Tensor from = check_tensor(L, 3, "data");
+  straighten(x);
+  straighten(from);
   x->storage = from->storage;
   x->dtype = from->dtype;
   x->device = from->device;
@@ -272,10 +274,10 @@ int m_size(lua_State* L) {
 int m_stride(lua_State* L) {
   const Tensor x = self(L);
   if (lua_isnoneornil(L, 2)) {
-    push_shape(L, x->stride, x.rank());
+    push_shape(L, shown_strides(x.get()).v, x.rank());
     return 1;
   }
-  lua_pushinteger(L, x.stride(static_cast<int>(dim_at(L, 2, x))));
+  lua_pushinteger(L, shown_strides(x.get())[static_cast<int>(dim_at(L, 2, x))]);
   return 1;
 }
 int m_dim(lua_State* L) { return get_ndim(L, self(L)); }
@@ -284,7 +286,7 @@ int m_numel(lua_State* L) {
   return 1;
 }
 int m_is_contiguous(lua_State* L) {
-  lua_pushboolean(L, self(L).contiguous());
+  lua_pushboolean(L, shown_contiguous(self(L).get()));
   return 1;
 }
 int m_storage_offset(lua_State* L) {
@@ -296,7 +298,9 @@ int m_element_size(lua_State* L) {
   return 1;
 }
 int m_data_ptr(lua_State* L) {
-  lua_pushinteger(L, reinterpret_cast<lua_Integer>(self(L).data()));
+  const Tensor x = self(L);
+  straighten(x);
+  lua_pushinteger(L, reinterpret_cast<lua_Integer>(x.data()));
   return 1;
 }
 int m_version(lua_State* L) {

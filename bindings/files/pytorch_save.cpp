@@ -12,6 +12,7 @@
 #include "engine/io/pickle.h"
 #include "engine/io/utf8.h"
 #include "engine/io/zip.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -240,6 +241,7 @@ class Saver {
   void tensor(int i, Impl* p) {
     if (again(p)) return;
     const Tensor t(p);
+    straighten(t);
     const bool parameter = is_parameter(i);
     if (parameter) {
       out.global("torch._utils _rebuild_parameter");

@@ -52,7 +52,7 @@ std::vector<std::string> head(const Tensor& x) {
   const int64_t bytes = t->numel * dtype_size(t->dtype);
   if (bytes > 100000) out.push_back(bytes_text(bytes));
   if (t->rank > 0 && t->base) out.push_back("view");
-  if (t->rank > 0 && !t->contiguous) out.push_back("non-contiguous");
+  if (t->rank > 0 && !shown_contiguous(t)) out.push_back("non-contiguous");
   if (grad::requires_grad(x.get())) {
     if (t->node)
       out.push_back(std::string("grad_fn=") + static_cast<Node*>(t->node.get())->name());

@@ -8,6 +8,7 @@
 #include "bindings/core/insides.h"
 #include "bindings/workers/codec_form.h"
 #include "engine/ops/random/random.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -186,6 +187,7 @@ class Writer {
            cargo_ == Cargo::Batch ? "return x:detach() instead of x, or torch.no_grad in get"
                                   : name.text + " = " + name.text + ":detach()");
     }
+    straighten(Tensor(const_cast<Impl*>(t)));
     put_tag(Tag::Tensor);
     put_number(message_.tensors.size());
     message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, Sizes(t->shape, t->rank),

@@ -9,6 +9,7 @@
 
 namespace tycho {
 
+struct Impl;
 struct Storage;
 
 // Values on their way: a copy on a stream, a collective, a program that was deferred. Who reads or
@@ -36,6 +37,8 @@ struct Storage : Shared {
   // name (or kPass, grad/passes.h) and where the user's script called it.
   const char* changed_by = nullptr;
   Where changed_at;
+  // The tensors on it that have an inner layout (tensor.h): all of one shape, in one order.
+  Impl* inner = nullptr;
   // Set for memory that others own (a mapped file): called instead of the allocator.
   void (*free_data)(void* data, size_t bytes, void* context) = nullptr;
   void* context = nullptr;

@@ -13,6 +13,18 @@ namespace {
 
 Impl* new_impl() { return new (FreeList<Impl>::take()) Impl; }
 
+void join_inner(Impl* p) {
+  p->inner = true;
+  p->next_inner = p->storage->inner;
+  p->storage->inner = p;
+}
+
+void leave_inner(Impl* p) {
+  Impl** at = &p->storage->inner;
+  while (*at != p) at = &(*at)->next_inner;
+  *at = p->next_inner;
+}
+
 }  // namespace
 
 void Impl::destroy(Impl* p) {
@@ -20,6 +32,8 @@ void Impl::destroy(Impl* p) {
     if (p->extra->retains_grad && p->node) p->node->forget(p);
     delete p->extra;
   }
+  if (p->inner) [[unlikely]]
+    leave_inner(p);
   p->~Impl();
   FreeList<Impl>::give(p);
 }
@@ -72,6 +86,8 @@ Tensor empty_like(const Tensor& like, DType dtype) {
     asm("");  // a call of memcpy costs more than a few numbers
   }
   p->storage = std::move(storage);
+  if (like->inner) [[unlikely]]
+    join_inner(p);
   return Tensor(p);
 }
 
@@ -81,6 +97,29 @@ Tensor empty_strided(const Sizes& shape, const Sizes& stride, DType dtype, Devic
   for (int i = 0; i < shape.n; ++i) last += (shape[i] - 1) * stride[i];
   Tensor flat = empty({numel ? last + 1 : 0}, dtype, device);
   return alias(flat, shape, stride, 0);
+}
+
+Tensor empty_inner(const Sizes& shape, const Sizes& stride, DType dtype, Device device) {
+  if (is_contiguous(shape, stride)) return empty(shape, dtype, device);
+  const Tensor t = empty_strided(shape, stride, dtype, device);
+  join_inner(t.get());
+  return t;
+}
+
+void move_inner(const Tensor& t, const Tensor& straight) {
+  const Ref<Storage> old = t->storage;
+  Storage& s = *straight->storage;
+  s.version = old->version;
+  s.changed_by = old->changed_by;
+  s.changed_at = old->changed_at;
+  s.passes = old->passes;
+  s.stepped = old->stepped;
+  for (Impl* p = std::exchange(old->inner, nullptr); p; p = p->next_inner) {
+    p->inner = false;
+    p->contiguous = true;
+    for (int d = 0; d < p->rank; ++d) p->stride[d] = straight->stride[d];
+    p->storage = straight->storage;
+  }
 }
 
 Tensor alias(const Tensor& t, const Sizes& shape, const Sizes& stride, int64_t offset) {
@@ -118,6 +157,8 @@ Tensor alias(const Tensor& t) {
     asm("");  // a call of memcpy costs more than a few numbers
   }
   p->storage = t->storage;
+  if (t->inner) [[unlikely]]
+    join_inner(p);
   return Tensor(p);
 }
 

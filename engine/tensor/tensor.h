@@ -1,6 +1,15 @@
 // Tensor: one intrusive pointer to an Impl, which says how a piece of storage is to be read: dtype,
 // shape, strides, offset. The graph that made it hangs on `node`; what few tensors have (a
 // gradient, hooks, the base of a view) stands in Extra.
+//
+// Note: the inner layout. Convolutions are fastest on images whose channels lie side by side, so
+// their results, and what pooling, norms and elementwise operations make of them, have that order
+// in memory while nobody has asked for it. Such a tensor is `inner`: dense, its `stride` says where
+// the elements really lie, and kernels read it as any other tensor; but a user sees the row-major
+// strides that PyTorch gives (shown_strides), random numbers are drawn in that order, and before
+// anything looks at its memory, a view above all, it is straightened (ops/table/apply.h): copied into
+// row-major order, once, for all tensors on its storage, as if it always had been. No view of an
+// inner tensor exists but of the whole of it, so the tensors of one storage are inner together.
 #pragma once
 #include "engine/base/ref.h"
 #include "engine/base/sanitize.h"
@@ -42,6 +51,7 @@ struct Impl : Counted {
   bool requires_grad = false;  // a leaf's own flag, or true when `node` is set
   bool is_number = false;      // stands for a plain number: takes part in promotion as one
   bool is_inference = false;   // made in inference_mode: never part of a graph
+  bool inner = false;          // row-major to the user, in another order in memory (see the Note)
   uint32_t output = 0;         // which of node's outputs this is
   int64_t numel, offset;       // offset in elements
   int64_t shape[kMaxDims], stride[kMaxDims];
@@ -54,6 +64,7 @@ struct Impl : Counted {
   uint32_t generation = 0;
   uint32_t trace = 0;  // of a tensor without node: why it has none (watch/trace.h), 0: not known
   Extra* extra = nullptr;
+  Impl* next_inner;  // of the inner tensors on one storage
 
   // The first element's address in the memory of the tensor's device: for kernels that run there.
   template <class T = char>
@@ -134,6 +145,8 @@ Tensor empty(const Sizes& shape, DType dtype, Device device = {});
 Tensor empty_like(const Tensor& like, DType dtype);
 inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.dtype()); }
 Tensor empty_strided(const Sizes& shape, const Sizes& stride, DType dtype, Device device);
+// Row-major to the user; the memory is dense and lies by `stride`.
+Tensor empty_inner(const Sizes& shape, const Sizes& stride, DType dtype, Device device);
 // Another reading of the same storage. No bounds are checked and no graph is recorded.
 Tensor alias(const Tensor& t, const Sizes& shape, const Sizes& stride, int64_t offset);
 Tensor alias(const Tensor& t);
@@ -145,6 +158,13 @@ Tensor filled(const Sizes& shape, double value, DType dtype, Device device = {})
 Tensor tensor_of(const Sizes& shape, const std::vector<double>& values);  // float64, row by row
 
 bool is_contiguous(const Sizes& shape, const Sizes& stride);
+// What the user is told: of inner tensors, that they are row-major.
+inline bool shown_contiguous(const Impl* t) { return t->contiguous || t->inner; }
+inline Sizes shown_strides(const Impl* t) {
+  return t->inner ? row_major(Sizes(t->shape, t->rank)) : Sizes(t->stride, t->rank);
+}
+// The inner tensors on t's storage move to that of `straight`, a row-major copy of t.
+void move_inner(const Tensor& t, const Tensor& straight);
 // No gaps and no overlaps, in any order of dimensions (a transposed matrix is dense).
 bool is_dense(const Impl* t);
 // Every element's place is its own (a dimension stretched by expand shares places).

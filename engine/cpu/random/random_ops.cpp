@@ -1,5 +1,5 @@
 // The kernels of ops/random/random.cpp and ops/nn/dropout.cpp: numbers of cpu/random/random.h into
-// tensors of any layout, in PyTorch's order, which is that of memory.
+// tensors of any layout, in PyTorch's order, which is that of memory as a user sees it.
 #include <algorithm>
 
 #include "engine/base/parallel.h"
@@ -15,14 +15,16 @@
 namespace tycho::cpu {
 namespace {
 
-// The dims of a tensor from the largest stride to the smallest.
-Sizes memory_order(const Tensor& t) {
+// Dims from the largest stride to the smallest.
+Sizes descending(const Sizes& stride) {
   Sizes order;
-  for (int d = 0; d < t.rank(); ++d) order.push_back(d);
+  for (int d = 0; d < stride.n; ++d) order.push_back(d);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return t->stride[a] > t->stride[b]; });
+                   [&](int64_t a, int64_t b) { return stride[a] > stride[b]; });
   return order;
 }
+// The order in which a tensor's numbers are drawn: that of its memory, as a user sees it.
+Sizes memory_order(const Tensor& t) { return descending(shown_strides(t.get())); }
 
 Tensor permuted(const Tensor& t, const Sizes& order) {
   Sizes shape, stride;
@@ -58,7 +60,7 @@ void draw(const Call& c, int generator, void (*random)(RandomStream, void*, DTyp
   fill(y, [&](void* to, int64_t n) { random(g, to, y.dtype(), n, parameters...); });
 }
 void draw_normal(const Call& c, int generator, double mean, double std) {
-  draw(c, generator, random_normal, mean, std, c.out[0].contiguous());
+  draw(c, generator, random_normal, mean, std, shown_contiguous(c.out[0].get()));
 }
 void draw_integers(const Call& c, int generator, IntegerRange range) {
   draw<IntegerRange>(c, generator, random_integers, range);
@@ -175,7 +177,7 @@ void masked_scale(Call& c) {
   const Tensor& y = c.out[0];
   Tensor x = c.tensor(0), mask = c.tensor(1);
   // The result lies as x does; the mask, made like the forward pass's x, mostly does as well.
-  const Sizes order = memory_order(y);
+  const Sizes order = descending(y.strides());
   x = packed(permuted(x, order));
   mask = packed(permuted(mask, order));
   const DType dtype = y.dtype();

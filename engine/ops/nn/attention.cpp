@@ -71,8 +71,8 @@ Tensor for_each_query(const Tensor& t, const Tensor& q) {
 // Like `shape`, with heads and rows in the order in which `like` has them in memory: what follows
 // usually puts them back.
 Tensor laid_out_like(const Tensor& like, const Sizes& shape, DType type) {
-  if (like.rank() != 4 || like.stride(1) >= like.stride(2))
-    return empty(shape, type, like.device());
+  const Sizes stride = shown_strides(like.get());
+  if (like.rank() != 4 || stride[1] >= stride[2]) return empty(shape, type, like.device());
   const Tensor t = empty(Sizes{shape[0], shape[2], shape[1], shape[3]}, type, like.device());
   return alias(t, shape, Sizes{t.stride(0), t.stride(2), t.stride(1), t.stride(3)}, 0);
 }

@@ -27,8 +27,8 @@ Sizes channels_last_strides(const Sizes& shape) {
 
 }  // namespace
 
-Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device) {
-  return empty_strided(shape, channels_last_strides(shape), dtype, device);
+Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool shown) {
+  return (shown ? empty_strided : empty_inner)(shape, channels_last_strides(shape), dtype, device);
 }
 
 bool is_channels_last(const Tensor& t) {
@@ -39,6 +39,23 @@ bool is_channels_last(const Tensor& t) {
 }
 
 namespace {
+
+// Whether PyTorch takes images or a weight as laid out with the channels last, and so gives a
+// result that is: their strides ascend that way, and not the other way too
+// (is_channels_last_strides_2d of c10/core/MemoryFormat.h).
+bool shown_channels_last(const Tensor& t) {
+  if (shown_contiguous(t.get()) || t.rank() < 4 || t.stride(1) == 0) return false;
+  int64_t least = 0;
+  for (int k = 0; k < t.rank(); ++k) {
+    const int d = k == 0 ? 1 : k + 1 == t.rank() ? 0 : t.rank() - k;
+    if (t.size(d) == 0 || t.stride(d) < least || (d == 0 && least == t.stride(1))) return false;
+    least = t.stride(d) * t.size(d);
+  }
+  return true;
+}
+bool either_shown(const Tensor& a, const Tensor& b) {
+  return shown_channels_last(a) || shown_channels_last(b);
+}
 
 // Spatial sizes of the result; `padding` holds what is added in front, then what is added behind.
 Sizes result_sizes(const Tensor& x, const Tensor& w, const Sizes& stride, const Sizes& padding,
@@ -61,7 +78,7 @@ void convolution_shape(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1);
   Sizes shape{x.size(0), w.size(0)};
   for (int64_t s : result_sizes(x, w, c.ints(3), c.ints(4), c.ints(5))) shape.push_back(s);
-  c.out.push_back(empty_channels_last(shape, x.dtype(), x.device()));
+  c.out.push_back(empty_channels_last(shape, x.dtype(), x.device(), either_shown(x, w)));
 }
 
 Sizes spatial(const Sizes& shape) { return Sizes(shape.v + 2, shape.n - 2); }
@@ -126,7 +143,7 @@ const Op& convolution_input = add_op(
            const Tensor &g = c.tensor(0), &w = c.tensor(1);
            Sizes shape{g.size(0), w.size(1) * c.integer(6)};
            for (int64_t s : c.ints(2)) shape.push_back(s);
-           c.out.push_back(empty_channels_last(shape, g.dtype(), g.device()));
+           c.out.push_back(empty_channels_last(shape, g.dtype(), g.device(), either_shown(g, w)));
          },
      .grad =
          [](Backward& b) {

@@ -11,7 +11,7 @@ namespace tycho {
 
 Tensor empty_pooled(const Tensor& like, const Sizes& shape, DType dtype) {
   if (!like.contiguous() && is_channels_last(like))
-    return empty_channels_last(shape, dtype, like.device());
+    return empty_channels_last(shape, dtype, like.device(), !like->inner);
   return empty(shape, dtype, like.device());
 }
 
@@ -20,8 +20,8 @@ namespace {
 // For gradients: where the pooled tensor is in both layouts (one pixel a plane), channels last,
 // because convolutions come before it.
 Tensor empty_unpooled(const Tensor& pooled, const Sizes& shape, DType dtype) {
-  return is_channels_last(pooled) ? empty_channels_last(shape, dtype, pooled.device())
-                                  : empty(shape, dtype, pooled.device());
+  if (!is_channels_last(pooled)) return empty(shape, dtype, pooled.device());
+  return empty_channels_last(shape, dtype, pooled.device(), !shown_contiguous(pooled.get()));
 }
 
 Sizes with_spatial(const Tensor& x, const Sizes& spatial) {

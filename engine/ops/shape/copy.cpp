@@ -40,6 +40,7 @@ const Op& contiguous = add_op(
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           straighten(x);
            if (x.contiguous()) {
              c.out.push_back(x);
              return;

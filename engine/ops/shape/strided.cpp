@@ -133,6 +133,7 @@ const Op& as_strided_scatter = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           straighten(x);
            TYCHO_CHECK(Kind::Shape, c.tensor(1).shape() == c.ints(2),
                        "as_strided_scatter: src has shape %s, the view %s",
                        to_string(c.tensor(1).shape()).c_str(), to_string(c.ints(2)).c_str());

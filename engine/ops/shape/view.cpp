@@ -1,7 +1,6 @@
 // Views that change the shape: view, reshape, expand, squeeze, flatten, detach.
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
-#include "engine/ops/nn/conv.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
@@ -82,15 +81,9 @@ const Op& view = add_op(
                 "torch.arange(6):view(-1, 2).shape --> [3, 2]",
      .shape =
          [](Call& c) {
-           // Convolutions give their results channels last, which nobody asked for: such a result
-           // (no view itself) is brought into row-major order here, as if it always had been. A
-           // tensor that was transposed by hand, or computed from one, is refused, as by PyTorch.
-           const Sizes want = infer_shape("view", c.tensor(0), c.ints(1));
-           Sizes stride;
-           if (!view_strides(c.tensor(0), want, &stride) && !c.tensor(0)->base &&
-               c.tensor(0).rank() > 2 && is_channels_last(c.tensor(0)))
-             c.set(0, op<"contiguous.copy">(c.tensor(0)));
            const Tensor& x = c.tensor(0);
+           const Sizes want = infer_shape("view", x, c.ints(1));
+           Sizes stride;
            if (!view_strides(x, want, &stride))
              fail(Kind::Shape,
                   format("view: the elements of this tensor (%s, strides %s) do not lie in an "
@@ -121,6 +114,7 @@ const Op& reshape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
                   const Sizes want = infer_shape("reshape", x, c.ints(1));
+                  straighten(x);
                   Sizes stride;
                   c.out.push_back(view_strides(x, want, &stride)
                                       ? op<"view">(x, want)
@@ -232,6 +226,7 @@ const Op& view_dtype = add_op(
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
+           straighten(x);
            const DType to = c.arg[1].dtype;
            const int have = dtype_size(x.dtype()), want = dtype_size(to);
            Sizes shape = x.shape(), stride = x.strides();

@@ -291,6 +291,7 @@ void apply(Call& c) {
     if (c.inplace) link(c);
     return record(c);
   }
+  if (c.op->view) straighten(c.tensor(0));
   const Kernel kernel = c.op->kernel_on(backend_of(c));
   if (!kernel && c.op->compose) return compose(c);
   shape_and_run(c, kernel);
@@ -304,12 +305,25 @@ void need_values(const char* op, const Tensor& t) {
 
 Tensor stand_in(const Tensor& t) {
   const ShapesOnly scope;
+  if (t->inner) return empty_like(t);
   int64_t last = 0;
   for (int d = 0; d < t.rank(); ++d) last += (t.size(d) - 1) * t.stride(d);
   const Tensor flat = empty({t.numel() ? last + 1 : 0}, t.dtype(), t.device());
   const Tensor out = alias(flat, t.shape(), t.strides(), 0);
   out->is_number = t->is_number;
   return out;
+}
+
+void straighten_inner(const Tensor& t) {
+  ready(*t->storage);
+  // A tensor without values gets none; values are copied even while only shapes are computed.
+  struct Scope {
+    bool before;
+    ~Scope() { shapes_only = before; }
+  } scope{std::exchange(shapes_only, has_no_values(*t->storage))};
+  const Tensor straight = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(straight, t);
+  move_inner(t, straight);
 }
 
 }  // namespace tycho

@@ -37,5 +37,12 @@ void need_values(const char* op, const Tensor& t);
 void copy_raw(const Tensor& to, const Tensor& from);
 // The tensor itself when it is row-major, else a row-major copy. No graph.
 Tensor packed(const Tensor& t);
+// Ends the inner layout (tensor/tensor.h) of a tensor and of all that share its memory: what looks
+// at strides or memory itself calls this first. Other tensors stay as they are. No graph.
+void straighten_inner(const Tensor& t);
+inline void straighten(const Tensor& t) {
+  if (t->inner) [[unlikely]]
+    straighten_inner(t);
+}
 
 }  // namespace tycho

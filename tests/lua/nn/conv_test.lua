@@ -79,3 +79,125 @@ test("convolutions that a library's kernels computed wrong agree with float64, w
   end
   torch.set_num_threads(threads)
 end)
+
+-- The engine keeps images with their channels side by side; nothing that a program can see tells so.
+local function images()
+  torch.manual_seed(4)
+  local x, w, b = torch.randn(2, 3, 9, 8), torch.randn(5, 3, 3, 3), torch.randn(5)
+  return F.max_pool2d(F.relu(F.conv2d(x, w, b, {padding = 1})), 2)
+end
+-- The same values in memory that was row-major from the start.
+local function plain() return torch.tensor(images():tolist()) end
+
+test("results of convolutions, and what is made of them, are contiguous with PyTorch's strides", function()
+  local y = images()
+  for _, t in ipairs {y, y + 1, y:clone(), torch.zeros_like(y), F.batch_norm(y, nil, nil, nil, nil, true), y:double(), y:detach()} do
+    check.yes(t:is_contiguous())
+    check.equal(t:stride(), {80, 16, 4, 1})
+    check.equal(t:stride(2), 16)
+    check.equal(t:storage_offset(), 0)
+  end
+  check.yes(not tostring(y):find("contiguous"))
+  check.yes(y:contiguous():data_ptr() == y:data_ptr())
+end)
+
+test("random numbers for results of convolutions are drawn in PyTorch's order", function()
+  local function drawn(of, f)
+    torch.manual_seed(9)
+    return f(of())
+  end
+  for name, f in pairs {
+    randn_like = torch.randn_like,
+    rand_like = torch.rand_like,
+    normal_ = function(t) return t:normal_() end,
+    uniform_ = function(t) return t:uniform_() end,
+    bernoulli_ = function(t) return t:bernoulli_(0.3) end,
+    bernoulli = function(t) return torch.bernoulli(torch.sigmoid(t)) end,
+    exponential_ = function(t) return t:exponential_() end,
+    dropout = function(t) return F.dropout(t) end,
+    dropout2d = function(t) return F.dropout2d(t) end,
+    alpha_dropout = function(t) return F.alpha_dropout(t, 0.5, true) end,
+    rrelu = function(t) return F.rrelu(t - 1, {training = true}) end,
+    poisson = torch.poisson,
+    normal = function(t) return torch.normal(t, 1.0) end,
+    gumbel = function(t) return F.gumbel_softmax(t) end,
+  } do
+    check.close(drawn(images, f), drawn(plain, f), 1e-6, name)
+  end
+end)
+
+test("a seeded network with dropout between its convolutions learns as one whose images are row-major", function()
+  local function losses(straight)
+    torch.manual_seed(2)
+    local a, b, c = torch.nn.Conv2d(1, 4, 3), torch.nn.Conv2d(4, 6, 3), torch.nn.Linear(6 * 16, 3)
+    local all = {}
+    for _, m in ipairs {a, b, c} do for _, p in ipairs(m:parameters()) do all[#all + 1] = p end end
+    local opt = torch.optim.SGD(all, {lr = 0.1})
+    local x, t = torch.randn(4, 1, 8, 8), torch.randint(1, 4, {4})
+    local list = {}
+    for _ = 1, 4 do
+      local h = F.relu(a(x))
+      if straight then h:data_ptr() end
+      h = F.dropout(h, 0.4)
+      h = b(h)
+      if straight then h:data_ptr() end
+      local loss = F.cross_entropy(c(F.dropout(h):view(4, -1)), t)
+      opt:zero_grad()
+      loss:backward()
+      opt:step()
+      list[#list + 1] = loss:item()
+    end
+    return torch.tensor(list)
+  end
+  check.close(losses(false), losses(true), 1e-5)
+end)
+
+test("views of a convolution's result share its memory, whatever they show", function()
+  for name, f in pairs {
+    view = function(t) return t:view(2, -1) end,
+    reshape = function(t) return t:reshape(-1) end,
+    flatten = function(t) return t:flatten(2) end,
+    permute = function(t) return t:permute(1, 3, 4, 2) end,
+    select = function(t) return t[1] end,
+    slice = function(t) return t[{{}, {2, 3}}] end,
+    as_strided = function(t) return t:as_strided({3, 2}, {1, 40}, 5) end,
+    unbind = function(t) return select(2, t:unbind(2)) end,
+    chunk = function(t) return select(2, t:chunk(2, 3)) end,
+    diagonal = function(t) return t:diagonal(0, 3, 4) end,
+    unfold = function(t) return t:unfold(3, 2, 1) end,
+    int = function(t) return t:view("int32") end,
+    data = function(t) return t.data end,
+  } do
+    local y, p = images(), plain()
+    local twin = y:detach()
+    local v, want = f(y), f(p)
+    check.equal(v, want, name)
+    check.equal(v:stride(), want:stride(), name)
+    check.equal(v:storage_offset(), want:storage_offset(), name)
+    v:zero_()
+    want:zero_()
+    check.equal(y, p, name)
+    check.equal(twin, p, name)
+    twin:add_(1)
+    check.equal(y, p + 1, name)
+  end
+end)
+
+test("files hold a convolution's result as PyTorch writes it", function()
+  local path = os.tmpname()
+  torch.save({y = images(), z = images():transpose(2, 3)}, path)
+  local back = torch.load(path)
+  os.remove(path)
+  check.equal(back.y, plain())
+  check.equal(back.y:stride(), {80, 16, 4, 1})
+  check.equal(back.z:stride(), plain():transpose(2, 3):stride())
+end)
+
+test("images that a program lays out with the channels last give results laid out so, as PyTorch's", function()
+  local x = torch.randn(2, 6, 5, 3):permute(1, 4, 2, 3)
+  local y = F.conv2d(x, torch.randn(4, 3, 3, 3))
+  check.equal(y:stride(), {48, 1, 12, 4})
+  check.yes(not y:is_contiguous())
+  check.equal(F.relu(y):stride(), {48, 1, 12, 4})
+  check.raises("shape", "view", function() y:view(-1) end)
+end)
