@@ -57,9 +57,13 @@ TEST_P(InPlace, GivesWhatTheOpGives) {
     if (!begins_with_tensor(item)) return;
     const auto want = out_of_place(op(), mapped(item.args, copied));
     in_place(op(), mapped(item.args, copied), want);
-    for (const Layout layout : {Layout::Reversed, Layout::Padded}) {
-      const auto lay = [&](const Tensor& t) { return laid_out(t, layout); };
-      in_place(op(), mapped(item.args, lay), want);
+    for (const Layout layout : {Layout::Offset, Layout::Padded, Layout::Steps, Layout::Reversed,
+                                Layout::Turned, Layout::Inner}) {
+      SCOPED_TRACE(layout_name(layout));
+      const Args args = mapped(item.args, [&](const Tensor& t) { return laid_out(t, layout); });
+      in_place(op(), args, want);
+      if (layout == Layout::Inner || op().view) continue;
+      for (const Tensor& t : args.tensors) EXPECT_TRUE(gaps_intact(t)) << "wrote beside it";
     }
   });
 }

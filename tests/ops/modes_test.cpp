@@ -26,7 +26,7 @@ TEST_P(Devices, SimulatedGiveTheAnswersOfTheCpu) {
       if (v.tag == Tag::Device) return;
     const auto got = call(op(), args);
     for (const Tensor& t : got) EXPECT_TRUE(!t || t.device() == gpu) << tycho::describe(t);
-    if (op().random) return;
+    if (op().random) return;  // every device has a stream of its own
     EXPECT_EQ(difference(got, call(op(), mapped(item.args, copied)), 0), "");
   });
 }
@@ -75,7 +75,7 @@ TEST_P(Autocast, GivesTheTypeOfTheOpsClassAndGradientsOfTheInputs) {
       } catch (const Error& e) {
         amp::set({});
         if (e.kind != Kind::DType) throw;
-        return;
+        return skip(e.what());
       }
       amp::set({});
       for (const Tensor& y : out) {
@@ -154,7 +154,8 @@ TEST_P(Levels, AllGiveTheSameAnswers) {
       std::vector<Tensor> want;
       try {
         want = call(op(), mapped(in.values, copied));
-      } catch (const Error&) {
+      } catch (const Error& e) {
+        if (e.kind != Kind::DType) skip(e.what());  // not every op takes halves
         continue;
       }
       for (int level = 0; level < best; ++level) {
@@ -181,8 +182,8 @@ TEST_P(Threads, GiveTheSameBitsHoweverMany) {
     std::vector<Tensor> want;
     try {
       want = call(op(), mapped(in.values, copied));
-    } catch (const Error&) {
-      return;
+    } catch (const Error& e) {
+      return skip(e.what());
     }
     for (const int n : {2, 4}) {
       set_num_threads(n);

@@ -26,7 +26,7 @@ struct Args {
 using Map = std::function<Tensor(const Tensor&)>;
 Args mapped(const std::vector<Value>& values, const Map& map);
 
-// Calls the op on the arguments, trailing ones defaulted.
+// Calls the op on the arguments, trailing ones defaulted; random numbers begin at one seed.
 std::vector<Tensor> call(const Op& op, const Args& args, bool inplace = false);
 // The same by the op's composition, for ops that have a kernel too.
 std::vector<Tensor> call_composition(const Op& op, const Args& args);
@@ -36,9 +36,19 @@ Tensor copied(const Tensor& t);
 Tensor converted(const Tensor& t, DType dtype);
 Tensor floating_as(const Tensor& t, DType dtype);  // other types stay
 Tensor on_device(const Tensor& t, Device device);
-enum class Layout { Reversed, Padded };  // reversed strides with gaps; row-major with padded rows
+// Views into a larger block: behind an offset, without gaps; row-major with padded rows; every
+// second element of each dimension; strides in reversed order with gaps; the same without gaps and
+// offset; and no view, but the inner layout of tensor/tensor.h: the channels last, a matrix by columns.
+enum class Layout { Offset, Padded, Steps, Reversed, Turned, Inner };
+constexpr Layout kViews[] = {Layout::Offset, Layout::Padded, Layout::Steps, Layout::Reversed,
+                             Layout::Turned};
+const char* layout_name(Layout layout);
+// What the block holds beside the view is never to be read: nan, or bytes that no position, class
+// or truth value has.
 Tensor laid_out(const Tensor& t, Layout layout);
-Tensor stretched(const Tensor& t);  // the first slice of dimension 1, expanded over all of it
+// Whether the block still holds that beside the view.
+bool gaps_intact(const Tensor& view);
+Tensor stretched(const Tensor& t, int d = 0);  // the first slice of one dimension, all over it
 
 // The same call with every dimension larger by a common factor, as far as `most` elements allow:
 // floats in the range of the sample's, other types drawn from the sample's values. The op may
@@ -87,12 +97,18 @@ class EveryOp : public testing::TestWithParam<const Op*> {
   const Op& op() const { return *GetParam(); }
   // Ops that speak about memory itself, not about values.
   bool reads_memory() const;
+  // Ops whose results are memory as it lies.
+  bool gives_any_values() const;
   // view refuses what its memory cannot show.
   bool refuses(const Error& e) const {
     return e.kind == Kind::Shape && (op().view || std::string(op().name).starts_with("view"));
   }
   // Ops that only other ops call, with arguments they have checked: not to be given wrong ones.
   bool trusts_its_caller() const { return op().where == kHidden; }
+  // Counts a sample that a test cannot run on. What a suite skips is bounded: see
+  // TearDownTestSuite.
+  static void skip(const std::string& why);
+  static void TearDownTestSuite();
   // Runs body(item) for each sample, naming op and sample in what fails.
   void each_sample(const std::function<void(const Samples::Item&)>& body);
   Restore restore_;
