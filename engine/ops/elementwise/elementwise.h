@@ -34,7 +34,8 @@ struct RowMore {
   uint8_t where = kFunction | kMethod;
   uint8_t apart = 0;    // bits of operands that take no part in promotion (numbers never do)
   bool inplace = true;  // has an in-place form
-  void (*check)(const Call&, DType compute) = nullptr;  // raises on values the row cannot take
+  // Raises on values the row cannot take; may round a number as the type does.
+  void (*check)(Call&, DType compute) = nullptr;
   // A row that gives the same result sooner for this call's arguments, or Row::Count.
   Row (*stand_in)(const Call&, DType compute) = nullptr;
   struct Range {
@@ -52,7 +53,7 @@ struct RowInfo {
   // Per operand: the gradient, and which of a, b, c, d, y (bits 0..4) it reads.
   uint8_t reads[kOperands];
   Tensor (*grad[kOperands])(const Backward&);
-  void (*check)(const Call&, DType compute);
+  void (*check)(Call&, DType compute);
   Row (*stand_in)(const Call&, DType compute);
 };
 extern const RowInfo row_info[kRows];

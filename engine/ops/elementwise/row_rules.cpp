@@ -20,13 +20,13 @@ bool is_bool_tensor(const Value& v) { return v.tag == Tag::Tensor && v.t->dtype 
 
 }  // namespace
 
-void no_bool(const Call& c, DType) {
+void no_bool(Call& c, DType) {
   if (is_bool_tensor(c.arg[0]) || is_bool_tensor(c.arg[1]))
     fail(Kind::DType, format("%s: bool tensors have no difference", called(c).c_str()),
          "a:logical_xor(b), or a:logical_not()");
 }
 
-void check_alpha(const Call& c, DType compute) {
+void check_alpha(Call& c, DType compute) {
   if (c.op->name[0] != 'a') no_bool(c, compute);
   if (c.arg[2].tag == Tag::Float && !is_floating(compute))
     fail(Kind::DType, format("%s: alpha is the float %g, but the tensors are %s", called(c).c_str(),
@@ -41,14 +41,14 @@ bool any_zero(const Value& v) {
   return !item<bool>(op<"all">(Tensor(Ref<Impl>(v.t))));
 }
 
-void no_zero(const Call& c, DType compute) {
+void no_zero(Call& c, DType compute) {
   if (is_floating(compute)) return;
   if (any_zero(c.arg[1]))
     fail(Kind::Value, format("%s: division of integers by zero", called(c).c_str()),
          "x:float()  -- floats give inf and nan instead");
 }
 
-void check_power(const Call& c, DType compute) {
+void check_power(Call& c, DType compute) {
   const Value& e = c.arg[1];
   if (!is_floating(compute) && e.is_number() && e.number() < 0)
     fail(Kind::DType,
@@ -57,7 +57,7 @@ void check_power(const Call& c, DType compute) {
          "x:float():pow(" + std::to_string(e.i) + ")");
 }
 
-void same_types(const Call& c, DType) {
+void same_types(Call& c, DType) {
   for (int i = 1; i < row_info[c.op->row].operands; ++i)
     if (c.arg[i].tag == Tag::Tensor && c.arg[0].tag == Tag::Tensor &&
         c.arg[i].t->dtype != c.arg[0].t->dtype)
@@ -67,7 +67,7 @@ void same_types(const Call& c, DType) {
                   c.op->params[i].name.c_str(), dtype_name(c.arg[i].t->dtype)));
 }
 
-void same_floats(const Call& c, DType compute) {
+void same_floats(Call& c, DType compute) {
   same_types(c, compute);
   if (c.arg[0].tag == Tag::Tensor && !is_floating(c.arg[0].t->dtype))
     fail(Kind::DType,
@@ -76,7 +76,7 @@ void same_floats(const Call& c, DType compute) {
          "x:float()");
 }
 
-void check_condition(const Call& c, DType) {
+void check_condition(Call& c, DType) {
   const Tensor& condition = c.tensor(0);
   TYCHO_CHECK(Kind::Argument, condition, "where: the condition must be a tensor");
   if (condition.dtype() != DType::Bool && condition.dtype() != DType::UInt8)
@@ -85,7 +85,7 @@ void check_condition(const Call& c, DType) {
          "torch.where(condition:ne(0), a, b)");
 }
 
-void check_fill(const Call& c, DType) {
+void check_fill(Call& c, DType) {
   const Tensor& mask = c.tensor(1);
   if (!mask || mask.dtype() != DType::Bool)
     fail(Kind::DType,
@@ -108,18 +108,24 @@ void check_fill(const Call& c, DType) {
   TYCHO_CHECK(Kind::Value, fits, "masked_fill: %g does not fit into %s", x, dtype_name(t));
 }
 
-void check_limits(const Call& c, DType) {
+void check_limits(Call& c, DType) {
   TYCHO_CHECK(Kind::Value, !(c.number(1) > c.number(2)),
               "%s: the lower limit %g is above the upper limit %g", called(c).c_str(), c.number(1),
               c.number(2));
 }
 
-void check_lambd(const Call& c, DType) {
+// An element that equals lambd as its type has it lies at the edge, also in half types.
+void round_lambd(Call& c, DType compute) {
+  if (compute == DType::BFloat16 || compute == DType::Float16)
+    c.arg[1] = Value(item(filled({}, c.number(1), compute)));
+}
+void check_lambd(Call& c, DType compute) {
   TYCHO_CHECK(Kind::Value, c.number(1) >= 0, "%s: lambd must not be negative, but is %g",
               called(c).c_str(), c.number(1));
+  round_lambd(c, compute);
 }
 
-void check_celu(const Call& c, DType) {
+void check_celu(Call& c, DType) {
   TYCHO_CHECK(Kind::Value, c.number(1) != 0, "celu: alpha must not be 0");
 }
 

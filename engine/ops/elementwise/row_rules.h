@@ -5,17 +5,18 @@
 
 namespace tycho {
 
-void check_alpha(const Call& c, DType compute);  // no fractions of integers; no bool differences
-void no_bool(const Call& c, DType compute);      // no differences of bool
-void no_zero(const Call& c, DType compute);      // no integer division by zero
-void check_power(const Call& c, DType compute);  // no negative powers of integers
-void same_types(const Call& c, DType compute);   // tensors of one type
-void same_floats(const Call& c, DType compute);  // tensors of one floating type
-void check_condition(const Call& c, DType compute);  // operand 0 is a bool tensor
-void check_fill(const Call& c, DType compute);       // a bool mask and one value that fits
-void check_limits(const Call& c, DType compute);     // b <= c
-void check_lambd(const Call& c, DType compute);      // b >= 0
-void check_celu(const Call& c, DType compute);       // b != 0
+void check_alpha(Call& c, DType compute);      // no fractions of integers; no bool differences
+void no_bool(Call& c, DType compute);          // no differences of bool
+void no_zero(Call& c, DType compute);          // no integer division by zero
+void check_power(Call& c, DType compute);      // no negative powers of integers
+void same_types(Call& c, DType compute);       // tensors of one type
+void same_floats(Call& c, DType compute);      // tensors of one floating type
+void check_condition(Call& c, DType compute);  // operand 0 is a bool tensor
+void check_fill(Call& c, DType compute);       // a bool mask and one value that fits
+void check_limits(Call& c, DType compute);     // b <= c
+void round_lambd(Call& c, DType compute);      // b rounded as a
+void check_lambd(Call& c, DType compute);      // b >= 0, rounded as a
+void check_celu(Call& c, DType compute);       // b != 0
 
 Row simple_power(const Call& c, DType compute);
 Row not_of_bool(const Call& c, DType compute);

@@ -41,6 +41,17 @@ Tensor pow_grad(const Backward& row, const Tensor& g, const Tensor& a, const Ten
   return e.tag == Tag::Float ? g * (pow(a, e.d - 1) * e.d) : g * (pow(a, e.i - 1) * e.i);
 }
 
+// What is computed from a number alone would be rounded to the default type, also for float64.
+Tensor pow_base_grad(const Backward& row, const Tensor& g, const Tensor& a, const Tensor& b,
+                     const Tensor& y) {
+  const bool number = row.node.args && row.arg(0).is_number();
+  const Tensor slope = number ? y * std::log(row.arg(0).number()) : y * log(a);
+  return g * where(logical_and(eq(a, 0), ge(b, 0)), 0, slope);
+}
+Tensor lerp_grad(const Backward& row, const Tensor& g, const Tensor& c) {
+  return row.node.args && row.arg(2).is_number() ? g * (1 - row.arg(2).number()) : g * (1 - c);
+}
+
 // A number as the bound stops the gradient at the bound itself, a tensor shares it.
 Tensor clamp_min_grad(const Backward& row, const Tensor& g, const Tensor& a, const Tensor& b) {
   if (row.node.args && row.arg(1).is_number()) return where(gt(a, b), g, 0);

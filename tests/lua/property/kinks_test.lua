@@ -68,3 +68,35 @@ test("gradients of first and second order at kinks, poles and ties are PyTorch's
   end
   check.equal(table.concat(wrong, "\n"), "")
 end)
+
+test("elements at the edge of softshrink and hardshrink are at it in half types, too", function()
+  for _, dtype in ipairs {"bfloat16", "float16", "float32", "float64"} do
+    for _, lambd in ipairs {0.1, 0.3, 0.7} do
+      local x = torch.tensor({lambd, -lambd, 2.0}, {dtype = dtype}):requires_grad_()
+      for _, f in ipairs {F.softshrink, F.hardshrink} do
+        local y = f(x, lambd)
+        check.equal(y:narrow(1, 1, 2):abs(), torch.zeros(2, {dtype = dtype}))
+        check.equal(torch.autograd.grad(y:sum(), x), torch.tensor({0, 0, 1}, {dtype = dtype}))
+      end
+    end
+  end
+end)
+
+test("gradients of float64 take numbers as they are", function()
+  local function slope(f)
+    local x = torch.tensor({2.0}, {dtype = "float64"}):requires_grad_()
+    return torch.autograd.grad(f(x):sum(), x):item()
+  end
+  for _, case in ipairs {
+    {function(x) return 0.7 ^ x end, math.log(0.7) * 0.7 ^ 2},
+    {function(x) return x ^ 0.1 end, 0.1 * 2 ^ -0.9},
+    {function(x) return torch.lerp(x, x:detach() * 2, 0.7) end, 1 - 0.7},
+    {function(x) return F.softplus(x, 0.7) end, 1 / (1 + math.exp(-1.4))},
+    {function(x) return torch.xlogy(x, 0.7) end, math.log(0.7)},
+    {function(x) return F.huber_loss(x, torch.zeros_like(x), {delta = 0.7}) end, 0.7},
+    {function(x) return F.elu(x - 2.5, 0.7) end, 0.7 * math.exp(-0.5)},
+    {function(x) return F.celu(x - 2.5, 0.7) end, math.exp(-0.5 / 0.7)},
+  } do
+    check.close(slope(case[1]), case[2], 1e-14)
+  end
+end)
