@@ -164,7 +164,7 @@ test("views of a convolution's result share its memory, whatever they show", fun
     unbind = function(t) return select(2, t:unbind(2)) end,
     chunk = function(t) return select(2, t:chunk(2, 3)) end,
     diagonal = function(t) return t:diagonal(0, 3, 4) end,
-    unfold = function(t) return t:unfold(3, 2, 1) end,
+    unfold = function(t) return t:unfold(3, 2, 2) end,
     int = function(t) return t:view("int32") end,
     data = function(t) return t.data end,
   } do
