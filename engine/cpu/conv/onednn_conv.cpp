@@ -336,13 +336,20 @@ bool trusted(const Convolution& c, Primitive p) {
 
 constexpr double kMostWork = 2e9;  // multiply-adds between two looks for an interrupt: 15 to 30 ms
 
+// Whether oneDNN has a kernel for every piece: what it takes differs between the whole and its edges.
+bool all_usable(const Cut& cut) {
+  for (int64_t i = 0; i < cut.count; ++i)
+    if (!held(cut.piece(i).key).usable) return false;
+  return true;
+}
+
 // Forward and the input's gradient: pieces write different parts of the result.
 bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias, const void* y) {
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
     const Cut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork, whole.kind == kForward);
+    if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
-    if (!first.usable) return false;
     const memory::desc layout = first.packed_desc;
     const Scratch scratch(first.packs ? layout.get_size() : 0);
     const void* packed = first.packs ? scratch.data() : w;
@@ -402,9 +409,11 @@ bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, cons
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
     const Cut cut(whole, threads, 4 * kMostWork, true);
+    if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
-    if (!first.usable) return false;
     const memory::desc layout = first.packed_desc;
+    for (int64_t i = 1; i < cut.count; ++i)
+      if (held(cut.piece(i).key).packed_desc != layout) return false;
     const int64_t numel = static_cast<int64_t>(layout.get_size() / sizeof(float));
     const int64_t parts = std::min(cut.count, threads);
     const bool direct = !first.packs && parts == 1;

@@ -78,7 +78,16 @@ const Refusal kRefusals[] = {
        return a.dtype == DType::BFloat16 && a.window->dilation[1] > 1 &&
               a.window->channels / a.groups % 16 != 0;
      }},
-    // The same file: gradients of such taps stay as the memory was, instead of zero.
+    // compute_od_loop_common in the same file, and the same walk in jit_avx512_common_conv_kernel.cpp:
+    // from a window that begins in the padding in front it steps to one that ends behind the last
+    // plane as if all of its taps still lay inside.
+    {Primitive::ConvolutionWeight, "it leaves volumes whose windows reach over both ends",
+     [](const Asked& a) {
+       const Window& w = *a.window;
+       const int64_t reach = (w.kernel[0] - 1) * w.dilation[0] + 1;
+       return w.pad[0] > 0 && (w.stride[0] > 1 || reach > w.in[0]);
+     }},
+    // Again the same file: gradients of such taps stay as the memory was, instead of zero.
     {Primitive::ConvolutionWeight, "it does not write the gradient of taps that see no pixel",
      [](const Asked& a) { return some_tap_sees_nothing(*a.window); }},
 };

@@ -116,7 +116,8 @@ end
 guarded.add("random folds and scans along a dimension agree with float64", 8, function(draw)
   local shape, dtype, name = any_shape(draw), draw:pick(floats), draw:pick(along_names)
   local dim = draw:int(1, #shape)
-  if (name == "var" or name == "std") and shape[dim] < 3 then shape[dim] = 3 end
+  -- The deviation of a few numbers that are nearly the same divides rounding by nearly nothing.
+  if (name == "var" or name == "std") and shape[dim] < 9 then shape[dim] = 9 end
   return ("%s of %s %s along %d"):format(name, dtype, list_text(shape), dim), function()
     local x = draw:values(shape, dtype)
     if name:find("prod") then x = x * 0.1 + 1 end

@@ -41,7 +41,7 @@ test("p-norm pooling takes any p in one to three dimensions, infinity too", func
 end)
 
 -- The convolutions that left their memory in oneDNN 2.6.3 (engine/cpu/library/trust.cpp): strided single taps of few
--- channels, dilated kernels of channels that fill no block, taps that see no pixel, and AMX's strides with few outputs.
+-- channels, dilated kernels of channels that fill no block, strides from padded planes, taps that see no pixel, and AMX's strides with few outputs.
 test("convolutions that a library's kernels computed wrong agree with float64, with their gradients", function()
   local list = {
     {"float32", {1, 3, 448, 448}, {64, 3, 1, 1}, {stride = 2}},
@@ -53,6 +53,10 @@ test("convolutions that a library's kernels computed wrong agree with float64, w
     {"bfloat16", {1, 4, 179, 320}, {4, 1, 1, 3}, {padding = {0, 1}, dilation = {3, 2}, groups = 4}},
     {"bfloat16", {1, 21, 17, 83}, {3, 21, 4, 3}, {stride = {1, 2}, padding = {5, 2}, dilation = {3, 1}}},
     {"bfloat16", {2, 16, 5, 1}, {256, 16, 2, 6}, {stride = {4, 3}, padding = {1, 3}}},
+    {"bfloat16", {2, 16, 7, 8, 6}, {15, 16, 7, 7, 4}, {stride = {3, 1, 1}, padding = {2, 0, 2}}},
+    {"float32", {2, 17, 5, 19, 10}, {17, 17, 5, 6, 5}, {stride = {2, 3, 1}, padding = {3, 2, 0}}},
+    -- Cut into pieces, of which oneDNN takes the first and not the last.
+    {"float32", {1, 38, 30, 43}, {101, 38, 3, 2}, {stride = 3, padding = {2, 1}}},
     {"bfloat16", {2, 32, 1, 1, 1}, {152, 32, 3, 4, 2}, {stride = {2, 1, 2}, padding = {2, 2, 1}}},
   }
   local threads = torch.get_num_threads()
