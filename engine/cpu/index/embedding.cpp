@@ -20,7 +20,7 @@ void shorten_rows(const Tensor& weight, const Positions& at, double most, double
     seen[static_cast<size_t>(at.p[i] - 1)] = true;
     const Tensor row = op<"select">(weight, 0, at.p[i] - 1);
     double norm = 0;
-    each_number(row.get(), [&](double x, int64_t) {
+    each_number(fetch(row).get(), [&](double x, int64_t) {
       norm = std::isinf(p) ? std::max(norm, std::fabs(x)) : norm + std::pow(std::fabs(x), p);
     });
     if (!std::isinf(p)) norm = std::pow(norm, 1 / p);

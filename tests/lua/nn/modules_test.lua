@@ -395,3 +395,14 @@ test("mistakes in registering and loading say what would be right", function()
   raises(function() nn.Softmax(torch.ones(2)) end, "nn.Softmax(..)(x)", "argument")
   check.equal(raises(function() net(torch.ones(1, 2, {dtype = "int64"})) end, "one type", "dtype").hint, 'input = input:to("float32")')
 end)
+
+test("embedding shortens its rows on a device as on the CPU", function()
+  local r = check.tycho({"-e", [[
+    local F = torch.nn.functional
+    local w, at = torch.tensor{{3.0, 4.0}, {0.3, 0.4}}, torch.tensor{1, 2}
+    local here = F.embedding(at, w:clone(), {max_norm = 1.0})
+    local there = F.embedding(at:to("cuda"), w:to("cuda"), {max_norm = 1.0}):cpu()
+    if torch.equal(here, there) then print "same" end
+  ]]}, {env = {TYCHO_SIMULATE_CUDA = "1"}})
+  check.contains(r.out, "same")
+end)
