@@ -1,0 +1,36 @@
+// Store: keys and values that all processes of a job see, as PyTorch's TCPStore. It serves from the
+// launcher or the spawning parent, else from rank 0 (server.h); a client has one connection, used
+// by any thread.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/dist/types.h"
+
+namespace tycho::dist {
+
+using Seconds = std::chrono::duration<double>;
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  // Waits until the key is set; Reason::Timeout after `timeout`. Looks for interrupts.
+  virtual std::string get(const std::string& key, Seconds timeout) = 0;
+  virtual std::optional<std::string> try_get(const std::string& key) = 0;
+  virtual int64_t add(const std::string& key, int64_t amount) = 0;  // a missing key counts as 0
+  // Sets the key if it has the expected value (or is missing and `expected` is empty); returns what
+  // it has then.
+  virtual std::string compare_set(const std::string& key, const std::string& expected,
+                                  const std::string& desired) = 0;
+  virtual bool delete_key(const std::string& key) = 0;
+  virtual int64_t num_keys() = 0;
+};
+
+// The same store, with a prefix before each key.
+std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
+
+}  // namespace tycho::dist

@@ -1,0 +1,89 @@
+// What ranks ask of each other, as plain values: collectives, the memory they move, and what can go
+// wrong. Nothing here is global: a rank is an object (job.h), so a test runs four of them as
+// threads of one process, and a program has one.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/base/where.h"
+#include "engine/tensor/device.h"
+#include "engine/tensor/dtype.h"
+#include "engine/tensor/sizes.h"
+
+namespace tycho::dist {
+
+enum class Verb : uint8_t {
+  AllReduce,
+  Broadcast,
+  Reduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Gather,
+  Scatter,
+  Barrier
+};
+enum class RedOp : uint8_t { Sum, Avg, Product, Min, Max, Band, Bor, Bxor };
+const char* verb_name(Verb verb);  // "all_reduce", as in torch.distributed
+const char* red_name(RedOp red);   // "sum"
+
+// Contiguous elements.
+struct Span {
+  void* p = nullptr;
+  int64_t n = 0;  // elements
+  DType t = DType::Float32;
+  Device d = {};
+  int64_t bytes() const { return n * dtype_size(t); }
+};
+
+// One collective, as every rank of the group must ask for it. All fields but the line, and
+// all_to_all's splits (they match in pairs), must be equal; `hash` covers them.
+struct Desc {
+  Verb verb = Verb::Barrier;
+  RedOp red = RedOp::Sum;
+  DType dtype = DType::Float32;
+  int32_t root = -1;   // of the group; -1: none
+  uint32_t group = 0;  // Group::id
+  uint32_t seq = 0;    // counts the group's collectives from 1
+  Sizes shape;         // of one rank's share, as the user sees it
+  Where line;          // of the user's script
+  // all_to_all: elements for and from each rank.
+  std::vector<int64_t> send, receive;
+
+  uint64_t hash() const;
+  std::string text() const;  // "all_reduce sum float32 [784, 10]"
+};
+
+// Why ranks cannot go on. Thrown as a DistError by every call after it.
+enum class Reason : uint8_t {
+  None,
+  Died,      // a process or host is gone
+  Left,      // it ended in an orderly way before the others
+  Timeout,   // it did not come
+  Lost,      // the server is gone
+  Disagree,  // ranks asked for different things; nothing was sent
+  Refused,   // wrong token, a rank that exists twice, not a member
+  System     // memory, descriptors, sockets
+};
+const char* reason_name(Reason reason);  // "died", as scripts read it in err.reason
+
+struct Failure {
+  Reason reason = Reason::None;
+  std::vector<int> ranks;  // the culprits, as ranks of the world
+  std::string text;  // "rank 2 (pid 4711 on h1) died; rank 0 was in all_reduce 17 at train.lua:41"
+};
+
+// In Lua: err.kind = "distributed", err.reason, err.ranks, err.op, err.seq.
+struct DistError : Error {
+  Reason reason;
+  std::vector<int> ranks;
+  uint32_t seq = 0;
+  explicit DistError(Failure f, std::string hint = {})
+      : Error(Kind::Distributed, std::move(f.text), std::move(hint)),
+        reason(f.reason),
+        ranks(std::move(f.ranks)) {}
+};
+
+}  // namespace tycho::dist
