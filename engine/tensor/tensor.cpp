@@ -186,6 +186,7 @@ namespace {
 // Every element of a CPU tensor.
 void fill_host(const Tensor& t, double value) {
   const int64_t n = t.numel();
+  if (n == 0) return;  // there may be no memory at all
   const auto fill = [&](auto x) {
     auto* p = t.host<decltype(x)>();
     for (int64_t i = 0; i < n; ++i) p[i] = x;
