@@ -23,7 +23,7 @@ namespace {
 
 bool wants_guard() {
   const char* text = std::getenv("TYCHO_SIMULATE_GUARD");
-  return text && text[0] == '1';
+  return text ? text[0] == '1' : TYCHO_PLAIN_MEMORY;
 }
 
 constexpr size_t kRange = size_t{256} << 30;  // addresses only

@@ -1,7 +1,7 @@
 // The memory of one simulated device: a range of addresses of its own, which is closed (no access)
 // but while a kernel or copy of the device runs, so that a read of device memory by other code ends
-// the program there, as it would read nonsense on a real device. Only with TYCHO_SIMULATE_GUARD=1;
-// otherwise it always stands open.
+// the program there, as it would read nonsense on a real device. Only with TYCHO_SIMULATE_GUARD=1,
+// which the tests set, and under sanitizers; otherwise it always stands open.
 #pragma once
 #include <map>
 #include <mutex>

@@ -1,7 +1,6 @@
 // The class losses on the CPU (ops/nn/loss.cpp says what they compute). float16 and bfloat16 scores
 // are widened to float32 first. Sums over samples are taken in double, in order.
 #include "engine/cpu/nn/loss.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "engine/base/parallel.h"
 #include "engine/ops/nn/loss.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -203,7 +203,7 @@ void softmax_nll_backward_typed(Call& c) {
   T* const y = result.data<T>();
   const T spread = smoothing / static_cast<T>(k.classes), kept = 1 - smoothing;
   const T all = static_cast<T>(weights.sum);
-  const T shared = r == Reduction::Mean ? gp[0] / total : gp[0];
+  const T shared = r == Reduction::Mean ? gp[0] / total : r == Reduction::Sum ? gp[0] : 0;
   each_sample(k.samples, k.classes * k.places, [&](int64_t begin, int64_t end) {
     std::vector<T> scale(static_cast<size_t>(k.places)), unit(static_cast<size_t>(k.places));
     for (int64_t n = begin; n < end; ++n) {
@@ -307,28 +307,25 @@ void label_counts(Call& c) {
     label_counts_typed<float>(c);
 }
 
-bool all_probabilities(const Tensor& t, int64_t* at, double* value) {
-  const Tensor x = computable(t);
-  const auto scan = [&](auto zero) {
-    using T = decltype(zero);
-    const T* const p = x.data<T>();
-    const int64_t n = x.numel();
-    constexpr int64_t block = 4096;
-    for (int64_t i = 0; i < n; i += block) {
-      const int64_t end = std::min(n, i + block);
-      bool good = true;
-      for (int64_t k = i; k < end; ++k) good &= p[k] >= 0 && p[k] <= 1;
-      if (good) continue;
-      for (int64_t k = i; k < end; ++k)
-        if (!(p[k] >= 0 && p[k] <= 1)) {
-          *at = k;
-          *value = static_cast<double>(p[k]);
-          return false;
-        }
-    }
-    return true;
-  };
-  return x.dtype() == DType::Float64 ? scan(double()) : scan(float());
+template <class T>
+int64_t first_improbable_typed(const Tensor& x) {
+  const T* const p = x.data<T>();
+  const int64_t n = x.numel();
+  constexpr int64_t block = 4096;
+  for (int64_t i = 0; i < n; i += block) {
+    const int64_t end = std::min(n, i + block);
+    bool good = true;  // without a branch, so that the compiler takes vectors
+    for (int64_t k = i; k < end; ++k) good &= p[k] >= 0 && p[k] <= 1;
+    if (good) continue;
+    for (int64_t k = i; k < end; ++k)
+      if (!(p[k] >= 0 && p[k] <= 1)) return k;
+  }
+  return -1;
+}
+void first_improbable(Call& c) {
+  const Tensor x = computable(c.tensor(0));
+  *c.out[0].data<int64_t>() = x.dtype() == DType::Float64 ? first_improbable_typed<double>(x)
+                                                          : first_improbable_typed<float>(x);
 }
 
 void softmax_nll(Call& c) {
@@ -356,6 +353,7 @@ void nll_terms(Call& c) {
     nll_terms_typed<float>(c);
 }
 
+BIND_KERNEL(Cpu, "first_improbable", first_improbable);
 BIND_KERNEL(Cpu, "label_counts", label_counts);
 BIND_KERNEL(Cpu, "softmax_nll", softmax_nll);
 BIND_KERNEL(Cpu, "softmax_nll_backward", softmax_nll_backward);

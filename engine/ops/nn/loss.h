@@ -1,4 +1,4 @@
-// What the losses share: reductions, the shape of class labels, and the kernels of loss.cpp.
+// What the losses share: reductions and the shape of class labels.
 #pragma once
 #include "engine/ops/table/op.h"
 
@@ -18,10 +18,3 @@ struct Classes {
 Classes classes_of(const Tensor& x);
 
 }  // namespace tycho
-
-namespace tycho::cpu {
-
-// Is every element in [0, 1]? Else where the first is that is not, and its value.
-bool all_probabilities(const Tensor& t, int64_t* at, double* value);
-
-}  // namespace tycho::cpu

@@ -155,6 +155,30 @@ void check_same_shape(const Call& c) {
            i ? "y:float()" : "x:float()");
 }
 
+const Op& first_improbable = add_op(
+    {.name = "first_improbable",
+     .args = "self",
+     .doc =
+         "Where the first element lies that is not in [0, 1], in row-major order from 0; else -1.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape = [](Call& c) { c.out.push_back(empty({}, DType::Int64, c.tensor(0).device())); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 4})});
+         }});
+
+void check_probabilities(const Tensor& x) {
+  if (shapes_only) return;  // then no kernel runs
+  const NoGrad quiet;
+  const int64_t at = item<int64_t>(op<"first_improbable">(x));
+  if (at >= 0)
+    fail(Kind::Value,
+         format("binary_cross_entropy: the input holds probabilities in [0, 1], element %lld is %g",
+                static_cast<long long>(at + 1), item(op<"select">(op<"flatten">(x), 0, at))),
+         "F.binary_cross_entropy_with_logits(x, y)  -- for scores before the sigmoid");
+}
+
 const Op& binary_cross_entropy = add_op(
     {.name = "binary_cross_entropy",
      .args = "self, target, weight: tensor?, reduction: string = mean",
@@ -169,14 +193,7 @@ const Op& binary_cross_entropy = add_op(
          [](Call& c) {
            const Reduction r = parse_reduction(c.string(3));
            check_same_shape(c);
-           int64_t at = 0;
-           double value = 0;
-           if (!cpu::all_probabilities(c.tensor(0), &at, &value))
-             fail(Kind::Value,
-                  format("binary_cross_entropy: the input holds probabilities in [0, 1], element "
-                         "%lld is %g",
-                         static_cast<long long>(at + 1), value),
-                  "F.binary_cross_entropy_with_logits(x, y)  -- for scores before the sigmoid");
+           check_probabilities(c.tensor(0));
            Tensor each = fn::entropy_error(c.tensor(0), c.tensor(1));
            if (c.tensor(2)) each = each * c.tensor(2);
            c.out.push_back(reduce_loss(each, r));
