@@ -100,7 +100,7 @@ thread_local lua_State* main_state = nullptr;
 thread_local SmallVec<int, 8> dropped;
 
 int64_t tensor_bytes() {
-  int64_t n = live_bytes(-1);
+  int64_t n = live_bytes();
   for (int d = 0, all = cuda_device_count(); d < all; ++d) {
     const Device device{static_cast<int8_t>(d)};
     n += backend_of(device).live_bytes(device);
@@ -186,7 +186,7 @@ void switch_modes(lua_State* L) {
 void pace_collector(lua_State* L) {
   if (!dropped.empty()) [[unlikely]]
     drop_refs(L);
-  int64_t bytes = live_bytes(-1);
+  int64_t bytes = live_bytes();
   if (cuda_device_count() > 0) [[unlikely]]
     bytes = tensor_bytes();
   if (bytes < next_collection) [[likely]]

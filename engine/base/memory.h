@@ -1,9 +1,9 @@
-// Tensor data: a caching allocator per device, last in first out per size class. Small blocks come
-// from a cache of the calling thread without locks (about 4 ns for both ways), blocks from 2 MB
+// The host's memory for tensors: a caching allocator, last in first out per size class. Small blocks
+// come from a cache of the calling thread without locks (about 4 ns for both ways), blocks from 2 MB
 // lie on huge pages, and all are kept for reuse up to a cap, because the first touch of fresh
-// memory costs more than most kernels. Simulated GPUs have caches and counts of their own.
+// memory costs more than most kernels. Devices have memory of their own (device_memory.h).
 //
-// `device` is -1 for the CPU and 0..15 for simulated GPUs. Every function is thread-safe.
+// Every function is thread-safe.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,8 +15,6 @@
 
 namespace tycho {
 
-inline constexpr int kMemoryDevices = 17;
-
 struct MemoryStats {
   int64_t live;         // bytes allocated and not released, each block rounded up to 64 bytes
   int64_t peak;         // the most that were live, since the start or reset_peak_memory
@@ -26,21 +24,21 @@ struct MemoryStats {
 
 // `bytes` of memory (not cleared) aligned to 64, for 0 bytes a valid address too; nullptr when
 // there is no memory even after dropping the caches and asking the out-of-memory handler.
-void* allocate(int device, size_t bytes);
+void* allocate(size_t bytes);
 // Takes back a block; `bytes` as given to allocate. nullptr is ignored.
-void release(int device, void* memory, size_t bytes);
+void release(void* memory, size_t bytes);
 
 // Live bytes, cheap enough for every call: exact for one thread, and within 256 KB for each
 // further one.
-int64_t live_bytes(int device);
-MemoryStats memory_stats(int device);
-void reset_peak_memory(int device);
+int64_t live_bytes();
+MemoryStats memory_stats();
+void reset_peak_memory();
 
 // Gives every cached block back to the system, but those in other threads' small caches.
-void empty_cache(int device);
+void empty_cache();
 
-// Limits the live bytes of a device, so that running out can be tried; 0 takes the limit away.
-void set_device_capacity(int device, int64_t bytes);
+// Limits the live bytes, so that running out can be tried; 0 takes the limit away.
+void set_capacity(int64_t bytes);
 
 // Called when there is no memory, with the bytes wanted, on the thread that set it only (it is
 // the scripts' collector): true asks to try once more.
@@ -59,35 +57,34 @@ struct Bin {
   uint32_t count, most;
 };
 
-// One thread's cache for one device. Only its thread writes to it; the atomics let others read
+// One thread's cache. Only its thread writes to it; the atomics let others read
 // the counts, and cost nothing with relaxed order.
 struct Local {
-  std::atomic<int64_t> pending{0};           // live bytes not yet added to the device's count
+  std::atomic<int64_t> pending{0};           // live bytes not yet added to the count of all
   std::atomic<int64_t> pending_peak{0};      // the most `pending` was since it was last added
   std::atomic<int64_t> limit{kPendingMost};  // above this, allocate takes the slow way
   std::atomic<int64_t> allocations{0};
   Local* next = nullptr;
-  int device = 0;
   Bin bins[kLocalClasses];
 };
 
 struct alignas(64) Live {
   std::atomic<int64_t> bytes{0};
 };
-extern Live live[kMemoryDevices];  // indexed by device + 1, as all tables here
-extern constinit thread_local Local* locals[kMemoryDevices];
+extern Live live;
+extern constinit thread_local Local* thread_cache;
 
-void* allocate_slow(int device, size_t bytes);
-void release_slow(int device, void* memory, size_t bytes);
+void* allocate_slow(size_t bytes);
+void release_slow(void* memory, size_t bytes);
 
 constexpr int64_t counted(size_t bytes) { return static_cast<int64_t>((bytes + 63) & ~size_t(63)); }
 
 }  // namespace memory
 
-inline void* allocate(int device, size_t bytes) {
+inline void* allocate(size_t bytes) {
   using namespace memory;
   constexpr auto relaxed = std::memory_order_relaxed;
-  Local* local = locals[device + 1];
+  Local* local = thread_cache;
   if (!TYCHO_PLAIN_MEMORY && bytes <= kLocalMost && local != nullptr) [[likely]] {
     Bin& bin = local->bins[size_class(bytes)];
     void* block = bin.head;
@@ -101,13 +98,13 @@ inline void* allocate(int device, size_t bytes) {
       return block;
     }
   }
-  return allocate_slow(device, bytes);
+  return allocate_slow(bytes);
 }
 
-inline void release(int device, void* block, size_t bytes) {
+inline void release(void* block, size_t bytes) {
   using namespace memory;
   constexpr auto relaxed = std::memory_order_relaxed;
-  Local* local = locals[device + 1];
+  Local* local = thread_cache;
   if (!TYCHO_PLAIN_MEMORY && bytes <= kLocalMost && local != nullptr && block != nullptr)
       [[likely]] {
     Bin& bin = local->bins[size_class(bytes)];
@@ -120,12 +117,12 @@ inline void release(int device, void* block, size_t bytes) {
       return;
     }
   }
-  release_slow(device, block, bytes);
+  release_slow(block, bytes);
 }
 
-inline int64_t live_bytes(int device) {
-  const memory::Local* local = memory::locals[device + 1];
-  const int64_t bytes = memory::live[device + 1].bytes.load(std::memory_order_relaxed);
+inline int64_t live_bytes() {
+  const memory::Local* local = memory::thread_cache;
+  const int64_t bytes = memory::live.bytes.load(std::memory_order_relaxed);
   return local == nullptr ? bytes : bytes + local->pending.load(std::memory_order_relaxed);
 }
 

@@ -7,10 +7,10 @@ namespace tycho::cpu {
 
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : bytes_(bytes), data_(allocate(-1, bytes)) {
+  explicit Scratch(size_t bytes) : bytes_(bytes), data_(allocate(bytes)) {
     TYCHO_CHECK(Kind::Oom, data_, "no memory left for %zu bytes of working space", bytes);
   }
-  ~Scratch() { release(-1, data_, bytes_); }
+  ~Scratch() { release(data_, bytes_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   char* data() const { return static_cast<char*>(data_); }

@@ -50,7 +50,7 @@ bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 Ref<Storage> new_storage(size_t bytes, Device device) {
   if (shapes_only) [[unlikely]]
     return without_values(bytes, device);
-  void* data = device.is_cpu() ? allocate(-1, bytes) : backend_of(device).allocate(device, bytes);
+  void* data = device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
   if (!data && bytes) [[unlikely]]
     fail(Kind::Oom,
          format("out of memory on %s: %.1f MB wanted, %.1f MB in use by tensors",
@@ -69,7 +69,7 @@ void Storage::destroy(Storage* s) {
   if (s->free_data)
     s->free_data(s->data, s->bytes, s->context);
   else if (s->device.is_cpu())
-    tycho::release(-1, s->data, s->bytes);
+    tycho::release(s->data, s->bytes);
   else
     backend_of(s->device).release(s->device, s->data, s->bytes);
   s->~Storage();

@@ -29,8 +29,16 @@ namespace tycho {
 namespace {
 
 constexpr size_t kMega = size_t(1) << 20;
-// Each test has a simulated device of its own where it looks at counts.
-enum { Counts = 1, Peaks, Limits, Handlers, Threads, Caps, Empties, Ends };
+// Other tests of the program have left blocks and counts behind: a test looks at what it adds.
+struct Since {
+  Since() { empty_cache(), reset_peak_memory(), before = memory_stats(); }
+  int64_t live() const { return live_bytes() - before.live; }
+  int64_t live_of_all() const { return memory_stats().live - before.live; }
+  int64_t peak() const { return memory_stats().peak - before.live; }
+  int64_t cached() const { return memory_stats().cached - before.cached; }
+  int64_t allocations() const { return memory_stats().allocations - before.allocations; }
+  MemoryStats before;
+};
 
 struct Held {
   unsigned char* data;
@@ -62,13 +70,13 @@ TEST(SizeClass, EverySizeFitsItsClassAndWastesAtMostAnEighth) {
 
 TEST(Memory, EveryBlockIsAlignedTo64Bytes) {
   for (size_t bytes : {0ul, 1ul, 16ul, 100ul, 5000ul, 70000ul, 200000ul, 3000000ul, 40000000ul}) {
-    void* block = allocate(-1, bytes);
+    void* block = allocate(bytes);
     ASSERT_NE(block, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
     if (bytes >= 2 * kMega && !TYCHO_PLAIN_MEMORY) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % kHugePage, 0u) << bytes;
     }
-    release(-1, block, bytes);
+    release(block, bytes);
   }
 }
 
@@ -80,14 +88,14 @@ TEST(Memory, BlocksNeverOverlapInALongRandomRun) {
     if (held.size() > 400 || total > 100 * kMega || (!held.empty() && random() % 2 == 0)) {
       const size_t at = random() % held.size();
       ASSERT_TRUE(intact(held[at])) << held[at].bytes;
-      release(-1, held[at].data, held[at].bytes);
+      release(held[at].data, held[at].bytes);
       total -= held[at].bytes;
       held[at] = held.back();
       held.pop_back();
     } else {
       const int power = static_cast<int>(random() % (step % 50 == 0 ? 24 : 18));
       const size_t bytes = random() % (size_t(2) << power);
-      Held block{static_cast<unsigned char*>(allocate(-1, bytes)), bytes,
+      Held block{static_cast<unsigned char*>(allocate(bytes)), bytes,
                  static_cast<unsigned char>(random())};
       ASSERT_NE(block.data, nullptr);
       fill(block);
@@ -97,118 +105,120 @@ TEST(Memory, BlocksNeverOverlapInALongRandomRun) {
   }
   for (Held& block : held) {
     ASSERT_TRUE(intact(block));
-    release(-1, block.data, block.bytes);
+    release(block.data, block.bytes);
   }
 }
 
 TEST(Memory, TheBlockReleasedLastIsReusedFirst) {
   if (TYCHO_PLAIN_MEMORY) GTEST_SKIP() << "blocks are not kept under AddressSanitizer";
   for (size_t bytes : {16ul, 40000ul, 100000ul, 1000000ul, 4000000ul}) {
-    void* a = allocate(-1, bytes);
-    void* b = allocate(-1, bytes);
-    release(-1, a, bytes);
-    release(-1, b, bytes);
-    EXPECT_EQ(allocate(-1, bytes), b) << bytes;
-    EXPECT_EQ(allocate(-1, bytes - 8), a) << bytes;
-    release(-1, a, bytes - 8);
-    release(-1, b, bytes);
+    void* a = allocate(bytes);
+    void* b = allocate(bytes);
+    release(a, bytes);
+    release(b, bytes);
+    EXPECT_EQ(allocate(bytes), b) << bytes;
+    EXPECT_EQ(allocate(bytes - 8), a) << bytes;
+    release(a, bytes - 8);
+    release(b, bytes);
   }
 }
 
 TEST(Memory, CountsLiveBytesInStepsOf64) {
-  EXPECT_EQ(live_bytes(Counts), 0);
-  void* a = allocate(Counts, 16);
-  void* b = allocate(Counts, 4'000'000);
-  void* c = allocate(Counts, 0);
-  EXPECT_EQ(live_bytes(Counts), 64 + 4'000'000);
-  MemoryStats stats = memory_stats(Counts);
-  EXPECT_EQ(stats.live, 64 + 4'000'000);
-  EXPECT_EQ(stats.allocations, 3);
-  release(Counts, a, 16);
-  release(Counts, b, 4'000'000);
-  release(Counts, c, 0);
-  release(Counts, nullptr, 5);
-  EXPECT_EQ(live_bytes(Counts), 0);
-  stats = memory_stats(Counts);
-  EXPECT_EQ(stats.live, 0);
+  const Since since;
+  EXPECT_EQ(since.live(), 0);
+  void* a = allocate(16);
+  void* b = allocate(4'000'000);
+  void* c = allocate(0);
+  EXPECT_EQ(since.live(), 64 + 4'000'000);
+  EXPECT_EQ(since.live_of_all(), 64 + 4'000'000);
+  EXPECT_EQ(since.allocations(), 3);
+  release(a, 16);
+  release(b, 4'000'000);
+  release(c, 0);
+  release(nullptr, 5);
+  EXPECT_EQ(since.live(), 0);
+  EXPECT_EQ(since.live_of_all(), 0);
   if (!TYCHO_PLAIN_MEMORY) {
-    EXPECT_GE(stats.cached, 4'000'000);
+    EXPECT_GE(since.cached(), 4'000'000);
   }
 }
 
 TEST(Memory, RemembersThePeakUntilItIsReset) {
+  const Since since;
   for (size_t bytes : {128ul, 1024ul, 300000ul}) {
-    reset_peak_memory(Peaks);
+    reset_peak_memory();
     std::vector<void*> blocks;
-    for (int i = 0; i < 10; ++i) blocks.push_back(allocate(Peaks, bytes));
-    for (void* block : blocks) release(Peaks, block, bytes);
-    EXPECT_EQ(memory_stats(Peaks).peak, int64_t(10 * ((bytes + 63) / 64 * 64)));
-    reset_peak_memory(Peaks);
-    EXPECT_EQ(memory_stats(Peaks).peak, 0);
+    for (int i = 0; i < 10; ++i) blocks.push_back(allocate(bytes));
+    for (void* block : blocks) release(block, bytes);
+    EXPECT_EQ(since.peak(), int64_t(10 * ((bytes + 63) / 64 * 64)));
+    reset_peak_memory();
+    EXPECT_EQ(since.peak(), 0);
   }
 }
 
-TEST(Memory, ADeviceWithACapacityRunsOutAndGoesOn) {
-  void* before = allocate(Limits, 64);
-  set_device_capacity(Limits, 10 * kMega);
-  void* a = allocate(Limits, 6 * kMega);
+TEST(Memory, WithACapacityItRunsOutAndGoesOn) {
+  const Since since;
+  void* before = allocate(64);
+  set_capacity(live_bytes() + 10 * kMega);
+  void* a = allocate(6 * kMega);
   ASSERT_NE(a, nullptr);
-  EXPECT_EQ(allocate(Limits, 5 * kMega), nullptr);
-  void* small = allocate(Limits, 64);
+  EXPECT_EQ(allocate(5 * kMega), nullptr);
+  void* small = allocate(64);
   EXPECT_NE(small, nullptr);
-  void* rest = allocate(Limits, 4 * kMega - 128);
+  void* rest = allocate(4 * kMega - 128);
   EXPECT_NE(rest, nullptr);
-  EXPECT_EQ(allocate(Limits, 64), nullptr);
-  release(Limits, small, 64);
-  small = allocate(Limits, 1);
+  EXPECT_EQ(allocate(64), nullptr);
+  release(small, 64);
+  small = allocate(1);
   EXPECT_NE(small, nullptr);
-  release(Limits, small, 1);
-  release(Limits, rest, 4 * kMega - 128);
-  release(Limits, a, 6 * kMega);
-  set_device_capacity(Limits, 0);
-  a = allocate(Limits, 20 * kMega);
+  release(small, 1);
+  release(rest, 4 * kMega - 128);
+  release(a, 6 * kMega);
+  set_capacity(0);
+  a = allocate(20 * kMega);
   EXPECT_NE(a, nullptr);
-  release(Limits, a, 20 * kMega);
-  release(Limits, before, 64);
-  EXPECT_EQ(live_bytes(Limits), 0);
+  release(a, 20 * kMega);
+  release(before, 64);
+  EXPECT_EQ(since.live(), 0);
 }
 
 void* kept_for_handler = nullptr;
 int handler_calls = 0;
 
 TEST(Memory, TheHandlerFreesMemoryAndTheAllocationIsTriedAgain) {
-  set_device_capacity(Handlers, 10 * kMega);
-  kept_for_handler = allocate(Handlers, 8 * kMega);
+  set_capacity(live_bytes() + 10 * kMega);
+  kept_for_handler = allocate(8 * kMega);
   set_out_of_memory_handler([](size_t bytes) {
     EXPECT_TRUE(bytes == 4 * kMega || bytes == 9 * kMega);
     ++handler_calls;
     if (kept_for_handler == nullptr) return false;
     // A handler that needs memory itself is not called again inside.
-    EXPECT_EQ(allocate(Handlers, 5 * kMega), nullptr);
-    release(Handlers, std::exchange(kept_for_handler, nullptr), 8 * kMega);
+    EXPECT_EQ(allocate(5 * kMega), nullptr);
+    release(std::exchange(kept_for_handler, nullptr), 8 * kMega);
     return true;
   });
-  void* a = allocate(Handlers, 4 * kMega);
+  void* a = allocate(4 * kMega);
   EXPECT_NE(a, nullptr);
   EXPECT_EQ(handler_calls, 1);
-  EXPECT_EQ(allocate(Handlers, 9 * kMega), nullptr);
+  EXPECT_EQ(allocate(9 * kMega), nullptr);
   EXPECT_EQ(handler_calls, 2);
   // Other threads do not call it: the collector belongs to one.
-  std::thread([] { EXPECT_EQ(allocate(Handlers, 9 * kMega), nullptr); }).join();
+  std::thread([] { EXPECT_EQ(allocate(9 * kMega), nullptr); }).join();
   EXPECT_EQ(handler_calls, 2);
   set_out_of_memory_handler(nullptr);
-  release(Handlers, a, 4 * kMega);
-  set_device_capacity(Handlers, 0);
+  release(a, 4 * kMega);
+  set_capacity(0);
 }
 
 TEST(Memory, AnImpossibleSizeReturnsNull) {
-  EXPECT_EQ(allocate(-1, SIZE_MAX), nullptr);
-  EXPECT_EQ(allocate(-1, SIZE_MAX / 2), nullptr);
-  EXPECT_EQ(allocate(-1, size_t(1) << 46), nullptr);
-  EXPECT_EQ(allocate(-1, size_t(1) << 44), nullptr);
+  EXPECT_EQ(allocate(SIZE_MAX), nullptr);
+  EXPECT_EQ(allocate(SIZE_MAX / 2), nullptr);
+  EXPECT_EQ(allocate(size_t(1) << 46), nullptr);
+  EXPECT_EQ(allocate(size_t(1) << 44), nullptr);
 }
 
 TEST(Memory, BlocksTravelBetweenThreadsAndTheCountsAddUp) {
+  const Since since;
   std::mutex mutex;
   std::condition_variable ready;
   std::deque<Held> queue;
@@ -222,14 +232,13 @@ TEST(Memory, BlocksTravelBetweenThreadsAndTheCountsAddUp) {
       queue.pop_front();
       lock.unlock();
       EXPECT_TRUE(intact(block));
-      release(Threads, block.data, block.bytes);
+      release(block.data, block.bytes);
     }
   });
   std::mt19937 random(3);
   for (int i = 0; i < 20000; ++i) {
     const size_t bytes = random() % (i % 100 == 0 ? 300000 : 3000);
-    Held block{static_cast<unsigned char*>(allocate(Threads, bytes)), bytes,
-               static_cast<unsigned char>(i)};
+    Held block{static_cast<unsigned char*>(allocate(bytes)), bytes, static_cast<unsigned char>(i)};
     fill(block);
     std::lock_guard lock(mutex);
     queue.push_back(block);
@@ -241,46 +250,49 @@ TEST(Memory, BlocksTravelBetweenThreadsAndTheCountsAddUp) {
     ready.notify_one();
   }
   consumer.join();
-  EXPECT_EQ(memory_stats(Threads).live, 0);
-  EXPECT_EQ(memory_stats(Threads).allocations, 20000);
-  EXPECT_EQ(live_bytes(Threads), 0);
+  EXPECT_EQ(since.live_of_all(), 0);
+  EXPECT_EQ(since.allocations(), 20000);
+  EXPECT_EQ(since.live(), 0);
 }
 
 TEST(Memory, AThreadThatEndsReturnsItsBlocks) {
+  const Since since;
   for (int round = 0; round < 20; ++round) {
     std::thread([] {
       std::vector<void*> blocks;
-      for (int i = 0; i < 1000; ++i) blocks.push_back(allocate(Ends, 1024));
-      for (void* block : blocks) release(Ends, block, 1024);
+      for (int i = 0; i < 1000; ++i) blocks.push_back(allocate(1024));
+      for (void* block : blocks) release(block, 1024);
     }).join();
   }
-  EXPECT_LE(memory_stats(Ends).cached, int64_t(2 * kMega));
+  EXPECT_LE(since.cached(), int64_t(2 * kMega));
 }
 
 TEST(Memory, UnusedBlocksBeyondTheCapGoBackToTheSystem) {
+  const Since since;
   std::vector<void*> blocks;
-  for (int i = 0; i < 100; ++i) blocks.push_back(allocate(Caps, 8 * kMega));
+  for (int i = 0; i < 100; ++i) blocks.push_back(allocate(8 * kMega));
   for (void* block : blocks) ASSERT_NE(block, nullptr);
-  reset_peak_memory(Caps);
-  for (void* block : blocks) release(Caps, block, 8 * kMega);
-  EXPECT_LE(memory_stats(Caps).cached, int64_t(401 * kMega));  // half of the peak
-  empty_cache(Caps);
+  reset_peak_memory();
+  for (void* block : blocks) release(block, 8 * kMega);
+  EXPECT_LE(since.cached(), int64_t(401 * kMega));  // half of the peak
+  empty_cache();
 }
 
 TEST(Memory, EmptyCacheGivesEverythingBack) {
+  const Since since;
   std::mt19937 random(5);
   std::vector<Held> blocks;
   for (int i = 0; i < 5000; ++i) {
     const size_t bytes = random() % (i % 100 == 0 ? 5000000 : 20000);
-    blocks.push_back({static_cast<unsigned char*>(allocate(Empties, bytes)), bytes, 1});
+    blocks.push_back({static_cast<unsigned char*>(allocate(bytes)), bytes, 1});
   }
-  for (Held& block : blocks) release(Empties, block.data, block.bytes);
+  for (Held& block : blocks) release(block.data, block.bytes);
   if (!TYCHO_PLAIN_MEMORY) {
-    EXPECT_GT(memory_stats(Empties).cached, 0);
+    EXPECT_GT(since.cached(), 0);
   }
-  empty_cache(Empties);
-  EXPECT_EQ(memory_stats(Empties).cached, 0);
-  EXPECT_EQ(memory_stats(Empties).live, 0);
+  empty_cache();
+  EXPECT_EQ(since.cached(), 0);
+  EXPECT_EQ(since.live_of_all(), 0);
 }
 
 // Takes all the memory that `ulimit -v` leaves, in blocks of one size and then of another, gives
@@ -293,17 +305,17 @@ void live_under_a_limit() {
       std::vector<void*> blocks;
       blocks.reserve(200000);
       size_t total = 0;
-      while (void* block = allocate(-1, bytes)) {
+      while (void* block = allocate(bytes)) {
         memset(block, 1, bytes < 8 ? bytes : 8);
         total += bytes;
         if (blocks.size() == blocks.capacity()) break;
         blocks.push_back(block);
       }
-      for (void* block : blocks) release(-1, block, bytes);
+      for (void* block : blocks) release(block, bytes);
       if (total < (bytes == 64 ? 12 : 150) * kMega) _exit(3);
     }
   }
-  if (allocate(-1, 500 * kMega) != nullptr) _exit(4);
+  if (allocate(500 * kMega) != nullptr) _exit(4);
   _exit(0);
 }
 
@@ -316,18 +328,18 @@ TEST(MemoryDeathTest, WorksUnderALimitOfAddresses) {
 struct Late {
   void* block = nullptr;
   ~Late() {
-    if (block) release(Ends, block, 100);
-    release(Ends, allocate(Ends, 100), 100);
+    if (block) release(block, 100);
+    release(allocate(100), 100);
   }
 };
 
 TEST(Memory, WorksWhileAThreadEnds) {
-  const int64_t before = memory_stats(Ends).live;
+  const Since since;
   std::thread([] {
     static thread_local Late late;
-    late.block = allocate(Ends, 100);
+    late.block = allocate(100);
   }).join();
-  EXPECT_EQ(memory_stats(Ends).live, before);
+  EXPECT_EQ(since.live_of_all(), 0);
 }
 
 TEST(Pages, AnAlignedMappingIsClearedAndWritable) {

@@ -338,10 +338,10 @@ std::vector<const Op*> tested_ops() {
 }
 
 Restore::Restore() : threads_(get_num_threads()), level_(static_cast<int>(cpu::level())) {
-  set_device_capacity(-1, int64_t{64} << 20);  // a result far too large is an error, not a burden
+  set_capacity(int64_t{64} << 20);  // a result far too large is an error, not a burden
 }
 Restore::~Restore() {
-  set_device_capacity(-1, 0);
+  set_capacity(0);
   set_num_threads(threads_);
   cpu::force_level(static_cast<cpu::Level>(level_));
   amp::set({});

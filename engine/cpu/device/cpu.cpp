@@ -11,13 +11,13 @@ struct Cpu final : Backend {
   constexpr Cpu() : Backend("cpu", RandomKind::Mersenne) {}
   int devices() override { return 1; }
 
-  void* allocate(Device, size_t bytes) override { return tycho::allocate(-1, bytes); }
-  void release(Device, void* memory, size_t bytes) override { tycho::release(-1, memory, bytes); }
-  int64_t live_bytes(Device) override { return tycho::live_bytes(-1); }
-  MemoryStats memory_stats(Device) override { return tycho::memory_stats(-1); }
-  void reset_peak_memory(Device) override { tycho::reset_peak_memory(-1); }
-  void empty_cache(Device) override { tycho::empty_cache(-1); }
-  void set_capacity(Device, int64_t bytes) override { set_device_capacity(-1, bytes); }
+  void* allocate(Device, size_t bytes) override { return tycho::allocate(bytes); }
+  void release(Device, void* memory, size_t bytes) override { tycho::release(memory, bytes); }
+  int64_t live_bytes(Device) override { return tycho::live_bytes(); }
+  MemoryStats memory_stats(Device) override { return tycho::memory_stats(); }
+  void reset_peak_memory(Device) override { tycho::reset_peak_memory(); }
+  void empty_cache(Device) override { tycho::empty_cache(); }
+  void set_capacity(Device, int64_t bytes) override { tycho::set_capacity(bytes); }
 
   void read(Device, void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
