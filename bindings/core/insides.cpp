@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/workers/codec.h"
+#include "bindings/codec/codec.h"
 
 namespace tycho::lua::insides {
 namespace {

@@ -18,7 +18,7 @@ const void* program_counter(const lua_Debug& ar);
 // Whether that is what program_counter gives: tried on a function that calls from three places.
 bool knows_program_counter(lua_State* L);
 
-// Whether find_globals (workers/codec.h) reads what lua_dump writes: tried once, on a known function.
+// Whether find_globals (codec/codec.h) reads what lua_dump writes: tried once, on a known function.
 bool knows_dumps(lua_State* L);
 
 }  // namespace tycho::lua::insides

@@ -2,6 +2,7 @@
 // inside the program (bindings/torch/*.lua) and is loaded part by part on first use.
 #include <chrono>
 
+#include "bindings/codec/codec.h"
 #include "bindings/core/graph.h"
 #include "bindings/core/interrupt.h"
 #include "bindings/core/lua.h"
@@ -197,6 +198,7 @@ int open_torch(lua_State* L) {
   open_help(L, torch);
   open_tools(L, torch);
   open_show(L, torch);
+  open_codec(L, torch);
   open_workers(L, torch);
   open_ops(L, torch);
   open_convert(L, torch);  // its x:to(...) takes more than the op's signatures say

@@ -119,7 +119,7 @@ int next_task(lua_State* L) {
 
 // send(number, value)
 int send_result(lua_State* L) {
-  Parcel result{luaL_checkinteger(L, 1), here->worker->id, write_message(L, 2, Cargo::Batch)};
+  Parcel result{luaL_checkinteger(L, 1), here->worker->id, write_message(L, 2, kBatch)};
   for (const CodedTensor& t : result.message.tensors)
     bytes_sent += static_cast<int64_t>(t.storage->bytes);
   const std::lock_guard lock(here->pool->mutex);

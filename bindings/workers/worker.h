@@ -1,5 +1,5 @@
 // Threads that load data. Each has a Lua state of its own, in which torch is open; messages go to
-// it and come back (codec.h). What they are asked and how batches are put in order is written in
+// it and come back (codec/codec.h). What they are asked and how batches are put in order is written in
 // Lua (torch/utils/workers.lua and worker.lua).
 #pragma once
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "bindings/show/show.h"
-#include "bindings/workers/codec.h"
+#include "bindings/codec/codec.h"
 
 namespace tycho::lua {
 

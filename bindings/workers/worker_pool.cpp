@@ -40,7 +40,7 @@ int new_pool(lua_State* L) {
   TYCHO_CHECK(Kind::Value, count >= 1 && count <= 512, "_worker_pool: wants 1 to 512 workers");
   const bool complete_setup = lua_istable(L, 3) && lua_getfield(L, 3, "seed") == LUA_TNUMBER;
   TYCHO_CHECK(Kind::Argument, complete_setup, "_worker_pool: wants a worker's setup");
-  const Message setup = write_message(L, 3, Cargo::Setup);
+  const Message setup = write_message(L, 3, kSetup);
   auto* box = new (lua_newuserdatauv(L, sizeof(PoolBox), 0)) PoolBox;
   luaL_setmetatable(L, kPool);
   box->keeps = lua_toboolean(L, 2);
@@ -67,7 +67,7 @@ int new_pool(lua_State* L) {
 int pool_send(lua_State* L) {
   WorkerPool& pool = *box_at(L).pool;
   Worker& worker = worker_at(L, pool, 2);
-  Parcel task{check_integer(L, 3, "_worker_pool"), worker.id, write_message(L, 4, Cargo::Batch)};
+  Parcel task{check_integer(L, 3, "_worker_pool"), worker.id, write_message(L, 4, kBatch)};
   const std::lock_guard lock(pool.mutex);
   worker.tasks.push_back(std::move(task));
   worker.wake.notify_all();

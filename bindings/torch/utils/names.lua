@@ -95,4 +95,13 @@ function names.find(path)
   return value
 end
 
+---The same for what another machine names: a class of torch's own, else nil.
+---@param path string
+function names.find_class(path)
+  local module = path:match("^[^\1]*")
+  if module ~= "torch" and module:sub(1, 6) ~= "torch." then return nil end
+  local ok, value = pcall(names.find, path)
+  if ok and type(value) == "table" then return value end
+end
+
 return names

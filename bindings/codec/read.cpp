@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings/workers/codec.h"
-#include "bindings/workers/codec_form.h"
+#include "bindings/codec/codec.h"
+#include "bindings/codec/form.h"
 #include "engine/ops/random/random.h"
 
 namespace tycho::lua {
@@ -27,7 +27,12 @@ using namespace codec;
 
 class Reader {
  public:
-  Reader(lua_State* L, Message& message) : L(L), message_(message), at_(message.bytes.data()) {
+  Reader(lua_State* L, Message& message, Trust trust)
+      : L(L),
+        message_(message),
+        trust_(trust),
+        at_(message.bytes.data()),
+        end_(at_ + message.bytes.size()) {
     luaL_checkstack(L, 20, nullptr);
     lua_newtable(L);
     objects_ = lua_gettop(L);
@@ -45,6 +50,7 @@ class Reader {
       }
       push_value();
       if (lua_isnil(L, -1)) break;
+      check(trust_ == Trust::All);
       const std::string_view name = text();
       lua_pushlstring(L, name.data(), name.size());
       push_value();
@@ -66,14 +72,25 @@ class Reader {
   template <class T>
   T raw() {
     T x;
+    need(sizeof x);
     std::memcpy(&x, at_, sizeof x);
     at_ += sizeof x;
     return x;
   }
-  Tag tag() { return static_cast<Tag>(*at_++); }
+  void need(size_t n) {
+    if (static_cast<size_t>(end_ - at_) < n) damaged();
+  }
+  [[noreturn]] static void damaged() {
+    fail(Kind::Value, "what came is damaged: it cannot be read");
+  }
+  void check(bool fits) {
+    if (!fits) damaged();
+  }
+  Tag tag() { return static_cast<Tag>(raw<char>()); }
   uint32_t number() { return raw<uint32_t>(); }
   std::string_view text() {
     const auto n = static_cast<size_t>(raw<uint64_t>());
+    need(n);
     at_ += n;
     return {at_ - n, n};
   }
@@ -84,8 +101,15 @@ class Reader {
     lua_rawseti(L, objects_, static_cast<lua_Integer>(kinds_.size()));
   }
 
+  // What only this process and its own children may say: what runs, and what is found by a name.
+  void check_trust(Tag t) {
+    if (t == Tag::Function || t == Tag::Globals || t == Tag::Environment)
+      fail(Kind::Value, "what came holds code, and only data is taken from other ranks");
+  }
+
   void push_value() {
     const Tag t = tag();
+    if (trust_ == Trust::Data) check_trust(t);
     switch (t) {
       case Tag::Nil:
         return lua_pushnil(L);
@@ -102,16 +126,16 @@ class Reader {
         return;
       }
       case Tag::Pointer:
-        return lua_pushlightuserdata(L, raw<void*>());
+        return push_pointer(raw<void*>());
       case Tag::Seen:
-        lua_rawgeti(L, objects_, static_cast<lua_Integer>(number()) + 1);
+        lua_rawgeti(L, objects_, static_cast<lua_Integer>(seen()) + 1);
         return;
       case Tag::Globals:
         return lua_pushglobaltable(L);
       case Tag::Environment:
         return push_names(L, "env");
       case Tag::Table:
-        lua_createtable(L, static_cast<int>(std::min<uint32_t>(number(), 1 << 26)), 0);
+        lua_createtable(L, static_cast<int>(std::min<uint64_t>(number(), end_ - at_)), 0);
         return keep(t);
       case Tag::Function: {
         const std::string_view code = text();
@@ -119,27 +143,52 @@ class Reader {
         return keep(t);
       }
       case Tag::Tensor:
-        push_tensor(message_.tensors[number()]);
+        push_tensor(number());
         return keep(t);
       case Tag::Named:
         push_named(text());
         return keep(t);
       case Tag::Registered:
-        luaL_getmetatable(L, std::string(text()).c_str());
+        push_registered(text());
         return keep(t);
-      case Tag::DType:
-        push_dtype(L, raw<DType>());
+      case Tag::DType: {
+        const auto dtype = raw<uint8_t>();
+        check(dtype < kDTypes);
+        push_dtype(L, static_cast<DType>(dtype));
         return keep(t);
+      }
       case Tag::Device:
-        push_device(L, raw<Device>());
+        push_device(L, device());
         return keep(t);
       case Tag::Stream:
         push_stream();
         return keep(t);
     }
+    damaged();
   }
 
-  void push_tensor(CodedTensor& from) {
+  void push_pointer(void* p) {
+    check(trust_ == Trust::All || !p);  // torch.none
+    lua_pushlightuserdata(L, p);
+  }
+  uint32_t seen() {
+    const uint32_t n = number();
+    check(n < kinds_.size());
+    return n;
+  }
+  Device device() {
+    const auto d = raw<Device>();
+    return d.is_cpu() ? Device{} : cuda_device(d.number);
+  }
+  void push_registered(std::string_view name) {
+    const auto* end = std::end(kRegistered);
+    check(std::find(std::begin(kRegistered), end, name) != end);
+    luaL_getmetatable(L, std::string(name).c_str());
+  }
+
+  void push_tensor(uint32_t n) {
+    check(n < message_.tensors.size() && message_.tensors[n].storage);
+    CodedTensor& from = message_.tensors[n];
     Tensor t = empty(Sizes{0}, from.dtype, from.storage->device);
     t->storage = std::move(from.storage);
     t->requires_grad = from.requires_grad;
@@ -153,7 +202,7 @@ class Reader {
   }
 
   void push_named(std::string_view path) {
-    push_names(L, "find");
+    push_names(L, trust_ == Trust::All ? "find" : "find_class");
     lua_pushlstring(L, path.data(), path.size());
     lua_call(L, 1, 1);
     if (!lua_isnil(L, -1)) return;
@@ -172,11 +221,11 @@ class Reader {
   }
 
   void push_stream() {
-    const auto device = raw<Device>();
+    const Device on = device();
     const std::string_view state = text();
     push_module(L, "torch");
     lua_getfield(L, -1, "Generator");
-    push_device(L, device);
+    push_device(L, on);
     lua_call(L, 1, 1);
     lua_remove(L, -2);
     to_generator(L, -1)->stream.set_state(state);
@@ -198,6 +247,7 @@ class Reader {
     for (;;) {
       push_value();
       if (lua_isnil(L, -1)) break;
+      check(lua_type(L, -1) != LUA_TNUMBER || lua_rawequal(L, -1, -1));  // not nan
       push_value();
       lua_rawset(L, -3);
     }
@@ -207,6 +257,7 @@ class Reader {
       lua_pop(L, 1);
       return;
     }
+    check(lua_istable(L, -1));
     metatables_.push_back(
         {static_cast<lua_Integer>(id), static_cast<lua_Integer>(metatables_.size()) + 1});
     lua_rawseti(L, metas_, metatables_.back().second);
@@ -235,7 +286,8 @@ class Reader {
   };
   lua_State* L;
   Message& message_;
-  const char* at_;
+  Trust trust_;
+  const char *at_, *end_;
   int objects_, metas_;
   std::vector<Tag> kinds_;
   std::vector<Cell> cells_;
@@ -244,6 +296,6 @@ class Reader {
 
 }  // namespace
 
-void read_message(lua_State* L, Message& message) { Reader(L, message).read(); }
+void read_message(lua_State* L, Message& message, Trust trust) { Reader(L, message, trust).read(); }
 
 }  // namespace tycho::lua

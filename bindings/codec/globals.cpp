@@ -1,7 +1,7 @@
 // The globals that a function uses, found in its compiled code: the form of lua_dump in Lua 5.4.
 #include <cstring>
 
-#include "bindings/workers/codec.h"
+#include "bindings/codec/codec.h"
 
 namespace tycho::lua {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "bindings/codec/form.h"
 #include "bindings/core/insides.h"
-#include "bindings/workers/codec_form.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
 
@@ -17,7 +17,7 @@ using namespace codec;
 
 class Writer {
  public:
-  Writer(lua_State* L, Cargo cargo) : L(L), cargo_(cargo) {
+  Writer(lua_State* L, const Cargo& cargo) : L(L), cargo_(cargo) {
     luaL_checkstack(L, 20, nullptr);
     lua_newtable(L);
     objects_ = lua_gettop(L);
@@ -101,6 +101,7 @@ class Writer {
         return put_text({s, n});
       }
       case LUA_TLIGHTUSERDATA:
+        if (lua_touserdata(L, i) && !cargo_.addresses) refuse(i, way);
         put_tag(Tag::Pointer);
         return put_raw(lua_touserdata(L, i));
       default:
@@ -118,7 +119,7 @@ class Writer {
     if (lua_rawequal(L, i, env_)) return put_tag(Tag::Environment);
     luaL_checkstack(L, 10, nullptr);
     const Impl* tensor = to_impl(L, i);
-    if (!tensor && put_named(i)) return keep(i, p, way);
+    if (!tensor && may_be_named(i, way) && put_named(i)) return keep(i, p, way);
     if (tensor) return put_tensor(i, tensor, way, p);
     const int type = lua_type(L, i);
     if (type == LUA_TTABLE) {
@@ -126,7 +127,7 @@ class Writer {
       put_number(lua_rawlen(L, i));
       keep(i, p, way);
       info_.back().is_table = true;
-    } else if (type == LUA_TFUNCTION && !lua_iscfunction(L, i)) {
+    } else if (type == LUA_TFUNCTION && !lua_iscfunction(L, i) && cargo_.code) {
       put_code(i, way);
       keep(i, p, way);
       info_.back().is_function = true;
@@ -145,6 +146,11 @@ class Writer {
     lua_rawseti(L, objects_, static_cast<lua_Integer>(info_.size()));
   }
 
+  // Where no code may cross, classes have their names still: only what hangs on them is known.
+  bool may_be_named(int i, const Way& way) const {
+    return cargo_.code || (lua_type(L, i) == LUA_TTABLE && way.hop == Way::Meta);
+  }
+
   bool put_named(int i) {
     if (lua_type(L, i) == LUA_TTABLE)
       for (const char* name : kRegistered) {
@@ -157,7 +163,7 @@ class Writer {
         return true;
       }
     // Plain tables of a batch are never looked up, so that a worker mostly needs no list of names.
-    if (cargo_ == Cargo::Batch && lua_type(L, i) == LUA_TTABLE) {
+    if (cargo_.plain_tables && lua_type(L, i) == LUA_TTABLE) {
       if (!lua_getmetatable(L, i)) return false;
       lua_pop(L, 1);
     }
@@ -182,10 +188,8 @@ class Writer {
     if (t->node) {
       const Name name = name_of(way);
       fail(Kind::Argument,
-           "DataLoader: " + name.text + name.note +
-               " is part of a graph, and graphs stay in the thread that made them",
-           cargo_ == Cargo::Batch ? "return x:detach() instead of x, or torch.no_grad in get"
-                                  : name.text + " = " + name.text + ":detach()");
+           start_of(name) + " is part of a graph, and graphs stay in the thread that made them",
+           *cargo_.graph_hint ? cargo_.graph_hint : name.text + " = " + name.text + ":detach()");
     }
     straighten(Tensor(const_cast<Impl*>(t)));
     put_tag(Tag::Tensor);
@@ -207,7 +211,7 @@ class Writer {
     lua_pop(L, 1);
     put_tag(Tag::Function);
     put_text(code);
-    if (cargo_ != Cargo::Setup) return;
+    if (!cargo_.globals) return;
     std::vector<bool> environment;
     bool any = false;
     const char* name;
@@ -362,7 +366,7 @@ class Writer {
       if (!fresh) continue;
       const char* name = lua_getupvalue(L, function, n);
       const size_t before = info_.size();
-      const bool environment = cargo_ == Cargo::Setup && is_environment(name);
+      const bool environment = cargo_.globals && is_environment(name);
       put(lua_gettop(L), {Way::Variable, id, name, 0});
       if (environment && info_.size() > before) info_.back().is_environment = true;
       lua_pop(L, 1);
@@ -396,9 +400,8 @@ class Writer {
         if (!std::strcmp(way.text, "__index") && info_[way.from].way.hop == Way::Meta) return from;
         return {from.text.empty() ? way.text : from.text + "." + way.text, from.note};
       case Way::Index:
-        if (cargo_ == Cargo::Batch && info_[way.from].way.hop == Way::Root)
-          return {"the batch", ""};
-        return {from.text + "[" + std::to_string(way.index) + "]", from.note};
+        if (*cargo_.part && info_[way.from].way.hop == Way::Root) return {cargo_.part, ""};
+        return {named(from).text + "[" + std::to_string(way.index) + "]", from.note};
       case Way::Key:
         return {"a key of " + (from.text.empty() ? "a table" : from.text), from.note};
       case Way::Meta:
@@ -416,33 +419,40 @@ class Writer {
   }
   Name name_of(uint32_t id) const { return name_of(info_[id].way); }
 
+  // The value itself is named by what it is.
+  Name named(Name name) const {
+    if (name.text.empty()) name.text = cargo_.root;
+    return name;
+  }
+  std::string start_of(const Name& name) const {
+    return std::string(cargo_.who) + ": " + named(name).text + name.note;
+  }
+
   [[noreturn]] void refuse(int i, const Way& way) {
-    Name name = name_of(way);
-    if (name.text.empty()) name.text = cargo_ == Cargo::Batch ? "the batch" : "the dataset";
-    std::string what, hint = "make it in worker_init_fn, or in get(i) when it is first needed";
+    std::string what;
+    const char* hint = cargo_.hint;
     if (luaL_testudata(L, i, LUA_FILEHANDLE)) {
       what = "an open file";
-      hint = "open it in worker_init_fn, or in get(i) when it is first needed";
+      hint = cargo_.file_hint;
     } else if (lua_type(L, i) == LUA_TTHREAD) {
       what = "a coroutine";
+    } else if (lua_type(L, i) == LUA_TLIGHTUSERDATA) {
+      what = "an address in this process's memory";
+    } else if (lua_type(L, i) == LUA_TFUNCTION && !cargo_.code) {
+      what = "a function";
     } else if (lua_type(L, i) == LUA_TFUNCTION) {
       what = "a function written in C that no module holds under a name";
-      hint = "call it inside a Lua function that finds it by its name";
+      if (*hint) hint = "call it inside a Lua function that finds it by its name";
     } else {
       what = "an object of a C library";
       if (luaL_getmetafield(L, i, "__name") == LUA_TSTRING)
         what += std::string(" (") + lua_tostring(L, -1) + ")";
     }
-    if (cargo_ == Cargo::Batch)
-      fail(Kind::Argument, "DataLoader: " + name.text + name.note + " is " + what +
-                               ", which cannot leave the worker that made it");
-    fail(Kind::Argument,
-         "DataLoader: " + name.text + name.note + " is " + what + ", which cannot go to a worker",
-         hint);
+    fail(Kind::Argument, start_of(name_of(way)) + " is " + what + ", " + cargo_.refusal, hint);
   }
 
   lua_State* L;
-  Cargo cargo_;
+  const Cargo& cargo_;
   int objects_, known_, env_, globals_, environments_;
   Message message_;
   std::unordered_map<const void*, uint32_t> ids_, cells_;
@@ -456,7 +466,39 @@ class Writer {
 
 }  // namespace
 
-Message write_message(lua_State* L, int value, Cargo cargo) {
+const Cargo kSetup = {
+    .who = "DataLoader",
+    .root = "the dataset",
+    .part = "",
+    .refusal = "which cannot go to a worker",
+    .hint = "make it in worker_init_fn, or in get(i) when it is first needed",
+    .file_hint = "open it in worker_init_fn, or in get(i) when it is first needed",
+    .graph_hint = "",
+    .globals = true,
+};
+const Cargo kBatch = {
+    .who = "DataLoader",
+    .root = "the batch",
+    .part = "the batch",
+    .refusal = "which cannot leave the worker that made it",
+    .hint = "",
+    .file_hint = "",
+    .graph_hint = "return x:detach() instead of x, or torch.no_grad in get",
+    .plain_tables = true,
+};
+const Cargo kObject = {
+    .who = "",
+    .root = "the object",
+    .part = "",
+    .refusal = "and only data and tensors cross to other ranks",
+    .hint = "send what it is made from, and make it there",
+    .file_hint = "send its name, or what stands in it",
+    .graph_hint = "",
+    .code = false,
+    .addresses = false,
+};
+
+Message write_message(lua_State* L, int value, const Cargo& cargo) {
   value = lua_absindex(L, value);
   const int top = lua_gettop(L);
   Message message = Writer(L, cargo).write(value);

@@ -2,7 +2,7 @@
 // came up in it, in the order in which they came up, so that nothing recurses, however deep the
 // tables are; then the globals that functions use. Metatables are set last.
 #pragma once
-#include "bindings/workers/codec.h"
+#include "bindings/codec/codec.h"
 
 namespace tycho::lua::codec {
 

@@ -1,0 +1,69 @@
+// Lua values on their way from one state to another's, in another thread, process or machine. They
+// cross by value: tables with what hangs on them, each once however often it is named; functions by
+// their code and the variables they use; what torch and Lua have under a name stays that name.
+// Tensors share their memory with threads as it is and with processes through segments; in a
+// message for another machine (encode) their bytes stand.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/core/lua.h"
+
+namespace tycho::lua {
+
+struct CodedTensor {
+  Ref<Storage> storage;
+  DType dtype;
+  bool requires_grad;
+  Sizes shape, stride;
+  int64_t offset;
+};
+
+struct Message {
+  std::string bytes;
+  std::vector<CodedTensor> tensors;
+};
+
+// What a message is about: what its errors say, and what may go with it.
+struct Cargo {
+  const char* who;      // begins the errors
+  const char* root;     // what the value is called
+  const char* part;     // what its parts by position are called; "": by their number
+  const char* refusal;  // ends the errors: "which cannot go to a worker"
+  const char* hint;     // and what to do about it
+  const char* file_hint;
+  const char* graph_hint;     // "": x = x:detach() of the tensor
+  bool globals = false;       // those that the functions in it use cross with them
+  bool code = true;           // functions cross at all
+  bool plain_tables = false;  // tables without a metatable are never looked up among the names
+  bool addresses = true;      // pointers mean the same on the other side
+};
+extern const Cargo kSetup;   // a dataset and functions
+extern const Cargo kBatch;   // what a worker made
+extern const Cargo kObject;  // data for other ranks: nothing that could run there
+
+// Raises Kind::Argument for what cannot cross, with the way to it: "dataset.reader.file".
+Message write_message(lua_State* L, int value, const Cargo& cargo);
+// Pushes the value. Of a message that did not come from a thread of this process or its own
+// parent or child, whatever bytes it has, only data is made: no code is loaded and no module, and
+// what is damaged raises Kind::Value.
+enum class Trust : bool { Data, All };
+void read_message(lua_State* L, Message& message, Trust trust = Trust::All);
+
+// The same as one string, tensors included, for another machine (Lua: torch._encode(value, who),
+// torch._decode(text)). `who` begins the errors: "all_gather_object".
+std::string encode(lua_State* L, int value, const char* who);
+void decode(lua_State* L, std::string_view bytes);  // pushes the value
+void open_codec(lua_State* L, int torch);
+
+// The module of that name, also when a user has another `require`.
+void push_module(lua_State* L, const char* name);
+
+// Calls found(name) for every global that a dumped function (lua_dump, not stripped) or a function
+// inside it reads or sets; `environment[i]`: its upvalue i is the table of globals. It reads Lua's
+// own form of code: for where insides::knows_dumps() holds.
+void find_globals(std::string_view dump, const std::vector<bool>& environment, void* context,
+                  void (*found)(void* context, std::string_view name));
+
+}  // namespace tycho::lua
