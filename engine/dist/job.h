@@ -20,6 +20,14 @@ struct Env {
   std::string token;    // 128 random bits, shared by the job
   Seconds timeout{600};
   Seconds init_timeout{120};
+  Seconds late{10};  // after it, who waits says for whom
+  // When this rank serves: what the server listens at; empty: every address of the machine.
+  std::string bind = "127.0.0.1";
+  // Processes of one user and machine tell each other what is missing here, address or token,
+  // through a user socket (token.h) of this name; empty: of the port's.
+  std::string offered;
+  std::string file;         // rank 0 writes address and token there, the others read them
+  bool print_line = false;  // rank 0 says on stderr how to start the others
 };
 
 class Job {
@@ -53,17 +61,29 @@ class Job {
   // every 50 ms, and is woken by a listener below.
   virtual Failure failure() const = 0;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Called on the watch thread at the first failure: transports wake whoever waits. Returns a
-  // number to take it away with.
+  // The failure that waiting for these ranks is, now that one of them has said goodbye
+  // (Reason::Left), else none. What it sent before is still there: who waits looks for that once
+  // more, then raises this.
+  virtual Failure left(const std::vector<int>& ranks) const = 0;
+  // Called on the watch thread at a failure, and when a rank leaves (then `failed` is false):
+  // transports wake whoever waits. Called at once if there is a failure already. Returns a number to
+  // take it away with; after that it is not running any more.
   virtual int on_failure(std::function<void(const Failure&)> listener) = 0;
   virtual void remove_listener(int id) = 0;
   // This rank found a failure itself (a timeout, a closed connection): tells the others.
   virtual void report(const Failure& failure) = 0;
+  // Says once for all who wait, on stderr of the first, that these ranks have not come to `desc`, and
+  // what they do instead; who they are, the server may know better (`missing` empty). To be called by
+  // who has waited for 10 s, and each time that doubles (Wait in wait.h does).
+  virtual void late(const Desc& desc, const std::vector<int>& missing, double waited) = 0;
   // Goes on with the survivors after a failure (shrink_group): a new generation on the same
-  // server; `ranks` leave. Returns when all that stay have asked for the same.
-  virtual void shrink(const std::vector<int>& leave) = 0;
-  // All later calls raise; the connections close. A rank that ends early is LEFT for the others.
-  virtual void close() = 0;
+  // server; `leave` and all who have ended are left out. Returns who stays, when all of them have
+  // asked for the same.
+  virtual std::vector<int> shrink(const std::vector<int>& leave) = 0;
+  // All later calls raise; the connections close. A rank that ends early is LEFT for the others;
+  // `error` tells them why, if it did not end well. The rank that serves waits up to 30 s for the
+  // goodbyes of all.
+  virtual void close(const std::string& error = {}) = 0;
 
  protected:
   std::atomic<bool> failed_{false};

@@ -3,6 +3,7 @@
 // by any thread.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,19 @@ class Store {
   virtual bool delete_key(const std::string& key) = 0;
   virtual int64_t num_keys() = 0;
 };
+
+struct StoreOptions {
+  int rank = -1;         // of the job; -1: of none
+  uint32_t session = 0;  // of the job
+  double until = 0;      // connecting, on the clock of socket.h
+  double asked = 0;      // how long that was, for the text
+  // Whoever waits looks here: raises when waiting is in vain.
+  std::function<void()> check;
+};
+// A client of the server at `address`.
+std::shared_ptr<Store> connect_store(const std::string& address, const std::string& token,
+                                     const StoreOptions& options);
+std::shared_ptr<Store> local_store();  // of this process alone
 
 // The same store, with a prefix before each key.
 std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);

@@ -75,6 +75,18 @@ struct Failure {
   std::string text;  // "rank 2 (pid 4711 on h1) died; rank 0 was in all_reduce 17 at train.lua:41"
 };
 
+// COLL-1: what ranks asked for when they do not agree, for the header in shared memory and the server
+// alike. The culprits are those who differ from most, or all where no request has most.
+struct Asked {
+  int rank = 0;  // of the world
+  uint64_t hash = 0;
+  std::string text, line;  // Desc::text, to_string(Desc::line)
+};
+Failure disagreement(uint32_t group, uint32_t seq, const std::vector<Asked>& asked);
+
+// "rank 2", "ranks 1, 2 and 5", "ranks 0 to 7"
+std::string ranks_text(const std::vector<int>& ranks);
+
 // In Lua: err.kind = "distributed", err.reason, err.ranks, err.op, err.seq.
 struct DistError : Error {
   Reason reason;
