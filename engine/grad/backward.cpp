@@ -3,11 +3,13 @@
 #include "engine/grad/backward.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "engine/base/interrupt.h"
 #include "engine/grad/passes.h"
 #include "engine/grad/record.h"
+#include "engine/grad/sink.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
@@ -87,8 +89,13 @@ class Sweep {
       const Ref<GraphNode> hold = std::move(heap_.back());
       heap_.pop_back();
       process(static_cast<Node*>(hold.get()));
+      if (sinks) [[unlikely]]
+        finish_early();
     }
-    for (auto& [leaf, g] : leaf_grads_) finish_leaf(leaf, std::move(g));
+    if (sinks) finish_early();
+    for (auto& [leaf, g] : leaf_grads_)
+      if (g) finish_leaf(leaf, std::move(g));
+    if (sinks) sinks->finish();
   }
 
  private:
@@ -232,6 +239,22 @@ class Sweep {
     }
   }
 
+  // The leaves of sinks that no node which is left leads to.
+  void finish_early() {
+    const uint64_t youngest = heap_.empty() ? 0 : static_cast<Node*>(heap_.front().get())->id;
+    while (Impl* leaf = sinks->next_final(youngest)) {
+      if (Tensor* g = find_leaf(leaf); g && *g) finish_leaf(Ref<Impl>(leaf), std::move(*g));
+      sinks->sink_of(leaf)->final(leaf);
+    }
+  }
+  Tensor* find_leaf(Impl* leaf) {
+    const size_t few = std::min<size_t>(leaf_grads_.size(), 32);
+    for (size_t i = 0; i < few; ++i)
+      if (leaf_grads_[i].leaf.get() == leaf) return &leaf_grads_[i].grad;
+    const auto it = leaf_index_.find(leaf);
+    return it == leaf_index_.end() ? nullptr : &leaf_grads_[it->second].grad;
+  }
+
   void finish_leaf(const Ref<Impl>& leaf, Tensor g) {
     if (options_.discard) return;
     if (options_.observer) [[unlikely]]
@@ -248,7 +271,12 @@ class Sweep {
       if (!accumulate_wanted) return;
       if (it == wanted_leaves_.end()) return;
     }
-    keep_grad(leaf.get(), g);
+    if (LeafSink* sink = sinks ? sinks->sink_of(leaf.get()) : nullptr)
+      keep_grad_for(sink, leaf.get(), g);
+    else
+      keep_grad(leaf.get(), g);
+    if (!sinks && SinkPass::open()) [[unlikely]]
+      SinkPass::added_inside(leaf.get());
     if (!leaf->extra->hooks.empty()) {
       const auto hooks = leaf->extra->hooks;
       for (const HookEntry& h : hooks)
@@ -278,6 +306,24 @@ class Sweep {
         grad = empty(g.shape(), g.dtype(), g.device());
         copy_raw(grad, g);
       }
+    }
+  }
+
+  // Many gradients of a sink lie in one storage, so the sink counts the passes.
+  void keep_grad_for(LeafSink* sink, Impl* leaf, const Tensor& g) {
+    Tensor& grad = extra_of(leaf).grad;
+    const NoGrad quiet;
+    if (grad) {
+      Storage& s = *grad->storage;
+      const uint32_t passes = s.passes;
+      const Storage::Stepped stepped = s.stepped;
+      op_<"add">(grad, g);
+      s.passes = passes;
+      s.stepped = stepped;
+    } else {
+      const Tensor to = sink->place(leaf);
+      copy_raw(to, g);
+      grad = to;
     }
   }
 
@@ -344,6 +390,7 @@ class Sweep {
 
  public:
   bool accumulate_wanted = false;  // backward{inputs=...}
+  SinkPass* sinks = nullptr;       // of this sweep; null where no leaf that it leads to has a sink
 
  private:
   SweepOptions options_;
@@ -402,8 +449,12 @@ Tensor seed(const Tensor& root, const Tensor& given, const char* what) {
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
               SweepOptions options, const std::vector<Tensor>& inputs) {
+  std::optional<SinkPass> sinks;
+  if (!leaf_sinks().empty() && !SinkPass::open()) [[unlikely]]
+    sinks.emplace(roots, inputs, options.create_graph);
   Sweep sweep(options);
   const GradMode scope(options.create_graph);
+  if (sinks) sweep.sinks = &*sinks;
   if (!inputs.empty()) {
     sweep.want(inputs);
     sweep.accumulate_wanted = true;
