@@ -160,13 +160,16 @@ return function(data)
     return self.drop_last and n // self.batch_size or (n + self.batch_size - 1) // self.batch_size
   end
 
-  ---One process's share of a dataset: every num_replicas-th position from its rank on, the same number for
-  ---each; the first positions come again where they do not divide. set_epoch(n) shuffles anew.
+  ---One process's share of a dataset: of every num_replicas positions one, the same number for each; the first positions
+  ---come again where they do not divide (or, with drop_last, the last ones are left out). set_epoch(n) shuffles anew.
+  ---With shares = {2, 1} rank 0 gets two of every three; give its loader twice the batch size, and the same shares to
+  ---DistributedDataParallel.
   data.DistributedSampler = class("DistributedSampler", data.Sampler)
   ---@param dataset table
-  ---@param options? {num_replicas: integer, rank: integer, shuffle: boolean, seed: integer, drop_last: boolean}
+  ---@param options? {num_replicas: integer, rank: integer, shuffle: boolean, seed: integer, drop_last: boolean, shares: integer[]} num_replicas and rank: the process group's unless given
   function data.DistributedSampler:init(dataset, options)
-    options = options_of("DistributedSampler", options, {num_replicas = true, rank = true, shuffle = true, seed = true, drop_last = true})
+    options = options_of("DistributedSampler", options,
+      {num_replicas = true, rank = true, shuffle = true, seed = true, drop_last = true, shares = true})
     local world, rank = options.num_replicas, options.rank
     if world == nil or rank == nil then
       local dist = torch.distributed
@@ -179,12 +182,20 @@ return function(data)
     if math.type(rank) ~= "integer" or rank < 0 or rank >= world then
       error(("DistributedSampler: rank must be 0 to %d, not %s"):format(world - 1, tostring(rank)), 3, "value")
     end
+    local shares, before, all = options.shares, 0, 0
+    if shares ~= nil and (type(shares) ~= "table" or #shares ~= world) then
+      error(("DistributedSampler: shares must be a list of %d whole numbers, one for each rank"):format(world), 3, "value")
+    end
+    for r = 1, world do
+      local share = shares and shares[r] or 1
+      count("DistributedSampler", "a share", share)
+      before, all = r <= rank and before + share or before, all + share
+    end
     self.dataset, self.num_replicas, self.rank, self.epoch = dataset, world, rank, 0
     self.shuffle, self.seed, self.drop_last = options.shuffle ~= false, options.seed or 0, options.drop_last or false
-    local n = #dataset
-    if self.drop_last and n % world ~= 0 then n = n - world end
-    self.num_samples = math.max(0, (n + world - 1) // world)
-    self.total_size = self.num_samples * world
+    self.share, self.before, self.round = shares and shares[rank + 1] or 1, before, all
+    local rounds = self.drop_last and #dataset // all or (#dataset + all - 1) // all
+    self.num_samples, self.total_size = rounds * self.share, rounds * all
   end
   function data.DistributedSampler:iter()
     local n, order = #self.dataset, nil
@@ -196,7 +207,7 @@ return function(data)
     return function()
       k = k + 1
       if k >= self.num_samples then return nil end
-      local at = (self.rank + k * self.num_replicas) % n + 1
+      local at = (k // self.share * self.round + self.before + k % self.share) % n + 1
       return order and order[at] or at
     end
   end
@@ -204,4 +215,7 @@ return function(data)
   ---Another order for this epoch; the same on every process.
   ---@param epoch integer
   function data.DistributedSampler:set_epoch(epoch) self.epoch = epoch end
+
+  ---@type table
+  data.distributed = torch._strict({DistributedSampler = data.DistributedSampler}, "torch.utils.data.distributed")
 end

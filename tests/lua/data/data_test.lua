@@ -92,6 +92,26 @@ test("distributed shares meet every item once where they divide, and say what th
   end
   table.sort(seen)
   check.equal(seen, {1, 2, 3, 4, 5, 6, 7, 8})
+  -- PyTorch's positions plus 1: items, ranks, drop_last, rank; with seed = 5 in epoch 2.
+  for _, row in ipairs {
+    {10, 3, false, 0, {6, 5, 10, 3}},
+    {10, 3, false, 1, {1, 2, 7, 6}},
+    {10, 3, false, 2, {4, 8, 9, 1}},
+    {10, 3, true, 0, {6, 5, 10}},
+    {10, 3, true, 1, {1, 2, 7}},
+    {10, 3, true, 2, {4, 8, 9}},
+  } do
+    local sampler = data.distributed.DistributedSampler(numbers(row[1]), {num_replicas = row[2], drop_last = row[3], rank = row[4], seed = 5})
+    sampler:set_epoch(2)
+    check.equal(all(sampler), row[5])
+    check.equal(#sampler, #row[5])
+  end
+  for rank, wanted in ipairs {{1, 2, 4, 5, 7, 1}, {3, 6, 2}} do
+    local sampler = data.DistributedSampler(numbers(7), {num_replicas = 2, rank = rank - 1, shuffle = false, shares = {2, 1}})
+    check.equal(all(sampler), wanted)
+    check.equal(#sampler, #wanted)
+  end
+  check.raises("value", "shares must be a list of 2", data.DistributedSampler, numbers(8), {num_replicas = 2, rank = 0, shares = {1}})
   check.raises("value", "rank must be 0 to 3", data.DistributedSampler, numbers(8), {num_replicas = 4, rank = 4})
   check.raises("argument", "wants num_replicas and rank", data.DistributedSampler, numbers(8))
 end)
