@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
@@ -190,14 +191,26 @@ void RankJob::agree(const Desc& desc, const std::vector<int>& ranks) {
   const bool whole = static_cast<int>(ranks.size()) == env_.world_size;
   w.f64(env_.timeout.count()).u32(desc.group).u32(desc.seq).u64(desc.hash());
   w.text(desc.text()).text(to_string(desc.line)).list(whole ? std::vector<int>{} : ranks);
-  const std::string answer = client.ask(
-      request, w, now() + env_.timeout.count() + 6, [] {}, [&] { wait.look(); });
-  Reader body(answer);
-  if (body.u8() == static_cast<uint8_t>(Answer::Ok)) return;
-  Failure f = read_failure(body);
-  if (f.reason == Reason::Timeout) report(f);
-  if (f.reason == Reason::Died && failed()) f = failure();
-  raise(f, desc);
+  try {
+    const std::string answer = client.ask(
+        request, w, now() + env_.timeout.count() + 6, [] {}, [&] { wait.look(); });
+    Reader body(answer);
+    if (body.u8() == static_cast<uint8_t>(Answer::Ok)) return;
+    Failure f = read_failure(body);
+    if (f.reason == Reason::Timeout) report(f);
+    // What ends the whole group comes over the watch connection too, in a moment.
+    if (f.reason != Reason::Disagree && f.reason != Reason::Left) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::seconds(1),
+                        [&] { return failure_.reason != Reason::None; });
+      if (failure_.reason != Reason::None) f = failure_;
+    }
+    raise(f, desc);
+  } catch (DistError& e) {
+    e.op = verb_name(desc.verb);
+    e.seq = desc.seq;
+    throw;
+  }
 }
 
 void RankJob::late(const Desc& desc, const std::vector<int>& missing, double waited) {

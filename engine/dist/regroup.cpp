@@ -136,6 +136,7 @@ void Meeting::try_regroup() {
                               ranks_text(r.stay).c_str())});
   }
   if (regroup_.size() != stay.size()) return;
+  agreement_.fail_all({Reason::Refused, {}, "the others have gone on without this rank"});
   ++generation_;
   for (const int r : with_state(State::Here)) {
     if (std::find(stay.begin(), stay.end(), r) != stay.end()) continue;

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -23,13 +25,13 @@
 namespace tycho::dist {
 namespace {
 
-constexpr double kProofSeconds = 5;
 constexpr size_t kProofBytes = 64;
 
 class Loop final : public Server, Sender {
  public:
   explicit Loop(const ServerOptions& o)
       : token_(o.token.empty() ? random_token() : o.token),
+        to_prove_(o.to_prove.count()),
         keys_(*this),
         meeting_(*this, o.world_size, o.served_by) {
     prove(token_, "", {}, {});  // libcrypto is there
@@ -159,7 +161,7 @@ class Loop final : public Server, Sender {
       Conn& c = conns_[id];
       c.fd = std::move(fd);
       c.in.most = kProofBytes;
-      c.until = now() + kProofSeconds;
+      c.until = now() + to_prove_;
       c.nonce = random_nonce();
       unproven_.push_back(id);
       watch(c.fd.get(), id, EPOLLIN);
@@ -273,7 +275,7 @@ class Loop final : public Server, Sender {
   // with those who do not prove themselves.
   void finish(ConnId id, Conn& c) {
     shutdown(c.fd.get(), SHUT_WR);
-    c.until = now() + kProofSeconds;
+    c.until = now() + to_prove_;
     if (std::find(unproven_.begin(), unproven_.end(), id) == unproven_.end())
       unproven_.push_back(id);
   }
@@ -297,6 +299,7 @@ class Loop final : public Server, Sender {
   }
 
   std::string address_, token_;
+  const double to_prove_;
   Descriptor listener_, offer_, wake_, poll_;
   double rest_until_ = 0;
   ConnId last_id_ = kOffer;

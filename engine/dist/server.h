@@ -17,6 +17,7 @@ struct ServerOptions {
   std::string token;               // empty: a new one
   int world_size = -1;             // -1: the first rank to join says
   int served_by = -1;              // the rank in whose process it runs; -1: the job's parent
+  Seconds to_prove{5};             // how long a connection may take to show that it knows the token
   // Processes of the same user and machine learn address and token under this name (token.h);
   // empty: the port's.
   std::string offered;
