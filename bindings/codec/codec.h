@@ -4,25 +4,31 @@
 // Tensors share their memory with threads as it is and with processes through segments; in a
 // message for another machine (encode) their bytes stand.
 #pragma once
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bindings/core/lua.h"
+#include "engine/dist/segment.h"
 
 namespace tycho::lua {
 
 struct CodedTensor {
   Ref<Storage> storage;
   DType dtype;
-  bool requires_grad;
+  bool requires_grad, parameter;  // parameter: of a module, also when it is frozen
   Sizes shape, stride;
   int64_t offset;
 };
 
+// An end of a connection to another process (processes/socket.h).
+using Handle = std::shared_ptr<dist::Descriptor>;
+
 struct Message {
   std::string bytes;
   std::vector<CodedTensor> tensors;
+  std::vector<Handle> handles;
 };
 
 // What a message is about: what its errors say, and what may go with it.
@@ -38,10 +44,12 @@ struct Cargo {
   bool code = true;           // functions cross at all
   bool plain_tables = false;  // tables without a metatable are never looked up among the names
   bool addresses = true;      // pointers mean the same on the other side
+  bool handles = false;       // queues and pipes cross
 };
-extern const Cargo kSetup;   // a dataset and functions
-extern const Cargo kBatch;   // what a worker made
-extern const Cargo kObject;  // data for other ranks: nothing that could run there
+extern const Cargo kSetup;    // a dataset and functions
+extern const Cargo kBatch;    // what a worker made
+extern const Cargo kProcess;  // what goes to another process of this program, and comes back
+extern const Cargo kObject;   // data for other ranks: nothing that could run there
 
 // Raises Kind::Argument for what cannot cross, with the way to it: "dataset.reader.file".
 Message write_message(lua_State* L, int value, const Cargo& cargo);

@@ -23,11 +23,15 @@ enum class Tag : char {
   Environment,  // of the half of torch that is written in Lua
   DType,
   Device,
-  Stream,     // a torch.Generator
-  Registered  // a metatable of the binding's own
+  Stream,      // a torch.Generator
+  Registered,  // a metatable of the binding's own
+  Handle
 };
 
 inline constexpr const char* kRegistered[] = {"tycho.shape", "tycho.error"};
+
+// In the registry: the tensors that are parameters of modules (torch/nn/module.lua).
+inline constexpr char kParameters[] = "tycho.parameters";
 
 void push_names(lua_State* L, const char* field);  // of torch.utils.names
 

@@ -30,7 +30,7 @@ struct PackedStorage {
 };
 struct PackedTensor {
   uint32_t storage = 0;
-  uint8_t dtype = 0, requires_grad = 0, rank = 0, unused = 0;
+  uint8_t dtype = 0, requires_grad = 0, rank = 0, parameter = 0;
   int64_t offset = 0;  // in elements
   int64_t shape[kMaxDims] = {}, stride[kMaxDims] = {};
 };
@@ -122,8 +122,13 @@ Ref<Storage> unpack_storage(const PackedStorage& p, std::string_view tail,
 CodedTensor unpack_tensor(const PackedTensor& p, const std::vector<Ref<Storage>>& storages) {
   if (p.storage >= storages.size() || p.dtype >= kDTypes || p.rank > kMaxDims || p.offset < 0)
     damaged();
-  CodedTensor t{storages[p.storage],    static_cast<DType>(p.dtype), p.requires_grad != 0,
-                Sizes(p.shape, p.rank), Sizes(p.stride, p.rank),     p.offset};
+  CodedTensor t{storages[p.storage],
+                static_cast<DType>(p.dtype),
+                p.requires_grad != 0,
+                p.parameter != 0,
+                Sizes(p.shape, p.rank),
+                Sizes(p.stride, p.rank),
+                p.offset};
   __int128 count = 1;
   for (int d = 0; d < p.rank; ++d) {
     if (p.shape[d] < 0 || p.stride[d] < 0) damaged();
@@ -183,7 +188,8 @@ Packed pack(Message& message, bool shared) {
     PackedTensor p{.storage = parts.of_tensor[i],
                    .dtype = static_cast<uint8_t>(t.dtype),
                    .requires_grad = t.requires_grad,
-                   .rank = static_cast<uint8_t>(t.shape.n)};
+                   .rank = static_cast<uint8_t>(t.shape.n),
+                   .parameter = t.parameter};
     p.offset = t.offset - static_cast<int64_t>(part.begin) / dtype_size(t.dtype);
     std::copy_n(t.shape.begin(), t.shape.n, p.shape);
     std::copy_n(t.stride.begin(), t.stride.n, p.stride);

@@ -4,6 +4,7 @@
 
 #include "bindings/codec/codec.h"
 #include "bindings/codec/form.h"
+#include "bindings/processes/socket.h"
 #include "engine/ops/random/random.h"
 
 namespace tycho::lua {
@@ -163,6 +164,12 @@ class Reader {
       case Tag::Stream:
         push_stream();
         return keep(t);
+      case Tag::Handle: {
+        const uint32_t n = number();
+        check(n < message_.handles.size());
+        push_handle(L, message_.handles[n]);
+        return keep(t);
+      }
     }
     damaged();
   }
@@ -199,6 +206,17 @@ class Reader {
     std::copy_n(from.stride.begin(), from.stride.n, t->stride);
     t->contiguous = is_contiguous(from.shape, from.stride);
     push(L, t);
+    if (from.parameter) mark_parameter();
+  }
+
+  void mark_parameter() {
+    push_module(L, "torch.nn.module");
+    lua_getfield(L, LUA_REGISTRYINDEX, kParameters);
+    lua_replace(L, -2);
+    lua_pushvalue(L, -2);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
   }
 
   void push_named(std::string_view path) {

@@ -7,6 +7,7 @@
 
 #include "bindings/codec/form.h"
 #include "bindings/core/insides.h"
+#include "bindings/processes/socket.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
 
@@ -194,9 +195,17 @@ class Writer {
     straighten(Tensor(const_cast<Impl*>(t)));
     put_tag(Tag::Tensor);
     put_number(message_.tensors.size());
-    message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, Sizes(t->shape, t->rank),
-                                Sizes(t->stride, t->rank), t->offset});
+    message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, is_parameter(i),
+                                Sizes(t->shape, t->rank), Sizes(t->stride, t->rank), t->offset});
     keep(i, p, way);
+  }
+
+  bool is_parameter(int i) {
+    if (lua_getfield(L, LUA_REGISTRYINDEX, kParameters) != LUA_TTABLE) return lua_pop(L, 1), false;
+    lua_pushvalue(L, i);
+    const bool yes = lua_rawget(L, -2) == LUA_TBOOLEAN;
+    lua_pop(L, 2);
+    return yes;
   }
 
   static int append(lua_State*, const void* p, size_t n, void* to) {
@@ -316,6 +325,12 @@ class Writer {
       put_tag(Tag::Stream);
       put_raw(g->device);
       put_text(g->stream.state());
+      return true;
+    }
+    if (const Handle* h = to_handle(L, i); h && *h && cargo_.handles) {
+      put_tag(Tag::Handle);
+      put_number(message_.handles.size());
+      message_.handles.push_back(*h);
       return true;
     }
     return false;
@@ -485,6 +500,18 @@ const Cargo kBatch = {
     .file_hint = "",
     .graph_hint = "return x:detach() instead of x, or torch.no_grad in get",
     .plain_tables = true,
+};
+const Cargo kProcess = {
+    .who = "",
+    .root = "the value",
+    .part = "",
+    .refusal = "which cannot go to another process",
+    .hint = "make it in the function that runs there",
+    .file_hint = "open it in the function that runs there",
+    .graph_hint = "",
+    .globals = true,
+    .addresses = false,
+    .handles = true,
 };
 const Cargo kObject = {
     .who = "",

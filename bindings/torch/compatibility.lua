@@ -122,8 +122,8 @@ local questions = {
   is_same_size = function(x, other) return x.shape == tensor_first("is_same_size", other).shape end,
   ---Whether the memory is locked for copies to a device: never, here.
   is_pinned = function() return false end,
-  ---Whether other processes see the memory: never, here.
-  is_shared = function() return false end,
+  ---Whether other processes may see the memory (share_memory_, a queue).
+  is_shared = function(x) return torch._is_shared(x) end,
   ---The number of the CUDA device, -1 on the CPU.
   get_device = function(x) return x.device.type == "cpu" and -1 or x.device.index or 0 end,
 }
@@ -135,8 +135,11 @@ torch.is_pinned, torch.is_shared = nil, nil
 
 ---The same tensor: every transfer is immediate, and needs no locked memory.
 function Tensor:pin_memory() return self end
----The same tensor: threads share tensors as they are.
-function Tensor:share_memory_() return self end
+---Moves the memory to where other processes see it, too, with all its views; gives back the tensor.
+function Tensor:share_memory_()
+  torch._share {tensor_first("share_memory_", self)}
+  return self
+end
 ---The same tensor in the type of another.
 ---@param other userdata
 function Tensor:type_as(other) return self:to(tensor_first("type_as", other).dtype) end

@@ -2,7 +2,7 @@
 local torch = torch
 
 local parts = {optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", distributions = "torch.distributions", func = "torch.func",
-  vmap = "torch.func.vmap"}
+  vmap = "torch.func.vmap", multiprocessing = "torch.multiprocessing"}
 
 ---Makes a table answer names that it has not: by `look(owner, name)`, else with an error for scripts (torch.strict).
 ---@param owner table

@@ -11,7 +11,6 @@ local instead = {
   jit = "modules need no compiling: call them, and save net:state_dict()",
   onnx = "torch.save(net:state_dict(), path) writes a file that PyTorch reads",
   hub = "torch.models holds networks with torchvision's names of weights",
-  multiprocessing = "data.DataLoader takes num_workers",
   tensorboard = "scripts/training.lua writes metrics as CSV; torch.plot draws curves",
   numpy = "tensors are tables with x:tolist(), and .npy files with torch.save(x, \"x.npy\")",
   profiler = "%prof at the prompt tells where the time goes",

@@ -30,7 +30,7 @@ local rows = {
   {"Tensor.nbytes", "", "Bytes of all elements.", see = "dtypes", example = "torch.ones(2, 3).nbytes --> 24"},
   {"Tensor.retains_grad", "", "Whether a computed tensor keeps its gradient.", see = "retain_grad"},
   {"Tensor.is_pinned", "", "Whether the memory is locked for copies to a device: never, here.", see = "pin_memory"},
-  {"Tensor.is_shared", "", "Whether other processes see the memory: never, here."},
+  {"Tensor.is_shared", "", "Whether other processes may see the memory.", see = "share_memory_, torch.multiprocessing"},
 }
 for name, kind in pairs {Float = "float32", Double = "float64", Half = "float16", BFloat16 = "bfloat16", Long = "int64", Int = "int32",
   Short = "int16", Char = "int8", Byte = "uint8", Bool = "bool"} do

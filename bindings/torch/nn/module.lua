@@ -6,6 +6,7 @@ local Module = {}
 
 -- Parameters are marked here by identity, so that any other tensor in a field stays just a value.
 local is_parameter = setmetatable({}, {__mode = "k"})
+debug.getregistry()["tycho.parameters"] = is_parameter  -- they stay so in other threads and processes
 
 ---Marks a tensor as a parameter of the module that it is assigned to; it requires grad.
 ---@param data any a tensor, or what torch.tensor takes

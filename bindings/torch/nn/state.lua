@@ -208,8 +208,15 @@ function state.install(Module, Class)
     end, {})
     return self
   end
-  ---Gives back the layer: threads share tensors as they are.
-  function Class:share_memory() return self end
+  ---Moves parameters and buffers to memory that other processes see, too: one piece for all. Gives back the layer.
+  function Class:share_memory()
+    local list = {}
+    Module.walk(self, "", function(_, _, v)
+      if torch.is_tensor(v) then list[#list + 1] = v end
+    end, {})
+    torch._share(list)
+    return self
+  end
   ---Gives back the layer: nothing is compiled beforehand here.
   function Class:compile() return self end
 end

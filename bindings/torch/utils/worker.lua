@@ -4,42 +4,15 @@
 local torch = torch
 local data = require "torch.utils.data"
 local make_fetch = require "torch.utils.fetch"
-
--- The user's functions on the stack, innermost first: "data.lua:22 in get".
-local function user_frames()
-  local list = {}
-  for level = 3, 200 do
-    local info = debug.getinfo(level, "Sln")
-    if not info then break end
-    if info.currentline > 0 and info.source:sub(1, 7) ~= "=torch/" and #list < 8 then
-      local name = info.name and info.what ~= "main" and " in " .. info.name or ""
-      list[#list + 1] = ("%s:%d%s"):format(info.short_src, info.currentline, name)
-    end
-  end
-  return list
-end
+local carried = require "torch.utils.carried"
 
 local item_now  -- native.at
-local copied = {"kind", "op", "message", "hint", "where", "_call", "_code"}
 
 -- An error as a table that can cross, with the way to it and the item that was being loaded.
 local function described(err)
   local item = item_now()
-  local out = {item = item ~= 0 and item or nil, frames = user_frames(), traceback = debug.traceback("worker:", 2)}
-  if type(err) == "table" and type(rawget(err, "message")) == "string" then
-    for _, k in ipairs(copied) do
-      local v = rawget(err, k)
-      if type(v) == "string" then out[k] = v end
-    end
-  elseif type(err) == "string" then
-    local place, rest = err:match("^([^\n]-:%d+): (.*)$")
-    local known = place and out.frames[1] and out.frames[1]:sub(1, #place) == place
-    out.message, out.where = known and rest or err, known and place or nil
-  else
-    local ok, text = pcall(tostring, err)
-    out.message = ok and text or "an error that is a " .. type(err)
-    out.cause = err
-  end
+  local out = carried.describe(err, "worker")
+  out.item = item ~= 0 and item or nil
   return out
 end
 

@@ -3,6 +3,7 @@
 local torch = torch
 local error = torch._raise
 local data = require "torch.utils.data"
+local carried = require "torch.utils.carried"
 
 -- After so many seconds without a batch a note says which worker is waited for; tests set it.
 data._patience = 30
@@ -18,33 +19,14 @@ end
 local function raise_from(worker, wrong, positions)
   local what = ("worker %d of the loader"):format(worker)
   if wrong.item then what = what .. (", item %s"):format(wrong.item) end
-  if #wrong.frames > 0 then what = ("%s: %s"):format(what, table.concat(wrong.frames, ", called by ")) end
-  local text = ("%s (%s)"):format(wrong.message, what)
-  local _, err = pcall(error, text, 3, wrong.kind or "value")
-  for _, k in ipairs {"op", "hint", "where", "_call", "_code"} do
-    if wrong[k] and wrong[k] ~= "" then rawset(err, k, wrong[k]) end
-  end
-  rawset(err, "worker", worker)
-  rawset(err, "index", wrong.item)
-  rawset(err, "traceback", wrong.traceback)
-  rawset(err, "cause", wrong.cause)
-  rawset(err, "positions", positions)
-  error(err, 0)
-end
-
-local function switched_notes()
-  local notes, out = package.loaded["torch.notes"], {}
-  for code in next, notes and notes.catalogue or {} do
-    if notes.state(code) ~= "on" then out[code] = notes.state(code) end
-  end
-  return out
+  carried.raise(wrong, what, {worker = worker, index = wrong.item, positions = positions})
 end
 
 local function new_pool(loader, seed, single)
   return torch._worker_pool(loader.num_workers, loader.persistent_workers, {
     dataset = loader.dataset, collate_fn = loader.collate_fn or nil, worker_init_fn = loader.worker_init_fn or nil,
     batch_size = loader.batch_size, drop_last = loader.drop_last, single = single, seed = seed,
-    num_workers = loader.num_workers, chunks = torch._chunks, notes = switched_notes(),
+    num_workers = loader.num_workers, chunks = torch._chunks, notes = carried.notes(),
     path = package.path, cpath = package.cpath,
   })
 end

@@ -1,0 +1,126 @@
+-- mp.spawn: the same function in several processes, which stand and fall together.
+local torch = torch
+local error = torch._raise
+local carried = require "torch.utils.carried"
+local mp = package.loaded["torch.multiprocessing"]
+local process = require "torch.multiprocessing.process"
+
+local Context = {__name = "ProcessContext"}
+Context.__index = Context
+
+-- Seconds between the request to end and the end by force.
+local patience = 3
+
+---Ends all processes that still run.
+local function stop(processes)
+  for _, p in ipairs(processes) do
+    if p:is_alive() then p:terminate() end
+  end
+  for _, p in ipairs(processes) do
+    if not process.wait(p, patience) then
+      p:kill()
+      process.wait(p, 1e9)
+    end
+  end
+end
+
+-- The first failure, raised here.
+local function raise(self, rank)
+  local p = self.processes[rank + 1]
+  local wrong, code = process.failure(p), p.exitcode
+  stop(self.processes)
+  local who = ("process %d of spawn (pid %d)"):format(rank, p.pid)
+  local more = {rank = rank, exitcode = code}
+  if wrong then carried.raise(wrong, who, more) end
+  local _, err = pcall(error, ("spawn: process %d (pid %d) %s"):format(rank, p.pid, process.end_text(code)), 4, "distributed")
+  rawset(err, "reason", code < 0 and "died" or "left")
+  rawset(err, "ranks", {rank})
+  for k, v in next, more do rawset(err, k, v) end
+  error(err, 0)
+end
+
+---Waits until all have ended, at most `timeout` seconds; whether they have. The first failure ends the
+---others and is raised, with its rank and traceback.
+---@param timeout? number seconds
+---@return boolean
+function Context:join(timeout)
+  if timeout ~= nil and type(timeout) ~= "number" then error("spawn: join's timeout wants seconds, not " .. type(timeout), 2) end
+  local until_ = torch.perf_counter() + (timeout or 1e9)
+  -- A Ctrl-C or another error here ends them, too.
+  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self.processes) end end})
+  while true do
+    local running, failed = 0, nil
+    for rank, p in ipairs(self.processes) do
+      local code = process.wait(p, 0)
+      if not code then running = running + 1 end
+      -- Who was ended by a signal mostly follows from another one's error.
+      if code and code ~= 0 and (not failed or (not process.failure(self.processes[failed + 1]) and process.failure(p))) then failed = rank - 1 end
+    end
+    if failed then raise(self, failed) end
+    if running == 0 then return true end
+    local left = until_ - torch.perf_counter()
+    if left <= 0 then return false end
+    torch._living_children(math.min(left, 1))
+  end
+end
+
+---The processes' numbers, in the order of ranks.
+---@return integer[]
+function Context:pids()
+  local list = {}
+  for i, p in ipairs(self.processes) do list[i] = p.pid end
+  return list
+end
+function Context:__tostring() return ("ProcessContext (%d processes)"):format(#self.processes) end
+mp.ProcessContext = Context
+
+local options_of = {args = true, nprocs = true, join = true, daemon = true, start_method = true}
+
+local function is_options(t)
+  for k in next, t do
+    if options_of[k] then return true end
+  end
+  return false
+end
+
+-- What a rank finds in its environment; the threads of one machine are shared out.
+local function environment(rank, nprocs, rendezvous)
+  local env = {RANK = tostring(rank), LOCAL_RANK = tostring(rank), WORLD_SIZE = tostring(nprocs), LOCAL_WORLD_SIZE = tostring(nprocs)}
+  if not os.getenv "OMP_NUM_THREADS" and not os.getenv "TYCHO_NUM_THREADS" then
+    env.OMP_NUM_THREADS = tostring(math.max(1, mp.cpu_count() // nprocs))
+  end
+  for k, v in next, rendezvous do env[k] = v end
+  return env
+end
+
+---Runs f(rank, args...) in `nprocs` processes, with ranks from 0, and waits for them. The first failure
+---ends the others and is raised here. In them torch.distributed.init_process_group() needs no arguments.
+---@param f function
+---@param options? table {args={}, nprocs=1, join=true, daemon=false}; or the arguments, then nprocs, join, daemon
+---@return table|nil # with join=false: the processes, to be joined
+function mp.spawn(f, options, nprocs, join, daemon)
+  local o = options or {}
+  process.check("spawn", f, o)
+  if not is_options(o) then o = {args = o, nprocs = nprocs, join = join, daemon = daemon} end
+  for k in next, o do
+    if not options_of[k] then error(('spawn: no argument "%s" (it has: args, nprocs, join, daemon)'):format(tostring(k)), 2) end
+  end
+  process.check("spawn", f, o.args)
+  local n = o.nprocs or 1
+  if math.type(n) ~= "integer" or n < 1 or n > 4096 then error(("spawn: nprocs wants 1 to 4096 processes, not %s"):format(tostring(n)), 2, "value") end
+  if o.start_method then mp.set_start_method(o.start_method) end
+  local args = o.args or {}
+  local count = args.n or #args
+  local self = setmetatable({processes = {}}, Context)
+  local rendezvous = process.rendezvous and process.rendezvous(self, n) or {}
+  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self.processes) end end})
+  for rank = 0, n - 1 do
+    local p = mp.Process(f, table.pack(rank, table.unpack(args, 1, count)), {name = ("spawn-%d"):format(rank), daemon = o.daemon})
+    rawset(p, "_env", environment(rank, n, rendezvous))
+    rawset(p, "_quiet", o.join ~= false)
+    p:start()
+    self.processes[rank + 1] = p
+  end
+  if o.join == false then return self end
+  self:join()
+end
