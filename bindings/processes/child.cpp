@@ -299,6 +299,7 @@ void open_processes(lua_State* L, int torch) {
   lua_pop(L, 1);
   open_sockets(L, torch);
   open_shared_words(L, torch);
+  open_serve(L, torch);
 }
 
 }  // namespace tycho::lua

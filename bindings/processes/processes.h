@@ -9,5 +9,7 @@ namespace tycho::lua {
 void open_processes(lua_State* L, int torch);
 // torch._share, _is_shared, _word, _mutex: memory of tensors (shared_words.cpp).
 void open_shared_words(lua_State* L, int torch);
+// torch._serve: where ranks meet (serve.cpp).
+void open_serve(lua_State* L, int torch);
 
 }  // namespace tycho::lua

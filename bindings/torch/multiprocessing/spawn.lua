@@ -11,8 +11,15 @@ Context.__index = Context
 -- Seconds between the request to end and the end by force.
 local patience = 3
 
----Ends all processes that still run.
-local function stop(processes)
+-- The server where the ranks could meet is needed no more.
+local function close_server(self)
+  if self._server then torch._serve_no_more(self._server) end
+  self._server = nil
+end
+
+-- Ends all processes that still run.
+local function stop(self)
+  local processes = self.processes
   for _, p in ipairs(processes) do
     if p:is_alive() then p:terminate() end
   end
@@ -22,13 +29,14 @@ local function stop(processes)
       process.wait(p, 1e9)
     end
   end
+  close_server(self)
 end
 
 -- The first failure, raised here.
 local function raise(self, rank)
   local p = self.processes[rank + 1]
   local wrong, code = process.failure(p), p.exitcode
-  stop(self.processes)
+  stop(self)
   local who = ("process %d of spawn (pid %d)"):format(rank, p.pid)
   local more = {rank = rank, exitcode = code}
   if wrong then carried.raise(wrong, who, more) end
@@ -47,7 +55,7 @@ function Context:join(timeout)
   if timeout ~= nil and type(timeout) ~= "number" then error("spawn: join's timeout wants seconds, not " .. type(timeout), 2) end
   local until_ = torch.perf_counter() + (timeout or 1e9)
   -- A Ctrl-C or another error here ends them, too.
-  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self.processes) end end})
+  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self) end end})
   while true do
     local running, failed = 0, nil
     for rank, p in ipairs(self.processes) do
@@ -57,7 +65,10 @@ function Context:join(timeout)
       if code and code ~= 0 and (not failed or (not process.failure(self.processes[failed + 1]) and process.failure(p))) then failed = rank - 1 end
     end
     if failed then raise(self, failed) end
-    if running == 0 then return true end
+    if running == 0 then
+      close_server(self)
+      return true
+    end
     local left = until_ - torch.perf_counter()
     if left <= 0 then return false end
     torch._living_children(math.min(left, 1))
@@ -83,14 +94,12 @@ local function is_options(t)
   return false
 end
 
--- What a rank finds in its environment; the threads of one machine are shared out.
-local function environment(rank, nprocs, rendezvous)
-  local env = {RANK = tostring(rank), LOCAL_RANK = tostring(rank), WORLD_SIZE = tostring(nprocs), LOCAL_WORLD_SIZE = tostring(nprocs)}
+-- The threads of one machine are shared out.
+local function environment(variables, nprocs)
   if not os.getenv "OMP_NUM_THREADS" and not os.getenv "TYCHO_NUM_THREADS" then
-    env.OMP_NUM_THREADS = tostring(math.max(1, mp.cpu_count() // nprocs))
+    variables.OMP_NUM_THREADS = tostring(math.max(1, mp.cpu_count() // nprocs))
   end
-  for k, v in next, rendezvous do env[k] = v end
-  return env
+  return variables
 end
 
 ---Runs f(rank, args...) in `nprocs` processes, with ranks from 0, and waits for them. The first failure
@@ -112,11 +121,12 @@ function mp.spawn(f, options, nprocs, join, daemon)
   local args = o.args or {}
   local count = args.n or #args
   local self = setmetatable({processes = {}}, Context)
-  local rendezvous = process.rendezvous and process.rendezvous(self, n) or {}
-  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self.processes) end end})
+  local server, variables = torch._serve(n)
+  self._server = server
+  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self) end end})
   for rank = 0, n - 1 do
     local p = mp.Process(f, table.pack(rank, table.unpack(args, 1, count)), {name = ("spawn-%d"):format(rank), daemon = o.daemon})
-    rawset(p, "_env", environment(rank, n, rendezvous))
+    rawset(p, "_env", environment(variables[rank + 1], n))
     rawset(p, "_quiet", o.join ~= false)
     p:start()
     self.processes[rank + 1] = p
