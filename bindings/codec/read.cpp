@@ -159,7 +159,7 @@ class Reader {
         return keep(t);
       }
       case Tag::Device:
-        push_device(L, device());
+        push_device(L, raw<Device>());
         return keep(t);
       case Tag::Stream:
         push_stream();

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "bindings/codec/form.h"
+#include "bindings/core/device.h"
 #include "bindings/core/insides.h"
 #include "bindings/processes/socket.h"
 #include "engine/ops/random/random.h"
@@ -316,7 +317,7 @@ class Writer {
     }
     if (luaL_testudata(L, i, "tycho.device")) {
       Device d;
-      to_device(L, i, &d);
+      to_device_value(L, i, &d);
       put_tag(Tag::Device);
       put_raw(d);
       return true;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings/core/autograd.h"
+#include "bindings/core/device.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/table/apply.h"
@@ -146,7 +147,7 @@ void take_positions(lua_State* L) {
 int autocast(lua_State* L) {
   take_device_type(L);
   take_positions(L);
-  if (Device d; lua_type(L, 1) == LUA_TUSERDATA && to_device(L, 1, &d)) {
+  if (Device d; lua_type(L, 1) == LUA_TUSERDATA && to_device_value(L, 1, &d)) {
     lua_pushstring(L, d.is_cpu() ? "cpu" : "cuda");
     lua_replace(L, 1);
   }

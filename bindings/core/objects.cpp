@@ -2,7 +2,7 @@
 // and use as table keys work.
 #include <cstring>
 
-#include "bindings/core/lua.h"
+#include "bindings/core/device.h"
 
 namespace tycho::lua {
 namespace {
@@ -136,17 +136,22 @@ bool to_dtype(lua_State* L, int i, DType* out) {
   return lua_type(L, i) == LUA_TSTRING && parse_dtype(lua_tostring(L, i), out);
 }
 
-bool to_device(lua_State* L, int i, Device* out) {
-  if (const auto* d = static_cast<Device*>(luaL_testudata(L, i, kDevice))) {
+bool to_device_value(lua_State* L, int i, Device* out) {
+  if (const auto* d = static_cast<Device*>(luaL_testudata(L, i, kDevice)))
     *out = *d;
-    return true;
-  }
-  if (lua_isinteger(L, i)) {
-    *out = cuda_device(lua_tointeger(L, i));
-    return true;
-  }
-  if (lua_type(L, i) != LUA_TSTRING) return false;
-  *out = parse_device(lua_tostring(L, i));
+  else if (lua_isinteger(L, i))
+    *out = parse_device("cuda:" + std::to_string(lua_tointeger(L, i)));
+  else if (lua_type(L, i) == LUA_TSTRING)
+    *out = parse_device(lua_tostring(L, i));
+  else
+    return false;
+  return true;
+}
+
+bool to_device(lua_State* L, int i, Device* out) {
+  if (lua_isinteger(L, i)) return *out = cuda_device(lua_tointeger(L, i)), true;
+  if (!to_device_value(L, i, out)) return false;
+  if (!out->is_cpu()) cuda_device(out->number);  // raises when it is not there
   return true;
 }
 

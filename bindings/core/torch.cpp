@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "bindings/codec/codec.h"
+#include "bindings/core/device.h"
 #include "bindings/core/graph.h"
 #include "bindings/core/interrupt.h"
 #include "bindings/core/lua.h"
@@ -84,10 +85,15 @@ int lua_get_num_threads(lua_State* L) {
 int device(lua_State* L) {
   Device d;
   std::string room;
-  TYCHO_CHECK(Kind::Argument, to_device(L, 1, &d),
+  TYCHO_CHECK(Kind::Argument, to_device_value(L, 1, &d),
               "device: %s is no device; write \"cpu\", \"cuda\" or \"cuda:0\"",
               describe_value(L, 1, &room));
-  if (lua_isinteger(L, 2)) d = cuda_device(lua_tointeger(L, 2));
+  if (lua_isinteger(L, 2)) {
+    TYCHO_CHECK(Kind::Device, !d.is_cpu() || lua_tointeger(L, 2) == 0,
+                "device: the CPU is one device, without a number %lld",
+                static_cast<long long>(lua_tointeger(L, 2)));
+    if (!d.is_cpu()) d = parse_device("cuda:" + std::to_string(lua_tointeger(L, 2)));
+  }
   push_device(L, d);
   return 1;
 }
@@ -103,42 +109,6 @@ int get_default_dtype(lua_State* L) {
   push_dtype(L, default_dtype());
   return 1;
 }
-
-int cuda_is_available(lua_State* L) {
-  lua_pushboolean(L, cuda_device_count() > 0);
-  return 1;
-}
-int cuda_count(lua_State* L) {
-  lua_pushinteger(L, cuda_device_count());
-  return 1;
-}
-int cuda_simulate(lua_State* L) {
-  TYCHO_CHECK(Kind::Argument, lua_isinteger(L, 1), "cuda.simulate: wants a number of devices");
-  simulate_cuda(lua_tointeger(L, 1));
-  return 0;
-}
-int cuda_name(lua_State* L) {
-  Device d = Device{};
-  if (lua_isnoneornil(L, 1))
-    d = current_cuda_device();
-  else
-    TYCHO_CHECK(Kind::Argument, to_device(L, 1, &d), "get_device_name: wants a device");
-  TYCHO_CHECK(Kind::Device, !d.is_cpu(), "get_device_name: the CPU is no CUDA device");
-  lua_pushfstring(L, "simulated CUDA device %d (on the CPU)", static_cast<int>(d.number));
-  return 1;
-}
-int cuda_current(lua_State* L) {
-  lua_pushinteger(L, current_cuda_device().number);
-  return 1;
-}
-int cuda_set(lua_State* L) {
-  Device d;
-  TYCHO_CHECK(Kind::Argument, to_device(L, 1, &d) && !d.is_cpu(),
-              "set_device: wants a CUDA device");
-  set_current_cuda_device(d);
-  return 0;
-}
-int nothing(lua_State*) { return 0; }
 
 }  // namespace
 
@@ -177,16 +147,7 @@ int open_torch(lua_State* L) {
   luaL_setfuncs(L, functions, 0);
   lua_pushlightuserdata(L, nullptr);
   lua_setfield(L, torch, "none");
-  static const luaL_Reg cuda[] = {{"is_available", cuda_is_available},
-                                  {"device_count", cuda_count},
-                                  {"simulate", guarded<cuda_simulate>},
-                                  {"get_device_name", guarded<cuda_name>},
-                                  {"current_device", guarded<cuda_current>},
-                                  {"set_device", guarded<cuda_set>},
-                                  {"synchronize", nothing},
-                                  {nullptr, nullptr}};
-  luaL_newlib(L, cuda);
-  lua_setfield(L, torch, "cuda");
+  open_cuda(L, torch);
   open_index(L, torch);
   open_autograd(L, torch);
   open_graph(L, torch);

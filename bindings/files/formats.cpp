@@ -1,5 +1,6 @@
 // torch.save and torch.load: the table of the formats of files, and what is the same for all.
 #include "bindings/files/files.h"
+#include "engine/watch/notes.h"
 
 namespace tycho::lua {
 namespace {
@@ -152,8 +153,14 @@ Device LoadOptions::place(lua_State* L, const std::string& saved_on, const Tenso
   }
   lua_settop(L, top);
   if (found || saved_on == "cpu") return d;
+  if (cuda_device_count() == 0 && saved_on.starts_with("cuda:")) {
+    const Where where = here();
+    if (watch::wants_note("MAP", where))
+      watch::show_note("MAP", "cpu", where, {{"path", path}, {"device", saved_on.substr(0, 40)}});
+    return d;
+  }
   try {
-    return parse_device(saved_on);
+    return cuda_device(parse_device(saved_on).number);
   } catch (const Error&) {
     fail(Kind::Device,
          path + " holds tensors of " + saved_on.substr(0, 40) +

@@ -202,7 +202,7 @@ class Loader {
         push_dtype(L_, static_cast<DType>(n.integer));
         return;
       case PickleKind::Device:
-        push_device(L_, options_.place(L_, std::string(n.view()), Tensor(), path_));
+        push_device(L_, parse_device(n.view()));  // a name: map_location is about tensors
         return;
       case PickleKind::Storage:
         fail(Kind::Io, path_ + " holds a storage by itself; save the tensor instead");

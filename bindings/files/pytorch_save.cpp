@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bindings/core/device.h"
 #include "bindings/files/files.h"
 #include "engine/base/interrupt.h"
 #include "engine/io/file.h"
@@ -88,7 +89,7 @@ class Saver {
       out.global(std::string("torch ") + dtype_name(t));
       return true;
     }
-    if (!to_device(L_, i, &d)) return false;
+    if (!to_device_value(L_, i, &d)) return false;
     out.global("torch device");
     out.text(d.is_cpu() ? "cpu" : "cuda");
     if (!d.is_cpu()) out.integer(d.number);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 
 #include "engine/base/check.h"
 
@@ -55,7 +56,7 @@ std::string device_name(Device d) {
 
 Device parse_device(std::string_view text) {
   if (text == "cpu" || text == "cpu:0") return Device{};
-  if (text == "cuda") return current_cuda_device();
+  if (text == "cuda") return Device{current_cuda};
   if (text.starts_with("cuda:") && text.size() > 5 && text.size() < 9) {
     int n = 0;
     bool digits = true;
@@ -63,8 +64,17 @@ Device parse_device(std::string_view text) {
       digits = digits && c >= '0' && c <= '9';
       n = n * 10 + (c - '0');
     }
-    if (digits) return cuda_device(n);
+    if (digits && n <= std::numeric_limits<int8_t>::max()) return Device{static_cast<int8_t>(n)};
+    if (digits) return cuda_device(n);  // which says that there are fewer
   }
+  if (text == "tpu" || text == "xla" || text.starts_with("tpu:") || text.starts_with("xla:"))
+    fail(Kind::Device,
+         "\"" + std::string(text) +
+             "\" is no device here: a TPU is a machine of Google's with its library libtpu and the "
+             "XLA compiler, and this program has neither; a training loop for \"cuda\" is the same "
+             "one",
+         "device = \"cuda\"; net:to(device); for x, y in loader() do opt:zero_grad(); "
+         "F.cross_entropy(net(x:to(device)), y:to(device)):backward(); opt:step() end");
   fail(Kind::Argument,
        "\"" + std::string(text) + "\" is no device; write \"cpu\", \"cuda\" or \"cuda:0\"");
 }

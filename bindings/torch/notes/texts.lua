@@ -73,6 +73,15 @@ texts.catalogue = {
         "call opt:step() first, then scheduler:step()"},
     },
   },
+  MAP = {
+    kind = "device", once = "run", doc = "A file's tensors were on a device; there is none here, so they are on the CPU.",
+    rule = "A saved tensor goes back to its device. On a machine without devices it goes to the CPU; map_location says so beforehand, and sends tensors elsewhere: a device, a table {[\"cuda:1\"]=\"cuda:0\"}, or a function.",
+    example = "torch.save(torch.ones(2), \"ones.pt\")\ntorch.load(\"ones.pt\", {map_location=\"cpu\"})\nos.remove(\"ones.pt\");",
+    texts = {
+      cpu = {"{path} holds tensors of {device}, and there is no CUDA device here: they are on the CPU",
+        "torch.load(path, {map_location=\"cpu\"}) asks for that"},
+    },
+  },
   MODE = {
     kind = "autograd", once = "run", doc = "A model with dropout or batch norm ran under no_grad in training mode.",
     rule = "Dropout drops and batch norm uses the batch's own statistics in training mode. no_grad does not change that; net:eval() does.",

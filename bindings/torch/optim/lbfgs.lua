@@ -154,6 +154,7 @@ function class:_whole_step(closure)
   if #self.param_groups ~= 1 then error("LBFGS: all parameters share one group", 3, "value") end
   local group = self.param_groups[1]
   local params = group.params
+  require("torch.optim.devices").check_one("LBFGS", params)
   local lr = group.lr
   -- The state is kept, as PyTorch does, with the first parameter.
   local s = self.state[params[1]] or {func_evals = 0, n_iter = 0}

@@ -2,6 +2,7 @@
 -- PyTorch's layout.
 local torch = torch
 local error = torch._raise
+local split = require("torch.optim.devices").split
 local optim = {}
 local base = {optim = optim}
 
@@ -262,7 +263,7 @@ end
 local function plain_step(self, accumulated)
   for _, g in ipairs(self.param_groups) do
     if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
-    self:_step(g)
+    for _, part in ipairs(split(g)) do self:_step(part) end
   end
 end
 

@@ -66,6 +66,7 @@ end
 function utils.parameters_to_vector(parameters)
   local parts = {}
   for i, p in ipairs(list_of(parameters)) do parts[i] = p:reshape(-1) end
+  require("torch.optim.devices").check_one("parameters_to_vector", parts)
   return torch.cat(parts)
 end
 

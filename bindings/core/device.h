@@ -1,0 +1,12 @@
+// Devices as Lua values: torch.device makes those that are not there, too; and torch.cuda.
+#pragma once
+#include "bindings/core/lua.h"
+
+namespace tycho::lua {
+
+// As to_device, but the device need not exist: to name it, to save it, to ask for its type.
+bool to_device_value(lua_State* L, int i, Device* out);
+// torch.cuda: counts and names of devices, which of them "cuda" means, waiting for them.
+void open_cuda(lua_State* L, int torch);
+
+}  // namespace tycho::lua

@@ -1,0 +1,70 @@
+// torch.cuda's devices: how many there are, their names, which one "cuda" means.
+#include "bindings/core/device.h"
+#include "engine/tensor/backend.h"
+
+namespace tycho::lua {
+namespace {
+
+int is_available(lua_State* L) {
+  lua_pushboolean(L, cuda_device_count() > 0);
+  return 1;
+}
+int device_count(lua_State* L) {
+  lua_pushinteger(L, cuda_device_count());
+  return 1;
+}
+int simulate(lua_State* L) {
+  TYCHO_CHECK(Kind::Argument, lua_isinteger(L, 1), "cuda.simulate: wants a number of devices");
+  simulate_cuda(lua_tointeger(L, 1));
+  return 0;
+}
+
+// The device of an argument, a CUDA one; the current one when the argument is absent.
+Device device_at(lua_State* L, int i, const char* what) {
+  if (lua_isnoneornil(L, i)) return current_cuda_device();
+  Device d;
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, to_device(L, i, &d), "%s: wants a device, not %s", what,
+              describe_value(L, i, &room));
+  TYCHO_CHECK(Kind::Device, !d.is_cpu(), "%s: the CPU is no CUDA device", what);
+  return d;
+}
+
+int get_device_name(lua_State* L) {
+  const Device d = device_at(L, 1, "get_device_name");
+  lua_pushfstring(L, "simulated CUDA device %d (on the CPU)", static_cast<int>(d.number));
+  return 1;
+}
+int current_device(lua_State* L) {
+  lua_pushinteger(L, current_cuda_device().number);
+  return 1;
+}
+int set_device(lua_State* L) {
+  TYCHO_CHECK(Kind::Argument, !lua_isnoneornil(L, 1), "set_device: wants a CUDA device");
+  set_current_cuda_device(device_at(L, 1, "set_device"));
+  return 0;
+}
+int synchronize(lua_State* L) {
+  if (cuda_device_count() == 0) return 0;  // so that timing code runs everywhere
+  const Device d = device_at(L, 1, "synchronize");
+  backend_of(d).synchronize(d);
+  return 0;
+}
+
+}  // namespace
+
+void open_cuda(lua_State* L, int torch) {
+  torch = lua_absindex(L, torch);
+  static const luaL_Reg functions[] = {{"is_available", is_available},
+                                       {"device_count", device_count},
+                                       {"simulate", guarded<simulate>},
+                                       {"get_device_name", guarded<get_device_name>},
+                                       {"current_device", guarded<current_device>},
+                                       {"set_device", guarded<set_device>},
+                                       {"synchronize", guarded<synchronize>},
+                                       {nullptr, nullptr}};
+  luaL_newlib(L, functions);
+  lua_setfield(L, torch, "cuda");
+}
+
+}  // namespace tycho::lua
