@@ -56,7 +56,9 @@ TEST(Program, OfThreeRowsOverStepsGivesTheBitsOfThreeCalls) {
   const Impl* walkers[] = {out.get(), a.get(), b.get(), c.get()};
   const int walker[] = {0, 1, 2, 3};
   Tiles tiles;
-  run_strided(three_rows(out, a, b, c), make_walk(walkers, 4), walker, 0, out.numel(), tiles);
+  const Walk walk = make_walk(walkers, 4);
+  const Boxes boxes(walk);
+  run_boxes(three_rows(out, a, b, c), boxes, walker, 0, boxes.count, tiles);
   expect_same_bits(out, fn::exp(a * b + c));
 }
 

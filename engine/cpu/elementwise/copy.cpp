@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/boxes.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/elementwise/run.h"
-#include "engine/cpu/walk.h"
 
 namespace tycho::cpu {
 namespace {
@@ -25,34 +25,31 @@ Lanes lanes_between(DType from, DType to) {
 
 // As make_walk, with the dimensions in the order of the destination's strides.
 Walk copy_walk(const Impl* to, const Impl* from) {
-  Walk w;
-  w.count = 2;
-  w.numel = to->numel;
-  int64_t size[kMaxDims], st[kMaxDims], sf[kMaxDims];
-  int n = 0;
-  for (int d = 0; d < to->rank; ++d) {
-    if (to->shape[d] == 1) continue;
-    const int at = d - (to->rank - from->rank);
-    const int64_t a = to->stride[d], b = at < 0 || from->shape[at] == 1 ? 0 : from->stride[at];
-    int k = n++;
-    for (; k > 0 && st[k - 1] < a; --k) size[k] = size[k - 1], st[k] = st[k - 1], sf[k] = sf[k - 1];
-    size[k] = to->shape[d], st[k] = a, sf[k] = b;
-  }
-  for (int d = 0; d < n; ++d) {
-    int& r = w.rank;
-    if (r > 0 && w.stride[0][r - 1] == st[d] * size[d] && w.stride[1][r - 1] == sf[d] * size[d])
-      w.size[r - 1] *= size[d];
-    else
-      w.size[r++] = size[d];
-    w.stride[0][r - 1] = st[d];
-    w.stride[1][r - 1] = sf[d];
-  }
-  if (w.rank == 0) {
-    w.rank = 1;
-    w.size[0] = w.numel;
-    w.stride[0][0] = w.stride[1][0] = 1;
-  }
+  const Impl* both[] = {to, from};
+  Walk w = make_walk(both, 2);
+  order_by_first(w);
   return w;
+}
+
+// Boxes of two tensors, one after the other: f(whether the plans are new, plans, offsets).
+template <class F>
+void each_box(const Walk& w, F f) {
+  const Boxes boxes(w);
+  parallel_for(
+      boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
+      [&](int64_t begin, int64_t end) {
+        BoxPart part[2];
+        int64_t offset[kWalkers], size[kMaxDims];
+        bool planned = false;
+        for (int64_t i = begin; i < end; ++i) {
+          const bool whole = boxes.at(i, offset, size);
+          if (!(whole && planned))
+            for (int k = 0; k < 2; ++k) part[k].plan(w, k, size);
+          planned = whole;
+          f(part, offset);
+        }
+      },
+      Interrupts::Hold);
 }
 
 // The dimension in which the source is contiguous, when it is another than the innermost one and
@@ -112,6 +109,16 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
   const bool stream = w.numel * size >= kStreamBytes;
   if (const int dim = transposed_dim(w); dim >= 0 && s1 != 1)
     return copy_transposed(w, dim, to, from, size);
+  if (wants_boxes(w))
+    return each_box(w, [&](const BoxPart* part, const int64_t* offset) {
+      alignas(64) char raw[kBox * 8];
+      char* t = to + offset[0] * size;
+      const char* f = from + offset[1] * size;
+      if (part[0].dense()) return part[1].gather(size, t, f);
+      if (part[1].dense()) return part[0].scatter(size, t, f);
+      part[1].gather(size, raw, f);
+      part[0].scatter(size, t, raw);
+    });
   parallel_for(
       w.numel, kGrain,
       [&](int64_t begin, int64_t end) {
@@ -158,6 +165,19 @@ void copy(const Tensor& to, const Tensor& from) {
   const Lanes lanes = lanes_between(from.dtype(), to.dtype());
   const int last = walk.rank - 1;
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
+  const int lane = static_cast<int>(lanes), from_type = static_cast<int>(from.dtype()),
+            to_type = static_cast<int>(to.dtype());
+  if (wants_boxes(walk))
+    return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
+      alignas(64) char raw[kBox * 8], tile[kBox * 8];
+      char* t = dst + offset[0] * size;
+      const char* f = src + offset[1] * from_size;
+      const int64_t m = part[0].numel();
+      if (!part[1].dense()) part[1].gather(from_size, raw, f);
+      level_of::load_tile(lane, from_type, tile, part[1].dense() ? f : raw, 1, m);
+      level_of::store_tile(lane, to_type, part[0].dense() ? t : raw, tile, 1, m);
+      if (!part[0].dense()) part[0].scatter(size, t, raw);
+    });
   parallel_for(
       walk.numel, kGrain,
       [&](int64_t begin, int64_t end) {
@@ -167,10 +187,8 @@ void copy(const Tensor& to, const Tensor& from) {
           const char* s = src + offset[1] * from_size;
           for (int64_t i = 0; i < run; i += kTile) {
             const int64_t m = std::min(kTile, run - i);
-            level_of::load_tile(static_cast<int>(lanes), static_cast<int>(from.dtype()), tile,
-                                s + i * s1 * from_size, s1, m);
-            level_of::store_tile(static_cast<int>(lanes), static_cast<int>(to.dtype()),
-                                 d + i * s0 * size, tile, s0, m);
+            level_of::load_tile(lane, from_type, tile, s + i * s1 * from_size, s1, m);
+            level_of::store_tile(lane, to_type, d + i * s0 * size, tile, s0, m);
           }
         });
       },

@@ -87,57 +87,100 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
   }
 }
 
-void run_strided(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-                 Tiles& tiles) {
+void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+              Tiles& tiles) {
   void* p[kMostPlaces];
   const int last = walk.rank - 1;
   fill_singles(r, tiles, std::min(kTile, end - begin));
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
-  if (walk.inner() >= 128) {
-    // Long runs: read in place what can be.
-    each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
-      for (int64_t done = 0; done < run; done += kTile) {
-        const int64_t m = std::min(kTile, run - done);
-        for (int k = 1; k <= r.n; ++k) {
-          if (r.single[k]) continue;
-          const int64_t s = walk.stride[walker[k]][last];
-          char* from = r.slot[k].data + (offset[walker[k]] + done * s) * r.slot[k].bytes;
-          if (r.slot[k].direct && s == 1) {
-            p[k] = from;
-          } else {
-            p[k] = tiles.place[k];
-            r.load(k, p[k], from, s, m);
-          }
-        }
-        const int64_t s = walk.stride[0][last];
-        char* to = r.slot[0].data + (offset[0] + done * s) * r.slot[0].bytes;
-        const bool direct = r.slot[0].direct && s == 1;
-        p[0] = direct ? to : tiles.place[0];
-        r.compute(p, m);
-        if (!direct) r.store(to, p[0], s, m);
-      }
-    });
-    return;
-  }
-  for (int64_t i = begin; i < end; i += kTile) {
-    const int64_t stop = std::min(end, i + kTile);
-    int64_t at = 0;
-    each_run(walk, i, stop, [&](const int64_t* offset, int64_t run) {
+  each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
+    for (int64_t done = 0; done < run; done += kTile) {
+      const int64_t m = std::min(kTile, run - done);
       for (int k = 1; k <= r.n; ++k) {
         if (r.single[k]) continue;
-        const int w = walker[k];
-        r.load(k, tiles.place[k] + at * r.lane_bytes(),
-               r.slot[k].data + offset[w] * r.slot[k].bytes, walk.stride[w][last], run);
+        const int64_t s = walk.stride[walker[k]][last];
+        char* from = r.slot[k].data + (offset[walker[k]] + done * s) * r.slot[k].bytes;
+        if (r.slot[k].direct && s == 1) {
+          p[k] = from;
+        } else {
+          p[k] = tiles.place[k];
+          r.load(k, p[k], from, s, m);
+        }
       }
-      at += run;
-    });
-    r.compute(p, stop - i);
-    at = 0;
-    each_run(walk, i, stop, [&](const int64_t* offset, int64_t run) {
-      r.store(r.slot[0].data + offset[0] * r.slot[0].bytes, tiles.place[0] + at * r.result_bytes(),
-              walk.stride[0][last], run);
-      at += run;
-    });
+      const int64_t s = walk.stride[0][last];
+      char* to = r.slot[0].data + (offset[0] + done * s) * r.slot[0].bytes;
+      const bool direct = r.slot[0].direct && s == 1;
+      p[0] = direct ? to : tiles.place[0];
+      r.compute(p, m);
+      if (!direct) r.store(to, p[0], s, m);
+    }
+  });
+}
+
+void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
+               Tiles& tiles) {
+  const Walk& walk = *boxes.walk;
+  void* p[kMostPlaces];
+  alignas(64) char raw[kTile * 8];  // as in memory, before or after conversion
+  BoxPart part[kWalkers];
+  bool once[kMostSlots];
+  fill_singles(r, tiles, boxes.numel);
+  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  for (int k = 1; k <= r.n; ++k) once[k] = !r.single[k] && boxes.same_in_all(walker[k]);
+  int64_t offset[kWalkers], size[kMaxDims];
+  bool planned = false;  // for whole boxes
+  const int last = walk.rank - 1;
+  for (int64_t i = begin; i < end; ++i) {
+    const bool whole = boxes.at(i, offset, size), first = !(whole && planned);
+    if (first)
+      for (int k = 0; k < walk.count; ++k) part[k].plan(walk, k, size);
+    planned = whole;
+    const int64_t m = part[0].numel(), run = size[last];
+    const Slot& result = r.slot[0];
+    char* to = result.data + offset[0] * result.bytes;
+    // Long runs of the result are computed one by one, from and to where they lie if they can be.
+    const bool by_runs = run >= 64 && run < m && result.direct && part[0].runs();
+    char* runs[kMostSlots];
+    for (int k = 1; k <= r.n; ++k) {
+      if (r.single[k]) continue;
+      const Slot& slot = r.slot[k];
+      const BoxPart& from = part[walker[k]];
+      char* data = slot.data + offset[walker[k]] * slot.bytes;
+      runs[k] = by_runs && slot.direct && from.runs() ? data : nullptr;
+      if (runs[k] || (once[k] && !first)) continue;
+      p[k] = tiles.place[k];
+      if (slot.direct && from.dense()) {
+        p[k] = data;
+      } else if (slot.direct) {
+        from.gather(slot.bytes, tiles.place[k], data);
+      } else if (from.dense() || from.one()) {
+        r.load(k, p[k], data, from.dense(), m);
+      } else {
+        from.gather(slot.bytes, raw, data);
+        r.load(k, p[k], raw, 1, m);
+      }
+    }
+    if (by_runs) {
+      for (int64_t at = 0; at < m; at += run) {
+        for (int k = 1; k <= r.n; ++k)
+          if (!r.single[k])
+            p[k] = runs[k] ? runs[k] + part[walker[k]].at(at) * r.lane_bytes()
+                           : tiles.place[k] + at * r.lane_bytes();
+        p[0] = to + part[0].at(at) * result.bytes;
+        r.compute(p, run);
+      }
+      continue;
+    }
+    p[0] = result.direct && part[0].dense() ? to : tiles.place[0];
+    r.compute(p, m);
+    if (result.direct) {
+      if (!part[0].dense()) part[0].scatter(result.bytes, to, tiles.place[0]);
+    } else if (part[0].dense()) {
+      r.store(to, p[0], 1, m);
+    } else {
+      r.store(raw, p[0], 1, m);
+      part[0].scatter(result.bytes, to, raw);
+    }
   }
 }
 

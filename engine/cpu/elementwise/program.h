@@ -2,13 +2,13 @@
 // is one row; what it reads and writes are places: the result, the operands, and tiles between. A
 // row called alone is a program of one instruction.
 #pragma once
+#include "engine/cpu/boxes.h"
 #include "engine/cpu/elementwise/rows.h"
-#include "engine/cpu/walk.h"
 #include "engine/ops/elementwise/elementwise.h"
 
 namespace tycho::cpu {
 
-constexpr int64_t kTile = 1024;  // elements: 4 or 8 KB a tile
+constexpr int64_t kTile = kBox;  // elements: 4 or 8 KB a tile
 
 // One operand (or the result) as the executor sees it.
 struct Slot {
@@ -63,9 +63,12 @@ struct Program {
 // Elements [begin, end) of operands that all are contiguous runs or single values; `stream`: the
 // result goes past the caches.
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream);
-// Elements [begin, end) of any walk: runs are gathered into tiles, computed, and stored run by run.
+// Elements [begin, end) of a walk with long runs, which are read in place where they can be.
 // `walker` is the number of each slot in the walk.
-void run_strided(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-                 Tiles& tiles);
+void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+              Tiles& tiles);
+// Boxes [begin, end) of any walk: gathered into tiles, computed, and scattered.
+void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
+               Tiles& tiles);
 
 }  // namespace tycho::cpu

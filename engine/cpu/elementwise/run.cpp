@@ -122,12 +122,24 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       walker[k] = count;
       walkers[count++] = args[k - 1].t;
     }
-  const Walk walk = make_walk(walkers, count);
+  Walk walk = make_walk(walkers, count);
+  order_by_first(walk);
+  if (wants_boxes(walk)) {
+    const Boxes boxes(walk);
+    parallel_for(
+        boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
+        [&](int64_t begin, int64_t end) {
+          Tiles tiles;
+          run_boxes(r, boxes, walker, begin, end, tiles);
+        },
+        stop);
+    return;
+  }
   parallel_for(
       numel, kGrain,
       [&](int64_t begin, int64_t end) {
         Tiles tiles;
-        run_strided(r, walk, walker, begin, end, tiles);
+        run_long(r, walk, walker, begin, end, tiles);
       },
       stop);
 }

@@ -191,6 +191,32 @@ TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int6
 }
 
 template <class T>
+TYCHO_INLINE void gather_values(char* to, const char* from, const int32_t* at, int64_t n) {
+  T* t = reinterpret_cast<T*>(to);
+  const T* f = reinterpret_cast<const T*>(from);
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4) {
+    for (; i + 16 <= n; i += 16)
+      _mm512_storeu_si512(t + i, _mm512_i32gather_epi32(_mm512_loadu_si512(at + i), f, 4));
+  } else if constexpr (sizeof(T) == 8) {
+    for (; i + 8 <= n; i += 8)
+      _mm512_storeu_si512(t + i,
+                          _mm512_i32gather_epi64(
+                              _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + i)), f, 8));
+  }
+#endif
+  for (; i < n; i++) t[i] = f[at[i]];
+}
+
+template <class T>
+TYCHO_INLINE void scatter_values(char* to, const int32_t* at, const char* from, int64_t n) {
+  T* t = reinterpret_cast<T*>(to);
+  const T* f = reinterpret_cast<const T*>(from);
+  for (int64_t i = 0; i < n; i++) t[at[i]] = f[i];
+}
+
+template <class T>
 TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
   T x;
   memcpy(&x, value, sizeof(T));
@@ -242,6 +268,32 @@ void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, 
       return strided<uint32_t>(to, ts, from, fs, n);
     default:
       return strided<uint64_t>(to, ts, from, fs, n);
+  }
+}
+
+void gather(int size, char* to, const char* from, const int32_t* at, int64_t n) {
+  switch (size) {
+    case 1:
+      return gather_values<uint8_t>(to, from, at, n);
+    case 2:
+      return gather_values<uint16_t>(to, from, at, n);
+    case 4:
+      return gather_values<uint32_t>(to, from, at, n);
+    default:
+      return gather_values<uint64_t>(to, from, at, n);
+  }
+}
+
+void scatter(int size, char* to, const int32_t* at, const char* from, int64_t n) {
+  switch (size) {
+    case 1:
+      return scatter_values<uint8_t>(to, at, from, n);
+    case 2:
+      return scatter_values<uint16_t>(to, at, from, n);
+    case 4:
+      return scatter_values<uint32_t>(to, at, from, n);
+    default:
+      return scatter_values<uint64_t>(to, at, from, n);
   }
 }
 
