@@ -60,10 +60,36 @@ int run(lua_State* L, int arguments) {
   return outcome == Outcome::Interrupted ? 130 : 1;
 }
 
+// Says what does not compile: the message on top of the stack, with its line and what to write there.
 int load_failed(lua_State* L) {
-  std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, -1));
-  lua_pop(L, 1);
+  if (push_module(L, "shell.report")) {
+    lua_getfield(L, -1, "uncompiled");
+    lua_pushvalue(L, -3);
+    if (call(L, 1, 1) == Outcome::Ok && lua_isstring(L, -1)) lua_replace(L, -3);
+  }
+  lua_settop(L, 1);
+  std::fprintf(stderr, "tycho: %s\n", lua_tostring(L, 1));
+  lua_settop(L, 0);
   return 1;
+}
+
+// What error messages show of code that is no file's.
+void remember_chunk(lua_State* L, const char* name, const std::string& text) {
+  push_module(L, "torch");
+  lua_getfield(L, -1, "_chunks");
+  lua_pushlstring(L, text.data(), text.size());
+  lua_setfield(L, -2, name);
+  lua_settop(L, 0);
+}
+
+// A chunk of standard input, as luaL_loadfile would load it.
+int load_input(lua_State* L) {
+  std::string text;
+  char room[65536];
+  while (const size_t n = std::fread(room, 1, sizeof room, stdin)) text.append(room, n);
+  if (text[0] == '#') text.insert(0, "--");
+  remember_chunk(L, "stdin", text);
+  return luaL_loadbuffer(L, text.data(), text.size(), "=stdin");
 }
 
 void set_arg(lua_State* L, int argc, char** argv, int script) {
@@ -150,11 +176,7 @@ int start(lua_State* L, int argc, char** argv) {
   int status = 0;
   for (const char* code : o.code) {
     if (status != 0) break;
-    push_module(L, "torch");  // error messages show the line
-    lua_getfield(L, -1, "_chunks");
-    lua_pushstring(L, code);
-    lua_setfield(L, -2, "(command line)");
-    lua_settop(L, 0);
+    remember_chunk(L, "(command line)", code);
     if (luaL_loadbuffer(L, code, std::strlen(code), "=(command line)") != LUA_OK)
       status = load_failed(L);
     else
@@ -162,7 +184,7 @@ int start(lua_State* L, int argc, char** argv) {
   }
   if (o.file && status == 0) {
     const bool input = !std::strcmp(o.file, "-");
-    if (luaL_loadfile(L, input ? nullptr : o.file) != LUA_OK) {
+    if ((input ? load_input(L) : luaL_loadfile(L, o.file)) != LUA_OK) {
       status = load_failed(L);
     } else {
       for (int k = o.script + 1; k < argc; ++k) lua_pushstring(L, argv[k]);

@@ -3,14 +3,9 @@
 -- "there is more to come" or a message with the place of the wrong token.
 local entry = {}
 
-local load, lex = load, torch._lex
-
--- Without a newline an unfinished 'abc would look incomplete, and a comment would swallow what follows.
-local function try(text, chunk)
-  return load(text .. "\n", chunk, "t")
-end
-
-local function wants_more(message) return message ~= nil and message:sub(-5) == "<eof>" end
+local syntax = require "torch.syntax"
+local try, wants_more, wrong, locate, describe = syntax.try, syntax.wants_more, syntax.wrong, syntax.locate, syntax.describe
+entry.tokens, entry.line_and_column, entry.wrong = syntax.tokens, syntax.line_and_column, wrong
 
 -- Prompts as they are pasted; `continues` are those of further lines.
 local prompts = {"^In %[%d+%]: ?", "^%.%.%.> ", "^%[%d+%][^%S\n]*%a*%*?> ?", "^th> ?", "^lesson> ?", "^>>> ?", "^>> ?", "^> ?"}
@@ -57,30 +52,6 @@ function entry.pasted(text)
   return out
 end
 
--- Tokens with their nesting: depth in blocks, and in brackets of any kind.
-local opens = {["do"] = 1, ["if"] = 1, ["function"] = 1, ["repeat"] = 1, ["end"] = -1, ["until"] = -1}
-local brackets = {["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1}
-
----@param text string
----@return table[] tokens each {kind=, first=, last=, text=, block=, bracket=} without comments
-function entry.tokens(text)
-  local out, block, bracket = {}, 0, 0
-  for _, token in ipairs(lex(text)) do
-    if token.kind ~= "comment" then
-      token.text = text:sub(token.first, token.last)
-      local step = token.kind == "keyword" and opens[token.text] or 0
-      local turn = token.kind == "op" and brackets[token.text] or 0
-      if step < 0 then block = block - 1 end
-      if turn < 0 then bracket = bracket - 1 end
-      token.block, token.bracket = block, bracket
-      if step > 0 then block = block + 1 end
-      if turn > 0 then bracket = bracket + 1 end
-      out[#out + 1] = token
-    end
-  end
-  return out
-end
-
 -- Where the last statement may begin: after the last semicolons, newlines and blocks outside of everything.
 local function cuts(text, tokens)
   local out = {}
@@ -96,77 +67,6 @@ local function cuts(text, tokens)
   end
   return out
 end
-
--- Line and byte in it of a position in the text.
-local function line_and_column(text, at)
-  local line, from = 1, 1
-  for newline in text:gmatch("()\n") do
-    if newline >= at then break end
-    line, from = line + 1, newline + 1
-  end
-  return line, at - from + 1
-end
-entry.line_and_column = line_and_column
-
--- Position, width and Lua's words for a failure to compile `text`, which stands `shift` bytes into
--- what was compiled.
-local function locate(text, tokens, message, prefix)
-  local what, near = message:match("^%[[^\n]*%]:%d+: (.*) near (.+)$")
-  local line = tonumber(message:match("^%[[^\n]*%]:(%d+):")) or 1
-  what = what or message:match("^%[[^\n]*%]:%d+: (.*)$") or message
-  local row, from = 1, 1  -- the line of the last token looked at
-  local function line_of(token)
-    local newline = text:find("\n", from, true)
-    while newline and newline < token.last do
-      row, from = row + 1, newline + 1
-      newline = text:find("\n", from, true)
-    end
-    return row
-  end
-  if near then
-    near = near:match("^'(.*)'$") or near
-    for _, token in ipairs(tokens) do
-      -- Lua names a wrong string up to what is wrong in it.
-      local near_it = token.text:sub(1, #near) == near or token.unfinished or token.kind == "error"
-      if line_of(token) >= line and near_it then
-        local _, wrong = try(prefix .. text:sub(1, token.last), "=[1]")
-        if wrong and not wants_more(wrong) then
-          return token.first, token.last - token.first + 1, what, token.text
-        end
-      end
-    end
-  end
-  row, from = 1, 1
-  local name = what:match("['<](%a[%w_]*)['>]$") or what:match("variable '([%w_]+)'")
-  local best
-  for _, token in ipairs(tokens) do
-    if line_of(token) == line and (token.text == name or not best) then best = token end
-  end
-  if best then return best.first, best.last - best.first + 1, what, nil end
-  return #text, 1, what, nil
-end
-
-local function wrong(text, at, width, message)
-  local line, column = line_and_column(text, at)
-  return {kind = "wrong", message = message, line = line, column = column, width = math.max(width, 1), at = at}
-end
-entry.wrong = wrong
-
-local function describe(what, token)
-  if not token then return (what:gsub(" at line 1$", "")) end
-  if what:find("^unfinished") then return what end
-  token = token:match("^[^\n]*")
-  if #token > 30 then token = token:sub(1, 27) .. "..." end
-  local expected = what:match("^(.*) expected.*$")
-  if what:find("unexpected symbol", 1, true) or what == "syntax error" or expected == "<eof>" or expected == "'<eof>'" then
-    return ("unexpected '%s'"):format(token)
-  elseif expected then
-    return ("unexpected '%s': %s"):format(token, what)
-  end
-  return ("%s near '%s'"):format(what, token)
-end
-
-local blocks = {["for"] = true, ["while"] = true, ["if"] = true}
 
 -- The ways to read an entry, best first: as an expression, with its last expression returned, as it
 -- stands. Returns the text to compile, or nil and what is wrong.
@@ -206,10 +106,8 @@ function entry.read(text, again)
     code = not cut.sure and returned(cut)
     if code then return code, tokens end
   end
-  local colon = tokens[#tokens]
-  if more and colon.text == ":" and blocks[tokens[1].text] and not text:find("\n") then  -- as in Python
-    return nil, wrong(text, colon.first, 1, "unexpected ':'")
-  end
+  local colon = more and text:find "[:[{/]" and require("torch.foreign").waits(text)
+  if colon then return nil, wrong(text, colon, 1, ("unexpected '%s'"):format(text:sub(colon, colon))) end  -- a block of Python's: Lua would wait for its end
   if more then return nil, {kind = "incomplete", message = "the entry is not complete"} end
   local at, width, what, token = locate(text, tokens, as_it_stands, "")
   local at2, width2, what2, token2 = locate(text, tokens, as_expression, "return ")

@@ -109,10 +109,14 @@ local function stopped(remembered)
   return native.stopped_mark() .. ("stopped%s%s. Variables are intact."):format(where or "", after)
 end
 
+local uncompiled
+
 -- The full report, where more is known of an error than its text.
 local function explained(remembered, where)
   local ok, text = pcall(function()
     local explain = require "torch.explain"
+    local wrong = uncompiled(remembered.error)
+    if wrong then return wrong end
     local object = explain.object(remembered.error, remembered.frames)
     local window = torch._terminal()
     return object and explain.report(object, {colour = require "shell.colour", where = where,
@@ -157,10 +161,12 @@ function report.script(err, trace)
   return text
 end
 
--- Under an entry that does not compile: its line, and a caret under the wrong token.
-function report.wrong(wrong)
+-- Under an entry or a file that does not compile: its line, and a caret under the wrong token.
+---@param wrong table
+---@param where? string "file.lua:3: "
+function report.wrong(wrong, where)
   local colour, text = require "shell.colour", require "shell.text"
-  local out = {colour("error:", "error") .. " " .. text.visible(wrong.message)}
+  local out = {(where or "") .. colour("error:", "error") .. " " .. text.visible(wrong.message)}
   if wrong.line then
     local row = 0
     for each in (wrong.text .. "\n"):gmatch("(.-)\n") do
@@ -187,6 +193,27 @@ function report.wrong(wrong)
   end
   if wrong.hint then out[#out + 1] = "   " .. wrong.hint end
   return table.concat(out, "\n")
+end
+
+---What a file or a piece of code says that does not compile; nil when the message is about something else.
+---@param message string of load
+---@return string?
+function report.uncompiled(message)
+  local chunk, line = message:match "^(.-):(%d+): "
+  local source = require "torch.source"
+  local text = chunk and source.text(torch._chunks[chunk] and "=" .. chunk or "@" .. chunk)
+  if not text then return nil end
+  local wrong = require("torch.syntax").failure(text, message)
+  return report.wrong(wrong, ("%s:%d: "):format(chunk, wrong.line or line))
+end
+
+-- The same for the prompt's %run and a script's end, where it may have come up as an error.
+function uncompiled(err)
+  if type(err) ~= "string" then return nil end
+  local message = err:match "^error loading module '[^\n]*' from file '[^\n]*':\n%s*(.*)$" or err
+  if not message:find "^[^\n]-:%d+: [^\n]* near [^\n]*$" then return nil end
+  local ok, text = pcall(report.uncompiled, message)
+  return ok and text or nil
 end
 
 return report

@@ -95,7 +95,7 @@ function session.compile(text)
     wrong.text = text
     if wrong.at then wrong.at = wrong.at + #original - #text end
     if wrong.kind == "wrong" then
-      require "shell.foreign"(text, wrong)
+      require("torch.syntax").hint(text, wrong, {global = true, whole = true})
       for _, hook in ipairs(session.hooks.wrong) do pcall(hook, text, wrong) end
     end
     return nil, wrong

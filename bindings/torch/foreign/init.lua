@@ -1,0 +1,218 @@
+-- Lines of other languages, Python's above all, as Lua: what the prompt, files, %run and -e say under a line that is not
+-- Lua's. The line is read by a small parser of Python and written anew; only what compiles is shown.
+local torch = torch
+local read = require "torch.foreign.read"
+local statements = require "torch.foreign.statements"
+local words = require "torch.foreign.words"
+local foreign = {}
+
+local function compiles(code, open)
+  if code:find "^%?" then return true end
+  return load(code .. "\n", "=", "t") ~= nil or load("return " .. code .. "\n", "=", "t") ~= nil
+    or open and (load("while true do " .. code .. "\n::continue:: end", "=", "t") ~= nil or load("return function(...) " .. code .. "\nend", "=", "t") ~= nil)
+end
+
+-- A part of an if: it compiles behind the other parts.
+local function joined(code) return load("if true then " .. code .. "\nend", "=", "t") ~= nil end
+
+-- The class that stands nearest above a line.
+local function class_above(text, row)
+  local found, n = nil, 0
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    n = n + 1
+    if n >= row then break end
+    found = line:match "^class%s+([%a_][%w_]*)" or line:match "^local%s+([%a_][%w_]*)%s*=%s*[%w_.]*nn%.class" or line:match "^([%a_][%w_]*)%s*=%s*[%w_.]*nn%.class" or found
+  end
+  return found
+end
+
+-- The lines of a program, one after the other, with the blocks' ends; nil where one is not understood.
+local function program(lines, options)
+  local out, open = {}, {}
+  local function close_to(indent, joins)
+    while #open > 0 and indent <= open[#open].indent do
+      local block = table.remove(open)
+      if not block.filled and block.text then out[#out] = out[#out] end
+      if joins and indent == block.indent and (block.close == "end") then return end
+      if block.close ~= "" then out[#out + 1] = (" "):rep(block.indent) .. block.close end
+    end
+  end
+  for _, line in ipairs(lines) do
+    if #line == 0 then
+      out[#out + 1] = (" "):rep(line.indent) .. "-- " .. line.comment
+    else
+      local class
+      for k = #open, 1, -1 do class = class or line.indent > open[k].indent and open[k].class or nil end
+      local text, close, joins, more = statements.line(line, {global = options.global, said = options.said, class = class or options.class})
+      if not text then return nil end
+      if joins and #open > 0 then
+        close_to(line.indent, true)
+      else
+        close_to(line.indent)
+      end
+      local inside = open[#open] and open[#open].class and 0 or line.indent
+      out[#out + 1] = (" "):rep(inside) .. text .. (line.comment and line.comment ~= "" and "  -- " .. line.comment or "")
+      if close then open[#open + 1] = {indent = line.indent, close = close, class = more and more.class} end
+    end
+  end
+  close_to(-1)
+  return table.concat(out, "\n")
+end
+
+---A text of one or several lines in Lua.
+---@param text string
+---@param options? {global: boolean?, class: string?} global: as at the prompt, where names stay without local
+---@return string? code that compiles; a head of a block alone stands with its end
+---@return string[] remarks about what is written otherwise
+function foreign.rewrite(text, options)
+  local remarks, seen = {}, {}
+  local function said(name, detail)
+    if seen[name] or not words.remarks[name] then return end
+    seen[name] = true
+    remarks[#remarks + 1] = detail and words.remarks[name]:find "%%s" and words.remarks[name]:format(detail) or words.remarks[name]
+  end
+  local narrow, changed = read.narrow(text)
+  if changed then
+    said "full_width"
+    if compiles(narrow) then return narrow, remarks end
+  end
+  text = narrow
+  options = {global = options and options.global, class = options and options.class, said = said}
+  local remark = text:find "%s//%s*%a[%w]*%s*$" or text:find "%s//%s*%a+%s+%a" -- `x = 3 // a comment`
+  for try = remark and 2 or 1, 2 do
+    local lines = read.lines(text, try == 2)
+    if lines and #lines > 0 then
+      local only = #lines == 1 and lines[1]
+      if only and #only == 0 then
+        if only.mark == "-" then return nil, remarks end
+        said "comment"
+        return "-- " .. only.comment, remarks
+      end
+      if lines[1].comment and lines[1].mark ~= "-" then said "comment" end
+      local code
+      if only then
+        local body, close, joins = statements.line(only, options)
+        if body then
+          local comment = only.comment and only.comment ~= "" and "  -- " .. only.comment or ""
+          if close then body = ("%s --[[ .. ]]%s"):format(body, close ~= "" and " " .. close or "") end
+          if close == "" then body = body:gsub(" %-%-%[%[ %.%. %]%]$", "") end
+          if body:match "^%s*$" and #remarks > 0 then body = "-- " .. remarks[#remarks] end
+          code = body .. comment
+          if joins then
+            local part = code:gsub(" %-%-%[%[ %.%. %]%] end", " --[[ .. ]]"):gsub("([^%]]) end$", "%1")
+            if joined(part) then return part, remarks end
+          end
+          if compiles(code, true) then return code, remarks end
+        end
+      else
+        code = program(lines, options)
+        if code and compiles(code) then return code, remarks end
+      end
+    end
+    if not text:find("//", 1, true) then break end
+  end
+  if text:find '"""' then said "long" end
+  return nil, remarks
+end
+
+-- The lines of a text that belong to the one at `row`: what its brackets hold together.
+local function logical(text, row)
+  local narrow = read.narrow(text)
+  local lines = read.lines(narrow)
+  local all = {}
+  for line in (text .. "\n"):gmatch "(.-)\r?\n" do all[#all + 1] = line end
+  for _, line in ipairs(lines or {}) do
+    if line.first <= row and (line.last or line.first) >= row and line.last - line.first < 12 then
+      return table.concat(all, "\n", line.first, math.min(line.last, #all)), line.first, line.last
+    end
+  end
+  return all[row], row, row
+end
+
+-- A head with the lines of its block, when they are few; without the indentation of the head.
+local function below(text, row, head)
+  local indent, out, n = #head:match "^%s*", {}, 0
+  for line in (text .. "\n"):gmatch "(.-)\r?\n" do
+    n = n + 1
+    if n == row then
+      out[1] = line:sub(indent + 1)
+    elseif n > row then
+      if not line:find "%S" or #line:match "^%s*" <= indent then break end
+      out[#out + 1] = line:sub(indent + 1)
+    end
+    if #out > 8 then return nil end
+  end
+  return #out > 1 and table.concat(out, "\n") or nil
+end
+
+---What to write in the place of a line that Lua does not compile, or that does something else there than in Python.
+---@param text string the whole text: a file, an entry
+---@param row integer the line in it
+---@param options? {global: boolean?}
+---@return string? code, string[] remarks, integer? first, integer? last lines that it stands for
+function foreign.line(text, row, options)
+  local line, first, last = logical(text, row)
+  if not line or #line > 4000 then return nil, {} end
+  local block = not line:find("\n", 1, true) and line:find ":%s*$" and below(text, row, line)
+  if block then
+    local code, remarks = foreign.rewrite(block, {global = options and options.global, class = class_above(text, first)})
+    if code then return code, remarks, first, last end
+  end
+  local trimmed = line:gsub("^%s+", "")
+  local code, remarks = foreign.rewrite(trimmed, {global = options and options.global, class = class_above(text, first)})
+  if code == trimmed then code = nil end
+  if not code and line:find("\n", 1, true) then
+    local n = 0
+    for each in (text .. "\n"):gmatch "(.-)\n" do
+      n = n + 1
+      if n == row then line = each end
+    end
+    code, remarks = foreign.rewrite((line:gsub("^%s+", "")), options)
+    first, last = row, row
+  end
+  return code, remarks, first, last
+end
+
+-- Heads of Python's blocks: what Lua would take for a line that goes on.
+local heads = {["if"] = true, ["for"] = true, ["while"] = true, ["else"] = true, ["try"] = true, ["finally"] = true, ["except"] = true, ["elif"] = true,
+  ["def"] = true, ["class"] = true, ["with"] = true}
+
+local followers = {["and"] = true, ["or"] = true, ["then"] = true, ["do"] = true, ["end"] = true, ["else"] = true}
+
+---Does Lua wait for more where Python's block begins, or in a list of lists that is a long text to it? Gives the byte of
+---the colon or the bracket.
+---@param text string
+---@return integer?
+function foreign.waits(text)
+  local list = text:match "()%[%[[%s%d%.%-%[%]\"']"
+  if list and not text:find("]]", list, true) then
+    local tokens = torch._lex(text)
+    local last = tokens[#tokens]
+    return last and last.unfinished and last.first == list and foreign.rewrite(text) and list or nil
+  end
+  local comment, word = text:match "()//%s+%a[%w_]*%s+(%a[%w_]*)[^\n]*$"
+  if not comment and not text:find "\n" then comment = text:match "^%s*()//%s" end
+  if comment and not followers[word] and foreign.rewrite(text) then return comment end
+  local first = text:match "^%s*([%a]+)"
+  if not first or not heads[first] then return nil end
+  local depth = 0
+  local tokens = torch._lex(text)
+  local last, before = tokens[#tokens], tokens[#tokens - 1]
+  if before and text:sub(before.first, last.last):find "^%)%s*{$" then return last.first end  -- C's
+  for k, token in ipairs(tokens) do
+    local word = text:sub(token.first, token.last)
+    if token.kind == "keyword" and (word == "do" or word == "then" or word == "function") then return nil end
+    if token.kind == "op" then
+      if word:find "^[%(%[{]$" then depth = depth + 1 end
+      if word:find "^[%)%]}]$" then depth = depth - 1 end
+      if word == ":" and depth == 0 then
+        local after = tokens[k + 1]
+        if not after or after.first > token.last + 1 then return token.first end
+        local called = first == "for" and text:match "^%s*for%s+[%w_,%s]+%s+in%s+range%s*%b()()"
+        if called == token.first then return token.first end
+      end
+    end
+  end
+end
+
+return foreign

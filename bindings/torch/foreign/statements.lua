@@ -1,0 +1,348 @@
+-- Statements of Python written in Lua. A head of a block stands with its end, `--[[ .. ]]` in the place of what belongs
+-- between them, unless the block itself is there.
+local words = require "torch.foreign.words"
+local Parser = require "torch.foreign.parse"
+local Writer = require "torch.foreign.write"
+local loops = require "torch.foreign.loops"
+local statements = {}
+
+local S = {}  -- a statement's parser and writer
+S.__index = S
+
+local function fail() Parser.fail() end
+
+function S:expression() return (self.w:write(self.p:expression())) end
+function S:expressions() return (self.w:write(self.p:expressions())) end
+
+-- Stands on what ends a head: ":" of Python, or Lua's own word.
+function S:head_ends(word)
+  local p = self.p
+  if p:accept ":" or word and p:accept(word) then return end
+  if p:token() == nil then return end
+  if p:text() == "{" and p:token(1) == nil then  -- C
+    p.at = p.at + 1
+    return
+  end
+  fail()
+end
+
+local heads = {}
+
+local function condition(s)
+  local e = s.p:expression()
+  while e.kind == "group" do e = e[1] end
+  return (s.w:write(e))
+end
+
+function heads.if_(s)
+  local test = condition(s)
+  s:head_ends "then"
+  s.w.said(test == '"__main__" == "__main__"' and "pass" or "block")
+  if test:find '^"__main__" ==' then return "do", "end" end
+  return ("if %s then"):format(test), "end"
+end
+heads["if"] = heads.if_
+function heads.elif(s)
+  local test = condition(s)
+  s:head_ends "then"
+  s.w.said "elif"
+  return ("elseif %s then"):format(test), "end", true
+end
+heads["elseif"] = heads.elif
+heads["else"] = function(s)
+  if s.p:text() == "if" then
+    s.p.at = s.p.at + 1
+    return heads.elif(s)
+  end
+  s:head_ends()
+  s.w.said "block"
+  return "else", "end", true
+end
+heads["while"] = function(s)
+  local test = condition(s)
+  s:head_ends "do"
+  s.w.said "block"
+  return ("while %s do"):format(test), "end"
+end
+heads["for"] = function(s)
+  local p = s.p
+  if p:text() == "(" and s.p:has ";" then  -- for (int i = 0; i < n; i++) of C
+    p.at = p.at + 1
+    if p:token(1) and p:token(1).kind == "name" then p.at = p.at + 1 end
+    local name = p:name()
+    p:expect "="
+    local first = s:expression()
+    p:expect ";"
+    local test = p:expression()
+    if test.kind ~= "compare" or not p:accept ";" then fail() end
+    while p:text() and p:text() ~= ")" do p.at = p.at + 1 end
+    p:expect ")"
+    s:head_ends "do"
+    local last, n = s.w:under(test[2], 10), s.w.number(test[2])
+    return ("for %s = %s, %s do"):format(name, first, test.op ~= "<" and last or n and tostring(n - 1) or last .. " - 1"), "end"
+  end
+  local target = p:targets()
+  if p:accept "=" then  -- Lua's own
+    local range = p:expressions()
+    s:head_ends "do"
+    return ("for %s = %s do"):format((s.w:write(target)), (s.w:write(range))), "end"
+  end
+  p:expect "in"
+  local iter = p:expressions()
+  s:head_ends "do"
+  s.w.said "block"
+  local head, inside, before = loops.head(s.w, target, iter)
+  return (before and before .. "; " or "") .. head .. (inside and " " .. inside .. ";" or ""), "end"
+end
+heads["try"] = function(s)
+  s:head_ends()
+  s.w.said "try"
+  return "local ok, err = pcall(function()", "end)"
+end
+heads["except"] = function(s)
+  local name
+  if s.p:text() ~= ":" then
+    s.p:expression()
+    if s.p:accept "as" then name = s.p:name() end
+  end
+  s:head_ends()
+  s.w.said "try"
+  return "if not ok then" .. (name and name ~= "err" and (" local %s = err;"):format(name) or ""), "end"
+end
+heads["finally"] = function(s)
+  s:head_ends()
+  s.w.said "try"
+  return "do", "end"
+end
+heads["with"] = function(s)
+  local p = s.p
+  local e = p:expression()
+  local name
+  if p:accept "as" then name = p:name() end
+  s:head_ends()
+  s.w.said "with"
+  local text = s.w:write(e)
+  local scope = text:match "^(torch%.[%w_.]*)(%b())$"
+  local f = scope and scope:match "([%w_]+)$"
+  if f == "no_grad" or f == "enable_grad" or f == "inference_mode" or f == "autocast" or f == "set_grad_enabled" then
+    local inner = select(2, text:match "^(torch%.[%w_.]*)(%b())$"):sub(2, -2)
+    return ("%s(%sfunction()"):format(scope, inner ~= "" and inner .. ", " or ""), "end)"
+  end
+  local mode, braces = text:match "^(torch%.[%w_.]*)(%b{})$"
+  if mode then return ("%s(%s, function()"):format(mode, braces), "end)" end
+  return ("do local %s <close> = %s;"):format(name or "_", text), "end"
+end
+
+local definitions = require "torch.foreign.definitions"
+heads.class, heads.def = definitions.class, definitions.def
+heads["async"] = function(s)
+  s.p:expect "def"
+  return heads.def(s)
+end
+function heads.match(s)
+  local value = s:expression()
+  if s.p:text() ~= ":" then fail() end
+  s:head_ends()
+  return ("do local value = %s;"):format(value), "end"
+end
+function heads.case(s)
+  local value = s:expression()
+  if s.p:text() ~= ":" then fail() end
+  s:head_ends()
+  s.w.said "block"
+  return value == "_" and "do" or ("if value == %s then"):format(value), "end"
+end
+
+local simple = {}
+simple["return"] = function(s) return s.p:token() and "return " .. s:expressions() or "return" end
+simple["pass"] = function(s)
+  s.w.said "pass"
+  return "do end"
+end
+simple["break"] = function() return "break" end
+simple["continue"] = function(s)
+  s.w.said "continue"
+  return "goto continue"
+end
+simple["del"] = function(s)
+  s.w.said "del"
+  local out = {}
+  repeat out[#out + 1] = s:expression() until not s.p:accept ","
+  return table.concat(out, ", ") .. " = nil"
+end
+simple["global"] = function(s)
+  s.w.said "global"
+  repeat s.p:name() until not s.p:accept ","
+  return ""
+end
+simple["nonlocal"] = simple["global"]
+simple["assert"] = function(s)
+  s.w.said "assert"
+  local test = s.p:expression()
+  local message = s.p:accept "," and ", " .. s:expression() or ""
+  while test.kind == "group" do test = test[1] end
+  if test.kind == "tuple" then return "assert(" .. s.w:list(test.items) .. ")" end
+  return ("assert(%s%s)"):format((s.w:write(test)), message)
+end
+simple["raise"] = function(s)
+  s.w.said "raise"
+  if not s.p:token() then return "error(err)" end
+  local e = s.p:expression()
+  if s.p:accept "from" then s.p:expression() end
+  if e.kind == "call" then return ("error(%s)"):format(#e.args > 0 and (s.w:write(e.args[1])) or '"' .. (s.w:path(e[1]) or "error") .. '"') end
+  return ('error("%s")'):format(s.w:path(e) or "error")
+end
+
+local imports = require "torch.foreign.imports"
+simple["import"], simple["from"] = imports.import, imports.from
+
+-- What a line does that is neither a head nor begins with a word of Python: assigns, or calls.
+function S:plain()
+  local p, w = self.p, self.w
+  local declares = p:accept "local"
+  local tree = p:expressions()
+  local op = p:text()
+  if not op or op == ";" or op == "end" or op == "else" or op == "elseif" or op == "elif" or p:token().kind == "name" and w.lua then
+    if tree.kind == "comprehension" then fail() end
+    if tree.kind == "string" and self.alone then return "-- " .. tree.parts[1].content:gsub("^%s+", ""):gsub("%s*\n%s*", " "):gsub("%s+$", "") end
+    return (w:write(tree))
+  end
+  if op == ":" and tree.kind ~= "tuple" then  -- x: int = 3
+    p.at = p.at + 1
+    p.slicing = true
+    p:expression()
+    p.slicing = false
+    op = p:text()
+    if not op then return w:write(tree) .. " = nil" end
+  end
+  local changed = op:match "^([%+%-%*/%%&|@^]+)=$" or op == "//=" and "//" or op == "<<=" and "<<" or op == ">>=" and ">>"
+  if changed then
+    p.at = p.at + 1
+    local right = p:expressions()
+    w.said("augmented", op)
+    if changed == "^" then changed = "^" end
+    local sum = {kind = "binary", op = changed == "**" and "^" or changed, tree, right.kind == "binary" and {kind = "group", right} or right}
+    return ("%s = %s"):format((w:write(tree)), (w:write(sum)))
+  end
+  if op == "++" or op == "--" then
+    p.at = p.at + 1
+    w.said "increment"
+    return ("%s = %s %s 1"):format((w:write(tree)), (w:write(tree)), op:sub(1, 1))
+  end
+  if op ~= "=" and op ~= ":=" then fail() end
+  local targets = {tree}
+  while p:accept "=" or p:accept ":=" do
+    targets[#targets + 1] = p:expressions()
+  end
+  local value = table.remove(targets)
+  local function left(e)
+    if e.kind == "tuple" then
+      for _, item in ipairs(e.items) do if item.kind == "tuple" then fail() end end
+      return w:list(e.items)
+    end
+    if e.kind == "group" then e = e[1] end
+    if e.kind ~= "name" and e.kind ~= "field" and e.kind ~= "index" then fail() end
+    return (w:write(e))
+  end
+  local lead = declares and "local " or ""
+  if value.kind == "call" and value[1].kind == "field" and value[1].name == "split" and tree.kind == "name" and (not value.args[1] or value.args[1].kind == "string") then
+    local part = {kind = "name", text = "part"}
+    value = {kind = "comprehension", element = part, loops = {{target = part, iter = value}}}
+  end
+  if #targets == 1 and tree.kind == "name" and value.kind == "comprehension" then
+    return ("%s%s = {} %s"):format(lead, tree.text, loops.filled(w, value, tree.text))
+  end
+  if #targets > 1 then w.said "chained" end
+  local right
+  if #targets == 1 and targets[1].kind == "tuple" and (value.kind == "tuple" or value.kind == "table" and value.list) then
+    right = w:list(value.items)
+  elseif targets[1].kind == "name" and targets[1].text:find "mask" then
+    right = (w:mask(value))
+  else
+    right = (w:write(value))
+    if targets[1].kind == "tuple" and (value.kind == "name" or value.kind == "field" or value.kind == "index") then right = "table.unpack(" .. right .. ")" end
+  end
+  local out = {lead .. left(targets[#targets]) .. " = " .. right}
+  for k = #targets - 1, 1, -1 do out[#out + 1] = lead .. left(targets[k]) .. " = " .. left(targets[k + 1]) end
+  return table.concat(out, "; ")
+end
+
+-- One statement, which may be a head with its block behind it on the line.
+function S:statement()
+  local p = self.p
+  local word = p:text()
+  local after = p:text(1)
+  if word == "@" then
+    p.at = p.at + 1
+    self.w.said "decorator"
+    return "-- " .. self:expression() .. "(f) decorates f"
+  end
+  local head = heads[word]
+  if head and (word ~= "match" and word ~= "case" or after ~= "=" and after ~= "." and after ~= "(" and after ~= nil) then
+    p.at = p.at + 1
+    local text, close, joins, more = head(self)
+    if p:token() then  -- the block is on the line
+      if close == "" then return text .. " " .. self:line() end
+      local body = self:line(true)
+      return ("%s %s %s"):format(text, body, close), nil, joins
+    end
+    return text, close, joins, more
+  end
+  if word == "end" then
+    p.at = p.at + 1
+    return "end"
+  end
+  local f = simple[word]
+  if f and after ~= "=" and after ~= "." and not (after == "(" and (word == "global" or word == "pass")) then
+    p.at = p.at + 1
+    return f(self)
+  end
+  if (word == "print" or word == "exec") and p:token(1) and p:token(1).kind ~= "string" and after ~= "(" and after ~= "=" and after ~= "." and after ~= "," and p:token(1).kind ~= "op" then  -- Python 2
+    p.at = p.at + 1
+    return "print(" .. self:expressions() .. ")"
+  end
+  return self:plain()
+end
+
+-- The statements of a line, one after the other.
+function S:line(block)
+  local out = {}
+  local close, joins, more
+  repeat
+    if not self.p:token() or block and self.p:text() == "end" then break end
+    local text
+    text, close, joins, more = self:statement()
+    out[#out + 1] = text
+    if block and (self.p:text() == "elif" or self.p:text() == "elseif") then
+      self.p.at = self.p.at + 1
+      local head = heads.elif(self)
+      out[#out + 1] = head .. " " .. self:line(true)
+      return (table.concat(out, " "))
+    end
+    if block and self.p:text() == "else" then  -- if c then a else b end
+      self.p.at = self.p.at + 1
+      out[#out + 1] = "else"
+      self.p:accept ":"
+      out[#out] = "else " .. self:line(true)
+      return (table.concat(out, " "):gsub("; else", " else"))
+    end
+  until not self.p:accept ";" and not (self.p:text() and (block or self.w.lua) and self.p:text() ~= "end" and self.p:text() ~= ":")
+  if block and self.p:text() == "end" then self.p.at = self.p.at + 1 end
+  if self.p:token() then fail() end
+  return (table.concat(out, "; "):gsub("; ; ", "; "):gsub("^; ", "")), close, joins, more
+end
+
+---A logical line in Lua; nil where it is not understood.
+---@param line table of read.lines
+---@param options {global: boolean, class: string?, said: fun(remark: string, detail?: string)}
+---@return string? text, string? close what ends the block that the line begins, boolean? joins it goes on with the block before, table? more
+function statements.line(line, options)
+  local s = setmetatable({alone = #line == 1, w = Writer.new(line.lua, options.said), p = Parser.new(line), global = options.global, class = options.class}, S)
+
+  local ok, text, close, joins, more = pcall(s.line, s)
+  if ok then return text, close, joins, more end
+  if text ~= Parser.stop then error(text, 0) end
+  return nil
+end
+
+return statements

@@ -1,0 +1,160 @@
+-- What somebody types who knows Python: hundreds of lines are answered with a line of Lua that compiles, at the prompt's
+-- entry reader and in files, and none leaves a person in a continuation prompt.
+local foreign = require "torch.foreign"
+local syntax = require "torch.syntax"
+local entry = require "shell.entry"
+local folder = debug.getinfo(1, "S").source:match "^@(.*)/"
+
+-- {line, its Lua}: a line of Python, and below it, indented, what is to be said.
+local lines = {}
+for text in io.lines(folder .. "/python/lines.txt") do
+  if text:find "^    " then
+    lines[#lines][2] = text:sub(5)
+  elseif text ~= "" and not text:find "^##" and not text:find "^# Lines that people" then
+    lines[#lines + 1] = {text}
+  end
+end
+
+local function is_lua(text) return load(text) ~= nil or load("return " .. text) ~= nil end
+
+-- Parts of a block compile where their block is.
+local function compiles(code)
+  return is_lua(code) or code:find "^else" and load("if true then " .. code .. "\nend") ~= nil or code == "goto continue" and load "while true do goto continue ::continue:: end" ~= nil
+    or code == "break" and load "while true do break end" ~= nil
+end
+
+test("three hundred lines of Python are written in Lua, which compiles", function()
+  check.yes(#lines >= 300, #lines)
+  for _, case in ipairs(lines) do
+    local code = foreign.rewrite(case[1], {global = true})
+    check.equal(code, case[2], case[1])
+    check.yes(compiles(case[2]), case[1])
+  end
+end)
+
+test("at the prompt each line that is no Lua is answered at once, with the line of Lua", function()
+  local wrong_ones = 0
+  for _, case in ipairs(lines) do
+    local code, wrong = entry.read(case[1])
+    if not code then
+      wrong_ones = wrong_ones + 1
+      check.equal(wrong.kind, "wrong", case[1])
+      syntax.hint(case[1], wrong, {global = true, whole = true})
+      check.equal(wrong.code, case[2], case[1])
+      check.contains(wrong.hint or "", case[2]:match "^[^\n]*", case[1])
+    end
+  end
+  check.yes(wrong_ones > 280, wrong_ones)
+end)
+
+test("in a file each line that is no Lua is answered with the line of Lua", function()
+  for _, case in ipairs(lines) do
+    local text = "local first = 1\n" .. case[1] .. "\nlocal last = 2\n"
+    local ok, message = load(text, "@file.lua")
+    if not ok and not is_lua(case[1]) then
+      local failure = syntax.failure(text, message)
+      check.yes(failure.code ~= nil, case[1] .. ": " .. message)
+      check.yes(compiles(failure.code), case[1])
+    end
+  end
+end)
+
+local function script(text)
+  local path = check.temp "program.lua"
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  return check.tycho {path}, path
+end
+
+test("a syntax error of a file shows file, line, source, caret and Lua", function()
+  local r, path = script "local x = 1\nif x != 2:\n  print(x)\n"
+  check.equal(r.status, 1)
+  check.equal(r.err, ("tycho: %s:2: error: unexpected '!': 'then' expected\n   if x != 2:\n        ^\n   in Lua: if x ~= 2 then\n             print(x)\n           end\n"):format(path)
+    .. "   -- not equal is ~=\n   -- blocks end with the word end\n")
+  check.contains(script("local y = 1\nlocal x = [1, 2]\n").err, "   local x = [1, 2]\n             ^\n   in Lua: local x = {1, 2}\n")
+  check.contains(check.tycho({"-e", "x += 1"}).err, "(command line):1: error: unexpected '+'\n   x += 1\n     ^\n   in Lua: x = x + 1\n")
+  check.contains(check.tycho({"-"}, {stdin = "x = 1\nx **= 2\n"}).err, "stdin:2: error: ")
+  check.contains(script("for i = 1, 3 do\n  print(i)\n").err, "the text ends too early: 'end' expected (to close 'for' at line 1)")
+end)
+
+test("a module that does not compile is shown where it is wrong", function()
+  local path = check.temp "wrongmodule.lua"
+  local file = assert(io.open(path, "w"))
+  file:write "local m = {}\ndef f(x): return x\n"
+  file:close()
+  local r = script(("package.path = %q\nlocal m = require 'wrongmodule'\n"):format(path:match "^(.*)/" .. "/?.lua"))
+  check.contains(r.err, "wrongmodule.lua:2: error: ")
+  check.contains(r.err, "in Lua: local function f(x) return x end")
+end)
+
+test("a whole function that is pasted is written in Lua, with its block", function()
+  local code = foreign.rewrite([[
+def train(model, loader, epochs=2):
+    for epoch in range(epochs):
+        total = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        if total < 1:
+            break
+        else:
+            print(f"{epoch}: {total:.3f}")
+    return total]], {global = true})
+  check.equal(code, [[
+function train(model, loader, epochs) epochs = epochs or 2;
+    for epoch = 1, epochs do
+        total = 0.0
+        for x, y in loader() do
+            optimizer:zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss:backward()
+            optimizer:step()
+            total = total + loss:item()
+        end
+        if total < 1 then
+            break
+        else
+            print(("%s: %.3f"):format(epoch, total))
+        end
+    end
+    return total
+end]])
+end)
+
+test("a class that is pasted becomes a class of nn.class with its methods", function()
+  local code = foreign.rewrite([[
+class Net(nn.Module):
+    def __init__(self, hidden=32):
+        super().__init__()
+        self.fc1 = nn.Linear(784, hidden)
+        self.fc2 = nn.Linear(hidden, 10)
+
+    def forward(self, x):
+        # flat
+        x = x.view(-1, 784)
+        return self.fc2(F.relu(self.fc1(x)))]], {global = true})
+  check.yes(code ~= nil)
+  local env = setmetatable({nn = torch.nn, F = torch.nn.functional}, {__index = _G})
+  assert(load(code, "=net", "t", env))()
+  check.shape(env.Net(8)(torch.ones(3, 28, 28)), {3, 10})
+end)
+
+test("random lines never break the reader", function()
+  local pieces = {"x", "[", "]", "(", ")", "{", "}", ":", ",", "=", "==", "1", "0", "'a'", "f'{x}'", " ", "for ", " in ", "if ", " else ", "def ", "class ",
+    "lambda ", "not ", ".", "**", "@", "-", "import ", "from ", "#", "\n", "    ", "end", "then ", "\"", "\\", "，", "“", "\xff", "$"}
+  math.randomseed(7)
+  for _ = 1, 4000 do
+    local parts = {}
+    for k = 1, math.random(12) do parts[k] = pieces[math.random(#pieces)] end
+    local text = table.concat(parts)
+    local code = foreign.rewrite(text)
+    if code then check.yes(#code >= 0, text) end
+    foreign.line(text, 1)
+    foreign.waits(text)
+    entry.read(text)
+  end
+end)
