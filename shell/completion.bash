@@ -13,6 +13,21 @@ _tycho() {
     ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
     return
   fi
+  if [[ ${COMP_WORDS[1]} == run ]]; then
+    case $before in
+      -n | --nproc-per-node) COMPREPLY=($(compgen -W "auto cpu gpu" -- "$word")) ;;
+      --token-file) COMPREPLY=($(compgen -f -- "$word")) ;;
+      --nnodes | --node-rank | --master | --master-addr | --master-port | --max-restarts | -e) ;;
+      *)
+        if [[ $word == -* ]]; then
+          COMPREPLY=($(compgen -W "-n --nproc-per-node --nnodes --node-rank --master --master-addr --master-port --token-file --max-restarts -e --help" -- "$word"))
+        else
+          COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
+          compopt -o filenames
+        fi ;;
+    esac
+    return
+  fi
   case $before in
     -e) return ;;
     --lua-annotations)
@@ -28,7 +43,7 @@ _tycho() {
     COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --version --help" -- "$word"))
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
-    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn" -- "$word"))
+    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn run" -- "$word"))
     compopt -o filenames
   fi
 }

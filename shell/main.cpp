@@ -14,6 +14,7 @@
 #include "bindings/core/lua.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "shell/launch.h"
 #include "shell/line/editor.h"
 #include "shell/native.h"
 #include "shell/repl.h"
@@ -31,6 +32,7 @@ constexpr char kUsage[] =
     "  -i           open the prompt afterwards\n"
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
     "  learn [NAME] a lesson at the prompt, or their list\n"
+    "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"
     "  --check DIR  check lessons\n"
     "  --lua-annotations DIR  write definition files for the Lua language server\n"
     "  --version    versions, libraries and the CPU features in use\n"
@@ -221,6 +223,10 @@ int main(int argc, char** argv) {
   using namespace tycho;
   hold_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the user's limit is an error, not the end
+  if (shell::is_run(argc, argv)) {
+    const shell::RunOptions run = shell::read_run_options({argv + 2, argv + argc});
+    return run.status >= 0 ? run.status : shell::launch(run);
+  }
   if (will_edit(argc, argv)) shell::prepare_status();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;

@@ -176,6 +176,7 @@ void Meeting::ended(ConnId who, const std::string& how) {
 void Meeting::died(int rank, const std::string& how) {
   Member& m = members_[static_cast<size_t>(rank)];
   m.state = State::Dead;
+  if (first_gone_ < 0) first_gone_ = rank;
   m.said = name(rank) + " died" + how;
   fail({Reason::Died, {rank}, m.said});
   try_regroup();
@@ -187,6 +188,7 @@ void Meeting::left(int rank, Reader& body) {
   const std::string error = body.string();
   const bool was_out = m.state == State::Out;
   m.state = State::Left;
+  if (first_gone_ < 0) first_gone_ = rank;
   --present_;
   rank_of_.erase(m.watch);
   out_.end(m.watch);

@@ -2,6 +2,7 @@
 // for them, and how the rest goes on. A meeting goes through sessions: when all ranks of one have
 // ended, the next may join. Within a session, a shrink begins a new generation.
 #pragma once
+#include <atomic>
 #include <map>
 
 #include "engine/dist/agreement.h"
@@ -22,6 +23,7 @@ class Meeting {
   void ended(ConnId who, const std::string& how);  // the end of any connection
   void tick(double now);
   double next_tick() const;
+  int first_gone() const { return first_gone_; }  // from any thread
   int present() const { return present_ + static_cast<int>(parked_.size()); }
 
  private:
@@ -73,6 +75,7 @@ class Meeting {
   std::vector<Member> members_;
   std::map<ConnId, int> rank_of_;
   int present_ = 0;
+  std::atomic<int> first_gone_{-1};
   bool complete_ = false;
   uint32_t session_ = 0, generation_ = 0, questions_ = 0;
   Failure failure_;

@@ -66,6 +66,7 @@ class Loop final : public Server, Sender {
   const std::string& address() const override { return address_; }
   const std::string& token() const override { return token_; }
   int ranks_here() const override { return here_; }
+  int first_gone() const override { return meeting_.first_gone(); }
   size_t connections() const override { return open_; }
 
   bool wait_for_goodbyes(Seconds at_most) override {

@@ -31,6 +31,9 @@ class Server {
   virtual const std::string& address() const = 0;  // "127.0.0.1:41234"
   virtual const std::string& token() const = 0;
   virtual int ranks_here() const = 0;
+  // The rank that was the first to die or leave, -1: none yet. The others are told after this is
+  // known.
+  virtual int first_gone() const = 0;
   // Until all ranks that came have said goodbye. Looks for interrupts.
   virtual bool wait_for_goodbyes(Seconds at_most) = 0;
   virtual size_t connections() const = 0;
