@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "bindings/core/lua.h"
@@ -18,6 +19,7 @@ struct CodedTensor {
   Ref<Storage> storage;
   DType dtype;
   bool requires_grad, parameter;  // parameter: of a module, also when it is frozen
+  bool attached;                  // its gradient goes on at the other side (GraphTensors)
   Sizes shape, stride;
   int64_t offset;
 };
@@ -49,15 +51,26 @@ struct Cargo {
 extern const Cargo kSetup;    // a dataset and functions
 extern const Cargo kBatch;    // what a worker made
 extern const Cargo kProcess;  // what goes to another process of this program, and comes back
+extern const Cargo kFork;     // a function and its arguments for another thread (torch.fork)
+extern const Cargo kForked;   // what it gave
 extern const Cargo kObject;   // data for other ranks: nothing that could run there
 
+// The tensors of a message through which gradients flow: they become leaves on the other side. Who
+// writes and who reads gets them as a list, in the same order, to tie the two graphs together.
+struct GraphTensors {
+  int list = 0;  // the table that takes them; 0: graphs stay here
+  // Of those without a graph, only these count; null: all that require grad.
+  const std::unordered_set<const Impl*>* leaves = nullptr;
+};
+
 // Raises Kind::Argument for what cannot cross, with the way to it: "dataset.reader.file".
-Message write_message(lua_State* L, int value, const Cargo& cargo);
+Message write_message(lua_State* L, int value, const Cargo& cargo, GraphTensors graph = {});
 // Pushes the value. Of a message that did not come from a thread of this process or its own
 // parent or child, whatever bytes it has, only data is made: no code is loaded and no module, and
 // what is damaged raises Kind::Value.
 enum class Trust : bool { Data, All };
-void read_message(lua_State* L, Message& message, Trust trust = Trust::All);
+void read_message(lua_State* L, Message& message, Trust trust = Trust::All,
+                  GraphTensors graph = {});
 
 // The same as one string, tensors included, for another machine (Lua: torch._encode(value, who),
 // torch._decode(text)). `who` begins the errors: "all_gather_object".

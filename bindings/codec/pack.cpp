@@ -126,6 +126,7 @@ CodedTensor unpack_tensor(const PackedTensor& p, const std::vector<Ref<Storage>>
                 static_cast<DType>(p.dtype),
                 p.requires_grad != 0,
                 p.parameter != 0,
+                false,
                 Sizes(p.shape, p.rank),
                 Sizes(p.stride, p.rank),
                 p.offset};

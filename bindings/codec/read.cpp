@@ -28,10 +28,11 @@ using namespace codec;
 
 class Reader {
  public:
-  Reader(lua_State* L, Message& message, Trust trust)
+  Reader(lua_State* L, Message& message, Trust trust, GraphTensors graph)
       : L(L),
         message_(message),
         trust_(trust),
+        graph_(graph),
         at_(message.bytes.data()),
         end_(at_ + message.bytes.size()) {
     luaL_checkstack(L, 20, nullptr);
@@ -207,6 +208,10 @@ class Reader {
     t->contiguous = is_contiguous(from.shape, from.stride);
     push(L, t);
     if (from.parameter) mark_parameter();
+    if (from.attached && graph_.list) {
+      lua_pushvalue(L, -1);
+      lua_rawseti(L, graph_.list, static_cast<lua_Integer>(lua_rawlen(L, graph_.list)) + 1);
+    }
   }
 
   void mark_parameter() {
@@ -305,6 +310,7 @@ class Reader {
   lua_State* L;
   Message& message_;
   Trust trust_;
+  GraphTensors graph_;
   const char *at_, *end_;
   int objects_, metas_;
   std::vector<Tag> kinds_;
@@ -314,6 +320,8 @@ class Reader {
 
 }  // namespace
 
-void read_message(lua_State* L, Message& message, Trust trust) { Reader(L, message, trust).read(); }
+void read_message(lua_State* L, Message& message, Trust trust, GraphTensors graph) {
+  Reader(L, message, trust, graph).read();
+}
 
 }  // namespace tycho::lua

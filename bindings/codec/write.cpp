@@ -9,6 +9,7 @@
 #include "bindings/core/device.h"
 #include "bindings/core/insides.h"
 #include "bindings/processes/socket.h"
+#include "engine/grad/record.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
 
@@ -19,7 +20,8 @@ using namespace codec;
 
 class Writer {
  public:
-  Writer(lua_State* L, const Cargo& cargo) : L(L), cargo_(cargo) {
+  Writer(lua_State* L, const Cargo& cargo, GraphTensors graph)
+      : L(L), cargo_(cargo), graph_(graph) {
     luaL_checkstack(L, 20, nullptr);
     lua_newtable(L);
     objects_ = lua_gettop(L);
@@ -187,16 +189,22 @@ class Writer {
   }
 
   void put_tensor(int i, const Impl* t, const Way& way, const void* p) {
-    if (t->node) {
+    if (t->node && !graph_.list) {
       const Name name = name_of(way);
       fail(Kind::Argument,
            start_of(name) + " is part of a graph, and graphs stay in the thread that made them",
            *cargo_.graph_hint ? cargo_.graph_hint : name.text + " = " + name.text + ":detach()");
     }
     straighten(Tensor(const_cast<Impl*>(t)));
+    const bool attached = graph_.list && grad::requires_grad(const_cast<Impl*>(t)) &&
+                          (t->node || !graph_.leaves || graph_.leaves->contains(t));
+    if (attached) {
+      lua_pushvalue(L, i);
+      lua_rawseti(L, graph_.list, static_cast<lua_Integer>(lua_rawlen(L, graph_.list)) + 1);
+    }
     put_tag(Tag::Tensor);
     put_number(message_.tensors.size());
-    message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, is_parameter(i),
+    message_.tensors.push_back({t->storage, t->dtype, t->requires_grad, is_parameter(i), attached,
                                 Sizes(t->shape, t->rank), Sizes(t->stride, t->rank), t->offset});
     keep(i, p, way);
   }
@@ -469,6 +477,7 @@ class Writer {
 
   lua_State* L;
   const Cargo& cargo_;
+  GraphTensors graph_;
   int objects_, known_, env_, globals_, environments_;
   Message message_;
   std::unordered_map<const void*, uint32_t> ids_, cells_;
@@ -514,6 +523,27 @@ const Cargo kProcess = {
     .addresses = false,
     .handles = true,
 };
+const Cargo kFork = {
+    .who = "fork",
+    .root = "the function",
+    .part = "",
+    .refusal = "which cannot go to another thread",
+    .hint = "make it in the function that runs there",
+    .file_hint = "open it in the function that runs there",
+    .graph_hint = "",
+    .globals = true,
+    .handles = true,
+};
+const Cargo kForked = {
+    .who = "fork",
+    .root = "the result",
+    .part = "",
+    .refusal = "which cannot leave the thread that made it",
+    .hint = "",
+    .file_hint = "",
+    .graph_hint = "",
+    .handles = true,
+};
 const Cargo kObject = {
     .who = "",
     .root = "the object",
@@ -526,10 +556,10 @@ const Cargo kObject = {
     .addresses = false,
 };
 
-Message write_message(lua_State* L, int value, const Cargo& cargo) {
+Message write_message(lua_State* L, int value, const Cargo& cargo, GraphTensors graph) {
   value = lua_absindex(L, value);
   const int top = lua_gettop(L);
-  Message message = Writer(L, cargo).write(value);
+  Message message = Writer(L, cargo, graph).write(value);
   lua_settop(L, top);
   return message;
 }

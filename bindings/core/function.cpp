@@ -149,6 +149,31 @@ int record_custom(lua_State* L) {
   return lua_gettop(L) - places;
 }
 
+// _attach(name, ctx, backward, inputs, outputs): ties what another thread computed from the inputs to
+// them: from here on the outputs have a graph, whose gradient is backward(ctx, gradients...).
+int attach(lua_State* L) {
+  Ref<GraphNode> hold(new_node(nullptr));
+  Node* node = static_cast<Node*>(hold.get());
+  for (lua_Integer i = 1; lua_rawgeti(L, 4, i) != LUA_TNIL; ++i) {
+    node->edges.push_back(edge_of(to_impl(L, -1)));
+    lua_pop(L, 1);
+  }
+  lua_settop(L, 5);
+  for (lua_Integer i = 1; lua_rawgeti(L, 5, i) != LUA_TNIL; ++i) {
+    const Tensor& y = check_tensor(L, -1, "_attach");
+    node->outputs.push_back({y.shape(), y.dtype(), y.device()});
+    grad::set_history(y, node, static_cast<uint32_t>(i - 1));
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, 2);
+  const int ctx = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushvalue(L, 3);
+  auto* custom = new LuaGrad(ctx, luaL_ref(L, LUA_REGISTRYINDEX));
+  custom->name = luaL_checkstring(L, 1);
+  node->custom = Ref<CustomGrad>(custom);
+  return 0;
+}
+
 // _saved(ctx): the saved tensors, checked against changes; outputs come back with their history.
 int saved_tensors(lua_State* L) {
   lua_getfield(L, 1, "_saved");
@@ -192,8 +217,10 @@ int saved_tensors(lua_State* L) {
 }  // namespace
 
 void open_function(lua_State* L, int torch) {
-  static const luaL_Reg functions[] = {
-      {"_record", guarded<record_custom>}, {"_saved", guarded<saved_tensors>}, {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {{"_record", guarded<record_custom>},
+                                       {"_attach", guarded<attach>},
+                                       {"_saved", guarded<saved_tensors>},
+                                       {nullptr, nullptr}};
   lua_getfield(L, torch, "autograd");
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);

@@ -20,7 +20,14 @@ function torch._strict(owner, label, look)
   })
 end
 
+-- Names that one file gives.
+local from = {fork = "torch.fork", wait = "torch.fork", jit = "torch.fork"}
+
 torch._strict(torch, "torch", function(t, name)
+  if from[name] then
+    require(from[name])
+    return rawget(t, name)
+  end
   local part = parts[name]
   if not part then return nil end
   local value = require(part)

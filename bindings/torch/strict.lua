@@ -8,7 +8,8 @@ local strict = {}
 local instead = {
   from_numpy = 'torch.load("x.npy") reads what numpy.save wrote; torch.tensor takes tables',
   set_default_device = 'pass {device="cuda"}, or move with :to("cuda")',
-  jit = "modules need no compiling: call them, and save net:state_dict()",
+  script = "modules need no compiling: call them, and save net:state_dict()",
+  trace = "modules need no compiling: call them, and save net:state_dict()",
   onnx = "torch.save(net:state_dict(), path) writes a file that PyTorch reads",
   hub = "torch.models holds networks with torchvision's names of weights",
   tensorboard = "scripts/training.lua writes metrics as CSV; torch.plot draws curves",

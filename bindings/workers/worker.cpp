@@ -17,6 +17,7 @@
 #include "bindings/tools/check.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -112,20 +113,42 @@ int next_task(lua_State* L) {
     task = std::move(me.tasks.front());
     me.tasks.pop_front();
   }
+  if (task.forked) {
+    mode.grad = task.grad;
+    mode.inference = task.inference;
+    amp::set(task.region);
+    modes_changed(L);
+  }
   lua_pushinteger(L, task.number);
-  read_message(L, task.message);
-  return 2;
+  lua_newtable(L);
+  read_message(L, task.message, Trust::All, {.list = lua_gettop(L)});
+  lua_insert(L, -2);
+  return 3;  // and the tensors whose gradients go back
 }
 
-// send(number, value)
+// send(number, value); send(number, value, leaves): the tensors in the value through which gradients
+// flow to the leaves.
 int send_result(lua_State* L) {
-  Parcel result{luaL_checkinteger(L, 1), here->worker->id, write_message(L, 2, kBatch)};
+  Parcel result;
+  result.number = luaL_checkinteger(L, 1);
+  result.worker = here->worker->id;
+  std::unordered_set<const Impl*> leaves;
+  const bool forked = lua_istable(L, 3);
+  lua_settop(L, 3);
+  lua_newtable(L);
+  for (lua_Integer i = 1; forked && lua_rawgeti(L, 3, i) != LUA_TNIL; ++i) {
+    leaves.insert(to_impl(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_settop(L, 4);
+  result.message = forked ? write_message(L, 2, kForked, {.list = 4, .leaves = &leaves})
+                          : write_message(L, 2, kBatch);
   for (const CodedTensor& t : result.message.tensors)
     bytes_sent += static_cast<int64_t>(t.storage->bytes);
   const std::lock_guard lock(here->pool->mutex);
   here->pool->results.push_back(std::move(result));
   here->pool->arrived.notify_all();
-  return 0;
+  return 1;
 }
 
 // at(position) says which item is being loaded, for messages; at() asks.
@@ -258,7 +281,8 @@ void start_pool(const std::shared_ptr<WorkerPool>& pool, int count) {
   sigfillset(&all);
   sigdelset(&all, SIGINT);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int id = 1; id <= count; ++id) {
+  const int first = static_cast<int>(pool->workers.size()) + 1;
+  for (int id = first; id < first + count; ++id) {
     auto worker = std::make_unique<Worker>();
     worker->id = id;
     worker->default_dtype = default_dtype();
@@ -309,9 +333,8 @@ void stop_pool(WorkerPool& pool) {
     pthread_detach(w->thread);
     if (w->finished) continue;
     std::fprintf(stderr,
-                 "note: worker %d of a DataLoader does not end: what it waits for cannot be "
-                 "stopped\n",
-                 w->id);
+                 "note: worker %d of %s does not end: what it waits for cannot be stopped\n", w->id,
+                 pool.who == "DataLoader" ? "a DataLoader" : "torch.fork");
   }
   lock.unlock();
   for (const auto& w : pool.workers)

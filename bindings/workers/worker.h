@@ -1,6 +1,7 @@
-// Threads that load data. Each has a Lua state of its own, in which torch is open; messages go to
-// it and come back (codec/codec.h). What they are asked and how batches are put in order is written in
-// Lua (torch/utils/workers.lua and worker.lua).
+// Threads that load data or run forked functions. Each has a Lua state of its own, in which torch is
+// open; messages go to it and come back (codec/codec.h). What they are asked is written in Lua: how
+// batches are put in order in torch/utils/workers.lua and worker.lua, forks in torch/fork.lua and
+// forked.lua.
 #pragma once
 #include <pthread.h>
 
@@ -11,8 +12,9 @@
 #include <mutex>
 #include <string>
 
-#include "bindings/show/show.h"
 #include "bindings/codec/codec.h"
+#include "bindings/show/show.h"
+#include "engine/amp/autocast.h"
 
 namespace tycho::lua {
 
@@ -21,6 +23,10 @@ struct Parcel {
   lua_Integer number = 0;
   int worker = 0;
   Message message;
+  // A forked function runs in the modes of who forked it.
+  bool forked = false;
+  bool grad = true, inference = false;
+  amp::Region region;
 };
 
 struct WorkerPool;
@@ -48,12 +54,14 @@ struct WorkerPool {
   std::condition_variable arrived;
   std::deque<Parcel> results;
   std::deque<std::unique_ptr<Worker>> workers;
-  bool over = false;         // stopped
-  bool interrupted = false;  // a worker's program was ended by Ctrl-C
+  std::string who = "DataLoader";  // begins the errors
+  bool over = false;               // stopped
+  bool interrupted = false;        // a worker's program was ended by Ctrl-C
 };
 
-void start_pool(const std::shared_ptr<WorkerPool>& pool, int count);  // fewer when there is no room
-void stop_pool(WorkerPool& pool);          // returns when no worker's code runs any more
+// Further workers; fewer when there is no room.
+void start_pool(const std::shared_ptr<WorkerPool>& pool, int count);
+void stop_pool(WorkerPool& pool);    // returns when no worker's code runs any more
 void ask_for_place(Worker& worker);  // it writes `place` when its Lua code runs on
 
 // How many threads were left behind because nothing could stop them: then the process must end

@@ -8,6 +8,7 @@
 #include "bindings/tools/check.h"
 #include "bindings/workers/worker.h"
 #include "engine/base/interrupt.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::lua {
 namespace {
@@ -20,6 +21,7 @@ const char kPool[] = "tycho.worker_pool";
 struct PoolBox {
   std::shared_ptr<WorkerPool> pool;
   bool keeps = false;  // its workers outlive a loop that is left
+  bool forks = false;  // they run forked functions: only an error ends them
 };
 
 PoolBox& box_at(lua_State* L) {
@@ -34,7 +36,8 @@ Worker& worker_at(lua_State* L, WorkerPool& pool, int i) {
   return *pool.workers[static_cast<size_t>(id) - 1];
 }
 
-// _worker_pool(count, keeps, setup): threads, each of which gets the setup as its first task.
+// _worker_pool(count, keeps, setup): threads, each of which gets the setup as its first task; with
+// setup.entry, they run forked functions.
 int new_pool(lua_State* L) {
   const int64_t count = check_integer(L, 1, "_worker_pool");
   TYCHO_CHECK(Kind::Value, count >= 1 && count <= 512, "_worker_pool: wants 1 to 512 workers");
@@ -45,21 +48,64 @@ int new_pool(lua_State* L) {
   luaL_setmetatable(L, kPool);
   box->keeps = lua_toboolean(L, 2);
   box->pool = std::make_shared<WorkerPool>();
+  box->forks = lua_getfield(L, 3, "entry") == LUA_TSTRING;
+  lua_pop(L, 1);
+  if (box->forks) box->pool->who = "fork";
   start_pool(box->pool, static_cast<int>(count));
   bool complete;
   {
     const std::lock_guard lock(box->pool->mutex);
     complete = box->pool->workers.size() == static_cast<size_t>(count);
     for (const auto& w : box->pool->workers) {
-      w->tasks.push_back({0, w->id, setup});
+      w->tasks.emplace_back();
+      w->tasks.back().message = setup;
       w->wake.notify_all();
     }
   }
   if (!complete) {
     stop_pool(*box->pool);
-    fail(Kind::Oom,
-         format("DataLoader: the system has no room for %d threads more", static_cast<int>(count)));
+    fail(Kind::Oom, format("%s: the system has no room for %d threads more", box->pool->who.c_str(),
+                           static_cast<int>(count)));
   }
+  return 1;
+}
+
+// pool:grow(setup): another worker; false when the system has no room for its thread.
+int pool_grow(lua_State* L) {
+  PoolBox& box = box_at(L);
+  Message setup = write_message(L, 2, kSetup);
+  const size_t before = box.pool->workers.size();
+  start_pool(box.pool, 1);
+  const std::lock_guard lock(box.pool->mutex);
+  const bool more = box.pool->workers.size() > before;
+  if (more) {
+    Worker& w = *box.pool->workers.back();
+    w.tasks.emplace_back();
+    w.tasks.back().message = std::move(setup);
+    w.wake.notify_all();
+  }
+  lua_pushboolean(L, more);
+  return 1;
+}
+
+// pool:fork(worker, number, value): sends it in this thread's modes; the tensors in it whose
+// gradients come back.
+int pool_fork(lua_State* L) {
+  WorkerPool& pool = *box_at(L).pool;
+  Worker& worker = worker_at(L, pool, 2);
+  lua_settop(L, 4);
+  lua_newtable(L);
+  Parcel task;
+  task.number = check_integer(L, 3, "_worker_pool");
+  task.worker = worker.id;
+  task.message = write_message(L, 4, kFork, {.list = 5});
+  task.forked = true;
+  task.grad = mode.grad;
+  task.inference = mode.inference;
+  task.region = amp::current();
+  const std::lock_guard lock(pool.mutex);
+  worker.tasks.push_back(std::move(task));
+  worker.wake.notify_all();
   return 1;
 }
 
@@ -67,7 +113,10 @@ int new_pool(lua_State* L) {
 int pool_send(lua_State* L) {
   WorkerPool& pool = *box_at(L).pool;
   Worker& worker = worker_at(L, pool, 2);
-  Parcel task{check_integer(L, 3, "_worker_pool"), worker.id, write_message(L, 4, kBatch)};
+  Parcel task;
+  task.number = check_integer(L, 3, "_worker_pool");
+  task.worker = worker.id;
+  task.message = write_message(L, 4, kBatch);
   const std::lock_guard lock(pool.mutex);
   worker.tasks.push_back(std::move(task));
   worker.wake.notify_all();
@@ -86,7 +135,7 @@ int pool_receive(lua_State* L) {
   for (;;) {
     check_interrupt();
     std::unique_lock lock(pool.mutex);
-    TYCHO_CHECK(Kind::Value, !pool.over, "DataLoader: the workers of this loop were stopped");
+    TYCHO_CHECK(Kind::Value, !pool.over, "%s: the workers were stopped", pool.who.c_str());
     if (std::exchange(pool.interrupted, false)) {
       lock.unlock();
       interrupt_lua();
@@ -99,7 +148,7 @@ int pool_receive(lua_State* L) {
     }
     for (const auto& w : pool.workers)
       if (w->ended)
-        fail(Kind::Value, format("DataLoader: worker %d ended: %s", w->id,
+        fail(Kind::Value, format("%s: worker %d ended: %s", pool.who.c_str(), w->id,
                                  w->failure.empty() ? "it was stopped" : w->failure.c_str()));
     const auto now = Clock::now();
     if (now >= until) return 0;
@@ -107,8 +156,10 @@ int pool_receive(lua_State* L) {
   }
   lua_pushinteger(L, result.number);
   lua_pushinteger(L, result.worker);
-  read_message(L, result.message);
-  return 3;
+  lua_newtable(L);
+  read_message(L, result.message, Trust::All, {.list = lua_gettop(L)});
+  lua_insert(L, -2);
+  return 4;  // and the tensors in it through which gradients flow
 }
 
 // pool:where(worker): the item that it is loading (0: none) and where its code is, when it answers.
@@ -167,6 +218,7 @@ int pool_gc(lua_State* L) {
 int close_workers(lua_State* L) {
   auto* box = static_cast<PoolBox*>(luaL_testudata(L, 1, kPool));
   if (!box || !box->pool) return 0;
+  if (box->forks && lua_isnoneornil(L, 2)) return 0;
   if (box->keeps && lua_isnoneornil(L, 2))
     clear(*box->pool);
   else
@@ -178,6 +230,8 @@ void open_workers(lua_State* L, int torch) {
   lua_getglobal(L, "require");
   lua_setfield(L, LUA_REGISTRYINDEX, "tycho.require");
   static const luaL_Reg methods[] = {{"send", guarded<pool_send>},
+                                     {"grow", guarded<pool_grow>},
+                                     {"fork", guarded<pool_fork>},
                                      {"receive", guarded<pool_receive>},
                                      {"where", guarded<pool_where>},
                                      {"clear", guarded<pool_clear>},

@@ -28,6 +28,7 @@ return function(native, id)
   function data.get_worker_info() return info end
   local number, setup = native.next()
   if not number then return end
+  if setup.entry then return require(setup.entry)(native, setup) end
 
   info.id, info.num_workers, info.seed, info.dataset = id, setup.num_workers, setup.seed + id - 1, setup.dataset
   package.path, package.cpath = setup.path, setup.cpath
