@@ -85,28 +85,7 @@ add {
   {"torch.empty_cache", "", "Gives memory that no tensor uses back to the system.", see = "torch.memory_reserved"},
 }
 
--- --- devices ---
-add {
-  {"torch.cuda.is_available", "", "Whether there is a CUDA device.", see = "devices"},
-  {"torch.cuda.device_count", "", "How many CUDA devices there are.", see = "devices"},
-  {"torch.cuda.simulate", "n", "Makes n devices cuda:0 .. on the CPU with the rules of real ones; before their first use.", see = "devices"},
-  {"torch.cuda.get_device_name", "device=nil", "The name of a device.", see = "devices"},
-  {"torch.cuda.current_device", "", "The number of the device that \"cuda\" means.", see = "torch.cuda.set_device"},
-  {"torch.cuda.set_device", "device", "Chooses the device that \"cuda\" means.", see = "torch.cuda.current_device"},
-  {"torch.cuda.synchronize", "device=nil", "Waits until a device has done all its work; before reading a clock.", see = "torch.perf_counter"},
-  {"torch.cuda.manual_seed", "seed", "Seeds the random numbers of the current device.", see = "torch.manual_seed"},
-  {"torch.cuda.manual_seed_all", "seed", "Seeds the random numbers of all devices.", see = "torch.manual_seed"},
-  {"torch.cuda.seed", "", "A fresh seed for the current device.", see = "torch.seed"},
-  {"torch.cuda.seed_all", "", "A fresh seed for all devices.", see = "torch.seed"},
-  {"torch.cuda.initial_seed", "", "The seed that the current device started from.", see = "torch.initial_seed"},
-  {"torch.cuda.get_rng_state", "device=nil", "The state of a device's random numbers.", see = "torch.get_rng_state"},
-  {"torch.cuda.set_rng_state", "state, device=nil", "Puts back such a state.", see = "torch.set_rng_state"},
-  {"torch.cuda.memory_allocated", "device=nil", "Bytes that tensors hold on a device.", see = "%mem"},
-  {"torch.cuda.max_memory_allocated", "device=nil", "The most bytes that tensors held on a device at one time.", see = "%mem"},
-  {"torch.cuda.memory_reserved", "device=nil", "Bytes taken from a device, those kept for reuse included.", see = "%mem"},
-  {"torch.cuda.reset_peak_memory_stats", "device=nil", "max_memory_allocated counts from now on.", see = "%mem"},
-  {"torch.cuda.empty_cache", "", "Gives memory that no tensor uses back to the devices.", see = "%mem"},
-}
+add(require "torch.help_pages.devices")
 
 -- --- gradients ---
 add {

@@ -45,11 +45,10 @@ setmetatable(torch.nn, {
   end,
 })
 
--- torch.cuda.amp is the older form of torch.amp, whose autocast is that of CUDA devices.
 torch._strict(torch.cuda, "torch.cuda", function(cuda, name)
-  if name ~= "amp" then return nil end
-  rawset(cuda, "amp", require("torch.amp")._of_cuda())
-  return rawget(cuda, "amp")
+  -- torch.cuda.amp is the older form of torch.amp, whose autocast is that of CUDA devices.
+  if name == "amp" then rawset(cuda, "amp", require("torch.amp")._of_cuda()) else require "torch.cuda" end
+  return rawget(cuda, name)
 end)
 torch._strict(torch.nn.functional, "torch.nn.functional", function(F, name)
   if type(name) ~= "string" or not name:find "^fractional_max_pool" then return nil end

@@ -16,8 +16,6 @@ local instead = {
   numpy = "tensors are tables with x:tolist(), and .npy files with torch.save(x, \"x.npy\")",
   profiler = "%prof at the prompt tells where the time goes",
   SparseAdam = "gradients are dense here: optim.Adam",
-  parallel = "one process drives one device here",
-  DataParallel = "one process drives one device here",
 }
 
 ---Raises that `owner` has no `name`, for a script that reads it; else gives nil.

@@ -104,7 +104,7 @@ local function row_arguments(lines, text)
   return names
 end
 
-local class_names = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", F = "nn.functional", optim = "optim",
+local class_names = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", ["nn.parallel"] = "nn.parallel", F = "nn.functional", optim = "optim",
   data = "data", ["data.transforms"] = "data.transforms", ["data.transforms.functional"] = "data.transforms.functional",
   ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda",
   ["torch.io"] = "torch.io", ["torch.autograd.functional"] = "torch.autograd.functional", ["torch.func"] = "torch.func", ["torch.autograd.graph"] = "torch.autograd.graph",
@@ -112,7 +112,7 @@ local class_names = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] 
   ["data.text"] = "data.text", ["data.text.BPETokenizer"] = "data.text.BPETokenizer", ["nn.Module"] = "nn.Module", ["optim.Optimizer"] = "optim.Optimizer"}
 
 -- The Lua expression at which a space is defined in the files.
-local places = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", F = "F", optim = "optim", data = "data",
+local places = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", ["nn.parallel"] = "nn.parallel", F = "F", optim = "optim", data = "data",
   ["data.transforms"] = "data.transforms", ["data.transforms.functional"] = "data.transforms.functional",
   ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda", ["torch.io"] = "torch.io",
   ["torch.autograd.functional"] = "torch.autograd.functional", ["torch.func"] = "torch.func", ["torch.autograd.graph"] = "torch.autograd.graph",
@@ -259,7 +259,7 @@ function annotations.files()
   local made = {
     ["tensor.lua"] = tensor_file(),
     ["torch.lua"] = torch_file(),
-    ["nn.lua"] = part_file {{"nn", "", "torch.nn = nn"}, {"nn.Module", "local ", "nn.Module = Module"}, {"nn.init", ""}, {"nn.utils", ""}, {"nn.utils.rnn", ""}, {"F", "", "nn.functional = F"}},
+    ["nn.lua"] = part_file {{"nn", "", "torch.nn = nn"}, {"nn.Module", "local ", "nn.Module = Module"}, {"nn.init", ""}, {"nn.utils", ""}, {"nn.utils.rnn", ""}, {"nn.parallel", ""}, {"F", "", "nn.functional = F"}},
     ["optim.lua"] = part_file {{"optim", "", "torch.optim = optim"}, {"optim.Optimizer", "local "}},
     ["data.lua"] = part_file {{"data", "", "torch.utils = {data = data}"}, {"data.transforms", ""}, {"data.transforms.functional", ""}},
   }

@@ -363,6 +363,7 @@ Module.Base = Class
 Module.walk = walk
 Module.is_buffer = function(owner, key) return rawget(owner, "_buffers") ~= nil and owner._buffers[key] ~= nil end
 Module.is_parameter = function(v) return is_parameter[v] == true end
+Module.mark_parameter = function(v) is_parameter[v] = true end
 Module.parameter_at = parameter_at
 require("torch.nn.hooks").install(Class)
 require("torch.nn.tree").install(Module, Class)

@@ -12,6 +12,7 @@ local entries, by_path, by_name
 function catalog.spaces()
   local nn, optim, data = torch.nn, torch.optim, torch.utils.data
   local Module = nn.Module  -- loads torch.nn
+  local _ = torch.cuda.device  -- and all of torch.cuda
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"data.transforms", data.transforms},
@@ -20,6 +21,7 @@ function catalog.spaces()
     {"torch.utils.checkpoint", torch.utils.checkpoint}, {"data.text", data.text}, {"data.text.BPETokenizer", data.text.BPETokenizer},
     {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
+    {"nn.parallel", rawget(nn, "parallel")},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
     local value = torch[more]
