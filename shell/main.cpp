@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/core/lua.h"
+#include "bindings/dist/dist.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "shell/launch.h"
@@ -58,6 +59,7 @@ int run(lua_State* L, int arguments) {
   const Outcome outcome = call(L, arguments, 0);
   if (outcome == Outcome::Ok) return 0;
   std::fflush(stdout);
+  lua::script_failed(L);
   report(L);
   return outcome == Outcome::Interrupted ? 130 : 1;
 }

@@ -3,6 +3,7 @@
 
 #include "bindings/core/failed_call.h"
 #include "bindings/core/interrupt.h"
+#include "engine/dist/types.h"
 
 namespace tycho::lua {
 namespace {
@@ -79,6 +80,8 @@ void push_error(lua_State* L, const Error& e, int top) {
     const size_t colon = text.find(": ");
     if (colon != text.npos && text.find(' ') > colon) op = text.substr(0, colon);
     if (!op.empty() && op.back() == '_') op.pop_back();
+  } else if (e.kind == Kind::Distributed) {
+    // "rank 2 died": who, not in what.
   } else if (text.compare(0, op.size(), op) != 0 ||
              (text[op.size()] != ':' && text[op.size()] != '_')) {
     text = op + ": " + text;
@@ -94,6 +97,17 @@ void push_error(lua_State* L, const Error& e, int top) {
   set("hint", e.hint);
   set("where", call.where);
   set("_call", call.text);
+  if (const auto* d = dynamic_cast<const dist::DistError*>(&e)) {
+    set("reason", dist::reason_name(d->reason));
+    lua_pushinteger(L, d->seq);
+    lua_setfield(L, -2, "seq");
+    lua_createtable(L, static_cast<int>(d->ranks.size()), 0);
+    for (size_t i = 0; i < d->ranks.size(); ++i) {
+      lua_pushinteger(L, d->ranks[i]);
+      lua_seti(L, -2, static_cast<lua_Integer>(i) + 1);
+    }
+    lua_setfield(L, -2, "ranks");
+  }
   luaL_setmetatable(L, kMeta);
 }
 

@@ -105,18 +105,20 @@ void Descriptor::reset(int fd) {
   fd_ = fd;
 }
 
-Ref<Segment> Segment::make(size_t bytes, const char* name) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t rounded = std::max(page, (bytes + page - 1) / page * page);
-  if (bytes > kWorthAsking && bytes > available_memory()) no_memory(bytes);
+namespace {
+
+Descriptor new_file(const char* name) {
   Descriptor fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) {
-    if (errno == EMFILE || errno == ENFILE) no_descriptors();
-    system_error("memfd_create");
-  }
+  if (fd) return fd;
+  if (errno == EMFILE || errno == ENFILE) no_descriptors();
+  system_error("memfd_create");
+}
+
+void reserve_pages(int fd, size_t offset, size_t bytes) {
+  if (bytes > kWorthAsking && bytes > available_memory()) no_memory(bytes);
   for (;;) {  // a signal cuts it short, and it begins again from the start
-    const int failed = posix_fallocate(fd.get(), 0, static_cast<off_t>(rounded));
-    if (failed == 0) break;
+    const int failed = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    if (failed == 0) return;
     if (failed == EINTR) {
       check_interrupt();
       continue;
@@ -125,12 +127,38 @@ Ref<Segment> Segment::make(size_t bytes, const char* name) {
     errno = failed;
     system_error("posix_fallocate");
   }
+}
+
+Ref<Segment> sealed(Descriptor fd, size_t bytes) {
   struct stat about {};
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0 || fstat(fd.get(), &about) != 0)
     system_error("sealing it");
   const std::lock_guard lock(table().mutex);
-  return map(std::move(fd), rounded, about.st_ino);
+  return map(std::move(fd), bytes, about.st_ino);
 }
+
+size_t whole_pages(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return std::max(page, (bytes + page - 1) / page * page);
+}
+
+}  // namespace
+
+Ref<Segment> Segment::make(size_t bytes, const char* name) {
+  const size_t rounded = whole_pages(bytes);
+  Descriptor fd = new_file(name);
+  reserve_pages(fd.get(), 0, rounded);
+  return sealed(std::move(fd), rounded);
+}
+
+Ref<Segment> Segment::make_sparse(size_t bytes, const char* name) {
+  const size_t rounded = whole_pages(bytes);
+  Descriptor fd = new_file(name);
+  if (ftruncate(fd.get(), static_cast<off_t>(rounded)) != 0) no_memory(bytes);
+  return sealed(std::move(fd), rounded);
+}
+
+void Segment::reserve(size_t offset, size_t bytes) { reserve_pages(fd.get(), offset, bytes); }
 
 Ref<Segment> Segment::open(Descriptor fd) {
   struct stat about {};

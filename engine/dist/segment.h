@@ -47,6 +47,10 @@ struct Segment {
   // object. Raises Reason::System for what is none (not sealed, another size than a write can
   // trust).
   static Ref<Segment> open(Descriptor fd);
+  // The same without its pages: `reserve` gives a range of them, before it is first written to or
+  // read. Raises as `make`.
+  static Ref<Segment> make_sparse(size_t bytes, const char* name);
+  void reserve(size_t offset, size_t bytes);
   static void destroy(Segment* s);
 
   // Not Shared's count: a segment that comes again is found while its last owner lets go of it.

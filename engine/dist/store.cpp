@@ -2,7 +2,6 @@
 #include "engine/dist/store.h"
 
 #include <charconv>
-#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -15,10 +14,10 @@ namespace tycho::dist {
 namespace {
 
 [[noreturn]] void not_set(const std::string& key, Seconds timeout) {
-  const double seconds = std::round(timeout.count() * 1000) / 1000;
-  throw DistError({Reason::Timeout,
-                   {},
-                   format("store: key \"%s\" was not set within %g s", key.c_str(), seconds)});
+  throw DistError(
+      {Reason::Timeout,
+       {},
+       format("store: key \"%s\" was not set within %g s", key.c_str(), timeout.count())});
 }
 
 [[noreturn]] void no_number(const std::string& key) {

@@ -77,6 +77,23 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return s;
 }
 
+namespace {
+std::string group_name(uint32_t group) {
+  return group == 0 ? "the world" : format("group %u", group);
+}
+}  // namespace
+
+Failure split_disagreement(const Desc& desc, int from, int to, int64_t sends, int64_t expects) {
+  return {Reason::Disagree,
+          {from, to},
+          format("ranks disagree in collective %u of %s; nothing was sent\n"
+                 "   r%d  all_to_all %s sends %lld elements to r%d\n"
+                 "   r%d  all_to_all %s expects %lld from r%d",
+                 desc.seq, group_name(desc.group).c_str(), from, dtype_name(desc.dtype),
+                 static_cast<long long>(sends), to, to, dtype_name(desc.dtype),
+                 static_cast<long long>(expects), from)};
+}
+
 Failure disagreement(uint32_t group, uint32_t seq, const std::vector<Asked>& asked) {
   std::map<uint64_t, int> counts;
   for (const Asked& a : asked) ++counts[a.hash];
@@ -94,7 +111,7 @@ Failure disagreement(uint32_t group, uint32_t seq, const std::vector<Asked>& ask
   }
   Failure f{Reason::Disagree, {}, {}};
   f.text = format("ranks disagree in collective %u of %s; nothing was sent", seq,
-                  group == 0 ? "the world" : format("group %u", group).c_str());
+                  group_name(group).c_str());
   // Of many ranks, those who agree fill one row.
   constexpr size_t kRows = 16;
   std::vector<const Asked*> rows;

@@ -84,6 +84,9 @@ struct Asked {
 };
 Failure disagreement(uint32_t group, uint32_t seq, const std::vector<Asked>& asked);
 
+// Of all_to_all: what one rank sends is not what the other expects.
+Failure split_disagreement(const Desc& desc, int from, int to, int64_t sends, int64_t expects);
+
 // "rank 2", "ranks 1, 2 and 5", "ranks 0 to 7"
 std::string ranks_text(const std::vector<int>& ranks);
 

@@ -243,6 +243,7 @@ local rules = {
   {code = "VALUE-0", kind = "value"},
   {code = "IO-0", kind = "io"},
   {code = "LINALG-0", kind = "linalg"},
+  {code = "COLL-1", kind = "distributed", find = "ranks disagree"},
   {code = "DIST-0", kind = "distributed"},
   {code = "STOP-0", kind = "interrupt"},
 }

@@ -1,0 +1,68 @@
+// Works: storages in flight, waiting, and what is left of them; and groups of one rank.
+#include <cstring>
+
+#include "engine/base/interrupt.h"
+#include "engine/dist/group.h"
+
+namespace tycho::dist {
+
+void Work::mark(const Tensor& t) {
+  Storage& s = *t->storage;
+  for (Mark& m : marks_) {
+    if (m.storage == &s) return;
+    if (m.storage) continue;
+    m = {&s, s.in_flight};
+    set_in_flight(s, this);
+    return;
+  }
+}
+
+void Work::settle() {
+  for (Mark& m : marks_) {
+    if (!m.storage) continue;
+    // A storage may be in flight by several works of one group, one behind the other; nothing else
+    // comes after a work without waiting for it.
+    if (m.storage->in_flight == this) {
+      set_in_flight(*m.storage, m.before);
+    } else {
+      for (auto* w = static_cast<Work*>(m.storage->in_flight); w;) {
+        InFlight* next = nullptr;
+        for (Mark& of : w->marks_) {
+          if (of.storage != m.storage) continue;
+          if (of.before == this)
+            of.before = m.before;
+          else
+            next = of.before;
+        }
+        w = static_cast<Work*>(next);
+      }
+    }
+    m = {};
+  }
+  tensors_[0] = Tensor();
+  tensors_[1] = Tensor();
+}
+
+void Work::wait() {
+  if (!done()) {
+    std::unique_lock lock(group_->mutex_);
+    while (!done()) {
+      group_->changed_.wait_for(lock, std::chrono::milliseconds(50));
+      if (done() || !interrupt_pending()) continue;
+      lock.unlock();
+      check_interrupt();
+      lock.lock();
+    }
+  }
+  settle();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Work::wait(Storage&) { wait(); }
+
+// One rank: results are copies. What a reduction makes of one is that one.
+void Group::run_local(const Desc&, Span in, Span out) const {
+  if (out.p && in.p && out.p != in.p) std::memcpy(out.p, in.p, static_cast<size_t>(in.bytes()));
+}
+
+}  // namespace tycho::dist
