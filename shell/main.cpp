@@ -86,6 +86,23 @@ void remember_chunk(lua_State* L, const char* name, const std::string& text) {
   lua_settop(L, 0);
 }
 
+// A list of lists in a script is a text to Lua: a note says so.
+void look_for_lists(lua_State* L, const char* path) {
+  std::FILE* file = std::fopen(path, "rb");
+  if (!file) return;
+  std::string text(1 << 20, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  bool found = false;
+  for (size_t at = text.find("[["); at != text.npos && !found; at = text.find("[[", at + 1))
+    found = at + 2 < text.size() && std::strchr(" 0123456789.-[", text[at + 2]);
+  if (!found || !push_module(L, "torch.foreign")) return;
+  lua_getfield(L, -1, "lists");
+  lua_pushlstring(L, text.data(), text.size());
+  lua_pushstring(L, path);
+  call(L, 2, 0);
+}
+
 // A chunk of standard input, as luaL_loadfile would load it.
 int load_input(lua_State* L) {
   std::string text;
@@ -191,6 +208,8 @@ int start(lua_State* L, int argc, char** argv) {
     if ((input ? load_input(L) : luaL_loadfile(L, o.file)) != LUA_OK) {
       status = load_failed(L);
     } else {
+      if (!input) look_for_lists(L, o.file);
+      lua_settop(L, 1);
       for (int k = o.script + 1; k < argc; ++k) lua_pushstring(L, argv[k]);
       status = run(L, argc - o.script - 1);
     }

@@ -4,6 +4,7 @@
 
 #include "bindings/codec/codec.h"
 #include "bindings/core/device.h"
+#include "bindings/core/format.h"
 #include "bindings/core/graph.h"
 #include "bindings/core/interrupt.h"
 #include "bindings/core/lua.h"
@@ -166,6 +167,7 @@ int open_torch(lua_State* L) {
   open_processes(L, torch);
   open_ops(L, torch);
   open_dist(L, torch);
+  open_format(L);
   open_convert(L, torch);  // its x:to(...) takes more than the op's signatures say
 
   // require finds the embedded files first.

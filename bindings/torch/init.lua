@@ -69,6 +69,13 @@ function torch.notes(code, switch) return require("torch.notes").switch(code, sw
 local methods = torch._methods
 function torch._methods_have(name) return rawget(methods, name) ~= nil end
 
+-- Python's True is nil to Lua, which would pass for false without a word: reading it is an error in files too.
+if not getmetatable(_G) then
+  setmetatable(_G, {__name = "tycho.globals", __index = function(_, name)
+    if name == "True" or name == "False" then require("torch.strict").python(name) end
+  end})
+end
+
 require "torch.autograd"
 require "torch.tensor"
 require "torch.printing"

@@ -37,4 +37,12 @@ function strict.missing(owner, label, name)
   torch._raise(('%s has no "%s"%s'):format(label, name, hint), 3, "argument")
 end
 
+---Raises that a word of Python was read as a variable.
+---@param name string
+function strict.python(name)
+  local caller = debug.getinfo(3, "Sl")
+  if not caller or caller.what == "C" or caller.source:find "^=torch/" or caller.source:find "^=shell/" then return end
+  torch._raise(("Lua writes %s small: %s"):format(name, name:lower()), 3, "argument")
+end
+
 return strict

@@ -88,15 +88,25 @@ local function kind_of(name)
   return type(value)
 end
 
+-- The line of an entry as Lua writes it, for a name that only Python has.
+local function in_lua(place)
+  local entry = place and torch._chunks[place.source:sub(2)]
+  local ok, code = pcall(require("torch.foreign").line, entry or "", place and place.currentline or 1, {global = true})
+  return ok and code and "\n   in Lua: " .. code:gsub("\n", "\n           ") or ""
+end
+
+---@param place? table where it is read, as debug.getinfo tells
 ---@return string message
-function names.unknown(name)
+function names.unknown(name, place)
   local text = ('no variable "%s".'):format(name)
   local number = tonumber(name:match("^_(%d+)$"))
   if number then return ("entry %d gave no value"):format(number) end
   if rawget(torch, name) ~= nil then return ('%s Did you mean "torch.%s"?'):format(text, name) end
   for _, row in ipairs(require "shell.help.aliases") do
-    if row[1] == name and row[2] == "Python" then return ("%s Python's %s is here: %s"):format(text, name, row[3]) end
+    if row[1] == name and row[2] == "Python" then return ("%s Python's %s is here: %s"):format(text, name, row[3]) .. in_lua(place) end
   end
+  local other = require("torch.foreign.words").roots[name]
+  if other then return ("%s %s"):format(text, other) .. in_lua(place) end
   local near = names.nearest(name, names.all())
   if near then
     local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""
@@ -124,7 +134,7 @@ local function read(_, name)
     local shortcut = names.shortcuts[name]
     if shortcut then return shortcut() end
     if source:find("^=%[%d+%]$") and reads_variable(source, reader.currentline, name) then
-      error(names.unknown(name), 2)
+      error(names.unknown(name, reader), 2)
     end
   end
   return nil
@@ -163,7 +173,8 @@ end
 -- Strict reads begin; a metatable that somebody gave to _G before stays.
 function names.install()
   for name in next, globals do known[name] = true end
-  if not getmetatable(globals) then setmetatable(globals, {__index = read, __newindex = write}) end
+  local meta = getmetatable(globals)
+  if not meta or meta.__name == "tycho.globals" then setmetatable(globals, {__index = read, __newindex = write}) end
 end
 
 return names

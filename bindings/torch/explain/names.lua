@@ -231,6 +231,8 @@ function names.from_text(text, sure)
   local Call = require "torch.explain.call"
   local continued = not sure and require "torch.explain.continued"(chunk, tonumber(line), message)
   if continued then return continued end
+  local foreign = not sure and require "torch.explain.foreign"(chunk, tonumber(line), message)
+  if foreign then return foreign end
   for _, row in ipairs(meanings) do
     local kind, name = message:match(row[1])
     if kind then

@@ -225,6 +225,13 @@ local rules = {
     return from and {{rename = {from, near}}} or {}
   end, hint = argument_hint},
   {code = "ARG-1", kind = "argument", find = 'no option "', hint = argument_hint},
+  {code = "ARG-0", op = "format", find = "wants one number", hint = function(call)
+    local o = call.operands[1]
+    return o and o.node and call:operand_text(o.node) .. ":mean():item()"
+  end},
+  {code = "ARG-1", kind = "argument", op = "tensor remainder", find = 'not the string "', hint = function(call)
+    return (require("torch.foreign").line(call.text, call.line))
+  end},
   {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
   {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon},
   {code = "ARG-3", kind = "argument", find = ": a tensor is wanted, not nil", hint = function(call)

@@ -215,4 +215,24 @@ function foreign.waits(text)
   end
 end
 
+---Says a note for every text in double brackets that looks like a list of lists.
+---@param text string
+---@param chunk string its short name: "file.lua", "[3]"
+function foreign.lists(text, chunk)
+  if not text:find "%[%[[%s%d%.%-%[]" then return end
+  local tokens = torch._lex(text)
+  for k, token in ipairs(tokens) do
+    local content = token.kind == "string" and text:sub(token.first, token.last):match "^%[%[([%s%d%.,eE%+%-%[%]]+)%]%]$"
+    local before = tokens[k - 1]
+    local given = before and before.kind == "op" and text:sub(before.first, before.last) == "(" -- what takes it answers itself
+    if content and content:find "%d" and content:find "," and not given then
+      local list = text:sub(token.first, token.last)
+      local code = foreign.rewrite("x = " .. list)
+      local short = #list > 40 and list:sub(1, 37) .. ".." or list
+      local _, row = text:sub(1, token.first):gsub("\n", "")
+      require("torch.notes").tell("LIST", "list", {text = short:gsub("%s*\n%s*", " "), fix = code and code:sub(5) or nil}, {source = chunk, line = row + 1})
+    end
+  end
+end
+
 return foreign

@@ -135,4 +135,14 @@ words.standard = {
   sklearn = "torch.utils.data", scipy = "torch.linalg, torch.special", einops = "x:view, x:permute", transformers = "torch.models", __future__ = "nothing is to be written", abc = "nothing is to be written", urllib = "io.popen", requests = "io.popen", seaborn = "torch.plot", torchsummary = "print(net)", torchinfo = "print(net)", wandb = "scripts/training.lua writes metrics", ["torch.utils.tensorboard"] = "scripts/training.lua writes metrics", subprocess = "io.popen", threading = "DataLoader has num_workers", inspect = "debug.getinfo", enum = "tables do it",
 }
 
+-- Names of modules that are not there, with a word about them.
+words.roots = {
+  np = "tensors do what NumPy's arrays do", numpy = "tensors do what NumPy's arrays do", plt = "plot(y) draws; torch.plot in files", pd = "torch.utils.data.read_csv reads tables", torchvision = words.remarks.vision,
+  sys = "arg holds the words after the file's name", random = "math.random and torch.rand make random numbers", time = "os.time() and torch.perf_counter() tell the time", json = "torch.save keeps tables",
+  transforms = "they are in torch.utils.data.transforms", datasets = "they are in torch.utils.data", f = words.remarks.f, re = "string.match and string.gsub look into texts", Image = "torch.utils.data.read_image reads pictures", copy = "x:clone() copies",
+}
+
+-- What the prompt has as names of its own, and files do not.
+words.shortcuts = {nn = "torch.nn", F = "torch.nn.functional", optim = "torch.optim", data = "torch.utils.data", dist = "torch.distributed", plot = "torch.plot", hist = "torch.hist"}
+
 return words

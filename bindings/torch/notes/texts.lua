@@ -35,6 +35,12 @@ texts.catalogue = {
       tensor = {"{text} does not compare elements in Lua", "an element-wise mask: {fix}", "one boolean: {whole}"},
     },
   },
+  LIST = {
+    kind = "argument", once = "line", doc = "A list in double brackets, which is a text to Lua.",
+    rule = "[[ and ]] are the quotes of a long text in Lua. Lists stand in braces, lists of lists too.",
+    example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
+    texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
+  },
   F64 = {
     kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
     rule = "A float64 tensor with dimensions makes float64 of what it meets. Numbers and 0-d tensors do not: write constants as numbers, or convert them once.",

@@ -158,3 +158,64 @@ test("random lines never break the reader", function()
     entry.read(text)
   end
 end)
+
+-- Code after -e that fails while it runs: its report holds each text.
+local function says(code, ...)
+  local r = check.tycho {"-e", code}
+  check.equal(r.status, 1, code)
+  for _, part in ipairs {...} do check.contains(r.err, part, code) end
+end
+
+test("errors while a script runs that come from Python's habits say what to write", function()
+  says("for i, v in enumerate({1}) do print(i, v) end", "Python's enumerate is no function here", "try: for i, v in ipairs({1}) do print(i, v) end")
+  says("print(len({1}))", "try: print(#({1}))")
+  says("for i in range(3) do print(i) end", "try: for i = 1, 3 do print(i) end")
+  says("plt.plot({1, 2})", "there is no plt here", "try: torch.plot({1, 2})")
+  says("x = np.zeros(3)", "try: x = torch.zeros(3)")
+  says("x = 3; print(f'{x} apples')", "made by format", "try: x = 3; print(('%s apples'):format(x))")
+  says("local m = torch.nn.Linear(1, 2) for p in m:parameters() do print(p) end", "a list is no iterator", "try: for _, p in ipairs(m:parameters()) do")
+  says("local m = torch.nn.Linear(1, 2) print(next(m:parameters()).device)", "try: m:parameters()[1]")
+  says("for row in torch.ones(2) do end", "a tensor is no iterator", "try: for i = 1, #torch.ones(2) do local row = torch.ones(2)[i]")
+  says("for i in 3 do end", "try: for i = 1, 3 do")
+  says("print('on ' .. torch.device('cpu'))", "a device is not joined", "would fit: tostring(torch.device('cpu'))")
+  says("local x = torch.ones(2) print('loss ' .. x:sum())", "a Tensor is not joined", "would fit: tostring(x:sum())")
+  says("print('%d' % 3)", "put into a text by format", "try: print(('%d'):format(3))")
+  says("print('%.2f' % torch.ones(1))", "try: print(('%.2f'):format(torch.ones(1)))")
+  says("torch.tensor([[1, 2], [3, 4]])", "try: torch.tensor{{1, 2}, {3, 4}}")
+  says("x = torch.ones(2, {requires_grad = True})", "Lua writes True small: true")
+  says("local N = {}\nfunction N.f(x) return self.y end\nN.f(3)", "self is nil: N.f is written with a point", "try: function N:f(x)")
+end)
+
+test("names of the prompt in a file: the error says the line to add, which works", function()
+  for _, code in ipairs {"x = nn.Linear(2, 3)", "x = F.relu(torch.ones(2))", "x = optim.SGD({torch.ones(1, {requires_grad = true})}, {lr = 1})", "x = data.TensorDataset(torch.ones(2, 2))"} do
+    local r = check.tycho {"-e", code}
+    local line = r.err:match "try: (local %w+ = torch[%w_.]+)"
+    check.yes(line ~= nil, r.err)
+    check.equal(check.tycho({"-e", line .. "\n" .. code}).status, 0, code)
+  end
+end)
+
+test("string.format takes a tensor of one element for its number", function()
+  check.equal(string.format("%.3f %d %5.1f|%s", torch.tensor(0.5), torch.tensor(7), torch.ones(1, 1), torch.tensor(2)), "0.500 7   1.0|" .. tostring(torch.tensor(2)))
+  check.equal(("%d%% of %s"):format(torch.tensor(true), "x"), "1% of x")
+  check.equal(("%-8.2f|"):format(torch.ones(1, {requires_grad = true}) * 2), "2.00    |")
+  local x = torch.ones(2, 3)
+  local err = check.raises("argument", 'format: "%.2f" wants one number, and argument 2 is a tensor of shape [2, 3]', function() return ("%.2f"):format(x) end)
+  check.contains(tostring(err), "try: x:mean():item()")
+  check.raises(nil, "number expected", function() return ("%d"):format({}) end)
+end)
+
+test("a list of lists in double brackets is a text: a note says so", function()
+  local r, path = script "local x = [[1, 2], [3, 4]]\nlocal y = [[a text]]\nlocal z = [[1]]\n"
+  check.equal(r.status, 0)
+  check.equal(r.err, ("note LIST: [[1, 2], [3, 4]] is a text in Lua, not a list (%s:1)\n   a list: {{1, 2}, {3, 4}}\n"):format(path))
+  check.contains(check.tycho({"-i", "--clean"}, {stdin = "x = [[1, 2], [3, 4]]\n"}).err, "a list: {{1, 2}, {3, 4}}")
+end)
+
+test("at the prompt a name that only Python has is answered with the entry in Lua", function()
+  local function prompt(text) return check.tycho({"-i", "--clean"}, {stdin = text .. "\n"}).err end
+  check.contains(prompt "x = {1}\nlen(x) + 1", "in Lua: #x + 1")
+  check.contains(prompt "np.zeros(3)", "in Lua: torch.zeros(3)")
+  check.contains(prompt "for i, v in enumerate({1}) do print(v) end", "in Lua: for i, v in ipairs({1}) do print(v) end")
+  check.contains(prompt "x = True", "in Lua: x = true")
+end)
