@@ -9,6 +9,7 @@
 #include "bindings/core/interrupt.h"
 #include "bindings/core/lua.h"
 #include "bindings/dist/dist.h"
+#include "bindings/dist/store.h"
 #include "bindings/processes/processes.h"
 #include "bindings/show/show.h"
 #include "bindings/tools/help.h"
@@ -165,6 +166,7 @@ int open_torch(lua_State* L) {
   open_codec(L, torch);
   open_workers(L, torch);
   open_processes(L, torch);
+  open_store(L, torch);
   open_ops(L, torch);
   open_dist(L, torch);
   open_format(L);

@@ -84,13 +84,13 @@ int init(lua_State* L) {
   const double timeout = luaL_optnumber(L, 5, 0);
   if (timeout > 0) told.timeout = dist::Seconds(timeout);
   dist::Env env;
-  if (const StoreBox* store = to_store(L, 6)) {
-    TYCHO_CHECK(Kind::Argument, told.rank >= 0 && told.world_size > 0 && !store->address.empty(),
-                "init_process_group: with a TCPStore, rank and world_size are given too");
+  if (!lua_isnoneornil(L, 6)) {
+    TYCHO_CHECK(Kind::Argument, store_server(L, 6, &env.address, &env.token),
+                "init_process_group: store wants a dist.TCPStore");
+    TYCHO_CHECK(Kind::Argument, told.rank >= 0 && told.world_size > 0,
+                "init_process_group: with a store, rank and world_size are given too");
     env.rank = env.local_rank = told.rank;
     env.world_size = env.local_world_size = told.world_size;
-    env.address = store->address;
-    env.token = store->token;
   } else {
     env = dist::find_env(told);
   }
@@ -236,7 +236,7 @@ void open_dist(lua_State* L, int torch) {
       {"where", guarded<where>},         {nullptr, nullptr}};
   luaL_newlib(L, functions);
   open_dist_calls(L, lua_gettop(L));
-  open_store(L, lua_gettop(L));
+  open_monitored(L, lua_gettop(L));
   lua_setfield(L, torch, "_dist");
 }
 

@@ -1,18 +1,15 @@
-// A store as a Lua value: with its server where this process serves it, and what others need to reach
-// that.
+// Stores seen from Lua. What users see of them is torch.distributed.TCPStore and its kin.
 #pragma once
+#include <string>
+
 #include "bindings/core/lua.h"
-#include "engine/dist/server.h"
-#include "engine/dist/store.h"
 
 namespace tycho::lua {
 
-struct StoreBox {
-  std::shared_ptr<dist::Store> store;
-  std::unique_ptr<dist::Server> server;
-  std::string address, token;
-};
-StoreBox* to_store(lua_State* L, int i);  // null when the value is none
-void open_store(lua_State* L, int table);
+// torch._store: tcp, hash, prefix, and the methods of what they give.
+void open_store(lua_State* L, int torch);
+// The server behind a TCPStore, where a job may meet too: false for other stores, and for values that
+// are none. The store must live as long as the job.
+bool store_server(lua_State* L, int i, std::string* address, std::string* token);
 
 }  // namespace tycho::lua

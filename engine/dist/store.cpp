@@ -2,6 +2,7 @@
 #include "engine/dist/store.h"
 
 #include <charconv>
+#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -14,10 +15,10 @@ namespace tycho::dist {
 namespace {
 
 [[noreturn]] void not_set(const std::string& key, Seconds timeout) {
-  throw DistError(
-      {Reason::Timeout,
-       {},
-       format("store: key \"%s\" was not set within %g s", key.c_str(), timeout.count())});
+  const double seconds = std::round(timeout.count() * 1000) / 1000;
+  throw DistError({Reason::Timeout,
+                   {},
+                   format("store: key \"%s\" was not set within %g s", key.c_str(), seconds)});
 }
 
 [[noreturn]] void no_number(const std::string& key) {

@@ -24,7 +24,7 @@ dist.reduce_op = dist.ReduceOp
 local groups = setmetatable({}, {__mode = "k"})
 dist.GroupMember = {NON_GROUP_MEMBER = setmetatable({}, {__name = "GroupMember", __tostring = function() return "not a member" end})}
 local outside = dist.GroupMember.NON_GROUP_MEMBER
-local world  -- of init_process_group
+local world, met_at  -- of init_process_group; the store that it was given
 
 local function remember(pg)
   local handle, rank, ranks, backend, transport = native.about(pg)
@@ -36,7 +36,7 @@ local function remember(pg)
 end
 
 local function forget_all()
-  world = nil
+  world, met_at = nil, nil
   groups = setmetatable({}, {__mode = "k"})
 end
 
@@ -107,8 +107,8 @@ function dist.init_process_group(...)
     end
   end
   world = remember(native.init(o.backend or "", o.init_method or "", o.rank or -1, o.world_size or -1, timeout or 0,
-    o.store and require("torch.distributed.store").native(o.store) or nil))
-  return nil
+    o.store and o.store._store))
+  met_at = o.store  -- it serves them
 end
 
 ---Says goodbye to the other ranks: of the world and all groups, or of one group.
@@ -289,10 +289,8 @@ return torch._strict(dist, "torch.distributed", function(t, name)
   local value
   if name == "nn" then
     value = {functional = require "torch.distributed.functional"}
-  elseif name == "TCPStore" or name == "PrefixStore" or name == "Store" or name == "FileStore" or name == "HashStore" then
+  else
     value = require("torch.distributed.store")[name]
-  elseif name == "launch" then
-    return nil
   end
   if value ~= nil then rawset(t, name, value) end
   return value
