@@ -21,6 +21,7 @@ local by_file = {
   {"keys", "keys"},
   {"learn", "learn hint skip play back"},
   {"predict", "predict align"},
+  {"ranks", "ranks rank"},
 }
 
 commands.files = {}  -- "%who" -> module

@@ -15,7 +15,7 @@ local session = {
   results = results,
   names = names,
   hooks = {before = {}, after = {}, wrong = {}},
-  mode = nil,        -- a lesson: {prompt="lesson> ", handle=function(text) return consumed end}
+  mode = nil,        -- a lesson: {prompt="lesson> ", handle=function(text) return consumed, well end}
   last_error = nil,  -- {error=, text=, traceback=, frames=, number=}
   options = {locals = true, time = false, print = true, debug = false},
   file = nil,        -- the file that -i ran
@@ -241,6 +241,7 @@ local function dispatch(text, f, ...)
   finish(record)
   return record.ok
 end
+session.dispatch = dispatch
 
 local function command(text)
   load_lints()  -- what a command runs may have notes, too
@@ -286,13 +287,13 @@ end
 function session.run(text)
   if not text:find("%S") and not session.mode then return true end
   if session.mode and session.mode.handle then
-    local ok, consumed, trace = native.guarded(session.mode.handle, text)
+    local ok, consumed, more = native.guarded(session.mode.handle, text)
     if not ok then
-      session.report(consumed, trace)
+      session.report(consumed, more)
       return false
     end
     if consumed and text:find("%S") and session.at_keyboard then native.remember(text) end
-    if consumed or not text:find("%S") then return true end
+    if consumed or not text:find("%S") then return more ~= false end
   end
   local pasted = entry.pasted(text)
   if #pasted > 1 then
