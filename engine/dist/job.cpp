@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 #include "engine/base/interrupt.h"
@@ -138,6 +139,7 @@ void RankJob::meet(double until) {
       if (const auto f = watch_.inbox.next()) {
         Reader body(f->body);
         if (f->msg == Msg::Welcome) return read_welcome(body);
+        if (f->msg == Msg::Again) return meet(until);  // all ranks of the job start anew
         if (f->msg == Msg::Refused) throw DistError(read_failure(body));
         throw BadFrame{};
       }
@@ -275,7 +277,13 @@ void RankJob::close(const std::string& error) {
   remote_->client().wake();
   if (!server_) return;
   try {
-    server_->wait_for_goodbyes(Seconds(30));
+    if (!server_->wait_for_goodbyes(Seconds(2))) {
+      std::fprintf(
+          stderr,
+          "tycho: rank %d serves the store of all; it waits up to 30 s for %d of them to end\n",
+          env_.rank, server_->ranks_here());
+      server_->wait_for_goodbyes(Seconds(28));
+    }
   } catch (const Error&) {
     request_interrupt();  // it ends the wait, and is for whoever called
   }

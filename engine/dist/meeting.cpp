@@ -107,6 +107,11 @@ void Meeting::next_session(double now) {
   for (const Parked& p : list) join(p.conn, Reader(p.body), now);
 }
 
+void Meeting::close() {
+  Writer w(Msg::Again);
+  for (const Parked& p : parked_) out_.send(p.conn, w);
+}
+
 bool Meeting::handle(ConnId from, Msg msg, Reader& body, double now) {
   const auto it = rank_of_.find(from);
   if (it == rank_of_.end()) return false;

@@ -23,6 +23,7 @@ class Meeting {
   void ended(ConnId who, const std::string& how);  // the end of any connection
   void tick(double now);
   double next_tick() const;
+  void close();  // the server ends: who waits for the next session tries again elsewhere
   int first_gone() const { return first_gone_; }  // from any thread
   int present() const { return present_ + static_cast<int>(parked_.size()); }
 

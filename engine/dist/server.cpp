@@ -125,6 +125,7 @@ class Loop final : public Server, Sender {
       bury();
       publish();
     }
+    meeting_.close();
   }
 
   void publish() {

@@ -35,6 +35,7 @@ enum class Msg : uint8_t {
   // The watch connection.
   Join,          // i32 rank, i32 world, i64 pid, host, machine, f64 seconds
   Welcome,       // server: u32 session, i32 served by, machines, peers
+  Again,         // server: it ends in order, and another may follow it at its place
   Failed,        // server: u32 generation, u8 reason, ranks, text
   Left,          // server: i32 rank, text
   Bye,           // u32 last collective, text of an error

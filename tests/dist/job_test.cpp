@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "engine/base/interrupt.h"
+#include "engine/dist/socket.h"
 #include "tests/dist/ranks.h"
 
 namespace tycho::dist {
@@ -188,6 +189,27 @@ TEST(Job, OneServerSeesManyJobsOneAfterTheOther) {
       }
     });
   for (auto& t : threads) t.join();
+}
+
+TEST(Job, ARankThatComesForTheNextJobFollowsTheServerThatEndsInOrder) {
+  const HangLimit limit;
+  auto server = Server::start();
+  ServerOptions same;
+  same.port = parse_address(server->address()).port;
+  same.token = server->token();
+  const Env zero = env_of(*server, 0, 2), one = env_of(*server, 1, 2);
+  std::shared_ptr<Job> first;
+  std::thread other([&] { first = Job::join(zero); });
+  Job::join(one)->close();
+  other.join();
+  // Rank 1 starts again while rank 0 has not ended yet; then the launcher starts all again.
+  std::thread again([&] { EXPECT_EQ(outcome([&] { Job::join(one); }).text, ""); });
+  while (server->ranks_here() < 2) usleep(100);
+  server.reset();
+  server = Server::start(same);
+  first->close();
+  EXPECT_EQ(outcome([&] { Job::join(zero); }).text, "");
+  again.join();
 }
 
 TEST(Job, AnErrorThatEndsARankIsToldToTheOthers) {

@@ -130,6 +130,24 @@ second=$?
 wait $first
 check "two jobs at once have two stores" "$? $second $(cat one two | cut -d' ' -f2 | sort -u | wc -l)" "0 0 2"
 
+cat >two.lua <<'END'
+local e = os.getenv
+local store = require("torch.distributed.store").TCPStore(e "MASTER_ADDR", math.tointeger(e "MASTER_PORT"), {timeout = 30})
+print(e "RANK", e "LOCAL_RANK", e "GROUP_RANK", e "WORLD_SIZE", e "LOCAL_WORLD_SIZE")
+if store:add("here", 1) == 4 then store:set("all", "") end
+store:get "all"
+if store:add("done", 1) == 4 then store:set("over", "") end
+if e "GROUP_RANK" == "0" then store:get "over" end
+END
+port=$("$tycho" -e 'print(require("torch.distributed.store").TCPStore("127.0.0.1", 0, {is_master = true}).port)')
+"$tycho" run -n 2 --nnodes 2 --node-rank 1 --master "127.0.0.1:$port" two.lua >one 2>&1 </dev/null &
+first=$!
+"$tycho" run -n 2 --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port $port two.lua >two 2>&1 </dev/null
+second=$?
+wait $first
+check "the ranks of two machines meet at the first one" "$? $second $(sort one two)" \
+  "0 0 $(printf '[r%d] %d\t%d\t%d\t4\t2\n' 0 0 0 0 1 1 1 0 2 2 0 1 3 3 1 1)"
+
 echo "print(io.read())" | timeout 20 "$tycho" run -n 2 -e 'print(io.read())' >out 2>err
 check "rank 0 reads what comes in, the others nothing" "$(sort out)" $'[r0] print(io.read())\n[r1] nil'
 
