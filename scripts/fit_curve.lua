@@ -1,17 +1,22 @@
--- A first script: fits a curve to noisy points. Run it with: tycho scripts/fit_curve.lua [STEPS]
+-- A first script: fits a curve to noisy points. Run it with: tycho scripts/fit_curve.lua [STEPS] [--device cuda]
 local nn, F, optim = torch.nn, torch.nn.functional, torch.optim
 
 if arg[1] == "--help" then
-  print("tycho scripts/fit_curve.lua [STEPS]    fits a sine with noise in STEPS steps (2000)")
+  print("tycho scripts/fit_curve.lua [STEPS] [--device NAME]    fits a sine with noise in STEPS steps (2000)")
   os.exit(0, true)
 end
+local device = "cpu"
+for i = #arg, 1, -1 do
+  if arg[i] == "--device" then device = table.remove(arg, i + 1) or "cpu" table.remove(arg, i) end
+end
+if device == "auto" then device = torch.cuda.is_available() and "cuda" or "cpu" end
 local steps = arg[1] == "--quick" and 200 or math.max(10, tonumber(arg[1] or 2000) or 2000)
 
 torch.manual_seed(1)                                              -- the same random numbers in every run
-local x = torch.linspace(-3, 3, 200):unsqueeze(2)                 -- 200 points, one number each: [200, 1]
-local y = torch.sin(2 * x) + 0.1 * torch.randn(200, 1)            -- what is measured: the curve and noise
+local x = torch.linspace(-3, 3, 200):unsqueeze(2):to(device)      -- 200 points, one number each: [200, 1]
+local y = torch.sin(2 * x) + 0.1 * torch.randn(200, 1):to(device) -- what is measured: the curve and noise
 
-local net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+local net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)):to(device)
 local opt = optim.Adam(net:parameters(), {lr = 0.01})
 
 for step = 1, steps do

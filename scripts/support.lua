@@ -50,7 +50,7 @@ end
 local common = {
   {"seed", "N", 1, "start of the random numbers", least = 0},
   {"threads", "N", nil, "threads to compute with (all cores)"},
-  {"device", "NAME", "cpu", "where to compute: cpu, cuda, cuda:1, ..."},
+  {"device", "NAME", "cpu", "where to compute: cpu, cuda, cuda:1, .., or auto: cuda where there is one"},
   {"load", "FILE", nil, "go on from this checkpoint, with its options"},
   {"metrics", "FILE", nil, "write the curves to this file: CSV, or JSON lines if it ends in .jsonl"},
   {"plot", "FILE", nil, "draw the curves into this file too: .svg or .png"},
@@ -154,9 +154,11 @@ end
 ---@return table
 function support.options(script, about, rows)
   support.script = script
-  for _, row in ipairs(common) do rows[#rows + 1] = row end
   local by_name = {}
   for _, row in ipairs(rows) do by_name[row[1]] = row end
+  for _, row in ipairs(common) do
+    if not by_name[row[1]] then by_name[row[1]], rows[#rows + 1] = row, row end
+  end
   local given = read_arguments(about, rows, by_name)
   local kept = {"metrics", "plot", "load", "threads", "device", "save"}  -- of this run alone
   if given.load then
@@ -171,6 +173,7 @@ function support.options(script, about, rows)
     if not row.free then support.given[row[1]] = given[row[1]] end
   end
   if given.threads then support.attempt(torch.set_num_threads, given.threads) end
+  if given.device == "auto" then given.device = torch.cuda.is_available() and "cuda" or "cpu" end
   support.attempt(torch.zeros, 1, {device = given.device})
   torch.manual_seed(given.seed)
   for _, key in ipairs {"save", "metrics", "plot"} do
