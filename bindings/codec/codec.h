@@ -44,7 +44,8 @@ struct Cargo {
   const char* graph_hint;     // "": x = x:detach() of the tensor
   bool globals = false;       // those that the functions in it use cross with them
   bool code = true;           // functions cross at all
-  bool plain_tables = false;  // tables without a metatable are never looked up among the names
+  bool plain_tables = false;  // tables without a metatable are looked up among the names only
+                              // where a function uses them
   bool addresses = true;      // pointers mean the same on the other side
   bool handles = false;       // queues and pipes cross
 };

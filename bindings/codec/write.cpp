@@ -123,7 +123,7 @@ class Writer {
     if (lua_rawequal(L, i, env_)) return put_tag(Tag::Environment);
     luaL_checkstack(L, 10, nullptr);
     const Impl* tensor = to_impl(L, i);
-    if (!tensor && may_be_named(i, way) && put_named(i)) return keep(i, p, way);
+    if (!tensor && may_be_named(i, way) && put_named(i, way)) return keep(i, p, way);
     if (tensor) return put_tensor(i, tensor, way, p);
     const int type = lua_type(L, i);
     if (type == LUA_TTABLE) {
@@ -155,7 +155,7 @@ class Writer {
     return cargo_.code || (lua_type(L, i) == LUA_TTABLE && way.hop == Way::Meta);
   }
 
-  bool put_named(int i) {
+  bool put_named(int i, const Way& way) {
     if (lua_type(L, i) == LUA_TTABLE)
       for (const char* name : kRegistered) {
         luaL_getmetatable(L, name);
@@ -166,8 +166,10 @@ class Writer {
         put_text(name);
         return true;
       }
-    // Plain tables of a batch are never looked up, so that a worker mostly needs no list of names.
-    if (cargo_.plain_tables && lua_type(L, i) == LUA_TTABLE) {
+    // Plain tables of a value are never looked up, so that mostly no list of names is needed; what a
+    // function uses may be a library, and a metatable a class.
+    const bool used = way.hop == Way::Variable || way.hop == Way::Global || way.hop == Way::Meta;
+    if (cargo_.plain_tables && !used && lua_type(L, i) == LUA_TTABLE) {
       if (!lua_getmetatable(L, i)) return false;
       lua_pop(L, 1);
     }
@@ -520,6 +522,7 @@ const Cargo kProcess = {
     .file_hint = "open it in the function that runs there",
     .graph_hint = "",
     .globals = true,
+    .plain_tables = true,
     .addresses = false,
     .handles = true,
 };
@@ -532,6 +535,7 @@ const Cargo kFork = {
     .file_hint = "open it in the function that runs there",
     .graph_hint = "",
     .globals = true,
+    .plain_tables = true,
     .handles = true,
 };
 const Cargo kForked = {
@@ -542,6 +546,7 @@ const Cargo kForked = {
     .hint = "",
     .file_hint = "",
     .graph_hint = "",
+    .plain_tables = true,
     .handles = true,
 };
 const Cargo kObject = {

@@ -72,8 +72,6 @@ function Lock:hold(f, ...)
 end
 function Lock:__tostring() return self._as end
 
-mp._Lock = Lock  -- by this name locks cross to other processes
----A lock that one process holds at a time.
-function mp.Lock() return new("Lock", false) end
+mp.Lock = setmetatable(Lock, {__name = "Lock", __call = function() return new("Lock", false) end})
 ---A lock that its owner can take several times.
 function mp.RLock() return new("RLock", true) end

@@ -68,6 +68,8 @@ local function poll(self, seconds)
     local code = child:wait(seconds)
     if code then
       listen(self)
+      if rawget(self, "_control") then self._control:close() end
+      rawset(self, "_control", nil)
       rawset(self, "_code", code)
       all[self] = nil
       if #ended >= 16 then table.remove(ended, 1) end

@@ -30,35 +30,50 @@ function names.known()
     if type(name) == "string" and type(value) == "function" then add(value, "\1k" .. name) end
   end
   for _, name in ipairs(libraries) do add(package.loaded[name], name) end
+  -- What hangs in tables first, from torch on, where looking a name up loads what is loaded lazily; then modules,
+  -- the shortest name first: several have one table, which only the one named like it completes; last what only
+  -- functions hold.
+  local at, functions = 0, {}
+  local function walk()
+    while at < #queue do
+      at = at + 1
+      local value = queue[at]
+      local path = known[value]
+      if type(value) == "table" then
+        for k, v in next, value do
+          if type(k) == "string" and not left_out[k] then add(v, path .. "\1k" .. k) end
+        end
+        local meta = debug.getmetatable(value)
+        if meta then add(meta, path .. "\1m") end
+      elseif type(value) == "function" and debug.getinfo(value, "S").what ~= "C" then
+        functions[#functions + 1] = value
+      end
+    end
+  end
   add(package.loaded.torch, "torch")
-  local others = {}
+  walk()
+  local ours, others = {}, {}
   for name, module in next, package.loaded do
-    if type(name) == "string" and (name == "torch" or name:sub(1, 6) == "torch.") then
-      add(module, name)
-    elseif type(name) == "string" and type(module) == "table" and name ~= "_G" and name:sub(1, 6) ~= "shell." then
+    if type(name) == "string" and name:sub(1, 6) == "torch." then
+      ours[#ours + 1] = name
+    elseif type(name) == "string" and type(module) == "table" and name ~= "_G" and name ~= "torch" and name:sub(1, 6) ~= "shell." then
       others[name] = module
     end
   end
-  local at = 0
-  while at < #queue do
-    at = at + 1
-    local value = queue[at]
-    local path = known[value]
-    if type(value) == "table" then
-      for k, v in next, value do
-        if type(k) == "string" and not left_out[k] then add(v, path .. "\1k" .. k) end
-      end
-      local meta = debug.getmetatable(value)
-      if meta then add(meta, path .. "\1m") end
-    elseif type(value) == "function" and debug.getinfo(value, "S").what ~= "C" then
-      local i = 1
-      while true do
-        local name, v = debug.getupvalue(value, i)
-        if not name then break end
-        add(v, ("%s\1u%d"):format(path, i))
-        i = i + 1
-      end
+  table.sort(ours, function(p, q) return #p < #q or #p == #q and p < q end)
+  for _, name in ipairs(ours) do add(package.loaded[name], name) end
+  walk()
+  local done = 0
+  while done < #functions do
+    done = done + 1
+    local i, f = 1, functions[done]
+    while true do
+      local name, v = debug.getupvalue(f, i)
+      if not name then break end
+      add(v, ("%s\1u%d"):format(known[f], i))
+      i = i + 1
     end
+    walk()
   end
   -- Functions of C libraries that the user required: the other state requires them, too.
   for name, module in next, others do

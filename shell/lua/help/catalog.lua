@@ -13,13 +13,14 @@ function catalog.spaces()
   local nn, optim, data = torch.nn, torch.optim, torch.utils.data
   local Module = nn.Module  -- loads torch.nn
   local _ = torch.cuda.device  -- and all of torch.cuda
+  _ = torch.fork  -- and what stands with it
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"data.transforms", data.transforms},
     {"data.transforms.functional", data.transforms.functional}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.autograd.graph", torch.autograd.graph},
     {"torch.utils.checkpoint", torch.utils.checkpoint}, {"data.text", data.text}, {"data.text.BPETokenizer", data.text.BPETokenizer},
-    {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")},
+    {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")}, {"torch.jit", torch.jit},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
     {"nn.parallel", rawget(nn, "parallel")},
   }
@@ -132,6 +133,7 @@ local space_docs = {
   ["torch.autograd.graph"] = "What the graph keeps for backward.", ["torch.utils.checkpoint"] = "Less memory for more time: values computed again.",
   ["data.text"] = "Texts as numbers: tokenizers and corpora.", ["data.text.BPETokenizer"] = "Byte-pair encoding of bytes, as GPT-2 has it: train, from_gpt2; its objects encode, decode, save.",
   ["torch.func"] = "Functions that turn functions into their derivatives, or into functions of many examples.",
+  ["torch.jit"] = "PyTorch's names for torch.fork and torch.wait; nothing is compiled here.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
   ["torch.models"] = "Known networks, ready to train or to load weights into.",
   ["nn.utils"] = "Gradients held in bounds, parameters as one vector, reparametrised weights.",

@@ -18,6 +18,15 @@ test("fit_curve finds the curve and draws it", function()
   check.contains(run("fit_curve.lua", "--help").out, "STEPS")
 end)
 
+test("hogwild reaches the loss of one process", function()
+  local out = run("hogwild.lua", "--quick")
+  check.equal(out.err, "")
+  check.equal(out.status, 0)
+  local alone, together = tonumber(out.out:match "one process +loss ([%d.]+)"), tonumber(out.out:match "2 processes +loss ([%d.]+)")
+  check.yes(together < 1.5 * alone + 0.05, out.out)
+  check.contains(run("hogwild.lua", "--help").out, "PROCESSES")
+end)
+
 test("Ctrl-C stops what until_interrupt runs, and the code after it goes on", function()
   local path = check.temp("stopped.lua")
   write(path, [[
