@@ -10,11 +10,15 @@ support.in_terminal = os.execute("test -t 1") and os.getenv("TERM") ~= "dumb"
 support.interactive = false
 for i = -8, -1 do support.interactive = support.interactive or arg[i] == "-i" end
 
+local here = debug.getinfo(1, "S").source:match("^@(.*)/") or "."
+assert(loadfile(here .. "/ranks.lua"))(support)
+
 local line_shown = false
 
----Prints a line; a progress line above it goes away.
+---Prints a line, once for all ranks; a progress line above it goes away.
 ---@param text string a format, with its values after it
 function support.say(text, ...)
+  if support.rank > 0 then return end
   if line_shown then io.stdout:write("\r\27[K") end
   line_shown = false
   io.stdout:write(text:format(...), "\n")
@@ -160,6 +164,15 @@ function support.options(script, about, rows)
     if not by_name[row[1]] then by_name[row[1]], rows[#rows + 1] = row, row end
   end
   local given = read_arguments(about, rows, by_name)
+  -- Started again after a failure (tycho run --max-restarts): goes on from what was saved.
+  if not given.load and (tonumber(os.getenv "RESTART_COUNT") or 0) > 0 then
+    local path = given.save or by_name.save and by_name.save[3]
+    local file = path and io.open(path, "rb")
+    if file then
+      file:close()
+      given.load = path
+    end
+  end
   local kept = {"metrics", "plot", "load", "threads", "device", "save"}  -- of this run alone
   if given.load then
     support.saved = take_over(given, by_name)
@@ -172,12 +185,14 @@ function support.options(script, about, rows)
     if given[row[1]] == nil then given[row[1]] = given.quick and row.quick or row[3] end
     if not row.free then support.given[row[1]] = given[row[1]] end
   end
+  if support.rank > 0 then given.metrics, given.plot = nil, nil end
+  given.device = support.meet(given.device)
   if given.threads then support.attempt(torch.set_num_threads, given.threads) end
   if given.device == "auto" then given.device = torch.cuda.is_available() and "cuda" or "cpu" end
   support.attempt(torch.zeros, 1, {device = given.device})
   torch.manual_seed(given.seed)
   for _, key in ipairs {"save", "metrics", "plot"} do
-    if given[key] then check_writable(key, given[key]) end
+    if given[key] and support.rank == 0 then check_writable(key, given[key]) end
   end
   if given.plot and not given.plot:lower():find("%.svg$") and not given.plot:lower():find("%.png$") then
     stop("--plot must end in .svg or .png, got %s", given.plot)
@@ -198,6 +213,7 @@ local began, began_at, last_shown
 ---@param share number how much is done, from 0 to 1
 ---@param text string what else to show
 function support.progress(share, text, ...)
+  if support.rank > 0 then return end
   local now = torch.perf_counter()
   if not began then began, began_at, last_shown = now, share, now end
   if now - last_shown < (support.in_terminal and 0.1 or 10) then return end
@@ -312,6 +328,5 @@ function support.show_digits(images, level)
   end
 end
 
-local here = debug.getinfo(1, "S").source:match("^@(.*)/") or "."
 assert(loadfile(here .. "/training.lua"))(support)
 return support

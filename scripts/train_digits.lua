@@ -7,7 +7,7 @@ local say = support.say
 
 local option = support.options("train_digits", "Trains a small convolutional network on handwritten digits.", {
   {"epochs", "N", 8, "rounds over the training images", quick = 1, free = true},
-  {"batch-size", "N", 64, "images per step"},
+  {"batch-size", "N", 64, "images per step, of all ranks together"},
   {"lr", "X", 0.003, "learning rate at the start; it falls to 0 in a straight line"},
   {"images", "N", 60000, "images to learn from, at most", quick = 640},
   {"amp", "off|bf16|fp16", "off", "mixed precision: off, bf16, or fp16 with a scaled loss"},
@@ -36,18 +36,23 @@ end
 function DigitNet:forward(x) return self.classify(self.features(x)) end
 
 local low = {enabled = option.amp ~= "off", dtype = option.amp == "fp16" and torch.float16 or torch.bfloat16}
-local function forward(x)
-  return torch.autocast(x.device.type, low, function() return net(x) end)
+local function forward(model, x)
+  return torch.autocast(x.device.type, low, function() return model(x) end)
 end
 
--- The class that the network gives each image, and the share that is right.
+-- The class that the network gives each image, and the share that is right. Every rank looks at its part.
 local function evaluate(set)
   net:eval()
-  local predicted = torch.no_grad(function()
-    local parts = {}
-    for i, images in ipairs {set.images:split(500)} do parts[i] = forward(images):argmax(2) end
-    return torch.cat(parts)
+  support.same_buffers(net)
+  local predicted = torch.zeros_like(set.labels)
+  local first, last = support.part(#set.labels)
+  torch.no_grad(function()
+    for from = first, last, 500 do
+      local some = {{from, math.min(from + 499, last)}}
+      predicted[some] = forward(net, set.images[some]):argmax(2)
+    end
   end)
+  support.sum(predicted)
   return predicted, predicted:eq(set.labels):float():mean():item()
 end
 
@@ -61,20 +66,21 @@ end
 
 local function train_network(run)
   local padded = F.pad(train.images, {2, 2, 2, 2}, {value = -0.1307 / 0.3081})
-  local loader = data.DataLoader(data.TensorDataset(padded, train.labels),
-    {batch_size = option["batch-size"], shuffle = true, num_workers = option.workers})
+  local loader = support.loader(data.TensorDataset(padded, train.labels),
+    {batch_size = support.share("batch-size", option["batch-size"]), num_workers = option.workers})
   local steps = option.epochs * #loader
   local opt = optim.Adam(net:parameters(), {lr = option.lr})
   local schedule = optim.lr_scheduler.LambdaLR(opt, function(step) return 1 - step / steps end)
   local scaler = torch.amp.GradScaler {enabled = option.amp == "fp16"}
   run:keep {net = net, opt = opt, schedule = schedule, scaler = scaler}
+  local model = run:distribute(net)
 
   run:train(function()
     for epoch in run:epochs(option.epochs) do
       net:train()
       for images, labels in run:batches(loader) do
         opt:zero_grad()
-        local loss = F.cross_entropy(forward(shifted(images)):float(), labels)
+        local loss = F.cross_entropy(forward(model, shifted(images)):float(), labels)
         scaler:scale(loss):backward()
         scaler:step(opt)
         scaler:update()
@@ -128,7 +134,8 @@ net = support.attempt(function() return DigitNet():to(option.device) end)  -- gl
 test = load_digits(false)
 if run.epoch < option.epochs then
   train = load_digits(true)
-  say("%d images to train on, %d to test; %d threads", #train.images, #test.images, torch.get_num_threads())
+  say("%d images to train on, %d to test; %s%d threads", #train.images, #test.images,
+    support.world > 1 and support.world .. " ranks of " or "", torch.get_num_threads())
   train_network(run)
 else
   run:keep {net = net}

@@ -8,7 +8,7 @@ local say = support.say
 local option = support.options("train_resnet", "Trains a residual network on images: drawn shapes, or a folder of them.", {
   {"model", "resnet18|resnet34|resnet50|resnet101", "resnet18", "the network"},
   {"epochs", "N", 12, "rounds over the images", quick = 1},
-  {"batch-size", "N", 32, "images per step", quick = 8},
+  {"batch-size", "N", 32, "images per step, of all ranks together", quick = 8},
   {"lr", "X", 0.04, "highest learning rate, for batches of 64"},
   {"schedule", "cosine|onecycle", "cosine", "how the rate falls after its rise"},
   {"warmup", "X", 0.1, "share of the steps in which the rate rises", most = 0.9},
@@ -99,9 +99,13 @@ end
 local train, test = support.attempt(load_data)
 local classes = #train.classes
 if #test == 0 then support.stop("%s holds %d images, too few to keep some for testing", option.data, #train) end
-local loader = data.DataLoader(train, {batch_size = option["batch-size"], shuffle = true, drop_last = #train > option["batch-size"],
-  num_workers = option.workers})
-local test_loader = data.DataLoader(test, {batch_size = 100, num_workers = option.workers})
+local loader = support.loader(train, {batch_size = support.share("batch-size", option["batch-size"]),
+  drop_last = #train > option["batch-size"], num_workers = option.workers})
+-- Every rank tests its part of the images.
+local first, last = support.part(#test)
+local places = {}
+for i = first, last do places[#places + 1] = i end
+local test_loader = data.DataLoader(data.Subset(test, places), {batch_size = 100, num_workers = option.workers})
 local steps = option.epochs * #loader
 
 ---- The network ------------------------------------------------------------------------------------
@@ -134,6 +138,7 @@ if option.ema > 0 then
   average = optim.swa_utils.AveragedModel(net, {multi_avg_fn = optim.swa_utils.get_ema_multi_avg_fn(option.ema), use_buffers = true})
 end
 run:keep {net = net, opt = opt, schedule = schedule, scaler = scaler, average = average}
+local distributed = run:distribute(net)
 
 local low = {enabled = option.amp ~= "off", dtype = option.amp == "fp16" and torch.float16 or torch.bfloat16}
 local function forward(model, x)
@@ -146,6 +151,7 @@ end
 local function evaluate()
   local model = average or net
   model:eval()
+  support.same_buffers(model)
   return torch.no_grad(function()
     local loss, top1, top5 = 0, 0, 0
     for images, labels in test_loader() do
@@ -156,7 +162,8 @@ local function evaluate()
       loss = loss + F.cross_entropy(scores, labels, {reduction = "sum"}):item()
       top1, top5 = top1 + right[{{}, 1}]:sum():item(), top5 + right:sum():item()
     end
-    return loss / #test, top1 / #test, top5 / #test
+    local sums = support.sum(torch.tensor({loss, top1, top5}, {dtype = "float64"}))
+    return table.unpack((sums / #test):tolist())
   end)
 end
 
@@ -165,7 +172,7 @@ local function train_network()
     net:train()
     for images, labels in run:batches(loader) do
       opt:zero_grad()
-      local loss = F.cross_entropy(forward(net, images:to(option.device)), labels:to(option.device), {label_smoothing = option.smoothing})
+      local loss = F.cross_entropy(forward(distributed, images:to(option.device)), labels:to(option.device), {label_smoothing = option.smoothing})
       scaler:scale(loss):backward()
       scaler:step(opt)
       scaler:update()

@@ -13,8 +13,13 @@
 --   end)
 -- A checkpoint also has the random numbers' state and how many batches of the epoch are done; to go on within an epoch
 -- its batches are drawn again up to there, so that shuffling and random changes of images repeat.
+--
+-- On several ranks (ranks.lua) each has random numbers of its own, and the checkpoint those of all. There Ctrl-C is held
+-- all the time: whether one has come anywhere travels with the gradients, so that all ranks stop after the same step.
 local support = ...
 local say = support.say
+
+local rank, world = support.rank, support.world
 
 local Run = {}
 Run.__index = Run
@@ -38,7 +43,14 @@ function support.training(option, columns)
   if saved then
     local at = saved.progress
     run.epoch, run.step, run.batch, run.sum, run.count = at.epoch, at.step, at.batch, at.sum, at.count
-    run.random, run.epoch_random = saved.random, saved.epoch_random
+    local own = saved.ranks and #saved.ranks == world and saved.ranks[rank + 1] or rank == 0 and saved
+    if own then
+      run.random, run.epoch_random, run.sum, run.count = own.random, own.epoch_random, own.sum or run.sum, own.count or run.count
+    else  -- of a training with fewer ranks
+      torch.manual_seed(option.seed + rank + at.step)
+      run.random, run.sum, run.count = random_state(option.device), 0, 0
+      run.epoch_random = run.random
+    end
     set_random_state(run.random, option.device)
   else
     run.random = random_state(option.device)
@@ -61,6 +73,7 @@ function Run:keep(parts, stage)
     end)
     self.saved = nil
   else
+    if rank > 0 then torch.manual_seed(self.option.seed + rank) end
     self.random = random_state(self.option.device)
   end
   -- Making the network drew random numbers.
@@ -68,9 +81,19 @@ function Run:keep(parts, stage)
   self.parts, self.stage = parts, stage
 end
 
----Writes the checkpoint.
+---The network for training forwards: on several ranks, the one whose gradients are averaged. Give `keep` the network.
+---@param net nn.Module
+function Run:distribute(net)
+  self.model = support.distribute(net)
+  return self.model
+end
+
+---Writes the checkpoint: all ranks call it, rank 0 writes.
 function Run:save()
-  local file = {script = support.script, options = support.given, stage = self.stage, random = self.random,
+  local own = {random = self.random, epoch_random = self.epoch_random, sum = self.sum, count = self.count}
+  local ranks = world > 1 and support.of_ranks(own) or nil
+  if rank > 0 then return end
+  local file = {script = support.script, options = support.given, stage = self.stage, random = self.random, ranks = ranks,
     epoch_random = self.epoch_random, history = self.metrics.rows,
     progress = {epoch = self.epoch, step = self.step, batch = self.batch, sum = self.sum, count = self.count}}
   for name, part in pairs(self.parts) do
@@ -86,6 +109,12 @@ local function hold(self)
 end
 local function release(self)
   self.inside = false
+  if world == 1 then torch._hold_interrupt(false) end
+end
+-- Between two steps, on several ranks: all stop here if Ctrl-C had come to one of them.
+local function stop_together(self)
+  if world == 1 or not self.model:interrupted() then return end
+  torch._interrupt()
   torch._hold_interrupt(false)
 end
 
@@ -111,7 +140,10 @@ function Run:batches(source)
   if self.batch == 0 then self.epoch_random = self.random else set_random_state(self.epoch_random, device) end
   self.began = self.began or torch.perf_counter()
   local draw, _, _, workers = source, nil, nil, nil
-  if not endless then draw, _, _, workers = source() end
+  if not endless then
+    if source.sampler and source.sampler.set_epoch then source.sampler:set_epoch(self.epoch) end
+    draw, _, _, workers = source()
+  end
   for _ = 1, self.batch do draw() end
   if self.batch > 0 then set_random_state(self.random, device) end
   self.batches_of_epoch = not endless and #source
@@ -125,6 +157,7 @@ function Run:batches(source)
     if self.inside then
       self.batch, self.step, self.random = self.batch + 1, self.step + 1, random_state(device)
       release(self)
+      stop_together(self)
     end
     if self.batch >= last then return nil end
     local values = table.pack(draw())
@@ -143,19 +176,23 @@ function Run:add(loss, samples, unit)
   samples = samples or 1
   self.sum, self.count, self.seen = self.sum + loss * samples, self.count + samples, self.seen + samples
   local rate = unit and ("  %d %s/s"):format(self:rate(), unit) or ""
+  local mean = self.sum / math.max(1, self.count)
   if self.steps then
-    support.progress((self.step + 1) / self.steps, "step %d/%d  loss %.4f%s", self.step + 1, self.steps, self:mean(), rate)
+    support.progress((self.step + 1) / self.steps, "step %d/%d  loss %.4f%s", self.step + 1, self.steps, mean, rate)
   else
     support.progress((self.epoch + (self.batch + 1) / self.batches_of_epoch) / self.last, "%s %d/%d  loss %.4f%s",
-      self.columns[1], self.epoch + 1, self.last, self:mean(), rate)
+      self.columns[1], self.epoch + 1, self.last, mean, rate)
   end
 end
 
----The mean loss since the epoch or round began.
-function Run:mean() return self.sum / math.max(1, self.count) end
+---The mean loss since the epoch or round began, over all ranks: all of them ask for it.
+function Run:mean()
+  local sum, count = table.unpack(support.sum(torch.tensor({self.sum, self.count}, {dtype = "float64"})):tolist())
+  return sum / math.max(1, count)
+end
 
----How many samples were seen in a second, since this run of the script began to train.
-function Run:rate() return self.seen / (torch.perf_counter() - self.began) // 1 end
+---How many samples were seen in a second by all ranks, since this run of the script began to train.
+function Run:rate() return world * self.seen / (torch.perf_counter() - self.began) // 1 end
 
 ---The epoch or round is done: adds a row of metrics (its number comes first by itself) and writes the checkpoint.
 function Run:log(...)
@@ -177,7 +214,11 @@ end
 ---Runs f; Ctrl-C ends it after the step, what was reached is saved, and the script ends (with -i it goes on to the prompt).
 function Run:train(f)
   local steps, epochs, path, began = self.step, self.epoch, self.option.save, torch.perf_counter()
-  local finished = torch.until_interrupt(f)
+  local finished = torch.until_interrupt(function()
+    if world > 1 then torch._hold_interrupt(true) end
+    f()
+    if world > 1 then torch._hold_interrupt(false) end
+  end)
   if self.inside or self.cut then  -- by a second Ctrl-C
     say("stopped at once, in the middle of a step; %s", self.saved_at and
       ("saved up to %s %d; go on with --load %s"):format(self.columns[1], self.saved_at, path) or "nothing is saved")
