@@ -15,7 +15,7 @@ namespace tycho::lua {
 namespace {
 
 constinit thread_local volatile bool stopping = false;  // written by a handler on this thread
-constinit thread_local volatile bool fresh = false;  // nobody has seen yet where the program was
+constinit thread_local volatile bool fresh = false;     // nobody has seen yet where the program was
 // While held, the first Ctrl-C waits for the end of what must not be cut in two.
 constinit thread_local volatile bool held = false, waiting = false;
 thread_local StoppedAt at;
@@ -116,6 +116,16 @@ int hold_interrupt(lua_State* L) {
     release(L, false);
   lua_pushboolean(L, was);
   return 1;
+}
+
+int interrupt_waits(lua_State* L) {
+  lua_pushboolean(L, waiting);
+  return 1;
+}
+
+int interrupt_now(lua_State*) {
+  interrupt_lua();
+  return 0;
 }
 
 int until_interrupt(lua_State* L) {

@@ -32,4 +32,8 @@ int uninterrupted(lua_State* L);
 // acts. Gives what was set before.
 int hold_interrupt(lua_State* L);
 
+// torch._interrupt_waits(): whether a Ctrl-C has come that is held. torch._interrupt(): one comes.
+int interrupt_waits(lua_State* L);
+int interrupt_now(lua_State* L);
+
 }  // namespace tycho::lua

@@ -9,6 +9,7 @@
 #include "bindings/core/interrupt.h"
 #include "bindings/core/lua.h"
 #include "bindings/dist/dist.h"
+#include "bindings/dist/reducer.h"
 #include "bindings/dist/store.h"
 #include "bindings/processes/processes.h"
 #include "bindings/show/show.h"
@@ -140,6 +141,8 @@ int open_torch(lua_State* L) {
                                        {"until_interrupt", guarded<until_interrupt>},
                                        {"uninterrupted", guarded<uninterrupted>},
                                        {"_hold_interrupt", guarded<hold_interrupt>},
+                                       {"_interrupt_waits", interrupt_waits},
+                                       {"_interrupt", interrupt_now},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},
@@ -167,6 +170,7 @@ int open_torch(lua_State* L) {
   open_workers(L, torch);
   open_processes(L, torch);
   open_store(L, torch);
+  open_reducer(L, torch);
   open_ops(L, torch);
   open_dist(L, torch);
   open_format(L);

@@ -76,6 +76,18 @@ function Scaler:scale(outputs)
   return out
 end
 
+-- The DistributedDataParallel that averages an optimiser's gradients: ranks skip a step together, also where the
+-- optimiser has parameters of this rank alone.
+local function averaged_by(optimizer)
+  local parallel = package.loaded["torch.nn.parallel"]
+  if not parallel or next(parallel._owner) == nil then return nil end
+  for _, group in ipairs(optimizer.param_groups) do
+    for _, p in ipairs(group.params) do
+      if parallel._owner[p] then return parallel._owner[p] end
+    end
+  end
+end
+
 ---Divides the gradients by the scale, before they are clipped or looked at; step does it otherwise.
 ---@param optimizer optim.Optimizer
 function Scaler:unscale_(optimizer)
@@ -107,6 +119,8 @@ function Scaler:unscale_(optimizer)
   for _, device in ipairs(devices) do
     if torch._fused_unscale(lists[device], 1 / self._scale):item() then r.found_inf = true end
   end
+  local network = averaged_by(optimizer)
+  if network and not network.joining then r.found_inf = torch._any_rank(network.process_group, r.found_inf) end
   r.stage, r.checked = "unscaled", seen
 end
 

@@ -12,7 +12,7 @@ for _, part in ipairs {"layers", "activations", "weightless", "norm", "losses", 
   require("torch.nn." .. part)
 end
 nn.utils = require "torch.nn.utils"
-nn.parallel = torch._strict(require "torch.nn.data_parallel", "torch.nn.parallel")
+nn.parallel = require "torch.nn.parallel"
 nn.DataParallel = nn.parallel.DataParallel
 torch._strict(nn.init, "torch.nn.init")
 return torch._strict(nn, "torch.nn")

@@ -28,10 +28,10 @@ local function check_rank(name, x, least, most)
 end
 
 -- Batch normalisation (Ioffe and Szegedy 2015).
-local function batch_norm(name, least, most)
-  define(name, "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true, bias=true, device=nil, dtype=nil",
-    "Brings every " .. (least == 2 and most == 3 and "feature" or "channel") .. " to mean 0 and variance 1 over the batch; running averages serve in evaluation.", {
-    repr = feature_repr, init = per_feature, see = "nn.BatchNorm2d, F.batch_norm", rule = "[N, C, ..] -> the same shape",
+local function batch_norm(name, least, most, more)
+  define(name, "num_features, eps=1e-5, momentum=0.1, affine=true, track_running_stats=true, bias=true, " .. (more and "process_group=nil, " or "") .. "device=nil, dtype=nil",
+    "Brings every " .. (least == 2 and most == 3 and "feature" or "channel") .. " to mean 0 and variance 1 over the batch; running averages serve in evaluation." .. (more and " In training, the batch is that of all ranks together." or ""), {
+    repr = feature_repr, init = per_feature, see = more and "nn.BatchNorm2d, nn.parallel.DistributedDataParallel" or "nn.BatchNorm2d, F.batch_norm", rule = "[N, C, ..] -> the same shape",
     forward = function(self, x)
       check_rank(name, x, least, most)
       local training = self.training or self.running_mean == nil
@@ -41,6 +41,9 @@ local function batch_norm(name, least, most)
         self.num_batches_tracked:add_(1)
         momentum = momentum or 1 / self.num_batches_tracked:item()
       end
+      if more and self.training and torch.distributed.is_initialized() then
+        return torch._sync_batch_norm(self.process_group, x, self.weight, self.bias, self.running_mean, self.running_var, momentum or 0, self.eps)
+      end
       return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, training, momentum or 0, self.eps)
     end,
   })
@@ -48,7 +51,7 @@ end
 batch_norm("BatchNorm1d", 2, 3)
 batch_norm("BatchNorm2d", 4, 4)
 batch_norm("BatchNorm3d", 5, 5)
-batch_norm("SyncBatchNorm", 2, math.huge)
+batch_norm("SyncBatchNorm", 2, math.huge, true)
 
 ---Gives a copy of the network's layers in which every BatchNorm is a SyncBatchNorm with the same parameters.
 function nn.SyncBatchNorm.convert_sync_batchnorm(module)

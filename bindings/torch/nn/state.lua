@@ -158,6 +158,11 @@ function state.install(Module, Class)
         error(("load_state_dict: this is a whole checkpoint; the %s's part of it is its field \"%s\": net:load_state_dict(state[\"%s\"])"):format(
           self._name, tostring(part), tostring(part)), 2)
       end
+      local wrapper = #missing > 0 and common_prefix(own, given)
+      if wrapper then
+        error(("load_state_dict: the names in this %s begin with '%s' and those of the state do not; load into the module inside: net.%s:load_state_dict(state)"):format(
+          self._name, wrapper, wrapper:sub(1, -2)), 2)
+      end
       problems[1] = complaint("missing", sorted({table.unpack(missing)}))
       problems[#problems + 1] = complaint("unexpected", unexpected)
     end

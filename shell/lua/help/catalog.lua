@@ -22,7 +22,8 @@ function catalog.spaces()
     {"torch.utils.checkpoint", torch.utils.checkpoint}, {"data.text", data.text}, {"data.text.BPETokenizer", data.text.BPETokenizer},
     {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")}, {"torch.jit", torch.jit},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
-    {"nn.parallel", rawget(nn, "parallel")},
+    {"nn.parallel", rawget(nn, "parallel")}, {"nn.parallel.DistributedDataParallel", rawget(nn, "parallel").DistributedDataParallel},
+    {"data.distributed", data.distributed},
   }
   for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
     local value = torch[more]
@@ -137,6 +138,7 @@ local space_docs = {
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
   ["torch.models"] = "Known networks, ready to train or to load weights into.",
   ["nn.utils"] = "Gradients held in bounds, parameters as one vector, reparametrised weights.",
+  ["nn.parallel"] = "Networks on several processes or devices.", ["data.distributed"] = "PyTorch's place for DistributedSampler.",
   ["nn.utils.rnn"] = "Sequences of different lengths, padded or packed.", ["nn.Module"] = "What all layers and networks share.", ["optim.Optimizer"] = "What all optimisers share.",
 }
 
