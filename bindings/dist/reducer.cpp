@@ -62,7 +62,10 @@ int new_reducer(lua_State* L) {
 }
 
 int set_sync(lua_State* L) {
-  box_at(L)->sync = lua_toboolean(L, 2);
+  const Ref<dist::Reducer>& r = box_at(L);
+  TYCHO_CHECK(Kind::Distributed, !lua_toboolean(L, 2) || !r->group().closed(),
+              "DistributedDataParallel: its process group is destroyed; net.module goes on alone");
+  r->sync = lua_toboolean(L, 2);
   return 0;
 }
 

@@ -135,7 +135,7 @@ std::vector<Reducer::Layout> Reducer::layout() const {
 }
 
 bool Reducer::begin(const std::vector<Impl*>& leaves, bool create_graph) {
-  if (!sync) return false;
+  if (!sync || group_->closed()) return false;
   if (create_graph)
     fail(Kind::Autograd,
          "backward: create_graph=true goes not with DistributedDataParallel: the graph of a "

@@ -10,9 +10,11 @@ namespace {
 
 thread_local SinkPass* open_pass = nullptr;
 
+// The last one made: a module may be wrapped again.
 LeafSink* owner_of(Impl* leaf) {
-  for (LeafSink* sink : leaf_sinks())
-    if (sink->owns(leaf)) return sink;
+  const auto& sinks = leaf_sinks();
+  for (auto it = sinks.rbegin(); it != sinks.rend(); ++it)
+    if ((*it)->owns(leaf)) return *it;
   return nullptr;
 }
 
@@ -76,9 +78,8 @@ void SinkPass::abandon() {
 }
 
 LeafSink* SinkPass::sink_of(Impl* leaf) const {
-  for (LeafSink* sink : open_)
-    if (sink->owns(leaf)) return sink;
-  return nullptr;
+  LeafSink* sink = open_.empty() ? nullptr : owner_of(leaf);
+  return std::find(open_.begin(), open_.end(), sink) == open_.end() ? nullptr : sink;
 }
 
 void SinkPass::finish() {

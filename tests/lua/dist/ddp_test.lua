@@ -336,3 +336,41 @@ test("an error on one rank is named on the others, and no rank hangs", function(
   check.contains(out[1].err, "rank 1's own mistake")
   check.contains(out[0].err, "rank 1")
 end)
+
+test("a module may be wrapped again, and goes on alone when the group is gone", function()
+  ranks.run(2, [==[
+    local inner = nn.Linear(3, 2)
+    local first = DDP(inner, {shares = {1, 3}})
+    local net = DDP(inner)
+    net(torch.full({1, 3}, 1.0 + R)):sum():backward()
+    near(inner.weight.grad, torch.full({2, 3}, 1.5))
+    net:zero_grad()
+    net.module(torch.full({1, 3}, 1.0 + R)):sum():backward()  -- reaches the same parameters
+    near(inner.weight.grad, torch.full({2, 3}, 1.5))
+    first = nil
+    dist.destroy_process_group()
+    net:zero_grad()
+    inner(torch.full({1, 3}, 1.0 + R)):sum():backward()
+    near(inner.weight.grad, torch.full({2, 3}, 1.0 + R))
+    local ok, e = pcall(net, torch.ones(1, 3))
+    assert(not ok and tostring(e):find("net.module goes on alone", 1, true), tostring(e))
+    ok, e = pcall(DDP, inner)
+    assert(not ok and e.kind == "distributed", tostring(e))]==])
+end)
+
+test("each rank computes on a device of its own", function()
+  local out = ranks.run(2, [==[
+    torch.cuda.simulate(2)
+    torch.manual_seed(1)
+    local net = DDP(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)):to("cuda:" .. R), {device_ids = {R}})
+    for i = 1, 3 do
+      net:zero_grad()
+      local y = net(torch.full({2, 4}, 1.0 + R) + torch.tensor{{0.0}, {i}})
+      assert(tostring(y.device) == "cuda:" .. R)
+      y:pow(2):sum():backward()
+      same(net.module[1].weight.grad:cpu())
+    end
+    local converted = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(4))):to("cuda:" .. R))
+    converted(torch.randn(3, 4, {device = "cuda:" .. R})):pow(3):sum():backward()
+    same(converted.module[1].running_var:cpu())]==])
+end)
