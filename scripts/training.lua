@@ -114,8 +114,7 @@ end
 -- Between two steps, on several ranks: all stop here if Ctrl-C had come to one of them.
 local function stop_together(self)
   if world == 1 or not self.model:interrupted() then return end
-  torch._interrupt()
-  torch._hold_interrupt(false)
+  torch._hold_interrupt("stop")
 end
 
 ---Counts epochs to `last`, from the one that is not done.

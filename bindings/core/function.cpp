@@ -152,6 +152,8 @@ int record_custom(lua_State* L) {
 // _attach(name, ctx, backward, inputs, outputs): ties what another thread computed from the inputs to
 // them: from here on the outputs have a graph, whose gradient is backward(ctx, gradients...).
 int attach(lua_State* L) {
+  TYCHO_CHECK(Kind::Argument, lua_isstring(L, 1) && lua_istable(L, 4) && lua_istable(L, 5),
+              "_attach: wants a name, a context, a function and two lists of tensors");
   Ref<GraphNode> hold(new_node(nullptr));
   Node* node = static_cast<Node*>(hold.get());
   for (lua_Integer i = 1; lua_rawgeti(L, 4, i) != LUA_TNIL; ++i) {

@@ -110,6 +110,10 @@ int uninterrupted(lua_State* L) {
 
 int hold_interrupt(lua_State* L) {
   const bool was = held, hold = lua_toboolean(L, 1) != 0;
+  if (lua_type(L, 1) == LUA_TSTRING && !std::strcmp(lua_tostring(L, 1), "stop")) {
+    waiting = true;
+    release(L, false);
+  }
   if (hold)
     held = true;
   else
@@ -121,11 +125,6 @@ int hold_interrupt(lua_State* L) {
 int interrupt_waits(lua_State* L) {
   lua_pushboolean(L, waiting);
   return 1;
-}
-
-int interrupt_now(lua_State*) {
-  interrupt_lua();
-  return 0;
 }
 
 int until_interrupt(lua_State* L) {

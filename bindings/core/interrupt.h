@@ -29,11 +29,10 @@ int until_interrupt(lua_State* L);
 int uninterrupted(lua_State* L);
 
 // torch._hold_interrupt(on): the same for what is no function; turned off, a Ctrl-C that waited
-// acts. Gives what was set before.
+// acts. Gives what was set before. With "stop" one acts, whether it has come or not.
 int hold_interrupt(lua_State* L);
 
-// torch._interrupt_waits(): whether a Ctrl-C has come that is held. torch._interrupt(): one comes.
+// torch._interrupt_waits(): whether a Ctrl-C has come that is held.
 int interrupt_waits(lua_State* L);
-int interrupt_now(lua_State* L);
 
 }  // namespace tycho::lua

@@ -142,7 +142,6 @@ int open_torch(lua_State* L) {
                                        {"uninterrupted", guarded<uninterrupted>},
                                        {"_hold_interrupt", guarded<hold_interrupt>},
                                        {"_interrupt_waits", interrupt_waits},
-                                       {"_interrupt", interrupt_now},
                                        {"_raise", guarded<raise_text>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},
