@@ -51,7 +51,8 @@ void interrupt_hook(lua_State* L, lua_Debug* ar) {
     return;
   }
   if (ar->event == LUA_HOOKCALL && lua_getinfo(L, "f", ar)) {
-    const bool closes = lua_tocfunction(L, -1) == close_workers;
+    const lua_CFunction f = lua_tocfunction(L, -1);
+    const bool closes = f == close_workers || f == close_children;
     lua_pop(L, 1);
     if (closes) return;
   }

@@ -16,9 +16,11 @@ bool stop_under_way();          // it has not arrived yet at what lets the code 
 // A Ctrl-C that ended a program which this thread had started is meant for the main thread, too.
 void pass_interrupt();
 
-// The __close of a loop over a loader with workers (worker.cpp): the one function that a stop lets
-// run, so that the workers of a loop that it ends are ended too.
+// The __close of a loop over a loader with workers (worker.cpp) and of processes that stand and fall
+// together (processes/child.cpp): the functions that a stop lets run, so that what works for the
+// code that it ends is ended too.
 int close_workers(lua_State* L);
+int close_children(lua_State* L);
 
 // torch.until_interrupt(f, ...): true and f's results; or, when Ctrl-C stopped f, false and where.
 // What called it goes on: a training loop that is stopped can still be saved.

@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 
+#include "bindings/core/interrupt.h"
 #include "bindings/processes/processes.h"
 #include "bindings/processes/socket.h"
 #include "bindings/tools/check.h"
@@ -35,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 const char kChild[] = "tycho.child_process";
+const char kTogether[] = "tycho.children";
 constexpr int kSliceMs = 50;  // within which Ctrl-C is seen
 constexpr int kControl = 3;   // the child's descriptor of the connection to its parent
 
@@ -79,10 +81,24 @@ std::deque<std::shared_ptr<Child>> living() {
   return children().all;
 }
 
+// Ends them: SIGTERM, and SIGKILL for those that do not mind it.
+void end_all(const std::vector<std::shared_ptr<Child>>& list) {
+  constexpr auto kPatience = milliseconds(3000);
+  for (const auto& child : list)
+    if (!has_ended(*child, 0)) kill(child->pid, SIGTERM);
+  const auto give_up = Clock::now() + kPatience;
+  for (const auto& child : list)
+    while (!has_ended(*child, 10) && Clock::now() < give_up) continue;
+  for (const auto& child : list)
+    if (!has_ended(*child, 0)) kill(child->pid, SIGKILL);
+  for (const auto& child : list)
+    while (!has_ended(*child, kSliceMs)) continue;
+}
+
 // The process ends: of a program that ended well, those that are no daemons are waited for; the
 // others get SIGTERM, and SIGKILL when they do not mind it.
 void end_children(int status, void*) {
-  constexpr auto kSayAfter = milliseconds(10000), kPatience = milliseconds(3000);
+  constexpr auto kSayAfter = milliseconds(10000);
   signal(SIGINT, SIG_DFL);  // Ctrl-C ends the waiting, and with this process its children
   const auto began = Clock::now();
   bool said = status != 0;
@@ -93,13 +109,8 @@ void end_children(int status, void*) {
       std::fprintf(stderr, "note: waiting for %s (pid %d) to end; Ctrl-C ends it\n",
                    child->name.c_str(), static_cast<int>(child->pid));
     }
-  for (const auto& child : living()) kill(child->pid, SIGTERM);
-  const auto give_up = Clock::now() + kPatience;
-  for (const auto& child : living())
-    while (!has_ended(*child, 10) && Clock::now() < give_up) continue;
-  for (const auto& child : living()) kill(child->pid, SIGKILL);
-  for (const auto& child : living())
-    while (!has_ended(*child, kSliceMs)) continue;
+  const auto rest = living();
+  end_all({rest.begin(), rest.end()});
 }
 
 const std::shared_ptr<Child>& child_at(lua_State* L) {
@@ -231,6 +242,39 @@ int child_gc(lua_State* L) {
   return 0;
 }
 
+// _together(): a scope; processes that are added to it end with it when it ends in an error.
+using Together = std::vector<std::shared_ptr<Child>>;
+
+int together(lua_State* L) {
+  new (lua_newuserdatauv(L, sizeof(Together), 0)) Together;
+  luaL_setmetatable(L, kTogether);
+  return 1;
+}
+Together& together_at(lua_State* L) {
+  auto* list = static_cast<Together*>(luaL_testudata(L, 1, kTogether));
+  TYCHO_CHECK(Kind::Argument, list, "_together: wants a scope of processes");
+  return *list;
+}
+int together_add(lua_State* L) {
+  Together& list = together_at(L);
+  const auto* child = static_cast<std::shared_ptr<Child>*>(luaL_testudata(L, 2, kChild));
+  TYCHO_CHECK(Kind::Argument, child && *child, "_together: wants a child process");
+  list.push_back(*child);
+  return 0;
+}
+// together:stop(): ends them now.
+int together_stop(lua_State* L) {
+  end_all(together_at(L));
+  return 0;
+}
+int together_gc(lua_State* L) {
+  if (auto* list = static_cast<Together*>(luaL_testudata(L, 1, kTogether))) {
+    list->~Together();
+    new (list) Together;
+  }
+  return 0;
+}
+
 // _living_children(seconds): how many have not ended; waits so long for one that does.
 int living_children(lua_State* L) {
   const double seconds = std::clamp(luaL_optnumber(L, 1, 0), 0.0, 1e9);
@@ -275,6 +319,12 @@ int cpu_count(lua_State* L) {
 
 }  // namespace
 
+int close_children(lua_State* L) {
+  auto* list = static_cast<Together*>(luaL_testudata(L, 1, kTogether));
+  if (list && !lua_isnoneornil(L, 2)) end_all(*list);
+  return 0;
+}
+
 void open_processes(lua_State* L, int torch) {
   static const luaL_Reg methods[] = {{"wait", guarded<child_wait>},
                                      {"kill", guarded<child_kill>},
@@ -288,7 +338,18 @@ void open_processes(lua_State* L, int torch) {
   lua_pushliteral(L, "child process");
   lua_setfield(L, -2, "__name");
   lua_pop(L, 1);
+  static const luaL_Reg scope[] = {{"add", guarded<together_add>},
+                                   {"stop", guarded<together_stop>},
+                                   {"__gc", together_gc},
+                                   {"__close", close_children},
+                                   {nullptr, nullptr}};
+  luaL_newmetatable(L, kTogether);
+  luaL_setfuncs(L, scope, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
   static const luaL_Reg functions[] = {{"_spawn", guarded<spawn>},
+                                       {"_together", guarded<together>},
                                        {"_living_children", guarded<living_children>},
                                        {"_child_begins", guarded<child_begins>},
                                        {"_process_id", process_id},

@@ -366,5 +366,6 @@ end
 function Pool:__tostring() return ("Pool (%d processes, %s)"):format(self._wanted, self._state) end
 -- `local pool <close> = mp.Pool(4)` ends the processes with the scope.
 Pool.__close = function(pool) pool:terminate() end
+Pool.__gc = function(pool) pcall(pool.terminate, pool) end
 
 mp.Pool = setmetatable(Pool, {__call = new, __name = "Pool"})

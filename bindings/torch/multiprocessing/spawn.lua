@@ -8,26 +8,16 @@ local process = require "torch.multiprocessing.process"
 local Context = {__name = "ProcessContext"}
 Context.__index = Context
 
--- Seconds between the request to end and the end by force.
-local patience = 3
-
 -- The server where the ranks could meet is needed no more.
 local function close_server(self)
   if self._server then torch._serve_no_more(self._server) end
   self._server = nil
 end
 
--- Ends all processes that still run.
-local function stop(self)
-  local processes = self.processes
-  for _, p in ipairs(processes) do
-    if p:is_alive() then p:terminate() end
-  end
-  for _, p in ipairs(processes) do
-    if not process.wait(p, patience) then
-      p:kill()
-      process.wait(p, 1e9)
-    end
+-- Who is let go of and runs no more needs no server either.
+function Context.__gc(self)
+  for _, p in ipairs(self.processes) do
+    if p:is_alive() then return end
   end
   close_server(self)
 end
@@ -36,7 +26,8 @@ end
 local function raise(self, rank)
   local p = self.processes[rank + 1]
   local wrong, code = process.failure(p), p.exitcode
-  stop(self)
+  self._together:stop()
+  close_server(self)
   local who = ("process %d of spawn (pid %d)"):format(rank, p.pid)
   local more = {rank = rank, exitcode = code}
   if wrong then carried.raise(wrong, who, more) end
@@ -54,8 +45,7 @@ end
 function Context:join(timeout)
   if timeout ~= nil and type(timeout) ~= "number" then error("spawn: join's timeout wants seconds, not " .. type(timeout), 2) end
   local until_ = torch.perf_counter() + (timeout or 1e9)
-  -- A Ctrl-C or another error here ends them, too.
-  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self) end end})
+  local guard <close> = self._together  -- a Ctrl-C or another error here ends them, too
   while true do
     local running, failed = 0, nil
     for rank, p in ipairs(self.processes) do
@@ -120,15 +110,16 @@ function mp.spawn(f, options, nprocs, join, daemon)
   if o.start_method then mp.set_start_method(o.start_method) end
   local args = o.args or {}
   local count = args.n or #args
-  local self = setmetatable({processes = {}}, Context)
+  local self = setmetatable({processes = {}, _together = torch._together()}, Context)
   local server, variables = torch._serve(n)
   self._server = server
-  local guard <close> = setmetatable({}, {__close = function(_, err) if err ~= nil then stop(self) end end})
+  local guard <close> = self._together
   for rank = 0, n - 1 do
     local p = mp.Process(f, table.pack(rank, table.unpack(args, 1, count)), {name = ("spawn-%d"):format(rank), daemon = o.daemon})
     rawset(p, "_env", environment(variables[rank + 1], n))
     rawset(p, "_quiet", o.join ~= false)
     p:start()
+    self._together:add(p._child)
     self.processes[rank + 1] = p
   end
   if o.join == false then return self end

@@ -521,6 +521,33 @@ test("a rank that is killed or exits is named", function()
   check.raises("argument", "wants a function", mp.spawn, 3)
 end)
 
+test("Ctrl-C ends the ranks of spawn, and a script that catches it goes on", function()
+  local out = script [[
+    local mp = torch.multiprocessing
+    local there = mp.Event()
+    local ended, place = torch.until_interrupt(function()
+      mp.spawn(function(rank)
+        if rank == 1 then os.execute("kill -INT " .. mp.parent_process().pid) end
+        while true do end
+      end, {nprocs = 2})
+    end)
+    print(ended, place:match "%d+$", #mp.active_children())
+    mp.spawn(function(rank) print("rank", rank) end, {nprocs = 1})
+  ]]
+  check.equal(out.out, "false\t4\t0\nrank\t0\n", out.err)
+  out = script [[
+    local mp = torch.multiprocessing
+    print "begin"
+    io.stdout:flush()
+    mp.spawn(function() os.execute("kill -INT " .. mp.parent_process().pid) while true do end end, {nprocs = 2})
+  ]]
+  check.equal({out.status, out.out}, {130, "begin\n"})
+end)
+
+test("processes start from the main thread", function()
+  check.raises("value", "processes start from the main thread", torch.wait, torch.fork(function() mp.Process(print):start() end))
+end)
+
 test("spawn with join = false gives the processes", function()
   local go = mp.Event()
   local ctx = mp.spawn(function() go:wait() end, {nprocs = 2, join = false})
