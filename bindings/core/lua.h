@@ -20,10 +20,13 @@ lua_State* new_state();
 void set_tensor_gc(lua_State* L, int meta);
 // The coroutine that is running now; set by every entry (enter).
 extern constinit thread_local lua_State* running;
+// The same, or null where the next entry has more to do than to compute (enter_slowly).
+extern constinit thread_local lua_State* entered;
 // Grows when the collector frees anything but tensors, such as compiled code.
 extern constinit thread_local uint64_t code_epoch;
 // To be called first by every function that computes: switches to the coroutine's modes.
 inline void enter(lua_State* L);
+void enter_slowly(lua_State* L);
 void switch_modes(lua_State* L);
 void modes_changed(lua_State* L);   // after changing tycho::mode or the autocast region
 void pace_collector(lua_State* L);  // run the collector when tensors have grown enough
@@ -44,8 +47,8 @@ void interrupt_lua();                 // from a signal handler, on the thread th
 void end_interrupt(lua_State* main);  // at the entry: the stop has arrived
 
 inline void enter(lua_State* L) {
-  if (L != running) [[unlikely]]
-    switch_modes(L);
+  if (L != entered) [[unlikely]]
+    enter_slowly(L);
 }
 
 // --- errors (error.cpp) ---

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "bindings/core/autograd.h"
 #include "bindings/core/insides.h"
 #include "engine/amp/autocast.h"
 #include "engine/base/pool.h"
@@ -16,6 +17,7 @@
 namespace tycho::lua {
 
 constinit thread_local lua_State* running = nullptr;
+constinit thread_local lua_State* entered = nullptr;
 uint64_t box_secret = 0;
 constinit thread_local uint64_t code_epoch = 0;
 
@@ -155,7 +157,7 @@ lua_State* new_state() {
   if (!L) return nullptr;
   if (!box_secret) learn_layout(L);
   main_state = L;
-  running = L;
+  running = entered = L;
   modes_changed(L);
   lua_gc(L, LUA_GCGEN, 0, 0);
   set_out_of_memory_handler(collect_for_memory);
@@ -174,8 +176,15 @@ void modes_changed(lua_State* L) {
                    static_cast<uint8_t>(r.cuda_dtype)};
 }
 
+void enter_slowly(lua_State* L) {
+  if (L != running) switch_modes(L);
+  entered = L;
+  settle_scope(L);
+}
+
 void switch_modes(lua_State* L) {
   running = L;
+  entered = scope_is_open() ? nullptr : L;
   const Packed p = slot(L);
   mode.grad = p.grad;
   mode.inference = p.inference;

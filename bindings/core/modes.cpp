@@ -4,6 +4,7 @@
 
 #include "bindings/core/autograd.h"
 #include "bindings/core/device.h"
+#include "bindings/core/notes.h"
 #include "engine/amp/autocast.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/table/apply.h"
@@ -21,18 +22,88 @@ struct Before {
   bool collect;  // torch.scope: what was made inside and is not reachable goes at once
 };
 const char kScope[] = "tycho.scope";
+// Their addresses are the keys of the scope object that was opened last, and of its coroutine.
+const char kOpened = 0, kOpener = 0;
 
-int close_scope(lua_State* L) {
-  auto* b = static_cast<Before*>(luaL_checkudata(L, 1, kScope));
-  if (!b->open) return 0;
+// That scope: where it was opened, until it is known that somebody holds it.
+struct Opened {
+  Before* scope = nullptr;
+  lua_State* L = nullptr;
+  const char* name = "";
+  int line = 0;
+  char source[LUA_IDSIZE] = "";
+};
+constinit thread_local Opened opened;
+
+void forget_opened(lua_State* L) {
+  opened.scope = nullptr;
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kOpened);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kOpener);
+}
+
+// The scope object on top of the stack stays open until somebody closes it: looked at by the next
+// entry.
+void look_later(lua_State* L, Before* scope, const char* name) {
+  opened.scope = scope;
+  opened.L = L;
+  opened.name = name;
+  opened.line = 0;
+  opened.source[0] = 0;
+  lua_Debug ar;
+  for (int level = 1; lua_getstack(L, level, &ar) && lua_getinfo(L, "Sl", &ar); ++level)
+    if (ar.currentline > 0 && std::strncmp(ar.source, "=torch/", 7) != 0) {
+      opened.line = ar.currentline;
+      std::strcpy(opened.source, ar.short_src);
+      break;
+    }
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kOpened);
+  lua_pushthread(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kOpener);
+  entered = nullptr;
+}
+
+// Does a local variable of a running function hold it? Pushes the variable's name.
+bool push_holder(lua_State* L) {
+  constexpr int kMostLevels = 200;
+  lua_Debug ar;
+  int level = 0;
+  for (; level < kMostLevels && lua_getstack(opened.L, level, &ar); ++level) {
+    const char* name;
+    for (int i = 1; (name = lua_getlocal(opened.L, &ar, i)); ++i) {
+      const bool same = lua_touserdata(opened.L, -1) == opened.scope;
+      lua_pop(opened.L, 1);
+      // Values on the way and those that a call has left behind are "(temporary)".
+      if (same && (name[0] != '(' || !std::strcmp(name, "(for state)")))
+        return lua_pushstring(L, name), true;
+    }
+  }
+  if (level < kMostLevels) return false;
+  return lua_pushliteral(L, "(far below)"), true;
+}
+
+void end_scope(lua_State* L, Before* b) {
+  if (!b->open) return;
   b->open = false;
+  if (b == opened.scope) forget_opened(L);
   mode.grad = b->grad;
   mode.inference = b->inference;
   amp::set(b->region);
   grad::detect_anomaly = b->anomaly;
   modes_changed(L);
   if (b->collect) lua_gc(L, LUA_GCCOLLECT);
+}
+int close_scope(lua_State* L) {
+  end_scope(L, static_cast<Before*>(luaL_checkudata(L, 1, kScope)));
   return 0;
+}
+
+// That it is closed says that it was held, also where it is before the next entry.
+int close_held(lua_State* L) {
+  if (opened.scope && lua_touserdata(L, 1) == opened.scope) forget_opened(L);
+  return guarded<close_scope>(L);
 }
 
 int finish_scope(lua_State* L, int, lua_KContext base) {
@@ -41,13 +112,17 @@ int finish_scope(lua_State* L, int, lua_KContext base) {
 }
 
 // Changes the modes, then either runs the function at stack slot `f` inside or returns the scope.
-int open_scope(lua_State* L, int f, void (*change)(lua_State*), bool collect = false) {
+int open_scope(lua_State* L, int f, void (*change)(lua_State*), const char* name = nullptr,
+               bool collect = false) {
   auto* b = static_cast<Before*>(lua_newuserdatauv(L, sizeof(Before), 0));
   *b = Before{mode.grad, mode.inference, amp::current(), true, grad::detect_anomaly, collect};
   luaL_setmetatable(L, kScope);
   change(L);
   modes_changed(L);
-  if (!lua_isfunction(L, f)) return 1;
+  if (!lua_isfunction(L, f)) {
+    if (name) look_later(L, b, name);
+    return 1;
+  }
   lua_toclose(L, -1);
   const int base = lua_gettop(L);
   lua_pushvalue(L, f);
@@ -57,26 +132,32 @@ int open_scope(lua_State* L, int f, void (*change)(lua_State*), bool collect = f
 
 int scope(lua_State* L) {
   return open_scope(
-      L, 1, [](lua_State*) {}, true);
+      L, 1, [](lua_State*) {}, nullptr, true);
 }
 int no_grad(lua_State* L) {
-  return open_scope(L, 1, [](lua_State*) { mode.grad = false; });
+  return open_scope(
+      L, 1, [](lua_State*) { mode.grad = false; }, "no_grad");
 }
 int enable_grad(lua_State* L) {
-  return open_scope(L, 1, [](lua_State*) { mode.grad = true; });
+  return open_scope(
+      L, 1, [](lua_State*) { mode.grad = true; }, "enable_grad");
 }
 int inference_mode(lua_State* L) {
   const bool off = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
   const int f = lua_isfunction(L, 1) ? 1 : 2;
   if (off) return open_scope(L, f, [](lua_State*) {});
-  return open_scope(L, f, [](lua_State*) {
-    mode.grad = false;
-    mode.inference = true;
-  });
+  return open_scope(
+      L, f,
+      [](lua_State*) {
+        mode.grad = false;
+        mode.inference = true;
+      },
+      "inference_mode");
 }
 int set_grad_enabled(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, lua_isboolean(L, 1), "set_grad_enabled: wants true or false");
-  return open_scope(L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); });
+  return open_scope(
+      L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); }, "set_grad_enabled");
 }
 int detect_anomaly(lua_State* L) {
   return open_scope(L, 1, [](lua_State*) { grad::detect_anomaly = true; });
@@ -170,23 +251,26 @@ int autocast(lua_State* L) {
     }
     lua_pop(L, 1);
   }
-  return open_scope(L, f, [](lua_State* S) {
-    amp::Region r = amp::current();
-    const bool on_cuda = !std::strncmp(device_argument(S, "autocast"), "cuda", 4);
-    bool enabled = true;
-    if (lua_istable(S, 2)) {
-      lua_getfield(S, 2, "enabled");
-      enabled = lua_isnil(S, -1) || lua_toboolean(S, -1);
-      lua_getfield(S, 2, "dtype");
-      DType t;
-      if (to_dtype(S, -1, &t)) (on_cuda ? r.cuda_dtype : r.cpu_dtype) = t;
-      lua_getfield(S, 2, "cache_enabled");
-      if (!lua_isnil(S, -1)) r.cache = lua_toboolean(S, -1);
-      lua_pop(S, 3);
-    }
-    (on_cuda ? r.cuda : r.cpu) = enabled;
-    amp::set(r);
-  });
+  return open_scope(
+      L, f,
+      [](lua_State* S) {
+        amp::Region r = amp::current();
+        const bool on_cuda = !std::strncmp(device_argument(S, "autocast"), "cuda", 4);
+        bool enabled = true;
+        if (lua_istable(S, 2)) {
+          lua_getfield(S, 2, "enabled");
+          enabled = lua_isnil(S, -1) || lua_toboolean(S, -1);
+          lua_getfield(S, 2, "dtype");
+          DType t;
+          if (to_dtype(S, -1, &t)) (on_cuda ? r.cuda_dtype : r.cpu_dtype) = t;
+          lua_getfield(S, 2, "cache_enabled");
+          if (!lua_isnil(S, -1)) r.cache = lua_toboolean(S, -1);
+          lua_pop(S, 3);
+        }
+        (on_cuda ? r.cuda : r.cpu) = enabled;
+        amp::set(r);
+      },
+      "autocast");
 }
 int is_autocast_enabled(lua_State* L) {
   const bool cuda = !std::strncmp(device_argument(L, "is_autocast_enabled"), "cuda", 4);
@@ -196,9 +280,42 @@ int is_autocast_enabled(lua_State* L) {
 
 }  // namespace
 
+bool scope_is_open() { return opened.scope != nullptr; }
+
+void settle_scope(lua_State* L) {
+  if (!opened.scope || !lua_checkstack(L, 12)) return;
+  const int top = lua_gettop(L);
+  const bool held = push_holder(L);
+  if (!push_note_function(L, "scope_held")) return;
+  lua_pushstring(L, opened.name);
+  lua_pushstring(L, opened.source);
+  lua_pushinteger(L, opened.line);
+  if (held)
+    lua_pushvalue(L, top + 1);
+  else
+    lua_pushnil(L);
+  Before* const scope = opened.scope;
+  lua_State* const opener = opened.L;
+  const auto end = [&] {  // a coroutine has modes of its own
+    if (opener != L) switch_modes(opener);
+    end_scope(opener, scope);
+    if (opener != L) switch_modes(L);
+  };
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &kOpened);  // both alive until it is closed
+  lua_insert(L, top + 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &kOpener);
+  lua_insert(L, top + 1);
+  forget_opened(L);
+  // The note may raise where it is switched to "error": the scope ends before.
+  if (!held) end();
+  lua_call(L, 4, 1);
+  if (held && !lua_toboolean(L, -1)) end();
+  lua_settop(L, top);
+}
+
 void open_modes(lua_State* L, int torch) {
   luaL_newmetatable(L, kScope);
-  lua_pushcfunction(L, guarded<close_scope>);
+  lua_pushcfunction(L, close_held);
   lua_setfield(L, -2, "__close");
   lua_pop(L, 1);
   static const luaL_Reg functions[] = {{"scope", guarded<scope>},

@@ -333,6 +333,31 @@ function notes.change_fix(source, line, op)
   return ("%s  -- in place of %s; or %s = %s:clone() before it"):format(new, trimmed(text), name, name)
 end
 
+local held_at = {}  -- places whose line says that the scope is closed
+---A scope was opened: does it end where its variable goes? `holder` is the local variable that holds it, if any.
+---@return boolean held
+function notes.scope_held(name, source, line, holder)
+  local at = holder and source .. ":" .. line
+  if at and held_at[at] then return true end
+  local text = source ~= "" and notes.line_text(source, line) or nil
+  local form = "bare"
+  if holder then
+    -- Without <close> a variable does not end it. Only the line tells; where it says nothing, the scope stays.
+    local declared = text and text:match("local%s+" .. holder:gsub("%W", "%%%0") .. "%s*=")
+    if not declared then
+      held_at[at] = true
+      return true
+    end
+    form = "open"
+  end
+  local call = text and text:match("[%w_.]*" .. name .. "%s*%b()") or ("torch.%s()"):format(name)
+  local arguments = call:match "%((.*)%)$" or ""
+  local inside = call:gsub("%(.*%)$", "") .. "(" .. (arguments ~= "" and arguments .. ", " or "") .. "function() ... end)"
+  local place = source ~= "" and {source = source, line = line} or nil
+  notes.tell("SCOPE", form, {call = call, name = holder, inside = inside, at = ""}, place)
+  return false
+end
+
 ---- Switches ---------------------------------------------------------------------------------------
 
 local function sorted_codes()

@@ -210,7 +210,7 @@ std::string run_state() {
     here->pool->arrived.notify_all();
   }
   lua_close(L);
-  running = nullptr;
+  running = entered = nullptr;
   return failure;
 }
 

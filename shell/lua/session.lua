@@ -214,6 +214,7 @@ local function evaluate(f, ready, text)
   local values = table.pack(native.contained(f))
   record.seconds = torch.perf_counter() - began
   record.ok = values[1]
+  torch.is_grad_enabled()  -- a scope that the entry left open ends with it
   names.after(session.number, entry.assigned(ready.tokens), ready.constants)
   if record.ok then
     table.remove(values, 1)

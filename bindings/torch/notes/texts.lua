@@ -41,6 +41,15 @@ texts.catalogue = {
     example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
     texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
   },
+  SCOPE = {
+    kind = "autograd", once = "line", doc = "A scope such as torch.no_grad() that no <close> variable holds ends at once.",
+    rule = "torch.no_grad() gives an object that ends the mode when its <close> variable goes. Where none holds it, nothing says where it should end, so it ends at once, and gradients go on as before.",
+    example = "x = torch.ones(2, {requires_grad=true})\ntorch.no_grad(function() return x * 2 end).requires_grad",
+    texts = {
+      bare = {"{call} alone ends with its statement{at}", "for some lines: {inside}", "for a block: do local _ <close> = {call} ... end"},
+      open = {"{name} would never close {call}, so it ends with its statement{at}", "to the end of the block: local {name} <close> = {call}", "for some lines: {inside}"},
+    },
+  },
   F64 = {
     kind = "dtype", once = "line", doc = "A float64 constant turned a float32 computation into float64.",
     rule = "A float64 tensor with dimensions makes float64 of what it meets. Numbers and 0-d tensors do not: write constants as numbers, or convert them once.",

@@ -1,0 +1,101 @@
+-- Scopes that nobody closes: torch.no_grad() alone on a line ends with it, and says so; every form that closes does what it did.
+local w = torch.ones(2, {requires_grad = true})
+local function records() return (w * 2).requires_grad end
+
+local function script(text)
+  local path = check.temp "scope.lua"
+  local file = assert(io.open(path, "w"))
+  file:write("local w = torch.ones(2, {requires_grad = true})\nlocal function records() return (w * 2).requires_grad end\n", text)
+  file:close()
+  return check.tycho {path}, path
+end
+
+test("a scope that stands alone ends with its statement, with a note that shows both forms", function()
+  for call, inside in pairs {
+    ["torch.no_grad()"] = "torch.no_grad(function() ... end)",
+    ["torch.inference_mode()"] = "torch.inference_mode(function() ... end)",
+    ["torch.set_grad_enabled(false)"] = "torch.set_grad_enabled(false, function() ... end)",
+    ['torch.autocast("cpu", {dtype = "bfloat16"})'] = 'torch.autocast("cpu", {dtype = "bfloat16"}, function() ... end)',
+  } do
+    local r, path = script(call .. "\nprint(records(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled())\n")
+    check.equal(r.out, "true\ttrue\tfalse\tfalse\n", call)
+    check.equal(r.err, ("note SCOPE: %s alone ends with its statement (%s:3)\n   for some lines: %s\n   for a block: do local _ <close> = %s ... end\n"):format(call, path, inside, call))
+  end
+end)
+
+test("what the note shows works", function()
+  check.equal(script("torch.no_grad(function() print(records()) end)\nprint(records())\n").out, "false\ntrue\n")
+  check.equal(script("do local _ <close> = torch.no_grad() print(records()) end\nprint(records())\n"), {status = 0, out = "false\ntrue\n", err = ""})
+end)
+
+test("a variable without <close> does not hold a scope", function()
+  local r = script "local guard = torch.no_grad()\nprint(records())\n"
+  check.equal(r.out, "true\n")
+  check.contains(r.err, "guard would never close torch.no_grad()")
+  check.contains(r.err, "local guard <close> = torch.no_grad()")
+  check.equal(script("x = torch.no_grad()\nprint(records())\n").out, "true\n")
+end)
+
+test("scopes that somebody closes hold, wherever they come from", function()
+  local function quiet() return torch.no_grad() end
+  do
+    local _ <close> = quiet()
+    check.no(records())
+    collectgarbage()
+    check.no(records())
+  end
+  check.yes(records())
+  do
+    local one <close>, two = torch.no_grad(), 2
+    check.no(records())
+    do
+      local _ <close> = torch.enable_grad()
+      check.yes(records())
+    end
+    check.no(records())
+  end
+  local once = true
+  for _ in function() if once then once = false return 1 end end, nil, nil, torch.no_grad() do check.no(records()) end
+  check.yes(records())
+  pcall(function()
+    local _ <close> = torch.inference_mode()
+    error "out"
+  end)
+  check.yes(records())
+end)
+
+test("a coroutine's scope is its own, also where it ends before anybody looks", function()
+  local seen = {}
+  local co = coroutine.wrap(function()
+    local _ <close> = torch.no_grad()
+    coroutine.yield()
+    seen[1] = records()
+    coroutine.yield()
+    seen[2] = records()
+  end)
+  co()
+  check.yes(records())
+  co()
+  check.yes(records())
+  co()
+  check.equal(seen, {false, false})
+  local r = script "local co = coroutine.wrap(function() torch.no_grad() end)\nco()\nco = nil\ncollectgarbage()\nprint(records())\n"
+  check.equal(r.out, "true\n")
+  check.contains(r.err, "note SCOPE")
+  check.equal(script("local co = coroutine.wrap(function() torch.no_grad() coroutine.yield() print(records()) end)\nco()\nprint(records())\nco()\n").out, "true\ntrue\n")
+end)
+
+test("at the prompt a scope ends with its entry, and backward works afterwards", function()
+  local r = check.tycho({"-i", "--clean"}, {stdin = "w = torch.ones(2, {requires_grad = true})\ntorch.no_grad();\n(w * 2):sum():backward()\nw.grad.shape\nx = torch.no_grad()\n(w * 2).requires_grad\n"})
+  check.contains(r.err, "note SCOPE: torch.no_grad() alone ends with its statement\n")
+  check.contains(r.out, "[2]\n")
+  check.contains(r.out, "true\n")
+  check.equal(r.status, 0)
+end)
+
+test("the note can be an error, and the scope has ended all the same", function()
+  local r = script 'torch.notes("SCOPE", "error")\ntorch.no_grad()\nprint(pcall(records))\nprint(records())\n'
+  check.contains(r.out, "false\t")
+  check.contains(r.out, "alone ends with its statement")
+  check.contains(r.out, "\ntrue\n")
+end)
