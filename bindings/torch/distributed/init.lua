@@ -264,12 +264,12 @@ end
 ---@param ranks? integer[] that leave; who has died or ended is left out anyway
 ---@return userdata group # the new world
 function dist.shrink_group(ranks)
-  local w = info(nil, "shrink_group")
+  info(nil, "shrink_group")
   if type(ranks) == "userdata" then ranks = {} end
   local pg = native.shrink(ranks or {})
   forget_all()
   world = remember(pg)
-  return pg, w and nil
+  return pg
 end
 
 -- dist.group.WORLD is the group of all ranks.
