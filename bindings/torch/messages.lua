@@ -177,6 +177,10 @@ messages.codes = {
   ["VALUE-0"] = {rule = "The value does not do for this argument; ?name shows what does.", example = "torch.zeros(2)"},
   ["IO-0"] = {rule = "The file cannot be read or written; the message names it.", example = "torch.zeros(2)"},
   ["LINALG-0"] = {rule = "The matrix does not allow this.", example = "torch.eye(2)"},
+  ["COLL-1"] = {
+    rule = "All ranks of a group call the same collectives in the same order, with the same shape, dtype, operation and root. Nothing was sent, so all can go on.",
+    example = "torch.distributed.init_process_group()\nx = torch.ones(2)\ntorch.distributed.all_reduce(x)\ntorch.distributed.destroy_process_group()",
+  },
   ["DIST-0"] = {rule = "The processes do not agree, or one is gone.", example = "torch.zeros(2)"},
   ["STOP-0"] = {rule = "Ctrl-C stopped this. Variables are as they were.", example = "torch.zeros(2)"},
 }

@@ -37,6 +37,17 @@ Descriptor new_socket() {
   return fd;
 }
 
+// The first rank does not answer: mostly it has died, which is known in a moment.
+[[noreturn]] void gone(Wait& wait, const std::vector<int>& first, const char* what) {
+  const int why = errno;
+  for (int i = 0; i < 40; ++i) {
+    wait.look(first);
+    poll(nullptr, 0, 50);
+  }
+  errno = why;
+  system_error(what);
+}
+
 struct AbstractName {
   sockaddr_un address{};
   socklen_t length;
@@ -123,7 +134,7 @@ Descriptor Shm::fetch(Wait& wait, const std::string& key) const {
   int32_t rank = me_;
   if (connect(fd.get(), address.get(), address.length) != 0 || !is_own_user(fd.get()) ||
       send(fd.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank)
-    system_error("the unix socket of the group's first rank");
+    gone(wait, world({0}), "the unix socket of the group's first rank");
   for (;;) {
     pollfd p{fd.get(), POLLIN, 0};
     if (poll(&p, 1, 50) > 0) break;
@@ -132,9 +143,8 @@ Descriptor Shm::fetch(Wait& wait, const std::string& key) const {
   char byte;
   std::vector<Descriptor> fds;
   if (receive_message(fd.get(), std::span(&byte, 1), fds) != 1 || fds.size() != 1) {
-    wait.look();
     errno = ECONNRESET;
-    system_error("the group's first rank did not send the segment");
+    gone(wait, world({0}), "the group's first rank did not send the segment");
   }
   return std::move(fds[0]);
 }
