@@ -349,7 +349,8 @@ int to(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "to");
   DType dtype = x.dtype();
   Device device = x.device();
-  bool copy = false;
+  bool copy = false, non_blocking = false;
+  int flags = 0;  // by position: non_blocking, then copy
   const auto take = [&](int i, const char* key) {
     std::string room;
     if (lua_isnoneornil(L, i)) return;
@@ -357,8 +358,8 @@ int to(lua_State* L) {
       dtype = other->dtype;
       device = other->device;
     } else if (lua_type(L, i) == LUA_TBOOLEAN) {
-      // non_blocking, then copy, as PyTorch's positions: only copy matters here
-      if (!key || !std::strcmp(key, "copy")) copy = lua_toboolean(L, i);
+      const bool first = key ? !std::strcmp(key, "non_blocking") : flags++ == 0;
+      (first ? non_blocking : copy) = lua_toboolean(L, i);
     } else if (!to_dtype(L, i, &dtype)) {
       TYCHO_CHECK(Kind::Argument, to_device(L, i, &device),
                   "to: %s is neither a dtype nor a device nor a tensor",
@@ -388,7 +389,7 @@ int to(lua_State* L) {
     }
   }
   Tensor y = x;
-  if (!(device == x.device())) y = op<"to.device">(y, device);
+  if (!(device == x.device())) y = op<"to.device">(y, device, Value(), false, non_blocking);
   if (dtype != y.dtype()) y = op<"to.dtype">(y, dtype);
   if (y.get() == x.get() && copy) y = op<"clone">(x);
   if (y.get() == x.get())
@@ -411,25 +412,32 @@ int to_fixed(lua_State* L) {
   return 1;
 }
 
-int move_to(lua_State* L, Device device) {
+int move_to(lua_State* L, Device device, bool non_blocking) {
   const Tensor x = check_tensor(L, 1, "to");
   if (x.device() == device)
     lua_settop(L, 1);
   else
-    push(L, op<"to.device">(x, device));
+    push(L, op<"to.device">(x, device, Value(), false, non_blocking));
   pace_collector(L);
   return 1;
 }
-int to_cpu(lua_State* L) { return move_to(L, Device{}); }
+int to_cpu(lua_State* L) { return move_to(L, Device{}, false); }
+// x:cuda(), x:cuda(1, non_blocking), x:cuda{device = 1, non_blocking = true}
 int to_cuda(lua_State* L) {
-  if (lua_type(L, lua_gettop(L)) == LUA_TTABLE) {  // cuda{non_blocking=true}, cuda{device=1}
-    lua_getfield(L, -1, "device");
-    lua_replace(L, -2);
+  bool non_blocking = lua_toboolean(L, 3) && lua_type(L, 3) == LUA_TBOOLEAN;
+  if (lua_type(L, lua_gettop(L)) == LUA_TTABLE) {
+    const int options = lua_gettop(L);
+    lua_getfield(L, options, "non_blocking");
+    non_blocking = lua_toboolean(L, -1);
+    lua_getfield(L, options, "device");
+    if (lua_isnil(L, -1) && options > 2) lua_pushvalue(L, 2), lua_replace(L, -2);
+    lua_replace(L, 2);
+    lua_settop(L, 2);
   }
   Device d = lua_isnoneornil(L, 2) ? current_cuda_device() : Device{};
   if (!lua_isnoneornil(L, 2))
     TYCHO_CHECK(Kind::Argument, to_device(L, 2, &d), "cuda: a device number is wanted");
-  return move_to(L, d);
+  return move_to(L, d, non_blocking);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@ namespace tycho::lua {
 
 // As to_device, but the device need not exist: to name it, to save it, to ask for its type.
 bool to_device_value(lua_State* L, int i, Device* out);
+// As largest_holders, of one device's memory.
+std::string largest_holders_on(lua_State* L, Device device);
 // torch.cuda: counts and names of devices, which of them "cuda" means, waiting for them.
 void open_cuda(lua_State* L, int torch);
 

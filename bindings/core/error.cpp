@@ -1,6 +1,7 @@
 // Error objects: what the engine throws becomes a table with kind, op, hint, where and the text.
 #include <cstring>
 
+#include "bindings/core/device.h"
 #include "bindings/core/failed_call.h"
 #include "bindings/core/interrupt.h"
 #include "engine/dist/types.h"
@@ -117,7 +118,11 @@ int raise(lua_State* L, const Error& e) {
   if (e.kind == Kind::Interrupt) note_stop(L);  // an operation saw the stop before the hook did
   if (e.kind == Kind::Oom) {
     Error more = e;
-    if (const std::string holders = largest_holders(L); !holders.empty())
+    Device device;
+    const size_t at = e.text.find("out of memory on cuda:");
+    if (at != std::string::npos)
+      device.number = static_cast<int8_t>(std::atoi(e.text.c_str() + at + 22));
+    if (const std::string holders = largest_holders_on(L, device); !holders.empty())
       more.text += "; most is held by " + holders;
     push_error(L, more, lua_gettop(L));
     return lua_error(L);

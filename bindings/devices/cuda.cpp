@@ -1,5 +1,8 @@
 // torch.cuda's devices: how many there are, their names, which one "cuda" means.
+#include <algorithm>
+
 #include "bindings/core/device.h"
+#include "bindings/devices/devices.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
@@ -35,6 +38,21 @@ int get_device_name(lua_State* L) {
   lua_pushfstring(L, "simulated CUDA device %d (on the CPU)", static_cast<int>(d.number));
   return 1;
 }
+// _limits(device): bytes that the device may hold, bytes of it that nobody has taken.
+int limits(lua_State* L) {
+  const Device d = device_at(L, 1, "mem_get_info");
+  const MemoryStats stats = backend_of(d).memory_stats(d);
+  const int64_t total = backend_of(d).capacity(d);
+  lua_pushinteger(L, total);
+  lua_pushinteger(L, std::max<int64_t>(0, total - stats.live - stats.cached));
+  lua_pushinteger(L, stats.allocations);
+  return 3;
+}
+int set_limit(lua_State* L) {
+  const Device d = device_at(L, 1, "set_per_process_memory_fraction");
+  backend_of(d).set_capacity(d, luaL_checkinteger(L, 2));
+  return 0;
+}
 int current_device(lua_State* L) {
   lua_pushinteger(L, current_cuda_device().number);
   return 1;
@@ -62,8 +80,11 @@ void open_cuda(lua_State* L, int torch) {
                                        {"current_device", guarded<current_device>},
                                        {"set_device", guarded<set_device>},
                                        {"synchronize", guarded<synchronize>},
+                                       {"_limits", guarded<limits>},
+                                       {"_set_limit", guarded<set_limit>},
                                        {nullptr, nullptr}};
   luaL_newlib(L, functions);
+  open_streams(L, lua_gettop(L));
   lua_setfield(L, torch, "cuda");
 }
 

@@ -4,7 +4,8 @@
 #include <set>
 #include <unordered_set>
 
-#include "bindings/core/lua.h"
+#include "bindings/core/device.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
@@ -19,8 +20,7 @@ struct Holder {
 
 class Counter {
  public:
-  explicit Counter(lua_State* L) : L_(L) {}
-
+  Counter(lua_State* L, Device device) : L_(L), device_(device) {}
   // Counts what hangs on the value on top of the stack, which it pops; storage seen under an
   // earlier name does not count again.
   void add(const std::string& name) {
@@ -47,7 +47,8 @@ class Counter {
     if (--visits_ < 0 || depth > 6 || !lua_checkstack(L_, 6)) return;
     if (const Impl* t = to_impl(L_, -1)) {
       // A mapped file takes none of the memory that tensors have.
-      if (!t->storage->free_data && seen_.insert(t->storage.get()).second) {
+      if (t->device == device_ && (!t->storage->free_data || is_pinned(*t->storage)) &&
+          seen_.insert(t->storage.get()).second) {
         h->bytes += static_cast<int64_t>(t->storage->bytes);
         ++h->tensors;
       }
@@ -62,6 +63,7 @@ class Counter {
   }
 
   lua_State* L_;
+  Device device_;
   int visits_ = kMostVisits;
   std::unordered_set<const void*> seen_;
   std::vector<Holder> holders_;
@@ -69,8 +71,10 @@ class Counter {
 
 }  // namespace
 
-std::string largest_holders(lua_State* L) {
-  Counter counter(L);
+std::string largest_holders(lua_State* L) { return largest_holders_on(L, Device{}); }
+
+std::string largest_holders_on(lua_State* L, Device device) {
+  Counter counter(L, device);
   lua_Debug ar;
   for (int level = 0; level < 50 && lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "S", &ar);

@@ -6,6 +6,7 @@
 #include "bindings/tools/tools.h"
 #include "engine/grad/node.h"
 #include "engine/grad/record.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
@@ -53,7 +54,8 @@ int lua_inspect(lua_State* L) {
   set_flag(L, "requires_grad", grad::requires_grad(t));
   set_flag(L, "leaf", !t->node);
   // Its memory is a file's.
-  set_flag(L, "mapped", t->storage->free_data && !has_no_values(*t->storage));
+  set_flag(L, "mapped",
+           t->storage->free_data && !has_no_values(*t->storage) && !is_pinned(*t->storage));
   if (t->base) set_integer(L, "base", address(t->base.get()));
   if (t->extra && t->extra->grad) set_integer(L, "grad", address(t->extra->grad.get()));
   lua_pushstring(L, dtype_short_name(t->dtype));

@@ -120,8 +120,8 @@ local questions = {
   end,
   ---Whether another tensor has the same sizes.
   is_same_size = function(x, other) return x.shape == tensor_first("is_same_size", other).shape end,
-  ---Whether the memory is locked for copies to a device: never, here.
-  is_pinned = function() return false end,
+  ---Whether the memory is locked for copies to a device (pin_memory).
+  is_pinned = function(x) return torch.cuda._is_pinned(x) end,
   ---Whether other processes may see the memory (share_memory_, a queue).
   is_shared = function(x) return torch._is_shared(x) end,
   ---The number of the CUDA device, -1 on the CPU.
@@ -133,8 +133,20 @@ for name, f in pairs(questions) do
 end
 torch.is_pinned, torch.is_shared = nil, nil
 
----The same tensor: every transfer is immediate, and needs no locked memory.
-function Tensor:pin_memory() return self end
+---A copy in memory that devices read by themselves, so that to(device, {non_blocking=true}) need not wait; the tensor
+---itself where it is pinned already, or where there are no devices.
+function Tensor:pin_memory()
+  local x = tensor_first("pin_memory", self)
+  if torch.cuda.device_count() == 0 or torch.cuda._is_pinned(x) then return x end
+  if x.device.type ~= "cpu" then error(("pin_memory: only tensors of the CPU can be pinned, not one on %s"):format(tostring(x.device)), 2, "device") end
+  return torch._pin_memory(x)
+end
+---Says that a stream uses the tensor: its memory is never given to others before that is done, said or not.
+---@param stream table
+function Tensor:record_stream(stream)
+  tensor_first("record_stream", self)
+  if type(stream) ~= "table" or not stream.stream_id then error("record_stream: wants a torch.cuda.Stream, not a " .. type(stream), 2) end
+end
 ---Moves the memory to where other processes see it, too, with all its views; gives back the tensor.
 function Tensor:share_memory_()
   torch._share {tensor_first("share_memory_", self)}

@@ -33,6 +33,7 @@ class DeviceMemory {
   void reset_peak();
   void empty_cache();
   void set_capacity(int64_t bytes) { capacity_.store(bytes, std::memory_order_relaxed); }
+  int64_t capacity() const { return capacity_.load(std::memory_order_relaxed); }  // 0: no limit
 
  private:
   void* try_allocate(size_t bytes);

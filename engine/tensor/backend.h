@@ -3,6 +3,9 @@
 // is called for every small tensor asks `device.is_cpu()` first and stays inline for the CPU.
 //
 // Tensors given to a backend lie on its devices, but for the other side of a copy.
+//
+// A device's work stands in queues, its streams. Work goes to the calling thread's current stream of
+// the device, 0 unless it chose another. A mark says how far a stream's queue was when it was made.
 #pragma once
 #include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
@@ -14,6 +17,8 @@ struct Value;  // ops/table/op.h
 // What the numbers of a device's generators are: PyTorch's CPU stream, which is drawn one after the
 // other, or Philox (base/philox.h), where every element's number follows from its place.
 enum class RandomKind : uint8_t { Mersenne, Philox };
+
+using StreamId = int32_t;
 
 struct Backend {
   const char* name;
@@ -30,6 +35,8 @@ struct Backend {
   virtual void reset_peak_memory(Device device) = 0;
   virtual void empty_cache(Device device) = 0;
   virtual void set_capacity(Device device, int64_t bytes) = 0;
+  // What the device has, or is limited to.
+  virtual int64_t capacity(Device device) = 0;
 
   // Bytes of a device's memory to the host's.
   virtual void read(Device device, void* to, const void* from, size_t bytes) = 0;
@@ -47,9 +54,34 @@ struct Backend {
   // Waits until everything asked of the device is done.
   virtual void synchronize(Device device) = 0;
 
+  // --- streams: of devices whose work does not happen as it is asked for ---
+  virtual StreamId new_stream(Device) { return 0; }
+  virtual void release_stream(Device, StreamId) {}
+  virtual uint64_t mark(Device, StreamId) { return 0; }
+  virtual bool passed(Device, StreamId, uint64_t) { return true; }
+  // The host waits until the stream has passed its mark.
+  virtual void wait(Device, StreamId, uint64_t) {}
+  // What is asked of stream `waiting` from now on comes after that mark of another one.
+  virtual void wait_on_device(Device waiting_on, StreamId waiting, Device, StreamId, uint64_t) {
+    (void)waiting_on, (void)waiting;
+  }
+  // As copy, but the host goes on before the values are there: between a device and pinned memory of
+  // the host, or from a device to the host. `fresh`: nobody has seen the memory of `to` before.
+  virtual void copy_later(const Tensor& to, const Tensor& from, bool fresh) {
+    (void)fresh;
+    copy(to, from);
+  }
+
  protected:
   ~Backend() = default;
 };
+
+StreamId current_stream(Device device);  // of this thread
+void set_current_stream(Device device, StreamId stream);
+
+// Row-major, in host memory that devices can read by themselves.
+Tensor empty_pinned(const Sizes& shape, DType dtype);
+bool is_pinned(const Storage& s);
 
 namespace detail {
 extern constinit Backend* backends[2];  // of the CPU, and of devices

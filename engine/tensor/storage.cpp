@@ -32,6 +32,17 @@ void unmap(void* data, size_t bytes, void*) {
   return Ref<Storage>(s);
 }
 
+[[noreturn]] void fail_without_memory(size_t bytes, Device device) {
+  const auto mb = [](auto n) { return static_cast<double>(n) / 1e6; };
+  std::string of;
+  if (!device.is_cpu()) of = format(" of its %.1f MB", mb(backend_of(device).capacity(device)));
+  fail(Kind::Oom,
+       format("out of memory on %s: %.1f MB wanted, %.1f MB%s in use by tensors",
+              device_name(device).c_str(), mb(bytes), mb(backend_of(device).live_bytes(device)),
+              of.c_str()),
+       "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
+}
+
 }  // namespace
 
 std::atomic<int64_t> storages_in_flight{0};
@@ -52,11 +63,7 @@ Ref<Storage> new_storage(size_t bytes, Device device) {
     return without_values(bytes, device);
   void* data = device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
   if (!data && bytes) [[unlikely]]
-    fail(Kind::Oom,
-         format("out of memory on %s: %.1f MB wanted, %.1f MB in use by tensors",
-                device_name(device).c_str(), bytes / 1e6,
-                backend_of(device).live_bytes(device) / 1e6),
-         "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
+    fail_without_memory(bytes, device);
   auto* s = new (FreeList<Storage>::take()) Storage;
   s->device = device;
   s->data = data;

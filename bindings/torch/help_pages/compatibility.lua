@@ -29,7 +29,7 @@ local rows = {
   {"Tensor.itemsize", "", "Bytes of one element.", see = "dtypes", example = "torch.ones(2).itemsize --> 4"},
   {"Tensor.nbytes", "", "Bytes of all elements.", see = "dtypes", example = "torch.ones(2, 3).nbytes --> 24"},
   {"Tensor.retains_grad", "", "Whether a computed tensor keeps its gradient.", see = "retain_grad"},
-  {"Tensor.is_pinned", "", "Whether the memory is locked for copies to a device: never, here.", see = "pin_memory"},
+  {"Tensor.is_pinned", "", "Whether devices read the memory by themselves (pin_memory).", see = "pin_memory"},
   {"Tensor.is_shared", "", "Whether other processes may see the memory.", see = "share_memory_, torch.multiprocessing"},
 }
 for name, kind in pairs {Float = "float32", Double = "float64", Half = "float16", BFloat16 = "bfloat16", Long = "int64", Int = "int32",

@@ -135,6 +135,18 @@ local function unpacked(joined)
   return joined
 end
 
+-- The same batch in pinned memory, which devices read by themselves.
+local function pinned(v)
+  if torch.is_tensor(v) then return v.device.type == "cpu" and v:pin_memory() or v end
+  if type(v) ~= "table" then return v end
+  if type(v.pin_memory) == "function" then return v:pin_memory() end
+  if getmetatable(v) ~= nil then return v end
+  local out = {}
+  for k, one in pairs(v) do out[k] = pinned(one) end
+  return out
+end
+local function unpacked_pinned(joined) return unpacked(pinned(joined)) end
+
 -- The next batch's positions (or, for a dataset read in order, its items).
 local function drawer(self)
   if self.batch_sampler then return self.batch_sampler() end
@@ -145,7 +157,8 @@ end
 
 data._refuse_lists(data.DataLoader, "DataLoader", "for x, y in loader() do")
 data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do", function(self)
-  if self.num_workers > 0 then return require("torch.utils.workers")(self, drawer, unpacked) end
+  local give = self.pin_memory and torch.cuda.device_count() > 0 and unpacked_pinned or unpacked
+  if self.num_workers > 0 then return require("torch.utils.workers")(self, drawer, give) end
   -- PyTorch draws a seed for its workers here: the streams stay together.
   torch.zeros({}, {dtype = torch.int64}):random_({generator = self.generator or nil})
   local draw = drawer(self)
@@ -157,7 +170,7 @@ data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do",
     if not single then
       data._short_batch = self.batch_size and #batch < self.batch_size and set.get and {#batch, #set} or nil  -- for messages
     end
-    return unpacked(fetch(batch))
+    return give(fetch(batch))
   end
 end)
 

@@ -1,4 +1,6 @@
 // The CPU's backend: the caching allocator of base/memory.h and the kernels beside it.
+#include <unistd.h>
+
 #include <cstring>
 
 #include "engine/cpu/elementwise/run.h"
@@ -18,6 +20,9 @@ struct Cpu final : Backend {
   void reset_peak_memory(Device) override { tycho::reset_peak_memory(); }
   void empty_cache(Device) override { tycho::empty_cache(); }
   void set_capacity(Device, int64_t bytes) override { tycho::set_capacity(bytes); }
+  int64_t capacity(Device) override {
+    return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  }
 
   void read(Device, void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);

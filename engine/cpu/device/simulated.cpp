@@ -1,25 +1,42 @@
 // Simulated devices: the CPU's kernels on memory that nothing else may touch (arena.h), with the
-// counts, limits and random numbers of a device.
+// counts, limits, streams and random numbers of a device. Kernels run when they are asked for;
+// copies that the host does not wait for run later (streams.h).
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 
 #include "engine/cpu/device/arena.h"
+#include "engine/cpu/device/streams.h"
 #include "engine/cpu/elementwise/run.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::cpu {
 namespace {
 
+// TYCHO_SIMULATE_MEMORY is what each simulated device has: "512M", "1.5G", bytes.
 // TYCHO_MEMORY_LIMIT_MB bounds every device from the start: tests and shared machines use it.
 int64_t limit_from_environment() {
+  if (const char* text = std::getenv("TYCHO_SIMULATE_MEMORY")) {
+    char* end;
+    const double n = std::strtod(text, &end);
+    const char* const units = "kmgt";
+    const char* unit = *end ? std::strchr(units, *end | 0x20) : nullptr;
+    const double bytes =
+        unit ? n * static_cast<double>(int64_t{1} << (10 * (unit - units + 1))) : n;
+    if (bytes >= 1 && bytes <= 0x1p50) return static_cast<int64_t>(bytes);
+  }
   const char* text = std::getenv("TYCHO_MEMORY_LIMIT_MB");
   const int64_t mb = text ? std::strtoll(text, nullptr, 10) : 0;
   return mb > 0 && mb <= int64_t{1} << 40 ? mb << 20 : 0;
 }
 
+int64_t host_memory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
+
 struct SimulatedDevice {
   Arena arena;
   DeviceMemory memory{arena};
+  Streams streams;
 
   SimulatedDevice() { memory.set_capacity(limit_from_environment()); }
 };
@@ -42,7 +59,12 @@ struct Simulated final : Backend {
   constexpr Simulated() : Backend("simulated cuda", RandomKind::Philox) {}
   int devices() override { return cuda_device_count(); }
 
-  void* allocate(Device d, size_t bytes) override { return device_of(d).memory.allocate(bytes); }
+  void* allocate(Device d, size_t bytes) override {
+    void* memory = device_of(d).memory.allocate(bytes);
+    if (memory || !device_of(d).streams.any()) return memory;
+    device_of(d).streams.finish();  // copies on their way hold memory
+    return device_of(d).memory.allocate(bytes);
+  }
   void release(Device d, void* memory, size_t bytes) override {
     device_of(d).memory.release(memory, bytes);
   }
@@ -51,6 +73,10 @@ struct Simulated final : Backend {
   void reset_peak_memory(Device d) override { device_of(d).memory.reset_peak(); }
   void empty_cache(Device d) override { device_of(d).memory.empty_cache(); }
   void set_capacity(Device d, int64_t bytes) override { device_of(d).memory.set_capacity(bytes); }
+  int64_t capacity(Device d) override {
+    const int64_t limit = device_of(d).memory.capacity();
+    return limit > 0 ? limit : host_memory();
+  }
 
   void read(Device d, void* to, const void* from, size_t bytes) override {
     const KernelScope scope(KernelScope::bit(d));
@@ -69,9 +95,34 @@ struct Simulated final : Backend {
     cpu::run_row(row, compute, args, n, out);
   }
 
-  void begin_kernel(Device d) override { device_of(d).arena.open(); }
+  void begin_kernel(Device d) override {
+    SimulatedDevice& device = device_of(d);
+    if (device.streams.any()) [[unlikely]]
+      device.streams.finish(current_stream(d));
+    device.arena.open();
+  }
   void end_kernel(Device d) override { device_of(d).arena.close(); }
-  void synchronize(Device) override {}
+  void synchronize(Device d) override { device_of(d).streams.finish(); }
+
+  StreamId new_stream(Device d) override { return device_of(d).streams.add(); }
+  void release_stream(Device d, StreamId s) override { device_of(d).streams.remove(s); }
+  uint64_t mark(Device d, StreamId s) override { return device_of(d).streams.mark(s); }
+  bool passed(Device d, StreamId s, uint64_t mark) override {
+    return device_of(d).streams.passed(s, mark);
+  }
+  void wait(Device d, StreamId s, uint64_t mark) override { device_of(d).streams.finish(s, mark); }
+  // Kernels run at once, so what a stream is to wait for has to be there at once.
+  void wait_on_device(Device, StreamId, Device d, StreamId s, uint64_t mark) override {
+    device_of(d).streams.finish(s, mark);
+  }
+  void copy_later(const Tensor& to, const Tensor& from, bool fresh) override {
+    const bool up = from.device().is_cpu();
+    // What a device cannot read by itself is read before the call returns; devices among each other
+    // keep the order of both.
+    if ((up && !is_pinned(*from->storage)) || (!up && !to.device().is_cpu())) return copy(to, from);
+    const Device d = up ? to.device() : from.device();
+    device_of(d).streams.copy_later(current_stream(d), to, from, fresh);
+  }
 };
 
 constinit Simulated simulated;

@@ -3,11 +3,23 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho {
 namespace {
 
 void copy_kernel(Call& c) { copy_raw(c.out[0], c.tensor(0)); }
+
+// Between the host and a device, of one type: the rest needs a kernel and is waited for.
+bool can_come_later(const Tensor& to, const Tensor& from) {
+  return to.device().is_cpu() != from.device().is_cpu() && to.dtype() == from.dtype() &&
+         to.shape() == from.shape() && to.numel() > 0;
+}
+void copy_later(const Tensor& to, const Tensor& from, bool fresh) {
+  straighten(from);
+  straighten(to);
+  backend_of(to.device().is_cpu() ? from.device() : to.device()).copy_later(to, from, fresh);
+}
 
 const Op& clone =
     add_op({.name = "clone",
@@ -85,8 +97,10 @@ const Op& to_dtype = add_op(
 
 const Op& to_device =
     add_op({.name = "to.device",
-            .args = "self, device: device, dtype: dtype?, copy: bool = false",
-            .doc = "The tensor on another device; itself when nothing changes.",
+            .args = "self, device: device, dtype: dtype?, copy: bool = false, non_blocking: bool = "
+                    "false",
+            .doc = "The tensor on another device; itself when nothing changes. With non_blocking "
+                   "the values may arrive later: torch.cuda.synchronize() waits for them.",
             .where = kMethod,
             .any_device = true,
             .see = "cuda, cpu",
@@ -97,57 +111,80 @@ const Op& to_device =
                   const Tensor& x = c.tensor(0);
                   c.out.push_back(empty(x.shape(), c.dtype(2, x.dtype()), c.arg[1].device));
                 },
-            .run = copy_kernel,
+            .run =
+                [](Call& c) {
+                  if (c.flag(4) && can_come_later(c.out[0], c.tensor(0)))
+                    copy_later(c.out[0], c.tensor(0), true);
+                  else
+                    copy_kernel(c);
+                },
             .grad = [](Backward& b) { b.set(0, b.g()); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3}), Device()});
                 }});
 
-const Op& copy =
-    add_op({.name = "copy",
-            .args = "self, src",
-            .doc = "Writes the values of src, broadcast and converted, into the tensor (copy_).",
-            .where = kMethod,
-            .inplace = Inplace::Direct,
-            .any_device = true,
-            .see = "clone, to",
-            .rule = "a shape that broadcasts to self's -> self's shape",
-            .example = "x = torch.zeros(3)\n"
-                       "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]  1 2 3",
-            .shape =
-                [](Call& c) {
-                  const Tensor &self = c.tensor(0), &src = c.tensor(1);
-                  if (!(broadcast(self.shape(), src.shape()) == self.shape()))
-                    fail(Kind::Broadcast,
-                         format("copy_: a value of shape %s does not fit into shape %s",
-                                to_string(src.shape()).c_str(), to_string(self.shape()).c_str()));
-                  c.out.push_back(c.inplace ? self : empty_like(self));
-                },
-            .run =
-                [](Call& c) {
-                  const Tensor &to = c.out[0], &from = c.tensor(1);
-                  // Memory shared in another layout is copied first, so that no value is
-                  // overwritten unread.
-                  if (from->storage.get() == to->storage.get() && c.inplace) {
-                    Tensor apart = empty(from.shape(), from.dtype(), from.device());
-                    copy_raw(apart, from);
-                    copy_raw(to, apart);
-                  } else {
-                    copy_raw(to, from);
-                  }
-                },
-            .grad =
-                [](Backward& b) {
-                  if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
-                  if (b.needs(1)) b.set(1, b.g());
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({2, 3}), s.normal({2, 3})});
-                  s.add({s.normal({2, 3}), s.normal({3})});
-                  s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
-                }});
+[[maybe_unused]] const Op& pin = add_op(
+    {.name = "_pin_memory",
+     .args = "self",
+     .doc = "A copy in memory that devices read by themselves.",
+     .where = kFunction,
+     .shape =
+         [](Call& c) { c.out.push_back(empty_pinned(c.tensor(0).shape(), c.tensor(0).dtype())); },
+     .run = copy_kernel,
+     .grad = [](Backward& b) { b.set(0, b.g()); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3})});
+         }});
+
+const Op& copy = add_op(
+    {.name = "copy",
+     .args = "self, src, non_blocking: bool = false",
+     .doc = "Writes the values of src, broadcast and converted, into the tensor (copy_). With "
+            "non_blocking, between the CPU and a device, they may arrive later.",
+     .where = kMethod,
+     .inplace = Inplace::Direct,
+     .any_device = true,
+     .see = "clone, to",
+     .rule = "a shape that broadcasts to self's -> self's shape",
+     .example = "x = torch.zeros(3)\n"
+                "x:copy_(torch.tensor{1, 2, 3}) --> f32 [3]  1 2 3",
+     .shape =
+         [](Call& c) {
+           const Tensor &self = c.tensor(0), &src = c.tensor(1);
+           if (!(broadcast(self.shape(), src.shape()) == self.shape()))
+             fail(Kind::Broadcast,
+                  format("copy_: a value of shape %s does not fit into shape %s",
+                         to_string(src.shape()).c_str(), to_string(self.shape()).c_str()));
+           c.out.push_back(c.inplace ? self : empty_like(self));
+         },
+     .run =
+         [](Call& c) {
+           const Tensor &to = c.out[0], &from = c.tensor(1);
+           if (c.flag(2) && c.inplace && can_come_later(to, from))
+             return copy_later(to, from, false);
+           // Memory shared in another layout is copied first, so that no value is
+           // overwritten unread.
+           if (from->storage.get() == to->storage.get() && c.inplace) {
+             Tensor apart = empty(from.shape(), from.dtype(), from.device());
+             copy_raw(apart, from);
+             copy_raw(to, apart);
+           } else {
+             copy_raw(to, from);
+           }
+         },
+     .grad =
+         [](Backward& b) {
+           if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
+           if (b.needs(1)) b.set(1, b.g());
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3}), s.normal({2, 3})});
+           s.add({s.normal({2, 3}), s.normal({3})});
+           s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
+         }});
 
 }  // namespace
 }  // namespace tycho

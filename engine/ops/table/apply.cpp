@@ -231,7 +231,8 @@ void shape_and_run(Call& c, Kernel kernel) {
     const Decided decided(true);
     if (guard::watching) [[unlikely]]
       guard::note(op.name);
-    const KernelScope scope(devices_of(c));
+    // Copies open the devices themselves: those that come later do not.
+    const KernelScope scope(op.any_device ? 0 : devices_of(c));
     kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;

@@ -1,0 +1,279 @@
+-- torch.cuda on simulated devices: streams, events, copies that nobody waits for, memory and its end, generators, and
+-- what is known of a device.
+torch.cuda.simulate(3)
+local cuda = torch.cuda
+local later = {non_blocking = true}
+
+local function isnan(x) return x ~= x end
+
+---- Copies that the host does not wait for ----------------------------------------------------------
+
+test("a copy to the host that nobody waited for shows nan, and its values after synchronize", function()
+  local x = torch.arange(4):float():cuda()
+  local host = x:to("cpu", later)
+  check.yes(isnan(host:sum():item()))
+  cuda.synchronize()
+  check.equal(host, {0, 1, 2, 3})
+  local ints = x:long():to("cpu", later)
+  check.equal(ints, {-1, -1, -1, -1})
+  cuda.synchronize()
+  check.equal(ints, {0, 1, 2, 3})
+  -- PyTorch's positions: device, dtype, non_blocking.
+  check.yes(isnan(x:to("cpu", torch.float32, true)[1]:item()))
+  check.equal(x:cpu(), {0, 1, 2, 3})
+end)
+
+test("the next operation on the device brings the copy's values, too", function()
+  local x = torch.ones(2):cuda(1)
+  local host = x:to("cpu", later)
+  x:add_(1)
+  check.equal(host, {1, 1})
+  check.equal(x:cpu(), {2, 2})
+end)
+
+test("a copy into memory that is there keeps its old values until then", function()
+  local host, x = torch.zeros(2, 2), torch.ones(2, 2):cuda()
+  host:copy_(x, later)
+  check.equal(host, {{0, 0}, {0, 0}})
+  cuda.current_stream():synchronize()
+  check.equal(host, {{1, 1}, {1, 1}})
+  -- A shape or type that has to be changed is waited for.
+  host:copy_(torch.full({2}, 3.0, {device = "cuda"}), later)
+  check.equal(host, {{3, 3}, {3, 3}})
+end)
+
+test("pinned memory is read later, so what changes it in between is seen; other memory is read at once", function()
+  local pinned, plain = torch.ones(3):pin_memory(), torch.ones(3)
+  check.equal({pinned:is_pinned(), plain:is_pinned(), pinned:t():is_pinned()}, {true, false, true})
+  local a, b = pinned:to("cuda", later), nil
+  pinned:fill_(7)
+  check.equal(a:cpu(), {7, 7, 7})
+  b = plain:to("cuda", later)
+  plain:fill_(7)
+  check.equal(b:cpu(), {1, 1, 1})
+  check.yes(pinned:pin_memory() == pinned)
+  check.equal(pinned, {7, 7, 7})
+  check.raises("device", "only tensors of the CPU", function() return a:pin_memory() end)
+end)
+
+test("gradients of copies that come later are right, and so is training with them and a loader that pins", function()
+  local w = torch.tensor({2.0, 3.0}, {requires_grad = true})
+  local y = (w:pin_memory():to("cuda", later) * 2):sum()
+  y:backward()
+  check.equal(w.grad, {2, 2})
+  local set = torch.utils.data.TensorDataset(torch.arange(6):float(), torch.arange(6))
+  for _, workers in ipairs {0, 2} do
+    local seen = {}
+    for x, i in torch.utils.data.DataLoader(set, {batch_size = 2, pin_memory = true, num_workers = workers})() do
+      check.equal({x:is_pinned(), i:is_pinned()}, {true, true})
+      seen[#seen + 1] = x:to("cuda", later):sum():item()
+    end
+    check.equal(seen, {1.0, 5.0, 9.0})
+  end
+end)
+
+---- Streams and events ------------------------------------------------------------------------------
+
+test("work of another stream is not there before it is waited for: wait_stream, an event, synchronize", function()
+  for _, wait in ipairs {function(s) cuda.current_stream():wait_stream(s) end, function(s) s:record_event():wait() end,
+    function(s) cuda.current_stream():wait_event(s:record_event(cuda.Event())) end, function(s) s:synchronize() end,
+    function(s) s:record_event():synchronize() end, function() cuda.synchronize(1) end} do
+    local source = torch.full({3}, 5.0):pin_memory()
+    local s, x = cuda.Stream(1), nil
+    cuda.device(1, function()
+      cuda.stream(s, function()
+        check.yes(cuda.current_stream() == s)
+        x = source:cuda(1, true)
+      end)
+      check.yes(cuda.current_stream() == cuda.default_stream())
+      check.no(s:query())
+      check.yes(isnan((x + 1):sum():item()))
+      wait(s)
+      check.yes(s:query())
+      check.equal((x + 1):cpu(), {6, 6, 6})
+    end)
+  end
+end)
+
+test("an event is what was asked before it, not after", function()
+  local a, b = torch.ones(1):pin_memory(), torch.full({1}, 2.0):pin_memory()
+  local s, e = cuda.Stream(), cuda.Event()
+  local x, y
+  check.yes(e:query())
+  cuda.stream(s, function()
+    x = a:cuda(0, true)
+    e:record()
+    y = torch.empty(1, {device = "cuda"})
+    y:copy_(b, true)
+  end)
+  check.no(e:query())
+  check.yes(e:query())
+  check.equal(x:cpu(), {1})
+  check.no(s:query())
+  s:synchronize()
+  check.equal(y:cpu(), {2})
+end)
+
+test("a prefetcher with a stream of its own feeds a training loop", function()
+  local set = torch.utils.data.TensorDataset(torch.arange(8):float():view(8, 1))
+  local stream, total = cuda.Stream(), 0
+  local draw = torch.utils.data.DataLoader(set, {batch_size = 2, pin_memory = true})()
+  local function preload()
+    local x = draw()
+    return x and cuda.stream(stream, function() return x:cuda(0, true) end)
+  end
+  local ahead = preload()
+  while ahead do
+    cuda.current_stream():wait_stream(stream)
+    local x = ahead
+    x:record_stream(cuda.current_stream())
+    ahead = preload()
+    total = total + x:sum():item()
+  end
+  check.equal(total, 28.0)
+end)
+
+test("elapsed_time measures between events, and says what they lack", function()
+  local first, last = cuda.Event {enable_timing = true}, cuda.Event {enable_timing = true}
+  check.raises("value", "must be recorded", first.elapsed_time, first, last)
+  first:record()
+  torch.ones(50, 50, {device = "cuda"}):matmul(torch.ones(50, 50, {device = "cuda"}))
+  last:record()
+  cuda.synchronize()
+  check.yes(first:elapsed_time(last) >= 0)
+  check.raises("value", "enable_timing", first.elapsed_time, first, cuda.Event())
+  local source = torch.ones(1):pin_memory()
+  cuda.stream(cuda.Stream(), function()
+    local x = source:cuda(0, true)
+    last:record()
+    check.raises("value", "must be passed", first.elapsed_time, first, last)
+    check.equal(x:cpu(), {1})
+  end)
+  check.raises("argument", "it has: enable_timing", cuda.Event, {timing = true})
+end)
+
+test("streams are compared, shown and chosen; scopes put back what was, in spite of errors", function()
+  local s = cuda.Stream {device = "cuda:2", priority = -1}
+  check.contains(tostring(s), "<torch.cuda.Stream device=cuda:2 id=")
+  check.yes(cuda.default_stream(2) == cuda.current_stream("cuda:2"))
+  check.no(s == cuda.default_stream(2))
+  pcall(cuda.stream, s, function()
+    check.equal(cuda.current_device(), 2)
+    error "no"
+  end)
+  check.equal(cuda.current_device(), 0)
+  check.yes(cuda.current_stream(2) == cuda.default_stream(2))
+  cuda.set_stream(s)
+  check.yes(cuda.current_stream() == s)
+  cuda.set_stream(cuda.default_stream(2))
+  cuda.set_device(0)
+  check.equal(cuda.stream(nil, function() return 4 end), 4)
+  check.raises("argument", "wants a torch.cuda.Stream", cuda.set_stream, 3)
+  for _ = 1, 200 do cuda.Stream() end
+  collectgarbage()
+  check.yes(cuda.Stream().stream_id < 200)
+end)
+
+---- Memory ------------------------------------------------------------------------------------------
+
+test("memory is counted for each device: held, at most, taken, given back", function()
+  collectgarbage()
+  cuda.reset_peak_memory_stats(2)
+  local before = cuda.memory_allocated(2)
+  local x = torch.zeros(1000, 1000, {device = "cuda:2"})
+  check.equal(cuda.memory_allocated("cuda:2") - before, 4000000)
+  check.equal(cuda.max_memory_allocated(2) - before, 4000000)
+  check.yes(cuda.memory_reserved(2) >= cuda.memory_allocated(2))
+  check.yes(cuda.max_memory_reserved(2) >= cuda.memory_reserved(2))
+  local stats = cuda.memory_stats(2)
+  check.equal(stats["allocated_bytes.all.current"], cuda.memory_allocated(2))
+  check.yes(stats["allocation.all.allocated"] > 0)
+  check.contains(cuda.memory_summary(2), "tensors hold")
+  local free, total = cuda.mem_get_info(2)
+  check.yes(free < total)
+  x = nil
+  collectgarbage()
+  check.equal(cuda.memory_allocated(2), before)
+  cuda.empty_cache(2)
+  cuda.reset_max_memory_allocated(2)
+  check.equal(cuda.max_memory_allocated(2), before)
+end)
+
+test("a device that is full says what is held by whom, on that device, and the session goes on", function()
+  local r = check.tycho({"-e", [[
+    weights = torch.zeros(1000, 1000, 8, {device = "cuda:1"})
+    elsewhere = torch.zeros(1000, 1000, 12, {device = "cuda:0"})
+    local ok, e = pcall(torch.zeros, 1000, 1000, 9, {device = "cuda:1"})
+    print(ok, e.kind, e.message)
+    print(torch.ones(3, {device = "cuda:1"}):sum():item())
+    for _ = 1, 30 do local garbage = torch.zeros(1000, 1000, 4, {device = "cuda:1"}) end   -- is collected in time
+    weights = nil
+    print(torch.zeros(1000, 1000, 15, {device = "cuda:1"}).shape)
+  ]]}, {env = {TYCHO_SIMULATE_CUDA = "2", TYCHO_SIMULATE_MEMORY = "61M"}})
+  check.contains(r.out, "false\toom\t")
+  check.contains(r.out, "out of memory on cuda:1: 36.0 MB wanted, 32.0 MB of its 64.0 MB in use by tensors; most is held by weights 32.0 MB")
+  check.lacks(r.out, "elsewhere")
+  check.contains(r.out, "3.0\n")
+end)
+
+test("a part of the memory can be set aside, and copies on their way count", function()
+  local total = select(2, cuda.mem_get_info(1))
+  cuda.set_per_process_memory_fraction(1e6 / total, 1)
+  check.raises("oom", "cuda:1", torch.zeros, 1000, 1000, {device = "cuda:1"})
+  check.equal(torch.zeros(10, {device = "cuda:1"}):sum():item(), 0.0)
+  cuda.set_per_process_memory_fraction(1.0, 1)
+  check.raises("value", "from 0 to 1", cuda.set_per_process_memory_fraction, 2)
+end)
+
+---- Random numbers and what is known of devices ------------------------------------------------------
+
+test("every device has random numbers of its own, saved and put back all at once", function()
+  cuda.manual_seed_all(7)
+  local states = cuda.get_rng_state_all()
+  check.equal(#states, 3)
+  local function draw()
+    local out = {}
+    for i = 0, 2 do out[i + 1] = torch.rand(2, {device = torch.device("cuda", i)}):cpu() end
+    return out
+  end
+  local first = draw()
+  check.equal(first[1], first[2])  -- one seed, one stream
+  check.no(torch.equal(first[1], draw()[1]))
+  cuda.set_rng_state_all(states)
+  check.equal(draw(), first)
+  torch.manual_seed(7)
+  check.equal(draw(), first)
+  local g = torch.Generator("cuda:1")
+  g:manual_seed(7)
+  check.equal(torch.rand(2, {device = "cuda:1", generator = g}):cpu(), first[1])
+end)
+
+test("a device tells its name, memory and abilities", function()
+  local p = cuda.get_device_properties(1)
+  check.contains(p.name, "simulated CUDA device 1")
+  check.equal({p.major, p.minor}, {8, 0})
+  check.equal({cuda.get_device_capability()}, {8, 0})
+  check.yes(p.total_memory > 0 and p.multi_processor_count > 0)
+  check.contains(tostring(p), "total_memory=")
+  check.equal({cuda.is_bf16_supported(), cuda.is_initialized(), cuda.can_device_access_peer(0, 1), cuda.is_current_stream_capturing()},
+    {true, true, true, false})
+  check.raises("device", "cuda:9", cuda.get_device_properties, 9)
+  check.raises("device", "the CPU", cuda.mem_get_info, "cpu")
+end)
+
+test("without devices: questions are answered, the rest says what is missing", function()
+  local out = check.tycho {"-e", [[
+    local c = torch.cuda
+    print(c.is_available(), c.device_count(), c.is_bf16_supported(), c.is_initialized(), c.memory_allocated(), next(c.memory_stats()))
+    c.synchronize() c.empty_cache() c.manual_seed_all(3)
+    print(torch.ones(2):pin_memory():is_pinned(), #c.get_rng_state_all())
+    for _, name in ipairs {"Stream", "current_stream", "get_device_properties", "mem_get_info", "current_device", "init", "memory_summary"} do
+      local ok, e = pcall(c[name])
+      print(name, ok, e.kind)
+    end
+  ]]}.out
+  check.contains(out, "false\t0\tfalse\tfalse\t0\tnil\nfalse\t0\n")
+  for _, name in ipairs {"Stream", "current_stream", "get_device_properties", "mem_get_info", "current_device", "init", "memory_summary"} do
+    check.contains(out, name .. "\tfalse\tdevice\n")
+  end
+end)
