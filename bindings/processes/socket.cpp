@@ -37,6 +37,12 @@ Packet make_packet(lua_State* L, int value, const char* who, const char* root) {
   cargo.root = root;
   Message message = write_message(L, value, cargo);
   codec::Packed packed = codec::pack(message, true);
+  const size_t pieces = packed.segments.size() + message.handles.size();
+  TYCHO_CHECK(
+      Kind::Value, pieces < dist::kDescriptorsMost,
+      "%s: %s holds %zu pieces of shared memory, each with a descriptor, and less than %d go "
+      "at once; share them together first (net:share_memory(), or torch.stack)",
+      who, root, pieces, dist::kDescriptorsMost);
   PacketHead head{.bytes = packed.bytes.size()};
   Packet packet;
   if (packed.bytes.size() > kInline) {
@@ -49,11 +55,6 @@ Packet make_packet(lua_State* L, int value, const char* who, const char* root) {
   packet.handles = std::move(message.handles);
   head.segments = static_cast<uint32_t>(packet.segments.size());
   head.handles = static_cast<uint32_t>(packet.handles.size());
-  const size_t descriptors = packet.segments.size() + packet.handles.size();
-  TYCHO_CHECK(Kind::Value, descriptors <= dist::kDescriptorsMost,
-              "%s: %s holds %zu pieces of shared memory, each with a descriptor, and at most %d go "
-              "at once; share them together first (net:share_memory(), or torch.stack)",
-              who, root, descriptors, dist::kDescriptorsMost);
   packet.bytes.assign(reinterpret_cast<const char*>(&head), sizeof head);
   packet.bytes += packed.bytes;
   return packet;
@@ -83,6 +84,7 @@ void read_packet(lua_State* L, std::string_view bytes, std::vector<dist::Descrip
   for (size_t i = head.segments; i < fds.size(); ++i)
     message.handles.push_back(std::make_shared<dist::Descriptor>(std::move(fds[i])));
   read_message(L, message);
+  pace_collector(L);
 }
 
 Handle& handle_at(lua_State* L) {
@@ -115,6 +117,7 @@ int socket_send(lua_State* L) {
   const Handle to = handle_at(L);
   const std::string who(check_text(L, 3, "_socket")), root(check_text(L, 4, "_socket"));
   lua_pushboolean(L, send_or_keep(to, make_packet(L, 2, who.c_str(), root.c_str())));
+  pace_collector(L);
   return 1;
 }
 

@@ -13,12 +13,19 @@ namespace {
 constexpr size_t kAlign = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-void let_go(void*, size_t, void* segment) { Ref<Segment>::drop(static_cast<Segment*>(segment)); }
+// What is shared counts as live, so that who drops many shared tensors is told to collect them.
+void count(int64_t bytes) { memory::live.bytes.fetch_add(bytes, std::memory_order_relaxed); }
+
+void let_go(void*, size_t bytes, void* segment) {
+  count(-static_cast<int64_t>(bytes));
+  Ref<Segment>::drop(static_cast<Segment*>(segment));
+}
 
 void put_into(Storage& s, const Place& place) {
   s.data = place.segment->data + place.offset;
   s.free_data = let_go;
   s.context = Ref<Segment>(place.segment).leak();
+  count(static_cast<int64_t>(s.bytes));
 }
 
 }  // namespace
@@ -57,8 +64,8 @@ Ref<Storage> storage_at(const Place& place, size_t bytes) {
               "shared memory: a tensor does not lie inside its segment");
   Ref<Storage> s = new_storage(0, Device{});
   tycho::release(s->data, 0);
-  put_into(*s, place);
   s->bytes = bytes;
+  put_into(*s, place);
   return s;
 }
 
