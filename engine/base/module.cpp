@@ -53,21 +53,29 @@ void* open_embedded(const EmbeddedModule& m, std::string* why) {
   return handle;
 }
 
+const EmbeddedModule* find(const std::string& name) {
+  for (const EmbeddedModule* m = tycho_embedded_modules; m->name; ++m)
+    if (name == m->name) return m;
+  return nullptr;
+}
+
 }  // namespace
+
+bool has_module(const std::string& name) { return find(name) != nullptr; }
 
 void* open_module(const std::string& name, std::string* why) {
   static std::mutex mutex;
   static std::map<std::string, void*> open;
   const std::lock_guard lock(mutex);
   if (const auto it = open.find(name); it != open.end()) return it->second;
-  for (const EmbeddedModule* m = tycho_embedded_modules; m->name; ++m) {
-    if (name != m->name) continue;
-    void* handle = open_embedded(*m, why);
-    if (handle) open[name] = handle;
-    return handle;
+  const EmbeddedModule* m = find(name);
+  if (!m) {
+    *why = "this program was built without " + name;
+    return nullptr;
   }
-  *why = "this program was built without " + name;
-  return nullptr;
+  void* handle = open_embedded(*m, why);
+  if (handle) open[name] = handle;
+  return handle;
 }
 
 void* module_symbol(const std::string& name, const char* symbol, std::string* why) {

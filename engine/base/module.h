@@ -7,6 +7,8 @@
 
 namespace tycho {
 
+bool has_module(const std::string& name);  // this program was built with it
+
 // Opens a module once and for all; null with a sentence in `why`, which says what to install.
 void* open_module(const std::string& name, std::string* why);
 

@@ -10,10 +10,6 @@
 
 namespace tycho::dist {
 
-// Not in every build.
-[[gnu::weak]] std::unique_ptr<Transport> make_gloo(const Members& members);
-[[gnu::weak]] std::unique_ptr<Transport> make_mpi(const Members& members);
-
 namespace {
 
 bool reduces(Verb v) {
@@ -32,14 +28,8 @@ std::unique_ptr<Transport> make_transport(const Members& m, const std::string& b
   TYCHO_CHECK(
       Kind::Value, backend != "shm" || near,
       "backend \"shm\" is for ranks on one machine, and these are on several; use \"gloo\"");
-  const bool mpi = backend == "mpi";
-  if (near && !mpi) return make_shm(m);
-  const auto make = mpi ? make_mpi : make_gloo;
-  if (!make)
-    throw DistError({Reason::System,
-                     {},
-                     format("this program was built without %s", mpi ? "Open MPI" : "Gloo")});
-  return make(m);
+  if (backend == "mpi") return make_mpi(m);
+  return near ? make_shm(m) : make_gloo(m);
 }
 
 // The groups that live, by their handles.
@@ -79,15 +69,13 @@ Ref<Group> Group::of(int64_t handle) {
   return Ref<Group>(it->second);
 }
 
-bool has_mpi() { return make_mpi != nullptr; }
-
 Span span_of(const Tensor& t) {
   if (!t) return {};
   return {t.data<void>(), t.numel(), t.dtype(), t.device()};
 }
 
 Ref<Group> Group::make(std::shared_ptr<Job> job, uint32_t id, std::vector<int> ranks,
-                       const std::string& backend) {
+                       const std::string& backend, MakeTransport* transport) {
   TYCHO_CHECK(
       Kind::Value, backend.empty() || backend == "gloo" || backend == "shm" || backend == "mpi",
       "there is no backend \"%s\"; there are \"gloo\", \"shm\" and \"mpi\"", backend.c_str());
@@ -106,7 +94,7 @@ Ref<Group> Group::make(std::shared_ptr<Job> job, uint32_t id, std::vector<int> r
   group->checks_ = !check || std::string_view(check) != "0";
   group->finished_ = Ref<Work>(new Work);
   group->finished_->done_ = true;
-  if (m.size() > 1) group->transport_ = make_transport(m, backend);
+  if (m.size() > 1) group->transport_ = transport ? transport(m) : make_transport(m, backend);
   return group;
 }
 

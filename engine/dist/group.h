@@ -59,8 +59,10 @@ class Group : public Shared {
  public:
   // `backend`: "gloo" (shared memory inside a host, Gloo between hosts), "shm", "mpi", "nccl" or
   // "" (by device). Collective over `ranks`.
+  // `transport` makes another one than the backend's, for tests.
+  using MakeTransport = std::unique_ptr<Transport>(const Members&);
   static Ref<Group> make(std::shared_ptr<Job> job, uint32_t id, std::vector<int> ranks,
-                         const std::string& backend);
+                         const std::string& backend, MakeTransport* transport = nullptr);
   ~Group();
   static void destroy(Group* g) { delete g; }
 
