@@ -116,6 +116,18 @@ local function call(module, ...)
   return results(require("torch.nn.hooks").run(module, hooks, ...))
 end
 
+-- Fields that held a parameter: module -> name -> true.
+local held = setmetatable({}, {__mode = "k"})
+
+local function of_torch(info) return info == nil or info.what == "C" or info.source:find "^=torch/" ~= nil or info.source:find "^=shell/" ~= nil end
+
+-- A value that is neither a tensor nor a module beside a parameter of nearly the same name.
+local function look_at_name(self, k, v)
+  local names = held[self]
+  if not names or type(k) ~= "string" or is_module(v) or type(v) == "function" or of_torch(debug.getinfo(3, "S")) then return end
+  require("torch.nn.misspelt").written(self, k, names, "parameter")
+end
+
 local meta = {
   __call = call,
   __newindex = function(self, k, v)
@@ -123,7 +135,15 @@ local meta = {
     local order = rawget(self, "_order")
     local known = false
     for i = 1, #order do known = known or order[i] == k end
-    if not known then order[#order + 1] = k end
+    if not known then
+      order[#order + 1] = k
+      if is_parameter[v] then
+        local names = held[self] or {}
+        held[self], names[k] = names, true
+      elseif held[self] then
+        look_at_name(self, k, v)
+      end
+    end
     if is_new_buffer[v] then self._buffers[k] = is_new_buffer[v] end
     rawset(self, k, v)
   end,
@@ -153,6 +173,25 @@ local function class(name, base)
 end
 
 Class._call = call
+
+-- A field that no class has: in the user's code it may be a misspelt one.
+setmetatable(Class, {__index = function(_, name)
+  if type(name) ~= "string" or #name < 4 or name:byte() == 95 then return nil end
+  local info = debug.getinfo(2, "Sl")
+  if of_torch(info) then return nil end
+  -- No tail call: the reader's frame is looked for from here.
+  local value = require("torch.nn.misspelt").read(name, info, 2, is_module, function(object)
+    local known = {}
+    for _, key in ipairs(rawget(object, "_order")) do known[key] = true end
+    local class = getmetatable(object)
+    while type(class) == "table" do
+      for key in next, class do known[key] = true end
+      class = class ~= Class and rawget(class, "_base") or nil
+    end
+    return known
+  end)
+  return value
+end})
 
 ---What the module computes; a class defines its own.
 function Class:forward()
@@ -202,6 +241,11 @@ function Class:named_parameters(prefix, recurse)
   local list, seen = {}, {}
   prefix, recurse = listing(prefix, recurse)
   walk(self, prefix, function(owner, key, v, name)
+    local names = held[owner]
+    if names and names[key] and torch.is_tensor(v) and v.is_leaf and not parameter_at(owner, key, v) and not is_parameter[v] then
+      error(("%s: field %s held a parameter and now holds a plain tensor, which is not trained; assign nn.Parameter(tensor), or copy the values into the parameter with copy_ in torch.no_grad"):format(
+        owner._name, name), 2)
+    end
     if parameter_at(owner, key, v) and not seen[v] and (recurse or owner == self) then
       seen[v] = true
       list[#list + 1] = {name, v}
@@ -357,6 +401,7 @@ function Module.forget(module, name)
     end
   end
   rawset(module, name, nil)
+  if held[module] then held[module][name] = nil end
 end
 
 Module.Base = Class

@@ -41,6 +41,15 @@ texts.catalogue = {
     example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
     texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
   },
+  FIELD = {
+    kind = "argument", once = "line", doc = "A new field whose name is nearly that of a parameter or an option.",
+    rule = "Lua makes a new field where a name is misspelt, and what it was meant to change stays as it is.",
+    example = "layer = torch.nn.Linear(2, 3)\ntorch.no_grad(function() layer.weight:fill_(3) end)",
+    texts = {
+      parameter = {'{name} is a new field of this {class}; its parameter is called {near}', "to change the values: torch.no_grad(function() {called}.{near}:fill_(value) end)"},
+      option = {"{name} is a new field of this {class}, which does nothing; options stand in the groups", "to change it: {called}.param_groups[1].{near} = value"},
+    },
+  },
   SCOPE = {
     kind = "autograd", once = "line", doc = "A scope such as torch.no_grad() that no <close> variable holds ends at once.",
     rule = "torch.no_grad() gives an object that ends the mode when its <close> variable goes. Where none holds it, nothing says where it should end, so it ends at once, and gradients go on as before.",

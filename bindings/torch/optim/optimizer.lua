@@ -117,6 +117,16 @@ local function by_position(name, order, ...)
   return options
 end
 
+---A new field of an optimiser: an option that is set there does nothing.
+function base.new_field(self, key, value)
+  rawset(self, key, value)
+  local options = rawget(self, "defaults")
+  if not options or type(key) ~= "string" or type(value) == "function" then return end
+  local info = debug.getinfo(2, "S")
+  if not info or info.what == "C" or info.source:find "^=torch/" then return end
+  require("torch.nn.misspelt").written(self, key, options, "option")
+end
+
 ---A class of optimisers.
 ---@param name string
 ---@param order string the options that may be given by position, as PyTorch has them
@@ -129,6 +139,7 @@ local function class(name, order, defaults, check, step)
   c.__index = c
   c.__name = name
   c.__tostring = describe
+  c.__newindex = base.new_field
   return setmetatable(c, {
     __index = Optimizer,
     __call = function(_, params, options, ...)
@@ -186,6 +197,26 @@ function base.fill(self, params, options, defaults)
     if type(g) == "table" then look(g.params) end
   end
 end
+
+-- What optimisers have beside their methods.
+local fields = {param_groups = true, state = true, defaults = true}
+
+-- A field that no class has: in the user's code it may be a misspelt one.
+setmetatable(Optimizer, {__index = function(_, name)
+  if type(name) ~= "string" or #name < 2 or name:byte() == 95 then return nil end
+  local info = debug.getinfo(2, "Sl")
+  if not info or info.what == "C" or info.source:find "^=torch/" or info.source:find "^=shell/" then return nil end
+  local value = require("torch.nn.misspelt").read(name, info, 2, function(v) return type(v) == "table" and rawget(v, "param_groups") ~= nil end, function(object)
+    local known = {}
+    for key in next, fields do known[key] = true end
+    for key in next, object do known[key] = true end
+    for _, class in ipairs {getmetatable(object), Optimizer} do
+      for key in next, class do known[key] = true end
+    end
+    return known
+  end, true)
+  return value
+end})
 
 -- One of torch.optim's own classes.
 function base.class(name, ...)
