@@ -96,7 +96,7 @@ function DDP:init(module, options, ...)
   local names, tensors = {}, {}
   for i, pair in ipairs(module:named_parameters()) do names[i], tensors[i] = pair[1], pair[2] end
   local cap = o.bucket_cap_mb and math.max(1, math.floor(o.bucket_cap_mb * 2 ^ 20))
-  local reducer = torch._reducer(group, tensors, names, nil, cap, o.shares)
+  local reducer = torch._reducer(group, tensors, names, cap, cap, o.shares)
   for _, p in ipairs(tensors) do owner[p] = self end
   self.module = module
   rawset(self, "process_group", group)
