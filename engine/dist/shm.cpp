@@ -56,7 +56,9 @@ void Shm::barrier() {
     shm::wake_all(g.turn);
     return;
   }
-  const int spins = std::this_thread::get_id() == maker_ ? spins_ : 0;
+  // Beside a computation only a little, and only for those who are here already.
+  const bool computes = std::this_thread::get_id() == maker_;
+  const int spins = computes ? spins_ : first_meeting_ ? 0 : spins_ / 4;
   for (int i = 0; i <= spins; ++i) {
     if (all_posted()) return;
     pause();
@@ -168,6 +170,14 @@ void Shm::all_reduce(Span in, Span out) {
   const int64_t piece = kSlot / size;
   for (int64_t done = 0; done < in.n; done += piece) {
     const int64_t m = std::min(piece, in.n - done), start = done * size;
+    if (n_ == 2 && desc_->root < 0) {
+      // Of two, each reads all of the other's either way, and so without a second barrier.
+      copy(slot(me_), from + start, m * size);
+      meet();
+      fold(to + start, from + start, 0, m);
+      next_slot();
+      continue;
+    }
     // Rank r adds up elements from share(r) to share(r + 1); its own need not travel.
     const auto share = [&](int r) { return r == n_ ? m * size : aligned(m * size / n_ * r); };
     char* const mine = slot(me_);
