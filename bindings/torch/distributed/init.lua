@@ -96,6 +96,12 @@ local shared = {dist = dist, native = native, info = info, root = root, place = 
 function dist.init_process_group(...)
   local names = {"backend", "init_method", "timeout", "world_size", "rank", "store", "group_name", "pg_options", "device_id"}
   local o = arguments("init_process_group", names, {}, ...)
+  if type(o.backend) == "table" and next(o.backend) == nil then o.backend = nil end  -- no options
+  for _, name in ipairs {"backend", "init_method"} do
+    if o[name] ~= nil and type(o[name]) ~= "string" then
+      error(("init_process_group: %s is a text, not %s"):format(name, tostring(o[name])), 2)
+    end
+  end
   local timeout = o.timeout
   if timeout ~= nil and (type(timeout) ~= "number" or not (timeout > 0)) then
     error(("init_process_group: timeout is a number of seconds, not %s"):format(tostring(timeout)), 2, "value")

@@ -303,3 +303,12 @@ test("wrong arguments are named", function()
   end)
   dist.destroy_process_group()
 end)
+
+test("the table of collectives has a row for each size, and all elements are right", function()
+  local script = here .. "/../../../scripts/bench_collectives.lua"
+  local r = check.tycho {script, "-n", "3", "-e", "100K", "-f", "1000", "--iters", "2", "--ops", "all"}
+  check.equal(r.status, 0, r.err)
+  check.contains(r.out, "# all elements were right")
+  check.equal(select(2, r.out:gsub("\nsendrecv", "")), 2)
+  check.contains(check.tycho({script, "--ops", "sum"}).err, "there is no collective sum")
+end)
