@@ -133,7 +133,8 @@ void RankJob::meet(double until) {
            .i64(self.pid)
            .text(self.host)
            .text(self.machine)
-           .f64(std::max(0.0, until - now())));
+           .f64(std::max(0.0, until - now()))
+           .f64(env_.init_timeout.count()));
   try {
     for (;;) {
       if (const auto f = watch_.inbox.next()) {

@@ -41,8 +41,8 @@ void Meeting::refuse(ConnId who, const Failure& why) {
 void Meeting::join(ConnId from, Reader body, double now) {
   const std::string_view whole = body.rest();
   const int rank = body.i32(), world = body.i32();
-  Member m{State::Here, from, body.i64(), body.string(), body.string(), 0, body.f64(), {}};
-  m.until = now + m.seconds;
+  Member m{State::Here,      from,       body.i64(), body.string(), body.string(),
+           now + body.f64(), body.f64(), {}};
   if (world < 1 || world > 1 << 20) throw BadFrame{};
   if (members_.empty()) members_.resize(static_cast<size_t>(world));
   if (world != static_cast<int>(members_.size()))

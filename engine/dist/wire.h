@@ -33,7 +33,7 @@ enum class Msg : uint8_t {
   Reply,   // server: u32 request, u8 Answer, ...
 
   // The watch connection.
-  Join,          // i32 rank, i32 world, i64 pid, host, machine, f64 seconds
+  Join,          // i32 rank, i32 world, i64 pid, host, machine, f64 seconds left, f64 of
   Welcome,       // server: u32 session, i32 served by, machines, peers
   Again,         // server: it ends in order, and another may follow it at its place
   Failed,        // server: u32 generation, u8 reason, ranks, text

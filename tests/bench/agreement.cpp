@@ -98,8 +98,9 @@ int main(int argc, char** argv) {
     for (int r = 0; r < n; ++r) {
       Played& p = ranks[static_cast<size_t>(r)];
       p.watch = connect_proven(address, token, now() + 10, 10);
-      send_frame(p.watch,
-                 Writer(Msg::Join).i32(r).i32(n).i64(r).text("host").text("machine").f64(60));
+      send_frame(
+          p.watch,
+          Writer(Msg::Join).i32(r).i32(n).i64(r).text("host").text("machine").f64(60).f64(60));
       watching.add(&p.watch);
     }
     watching.hear(static_cast<size_t>(n), Msg::Welcome);

@@ -230,7 +230,8 @@ TEST(Store, WhoIsProvenAndTalksNonsenseLosesOnlyItsConnection) {
   for (const std::string& data :
        {std::string("\x05\0\0\0\x77zzzz", 9), std::string("\xff\xff\xff\xff", 4),
         std::string(Writer(Msg::Join).i32(0).frame()), std::string(Writer(Msg::Bye).frame()),
-        std::string(Writer(Msg::Join).i32(0).i32(-5).i64(1).text("h").text("m").f64(1).frame())}) {
+        std::string(
+            Writer(Msg::Join).i32(0).i32(-5).i64(1).text("h").text("m").f64(1).f64(1).frame())}) {
     Proven c = connect_proven(server->address(), server->token(), now() + 5, 5);
     send_all(c.fd.get(), data);
     EXPECT_TRUE(closed(c.fd.get()));
