@@ -261,8 +261,11 @@ void Launch::failed(Rank& r) {
 }
 
 void Launch::tell_all(int number) {
-  for (const Rank& r : ranks_)
-    if (!r.ended) kill(-r.pid, number);
+  for (const Rank& r : ranks_) {
+    if (r.ended) continue;
+    kill(-r.pid, number);
+    if (number == SIGTERM) kill(-r.pid, SIGCONT);  // a stopped process does not hear it
+  }
 }
 
 void Launch::on_signal(int number) {

@@ -75,7 +75,7 @@ fi
 # Rank 0 says how to start the other one.
 timeout 60 "$tycho" sum.lua world_size=2 >one 2>line </dev/null &
 first=$!
-until grep -q MASTER_PORT line; do sleep 0.02; done
+until grep -qs MASTER_PORT line; do sleep 0.02; done
 # The line's command, without rank 0's arguments.
 eval "$(tail -n 1 line | sed 's/ world_size=.*//')" >two 2>&1
 wait $first
