@@ -3,6 +3,7 @@
 
 #include "bindings/core/device.h"
 #include "bindings/devices/devices.h"
+#include "bindings/tools/check.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
@@ -50,7 +51,7 @@ int limits(lua_State* L) {
 }
 int set_limit(lua_State* L) {
   const Device d = device_at(L, 1, "set_per_process_memory_fraction");
-  backend_of(d).set_capacity(d, luaL_checkinteger(L, 2));
+  backend_of(d).set_capacity(d, check_integer(L, 2, "set_per_process_memory_fraction"));
   return 0;
 }
 int current_device(lua_State* L) {

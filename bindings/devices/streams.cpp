@@ -2,14 +2,20 @@
 // marks in them, and memory of the host that devices read by themselves.
 #include "bindings/core/device.h"
 #include "bindings/devices/devices.h"
+#include "bindings/tools/check.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
 
-Device cuda_at(lua_State* L, int i) { return cuda_device(luaL_checkinteger(L, i)); }
-StreamId stream_at(lua_State* L, int i) { return static_cast<StreamId>(luaL_checkinteger(L, i)); }
-uint64_t mark_at(lua_State* L, int i) { return static_cast<uint64_t>(luaL_checkinteger(L, i)); }
+Device cuda_at(lua_State* L, int i) { return cuda_device(check_integer(L, i, "torch.cuda")); }
+StreamId stream_at(lua_State* L, int i) {
+  const int64_t n = check_integer(L, i, "torch.cuda");
+  return n >= 0 && n <= INT32_MAX ? static_cast<StreamId>(n) : -1;
+}
+uint64_t mark_at(lua_State* L, int i) {
+  return static_cast<uint64_t>(check_integer(L, i, "torch.cuda"));
+}
 
 int new_stream(lua_State* L) {
   const Device d = cuda_at(L, 1);
@@ -26,7 +32,9 @@ int lua_current_stream(lua_State* L) {
   return 1;
 }
 int lua_set_stream(lua_State* L) {
-  set_current_stream(cuda_at(L, 1), stream_at(L, 2));
+  const Device d = cuda_at(L, 1);
+  backend_of(d).mark(d, stream_at(L, 2));  // raises where it has no such stream
+  set_current_stream(d, stream_at(L, 2));
   return 0;
 }
 int mark(lua_State* L) {

@@ -61,6 +61,9 @@ function Stream.__gc(s)
   if s.stream_id > 0 then cuda._release_stream(s.device_index, s.stream_id) end
 end
 
+local Event = {__name = "torch.cuda.Event"}
+Event.__index = Event
+
 local function check_stream(v, who)
   if getmetatable(v) ~= Stream then error(who .. ": wants a torch.cuda.Stream, not a " .. type(v), 3) end
   return v
@@ -128,19 +131,21 @@ function Stream:wait_stream(other)
 end
 ---What comes next in this stream comes after the event.
 ---@param event table
-function Stream:wait_event(event) event:wait(self) end
+function Stream:wait_event(event)
+  if getmetatable(event) ~= Event then error("wait_event: wants a torch.cuda.Event, not a " .. type(event), 2) end
+  event:wait(self)
+end
 ---Records an event in this stream; a new one unless given.
 ---@param event? table
 function Stream:record_event(event)
   event = event or cuda.Event()
+  if getmetatable(event) ~= Event then error("record_event: wants a torch.cuda.Event, not a " .. type(event), 2) end
   event:record(self)
   return event
 end
 
 ---- Events -------------------------------------------------------------------------------------------
 
-local Event = {__name = "torch.cuda.Event"}
-Event.__index = Event
 function Event.__tostring(e) return ("<torch.cuda.Event %s>"):format(e.mark and "recorded" or "not recorded") end
 
 ---A mark in a stream, to wait for or to measure between: it has record(stream), wait(stream), query(), synchronize() and,

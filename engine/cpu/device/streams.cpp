@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "engine/base/check.h"
+
 namespace tycho::cpu {
 namespace {
 
@@ -25,7 +27,11 @@ void poison(const Tensor& t) {
 
 Streams::Streams() : queues_(1) {}
 
-Streams::Queue& Streams::at(StreamId stream) { return queues_[static_cast<size_t>(stream)]; }
+Streams::Queue& Streams::at(StreamId stream) {
+  TYCHO_CHECK(Kind::Value, stream >= 0 && static_cast<size_t>(stream) < queues_.size(),
+              "the device has no stream %d", stream);
+  return queues_[static_cast<size_t>(stream)];
+}
 
 StreamId Streams::add() {
   const std::lock_guard lock(mutex_);
@@ -38,7 +44,7 @@ StreamId Streams::add() {
 void Streams::remove(StreamId stream) {
   finish(stream);
   const std::lock_guard lock(mutex_);
-  at(stream).used = false;
+  if (stream != 0) at(stream).used = false;
 }
 
 void Streams::copy_later(StreamId stream, const Tensor& to, const Tensor& from, bool fresh) {

@@ -49,9 +49,13 @@ Shown short: f32, bf16, i64.]], "to, torch.tensor, torch.set_default_dtype"},
   torch.zeros(3, {device="cuda"})                      made there
   torch.cuda.is_available()  torch.cuda.device_count()
   torch.cuda.synchronize()                             before reading a clock
+  x:to("cpu", {non_blocking=true})                     values come later: wait
+  nn.DataParallel(net)                                 a batch over all devices
+  scripts/model_parallel.lua                           a network over two
 TYCHO_SIMULATE_CUDA=4, or torch.cuda.simulate(4) before first use, gives
-devices with the same rules on the CPU.]],
-    "to, torch.cuda.is_available, torch.cuda.simulate"},
+devices with the same rules on the CPU; TYCHO_SIMULATE_MEMORY=512M is what
+each of them holds.]],
+    "to, torch.cuda.is_available, torch.cuda.simulate, torch.cuda.Stream, torch.cuda.mem_get_info, nn.DataParallel"},
   {"errors", "Errors are objects that say what, why and how to mend it.", [[
   local ok, err = pcall(f)
   err.kind     shape broadcast dim index dtype device argument value autograd

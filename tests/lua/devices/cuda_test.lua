@@ -169,6 +169,8 @@ test("streams are compared, shown and chosen; scopes put back what was, in spite
   cuda.set_device(0)
   check.equal(cuda.stream(nil, function() return 4 end), 4)
   check.raises("argument", "wants a torch.cuda.Stream", cuda.set_stream, 3)
+  check.raises("argument", "wants a torch.cuda.Event", s.wait_event, s, 3)
+  check.raises("argument", "wants a torch.cuda.Event", s.record_event, s, {})
   for _ = 1, 200 do cuda.Stream() end
   collectgarbage()
   check.yes(cuda.Stream().stream_id < 200)
