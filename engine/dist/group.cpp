@@ -240,6 +240,9 @@ void Group::poison(const char* op, const Desc& desc) {
     throw;
   } catch (DistError& e) {
     e.op = op;
+    if (e.reason == Reason::Died && backend_ == "mpi")
+      e.hint =
+          "mpirun ends all ranks when one dies, as MPI has it; backend \"gloo\" lets them go on";
     // All ranks have seen it at the same place of a collective, and can go on from there.
     if (e.reason == Reason::Disagree && !message && !job.failed()) throw;
     // Ctrl-C reaches all ranks of a terminal: then it is one, not the failure of another.
