@@ -69,6 +69,11 @@ int set_sync(lua_State* L) {
   return 0;
 }
 
+int count_forward(lua_State* L) {
+  ++box_at(L)->forwards;
+  return 0;
+}
+
 int set_says_yes(lua_State* L) {
   box_at(L)->says_yes = lua_toboolean(L, 2);
   return 0;
@@ -83,6 +88,7 @@ int any_said_yes(lua_State* L) {
 int set_join(lua_State* L) {
   box_at(L)->join = {static_cast<bool>(lua_toboolean(L, 2)), static_cast<bool>(lua_toboolean(L, 3)),
                      static_cast<bool>(lua_toboolean(L, 4))};
+  box_at(L)->forwards = 0;  // ranks had different numbers of them
   return 0;
 }
 
@@ -173,6 +179,7 @@ int sync_batch_norm(lua_State* L) {
 void open_reducer(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
   static const luaL_Reg methods[] = {{"sync", guarded<set_sync>},
+                                     {"count_forward", guarded<count_forward>},
                                      {"says_yes", guarded<set_says_yes>},
                                      {"any_said_yes", guarded<any_said_yes>},
                                      {"join", guarded<set_join>},

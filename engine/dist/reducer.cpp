@@ -2,6 +2,7 @@
 #include "engine/dist/reducer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -100,7 +101,7 @@ void Reducer::make_buckets(const std::vector<int>& order) {
     }
     const bool last = buckets.size() + 1 == lists.size();
     const int64_t used_at = n;
-    if (last) n += static_cast<int64_t>(parameters_.size()) + 1;
+    if (last) n += static_cast<int64_t>(parameters_.size()) + 2;
     Bucket b;
     b.members = members;
     b.flat = filled(Sizes{n}, 0, like.dtype(), like.device());
@@ -241,6 +242,7 @@ void Reducer::launch(Bucket& b, bool async) {
   for (const int i : b.members) has_gradient_[i] = take_in(parameters_[i]);
   if (&b == &buckets_.back()) {
     std::vector<double> used(has_gradient_.begin(), has_gradient_.end());
+    used.push_back(forwards % 4);
     used.push_back(says_yes);
     copy_raw(used_, tensor_of(used_.shape(), used));
   }
@@ -255,10 +257,10 @@ void Reducer::launch(Bucket& b, bool async) {
 }
 
 void Reducer::finish() {
-  for (; next_ < buckets_.size(); ++next_)
-    launch(buckets_[next_], next_ + 1 < buckets_.size());
+  for (; next_ < buckets_.size(); ++next_) launch(buckets_[next_], next_ + 1 < buckets_.size());
   for (Bucket& b : buckets_) std::exchange(b.work, nullptr)->wait();
   in_pass_ = false;
+  check_step();
   read_used();
   for (Bucket& b : buckets_) {
     Storage& s = *b.flat->storage;
@@ -279,8 +281,24 @@ void Reducer::read_used() {
       extra_of(parameters_[i].tensor.get()).grad = parameters_[i].view;
 }
 
-bool Reducer::any_said_yes() const {
-  return item<bool>(fetch(alias(used_, Sizes{1}, Sizes{1}, used_->offset + used_.numel() - 1)));
+double Reducer::told(int64_t from_end) const {
+  const int64_t at = used_->offset + used_.numel() - from_end;
+  return item<double>(fetch(alias(used_, Sizes{1}, Sizes{1}, at)));
+}
+
+bool Reducer::any_said_yes() const { return told(1) != 0; }
+
+// Devices are not waited for: there a look costs more than the error is worth.
+void Reducer::check_step() const {
+  if (join.on || !used_.device().is_cpu()) return;
+  if (std::fabs(told(2) - forwards % 4) < 0.1) return;
+  throw DistError({Reason::Disagree,
+                   {},
+                   format("backward: ranks are at different steps (this one has begun %u training "
+                          "forwards): on every rank each loss must lead to a parameter of the "
+                          "network",
+                          forwards)},
+                  "loss = loss + 0 * net(x):sum()  -- where a rank has nothing to learn from");
 }
 
 // The order in which gradients came to rank 0 is that of the buckets from now on.

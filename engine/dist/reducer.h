@@ -37,6 +37,10 @@ class Reducer final : public Shared, public grad::LeafSink {
   bool says_yes = false;
   bool any_said_yes() const;
 
+  // Training forwards so far. It travels, too: a rank whose loss led to no parameter has had no pass,
+  // and would else add its next gradients to those of an earlier step of the others.
+  uint32_t forwards = 0;
+
   // --- Ranks with uneven numbers of batches (join) ---
   // Before every forward and every pass, ranks tell each other what comes: how many batches are
   // left is known to nobody beforehand. A rank that has none left says Done and does its part.
@@ -88,6 +92,8 @@ class Reducer final : public Shared, public grad::LeafSink {
   void launch(Bucket& bucket, bool async);
   bool take_in(Parameter& p);  // its gradient lies in the bucket now; false: it has none
   void read_used();
+  void check_step() const;
+  double told(int64_t from_end) const;  // a number at the end of used_
   void rebuild();
   std::string text(const Parameter& p) const;
 
@@ -97,7 +103,8 @@ class Reducer final : public Shared, public grad::LeafSink {
   std::vector<Parameter> frozen_;
   std::unordered_map<Impl*, int> index_;
   std::vector<Bucket> buckets_;
-  Tensor used_;  // the end of the last bucket: which parameters have a gradient anywhere, says_yes
+  // The end of the last bucket: which parameters have a gradient anywhere, forwards, says_yes.
+  Tensor used_;
   std::vector<int> seen_;  // order of the first pass
   std::vector<char> has_gradient_;
   double weight_ = 0;  // of this rank in this pass; 0: the mean of all

@@ -130,6 +130,7 @@ function DDP:forward(...)
   if torch.is_grad_enabled() then
     self.reducer:sync(sync)
     self.reducer:says_yes(torch._interrupt_waits())
+    if sync and self.training then self.reducer:count_forward() end
     if sync and self.training and self.broadcast_buffers and #self.module:buffers() > 0 then
       send_buffers(self, self.joining and first_active(self.reducer:tell "forward") or 0)
     end

@@ -374,3 +374,19 @@ test("each rank computes on a device of its own", function()
     converted(torch.randn(3, 4, {device = "cuda:" .. R})):pow(3):sum():backward()
     same(converted.module[1].running_var:cpu())]==])
 end)
+
+test("a rank whose loss leads to no parameter does not mix its steps with those of others", function()
+  local out = ranks.run(2, [==[
+    local net = DDP(nn.Linear(3, 2))
+    local x, other = torch.ones(1, 3), torch.ones(1):requires_grad_()
+    local ok, e = pcall(function()
+      for step = 1, 3 do
+        net:zero_grad()
+        local y = net(x)
+        if R == 1 and step == 2 then other:sum():backward() else y:sum():backward() end
+      end
+    end)
+    assert(not ok and e.kind == "distributed" and e.reason == "disagree", tostring(e))
+    print((tostring(e)))]==])
+  for r = 0, 1 do check.contains(out[r].out, "ranks are at different steps") end
+end)
