@@ -7,6 +7,7 @@
 #include "bindings/core/lua.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::lua {
 namespace {
@@ -25,6 +26,10 @@ using Items = SmallVec<Item, 4>;
 }
 
 int64_t whole(lua_State* L, int i, const char* what) {
+  // One whole number in a tensor stands for it, as in Python.
+  if (const Impl* t = lua_type(L, i) == LUA_TUSERDATA ? to_impl(L, i) : nullptr;
+      t && t->rank == 0 && !is_floating(t->dtype) && t->dtype != DType::Bool)
+    return integer_at(t, 0);
   int is_int = 0;
   const lua_Integer x = lua_tointegerx(L, i, &is_int);
   if (lua_type(L, i) != LUA_TNUMBER) {

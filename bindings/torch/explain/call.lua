@@ -207,7 +207,7 @@ function Call:list_operands()
       local record = torch._ops and torch._ops()[self.op]
       local p = record and record.signatures[1].params and record.signatures[1].params[tonumber(o.slot.slot)]
       if p and k > 1 and parameters then o.name = parameters .. p.name end
-      o.label = o.name or p and p.name or assigned[o.slot.slot] or "argument " .. o.slot.slot
+      o.label = o.name or assigned[o.slot.slot] or p and p.name or "argument " .. o.slot.slot
     else
       o.label = o.name
     end

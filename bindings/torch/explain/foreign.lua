@@ -15,11 +15,19 @@ for name in ("len str int float abs max min list tuple set dict range enumerate 
   builtins[name] = true
 end
 
+local list_methods = {pop = true, items = true, sort = true, index = true, format_map = true, split = true, tolist = false, remove = false, lower = false, upper = false}
+
 local rows = {
   {"^attempt to call a nil value %(global '([%w_]+)'%)", function(at, name)
     if name == "f" and at.code:find "f[\"']" then return words.python_text, in_lua(at), name end
     if not builtins[name] then return nil end
     return words.python_function:format(name), in_lua(at), name
+  end},
+  {"^attempt to call a nil value %(%w+ '([%w_]+)'%)", function(at, name)
+    local library = require "torch.foreign.words"
+    if not (library.methods[name] or list_methods[name]) or not at.code:find("[.:]%s*" .. name .. "%s*%(") then return nil end
+    local code = in_lua({text = at.text:gsub(":" .. name .. "%(", "." .. name .. "("), line = at.line})
+    return words.python_method:format(name), code, name
   end},
   {"^attempt to index a nil value %(global '([%w_]+)'%)", function(at, name)
     local library = require "torch.foreign.words"

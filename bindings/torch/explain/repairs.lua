@@ -185,6 +185,20 @@ local function type_fixes(call)
   return {{[b] = to(x.dtype)}}
 end
 
+-- An operand that was made by arange(1, n) is one short of n.
+local function arange_hint(call)
+  local a, b = call.operands[1], call.operands[2]
+  if not (a and b) then return nil end
+  local function short(x, y) return #x.shape > 0 and #y.shape > 0 and x.shape[#x.shape] + 1 == y.shape[#y.shape] end
+  local one = short(a, b) and a or short(b, a) and b
+  local last = one and one.node and call:code(one.node)
+  for _, set in ipairs(one and call.assigned or {}) do
+    if set.name == one.name and set.line <= call.line then last = call:code(set.value) end
+  end
+  local stop = last and last:match "arange%(%s*1%s*,%s*([%w_.#]+)%s*[,)]"
+  return stop and F(words.arange_ends, tonumber(stop) and tostring(tonumber(stop) + 1) or stop .. " + 1", stop, stop)
+end
+
 -- The right name among those that a message lists: "(it has: a, b)".
 local called_here = {learning_rate = "lr", ["in"] = "in_features", axis = "dim"}
 local function argument_hint(call)
@@ -200,4 +214,4 @@ local function argument_hint(call)
   return best and words.mean_name:format(best)
 end
 
-return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint}
+return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint}

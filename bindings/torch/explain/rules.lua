@@ -69,7 +69,7 @@ local rules = {
     if not (a and b) then return {} end
     return {{whole = "%1:matmul(%2)"}, {[a] = "%:flatten()", [b] = "%:flatten()"}, {[b] = "%:unsqueeze(2)"}, {whole = "%1 * %2"}}
   end},
-  {code = "SHAPE-2", kind = "broadcast", picture = "broadcast", fixes = broadcast_fixes},
+  {code = "SHAPE-2", kind = "broadcast", picture = "broadcast", fixes = broadcast_fixes, hint = repairs.arange_hint},
   {code = "SHAPE-4", kind = "shape", op = "view", find = "without a copy", fixes = function(call)
     local sizes = {}
     if not call.node or not call.node.method then return {} end
@@ -134,6 +134,12 @@ local rules = {
       local over = call.node.args[1]
       return {{code = call:operand_text(over) .. ":rows()", test = call:operand_text(over) .. "[1]"}}
     end
+    -- x[{1, 5}] is one element; a range has brackets of its own.
+    local key = call.node and call.node.kind == "index" and call.node.key
+    if key and key.kind == "table" and #key.items == 2 and next(key.named) == nil and key.items[1].kind ~= "table" and key.items[2].kind ~= "table" then
+      out[1] = {whole = F("%%1[{{%s, %s}}]", (call:code(key.items[1]):gsub("%%", "%%%%")), (call:code(key.items[2]):gsub("%%", "%%%%")))}
+    end
+    if call.op == "embedding" and call.message:find "index 0" then return {{[x] = "% + 1"}} end
     for _, s in ipairs(slots_with(call, function(v) return v == 0 end)) do out[#out + 1] = {[s] = "1"} end
     local k, n = call.message:match("index (%-?%d+) .-with size (%d+)")
     if k then
@@ -233,7 +239,10 @@ local rules = {
     return (require("torch.foreign").line(call.text, call.line))
   end},
   {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
-  {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon},
+  {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon, hint = function(call)
+    local fix = with_colon(call)[1]
+    return fix and fix.code
+  end},
   {code = "ARG-3", kind = "argument", find = ": a tensor is wanted, not nil", hint = function(call)
     local fix = with_colon(call)[1]
     return fix and fix.code

@@ -51,7 +51,8 @@ local function program(lines, options)
         close_to(line.indent)
       end
       local inside = open[#open] and open[#open].class and 0 or line.indent
-      out[#out + 1] = (" "):rep(inside) .. text .. (line.comment and line.comment ~= "" and "  -- " .. line.comment or "")
+      local comment = line.comment and line.comment ~= "" and "  -- " .. line.comment or ""
+      if text ~= "" or comment ~= "" then out[#out + 1] = (" "):rep(inside) .. text .. comment end
       if close then open[#open + 1] = {indent = line.indent, close = close, class = more and more.class} end
     end
   end

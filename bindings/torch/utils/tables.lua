@@ -37,7 +37,7 @@ return function(data)
         about = ("%d classes: %s"):format(#classes, table.concat(classes, " ", 1, math.min(6, #classes))) .. (#classes > 6 and " .." or "")
       elseif torch.is_tensor(column) then
         local shown = {}
-        for i = 1, math.min(4, self.rows) do shown[i] = tostring(column[i]:item()) end
+        for i = 1, math.min(4, self.rows) do shown[i] = column:is_floating_point() and ("%.6g"):format(column[i]:item()) or tostring(column[i]:item()) end
         about = ("%s  %s%s"):format((tostring(column.dtype):gsub("^torch%.", "")), table.concat(shown, " "), self.rows > 4 and " .." or "")
       else
         about = "text  " .. table.concat(column, ", ", 1, math.min(4, self.rows)):sub(1, 60) .. (self.rows > 4 and " .." or "")
@@ -61,9 +61,10 @@ return function(data)
   end
 
   ---The number columns side by side, [rows, columns]: all of them, or those of a list of names.
-  ---@param names? string[] names or positions
+  ---@param names? string[]|string|integer names or positions; one alone gives [rows, 1]
   ---@param o? {dtype: string, except: string[]} float32 unless all columns are whole numbers; columns to leave out
   function Table:tensor(names, o)
+    if type(names) == "string" or math.type(names) == "integer" then names = {names} end
     if type(names) == "table" and o == nil and (names.except or names.dtype) then
       names, o = #names > 0 and names or nil, names
     end

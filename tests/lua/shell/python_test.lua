@@ -219,3 +219,34 @@ test("at the prompt a name that only Python has is answered with the entry in Lu
   check.contains(prompt "for i, v in enumerate({1}) do print(v) end", "in Lua: for i, v in ipairs({1}) do print(v) end")
   check.contains(prompt "x = True", "in Lua: x = true")
 end)
+
+test("a pair of positions that is meant as a range, an arange that is one short, ids from 0: the change that fits", function()
+  says("local p = torch.arange(6) print(p[{1, 5}])", "would fit: p[{{1, 5}}]  -> [5]")
+  says("local p = torch.ones(6, 3) print(p[{1, 5}])", "would fit: p[{{1, 5}}]  -> [5, 3]")
+  says("local n = 5; local y = torch.ones(n) local x = torch.arange(1, n) print(x + y)", "try: torch.arange(1, n + 1)  -- arange(1, n) ends before n")
+  says("local e = torch.nn.Embedding(5, 2) print(e(torch.arange(3)))", "would fit: e(torch.arange(3) + 1)  -> [3, 2]")
+end)
+
+test("methods that Python's lists and texts have are written as Lua's functions", function()
+  says("local xs = {}; xs.append(3)", "no method append as in Python", "try: local xs = {}; table.insert(xs, 3)")
+  says("for k, v in d.items() do print(k) end", "attempt to index a nil value (global 'd')")
+  says("d = {a = 1}; for k, v in d.items() do print(k) end", "for k, v in pairs(d) do print(k) end")
+  says("s = 'a b'; print(s:split())", "no method split as in Python")
+end)
+
+test("a tensor that holds one whole number is a bound of a range and a position", function()
+  local x, i = torch.arange(6), torch.tensor(2)
+  check.equal(x[{{i, i + 2}}]:tolist(), {1, 2, 3})
+  check.equal(x[i]:item(), 1)
+  check.raises("index", "a range's bound must be an integer", function() return x[{{torch.tensor(1.5), 3}}] end)
+end)
+
+test("a table of numbers gives one column by its name, and prints fractions short", function()
+  local path = check.temp "t.csv"
+  local file = assert(io.open(path, "w"))
+  file:write "area,price\n52.8,100\n140.8,297.9\n"
+  file:close()
+  local t = torch.utils.data.read_csv(path)
+  check.equal(t:tensor("price").shape, {2, 1})
+  check.contains(tostring(t), "area  float32  52.8 140.8")
+end)
