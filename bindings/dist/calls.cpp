@@ -16,7 +16,9 @@ void push_work(lua_State* L, const Ref<dist::Work>& w) {
   luaL_setmetatable(L, kWork);
 }
 dist::Work& work_at(lua_State* L, int i) {
-  return **static_cast<Ref<dist::Work>*>(luaL_checkudata(L, i, kWork));
+  auto* const box = static_cast<Ref<dist::Work>*>(luaL_testudata(L, i, kWork));
+  TYCHO_CHECK(Kind::Argument, box && *box, "wants the handle of a call");
+  return **box;
 }
 
 int work_wait(lua_State* L) {
@@ -47,7 +49,7 @@ int send(lua_State* L) {
   const Tensor t = packed(check_tensor(L, 2, "send"));
   const bool async = lua_toboolean(L, 5);
   push_work(L, g.start_send(t, static_cast<int>(check_integer(L, 3, "send")),
-                            static_cast<int>(luaL_optinteger(L, 4, 0)), async));
+                            static_cast<int>(check_integer(L, 4, "send")), async));
   return 1;
 }
 
@@ -56,8 +58,8 @@ int receive(lua_State* L) {
   dist::Group& g = *to_group(L, 1);
   const Tensor t = check_tensor(L, 2, "recv");
   TYCHO_CHECK(Kind::Argument, t.contiguous(), "recv: the tensor has gaps");
-  push_work(L, g.start_receive(t, static_cast<int>(luaL_optinteger(L, 3, -1)),
-                               static_cast<int>(luaL_optinteger(L, 4, 0)), lua_toboolean(L, 5)));
+  push_work(L, g.start_receive(t, static_cast<int>(check_integer(L, 3, "recv")),
+                               static_cast<int>(check_integer(L, 4, "recv")), lua_toboolean(L, 5)));
   ++t->storage->version;
   return 1;
 }

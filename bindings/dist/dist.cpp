@@ -60,9 +60,11 @@ void push_group(lua_State* L, const Ref<dist::Group>& g) {
 
 std::vector<int> integers(lua_State* L, int i) {
   std::vector<int> list;
-  luaL_checktype(L, i, LUA_TTABLE);
-  for (lua_Integer k = 1, n = luaL_len(L, i); k <= n; ++k) {
-    lua_geti(L, i, k);
+  std::string room;
+  TYCHO_CHECK(Kind::Argument, lua_type(L, i) == LUA_TTABLE, "wants a list of ranks, not %s",
+              describe_value(L, i, &room));
+  for (lua_Integer k = 1, n = static_cast<lua_Integer>(lua_rawlen(L, i)); k <= n; ++k) {
+    lua_rawgeti(L, i, k);
     int ok = 0;
     list.push_back(static_cast<int>(lua_tointegerx(L, -1, &ok)));
     TYCHO_CHECK(Kind::Argument, ok, "ranks are integers, counted from 0");
@@ -76,12 +78,12 @@ int init(lua_State* L) {
   TYCHO_CHECK(Kind::Distributed, !world,
               "init_process_group: there is a process group already; "
               "dist.destroy_process_group() ends it");
-  const std::string backend = luaL_optstring(L, 1, "");
+  const std::string backend(check_text(L, 1, "init_process_group"));
   dist::Told told;
-  told.init_method = luaL_optstring(L, 2, "");
-  told.rank = static_cast<int>(luaL_optinteger(L, 3, -1));
-  told.world_size = static_cast<int>(luaL_optinteger(L, 4, -1));
-  const double timeout = luaL_optnumber(L, 5, 0);
+  told.init_method = check_text(L, 2, "init_process_group");
+  told.rank = static_cast<int>(check_integer(L, 3, "init_process_group"));
+  told.world_size = static_cast<int>(check_integer(L, 4, "init_process_group"));
+  const double timeout = check_number(L, 5, "init_process_group");
   if (timeout > 0) told.timeout = dist::Seconds(timeout);
   dist::Env env;
   if (!lua_isnoneornil(L, 6)) {
@@ -127,11 +129,11 @@ int destroy(lua_State* L) {
 int new_group(lua_State* L) {
   World& w = need_world();
   const std::vector<int> ranks = integers(L, 1);
+  const std::string backend(check_text(L, 2, "new_group"));
   const uint32_t id = w.next_id++;
   for (const int r : ranks)
     if (r == w.job->env().rank) {
-      w.more.push_back(
-          dist::Group::make(w.job, id, ranks, luaL_optstring(L, 2, w.group->backend())));
+      w.more.push_back(dist::Group::make(w.job, id, ranks, backend));
       push_group(L, w.more.back());
       return 1;
     }

@@ -230,7 +230,10 @@ function dist.all_to_all_single(...)
   if not g then return end
   local out, input = tensor(o.output, "all_to_all_single"), tensor(o.input, "all_to_all_single", "input")
   local mode <close> = torch.no_grad()
-  local function sizes(list) return list and #list > 0 and list or nil end
+  local function sizes(list)
+    if list ~= nil and type(list) ~= "table" then error(("all_to_all_single: split sizes are lists, not %s"):format(type(list)), 3) end
+    return list and #list > 0 and list or nil
+  end
   native.all_to_all_into_(out, input, sizes(o.output_split_sizes), sizes(o.input_split_sizes), g.handle, o.async_op and true or false)
   return finish(g, o.async_op)
 end

@@ -106,6 +106,7 @@ end
 function functional.all_to_all_single(...)
   local o = arguments("all_to_all_single", {"output", "input", "output_split_sizes", "input_split_sizes", "group", needed = 2}, {}, ...)
   local g, x = member(o.group, "all_to_all_single"), o.input
+  if not torch.is_tensor(x) then error(("all_to_all_single: input wants a tensor, not %s"):format(type(x)), 2) end
   if o.output_split_sizes or o.input_split_sizes then
     error("all_to_all_single: with a gradient, parts are equal; use all_to_all_single of torch.distributed without one", 2)
   end

@@ -189,7 +189,7 @@ end
 ---@return integer
 function dist.get_global_rank(group, group_rank)
   local g = info(group, "get_global_rank")
-  local rank = g and g.ranks[group_rank + 1]
+  local rank = g and math.type(group_rank) == "integer" and g.ranks[group_rank + 1]
   return rank or error(("get_global_rank: the group has no rank %s"):format(tostring(group_rank)), 2, "value")
 end
 
@@ -221,6 +221,9 @@ function dist.new_group(...)
   local o = arguments("new_group", {"ranks", "timeout", "backend", "pg_options", "use_local_synchronization", "group_desc",
     "device_id", "sort_ranks", list = true}, {}, ...)
   local w = info(nil, "new_group")
+  if o.ranks ~= nil and (type(o.ranks) ~= "table" or getmetatable(o.ranks)) then
+    error(("new_group: ranks is a list of integers, not %s"):format(tostring(o.ranks)), 2)
+  end
   local ranks = table.move(o.ranks or w.ranks, 1, #(o.ranks or w.ranks), 1, {})
   local seen = {}
   for _, r in ipairs(ranks) do
