@@ -86,12 +86,18 @@ void remember_chunk(lua_State* L, const char* name, const std::string& text) {
   lua_settop(L, 0);
 }
 
+std::string rest_of(std::FILE* file) {
+  std::string text;
+  char room[16384];
+  while (const size_t n = std::fread(room, 1, sizeof room, file)) text.append(room, n);
+  return text;
+}
+
 // A list of lists in a script is a text to Lua: a note says so.
 void look_for_lists(lua_State* L, const char* path) {
   std::FILE* file = std::fopen(path, "rb");
   if (!file) return;
-  std::string text(1 << 20, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
+  const std::string text = rest_of(file);
   std::fclose(file);
   bool found = false;
   for (size_t at = text.find("[["); at != text.npos && !found; at = text.find("[[", at + 1))
@@ -105,9 +111,7 @@ void look_for_lists(lua_State* L, const char* path) {
 
 // A chunk of standard input, as luaL_loadfile would load it.
 int load_input(lua_State* L) {
-  std::string text;
-  char room[65536];
-  while (const size_t n = std::fread(room, 1, sizeof room, stdin)) text.append(room, n);
+  std::string text = rest_of(stdin);
   if (text[0] == '#') text.insert(0, "--");
   remember_chunk(L, "stdin", text);
   return luaL_loadbuffer(L, text.data(), text.size(), "=stdin");
