@@ -4,7 +4,10 @@
 // place of one part of A in the tensor.
 #include "engine/cpu/index/index.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
@@ -74,6 +77,41 @@ inline void copy_part(char* to, const char* from, int64_t bytes) {
   }
 }
 
+// Parts of a few elements, the same for every b of many: where they lie is found once, for one b or
+// for as many short ones as a table holds. False where this does not fit.
+bool take_short_parts(const Tensor& x, const Walk& wb, const Walk& wa, const Places& at, int64_t a,
+                      const Tensor& out) {
+  constexpr int64_t kTable = 1024, kMostTable = 65536, kShortPart = 16;
+  const int64_t unit = at.count * a, nb = wb.numel;
+  int64_t extent = 0;
+  for (int d = 0; d < x.rank(); ++d) extent += (x.size(d) - 1) * std::abs(x.stride(d));
+  if (a >= kShortPart || nb < 4 || wb.rank > 1 || unit > kMostTable || extent >= INT32_MAX)
+    return false;
+  const int64_t sb = wb.stride[0][0], rows = std::clamp<int64_t>(kTable / unit, 1, nb);
+  std::vector<int32_t> table(static_cast<size_t>(rows * unit));
+  int32_t* t = table.data();
+  for (int64_t b = 0; b < rows; ++b)
+    for (int64_t j = 0; j < at.count; ++j) {
+      const int64_t from = b * sb + (at.p[j] - 1) * at.step;
+      each_run(wa, 0, a, [&](const int64_t* offset, int64_t run) {
+        for (int64_t i = 0; i < run; ++i)
+          t[offset[0] + i * wa.stride[0][wa.rank - 1]] =
+              static_cast<int32_t>(from + offset[1] + i * wa.stride[1][wa.rank - 1]);
+      });
+      t += a;
+    }
+  const int size = dtype_size(x.dtype());
+  parallel_for((nb + rows - 1) / rows, std::max<int64_t>(1, 16384 / (rows * unit)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t k = begin; k < end; ++k)
+                   level_of::gather(size, out.data() + k * rows * unit * size,
+                                    static_cast<const char*>(x.data() + k * rows * sb * size),
+                                    static_cast<const int32_t*>(table.data()),
+                                    std::min(rows, nb - k * rows) * unit);
+               });
+  return true;
+}
+
 // out (contiguous, B x I x A) = x at the places.
 void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& at,
                 const Tensor& out) {
@@ -84,6 +122,7 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
   const int64_t nb = xb.numel(), m = at.count, a = xa.numel();
   const int size = dtype_size(x.dtype());
   const bool dense = wa.rank == 1 && wa.stride[1][0] == 1;
+  if (take_short_parts(x, wb, wa, at, a, out)) return;
   const int64_t grain = std::max<int64_t>(1, 16384 / a);
   parallel_for(nb * m, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {

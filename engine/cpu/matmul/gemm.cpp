@@ -33,6 +33,8 @@ constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
 constexpr int64_t kBlockRowsMost = 192;
 constexpr int64_t kInPlaceCols = 512;  // up to which rows of a are read as they lie
 constexpr int64_t kSmallWork = 160 * 160 * 160;
+constexpr int64_t kNearBytes = 256 << 10;  // what stays in the second-level cache beside others
+constexpr int64_t kNearRows = 24;  // of a result that is written from left to right meanwhile
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
 
 // k = 0: nothing is added to what c begins with.
@@ -58,22 +60,59 @@ void add_bias(const Product& p) {
   return add_bias_of<uint64_t>(p);
 }
 
+// A few rows of the result at a time, all of their columns, while b stays near: long columns would
+// write a little to each of many pages.
+Product rows_of(const Product& p, int64_t from, int64_t most, int size) {
+  Product q = p;
+  q.m = std::min(most, p.m - from);
+  q.a = at(p.a, from * p.a_row, size);
+  q.c = at(p.c, from * p.c_row, size);
+  return q;
+}
+
+// b has fewer columns than a register block, and many rows: both are read as they lie. Terms are
+// summed in the parts that gemm_blocked makes.
+void gemm_narrow(const Product& p, int type, int size) {
+  const int64_t depth = depth_of(size);
+  const auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const Product q = rows_of(p, i * kNearRows, kNearRows, size);
+      for (int64_t pc = 0; pc < p.k; pc += depth)
+        level_of::gemm_direct(type, q.m, q.n, std::min(depth, p.k - pc),
+                              static_cast<const void*>(at(q.a, pc * p.a_col, size)), p.a_row,
+                              p.a_col, static_cast<const void*>(at(q.b, pc * p.b_row, size)),
+                              p.b_row, q.c, p.c_row, pc ? 1 : begin_mode(p), p.bias, false);
+    }
+  };
+  const int64_t count = blocks(p.m, kNearRows);
+  if (p.alone) return run(0, count);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (kNearRows * p.n * p.k)), run);
+}
+
 // Packs b whole when its rows are not contiguous; a is read in place.
 void gemm_small(const Product& p, int type, int size) {
   const int begin = begin_mode(p);
-  if (p.b_col == 1 || p.n == 1)
-    return level_of::gemm_direct(type, p.m, p.n, p.k, p.a, p.a_row, p.a_col, p.b, p.b_row, p.c,
-                                 p.c_row, begin, p.bias, false);
+  const int64_t rows_most = p.n * p.k * size <= kNearBytes ? kNearRows : p.m;
   int rows, cols;
   level_of::gemm_unit(type, &rows, &cols);
-  const Scratch packed(up(p.n, cols) * p.k * size);
-  level_of::gemm_pack_b(type, p.b, p.b_col, p.b_row, p.n, p.k, static_cast<void*>(packed.data()));
-  for (int64_t j = 0; j < p.n; j += cols) {
-    const void* b = at(packed.data(), j * p.k, size);
-    const void* bias = p.bias ? at(p.bias, j, size) : nullptr;
-    level_of::gemm_direct(type, p.m, std::min<int64_t>(cols, p.n - j), p.k, p.a, p.a_row, p.a_col,
-                          b, static_cast<int64_t>(cols), static_cast<void*>(at(p.c, j, size)),
-                          p.c_row, begin, bias, true);
+  const bool plain = p.b_col == 1 || p.n == 1;
+  const Scratch packed(plain ? 0 : up(p.n, cols) * p.k * size);
+  if (!plain)
+    level_of::gemm_pack_b(type, p.b, p.b_col, p.b_row, p.n, p.k, static_cast<void*>(packed.data()));
+  for (int64_t i = 0; i < p.m; i += rows_most) {
+    const Product q = rows_of(p, i, rows_most, size);
+    if (plain) {
+      level_of::gemm_direct(type, q.m, p.n, p.k, q.a, p.a_row, p.a_col, p.b, p.b_row, q.c, p.c_row,
+                            begin, p.bias, false);
+      continue;
+    }
+    for (int64_t j = 0; j < p.n; j += cols) {
+      const void* b = at(packed.data(), j * p.k, size);
+      const void* bias = p.bias ? at(p.bias, j, size) : nullptr;
+      level_of::gemm_direct(type, q.m, std::min<int64_t>(cols, p.n - j), p.k, q.a, p.a_row, p.a_col,
+                            b, static_cast<int64_t>(cols), static_cast<void*>(at(q.c, j, size)),
+                            p.c_row, begin, bias, true);
+    }
   }
 }
 
@@ -89,7 +128,8 @@ void gemm_blocked(const Product& p, int type, int size) {
   const int threads = p.alone || p.m * p.n * p.k < kParallelWork ? 1 : get_num_threads();
   const int64_t depth = depth_of(size);
   // Blocks of c: about four chunks a thread, so that one late thread costs little.
-  int64_t block_rows = std::min(up(p.m, unit_rows), up(kBlockRowsMost, unit_rows));
+  const int64_t most_rows = p.k <= 32 ? kNearRows : kBlockRowsMost;
+  int64_t block_rows = std::min(up(p.m, unit_rows), up(most_rows, unit_rows));
   int64_t block_cols = std::min(p.n, kBandCols);
   if (threads > 1) {
     const int64_t want = 4 * threads;
@@ -172,7 +212,11 @@ void gemm(const Product& p) {
   const int64_t work = p.m * p.n * p.k;
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
-  if (work <= kSmallWork && (work < kParallelWork || one_thread))
+  int unit_rows, unit_cols;
+  level_of::gemm_unit(type, &unit_rows, &unit_cols);
+  if (p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size))
+    gemm_narrow(p, type, size);
+  else if (work <= kSmallWork && (work < kParallelWork || one_thread))
     gemm_small(p, type, size);
   else
     gemm_blocked(p, type, size);

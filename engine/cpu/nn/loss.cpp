@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/boxes.h"
 #include "engine/ops/nn/loss.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
@@ -101,8 +102,36 @@ void each_sample(int64_t count, int64_t cost, F f) {
   parallel_for(count, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, cost)), f);
 }
 
+// Short rows, many at a time: each becomes a column.
+template <class T>
+void log_sums_of_short(const T* x, const Classes& k, T* out) {
+  const int64_t rows = std::min(kBox / k.classes, k.samples);
+  const auto sums = [&](int64_t begin, int64_t end) {
+    alignas(64) T tile[kBox];
+    BoxPart part;
+    Walk w;
+    w.rank = 2;
+    w.count = 1;
+    w.stride[0][0] = 1;
+    w.stride[0][1] = k.classes;
+    int64_t planned = 0;
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t from = b * rows, n = std::min(rows, k.samples - from);
+      w.size[0] = k.classes;
+      w.size[1] = n;
+      if (n != planned) part.plan(w, 0, w.size);
+      planned = n;
+      part.gather(sizeof(T), reinterpret_cast<char*>(tile),
+                  reinterpret_cast<const char*>(x + from * k.classes));
+      column_lse(tile, k.classes, n, n, out + from);
+    }
+  };
+  each_sample((k.samples + rows - 1) / rows, kBox, sums);
+}
+
 template <class T>
 void log_sums(const T* x, const Classes& k, T* out) {
+  if (k.places == 1 && k.classes <= 24 && k.samples > 1) return log_sums_of_short(x, k, out);
   if (k.places == 1) {
     each_sample(k.samples, k.classes, [&](int64_t begin, int64_t end) {
       row_lse(x + begin * k.classes, end - begin, k.classes, out + begin);
@@ -262,6 +291,24 @@ void nll_typed(Call& c) {
 }
 
 template <class T>
+void nll_backward_typed(Call& c) {
+  const Tensor g = computable(c.tensor(0)), &out = c.out[0];
+  const Classes k = classes_of(out);
+  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Weights<T> weights(c.tensor(2), k.classes);
+  const bool direct = out.dtype() == g.dtype();
+  const Tensor result = direct ? out : filled(out.shape(), 0, g.dtype(), Device());
+  for (int64_t n = 0; n < k.samples; ++n)
+    for (int64_t s = 0; s < k.places; ++s) {
+      const int64_t i = n * k.places + s, label = labels[i];
+      if (label >= 0)
+        result.data<T>()[(n * k.classes + label) * k.places + s] =
+            -weights.w[label] * g.data<T>()[i];
+    }
+  if (!direct) copy_raw(out, result);
+}
+
+template <class T>
 void nll_terms_typed(Call& c) {
   const Classes k = classes_of(c.tensor(0));
   const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
@@ -346,6 +393,12 @@ void nll_forward(Call& c) {
   else
     nll_typed<float>(c);
 }
+void nll_backward(Call& c) {
+  if (c.tensor(0).dtype() == DType::Float64)
+    nll_backward_typed<double>(c);
+  else
+    nll_backward_typed<float>(c);
+}
 void nll_terms(Call& c) {
   if (c.tensor(0).dtype() == DType::Float64)
     nll_terms_typed<double>(c);
@@ -359,5 +412,6 @@ BIND_KERNEL(Cpu, "softmax_nll", softmax_nll);
 BIND_KERNEL(Cpu, "softmax_nll_backward", softmax_nll_backward);
 BIND_KERNEL(Cpu, "nll_terms", nll_terms);
 BIND_KERNEL(Cpu, "nll_forward", nll_forward);
+BIND_KERNEL(Cpu, "nll_backward", nll_backward);
 
 }  // namespace tycho::cpu

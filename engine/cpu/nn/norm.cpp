@@ -3,14 +3,15 @@
 // in double. Batch norm works on either dense layout of its input, channels outside (nchw) or
 // inside (nhwc), and keeps it.
 #include "engine/cpu/nn/norm.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/nn/norm_short.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -320,6 +321,10 @@ void layer_norm_typed(Call& c) {
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   const T* const from = x.data<T>();
   T* const to = y.data<T>();
+  if (are_short(r.rows, r.n)) {
+    ShortRows<T>{r.rows, r.n, centred, wp}.forward(from, to, bp, mean, rstd, eps);
+    return finish(c.out[0], y);
+  }
   const double n = static_cast<double>(r.n);
   parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -357,8 +362,11 @@ void layer_norm_backward_typed(Call& c) {
   // Gradients of weight and bias are summed per block of rows, then over blocks in order.
   const int64_t block = std::clamp<int64_t>(32768 / std::max<int64_t>(1, r.n), 1, 128);
   const int64_t blocks = (r.rows + block - 1) / block;
-  std::vector<T> part(static_cast<size_t>(2 * blocks * r.n));
-  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+  std::vector<double> sum(static_cast<size_t>(2 * r.n));
+  const bool are = are_short(r.rows, r.n);
+  if (are) ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
+  std::vector<T> part(static_cast<size_t>(are ? 0 : 2 * blocks * r.n));
+  parallel_for(are ? 0 : blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       T *const dw = part.data() + 2 * k * r.n, *const db = dw + r.n;
       for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
@@ -366,8 +374,7 @@ void layer_norm_backward_typed(Call& c) {
                   rstd[i], dw, db, centred);
     }
   });
-  std::vector<double> sum(static_cast<size_t>(2 * r.n));
-  for (int64_t k = 0; k < blocks; ++k)
+  for (int64_t k = 0; !are && k < blocks; ++k)
     for (int64_t j = 0; j < 2 * r.n; ++j) sum[j] += static_cast<double>(part[2 * k * r.n + j]);
   for (int64_t j = 0; j < r.n; ++j) {
     c.out[1].data<T>()[j] = static_cast<T>(sum[j]);

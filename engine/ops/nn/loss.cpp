@@ -157,14 +157,13 @@ const Op& nll_terms = add_op(
             "[N, 1, S].",
      .where = kHidden,
      .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           const Classes k = classes_of(x);
-           c.out.push_back(
-               filled(Sizes{k.samples, k.classes, k.places}, 0, wide(x.dtype()), x.device()));
-           c.out.push_back(filled(Sizes{k.samples, 1, k.places}, 0, wide(x.dtype()), x.device()));
-         }});
+     .shape = [](Call& c) {
+       const Tensor& x = c.tensor(0);
+       const Classes k = classes_of(x);
+       c.out.push_back(
+           filled(Sizes{k.samples, k.classes, k.places}, 0, wide(x.dtype()), x.device()));
+       c.out.push_back(filled(Sizes{k.samples, 1, k.places}, 0, wide(x.dtype()), x.device()));
+     }});
 
 // Weights that require grad, which the fused kernels take as constants: the loss of
 // log-probabilities in plain operations.
@@ -257,34 +256,48 @@ const Op& cross_entropy = add_op(
 
 // --- nll_loss ---
 
-const Op& nll = add_op(
-    {.name = "nll_forward",
-     .args = "self, target, weight: tensor?, ignore_index: int, reduction: string",
-     .doc = "nll_loss, and what a mean divides by.",
-     .where = kHidden,
-     .saves = "target, weight, out2",
-     .shape =
-         [](Call& c) {
-           const Tensor &x = c.tensor(0), &target = c.tensor(1);
-           check_labels(c, x, target, c.tensor(2));
-           const Reduction r = parse_reduction(c.string(4));
-           c.out.push_back(
-               empty(r == Reduction::None ? target.shape() : Sizes(), x.dtype(), x.device()));
-           c.out.push_back(empty({}, wide(x.dtype()), x.device()));
-         },
-     .grad =
-         [](Backward& b) {
-           Tensor like, total;
-           {
-             NoGrad quiet;
-             like = empty(b.shape(0), b.dtype(0), b.g().device());
-             total = op<"clone">(b.out(1));
-           }
-           const Tensor terms = ops<"nll_terms">(like, b.in(1), b.in(2), b.integer(3), 0.0)[0];
-           const Tensor scale = scaled_gradient(b.g(), parse_reduction(b.string(4)), total, b.in(1),
-                                                b.integer(3), classes_of(like));
-           b.set(0, op<"reshape">(-(scale * terms), like.shape()));
-         }});
+const Op& nll =
+    add_op({.name = "nll_forward",
+            .args = "self, target, weight: tensor?, ignore_index: int, reduction: string",
+            .doc = "nll_loss, and what a mean divides by.",
+            .where = kHidden,
+            .saves = "target, weight, out2",
+            .shape =
+                [](Call& c) {
+                  const Tensor &x = c.tensor(0), &target = c.tensor(1);
+                  check_labels(c, x, target, c.tensor(2));
+                  const Reduction r = parse_reduction(c.string(4));
+                  c.out.push_back(empty(r == Reduction::None ? target.shape() : Sizes(), x.dtype(),
+                                        x.device()));
+                  c.out.push_back(empty({}, wide(x.dtype()), x.device()));
+                },
+            .grad =
+                [](Backward& b) {
+                  Tensor total;
+                  {
+                    NoGrad quiet;
+                    total = op<"clone">(b.out(1));
+                  }
+                  const Reduction r = parse_reduction(b.string(4));
+                  const Tensor scale = r == Reduction::Mean ? b.g() / total : b.g();
+                  b.set(0, op<"nll_backward">(op<"expand">(scale, b.in(1).shape()), b.in(1),
+                                              b.in(2), b.integer(3), b.shape(0)));
+                }});
+
+const Op& nll_backward =
+    add_op({.name = "nll_backward",
+            .args = "grad, target, weight: tensor?, ignore_index: int, shape: ints",
+            .doc = "Minus the weighted gradient of each sample at its label, 0 elsewhere.",
+            .where = kHidden,
+            .saves = "target, weight",
+            .shape =
+                [](Call& c) {
+                  c.out.push_back(filled(c.ints(4), 0, c.tensor(0).dtype(), c.tensor(0).device()));
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, ops<"nll_forward">(b.g(), b.in(1), b.in(2), b.integer(3), "none")[0]);
+                }});
 
 const Op& nll_loss = add_op(
     {.name = "nll_loss",

@@ -44,8 +44,62 @@ TYCHO_INLINE void rows_times(int64_t k, const T* a, int64_t lda, const T* x, T* 
   }
 }
 
+// Column j of a lane's worth of rows, of which n are there.
+template <class T>
+TYCHO_INLINE Lane<T> column(const T* a, int64_t lda, int n) {
+  using V = typename Raw<T>::V;
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4) {
+    const __m512i at =
+        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                           _mm512_set1_epi32(static_cast<int>(lda)));
+    return Lane<T>((V)_mm512_mask_i32gather_ps(_mm512_setzero_ps(),
+                                               static_cast<__mmask16>((1u << n) - 1), at, a, 4));
+  } else {
+    const __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                          _mm256_set1_epi32(static_cast<int>(lda)));
+    return Lane<T>((V)_mm512_mask_i32gather_pd(_mm512_setzero_pd(),
+                                               static_cast<__mmask8>((1u << n) - 1), at, a, 8));
+  }
+#else
+  T part[Lane<T>::size] = {};
+  for (int r = 0; r < n; ++r) part[r] = a[r * lda];
+  return Lane<T>((V)Lane<T>::load(part).v);
+#endif
+}
+
+// Short rows: a lane's worth of them side by side, each summed from left to right.
+template <class T>
+void gemv_short_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
+  using L = Lane<T>;
+  constexpr int size = L::size;
+  for (int64_t i = 0; i < m; i += size) {
+    const int n = static_cast<int>(m - i < size ? m - i : size);
+    const T* from = a + i * lda;
+    L sum(0);
+    int64_t j = 0;
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+    if constexpr (sizeof(T) == 4 && !L::integral)
+      for (; n == size && j + 4 <= k; j += 4) {
+        T quad[4 * size];
+        transpose_lane(from + j, lda, quad, size);
+        for (int q = 0; q < 4; ++q) sum = muladd(L::load(quad + q * size), L(x[j + q]), sum);
+      }
+#endif
+    for (; j < k; ++j) sum = muladd(column(from + j, lda, n), L(x[j]), sum);
+    if (ys == 1 && n == size) {
+      sum.store(y + i);
+      continue;
+    }
+    T part[size];
+    sum.store(part);
+    for (int r = 0; r < n; ++r) y[(i + r) * ys] = part[r];
+  }
+}
+
 template <class T>
 void gemv_by_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
+  if (k <= 16 && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
   int64_t i = 0;
   for (; i + 4 <= m; i += 4) rows_times<T, 4>(k, a + i * lda, lda, x, y + i * ys, ys);
   for (; i < m; ++i) rows_times<T, 1>(k, a + i * lda, lda, x, y + i * ys, ys);
