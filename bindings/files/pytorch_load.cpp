@@ -84,6 +84,15 @@ class Loader {
     return storages_.emplace(s.key, moved_to(t, device)).first->second;
   }
 
+  Device named_device(std::string_view name) const {
+    try {
+      return parse_device(name);
+    } catch (const Error&) {
+      fail(Kind::Io, path_ + " names the device \"" + std::string(name.substr(0, 40)) +
+                         "\", which is not known here");
+    }
+  }
+
   const Tensor& tensor(size_t i) {
     if (tensors_[i]) return tensors_[i];
     const io::PickleTensor& t = pickle.tensors[i];
@@ -202,7 +211,7 @@ class Loader {
         push_dtype(L_, static_cast<DType>(n.integer));
         return;
       case PickleKind::Device:
-        push_device(L_, parse_device(n.view()));  // a name: map_location is about tensors
+        push_device(L_, named_device(n.view()));  // a name: map_location is about tensors
         return;
       case PickleKind::Storage:
         fail(Kind::Io, path_ + " holds a storage by itself; save the tensor instead");

@@ -125,7 +125,9 @@ std::vector<std::string> environment(lua_State* L, int i) {
   lua_pushnil(L);
   while (lua_istable(L, i) && lua_next(L, i)) {
     lua_pushvalue(L, -2);
-    own.push_back(std::string(luaL_checkstring(L, -1)) + "=" + luaL_checkstring(L, -2));
+    TYCHO_CHECK(Kind::Argument, lua_type(L, -1) == LUA_TSTRING && lua_isstring(L, -2),
+                "_spawn: the environment is a table of texts by their names");
+    own.push_back(std::string(lua_tostring(L, -1)) + "=" + lua_tostring(L, -2));
     lua_pop(L, 2);
   }
   const size_t set = own.size();
@@ -277,7 +279,8 @@ int together_gc(lua_State* L) {
 
 // _living_children(seconds): how many have not ended; waits so long for one that does.
 int living_children(lua_State* L) {
-  const double seconds = std::clamp(luaL_optnumber(L, 1, 0), 0.0, 1e9);
+  const double seconds =
+      std::clamp(lua_isnoneornil(L, 1) ? 0.0 : check_number(L, 1, "_living_children"), 0.0, 1e9);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   for (;;) {

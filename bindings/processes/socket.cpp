@@ -160,7 +160,8 @@ int socket_receive(lua_State* L) {
 // end:ready(seconds): is there something to receive (an end counts)? Waits so long for it.
 int socket_ready(lua_State* L) {
   const Handle from = handle_at(L);
-  const double seconds = std::clamp(luaL_optnumber(L, 2, 0), 0.0, 1e9);
+  const double seconds =
+      std::clamp(lua_isnoneornil(L, 2) ? 0.0 : check_number(L, 2, "_socket"), 0.0, 1e9);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   for (;;) {

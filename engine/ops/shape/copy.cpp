@@ -127,10 +127,14 @@ const Op& to_device =
 [[maybe_unused]] const Op& pin = add_op(
     {.name = "_pin_memory",
      .args = "self",
-     .doc = "A copy in memory that devices read by themselves.",
+     .doc = "A copy in memory that devices read by themselves; of a device's tensor, on it.",
      .where = kFunction,
      .shape =
-         [](Call& c) { c.out.push_back(empty_pinned(c.tensor(0).shape(), c.tensor(0).dtype())); },
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           c.out.push_back(x.device().is_cpu() ? empty_pinned(x.shape(), x.dtype())
+                                               : empty_like(x));
+         },
      .run = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); },
      .samples =

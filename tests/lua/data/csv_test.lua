@@ -21,7 +21,7 @@ test("numbers become tensors, texts lists, true and false bool, and the header n
   check.equal(t.name, {"Ann", "Bob, Jr."})
   check.equal(t["male"], {false, true})
   check.contains(tostring(t), "table of 2 rows, 4 columns")
-  check.contains(tostring(t), "height  float32  1.5 -2000.0")
+  check.contains(tostring(t), "height  float32  1.5 -2000")
 end)
 
 test("a first line with numbers is a row, unless told otherwise", function()
