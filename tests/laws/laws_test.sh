@@ -129,7 +129,7 @@ levels_define_only_their_own() {
 op_names() {
   {
     sed -nE '/^HELP\(/d; s/^[A-Z_0-9]+\(([a-z][a-z0-9_]*), .*/\1/p' $(files 'engine/ops/*.def') /dev/null
-    sed -nE 's/^.*\.name = "([a-z][a-z0-9_.]*)".*/\1/p' $(files 'engine/ops/*.cpp') /dev/null
+    sed -nE 's/^.*(\.name = |fill_op\()"([a-z][a-z0-9_.]*)".*/\2/p' $(files 'engine/ops/*.cpp') /dev/null
   } | LC_ALL=C sort
 }
 
