@@ -115,7 +115,7 @@ Ref<Storage> unpack_storage(const PackedStorage& p, std::string_view tail,
   if (!inside && p.device < 0) return dist::storage_at({segments[p.segment], p.offset}, p.bytes);
   const char* from = (inside ? tail.data() : segments[p.segment]->data) + p.offset;
   Tensor here = empty(Sizes{static_cast<int64_t>(p.bytes)}, DType::UInt8);
-  std::memcpy(here.host(), from, p.bytes);
+  if (p.bytes > 0) std::memcpy(here.host(), from, p.bytes);
   return p.device < 0 ? here->storage : sent(here, cuda_device(p.device))->storage;
 }
 

@@ -68,7 +68,7 @@ int receive(lua_State* L) {
 int bytes(lua_State* L) {
   const std::string_view s = check_text(L, 1, "bytes");
   const Tensor t = empty({static_cast<int64_t>(s.size())}, DType::UInt8);
-  std::memcpy(t.host(), s.data(), s.size());
+  dist::copy_bytes(t.host(), s.data(), s.size());
   push(L, t);
   return 1;
 }

@@ -133,7 +133,7 @@ void GlooTransport::run_flat(const Desc& desc, Span in, Span out) {
       return rings.all_reduce(in, out);
     case Verb::Broadcast:
       if (members_.rank == desc.root && in.p != out.p && in.n > 0)
-        std::memcpy(out.p, in.p, static_cast<size_t>(in.bytes()));
+        copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
       return rings.broadcast(out, desc.root);
     case Verb::Reduce:
       return rings.reduce(in, out, desc.root);
@@ -154,7 +154,7 @@ void GlooTransport::run_flat(const Desc& desc, Span in, Span out) {
 
 void GlooTransport::run_local(const Desc& desc, Verb verb, RedOp red, int root, Span in, Span out) {
   if (!local_) {
-    if (in.p != out.p && in.n > 0) std::memcpy(out.p, in.p, static_cast<size_t>(in.bytes()));
+    if (in.p != out.p && in.n > 0) copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
     return;
   }
   Desc d = desc;
@@ -203,7 +203,7 @@ void GlooTransport::run_by_host(const Desc& desc, Span in, Span out) {
       if (!with_root) return;
       const Span all = leads() ? part : is_root ? out : room();
       if (root_here == 0) {
-        if (is_root && all.n > 0) std::memcpy(out.p, all.p, static_cast<size_t>(all.bytes()));
+        if (is_root && all.n > 0) copy_bytes(out.p, all.p, static_cast<size_t>(all.bytes()));
         return;
       }
       return run_local(desc, Verb::Broadcast, sum, 0, all, all);

@@ -62,7 +62,7 @@ void Work::wait(Storage&) { wait(); }
 
 // One rank: results are copies. What a reduction makes of one is that one.
 void Group::run_local(const Desc&, Span in, Span out) const {
-  if (out.p && in.p && out.p != in.p) std::memcpy(out.p, in.p, static_cast<size_t>(in.bytes()));
+  if (out.p && in.p && out.p != in.p) copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
 }
 
 }  // namespace tycho::dist

@@ -85,7 +85,7 @@ bool Letters::poll(const std::vector<Message*>& open) {
     if (m->done || it == open_.end() || !it->second->done) continue;
     const Letter& letter = *it->second;
     if (!letter.send && letter.span.n > 0)
-      std::memcpy(m->span.p, letter.room.get(), static_cast<size_t>(letter.span.bytes()));
+      copy_bytes(m->span.p, letter.room.get(), static_cast<size_t>(letter.span.bytes()));
     m->peer = letter.peer;
     m->moved = letter.span.bytes();
     m->done = some = true;

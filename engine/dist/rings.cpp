@@ -66,7 +66,7 @@ void Rings::divide(void* data, int64_t bytes) {
 }
 
 void Rings::alone(Span in, Span out) {
-  if (in.p != out.p) std::memcpy(out.p, in.p, static_cast<size_t>(in.bytes()));
+  if (in.p != out.p) copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
   divide(out.p, out.bytes());
 }
 
@@ -106,7 +106,7 @@ void Rings::all_reduce(Span in, Span out) {
     char* all = courier_.scratch(bytes * n_);
     std::vector<const void*> from;
     for (int k = 0; k < n_; ++k) from.push_back(all + k * bytes);
-    std::memcpy(all + me_ * bytes, in.p, static_cast<size_t>(bytes));
+    copy_bytes(all + me_ * bytes, in.p, static_cast<size_t>(bytes));
     exchange(
         kExchange, [&](int) { return std::pair(all + me_ * bytes, bytes); },
         [&](int k) { return std::pair(all + k * bytes, bytes); });
@@ -197,7 +197,7 @@ void Rings::reduce_tree(Span in, char* out, int root) {
   const int64_t bytes = in.bytes();
   char* tmp = courier_.scratch(2 * bytes);
   char* sum = tmp + bytes;
-  std::memcpy(sum, in.p, static_cast<size_t>(bytes));
+  copy_bytes(sum, in.p, static_cast<size_t>(bytes));
   const auto coming = courier_.buffer(tmp, bytes), leaving = courier_.buffer(sum, bytes);
   for (int bit = 1; bit < n_; bit <<= 1) {
     if (v & bit) {
@@ -212,7 +212,7 @@ void Rings::reduce_tree(Span in, char* out, int root) {
     fold(sum, sum, tmp, bytes, false);
   }
   divide(sum, bytes);
-  std::memcpy(out, sum, static_cast<size_t>(bytes));
+  copy_bytes(out, sum, static_cast<size_t>(bytes));
 }
 
 // From the last member to the root, piece by piece.
@@ -298,7 +298,7 @@ void Rings::all_gather(Span in, Span out) {
   const int64_t bytes = in.bytes();
   char* mine = bytes_of(out) + me_ * bytes;
   if (bytes == 0) return;
-  if (mine != in.p) std::memcpy(mine, in.p, static_cast<size_t>(bytes));
+  if (mine != in.p) copy_bytes(mine, in.p, static_cast<size_t>(bytes));
   if (n_ <= kFew && bytes * n_ <= 2 * kShort)
     return exchange(
         kExchange, [&](int) { return std::pair(mine, bytes); },
@@ -313,7 +313,7 @@ void Rings::reduce_scatter(Span in, Span out) {
   char* all = courier_.scratch(bytes * n_);
   std::vector<const void*> from;
   for (int k = 0; k < n_; ++k) from.push_back(all + k * bytes);
-  std::memcpy(all + me_ * bytes, bytes_of(in) + me_ * bytes, static_cast<size_t>(bytes));
+  copy_bytes(all + me_ * bytes, bytes_of(in) + me_ * bytes, static_cast<size_t>(bytes));
   exchange(
       kExchange, [&](int k) { return std::pair(bytes_of(in) + k * bytes, bytes); },
       [&](int k) { return std::pair(all + k * bytes, bytes); });
@@ -382,7 +382,7 @@ void Rings::gather(Span in, Span out, int root) {
     return sends.finish();
   }
   char* mine = bytes_of(out) + me_ * bytes;
-  if (mine != in.p && bytes > 0) std::memcpy(mine, in.p, static_cast<size_t>(bytes));
+  if (mine != in.p && bytes > 0) copy_bytes(mine, in.p, static_cast<size_t>(bytes));
   // One after the other, in pieces of which two are asked for at a time.
   const auto coming = [&](int k) { return courier_.buffer(bytes_of(out) + k * bytes, bytes); };
   for (int d = 1; d < n_; ++d) {
@@ -408,7 +408,7 @@ void Rings::scatter(Span in, Span out, int root) {
     return;
   }
   char* mine = bytes_of(in) + me_ * bytes;
-  if (out.p != mine && bytes > 0) std::memcpy(out.p, mine, static_cast<size_t>(bytes));
+  if (out.p != mine && bytes > 0) copy_bytes(out.p, mine, static_cast<size_t>(bytes));
   const auto leaving = courier_.buffer(in.p, in.bytes());
   Sends sends(courier_, looks_, desc_);
   for (int64_t p = 0; p < count; ++p)

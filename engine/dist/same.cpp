@@ -26,7 +26,7 @@ Tensor gathered(Group& group, const Tensor& mine) {
 
 Tensor bytes_of(const std::string& text, int64_t room) {
   const Tensor t = filled(Sizes{room}, 0, DType::UInt8);
-  std::memcpy(t.host(), text.data(), text.size());
+  copy_bytes(t.host(), text.data(), text.size());
   return t;
 }
 

@@ -37,8 +37,8 @@ size_t Shm::write_ring(Ends& e, const char* from, size_t bytes, bool whole) {
   const size_t room = size - (written - e.ring->read.load(std::memory_order_acquire));
   if (room < bytes && whole) return 0;
   const size_t m = std::min(room, bytes), start = written % size, first = std::min(m, size - start);
-  std::memcpy(e.data + start, from, first);
-  std::memcpy(e.data, from + first, m - first);
+  copy_bytes(e.data + start, from, first);
+  copy_bytes(e.data, from + first, m - first);
   e.ring->written.store(written + m, std::memory_order_release);
   return m;
 }
@@ -49,8 +49,8 @@ size_t Shm::read_ring(Ends& e, char* to, size_t bytes, bool whole) {
   const size_t there = e.ring->written.load(std::memory_order_acquire) - read;
   if (there < bytes && whole) return 0;
   const size_t m = std::min(there, bytes), start = read % size, first = std::min(m, size - start);
-  std::memcpy(to, e.data + start, first);
-  std::memcpy(to + first, e.data, m - first);
+  copy_bytes(to, e.data + start, first);
+  copy_bytes(to + first, e.data, m - first);
   e.ring->read.store(read + m, std::memory_order_release);
   return m;
 }
@@ -97,7 +97,7 @@ void Shm::check(const Header& h, const Message& m, int from) {
              tycho::at(m.line).c_str());
   shm::Ring& r = *ends(in_, from, me_).ring;
   const size_t n = std::min(expects.size(), shm::kText - 1);
-  std::memcpy(r.why, expects.data(), n);
+  copy_bytes(r.why, expects.data(), n);
   r.why[n] = 0;
   r.refused.store(1, std::memory_order_release);
   ring(from);
@@ -119,7 +119,7 @@ bool Shm::take_early(Message& m) {
     m.peer = r;
     const bool coming = in.header && !in.target && std::next(it) == early.end();
     const size_t there = coming ? static_cast<size_t>(in.got) : (*it)->bytes.size();
-    std::memcpy(m.span.p, (*it)->bytes.data(), there);
+    copy_bytes(m.span.p, (*it)->bytes.data(), there);
     m.moved = static_cast<int64_t>(there);
     if (coming)
       in.target = &m;

@@ -3,6 +3,7 @@
 // threads of one process, and a program has one.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ struct Span {
   Device d = {};
   int64_t bytes() const { return n * dtype_size(t); }
 };
+
+// As memcpy; of no bytes, which may have no address.
+inline void copy_bytes(void* to, const void* from, size_t n) {
+  if (n > 0 && to != from) std::memcpy(to, from, n);
+}
 
 // One collective, as every rank of the group must ask for it. All fields but the line, and
 // all_to_all's splits (they match in pairs), must be equal; `hash` covers them.
