@@ -20,7 +20,7 @@ bool has_values(const Impl* t) { return !has_no_values(*t->storage); }
 namespace {
 
 constexpr int64_t kInWords = 10;      // "all 2" from this many elements on
-constexpr int64_t kOnHeadLine = 12;   // a short 1-d tensor stands on the header's line
+constexpr int64_t kOnHeadLine = 12;   // values of a 1-d tensor where only one line is shown
 constexpr int64_t kSeveralRows = 12;  // more rows than this: of many matrices only the first
 
 // --- the parts of the text ---
@@ -142,35 +142,37 @@ std::string label_of(const Impl* t, const int64_t* index) {
   return s + ":, :]";
 }
 
-// A matrix as lines, its label before the first one when there is room.
-void add_matrix(Grid* g, const std::string& label, const ShowStyle& style, std::string* out) {
+// How to see all of what is shown in part, behind `used` columns.
+std::string full_hint(const ShowStyle& style, size_t used) {
+  if (style.name.empty()) return "";
+  const std::string hint = "(%full " + style.name + " for everything)";
+  const bool beside = used > 0 && used + 3 + hint.size() <= static_cast<size_t>(style.width);
+  return (beside ? "   " : "\n  ") + style.faint.before + hint + style.faint.after;
+}
+
+// A matrix as lines, its label before the first one when there is room in all of them.
+void add_matrix(const Grid& g, const std::string& label, bool beside, const ShowStyle& style,
+                std::string* out) {
   const std::string marked = style.label.before + label + style.label.after;
-  const int64_t most = 2 * std::max(1, print_options.edge) + 2;
-  fit(g, style, style.width - 2, false, most);
-  const bool beside =
-      !label.empty() && static_cast<int64_t>(label.size()) + 3 + g->columns_taken() <= style.width;
   if (!label.empty() && !beside) *out += "\n" + marked;
   const std::string indent(beside ? label.size() + 3 : 1, ' ');
-  for (size_t i = 0; i < g->cells.size(); ++i) {
+  for (size_t i = 0; i < g.cells.size(); ++i) {
     *out += "\n";
     *out += beside && i == 0 ? marked + "   " : indent;
-    *out += g->text(i, true);
+    *out += g.text(i, true);
   }
 }
 
-// Every value of a matrix; long rows go on in lines that are set in further.
-void add_whole(Grid* g, const std::string& label, const ShowStyle& style, std::string* out) {
+// The cells of a matrix in columns of one width; long rows go on in lines that are set in further.
+void add_cells(const Grid& g, const std::string& label, size_t cell, const ShowStyle& style,
+               std::string* out) {
   if (!label.empty()) *out += "\n" + style.label.before + label + style.label.after;
-  g->row = every(g->rows);
-  g->column = every(g->columns);
-  g->fill(style, false);
-  const size_t cell = *std::max_element(g->width.begin(), g->width.end());
-  const size_t gap = g->wide_gap ? 2 : 1;
+  const size_t gap = g.wide_gap ? 2 : 1;
   const size_t per_line = std::max<size_t>(1, (std::max(style.width, 20) - 3) / (cell + gap));
-  for (const auto& line : g->cells) {
+  for (const auto& line : g.cells) {
     check_interrupt();
     for (size_t k = 0; k < line.size(); ++k) {
-      if (k % per_line == 0) *out += k == 0 || g->t->rank == 1 ? "\n " : "\n   ";
+      if (k % per_line == 0) *out += k == 0 || g.t->rank == 1 ? "\n " : "\n   ";
       if (k % per_line) *out += std::string(gap, ' ');
       const Cell& c = line[k];
       *out += std::string(cell - c.text.size(), ' ');
@@ -179,55 +181,137 @@ void add_whole(Grid* g, const std::string& label, const ShowStyle& style, std::s
   }
 }
 
-void add_body(const Impl* t, const ShowStyle& style, std::string* out) {
-  if (t->rank <= 2) {
-    Grid g = make_grid(t, 0);
-    return style.full ? add_whole(&g, "", style, out) : add_matrix(&g, "", style, out);
-  }
+size_t widest(const Grid& g) { return *std::max_element(g.width.begin(), g.width.end()); }
+
+// Every value. Matrices are filled one after another, as there may be many.
+void add_whole(const Impl* t, const ShowStyle& style, std::string* out) {
   int64_t count = 1;
   for (int d = 0; d < t->rank - 2; ++d) count *= t->shape[d];
-  const int64_t edge = std::max(1, print_options.edge), rows = t->shape[t->rank - 2];
-  const int64_t lines = rows <= 2 * edge + 2 ? rows : 2 * edge + 1;
-  const int64_t shown =
-      style.full || (count <= kSeveralRows && count * lines <= kSeveralRows) ? count : 1;
-  // One format for all matrices shown.
   Chooser chooser;
   Format format;
   int spare = 100;
+  size_t cell = 0;
   const auto pass = [&](auto&& f) {
-    each_matrix(t, shown, [&](Grid& g, const int64_t* index) {
-      g.row = style.full ? every(g.rows) : ends(g.rows, edge, edge);
-      g.column = style.full ? every(g.columns) : ends(g.columns, edge, edge);
+    each_matrix(t, count, [&](Grid& g, const int64_t* index) {
+      g.row = every(g.rows);
+      g.column = every(g.columns);
+      g.format = format;
+      g.spare = spare;
       f(g, index);
     });
   };
   pass([&](Grid& g, const int64_t*) { g.see(&chooser); });
   format = chooser.choose(significant());
-  pass([&](Grid& g, const int64_t*) { g.trim(format, &spare); });
-  pass([&](Grid& g, const int64_t* index) {
-    g.format = format;
-    g.spare = spare;
-    g.format_given = true;
-    if (style.full)
-      add_whole(&g, label_of(t, index), style, out);
-    else
-      add_matrix(&g, label_of(t, index), style, out);
+  int least = 100;
+  pass([&](Grid& g, const int64_t*) { g.trim(format, &least); });
+  spare = least;
+  pass([&](Grid& g, const int64_t*) {
+    g.fill(style, false);
+    cell = std::max(cell, widest(g));
   });
-  if (shown == count) return;
+  pass([&](Grid& g, const int64_t* index) {
+    g.fill(style, false);
+    add_cells(g, t->rank > 2 ? label_of(t, index) : "", cell, style, out);
+  });
+}
+
+void add_body(const Impl* t, const ShowStyle& style, bool summarised, std::string* out) {
+  if (style.full) return add_whole(t, style, out);
+  const int last = t->rank - 1;
+  const int64_t rows = t->rank > 1 ? t->shape[last - 1] : 1, columns = t->shape[last];
+  int64_t count = 1;
+  for (int d = 0; d < t->rank - 2; ++d) count *= t->shape[d];
+  std::vector<Grid> grids;
+  std::vector<std::string> labels;
+  const auto take = [&](int64_t n) {
+    grids.clear();
+    labels.clear();
+    each_matrix(t, n, [&](Grid& g, const int64_t* index) {
+      grids.push_back(std::move(g));
+      labels.push_back(t->rank > 2 ? label_of(t, index) : "");
+    });
+  };
+  int64_t label = 0;
+  const auto beside = [&] {
+    for (const std::string& l : labels) label = std::max(label, static_cast<int64_t>(l.size()));
+    return label > 0 && label + 3 + grids[0].columns_taken() <= style.width;
+  };
+  // What fits into the window is shown whole.
+  bool whole = !summarised && count * rows <= style.lines && 2 * columns <= style.width;
+  if (whole) {
+    take(count);
+    whole = fill_all(&grids, every(rows), every(columns), style, false) <= style.width - 2 &&
+            (t->rank <= 2 || beside() || count * (rows + 1) <= style.lines);
+  }
+  const int64_t edge = std::max(1, print_options.edge);
+  if (!whole) {
+    const int64_t lines = rows <= 2 * edge + 2 ? rows : 2 * edge + 1;
+    take(count <= kSeveralRows && count * lines <= kSeveralRows ? count : 1);
+    fill_ends(&grids, style, style.width - 2, false);
+  }
+  const bool side = beside();
+  for (size_t i = 0; i < grids.size(); ++i) {
+    std::string own = labels[i];
+    if (side) own.resize(label, ' ');
+    add_matrix(grids[i], own, side, style, out);
+  }
+  const int64_t left = count - static_cast<int64_t>(grids.size());
+  if (left == 0) {
+    const auto all = [](const Positions& p) {
+      return std::find(p.begin(), p.end(), kGap) == p.end();
+    };
+    if (!all(grids[0].row) || !all(grids[0].column)) *out += full_hint(style, 0);
+    return;
+  }
   std::string rest;
   if (t->rank == 3) {
     rest = count == 2 ? "[2, :, :]" : "[2.." + std::to_string(count) + ", :, :]";
     rest = style.label.before + rest + style.label.after + " same layout";
   } else {
-    rest = count_text(count - 1) + " more of the same layout";
+    rest = count_text(left) + " more of the same layout";
   }
   *out += "\n" + rest;
-  if (!style.name.empty()) {
-    const std::string hint = "(%full " + style.name + " for everything)";
-    const size_t used = rest.size() - style.label.before.size() - style.label.after.size();
-    *out += used + 3 + hint.size() <= static_cast<size_t>(style.width) ? "   " : "\n  ";
-    *out += style.faint.before + hint + style.faint.after;
+  *out += full_hint(style, rest.size() - style.label.before.size() - style.label.after.size());
+}
+
+// A vector behind its header `line`, below it, in several lines, or its ends.
+std::string vector_text(const Impl* t, const std::string& line, const ShowStyle& style) {
+  const size_t used = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
+  const int64_t n = t->numel, room = style.width - static_cast<int64_t>(used);
+  std::vector<Grid> grid = {make_grid(t, 0)};
+  const auto gap = [&] { return std::string(grid[0].wide_gap ? "   " : "  "); };
+  // Cells of one line need no common width.
+  const auto taken = [&] {
+    int64_t sum = 0;
+    for (const Cell& c : grid[0].cells[0])
+      sum += static_cast<int64_t>(c.text.size()) + (grid[0].wide_gap ? 2 : 1);
+    return sum - (grid[0].wide_gap ? 2 : 1);
+  };
+  const int64_t most = style.line ? kOnHeadLine : style.width / 2;
+  if (n <= most) {
+    fill_all(&grid, {0}, every(n), style, true);
+    if (taken() + static_cast<int64_t>(gap().size()) <= room)
+      return line + gap() + grid[0].text(0, false);
+    if (!style.line && taken() <= style.width - 2) return line + "\n  " + grid[0].text(0, false);
   }
+  if (!style.line && n <= style.lines * style.width / 2) {
+    fill_all(&grid, {0}, every(n), style, false);
+    const size_t cell = widest(grid[0]) + (grid[0].wide_gap ? 2 : 1);
+    const auto per_line =
+        static_cast<int64_t>(std::max<size_t>(1, (std::max(style.width, 20) - 3) / cell));
+    if ((n + per_line - 1) / per_line <= style.lines) {
+      std::string text = line;
+      add_cells(grid[0], "", widest(grid[0]), style, &text);
+      return text;
+    }
+  }
+  fill_ends(&grid, style, style.line ? room - 3 : style.width - 2, true);
+  const int64_t more = taken() + static_cast<int64_t>(gap().size());
+  if (more <= room)
+    return line + gap() + grid[0].text(0, false) +
+           (style.line ? "" : full_hint(style, used + more));
+  if (style.line) return line;
+  return line + "\n  " + grid[0].text(0, false) + full_hint(style, 2 + taken());
 }
 
 }  // namespace
@@ -262,26 +346,13 @@ std::string show_tensor(const Tensor& x, const ShowStyle& style) {
   }
   const bool summarised = static_cast<double>(t->numel) > print_options.threshold;
   if (t->rank == 1 && !summarised && !style.full) {
-    // On the header's line: all of a short one, else its ends.
-    Grid g = make_grid(t, 0);
-    std::string line = finish("");
-    const size_t used = line.size() - (line.rfind('\n') == line.npos ? 0 : line.rfind('\n') + 1);
-    fit(&g, style, 1 << 20, true, kOnHeadLine);
-    int64_t taken = g.wide_gap ? 3 : 2;
-    for (const Cell& c : g.cells[0])
-      taken += static_cast<int64_t>(c.text.size()) + (g.wide_gap ? 2 : 1);
-    taken -= g.wide_gap ? 2 : 1;
-    if (static_cast<int64_t>(used) + taken <= style.width)
-      return line + (g.wide_gap ? "   " : "  ") + g.text(0, false);
-    if (style.line) return line;
-    fit(&g, style, style.width - 2, true, kOnHeadLine);
-    return line + "\n  " + g.text(0, false);
+    return vector_text(t, finish(""), style);
   }
   if (style.line) return finish("");
   if (!summarised) add_counts(s, style, &pieces);
   std::string text = finish("");
   if (summarised) text += summary_line(t, t->numel > 1000 ? s : cpu::summarize(t), style);
-  add_body(t, style, &text);
+  add_body(t, style, summarised, &text);
   return text;
 }
 
@@ -290,6 +361,7 @@ std::string show(const Tensor& x) {
   ShowStyle style;
   const int window = print_options.width > 0 ? print_options.width : window_columns();
   style.width = window > 0 ? std::max(window, 20) : 80;
+  style.lines = window_lines();
   style.full = std::isinf(print_options.threshold);
   return show_tensor(x, style);
 }

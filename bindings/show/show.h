@@ -24,6 +24,7 @@ struct Mark {
 };
 struct ShowStyle {
   int width = 80;
+  int64_t lines = 20;  // that the values may take before their middle is left out
   bool full = false;   // every value
   bool line = false;   // one line only
   bool values = true;  // with values
@@ -33,13 +34,14 @@ struct ShowStyle {
 
 std::string show_tensor(const Tensor& x, const ShowStyle& style);
 std::string show_as_pytorch(const Tensor& x);
-int window_columns();                         // of the terminal on standard output, else 0
-void open_pictures(lua_State* L, int torch);  // _write_png, _write_text, _base64
-void open_images(lua_State* L, int torch);    // _read_image and its kin
-void open_csv(lua_State* L, int torch);       // _csv_open
-void open_text(lua_State* L, int torch);      // _bpe_learn and its kin
+int window_columns();                            // of the terminal on standard output, else 0
+int64_t window_lines();                          // for values: of the terminal, else of one with 24
+void open_pictures(lua_State* L, int torch);     // _write_png, _write_text, _base64
+void open_images(lua_State* L, int torch);       // _read_image and its kin
+void open_csv(lua_State* L, int torch);          // _csv_open
+void open_text(lua_State* L, int torch);         // _bpe_learn and its kin
 void open_directories(lua_State* L, int torch);  // _read_bytes, _directory, _places
-void open_show(lua_State* L, int torch);      // _show, _print_options, _terminal, _summary
+void open_show(lua_State* L, int torch);         // _show, _print_options, _terminal, _summary
 
 // Is `t` a tensor whose memory may be read?
 bool has_values(const Impl* t);

@@ -44,8 +44,7 @@ struct Grid {
   std::vector<size_t> width;
   bool wide_gap = false;  // two spaces between columns
   Format format;
-  int spare = 100;            // zeros that all cells can do without
-  bool format_given = false;  // by the other matrices of the tensor
+  int spare = 100;  // zeros that all cells can do without
 
   int64_t at(int64_t r, int64_t c) const { return first + r * columns + c; }
 
@@ -72,12 +71,6 @@ struct Grid {
 
   void fill(const ShowStyle& style, bool trim_each) {
     const bool floats = is_floating(t->dtype);
-    if (!format_given) {
-      Chooser chooser;
-      see(&chooser);
-      format = chooser.choose(significant());
-      trim(format, &(spare = 100));
-    }
     cells.clear();
     width.assign(column.size(), 0);
     wide_gap = t->dtype != DType::Bool;
@@ -158,22 +151,45 @@ void each_matrix(const Impl* t, int64_t count, F&& f) {
   }
 }
 
-// Chooses as many columns as fit into `room`, and fills the cells.
-inline void fit(Grid* g, const ShowStyle& style, int64_t room, bool trim_each, int64_t most) {
-  const int64_t edge = std::max(1, print_options.edge);
-  g->row = ends(g->rows, edge, edge);
-  if (g->columns <= most) {
-    g->column = ends(g->columns, most, most);
-    g->fill(style, trim_each);
-    if (g->columns_taken() <= room) return;
+// Fills the matrices of a tensor: one format, and columns of the same width in all of them. The
+// columns that a line takes.
+inline int64_t fill_all(std::vector<Grid>* grids, const Positions& row, const Positions& column,
+                        const ShowStyle& style, bool trim_each) {
+  Chooser chooser;
+  for (Grid& g : *grids) {
+    g.row = row;
+    g.column = column;
+    g.see(&chooser);
   }
-  for (int64_t k = 2 * edge; k >= 2; --k) {
-    g->column = ends(g->columns, (k + 1) / 2, k / 2);
-    g->fill(style, trim_each);
-    if (g->columns_taken() <= room) return;
+  const Format format = chooser.choose(significant());
+  int spare = 100;
+  for (const Grid& g : *grids) g.trim(format, &spare);
+  std::vector<size_t> width(column.size(), 0);
+  bool gap = false;
+  for (Grid& g : *grids) {
+    g.format = format;
+    g.spare = spare;
+    g.fill(style, trim_each);
+    gap = gap || g.wide_gap;
+    for (size_t k = 0; k < width.size(); ++k) width[k] = std::max(width[k], g.width[k]);
   }
-  g->column = g->columns > 1 ? Positions{0, kGap} : Positions{0};
-  g->fill(style, trim_each);
+  for (Grid& g : *grids) {
+    g.width = width;
+    g.wide_gap = gap;
+  }
+  return grids->front().columns_taken();
+}
+
+// The same with the ends of what is too long: as many columns as fit into `room`, at least one.
+inline void fill_ends(std::vector<Grid>* grids, const ShowStyle& style, int64_t room,
+                      bool trim_each) {
+  const int64_t edge = std::max(1, print_options.edge), columns = grids->front().columns;
+  const Positions row = ends(grids->front().rows, edge, edge);
+  if (columns <= 2 * edge + 2 && fill_all(grids, row, every(columns), style, trim_each) <= room)
+    return;
+  for (int64_t k = 2 * edge; k >= 2; --k)
+    if (fill_all(grids, row, ends(columns, (k + 1) / 2, k / 2), style, trim_each) <= room) return;
+  fill_all(grids, row, columns > 1 ? Positions{0, kGap} : Positions{0}, style, trim_each);
 }
 
 }  // namespace tycho::lua

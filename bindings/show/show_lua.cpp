@@ -50,6 +50,7 @@ int lua_show(lua_State* L) {
   const int window = print_options.width > 0 ? print_options.width : window_columns();
   style.width = static_cast<int>(number(L, 2, "width", window > 0 ? window : 80));
   style.width = std::min(std::max(style.width, 20), 100000);
+  style.lines = static_cast<int64_t>(number(L, 2, "lines", static_cast<double>(window_lines())));
   style.full = flag(L, 2, "full", std::isinf(print_options.threshold));
   style.line = flag(L, 2, "line", false);
   style.values = flag(L, 2, "values", true);
@@ -155,6 +156,13 @@ int window_columns() {
   winsize size;
   if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
+}
+
+// The header, the hint and the next prompt are in sight, too.
+int64_t window_lines() {
+  winsize size;
+  const bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return std::max(7, (known && size.ws_row > 0 ? size.ws_row : 24) - 4);
 }
 
 void open_show(lua_State* L, int torch) {

@@ -307,7 +307,7 @@ end
 
 ---The text for a value, as the prompt shows it.
 ---@param v any
----@param options? {width?: integer, full?: boolean, name?: string, colour?: boolean}
+---@param options? {width?: integer, lines?: integer, full?: boolean, name?: string, colour?: boolean}
 ---@return string
 function show.value(v, options)
   options = options or {}
@@ -317,7 +317,7 @@ function show.value(v, options)
   local ok, result = pcall(function()
     local marks = marks_of(options.colour)
     if torch.is_tensor(v) then
-      return torch._show(v, {width = width, full = options.full, marks = marks, name = options.name or "_"})
+      return torch._show(v, {width = width, lines = options.lines, full = options.full, marks = marks, name = options.name or "_"})
     end
     local state = {bounds = options.full and unbounded or bounds, above = {}, width = width, marks = marks}
     state.nodes = state.bounds.nodes

@@ -3,7 +3,7 @@ local show = require "shell.show"
 
 -- The text of a value in a window of 80 columns, without colours.
 local function text(v, options)
-  local o = {width = 80, colour = false}
+  local o = {width = 80, lines = 20, colour = false}
   for k, x in pairs(options or {}) do o[k] = x end
   return show.value(v, o)
 end
@@ -35,8 +35,29 @@ test("a short vector stands on the header's line", function()
   looks(torch.tensor {0 / 0, 1.5}, "f32 [2]   nan  1.5")
 end)
 
-test("a long vector shows its ends", function()
-  looks(torch.arange(100), "i64 [100]  0 1 2 .. 97 98 99")
+test("what fits into the window is shown whole, its columns lined up", function()
+  looks(torch.arange(20), "i64 [20]  0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19")
+  looks(torch.arange(45), [[
+i64 [45]
+  0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15  16  17  18
+ 19  20  21  22  23  24  25  26  27  28  29  30  31  32  33  34  35  36  37
+ 38  39  40  41  42  43  44]])
+  local confusion = text(torch.arange(100):view(10, 10):clone())
+  check.lacks(confusion, "%.%.")
+  check.contains(confusion, "\n 50  51  52  53  54  55  56  57  58  59\n")
+  check.lacks(text(torch.arange(60):view(20, 3):clone()), "%.%.")
+  looks(torch.tensor {{{1, 2}, {3, 4}}, {{5, 600}, {7, 8}}},
+    "i64 [2, 2, 2]\n[1, :, :]   1    2\n            3    4\n[2, :, :]   5  600\n            7    8")
+  check.contains(text(torch.arange(63):view(21, 3):clone()), "..  ..\n")  -- a line more than there is room for
+  check.lacks(text(torch.arange(63):view(21, 3):clone(), {lines = 21}), "%.%.")
+  check.contains(text(torch.arange(63):view(21, 3):clone(), {lines = 21, width = 11}), "0  ..   2\n")
+end)
+
+test("a vector longer than the window shows its ends, and names what shows all of it", function()
+  looks(torch.arange(1000), "i64 [1000]  0 1 2 .. 997 998 999   (%full _ for everything)")
+  looks(torch.arange(1000), "i64 [1000]  0 1 2 .. 997 998 999   (%full rather_long_name for everything)", {name = "rather_long_name"})
+  looks(torch.arange(1000), "i64 [1000]  0 1 2 .. 997 998 999\n  (%full _ for everything)", {width = 40})
+  check.equal(tostring(torch.arange(1000)), "i64 [1000]  0 1 2 .. 997 998 999")
 end)
 
 test("a matrix has its columns lined up and one number of decimals", function()
@@ -55,7 +76,8 @@ i64 [10, 20]
   ..   ..   ..  ..   ..   ..   ..
  140  141  142  ..  157  158  159
  160  161  162  ..  177  178  179
- 180  181  182  ..  197  198  199]])
+ 180  181  182  ..  197  198  199
+  (%full _ for everything)]])
 end)
 
 test("more than two dimensions are labelled, and the rest is named", function()
@@ -198,7 +220,7 @@ end)
 test("set_printoptions chooses digits, edges and exponents, and refuses what it does not know", function()
   torch.set_printoptions {precision = 5, edgeitems = 1}
   looks(torch.tensor {1 / 3}, "f32 [1]   0.33333")
-  looks(torch.arange(100), "i64 [100]  0 .. 99")
+  looks(torch.arange(1000), "i64 [1000]  0 .. 999   (%full _ for everything)")
   torch.set_printoptions {profile = "default", sci_mode = true}
   looks(torch.tensor {1.5, 20.0}, "f32 [2]   1.5e+00  2e+01")
   torch.set_printoptions {sci_mode = "auto"}
