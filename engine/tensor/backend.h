@@ -7,6 +7,8 @@
 // A device's work stands in queues, its streams. Work goes to the calling thread's current stream of
 // the device, 0 unless it chose another. A mark says how far a stream's queue was when it was made.
 #pragma once
+#include <cstdlib>
+
 #include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
 
@@ -71,6 +73,15 @@ struct Backend {
     (void)fresh;
     copy(to, from);
   }
+
+  // --- the shortest ways of small calls: only the CPU is asked ---
+  // A row without tensors: n contiguous elements of float32, float64 or int64, p[0] the result and
+  // p[1..] the operands.
+  virtual void run_few(int row, DType type, void* const* p, int64_t n) {
+    (void)row, (void)type, (void)p, (void)n;
+    abort();
+  }
+  virtual bool has_zero(const Impl*) { abort(); }  // for integers
 
  protected:
   ~Backend() = default;

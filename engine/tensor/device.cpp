@@ -15,7 +15,7 @@ thread_local int8_t current_cuda = 0;
 
 }  // namespace
 
-constinit int detail::device_count = -1;
+constinit std::atomic<int> detail::device_count = -1;
 constinit BackendKind detail::cuda_kernels = BackendKind::Cpu;
 
 int detail::count_devices() {

@@ -1,6 +1,7 @@
 // Devices: the CPU, and CUDA devices by the driver's number. Without a CUDA backend, CUDA devices
 // can be simulated: separate memory and explicit copies, run by the CPU's kernels.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,12 +25,13 @@ Device cuda_device(int64_t number);          // checks that it exists; raises Ki
 
 // Simulated devices: TYCHO_SIMULATE_CUDA=N, or before the first use simulate_cuda(N).
 namespace detail {
-extern constinit int device_count;  // -1: not asked for yet
+extern constinit std::atomic<int> device_count;  // -1: not asked for yet
 extern constinit BackendKind cuda_kernels;
 int count_devices();
 }  // namespace detail
 inline int cuda_device_count() {
-  return detail::device_count >= 0 ? detail::device_count : detail::count_devices();
+  const int count = detail::device_count.load(std::memory_order_relaxed);
+  return count >= 0 ? count : detail::count_devices();
 }
 void simulate_cuda(int64_t n);
 // Simulated devices run the CPU's kernels.

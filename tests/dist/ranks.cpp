@@ -57,7 +57,6 @@ Env env_of(const Server& server, int rank, int world) {
 
 std::vector<Outcome> try_ranks(int n, const RankFunction& f, const RanksOptions& options) {
   const HangLimit limit(options.limit);
-  cuda_device_count();  // as in the program, whose main thread asks before there are others
   const auto server = Server::start();
   std::vector<Outcome> outcomes(static_cast<size_t>(n));
   std::vector<std::thread> threads;

@@ -71,6 +71,15 @@ engine_knows_no_lua() {
   grep -EHnw 'lua_State|luaL_[a-z]+|lua\.h|lua\.hpp|lauxlib\.h|lualib\.h' $(files 'engine/*')
 }
 
+# A function that a layer declares and the CPU defines would be a call upwards, and one that no other
+# backend can answer. (Levels' tables and what registers itself are nobody's undefined symbol.)
+below_call_no_kernel() {
+  local objects=build/CMakeFiles/engine.dir/engine
+  [[ -d $objects ]] || echo "there are no objects of the engine; run scripts/test, which builds them"
+  comm -12 <(nm -uC $(find $objects/{base,tensor,ops,grad,amp,watch} -name '*.o') | sed -n 's/^ *U \(tycho::\)/\1/p' | LC_ALL=C sort -u) \
+    <(nm --defined-only -C $(find $objects/cpu -name '*.o') | sed -nE 's/^[0-9a-f]+ [TBDR] //p' | LC_ALL=C sort -u)
+}
+
 # An element's address is a kernel's business; the rest asks for a value by item(t) or items(t), which
 # wait for the device. Exceptions: a Value borrows the memory of lists, and the shortest way of a small
 # elementwise call hands addresses to the lanes without looking; raw.cpp hands a backend an element of the host.
@@ -166,6 +175,7 @@ law "every operation stands in one place, engine/ops, and in no second list" one
 law "layers look down only: base, tensor, ops, watch, cpu and io, bindings, shell" layers_look_down
 law "only kernels take addresses in device memory" only_kernels_touch_devices
 law "the engine knows nothing of Lua" engine_knows_no_lua
+law "no layer calls a function that the CPU's kernels define" below_call_no_kernel
 law "operations, gradients, autocast and watchers read and write no element of a tensor themselves" ops_touch_no_elements
 law "kernels of a lane level include nothing that others inline" levels_include_little
 law "the objects of a lane level define only their own namespace" levels_define_only_their_own

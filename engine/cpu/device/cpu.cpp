@@ -32,6 +32,10 @@ struct Cpu final : Backend {
   void run_row(int row, DType compute, const Value* args, int n, Impl* out) override {
     cpu::run_row(row, compute, args, n, out);
   }
+  void run_few(int row, DType type, void* const* p, int64_t n) override {
+    cpu::run_few(row, type, p, n);
+  }
+  bool has_zero(const Impl* t) override { return cpu::has_zero(t); }
 
   void begin_kernel(Device) override {}
   void end_kernel(Device) override {}

@@ -144,11 +144,11 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       stop);
 }
 
-void run_lanes(int row, DType type, void* const* p, int64_t n) {
+void cpu::run_few(int row, DType type, void* const* p, int64_t n) {
   row_fn(row, lanes_of(type))(p, n);
 }
 
-bool has_zero(const Impl* t) {
+bool cpu::has_zero(const Impl* t) {
   const Impl* one[] = {t};
   const Walk walk = make_walk(one, 1);
   bool zero = false;

@@ -166,7 +166,7 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     const Row other = info.stand_in(c, first->dtype);
     if (other != Row::Count) row = static_cast<int>(other);
   }
-  run_lanes(row, first->dtype, p, numel);
+  backend_of(Device{}).run_few(row, first->dtype, p, numel);
   return true;
 }
 

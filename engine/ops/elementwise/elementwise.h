@@ -59,12 +59,6 @@ struct RowInfo {
 extern const RowInfo row_info[kRows];
 constexpr uint8_t kReadsResult = 1 << kOperands;
 
-// A row over n contiguous elements in the lane type `type` (float32, float64 or int64): p[0] is the
-// result, p[1..] the operands.
-void run_lanes(int row, DType type, void* const* p, int64_t n);
-// Is any element 0? For integers; defined in cpu/.
-bool has_zero(const Impl* t);
-
 // Shape, kernel and everything between for a row; called by apply.
 void apply_row(Call& c);
 const Op& row_op(Row row);

@@ -5,6 +5,7 @@
 
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/backend.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -36,7 +37,7 @@ void check_alpha(Call& c, DType compute) {
 bool any_zero(const Value& v) {
   if (v.tag != Tag::Tensor) return v.number() == 0;
   if (!has_values(v.t)) return false;
-  if (v.t->device.is_cpu()) return has_zero(v.t);
+  if (v.t->device.is_cpu()) return backend_of(Device{}).has_zero(v.t);
   if (shapes_only) return false;  // then no kernel runs
   const NoGrad quiet;
   return !item<bool>(op<"all">(Tensor(Ref<Impl>(v.t))));

@@ -1,4 +1,4 @@
-// Linear algebra's checks that its files share, and its kernels, defined in cpu/matmul/linalg.cpp.
+// Linear algebra's checks that its files share.
 #pragma once
 #include "engine/ops/table/op.h"
 

@@ -1,4 +1,4 @@
-// What reductions share, and their kernels, defined in cpu/.
+// What reductions share.
 #pragma once
 #include "engine/grad/node.h"
 #include "engine/ops/table/op.h"
