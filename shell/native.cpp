@@ -157,13 +157,15 @@ int lua_directory(lua_State* L) {
   return 1;
 }
 
-// remember(text): into the history; returns its position, for failed(position).
+// remember(text): into the history; returns its position, for failed(position), and its stamp.
 int lua_remember(lua_State* L) {
   size_t n;
   const char* text = luaL_checklstring(L, 1, &n);
   if (line::History* h = repl_history()) {
-    lua_pushinteger(L, static_cast<lua_Integer>(h->add({text, n})));
-    return 1;
+    const size_t position = h->add({text, n});
+    lua_pushinteger(L, static_cast<lua_Integer>(position));
+    lua_pushinteger(L, h->record(position).time);
+    return 2;
   }
   return 0;
 }

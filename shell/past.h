@@ -4,7 +4,8 @@
 
 namespace tycho::shell {
 
-// (part, most) -> {{text=, time=, directory=, ok=}, ..}, oldest first
+// (part, most) -> {{text=, time=, directory=, ok=, stamp=}, ..}, oldest first; the stamp
+// is what remember gave
 int lua_history(lua_State* L);
 
 }  // namespace tycho::shell

@@ -135,6 +135,11 @@ class Repl {
       }
       return n;
     };
+    if (lines(entry) == 0 && call("cancel", 0, 1)) {  // an inner prompt was left
+      const bool left = lua_toboolean(L_, -1);
+      lua_settop(L_, kSession);
+      if (left) return;
+    }
     if (lines(entry) == 0) {
       std::fputs(++cancels_ % 2 == 0 ? "  Ctrl-D or %quit ends the session\n" : "\n", stdout);
       return;

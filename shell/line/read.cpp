@@ -20,6 +20,7 @@ class Loop {
       : state_(prompt, reader, history, memory), size_(window_size()) {}
 
   Ended run(std::string* entry, size_t cursor, const Reader& reader, History& history) {
+    came_back_ = !entry->empty();
     state_.start(std::move(*entry), cursor);
     raw_.enter();
     write_bytes(screen_.begin(size_.columns));
@@ -75,7 +76,23 @@ class Loop {
     // Byte by byte, so that what follows Enter is left for the entry to read.
     std::string bytes;
     ended_ = !read_bytes(&bytes, keys.pasting() ? 4096 : 1);
+    if (came_back_ && !ended_) take_burst(&bytes);
     keys.feed(bytes);
+  }
+
+  // An editor that sends lines without marks around them does not mean them for the rejected entry
+  // that waits here to be corrected: a whole line at once, faster than anybody types, replaces it.
+  void take_burst(std::string* bytes) {
+    came_back_ = false;
+    const auto printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; };
+    std::string one;
+    while (!ended_ && printable(bytes->back()) && input_waiting(2)) {
+      ended_ = !read_bytes(&one, 1);
+      if (!ended_) *bytes += one;
+    }
+    constexpr size_t kNobodyTypes = 4;  // characters at once
+    const bool line = bytes->back() == '\r' || bytes->back() == '\n';
+    if (bytes->size() >= (line ? 2 : kNobodyTypes)) state_.start("", 0);
   }
 
   // Does what a key asked for; true when the read is over.
@@ -154,6 +171,7 @@ class Loop {
   WindowSize size_;
   RawMode raw_;
   bool ended_ = false;
+  bool came_back_ = false;  // the entry was rejected, and nothing was typed since
 };
 
 }  // namespace

@@ -165,9 +165,9 @@ Happened wait_for_terminal(int milliseconds) {
   return h;
 }
 
-bool input_waiting() {
+bool input_waiting(int milliseconds) {
   pollfd p = {0, POLLIN, 0};
-  return poll(&p, 1, 0) > 0;
+  return poll(&p, 1, milliseconds) > 0;
 }
 
 bool read_bytes(std::string* out, size_t most) {

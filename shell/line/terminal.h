@@ -25,7 +25,7 @@ struct Happened {
 };
 // Waits for bytes or a signal; with a limit in milliseconds unless it is negative.
 Happened wait_for_terminal(int milliseconds);
-bool input_waiting();
+bool input_waiting(int milliseconds = 0);
 // Bytes from standard input, at most `most`; false at its end.
 bool read_bytes(std::string* out, size_t most);
 void write_bytes(const std::string& bytes);

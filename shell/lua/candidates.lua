@@ -3,6 +3,7 @@ local live = require "shell.live"
 local sub, find, lower, byte = string.sub, string.find, string.lower, string.byte
 
 local most = 120
+local underscore = 95 | 32
 
 local Set = {}
 Set.__index = Set
@@ -40,7 +41,10 @@ end
 function Set:add(text, rank, note, value)
   local list = self:place(text)
   if not list then return end
-  if byte(text) == 95 then rank = rank + 100 elseif byte(text, -1) == 95 then rank = rank + 50 end
+  if byte(text) == 95 then  -- private: shown to those who type the underscore
+    if self.letter ~= underscore then return end
+    rank = rank + 100
+  elseif byte(text, -1) == 95 then rank = rank + 50 end
   local worst = list[most]
   if worst and (rank > worst.rank or rank == worst.rank and text >= worst.text) or self.seen[text] then return end
   self.seen[text] = true

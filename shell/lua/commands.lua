@@ -73,27 +73,51 @@ function commands.describe(name)
   return table.concat(lines, "\n")
 end
 
--- All commands, one line each.
+-- Which commands belong together, and what they are about; the rest stands under "more".
+local groups = {
+  {"variables", "who mem free full print layout bits"}, {"gradients", "graph backstep sweep check nan why"},
+  {"shapes", "predict align shapes explain"}, {"time", "time bench prof"}, {"errors", "debug bt ok"},
+  {"entries", "undo hist rerun edit save log locals"}, {"files", "run reload cd ls pwd env"},
+  {"learning", "learn hint skip play back next reset demo keys"}, {"several", "ranks rank"}, {"session", "restart quit"},
+}
+
+-- All commands in groups: a screen.
 local function list(session)
+  local columns, colour = require "shell.columns", require "shell.colour"
+  local width, seen, rest = columns.window(), {}, {}
+  local function group(title, names)
+    local lines = columns.wrap("%" .. table.concat(names, "  %"), width - 11)
+    session.say(colour(("%-11s"):format(title), "heading") .. table.concat(lines, "\n" .. (" "):rep(11)))
+  end
+  for _, each in ipairs(groups) do
+    local names = {}
+    for name in each[2]:gmatch "%S+" do
+      if commands.find(name) then
+        names[#names + 1] = name
+        seen["%" .. name] = true
+      end
+    end
+    if #names > 0 then group(each[1], names) end
+  end
+  for _, name in ipairs(order) do
+    if not seen[name] and commands.find(name) and bare(name) ~= "echo" then rest[#rest + 1] = bare(name) end
+  end
+  if #rest > 0 then group("more", rest) end
+  session.say(table.concat(columns.wrap("?%who tells what one does and shows an example; !command runs a program; % TEXT finds commands", width), "\n"))
+end
+
+-- Commands whose names or sentences hold a text, with what they do.
+local function search(text, session)
   local columns = require "shell.columns"
-  local width, usages = columns.window(), {}
-  local wide = 0
+  local found = false
   for _, name in ipairs(order) do
     local row = commands.find(name)
-    if row then
-      usages[#usages + 1] = {row.usage:match("^[^\n]*"), row.doc}
-      if #row.usage <= 24 then wide = math.max(wide, #row.usage) end
+    if row and (row.usage .. " " .. row.doc):lower():find(text:lower(), 1, true) then
+      found = true
+      session.say(row.usage:match "^[^\n]*" .. "\n  " .. table.concat(columns.wrap(row.doc, columns.window() - 2), "\n  "))
     end
   end
-  for _, each in ipairs(usages) do
-    if width < 60 or #each[1] > width - 30 then
-      session.say(table.concat(columns.wrap(each[1], width - 4), "\n    ") .. "\n  " .. table.concat(columns.wrap(each[2], width - 2), "\n  "))
-    else
-      local lines = columns.wrap(each[2], width - wide - 2)
-      session.say(("%-" .. wide .. "s  %s"):format(each[1], table.concat(lines, "\n" .. (" "):rep(wide + 2))))
-    end
-  end
-  session.say(table.concat(columns.wrap("!command runs a program; ?%name tells more of a command", width), "\n"))
+  if not found then session.say(('no command has to do with "%s"; %% lists all'):format(text)) end
 end
 
 -- What people type who come from other prompts.
@@ -129,6 +153,7 @@ end
 function commands.run(name, args, session)
   name = "%" .. bare(name)
   if name == "%" and (args == "" or args == "?") then return list(session) end
+  if name == "%" and not commands.find(args:match("^%S+")) then return search(args, session) end
   if name == "%" then name, args = "%" .. args:match("^%S+"), args:match("^%S+%s*(.*)$") end
   local row = commands.find(name)
   if not row then unknown(name, session) end

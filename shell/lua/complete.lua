@@ -89,16 +89,18 @@ local function table_members(set, mark, value)
       if count > most_keys then return end
       if type(key) == "string" and set:place(key) and find(key, "^[%a_][%w_]*$") then
         local callable = type(v) == "function" or type(v) == "table"
-        local hidden = level > 1 and key:find "^__"
+        local hidden = key:find "^__" and debug.getmetatable(value) ~= nil
         if not hidden and (mark == "." or type(v) == "function") then
           set:add(key, (callable and mark == ":" and 1 or 2) + (level - 1), callable and callable_note(v) or nil, v)
         end
       end
     end
-    local meta = debug.getmetatable(value)
-    value = type(meta) == "table" and rawget(meta, "__index") or nil
+    value = live.behind(value)
   end
 end
+
+-- Fields that only a function knows, by the name of their type.
+local fields = {dtype = "is_floating_point itemsize name", device = "type index"}
 
 local function members(set, of, mark)
   if not of then return end
@@ -107,7 +109,8 @@ local function members(set, of, mark)
   if type(value) == "string" then return table_members(set, mark, string) end
   if type(value) == "userdata" then
     local meta = debug.getmetatable(value)
-    value = type(meta) == "table" and rawget(meta, "__index") or nil
+    for name in (type(meta) == "table" and mark == "." and fields[rawget(meta, "__name")] or ""):gmatch "%S+" do set:add(name, 1, "") end
+    value = live.behind(value)
   end
   table_members(set, mark, value)
 end

@@ -186,8 +186,9 @@ local front = [[
 ?/running average           search in all texts
 ?err                        more of the last error
 ?%who  %                    one command of the prompt, all of them
-?indexing ?broadcasting ?calls ?operators ?dtypes ?random ?autograd ?scopes
-?modules ?training ?devices ?errors      the language of tensors
+?tutorial ?lesson ?cheatsheet              where to begin
+?indexing ?broadcasting ?calls ?operators ?dtypes ?random ?autograd ?gradient
+?scopes ?modules ?training ?accuracy ?devices ?errors   the language of tensors
 ?for ?local ?string.format               Lua
 Names of NumPy, Torch7 and Python are found too: ?np.expand_dims, ?cmul, ?len
 Tab completes, %learn opens the lessons, Ctrl-D leaves.]]

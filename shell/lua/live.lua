@@ -40,16 +40,26 @@ function live.variable(name)
   return nil
 end
 
+---The table in which Lua looks next for a field, without running code: what __index names, or the class of an
+---object whose class has a function there (nn.Sequential); nil at the end.
+function live.behind(value)
+  local meta = getmetatable(value)
+  if type(meta) ~= "table" then return nil end
+  local index = rawget(meta, "__index")
+  if type(index) == "table" then return index end
+  if type(index) == "function" and (type(rawget(meta, "_name")) == "string" or type(value) == "userdata") then return meta end
+end
+
 ---A field by raw access, through the tables that __index names; parts of torch are loaded for it.
 function live.field(value, key)
   if value == torch and rawget(torch, key) == nil and type(key) == "string" then return torch[key] end
   if value == rawget(torch, "nn") and rawget(value, key) == nil then local _ = value.Module end
+  if type(value) == "userdata" then value = live.behind(value) end
   for _ = 1, 20 do
     if type(value) ~= "table" then return nil end
     local found = rawget(value, key)
     if found ~= nil then return found end
-    local meta = getmetatable(value)
-    value = type(meta) == "table" and rawget(meta, "__index") or nil
+    value = live.behind(value)
   end
 end
 
@@ -128,19 +138,39 @@ function live.tensor_entry(name)
   return type(value) == "function" and live.entry_of(value) or nil
 end
 
+-- Values that stand for what functions of Lua and torch give.
+local samples
+local function sample_of(f)
+  if not samples then
+    local text = {value = ""}
+    samples = {[io.open] = {value = io.stdout}, [io.popen] = {value = io.stdout}, [io.tmpfile] = {value = io.stdout},
+      [tostring] = text, [table.concat] = text, [os.date] = text, [os.tmpname] = text, [torch.device] = {value = torch.device "cpu"}}
+    for _, name in ipairs {"format", "gsub", "lower", "rep", "reverse", "sub", "upper"} do samples[string[name]] = text end
+    local size = torch._tensor_methods().size
+    if size then samples[size] = {value = torch.zeros(1).shape} end
+  end
+  return samples[f]
+end
+
+-- Methods of networks by what they give: the network itself, or a list of tensors.
+local of_module = {parameters = {list = {tensor = true}}, buffers = {list = {tensor = true}}}
+for name in ("to eval train cuda cpu float double half bfloat16 requires_grad_ zero_grad apply"):gmatch "%S+" do of_module[name] = "itself" end
+
 -- What a call of this callee gives.
 local function result_of(callee)
   if not callee then return nil end
   local value = callee.value
   if is_class(value) then return {class = value} end
   local class = live.class_of(value)
-  if class then return {tensor = true} end  -- net(x)
-  -- net:to("cuda"), net:eval() give the module back.
+  if class or callee.class then return {tensor = true} end  -- net(x)
+  if value == torch.Generator then return {value = torch.default_generator or value()} end
+  if type(value) == "function" and sample_of(value) then
+    return not (callee.size_at and value == torch._tensor_methods().size) and sample_of(value) or nil
+  end
   local owner = callee.owner
   if owner and (owner.class or live.class_of(owner.value)) and type(value) == "function" then
-    local name = callee.key
-    if name == "to" or name == "eval" or name == "train" or name == "cuda" or name == "cpu" then return owner end
-    return nil
+    local given = of_module[callee.key]
+    return given == "itself" and owner or given
   end
   local entry = live.entry_of(value)
   if not entry then return nil end
@@ -158,7 +188,9 @@ local function member(of, key)
     local method = rawget(torch._tensor_methods(), key)
     if type(method) == "function" then return {value = method, owner = of} end
     if key == "grad" or key == "T" or key == "mT" or key == "data" then return {tensor = true} end
-    if key == "shape" and of.value ~= nil then return {value = of.value.shape} end
+    if key == "shape" then return {value = of.value and of.value.shape or torch.zeros(1).shape} end
+    if key == "device" or key == "dtype" then return {value = (of.value or torch.zeros(1))[key]} end
+    if key == "grad_fn" and of.value ~= nil then return {value = of.value.grad_fn} end
     return nil
   end
   local base = of.class or of.value
@@ -224,6 +256,7 @@ function live.type_at(tokens, i, depth)
       if not follows then return nil, open end
       local of, first = live.type_at(tokens, open - 1, depth)
       if is_tensor_type(of) then return {tensor = true}, first end
+      if of and of.list then return of.list, first end
       local key = open + 2 == i and tokens[open + 1]
       if of and key and key.kind == "number" then
         return member(of, math.tointeger(tonumber(key.text)) or tonumber(key.text)), first
@@ -234,6 +267,7 @@ function live.type_at(tokens, i, depth)
     end
     if follows and before.kind ~= "keyword" then
       local callee, first = live.type_at(tokens, open - 1, depth)
+      if callee then callee.size_at = open + 1 < i end
       return result_of(callee), first
     end
     if t.text == ")" then

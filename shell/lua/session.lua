@@ -173,7 +173,7 @@ local function begin(text)
   session.entries[session.number] = record
   forget(session.number - most_entries)
   names.current = session.number
-  if session.at_keyboard then record.position = native.remember(text) end
+  if session.at_keyboard then record.position, record.stamp = native.remember(text) end
   return record
 end
 
@@ -324,6 +324,18 @@ function session.typed(text)
   local ok, wrong = session.run(text)
   session.at_keyboard = false
   return ok, wrong
+end
+
+-- Ctrl-C on an empty line: leaves an inner prompt (a lesson, %predict); false where there is none.
+function session.cancel()
+  if not (session.mode and session.mode.cancel) then return false end
+  io.stdout:write("\n")
+  local ok, message, trace = native.guarded(session.mode.cancel)
+  if not ok then
+    session.mode = nil
+    session.report(message, trace)
+  end
+  return true
 end
 
 -- The prompt opens: `interactive` prints values, at a terminal there is a first line.

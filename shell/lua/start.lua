@@ -12,7 +12,7 @@ function start.banner()
     local name = torch.cuda.get_device_name(0):find("simulated", 1, true) and "simulated" or torch.cuda.get_device_name(0)
     machine = ("%s, cuda:0%s %s"):format(machine, devices > 1 and ".." .. devices - 1 or "", name)
   end
-  local parts = {"tycho " .. native.version:gsub("%.0$", ""), _VERSION, machine, " ? help", " %learn lessons"}
+  local parts = {"tycho " .. native.version:gsub("%.0$", ""), _VERSION, machine, " ? help", " %learn lessons", " Ctrl-D leaves"}
   local lines, line = {}, parts[1]
   local columns = native.window()
   for i = 2, #parts do

@@ -141,6 +141,10 @@ TEST(Commands, HistFindsTheEntriesOfEarlierSessions) {
   Terminal t(launch);
   ASSERT_TRUE(t.prompt());
   ASSERT_TRUE(t.enter("%hist special", "very_special_name = 5"));
+  ASSERT_TRUE(t.enter("also_special = 6", ""));
+  t.type("%hist special\r");
+  ASSERT_TRUE(t.see("[2]") && t.see("also_special = 6") &&
+              t.prompt());  // its number, to say %rerun 2
 }
 
 TEST(Commands, DebugShowsTheFramesOfTheLastErrorWithShapes) {

@@ -175,7 +175,7 @@ TEST(Editor, APasteIsOneEntryHoweverItsBytesCome) {
 TEST(Editor, AWrongEntryComesBackWithTheCursorAtTheFault) {
   Screen s;
   s.type("x = = 6 * 7; x\r");
-  ASSERT_TRUE(s.ends_with("[1]> x = = 6 * 7; x"));
+  ASSERT_TRUE(s.ends_with("   ^\n[1]> x = = 6 * 7; x"));
   s.type("\x04\x04\r");
   ASSERT_TRUE(s.ends_with("[1]> x = 6 * 7; x\n42\n[2]>"));
 }

@@ -78,6 +78,41 @@ TEST(Prompt, GoesOnAfterErrors) {
   ASSERT_TRUE(t.enter("6 * 7", "42"));
 }
 
+TEST(Prompt, ARejectedEntryStaysForCorrectionButLinesThatAnEditorSendsReplaceIt) {
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("x = = 1", "unexpected '='"));
+  ASSERT_TRUE(t.enter("print('ins' .. 'tead')", "instead"));  // a whole line at once
+  ASSERT_TRUE(t.enter("y = 4 +* 2", "unexpected '*'"));
+  t.type("\x7f");  // somebody mends it: the + goes, as the cursor stands at the *
+  t.watch(50);
+  t.type("\r");
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("print('y' .. ' is', y)", "y is\t8"));
+}
+
+TEST(Prompt, CtrlCOnAnEmptyLineLeavesInnerPrompts) {
+  Terminal t(at_home("inner"));
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("%predict torch.ones(2):sum()", "predict> "));
+  t.interrupt();
+  ASSERT_TRUE(t.see("Left") && t.see("[2]> "));
+  ASSERT_TRUE(t.enter("%learn shapes", "lesson> "));
+  t.interrupt();
+  ASSERT_TRUE(t.see("Left at 1/") && t.see("[3]> "));
+  t.type("%demo topk\r");
+  ASSERT_TRUE(t.see("any key goes on") && t.see(":topk(2)"));
+  t.watch(100);
+  t.interrupt();
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("6 * 7", "42"));
+}
+
+TEST(Prompt, TheFirstLineSaysHowToLeave) {
+  Terminal t;
+  ASSERT_TRUE(t.see("Ctrl-D leaves"));
+}
+
 TEST(Prompt, KeepsItsHistoryFromOneSessionToTheNext) {
   const Launch launch = at_home("history");
   {

@@ -34,18 +34,23 @@ local function hist(args, session)
     for n = math.max(1, session.number - 1000), session.number - 1 do
       local record = session.entries[n]
       if record and record.text:find(part, 1, true) then
-        found[#found + 1] = {text = record.text, time = record.time, directory = "", ok = record.ok}
+        found[#found + 1] = {text = record.text, time = record.time, directory = "", ok = record.ok, number = n}
       end
     end
     for i = #found - most, 1, -1 do table.remove(found, i) end
   end
   if #found == 0 then return session.say(part == "" and "no entries yet" or ("no entry holds %q"):format(part)) end
-  local here, rows = native.directory(), {}
+  local here, rows, numbers = native.directory(), {}, {}
+  for n = math.max(1, session.number - 1000), session.number - 1 do
+    local record = session.entries[n]
+    if record and record.stamp then numbers[record.stamp] = n end
+  end
   for i, record in ipairs(found) do
     local elsewhere = record.directory ~= "" and record.directory ~= here
-    rows[i] = {when(record.time), elsewhere and columns.plain(near_home(record.directory)) or "", (record.ok and "" or "failed: ") .. one_line(record.text)}
+    local number = record.number or numbers[record.stamp]
+    rows[i] = {number and ("[%d]"):format(number) or "", when(record.time), elsewhere and columns.plain(near_home(record.directory)) or "", (record.ok and "" or "failed: ") .. one_line(record.text)}
   end
-  session.say(columns.table({{title = "time", drop = 2}, {title = "directory", drop = 3}, {title = "entry", drop = 1, cut = true}}, rows))
+  session.say(columns.table({{title = "entry", right = true, drop = 2}, {title = "time", drop = 2}, {title = "directory", drop = 3}, {title = "text", drop = 1, cut = true}}, rows))
 end
 
 -- ---- ranges of entries -----------------------------------------------------------------------

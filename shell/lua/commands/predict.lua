@@ -65,6 +65,10 @@ local function predict(args, session)
     for i = 1, chain and #chain - 1 or 0 do session.say("  " .. chain[i]) end
     return true
   end
+  function mode.cancel()
+    session.mode = before
+    if not result then say("Left; it was not run.") end
+  end
   session.mode = mode
   ask()
 end

@@ -165,7 +165,9 @@ local function build()
   add_spaces()
   local topics = require "shell.help.topics"
   for _, topic in ipairs(topics.topics) do
-    add {path = topic[1], kind = "topic", doc = topic[2], text = topic[3], see = topic[4]}
+    local others = {}
+    for name in (topic[5] or ""):gmatch "%S+" do others[#others + 1] = name end
+    add({path = topic[1], kind = "topic", doc = topic[2], text = topic[3], see = topic[4]}, table.unpack(others))
   end
   for _, row in ipairs(topics.lua) do
     add {path = row[1], kind = "library", doc = row[3], arguments = row[2], keyword = row[2] == nil}
@@ -186,6 +188,8 @@ function catalog.find(path)
   local normal = catalog.normal(path)
   local found = {}
   local exact = by_path[normal] or by_path[path]
+  local named = by_path[path]
+  if named and named.kind == "topic" then exact = named end  -- before a part of torch of the same name
   if exact then found[1] = exact end
   if not exact and not normal:find("[.]") then
     for _, entry in ipairs(by_name[normal] or {}) do found[#found + 1] = entry end

@@ -1,7 +1,7 @@
 -- Texts of help that belong to no function: topics of the language of tensors, and Lua in one line each.
 local topics = {}
 
--- {name, one sentence, text, see}
+-- {name, one sentence, text, see, other names}
 topics.topics = {
   {"indexing", "Parts of tensors: positions count from 1, ranges include both ends.", [[
   x[1]  x[-1]  x[{1, 2}]          an element or row, from 1; -1 is the last
@@ -117,6 +117,61 @@ inside.]], "torch.no_grad, torch.autocast, torch.inference_mode, torch.scope"},
       opt:step()
     end
   end]], "optim.SGD, optim.Adam, F.cross_entropy, data.DataLoader, autograd"},
+  {"tutorial", "Where to begin: lessons at the prompt, pages to read, scripts to run and copy.", [[
+  %learn                          the lessons, and how far you are
+  %learn shapes                   the first one; %quit leaves it
+  tutorials/coming_from_pytorch.md    what differs from PyTorch, on one page
+  tutorials/several_processes.md      from two terminals to two machines
+  scripts/fit_curve.lua           a first script; train_digits.lua a whole one
+  ?cheatsheet                     what is used most, on one screen]], "lesson, cheatsheet, training", "tutorials start begin"},
+  {"lesson", "Lessons at the prompt: short texts, questions that are graded, tasks that are checked.", [[
+  %learn                 their list, and how far you are
+  %learn shapes          begins one, or goes on where you left; also %learn 1
+  %learn shapes 1        from its beginning
+  In a lesson:  Enter goes on, answers are graded, all else runs as always
+  %hint  %skip  %play  %back  %next  %reset  %quit
+A lesson has variables of its own: yours stay as they are.]], "tutorial, %learn, %predict", "lessons learn"},
+  {"cheatsheet", "What is used most, on one screen; names are PyTorch's, positions count from 1.", [[
+  x = torch.tensor{{1, 2}, {3, 4.5}}    torch.zeros(2, 3)    torch.randn(4)
+  x.shape  x.dtype  #x  x:numel()       x:item()  x:tolist()
+  x[1]  x[{1, 2}]  x[{{}, 2}]  x["1:2, :"]  x[x:gt(2)]     parts
+  a + b  a * b  a:matmul(b)  a ^ 2      element by element; matrix product
+  x:sum(1)  x:mean()  x:max(2)  x:argmax(2)                along a dimension
+  x:view(4)  x:reshape(-1)  x:t()  x:unsqueeze(1)  torch.cat({a, b}, 1)
+  x:eq(y)  x:lt(3)                      masks: == and < give one boolean
+  w = torch.zeros(3, {requires_grad=true});  loss:backward();  w.grad
+  net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+  opt = optim.Adam(net:parameters(), {lr=0.001})
+  opt:zero_grad(); F.cross_entropy(net(x), labels):backward(); opt:step()
+  x:to("cuda")  torch.save(x, "x.pt")  torch.load("x.pt")  plot(y)  %who]],
+    "indexing, operators, autograd, modules, training", "cheat reference"},
+  {"gradient", "How gradients are made, read, dropped and looked at.", [[
+  w = torch.tensor({2.0}, {requires_grad=true})   ask for one
+  loss:backward()  w.grad                         make it, read it
+  opt:zero_grad()  w.grad = nil                   drop it: passes add up
+  nn.utils.clip_grad_norm_(net:parameters(), 1)   keep it in bounds
+  %why w.grad       why it is nil, or not a number
+  %graph loss grad  the tree of operations with the gradients on it
+  %backstep loss    one operation at a time, entry by entry
+  %sweep loss, w[1], -1, 1    the loss against one weight, and its slope
+  %check f, {w}     gradients against differences]], "autograd, Tensor.backward, torch.autograd.grad", "gradients"},
+  {"accuracy", "How many answers are right: the largest output against the label.", [[
+  right = net(x):argmax(2):eq(y)       one boolean for each row
+  right:float():mean():item()          the share of them, between 0 and 1
+  right:sum():item()                   how many; add up over the batches
+Labels count from 1, as argmax does. Look at a network without dropout and
+without a graph:  net:eval(); torch.no_grad(function() ... end)]], "argmax, eq, mean, training", "accuracies"},
+  {"progress", "How far something is: at the prompt by itself, in scripts by a line.", [[
+  A long entry shows its time and operation by itself; Ctrl-C stops it.
+  %time CODE   %bench CODE   %prof CODE           how long, how fast, where
+  io.write(("\r%d of %d"):format(i, n))           a line that is written over
+  scripts/train_digits.lua shows a bar, losses and what is left of the time.
+How far the lessons are: %learn.]], "%time, %prof, %learn, training", "bar tqdm"},
+  {"quit", "How to leave.", [[
+  Ctrl-D on an empty line, or %quit           the session
+  os.exit()                                   the same from code
+  Ctrl-C                                      stops what runs; clears the line
+  %quit, or Ctrl-C on an empty line           a lesson, or another inner prompt]], "%quit, os.exit", "exit bye leave q"},
 }
 
 -- {name, arguments (nil for keywords), one sentence}

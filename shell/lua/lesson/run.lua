@@ -296,6 +296,11 @@ function mode.handle(entry)
   return true
 end
 
+function mode.cancel()
+  if lesson.playing then return commands.play() end
+  commands.quit()
+end
+
 local hook
 local function after(entry, ok, results)
   if not lesson or lesson.playing or not ok then return end

@@ -82,12 +82,36 @@ test("files, commands and topics of help are completed", function()
   check.equal(select(2, texts "   cx:ma"), 7)
 end)
 
-test("private names come last, and only when they begin so", function()
+test("private names come only to those who type the underscore", function()
   globals.ctable = {_secret = 1, open = 2}
-  local list = texts "ctable."
-  check.equal(list[1], "open")
-  check.equal(list[#list], "_secret")
+  check.equal(table.concat(texts "ctable.", " "), "open")
+  check.equal(table.concat(texts "ctable._", " "), "_secret")
+  check.equal(table.concat(texts "cnet._buf", " "), "_buffers")
+  never("cnet.", "_buffers")
   globals.ctable = nil
+end)
+
+test("methods are known of every value whose type is known", function()
+  globals.cseq = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ModuleList {torch.nn.ReLU()})
+  globals.cgen, globals.cfile = torch.Generator(), io.stdout
+  globals.cnormal = torch.distributions.Normal(0, 1)
+  offers("cseq:", "append", "parameters", "forward")
+  offers("cseq:to('cpu'):", "append")
+  offers("cseq:parameters()[1]:num", "numel")
+  offers("cseq[2]:", "append", "state_dict")
+  offers("cseq(cx):su", "sum")
+  offers("torch.nn.Linear(2, 3)(cx):su", "sum")
+  offers("cgen:", "manual_seed", "get_state")
+  offers("torch.Generator():", "seed")
+  offers("cfile:", "read", "close")
+  offers("io.open('f'):", "lines")
+  offers("cnormal:", "log_prob")
+  offers("cnormal.", "loc")
+  offers("tostring(cx):", "rep")
+  offers("cx.dtype.", "is_floating_point")
+  offers("cx.device.", "type")
+  offers("?top", "topk")
+  globals.cseq, globals.cgen, globals.cfile, globals.cnormal = nil, nil, nil, nil
 end)
 
 test("completion runs no code of the user's", function()

@@ -71,6 +71,20 @@ test("help pages speak of names that exist", function()
   end
 end)
 
+test("topics have pages that come before parts of torch of the same name", function()
+  check.contains(help.page "autograd", "loss:backward()")
+  for _, topic in ipairs {"tutorial", "lesson", "lessons", "cheatsheet", "gradient", "gradients", "accuracy", "progress", "quit", "exit"} do
+    local entry = catalog.find(topic)[1]
+    check.equal(entry and entry.kind, "topic", topic)
+    for word in entry.see:gmatch "[^,]+" do
+      word = word:match "^%s*(.-)%s*$"
+      check.yes(word:find "^%%" or catalog.see(word), topic .. " names " .. word)
+    end
+    for line in (help.page(topic) .. "\n"):gmatch "(.-)\n" do check.yes(utf8.len(line) <= 80, line) end
+  end
+  check.contains(help.page "quit", "Ctrl-D")
+end)
+
 test("names of other libraries lead to pages that exist", function()
   for _, row in ipairs(require "shell.help.aliases") do check.yes(row[4] and catalog.find(row[4])[1], row[1]) end
   check.contains(help.page "cmul", "here a * b")
