@@ -140,7 +140,7 @@ function dist.barrier(...)
   local o = arguments("barrier", {"group", "async_op", "device_ids"}, {}, ...)
   local g = info(o.group, "barrier")
   if not g then return end
-  native.barrier_(torch.empty(0), g.handle, o.async_op and true or false)
+  native.barrier(g.handle, o.async_op and true or false)
   return finish(g, o.async_op)
 end
 
