@@ -16,6 +16,7 @@ local rank, world = dist.get_rank(), dist.get_world_size()
 local function say(text, ...)
   if rank == 0 then print(text:format(...)) end
 end
+if arg[1] == "--quick" then say("--quick is a smoke test: its numbers say nothing about the real run") end
 
 -- 1797 digits of 8 x 8 points. Each rank reads them all, and a sampler gives it every world-th one of an order that is the
 -- same everywhere.

@@ -9,6 +9,7 @@ if arg[1] == "--help" then
   os.exit(0, true)
 end
 local quick = arg[1] == "--quick"
+if quick then print("--quick is a smoke test: its numbers say nothing about the real run") end
 local processes = quick and 2 or math.tointeger(tonumber(arg[1] or 4)) or 4
 local epochs = quick and 6 or math.tointeger(tonumber(arg[2] or 20)) or 20
 

@@ -13,21 +13,19 @@ for i = -8, -1 do support.interactive = support.interactive or arg[i] == "-i" en
 local here = debug.getinfo(1, "S").source:match("^@(.*)/") or "."
 assert(loadfile(here .. "/ranks.lua"))(support)
 
-local line_shown = false
+local bar
 
----Prints a line, once for all ranks; a progress line above it goes away.
+---Prints a line, once for all ranks, above the bar of progress.
 ---@param text string a format, with its values after it
 function support.say(text, ...)
   if support.rank > 0 then return end
-  if line_shown then io.stdout:write("\r\27[K") end
-  line_shown = false
-  io.stdout:write(text:format(...), "\n")
+  print(text:format(...))
   io.stdout:flush()
 end
 
 ---Ends the script with one sentence about what is wrong with an option or a file.
 function support.stop(text, ...)
-  if line_shown then io.stdout:write("\r\27[K") end
+  support.progress_ends()
   io.stdout:flush()
   io.stderr:write(support.script or "script", ": ", text:format(...), "\n")
   os.exit(1, true)
@@ -194,6 +192,9 @@ function support.options(script, about, rows)
   for _, key in ipairs {"save", "metrics", "plot"} do
     if given[key] and support.rank == 0 then check_writable(key, given[key]) end
   end
+  if given.quick then
+    say("--quick is a smoke test: it shows that all works; the numbers of so small a run say nothing about the real one")
+  end
   if given.plot and not given.plot:lower():find("%.svg$") and not given.plot:lower():find("%.png$") then
     stop("--plot must end in .svg or .png, got %s", given.plot)
   end
@@ -208,23 +209,19 @@ function support.clock(seconds)
   return ("%d:%02d"):format(seconds // 60, seconds % 60)
 end
 
-local began, began_at, last_shown
----Shows how far the work is: a bar that is redrawn in a terminal, elsewhere a line every ten seconds.
----@param share number how much is done, from 0 to 1
+---Shows how far the work is: a bar in a terminal, elsewhere a line a minute (torch.progress).
+---@param done number how much is done
+---@param all number how much there is
 ---@param text string what else to show
-function support.progress(share, text, ...)
-  if support.rank > 0 then return end
-  local now = torch.perf_counter()
-  if not began then began, began_at, last_shown = now, share, now end
-  if now - last_shown < (support.in_terminal and 0.1 or 10) then return end
-  last_shown = now
-  local left = share > began_at and (now - began) / (share - began_at) * (1 - share) or 0
-  text = ("%3d %%  %s  %s left"):format(100 * share // 1, text:format(...), support.clock(left))
-  if not support.in_terminal then return say("  %s", text) end
-  local filled = 24 * share // 1 | 0
-  io.stdout:write("\r", ("█"):rep(filled), ("░"):rep(24 - filled), " ", text, "\27[K")
-  io.stdout:flush()
-  line_shown = true
+function support.progress(done, all, text, ...)
+  bar = bar or torch.progress {total = all, initial = done, unit = false, leave = false, file = io.stdout}
+  bar:to(done, text:format(...))
+end
+
+---The work is done, or stops: the bar goes.
+function support.progress_ends()
+  if bar then bar:close() end
+  bar = nil
 end
 
 ---- Metrics ----------------------------------------------------------------------------------------

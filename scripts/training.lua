@@ -177,9 +177,9 @@ function Run:add(loss, samples, unit)
   local rate = unit and ("  %d %s/s"):format(self:rate(), unit) or ""
   local mean = self.sum / math.max(1, self.count)
   if self.steps then
-    support.progress((self.step + 1) / self.steps, "step %d/%d  loss %.4f%s", self.step + 1, self.steps, mean, rate)
+    support.progress(self.step + 1, self.steps, "step %d/%d  loss %.4f%s", self.step + 1, self.steps, mean, rate)
   else
-    support.progress((self.epoch + (self.batch + 1) / self.batches_of_epoch) / self.last, "%s %d/%d  loss %.4f%s",
+    support.progress(self.epoch * self.batches_of_epoch + self.batch + 1, self.last * self.batches_of_epoch, "%s %d/%d  loss %.4f%s",
       self.columns[1], self.epoch + 1, self.last, mean, rate)
   end
 end
@@ -218,6 +218,7 @@ function Run:train(f)
     f()
     if world > 1 then torch._hold_interrupt(false) end
   end)
+  support.progress_ends()
   if self.inside or self.cut then  -- by a second Ctrl-C
     say("stopped at once, in the middle of a step; %s", self.saved_at and
       ("saved up to %s %d; go on with --load %s"):format(self.columns[1], self.saved_at, path) or "nothing is saved")

@@ -278,6 +278,7 @@ add {
 add(require "torch.help_pages.compatibility")
 add(require "torch.help_pages.pictures")
 add(require "torch.help_pages.processes")
+add(require "torch.help_pages.progress")
 
 -- --- all other classes of torch.nn; every class knows its own arguments ---
 local classes, known = torch.nn.Module and torch.nn, {}

@@ -94,7 +94,7 @@ function torch.get_printoptions()
   }
 end
 
--- Pictures are loaded when the first one is drawn.
-for _, name in ipairs {"plot", "hist"} do
-  torch[name] = function(...) return require("torch.plot")[name](...) end
+-- Pictures and progress are loaded when the first one is shown.
+for name, file in pairs {plot = "torch.plot", hist = "torch.plot", progress = "torch.progress"} do
+  torch[name] = function(...) return require(file)[name](...) end
 end

@@ -2,6 +2,7 @@
 -- curves differ by colour, or where there are no colours by a letter per curve.
 local torch = torch
 local axes = require "torch.plot.axes"
+local columns_of, clipped = require("torch.columns").of, require("torch.columns").clipped
 local braille = {}
 
 local bits = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
@@ -43,30 +44,6 @@ function Canvas:row(r, paint, letter)
     else out[#out + 1] = paint(utf8.char(0x2800 + cell), who) end
   end
   return (table.concat(out):gsub(" +$", ""))
-end
-
--- --- text that may be wide ---
-
--- Characters from Hangul on are taken as two columns wide, which East Asian ones and emoji are.
-local function columns_of(s)
-  if not utf8.len(s) then return #s end
-  local n = 0
-  for _, c in utf8.codes(s) do n = n + (c >= 0x1100 and (c < 0x2000 or c >= 0x2e80) and 2 or 1) end
-  return n
-end
-
-local function clipped(s, columns)
-  s = s:gsub("%c", " ")
-  if columns_of(s) <= columns then return s end
-  if not utf8.len(s) then return s:sub(1, columns) end
-  local out, n = {}, 0
-  for _, c in utf8.codes(s) do
-    local one = utf8.char(c)
-    n = n + columns_of(one)
-    if n > columns - 1 then break end
-    out[#out + 1] = one
-  end
-  return table.concat(out) .. "…"
 end
 
 local function centred(s, columns)

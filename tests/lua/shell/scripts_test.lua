@@ -10,12 +10,12 @@ local function write(path, content)
 end
 
 test("fit_curve finds the curve and draws it", function()
-  local out = run("fit_curve.lua", "--quick")
+  local out = run("fit_curve.lua", "--quick", "--save", check.temp("curve.pt"))
   check.equal(out.err, "")
   check.equal(out.status, 0)
   check.contains(out.out, "step  200  loss 0.0")
   check.contains(out.out, "fitted")
-  check.contains(run("fit_curve.lua", "--help").out, "STEPS")
+  check.contains(out.out, "--quick is a smoke test")
 end)
 
 test("hogwild reaches the loss of one process", function()
@@ -83,6 +83,8 @@ end)
 -- Every script that trains: what its quick run says, the columns of its metrics, the function that each step calls once,
 -- a call in the middle of the training and the place it is at, and how to train for longer.
 local trainings = {
+  {"fit_curve.lua", says = "off the true curve by %d+%.%d+ on average", columns = "step,train_loss", calls = "mse_loss", at = 31,
+    place = "step 31", more = "--steps=220"},
   {"train_digits.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy",
     calls = "cross_entropy", at = 14, place = "batch 4 of epoch 2", more = "--epochs=3", quick = {"--epochs=2", "--amp=fp16"}},
   {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss",
