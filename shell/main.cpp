@@ -215,7 +215,9 @@ int start(lua_State* L, int argc, char** argv) {
       if (!input) look_for_lists(L, o.file);
       lua_settop(L, 1);
       for (int k = o.script + 1; k < argc; ++k) lua_pushstring(L, argv[k]);
+      keep_frame_values(o.interactive);  // for %debug at the prompt that follows
       status = run(L, argc - o.script - 1);
+      keep_frame_values(false);
     }
   }
   if (o.interactive || (o.code.empty() && !o.file)) return repl(L, o.interactive, o.clean);

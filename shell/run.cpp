@@ -87,7 +87,23 @@ void push_description(lua_State* L) {
   lua_pushlstring(L, text.data(), text.size());
 }
 
-// The locals of a frame: a list of {name=, text=, value=}.
+// The value on top of the stack goes into the table below it: as it is when values are kept, else
+// in a table that keeps it no longer than others do.
+void set_value(lua_State* L) {
+  if (keep_values) return lua_setfield(L, -2, "value");
+  if (lua_isnil(L, -1)) return lua_pop(L, 1);
+  lua_createtable(L, 1, 0);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, 1);
+  if (luaL_newmetatable(L, "tycho.weak_value")) {
+    lua_pushliteral(L, "v");
+    lua_setfield(L, -2, "__mode");
+  }
+  lua_setmetatable(L, -2);
+  lua_setfield(L, -2, "weak");
+}
+
+// The locals of a frame: a list of {name=, text=, value= or weak={value}}.
 void push_locals(lua_State* L, lua_Debug* ar) {
   constexpr int kMostLocals = 30;
   lua_newtable(L);
@@ -100,10 +116,10 @@ void push_locals(lua_State* L, lua_Debug* ar) {
     }
     lua_createtable(L, 0, 3);
     lua_insert(L, -2);  // list, entry, value
-    if (keep_values) {
-      lua_pushvalue(L, -1);
-      lua_setfield(L, -3, "value");
-    }
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    set_value(L);
+    lua_pop(L, 1);
     push_description(L);
     lua_setfield(L, -2, "text");
     lua_pushstring(L, name);
@@ -157,6 +173,11 @@ void push_frames(lua_State* L) {
     lua_setfield(L, -2, "name");
     push_locals(L, &ar);
     lua_setfield(L, -2, "locals");
+    lua_getinfo(L, "f", &ar);  // for its upvalues
+    lua_createtable(L, 0, 1);
+    lua_insert(L, -2);
+    set_value(L);
+    lua_setfield(L, -2, "code");
     lua_rawseti(L, -2, ++count);
   }
 }

@@ -156,6 +156,7 @@ end
 -- What ends a script: the error and the functions it went through.
 function report.script(err, trace)
   local remembered = report.remember(err, trace)
+  report.of_script = remembered
   local text = "tycho: " .. (explained(remembered, true) or remembered.text)
   if remembered.traceback ~= "" then text = text .. "\n" .. remembered.traceback end
   return text

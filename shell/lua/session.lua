@@ -148,14 +148,16 @@ local function reported(make, what, ...)
   return nil, "error: " .. (type(plain) == "string" and plain or "its report cannot be made")
 end
 
--- Says what an error was, and keeps its text and shapes (never values).
-function session.report(err, trace)
+-- Says what an error was, and keeps its text and shapes (never values). A command that failed by itself, outside
+-- of all code of the user's, leaves the error that was looked at before.
+function session.report(err, trace, of_command)
   local report = require "shell.report"
   local remembered, plain = reported(report.remember, err, trace)
   if not remembered then return session.complain(plain) end
   remembered.number = session.number
   local misuse = type(err) == "table" and rawget(err, "misuse")  -- of a command: no error of the user's code
-  if not misuse then session.last_error = remembered end
+  local own = of_command and not remembered.interrupted and #remembered.frames == 0 and session.last_error
+  if not misuse and not own then session.last_error = remembered end
   session.last_report, plain = reported(report.text, remembered)
   session.complain(session.last_report or plain)
 end
@@ -238,7 +240,7 @@ local function dispatch(text, f, ...)
   local record = begin(text)
   local ok, message, trace = native.guarded(f, ...)
   record.ok = ok and message ~= false  -- a command that has told of its failure itself
-  if not ok then session.report(message, trace) end
+  if not ok then session.report(message, trace, true) end
   finish(record)
   return record.ok
 end
@@ -341,6 +343,8 @@ end
 -- The prompt opens: `interactive` prints values, at a terminal there is a first line.
 function session.start(interactive, terminal, clean)
   session.options.print = interactive
+  local report = package.loaded["shell.report"]
+  session.last_error = report and report.of_script  -- the file of -i failed
   local start = require "shell.start"
   if terminal then session.say(start.banner()) end
   if interactive and not clean then start.init(session) end

@@ -147,6 +147,39 @@ TEST(Commands, HistFindsTheEntriesOfEarlierSessions) {
               t.prompt());  // its number, to say %rerun 2
 }
 
+TEST(Commands, DebugEvaluatesInAFrameAndKeepsTheLastRealError) {
+  Terminal t(at_home("debug-in-frame"));
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter(
+      "outer = 41; function step(batch) local k, b = 3, batch * 2; return b:matmul(outer) end",
+      ""));
+  ASSERT_TRUE(t.enter("x = torch.ones(2, 3); step(x)", "error"));
+  ASSERT_TRUE(t.enter("%debug 1 'k is ' .. k + outer", "k is 44"));
+  ASSERT_TRUE(t.enter("%debug batch.shape", "[2, 3]"));
+  ASSERT_TRUE(t.enter("%debug 2 batch", "has no batch"));
+  ASSERT_TRUE(t.enter("%run no_such_file.lua", "No such file"));
+  ASSERT_TRUE(t.enter("%debug nosuch", "has no nosuch"));
+  ASSERT_TRUE(t.enter("collectgarbage() collectgarbage()", ""));
+  ASSERT_TRUE(t.enter("%debug b", "was not kept; %debug on, then %rerun 2 keeps it"));
+  ASSERT_TRUE(t.enter("%debug", "in [2]"));
+  ASSERT_TRUE(t.enter("%debug on", "keep the values"));
+  ASSERT_TRUE(t.enter("%rerun 2", "error"));
+  ASSERT_TRUE(t.enter("%debug 'b adds up to ' .. b:sum():item()", "b adds up to 12"));
+}
+
+TEST(Commands, DebugLooksAtAScriptThatFailedBeforeThePrompt) {
+  Launch launch = at_home("debug-script");
+  const std::string path = launch.environment.at("HOME") + "/fails.lua";
+  std::ofstream(path) << "local function step(a)\n  local double = a * 2\n  error('no way')\nend\n"
+                         "step(torch.ones(3))\n";
+  launch.arguments = {"-i", path};
+  Terminal t(launch);
+  ASSERT_TRUE(t.see("no way") && t.prompt());
+  ASSERT_TRUE(t.enter("%debug", "fails.lua:3"));
+  ASSERT_TRUE(t.enter("%debug double:sum():item()", "6"));
+  ASSERT_TRUE(t.enter("%bt", "in step"));
+}
+
 TEST(Commands, DebugShowsTheFramesOfTheLastErrorWithShapes) {
   Terminal t(at_home("debug"));
   ASSERT_TRUE(t.prompt());

@@ -27,7 +27,8 @@ end
 
 local function headline(last)
   local text = (last.text or ""):match("^[^\n]*"):gsub("^%[%d+%]:%d+: ", "")
-  return ("error in [%s]: %s"):format(last.number or "?", columns.plain(text))
+  local where = last.number and ("in [%d]"):format(last.number) or "in the script"
+  return ("error %s: %s"):format(where, columns.plain(text))
 end
 
 local function title(frame)
@@ -86,17 +87,67 @@ local function real_frames(session)
   return out
 end
 
+-- The value of a kept or weakly kept variable; false when it is gone.
+local function value_of(item)
+  if item.value ~= nil then return true, item.value end
+  if not item.weak then return true, nil end
+  return item.weak[1] ~= nil, item.weak[1]
+end
+
+-- The names that code in a frame sees: its variables, the last declared first, those around it, globals.
+local function scope_of(frame, session)
+  local gone
+  local env = setmetatable({}, {__index = function(_, name)
+    for i = #(frame.locals or {}), 1, -1 do
+      if frame.locals[i].name == name then
+        local there, value = value_of(frame.locals[i])
+        if there then return value end
+        gone = name
+        local again = session.last_error.number and ("; %%debug on, then %%rerun %d keeps it"):format(session.last_error.number) or "; %debug on keeps values"
+        error(("%s (%s) was not kept%s"):format(name, short(frame.locals[i].text), again), 0)
+      end
+    end
+    local _, f = value_of(frame.code or {})
+    for i = 1, type(f) == "function" and 60 or 0 do
+      local upvalue, value = debug.getupvalue(f, i)
+      if not upvalue then break end
+      if upvalue == name and name ~= "_ENV" then return value end
+    end
+    local found = _G[name]
+    local shortcut = found == nil and session.names.shortcuts[name]
+    if shortcut then return shortcut() end
+    if found == nil then error(("frame %s has no %s"):format(frame.name or frame.source, name), 0) end
+    return found
+  end})
+  return env, function() return gone end
+end
+
+-- Runs an expression, or statements, with the names of a frame.
+local function evaluate(code, frame, session)
+  local env = scope_of(frame, session)
+  local f, message = load("return " .. code .. "\n", "=shell/debug", "t", env)
+  if not f then f, message = load(code .. "\n", "=shell/debug", "t", env) end
+  if not f then error(message:gsub("^[^\n]-debug:%d+: ", ""), 0) end
+  session.print(table.pack(f()))
+end
+
 local function debug_command(args, session)
   if args == "on" or args == "off" then
     native.keep_frames(args == "on")
     session.options.debug = args == "on"
     return session.say(args == "on" and "errors keep the values of variables, until the next error or %free" or "errors keep names and shapes only")
   end
-  local n = args ~= "" and math.tointeger(tonumber(args))
-  if args ~= "" and not n then return ("it takes the number of a frame, on or off, not %q"):format(args) end
+  local number, code = args:match("^(%d+)%s*(.-)%s*$")
+  local n = number and math.tointeger(tonumber(number))
+  if not n then code = args end
   local last = session.last_error
+  if not last and code ~= "" then return "there was no error yet, so there is no frame to look into" end
   if not last then return session.say("there was no error yet") end
   local frames = real_frames(session)
+  if code ~= "" and #frames > 0 then
+    if n and not frames[n] then return ("there %s"):format(#frames == 1 and "is one frame" or ("are %d frames"):format(#frames)) end
+    return evaluate(code, frames[n or 1], session)
+  end
   say(session, headline(last))
   if #frames == 0 then return session.say("it was raised outside of your functions") end
   if n then
@@ -132,8 +183,9 @@ end
 
 return {
   {
-    name = "debug", usage = "%debug [NUMBER], %debug on|off", example = "%debug 1",
-    doc = "Functions of the last error with their lines and variables; after %debug on, with values.",
+    name = "debug", usage = "%debug [NUMBER] [EXPRESSION], %debug on|off", example = "%debug 1 x.shape",
+    doc = "Functions of the last error with their lines and variables; after %debug on, with values. An expression sees the " ..
+      "names of its function, 1 where the error was.",
     run = debug_command,
   },
   {

@@ -221,7 +221,10 @@ local function free(args, session)
   end
   if session.results then session.results.clear() end
   if session.last_error and session.last_error.frames then
-    for _, frame in ipairs(session.last_error.frames) do frame.values = nil end
+    for _, frame in ipairs(session.last_error.frames) do
+      for _, item in ipairs(frame.locals or {}) do item.value = nil end
+      frame.code = nil
+    end
   end
   collectgarbage()
   collectgarbage()
