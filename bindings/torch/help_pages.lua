@@ -35,8 +35,10 @@ add {
 
 -- --- pictures ---
 add {
-  {"torch.plot", "y | x, y, {title=nil, xlabel=nil, ylabel=nil, labels=nil, xlog=false, ylog=false, points=false, file=nil, width=nil, height=nil}",
-    "Draws curves in the terminal, or into a file that ends with .svg or .png: plot(y), plot(x, y), plot(x, y1, y2), plot{train=a, test=b}; at the prompt also `plot`.", see = "torch.hist, show"},
+  {"torch.plot", "y | x, y, {title=nil, xlabel=nil, ylabel=nil, labels=nil, colours=nil, xlog=false, ylog=false, points=false, file=nil, width=nil, height=nil, font=nil, fontsize=13, linewidth=2}",
+    "Draws curves in the terminal, or into a file that ends with .svg or .png: plot(y), plot(x, y), plot(x, y1, y2), plot{train=a, test=b}; at the prompt also `plot`. colours by position or name ({train=\"red\", test=\"#208040\"}); for papers plot(y, {file=\"loss.svg\", font=\"Times New Roman\", fontsize=16}).", see = "torch.figure, torch.hist, show"},
+  {"torch.figure", "plots, {title=nil, file=nil, width=nil, height=nil, font=nil, fontsize=13, linewidth=2}",
+    "Several plots in one figure, one below the other, in the terminal or a file: each a table of what plot takes, or a matrix or a picture. figure{{train=a, test=b, title=\"loss\"}, {accuracy=c}, file=\"run.svg\"}.", see = "torch.plot, show"},
   {"torch.hist", "x, bins=nil, {range=nil, log=false, title=nil, xlabel=nil, ylabel=nil, file=nil, width=nil, height=nil}",
     "Draws how often values occur, in the terminal or into a file that ends with .svg or .png; at the prompt also `hist`.", see = "torch.plot, histc"},
 }
@@ -279,6 +281,7 @@ add(require "torch.help_pages.compatibility")
 add(require "torch.help_pages.pictures")
 add(require "torch.help_pages.processes")
 add(require "torch.help_pages.progress")
+add(require "torch.help_pages.metrics")
 
 -- --- all other classes of torch.nn; every class knows its own arguments ---
 local classes, known = torch.nn.Module and torch.nn, {}

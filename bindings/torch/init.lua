@@ -1,7 +1,7 @@
 -- The part of `torch` written in Lua: its namespaces are loaded when they are first looked at.
 local torch = torch
 
-local parts = {distributed = "torch.distributed", optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", distributions = "torch.distributions", func = "torch.func",
+local parts = {distributed = "torch.distributed", optim = "torch.optim", utils = "torch.utils", amp = "torch.amp", models = "torch.models", metrics = "torch.metrics", distributions = "torch.distributions", func = "torch.func",
   vmap = "torch.func.vmap", multiprocessing = "torch.multiprocessing"}
 
 ---Makes a table answer names that it has not: by `look(owner, name)`, else with an error for scripts (torch.strict).

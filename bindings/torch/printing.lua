@@ -95,6 +95,6 @@ function torch.get_printoptions()
 end
 
 -- Pictures and progress are loaded when the first one is shown.
-for name, file in pairs {plot = "torch.plot", hist = "torch.plot", progress = "torch.progress"} do
+for name, file in pairs {plot = "torch.plot", hist = "torch.plot", figure = "torch.plot", progress = "torch.progress"} do
   torch[name] = function(...) return require(file)[name](...) end
 end

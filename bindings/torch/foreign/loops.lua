@@ -28,6 +28,15 @@ local function less_one(w, e)
   return w:under(e, 10) .. " - 1"
 end
 
+-- A loop's head with a bar that shows how far it is.
+local function with_bar(head)
+  for from, to in pairs {["^for ([%w_]+) = 1, ([^,]+) do$"] = "for %1 in torch.progress(%2) do", [" in ([%w_.]+)%(%) do$"] = " in torch.progress(%1) do",
+    [" in (i?pairs%(.*%)) do$"] = " in torch.progress(%1) do"} do
+    head = head:gsub(from, to)
+  end
+  return head
+end
+
 ---The head of a loop: the line up to do, what the body begins with, what stands before the loop, what ends the body.
 ---@return string head, string? inside, string? before, string? after
 function loops.head(w, target, iter)
@@ -35,8 +44,10 @@ function loops.head(w, target, iter)
   local name = call and (call.kind == "name" and call.text or call.kind == "field" and call.name)
   local args = iter.args or {}
   if name == "tqdm" or name == "list" or name == "trange" or name == "reversed" and args[1] and args[1].kind ~= "call" or name == "sorted" or name == "iter" then
-    if name == "trange" then
-      iter = {kind = "call", {kind = "name", text = "range"}, args = args}
+    if (name == "tqdm" or name == "trange") and args[1] then
+      local over = name == "tqdm" and args[1] or {kind = "call", {kind = "name", text = "range"}, args = {args[1]}}
+      local head, inside, before, after = loops.head(w, target, over)
+      return with_bar(head), inside, before, after
     elseif name == "reversed" then
       local list = w:write(args[1])
       return ("for i = #%s, 1, -1 do"):format(list), ("local %s = %s[i]"):format((w:write(target)), list)

@@ -59,7 +59,7 @@ words.remarks = {
 -- Functions: a format of their arguments (%1 the first, %* all), or a name.
 words.functions = {
   len = "#%1", str = "tostring(%1)", int = "math.floor(%1)", abs = "math.abs(%*)", max = "math.max(%*)", min = "math.min(%*)",
-  list = "%1", tuple = "%1", set = "%1", iter = "%1", tqdm = "%1", repr = "tostring(%1)", bool = "%1", float = "tonumber(%1)", input = "io.read()",
+  list = "%1", tuple = "%1", set = "%1", iter = "%1", tqdm = "torch.progress(%1)", trange = "torch.progress(%1)", repr = "tostring(%1)", bool = "%1", float = "tonumber(%1)", input = "io.read()",
   exit = "os.exit()", quit = "os.exit()", callable = 'type(%1) == "function"', sorted = "(function(t) table.sort(t) return t end){table.unpack(%1)}", ord = "utf8.codepoint(%1)",
   chr = "utf8.char(%1)", pow = "%1 ^ %2", hex = '("%%x"):format(%1)', id = "tostring(%1)", dir = "for name in pairs(%1) do print(name) end",
   open = "io.open(%*)", reversed = "%1", getattr = "%1[%2]", hasattr = "%1[%2] ~= nil", help = "?%1",
@@ -129,10 +129,10 @@ words.imports = {
 -- Modules of Python whose work Lua's libraries do, with a word about it.
 words.standard = {
   math = "math is there already", os = "os and io are there already", sys = "arg holds the words after the file's name", random = "math.random, torch.rand", time = "os.time(), torch.perf_counter()",
-  json = "torch.save keeps tables", copy = "x:clone() copies a tensor", glob = 'io.popen("ls")', collections = "tables do it", typing = "Lua has no types to write", tqdm = "print says how far it is",
+  json = "torch.save keeps tables", copy = "x:clone() copies a tensor", glob = "torch.utils.data.glob", collections = "tables do it", typing = "Lua has no types to write", tqdm = "torch.progress shows how far a loop is",
   argparse = "arg holds the words after the file's name", itertools = "loops do it", functools = "functions do it", pathlib = "paths are texts", warnings = "torch.notes switches notes", logging = "print", datetime = "os.date()",
   string = "string is there already", re = "string.match and string.gsub", csv = "torch.utils.data.read_csv", pickle = "torch.save and torch.load", dataclasses = "tables do it", gc = "collectgarbage()", shutil = "os.rename, os.remove", contextlib = "do local x <close> = ... end",
-  sklearn = "torch.utils.data", scipy = "torch.linalg, torch.special", einops = "x:view, x:permute", transformers = "torch.models", __future__ = "nothing is to be written", abc = "nothing is to be written", urllib = "io.popen", requests = "io.popen", seaborn = "torch.plot", torchsummary = "print(net)", torchinfo = "print(net)", wandb = "scripts/training.lua writes metrics", ["torch.utils.tensorboard"] = "scripts/training.lua writes metrics", subprocess = "io.popen", threading = "DataLoader has num_workers", inspect = "debug.getinfo", enum = "tables do it",
+  sklearn = "torch.utils.data, torch.metrics", torchmetrics = "torch.metrics", scipy = "torch.linalg, torch.special", einops = "x:view, x:permute", transformers = "torch.models", __future__ = "nothing is to be written", abc = "nothing is to be written", urllib = "io.popen", requests = "io.popen", seaborn = "torch.plot", torchsummary = "print(net)", torchinfo = "print(net)", wandb = "scripts/training.lua writes metrics", ["torch.utils.tensorboard"] = "scripts/training.lua writes metrics", subprocess = "io.popen", threading = "DataLoader has num_workers", inspect = "debug.getinfo", enum = "tables do it",
 }
 
 -- Names of modules that are not there, with a word about them.

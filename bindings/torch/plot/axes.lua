@@ -38,21 +38,38 @@ function axes.text(v, step, size)
   return ("%." .. math.min(decimals, 9) .. "f"):format(v)
 end
 
+local function short(v)
+  return (("%.3g"):format(v):gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
+end
+
+-- Marks of a logarithmic axis, whose range holds exponents: whole powers of ten, with 2 and 5 times them where those are
+-- few; nil where the range is too small for them.
+local function powers(low, high, want)
+  local first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+  local step, out = math.max(1, math.ceil((last - first + 1) / math.max(2, want))), {}
+  for _, parts in ipairs {{1}, {1, 2, 5}} do
+    out = {}
+    for k = math.floor(low), last, step do
+      for _, m in ipairs(parts) do
+        local v = k + math.log(m, 10)
+        if v >= low - 1e-9 and v <= high + 1e-9 then out[#out + 1] = {value = v, text = short(m * 10.0 ^ k)} end
+      end
+    end
+    if #out >= 3 then return out end
+  end
+  return #out >= 2 and out or nil
+end
+
 ---Marks of an axis with their texts; of a logarithmic one (the range holds exponents) powers of ten.
 ---@return {value: number, text: string}[]
 function axes.labelled(low, high, want, logarithmic, least)
-  local out = {}
+  local out = logarithmic and powers(low, high, want)
+  if out then return out end
+  out = {}
   local marks, step = axes.marks(low, high, want, least)
   local size = math.max(math.abs(low), math.abs(high))
   for _, v in ipairs(marks) do
-    local s
-    if logarithmic then
-      local value = 10.0 ^ v
-      s = ("%.3g"):format(value):gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end)
-    else
-      s = axes.text(v, step, size)
-    end
-    out[#out + 1] = {value = v, text = s}
+    out[#out + 1] = {value = v, text = logarithmic and short(10.0 ^ v) or axes.text(v, step, size)}
   end
   return out
 end

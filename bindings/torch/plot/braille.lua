@@ -9,6 +9,13 @@ local bits = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
 local colours = {"34", "33", "32", "31", "35", "36"}
 local letters = {"*", "o", "+", "x", "#", "@"}
 
+-- A series' own colour: whole, or the nearest of 256.
+local function terminal_colour(hex)
+  local r, g, b = require("torch.plot.colours").parts(hex)
+  local depth = os.getenv "COLORTERM"
+  return require("torch.plot.heat").code({r, g, b}, depth == "truecolor" or depth == "24bit", 38)
+end
+
 -- --- a canvas of dots ---
 
 local Canvas = {}
@@ -122,7 +129,9 @@ function braille.text(figure, o)
 
   local letter = #series > 1 and not coloured
   local function paint(s, who)
-    if not coloured or #series < 2 then return s end
+    local own = series[who] and series[who].colour
+    if not coloured or #series < 2 and not own then return s end
+    if own then return "\27[" .. terminal_colour(own) .. "m" .. s .. "\27[0m" end
     return "\27[" .. colours[(who - 1) % #colours + 1] .. "m" .. s .. "\27[0m"
   end
   local at_row = {}

@@ -127,6 +127,18 @@ function data.curves(args, o)
     first = 2
   end
   for i = first, args.n do add_curves(args[i], nil, curves) end
+  local wanted = o.colours or o.colors
+  for key, v in pairs(wanted or {}) do
+    local found = math.type(key) == "integer" and curves[key]
+    for _, curve in ipairs(curves) do
+      if curve.label == key then found = curve end
+    end
+    if not found then
+      error(("plot: colours has one for %s, but there is no such curve"):format(type(key) == "string" and '"' .. key .. '"' or "number " .. tostring(key)), 3, "value")
+    end
+    found.colour = require("torch.plot.colours").parse("plot", v)
+  end
+  if wanted then require("torch.plot.colours").others(curves) end
   local figure = {series = {}, skipped = {}, points = o.points, xlog = o.xlog, ylog = o.ylog,
     whole_x = not xs and not o.xlog}
   local skipped = {}
@@ -151,7 +163,7 @@ function data.curves(args, o)
       end
     end
     -- What cannot be drawn is a gap in the curve: a nan.
-    local series = {x = {}, y = {}, label = o.labels and tostring(o.labels[k] or "") or curve.label}
+    local series = {x = {}, y = {}, label = o.labels and tostring(o.labels[k] or "") or curve.label, colour = curve.colour}
     for i = 1, #y do
       local a, b = x and x[i] or i, y[i]
       if type(b) == "boolean" then b = b and 1 or 0 end

@@ -4,7 +4,10 @@ local torch = torch
 local error = torch._raise
 local heat = {}
 
-local options = {style = "string", file = "string", width = "integer", low = "number", high = "number", colour = "boolean"}
+local options = {style = "string", file = "string", width = "integer", low = "number", high = "number", colour = "boolean", title = "string"}
+-- What only a file has room for.
+local of_file = {height = "integer", xlabel = "string", ylabel = "string", rows = "table", columns = "table", values = "boolean", font = "string",
+  fontsize = "number", linewidth = "number"}
 
 -- Colours from the least to the most value: dark blue to yellow, evenly spaced in brightness.
 local ramp = {{24, 16, 72}, {58, 44, 140}, {34, 102, 156}, {32, 150, 136}, {108, 192, 88}, {250, 228, 60}}
@@ -102,11 +105,12 @@ local function dots_of(x, image, height, width, o)
     end
     dots[i] = row
   end
-  return dots, s, low, high
+  return dots, s, low, high, span
 end
 
 -- --- drawing ---
 
+-- A colour of the terminal, as it stands in an escape sequence.
 local function code(c, deep, layer)
   if deep then return ("%d;2;%d;%d;%d"):format(layer, c[1], c[2], c[3]) end
   -- The 256 colours: a cube of 6 x 6 x 6, and 24 greys.
@@ -119,6 +123,8 @@ local function code(c, deep, layer)
   local function six(v) return v < 48 and 0 or v < 115 and 1 or (v - 35) // 40 end
   return ("%d;5;%d"):format(layer, 16 + 36 * six(r) + 6 * six(g) + six(b))
 end
+
+heat.code = code
 
 local function blocks(dots, deep)
   local lines = {}
@@ -133,6 +139,11 @@ local function blocks(dots, deep)
     lines[#lines + 1] = table.concat(out) .. "\27[0m"
   end
   return table.concat(lines, "\n")
+end
+
+local function number(v)
+  local s = ("%.3g"):format(v)
+  return (s:gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
 end
 
 local shades = {" ", "░", "▒", "▓", "█"}
@@ -184,38 +195,93 @@ local function enlarged(dots, k)
   return out
 end
 
-local function number(v)
-  local s = ("%.3g"):format(v)
-  return (s:gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
-end
-
 local function check(o)
   for k, v in pairs(o) do
-    local want = options[k]
+    local want = options[k] or of_file[k]
     if not want then
-      error(('show: no option "%s" (it has: colour, file, high, low, style, width)'):format(tostring(k)), 3)
+      error(('show: no option "%s" (it has: colour, file, high, low, style, title, width, and for files: columns, font, fontsize, height, linewidth, rows, values, xlabel, ylabel)'):format(tostring(k)), 3)
     end
+    if of_file[k] and not o.file then error(('show: %s is for a file; give file = "map.svg" too'):format(k), 3) end
     local ok = type(v) == want or (want == "integer" and math.tointeger(v) ~= nil)
-    if not ok or (k == "width" and (v < 1 or v > 10000)) then error(("show: %s cannot be %s"):format(k, tostring(v)), 3) end
+    if ok and (want == "integer" or of_file[k] == "number") then ok = v >= 1 and v <= 10000 end
+    if not ok then error(("show: %s cannot be %s"):format(k, tostring(v)), 3) end
   end
   if o.style and o.style ~= "kitty" and o.style ~= "blocks" and o.style ~= "shades" then
     error(('show: style must be "blocks", "shades" or "kitty", not "%s"'):format(o.style), 3)
   end
 end
 
+local function wanted(x, o)
+  o = o or {}
+  if type(o) ~= "table" or torch.is_tensor(o) then error('show: wants options in a table, as in x:show{style="kitty"}', 3) end
+  check(o)
+  if not torch.is_tensor(x) then error("show: wants a tensor, as in x:show()", 3) end
+  return o
+end
+
+-- The values of few cells as texts.
+local function texts_of(planes)
+  local whole, out = not planes.dtype.is_floating_point, {}
+  for i, row in ipairs(planes[1]:tolist()) do
+    out[i] = {}
+    for j, v in ipairs(row) do out[i][j] = type(v) == "boolean" and (v and "1" or "0") or (whole and "%d" or "%.2g"):format(v) end
+  end
+  return out
+end
+
+---A tensor as a figure for a file: a matrix with its rows' and columns' numbers or names (rows=, columns=), its values
+---where they fit (values = true) and what the colours mean; a picture alone unless it has a title or labels.
+function heat.figure(x, o)
+  local own = {file = "figure.svg"}
+  for k, v in pairs(o) do own[k] = v end
+  o = wanted(x, own)
+  if x:numel() == 0 then error(("show: there is nothing to draw in a tensor of shape %s"):format(tostring(x.shape)), 3, "shape") end
+  return torch.no_grad(function()
+    local planes, image = planes_of(x:detach())
+    local rows, columns = planes.shape[2], planes.shape[3]
+    local shrink = math.max(1, rows / 1024, columns / 1024)
+    local dots, _, low, high, span = dots_of(planes, image, math.max(1, math.floor(rows / shrink)), math.max(1, math.floor(columns / shrink)), o)
+    local figure = {cells = dots, rows = rows, columns = columns, title = o.title, xlabel = o.xlabel, ylabel = o.ylabel, row_names = o.rows,
+      column_names = o.columns, bare = image and not (o.title or o.xlabel or o.ylabel or o.rows or o.columns),
+      show = function() heat.show(x, {title = o.title}) end}
+    for name, n in pairs {rows = #dots, columns = #dots[1]} do
+      if o[name] and #o[name] ~= n then error(("show: %s has %d names for %d %s"):format(name, #o[name], n, name), 4, "value") end
+    end
+    if not image then
+      figure.bar = {low = number(low), high = number(high)}
+      for i = 1, 64 do figure.bar[i] = mix(span, (i - 0.5) / 64) end
+      if o.values and shrink == 1 and rows * columns <= 10000 then figure.texts = texts_of(planes:cpu()) end
+    end
+    return figure
+  end)
+end
+
 ---The text that x:show() prints.
 function heat.text(x, o)
-  o = o or {}
-  if type(o) ~= "table" or torch.is_tensor(o) then error('show: wants options in a table, as in x:show{style="kitty"}', 2) end
-  check(o)
-  if not torch.is_tensor(x) then error("show: wants a tensor, as in x:show()", 2) end
+  o = wanted(x, o)
   local terminal = torch._terminal()
   local style = o.style
   if not style and terminal.terminal and os.getenv "TYCHO_GRAPHICS" == "kitty" then style = "kitty" end
   local coloured = terminal.colours
   if o.colour ~= nil then coloured = o.colour end
   style = style or (coloured and "blocks" or "shades")
-  local head = torch._show(x, {line = true, values = false, width = 1000})
+  if o.file then
+    if not o.file:lower():match "%.png$" and not o.file:lower():match "%.svg$" then
+      error(('show: file must end in .svg or .png, not "%s"'):format(o.file), 2)
+    end
+    local figure = heat.figure(x, o)
+    local file_options = {}
+    for k, v in pairs(o) do file_options[k] = v end
+    -- Pictures have their own size where that can be seen, else every dot is several.
+    local wide, high = #figure.cells[1], #figure.cells
+    if figure.bare and not o.width then
+      file_options.width = wide * math.max(1, math.ceil(256 / math.max(wide, high)))
+      if o.height then file_options.width = math.max(1, math.floor(o.height * wide / high + 0.5)) end
+    end
+    require("torch.plot")._draw("show", figure, file_options)
+    return nil
+  end
+  local head = (o.title and o.title .. "\n" or "") .. torch._show(x, {line = true, values = false, width = 1000})
   if x:numel() == 0 then return head end
   return torch.no_grad(function()
     local planes, image = planes_of(x:detach())
@@ -224,16 +290,11 @@ function heat.text(x, o)
     local h, w = planes.shape[2], planes.shape[3]
     local most_wide, most_high = columns, rows * 2
     if style == "shades" then most_wide, most_high = math.max(1, columns // 2), rows * 2 end
-    if style == "kitty" or o.file then most_wide, most_high = 1024, 1024 end
+    if style == "kitty" then most_wide, most_high = 1024, 1024 end
     -- Both directions shrink alike, so that pictures keep their form; thin things keep their thickness.
     local shrink = math.max(1, h / most_high, w / most_wide)
     local height, width = math.max(1, math.floor(h / shrink)), math.max(1, math.floor(w / shrink))
     local dots, s, low, high = dots_of(planes, image, height, width, o)
-    if o.file then
-      if not o.file:lower():match "%.png$" then error(('show: file must end in .png, not "%s"'):format(o.file), 3) end
-      torch._write_png(o.file, #dots[1], #dots, 3, pixels(dots))
-      return nil
-    end
     local grow = math.max(1, math.min(4, 32 // math.max(#dots, 1), most_wide // math.max(#dots[1], 1), 32 // math.max(#dots[1], 1)))
     local picture
     if style == "kitty" then
@@ -259,7 +320,8 @@ function heat.text(x, o)
 end
 
 ---Draws a tensor in the terminal: a matrix or a vector as a heat map, [C, H, W] or [H, W, C] as a
----picture. Options: style ("blocks", "shades", "kitty"), width, low, high, file ("x.png").
+---picture. Options: style ("blocks", "shades", "kitty"), width, low, high, title, file ("x.svg" or "x.png"); in a file also
+---rows and columns (names), values = true, xlabel, ylabel, height, font, fontsize.
 function heat.show(x, o)
   local text = heat.text(x, o)
   if text then io.stdout:write(text, "\n") end

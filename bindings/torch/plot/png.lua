@@ -4,8 +4,7 @@ local scene = require "torch.plot.scene"
 local font = require "torch.plot.font"
 local png = {}
 
-local scale = 2  -- of the font
-local Surface = {advance = 6 * scale}
+local Surface = {}
 Surface.__index = Surface
 
 local function bytes_of(colour)
@@ -45,8 +44,24 @@ end
 
 function Surface:dot(x, y, colour) self:box(x - 2, y - 2, 4, 4, colour) end
 
-function Surface:text(x, y, s, anchor)
-  local colour, codes = bytes_of(scene.ink), {}
+function Surface:cells(x, y, w, h, dots)
+  local x0, y0 = round(x), round(y)
+  w, h = round(x + w) - x0, round(y + h) - y0
+  local rows, columns, bytes = #dots, #dots[1], {}
+  for j = 0, h - 1 do
+    local row = dots[math.min(rows, j * rows // h + 1)]
+    for i = 0, w - 1 do
+      local c = row[math.min(columns, i * columns // w + 1)]
+      local colour = bytes[c] or string.char(c[1], c[2], c[3])
+      bytes[c] = colour
+      self:set(x0 + i, y0 + j, colour)
+    end
+  end
+end
+
+function Surface:text(x, y, s, anchor, colour)
+  local codes, scale = {}, self.scale
+  colour = bytes_of(colour or scene.ink)
   for c in s:gmatch(utf8.charpattern) do codes[#codes + 1] = #c == 1 and c:byte() or 63 end
   local wide = #codes * self.advance
   x = round(x - (anchor == "middle" and wide / 2 or anchor == "end" and wide or 0))
@@ -63,10 +78,13 @@ function Surface:text(x, y, s, anchor)
 end
 
 ---@param figure table
----@param o {file: string, width?: integer, height?: integer} in pixels
+---@param o {file: string, width?: integer, height?: integer, fontsize?: number, linewidth?: number} in pixels
 function png.write(figure, o)
-  local width, height = o.width or 640, o.height or 400
-  local s = setmetatable({width = width, height = height, dots = {}}, Surface)
+  local scale = math.max(1, round((o.fontsize or 13) / 6.5))  -- of the font, whose letters are 5 x 7
+  local width = o.width or 640
+  local height = o.height or scene.height(figure, width, 6 * scale)
+  local s = setmetatable({width = width, height = height, dots = {}, scale = scale, advance = 6 * scale,
+    line_width = math.max(1, round(o.linewidth or 2))}, Surface)
   local white = "\255\255\255"
   for i = 1, width * height do s.dots[i] = white end
   scene.draw(figure, s, width, height)

@@ -25,7 +25,7 @@ function catalog.spaces()
     {"nn.parallel", rawget(nn, "parallel")}, {"nn.parallel.DistributedDataParallel", rawget(nn, "parallel").DistributedDataParallel},
     {"data.distributed", data.distributed},
   }
-  for _, more in ipairs {"distributed", "amp", "multiprocessing", "models"} do
+  for _, more in ipairs {"distributed", "amp", "multiprocessing", "models", "metrics"} do
     local value = torch[more]
     if type(value) == "table" then spaces[#spaces + 1] = {"torch." .. more, value} end
   end
@@ -136,6 +136,7 @@ local space_docs = {
   ["torch.func"] = "Functions that turn functions into their derivatives, or into functions of many examples.",
   ["torch.jit"] = "PyTorch's names for torch.fork and torch.wait; nothing is compiled here.",
   ["torch.cuda"] = "CUDA devices, real or simulated.", ["torch.io"] = "Readers of further file formats.",
+  ["torch.metrics"] = "How good predictions are: accuracy, confusion matrix, precision, recall, F1, running means; update, compute and reset as in torchmetrics.",
   ["torch.models"] = "Known networks, ready to train or to load weights into.",
   ["nn.utils"] = "Gradients held in bounds, parameters as one vector, reparametrised weights.",
   ["nn.parallel"] = "Networks on several processes or devices.", ["data.distributed"] = "PyTorch's place for DistributedSampler.",

@@ -170,11 +170,84 @@ test("Kitty gets pixels in base64, in pieces", function()
   for piece in s:gmatch "\27_G[^;]*;([^\27]*)\27\\" do check.yes(#piece <= 4096 and not piece:find "[^%w+/=]") end
 end)
 
+local function size_of(png)
+  local s = content(png)
+  local width, height = string.unpack(">I4I4", s, 17)
+  return {width, height}
+end
+
+test("pictures and heat maps are written at every size, as PNG and as SVG", function()
+  local png, svg = check.temp "map.png", check.temp "map.svg"
+  torch.rand(3, 8, 4):show {file = png}
+  check.equal(size_of(png), {128, 256})  -- small pictures are enlarged,
+  torch.rand(3, 300, 500):show {file = png}
+  check.equal(size_of(png), {500, 300})  -- others keep their size
+  torch.rand(3, 300, 500):show {file = png, width = 100}
+  check.equal(size_of(png), {100, 60})
+  for _, shape in ipairs {{1, 1}, {1, 50}, {50, 1}, {2000, 3}, {3, 2000}, {100, 100}} do
+    local x = torch.randn(table.unpack(shape))
+    for _, o in ipairs {{}, {values = true, title = "t"}, {width = 20, height = 3}} do
+      for _, file in ipairs {png, svg} do
+        o.file = file
+        x:show(o)
+      end
+      check.contains(content(svg), "</svg>\n")
+    end
+  end
+  torch.tensor {{1, 2}, {3, 4}}:show {file = svg, rows = {"a", "b"}, columns = {"c", "d & e"}, values = true, xlabel = "x", ylabel = "y"}
+  for _, part in ipairs {">a</text>", "d &amp; e", ">3</text>", ">x</text>"} do check.contains(content(svg), part) end
+  torch.rand(100, 100):show {file = svg}
+  check.contains(content(svg), "data:image/png;base64,iVBOR")
+  check.raises("value", "rows has 1 names for 2 rows", function() torch.rand(2, 2):show {file = svg, rows = {"a"}} end)
+  check.raises("argument", "values is for a file", function() torch.rand(2, 2):show {values = true} end)
+  check.raises("shape", "nothing to draw", function() torch.rand(0, 2):show {file = svg} end)
+end)
+
+test("curves have the colours that are asked for, and the others none of them", function()
+  local path = check.temp "colours.svg"
+  torch.plot({train = {1, 2}, test = {2, 1}, third = {3, 1}, file = path, colours = {train = "orange", test = "#123456"}})
+  local s = content(path)
+  for _, part in ipairs {"#d9822b", "#123456", ">train<", ">test<", "#1f5fa8"} do check.contains(s, part) end
+  check.contains(plot.text({1, 2}, {2, 1}, {1, 1}, {colour = true, colours = {"red"}}), "\27[38;")
+  check.raises("value", "not nocolour", torch.plot, {1, 2}, {colours = {"nocolour"}})
+  check.raises("value", 'one for "b", but there is no such curve', torch.plot, {a = {1, 2}}, {colours = {b = "red"}})
+end)
+
+test("an SVG has the font, its size and the lines' width that are asked for", function()
+  local path = check.temp "paper.svg"
+  torch.plot({1, 2}, {file = path, font = 'Times "New" Roman', fontsize = 16, linewidth = 1.5, width = 300})
+  for _, part in ipairs {'font-family="Times &quot;New&quot; Roman"', 'font-size="16"', 'stroke-width="1.5"', 'width="300" height="187"'} do
+    check.contains(content(path), part)
+  end
+  torch.plot({1, 2}, {file = check.temp "large.png", fontsize = 30})
+  check.raises("argument", "font is for a file", torch.plot, {1, 2}, {font = "Times"})
+  check.raises("argument", "fontsize must be a number above 0", torch.plot, {1, 2}, {file = path, fontsize = -1})
+end)
+
+test("a figure holds several plots, heat maps and pictures, and its terminal text is theirs", function()
+  local path = check.temp "figure.svg"
+  torch.figure {{train = {1, 2}, test = {2, 1}, title = "loss"}, {{1, 2, 3}, title = "accuracy", ylog = true}, torch.rand(4, 5), {torch.rand(3, 8, 8), title = "image"},
+    file = path, title = "run"}
+  for _, part in ipairs {">loss<", ">accuracy<", ">train<", ">image<", ">run<"} do check.contains(content(path), part) end
+  torch.figure {{{1, 2}}, {{2, 1}}, file = check.temp "figure.png", width = 300, height = 200}
+  check.equal(size_of(check.temp "figure.png"), {300, 200})
+  check.contains(check.tycho({"-e", "torch.figure{{{1, 2}, title = 'one'}, torch.eye(2), title = 'both'}"}).out, "both\n.*one\n.*f32 %[2, 2%]")
+  check.raises("argument", "wants plots", torch.figure)
+  check.raises("argument", "the file is the whole figure's", torch.figure, {{{1, 2}, file = path}})
+end)
+
+test("a logarithmic axis has powers of ten as its marks", function()
+  local s = plot.text({1, 10, 100, 1000, 10000}, {ylog = true, width = 40, height = 12, colour = false})
+  for _, mark in ipairs {"1e4 ┤", "100 ┤", "  1 ┤"} do check.contains(s, mark) end
+  check.contains(plot.text({1, 6}, {ylog = true, width = 40, height = 12, colour = false}), "5 ┤")
+  check.lacks(plot.text({0.03, 2}, {ylog = true, width = 40, height = 12, colour = false}), "316")
+end)
+
 test("a picture goes to a PNG, and other endings are refused", function()
   local path = check.temp "x.png"
   torch.rand(10, 12):show {file = path}
   check.equal(content(path):sub(1, 4), "\137PNG")
-  check.raises("argument", "must end in .png", heat.text, torch.rand(2, 2), {file = "x.jpg"})
+  check.raises("argument", "must end in .svg or .png", heat.text, torch.rand(2, 2), {file = "x.jpg"})
   check.raises("argument", 'no option "styl"', heat.text, torch.rand(2, 2), {styl = 1})
   check.raises("argument", "style must be", heat.text, torch.rand(2, 2), {style = "ascii"})
 end)
