@@ -65,3 +65,18 @@ def print_processes(session, group):
         ratio = f"{lines[1]['min_us'] / lines[0]['min_us']:.1f}" if all(lines) else ""
         print(f"| {task} | {' | '.join(ms)} | {ratio} | {' | '.join(mb)} |")
     print_failures(session, tasks, 1)
+
+
+def print_ranks(session):
+    """Several processes, and what a step of 2 ranks costs beside one of one process with all cores."""
+    print("\n## l: several processes (us)\n\n| task | ranks | Tycho | PyTorch, gloo | ratio |\n|---|---:|---:|---:|---:|")
+    tasks = sorted({key[::2] for key in [*session.best, *session.errors] if key[0].startswith("l.")})
+    for task, world in tasks:
+        us = [session.us(task, peer, world) for peer in ("tycho", "torch")]
+        ratio = f"{us[1] / us[0]:.1f}" if all(us) else ""
+        print(f"| {task} | {world} | {' | '.join(map(show, us))} | {ratio} |")
+    for task in sorted({task for task, _ in tasks if task.startswith("l.train_")}):
+        for peer in ("tycho", "torch"):
+            one, two = (session.us(task, peer, world) for world in (1, 2))
+            if one and two:
+                print(f"\n{task}, {peer}: 2 ranks at {one / two:.2f} of the speed of one process with all cores")
