@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/block_store.h"
+#include "engine/base/fresh.h"
 #include "engine/base/guard.h"
 
 namespace tycho {
@@ -35,6 +36,8 @@ struct Shared {
 constinit Shared shared;
 
 std::atomic<bool (*)(size_t)> handler{nullptr};
+// The last block from the system directly, when it was mapped and not one that had waited.
+constinit thread_local const void* fresh_block = nullptr;
 constinit thread_local bool handles_here = false, in_handler = false, ended = false;
 
 // More idle bytes than this go back to the system.
@@ -155,11 +158,14 @@ void* get(Local* local, size_t bytes) {
     *link = nullptr;
     return block;
   }
+  fresh_block = nullptr;
   {
     std::lock_guard lock(shared.mutex);
     if (void* block = shared.store.take_idle(c)) return block;
   }
-  return shared.store.map_direct(c);
+  void* const block = shared.store.map_direct(c);
+  fresh_block = block;
+  return block;
 }
 
 void put(Local* local, void* memory, size_t bytes) {
@@ -250,6 +256,10 @@ void memory::release_slow(void* memory, size_t bytes) {
   Local* local = local_cache();
   put(local, memory, bytes);
   account(local, -counted(bytes), 0);
+}
+
+bool is_fresh(const void* block, size_t bytes) {
+  return block != nullptr && block == fresh_block && size_class(bytes) >= kSpanClasses;
 }
 
 MemoryStats memory_stats() {

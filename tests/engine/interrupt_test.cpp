@@ -5,6 +5,9 @@
 #include <signal.h>
 
 #include "engine/base/check.h"
+#include "engine/cpu/random/random.h"
+#include "engine/ops/shape/create.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho {
 namespace {
@@ -44,6 +47,22 @@ TEST(Interrupt, ARequestCanBeTakenBack) {
   request_interrupt();
   clear_interrupt();
   EXPECT_NO_THROW(check_interrupt());
+}
+
+TEST(Interrupt, FillsStopAndCopiesEnd) {
+  const Tensor x = empty(Sizes{1 << 20}, DType::Float32), y = empty(Sizes{1 << 20}, DType::Float32);
+  fill_raw(x, Value(2.0));
+  request_interrupt();
+  EXPECT_THROW(fill_raw(x, Value(3.0)), Error);
+  fill_raw(x, Value(4.0));
+  request_interrupt();
+  copy_raw(y, x);
+  EXPECT_THROW(check_interrupt(), Error);
+  EXPECT_EQ(y.host<float>()[(1 << 20) - 1], 4.0f);
+  Generator twister(1);
+  request_interrupt();
+  EXPECT_THROW(cpu::random_uniform(twister, y.host(), DType::Float32, y.numel(), 0, 1), Error);
+  EXPECT_FALSE(interrupt_pending());
 }
 
 }  // namespace

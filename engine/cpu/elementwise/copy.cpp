@@ -31,6 +31,14 @@ Walk copy_walk(const Impl* to, const Impl* from) {
   return w;
 }
 
+// A copy ends once it has begun: what is half copied is neither the old nor the new. One value for
+// all elements is worth no such care.
+Interrupts interrupts_of(const Walk& w) {
+  for (int d = 0; d < w.rank; ++d)
+    if (w.stride[1][d] != 0 && w.size[d] != 1) return Interrupts::Hold;
+  return Interrupts::Poll;
+}
+
 // Boxes of two tensors, one after the other: f(whether the plans are new, plans, offsets).
 template <class F>
 void each_box(const Walk& w, F f) {
@@ -49,7 +57,7 @@ void each_box(const Walk& w, F f) {
           f(part, offset);
         }
       },
-      Interrupts::Hold);
+      interrupts_of(w));
 }
 
 // The dimension in which the source is contiguous, when it is another than the innermost one and
@@ -137,7 +145,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
           }
         });
       },
-      Interrupts::Hold);
+      interrupts_of(w));
 }
 
 }  // namespace

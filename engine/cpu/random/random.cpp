@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/base/interrupt.h"
 #include "engine/cpu/random/counted.h"
 
 namespace tycho::cpu {
@@ -16,7 +17,10 @@ constexpr int64_t kTile = 2048;  // a multiple of 16
 
 template <class F>
 void each_tile(int64_t n, F f) {
-  for (int64_t i = 0; i < n; i += kTile) f(i, n - i < kTile ? n - i : kTile);
+  for (int64_t i = 0; i < n; i += kTile) {
+    check_interrupt();
+    f(i, n - i < kTile ? n - i : kTile);
+  }
 }
 
 // Address of element i of y.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/interrupt.h"
 #include "engine/cpu/random/counted.h"
 
 namespace tycho::cpu {
@@ -47,6 +48,7 @@ void put(void* y, DType dtype, int64_t i, const int64_t* x, int64_t n) {
 // Small remainders, several at a time; `low` + u % count.
 void narrow_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint32_t count) {
   for (int64_t i = 0; i < n; i += kTile) {
+    check_interrupt();
     const int64_t m = std::min(kTile, n - i);
     uint32_t u[kTile];
     int64_t x[kTile];
@@ -60,6 +62,7 @@ void narrow_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low,
 void wide_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint64_t count) {
   const bool power = (count & (count - 1)) == 0;  // 2^64, written 0, is one too
   for (int64_t i = 0; i < n; i += kTile) {
+    check_interrupt();
     const int64_t m = std::min(kTile, n - i);
     uint32_t u[2 * kTile];
     int64_t x[kTile];
@@ -134,8 +137,10 @@ void random_permutation(RandomStream stream, int64_t* y, int64_t n, int64_t firs
   Generator& g = *stream.mersenne;
   if (n >= std::numeric_limits<uint32_t>::max() / 20) {
     for (int64_t i = 0; i < n; ++i) y[i] = first + i;
-    for (int64_t i = 0; i < n - 1; ++i)
+    for (int64_t i = 0; i < n - 1; ++i) {
+      if (i % kTile == 0) check_interrupt();
       std::swap(y[i], y[i + static_cast<int64_t>(g.next64() % static_cast<uint64_t>(n - i))]);
+    }
     return;
   }
   // Half as wide numbers miss the cache less: they are shuffled in the upper half of y and spread
@@ -143,6 +148,7 @@ void random_permutation(RandomStream stream, int64_t* y, int64_t n, int64_t firs
   uint32_t* const v = reinterpret_cast<uint32_t*>(y) + n;
   for (int64_t i = 0; i < n; ++i) v[i] = static_cast<uint32_t>(i);
   for (int64_t i = 0; i < n - 1; i += kTile) {
+    check_interrupt();
     const int64_t m = std::min(kTile, n - 1 - i);
     uint32_t z[kTile];
     g.fill32(z, m);

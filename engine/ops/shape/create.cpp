@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/fresh.h"
 #include "engine/grad/node.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
@@ -40,7 +41,13 @@ Tensor make(const Call& c, const Sizes& shape, int at, DType otherwise) {
 
 namespace {
 
-void fill_zero(Call& c) { fill_raw(c.out[0], Value(int64_t{0})); }
+// Of tensors that this call has made.
+void make_zero(Call& c) {
+  const Tensor& x = c.out[0];
+  const bool on_host = x.device().is_cpu() && !shapes_only && x.numel() > 0;
+  if (on_host && is_fresh(x.host(), x.numel() * dtype_size(x.dtype()))) return;
+  fill_raw(x, Value(int64_t{0}));
+}
 void fill_one(Call& c) { fill_raw(c.out[0], Value(int64_t{1})); }
 
 const Op& zeros =
@@ -56,7 +63,7 @@ const Op& zeros =
                        " 0  0  0\n"
                        "torch.zeros({2}, {dtype=\"int64\"}) --> i64 [2]  0 0",
             .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
-            .run = fill_zero,
+            .run = make_zero,
             .samples =
                 [](Samples& s) {
                   s.add({s.ints({2, 3})});
@@ -171,7 +178,7 @@ const Op& zeros_like =
             .rule = "any shape -> the same shape",
             .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]  0 0",
             .shape = like_shape,
-            .run = fill_zero,
+            .run = make_zero,
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})});
             }});
@@ -240,7 +247,7 @@ const Op& new_zeros = add_op(
      .rule = "sizes -> those sizes",
      .example = "torch.tensor{1, 2}:new_zeros(3) --> i64 [3]  0 0 0",
      .shape = new_shape,
-     .run = fill_zero,
+     .run = make_zero,
      .samples = [](Samples& s) {
        s.add({s.normal({2}), s.ints({2, 3})});
      }});
@@ -341,7 +348,7 @@ const Op& zero = add_op(
      .rule = "any shape -> the same shape",
      .example = "torch.ones(2):zero_() --> f32 [2]  0 0",
      .shape = [](Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); },
-     .run = fill_zero,
+     .run = [](Call& c) { fill_raw(c.out[0], Value(int64_t{0})); },
      .grad = [](Backward& b) { b.set(0, op<"zeros_like">(b.g())); },
      .samples =
          [](Samples& s) {

@@ -264,3 +264,34 @@ test("simulated devices have counts and limits of their own", function()
     print(torch.cuda.memory_allocated(1), torch.cuda.max_memory_allocated(1) >= 4000000)]]}, {env = {TYCHO_SIMULATE_CUDA = "2"}})
   check.equal(r.out, "0\t4000000\t0\t4000000\n0\ttrue\n", r.err)
 end)
+
+test("zeros are zeros, in fresh memory and in memory that was used before", function()
+  for round = 1, 40 do
+    local n = 40000 + round % 3 * 100000  -- on both sides of what comes from the system directly
+    local x = round % 2 == 0 and torch.zeros(n) or torch.zeros_like(torch.empty(n))
+    check.equal(x:ne(0):sum():item(), 0, round)
+    x:fill_(round)
+    local y = torch.empty(n):fill_(7):zero_()
+    check.equal(y:ne(0):sum():item(), 0, round)
+    local z = torch.empty(n)
+    z:fill_(1)
+    z:zero_()
+    check.equal(z:ne(0):sum():item(), 0, round)
+    if round % 4 == 0 then
+      x, y, z = nil, nil, nil
+      collectgarbage()
+    end
+  end
+end)
+
+test("a huge tensor of zeros is there at once: no byte of it is touched", function()
+  if os.getenv "TYCHO_SANITIZED" then check.skip "sanitizers have an allocator of their own" end
+  local ok, x = pcall(torch.zeros, 40000, 25000)  -- 4 GB, where the machine gives addresses for it
+  if ok then
+    local file = io.open "/proc/self/statm"
+    local pages = file and tonumber(select(3, file:read "a":find "^%d+ (%d+)")) or 0
+    if file then file:close() end
+    check.yes(pages * 4096 < 3e9, "4 GB lie in memory")
+    check.equal(x[{40000, 25000}]:item(), 0.0)
+  end
+end)
