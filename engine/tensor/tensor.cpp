@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/base/fresh.h"
 #include "engine/base/pool.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/fresh.h"
 #include "engine/tensor/half.h"
 
 namespace tycho {
@@ -180,6 +182,11 @@ Tensor tensor_of(const Sizes& shape, const std::vector<double>& values) {
   const Tensor t = empty(shape, DType::Float64);
   std::copy_n(values.begin(), t.numel(), t.host<double>());
   return t;
+}
+
+bool holds_fresh_zeros(const Tensor& t) {
+  return t.device().is_cpu() && t.numel() > 0 &&
+         is_fresh(t.host(), static_cast<size_t>(t.numel() * dtype_size(t.dtype())));
 }
 
 namespace {

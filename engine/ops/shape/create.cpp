@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/fresh.h"
 #include "engine/grad/node.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/fresh.h"
 
 namespace tycho {
 
@@ -43,10 +43,8 @@ namespace {
 
 // Of tensors that this call has made.
 void make_zero(Call& c) {
-  const Tensor& x = c.out[0];
-  const bool on_host = x.device().is_cpu() && !shapes_only && x.numel() > 0;
-  if (on_host && is_fresh(x.host(), x.numel() * dtype_size(x.dtype()))) return;
-  fill_raw(x, Value(int64_t{0}));
+  if (!shapes_only && holds_fresh_zeros(c.out[0])) return;
+  fill_raw(c.out[0], Value(int64_t{0}));
 }
 void fill_one(Call& c) { fill_raw(c.out[0], Value(int64_t{1})); }
 
