@@ -2,8 +2,8 @@
 local rows = {
   {"data.CsvDataset", "path, {target=nil, features=nil, chunk=8192, header=nil, names=nil, columns=nil, dtype=nil, delimiter=nil, quote='\"', comment=nil, decimal='.', na_values=nil, skip_rows=0, max_rows=nil}",
     "A table of text that is read while it is used, in pieces: items are rows of features (float32), or {row, target}; set:chunks() gives the pieces as tables.", see = "data.read_csv, data.DataLoader"},
-  {"data.ImageFolder", "root, {transform=nil, target_transform=nil, loader=data.default_loader, extensions=nil, is_valid_file=nil, allow_empty=false}",
-    "A folder with a folder of pictures for each class: items are {picture, class}, classes from 1 in sorted order; it has classes, class_to_idx, samples and targets.", see = "data.transforms, data.DataLoader, data.read_image"},
+  {"data.ImageFolder", "root, {transform=nil, target_transform=nil, loader=data.default_loader, extensions=nil, is_valid_file=nil, allow_empty=false, flat=false}",
+    "A folder with a folder of pictures for each class: items are {picture, class}, classes from 1 in sorted order; it has classes, class_to_idx, samples and targets. flat=true: pictures that lie in the folder itself; items are {picture, path}.", see = "data.transforms, data.DataLoader, data.read_image, data.glob, data.make_grid"},
   {"data.DatasetFolder", "root, loader, extensions, {transform=nil, target_transform=nil, is_valid_file=nil, allow_empty=false}",
     "A folder with a folder of files for each class: items are {loader(path), class}.", see = "data.ImageFolder"},
   {"data.transforms", "", "Changes of pictures on their way into training, as torchvision.transforms.v2; data.transforms.functional has them as functions.", see = "data.ImageFolder"},

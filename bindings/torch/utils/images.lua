@@ -95,14 +95,34 @@ return function(data)
     return torch._encode_image(prepared(a.input, "encode_image", format, a.bits, a.quality), format, a.quality)
   end
 
+  local grid_names = {"tensor", "nrow", "padding", "normalize", "value_range", "scale_each", "pad_value", needed = 1}
+  local grid_defaults = {nrow = 8, padding = 2, normalize = false, scale_each = false, pad_value = 0}
+  local write_names = table.move(grid_names, 2, #grid_names, 5, {"input", "path", "quality", "bits", needed = 2})
+
+  local function is_list(v) return type(v) == "table" and getmetatable(v) == nil and torch.is_tensor(v[1]) end
+
   ---Writes a picture; the end of the name says how: .png, .jpg, .ppm or .pgm. It is uint8, or floating point from 0 to 1, of
-  ---shape [height, width], [1, ..] or [3, height, width], in a PNG also [2, ..] (grey, alpha) and [4, ..] (RGB, alpha).
+  ---shape [height, width], [1, ..] or [3, height, width], in a PNG also [2, ..] (grey, alpha) and [4, ..] (RGB, alpha). Of a
+  ---batch [n, channels, height, width], or a list of pictures, it makes one sheet; options are then make_grid's too.
   ---@param x Tensor
   ---@param path string
-  ---@param options? {quality: integer, bits: integer} quality of a JPEG (75); 8 or 16 bits in PNG and PPM
+  ---@param options? {quality: integer, bits: integer, nrow: integer, padding: integer, pad_value: number} quality of a JPEG (75); 8 or 16 bits in PNG and PPM
   function data.write_image(x, path, options)
-    local a = arguments("write_image", {"input", "path", "quality", "bits", needed = 2}, {quality = 75, bits = 8}, x, path, options)
-    if type(a.input) == "string" and torch.is_tensor(a.path) then a.input, a.path = a.path, a.input end
+    if is_list(x) and type(path) == "string" and #x == 1 then x = x[1] end
+    local a = arguments("write_image", write_names, {quality = 75, bits = 8}, x, path, options)
+    if type(a.input) == "string" and (torch.is_tensor(a.path) or is_list(a.path)) then a.input, a.path = a.path, a.input end
+    if is_list(a.input) or torch.is_tensor(a.input) and a.input.ndim == 4 then
+      local grid = {}
+      for i = 2, #grid_names do grid[grid_names[i]] = a[grid_names[i]] end
+      a.input = data.make_grid(a.input, grid)
+    else
+      for i = 2, #grid_names do
+        if a[grid_names[i]] ~= nil then
+          error(("write_image: %s is for many pictures; the input is one, of shape %s"):format(grid_names[i],
+            torch.is_tensor(a.input) and tostring(a.input.shape) or "a " .. type(a.input)), 2)
+        end
+      end
+    end
     if type(a.path) ~= "string" then error(("write_image: the path must be a string, not a %s"):format(type(a.path)), 2) end
     local ending = a.path:match "%.(%w+)$"
     local format = formats[(ending or ""):lower()]
@@ -112,13 +132,37 @@ return function(data)
     torch._write_image(prepared(a.input, "write_image", format, a.bits, a.quality), format, a.quality, a.path)
   end
 
-  local grid_names = {"tensor", "nrow", "padding", "normalize", "value_range", "scale_each", "pad_value", needed = 1}
-  local grid_defaults = {nrow = 8, padding = 2, normalize = false, scale_each = false, pad_value = 0}
-
   local function normalized(x, range)
     local low, high
     if range then low, high = range[1], range[2] else low, high = x:min():item(), x:max():item() end
     return (x:clamp(low, high) - low) / math.max(high - low, 1e-5)
+  end
+
+  -- A list of pictures as one tensor: grey ones become RGB beside others.
+  local function joined(list)
+    local channels, first = 1, nil
+    for i, x in ipairs(list) do
+      if not torch.is_tensor(x) or x.ndim < 2 or x.ndim > 3 then
+        error(("make_grid: item %d is no picture [channels, height, width] but %s"):format(i, torch.is_tensor(x) and "of shape " .. tostring(x.shape) or "a " .. type(x)), 3, "shape")
+      end
+      channels = math.max(channels, x.ndim == 3 and x.shape[1] or 1)
+    end
+    local out = {}
+    for i, x in ipairs(list) do
+      if x.ndim == 2 then x = x:unsqueeze(1) end
+      if x.shape[1] == 1 and channels > 1 then x = x:expand(channels, -1, -1) end
+      first = first or x
+      if x.shape ~= first.shape then
+        error(("make_grid: pictures have different sizes, item 1 %s and item %d %s; data.transforms.Resize{64, 64}(picture) gives all one size"):format(
+          tostring(first.shape), i, tostring(x.shape)), 3, "shape")
+      end
+      if x.dtype ~= first.dtype then
+        error(("make_grid: pictures have different types, item 1 %s and item %d %s; picture:float() / 255 makes 0 to 1 of bytes"):format(
+          tostring(first.dtype), i, tostring(x.dtype)), 3, "dtype")
+      end
+      out[i] = x
+    end
+    return torch.stack(out)
   end
 
   ---Many pictures in one: rows of `nrow`, with `padding` pixels of `pad_value` around each. `normalize` stretches the values to
@@ -127,9 +171,15 @@ return function(data)
   ---@param options? {nrow: integer, padding: integer, normalize: boolean, value_range: number[], scale_each: boolean, pad_value: number}
   ---@return Tensor [channels, height, width]
   function data.make_grid(tensor, options)
-    if type(tensor) == "table" and torch.is_tensor(tensor[1]) and torch.is_tensor(tensor[#tensor]) and tensor[1].ndim == 3 then
-      tensor = torch.stack(tensor)
+    if is_list(tensor) and options == nil and next(tensor, #tensor) ~= nil then  -- make_grid{pictures, nrow = 4}
+      local named = {}
+      for k, v in pairs(tensor) do
+        if type(k) == "string" then named[k] = v end
+      end
+      options, tensor = named, #tensor == 1 and tensor[1] or table.move(tensor, 1, #tensor, 1, {})
     end
+    if is_list(tensor) then tensor = joined(tensor) end
+    if type(tensor) == "table" and next(tensor) == nil then error("make_grid: there are no pictures in the list", 2, "shape") end
     local a = arguments("make_grid", grid_names, grid_defaults, tensor, options)
     local x = a.tensor
     if not torch.is_tensor(x) or x.ndim < 2 or x.ndim > 4 then

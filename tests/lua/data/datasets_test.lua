@@ -156,3 +156,68 @@ test("workers read folders, known data and tables, and share the pieces of a tab
     check.equal({seen, total}, {100, 5050}, workers)
   end
 end)
+
+-- A folder with files and folders in it, empty ones.
+local function tree(name, ...)
+  local root = check.temp(name)
+  for _, path in ipairs {...} do
+    local folder = (root .. "/" .. path):match "^(.*)/"
+    os.execute("mkdir -p " .. check.quote(folder))
+    local file = assert(io.open(root .. "/" .. path, "wb"))
+    file:close()
+  end
+  return root
+end
+local function below(root, list)
+  local out = {}
+  for i, path in ipairs(list) do
+    check.equal(path:sub(1, #root + 1), root .. "/")
+    out[i] = path:sub(#root + 2)
+  end
+  return table.concat(out, " ")
+end
+
+test("list gives the files of a folder, of folders below, and the folders", function()
+  local root = tree("listed", "b.png", "a.txt", ".hidden.png", "sub/c.PNG", "sub/deep/d.jpg", "other/e.txt")
+  check.equal(below(root, data.list(root)), "a.txt b.png")
+  check.equal(below(root, data.list(root .. "/")), "a.txt b.png")
+  check.equal(below(root, data.list(root, {extensions = {"png", ".jpg"}, recursive = true})), "b.png sub/c.PNG sub/deep/d.jpg")
+  check.equal(below(root, data.list(root, {folders = true})), "other sub")
+  check.equal(below(root, data.list(root, {folders = true, recursive = true})), "other sub sub/deep")
+  check.raises("io", "there is no folder /nowhere", data.list, "/nowhere")
+  check.raises("io", "data.glob finds files by a pattern", data.list, root .. "/*.png")
+  check.raises("argument", "must be a string, not a number", data.list, 3)
+  check.raises("argument", "recursive is true or false, not 1", data.list, root, {recursive = 1})
+end)
+
+test("glob finds paths by the shell's patterns", function()
+  local root = tree("globbed", "b.png", "c.png", ".h.png", "é.png", "[1].png", "sub/1.png", "sub/deep/2.png", "sub/deep/3.jpg", "50%.txt")
+  for pattern, found in pairs {["*.png"] = "[1].png b.png c.png é.png", ["?.png"] = "b.png c.png é.png", ["[ab].png"] = "b.png", ["[!b-z].png"] = "",
+    ["[[]1].png"] = "[1].png", ["**/*.png"] = "[1].png b.png c.png sub/1.png sub/deep/2.png é.png", ["**/deep/*"] = "sub/deep/2.png sub/deep/3.jpg",
+    ["*/*"] = "sub/1.png sub/deep", ["50%.*"] = "50%.txt", ["sub"] = "sub", ["nothing/*"] = "", ["sub/1.png"] = "sub/1.png"} do
+    check.equal(below(root, data.glob(root .. "/" .. pattern)), found, pattern)
+  end
+  check.contains(table.concat(data.glob "/us*", " "), "/usr")
+  os.execute("ln -s .. " .. check.quote(root .. "/sub/back"))
+  check.equal(#data.glob(root .. "/**/1.png"), 1)
+  check.raises("argument", "must be a string", data.glob)
+end)
+
+test("a flat ImageFolder takes the pictures of one folder, with their paths", function()
+  local root = check.temp "flat"
+  os.execute("mkdir -p " .. check.quote(root .. "/more"))
+  for i = 1, 3 do data.write_image(torch.rand(3, 4, 5), ("%s/%d_cat.png"):format(root, i)) end
+  local set = data.ImageFolder(root, {flat = true})
+  check.equal({#set, #set.classes, set:get(2)[2]}, {3, 0, root .. "/2_cat.png"})
+  check.contains(tostring(set), "3 files in")
+  local labelled = data.ImageFolder(root, {flat = true, target_transform = function(path) return tonumber(path:match "(%d+)_cat") end})
+  for x, y in data.DataLoader(labelled, {batch_size = 3})() do
+    check.shape(x, {3, 3, 4, 5})
+    check.equal(y:tolist(), {1, 2, 3})
+  end
+  for _, paths in data.DataLoader(set, {batch_size = 3})() do check.equal(paths[3], root .. "/3_cat.png") end
+  check.raises("io", "flat = true takes the pictures as they lie there", data.ImageFolder, tree("only_files", "a.png"))
+  check.raises("io", "no pictures in", data.ImageFolder, root .. "/more", {flat = true})
+  check.raises("io", "there is no folder", data.ImageFolder, root .. "/none", {flat = true})
+  check.raises("argument", "flat is true or false, not 1", data.ImageFolder, root, {flat = 1})
+end)

@@ -6,7 +6,7 @@ local error = torch._raise
 local data = require "torch.utils.data"
 local arguments = require "torch.utils.arguments"
 local functional = require "torch.utils.transforms.functional"
-local transforms = {functional = functional}
+local transforms = {functional = functional, make_grid = data.make_grid, save_image = data.save_image}  -- torchvision.utils
 
 -- --- the base ---
 
