@@ -15,17 +15,6 @@ namespace {
 
 constexpr int64_t kAlign = 16;  // elements: a view begins at a cache line
 
-Tensor sum(Group& group, Tensor t) {
-  Desc d;
-  d.verb = Verb::AllReduce;
-  d.red = RedOp::Sum;
-  d.dtype = t.dtype();
-  d.shape = t.shape();
-  d.line = here();
-  group.start(d, t, t, false)->wait();
-  return t;
-}
-
 }  // namespace
 
 Reducer::Reducer(Ref<Group> group, std::vector<Tensor> parameters, std::vector<std::string> names,
@@ -247,13 +236,9 @@ void Reducer::launch(Bucket& b, bool async) {
     copy_raw(used_, tensor_of(used_.shape(), used));
   }
   if (weight_) op_<"mul">(b.flat, number_tensor(weight_));
-  Desc d;
-  d.verb = Verb::AllReduce;
-  d.red = weight_ ? RedOp::Sum : RedOp::Avg;
-  d.dtype = b.flat.dtype();
-  d.shape = b.flat.shape();
-  d.line = here();
-  b.work = group_->start(d, b.flat, b.flat, async);
+  op_<"all_reduce">(b.flat, static_cast<int64_t>(weight_ ? RedOp::Sum : RedOp::Avg),
+                    group_->handle(), async);
+  b.work = group_->last();
 }
 
 void Reducer::finish() {
@@ -329,7 +314,7 @@ std::vector<int64_t> Reducer::tell(Event event) {
   const Members& m = group_->members();
   Tensor t = filled(Sizes{m.size()}, 0, DType::Int64);
   fill_raw(alias(t, Sizes{1}, Sizes{1}, m.rank), Value(static_cast<int64_t>(event)));
-  const std::vector<int64_t> events = items<int64_t>(sum(*group_, t));
+  const std::vector<int64_t> events = items<int64_t>(op<"all_reduce">(t, 0, group_->handle()));
   int64_t now = kDone;
   Failure f{Reason::Disagree, {}, {}};
   std::vector<int> ended;

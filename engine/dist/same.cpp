@@ -12,32 +12,10 @@ namespace {
 
 constexpr int64_t kPiece = int64_t{250} << 20;  // bytes
 
-// Every rank's row: [ranks, n] of what each gave as [n].
-Tensor gathered(Group& group, const Tensor& mine) {
-  const Tensor all = empty(Sizes{group.members().size(), mine.numel()}, mine.dtype());
-  Desc d;
-  d.verb = Verb::AllGather;
-  d.dtype = mine.dtype();
-  d.shape = mine.shape();
-  d.line = here();
-  group.start(d, mine, all, false)->wait();
-  return all;
-}
-
 Tensor bytes_of(const std::string& text, int64_t room) {
   const Tensor t = filled(Sizes{room}, 0, DType::UInt8);
   copy_bytes(t.host(), text.data(), text.size());
   return t;
-}
-
-void broadcast(Group& group, const Tensor& t, int root) {
-  Desc d;
-  d.verb = Verb::Broadcast;
-  d.dtype = t.dtype();
-  d.shape = t.shape();
-  d.root = root;
-  d.line = here();
-  group.start(d, t, t, false)->wait();
 }
 
 }  // namespace
@@ -50,7 +28,7 @@ void check_same(Group& group, const char* what, const std::vector<std::string>& 
   for (const char c : all) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
   mine.host<int64_t>()[0] = static_cast<int64_t>(hash);
   mine.host<int64_t>()[1] = static_cast<int64_t>(all.size());
-  const std::vector<int64_t> heads = items<int64_t>(gathered(group, mine));
+  const std::vector<int64_t> heads = items<int64_t>(op<"all_gather">(mine, group.handle()));
   int64_t longest = 0;
   bool same = true;
   for (size_t r = 0; r < heads.size(); r += 2) {
@@ -58,7 +36,7 @@ void check_same(Group& group, const char* what, const std::vector<std::string>& 
     longest = std::max(longest, heads[r + 1]);
   }
   if (same) return;
-  const Tensor rows = gathered(group, bytes_of(all, longest));
+  const Tensor rows = op<"all_gather">(bytes_of(all, longest), group.handle());
   const auto line_of = [&](int rank, int line) -> std::string {
     const char* p = rows.host() + rank * longest;
     const char* const end = p + heads[2 * rank + 1];
@@ -83,14 +61,7 @@ void check_same(Group& group, const char* what, const std::vector<std::string>& 
 
 bool any_rank(Group& group, bool flag) {
   const Tensor t = filled(Sizes{1}, flag, DType::Int64);
-  Desc d;
-  d.verb = Verb::AllReduce;
-  d.red = RedOp::Max;
-  d.dtype = t.dtype();
-  d.shape = t.shape();
-  d.line = here();
-  group.start(d, t, t, false)->wait();
-  return item<bool>(t);
+  return item<bool>(op<"all_reduce">(t, static_cast<int64_t>(RedOp::Max), group.handle()));
 }
 
 void broadcast_all(Group& group, const std::vector<Tensor>& tensors, int root, bool compare) {
@@ -115,7 +86,8 @@ void broadcast_all(Group& group, const std::vector<Tensor>& tensors, int root, b
         if (giver) copy_raw(places.back(), list[i]);
       }
       for (int64_t done = 0; done < n; done += most)
-        broadcast(group, alias(flat, Sizes{std::min(most, n - done)}, Sizes{1}, done), root);
+        op_<"broadcast">(alias(flat, Sizes{std::min(most, n - done)}, Sizes{1}, done), root,
+                         group.handle());
       for (size_t i = from; i < to && !giver; ++i) {
         const Tensor& got = places[i - from];
         if (!compare || !item<bool>(op<"equal">(list[i], got))) op_<"copy">(list[i], got);

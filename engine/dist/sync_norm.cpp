@@ -12,16 +12,6 @@
 namespace tycho::dist {
 namespace {
 
-Desc describe_call(Verb verb, const Tensor& t) {
-  Desc d;
-  d.verb = verb;
-  d.red = RedOp::Sum;
-  d.dtype = t.dtype();
-  d.shape = t.shape();
-  d.line = here();
-  return d;
-}
-
 Sizes along_channels(const Tensor& x) {
   Sizes s{1, x.size(1)};
   while (s.n < x.rank()) s.push_back(1);
@@ -52,8 +42,7 @@ Statistics statistics(Group& group, const Tensor& x) {
     copy_raw(piece(row, channels, channels), var_mean[0] * mine);
   }
   const int ranks = group.members().size();
-  const Tensor all = empty(Sizes{ranks, 2 * channels + 1}, t, x.device());
-  group.start(describe_call(Verb::AllGather, row), row, all, false)->wait();
+  const Tensor all = op<"all_gather">(row, group.handle());
   const auto rows_of = [&](int r) { return alias(all, row.shape(), Sizes{1}, r * row.numel()); };
   Statistics s;
   std::vector<double> counts;
@@ -96,7 +85,7 @@ struct SyncNormGrad final : CustomGrad {
     const Tensor sums = empty(Sizes{2 * channels}, mean.dtype(), x.device());
     copy_raw(piece(sums, 0, channels), out[1]);
     copy_raw(piece(sums, channels, channels), out[2]);
-    group->start(describe_call(Verb::AllReduce, sums), sums, sums, false)->wait();
+    op_<"all_reduce">(sums, 0, group->handle());
     // dx = (g - (sum of g + unit * sum of g * unit) / n) * weight * rstd, as x * factor + shift.
     const Tensor scale = (weight ? op<"to.dtype">(weight, mean.dtype()) * rstd : rstd) / n;
     const Tensor factor = scale * rstd * piece(sums, 0, channels);

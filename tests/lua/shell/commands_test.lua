@@ -133,6 +133,15 @@ test("%bench waits for simulated devices and says so", function()
   check.contains(r.out, "host ")
 end)
 
+test("%prof sees the sums over ranks that a backward makes", function()
+  local meeting = check.temp "prof_meeting"
+  local out = session({"dist = torch.distributed",
+    ("dist.init_process_group {rank = 0, world_size = 1, init_method = %q}"):format("file://" .. meeting),
+    "net = nn.parallel.DistributedDataParallel(nn.Linear(3, 2))",
+    "%prof for i = 1, 3 do net(torch.ones(4, 3)):sum():backward() end"}).out
+  assert(out:find "all_reduce +3 ", out)
+end)
+
 test("%prof tells time per operation and per line", function()
   local out = session({"x = torch.ones(20, 20)", "%prof for i = 1, 7 do local h = x:matmul(x) h:sum() end"}).out
   check.contains(out, "matmul +7 ")
