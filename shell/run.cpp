@@ -183,6 +183,7 @@ void push_frames(lua_State* L) {
 }
 
 int remember_trace(lua_State* L) {
+  lua::explain_self(L, L);
   if (lua_checkstack(L, 20)) {
     lua_createtable(L, 0, 3);
     push_frames(L);

@@ -47,6 +47,7 @@ int resume_with(lua_State* L, lua_State* co, int arguments) {
   }();
   if (status != LUA_OK && status != LUA_YIELD) {
     lua_xmove(co, L, 1);
+    explain_self(L, co);
     return -1;
   }
   if (!lua_checkstack(L, results + 1)) {

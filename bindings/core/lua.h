@@ -70,6 +70,10 @@ int guarded(lua_State* L) {
 }
 int raise_text(lua_State* L);  // torch._raise: `error` for the half written in Lua
 void open_error(lua_State* L);
+// The error on top of L's stack, which ended `failed`: an object where a wrong self made it
+// (caught.cpp).
+void explain_self(lua_State* L, lua_State* failed);
+void open_caught(lua_State* L);
 
 std::string largest_holders(lua_State* L);  // "cache 1.5 GB (12 tensors), x 4.0 MB" (holders.cpp)
 

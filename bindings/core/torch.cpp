@@ -120,6 +120,7 @@ int get_default_dtype(lua_State* L) {
 int open_torch(lua_State* L) {
   open_error(L);
   open_coroutine(L);
+  open_caught(L);
   open_objects(L);
   open_tensor(L);
   lua_newtable(L);

@@ -287,12 +287,10 @@ end
 ---The error object of anything raised: itself, or one made from the text of an error of Lua's own that
 ---more can be said about (an unknown name, a method without its colon); else nil.
 ---@param err any
----@param frames? table[] the user's functions that it went through
-function explain.object(err, frames)
+function explain.object(err)
   if is_error(err) then return err end
   if type(err) ~= "string" then return nil end
-  return guard(function() return require "torch.explain.colon"(err, frames) end)
-    or guard(function() return require("torch.explain.names").from_text(err) end) or nil
+  return guard(function() return require("torch.explain.names").from_text(err) end) or nil
 end
 
 ---What the prompt and a script's end say of an error.

@@ -117,7 +117,7 @@ local function explained(remembered, where)
     local explain = require "torch.explain"
     local wrong = uncompiled(remembered.error)
     if wrong then return wrong end
-    local object = explain.object(remembered.error, remembered.frames)
+    local object = explain.object(remembered.error)
     local window = torch._terminal()
     return object and explain.report(object, {colour = require "shell.colour", where = where,
       width = window.terminal and window.columns >= 20 and window.columns or nil})

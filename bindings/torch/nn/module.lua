@@ -83,7 +83,7 @@ local function walk(t, prefix, visit, seen, again)
   if again then seen[t] = nil end
 end
 
-local Class = {}  -- methods of every module
+local Class = {_name = "Module"}  -- methods of every module
 
 local function new_instance(class, ...)
   local self = setmetatable({_order = {}, _buffers = {}, training = true}, class)
