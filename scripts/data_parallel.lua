@@ -96,5 +96,5 @@ run:train(function()
     run:log(run:mean(), accuracy)
   end
 end)
-run:plot("test accuracy", "test_accuracy")
+run:plot {{"loss", "train_loss"}, {"test accuracy", "test_accuracy"}}
 say("test accuracy %.2f %% on %d images", 100 * evaluate(), #test)

@@ -36,6 +36,6 @@ run:train(function()
 end)
 
 local fit = torch.no_grad(function() return net(x) end)
-run:plot("mean squared error", "train_loss")
+run:plot {{"mean squared error", "train_loss"}}
 torch.plot(x:flatten(), y:flatten(), fit:flatten(), {labels = {"measured", "fitted"}, height = 12})
 support.say("off the true curve by %.3f on average", (fit - torch.sin(2 * x)):abs():mean():item())

@@ -159,4 +159,6 @@ for number, result in ipairs(results) do
 end
 local first = results[1]
 say("float32's weights rounded: %.2f %% with net:bfloat16(), %.2f %% with net:half()", 100 * first.half[1], 100 * first.half[2])
-run:plot("test accuracy of the three trainings, one after the other", "test_accuracy")
+local names = {}
+for number, precision in ipairs(precisions) do names[number] = precision.name end
+run:plot({{"training loss", "train_loss"}, {"test loss", "test_loss"}, {"test accuracy", "test_accuracy"}}, {"precision", names = names})

@@ -111,7 +111,7 @@ run:train(function()
     run:log(run:mean(), accuracy)
   end
 end)
-run:plot("test accuracy", "test_accuracy")
+run:plot {{"loss", "train_loss"}, {"test accuracy", "test_accuracy"}}
 say("test accuracy %.2f %% on %d images", 100 * evaluate(), #test)
 for i = 0, torch.cuda.device_count() - 1 do
   say("cuda:%d held %.1f MB at most", i, torch.cuda.max_memory_allocated(i) / 1e6)

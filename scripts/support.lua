@@ -266,26 +266,41 @@ function support.metrics(path, columns, rows)
     log.rows[#log.rows + 1] = {...}
     write("a", line_of(json, columns, {...}))
   end
-  ---Draws columns as curves: in a terminal, and into a file (.svg or .png) if one is given.
-  function log.plot(file, title, ...)
-    if #log.rows == 0 or not file and not support.in_terminal then return end
-    local curves, labels = {}, {...}
-    local data = torch.tensor(log.rows):double()
-    for i, label in ipairs(labels) do
-      for k, column in ipairs(columns) do
-        if column == label then curves[i] = data[{{}, k}] end
-      end
+  -- The numbers of a column, as one curve or (with `by`) as one for each value of another column.
+  local function curves_of(label, by)
+    local out, at = {}, {}
+    for k, column in ipairs(columns) do at[column] = k end
+    for _, row in ipairs(log.rows) do
+      local name = by and (by.names and by.names[row[at[by[1]]]] or by[1] .. " " .. row[at[by[1]]]) or label
+      out[name] = out[name] or {}
+      table.insert(out[name], row[at[label]])
     end
-    local function draw(options)
-      options.title, options.xlabel, options.labels = title, columns[1], labels
-      torch.plot(data[{{}, 1}], table.unpack(curves, 1, #labels), options)
+    return out
+  end
+  ---Draws what was measured, in a terminal and into a file (.svg or .png) if one is given. Each plot is a title and the
+  ---columns that are its curves; by = {"fold"} makes a curve for each value of that column (names = {..}: what they are called).
+  ---@param file? string
+  ---@param plots table[] {title, column, ..}
+  ---@param by? table
+  function log.plot(file, plots, by)
+    if #log.rows == 0 or not file and not support.in_terminal then return end
+    local figure, places = {}, curves_of(columns[1])[columns[1]]
+    for i, one in ipairs(plots) do
+      local curves = {}
+      for k = 2, #one do
+        for name, numbers in pairs(curves_of(one[k], by)) do curves[name] = numbers end
+      end
+      figure[i] = by and {curves, title = one[1], xlabel = "epoch"} or {places, curves, title = one[1], xlabel = columns[1]}
     end
     if support.in_terminal and #log.rows > 1 then
       say("")
-      draw {height = 12}
+      figure.height = 9
+      torch.figure(figure)
+      figure.height = nil
     end
     if file then
-      support.attempt(draw, {file = file})
+      figure.file = file
+      support.attempt(torch.figure, figure)
       say("curves drawn in %s", file)
     end
   end

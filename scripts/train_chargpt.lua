@@ -112,5 +112,5 @@ for _, p in ipairs(net:parameters()) do parameters = parameters + p:numel() end
 say("%d tokens to learn, %d to test, %d different; %d parameters; %d threads", #corpus.train, #corpus.test, #tokenizer, parameters,
   torch.get_num_threads())
 run:train(train_network)
-run:plot("loss", "train_loss", "test_loss")
+run:plot {{"loss", "train_loss", "test_loss"}}
 if option.sample > 0 then say("\n%s", (write_text(option.sample))) end

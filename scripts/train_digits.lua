@@ -97,15 +97,6 @@ end
 
 ---- Showing the result -----------------------------------------------------------------------------
 
-local function show_confusion(truth, predicted)
-  local count = torch.zeros(10, 10, {dtype = torch.int64})
-  count:index_put_({truth, predicted}, torch.tensor(1), {accumulate = true})
-  say("\n           read as\n  digit%s", ("%5d"):rep(10):format(0, 1, 2, 3, 4, 5, 6, 7, 8, 9))
-  for digit, row in ipairs(count:tolist()) do
-    say("    %d  %s", digit - 1, ("%5s"):rep(10):format(table.unpack(row)):gsub("    0", "    ."))
-  end
-end
-
 local function show_digits(places, predicted)
   places = places[{{1, math.min(3, #places)}}]
   if #places == 0 then return end
@@ -121,7 +112,9 @@ end
 local function show_result()
   local predicted, accuracy = evaluate(test)
   local right = predicted:eq(test.labels)
-  show_confusion(test.labels:cpu(), predicted:cpu())
+  local confusion = torch.metrics.ConfusionMatrix {labels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, sync_on_compute = false}  -- all ranks know all
+  confusion:update(predicted, test.labels)
+  say("\n%s", confusion)
   show_digits(right:nonzero():flatten(), predicted)
   show_digits((~right):nonzero():flatten(), predicted)
   say("\ntest accuracy %.2f %% on %d images", 100 * accuracy, #test.labels)
@@ -140,7 +133,7 @@ if run.epoch < option.epochs then
 else
   run:keep {net = net}
 end
-run:plot("test accuracy", "test_accuracy")
+run:plot {{"loss", "train_loss"}, {"test accuracy", "test_accuracy"}}
 show_result()
 
 if support.interactive then

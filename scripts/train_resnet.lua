@@ -192,6 +192,6 @@ for _, p in ipairs(net:parameters()) do parameters = parameters + p:numel() end
 say("%s with %d parameters; %d images to learn from, %d to test, %d classes; %d threads", option.model, parameters, #train,
   #test, classes, torch.get_num_threads())
 run:train(train_network)
-run:plot("accuracy", "top1", "top5")
+run:plot {{"loss", "train_loss", "test_loss"}, {"accuracy", "top1", "top5"}}
 local loss, top1, top5 = evaluate()
 say("test loss %.3f, top-1 %.2f %%, top-5 %.2f %% on %d images", loss, 100 * top1, 100 * top5, #test)

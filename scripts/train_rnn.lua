@@ -73,5 +73,5 @@ end
 
 say("%d images to learn from, %d to test; %d threads", #train_x, #test_x, torch.get_num_threads())
 run:train(train_network)
-run:plot("test accuracy", "test_accuracy")
+run:plot {{"loss", "train_loss"}, {"test accuracy", "test_accuracy"}}
 say("test accuracy %.2f %% on %d images", 100 * evaluate(), #test_x)

@@ -96,5 +96,5 @@ end)
 
 local sum = 0
 for _, count in ipairs(right) do sum = sum + count end
-run:plot("accuracy on the fold that is tested", "test_accuracy")
+run:plot({{"training loss", "train_loss"}, {"accuracy on the fold that is tested", "test_accuracy"}}, {"fold"})
 say("accuracy %.2f %% over all %d rows", 100 * sum / #x, #x)

@@ -76,7 +76,7 @@ local function show(rows) support.show_digits(rows:reshape({-1, 28, 28}), 0.4) e
 
 say("%d images to learn from, %d to test; %d threads", #train, #test, torch.get_num_threads())
 run:train(train_network)
-run:plot("loss", "train_loss", "test_loss")
+run:plot {{"loss", "train_loss", "test_loss"}, {"parts of the test loss", "test_painting", "test_code"}}
 net:eval()
 torch.no_grad(function()
   say("\nimages of the test set, and painted again from %d numbers each:", option.code)

@@ -235,5 +235,9 @@ function Run:train(f)
   if not support.interactive then os.exit(130, true) end
 end
 
----Draws metrics as curves, at the end: in the terminal, and where --plot says.
-function Run:plot(title, ...) self.metrics.plot(self.option.plot, title, ...) end
+---Draws metrics as curves, at the end: in the terminal, and where --plot says. Each plot is a title and the columns that
+---are its curves: run:plot {{"loss", "train_loss", "test_loss"}, {"accuracy", "test_accuracy"}}; by = {"fold"} draws a
+---curve for each fold.
+---@param plots table[]
+---@param by? table
+function Run:plot(plots, by) self.metrics.plot(self.option.plot, plots, by) end

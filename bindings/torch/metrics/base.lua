@@ -37,6 +37,7 @@ end
 function Metric:update(preds, target)
   check_self(self, "update")
   torch.no_grad(function() self:_update(preds, target) end)
+  self.gathered = nil
   self.updates = (self.updates or 0) + 1
 end
 
@@ -50,7 +51,7 @@ function Metric:forward(...)
   self.state, self.updates = before, updates
   if not ok then error(why, 0) end
   local value = torch.no_grad(function() return self:_value(batch) end)
-  self.state, self.updates = self:_add(before, batch), (updates or 0) + 1
+  self.state, self.updates, self.gathered = self:_add(before, batch), (updates or 0) + 1, nil
   return value
 end
 
@@ -64,6 +65,7 @@ end
 -- How many ranks count together.
 function Metric:_world()
   local dist = rawget(torch, "distributed")
+  if self.options.sync_on_compute == false then return 1 end
   return dist and dist.is_initialized() and dist.get_world_size() or 1
 end
 
@@ -91,13 +93,19 @@ function Metric:compute()
   if (self.updates or 0) == 0 and self:_world() == 1 then
     error(("%s: nothing was counted%s; update(predictions, target) comes first"):format(self._name, self.updates and " since reset" or ""), 2, "value")
   end
-  return torch.no_grad(function() return self:_value(self:_over_ranks()) end)
+  return torch.no_grad(function()
+    self.gathered = self:_over_ranks()
+    return self:_value(self.gathered)
+  end)
 end
+
+-- What is shown: what compute has gathered from all ranks, or what this one has counted; one rank may show it alone.
+function Metric:_shown() return self.gathered or self.state end
 
 ---Counts from nothing again.
 function Metric:reset()
   check_self(self, "reset")
-  self.state, self.updates = self:_fresh(), 0
+  self.state, self.updates, self.gathered = self:_fresh(), 0, nil
 end
 
 ---Metrics count on the CPU whatever device the values come from: this changes nothing.
@@ -108,6 +116,7 @@ function Metric:to() return self end
 ---Checks options by name: {name = "integer"|"number"|"boolean"|"string"|"table"|function that gives nil or what is wanted}.
 function base.options(who, allowed, o)
   if o == nil then o = {} end
+  allowed.sync_on_compute = "boolean"
   if type(o) == "number" and allowed.num_classes then o = {num_classes = o} end
   if type(o) ~= "table" or torch.is_tensor(o) then
     error(("%s: wants options in a table, as in metrics.%s{num_classes = 10}; predictions go to update"):format(who, who), 4)

@@ -65,7 +65,7 @@ function Counting:_same_size(dist)
 end
 
 function Counting:__tostring()
-  local state = rawget(self, "state")
+  local state = rawget(self, "state") and self:_shown()
   if not state or state.matrix:sum():item() == 0 then return self._name .. ": nothing counted" end
   return ("%s: %s over %d items"):format(self._name, value_text(torch.no_grad(function() return self:_value(state) end)), state.matrix:sum():item())
 end
@@ -179,15 +179,17 @@ local function worst(matrix, names, most)
   return table.concat(lines, "\n")
 end
 
----The matrix as a table: a row for what is true, a column for what was predicted, recall and precision at the borders.
+---The matrix as a table: a row for what is true, a column for what was predicted, recall and precision at the borders. In a
+---process group: of what compute() has gathered from all ranks, before that of what this rank has counted.
 ---@param self table
 ---@param o? {width: integer}
 local function table_text(self, o)
   if type(self) ~= "table" or type(rawget(self, "state")) ~= "table" then error("ConfusionMatrix: text wants a metric before the colon, as in matrix:text()", 2) end
-  local matrix = self:_over_ranks().matrix
+  local matrix = self:_shown().matrix
   local n = matrix.shape[1]
   local right, predicted, truth, all = counts(matrix)
   local head = ("confusion matrix of %d classes, %d items, accuracy %s"):format(n, all:item(), all:item() > 0 and percent(right:sum():item() / all:item()) or "of nothing")
+  if self:_world() > 1 then head = head .. (self.gathered and ", over all ranks" or ", of this rank alone") end
   if n == 0 then return head end
   local names = names_of(self, n)
   local width = o and o.width or torch._terminal().columns or 100
@@ -250,7 +252,8 @@ metrics.ConfusionMatrix = class("ConfusionMatrix", {
   __tostring = function(self) return rawget(self, "state") and table_text(self) or "ConfusionMatrix" end,
 })
 
----Draws the matrix as a heat map with its counts: in the terminal the table, or into a file (.svg or .png).
+---Draws the matrix as a heat map with its counts: in the terminal the table, or into a file (.svg or .png). In a process
+---group it shows what compute() has gathered from all ranks, before that what this rank has counted.
 ---@param options? {file: string, title: string, width: integer, height: integer}
 function metrics.ConfusionMatrix:plot(options)
   local o = {}
@@ -262,7 +265,7 @@ function metrics.ConfusionMatrix:plot(options)
     io.stdout:write(self:text(), "\n")
     return
   end
-  local state = self:_over_ranks()
+  local state = self:_shown()
   local names = names_of(self, state.matrix.shape[1])
   o.rows, o.columns, o.values, o.low = names, names, true, o.low or 0
   o.xlabel, o.ylabel = o.xlabel or "predicted", o.ylabel or "truth"

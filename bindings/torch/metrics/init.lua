@@ -24,7 +24,7 @@ metrics.MeanMetric = base.class("MeanMetric", {
   end,
   _value = function(_, s) return (s.sum / s.weight):float() end,
   __tostring = function(self)
-    local s = rawget(self, "state")
+    local s = rawget(self, "state") and self:_shown()
     if not s or s.weight:item() == 0 then return "MeanMetric: nothing counted" end
     return ("MeanMetric: %.6g over %.6g"):format((s.sum / s.weight):item(), s.weight:item())
   end,

@@ -104,6 +104,13 @@ local function kind_of(v)
   return v > 0 and "+inf" or "-inf"
 end
 
+local function all_whole(list)
+  for _, v in ipairs(list) do
+    if v ~= v // 1 then return false end
+  end
+  return true
+end
+
 -- The range, widened where it is a point; of a logarithmic axis in powers of ten.
 local function widened(low, high)
   if low > high then return 0, 1 end
@@ -140,7 +147,7 @@ function data.curves(args, o)
   end
   if wanted then require("torch.plot.colours").others(curves) end
   local figure = {series = {}, skipped = {}, points = o.points, xlog = o.xlog, ylog = o.ylog,
-    whole_x = not xs and not o.xlog}
+    whole_x = not o.xlog and (not xs or all_whole(xs))}
   local skipped = {}
   local function skip(what) skipped[what] = (skipped[what] or 0) + 1 end
   local x0, x1, y0, y1 = inf, -inf, inf, -inf

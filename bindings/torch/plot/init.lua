@@ -131,12 +131,13 @@ end
 ---file, width, height, font, fontsize, linewidth.
 function plot.figure(...)
   local args, o = split("figure", of_figure, ...)
-  if args.n == 1 and is_plain(args[1]) and (is_plain(args[1][1]) or torch.is_tensor(args[1][1])) then
+  if args.n == 1 and next(o) == nil and is_plain(args[1]) and (is_plain(args[1][1]) or torch.is_tensor(args[1][1])) then
     args = table.move(args[1], 1, #args[1], 1, {n = #args[1]})
   end
   local figure = {title = o.title, panels = {}}
   for i = 1, args.n do
     local one = args[i]
+    if torch.is_tensor(one) and one.ndim == 1 then one = {one} end
     if torch.is_tensor(one) and one.ndim >= 2 then
       figure.panels[i] = require("torch.plot.heat").figure(one, {})
     elseif is_plain(one) and torch.is_tensor(one[1]) and one[1].ndim >= 2 and #one == 1 and not one.labels then

@@ -232,6 +232,10 @@ test("a figure holds several plots, heat maps and pictures, and its terminal tex
   torch.figure {{{1, 2}}, {{2, 1}}, file = check.temp "figure.png", width = 300, height = 200}
   check.equal(size_of(check.temp "figure.png"), {300, 200})
   check.contains(check.tycho({"-e", "torch.figure{{{1, 2}, title = 'one'}, torch.eye(2), title = 'both'}"}).out, "both\n.*one\n.*f32 %[2, 2%]")
+  torch.figure {{{1, 2}, {5, 9}, title = "alone"}, file = path, xlabel = nil}
+  check.contains(content(path), ">alone<")
+  check.contains(content(path), ">8<")
+  torch.figure {torch.ones(3), torch.zeros(3), file = path}
   check.raises("argument", "wants plots", torch.figure)
   check.raises("argument", "the file is the whole figure's", torch.figure, {{{1, 2}, file = path}})
 end)

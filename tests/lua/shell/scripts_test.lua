@@ -83,14 +83,14 @@ end)
 -- Every script that trains: what its quick run says, the columns of its metrics, the function that each step calls once,
 -- a call in the middle of the training and the place it is at, and how to train for longer.
 local trainings = {
-  {"fit_curve.lua", says = "off the true curve by %d+%.%d+ on average", columns = "step,train_loss", calls = "mse_loss", at = 31,
+  {"fit_curve.lua", says = "off the true curve by %d+%.%d+ on average", columns = "step,train_loss", calls = "mse_loss", at = 31, draws = {"mean squared error<"},
     place = "step 31", more = "--steps=220"},
   {"train_digits.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy",
     calls = "cross_entropy", at = 14, place = "batch 4 of epoch 2", more = "--epochs=3", quick = {"--epochs=2", "--amp=fp16"}},
   {"train_chargpt.lua", says = "step 24  loss %d+%.%d+  test loss %d+%.%d+", columns = "step,train_loss,test_loss",
     calls = "cross_entropy", at = 14, place = "step 13", more = "--steps=30"},
   {"train_tabular.lua", says = "accuracy %d+%.%d+ %% over all 1797 rows", columns = "round,fold,epoch,train_loss,test_accuracy",
-    calls = "cross_entropy", at = 3 * 37 + 50, place = "batch 13 of round 5"},
+    calls = "cross_entropy", at = 3 * 37 + 50, place = "batch 13 of round 5", draws = {"fold 1<", "fold 3<", "training loss<", "accuracy"}},
   {"train_rnn.lua", says = "test accuracy %d+%.%d+ %% on 640 images", columns = "epoch,train_loss,test_accuracy",
     calls = "cross_entropy", at = 15, place = "batch 5 of epoch 2", more = "--epochs=3"},
   {"train_vae.lua", says = "painted from random numbers", columns = "epoch,train_loss,test_loss,test_painting,test_code",
@@ -100,7 +100,7 @@ local trainings = {
     quick = {"--images=32", "--epochs=2", "--ema=0.9", "--amp=fp16", "--schedule=onecycle", "--workers=2"}},
   {"mixed_precision.lua", says = "float16 +%d+%.%d+ +%d+%.%d+ +%d+%.%d+ +%d+%.%d+ %% +%d+\n", timed = true,
     columns = "round,precision,epoch,train_loss,test_loss,test_accuracy", calls = "cross_entropy", at = 18,
-    place = "batch 4 of round 2", quick = {"--samples=256", "--epochs=1", "--width=4"}},
+    place = "batch 4 of round 2", draws = {"bfloat16<", "training loss<", "test loss<"}, quick = {"--samples=256", "--epochs=1", "--width=4"}},
 }
 
 local function read(path)
@@ -172,6 +172,7 @@ for _, row in ipairs(trainings) do
     end
     check.yes(count >= 3, "too few rows")
     check.contains(read(picture), "</svg>")
+    for _, part in ipairs(row.draws or {"loss<"}) do check.contains(read(picture), ">[^<]*" .. part) end
     ran = true
   end)
 
