@@ -293,7 +293,10 @@ function heat.text(x, o)
     if style == "kitty" then most_wide, most_high = 1024, 1024 end
     -- Both directions shrink alike, so that pictures keep their form; thin things keep their thickness.
     local shrink = math.max(1, h / most_high, w / most_wide)
-    local height, width = math.max(1, math.floor(h / shrink)), math.max(1, math.floor(w / shrink))
+    -- Few rows of a matrix, or few columns, stay apart.
+    local least = image and 1 or 8
+    local height = math.min(h, most_high, math.max(least, math.floor(h / shrink)))
+    local width = math.min(w, most_wide, math.max(least, math.floor(w / shrink)))
     local dots, s, low, high = dots_of(planes, image, height, width, o)
     local grow = math.max(1, math.min(4, 32 // math.max(#dots, 1), most_wide // math.max(#dots[1], 1), 32 // math.max(#dots[1], 1)))
     local picture

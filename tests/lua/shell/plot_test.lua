@@ -163,6 +163,12 @@ test("images are recognised by their channels", function()
   check.raises("shape", "take a part", heat.text, torch.rand(5, 6, 7))
 end)
 
+test("few rows of a long matrix stay apart", function()
+  local x = torch.stack {torch.zeros(400), torch.ones(400)}
+  check.contains(heat.text(x, {style = "shades", width = 20}), "shown as 2 x 10\n%s*\n██████████")
+  check.contains(heat.text(x.T, {style = "shades", width = 20}), "  ██\n  ██")
+end)
+
 test("Kitty gets pixels in base64, in pieces", function()
   local s = heat.text(torch.rand(3, 40, 50), {style = "kitty"})
   check.contains(s, "\27_Gf=24,s=100,v=80,a=T,q=2,m=1;")
