@@ -53,6 +53,7 @@ void start(const Request& r, const Tensor& share, const Tensor& in, const Tensor
   d.root = static_cast<int32_t>(r.root);
   d.shape = share.shape();
   d.line = here();
+  d.of = asks_for;
   d.send = r.send;
   d.receive = r.receive;
   // What has gaps goes through a tensor without.

@@ -236,6 +236,7 @@ void Reducer::launch(Bucket& b, bool async) {
     copy_raw(used_, tensor_of(used_.shape(), used));
   }
   if (weight_) op_<"mul">(b.flat, number_tensor(weight_));
+  const AsksFor gradients("DistributedDataParallel's gradients");
   op_<"all_reduce">(b.flat, static_cast<int64_t>(weight_ ? RedOp::Sum : RedOp::Avg),
                     group_->handle(), async);
   b.work = group_->last();
@@ -311,6 +312,7 @@ void Reducer::rebuild() {
 void Reducer::abandon() { in_pass_ = false; }
 
 std::vector<int64_t> Reducer::tell(Event event) {
+  const AsksFor part("join");
   const Members& m = group_->members();
   Tensor t = filled(Sizes{m.size()}, 0, DType::Int64);
   fill_raw(alias(t, Sizes{1}, Sizes{1}, m.rank), Value(static_cast<int64_t>(event)));

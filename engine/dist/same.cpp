@@ -67,6 +67,7 @@ bool any_rank(Group& group, bool flag) {
 void broadcast_all(Group& group, const std::vector<Tensor>& tensors, int root, bool compare) {
   if (group.members().size() == 1) return;
   const NoGrad quiet;
+  const AsksFor values("DistributedDataParallel's parameters and buffers");
   const bool giver = group.members().rank == root;
   std::map<std::pair<int, std::string>, std::vector<Tensor>> kinds;
   for (const Tensor& t : tensors)

@@ -42,6 +42,7 @@ Statistics statistics(Group& group, const Tensor& x) {
     copy_raw(piece(row, channels, channels), var_mean[0] * mine);
   }
   const int ranks = group.members().size();
+  const AsksFor statistics("SyncBatchNorm");
   const Tensor all = op<"all_gather">(row, group.handle());
   const auto rows_of = [&](int r) { return alias(all, row.shape(), Sizes{1}, r * row.numel()); };
   Statistics s;
@@ -85,6 +86,7 @@ struct SyncNormGrad final : CustomGrad {
     const Tensor sums = empty(Sizes{2 * channels}, mean.dtype(), x.device());
     copy_raw(piece(sums, 0, channels), out[1]);
     copy_raw(piece(sums, channels, channels), out[2]);
+    const AsksFor gradient("SyncBatchNorm's gradient");
     op_<"all_reduce">(sums, 0, group->handle());
     // dx = (g - (sum of g + unit * sum of g * unit) / n) * weight * rstd, as x * factor + shift.
     const Tensor scale = (weight ? op<"to.dtype">(weight, mean.dtype()) * rstd : rstd) / n;

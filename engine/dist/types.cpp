@@ -57,6 +57,7 @@ std::string Desc::text() const {
   s += std::string(" ") + dtype_name(dtype) + " " + to_string(shape);
   if (root >= 0) s += " root " + std::to_string(root);
   if (verb == Verb::AllToAll && !send.empty()) s += " in splits";
+  if (of) s += std::string(" of ") + of;
   return s;
 }
 

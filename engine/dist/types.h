@@ -50,16 +50,27 @@ struct Desc {
   Verb verb = Verb::Barrier;
   RedOp red = RedOp::Sum;
   DType dtype = DType::Float32;
-  int32_t root = -1;   // of the group; -1: none
-  uint32_t group = 0;  // Group::id
-  uint32_t seq = 0;    // counts the group's collectives from 1
-  Sizes shape;         // of one rank's share, as the user sees it
-  Where line;          // of the user's script
+  int32_t root = -1;         // of the group; -1: none
+  uint32_t group = 0;        // Group::id
+  uint32_t seq = 0;          // counts the group's collectives from 1
+  Sizes shape;               // of one rank's share, as the user sees it
+  Where line;                // of the user's script
+  const char* of = nullptr;  // what asks for it, where that is not the script itself
   // all_to_all: elements for and from each rank.
   std::vector<int64_t> send, receive;
 
   uint64_t hash() const;
   std::string text() const;  // "all_reduce sum float32 [784, 10]"
+};
+
+// Collectives that this thread asks for while it lives are those of a part of the library: its name
+// stands in the table of ranks that disagree ("all_gather float32 [9] of SyncBatchNorm").
+inline constinit thread_local const char* asks_for = nullptr;
+struct AsksFor {
+  const char* before = asks_for;
+  explicit AsksFor(const char* part) { asks_for = part; }
+  ~AsksFor() { asks_for = before; }
+  AsksFor(const AsksFor&) = delete;
 };
 
 // Why ranks cannot go on. Thrown as a DistError by every call after it.

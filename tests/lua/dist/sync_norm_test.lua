@@ -81,3 +81,19 @@ test("convert_sync_batchnorm keeps what there is: parameters, statistics, evalua
     end)
     assert(not ok and tostring(e):find("second derivatives", 1, true))]==])
 end)
+
+test("ranks whose networks part ways are told whose collectives met", function()
+  ranks.run(2, [==[
+    local class = nn.class("Two")
+    function class:init()
+      self.left = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
+      self.right = nn.Linear(3, 1)
+    end
+    function class:forward(x) return (R == 0 and self.left(x) or self.right(x[{{}, {}, 1, 1}])):sum() end
+    local net = DDP(class())
+    local ok, e = pcall(function() net(torch.randn(2, 3, 5, 5)):backward() end)
+    e = tostring(e)
+    assert(not ok and e:find("ranks disagree", 1, true), e)
+    assert(e:find("r0  all_gather float32 [9] of SyncBatchNorm", 1, true), e)
+    assert(e:find("of DistributedDataParallel's gradients", 1, true), e)]==])
+end)
