@@ -381,7 +381,7 @@ class Reader {
   // What PyTorch's scripts say of how memory is to be laid out or copied, which is the engine's own
   // choice here; `inplace` was looked at when the form of the operation was chosen.
   bool changes_nothing(const char* key) {
-    for (const char* known : {"memory_format", "layout", "pin_memory", "non_blocking"})
+    for (const char* known : {"layout", "pin_memory", "non_blocking"})
       if (!std::strcmp(key, known)) return true;
     return !std::strcmp(key, "inplace") && op_.inplace != Inplace::No;
   }

@@ -1,11 +1,13 @@
 // Lua values to tensors and back: torch.tensor and friends, item, tolist.
 #include <cstring>
 
+#include "bindings/core/format_argument.h"
 #include "bindings/core/lua.h"
 #include "engine/base/interrupt.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/half.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 #include "engine/watch/trace.h"
 
@@ -344,12 +346,34 @@ int is_tensor(lua_State* L) {
   return 1;
 }
 
-// x:to(dtype), x:to(device), x:to(other), x:to{dtype=, device=, copy=}
+// Pushes x in another type, on another device, in another layout: itself (the first argument) when
+// nothing changes. A layout that PyTorch takes x to have already is none.
+int push_converted(lua_State* L, const Tensor& x, DType dtype, Device device, bool copy,
+                   bool non_blocking, const char* layout) {
+  const Value format = layout ? Value(layout) : Value();
+  Tensor y = x;
+  if (!(device == x.device())) y = op<"to.device">(y, device, Value(), false, non_blocking, format);
+  if (dtype != y.dtype()) y = op<"to.dtype">(y, dtype, false, format);
+  if (y.get() == x.get() && layout) {
+    const Format want = parse_format("to", layout, x.rank());
+    copy |= want != Format::Preserve && want != preferred(x);
+  }
+  if (y.get() == x.get() && copy) y = op<"clone">(x, format);
+  if (y.get() == x.get())
+    lua_pushvalue(L, 1);
+  else
+    push(L, y);
+  pace_collector(L);
+  return 1;
+}
+
+// x:to(dtype), x:to(device), x:to(other), x:to{dtype=, device=, copy=, memory_format=}
 int to(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "to");
   DType dtype = x.dtype();
   Device device = x.device();
   bool copy = false, non_blocking = false;
+  const char* layout = nullptr;
   int flags = 0;  // by position: non_blocking, then copy
   const auto take = [&](int i, const char* key) {
     std::string room;
@@ -374,13 +398,17 @@ int to(lua_State* L) {
     lua_pushnil(L);
     while (lua_next(L, i)) {
       const std::string key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "1";
-      if (key == "memory_format") {  // the engine chooses itself how memory is laid out
+      if (key == "memory_format") {
+        TYCHO_CHECK(Kind::Argument, lua_type(L, -1) == LUA_TSTRING,
+                    "to: memory_format is torch.channels_last or one of its kind, not a %s",
+                    luaL_typename(L, -1));
+        layout = lua_tostring(L, -1);  // the table holds it
         lua_pop(L, 1);
         continue;
       }
       TYCHO_CHECK(Kind::Argument,
                   key == "dtype" || key == "device" || key == "copy" || key == "non_blocking" ||
-                      key == "memory_format" || key == "1" || key == "2" || key == "other",
+                      key == "1" || key == "2" || key == "other",
                   "to: no argument \"%s\" (it has: dtype, device, other, copy, non_blocking, "
                   "memory_format)",
                   key.c_str());
@@ -388,47 +416,33 @@ int to(lua_State* L) {
       lua_pop(L, 1);
     }
   }
-  Tensor y = x;
-  if (!(device == x.device())) y = op<"to.device">(y, device, Value(), false, non_blocking);
-  if (dtype != y.dtype()) y = op<"to.dtype">(y, dtype);
-  if (y.get() == x.get() && copy) y = op<"clone">(x);
-  if (y.get() == x.get())
-    lua_pushvalue(L, 1);
-  else
-    push(L, y);
-  pace_collector(L);
-  return 1;
+  return push_converted(L, x, dtype, device, copy, non_blocking, layout);
 }
 
-// x:float(), x:long(), ...: one function, the type in an upvalue.
+// x:float(), x:long(), x:float{memory_format=}, ...: one function, the type in an upvalue.
 int to_fixed(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "to");
   const auto dtype = static_cast<DType>(lua_tointeger(L, lua_upvalueindex(1)));
-  if (x.dtype() == dtype)
-    lua_settop(L, 1);
-  else
-    push(L, op<"to.dtype">(x, dtype));
-  pace_collector(L);
-  return 1;
+  return push_converted(L, x, dtype, x.device(), false, false,
+                        to_memory_format(L, 2, dtype_name(dtype)));
 }
 
-int move_to(lua_State* L, Device device, bool non_blocking) {
-  const Tensor x = check_tensor(L, 1, "to");
-  if (x.device() == device)
-    lua_settop(L, 1);
-  else
-    push(L, op<"to.device">(x, device, Value(), false, non_blocking));
-  pace_collector(L);
-  return 1;
+// x:cpu(), x:cpu{memory_format=}
+int to_cpu(lua_State* L) {
+  const Tensor x = check_tensor(L, 1, "cpu");
+  return push_converted(L, x, x.dtype(), Device{}, false, false, to_memory_format(L, 2, "cpu"));
 }
-int to_cpu(lua_State* L) { return move_to(L, Device{}, false); }
 // x:cuda(), x:cuda(1, non_blocking), x:cuda{device = 1, non_blocking = true}
 int to_cuda(lua_State* L) {
   bool non_blocking = lua_toboolean(L, 3) && lua_type(L, 3) == LUA_TBOOLEAN;
+  const Tensor x = check_tensor(L, 1, "cuda");
+  const char* layout = nullptr;
   if (lua_type(L, lua_gettop(L)) == LUA_TTABLE) {
     const int options = lua_gettop(L);
     lua_getfield(L, options, "non_blocking");
     non_blocking = lua_toboolean(L, -1);
+    lua_getfield(L, options, "memory_format");
+    layout = to_memory_format(L, -1, "cuda");
     lua_getfield(L, options, "device");
     if (lua_isnil(L, -1) && options > 2) lua_pushvalue(L, 2), lua_replace(L, -2);
     lua_replace(L, 2);
@@ -437,7 +451,7 @@ int to_cuda(lua_State* L) {
   Device d = lua_isnoneornil(L, 2) ? current_cuda_device() : Device{};
   if (!lua_isnoneornil(L, 2))
     TYCHO_CHECK(Kind::Argument, to_device(L, 2, &d), "cuda: a device number is wanted");
-  return move_to(L, d, non_blocking);
+  return push_converted(L, x, x.dtype(), d, false, non_blocking, layout);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 // the simple methods that read the layout.
 #include <cstring>
 
+#include "bindings/core/format_argument.h"
 #include "bindings/core/lua.h"
 #include "engine/grad/backward.h"
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/layout.h"
 #include "engine/watch/notes.h"
 #include "engine/watch/trace.h"
 
@@ -16,6 +18,31 @@ namespace {
 const char kMeta[] = "tycho.tensor", kSame[] = "tycho.same", kMethods[] = "tycho.methods";
 
 Tensor self(lua_State* L) { return check_tensor(L, 1, "self"); }
+
+}  // namespace
+
+const char* to_memory_format(lua_State* L, int i, const char* who) {
+  if (lua_isnoneornil(L, i)) return nullptr;
+  if (lua_type(L, i) == LUA_TSTRING) return lua_tostring(L, i);
+  TYCHO_CHECK(Kind::Argument, lua_type(L, i) == LUA_TTABLE,
+              "%s: takes {memory_format = torch.channels_last} and no more", who);
+  const char* format = nullptr;
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    TYCHO_CHECK(
+        Kind::Argument,
+        lua_type(L, -2) == LUA_TSTRING && !std::strcmp(lua_tostring(L, -2), "memory_format"),
+        "%s: the one argument is memory_format", who);
+    TYCHO_CHECK(Kind::Argument, lua_type(L, -1) == LUA_TSTRING,
+                "%s: memory_format is torch.channels_last or one of its kind, not a %s", who,
+                luaL_typename(L, -1));
+    format = lua_tostring(L, -1);  // the table holds it
+    lua_pop(L, 1);
+  }
+  return format;
+}
+
+namespace {
 
 // --- fields: read ---
 using Field = int (*)(lua_State* L, const Tensor& x);
@@ -285,8 +312,13 @@ int m_numel(lua_State* L) {
   lua_pushinteger(L, self(L).numel());
   return 1;
 }
+// x:is_contiguous(), x:is_contiguous{memory_format = torch.channels_last}
 int m_is_contiguous(lua_State* L) {
-  lua_pushboolean(L, shown_contiguous(self(L).get()));
+  const Tensor& x = self(L);
+  const char* format = to_memory_format(L, 2, "is_contiguous");
+  const int rank = format ? format_rank("is_contiguous", format) : 0;
+  lua_pushboolean(
+      L, rank ? x.rank() == rank && shown_as(x, Format::ChannelsLast) : shown_contiguous(x.get()));
   return 1;
 }
 int m_storage_offset(lua_State* L) {

@@ -9,6 +9,7 @@
 #include "bindings/show/show_grid.h"
 #include "engine/cpu/reduce/summary.h"
 #include "engine/grad/record.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::lua {
@@ -44,6 +45,15 @@ std::string join_pieces(const std::vector<std::string>& pieces, int width, size_
   return out;
 }
 
+// How the elements of a tensor that is not row-major lie.
+const char* order_of(const Tensor& x) {
+  if (x->base || !is_dense(x.get())) return "non-contiguous";
+  const int rank = x.rank();
+  if (rank == 4 || rank == 5)
+    if (shown_as(x, tycho::Format::ChannelsLast)) return "channels last";
+  return rank >= 2 && x.strides() == columns_strides(x.shape()) ? "by columns" : "non-contiguous";
+}
+
 std::vector<std::string> head(const Tensor& x) {
   const Impl* t = x.get();
   std::vector<std::string> out;
@@ -52,7 +62,7 @@ std::vector<std::string> head(const Tensor& x) {
   const int64_t bytes = t->numel * dtype_size(t->dtype);
   if (bytes > 100000) out.push_back(bytes_text(bytes));
   if (t->rank > 0 && t->base) out.push_back("view");
-  if (t->rank > 0 && !shown_contiguous(t)) out.push_back("non-contiguous");
+  if (t->rank > 0 && !shown_contiguous(t)) out.push_back(order_of(x));
   if (grad::requires_grad(x.get())) {
     if (t->node)
       out.push_back(std::string("grad_fn=") + static_cast<Node*>(t->node.get())->name());

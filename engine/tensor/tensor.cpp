@@ -250,12 +250,13 @@ Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
 
 bool is_contiguous(const Sizes& shape, const Sizes& stride) {
   int64_t step = 1;
+  bool fits = true;
   for (int i = shape.n - 1; i >= 0; --i) {
     if (shape[i] == 0) return true;
-    if (shape[i] != 1 && stride[i] != step) return false;
+    fits &= shape[i] == 1 || stride[i] == step;
     step *= shape[i];
   }
-  return true;
+  return fits;
 }
 
 bool is_dense(const Impl* t) {

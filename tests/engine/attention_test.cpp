@@ -41,10 +41,10 @@ struct Case {
 // requires grad.
 std::vector<Tensor> run(const Case& c, const std::vector<Tensor>& given, DType type, bool plain) {
   std::vector<Tensor> x;
-  for (const Tensor& t : given) x.push_back(op<"to.dtype">(t, type, false, true));
+  for (const Tensor& t : given) x.push_back(op<"to.dtype">(t, type, true));
   for (int i = 0; i < 3; ++i) x[static_cast<size_t>(i)]->requires_grad = true;
   Tensor mask = c.mask;
-  if (mask && mask.dtype() != DType::Bool) mask = op<"to.dtype">(mask, type, false, true);
+  if (mask && mask.dtype() != DType::Bool) mask = op<"to.dtype">(mask, type, true);
   if (plain) {
     const Tensor zeros = op<"zeros">(Sizes{c.q[c.q.n - 2], c.k[c.k.n - 2]}, type);
     if (c.causal) mask = op<"tril">(op<"ones">(zeros.shape(), DType::Bool));

@@ -114,7 +114,7 @@ void each_problem(F f) {
 std::vector<Tensor> leaves(const std::vector<Tensor>& given, DType type) {
   std::vector<Tensor> x;
   for (const Tensor& t : given) {
-    x.push_back(t ? op<"to.dtype">(t, type, false, true) : Tensor());
+    x.push_back(t ? op<"to.dtype">(t, type, true) : Tensor());
     if (t) x.back()->requires_grad = true;
   }
   return x;

@@ -364,9 +364,24 @@ function Class:zero_grad(options)
   end
 end
 
----Moves or converts every parameter and buffer in place: to("cuda"), to("bfloat16").
+---Moves or converts every parameter and buffer in place: to("cuda"), to("bfloat16"); {memory_format =
+---torch.channels_last} is for weights of four dimensions (channels_last_3d: of five).
 function Class:to(...)
   local args = table.pack(...)
+  local options = args[args.n]
+  if type(options) == "table" and options.memory_format and not getmetatable(options) then
+    local format, others = options.memory_format, {}
+    for k, v in pairs(options) do if k ~= "memory_format" then others[k] = v end end
+    args[args.n] = others
+    torch.empty(0):is_contiguous {memory_format = format}  -- raises for what is no format
+    self:to(table.unpack(args, 1, args.n))
+    walk(self, "", function(_, _, v)
+      if not torch.is_tensor(v) or (v:dim() ~= 4 and v:dim() ~= 5) then return end
+      v.data = v:detach():to {memory_format = format}
+      if v.grad then v.grad = v.grad:to {memory_format = format} end
+    end, {})
+    return self
+  end
   local dtype = torch.empty(0):to(...).dtype
   if not dtype.is_floating_point then
     error(("to: weights are floating point numbers; %s is for data (net:type(..) converts all the same)"):format(tostring(dtype)), 2, "dtype")

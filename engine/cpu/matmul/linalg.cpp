@@ -1,6 +1,6 @@
-// Linear algebra on batches of matrices by LAPACK, one matrix of the batch per thread. Our matrices
-// are row-major, so what LAPACK reads is the transpose; each function says how it makes use of
-// that.
+// Linear algebra on batches of matrices by LAPACK, one matrix of the batch per thread. Results lie
+// column by column, as LAPACK writes them; of the rows of our matrices it reads the transpose, and
+// each function says how it makes use of that.
 #include "engine/ops/linear/linalg.h"
 
 #include <algorithm>
@@ -67,7 +67,6 @@ std::string not_converged(const char* name, int code) {
 
 }  // namespace
 
-// The lower triangle of ours is the upper one of LAPACK's, so nothing needs turning.
 void cholesky(Call& c) {
   const Tensor& out = c.out[0];
   copy_raw(out, c.tensor(0));
@@ -83,10 +82,10 @@ void cholesky(Call& c) {
         [&](int64_t i) {
           T* a = data + i * n * n;
           int info = 0;
-          l.potrf(upper ? "L" : "U", &n, a, &n, &info, kOne);
-          for (int row = 0; row < n; ++row)
-            for (int k = 0; k < n; ++k)
-              if (upper ? k < row : k > row) a[row * n + k] = 0;
+          l.potrf(upper ? "U" : "L", &n, a, &n, &info, kOne);
+          for (int column = 0; column < n; ++column)
+            for (int row = 0; row < n; ++row)
+              if (upper ? row > column : row < column) a[column * n + row] = 0;
           return info;
         },
         [&](int code) {
@@ -96,7 +95,7 @@ void cholesky(Call& c) {
   });
 }
 
-// A X = B is X^T A^T = B^T, and LAPACK sees the transposes of our rows: side R for left.
+// Of A's rows LAPACK sees the transpose, which it is told to turn back.
 void solve_triangular(Call& c) {
   const Tensor& out = c.out[0];
   copy_raw(out, c.tensor(1));
@@ -111,9 +110,9 @@ void solve_triangular(Call& c) {
     const T one = 1;
     parallel_for(batch_count(out), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        l.trsm(left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", &columns, &rows, &one,
-               a.data<T>() + i * n * n, &n, out.data<T>() + i * rows * columns, &columns, kOne,
-               kOne, kOne, kOne);
+        l.trsm(left ? "L" : "R", upper ? "L" : "U", "T", unit ? "U" : "N", &rows, &columns, &one,
+               a.data<T>() + i * n * n, &n, out.data<T>() + i * rows * columns, &rows, kOne, kOne,
+               kOne, kOne);
     });
   });
 }
@@ -260,11 +259,10 @@ void eigh(Call& c) {
   copy_raw(v, turned(a));
 }
 
-// A^T = V S U^T, so LAPACK's left vectors are our Vh by rows, and its right ones our U.
 void svd(Call& c) {
   const Tensor &u = c.out[0], &s = c.out[1], &vh = c.out[2];
-  const Tensor a = copied(c.tensor(0));
-  const int rows = static_cast<int>(a.size(-2)), columns = static_cast<int>(a.size(-1));
+  const Tensor a = copied(turned(c.tensor(0)));  // column by column
+  const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
   const int k = std::min(rows, columns);
   const bool full = c.flag(1);
   if (k == 0) {  // no values; the full vectors are those of the identity
@@ -283,19 +281,19 @@ void svd(Call& c) {
           T* m = a.data<T>() + i * rows * columns;
           if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
           T* values = s.data<T>() + i * k;
-          T* left = vh.data<T>() + i * vh_rows * columns;
-          T* right = u.data<T>() + i * rows * u_columns;
+          T* left = u.data<T>() + i * rows * u_columns;
+          T* right = vh.data<T>() + i * vh_rows * columns;
           std::vector<int> iwork(static_cast<size_t>(8 * k));
           T size = 0;
           int info = 0;
           const int ask = -1;
           const char* job = full ? "A" : "S";
-          l.gesdd(job, &columns, &rows, m, &columns, values, left, &columns, right, &u_columns,
-                  &size, &ask, iwork.data(), &info, kOne);
+          l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows, &size, &ask,
+                  iwork.data(), &info, kOne);
           const int lwork = static_cast<int>(size);
           std::vector<T> work(static_cast<size_t>(std::max(1, lwork)));
-          l.gesdd(job, &columns, &rows, m, &columns, values, left, &columns, right, &u_columns,
-                  work.data(), &lwork, iwork.data(), &info, kOne);
+          l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows, work.data(),
+                  &lwork, iwork.data(), &info, kOne);
           return info;
         },
         [](int code) { return not_converged("svd", code); });
@@ -311,8 +309,6 @@ void qr(Call& c) {
   const bool with_q = c.string(1)[0] != 'r' || c.string(1)[1] != '\0';
   const int q_columns = with_q ? static_cast<int>(q.size(-1)) : 0;
   const Tensor a = copied(turned(self));  // LAPACK sees self itself
-  const Tensor qt =
-      with_q ? empty(joined(batch_of(self), {q_columns, rows}), self.dtype()) : Tensor();
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
     const auto& l = lapack<T>();
@@ -328,9 +324,9 @@ void qr(Call& c) {
           T* upper = r.data<T>() + i * r_rows * columns;
           for (int row = 0; row < r_rows; ++row)
             for (int j = 0; j < columns; ++j)
-              upper[row * columns + j] = j >= row ? m[j * rows + row] : 0;
+              upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
           if (with_q && q_columns) {
-            T* to = qt.data<T>() + i * q_columns * rows;
+            T* to = q.data<T>() + i * q_columns * rows;
             std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
             l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
           }
@@ -338,7 +334,6 @@ void qr(Call& c) {
         },
         [](int code) { return format("qr: LAPACK refused argument %d", -code); });
   });
-  if (with_q) copy_raw(q, turned(qt));
 }
 
 BIND_KERNEL(Cpu, "solve", solve);

@@ -344,12 +344,11 @@ const Op& label_counts = add_op(
      .doc = "How often each class stands in a list of labels that a negative number ends.",
      .where = kHidden,
      .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const DType t = c.tensor(0).dtype();
-           c.out.push_back(filled(c.tensor(1).shape(), 0, t == DType::Float64 ? t : DType::Float32,
-                                  c.tensor(0).device()));
-         }});
+     .shape = [](Call& c) {
+       const DType t = c.tensor(0).dtype();
+       c.out.push_back(filled(c.tensor(1).shape(), 0, t == DType::Float64 ? t : DType::Float32,
+                              c.tensor(0).device()));
+     }});
 
 const Op& multilabel_margin_loss = add_op(
     {.name = "multilabel_margin_loss",

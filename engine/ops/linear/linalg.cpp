@@ -11,6 +11,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -81,13 +82,15 @@ const Op& cholesky = add_op(
      .saves = "out",
      .see = "cholesky_solve, linalg.eigh",
      .rule = "[.., n, n] -> [.., n, n]",
-     .example = "torch.linalg.cholesky(torch.tensor{{4., 2.}, {2., 5.}}) --> f32 [2, 2]\n"
-                " 2  0\n"
-                " 1  2",
+     .example =
+         "torch.linalg.cholesky(torch.tensor{{4., 2.}, {2., 5.}}) --> f32 [2, 2]  by columns\n"
+         " 2  0\n"
+         " 1  2",
      .shape =
          [](Call& c) {
            check_square("cholesky", c.tensor(0));
-           c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
+           c.out.push_back(
+               empty_columns(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
          },
      .grad =
          [](Backward& b) {
@@ -132,7 +135,7 @@ const Op& solve_triangular =
                   const Sizes batch = broadcast(batch_of(a), batch_of(b));
                   c.set(0, expanded(a, joined(batch, {a.size(-2), a.size(-1)})));
                   c.set(1, expanded(b, joined(batch, {b.size(-2), b.size(-1)})));
-                  c.out.push_back(empty(c.tensor(1).shape(), b.dtype(), b.device()));
+                  c.out.push_back(empty_columns(c.tensor(1).shape(), b.dtype(), b.device()));
                 },
             .grad =
                 [](Backward& b) {
@@ -182,7 +185,7 @@ const Op& solve =
                   const Sizes shape = vector ? joined(batch, {b.size(-1)})
                                              : joined(batch, {b.size(-2), b.size(-1)});
                   c.set(1, expanded(b, shape));
-                  c.out.push_back(empty(shape, b.dtype(), b.device()));
+                  c.out.push_back((vector ? empty : empty_columns)(shape, b.dtype(), b.device()));
                 },
             .grad =
                 [](Backward& b) {
@@ -205,48 +208,48 @@ const Op& solve =
                   s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4}), s.normal({2, 2})});
                 }});
 
-const Op& inv =
-    add_op({.name = "inv",
-            .args = "A",
-            .doc = "The inverse of a square matrix.",
-            .where = kLinalg,
-            .amp = Amp::F32,
-            .saves = "out",
-            .see = "linalg.solve, linalg.pinv",
-            .rule = "[.., n, n] -> [.., n, n]",
-            .example = "torch.linalg.inv(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
-                       " 0.50  0.00\n"
-                       " 0.00  0.25",
-            .shape =
-                [](Call& c) {
-                  const Tensor& a = c.tensor(0);
-                  check_square("inv", a);
-                  c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
-                },
-            .grad =
-                [](Backward& b) {
-                  const Tensor t = turned(b.out(0));
-                  b.set(0, -op<"matmul">(op<"matmul">(t, b.g()), t));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
-                  s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
-                }});
-const Op& inverse =
-    add_op({.name = "inverse",
-            .args = "input",
-            .doc = "The inverse of a square matrix: linalg.inv.",
-            .see = "linalg.inv",
-            .rule = "[.., n, n] -> [.., n, n]",
-            .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]\n"
-                       " 0.50  0.00\n"
-                       " 0.00  0.25",
-            .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.of({2, 2}, {2, 1, 1, 3})});
-                }});
+const Op& inv = add_op(
+    {.name = "inv",
+     .args = "A",
+     .doc = "The inverse of a square matrix.",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .saves = "out",
+     .see = "linalg.solve, linalg.pinv",
+     .rule = "[.., n, n] -> [.., n, n]",
+     .example = "torch.linalg.inv(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]  by columns\n"
+                " 0.50  0.00\n"
+                " 0.00  0.25",
+     .shape =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           check_square("inv", a);
+           c.out.push_back(empty_columns(a.shape(), a.dtype(), a.device()));
+         },
+     .grad =
+         [](Backward& b) {
+           const Tensor t = turned(b.out(0));
+           b.set(0, -op<"matmul">(op<"matmul">(t, b.g()), t));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.of({2, 2}, {2, 1, 1, 3})});
+           s.add({s.of({2, 2, 2}, {2, 1, 1, 3, 1, 0, 0, 4})});
+         }});
+const Op& inverse = add_op(
+    {.name = "inverse",
+     .args = "input",
+     .doc = "The inverse of a square matrix: linalg.inv.",
+     .see = "linalg.inv",
+     .rule = "[.., n, n] -> [.., n, n]",
+     .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]  by columns\n"
+                " 0.50  0.00\n"
+                " 0.00  0.25",
+     .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.of({2, 2}, {2, 1, 1, 3})});
+         }});
 
 // Cofactors as determinants of the minors, which have gradients of any order: n^5 steps.
 Tensor minors(const Tensor& a) {
@@ -384,7 +387,7 @@ const Op& cholesky_solve =
                   const Sizes batch = broadcast(batch_of(l), batch_of(b));
                   c.set(0, expanded(b, joined(batch, {b.size(-2), b.size(-1)})));
                   c.set(1, expanded(l, joined(batch, {l.size(-2), l.size(-1)})));
-                  c.out.push_back(empty(c.tensor(0).shape(), b.dtype(), b.device()));
+                  c.out.push_back(empty_columns(c.tensor(0).shape(), b.dtype(), b.device()));
                 },
             .run =
                 [](Call& c) {

@@ -11,6 +11,7 @@
 #include "engine/ops/linear/linalg.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -50,7 +51,7 @@ const Op& eigh = add_op(
                        !std::strcmp(c.string(1), "L") || !std::strcmp(c.string(1), "U"),
                        "eigh: UPLO is \"L\" or \"U\", not \"%s\"", c.string(1));
            c.out.push_back(empty(batch_of(a, 1), a.dtype(), a.device()));
-           c.out.push_back(empty(a.shape(), a.dtype(), a.device()));
+           c.out.push_back(empty_columns(a.shape(), a.dtype(), a.device()));
          },
      .grad =
          [](Backward& b) {
@@ -123,33 +124,33 @@ void svd_grad(Backward& b) {
   b.set(0, out);
 }
 
-const Op& svd =
-    add_op({.name = "svd",
-            .args = "A, full_matrices: bool = true, driver: string?",
-            .doc = "Singular value decomposition A = U diag(S) Vh, the values descending.",
-            .where = kLinalg,
-            .amp = Amp::F32,
-            .saves = "out, out2, out3",
-            .see = "linalg.svdvals, linalg.eigh, linalg.pinv",
-            .rule = "[.., m, n] -> [.., m, m], [.., k], [.., n, n] with k = min(m, n)",
-            .example = "({torch.linalg.svd(torch.tensor{{0., 2.}, {1., 0.}})})[2] --> f32 [2]  2 1",
-            .shape =
-                [](Call& c) {
-                  const Tensor& a = c.tensor(0);
-                  check_matrix("svd", a);
-                  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
-                  const bool full = c.flag(1);
-                  const Sizes batch = batch_of(a);
-                  c.out.push_back(empty(joined(batch, {m, full ? m : k}), a.dtype(), a.device()));
-                  c.out.push_back(empty(joined(batch, {k}), a.dtype(), a.device()));
-                  c.out.push_back(empty(joined(batch, {full ? n : k, n}), a.dtype(), a.device()));
-                },
-            .grad = svd_grad,
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 2}), false}, false);
-                  s.add({s.normal({2, 2, 3}), true}, false);
-                }});
+const Op& svd = add_op(
+    {.name = "svd",
+     .args = "A, full_matrices: bool = true, driver: string?",
+     .doc = "Singular value decomposition A = U diag(S) Vh, the values descending.",
+     .where = kLinalg,
+     .amp = Amp::F32,
+     .saves = "out, out2, out3",
+     .see = "linalg.svdvals, linalg.eigh, linalg.pinv",
+     .rule = "[.., m, n] -> [.., m, m], [.., k], [.., n, n] with k = min(m, n)",
+     .example = "({torch.linalg.svd(torch.tensor{{0., 2.}, {1., 0.}})})[2] --> f32 [2]  2 1",
+     .shape =
+         [](Call& c) {
+           const Tensor& a = c.tensor(0);
+           check_matrix("svd", a);
+           const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+           const bool full = c.flag(1);
+           const Sizes batch = batch_of(a);
+           c.out.push_back(empty_columns(joined(batch, {m, full ? m : k}), a.dtype(), a.device()));
+           c.out.push_back(empty(joined(batch, {k}), a.dtype(), a.device()));
+           c.out.push_back(empty_columns(joined(batch, {full ? n : k, n}), a.dtype(), a.device()));
+         },
+     .grad = svd_grad,
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({3, 2}), false}, false);
+           s.add({s.normal({2, 2, 3}), true}, false);
+         }});
 
 const Op& svdvals =
     add_op({.name = "svdvals",
@@ -192,7 +193,8 @@ const Op& qr = add_op(
      .saves = "out, out2",
      .see = "linalg.svd",
      .rule = "[.., m, n] -> [.., m, k], [.., k, n] with k = min(m, n)",
-     .example = "({torch.linalg.qr(torch.tensor{{-2., 1.}, {0., -3.}})})[2]:abs() --> f32 [2, 2]\n"
+     .example = "({torch.linalg.qr(torch.tensor{{-2., 1.}, {0., -3.}})})[2]:abs() --> f32 [2, 2]  "
+                "by columns\n"
                 " 2  1\n"
                 " 0  3",
      .shape =
@@ -205,8 +207,9 @@ const Op& qr = add_op(
                        "qr: mode is \"reduced\", \"complete\" or \"r\", not \"%s\"", mode);
            const int64_t m = a.size(-2), n = a.size(-1), k = complete ? m : std::min(m, n);
            const Sizes batch = batch_of(a);
-           c.out.push_back(empty(only_r ? Sizes{0} : joined(batch, {m, k}), a.dtype(), a.device()));
-           c.out.push_back(empty(joined(batch, {k, n}), a.dtype(), a.device()));
+           c.out.push_back(only_r ? empty(Sizes{0}, a.dtype(), a.device())
+                                  : empty_columns(joined(batch, {m, k}), a.dtype(), a.device()));
+           c.out.push_back(empty_columns(joined(batch, {k, n}), a.dtype(), a.device()));
          },
      .grad =
          [](Backward& b) {

@@ -1,6 +1,7 @@
 // Convolutions: what the ops and their kernels share.
 #pragma once
 #include "engine/ops/table/op.h"
+#include "engine/tensor/layout.h"
 
 namespace tycho {
 
@@ -8,6 +9,5 @@ namespace tycho {
 // layout in which convolution, pooling and batch norm are fast. The user sees a row-major tensor
 // (the inner layout of tensor/tensor.h), or with `shown` these strides.
 Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool shown = false);
-bool is_channels_last(const Tensor& t);
 
 }  // namespace tycho

@@ -10,51 +10,14 @@
 
 namespace tycho {
 
-namespace {
-
-Sizes channels_last_strides(const Sizes& shape) {
-  Sizes stride = shape;
-  int64_t step = 1;
-  const auto take = [&](int d) {
-    stride[d] = step;
-    step *= std::max<int64_t>(1, shape[d]);
-  };
-  take(1);
-  for (int d = shape.n - 1; d >= 2; --d) take(d);
-  take(0);
-  return stride;
-}
-
-}  // namespace
-
 Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool shown) {
   return (shown ? empty_strided : empty_inner)(shape, channels_last_strides(shape), dtype, device);
 }
 
-bool is_channels_last(const Tensor& t) {
-  const Sizes want = channels_last_strides(t.shape());
-  for (int d = 0; d < t.rank(); ++d)
-    if (t.size(d) > 1 && t.stride(d) != want[d]) return false;
-  return true;
-}
-
 namespace {
 
-// Whether PyTorch takes images or a weight as laid out with the channels last, and so gives a
-// result that is: their strides ascend that way, and not the other way too
-// (is_channels_last_strides_2d of c10/core/MemoryFormat.h).
-bool shown_channels_last(const Tensor& t) {
-  if (shown_contiguous(t.get()) || t.rank() < 4 || t.stride(1) == 0) return false;
-  int64_t least = 0;
-  for (int k = 0; k < t.rank(); ++k) {
-    const int d = k == 0 ? 1 : k + 1 == t.rank() ? 0 : t.rank() - k;
-    if (t.size(d) == 0 || t.stride(d) < least || (d == 0 && least == t.stride(1))) return false;
-    least = t.stride(d) * t.size(d);
-  }
-  return true;
-}
 bool either_shown(const Tensor& a, const Tensor& b) {
-  return shown_channels_last(a) || shown_channels_last(b);
+  return prefers_channels_last(a) || prefers_channels_last(b);
 }
 
 // Spatial sizes of the result; `padding` holds what is added in front, then what is added behind.

@@ -43,7 +43,10 @@ const Op& rrelu_slopes =
             .where = kHidden,
             .random = true,
             .differentiable = false,
-            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); }});
+            .shape = [](Call& c) {  // drawn row by row, whatever the layout
+              const Tensor& x = c.tensor(0);
+              c.out.push_back(c.flag(3) ? empty(x.shape(), x.dtype(), x.device()) : empty_like(x));
+            }});
 
 // 1 / keep, rounded as a tensor of type t would round it.
 double inverse(double keep, DType t) {
@@ -299,7 +302,7 @@ const Op& rrelu = add_op(
                        "rrelu: lower = %g must not be larger than upper = %g", lower, upper);
            if (in_place(c, 4)) return;
            check_floating(x, "rrelu");
-           c.out.push_back(x * op<"rrelu_slopes">(x, lower, upper, c.flag(3)));
+           c.out.push_back(op<"rrelu_slopes">(x, lower, upper, c.flag(3)) * x);
          },
      .samples =
          [](Samples& s) {

@@ -11,6 +11,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
 
 namespace tycho {
 namespace {
@@ -152,6 +153,8 @@ void interpolate_call(Call& c) {
   }
   if (bytes && !near) y = op<"clamp">(op<"floor">(y + 0.5), 0, 255);
   if (y.dtype() != x.dtype()) y = op<"to.dtype">(y, x.dtype());
+  if (prefers_channels_last(x))
+    y = op<"contiguous">(y, x.rank() == 4 ? "channels_last" : "channels_last_3d");
   c.out.push_back(y.get() == x.get() ? op<"clone">(y) : y);
 }
 

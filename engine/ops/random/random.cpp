@@ -42,14 +42,14 @@ RandomStream generator_of(const Call& c, int i, Device device) {
 namespace {
 
 // The last arguments of every maker: dtype and device at positions `at` and `at + 1`.
-void make_like(Call& c, int at) {
-  const Tensor& x = c.tensor(0);
-  const DType dtype = c.dtype(at, x.dtype());
-  const Device device = c.device(at + 1, x.device());
-  c.out.push_back(device == x.device() ? empty_like(x, dtype) : empty(x.shape(), dtype, device));
-}
 // Fills in place, or a new tensor like the first argument.
 void fill_self(Call& c) { c.out.push_back(c.inplace ? c.tensor(0) : empty_like(c.tensor(0))); }
+// The same, but a new tensor is row-major whatever the layout, as in PyTorch: numbers are drawn in
+// the order of memory.
+void fill_self_by_rows(Call& c) {
+  const Tensor& x = c.tensor(0);
+  c.out.push_back(c.inplace ? x : empty(x.shape(), x.dtype(), x.device()));
+}
 // What is drawn does not depend on the numbers that stood there.
 void no_gradient(Backward& b) {
   if (b.needs(0)) b.set(0, op<"zeros_like">(b.g()));
@@ -57,8 +57,9 @@ void no_gradient(Backward& b) {
 
 #define TYCHO_MAKER \
   ", generator: generator?, dtype: dtype?, device: device?, requires_grad: bool = false"
-#define TYCHO_LIKE \
-  ", dtype: dtype?, device: device?, generator: generator?, requires_grad: bool = false"
+#define TYCHO_LIKE                                                                         \
+  ", dtype: dtype?, device: device?, generator: generator?, requires_grad: bool = false, " \
+  "memory_format: string?"
 
 const Op& rand =
     add_op({.name = "rand",
@@ -176,7 +177,7 @@ const Op& rand_like =
             .rule = "any shape -> the same shape",
             .example = "torch.manual_seed(0);\n"
                        "torch.rand_like(torch.zeros(2)) --> f32 [2]   0.496  0.768",
-            .shape = [](Call& c) { make_like(c, 1); },
+            .shape = [](Call& c) { c.out.push_back(make_like(c, 1, 5)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3})});
@@ -193,7 +194,7 @@ const Op& randn_like =
             .rule = "any shape -> the same shape",
             .example = "torch.manual_seed(0);\n"
                        "torch.randn_like(torch.zeros(2)) --> f32 [2]   1.54  -0.29",
-            .shape = [](Call& c) { make_like(c, 1); },
+            .shape = [](Call& c) { c.out.push_back(make_like(c, 1, 5)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3})});
@@ -209,7 +210,7 @@ const Op& randint_like =
             .see = "randint",
             .rule = "any shape -> the same shape",
             .example = "torch.randint_like(torch.zeros(3), 5, 6) --> f32 [3]  5 5 5",
-            .shape = [](Call& c) { make_like(c, 3); },
+            .shape = [](Call& c) { c.out.push_back(make_like(c, 3, 7)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3}), 2, 9});
@@ -225,7 +226,7 @@ const Op& randint_like_high =
             .see = "randint",
             .rule = "any shape -> the same shape",
             .example = "torch.randint_like(torch.zeros(3), 1) --> f32 [3]  0 0 0",
-            .shape = [](Call& c) { make_like(c, 2); },
+            .shape = [](Call& c) { c.out.push_back(make_like(c, 2, 6)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({2, 3}), 9});
@@ -307,7 +308,7 @@ const Op& bernoulli = add_op(
                          "bernoulli: p of shape %s does not fit into shape %s",
                          to_string(p.shape()).c_str(), to_string(x.shape()).c_str());
            }
-           fill_self(c);
+           fill_self_by_rows(c);
          },
      .grad = no_gradient,
      .samples =
@@ -325,7 +326,7 @@ const Op& poisson = add_op({.name = "poisson",
                             .see = "exponential_, poisson_nll_loss",
                             .rule = "any shape -> the same shape",
                             .example = "torch.poisson(torch.tensor{0.0, 0.0}) --> f32 [2]  0 0",
-                            .shape = fill_self,
+                            .shape = fill_self_by_rows,
                             .grad = no_gradient,
                             .samples = [](Samples& s) {
                               s.add({s.uniform({2, 3}, 0, 20)}, false);

@@ -7,6 +7,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
 
 namespace tycho {
 namespace {
@@ -338,7 +339,8 @@ const Op& pad_constant =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
                   check_number("pad", c.arg[2], x.dtype());
-                  c.out.push_back(empty(padded_shape(x, c.arg[1]), x.dtype(), x.device()));
+                  c.out.push_back(
+                      empty_in(preferred(x), padded_shape(x, c.arg[1]), x.dtype(), x.device()));
                 },
             .run =
                 [](Call& c) {

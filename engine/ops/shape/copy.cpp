@@ -1,6 +1,7 @@
 // Copies: clone, contiguous, conversions of type and device, copy_.
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/shape/create.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/backend.h"
@@ -21,73 +22,79 @@ void copy_later(const Tensor& to, const Tensor& from, bool fresh) {
   backend_of(to.device().is_cpu() ? from.device() : to.device()).copy_later(to, from, fresh);
 }
 
-const Op& clone =
-    add_op({.name = "clone",
-            .args = "self",
-            .doc = "A copy of the tensor with storage of its own; gradients flow through.",
-            .see = "detach, contiguous",
-            .rule = "any shape -> the same shape",
-            .example = "x = torch.tensor{1, 2}\n"
-                       "y = x:clone()\n"
-                       "y[1] = 9\n"
-                       "x --> i64 [2]  1 2",
-            .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-            .run = copy_kernel,
-            .grad = [](Backward& b) { b.set(0, b.g()); },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({2, 3})});
-                }});
+const Op& clone = add_op(
+    {.name = "clone",
+     .args = "self, memory_format: string?",
+     .doc = "A copy of the tensor with storage of its own; gradients flow through.",
+     .see = "detach, contiguous",
+     .rule = "any shape -> the same shape",
+     .example = "x = torch.tensor{1, 2}\n"
+                "y = x:clone()\n"
+                "y[1] = 9\n"
+                "x --> i64 [2]  1 2",
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           c.out.push_back(empty_like_in(format_of(c, 1, x.rank()), x, x.dtype(), x.device()));
+         },
+     .run = copy_kernel,
+     .grad = [](Backward& b) { b.set(0, b.g()); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 3})});
+           s.add({s.normal({2, 3, 2, 2}), "channels_last"});
+         }});
 
 const Op& contiguous = add_op(
     {.name = "contiguous",
-     .args = "self",
-     .doc = "The tensor itself when its elements lie in row-major order, else a row-major copy.",
+     .args = "self, memory_format: string = contiguous_format",
+     .doc = "The tensor itself when its elements lie in row-major order (or in that of "
+            "torch.channels_last), else a copy that does.",
      .where = kMethod,
      .see = "clone, is_contiguous",
      .rule = "any shape -> the same shape",
      .example = "x = torch.tensor{{1, 2}, {3, 4}}:t()\n"
                 "x:is_contiguous() --> false\n"
-                "x:contiguous():is_contiguous() --> true",
+                "x:contiguous():is_contiguous() --> true\n"
+                "x = torch.zeros(8, 3, 32, 32):contiguous{memory_format = torch.channels_last}\n"
+                "x:stride() --> [3072, 1, 96, 3]",
      .compose =
          [](Call& c) {
            const Tensor& x = c.tensor(0);
-           straighten(x);
-           if (x.contiguous()) {
+           const Format format = format_of(c, 1, x.rank());
+           if (format != Format::ChannelsLast) straighten(x);
+           if (shown_as(x, format == Format::Preserve ? Format::RowMajor : format)) {
              c.out.push_back(x);
              return;
            }
-           Tensor y = op<"contiguous.copy">(x);
+           if (format == Format::Preserve)
+             fail(Kind::Argument, "contiguous: preserve_format is no order to bring a tensor into",
+                  "x:clone()  -- as it is, or x:contiguous()");
+           Tensor y = op<"clone">(x, c.string(1));
            c.out.push_back(y);
          },
      .samples =
          [](Samples& s) {
            s.add({s.normal({2, 3})});
+           s.add({s.normal({2, 3, 2, 2}), "channels_last"});
+           s.add({s.normal({2, 3, 2, 2, 2}), "channels_last_3d"});
          }});
-
-const Op& contiguous_copy = add_op(
-    {.name = "contiguous.copy",
-     .args = "self",
-     .doc = "A row-major copy.",
-     .where = kHidden,
-     .shape =
-         [](Call& c) {
-           c.out.push_back(empty(c.tensor(0).shape(), c.tensor(0).dtype(), c.tensor(0).device()));
-         },
-     .run = copy_kernel,
-     .grad = [](Backward& b) { b.set(0, b.g()); }});
 
 // The sweep brings gradients back to the input's type and device, so these only pass them on.
 const Op& to_dtype = add_op(
     {.name = "to.dtype",
-     .args = "self, dtype: dtype, copy: bool = false",
+     .args = "self, dtype: dtype, copy: bool = false, memory_format: string?",
      .doc = "The tensor in another element type, on the same device; itself when nothing changes.",
      .where = kMethod,
      .see = "dtypes",
      .rule = "any shape -> the same shape",
      .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]  1 -1\n"
                 "torch.tensor{0, 2}:to(torch.bool) --> bool [2]  . #",
-     .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0), c.arg[1].dtype)); },
+     .shape =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           c.out.push_back(empty_like_in(format_of(c, 3, x.rank()), x, c.arg[1].dtype, x.device()));
+         },
      .run = copy_kernel,
      .grad = [](Backward& b) { b.set(0, b.g()); },
      .samples =
@@ -98,7 +105,7 @@ const Op& to_dtype = add_op(
 const Op& to_device =
     add_op({.name = "to.device",
             .args = "self, device: device, dtype: dtype?, copy: bool = false, non_blocking: bool = "
-                    "false",
+                    "false, memory_format: string?",
             .doc = "The tensor on another device; itself when nothing changes. With non_blocking "
                    "the values may arrive later: torch.cuda.synchronize() waits for them.",
             .where = kMethod,
@@ -109,7 +116,8 @@ const Op& to_device =
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
-                  c.out.push_back(empty(x.shape(), c.dtype(2, x.dtype()), c.arg[1].device));
+                  c.out.push_back(empty_like_in(format_of(c, 5, x.rank()), x, c.dtype(2, x.dtype()),
+                                                c.arg[1].device));
                 },
             .run =
                 [](Call& c) {
@@ -124,23 +132,23 @@ const Op& to_device =
                   s.add({s.normal({2, 3}), Device()});
                 }});
 
-[[maybe_unused]] const Op& pin = add_op(
-    {.name = "_pin_memory",
-     .args = "self",
-     .doc = "A copy in memory that devices read by themselves; of a device's tensor, on it.",
-     .where = kFunction,
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           c.out.push_back(x.device().is_cpu() ? empty_pinned(x.shape(), x.dtype())
-                                               : empty_like(x));
-         },
-     .run = copy_kernel,
-     .grad = [](Backward& b) { b.set(0, b.g()); },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 3})});
-         }});
+[[maybe_unused]] const Op& pin =
+    add_op({.name = "_pin_memory",
+            .args = "self",
+            .doc = "A copy in memory that devices read by themselves; of a device's tensor, on it.",
+            .where = kFunction,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  c.out.push_back(x.device().is_cpu() ? empty_pinned(x.shape(), x.dtype())
+                                                      : empty_like(x));
+                },
+            .run = copy_kernel,
+            .grad = [](Backward& b) { b.set(0, b.g()); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3})});
+                }});
 
 const Op& copy = add_op(
     {.name = "copy",

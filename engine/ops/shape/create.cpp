@@ -32,11 +32,31 @@ void check_number(const char* op, const Value& v, DType to) {
   if (!fits) fail(Kind::Value, format("%s: %g does not fit into %s", op, x, dtype_name(to)));
 }
 
-Tensor make(const Call& c, const Sizes& shape, int at, DType otherwise) {
+namespace {
+
+void check_sizes(const Call& c, const Sizes& shape) {
   for (int d = 0; d < shape.n; ++d)
     TYCHO_CHECK(Kind::Shape, shape[d] >= 0, "%s: a size cannot be negative: %s", c.op->name,
                 to_string(shape).c_str());
+}
+
+}  // namespace
+
+Tensor make(const Call& c, const Sizes& shape, int at, DType otherwise) {
+  check_sizes(c, shape);
   return empty(shape, c.dtype(at, otherwise), c.device(at + 1));
+}
+
+Format format_of(const Call& c, int i, int rank) {
+  if (!c.has(i)) return Format::Preserve;
+  const std::string_view name = c.op->name;
+  return parse_format(std::string(name.substr(0, name.find('.'))).c_str(), c.string(i), rank);
+}
+
+Tensor make_like(const Call& c, int at, int format) {
+  const Tensor& x = c.tensor(0);
+  return empty_like_in(format_of(c, format, x.rank()), x, c.dtype(at, x.dtype()),
+                       c.device(at + 1, x.device()));
 }
 
 namespace {
@@ -85,9 +105,20 @@ const Op& ones =
                   s.add({s.ints({2, 3})});
                   s.add({s.ints({3}), DType::Bool});
                 }});
+void empty_shape(Call& c) {
+  const Sizes size = c.ints(0);
+  const Format format = format_of(c, 4, size.n);
+  TYCHO_CHECK(Kind::Argument, format != Format::Preserve,
+              "empty: there is no layout to preserve; empty_like(x) has that of x");
+  if (format == Format::RowMajor) return c.out.push_back(make(c, size, 1, default_dtype()));
+  check_sizes(c, size);
+  c.out.push_back(empty_in(format, size, c.dtype(1, default_dtype()), c.device(2)));
+}
+
 const Op& empty_op =
     add_op({.name = "empty",
-            .args = "size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false",
+            .args = "size: ints*, dtype: dtype?, device: device?, requires_grad: bool = false, "
+                    "memory_format: string = contiguous_format",
             .doc = "A tensor of the given sizes whose values are whatever was in memory.",
             .where = kFunction,
             .random = true,
@@ -95,11 +126,10 @@ const Op& empty_op =
             .see = "zeros, new_empty",
             .rule = "sizes -> those sizes",
             .example = "torch.empty(2, 3).shape --> [2, 3]",
-            .shape = [](Call& c) { c.out.push_back(make(c, c.ints(0), 1, default_dtype())); },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.ints({2, 3})});
-                }});
+            .shape = empty_shape,
+            .samples = [](Samples& s) {
+              s.add({s.ints({2, 3})});
+            }});
 const Op& full =
     add_op({.name = "full",
             .args = "size: ints, fill_value: number, dtype: dtype?, device: device?, "
@@ -157,46 +187,40 @@ const Op& empty_strided_op = add_op(
            s.add({s.ints({2, 3}), s.ints({1, 2})});
          }});
 
-// *_like: shape, type and device of a tensor unless said otherwise.
-Tensor make_like(const Call& c, int at) {
-  const Tensor& x = c.tensor(0);
-  const Device device = c.device(at + 1, x.device());
-  const DType dtype = c.dtype(at, x.dtype());
-  return device == x.device() ? empty_like(x, dtype) : empty(x.shape(), dtype, device);
-}
-void like_shape(Call& c) { c.out.push_back(make_like(c, 1)); }
+// *_like: shape, type, device and layout of a tensor unless said otherwise.
+void like_shape(Call& c) { c.out.push_back(make_like(c, 1, 4)); }
+#define TYCHO_LIKE \
+  ", dtype: dtype?, device: device?, requires_grad: bool = false, memory_format: string?"
 
-const Op& zeros_like =
-    add_op({.name = "zeros_like",
-            .args = "self, dtype: dtype?, device: device?, requires_grad: bool = false",
-            .doc = "Zeros with the shape, type and device of a tensor.",
-            .where = kFunction,
-            .differentiable = false,
-            .see = "zeros",
-            .rule = "any shape -> the same shape",
-            .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]  0 0",
-            .shape = like_shape,
-            .run = make_zero,
-            .samples = [](Samples& s) {
-              s.add({s.normal({2, 3})});
-            }});
-const Op& ones_like =
-    add_op({.name = "ones_like",
-            .args = "self, dtype: dtype?, device: device?, requires_grad: bool = false",
-            .doc = "Ones with the shape, type and device of a tensor.",
-            .where = kFunction,
-            .differentiable = false,
-            .see = "ones",
-            .rule = "any shape -> the same shape",
-            .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]  1 1",
-            .shape = like_shape,
-            .run = fill_one,
-            .samples = [](Samples& s) {
-              s.add({s.normal({2, 3})});
-            }});
+const Op& zeros_like = add_op({.name = "zeros_like",
+                               .args = "self" TYCHO_LIKE,
+                               .doc = "Zeros with the shape, type and device of a tensor.",
+                               .where = kFunction,
+                               .differentiable = false,
+                               .see = "zeros",
+                               .rule = "any shape -> the same shape",
+                               .example = "torch.zeros_like(torch.tensor{5, 6}) --> i64 [2]  0 0",
+                               .shape = like_shape,
+                               .run = make_zero,
+                               .samples = [](Samples& s) {
+                                 s.add({s.normal({2, 3})});
+                               }});
+const Op& ones_like = add_op({.name = "ones_like",
+                              .args = "self" TYCHO_LIKE,
+                              .doc = "Ones with the shape, type and device of a tensor.",
+                              .where = kFunction,
+                              .differentiable = false,
+                              .see = "ones",
+                              .rule = "any shape -> the same shape",
+                              .example = "torch.ones_like(torch.tensor{5, 6}) --> i64 [2]  1 1",
+                              .shape = like_shape,
+                              .run = fill_one,
+                              .samples = [](Samples& s) {
+                                s.add({s.normal({2, 3})});
+                              }});
 const Op& empty_like_op =
     add_op({.name = "empty_like",
-            .args = "self, dtype: dtype?, device: device?, requires_grad: bool = false",
+            .args = "self" TYCHO_LIKE,
             .doc = "Uninitialised, with the shape, type and device of a tensor.",
             .where = kFunction,
             .random = true,
@@ -208,27 +232,26 @@ const Op& empty_like_op =
             .samples = [](Samples& s) {
               s.add({s.normal({2, 3})});
             }});
-const Op& full_like = add_op(
-    {.name = "full_like",
-     .args =
-         "self, fill_value: number, dtype: dtype?, device: device?, requires_grad: bool = false",
-     .doc = "One value in the shape, type and device of a tensor.",
-     .where = kFunction,
-     .differentiable = false,
-     .see = "full",
-     .rule = "any shape -> the same shape",
-     .example = "torch.full_like(torch.zeros(3), 2.5) --> f32 [3]   2.5  2.5  2.5",
-     .shape =
-         [](Call& c) {
-           c.out.push_back(make_like(c, 2));
-           check_number("full_like", c.arg[1], c.out[0].dtype());
-         },
-     .run = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 3}), 2.5});
-           s.add({s.integers({3}, 0, 5), 7});
-         }});
+const Op& full_like =
+    add_op({.name = "full_like",
+            .args = "self, fill_value: number" TYCHO_LIKE,
+            .doc = "One value in the shape, type and device of a tensor.",
+            .where = kFunction,
+            .differentiable = false,
+            .see = "full",
+            .rule = "any shape -> the same shape",
+            .example = "torch.full_like(torch.zeros(3), 2.5) --> f32 [3]   2.5  2.5  2.5",
+            .shape =
+                [](Call& c) {
+                  c.out.push_back(make_like(c, 2, 5));
+                  check_number("full_like", c.arg[1], c.out[0].dtype());
+                },
+            .run = [](Call& c) { fill_raw(c.out[0], c.arg[1]); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), 2.5});
+                  s.add({s.integers({3}, 0, 5), 7});
+                }});
 
 // new_*: type and device of a tensor, sizes as given.
 void new_shape(Call& c) {

@@ -8,6 +8,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
 
 namespace tycho {
 namespace {
@@ -37,7 +38,11 @@ const Op& cat_sized =
                   Sizes shape = c.tensor(0, 0).shape();
                   shape[d] = 0;
                   for (uint32_t k = 0; k < c.arg[2].n; ++k) shape[d] += c.arg[2].ints[k];
-                  c.out.push_back(empty(shape, c.tensor(0, 0).dtype(), c.tensor(0, 0).device()));
+                  const Tensor& first = c.tensor(0, 0);
+                  Format format = preferred(first);
+                  for (int k = 1; k < c.count(0); ++k)
+                    if (preferred(c.tensor(0, k)) != format) format = Format::RowMajor;
+                  c.out.push_back(empty_in(format, shape, first.dtype(), first.device()));
                 },
             .run =
                 [](Call& c) {

@@ -118,7 +118,7 @@ const Op& reshape =
                   Sizes stride;
                   c.out.push_back(view_strides(x, want, &stride)
                                       ? op<"view">(x, want)
-                                      : op<"view">(op<"contiguous.copy">(x), want));
+                                      : op<"view">(op<"clone">(x, "contiguous_format"), want));
                 },
             .samples =
                 [](Samples& s) {

@@ -7,12 +7,7 @@ test("arguments about memory and copies are accepted, and change nothing", funct
   check.equal(x:to(torch.ones(1, {dtype = "float64"})).dtype, torch.float64)
   check.equal(x:to("float64", "cpu").dtype, torch.float64)
   check.equal(x:to {device = "cpu", dtype = torch.float16, non_blocking = true, copy = true}.dtype, torch.float16)
-  check.equal(x:to {memory_format = torch.channels_last}, x)
-  check.equal(x:contiguous {memory_format = torch.contiguous_format}, x)
-  check.equal(x:clone {memory_format = torch.preserve_format}, x)
   check.equal(torch.zeros(2, {pin_memory = true}), {0.0, 0.0})
-  check.equal(torch.empty_like(x, {memory_format = torch.preserve_format}).shape, x.shape)
-  check.equal(nn.Linear(2, 2):to {memory_format = torch.channels_last}.weight.shape, torch.Size {2, 2})
   check.raises("argument", 'no argument "memory"', function() return x:clone {memory = 1} end)
 end)
 
