@@ -254,6 +254,7 @@ local function fix_lines(a, colour)
     lines[k] = ("   %s %s%s"):format(lead, colour(one_line(fix.code), "good"), fix.shape and "  -> " .. fix.shape or "")
   end
   local hint = rawget(a.err, "hint")
+  if type(hint) == "string" and hint ~= "" then hint = guard(require "torch.explain.own_names", hint, a.call) or hint end
   local more = a.rule.hint and a.call and guard(a.rule.hint, a.call)
   if a.rule.near and a.call then more = guard(require("torch.explain.names").hint, a.call) end
   local besides = type(hint) == "string" and hint:match("%-%- (for [^;]+)$")

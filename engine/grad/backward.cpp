@@ -421,7 +421,7 @@ struct GradMode {
 
 [[noreturn]] void no_graph(const Tensor& root, const char* what) {
   std::string why = "none of its inputs requires grad";
-  std::string hint = "w:requires_grad_()  -- on the leaves, before the forward pass";
+  std::string hint = "the leaves need requires_grad_() before the forward pass";
   standing_observer->explain_cut(root.get(), why, hint);
   fail(Kind::Autograd,
        format("%s: the result (%s) has no graph: %s", what, describe(root).c_str(), why.c_str()),

@@ -156,9 +156,8 @@ Tensor unpack_saved(Node& node, const Saved& s, int output) {
          format("backward: this graph was already used%s and is freed (%s%s kept values for one "
                 "pass)",
                 at(node.freed_at).c_str(), op_name.c_str(), at(node.where).c_str()),
-         "put the forward pass inside the loop; a hidden state that is carried over needs h = "
-         "h:detach(); loss:backward{retain_graph=true} only if two passes over one graph are "
-         "meant");
+         "put the forward pass inside the loop, and detach() what is carried from one pass to the "
+         "next; loss:backward{retain_graph=true} only if two passes over one graph are meant");
   if (s.tensor->storage->version != s.version) {
     const Storage& changed = *s.tensor->storage;
     std::string by = "it was changed in place since";

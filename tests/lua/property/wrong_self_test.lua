@@ -72,7 +72,7 @@ test("methods of every class with a wrong self raise errors with a kind, which n
   local calls, errors, bad = 0, 0, {}
   for label, object in pairs(objects()) do
     for name, f in pairs(methods_of(object)) do
-      if not (name == "init" or name == "forget") then
+      if not (name == "init" or name:find "^save" or name:find "^load") then
         for k = 1, #wrong do
           local a = wrong[k]
           if debug.getmetatable(a[1]) ~= debug.getmetatable(object) then

@@ -51,6 +51,9 @@ local forms = {
   "(X + 1):matmul(-Y)", "torch.relu(X:matmul(Y)) + X:matmul(Z)", "fc(X)", "conv(X)", "norm(X)", "F.batch_norm(X, nil, nil, nil, nil, true)",
 }
 
+-- No names that the engine has for its operands.
+local variables = {X = "pixels", Y = "goal", Z = "rest"}
+
 local function program()
   made = {}
   local lines, used = {"local F, nn = torch.nn.functional, torch.nn", "local fc, conv, norm = nn.Linear(6, 2), nn.Conv2d(2, 3, 1), nn.BatchNorm1d(2)"}, {}
@@ -60,13 +63,31 @@ local function program()
     if letter == "L" then return list() end
     if not used[letter] then
       used[letter] = true
-      lines[#lines + 1] = ("local %s = %s"):format(letter:lower(), tensor(form:find "softmax" and 1 or nil))
+      lines[#lines + 1] = ("local %s = %s"):format(variables[letter], tensor(form:find "softmax" and 1 or nil))
     end
-    return letter:lower()
+    return variables[letter]
   end)
   lines[#lines + 1] = "local result = " .. call
   lines[#lines + 1] = "return result"
   return table.concat(lines, "\n"), call
+end
+
+-- Names in what a report advises that the program does not have: names of the engine's that stand for the user's.
+local words = {}
+for w in ("and or not nil true false function end do for in torch F nn"):gmatch "%a+" do words[w] = true end
+local function strangers(report, program_text)
+  local found = {}
+  for line in report:gmatch "[^\n]+" do
+    local code = line:match "^%s*try: (.*)$" or line:match "^%s*would fit: (.*)$"
+    if code and not code:find "^did you mean" and not code:find "^%l+ %l+ %l" then
+      code = code:gsub("%s+%-%-.*$", ""):gsub("%s+%->.*$", ""):gsub('"[^"]*"', '""')
+      for first, name, after in code:gmatch "()([%a_][%w_]*)()" do
+        local named = code:find("^=[^=]", after) or code:sub(1, first - 1):find "[.:]%s*$"
+        if not named and not words[name] and not program_text:find("%f[%w_]" .. name .. "%f[^%w_]") then found[#found + 1] = name .. " in " .. line end
+      end
+    end
+  end
+  return found
 end
 
 local function run(text) return pcall(assert(load(text, text .. "\n"))) end
@@ -84,7 +105,8 @@ test("what errors of random calls suggest runs when it is put in place of the ca
       if type(err) ~= "table" then error(("no error object: %s\n%s"):format(tostring(err), text)) end
       local fine, report = pcall(explain.text, err)
       if not fine then error(("no report: %s\n%s"):format(tostring(report), text)) end
-      explain.report(err)
+      local other = strangers(explain.report(err) .. "\n" .. report, text)
+      if other[1] then error(("%s\nin\n%s"):format(other[1], text)) end
       if #err.fixes > 0 then fixed = fixed + 1 end
       for _, fix in ipairs(err.fixes) do
         tried = tried + 1

@@ -70,7 +70,7 @@ mistake("12_no_graph_item", {"no graph", "item()", "script.lua:3", "plain number
 mistake("12_no_graph_integers", {"no graph", "argmax", "script.lua:3", "has no gradient"},
   "class:float()", "(w * 2)", "compute the loss from what comes before it")
 mistake("12_no_graph_no_leaf", {"no graph", "none of its inputs requires grad"},
-  "torch.ones(3)", "torch.ones(3):requires_grad_()", "w:requires_grad_()")
+  "torch.ones(3)", "torch.ones(3):requires_grad_()", "the leaves need requires_grad_()")
 mistake("14_pairs_in_a_loss", {"note B2", "mse_loss", "prediction [4, 1]", "target [4]", "16 terms"},
   "(pred, target)", "(pred, target:unsqueeze(2))", "target:unsqueeze(2)")
 mistake("14_pairs_in_a_loss", {"note B2"}, "(pred, target)", "(pred:squeeze(2), target)", "pred:squeeze(2)")
