@@ -9,6 +9,8 @@ package.loaded["torch.multiprocessing"] = mp  -- the other files fill it
 local process = require "torch.multiprocessing.process"
 require "torch.multiprocessing.queues"
 require "torch.multiprocessing.locks"
+require "torch.multiprocessing.sync"
+require "torch.multiprocessing.values"
 require "torch.multiprocessing.spawn"
 require "torch.multiprocessing.pool"
 
@@ -53,6 +55,12 @@ end
 ---The ways in which tensors can be shared.
 ---@return string[]
 function mp.get_all_sharing_strategies() return {"file_descriptor"} end
+
+---Not here: what a Manager's tables are for has shorter ways.
+function mp.Manager()
+  error("Manager: tables that live in a process of their own are not here; results come back by pool:map or a Queue, numbers by mp.Value, mp.Array or a tensor with share_memory_()",
+    2, "value")
+end
 
 ---How many processors the machine has.
 ---@return integer

@@ -1,4 +1,4 @@
--- mp.Queue, mp.SimpleQueue and mp.Pipe. A value is one packet of a socket, so nobody holds a lock while
+-- mp.Queue, mp.SimpleQueue, mp.JoinableQueue and mp.Pipe. A value is one packet of a socket, so nobody holds a lock while
 -- it puts or gets, and a process that dies there harms nobody. Who waits for what cannot come any more is
 -- told so.
 local torch = torch
@@ -196,6 +196,47 @@ function mp.Pipe(duplex)
   return setmetatable({_socket = a, _only = duplex == false and "receive" or nil}, Connection),
     setmetatable({_socket = b, _only = duplex == false and "send" or nil}, Connection)
 end
+
+-- --- a queue that knows how much of what was put is done ---
+local JoinableQueue = {__name = "JoinableQueue"}
+JoinableQueue.__index = JoinableQueue
+JoinableQueue.__tostring = Queue.__tostring
+
+---Puts a value that somebody is to call task_done() for.
+function JoinableQueue:put(value, block, timeout)
+  open(self, "JoinableQueue.put")
+  torch._word_add(self._open, 1)  -- first: who gets it may be done with it at once
+  local ok, err = pcall(Queue.put, self, value, block, timeout)
+  if not ok then
+    torch._word_add(self._open, -1)
+    error(err, 0)
+  end
+end
+---One value that was got is dealt with.
+function JoinableQueue:task_done()
+  if torch._word_add(self._open, -1) < 0 then
+    torch._word_add(self._open, 1)
+    error("JoinableQueue.task_done: called more often than put", 2, "value")
+  end
+end
+---Waits until task_done() was called for every value that was put.
+function JoinableQueue:join()
+  while true do
+    local left = torch._word_get(self._open)
+    if left <= 0 then return end
+    local alone = not process.parent and torch._living_children() == 0
+    if not torch._word_wait(self._open, left, slice) and alone then
+      nobody(("JoinableQueue.join (%d values without task_done)"):format(left))
+    end
+  end
+end
+
+local function new_joinable(_, maxsize)
+  local q = new_queue(nil, maxsize)
+  q._open = new_word()
+  return setmetatable(q, JoinableQueue)
+end
+mp.JoinableQueue = setmetatable(JoinableQueue, {__index = Queue, __call = new_joinable, __name = "JoinableQueue"})
 
 mp.Queue = setmetatable(Queue, {__call = new_queue, __name = "Queue"})
 mp.Connection = Connection
