@@ -157,17 +157,26 @@ int lua_directory(lua_State* L) {
   return 1;
 }
 
-// remember(text): into the history; returns its position, for failed(position), and its stamp.
+// remember(text, private): into the history, when private only until forget(position); returns its
+// position, for failed(position), and its stamp.
 int lua_remember(lua_State* L) {
   size_t n;
   const char* text = luaL_checklstring(L, 1, &n);
   if (line::History* h = repl_history()) {
-    const size_t position = h->add({text, n});
+    const size_t position = h->add({text, n}, !lua_toboolean(L, 2));
     lua_pushinteger(L, static_cast<lua_Integer>(position));
     lua_pushinteger(L, h->record(position).time);
     return 2;
   }
   return 0;
+}
+// forget(position): the private entries from there on; forget() gives the position of the next one.
+int lua_forget(lua_State* L) {
+  line::History* h = repl_history();
+  if (!h) return 0;
+  if (lua_isinteger(L, 1)) h->forget(static_cast<size_t>(lua_tointeger(L, 1)));
+  lua_pushinteger(L, static_cast<lua_Integer>(h->size()));
+  return 1;
 }
 int lua_failed(lua_State* L) {
   line::History* h = repl_history();
@@ -212,6 +221,7 @@ int load(lua_State* L) {
       {"write_private", lua_write_private},
       {"limit", lua_limit},
       {"remember", lua_remember},
+      {"forget", lua_forget},
       {"failed", lua_failed},
       {"start_of_line", lua_start_of_line},
       {"stopped_mark", lua_stopped_mark},

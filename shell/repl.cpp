@@ -145,7 +145,7 @@ class Repl {
       return;
     }
     cancels_ = 0;
-    history_.add(entry);
+    history_.add(entry, !field("private"));
     if (entry.find('\n') == std::string::npos)
       std::fputs("\n", stdout);
     else

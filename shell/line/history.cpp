@@ -195,7 +195,7 @@ void History::append(const std::string& line) {
   if (fd >= 0) close(fd);
 }
 
-size_t History::add(const std::string& text) {
+size_t History::add(const std::string& text, bool keep) {
   load();
   if (text.empty()) return npos;
   timeval now = {};
@@ -206,17 +206,24 @@ size_t History::add(const std::string& text) {
   std::string line = "@" + std::to_string(int64_t{now.tv_sec} * 1'000'000 + now.tv_usec) + "." +
                      std::to_string(getpid()) + " " + std::to_string(body.size()) + "\t" +
                      escaped(directory ? directory : "", true) + "\t" + body;
-  append(line);
+  if (keep) append(line);
   const auto at = static_cast<uint32_t>(line.size() - body.size());
   own_.push_back(std::make_unique<std::string>(std::move(line)));
-  items_.push_back({*own_.back(), at});
+  items_.push_back({*own_.back(), at, keep});
   return items_.size() - 1;
+}
+
+void History::forget(size_t from) {
+  if (from >= items_.size()) return;
+  const auto begin = items_.begin() + static_cast<ptrdiff_t>(from);
+  items_.erase(std::remove_if(begin, items_.end(), [](const Item& i) { return !i.kept; }),
+               items_.end());
 }
 
 void History::failed(size_t position) {
   if (position >= items_.size()) return;
   const Fields f = fields_of(items_[position].line);
-  if (f.key.empty()) return;
+  if (f.key.empty() || !items_[position].kept) return;
   failures_.push_back(f.key);
   append("!" + std::string(f.key));
 }

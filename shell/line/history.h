@@ -30,8 +30,11 @@ class History {
   // Reads the file, the newest 10,000 entries of it. Done by itself at first use.
   void load();
 
-  // Writes an entry, before it is evaluated so that nothing is lost; its position.
-  size_t add(const std::string& text);
+  // Writes an entry, before it is evaluated so that nothing is lost; its position. One that is
+  // not to be kept is there for the keys only, until `forget`.
+  size_t add(const std::string& text, bool keep = true);
+  // Forgets the entries from a position on that were not to be kept.
+  void forget(size_t from);
   // Says that the entry just added failed.
   void failed(size_t position);
 
@@ -54,6 +57,7 @@ class History {
   struct Item {
     std::string_view line;  // as in the file, without its newline
     uint32_t text;          // where the escaped text begins in it
+    bool kept = true;       // in the file
   };
   bool has_prefix(const Item&, std::string_view escaped) const;
   bool contains(const Item&, std::string_view escaped, std::string_view plain) const;

@@ -19,7 +19,7 @@ local by_file = {
   {"errors", "explain"},
   {"help", "demo"},
   {"keys", "keys"},
-  {"learn", "learn hint skip play back"},
+  {"learn", "learn hint skip play back reset next"},
   {"predict", "predict align"},
   {"ranks", "ranks rank"},
 }

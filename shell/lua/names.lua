@@ -19,6 +19,7 @@ local names = {
 local getinfo, rawget, rawset, lex = debug.getinfo, rawget, rawset, torch._lex
 local globals = _G
 local known = {}  -- names that were set before: nil is their value
+names.known = known
 
 -- Does the line read `name` as a variable (not as a field, `_G.name` among them)?
 local answers, asked = {}, 0
@@ -170,9 +171,18 @@ function names.forget_constants(list)
   for _, name in ipairs(list) do names.constants[name] = nil end
 end
 
+local at_first = {}  -- the globals of a fresh prompt
+
+---The globals that a fresh prompt has.
+---@return table<string, any>
+function names.fresh() return at_first end
+
 -- Strict reads begin; a metatable that somebody gave to _G before stays.
 function names.install()
-  for name in next, globals do known[name] = true end
+  for name, value in next, globals do
+    known[name] = true
+    at_first[name] = value
+  end
   local meta = getmetatable(globals)
   if not meta or meta.__name == "tycho.globals" then setmetatable(globals, {__index = read, __newindex = write}) end
 end

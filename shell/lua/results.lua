@@ -107,6 +107,15 @@ function results.list()
   return out
 end
 
+-- Hands out everything and begins anew; `back` takes it in again.
+function results.park()
+  local was = {kept = kept, last = last, dropped = dropped, oldest = oldest}
+  kept, last, dropped, oldest = {}, nil, {}, 1
+  return was
+end
+
+function results.back(was) kept, last, dropped, oldest = was.kept, was.last, was.dropped, was.oldest end
+
 -- Lets go of everything.
 function results.clear()
   for _, item in ipairs(kept) do drop(item) end

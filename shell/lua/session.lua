@@ -19,6 +19,7 @@ local session = {
   last_error = nil,  -- {error=, text=, traceback=, frames=, number=}
   options = {locals = true, time = false, print = true, debug = false},
   file = nil,        -- the file that -i ran
+  private = nil,     -- entries stay out of the history: those of a lesson
   first = nil,       -- an entry that runs as soon as the prompt opens
 }
 package.loaded["shell.session"] = session
@@ -175,7 +176,8 @@ local function begin(text)
   session.entries[session.number] = record
   forget(session.number - most_entries)
   names.current = session.number
-  if session.at_keyboard then record.position, record.stamp = native.remember(text) end
+  if session.at_keyboard then record.position, record.stamp = native.remember(text, session.private) end
+  record.private = session.private
   return record
 end
 
@@ -290,12 +292,14 @@ end
 function session.run(text)
   if not text:find("%S") and not session.mode then return true end
   if session.mode and session.mode.handle then
+    local private = session.private
     local ok, consumed, more = native.guarded(session.mode.handle, text)
     if not ok then
       session.report(consumed, more)
       return false
     end
-    if consumed and text:find("%S") and session.at_keyboard then native.remember(text) end
+    local left = private and not session.private  -- the lesson, and its entries with it
+    if consumed and text:find("%S") and session.at_keyboard and not left then native.remember(text, private) end
     if consumed or not text:find("%S") then return more ~= false end
   end
   local pasted = entry.pasted(text)

@@ -38,7 +38,30 @@ TEST(Lesson, PredictsTriesATaskAndIsToldANearMiss) {
       t.enter("function table_of(n) return (torch.arange(n)+1):view(n,1) * (torch.arange(n)+1) end",
               "right, for n = 1 to 8."));
   ASSERT_TRUE(t.enter("%quit", "Left at 8/15"));
-  ASSERT_TRUE(t.enter("table_of(2):sum():item()", "9"));
+  ASSERT_TRUE(
+      t.enter("table_of(2):sum():item()", "no variable \"table_of\""));  // it was the lesson's
+}
+
+TEST(Lesson, ItsEntriesAreInTheHistoryOnlyWhileItRunsUnlessTheyAreWanted) {
+  const char kUp[] = "\x1b[A";
+  Launch launch = learn("shapes", "lesson_history");
+  launch.arguments.clear();
+  Terminal t(launch);
+  ASSERT_TRUE(t.prompt());
+  ASSERT_TRUE(t.enter("print('be' .. 'fore')", "before"));
+  ASSERT_TRUE(t.enter("%learn shapes", "Enter goes"));
+  ASSERT_TRUE(t.enter("print('in' .. 'side')", "inside"));
+  t.type(std::string(kUp) + "\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("inside") && t.prompt());
+  ASSERT_TRUE(t.enter("%quit", "Left at"));
+  t.type(std::string(kUp) + kUp + "\r");  // past %learn
+  ASSERT_TRUE(t.see("\r\n") && t.see("before") && t.prompt());
+  ASSERT_TRUE(t.enter("%learn history on", "go into the history"));
+  ASSERT_TRUE(t.enter("%learn shapes", "Enter goes"));
+  ASSERT_TRUE(t.enter("print('wan' .. 'ted')", "wanted"));
+  ASSERT_TRUE(t.enter("%quit", "Left at"));
+  t.type(std::string(kUp) + kUp + "\r");
+  ASSERT_TRUE(t.see("\r\n") && t.see("wanted") && t.prompt());
 }
 
 TEST(Lesson, AnAnswerThatIsNoLuaIsTakenAtOnceAndAWrongEntryComesBack) {
@@ -55,15 +78,17 @@ TEST(Lesson, AnAnswerThatIsNoLuaIsTakenAtOnceAndAWrongEntryComesBack) {
 }
 
 TEST(Lesson, CtrlCStopsATaskThatNeverEndsAndTheLessonGoesOn) {
-  Terminal t(learn("broadcasting 7", "lesson_stop"));
-  ASSERT_TRUE(t.see("Write table_of"));
+  Launch launch = learn("views", "lesson_stop");
+  launch.arguments = {};
+  Terminal t(launch);
   ASSERT_TRUE(t.prompt());
-  t.type("function table_of(n) print('begun') while true do end end\r");
+  ASSERT_TRUE(t.enter("%learn views 13", "Write muted"));
+  t.type("function muted(x) print('be' .. 'gun') while true do end end\r");
   ASSERT_TRUE(t.see("begun"));
   t.interrupt();
   ASSERT_TRUE(t.prompt());
-  ASSERT_TRUE(t.enter("%hint", "You need one column"));
-  ASSERT_TRUE(t.enter("%skip", "8/15"));
+  ASSERT_TRUE(t.enter("%hint", "Assigning to x[1]"));
+  ASSERT_TRUE(t.enter("%skip", "14/"));
 }
 
 TEST(Lesson, FitsIntoFortyColumns) {

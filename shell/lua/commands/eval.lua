@@ -18,7 +18,9 @@ return {
     usage = "%quit",
     doc = "End the session, or the lesson.",
     run = function(_, session)
-      if session.mode then
+      if session.mode and session.mode.cancel then
+        session.mode.cancel()
+      elseif session.mode then
         session.mode = nil
       else
         session.ended = true

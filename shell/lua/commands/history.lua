@@ -33,7 +33,7 @@ local function hist(args, session)
   if #found == 0 then  -- not at a terminal nothing is written; this session's entries are known
     for n = math.max(1, session.number - 1000), session.number - 1 do
       local record = session.entries[n]
-      if record and record.text:find(part, 1, true) then
+      if record and not record.private and record.text:find(part, 1, true) then
         found[#found + 1] = {text = record.text, time = record.time, directory = "", ok = record.ok, number = n}
       end
     end
@@ -197,8 +197,9 @@ local function save(args, session)
   if which == "" then
     list = {}
     for n = math.max(1, session.number - 1000), session.number - 1 do
-      if session.entries[n] then list[#list + 1] = n end
+      if session.entries[n] and not session.entries[n].private then list[#list + 1] = n end
     end
+    if #list == 0 then return "there is no entry yet that is not a lesson's" end
   else
     list, wrong = ranges(which, session)
     if not list then return wrong end

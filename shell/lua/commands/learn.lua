@@ -1,4 +1,4 @@
--- %learn and what belongs to it. %hint, %skip, %play and %back are heard by the lesson itself; the rows
+-- %learn and what belongs to it. %hint, %skip, %play, %back and %reset are heard by the lesson itself; the rows
 -- here answer when no lesson is running.
 local function only_in_lessons(name, doc)
   return {
@@ -27,15 +27,33 @@ local function list(session)
   if following and not current then session.say("%learn " .. following.name .. " begins") end
 end
 
+-- The lesson behind the one that was finished last, or the first that is not done.
+local function following()
+  local find, run = require "shell.lesson.find", require "shell.lesson.run"
+  local done = run.finished and find.next(run.finished)
+  if done then return done end
+  local kept = require("shell.lesson.progress").read()
+  for _, lesson in ipairs(find.all()) do
+    if not (kept[lesson.name] and kept[lesson.name].done) then return lesson end
+  end
+end
+
 return {
   {
     name = "learn",
     usage = "%learn [NAME]",
     doc = "Lessons at the prompt: without a name their list, else begin one or go on with it.",
     more = "NAME is a lesson's name, its number, or the path of a file. `%learn NAME 1` begins again\n" ..
-      "at entry 1. In a lesson everything works as always; %hint %skip %play %back %quit are its own.",
+      "at entry 1. In a lesson everything works as always, among variables of its own; %hint %skip %play\n" ..
+      "%back %reset %next %quit are its own, with or without the %. Its entries stay out of the history\n" ..
+      "unless `%learn history on` was said before.",
     example = "%learn shapes",
     run = function(args, session)
+      local kept = args:match("^history%s+(%a+)$")
+      if kept == "on" or kept == "off" then
+        require("shell.lesson.run").keep_history = kept == "on"
+        return session.say(kept == "on" and "entries of lessons go into the history" or "entries of lessons stay out of the history")
+      end
       local name, from = args:match("^(%S+)%s*(%d*)%s*$")
       if args == "" then return list(session) end
       if not name then return "wants the name of a lesson, and perhaps an entry's number" end
@@ -48,4 +66,13 @@ return {
   only_in_lessons("skip", "In a lesson: the answer, and on to the next entry."),
   only_in_lessons("play", "In a lesson: let it wait while you try things; again, or Enter, to go on."),
   only_in_lessons("back", "In a lesson: the entry before."),
+  only_in_lessons("reset", "In a lesson: begin it again, with its variables as they were."),
+  {
+    name = "next", usage = "%next", doc = "The next lesson.",
+    run = function(_, session)
+      local lesson = following()
+      if not lesson then return session.say("all lessons are done; %learn lists them") end
+      require("shell.lesson.run").start(lesson, session)
+    end,
+  },
 }

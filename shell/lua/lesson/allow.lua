@@ -69,6 +69,17 @@ function allow.uses(code)
   return list
 end
 
+--- Are two pieces of code the same but for blanks and comments?
+---@return boolean
+function allow.same_code(a, b)
+  local left, right = tokens_of(a), tokens_of(b)
+  if #left ~= #right then return false end
+  for i, t in ipairs(left) do
+    if t.text ~= right[i].text then return false end
+  end
+  return true
+end
+
 local function set(list)
   local s = {}
   for _, name in ipairs(list) do s[name] = true end

@@ -195,7 +195,7 @@ local function value_remark(answer, wanted, expression, lookup)
   elseif #list == 1 then
     got, goal = got[1], goal[1]
   end
-  return (near_miss.find(got, goal, {}))
+  return (near_miss.find(got, goal, {}, "closed"))
 end
 
 --- Grades an answer.

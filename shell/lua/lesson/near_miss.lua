@@ -1,5 +1,6 @@
 -- Remarks on answers that are nearly right: each row knows one well-known slip, and says it in a
 -- sentence when the answer is what that slip gives. Used by tasks and by predictions of values.
+local reserve = require "shell.lesson.reserve"
 local scalings = require "shell.lesson.scalings"
 local values = require "shell.lesson.values"
 
@@ -230,15 +231,14 @@ row("a mean not taken", function(c)
   if not c.same or not c.w:any():item() then return nil end
   for _, k in ipairs(counts(c)) do
     if close(c.g, c.w * k.n) then
-      return ("that is %d times what is wanted, and %d is %s: a sum where a mean belongs, or a mean where a sum belongs?")
-        :format(k.n, k.n, k.what)
+      return ("that is %d times what is wanted, and %d is %s: a sum where a mean belongs?"):format(k.n, k.n, k.what)
     elseif close(c.g * k.n, c.w) then
-      return ("what is wanted is %d times that, and %d is %s: a mean where a sum belongs, or a sum where a mean belongs?")
-        :format(k.n, k.n, k.what)
+      return ("what is wanted is %d times that, and %d is %s: a mean where a sum belongs?"):format(k.n, k.n, k.what)
     end
-    if close(c.g, c.w * math.sqrt(k.n / (k.n - 1))) or close(c.g, c.w * (k.n / (k.n - 1))) then
+    local off = k.n > 2 and k.n / (k.n - 1)  -- of 2, the half and the double look like other slips
+    if off and (close(c.g, c.w * math.sqrt(off)) or close(c.g, c.w * off)) then
       return ("it divides by %d; here by %d is meant"):format(k.n - 1, k.n)
-    elseif close(c.w, c.g * math.sqrt(k.n / (k.n - 1))) or close(c.w, c.g * (k.n / (k.n - 1))) then
+    elseif off and (close(c.w, c.g * math.sqrt(off)) or close(c.w, c.g * off)) then
       return ("it divides by %d; here by %d is meant"):format(k.n, k.n - 1)
     end
   end
@@ -335,7 +335,7 @@ row("some entries", function(c)
     n, c.w:numel(), place, got:double():item(), want:double():item())
 end)
 
-local function of_tensors(got, wanted, inputs)
+local function of_tensors(got, wanted, inputs, how)
   local c = {got = got:detach(), wanted = wanted:detach(), inputs = {}}
   for _, x in ipairs(inputs or {}) do
     if is_tensor(x) then c.inputs[#c.inputs + 1] = x:detach() end
@@ -345,7 +345,8 @@ local function of_tensors(got, wanted, inputs)
   for _, r in ipairs(rows) do
     -- A row that cannot be applied to these shapes has nothing to say.
     local ok, remark, caption = pcall(r.find, c)
-    if ok and remark then return remark, r.name, caption end
+    remark = ok and remark and reserve(remark, r.name, how, c.w:numel() == 1)
+    if remark then return remark, r.name, caption end
   end
 end
 
@@ -353,23 +354,24 @@ end
 ---@param got any
 ---@param wanted any
 ---@param inputs? any[] what the task was tried on
+---@param how? string "plain": only what no accident of sizes can look like; "closed": nothing that tells the value
 ---@return string|nil remark
 ---@return string|nil name
 ---@return string|nil caption
-function near_miss.find(got, wanted, inputs)
+function near_miss.find(got, wanted, inputs, how)
   local a, b = values.kind(got), values.kind(wanted)
-  if a == "tensor" and b == "tensor" then return of_tensors(got, wanted, inputs) end
+  if a == "tensor" and b == "tensor" then return of_tensors(got, wanted, inputs, how) end
   if a == "nil" then return "there is no value; does it end in return?", "nothing" end
   if b == "tensor" and a == "number" then
     if wanted.ndim > 0 then return "that is one Lua number; a tensor is wanted", "number" end
-    return of_tensors(torch.tensor(got + 0.0), wanted, inputs)
+    return of_tensors(torch.tensor(got + 0.0), wanted, inputs, how)
   elseif b == "number" and a == "number" then
-    return of_tensors(torch.tensor(got + 0.0), torch.tensor(wanted + 0.0), inputs)
+    return of_tensors(torch.tensor(got + 0.0), torch.tensor(wanted + 0.0), inputs, how)
   elseif b == "number" and a == "tensor" then
     if got:numel() == 1 and got:double():item() == wanted then
       return "the value is right; :item() makes it a number", "item"
     end
-    return of_tensors(got, torch.tensor(wanted + 0.0), inputs)
+    return of_tensors(got, torch.tensor(wanted + 0.0), inputs, how)
   elseif b == "tensor" and a == "table" then
     return "that is a Lua table; torch.tensor makes a tensor of it", "table"
   elseif a == "function" then

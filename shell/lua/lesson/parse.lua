@@ -15,7 +15,7 @@ local TAGS = {
   task = {place = "question"},
   play = {place = "question"},
   ask = {place = "predict"},
-  wrong = {place = "predict", again = true},
+  wrong = {place = "hinted", again = true},
   why = {place = "after"},
   spec = {place = "task"},
   try = {place = "task", again = true},
@@ -152,7 +152,7 @@ function READ.predict(item, question)
   if not expression or expression == "" then return "predict wants EXPRESSION --> ANSWER" end
   question.expression, question.answer = expression, answer
 end
-function READ.task(item, question) question.tries, question.hints = {}, {} end
+function READ.task(item, question) question.tries, question.hints, question.wrong = {}, {}, {} end
 function READ.play() end
 function READ.wrong(item, question)
   local answer, remark = joined(item.lines):match("^(.-)%s*:%s+(.+)$")
@@ -314,6 +314,9 @@ function parse.complete(lesson, problem)
         if #q.tries == 0 then problem(q.line, "the task has no try, and its spec takes arguments") end
       elseif #q.tries > 0 then
         problem(q.tries[1].line, "try belongs to a spec with arguments")
+      end
+      for _, w in ipairs(q.wrong) do
+        if not parse.load("return " .. w.answer, w.line, lesson.path) then compiles(w.answer, w.line, "wrong") end
       end
       for _, case in ipairs(q.tries) do
         if case.code then compiles(case.code, case.line, "try") end

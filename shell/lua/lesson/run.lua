@@ -1,4 +1,4 @@
--- A lesson at the prompt. It shows an entry, runs its code on the user's own session, asks, and
+-- A lesson at the prompt. It shows an entry, runs its code among variables of its own, asks, and
 -- listens: answers to predictions are graded here, every other entry is evaluated as always and
 -- looked at afterwards, when a task is open. What is not for the lesson is left to the prompt.
 local allow = require "shell.lesson.allow"
@@ -8,7 +8,10 @@ local find = require "shell.lesson.find"
 local grade = require "shell.lesson.grade"
 local operands = require "shell.lesson.operands"
 local perform = require "shell.lesson.perform"
+local native = require "shell.native"
 local progress = require "shell.lesson.progress"
+local room = require "shell.lesson.room"
+local steps = require "shell.lesson.steps"
 local task = require "shell.lesson.task"
 local text = require "shell.lesson.text"
 local values = require "shell.lesson.values"
@@ -57,9 +60,13 @@ local function open_task(q)
   local name = q.spec.name
   lesson.seen = rawget(_G, name)
   lesson.before, lesson.wanted, lesson.last = nil, nil, nil
+  lesson.between, lesson.derived = nil, {}
   if not q.spec.parameters then
     local ok, wanted = pcall(task.wanted, q, lesson.lesson.path, _G)
-    if ok then lesson.wanted = wanted end
+    if ok then
+      lesson.wanted = wanted
+      lesson.between = steps.between(q, wanted)
+    end
     if values.is_tensor(lesson.seen) then lesson.before = task.copy(lesson.seen) end
     lesson.last = lesson.before
   end
@@ -86,7 +93,8 @@ local function finish()
   say_line("That was " .. l.title .. ".", "heading")
   if #l.see > 0 then say_line("Look up: ?" .. table.concat(l.see, "  ?")) end
   local after = find.next(l)
-  if after then say_line(("Next: %%learn %s   (%s)"):format(after.name, after.title)) end
+  if after then say_line(("%%next begins the next one, %s: %s."):format(after.name, after.title)) end
+  run.finished = l
   run.leave(session)
 end
 
@@ -101,7 +109,10 @@ end
 local function complete()
   local s = step()
   if s.question.why then say_text(s.question.why) end
-  if s.after then perform.shown(lesson.session, s.after, {expression = s.question.expression}) end
+  if s.after then
+    perform.complete(s)
+    perform.shown(lesson.session, s.after, {expression = s.question.expression})
+  end
   advance()
 end
 
@@ -133,9 +144,26 @@ local function answer_predict(q, answer)
   if lesson.tries >= 4 then say_line("(%skip shows the answer)", "faint") end
 end
 
+-- What the lesson has to say to just this entry, or nil.
+local function own_remark(q, entry)
+  for _, w in ipairs(q.wrong) do
+    if allow.same_code(entry, w.answer) then return w.remark end
+  end
+end
+
+-- What an entry is told that neither solves the task nor is wrong: a first step, or work on a copy.
+local function remark_on(q, entry, results)
+  local own = own_remark(q, entry)
+  if own then return say_line(own) end
+  local slip = steps.slip(lesson.looked, q.spec.name)
+  if slip then return say_line(slip) end
+  if lesson.between and steps.reached(lesson.between, entry, results) then say(colour("so far so good", "good")) end
+end
+
 -- What the user's entry did to the open task.
 local function look_at_task(q, entry, results)
   local name, l = q.spec.name, lesson.lesson
+  steps.derive(lesson.looked, name, entry, lesson.derived)
   local now = rawget(_G, name)
   local mentioned = entry:find("%f[%w_]" .. name .. "%f[^%w_]") ~= nil
   local is_value = q.spec.parameters == nil and values.is_tensor(now)
@@ -150,10 +178,12 @@ local function look_at_task(q, entry, results)
       elseif mentioned and now ~= nil then
         say_line(("`%s` should be a function: function %s(%s) return .. end"):format(
           name, name, table.concat(q.spec.parameters, ", ")))
+      else
+        remark_on(q, entry, results)
       end
       return
     end
-    if not changed then return end
+    if not changed then return remark_on(q, entry, results) end
   else
     local as_value = results and results.n > 0 and values.same(results[1], lesson.wanted)
     if as_value and not values.same(now, lesson.wanted) then
@@ -165,7 +195,9 @@ local function look_at_task(q, entry, results)
       now, answered = results[1], true
       say(colour(("kept as %s"):format(name), "faint"))
     elseif not changed then
-      return
+      return remark_on(q, entry, results)
+    elseif not lesson.before and lesson.between and steps.reached(lesson.between, entry) then
+      return say(colour("so far so good", "good"))
     end
   end
   local complaint = allow.complaint(entry, q, function(global) return rawget(_G, global) ~= nil end)
@@ -176,7 +208,7 @@ local function look_at_task(q, entry, results)
   if q.spec.parameters then
     right, lines = task.check_function(q, l.path, _G, now)
   else
-    right, lines = task.check_value(q, lesson.wanted, now, _G)
+    right, lines = task.check_value(q, lesson.wanted, now, _G, lesson.hints > 0)
   end
   if right then
     local code = answered and name .. " = " .. entry or entry
@@ -187,6 +219,8 @@ local function look_at_task(q, entry, results)
   lesson.tries = lesson.tries + 1
   local head = lines[1]:gsub("^not yet:", colour("not yet:", "bad"))
   say_line(head)
+  local own = own_remark(q, entry)
+  if own then say_line(own) end
   for i = 2, #lines do say(screen.cut(lines[i], require("shell.columns").window() - 1)) end
   if lesson.before and not values.same(now, lesson.before) then
     if values.is_tensor(lesson.seen) and values.same_sizes(now.shape, lesson.before.shape) and
@@ -201,62 +235,15 @@ local function look_at_task(q, entry, results)
   if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
 end
 
-local commands = {}
+local commands = require "shell.lesson.own" {
+  say = say, say_line = say_line, step = step, ask = ask, save = save, show_step = show_step, complete = complete,
+  advance = advance, mode = mode, run = run, prompt = PROMPT, current = function() return lesson end,
+}
 
-function commands.hint()
-  local q = step().question
-  local hints = q and q.hints or {}
-  lesson.hints = lesson.hints + 1
-  local hint = hints[lesson.hints]
-  if hint then
-    say_line(hint .. (lesson.hints < #hints and "   (there is another)" or ""))
-  elseif q and q.kind == "predict" and lesson.hints == #hints + 1 and operands.sides(q.expression) then
-    local names, shapes = operands.sides(q.expression)
-    local rows = card.rows(names, shapes)
-    for i = 1, #names do say(INDENT .. rows[i]) end
-  else
-    say_line(q and q.kind ~= "play" and "There is no further hint; %skip shows the answer." or
-      "There is nothing to find out here; Enter goes on.")
-  end
-end
-
-function commands.skip()
-  local q = step().question
-  if q and q.kind == "predict" then
-    say(INDENT .. q.answer)
-    return complete()
-  elseif q and q.kind == "task" then
-    if lesson.before and values.is_tensor(lesson.seen) then rawset(_G, q.spec.name, task.copy(lesson.before)) end
-    perform.shown(lesson.session, q.answer)
-    return complete()
-  end
-  advance()
-end
-
-function commands.play()
-  lesson.playing = not lesson.playing
-  mode.prompt = lesson.playing and "play> " or PROMPT
-  if not lesson.playing then return ask() end
-  say_line("The lesson waits; %play or Enter comes back to it.")
-end
-
-function commands.back()
-  if lesson.at == 1 then return say_line("This is the first entry.") end
-  lesson.at = lesson.at - 1
-  save()
-  show_step()
-end
-
-function commands.quit()
-  save()
-  local l = lesson.lesson
-  say_line(("Left at %d/%d; %%learn %s goes on from here."):format(lesson.at, #l.steps, l.name))
-  run.leave(lesson.session)
-end
-
--- An entry for the lesson itself: its commands and bare answers.
+-- An entry for the lesson itself: its commands, also without the %, and bare answers.
 local function command_of(entry)
-  local name = entry:match("^%s*%%(%a+)%s*$")
+  local mark, name = entry:match("^%s*(%%?)(%a+)%s*$")
+  if mark == "" and (lesson.playing or rawget(_G, name) ~= nil and name ~= "next") then return nil end
   return name and commands[name]
 end
 
@@ -301,27 +288,23 @@ function mode.cancel()
   commands.quit()
 end
 
-local hook
-local function after(entry, ok, results)
-  if not lesson or lesson.playing or not ok then return end
-  local q = step().question
-  if q and q.kind == "task" then look_at_task(q, entry.text, results) end
+-- The task that is open while an entry runs, or nil.
+local function task_open()
+  local q = lesson and not lesson.playing and step().question
+  return q and q.kind == "task" and q or nil
 end
 
--- In a lesson torch.empty holds nan, so that nobody takes what happens to lie in memory for a result.
-local plain_empty
-local function fill_empty(on)
-  if on and not plain_empty then
-    plain_empty = torch.empty
-    torch.empty = function(...)
-      local x = plain_empty(...)
-      if x.dtype.is_floating_point then torch.no_grad(function() x:fill_(0 / 0) end) end
-      return x
-    end
-  elseif not on and plain_empty then
-    torch.empty, plain_empty = plain_empty, nil
-  end
+local function before()
+  local q = task_open()
+  if q then lesson.looked = not q.spec.parameters and steps.look(q.spec.name, lesson.derived) or nil end
 end
+
+local function after(entry, ok, results)
+  local q = ok and task_open()
+  if q then look_at_task(q, entry.text, results) end
+end
+
+local hooked
 
 --- Starts a lesson, or goes on with it.
 ---@param found table the parsed lesson
@@ -332,17 +315,19 @@ function run.start(found, session, from)
   local kept = progress.read()[found.name]
   local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
   at = math.max(1, math.min(at, #found.steps))
-  lesson = {lesson = found, at = at, session = session, solved = {}}
+  lesson = {lesson = found, at = at, session = session, solved = {}, history = native.forget()}
+  session.private = not run.keep_history
+  room.enter(session)
   local echo_module = require "shell.echo"
   lesson.echo = echo_module.on
-  fill_empty(true)
   echo_module.set(session, true)
-  if not hook then
-    hook = after
+  if not hooked then
+    hooked = true
+    table.insert(session.hooks.before, before)
     table.insert(session.hooks.after, after)
   end
   session.mode = mode
-  local own = "%hint %skip %play %back %quit"
+  local own = "%hint %skip %play %back %reset %quit"
   local wide = screen.width(found.title) + #own + 3 <= text.width()
   say(colour(found.title, "heading") .. (wide and "   " or "\n") .. colour(own, "faint"))
   if at > 1 then
@@ -367,8 +352,10 @@ end
 function run.leave(session)
   if not lesson then return end
   require("shell.echo").set(session, lesson.echo)
-  fill_empty(false)
   if session.mode == mode then session.mode = nil end
+  session.private = nil
+  if lesson.history then native.forget(lesson.history) end
+  room.leave(session)
   lesson = nil
 end
 

@@ -83,12 +83,17 @@ local function call_text(question, arguments)
   return text, #tensors > 0 and table.concat(tensors, ", ") or nil
 end
 
--- Lines on one wrong result.
-local function compare_lines(text, got, wanted, inputs, given)
-  local remark, _, caption = near_miss.find(got, wanted, inputs)
+-- Lines on one wrong result. `near` says nothing of the slip when it is false, else how the slip is looked for;
+-- `closed` keeps what is wanted to itself.
+local function compare_lines(text, got, wanted, inputs, given, near, closed)
+  local remark, caption
+  local _
+  if near ~= false then remark, _, caption = near_miss.find(got, wanted, inputs, near) end
   local lines = {}
   local a, b = values.brief(got), values.brief(wanted)
-  if a ~= b then
+  if closed and (a == b or not values.is_tensor(wanted) or wanted.ndim == 0) then
+    lines[1] = a == b and ("not yet: %s has the right shape, but not the right values"):format(text) or ("not yet: %s is %s"):format(text, a)
+  elseif a ~= b then
     lines[1] = ("not yet: %s is %s, wanted %s"):format(text, a, b)
   elseif values.is_tensor(got) and values.is_tensor(wanted) and got.dtype == wanted.dtype then
     lines[1] = ("not yet: %s has the right shape, %s, but not the right values"):format(text, a)
@@ -103,7 +108,7 @@ local function compare_lines(text, got, wanted, inputs, given)
   local mine, theirs = values.rows(got), values.rows(wanted)
   if small[values.kind(got)] and small[values.kind(wanted)] and math.max(#mine, #theirs) <= 6 then
     local label = {"  yours   ", "  wanted  "}
-    for k, shown in ipairs {mine, theirs} do
+    for k, shown in ipairs {mine, closed and {} or theirs} do
       for i, rowtext in ipairs(shown) do
         lines[#lines + 1] = (i == 1 and label[k] or "          ") .. rowtext
         if k == 1 and i == 1 and caption and #lines[#lines] + #caption + 8 < columns.window() then
@@ -113,6 +118,58 @@ local function compare_lines(text, got, wanted, inputs, given)
     end
   end
   return lines, remark
+end
+
+-- The sizes that a case has: of each dimension of its tensors, and its whole numbers.
+local function sizes_of(case)
+  local list = {}
+  for i = 1, case.n do
+    local v = case[i]
+    if values.is_tensor(v) then
+      for d = 1, v.ndim do list[#list + 1] = v:size(d) end
+    elseif math.type(v) == "integer" then
+      list[#list + 1] = v
+    end
+  end
+  return list
+end
+
+-- Which cases tell slips apart: their sizes exceed 1 and differ, as far as those of the task ever do. Where rows and
+-- columns are of one number, or there is one of them, a slip looks like another one.
+local function telling(cases)
+  local lists = {}
+  for k, case in ipairs(cases) do lists[k] = sizes_of(case) end
+  local function always(test)
+    for _, list in ipairs(lists) do
+      if not test(list) then return false end
+    end
+    return true
+  end
+  local out = {}
+  for k, list in ipairs(lists) do
+    local good = true
+    for i = 1, #list do
+      good = good and (list[i] > 1 or always(function(l) return (l[i] or 1) <= 1 end))
+      for j = i + 1, #list do
+        good = good and (list[i] ~= list[j] or always(function(l) return l[i] == l[j] end))
+      end
+    end
+    out[k] = good
+  end
+  return out
+end
+
+-- A slip is named only where the telling cases agree on it.
+local function agreed(wrong)
+  local seen, name = 0, nil
+  for _, w in ipairs(wrong) do
+    if w.telling and seen < 12 then
+      local remark, found = near_miss.find(w.got, w.wanted, w.case)
+      if not remark or name and found ~= name then return false end
+      seen, name = seen + 1, found
+    end
+  end
+  return seen > 0
 end
 
 local function case_size(case)
@@ -137,12 +194,13 @@ end
 ---@return string[] lines what to say
 function task.check_function(question, path, env, f)
   local spec = chunk(question.spec.code, question.spec.line, path, env)
-  local found
   local cases = task.cases(question, path, env)
-  local function keep(rank, lines)
-    if not found or rank < found.rank then found = {rank = rank, lines = lines} end
+  local tells, stops, wrong, changes = telling(cases), {}, {}, {}
+  local function smallest(list)
+    table.sort(list, function(a, b) return a.size < b.size end)
+    return list[1]
   end
-  for _, case in ipairs(cases) do
+  for k, case in ipairs(cases) do
     local wanted = table.pack(spec(table.unpack(copies(case), 1, case.n)))
     local given = copies(case)
     local got = table.pack(guard.call(f, task.seconds, table.unpack(given, 1, given.n)))
@@ -152,25 +210,33 @@ function task.check_function(question, path, env, f)
       local lines = {("not yet: %s stops: %s"):format(text, guard.message(got[2]))}
       if inputs then lines[2] = "  with " .. inputs end
       if got[3] == "time" then return false, lines end
-      keep(size, lines)
+      stops[#stops + 1] = {size = size, lines = lines}
     else
       for i = 1, math.max(wanted.n, 1) do
         if not values.same(got[i + 1], wanted[i]) then
           local name = wanted.n > 1 and ("result %d of %s"):format(i, text) or text
-          local lines, remark = compare_lines(name, got[i + 1], wanted[i], case, inputs)
-          keep((remark and 0 or 1000000) + size, lines)
+          wrong[#wrong + 1] = {size = size, telling = tells[k], name = name, got = got[i + 1], wanted = wanted[i], case = case, inputs = inputs}
           break
         end
       end
       for i = 1, case.n do
         if values.is_tensor(case[i]) and not values.same(given[i], case[i]) then
-          keep(2000000 + size, {("not yet: %s has the right value, but changes its input %s; work on a copy.")
-            :format(text, question.spec.parameters[i])})
+          changes[#changes + 1] = {size = size, lines = {("not yet: %s has the right value, but changes its input %s; work on a copy.")
+            :format(text, question.spec.parameters[i])}}
         end
       end
     end
   end
-  if found then return false, found.lines end
+  if #wrong > 0 then
+    smallest(wrong)
+    local named, shown = agreed(wrong), wrong[1]
+    for i = #wrong, 1, -1 do
+      if wrong[i].telling then shown = wrong[i] end
+    end
+    return false, (compare_lines(shown.name, shown.got, shown.wanted, shown.case, shown.inputs, not named and "plain" or nil))
+  end
+  local other = smallest(stops) or smallest(changes)
+  if other then return false, other.lines end
   local over = ranges_text(question)
   return true, {#question.tries == 1 and over ~= "" and ("right, for %s."):format(over) or
     ("right, on %d random inputs."):format(#cases)}
@@ -181,8 +247,8 @@ function task.wanted(question, path, env)
   return copy(chunk(question.spec.code, question.spec.line, path, env))
 end
 
---- Checks a variable against the value worked out before.
-function task.check_value(question, wanted, got, env)
+--- Checks a variable against the value worked out before, which is shown to those who asked for help.
+function task.check_value(question, wanted, got, env, asked)
   if values.same(got, wanted) then return true, {"right."} end
   -- The tensors that the spec names are what the user was given.
   local given = {}
@@ -190,7 +256,7 @@ function task.check_value(question, wanted, got, env)
     local v = use.kind == "global" and use.name ~= question.spec.name and rawget(env or {}, use.name)
     if values.is_tensor(v) then given[#given + 1] = v end
   end
-  return false, (compare_lines(question.spec.name, got, wanted, given))
+  return false, (compare_lines(question.spec.name, got, wanted, given, nil, not asked and "closed" or nil, not asked))
 end
 
 task.copy = copy

@@ -105,6 +105,101 @@ test("a variable that a wrong try has changed is put back", function()
   check.contains(out, "right.\n\nThat was A small one.")
 end)
 
+local ROOM = [[
+--# lesson  8
+--# title   Rooms
+--# say     First.
+image = torch.zeros(2, 3)
+--# task    Make the first row of `image` 5.
+--# spec    image = torch.tensor{{5.0, 5.0, 5.0}, {0.0, 0.0, 0.0}}
+--# wrong   image[2] = 5: That is the second one.
+--# hint    Take the row.
+--# answer
+row = image[1]
+row:fill_(5)
+--# why     Because.
+print("the row adds up to", row:sum():item())
+--# say     Second.
+x = torch.tensor{1.0, 2.0, 6.0}
+w = torch.tensor{2.0, 0.5, 1.0}
+--# task    Set `total` to the weighted sum of x.
+--# spec    total = torch.tensor(9.0)
+--# hint    Multiply, then add up.
+--# answer  total = (x * w):sum()
+]]
+
+local function room()
+  local path = check.temp("room.lua")
+  local file = assert(io.open(path, "wb"))
+  file:write(ROOM)
+  file:close()
+  return path
+end
+
+local function prompt(entries)
+  local r = check.tycho({"-i"}, {stdin = table.concat(entries, "\n") .. "\n", env = {XDG_STATE_HOME = state(), COLUMNS = "80", HOME = check.temp("")}})
+  check.equal(r.status, 0, r.err .. r.out)
+  return r.out
+end
+
+test("a lesson has variables of its own, and leaves the user's as they were", function()
+  local out = prompt{"x = 42", "torch.manual_seed(3) mine = torch.ones(2)", "local c <const> = 7", "6 * 7", "%learn " .. room(),
+    "print(rawget(_G, 'x'), rawget(_G, 'mine'), pcall(load 'return c'))", "x = 1; image = nil; mine = 'gone' torch.manual_seed(9)", "%quit",
+    "print(x, mine:sum():item(), c, rawget(_G, 'image'), _)", "torch.initial_seed()"}
+  check.contains(out, "nil\tnil")
+  check.contains(out, "42\t2.0\t7\tnil\t42\n")
+  check.contains(out, "\n3\n")
+end)
+
+test("a first step is told from a wrong one, and work on a copy from work on the variable", function()
+  local out = learn(room(), {"row = image[1]", "row = row + 5", "c = image:clone()", "c[1] = 5", "image[2] = 5", "image[1] = 5", "x * w", "total = x * w"})
+  check.contains(out, "row: f32 [3]\nso far so good\n")
+  check.contains(out, "`row` is the name of a new tensor now; the cells of `image` are as they were.")
+  check.contains(out, "`c` has changed, but it has cells of its own")
+  check.contains(out, "That is the second one.")
+  check.contains(out, "Because.\n  print(\"the row adds up to\", row:sum():item())\nthe row adds up to\t15.0\n")
+  local _, times = out:gsub("so far so good", "")
+  check.equal(times, 3)
+end)
+
+test("code behind a task runs whatever way it was solved", function()
+  check.contains(learn(room(), {"image[1] = 5"}), "the row adds up to\t15.0\n")
+end)
+
+test("what is wanted is shown to those who asked for a hint", function()
+  local out = learn(room(), {"%skip", "total = torch.tensor(12.0)", "%hint", "total = torch.tensor(11.0)"})
+  check.contains(out, "not yet: total is 12\n")
+  check.contains(out, "not yet: total is 11, wanted 9")
+  out = learn(room(), {"image[1] = 4", "%hint", "image[1] = 4"})
+  check.contains(out, "differ; the first at [{1, 1}].")
+  check.contains(out, "wanted  5 5 5")
+end)
+
+test("a lesson begins again with reset, and next leads on, with or without the %", function()
+  local out = learn(room(), {"%skip", "kept = 1", "reset", "print(rawget(_G, 'kept'), rawget(_G, 'total'))", "next", "quit", "6 * 7"})
+  check.contains(out, "1/2\nFirst.\n.*2/2\nSecond.*1/2\nFirst.")
+  check.contains(out, "nil\tnil")
+  check.contains(out, "This is the last lesson.")
+  check.contains(out, "Left at 1/2")
+  check.contains(out, "\n42\n")
+  out = prompt{"%next", "%quit"}
+  check.contains(out, "1/16")
+  out = learn("shapes", {"next", "%quit"})
+  check.contains(out, "Indexing")
+end)
+
+test("entries of a lesson are not saved as the session's own", function()
+  local path = check.temp("saved.lua")
+  os.remove(path)
+  prompt{"before = 1", "%learn " .. room(), "inside = 2", "%quit", "after = 3", "%save " .. path}
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  check.contains(text, "before = 1")
+  check.contains(text, "after = 3")
+  check.lacks(text, "inside")
+end)
+
 test("a lesson can be skipped through, gone back in, put aside and left", function()
   local out = learn(small(), {"%back", "%skip", "%back", "%skip", "%skip", "%play", "1 + 1", "", "", "%quit", "6 * 7"})
   check.contains(out, "This is the first entry.")

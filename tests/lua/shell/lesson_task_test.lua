@@ -42,6 +42,29 @@ test("a wrong one is told how it misses, on a case that can be looked at", funct
   check.contains(said, "with x f32 [2, ")
 end)
 
+test("a slip is named on examples whose sizes exceed 1 and differ", function()
+  local means = "--# spec means(x) return x:mean(2)\n--# try n in 1..4\n--# try m in 1..4\n--# try x = torch.randn(n, m)"
+  local _, said = try(means, function(x) return x:sum(2) end)
+  local n, m, times = said:match "with x f32 %[(%d), (%d)%]", select(2, said:match "with x f32 %[(%d), (%d)%]"), said:match "That is (%d) times"
+  check.yes(n ~= m and tonumber(n) > 1 and tonumber(m) > 1, said)
+  check.equal(times, m)
+  check.contains(said, "a sum where a mean belongs?")
+  _, said = try(means, function(x) return x:mean(2) / x:size(2) end)
+  check.contains(said, "a mean where a sum belongs?")
+  -- Right but where there is one row: no slip can be told from such examples.
+  _, said = try(means, function(x) return x:size(1) == 1 and x:sum(2) or x:mean(2) end)
+  check.lacks(said, "belongs")
+  check.contains(said, "not the right values")
+  -- A slip that examples do not agree on is none.
+  local calls = 0
+  _, said = try(means, function(x)
+    calls = calls + 1
+    return calls % 2 == 0 and x:sum(2) or -x:mean(2)
+  end)
+  check.lacks(said, "belongs")
+  check.lacks(said, "sign is the other one")
+end)
+
 test("a function that raises, returns nothing, or the wrong kind of thing is answered", function()
   local right, said = try(TABLE, function() error("so not") end)
   check.no(right)
