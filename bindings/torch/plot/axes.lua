@@ -74,4 +74,39 @@ function axes.labelled(low, high, want, logarithmic, least)
   return out
 end
 
+-- An end of an axis in three digits or four, as far as they differ from the marks beside it.
+local function end_text(v, low, high)
+  local size = math.max(math.abs(low), math.abs(high))
+  if v == 0 or math.abs(v) < size * 1e-6 then return "0" end
+  if math.type(v) == "integer" or v == math.floor(v) and size < 1e7 then return ("%d"):format(math.floor(v)) end
+  local digits = math.max(3, math.ceil(math.log(size / math.max(high - low, size * 1e-12), 10)) + 2)
+  if size >= 100 and size < 1e7 and high - low >= 10 then return ("%.0f"):format(v) end
+  return (("%." .. math.min(digits, 9) .. "g"):format(v):gsub("e([+-])0*(%d)", function(sign, d) return "e" .. (sign == "-" and "-" or "") .. d end))
+end
+
+---The marks of an axis with its two ends among them; marks nearer to an end than `near` go.
+---@param marks {value: number, text: string}[]
+---@param near fun(text: string): number how far apart marks beside a text stand, as a share of the axis
+---@return {value: number, text: string}[]
+function axes.with_ends(marks, low, high, near, logarithmic, whole)
+  local ends = {}
+  for i, v in ipairs {low, high} do
+    if not (whole and v ~= math.floor(v)) and high > low then
+      ends[#ends + 1] = {value = v, text = logarithmic and short(10.0 ^ v) or end_text(v, low, high), first = i == 1}
+    end
+  end
+  local out = {}
+  for _, m in ipairs(marks) do
+    local free = true
+    for _, e in ipairs(ends) do
+      local gap = math.abs(m.value - e.value) / (high - low)
+      if gap < 1e-9 then e.text = m.text end
+      free = free and gap >= math.max(near(m.text), near(e.text))
+    end
+    if free then out[#out + 1] = m end
+  end
+  for _, e in ipairs(ends) do table.insert(out, e.first and 1 or #out + 1, e) end
+  return out
+end
+
 return axes

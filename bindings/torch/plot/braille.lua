@@ -90,6 +90,7 @@ function braille.text(figure, o)
   if figure.ylabel then out[#out + 1] = clipped(figure.ylabel, width) end
 
   local y_marks = axes.labelled(figure.y0, figure.y1, math.max(2, rows // 3), figure.ylog)
+  y_marks = axes.with_ends(y_marks, figure.y0, figure.y1, function() return 1.2 / rows end, figure.ylog)
   local left = 0
   for _, m in ipairs(y_marks) do left = math.max(left, #m.text) end
   left = left + 2
@@ -142,6 +143,7 @@ function braille.text(figure, o)
   end
   local per_mark = figure.whole_x and #("%.0f"):format(figure.x1) + 7 or 10
   local x_marks = axes.labelled(figure.x0, figure.x1, math.max(2, columns // per_mark), figure.xlog, figure.whole_x and 1)
+  x_marks = axes.with_ends(x_marks, figure.x0, figure.x1, function(text) return (1.5 * #text + 2) / columns end, figure.xlog, figure.whole_x)
   local axis = {}
   for i = 1, columns do axis[i] = "─" end
   local function column_of(v) return x_of(v) // 2 + 1 end

@@ -78,6 +78,7 @@ function scene.draw(figure, s, width, height)
   local legend = legend_rows(figure, advance, width - 10 * advance)
   local bottom = height - line * 2 - (figure.xlabel and line or 0) - #legend * line - (figure.remark and line or 0)
   local y_marks = axes.labelled(figure.y0, figure.y1, math.max(2, (bottom - top) // 50), figure.ylog)
+  y_marks = axes.with_ends(y_marks, figure.y0, figure.y1, function() return line / (bottom - top) end, figure.ylog)
   local left = 0
   for _, m in ipairs(y_marks) do left = math.max(left, #m.text) end
   left = left * advance + 14
@@ -90,6 +91,7 @@ function scene.draw(figure, s, width, height)
   local function y_of(v) return bottom - (v - figure.y0) / (figure.y1 - figure.y0) * (bottom - top) end
 
   local x_marks = axes.labelled(figure.x0, figure.x1, math.max(2, (right - left) // (9 * advance)), figure.xlog, figure.whole_x and 1)
+  x_marks = axes.with_ends(x_marks, figure.x0, figure.x1, function(text) return (#text + 2) * advance / (right - left) end, figure.xlog, figure.whole_x)
   for _, m in ipairs(y_marks) do
     s:line(left, y_of(m.value), right, y_of(m.value), scene.grid, 1)
     s:text(left - 8, y_of(m.value) + advance * 0.5, m.text, "end")

@@ -276,3 +276,18 @@ test("any tensor can be drawn or is refused with a sentence", function()
     end
   end
 end)
+
+test("both ends of an axis are marked, beside the round numbers", function()
+  local axes = require "torch.plot.axes"
+  local function texts(low, high, near, whole)
+    local list = {}
+    for i, m in ipairs(axes.with_ends(axes.labelled(low, high, 5), low, high, function() return near end, false, whole)) do list[i] = m.text end
+    return table.concat(list, " ")
+  end
+  check.equal(texts(3.2, 10.7, 0.05), "3.2 4 6 8 10 10.7")
+  check.equal(texts(3.2, 10.7, 0.2), "3.2 6 8 10.7")
+  check.equal(texts(-999.87, 998, 0.05), "-1000 -500 0 500 998")
+  check.equal(texts(0, 10, 0.05), "0 2 4 6 8 10")
+  check.equal(texts(0.5, 10.5, 0.05, true), "2 4 6 8 10")
+  check.equal(texts(1000, 1000.1, 0.05):match "^%S+", "1000.00")
+end)
