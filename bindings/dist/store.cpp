@@ -112,6 +112,11 @@ int set(lua_State* L) {
   return 0;
 }
 
+int append(lua_State* L) {
+  store(L, "append").append(text(L, 2, "append"), text(L, 3, "append"));
+  return 0;
+}
+
 // get(key, timeout)
 int get(lua_State* L) {
   return push(L, store(L, "get").get(text(L, 2, "get"), dist::Seconds(check_number(L, 3, "get"))));
@@ -162,6 +167,7 @@ bool store_server(lua_State* L, int i, std::string* address, std::string* token)
 
 void open_store(lua_State* L, int torch) {
   static const luaL_Reg methods[] = {{"set", guarded<set>},
+                                     {"append", guarded<append>},
                                      {"get", guarded<get>},
                                      {"try_get", guarded<try_get>},
                                      {"add", guarded<add>},

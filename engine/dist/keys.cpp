@@ -58,6 +58,10 @@ void Keys::handle(ConnId from, Msg msg, Reader body) {
       answer(sum);
       return changed(key);
     }
+    case Msg::Append:
+      values_[key] += body.string();
+      answer({});
+      return changed(key);
     case Msg::CompareSet: {
       const std::string expected = body.string(), desired = body.string();
       // PyTorch's rule: a missing key is set when nothing is expected, else the caller gets back

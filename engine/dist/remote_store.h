@@ -10,6 +10,7 @@ class RemoteStore final : public Store {
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, Seconds timeout) override;
   std::optional<std::string> try_get(const std::string& key) override;
+  void append(const std::string& key, const std::string& more) override;
   int64_t add(const std::string& key, int64_t amount) override;
   std::string compare_set(const std::string& key, const std::string& expected,
                           const std::string& desired) override;

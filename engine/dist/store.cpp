@@ -50,6 +50,11 @@ class LocalStore final : public Store {
     const auto it = values_.find(key);
     return it == values_.end() ? std::nullopt : std::optional(it->second);
   }
+  void append(const std::string& key, const std::string& more) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] += more;
+    changed_.notify_all();
+  }
   int64_t add(const std::string& key, int64_t amount) override {
     const std::lock_guard lock(mutex_);
     std::string& s = values_[key];
@@ -97,6 +102,9 @@ class PrefixStore final : public Store {
   }
   std::optional<std::string> try_get(const std::string& key) override {
     return store_->try_get(prefix_ + key);
+  }
+  void append(const std::string& key, const std::string& more) override {
+    store_->append(prefix_ + key, more);
   }
   int64_t add(const std::string& key, int64_t amount) override {
     return store_->add(prefix_ + key, amount);
@@ -148,6 +156,10 @@ std::string RemoteStore::get(const std::string& key, Seconds timeout) {
 
 std::optional<std::string> RemoteStore::try_get(const std::string& key) {
   return ask(Msg::TryGet, key);
+}
+
+void RemoteStore::append(const std::string& key, const std::string& more) {
+  ask(Msg::Append, key, {more});
 }
 
 int64_t RemoteStore::add(const std::string& key, int64_t amount) {

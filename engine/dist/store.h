@@ -22,6 +22,8 @@ class Store {
   // Waits until the key is set; Reason::Timeout after `timeout`. Looks for interrupts.
   virtual std::string get(const std::string& key, Seconds timeout) = 0;
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
+  // Puts text behind the value; a missing key counts as empty.
+  virtual void append(const std::string& key, const std::string& more) = 0;
   virtual int64_t add(const std::string& key, int64_t amount) = 0;  // a missing key counts as 0
   // Sets the key if it has the expected value (or is missing and `expected` is empty); returns what
   // it has then.

@@ -25,6 +25,7 @@ enum class Msg : uint8_t {
   Get,         // key: answered when it is set
   TryGet,      // key
   Add,         // key, i64
+  Append,      // key, what is put behind its value
   CompareSet,  // key, expected, desired
   Delete,      // key
   NumKeys,

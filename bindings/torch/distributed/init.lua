@@ -257,10 +257,28 @@ function dist.new_subgroups(group_size)
   if math.type(size) ~= "integer" or size < 1 or w.size % size ~= 0 then
     error(("new_subgroups: %s ranks do not divide a world of %d"):format(tostring(size), w.size), 2, "value")
   end
-  local mine, all = nil, {}
-  for first = 0, w.size - 1, size do
-    local ranks = {}
-    for r = first, first + size - 1 do ranks[#ranks + 1] = w.ranks[r + 1] end
+  local lists = {}
+  for first = 0, w.size - 1, size do lists[#lists + 1] = table.move(w.ranks, first + 1, first + size, 1, {}) end
+  return dist.new_subgroups_by_enumeration(lists)
+end
+
+---A group for each list of ranks; no rank is in two. All ranks call it.
+---@param ranks_per_subgroup_list integer[][]
+---@return userdata group # of this rank
+---@return userdata[] groups # all; of others NON_GROUP_MEMBER
+function dist.new_subgroups_by_enumeration(ranks_per_subgroup_list)
+  info(nil, "new_subgroups_by_enumeration")
+  local mine, all, seen = nil, {}, {}
+  if type(ranks_per_subgroup_list) ~= "table" or #ranks_per_subgroup_list == 0 then
+    error("new_subgroups_by_enumeration: wants a list of lists of ranks, {{0, 1}, {2, 3}}", 2)
+  end
+  for _, ranks in ipairs(ranks_per_subgroup_list) do
+    for _, r in ipairs(type(ranks) == "table" and ranks or {}) do
+      if seen[r] then error(("new_subgroups_by_enumeration: rank %s is in two groups"):format(tostring(r)), 2, "value") end
+      seen[r] = true
+    end
+  end
+  for _, ranks in ipairs(ranks_per_subgroup_list) do
     local pg = dist.new_group(ranks)
     all[#all + 1] = pg
     if pg ~= outside then mine = pg end
@@ -294,7 +312,34 @@ shared.world = function() return world end
 package.loaded["torch.distributed.shared"] = shared
 for _, part in ipairs {"collectives", "messages", "objects"} do require("torch.distributed." .. part) end
 
+---Whether a backend is there: "gloo", "mpi", "nccl".
+---@param backend string
+---@return boolean
+function dist.is_backend_available(backend)
+  local asks = type(backend) == "string" and rawget(dist, ("is_%s_available"):format(backend:lower()))
+  return asks and asks() or false
+end
+---Seconds after which a collective that not all ranks join is an error, where nothing else is asked for.
+dist.default_pg_timeout = 600
+
+-- Names of PyTorch's that are not here, and what does the same.
+local absent = {
+  FileStore = 'init_process_group {init_method = "file:///path"} meets by a file; stores are TCPStore, HashStore and PrefixStore',
+  rpc = "functions run in other processes by torch.multiprocessing, on other machines by tycho run; tensors travel by dist.send and dist.recv",
+  init_device_mesh = "groups of rows and columns are made by dist.new_group, groups of neighbours by dist.new_subgroups",
+  fsdp = "parameters are whole on every rank: torch.nn.parallel.DistributedDataParallel; a net too large for one device is cut over several with :to(device)",
+  tensor = "tensors are whole on every rank; dist.scatter and dist.all_gather cut and join them",
+  pipelining = "stages stand on devices of one process (:to(device)), or on ranks that dist.send and dist.recv to each other",
+  checkpoint = "rank 0 saves with torch.save, and all load",
+  elastic = "tycho run --max-restarts starts all ranks again; they go on from the script's checkpoint",
+  all_reduce_coalesced = "torch.cat joins small tensors before one all_reduce",
+}
+absent.DeviceMesh, absent.device_mesh = absent.init_device_mesh, absent.init_device_mesh
+absent.all_gather_coalesced = absent.all_reduce_coalesced:gsub("all_reduce", "all_gather")
+absent.launch = absent.elastic
+
 return torch._strict(dist, "torch.distributed", function(t, name)
+  if absent[name] then error(("torch.distributed.%s is not here: %s"):format(name, absent[name]), 3, "value") end
   local value
   if name == "nn" then
     value = {functional = require "torch.distributed.functional"}

@@ -24,6 +24,11 @@ end
 ---@param value string
 function Store:set(key, value) self._store:set(key, value) end
 
+---Puts a text behind the value of a key, which is "" where it is not set.
+---@param key string
+---@param value string
+function Store:append(key, value) self._store:append(key, value) end
+
 ---The value of a key; waits until it is set, at most the store's timeout.
 ---@param key string
 ---@return string
@@ -49,7 +54,12 @@ function Store:wait(keys, timeout)
   local left = seconds("wait", timeout == nil and self.timeout or timeout)
   local until_then = torch.perf_counter() + left
   for _, key in ipairs(list("wait", keys)) do
-    self._store:get(key, math.max(0, until_then - torch.perf_counter()))
+    local ok, err = pcall(self._store.get, self._store, key, math.max(0, until_then - torch.perf_counter()))
+    if not ok then
+      -- The time that was asked for, not what was left of it.
+      if type(err) == "table" and err.reason == "timeout" then err.message = err.message:gsub("within %S+ s", ("within %g s"):format(left)) end
+      error(err, 0)
+    end
   end
 end
 
@@ -92,6 +102,9 @@ end
 ---From now on get and wait give up after so many seconds.
 ---@param timeout number seconds
 function Store:set_timeout(timeout) self.timeout = seconds("set_timeout", timeout) end
+
+---Another one of the same keys and values; a TCPStore gets a connection of its own.
+function Store:clone() return self._clone() end
 
 function Store:__tostring()
   return self.port and ("%s %s:%d"):format(self._as, self.host, self.port) or self._as
@@ -144,6 +157,7 @@ local TCPStore = class("TCPStore", function(kind, ...)
   timeout = seconds("TCPStore", timeout == nil and 300 or timeout)
   local store, at = torch._store.tcp(host, port, master and true or false, timeout)
   local self = new(kind, "TCPStore", store, {host = host, port = at, timeout = timeout})
+  function self._clone() return getmetatable(self)(host, at, {timeout = self.timeout}) end
   if world then
     -- The server comes back when all have come, so that nobody is missed who comes late.
     local here = store:add("init/", 1)
@@ -154,14 +168,20 @@ local TCPStore = class("TCPStore", function(kind, ...)
 end)
 
 ---A store of this process alone.
-local HashStore = class("HashStore", function(kind) return new(kind, "HashStore", torch._store.hash(), {timeout = 300}) end)
+local HashStore = class("HashStore", function(kind)
+  local self = new(kind, "HashStore", torch._store.hash(), {timeout = 300})
+  function self._clone() return new(kind, "HashStore", self._store, {timeout = self.timeout, _clone = self._clone}) end
+  return self
+end)
 
 ---The same store, with "prefix/" before every key.
 local PrefixStore = class("PrefixStore", function(kind, prefix, store)
   if getmetatable(store) == nil or type(store) ~= "table" or not rawget(store, "_store") then
     error(("PrefixStore: wants a store, not %s"):format(type(store)), 3)
   end
-  return new(kind, "PrefixStore", torch._store.prefix(prefix, store._store), {timeout = store.timeout, underlying_store = store})
+  local self = new(kind, "PrefixStore", torch._store.prefix(prefix, store._store), {timeout = store.timeout, underlying_store = store})
+  function self._clone() return getmetatable(self)(prefix, store:clone()) end
+  return self
 end)
 
 return {Store = Store, TCPStore = TCPStore, HashStore = HashStore, PrefixStore = PrefixStore}

@@ -312,3 +312,16 @@ test("the table of collectives has a row for each size, and all elements are rig
   check.equal(select(2, r.out:gsub("\nsendrecv", "")), 2)
   check.contains(check.tycho({script, "--ops", "sum"}).err, "there is no collective sum")
 end)
+
+test("groups are made by enumeration, and backends are asked for by name", function()
+  ranks.run(4, [==[
+    local mine, all = dist.new_subgroups_by_enumeration {{0, 2}, {1, 3}}
+    assert(#all == 2 and dist.get_world_size(mine) == 2)
+    local x = torch.tensor {R + 1.0}
+    dist.all_reduce(x, {group = mine})
+    assert(x:item() == (R % 2 == 0 and 4 or 6))
+    local ok, e = pcall(dist.new_subgroups_by_enumeration, {{0, 1}, {1, 2}})
+    assert(not ok and tostring(e):find("in two groups", 1, true))
+    assert(dist.is_backend_available "gloo" and not dist.is_backend_available "ucc" and not dist.is_backend_available(3))
+    assert(dist.default_pg_timeout == 600)]==])
+end)
