@@ -125,15 +125,25 @@ function syntax.failure(text, message)
     out = wrong(text, at, width, syntax.describe(what, token))
   end
   -- A block of Python's above: Lua went on behind its colon, until a word that cannot follow.
-  local at, head = 1, nil
+  local at, head, outer = 1, nil, {}
   for row = 1, out.line do
     local stop = text:find("\n", at, true) or #text + 1
     local line = text:sub(at, stop - 1)
+    local indent = #line:match "^%s*"
+    while line:find "%S" and #outer > 0 and outer[#outer].indent >= indent do table.remove(outer) end
     if row == out.line or not line:find "%S" then line = nil end
-    if line then head = {at = at, line = line} end
+    if line then
+      head = {at = at, line = line, indent = indent}
+      outer[#outer + 1] = head
+    end
     at = stop + 1
   end
-  local colon = head and require("torch.foreign").waits(head.line)
+  local waits = require("torch.foreign").waits
+  local colon = head and waits(head.line)
+  if not colon and #outer > 0 then  -- the line that this one's block belongs to
+    head = outer[#outer]
+    colon = waits(head.line)
+  end
   if colon then out = wrong(text, head.at + colon - 1, 1, ("unexpected '%s'"):format(head.line:sub(colon, colon))) end
   out.text = text
   syntax.hint(text, out)

@@ -2,6 +2,8 @@
 -- among the arguments.
 local words = require "torch.foreign.words"
 
+local lists = require "torch.foreign.lists"
+
 -- Puts written arguments into a form of words.lua: %1 the first, %* all, %0 the object.
 local function fill(form, args, object)
   local missing
@@ -45,7 +47,16 @@ local function arguments(w, e, name, first)
   for _, place in ipairs(words.dims[name] or {}) do places[place + first] = true end
   if name == "size" and e[1].kind ~= "field" then places = {} end
   for i, arg in ipairs(e.args) do
-    if arg.kind == "star" and i < #e.args then w.fail() end  -- only what stands last can be several values
+    if arg.kind == "star" and i < #e.args then  -- only what stands last can be several values
+      local rest = {}
+      for k = i + 1, #e.args do
+        local each = e.args[k]
+        if each.kind == "named" or each.kind == "star" then w.fail() end
+        rest[#rest + 1] = "t[#t + 1] = " .. (w:write(each))
+      end
+      positional[#positional + 1] = ("table.unpack((function(t) %s return t end){%s})"):format(table.concat(rest, " "), (w:write(arg)))
+      break
+    end
     if arg.kind == "named" then
       local value = words.named_dims[arg.name] and shifted(w, arg[1]) or (w:write(arg[1]))
       if value == "nil" then value = "torch.none" end
@@ -90,6 +101,12 @@ local function print_call(w, positional, named)
     for k, value in ipairs(positional) do all[#all + 1] = (k > 1 and '" ", ' or "") .. (value:find "^[\"'(]" and value or "tostring(" .. value .. ")") end
     if options["end"] ~= '""' and options["end"] ~= "''" then all[#all + 1] = options["end"] end
     return "io.write(" .. table.concat(all, ", ") .. ")"
+  end
+  if options.file == "sys.stderr" or options.file == "io.stderr" then
+    local all = {}
+    for k, value in ipairs(positional) do all[k] = (k > 1 and '" ", ' or "") .. (value:find "^[\"'(]" and value or "tostring(" .. value .. ")") end
+    all[#all + 1] = '"\\n"'
+    return "io.stderr:write(" .. table.concat(all, ", ") .. ")"
   end
   if options.sep then return ("print(table.concat({%s}, %s))"):format(table.concat(positional, ", "), options.sep) end
   return "print(" .. table.concat(positional, ", ") .. ")"
@@ -144,8 +161,12 @@ return function(w, e)
       if kinds[path] then return ("type(%s) == %s"):format(positional[1], kinds[path]), 3 end
       return ("torch.isinstance(%s, %s)"):format(positional[1], positional[2]), 20
     end
+    if name == "sorted" and positional[1] then return lists.sorted(w, e, named), 20 end
+    if name == "input" and positional[1] then return ("(io.write(%s) and io.read())"):format(positional[1]), 20 end
     if (name == "list" or name == "tuple" or name == "set") and #e.args == 1 then
       local a = e.args[1]
+      local made = lists.made(w, name, a)
+      if made then return made, 20 end
       if a.kind == "call" and a[1].kind == "name" and a[1].text == "range" then return w:write(a), 20 end
       return w:write(a)
     end
@@ -207,7 +228,19 @@ return function(w, e)
     return "", 20
   end
   if f.name == "format" and w.is_text(of) then
-    local text = (w:write(of)):gsub("{%d*:([^{}]*)}", "%%%1"):gsub("{%d*}", "%%s")
+    local n, given = 0, {}
+    for _, each in ipairs(named) do given[each:match "^[%w_]+"] = each:match "= (.*)$" end
+    local text = (w:write(of)):gsub("%%", "%%%%"):gsub("{([%w_]*):?([^{}]*)}", function(name, spec)
+      if given[name] then
+        positional[#positional + 1] = given[name]
+        n = #positional
+      else
+        n = n + 1
+      end
+      local form, changed = w.spec_of((spec:gsub("%%%%", "%%")), positional[n] or "nil")
+      positional[n] = changed
+      return form
+    end)
     return ("(%s):format(%s)"):format(text, table.concat(positional, ", ")), 20
   end
   if f.name == "get" and (#positional == 2 or e.args[1] and e.args[1].kind == "string") then
@@ -219,6 +252,21 @@ return function(w, e)
     if e.args[1] and e.args[1].kind == "string" then return ("%s[%s]"):format(w:object(of), positional[1]), 20 end
     return ("table.remove(%s%s)"):format((w:write(of)), positional[1] and ", " .. w:position(e.args[1]) or ""), 20
   end
+  if f.name == "append" and of.kind == "call" and of[1].kind == "field" and of[1].name == "setdefault" and #of.args == 2 and positional[1] then
+    local slot = w:index {of[1][1], items = {of.args[1]}}
+    return ("%s = %s or %s; table.insert(%s, %s)"):format(slot, slot, (w:write(of.args[2])), slot, positional[1]), 20
+  end
+  if f.name == "add_argument" and e.args[1] and e.args[1].kind == "string" then  -- the options with their defaults, in a table
+    local option = e.args[#positional].parts[1].content:gsub("^%-+", ""):gsub("%-", "_")
+    local value = "nil"
+    for _, each in ipairs(named) do value = each:match "^default = (.*)$" or each:find "store_true" and "false" or value end
+    return ("%s.%s = %s"):format(w:object(of), option, value), 20
+  end
+  if f.name == "replace" and #e.args == 2 and e.args[1].kind == "string" then
+    local plain = positional[1]:gsub("[%^%$%(%)%%%.%[%]%*%+%-%?]", "%%%0")
+    return ("(%s:gsub(%s, %s))"):format(w:object(of), plain, (positional[2]:gsub("%%", "%%%%"))), 20
+  end
+  if f.name == "sort" and (named[1] or ""):find "^reverse = true" then return ("table.sort(%s, function(a, b) return a > b end)"):format((w:write(of))), 20 end
   if f.name == "sort" and named[1] and named[1]:find "^key = " then
     return ("table.sort(%s, function(a, b) local key = %s; return key(a) < key(b) end)"):format((w:write(of)), named[1]:sub(7)), 20
   end
@@ -232,7 +280,7 @@ return function(w, e)
   local object = receivers[f.name] and (of.kind == "group" or of.kind == "compare") and w:mask(of) or nil
   if object then object = (of[1] and of[1].kind == "compare") and object or "(" .. object .. ")" end
   local form = not library and words.methods[f.name]
-  if form and not (f.name == "copy" and positional[1]) and not (f.name == "split" and (positional[1] or #named > 0)) then
+  if form and not ((f.name == "copy" or f.name == "read") and positional[1]) and not (f.name == "split" and (positional[1] or #named > 0)) then
     local text = fill(form, positional, object or w:object(of))
     if text then return text, level_of(form) end
   end

@@ -13,6 +13,7 @@ function definitions.class(s)
   end
   s:head_ends()
   s.w.said "class"
+  if base and (base:find "Exception$" or base:find "Error$" or base == "ABC" or base:find "Enum$") then base = "object" end
   local form = bases[base and base:match "[%w_]+$" or ""] or base and base ~= "object" and 'nn.class("%s", ' .. base .. ")" or "{}"
   if base and base:find "^torch%." then form = form:gsub("^nn%.", "torch.nn."):gsub("^data%.", "torch.utils.data.") end
   if base == "Dataset" then form = "torch.utils.data" .. form:sub(5) end

@@ -28,12 +28,13 @@ end
 
 -- The lines of a program, one after the other, with the blocks' ends; nil where one is not understood.
 local function program(lines, options)
-  local out, open = {}, {}
+  local out, open, decorated = {}, {}, nil
   local function close_to(indent, joins)
     while #open > 0 and indent <= open[#open].indent do
       local block = table.remove(open)
       if not block.filled and block.text then out[#out] = out[#out] end
       if joins and indent == block.indent and (block.close == "end") then return end
+      if block.continues then out[#out + 1] = (" "):rep(block.indent + 4) .. "::continue::" end
       if block.close ~= "" then out[#out + 1] = (" "):rep(block.indent) .. block.close end
     end
   end
@@ -43,8 +44,25 @@ local function program(lines, options)
     else
       local class
       for k = #open, 1, -1 do class = class or line.indent > open[k].indent and open[k].class or nil end
-      local text, close, joins, more = statements.line(line, {global = options.global, said = options.said, class = class or options.class})
+      local body = open[#open] and line.indent > open[#open].indent and open[#open].class or nil
+      local text, close, joins, more = statements.line(line, {global = options.global, said = options.said, class = class or options.class, body = body})
       if not text then return nil end
+      -- @torch.no_grad() holds in the whole function below it.
+      local scope = text:match "^%-%- (torch%.[%w_]+%b())%(f%) decorates f$"
+      if scope then
+        decorated = scope
+      elseif decorated and (text:find "^function " or text:find "^local function ") and (not close or close == "end") then
+        text = text:gsub("%b()", function(names) return names .. " local _ <close> = " .. decorated .. ";" end, 1)
+        decorated = nil
+      end
+      if text:find "goto continue" then
+        for k = #open, 1, -1 do
+          if line.indent > open[k].indent and open[k].loop then
+            open[k].continues = true
+            break
+          end
+        end
+      end
       if joins and #open > 0 then
         close_to(line.indent, true)
       else
@@ -52,8 +70,9 @@ local function program(lines, options)
       end
       local inside = open[#open] and open[#open].class and 0 or line.indent
       local comment = line.comment and line.comment ~= "" and "  -- " .. line.comment or ""
+      if scope then text = "" end
       if text ~= "" or comment ~= "" then out[#out + 1] = (" "):rep(inside) .. text .. comment end
-      if close then open[#open + 1] = {indent = line.indent, close = close, class = more and more.class} end
+      if close then open[#open + 1] = {indent = line.indent, close = close, class = more and more.class, loop = text:find "%f[%a]do$" or text:find "^for " or text:find "^while "} end
     end
   end
   close_to(-1)
@@ -78,6 +97,12 @@ function foreign.rewrite(text, options)
     if compiles(narrow) then return narrow, remarks end
   end
   text = narrow
+  if text:find "^%s*>>> " or text:find "^%s*In %[%d*%]: " then  -- copied with the prompt
+    text = ("\n" .. text):gsub("\n%s*>>> ", "\n"):gsub("\n%s*%.%.%. ?", "\n"):gsub("\n%s*In %[%d*%]: ", "\n"):gsub("\n%s*Out%[%d*%]: [^\n]*", ""):sub(2)
+    if compiles(text) then return text, remarks end
+  end
+  local command = words.command(text)
+  if command then return command, remarks end
   options = {global = options and options.global, class = options and options.class, said = said}
   local remark = text:find "%s//%s*%a[%w]*%s*$" or text:find "%s//%s*%a+%s+%a" -- `x = 3 // a comment`
   for try = remark and 2 or 1, 2 do

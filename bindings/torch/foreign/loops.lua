@@ -43,7 +43,7 @@ function loops.head(w, target, iter)
   local call = iter.kind == "call" and iter[1]
   local name = call and (call.kind == "name" and call.text or call.kind == "field" and call.name)
   local args = iter.args or {}
-  if name == "tqdm" or name == "list" or name == "trange" or name == "reversed" and args[1] and args[1].kind ~= "call" or name == "sorted" or name == "iter" then
+  if name == "tqdm" or name == "list" or name == "trange" or name == "reversed" and args[1] and args[1].kind ~= "call" or name == "iter" then
     if (name == "tqdm" or name == "trange") and args[1] then
       local over = name == "tqdm" and args[1] or {kind = "call", {kind = "name", text = "range"}, args = {args[1]}}
       local head, inside, before, after = loops.head(w, target, over)
@@ -79,6 +79,9 @@ function loops.head(w, target, iter)
     local value = target.kind == "tuple" and target.items[2]
     if not value then w.fail() end
     local inner, inside, before = loops.head(w, value, over)
+    if inner:find "^for i = 1, #" and inside then  -- of zip
+      return inner, (names[1] ~= "i" and ("local %s = i; "):format(names[1]) or "") .. inside
+    end
     if inner:find "^for _, [%w_]+ in ipairs" then
       w.said "enumerate"
       return (inner:gsub("^for _,", "for " .. names[1] .. ",")), from or inside
@@ -89,10 +92,16 @@ function loops.head(w, target, iter)
     w.said "zip"
     local first, values, lefts = nil, {}, {}
     for k, arg in ipairs(args) do
+      local from, less = 0, 0
+      local slice = arg.kind == "index" and #arg.items == 1 and arg.items[1].kind == "slice" and not arg.items[1].step and arg.items[1]
+      if slice and (slice.first == nil or (w.number(slice.first) or 0) > 0) and (slice.last == nil or (w.number(slice.last) or 0) < 0) then  -- zip(xs[:-1], xs[1:])
+        from, less = slice.first and w.number(slice.first) or 0, slice.last and -w.number(slice.last) or 0
+        arg = arg[1]
+      end
       local list = w:object(arg)
       if arg.kind == "call" then w.fail() end
-      first = first or list
-      values[k], lefts[k] = list .. "[i]", type(names[k]) == "string" and names[k] or "_"
+      first = first or list .. (from + less > 0 and " - " .. from + less or "")
+      values[k], lefts[k] = list .. (from > 0 and "[i + " .. from .. "]" or "[i]"), type(names[k]) == "string" and names[k] or "_"
     end
     return ("for i = 1, #%s do"):format(first), ("local %s = %s"):format(table.concat(lefts, ", "), table.concat(values, ", "))
   end
@@ -120,6 +129,7 @@ function loops.head(w, target, iter)
   if iter.kind == "name" and (iter.text == "f" or iter.text == "file") then return ("for %s in %s:lines() do"):format(flat[1], text) end
   if iter.kind == "string" or iter.kind == "name" and (iter.text == "text" or iter.text == "word") then return ('for %s in %s:gmatch(utf8.charpattern) do'):format(flat[1], w:object(iter)) end
   if text:find ":gmatch%(" or text:find ":lines%(" then return ("for %s in %s do"):format(flat[1], text) end
+  if #flat == 1 and iter.kind == "name" and w.text_names[iter.text] then return ("for %s in %s:gmatch(utf8.charpattern) do"):format(flat[1], text) end
   if #flat > 1 then return ("for _, each in ipairs(%s) do"):format(text), taken(w, target, "each") end
   return ("for _, %s in ipairs(%s) do"):format(flat[1], text)
 end

@@ -115,6 +115,10 @@ function Parser:argument()
   local token = self:token()
   if self:accept "*" then return {kind = "star", self:expression()} end
   if self:accept "**" then return {kind = "stars", self:expression()} end
+  if token and token.kind == "name" and self:text(1) == ":=" then
+    self.at = self.at + 2
+    return {kind = "walrus", name = token.text, self:expression()}
+  end
   if token and token.kind == "name" and self:text(1) == "=" then
     self.at = self.at + 2
     return {kind = "named", name = token.text, self:expression()}

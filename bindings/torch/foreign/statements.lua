@@ -29,21 +29,28 @@ end
 local heads = {}
 
 local function condition(s)
-  local e = s.p:expression()
+  local p = s.p
+  local named = p:token() and p:token().kind == "name" and p:text(1) == ":="
+  local e = named and p:argument() or p:expression()
   while e.kind == "group" do e = e[1] end
-  return (s.w:write(e))
+  s.w.first = {}
+  local test = (s.w:write(s.w:truth(e)))
+  local before = table.concat(s.w.first, "; ")
+  s.w.first = nil
+  return test, before
 end
 
 function heads.if_(s)
-  local test = condition(s)
+  local test, before = condition(s)
   s:head_ends "then"
   s.w.said(test == '"__main__" == "__main__"' and "pass" or "block")
   if test:find '^"__main__" ==' then return "do", "end" end
-  return ("if %s then"):format(test), "end"
+  return ("%sif %s then"):format(before ~= "" and before .. "; " or "", test), "end"
 end
 heads["if"] = heads.if_
 function heads.elif(s)
-  local test = condition(s)
+  local test, before = condition(s)
+  if before ~= "" then fail() end
   s:head_ends "then"
   s.w.said "elif"
   return ("elseif %s then"):format(test), "end", true
@@ -59,9 +66,10 @@ heads["else"] = function(s)
   return "else", "end", true
 end
 heads["while"] = function(s)
-  local test = condition(s)
+  local test, before = condition(s)
   s:head_ends "do"
   s.w.said "block"
+  if before ~= "" then return ("while true do %s; if not (%s) then break end;"):format(before, test), "end" end
   return ("while %s do"):format(test), "end"
 end
 heads["for"] = function(s)
@@ -119,8 +127,15 @@ heads["with"] = function(s)
   local e = p:expression()
   local name
   if p:accept "as" then name = p:name() end
+  local scopes = {}
+  while p:accept "," do  -- several: each a variable that is closed
+    if #scopes == 0 then scopes[1] = ("local %s <close> = %s;"):format(name or "_", (s.w:write(e))) end
+    local text = s:expression()
+    scopes[#scopes + 1] = ("local %s <close> = %s;"):format(p:accept "as" and p:name() or "_", text)
+  end
   s:head_ends()
   s.w.said "with"
+  if #scopes > 0 then return "do " .. table.concat(scopes, " "), "end" end
   local text = s.w:write(e)
   local scope = text:match "^(torch%.[%w_.]*)(%b())$"
   local f = scope and scope:match "([%w_]+)$"
@@ -182,7 +197,7 @@ simple["assert"] = function(s)
   local message = s.p:accept "," and ", " .. s:expression() or ""
   while test.kind == "group" do test = test[1] end
   if test.kind == "tuple" then return "assert(" .. s.w:list(test.items) .. ")" end
-  return ("assert(%s%s)"):format((s.w:write(test)), message)
+  return ("assert(%s%s)"):format((s.w:write(s.w:truth(test))), message)
 end
 simple["raise"] = function(s)
   s.w.said "raise"
@@ -204,6 +219,10 @@ function S:plain()
   local op = p:text()
   if not op or op == ";" or op == "end" or op == "else" or op == "elseif" or op == "elif" or p:token().kind == "name" and w.lua then
     if tree.kind == "comprehension" then fail() end
+    if tree.kind == "name" and tree.text == "Ellipsis" then return "do end" end
+    local f = tree.kind == "call" and tree[1]
+    local key = f and f.kind == "field" and f.name == "pop" and #tree.args == 1 and tree.args[1]
+    if key and key.kind == "string" then return (w:index {f[1], items = {key}}) .. " = nil" end
     if tree.kind == "string" and self.alone then return "-- " .. tree.parts[1].content:gsub("^%s+", ""):gsub("%s*\n%s*", " "):gsub("%s+$", "") end
     return (w:write(tree))
   end
@@ -213,13 +232,18 @@ function S:plain()
     p:expression()
     p.slicing = false
     op = p:text()
-    if not op then return w:write(tree) .. " = nil" end
+    if not op then return (self.body and tree.kind == "name" and self.body .. "." or "") .. w:write(tree) .. " = nil" end
   end
   local changed = op:match "^([%+%-%*/%%&|@^]+)=$" or op == "//=" and "//" or op == "<<=" and "<<" or op == ">>=" and ">>"
   if changed then
     p.at = p.at + 1
     local right = p:expressions()
     w.said("augmented", op)
+    if changed == "+" and right.kind == "table" and right.list then  -- xs += [4, 5]
+      local list = (w:write(tree))
+      if #right.items == 1 then return ("table.insert(%s, %s)"):format(list, (w:write(right.items[1]))) end
+      return ("for _, each in ipairs%s do table.insert(%s, each) end"):format((w:write(right)), list)
+    end
     if changed == "^" then changed = "^" end
     local sum = {kind = "binary", op = changed == "**" and "^" or changed, tree, right.kind == "binary" and {kind = "group", right} or right}
     return ("%s = %s"):format((w:write(tree)), (w:write(sum)))
@@ -235,14 +259,38 @@ function S:plain()
     targets[#targets + 1] = p:expressions()
   end
   local value = table.remove(targets)
+  local taken = {}  -- what tuples in tuples are taken apart by, afterwards
   local function left(e)
     if e.kind == "tuple" then
-      for _, item in ipairs(e.items) do if item.kind == "tuple" then fail() end end
-      return w:list(e.items)
+      local names = {}
+      for k, item in ipairs(e.items) do
+        if item.kind == "tuple" then
+          local inner = w:list(item.items)
+          names[k] = inner:match "^[%a_][%w_]*" or fail()
+          taken[#taken + 1] = ("%s = table.unpack(%s)"):format(inner, names[k])
+        elseif item.kind == "group" then
+          names[k] = (w:write(item[1]))
+        else
+          names[k] = (w:write(item))
+        end
+      end
+      return table.concat(names, ", ")
     end
     if e.kind == "group" then e = e[1] end
     if e.kind ~= "name" and e.kind ~= "field" and e.kind ~= "index" then fail() end
-    return (w:write(e))
+    return (self.body and e.kind == "name" and self.body .. "." or "") .. (w:write(e))
+  end
+  for k, item in ipairs(tree.kind == "tuple" and tree.items or {}) do
+    if item.kind == "star" then  -- first, *rest = xs
+      if #targets > 1 then fail() end
+      local list, n, names, parts = w:object(value), #tree.items, {}, {}
+      for i, each in ipairs(tree.items) do
+        names[i] = (w:write(i == k and each[1] or each))
+        parts[i] = i < k and ("%s[%d]"):format(list, i) or i > k and (i == n and "%s[#%s]" or "%s[#%s - " .. n - i .. "]"):format(list, list)
+          or k == n and ("{table.unpack(%s, %d)}"):format(list, k) or ("{table.unpack(%s, %d, #%s - %d)}"):format(list, k, list, n - k)
+      end
+      return ("%s%s = %s"):format(declares and "local " or "", table.concat(names, ", "), table.concat(parts, ", "))
+    end
   end
   local lead = declares and "local " or ""
   if value.kind == "call" and value[1].kind == "field" and value[1].name == "split" and tree.kind == "name" and (not value.args[1] or value.args[1].kind == "string") then
@@ -250,7 +298,8 @@ function S:plain()
     value = {kind = "comprehension", element = part, loops = {{target = part, iter = value}}}
   end
   if #targets == 1 and tree.kind == "name" and value.kind == "comprehension" then
-    return ("%s%s = {} %s"):format(lead, tree.text, loops.filled(w, value, tree.text))
+    local name = left(tree)
+    return ("%s%s = {} %s"):format(lead, name, loops.filled(w, value, name))
   end
   if #targets > 1 then w.said "chained" end
   local right
@@ -264,6 +313,7 @@ function S:plain()
   end
   local out = {lead .. left(targets[#targets]) .. " = " .. right}
   for k = #targets - 1, 1, -1 do out[#out + 1] = lead .. left(targets[k]) .. " = " .. left(targets[k + 1]) end
+  for _, each in ipairs(taken) do out[#out + 1] = lead .. each end
   return table.concat(out, "; ")
 end
 
@@ -293,7 +343,7 @@ function S:statement()
     return "end"
   end
   local f = simple[word]
-  if f and after ~= "=" and after ~= "." and not (after == "(" and (word == "global" or word == "pass")) then
+  if f and after ~= "=" and (after ~= "." or word == "from") and not (after == "(" and (word == "global" or word == "pass")) then
     p.at = p.at + 1
     return f(self)
   end
@@ -337,7 +387,7 @@ end
 ---@param options {global: boolean, class: string?, said: fun(remark: string, detail?: string)}
 ---@return string? text, string? close what ends the block that the line begins, boolean? joins it goes on with the block before, table? more
 function statements.line(line, options)
-  local s = setmetatable({alone = #line == 1, w = Writer.new(line.lua, options.said), p = Parser.new(line), global = options.global, class = options.class}, S)
+  local s = setmetatable({alone = #line == 1, w = Writer.new(line.lua, options.said), p = Parser.new(line), global = options.global, class = options.class, body = options.body}, S)
 
   local ok, text, close, joins, more = pcall(s.line, s)
   if ok then return text, close, joins, more end

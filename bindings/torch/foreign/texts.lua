@@ -29,6 +29,8 @@ local function spec_of(spec, value)
   return lead .. kind, value
 end
 
+Parser.spec_of = spec_of
+
 local function formatted(w, parts)
   local form, args, mark = {}, {}, nil
   for _, token in ipairs(parts) do

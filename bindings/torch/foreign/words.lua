@@ -60,7 +60,7 @@ words.remarks = {
 words.functions = {
   len = "#%1", str = "tostring(%1)", int = "math.floor(%1)", abs = "math.abs(%*)", max = "math.max(%*)", min = "math.min(%*)",
   list = "%1", tuple = "%1", set = "%1", iter = "%1", tqdm = "torch.progress(%1)", trange = "torch.progress(%1)", repr = "tostring(%1)", bool = "%1", float = "tonumber(%1)", input = "io.read()",
-  exit = "os.exit()", quit = "os.exit()", callable = 'type(%1) == "function"', sorted = "(function(t) table.sort(t) return t end){table.unpack(%1)}", ord = "utf8.codepoint(%1)",
+  exit = "os.exit(%*)", quit = "os.exit(%*)", callable = 'type(%1) == "function"', sorted = "(function(t) table.sort(t) return t end){table.unpack(%1)}", ord = "utf8.codepoint(%1)",
   chr = "utf8.char(%1)", pow = "%1 ^ %2", hex = '("%%x"):format(%1)', id = "tostring(%1)", dir = "for name in pairs(%1) do print(name) end",
   open = "io.open(%*)", reversed = "%1", getattr = "%1[%2]", hasattr = "%1[%2] ~= nil", help = "?%1",
   enumerate = "ipairs(%1)", vars = "%1", divmod = "%1 // %2, %1 %% %2", sum = "torch.tensor(%1):sum():item()", any = "torch.tensor(%1):any():item()",
@@ -72,11 +72,11 @@ words.functions = {
 -- The same for functions of modules, and names in them.
 words.modules = {
   ["random.random"] = "math.random()", ["random.randint"] = "math.random(%1, %2)", ["random.seed"] = "math.randomseed(%1)",
-  ["random.choice"] = "%1[math.random(#%1)]", ["random.uniform"] = "%1 + (%2 - %1) * math.random()", ["random.shuffle"] = "%1[torch.randperm(#%1)]",
+  ["random.choice"] = "%1[math.random(#%1)]", ["random.uniform"] = "%1 + (%2 - %1) * math.random()", ["random.shuffle"] = "for i = #%1, 2, -1 do local k = math.random(i) %1[i], %1[k] = %1[k], %1[i] end",
   ["random.gauss"] = "torch.randn(1):item()", ["time.time"] = "os.time()", ["time.perf_counter"] = "torch.perf_counter()", ["time.sleep"] = 'os.execute("sleep " .. %1)',
   ["os.path.exists"] = "io.open(%1) ~= nil", ["os.path.isfile"] = "io.open(%1) ~= nil", ["os.path.join"] = '%1 .. "/" .. %2', ["os.makedirs"] = 'os.execute("mkdir -p " .. %1)', ["os.mkdir"] = 'os.execute("mkdir " .. %1)',
-  ["os.listdir"] = 'io.popen("ls " .. %1):lines()', ["os.getcwd"] = 'os.getenv("PWD")', ["sys.exit"] = "os.exit()", ["sys.argv"] = "arg", ["os.environ.get"] = "os.getenv(%1)",
-  ["math.inf"] = "math.huge", ["math.pow"] = "%1 ^ %2", ["math.isnan"] = "%1 ~= %1", ["float.inf"] = "math.huge", ["copy.deepcopy"] = "%1:clone()", ["copy.copy"] = "%1:clone()",
+  ["os.listdir"] = 'io.popen("ls " .. %1):lines()', ["os.getcwd"] = 'os.getenv("PWD")', ["sys.exit"] = "os.exit(%*)", ["sys.argv"] = "arg", ["os.environ.get"] = "os.getenv(%1)",
+  ["argparse.ArgumentParser"] = "{}", ["math.inf"] = "math.huge", ["math.pow"] = "%1 ^ %2", ["math.isnan"] = "%1 ~= %1", ["float.inf"] = "math.huge", ["copy.deepcopy"] = "%1:clone()", ["copy.copy"] = "%1:clone()",
   ["glob.glob"] = 'io.popen("ls " .. %1):lines()', ["gc.collect"] = "collectgarbage()", ["sys.stdout.write"] = "io.write(%*)", ["sys.stdout.flush"] = "io.stdout:flush()",
   ["itertools.count"] = "math.huge", ["json.dumps"] = "tostring(%1)", ["math.ceil"] = "math.ceil(%1)", ["math.log2"] = "math.log(%1, 2)", ["math.log10"] = "math.log(%1, 10)",
   ["math.tanh"] = "torch.tanh(torch.tensor(%1)):item()", ["datetime.datetime.now"] = "os.date()", ["datetime.now"] = "os.date()", ["np.random.seed"] = "torch.manual_seed(%1)",
@@ -97,6 +97,8 @@ words.methods = {
   startswith = "%0:sub(1, #%1) == %1", endswith = "%0:sub(-#%1) == %1", strip = '%0:match("^%%s*(.-)%%s*$")', join = "table.concat(%1, %0)",
   replace = "%0:gsub(%1, %2)", ["repeat"] = "%0:tile(%*)", astype = "%0:to(%1)", nelement = "%0:numel()", keys = "pairs(%0)", values = "pairs(%0)",
   rstrip = '%0:match("^(.-)%%s*$")', lstrip = '%0:match("^%%s*(.*)$")', readlines = "%0:lines()", isdigit = '%0:find("^%%d+$") ~= nil',
+  index = "(function() for i, each in ipairs(%0) do if each == %1 then return i end end end)()", remove = "for i, each in ipairs(%0) do if each == %1 then table.remove(%0, i) break end end",
+  reverse = "for i = 1, #%0 // 2 do %0[i], %0[#%0 - i + 1] = %0[#%0 - i + 1], %0[i] end", readline = '%0:read("L")', read = '%0:read("a")', parse_args = "%0",
   __len__ = "#%0", __getitem__ = "%0:get(%1)", copy = "%0:clone()", count = "select(2, %0:gsub(%1, \"\"))", numpy_ = "%0:tolist()",
   title = "%0:upper()", type = "%0:to(%1)", update = "for k, v in pairs(%1) do %0[k] = v end", setdefault = "%0[%1] = %0[%1] or %2",
 }
@@ -144,5 +146,18 @@ words.roots = {
 
 -- What the prompt has as names of its own, and files do not.
 words.shortcuts = {nn = "torch.nn", F = "torch.nn.functional", optim = "torch.optim", data = "torch.utils.data", dist = "torch.distributed", plot = "torch.plot", hist = "torch.hist"}
+
+-- Lines for a system's shell or a notebook: what to write instead.
+function words.command(text)
+  local line = text:match "^%s*[$!%%]?%s*([^\n]*%S)%s*$"
+  if not line then return nil end
+  if line:find "^pip3? install " or line:find "^conda install " or line:find "^python3? %-m pip " then return "-- nothing is to be installed" end
+  if line:find "^matplotlib " and text:find "^%s*%%" then return "-- plot(y) draws here" end
+  local file, rest = line:match "^python3? ([%w_./%-]+)%.py%s*(.*)$"
+  if not file then return nil end
+  local all = {}
+  for word in rest:gmatch "%S+" do all[#all + 1] = ("%q"):format(word) end
+  return (#all > 0 and "arg = {" .. table.concat(all, ", ") .. "}; " or "") .. ('dofile "%s.lua"'):format(file)
+end
 
 return words

@@ -8,7 +8,7 @@ Writer.__index = Writer
 
 ---@param lua boolean the line is half Lua: its numbers count from 1 already
 ---@param said fun(remark: string, detail?: string)
-function Writer.new(lua, said) return setmetatable({lua = lua, said = said, fail = Parser.fail}, Writer) end
+function Writer.new(lua, said) return setmetatable({lua = lua, said = said, fail = Parser.fail, spec_of = Parser.spec_of}, Writer) end
 
 local keywords = {}
 for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true until while"):gmatch "%a+" do keywords[word] = true end
@@ -274,8 +274,30 @@ function kinds.unary(self, e)
   if e.op == "~" and (e[1].kind == "group" or e[1].kind == "compare") then return self:mask(e) end
   return e.op .. (e.op == "not" and " " or "") .. self:under(e[1], 12), 12
 end
+-- What is asked of a tensor is a tensor, which is always true to Lua: its number is asked.
+local asks = {any = true, all = true, isnan = true, isinf = true, isfinite = true}
+function Writer:truth(e)
+  while e.kind == "group" do e = e[1] end
+  if e.kind == "binary" and (e.op == "and" or e.op == "or") then return {kind = "binary", op = e.op, self:truth(e[1]), self:truth(e[2])} end
+  if e.kind == "unary" and e.op == "not" then return {kind = "unary", op = "not", self:truth(e[1])} end
+  local f = e.kind == "call" and e[1]
+  local of_torch = f and f.kind == "field" and f[1].kind == "name" and f[1].text == "torch"
+  if f and f.kind == "field" and not f.colon and asks[f.name] and (of_torch or f.name == "any" or f.name == "all") and not self.lua then
+    return {kind = "call", {kind = "field", e, name = "item"}, args = {}}
+  end
+  return e
+end
+
+local opposite = {["=="] = "!=", ["!="] = "==", is = "is not", ["is not"] = "is", ["in"] = "not in", ["not in"] = "in", ["<"] = ">=", [">="] = "<", [">"] = "<=", ["<="] = ">"}
 function kinds.choice(self, e)
   self.said "ternary"
+  local empty = (self:write(e[2]))
+  if empty == "nil" or empty == "false" then  -- c and nil or x would always be x
+    local test = e[1]
+    test = test.kind == "compare" and {kind = "compare", op = opposite[test.op] or self.fail(), test[1], test[2]} or {kind = "unary", op = "not", self:truth(test)}
+    return ("%s and %s or %s"):format(self:under(test, 2), self:under(e[3], 3), empty), 1
+  end
+  e = {self:truth(e[1]), e[2], e[3]}
   return ("%s and %s or %s"):format(self:under(e[1], 2), self:under(e[2], 3), self:under(e[3], 1)), 1
 end
 function kinds.lambda(self, e)
@@ -286,6 +308,11 @@ function kinds.lambda(self, e)
     if each.default then defaults[#defaults + 1] = ("%s = %s or %s; "):format(each.name, each.name, (self:write(each.default))) end
   end
   return ("function(%s) %sreturn %s end"):format(table.concat(names, ", "), table.concat(defaults), (self:write(e[1]))), 19
+end
+function kinds.walrus(self, e)
+  if not self.first then self.fail() end
+  self.first[#self.first + 1] = e.name .. " = " .. (self:write(e[1]))
+  return e.name, 20
 end
 function kinds.star(self, e) return ("table.unpack(%s)"):format((self:write(e[1]))), 20 end
 function kinds.stars(self, e) return self:write(e[1]) end
@@ -315,5 +342,5 @@ function Writer:write(e)
   return f(self, e)
 end
 
-Writer.key, Writer.keywords = key, keywords
+Writer.key, Writer.keywords, Writer.text_names = key, keywords, text_names
 return Writer

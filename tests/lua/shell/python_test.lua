@@ -59,6 +59,67 @@ test("in a file each line that is no Lua is answered with the line of Lua", func
   end
 end)
 
+test("pieces of programs, of one line or many, are answered at the prompt and in files", function()
+  local file = assert(io.open(folder .. "/python/pieces.txt"))
+  file:read "l"
+  local count = 0
+  for python, lua in file:read("a"):gmatch "(.-)\n==>\n(.-)\n%-%-%-\n" do
+    count = count + 1
+    local code = foreign.rewrite(python, {global = true})
+    check.equal(code, lua, python)
+    check.yes(compiles(lua), python)
+    local read, wrong = entry.read(python)
+    if not read then
+      check.equal(wrong.kind, "wrong", python)
+      syntax.hint(python, wrong, {global = true, whole = true})
+      check.equal(wrong.code, lua, python)
+    end
+    local text = "local first = 1\n" .. python .. "\nlocal last = 2\n"
+    local ok, message = load(text, "@file.lua")
+    if not ok and not python:find "^%%" then check.yes(syntax.failure(text, message).code ~= nil, python) end
+  end
+  file:close()
+  check.yes(count >= 180, count)
+end)
+
+test("what is written in Lua does what Python does", function()
+  for _, case in ipairs {
+    {"text = 'hello'\nchars = sorted(list(set(text)))", "table.concat(chars)", "ehlo"},
+    {"text = 'abca'\nstoi = {ch: i + 1 for i, ch in enumerate(['a', 'b', 'c'])}\nencode = lambda s: [stoi[c] for c in s]\ny = encode(text)", "#y", 4},
+    {"a = None\nx = None if a is None else a + 1", "x == nil", true},
+    {"a = 2\nx = None if a is None else a + 1", "x", 3},
+    {"x = torch.tensor([1.0, -1.0])\ny = 1 if (x > 2).any() else 2", "y", 2},
+    {"x = torch.tensor([1.0, -1.0])\ny = 0\nif torch.isnan(x).any() or not (x > -2).all(): y = 1", "y", 0},
+    {"out = []\nfor i, (a, b) in enumerate(zip([1, 2], [3, 4])):\n    out.append(i * a * b)", "out[1] .. ',' .. out[2]", "3,16", lists = true},
+    {"sizes = [4, 8, 2]\nxs = [a * b for a, b in zip(sizes[:-1], sizes[1:])]", "xs[1] .. ',' .. xs[2] .. ',' .. #xs", "32,16,2"},
+    {"xs = [1, 2, 3, 4]\nfirst, *rest = xs\n*init, last = xs", "first .. #rest .. #init .. last", "1334"},
+    {"xs = [5, 6]\ny = 0\nif (n := len(xs)) > 1: y = n", "y", 2},
+    {"xs = [3, 1, 2]\nys = sorted(xs, key=lambda v: -v)\nzs = sorted(xs, reverse=True)", "ys[1] .. zs[1] .. xs[1]", "333"},
+    {"s = '{:.0f}% of {}'.format(50.4, 'all')", "s", "50% of all"},
+    {"s = '{a} {b:.2f} {c:.1%}'.format(a=1, b=2, c=0.5)", "s", "1 2.00 50.0%"},
+    {"s = f'{0.1234:.1%} {7:03d} {3.14159:8.3f}|'", "s", "12.3% 007    3.142|"},
+    {"n = 0\nfor i in range(10):\n    if i % 2 == 0:\n        continue\n    n += i", "n", 25},
+    {"w = torch.ones(2, requires_grad=True)\n@torch.no_grad()\ndef f(x):\n    return x * 2\ny = f(w)", "y.requires_grad", false},
+    {"@dataclass\nclass Config:\n    lr: float = 0.5\n    sizes = [1, 2]", "Config.lr + #Config.sizes", 2.5},
+    {"xs = [1, 2, 3]\nxs.remove(2)\nxs += [7, 8]\nxs.reverse()\ni = xs.index(3)", "table.concat(xs, ' ') .. i", "8 7 3 13"},
+    {"d = {}\nd.setdefault('a', []).append(1)\nd.setdefault('a', []).append(2)\nd['b'] = 3\nd.pop('b')", "#d.a .. tostring(d.b)", "2nil"},
+    {"def f(*args):\n    return len(args)\nxs = [1, 2]\nn = f(*xs, 3)", "n", 3},
+    {"s = 'a.b.c'.replace('.', '-')", "s", "a-b-c"},
+    {"x, (y, z) = 1, (2, 3)", "x + y + z", 6},
+    {"xs = list(map(lambda v: v * 2, [1, 2]))\nys = list(filter(lambda v: v > 1, [1, 2]))\nzs = list(zip(xs, ys))", "xs[2] + ys[1] + #zs", 8},
+    {"class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layers = nn.ModuleList()\n        for i in range(2):\n            self.layers.append(nn.Linear(2, 2))\n    def forward(self, x):\n        for layer in self.layers:\n            x = layer(x)\n        return x\nnet = Net()\nn = len(list(net.parameters()))", "n", 4},
+    {"parser = argparse.ArgumentParser()\nparser.add_argument('--batch-size', type=int, default=32)\nparser.add_argument('--cuda', action='store_true')\nargs = parser.parse_args()", "tostring(args.batch_size) .. tostring(args.cuda)", "32false"},
+  } do
+    local code = foreign.rewrite(case[1], {global = true})
+    check.yes(code ~= nil, case[1])
+    local env = setmetatable({nn = torch.nn, F = torch.nn.functional}, {__index = _G})
+    local f = assert(load(code, "=piece", "t", env), code)
+    local ok, err = pcall(f)
+    check.yes(ok, case[1] .. "\n" .. code .. "\n" .. tostring(err))
+    check.equal(assert(load("return " .. case[2], "=value", "t", env))(), case[3], code)
+  end
+end)
+
 local function script(text)
   local path = check.temp "program.lua"
   local file = assert(io.open(path, "w"))
