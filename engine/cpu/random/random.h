@@ -68,9 +68,11 @@ void random_poisson(RandomStream g, void* y, const void* rate, DType dtype, int6
 
 // `draws` categories for each of `rows` rows of `categories` weights (contiguous, floating dtype);
 // `first` is added to each. With replacement: one D per draw against the cumulative sums. Without,
-// or for a single draw: the categories with the largest weight / exponential_(1), best first.
+// or for a single draw: the categories with the largest weight / exponential_(1), best first; these
+// numbers are `noise`, as many as weights, where it is given.
 void random_multinomial(RandomStream g, int64_t* y, const void* weights, DType dtype, int64_t rows,
-                        int64_t categories, int64_t draws, bool replacement, int64_t first = 0);
+                        int64_t categories, int64_t draws, bool replacement, int64_t first = 0,
+                        const void* noise = nullptr);
 
 }  // namespace tycho::cpu
 

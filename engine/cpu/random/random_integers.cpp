@@ -202,10 +202,10 @@ void draw_with_replacement(RandomStream stream, int64_t* y, const T* weight, T* 
 template <class T>
 void draw_without_replacement(RandomStream stream, int64_t* y, const T* weight, DType dtype,
                               void* scratch, std::vector<std::pair<T, int64_t>>& race,
-                              int64_t categories, int64_t draws, int64_t first) {
+                              int64_t categories, int64_t draws, int64_t first, const void* noise) {
   std::vector<T> q(categories);
-  random_exponential(stream, scratch, dtype, categories, 1);
-  get(q.data(), scratch, dtype, categories);
+  if (!noise) random_exponential(stream, scratch, dtype, categories, 1);
+  get(q.data(), noise ? noise : scratch, dtype, categories);
   for (int64_t c = 0; c < categories; ++c) q[c] = weight[c] / q[c];
   if (dtype == DType::Float16 || dtype == DType::BFloat16) {
     if constexpr (sizeof(T) == 4)
@@ -230,12 +230,13 @@ void draw_without_replacement(RandomStream stream, int64_t* y, const T* weight, 
 
 template <class T>
 void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype, int64_t rows,
-                 int64_t categories, int64_t draws, bool replacement, int64_t first) {
+                 int64_t categories, int64_t draws, bool replacement, int64_t first,
+                 const void* noise) {
   std::vector<T> weight(categories), sums(categories);
-  const auto row = [&](int64_t r) {
-    get(weight.data(), static_cast<const char*>(weights) + r * categories * dtype_size(dtype),
-        dtype, categories);
+  const auto row_of = [&](const void* matrix, int64_t r) {
+    return static_cast<const char*>(matrix) + r * categories * dtype_size(dtype);
   };
+  const auto row = [&](int64_t r) { get(weight.data(), row_of(weights, r), dtype, categories); };
   for (int64_t r = 0; r < rows; ++r) {
     row(r);
     double sum = 0;
@@ -261,7 +262,7 @@ void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dty
   for (int64_t r = 0; r < rows; ++r) {
     row(r);
     draw_without_replacement(stream, y + r * draws, weight.data(), dtype, sums.data(), race,
-                             categories, draws, first);
+                             categories, draws, first, noise ? row_of(noise, r) : nullptr);
   }
 }
 
@@ -269,7 +270,7 @@ void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dty
 
 void random_multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype,
                         int64_t rows, int64_t categories, int64_t draws, bool replacement,
-                        int64_t first) {
+                        int64_t first, const void* noise) {
   TYCHO_CHECK(Kind::DType, is_floating(dtype), "multinomial needs floating-point weights, not %s",
               dtype_name(dtype));
   TYCHO_CHECK(Kind::Value, draws > 0, "multinomial needs 1 draw or more, not %lld",
@@ -279,9 +280,11 @@ void random_multinomial(RandomStream stream, int64_t* y, const void* weights, DT
               "multinomial cannot draw %lld of %lld categories without replacement",
               static_cast<long long>(draws), static_cast<long long>(categories));
   if (dtype == DType::Float64)
-    multinomial<double>(stream, y, weights, dtype, rows, categories, draws, replacement, first);
+    multinomial<double>(stream, y, weights, dtype, rows, categories, draws, replacement, first,
+                        noise);
   else
-    multinomial<float>(stream, y, weights, dtype, rows, categories, draws, replacement, first);
+    multinomial<float>(stream, y, weights, dtype, rows, categories, draws, replacement, first,
+                       noise);
 }
 
 }  // namespace tycho::cpu

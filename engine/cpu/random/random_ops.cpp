@@ -160,9 +160,16 @@ void poisson(Call& c) {
 
 void multinomial(Call& c) {
   const Tensor weights = packed(c.tensor(0));
+  // As in PyTorch, the noise of categories that race lies, and is drawn, as the weights do.
+  Tensor noise;
+  if (!c.tensor(0).contiguous() && (!c.flag(2) || c.integer(1) == 1)) {
+    noise = empty_like(c.tensor(0));
+    op_<"exponential">(noise, 1.0, c.arg[3]);
+    noise = packed(noise);
+  }
   const int64_t categories = weights.size(-1), rows = weights.rank() == 2 ? weights.size(0) : 1;
   random_multinomial(stream(c, 3), c.out[0].data<int64_t>(), weights.data(), weights.dtype(), rows,
-                     categories, c.integer(1), c.flag(2), 1);
+                     categories, c.integer(1), c.flag(2), 1, noise ? noise.data() : nullptr);
 }
 
 // --- Dropout ---

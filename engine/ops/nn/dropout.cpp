@@ -241,7 +241,7 @@ const Op& gumbel_softmax = add_op(
            Tensor noise;
            {
              NoGrad quiet;
-             noise = empty_like(x, x.dtype());
+             noise = empty(x.shape(), x.dtype(), x.device());
              op_<"exponential">(noise);
              noise = -fn::log(noise);
            }

@@ -253,11 +253,9 @@ const Op& normal = add_op(
            if (!std)
              TYCHO_CHECK(Kind::Value, c.number(1) >= 0,
                          "normal: needs a standard deviation of 0 or more, not %g", c.number(1));
-           if (mean && std)
-             c.out.push_back(
-                 empty(broadcast(mean.shape(), std.shape()), mean.dtype(), mean.device()));
-           else
-             c.out.push_back(empty_like(mean ? mean : std));
+           const Tensor& like = mean ? mean : std;
+           c.out.push_back(empty(mean && std ? broadcast(mean.shape(), std.shape()) : like.shape(),
+                                 like.dtype(), like.device()));
          },
      .samples =
          [](Samples& s) {

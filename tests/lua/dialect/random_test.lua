@@ -150,3 +150,23 @@ test("random_ and randint draw PyTorch's integers around 2^31, 2^32 and 2^63", f
   -- Where the stream stands afterwards.
   check.close(seeded(7, function() torch.empty(4, {dtype = "int64"}):random_(0, 4294967296) return torch.rand(1, {dtype = "float64"}):item() end), 0.922529, 1e-6)
 end)
+
+test("a matrix that lies column by column is drawn into in PyTorch's order: of memory, or of rows where the result is new", function()
+  local y = (torch.arange(6) / 6):float():view(3, 2):t()
+  for i, case in ipairs {  -- a sum by place, which tells orders apart
+    {function() return torch.randn_like(y) end, 15.1292},
+    {function() return F.dropout(y, 0.4) end, 8.6111},
+    {function() return y:clone():exponential_(2) end, 7.3111},
+    {function() return y:clone():random_(0, 77) end, 700},
+    {function() return torch.bernoulli(y) end, 5},
+    {function() return torch.poisson(y * 8) end, 51},
+    {function() return F.rrelu(-y, 0.1, 0.3, true) end, -1.9737},
+    {function() return torch.normal(y, 2.0) end, 37.5649},
+    {function() return torch.normal(2.0, y) end, 48.1860},
+    {function() return F.gumbel_softmax(y) end, 6.9112},
+    {function() return torch.multinomial(y + 0.1, 2) - 1 end, 15},  -- positions from 0, as there
+  } do
+    local x = seeded(9, case[1]):double():flatten()
+    check.close((x * torch.arange(1, x:numel() + 1)):sum():item(), case[2], 1e-4, i)
+  end
+end)
