@@ -25,7 +25,8 @@ const char* to_memory_format(lua_State* L, int i, const char* who) {
   if (lua_isnoneornil(L, i)) return nullptr;
   if (lua_type(L, i) == LUA_TSTRING) return lua_tostring(L, i);
   TYCHO_CHECK(Kind::Argument, lua_type(L, i) == LUA_TTABLE,
-              "%s: takes {memory_format = torch.channels_last} and no more", who);
+              "%s: memory_format is torch.channels_last or one of its kind, not a %s", who,
+              luaL_typename(L, i));
   const char* format = nullptr;
   lua_pushnil(L);
   while (lua_next(L, i)) {

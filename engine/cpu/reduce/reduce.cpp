@@ -41,7 +41,7 @@ Lanes lanes_of(FoldOp op, DType in, Result type, DType result) {
 template <class Finish>
 void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
   const Tensor &x = c.tensor(0), &out = c.out[0];
-  if (type == Result::Sum && out.dtype() == DType::Bool && op != FoldOp::Prod) {
+  if (type == Result::Sum && out.dtype() == DType::Bool && op != FoldOp::prod) {
     op = FoldOp::count_nonzero;  // a sum as bool says whether any element is true
     type = Result::Count;
   }
@@ -93,10 +93,6 @@ void position_of_extreme(Call& c, FoldOp op) {
            []<class S>(S s, [[maybe_unused]] double n) { return static_cast<S>(finish); }); \
   }
 #include "engine/ops/reduce/reduce.def"
-
-void prod(Call& c) {
-  reduce(c, FoldOp::Prod, Result::Sum, [](auto s, double) { return s; });
-}
 
 // Forward, each element's place takes the product of those before it; backward, of those behind.
 void prod_of_others(Call& c) {
@@ -215,7 +211,6 @@ BIND_KERNEL(Cpu, "argmax", argmax);
 BIND_KERNEL(Cpu, "argmin", argmin);
 BIND_KERNEL(Cpu, "vector_norm", vector_norm);
 BIND_KERNEL(Cpu, "distance", vector_norm);
-BIND_KERNEL(Cpu, "prod.dim", prod);
 BIND_KERNEL(Cpu, "prod_of_others", prod_of_others);
 
 namespace rows {  // whose lines are reduce.def's

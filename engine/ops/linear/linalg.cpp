@@ -287,7 +287,7 @@ Tensor cofactors(const Tensor& a, const Tensor& det) {
   // Products of all the other singular values.
   const Tensor s = op<"expand">(op<"unsqueeze">(parts[1], -2), joined(batch_of(a), {n, n}));
   const Tensor eye = op<"eye">(n, Value(), DType::Bool, a.device());
-  const Tensor others = op<"prod.dim">(op<"masked_fill">(s, eye, 1), -1);
+  const Tensor others = op<"prod">(op<"masked_fill">(s, eye, 1), Sizes{-1});
   const Tensor scale = others * op<"unsqueeze">(sign, -1);
   return op<"matmul">(parts[0] * op<"unsqueeze">(scale, -2), parts[2]);
 }

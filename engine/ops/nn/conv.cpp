@@ -129,15 +129,12 @@ const Op& add_conv(const char* name, const char* args, const char* doc, const He
   return add_spatial(name, args, doc, help, Amp::Low, compose, samples);
 }
 
-constexpr const char kArgs[] =
-    "input, weight, bias: tensor?, stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
-    "groups: int = 1";
-constexpr const char kNamedArgs[] =
-    "input, weight, bias: tensor?, stride: ints = 1, padding: string, dilation: ints = 1, "
-    "groups: int = 1";
+#define CONV_ARGS(padding, rest) \
+  "input, weight, bias: tensor?, stride: ints = 1, padding: " padding ", " rest
+constexpr const char kArgs[] = CONV_ARGS("ints = 0", "dilation: ints = 1, groups: int = 1");
+constexpr const char kNamedArgs[] = CONV_ARGS("string", "dilation: ints = 1, groups: int = 1");
 constexpr const char kTransposedArgs[] =
-    "input, weight, bias: tensor?, stride: ints = 1, padding: ints = 0, output_padding: ints = 0, "
-    "groups: int = 1, dilation: ints = 1";
+    CONV_ARGS("ints = 0", "output_padding: ints = 0, groups: int = 1, dilation: ints = 1");
 constexpr const char kNamedDoc[] =
     "Convolution with padding \"same\" (result as large as the input) or \"valid\" (none).";
 

@@ -8,6 +8,9 @@
 #include "engine/ops/table/flops.h"
 #include "engine/ops/table/samples.h"
 
+// The end of every signature here.
+#define PLACES "stride: ints, padding: ints, dilation: ints, groups: int"
+
 namespace tycho {
 
 Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool shown) {
@@ -58,34 +61,33 @@ double products_with(const Tensor& sums, const Tensor& weight) {
   return channels > 0 ? 2 * count_of(sums) * count_of(weight) / channels : 0;
 }
 
-const Op& convolution = add_op(
-    {.name = "convolution",
-     .args =
-         "input, weight, bias: tensor?, stride: ints, padding: ints, dilation: ints, groups: int",
-     .doc = "Convolution in one to three dimensions; padding is in front, then behind.",
-     .where = kHidden,
-     .saves = "input, weight",
-     .shape = convolution_shape,
-     .grad =
-         [](Backward& b) {
-           const Tensor g = b.g();
-           if (b.needs(0))
-             b.set(0, op<"convolution_input">(g, b.in(1), spatial(b.shape(0)), b.ints(3), b.ints(4),
-                                              b.ints(5), b.integer(6)));
-           if (b.needs(1))
-             b.set(1, op<"convolution_weight">(g, b.in(0), spatial(b.shape(1)), b.ints(3),
-                                               b.ints(4), b.ints(5), b.integer(6)));
-           if (b.needs(2)) b.set(2, op<"sum">(g, bias_dims(g.rank())));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 2}), s.normal({4}), s.ints({2, 1}),
-                  s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
-         },
-     .flops =
-         [](const Call& c) {
-           return products_with(c.out[0], c.tensor(1)) + (c.has(2) ? count_of(c.out[0]) : 0);
-         }});
+const Op& convolution =
+    add_op({.name = "convolution",
+            .args = "input, weight, bias: tensor?, " PLACES,
+            .doc = "Convolution in one to three dimensions; padding is in front, then behind.",
+            .where = kHidden,
+            .saves = "input, weight",
+            .shape = convolution_shape,
+            .grad =
+                [](Backward& b) {
+                  const Tensor g = b.g();
+                  if (b.needs(0))
+                    b.set(0, op<"convolution_input">(g, b.in(1), spatial(b.shape(0)), b.ints(3),
+                                                     b.ints(4), b.ints(5), b.integer(6)));
+                  if (b.needs(1))
+                    b.set(1, op<"convolution_weight">(g, b.in(0), spatial(b.shape(1)), b.ints(3),
+                                                      b.ints(4), b.ints(5), b.integer(6)));
+                  if (b.needs(2)) b.set(2, op<"sum">(g, bias_dims(g.rank())));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3, 5, 4}), s.normal({4, 3, 3, 2}), s.normal({4}),
+                         s.ints({2, 1}), s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
+                },
+            .flops =
+                [](const Call& c) {
+                  return products_with(c.out[0], c.tensor(1)) + (c.has(2) ? count_of(c.out[0]) : 0);
+                }});
 
 // Without the places that only a transposed convolution's extra padding makes: they have no
 // gradient to give.
@@ -97,7 +99,7 @@ Tensor cut(Tensor y, const Sizes& shape) {
 
 const Op& convolution_input = add_op(
     {.name = "convolution_input",
-     .args = "grad, weight, size: ints, stride: ints, padding: ints, dilation: ints, groups: int",
+     .args = "grad, weight, size: ints, " PLACES,
      .doc = "The gradient of a convolution's input: a transposed convolution.",
      .where = kHidden,
      .saves = "grad, weight",
@@ -126,36 +128,36 @@ const Op& convolution_input = add_op(
          },
      .flops = [](const Call& c) { return products_with(c.tensor(0), c.tensor(1)); }});
 
-const Op& convolution_weight = add_op(
-    {.name = "convolution_weight",
-     .args = "grad, input, kernel: ints, stride: ints, padding: ints, dilation: ints, groups: int",
-     .doc = "The gradient of a convolution's weight.",
-     .where = kHidden,
-     .saves = "grad, input",
-     .shape =
-         [](Call& c) {
-           const Tensor &g = c.tensor(0), &x = c.tensor(1);
-           Sizes shape{g.size(1), x.size(1) / c.integer(6)};
-           for (int64_t s : c.ints(2)) shape.push_back(s);
-           c.out.push_back(empty(shape, g.dtype(), g.device()));
-         },
-     .grad =
-         [](Backward& b) {
-           const Tensor g = b.g();
-           if (b.needs(0))
-             b.set(0, cut(op<"convolution">(b.in(1), g, Value(), b.ints(3), b.ints(4), b.ints(5),
-                                            b.integer(6)),
-                          b.shape(0)));
-           if (b.needs(1))
-             b.set(1, op<"convolution_input">(b.in(0), g, spatial(b.shape(1)), b.ints(3), b.ints(4),
-                                              b.ints(5), b.integer(6)));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 4, 3, 3}), s.normal({2, 3, 5, 4}), s.ints({3, 2}), s.ints({2, 1}),
-                  s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
-         },
-     .flops = [](const Call& c) { return products_with(c.tensor(0), c.out[0]); }});
+const Op& convolution_weight =
+    add_op({.name = "convolution_weight",
+            .args = "grad, input, kernel: ints, " PLACES,
+            .doc = "The gradient of a convolution's weight.",
+            .where = kHidden,
+            .saves = "grad, input",
+            .shape =
+                [](Call& c) {
+                  const Tensor &g = c.tensor(0), &x = c.tensor(1);
+                  Sizes shape{g.size(1), x.size(1) / c.integer(6)};
+                  for (int64_t s : c.ints(2)) shape.push_back(s);
+                  c.out.push_back(empty(shape, g.dtype(), g.device()));
+                },
+            .grad =
+                [](Backward& b) {
+                  const Tensor g = b.g();
+                  if (b.needs(0))
+                    b.set(0, cut(op<"convolution">(b.in(1), g, Value(), b.ints(3), b.ints(4),
+                                                   b.ints(5), b.integer(6)),
+                                 b.shape(0)));
+                  if (b.needs(1))
+                    b.set(1, op<"convolution_input">(b.in(0), g, spatial(b.shape(1)), b.ints(3),
+                                                     b.ints(4), b.ints(5), b.integer(6)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 4, 3, 3}), s.normal({2, 3, 5, 4}), s.ints({3, 2}),
+                         s.ints({2, 1}), s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
+                },
+            .flops = [](const Call& c) { return products_with(c.tensor(0), c.out[0]); }});
 
 }  // namespace
 }  // namespace tycho

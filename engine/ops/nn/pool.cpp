@@ -171,20 +171,18 @@ const Op& add_pool(const char* name, const char* args, const char* doc, const He
   return add_spatial(name, args, doc, help, Amp::Keep, compose, samples);
 }
 
+#define POOL_ARGS(rest) "input, kernel_size: ints, stride: ints?, padding: ints = 0, " rest
 constexpr const char kMaxArgs[] =
-    "input, kernel_size: ints, stride: ints?, padding: ints = 0, dilation: ints = 1, "
-    "ceil_mode: bool = false, return_indices: bool = false";
+    POOL_ARGS("dilation: ints = 1, ceil_mode: bool = false, return_indices: bool = false");
 constexpr const char kMaxDoc[] =
     "The largest element of each window; with return_indices also its position in the plane.";
-constexpr const char kAvgArgs1[] =
-    "input, kernel_size: ints, stride: ints?, padding: ints = 0, ceil_mode: bool = false, "
-    "count_include_pad: bool = true";
-constexpr const char kAvgArgs[] =
-    "input, kernel_size: ints, stride: ints?, padding: ints = 0, ceil_mode: bool = false, "
-    "count_include_pad: bool = true, divisor_override: int?";
+#define AVG_ARGS POOL_ARGS("ceil_mode: bool = false, count_include_pad: bool = true")
+constexpr const char kAvgArgs1[] = AVG_ARGS;
+constexpr const char kAvgArgs[] = AVG_ARGS ", divisor_override: int?";
 constexpr const char kAvgDoc[] = "The mean of each window.";
-constexpr const char kAdaptiveMaxArgs[] =
-    "input, output_size: ints_or_none, return_indices: bool = false";
+#define ADAPTIVE_ARGS "input, output_size: ints_or_none"
+constexpr const char kAdaptiveArgs[] = ADAPTIVE_ARGS;
+constexpr const char kAdaptiveMaxArgs[] = ADAPTIVE_ARGS ", return_indices: bool = false";
 constexpr const char kAdaptiveMaxDoc[] =
     "The largest elements of as many windows as the result is to have.";
 constexpr const char kAdaptiveAvgDoc[] = "The means of as many windows as the result is to have.";
@@ -289,7 +287,7 @@ const Op& adaptive_max_pool3d =
                s.add({s.normal({1, 2, 4, 5, 3}), s.ints({2, 3, 2})});
              });
 const Op& adaptive_avg_pool1d = add_pool(
-    "adaptive_avg_pool1d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
+    "adaptive_avg_pool1d", kAdaptiveArgs, kAdaptiveAvgDoc,
     {.see = "avg_pool1d",
      .rule = "[.., C, L] -> [.., C, output_size]",
      .example =
@@ -299,7 +297,7 @@ const Op& adaptive_avg_pool1d = add_pool(
       s.add({s.normal({2, 3, 8}), s.ints({3})});
     });
 const Op& adaptive_avg_pool2d = add_pool(
-    "adaptive_avg_pool2d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
+    "adaptive_avg_pool2d", kAdaptiveArgs, kAdaptiveAvgDoc,
     {.see = "avg_pool2d",
      .rule = "[.., C, H, W] -> [.., C, out_h, out_w]",
      .example =
@@ -310,7 +308,7 @@ const Op& adaptive_avg_pool2d = add_pool(
       s.add({s.normal({2, 3, 4, 4}), s.ints({1})});
     });
 const Op& adaptive_avg_pool3d =
-    add_pool("adaptive_avg_pool3d", "input, output_size: ints_or_none", kAdaptiveAvgDoc,
+    add_pool("adaptive_avg_pool3d", kAdaptiveArgs, kAdaptiveAvgDoc,
              {.see = "avg_pool3d",
               .rule = "[.., C, D, H, W] -> [.., C, out_d, out_h, out_w]",
               .example = "F.adaptive_avg_pool3d(torch.arange(8.0):view(1, 2, 2, 2), 1):flatten() "

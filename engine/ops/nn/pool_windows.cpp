@@ -7,6 +7,9 @@
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
+// The end of every signature here.
+#define WINDOWS "kernel: ints, stride: ints, padding: ints"
+
 namespace tycho {
 
 Tensor empty_pooled(const Tensor& like, const Sizes& shape, DType dtype) {
@@ -41,8 +44,7 @@ DType tap_type(const Tensor& x, const Sizes& size, const Sizes& kernel) {
 
 const Op& max_pool =
     add_op({.name = "max_pool",
-            .args = "self, size: ints, with_taps: bool, kernel: ints, stride: ints, padding: ints, "
-                    "dilation: ints",
+            .args = "self, size: ints, with_taps: bool, " WINDOWS ", dilation: ints",
             .doc = "The largest element of each window, and the number of its tap.",
             .where = kHidden,
             .saves = "out2",
@@ -65,27 +67,27 @@ const Op& max_pool =
                          s.ints({2, 2}), s.ints({1, 0}), s.ints({1, 1})});
                 }});
 
-const Op& max_pool_scatter = add_op(
-    {.name = "max_pool_scatter",
-     .args = "grad, taps, size: ints, kernel: ints, stride: ints, padding: ints, dilation: ints",
-     .doc = "Zeros with each result's gradient added where its window's maximum stood.",
-     .where = kHidden,
-     .saves = "taps",
-     .shape =
-         [](Call& c) {
-           const Tensor& taps = c.tensor(1);
-           c.out.push_back(
-               empty_unpooled(taps, with_spatial(taps, c.ints(2)), c.tensor(0).dtype()));
-         },
-     .grad =
-         [](Backward& b) {
-           b.set(0,
-                 op<"max_pool_gather">(b.g(), b.in(1), b.ints(3), b.ints(4), b.ints(5), b.ints(6)));
-         }});
+const Op& max_pool_scatter =
+    add_op({.name = "max_pool_scatter",
+            .args = "grad, taps, size: ints, " WINDOWS ", dilation: ints",
+            .doc = "Zeros with each result's gradient added where its window's maximum stood.",
+            .where = kHidden,
+            .saves = "taps",
+            .shape =
+                [](Call& c) {
+                  const Tensor& taps = c.tensor(1);
+                  c.out.push_back(
+                      empty_unpooled(taps, with_spatial(taps, c.ints(2)), c.tensor(0).dtype()));
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, op<"max_pool_gather">(b.g(), b.in(1), b.ints(3), b.ints(4), b.ints(5),
+                                                 b.ints(6)));
+                }});
 
 const Op& max_pool_gather =
     add_op({.name = "max_pool_gather",
-            .args = "self, taps, kernel: ints, stride: ints, padding: ints, dilation: ints",
+            .args = "self, taps, " WINDOWS ", dilation: ints",
             .doc = "The elements that stood at the maxima of a max pooling.",
             .where = kHidden,
             .saves = "taps",
@@ -102,21 +104,19 @@ const Op& max_pool_gather =
 
 const Op& pool_positions =
     add_op({.name = "pool_positions",
-            .args = "taps, size: ints, kernel: ints, stride: ints, padding: ints, dilation: ints",
+            .args = "taps, size: ints, " WINDOWS ", dilation: ints",
             .doc = "Tap numbers as positions in one plane of the input, from 1.",
             .where = kHidden,
             .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  const Tensor& taps = c.tensor(0);
-                  c.out.push_back(empty_pooled(taps, taps.shape(), DType::Int64));
-                }});
+            .shape = [](Call& c) {
+              const Tensor& taps = c.tensor(0);
+              c.out.push_back(empty_pooled(taps, taps.shape(), DType::Int64));
+            }});
 
 // divisor 0: by the window's size; `padded`: padding counts in it.
 const Op& avg_pool =
     add_op({.name = "avg_pool",
-            .args = "self, size: ints, divisor: int, padded: bool, kernel: ints, stride: ints, "
-                    "padding: ints",
+            .args = "self, size: ints, divisor: int, padded: bool, " WINDOWS,
             .doc = "The mean of each window.",
             .where = kHidden,
             .shape =
@@ -137,8 +137,7 @@ const Op& avg_pool =
 
 const Op& avg_pool_spread =
     add_op({.name = "avg_pool_spread",
-            .args = "grad, size: ints, divisor: int, padded: bool, kernel: ints, stride: ints, "
-                    "padding: ints",
+            .args = "grad, size: ints, divisor: int, padded: bool, " WINDOWS,
             .doc = "Each result's gradient, divided, added to every element of its window.",
             .where = kHidden,
             .shape =

@@ -1,5 +1,5 @@
-// What reductions over dimensions share, and those that are no rows of reduce.def: products, means
-// of what is a number. (Positions of extremes stand in extreme.cpp, variances and norms in
+// What reductions over dimensions share, and those that are no rows of reduce.def: means of what is a
+// number, the product of all others. (Positions of extremes stand in extreme.cpp, variances and norms in
 // moments.cpp.)
 #include "engine/ops/reduce/reduce.h"
 
@@ -59,6 +59,22 @@ void check_not_empty(const char* name, const Tensor& x, uint32_t bits) {
                 name, d + 1, to_string(x.shape()).c_str());
 }
 
+Tensor product_of_others(const Tensor& x, uint32_t bits) {
+  const Sizes dims = dim_list(bits, x.rank());
+  if (dims.n == 1) return op<"prod_of_others">(x, dims[0]);
+  // Several dimensions, and none, become one behind the others.
+  Sizes order = dim_list(~bits, x.rank()), flat;
+  for (int64_t d : order) flat.push_back(x.size(static_cast<int>(d)));
+  int64_t n = 1;
+  for (int64_t d : dims) n *= x.size(static_cast<int>(d)), order.push_back(d);
+  flat.push_back(n);
+  Sizes back = order;
+  for (int d = 0; d < order.n; ++d) back[static_cast<int>(order[d])] = d;
+  const Tensor moved = op<"permute">(x, order);
+  const Tensor y = op<"prod_of_others">(op<"reshape">(moved, flat), -1);
+  return op<"permute">(op<"reshape">(y, moved.shape()), back);
+}
+
 namespace {
 
 const Op& nanmean =
@@ -81,58 +97,8 @@ const Op& nanmean =
                 }});
 
 // Products. Each element's derivative is the product of the others, found without division.
-const Op& prod =
-    add_op({.name = "prod",
-            .args = "self, dtype: dtype?",
-            .doc = "Product of all elements; integers and bool give int64.",
-            .amp = Amp::F32,
-            .see = "cumprod, sum",
-            .rule = "any shape -> []",
-            .example = "torch.tensor{2, 3, 4}:prod() --> i64 []  24",
-            .compose =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  c.out.push_back(op<"prod.dim">(op<"reshape">(x, Sizes{-1}), 0, false, c.arg[1]));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({3, 4})});
-                  s.add({s.of({4}, {2, 0, 3, 1})});
-                  s.add({s.of({4}, {2, 0, 3, 0})});
-                  s.add({s.normal({})});
-                }});
 
-const Op& prod_dim = add_op({.name = "prod.dim",
-                             .args = "self, dim: dim, keepdim: bool = false, dtype: dtype?",
-                             .doc = "Product of the elements along a dimension.",
-                             .amp = Amp::F32,
-                             .saves = "self",
-                             .see = "cumprod, sum",
-                             .rule = "[.., n, ..] -> [.., ..] (keepdim: [.., 1, ..])",
-                             .example = "torch.tensor{{2, 3}, {4, 5}}:prod(2) --> i64 [2]  6 20",
-                             .shape =
-                                 [](Call& c) {
-                                   const Tensor& x = c.tensor(0);
-                                   const uint32_t bits = one_dim(c.integer(1), x.rank());
-                                   c.out.push_back(empty(reduced_shape(x.shape(), bits, c.flag(2)),
-                                                         c.dtype(3, sum_type(x)), x.device()));
-                                 },
-                             .grad =
-                                 [](Backward& b) {
-                                   const Tensor x = b.in(0);
-                                   const uint32_t bits = one_dim(b.integer(1), x.rank());
-                                   b.set(0, unreduce(b.g(), x.shape(), bits) *
-                                                op<"prod_of_others">(x, b.integer(1)));
-                                 },
-                             .samples =
-                                 [](Samples& s) {
-                                   s.add({s.normal({3, 4}), 1});
-                                   s.add({s.normal({2, 3, 4}), 1, true});
-                                   s.add({s.of({2, 3}, {1, 0, 2, 0, 0, 3}), 1});
-                                   s.add({s.integers({2, 3}, -3, 3), 0});
-                                 }});
-
-// Its gradient with zeros anywhere: element (i, k) of a square is x[k], and 1 on the diagonal; row
+// The gradient of prod_of_others with zeros anywhere: element (i, k) of a square is x[k], and 1 on the diagonal; row
 // i's product is result i. It squares the memory, so it serves only x with zeros.
 Tensor others_grad_with_zeros(const Tensor& g, const Tensor& x) {
   const int64_t n = x.size(-1);

@@ -34,6 +34,8 @@ void check_not_empty(const char* name, const Tensor& x, uint32_t bits);
 // `whole`: the value is a number, and when nan, equals those that are nan.
 Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits,
                          bool whole);
+// For each element the product of all others that meet in its result.
+Tensor product_of_others(const Tensor& x, uint32_t bits);
 
 // What the divisor of a variance is less than n, by arguments 2 (unbiased) and 4 (correction).
 template <class C>  // Call or Backward

@@ -35,6 +35,12 @@ void sum_samples(Samples& s) {
   s.add({s.integers({3, 4}, -5, 5, DType::Int32), s.ints({1})});
   s.add({s.mask({3, 4})});
 }
+void prod_samples(Samples& s) {
+  dims_samples(s);
+  s.add({s.of({2, 3}, {1, 0, 2, 0, 0, 3}), s.ints({1})});
+  s.add({s.of({2, 2}, {2, 0, 3, 1})});
+  s.add({s.integers({2, 3}, -3, 3), s.ints({0})});
+}
 void nan_samples(Samples& s) {
   dims_samples(s);
   s.add({s.of({2, 2}, {1, __builtin_nan(""), 3, 4}), s.ints({0})}, false);
