@@ -60,10 +60,11 @@ test("in a file each line that is no Lua is answered with the line of Lua", func
 end)
 
 test("pieces of programs, of one line or many, are answered at the prompt and in files", function()
-  local file = assert(io.open(folder .. "/python/pieces.txt"))
-  file:read "l"
-  local count = 0
-  for python, lua in file:read("a"):gmatch "(.-)\n==>\n(.-)\n%-%-%-\n" do
+  local text, count = "", 0
+  for _, name in ipairs {"pieces", "blocks"} do
+    for line in io.lines(("%s/python/%s.txt"):format(folder, name), "L") do text = text .. (line:find "^# %u%l+ that people" and "" or line) end
+  end
+  for python, lua in text:gmatch "(.-)\n==>\n(.-)\n%-%-%-\n" do
     count = count + 1
     local code = foreign.rewrite(python, {global = true})
     check.equal(code, lua, python)
@@ -78,7 +79,6 @@ test("pieces of programs, of one line or many, are answered at the prompt and in
     local ok, message = load(text, "@file.lua")
     if not ok and not python:find "^%%" then check.yes(syntax.failure(text, message).code ~= nil, python) end
   end
-  file:close()
   check.yes(count >= 180, count)
 end)
 
