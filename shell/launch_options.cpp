@@ -39,7 +39,7 @@ constexpr char kHelp[] =
     "  --help              this text\n"
     "torchrun's names: --nproc-per-node (for -n), --master-addr, --master-port, --rdzv-endpoint "
     "(for\n"
-    "--master), --standalone.\n"
+    "--master), --standalone; --rdzv-backend and --rdzv-id are taken and not needed.\n"
     "\n"
     "Ctrl-C asks all ranks to end (scripts save their checkpoints), a second one kills them. The\n"
     "exit status is that of the rank that failed first, 128 + its signal, or 130 after Ctrl-C.\n"
@@ -128,6 +128,8 @@ const std::map<std::string, Set>& options() {
                          const std::string& v) { o.node = number(name, v, 0, 9999); }},
       {"--master", master},
       {"--rdzv-endpoint", master},
+      {"--rdzv-backend", [](RunOptions&, const std::string&, const std::string&) {}},
+      {"--rdzv-id", [](RunOptions&, const std::string&, const std::string&) {}},
       {"--master-addr",
        [](RunOptions& o, const std::string&, const std::string& v) { o.master = v; }},
       {"--master-port", [](RunOptions& o, const std::string& name,
