@@ -13,6 +13,8 @@ local by_file = {
   {"frames", "debug bt"},
   {"graph", "graph"},
   {"grad", "check nan"},
+  {"why", "why"},
+  {"walk", "backstep sweep"},
   {"eval", "locals quit"},
   {"show", "full print"},
   {"notes", "ok"},

@@ -132,3 +132,79 @@ test("a look at an unfolded graph is what was computed", function()
   check.close(u.leaves[1].grads[1], w.grad)
   check.equal(torch._unfold(x, {}), nil)
 end)
+
+test("%backstep walks from the result back, with what each operation hands on", function()
+  check.equal(session(after(tanh, "%backstep y")).out, [[
+y = 0, seed 1
+1/3 y = tanh  [2]  value 0  gradient 1
+    1 x 1 = 1 -> add
+2/3 add  [2]  value 0  gradient 1
+    1 x 1 = 1 -> mul
+    1 x 1 = 1 -> b.grad
+3/3 mul  [2]  value 1  gradient 1
+    2 x 1 = 2 -> w.grad
+    0.5 x 1 = 0.5 -> x.grad
+b.grad = 1
+w.grad = 2
+x.grad = 0.5
+]])
+  local out = session(after(tanh, "z = y * y", "%backstep z")).out
+  check.contains(out, "a part of 0 -> y")  -- two of mul's inputs are one tensor
+  check.contains(session{"%backstep 3"}.err, "a tensor is wanted, not a number")
+  check.contains(session{"W = torch.ones({2, 2}, {requires_grad=true})", "l = (W * W):sum()", "%backstep l"}.out, "norm 4 [2, 2]")
+end)
+
+test("%sweep plots code over values of a variable, tells the slope, and leaves all as it was", function()
+  local out = session{"k = 3", "%sweep k ^ 2 - 4 * k, k, -1, 6", "k", "%sweep k * 2, k, {1, 2, 5}", "_"}.out
+  check.contains(out, "now k = 3: -3, slope 2; least -3.999 at 1.975")
+  check.contains(out, "\n3\n")
+  check.contains(out, "now k = 3: 6, slope 2; least 2 at 1")
+  check.contains(out, "f64 [3]  2 4 10")
+  out = session{"W = torch.tensor({{1.0, 2.0}}, {requires_grad=true})", "loss = (W * W):sum()", "%sweep loss, W[{1, 2}], -1, 1, 5", "W", "loss:backward()", "W.grad"}.out
+  check.contains(out, "now W[{1, 2}] = 2: 5, slope 4; least 1 at 0")
+  check.contains(out, " 1  2\n")
+  check.contains(out, " 2  4\n")
+  out = session{"net = nn.Linear(1, 1) net.weight.data:fill_(2)", "x = torch.ones(1, 1)", "%sweep (net(x) - net.bias):sum(), net.weight[{1, 1}], 0, 4, 3", "net.weight"}.out
+  check.contains(out, "= 2: 2, slope 1")
+  check.contains(out, "\n 2")
+  for _, entry in ipairs {"%sweep", "%sweep k", "%sweep k, 3, 1, 2", "%sweep k, k, 1, 2, 1"} do check.contains(session{"k = 1", entry}.err, "usage", entry) end
+  local r = session{"k = 1", "%sweep error('no'), k, 1, 2"}
+  check.contains(r.err, "no")
+end)
+
+test("%why tells why a gradient is nil, from what the graphs and the session know", function()
+  local function why(...)
+    local r = session{...}
+    return ((r.out .. r.err):gsub("\n +", " "))  -- lines are folded at the window
+  end
+  local x = "x = torch.zeros(3, {requires_grad=true})"
+  check.contains(why(x, "%why x.grad"), "no variable leads to it through a graph")
+  check.contains(why(x, "y = (x * 2):sum()", "%why x.grad"), "y leads to x y:backward() fills it")
+  check.contains(why(x, "h = x:exp()", "%why h.grad"), "h was computed (by exp at [2]): only leaves")
+  check.contains(why(x, "y = x:exp():sum() y:backward() x.grad = nil", "%why x.grad"), "it was dropped since")
+  check.contains(why(x, "y = x:exp():sum() y:backward()", "%why x.grad"), "x.grad is there: f32 [3], 1 .. 1")
+  check.contains(why(x, "d = x:detach()", "%why d.grad"), "detach at [2]")
+  check.contains(why(x, "d = torch.no_grad(function() return x * 2 end)", "%why d.grad"), "no_grad")
+  check.contains(why("c = torch.ones(2)", "%why c.grad"), "c does not require grad, made in [1]: c = torch.ones(2)")
+  check.contains(why("c = torch.ones(2)", "%why c.grad == nil"), "c does not require grad")
+  check.contains(why("i = torch.arange(3)", "%why i.grad"), "only floating point")
+  check.contains(why("k = 3", "%why k.grad"), "k is no tensor, but 3")
+end)
+
+test("%why tells where a nan began, why a tensor lies where it does, and where time goes", function()
+  local function why(...)
+    local r = session{...}
+    return ((r.out .. r.err):gsub("\n +", " "))  -- lines are folded at the window
+  end
+  local x = "x = torch.zeros(3, {requires_grad=true})"
+  check.contains(why(x, "l = (x - 1):sqrt():sum()", "%why l is nan"), "sqrt made the first: 3 nan of 3 values")
+  check.contains(why(x, "l = (x - 1):sqrt():sum()", "%why l"), "sqrt made the first")
+  check.contains(why("%why 0/0"), "is nan, a Lua number")
+  check.contains(why(x, "%why x.device"), "made in [1]: x = torch.zeros(3, {requires_grad=true}); tensors are made on the cpu unless")
+  check.contains(why(x, "h = x + 1", "%why h:device()"), "add at [2] computed it there, where its operands lie: x")
+  check.contains(why("c = torch.ones(2)", "%why for i = 1, 300 do c:sum():item() end is slow"), "item() is called 300 times")
+  check.contains(why("c = torch.ones(2, {dtype='float64'})", "d = c + c", "%why d is slow"), "c is f64")
+  check.contains(why("n = nil", "%why n"), "n is nil: [1] set it so")
+  check.contains(why("t = {loss = 1}", "%why t.los"), "there is loss")
+  check.contains(why("%why"), "usage")
+end)
