@@ -91,6 +91,7 @@ class GlooTransport final : public Transport {
   void run_flat(const Desc& desc, Span in, Span out);
   void run_by_host(const Desc& desc, Span in, Span out);
   void run_local(const Desc& desc, Verb verb, RedOp red, int root, Span in, Span out);
+  void permute(Span to, Span from, bool by_host) const;
   bool leads() const { return leaders_.me >= 0; }
 
   const Members members_;
@@ -99,10 +100,12 @@ class GlooTransport final : public Transport {
   bool two_levels_ = false;
   std::unique_ptr<Transport> local_;  // null: alone on its host
   std::vector<std::vector<int>> hosts_;
-  Circle leaders_;  // me: -1 if this member is none
-  int host_ = 0;    // this one's
+  std::vector<int64_t> host_sizes_;
+  bool by_host_ = true;  // members of one host follow each other
+  Circle leaders_;       // me: -1 if this member is none
+  int host_ = 0;         // this one's
   uint32_t local_seq_ = 0;
-  std::vector<char> room_;
+  std::vector<char> room_, other_room_;
   std::once_flag first_message_;
   std::unique_ptr<Letters> letters_;
   int listener_ = -1;
@@ -111,8 +114,11 @@ class GlooTransport final : public Transport {
 void GlooTransport::split(const std::vector<std::vector<int>>& hosts) {
   two_levels_ = true;
   hosts_ = hosts;
+  int next = 0;
   for (const auto& host : hosts) {
     leaders_.members.push_back(host[0]);
+    host_sizes_.push_back(static_cast<int64_t>(host.size()));
+    for (const int k : host) by_host_ &= k == next++;
     if (index_of(host, members_.rank) >= 0) host_ = static_cast<int>(leaders_.members.size()) - 1;
   }
   leaders_.me = index_of(leaders_.members, members_.rank);
@@ -165,10 +171,25 @@ void GlooTransport::run_local(const Desc& desc, Verb verb, RedOp red, int root, 
   local_->run(d, in, out);
 }
 
-// What is worth it goes through each host's memory first; the rest does not get smaller there.
+// The members' equal parts, from the group's order into that of the hosts, or back.
+void GlooTransport::permute(Span to, Span from, bool by_host) const {
+  const int64_t part = to.bytes() / members_.size();
+  int64_t next = 0;
+  for (const auto& host : hosts_)
+    for (const int k : host) {
+      const int64_t at = part * next++;
+      copy_bytes(static_cast<char*>(to.p) + (by_host ? at : part * k),
+                 static_cast<char*>(from.p) + (by_host ? part * k : at), static_cast<size_t>(part));
+    }
+}
+
+// What gets smaller in a host's memory goes through it first: sums, and what all of a host's
+// members want. The rest has as many bytes to carry from host to host either way.
 void GlooTransport::run_by_host(const Desc& desc, Span in, Span out) {
   const RedOp sum = desc.red == RedOp::Avg ? RedOp::Sum : desc.red;
-  Rings rings(courier_, leaders_, desc, members_.size());
+  const bool parted = desc.verb == Verb::AllGather || desc.verb == Verb::ReduceScatter;
+  Rings rings(courier_, leaders_, desc, members_.size(),
+              parted ? host_sizes_ : std::vector<int64_t>{});
   int root_host = 0, root_here = 0;  // the root's host, and its place there
   for (size_t h = 0; desc.root >= 0 && h < hosts_.size(); ++h) {
     const int at = index_of(hosts_[h], desc.root);
@@ -177,9 +198,17 @@ void GlooTransport::run_by_host(const Desc& desc, Span in, Span out) {
     root_here = at;
   }
   const bool with_root = root_host == host_, is_root = desc.root == members_.rank;
-  const auto room = [&] {
-    room_.resize(static_cast<size_t>(in.bytes()));
-    return Span{room_.data(), in.n, in.t, {}};
+  const auto room = [](std::vector<char>& room, Span like) {
+    room.resize(static_cast<size_t>(like.bytes()));
+    return Span{room.data(), like.n, like.t, {}};
+  };
+  // This host's members' part of what is in the order of the hosts.
+  const auto of_host = [&](Span all, int64_t part) {
+    int64_t before = 0;
+    for (int h = 0; h < host_; ++h) before += host_sizes_[static_cast<size_t>(h)];
+    all.p = static_cast<char*>(all.p) + before * part * dtype_size(all.t);
+    all.n = part * host_sizes_[static_cast<size_t>(host_)];
+    return all;
   };
   switch (desc.verb) {
     case Verb::AllReduce:
@@ -197,16 +226,35 @@ void GlooTransport::run_by_host(const Desc& desc, Span in, Span out) {
       return;
     case Verb::Reduce: {
       // To the leaders, then to the root's leader, then to the root.
-      const Span part = leads() ? room() : in;
+      const Span part = leads() ? room(room_, in) : in;
       run_local(desc, Verb::Reduce, sum, 0, in, leads() ? part : Span{});
       if (leads()) rings.reduce(part, with_root ? part : Span{}, root_host);
       if (!with_root) return;
-      const Span all = leads() ? part : is_root ? out : room();
+      const Span all = leads() ? part : is_root ? out : room(room_, in);
       if (root_here == 0) {
         if (is_root && all.n > 0) copy_bytes(out.p, all.p, static_cast<size_t>(all.bytes()));
         return;
       }
       return run_local(desc, Verb::Broadcast, sum, 0, all, all);
+    }
+    case Verb::AllGather: {
+      const Span all = !leads() ? Span{} : by_host_ ? out : room(room_, out);
+      run_local(desc, Verb::Gather, sum, 0, in, leads() ? of_host(all, in.n) : Span{});
+      if (leads()) rings.all_gather(all);
+      if (leads() && !by_host_) permute(out, all, false);
+      return run_local(desc, Verb::Broadcast, sum, 0, out, out);
+    }
+    case Verb::ReduceScatter: {
+      Span all = leads() ? room(room_, in) : Span{};
+      run_local(desc, Verb::Reduce, sum, 0, in, all);
+      if (leads() && !by_host_) {
+        const Span ordered = room(other_room_, in);
+        permute(ordered, all, true);
+        all = ordered;
+      }
+      const Span mine = leads() ? of_host(all, out.n) : Span{};
+      if (leads()) rings.reduce_scatter(all, mine);
+      return run_local(desc, Verb::Scatter, sum, 0, mine, out);
     }
     default:
       return run_flat(desc, in, out);

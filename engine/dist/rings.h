@@ -3,6 +3,8 @@
 // and each sum is computed in one place or in the same way everywhere, so bits are equal on every
 // rank and in every run.
 #pragma once
+#include <algorithm>
+
 #include "engine/dist/courier.h"
 
 namespace tycho::dist {
@@ -17,13 +19,16 @@ struct Circle {
 
 class Rings {
  public:
-  // `desc` stays as long as this. Averages are sums divided by `divisor`.
-  Rings(Courier& courier, const Circle& circle, const Desc& desc, double divisor);
+  // `desc` stays as long as this. Averages are sums divided by `divisor`. `weights`: how large each
+  // member's share of gathered and scattered elements is against the others' (empty: all the same).
+  Rings(Courier& courier, const Circle& circle, const Desc& desc, double divisor,
+        const std::vector<int64_t>& weights = {});
   // Memory as in Transport::run; roots are indices of the circle.
   void all_reduce(Span in, Span out);
   void broadcast(Span data, int root);
   void reduce(Span in, Span out, int root);
   void all_gather(Span in, Span out);
+  void all_gather(Span all);  // each has its share in it already
   void reduce_scatter(Span in, Span out);
   void all_to_all(Span in, Span out);
   void gather(Span in, Span out, int root);
@@ -31,6 +36,16 @@ class Rings {
   void barrier();
 
  private:
+  static constexpr int64_t kPiece = int64_t{1} << 20;
+  static constexpr int64_t kShort = int64_t{64} << 10;  // a tree or an exchange is faster
+  static constexpr int kFew = 8;                        // everyone may send to everyone
+  enum Phase { kExchange, kReduce, kGather, kTree, kChain, kDown, kPairs, kBarrier };
+  static int64_t pieces(int64_t bytes) { return (bytes + kPiece - 1) / kPiece; }
+  static int64_t piece_bytes(int64_t bytes, int64_t p) {
+    return std::clamp(bytes - p * kPiece, int64_t{0}, kPiece);
+  }
+  static char* bytes_of(const Span& s) { return static_cast<char*>(s.p); }
+
   using Buffer = Mesh::Buffer;
   struct Part {  // bytes at a place
     int64_t at = 0, bytes = 0;
@@ -62,6 +77,7 @@ class Rings {
   const Desc& desc_;
   const double divisor_;
   const int n_, me_;
+  std::vector<int64_t> before_;  // each member, and after the last: the weights before it
   Wait looks_;
 };
 
