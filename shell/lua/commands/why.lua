@@ -224,8 +224,8 @@ local function slow(code, session)
   elseif seen.in_ops < 0.3 * all and all > 0.01 then
     session.say("  most of the time is Lua's own: whole tensors in place of loops over elements")
   end
-  for _, op in ipairs(seen.ops) do
-    if op.name == "item" and op.calls > 100 then say(session, ("item() is called %d times: each waits for what was computed"):format(op.calls), "  ") end
+  if calls > 100 and code:find ":item%(" then
+    session.say "  item() in a loop waits for each value: add up tensors (detached), and ask once at the end"
   end
   slow_operands(code, session)
 end
