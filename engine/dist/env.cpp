@@ -189,6 +189,14 @@ void by_nothing(Env& e) {
   e.local_rank = e.rank;
   e.local_world_size = e.world_size;
   if (e.world_size == 1) return;
+  // The child of a script cannot be started in another terminal.
+  const std::string words = read_file("/proc/self/cmdline");
+  if (words.find('\0') == words.find(std::string_view("\0--process\0", 11)))
+    fail(Kind::Value,
+         format("rank %d of %d does not know where the others are: this process was started by a "
+                "script, which is to say it: init_method = \"tcp://127.0.0.1:29500\" for all "
+                "ranks, or torch.multiprocessing.spawn",
+                e.rank, e.world_size));
   if (e.rank > 0)
     fail(Kind::Value, format("rank %d does not know where rank 0 is", e.rank),
          "start rank 0 first: it prints the line to start the others with");

@@ -55,7 +55,7 @@ return function(descriptor, parent)
   if not quiet then
     local lines = {("%s: %s%s"):format(name, result.where and result.where .. ": " or "", result.message)}
     for _, frame in ipairs(result.frames) do lines[#lines + 1] = "  " .. frame end
-    io.stderr:write(table.concat(lines, "\n"), "\n")
+    io.stderr:write(table.concat(lines, "\n") .. "\n")  -- one write: others write there too
   end
   return leave(control, 1)
 end

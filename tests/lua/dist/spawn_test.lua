@@ -124,3 +124,13 @@ test("a program that ends takes its children along: daemons at once, others when
   end
   check.yes(os.execute(("kill -0 %s 2>/dev/null"):format(pid)) == nil)
 end)
+
+test("a child that is told only its rank says what its script is to give it", function()
+  local p = mp.Process(function()
+    local ok, e = pcall(torch.distributed.init_process_group, "gloo", {rank = 0, world_size = 2})
+    os.exit(not ok and tostring(e):find("for all ranks", 1, true) and 5 or 1)
+  end)
+  p:start()
+  p:join()
+  check.equal(p.exitcode, 5)
+end)
