@@ -93,7 +93,7 @@ int set_join(lua_State* L) {
 }
 
 int tell(lua_State* L) {
-  static constexpr const char* names[] = {"done", "forward", "backward"};
+  static constexpr const char* names[] = {"done", "forward", "backward", "step", "step"};
   const std::string_view name = check_text(L, 2, "_reducer");
   int event = 0;
   while (event < 3 && names[event] != name) ++event;
@@ -104,6 +104,13 @@ int tell(lua_State* L) {
     lua_pushstring(L, names[events[r]]);
     lua_rawseti(L, -2, static_cast<lua_Integer>(r) + 1);
   }
+  return 1;
+}
+
+// any_infinite(mine, scale)
+int any_infinite(lua_State* L) {
+  const Ref<dist::Reducer>& r = box_at(L);
+  lua_pushboolean(L, r->any_infinite(lua_toboolean(L, 2), check_number(L, 3, "_reducer")));
   return 1;
 }
 
@@ -153,13 +160,6 @@ int broadcast_all(lua_State* L) {
   return 0;
 }
 
-// _any_rank(group, flag) -> whether it is true on any rank
-int any_rank(lua_State* L) {
-  const Ref<dist::Group> group = group_at(L, 1);
-  lua_pushboolean(L, dist::any_rank(*group, lua_toboolean(L, 2)));
-  return 1;
-}
-
 Tensor tensor_or_none(lua_State* L, int i) {
   return lua_isnoneornil(L, i) ? Tensor() : check_tensor(L, i, "SyncBatchNorm");
 }
@@ -185,6 +185,7 @@ void open_reducer(lua_State* L, int torch) {
                                      {"join", guarded<set_join>},
                                      {"tell", guarded<tell>},
                                      {"pass_without_gradients", guarded<pass_without_gradients>},
+                                     {"any_infinite", guarded<any_infinite>},
                                      {"last_active", guarded<last_active>},
                                      {"layout", guarded<layout>},
                                      {nullptr, nullptr}};
@@ -195,10 +196,11 @@ void open_reducer(lua_State* L, int torch) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   lua_pushvalue(L, torch);
-  static const luaL_Reg functions[] = {
-      {"_reducer", guarded<new_reducer>},         {"_check_same", guarded<check_same>},
-      {"_broadcast_all", guarded<broadcast_all>}, {"_sync_batch_norm", guarded<sync_batch_norm>},
-      {"_any_rank", guarded<any_rank>},           {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {{"_reducer", guarded<new_reducer>},
+                                       {"_check_same", guarded<check_same>},
+                                       {"_broadcast_all", guarded<broadcast_all>},
+                                       {"_sync_batch_norm", guarded<sync_batch_norm>},
+                                       {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);
 }

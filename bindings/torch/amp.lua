@@ -120,7 +120,10 @@ function Scaler:unscale_(optimizer)
     if torch._fused_unscale(lists[device], 1 / self._scale):item() then r.found_inf = true end
   end
   local network = averaged_by(optimizer)
-  if network and not network.joining then r.found_inf = torch._any_rank(network.process_group, r.found_inf) end
+  if network then
+    rawset(network, "scaler", self)
+    r.found_inf = network.reducer:any_infinite(r.found_inf, self._scale)
+  end
   r.stage, r.checked = "unscaled", seen
 end
 

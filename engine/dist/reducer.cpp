@@ -2,6 +2,7 @@
 #include "engine/dist/reducer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -311,38 +312,57 @@ void Reducer::rebuild() {
 // What was launched goes on; the next pass waits for it first.
 void Reducer::abandon() { in_pass_ = false; }
 
-std::vector<int64_t> Reducer::tell(Event event) {
-  const AsksFor part("join");
+std::vector<int64_t> Reducer::tell(Event event, double scale) {
+  static constexpr const char* names[] = {"", "a forward", "a backward", "a GradScaler's step",
+                                          "a GradScaler's step"};
+  const AsksFor part(event < kFinite ? "join" : "GradScaler");
   const Members& m = group_->members();
-  Tensor t = filled(Sizes{m.size()}, 0, DType::Int64);
-  fill_raw(alias(t, Sizes{1}, Sizes{1}, m.rank), Value(static_cast<int64_t>(event)));
-  const std::vector<int64_t> events = items<int64_t>(op<"all_reduce">(t, 0, group_->handle()));
-  int64_t now = kDone;
+  const Tensor t = filled(Sizes{2 * m.size()}, 0, DType::Int64);
+  t.host<int64_t>()[m.rank] = event;
+  t.host<int64_t>()[m.size() + m.rank] = std::bit_cast<int64_t>(scale);
+  const std::vector<int64_t> told = items<int64_t>(op<"all_reduce">(t, 0, group_->handle()));
+  const std::vector<int64_t> events(told.begin(), told.begin() + m.size());
+  int first = -1;  // of those that still have batches
   Failure f{Reason::Disagree, {}, {}};
-  std::vector<int> ended;
+  std::vector<int> ended, scaled;
   for (int r = 0; r < m.size(); ++r) {
     if (events[r] == kDone) {
       ended.push_back(m.ranks[r]);
-    } else if (now == kDone) {
-      now = events[r];
-      last_active_ = r;
-    } else if (events[r] != now) {
-      f.ranks.push_back(m.ranks[r]);
+      continue;
     }
+    if (first < 0) first = last_active_ = r;
+    if (std::string_view(names[events[r]]) != names[events[first]]) f.ranks.push_back(m.ranks[r]);
+    if (told[m.size() + r] != told[m.size() + first]) scaled.push_back(r);
   }
   if (!f.ranks.empty()) {
+    const auto one = std::find(m.ranks.begin(), m.ranks.end(), f.ranks[0]) - m.ranks.begin();
     f.text = format(
-        "join: rank %d began a %s while others began a %s: inside join every rank "
-        "runs the same steps",
-        f.ranks[0], now == kForward ? "backward" : "forward",
-        now == kForward ? "forward" : "backward");
+        "join: rank %d began %s while others began %s: inside join every rank runs the same steps",
+        f.ranks[0], names[events[one]], names[events[first]]);
     throw DistError(std::move(f));
   }
-  if (join.raise_early && !ended.empty() && now != kDone) {
+  if (!scaled.empty()) {
+    const auto of = [&](int r) { return std::bit_cast<double>(told[m.size() + r]); };
+    for (const int r : scaled) f.ranks.push_back(m.ranks[r]);
+    f.text = format(
+        "GradScaler: rank %d has multiplied its loss by %g, rank %d by %g, so that the mean of "
+        "their gradients is that of no loss",
+        m.ranks[first], of(first), f.ranks[0], of(scaled[0]));
+    throw DistError(std::move(f), format("scaler:update(%.17g)  -- on every rank, before the next "
+                                         "scaler:scale(loss)",
+                                         of(first)));
+  }
+  if (join.raise_early && !ended.empty() && first >= 0) {
     f = {Reason::Left, ended, format("join: rank %d has no batch left", ended[0])};
     throw DistError(std::move(f));
   }
   return events;
+}
+
+bool Reducer::any_infinite(bool mine, double scale) {
+  if (group_->closed()) return mine;
+  const auto events = tell(mine ? kInfinite : kFinite, scale);
+  return std::find(events.begin(), events.end(), kInfinite) != events.end();
 }
 
 void Reducer::pass_without_gradients() {

@@ -44,14 +44,17 @@ class Reducer final : public Shared, public grad::LeafSink {
   // --- Ranks with uneven numbers of batches (join) ---
   // Before every forward and every pass, ranks tell each other what comes: how many batches are
   // left is known to nobody beforehand. A rank that has none left says Done and does its part.
-  enum Event : int64_t { kDone = 0, kForward = 1, kBackward = 2 };
+  enum Event : int64_t { kDone, kForward, kBackward, kFinite, kInfinite };  // the last two: a step
   struct Join {
     bool on = false;
     bool divide_by_all = true;  // else by the ranks that still have batches
     bool raise_early = false;   // when the first rank has none left, all raise
   } join;
   // What each rank said, in the order of ranks. Raises where two are at different events.
-  std::vector<int64_t> tell(Event event);
+  std::vector<int64_t> tell(Event event, double scale = 0);
+  // Before a GradScaler's step, inside join and outside: whether any rank has found inf or nan.
+  // Raises where ranks have multiplied their losses by different scales.
+  bool any_infinite(bool mine, double scale);
   int last_active() const { return last_active_; }  // a rank that told of the last step
   void pass_without_gradients();                    // this rank's part of a pass of the others
 
@@ -116,9 +119,6 @@ class Reducer final : public Shared, public grad::LeafSink {
 // What a rank has, one text for each thing: raises Reason::Disagree on every rank, with the first
 // difference, unless all have the same. `what` begins the sentence.
 void check_same(Group& group, const char* what, const std::vector<std::string>& texts);
-
-// Whether `flag` is set on any rank.
-bool any_rank(Group& group, bool flag);
 
 // The tensors become those of rank `root` (of the group): packed by type and device, in pieces.
 // With `compare` what is equal already is not written to, so graphs that hold it stay good.

@@ -59,11 +59,6 @@ void check_same(Group& group, const char* what, const std::vector<std::string>& 
   }
 }
 
-bool any_rank(Group& group, bool flag) {
-  const Tensor t = filled(Sizes{1}, flag, DType::Int64);
-  return item<bool>(op<"all_reduce">(t, static_cast<int64_t>(RedOp::Max), group.handle()));
-}
-
 void broadcast_all(Group& group, const std::vector<Tensor>& tensors, int root, bool compare) {
   if (group.members().size() == 1) return;
   const NoGrad quiet;

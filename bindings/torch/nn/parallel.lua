@@ -198,7 +198,13 @@ function DDP:join(options, f)
     end})
     if why ~= nil then return end
     shadow(self)
-    torch._broadcast_all(self.process_group, state_of(self.module), self.reducer:last_active(), true)
+    local root, scaler = self.reducer:last_active(), self.scaler
+    torch._broadcast_all(self.process_group, state_of(self.module), root, true)
+    -- A GradScaler that has missed the last steps goes on with the scale of the others.
+    local scale = torch.tensor({scaler and scaler._scale or 0, scaler and scaler._growth_tracker or 0}, {dtype = torch.float64})
+    torch._broadcast_all(self.process_group, {scale}, root, false)
+    local s = scale:tolist()
+    if scaler and s[1] > 0 then scaler._scale, scaler._growth_tracker = s[1], math.tointeger(s[2]) end
   end)
 end
 

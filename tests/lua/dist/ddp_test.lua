@@ -306,6 +306,35 @@ test("mixed precision: one rank's infinity skips the step of all", function()
     for _, p in ipairs(net:parameters()) do same(p) end]==])
 end)
 
+test("inside join, too, ranks skip a step together, and end with one scale; different scales are told", function()
+  ranks.run(3, [==[
+    torch.manual_seed(1)
+    local net = DDP(nn.Linear(4, 2))
+    local more = nn.Linear(4, 2)  -- each rank's own
+    local opt = optim.SGD({{params = net:parameters()}, {params = more:parameters()}}, {lr = 0.1})
+    local scaler = torch.amp.GradScaler{init_scale = 1024.0}
+    local function step(bad)
+      opt:zero_grad()
+      local x = torch.randn(3, 4)
+      scaler:scale(net(x):pow(2):mean() + more(x):pow(2):mean()):backward()
+      if bad then more.weight.grad:fill_(math.huge) end
+      scaler:step(opt)
+      scaler:update()
+    end
+    net:join(function()
+      for i = 1, R + 1 do step(R == 2 and i >= 2) end  -- rank 2's second step is also rank 1's
+    end)
+    assert(scaler.skipped_steps == R, scaler.skipped_steps)
+    assert(scaler:get_scale() == 256.0, scaler:get_scale())
+    for _, p in ipairs(net:parameters()) do same(p) end
+
+    if R == 1 then scaler:update(99.0) end
+    local ok, e = pcall(step)
+    assert(not ok and e.kind == "distributed" and e.reason == "disagree" and e.ranks[1] == 1, tostring(e))
+    assert(tostring(e):find("rank 0 has multiplied its loss by 256, rank 1 by 99", 1, true), tostring(e))
+    assert(tostring(e):find("scaler:update(256)", 1, true), tostring(e))]==])
+end)
+
 test("state is saved by rank 0 and goes on elsewhere, with and without the prefix", function()
   local path = check.temp("state.pt")
   ranks.run(2, ("local path = %q"):format(path) .. [==[
