@@ -74,6 +74,12 @@ void open_error(lua_State* L);
 // (caught.cpp).
 void explain_self(lua_State* L, lua_State* failed);
 void open_caught(lua_State* L);
+// Tables whose pairs come in an order (order.cpp): that of the list of keys on top of the stack,
+// which is popped.
+void keep_order(lua_State* L, int table);
+void push_order(lua_State* L, int table);  // that list, or nil
+int keep_order(lua_State* L);
+void open_order(lua_State* L);
 
 std::string largest_holders(lua_State* L);  // "cache 1.5 GB (12 tensors), x 4.0 MB" (holders.cpp)
 

@@ -121,6 +121,7 @@ int open_torch(lua_State* L) {
   open_error(L);
   open_coroutine(L);
   open_caught(L);
+  open_order(L);
   open_objects(L);
   open_tensor(L);
   lua_newtable(L);
@@ -144,6 +145,7 @@ int open_torch(lua_State* L) {
                                        {"_hold_interrupt", guarded<hold_interrupt>},
                                        {"_interrupt_waits", interrupt_waits},
                                        {"_raise", guarded<raise_text>},
+                                       {"_keep_order", guarded<keep_order>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},
                                        {"device", guarded<device>},

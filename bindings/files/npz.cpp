@@ -46,15 +46,19 @@ void push_npz(lua_State* L, const io::Input& file, const LoadOptions& options) {
   if (!io::is_zip(file.bytes())) fail(Kind::Io, path + " is no .npz file: it is no zip archive");
   const auto entries = io::zip_entries(file.bytes(), path);
   lua_createtable(L, 0, static_cast<int>(entries.size()));
+  lua_createtable(L, static_cast<int>(entries.size()), 0);
   for (const auto& e : entries) {
     if (!e.name.ends_with(".npy"))
       fail(Kind::Io, path + " holds " + e.name.substr(0, 80) + ", which is no .npy file");
     const std::string name = e.name.substr(0, e.name.size() - 4);
     const Tensor t = array(file, e, name, options.mmap == 1);
     lua_pushlstring(L, name.data(), name.size());
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, static_cast<lua_Integer>(lua_rawlen(L, -3)) + 1);
     push(L, moved_to(t, options.place(L, "cpu", t, path)));
-    lua_rawset(L, -3);
+    lua_rawset(L, -4);
   }
+  keep_order(L, -2);
 }
 
 // A table of named tensors, a list of tensors (arr_0, arr_1, as NumPy names them) or one tensor.

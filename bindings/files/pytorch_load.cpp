@@ -148,8 +148,12 @@ class Loader {
       lua_createtable(L_, n.kind == PickleKind::Dict ? 0 : room,
                       n.kind == PickleKind::Dict ? room / 2 : 0);
       if (n.kind == PickleKind::Dict) {
+        lua_createtable(L_, room / 2, 0);  // its keys, in the file's order
+        lua_insert(L_, -2);
         for (size_t k = 0; k < items.size(); k += 2) {
           push(items[k], depth + 1);
+          lua_pushvalue(L_, -1);
+          lua_rawseti(L_, -4, static_cast<lua_Integer>(k / 2 + 1));
           push(items[k + 1], depth + 1);
           if (pickle[items[k + 1]].kind == PickleKind::None) {
             lua_pop(L_, 1);
@@ -158,6 +162,8 @@ class Loader {
           lua_rawset(L_, -3);
         }
         if (is_list(L_, -1)) mark_dict(L_, -1);  // of numbers from 1: a dict again when saved
+        lua_insert(L_, -2);
+        keep_order(L_, -2);
       } else {
         for (size_t k = 0; k < items.size(); ++k) {
           push(items[k], depth + 1);

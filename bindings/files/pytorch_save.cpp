@@ -115,6 +115,25 @@ class Saver {
     auto order() const { return std::tie(type, integer, number, text); }
   };
 
+  // Keys of text in the order that the table keeps, if it does; the others behind them.
+  void put_in_order(int table, std::vector<Key>& keys) {
+    push_order(L_, table);
+    std::map<std::string, lua_Integer> place;
+    if (lua_istable(L_, -1)) {
+      const auto n = static_cast<lua_Integer>(lua_rawlen(L_, -1));
+      for (lua_Integer k = 1; k <= n; ++k) {
+        if (lua_rawgeti(L_, -1, k) == LUA_TSTRING) place.emplace(lua_tostring(L_, -1), k);
+        lua_pop(L_, 1);
+      }
+    }
+    lua_pop(L_, 1);
+    if (place.empty()) return;
+    std::ranges::stable_sort(keys, {}, [&](const Key& key) {
+      const auto it = key.type == KeyType::Text ? place.find(key.text) : place.end();
+      return it == place.end() ? static_cast<lua_Integer>(place.size() + 1) : it->second;
+    });
+  }
+
   std::vector<Key> keys_of(int i) {
     std::vector<Key> keys;
     lua_pushnil(L_);
@@ -188,6 +207,7 @@ class Saver {
     } else {
       std::vector<Key> keys = keys_of(i);
       std::ranges::sort(keys, [](const Key& a, const Key& b) { return a.order() < b.order(); });
+      put_in_order(i, keys);
       out.op('(');
       for (const Key& k : keys) {
         get(i, k);

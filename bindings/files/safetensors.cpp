@@ -44,8 +44,16 @@ void save_safetensors(lua_State* L, int value, const std::string& path) {
   std::vector<Tensor> tensors;
   TYCHO_CHECK(Kind::Argument, lua_type(L, value) == LUA_TTABLE,
               "save: a .safetensors file holds a table of named tensors");
+  lua_getglobal(L, "pairs");  // in the table's order, if it has one
+  lua_pushvalue(L, value);
+  lua_call(L, 1, 1);
   lua_pushnil(L);
-  while (lua_next(L, value)) {
+  while (true) {
+    lua_pushvalue(L, -2);  // the iterator, the last name
+    lua_pushvalue(L, value);
+    lua_pushvalue(L, -3);
+    lua_call(L, 2, 2);
+    if (lua_isnil(L, -2)) break;
     TYCHO_CHECK(Kind::Argument, lua_type(L, -2) == LUA_TSTRING && to_impl(L, -1),
                 "save: a .safetensors file holds tensors by name only; other endings take tables "
                 "of anything");
@@ -55,7 +63,9 @@ void save_safetensors(lua_State* L, int value, const std::string& path) {
     header.tensors.push_back({std::string(name, n), t.dtype(), t.shape()});
     tensors.push_back(t);
     lua_pop(L, 1);
+    lua_remove(L, -2);
   }
+  lua_pop(L, 4);
   write_tensors(path, std::move(header), tensors);
 }
 
@@ -82,11 +92,15 @@ void push_safetensors(lua_State* L, const io::Input& file, const LoadOptions& o)
     return push_old_checkpoint(L, value, tensors, file.path());
   }
   lua_createtable(L, 0, static_cast<int>(h.tensors.size()));
+  lua_createtable(L, static_cast<int>(h.tensors.size()), 0);
   for (const auto& e : h.tensors) {
     lua_pushlstring(L, e.name.data(), e.name.size());
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, static_cast<lua_Integer>(lua_rawlen(L, -3)) + 1);
     push(L, tensor(e));
-    lua_rawset(L, -3);
+    lua_rawset(L, -4);
   }
+  keep_order(L, -2);
 }
 
 }  // namespace tycho::lua

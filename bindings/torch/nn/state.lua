@@ -74,23 +74,26 @@ local function named(layer) return layer:named_modules("", false) end
 local function dotted(name) return name == "" and "" or name .. "." end
 
 function state.install(Module, Class)
-  ---A plain table from PyTorch's names to tensors (which share storage with the layer).
+  ---A plain table from PyTorch's names to tensors (which share storage with the layer); pairs gives them in PyTorch's order.
   ---@param options? {prefix?: string, keep_vars?: boolean} keep_vars: the parameters themselves
   function Class:state_dict(options)
     if options ~= nil and type(options) ~= "table" then error("state_dict: the options are a table: {prefix=\"net.\"}", 2) end
     local prefix, keep = options and options.prefix or "", options and options.keep_vars
-    local out = {}
+    local out, order = {}, {}
     for _, pair in ipairs(named(self)) do run_hooks(pair[2], "save_pre", prefix .. dotted(pair[1]), keep or false) end
     Module.walk(self, prefix, function(owner, key, v, name)
       if not torch.is_tensor(v) then return end
       local buffer = rawget(owner, "_buffers") and owner._buffers[key]
-      if buffer == "kept" or (not buffer and Module.parameter_at(owner, key, v)) then out[name] = keep and v or v:detach() end
+      if buffer == "kept" or (not buffer and Module.parameter_at(owner, key, v)) then
+        out[name], order[#order + 1] = keep and v or v:detach(), name
+      end
     end, {}, true)
     for _, pair in ipairs(named(self)) do
       local layer, name = pair[2], prefix .. dotted(pair[1])
       if layer.get_extra_state then out[name .. "_extra_state"] = layer:get_extra_state() end
       run_hooks(layer, "save_post", out, name)
     end
+    torch._keep_order(out, order)
     return out
   end
 

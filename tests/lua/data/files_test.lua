@@ -258,3 +258,28 @@ test("Ctrl-C while a file is loaded leaves nothing open", function()
   check.contains(r.out, "false")
   check.contains(r.out, "files\t0\nkept\ttrue")
 end)
+
+test("tables from files, and states, give their names in the file's order, also when they are saved again", function()
+  local function names(t)
+    local out = {}
+    for k in pairs(t) do out[#out + 1] = k end
+    return table.concat(out, " ")
+  end
+  local net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+  local right = "0.weight 0.bias 1.weight 1.bias 1.running_mean 1.running_var 1.num_batches_tracked"
+  check.equal(names(net:state_dict()), right)
+  for _, ending in ipairs {".pt", ".safetensors"} do
+    local path = check.temp("ordered" .. ending)
+    torch.save(net:state_dict(), path)
+    local state = torch.load(path)
+    check.equal(names(state), right)
+    check.equal(getmetatable(state), nil)
+    torch.save(state, path)
+    check.equal(names(torch.load(path)), right)
+    state["0.bias"], state.more = nil, torch.ones(1)
+    check.equal(names(state), right:gsub(" 0.bias", "") .. " more")
+    local seen = {}
+    for k in pairs(state) do state[k], seen[#seen + 1] = nil, k end
+    check.equal({#seen, next(state)}, {7})
+  end
+end)
