@@ -93,7 +93,7 @@ std::string rest_of(std::FILE* file) {
   return text;
 }
 
-// A list of lists in a script is a text to Lua: a note says so.
+// A list of lists in a script is a text to Lua, and several names for x.shape get one value: notes say so.
 void look_for_lists(lua_State* L, const char* path) {
   std::FILE* file = std::fopen(path, "rb");
   if (!file) return;
@@ -102,6 +102,12 @@ void look_for_lists(lua_State* L, const char* path) {
   bool found = false;
   for (size_t at = text.find("[["); at != text.npos && !found; at = text.find("[[", at + 1))
     found = at + 2 < text.size() && std::strchr(" 0123456789.-[", text[at + 2]);
+  for (const char* word : {".shape", ":size()"})
+    for (size_t at = text.find(word); at != text.npos && !found; at = text.find(word, at + 1)) {
+      const size_t line = text.rfind('\n', at) + 1;  // npos + 1: the first line
+      const size_t equals = text.find('=', line), comma = text.find(',', line);
+      found = comma < equals && equals < at;
+    }
   if (!found || !push_module(L, "torch.foreign")) return;
   lua_getfield(L, -1, "lists");
   lua_pushlstring(L, text.data(), text.size());

@@ -16,6 +16,7 @@ struct Holder {
   std::string name;
   int64_t bytes = 0;
   int tensors = 0;
+  std::string shape;  // of a variable that is a tensor itself
 };
 
 class Counter {
@@ -24,7 +25,9 @@ class Counter {
   // Counts what hangs on the value on top of the stack, which it pops; storage seen under an
   // earlier name does not count again.
   void add(const std::string& name) {
-    Holder h{name};
+    Holder h;
+    h.name = name;
+    if (const Impl* t = to_impl(L_, -1)) h.shape = to_string(Sizes(t->shape, t->rank)) + " ";
     visit(&h, 0);
     lua_pop(L_, 1);
     if (h.tensors) holders_.push_back(std::move(h));
@@ -36,7 +39,8 @@ class Counter {
     std::string out;
     for (size_t i = 0; i < holders_.size() && i < 3; ++i) {
       const Holder& h = holders_[i];
-      out += (i ? ", " : "") + h.name + format(" %.1f MB", static_cast<double>(h.bytes) / 1e6);
+      out += (i ? ", " : "") + h.name + " " + h.shape +
+             format("%.1f MB", static_cast<double>(h.bytes) / 1e6);
       if (h.tensors > 1) out += format(" (%d tensors)", h.tensors);
     }
     return out;

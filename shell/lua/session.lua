@@ -106,7 +106,7 @@ function session.compile(text)
   local f, message = load("local _tycho_ <close> = nil " .. ready.code .. "\n", "=" .. chunk, "t")
   if not f then return nil, entry.wrong(text, 1, 1, message) end
   torch._chunks[chunk] = text
-  if text:find("[[", 1, true) then require("torch.foreign").lists(text, chunk) end
+  if text:find("[[", 1, true) or text:find "=.*%.shape" or text:find "=.*:size%(%)" then require("torch.foreign").lists(text, chunk) end
   return f, ready, text
 end
 

@@ -45,6 +45,19 @@ local rows = {
     end
     if library.roots[name] then return words.no_module:format(name, library.roots[name]), in_lua(at), name end
   end},
+  {"^module '([%w_.]+)' not found", function(at, name)
+    local library = require "torch.foreign.words"
+    local here = library.imports[name] or library.imports[name:match "^%w+"]
+    local about = library.standard[name] or library.standard[name:match "^%w+"]
+    if not here and not about or name:find "^torch%f[^%w]" then return nil end
+    return words.python_module:format(name), here and ('require "%s"'):format(here) or about, 'require'
+  end},
+  {"^attempt to index a nil value %(%w+ '([%w_]+)'%)", function(at, name)
+    for row = at.line, 1, -1 do
+      local opened = (" " .. (at.lines[row] or "")):match("[^%w_.]" .. name .. "%s*=%s*(io%.p?open%s*%b())")
+      if opened then return words.not_opened:format(name), ("local %s = assert(%s)"):format(name, opened), name end
+    end
+  end},
   {"^attempt to call an? ([%w_. ]+) value %(for iterator", function(at, kind)
     local lead, over = at.code:match "^.-for%s+([%w_,%s]-)%s+in%s+(.-)%s+do%f[%W]"
     if not over then return nil end

@@ -199,6 +199,25 @@ local function arange_hint(call)
   return stop and F(words.arange_ends, tonumber(stop) and tostring(tonumber(stop) + 1) or stop .. " + 1", stop, stop)
 end
 
+-- x[{{}, {-5, -1}}] where there are fewer than 5: Python's ranges stop at the ends.
+local function range_hint(call)
+  local key = call.node and call.node.kind == "index" and call.node.key
+  local k, d, n = call.message:match "index (%-?%d+) is out of range for dimension (%d+) with size (%d+)"
+  if not key or not k or key.kind ~= "table" or next(key.named) or tonumber(n) == 0 then return nil end
+  k, d = tonumber(k), tonumber(d)
+  local range = key.items[d]
+  for i = 1, d do  -- an ellipsis or a new axis before it counts otherwise
+    if not key.items[i] or call:code(key.items[i]):find "ellipsis" or call:code(key.items[i]):find "newaxis" then return nil end
+  end
+  if range.kind ~= "table" or #range.items < 2 or next(range.named) then return nil end
+  local x, at = call:code(call.node.object), k < 0 and 1 or 2
+  if not x:find "^[%a_][%w_.]*$" or k > 0 and call:code(range.items[1]) == tostring(k) then return nil end
+  local edge = k < 0 and F("math.max(%s, -%s:size(%d))", call:code(range.items[1]), x, d) or F("math.min(%s, %s:size(%d))", call:code(range.items[2]), x, d)
+  local text = call:code(call.node)
+  local first, last = range.items[at].first - call.node.first, range.items[at].last - call.node.first
+  return F(words.range_inside, text:sub(1, first) .. edge .. text:sub(last + 2))
+end
+
 -- The right name among those that a message lists: "(it has: a, b)".
 local called_here = {learning_rate = "lr", ["in"] = "in_features", axis = "dim"}
 local function argument_hint(call)
@@ -214,4 +233,4 @@ local function argument_hint(call)
   return best and words.mean_name:format(best)
 end
 
-return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint}
+return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint}

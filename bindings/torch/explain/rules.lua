@@ -127,7 +127,7 @@ local rules = {
     local y = call.operands[2]
     return y and call.hint == "y = y + 1" and {{[y] = "% + 1"}} or {}
   end},
-  {code = "INDEX-1", kind = "index", fixes = function(call)
+  {code = "INDEX-1", kind = "index", hint = repairs.range_hint, fixes = function(call)
     local x, out = call.operands[1], {}
     if not x then return out end
     if call.node and call.node.kind == "call" and call.node.name == "ipairs" then
@@ -139,7 +139,7 @@ local rules = {
     if key and key.kind == "table" and #key.items == 2 and next(key.named) == nil and key.items[1].kind ~= "table" and key.items[2].kind ~= "table" then
       out[1] = {whole = F("%%1[{{%s, %s}}]", (call:code(key.items[1]):gsub("%%", "%%%%")), (call:code(key.items[2]):gsub("%%", "%%%%")))}
     end
-    if call.op == "embedding" and call.message:find "index 0" then return {{[x] = "% + 1"}} end
+    if call.op == "embedding" and call.message:find "index 0" then return call.message:find "the largest is" and {} or {{[x] = "% + 1"}} end
     for _, s in ipairs(slots_with(call, function(v) return v == 0 end)) do out[#out + 1] = {[s] = "1"} end
     local k, n = call.message:match("index (%-?%d+) .-with size (%d+)")
     if k then

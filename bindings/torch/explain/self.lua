@@ -170,6 +170,62 @@ local function was_meant(before, method)
   return lookup(before, function(t) return rawequal(rawget(t, method.name), method.info.func) end) ~= nil
 end
 
+-- --- methods that an object has not ---
+
+-- What other libraries call otherwise, by the class's name or a method that it has.
+local elsewhere = {
+  DataLoader = {next = "loader()() gives the first batch; for x, y in loader() do goes through all", iter = "for x, y in loader() do goes through all"},
+  Module = {predict = "net(x) calls it; net:eval() comes first", fit = "a loop over batches trains: opt:zero_grad() loss:backward() opt:step()",
+    summary = "print(net) shows its parts", save = "torch.save(net:state_dict(), path)", evaluate = "net:eval() switches dropout and batch norm"},
+  Optimizer = {zerograd = "opt:zero_grad()"},
+}
+
+local function methods_of(v)
+  local out = {}
+  for k, f in next, v do
+    if type(k) == "string" and type(f) == "function" then out[k] = true end
+  end
+  lookup(v, function(t)
+    for k, f in next, t do
+      if type(k) == "string" and k:sub(1, 1) ~= "_" and type(f) == "function" and k ~= "init" then out[k] = true end
+    end
+    return false
+  end)
+  return out
+end
+
+-- An error object for a method of that name, which the object in the user's line has not.
+local function unknown_method(name, user, variable)
+  local err, call = object("", name, user)
+  for _, node in ipairs(call and call.nodes or {}) do
+    if node.kind == "call" and node.method and node.name == name and node.from <= user.currentline and node.line >= user.currentline then
+      local v = value_of(node.called, variable)
+      local meta = type(v) == "table" and debug.getmetatable(v)
+      if not meta then return nil end
+      local known, what = methods_of(v), call:code(node.called)
+      local class = rawget(meta, "_name") or rawget(v, "_name") or rawget(meta, "__name")
+      local here = elsewhere[class] or known.zero_grad and known.step and elsewhere.Optimizer or known.forward and known.parameters and elsewhere.Module or {}
+      local near = require("torch.explain.names").nearest(name, known)
+      err.message = words.no_such_method:format(type(class) == "string" and class or "object", what, name)
+      if here[name] then
+        err.hint = here[name]
+      elseif near[1] then
+        for i, n in ipairs(near) do near[i] = what .. ":" .. n end
+        err.hint = words.mean_name:format(table.concat(near, ", "))
+      else
+        local list = {}
+        for n in pairs(known) do list[#list + 1] = n end
+        table.sort(list)
+        if #list == 0 or #list > 20 then return nil end
+        err.hint = words.has_methods:format(table.concat(list, ", "))
+      end
+      err._call = err._call .. ("P %d %d\n"):format(node.first, node.last)
+      err._code = "NAME-1"
+      return err
+    end
+  end
+end
+
 ---An error object for what a wrong self, or wrong arguments of a function of torch written in Lua, made fail; nil when
 ---it was something else.
 ---@param failure any the error: a text of Lua's own, or an error object
@@ -180,6 +236,26 @@ return function(failure, thread)
   local function info_at(n) if thread then return debug.getinfo(thread, n, "fSln") end return debug.getinfo(n + 1, "fSln") end
   local function local_at(n, i) if thread then return debug.getlocal(thread, n, i) end return debug.getlocal(n + 1, i) end
   local first = thread and 0 or 3
+  local absent = own and failure:match "attempt to call a nil value %(method '([%a_][%w_]*)'%)$"
+  local info = absent and info_at(first)
+  if info and info.what ~= "C" and not of_torch(info.source) then
+    if require("torch.explain.names").from_text(failure) then return nil end
+    local seen = {}
+    for i = 1, 255 do
+      local n, v = debug.getupvalue(info.func, i)
+      if not n then break end
+      seen[n] = v
+    end
+    for i = 1, 250 do
+      local n, v = local_at(first, i)
+      if not n then break end
+      seen[n] = v
+    end
+    return unknown_method(absent, info, function(name)
+      if seen[name] ~= nil then return seen[name] end
+      return rawget(_G, name)
+    end)
+  end
   local method, user, variables, entered
   for level = first, first + 60 do
     local info = info_at(level)

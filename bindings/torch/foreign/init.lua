@@ -241,10 +241,31 @@ function foreign.waits(text)
   end
 end
 
----Says a note for every text in double brackets that looks like a list of lists.
+-- Several names for the sizes of a tensor, which are one value: B, T = x.shape.
+local function sizes(text, chunk)
+  if not text:find ",[^\n=]*=[^\n]*%.shape" and not text:find ",[^\n=]*=[^\n]*:size%(%)" then return end
+  local row = 0
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    row = row + 1
+    local lead, left, right = line:gsub("%s*%-%-.*$", ""):match "^%s*(l?o?c?a?l?%s*)([%a_][%w_]*%s*,[%w_%s,]*)=%s*(.-)%s*;?%s*$"
+    if left and (lead:gsub("%s", "") == "local" or lead == "") then
+      local plain = right:gsub("%b()", ""):gsub("%b[]", ""):gsub("%b{}", "")
+      local one = not plain:find "[,%s]" and (plain:find "%.shape$" or right:find ":size%(%)$")
+      if one and not right:find "^table%.unpack" then
+        left = left:gsub("%s+$", "")
+        require("torch.notes").tell("SIZES", "sizes", {text = left .. " = " .. right, second = left:match ",%s*([%w_]+)",
+          fix = ("%s%s = table.unpack(%s)"):format(lead, left, right)}, {source = chunk, line = row})
+      end
+    end
+  end
+end
+
+---Says notes for what a text has of other languages and is something else in Lua: lists in double brackets, and several names for
+---the sizes of a tensor.
 ---@param text string
 ---@param chunk string its short name: "file.lua", "[3]"
 function foreign.lists(text, chunk)
+  sizes(text, chunk)
   if not text:find "%[%[[%s%d%.%-%[]" then return end
   local tokens = torch._lex(text)
   for k, token in ipairs(tokens) do

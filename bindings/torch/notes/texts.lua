@@ -41,6 +41,18 @@ texts.catalogue = {
     example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
     texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
   },
+  SIZES = {
+    kind = "argument", once = "line", doc = "Several names for x.shape, which is one value.",
+    rule = "x.shape and x:size() give the sizes as one value, and Lua takes no list apart: the other names become nil. table.unpack gives several values of one.",
+    example = "x = torch.zeros(2, 3)\nrows, columns = table.unpack(x.shape)\ncolumns",
+    texts = {sizes = {"{text} gives one value, so {second} is nil", "the sizes one by one: {fix}"}},
+  },
+  WHITE = {
+    kind = "value", once = "line", doc = "A picture of floating point numbers far above 1, which is all that is drawn as white.",
+    rule = "Numbers from 0 to 1 go from black to white, and what is above is white. Bytes go from 0 to 255: x / 255 makes 0 to 1 of them, and x:byte() bytes of 0 to 255.",
+    example = "x = torch.rand(3, 4, 4) * 255\n(x / 255):max():item() <= 1",
+    texts = {picture = {"a picture of floating point numbers goes from 0 to 1; this one goes up to {max}, and all above 1 is white", "if it goes to 255: x / 255, or x:byte()"}},
+  },
   FIELD = {
     kind = "argument", once = "line", doc = "A new field whose name is nearly that of a parameter or an option.",
     rule = "Lua makes a new field where a name is misspelt, and what it was meant to change stays as it is.",

@@ -63,13 +63,14 @@ local function add_curves(v, label, out)
   if torch.is_tensor(v) then
     if v.ndim == 2 and v.shape[2] ~= 1 then
       if v.shape[2] > 20 then
-        error(("plot: a tensor of shape %s has %d columns, each a curve; at most 20 can be told apart"):format(tostring(v.shape), v.shape[2]), 4, "shape")
+        error(("plot: a tensor of shape %s has %d columns, each a curve; at most 20 can be told apart; x:show() draws a heat map"):format(tostring(v.shape), v.shape[2]), 4, "shape")
       end
       for k = 1, v.shape[2] do out[#out + 1] = {tensor = plain(v)[{{}, k}], label = label and label .. " " .. k} end
       return
     end
     if v.ndim > 2 then
-      error(("plot: wants a vector or a matrix with a curve per column, not shape %s"):format(tostring(v.shape)), 4, "shape")
+      error(("plot: wants a vector or a matrix with a curve per column, not shape %s%s"):format(tostring(v.shape),
+        v.ndim == 3 and "; a picture is drawn by x:show()" or ""), 4, "shape")
     end
     out[#out + 1] = {tensor = plain(v):reshape(-1), label = label}
     return

@@ -52,7 +52,9 @@ function data.TensorDataset:init(...)
       error(("TensorDataset: argument %d must be a tensor with a first dimension"):format(i), 3)
     end
     if #t ~= #self.tensors[1] then
-      error(("TensorDataset: tensor %d has %d rows, the first %d"):format(i, #t, #self.tensors[1]), 3, "shape")
+      local n = #self.tensors[1]
+      local turned = t.ndim > 1 and #t == 1 and t.shape[2] == n and ("; dimensions count from 1: unsqueeze(2) makes a column [%d, 1]"):format(n) or ""
+      error(("TensorDataset: tensor %d of shape %s has %d rows, the first has %d%s"):format(i, tostring(t.shape), #t, n, turned), 3, "shape")
     end
   end
 end

@@ -103,14 +103,25 @@ return function(data)
     return table.concat(out) .. "$"
   end
 
+  -- The patterns that one with braces stands for: "a.{jpg,png}" is "a.jpg" and "a.png".
+  local function spread(pattern, out)
+    local before, list, after = pattern:match "^(.-)(%b{})(.*)$"
+    if not before then
+      out[#out + 1] = pattern
+      return out
+    end
+    for part in (list:sub(2, -2) .. ","):gmatch "([^,]*)," do spread(before .. part .. after, out) end
+    return out
+  end
+
   ---The files and folders whose paths fit a pattern, as a sorted list: * stands for any letters, ? for one, [a-z] for one of these,
-  ---and ** for folders at any depth, as in data.glob "photos/**/*.jpg". Names that begin with a dot fit no wildcard.
+  ---{jpg,png} for either, and ** for folders at any depth, as in data.glob "photos/**/*.{jpg,png}". Names that begin with a dot
+  ---fit no wildcard.
   ---@param pattern string
   ---@return string[]
   function data.glob(pattern)
     if type(pattern) ~= "string" then error(('glob: the pattern must be a string such as "photos/*.png", not a %s'):format(type(pattern)), 2) end
     local found, parts = {}, {}
-    for part in pattern:gmatch "[^/]+" do parts[#parts + 1] = part end
     local function walk(prefix, k, above)
       local part, last = parts[k], k == #parts
       if part == nil then
@@ -153,7 +164,11 @@ return function(data)
         end
       end
     end
-    walk(pattern:sub(1, 1) == "/" and "/" or "", 1, {})
+    for _, one in ipairs(spread(pattern, {})) do
+      parts = {}
+      for part in one:gmatch "[^/]+" do parts[#parts + 1] = part end
+      walk(one:sub(1, 1) == "/" and "/" or "", 1, {})
+    end
     table.sort(found)
     local out = {}
     for _, path in ipairs(found) do
@@ -212,8 +227,9 @@ return function(data)
       end
     end
     if #empty > 0 and not a.allow_empty then
-      error(("%s: there are no files for %s in %s%s; allow_empty = true lets them be"):format(who, #empty == 1 and "class " .. empty[1] or "the classes " .. table.concat(empty, ", ", 1, math.min(10, #empty)),
-        self.root, a.is_valid_file and "" or " (wanted: ." .. table.concat(type(a.extensions) == "table" and a.extensions or {a.extensions}, ", .") .. ")"), 4, "io")
+      error(("%s: there are no files for %s in %s%s; allow_empty = true lets them be%s"):format(who, #empty == 1 and "class " .. empty[1] or "the classes " .. table.concat(empty, ", ", 1, math.min(10, #empty)),
+        self.root, a.is_valid_file and "" or " (wanted: ." .. table.concat(type(a.extensions) == "table" and a.extensions or {a.extensions}, ", .") .. ")",
+        who == "ImageFolder" and #files > 0 and "; flat = true takes the pictures beside these folders" or ""), 4, "io")
     end
   end
 

@@ -74,6 +74,8 @@ return function(data)
     y = y:detach():cpu():permute(2, 3, 1)
     if y:is_floating_point() then
       local full = bits == 16 and 65535 or 255
+      local most = y:nan_to_num(0):max():item()
+      if most > 2 then require("torch.notes").tell("WHITE", "picture", {max = ("%.4g"):format(most)}) end
       y = (y:nan_to_num(0) * full + 0.5):clamp(0, full):to(bits == 16 and torch.int32 or torch.uint8)
     elseif y.dtype == torch.uint8 then
       if bits == 16 then y = y:int() * 257 end
@@ -152,6 +154,10 @@ return function(data)
       if x.ndim == 2 then x = x:unsqueeze(1) end
       if x.shape[1] == 1 and channels > 1 then x = x:expand(channels, -1, -1) end
       first = first or x
+      if x.shape[1] ~= first.shape[1] then
+        error(("make_grid: pictures have different channels, item 1 %s and item %d %s; data.read_image(path, {mode = \"rgb\"}) reads all alike"):format(
+          tostring(first.shape), i, tostring(x.shape)), 3, "shape")
+      end
       if x.shape ~= first.shape then
         error(("make_grid: pictures have different sizes, item 1 %s and item %d %s; data.transforms.Resize{64, 64}(picture) gives all one size"):format(
           tostring(first.shape), i, tostring(x.shape)), 3, "shape")

@@ -26,9 +26,15 @@ return function(data)
   Table.__index = function(self, key)
     local method = rawget(Table, key)
     if method ~= nil then return method end
-    if type(key) == "number" then key = rawget(self, "names")[key] end
-    return key ~= nil and rawget(self, "columns")[key] or nil
+    if type(key) == "number" then key = rawget(self, "names")[key < 0 and #rawget(self, "names") + 1 + key or key] end
+    if type(key) == "table" and type(key[1]) == "string" and getmetatable(key) == nil then return self:select(key) end
+    local column = key ~= nil and rawget(self, "columns")[key]
+    if column then return column end
+    if key == "shape" then return torch.empty(1):expand(rawget(self, "rows"), #rawget(self, "names")).shape end
+    local value = Table._missing(self, key)  -- no tail call: the reader's frame is looked for from there
+    return value
   end
+  require "torch.utils.table_methods"(Table)
   Table.__tostring = function(self)
     local lines = {("table of %d rows, %d columns"):format(self.rows, #self.names)}
     local function line(name)
@@ -237,7 +243,8 @@ return function(data)
   ---it holds no number; header = true or false says so. `columns` picks columns by name or position; `names` gives names to a file
   ---without; `delimiter` is guessed among , ; | and tab; `quote` is " ; `comment` begins lines to leave out; `decimal`: "," where
   ---numbers are written 1,5; `na_values`: more texts that stand for no value; `skip_rows`, `max_rows` count lines and rows. The result: t.names, t.columns.name or t.name, t.classes, #t,
-  ---t:tensor() for the columns side by side, t:tensor{except = {"name"}}.
+  ---t:tensor() for the columns side by side, t:tensor{except = {"name"}}; t:head(), t:describe(), t:dropna(), t[{"a", "b"}],
+  ---t:part{1, 10} or t:part(t.price:gt(100)) for some rows, t:one_hot "city" for classes as numbers.
   ---@param path string
   ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, decimal: string, na_values: string[], skip_rows: integer, max_rows: integer}
   ---@return table

@@ -14,8 +14,9 @@
 namespace tycho::cpu {
 namespace {
 
+// `largest`: of all values of the index.
 [[noreturn]] void fail_at(const char* op, const Tensor& index, int64_t at, int64_t value,
-                          int64_t size, int dim, bool negative) {
+                          int64_t size, int dim, bool negative, int64_t largest) {
   const std::string_view full = op;
   std::string text(full.substr(0, full.find('.')));
   text += format(": index %lld", static_cast<long long>(value));
@@ -30,7 +31,13 @@ namespace {
     }
     text += " at position " + to_string(where);
   }
-  if (value == 0) fail(Kind::Index, text + ": positions count from 1");
+  if (value == 0) {
+    text += ": positions count from 1";
+    if (largest >= size)  // counting from 1 would not do
+      text += format("; the largest is %lld, and there are %lld", static_cast<long long>(largest),
+                     static_cast<long long>(size));
+    fail(Kind::Index, text);
+  }
   text += dim >= 0 ? format(" is out of range for dimension %d with size %lld", dim + 1,
                             static_cast<long long>(size))
                    : format(" is out of range for %lld", static_cast<long long>(size));
@@ -55,7 +62,8 @@ void wrap(const char* op, const Tensor& index, const int64_t* p, int64_t* to, in
           bool negative) {
   for (int64_t i = 0; i < index.numel(); ++i) {
     const bool below = negative && p[i] < 0 && p[i] >= -size;
-    if (!below && (p[i] < 1 || p[i] > size)) fail_at(op, index, i, p[i], size, dim, negative);
+    if (!below && (p[i] < 1 || p[i] > size))
+      fail_at(op, index, i, p[i], size, dim, negative, *std::max_element(p, p + index.numel()));
   }
   for (int64_t i = 0; i < index.numel(); ++i) to[i] = p[i] < 0 ? p[i] + size + 1 : p[i];
 }

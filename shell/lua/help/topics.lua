@@ -74,6 +74,7 @@ At the prompt: ?err tells more of the last one, %debug shows its frames,
   F64   a float64 constant in a float32 computation
   LRS   a schedule's step before the optimiser's first
   SYNC  item() in a long loop                      LIST  a list in double brackets is a text to Lua
+  SIZES B, T = x.shape is one value                WHITE a picture of numbers far above 1
   SCOPE torch.no_grad() alone on a line ends there FIELD a new field named nearly as a parameter
   %ok B2   accepts the line        %ok B2 all   switches the code off        %ok   lists them
   torch.notes("B2", "off")         also "on" and "error", which raises; torch.notes("all", "off")

@@ -240,3 +240,39 @@ test("mutated tables are read or refused with an io error, 3,000 ways", function
     if not ok and err.kind ~= "io" then error(err, 0) end
   end
 end)
+
+test("a table shows its rows, gives parts and numbers for classes, and names what it has not", function()
+  local path = check.temp "houses.csv"
+  local f = assert(io.open(path, "w"))
+  f:write "area,rooms,city,price\n70.5,1,Oslo,131.4\n41,3,Bergen,88\n,4,Oslo,465.8\n55.6,1,,93.5\n"
+  f:close()
+  local t = data.read_csv(path)
+  check.equal(t:head(2), [[
+   area  rooms    city  price
+1  70.5      1    Oslo  131.4
+2    41      3  Bergen     88]])
+  check.contains(t:tail(1), "4  55.6      1")
+  check.contains(t:describe(), "area +3 +1 +55.7")
+  check.equal(t.shape, {4, 4})
+  check.equal(t[{"price", "area"}].names, {"price", "area"})
+  check.equal(t:dropna().rows, 2)
+  check.equal(t:dropna({"area"}).price:tolist(), data.read_csv(path, {columns = {"price"}}).price[torch.tensor {1, 2, 4}]:tolist())
+  check.equal(t:part {2, -1}.city, {"Bergen", "Oslo", ""})
+  check.equal(t:part(t.price:gt(100)).rooms, {1, 4})
+  check.equal(t:part(torch.tensor {3, 1}).rooms, {4, 1})
+  local x, names = t:one_hot "city"
+  check.equal(names, {"", "Bergen", "Oslo"})
+  check.equal(x[1], {0, 0, 1})
+  check.equal((select(2, t:one_hot "rooms")), {1, 3, 4})
+  check.equal(t[-1]:tolist(), t.price:tolist())
+  for _, row in ipairs {{"prise", "did you mean price?"}, {"isna", "t.column:isnan()"}, {"hed", "did you mean head?"}, {"get_dummies", "t:one_hot"}} do
+    check.raises("index", row[2], function() return t[row[1]] end)
+  end
+  check.raises("index", "rows 0 to 3 of 4", t.part, t, {0, 3})
+  check.raises("shape", "the mask has shape [2]", t.part, t, torch.tensor {true, false})
+  check.raises("argument", "wants rows as {first, last}", t.part, t, "all")
+  check.raises("index", "row 9 of 4", t.part, t, torch.tensor {9})
+  check.raises("index", "no column aera", function() return t[{"aera"}] end)
+  check.raises("dtype", "not classes", t.one_hot, t, "area")
+  check.raises("argument", "a number of rows", t.head, t, -1)
+end)

@@ -194,7 +194,7 @@ test("glob finds paths by the shell's patterns", function()
   local root = tree("globbed", "b.png", "c.png", ".h.png", "é.png", "[1].png", "sub/1.png", "sub/deep/2.png", "sub/deep/3.jpg", "50%.txt")
   for pattern, found in pairs {["*.png"] = "[1].png b.png c.png é.png", ["?.png"] = "b.png c.png é.png", ["[ab].png"] = "b.png", ["[!b-z].png"] = "",
     ["[[]1].png"] = "[1].png", ["**/*.png"] = "[1].png b.png c.png sub/1.png sub/deep/2.png é.png", ["**/deep/*"] = "sub/deep/2.png sub/deep/3.jpg",
-    ["*/*"] = "sub/1.png sub/deep", ["50%.*"] = "50%.txt", ["sub"] = "sub", ["nothing/*"] = "", ["sub/1.png"] = "sub/1.png"} do
+    ["*/*"] = "sub/1.png sub/deep", ["50%.*"] = "50%.txt", ["sub"] = "sub", ["{b,c}.{png,jpg}"] = "b.png c.png", ["nothing/*"] = "", ["sub/1.png"] = "sub/1.png"} do
     check.equal(below(root, data.glob(root .. "/" .. pattern)), found, pattern)
   end
   check.contains(table.concat(data.glob "/us*", " "), "/usr")
@@ -217,6 +217,7 @@ test("a flat ImageFolder takes the pictures of one folder, with their paths", fu
   end
   for _, paths in data.DataLoader(set, {batch_size = 3})() do check.equal(paths[3], root .. "/3_cat.png") end
   check.raises("io", "flat = true takes the pictures as they lie there", data.ImageFolder, tree("only_files", "a.png"))
+  check.raises("io", "flat = true takes the pictures beside", data.ImageFolder, root)
   check.raises("io", "no pictures in", data.ImageFolder, root .. "/more", {flat = true})
   check.raises("io", "there is no folder", data.ImageFolder, root .. "/none", {flat = true})
   check.raises("argument", "flat is true or false, not 1", data.ImageFolder, root, {flat = 1})

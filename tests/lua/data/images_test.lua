@@ -205,7 +205,16 @@ test("write_image makes one sheet of a batch or a list, and pictures that do not
   check.equal(data.transforms.make_grid(torch.rand(4, 1, 8, 8)).shape, {3, 12, 42})
   check.raises("shape", "different sizes, item 1 [3, 4, 4] and item 2 [3, 5, 4]", data.make_grid, {torch.zeros(3, 4, 4), torch.zeros(3, 5, 4)})
   check.raises("dtype", "different types", data.make_grid, {torch.zeros(3, 4, 4), torch.zeros(3, 4, 4):byte()})
+  check.raises("shape", 'data.read_image(path, {mode = "rgb"})', data.make_grid, {torch.zeros(4, 4, 4), torch.zeros(3, 4, 4)})
   check.raises("shape", "item 2 is no picture", data.make_grid, {torch.zeros(3, 4, 4), torch.zeros(3)})
   check.raises("shape", "no pictures in the list", data.make_grid, {})
   check.raises("argument", "nrow is for many pictures", data.write_image, torch.zeros(3, 4, 4), path, {nrow = 3})
+end)
+
+test("a picture of numbers far above 1 gets a note, once", function()
+  local path = check.temp "white.lua"
+  local file = assert(io.open(path, "w"))
+  file:write(("for _ = 1, 2 do torch.utils.data.write_image(torch.ones(3, 4, 4) * 255, %q) end"):format(check.temp "white.png"))
+  file:close()
+  check.contains(check.tycho({path}).err, "^note WHITE: .* goes up to 255.*\n   if it goes to 255: x / 255, or x:byte%(%)\n$")
 end)
