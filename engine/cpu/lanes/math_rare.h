@@ -1,7 +1,7 @@
-// Functions that are used rarely and computed element by element in double precision, mostly by the
-// C library: the gamma functions and the Bessel function i0.
+// The gamma functions and the Bessel function i0, in double precision. Positive arguments go through
+// lanes; what is rare is computed element by element, where it can by the C library.
 #pragma once
-#include "engine/cpu/lanes/math_basic.h"
+#include "engine/cpu/lanes/math_exp.h"
 
 #if !defined(__CUDACC__)
 extern "C" double lgamma_r(double, int*) noexcept;
@@ -37,19 +37,19 @@ TYCHO_FUNCTION double digamma1(double x) {
             z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 - z * (1. / 12)))))));
   return shift + TYCHO_C(log)(x) - 0.5 / x - p;
 }
+// B(2k) / (2k)!
+constexpr double kZetaTerms[] = {1. / 12,
+                                 -1. / 720,
+                                 1. / 30240,
+                                 -1. / 1209600,
+                                 1. / 47900160,
+                                 -691. / 1307674368000,
+                                 1. / 74724249600,
+                                 -3617. / 10670622842880000,
+                                 43867. / 5109094217170944000};
 // Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, for s > 1 and q > 0: the first terms one by
 // one, the rest by Euler and Maclaurin's formula.
 TYCHO_FUNCTION double zeta1(double s, double q) {
-  // B(2k) / (2k)!
-  constexpr double b[] = {1. / 12,
-                          -1. / 720,
-                          1. / 30240,
-                          -1. / 1209600,
-                          1. / 47900160,
-                          -691. / 1307674368000,
-                          1. / 74724249600,
-                          -3617. / 10670622842880000,
-                          43867. / 5109094217170944000};
   if (q == infinity<double>) return 0;
   double sum = 0, a = q;
   for (; a < 12 + s / 2; a += 1) {
@@ -60,7 +60,7 @@ TYCHO_FUNCTION double zeta1(double s, double q) {
   double power = TYCHO_C(pow)(a, -s), t = power * s / a;
   sum += power * a / (s - 1) + power / 2;
   for (int k = 0; k < 9; k++) {
-    sum += b[k] * t;
+    sum += kZetaTerms[k] * t;
     t *= (s + 2 * k + 1) * (s + 2 * k + 2) / (a * a);
   }
   return sum;
@@ -109,15 +109,109 @@ TYCHO_FUNCTION double i01(double x) {
   TYCHO_INLINE F64 name(F64 x) {                                       \
     return each(x, [](double a) { return fn(a); });                    \
   }
-TYCHO_DOUBLE1(lgamma, lgamma1)
-TYCHO_DOUBLE1(digamma, digamma1)
 TYCHO_DOUBLE1(i0, i01)
 #undef TYCHO_DOUBLE1
-TYCHO_INLINE F32 polygamma(int64_t n, F32 x) {
-  return each(x, [n](float a) { return static_cast<float>(polygamma1(n, a)); });
+
+// f of positive numbers, in lanes of double; g, of one element, for the others.
+template <class F, class G>
+TYCHO_INLINE F64 positive_or(F64 x, F f, G g) {
+  const F64 y = f(select(x > 0, x, 1));  // never endless
+  return any(~(x > 0)) ? select(x > 0, y, each(x, g)) : y;
 }
-TYCHO_INLINE F64 polygamma(int64_t n, F64 x) {
-  return each(x, [n](double a) { return polygamma1(n, a); });
+template <class F, class G>
+TYCHO_INLINE F32 positive_or(F32 x, F f, G g) {
+  const Halves h = halves(select(x > 0, x, 1));  // never endless
+  F32 y;
+  if constexpr (F32::size == 1)
+    y = join(f(h.low), h.high);
+  else
+    y = join(f(h.low), f(h.high));
+  if (any(~(x > 0)))
+    y = select(x > 0, y, each(x, [g](float a) { return static_cast<float>(g(a)); }));
+  return y;
+}
+
+// By recurrence to x >= 8 and Stirling's series there, and near 1 and 2, where lgamma crosses zero,
+// by its series around 1: good to 2^-35 of the result, which is enough for floats.
+TYCHO_FUNCTION F64 lgamma_positive(F64 x) {
+  F64 a = x, below = 1;
+  for (Mask<double> m = a < 8; any(m); m = a < 8) {
+    below = select(m, below * a, below);
+    a = select(m, a + 1, a);
+  }
+  const F64 inverse = 1 / a, z = inverse * inverse;
+  const F64 series = poly(z, 1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360);
+  F64 y = fma(a - 0.5, log(a), 0.91893853320467274178 - a) + fma(inverse, series, -log(below));
+  y = select(x < infinity<double>, y, x);
+  const F64 r = select(x < 1.5, x - 1, x - 2);
+  const Mask<double> near = abs_float(r) < 0.25;
+  if (any(near)) {
+    const F64 one =
+        r * poly(r, -0.57721566490153286061, 0.82246703342411321824, -0.40068563438653142847,
+                 0.27058080842778454788, -0.20738555102867398527, 0.16955717699740818995,
+                 -0.14404989676884611812, 0.12550966952474304242, -0.11133426586956469049,
+                 0.10009945751278180853, -0.09095401714582904224, 0.08335384054610900401,
+                 -0.07693251641135219147, 0.07143294629536133605, -0.06666870588242046803,
+                 0.06250095514121304074, -0.05882397865868458233, 0.05555576762740361109);
+    y = select(near, select(x < 1.5, one, one + log1p(r)), y);
+  }
+  return y;
+}
+TYCHO_FUNCTION F64 digamma_positive(F64 x) {
+  F64 a = x, shift = 0;
+  for (Mask<double> m = a < 10; any(m); m = a < 10) {
+    shift = select(m, shift - 1 / a, shift);
+    a = select(m, a + 1, a);
+  }
+  const F64 inverse = 1 / a, z = inverse * inverse;
+  const F64 series =
+      poly(z, 1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12);
+  return fma(-z, series, fma(inverse, F64(-0.5), shift + log(a)));
+}
+// a^-s
+TYCHO_INLINE F64 inverse_power(F64 a, int64_t s) {
+  F64 r = 1, b = a;
+  for (; s > 0; s >>= 1) {
+    if (s & 1) r *= b;
+    b *= b;
+  }
+  return 1 / r;
+}
+// As zeta1, for a whole s.
+TYCHO_FUNCTION F64 zeta_positive(int64_t s, F64 q) {
+  const double d = static_cast<double>(s), limit = 12 + d / 2;
+  F64 sum = 0, a = q;
+  for (Mask<double> m = a < limit; any(m); m = a < limit) {
+    sum = select(m, sum + inverse_power(a, s), sum);
+    a = select(m, a + 1, a);
+  }
+  const F64 power = inverse_power(a, s), inverse = 1 / a, z = inverse * inverse;
+  F64 t = power * inverse * d, rest = fma(power, F64(0.5), power * a / (d - 1));
+  for (int k = 0; k < 9; k++) {
+    rest = fma(t, F64(kZetaTerms[k]), rest);
+    t *= z * ((d + 2 * k + 1) * (d + 2 * k + 2));
+  }
+  return select(q < infinity<double>, sum + rest, 0);
+}
+TYCHO_INLINE F32 lgamma(F32 x) {
+  return positive_or(
+      x, [](F64 a) { return lgamma_positive(a); }, lgamma1);
+}
+TYCHO_INLINE F64 lgamma(F64 x) {
+  return each(x, [](double a) { return lgamma1(a); });
+}
+template <class T>
+TYCHO_INLINE Lane<T> digamma(Lane<T> x) {
+  return positive_or(
+      x, [](F64 a) { return digamma_positive(a); }, digamma1);
+}
+template <class T>
+TYCHO_INLINE Lane<T> polygamma(int64_t n, Lane<T> x) {
+  if (n == 0) return digamma(x);
+  const double f = TYCHO_C(tgamma)(static_cast<double>(n + 1)) * (n % 2 ? 1 : -1);
+  return positive_or(
+      x, [&](F64 a) { return zeta_positive(n + 1, a) * f; },
+      [n](double a) { return polygamma1(n, a); });
 }
 TYCHO_INLINE F32 trigamma(F32 x) { return polygamma(1, x); }
 TYCHO_INLINE F64 trigamma(F64 x) { return polygamma(1, x); }

@@ -242,9 +242,9 @@ const Op& nan_to_num = add_op(
              return;
            }
            const double most = largest(x.dtype());
-           Tensor y = fn::masked_fill(x, fn::isnan(x), c.has(1) ? c.number(1) : 0.0);
-           y = fn::masked_fill(y, fn::isposinf(x), c.has(2) ? c.number(2) : most);
-           c.out.push_back(fn::masked_fill(y, fn::isneginf(x), c.has(3) ? c.number(3) : -most));
+           c.out.push_back(fn::finite_or(x, c.has(1) ? c.number(1) : 0.0,
+                                         c.has(2) ? c.number(2) : most,
+                                         c.has(3) ? c.number(3) : -most));
          },
      .samples =
          [](Samples& s) {

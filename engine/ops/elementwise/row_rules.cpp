@@ -139,7 +139,9 @@ Row simple_power(const Call& c, DType compute) {
   if (x == 3) return Row::cube;
   if (!is_floating(compute)) return Row::Count;
   if (x == 0.5) return Row::sqrt;
+  if (x == 1) return Row::identity;
   if (x == -1) return Row::reciprocal;
+  if (x == -2) return Row::inverse_square;
   if (x == -0.5) return Row::rsqrt;
   return Row::Count;
 }
