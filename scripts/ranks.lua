@@ -61,6 +61,11 @@ function support.same_buffers(net)
   for _, b in ipairs(net:buffers()) do torch.distributed.broadcast(b, 0) end
 end
 
+---Before this process ends with a status other than 0: `tycho run` then ends the others, of which one may still write.
+function support.wait_for_all()
+  if world > 1 then pcall(torch.distributed.barrier) end
+end
+
 ---What each rank has, as a list in their order.
 function support.of_ranks(value)
   if world == 1 then return {value} end

@@ -232,6 +232,7 @@ function Run:train(f)
   torch.uninterrupted(support.attempt, self.save, self)
   if finished then return say("saved to %s", path) end
   say("stopped; saved to %s; go on with --load %s", path, path)
+  support.wait_for_all()
   if not support.interactive then os.exit(130, true) end
 end
 

@@ -88,7 +88,7 @@ void Shm::begin(const Desc& desc, int64_t bytes_to_slot) {
   desc_ = &desc;
   first_meeting_ = true;
   parity_ ^= 1;
-  page(me_).hash[parity_] = desc.hash();
+  hash_ = desc.hash();
   if (!desc.send.empty()) {
     copy(splits(me_), desc.send.data(), n_ * 8);
     copy(splits(me_) + n_, desc.receive.data(), n_ * 8);
@@ -104,13 +104,14 @@ void Shm::reserve_slots(int64_t bytes) {
   reserved_ = wanted;
 }
 
+// The hash is written just before the barrier: others look at that line while they wait for it.
 void Shm::meet() {
+  if (!first_meeting_) return barrier();
+  page(me_).hash[parity_] = hash_;
   barrier();
-  if (!first_meeting_) return;
   first_meeting_ = false;
-  const uint64_t mine = page(me_).hash[parity_];
   for (int r = 0; r < n_; ++r)
-    if (page(r).hash[parity_] != mine) disagree();
+    if (page(r).hash[parity_] != hash_) disagree();
   if (!desc_->send.empty()) check_splits();
 }
 

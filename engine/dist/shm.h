@@ -112,6 +112,7 @@ class Shm final : public Transport {
   bool past_caches_ = false;
   uint32_t barriers_ = 0;
   int parity_ = 0, which_ = 0;
+  uint64_t hash_ = 0;     // of desc_
   int64_t reserved_ = 0;  // bytes of each own slot
   std::vector<const void*> sources_;
 
