@@ -62,6 +62,15 @@ texts.catalogue = {
       option = {"{name} is a new field of this {class}, which does nothing; options stand in the groups", "to change it: {called}.param_groups[1].{near} = value"},
     },
   },
+  LABEL = {
+    kind = "value", once = "line", doc = "A dataset's class numbers begin with 0; here they begin with 1.",
+    rule = "Positions count from 1 in Lua, and classes are positions of the scores. A 0 among the labels is an error, but a batch without one passes, and every class is taken for the one below it.",
+    example = "y = torch.tensor{0, 2, 1}\ndata.TensorDataset(torch.ones(3, 2), y + 1);",
+    texts = {
+      dataset = {"{name} holds class numbers from 0 to {most}; they count from 1 here, from 1 to {count}", "{fix}"},
+      epoch = {"the labels of this epoch go from 0 to {most}; they count from 1 here, from 1 to {count}", "in the dataset, or in the loop: {fix}"},
+    },
+  },
   SCOPE = {
     kind = "autograd", once = "line", doc = "A scope such as torch.no_grad() that no <close> variable holds ends at once.",
     rule = "torch.no_grad() gives an object that ends the mode when its <close> variable goes. Where none holds it, nothing says where it should end, so it ends at once, and gradients go on as before.",

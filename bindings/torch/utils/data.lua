@@ -164,14 +164,14 @@ data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do",
   local draw = drawer(self)
   local set, single = self.dataset, not self.batch_size and not self.batch_sampler
   local fetch = require "torch.utils.fetch"(set, self.collate_fn, single)
-  return function()
+  return require("torch.notes.labels").of_epoch(self, function()
     local batch = draw()
     if batch == nil then return nil end
     if not single then
       data._short_batch = self.batch_size and #batch < self.batch_size and set.get and {#batch, #set} or nil  -- for messages
     end
     return give(fetch(batch))
-  end
+  end)
 end)
 
 require "torch.utils.shown"(data)

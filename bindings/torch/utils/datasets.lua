@@ -57,6 +57,7 @@ function data.TensorDataset:init(...)
       error(("TensorDataset: tensor %d of shape %s has %d rows, the first has %d%s"):format(i, tostring(t.shape), #t, n, turned), 3, "shape")
     end
   end
+  require("torch.notes.labels").of_tensors(self.tensors)
 end
 function data.TensorDataset:get(i)
   local row = {}

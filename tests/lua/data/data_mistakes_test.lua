@@ -146,3 +146,17 @@ test("the report of a worker's error names worker and item, and a picture's erro
   check.contains(explain.report(err), "picture   f32 [5, 5, 3]")
   check.lacks(explain.report(err), "argument")
 end)
+
+test("labels that begin with 0 are noticed, by a dataset of tensors at once, by a loader where its first epoch ends", function()
+  local function says(code) return check.tycho({"-e", code}).err end
+  local made = "local data = torch.utils.data local labels = torch.tensor{%s} local set = data.TensorDataset(torch.ones(3, 2), labels)"
+  check.equal(says(made:format "0, 2, 1"), "note LABEL: labels holds class numbers from 0 to 2; they count from 1 here, from 1 to 3 ((command line):1)\n   labels + 1\n")
+  for _, fine in ipairs {"1, 2, 3", "0, 1, 0", "0.0, 2.0, 1.0"} do check.equal(says(made:format(fine)), "") end
+  local loop = "local data = torch.utils.data local S = data.class('S') function S:__len() return 6 end function S:get(i) return {torch.ones(2), i %% 3%s} end\n"
+    .. "local loader = data.DataLoader(S(), {batch_size = 2})\nfor epoch = 1, 3 do\n  for x, target in loader() do local _ = x end\nend"
+  local err = says(loop:format "")
+  check.contains(err, "the labels of this epoch go from 0 to 2")
+  check.contains(err, "in the loop: target = target + 1")
+  check.equal(select(2, err:gsub("note LABEL", "")), 1)
+  check.equal(says(loop:format " + 1"), "")
+end)
