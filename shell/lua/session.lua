@@ -219,6 +219,11 @@ local function evaluate(f, ready, text)
   record.seconds = torch.perf_counter() - began
   record.ok = values[1]
   torch.is_grad_enabled()  -- a scope that the entry left open ends with it
+  local modules = record.ok and package.loaded["torch.nn.module"]
+  if modules then  -- a plain tensor over a parameter is the entry's error
+    local found = table.pack(native.contained(modules.look_at_parameters))
+    if not found[1] then values, record.ok = found, false end
+  end
   names.after(session.number, entry.assigned(ready.tokens), ready.constants)
   if record.ok then
     table.remove(values, 1)

@@ -104,6 +104,41 @@ local origin = setmetatable({}, {__mode = "k"})
 local outermost
 local outermost_ends = setmetatable({}, {__close = function() outermost = nil end})
 
+-- Fields that hold a parameter: module -> name -> the parameter, as it was assigned.
+local held = setmetatable({}, {__mode = "k"})
+
+local function plain_parameter(owner, name, level)
+  error(("%s: field %s held a parameter and now holds a plain tensor, which is not trained; assign nn.Parameter(tensor), or copy the values into the parameter with copy_ in torch.no_grad"):format(
+    owner._name, name), level + 1)
+end
+
+-- What stands in a parameter's field is another value: raises where it is a plain tensor (Lua tells nobody when a field
+-- that is there gets a value). One that was computed may be the parameter in another form.
+local function look_at_parameter(module, name, level)
+  local v = rawget(module, name)
+  if v == nil or is_parameter[v] then
+    held[module][name] = v
+  elseif torch.is_tensor(v) and v.is_leaf and not v.requires_grad and not module._buffers[name] then
+    plain_parameter(module, name, level + 1)
+  end
+end
+
+---Looks at all modules: the first plain tensor in a parameter's field raises, and the parameter is put back.
+---@param of? table only these parameters, as keys
+function Module.look_at_parameters(of)
+  for module, names in next, held do
+    for name, p in next, names do
+      if not rawequal(rawget(module, name), p) and (not of or of[p]) then
+        local ok, err = pcall(look_at_parameter, module, name, 2)
+        if not ok then
+          rawset(module, name, p)
+          error(err, 2)
+        end
+      end
+    end
+  end
+end
+
 local function call(module, ...)
   local first <close> = not outermost and outermost_ends
   if first then
@@ -115,9 +150,6 @@ local function call(module, ...)
   if not hooks then return results(module:forward(...)) end
   return results(require("torch.nn.hooks").run(module, hooks, ...))
 end
-
--- Fields that held a parameter: module -> name -> true.
-local held = setmetatable({}, {__mode = "k"})
 
 local function of_torch(info) return info == nil or info.what == "C" or info.source:find "^=torch/" ~= nil or info.source:find "^=shell/" ~= nil end
 
@@ -139,7 +171,7 @@ local meta = {
       order[#order + 1] = k
       if is_parameter[v] then
         local names = held[self] or {}
-        held[self], names[k] = names, true
+        held[self], names[k] = names, v
       elseif held[self] then
         look_at_name(self, k, v)
       end
@@ -243,8 +275,7 @@ function Class:named_parameters(prefix, recurse)
   walk(self, prefix, function(owner, key, v, name)
     local names = held[owner]
     if names and names[key] and torch.is_tensor(v) and v.is_leaf and not parameter_at(owner, key, v) and not is_parameter[v] then
-      error(("%s: field %s held a parameter and now holds a plain tensor, which is not trained; assign nn.Parameter(tensor), or copy the values into the parameter with copy_ in torch.no_grad"):format(
-        owner._name, name), 2)
+      plain_parameter(owner, name, 2)
     end
     if parameter_at(owner, key, v) and not seen[v] and (recurse or owner == self) then
       seen[v] = true

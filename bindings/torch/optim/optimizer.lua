@@ -298,10 +298,23 @@ local function plain_step(self, accumulated)
   end
 end
 
+-- A plain tensor that was put over one of the parameters that this optimiser trains raises.
+local function look_at_fields(self)
+  local modules = package.loaded["torch.nn.module"]
+  if not modules then return end
+  local mine = {}
+  for _, g in ipairs(self.param_groups) do
+    for _, p in ipairs(g.params) do mine[p] = true end
+  end
+  modules.look_at_parameters(mine)
+end
+
 ---One step; `closure` recomputes the loss and is called first.
 ---@param closure? function|{accumulated: integer} accumulated: so many backward passes are meant to add up
 function Optimizer:step(closure)
   local loss, accumulated
+  local steps = self._steps or 0
+  if steps & (steps - 1) == 0 then look_at_fields(self) end  -- at steps 1, 2, 3, 5, 9, ..: it costs nothing then
   closure, accumulated = step_arguments(closure)
   base.run_hooks(self, "before")
   if self._whole_step then

@@ -55,3 +55,22 @@ test("a plain tensor over a parameter is an error where the parameters are asked
   net[1].weight = nn.Parameter(torch.ones(3, 2))
   check.equal(#net:parameters(), 2)
 end)
+
+test("a plain tensor over a parameter is an error where the optimiser steps, and at the prompt at once", function()
+  local net = torch.nn.Linear(2, 1)
+  local opt = torch.optim.SGD(net:parameters(), {lr = 0.1})
+  local weight = net.weight
+  net(torch.ones(2)):sum():backward()
+  net.weight = torch.ones(1, 2)
+  check.raises("argument", "field weight held a parameter and now holds a plain tensor", function() opt:step() end)
+  check.yes(rawequal(net.weight, weight))
+  net.weight = torch.nn.Parameter(torch.ones(1, 2))
+  opt:step()
+  net.weight = weight * 2  -- computed: the parameter in another form
+  opt:step()
+  local r = check.tycho({"-i", "--clean"}, {stdin = "net = nn.Linear(2, 1)\nnet.weight = torch.ones(1, 2)\n"})
+  check.contains(r.err, "field weight held a parameter and now holds a plain tensor")
+  r = check.tycho({"-i", "--clean"}, {stdin = "net = nn.Linear(2, 1)\nnet.weight = nn.Parameter(torch.ones(1, 2))\nnet.bias = nil\nnet.weight.requires_grad\n"})
+  check.equal(r.err, "")
+  check.contains(r.out, "true")
+end)
