@@ -319,8 +319,6 @@ function dist.is_backend_available(backend)
   local asks = type(backend) == "string" and rawget(dist, ("is_%s_available"):format(backend:lower()))
   return asks and asks() or false
 end
----Seconds after which a collective that not all ranks join is an error, where nothing else is asked for.
-dist.default_pg_timeout = 600
 
 -- Names of PyTorch's that are not here, and what does the same.
 local absent = {
@@ -340,6 +338,7 @@ absent.launch = absent.elastic
 
 return torch._strict(dist, "torch.distributed", function(t, name)
   if absent[name] then error(("torch.distributed.%s is not here: %s"):format(name, absent[name]), 3, "value") end
+  if name == "default_pg_timeout" then return 600 end  -- seconds
   local value
   if name == "nn" then
     value = {functional = require "torch.distributed.functional"}
