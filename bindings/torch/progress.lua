@@ -68,7 +68,7 @@ function Bar:_text(now)
   if not self.ended and self.total and made > 0 then
     parts[#parts + 1] = clock_text(math.max(0, self.total - self.done) / rate) .. " left"
   else
-    parts[#parts + 1] = clock_text(took)
+    parts[#parts + 1] = clock_text(took // 1)
   end
   return table.concat(parts, "  ")
 end

@@ -96,6 +96,12 @@ local function in_lua(place)
   return ok and code and "\n   in Lua: " .. code:gsub("\n", "\n           ") or ""
 end
 
+local leaving = {exit = true, quit = true, bye = true, q = true}
+
+-- Where else a whole name may be.
+local parts = {{"torch.metrics.", function() return torch.metrics end}, {"nn.", function() return torch.nn end}, {"F.", function() return torch.nn.functional end},
+  {"optim.", function() return torch.optim end}, {"data.", function() return torch.utils.data end}, {"data.transforms.", function() return torch.utils.data.transforms end}}
+
 ---@param place? table where it is read, as debug.getinfo tells
 ---@return string message
 function names.unknown(name, place)
@@ -108,6 +114,11 @@ function names.unknown(name, place)
   end
   local other = require("torch.foreign.words").roots[name]
   if other then return ("%s %s"):format(text, other) .. in_lua(place) end
+  if leaving[name] then return ("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
+  for _, part in ipairs(parts) do
+    local home = part[2]()
+    if type(name) == "string" and rawget(home, name) ~= nil then return ('%s Did you mean "%s%s"?'):format(text, part[1], name) end
+  end
   local near = names.nearest(name, names.all())
   if near then
     local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""

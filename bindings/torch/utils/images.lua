@@ -171,7 +171,7 @@ return function(data)
     return torch.stack(out)
   end
 
-  ---Many pictures in one: rows of `nrow`, with `padding` pixels of `pad_value` around each. `normalize` stretches the values to
+  ---Many pictures in one, a contact sheet: rows of `nrow`, with `padding` pixels of `pad_value` around each. `normalize` stretches the values to
   ---0..1, from `value_range` = {low, high} or their own least and largest (of each picture with `scale_each`).
   ---@param tensor Tensor [n, channels, height, width], or a list of [channels, height, width]
   ---@param options? {nrow: integer, padding: integer, normalize: boolean, value_range: number[], scale_each: boolean, pad_value: number}

@@ -33,16 +33,17 @@ return function(Table)
     return table.concat(lines, "\n")
   end
 
-  -- Rows first..last as text.
-  local function rows_text(self, first, last)
+  -- All rows as a text, the first twelve columns of them: what print shows of the parts of a table.
+  function Table:_text()
     local rows = {{"", table.unpack(self.names, 1, 12)}}
     if #self.names > 12 then rows[1][14] = ".." end
-    for i = first, last do
+    for i = 1, #self do
       local row = {tostring(i)}
       for k = 1, math.min(12, #self.names) do
         local name = self.names[k]
         local column, classes = self.columns[name], self.classes[name]
-        local v = torch.is_tensor(column) and column[i]:item() or column[i]
+        local v = column[i]
+        if torch.is_tensor(v) then v = v:item() end
         row[k + 1] = classes and (classes[v] or "nan") or type(v) == "number" and number(v) or tostring(v):sub(1, 24)
       end
       if #self.names > 12 then row[14] = ".." end
@@ -57,42 +58,50 @@ return function(Table)
     return n
   end
 
-  ---The first rows as a text: print(t:head()).
+  ---The first rows, as a table of their own.
   ---@param n? integer 5 unless given
-  ---@return string
-  function Table:head(n) return rows_text(self, 1, math.min(count("head", n), #self)) end
+  ---@return table
+  function Table:head(n)
+    n = math.min(count("head", n), #self)
+    return Table.part(self, {1, n})
+  end
 
-  ---The last rows as a text.
+  ---The last rows, as a table of their own.
   ---@param n? integer 5 unless given
-  ---@return string
-  function Table:tail(n) return rows_text(self, math.max(1, #self - count("tail", n) + 1), #self) end
+  ---@return table
+  function Table:tail(n)
+    n = math.min(count("tail", n), #self)
+    return Table.part(self, torch.arange(#self - n + 1, #self + 1))
+  end
 
-  ---What the columns of numbers hold, as a text: how many values, how many are missing, mean, deviation, least, median, most.
-  ---@return string
+  ---What the columns of numbers hold, as a table: how many values, how many are missing, mean, deviation, least, median, most.
+  ---@return table
   function Table:describe()
-    local rows = {{"", "count", "missing", "mean", "std", "min", "median", "max"}}
+    local names = {"column", "count", "missing", "mean", "std", "min", "median", "max"}
+    local out = setmetatable({names = names, columns = {}, classes = {}, rows = 0, small = true}, Table)
+    local columns = {}
+    for _, name in ipairs(names) do columns[name] = {} end
     for _, name in ipairs(self.names) do
       local x = self.columns[name]
       if torch.is_tensor(x) and not self.classes[name] then
+        out.rows = out.rows + 1
         x = x:double()
         local there = x[~x:isnan()]
-        local row = {name, tostring(#there), tostring(#x - #there)}
-        for k, what in ipairs {"mean", "std", "min", "median", "max"} do row[3 + k] = #there > (what == "std" and 1 or 0) and number(there[what](there):item()) or "-" end
-        rows[#rows + 1] = row
-      else
-        local seen, n = {}, 0
-        for _, v in ipairs(self.classes[name] or x) do
-          if not seen[v] then seen[v], n = true, n + 1 end
+        columns.column[out.rows], columns.count[out.rows], columns.missing[out.rows] = name, #there, #x - #there
+        for _, what in ipairs {"mean", "std", "min", "median", "max"} do
+          columns[what][out.rows] = #there > (what == "std" and 1 or 0) and there[what](there):item() or 0 / 0
         end
-        rows[#rows + 1] = {name, tostring(#self), "", ("%d %s"):format(n, self.classes[name] and "classes" or "texts"), "", "", "", ""}
       end
     end
-    return aligned(rows)
+    for name, list in pairs(columns) do
+      out.columns[name] = name == "column" and list or torch.tensor(list, {dtype = (name == "count" or name == "missing") and "int64" or "float64"})
+    end
+    return out
   end
 
   -- A table with other columns, each made of the one that was.
   local function made(self, names, rows, f)
-    local out = setmetatable({names = names, columns = {}, classes = {}, rows = rows}, Table)
+    local out = setmetatable({names = names, columns = {}, classes = {}, rows = rows, small = rows <= 20}, Table)
     for _, name in ipairs(names) do out.columns[name], out.classes[name] = f(self.columns[name]), self.classes[name] end
     return out
   end
@@ -155,7 +164,7 @@ return function(Table)
         if #there > 0 then kept = kept & torch.tensor(there) end
       end
     end
-    return self:part(kept)
+    return Table.part(self, kept)
   end
 
   ---A column of texts or classes as numbers, 1 in the place of the class and 0 elsewhere: float32 [rows, classes]; and the

@@ -25,7 +25,7 @@ return function(data)
   Table.__len = function(self) return rawget(self, "rows") end
   Table.__index = function(self, key)
     local method = rawget(Table, key)
-    if method ~= nil then return method end
+    if method ~= nil and (key == "column" or key == "tensor" or rawget(self, "columns")[key] == nil) then return method end
     if type(key) == "number" then key = rawget(self, "names")[key < 0 and #rawget(self, "names") + 1 + key or key] end
     if type(key) == "table" and type(key[1]) == "string" and getmetatable(key) == nil then return self:select(key) end
     local column = key ~= nil and rawget(self, "columns")[key]
@@ -37,6 +37,7 @@ return function(data)
   require "torch.utils.table_methods"(Table)
   Table.__tostring = function(self)
     local lines = {("table of %d rows, %d columns"):format(self.rows, #self.names)}
+    if rawget(self, "small") and self.rows > 0 then return lines[1] .. "\n" .. Table._text(self) end
     local function line(name)
       local column, classes, about = self.columns[name], self.classes[name], nil
       if classes then

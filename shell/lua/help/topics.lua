@@ -160,14 +160,16 @@ A lesson has variables of its own: yours stay as they are.]], "tutorial, %learn,
   right = net(x):argmax(2):eq(y)       one boolean for each row
   right:float():mean():item()          the share of them, between 0 and 1
   right:sum():item()                   how many; add up over the batches
+  acc = torch.metrics.Accuracy()       acc:update(net(x), y); acc:compute()
+  torch.metrics.ConfusionMatrix()      what is taken for what, as a table
 Labels count from 1, as argmax does. Look at a network without dropout and
-without a graph:  net:eval(); torch.no_grad(function() ... end)]], "argmax, eq, mean, training", "accuracies"},
+without a graph:  net:eval(); torch.no_grad(function() ... end)]], "torch.metrics, argmax, eq, mean, training", "accuracies"},
   {"progress", "How far something is: at the prompt by itself, in scripts by a line.", [[
   A long entry shows its time and operation by itself; Ctrl-C stops it.
   %time CODE   %bench CODE   %prof CODE           how long, how fast, where
-  io.write(("\r%d of %d"):format(i, n))           a line that is written over
-  scripts/train_digits.lua shows a bar, losses and what is left of the time.
-How far the lessons are: %learn.]], "%time, %prof, %learn, training", "bar tqdm"},
+  for x, y in torch.progress(loader) do .. end    a bar; in a log a line
+  bar = torch.progress(loader)                    bar:set_postfix{loss = loss}
+How far the lessons are: %learn.]], "torch.progress, %time, %prof, %learn, training", "bar tqdm"},
   {"quit", "How to leave.", [[
   Ctrl-D on an empty line, or %quit           the session
   os.exit()                                   the same from code

@@ -247,12 +247,14 @@ test("a table shows its rows, gives parts and numbers for classes, and names wha
   f:write "area,rooms,city,price\n70.5,1,Oslo,131.4\n41,3,Bergen,88\n,4,Oslo,465.8\n55.6,1,,93.5\n"
   f:close()
   local t = data.read_csv(path)
-  check.equal(t:head(2), [[
+  check.equal(tostring(t:head(2)), [[
+table of 2 rows, 4 columns
    area  rooms    city  price
 1  70.5      1    Oslo  131.4
 2    41      3  Bergen     88]])
-  check.contains(t:tail(1), "4  55.6      1")
-  check.contains(t:describe(), "area +3 +1 +55.7")
+  check.contains(tostring(t:tail(1)), "1  55.6      1")
+  check.contains(tostring(t:describe()), "area +3 +1 +55.7")
+  check.equal(t:describe().max:tolist(), {70.5, 4.0, t.price:max():item()})
   check.equal(t.shape, {4, 4})
   check.equal(t[{"price", "area"}].names, {"price", "area"})
   check.equal(t:dropna().rows, 2)
@@ -260,6 +262,10 @@ test("a table shows its rows, gives parts and numbers for classes, and names wha
   check.equal(t:part {2, -1}.city, {"Bergen", "Oslo", ""})
   check.equal(t:part(t.price:gt(100)).rooms, {1, 4})
   check.equal(t:part(torch.tensor {3, 1}).rooms, {4, 1})
+  local named = t:part {1, 4}
+  named.columns.part, named.columns.text = named.columns.price, named.columns.city  -- a column's name comes first
+  check.equal(named.part:tolist(), t.price:tolist())
+  check.equal(#named:head(2), 2)
   local x, names = t:one_hot "city"
   check.equal(names, {"", "Bergen", "Oslo"})
   check.equal(x[1], {0, 0, 1})
