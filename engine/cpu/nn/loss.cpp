@@ -347,13 +347,6 @@ void label_counts_typed(Call& c) {
 
 }  // namespace
 
-void label_counts(Call& c) {
-  if (c.out[0].dtype() == DType::Float64)
-    label_counts_typed<double>(c);
-  else
-    label_counts_typed<float>(c);
-}
-
 template <class T>
 int64_t first_improbable_typed(const Tensor& x) {
   const T* const p = x.data<T>();
@@ -375,43 +368,26 @@ void first_improbable(Call& c) {
                                                           : first_improbable_typed<float>(x);
 }
 
-void softmax_nll(Call& c) {
-  if (c.tensor(0).dtype() == DType::Float64)
-    softmax_nll_typed<double>(c);
-  else
-    softmax_nll_typed<float>(c);
-}
-void softmax_nll_backward(Call& c) {
-  if (c.tensor(1).dtype() == DType::Float64)
-    softmax_nll_backward_typed<double>(c);
-  else
-    softmax_nll_backward_typed<float>(c);
-}
-void nll_forward(Call& c) {
-  if (c.tensor(0).dtype() == DType::Float64)
-    nll_typed<double>(c);
-  else
-    nll_typed<float>(c);
-}
-void nll_backward(Call& c) {
-  if (c.tensor(0).dtype() == DType::Float64)
-    nll_backward_typed<double>(c);
-  else
-    nll_backward_typed<float>(c);
-}
-void nll_terms(Call& c) {
-  if (c.tensor(0).dtype() == DType::Float64)
-    nll_terms_typed<double>(c);
-  else
-    nll_terms_typed<float>(c);
-}
+// A kernel of float32 and float64, picked by that argument's type.
+#define BIND_TYPED(op, kernel, argument)              \
+  BIND_KERNEL(Cpu, op, [](Call& c) {                  \
+    if (c.tensor(argument).dtype() == DType::Float64) \
+      kernel<double>(c);                              \
+    else                                              \
+      kernel<float>(c);                               \
+  })
 
 BIND_KERNEL(Cpu, "first_improbable", first_improbable);
-BIND_KERNEL(Cpu, "label_counts", label_counts);
-BIND_KERNEL(Cpu, "softmax_nll", softmax_nll);
-BIND_KERNEL(Cpu, "softmax_nll_backward", softmax_nll_backward);
-BIND_KERNEL(Cpu, "nll_terms", nll_terms);
-BIND_KERNEL(Cpu, "nll_forward", nll_forward);
-BIND_KERNEL(Cpu, "nll_backward", nll_backward);
+BIND_KERNEL(Cpu, "label_counts", [](Call& c) {  // of labels; the result has the type
+  if (c.out[0].dtype() == DType::Float64)
+    label_counts_typed<double>(c);
+  else
+    label_counts_typed<float>(c);
+});
+BIND_TYPED("softmax_nll", softmax_nll_typed, 0);
+BIND_TYPED("softmax_nll_backward", softmax_nll_backward_typed, 1);
+BIND_TYPED("nll_terms", nll_terms_typed, 0);
+BIND_TYPED("nll_forward", nll_typed, 0);
+BIND_TYPED("nll_backward", nll_backward_typed, 0);
 
 }  // namespace tycho::cpu

@@ -6,18 +6,10 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/boxes.h"
-#include "engine/cpu/nn/norm.h"
+#include "engine/cpu/nn/norm_level.h"
 
 namespace tycho::cpu {
 namespace {
-
-#define LEVEL(T, name, ...)              \
-  do {                                   \
-    if constexpr (sizeof(T) == 4)        \
-      level_of::name##_f32(__VA_ARGS__); \
-    else                                 \
-      level_of::name##_f64(__VA_ARGS__); \
-  } while (0)
 
 constexpr int64_t kChunk = 16;  // tiles worth a task
 
@@ -62,21 +54,21 @@ void ShortRows<T>::forward(const T* x, T* y, const T* b, T* mean, T* rstd, doubl
           T *const m = mean + first, *const r = rstd + first;
           gather(part, tile, x + first * n);
           if (centred)
-            LEVEL(T, norm_column_moments, tile, n, count, m, apart, squares);
+            NORM_LEVEL(T, norm_column_moments, tile, n, count, m, apart, squares);
           else
-            LEVEL(T, norm_column_sums, tile, tile, n, count, static_cast<const T*>(zero), apart,
-                  squares);
+            NORM_LEVEL(T, norm_column_sums, tile, tile, n, count, static_cast<const T*>(zero),
+                       apart, squares);
           for (int64_t i = 0; i < count; ++i) {
             const double off = centred ? static_cast<double>(apart[i]) / static_cast<double>(n) : 0;
             m[i] = centred ? static_cast<T>(static_cast<double>(m[i]) + off) : T(0);
             const double m2 = static_cast<double>(squares[i]) - off * off * static_cast<double>(n);
             r[i] = static_cast<T>(1 / std::sqrt(m2 / static_cast<double>(n) + eps));
           }
-          LEVEL(T, norm_column_apply, tile, tile, n, count, static_cast<const T*>(m),
-                static_cast<const T*>(r), static_cast<const T*>(zero));
+          NORM_LEVEL(T, norm_column_apply, tile, tile, n, count, static_cast<const T*>(m),
+                     static_cast<const T*>(r), static_cast<const T*>(zero));
           for (int64_t j = 0; (w || b) && j < n; ++j)
-            LEVEL(T, norm_apply, tile + j * count, tile + j * count, count, T(0), w ? w[j] : T(1),
-                  b ? b[j] : T(0));
+            NORM_LEVEL(T, norm_apply, tile + j * count, tile + j * count, count, T(0),
+                       w ? w[j] : T(1), b ? b[j] : T(0));
           scatter(part, y + first * n, tile);
         });
   };
@@ -90,28 +82,29 @@ void ShortRows<T>::backward(const T* g, const T* x, T* y, const T* mean, const T
   std::vector<double> parts(static_cast<size_t>(tiles * 2 * n));
   const auto run = [&](int64_t begin, int64_t end) {
     alignas(64) T gt[kBox], xt[kBox], yt[kBox], s[kBox / 2], d[kBox / 2], zero[kBox / 2] = {};
-    each_tile(rows, n, most, begin, end,
-              [&](int64_t k, int64_t first, int64_t count, const BoxPart& part) {
-                const T *const m = mean + first, *const r = rstd + first;
-                gather(part, gt, g + first * n);
-                gather(part, xt, x + first * n);
-                LEVEL(T, norm_column_apply, xt, yt, n, count, m, r, static_cast<const T*>(zero));
-                double* const dw = parts.data() + k * 2 * n;
-                for (int64_t j = 0; j < n; ++j)
-                  LEVEL(T, norm_sums, gt + j * count, yt + j * count, count, T(0), dw + n + j,
-                        dw + j);
-                for (int64_t j = 0; w && j < n; ++j)
-                  LEVEL(T, norm_apply, gt + j * count, gt + j * count, count, T(0), w[j], T(0));
-                LEVEL(T, norm_column_sums, gt, xt, n, count, m, s, d);
-                for (int64_t i = 0; i < count; ++i) {
-                  const double scale = static_cast<double>(r[i]), of = static_cast<double>(n);
-                  d[i] = static_cast<T>(-static_cast<double>(d[i]) * scale * scale * scale / of);
-                  s[i] = centred ? static_cast<T>(-static_cast<double>(s[i]) * scale / of) : T(0);
-                }
-                LEVEL(T, norm_column_grad, gt, xt, yt, n, count, m, r, static_cast<const T*>(d),
-                      static_cast<const T*>(s));
-                scatter(part, y + first * n, yt);
-              });
+    each_tile(
+        rows, n, most, begin, end,
+        [&](int64_t k, int64_t first, int64_t count, const BoxPart& part) {
+          const T *const m = mean + first, *const r = rstd + first;
+          gather(part, gt, g + first * n);
+          gather(part, xt, x + first * n);
+          NORM_LEVEL(T, norm_column_apply, xt, yt, n, count, m, r, static_cast<const T*>(zero));
+          double* const dw = parts.data() + k * 2 * n;
+          for (int64_t j = 0; j < n; ++j)
+            NORM_LEVEL(T, norm_sums, gt + j * count, yt + j * count, count, T(0), dw + n + j,
+                       dw + j);
+          for (int64_t j = 0; w && j < n; ++j)
+            NORM_LEVEL(T, norm_apply, gt + j * count, gt + j * count, count, T(0), w[j], T(0));
+          NORM_LEVEL(T, norm_column_sums, gt, xt, n, count, m, s, d);
+          for (int64_t i = 0; i < count; ++i) {
+            const double scale = static_cast<double>(r[i]), of = static_cast<double>(n);
+            d[i] = static_cast<T>(-static_cast<double>(d[i]) * scale * scale * scale / of);
+            s[i] = centred ? static_cast<T>(-static_cast<double>(s[i]) * scale / of) : T(0);
+          }
+          NORM_LEVEL(T, norm_column_grad, gt, xt, yt, n, count, m, r, static_cast<const T*>(d),
+                     static_cast<const T*>(s));
+          scatter(part, y + first * n, yt);
+        });
   };
   parallel_for(tiles, kChunk, run);
   for (int64_t k = 0; k < tiles; ++k)

@@ -12,14 +12,6 @@
 namespace tycho {
 namespace {
 
-void check_reduction(const Call& c, int i) { parse_reduction(c.string(i)); }
-
-void check_floating(const Call& c, int i) {
-  const Tensor& t = c.tensor(i);
-  TYCHO_CHECK(Kind::DType, is_floating(t.dtype()), "%s: %s must be floating point, not %s",
-              c.op->name, c.op->params[i].name.c_str(), dtype_name(t.dtype()));
-}
-
 // Reduces with weights, where there are any: a mean then divides by their sum.
 Tensor weighted(const Call& c, const Tensor& each, const Tensor& weight, Reduction r) {
   if (!weight) return reduce_loss(each, r);
@@ -357,84 +349,6 @@ const Op& gaussian_nll_loss = add_op(
            s.add({s.normal({3, 4}), s.normal({3, 4}), s.uniform({3, 4}, 0.5, 2)});
            s.add({s.normal({3, 4}), s.normal({3, 4}), s.uniform({3}, 0.5, 2), true, 1e-6, "sum"});
            s.add({s.normal({3}), s.normal({3}), 0.5, false, 1e-6, "none"});
-         }});
-
-// --- Labels 1 and -1 ---
-
-const Op& soft_margin_loss = add_op(
-    {.name = "soft_margin_loss",
-     .args = "self, target, reduction: string = mean",
-     .doc = "log(1 + exp(-target * self)) for targets 1 and -1.",
-     .where = kFunctional,
-     .amp = Amp::F32,
-     .see = "hinge_embedding_loss, binary_cross_entropy_with_logits",
-     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example = "F.soft_margin_loss(torch.tensor{0.0}, torch.tensor{1.0}) --> f32 []  0.69315",
-     .compose =
-         [](Call& c) {
-           standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
-           check_reduction(c, 2);
-           check_floating(c, 0);
-           c.out.push_back(reduce_loss(-op<"logsigmoid">(c.tensor(0) * c.tensor(1)), c.string(2)));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1})});
-           s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1}), "none"});
-         }});
-
-const Op& hinge_embedding_loss = add_op(
-    {.name = "hinge_embedding_loss",
-     .args = "self, target, margin: float = 1.0, reduction: string = mean",
-     .doc = "self where the target is 1, max(0, margin - self) where it is -1.",
-     .where = kFunctional,
-     .amp = Amp::F32,
-     .see = "margin_ranking_loss, soft_margin_loss",
-     .rule = "[..] and a target that broadcasts -> [] (reduction \"none\": [..])",
-     .example =
-         "F.hinge_embedding_loss(torch.tensor{0.5, 0.25}, torch.tensor{1, -1}) --> f32 []  0.625",
-     .compose =
-         [](Call& c) {
-           const Tensor &x = c.tensor(0), &t = c.tensor(1);
-           check_reduction(c, 3);
-           const Tensor below = op<"clamp_min">(c.number(2) - x, 0);
-           const Tensor each = op<"masked_fill">(below, fn::eq(t, 1), 0) +
-                               op<"masked_fill">(x + op<"zeros_like">(t), fn::eq(t, -1), 0);
-           c.out.push_back(reduce_loss(each, c.string(3)));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4}), s.of({3, 4}, {1, -1, -1})}, false);
-           s.add({s.normal({3, 4}), s.integers({3, 4}, 1, 1), 0.5, "sum"});
-           s.add({s.normal({3, 4}), s.integers({3, 4}, -1, -1), 0.5, "none"});
-         }});
-
-const Op& margin_ranking_loss = add_op(
-    {.name = "margin_ranking_loss",
-     .args = "input1, input2, target, margin: float = 0.0, reduction: string = mean",
-     .doc = "max(0, -target * (input1 - input2) + margin): target 1 asks for a larger input1.",
-     .where = kFunction | kFunctional,
-     .amp = Amp::F32,
-     .see = "hinge_embedding_loss, triplet_margin_loss",
-     .rule = "[..], [..], target [..] -> [] (reduction \"none\": [..])",
-     .example = "F.margin_ranking_loss(torch.tensor{1.0}, torch.tensor{3.0}, torch.tensor{1}) --> "
-                "f32 []  2",
-     .compose =
-         [](Call& c) {
-           const Tensor &a = c.tensor(0), &b = c.tensor(1), &t = c.tensor(2);
-           check_reduction(c, 4);
-           TYCHO_CHECK(Kind::Shape, a.rank() == b.rank() && a.rank() == t.rank(),
-                       "margin_ranking_loss: all tensors need the same number of dimensions, got "
-                       "shapes %s, %s and %s",
-                       to_string(a.shape()).c_str(), to_string(b.shape()).c_str(),
-                       to_string(t.shape()).c_str());
-           c.out.push_back(
-               reduce_loss(op<"clamp_min">(-t * (a - b) + c.number(3), 0), c.string(4)));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({5}), s.normal({5}), s.of({5}, {1, -1, -1})});
-           s.add({s.normal({5}), s.normal({5}), s.of({5}, {1, -1, -1}), 0.5, "none"});
          }});
 
 }  // namespace

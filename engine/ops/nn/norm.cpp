@@ -1,92 +1,20 @@
-// Normalisations. Each is a fused kernel that also keeps its statistics, and a fused backward;
-// where the gradient itself needs a graph, the backward pass is composed of plain operations
-// instead.
-
-#include "engine/grad/node.h"
+// batch_norm, layer_norm and rms_norm. Each is a fused kernel that also keeps its statistics, and a
+// fused backward; where the gradient itself needs a graph, the backward pass is composed of plain
+// operations instead.
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/nn/norms.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
 namespace {
 
-DType wide(DType t) { return t == DType::Float64 ? t : DType::Float32; }
-
-void check_floating(const Tensor& x, const char* name) {
-  TYCHO_CHECK(Kind::DType, is_floating(x.dtype()), "%s: takes floating point numbers, not %s", name,
-              dtype_name(x.dtype()));
-}
-
-void check_samples(const Tensor& x, const char* name) {
-  check_floating(x, name);
-  TYCHO_CHECK(Kind::Dim, x.rank() >= 2,
-              "%s: the input has at least 2 dimensions (samples and channels), not %d", name,
-              x.rank());
-}
-
-// A forward pass: y, and the mean and 1 / deviation of what is normalised. A backward pass: the
-// gradients of input, weight and bias. The two are kept in the type that is computed in.
-void result_and_two(Call& c, const Tensor& result, const Sizes& each) {
-  c.out.push_back(result);
-  for (int i = 0; i < 2; ++i) c.out.push_back(empty(each, wide(result.dtype()), result.device()));
-}
-
-// --- Gradients in plain operations ---
-
-// y = (x - mean) * rstd * w + b with statistics over the dims `dims` of x seen in a shape where w
-// is [.., 1, ..]: the gradients of x, w and b.
-struct Plain {
-  Sizes shape, weight, dims;  // of the view
-  double eps;
-  bool centred;
-  Tensor x, w, b;
-
-  Plain(const Tensor& self, const Tensor& g, const Tensor& gain, const Sizes& shape_,
-        const Sizes& weight_, const Sizes& dims_, double eps_, bool centred_, const Sizes& w_shape)
-      : shape(shape_), weight(weight_), dims(dims_), eps(eps_), centred(centred_) {
-    const Tensor v = op<"reshape">(self, shape), gv = op<"reshape">(g, shape);
-    double n = 1;
-    for (int64_t d : dims) n *= static_cast<double>(shape[static_cast<int>(d)]);
-    const auto mean = [&](const Tensor& t) { return op<"sum">(t, dims, true) / n; };
-    const Tensor middle = centred ? v - mean(v) : v;
-    const Tensor rstd = fn::pow(mean(middle * middle) + eps, -0.5);
-    const Tensor unit = middle * rstd;
-    const Tensor h = gain ? gv * op<"reshape">(gain, weight) : gv;
-    const Tensor inner = h - unit * mean(h * unit);
-    x = op<"reshape">(rstd * (centred ? inner - mean(h) : inner), self.shape());
-    w = op<"reshape">(op<"sum_to_size">(gv * unit, weight), w_shape);
-    b = op<"reshape">(op<"sum_to_size">(gv, weight), w_shape);
-  }
-};
-
-void set(Backward& b, const Plain& p, int weight, int bias) {
-  if (b.needs(0)) b.set(0, p.x);
-  if (b.needs(weight)) b.set(weight, p.w);
-  if (bias >= 0 && b.needs(bias)) b.set(bias, p.b);
-}
-void set(Backward& b, const SmallVec<Tensor, 2>& grads, int weight, int bias) {
-  if (b.needs(0)) b.set(0, grads[0]);
-  if (b.needs(weight)) b.set(weight, grads[1]);
-  if (bias >= 0 && b.needs(bias)) b.set(bias, grads[2]);
-}
-
-Tensor constant(const Tensor& t) {  // a saved result, without its graph
-  NoGrad quiet;
-  return op<"clone">(t);
-}
+using namespace norms;
 
 // --- batch_norm ---
 
 Tensor product_of(const Tensor& x) {  // [1, C, 1]: the shape of weights against [N, C, S]
   return op<"reshape">(x, Sizes{1, x.numel(), 1});
-}
-
-void check_channels(const Tensor& t, const char* op_name, const char* name, int64_t channels) {
-  if (!t) return;
-  TYCHO_CHECK(Kind::Shape, t.rank() == 1 && t.size(0) == channels,
-              "%s: %s needs one number for each of the %lld channels, got shape %s", op_name, name,
-              static_cast<long long>(channels), to_string(t.shape()).c_str());
-  check_floating(t, op_name);
 }
 
 void batch_norm_grad(Backward& b) {
@@ -131,11 +59,10 @@ const Op& batch_norm_backward =
             .doc = "The gradients of batch norm's input, weight and bias.",
             .where = kHidden,
             .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(1);
-                  result_and_two(c, empty_like(x), {x.size(1)});
-                }});
+            .shape = [](Call& c) {
+              const Tensor& x = c.tensor(1);
+              result_and_two(c, empty_like(x), {x.size(1)});
+            }});
 
 // Evaluation in plain operations, where the running statistics themselves want a gradient.
 Tensor plain_evaluation(const Call& c) {
@@ -244,11 +171,10 @@ const Op& row_norm_backward = add_op(
      .doc = "The gradients of row_norm's input, weight and bias.",
      .where = kHidden,
      .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(1);
-           result_and_two(c, empty(x.shape(), x.dtype(), x.device()), c.ints(2));
-         }});
+     .shape = [](Call& c) {
+       const Tensor& x = c.tensor(1);
+       result_and_two(c, empty(x.shape(), x.dtype(), x.device()), c.ints(2));
+     }});
 
 void check_rows(const Call& c, const char* name) {
   const Tensor& x = c.tensor(0);
@@ -319,203 +245,6 @@ const Op& rms_norm =
                 [](Samples& s) {
                   s.add({s.normal({3, 4}), s.ints({4}), s.normal({4})});
                   s.add({s.normal({2, 3, 4}), s.ints({3, 4}), nullptr, 1e-3});
-                }});
-
-// --- group_norm and instance_norm ---
-
-const Op& group_norm_forward = add_op(
-    {.name = "group_norm_forward",
-     .args = "self, num_groups: int, weight: tensor?, bias: tensor?, eps: float",
-     .doc = "group_norm, and the mean and 1 / deviation of every sample's groups.",
-     .where = kHidden,
-     .saves = "self, weight, out2, out3",
-     .shape =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           const Sizes per{x.size(0), c.integer(1)};
-           result_and_two(c, empty_like(x), per);
-         },
-     .grad =
-         [](Backward& b) {
-           if (!mode.grad)
-             return set(b,
-                        ops<"group_norm_backward">(b.g(), b.in(0), b.integer(1), b.in(2), b.out(1),
-                                                   b.out(2)),
-                        2, 3);
-           const Tensor x = b.in(0);
-           const int64_t n = x.size(0), groups = b.integer(1), inside = x.size(1) / groups;
-           const int64_t places = x.numel() / std::max<int64_t>(1, n * x.size(1));
-           set(b,
-               Plain(x, b.g(), b.in(2), Sizes{n, groups, inside, places},
-                     Sizes{1, groups, inside, 1}, Sizes{2, 3}, b.number(4), true, Sizes{x.size(1)}),
-               2, 3);
-         }});
-
-const Op& group_norm_backward =
-    add_op({.name = "group_norm_backward",
-            .args = "grad, self, num_groups: int, weight: tensor?, mean, rstd",
-            .doc = "The gradients of group_norm's input, weight and bias.",
-            .where = kHidden,
-            .differentiable = false,
-            .shape =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(1);
-                  result_and_two(c, empty_like(x), {x.size(1)});
-                }});
-
-const Op& group_norm = add_op(
-    {.name = "group_norm",
-     .args = "self, num_groups: int, weight: tensor?, bias: tensor?, eps: float = 1e-5",
-     .doc = "Brings groups of channels (dimension 2) of every sample to mean 0 and variance 1.",
-     .where = kFunction | kFunctional,
-     .amp = Amp::F32Cuda,
-     .see = "batch_norm, layer_norm",
-     .rule = "[N, C, ..] -> [N, C, ..]; weight and bias [C]",
-     .example = "F.group_norm(torch.tensor{{1.0, 3.0, 10.0, 30.0}}, 2) --> f32 [1, 4]\n"
-                " -1  1  -1  1",
-     .compose =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           check_samples(x, "group_norm");
-           const int64_t groups = c.integer(1);
-           TYCHO_CHECK(Kind::Value, groups > 0,
-                       "group_norm: num_groups must be 1 or more, not %lld",
-                       static_cast<long long>(groups));
-           TYCHO_CHECK(Kind::Shape, x.size(1) % groups == 0,
-                       "group_norm: %lld channels (shape %s) do not divide into %lld groups",
-                       static_cast<long long>(x.size(1)), to_string(x.shape()).c_str(),
-                       static_cast<long long>(groups));
-           for (int d = 1; d < x.rank(); ++d)
-             TYCHO_CHECK(Kind::Value, x.size(d) > 0,
-                         "group_norm: a group of shape %s has no elements",
-                         to_string(x.shape()).c_str());
-           check_channels(c.tensor(2), "group_norm", "weight", x.size(1));
-           check_channels(c.tensor(3), "group_norm", "bias", x.size(1));
-           c.out.push_back(
-               ops<"group_norm_forward">(x, groups, c.tensor(2), c.tensor(3), c.number(4))[0]);
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 6, 3}), 3, s.normal({6}), s.normal({6})});
-           s.add({s.normal({2, 4}), 2});
-           s.add({s.normal({1, 4, 2, 2}), 1, s.normal({4})});
-         }});
-
-// Every sample's channels as channels of one sample: batch_norm then is instance_norm.
-Tensor repeated(const Tensor& t, int64_t samples) {
-  if (!t) return t;
-  return op<"reshape">(op<"expand">(t, Sizes{samples, t.size(0)}), Sizes{samples * t.size(0)});
-}
-
-const Op& instance_norm = add_op(
-    {.name = "instance_norm",
-     .args = "self, running_mean: tensor?, running_var: tensor?, weight: tensor?, bias: tensor?, "
-             "use_input_stats: bool = true, momentum: float = 0.1, eps: float = 1e-5",
-     .doc = "Brings every channel of every sample to mean 0 and variance 1.",
-     .where = kFunctional,
-     .see = "batch_norm, group_norm",
-     .rule = "[N, C, ..] -> [N, C, ..]",
-     .example = "F.instance_norm(torch.tensor{{{1.0, 3.0}, {10.0, 30.0}}}):flatten() --> f32 [4]  "
-                "view  -1 1 -1 1",
-     .compose =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           check_samples(x, "instance_norm");
-           const int64_t n = x.size(0), channels = x.size(1);
-           int64_t places = 1;
-           for (int d = 2; d < x.rank(); ++d) places *= x.size(d);
-           if (c.flag(5) && places == 1)
-             fail(Kind::Shape,
-                  format("instance_norm: needs at least 2 values per channel, the input has shape "
-                         "%s",
-                         to_string(x.shape()).c_str()));
-           for (int i = 1; i <= 4; ++i)
-             check_channels(c.tensor(i), "instance_norm", c.op->params[i].name.c_str(), channels);
-           const bool stats = c.flag(5);
-           TYCHO_CHECK(Kind::Argument, stats || (c.tensor(1) && c.tensor(2)),
-                       "instance_norm: without use_input_stats it needs running_mean and "
-                       "running_var");
-           if (!stats)
-             return c.out.push_back(op<"batch_norm">(x, c.tensor(1), c.tensor(2), c.tensor(3),
-                                                     c.tensor(4), false, c.number(6), c.number(7)));
-           Tensor means, variances;
-           {
-             NoGrad quiet;
-             means = repeated(c.tensor(1), n);
-             variances = repeated(c.tensor(2), n);
-             if (means) means = op<"clone">(means);
-             if (variances) variances = op<"clone">(variances);
-           }
-           Sizes one = x.shape();
-           one[0] = 1;
-           one[1] = n * channels;
-           const Tensor y = ops<"batch_norm_forward">(
-               op<"reshape">(x, one), repeated(c.tensor(3), n), repeated(c.tensor(4), n), means,
-               variances, true, c.number(6), c.number(7))[0];
-           c.out.push_back(op<"reshape">(y, x.shape()));
-           if (n == 0) return;
-           NoGrad quiet;
-           for (int i = 1; i <= 2; ++i)
-             if (c.tensor(i)) {
-               const Tensor& many = i == 1 ? means : variances;
-               const Tensor sum = op<"sum">(op<"reshape">(many, Sizes{n, channels}), Sizes{0});
-               op_<"copy">(c.tensor(i), sum / static_cast<double>(n));
-             }
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({2, 3, 4}), nullptr, nullptr, s.normal({3}), s.normal({3})});
-           s.add({s.normal({2, 2, 2, 3})});
-           s.add({s.normal({2, 3, 4}), s.normal({3}), s.uniform({3}, 0.5, 2), nullptr, nullptr,
-                  false});
-         }});
-
-// --- local_response_norm ---
-
-const Op& window_sum = add_op(
-    {.name = "window_sum",
-     .args = "self, before: int, after: int",
-     .doc =
-         "Each channel (dimension 2) summed with `before` channels before and `after` behind it.",
-     .where = kHidden,
-     .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
-     .grad = [](Backward& b) { b.set(0, op<"window_sum">(b.g(), b.integer(2), b.integer(1))); }});
-
-const Op& local_response_norm =
-    add_op({.name = "local_response_norm",
-            .args = "self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0",
-            .doc = "Divides by (k + alpha * mean square of `size` neighbouring channels) ^ beta.",
-            .where = kFunctional,
-            .see = "group_norm, batch_norm",
-            .rule = "[N, C, ..] -> the same shape",
-            .example = "F.local_response_norm(torch.ones(1, 3, 1), 3):flatten() --> f32 [3]  view  "
-                       " 0.99995  0.999925  0.99995",
-            .compose =
-                [](Call& c) {
-                  const Tensor& x = c.tensor(0);
-                  TYCHO_CHECK(Kind::Shape, x.rank() >= 3,
-                              "local_response_norm: the input has at least 3 dimensions, not %d",
-                              x.rank());
-                  if (x.numel() == 0) {
-                    c.out.push_back(op<"clone">(x));
-                    return;
-                  }
-                  const int64_t size = c.integer(1);
-                  TYCHO_CHECK(Kind::Value, size >= 1,
-                              "local_response_norm: size must be 1 or more, not %lld",
-                              static_cast<long long>(size));
-                  const Tensor sums = op<"window_sum">(x * x, size / 2, (size - 1) / 2);
-                  // Integers have an integer mean, as in PyTorch.
-                  const Tensor base =
-                      is_floating(x.dtype())
-                          ? sums * (c.number(2) / static_cast<double>(size)) + c.number(4)
-                          : op<"floor_divide">(sums, size) * c.number(2) + c.number(4);
-                  c.out.push_back(x / fn::pow(base, c.number(3)));
-                },
-            .samples =
-                [](Samples& s) {
-                  s.add({s.normal({2, 4, 3}), 3, 0.5});
-                  s.add({s.normal({1, 5, 2, 2}), 2, 0.1, 0.5, 2.0});
                 }});
 
 }  // namespace

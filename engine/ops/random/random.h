@@ -19,5 +19,7 @@ void seed_all(uint64_t seed);
 // The generator named by argument i of a call, else the default one of `device`; raises
 // Kind::Device when it belongs to another device.
 RandomStream generator_of(const Call& c, int i, Device device);
+// The gradient of what is drawn: zeros, since it does not depend on the numbers that stood there.
+void no_gradient(Backward& b);
 
 }  // namespace tycho

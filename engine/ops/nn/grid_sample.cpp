@@ -1,0 +1,182 @@
+// grid_sample: images read at positions that are given one by one. A composition, so gradients of
+// any order follow.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine/grad/node.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/samples.h"
+#include "engine/tensor/layout.h"
+
+namespace tycho {
+namespace {
+
+// A coordinate folded back into [low, high] like a ball between walls.
+Tensor reflected(const Tensor& x, double low, double high) {
+  if (low == high) return x * 0;
+  const double span = high - low;
+  const Tensor away = op<"abs">(x - low);
+  const Tensor flips = op<"floor">(away / span);
+  const Tensor extra = away - flips * span;
+  const Tensor even = fn::eq(op<"remainder">(flips, 2), 0);
+  return op<"where">(even, extra + low, Operand(span) - extra + low);
+}
+
+struct Sampler {
+  std::string mode, padding;
+  bool corners;
+
+  Tensor unnormalized(const Tensor& g, int64_t size) const {
+    const double n = static_cast<double>(size);
+    return corners ? (g + 1) * ((n - 1) / 2) : ((g + 1) * n - 1) * 0.5;
+  }
+  Tensor inside(const Tensor& x, int64_t size) const {
+    const double n = static_cast<double>(size);
+    if (padding == "border") return op<"clamp">(x, 0, n - 1);
+    if (padding == "reflection") {
+      const Tensor r = corners ? reflected(x, 0, n - 1) : reflected(x, -0.5, n - 0.5);
+      return op<"clamp">(r, 0, n - 1);
+    }
+    return x;
+  }
+};
+
+// The input's values at whole positions (tensors of numbers, one per dimension), zero outside.
+Tensor picked(const Tensor& flat, const Sizes& spatial, const std::vector<Tensor>& at) {
+  Tensor index, valid;
+  {
+    NoGrad quiet;
+    for (int d = 0; d < spatial.n; ++d) {
+      const Tensor ok = op<"logical_and">(fn::ge(at[d], 0), fn::lt(at[d], spatial[d]));
+      valid = valid ? op<"logical_and">(valid, ok) : ok;
+      const Tensor p = op<"to.dtype">(op<"clamp">(at[d], 0, spatial[d] - 1), DType::Int64);
+      index = index ? index * spatial[d] + p : p;
+    }
+    index = op<"unsqueeze">(op<"flatten">(index, 1) + 1, 1);
+    index = op<"expand">(index, Sizes{flat.size(0), flat.size(1), index.size(2)});
+    valid = op<"unsqueeze">(op<"flatten">(valid, 1), 1);
+  }
+  return op<"masked_fill">(op<"gather">(flat, 2, index), op<"logical_not">(valid), 0);
+}
+
+Tensor along(const Tensor& w) { return op<"unsqueeze">(op<"flatten">(w, 1), 1); }
+
+Tensor sample_linear(const Tensor& flat, const Sizes& spatial, const std::vector<Tensor>& x) {
+  std::vector<Tensor> low;
+  {
+    NoGrad quiet;
+    for (const Tensor& one : x) low.push_back(op<"floor">(one));
+  }
+  Tensor sum;
+  for (int corner = 0; corner < 1 << spatial.n; ++corner) {
+    std::vector<Tensor> at;
+    Tensor weight;
+    for (int d = 0; d < spatial.n; ++d) {
+      const bool high = corner >> d & 1;
+      at.push_back(high ? low[d] + 1 : low[d]);
+      const Tensor t = x[d] - low[d], w = high ? t : Operand(1) - t;
+      weight = weight ? weight * w : w;
+    }
+    const Tensor part = picked(flat, spatial, at) * along(weight);
+    sum = sum ? sum + part : part;
+  }
+  return sum;
+}
+
+Tensor sample_cubic(const Tensor& flat, const Sizes& spatial, const std::vector<Tensor>& x,
+                    const Sampler& s) {
+  constexpr double kA = -0.75;
+  std::vector<Tensor> low, weights[2];
+  for (int d = 0; d < 2; ++d) {
+    {
+      NoGrad quiet;
+      low.push_back(op<"floor">(x[d]));
+    }
+    const Tensor t = x[d] - low[d];
+    const auto near = [&](const Tensor& v) { return ((v * (kA + 2)) - (kA + 3)) * v * v + 1; };
+    const auto far = [&](const Tensor& v) { return ((v * kA - 5 * kA) * v + 8 * kA) * v - 4 * kA; };
+    weights[d] = {far(t + 1), near(t), near(Operand(1) - t), far(Operand(2) - t)};
+  }
+  Tensor sum;
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 4; ++k) {
+      std::vector<Tensor> at;
+      {
+        NoGrad quiet;
+        at = {s.inside(low[0] + (i - 1), spatial[0]), s.inside(low[1] + (k - 1), spatial[1])};
+      }
+      const Tensor part = picked(flat, spatial, at) * along(weights[0][i] * weights[1][k]);
+      sum = sum ? sum + part : part;
+    }
+  return sum;
+}
+
+void grid_sample_call(Call& c) {
+  const Tensor &x = c.tensor(0), &grid = c.tensor(1);
+  const Sampler s{c.string(2), c.string(3), c.has(4) && c.flag(4)};
+  const int n = x.rank() - 2;
+  TYCHO_CHECK(
+      Kind::Shape, (n == 2 || n == 3) && grid.rank() == x.rank() && grid.size(0) == x.size(0),
+      "grid_sample: takes [n, c, h, w] and a grid [n, h, w, 2] (or one dimension more), not "
+      "%s and %s",
+      to_string(x.shape()).c_str(), to_string(grid.shape()).c_str());
+  TYCHO_CHECK(Kind::Shape, grid.size(-1) == n,
+              "grid_sample: the grid's last dimension must have size %d, its shape is %s", n,
+              to_string(grid.shape()).c_str());
+  TYCHO_CHECK(
+      Kind::Value, s.mode == "bilinear" || s.mode == "nearest" || (s.mode == "bicubic" && n == 2),
+      "grid_sample: mode is \"bilinear\", \"nearest\" or \"bicubic\" (of images), not \"%s\"",
+      s.mode.c_str());
+  TYCHO_CHECK(Kind::Value,
+              s.padding == "zeros" || s.padding == "border" || s.padding == "reflection",
+              "grid_sample: padding_mode is \"zeros\", \"border\" or \"reflection\", not \"%s\"",
+              s.padding.c_str());
+  Sizes spatial, out{x.size(0), x.size(1)};
+  for (int d = 0; d < n; ++d) {
+    spatial.push_back(x.size(d + 2));
+    out.push_back(grid.size(d + 1));
+  }
+  std::vector<Tensor> at;  // in the order of the dimensions; the grid holds the last one first
+  for (int d = 0; d < n; ++d) {
+    const Tensor g = s.unnormalized(op<"select">(grid, -1, n - 1 - d), spatial[d]);
+    at.push_back(s.mode == "bicubic" ? g : s.inside(g, spatial[d]));
+  }
+  const Tensor flat = op<"flatten">(x, 2);
+  Tensor y;
+  if (s.mode == "nearest") {
+    for (Tensor& one : at) one = op<"round">(one);
+    y = picked(flat, spatial, at);
+  } else if (s.mode == "bicubic") {
+    y = sample_cubic(flat, spatial, at, s);
+  } else {
+    y = sample_linear(flat, spatial, at);
+  }
+  c.out.push_back(op<"view">(y, out));
+}
+
+const Op& grid_sample = add_op(
+    {.name = "grid_sample",
+     .args = "input, grid, mode: string = bilinear, padding_mode: string = zeros, align_corners: "
+             "bool?",
+     .doc = "The input read at the positions of a grid, whose numbers go from -1 to 1 (x first).",
+     .where = kFunctional | kFunction,
+     .amp = Amp::Widest,
+     .see = "nn.functional.interpolate",
+     .rule = "[n, c, h, w], [n, h2, w2, 2] -> [n, c, h2, w2]",
+     .example = "F.grid_sample(torch.tensor{{{{1., 2.}, {3., 4.}}}}, torch.zeros(1, 1, 1, 2), "
+                "{align_corners = true}) --> f32 [1, 1, 1, 1]  view\n"
+                "[1, 1, :, :]   2.5",
+     .compose = grid_sample_call,
+     .samples = [](Samples& s) {
+       s.add({s.normal({1, 2, 3, 3}), s.uniform({1, 2, 2, 2}, -0.9, 0.9)});
+       s.add(
+           {s.normal({1, 1, 3, 4}), s.uniform({1, 2, 2, 2}, -0.9, 0.9), "bicubic", "border", true});
+       s.add({s.normal({1, 1, 2, 3, 3}), s.uniform({1, 1, 2, 2, 3}, -0.9, 0.9), "nearest"});
+     }});
+
+}  // namespace
+}  // namespace tycho
