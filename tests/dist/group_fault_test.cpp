@@ -1,9 +1,11 @@
 // Ranks that die while they call collectives over shared memory: the others raise within a moment,
 // with the same reason and culprit, wherever the dead one was.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
 #include "engine/dist/group.h"
 #include "engine/dist/socket.h"
@@ -21,6 +23,14 @@ namespace {
 #endif
 
 constexpr int kRanks = 3;
+
+int times(int usual, int soak) { return std::getenv("TYCHO_SOAK") ? soak : usual; }
+
+// Descriptors that are open, and children that nobody has waited for.
+std::pair<size_t, bool> left_behind() {
+  const std::filesystem::directory_iterator open("/proc/self/fd"), end;
+  return {static_cast<size_t>(std::distance(open, end)), waitpid(-1, nullptr, WNOHANG) >= 0};
+}
 
 Desc desc_of(Verb verb, const Tensor& t, int root = -1) {
   Desc d;
@@ -57,9 +67,8 @@ void work_for_ever(const std::shared_ptr<Job>& job, const Ref<Group>& g) {
 
 TEST(GroupFault, ARankKilledAtAnyMomentIsNamedByAllOthers) {
   NEEDS_FORK();
-  const char* soak = std::getenv("TYCHO_SOAK");
-  const int times = soak ? 200 : 20;
-  for (int i = 0; i < times; ++i) {
+  const auto before = left_behind();
+  for (int i = 0; i < times(20, 200); ++i) {
     Children ranks(kRanks, [](const Env& e) {
       const auto job = Job::join(e);
       work_for_ever(job, Group::make(job, 0, {0, 1, 2}, ""));
@@ -89,6 +98,58 @@ TEST(GroupFault, ARankKilledAtAnyMomentIsNamedByAllOthers) {
           << o.text;
     }
   }
+  EXPECT_EQ(left_behind(), before);
+}
+
+// At the end of a job: those who live end too, and nothing is wrong but with the one that was killed.
+TEST(GroupFault, ARankKilledWhileAllEndHoldsNobodyUp) {
+  NEEDS_FORK();
+  const auto before = left_behind();
+  for (int i = 0; i < times(10, 100); ++i) {
+    Children ranks(kRanks, [](const Env& e) {
+      const auto job = Job::join(e);
+      {
+        const Ref<Group> g = Group::make(job, 0, {0, 1, 2}, "");
+        const Tensor x = filled({1 << 20}, 1, DType::Float32);
+        g->start(desc_of(Verb::AllReduce, x), x, x, false);
+        Children::say('a');
+        g->close();
+      }
+      job->close();
+    });
+    const HangLimit limit;
+    const auto server = Server::start();
+    ranks.begin(*server);
+    for (int r = 0; r < kRanks; ++r) ranks.heard(r);
+    const int victim = i % kRanks;
+    usleep(static_cast<useconds_t>(i * 37 % 700));
+    ranks.signal(victim, SIGKILL);
+    for (int r = 0; r < kRanks; ++r) {
+      const Outcome o = ranks.outcome(r);
+      if (r == victim && o.text == "signal 9") continue;
+      EXPECT_TRUE(o.reason == Reason::None || o.reason == Reason::Died)
+          << "try " << i << ", rank " << r << ": " << o.text;
+      if (o.reason == Reason::Died) {
+        EXPECT_EQ(o.ranks, std::vector<int>{victim}) << o.text;
+      }
+    }
+  }
+  EXPECT_EQ(left_behind(), before);
+}
+
+TEST(GroupFault, RanksRegroupTwentyTimes) {
+  const auto out = try_ranks(kRanks, [](const std::shared_ptr<Job>& job) {
+    for (uint32_t id = 0; id < 20; ++id) {
+      const std::vector<int> stay = job->shrink({});
+      EXPECT_EQ(stay, (std::vector<int>{0, 1, 2}));
+      const Ref<Group> g = Group::make(job, id, stay, "");
+      Tensor x = filled({20000}, 1, DType::Float32);
+      g->start(desc_of(Verb::AllReduce, x), x, x, false);
+      EXPECT_EQ(number_at(x.get(), 19999), 3);
+      g->close();
+    }
+  });
+  for (const Outcome& o : out) EXPECT_EQ(o.text, "");
 }
 
 TEST(GroupFault, ARankThatIsStoppedTimesOutAndIsNamed) {
