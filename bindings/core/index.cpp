@@ -197,6 +197,11 @@ Tensor slice(const Tensor& x, int dim, int named, const Item& r) {
   if (!empty) {
     if (n == 0 && r.start == 1 && r.stop == -1) return x;
     place(r.start, named, n);
+    if (r.stop > n)
+      bad(format("index %lld is out of range for dimension %d with size %lld%s; ranges are not cut "
+                 "off, and {%lld} goes to the end",
+                 static_cast<long long>(r.stop), named + 1, static_cast<long long>(n),
+                 range_text(n).c_str(), static_cast<long long>(r.start)));
     place(r.stop, named, n);
     if (last < first)
       bad(format("index: the range {%lld, %lld} runs backward in dimension %d with size %lld; the "

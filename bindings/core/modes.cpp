@@ -100,6 +100,14 @@ int close_scope(lua_State* L) {
   return 0;
 }
 
+// What the prompt shows of a scope that stands alone, and print of one that is held.
+int scope_text(lua_State* L) {
+  const auto* b = static_cast<Before*>(luaL_checkudata(L, 1, kScope));
+  lua_pushstring(L, b->open ? "a scope, which ends where its <close> variable does"
+                            : "a scope, which has ended");
+  return 1;
+}
+
 // That it is closed says that it was held, also where it is before the next entry.
 int close_held(lua_State* L) {
   if (opened.scope && lua_touserdata(L, 1) == opened.scope) forget_opened(L);
@@ -317,6 +325,8 @@ void open_modes(lua_State* L, int torch) {
   luaL_newmetatable(L, kScope);
   lua_pushcfunction(L, close_held);
   lua_setfield(L, -2, "__close");
+  lua_pushcfunction(L, scope_text);
+  lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
   static const luaL_Reg functions[] = {{"scope", guarded<scope>},
                                        {"no_grad", guarded<no_grad>},

@@ -218,12 +218,3 @@ function autograd.gradgradcheck(f, inputs, options)
   local ok, message = check(with_graph, inputs, options, "gradgradcheck")
   return report(ok, message, options)
 end
-
--- torch.autograd.functional and torch.autograd.graph are loaded when they are first looked at.
-setmetatable(autograd, {
-  __index = function(t, name)
-    if name ~= "functional" and name ~= "graph" then return nil end
-    rawset(t, name, require("torch.autograd." .. name))
-    return rawget(t, name)
-  end,
-})

@@ -56,9 +56,15 @@ torch._strict(torch.nn.functional, "torch.nn.functional", function(F, name)
   return rawget(F, name)
 end)
 torch._strict(torch.linalg, "torch.linalg")
--- The scopes stand under both names.
+-- The scopes stand under both names; functional and graph are loaded when they are first looked at.
 local scopes = {no_grad = true, enable_grad = true, set_grad_enabled = true, inference_mode = true}
-torch._strict(torch.autograd, "torch.autograd", function(_, name) return scopes[name] and torch[name] or nil end)
+torch._strict(torch.autograd, "torch.autograd", function(autograd, name)
+  if name == "functional" or name == "graph" then
+    rawset(autograd, name, require("torch.autograd." .. name))
+    return rawget(autograd, name)
+  end
+  return scopes[name] and torch[name] or nil
+end)
 
 ---Switches a note (see ?notes) on or off, or makes it an error; without arguments gives the list of all.
 ---@param code? string "B2", ..., or "all"

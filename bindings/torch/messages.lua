@@ -105,8 +105,8 @@ messages.codes = {
     example = "x = torch.ones(2, 3)\nx:sum(2)    -- over the columns: [2]\nx:sum(-1)   -- the same",
   },
   ["INDEX-1"] = {
-    rule = "Positions count from 1; -1 is the last. Ranges {first, last} include both ends.",
-    example = "x = torch.arange(5)\nx[5]\nx[-1]\nx[{{2, 3}}]",
+    rule = "Positions count from 1; -1 is the last. Ranges {first, last} include both ends, {first} goes to the end, and {k, k - 1} is empty. A float counts where it is whole, as 2.0; 2.5, 0 and what lies past the end are errors, in ranges too.",
+    example = "x = torch.arange(5)\nx[5]\nx[-1]\nx[{{2, 3}}]\nx[{{2.0}}]",
   },
   ["INDEX-2"] = {
     rule = "Labels are positions: with C classes they are 1 to C. Data made for Python counts from 0: add 1.",

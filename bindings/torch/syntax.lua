@@ -164,6 +164,7 @@ function syntax.hint(text, failure, options)
     if not ok then return end
   end
   local lines = {}
+  if ok and not code and not text:find "\n" then remarks = foreign.begun(text) or remarks end
   failure.code = code
   if code then
     local body = code:gsub("\n", "\n           ")

@@ -199,6 +199,20 @@ function foreign.line(text, row, options)
   return code, remarks, first, last
 end
 
+---What a first line says that goes on below it in Python: a list, a table, a mark that the line goes on.
+---@param line string
+---@return string[]? remarks
+function foreign.begun(line)
+  if line:find "\\%s*$" then return {words.remarks.backslash} end
+  local name, value = line:match '^%s*["\']([%a_][%w_]*)["\']%s*:%s*(.-),?%s*$'
+  if name then
+    local code = foreign.rewrite(("x = {%q: %s}"):format(name, value:gsub("[%[{%(]$", "") == value and value or "0"))
+    return {code and value:find "[^%[{%(]$" and ("in Lua: %s,"):format(code:match "{(.*)}$" or "") or words.remarks.dict, words.remarks.dict}
+  end
+  local before = line:match "^(.*)%[%s*$"
+  if before then return {("in Lua: %s{"):format((before:gsub("%(%s*$", "")))} end
+end
+
 -- Heads of Python's blocks: what Lua would take for a line that goes on.
 local heads = {["if"] = true, ["for"] = true, ["while"] = true, ["else"] = true, ["try"] = true, ["finally"] = true, ["except"] = true, ["elif"] = true,
   ["def"] = true, ["class"] = true, ["with"] = true}

@@ -54,6 +54,7 @@ words.remarks = {
   pass = "an empty block needs nothing in it",
   global = "names are global unless they are declared local",
   chained = "one assignment after the other",
+  backslash = "a line goes on below it without a mark, behind an operator",
 }
 
 -- Functions: a format of their arguments (%1 the first, %* all), or a name.

@@ -276,3 +276,26 @@ test("the gradient of a number that was stretched in bfloat16 is rounded once", 
     check.equal(have:item(), g:double():sum():to("bfloat16"):item())
   end
 end)
+
+test("gradcheck and its relatives leave their inputs as they were, also where the function fails", function()
+  local function state(t) return {t:tolist(), t.requires_grad, t.grad and t.grad:tolist() or false, t.is_leaf} end
+  local f = function(a, b) return (a * b * b):sum() end
+  for _, g in ipairs {f, function() error "no" end} do
+    local x, y = torch.tensor({1, 2}, {dtype = "float64"}), torch.tensor({3, 4}, {dtype = "float64", requires_grad = true})
+    y.grad = torch.tensor({7, 7}, {dtype = "float64"})
+    local before = {state(x), state(y)}
+    for _, name in ipairs {"gradcheck", "gradgradcheck"} do
+      pcall(torch.autograd[name], g, {x, y})
+      check.equal({state(x), state(y)}, before, name)
+    end
+    for _, name in ipairs {"jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"} do
+      pcall(torch.autograd.functional[name], function(a) return g(a, y) end, x, x)
+      pcall(torch.autograd.functional[name], function(a) return g(a, x) end, y, x)
+      check.equal({state(x), state(y)}, before, name)
+    end
+    for _, name in ipairs {"grad", "hessian", "jacrev", "jacfwd"} do
+      pcall(torch.func[name](function(a) return g(a, x) end), y)
+      check.equal({state(x), state(y)}, before, name)
+    end
+  end
+end)

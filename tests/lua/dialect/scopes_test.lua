@@ -99,3 +99,21 @@ test("the note can be an error, and the scope has ended all the same", function(
   check.contains(r.out, "alone ends with its statement")
   check.contains(r.out, "\ntrue\n")
 end)
+
+test("the scopes stand in torch.autograd too, which has no other names", function()
+  for _, name in ipairs {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled"} do check.equal(torch.autograd[name], torch[name]) end
+  check.equal(torch.autograd.no_grad(records), false)
+  local r = script "torch.autograd.no_grad()\nprint(records())\n"
+  check.equal(r.out, "true\n")
+  check.contains(r.err, "note SCOPE: torch.autograd.no_grad() alone ends with its statement")
+  check.raises("argument", "torch.autograd", function() return torch.autograd.no_gard end)
+  check.kind_of(torch.autograd.functional.jacobian, "function")
+end)
+
+test("a scope tells whether it is open", function()
+  do
+    local scope <close> = torch.no_grad()
+    check.contains(tostring(scope), "ends where its <close> variable does")
+  end
+  check.contains(check.tycho({"-i", "--clean"}, {stdin = "torch.no_grad()\n"}).out, "a scope, which has ended")
+end)

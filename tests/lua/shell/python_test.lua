@@ -288,6 +288,14 @@ test("a pair of positions that is meant as a range, an arange that is one short,
   says("local e = torch.nn.Embedding(5, 2) print(e(torch.arange(3)))", "would fit: e(torch.arange(3) + 1)  -> [3, 2]")
 end)
 
+test("a first line that goes on below it in Python is answered before the rest is typed", function()
+  local function prompt(text) return check.tycho({"-i", "--clean"}, {stdin = text .. "\n"}).err end
+  check.contains(prompt "x = [", "in Lua: x = {")
+  check.contains(prompt "tf = transforms.Compose([", "in Lua: tf = transforms.Compose{")
+  check.contains(prompt '    "lr": [1, 2],', "in Lua: lr = {1, 2},")
+  check.contains(prompt "x = a + \\", "a line goes on below it without a mark")
+end)
+
 test("methods that Python's lists and texts have are written as Lua's functions", function()
   says("local xs = {}; xs.append(3)", "no method append as in Python", "try: local xs = {}; table.insert(xs, 3)")
   says("for k, v in d.items() do print(k) end", "attempt to index a nil value (global 'd')")
