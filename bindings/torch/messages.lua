@@ -25,6 +25,7 @@ messages.words = {
   is_method = "%s is a method, so it must be called",
   is_field = "%s is a field, not a method",
   python_function = "Python's %s is no function here",
+  no_growth = "a tensor does not grow as a list does: torch.cat({%s, torch.tensor{value}}) is a longer one; or collect in a table",
   range_inside = "a range lies inside the tensor; one that stops at the ends, as Python's do: %s",
   arange_ends = "torch.arange(1, %s)  -- arange(1, %s) ends before %s",
   python_method = "tables and texts have no method %s as in Python",

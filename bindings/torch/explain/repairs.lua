@@ -199,10 +199,18 @@ local function arange_hint(call)
   return stop and F(words.arange_ends, tonumber(stop) and tostring(tonumber(stop) + 1) or stop .. " + 1", stop, stop)
 end
 
+-- x[#x + 1] = v: lists grow so, tensors do not.
+local function grows(call)
+  local node = call.node
+  local x = node and node.kind == "index" and node.key and call:code(node.object)
+  return x and call:code(node.key):gsub("%s", "") == "#" .. x:gsub("%s", "") .. "+1" and x or nil
+end
+
 -- x[{{}, {-5, -1}}] where there are fewer than 5: Python's ranges stop at the ends.
 local function range_hint(call)
   local key = call.node and call.node.kind == "index" and call.node.key
   local k, d, n = call.message:match "index (%-?%d+) is out of range for dimension (%d+) with size (%d+)"
+  if grows(call) then return F(words.no_growth, grows(call)) end
   if not key or not k or key.kind ~= "table" or next(key.named) or tonumber(n) == 0 then return nil end
   k, d = tonumber(k), tonumber(d)
   local range = key.items[d]
@@ -233,4 +241,4 @@ local function argument_hint(call)
   return best and words.mean_name:format(best)
 end
 
-return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint}
+return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint, grows = grows}

@@ -129,7 +129,7 @@ local rules = {
   end},
   {code = "INDEX-1", kind = "index", hint = repairs.range_hint, fixes = function(call)
     local x, out = call.operands[1], {}
-    if not x then return out end
+    if not x or repairs.grows(call) then return out end
     if call.node and call.node.kind == "call" and call.node.name == "ipairs" then
       local over = call.node.args[1]
       return {{code = call:operand_text(over) .. ":rows()", test = call:operand_text(over) .. "[1]"}}

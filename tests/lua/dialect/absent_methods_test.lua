@@ -69,3 +69,9 @@ test("a range past the end says how to stop there, and ids that no + 1 repairs a
   check.contains(err, "the largest is 32, and there are 32")
   check.lacks(err, "would fit")
 end)
+
+test("a tensor that is to grow as a list is told how", function()
+  local err = run "local ids = torch.tensor{1, 2}\nids[#ids + 1] = 3"
+  check.contains(err, "torch.cat%({ids, torch.tensor{value}}%)")
+  check.lacks(err, "would fit")
+end)
