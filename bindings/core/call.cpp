@@ -10,6 +10,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/before_change.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::lua {
@@ -89,6 +90,7 @@ void store_out(lua_State* L, int named, Call& c) {
               "%s: the result is %s and cannot be stored in %s", public_name(*c.op).c_str(),
               dtype_name(c.out[0].dtype()), dtype_name(to.dtype()));
   if (c.out[0].get() != out) {
+    about_to_change(to, c.op->name);
     copy_raw(to, c.out[0]);
     ++to->storage->version;
   }

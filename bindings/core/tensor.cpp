@@ -8,6 +8,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/before_change.h"
 #include "engine/tensor/layout.h"
 #include "engine/watch/notes.h"
 #include "engine/watch/trace.h"
@@ -218,6 +219,7 @@ void set_requires_grad(const Tensor& x, bool on) {
 
 void set_data(lua_State* L, const Tensor& x) {
   const Tensor from = check_tensor(L, 3, "data");
+  about_to_change(x, "data", true);
   straighten(x);
   straighten(from);
   x->storage = from->storage;

@@ -115,6 +115,7 @@ void open_tools(lua_State* L, int torch) {
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);
   lua_pop(L, 1);
+  open_undo(L, torch);
 }
 
 }  // namespace tycho::lua

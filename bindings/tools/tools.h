@@ -13,4 +13,6 @@ int lua_unfold(lua_State* L);    // _unfold(y, options) -> the graph of y as tab
 int lua_find_bad(lua_State* L);  // _find_bad(f) -> the first operation that made a nan or inf
 int lua_graph(lua_State* L);     // _graph(x) -> what the graph of x keeps alive
 
+void open_undo(lua_State* L, int torch);  // _changes and its kin (undo.cpp)
+
 }  // namespace tycho::lua

@@ -15,6 +15,7 @@ local by_file = {
   {"grad", "check nan"},
   {"why", "why"},
   {"walk", "backstep sweep"},
+  {"undo", "undo"},
   {"eval", "locals quit"},
   {"show", "full print"},
   {"notes", "ok"},

@@ -5,6 +5,7 @@ local native = require "shell.native"
 local entry = require "shell.entry"
 local names = require "shell.names"
 local results = require "shell.results"
+local undo = require "shell.undo"
 
 local most_entries = 1000  -- whose text is remembered
 
@@ -178,12 +179,14 @@ local function begin(text)
   names.current = session.number
   if session.at_keyboard then record.position, record.stamp = native.remember(text, session.private) end
   record.private = session.private
+  pcall(undo.begin, session)
   return record
 end
 
 local function finish(record, values)
   if not record.ok and record.position then native.failed(record.position) end
   call_hooks(session.hooks.after, record, record.ok, values)
+  if not record.text:find "^%s*%%undo" then pcall(undo.finish, session, record) end
   session.number = session.number + 1
   names.current = nil
 end

@@ -10,6 +10,7 @@
 #include "engine/cpu/nn/norm_level.h"
 #include "engine/cpu/nn/norm_short.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/before_change.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
@@ -89,6 +90,7 @@ void update_running(const Tensor& running, const std::vector<double>& now, doubl
   const Tensor next = empty({n}, DType::Float64);
   for (int64_t c = 0; c < n; ++c)
     next.data<double>()[c] = (1 - momentum) * old[c] + momentum * now[c];
+  about_to_change(running, "batch_norm");
   copy_raw(running, next);
   ++running->storage->version;
 }

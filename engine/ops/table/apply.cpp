@@ -11,6 +11,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho {
@@ -205,10 +206,12 @@ BackendKind backend_of(const Call& c) {
 [[gnu::noinline]] bool apply_otherwise_in_place(Call& c) {
   const Op& op = *c.op;
   if (op.view) {
+    about_to_change(c.tensor(0), op.name, true);
     apply_view_to_itself(c);
     return true;
   }
   grad::check_inplace(c);
+  about_to_change(c.tensor(0), op.name);
   if (op.inplace != Inplace::Copy && (op.row < 0 || !mode.grad || !reads_overwritten(c)))
     return false;
   apply_and_store(c);
@@ -233,6 +236,8 @@ void shape_and_run(Call& c, Kernel kernel) {
       guard::note(op.name);
     // Copies open the devices themselves: those that come later do not.
     const KernelScope scope(op.any_device ? 0 : devices_of(c));
+    for (int i : op.written_inputs)
+      for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
     kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;

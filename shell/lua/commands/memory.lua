@@ -220,6 +220,7 @@ local function free(args, session)
     dropped[#dropped + 1] = ("_%d"):format(result.number)
   end
   if session.results then session.results.clear() end
+  require("shell.undo").clear()
   if session.last_error and session.last_error.frames then
     for _, frame in ipairs(session.last_error.frames) do
       for _, item in ipairs(frame.locals or {}) do item.value = nil end

@@ -3,6 +3,7 @@
 -- outside and come back as they were.
 local names = require "shell.names"
 local results = require "shell.results"
+local undo = require "shell.undo"
 
 local room = {}
 
@@ -46,6 +47,7 @@ function room.enter(session)
     last_error = session.last_error, random = torch.get_rng_state(), dtype = torch.get_default_dtype(),
   }
   fill_empty(true)
+  undo.clear()
   room.clear()
 end
 
@@ -67,6 +69,7 @@ function room.leave(session)
   local was = parked
   parked = nil
   fill_empty(false)
+  undo.clear()
   put(globals, was.globals)
   put(names.origins, was.origins)
   put(names.constants, was.constants)

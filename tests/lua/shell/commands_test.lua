@@ -497,3 +497,49 @@ test("nothing that a command prints to a file has an escape byte", function()
   local out = session({"x = torch.randn(20, 20)", "%who", "%mem", "%bits 0.1", "%layout x", "%prof x:sum()", "%", "%hist", "%env HOME"}).out
   check.lacks(out, "\27")
 end)
+
+-- ---- %undo ------------------------------------------------------------------------------------
+
+test("%undo takes back variables, fields, values of tensors, gradients and random numbers", function()
+  local out = session({
+    "x = torch.ones(2, 3); k = 5; t = {a = 1, list = {1, 2}}", "x:add_(1); k = 6; t.a = 2; t.list[3] = 9; new = 1", "%undo",
+    "print(x:sum():item(), k, t.a, #t.list, rawget(_G, 'new'))",
+    "v = x[2]; v:fill_(9)", "x[1] = 7", "%undo", "%undo", "print(x:sum():item(), rawget(_G, 'v'))",
+    "a = torch.rand(2)", "%undo", "b = torch.rand(2)", "%undo", "c = torch.rand(2)", "torch.manual_seed(0)",
+  }).out
+  check.contains(out, "took back [2]: x:add_(1); k = 6")
+  check.contains(out, "6.0\t5\t1\t2\tnil")
+  check.contains(out, "6.0\tnil\n")
+  out = session({
+    "net = nn.Linear(2, 1); opt = optim.Adam(net:parameters(), {lr = 0.1}); w0 = net.weight:detach():clone()",
+    "for i = 1, 5 do opt:zero_grad() net(torch.ones(4, 2)):sum():backward() opt:step() end",
+    "print((net.weight - w0):abs():sum():item() > 0, next(opt.state) ~= nil)", "%undo",
+    "print((net.weight - w0):abs():sum():item(), net.weight.grad, next(opt.state))",
+    "bn = nn.BatchNorm1d(2); bn(torch.randn(8, 2)); m = bn.running_mean:clone()", "bn(torch.randn(8, 2))", "%undo",
+    "print('mean', bn.running_mean:equal(m))",
+    "w = torch.ones(2, {requires_grad = true}); w:sum():backward()", "w.grad:mul_(3) w.grad = nil", "%undo", "w.grad",
+  }).out
+  check.contains(out, "true\ttrue")
+  check.contains(out, "0.0\tnil\tnil")
+  check.contains(out, "mean\ttrue")
+  check.contains(out, "f32 [2]  1 1")
+end)
+
+test("%undo says what it cannot take back, and %undo off keeps nothing", function()
+  local out = session({
+    "%undo", "big = torch.zeros(5000, 5000)", "big:add_(1)", "%undo", "m = torch.ones(2, 3)", "m:transpose_(1, 2)", "%undo",
+    "big = torch.ones(1); for i = 1, 3 do collectgarbage() end", "collectgarbage()", "%undo",
+    "%undo off", "z = 1", "%undo on", "%undo", "print(z)",
+  })
+  check.contains(out.out, "there is nothing to take back")
+  check.contains(out.out, "not taken back: tensors of 100.0 MB were changed in place, too much to keep")
+  check.contains(out.out, "transpose_ gave a tensor another shape")
+  check.contains(out.out, "an old value that was too large to keep")
+  check.contains(out.out, "\n1\n")
+  check.contains(session({"z = 1", "%undo off", "%undo"}).err, "switched off")
+end)
+
+test("what is undone is a change to graphs made before: their gradients are never wrong", function()
+  local r = session({"w = torch.ones(2, {requires_grad = true}); h = w * 2; l = (h * h):sum()", "torch.no_grad(function() h:add_(1) end)", "%undo", "l:backward()"})
+  check.contains(r.err, "changed it in place")
+end)

@@ -1,0 +1,17 @@
+// Told before a tensor that was there before is changed in place, by who keeps what it held (the
+// prompt's %undo). Nobody listens in scripts.
+#pragma once
+#include "engine/tensor/tensor.h"
+
+namespace tycho {
+
+// `op` changes the tensor's values, or its shape as well.
+using BeforeChange = void (*)(Impl*, const char* op, bool shape);
+inline constinit thread_local BeforeChange before_change = nullptr;
+
+inline void about_to_change(const Tensor& t, const char* op, bool shape = false) {
+  if (before_change && t) [[unlikely]]
+    before_change(t.get(), op, shape);
+}
+
+}  // namespace tycho
