@@ -46,7 +46,8 @@ local function planes_of(x)
   local function channels(n) return n == 1 or n == 3 or n == 4 end
   if d == 3 and channels(s[1]) then return x, true end
   if d == 3 and channels(s[3]) then return x:permute(3, 1, 2), true end
-  error(("show: draws a vector, a matrix or an image [C, H, W] or [H, W, C] with 1, 3 or 4 channels, not shape %s; take a part, as in x[1]:show()"):format(
+  if d == 4 and (s[2] == 1 or s[2] == 3) and s[1] > 0 then return torch.utils.data.make_grid(x), true end
+  error(("show: draws a vector, a matrix, an image [C, H, W] or [H, W, C] with 1, 3 or 4 channels, or images [n, C, H, W], not shape %s; take a part, as in x[1]:show()"):format(
     tostring(s)), 3, "shape")
 end
 
@@ -323,7 +324,7 @@ function heat.text(x, o)
 end
 
 ---Draws a tensor in the terminal: a matrix or a vector as a heat map, [C, H, W] or [H, W, C] as a
----picture. Options: style ("blocks", "shades", "kitty"), width, low, high, title, file ("x.svg" or "x.png"); in a file also
+---picture, [n, C, H, W] as a sheet of pictures. Options: style ("blocks", "shades", "kitty"), width, low, high, title, file ("x.svg" or "x.png"); in a file also
 ---rows and columns (names), values = true, xlabel, ylabel, height, font, fontsize.
 function heat.show(x, o)
   local text = heat.text(x, o)

@@ -163,6 +163,19 @@ test("images are recognised by their channels", function()
   check.raises("shape", "take a part", heat.text, torch.rand(5, 6, 7))
 end)
 
+local function size_of(png)
+  local s = content(png)
+  local width, height = string.unpack(">I4I4", s, 17)
+  return {width, height}
+end
+
+test("a batch of pictures is drawn as one sheet", function()
+  local path = check.temp "batch.png"
+  torch.rand(10, 3, 40, 40):show {file = path}
+  check.equal(size_of(path), {338, 86})
+  check.contains(heat.text(torch.rand(4, 1, 8, 8), {style = "shades", width = 84}), "f32 [4, 1, 8, 8]")
+end)
+
 test("few rows of a long matrix stay apart", function()
   local x = torch.stack {torch.zeros(400), torch.ones(400)}
   check.contains(heat.text(x, {style = "shades", width = 20}), "shown as 2 x 10\n%s*\n██████████")
@@ -175,12 +188,6 @@ test("Kitty gets pixels in base64, in pieces", function()
   check.equal(s:sub(-2), "\27\\")
   for piece in s:gmatch "\27_G[^;]*;([^\27]*)\27\\" do check.yes(#piece <= 4096 and not piece:find "[^%w+/=]") end
 end)
-
-local function size_of(png)
-  local s = content(png)
-  local width, height = string.unpack(">I4I4", s, 17)
-  return {width, height}
-end
 
 test("pictures and heat maps are written at every size, as PNG and as SVG", function()
   local png, svg = check.temp "map.png", check.temp "map.svg"
