@@ -159,7 +159,8 @@ A lesson has variables of its own: yours stay as they are.]], "tutorial, %learn,
   {"accuracy", "How many answers are right: the largest output against the label.", [[
   right = net(x):argmax(2):eq(y)       one boolean for each row
   right:float():mean():item()          the share of them, between 0 and 1
-  right:sum():item()                   how many; add up over the batches
+  acc = torch.metrics.Accuracy()       over many batches:
+  acc:update(net(x), y); acc:compute()
   acc = torch.metrics.Accuracy()       acc:update(net(x), y); acc:compute()
   torch.metrics.ConfusionMatrix()      what is taken for what, as a table
 Labels count from 1, as argmax does. Look at a network without dropout and
