@@ -2,11 +2,18 @@
 #include "engine/tensor/layout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "engine/base/check.h"
 
 namespace tycho {
+namespace {
+
+// How much of an operation's name the user called: "to" of "to.dtype".
+int called(const char* op) { return static_cast<int>(std::strcspn(op, ".")); }
+
+}  // namespace
 
 int format_rank(const char* op, const char* given) {
   const std::string_view name = given;
@@ -14,22 +21,23 @@ int format_rank(const char* op, const char* given) {
   if (name == "channels_last") return 4;
   if (name == "channels_last_3d") return 5;
   fail(Kind::Argument,
-       format("%s: memory_format is torch.contiguous_format, torch.preserve_format, "
+       format("%.*s: memory_format is torch.contiguous_format, torch.preserve_format, "
               "torch.channels_last or torch.channels_last_3d, not \"%s\"",
-              op, given));
+              called(op), op, given));
 }
 
 Format parse_format(const char* op, const char* name, int rank) {
   const int want = format_rank(op, name);
   if (!want) return *name == 'p' ? Format::Preserve : Format::RowMajor;
   if (rank != want)
-    fail(Kind::Shape,
-         format("%s: torch.%s is for tensors of %d dimensions (batch, channels, %sheight, width), "
-                "this one has %d",
-                op, name, want, want == 5 ? "depth, " : "", rank),
-         rank == 5   ? "memory_format = torch.channels_last_3d"
-         : rank == 4 ? "memory_format = torch.channels_last"
-                     : "");
+    fail(
+        Kind::Shape,
+        format("%.*s: torch.%s is for tensors of %d dimensions (batch, channels, %sheight, width), "
+               "this one has %d",
+               called(op), op, name, want, want == 5 ? "depth, " : "", rank),
+        rank == 5   ? "memory_format = torch.channels_last_3d"
+        : rank == 4 ? "memory_format = torch.channels_last"
+                    : "");
   return Format::ChannelsLast;
 }
 

@@ -48,9 +48,7 @@ Tensor make(const Call& c, const Sizes& shape, int at, DType otherwise) {
 }
 
 Format format_of(const Call& c, int i, int rank) {
-  if (!c.has(i)) return Format::Preserve;
-  const std::string_view name = c.op->name;
-  return parse_format(std::string(name.substr(0, name.find('.'))).c_str(), c.string(i), rank);
+  return c.has(i) ? parse_format(c.op->name, c.string(i), rank) : Format::Preserve;
 }
 
 Tensor make_like(const Call& c, int at, int format) {
