@@ -40,17 +40,6 @@ int64_t descriptor_limit() {
   return static_cast<int64_t>(limit.rlim_cur);
 }
 
-[[noreturn]] void no_descriptors() {
-  throw DistError(
-      {Reason::System,
-       {},
-       format(
-           "shared memory: this process has no file descriptor left (its limit is %lld, and each "
-           "shared tensor that came or went alone holds one)",
-           static_cast<long long>(descriptor_limit()))},
-      "ulimit -n 65536 before tycho starts");
-}
-
 [[noreturn]] void no_memory(size_t bytes) {
   fail(Kind::Oom, format("shared memory: the system has no room for %.1f MB", bytes / 1e6));
 }
@@ -105,12 +94,23 @@ void Descriptor::reset(int fd) {
   fd_ = fd;
 }
 
+void check_descriptors(int error) {
+  if (error != EMFILE && error != ENFILE) return;
+  throw DistError(
+      {Reason::System,
+       {},
+       format("shared memory: this process has no file descriptor left (its limit is %lld; each "
+              "group holds one, and each shared tensor that came or went alone)",
+              static_cast<long long>(descriptor_limit()))},
+      "ulimit -n 65536 before tycho starts");
+}
+
 namespace {
 
 Descriptor new_file(const char* name) {
   Descriptor fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd) return fd;
-  if (errno == EMFILE || errno == ENFILE) no_descriptors();
+  check_descriptors(errno);
   system_error("memfd_create");
 }
 
@@ -242,7 +242,7 @@ ssize_t receive_message(int socket, std::span<char> bytes, std::vector<Descripto
       fds.emplace_back(fd);
     }
   }
-  if (header.msg_flags & MSG_CTRUNC) no_descriptors();
+  if (header.msg_flags & MSG_CTRUNC) check_descriptors(EMFILE);
   return got;
 }
 

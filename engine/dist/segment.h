@@ -59,6 +59,8 @@ struct Segment {
   bool release() { return count.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 };
 
+// Raises Reason::System, naming the limit, where an errno says that descriptors are used up.
+void check_descriptors(int error);
 // Raises the soft limit of open descriptors to the hard one: every segment holds one.
 void raise_descriptor_limit();
 

@@ -33,7 +33,10 @@ int cores() {
 
 Descriptor new_socket() {
   Descriptor fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd) system_error("socket");
+  if (!fd) {
+    check_descriptors(errno);
+    system_error("socket");
+  }
   return fd;
 }
 
@@ -111,6 +114,7 @@ void Shm::hand_out(Wait& wait, const std::string& key) {
       continue;
     }
     const Descriptor client(accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!client) check_descriptors(errno);
     if (!client || !is_own_user(client.get())) continue;
     int32_t rank = -1;
     const timeval most{5, 0};
@@ -156,18 +160,26 @@ void Shm::meet_members() {
   desc_ = &desc;
   Wait wait(*members_.job, desc);
   const std::string key = "shm";
-  if (me_ == 0) {
-    try {
-      segment_ = make_segment();
-    } catch (const Error& e) {
-      members_.store->set(key, kFailed + e.text);
-      throw;
+  try {
+    if (me_ == 0) {
+      try {
+        segment_ = make_segment();
+      } catch (const Error& e) {
+        members_.store->set(key, kFailed + e.text);
+        throw;
+      }
+      hand_out(wait, key);
+    } else {
+      segment_ = Segment::open(fetch(wait, key));
+      if (segment_->bytes < layout_.bytes())
+        throw DistError({Reason::System, world({0}), "shared memory: the segment is too small"});
     }
-    hand_out(wait, key);
-  } else {
-    segment_ = Segment::open(fetch(wait, key));
-    if (segment_->bytes < layout_.bytes())
-      throw DistError({Reason::System, world({0}), "shared memory: the segment is too small"});
+  } catch (const DistError& e) {
+    // The others would wait for this rank.
+    const std::vector<int> self = world({me_});
+    if (e.reason == Reason::System && !members_.job->failed())
+      members_.job->report({e.reason, self, format("rank %d: %s", self[0], e.text.c_str())});
+    throw;
   }
   spins_ = group().crowded ? 0 : kSpins;
   barrier();

@@ -121,5 +121,11 @@ ran=$("$tycho" run -n 3 -e 'local dist = torch.distributed
   dist.barrier()' 2>&1)
 check "who died is said first" "$? $(grep -c '^tycho run: rank 1 killed by signal 9' <<<"$ran")" "137 1"
 
+ran=$(ulimit -n 40 && timeout 60 "$tycho" run -n 2 -e 'local dist = torch.distributed
+  dist.init_process_group()
+  for i = 1, 100 do dist.new_group{0, 1} end' 2>&1)
+check "a rank without file descriptors says so, and nobody waits for it" \
+  "$? $(grep -o 'no file descriptor left (its limit is 40' <<<"$ran" | sort -u)" "1 no file descriptor left (its limit is 40"
+
 echo "$passed passed, $failed failed"
 ((failed == 0))
