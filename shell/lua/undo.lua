@@ -12,7 +12,7 @@ local require, loaded = require, package.loaded
 local undo = {
   on = true,
   most_bytes = 64 * 1024 * 1024,  -- of old values and copies, per entry and of all together
-  most_slots = 20000,             -- fields looked at around an entry
+  most_slots = 10000,             -- fields looked at around an entry
   most_records = 10,
 }
 
