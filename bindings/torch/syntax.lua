@@ -133,16 +133,18 @@ function syntax.failure(text, message)
     while line:find "%S" and #outer > 0 and outer[#outer].indent >= indent do table.remove(outer) end
     if row == out.line or not line:find "%S" then line = nil end
     if line then
-      head = {at = at, line = line, indent = indent}
+      head = {at = at, line = line, indent = indent, above = outer[#outer]}
       outer[#outer + 1] = head
     end
     at = stop + 1
   end
   local waits = require("torch.foreign").waits
   local colon = head and waits(head.line)
-  if not colon and #outer > 0 then  -- the line that this one's block belongs to
-    head = outer[#outer]
-    colon = waits(head.line)
+  if not colon and head then  -- the lines whose blocks this one, or the one before it, belongs to
+    local near = outer[#outer] ~= head and outer[#outer] or head.above
+    while near and not colon do
+      head, near, colon = near, near.above, waits(near.line)
+    end
   end
   if colon then out = wrong(text, head.at + colon - 1, 1, ("unexpected '%s'"):format(head.line:sub(colon, colon))) end
   out.text = text

@@ -13,7 +13,8 @@ local function of_torch(source) return source:find "^=torch/" ~= nil or source:f
 local owner, label, classes, walked
 
 local function walk()
-  owner, label, classes = {}, {}, {}
+  local weak = {__mode = "k"}
+  owner, label, classes = setmetatable({}, weak), setmetatable({}, weak), setmetatable({}, weak)
   local seen, queue = {[_G] = true}, {}
   local function push(v)
     local kind = type(v)

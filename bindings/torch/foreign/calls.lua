@@ -130,6 +130,18 @@ return function(w, e)
       if a.kind == "call" and a[1].kind == "name" and a[1].text == "iter" and a.args[1] then return w:object(a.args[1]) .. "()()", 20 end
       return w:object(a) .. "[1]", 20
     end
+    if name == "dict" and #e.args == 1 and e.args[1].kind == "call" and e.args[1][1].text == "zip" and #e.args[1].args == 2 then
+      local keys, values = w:object(e.args[1].args[1]), w:object(e.args[1].args[2])
+      return ("(function() local out = {} for i = 1, #%s do out[%s[i]] = %s[i] end return out end)()"):format(keys, keys, values), 20
+    end
+    if name == "dict" and #e.args == 1 and #named == 0 then return ("(function() local out = {} for k, v in pairs(%s) do out[k] = v end return out end)()"):format(positional[1]), 20 end
+    if name == "defaultdict" and e.args[1] and e.args[1].kind == "name" then
+      local fresh = ({list = "{}", dict = "{}", set = "{}", int = "0", float = "0.0"})[e.args[1].text]
+      if fresh then return ("setmetatable({}, {__index = function(t, k) t[k] = %s return t[k] end})"):format(fresh), 20 end
+    end
+    if (name == "max" or name == "min") and #positional == 1 and (named[1] or ""):find "^key = " then
+      return ("(%s)[1]"):format(lists.sorted(w, e, {named[1], name == "max" and "reverse = true" or nil})), 20
+    end
     if name == "dict" then return "{" .. table.concat(named, ", ") .. "}", 19 end
     if name == "len" then
       w.said "len"
@@ -248,6 +260,7 @@ return function(w, e)
     if positional[2] then return value .. " or " .. positional[2], 1 end
     return value, 20
   end
+  if #e.args == 0 and (f.name == "keys" or f.name == "values" or f.name == "items") then return lists.made(w, "list", e), 20 end
   if f.name == "pop" and #positional <= 1 then
     if e.args[1] and e.args[1].kind == "string" then return ("%s[%s]"):format(w:object(of), positional[1]), 20 end
     return ("table.remove(%s%s)"):format((w:write(of)), positional[1] and ", " .. w:position(e.args[1]) or ""), 20

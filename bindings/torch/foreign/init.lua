@@ -233,6 +233,8 @@ function foreign.waits(text)
   local comment, word = text:match "()//%s+%a[%w_]*%s+(%a[%w_]*)[^\n]*$"
   if not comment and not text:find "\n" then comment = text:match "^%s*()//%s" end
   if comment and not followers[word] and foreign.rewrite(text) then return comment end
+  local bare = text:match "%f[%w_]lambda[%w_%s,]*():"
+  if bare and foreign.rewrite(text) then return bare end
   local first = text:match "^%s*([%a]+)"
   if not first or not heads[first] then return nil end
   local depth = 0

@@ -105,6 +105,7 @@ function loops.head(w, target, iter)
     end
     return ("for i = 1, #%s do"):format(first), ("local %s = %s"):format(table.concat(lefts, ", "), table.concat(values, ", "))
   end
+  if name == "readlines" and call.kind == "field" then return ("for %s in %s:lines() do"):format(names[1], w:object(call[1])) end
   local flat = {}
   for k, n in ipairs(names) do flat[k] = type(n) == "string" and n or "_" .. k end
   if call and call.kind == "field" then
@@ -145,7 +146,7 @@ function loops.around(w, tree, body, computed)
     lead[#lead + 1] = head .. " " .. (inside and inside .. "; " or "")
     tail[#tail + 1] = " end"
     if each.test then
-      lead[#lead + 1] = ("if %s then "):format((w:write(each.test)))
+      lead[#lead + 1] = ("if %s then "):format((w:write(w:truth(each.test))))
       tail[#tail + 1] = " end"
     end
   end

@@ -205,6 +205,7 @@ simple["raise"] = function(s)
   local e = s.p:expression()
   if s.p:accept "from" then s.p:expression() end
   if e.kind == "call" then return ("error(%s)"):format(#e.args > 0 and (s.w:write(e.args[1])) or '"' .. (s.w:path(e[1]) or "error") .. '"') end
+  if e.kind == "name" and e.text:find "^%l" then return "error(" .. e.text .. ")" end
   return ('error("%s")'):format(s.w:path(e) or "error")
 end
 
@@ -309,7 +310,8 @@ function S:plain()
     right = (w:mask(value))
   else
     right = (w:write(value))
-    if targets[1].kind == "tuple" and (value.kind == "name" or value.kind == "field" or value.kind == "index") then right = "table.unpack(" .. right .. ")" end
+    local cut = value.kind == "call" and value[1].kind == "field" and value[1].name == "split" and value[1][1].kind ~= "name"
+    if targets[1].kind == "tuple" and (cut or value.kind == "name" or value.kind == "field" or value.kind == "index") then right = "table.unpack(" .. right .. ")" end
   end
   local out = {lead .. left(targets[#targets]) .. " = " .. right}
   for k = #targets - 1, 1, -1 do out[#out + 1] = lead .. left(targets[k]) .. " = " .. left(targets[k + 1]) end

@@ -66,7 +66,7 @@ words.functions = {
   open = "io.open(%*)", reversed = "%1", getattr = "%1[%2]", hasattr = "%1[%2] ~= nil", help = "?%1",
   enumerate = "ipairs(%1)", vars = "%1", divmod = "%1 // %2, %1 %% %2", sum = "torch.tensor(%1):sum():item()", any = "torch.tensor(%1):any():item()",
   all = "torch.tensor(%1):all():item()", isinstance = "type(%1) == %2", issubclass = "%1 == %2", super = "self", object = "{}", defaultdict = "{}",
-  Counter = "{}", deque = "{}", OrderedDict = "%*", Path = "%1", display = "print(%*)", setattr = "rawset(%*)", ValueError = "%*", Exception = "%*", RuntimeError = "%*",
+  Counter = "(function() local out = {} for _, each in ipairs(%1) do out[each] = (out[each] or 0) + 1 end return out end)()", deque = "{}", OrderedDict = "%*", Path = "%1", display = "print(%*)", setattr = "rawset(%*)", ValueError = "%*", Exception = "%*", RuntimeError = "%*",
   locals = "_G", globals = "_G", exec = "load(%1)()", eval = 'load("return " .. %1)()', Tensor = "torch.tensor(%1)",
 }
 
@@ -83,6 +83,7 @@ words.modules = {
   ["math.tanh"] = "torch.tanh(torch.tensor(%1)):item()", ["datetime.datetime.now"] = "os.date()", ["datetime.now"] = "os.date()", ["np.random.seed"] = "torch.manual_seed(%1)",
   ["np.random.rand"] = "torch.rand(%*)", ["np.random.randn"] = "torch.randn(%*)", ["np.random.randint"] = "torch.randint(%*)", ["np.random.permutation"] = "torch.randperm(%1)",
   ["np.random.normal"] = "torch.normal(%*)", ["np.random.uniform"] = "torch.rand(%*)", ["np.random.choice"] = "%1[torch.randperm(#%1)]", ["np.linalg.norm"] = "torch.linalg.norm(%*)", ["np.linalg.inv"] = "torch.linalg.inv(%1)",
+  ["np.mean"] = "torch.tensor(%1):double():mean():item()", ["np.sum"] = "torch.tensor(%1):sum():item()", ["np.max"] = "torch.tensor(%1):max():item()", ["np.min"] = "torch.tensor(%1):min():item()",
   ["np.array"] = "torch.tensor(%1)", ["np.asarray"] = "torch.tensor(%1)", ["np.concatenate"] = "torch.cat(%*)", ["np.dot"] = "%1:matmul(%2)", ["np.load"] = "torch.load(%1)",
   ["np.save"] = "torch.save(%2, %1)", ["np.expand_dims"] = "%1:unsqueeze(%2 + 1)", ["np.pi"] = "math.pi", ["np.inf"] = "math.huge", ["np.nan"] = "0/0", ["np.newaxis"] = "torch.newaxis", ["np.transpose"] = "%1:t()",
   ["np.loadtxt"] = "torch.utils.data.read_csv(%1):tensor()", ["np.genfromtxt"] = "torch.utils.data.read_csv(%1):tensor()", ["pd.read_csv"] = "torch.utils.data.read_csv(%1)", ["plt.plot"] = "torch.plot(%*)", ["plt.hist"] = "torch.hist(%1)",
@@ -97,7 +98,7 @@ words.methods = {
   append = "table.insert(%0, %1)", insert = "table.insert(%0, %1 + 1, %2)", extend = "table.move(%1, 1, #%1, #%0 + 1, %0)", numpy = "%0:tolist()",
   startswith = "%0:sub(1, #%1) == %1", endswith = "%0:sub(-#%1) == %1", strip = '%0:match("^%%s*(.-)%%s*$")', join = "table.concat(%1, %0)",
   replace = "%0:gsub(%1, %2)", ["repeat"] = "%0:tile(%*)", astype = "%0:to(%1)", nelement = "%0:numel()", keys = "pairs(%0)", values = "pairs(%0)",
-  rstrip = '%0:match("^(.-)%%s*$")', lstrip = '%0:match("^%%s*(.*)$")', readlines = "%0:lines()", isdigit = '%0:find("^%%d+$") ~= nil',
+  rstrip = '%0:match("^(.-)%%s*$")', lstrip = '%0:match("^%%s*(.*)$")', readlines = "(function() local out = {} for line in %0:lines() do out[#out + 1] = line end return out end)()", isdigit = '%0:find("^%%d+$") ~= nil',
   index = "(function() for i, each in ipairs(%0) do if each == %1 then return i end end end)()", remove = "for i, each in ipairs(%0) do if each == %1 then table.remove(%0, i) break end end",
   reverse = "for i = 1, #%0 // 2 do %0[i], %0[#%0 - i + 1] = %0[#%0 - i + 1], %0[i] end", readline = '%0:read("L")', read = '%0:read("a")', parse_args = "%0",
   __len__ = "#%0", __getitem__ = "%0:get(%1)", copy = "%0:clone()", count = "select(2, %0:gsub(%1, \"\"))", numpy_ = "%0:tolist()",

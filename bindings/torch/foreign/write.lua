@@ -26,7 +26,7 @@ end
 Writer.number = number
 
 local function is_text(e)
-  return e.kind == "string" or e.kind == "binary" and (e.op == "+" and (is_text(e[1]) or is_text(e[2])) or e.op == "%" and e[1].kind == "string")
+  return e.kind == "string" or e.kind == "index" and e[1].kind == "name" and Writer.text_names[e[1].text] or e.kind == "binary" and (e.op == "+" and (is_text(e[1]) or is_text(e[2])) or e.op == "%" and e[1].kind == "string")
     or e.kind == "group" and is_text(e[1]) or e.kind == "call" and e[1].kind == "name" and e[1].text == "str" or e.kind == "call" and e[1].kind == "field" and e[1].name == "format"
 end
 Writer.is_text = is_text
@@ -66,6 +66,21 @@ function Writer:table(e)
     end
   end
   if e.list then self.said "list" end
+  local star, stars
+  for k, item in ipairs(e.items) do
+    star = star or item.kind == "star" and k < #e.items
+    stars = stars or item.kind == "stars"
+  end
+  if stars then  -- {**a, "b": 2}
+    local more, own = {}, {}
+    for k, item in ipairs(e.items) do
+      if item.kind == "stars" then more[#more + 1] = out[k] else own[#own + 1] = out[k] end
+    end
+    return ("(function(t) for _, more in ipairs{%s} do for k, v in pairs(more) do if t[k] == nil then t[k] = v end end end return t end){%s}"):format(table.concat(more, ", "), table.concat(own, ", ")), 20
+  elseif star then  -- [*a, *b]
+    for k, item in ipairs(e.items) do out[k] = item.kind == "star" and (self:write(item[1])) or "{" .. out[k] .. "}" end
+    return ("(function(...) local out = {} for _, list in ipairs{...} do table.move(list, 1, #list, #out + 1, out) end return out end)(%s)"):format(table.concat(out, ", ")), 20
+  end
   return "{" .. table.concat(out, ", ") .. "}", 19
 end
 
@@ -136,12 +151,23 @@ function Writer:index(e)
     end
     if one.kind == "tuple" then items = one.items else
       if number(one) and number(one) >= 0 and not self.lua then self.said "index" end
+      if number(one) and object.kind == "name" and text_names[object.text] and not self.lua then
+        local at = self:position(one)
+        return ("%s:sub(%s, %s)"):format(target, at, at), 20
+      end
       return ("%s[%s]"):format(target, self:position(one)), 20
     end
   end
   if #items == 1 and one.kind == "slice" then
     local step = number(one.step)
-    if step and step == -1 and not one.first and not one.last then return target .. ":flip(1)", 20 end
+    local text = object.kind == "string" or object.kind == "name" and text_names[object.text]
+    if step and step == -1 and not one.first and not one.last then return target .. (text and ":reverse()" or ":flip(1)"), 20 end
+    local made = object.kind == "call" and (object[1].text == "list" or object[1].text == "sorted" or object[1].name == "children" or object[1].name == "parameters" or object[1].name == "split")
+    if made and not step then
+      local last = one.last and number(one.last)
+      if one.last and not last then Parser.fail() end
+      return ("(function(t) return {table.unpack(t, %s, %s)} end)(%s)"):format(one.first and self:position(one.first) or "1", last and (last < 0 and "#t - " .. -last or tostring(last)) or "#t", (self:write(object))), 20
+    end
     if object.kind == "string" or object.kind == "name" and text_names[object.text] then
       return ("%s:sub(%s%s)"):format(target, one.first and self:position(one.first) or "1", one.last and ", " .. self:before(one.last, one.first) or ""), 20
     end
@@ -197,7 +223,7 @@ function Writer:compare(e)
       for k, item in ipairs(b.items) do out[k] = ("%s %s %s"):format(self:under(a, 4), no and "~=" or "==", self:under(item, 4)) end
       return table.concat(out, no and " and " or " or "), #out == 1 and 3 or no and 2 or 1
     end
-    if b.kind == "string" or b.kind == "name" and text_names[b.text] then
+    if is_text(b) or b.kind == "name" and text_names[b.text] then
       return ("%s:find(%s, 1, true) %s nil"):format(self:object(b), (self:write(a)), no and "==" or "~="), 3
     end
     return ("%s %s nil"):format((self:index {b, items = {a.kind == "number" and {kind = "raw", text = a.text} or a}}), no and "==" or "~="), 3
@@ -279,8 +305,13 @@ local asks = {any = true, all = true, isnan = true, isinf = true, isfinite = tru
 function Writer:truth(e)
   while e.kind == "group" do e = e[1] end
   if e.kind == "binary" and (e.op == "and" or e.op == "or") then return {kind = "binary", op = e.op, self:truth(e[1]), self:truth(e[2])} end
-  if e.kind == "unary" and e.op == "not" then return {kind = "unary", op = "not", self:truth(e[1])} end
+  if e.kind == "unary" and e.op == "not" then
+    local asked = self:truth(e[1])
+    return {kind = "unary", op = "not", asked.kind == "compare" and {kind = "group", asked} or asked}
+  end
+  if e.kind == "binary" and e.op == "%" then return {kind = "compare", op = "!=", e, {kind = "number", text = "0"}} end  -- 0 is true to Lua
   local f = e.kind == "call" and e[1]
+  if f and f.kind == "name" and f.text == "len" then return {kind = "compare", op = ">", e, {kind = "number", text = "0"}} end
   local of_torch = f and f.kind == "field" and f[1].kind == "name" and f[1].text == "torch"
   if f and f.kind == "field" and not f.colon and asks[f.name] and (of_torch or f.name == "any" or f.name == "all") and not self.lua then
     return {kind = "call", {kind = "field", e, name = "item"}, args = {}}
