@@ -40,7 +40,7 @@ declare -A below=(
   [fuse]="base tensor ops grad amp"
   [watch]="base tensor ops grad amp"
   [cpu]="base tensor ops grad amp fuse"
-  [cuda]="base tensor ops grad amp fuse"
+  [cuda]="base tensor ops grad amp fuse cpu"
   [dist]="base tensor ops grad amp fuse cpu"
   [io]="base tensor ops grad amp fuse"
 )

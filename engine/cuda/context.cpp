@@ -1,0 +1,94 @@
+// Devices at their first use, and waiting for their streams.
+#include "engine/cuda/context.h"
+
+#include <ctime>
+
+#include "engine/base/check.h"
+#include "engine/base/interrupt.h"
+#include "engine/cuda/faults.h"
+
+namespace tycho::cuda {
+namespace {
+
+constexpr int kOldestArch = 75;
+
+std::unique_ptr<DeviceContext> open(Device device) {
+  auto d = std::make_unique<DeviceContext>();
+  const Driver& cu = driver();
+  const std::string name = device_name(device);
+  d->device = device;
+  check(cu.device(&d->ordinal, device.number), name.c_str());
+  int major = 0, minor = 0;
+  check(cu.attribute(&major, kMajor, d->ordinal), name.c_str());
+  check(cu.attribute(&minor, kMinor, d->ordinal), name.c_str());
+  check(cu.attribute(&d->multiprocessors, kMultiprocessors, d->ordinal), name.c_str());
+  d->arch = 10 * major + minor;
+  TYCHO_CHECK(Kind::Device, d->arch >= kOldestArch,
+              "%s has compute capability %d.%d; %d.%d (Turing) or newer is needed", name.c_str(),
+              major, minor, kOldestArch / 10, kOldestArch % 10);
+  check(cu.device_memory(&d->total, d->ordinal), name.c_str());
+  check(cu.retain_context(&d->context, d->ordinal), name.c_str());
+  check(cu.set_context(d->context), name.c_str());
+  check(cu.default_pool(&d->pool, d->ordinal), name.c_str());
+  uint64_t most = UINT64_MAX;
+  check(cu.set_pool(d->pool, kReleaseThreshold, &most), name.c_str());
+  Queue& first = d->queues.emplace_back();
+  check(cu.new_stream(&first.stream, kNonBlocking), name.c_str());
+  d->memory = std::make_unique<Memory>(*d);
+  d->fault = new_fault();
+  return d;
+}
+
+}  // namespace
+
+int count_devices() {
+  int n = 0;
+  return driver().device_count(&n) == kSuccess ? std::min(n, kMaxCudaDevices) : 0;
+}
+
+// Never destroyed: tensors may outlive the end of main.
+DeviceContext& context_of(Device device) {
+  static std::mutex mutex;
+  static auto* all = new std::unique_ptr<DeviceContext>[kMaxCudaDevices];
+  static thread_local Context current = nullptr;
+  DeviceContext* d;
+  {
+    const std::lock_guard lock(mutex);
+    if (!all[device.number]) all[device.number] = open(device);
+    d = all[device.number].get();
+  }
+  if (current != d->context) {
+    check(driver().set_context(d->context), "choosing a device");
+    current = d->context;
+  }
+  return *d;
+}
+
+Stream DeviceContext::stream(StreamId id) {
+  const std::lock_guard lock(mutex);
+  const auto at = static_cast<size_t>(id);
+  return queues[at < queues.size() && queues[at].used ? at : 0].stream;
+}
+
+Stream stream_of(Device device) { return context_of(device).stream(current_stream(device)); }
+
+void finish(DeviceContext& d, Stream stream) {
+  Event event = nullptr;
+  check(driver().new_event(&event, kEventWithoutTime), "waiting for a device");
+  struct End {
+    Event event;
+    ~End() { driver().end_event(event); }
+  } end{event};
+  check(driver().record_event(event, stream), "waiting for a device");
+  constexpr int kSpins = 2000;  // tens of microseconds
+  Result r = driver().ask_event(event);
+  for (int i = 0; r == kNotReady; ++i, r = driver().ask_event(event)) {
+    if (i < kSpins) continue;
+    if (interrupt_pending()) check_interrupt();
+    const timespec pause{0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
+  check(r, device_name(d.device).c_str());
+}
+
+}  // namespace tycho::cuda

@@ -1,0 +1,51 @@
+// What the module knows of each device: its context, streams, memory and the record that kernels
+// write faults to. A device comes into being at its first use.
+#pragma once
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "engine/base/device_memory.h"
+#include "engine/cuda/driver.h"
+#include "engine/cuda/memory.h"
+#include "engine/tensor/backend.h"
+
+namespace tycho::cuda {
+
+struct Fault;
+
+// A stream and the marks that were made in it and are not known to be passed.
+struct Queue {
+  struct Mark {
+    uint64_t number;
+    Event event;
+  };
+  Stream stream = nullptr;
+  bool used = true;
+  uint64_t marks = 0;
+  std::deque<Mark> open;
+};
+
+struct DeviceContext {
+  Device device;
+  int ordinal = 0;  // the driver's
+  Context context = nullptr;
+  Pool pool = nullptr;
+  int arch = 0, multiprocessors = 0;
+  size_t total = 0;
+  std::mutex mutex;  // of what follows
+  std::deque<Queue> queues;
+  std::unique_ptr<Memory> memory;
+  Fault* fault = nullptr;  // in pinned memory
+
+  Stream stream(StreamId id);
+};
+
+int count_devices();
+// Makes the device's context the calling thread's. Raises Kind::Device.
+DeviceContext& context_of(Device device);
+Stream stream_of(Device device);  // the calling thread's current one
+// Waits, answering Ctrl-C, until the stream's queue is empty.
+void finish(DeviceContext& d, Stream stream);
+
+}  // namespace tycho::cuda

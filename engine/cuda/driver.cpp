@@ -1,0 +1,84 @@
+// Loading the driver, and its errors in the program's words.
+#include "engine/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include "engine/base/check.h"
+#include "engine/tensor/device.h"
+
+namespace tycho::cuda {
+namespace {
+
+constexpr int kOldestDriver = 12000;  // what cuLibraryLoadData came with
+
+const Driver* driver_in_use = nullptr;
+
+using GetAddress = Result (*)(const char* name, void** function, int version, uint64_t flags,
+                              void* status);
+
+// cuGetProcAddress wants the plain name and gives the form of the version asked for; where it does
+// not know one, the library's symbol of the full name is the same function.
+void* function_of(void* library, GetAddress get, const char* name) {
+  if (void* found = dlsym(library, name)) return found;
+  std::string plain = name;
+  if (const size_t at = plain.rfind("_v2"); at != std::string::npos) plain.resize(at);
+  void* found = nullptr;
+  return get && get(plain.c_str(), &found, kOldestDriver, 0, nullptr) == kSuccess ? found : nullptr;
+}
+
+bool fill(Driver& d, std::string* why) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    *why = "there is no NVIDIA driver on this machine (libcuda.so.1)";
+    return false;
+  }
+  const auto get = reinterpret_cast<GetAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  const char* missing = nullptr;
+#define TYCHO_CALL(here, there, parameters)                                           \
+  d.here = reinterpret_cast<Result(*) parameters>(function_of(library, get, #there)); \
+  if (!d.here && !missing) missing = #there;
+  TYCHO_CUDA_DRIVER(TYCHO_CALL)
+#undef TYCHO_CALL
+  int version = 0;
+  if (d.driver_version) d.driver_version(&version);
+  if (missing || version < kOldestDriver) {
+    *why = format(
+        "the NVIDIA driver is for CUDA %d.%d; CUDA %d.0 or newer is needed: install a "
+        "newer driver",
+        version / 1000, version % 1000 / 10, kOldestDriver / 1000);
+    return false;
+  }
+  if (const Result r = d.init(0); r != kSuccess) {
+    const char* text = nullptr;
+    d.error_text(r, &text);
+    *why = format("the NVIDIA driver cannot be started: %s", text ? text : "unknown error");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const Driver* load_driver(std::string* why) {
+  static Driver table;
+  static std::string sentence;
+  static const bool loaded = fill(table, &sentence);
+  if (!loaded) *why = sentence;
+  return loaded ? &table : nullptr;
+}
+
+const Driver& driver() { return *driver_in_use; }
+void set_driver(const Driver* d) { driver_in_use = d; }
+
+void check(Result result, const char* doing) {
+  if (result == kSuccess) [[likely]]
+    return;
+  const char *name = nullptr, *text = nullptr;
+  driver().error_name(result, &name);
+  driver().error_text(result, &text);
+  fail(result == kOutOfMemory ? Kind::Oom : Kind::Device,
+       format("%s: %s (%s)", doing, text ? text : "the driver gives no reason",
+              name ? name : "unknown error"));
+}
+
+}  // namespace tycho::cuda

@@ -1,0 +1,34 @@
+// The module's door: loads the driver and says how many devices there are.
+#include <cstring>
+
+#include "engine/base/module.h"
+#include "engine/cuda/start.h"
+
+namespace tycho::cuda {
+namespace {
+
+// Written by fatbins.cmake; the last row has no name.
+struct Embedded {
+  const char *name, *bytes;
+  uint64_t size;
+};
+extern "C" const Embedded tycho_cuda_fatbins[];
+
+const void* code_of(const char* file) {
+  for (const Embedded* e = tycho_cuda_fatbins; e->name; ++e)
+    if (!std::strcmp(e->name, file)) return e->bytes;
+  return nullptr;
+}
+
+}  // namespace
+
+TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why) {
+  const Driver* loaded = load_driver(why);
+  if (!loaded) return 0;
+  static Driver table = *loaded;
+  table.code_of = code_of;
+  set_driver(&table);
+  return start();
+}
+
+}  // namespace tycho::cuda

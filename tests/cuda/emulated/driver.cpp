@@ -1,0 +1,356 @@
+// The emulated driver's functions. One lock guards everything; work runs under it.
+#include "tests/cuda/emulated/driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "tests/cuda/emulated/cuda_on_cpu.h"
+
+namespace tycho::cuda {
+
+struct EventOf {
+  uint64_t asked = 0, done = 0;  // how often it was recorded, and reached
+  bool ended = false;
+};
+struct Work {
+  std::function<void()> run;
+  std::shared_ptr<EventOf> reach, wait;
+  uint64_t at = 0;
+};
+struct StreamOf {
+  std::deque<Work> queue;
+  GraphOf* capture = nullptr;
+  bool ended = false;
+};
+struct GraphOf {
+  std::vector<Work> work;
+};
+struct GraphRunOf {
+  std::vector<Work> work;
+};
+struct ContextOf {
+  int device;
+};
+struct PoolOf {};
+struct LibraryOf {
+  std::string file;
+};
+struct KernelOf {
+  const emulated::Binder* bind;
+};
+
+namespace emulated {
+namespace {
+
+constexpr int kPoison = 0xff;  // nan, -1
+constexpr Result kInvalid = 1, kBadAddress = 700, kCapture = 900;
+
+struct Machine {
+  std::recursive_mutex mutex;
+  Options options;
+  std::mt19937_64 random{1};
+  std::map<Address, size_t> blocks;
+  std::map<const char*, size_t> pinned;
+  size_t bytes = 0, graphs = 0;
+  std::vector<std::unique_ptr<StreamOf>> streams;
+  std::map<Event, std::shared_ptr<EventOf>> events;
+  ContextOf contexts[16];
+  PoolOf pool;
+};
+Machine& m() {
+  static auto* machine = new Machine;
+  return *machine;
+}
+
+bool inside(Address a, size_t bytes) {
+  auto it = m().blocks.upper_bound(a);
+  if (it == m().blocks.begin()) return bytes == 0;
+  --it;
+  return a + bytes <= it->first + it->second;
+}
+bool is_pinned(const void* p) {
+  const auto* a = static_cast<const char*>(p);
+  auto it = m().pinned.upper_bound(a);
+  return it != m().pinned.begin() && (--it, a < it->first + it->second);
+}
+
+bool step(StreamOf* s) {
+  if (s->queue.empty()) return false;
+  const Work& first = s->queue.front();
+  if (first.wait && first.wait->done < first.at) return false;
+  const Work work = std::move(s->queue.front());
+  s->queue.pop_front();
+  if (work.run) work.run();
+  if (work.reach) work.reach->done = std::max(work.reach->done, work.at);
+  return true;
+}
+
+// Some stream does one thing; false when none can.
+bool step_any() {
+  auto& streams = m().streams;
+  const size_t first = m().random() % streams.size();
+  for (size_t k = 0; k < streams.size(); ++k)
+    if (step(streams[(first + k) % streams.size()].get())) return true;
+  return false;
+}
+
+Result add(Stream s, Work work) {
+  if (s->capture) {
+    s->capture->work.push_back(std::move(work));
+    return kSuccess;
+  }
+  s->queue.push_back(std::move(work));
+  while (static_cast<int>(m().random() % 100) < m().options.eager_percent && step_any()) {
+  }
+  return kSuccess;
+}
+
+Result finish(Stream s) {
+  if (s->capture) return kCapture;
+  while (!s->queue.empty())
+    if (!step_any()) return kInvalid;  // waits for what nobody will do
+  return kSuccess;
+}
+
+#define LOCK const std::lock_guard lock(m().mutex)
+
+Driver make_driver() {
+  Driver d;
+  d.init = [](unsigned) { return kSuccess; };
+  d.driver_version = [](int* v) { return *v = 13000, kSuccess; };
+  d.error_name = [](Result, const char** t) { return *t = "EMULATED", kSuccess; };
+  d.error_text = [](Result r, const char** t) {
+    *t = r == kOutOfMemory  ? "out of memory"
+         : r == kBadAddress ? "an address that is no device memory"
+         : r == kCapture    ? "not while a graph is captured"
+                            : "an invalid call";
+    return kSuccess;
+  };
+  d.device_count = [](int* n) { return *n = m().options.devices, kSuccess; };
+  d.device = [](int* device, int n) {
+    *device = n;
+    return n < m().options.devices ? kSuccess : kNoDevice;
+  };
+  d.device_name = [](char* text, int size, int) {
+    return snprintf(text, static_cast<size_t>(size), "Emulated GPU"), kSuccess;
+  };
+  d.device_memory = [](size_t* bytes, int) { return *bytes = m().options.memory, kSuccess; };
+  d.attribute = [](int* value, int attribute, int) {
+    *value = attribute == kMajor ? 9 : attribute == kMinor ? 0 : 4;
+    return kSuccess;
+  };
+  d.retain_context = [](Context* c, int n) {
+    m().contexts[n].device = n;
+    return *c = &m().contexts[n], kSuccess;
+  };
+  d.set_context = [](Context) { return kSuccess; };
+  d.default_pool = [](Pool* pool, int) { return *pool = &m().pool, kSuccess; };
+  d.set_pool = [](Pool, int, void*) { return kSuccess; };
+  d.trim_pool = [](Pool, size_t) { return kSuccess; };
+  d.allocate = [](Address* memory, size_t bytes, Stream) {
+    LOCK;
+    if (m().bytes + bytes > m().options.memory) return kOutOfMemory;
+    void* p = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+    std::memset(p, kPoison, bytes);
+    *memory = reinterpret_cast<Address>(p);
+    m().blocks[*memory] = bytes;
+    m().bytes += bytes;
+    return kSuccess;
+  };
+  d.release = [](Address memory, Stream s) {
+    LOCK;
+    if (!m().blocks.contains(memory)) return kBadAddress;
+    return add(s, {[memory] {
+                     m().bytes -= m().blocks[memory];
+                     m().blocks.erase(memory);
+                     std::free(reinterpret_cast<void*>(memory));
+                   },
+                   {},
+                   {}});
+  };
+  d.free_memory = [](size_t* free, size_t* total) {
+    LOCK;
+    *total = m().options.memory;
+    return *free = *total - m().bytes, kSuccess;
+  };
+  d.allocate_pinned = [](void** memory, size_t bytes, unsigned) {
+    LOCK;
+    *memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    m().pinned[static_cast<const char*>(*memory)] = bytes;
+    return kSuccess;
+  };
+  d.release_pinned = [](void* memory) {
+    LOCK;
+    m().pinned.erase(static_cast<const char*>(memory));
+    return std::free(memory), kSuccess;
+  };
+  d.copy_up = [](Address to, const void* from, size_t bytes, Stream s) {
+    LOCK;
+    if (!inside(to, bytes)) return kBadAddress;
+    if (is_pinned(from))
+      return add(s, {[=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); }, {}, {}});
+    if (s->capture) return kCapture;
+    const auto* begin = static_cast<const char*>(from);
+    return add(s, {[to, copy = std::vector<char>(begin, begin + bytes)] {
+                     std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
+                   },
+                   {},
+                   {}});
+  };
+  d.copy_down = [](void* to, Address from, size_t bytes, Stream s) {
+    LOCK;
+    if (!inside(from, bytes)) return kBadAddress;
+    if (s->capture && !is_pinned(to)) return kCapture;
+    add(s, {[=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); }, {}, {}});
+    return is_pinned(to) ? kSuccess : finish(s);
+  };
+  d.copy_within = [](Address to, Address from, size_t bytes, Stream s) {
+    LOCK;
+    if (!inside(to, bytes) || !inside(from, bytes)) return kBadAddress;
+    return add(
+        s,
+        {[=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); },
+         {},
+         {}});
+  };
+  d.copy_across = [](Address to, Context, Address from, Context, size_t bytes, Stream s) {
+    LOCK;
+    if (!inside(to, bytes) || !inside(from, bytes)) return kBadAddress;
+    return add(
+        s,
+        {[=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); },
+         {},
+         {}});
+  };
+  d.set_bytes = [](Address to, uint8_t byte, size_t bytes, Stream s) {
+    LOCK;
+    if (!inside(to, bytes)) return kBadAddress;
+    return add(s, {[=] { std::memset(reinterpret_cast<void*>(to), byte, bytes); }, {}, {}});
+  };
+  d.new_stream = [](Stream* s, unsigned) {
+    LOCK;
+    return *s = m().streams.emplace_back(new StreamOf).get(), kSuccess;
+  };
+  d.end_stream = [](Stream s) {
+    LOCK;
+    const Result r = finish(s);
+    std::erase_if(m().streams, [&](const auto& p) { return p.get() == s; });
+    return r;
+  };
+  d.finish_stream = [](Stream s) {
+    LOCK;
+    return finish(s);
+  };
+  d.stream_waits = [](Stream s, Event e, unsigned) {
+    LOCK;
+    const auto& event = m().events.at(e);
+    return add(s, {{}, {}, event, event->asked});
+  };
+  d.new_event = [](Event* e, unsigned) {
+    LOCK;
+    auto event = std::make_shared<EventOf>();
+    *e = event.get();
+    m().events[*e] = std::move(event);
+    return kSuccess;
+  };
+  d.end_event = [](Event e) {
+    LOCK;
+    return m().events.erase(e) ? kSuccess : kInvalid;
+  };
+  d.record_event = [](Event e, Stream s) {
+    LOCK;
+    const auto& event = m().events.at(e);
+    return add(s, {{}, event, {}, ++event->asked});
+  };
+  d.ask_event = [](Event e) {
+    LOCK;
+    const auto event = m().events.at(e);
+    if (event->done < event->asked) step_any();
+    return event->done < event->asked ? kNotReady : kSuccess;
+  };
+  d.finish_event = [](Event e) {
+    LOCK;
+    const auto event = m().events.at(e);
+    while (event->done < event->asked)
+      if (!step_any()) return kInvalid;
+    return kSuccess;
+  };
+  d.load_library = [](Library* library, const void* code, int*, void**, unsigned, int*, void**,
+                      unsigned) {
+    return *library = new LibraryOf{static_cast<const char*>(code)}, kSuccess;
+  };
+  d.find_kernel = [](KernelHandle* kernel, Library, const char* name) {
+    const Binder* bind = kernel_named(name);
+    *kernel = bind ? new KernelOf{bind} : nullptr;
+    return bind ? kSuccess : kNotFound;
+  };
+  d.launch = [](KernelHandle kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                unsigned by, unsigned bz, unsigned shared, Stream s, void** arguments, void**) {
+    LOCK;
+    if (bx * by * bz > 1024 || bx * by * bz == 0 || gy > 65535 || gz > 65535 || shared > 232448)
+      return kInvalid;
+    return add(s, {[thread = (*kernel->bind)(arguments), gx, gy, gz, bx, by, bz, shared] {
+                     run_grid(thread, {gx, gy, gz}, {bx, by, bz}, shared);
+                   },
+                   {},
+                   {}});
+  };
+  d.begin_capture = [](Stream s, int) {
+    LOCK;
+    if (s->capture) return kCapture;
+    ++m().graphs;
+    return s->capture = new GraphOf, kSuccess;
+  };
+  d.end_capture = [](Stream s, Graph* graph) {
+    LOCK;
+    if (!s->capture) return kCapture;
+    return *graph = std::exchange(s->capture, nullptr), kSuccess;
+  };
+  d.make_run = [](GraphRun* run, Graph graph, unsigned long long) {
+    LOCK;
+    ++m().graphs;
+    return *run = new GraphRunOf{graph->work}, kSuccess;
+  };
+  d.run_graph = [](GraphRun run, Stream s) {
+    LOCK;
+    for (const Work& work : run->work) add(s, work);
+    return kSuccess;
+  };
+  d.end_run = [](GraphRun run) {
+    LOCK;
+    --m().graphs;
+    return delete run, kSuccess;
+  };
+  d.end_graph = [](Graph graph) {
+    LOCK;
+    --m().graphs;
+    return delete graph, kSuccess;
+  };
+  d.code_of = [](const char* file) -> const void* { return file; };
+  d.compile_row = [](const std::string&, int, std::string*) -> const void* { return "rows"; };
+  return d;
+}
+
+}  // namespace
+
+void start(const Options& options) {
+  static const Driver table = make_driver();
+  LOCK;
+  m().options = options;
+  m().random.seed(options.seed);
+  set_driver(&table);
+}
+
+Held held() {
+  LOCK;
+  return {m().blocks.size(), m().bytes, m().events.size(), m().streams.size(), m().graphs};
+}
+
+}  // namespace emulated
+}  // namespace tycho::cuda

@@ -1,0 +1,25 @@
+// A CUDA driver without a GPU: device memory is poisoned host memory, streams are queues that are
+// run in a seeded random order within their events, and launches call kernels compiled for the CPU.
+#pragma once
+#include "engine/cuda/driver.h"
+
+namespace tycho::cuda::emulated {
+
+struct Options {
+  int devices = 2;
+  size_t memory = size_t(256) << 20;
+  uint64_t seed = 1;
+  // Work is also done when it is asked for, by chance: 0 never, so that it waits as long as it can.
+  int eager_percent = 50;
+};
+
+// Makes it the driver in use; a second call changes the options of the same one.
+void start(const Options& options = {});
+
+// What the driver holds, for tests that nothing is left behind.
+struct Held {
+  size_t blocks, bytes, events, streams, graphs;
+};
+Held held();
+
+}  // namespace tycho::cuda::emulated
