@@ -1,0 +1,148 @@
+// Backend of NVIDIA's GPUs.
+#include "engine/tensor/backend.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/cuda/context.h"
+#include "engine/cuda/launch.h"
+#include "engine/cuda/rows.h"
+#include "engine/cuda/start.h"
+#include "engine/ops/table/kernel.h"
+
+namespace tycho::cuda {
+namespace {
+
+struct Cuda final : Backend {
+  constexpr Cuda() : Backend("cuda", RandomKind::Philox) {}
+  int devices() override { return count_devices(); }
+
+  void* allocate(Device d, size_t bytes) override { return context_of(d).memory->allocate(bytes); }
+  void release(Device d, void* memory, size_t bytes) override {
+    context_of(d).memory->release(memory, bytes);
+  }
+  int64_t live_bytes(Device d) override { return context_of(d).memory->bins().live_bytes(); }
+  MemoryStats memory_stats(Device d) override { return context_of(d).memory->bins().stats(); }
+  void reset_peak_memory(Device d) override { context_of(d).memory->bins().reset_peak(); }
+  void empty_cache(Device d) override { context_of(d).memory->empty_cache(); }
+  void set_capacity(Device d, int64_t bytes) override {
+    context_of(d).memory->bins().set_capacity(bytes);
+  }
+  int64_t capacity(Device d) override {
+    const int64_t limit = context_of(d).memory->bins().capacity();
+    return limit > 0 ? limit : static_cast<int64_t>(context_of(d).total);
+  }
+
+  void read(Device d, void* to, const void* from, size_t bytes) override {
+    DeviceContext& device = context_of(d);
+    const Stream stream = stream_of(d);
+    finish(device, stream);
+    check(driver().copy_down(to, reinterpret_cast<Address>(from), bytes, stream),
+          "reading from a device");
+    check(driver().finish_stream(stream), "reading from a device");
+    raise_faults(d);
+  }
+  void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from); }
+  void fill(const Tensor& to, const void* element) override { cuda::fill(to, element); }
+  void run_row(int row, DType compute, const Value* args, int n, Impl* out) override {
+    cuda::run_row(row, compute, args, n, out);
+  }
+
+  void begin_kernel(Device d) override { raise_faults(d); }
+  void end_kernel(Device) override {}
+  void synchronize(Device d) override {
+    DeviceContext& device = context_of(d);
+    for (size_t i = 0;; ++i) {
+      Stream stream;
+      {
+        const std::lock_guard lock(device.mutex);
+        if (i >= device.queues.size()) break;
+        if (!device.queues[i].used) continue;
+        stream = device.queues[i].stream;
+      }
+      finish(device, stream);
+    }
+    raise_faults(d);
+  }
+
+  StreamId new_stream(Device d) override {
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    size_t at = 1;
+    while (at < device.queues.size() && device.queues[at].used) ++at;
+    Stream stream = nullptr;
+    check(driver().new_stream(&stream, kNonBlocking), "a new stream");
+    if (at == device.queues.size()) device.queues.emplace_back();
+    device.queues[at].stream = stream;
+    device.queues[at].used = true;
+    return static_cast<StreamId>(at);
+  }
+  void release_stream(Device d, StreamId s) override {
+    if (s == 0) return;
+    DeviceContext& device = context_of(d);
+    finish(device, device.stream(s));
+    const std::lock_guard lock(device.mutex);
+    Queue& q = device.queues[static_cast<size_t>(s)];
+    for (const Queue::Mark& mark : q.open) driver().end_event(mark.event);
+    q.open.clear();
+    check(driver().end_stream(q.stream), "the end of a stream");
+    q.stream = nullptr;
+    q.used = false;
+  }
+  uint64_t mark(Device d, StreamId s) override {
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    Queue& q = device.queues[static_cast<size_t>(s)];
+    forget_passed(q);
+    Event event = nullptr;
+    check(driver().new_event(&event, kEventWithoutTime), "a mark in a stream");
+    check(driver().record_event(event, q.stream), "a mark in a stream");
+    q.open.push_back({++q.marks, event});
+    return q.marks;
+  }
+  bool passed(Device d, StreamId s, uint64_t mark) override {
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    Queue& q = device.queues[static_cast<size_t>(s)];
+    forget_passed(q);
+    return q.open.empty() || q.open.front().number > mark;
+  }
+  void wait(Device d, StreamId s, uint64_t mark) override {
+    if (!passed(d, s, mark)) finish(context_of(d), context_of(d).stream(s));
+    raise_faults(d);
+  }
+  void wait_on_device(Device waiting_on, StreamId waiting, Device d, StreamId s,
+                      uint64_t mark) override {
+    const Stream stream = context_of(waiting_on).stream(waiting);
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    for (const Queue::Mark& m : device.queues[static_cast<size_t>(s)].open)
+      if (m.number >= mark)
+        return check(driver().stream_waits(stream, m.event, 0), "a stream that waits for another");
+  }
+
+ private:
+  // The oldest marks that the stream has passed.
+  static void forget_passed(Queue& q) {
+    while (!q.open.empty() && driver().ask_event(q.open.front().event) != kNotReady) {
+      driver().end_event(q.open.front().event);
+      q.open.pop_front();
+    }
+  }
+};
+
+constinit Cuda cuda_backend;
+
+}  // namespace
+
+int start() {
+  const int n = count_devices();
+  if (n == 0) return 0;
+  set_backend(false, &cuda_backend);
+  bind_kernels();
+  tycho::detail::cuda_kernels = BackendKind::Cuda;
+  tycho::detail::device_count = n;
+  return n;
+}
+
+}  // namespace tycho::cuda

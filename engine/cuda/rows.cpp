@@ -1,0 +1,202 @@
+// The launches of rows, copies and fills.
+#include "engine/cuda/rows.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "engine/base/check.h"
+#include "engine/cuda/context.h"
+#include "engine/cuda/launch.h"
+#include "engine/cuda/walk.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/tensor/half.h"
+#include "engine/tensor/read.h"
+
+namespace tycho::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+const char* lanes_of(DType t) {
+  return t == DType::Float64 ? "f64" : is_floating(t) ? "f32" : "i64";
+}
+
+Address address_of(const Tensor& t) { return reinterpret_cast<Address>(t.data()); }
+
+// What a row's kernel was compiled for.
+KernelHandle row_kernel(Device device, int row, const char* lanes, const Operands& w) {
+  static std::mutex mutex;
+  static std::map<std::string, KernelHandle> known;
+  std::string key = format("%d %s %d", row, lanes, arch(device));
+  for (int k = 0; k < w.count; ++k) key += format(" %d", w.data[k] ? w.dtype[k] : -1);
+  const std::lock_guard lock(mutex);
+  KernelHandle& handle = known[key];
+  if (handle) return handle;
+  std::string why;
+  const void* code =
+      driver().compile_row(row_source(row, lanes, w.dtype, w.count), arch(device), &why);
+  TYCHO_CHECK(Kind::Device, code, "%s: %s", row_name(row), why.c_str());
+  Library library = nullptr;
+  check(driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0),
+        row_name(row));
+  check(driver().find_kernel(&handle, library, format("row_%s_%s", row_name(row), lanes).c_str()),
+        row_name(row));
+  return handle;
+}
+
+double rounded_to(DType compute, double x) {
+  if (compute == DType::Float16) return from_float16(to_float16(x));
+  if (compute == DType::BFloat16) return from_bfloat16(to_bfloat16(x));
+  return x;
+}
+
+const char* move_kernel(DType from, DType to) {
+  if (!is_floating(from)) return "move_i64";
+  return from == DType::Float64 || to == DType::Float64 ? "move_f64" : "move_f32";
+}
+
+void move_on(Device device, const Tensor& to, const Tensor& from) {
+  const Impl* both[] = {to.get(), from.get()};
+  launch(device, {"move", move_kernel(from.dtype(), to.dtype())},
+         grid_for(device, to.numel(), kThreads), Block{kThreads}, 0, walk_of(both, 2));
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.contiguous() && b.contiguous() && a.shape() == b.shape();
+}
+
+size_t bytes_of(const Tensor& t) {
+  return static_cast<size_t>(t.numel()) * static_cast<size_t>(dtype_size(t.dtype()));
+}
+
+// The same values, row-major and with the type of `like`'s, where `t` lies.
+Tensor straight(const Tensor& t, const Sizes& shape, DType dtype) {
+  if (t.contiguous() && t.dtype() == dtype && t.shape() == shape) return t;
+  const Tensor s = empty(shape, dtype, t.device());
+  backend_of(t.device()).copy(s, t);
+  return s;
+}
+
+}  // namespace
+
+const char* row_name(int row) {
+  static const char* const names[] = {
+#define ROW(name, ...) #name,
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  return names[row];
+}
+
+std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count) {
+  const char* type = lanes[0] == 'i' ? "int64_t" : lanes[1] == '6' ? "double" : "float";
+  std::string source = "#define TYCHO_ROW_TYPES ";
+  for (int k = 0; k < count; ++k) source += format(k ? ", %d" : "%d", dtypes[k]);
+  return source +
+         format(
+             "\n#include \"engine/cuda/kernels/rows.cuh\"\nextern \"C\" __global__ void row_%s_%s("
+             "tycho::cuda::Operands w) {\n  tycho::cuda::row<tycho::cpu::scalar::Value_%s, %d, "
+             "%s>(w);\n}\n",
+             row_name(row), lanes, row_name(row), count - 1, type);
+}
+
+void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
+  if (!out->numel) return;
+  const bool truth = row_info[row].type == RowType::Test;
+  const Impl* tensors[kOperands + 1] = {out};
+  Tensor kept[kOperands];
+  for (int k = 0; k < n; ++k) {
+    if (args[k].tag != Tag::Tensor) continue;
+    tensors[k + 1] = args[k].t;
+    // A number of the host, or one that is compared in the promoted type.
+    if (args[k].t->device.is_cpu() ||
+        (truth && args[k].t->numel == 1 && out->numel != 1 && args[k].t->dtype != compute &&
+         is_floating(args[k].t->dtype)))
+      tensors[k + 1] = nullptr;
+  }
+  Operands w = walk_of(tensors, n + 1);
+  for (int k = 0; k < n; ++k) {
+    if (tensors[k + 1]) continue;
+    const Value& v = args[k];
+    if (v.tag == Tag::Tensor) {
+      w.number[k + 1] = number_at(v.t, 0);
+      w.integer[k + 1] = is_floating(v.t->dtype) ? 0 : integer_at(v.t, 0);
+    } else {
+      w.number[k + 1] = v.number();
+      w.integer[k + 1] = v.tag == Tag::Int     ? v.i
+                         : v.tag == Tag::Float ? static_cast<int64_t>(v.d)
+                                               : static_cast<int64_t>(v.b);
+    }
+    if (truth) w.number[k + 1] = rounded_to(compute, w.number[k + 1]);
+  }
+  const Device device = out->device;
+  const char* lanes = lanes_of(compute);
+  const Stream stream = stream_of(device);
+  const KernelHandle kernel = row_kernel(device, row, lanes, w);
+  const Grid grid = grid_for(device, w.numel, kThreads);
+  void* arguments[] = {&w, nullptr};
+  check(driver().launch(kernel, grid.x, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
+        row_name(row));
+}
+
+void copy(const Tensor& to, const Tensor& from) {
+  if (!to.numel()) return;
+  const Device there = to.device(), here = from.device();
+  if (there == here) {
+    if (!same_bytes(to, from)) return move_on(there, to, from);
+    return check(
+        driver().copy_within(address_of(to), address_of(from), bytes_of(to), stream_of(there)),
+        "copying on a device");
+  }
+  if (!same_bytes(to, from)) {
+    // One side makes the values straight, the other spreads them; converted where they come from.
+    const Tensor s = straight(from, from.shape(), to.dtype());
+    if (to.contiguous() && to.shape() == s.shape()) return copy(to, s);
+    const Tensor arrived = empty(s.shape(), s.dtype(), there);
+    copy(arrived, s);
+    return backend_of(there).copy(to, arrived);
+  }
+  if (here.is_cpu()) {
+    DeviceContext& d = context_of(there);
+    check(driver().copy_up(address_of(to), from.data(), bytes_of(to), stream_of(there)),
+          "copying to a device");
+    // The host may change pinned memory as soon as this returns.
+    if (is_pinned(*from->storage)) finish(d, stream_of(there));
+    return;
+  }
+  if (there.is_cpu()) {
+    DeviceContext& d = context_of(here);
+    const Stream stream = stream_of(here);
+    finish(d, stream);
+    check(driver().copy_down(to.data(), address_of(from), bytes_of(to), stream),
+          "copying from a device");
+    check(driver().finish_stream(stream), "copying from a device");
+    return raise_faults(here);
+  }
+  // The copy stands in the giver's stream; the taker goes on when it is done.
+  Backend& backend = backend_of(here);
+  const Context taker = context_of(there).context;
+  const StreamId ours = current_stream(here), theirs = current_stream(there);
+  backend.wait_on_device(here, ours, there, theirs, backend.mark(there, theirs));
+  DeviceContext& giver = context_of(here);
+  check(driver().copy_across(address_of(to), taker, address_of(from), giver.context, bytes_of(to),
+                             giver.stream(ours)),
+        "copying between devices");
+  backend.wait_on_device(there, theirs, here, ours, backend.mark(here, ours));
+}
+
+void fill(const Tensor& to, const void* element) {
+  if (!to.numel()) return;
+  const int bytes = dtype_size(to.dtype());
+  const Impl* one[] = {to.get()};
+  Operands w = walk_of(one, 1);
+  std::memcpy(&w.integer[0], element, static_cast<size_t>(bytes));
+  const char* kernel = bytes == 1   ? "fill_1"
+                       : bytes == 2 ? "fill_2"
+                       : bytes == 4 ? "fill_4"
+                                    : "fill_8";
+  launch(to.device(), {"move", kernel}, grid_for(to.device(), to.numel(), kThreads),
+         Block{kThreads}, 0, w);
+}
+
+}  // namespace tycho::cuda

@@ -1,0 +1,19 @@
+// Elementwise rows on a device: operands of any type and layout become a walk (kernels/walk.cuh), and
+// the row's kernel is compiled for these types when it is first used.
+#pragma once
+#include <string>
+
+#include "engine/ops/table/op.h"
+
+namespace tycho::cuda {
+
+void run_row(int row, DType compute, const Value* args, int n, Impl* out);
+// As Backend's functions of these names.
+void copy(const Tensor& to, const Tensor& from);
+void fill(const Tensor& to, const void* element);
+
+// What NVRTC gets for a row in lanes "f32", "f64" or "i64", when its tensors have these types.
+std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count);
+const char* row_name(int row);
+
+}  // namespace tycho::cuda

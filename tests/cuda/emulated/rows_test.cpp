@@ -1,0 +1,104 @@
+// Rows, copies and fills on the emulated device against the CPU, bit for bit where both compute in
+// the same lanes.
+#include <gtest/gtest.h>
+
+#include "engine/cuda/start.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
+#include "tests/cuda/emulated/driver.h"
+
+namespace tycho {
+namespace {
+
+constexpr Device kFirst{0}, kSecond{1};
+
+struct CudaBackend : testing::Test {
+  CudaBackend() {
+    cuda::emulated::start();
+    cuda::start();
+  }
+};
+
+void expect_equal(const Tensor& a, const Tensor& b, const std::string& what, double off = 0) {
+  ASSERT_EQ(a.numel(), b.numel()) << what;
+  const Tensor x = fetch(a), y = fetch(b);
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double p = number_at(x, i), q = number_at(y, i);
+    if (p == q || (p != p && q != q)) continue;
+    EXPECT_LE(std::abs(p - q), off * std::max(1.0, std::abs(q))) << what << " at " << i;
+  }
+}
+
+Tensor numbers(DType dtype) {
+  const Tensor x = empty({4, 6}, DType::Float64);
+  for (int i = 0; i < 24; ++i) x.data<double>()[i] = is_floating(dtype) ? 0.3 * i - 2.7 : i + 1;
+  const Tensor y = empty({4, 6}, dtype);
+  backend_of(Device{}).copy(y, x);
+  return y;
+}
+
+TEST_F(CudaBackend, CopiesInEveryTypeAndLayoutAsTheCpuDoes) {
+  for (int from = 0; from < kDTypes; ++from)
+    for (int to = 0; to < kDTypes; ++to) {
+      const std::string what =
+          std::string(dtype_name(DType(from))) + " to " + dtype_name(DType(to));
+      const Tensor x = numbers(DType(from)), device = sent(x, kFirst);
+      const Tensor expected = empty({6, 4}, DType(to)), got = empty({6, 4}, DType(to), kFirst);
+      const auto turned = [](const Tensor& t) { return alias(t, {6, 4}, {1, 6}, 0); };
+      backend_of(Device{}).copy(expected, turned(x));
+      backend_of(kFirst).copy(got, turned(device));
+      expect_equal(got, expected, what);
+      backend_of(kFirst).copy(turned(device), got);  // back into the strided one
+      const Tensor second = sent(device, kSecond);
+      expect_equal(second, device, what + " on the other device");
+    }
+}
+
+TEST_F(CudaBackend, FillsAnyLayoutAndLeavesTheRest) {
+  const Tensor x = filled({4, 6}, 2, DType::Float32, kFirst);
+  const float seven = 7;
+  backend_of(kFirst).fill(alias(x, {4, 3}, {6, 2}, 1), &seven);
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(number_at(x, i), i % 2 ? 7 : 2);
+}
+
+TEST_F(CudaBackend, RunsEveryRowAsTheCpuDoes) {
+  int tried = 0;
+  for (int row = 0; row < kRows; ++row)
+    for (const DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32}) {
+      const RowType type = row_info[row].type;
+      if (is_floating(t) ? type == RowType::Bits || type == RowType::Ints
+                         : type == RowType::Float || type == RowType::Real)
+        continue;
+      const DType result = type == RowType::Test ? DType::Bool : t;
+      const int n = row_info[row].operands;
+      const Tensor host = numbers(t), device = sent(host, kFirst);
+      const auto turned = [](const Tensor& x) { return alias(x, {6, 4}, {1, 6}, 0); };
+      const Tensor a = turned(host), b = turned(device);
+      Value host_args[kOperands], device_args[kOperands];
+      for (int k = 0; k < n; ++k) {
+        host_args[k] = k == 0 ? Value(a) : Value(2);
+        device_args[k] = k == 0 ? Value(b) : Value(2);
+      }
+      const Tensor expected = empty({6, 4}, result), got = empty({6, 4}, result, kFirst);
+      backend_of(Device{}).run_row(row, t, host_args, n, expected.get());
+      backend_of(kFirst).run_row(row, t, device_args, n, got.get());
+      expect_equal(got, expected, std::string(row_op(Row(row)).name) + " " + dtype_name(t),
+                   t == DType::BFloat16  ? 1e-2
+                   : t == DType::Float64 ? 1e-13
+                                         : 2e-6);
+      ++tried;
+    }
+  EXPECT_GT(tried, 300);
+}
+
+TEST_F(CudaBackend, RaisesWhenADeviceIsFullAndGoesOn) {
+  cuda::emulated::Options small;
+  small.memory = 8 << 20;
+  cuda::emulated::start(small);
+  EXPECT_THROW(empty({16 << 20}, DType::Float32, kFirst), Error);
+  expect_equal(filled({3}, 1, DType::Float32, kFirst), filled({3}, 1, DType::Float32), "after");
+}
+
+}  // namespace
+}  // namespace tycho
