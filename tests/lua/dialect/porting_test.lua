@@ -178,7 +178,7 @@ local loss = net(x):sum()
   for code, says in pairs {
     ["opt.zero_grad()"] = "would fit: opt:zero_grad()", ["net.train()"] = "would fit: net:train()", ["local p = net.parameters()"] = "would fit: net:parameters()",
     ['net.to("cpu")'] = 'would fit: net:to("cpu")', ["net.apply(print)"] = "would fit: net:apply(print)", ["loss.backward()"] = "try: loss:backward()",
-    ["net.forward(x)"] = "try: net:forward(x)", ["net.load_state_dict({})"] = "net:load_state_dict(state)",
+    ["net.forward(x)"] = "net:forward(x)", ["net.load_state_dict({})"] = "net:load_state_dict({})",
   } do
     local file = assert(io.open(path, "w"))
     file:write(start, code, "\n")
