@@ -166,7 +166,13 @@ function syntax.hint(text, failure, options)
     if not ok then return end
   end
   local lines = {}
-  if ok and not code and not text:find "\n" then remarks = foreign.begun(text) or remarks end
+  if ok and not code then
+    local row = 0
+    for each in (text .. "\n"):gmatch "(.-)\n" do
+      row = row + 1
+      if row == failure.line then remarks = foreign.begun(each) or remarks end
+    end
+  end
   failure.code = code
   if code then
     local body = code:gsub("\n", "\n           ")

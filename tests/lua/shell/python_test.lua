@@ -301,6 +301,7 @@ test("a first line that goes on below it in Python is answered before the rest i
   check.contains(prompt "x = [", "in Lua: x = {")
   check.contains(prompt "tf = transforms.Compose([", "in Lua: tf = transforms.Compose{")
   check.contains(prompt '    "lr": [1, 2],', "in Lua: lr = {1, 2},")
+  check.contains(prompt 'd = {\n    "lr": 3,\n}', "in Lua: lr = 3,")
   check.contains(prompt "x = a + \\", "a line goes on below it without a mark")
 end)
 
