@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "engine/base/module.h"
+#include "engine/cuda/nvrtc.h"
 #include "engine/cuda/start.h"
 
 namespace tycho::cuda {
@@ -13,11 +14,16 @@ struct Embedded {
   uint64_t size;
 };
 extern "C" const Embedded tycho_cuda_fatbins[];
+extern "C" const Header tycho_cuda_headers[];
 
 const void* code_of(const char* file) {
   for (const Embedded* e = tycho_cuda_fatbins; e->name; ++e)
     if (!std::strcmp(e->name, file)) return e->bytes;
   return nullptr;
+}
+
+const void* compile_row(const std::string& source, int arch, std::string* why) {
+  return compile(source, arch, tycho_cuda_headers, why);
 }
 
 }  // namespace
@@ -27,6 +33,7 @@ TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why) {
   if (!loaded) return 0;
   static Driver table = *loaded;
   table.code_of = code_of;
+  table.compile_row = compile_row;
   set_driver(&table);
   return start();
 }

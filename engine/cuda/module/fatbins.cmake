@@ -1,5 +1,5 @@
 # Turns engine/cuda/kernels/*.cu into fatbins and puts them into CUDA_FATBINS_S, as the table that
-# module/cuda.cpp reads: name, address, size per file.
+# module/cuda.cpp reads: name, address, size per file, and the headers of rows: name, text.
 #
 # Without TYCHO_CUDA_ARCHS two kinds are compiled, and newer GPUs take the PTX of the second: a build for
 # one's own machine need not wait for seven. Packages are built with TYCHO_CUDA_ARCHS=all.
@@ -41,6 +41,14 @@ foreach(file ${CUDA_KERNELS})
   string(APPEND rows ".quad fn_${name}, fb_${name}, fe_${name} - fb_${name}\n")
   list(APPEND outputs ${output})
 endforeach()
+string(APPEND rows ".quad 0, 0, 0\n.global tycho_cuda_headers\ntycho_cuda_headers:\n")
+set(n 0)
+foreach(file ${CUDA_ROW_HEADERS})
+  string(APPEND bytes "hn_${n}: .asciz \"${file}\"\nhb_${n}: .incbin \"${CMAKE_SOURCE_DIR}/${file}\"\n.byte 0\n")
+  string(APPEND rows ".quad hn_${n}, hb_${n}\n")
+  list(APPEND outputs ${CMAKE_SOURCE_DIR}/${file})
+  math(EXPR n "${n} + 1")
+endforeach()
 file(CONFIGURE OUTPUT ${CUDA_FATBINS_S} CONTENT
-     "${bytes}${rows}.quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits\n" @ONLY)
+     "${bytes}${rows}.quad 0, 0\n.section .note.GNU-stack,\"\",@progbits\n" @ONLY)
 set_source_files_properties(${CUDA_FATBINS_S} PROPERTIES OBJECT_DEPENDS "${outputs}")

@@ -1,0 +1,16 @@
+// NVRTC, CUDA's compiler at run time, and what it has compiled before: in the user's cache folder, by a
+// hash of the source, its headers and the kind of GPU.
+#pragma once
+#include <string>
+
+namespace tycho::cuda {
+
+struct Header {
+  const char *name, *text;
+};
+
+// The machine code of a program for sm_`arch`; null and a sentence in *why where it cannot be had. The
+// last header has no name. What is answered lives as long as the program.
+const void* compile(const std::string& source, int arch, const Header* headers, std::string* why);
+
+}  // namespace tycho::cuda

@@ -1,0 +1,93 @@
+// The source of rows as NVRTC takes it, for every kind of GPU, and its cache on disk.
+#include "engine/cuda/nvrtc.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "engine/cuda/rows.h"
+#include "engine/ops/elementwise/elementwise.h"
+
+namespace tycho::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CudaCompiler : testing::Test {
+  std::string folder = fs::temp_directory_path() / ("tycho_nvrtc_" + std::to_string(getpid()));
+  std::vector<std::string> texts;
+  std::vector<Header> headers;
+  std::string why;
+
+  CudaCompiler() {
+    fs::create_directories(folder);
+    setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+    static const char* const names[] = {TYCHO_ROW_HEADERS};
+    for (const char* name : names) {
+      std::stringstream text;
+      text << std::ifstream(std::string(TYCHO_SOURCE_DIR "/") + name).rdbuf();
+      texts.push_back(text.str());
+    }
+    for (size_t i = 0; i < texts.size(); ++i) headers.push_back({names[i], texts[i].c_str()});
+    headers.push_back({nullptr, nullptr});
+  }
+  ~CudaCompiler() override { fs::remove_all(folder); }
+
+  const char* code(const std::string& source, int arch = 80) {
+    return static_cast<const char*>(compile(source, arch, headers.data(), &why));
+  }
+  bool there_is_one() { return code("extern \"C\" __global__ void f() {}") != nullptr; }
+};
+
+constexpr DType kTypes[] = {DType::Float32,  DType::Float64, DType::Int64,
+                            DType::BFloat16, DType::Float16, DType::UInt8};
+
+TEST_F(CudaCompiler, TakesARotatingPartOfTheRows) {
+  if (!there_is_one()) GTEST_SKIP() << why;
+  constexpr int kPart = 40;  // of the rows; TYCHO_NVRTC_PART=1 takes all
+  const char* asked = std::getenv("TYCHO_NVRTC_PART");
+  const int part = asked ? std::max(1, std::atoi(asked)) : kPart;
+  const int first = static_cast<int>(getpid()) % part;
+  const int archs[] = {75, 80, 90, 100, 120};
+  for (int row = first; row < kRows; row += part)
+    for (const DType t : kTypes) {
+      const RowType type = row_info[row].type;
+      if (is_floating(t) ? type == RowType::Bits || type == RowType::Ints
+                         : type == RowType::Float || type == RowType::Real)
+        continue;
+      int32_t types[kOperands + 1];
+      for (int32_t& x : types) x = static_cast<int32_t>(t);
+      if (type == RowType::Test) types[0] = static_cast<int32_t>(DType::Bool);
+      const char* lanes = t == DType::Float64 ? "f64" : is_floating(t) ? "f32" : "i64";
+      const std::string source = row_source(row, lanes, types, row_info[row].operands + 1);
+      const int arch = archs[(row + static_cast<int>(t)) % 5];
+      EXPECT_TRUE(code(source, arch))
+          << row_name(row) << " " << dtype_name(t) << " sm_" << arch << ": " << why;
+    }
+}
+
+TEST_F(CudaCompiler, CompilesAgainWhatTheCacheHoldsDamagedAndGoesOnWithoutACache) {
+  const std::string source = "extern \"C\" __global__ void g(int* x) { *x = 3; }";
+  if (!code(source)) GTEST_SKIP() << why;
+  const fs::path entry = fs::directory_iterator(folder + "/tycho")->path();
+  const auto size = fs::file_size(entry);
+  fs::resize_file(entry, size / 2);
+  EXPECT_TRUE(code(source));
+  EXPECT_EQ(fs::file_size(entry), size);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder + "/tycho"), fs::directory_iterator()), 1);
+  setenv("XDG_CACHE_HOME", "/proc/no_such_folder", 1);
+  EXPECT_TRUE(code(source));
+}
+
+TEST_F(CudaCompiler, SaysWhyAKernelIsRefused) {
+  if (!there_is_one()) GTEST_SKIP() << why;
+  EXPECT_EQ(code("extern \"C\" __global__ void f() { no_such_word; }"), nullptr);
+  EXPECT_NE(why.find("no_such_word"), std::string::npos) << why;
+}
+
+}  // namespace
+}  // namespace tycho::cuda
