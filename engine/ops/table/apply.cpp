@@ -13,6 +13,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -225,6 +226,44 @@ void compose(Call& c) {
   c.op->compose(c);
 }
 
+// A device without a kernel of its own for the operation: the CPU's runs on copies of the arguments,
+// and the results, and the arguments that it wrote to, go back.
+[[gnu::noinline]] void run_on_cpu(Call& c, Kernel kernel) {
+  Call host(*c.op);
+  host.n = c.n;
+  host.inplace = c.inplace;
+  Device device;
+  for (int i = 0; i < c.n; ++i) {
+    host.arg[i] = c.arg[i];
+    if (c.arg[i].tag == Tag::Tensor) {
+      if (device.is_cpu()) device = c.arg[i].t->device;
+      host.set(i, fetch(c.tensor(i)));
+    } else if (c.arg[i].tag == Tag::Tensors) {
+      std::vector<Tensor> list;
+      for (int k = 0; k < c.count(i); ++k) {
+        const Tensor& t = c.tensor(i, k);
+        if (t && device.is_cpu()) device = t.device();
+        list.push_back(t ? fetch(t) : t);
+      }
+      host.keep_list(i, std::move(list));
+    } else if (c.arg[i].tag == Tag::Device) {
+      if (device.is_cpu()) device = c.arg[i].device;
+      host.arg[i] = Value(Device{});
+    }
+  }
+  for (const Tensor& t : c.out) {
+    const bool is_argument = c.inplace && c.n && t.get() == c.tensor(0).get();
+    host.out.push_back(is_argument ? host.tensor(0) : t ? empty(t.shape(), t.dtype()) : t);
+  }
+  kernel(host);
+  for (int i = 0; i < c.out.size(); ++i)
+    if (c.out[i]) copy_raw(c.out[i], host.out[i]);
+  for (int i = c.out.size(); i < host.out.size(); ++i)
+    c.out.push_back(host.out[i] ? sent(host.out[i], device) : host.out[i]);
+  for (int i : c.op->written_inputs)
+    for (int k = 0; k < c.count(i); ++k) copy_raw(c.tensor(i, k), host.tensor(i, k));
+}
+
 // Makes the results and fills them, by the kernel or, when there is none, as views of inputs.
 void shape_and_run(Call& c, Kernel kernel) {
   const Op& op = *c.op;
@@ -241,9 +280,13 @@ void shape_and_run(Call& c, Kernel kernel) {
     kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
-  } else if (!kernel && op.kernel[static_cast<int>(BackendKind::Cpu)] && !shapes_only) {
-    fail(Kind::Device, format("%s: there is no kernel for this device", public_name(op).c_str()),
-         "x:cpu()");
+  } else if (const Kernel cpu = op.kernel[static_cast<int>(BackendKind::Cpu)];
+             !kernel && cpu && !shapes_only) {
+    NoGrad quiet;
+    const Decided decided(true);
+    run_on_cpu(c, cpu);
+    for (int i : op.written_inputs)
+      for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
   }
   if (shapes_only && op.size_from_values && c.out.empty())
     fail_without_values(public_name(op).c_str());

@@ -1,0 +1,33 @@
+// Operations that a device has no kernel for: the CPU's runs on copies.
+#include <gtest/gtest.h>
+
+#include "engine/cuda/start.h"
+#include "engine/ops/table/op.h"
+#include "engine/tensor/read.h"
+#include "tests/cuda/emulated/driver.h"
+
+namespace tycho {
+namespace {
+
+TEST(CudaOnCpu, OperationsWithoutAKernelGiveTheCpusResultsOnTheDevice) {
+  cuda::emulated::start();
+  cuda::start();
+  const Device d{0};
+  const Tensor host = tensor_of({2, 3}, {3, 1, 2, -4, 5, 0}), x = sent(host, d);
+  for (const Tensor& y : {op<"matmul">(x, op<"transpose">(x, 0, 1)), op<"cumsum">(x, 1)})
+    EXPECT_EQ(y.device(), d);
+  const Tensor sums = op<"cumsum">(x, 1), expected = op<"cumsum">(host, 1);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(number_at(sums, i), number_at(expected, i));
+  const Tensor places = op<"nonzero">(x);  // its size depends on the values
+  EXPECT_EQ(places.device(), d);
+  EXPECT_EQ(places.size(0), 5);
+  const auto sorted = ops<"sort">(x, 1, false);
+  const auto sorted_there = ops<"sort">(host, 1, false);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(number_at(sorted[0], i), number_at(sorted_there[0], i));
+    EXPECT_EQ(integer_at(sorted[1], i), integer_at(sorted_there[1], i));
+  }
+}
+
+}  // namespace
+}  // namespace tycho
