@@ -115,7 +115,11 @@ void RawMode::enter() {
   action.sa_handler = nullptr;
   action.sa_sigaction = on_end;
   for (size_t i = 0; i < kEndCount; ++i) {
-    sigaction(kEnds[i], nullptr, &old_ends[i]);
+    struct sigaction now = {};
+    sigaction(kEnds[i], nullptr, &now);
+    if (now.sa_sigaction == on_end)
+      continue;  // a terminal that hung up left it: never after itself
+    old_ends[i] = now;
     if (old_ends[i].sa_handler != SIG_IGN) sigaction(kEnds[i], &action, nullptr);
   }
   raw = true;
