@@ -1,25 +1,41 @@
 // Device names and the count of (simulated) CUDA devices.
 #include "engine/tensor/device.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 
 #include "engine/base/check.h"
+#include "engine/base/module.h"
 
 namespace tycho {
 namespace {
 
 std::atomic<bool> used = false;
 thread_local int8_t current_cuda = 0;
+std::string why_no_device;
 
 }  // namespace
 
 constinit std::atomic<int> detail::device_count = -1;
 constinit BackendKind detail::cuda_kernels = BackendKind::Cpu;
 
+// The module for GPUs is opened where the system has a device file of NVIDIA's driver; why it finds
+// none to use is kept for the error.
 int detail::count_devices() {
   const char* text = std::getenv("TYCHO_SIMULATE_CUDA");
+  if (!text && has_module("cuda") &&
+      (!access("/dev/nvidiactl", F_OK) || !access("/dev/dxg", F_OK))) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    if (device_count >= 0) return device_count;
+    const auto start = reinterpret_cast<int (*)(std::string*)>(
+        module_symbol("cuda", "tycho_cuda_start", &why_no_device));
+    return device_count = start ? start(&why_no_device) : 0;
+  }
   const long n = text ? std::strtol(text, nullptr, 10) : 0;
   return device_count = n < 0 ? 0 : n > kMaxCudaDevices ? kMaxCudaDevices : static_cast<int>(n);
 }
@@ -36,7 +52,9 @@ void simulate_cuda(int64_t n) {
 Device cuda_device(int64_t number) {
   const int n = cuda_device_count();
   if (n == 0)
-    fail(Kind::Device, "there is no CUDA device on this machine",
+    fail(Kind::Device,
+         "there is no CUDA device on this machine" +
+             (why_no_device.empty() ? "" : ": " + why_no_device),
          "torch.cuda.simulate(4)  -- before the first use: four devices on the CPU");
   TYCHO_CHECK(Kind::Device, number >= 0 && number < n,
               "there is no device cuda:%lld (there are cuda:0 to cuda:%d)",

@@ -18,6 +18,9 @@
 namespace tycho {
 namespace {
 
+// Without counting them: where nobody has, no tensor lies on one, and a driver need not be started.
+inline bool devices_in_use() { return detail::device_count.load(std::memory_order_relaxed) > 0; }
+
 template <class F>
 void each_tensor(const Call& c, F&& f) {
   for (int i = 0; i < c.n; ++i) {
@@ -37,7 +40,7 @@ std::string public_name(const Op& op) {
 
 // A bit for each device whose memory a kernel of this call touches.
 uint32_t devices_of(const Call& c) {
-  if (cuda_device_count() <= 0) [[likely]]
+  if (!devices_in_use()) [[likely]]
     return 0;
   uint32_t devices = 0;
   each_tensor(c, [&](const Impl* t, int) { devices |= KernelScope::bit(t->device); });
@@ -192,7 +195,7 @@ inline void ready(const Call& c) {
 
 // Whose kernels run: those of the first device among the arguments, named or a tensor's.
 BackendKind backend_of(const Call& c) {
-  if (cuda_device_count() == 0) [[likely]]
+  if (!devices_in_use()) [[likely]]
     return BackendKind::Cpu;
   Device device;
   each_tensor(c, [&](const Impl* t, int) {
@@ -331,7 +334,7 @@ void apply(Call& c) {
     check_shapes_only(c);
   if (mode.autocast) [[unlikely]]
     amp::cast(c);
-  if (cuda_device_count() > 0) [[unlikely]]
+  if (devices_in_use()) [[unlikely]]
     check_devices(c);
   ready(c);
   if (c.inplace && apply_otherwise_in_place(c)) return;
