@@ -67,14 +67,18 @@ struct Cuda final : Backend {
 
   StreamId new_stream(Device d) override {
     DeviceContext& device = context_of(d);
-    const std::lock_guard lock(device.mutex);
     size_t at = 1;
-    while (at < device.queues.size() && device.queues[at].used) ++at;
-    Stream stream = nullptr;
-    check(driver().new_stream(&stream, kNonBlocking), "a new stream");
-    if (at == device.queues.size()) device.queues.emplace_back();
-    device.queues[at].stream = stream;
-    device.queues[at].used = true;
+    {
+      const std::lock_guard lock(device.mutex);
+      while (at < device.queues.size() && device.queues[at].used) ++at;
+      Stream stream = nullptr;
+      check(driver().new_stream(&stream, kNonBlocking), "a new stream");
+      if (at == device.queues.size()) device.queues.emplace_back();
+      device.queues[at].stream = stream;
+      device.queues[at].used = true;
+    }
+    // Blocks that were released while there was one stream wait for nothing but its order.
+    finish(device, device.stream(0));
     return static_cast<StreamId>(at);
   }
   void release_stream(Device d, StreamId s) override {

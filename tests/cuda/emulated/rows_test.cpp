@@ -92,6 +92,34 @@ TEST_F(CudaBackend, RunsEveryRowAsTheCpuDoes) {
   EXPECT_GT(tried, 300);
 }
 
+TEST_F(CudaBackend, GivesNoMemoryToAStreamThatAnotherOneStillUses) {
+  for (uint64_t seed = 1; seed < 40; ++seed) {
+    cuda::emulated::Options lazy;
+    lazy.seed = seed;
+    lazy.eager_percent = 0;
+    cuda::emulated::start(lazy);
+    Backend& backend = backend_of(kFirst);
+    const Tensor kept = empty({1000}, DType::Float32, kFirst);
+    const auto one_then_dropped = [&] {
+      const Tensor x = filled({1000}, 1, DType::Float32, kFirst);
+      backend.copy(kept, x);
+    };
+    one_then_dropped();
+    const StreamId stream = backend.new_stream(kFirst);
+    const auto nine_on_the_stream = [&] {
+      set_current_stream(kFirst, stream);
+      const Tensor y = filled({1000}, 9, DType::Float32, kFirst);
+      set_current_stream(kFirst, 0);
+    };
+    nine_on_the_stream();
+    one_then_dropped();
+    nine_on_the_stream();
+    backend.synchronize(kFirst);
+    EXPECT_EQ(number_at(kept, 500), 1) << "seed " << seed;
+    backend.release_stream(kFirst, stream);
+  }
+}
+
 TEST_F(CudaBackend, RaisesWhenADeviceIsFullAndGoesOn) {
   cuda::emulated::Options small;
   small.memory = 8 << 20;
