@@ -27,7 +27,7 @@ local cases = {
   {"argument", "list of parameters is empty", function() optim.SGD({}, {lr = 1}) end},
   {"value", "lr must be", function() optim.SGD(nn.Linear(1, 1):parameters(), {lr = -1}) end},
   {"argument", 'DataLoader: no argument "batchsize"', function() data.DataLoader(data.TensorDataset(torch.ones(3)), {batchsize = 3}) end},
-  {"shape", "TensorDataset: tensor 2 has 4 rows, the first 3", function() data.TensorDataset(torch.ones(3), torch.ones(4)) end},
+  {"shape", "TensorDataset: tensor 2 of shape [4] has 4 rows, the first has 3", function() data.TensorDataset(torch.ones(3), torch.ones(4)) end},
   {"shape", "weight is [2, 2] here and [3, 3] there", function() nn.Linear(2, 2):load_state_dict {weight = torch.ones(3, 3), bias = torch.ones(2)} end},
   {"dtype", "float32 and int64", function() torch.ones(2, 2):matmul(torch.ones(2, 2):to("int64")) end},
   {"dtype", "flot32", function() torch.zeros(2, {dtype = "flot32"}) end},

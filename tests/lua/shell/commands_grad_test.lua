@@ -164,7 +164,7 @@ test("%sweep plots code over values of a variable, tells the slope, and leaves a
   check.contains(out, "now W[{1, 2}] = 2: 5, slope 4; least 1 at 0")
   check.contains(out, " 1  2\n")
   check.contains(out, " 2  4\n")
-  out = session{"net = nn.Linear(1, 1) net.weight.data:fill_(2)", "x = torch.ones(1, 1)", "%sweep (net(x) - net.bias):sum(), net.weight[{1, 1}], 0, 4, 3", "net.weight"}.out
+  out = session{"net = nn.Linear(1, 1) net.weight.data:fill_(2) net.bias.data:zero_()", "x = torch.ones(1, 1)", "%sweep (net(x) - net.bias):sum(), net.weight[{1, 1}], 0, 4, 3", "net.weight"}.out
   check.contains(out, "= 2: 2, slope 1")
   check.contains(out, "\n 2")
   for _, entry in ipairs {"%sweep", "%sweep k", "%sweep k, 3, 1, 2", "%sweep k, k, 1, 2, 1"} do check.contains(session{"k = 1", entry}.err, "usage", entry) end
