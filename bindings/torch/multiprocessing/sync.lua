@@ -75,8 +75,13 @@ function Condition:release() return self._lock:release() end
 ---@return boolean # false when the time ran out
 function Condition:wait(timeout)
   local seconds = queues.patience("Condition.wait", true, timeout)
-  self._lock:release()  -- raises where this process does not have it
+  -- Counted before the lock is free, or whoever takes it next would see nobody to wake.
   torch._word_add(self._waiting, 1)
+  local had_it, err = pcall(self._lock.release, self._lock)
+  if not had_it then
+    torch._word_add(self._waiting, -1)
+    error(err, 0)
+  end
   return finally(function() self._lock:acquire() end, function()
     if self._calls:acquire(true, seconds) or self._calls:acquire(false) then return true end
     torch._word_add(self._waiting, -1)
