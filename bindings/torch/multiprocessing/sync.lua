@@ -77,12 +77,15 @@ function Condition:wait(timeout)
   local seconds = queues.patience("Condition.wait", true, timeout)
   -- Counted before the lock is free, or whoever takes it next would see nobody to wake.
   torch._word_add(self._waiting, 1)
-  local had_it, err = pcall(self._lock.release, self._lock)
-  if not had_it then
+  local held = 0  -- how often: an RLock may be taken several times
+  while torch._mutex_unlock(self._lock._memory) do held = held + 1 end
+  if held == 0 then
     torch._word_add(self._waiting, -1)
-    error(err, 0)
+    error("Condition.wait: this process does not have the lock", 2, "value")
   end
-  return finally(function() self._lock:acquire() end, function()
+  return finally(function()
+    for _ = 1, held do self._lock:acquire() end
+  end, function()
     if self._calls:acquire(true, seconds) or self._calls:acquire(false) then return true end
     torch._word_add(self._waiting, -1)
     return false

@@ -123,6 +123,8 @@ test("a condition wakes as many as it says", function()
   end
   check.raises("value", "does not have the lock", c.wait, c)
   check.no(c:hold(function() return c:wait(0.01) end))
+  check.no(c:hold(function() return c:hold(function() return c:wait(0.01) end) end))
+  check.yes(elsewhere(function() return c:acquire(false) and c:release() == nil end), "given back as often as taken")
   check.no(c:hold(function() return c:wait_for(function() return false end, 0.01) end))
   check.equal(tostring(c), "Condition (0 waiting)")
 end)
