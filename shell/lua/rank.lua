@@ -122,7 +122,8 @@ return function(rank, world, pipes)
   if not ok then return end
   rawset(_G, "rank", rank)
   rawset(_G, "world_size", world)
-  rawset(_G, "dist", watched(distributed))
+  rawset(torch, "distributed", watched(distributed))  -- by whatever name an entry calls it
+  rawset(_G, "dist", torch.distributed)
   session.options.print = false
   keep_output()
   while true do

@@ -53,6 +53,13 @@ test("a rank that is killed is named by the others", function()
   check.contains(r.err, "r2")
 end)
 
+test("collectives are drawn by whatever name they are called", function()
+  local r = session {"%ranks 2", "g = torch.full({1}, rank + 1.0)", "torch.distributed.all_reduce(g)", "%ranks show", "local d = torch.distributed d.broadcast(g * rank, 1)", "%ranks show"}
+  check.equal(r.err, "")
+  check.contains(r.out, "all_reduce")
+  check.contains(r.out, "broadcast")
+end)
+
 test("a rank that ends by itself is shown with how it ended", function()
   local r = session {"%ranks 2", "@1 os.exit(3)"}
   check.contains(r.err .. r.out, "rank 1 ended with exit code 3")
