@@ -62,6 +62,8 @@ struct Machine {
   std::map<Event, std::shared_ptr<EventOf>> events;
   ContextOf contexts[16];
   PoolOf pool;
+  std::deque<LibraryOf> libraries;  // as long as the process, as a driver keeps them
+  std::deque<KernelOf> kernels;
 };
 Machine& m() {
   static auto* machine = new Machine;
@@ -283,11 +285,14 @@ Driver make_driver() {
   };
   d.load_library = [](Library* library, const void* code, int*, void**, unsigned, int*, void**,
                       unsigned) {
-    return *library = new LibraryOf{static_cast<const char*>(code)}, kSuccess;
+    LOCK;
+    *library = &m().libraries.emplace_back(LibraryOf{static_cast<const char*>(code)});
+    return kSuccess;
   };
   d.find_kernel = [](KernelHandle* kernel, Library, const char* name) {
     const Binder* bind = kernel_named(name);
-    *kernel = bind ? new KernelOf{bind} : nullptr;
+    LOCK;
+    *kernel = bind ? &m().kernels.emplace_back(KernelOf{bind}) : nullptr;
     return bind ? kSuccess : kNotFound;
   };
   d.launch = [](KernelHandle kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
