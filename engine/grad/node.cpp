@@ -164,7 +164,7 @@ Tensor unpack_saved(Node& node, const Saved& s, int output) {
     if (changed.changed_by == grad::kPass) {
       by = "another backward pass added to it";
     } else if (changed.changed_by) {
-      by = bare_name(changed.changed_by) + "_" + at(changed.changed_at) + " changed it in place";
+      by = bare_name(changed.changed_by.get()) + "_" + at(changed.changed_at) + " changed it in place";
       standing_observer->needed_before_change(node, changed);
     }
     fail(Kind::Autograd,

@@ -17,7 +17,8 @@ bool sets_values(std::string_view op) {
 
 Passes passes_of(const Storage& s) {
   if (s.passes) return {s.passes, s.stepped};
-  return {s.changed_by && sets_values(s.changed_by) ? 0u : 1u, Stepped::None};
+  const char* by = s.changed_by;
+  return {by && sets_values(by) ? 0u : 1u, Stepped::None};
 }
 
 void pass_added(Storage& s, Passes before) {

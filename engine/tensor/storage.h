@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "engine/base/ref.h"
+#include "engine/base/relaxed.h"
 #include "engine/base/where.h"
 #include "engine/tensor/device.h"
 
@@ -27,16 +28,19 @@ struct Storage : Shared {
   Device device;
   // Of a gradient: how many backward passes it sums, where they are counted (0: not, one is
   // likely), and how many of these an optimiser's step has used (grad/passes.h).
-  enum class Stepped : uint8_t { None, All, Some } stepped = Stepped::None;
-  uint32_t version = 0;
-  uint32_t passes = 0;
+  // Threads that share a storage (torch.fork, Hogwild) change it at the same time, so these and the
+  // last change are Relaxed.
+  enum class Stepped : uint8_t { None, All, Some };
+  Relaxed<Stepped> stepped = Stepped::None;
+  Relaxed<uint32_t> version = 0;
+  Relaxed<uint32_t> passes = 0;
   void* data = nullptr;
   size_t bytes = 0;
   InFlight* in_flight = nullptr;  // set and taken away by set_in_flight
   // The last in-place change, for the error of a sweep that needed the old values: the operation's
   // name (or kPass, grad/passes.h) and where the user's script called it.
-  const char* changed_by = nullptr;
-  Where changed_at;
+  Relaxed<const char*> changed_by = nullptr;
+  Relaxed<Where> changed_at;
   // The tensors on it that have an inner layout (tensor.h): all of one shape, in one order.
   Impl* inner = nullptr;
   // Set for memory that others own (a mapped file): called instead of the allocator.

@@ -155,7 +155,7 @@ struct Notes final : Observer {
   }
   void swept() override { count_sweep(); }
   void needed_before_change(const Node& node, const Storage& s) override {
-    last_blame = {bare_name(node.name()), bare_name(s.changed_by), node.where, s.changed_at};
+    last_blame = {bare_name(node.name()), bare_name(s.changed_by.get()), node.where, s.changed_at};
   }
   void explain_cut(const Impl* t, std::string& why, std::string& hint) override {
     watch::explain_cut(t, why, hint);

@@ -182,19 +182,21 @@ test("more forks than processors wait for their turn", function()
   for i = 40, 1, -1 do check.equal(forks[i]:wait(), i * 100.0) end
 end)
 
-test("forks run at the same time", function()
-  -- Each waits for a word of the other: one after the other they would never end.
+test("forks run at the same time, and may write to parts of one tensor", function()
+  -- Each waits for the other: one after the other they would never end.
   if torch.get_num_threads() < 2 then check.skip "one thread" end
-  local words = torch.zeros(2, {dtype = "int64"})
-  local function meet(mine, other)
-    words[{mine}] = 1
-    for _ = 1, 2000000 do
-      if words[{other}]:item() == 1 then return true end
-    end
-    return false
+  local mp, words = torch.multiprocessing, torch.zeros(2, 1000)
+  local left, right = mp.Event(), mp.Event()
+  local function meet(mine, other, i)
+    for k = 1, 100 do words[i][k] = k end
+    mine:set()
+    local met = other:wait(60)
+    words[i]:add_(i)
+    return met
   end
-  local a, b = torch.fork(meet, 1, 2), torch.fork(meet, 2, 1)
+  local a, b = torch.fork(meet, left, right, 1), torch.fork(meet, right, left, 2)
   check.yes(a:wait() and b:wait())
+  check.equal(words:sum(2), torch.tensor {5050. + 1000, 5050. + 2000})
 end)
 
 test("forks that nobody waits for harm nobody, and graphs are let go", function()
