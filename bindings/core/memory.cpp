@@ -101,9 +101,10 @@ thread_local int64_t next_collection = kStep;
 thread_local lua_State* main_state = nullptr;
 thread_local SmallVec<int, 8> dropped;
 
+// Asks no machine for its devices: who has used none has nothing there.
 int64_t tensor_bytes() {
   int64_t n = live_bytes();
-  for (int d = 0, all = cuda_device_count(); d < all; ++d) {
+  for (int d = 0, all = detail::device_count; d < all; ++d) {
     const Device device{static_cast<int8_t>(d)};
     n += backend_of(device).live_bytes(device);
   }
@@ -196,7 +197,7 @@ void pace_collector(lua_State* L) {
   if (!dropped.empty()) [[unlikely]]
     drop_refs(L);
   int64_t bytes = live_bytes();
-  if (cuda_device_count() > 0) [[unlikely]]
+  if (detail::device_count.load(std::memory_order_relaxed) > 0) [[unlikely]]
     bytes = tensor_bytes();
   if (bytes < next_collection) [[likely]]
     return;

@@ -1,5 +1,6 @@
-// The thread's modes from Lua: no_grad and its relatives, autocast, anomaly detection. Each runs a
-// function inside, or gives a scope for <close>.
+// The thread's modes from Lua: no_grad and its relatives, autocast, anomaly detection, and what the
+// half in Lua switches for a while. Each runs a function inside, or gives a scope for <close>.
+#include <cstdio>
 #include <cstring>
 
 #include "bindings/core/autograd.h"
@@ -20,6 +21,7 @@ struct Before {
   bool open;
   bool anomaly;
   bool collect;  // torch.scope: what was made inside and is not reachable goes at once
+  bool leaves;   // it is no mode: its value is the function that puts back what it switched
 };
 const char kScope[] = "tycho.scope";
 // Their addresses are the keys of the scope object that was opened last, and of its coroutine.
@@ -29,7 +31,7 @@ const char kOpened = 0, kOpener = 0;
 struct Opened {
   Before* scope = nullptr;
   lua_State* L = nullptr;
-  const char* name = "";
+  char name[32] = "";
   int line = 0;
   char source[LUA_IDSIZE] = "";
 };
@@ -48,7 +50,7 @@ void forget_opened(lua_State* L) {
 void look_later(lua_State* L, Before* scope, const char* name) {
   opened.scope = scope;
   opened.L = L;
-  opened.name = name;
+  std::snprintf(opened.name, sizeof opened.name, "%s", name);
   opened.line = 0;
   opened.source[0] = 0;
   lua_Debug ar;
@@ -88,6 +90,7 @@ void end_scope(lua_State* L, Before* b) {
   if (!b->open) return;
   b->open = false;
   if (b == opened.scope) forget_opened(L);
+  if (b->leaves) return;
   mode.grad = b->grad;
   mode.inference = b->inference;
   amp::set(b->region);
@@ -96,7 +99,13 @@ void end_scope(lua_State* L, Before* b) {
   if (b->collect) lua_gc(L, LUA_GCCOLLECT);
 }
 int close_scope(lua_State* L) {
-  end_scope(L, static_cast<Before*>(luaL_checkudata(L, 1, kScope)));
+  auto* b = static_cast<Before*>(luaL_checkudata(L, 1, kScope));
+  const bool leaves = b->open && b->leaves;
+  end_scope(L, b);
+  if (!leaves) return 0;
+  lua_getiuservalue(L, 1, 1);
+  lua_pushvalue(L, 2);  // the error that it ends by, if any
+  lua_call(L, 1, 0);
   return 0;
 }
 
@@ -121,9 +130,14 @@ int finish_scope(lua_State* L, int, lua_KContext base) {
 
 // Changes the modes, then either runs the function at stack slot `f` inside or returns the scope.
 int open_scope(lua_State* L, int f, void (*change)(lua_State*), const char* name = nullptr,
-               bool collect = false) {
-  auto* b = static_cast<Before*>(lua_newuserdatauv(L, sizeof(Before), 0));
-  *b = Before{mode.grad, mode.inference, amp::current(), true, grad::detect_anomaly, collect};
+               bool collect = false, int leave = 0) {
+  auto* b = static_cast<Before*>(lua_newuserdatauv(L, sizeof(Before), leave ? 1 : 0));
+  *b = Before{mode.grad, mode.inference, amp::current(), true, grad::detect_anomaly,
+              collect,   leave != 0};
+  if (leave) {
+    lua_pushvalue(L, leave);
+    lua_setiuservalue(L, -2, 1);
+  }
   luaL_setmetatable(L, kScope);
   change(L);
   modes_changed(L);
@@ -142,13 +156,32 @@ int scope(lua_State* L) {
   return open_scope(
       L, 1, [](lua_State*) {}, nullptr, true);
 }
+// _scope(leave, f, name): for parts in Lua, which have switched something. Runs f, if given, and then
+// leave(error or nil); without f gives the scope. With its full name as the user calls it, one that
+// nobody holds ends as no_grad does.
+int lua_scope(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  const char* name = luaL_optstring(L, 3, nullptr);
+  lua_settop(L, 3);
+  if (!lua_isnil(L, 2) && !lua_isfunction(L, 2)) {
+    lua_pushvalue(L, 1);
+    lua_call(L, 0, 0);
+    if (!name) name = "a scope";
+    fail(Kind::Argument,
+         format("%s: its last argument is a function that runs inside, or nothing: do local _ "
+                "<close> = %s(..) ... end",
+                name, name));
+  }
+  return open_scope(
+      L, 2, [](lua_State*) {}, name, false, 1);
+}
 int no_grad(lua_State* L) {
   return open_scope(
-      L, 1, [](lua_State*) { mode.grad = false; }, "no_grad");
+      L, 1, [](lua_State*) { mode.grad = false; }, "torch.no_grad");
 }
 int enable_grad(lua_State* L) {
   return open_scope(
-      L, 1, [](lua_State*) { mode.grad = true; }, "enable_grad");
+      L, 1, [](lua_State*) { mode.grad = true; }, "torch.enable_grad");
 }
 int inference_mode(lua_State* L) {
   const bool off = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
@@ -160,12 +193,12 @@ int inference_mode(lua_State* L) {
         mode.grad = false;
         mode.inference = true;
       },
-      "inference_mode");
+      "torch.inference_mode");
 }
 int set_grad_enabled(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, lua_isboolean(L, 1), "set_grad_enabled: wants true or false");
   return open_scope(
-      L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); }, "set_grad_enabled");
+      L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); }, "torch.set_grad_enabled");
 }
 int detect_anomaly(lua_State* L) {
   return open_scope(L, 1, [](lua_State*) { grad::detect_anomaly = true; });
@@ -278,7 +311,7 @@ int autocast(lua_State* L) {
         (on_cuda ? r.cuda : r.cpu) = enabled;
         amp::set(r);
       },
-      "autocast");
+      "torch.autocast");
 }
 int is_autocast_enabled(lua_State* L) {
   const bool cuda = !std::strncmp(device_argument(L, "is_autocast_enabled"), "cuda", 4);
@@ -308,6 +341,9 @@ void settle_scope(lua_State* L) {
     if (opener != L) switch_modes(opener);
     end_scope(opener, scope);
     if (opener != L) switch_modes(L);
+    if (!scope->leaves) return;
+    lua_getiuservalue(L, top + 2, 1);
+    lua_call(L, 0, 0);
   };
   lua_rawgetp(L, LUA_REGISTRYINDEX, &kOpened);  // both alive until it is closed
   lua_insert(L, top + 1);
@@ -329,6 +365,7 @@ void open_modes(lua_State* L, int torch) {
   lua_setfield(L, -2, "__tostring");
   lua_pop(L, 1);
   static const luaL_Reg functions[] = {{"scope", guarded<scope>},
+                                       {"_scope", guarded<lua_scope>},
                                        {"no_grad", guarded<no_grad>},
                                        {"enable_grad", guarded<enable_grad>},
                                        {"inference_mode", guarded<inference_mode>},

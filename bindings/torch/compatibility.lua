@@ -279,11 +279,7 @@ function torch.get_float32_matmul_precision() return precision end
 ---@param f? function
 function torch.random.fork_rng(f)
   local state = torch.get_rng_state()
-  local scope = setmetatable({}, {__close = function() torch.set_rng_state(state) end})
-  if type(f) ~= "function" then return scope end
-  local guard <close> = scope
-  local results = table.pack(f())
-  return table.unpack(results, 1, results.n)
+  return torch._scope(function() torch.set_rng_state(state) end, f, "torch.random.fork_rng")
 end
 
 ---Gives back the function or module: nothing is compiled beforehand here.

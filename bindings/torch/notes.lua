@@ -334,7 +334,8 @@ function notes.change_fix(source, line, op)
 end
 
 local held_at = {}  -- places whose line says that the scope is closed
----A scope was opened: does it end where its variable goes? `holder` is the local variable that holds it, if any.
+---A scope was opened: does it end where its variable goes? `name` is what it is called by, `holder` the local variable
+---that holds it, if any.
 ---@return boolean held
 function notes.scope_held(name, source, line, holder)
   local at = holder and source .. ":" .. line
@@ -350,7 +351,7 @@ function notes.scope_held(name, source, line, holder)
     end
     form = "open"
   end
-  local call = text and text:match("[%w_.]*" .. name .. "%s*%b()") or ("torch.%s()"):format(name)
+  local call = text and text:match("[%w_.:]*%f[%w_]" .. name:match "[%w_]+$" .. "%s*%b()") or name .. "(..)"
   local arguments = call:match "%((.*)%)$" or ""
   local inside = call:gsub("%(.*%)$", "") .. "(" .. (arguments ~= "" and arguments .. ", " or "") .. "function() ... end)"
   local place = source ~= "" and {source = source, line = line} or nil

@@ -274,7 +274,6 @@ void start_pool(const std::shared_ptr<WorkerPool>& pool, int count) {
     static const int registered = on_exit(stop_all, nullptr);
     (void)registered;
   }
-  cuda_device_count();  // asked for once, here
   // Signals are for the main thread: a new thread begins with all of them blocked. But programs
   // that it starts inherit what it blocks, and Ctrl-C must end them; the handler passes it on.
   sigset_t all, before;

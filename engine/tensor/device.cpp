@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -18,6 +19,17 @@ std::atomic<bool> used = false;
 thread_local int8_t current_cuda = 0;
 std::string why_no_device;
 
+// A wrong number is said at once: a script that asks whether there are devices would go on without.
+int simulated_devices(const char* text) {
+  char* end;
+  const long n = std::strtol(text, &end, 10);
+  if (*end == 0 && n >= 0 && n <= kMaxCudaDevices) return static_cast<int>(n);
+  why_no_device = format("TYCHO_SIMULATE_CUDA=%.40s is no number of devices from 0 to %d", text,
+                         kMaxCudaDevices);
+  std::fprintf(stderr, "tycho: %s; none is simulated\n", why_no_device.c_str());
+  return 0;
+}
+
 }  // namespace
 
 constinit std::atomic<int> detail::device_count = -1;
@@ -26,18 +38,17 @@ constinit BackendKind detail::cuda_kernels = BackendKind::Cpu;
 // The module for GPUs is opened where the system has a device file of NVIDIA's driver; why it finds
 // none to use is kept for the error.
 int detail::count_devices() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (device_count >= 0) return device_count;
   const char* text = std::getenv("TYCHO_SIMULATE_CUDA");
   if (!text && has_module("cuda") &&
       (!access("/dev/nvidiactl", F_OK) || !access("/dev/dxg", F_OK))) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    if (device_count >= 0) return device_count;
     const auto start = reinterpret_cast<int (*)(std::string*)>(
         module_symbol("cuda", "tycho_cuda_start", &why_no_device));
     return device_count = start ? start(&why_no_device) : 0;
   }
-  const long n = text ? std::strtol(text, nullptr, 10) : 0;
-  return device_count = n < 0 ? 0 : n > kMaxCudaDevices ? kMaxCudaDevices : static_cast<int>(n);
+  return device_count = text ? simulated_devices(text) : 0;
 }
 
 void simulate_cuda(int64_t n) {
@@ -50,7 +61,8 @@ void simulate_cuda(int64_t n) {
 }
 
 Device cuda_device(int64_t number) {
-  const int n = cuda_device_count();
+  cuda_device_count();
+  const int n = detail::device_count.load(std::memory_order_acquire);  // with what is told
   if (n == 0)
     fail(Kind::Device,
          "there is no CUDA device on this machine" +

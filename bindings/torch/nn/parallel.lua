@@ -141,14 +141,6 @@ function DDP:forward(...)
   return self.module(table.unpack(given, 1, given.n))
 end
 
--- A scope in both spellings: around f, or until a variable <close> goes.
-local function scope(f, leave)
-  local closer = setmetatable({}, {__close = function(_, why) leave(why) end})
-  if f == nil then return closer end
-  local _ <close> = closer
-  return (function(...) return ... end)(f())
-end
-
 ---A scope whose forwards lead to backwards without averaging: gradients add up on this rank alone, and the first backward
 ---after the scope averages the whole sum. For batches in several parts.
 ---@param f? function
@@ -156,7 +148,7 @@ function DDP:no_sync(f)
   if f ~= nil and type(f) ~= "function" then error("no_sync: wants a function, or nothing: do local _ <close> = net:no_sync() ... end", 2) end
   local before = self.require_backward_grad_sync
   rawset(self, "require_backward_grad_sync", false)
-  return scope(f, function() rawset(self, "require_backward_grad_sync", before) end)
+  return torch._scope(function() rawset(self, "require_backward_grad_sync", before) end, f, "net:no_sync")
 end
 
 local join_options = {divide_by_initial_world_size = true, enable = true, throw_on_early_termination = true}
@@ -187,11 +179,11 @@ function DDP:join(options, f)
       error(('join: no argument "%s" (it has: divide_by_initial_world_size, enable, throw_on_early_termination)'):format(tostring(k)), 2)
     end
   end
-  if options.enable == false then return scope(f, function() end) end
+  if options.enable == false then return torch._scope(function() end, f) end
   if self.joining then error("join: this module is inside a join already", 2) end
   rawset(self, "joining", true)
   self.reducer:join(true, options.divide_by_initial_world_size ~= false, options.throw_on_early_termination or false)
-  return scope(f, function(why)
+  return torch._scope(function(why)
     local _ <close> = setmetatable({}, {__close = function()
       rawset(self, "joining", nil)
       self.reducer:join(false, true, false)
@@ -205,7 +197,7 @@ function DDP:join(options, f)
     torch._broadcast_all(self.process_group, {scale}, root, false)
     local s = scale:tolist()
     if scaler and s[1] > 0 then scaler._scale, scaler._growth_tracker = s[1], math.tointeger(s[2]) end
-  end)
+  end, f)
 end
 
 ---Whether Ctrl-C had come, and was held (torch.uninterrupted), on any rank when the forward of the last averaged backward

@@ -73,7 +73,7 @@ texts.catalogue = {
   },
   SCOPE = {
     kind = "autograd", once = "line", doc = "A scope such as torch.no_grad() that no <close> variable holds ends at once.",
-    rule = "torch.no_grad() gives an object that ends the mode when its <close> variable goes. Where none holds it, nothing says where it should end, so it ends at once, and gradients go on as before.",
+    rule = "torch.no_grad() gives an object that ends the mode when its <close> variable goes. Where none holds it, nothing says where it should end, so it ends at once, and all is as before it. Scopes of a device or a stream are the same.",
     example = "x = torch.ones(2, {requires_grad=true})\ntorch.no_grad(function() return x * 2 end).requires_grad",
     texts = {
       bare = {"{call} alone ends with its statement{at}", "for some lines: {inside}", "for a block: do local _ <close> = {call} ... end"},

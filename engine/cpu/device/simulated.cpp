@@ -3,6 +3,7 @@
 // copies that the host does not wait for run later (streams.h).
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,17 +15,29 @@
 namespace tycho::cpu {
 namespace {
 
-// TYCHO_SIMULATE_MEMORY is what each simulated device has: "512M", "1.5G", bytes.
+// "512M", "1.5GB", "2 GiB", bytes; 0 for what is no size.
+int64_t bytes_of(const char* text) {
+  char* end;
+  double bytes = std::strtod(text, &end);
+  while (*end == ' ') ++end;
+  const char* const units = "kmgt";
+  if (const char* unit = *end ? std::strchr(units, *end | 0x20) : nullptr) {
+    bytes *= static_cast<double>(int64_t{1} << (10 * (unit - units + 1)));
+    if (*++end == 'i') ++end;
+  }
+  if ((*end | 0x20) == 'b') ++end;
+  return *end == 0 && bytes >= 1 && bytes <= 0x1p50 ? static_cast<int64_t>(bytes) : 0;
+}
+
+// TYCHO_SIMULATE_MEMORY is what each simulated device has.
 // TYCHO_MEMORY_LIMIT_MB bounds every device from the start: tests and shared machines use it.
 int64_t limit_from_environment() {
   if (const char* text = std::getenv("TYCHO_SIMULATE_MEMORY")) {
-    char* end;
-    const double n = std::strtod(text, &end);
-    const char* const units = "kmgt";
-    const char* unit = *end ? std::strchr(units, *end | 0x20) : nullptr;
-    const double bytes =
-        unit ? n * static_cast<double>(int64_t{1} << (10 * (unit - units + 1))) : n;
-    if (bytes >= 1 && bytes <= 0x1p50) return static_cast<int64_t>(bytes);
+    if (const int64_t bytes = bytes_of(text)) return bytes;
+    std::fprintf(stderr,
+                 "tycho: TYCHO_SIMULATE_MEMORY=%.40s is no size (512M, 1.5G, a number of bytes); "
+                 "simulated devices have the machine's memory\n",
+                 text);
   }
   const char* text = std::getenv("TYCHO_MEMORY_LIMIT_MB");
   const int64_t mb = text ? std::strtoll(text, nullptr, 10) : 0;
@@ -38,7 +51,10 @@ struct SimulatedDevice {
   DeviceMemory memory{arena};
   Streams streams;
 
-  SimulatedDevice() { memory.set_capacity(limit_from_environment()); }
+  SimulatedDevice() {
+    static const int64_t limit = limit_from_environment();
+    memory.set_capacity(limit);
+  }
 };
 
 // Never destroyed: tensors may outlive the end of main.

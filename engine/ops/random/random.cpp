@@ -14,18 +14,27 @@
 
 namespace tycho {
 
+namespace {
+
+// A device's generator is made at its first use, with the last seed for all.
+thread_local std::array<std::optional<PhiloxStream>, kMaxCudaDevices> device_streams;
+thread_local std::optional<uint64_t> device_seed;
+
+}  // namespace
+
 RandomStream generator_of(Device device) {
   if (device.is_cpu()) return default_generator();
-  static thread_local std::array<std::optional<PhiloxStream>, kMaxCudaDevices> streams;
-  auto& stream = streams[static_cast<size_t>(device.number)];
-  if (!stream) stream.emplace(system_seed());
+  auto& stream = device_streams[static_cast<size_t>(device.number)];
+  if (!stream) stream.emplace(device_seed ? *device_seed : system_seed());
   return *stream;
 }
 
+// Starts no device's driver.
 void seed_all(uint64_t seed) {
   default_generator().seed(seed);
-  for (int i = 0; i < cuda_device_count(); ++i)
-    generator_of(Device{static_cast<int8_t>(i)}).seed(seed);
+  device_seed = seed;
+  for (auto& stream : device_streams)
+    if (stream) stream->seed(seed);
 }
 
 RandomStream generator_of(const Call& c, int i, Device device) {

@@ -218,6 +218,30 @@ test("a device that is full says what is held by whom, on that device, and the s
   check.contains(r.out, "3.0\n")
 end)
 
+test("wrong numbers in the environment are said, once, and the error names them", function()
+  local function said(name, value)
+    local env = {TYCHO_SIMULATE_CUDA = "2"}
+    env[name] = value
+    return check.tycho({"-e", [[
+      print(torch.cuda.device_count(), pcall(torch.ones, 1, {device = "cuda:1"}))
+      print(select(2, torch.cuda.mem_get_info(0)))]]}, {env = env})
+  end
+  for _, wrong in ipairs {"two", "17", "-1", "3x"} do
+    local r = said("TYCHO_SIMULATE_CUDA", wrong)
+    check.contains(r.err, ("tycho: TYCHO_SIMULATE_CUDA=%s is no number of devices from 0 to 16; none is simulated\n"):format(wrong))
+    check.contains(r.out, "0\tfalse\t")
+    check.contains(r.out, "TYCHO_SIMULATE_CUDA=" .. wrong)
+  end
+  for _, wrong in ipairs {"lots", "1Q", "-4M", "0"} do
+    local r = said("TYCHO_SIMULATE_MEMORY", wrong)
+    check.equal(r.err, ("tycho: TYCHO_SIMULATE_MEMORY=%s is no size (512M, 1.5G, a number of bytes); simulated devices have the machine's memory\n"):format(wrong))
+  end
+  for right, bytes in pairs {["1.5GB"] = 1610612736, ["2 GiB"] = 2147483648, ["512m"] = 536870912, ["1000000"] = 1000000} do
+    local r = said("TYCHO_SIMULATE_MEMORY", right)
+    check.equal({r.err, tonumber(r.out:match "(%d+)\n$")}, {"", bytes})
+  end
+end)
+
 test("a part of the memory can be set aside, and copies on their way count", function()
   local total = select(2, cuda.mem_get_info(1))
   cuda.set_per_process_memory_fraction(1e6 / total, 1)

@@ -117,3 +117,38 @@ test("a scope tells whether it is open", function()
   end
   check.contains(check.tycho({"-i", "--clean"}, {stdin = "torch.no_grad()\n"}).out, "a scope, which has ended")
 end)
+
+test("a scope of a device or a stream, and of random numbers, that stands alone ends with its statement too", function()
+  local path = check.temp "devices.lua"
+  local file = assert(io.open(path, "w"))
+  file:write [[
+torch.cuda.simulate(2)
+local cuda, s = torch.cuda, torch.cuda.Stream()
+local function now() return cuda.current_device(), cuda.current_stream(0) == s end
+cuda.device(1)
+print(now())
+torch.cuda.stream(s)
+print(now())
+local kept = torch.cuda.device_of(torch.ones(1, {device = "cuda:1"}))
+print(now())
+do local _ <close> = torch.cuda.device(1) print(now()) end
+print(cuda.stream(s, now))
+print(pcall(cuda.device, 1, "f"))
+print(now())
+local state = torch.get_rng_state()
+torch.random.fork_rng()
+torch.rand(3)
+print(torch.equal(state, torch.get_rng_state()))
+]]
+  file:close()
+  local r = check.tycho {path}
+  check.equal(r.status, 0)
+  check.equal(r.out, "0\tfalse\n0\tfalse\n0\tfalse\n1\tfalse\n0\ttrue\n" ..
+    "false\t" .. path .. ":12: torch.cuda.device: its last argument is a function that runs inside, or nothing: do local _ <close> = torch.cuda.device(..) ... end\n" ..
+    "0\tfalse\nfalse\n")
+  check.contains(r.err, ("note SCOPE: cuda.device(1) alone ends with its statement (%s:4)\n   for some lines: cuda.device(1, function() ... end)\n   for a block: do local _ <close> = cuda.device(1) ... end\n"):format(path))
+  check.contains(r.err, "note SCOPE: torch.cuda.stream(s) alone")
+  check.contains(r.err, "kept would never close torch.cuda.device_of(torch.ones")
+  check.contains(r.err, "note SCOPE: torch.random.fork_rng() alone")
+  check.equal(select(2, r.err:gsub("note SCOPE", "")), 4)
+end)

@@ -203,18 +203,11 @@ end
 function parametrize.cached(f)
   depth = (depth or 0) + 1
   if depth == 1 then cache = setmetatable({}, {__mode = "k"}) end
-  local over = false
   local function close()
-    if over then return end
-    over = true
     depth = depth - 1
     if depth == 0 then cache = nil end
   end
-  local scope = setmetatable({}, {__close = close})
-  if not f then return scope end
-  local guard <close> = scope
-  local results = table.pack(f())
-  return table.unpack(results, 1, results.n)
+  return torch._scope(close, f, "torch.nn.utils.parametrize.cached")
 end
 
 parametrize.ParametrizationList = List
