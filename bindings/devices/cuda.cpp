@@ -1,9 +1,14 @@
 // torch.cuda's devices: how many there are, their names, which one "cuda" means.
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "bindings/core/device.h"
 #include "bindings/devices/devices.h"
 #include "bindings/tools/check.h"
+#include "engine/base/module.h"
+#include "engine/grad/node.h"
+#include "engine/ops/table/kernel.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
@@ -54,6 +59,29 @@ int set_limit(lua_State* L) {
   backend_of(d).set_capacity(d, check_integer(L, 2, "set_per_process_memory_fraction"));
   return 0;
 }
+// _ops_on_cpu(): a sorted list of the operations that have no kernel for GPUs and are not made of
+// others; nil and a sentence where the program was built without the module. Starts no driver.
+int ops_on_cpu(lua_State* L) {
+  std::string why;
+  if (!open_module("cuda", &why)) {
+    lua_pushnil(L);
+    lua_pushlstring(L, why.data(), why.size());
+    return 2;
+  }
+  bind_kernels();
+  std::set<std::string> names;
+  for (const Op* op : all_ops())
+    if (op->row < 0 && !op->kernel_on(BackendKind::Cuda) && !op->compose &&
+        op->kernel_on(BackendKind::Cpu) && !op->same_as)
+      names.insert(bare_name(op->name));
+  lua_createtable(L, static_cast<int>(names.size()), 0);
+  int i = 0;
+  for (const std::string& name : names) {
+    lua_pushlstring(L, name.data(), name.size());
+    lua_rawseti(L, -2, ++i);
+  }
+  return 1;
+}
 int current_device(lua_State* L) {
   lua_pushinteger(L, current_cuda_device().number);
   return 1;
@@ -83,6 +111,7 @@ void open_cuda(lua_State* L, int torch) {
                                        {"synchronize", guarded<synchronize>},
                                        {"_limits", guarded<limits>},
                                        {"_set_limit", guarded<set_limit>},
+                                       {"_ops_on_cpu", guarded<ops_on_cpu>},
                                        {nullptr, nullptr}};
   luaL_newlib(L, functions);
   open_streams(L, lua_gettop(L));

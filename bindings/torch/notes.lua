@@ -111,7 +111,8 @@ function notes.tell(code, form, values, place)
     source, line = s, l
   end
   local at = source and ("%s:%d"):format(source, line)
-  local key = catalogue[code].once == "run" and code or code .. " " .. tostring(at)
+  local once = catalogue[code].once
+  local key = once == "run" and code or code .. " " .. tostring(once == "op" and values.op or at)
   if switch ~= "error" and told[key] then return end
   local text = source and notes.line_text(source, line)
   if text and accepted[code .. " " .. trimmed(text)] then return end

@@ -154,6 +154,13 @@ struct Notes final : Observer {
     promotion_swept(node);
   }
   void swept() override { count_sweep(); }
+  // Said once for an operation, wherever it stands: who shows notes knows for which.
+  void leaving_device(const Call& c, Device device) override {
+    if (!show_note) return;
+    const Where where = here();
+    show_note("DEV", "op", where,
+              {{"op", bare_name(c.op->name)}, {"device", device_name(device)}, {"at", at(where)}});
+  }
   void needed_before_change(const Node& node, const Storage& s) override {
     last_blame = {bare_name(node.name()), bare_name(s.changed_by.get()), node.where, s.changed_at};
   }

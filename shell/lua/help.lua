@@ -116,7 +116,7 @@ function search(text, any)
     hits[#hits + 1] = {entry = entry, score = score}
   end
   for _, entry in ipairs(catalog().entries()) do
-    local more = entry.text or ""
+    local more = type(entry.text) == "string" and entry.text or ""
     if entry.record then
       for _, s in ipairs(entry.record.signatures) do more = more .. " " .. s.doc .. " " .. s.rule .. " " .. s.id end
       more = more .. " " .. table.concat(entry.record.aliases, " ")

@@ -2,7 +2,7 @@
 local texts = {}
 
 -- A code's texts by form: lines with {values}; a line one of whose values is absent is left out.
--- `once` is "line" or "run"; `kind` is the error's where the switch says "error".
+-- `once` is "line", "run" or "op" (once for an operation, wherever it stands); `kind` is the error's where the switch says "error".
 texts.catalogue = {
   ACC = {
     kind = "autograd", once = "run", doc = ".grad holds the sum of several backward passes, because nothing zeroed it in between.",
@@ -24,6 +24,13 @@ texts.catalogue = {
         "if pairs were meant: {fix}"},
       op = {"{left}{a} {symbol} {right}{b} became {shape}; both sides were stretched", "{picture}",
         "if pairs were meant: {fix}"},
+    },
+  },
+  DEV = {
+    kind = "device", once = "op", doc = "An operation that a device has no kernel for runs on the CPU.",
+    rule = "Most operations have kernels for CUDA devices, or are made of others that have. The rest run on the CPU: their arguments are copied there and the results back, each time. The numbers are the CPU's, the device waits meanwhile. ?cuda lists these operations.",
+    texts = {
+      op = {"{op} has no kernel on {device}: it runs on the CPU, on copies of its arguments", "the result is right and lies on {device}, but the device waits for it; ?cuda lists such operations"},
     },
   },
   EQ = {

@@ -254,6 +254,7 @@ void compose(Call& c) {
       host.arg[i] = Value(Device{});
     }
   }
+  standing_observer->leaving_device(c, device);
   for (const Tensor& t : c.out) {
     const bool is_argument = c.inplace && c.n && t.get() == c.tensor(0).get();
     host.out.push_back(is_argument ? host.tensor(0) : t ? empty(t.shape(), t.dtype()) : t);

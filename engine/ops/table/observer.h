@@ -33,6 +33,8 @@ struct Observer {
                         const Tensor& /*target*/) {}
   virtual void scored(const Tensor& /*scores*/) {}  // the input of a softmax loss
   virtual void swept() {}
+  // The device has no kernel for the operation: the CPU's runs, on copies.
+  virtual void leaving_device(const Call&, Device) {}
   // A gradient needs what the storage held before its last change.
   virtual void needed_before_change(const Node&, const Storage&) {}
   // Of a root without graph: completes the error.

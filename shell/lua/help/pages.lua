@@ -241,7 +241,8 @@ function pages.space(entry)
 end
 
 function pages.topic(entry)
-  local lines = {colour(entry.path, "heading"), pages.wrap(entry.doc, "  "), entry.text}
+  local text = entry.text
+  local lines = {colour(entry.path, "heading"), pages.wrap(entry.doc, "  "), type(text) == "function" and text() or text}
   push(lines, see_line(entry.see))
   return table.concat(lines, "\n")
 end

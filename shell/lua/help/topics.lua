@@ -1,7 +1,7 @@
 -- Texts of help that belong to no function: topics of the language of tensors, and Lua in one line each.
 local topics = {}
 
--- {name, one sentence, text, see, other names}
+-- {name, one sentence, text or a function that gives it, see, other names}
 topics.topics = {
   {"indexing", "Parts of tensors: positions count from 1, ranges include both ends.", [[
   x[1]  x[-1]  x[{1, 2}]          an element or row, from 1; -1 is the last
@@ -56,6 +56,26 @@ TYCHO_SIMULATE_CUDA=4, or torch.cuda.simulate(4) before first use, gives
 devices with the same rules on the CPU; TYCHO_SIMULATE_MEMORY=512M is what
 each of them holds.]],
     "to, torch.cuda.is_available, torch.cuda.simulate, torch.cuda.Stream, torch.cuda.mem_get_info, nn.DataParallel"},
+  {"cuda", "NVIDIA's GPUs: what a machine needs, and which operations run on the CPU.", function()
+    local names, why = require("torch").cuda._ops_on_cpu()
+    local text = {[[
+  tycho doctor      in a terminal: driver, libraries, what to install
+  TYCHO_CUDA_HOME   a folder where libraries are: a toolkit, or a Python
+                    environment (nvidia/*/lib) with NVIDIA's packages
+  ?devices          tensors on devices; simulated ones for every machine]]}
+    if not names then return text[1] .. "\n" .. why end
+    text[2] = "No kernel there: they run on the CPU, on copies, and note DEV says so once."
+    local line = " "
+    for _, name in ipairs(names) do
+      if #line + #name > 77 then
+        text[#text + 1] = line
+        line = " "
+      end
+      line = line .. " " .. name
+    end
+    text[#text + 1] = line
+    return table.concat(text, "\n")
+  end, "devices, torch.cuda.is_available, notes", "gpu gpus nvidia"},
   {"errors", "Errors are objects that say what, why and how to mend it.", [[
   local ok, err = pcall(f)
   err.kind     shape broadcast dim index dtype device argument value autograd
@@ -76,6 +96,7 @@ At the prompt: ?err tells more of the last one, %debug shows its frames,
   SYNC  item() in a long loop                      LIST  a list in double brackets is a text to Lua
   SIZES B, T = x.shape is one value                WHITE a picture of numbers far above 1
   SCOPE torch.no_grad() alone on a line ends there FIELD a new field named nearly as a parameter
+  DEV   an operation runs on the CPU: its device has no kernel for it
   %ok B2   accepts the line        %ok B2 all   switches the code off        %ok   lists them
   torch.notes("B2", "off")         also "on" and "error", which raises; torch.notes("all", "off")
 TYCHO_NOTES=off silences a script.]], "torch.notes, %ok, errors"},

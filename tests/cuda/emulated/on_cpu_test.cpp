@@ -4,6 +4,7 @@
 #include "engine/cuda/start.h"
 #include "engine/ops/table/op.h"
 #include "engine/tensor/read.h"
+#include "engine/watch/notes.h"
 #include "tests/cuda/emulated/driver.h"
 
 namespace tycho {
@@ -27,6 +28,24 @@ TEST(CudaOnCpu, OperationsWithoutAKernelGiveTheCpusResultsOnTheDevice) {
     EXPECT_EQ(number_at(sorted[0], i), number_at(sorted_there[0], i));
     EXPECT_EQ(integer_at(sorted[1], i), integer_at(sorted_there[1], i));
   }
+}
+
+TEST(CudaOnCpu, ANoteIsOfferedWithTheOperationsName) {
+  cuda::emulated::start();
+  cuda::start();
+  static std::vector<std::string> said;
+  said.clear();
+  watch::show_note = [](const char* code, const char*, Where,
+                        std::initializer_list<watch::NoteValue> values) {
+    said.push_back(std::string(code) + " " + values.begin()->value);
+  };
+  const Tensor x = sent(tensor_of({2, 2}, {3, 1, 2, -4}), Device{0});
+  op<"add">(x, x, 1.0);      // a row
+  op<"transpose">(x, 0, 1);  // a view
+  EXPECT_TRUE(said.empty());
+  op<"inv">(x);
+  EXPECT_EQ(said, std::vector<std::string>{"DEV inv"});
+  watch::show_note = nullptr;
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ test("every text of the catalogue can be filled, and every code has a kind and a
   local notes = require "torch.notes"
   local any = setmetatable({}, {__index = function(_, key) return "<" .. key .. ">" end})
   for code, entry in pairs(notes.catalogue) do
-    check.yes(entry.kind and entry.doc and (entry.once == "line" or entry.once == "run"), code)
+    check.yes(entry.kind and entry.doc and (entry.once == "line" or entry.once == "run" or entry.once == "op"), code)
     for form in pairs(entry.texts) do
       local lines = notes.text(code, form, any)
       check.equal(#lines, #entry.texts[form])
@@ -482,3 +482,19 @@ silent("weights changed under no_grad, averages of weights, frozen layers", [[
     opt:step()
   end
 ]])
+
+test("a note about an operation is said once for it, wherever it stands, and ?cuda lists what it is about", function()
+  local r = check.tycho({"-e", [[
+    local notes = require "torch.notes"
+    for i = 1, 2 do
+      for _, op in ipairs {"inv", "svd"} do notes.from_engine("DEV", "op", {op = op, device = "cuda:0", at = ""}, "a.lua", i) end
+    end
+    torch.notes("DEV", "error")
+    print(pcall(notes.from_engine, "DEV", "op", {op = "inv", device = "cuda:0", at = ""}, "a.lua", 3))]]})
+  check.equal(select(2, r.err:gsub("note DEV", "")), 2)
+  check.contains(r.err, "note DEV: inv has no kernel on cuda:0: it runs on the CPU, on copies of its arguments (a.lua:1)\n   the result is right")
+  check.contains(r.out, "false\t")
+  local page = check.tycho({"-i", "--clean"}, {stdin = "?cuda\n"}).out
+  check.contains(page, "tycho doctor")
+  check.yes(page:find("on copies, and note DEV says so once", 1, true) or page:find("was built without cuda", 1, true))
+end)
