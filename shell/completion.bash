@@ -10,7 +10,7 @@ _tycho() {
     fi
   done
   if [[ ${COMP_WORDS[1]} == learn && COMP_CWORD -ge 2 ]]; then
-    ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
+    ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn all </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
     return
   fi
   if [[ ${COMP_WORDS[1]} == run ]]; then

@@ -7,34 +7,64 @@ local function only_in_lessons(name, doc)
   }
 end
 
--- All lessons, one line each, with how far they were followed.
-local function list(session)
-  local find, progress = require "shell.lesson.find", require "shell.lesson.progress"
+-- One line: number, name, title, and how far it was followed.
+local function lesson_line(session, lesson, p, names, current)
   local colour, columns, text = require "shell.colour", require "shell.columns", require "shell.text"
-  local kept, current = progress.read(), require("shell.lesson.run").current()
-  local width, names, following = columns.window() - 1, 0, nil
-  for _, lesson in ipairs(find.all()) do names = math.max(names, #lesson.name) end
-  for _, lesson in ipairs(find.all()) do
-    local p = kept[lesson.name]
-    local state = p and p.done and "done" or p and ("%d/%d"):format(p.entry, #lesson.steps) or ""
-    if not (p and p.done) then following = following or lesson end
-    local head = ("%2d  %s  "):format(lesson.number, lesson.name .. (" "):rep(names - #lesson.name))
-    local room = width - #head - 6
-    local title = columns.clip(lesson.title, room)
-    local mark = lesson.name == current and "note" or p and p.done and "good" or "label"
-    session.say(state == "" and head .. title or head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
-  end
-  if following and not current then session.say("%learn " .. following.name .. " begins") end
+  local state = p and p.done and "done" or p and ("%d/%d"):format(p.entry, p.of) or ""
+  local head = ("%4d  %s  "):format(lesson.place, lesson.name .. (" "):rep(names - #lesson.name))
+  local room = columns.window() - 1 - #head - 6
+  local title = columns.clip(lesson.title, room)
+  local mark = lesson.name == current and "note" or p and p.done and "good" or "label"
+  session.say(state == "" and head .. title or head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
 end
 
--- The lesson behind the one that was finished last, or the first that is not done.
-local function following()
-  local find, run = require "shell.lesson.find", require "shell.lesson.run"
-  local done = run.finished and find.next(run.finished)
-  if done then return done end
-  local kept = require("shell.lesson.progress").read()
-  for _, lesson in ipairs(find.all()) do
-    if not (kept[lesson.name] and kept[lesson.name].done) then return lesson end
+local function followed(chapter, kept)
+  local done, begun = 0, false
+  for _, lesson in ipairs(chapter.lessons) do
+    local p = kept[lesson.name]
+    if p and p.done then done = done + 1 end
+    begun = begun or p ~= nil
+  end
+  return done, begun
+end
+
+-- The chapters with how far each was followed; the lessons of the one that comes next, of the one that is asked for,
+-- or of all.
+local function list(session, wanted)
+  local find, progress = require "shell.lesson.find", require "shell.lesson.progress"
+  local colour = require "shell.colour"
+  local kept, running = progress.read(), require("shell.lesson.run")
+  local current = running.current()
+  local course = find.course()
+  local following = find.unfinished(kept, running.finished)
+  for _, lesson in ipairs(course.lessons) do
+    if lesson.name == current then following = lesson end
+  end
+  local open = wanted or following and following.chapter or course.chapters[1]
+  local names, titles = 0, 0
+  for _, chapter in ipairs(course.chapters) do
+    titles = math.max(titles, #chapter.title)
+    if wanted == "all" or chapter == open then
+      for _, lesson in ipairs(chapter.lessons) do names = math.max(names, #lesson.name) end
+    end
+  end
+  for _, chapter in ipairs(course.chapters) do
+    if type(wanted) ~= "table" or chapter == wanted then
+      local done, begun = followed(chapter, kept)
+      local all = done == #chapter.lessons
+      local state = all and "done" or ("%d of %d done"):format(done, #chapter.lessons)
+      session.say(colour(chapter.title, "heading") .. (" "):rep(titles - #chapter.title + 3) ..
+        colour(state, all and "good" or begun and "label" or "faint") ..
+        colour(wanted == "all" and "" or chapter ~= open and ("   %%learn %s"):format(chapter.name) or "", "faint"))
+      if wanted == "all" or chapter == open then
+        for _, lesson in ipairs(chapter.lessons) do lesson_line(session, lesson, kept[lesson.name], names, current) end
+      end
+    end
+  end
+  if following and not current then
+    session.say(("%%learn %s %s"):format(following.name, kept[following.name] and "goes on" or "comes next"))
+  elseif not following then
+    session.say "all lessons are done"
   end
 end
 
@@ -42,8 +72,9 @@ return {
   {
     name = "learn",
     usage = "%learn [NAME]",
-    doc = "Lessons at the prompt: without a name their list, else begin one or go on with it.",
-    more = "NAME is a lesson's name, its number, or the path of a file. `%learn NAME 1` begins again\n" ..
+    doc = "Lessons at the prompt: without a name the chapters, else begin a lesson or go on with it.",
+    more = "NAME is a lesson's name, its number, or the path of a file; that of a chapter lists its lessons,\n" ..
+      "`%learn all` lists all. `%learn NAME 1` begins again\n" ..
       "at entry 1. In a lesson everything works as always, among variables of its own; %hint %skip %play\n" ..
       "%back %reset %next %quit are its own, with or without the %. Its entries stay out of the history\n" ..
       "unless `%learn history on` was said before.",
@@ -57,7 +88,11 @@ return {
       local name, from = args:match("^(%S+)%s*(%d*)%s*$")
       if args == "" then return list(session) end
       if not name then return "wants the name of a lesson, and perhaps an entry's number" end
-      local lesson, message = require("shell.lesson.find").lesson(name)
+      local find = require "shell.lesson.find"
+      if name == "all" then return list(session, "all") end
+      local lesson, message = find.lesson(name)
+      local chapter = not (lesson and lesson.name == name) and find.chapter(name)
+      if chapter then return list(session, chapter) end
       if not lesson then error(message, 0) end
       require("shell.lesson.run").start(lesson, session, math.tointeger(tonumber(from)))
     end,
@@ -70,9 +105,10 @@ return {
   {
     name = "next", usage = "%next", doc = "The next lesson.",
     run = function(_, session)
-      local lesson = following()
+      local find, run = require "shell.lesson.find", require "shell.lesson.run"
+      local lesson = find.unfinished(require("shell.lesson.progress").read(), run.finished)
       if not lesson then return session.say("all lessons are done; %learn lists them") end
-      require("shell.lesson.run").start(lesson, session)
+      run.start(lesson, session)
     end,
   },
 }

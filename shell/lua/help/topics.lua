@@ -140,14 +140,15 @@ inside.]], "torch.no_grad, torch.autocast, torch.inference_mode, torch.scope"},
     end
   end]], "optim.SGD, optim.Adam, F.cross_entropy, data.DataLoader, autograd"},
   {"tutorial", "Where to begin: lessons at the prompt, pages to read, scripts to run and copy.", [[
-  %learn                          the lessons, and how far you are
-  %learn shapes                   the first one; %quit leaves it
+  %learn                          the course, and how far you are
+  %learn shapes                   a lesson; %quit leaves it
   tutorials/coming_from_pytorch.md    what differs from PyTorch, on one page
   tutorials/several_processes.md      from two terminals to two machines
   scripts/fit_curve.lua           a first script; train_digits.lua a whole one
   ?cheatsheet                     what is used most, on one screen]], "lesson, cheatsheet, training", "tutorials start begin"},
   {"lesson", "Lessons at the prompt: short texts, questions that are graded, tasks that are checked.", [[
-  %learn                 their list, and how far you are
+  %learn                 the chapters, how far you are, and what comes next
+  %learn tensors         the lessons of a chapter; %learn all: of all
   %learn shapes          begins one, or goes on where you left; also %learn 1
   %learn shapes 1        from its beginning
   In a lesson:  Enter goes on, answers are graded, all else runs as always

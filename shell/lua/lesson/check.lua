@@ -2,6 +2,7 @@
 -- with its starter and passes with its answer, the file runs from top to bottom, and only names that
 -- were taught before are used. Prints file:line of what is wrong and `N passed, N failed`.
 local allow = require "shell.lesson.allow"
+local course = require "shell.lesson.course"
 local find = require "shell.lesson.find"
 local grade = require "shell.lesson.grade"
 local guard = require "shell.lesson.guard"
@@ -161,34 +162,45 @@ function check.lesson(lesson, problems, taught)
   return checks, problems
 end
 
--- The files of a directory, or the file itself.
-local function files_of(path)
-  if path:find("%.lua$") then return {path} end
-  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
-  local pipe = assert(io.popen("ls -d " .. quoted .. "/*.lua 2>/dev/null"))
-  local files = {}
-  for file in pipe:lines() do files[#files + 1] = (file:gsub("//+", "/")) end
-  pipe:close()
-  return files
-end
-
--- The names of the program's own lessons.
-local function embedded()
-  local list = {}
-  for _, name in ipairs(torch._embedded()) do
-    if name:find("^tutorials/.*%.lua$") then list[#list + 1] = name end
+-- What the program's own course teaches before `path`, or all of it where the file is none of its lessons.
+local function taught_before(path)
+  local taught = {}
+  for _, lesson in ipairs(find.all()) do
+    if ("/" .. path):sub(-#lesson.path - 1) == "/" .. lesson.path then break end
+    for _, step in ipairs(lesson.steps) do
+      for _, name in ipairs(step.new) do taught[name] = true end
+    end
   end
-  return list
+  return taught
 end
 
--- The text of a file, or of one of the program's own when there is none.
-local function read(path)
-  local file, message = io.open(path, "rb")
-  if not file and path:find("^tutorials/") then return torch._embedded(path), message end
-  if not file then return nil, message end
-  local text = file:read("a")
-  file:close()
-  return text
+-- The lessons of a file or a folder, and what is wrong with their order.
+local function lessons_of(path, fail)
+  if path:find "%.lua$" then
+    local record, message = course.record(path)
+    if not record then
+      fail(path, 1, message)
+      return {}
+    end
+    return {record}
+  end
+  local ok, found = pcall(course.read, path)
+  if not ok then
+    fail(path, 1, guard.message(found))
+    return {}
+  end
+  if #found.lessons == 0 then fail(path, 1, "there are no lessons here: files that end in .lua, or folders of such") end
+  for _, m in ipairs(found.missing) do
+    fail(m.path, m.line, ("there is no lesson and no folder %q here; take the line out"):format(m.name))
+  end
+  for _, chapter in ipairs(found.chapters) do
+    for _, lesson in ipairs(found.lessons) do
+      if lesson.name == chapter.name and chapter.path ~= found.path then
+        fail(lesson.path, 1, ("the lesson has the name of a chapter, %q; give the file another one"):format(lesson.name))
+      end
+    end
+  end
+  return found.lessons
 end
 
 --- The command line's --check: prints what is wrong; the exit status.
@@ -203,46 +215,34 @@ function check.main(paths, say)
     say(("FAIL %s:%d: %s"):format(path, line, message))
   end
   if #paths == 0 then
-    paths = {"tutorials"}
-    if #files_of("tutorials") == 0 then paths = embedded() end
+    local ok, beside = pcall(course.read, "tutorials")
+    if ok and #beside.lessons > 0 then paths = {"tutorials"} else lessons = find.all() end
   end
   for _, path in ipairs(paths) do
-    local files = files_of(path)
-    if #files == 0 then fail(path, 1, "there are no lessons here") end
-    for _, file in ipairs(files) do
-      local text, message = read(file)
-      if not text then
-        fail(file, 1, message)
-      else
-        local lesson, problems = parse.lesson(text, file)
-        lessons[#lessons + 1] = {lesson = lesson, problems = problems, path = file, text = text,
-                                 number = lesson and lesson.number or math.huge}
-      end
-    end
+    for _, lesson in ipairs(lessons_of(path, fail)) do lessons[#lessons + 1] = lesson end
   end
-  table.sort(lessons, function(a, b) return a.number < b.number end)
-  -- What the program's own earlier lessons teach counts for a file that is checked alone.
-  local taught, numbers = {}, {}
-  for _, lesson in ipairs(find.all()) do
-    if #lessons > 0 and lesson.number < lessons[1].number then
-      for _, step in ipairs(lesson.steps) do
-        for _, name in ipairs(step.new) do taught[name] = true end
-      end
-    end
-  end
+  local taught, named, numbered = nil, {}, {}
   for _, entry in ipairs(lessons) do
+    taught = taught or taught_before(entry.path)
+    if named[entry.name] then
+      fail(entry.path, 1, ("%s has the same name, %q; give one of the files another one"):format(named[entry.name], entry.name))
+    end
+    named[entry.name] = entry.path
+    local number = entry.number and (entry.path:match "^(.*)/" or "") .. ":" .. entry.number
+    if number and numbered[number] then
+      fail(entry.path, 1, ("lesson %d is %s; give another number, or none"):format(entry.number, numbered[number]))
+    end
+    if number then numbered[number] = entry.path end
     local checks, problems = 1, entry.problems
-    if entry.lesson then
-      if numbers[entry.number] then fail(entry.path, 1, "lesson " .. entry.number .. " is " .. numbers[entry.number]) end
-      numbers[entry.number] = entry.path
-      checks, problems = check.lesson(entry.lesson, entry.problems, taught)
+    if #entry.steps > 0 then
+      checks, problems = check.lesson(entry, entry.problems, taught)
       local env = new_env({})
-      local broken = run(entry.text, 1, entry.path, env)
+      local broken = run(entry.tree.text(entry.path), 1, entry.path, env)
       if broken and #problems == 0 then problems[#problems + 1] = {line = 1, message = "as a script: " .. broken} end
     end
     for _, p in ipairs(problems) do fail(entry.path, p.line, p.message) end
     passed = passed + math.max(0, checks - #problems)
-    if #problems == 0 then say(("ok %s: %d entries"):format(entry.path, #entry.lesson.steps)) end
+    if #problems == 0 then say(("ok %s: %d entries"):format(entry.path, #entry.steps)) end
   end
   say(("%d passed, %d failed"):format(passed, failed))
   return failed == 0 and 0 or 1

@@ -1,23 +1,16 @@
--- Finds lessons: those inside the program by name, and files by path.
+-- Finds lessons: those of the program's course, and of a class that was opened, by name, and files by path.
+local course = require "shell.lesson.course"
 local parse = require "shell.lesson.parse"
 
 local find = {}
 
-local function read(path)
-  local file, message = io.open(path, "rb")
-  if not file then return nil, message end
-  local text = file:read("a")
-  file:close()
-  if not text then return nil, path .. ": it cannot be read" end
-  return text
-end
-
 --- Parses a lesson from a file.
+---@param path string
 ---@return table|nil lesson
 ---@return string|nil message
 ---@return table|nil problems
 function find.file(path)
-  local text, message = read(path)
+  local text, message = course.text(path)
   if not text then return nil, message end
   local lesson, problems = parse.lesson(text, path)
   if #problems > 0 then
@@ -26,38 +19,42 @@ function find.file(path)
   return lesson
 end
 
-local inside  -- the program's own lessons, parsed when first asked for
+--- The course: {chapters=, lessons=}.
+function find.course() return course.inside() end
 
---- All lessons of the program, in their order.
+--- All lessons of the course, in their order; their entries are parsed when they are asked for.
 ---@return table[]
-function find.all()
-  if inside then return inside end
-  inside = {}
-  for _, path in ipairs(torch._embedded()) do
-    if path:find("^tutorials/") then
-      local lesson, problems = parse.lesson(torch._embedded(path), path)
-      if lesson and #problems == 0 then inside[#inside + 1] = lesson end
-    end
+function find.all() return find.course().lessons end
+
+-- The one that is called so, or whose name begins so; nil and those that could be meant.
+local function named(list, name)
+  local begins = {}
+  for _, each in ipairs(list) do
+    if each.name == name then return each end
+    if each.name:sub(1, #name) == name:lower() then begins[#begins + 1] = each end
   end
-  table.sort(inside, function(a, b) return a.number < b.number end)
-  return inside
+  if #begins == 1 then return begins[1] end
+  return nil, begins
 end
 
---- A lesson by name, by number, by the beginning of its name, or by path. A path on disk wins.
+--- A chapter by its name or the beginning of it.
+---@return table|nil
+function find.chapter(name) return (named(find.course().chapters, name)) end
+
+--- A lesson by name, by its number in the list, by the beginning of its name, or by path. A path on disk wins.
 ---@param name string
 ---@return table|nil lesson
 ---@return string|nil message
 function find.lesson(name)
   if name:find("/", 1, true) or name:find("%.lua$") then return find.file(name) end
-  local begins, number = {}, math.tointeger(tonumber(name))
-  for _, lesson in ipairs(find.all()) do
-    if lesson.name == name or number and lesson.number == number then return lesson end
-    if lesson.name:sub(1, #name) == name:lower() then begins[#begins + 1] = lesson end
-  end
-  if #begins == 1 then return begins[1] end
+  local all = find.all()
+  local number = math.tointeger(tonumber(name))
+  if number and all[number] then return all[number] end
+  local lesson, begins = named(all, name)
+  if lesson then return lesson end
   local names = {}
-  for _, lesson in ipairs(#begins > 1 and begins or find.all()) do names[#names + 1] = lesson.name end
-  return nil, ('no lesson "%s"; there are %s'):format(name, table.concat(names, ", "))
+  for _, each in ipairs(#begins > 0 and begins or find.course().chapters) do names[#names + 1] = each.name end
+  return nil, ('no lesson "%s"; there are %s%s'):format(name, #begins > 0 and "" or "the chapters ", table.concat(names, ", "))
 end
 
 --- The lesson that explains a code of errors, or nil.
@@ -72,9 +69,17 @@ function find.explaining(code)
 end
 
 --- The lesson after this one, or nil.
-function find.next(lesson)
-  for _, other in ipairs(find.all()) do
-    if other.number == lesson.number + 1 then return other end
+function find.next(lesson) return lesson.place and find.all()[lesson.place + 1] end
+
+--- The first lesson that is not done yet, looked for from the one behind `lesson` on, then from the first; nil when all are.
+---@param kept table what progress.read gave
+---@param lesson? table
+---@return table|nil
+function find.unfinished(kept, lesson)
+  local all, from = find.all(), lesson and lesson.place or 0
+  for i = 1, #all do
+    local each = all[(from + i - 1) % #all + 1]
+    if not (kept[each.name] and kept[each.name].done) then return each end
   end
 end
 

@@ -183,6 +183,42 @@ local PLACES = {
   after = {predict = true, task = true, play = true},
 }
 
+--- A lesson's name: that of its file, without digits that only sort it.
+local function name_of(path)
+  local name = path:match "([^/]+)%.lua$" or path:match "([^/]+)$" or path
+  return (name:gsub("^%d+[_%-%.]+(.)", "%1"))
+end
+
+-- What the top of a file says, into the lesson; a message when it makes no sense.
+local function read_top(lesson, tag, value, line)
+  if tag == "lesson" then
+    lesson.number = math.tointeger(tonumber(value))
+    if not lesson.number then return "lesson wants a number, or leave it out: files sort by name" end
+  elseif tag == "title" then
+    lesson.title = value
+  elseif tag == "explains" then
+    lesson.explains, lesson.explains_line = words(value), line
+  else
+    lesson.see, lesson.see_line = words(value), line
+  end
+end
+
+--- The top of a lesson alone, without its entries.
+---@param text string
+---@param path string
+---@return table lesson {name=, path=, title=, number=, see=, explains=}
+function parse.head(text, path)
+  local lesson = {path = path, name = name_of(path), see = {}, explains = {}}
+  local top = text:sub(1, (("\n" .. text):find("\n%-%-# ?say") or #text + 1) - 1)
+  for _, item in ipairs(items_of(top, function() end)) do
+    if item.tag and TAGS[item.tag] and TAGS[item.tag].place == "file" then
+      read_top(lesson, item.tag, joined(item.lines), item.line)
+    end
+  end
+  lesson.title = lesson.title or lesson.name
+  return lesson
+end
+
 --- Reads the text of a lesson.
 ---@param text string
 ---@param path string what messages and chunks call the file
@@ -193,7 +229,7 @@ function parse.lesson(text, path)
   local function problem(line, message, ...)
     problems[#problems + 1] = {line = line, message = select("#", ...) > 0 and message:format(...) or message}
   end
-  local lesson = {path = path, name = path:match("([^/]+)%.lua$") or path, steps = {}, see = {}, explains = {}}
+  local lesson = {path = path, name = name_of(path), steps = {}, see = {}, explains = {}}
   local step, question, code_of
   local function new_step(line)
     step = {line = line, say = {}, new = {}, number = #lesson.steps + 1}
@@ -233,17 +269,8 @@ function parse.lesson(text, path)
       problem(line, "no tag %q", tag)
     elseif known.place == "file" then
       if step then problem(line, "%s stands at the top of the file", tag) end
-      local value = joined(item.lines)
-      if tag == "lesson" then
-        lesson.number = math.tointeger(value)
-        if not lesson.number then problem(line, "lesson wants its number") end
-      elseif tag == "title" then
-        lesson.title = value
-      elseif tag == "explains" then
-        lesson.explains, lesson.explains_line = words(value), line
-      else
-        lesson.see, lesson.see_line = words(value), line
-      end
+      local message = read_top(lesson, tag, joined(item.lines), line)
+      if message then problem(line, message) end
     else
       if code_of then problem(line, "%s: its code is missing", code_of) end
       code_of = nil
@@ -300,7 +327,6 @@ function parse.complete(lesson, problem)
     if not ok then problem(line, "%s: %s", what, message:match(":%d+: (.*)$") or message) end
   end
   if not lesson.title then problem(1, "the title is missing: --# title TEXT") end
-  if not lesson.number then problem(1, "the number is missing: --# lesson NUMBER") end
   if #lesson.steps == 0 then problem(1, "there are no entries; each begins with --# say") end
   for _, step in ipairs(lesson.steps) do
     local q = step.question

@@ -1,10 +1,11 @@
--- `tycho learn [NAME]`: the prompt opens with the list of lessons, or in one.
+-- `tycho learn [NAME]`: the prompt opens with the list of chapters, of one chapter's lessons, or in a lesson.
 return function(...)
   local words = table.concat({...}, " ")
   local name = words:match "%S+"
   if name then
-    local lesson, message = require("shell.lesson.find").lesson(name)
-    if not lesson then
+    local find = require "shell.lesson.find"
+    local lesson, message = find.lesson(name)
+    if not lesson and name ~= "all" and not find.chapter(name) then
       io.stderr:write("tycho: ", message, "\n")
       return 1
     end

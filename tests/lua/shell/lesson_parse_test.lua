@@ -74,7 +74,7 @@ end)
 -- The good file with one text replaced, the line and a part of the message.
 local MISTAKES = {
   {"--# title   Rows", "-- nothing", 1, "title is missing"},
-  {"--# lesson  9", "--# lesson  nine", 1, "wants its number"},
+  {"--# lesson  9", "--# lesson  nine", 1, "wants a number"},
   {"--# see     sum zeros", "--# seee    sum", 3, 'no tag "seee"'},
   {"--# predict a + b --> 3", "--# predict a + b", 13, "EXPRESSION --> ANSWER"},
   {"--# predict a + b --> 3", "--# predict a + --> 3", 13, "predict"},

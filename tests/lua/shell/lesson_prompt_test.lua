@@ -291,7 +291,7 @@ end)
 
 test("unknown lessons, and commands of lessons outside one, are errors that help", function()
   local r = check.tycho({"-i"}, {stdin = "%learn nosuch\n", env = {XDG_STATE_HOME = state()}})
-  check.contains(r.err .. r.out, 'no lesson "nosuch"; there are shapes, indexing')
+  check.contains(r.err .. r.out, 'no lesson "nosuch"; there are the chapters tensors')
   r = check.tycho({"-i"}, {stdin = "%hint\n", env = {XDG_STATE_HOME = state()}})
   check.contains(r.err .. r.out, "%hint belongs to a lesson; %learn lists them")
   r = check.tycho({"-i"}, {stdin = "%learn /dev/null/x.lua\n", env = {XDG_STATE_HOME = state()}})
@@ -307,7 +307,28 @@ end)
 
 test("the beginning of a name, or a number, finds a lesson", function()
   check.contains(learn("bro", {"%quit"}), "Broadcasting")
-  check.contains(learn("3", {"%quit"}), "Views")
+  local third = require("shell.lesson.find").all()[3]
+  check.contains(learn("3", {"%quit"}), third.title)
+end)
+
+test("the list shows the chapters, the lessons of the one that comes next, and how far they were followed", function()
+  local where = state()
+  local first = require("shell.lesson.find").all()[1]
+  local function listed(...)
+    return check.tycho({"-i"}, {stdin = table.concat({...}, "\n") .. "\n", env = {XDG_STATE_HOME = where, COLUMNS = "80", HOME = check.temp("")}}).out
+  end
+  local out = listed "%learn"
+  check.contains(out, "Tensors +0 of %d+ done\n +1  " .. first.name)
+  check.contains(out, "%%learn " .. first.name .. " comes next")
+  learn(first.name, {"%skip", "%quit"}, where)
+  out = listed "%learn"
+  check.contains(out, first.name .. " .* 2/" .. #first.steps)
+  check.contains(out, "%%learn " .. first.name .. " goes on")
+  out = listed "%learn tensors"
+  check.contains(out, "broadcasting +Broadcasting: how shapes line up")
+  out = listed "%learn all"
+  check.contains(out, "broadcasting +Broadcasting: how shapes line up")
+  check.yes(#check.tycho({"learn", "tensors"}, {stdin = "", env = {XDG_STATE_HOME = where}}).out > 100)
 end)
 
 test("a lesson leaves the prompt as it found it", function()

@@ -1,5 +1,5 @@
 -- Every tutorial runs as a script, without asking anything.
-local pipe = assert(io.popen("ls tutorials/*.lua"))
+local pipe = assert(io.popen("ls tutorials/*/*.lua"))
 local files = {}
 for file in pipe:lines() do files[#files + 1] = file end
 pipe:close()

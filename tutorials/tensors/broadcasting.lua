@@ -1,4 +1,3 @@
---# lesson  4
 --# title   Broadcasting: how shapes line up
 --# see     view unsqueeze
 --# explains SHAPE-2

@@ -1,4 +1,3 @@
---# lesson  2
 --# title   Indexing and ranges
 --# see     narrow gt eq
 --# explains INDEX-1

@@ -1,4 +1,3 @@
---# lesson  3
 --# title   Views: several names for one store
 --# see     view clone reshape stride
 --# explains SHAPE-4 SHAPE-3

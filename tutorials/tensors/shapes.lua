@@ -1,4 +1,3 @@
---# lesson  1
 --# title   Shapes, and counting from 1
 --# see     tensor zeros numel
 
@@ -56,7 +55,7 @@ print(points[{1, 2}]:item())
 --# why     Row 2, column 3. Pupil 2 has full points in test 3.
 
 --# say     One position alone takes a whole row: `points[2]` is all that pupil 2 got.
---#         (What the word "view" means is for lesson 3.)
+--#         (What the word "view" means is for the lesson `views`.)
 print(points[2])
 --# predict points[3].shape --> [4]
 --# wrong   3: That is how many rows there are. This is one row: how long is it?

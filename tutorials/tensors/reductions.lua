@@ -1,4 +1,3 @@
---# lesson  5
 --# title   Reductions: sums, means and the best, along a dimension
 --# see     sum mean max argmax std
 --# explains DIM-1 DTYPE-2
