@@ -78,6 +78,35 @@ __device__ inline T load(const void* p, int dtype, int64_t i) {
   }
 }
 
+// Several at a time, so that all are on their way before the first is used.
+template <class T, class S, int n>
+__device__ inline void load_as(const void* p, const int64_t (&at)[n], T (&x)[n]) {
+  S raw[n];
+  for (int k = 0; k < n; ++k) raw[k] = element<S>(p, at[k]);
+  for (int k = 0; k < n; ++k) {
+    if constexpr (same_type<S, f16> || same_type<S, bf16>) {
+      x[k] = convert<T>(to_float(raw[k]));
+    } else {
+      x[k] = convert<T>(raw[k]);
+    }
+  }
+}
+template <class T, int n>
+__device__ inline void load_several(const void* p, int dtype, const int64_t (&at)[n], T (&x)[n]) {
+  switch (dtype) {
+    case kF16:
+      return load_as<T, f16>(p, at, x);
+    case kBF16:
+      return load_as<T, bf16>(p, at, x);
+    case kF32:
+      return load_as<T, float>(p, at, x);
+    case kF64:
+      return load_as<T, double>(p, at, x);
+    default:
+      for (int k = 0; k < n; ++k) x[k] = load<T>(p, dtype, at[k]);
+  }
+}
+
 template <class T>
 __device__ inline void store(void* p, int dtype, int64_t i, T x) {
   switch (dtype) {

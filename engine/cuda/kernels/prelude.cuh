@@ -18,6 +18,10 @@ using uint64_t = unsigned long;
 #endif
 // The emulation finds kernels by name through this; CUDA's own tables do it here.
 #define TYCHO_KERNEL(name)
+// Shared memory of n elements; in the emulation accesses are looked at.
+#define TYCHO_SHARED(type, name, n) __shared__ type name[n]
+// Before a loop that is to stay one.
+#define TYCHO_ROLLED _Pragma("unroll 1")
 #endif
 
 namespace tycho::cuda {

@@ -1,0 +1,93 @@
+// Every operation that has a kernel for CUDA, on the op table's samples, in other types and layouts
+// and on larger tensors: the emulated device gives what the CPU gives.
+#include "engine/cuda/start.h"
+#include "engine/ops/table/apply.h"
+#include "tests/cuda/emulated/cuda_on_cpu.h"
+#include "tests/cuda/emulated/driver.h"
+#include "tests/ops/table.h"
+
+namespace tycho::optest {
+namespace {
+
+constexpr Device kDevice{0};
+
+class CudaKernels : public EveryOp {
+ protected:
+  void SetUp() override {
+    cuda::emulated::start();
+    cuda::start();
+  }
+  static Tensor sent(const Tensor& t) {
+    Tensor y = on_device(t, kDevice);
+    y->is_number = t->is_number;
+    return y;
+  }
+  // Strides in reversed order.
+  static Tensor turned(const Tensor& t, Device device) {
+    Sizes stride = t.shape();
+    int64_t step = 1;
+    for (int d = 0; d < t.rank(); ++d) {
+      stride[d] = step;
+      step *= t.size(d);
+    }
+    Tensor y = alias(empty({step}, t.dtype(), device), t.shape(), stride, 0);
+    copy_raw(y, t);
+    y->is_number = t->is_number;
+    return y;
+  }
+  // Results and what was written to the arguments, on both.
+  void same_on_device(const Args& args, double tolerance, const char* what) {
+    same(mapped(args.values, copied), mapped(args.values, sent), tolerance, what);
+  }
+  void same(const Args& host, const Args& there, double tolerance, const char* what) {
+    std::vector<Tensor> want;
+    try {
+      want = call(op(), host);
+    } catch (const Error&) {
+      EXPECT_THROW(fetched(call(op(), there)), Error) << what;
+      return;
+    }
+    const std::vector<Tensor> got = fetched(call(op(), there));
+    for (const Tensor& y : got) EXPECT_TRUE(!y || y.device().is_cpu());
+    EXPECT_EQ(difference(got, want, tolerance), "") << what;
+    EXPECT_EQ(difference(fetched(there.tensors), host.tensors, tolerance), "") << what;
+  }
+  static std::vector<Tensor> fetched(std::vector<Tensor> all) {
+    for (Tensor& t : all)
+      if (t) t = on_device(t, Device{});
+    return all;
+  }
+};
+
+TEST_P(CudaKernels, GiveWhatTheCpuGives) {
+  each_sample([&](const Samples::Item& item) {
+    same_on_device(mapped(item.args, copied), 1e-5, "as it is");
+    for (const DType t : {DType::Float64, DType::BFloat16, DType::Float16})
+      same_on_device(mapped(item.args, [&](const Tensor& x) { return floating_as(x, t); }),
+                     t == DType::Float64    ? 1e-12
+                     : t == DType::BFloat16 ? 1e-2
+                                            : 2e-3,
+                     dtype_name(t));
+    same(mapped(item.args, [](const Tensor& t) { return turned(t, Device{}); }),
+         mapped(item.args, [](const Tensor& t) { return turned(t, kDevice); }), 1e-5,
+         "strides turned round");
+    const Args large = enlarged(item.args, 2500);
+    same(mapped(large.values, copied), mapped(large.values, sent), 1e-4, "larger");
+    same(mapped(large.values, [](const Tensor& t) { return turned(t, Device{}); }),
+         mapped(large.values, [](const Tensor& t) { return turned(t, kDevice); }), 1e-4,
+         "larger, strides turned round");
+  });
+}
+
+std::vector<const Op*> ops_with_kernels() {
+  cuda::emulated::start();
+  cuda::start();
+  std::vector<const Op*> ops;
+  for (const Op* op : tested_ops())
+    if (op->kernel[static_cast<int>(BackendKind::Cuda)] && op->row < 0) ops.push_back(op);
+  return ops;
+}
+INSTANTIATE_TEST_SUITE_P(, CudaKernels, testing::ValuesIn(ops_with_kernels()), test_name);
+
+}  // namespace
+}  // namespace tycho::optest
