@@ -1,16 +1,19 @@
-// Who holds most memory: for the out-of-memory error, the variables (locals of running functions,
-// globals) from which most tensor bytes can be reached.
+// Who holds most memory: for the out-of-memory error, the variables (of running functions, globals)
+// from which most tensor bytes can be reached, and the operations whose graph keeps the rest.
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <set>
 #include <unordered_set>
 
 #include "bindings/core/device.h"
+#include "engine/grad/node.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
 
-constexpr int kMostVisits = 20000;  // of values: the error must come soon
+constexpr int kMostVisits = 20000;  // of values, and of nodes: the error must come soon
 
 struct Holder {
   std::string name;
@@ -33,12 +36,32 @@ class Counter {
     if (h.tensors) holders_.push_back(std::move(h));
   }
 
+  // What graphs keep that no variable holds counts for the operation and its line.
+  void add_graphs() {
+    std::map<std::string, Holder> by_place;
+    for (size_t i = 0; i < nodes_.size() && i < kMostVisits; ++i) {
+      const Node& node = *nodes_[i];
+      Holder found;
+      for (const Saved& saved : node.saved)
+        if (saved.tensor) count(&found, saved.tensor.get());
+      for (const Edge& e : node.edges) reach(e.node.get());
+      if (!found.tensors) continue;
+      std::string name = "what " + bare_name(node.name()) + at(node.where) + " keeps for backward";
+      Holder& h = by_place[name];
+      h.name = std::move(name);
+      h.bytes += found.bytes;
+      h.tensors += found.tensors;
+    }
+    for (auto& [name, h] : by_place) holders_.push_back(std::move(h));
+  }
+
   std::string text() {
     std::sort(holders_.begin(), holders_.end(),
               [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
     std::string out;
     for (size_t i = 0; i < holders_.size() && i < 3; ++i) {
       const Holder& h = holders_[i];
+      if (h.bytes < holders_[0].bytes / 100) break;
       out += (i ? ", " : "") + h.name + " " + h.shape +
              format("%.1f MB", static_cast<double>(h.bytes) / 1e6);
       if (h.tensors > 1) out += format(" (%d tensors)", h.tensors);
@@ -47,16 +70,23 @@ class Counter {
   }
 
  private:
+  void count(Holder* h, const Impl* t) {
+    // A mapped file takes none of the memory that tensors have.
+    if (t->device == device_ && (!t->storage->free_data || is_pinned(*t->storage)) &&
+        seen_.insert(t->storage.get()).second) {
+      h->bytes += static_cast<int64_t>(t->storage->bytes);
+      ++h->tensors;
+    }
+  }
+  void reach(const GraphNode* node) {
+    if (node && seen_.insert(node).second) nodes_.push_back(static_cast<const Node*>(node));
+  }
   void visit(Holder* h, int depth) {
     if (--visits_ < 0 || depth > 6 || !lua_checkstack(L_, 6)) return;
     if (const Impl* t = to_impl(L_, -1)) {
-      // A mapped file takes none of the memory that tensors have.
-      if (t->device == device_ && (!t->storage->free_data || is_pinned(*t->storage)) &&
-          seen_.insert(t->storage.get()).second) {
-        h->bytes += static_cast<int64_t>(t->storage->bytes);
-        ++h->tensors;
-      }
-      return;
+      count(h, t);
+      if (t->extra && t->extra->grad) count(h, t->extra->grad.get());
+      return reach(t->node.get());
     }
     if (lua_type(L_, -1) != LUA_TTABLE || !seen_.insert(lua_topointer(L_, -1)).second) return;
     lua_pushnil(L_);
@@ -71,7 +101,35 @@ class Counter {
   int visits_ = kMostVisits;
   std::unordered_set<const void*> seen_;
   std::vector<Holder> holders_;
+  std::vector<const Node*> nodes_;
 };
+
+// The variables of running functions: of the user's, or of the half of torch that is written in Lua.
+void add_running(lua_State* L, Counter& counter, bool ours) {
+  lua_Debug ar;
+  for (int level = 0; level < 50 && lua_getstack(L, level, &ar); ++level) {
+    lua_getinfo(L, "S", &ar);
+    if (ar.what[0] == 'C') continue;
+    if (ours != (!std::strncmp(ar.source, "=torch/", 7) || !std::strncmp(ar.source, "=shell/", 7)))
+      continue;
+    const char* name;
+    for (int i = 1; (name = lua_getlocal(L, &ar, i)); ++i) {
+      if (name[0] == '(')
+        lua_pop(L, 1);
+      else
+        counter.add(ours ? std::string(name) + " in " + ar.short_src : name);
+    }
+    lua_getinfo(L, "f", &ar);
+    const int function = lua_gettop(L);
+    for (int i = 1; !ours && (name = lua_getupvalue(L, function, i)); ++i) {
+      if (std::strcmp(name, "_ENV") == 0)
+        lua_pop(L, 1);
+      else
+        counter.add(name);
+    }
+    lua_settop(L, function - 1);
+  }
+}
 
 }  // namespace
 
@@ -79,18 +137,7 @@ std::string largest_holders(lua_State* L) { return largest_holders_on(L, Device{
 
 std::string largest_holders_on(lua_State* L, Device device) {
   Counter counter(L, device);
-  lua_Debug ar;
-  for (int level = 0; level < 50 && lua_getstack(L, level, &ar); ++level) {
-    lua_getinfo(L, "S", &ar);
-    if (ar.what[0] == 'C') continue;
-    const char* name;
-    for (int i = 1; (name = lua_getlocal(L, &ar, i)); ++i) {
-      if (name[0] == '(')
-        lua_pop(L, 1);
-      else
-        counter.add(name);
-    }
-  }
+  add_running(L, counter, false);
   static const std::set<std::string> standard = {"_G",        "package", "torch", "string",
                                                  "table",     "math",    "io",    "os",
                                                  "coroutine", "utf8",    "debug"};
@@ -103,6 +150,8 @@ std::string largest_holders_on(lua_State* L, Device device) {
       lua_pop(L, 1);
   }
   lua_pop(L, 1);
+  add_running(L, counter, true);
+  counter.add_graphs();
   return counter.text();
 }
 

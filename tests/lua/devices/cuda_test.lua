@@ -242,6 +242,29 @@ test("wrong numbers in the environment are said, once, and the error names them"
   end
 end)
 
+test("a full device names the operation and the line whose graph holds most, and the session goes on", function()
+  local path = check.temp "full.lua"
+  local file = assert(io.open(path, "w"))
+  file:write [[
+torch.cuda.simulate(1)
+local x = torch.ones(250, 1000, {device = "cuda", requires_grad = true})
+local function train()
+  local total = 0
+  for i = 1, 100 do
+    total = total + (x * 2):sigmoid():sum()
+  end
+end
+local ok, e = pcall(train)
+print(e.kind, e.message)
+print(x:sum():item())
+]]
+  file:close()
+  local out = check.tycho({path}, {env = {TYCHO_SIMULATE_MEMORY = "32M"}}).out
+  check.contains(out, "oom\tsigmoid: out of memory on cuda:0: 1.0 MB wanted, ")
+  check.contains(out, "most is held by what sigmoid at " .. path .. ":6 keeps for backward 31.0 MB (31 tensors), x [250, 1000] 1.0 MB\n")
+  check.contains(out, "\n250000.0\n")
+end)
+
 test("a part of the memory can be set aside, and copies on their way count", function()
   local total = select(2, cuda.mem_get_info(1))
   cuda.set_per_process_memory_fraction(1e6 / total, 1)
