@@ -63,6 +63,10 @@ print(p + q)
 --#         return out
 --# try     n in 1..8
 --# allow   arange view unsqueeze reshape t + - * /
+--# wrong   function table_of(n) return (torch.arange(n) + 1) * (torch.arange(n) + 1) end: A row times a row
+--#         stays a row: the squares. One of them must be a column.
+--# wrong   function table_of(n) return torch.arange(n):view(n, 1) * torch.arange(n) end: `torch.arange(n)`
+--#         begins with 0, and the table with 1.
 --# hint    You need one column and one row.
 --# hint    `torch.arange(n) + 1` is a row. What makes it a column?
 --# hint    `:view(n, 1)` makes it a column. Column times row.
@@ -76,7 +80,8 @@ per_row = torch.tensor{100, 200}
 --# wrong   101 102 103 204 205 206: That is what was meant. But shapes line up from the right: 3 meets 2.
 --# wrong   2 3: From the right, 3 meets 2, and neither is 1.
 --# hint    Write [2, 3] and [2] under each other, lined up from the right.
---# why     3 meets 2, and neither is 1. The 2 of `per_row` was meant for the other dimension, but from the right it
+--# why     3 meets 2, and neither is 1. The 2 of `per_row` was meant for the other dimension, but from the
+--#         right it
 --#         comes to stand under the 3.
 
 --# say     To meet the rows, the two numbers must be a column. `unsqueeze(2)` puts a new dimension of size 1
@@ -99,6 +104,8 @@ print(table23 + per_row:unsqueeze(2))
 --# try     f = torch.randn(n)
 --# forbid  for while repeat
 --# starter function scale_rows(x, f) return x * f end
+--# wrong   function scale_rows(x, f) return x * f:unsqueeze(1) end: [1, n] is a row still. The new dimension
+--#         belongs at place 2.
 --# hint    `x * f` lines f up with the columns; for n = m this even works, and is wrong.
 --# hint    Make f a column first.
 --# answer
@@ -143,6 +150,9 @@ towns = torch.tensor{0, 12, 20, 35, 41}
 --# try     n in 2..6
 --# try     x = torch.randint(0, 50, {n})
 --# forbid  for while repeat
+--# wrong   function gaps(x) return x:view(-1, 1) - x end: Some of these are negative; a distance is not.
+--# wrong   function gaps(x) return x:view(-1, 1) - x:abs() end: `:abs()` binds to x alone. Put brackets around
+--#         the difference.
 --# hint    A column minus a row gives all differences.
 --# hint    `x:view(-1, 1)` is the column. `:abs()` of the difference takes the sign away; mind the brackets.
 --# answer
@@ -163,6 +173,10 @@ north = torch.tensor{0.0, 4.0, 0.0}
 --# try     x = torch.randn(n)
 --# try     y = torch.randn(n)
 --# forbid  for while repeat
+--# wrong   function distances(x, y) return (x:view(-1, 1) - x):abs() + (y:view(-1, 1) - y):abs() end: That is
+--#         the way along streets: first east, then north. The straight one is the root of squares.
+--# wrong   function distances(x, y) return (x:view(-1, 1) - x) ^ 2 + (y:view(-1, 1) - y) ^ 2 end: The root is
+--#         still missing.
 --# hint    Make the table of differences for x, and the one for y, as in the last task.
 --# hint    Square both tables, add them, take the root: `(dx ^ 2 + dy ^ 2):sqrt()`.
 --# why     A program that looks for the nearest neighbour begins exactly so. With east and north from above,

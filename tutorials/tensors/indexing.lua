@@ -39,7 +39,8 @@ print(t[{1, {2, 4}}])
 --# hint    How many rows from 1 to 2? How many columns from 2 to 4?
 print(t[{{1, 2}, {2, 4}}])
 
---# say     A range keeps its dimension even if it holds one position only. Compare `t[{2, {}}]` with `t[{{2, 2}, {}}]`.
+--# say     A range keeps its dimension even if it holds one position only. Compare `t[{2, {}}]` with `t[{{2,
+--#         2}, {}}]`.
 --# predict t[{{2, 2}, {}}].shape --> [1, 4]
 --# wrong   4: That is t[{2, {}}]. A range never uses a dimension up, not even a range of one.
 --# hint    The rows from 2 to 2: one row, but still a table.
@@ -77,6 +78,10 @@ print(t["2, 1:3"])
 --# try     m in 3..6
 --# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
+--# wrong   function inside(x) return x[{{2, -1}, {2, -1}}] end: -1 is the last one, and both ends belong to a
+--#         range.
+--# wrong   function inside(x) return x[{2, -2}] end: Two positions name one element. Each range has braces of
+--#         its own.
 --# hint    The first and the last are left out: from the second to the last but one.
 --# hint    `{2, -2}` is that range; it is needed in both dimensions.
 --# why     No size appears in it, so it works for tables of any size.
@@ -126,6 +131,9 @@ print(t:gt(22))
 --# try     m in 2..7
 --# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
+--# wrong   function even_columns(x) return x[{{}, {1, -1, 2}}] end: These are the odd ones: 1, 3, 5.
+--# wrong   function even_columns(x) return x[{{2, -1, 2}, {}}] end: That takes rows. The rows come first; leave
+--#         them whole.
 --# hint    All rows: `{}`. For the columns, a range with a step.
 --# hint    From 2 to the last in steps of 2: `{2, -1, 2}`.
 --# answer
@@ -153,6 +161,8 @@ picture = torch.tensor{
 draw(picture)
 --# task    Cut the 7 out: make `seven`, its 5 rows and 3 columns, without any of the border.
 --# spec    seven = picture:narrow(1, 2, 5):narrow(2, 6, 3)
+--# wrong   seven = picture[{{2, 6}, {5, 8}}]: Column 5 is the gap between the digits.
+--# wrong   seven = picture[{{6, 8}, {2, 6}}]: Rows come first.
 --# hint    The 7 begins in row 2 and ends in row 6. Now find its columns.
 --# hint    Its columns are 6 to 8.
 --# why     `draw(seven)` shows it. A whole line of digits is read this way, cut by cut.

@@ -95,6 +95,10 @@ print(f / f:sum{dim = 2, keepdim = true})
 --# try     m in 1..4
 --# try     x = torch.rand(n, m) + 0.1
 --# forbid  for while repeat
+--# wrong   function shares(x) return x / x:sum() end: Now the whole table adds up to 1. Each row should.
+--# wrong   function shares(x) return x / x:sum(2) end: [n] lines up with the columns; as a column, [n, 1], it
+--#         would line up with the rows.
+--# wrong   function shares(x) return x / x:sum{dim = 1, keepdim = true} end: Now every column adds up to 1.
 --# hint    What is divided by what? x, by the sums of its rows.
 --# hint    The sums must be a column: `x:sum{dim = 2, keepdim = true}`.
 --# answer
@@ -107,7 +111,8 @@ function shares(x) return x / x:sum{dim = 2, keepdim = true} end
 --# wrong   5: 2 is not greater than 2.
 --# hint    3, 4, 5 and 6 are greater than 2.
 
---# say     And its mean is a share: the part of the elements for which it holds. (A mean needs fractions: `float()`.)
+--# say     And its mean is a share: the part of the elements for which it holds. (A mean needs fractions:
+--#         `float()`.)
 --# new     eq
 guess = torch.tensor{2, 1, 3, 2}
 right = torch.tensor{2, 1, 1, 2}
@@ -134,6 +139,10 @@ labels = torch.tensor{2, 1, 1, 2}
 --# try     scores = torch.randn(n, k)
 --# try     labels = torch.randint(1, k + 1, {n})
 --# forbid  for while repeat
+--# wrong   function accuracy(scores, labels) return scores:argmax(1):eq(labels):float():mean() end: `argmax(1)`
+--#         looks for the best row of each class.
+--# wrong   function accuracy(scores, labels) return scores:argmax(2):eq(labels):sum() end: That is how many are
+--#         right; the share is asked for.
 --# hint    First the answers of the classifier: `scores:argmax(2)`.
 --# hint    Then a mask of the right ones, and its mean, as above.
 --# why     Four words, one after the other: the best, equal to the label, as numbers, their mean.
@@ -145,7 +154,8 @@ print(accuracy(scores, labels))
 plants = torch.tensor{{5.0, 1.0}, {7.0, 3.0}, {6.0, 2.0}, {1.0, 4.0}}
 kind = torch.tensor{1, 2, 1, 2}
 print(plants[kind:eq(1)])
---# task    Write class_mean(x, labels, c): the mean of those rows of x whose label is c, one number for each column.
+--# task    Write class_mean(x, labels, c): the mean of those rows of x whose label is c, one number for each
+--#         column.
 --# spec    class_mean(x, labels, c)
 --#         local total, n = torch.zeros(x:size(2)), 0
 --#         for i = 1, #x do
@@ -157,6 +167,10 @@ print(plants[kind:eq(1)])
 --# try     x = torch.randn(n, 3)
 --# try     labels = torch.arange(n) % 2 + 1
 --# forbid  for while repeat
+--# wrong   function class_mean(x, labels, c) return x[labels:eq(c)]:mean() end: One number for each column is
+--#         asked for, not one for all.
+--# wrong   function class_mean(x, labels, c) return x[labels:eq(c)]:mean(2) end: This is a mean for each row.
+--#         The rows are what should disappear.
 --# hint    A mask picks the rows: `x[labels:eq(c)]`.
 --# hint    The mean of these rows goes down the rows: which dimension disappears?
 --# answer
@@ -166,7 +180,8 @@ print(class_mean(plants, kind, 1))
 --# say     `std` measures the spread. Tables are often standardised before anything is learned from them:
 --#         every column gets the mean 0 and the spread 1, so that centimetres and kilos count alike.
 --# new     std
---# task    Write standardise(x): from every column of x [n, m] its mean is subtracted, then it is divided by its std.
+--# task    Write standardise(x): from every column of x [n, m] its mean is subtracted, then it is divided by
+--#         its std.
 --# spec    standardise(x)
 --#         local columns = {}
 --#         for j = 1, x:size(2) do
@@ -178,6 +193,10 @@ print(class_mean(plants, kind, 1))
 --# try     m in 1..4
 --# try     x = torch.randn(n, m) * 3 + 5
 --# forbid  for while repeat
+--# wrong   function standardise(x) return (x - x:mean()) / x:std() end: That is one mean and one spread for the
+--#         whole table. Each column has its own.
+--# wrong   function standardise(x) return x - x:mean(1) / x:std(1) end: Division goes first. Put brackets
+--#         around the difference.
 --# hint    The mean of every column is `x:mean(1)`, with the shape [m]. Does it line up with [n, m]?
 --# hint    It does, from the right. So `x - x:mean(1)`, in brackets, divided by `x:std(1)`.
 --# why     Here nothing had to be kept: a row of m numbers lines up with the columns by itself.

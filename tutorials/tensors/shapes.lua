@@ -106,6 +106,8 @@ print(empty)
 --#         row, fourth column: that is where the queen stands.
 --# task    Make the board, then put the queen on it. Two lines; type one after the other.
 --# spec    board = (function() local b = torch.zeros(8, 8) b[{1, 4}] = 1 return b end)()
+--# wrong   board = torch.zeros(8, 8): The queen is still to come.
+--# wrong   board[{4, 1}] = 1: The row comes first.
 --# hint    The board alone is `board = torch.zeros(8, 8)`.
 --# hint    Now assign 1 to the place {1, 4}, as the lesson did with `points[{3, 3}] = 6`.
 --# answer
@@ -163,9 +165,13 @@ print(photo.shape, photo:numel())
 --#         local c = torch.eye(n)
 --#         return torch.maximum(c, c:flip(1))
 --# try     n in 1..9
+--# wrong   function cross(n) return torch.eye(n) end: That is one of the two diagonals.
+--# wrong   function cross(n) local p = torch.zeros(n, n) for i = 1, n do p[{i, i}] = 1 p[{i, n - i}] = 1 end
+--#         return p end: Row 1 has its second point in column n, not in n - 1.
 --# hint    Begin with `local p = torch.zeros(n, n)`, end with `return p`, and put a loop between.
 --# hint    In row i, the first diagonal is at column i: `p[{i, i}] = 1`.
---# hint    The other one starts in the last column: row 1 has column n, row 2 column n - 1, row i has n + 1 - i.
+--# hint    The other one starts in the last column: row 1 has column n, row 2 column n - 1, row i has n + 1 -
+--#         i.
 --# why     Counting from 1, the mirror image of i is n + 1 - i. `draw(cross(9))` shows yours.
 --# answer
 function cross(n)

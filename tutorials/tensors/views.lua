@@ -110,6 +110,8 @@ picked[1] = 0
 --# spec    muted(x) return torch.cat{torch.zeros(1, {dtype = x.dtype}), x["2:"]}
 --# try     n in 1..6
 --# try     x = torch.randn(n)
+--# wrong   function muted(x) x[1] = 0 return x end: The tensor of the caller has changed. Take a copy first.
+--# wrong   function muted(x) local y = x y[1] = 0 return y end: `=` makes no copy: y is another name of x.
 --# hint    Assigning to x[1] would change the tensor of the caller.
 --# hint    Take a copy first: `local y = x:clone()`.
 --# answer
@@ -130,6 +132,9 @@ end
 --# try     m in 2..4
 --# try     x = torch.randint(10, 100, {n, m})
 --# forbid  for while repeat
+--# wrong   function by_columns(x) return x:reshape(-1) end: That reads row after row.
+--# wrong   function by_columns(x) return x:t():view(-1) end: A view never copies, and no step leads through the
+--#         cells in this order. `reshape` copies.
 --# hint    You saw it above: exchange rows and columns, then read row by row.
 --# hint    After `t()` a view is not possible; `reshape` copies. -1 as a size means "as many as there are".
 --# answer
@@ -151,11 +156,15 @@ corner:fill_(9)
 print(image)
 
 --# say     The dark place is the 2s: rows 2 and 3, columns 3 to 5.
---# task    Add 3 to the dark place, so that it becomes 5 like the rest. Take the patch, then change it in place.
+--# task    Add 3 to the dark place, so that it becomes 5 like the rest. Take the patch, then change it in
+--#         place.
 --# spec    image = (function() local y = image:clone() y["2:3, 3:5"] = 5 return y end)()
 --# forbid  for while repeat
+--# wrong   image[{{2, 3}, {3, 5}}] = 3: The dark place has 2, and 3 more are 5. Add, or assign 5.
+--# wrong   image = image + 3: The light places are lighter, too.
 --# hint    `dark = image[{{2, 3}, {3, 5}}]` takes the patch.
---# hint    `dark:add_(3)` adds to its cells. `dark = dark + 3` would make a new tensor and leave the picture alone.
+--# hint    `dark:add_(3)` adds to its cells. `dark = dark + 3` would make a new tensor and leave the picture
+--#         alone.
 --# why     One small view, and the work is done where it has to be; the rest was not touched, nor copied.
 --# answer
 dark = image[{{2, 3}, {3, 5}}]

@@ -73,6 +73,31 @@ local function check_predict(question, path, env, problem)
   end
 end
 
+-- No near miss may be taken: each `wrong` of a task is tried among variables of its own, and what it did to the
+-- task's variable is taken back.
+local function check_wrong(question, path, env, problem, wanted)
+  local name = question.spec.name
+  local held = rawget(env, name)
+  local is_tensor = torch.is_tensor(held)
+  local was = is_tensor and task.copy(held)
+  for _, w in ipairs(question.wrong) do
+    local own = setmetatable({}, {__index = env})
+    own._G = own
+    local code = parse.load(w.answer, w.line, path) and w.answer or "return " .. w.answer
+    if not run(code, w.line, path, own) and
+       not allow.complaint(code, question, function(global) return env[global] ~= nil end) then
+      local right
+      if question.spec.parameters then
+        right = type(own[name]) == "function" and task.check_function(question, path, own, own[name])
+      else
+        right = task.check_value(question, wanted, own[name])
+      end
+      if right then problem(w.line, "wrong: %s solves the task; take the line out, or ask for more", w.answer) end
+    end
+    if is_tensor then torch.no_grad(function() held:copy_(was) end) end
+  end
+end
+
 local function check_task(question, path, env, problem)
   local name = question.spec.name
   local before = rawget(env, name)
@@ -93,6 +118,7 @@ local function check_task(question, path, env, problem)
     elseif not is_function and right(wanted) then
       problem(question.line, "the task is already right with nothing done")
     end
+    check_wrong(question, path, env, problem, wanted)
     env[name] = before
     local failed = run(question.answer.text, question.answer.line, path, env)
     if failed then return problem(question.answer.line, "the answer fails: %s", failed) end

@@ -37,6 +37,15 @@ test("all lessons of the program hold", function()
   check.yes(lessons >= 5, r.out)
 end)
 
+test("every task of the course knows near misses, and refuses them", function()
+  for _, lesson in ipairs(require("shell.lesson.find").all()) do
+    for _, step in ipairs(lesson.steps) do
+      local q = step.question
+      if q and q.kind == "task" then check.yes(#q.wrong > 0, ("%s:%d has no wrong answer"):format(lesson.path, q.line)) end
+    end
+  end
+end)
+
 test("without a directory, the lessons beside are checked, else those in the program", function()
   local r = run()
   check.equal(r.status, 0, r.out .. r.err)
@@ -87,6 +96,7 @@ local MISTAKES = {
   {"twice(x) return x end", "twice(x) return 2 * x end", 14, "already right with its starter"},
   {"twice(x) return x + x", "twice(x) return x + nope", 12, "the spec fails"},
   {"in 1..9", "= nope()", 12, "the spec fails"},
+  {"hint    Double it.", "hint    Double it.\n--# wrong   function twice(x) return 2 * x end: No.", 16, "solves the task"},
   {"hint    Double it.", "hint    Double it.\n--# forbid  *", 18, "does not allow"},
   {"ones prod item", "ones item", 7, "prod is used here, and no lesson up to here has it as new"},
   {"ones prod item", "ones prod item prodm", 4, 'torch has no "prodm"'},
