@@ -196,18 +196,18 @@ end
 
 -- The module of tensors and its parts: help lists what is in them.
 local function library_text(v)
-  local path = v == torch and "torch"
+  local path = rawequal(v, torch) and "torch"  -- an empty shape equals any table without elements
   for name, part in next, torch do
     if path then break end
     if type(part) == "table" and type(name) == "string" and not name:find "^_" then
-      if part == v then path = "torch." .. name end
+      if rawequal(part, v) then path = "torch." .. name end
       for _, inner in ipairs {"functional", "init", "utils", "data", "lr_scheduler"} do
-        if rawget(part, inner) == v then path = "torch." .. name .. "." .. inner end
+        if rawequal(rawget(part, inner), v) then path = "torch." .. name .. "." .. inner end
       end
     end
   end
   local data = package.loaded["torch.utils.data"]
-  if not path and data and rawget(data, "text") == v then path = "torch.utils.data.text" end
+  if not path and data and rawequal(rawget(data, "text"), v) then path = "torch.utils.data.text" end
   return path and colour("library", "type") .. " " .. path .. colour("  ?" .. path .. " lists what is in it", "faint")
 end
 

@@ -81,8 +81,7 @@ per_row = torch.tensor{100, 200}
 --# wrong   2 3: From the right, 3 meets 2, and neither is 1.
 --# hint    Write [2, 3] and [2] under each other, lined up from the right.
 --# why     3 meets 2, and neither is 1. The 2 of `per_row` was meant for the other dimension, but from the
---#         right it
---#         comes to stand under the 3.
+--#         right it comes to stand under the 3.
 
 --# say     To meet the rows, the two numbers must be a column. `unsqueeze(2)` puts a new dimension of size 1
 --#         at place 2: [2] becomes [2, 1].

@@ -78,6 +78,7 @@ local function agrees(answer, wanted)
   local e = wanted == true and 1 or wanted == false and 0 or wanted
   local a = answer.value
   if a == e or (a ~= a and e ~= e) then return true end
+  if math.abs(e) == math.huge then return false end
   -- Rounding is allowed to the places that were typed, as long as they say something.
   return math.abs(a - e) <= 1e-6 * math.max(1, math.abs(e)) + math.min(answer.step * 1.001, 0.02 * math.abs(e))
 end

@@ -35,6 +35,8 @@ test("numbers may be rounded to the places that are typed", function()
   check.no((graded("3.4", 3)))
   check.yes(graded("nan", 0 / 0))
   check.yes(graded("-inf", -math.huge))
+  check.no((graded("65504", math.huge)))
+  check.no((graded("inf", -math.huge)))
 end)
 
 test("values of a tensor are answered in reading order, brackets or not", function()

@@ -405,6 +405,7 @@ end)
 
 test("the libraries of tensors are named, not spelled out", function()
   looks(torch, "library torch  ?torch lists what is in it")
+  looks(torch.zeros({}).shape, "[]")
   looks(torch.nn, "library torch.nn  ?torch.nn lists what is in it")
   looks({torch.nn.functional}, "{library torch.nn.functional  ?torch.nn.functional lists what is in it}")
   check.contains(text(torch, {full = true}), "is_tensor")
