@@ -14,27 +14,6 @@ class Layouts : public EveryOp {
   void same_in_other_layouts(const std::vector<Value>& values);
 };
 
-// Results and the gradients of their sum.
-std::vector<Tensor> with_gradients(const Op& op, const Args& args) {
-  for (const Tensor& t : args.tensors)
-    if (is_floating(t.dtype()) && op.differentiable) t->requires_grad = true;
-  std::vector<Tensor> all = call(op, args);
-  Tensor sum;
-  for (const Tensor& y : std::vector<Tensor>(all)) {
-    if (!y || !y.requires_grad()) continue;
-    const Tensor term = op.differentiable ? tycho::op<"sum">(y) : Tensor();
-    sum = sum && term ? sum + tycho::op<"to.dtype">(term, sum.dtype()) : term;
-  }
-  if (!sum) return all;
-  std::vector<Tensor> leaves;
-  for (const Tensor& t : args.tensors)
-    if (t.requires_grad()) leaves.push_back(t);
-  grad::SweepOptions o;
-  o.allow_unused = true;
-  for (const Tensor& g : grad::gradients({sum}, leaves, {}, o)) all.push_back(g);
-  return all;
-}
-
 void Layouts::same_in_other_layouts(const std::vector<Value>& values) {
   const Args plain = mapped(values, copied);
   const std::vector<Tensor> want = with_gradients(op(), plain);

@@ -9,6 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
@@ -66,6 +67,26 @@ std::vector<Tensor> call_composition(const Op& op, const Args& args) {
   fill_call(c, args);
   op.compose(c);
   return results(c);
+}
+
+std::vector<Tensor> with_gradients(const Op& op, const Args& args) {
+  for (const Tensor& t : args.tensors)
+    if (is_floating(t.dtype()) && op.differentiable) t->requires_grad = true;
+  std::vector<Tensor> all = call(op, args);
+  Tensor sum;
+  for (const Tensor& y : std::vector<Tensor>(all)) {
+    if (!y || !y.requires_grad()) continue;
+    const Tensor term = op.differentiable ? tycho::op<"sum">(y) : Tensor();
+    sum = sum && term ? sum + tycho::op<"to.dtype">(term, sum.dtype()) : term;
+  }
+  if (!sum) return all;
+  std::vector<Tensor> leaves;
+  for (const Tensor& t : args.tensors)
+    if (t.requires_grad()) leaves.push_back(t);
+  grad::SweepOptions o;
+  o.allow_unused = true;
+  for (const Tensor& g : grad::gradients({sum}, leaves, {}, o)) all.push_back(g);
+  return all;
 }
 
 Tensor copied(const Tensor& t) {

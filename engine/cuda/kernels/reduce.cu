@@ -2,6 +2,7 @@
 // the other for at most 128 steps and then in double, as on the CPU; values of threads meet in a
 // tree, without atomics, so the same input gives the same bits.
 #include "engine/cuda/kernels/elements.cuh"
+#include "engine/cuda/kernels/moments.cuh"
 #include "engine/cuda/kernels/reduce.cuh"
 
 using namespace tycho::cuda;
@@ -113,11 +114,6 @@ __device__ inline S finished(const Reduction& r, S s) {
   }
 }
 
-template <class S>
-__device__ inline S from_below(S s, int by) {
-  return __shfl_down_sync(0xffffffffu, s, by);
-}
-
 // A row of reduce.def.
 template <class F, class L>
 struct Folding {
@@ -189,24 +185,13 @@ struct Extreme {
   };
 };
 
-// Number of elements, their mean, and the sum of squared differences from it.
-struct Moment {
-  double n, mean, squares;
-};
 template <class L>
 struct Moments {
   using Lane = L;
   using State = Moment;
   __device__ static State start() { return {0, 0, 0}; }
-  __device__ static State meet(State a, State b) {
-    if (a.n == 0) return b;
-    if (b.n == 0) return a;
-    const double n = a.n + b.n, off = b.mean - a.mean;
-    return {n, a.mean + off * (b.n / n), a.squares + b.squares + off * off * (a.n * b.n / n)};
-  }
-  __device__ static State below(State s, int by) {
-    return {from_below(s.n, by), from_below(s.mean, by), from_below(s.squares, by)};
-  }
+  __device__ static State meet(State a, State b) { return tycho::cuda::meet(a, b); }
+  __device__ static State below(State s, int by) { return from_below(s, by); }
   __device__ static void leave(const Reduction& r, int64_t k, State s) {
     const double nan = __builtin_nan("");
     if (r.out[1]) store<double>(r.out[1], r.out_dtype[1], k, s.n == 0 ? nan : s.mean);
@@ -215,14 +200,9 @@ struct Moments {
     store<double>(r.out[0], r.out_dtype[0], k, r.root ? sqrt(v) : v);
   }
   struct Folder {
-    State state{0, 0, 0};
-    __device__ inline void take(L x, int64_t) {
-      const double v = static_cast<double>(x), off = v - state.mean;
-      state.n += 1;
-      state.mean += off / state.n;
-      state.squares += off * (v - state.mean);
-    }
-    __device__ inline State result() { return state; }
+    MomentFolder folder;
+    __device__ inline void take(L x, int64_t) { folder.take(static_cast<double>(x)); }
+    __device__ inline State result() { return folder.result(); }
   };
 };
 
@@ -240,10 +220,45 @@ __device__ inline typename P::State over_warp(typename P::State s) {
   return s;
 }
 
-// Elements first, first + step, .. below end of the result whose elements begin at `at`.
+// Of a gradient g: its sum, and that of g times (x - mean) / deviation.
+struct TwoSums {
+  double sum, dot;
+};
+template <class L>
+struct UnitSums {
+  using Lane = L;
+  using State = TwoSums;
+  __device__ static State start() { return {0, 0}; }
+  __device__ static State meet(State a, State b) { return {a.sum + b.sum, a.dot + b.dot}; }
+  __device__ static State below(State s, int by) {
+    return {from_below(s.sum, by), from_below(s.dot, by)};
+  }
+  __device__ static void leave(const Reduction& r, int64_t k, State s) {
+    store<double>(r.out[0], r.out_dtype[0], k, s.dot);
+    store<double>(r.out[1], r.out_dtype[1], k, s.sum);
+  }
+};
+template <class L>
+__device__ inline TwoSums folded(UnitSums<L>, const Reduction& r, int64_t k, int64_t first,
+                                 int64_t end, int64_t step) {
+  const int64_t at = kept_place(r, k);
+  TwoSums s{0, 0};
+  TYCHO_ROLLED
+  for (int64_t i = first; i < end; i += step) {
+    const int64_t place = at + depth_place(r, i), unit = r.unit_step ? k / r.unit_step : i;
+    const L g = load<L>(r.grad, r.grad_dtype, place), x = load<L>(r.in, r.in_dtype, place);
+    s.sum += static_cast<double>(g);
+    s.dot += static_cast<double>(
+        g * ((x - static_cast<const L*>(r.mean)[unit]) * static_cast<const L*>(r.rstd)[unit]));
+  }
+  return s;
+}
+
+// Elements first, first + step, .. below end of result k.
 template <class P>
-__device__ inline typename P::State folded(const Reduction& r, int64_t at, int64_t first,
+__device__ inline typename P::State folded(P, const Reduction& r, int64_t k, int64_t first,
                                            int64_t end, int64_t step) {
+  const int64_t at = kept_place(r, k);
   using L = typename P::Lane;
   typename P::Folder folder;
   int64_t i = first;
@@ -285,7 +300,7 @@ __device__ inline void reduce(const Reduction& r) {
     for (int64_t i = x; i < r.parts && k < r.kept; i += 32)
       s = P::meet(s, static_cast<const S*>(r.partial)[i * r.kept + k]);
   } else if (k < r.kept) {
-    s = folded<P>(r, kept_place(r, k), first, end, step);
+    s = folded(P{}, r, k, first, end, step);
   }
 
   if (r.way == ReduceWay::Columns) {
@@ -329,3 +344,5 @@ KERNEL(smallest_f32, Extreme<false, float>)
 KERNEL(smallest_f64, Extreme<false, double>)
 KERNEL(moments_f32, Moments<float>)
 KERNEL(moments_f64, Moments<double>)
+KERNEL(units_f32, UnitSums<float>)
+KERNEL(units_f64, UnitSums<double>)

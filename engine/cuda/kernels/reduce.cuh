@@ -31,6 +31,10 @@ struct Reduction {
   int64_t kept, depth;
   int64_t parts, part;                                       // how many, and the elements of one
   int64_t kept_size[kReduceDims], kept_stride[kReduceDims];  // in elements
+  // Of sums of a gradient that lies as `in` does: means and 1 / deviations in lanes, of result
+  // k / unit_step, or with 0 of the element in the depth.
+  const void *grad, *mean, *rstd;
+  int32_t grad_dtype, unit_step;
   int64_t depth_size[kReduceDims], depth_stride[kReduceDims];
 };
 

@@ -1,9 +1,10 @@
 // Reductions on a device: which kernel of reduce.cu, and how the work is cut.
-#include "engine/cuda/kernels/reduce.cuh"
+#include "engine/cuda/ops/reduce.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cuda/kernels/reduce.cuh"
 #include "engine/cuda/ops/rowmajor.h"
 #include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/kernel.h"
@@ -35,6 +36,7 @@ constexpr Kernels kFolds[] = {
   { "reduce_" name "_f32", "reduce_" name "_f64", "reduce_" name "_i64" }
 constexpr Kernels kLargest{NAMES("largest"), false, {16, 16, 16}};
 constexpr Kernels kSmallest{NAMES("smallest"), false, {16, 16, 16}};
+constexpr Kernels kUnits{{"reduce_units_f32", "reduce_units_f64", nullptr}, true, {16, 16, 16}};
 constexpr Kernels kMoments{NAMES("moments"), true, {24, 24, 24}};
 
 Lanes lanes_of(const Kernels& k, DType t) {
@@ -222,6 +224,35 @@ void vector_norm(Call& c) {
   result.finish();
   if (general) copy_raw(c.out[0], op<"pow">(out, 1 / p));
 }
+
+}  // namespace
+
+void moments_of(const Tensor& x, uint32_t bits, double* var, double* mean) {
+  Reduction r = reduction(x, bits, false);
+  r.out[0] = var;
+  r.out[1] = mean;
+  r.out_dtype[0] = r.out_dtype[1] = number_of(DType::Float64);
+  run(x.device(), r, kMoments, lanes_of(kMoments, x.dtype()));
+}
+
+void unit_sums_of(const Tensor& g, const Tensor& x, uint32_t bits, const Tensor& mean,
+                  const Tensor& rstd, int64_t unit_step, double* sum, double* dot) {
+  Reduction r = reduction(x, bits, true);
+  const Tensor same =
+      g.strides() == x.strides() ? g : empty_strided(x.shape(), x.strides(), g.dtype(), x.device());
+  if (same.get() != g.get()) copy_raw(same, g);
+  r.grad = same.data<void>();
+  r.grad_dtype = number_of(g);
+  r.mean = mean.data<void>();
+  r.rstd = rstd.data<void>();
+  r.unit_step = static_cast<int32_t>(unit_step);
+  r.out[0] = dot;
+  r.out[1] = sum;
+  r.out_dtype[0] = r.out_dtype[1] = number_of(DType::Float64);
+  run(x.device(), r, kUnits, wants_double(x) ? kF64Lanes : kF32Lanes);
+}
+
+namespace {
 
 BIND_KERNEL(Cuda, "var", [](Call& c) { moments(c, false); });
 BIND_KERNEL(Cuda, "std", [](Call& c) { moments(c, true); });
