@@ -7,7 +7,7 @@ cores=$(nproc)
 # ocl-icd-opencl-dev: Debian's oneDNN asks CMake for OpenCL.
 # libopenblas0-pthread: LAPACK, loaded by the first operation of torch.linalg. xz-utils: the conformance vectors.
 packages=(g++ cmake ninja-build pkg-config liblua5.4-dev libdnnl-dev ocl-icd-opencl-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
-          libopenblas0-pthread libssl-dev libgloo-dev libgtest-dev xz-utils)
+          libopenblas0-pthread libssl-dev libgloo-dev libzmq3-dev libgtest-dev xz-utils)
 
 # Installs what is missing among the given packages; says what it would do where it may not.
 install_packages() {

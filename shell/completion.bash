@@ -13,6 +13,14 @@ _tycho() {
     ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn all </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
     return
   fi
+  if [[ ${COMP_WORDS[1]} == kernel ]]; then
+    case $before in
+      -f) COMPREPLY=($(compgen -f -- "$word")) ;;
+      --prefix) COMPREPLY=($(compgen -d -- "$word")) ;;
+      *) COMPREPLY=($(compgen -W "--install --user --prefix --name -f --help" -- "$word")) ;;
+    esac
+    return
+  fi
   if [[ ${COMP_WORDS[1]} == run ]]; then
     case $before in
       -n | --nproc-per-node) COMPREPLY=($(compgen -W "auto cpu gpu" -- "$word")) ;;
@@ -43,7 +51,7 @@ _tycho() {
     COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --version --help" -- "$word"))
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
-    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn run" -- "$word"))
+    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn run kernel" -- "$word"))
     compopt -o filenames
   fi
 }

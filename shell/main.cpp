@@ -15,6 +15,7 @@
 #include "bindings/dist/dist.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "shell/kernel.h"
 #include "shell/launch.h"
 #include "shell/line/editor.h"
 #include "shell/native.h"
@@ -33,6 +34,7 @@ constexpr char kUsage[] =
     "  -i           open the prompt afterwards\n"
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
     "  learn [NAME] a lesson at the prompt, or their list\n"
+    "  kernel -f FILE  the kernel of a notebook; kernel --install registers it\n"
     "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"
     "  --check DIR  check lessons\n"
     "  --lua-annotations DIR  write definition files for the Lua language server\n"
@@ -169,6 +171,10 @@ int run_program(lua_State* L, int argc, char** argv, int first) {
   for (int i = first; i < argc; ++i) lua_pushstring(L, argv[i]);
   if (call(L, argc - first, 1) == Outcome::Ok) {
     if (lua_isboolean(L, -1) && lua_toboolean(L, -1)) return repl(L, true, false);
+    if (lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) != LUA_OK) {
+      std::fprintf(stderr, "tycho: %s\n", luaL_tolstring(L, -1, nullptr));
+      return 1;
+    }
     const int status = lua_isinteger(L, -1) ? static_cast<int>(lua_tointeger(L, -1)) : 0;
     return lua_settop(L, 0), status;
   }
@@ -261,6 +267,7 @@ int main(int argc, char** argv) {
     return run.status >= 0 ? run.status : shell::launch(run);
   }
   if (will_edit(argc, argv)) shell::prepare_status();
+  if (argc > 1 && !std::strcmp(argv[1], "kernel")) shell::prepare_kernel();
   lua_State* L = lua::new_state();
   if (!L) return std::fputs("tycho: out of memory\n", stderr), 1;
   luaL_openlibs(L);

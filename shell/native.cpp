@@ -10,6 +10,7 @@
 
 #include "bindings/core/interrupt.h"
 #include "shell/child.h"
+#include "shell/kernel.h"
 #include "shell/keys.h"
 #include "shell/line/editor.h"
 #include "shell/past.h"
@@ -202,6 +203,15 @@ int lua_keep_frames(lua_State* L) {
   return 0;
 }
 
+// program(): the file of this program.
+int lua_program(lua_State* L) {
+  char room[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", room, sizeof room);
+  if (n <= 0) return 0;
+  lua_pushlstring(L, room, static_cast<size_t>(n));
+  return 1;
+}
+
 int load(lua_State* L) {
   static const luaL_Reg functions[] = {
       {"guarded", lua_guarded<false>},
@@ -217,6 +227,7 @@ int load(lua_State* L) {
       {"history", lua_history},
       {"chdir", lua_chdir},
       {"directory", lua_directory},
+      {"program", lua_program},
       {"keep_frames", lua_keep_frames},
       {"write_private", lua_write_private},
       {"limit", lua_limit},
@@ -231,6 +242,8 @@ int load(lua_State* L) {
       {"read_key", lua_read_key},  // one key of the terminal
       {nullptr, nullptr}};
   luaL_newlib(L, functions);
+  push_kernel(L);
+  lua_setfield(L, -2, "kernel");
   lua_pushliteral(L, TYCHO_VERSION);
   lua_setfield(L, -2, "version");
   return 1;

@@ -22,6 +22,7 @@ namespace {
 enum class State { Idle, Running, Closing };
 volatile State state = State::Idle;
 volatile int presses = 0;  // of Ctrl-C since the stop that is under way began
+volatile bool stays = false;
 pthread_t main_thread;
 bool keep_values = false;
 const char kTrace = 0;  // its address is the trace's key in the registry
@@ -51,12 +52,12 @@ void on_interrupt(int) {
     _exit(130);
   } else if (state == State::Running) {
     presses = lua::stop_under_way() ? presses + 1 : 1;
-    if (presses >= 3) {
+    if (presses >= 3 && !stays) {
       say("\ntycho: ended by the third Ctrl-C\n");
       restore_settings();
       _exit(130);
     }
-    if (presses == 2) say_what_runs();
+    if (presses == 2 && !stays) say_what_runs();
     lua::interrupt_lua();
   }
   errno = error;
@@ -214,6 +215,8 @@ void install_interrupts() {
   action.sa_flags = 0;  // reads return, so that the hook comes to run
   sigaction(SIGINT, &action, nullptr);
 }
+
+void stay_on_interrupts() { stays = true; }
 
 void stop_listening() { state = State::Closing; }
 

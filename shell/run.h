@@ -7,6 +7,7 @@ namespace tycho::shell {
 enum class Outcome { Ok, Failed, Interrupted };
 
 void install_interrupts();  // Ctrl-C stops what `call` runs
+void stay_on_interrupts();  // from here on no number of Ctrl-C ends the process
 void stop_listening();      // from here on Ctrl-C ends the process at once
 
 // Calls the function below `arguments` values. Leaves its results, or the error, on the stack.

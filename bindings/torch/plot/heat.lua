@@ -327,6 +327,24 @@ end
 ---picture, [n, C, H, W] as a sheet of pictures. Options: style ("blocks", "shades", "kitty"), width, low, high, title, file ("x.svg" or "x.png"); in a file also
 ---rows and columns (names), values = true, xlabel, ylabel, height, font, fontsize.
 function heat.show(x, o)
+  if torch._display and torch.is_tensor(x) and x:numel() > 0 and not (o and (o.file or o.style)) then
+    local named = {}
+    for k, v in pairs(o or {}) do named[k] = v end
+    local function plain() return heat.text(x, {colour = false, style = "shades", title = named.title, width = named.width}) end
+    local function png()
+      local path = os.tmpname()
+      named.file = path .. ".png"
+      local ok, message = pcall(heat.text, x, named)
+      local file = ok and io.open(named.file, "rb")
+      local bytes = file and file:read "a"
+      if file then file:close() end
+      os.remove(path)
+      os.remove(named.file)
+      if not ok then _G.error(message, 0) end
+      return bytes
+    end
+    if torch._display {png = png, text = plain} then return end
+  end
   local text = heat.text(x, o)
   if text then io.stdout:write(text, "\n") end
 end

@@ -85,6 +85,12 @@ end
 -- Draws a figure where it belongs: a file by its ending, else standard output.
 local function draw(name, figure, o)
   if not o.file then
+    -- Where pictures are shown as such (a notebook, a session's record); it says whether characters are wanted as well.
+    if torch._display and not figure.empty then
+      local function text() return require("torch.plot.braille").text(figure, {colour = false, width = o.width, height = o.height}) end
+      local function svg() return require("torch.plot.svg").text(figure, {}) end
+      if torch._display {svg = svg, text = figure.panels and function() return figure.title or "figure" end or text} then return end
+    end
     if figure.panels and figure.title then io.stdout:write(figure.title, "\n") end
     for _, panel in ipairs(figure.panels or {figure}) do
       if panel.panels or panel.cells then panel.show() else io.stdout:write(require("torch.plot.braille").text(panel, o), "\n") end
