@@ -5,7 +5,11 @@ local torch = torch
 local strict = {}
 
 -- What to write where PyTorch has a part that Tycho lacks.
+local no_complex = "there are no complex numbers: keep the real and the imaginary part in two tensors"
 local instead = {
+  complex = no_complex, complex64 = no_complex, complex128 = no_complex, cfloat = no_complex, cdouble = no_complex, view_as_complex = no_complex,
+  view_as_real = no_complex, polar = no_complex,
+  fft = "there are no complex numbers: conv1d filters; a product with the matrix of cosines and sines transforms",
   from_numpy = 'torch.load("x.npy") reads what numpy.save wrote; torch.tensor takes tables',
   set_default_device = 'pass {device="cuda"}, or move with :to("cuda")',
   script = "modules need no compiling: call them, and save net:state_dict()",

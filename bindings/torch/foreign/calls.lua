@@ -1,7 +1,7 @@
 -- Calls of Python written in Lua: named arguments, points and colons, the functions that every Python has, positions
 -- among the arguments.
+local torch = torch
 local words = require "torch.foreign.words"
-
 local lists = require "torch.foreign.lists"
 
 -- Puts written arguments into a form of words.lua: %1 the first, %* all, %0 the object.
@@ -47,7 +47,7 @@ local function arguments(w, e, name, first)
   for _, place in ipairs(words.dims[name] or {}) do places[place + first] = true end
   if name == "size" and e[1].kind ~= "field" then places = {} end
   for i, arg in ipairs(e.args) do
-    if arg.kind == "star" and i < #e.args then  -- only what stands last can be several values
+    if arg.kind == "star" and i < #e.args and e.args[i + 1].kind ~= "named" then  -- only what stands last can be several values
       local rest = {}
       for k = i + 1, #e.args do
         local each = e.args[k]
@@ -108,6 +108,8 @@ local function print_call(w, positional, named)
     all[#all + 1] = '"\\n"'
     return "io.stderr:write(" .. table.concat(all, ", ") .. ")"
   end
+  local only = options.sep and #positional == 1 and positional[1]:match "^table%.unpack%((.*)%)$"
+  if only then return ("print(table.concat(%s, %s))"):format(only, options.sep) end
   if options.sep then return ("print(table.concat({%s}, %s))"):format(table.concat(positional, ", "), options.sep) end
   return "print(" .. table.concat(positional, ", ") .. ")"
 end
@@ -123,6 +125,14 @@ return function(w, e)
     if name == "range" then
       w.said "range"
       return "torch.arange(" .. table.concat(positional, ", ") .. ")", 20
+    end
+    if name == "complex" then
+      w.said "complex"
+      w.fail()
+    end
+    if name == "zip" and #e.args == 1 and e.args[1].kind == "star" then  -- columns of rows
+      w.said "columns"
+      return ("(function(rows) local out = {} for i, row in ipairs(rows) do for k, value in ipairs(row) do out[k] = out[k] or {}; out[k][i] = value end end return out end)(%s)"):format((w:write(e.args[1][1]))), 20
     end
     if name == "zip" then w.said "zip" end
     if name == "next" and e.args[1] then
@@ -201,7 +211,8 @@ return function(w, e)
   local path = w:path(f)
   local of = f[1]
   local base = root(of)
-  local library = base.kind == "name" and (words.libraries[base.text] or base.text == "np" or base.text == "numpy") and of.kind ~= "call" and of.kind ~= "index"
+  local data = of.kind == "name" and of.text == "data" and torch.utils.data
+  local library = not (data and data[f.name] == nil) and base.kind == "name" and (words.libraries[base.text] or base.text == "np" or base.text == "numpy") and of.kind ~= "call" and of.kind ~= "index"
   local positional, named = arguments(w, e, f.name, library and 1 or 0)
   if f.colon then return w:object(of) .. ":" .. f.name .. joined(positional, named), 20 end
   local known = (f.name == "MNIST" or f.name == "FashionMNIST" or f.name == "KMNIST") and f.name
@@ -261,6 +272,12 @@ return function(w, e)
     return value, 20
   end
   if #e.args == 0 and (f.name == "keys" or f.name == "values" or f.name == "items") then return lists.made(w, "list", e), 20 end
+  if f.name == "add" and of.kind == "name" and #positional == 1 and (of.text:find "seen" or of.text == "visited" or of.text:find "set$") then
+    return ("%s[%s] = true"):format(of.text, positional[1]), 20
+  end
+  if f.name == "insert" and #positional == 2 and w.number(e.args[1]) then
+    return ("table.insert(%s, %s, %s)"):format((w:write(of)), w:position(e.args[1]), positional[2]), 20
+  end
   if f.name == "pop" and #positional <= 1 then
     if e.args[1] and e.args[1].kind == "string" then return ("%s[%s]"):format(w:object(of), positional[1]), 20 end
     return ("table.remove(%s%s)"):format((w:write(of)), positional[1] and ", " .. w:position(e.args[1]) or ""), 20

@@ -28,24 +28,39 @@ end
 
 -- The lines of a program, one after the other, with the blocks' ends; nil where one is not understood.
 local function program(lines, options)
-  local out, open, decorated = {}, {}, nil
+  local out, open, decorated, broken = {}, {}, nil, 0
   local function close_to(indent, joins)
     while #open > 0 and indent <= open[#open].indent do
       local block = table.remove(open)
-      if not block.filled and block.text then out[#out] = out[#out] end
-      if joins and indent == block.indent and (block.close == "end") then return end
+      local last = joins and indent == block.indent and block.close == "end"
+      if last and not block.loop then return end
       if block.continues then out[#out + 1] = (" "):rep(block.indent + 4) .. "::continue::" end
       if block.close ~= "" then out[#out + 1] = (" "):rep(block.indent) .. block.close end
+      if last then return block end
     end
   end
-  for _, line in ipairs(lines) do
+  -- What stands behind a loop's else is done where no break left the loop.
+  local function loop_else(block)
+    broken = broken + 1
+    local name, indent = broken == 1 and "broken" or "broken" .. broken, (" "):rep(block.indent)
+    for _, at in ipairs(block.breaks) do out[at] = out[at]:gsub("%f[%w_]break%f[^%w_]", name .. " = true; break", 1) end
+    out[block.at] = indent .. "local " .. name .. " = false\n" .. out[block.at]
+    options.said "loop_else"
+    return ("if not %s then"):format(name)
+  end
+  for n, line in ipairs(lines) do
     if #line == 0 then
       out[#out + 1] = (" "):rep(line.indent) .. "-- " .. line.comment
     else
       local class
       for k = #open, 1, -1 do class = class or line.indent > open[k].indent and open[k].class or nil end
       local body = open[#open] and line.indent > open[#open].indent and open[#open].class or nil
-      local text, close, joins, more = statements.line(line, {global = options.global, said = options.said, class = class or options.class, body = body})
+      local below = {}
+      for k = n + 1, #lines do
+        if lines[k].indent <= line.indent then break end
+        below[#below + 1] = lines[k]
+      end
+      local text, close, joins, more = statements.line(line, {global = options.global, said = options.said, class = class or options.class, body = body, below = below})
       if not text then return nil end
       -- @torch.no_grad() holds in the whole function below it.
       local scope = text:match "^%-%- (torch%.[%w_]+%b())%(f%) decorates f$"
@@ -63,8 +78,16 @@ local function program(lines, options)
           end
         end
       end
+      local left
+      for k, token in ipairs(line) do
+        if token.text == "break" and token.kind == "name" then left = k end
+      end
       if joins and #open > 0 then
-        close_to(line.indent, true)
+        local loop = close_to(line.indent, true)
+        if loop then
+          if text:sub(1, 4) ~= "else" or text:find "^elseif" then return nil end
+          text = loop_else(loop) .. text:sub(5)
+        end
       else
         close_to(line.indent)
       end
@@ -72,7 +95,13 @@ local function program(lines, options)
       local comment = line.comment and line.comment ~= "" and "  -- " .. line.comment or ""
       if scope then text = "" end
       if text ~= "" or comment ~= "" then out[#out + 1] = (" "):rep(inside) .. text .. comment end
-      if close then open[#open + 1] = {indent = line.indent, close = close, class = more and more.class, loop = text:find "%f[%a]do$" or text:find "^for " or text:find "^while "} end
+      for k = left and #open or 0, 1, -1 do
+        if open[k].loop then
+          table.insert(open[k].breaks, #out)
+          break
+        end
+      end
+      if close then open[#open + 1] = {at = #out, breaks = {}, indent = line.indent, close = close, class = more and more.class, loop = text:find "%f[%a]do$" or text:find "^for " or text:find "^while "} end
     end
   end
   close_to(-1)
@@ -89,7 +118,7 @@ function foreign.rewrite(text, options)
   local function said(name, detail)
     if seen[name] or not words.remarks[name] then return end
     seen[name] = true
-    remarks[#remarks + 1] = detail and words.remarks[name]:find "%%s" and words.remarks[name]:format(detail) or words.remarks[name]
+    remarks[name == "complex" and 1 or #remarks + 1] = detail and words.remarks[name]:find "%%s" and words.remarks[name]:format(detail) or words.remarks[name]
   end
   local narrow, changed = read.narrow(text)
   if changed then
@@ -155,6 +184,9 @@ local function logical(text, row)
   return all[row], row, row
 end
 
+-- What goes on with the block of the head before it.
+local goes_on = {["else"] = true, elif = true, except = true, finally = true}
+
 -- A head with the lines of its block, when they are few; without the indentation of the head.
 local function below(text, row, head)
   local indent, out, n = #head:match "^%s*", {}, 0
@@ -163,7 +195,8 @@ local function below(text, row, head)
     if n == row then
       out[1] = line:sub(indent + 1)
     elseif n > row then
-      if not line:find "%S" or #line:match "^%s*" <= indent then break end
+      local word = #line:match "^%s*" == indent and line:match "^%s*(%a+)"
+      if not line:find "%S" or #line:match "^%s*" <= indent and not (word and goes_on[word]) then break end
       out[#out + 1] = line:sub(indent + 1)
     end
     if #out > 8 then return nil end

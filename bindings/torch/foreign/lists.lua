@@ -26,6 +26,10 @@ function lists.sorted(w, e, named)
   if called(over, "set") and #over.args == 1 then return different(w, over.args[1], ("table.sort(out%s) "):format(order)) end
   local method = over.kind == "call" and over[1].kind == "field" and over[1].name
   local made = lists.made(w, "list", over)
+  if called(over, "range") and #over.args == 1 then  -- of positions: from 1
+    made = ("(function() local out = {} for i = 1, %s do out[i] = i end return out end)()"):format((w:write(over.args[1])))
+    return ("(function(t) table.sort(t%s) return t end)(%s)"):format(order, made)
+  end
   return ("(function(t) table.sort(t%s) return t end)%s"):format(order, made and method and "(" .. made .. ")" or ("{table.unpack(%s)}"):format(made or (w:write(over))))
 end
 
@@ -47,6 +51,7 @@ function lists.made(w, name, over)
     local is_map = called(over, "map")
     return (require("torch.foreign.loops").value(w, {kind = "comprehension", element = is_map and value or x, loops = {{target = x, iter = over.args[2], test = not is_map and value or nil}}}))
   end
+  if called(over, "zip") and #over.args == 1 and over.args[1].kind == "star" then return (w:write(over)) end
   if called(over, "zip") then
     local names, element = {}, {}
     for k = 1, #over.args do

@@ -10,17 +10,28 @@ local function names_of(w, target)
   return out
 end
 
--- `local a, b = each[1], each[2]` for names in a tuple.
+-- `local a, b = each[1], each[2]` for names in a tuple; tuples in it are taken apart after it.
 local function taken(w, tuple, from)
-  local names, values = {}, {}
+  local names, values, inner = {}, {}, {}
   for k, item in ipairs(tuple.items) do
-    names[k] = item.kind == "tuple" and "_" .. k or (w:write(item))
+    names[k] = item.kind == "tuple" and from:gsub("^each", "") .. "_" .. k or (w:write(item))
     values[k] = ("%s[%d]"):format(from, k)
+    if item.kind == "tuple" then inner[#inner + 1] = "; " .. taken(w, item, names[k]) end
   end
-  return ("local %s = %s"):format(table.concat(names, ", "), table.concat(values, ", "))
+  return ("local %s = %s%s"):format(table.concat(names, ", "), table.concat(values, ", "), table.concat(inner))
+end
+
+-- What takes apart the tuples among a loop's own names, which stand there as _1, _2.
+local function inside_of(w, names)
+  local out = {}
+  for k, name in ipairs(names) do
+    if type(name) == "table" then out[#out + 1] = taken(w, name, "_" .. k) end
+  end
+  return #out > 0 and table.concat(out, "; ") or nil
 end
 
 local function is_loader(text) return text:lower():find "loader" ~= nil or text:find "^dl$" or text:find "_dl$" or text:find "DataLoader" end
+local function is_dict(text) return text == "d" or text:find "dict$" or text == "config" or text == "cfg" or text == "counts" end
 local function less_one(w, e)
   local n = w.number(e)
   if n then return tostring(n - 1) end
@@ -88,7 +99,7 @@ function loops.head(w, target, iter)
     end
     return inner, names[1] .. " = " .. names[1] .. " + 1" .. (inside and "; " .. inside or ""), (before and before .. " " or "") .. ("local %s = 0"):format(names[1])
   end
-  if name == "zip" and call.kind == "name" and #args > 0 then
+  if name == "zip" and call.kind == "name" and #args > 0 and args[1].kind ~= "star" then
     w.said "zip"
     local first, values, lefts = nil, {}, {}
     for k, arg in ipairs(args) do
@@ -101,9 +112,10 @@ function loops.head(w, target, iter)
       local list = w:object(arg)
       if arg.kind == "call" then w.fail() end
       first = first or list .. (from + less > 0 and " - " .. from + less or "")
-      values[k], lefts[k] = list .. (from > 0 and "[i + " .. from .. "]" or "[i]"), type(names[k]) == "string" and names[k] or "_"
+      values[k], lefts[k] = list .. (from > 0 and "[i + " .. from .. "]" or "[i]"), type(names[k]) == "string" and names[k] or "_" .. k
     end
-    return ("for i = 1, #%s do"):format(first), ("local %s = %s"):format(table.concat(lefts, ", "), table.concat(values, ", "))
+    local inner = inside_of(w, names)
+    return ("for i = 1, #%s do"):format(first), ("local %s = %s%s"):format(table.concat(lefts, ", "), table.concat(values, ", "), inner and "; " .. inner or "")
   end
   if name == "readlines" and call.kind == "field" then return ("for %s in %s:lines() do"):format(names[1], w:object(call[1])) end
   local flat = {}
@@ -112,8 +124,7 @@ function loops.head(w, target, iter)
     local of = w:object(call[1])
     if name == "items" then
       w.said "in"
-      local inside = type(names[2]) == "table" and taken(w, names[2], "_2") or nil
-      return ("for %s in pairs(%s) do"):format(table.concat(flat, ", "), of), inside
+      return ("for %s in pairs(%s) do"):format(table.concat(flat, ", "), of), inside_of(w, names)
     elseif name == "keys" then
       return ("for %s in pairs(%s) do"):format(flat[1], of)
     elseif name == "values" then
@@ -132,6 +143,10 @@ function loops.head(w, target, iter)
   if text:find ":gmatch%(" or text:find ":lines%(" then return ("for %s in %s do"):format(flat[1], text) end
   if #flat == 1 and iter.kind == "name" and w.text_names[iter.text] then return ("for %s in %s:gmatch(utf8.charpattern) do"):format(flat[1], text) end
   if #flat > 1 then return ("for _, each in ipairs(%s) do"):format(text), taken(w, target, "each") end
+  if target.kind == "name" and iter.kind == "name" and (w.by_key and w.by_key(iter.text, target.text) or is_dict(iter.text)) then
+    w.said "keys"
+    return ("for %s in pairs(%s) do"):format(flat[1], text)
+  end
   return ("for _, %s in ipairs(%s) do"):format(flat[1], text)
 end
 

@@ -122,6 +122,7 @@ function read.lines(text, slashes)
       local stop = select(2, text:find("^0[xXbBoO][%x_]+", at)) or select(2, text:find("^%d*[%d_]*%.?[%d_]*[eE][+-]?%d+", at))
         or select(2, text:find("^[%d_]*%.?[%d_]*", at))
       if text:sub(stop, stop) == "." and text:find("^%.", stop + 1) then stop = stop - 1 end  -- 1..n
+      if text:find("^[jJ]%f[^%w_]", stop + 1) then stop = stop + 1 end
       add("number", stop)
     elseif c == '"' or c == "'" then
       local content, after, mark = quoted(text, at)

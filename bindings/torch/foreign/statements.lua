@@ -99,73 +99,16 @@ heads["for"] = function(s)
   local iter = p:expressions()
   s:head_ends "do"
   s.w.said "block"
+  s.w.by_key = s.by_key
   local head, inside, before = loops.head(s.w, target, iter)
   return (before and before .. "; " or "") .. head .. (inside and " " .. inside .. ";" or ""), "end"
 end
-heads["try"] = function(s)
-  s:head_ends()
-  s.w.said "try"
-  return "local ok, err = pcall(function()", "end)"
-end
-heads["except"] = function(s)
-  local name
-  if s.p:text() ~= ":" then
-    s.p:expression()
-    if s.p:accept "as" then name = s.p:name() end
-  end
-  s:head_ends()
-  s.w.said "try"
-  return "if not ok then" .. (name and name ~= "err" and (" local %s = err;"):format(name) or ""), "end"
-end
-heads["finally"] = function(s)
-  s:head_ends()
-  s.w.said "try"
-  return "do", "end"
-end
-heads["with"] = function(s)
-  local p = s.p
-  local e = p:expression()
-  local name
-  if p:accept "as" then name = p:name() end
-  local scopes = {}
-  while p:accept "," do  -- several: each a variable that is closed
-    if #scopes == 0 then scopes[1] = ("local %s <close> = %s;"):format(name or "_", (s.w:write(e))) end
-    local text = s:expression()
-    scopes[#scopes + 1] = ("local %s <close> = %s;"):format(p:accept "as" and p:name() or "_", text)
-  end
-  s:head_ends()
-  s.w.said "with"
-  if #scopes > 0 then return "do " .. table.concat(scopes, " "), "end" end
-  local text = s.w:write(e)
-  local scope = text:match "^(torch%.[%w_.]*)(%b())$"
-  local f = scope and scope:match "([%w_]+)$"
-  if f == "no_grad" or f == "enable_grad" or f == "inference_mode" or f == "autocast" or f == "set_grad_enabled" then
-    local inner = select(2, text:match "^(torch%.[%w_.]*)(%b())$"):sub(2, -2)
-    return ("%s(%sfunction()"):format(scope, inner ~= "" and inner .. ", " or ""), "end)"
-  end
-  local mode, braces = text:match "^(torch%.[%w_.]*)(%b{})$"
-  if mode then return ("%s(%s, function()"):format(mode, braces), "end)" end
-  return ("do local %s <close> = %s;"):format(name or "_", text), "end"
-end
-
+for word, head in pairs(require "torch.foreign.scopes") do heads[word] = head end
 local definitions = require "torch.foreign.definitions"
 heads.class, heads.def = definitions.class, definitions.def
 heads["async"] = function(s)
   s.p:expect "def"
   return heads.def(s)
-end
-function heads.match(s)
-  local value = s:expression()
-  if s.p:text() ~= ":" then fail() end
-  s:head_ends()
-  return ("do local value = %s;"):format(value), "end"
-end
-function heads.case(s)
-  local value = s:expression()
-  if s.p:text() ~= ":" then fail() end
-  s:head_ends()
-  s.w.said "block"
-  return value == "_" and "do" or ("if value == %s then"):format(value), "end"
 end
 
 local simple = {}
@@ -294,6 +237,19 @@ function S:plain()
     end
   end
   local lead = declares and "local " or ""
+  local rows = value.kind == "call" and value[1].kind == "name" and value[1].text == "zip" and #value.args == 1 and value.args[1].kind == "star" and value.args[1][1]
+  if rows and tree.kind == "tuple" and #targets == 1 then  -- xs, ys = zip(*pairs)
+    local names, from = {}, {}
+    local list, overlap = (w:write(rows)), nil
+    for k, item in ipairs(tree.items) do
+      names[k], from[k] = (w:write(item)), "row[" .. k .. "]"
+      overlap = overlap or names[k] == list
+    end
+    w.said "columns"
+    if overlap then return ("%s%s = table.unpack(%s)"):format(lead, table.concat(names, ", "), (w:write(value))) end
+    return ("%s%s = %s for i, row in ipairs(%s) do %s = %s end"):format(lead, table.concat(names, ", "), ("{}, "):rep(#names - 1) .. "{}", list,
+      table.concat(names, "[i], ") .. "[i]", table.concat(from, ", "))
+  end
   if value.kind == "call" and value[1].kind == "field" and value[1].name == "split" and tree.kind == "name" and (not value.args[1] or value.args[1].kind == "string") then
     local part = {kind = "name", text = "part"}
     value = {kind = "comprehension", element = part, loops = {{target = part, iter = value}}}
@@ -389,7 +345,16 @@ end
 ---@param options {global: boolean, class: string?, said: fun(remark: string, detail?: string)}
 ---@return string? text, string? close what ends the block that the line begins, boolean? joins it goes on with the block before, table? more
 function statements.line(line, options)
-  local s = setmetatable({alone = #line == 1, w = Writer.new(line.lua, options.said), p = Parser.new(line), global = options.global, class = options.class, body = options.body}, S)
+  -- Is something like d[k] in the line, or in the block below it?
+  local function by_key(object, key)
+    for _, each in ipairs {line, table.unpack(options.below or {})} do
+      for k = 1, #each - 3 do
+        if each[k].text == object and each[k + 1].text == "[" and each[k + 2].text == key and each[k + 3].text == "]" then return true end
+      end
+    end
+    return false
+  end
+  local s = setmetatable({alone = #line == 1, by_key = by_key, w = Writer.new(line.lua, options.said), p = Parser.new(line), global = options.global, class = options.class, body = options.body}, S)
 
   local ok, text, close, joins, more = pcall(s.line, s)
   if ok then return text, close, joins, more end

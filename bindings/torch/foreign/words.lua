@@ -36,6 +36,10 @@ words.remarks = {
   ternary = "a choice in a line is c and a or b",
   is = "nil is compared with ==",
   ["in"] = "a table is asked for its key",
+  keys = "pairs(d) gives the keys of a table, ipairs(list) the elements of a list",
+  columns = "lists of rows are turned into lists of columns by a loop",
+  complex = "there are no complex numbers: keep the real and the imaginary part in two tensors",
+  loop_else = "a loop has no else: a variable says whether break left it",
   comprehension = "a list is filled by a loop",
   dot = "methods are called with a colon",
   full_width = "the marks of an East Asian keyboard are no part of the language",
@@ -66,7 +70,7 @@ words.functions = {
   open = "io.open(%*)", reversed = "%1", getattr = "%1[%2]", hasattr = "%1[%2] ~= nil", help = "?%1",
   enumerate = "ipairs(%1)", vars = "%1", divmod = "%1 // %2, %1 %% %2", sum = "torch.tensor(%1):sum():item()", any = "torch.tensor(%1):any():item()",
   all = "torch.tensor(%1):all():item()", isinstance = "type(%1) == %2", issubclass = "%1 == %2", super = "self", object = "{}", defaultdict = "{}",
-  Counter = "(function() local out = {} for _, each in ipairs(%1) do out[each] = (out[each] or 0) + 1 end return out end)()", deque = "{}", OrderedDict = "%*", Path = "%1", display = "print(%*)", setattr = "rawset(%*)", ValueError = "%*", Exception = "%*", RuntimeError = "%*",
+  Counter = "(function() local out = {} for _, each in ipairs(%1) do out[each] = (out[each] or 0) + 1 end return out end)()", deque = "{}", OrderedDict = "%*", Path = "%1", display = "print(%*)", setattr = "%1[%2] = %3", ValueError = "%*", Exception = "%*", RuntimeError = "%*",
   locals = "_G", globals = "_G", exec = "load(%1)()", eval = 'load("return " .. %1)()', Tensor = "torch.tensor(%1)",
 }
 
@@ -74,7 +78,7 @@ words.functions = {
 words.modules = {
   ["random.random"] = "math.random()", ["random.randint"] = "math.random(%1, %2)", ["random.seed"] = "math.randomseed(%1)",
   ["random.choice"] = "%1[math.random(#%1)]", ["random.uniform"] = "%1 + (%2 - %1) * math.random()", ["random.shuffle"] = "for i = #%1, 2, -1 do local k = math.random(i) %1[i], %1[k] = %1[k], %1[i] end",
-  ["random.gauss"] = "torch.randn(1):item()", ["time.time"] = "os.time()", ["time.perf_counter"] = "torch.perf_counter()", ["time.sleep"] = 'os.execute("sleep " .. %1)',
+  ["random.gauss"] = "torch.randn(1):item()", ["time.time"] = "torch.perf_counter()", ["time.perf_counter"] = "torch.perf_counter()", ["time.sleep"] = 'os.execute("sleep " .. %1)',
   ["os.path.exists"] = "io.open(%1) ~= nil", ["os.path.isfile"] = "io.open(%1) ~= nil", ["os.path.join"] = '%1 .. "/" .. %2', ["os.makedirs"] = 'os.execute("mkdir -p " .. %1)', ["os.mkdir"] = 'os.execute("mkdir " .. %1)',
   ["os.listdir"] = 'io.popen("ls " .. %1):lines()', ["os.getcwd"] = 'os.getenv("PWD")', ["sys.exit"] = "os.exit(%*)", ["sys.argv"] = "arg", ["os.environ.get"] = "os.getenv(%1)",
   ["argparse.ArgumentParser"] = "{}", ["math.inf"] = "math.huge", ["math.pow"] = "%1 ^ %2", ["math.isnan"] = "%1 ~= %1", ["float.inf"] = "math.huge", ["copy.deepcopy"] = "%1:clone()", ["copy.copy"] = "%1:clone()",
@@ -95,6 +99,7 @@ words.modules = {
 
 -- Methods: %0 is the object.
 words.methods = {
+  most_common = "(function(t) local out = {} for key, n in pairs(t) do out[#out + 1] = {key, n} end table.sort(out, function(a, b) return a[2] > b[2] end) return {table.unpack(out, 1, %1)} end)(%0)",
   append = "table.insert(%0, %1)", insert = "table.insert(%0, %1 + 1, %2)", extend = "table.move(%1, 1, #%1, #%0 + 1, %0)", numpy = "%0:tolist()",
   startswith = "%0:sub(1, #%1) == %1", endswith = "%0:sub(-#%1) == %1", strip = '%0:match("^%%s*(.-)%%s*$")', join = "table.concat(%1, %0)",
   replace = "%0:gsub(%1, %2)", ["repeat"] = "%0:tile(%*)", astype = "%0:to(%1)", nelement = "%0:numel()", keys = "pairs(%0)", values = "pairs(%0)",

@@ -213,8 +213,15 @@ function Writer:mask(e)
   return self:write(e)
 end
 
+local types = {int = "integer", float = "float", str = "string", bool = "boolean", list = "table", dict = "table", tuple = "table"}
+
 function Writer:compare(e)
   local a, b, op = e[1], e[2], e.op
+  local kind = a.kind == "call" and a[1].text == "type" and #a.args == 1 and b.kind == "name" and types[b.text]
+  if kind then
+    local of = (b.text == "int" or b.text == "float") and "math.type" or "type"
+    return ('%s(%s) %s "%s"'):format(of, (self:write(a.args[1])), (op == "==" or op == "is") and "==" or "~=", kind), 3
+  end
   if op == "in" or op == "not in" then
     local no = op == "not in"
     self.said "in"
@@ -271,6 +278,10 @@ end
 local kinds = {}
 function kinds.number(self, e)
   local text = e.text
+  if text:find "[jJ]$" then
+    self.said "complex"
+    self.fail()
+  end
   if text:find "^0[bB]" then text = tostring(tonumber(text:sub(3), 2)) end
   if text:find "^0[oO]" then text = tostring(tonumber(text:sub(3), 8)) end
   if not tonumber(text) then Parser.fail() end

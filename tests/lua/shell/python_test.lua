@@ -61,7 +61,7 @@ end)
 
 test("pieces of programs, of one line or many, are answered at the prompt and in files", function()
   local text, count = "", 0
-  for _, name in ipairs {"pieces", "blocks"} do
+  for _, name in ipairs {"pieces", "blocks", "loops"} do
     for line in io.lines(("%s/python/%s.txt"):format(folder, name), "L") do text = text .. (line:find "^# %u%l+ that people" and "" or line) end
   end
   for python, lua in text:gmatch "(.-)\n==>\n(.-)\n%-%-%-\n" do
@@ -80,6 +80,16 @@ test("pieces of programs, of one line or many, are answered at the prompt and in
     if not ok and not python:find "^%%" then check.yes(syntax.failure(text, message).code ~= nil, python) end
   end
   check.yes(count >= 240, count)
+end)
+
+test("complex numbers are answered by what to do without them, in a line and in a call", function()
+  for _, line in ipairs {"z = 3 + 4j", "y += 2.5J * x", "z = complex(1, 2)"} do
+    local code, remarks = foreign.rewrite(line)
+    check.equal(code, nil, line)
+    check.contains(remarks[1], "no complex numbers", line)
+  end
+  check.equal(foreign.rewrite "y = 4 if c else 0", "y = c and 4 or 0")
+  check.raises("argument", "no complex numbers", function() return torch.view_as_complex(torch.ones(2)) end)
 end)
 
 test("what is written in Lua does what Python does", function()
@@ -106,6 +116,15 @@ test("what is written in Lua does what Python does", function()
     {"def f(*args):\n    return len(args)\nxs = [1, 2]\nn = f(*xs, 3)", "n", 3},
     {"s = 'a.b.c'.replace('.', '-')", "s", "a-b-c"},
     {"x, (y, z) = 1, (2, 3)", "x + y + z", 6},
+    {"s = ''\nfor x in [1, 2]:\n    if x > 2: break\nelse:\n    s = 'none'", "s", "none"},
+    {"n = 0\nfor i in range(5):\n    for j in range(3):\n        if i * j == 4:\n            break\n    else:\n        continue\n    n = 10 * i\n    break", "n", 20},
+    {"rows = [[1, 2], [3, 4], [5, 6]]\na, b = zip(*rows)\nc = [p + q + r for p, q, r in zip(*rows)]", "a[3] .. b[1] .. c[1] .. c[2]", "52912"},
+    {"rows = [(1, 2), (3, 4)]\nrows, b = zip(*rows)", "rows[2] .. b[2]", "34"},
+    {"d = {'a': 2}\ns = ''\nfor k in d:\n    s += k + str(d[k])", "s", "a2"},
+    {"d = [((1, 2), 5)]\nn = 0\nfor (i, j), v in d:\n    n = i + j + v", "n", 8},
+    {"xs = [4, 1, 3]\nbest = min(range(len(xs)), key=lambda i: xs[i])", "best", 2},
+    {"seen = set()\nn = 0\nfor x in [1, 1, 2]:\n    if x not in seen:\n        seen.add(x)\n        n += 1", "n", 2},
+    {"k = type(3) == int and type('a') == str and type(2.5) != int", "k", true},
     {"odd = [i for i in range(5) if i % 2]\nempty = []\ny = 0\nif not len(empty): y = 1", "odd[1] .. odd[2] .. #odd .. y", "1321"},
     {"a, b = ' 1,2 '.strip().split(',')", "a .. '|' .. b", "1|2"},
     {"results = [{'acc': 1}, {'acc': 3}]\nbest = max(results, key=lambda r: r['acc'])", "best.acc", 3},
