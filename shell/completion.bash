@@ -51,7 +51,7 @@ _tycho() {
     COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --version --help" -- "$word"))
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
-    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "learn run kernel" -- "$word"))
+    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "doctor learn run kernel" -- "$word"))
     compopt -o filenames
   fi
 }

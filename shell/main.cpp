@@ -35,6 +35,7 @@ constexpr char kUsage[] =
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
     "  learn [NAME] a lesson at the prompt, or their list\n"
     "  kernel -f FILE  the kernel of a notebook; kernel --install registers it\n"
+    "  doctor       what is found on this machine, and what to install for the rest\n"
     "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"
     "  --check DIR  check lessons\n"
     "  --lua-annotations DIR  write definition files for the Lua language server\n"

@@ -5,5 +5,6 @@
 namespace tycho::lua {
 
 void open_streams(lua_State* L, int cuda);
+void open_doctor(lua_State* L, int cuda);
 
 }  // namespace tycho::lua

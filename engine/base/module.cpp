@@ -46,7 +46,11 @@ void* open_embedded(const EmbeddedModule& m, std::string* why) {
   if (written < m.size) {
     *why = why_not(m, std::strerror(errno));
   } else {
-    handle = dlopen(format("/proc/self/fd/%d", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
+    // The loader knows libraries by their paths, and descriptors come again: each module has a path of
+    // its own, by its slashes.
+    const std::string slashes(static_cast<size_t>(&m - tycho_embedded_modules) + 1, '/');
+    handle =
+        dlopen(format("/proc/self/fd%s%d", slashes.c_str(), fd).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) *why = why_not(m, dlerror());
   }
   if (fd >= 0) close(fd);

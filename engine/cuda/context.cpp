@@ -10,8 +10,6 @@
 namespace tycho::cuda {
 namespace {
 
-constexpr int kOldestArch = 75;
-
 std::unique_ptr<DeviceContext> open(Device device) {
   auto d = std::make_unique<DeviceContext>();
   const Driver& cu = driver();
@@ -23,9 +21,10 @@ std::unique_ptr<DeviceContext> open(Device device) {
   check(cu.attribute(&minor, kMinor, d->ordinal), name.c_str());
   check(cu.attribute(&d->multiprocessors, kMultiprocessors, d->ordinal), name.c_str());
   d->arch = 10 * major + minor;
-  TYCHO_CHECK(Kind::Device, d->arch >= kOldestArch,
-              "%s has compute capability %d.%d; %d.%d (Turing) or newer is needed", name.c_str(),
-              major, minor, kOldestArch / 10, kOldestArch % 10);
+  TYCHO_CHECK(
+      Kind::Device, d->arch >= kOldestArch,
+      "%s is too old: it has compute capability %d.%d, and %d.%d (Turing) or newer is needed",
+      name.c_str(), major, minor, kOldestArch / 10, kOldestArch % 10);
   check(cu.device_memory(&d->total, d->ordinal), name.c_str());
   check(cu.retain_context(&d->context, d->ordinal), name.c_str());
   check(cu.set_context(d->context), name.c_str());

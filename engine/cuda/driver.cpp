@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 #include "engine/tensor/device.h"
 
@@ -26,10 +28,17 @@ void* function_of(void* library, GetAddress get, const char* name) {
   return get && get(plain.c_str(), &found, kOldestDriver, 0, nullptr) == kSuccess ? found : nullptr;
 }
 
-bool fill(Driver& d, std::string* why) {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+}  // namespace
+
+int toolkit_version = 0;
+
+bool fill_driver(Driver& d, const char* file, std::string* why) {
+  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    *why = "there is no NVIDIA driver on this machine (libcuda.so.1)";
+    const std::string said = dlerror();
+    *why = said.find("cannot open shared object file") != std::string::npos
+               ? format("there is no NVIDIA driver on this machine (%s)", file)
+               : "the NVIDIA driver cannot be loaded: " + said;
     return false;
   }
   const auto get = reinterpret_cast<GetAddress>(dlsym(library, "cuGetProcAddress_v2"));
@@ -41,11 +50,18 @@ bool fill(Driver& d, std::string* why) {
 #undef TYCHO_CALL
   int version = 0;
   if (d.driver_version) d.driver_version(&version);
-  if (missing || version < kOldestDriver) {
+  // A driver takes what toolkits of its major version and of older ones made.
+  const int oldest = std::max(kOldestDriver, toolkit_version / 1000 * 1000);
+  if (version < oldest) {
     *why = format(
-        "the NVIDIA driver is for CUDA %d.%d; CUDA %d.0 or newer is needed: install a "
-        "newer driver",
-        version / 1000, version % 1000 / 10, kOldestDriver / 1000);
+        "the NVIDIA driver is too old: it is for CUDA %d.%d, and CUDA %d.0 or newer is needed; "
+        "install a driver of version %d or newer",
+        version / 1000, version % 1000 / 10, oldest / 1000, oldest >= 13000 ? 580 : 525);
+    return false;
+  }
+  if (missing) {
+    *why = format("the NVIDIA driver (for CUDA %d.%d) has no %s: install a newer one",
+                  version / 1000, version % 1000 / 10, missing);
     return false;
   }
   if (const Result r = d.init(0); r != kSuccess) {
@@ -57,12 +73,10 @@ bool fill(Driver& d, std::string* why) {
   return true;
 }
 
-}  // namespace
-
 const Driver* load_driver(std::string* why) {
   static Driver table;
   static std::string sentence;
-  static const bool loaded = fill(table, &sentence);
+  static const bool loaded = fill_driver(table, "libcuda.so.1", &sentence);
   if (!loaded) *why = sentence;
   return loaded ? &table : nullptr;
 }

@@ -24,6 +24,7 @@ using GraphRun = struct GraphRunOf*;
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 constexpr unsigned kNonBlocking = 1, kEventWithoutTime = 2;
 constexpr int kReleaseThreshold = 4;
+constexpr int kOldestArch = 75;  // Turing
 constexpr int kCaptureThreadLocal = 1;
 
 // CALL(what it is called here, its name in the driver, parameters)
@@ -88,8 +89,11 @@ struct Driver {
   const void* (*compile_row)(const std::string& source, int arch, std::string* why) = nullptr;
 };
 
-// The machine's driver, loaded at the first call; null and a sentence in *why where there is none.
+// The machine's driver, loaded at the first call; null and a sentence in *why where there is none
+// that will do. The kernels inside the program want a driver that is as new as their toolkit.
 const Driver* load_driver(std::string* why);
+bool fill_driver(Driver& d, const char* library, std::string* why);
+extern int toolkit_version;  // 13000 for 13.0; 0 where the kernels are none of nvcc's
 // The driver in use. Tests set theirs before anything is asked of it.
 const Driver& driver();
 void set_driver(const Driver* d);

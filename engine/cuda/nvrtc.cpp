@@ -1,9 +1,9 @@
-// Compiling and the cache on disk. An entry is written beside its place and renamed, and begins with a
-// hash of the rest, so that neither a stop half-way nor two programs at once leave one that is wrong:
-// what does not fit its hash is compiled again.
+// Compiling and the cache on disk. An entry's name is its key and the compiler's version. It is
+// written beside its place and renamed, and begins with a hash of the rest, so that neither a stop
+// half-way nor two programs at once leave one that is wrong: what does not fit is compiled again.
 #include "engine/cuda/nvrtc.h"
 
-#include <dlfcn.h>
+#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/cuda/libraries.h"
 
 namespace tycho::cuda {
 namespace {
 
 struct Nvrtc {
-  void* library = nullptr;
-  int major = 0, minor = 0;
-  int (*version)(int*, int*) = nullptr;
+  const FoundLibrary& library = cuda::library(LibraryId::Nvrtc);
+  std::string why;  // where it cannot be used
   int (*archs_count)(int*) = nullptr;
   int (*archs)(int*) = nullptr;
   int (*create)(void**, const char*, const char*, int, const char* const*,
@@ -38,32 +38,16 @@ struct Nvrtc {
   int (*destroy)(void**) = nullptr;
 
   Nvrtc() {
-    std::vector<std::string> folders{""};
-    for (const char* name : {"TYCHO_CUDA_HOME", "CUDA_HOME"})
-      if (const char* home = std::getenv(name))
-        for (const char* sub : {"/lib64/", "/lib/", "/nvidia/cuda_nvrtc/lib/", "/nvidia/cu13/lib/"})
-          folders.push_back(std::string(home) + sub);
-    folders.push_back("/usr/local/cuda/lib64/");
-    for (const std::string& folder : folders)
-      for (const char* file : {"libnvrtc.so.13", "libnvrtc.so.12"})
-        if (!library) library = dlopen((folder + file).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
-    const bool all =
-        find(version, "nvrtcVersion") && find(archs_count, "nvrtcGetNumSupportedArchs") &&
-        find(archs, "nvrtcGetSupportedArchs") && find(create, "nvrtcCreateProgram") &&
-        find(compile, "nvrtcCompileProgram") && find(log_size, "nvrtcGetProgramLogSize") &&
-        find(log, "nvrtcGetProgramLog") && find(cubin_size, "nvrtcGetCUBINSize") &&
-        find(cubin, "nvrtcGetCUBIN") && find(ptx_size, "nvrtcGetPTXSize") &&
-        find(ptx, "nvrtcGetPTX") && find(destroy, "nvrtcDestroyProgram");
-    if (all)
-      version(&major, &minor);
-    else
-      library = nullptr;
+    find(archs_count, "nvrtcGetNumSupportedArchs"), find(archs, "nvrtcGetSupportedArchs");
+    find(create, "nvrtcCreateProgram"), find(destroy, "nvrtcDestroyProgram");
+    find(compile, "nvrtcCompileProgram");
+    find(log_size, "nvrtcGetProgramLogSize"), find(log, "nvrtcGetProgramLog");
+    find(cubin_size, "nvrtcGetCUBINSize"), find(cubin, "nvrtcGetCUBIN");
+    find(ptx_size, "nvrtcGetPTXSize"), find(ptx, "nvrtcGetPTX");
   }
   template <class F>
-  bool find(F& function, const char* name) {
-    function = reinterpret_cast<F>(dlsym(library, name));
-    return function != nullptr;
+  void find(F& function, const char* name) {
+    if (why.empty()) function = reinterpret_cast<F>(library_function(LibraryId::Nvrtc, name, &why));
   }
 };
 
@@ -71,20 +55,6 @@ uint64_t hash_of(const char* text, size_t n, uint64_t seed) {
   uint64_t h = seed ^ 0xcbf29ce484222325u;
   for (size_t i = 0; i < n; ++i) h = (h ^ static_cast<unsigned char>(text[i])) * 0x100000001b3u;
   return h;
-}
-
-// "" where there is no home.
-std::string cache_folder() {
-  std::string folder;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
-    folder = cache;
-  else if (const char* home = std::getenv("HOME"); home && *home == '/')
-    folder = std::string(home) + "/.cache";
-  if (folder.empty()) return folder;
-  mkdir(folder.c_str(), 0700);
-  folder += "/tycho";
-  mkdir(folder.c_str(), 0700);
-  return folder;
 }
 
 bool read_entry(const std::string& path, std::string* code) {
@@ -100,10 +70,12 @@ bool read_entry(const std::string& path, std::string* code) {
   return good;
 }
 
-// A folder that cannot be written costs the next program a compilation, and nothing else.
+// A folder that cannot be written costs the next program a compilation, and nothing else. The name
+// beside is nobody else's, also where machines share the folder.
 void write_entry(const std::string& path, const std::string& code) {
-  const std::string beside = format("%s.%d", path.c_str(), static_cast<int>(getpid()));
-  FILE* f = std::fopen(beside.c_str(), "wbx");
+  std::string beside = path + ".XXXXXX";
+  const int fd = mkstemp(beside.data());
+  FILE* f = fd >= 0 ? fdopen(fd, "wb") : nullptr;
   if (!f) return;
   const uint64_t hash = hash_of(code.data(), code.size(), 0);
   const bool good = std::fwrite(&hash, sizeof hash, 1, f) == 1 &&
@@ -149,30 +121,55 @@ bool compile_now(const Nvrtc& rtc, const std::string& source, int arch, const He
   return good;
 }
 
+// An entry of any compiler, for machines that have none.
+bool read_any(const std::string& folder, const std::string& name, std::string* code) {
+  glob_t found{};
+  bool good = false;
+  if (glob((folder + "/" + name + "-*.cubin").c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc && !good; ++i) good = read_entry(found.gl_pathv[i], code);
+  globfree(&found);
+  return good;
+}
+
 }  // namespace
+
+// "" where there is no home.
+std::string cache_folder() {
+  std::string folder;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
+    folder = cache;
+  else if (const char* home = std::getenv("HOME"); home && *home == '/')
+    folder = std::string(home) + "/.cache";
+  if (folder.empty()) return folder;
+  mkdir(folder.c_str(), 0700);
+  folder += "/tycho";
+  mkdir(folder.c_str(), 0700);
+  return folder;
+}
 
 const void* compile(const std::string& source, int arch, const Header* headers, std::string* why) {
   static std::mutex mutex;
   static std::deque<std::string> kept;
+  const auto keep = [](std::string c) { return kept.emplace_back(std::move(c)).data(); };
   uint64_t key = hash_of(source.data(), source.size(), static_cast<uint64_t>(arch));
   for (const Header* h = headers; h->name; ++h) key = hash_of(h->text, std::strlen(h->text), key);
   const std::string folder = cache_folder();
-  const std::string path =
-      folder.empty() ? "" : format("%s/%016llx.cubin", folder.c_str(), (unsigned long long)key);
+  const std::string name = format("%016llx", static_cast<unsigned long long>(key));
   const std::lock_guard lock(mutex);
+  static const Nvrtc rtc;
   std::string code;
+  if (!rtc.why.empty()) {
+    if (!folder.empty() && read_any(folder, name, &code)) return keep(std::move(code));
+    *why = rtc.why;
+    return nullptr;
+  }
+  const std::string path =
+      folder.empty() ? "" : folder + "/" + name + "-" + rtc.library.version + ".cubin";
   if (path.empty() || !read_entry(path, &code)) {
-    static const Nvrtc rtc;
-    if (!rtc.library) {
-      *why =
-          "NVRTC is not on this machine (libnvrtc.so.13 or .12); install it: pip install "
-          "nvidia-cuda-nvrtc, and name its environment's site-packages in TYCHO_CUDA_HOME";
-      return nullptr;
-    }
     if (!compile_now(rtc, source, arch, headers, &code, why)) return nullptr;
     if (!path.empty()) write_entry(path, code);
   }
-  return kept.emplace_back(std::move(code)).data();
+  return keep(std::move(code));
 }
 
 }  // namespace tycho::cuda

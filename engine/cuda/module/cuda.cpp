@@ -1,7 +1,9 @@
-// The module's door: loads the driver and says how many devices there are.
+// The module's door: loads the driver and says how many devices there are, or how the machine is.
+#include <cstdio>
 #include <cstring>
 
 #include "engine/base/module.h"
+#include "engine/cuda/doctor.h"
 #include "engine/cuda/nvrtc.h"
 #include "engine/cuda/start.h"
 
@@ -15,6 +17,7 @@ struct Embedded {
 };
 extern "C" const Embedded tycho_cuda_fatbins[];
 extern "C" const Header tycho_cuda_headers[];
+extern "C" const char tycho_cuda_archs[], tycho_cuda_toolkit[];  // "75 80", "13.0"
 
 const void* code_of(const char* file) {
   for (const Embedded* e = tycho_cuda_fatbins; e->name; ++e)
@@ -26,16 +29,35 @@ const void* compile_row(const std::string& source, int arch, std::string* why) {
   return compile(source, arch, tycho_cuda_headers, why);
 }
 
+const Driver* load(std::string* why) {
+  int major = 0, minor = 0;
+  std::sscanf(tycho_cuda_toolkit, "%d.%d", &major, &minor);
+  toolkit_version = 1000 * major + 10 * minor;
+  return load_driver(why);
+}
+
 }  // namespace
 
+TYCHO_MODULE_EXPORT void tycho_cuda_doctor(std::vector<DoctorRow>* rows) {
+  std::string why;
+  load(&why);  // whether it can be is told by what follows
+  *rows = examine();
+  rows->insert(rows->begin(), {"GPU kernels",
+                               "of CUDA " + std::string(tycho_cuda_toolkit) + ", for sm " +
+                                   tycho_cuda_archs + " and newer",
+                               ""});
+}
+
 TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why) {
-  const Driver* loaded = load_driver(why);
+  const Driver* loaded = load(why);
   if (!loaded) return 0;
   static Driver table = *loaded;
   table.code_of = code_of;
   table.compile_row = compile_row;
   set_driver(&table);
-  return start();
+  const int devices = start();
+  if (devices == 0) *why = "the NVIDIA driver shows none (nvidia-smi, CUDA_VISIBLE_DEVICES)";
+  return devices;
 }
 
 }  // namespace tycho::cuda

@@ -143,8 +143,9 @@ Driver make_driver() {
     return snprintf(text, static_cast<size_t>(size), "Emulated GPU"), kSuccess;
   };
   d.device_memory = [](size_t* bytes, int) { return *bytes = m().options.memory, kSuccess; };
-  d.attribute = [](int* value, int attribute, int) {
-    *value = attribute == kMajor ? 9 : attribute == kMinor ? 0 : 4;
+  d.attribute = [](int* value, int attribute, int device) {
+    const int arch = device == m().options.old_device ? 61 : 90;
+    *value = attribute == kMajor ? arch / 10 : attribute == kMinor ? arch % 10 : 4;
     return kSuccess;
   };
   d.retain_context = [](Context* c, int n) {

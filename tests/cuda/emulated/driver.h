@@ -11,6 +11,7 @@ struct Options {
   uint64_t seed = 1;
   // Work is also done when it is asked for, by chance: 0 never, so that it waits as long as it can.
   int eager_percent = 50;
+  int old_device = -1;  // the number of one that is of compute capability 6.1
 };
 
 // Makes it the driver in use; a second call changes the options of the same one.

@@ -234,3 +234,16 @@ test("closed standard streams are no trouble", function()
   check.equal(closed("<&- >&-", ""), 0)
   check.equal(closed("</dev/null >&-", "-e 'print(1)'"), 1)
 end)
+
+test("tycho doctor says what is found on this machine, what is missing and what to install", function()
+  local r = check.tycho({"doctor"}, {env = {TYCHO_CPU_LEVEL = "x86_64"}})
+  check.equal(r.status, 0)
+  check.contains(r.out, "processor +kernels for x86_64")
+  check.contains(r.out, "oneDNN +oneDNN %d")
+  check.contains(r.out, "Gloo +there")
+  check.contains(r.out, "\nMPI ")
+  check.contains(r.out, "\nGPU kernels ")
+  for name in r.out:gmatch "(%S+) is not on this machine" do check.contains(r.out, "pip install") end
+  r = check.tycho {"doctor", "now"}
+  check.equal({r.status, r.out}, {1, ""})
+end)
