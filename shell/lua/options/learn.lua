@@ -1,5 +1,7 @@
 -- `tycho learn [NAME]`: the prompt opens with the list of chapters, of one chapter's lessons, or in a lesson.
+-- `tycho learn --notebook LESSON [FILE]` writes one for Jupyter.
 return function(...)
+  if ... == "--notebook" then return require("shell.lesson.notebook").main(select(2, ...)) end
   local words = table.concat({...}, " ")
   local name = words:match "%S+"
   if name then
