@@ -201,7 +201,8 @@ int set_grad_enabled(lua_State* L) {
       L, 2, [](lua_State* S) { mode.grad = lua_toboolean(S, 1); }, "torch.set_grad_enabled");
 }
 int detect_anomaly(lua_State* L) {
-  return open_scope(L, 1, [](lua_State*) { grad::detect_anomaly = true; });
+  return open_scope(
+      L, 1, [](lua_State*) { grad::detect_anomaly = true; }, "torch.autograd.detect_anomaly");
 }
 int set_detect_anomaly(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, lua_isboolean(L, 1), "set_detect_anomaly: wants true or false");

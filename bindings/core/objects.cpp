@@ -77,8 +77,26 @@ int shape_eq(lua_State* L) {
   return 1;
 }
 
+// How many elements a tensor of this shape has.
+int shape_numel(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TTABLE)
+    fail(tycho::Kind::Argument, "shape.numel: called with a colon: x.shape:numel()");
+  lua_Unsigned product = 1;
+  for (int i = 1, n = static_cast<int>(lua_rawlen(L, 1)); i <= n; ++i) {
+    lua_rawgeti(L, 1, i);
+    product *= static_cast<lua_Unsigned>(lua_tointeger(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, static_cast<lua_Integer>(product));
+  return 1;
+}
+
 // Positions that no table has: negative ones count from the end, as everywhere.
 int shape_index(lua_State* L) {
+  if (lua_type(L, 2) == LUA_TSTRING && !std::strcmp(lua_tostring(L, 2), "numel")) {
+    lua_pushcfunction(L, guarded<shape_numel>);
+    return 1;
+  }
   const auto n = static_cast<lua_Integer>(lua_rawlen(L, 1));
   const lua_Integer i = lua_isinteger(L, 2) ? lua_tointeger(L, 2) : n + 1;
   if (i > 0) return 0;

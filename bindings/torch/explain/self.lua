@@ -231,12 +231,13 @@ end
 ---it was something else.
 ---@param failure any the error: a text of Lua's own, or an error object
 ---@param thread? thread the coroutine that it ended; the running one when nil
-return function(failure, thread)
+---@param above? integer functions of ours between what failed and the handler that called this
+return function(failure, thread, above)
   local own = type(failure) == "string"
   -- Levels as seen from this function; below it stands the handler that called it.
   local function info_at(n) if thread then return debug.getinfo(thread, n, "fSln") end return debug.getinfo(n + 1, "fSln") end
   local function local_at(n, i) if thread then return debug.getlocal(thread, n, i) end return debug.getlocal(n + 1, i) end
-  local first = thread and 0 or 3
+  local first = thread and 0 or 3 + (above or 0)
   local absent = own and failure:match "attempt to call a nil value %(method '([%a_][%w_]*)'%)$"
   local info = absent and info_at(first)
   if info and info.what ~= "C" and not of_torch(info.source) then

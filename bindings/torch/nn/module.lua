@@ -39,6 +39,7 @@ local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~=
 -- Keys of a module's fields in order of assignment; numbers of list parts first.
 local function keys_of(t)
   if rawget(t, "_order") then return t._order end
+  if rawget(t, "__index") ~= nil then error(("%s is the class; make an object of it first: net = %s(..)"):format(t._name, t._name), 3) end
   local keys = {}
   for i = 1, #t do keys[i] = i end
   local named = {}

@@ -263,6 +263,8 @@ test("a shape's negative positions count from the end, and position 0 is an erro
   local x = torch.ones(2, 3)
   check.equal({x.shape[-1], x.shape[-2], x:size()[-1], x:stride()[-2]}, {3, 2, 3, 3})
   check.equal(x.shape[3], nil)
+  check.equal({x.shape:numel(), torch.tensor(1).shape:numel(), torch.ones(3, 0).shape:numel()}, {6, 1, 0})
+  check.raises("argument", "x.shape:numel()", function() return x.shape.numel() end)
   check.raises("dim", "dimensions count from 1", function() return x.shape[0] end)
   check.raises("dim", "out of range", function() return x.shape[-3] end)
   local sizes = {}

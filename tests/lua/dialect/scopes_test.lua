@@ -100,6 +100,13 @@ test("the note can be an error, and the scope has ended all the same", function(
   check.contains(r.out, "\ntrue\n")
 end)
 
+test("detect_anomaly alone ends with its statement, as no_grad does; set_detect_anomaly stays, as in PyTorch", function()
+  local lines = "local x = torch.zeros(1, {requires_grad = true})\nlocal function back() return (pcall(function() (x * 0 / x):sum():backward() end)) end\n"
+  local r = script("torch.notes('NAN', 'off')\n" .. lines .. "torch.autograd.detect_anomaly()\nprint(back())\ntorch.autograd.detect_anomaly(function() print(back()) end)\ndo local _ <close> = torch.autograd.detect_anomaly() print(back()) end\nprint(back())\ntorch.autograd.set_detect_anomaly(true)\nprint(back())\n")
+  check.equal(r.out, "true\nfalse\nfalse\ntrue\nfalse\n")
+  check.contains(r.err, "note SCOPE: torch.autograd.detect_anomaly() alone ends with its statement")
+end)
+
 test("the scopes stand in torch.autograd too, which has no other names", function()
   for _, name in ipairs {"no_grad", "enable_grad", "inference_mode", "set_grad_enabled"} do check.equal(torch.autograd[name], torch[name]) end
   check.equal(torch.autograd.no_grad(records), false)

@@ -119,6 +119,27 @@ test("where the line tells the object, the line with a colon is the fix; in coro
   check.equal(err.message, "Linear:train: self must be a Linear, and is the number 3")
 end)
 
+test("a handler of xpcall gets the same error objects, and sees the stack of what failed", function()
+  local mine = Mine()
+  local ok, fixes = xpcall(function() mine.train() end, function(err) return err.fixes end)
+  check.equal({ok, fixes}, {false, {"mine:train()"}})
+  check.equal({xpcall(function() nn.Linear.to(3) end, function(err) return err.kind end)}, {false, "argument"})
+  check.equal({xpcall(function(a, b) return a + b, b end, print, 1, 2)}, {true, 3, 2})
+  check.equal({xpcall(function() error("mine", 0) end, function(err) return err .. debug.getinfo(2, "n").name end)}, {false, "mineerror"})
+  check.raises(nil, "bad argument #2 to 'xpcall'", xpcall, print, 3)
+  local co = coroutine.wrap(function() return xpcall(function() coroutine.yield(1) error("late", 0) end, function(err) return err .. "r" end) end)
+  check.equal(co(), 1)
+  check.equal({co()}, {false, "later"})
+  check.equal({xpcall(function() local function f() return 1 + f() end return f() end, function() return "deep" end)}, {false, "deep"})
+end)
+
+test("a class is no object: what asks it for its parts says that an object is to be made", function()
+  for _, name in ipairs {"parameters", "named_parameters", "named_buffers", "state_dict", "modules", "children", "train", "eval", "zero_grad", "double", "apply"} do
+    check.raises("argument", "Mine is the class; make an object of it first: net = Mine(..)", Mine[name], Mine)
+  end
+  check.equal(#Mine():parameters(), 2)
+end)
+
 test("errors that are somebody's own stay what they are", function()
   local function text(f)
     local ok, err = pcall(f)
