@@ -2,10 +2,14 @@
 #include "engine/cuda/faults.h"
 
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/where.h"
 #include "engine/cuda/context.h"
 
 namespace tycho::cuda {
@@ -19,9 +23,14 @@ struct Fault {
 
 namespace {
 
+// An operation and the line of the script that asked for it.
+struct Asked {
+  const char* op;
+  Where where;
+};
 std::mutex mutex;
-std::vector<const char*>& names() {
-  static auto* all = new std::vector<const char*>;
+std::vector<Asked>& asked() {
+  static auto* all = new std::vector<Asked>;
   return *all;
 }
 
@@ -36,11 +45,13 @@ Fault* new_fault() {
 }
 
 int32_t fault_number(const char* op) {
+  const Where where = here();
   const std::lock_guard lock(mutex);
-  for (size_t i = 0; i < names().size(); ++i)
-    if (!std::strcmp(names()[i], op)) return static_cast<int32_t>(i);
-  names().push_back(op);
-  return static_cast<int32_t>(names().size() - 1);
+  static auto* numbers = new std::map<std::tuple<std::string_view, uint32_t, int32_t>, int32_t>;
+  const auto [it, added] = numbers->emplace(std::tuple(op, where.source, where.line),
+                                            static_cast<int32_t>(asked().size()));
+  if (added) asked().push_back({op, where});
+  return it->second;
 }
 
 Fault* fault_of(Device device) { return context_of(device).fault; }
@@ -54,11 +65,13 @@ void raise_faults(Device device) {
   std::string op = "an operation";
   {
     const std::lock_guard lock(mutex);
-    if (seen.op >= 0 && seen.op < static_cast<int32_t>(names().size()))
-      op = names()[static_cast<size_t>(seen.op)];
+    if (seen.op >= 0 && seen.op < static_cast<int32_t>(asked().size())) {
+      const Asked& a = asked()[static_cast<size_t>(seen.op)];
+      op = a.op + at(a.where);
+    }
   }
   fail(Kind::Index,
-       format("%s: on %s, index %lld at position %lld is out of range (1 to %lld)", op.c_str(),
+       format("%s, on %s: index %lld at position %lld is out of range (1 to %lld)", op.c_str(),
               device_name(device).c_str(), static_cast<long long>(seen.value) + 1,
               static_cast<long long>(seen.position) + 1, static_cast<long long>(seen.limit)));
 }

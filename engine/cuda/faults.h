@@ -6,7 +6,7 @@
 namespace tycho::cuda {
 
 Fault* new_fault();  // in memory of the host that kernels write to
-// The number by which a kernel names the operation it belongs to.
+// The number by which a kernel names the operation it belongs to, and the line that runs.
 int32_t fault_number(const char* op);
 
 }  // namespace tycho::cuda
