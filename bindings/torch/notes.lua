@@ -277,6 +277,7 @@ end
 ---A note from the engine; true when it need not be offered again for this line.
 function notes.from_engine(code, form, v, source, line)
   if state(code) == "off" then return true end
+  if code == "LABEL" then return require("torch.notes.labels").used(tonumber(v.classes)) end
   if code == "B2" and form == "op" and source then
     -- pos:unsqueeze(2) - neg says that all pairs are meant.
     local text = notes.line_text(source, line) or ""

@@ -50,6 +50,15 @@ void note_softmax(const Tensor& scores) {
     show_note("SOFT", "loss", where, {{"op", bare_name(n->name())}, {"at", at(n->where)}});
 }
 
+void count_classes(const Tensor& scores) {
+  if (scores.rank() == 0) return;
+  ++class_losses.count;
+  class_losses.classes = scores.shape()[scores.rank() == 1 ? 0 : 1];
+  if (class_losses.offers == 0 || !show_note) return;
+  --class_losses.offers;
+  show_note("LABEL", "used", here(), {{"classes", std::to_string(class_losses.classes)}});
+}
+
 // --- Running totals ---
 
 constexpr int kOften = 32;  // sweeps between looks, and additions that make a total
@@ -147,9 +156,13 @@ struct Notes final : Observer {
     if (watch_totals) look_for_total(c, node);
   }
   void compared(const char* op, const Tensor& prediction, const Tensor& target) override {
+    if (std::string_view(op) == "nll_loss") return count_classes(prediction);
     note_pairs(op, prediction, target);
   }
-  void scored(const Tensor& scores) override { note_softmax(scores); }
+  void scored(const Tensor& scores) override {
+    count_classes(scores);
+    note_softmax(scores);
+  }
   void step(const Node& node, std::span<const Tensor>, std::span<const Tensor>) override {
     promotion_swept(node);
   }

@@ -75,6 +75,7 @@ texts.catalogue = {
     example = "y = torch.tensor{0, 2, 1}\ndata.TensorDataset(torch.ones(3, 2), y + 1);",
     texts = {
       dataset = {"{name} holds class numbers from 0 to {most}; they count from 1 here, from 1 to {count}", "{fix}"},
+      short = {"the labels of this epoch go from 1 to {most}, and the loss is over {count} classes: the last never occurs", "labels that counted from 0: {fix}; and for {most} classes the last layer gives {most} scores"},
       epoch = {"the labels of this epoch go from 0 to {most}; they count from 1 here, from 1 to {count}", "in the dataset, or in the loop: {fix}"},
     },
   },
