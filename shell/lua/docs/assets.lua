@@ -16,7 +16,7 @@ header { position: sticky; top: 0; background: var(--paper); border-bottom: 1px 
 header a { color: var(--ink); text-decoration: none; } header .home { font-weight: 700; }
 header nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; flex: 1 1 auto; font-size: .92rem; }
 header input { font: inherit; padding: .25rem .6rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--box);
-  color: var(--ink); width: 15rem; max-width: 100%; }
+  color: var(--ink); width: 11rem; max-width: 100%; }
 header button { font: inherit; border: 1px solid var(--line); border-radius: .4rem; background: var(--box); color: var(--ink); padding: .2rem .6rem; cursor: pointer; }
 main { max-width: 54rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
 a { color: var(--link); } h1 { font-size: 1.6rem; line-height: 1.25; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1.03rem; }
