@@ -253,6 +253,10 @@ function prepare.B2(form, v, source, line, value_of)
   v.left, v.right = shown(left) and left.text .. " " or "", shown(right) and right.text .. " " or ""
   v.picture = lined_up(shown(left) or "left", v.a, shown(right) or "right", v.b)
 end
+function prepare.RANGE(_, v, source, line)
+  local text = source and notes.line_text(source, line) or ""
+  v.name = text:match("([%a_][%w_%.]*)%[%s*{%s*" .. v.first .. "%s*,%s*" .. v.last .. "%s*}%s*%]") or ""
+end
 function prepare.F64(_, v, source, line, value_of)
   local text = source and notes.line_text(source, line)
   local name = text and name_of(text, value_of, function(t) return tostring(t.dtype):find("float64") and tostring(t.shape) == v.constant end)

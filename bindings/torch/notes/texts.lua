@@ -48,6 +48,12 @@ texts.catalogue = {
     example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
     texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
   },
+  RANGE = {
+    kind = "index", once = "run", doc = "x[{i, j}], one element of a matrix, met a tensor that fits the rows from i to j.",
+    rule = "x[{i, j}] is the element in row i and column j. A range has braces of its own: x[{{i, j}}] are the rows from i to j, both with it.",
+    example = "x = torch.zeros(6, 2)\nx[{1, 5}].shape\nx[{{1, 5}}].shape",
+    texts = {range = {"{name}[{{first}, {last}}] is one element of {shape}, and meets {other}, the shape of rows {first} to {last}{at}", "a range of rows: {name}[{{{first}, {last}}}]"}},
+  },
   SIZES = {
     kind = "argument", once = "line", doc = "Several names for x.shape, which is one value.",
     rule = "x.shape and x:size() give the sizes as one value, and Lua takes no list apart: the other names become nil. table.unpack gives several values of one.",
