@@ -518,5 +518,6 @@ test("an error about one element that was meant as a range offers the range", fu
   check.contains(report(function() p[{1, 5}] = torch.zeros(5, 6) end), "try: p[{{1, 5}}]  -- a range")
   check.contains(report(function() for _ in ipairs(p[{1, 5}]) do end end), "try: ipairs(p[{{1, 5}}]:rows())")
   check.contains(report(function() local x = p[{1, 5}] return x:matmul(q) end), "try: x = p[{{1, 5}}]")
-  check.lacks(report(function() return p[{5, 1}]:sum(2) end), "p[{{5")
+  local range = "%-%- a range of rows"
+  check.yes(not report(function() return p[{5, 1}]:sum(2) end):find(range))
 end)
