@@ -41,8 +41,18 @@ Device device_at(lua_State* L, int i, const char* what) {
 
 int get_device_name(lua_State* L) {
   const Device d = device_at(L, 1, "get_device_name");
-  lua_pushfstring(L, "simulated CUDA device %d (on the CPU)", static_cast<int>(d.number));
+  lua_pushstring(L, backend_of(d).info(d).name.c_str());
   return 1;
+}
+// _info(device): its compute capability, its multiprocessors, whether it is simulated.
+int info(lua_State* L) {
+  const Device d = device_at(L, 1, "get_device_properties");
+  const DeviceInfo i = backend_of(d).info(d);
+  lua_pushinteger(L, i.major);
+  lua_pushinteger(L, i.minor);
+  lua_pushinteger(L, i.multiprocessors);
+  lua_pushboolean(L, i.simulated);
+  return 4;
 }
 // _limits(device): bytes that the device may hold, bytes of it that nobody has taken.
 int limits(lua_State* L) {
@@ -109,6 +119,7 @@ void open_cuda(lua_State* L, int torch) {
                                        {"current_device", guarded<current_device>},
                                        {"set_device", guarded<set_device>},
                                        {"synchronize", guarded<synchronize>},
+                                       {"_info", guarded<info>},
                                        {"_limits", guarded<limits>},
                                        {"_set_limit", guarded<set_limit>},
                                        {"_ops_on_cpu", guarded<ops_on_cpu>},

@@ -163,7 +163,11 @@ function Event:record(stream)
   stream = stream and check_stream(stream, "record") or cuda.current_stream()
   self.device, self.stream_id = stream.device, stream.stream_id
   self.mark = cuda._mark(stream.device_index, stream.stream_id)
-  if self.enable_timing then self.time = torch.perf_counter() end
+  if not self.enable_timing then return end
+  -- The time is the host's, when the stream is there.
+  local _, _, _, simulated = cuda._info(stream.device_index)
+  if not simulated then cuda._wait(stream.device_index, stream.stream_id, self.mark) end
+  self.time = torch.perf_counter()
 end
 ---What comes next in the stream comes after this event.
 ---@param stream? table default: the current one
@@ -212,18 +216,18 @@ end
 ---@param device? any
 function cuda.get_device_properties(device)
   local number = number_of(device, "get_device_properties")
-  local major, minor = cuda.get_device_capability(number)
+  local major, minor, units = cuda._info(number)
   return setmetatable({name = cuda.get_device_name(number), major = major, minor = minor, total_memory = (cuda._limits(number)),
-    multi_processor_count = torch.get_num_threads(), is_integrated = 0, is_multi_gpu_board = 0}, Properties)
+    multi_processor_count = units, is_integrated = 0, is_multi_gpu_board = 0}, Properties)
 end
 ---The compute capability of a device, as two numbers; a simulated one says 8, 0: what it computes, such GPUs compute too.
 ---@param device? any
 function cuda.get_device_capability(device)
-  cuda.get_device_name(device)  -- which raises where it is not there
-  return 8, 0
+  local major, minor = cuda._info(number_of(device, "get_device_capability"))
+  return major, minor
 end
 ---Can the current device compute in bfloat16? Simulated ones can.
-function cuda.is_bf16_supported() return cuda.is_available() end
+function cuda.is_bf16_supported() return cuda.is_available() and (cuda._info(cuda.current_device())) >= 8 end
 ---Can tensors be copied from one device to the other without the host in between?
 ---@param device any
 ---@param peer any

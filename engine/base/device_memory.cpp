@@ -43,20 +43,28 @@ void* DeviceMemory::allocate(size_t bytes) {
 
 void DeviceMemory::release(void* memory, size_t bytes) {
   if (!memory) return;
-  const unsigned c = size_class(bytes);
+  leave(bytes);
+  take_back(memory, bytes);
+}
+
+void DeviceMemory::leave(size_t bytes) {
   std::lock_guard lock(mutex_);
-  bins_[c].push_back(memory);
-  cached_ += static_cast<int64_t>(class_bytes(c));
+  cached_ += static_cast<int64_t>(class_bytes(size_class(bytes)));
   live_.store(live_bytes() - memory::counted(bytes));
+}
+
+void DeviceMemory::take_back(void* memory, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  bins_[size_class(bytes)].push_back(memory);
   if (cached_ > std::max(kCachedAtLeast, peak_ / 2)) drop_all();
 }
 
 void DeviceMemory::drop_all() {
   for (unsigned c = 0; c < kClasses; ++c) {
     for (void* memory : bins_[c]) source_.give(memory, class_bytes(c));
+    cached_ -= static_cast<int64_t>(bins_[c].size() * class_bytes(c));
     bins_[c].clear();
   }
-  cached_ = 0;
 }
 
 MemoryStats DeviceMemory::stats() {

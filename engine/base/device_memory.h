@@ -28,6 +28,9 @@ class DeviceMemory {
   // As the functions of memory.h with these names.
   void* allocate(size_t bytes);
   void release(void* memory, size_t bytes);
+  // release in two parts: the block counts no more as live, and later it may be given to others.
+  void leave(size_t bytes);
+  void take_back(void* memory, size_t bytes);
   int64_t live_bytes() const { return live_.load(std::memory_order_relaxed); }
   MemoryStats stats();
   void reset_peak();

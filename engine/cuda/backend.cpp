@@ -16,6 +16,10 @@ namespace {
 struct Cuda final : Backend {
   constexpr Cuda() : Backend("cuda", RandomKind::Philox) {}
   int devices() override { return count_devices(); }
+  DeviceInfo info(Device d) override {
+    const DeviceContext& device = context_of(d);
+    return {device.name, device.arch / 10, device.arch % 10, device.multiprocessors};
+  }
 
   void* allocate(Device d, size_t bytes) override { return context_of(d).memory->allocate(bytes); }
   void release(Device d, void* memory, size_t bytes) override {

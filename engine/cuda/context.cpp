@@ -21,6 +21,9 @@ std::unique_ptr<DeviceContext> open(Device device) {
   check(cu.attribute(&minor, kMinor, d->ordinal), name.c_str());
   check(cu.attribute(&d->multiprocessors, kMultiprocessors, d->ordinal), name.c_str());
   d->arch = 10 * major + minor;
+  char text[96] = "";
+  cu.device_name(text, sizeof text, d->ordinal);
+  d->name = text;
   TYCHO_CHECK(
       Kind::Device, d->arch >= kOldestArch,
       "%s is too old: it has compute capability %d.%d, and %d.%d (Turing) or newer is needed",

@@ -31,6 +31,7 @@ struct DeviceContext {
   int ordinal = 0;  // the driver's
   Context context = nullptr;
   Pool pool = nullptr;
+  std::string name;
   int arch = 0, multiprocessors = 0;
   size_t total = 0;
   std::mutex mutex;  // of what follows

@@ -50,7 +50,8 @@ void Memory::release(void* memory, size_t bytes) {
         block.events.push_back(event);
       }
   }
-  if (block.events.empty()) return bins_.release(memory, bytes);
+  bins_.leave(bytes);
+  if (block.events.empty()) return bins_.take_back(memory, bytes);
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(block));
 }
@@ -65,7 +66,7 @@ void Memory::collect(bool wait) {
       driver().end_event(event);
       block.events.pop_back();
     }
-    bins_.release(block.memory, block.bytes);
+    bins_.take_back(block.memory, block.bytes);
     return true;
   });
 }

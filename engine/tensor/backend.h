@@ -22,12 +22,20 @@ enum class RandomKind : uint8_t { Mersenne, Philox };
 
 using StreamId = int32_t;
 
+struct DeviceInfo {
+  std::string name;
+  int major = 0, minor = 0;  // the compute capability
+  int multiprocessors = 0;
+  bool simulated = false;  // kernels run as they are asked for
+};
+
 struct Backend {
   const char* name;
   RandomKind random;
 
   constexpr Backend(const char* name, RandomKind random) : name(name), random(random) {}
   virtual int devices() = 0;
+  virtual DeviceInfo info(Device) { return {}; }
 
   // Memory as engine/base/memory.h says it: 64-byte aligned, nullptr when there is none.
   virtual void* allocate(Device device, size_t bytes) = 0;

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/base/check.h"
+#include "engine/base/parallel.h"
 #include "engine/cpu/device/arena.h"
 #include "engine/cpu/device/streams.h"
 #include "engine/cpu/elementwise/run.h"
@@ -74,6 +76,11 @@ uint32_t devices_of(const Value* args, int n, const Impl* out) {
 struct Simulated final : Backend {
   constexpr Simulated() : Backend("simulated cuda", RandomKind::Philox) {}
   int devices() override { return cuda_device_count(); }
+  // Of a compute capability that computes what the CPU's kernels do.
+  DeviceInfo info(Device d) override {
+    return {format("simulated CUDA device %d (on the CPU)", d.number), 8, 0, get_num_threads(),
+            true};
+  }
 
   void* allocate(Device d, size_t bytes) override {
     void* memory = device_of(d).memory.allocate(bytes);

@@ -57,7 +57,7 @@ struct Machine {
   std::mt19937_64 random{1};
   std::map<Address, size_t> blocks;
   std::map<const char*, size_t> pinned;
-  size_t bytes = 0, graphs = 0;
+  size_t bytes = 0, graphs = 0, lost = 0;
   std::vector<std::unique_ptr<StreamOf>> streams;
   std::map<Event, std::shared_ptr<EventOf>> events;
   ContextOf contexts[16];
@@ -75,6 +75,12 @@ bool inside(Address a, size_t bytes) {
   if (it == m().blocks.begin()) return bytes == 0;
   --it;
   return a + bytes <= it->first + it->second;
+}
+// Work finds its memory when it is done, not only when it was asked for.
+bool still_inside(Address a, size_t bytes) {
+  const bool good = inside(a, bytes);
+  m().lost += !good;
+  return good;
 }
 bool is_pinned(const void* p) {
   const auto* a = static_cast<const char*>(p);
@@ -197,11 +203,17 @@ Driver make_driver() {
     LOCK;
     if (!inside(to, bytes)) return kBadAddress;
     if (is_pinned(from))
-      return add(s, {[=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); }, {}, {}});
+      return add(s, {[=] {
+                       if (still_inside(to, bytes))
+                         std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+                     },
+                     {},
+                     {}});
     if (s->capture) return kCapture;
     const auto* begin = static_cast<const char*>(from);
     return add(s, {[to, copy = std::vector<char>(begin, begin + bytes)] {
-                     std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
+                     if (still_inside(to, copy.size()))
+                       std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
                    },
                    {},
                    {}});
@@ -210,31 +222,44 @@ Driver make_driver() {
     LOCK;
     if (!inside(from, bytes)) return kBadAddress;
     if (s->capture && !is_pinned(to)) return kCapture;
-    add(s, {[=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); }, {}, {}});
+    add(s, {[=] {
+              if (still_inside(from, bytes)) std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+            },
+            {},
+            {}});
     return is_pinned(to) ? kSuccess : finish(s);
   };
   d.copy_within = [](Address to, Address from, size_t bytes, Stream s) {
     LOCK;
     if (!inside(to, bytes) || !inside(from, bytes)) return kBadAddress;
-    return add(
-        s,
-        {[=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); },
-         {},
-         {}});
+    return add(s, {[=] {
+                     if (still_inside(to, bytes) && still_inside(from, bytes))
+                       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
+                                    bytes);
+                   },
+                   {},
+                   {}});
   };
   d.copy_across = [](Address to, Context, Address from, Context, size_t bytes, Stream s) {
     LOCK;
     if (!inside(to, bytes) || !inside(from, bytes)) return kBadAddress;
-    return add(
-        s,
-        {[=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); },
-         {},
-         {}});
+    return add(s, {[=] {
+                     if (still_inside(to, bytes) && still_inside(from, bytes))
+                       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
+                                    bytes);
+                   },
+                   {},
+                   {}});
   };
   d.set_bytes = [](Address to, uint8_t byte, size_t bytes, Stream s) {
     LOCK;
     if (!inside(to, bytes)) return kBadAddress;
-    return add(s, {[=] { std::memset(reinterpret_cast<void*>(to), byte, bytes); }, {}, {}});
+    return add(s, {[=] {
+                     if (still_inside(to, bytes))
+                       std::memset(reinterpret_cast<void*>(to), byte, bytes);
+                   },
+                   {},
+                   {}});
   };
   d.new_stream = [](Stream* s, unsigned) {
     LOCK;
@@ -355,7 +380,8 @@ void start(const Options& options) {
 
 Held held() {
   LOCK;
-  return {m().blocks.size(), m().bytes, m().events.size(), m().streams.size(), m().graphs};
+  return {m().blocks.size(),  m().bytes,  m().events.size(),
+          m().streams.size(), m().graphs, m().lost};
 }
 
 }  // namespace emulated

@@ -20,6 +20,7 @@ void start(const Options& options = {});
 // What the driver holds, for tests that nothing is left behind.
 struct Held {
   size_t blocks, bytes, events, streams, graphs;
+  size_t lost;  // work whose memory was gone when it was done
 };
 Held held();
 

@@ -326,3 +326,11 @@ test("without devices: questions are answered, the rest says what is missing", f
     check.contains(out, name .. "\tfalse\tdevice\n")
   end
 end)
+
+test("tests/cuda/run_all says that there is no GPU by its status, and takes no unknown option", function()
+  local gpu = io.open "/dev/nvidiactl" or io.open "/dev/dxg"
+  if gpu then check.skip "there is a GPU" end
+  local run = arg[0]:gsub("lua/run.lua$", "cuda/run_all")
+  check.equal(select(3, os.execute(check.quote(run) .. " 2>/dev/null")), 77)
+  check.equal(select(3, os.execute(check.quote(run) .. " --fast 2>/dev/null")), 1)
+end)

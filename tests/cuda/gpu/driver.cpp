@@ -1,0 +1,30 @@
+// The machine's own driver in the place of the emulated one: the same tests on a GPU, with the kernels
+// that nvcc compiled. tests/cuda/run_all builds and runs this.
+#include "tests/cuda/emulated/driver.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/base/module.h"
+#include "engine/tensor/device.h"
+
+namespace tycho::cuda {
+
+TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why);  // engine/cuda/module
+
+namespace emulated {
+
+void start(const Options&) {
+  static const bool started = [] {
+    std::string why;
+    if (tycho_cuda_start(&why) > 0) return true;
+    std::fprintf(stderr, "there is no GPU to use: %s\n", why.c_str());
+    std::exit(77);
+  }();
+  (void)started;
+}
+
+Held held() { return {}; }
+
+}  // namespace emulated
+}  // namespace tycho::cuda

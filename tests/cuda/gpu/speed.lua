@@ -1,0 +1,80 @@
+-- How fast the device is: medians over data several times its caches, against a copy of the same data in the same run.
+-- Prints rows `name | figure | of its limit | verdict` for tests/cuda/run_all. An argument makes everything small by that
+-- factor, to try the program itself.
+local cuda, F = torch.cuda, torch.nn.functional
+local small = tonumber(arg[1] or 1)
+local rows = math.max(64, 65536 // small)
+local width = 1024
+local gpu = {device = "cuda"}
+
+local function median(f)
+  for _ = 1, 3 do f() end
+  cuda.synchronize()
+  local times = {}
+  for i = 1, small > 1 and 3 or 15 do
+    local began = torch.perf_counter()
+    for _ = 1, 4 do f() end
+    cuda.synchronize()
+    times[i] = (torch.perf_counter() - began) / 4
+  end
+  table.sort(times)
+  return times[#times // 2 + 1]
+end
+
+local on_cpu = {}
+for _, name in ipairs(cuda._ops_on_cpu() or {}) do on_cpu[name] = true end
+
+torch.manual_seed(1)
+local x, y = torch.randn(rows, width, gpu), torch.randn(rows, width, gpu)
+local half = x:to "bfloat16"
+local bytes = rows * width * 4
+local copied = torch.empty(rows, width, gpu)
+local copy = 2 * bytes / median(function() copied:copy_(x) end)
+print(("copy | %.0f GB/s | | report"):format(copy / 1e9))
+
+local failed = false
+-- `moved`: bytes that are read and written; `op`: what must have a kernel, else it would be the CPU's time.
+local function bandwidth(name, limit, moved, f, op)
+  if op and on_cpu[op] then return print(("%s | | | no kernel yet: runs on the CPU"):format(name)) end
+  local rate = moved / median(f)
+  local part = rate / copy
+  local good = part >= limit
+  failed = failed or not good
+  print(("%s | %.0f GB/s | %.0f %% of copy, limit %.0f | %s"):format(name, rate / 1e9, 100 * part, 100 * limit, good and "good" or "below"))
+end
+torch.no_grad(function()
+  bandwidth("x + y", 0.9, 3 * bytes, function() return x + y end)
+  bandwidth("x:mul_(1.0001)", 0.9, 2 * bytes, function() x:mul_(1.0001) end)
+  bandwidth("gelu", 0.9, 2 * bytes, function() return F.gelu(x) end)
+  bandwidth("float32 to bfloat16", 0.9, 1.5 * bytes, function() return x:to "bfloat16" end)
+  bandwidth("bfloat16 + bfloat16", 0.9, 1.5 * bytes, function() return half + half end)
+  bandwidth("transposed copy", 0.9, 2 * bytes, function() return x:t():contiguous() end)
+  bandwidth("sum", 0.8, bytes, function() return x:sum() end, "sum")
+  bandwidth("sum of rows", 0.8, bytes, function() return x:sum(2) end, "sum")
+  bandwidth("sum of columns", 0.8, bytes, function() return x:sum(1) end, "sum")
+  bandwidth("softmax", 0.8, 2 * bytes, function() return x:softmax(2) end, "softmax")
+  bandwidth("layer_norm", 0.8, 2 * bytes, function() return F.layer_norm(x, {width}) end, "row_norm")
+end)
+
+-- --- without a limit, or another than a copy's ---
+local function report(name, figure) print(("%s | %s | | report"):format(name, figure)) end
+local one = torch.randn(16, gpu)
+local calls = small > 1 and 100 or 2000
+local each = median(function() for _ = 1, calls do local _ = one + one end end) / calls
+local quick = each <= 5e-6
+if small == 1 and not quick then failed = true end
+print(("op from Lua, 16 elements | %.2f us | limit 5 | %s"):format(each * 1e6, quick and "good" or "below"))
+report("item()", ("%.2f us"):format(median(function() one[1]:item() end) * 1e6))
+report("a tensor made and dropped", ("%.2f us"):format(median(function() for _ = 1, 100 do local _ = torch.empty(1000, gpu) end end) * 1e4))
+local host = torch.randn(rows, width):pin_memory()
+report("pinned memory to the device", ("%.1f GB/s"):format(bytes / median(function() return host:to("cuda", {non_blocking = true}) end) / 1e9))
+report("the device to memory", ("%.1f GB/s"):format(bytes / median(function() return x:cpu() end) / 1e9))
+if on_cpu.matmul then
+  print "bfloat16 matrix product | | | no kernel yet: runs on the CPU"
+else
+  local n = 8192 // math.floor(small ^ 0.5)
+  local a = torch.randn(n, n, {device = "cuda", dtype = "bfloat16"})
+  local b = torch.randn(n, n, {device = "cuda", dtype = "bfloat16"})
+  report(("bfloat16 matrix product, %d"):format(n), ("%.0f TFLOP/s"):format(2 * n ^ 3 / median(function() return a:matmul(b) end) / 1e12))
+end
+os.exit(failed and small == 1 and 1 or 0)
