@@ -119,6 +119,11 @@ void Pty::signal(int number) {
   if (pid_ > 0) kill(pid_, number);
 }
 
+void Pty::hang_up() {
+  close(fd_);
+  fd_ = -1;
+}
+
 void Pty::resize(int columns, int rows) {
   const winsize size = size_of(columns, rows);
   screen.resize(columns, rows);

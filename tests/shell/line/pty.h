@@ -28,6 +28,7 @@ class Pty {
 
   void type(const std::string& keys);
   void signal(int number);
+  void hang_up();  // the terminal goes, as a window that is closed
   void resize(int columns, int rows);
   bool raw() const;
   void drain();  // reads what is there

@@ -61,6 +61,30 @@ TEST(Pty, ASignalThatEndsItRestoresTheTerminal) {
   }
 }
 
+TEST(Pty, AReaderWhoseTerminalHasHungUpStillEndsByASignal) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  Pty t({.environment = {}, .evaluate = [&](const std::string&) {
+           const Reader reader;
+           History history("");
+           std::string entry;
+           for (int ends = 0; ends < 2;)  // a program that asks again
+             ends += read_entry({"inner> ", ""}, reader, history, &entry) == Ended::End;
+           if (write(told[1], "x", 1) == 1)
+             while (true) pause();
+         }});
+  close(told[1]);
+  ASSERT_TRUE(t.see_end(">"));
+  t.type("go\r");
+  ASSERT_TRUE(t.see_end("inner>"));
+  t.hang_up();
+  char end = 0;
+  ASSERT_EQ(read(told[0], &end, 1), 1);
+  close(told[0]);
+  t.signal(SIGTERM);
+  EXPECT_EQ(t.exit_status(), 128 + SIGTERM);
+}
+
 TEST(Pty, AnEndFromInsideTheReadRestoresTheTerminal) {
   Pty t({.environment = {}, .evaluate = [](const std::string&) {
            Reader reader;
