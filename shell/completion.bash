@@ -38,7 +38,7 @@ _tycho() {
   fi
   case $before in
     -e) return ;;
-    --lua-annotations)
+    --lua-annotations | --docs)
       COMPREPLY=($(compgen -d -- "$word"))
       compopt -o filenames
       return ;;
@@ -48,7 +48,7 @@ _tycho() {
       return ;;
   esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --version --help" -- "$word"))
+    COMPREPLY=($(compgen -W "-e -i --clean --check --lua-annotations --docs --version --help" -- "$word"))
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
     ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W "doctor learn run kernel" -- "$word"))

@@ -38,6 +38,7 @@ constexpr char kUsage[] =
     "  doctor       what is found on this machine, and what to install for the rest\n"
     "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"
     "  --check DIR  check lessons\n"
+    "  --docs DIR   write the reference as pages for a browser\n"
     "  --lua-annotations DIR  write definition files for the Lua language server\n"
     "  --version    versions, libraries and the CPU features in use\n"
     "  --help       this text\n"

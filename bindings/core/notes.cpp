@@ -133,6 +133,16 @@ int passes(lua_State* L) {
   return 1;
 }
 
+// _class_losses(offers): how many losses over classes were computed while training, and the classes
+// of the last; the next `offers` of them are told to torch.notes.
+int class_losses(lua_State* L) {
+  if (!lua_isnoneornil(L, 1))
+    watch::class_losses.offers = static_cast<int>(luaL_checkinteger(L, 1));
+  lua_pushinteger(L, watch::class_losses.count);
+  lua_pushinteger(L, watch::class_losses.classes);
+  return 2;
+}
+
 // _cut(x): why x has no graph, as far as known: "mul at train.lua:8 ran inside no_grad".
 int cut(lua_State* L) {
   const Tensor x = check_tensor(L, 1, "_cut");
@@ -197,6 +207,7 @@ void open_notes(lua_State* L, int torch) {
                                        {"_use_gradient", guarded<use_gradient>},
                                        {"_passes", guarded<passes>},
                                        {"_cut", guarded<cut>},
+                                       {"_class_losses", guarded<class_losses>},
                                        {"_training", guarded<note_layer>},
                                        {"_flush_notes", guarded<flush_training>},
                                        {nullptr, nullptr}};

@@ -7,10 +7,12 @@
 //   torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
 #include "bindings/tools/help.h"
 
+#include <cstring>
 #include <map>
 #include <string>
 
 #include "bindings/tools/check.h"
+#include "engine/ops/table/gradient_text.h"
 
 namespace tycho::lua {
 namespace {
@@ -63,8 +65,20 @@ void push_params(lua_State* L, const Op& op) {
   }
 }
 
+// A list of what the gradients of the operands are, where the op's row says it.
+void push_gradients(lua_State* L, const Op& op) {
+  lua_newtable(L);
+  if (op.row >= 0) {
+    const char* const* texts = row_gradients(op.row);
+    for (int i = 0; i < 3; ++i)
+      if (std::strcmp(texts[i], "none") != 0) append(L, texts[i]);
+  } else if (const char* text = reduction_gradient(op.name); text && std::strcmp(text, "none")) {
+    append(L, text);
+  }
+}
+
 void push_signature(lua_State* L, const Op& op) {
-  lua_createtable(L, 0, 16);
+  lua_createtable(L, 0, 17);
   set(L, "id", op.name);
   set(L, "doc", op.doc);
   set(L, "rule", op.rule);
@@ -80,6 +94,8 @@ void push_signature(lua_State* L, const Op& op) {
   set(L, "has_inplace", op.inplace != Inplace::No);
   lua_pushinteger(L, op.id);
   lua_setfield(L, -2, "index");
+  push_gradients(L, op);
+  lua_setfield(L, -2, "gradients");
   push_params(L, op);
   lua_setfield(L, -2, "params");
 }

@@ -44,6 +44,8 @@ local function find_fixes(a)
   if a.fixed then return a.fixed end
   a.fixed = fixes
   if not (call and call.node) then return fixes end
+  a.picked = require("torch.explain.repairs").picked(call)
+  if a.picked then return fixes end
   local candidates = {}
   if a.rule.fixes then candidates = a.rule.fixes(call) end
   if a.rule.near then candidates = require("torch.explain.names").candidates(call) end
@@ -249,6 +251,7 @@ end
 local function fix_lines(a, colour)
   local lines, fixes = {}, guard(find_fixes, a) or {}
   a.fixed = fixes
+  if a.picked then return {advice(a, a.picked)} end
   for k, fix in ipairs(fixes) do
     local lead = k == 1 and words.fits or (" "):rep(#words.fits)
     lines[k] = ("   %s %s%s"):format(lead, colour(one_line(fix.code), "good"), fix.shape and "  -> " .. fix.shape or "")

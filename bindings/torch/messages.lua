@@ -27,6 +27,7 @@ messages.words = {
   python_function = "Python's %s is no function here",
   no_growth = "a tensor does not grow as a list does: torch.cat({%s, torch.tensor{value}}) is a longer one; or collect in a table",
   range_inside = "a range lies inside the tensor; one that stops at the ends, as Python's do: %s",
+  range_meant = "%s  -- a range of rows; %s is one element",
   arange_ends = "torch.arange(1, %s)  -- arange(1, %s) ends before %s",
   python_method = "tables and texts have no method %s as in Python",
   python_text = "a text with values in it is made by format",

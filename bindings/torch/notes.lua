@@ -253,6 +253,10 @@ function prepare.B2(form, v, source, line, value_of)
   v.left, v.right = shown(left) and left.text .. " " or "", shown(right) and right.text .. " " or ""
   v.picture = lined_up(shown(left) or "left", v.a, shown(right) or "right", v.b)
 end
+function prepare.RANGE(_, v, source, line)
+  local text = source and notes.line_text(source, line) or ""
+  v.name = text:match("([%a_][%w_%.]*)%[%s*{%s*" .. v.first .. "%s*,%s*" .. v.last .. "%s*}%s*%]") or ""
+end
 function prepare.F64(_, v, source, line, value_of)
   local text = source and notes.line_text(source, line)
   local name = text and name_of(text, value_of, function(t) return tostring(t.dtype):find("float64") and tostring(t.shape) == v.constant end)
@@ -277,6 +281,7 @@ end
 ---A note from the engine; true when it need not be offered again for this line.
 function notes.from_engine(code, form, v, source, line)
   if state(code) == "off" then return true end
+  if code == "LABEL" then return require("torch.notes.labels").used(tonumber(v.classes)) end
   if code == "B2" and form == "op" and source then
     -- pos:unsqueeze(2) - neg says that all pairs are meant.
     local text = notes.line_text(source, line) or ""

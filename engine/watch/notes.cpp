@@ -39,6 +39,26 @@ void note_pairs(const char* op, const Tensor& prediction, const Tensor& target) 
              {"count", std::to_string(count)}});
 }
 
+// p[{1, 5}], one element, beside a tensor that has the shape of p's rows 1 to 5.
+void note_range(const Tensor& a, const Tensor& b) {
+  const Tensor &one = a.rank() == 0 ? a : b, &other = a.rank() == 0 ? b : a;
+  const Impl* base = one->base.get();
+  if (mode.sweeping || shapes_only) return;
+  if (one.rank() != 0 || other.rank() != 2 || !base || base->rank != 2 || !base->contiguous) return;
+  const int64_t columns = base->shape[1], place = one->offset - base->offset;
+  if (columns == 0 || other.size(1) != columns) return;
+  const int64_t first = place / columns + 1, last = place % columns + 1;
+  if (first >= last || other.size(0) != last - first + 1 || last > base->shape[0]) return;
+  const Where where = here();
+  if (!wants_note("RANGE", where)) return;
+  show_note("RANGE", "range", where,
+            {{"first", std::to_string(first)},
+             {"last", std::to_string(last)},
+             {"shape", to_string(Sizes(base->shape, base->rank))},
+             {"other", to_string(other.shape())},
+             {"at", at(where)}});
+}
+
 void note_softmax(const Tensor& scores) {
   static const Op* const softmax = &get_op("softmax");
   static const Op* const log_softmax = &get_op("log_softmax");
@@ -48,6 +68,15 @@ void note_softmax(const Tensor& scores) {
   const Where where = here();
   if (wants_note("SOFT", where))
     show_note("SOFT", "loss", where, {{"op", bare_name(n->name())}, {"at", at(n->where)}});
+}
+
+void count_classes(const Tensor& scores) {
+  if (scores.rank() == 0) return;
+  ++class_losses.count;
+  class_losses.classes = scores.shape()[scores.rank() == 1 ? 0 : 1];
+  if (class_losses.offers == 0 || !show_note) return;
+  --class_losses.offers;
+  show_note("LABEL", "used", here(), {{"classes", std::to_string(class_losses.classes)}});
 }
 
 // --- Running totals ---
@@ -147,9 +176,14 @@ struct Notes final : Observer {
     if (watch_totals) look_for_total(c, node);
   }
   void compared(const char* op, const Tensor& prediction, const Tensor& target) override {
+    if (std::string_view(op) == "nll_loss") return count_classes(prediction);
+    if (prediction.rank() == 0 || target.rank() == 0) return note_range(prediction, target);
     note_pairs(op, prediction, target);
   }
-  void scored(const Tensor& scores) override { note_softmax(scores); }
+  void scored(const Tensor& scores) override {
+    count_classes(scores);
+    note_softmax(scores);
+  }
   void step(const Node& node, std::span<const Tensor>, std::span<const Tensor>) override {
     promotion_swept(node);
   }

@@ -34,4 +34,12 @@ struct Blame {
 };
 inline thread_local Blame last_blame;
 
+// Losses over classes that this thread computed while it trained: how many, and the classes of the
+// last. While there are offers left, each is told to who shows notes (a dataset waits for it).
+struct ClassLosses {
+  int64_t count = 0, classes = 0;
+  int offers = 0;
+};
+inline constinit thread_local ClassLosses class_losses;
+
 }  // namespace tycho::watch

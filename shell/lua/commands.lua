@@ -9,6 +9,7 @@ local by_file = {
   {"memory", "who mem free"},
   {"look", "bits layout"},
   {"history", "hist save rerun log"},
+  {"record", "record"},
   {"system", "cd ls pwd env edit run reload restart"},
   {"frames", "debug bt"},
   {"graph", "graph"},
@@ -80,7 +81,7 @@ end
 local groups = {
   {"variables", "who mem free full print layout bits"}, {"gradients", "graph backstep sweep check nan why"},
   {"shapes", "predict align shapes explain"}, {"time", "time bench prof"}, {"errors", "debug bt ok"},
-  {"entries", "undo hist rerun edit save log locals"}, {"files", "run reload cd ls pwd env"},
+  {"entries", "undo hist rerun edit save log record locals"}, {"files", "run reload cd ls pwd env"},
   {"learning", "learn hint skip play back next reset demo keys"}, {"several", "ranks rank"}, {"session", "restart quit"},
 }
 

@@ -243,7 +243,7 @@ local function complete_command(left)
   end
   local word = rest:match "%S*$"
   local first = #left - #word + 1
-  if name == "%cd" or name == "%ls" or name == "%run" or name == "%edit" or name == "%save" or name == "%log" then
+  if name == "%cd" or name == "%ls" or name == "%run" or name == "%edit" or name == "%save" or name == "%log" or name == "%record" then
     return complete_files(word, first)
   elseif words_of[name] then
     local set = new_set(word)

@@ -1,6 +1,6 @@
 --# title   Broadcasting: how shapes line up
 --# see     view unsqueeze
---# explains SHAPE-2
+--# explains SHAPE-2 B2
 
 --# say     Operators work element by element: the first with the first, the second with the second.
 a = torch.tensor{1, 2, 3}

@@ -1,6 +1,6 @@
 --# title   Kinds of numbers, and how exact they are
 --# see     dtype to float allclose
---# explains DTYPE-0
+--# explains DTYPE-0 DTYPE-4 F64 NAN
 
 --# say     A tensor holds one kind of number, its dtype. In memory each number has a fixed width: `i64` is a
 --#         whole number of 64 bits, `f32` a number with a point, of 32 bits, `i8` and `u8` have 8.
@@ -20,6 +20,14 @@ print(y)
 print(torch.tensor{7, 8} / 2)
 print(torch.tensor{7, 8} // 2)
 
+--# say     A method that works in place (its name ends in `_`) cannot do that: the cells are as wide as they are.
+--# new     add_
+--# predict torch.tensor{1, 2}:add_(0.5) --> error
+--# wrong   1.5 2.5: The cells of an i64 tensor hold whole numbers only.
+--# wrong   1 2: Nothing is cut off behind your back.
+--# hint    1.5 would have to be stored in a cell for whole numbers.
+--# why     `x = x + 0.5` makes a new tensor, of f32.
+
 --# say     A dtype is chosen when a tensor is made, or changed with `:to`: the result is a new tensor. Shorter
 --#         names are `:float()` for f32, `:long()` for i64, `:bool()`, `:double()` for f64.
 --# new     to float long bool double
@@ -29,6 +37,13 @@ print(torch.tensor({1, 2}, {dtype = "float64"}))
 --# wrong   2 -3: It is not rounded down either: what stands behind the point is cut off.
 --# hint    What stands behind the point is cut off.
 --# why     Cut off, towards 0. `:round()` before it would give 3 and -3.
+
+--# say     f64, with twice the bits, wins against f32: one such tensor makes f64 of all that it meets.
+--# predict (torch.ones(2) + torch.ones(2):double()).dtype --> f64
+--# wrong   f32: The wider kind of the two is taken.
+--# hint    Which of the two can hold both?
+--# why     Twice the memory, half the speed. (Plain Lua numbers are f64 as well, but they take on the
+--#         tensor's dtype.)
 
 --# say     What does it hold when it is asked for truth?
 --# predict torch.tensor{3, 0, -1}:bool() --> true false true

@@ -1,6 +1,6 @@
 --# title   Indexing and ranges
 --# see     narrow gt eq
---# explains INDEX-1
+--# explains INDEX-1 EQ IF
 
 --# say     This table is made for reading: every number says where it stands. 23 is row 2, column 3.
 t = torch.tensor{{11, 12, 13, 14},
@@ -120,6 +120,21 @@ print(t:gt(22))
 --# wrong   31 32 33 34: 31 is not greater than 31.
 --# hint    Which elements of t are greater than 31? They come in reading order.
 --# why     The elements where the mask is true, as one row. This shape depends on the values.
+
+--# say     Why a method for "equal", too? Lua's `==` between a tensor and a number asks whether they are
+--#         the same thing. They never are.
+--# predict t[{1, 1}] == 11 --> false
+--# wrong   true: The element is 11; but it is a tensor, and 11 is a number. `t[{1, 1}]:eq(11)` or `:item()
+--#         == 11` compare.
+--# hint    `t[{1, 1}]` is a tensor, with no dimensions, not a number.
+
+--# say     And a mask is no answer for `if`: any tensor counts as true, whatever it holds. `:any():item()`
+--#         asks whether one element is true, `:all():item()` whether all are.
+--# new     any all
+--# predict t:gt(30):any():item() --> true
+--# wrong   false: 31 to 34 are.
+--# hint    Is one of the elements greater than 30?
+--# why     `if t:gt(100) then` would be taken, too: not nil, not false. A note says so when you write it.
 
 --# say     Now use it.
 --# task    Write even_columns(x): columns 2, 4, 6 and so on of the table x.

@@ -1,6 +1,6 @@
 --# title   The matrix product: rows with columns
 --# see     matmul dot mm bmm einsum
---# explains SHAPE-1
+--# explains SHAPE-1 DTYPE-1
 
 --# say     `*` multiplies element by element. There is another product, the one that networks are made of.
 --#         It begins with two rows: multiply them element by element, and add up. That is their dot
@@ -112,6 +112,16 @@ bias = torch.randn(4)
 --# wrong   4: Each of the 32 examples has its four outputs.
 --# hint    [32, 10] [10, 4], and [4] lines up with the columns.
 --# why     32 examples, 4 answers each; the bias is stretched over the rows.
+
+--# say     Both sides have to be of one kind: other than `+`, the product does not mix whole numbers and
+--#         numbers with a point.
+whole = torch.tensor{{1, 2}, {3, 4}}
+part = torch.tensor{{0.5}, {0.25}}
+--# predict whole:matmul(part) --> error
+--# wrong   1 2.5: It would be. But `whole` is i64, and `part` is f32.
+--# hint    `whole` is i64, `part` is f32.
+--# why     `whole:float():matmul(part)` works, and gives 1 and 2.5.
+print(whole:float():matmul(part))
 
 --# say     Batches: with more than two dimensions, the last two are multiplied as tables, one pair for each
 --#         of the others.

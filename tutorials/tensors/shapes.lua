@@ -1,5 +1,6 @@
 --# title   Shapes, and counting from 1
 --# see     tensor zeros numel
+--# explains SHAPE-10
 
 --# say     A tensor is a block of numbers, all of one kind. `torch.tensor` makes one from a Lua table.
 --#         Here are the prices of three things.

@@ -199,6 +199,42 @@ local function arange_hint(call)
   return stop and F(words.arange_ends, tonumber(stop) and tostring(tonumber(stop) + 1) or stop .. " + 1", stop, stop)
 end
 
+-- The key of x[{i, j}], one element of a matrix, which is often meant as a range of rows: what is to be written for that.
+local function range_of(call, node)
+  local key = node and node.kind == "index" and node.key
+  if not key or key.kind ~= "table" or #key.items ~= 2 or next(key.named) ~= nil then return nil end
+  local i, j = key.items[1], key.items[2]
+  if i.kind == "table" or j.kind == "table" then return nil end
+  local a, b = tonumber(call:code(i)), tonumber(call:code(j))
+  if a and b and b > 0 and a >= b then return nil end
+  return F("%s[{{%s, %s}}]", call:code(node.object), call:code(i), call:code(j))
+end
+
+-- An operand that is one element by such a key: what to try, and why.
+local function picked(call)
+  local node = call.node
+  if node and node.kind == "index" and call.message:find("into shape []", 1, true) then
+    local range = range_of(call, node)
+    return range and F(words.range_meant, range, call:code(node))
+  end
+  local replaced, first = {}, nil
+  for _, o in ipairs(node and call.operands or {}) do
+    local at = #o.shape == 0 and o.node
+    if at and at.kind == "name" then
+      for _, set in ipairs(call.assigned or {}) do
+        if set.name == o.name and set.line <= call.line then at = set.value end
+      end
+    end
+    local range = at and range_of(call, at)
+    if range and at ~= o.node then return F(words.range_meant, o.name .. " = " .. range, call:code(at)) end
+    if range then
+      replaced[at] = range .. (node.name == "ipairs" and ":rows()" or "")
+      first = first or call:code(at)
+    end
+  end
+  return first and F(words.range_meant, call:compose(replaced), first)
+end
+
 -- x[#x + 1] = v: lists grow so, tensors do not.
 local function grows(call)
   local node = call.node
@@ -241,4 +277,4 @@ local function argument_hint(call)
   return best and words.mean_name:format(best)
 end
 
-return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint, grows = grows}
+return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint, grows = grows, range_of = range_of, picked = picked}

@@ -135,10 +135,8 @@ local rules = {
       return {{code = call:operand_text(over) .. ":rows()", test = call:operand_text(over) .. "[1]"}}
     end
     -- x[{1, 5}] is one element; a range has brackets of its own.
-    local key = call.node and call.node.kind == "index" and call.node.key
-    if key and key.kind == "table" and #key.items == 2 and next(key.named) == nil and key.items[1].kind ~= "table" and key.items[2].kind ~= "table" then
-      out[1] = {whole = F("%%1[{{%s, %s}}]", (call:code(key.items[1]):gsub("%%", "%%%%")), (call:code(key.items[2]):gsub("%%", "%%%%")))}
-    end
+    local range = repairs.range_of(call, call.node)
+    if range then out[1] = {whole = "%1" .. range:sub(#call:code(call.node.object) + 1):gsub("%%", "%%%%")} end
     if call.op == "embedding" and call.message:find "index 0" then return call.message:find "the largest is" and {} or {{[x] = "% + 1"}} end
     for _, s in ipairs(slots_with(call, function(v) return v == 0 end)) do out[#out + 1] = {[s] = "1"} end
     local k, n = call.message:match("index (%-?%d+) .-with size (%d+)")

@@ -48,6 +48,12 @@ texts.catalogue = {
     example = "x = torch.tensor{{1, 2}, {3, 4}}\nx.shape",
     texts = {list = {"{text} is a text in Lua, not a list", "a list: {fix}"}},
   },
+  RANGE = {
+    kind = "index", once = "run", doc = "x[{i, j}], one element of a matrix, met a tensor that fits the rows from i to j.",
+    rule = "x[{i, j}] is the element in row i and column j. A range has braces of its own: x[{{i, j}}] are the rows from i to j, both with it.",
+    example = "x = torch.zeros(6, 2)\nx[{1, 5}].shape\nx[{{1, 5}}].shape",
+    texts = {range = {"{name}[{{first}, {last}}] is one element of {shape}, and meets {other}, the shape of rows {first} to {last}{at}", "a range of rows: {name}[{{{first}, {last}}}]"}},
+  },
   SIZES = {
     kind = "argument", once = "line", doc = "Several names for x.shape, which is one value.",
     rule = "x.shape and x:size() give the sizes as one value, and Lua takes no list apart: the other names become nil. table.unpack gives several values of one.",
@@ -75,6 +81,7 @@ texts.catalogue = {
     example = "y = torch.tensor{0, 2, 1}\ndata.TensorDataset(torch.ones(3, 2), y + 1);",
     texts = {
       dataset = {"{name} holds class numbers from 0 to {most}; they count from 1 here, from 1 to {count}", "{fix}"},
+      short = {"the labels of this epoch go from 1 to {most}, and the loss is over {count} classes: the last never occurs", "labels that counted from 0: {fix}; and for {most} classes the last layer gives {most} scores"},
       epoch = {"the labels of this epoch go from 0 to {most}; they count from 1 here, from 1 to {count}", "in the dataset, or in the loop: {fix}"},
     },
   },

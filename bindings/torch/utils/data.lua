@@ -158,13 +158,14 @@ end
 data._refuse_lists(data.DataLoader, "DataLoader", "for x, y in loader() do")
 data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do", function(self)
   local give = self.pin_memory and torch.cuda.device_count() > 0 and unpacked_pinned or unpacked
-  if self.num_workers > 0 then return require("torch.utils.workers")(self, drawer, give) end
+  local labels = require "torch.notes.labels"
+  if self.num_workers > 0 then return labels.of_epoch(self, require("torch.utils.workers")(self, drawer, give)) end
   -- PyTorch draws a seed for its workers here: the streams stay together.
   torch.zeros({}, {dtype = torch.int64}):random_({generator = self.generator or nil})
   local draw = drawer(self)
   local set, single = self.dataset, not self.batch_size and not self.batch_sampler
   local fetch = require "torch.utils.fetch"(set, self.collate_fn, single)
-  return require("torch.notes.labels").of_epoch(self, function()
+  return labels.of_epoch(self, function()
     local batch = draw()
     if batch == nil then return nil end
     if not single then

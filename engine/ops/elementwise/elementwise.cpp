@@ -245,6 +245,12 @@ void apply_row(Call& c) {
       const Device device = result_device(c, n, like ? like : first);
       if (like && device == like->device) {
         c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
+        // One element of a matrix: a range of its rows may have been meant.
+        if (n == 2 && c.arg[0].tag == Tag::Tensor && c.arg[1].tag == Tag::Tensor) {
+          const Impl* other = like == c.arg[0].t ? c.arg[1].t : c.arg[0].t;
+          if (other->rank == 0 && other->base && like->rank == 2)
+            standing_observer->compared(op.name, c.tensor(0), c.tensor(1));
+        }
       } else {
         c.out.push_back(empty(shape, result, device));
         if (!like && shape.n > 1) standing_observer->stretched(c);

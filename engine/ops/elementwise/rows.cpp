@@ -1,6 +1,7 @@
 // The table of elementwise rows: every row of elementwise.def as an op, with its gradients.
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/row_rules.h"
+#include "engine/ops/table/gradient_text.h"
 #include "engine/ops/table/mentions.h"
 
 namespace tycho {
@@ -154,6 +155,14 @@ constinit const RowInfo row_info[kRows] = {
    more_##name.stand_in},
 #include "engine/ops/elementwise/elementwise.def"
 };
+
+const char* const* row_gradients(int row) {
+  static constexpr const char* texts[kRows][3] = {
+#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc, ...) {#ga, #gb, #gc},
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  return texts[row];
+}
 
 namespace {
 

@@ -310,6 +310,7 @@ const Op& nll_loss = add_op(
      .example = "F.nll_loss(torch.tensor{{-0.5, -2.0}}, torch.tensor{1}) --> f32 []  0.5",
      .compose =
          [](Call& c) {
+           if (c.tensor(0)->node) standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            if (wants_weight_gradient(c.tensor(2))) {
              check_labels(c, c.tensor(0), c.tensor(1), c.tensor(2));
              return c.out.push_back(weighted_nll(c.tensor(0), c.tensor(1), c.tensor(2),

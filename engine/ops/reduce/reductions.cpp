@@ -1,8 +1,11 @@
 // The rows of reduce.def as operations: arguments, shape rule, gradient and samples follow from the
 // row; the kernels are made in cpu/reduce/reduce.cpp.
+#include <cstring>
+
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/flops.h"
+#include "engine/ops/table/gradient_text.h"
 #include "engine/ops/table/mentions.h"
 #include "engine/ops/table/samples.h"
 
@@ -147,5 +150,20 @@ const bool added = [] {
   return true;
 }();
 
+struct GradientText {
+  const char *name, *text;
+};
+
 }  // namespace
+
+const char* reduction_gradient(const char* op) {
+  static constexpr GradientText texts[] = {
+#define REDUCTION(name, lanes, value, combine, finish, type, amp, doc, grad, ...) {#name, #grad},
+#include "engine/ops/reduce/reduce.def"
+  };
+  for (const GradientText& t : texts)
+    if (!std::strcmp(t.name, op)) return t.text;
+  return nullptr;
+}
+
 }  // namespace tycho

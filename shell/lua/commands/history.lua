@@ -266,42 +266,14 @@ local function write_log(...)
   if log.file then log.file:write((table.concat({...}):gsub("\27%[[%d;]*m", ""))) end
 end
 
--- While the log is on, what entries print goes to it too.
-local function wrap(session)
-  log.say, log.print, log.io_write, log.run, log.report = session.say, print, io.write, session.run, session.report
-  session.say = function(text)
-    write_log(text, "\n")
-    return log.say(text)
-  end
-  function _G.print(...)
-    local parts = table.pack(...)
-    for i = 1, parts.n do parts[i] = tostring(parts[i]) end
-    write_log(table.concat(parts, "\t"), "\n")
-    return log.print(...)
-  end
-  function io.write(...)
-    if io.output() == io.stdout then
-      for i = 1, select("#", ...) do
-        local part = select(i, ...)
-        if type(part) == "string" or type(part) == "number" then write_log(part) end
-      end
-    end
-    return log.io_write(...)
-  end
-  session.run = function(text)
-    write_log(("[%d]> "):format(session.number), (text:gsub("\n", "\n...> ")), "\n")
-    local ok, wrong = log.run(text)
-    if log.file then log.file:flush() end
-    return ok, wrong
-  end
-  session.report = function(err, trace)
-    log.report(err, trace)
-    write_log(session.last_report, "\n")
-  end
+local sink = {said = write_log}
+function sink.entered(text, number) write_log(("[%d]> "):format(number), (text:gsub("\n", "\n...> ")), "\n") end
+function sink.ended()
+  if log.file then log.file:flush() end
 end
 
-local function unwrap(session)
-  session.say, _G.print, io.write, session.run, session.report = log.say, log.print, log.io_write, log.run, log.report
+local function stop_log(session)
+  require("shell.tap").close(session, sink)
   log.file:close()
   log.file = nil
 end
@@ -312,19 +284,19 @@ local function log_command(args, session)
   end
   if args == "off" then
     if not log.file then return session.say("there was no log") end
-    unwrap(session)
+    stop_log(session)
     return session.say(("%s is closed"):format(columns.plain(log.path)))
   end
   local path = args:match("^on%s+(.+)$")
   if not path then return "it is on FILE, or off" end
-  if log.file then unwrap(session) end
+  if log.file then stop_log(session) end
   local file, why = io.open(path, "a")
   if not file then error(why, 0) end
   log.file, log.path = file, path
   file:setvbuf("line")
   file:write(("-- log of %s\n"):format(os.date("%Y-%m-%d %H:%M")))
-  wrap(session)
-  log.say(("entries and what they print go to %s too"):format(columns.plain(path)))
+  session.say(("entries and what they print go to %s too"):format(columns.plain(path)))
+  require("shell.tap").open(session, sink)
 end
 
 return {

@@ -35,22 +35,30 @@ local function value_of(expression, line, path, env)
   return {ok = ok, value = value}
 end
 
-local sample = torch.zeros(1)
+-- A tensor that has every field, and a computed one, which alone has a grad_fn.
+local leaf = torch.zeros(1, {requires_grad = true})
+leaf.grad = torch.zeros(1)
+local computed = leaf * 1
+
+local function field(name)
+  local ok, value = pcall(function() return leaf[name] end)
+  if ok and value ~= nil then return value end
+  ok, value = pcall(function() return computed[name] end)
+  return ok and value or nil
+end
 
 -- Whether a name is one of torch's: what a lesson has to teach before it is used.
 function check.is_taught(use)
   if use.kind ~= "method" and use.kind ~= "field" then return false end
   if use.of and (_G[use.of] ~= nil and use.of ~= "torch") then return false end
   if use.of == "torch" and rawget(torch, use.name) ~= nil then return true end
-  local ok, value = pcall(function() return sample[use.name] end)
-  return ok and value ~= nil
+  return field(use.name) ~= nil
 end
 
 local function exists(name)
   local ok, value = pcall(function() return torch[name] end)
   if ok and value ~= nil then return true end
-  ok, value = pcall(function() return sample[name] end)
-  return ok and value ~= nil
+  return field(name) ~= nil
 end
 
 local function check_predict(question, path, env, problem)

@@ -147,16 +147,35 @@ test("the report of a worker's error names worker and item, and a picture's erro
   check.lacks(explain.report(err), "argument")
 end)
 
-test("labels that begin with 0 are noticed, by a dataset of tensors at once, by a loader where its first epoch ends", function()
+test("labels that begin with 0 are noticed where a loss takes them for classes, by the name of the user's variable", function()
   local function says(code) return check.tycho({"-e", code}).err end
-  local made = "local data = torch.utils.data local labels = torch.tensor{%s} local set = data.TensorDataset(torch.ones(3, 2), labels)"
-  check.equal(says(made:format "0, 2, 1"), "note LABEL: labels holds class numbers from 0 to 2; they count from 1 here, from 1 to 3 ((command line):1)\n   labels + 1\n")
-  for _, fine in ipairs {"1, 2, 3", "0, 1, 0", "0.0, 2.0, 1.0"} do check.equal(says(made:format(fine)), "") end
-  local loop = "local data = torch.utils.data local S = data.class('S') function S:__len() return 6 end function S:get(i) return {torch.ones(2), i %% 3%s} end\n"
-    .. "local loader = data.DataLoader(S(), {batch_size = 2})\nfor epoch = 1, 3 do\n  for x, target in loader() do local _ = x end\nend"
-  local err = says(loop:format "")
-  check.contains(err, "the labels of this epoch go from 0 to 2")
-  check.contains(err, "in the loop: target = target + 1")
-  check.equal(select(2, err:gsub("note LABEL", "")), 1)
-  check.equal(says(loop:format " + 1"), "")
+  local made = "local data, F = torch.utils.data, torch.nn.functional local labels = %s local set = data.TensorDataset(torch.ones(6, 2), labels)\n"
+    .. "local w = torch.ones(2, %d, {requires_grad = true})\nlocal x, y = table.unpack(set:get(2)) for i = 1, 2 do %s end"
+  local loss, zeros = "F.cross_entropy(x:unsqueeze(1):matmul(w), y:unsqueeze(1))", "torch.tensor{0, 2, 1, 1, 0, 2}"
+  check.equal(says(made:format(zeros, 3, loss)), "note LABEL: labels holds class numbers from 0 to 2; they count from 1 here, from 1 to 3 ((command line):1)\n   labels + 1\n")
+  check.contains(says(made:format(zeros, 3, "F.nll_loss(x:unsqueeze(1):matmul(w):log_softmax(2), y:unsqueeze(1))")), "note LABEL: labels holds")
+  -- Places, two values, other numbers of classes, other uses.
+  for _, fine in ipairs {{"torch.arange(6)", 6, loss}, {"torch.tensor{1, 2, 3, 1, 2, 3}", 3, loss}, {"torch.tensor{0, 1, 0, 1, 0, 1}", 2, loss}, {zeros, 4, loss}, {zeros, 3, "F.mse_loss(x:matmul(w), y * torch.ones(3))"}} do
+    check.equal(says(made:format(table.unpack(fine))), "")
+  end
+end)
+
+test("labels of a loader's first epoch that begin with 0, or end one short of the loss's classes, are noticed, with workers too", function()
+  local function says(code) return check.tycho({"-e", code}).err end
+  local loop = "local data = torch.utils.data local S = data.class('S') function S:__len() return 40 end function S:get(i) return {torch.ones(2), %s} end\n"
+    .. "local loader = data.DataLoader(%s, {batch_size = 8, num_workers = %d})\nlocal w = torch.ones(2, 4, {requires_grad = true})\nfor epoch = 1, 2 do\n  for x, target in loader() do local _ = %s end\nend"
+  local loss = "torch.nn.functional.cross_entropy(x:matmul(w), target)"
+  for workers = 0, 1 do
+    local err = says(loop:format("i % 3", "S()", workers, "x"))
+    check.contains(err, "the labels of this epoch go from 0 to 2")
+    check.contains(err, "in the loop: target = target + 1")
+    check.equal(select(2, err:gsub("note LABEL", "")), 1)
+    check.equal(says(loop:format("i % 3 + 1", "S()", workers, "x")), "")
+    err = says(loop:format("i % 3 + 1", "S()", workers, loss))
+    check.contains(err, "go from 1 to 3, and the loss is over 4 classes: the last never occurs")
+    check.contains(err, "target = target + 1; and for 3 classes the last layer gives 3 scores")
+    check.equal(select(2, err:gsub("note LABEL", "")), 1)
+  end
+  check.contains(says(loop:format("i", "data.TensorDataset(torch.ones(40, 2), torch.arange(40) % 3 + 1)", 0, loss)), "the last never occurs")
+  for _, fine in ipairs {{"i % 4 + 1", "S()", 0, loss}, {"i", "S()", 0, "x"}, {"i - 1", "S()", 0, "x"}} do check.equal(says(loop:format(table.unpack(fine))), "") end
 end)

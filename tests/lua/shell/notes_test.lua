@@ -498,3 +498,26 @@ test("a note about an operation is said once for it, wherever it stands, and ?cu
   check.contains(page, "tycho doctor")
   check.yes(page:find("on copies, and note DEV says so once", 1, true) or page:find("was built without cuda", 1, true))
 end)
+
+test("one element of a matrix beside what has the shape of a range of its rows is noticed once, and named in errors", function()
+  local made = "local p, q = torch.randn(20, 6), torch.zeros(5, 6)\n"
+  local function says(code) return check.tycho({"-e", made .. code}).err end
+  check.equal(says "for i = 1, 2 do local _ = p[{1, 5}] - q end\nlocal _ = p[{2, 6}] * q",
+    "note RANGE: p[{1, 5}] is one element of [20, 6], and meets [5, 6], the shape of rows 1 to 5 ((command line):2)\n   a range of rows: p[{{1, 5}}]\n")
+  check.contains(says "local r = p[{2, 6}]\nlocal l = torch.nn.functional.mse_loss(r, q)", "note RANGE: [{2, 6}] is one element")
+  for _, fine in ipairs {"q - p[{5, 1}]", "q - p[{1, 4}]", "q - p[3][5]:clone()", "q - p:mean()", "p[{{1, 5}}] - q", "q[1] - p[{1, 5}]", "torch.randn(5, 5) - p[{1, 5}]"} do
+    check.equal(says("local _ = " .. fine), "", fine)
+  end
+end)
+
+test("an error about one element that was meant as a range offers the range", function()
+  local p, q = torch.randn(20, 6), torch.zeros(5, 6)
+  local function report(f) return require("torch.explain").report(select(2, pcall(f))) end
+  check.contains(report(function() return p[{1, 5}]:sum(2) end), "try: p[{{1, 5}}]:sum(2)  -- a range of rows; p[{1, 5}] is one element")
+  check.contains(report(function() return torch.cat({p[{1, 5}], p[{2, 6}]}) end), "try: torch.cat({p[{{1, 5}}], p[{{2, 6}}]})")
+  check.contains(report(function() p[{1, 5}] = torch.zeros(5, 6) end), "try: p[{{1, 5}}]  -- a range")
+  check.contains(report(function() for _ in ipairs(p[{1, 5}]) do end end), "try: ipairs(p[{{1, 5}}]:rows())")
+  check.contains(report(function() local x = p[{1, 5}] return x:matmul(q) end), "try: x = p[{{1, 5}}]")
+  local range = "%-%- a range of rows"
+  check.yes(not report(function() return p[{5, 1}]:sum(2) end):find(range))
+end)
