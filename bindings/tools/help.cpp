@@ -7,6 +7,7 @@
 //   torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
 #include "bindings/tools/help.h"
 
+#include <cctype>
 #include <cstring>
 #include <map>
 #include <string>
@@ -77,6 +78,23 @@ void push_gradients(lua_State* L, const Op& op) {
   }
 }
 
+// What the functions are that such gradients call and nobody else: name -> value in a, b, c.
+void push_helpers(lua_State* L, const Op& op) {
+  lua_newtable(L);
+  if (op.row < 0) return;
+  for (int i = 0; i < 3; ++i) {
+    const std::string text = row_gradients(op.row)[i];
+    for (size_t at = text.find('('); at != text.npos; at = text.find('(', at + 1)) {
+      size_t first = at;
+      while (first > 0 &&
+             (std::isalnum(static_cast<unsigned char>(text[first - 1])) || text[first - 1] == '_'))
+        --first;
+      const std::string name = text.substr(first, at - first);
+      if (const char* value = hidden_row_value(name.c_str())) set(L, name.c_str(), value);
+    }
+  }
+}
+
 void push_signature(lua_State* L, const Op& op) {
   lua_createtable(L, 0, 17);
   set(L, "id", op.name);
@@ -96,6 +114,8 @@ void push_signature(lua_State* L, const Op& op) {
   lua_setfield(L, -2, "index");
   push_gradients(L, op);
   lua_setfield(L, -2, "gradients");
+  push_helpers(L, op);
+  lua_setfield(L, -2, "gradient_helpers");
   push_params(L, op);
   lua_setfield(L, -2, "params");
 }

@@ -171,6 +171,9 @@ def a_cell_gives_its_value_as_text_and_table(k):
         "text/plain": "i64 [2, 3]  view\n 0  1  2\n 3  4  5",
         "text/html": k.value("x")[0]["text/html"]}
     assert "<td style=\"text-align:right\">5</td>" in k.value("x")[0]["text/html"]
+    large = k.value("torch.randn(100, 100)")[0]["text/html"]
+    assert "min -" in large.split("</caption>")[0] and large.count("<tr>") == 7 and "%full" in large.split("</table>")[1]
+    assert "text/html" not in k.value("torch.ones(2, 2, 2)")[0]
     assert k.value("6 * 7") == [{"text/plain": "42"}]
     assert k.value("x;") == []
     reply, _ = k.run("_:sum()", user_expressions={"n": "x:numel()", "bad": "nothing.there"})

@@ -1,4 +1,6 @@
 // The table of elementwise rows: every row of elementwise.def as an op, with its gradients.
+#include <cstring>
+
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/row_rules.h"
 #include "engine/ops/table/gradient_text.h"
@@ -162,6 +164,21 @@ const char* const* row_gradients(int row) {
 #include "engine/ops/elementwise/elementwise.def"
   };
   return texts[row];
+}
+
+const char* hidden_row_value(const char* name) {
+  struct Value {
+    const char *name, *value;
+    bool hidden;
+  };
+  static constexpr Value values[] = {
+#define ROW(name, operands, args, type, amp, doc, value, ga, gb, gc, ...) \
+  {#name, #value, more_##name.where == kHidden},
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  for (const Value& v : values)
+    if (v.hidden && !std::strcmp(v.name, name)) return v.value;
+  return nullptr;
 }
 
 namespace {

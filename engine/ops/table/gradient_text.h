@@ -5,6 +5,8 @@
 namespace tycho {
 
 const char* const* row_gradients(int row);  // of an elementwise row: one for each of three operands
+const char* hidden_row_value(
+    const char* name);  // of a row that gradients call and nobody else; or null
 const char* reduction_gradient(const char* op);  // null where it is no row of reduce.def
 
 }  // namespace tycho

@@ -40,6 +40,25 @@ local function see_html(see, site)
   return table.concat(links, ", ")
 end
 
+-- fma(p, q, r) of the tables, which rounds once, as what it is: p * q + r.
+local function plain_sums(text)
+  local first, last = text:find "%f[%w_]fma%b()"
+  if not first then return text end
+  local parts, depth, from = {}, 0, first + 4
+  for i = from, last do
+    local c = text:sub(i, i)
+    if c == "(" then depth = depth + 1 elseif c == ")" then depth = depth - 1 end
+    if c == "," and depth == 0 or i == last then
+      parts[#parts + 1] = text:sub(from, i - 1):match "^%s*(.-)%s*$"
+      from = i + 1
+    end
+  end
+  for i = 1, 2 do
+    if parts[i]:find "[+]" or parts[i]:find ".%s%-" then parts[i] = "(" .. parts[i] .. ")" end
+  end
+  return plain_sums(("%s(%s * %s + %s)%s"):format(text:sub(1, first - 1), parts[1], parts[2], parts[3], text:sub(last + 1)))
+end
+
 -- Gradients as the table of operations has them, in the parameters' own names.
 local function gradients_html(signature)
   local operands = {}
@@ -55,6 +74,19 @@ local function gradients_html(signature)
     out[#out + 1] = ("<code>d/d%s = %s</code>"):format(escape(operands[i] or "x"), escape(text))
   end
   if #out == 0 then return nil end
+  local helpers = {}
+  for name, value in next, signature.gradient_helpers do
+    local list = {}
+    for letter in ("abcd"):gmatch "." do
+      if value:find("%f[%w_]" .. letter .. "%f[^%w_]") then list[#list + 1] = letter end
+    end
+    value = plain_sums(value:gsub("%s+", " "):gsub("L%((%d)%)", "%1"))
+    if not value:find(name, 1, true) and not value:find "static_cast" then
+      helpers[#helpers + 1] = ("<code>%s(%s) = %s</code>"):format(name, table.concat(list, ", "), escape(value))
+    end
+  end
+  table.sort(helpers)
+  for _, text in ipairs(helpers) do out[#out + 1] = '<span class="soft">with</span> ' .. text end
   local all = table.concat(letters, " ")
   local where = {}
   if all:find "%f[%w_]g%f[^%w_]" then where[#where + 1] = "g is the gradient of the result" end

@@ -129,6 +129,7 @@ test("every operation has a page with its shape, and one with a row its gradient
   local text = all["reference/Tensor.mul.html"]
   check.contains(text, "<dt>shape</dt>")
   check.contains(plain(text), "d/dx = g * other")
+  check.contains(plain(all["reference/Tensor.tanh.html"]), "tanh_grad(a, b) = a * (-b * b + 1)")
   check.contains(all["reference/Tensor.exp.html"], "<svg")
   for _, record in ipairs(torch._ops()) do
     if not record.name:find "^_" and #record.places > 0 then
