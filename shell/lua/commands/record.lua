@@ -85,7 +85,8 @@ return {
   {
     name = "record", usage = "%record [-f] FILE, %record off", example = "%record lesson.html",
     doc = "Write entries and what they show as a page for a browser, with colours and plots.",
-    more = "The page is whole after every entry, so it can be looked at while it grows. -f writes over a file that is there.",
+    more = "The page is whole after every entry, so it can be looked at while it grows; what\n" ..
+      "other programs print is not in it. -f writes over a file that is there.",
     run = function(args, session)
       local columns = require "shell.columns"
       if args == "" then

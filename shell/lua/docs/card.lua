@@ -11,12 +11,13 @@ local told = {"who", "mem", "time", "bench", "graph", "why", "nan", "layout", "d
 local style = [[
 <style>
 @page { size: A4; margin: 8mm; }
-.card { columns: 2; column-gap: 5mm; }
+.card { columns: 34rem 2; column-gap: 5mm; }
 .card section { break-inside: avoid; border-top: 1.5px solid var(--link); margin-bottom: .6rem; }
-.card h2 { font-size: .95rem; margin: .1rem 0; } .card pre { font-size: .72rem; line-height: 1.28; margin: 0; padding: .1rem 0; border: 0; background: none; white-space: pre-wrap; }
-.card p { margin: 0; font-size: .75rem; line-height: 1.3; } .card dl { margin: 0; font-size: .72rem; display: grid; grid-template-columns: max-content 1fr; gap: 0 .6rem; line-height: 1.3; } .card dd { margin: 0; }
-@media (max-width: 50rem) { .card { columns: 1; } }
-@media print { html { font-size: 9.4px; } h1 { font-size: 1.1rem; margin: 0 0 .2rem; } main { padding: 0; } :root { --paper: #fff; --ink: #000; --soft: #333; --link: #14569e; } .card { columns: 2; } }
+.card h2 { font-size: .95rem; margin: .1rem 0; } .card pre { font-size: .78rem; line-height: 1.3; margin: 0; padding: .1rem 0; border: 0; background: none; }
+.card p { margin: 0; font-size: .85rem; line-height: 1.3; } .card dl { margin: 0; font-size: .82rem; display: grid; grid-template-columns: max-content 1fr; gap: 0 .6rem; line-height: 1.3; } .card dd { margin: 0; }
+@media print { h1 { font-size: 11pt; margin: 0; } main { padding: 0; } main > p.soft { font-size: 7pt; margin: 0 0 1mm; }
+  :root, :root[data-theme] { color-scheme: light; --paper: #fff; --ink: #000; --soft: #333; --link: #14569e; --box: #fff; } .card { columns: 2; }
+  .card h2 { font-size: 8pt; } .card pre { font-size: 5.9pt; line-height: 1.25; overflow: visible; } .card p { font-size: 6.6pt; } .card dl { font-size: 6.4pt; line-height: 1.25; } .card code { background: none; padding: 0; } }
 </style>
 ]]
 

@@ -185,7 +185,7 @@ function entry_page.op(entry, site)
     push(out, "<p>" .. inline(s.doc) .. "</p>")
     local rows = {}
     fact(rows, "shape", escape(s.rule))
-    fact(rows, "gradient", gradients_html(s))
+    fact(rows, "gradient", gradients_html(s) or s.differentiable and "recorded, of any order" or nil)
     push(out, facts(rows))
     if s.example ~= "" and not has(text, s.example) then text[#text + 1] = s.example end
     for word in s.see:gmatch "[^,]+" do
