@@ -10,7 +10,11 @@ _tycho() {
     fi
   done
   if [[ ${COMP_WORDS[1]} == learn && COMP_CWORD -ge 2 ]]; then
-    ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" learn all </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
+    case $before in
+      --class) COMPREPLY=($(compgen -d -- "$word")) && return ;;
+      --report) COMPREPLY=($(compgen -f -- "$word")) && return ;;
+    esac
+    COMPREPLY=($(compgen -W "--class --report --sheet --notebook $("${COMP_WORDS[0]}" learn all </dev/null 2>/dev/null | sed -n 's/^ *[0-9][0-9]*  *\([^ ]*\) .*/\1/p')" -- "$word"))
     return
   fi
   if [[ ${COMP_WORDS[1]} == kernel ]]; then

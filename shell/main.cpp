@@ -33,7 +33,7 @@ constexpr char kUsage[] =
     "  -e CODE      run a piece of code\n"
     "  -i           open the prompt afterwards\n"
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
-    "  learn [NAME] a lesson at the prompt, or their list\n"
+    "  learn [NAME] a lesson at the prompt, or the course; --class DIR, --report FILE, --sheet LESSON\n"
     "  kernel -f FILE  the kernel of a notebook; kernel --install registers it\n"
     "  doctor       what is found on this machine, and what to install for the rest\n"
     "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"

@@ -189,4 +189,5 @@ function fit(parts)
   end
   return a:item(), b:item()
 end
+--# why     The line was 2 x - 1, and it was found in parts of 16:
 print(fit(4))

@@ -81,6 +81,7 @@ function logistic_slope(x)
   local s = 1 + e
   return -1 * e * 1 * (-1 / s ^ 2)
 end
+--# why     At 0 it is steepest:
 print(logistic_slope(0))
 
 --# say     Compare it with `backward`. At 0 the curve is steepest.

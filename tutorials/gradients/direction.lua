@@ -151,13 +151,13 @@ function scores(x) return templates:matmul(x) - (templates * templates):sum(2) /
 --#         end: That is for the first result. Which one is asked for?
 --# hint    Make a copy of x that wants its gradient: `x:clone():requires_grad_()`.
 --# hint    `f(x)[k]` is one number: `:backward()` needs no direction.
---# why     Below: what speaks for an 8 and against a 3. The light places are the left side of the loops,
---#         which a 3 has not.
 --# answer
 function importance(f, x, k)
   x = x:clone():requires_grad_()
   f(x)[k]:backward()
   return x.grad
 end
+--# why     Below: what speaks for an 8 and against a 3. The light places are the left side of the loops,
+--#         which a 3 has not.
 difference = importance(scores, pictures[1], 2) - importance(scores, pictures[1], 1)
 print((difference:view(8, 8) * 10):round())

@@ -189,11 +189,12 @@ function train(f, start, lr, n)
   end
   return losses
 end
-valley = function(w) return (w * w * torch.tensor{1.0, 300.0}):sum() end
-print(train(valley, torch.ones(2), 0.002, 100)[100])
+--# why     `w` and `v` are the same tensors from the first step to the last; only their cells change.
 
 --# say     A long valley, steep in one direction, flat in the other: after 100 steps little of the loss is
---#         left. Without momentum it crawls along the bottom:
+--#         left. Without momentum it crawls along the bottom, and most is left.
+valley = function(w) return (w * w * torch.tensor{1.0, 300.0}):sum() end
+print(train(valley, torch.ones(2), 0.002, 100)[100])
 local w = torch.ones(2):requires_grad_()
 for i = 1, 99 do
   w.grad = nil

@@ -37,6 +37,7 @@ c = add(a, b)
 --# hint    Like `add`. How fast does a * b change with a? With b?
 --# answer
 function mul(a, b) return made(a.value * b.value, {a, b}, {b.value, a.value}) end
+--# why     So d is (2 + 3) * 2:
 d = mul(c, a)
 print(d.value)
 
@@ -98,6 +99,7 @@ function order(y)
   visit(y)
   return list
 end
+--# why     Four nodes made f:
 print(#order(f))
 
 --# say     The heart. Begin with gradient 1 for y; go through the order from its end; each node hands to
@@ -250,9 +252,10 @@ function learn(seed, steps, lr)
   trained = w
   return last
 end
+--# why     A thousand steps, with nothing but your own lines:
 print(learn(3, 1000, 0.1))
 
---# say     1,000 steps, with nothing but your own lines. Does it know the rule now?
+--# say     Does it know the rule now?
 --# predict math.floor(learn(3, 1000, 0.1) * 100) --> 0
 --# ask     The loss after 1,000 steps, in whole hundredths?
 --# wrong   1: It learned better than that.

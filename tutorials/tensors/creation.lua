@@ -71,6 +71,7 @@ print(torch.linspace(0, 1, 5))
 --# hint    n parts have n + 1 ends.
 --# answer
 function ruler(n) return torch.linspace(0, 1, n + 1) end
+--# why     n parts have n + 1 ends. With 4 parts:
 print(ruler(4))
 
 --# say     `torch.eye(n)` has ones on the diagonal, and zeros beside it.
@@ -162,13 +163,13 @@ print(torch.stack{mon, tue})
 --#         return out end: That is the upper left corner. Row 1 and column 1 belong to the frame.
 --# hint    First make the whole with `torch.zeros`; its sizes are `#x + 2` and `x.shape[2] + 2`.
 --# hint    Then assign x to the middle: from the second to the last but one, in both dimensions, is `{2, -2}`.
---# why     Describe the whole, then write a part. (`cat` with rows and columns of zeros would do as well.)
 --# answer
 function framed(x)
   local out = torch.zeros(#x + 2, x.shape[2] + 2)
   out[{{2, -2}, {2, -2}}] = x
   return out
 end
+--# why     Describe the whole, then write a part. (`cat` with rows and columns of zeros would do as well.)
 print(framed(torch.ones(2, 3)))
 
 --# say     Something real: a sound is a tensor, a number for each of 8,000 moments of a second. A pure tone
@@ -189,11 +190,11 @@ print(framed(torch.ones(2, 3)))
 --#         belong to `linspace`, so its steps are a little too long: there are rate - 1 of them in the second.
 --# hint    The times first: `torch.arange(rate) / rate`.
 --# hint    Then `torch.sin` of 2 * math.pi * f times them.
---# why     The note a of an orchestra is `tone(440, 8000)`; `plot(tone(3, 100))` draws a slower one. A row of
---#         numbers is all that a sound is.
 --# answer
 function tone(f, rate)
   local t = torch.arange(rate) / rate
   return torch.sin(2 * math.pi * f * t)
 end
+--# why     The note a of an orchestra is `tone(440, 8000)`; `plot(tone(3, 100))` draws a slower one. A row of
+--#         numbers is all that a sound is.
 print(tone(440, 8000).shape)

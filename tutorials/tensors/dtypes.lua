@@ -45,7 +45,7 @@ print(torch.tensor({1, 2}, {dtype = "float64"}))
 --# why     Twice the memory, half the speed. (Plain Lua numbers are f64 as well, but they take on the
 --#         tensor's dtype.)
 
---# say     What does it hold when it is asked for truth?
+--# say     `:bool()` asks each number for its truth.
 --# predict torch.tensor{3, 0, -1}:bool() --> true false true
 --# wrong   true false false: Only 0 is false.
 --# wrong   true true true: In Lua 0 counts as true, but a number in a tensor of bool is true if it is not 0.
@@ -92,6 +92,7 @@ print(small + 1)
 --# hint    Then `:clamp(0, 255)`, and last `:to("uint8")`.
 --# answer
 function lighter(x, by) return (x:long() + by):clamp(0, 255):to("uint8") end
+--# why     First wider, then limited, then back: in any other order it runs over.
 print(lighter(torch.tensor({220, 100}, {dtype = "uint8"}), 50))
 
 --# say     Now numbers with a point. They are stored in base 2: halves, quarters, eighths. 0.5 and 0.75 are
@@ -182,12 +183,12 @@ print(tenth:sum():item())
 --#         in Lua's f64. The sum should be a bfloat16 tensor.
 --# hint    A loop: `for i = 1, n do total = total + 0.1 end`.
 --# hint    `total:item()` is the plain number; subtract it from n / 10.
---# why     After 400 steps there should be 40; the sum stands still at 32, because 32 + 0.1 is rounded to
---#         32 again. `sum()` does better: it adds many small parts first, in more bits.
 --# answer
 function drift(n)
   local total = torch.tensor(0.0):bfloat16()
   for i = 1, n do total = total + 0.1 end
   return n / 10 - total:item()
 end
+--# why     After 400 steps there should be 40; the sum stands still at 32, because 32 + 0.1 is rounded to
+--#         32 again. `sum()` does better: it adds many small parts first, in more bits.
 print(drift(400))

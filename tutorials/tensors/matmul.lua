@@ -200,6 +200,7 @@ print(pictures.shape, templates.shape)
 --# hint    The best of each row: `:argmax(2)`.
 --# answer
 function read_digits(x, m) return (x:matmul(m:t()) - (m * m):sum(2) / 2):argmax(2) end
+--# why     Now on the 797 pictures that it never saw: the share that it reads correctly.
 unknown = pictures["1001:"]
 print(read_digits(unknown, templates):eq(labels["1001:"]):float():mean())
 

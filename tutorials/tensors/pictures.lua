@@ -52,6 +52,7 @@ print(red:mean(1))
 --# hint    `x[1] * 0.3 + ..`; or weights of the shape [3, 1, 1], times x, and the sum over dimension 1.
 --# answer
 function grey(x) return x[1] * 0.3 + x[2] * 0.6 + x[3] * 0.1 end
+--# why     All red is as bright as a dark grey, 0.3:
 print(grey(red)[1])
 
 --# say     Many pictures of one size are a batch: [batch, colours, height, width], four dimensions. It is
@@ -181,7 +182,7 @@ for i, column in ipairs{2, 3, 4, 4, 5, 6} do film[{i, {4, 5}, {column, column + 
 --#         mean: otherwise what becomes darker and what becomes brighter cancel out.
 --# hint    The differences: `x["2:"] - x["1:-2"]`, [t - 1, h, w].
 --# hint    `:abs()`, then the mean over height and width, `:mean({2, 3})`.
---# why     4 points change in each step: two become bright, two dark. In the third step nothing moves.
 --# answer
 function motion(x) return (x["2:"] - x["1:-2"]):abs():mean({2, 3}) end
+--# why     4 points change in each step: two become bright, two dark. In the third step nothing moves.
 print(motion(film) * 8 * 16)

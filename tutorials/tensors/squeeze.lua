@@ -110,6 +110,7 @@ print(w:t())
 --# hint    `permute(3, 1, 2)`.
 --# answer
 function colours_first(x) return x:permute(3, 1, 2) end
+--# why     No number was moved: it is a view, with other steps.
 print(colours_first(torch.zeros(8, 6, 3)).shape)
 
 --# say     After `permute` the cells are no longer in order. `view` says so; `reshape` copies where it must.
@@ -168,12 +169,12 @@ board = torch.arange(64):view(8, 8)
 --# hint    `x:view(rows, -1, x.shape[2], x.shape[3])` is [rows, columns, h, w].
 --# hint    rows, h, columns, w: `permute(1, 3, 2, 4)`, or transpose(2, 3).
 --# hint    Then `reshape(rows * x.shape[2], -1)`.
---# why     In the next line are four real digits; try `sheet(digits, 2):show()` afterwards.
 --# answer
 function sheet(x, rows)
   local h, w = x.shape[2], x.shape[3]
   return x:view(rows, -1, h, w):permute(1, 3, 2, 4):reshape(rows * h, -1)
 end
+--# why     In the next line are four real digits; try `sheet(digits, 2):show()` afterwards.
 local set = torch.utils.data.digits()
 digits = torch.cat{set:get(1)[1], set:get(2)[1], set:get(3)[1], set:get(4)[1]}
 print(digits.shape, sheet(digits, 2).shape)

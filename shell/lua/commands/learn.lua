@@ -14,14 +14,14 @@ local function lesson_line(session, lesson, p, names, current)
   local head = ("%4d  %s  "):format(lesson.place, lesson.name .. (" "):rep(names - #lesson.name))
   local room = columns.window() - 1 - #head - 6
   local title = columns.clip(lesson.title, room)
-  local mark = lesson.name == current and "note" or p and p.done and "good" or "label"
+  local mark = lesson.key == current and "note" or p and p.done and "good" or "label"
   session.say(state == "" and head .. title or head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
 end
 
 local function followed(chapter, kept)
   local done, begun = 0, false
   for _, lesson in ipairs(chapter.lessons) do
-    local p = kept[lesson.name]
+    local p = kept[lesson.key]
     if p and p.done then done = done + 1 end
     begun = begun or p ~= nil
   end
@@ -38,7 +38,7 @@ local function list(session, wanted)
   local course = find.course()
   local following = find.unfinished(kept, running.finished)
   for _, lesson in ipairs(course.lessons) do
-    if lesson.name == current then following = lesson end
+    if lesson.key == current then following = lesson end
   end
   local open = wanted or following and following.chapter or course.chapters[1]
   local names, titles = 0, 0
@@ -57,12 +57,12 @@ local function list(session, wanted)
         colour(state, all and "good" or begun and "label" or "faint") ..
         colour(wanted == "all" and "" or chapter ~= open and ("   %%learn %s"):format(chapter.name) or "", "faint"))
       if wanted == "all" or chapter == open then
-        for _, lesson in ipairs(chapter.lessons) do lesson_line(session, lesson, kept[lesson.name], names, current) end
+        for _, lesson in ipairs(chapter.lessons) do lesson_line(session, lesson, kept[lesson.key], names, current) end
       end
     end
   end
   if following and not current then
-    session.say(("%%learn %s %s"):format(following.name, kept[following.name] and "goes on" or "comes next"))
+    session.say(("%%learn %s %s"):format(following.name, kept[following.key] and "goes on" or "comes next"))
   elseif not following then
     session.say "all lessons are done"
   end

@@ -36,6 +36,8 @@ local function question(q, out)
   if answer then out[#out + 1] = folded("Answer", answer .. paragraphs(q.why)) end
 end
 
+page.paragraphs, page.code = paragraphs, code
+
 ---@param lesson table as parse.lesson gives it
 ---@return string
 function page.html(lesson)

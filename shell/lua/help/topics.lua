@@ -153,7 +153,9 @@ inside.]], "torch.no_grad, torch.autocast, torch.inference_mode, torch.scope"},
   %learn shapes 1        from its beginning
   In a lesson:  Enter goes on, answers are graded, all else runs as always
   %hint  %skip  %play  %back  %next  %reset  %quit
-A lesson has variables of its own: yours stay as they are.]], "tutorial, %learn, %predict", "lessons learn"},
+A lesson has variables of its own: yours stay as they are.
+For teachers: tycho learn --class DIR (lessons of your own), --report FILE.csv,
+--sheet LESSON (on paper).]], "tutorial, %learn, %predict", "lessons learn"},
   {"cheatsheet", "What is used most, on one screen; names are PyTorch's, positions count from 1.", [[
   x = torch.tensor{{1, 2}, {3, 4.5}}    torch.zeros(2, 3)    torch.randn(4)
   x.shape  x.dtype  #x  x:numel()       x:item()  x:tolist()

@@ -158,6 +158,8 @@ function course.read(folder, tree)
     for _, record in ipairs(chapter.lessons) do
       found.lessons[#found.lessons + 1] = record
       record.place = #found.lessons
+      -- What progress calls it: a class may have a lesson of a name that the program's course has, too.
+      record.key = tree == INSIDE and record.name or base:gsub("[^%w_%-]", "_") .. "." .. record.name:gsub("[^%w_%-%.]", "_")
     end
   end
   return found

@@ -19,8 +19,22 @@ function find.file(path)
   return lesson
 end
 
---- The course: {chapters=, lessons=}.
-function find.course() return course.inside() end
+local class  -- the one that was opened
+
+--- The course: {chapters=, lessons=}; a class's own one where it was opened.
+function find.course() return class or course.inside() end
+
+--- Opens a class: its folder's lessons are the course from now on; those of the program are still found by name.
+---@param folder string
+---@return table|nil course
+---@return string|nil message
+function find.open_class(folder)
+  local ok, found = pcall(course.read, folder)
+  if not ok then return nil, tostring(found) end
+  if #found.lessons == 0 then return nil, folder .. ": there are no lessons here: files that end in .lua, or folders of such" end
+  class = found
+  return found
+end
 
 --- All lessons of the course, in their order; their entries are parsed when they are asked for.
 ---@return table[]
@@ -49,8 +63,13 @@ function find.lesson(name)
   if name:find("/", 1, true) or name:find("%.lua$") then return find.file(name) end
   local all = find.all()
   local number = math.tointeger(tonumber(name))
-  if number and all[number] then return all[number] end
-  local lesson, begins = named(all, name)
+  local lesson, begins = all[number or 0], nil
+  if not lesson then lesson, begins = named(all, name) end
+  if not lesson and class then lesson = named(course.inside().lessons, name) end
+  if lesson and #lesson.problems > 0 then
+    local p = lesson.problems[1]
+    return nil, ("%s:%d: %s; `tycho --check %s` lists what is wrong"):format(lesson.path, p.line, p.message, lesson.path)
+  end
   if lesson then return lesson end
   local names = {}
   for _, each in ipairs(#begins > 0 and begins or find.course().chapters) do names[#names + 1] = each.name end
@@ -79,7 +98,7 @@ function find.unfinished(kept, lesson)
   local all, from = find.all(), lesson and lesson.place or 0
   for i = 1, #all do
     local each = all[(from + i - 1) % #all + 1]
-    if not (kept[each.name] and kept[each.name].done) then return each end
+    if not (kept[each.key] and kept[each.key].done) then return each end
   end
 end
 

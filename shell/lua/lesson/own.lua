@@ -33,11 +33,11 @@ return function(tools)
     local q = tools.step().question
     if q and q.kind == "predict" then
       tools.say("  " .. q.answer)
-      return tools.complete()
+      return tools.complete "skipped"
     elseif q and q.kind == "task" then
       if L().before and values.is_tensor(L().seen) then rawset(_G, q.spec.name, task.copy(L().before)) end
       perform.shown(L().session, q.answer)
-      return tools.complete()
+      return tools.complete "skipped"
     end
     tools.advance()
   end
@@ -57,6 +57,7 @@ return function(tools)
   end
 
   function commands.quit()
+    tools.count "open"
     tools.save()
     local l = L().lesson
     tools.say_line(("Left at %d/%d; %%learn %s goes on from here."):format(L().at, #l.steps, l.name))
@@ -65,7 +66,7 @@ return function(tools)
 
   function commands.reset()
     room.clear()
-    L().at, L().solved = 1, {}
+    L().at, L().solved, L().counts = 1, {}, {}
     tools.save()
     tools.show_step()
   end
@@ -74,6 +75,7 @@ return function(tools)
     local l, session = L().lesson, L().session
     local after = find.next(l)
     if not after then return tools.say_line("This is the last lesson.") end
+    tools.count "open"
     tools.save()
     tools.run.start(after, session)
   end

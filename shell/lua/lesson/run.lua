@@ -33,9 +33,16 @@ local function say_line(line, style)
 end
 local function step() return lesson.lesson.steps[lesson.at] end
 
+-- How the open question went, for the teacher's report.
+local function count(state)
+  local q = lesson.lesson.steps[lesson.at].question
+  if not q or q.kind == "play" or state == "open" and lesson.tries == 0 and lesson.hints == 0 then return end
+  lesson.counts[lesson.at] = {tries = lesson.tries + (state == "solved" and 1 or 0), hints = math.min(lesson.hints, #(q.hints or {})), state = state}
+end
+
 local function save(done)
   local l = lesson.lesson
-  local ok, message = progress.write(l.name, math.min(lesson.at, #l.steps), #l.steps, done, lesson.solved)
+  local ok, message = progress.write(l.key or l.name, math.min(lesson.at, #l.steps), #l.steps, done, lesson.solved, lesson.counts)
   if not ok and not lesson.warned then
     lesson.warned = true
     say_line("(your progress cannot be kept: " .. tostring(message) .. ")", "faint")
@@ -106,8 +113,9 @@ local function advance()
 end
 
 -- The question is answered: what remains of the entry, then the next.
-local function complete()
+local function complete(state)
   local s = step()
+  count(state or "solved")
   if s.question.why then say_text(s.question.why) end
   if s.after then
     perform.complete(s)
@@ -238,6 +246,7 @@ end
 local commands = require "shell.lesson.own" {
   say = say, say_line = say_line, step = step, ask = ask, save = save, show_step = show_step, complete = complete,
   advance = advance, mode = mode, run = run, prompt = PROMPT, current = function() return lesson end,
+  count = count,
 }
 
 -- An entry for the lesson itself: its commands, also without the %, and bare answers.
@@ -312,10 +321,10 @@ local hooked
 ---@param from? integer the entry to begin with; nil takes up where it was left
 function run.start(found, session, from)
   if lesson then run.leave(lesson.session) end
-  local kept = progress.read()[found.name]
+  local kept = progress.read()[found.key or found.name]
   local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
   at = math.max(1, math.min(at, #found.steps))
-  lesson = {lesson = found, at = at, session = session, solved = {}, history = native.forget()}
+  lesson = {lesson = found, at = at, session = session, solved = {}, counts = {}, tries = 0, hints = 0, history = native.forget()}
   session.private = not run.keep_history
   room.enter(session)
   local echo_module = require "shell.echo"
@@ -359,7 +368,7 @@ function run.leave(session)
   lesson = nil
 end
 
---- The name of the running lesson, or nil.
-function run.current() return lesson and lesson.lesson.name end
+--- The running lesson as progress names it, or nil.
+function run.current() return lesson and (lesson.lesson.key or lesson.lesson.name) end
 
 return run

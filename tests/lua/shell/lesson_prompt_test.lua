@@ -276,7 +276,7 @@ test("a damaged or truncated progress file is passed over, line by line", functi
   local out = learn(small(), {"%skip", "%quit"}, where)
   check.contains(out, "2/4\nSecond.")
   local file = io.open(where .. "/tycho/lessons")
-  check.equal(file:read("a"), "tycho lessons 1\nother 2 9\nsmall 3 4\n")
+  check.equal(file:read("a"), "tycho lessons 1\nother 2 9\nsmall 3 4\nsmall 2 tries 0 hints 0 skipped\n")
   file:close()
 end)
 
