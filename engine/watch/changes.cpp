@@ -30,7 +30,11 @@ void Changes::listen(Impl* t, const char* op, bool shape) {
 
 void Changes::keep(Impl* t, const char* op, bool shape) {
   Storage& s = *t->storage;
-  if (!of_.contains(&s) || has_no_values(s)) return;
+  const Storage*& settled = settled_[reinterpret_cast<uintptr_t>(&s) / sizeof(Storage) % kSettled];
+  if (settled == &s && !shape) return;
+  if (has_no_values(s)) return;
+  settled = &s;
+  if (!of_.contains(&s)) return;
   if (shape && other_.empty()) other_ = op;
   if (kept_.contains(&s)) return;
   Kept kept{Ref<Storage>(&s), nullptr, s.bytes, s.data, s.passes, s.stepped};

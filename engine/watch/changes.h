@@ -42,6 +42,10 @@ class Changes {
   std::string other_;
   std::unordered_set<const Storage*> of_;
   std::unordered_map<Storage*, Kept> kept_;
+  // Storages with which nothing is to be done any more: kept, or of no interest. One that has the
+  // place of another is looked up anew.
+  static constexpr size_t kSettled = 64;
+  const Storage* settled_[kSettled] = {};
 };
 
 }  // namespace tycho::watch
