@@ -68,18 +68,6 @@ T* place(void* y, DType dtype, int64_t i, T* tile) {
                                                                      : tile;
 }
 
-void check_floating(const char* what, DType dtype) {
-  TYCHO_CHECK(Kind::DType, is_floating(dtype), "%s makes floating-point numbers, not %s", what,
-              dtype_name(dtype));
-}
-
-double largest(DType dtype) {
-  return dtype == DType::Float16    ? 65504
-         : dtype == DType::BFloat16 ? 0x1.fep127
-         : dtype == DType::Float32  ? std::numeric_limits<float>::max()
-                                    : std::numeric_limits<double>::max();
-}
-
 template <class T>
 void uniform(Generator& g, void* y, DType dtype, int64_t n, double from, double to) {
   const bool unit = from == 0 && to == 1;
@@ -122,16 +110,7 @@ void one_by_one(void* y, DType dtype, int64_t n, F f) {
 }  // namespace
 
 void random_uniform(RandomStream stream, void* y, DType dtype, int64_t n, double from, double to) {
-  check_floating("uniform_", dtype);
-  const double most = largest(dtype);
-  TYCHO_CHECK(Kind::Value, std::abs(from) <= most && std::abs(to) <= most,
-              "uniform_ cannot reach from %g to %g: %s ends at %g", from, to, dtype_name(dtype),
-              most);
-  TYCHO_CHECK(Kind::Value, from <= to, "uniform_ draws from [from, to), but from = %g > to = %g",
-              from, to);
-  TYCHO_CHECK(Kind::Value, to - from <= most,
-              "uniform_ needs to - from within %s, which ends at %g; from = %g, to = %g",
-              dtype_name(dtype), most, from, to);
+  check_uniform(dtype, from, to);
   if (stream.philox)
     counted::uniform(*stream.philox, y, dtype, n, from, to);
   else if (dtype == DType::Float64)
@@ -149,9 +128,7 @@ void random_uniform(RandomStream stream, void* y, DType dtype, int64_t n, double
 
 void random_normal(RandomStream stream, void* y, DType dtype, int64_t n, double mean,
                    double deviation, bool in_blocks) {
-  check_floating("normal_", dtype);
-  TYCHO_CHECK(Kind::Value, deviation >= 0,
-              "normal_ needs a standard deviation of 0 or more, not %g", deviation);
+  check_normal(dtype, deviation);
   if (stream.philox) return counted::normal(*stream.philox, y, dtype, n, mean, deviation);
   Generator& g = *stream.mersenne;
   if (n < 16 || !in_blocks) {
@@ -164,7 +141,7 @@ void random_normal(RandomStream stream, void* y, DType dtype, int64_t n, double 
 }
 
 void random_bernoulli(RandomStream stream, void* y, DType dtype, int64_t n, double p) {
-  TYCHO_CHECK(Kind::Value, p >= 0 && p <= 1, "bernoulli needs a probability in [0, 1], not %g", p);
+  check_probability(p);
   if (stream.philox) return counted::bernoulli(*stream.philox, y, dtype, n, p);
   Generator& g = *stream.mersenne;
   // D has 53 bits: D < p is the same as D * 2^53 < ceil(p * 2^53).

@@ -11,6 +11,7 @@
 #pragma once
 #include "engine/base/random_stream.h"
 #include "engine/cpu/level.h"
+#include "engine/ops/random/limits.h"
 #include "engine/tensor/dtype.h"
 
 namespace tycho::cpu {
@@ -28,15 +29,6 @@ void random_uniform(RandomStream g, void* y, DType dtype, int64_t n, double from
 void random_normal(RandomStream g, void* y, DType dtype, int64_t n, double mean, double deviation,
                    bool in_blocks = true);
 
-// What random_() draws from: `count` integers from `low` on; a count of 0 stands for 2^64.
-struct IntegerRange {
-  int64_t low;
-  uint64_t count;
-};
-IntegerRange integer_range(DType dtype);  // of random_() without bounds
-// Of random_(from, to) and randint(from, to). Floating dtypes cannot hold every integer: bounds
-// that they would round are moved inside, as PyTorch does.
-IntegerRange integer_range(DType dtype, int64_t from, int64_t to);
 // low + next32 % count for counts below 2^28, else low + next64 % count; random_() without bounds
 // always takes next32 for dtypes of up to 32 bits and float32 (`narrow`). Any dtype.
 void random_integers(RandomStream g, void* y, DType dtype, int64_t n, IntegerRange range);

@@ -14,31 +14,6 @@ namespace tycho::cpu {
 namespace {
 
 constexpr int64_t kTile = 2048;
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-
-// How many bits of an integer a dtype holds exactly.
-int digits(DType dtype) {
-  constexpr int d[kDTypes] = {1, 8, 7, 15, 31, 63, 11, 8, 24, 53};
-  return d[static_cast<int>(dtype)];
-}
-
-// The integer that `v` is after rounding to a floating dtype (too large ones: as the cast does).
-int64_t rounded(DType dtype, int64_t v) {
-  double d;
-  if (dtype == DType::Float64) {
-    d = static_cast<double>(v);
-  } else {
-    const float f = static_cast<float>(v);
-    uint64_t memory = 0;
-    level_of::random_put_f32(static_cast<void*>(&memory), &f, int64_t{1}, static_cast<int>(dtype));
-    level_of::random_get_f64(&d, static_cast<const void*>(&memory), int64_t{1},
-                             static_cast<int>(dtype));
-  }
-  return d >= 0x1p63 || d < -0x1p63 ? kLeast : static_cast<int64_t>(d);
-}
-
-int highest_bit(int64_t v) { return v == 0 ? 0 : 63 - __builtin_clzll(static_cast<uint64_t>(v)); }
 
 void put(void* y, DType dtype, int64_t i, const int64_t* x, int64_t n) {
   void* const to = static_cast<char*>(y) + i * dtype_size(dtype);
@@ -77,40 +52,6 @@ void wide_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, u
 }
 
 }  // namespace
-
-IntegerRange integer_range(DType dtype) {
-  return {0, (uint64_t{1} << digits(dtype)) + (is_floating(dtype) ? 1 : 0)};
-}
-
-IntegerRange integer_range(DType dtype, int64_t from, int64_t to) {
-  TYCHO_CHECK(Kind::Value, from < to, "random integers need from < to, got from = %lld, to = %lld",
-              static_cast<long long>(from), static_cast<long long>(to));
-  if (!is_floating(dtype)) {
-    const bool negative = dtype >= DType::Int8;
-    const int64_t top = dtype == DType::Int64 ? kMost : (int64_t{1} << digits(dtype)) - 1;
-    const int64_t bottom = negative ? -top - 1 : 0;
-    TYCHO_CHECK(Kind::Value, from >= bottom && to - 1 <= top,
-                "%s holds %lld to %lld, which is less than the range [%lld, %lld)",
-                dtype_name(dtype), static_cast<long long>(bottom), static_cast<long long>(top),
-                static_cast<long long>(from), static_cast<long long>(to));
-  } else {
-    if (dtype == DType::Float16)
-      TYCHO_CHECK(Kind::Value, from >= -65504 && to - 1 <= 65504,
-                  "float16 holds -65504 to 65504, which is less than the range [%lld, %lld)",
-                  static_cast<long long>(from), static_cast<long long>(to));
-    const int d = digits(dtype);
-    const int64_t next = rounded(dtype, from + 1), before = rounded(dtype, to - 1);
-    // A bound that rounds beyond int64 comes back as the least one; it needs no move.
-    if (next < from && !(next == kLeast && from > 0))
-      from = next + (int64_t{1} << std::max(0, highest_bit(std::abs(from + 1)) - d + 1));
-    if (before >= to)
-      to = before - (int64_t{1} << std::max(0, highest_bit(std::abs(to - 1)) - d + 1));
-    TYCHO_CHECK(Kind::Value, from < to,
-                "no integer of [%lld, %lld) is left after rounding the bounds to %s",
-                static_cast<long long>(from), static_cast<long long>(to), dtype_name(dtype));
-  }
-  return {from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from)};
-}
 
 void random_integers(RandomStream stream, void* y, DType dtype, int64_t n, IntegerRange range) {
   if (stream.philox) return counted::integers(*stream.philox, y, dtype, n, range);

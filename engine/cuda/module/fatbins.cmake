@@ -35,7 +35,7 @@ foreach(file ${CUDA_KERNELS})
   get_filename_component(name ${file} NAME_WE)
   set(output ${CMAKE_BINARY_DIR}/cuda/${name}.fatbin)
   add_custom_command(OUTPUT ${output} DEPENDS ${file} ${CUDA_HEADERS} VERBATIM
-    COMMAND ${TYCHO_NVCC} -std=c++20 -O3 --fmad=false -fatbin ${compress} -I${CMAKE_SOURCE_DIR} ${codes} -o ${output} ${file}
+    COMMAND ${TYCHO_NVCC} -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -fatbin ${compress} -I${CMAKE_SOURCE_DIR} ${codes} -o ${output} ${file}
     COMMENT "CUDA kernels of ${name}.cu")
   string(APPEND bytes "fn_${name}: .asciz \"${name}\"\n.balign 64\nfb_${name}: .incbin \"${output}\"\nfe_${name}:\n")
   string(APPEND rows ".quad fn_${name}, fb_${name}, fe_${name} - fb_${name}\n")

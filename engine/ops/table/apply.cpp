@@ -11,6 +11,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/random/random.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/read.h"
@@ -255,6 +256,13 @@ void compose(Call& c) {
     }
   }
   standing_observer->leaving_device(c, device);
+  // Numbers are drawn from the device's stream, wherever they are made.
+  DeviceGenerator generator{Device{}, generator_of(Device{})};
+  for (int i = 0; i < c.n; ++i)
+    if (c.op->params[static_cast<size_t>(i)].take == Take::Generator) {
+      generator.stream = generator_of(c, i, device);
+      host.arg[i] = Value(&generator);
+    }
   c.op->shape(host);  // results that lie, and are filled beforehand, as the kernel expects
   kernel(host);
   for (int i = 0; i < c.out.size(); ++i)

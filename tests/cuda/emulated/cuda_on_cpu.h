@@ -211,6 +211,10 @@ inline int __any_sync(uint32_t mask, int predicate, TYCHO_PLACE) {
 inline int __all_sync(uint32_t mask, int predicate, TYCHO_PLACE) {
   return __ballot_sync(mask, predicate, place) == mask;
 }
+inline double cospi(double x) { return std::cos(M_PI * x); }
+inline double sinpi(double x) { return std::sin(M_PI * x); }
+inline float cospif(float x) { return static_cast<float>(cospi(static_cast<double>(x))); }
+inline float sinpif(float x) { return static_cast<float>(sinpi(static_cast<double>(x))); }
 inline int __popc(uint32_t x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(static_cast<uint32_t>(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }

@@ -1,0 +1,29 @@
+// Random numbers from counters, as the host hands them to the kernels of random.cu.
+#pragma once
+#include <stdint.h>
+
+namespace tycho::cuda {
+
+enum class Drawn : int32_t { Uniform, Normal, Bernoulli };
+
+// n elements one after the other; the block of element i comes from counter first + i / (4 or 2).
+struct Draw {
+  void* out;
+  int64_t n;
+  uint64_t key, first;
+  double a, b;                // from and to, or mean and deviation
+  uint64_t low, count, limit;  // integers low .. low + count - 1 (0: all); words below `limit` are 1
+  int32_t dtype;
+  Drawn what;
+};
+
+struct MaskedScale {
+  int64_t n;
+  const void* in;
+  const uint8_t* mask;
+  void* out;
+  int32_t in_dtype, out_dtype;
+  double scale;
+};
+
+}  // namespace tycho::cuda
