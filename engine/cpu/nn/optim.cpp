@@ -119,19 +119,9 @@ void fused_sgd(Call& c) {
 }
 
 void fused_adam(Call& c) {
-  const double step = static_cast<double>(c.integer(5)), lr = c.number(6), beta1 = c.number(7),
-               beta2 = c.number(8);
-  const int64_t flags = c.integer(11);
-  const AdamStep s{lr / (1 - std::pow(beta1, step)),
-                   beta1,
-                   beta2,
-                   c.number(9),
-                   c.number(10),
-                   lr,
-                   std::sqrt(1 - std::pow(beta2, step)),
-                   (flags & 1) != 0,
-                   (flags & 2) != 0,
-                   (flags & 4) != 0};
+  const AdamStep s =
+      adam_step(static_cast<double>(c.integer(5)), c.number(6), c.number(7), c.number(8),
+                c.number(9), c.number(10), static_cast<int>(c.integer(11)));
   static constexpr int lists[] = {0, 1, 2, 3, 4};
   for (int i = 0; i < c.count(0); ++i)
     each_part(

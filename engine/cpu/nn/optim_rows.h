@@ -1,27 +1,7 @@
 // The loops of the optimiser steps over one parameter: plain arrays of n elements.
 #pragma once
 #include "engine/cpu/level.h"
-
-namespace tycho::cpu {
-
-struct SgdStep {
-  double lr, momentum, dampening, weight_decay;
-  bool nesterov, maximize, first;
-};
-struct AdamStep {
-  double step_size, beta1, beta2, eps, weight_decay, lr, root_bias2;
-  bool amsgrad, maximize, decoupled;
-};
-
-// The steps that share one loop (the table of optim.cpp says what they keep and what k holds).
-enum class Rule : int { RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop };
-struct RuleStep {
-  Rule rule;
-  bool maximize;
-  double decay, shrink, k[5];
-};
-
-}  // namespace tycho::cpu
+#include "engine/cpu/nn/optim_steps.h"
 
 TYCHO_LEVELS(void, sgd_f32,
              (float* p, const float* g, float* m, int64_t n, const ::tycho::cpu::SgdStep* s))
