@@ -69,7 +69,9 @@ void row_norm_backward(Call& c) {
   launch_along(x.device(), NORM_KERNEL(wants_double(x), "row_norm_backward"), a);
   dx.finish();
   const Tensor sum = doubles(a.n, x.device()), dot = doubles(a.n, x.device());
-  const auto by_rows = [&](const Tensor& t) { return alias(t, {a.rows, a.n}, {a.n, 1}, 0); };
+  const auto by_rows = [&](const Tensor& t) {
+    return alias(t, {a.rows, a.n}, {a.n, 1}, t->offset);
+  };
   unit_sums_of(by_rows(g), by_rows(x), 1, mean, rstd, 0, sum.data<double>(), dot.data<double>());
   const Sizes flat{a.n}, one{1};
   give(alias(c.out[1], flat, one, 0), dot);
@@ -111,8 +113,9 @@ struct Planes {
     return t.strides() == stride ? t : empty_strided(t.shape(), stride, t.dtype(), t.device());
   }
   Tensor as_rows(const Tensor& t) const {  // [N, C, places]
-    return by_channel ? alias(t, {samples, channels, places}, {channels * places, 1, channels}, 0)
-                      : alias(t, {samples, channels, places}, {channels * places, places, 1}, 0);
+    return by_channel
+               ? alias(t, {samples, channels, places}, {channels * places, 1, channels}, t->offset)
+               : alias(t, {samples, channels, places}, {channels * places, places, 1}, t->offset);
   }
 };
 
@@ -161,7 +164,8 @@ void forward(Call& c, const Tensor& self, const Planes& p, int64_t inside, int w
   Tensor mean = doubles(groups, x.device()), var = doubles(groups, x.device());
   if (inside) {
     const int64_t run = inside * p.places;
-    moments_of(alias(x, {groups, run}, {run, 1}, 0), 2, var.data<double>(), mean.data<double>());
+    moments_of(alias(x, {groups, run}, {run, 1}, x->offset), 2, var.data<double>(),
+               mean.data<double>());
   } else if (f.c.training) {
     moments_of(p.as_rows(x), 5, var.data<double>(), mean.data<double>());
   } else {

@@ -20,11 +20,13 @@ class CudaKernels : public EveryOp {
   bool has_kernel() const { return op().kernel[static_cast<int>(BackendKind::Cuda)]; }
   bool in_ops() const { return std::string_view(op().file).starts_with("engine/ops/"); }
   static Tensor sent(const Tensor& t) {
-    Tensor y = on_device(t, kDevice);
+    Tensor y =
+        alias(empty({t.numel() + 2}, t.dtype(), kDevice), t.shape(), row_major(t.shape()), 2);
+    copy_raw(y, t);
     y->is_number = t->is_number;
     return y;
   }
-  // Strides in reversed order.
+  // Strides in reversed order, behind an offset.
   static Tensor turned(const Tensor& t, Device device) {
     Sizes stride = t.shape();
     int64_t step = 1;
@@ -32,7 +34,7 @@ class CudaKernels : public EveryOp {
       stride[d] = step;
       step *= t.size(d);
     }
-    Tensor y = alias(empty({step}, t.dtype(), device), t.shape(), stride, 0);
+    Tensor y = alias(empty({step + 3}, t.dtype(), device), t.shape(), stride, 3);
     copy_raw(y, t);
     y->is_number = t->is_number;
     return y;

@@ -1,0 +1,163 @@
+// Products by cuBLASLt: it thinks in columns, so out^T = b^T a^T is what it computes.
+#include "engine/cuda/blas.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "engine/base/check.h"
+#include "engine/cuda/context.h"
+#include "engine/cuda/launch.h"
+#include "engine/cuda/libraries.h"
+
+namespace tycho::cuda {
+namespace {
+
+std::mutex mutex;  // of all below; plans are used under it, for the bias stands in them
+const Blas* replaced = nullptr;
+
+const Blas& blas() {
+  if (replaced) return *replaced;
+  static Blas table;
+  static bool loaded = false;
+  if (loaded) return table;
+  const auto load = [](auto& function, const char* symbol) {
+    std::string why;
+    void* const found = library_function(LibraryId::CublasLt, symbol, &why);
+    if (!found)
+      fail(Kind::Device, "matrix products on cuda need cuBLASLt: " + why,
+           library(LibraryId::CublasLt).install);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+#define FUNCTION(name, symbol, args) load(table.name, #symbol);
+  TYCHO_BLAS(FUNCTION)
+#undef FUNCTION
+  loaded = true;
+  return table;
+}
+
+void check_blas(lt::Status status, const char* what) {
+  TYCHO_CHECK(Kind::Device, status == 0, "cuBLASLt: %s failed with status %d", what, status);
+}
+
+lt::Handle handle_of(Device device) {
+  static std::map<std::pair<const Blas*, int>, lt::Handle> handles;
+  lt::Handle& handle = handles[{&blas(), device.number}];
+  if (!handle) check_blas(blas().create(&handle), "its start");
+  return handle;
+}
+
+int data_type(DType t) {
+  return t == DType::Float64    ? lt::kReal64
+         : t == DType::Float32  ? lt::kReal32
+         : t == DType::BFloat16 ? lt::kBrain16
+                                : lt::kReal16;
+}
+
+uint32_t alignment(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
+}
+
+// Descriptors of a kind of product, and how the library will compute it.
+struct Plan {
+  lt::Desc desc = nullptr;
+  lt::Layout a = nullptr, b = nullptr, d = nullptr;
+  lt::Heuristic chosen{};
+};
+
+lt::Layout new_layout(int type, uint64_t rows, uint64_t cols, int64_t ld, int64_t batch,
+                      int64_t step) {
+  lt::Layout layout = nullptr;
+  check_blas(blas().new_layout(&layout, type, rows, cols, ld), "a layout");
+  const auto count = static_cast<int32_t>(batch);
+  check_blas(blas().set_layout(layout, lt::kBatchCount, &count, sizeof count), "a layout");
+  check_blas(blas().set_layout(layout, lt::kBatchStride, &step, sizeof step), "a layout");
+  return layout;
+}
+
+// A side that lies by rows is, read by columns, its own transpose.
+lt::Layout side(const Matrix& m, int type, int64_t rows, int64_t cols, int64_t batch) {
+  const auto r = static_cast<uint64_t>(rows), c = static_cast<uint64_t>(cols);
+  return m.by_columns ? new_layout(type, r, c, m.ld, batch, m.step)
+                      : new_layout(type, c, r, m.ld, batch, m.step);
+}
+
+size_t workspace_of(Device device) { return size_t{arch(device) >= 90 ? 32u : 4u} << 20; }
+
+Plan make_plan(Device device, const Multiplication& p) {
+  Plan plan;
+  const int type = data_type(p.type), wide = p.type == DType::Float64;
+  check_blas(blas().new_desc(&plan.desc, wide ? lt::kCompute64 : lt::kCompute32,
+                             wide ? lt::kReal64 : lt::kReal32),
+             "a product");
+  const auto set = [&](int attribute, const auto& value) {
+    check_blas(blas().set_desc(plan.desc, attribute, &value, sizeof value), "a product");
+  };
+  set(lt::kTransA, int32_t{p.b.by_columns ? lt::kTransposed : lt::kNone});
+  set(lt::kTransB, int32_t{p.a.by_columns ? lt::kTransposed : lt::kNone});
+  if (p.bias) {
+    set(lt::kEpilogue, lt::kWithBias);
+    set(lt::kBiasPointer, p.bias);
+  }
+  plan.a = side(p.b, type, p.k, p.n, p.batch);
+  plan.b = side(p.a, type, p.m, p.k, p.batch);
+  plan.d = new_layout(type, static_cast<uint64_t>(p.n), static_cast<uint64_t>(p.m), p.n, p.batch,
+                      p.m * p.n);
+  lt::Preference preference = nullptr;
+  check_blas(blas().new_preference(&preference), "a preference");
+  const size_t most = workspace_of(device);
+  blas().set_preference(preference, lt::kMaxWorkspace, &most, sizeof most);
+  blas().set_preference(preference, lt::kReductionMask, &lt::kReduceInComputeType,
+                        sizeof lt::kReduceInComputeType);
+  const uint32_t aligned[] = {alignment(p.b.data), alignment(p.a.data), alignment(p.out),
+                              alignment(p.out)};
+  for (int k = 0; k < 4; ++k)
+    blas().set_preference(preference, lt::kAlignA + k, &aligned[k], sizeof aligned[k]);
+  int found = 0;
+  const lt::Status status = blas().choose(handle_of(device), plan.desc, plan.a, plan.b, plan.d,
+                                          plan.d, preference, 1, &plan.chosen, &found);
+  blas().end_preference(preference);
+  TYCHO_CHECK(Kind::Device, status == 0 && found > 0 && plan.chosen.state == 0,
+              "cuBLASLt has no way to multiply %lld matrices [%lld, %lld] [%lld, %lld] of %s",
+              static_cast<long long>(p.batch), static_cast<long long>(p.m),
+              static_cast<long long>(p.k), static_cast<long long>(p.k), static_cast<long long>(p.n),
+              dtype_name(p.type));
+  return plan;
+}
+
+auto key_of(Device device, const Multiplication& p) {
+  return std::tuple(&blas(), device.number, static_cast<int>(p.type), p.batch, p.m, p.n, p.k,
+                    p.a.by_columns, p.a.ld, p.a.step, alignment(p.a.data), p.b.by_columns, p.b.ld,
+                    p.b.step, alignment(p.b.data), alignment(p.out), p.bias != nullptr);
+}
+
+}  // namespace
+
+void set_blas(const Blas* table) {
+  const std::lock_guard lock(mutex);
+  replaced = table;
+}
+
+void multiply(Device device, const Multiplication& p) {
+  const Stream stream = stream_of(device);
+  const std::lock_guard lock(mutex);
+  static std::map<decltype(key_of(device, p)), Plan> plans;
+  Plan& plan = plans[key_of(device, p)];
+  if (!plan.d) plan = make_plan(device, p);
+  if (p.bias)
+    check_blas(blas().set_desc(plan.desc, lt::kBiasPointer, &p.bias, sizeof p.bias), "a bias");
+  const Scratch workspace(device, plan.chosen.workspace);
+  const float one = 1, beta = p.add ? 1 : 0;
+  const double one64 = 1, beta64 = static_cast<double>(beta);
+  const bool wide = p.type == DType::Float64;
+  check_blas(blas().multiply(handle_of(device), plan.desc,
+                             wide ? static_cast<const void*>(&one64) : &one, p.b.data, plan.a,
+                             p.a.data, plan.b, wide ? static_cast<const void*>(&beta64) : &beta,
+                             p.out, plan.d, p.out, plan.d, &plan.chosen.algorithm, workspace.as(),
+                             plan.chosen.workspace, stream),
+             "a matrix product");
+}
+
+}  // namespace tycho::cuda

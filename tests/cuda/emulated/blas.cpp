@@ -1,0 +1,186 @@
+// cuBLASLt without a GPU: descriptors are checked as the library would, and products are work on the
+// emulated driver's streams.
+#include "engine/cuda/blas.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "engine/cuda/kernels/elements.cuh"
+#include "engine/cuda/start.h"
+#include "engine/ops/table/op.h"
+#include "engine/tensor/read.h"
+#include "tests/cuda/emulated/driver.h"
+
+namespace tycho::cuda {
+namespace {
+
+struct FakeLayout {
+  int type;
+  uint64_t rows, cols;
+  int64_t ld;
+  int32_t batch = 1;
+  int64_t step = 0;
+};
+struct FakeDesc {
+  int compute, scale;
+  int32_t trans_a = 0, trans_b = 0;
+  uint32_t epilogue = 1;
+  const void* bias = nullptr;
+};
+struct FakePreference {
+  size_t workspace = 0;
+  uint32_t reductions = 0, aligned[4] = {};
+};
+struct FakeProduct {
+  FakeDesc desc;
+  FakeLayout a, b, d;
+  const void *pa, *pb;
+  void* pd;
+  double beta;
+};
+
+constexpr lt::Status kBadValue = 7;
+
+int dtype_of(int type) {
+  return type == lt::kReal64   ? kF64
+         : type == lt::kReal32 ? kF32
+         : type == lt::kReal16 ? kF16
+                               : kBF16;
+}
+
+template <class T>
+lt::Status assign(T& to, const void* value, size_t size) {
+  if (size != sizeof to) return kBadValue;
+  std::memcpy(&to, value, size);
+  return 0;
+}
+
+__global__ void fake_blas(FakeProduct p) {
+  const int type = dtype_of(p.d.type);
+  const auto rows = static_cast<int64_t>(p.d.rows), cols = static_cast<int64_t>(p.d.cols);
+  const auto depth = static_cast<int64_t>(p.desc.trans_a ? p.a.rows : p.a.cols);
+  for (int64_t i = 0; i < p.d.batch; ++i)
+    for (int64_t c = 0; c < cols; ++c)
+      for (int64_t r = 0; r < rows; ++r) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += load<double>(p.pa, type,
+                              i * p.a.step + (p.desc.trans_a ? k + r * p.a.ld : r + k * p.a.ld)) *
+                 load<double>(p.pb, type,
+                              i * p.b.step + (p.desc.trans_b ? c + k * p.b.ld : k + c * p.b.ld));
+        if (p.desc.epilogue == lt::kWithBias) sum += load<double>(p.desc.bias, type, r);
+        const int64_t at = i * p.d.step + r + c * p.d.ld;
+        if (p.beta != 0) sum += p.beta * load<double>(p.pd, type, at);
+        store<double>(p.pd, type, at, sum);
+      }
+}
+TYCHO_KERNEL(fake_blas)
+
+// As the library refuses: sizes that do not meet, leading dimensions that are too small.
+bool fits(const FakeDesc& d, const FakeLayout& a, const FakeLayout& b, const FakeLayout& o) {
+  const uint64_t m = d.trans_a ? a.cols : a.rows, k = d.trans_a ? a.rows : a.cols;
+  const uint64_t n = d.trans_b ? b.rows : b.cols, k2 = d.trans_b ? b.cols : b.rows;
+  const auto tall = [](const FakeLayout& l) { return l.ld >= static_cast<int64_t>(l.rows); };
+  const bool wide = o.type == lt::kReal64;
+  return m == o.rows && n == o.cols && k == k2 && tall(a) && tall(b) && tall(o) &&
+         a.batch == o.batch && b.batch == o.batch && a.type == o.type && b.type == o.type &&
+         d.compute == (wide ? lt::kCompute64 : lt::kCompute32) &&
+         d.scale == (wide ? lt::kReal64 : lt::kReal32) && k > 0 &&
+         (d.epilogue == 1 || (d.epilogue == lt::kWithBias && d.bias && !wide));
+}
+
+int chosen = 0;  // how often a plan was asked for
+
+Blas make_fake() {
+  Blas f;
+  f.create = [](lt::Handle* h) { return *h = &chosen, 0; };
+  f.new_desc = [](lt::Desc* d, int compute, int scale) {
+    return *d = new FakeDesc{compute, scale}, 0;
+  };
+  f.set_desc = [](lt::Desc d, int attribute, const void* value, size_t size) {
+    auto& desc = *static_cast<FakeDesc*>(d);
+    return attribute == lt::kTransA        ? assign(desc.trans_a, value, size)
+           : attribute == lt::kTransB      ? assign(desc.trans_b, value, size)
+           : attribute == lt::kEpilogue    ? assign(desc.epilogue, value, size)
+           : attribute == lt::kBiasPointer ? assign(desc.bias, value, size)
+                                           : kBadValue;
+  };
+  f.end_desc = [](lt::Desc d) { return delete static_cast<FakeDesc*>(d), 0; };
+  f.new_layout = [](lt::Layout* l, int type, uint64_t rows, uint64_t cols, int64_t ld) {
+    return *l = new FakeLayout{type, rows, cols, ld}, 0;
+  };
+  f.set_layout = [](lt::Layout l, int attribute, const void* value, size_t size) {
+    auto& layout = *static_cast<FakeLayout*>(l);
+    return attribute == lt::kBatchCount    ? assign(layout.batch, value, size)
+           : attribute == lt::kBatchStride ? assign(layout.step, value, size)
+                                           : kBadValue;
+  };
+  f.end_layout = [](lt::Layout l) { return delete static_cast<FakeLayout*>(l), 0; };
+  f.new_preference = [](lt::Preference* p) { return *p = new FakePreference, 0; };
+  f.set_preference = [](lt::Preference p, int attribute, const void* value, size_t size) {
+    auto& preference = *static_cast<FakePreference*>(p);
+    if (attribute == lt::kMaxWorkspace) return assign(preference.workspace, value, size);
+    if (attribute == lt::kReductionMask) return assign(preference.reductions, value, size);
+    const int side = attribute - lt::kAlignA;
+    return side >= 0 && side < 4 ? assign(preference.aligned[side], value, size) : kBadValue;
+  };
+  f.end_preference = [](lt::Preference p) { return delete static_cast<FakePreference*>(p), 0; };
+  f.choose = [](lt::Handle, lt::Desc d, lt::Layout a, lt::Layout b, lt::Layout c, lt::Layout o,
+                lt::Preference p, int, lt::Heuristic* h, int* found) {
+    ++chosen;
+    const auto& preference = *static_cast<FakePreference*>(p);
+    const bool good = c == o && preference.workspace >= (4u << 20) && preference.reductions == 2 &&
+                      fits(*static_cast<FakeDesc*>(d), *static_cast<FakeLayout*>(a),
+                           *static_cast<FakeLayout*>(b), *static_cast<FakeLayout*>(o));
+    *h = {};
+    h->workspace = 1024;
+    return *found = good, 0;
+  };
+  f.multiply = [](lt::Handle, lt::Desc d, const void* alpha, const void* a, lt::Layout la,
+                  const void* b, lt::Layout lb, const void* beta, const void* c, lt::Layout,
+                  void* o, lt::Layout lo, const lt::Algorithm*, void* workspace, size_t size,
+                  Stream stream) {
+    FakeProduct p{*static_cast<FakeDesc*>(d),
+                  *static_cast<FakeLayout*>(la),
+                  *static_cast<FakeLayout*>(lb),
+                  *static_cast<FakeLayout*>(lo),
+                  a,
+                  b,
+                  o,
+                  0};
+    const bool wide = p.d.type == lt::kReal64;
+    const auto number = [&](const void* x) {
+      return wide ? *static_cast<const double*>(x)
+                  : static_cast<double>(*static_cast<const float*>(x));
+    };
+    p.beta = number(beta);
+    if (number(alpha) != 1 || c != o || size != 1024 || !workspace || !fits(p.desc, p.a, p.b, p.d))
+      return kBadValue;
+    KernelHandle kernel = nullptr;
+    driver().find_kernel(&kernel, nullptr, "fake_blas");
+    void* arguments[] = {&p};
+    return driver().launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+  };
+  return f;
+}
+
+const Blas fake = make_fake();
+[[maybe_unused]] const bool is_set = (set_blas(&fake), true);
+
+TEST(CudaBlas, APlanIsAskedForOnceForEachKindOfProduct) {
+  emulated::start();
+  start();
+  const Device d{0};
+  const Tensor a = filled({5, 7}, 2, DType::Float32, d), b = filled({7, 3}, 1, DType::Float32, d);
+  EXPECT_EQ(number_at(op<"matmul">(a, b), 0), 14);
+  const int before = chosen;
+  for (int i = 0; i < 4; ++i) op<"matmul">(a, b);
+  EXPECT_EQ(chosen, before);
+  op<"matmul">(a, filled({7, 4}, 1, DType::Float32, d));
+  EXPECT_EQ(chosen, before + 1);
+}
+
+}  // namespace
+}  // namespace tycho::cuda
