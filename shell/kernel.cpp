@@ -29,11 +29,16 @@ struct Kernel {
 };
 Kernel* kernel = nullptr;
 
+void flush() {
+  std::fflush(stdout);
+  std::fflush(stderr);
+}
+
 ssize_t read_input(void*, char* room, size_t n) {
   if (!kernel) return read(0, room, n);
   std::string& typed = kernel->typed;
   if (typed.empty()) {
-    std::fflush(stdout);
+    flush();
     if (!kernel->may_ask) {
       std::fputs("note: this notebook has nobody to ask; io.read gives nil\n", stderr);
       return 0;
@@ -82,11 +87,28 @@ void redirect(int fd, int* to, int* old) {
   close(*to);
 }
 
+OpenKernelWire* module_function(std::string* why) {
+  if (!has_module("jupyter")) {
+    *why =
+        "this program was built without libzmq; install libzmq3-dev and libssl-dev, and build it "
+        "again";
+    return nullptr;
+  }
+  return reinterpret_cast<OpenKernelWire*>(module_symbol("jupyter", "tycho_open_kernel_wire", why));
+}
+
+int kernel_available(lua_State* L) {
+  std::string why;
+  if (module_function(&why)) return lua_pushboolean(L, 1), 1;
+  lua_pushnil(L);
+  lua_pushlstring(L, why.data(), why.size());
+  return 2;
+}
+
 int kernel_open(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   std::string why;
-  const auto open =
-      reinterpret_cast<OpenKernelWire*>(module_symbol("jupyter", "tycho_open_kernel_wire", &why));
+  OpenKernelWire* const open = module_function(&why);
   int out[2], err[2];
   if (open && (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0))
     why = std::strerror(errno);
@@ -129,6 +151,7 @@ int kernel_open(lua_State* L) {
     close(nothing);
   }
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  setvbuf(stderr, nullptr, _IOLBF, BUFSIZ);  // a line, and not each of its pieces, is a message
   stay_on_interrupts();
   lua_pushboolean(L, 1);
   return 1;
@@ -149,12 +172,12 @@ int kernel_waiting(lua_State* L) {
 }
 
 int kernel_reply(lua_State* L) {
-  std::fflush(stdout);
+  flush();
   kernel->wire->reply(text_at(L, 1), text_at(L, 2));
   return 0;
 }
 int kernel_publish(lua_State* L) {
-  std::fflush(stdout);
+  flush();
   kernel->wire->publish(text_at(L, 1), text_at(L, 2));
   return 0;
 }
@@ -168,7 +191,7 @@ int kernel_allow_input(lua_State* L) {
 
 int kernel_close(lua_State*) {
   if (!kernel) return 0;
-  std::fflush(stdout);
+  flush();
   kernel->wire.reset();  // sends what is left
   dup2(kernel->old_out, 1);
   dup2(kernel->old_err, 2);
@@ -187,15 +210,12 @@ void prepare_kernel() {
 }
 
 void push_kernel(lua_State* L) {
-  static const luaL_Reg functions[] = {{"open", kernel_open},
-                                       {"next", kernel_next},
-                                       {"at_hand", kernel_at_hand},
-                                       {"waiting", kernel_waiting},
-                                       {"reply", kernel_reply},
-                                       {"publish", kernel_publish},
-                                       {"allow_input", kernel_allow_input},
-                                       {"close", kernel_close},
-                                       {nullptr, nullptr}};
+  static const luaL_Reg functions[] = {
+      {"available", kernel_available}, {"open", kernel_open},
+      {"next", kernel_next},           {"at_hand", kernel_at_hand},
+      {"waiting", kernel_waiting},     {"reply", kernel_reply},
+      {"publish", kernel_publish},     {"allow_input", kernel_allow_input},
+      {"close", kernel_close},         {nullptr, nullptr}};
   luaL_newlib(L, functions);
 }
 

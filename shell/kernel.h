@@ -8,6 +8,7 @@ namespace tycho::shell {
 void prepare_kernel();
 
 // Pushes the table native.kernel:
+//   available(): true, or nil and what to install.
 //   open{transport=, address=, key=, digest=, shell=, control=, iopub=, input=, heartbeat=, info=}: true,
 //     or nil and why not. From here on standard output and error go to the notebook.
 //   next(): waits for a request: its type and content, and whether it came by the control channel;

@@ -359,6 +359,11 @@ local function prepare_session()
   session.print, session.complain = print_values, complain
   require("shell.colour").on = true
   torch._display = display
+  local exit = os.exit
+  function os.exit(...)  -- what was written before reaches the notebook
+    wire.close()
+    exit(...)
+  end
   require("torch.progress").place.window = function() return 80 end
   session.start(true, false, false)
   say_complaint()

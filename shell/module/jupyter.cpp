@@ -260,13 +260,14 @@ class Wire final : public KernelWire {
  private:
   bool bind(void** out, int kind, int port, const char* name, std::string* why) {
     void* s = *out = zmq_socket(context_, kind);
-    const int linger = 1000, yes = 1;
+    const int linger = 1000, yes = 1, most_waiting = 100000;
     std::string at = connection_.transport + "://" + connection_.address +
                      (connection_.transport == "ipc" ? "-" : ":") + std::to_string(port);
     bool ok = s && zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof linger) == 0;
     // A client that comes again under its old name takes the place of what is left of it.
     if (kind == ZMQ_ROUTER) zmq_setsockopt(s, ZMQ_ROUTER_HANDOVER, &yes, sizeof yes);
     if (kind == ZMQ_XPUB) zmq_setsockopt(s, ZMQ_XPUB_VERBOSE, &yes, sizeof yes);
+    if (kind == ZMQ_XPUB) zmq_setsockopt(s, ZMQ_SNDHWM, &most_waiting, sizeof most_waiting);
     if (ok && zmq_bind(s, at.c_str()) == 0) return true;
     *why = errno == EADDRINUSE
                ? at + " is taken (" + name +
@@ -327,6 +328,9 @@ class Wire final : public KernelWire {
       if (items[1].revents) receive(control_, true);
       if (items[2].revents) receive(input_, false);
       if (items[0].revents) receive(shell_, false);
+      // Lines that are printed one after the other become one message.
+      if (n > 0 && !items[5].revents && (items[6].revents || items[7].revents))
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
       drain();
       bool ending = false;
       if (items[5].revents) {

@@ -321,6 +321,14 @@ def a_shutdown_ends_what_runs(k):
     k.end(restart=True)
 
 
+def an_exit_ends_the_kernel_and_loses_nothing():
+    with Kernel() as k:
+        sent = k.begin("io.write('the last ') io.stderr:write('words') os.exit(3)")
+        k.until_printed("the last ")
+        k.until_printed("words")
+        assert sent and k.process.wait(HANG) == 3
+
+
 def quit_ends_the_kernel():
     with Kernel(key="") as k:
         assert k.run("%quit")[0]["payload"] == [{"source": "ask_exit", "keepkernel": False}]
@@ -399,7 +407,7 @@ with Kernel() as kernel:
             kernel.log.seek(0)
             print(kernel.log.read())
             break
-for function in (quit_ends_the_kernel, connection_files_that_are_wrong_are_named, a_kernel_does_not_outlive_who_started_it,
+for function in (quit_ends_the_kernel, an_exit_ends_the_kernel_and_loses_nothing, connection_files_that_are_wrong_are_named, a_kernel_does_not_outlive_who_started_it,
                  the_kernel_is_registered_where_it_is_asked_for):
     results.append(check(function))
 print("%d passed, %d failed" % (sum(results), len(results) - sum(results)))

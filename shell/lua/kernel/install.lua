@@ -12,6 +12,11 @@ local logo = [[
 ---@param o {prefix?: string, name?: string}
 ---@return integer status
 return function(o)
+  local able, why = native.kernel.available()
+  if not able then
+    io.stderr:write("tycho: ", why, "\n")
+    return 1
+  end
   local name = o.name or "tycho"
   if not name:find "^[%w._-]+$" then
     io.stderr:write(('tycho: "%s" is no name for a kernel: letters, digits, "-", "_" and "."\n'):format(name))
