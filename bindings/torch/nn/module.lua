@@ -108,9 +108,30 @@ local outermost_ends = setmetatable({}, {__close = function() outermost = nil en
 -- Fields that hold a parameter: module -> name -> the parameter, as it was assigned.
 local held = setmetatable({}, {__mode = "k"})
 
+-- The line of the running script that gives a field of this name a value, where there is only one.
+local function assigned_at(name)
+  for level = 3, 20 do
+    local info = debug.getinfo(level, "S")
+    if not info then return "" end
+    if info.what ~= "C" and not info.source:find "^=torch/" and not info.source:find "^=shell/" then
+      local text = require("torch.source").text(torch._chunks[info.short_src] and "=" .. info.short_src or info.source)
+      local found, row = nil, 0
+      for line in ((text or "") .. "\n"):gmatch "(.-)\n" do
+        row = row + 1
+        if line:find("%." .. name .. "%s*=[^=]") and not line:find "Parameter" then
+          if found then return "" end
+          found = row
+        end
+      end
+      return found and (" (%s:%d)"):format(info.short_src, found) or ""
+    end
+  end
+  return ""
+end
+
 local function plain_parameter(owner, name, level)
-  error(("%s: field %s held a parameter and now holds a plain tensor, which is not trained; assign nn.Parameter(tensor), or copy the values into the parameter with copy_ in torch.no_grad"):format(
-    owner._name, name), level + 1)
+  error(("%s: field %s held a parameter and now holds a plain tensor%s, which is not trained; assign nn.Parameter(tensor), or copy the values into the parameter with copy_ in torch.no_grad"):format(
+    owner._name, name, assigned_at(name:match "[^.]*$")), level + 1)
 end
 
 -- What stands in a parameter's field is another value: raises where it is a plain tensor (Lua tells nobody when a field

@@ -74,3 +74,11 @@ test("a plain tensor over a parameter is an error where the optimiser steps, and
   check.equal(r.err, "")
   check.contains(r.out, "true")
 end)
+
+test("the error about a plain tensor over a parameter names the line that assigned it", function()
+  local path = check.temp "plain.lua"
+  local f <close> = io.open(path, "w")
+  f:write("local net = torch.nn.Linear(2, 1)\nlocal opt = torch.optim.SGD(net:parameters(), {lr = 0.1})\nnet.weight = torch.zeros(1, 2)\nnet(torch.ones(2)):sum():backward()\nopt:step()\n")
+  f:close()
+  check.contains(check.tycho({path}).err, "now holds a plain tensor (" .. path .. ":3)")
+end)
