@@ -252,12 +252,12 @@ function learn(seed, steps, lr)
   trained = w
   return last
 end
---# why     A thousand steps, with nothing but your own lines:
-print(learn(3, 1000, 0.1))
+--# why     200 steps, with nothing but your own lines:
+print(learn(3, 200, 0.1))
 
 --# say     Does it know the rule now?
---# predict math.floor(learn(3, 1000, 0.1) * 100) --> 0
---# ask     The loss after 1,000 steps, in whole hundredths?
+--# predict math.floor(learn(3, 200, 0.1) * 100) --> 0
+--# ask     The loss after 200 steps, in whole hundredths?
 --# wrong   1: It learned better than that.
 --# hint    It learned it.
 --# why     A network that learned, without any library. Everything else, tensors, C++, GPUs, is only speed:

@@ -66,17 +66,17 @@ local function check_predict(question, path, env, problem)
   local function lookup(name) return env[name] end
   local stated = grade.read(question.answer)
   if not stated then
-    problem(question.line, "the stated answer %q cannot be read", question.answer)
+    problem(question.line, "the stated answer %q cannot be read; answers are numbers, a shape, a dtype, true, false or error", question.answer)
   elseif not grade.grade(stated, wanted, question.expression, lookup) then
     local is = wanted.ok and tostring(wanted.value):gsub("\n", " ") or "error: " .. guard.message(wanted.value)
-    problem(question.line, "predict: %s is not %s but %s", question.expression, question.answer, is)
+    problem(question.line, "predict: %s is not %s but %s; mend the answer, or the code before it", question.expression, question.answer, is)
   end
   for _, w in ipairs(question.wrong) do
     local answer = grade.read(w.answer)
     if not answer then
-      problem(w.line, "wrong: the answer %q cannot be read", w.answer)
+      problem(w.line, "wrong: the answer %q cannot be read; answers are numbers, a shape, a dtype, true, false or error", w.answer)
     elseif grade.grade(answer, wanted, question.expression, lookup) then
-      problem(w.line, "wrong: %s is right", w.answer)
+      problem(w.line, "wrong: %s is right; take the line out", w.answer)
     end
   end
 end
@@ -122,18 +122,18 @@ local function check_task(question, path, env, problem)
     if not is_function then wanted = task.wanted(question, path, env) end
     if question.starter then
       local failed = run(question.starter.text, question.starter.line, path, env)
-      if not failed and right(wanted) then problem(question.starter.line, "the task is already right with its starter") end
+      if not failed and right(wanted) then problem(question.starter.line, "the task is already right with its starter; leave something to do") end
     elseif not is_function and right(wanted) then
-      problem(question.line, "the task is already right with nothing done")
+      problem(question.line, "the task is already right with nothing done; ask for something else than what is there")
     end
     check_wrong(question, path, env, problem, wanted)
     env[name] = before
     local failed = run(question.answer.text, question.answer.line, path, env)
     if failed then return problem(question.answer.line, "the answer fails: %s", failed) end
     local good, lines = right(wanted)
-    if not good then problem(question.answer.line, "the answer is not right: %s", lines[1]) end
+    if not good then problem(question.answer.line, "the answer is not right: %s; mend the answer, or the spec at line %d", lines[1], question.spec.line) end
     local complaint = allow.complaint(question.answer.text, question, function(global) return env[global] ~= nil end)
-    if complaint then problem(question.answer.line, "the answer uses what the task does not allow: %s", complaint) end
+    if complaint then problem(question.answer.line, "the answer uses what the task does not allow: %s; change the answer, or allow and forbid", complaint) end
   end)
   if not ok then problem(question.spec.line, "the spec fails: %s", guard.message(message)) end
 end
@@ -141,7 +141,7 @@ end
 local function check_order(lesson, taught, problem)
   for _, step in ipairs(lesson.steps) do
     for _, name in ipairs(step.new) do
-      if not exists(name) then problem(step.line, "new: torch has no %q", name) end
+      if not exists(name) then problem(step.line, "new: torch has no %q; take it out, or spell it as ?%s finds it", name, name) end
       taught[name] = true
     end
     local q = step.question
@@ -158,16 +158,16 @@ local function check_order(lesson, taught, problem)
       for _, use in ipairs(allow.uses(piece.text)) do
         if check.is_taught(use) and not taught[use.name] then
           taught[use.name] = true
-          problem(piece.line + use.line, "%s is used here, and no lesson up to here has it as new", use.name)
+          problem(piece.line + use.line, "%s is used here, and no lesson up to here has it as new; add --# new %s to the entry", use.name, use.name)
         end
       end
     end
   end
   for _, code in ipairs(lesson.explains) do
-    if not require("torch.explain").rule(code, {}) then problem(lesson.explains_line, "explains: no code %q", code) end
+    if not require("torch.explain").rule(code, {}) then problem(lesson.explains_line, "explains: no code %q; %%explain lists the codes", code) end
   end
   for _, name in ipairs(lesson.see) do
-    if not exists(name) then problem(lesson.see_line, "see: torch has no %q", name) end
+    if not exists(name) then problem(lesson.see_line, "see: torch has no %q; take it out, or spell it as ?%s finds it", name, name) end
   end
 end
 
@@ -243,6 +243,11 @@ end
 ---@return integer
 function check.main(paths, say)
   say = say or print
+  -- Lessons make mistakes on purpose; what notes say to them is for learners.
+  local notes <close> = setmetatable(torch.notes(), {__close = function(list)
+    for code, switch in next, list do torch.notes(code, switch) end
+  end})
+  torch.notes("all", "off")
   local lessons, passed, failed = {}, 0, 0
   local function fail(path, line, message)
     failed = failed + 1

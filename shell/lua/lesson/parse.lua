@@ -26,6 +26,20 @@ local TAGS = {
   answer = {place = "task", code = true},
 }
 
+-- What to write for a tag that there is not.
+local function suggestion(tag)
+  local names = {}
+  for name in pairs(TAGS) do names[#names + 1] = name end
+  table.sort(names)
+  local i = 0
+  local near = require("shell.names").nearest(tag, function()
+    i = i + 1
+    return names[i]
+  end)
+  if near then return ("did you mean %s?"):format(near) end
+  return "there are " .. table.concat(names, " ")
+end
+
 local QUESTIONS = {predict = true, task = true, play = true}
 
 -- Words of a list, separated by blanks or commas.
@@ -119,7 +133,7 @@ local function parse_spec(item, path)
   end
   name, body = text:match("^%s*([%a_][%w_]*)%s*=%s*(.+)$")
   if name then return {name = name, line = item.line, code = "return " .. body} end
-  return nil, "spec wants NAME(PARAMETERS) BODY, or NAME = EXPRESSION"
+  return nil, "spec wants NAME(PARAMETERS) BODY, or NAME = EXPRESSION, such as twice(x) return x + x"
 end
 
 -- `try NAME in A..B` or `try NAME = EXPRESSION`.
@@ -128,13 +142,13 @@ local function parse_try(item)
   local name, low, high = text:match("^([%a_][%w_]*)%s+in%s+(%-?%d+)%s*%.%.%s*(%-?%d+)$")
   if name then
     low, high = math.tointeger(low), math.tointeger(high)
-    if low > high then return nil, ("the range %d..%d is empty"):format(low, high) end
+    if low > high then return nil, ("the range %d..%d is empty; the smaller number comes first"):format(low, high) end
     return {name = name, low = low, high = high, line = item.line}
   end
   local expression
   name, expression = text:match("^([%a_][%w_]*)%s*=%s*(.+)$")
   if name then return {name = name, code = "return " .. expression, line = item.line} end
-  return nil, "try wants NAME in FIRST..LAST, or NAME = EXPRESSION"
+  return nil, "try wants NAME in FIRST..LAST, or NAME = EXPRESSION, such as n in 2..5"
 end
 
 --- A chunk of the lesson under the file's own line numbers.
@@ -149,14 +163,14 @@ function READ.predict(item, question)
   question.wrong = {}
   local text = joined(item.lines)
   local expression, answer = text:match("^(.-)%s*%-%->%s*(.+)$")
-  if not expression or expression == "" then return "predict wants EXPRESSION --> ANSWER" end
+  if not expression or expression == "" then return "predict wants EXPRESSION --> ANSWER, such as x.shape --> [2, 3]" end
   question.expression, question.answer = expression, answer
 end
 function READ.task(item, question) question.tries, question.hints, question.wrong = {}, {}, {} end
 function READ.play() end
 function READ.wrong(item, question)
   local answer, remark = joined(item.lines):match("^(.-)%s*:%s+(.+)$")
-  if not answer then return "wrong wants ANSWER: REMARK" end
+  if not answer then return "wrong wants ANSWER: REMARK, such as 4 3: Rows come first." end
   table.insert(question.wrong, {answer = answer, remark = remark, line = item.line})
 end
 function READ.spec(item, question, path)
@@ -266,23 +280,23 @@ function parse.lesson(text, path)
     if item.code then
       take_code(item.code, line)
     elseif not known then
-      problem(line, "no tag %q", tag)
+      problem(line, "no tag %q; %s", tag, suggestion(tag))
     elseif known.place == "file" then
-      if step then problem(line, "%s stands at the top of the file", tag) end
+      if step then problem(line, "%s stands at the top of the file; move it above the first say", tag) end
       local message = read_top(lesson, tag, joined(item.lines), line)
       if message then problem(line, message) end
     else
-      if code_of then problem(line, "%s: its code is missing", code_of) end
+      if code_of then problem(line, "%s: its code is missing; write it on the lines below the tag", code_of) end
       code_of = nil
       local empty = not joined(item.lines):find("%S")
       if empty and not known.code then
-        problem(line, "%s: its text is missing", tag)
+        problem(line, "%s: its text is missing; write it behind the tag", tag)
       elseif tag == "say" then
         new_step(line)
         step.say = paragraphs(item.lines, item.indent)
       elseif tag == "new" then
         if not step or question then
-          problem(line, "new stands in an entry, before its question")
+          problem(line, "new stands in an entry, before its question; move it behind say")
         else
           for _, word in ipairs(words(joined(item.lines))) do step.new[#step.new + 1] = word end
         end
@@ -298,7 +312,7 @@ function parse.lesson(text, path)
       elseif step.after then
         problem(line, "%s stands behind the entry's last code; its place is with the question", tag)
       elseif question[tag] and not known.again and tag ~= "hint" then
-        problem(line, "%s stands here twice", tag)
+        problem(line, "%s stands here twice; make one of the two", tag)
       elseif known.code then
         if empty then
           code_of = tag
@@ -313,7 +327,7 @@ function parse.lesson(text, path)
       end
     end
   end
-  if code_of then problem(question.line, "%s: its code is missing", code_of) end
+  if code_of then problem(question.line, "%s: its code is missing; write it on the lines below the tag", code_of) end
   parse.complete(lesson, problem)
   table.sort(problems, function(a, b) return a.line < b.line end)
   if #lesson.steps == 0 then return nil, problems end
@@ -333,13 +347,13 @@ function parse.complete(lesson, problem)
     if q and q.kind == "predict" and q.expression then
       compiles("return " .. q.expression, q.line, "predict")
     elseif q and q.kind == "task" then
-      if not q.spec then problem(q.line, "the task has no spec") else compiles(q.spec.code, q.spec.line, "spec") end
-      if not q.answer then problem(q.line, "the task has no answer") end
-      if #q.hints == 0 then problem(q.line, "the task has no hint") end
+      if not q.spec then problem(q.line, "the task has no spec; --# spec NAME(x) return .. says what is right") else compiles(q.spec.code, q.spec.line, "spec") end
+      if not q.answer then problem(q.line, "the task has no answer; write --# answer, and its code below") end
+      if #q.hints == 0 then problem(q.line, "the task has no hint; write --# hint TEXT") end
       if q.spec and q.spec.parameters then
-        if #q.tries == 0 then problem(q.line, "the task has no try, and its spec takes arguments") end
+        if #q.tries == 0 then problem(q.line, "the task has no try, and its spec takes arguments; write --# try %s in 1..8, or --# try %s = EXPRESSION", q.spec.parameters[1] or "x", q.spec.parameters[1] or "x") end
       elseif #q.tries > 0 then
-        problem(q.tries[1].line, "try belongs to a spec with arguments")
+        problem(q.tries[1].line, "try belongs to a spec with arguments; take it out, or write the spec as NAME(x) ..")
       end
       for _, w in ipairs(q.wrong) do
         if not parse.load("return " .. w.answer, w.line, lesson.path) then compiles(w.answer, w.line, "wrong") end

@@ -91,7 +91,10 @@ local function compare_lines(text, got, wanted, inputs, given, near, closed)
   if near ~= false then remark, _, caption = near_miss.find(got, wanted, inputs, near) end
   local lines = {}
   local a, b = values.brief(got), values.brief(wanted)
-  if closed and (a == b or not values.is_tensor(wanted) or wanted.ndim == 0) then
+  if type(got) == "table" and type(wanted) == "table" and values.kind(got) == "table" then
+    lines[1] = #got ~= #wanted and ("not yet: %s has %d entries, wanted %d"):format(text, #got, #wanted) or
+      ("not yet: %s is a table, but not the right one"):format(text)
+  elseif closed and (a == b or not values.is_tensor(wanted) or wanted.ndim == 0) then
     lines[1] = a == b and ("not yet: %s has the right shape, but not the right values"):format(text) or ("not yet: %s is %s"):format(text, a)
   elseif a ~= b then
     lines[1] = ("not yet: %s is %s, wanted %s"):format(text, a, b)
