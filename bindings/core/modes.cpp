@@ -160,8 +160,10 @@ int scope(lua_State* L) {
 // leave(error or nil); without f gives the scope. With its full name as the user calls it, one that
 // nobody holds ends as no_grad does.
 int lua_scope(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  const char* name = luaL_optstring(L, 3, nullptr);
+  TYCHO_CHECK(Kind::Argument,
+              lua_isfunction(L, 1) && (lua_isnoneornil(L, 3) || lua_type(L, 3) == LUA_TSTRING),
+              "_scope: wants a function that ends it, one that runs inside or nil, and a name");
+  const char* name = lua_tostring(L, 3);
   lua_settop(L, 3);
   if (!lua_isnil(L, 2) && !lua_isfunction(L, 2)) {
     lua_pushvalue(L, 1);
