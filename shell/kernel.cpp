@@ -21,6 +21,7 @@ namespace tycho::shell {
 namespace {
 
 struct Kernel {
+  const pid_t owner = getpid();
   std::unique_ptr<KernelWire> wire;
   int old_out = -1, old_err = -1;  // where the standard streams went before
   int from_out = -1, from_err = -1, log = -1;
@@ -28,6 +29,9 @@ struct Kernel {
   std::string typed;  // and not read yet
 };
 Kernel* kernel = nullptr;
+
+// Not in a process that was forked off: its copy of the wire has nobody behind it.
+bool connected() { return kernel && kernel->owner == getpid(); }
 
 void flush() {
   std::fflush(stdout);
@@ -39,6 +43,7 @@ ssize_t read_input(void*, char* room, size_t n) {
   std::string& typed = kernel->typed;
   if (typed.empty()) {
     flush();
+    if (!connected()) return 0;
     if (!kernel->may_ask) {
       std::fputs("note: this notebook has nobody to ask; io.read gives nil\n", stderr);
       return 0;
@@ -173,12 +178,12 @@ int kernel_waiting(lua_State* L) {
 
 int kernel_reply(lua_State* L) {
   flush();
-  kernel->wire->reply(text_at(L, 1), text_at(L, 2));
+  if (connected()) kernel->wire->reply(text_at(L, 1), text_at(L, 2));
   return 0;
 }
 int kernel_publish(lua_State* L) {
   flush();
-  kernel->wire->publish(text_at(L, 1), text_at(L, 2));
+  if (connected()) kernel->wire->publish(text_at(L, 1), text_at(L, 2));
   return 0;
 }
 
@@ -190,8 +195,8 @@ int kernel_allow_input(lua_State* L) {
 }
 
 int kernel_close(lua_State*) {
-  if (!kernel) return 0;
   flush();
+  if (!connected()) return 0;
   kernel->wire.reset();  // sends what is left
   dup2(kernel->old_out, 1);
   dup2(kernel->old_err, 2);

@@ -30,7 +30,8 @@ dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1re
 details { margin: .4rem 0; } summary { cursor: pointer; color: var(--link); } img, svg { max-width: 100%; height: auto; border-radius: .4rem; }
 #found { list-style: none; padding: 0; } #found li { margin: .5rem 0; } mark { background: var(--mark); color: inherit; }
 .b { font-weight: 700; } .f { opacity: .65; } .red { color: #c4342b; } .green { color: #2b7a3d; } .yellow { color: #a06a00; } .blue { color: #2b62c4; } .magenta { color: #8a3c9e; } .cyan { color: #1b7f8c; }
-@media (max-width: 40rem) { body { font-size: 15px; } dl.list { grid-template-columns: 1fr; } dl.list dd { margin-bottom: .4rem; } header input { width: 100%; } }
+@media (max-width: 40rem) { body { font-size: 15px; } dl.list { grid-template-columns: 1fr; } dl.list dd { margin-bottom: .4rem; }
+  header { position: static; } header .home { order: -2; flex: 1 0 auto; } header button { order: -1; } header nav { flex-basis: 100%; } header input { width: 100%; } }
 @media print { header { display: none; } main { max-width: none; padding: 0; } }
 ]==]
 

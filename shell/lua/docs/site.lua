@@ -144,12 +144,31 @@ local function keys()
   return {path = "keys.html", title = "Keys", kind = "list", doc = "What the keys of the line editor do.", body = table.concat(out, "\n")}
 end
 
+-- What %explain says of a code: sentences, then an example to run.
+local function rule_html(code)
+  local text = html.terminal(require("torch.explain").rule(code)):gsub("<[^>]*>", "")
+  local out, example, prose = {}, {}, {}
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    if line:find "^   " then
+      example[#example + 1] = line:sub(4)
+    elseif line ~= code and not (line:find ":$" and #prose > 0 and line:find "example") then
+      prose[#prose + 1] = line
+    end
+  end
+  out[1] = "<p>" .. table.concat(prose, " ") .. "</p>"
+  if #example > 0 then
+    local plain = table.concat(example, "\n"):gsub("&(%a+);", {amp = "&", lt = "<", gt = ">", quot = '"'})
+    out[2] = "<pre>" .. html.code(plain) .. "</pre>"
+  end
+  return table.concat(out, "\n")
+end
+
 local function errors()
   local explain, find = require "torch.explain", require "shell.lesson.find"
   local out = {"<p>Errors that have a code. <code>%explain CODE</code> shows the rule on the sizes of your last error.</p>"}
   for _, code in ipairs(explain.codes()) do
     local lesson = find.explaining and find.explaining(code)
-    out[#out + 1] = ('<h2 id="%s">%s</h2><pre>%s</pre>'):format(code, code, html.terminal(explain.rule(code)))
+    out[#out + 1] = ('<h2 id="%s">%s</h2>%s'):format(code, code, rule_html(code))
     if lesson then out[#out + 1] = ('<p>The lesson <a href="lessons/%s.html">%s</a> teaches it.</p>'):format(lesson.name, escape(lesson.title)) end
   end
   return {path = "errors.html", title = "Error codes", kind = "list", doc = "The rule behind every error that has a code.", body = table.concat(out, "\n")}
