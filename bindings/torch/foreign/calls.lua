@@ -114,6 +114,7 @@ local function print_call(w, positional, named)
   return "print(" .. table.concat(positional, ", ") .. ")"
 end
 
+local of_tensor = {sum = true, mean = true, max = true, min = true, argmax = true, argmin = true, std = true, var = true, norm = true, any = true, all = true, prod = true, median = true}
 local makers = {int = "math.floor(%1)", float = "%1 + 0.0"}
 
 return function(w, e)
@@ -140,6 +141,7 @@ return function(w, e)
       if a.kind == "call" and a[1].kind == "name" and a[1].text == "iter" and a.args[1] then return w:object(a.args[1]) .. "()()", 20 end
       return w:object(a) .. "[1]", 20
     end
+    if (name == "map" or name == "filter") and #e.args == 2 then return lists.made(w, "list", e), 20 end
     if name == "dict" and #e.args == 1 and e.args[1].kind == "call" and e.args[1][1].text == "zip" and #e.args[1].args == 2 then
       local keys, values = w:object(e.args[1].args[1]), w:object(e.args[1].args[2])
       return ("(function() local out = {} for i = 1, #%s do out[%s[i]] = %s[i] end return out end)()"):format(keys, keys, values), 20
@@ -170,6 +172,10 @@ return function(w, e)
         if text == "nan" then return "0/0", 11 end
         return "tonumber(" .. positional[1] .. ")", 20
       end
+      if a.kind == "call" and a[1].kind == "field" and of_tensor[a[1].name] and not a[1].colon then
+        local number = positional[1] .. ":item()"
+        return name == "int" and "math.floor(" .. number .. ")" or number, 20
+      end
       if name == "float" or a.kind == "name" then
         if a.kind == "name" and (a.text:find "loss" or a.text:find "acc") then return a.text .. ":item()", 20 end
         return fill(makers[name], {(w:under(a, 10))}), name == "int" and 20 or 10
@@ -199,6 +205,7 @@ return function(w, e)
     if (name == "max" or name == "min" or name == "abs") and #e.args == 1 then
       if name ~= "abs" then return ("math.%s(table.unpack(%s))"):format(name, positional[1]), 20 end
     end
+    if name == "bool" and #e.args == 1 then return w:write(w:truth(e.args[1])) end
     local form = words.functions[name]
     local text = form and fill(form, positional)
     if text then return text, level_of(form) end

@@ -82,6 +82,12 @@ local function program(lines, options)
       for k, token in ipairs(line) do
         if token.text == "break" and token.kind == "name" then left = k end
       end
+      -- What a dataset gives for a position is one value.
+      local values = text:match "^return (.*)$"
+      for k = values and #open or 0, 1, -1 do
+        if open[k].get and line.indent > open[k].indent and values:gsub("%b()", ""):gsub("%b{}", ""):gsub("%b[]", ""):find(",", 1, true) then text = "return {" .. values .. "}" end
+        if open[k].get ~= nil then break end
+      end
       if joins and #open > 0 then
         local loop = close_to(line.indent, true)
         if loop then
@@ -101,7 +107,9 @@ local function program(lines, options)
           break
         end
       end
-      if close then open[#open + 1] = {at = #out, breaks = {}, indent = line.indent, close = close, class = more and more.class, loop = text:find "%f[%a]do$" or text:find "^for " or text:find "^while "} end
+      local get = nil
+      if text:find "^function " or text:find "^local function " then get = text:find "^function [%w_]+:get%(" ~= nil end
+      if close then open[#open + 1] = {get = get, at = #out, breaks = {}, indent = line.indent, close = close, class = more and more.class, loop = text:find "%f[%a]do$" or text:find "^for " or text:find "^while "} end
     end
   end
   close_to(-1)
@@ -257,7 +265,7 @@ local followers = {["and"] = true, ["or"] = true, ["then"] = true, ["do"] = true
 ---@param text string
 ---@return integer?
 function foreign.waits(text)
-  local list = text:match "()%[%[[%s%d%.%-%[%]\"']"
+  local list = text:match "()%[%[[%s%d%.%-%[%]\"']" or text:match "()%[%[[^\n]*%sfor%s[^\n]*%]%s*$"
   if list and not text:find("]]", list, true) then
     local tokens = torch._lex(text)
     local last = tokens[#tokens]

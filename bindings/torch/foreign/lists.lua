@@ -1,4 +1,5 @@
 -- Python's functions that make lists of what they are given, written in Lua: sorted, list, set, over zip, map and filter.
+local Parser = require "torch.foreign.parse"
 local lists = {}
 
 local function called(e, name) return e.kind == "call" and e[1].kind == "name" and e[1].text == name end
@@ -13,6 +14,23 @@ local function different(w, e, order)
     loop, order, (w:write(e)))
 end
 
+---A list, as far as a name tells.
+---@param name string
+function lists.is_list(name)
+  return name == "losses" or name == "history" or name == "lst" or name == "accs" or name == "accuracies" or name:find "_list$" ~= nil or name:find "_losses$" ~= nil
+end
+
+---losses[-10:] and its like, of a list.
+---@param list string
+---@param first any a number, or nil
+---@param last any
+function lists.part(list, first, last)
+  if first and not math.type(first) or last and not math.type(last) then Parser.fail() end
+  local from = not first and "1" or first >= 0 and tostring(first + 1) or first == -1 and "#" .. list or ("math.max(1, #%s - %d)"):format(list, -first - 1)
+  local to = not last and "#" .. list or last >= 0 and tostring(last) or ("#%s - %d"):format(list, -last)
+  return ("{table.unpack(%s, %s, %s)}"):format(list, from, to)
+end
+
 ---@param named string[] key = .., reverse = ..
 function lists.sorted(w, e, named)
   local key, less = nil, "<"
@@ -25,6 +43,7 @@ function lists.sorted(w, e, named)
   while called(over, "list") and #over.args == 1 do over = over.args[1] end
   if called(over, "set") and #over.args == 1 then return different(w, over.args[1], ("table.sort(out%s) "):format(order)) end
   local method = over.kind == "call" and over[1].kind == "field" and over[1].name
+  if method == "items" and not key then order = (", function(a, b) return a[1] %s b[1] end"):format(less) end
   local made = lists.made(w, "list", over)
   if called(over, "range") and #over.args == 1 then  -- of positions: from 1
     made = ("(function() local out = {} for i = 1, %s do out[i] = i end return out end)()"):format((w:write(over.args[1])))
@@ -50,6 +69,9 @@ function lists.made(w, name, over)
     local value = {kind = "call", f, args = {x}}
     local is_map = called(over, "map")
     return (require("torch.foreign.loops").value(w, {kind = "comprehension", element = is_map and value or x, loops = {{target = x, iter = over.args[2], test = not is_map and value or nil}}}))
+  end
+  if called(over, "enumerate") and #over.args == 1 then
+    return ("(function() local out = {} for i, each in ipairs(%s) do out[i] = {i, each} end return out end)()"):format((w:write(over.args[1])))
   end
   if called(over, "zip") and #over.args == 1 and over.args[1].kind == "star" then return (w:write(over)) end
   if called(over, "zip") then

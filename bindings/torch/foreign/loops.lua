@@ -153,7 +153,7 @@ end
 -- The loops of a comprehension around the statement `body`.
 function loops.around(w, tree, body, computed)
   -- Positions begin with 1, but what is computed from the numbers themselves stays as it is.
-  w.values = not (computed or body):find "[%w_%]]%[" or nil
+  w.values = not (computed or body):gsub("out%[#out %+ 1%]", ""):find "[%w_%]]%[" or nil
   local before, lead, tail = {}, {}, {}
   for _, each in ipairs(tree.loops) do
     local head, inside, first = loops.head(w, each.target, each.iter)

@@ -267,7 +267,8 @@ function S:plain()
   else
     right = (w:write(value))
     local cut = value.kind == "call" and value[1].kind == "field" and value[1].name == "split" and value[1][1].kind ~= "name"
-    if targets[1].kind == "tuple" and (cut or value.kind == "name" or value.kind == "field" or value.kind == "index") then right = "table.unpack(" .. right .. ")" end
+    local mapped = value.kind == "call" and value[1].kind == "name" and value[1].text == "map"
+    if targets[1].kind == "tuple" and (cut or mapped or value.kind == "name" or value.kind == "field" or value.kind == "index") then right = "table.unpack(" .. right .. ")" end
   end
   local out = {lead .. left(targets[#targets]) .. " = " .. right}
   for k = #targets - 1, 1, -1 do out[#out + 1] = lead .. left(targets[k]) .. " = " .. left(targets[k + 1]) end

@@ -3,6 +3,7 @@
 local words = require "torch.foreign.words"
 local Parser = require "torch.foreign.parse"
 local texts = require "torch.foreign.texts"
+local lists = require "torch.foreign.lists"
 local Writer = {}
 Writer.__index = Writer
 
@@ -72,11 +73,13 @@ function Writer:table(e)
     stars = stars or item.kind == "stars"
   end
   if stars then  -- {**a, "b": 2}
-    local more, own = {}, {}
-    for k, item in ipairs(e.items) do
-      if item.kind == "stars" then more[#more + 1] = out[k] else own[#own + 1] = out[k] end
+    local parts, own = {}, {}  -- what comes later wins
+    for k = 1, #e.items + 1 do
+      local other = not e.items[k] or e.items[k].kind == "stars"
+      if other and #own > 0 then parts[#parts + 1], own = "{" .. table.concat(own, ", ") .. "}", {} end
+      if e.items[k] then table.insert(other and parts or own, out[k]) end
     end
-    return ("(function(t) for _, more in ipairs{%s} do for k, v in pairs(more) do if t[k] == nil then t[k] = v end end end return t end){%s}"):format(table.concat(more, ", "), table.concat(own, ", ")), 20
+    return ("(function(...) local out = {} for _, part in ipairs{...} do for k, v in pairs(part) do out[k] = v end end return out end)(%s)"):format(table.concat(parts, ", ")), 20
   elseif star then  -- [*a, *b]
     for k, item in ipairs(e.items) do out[k] = item.kind == "star" and (self:write(item[1])) or "{" .. out[k] .. "}" end
     return ("(function(...) local out = {} for _, list in ipairs{...} do table.move(list, 1, #list, #out + 1, out) end return out end)(%s)"):format(table.concat(out, ", ")), 20
@@ -155,12 +158,16 @@ function Writer:index(e)
         local at = self:position(one)
         return ("%s:sub(%s, %s)"):format(target, at, at), 20
       end
+      if number(one) and number(one) < 0 and object.kind == "name" and lists.is_list(object.text) then
+        return ("%s[#%s%s]"):format(target, target, number(one) < -1 and " - " .. -number(one) - 1 or ""), 20
+      end
       return ("%s[%s]"):format(target, self:position(one)), 20
     end
   end
   if #items == 1 and one.kind == "slice" then
     local step = number(one.step)
     local text = object.kind == "string" or object.kind == "name" and text_names[object.text]
+    if object.kind == "name" and lists.is_list(object.text) and not one.step then return lists.part(target, number(one.first) or one.first, number(one.last) or one.last), 19 end
     if step and step == -1 and not one.first and not one.last then return target .. (text and ":reverse()" or ":flip(1)"), 20 end
     local made = object.kind == "call" and (object[1].text == "list" or object[1].text == "sorted" or object[1].name == "children" or object[1].name == "parameters" or object[1].name == "split")
     if made and not step then
