@@ -145,13 +145,13 @@ second = loss_of(61, 64)
 --# new     linspace
 points = torch.linspace(-1, 1, 64)
 line = 2 * points - 1
---# task    Write fit(parts): begin with a and b at 0 (tensors that want their gradients), and take 200
+--# task    Write fit(parts): begin with a and b at 0 (tensors that want their gradients), and take 100
 --#         steps: gradients of the mean of (a * x + b - y) ^ 2 over all points, accumulated over so many
 --#         equal parts, then a and b minus 0.2 times theirs. Return the numbers a and b.
 --# spec    fit(parts)
 --#         local a, b = 0.0, 0.0
 --#         local x, y = points:double(), line:double()
---#         for i = 1, 200 do
+--#         for i = 1, 100 do
 --#           local e = a * x + b - y
 --#           a, b = a - 0.2 * (2 * e * x):mean():item(), b - 0.2 * (2 * e):mean():item()
 --#         end
@@ -160,12 +160,12 @@ line = 2 * points - 1
 --# try     parts = ({1, 4, 16})[k]
 --# wrong   function fit(parts) return 2, 1 end: b is negative.
 --# wrong   function fit(parts) local a, b = torch.tensor(0.0, {requires_grad = true}), torch.tensor(0.0,
---#         {requires_grad = true}) for i = 1, 200 do for k = 1, parts do local n = 64 // parts local x, y =
+--#         {requires_grad = true}) for i = 1, 100 do for k = 1, parts do local n = 64 // parts local x, y =
 --#         points[{{n * k - n + 1, n * k}}], line[{{n * k - n + 1, n * k}}] local loss = ((a * x + b - y) ^
 --#         2):mean() / parts loss:backward() end torch.no_grad(function() a:sub_(0.2 * a.grad) b:sub_(0.2 *
 --#         b.grad) end) end return a:item(), b:item() end: The gradients of all steps add up: a.grad = nil
 --#         and b.grad = nil belong at the beginning of each step.
---# hint    `local a = torch.tensor(0.0, {requires_grad = true})`, and b alike. Two loops: 200 steps, in
+--# hint    `local a = torch.tensor(0.0, {requires_grad = true})`, and b alike. Two loops: 100 steps, in
 --#         each the parts.
 --# hint    Before the parts `a.grad, b.grad = nil, nil`; after them, inside `torch.no_grad(function() ..
 --#         end)`, `a:sub_(0.2 * a.grad)`.
@@ -175,7 +175,7 @@ function fit(parts)
   local a = torch.tensor(0.0, {requires_grad = true})
   local b = torch.tensor(0.0, {requires_grad = true})
   local n = 64 // parts
-  for step = 1, 200 do
+  for step = 1, 100 do
     a.grad, b.grad = nil, nil
     for k = 1, parts do
       local x, y = points[{{n * (k - 1) + 1, n * k}}], line[{{n * (k - 1) + 1, n * k}}]

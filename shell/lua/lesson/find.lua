@@ -76,13 +76,15 @@ function find.lesson(name)
   return nil, ('no lesson "%s"; there are %s%s'):format(name, #begins > 0 and "" or "the chapters ", table.concat(names, ", "))
 end
 
---- The lesson that explains a code of errors, or nil.
+--- The lesson that explains a code of errors, or nil; a class's own one comes first.
 ---@param code string such as SHAPE-2
 ---@return table|nil
 function find.explaining(code)
-  for _, lesson in ipairs(find.all()) do
-    for _, each in ipairs(lesson.explains) do
-      if each == code then return lesson end
+  for _, from in ipairs {find.course(), course.inside()} do
+    for _, lesson in ipairs(from.lessons) do
+      for _, each in ipairs(lesson.explains) do
+        if each == code then return lesson end
+      end
     end
   end
 end
