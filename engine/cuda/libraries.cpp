@@ -40,7 +40,7 @@ constexpr Row kRows[kLibraries] = {
      12,
      0,
      "nvidia-cublas",
-     "nothing yet (matrix products)"},
+     "matrix products"},
     {"cuDNN",
      {"libcudnn.so.9", nullptr},
      "cudnnGetVersion",
