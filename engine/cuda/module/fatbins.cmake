@@ -27,6 +27,7 @@ endforeach()
 list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest})
 message(STATUS "CUDA kernels for ${archs} (${TYCHO_NVCC})")
 
+# What ptxas says of registers and spills stays beside each fatbin, for the tests.
 set(CUDA_FATBINS_S ${CMAKE_BINARY_DIR}/cuda/fatbins.S)
 set(bytes ".section .rodata\n")
 set(rows ".section .data.rel.ro,\"aw\"\n.global tycho_cuda_fatbins\n.balign 8\ntycho_cuda_fatbins:\n")
@@ -35,7 +36,9 @@ foreach(file ${CUDA_KERNELS})
   get_filename_component(name ${file} NAME_WE)
   set(output ${CMAKE_BINARY_DIR}/cuda/${name}.fatbin)
   add_custom_command(OUTPUT ${output} DEPENDS ${file} ${CUDA_HEADERS} VERBATIM
-    COMMAND ${TYCHO_NVCC} -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -fatbin ${compress} -I${CMAKE_SOURCE_DIR} ${codes} -o ${output} ${file}
+    COMMAND sh -c "\"$0\" \"$@\" > ${output}.txt 2>&1 || { cat ${output}.txt >&2; exit 1; }" ${TYCHO_NVCC}
+            -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr -Xptxas -v -fatbin ${compress}
+            -I${CMAKE_SOURCE_DIR} ${codes} -o ${output} ${file}
     COMMENT "CUDA kernels of ${name}.cu")
   string(APPEND bytes "fn_${name}: .asciz \"${name}\"\n.balign 64\nfb_${name}: .incbin \"${output}\"\nfe_${name}:\n")
   string(APPEND rows ".quad fn_${name}, fb_${name}, fe_${name} - fb_${name}\n")
