@@ -96,6 +96,10 @@ local function in_lua(place)
   return ok and code and "\n   in Lua: " .. code:gsub("\n", "\n           ") or ""
 end
 
+-- What people type by habit of other prompts.
+local typed = {clear = "Ctrl-L clears the screen", cls = "Ctrl-L clears the screen", ls = "!ls asks the system", pwd = "!pwd asks the system", cd = "!pwd asks the system where it is",
+  who = "%who lists the variables", whos = "%who lists the variables", dir = "%who lists the variables, ?NAME tells of one", vars = "%who lists the variables",
+  globals = "%who lists the variables", locals = "%who lists the variables", history = "%hist lists the entries", reset = "%quit leaves, and the next session begins anew"}
 local leaving = {exit = true, quit = true, bye = true, q = true}
 
 -- Where else a whole name may be.
@@ -114,6 +118,7 @@ function names.unknown(name, place)
   end
   local other = require("torch.foreign.words").roots[name]
   if other then return ("%s %s"):format(text, other) .. in_lua(place) end
+  if typed[name] then return ("%s %s"):format(text, typed[name]) end
   if leaving[name] then return ("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
   for _, part in ipairs(parts) do
     local home = part[2]()

@@ -23,6 +23,12 @@ local function with_colon(call)
   local f = node and node.called
   if not f or f.kind ~= "field" or node.method then return {} end
   local args = call:code(node):sub(f.last - node.first + 2)
+  for _, arg in ipairs(node.args) do
+    if call:code(arg) == "0" then  -- whoever writes a point counts dimensions from 0 where one is 0
+      local code = require("torch.foreign").rewrite(call:code(node))
+      if code then return {{code = code}} end
+    end
+  end
   return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
 end
 

@@ -119,12 +119,12 @@ end
 -- Which arguments of a method are dimensions: 1 is the first behind the object.
 words.dims = {}
 for names, places in pairs {
-  ["sum mean prod std var argmax argmin softmax log_softmax squeeze unsqueeze size cumsum cumprod sort argsort unbind any all amax amin logsumexp max min median norm flip"] = {1},
-  ["transpose swapaxes"] = {1, 2}, ["flatten"] = {1, 2}, ["select narrow index_select gather split chunk"] = {1}, ["cat stack concat"] = {1}, ["permute"] = {1, 2, 3, 4, 5, 6},
+  ["sum mean prod std var argmax argmin softmax log_softmax squeeze unsqueeze size cumsum cumprod sort argsort unbind any all amax amin logsumexp max min median norm nansum nanmean mode squeeze_ unsqueeze_ index_select gather scatter scatter_ scatter_add scatter_add_ index_add_ index_fill_ index_copy_ unfold diff"] = {1},
+  ["transpose transpose_ swapaxes movedim flatten"] = {1, 2}, ["select narrow"] = {1, 2},  -- and the position
+  ["flip"] = {1, 2, 3, 4}, ["topk kthvalue roll repeat_interleave tensor_split split chunk"] = {2}, ["Softmax LogSoftmax Flatten"] = {0}, ["cat stack concat"] = {1}, ["permute"] = {1, 2, 3, 4, 5, 6},
 } do
   for name in names:gmatch "%S+" do words.dims[name] = places end
 end
-words.dims.split, words.dims.chunk = {2}, {2}
 words.named_dims = {dim = true, axis = true, start_dim = true, end_dim = true, dim0 = true, dim1 = true, dims = true, batch_first = false}
 
 -- Where names of PyTorch's modules are here, for import.

@@ -353,3 +353,15 @@ test("a table of numbers gives one column by its name, and prints fractions shor
   check.equal(t:tensor("price").shape, {2, 1})
   check.contains(tostring(t), "area  float32  52.8 140.8")
 end)
+
+test("a method that was written with a point and a 0 counts its dimensions from 0; what other prompts answer to is named", function()
+  local x = torch.randn(3, 4)
+  for _, case in ipairs {{function() return x.mean(0) end, "x:mean(1)"}, {function() return x.transpose(0, 1) end, "x:transpose(1, 2)"}, {function() return x.select(0, 1) end, "x:select(1, 2)"},
+    {function() return x.sum(1) end, "x:sum(1)"}} do
+    local _, err = pcall(case[1])
+    check.equal(err.fixes[1], case[2])
+  end
+  for line, answer in pairs {clear = "Ctrl-L clears the screen", ls = "!ls asks the system", ["dir()"] = "%who lists the variables"} do
+    check.contains(check.tycho({"-i", "--clean"}, {stdin = line .. "\n"}).err, answer)
+  end
+end)
