@@ -3,15 +3,31 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "engine/base/check.h"
+#include "engine/cpu/level.h"
 #include "engine/cpu/library/trust.h"
 
 namespace tycho::cpu {
 namespace {
 
+// OpenBLAS chooses its kernels by a table of processors that ends in the year it was made; newer ones
+// get those of 2004. It is told what this processor has, unless the user said something.
+struct ToldCore {
+  static constexpr const char* kName = "OPENBLAS_CORETYPE";
+  bool told;
+  ToldCore() : told(level() != Level::x86_64 && !std::getenv(kName)) {
+    if (told) setenv(kName, level() == Level::v4 ? "SkylakeX" : "Haswell", 0);
+  }
+  ~ToldCore() {
+    if (told) unsetenv(kName);  // children may have another library
+  }
+};
+
 void* open_library() {
+  const ToldCore core;
   for (const char* const* name = kLapackLibraries; *name; ++name)
     if (void* library = dlopen(*name, RTLD_NOW | RTLD_LOCAL)) return library;
   fail(Kind::Linalg, "linear algebra needs LAPACK, and no libopenblas.so.0 is installed here",
@@ -34,6 +50,7 @@ Lapack<T> find_functions() {
   find(out.getrs, "getrs");
   find(out.syevd, "syevd");
   find(out.gesdd, "gesdd");
+  find(out.gelsy, "gelsy");
   find(out.geqrf, "geqrf");
   find(out.orgqr, "orgqr");
   return out;

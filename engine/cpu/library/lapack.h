@@ -19,6 +19,8 @@ struct Lapack {
                 Int liwork, int* info, long, long);
   void (*gesdd)(Char jobz, Int m, Int n, T* a, Int lda, T* s, T* u, Int ldu, T* vt, Int ldvt,
                 T* work, Int lwork, int* iwork, int* info, long);
+  void (*gelsy)(Int m, Int n, Int nrhs, T* a, Int lda, T* b, Int ldb, int* pivots, const T* rcond,
+                int* rank, T* work, Int lwork, int* info);
   void (*geqrf)(Int m, Int n, T* a, Int lda, T* tau, T* work, Int lwork, int* info);
   void (*orgqr)(Int m, Int n, Int k, T* a, Int lda, const T* tau, T* work, Int lwork, int* info);
 };

@@ -224,12 +224,14 @@ void det(Call& c) {
   });
 }
 
-// A symmetric matrix is its own transpose; the eigenvectors come out as rows.
-void eigh(Call& c) {
-  const Tensor &w = c.out[0], &v = c.out[1];
-  if (v.numel() == 0) return;
+namespace {
+
+// Eigenvalues to w, and the vectors to v where there is one. A symmetric matrix is its own
+// transpose; the eigenvectors come out as rows.
+void eigen(Call& c, const Tensor& w, const Tensor& v) {
+  if (w.numel() == 0) return;
   const Tensor a = copied(c.tensor(0));
-  const char* uplo = c.string(1)[0] == 'U' ? "L" : "U";
+  const char *uplo = c.string(1)[0] == 'U' ? "L" : "U", *job = v ? "V" : "N";
   const int n = static_cast<int>(a.size(-1));
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
@@ -246,48 +248,48 @@ void eigh(Call& c) {
           T size = 0;
           int isize = 0, info = 0;
           const int ask = -1;
-          l.syevd("V", uplo, &n, m, &n, values, &size, &ask, &isize, &ask, &info, kOne, kOne);
+          l.syevd(job, uplo, &n, m, &n, values, &size, &ask, &isize, &ask, &info, kOne, kOne);
           const int lwork = static_cast<int>(size);
           std::vector<T> work(static_cast<size_t>(lwork));
           std::vector<int> iwork(static_cast<size_t>(isize));
-          l.syevd("V", uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
+          l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
                   kOne, kOne);
           return info;
         },
-        [](int code) { return not_converged("eigh", code); });
+        [&](int code) { return not_converged(c.op->name, code); });
   });
-  copy_raw(v, turned(a));
+  if (v) copy_raw(v, turned(a));
 }
 
-void svd(Call& c) {
-  const Tensor &u = c.out[0], &s = c.out[1], &vh = c.out[2];
+// Singular values to s, and the vectors to u and vh where there are some.
+void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
   const Tensor a = copied(turned(c.tensor(0)));  // column by column
   const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
   const int k = std::min(rows, columns);
-  const bool full = c.flag(1);
   if (k == 0) {  // no values; the full vectors are those of the identity
     for (const Tensor* t : {&u, &vh})
-      if (t->numel())
+      if (*t && t->numel())
         copy_raw(*t, op<"expand">(op<"eye">(t->size(-1), Value(), t->dtype()), t->shape()));
     return;
   }
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
     const auto& l = lapack<T>();
-    const int u_columns = static_cast<int>(u.size(-1)), vh_rows = static_cast<int>(vh.size(-2));
+    const int u_columns = u ? static_cast<int>(u.size(-1)) : 0;
+    const int vh_rows = vh ? static_cast<int>(vh.size(-2)) : 1;
     each_matrix(
         batch_count(a),
         [&](int64_t i) {
           T* m = a.data<T>() + i * rows * columns;
           if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
           T* values = s.data<T>() + i * k;
-          T* left = u.data<T>() + i * rows * u_columns;
-          T* right = vh.data<T>() + i * vh_rows * columns;
+          T* left = u ? u.data<T>() + i * rows * u_columns : nullptr;
+          T* right = vh ? vh.data<T>() + i * vh_rows * columns : nullptr;
           std::vector<int> iwork(static_cast<size_t>(8 * k));
           T size = 0;
           int info = 0;
           const int ask = -1;
-          const char* job = full ? "A" : "S";
+          const char* job = !u ? "N" : full ? "A" : "S";
           l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows, &size, &ask,
                   iwork.data(), &info, kOne);
           const int lwork = static_cast<int>(size);
@@ -296,8 +298,53 @@ void svd(Call& c) {
                   &lwork, iwork.data(), &info, kOne);
           return info;
         },
-        [](int code) { return not_converged("svd", code); });
+        [&](int code) { return not_converged(c.op->name, code); });
   });
+}
+
+}  // namespace
+
+void eigh(Call& c) { eigen(c, c.out[0], c.out[1]); }
+void eigvalsh(Call& c) { eigen(c, c.out[0], Tensor()); }
+void svd(Call& c) { singular(c, c.out[0], c.out[1], c.out[2], c.flag(1)); }
+void svdvals(Call& c) { singular(c, Tensor(), c.out[0], Tensor(), false); }
+
+void least_squares(Call& c) {
+  const Tensor &x = c.out[0], &rank = c.out[1];
+  const Tensor a = copied(turned(c.tensor(0))), &b = c.tensor(1);
+  const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
+  const int sides = static_cast<int>(b.size(-1)), high = std::max({1, rows, columns});
+  std::fill_n(rank.data<int64_t>(), rank.numel(), 0);
+  if (rows == 0 || columns == 0 || sides == 0) return copy_raw(x, op<"zeros_like">(x));
+  // The right hand sides, one after another, with room for the results.
+  Tensor sought = empty(joined(batch_of(a), {sides, high}), a.dtype(), a.device());
+  copy_raw(op<"narrow">(sought, -1, 0, rows), turned(b));
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack<T>();
+    const T least = static_cast<T>(c.number(2));
+    each_matrix(
+        batch_count(a),
+        [&](int64_t i) {
+          T* m = a.data<T>() + i * rows * columns;
+          T* to = sought.data<T>() + i * sides * high;
+          if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
+          std::vector<int> pivots(static_cast<size_t>(columns), 0);
+          T size = 0;
+          int info = 0, full = 0;
+          const int ask = -1;
+          l.gelsy(&rows, &columns, &sides, m, &rows, to, &high, pivots.data(), &least, &full, &size,
+                  &ask, &info);
+          const int lwork = std::max(1, static_cast<int>(size));
+          std::vector<T> work(static_cast<size_t>(lwork));
+          l.gelsy(&rows, &columns, &sides, m, &rows, to, &high, pivots.data(), &least, &full,
+                  work.data(), &lwork, &info);
+          rank.data<int64_t>()[i] = full;
+          return info;
+        },
+        [](int code) { return not_converged("lstsq", code); });
+  });
+  copy_raw(x, turned(op<"narrow">(sought, -1, 0, columns)));
 }
 
 void qr(Call& c) {
@@ -343,7 +390,10 @@ BIND_KERNEL(Cpu, "solve_triangular", solve_triangular);
 BIND_KERNEL(Cpu, "det", det);
 BIND_KERNEL(Cpu, "slogdet", slogdet);
 BIND_KERNEL(Cpu, "eigh", eigh);
+BIND_KERNEL(Cpu, "eigvalsh", eigvalsh);
 BIND_KERNEL(Cpu, "svd", svd);
+BIND_KERNEL(Cpu, "svdvals", svdvals);
+BIND_KERNEL(Cpu, "least_squares", least_squares);
 BIND_KERNEL(Cpu, "qr", qr);
 
 }  // namespace tycho::cpu

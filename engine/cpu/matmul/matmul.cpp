@@ -105,13 +105,25 @@ std::vector<int64_t> offsets(const Stack& s, const Sizes& batch) {
   return at;
 }
 
+// Many matrices of few rows meet one b: worth a copy that makes them one matrix.
+bool worth_a_copy(const Stack& a, const Stack& b) {
+  return a.rows < 64 && b.cols >= 8 && product(a.batch) > 1;
+}
+
 void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   Product p;
   p.dtype = out.dtype();
   const int size = dtype_size(p.dtype);
   Sizes batch = out.shape();
   batch.n = std::max(a.batch.n, b.batch.n);
-  if (batch.n && product(b.batch) == 1 && flatten(a)) batch.n = 0;
+  if (batch.n && product(b.batch) == 1) {
+    bool flat = flatten(a);
+    if (!flat && worth_a_copy(a, b)) {
+      a = stack_of(packed(a.t), true);
+      flat = flatten(a);
+    }
+    if (flat) batch.n = 0;
+  }
   p.m = a.rows, p.n = b.cols, p.k = a.cols;
   p.a = a.t.data(), p.a_row = a.row, p.a_col = a.col;
   p.b = b.t.data(), p.b_row = b.row, p.b_col = b.col;

@@ -3,7 +3,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
 
@@ -135,6 +137,131 @@ const Op& pairwise_distance = add_op(
            s.add({s.normal({3, 4}), s.normal({4}), 3, 1e-6, true});
          }});
 
+// The gradient of a distance y for its differences x, which it takes from `g` (moments.cpp), by
+// plain operations.
+Tensor slope_of(const Tensor& g, const Tensor& x, const Tensor& y, double p) {
+  const Tensor wide = op<"unsqueeze">(g, -1), size = op<"unsqueeze">(y, -1);
+  return distance_slope(wide, x, size, p);
+}
+
+Tensor differences(const Tensor& a, const Tensor& b) {
+  return op<"unsqueeze">(a, -2) - op<"unsqueeze">(b, -3);
+}
+Tensor norm_of(const Tensor& x, const Value& p) { return op<"distance">(x, p, Sizes{-1}, false); }
+
+const Op& distances = add_op(
+    {.name = "distances",
+     .args = "x1, x2, p: number",
+     .doc = "cdist of tensors with one type and the same leading dimensions.",
+     .where = kHidden,
+     .saves = "x1, x2, out",
+     .shape =
+         [](Call& c) {
+           Sizes shape = c.tensor(0).shape();
+           shape.v[shape.n - 1] = c.tensor(1).size(-2);
+           c.out.push_back(empty(shape, c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .compose =
+         [](Call& c) { c.out.push_back(norm_of(differences(c.tensor(0), c.tensor(1)), c.arg[2])); },
+     .grad =
+         [](Backward& b) {
+           const Tensor x1 = b.in(0), x2 = b.in(1), g = b.g(), y = b.out();
+           const double p = b.number(2);
+           if (mode.grad) {
+             const Tensor slope = slope_of(g, differences(x1, x2), y, p);
+             if (b.needs(0)) b.set(0, op<"sum">(slope, Sizes{-2}, false));
+             if (b.needs(1)) b.set(1, op<"neg">(op<"sum">(slope, Sizes{-3}, false)));
+             return;
+           }
+           const auto turned = [](const Tensor& t) { return op<"transpose">(t, -2, -1); };
+           if (b.needs(0)) b.set(0, op<"distances_backward">(g, x1, x2, p, y));
+           if (b.needs(1)) b.set(1, op<"distances_backward">(turned(g), x2, x1, p, turned(y)));
+         },
+     .samples =
+         [](Samples& s) {
+           for (double p : {1.0, 2.0, 2.5, __builtin_inf()})
+             s.add({s.normal({2, 3, 5}), s.normal({2, 4, 5}), p});
+         }});
+
+void shape_of_rows(Call& c) {
+  const Tensor& x = c.tensor(1);
+  c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
+}
+
+const Op& distances_backward =
+    add_op({.name = "distances_backward",
+            .args = "grad, x1, x2, p: number, result",
+            .doc = "The gradient of distances' x1.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape = shape_of_rows,
+            .compose = [](Call& c) {
+              const Tensor slope = slope_of(c.tensor(0), differences(c.tensor(1), c.tensor(2)),
+                                            c.tensor(4), c.number(3));
+              c.out.push_back(op<"sum">(slope, Sizes{-2}, false));
+            }});
+
+// The rows of all pairs of [n, d], their differences, and what goes to them, put back.
+struct Pairs {
+  Tensor first, second;
+  Pairs(int64_t n, Device device) {
+    NoGrad quiet;
+    const Tensor all = op<"to.device">(op<"triu_indices">(n, n, 1), device);
+    first = op<"select">(all, 0, 0);
+    second = op<"select">(all, 0, 1);
+  }
+  Tensor differences(const Tensor& x) const {
+    return op<"index_select">(x, 0, first) - op<"index_select">(x, 0, second);
+  }
+  Tensor put_back(const Tensor& slope, const Tensor& x) const {
+    const Tensor zero = op<"zeros_like">(x);
+    return op<"index_add">(zero, 0, first, slope) - op<"index_add">(zero, 0, second, slope);
+  }
+};
+
+const Op& pair_distances = add_op(
+    {.name = "pair_distances",
+     .args = "self, p: number",
+     .doc = "pdist of [n, d].",
+     .where = kHidden,
+     .saves = "self, out",
+     .shape =
+         [](Call& c) {
+           const int64_t n = c.tensor(0).size(0);
+           c.out.push_back(empty({n * (n - 1) / 2}, c.tensor(0).dtype(), c.tensor(0).device()));
+         },
+     .compose =
+         [](Call& c) {
+           const Tensor& x = c.tensor(0);
+           c.out.push_back(norm_of(Pairs(x.size(0), x.device()).differences(x), c.arg[1]));
+         },
+     .grad =
+         [](Backward& b) {
+           const Tensor x = b.in(0);
+           if (!mode.grad)
+             return b.set(0, op<"pair_distances_backward">(b.g(), x, b.number(1), b.out()));
+           const Pairs pairs(x.size(0), x.device());
+           b.set(0, pairs.put_back(slope_of(b.g(), pairs.differences(x), b.out(), b.number(1)), x));
+         },
+     .samples =
+         [](Samples& s) {
+           for (double p : {1.0, 2.0, 2.5, __builtin_inf()}) s.add({s.normal({5, 3}), p});
+         }});
+
+const Op& pair_distances_backward =
+    add_op({.name = "pair_distances_backward",
+            .args = "grad, self, p: number, result",
+            .doc = "The gradient of pair_distances.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape = shape_of_rows,
+            .compose = [](Call& c) {
+              const Tensor& x = c.tensor(1);
+              const Pairs pairs(x.size(0), x.device());
+              c.out.push_back(pairs.put_back(
+                  slope_of(c.tensor(0), pairs.differences(x), c.tensor(3), c.number(2)), x));
+            }});
+
 // |a - b|^2 = |a|^2 - 2 a b + |b|^2 as one product, which is what PyTorch does for many rows: it is
 // faster by far, and less exact for points that lie close together.
 bool by_products(const Value& mode, int64_t n, int64_t m) {
@@ -183,8 +310,20 @@ const Op& cdist = add_op(
              c.out.push_back(euclidean(a, b));
              return;
            }
-           const Tensor d = op<"unsqueeze">(a, -2) - op<"unsqueeze">(b, -3);
-           c.out.push_back(op<"distance">(d, c.arg[2], Sizes{-1}, false));
+           const DType type = promote(a.dtype(), b.dtype());
+           Sizes lead[2];
+           for (int i = 0; i < 2; ++i)
+             for (int d = 0; d < c.tensor(i).rank() - 2; ++d)
+               lead[i].push_back(c.tensor(i).size(d));
+           const Sizes all = broadcast(lead[0], lead[1]);
+           const auto rows = [&](const Tensor& t, const Sizes& own) {
+             const Tensor x = t.dtype() == type ? t : op<"to.dtype">(t, type);
+             if (own == all) return x;
+             Sizes shape = all;
+             for (int d : {-2, -1}) shape.push_back(t.size(d));
+             return Tensor(op<"expand">(x, shape));
+           };
+           c.out.push_back(op<"distances">(rows(a, lead[0]), rows(b, lead[1]), c.arg[2]));
          },
      .samples =
          [](Samples& s) {
@@ -211,12 +350,7 @@ const Op& pdist =
                               "pdist: takes floating point numbers, not %s", dtype_name(x.dtype()));
                   TYCHO_CHECK(Kind::Value, c.number(1) >= 0,
                               "pdist: p must not be negative, got %g", c.number(1));
-                  const int64_t n = x.size(0);
-                  const Tensor pairs = op<"to.device">(op<"triu_indices">(n, n, 1), x.device());
-                  const auto rows = [&](int64_t k) {
-                    return op<"index_select">(x, 0, op<"select">(pairs, 0, k));
-                  };
-                  c.out.push_back(op<"distance">(rows(0) - rows(1), c.arg[1], Sizes{-1}, false));
+                  c.out.push_back(op<"pair_distances">(x, c.arg[1]));
                 },
             .samples =
                 [](Samples& s) {

@@ -43,6 +43,12 @@ Sizes joined(const Sizes& batch, std::initializer_list<int64_t> inner) {
   return out;
 }
 
+void check_types(const char* name, const Tensor& a, const Tensor& b) {
+  TYCHO_CHECK(Kind::DType, a.dtype() == b.dtype(),
+              "%s: both tensors must have one type, not %s and %s", name, dtype_name(a.dtype()),
+              dtype_name(b.dtype()));
+}
+
 Tensor turned(const Tensor& a) { return op<"transpose">(a, -2, -1); }
 
 namespace {
@@ -59,12 +65,6 @@ bool is_vector(const Tensor& a, const Tensor& b) {
   for (int d = 0; d < b.rank(); ++d)
     if (b.size(d) != a.size(d)) return false;
   return true;
-}
-
-void check_types(const char* name, const Tensor& a, const Tensor& b) {
-  TYCHO_CHECK(Kind::DType, a.dtype() == b.dtype(),
-              "%s: both tensors must have one type, not %s and %s", name, dtype_name(a.dtype()),
-              dtype_name(b.dtype()));
 }
 
 // Lower triangle of a square, with half the diagonal.

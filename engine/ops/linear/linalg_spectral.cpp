@@ -1,4 +1,4 @@
-// Eigenvalues, singular values, QR, and what is made of them: pseudo-inverse, least squares, rank.
+// Eigenvalues, singular values, QR, and what is made of them: pseudo-inverse, rank.
 // Gradients as in Giles (2008), for QR as in Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms" (2020), for the pseudo-inverse as in Golub
 // and Pereyra, "The differentiation of pseudo-inverses" (1973). Vectors that belong to equal values
 // have no gradient: there it is infinite or nan, as in PyTorch.
@@ -31,6 +31,11 @@ Tensor gaps(const Tensor& w) {
 // Without its diagonal.
 Tensor hollow(const Tensor& x) { return x - op<"diag_embed">(op<"diagonal">(x, 0, -2, -1)); }
 
+void check_triangle(const char* name, const char* told) {
+  TYCHO_CHECK(Kind::Value, !std::strcmp(told, "L") || !std::strcmp(told, "U"),
+              "%s: UPLO is \"L\" or \"U\", not \"%s\"", name, told);
+}
+
 const Op& eigh = add_op(
     {.name = "eigh",
      .args = "self, UPLO: string = L",
@@ -46,9 +51,7 @@ const Op& eigh = add_op(
          [](Call& c) {
            const Tensor& a = c.tensor(0);
            check_square("eigh", a);
-           TYCHO_CHECK(Kind::Value,
-                       !std::strcmp(c.string(1), "L") || !std::strcmp(c.string(1), "U"),
-                       "eigh: UPLO is \"L\" or \"U\", not \"%s\"", c.string(1));
+           check_triangle("eigh", c.string(1));
            c.out.push_back(empty(batch_of(a, 1), a.dtype(), a.device()));
            c.out.push_back(empty_columns(a.shape(), a.dtype(), a.device()));
          },
@@ -75,10 +78,22 @@ const Op& eigvalsh =
             .doc = "The eigenvalues of a symmetric matrix, ascending.",
             .where = kLinalg,
             .amp = Amp::F32,
+            .saves = "self",
             .see = "linalg.eigh",
             .rule = "[.., n, n] -> [.., n]",
             .example = "torch.linalg.eigvalsh(torch.tensor{{2., 0.}, {0., 1.}}) --> f32 [2]  1 2",
-            .compose = [](Call& c) { c.out.push_back(ops<"eigh">(c.tensor(0), c.arg[1])[0]); },
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_square("eigvalsh", a);
+                  check_triangle("eigvalsh", c.string(1));
+                  c.out.push_back(empty(batch_of(a, 1), a.dtype(), a.device()));
+                },
+            .grad =
+                [](Backward& b) {
+                  const Tensor v = ops<"eigh">(b.in(0), b.string(1))[1];
+                  b.set(0, mm(v * row(b.g()), turned(v)));
+                },
             .samples =
                 [](Samples& s) {
                   s.add({s.of({2, 2}, {2, 1, 1, 3})}, false);
@@ -157,10 +172,22 @@ const Op& svdvals =
             .doc = "The singular values of a matrix, descending.",
             .where = kLinalg,
             .amp = Amp::F32,
+            .saves = "A",
             .see = "linalg.svd",
             .rule = "[.., m, n] -> [.., min(m, n)]",
             .example = "torch.linalg.svdvals(torch.tensor{{0., 2.}, {1., 0.}}) --> f32 [2]  2 1",
-            .compose = [](Call& c) { c.out.push_back(ops<"svd">(c.tensor(0), false)[1]); },
+            .shape =
+                [](Call& c) {
+                  const Tensor& a = c.tensor(0);
+                  check_matrix("svdvals", a);
+                  c.out.push_back(empty(joined(batch_of(a), {std::min(a.size(-2), a.size(-1))}),
+                                        a.dtype(), a.device()));
+                },
+            .grad =
+                [](Backward& b) {
+                  const auto parts = ops<"svd">(b.in(0), false);
+                  b.set(0, mm(parts[0] * row(b.g()), parts[2]));
+                },
             .samples =
                 [](Samples& s) {
                   s.add({s.normal({3, 2})});
@@ -300,14 +327,7 @@ const Op& pinv = add_op(
            const Tensor inverse = op<"where">(keep, fn::reciprocal(s), op<"zeros_like">(s));
            copy_raw(c.out[0], mm(turned(parts[2]) * row(inverse), turned(parts[0])));
          },
-     .grad =
-         [](Backward& b) {
-           const Tensor a = b.in(0), p = b.out(0), g = b.g();
-           const Tensor pt = turned(p), gt = turned(g);
-           const Tensor ap = mm(a, p), pa = mm(p, a);
-           b.set(0, mm(mm(eye_of(a, a.size(-2)) - ap, gt), mm(p, pt)) +
-                        mm(mm(pt, p), mm(gt, eye_of(a, a.size(-1)) - pa)) - mm(pt, mm(g, pt)));
-         },
+     .grad = [](Backward& b) { b.set(0, pinv_slope(b.in(0), b.out(0), b.g())); },
      .samples =
          [](Samples& s) {
            s.add({s.normal({3, 2})});
@@ -332,7 +352,7 @@ const Op& matrix_rank =
                     c.out.push_back(op<"zeros">(batch_of(a), DType::Int64, a.device()));
                     return;
                   }
-                  const Tensor s = ops<"svd">(a, false)[1];
+                  const Tensor s = op<"svdvals">(a);
                   c.out.push_back(op<"sum">(fn::gt(s, cutoff(c, a, s, 1, 2)), Sizes{-1}));
                 },
             .samples =
@@ -340,60 +360,13 @@ const Op& matrix_rank =
                   s.add({s.of({2, 2}, {1, 2, 2, 4})}, false);
                 }});
 
-const Op& lstsq = add_op(
-    {.name = "lstsq",
-     .args = "self, b, rcond: float?, driver: string?",
-     .doc =
-         "Least squares: the X (of least norm) that makes A X - B smallest; then residuals, rank "
-         "and singular values as PyTorch's driver gives them.",
-     .where = kLinalg,
-     .amp = Amp::F32,
-     .see = "linalg.solve, linalg.pinv",
-     .rule = "[.., m, n], [.., m, k] -> [.., n, k], [.., k], [..], [.., min(m, n)]",
-     .example =
-         "(torch.linalg.lstsq(torch.tensor{{1.}, {1.}}, torch.tensor{{1.}, {3.}})) --> f32 [1, 1]\n"
-         " 2",
-     .compose =
-         [](Call& c) {
-           const Tensor &a = c.tensor(0), &b = c.tensor(1);
-           check_matrix("lstsq", a);
-           check_matrix("lstsq", b);
-           TYCHO_CHECK(Kind::Shape, a.size(-2) == b.size(-2),
-                       "lstsq: A and B must have the same number of rows, the shapes are %s and %s",
-                       to_string(a.shape()).c_str(), to_string(b.shape()).c_str());
-           const std::string driver = c.has(3) ? c.string(3) : "gelsy";
-           TYCHO_CHECK(
-               Kind::Value,
-               driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss",
-               "lstsq: driver is \"gels\", \"gelsy\", \"gelsd\" or \"gelss\", not \"%s\"",
-               driver.c_str());
-           const double eps = a.dtype() == DType::Float32 ? 0x1p-23 : 0x1p-52;
-           const double rcond =
-               c.has(2) ? c.number(2) : eps * static_cast<double>(std::max(a.size(-1), a.size(-2)));
-           const Tensor x = mm(op<"pinv">(a, Value(), Value(rcond)), b);
-           c.out.push_back(x);
-           // What a driver does not give is empty, but in the graph.
-           const Tensor nothing = op<"narrow">(op<"reshape">(x, Sizes{-1}), 0, 0, 0);
-           const int64_t m = a.size(-2), n = a.size(-1);
-           Tensor rank = op<"zeros">(Sizes{0}, DType::Int64, a.device());
-           bool residuals = m > n && driver != "gelsy";
-           if (driver != "gels") {
-             NoGrad quiet;
-             rank = op<"matrix_rank">(a, Value(), Value(rcond));
-             // Residuals where there are more equations than unknowns and the rank is full.
-             residuals = residuals && item<bool>(op<"all">(fn::eq(rank, n)));
-           }
-           Tensor miss;
-           if (residuals) miss = mm(a, x) - b;
-           c.out.push_back(residuals ? Tensor(op<"sum">(miss * miss, Sizes{-2})) : nothing);
-           c.out.push_back(rank);
-           c.out.push_back(driver == "gelsd" || driver == "gelss" ? op<"svdvals">(a) : nothing);
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({4, 2}), s.normal({4, 3})}, false);
-           s.add({s.normal({3, 3}), s.normal({3, 1}), Value(), "gelsd"}, false);
-         }});
-
 }  // namespace
+
+Tensor pinv_slope(const Tensor& a, const Tensor& p, const Tensor& g) {
+  const Tensor pt = turned(p), gt = turned(g);
+  const Tensor ap = mm(a, p), pa = mm(p, a);
+  return mm(mm(eye_of(a, a.size(-2)) - ap, gt), mm(p, pt)) +
+         mm(mm(pt, p), mm(gt, eye_of(a, a.size(-1)) - pa)) - mm(pt, mm(g, pt));
+}
+
 }  // namespace tycho

@@ -7,6 +7,20 @@
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
+
+// Of equal points, and of what they have in common, the gradient is 0 to any order, where a norm's
+// second derivative is not; the largest differences get all of it each.
+Tensor distance_slope(const Tensor& g, const Tensor& x, const Tensor& y, double p) {
+  if (p == 0) return op<"zeros_like">(x);
+  if (p == 1) return g * op<"sgn">(x);
+  if (std::isinf(p)) return g * fn::eq(op<"abs">(x), y) * op<"sgn">(x);
+  const Tensor none = fn::eq(y, 0), some = op<"masked_fill">(y, none, 1);
+  if (p == 2) return x * op<"masked_fill">(g / some, none, 0);
+  const Tensor zero = fn::eq(x, 0), apart = op<"masked_fill">(x, zero, 1);
+  const Tensor slope = fn::pow(op<"abs">(apart), p - 1) * op<"sgn">(apart);
+  return op<"masked_fill">(slope, zero, 0) * op<"masked_fill">(g / fn::pow(some, p - 1), none, 0);
+}
+
 namespace {
 
 // All take (self, dim, unbiased, keepdim, correction): the divisor is n - correction, where
@@ -178,21 +192,11 @@ void norm_grad(Backward& b) {
   }
 }
 
-// The gradient of a distance: of equal points, and of what they have in common, it is 0 to any
-// order, where a norm's second derivative is not; the largest differences get all of it each.
 void distance_grad(Backward& b) {
-  const double p = b.number(1);
-  if (p == 0 || p == 1) return norm_grad(b);
   const Tensor x = b.in(0);
   const uint32_t bits = dims_of(b, 2, x.rank());
-  const Tensor g = unreduce(b.g(), x.shape(), bits), y = unreduce(b.out(), x.shape(), bits);
-  if (std::isinf(p)) return b.set(0, g * fn::eq(op<"abs">(x), y) * op<"sgn">(x));
-  const Tensor none = fn::eq(y, 0), some = op<"masked_fill">(y, none, 1);
-  if (p == 2) return b.set(0, x * op<"masked_fill">(g / some, none, 0));
-  const Tensor zero = fn::eq(x, 0), apart = op<"masked_fill">(x, zero, 1);
-  const Tensor slope = fn::pow(op<"abs">(apart), p - 1) * op<"sgn">(apart);
-  b.set(0,
-        op<"masked_fill">(slope, zero, 0) * op<"masked_fill">(g / fn::pow(some, p - 1), none, 0));
+  b.set(0, distance_slope(unreduce(b.g(), x.shape(), bits), x, unreduce(b.out(), x.shape(), bits),
+                          b.number(1)));
 }
 
 void norm_shape(Call& c) {

@@ -34,6 +34,8 @@ void check_not_empty(const char* name, const Tensor& x, uint32_t bits);
 // `whole`: the value is a number, and when nan, equals those that are nan.
 Tensor share_among_equal(const Tensor& g, const Tensor& x, const Tensor& value, uint32_t bits,
                          bool whole);
+// The gradient of the p-norm y for the differences x that it is made of, g being that of y.
+Tensor distance_slope(const Tensor& g, const Tensor& x, const Tensor& y, double p);
 // For each element the product of all others that meet in its result.
 Tensor product_of_others(const Tensor& x, uint32_t bits);
 
