@@ -24,6 +24,7 @@ local by_file = {
   {"help", "demo"},
   {"keys", "keys"},
   {"learn", "learn hint skip play back reset next"},
+  {"solved", "solved"},
   {"predict", "predict align"},
   {"ranks", "ranks rank"},
 }
@@ -82,7 +83,7 @@ local groups = {
   {"variables", "who mem free full print layout bits"}, {"gradients", "graph backstep sweep check nan why"},
   {"shapes", "predict align shapes explain"}, {"time", "time bench prof"}, {"errors", "debug bt ok"},
   {"entries", "undo hist rerun edit save log record locals"}, {"files", "run reload cd ls pwd env"},
-  {"learning", "learn hint skip play back next reset demo keys"}, {"several", "ranks rank"}, {"session", "restart quit"},
+  {"learning", "learn hint skip play back next reset solved demo keys"}, {"several", "ranks rank"}, {"session", "restart quit"},
 }
 
 -- All commands in groups: a screen.

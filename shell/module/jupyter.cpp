@@ -268,7 +268,13 @@ class Wire final : public KernelWire {
     if (kind == ZMQ_ROUTER) zmq_setsockopt(s, ZMQ_ROUTER_HANDOVER, &yes, sizeof yes);
     if (kind == ZMQ_XPUB) zmq_setsockopt(s, ZMQ_XPUB_VERBOSE, &yes, sizeof yes);
     if (kind == ZMQ_XPUB) zmq_setsockopt(s, ZMQ_SNDHWM, &most_waiting, sizeof most_waiting);
-    if (ok && zmq_bind(s, at.c_str()) == 0) return true;
+    // The server that chose the port has held it a moment ago, and others look for ports as well.
+    for (int attempt = 0; ok && attempt < 10; ++attempt) {
+      if (zmq_bind(s, at.c_str()) == 0) return true;
+      if (errno != EADDRINUSE) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      errno = EADDRINUSE;
+    }
     *why = errno == EADDRINUSE
                ? at + " is taken (" + name +
                      " of the connection file): another kernel runs there, or another program"

@@ -54,12 +54,26 @@ class Kernel:
 
     def __init__(self, **other):
         self.directory = tempfile.TemporaryDirectory()
-        path, self.info = write_connection(self.directory.name, **other)
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
         environment = dict(os.environ, HOME=self.directory.name, TERM="dumb")
-        self.process = subprocess.Popen([program, "kernel", "-f", path], stdin=subprocess.DEVNULL, stdout=self.log,
-                                        stderr=self.log, env=environment, start_new_session=True)
+        while True:  # another program may have taken one of the ports since they were free
+            path, self.info = write_connection(self.directory.name, **other)
+            self.process = subprocess.Popen([program, "kernel", "-f", path], stdin=subprocess.DEVNULL, stdout=self.log,
+                                            stderr=self.log, env=environment, start_new_session=True)
+            if self.listens():
+                break
+            self.log.seek(0)
+            assert "is taken" in self.log.read()
         self.connect()
+
+    def listens(self):
+        while self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.info["hb_port"]), timeout=HANG).close()
+                return True
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+        return False
 
     def connect(self):
         self.context = zmq.Context()

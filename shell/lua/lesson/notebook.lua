@@ -40,10 +40,28 @@ local function question_text(q)
   return table.concat(out, "\n\n")
 end
 
--- Lines for a cell that try a task's answer on the cases that the lesson tries: the same as at the prompt.
-local function trial(q, lesson, step)
-  if q.kind ~= "task" or not q.spec then return nil end
-  return ("-- %%learn %s %d checks your answer on many inputs"):format(lesson.name, step.number)
+-- The answer as a cell that acts where the names that it makes are not there: what follows goes on without it.
+local function stand_in(answer)
+  local entry = require "shell.entry"
+  local names, tests = entry.assigned(entry.tokens(answer)), {}
+  for i, name in ipairs(names) do tests[i] = ('rawget(_G, "%s") == nil'):format(name) end
+  if #tests == 0 or ("\n" .. answer):find "\nlocal%f[%s]" then return nil end
+  local text = ("if %s then  -- an answer, for who goes on without one\n%s\nend"):format(table.concat(tests, " or "), answer)
+  return load(text) and text or nil
+end
+
+---Checks the function that stands in a task's name as the lesson does; for notebooks: `%solved LESSON ENTRY`.
+---@param lesson table
+---@param number integer of the entry
+---@return boolean right
+---@return string[] lines
+function notebook.check(lesson, number)
+  local step = lesson.steps[number]
+  local q = step and step.question
+  if not (q and q.kind == "task" and q.spec.parameters) then error(("entry %d of %s is no task for a function"):format(number, lesson.name), 0) end
+  local f = rawget(_G, q.spec.name)
+  if type(f) ~= "function" then return false, {("not yet: there is no function %s"):format(q.spec.name)} end
+  return require("shell.lesson.task").check_function(q, lesson.path, _G, f)
 end
 
 ---The notebook of a lesson as JSON text.
@@ -51,8 +69,9 @@ end
 ---@return string
 function notebook.text(lesson)
   local cells = {}
-  local function add(kind, text)
-    local fields = {{"cell_type", kind}, {"id", ("cell-%d"):format(#cells + 1)}, {"metadata", object {}}}
+  local function add(kind, text, hidden)
+    local looks = object(hidden and {{"jupyter", object {{"source_hidden", true}}}} or {})
+    local fields = {{"cell_type", kind}, {"id", ("cell-%d"):format(#cells + 1)}, {"metadata", looks}}
     if kind == "code" then
       fields[#fields + 1] = {"execution_count", json.null}
       fields[#fields + 1] = {"outputs", {}}
@@ -74,8 +93,10 @@ function notebook.text(lesson)
       if q.kind == "predict" then
         add("code", q.expression)
       else
-        local start = q.starter and q.starter.text or ""
-        add("code", (start .. "\n" .. (trial(q, lesson, step) or "")):gsub("^\n", ""):gsub("\n$", ""))
+        add("code", q.starter and q.starter.text or "")
+        if q.kind == "task" and q.spec.parameters then add("code", ("%%solved %s %d"):format(lesson.name, step.number)) end
+        local answer = q.answer and stand_in(q.answer.text)
+        if answer then add("code", answer, true) end
       end
     end
     if step.after then add("code", step.after.text) end

@@ -17,13 +17,20 @@ test("every lesson makes a notebook whose cells are the lesson's code", function
       seen[cell.id] = true
       if cell.cell_type == "code" then
         code = code + 1
-        check.yes(load(cell.source) or load("return " .. cell.source), lesson.name .. ": " .. cell.source)
+        check.yes(cell.source:find "^%%solved" or load(cell.source) or load("return " .. cell.source), lesson.name .. ": " .. cell.source)
       else
         check.yes(cell.source:find "%S")
       end
     end
     check.yes(code >= #lesson.steps, lesson.name)
   end
+end)
+
+test("%solved checks a function as the lesson does", function()
+  local function solved(code) return check.tycho({"-i", "--clean"}, {stdin = code .. "\n%solved broadcasting 7\n"}).out end
+  check.contains(solved "1", "there is no function table_of")
+  check.contains(solved "function table_of(n) return torch.zeros(n, n) end", "not yet: table_of(")
+  check.contains(solved "function table_of(n) local a = torch.arange(n) + 1 return a:view(n, 1) * a end", "right, for n = 1 to 8")
 end)
 
 test("a lesson that is not there is named", function()
