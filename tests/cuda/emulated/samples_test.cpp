@@ -67,7 +67,7 @@ TEST_P(CudaKernels, GiveWhatTheCpuGives) {
   if (op().random || reads_memory() || gives_any_values() || !in_ops()) return;
   each_sample([&](const Samples::Item& item) {
     same_on_device(mapped(item.args, copied), 1e-5, "as it is");
-    if (op().row >= 0 || (!has_kernel() && !op().compose)) return;
+    if (op().row >= 0 || (!has_kernel() && !op().is_composition())) return;
     for (const DType t : {DType::BFloat16, DType::Float16, DType::Float64}) {
       if (t != DType::BFloat16 && !has_kernel()) continue;
       same_on_device(mapped(item.args, [&](const Tensor& x) { return floating_as(x, t); }),
