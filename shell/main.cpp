@@ -33,7 +33,8 @@ constexpr char kUsage[] =
     "  -e CODE      run a piece of code\n"
     "  -i           open the prompt afterwards\n"
     "  --clean      open the prompt without ~/.config/tycho/init.lua\n"
-    "  learn [NAME] a lesson at the prompt, or the course; --class DIR, --report FILE, --sheet LESSON\n"
+    "  learn [NAME] a lesson at the prompt, or the course; --class DIR, --report FILE, --sheet "
+    "LESSON\n"
     "  kernel -f FILE  the kernel of a notebook; kernel --install registers it\n"
     "  doctor       what is found on this machine, and what to install for the rest\n"
     "  run -n N FILE.lua  start N ranks that work together; tycho run --help\n"
@@ -97,13 +98,14 @@ std::string rest_of(std::FILE* file) {
   return text;
 }
 
-// A list of lists in a script is a text to Lua, and several names for x.shape get one value: notes say so.
+// A list of lists in a script is a text to Lua, several names for x.shape get one value, and a tensor
+// as a condition is always true: notes say so.
 void look_for_lists(lua_State* L, const char* path) {
   std::FILE* file = std::fopen(path, "rb");
   if (!file) return;
   const std::string text = rest_of(file);
   std::fclose(file);
-  bool found = false;
+  bool found = text.find(":any()") != text.npos || text.find(":all()") != text.npos;
   for (size_t at = text.find("[["); at != text.npos && !found; at = text.find("[[", at + 1))
     found = at + 2 < text.size() && std::strchr(" 0123456789.-[", text[at + 2]);
   for (const char* word : {".shape", ":size()"})

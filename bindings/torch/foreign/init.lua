@@ -317,12 +317,33 @@ local function sizes(text, chunk)
   end
 end
 
+-- A tensor as a condition, where the line tells for sure that it is one: if x:gt(0):any() then. At the prompt its
+-- own look at entries finds them, and more.
+local truths = {any = true, all = true}
+local asked = {gt = true, lt = true, ge = true, le = true, eq = true, ne = true, isnan = true, isinf = true, isfinite = true}
+local function conditions(text, chunk)
+  local row = 0
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    row = row + 1
+    local code = line:find("any()", 1, true) or line:find("all()", 1, true)
+    local condition = code and (line:match "%f[%w_]e?l?s?e?if%s+(.-)%s+then%f[^%w_]" or line:match "%f[%w_]while%s+(.-)%s+do%f[^%w_]")
+    local value, before, call = (condition or ""):match "^(([%w_.:]+)%b():(a%l%l)%(%))$"
+    local mask = value and before:match "([%w_]+)$"
+    if not value then value, before, call = (condition or ""):match "^n?o?t?%s*(([%w_.:]+)%b():(a%l%l)%(%))$" end
+    mask = mask or value and before:match "([%w_]+)$"
+    if value and truths[call] and asked[mask] and not line:match "^%s*%-%-" then
+      require("torch.notes").tell("IF", "condition", {text = value, fix = value .. ":item()"}, {source = chunk, line = row})
+    end
+  end
+end
+
 ---Says notes for what a text has of other languages and is something else in Lua: lists in double brackets, and several names for
 ---the sizes of a tensor.
 ---@param text string
 ---@param chunk string its short name: "file.lua", "[3]"
 function foreign.lists(text, chunk)
   sizes(text, chunk)
+  if chunk:sub(1, 1) ~= "[" then conditions(text, chunk) end
   if not text:find "%[%[[%s%d%.%-%[]" then return end
   local tokens = torch._lex(text)
   for k, token in ipairs(tokens) do

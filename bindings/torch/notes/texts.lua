@@ -51,7 +51,7 @@ texts.catalogue = {
   RANGE = {
     kind = "index", once = "run", doc = "x[{i, j}], one element of a matrix, met a tensor that fits the rows from i to j.",
     rule = "x[{i, j}] is the element in row i and column j. A range has braces of its own: x[{{i, j}}] are the rows from i to j, both with it.",
-    example = "x = torch.zeros(6, 2)\nx[{1, 5}].shape\nx[{{1, 5}}].shape",
+    example = "x = torch.zeros(6, 5)\nx[{1, 5}].shape\nx[{{1, 5}}].shape",
     texts = {range = {"{name}[{{first}, {last}}] is one element of {shape}, and meets {other}, the shape of rows {first} to {last}{at}", "a range of rows: {name}[{{{first}, {last}}}]"}},
   },
   SIZES = {

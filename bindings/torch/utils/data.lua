@@ -156,6 +156,14 @@ local function drawer(self)
 end
 
 data._refuse_lists(data.DataLoader, "DataLoader", "for x, y in loader() do")
+-- pairs would go through the loader's own fields.
+data.DataLoader.__pairs = function(loader)
+  local caller = debug.getinfo(4, "S")  -- 2 is Lua's pairs, 3 torch's
+  if caller and caller.what ~= "C" and not caller.source:find "^=torch/" and not caller.source:find "^=shell/" then
+    error("DataLoader: is no table, so pairs finds no batches in it; write for x, y in loader() do", 2)
+  end
+  return next, loader, nil
+end
 data.DataLoader.__call = data._iterated("DataLoader", "for x, y in loader() do", function(self)
   local give = self.pin_memory and torch.cuda.device_count() > 0 and unpacked_pinned or unpacked
   local labels = require "torch.notes.labels"

@@ -179,3 +179,9 @@ test("labels of a loader's first epoch that begin with 0, or end one short of th
   check.contains(says(loop:format("i", "data.TensorDataset(torch.ones(40, 2), torch.arange(40) % 3 + 1)", 0, loss)), "the last never occurs")
   for _, fine in ipairs {{"i % 4 + 1", "S()", 0, loss}, {"i", "S()", 0, "x"}, {"i - 1", "S()", 0, "x"}} do check.equal(says(loop:format(table.unpack(fine))), "") end
 end)
+
+test("pairs of a loader is refused: it would go through its fields", function()
+  local loader = data.DataLoader(data.TensorDataset(torch.ones(4, 2)), {batch_size = 2})
+  check.raises("argument", "for x, y in loader() do", function() for _ in pairs(loader) do end end)
+  check.contains(tostring(loader), "DataLoader")
+end)

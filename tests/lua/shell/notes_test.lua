@@ -521,3 +521,16 @@ test("an error about one element that was meant as a range offers the range", fu
   local range = "%-%- a range of rows"
   check.yes(not report(function() return p[{5, 1}]:sum(2) end):find(range))
 end)
+
+test("a mask as a condition of a script is noticed where the line tells that it is one", function()
+  local path = check.temp "conditions.lua"
+  local function says(code)
+    local f <close> = io.open(path, "w")
+    f:write("local x = torch.zeros(2)\nlocal box = {any = function() return false end}\n" .. code .. "\n")
+    f:close()
+    return check.tycho({path}).err
+  end
+  check.equal(says "if x:gt(0):any() then x = 1 end", "note IF: x:gt(0):any() is a tensor, and a tensor is always true in Lua (" .. path .. ":3)\n   its elements decide with: x:gt(0):any():item()\n")
+  check.contains(says "while not torch.isnan(x):all() do break end", "torch.isnan(x):all():item()")
+  for _, fine in ipairs {"if x:gt(0):any():item() then x = 1 end", "if box:any() then x = 1 end", "-- if x:gt(0):any() then", "local y = x:gt(0):any()"} do check.equal(says(fine), "", fine) end
+end)
