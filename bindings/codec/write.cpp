@@ -12,6 +12,7 @@
 #include "engine/grad/record.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/defer.h"
 
 namespace tycho::lua {
 namespace {
@@ -562,6 +563,7 @@ const Cargo kObject = {
 };
 
 Message write_message(lua_State* L, int value, const Cargo& cargo, GraphTensors graph) {
+  run_held_rows();  // what they read and make is seen by others from here on
   value = lua_absindex(L, value);
   const int top = lua_gettop(L);
   Message message = Writer(L, cargo, graph).write(value);

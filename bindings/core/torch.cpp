@@ -17,6 +17,8 @@
 #include "bindings/workers/worker.h"
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
+#include "engine/fuse/fuse.h"
+#include "engine/ops/table/defer.h"
 
 namespace tycho::lua {
 namespace {
@@ -68,11 +70,29 @@ int search_embedded(lua_State* L) {
 }
 
 int perf_counter(lua_State* L) {
+  run_held_rows();  // work that was asked for before counts as done before
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   lua_pushnumber(L, std::chrono::duration<double>(now).count());
   return 1;
 }
 
+// set_fusion(true|false|from): `from`: results with at least so many elements.
+int lua_set_fusion(lua_State* L) {
+  if (lua_isboolean(L, 1)) {
+    fuse::set_least(lua_toboolean(L, 1) ? fuse::kLeast : 0);
+    return 0;
+  }
+  const lua_Integer from = lua_isinteger(L, 1) ? lua_tointeger(L, 1) : 0;
+  TYCHO_CHECK(Kind::Argument, from >= 1,
+              "set_fusion: wants true, false, or from how many elements on (1 or more)");
+  fuse::set_least(from);
+  return 0;
+}
+int lua_get_fusion(lua_State* L) {
+  lua_pushboolean(L, fuse::least() > 0);
+  lua_pushinteger(L, fuse::least());
+  return 2;
+}
 int lua_set_num_threads(lua_State* L) {
   const lua_Integer n = lua_isinteger(L, 1) ? lua_tointeger(L, 1) : 0;
   TYCHO_CHECK(Kind::Value, n >= 1 && n <= 256, "set_num_threads: wants 1 to 256 threads");
@@ -146,6 +166,8 @@ int open_torch(lua_State* L) {
                                        {"_interrupt_waits", interrupt_waits},
                                        {"_raise", guarded<raise_text>},
                                        {"_keep_order", guarded<keep_order>},
+                                       {"set_fusion", guarded<lua_set_fusion>},
+                                       {"get_fusion", guarded<lua_get_fusion>},
                                        {"set_num_threads", guarded<lua_set_num_threads>},
                                        {"get_num_threads", guarded<lua_get_num_threads>},
                                        {"device", guarded<device>},

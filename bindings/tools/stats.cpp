@@ -1,5 +1,6 @@
 // What tensors take: torch.memory_allocated and the like for the CPU, torch.cuda's for its devices.
 #include "bindings/core/lua.h"
+#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::lua {
@@ -22,12 +23,14 @@ template <Number number, bool cuda>
 int stat(lua_State* L) {
   if (cuda && cuda_device_count() == 0) return lua_pushinteger(L, 0), 1;
   const Device d = device_at(L, cuda ? current_cuda_device() : Device{});
+  run_held_rows();
   lua_pushinteger(L, number(backend_of(d).memory_stats(d)));
   return 1;
 }
 template <bool cuda>
 int reset_peak(lua_State* L) {
   const Device d = device_at(L, cuda ? current_cuda_device() : Device{});
+  run_held_rows();
   backend_of(d).reset_peak_memory(d);
   return 0;
 }

@@ -14,7 +14,8 @@
 
 namespace tycho {
 
-struct Value;  // ops/table/op.h
+struct Value;       // ops/table/op.h
+struct RowProgram;  // ops/elementwise/row_program.h
 
 // What the numbers of a device's generators are: PyTorch's CPU stream, which is drawn one after the
 // other, or Philox (base/philox.h), where every element's number follows from its place.
@@ -82,7 +83,7 @@ struct Backend {
     copy(to, from);
   }
 
-  // --- the shortest ways of small calls: only the CPU is asked ---
+  // --- only the CPU is asked ---
   // A row without tensors: n contiguous elements of float32, float64 or int64, p[0] the result and
   // p[1..] the operands.
   virtual void run_few(int row, DType type, void* const* p, int64_t n) {
@@ -90,6 +91,8 @@ struct Backend {
     abort();
   }
   virtual bool has_zero(const Impl*) { abort(); }  // for integers
+  // Several rows over tiles, where rows are held back (fuse/fuse.h).
+  virtual void run_rows(const RowProgram&) { abort(); }
 
  protected:
   ~Backend() = default;

@@ -43,6 +43,13 @@ void unmap(void* data, size_t bytes, void*) {
        "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
 }
 
+inline void* memory_for(size_t bytes, Device device) {
+  void* data = device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
+  if (!data && bytes) [[unlikely]]
+    fail_without_memory(bytes, device);
+  return data;
+}
+
 }  // namespace
 
 std::atomic<int64_t> storages_in_flight{0};
@@ -61,14 +68,21 @@ bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 Ref<Storage> new_storage(size_t bytes, Device device) {
   if (shapes_only) [[unlikely]]
     return without_values(bytes, device);
-  void* data = device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
-  if (!data && bytes) [[unlikely]]
-    fail_without_memory(bytes, device);
+  void* data = memory_for(bytes, device);
+  Ref<Storage> s = promised_storage(bytes, device);
+  s->data = data;
+  return s;
+}
+
+Ref<Storage> promised_storage(size_t bytes, Device device) {
   auto* s = new (FreeList<Storage>::take()) Storage;
   s->device = device;
-  s->data = data;
   s->bytes = bytes;
   return Ref<Storage>(s);
+}
+
+void give_memory(Storage& s) {
+  if (!s.data) s.data = memory_for(s.bytes, s.device);
 }
 
 void Storage::destroy(Storage* s) {

@@ -70,5 +70,8 @@ bool has_no_values(const Storage& s);  // made while shapes_only was set
 
 // Uninitialised memory; raises Kind::Oom when the device has none left.
 Ref<Storage> new_storage(size_t bytes, Device device);
+// The same, without memory until give_memory.
+Ref<Storage> promised_storage(size_t bytes, Device device);
+void give_memory(Storage& s);
 
 }  // namespace tycho

@@ -72,9 +72,9 @@ Tensor empty(const Sizes& shape, DType dtype, Device device) {
   return Tensor(p);
 }
 
-Tensor empty_like(const Tensor& like, DType dtype) {
-  if (!like->contiguous && !is_dense(like.get())) return empty(like.shape(), dtype, like.device());
-  Ref<Storage> storage = new_storage(like.numel() * dtype_size(dtype), like.device());
+namespace {
+
+inline Tensor laid_out_as(const Tensor& like, DType dtype, Ref<Storage> storage) {
   Impl* p = new_impl();
   p->dtype = dtype;
   p->device = like->device;
@@ -91,6 +91,18 @@ Tensor empty_like(const Tensor& like, DType dtype) {
   if (like->inner) [[unlikely]]
     join_inner(p);
   return Tensor(p);
+}
+
+}  // namespace
+
+Tensor empty_like(const Tensor& like, DType dtype) {
+  if (!like->contiguous && !is_dense(like.get())) return empty(like.shape(), dtype, like.device());
+  return laid_out_as(like, dtype, new_storage(like.numel() * dtype_size(dtype), like.device()));
+}
+
+Tensor promised_like(const Tensor& like, DType dtype) {
+  return laid_out_as(like, dtype,
+                     promised_storage(like.numel() * dtype_size(dtype), like.device()));
 }
 
 Tensor empty_strided(const Sizes& shape, const Sizes& stride, DType dtype, Device device) {

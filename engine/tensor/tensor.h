@@ -67,8 +67,10 @@ struct Impl : Counted {
   Impl* next_inner;  // of the inner tensors on one storage
 
   // The first element's address in the memory of the tensor's device: for kernels that run there.
+  // Values that are on their way are waited for.
   template <class T = char>
   T* data() const {
+    ready(*storage);
     return reinterpret_cast<T*>(static_cast<char*>(storage->data) + offset * dtype_size(dtype));
   }
   // The same for everybody else. Only a CPU tensor answers; others are fetched first (backend.h).
@@ -144,6 +146,8 @@ Tensor empty(const Sizes& shape, DType dtype, Device device = {});
 // Uninitialised, with the layout of `like` where that is dense, else row-major.
 Tensor empty_like(const Tensor& like, DType dtype);
 inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.dtype()); }
+// The same, whose storage is given its memory later (give_memory). `like` lies row by row.
+Tensor promised_like(const Tensor& like, DType dtype);
 Tensor empty_strided(const Sizes& shape, const Sizes& stride, DType dtype, Device device);
 // Row-major to the user; the memory is dense and lies by `stride`.
 Tensor empty_inner(const Sizes& shape, const Sizes& stride, DType dtype, Device device);

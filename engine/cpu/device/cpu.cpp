@@ -35,6 +35,7 @@ struct Cpu final : Backend {
   void run_few(int row, DType type, void* const* p, int64_t n) override {
     cpu::run_few(row, type, p, n);
   }
+  void run_rows(const RowProgram& p) override { cpu::run_rows(p); }
   bool has_zero(const Impl* t) override { return cpu::has_zero(t); }
 
   void begin_kernel(Device) override {}

@@ -2,6 +2,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho {
@@ -128,8 +129,9 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     return false;
   const int64_t numel = first->numel;
   DType result;
-  if (numel > kFew || first->rank == 0 || !first->contiguous || c.inplace ||
-      !first->device.is_cpu() || !lane_result(info.type, first->dtype, &result))
+  if (numel > kFew || numel >= deferred_from.load(std::memory_order_relaxed) || first->rank == 0 ||
+      !first->contiguous || c.inplace || !first->device.is_cpu() ||
+      !lane_result(info.type, first->dtype, &result))
     return false;
   double numbers[kOperands][kFew];
   void* p[kOperands + 1];
@@ -167,6 +169,16 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     if (other != Row::Count) row = static_cast<int>(other);
   }
   backend_of(Device{}).run_few(row, first->dtype, p, numel);
+  return true;
+}
+
+// Is the row held back, to be run together with others?
+inline bool defer(Call& c, int row, int operands, DType compute, DType result, const Impl* like) {
+  if (like->numel < deferred_from.load(std::memory_order_relaxed) || result != compute)
+    return false;
+  Tensor out = deferral->take(row, compute, c.arg, operands, like);
+  if (!out) return false;
+  c.out.push_back(std::move(out));
   return true;
 }
 
@@ -218,12 +230,21 @@ void apply_row(Call& c) {
     for (int d = 0; same && d < t->rank; ++d) same = t->shape[d] == first->shape[d];
   }
   if (info.check) info.check(c, compute);
+  int row = op.row, operands = n;
+  if (info.stand_in) {
+    const Row other = info.stand_in(c, compute);
+    if (other != Row::Count) {
+      row = static_cast<int>(other);
+      operands = row_info[row].operands;
+    }
+  }
 
   if (!first) [[unlikely]] {  // numbers only: torch.add(2, 3)
     TYCHO_CHECK(Kind::Argument, !c.inplace, "%s_ changes a tensor, not a number", op.name);
     c.out.push_back(empty(Sizes(), result));
   } else if (same && !c.inplace) [[likely]] {
     const Device device = result_device(c, n, first);
+    if (defer(c, row, operands, compute, result, first)) return;
     if (device == first->device)
       c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(first), result));
     else
@@ -243,6 +264,7 @@ void apply_row(Call& c) {
         if (c.arg[i].tag == Tag::Tensor && Sizes(c.arg[i].t->shape, c.arg[i].t->rank) == shape)
           like = c.arg[i].t;
       const Device device = result_device(c, n, like ? like : first);
+      if (like && defer(c, row, operands, compute, result, like)) return;
       if (like && device == like->device) {
         c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
         // One element of a matrix: a range of its rows may have been meant.
@@ -258,14 +280,6 @@ void apply_row(Call& c) {
     }
   }
 
-  int row = op.row, operands = n;
-  if (info.stand_in) {
-    const Row other = info.stand_in(c, compute);
-    if (other != Row::Count) {
-      row = static_cast<int>(other);
-      operands = row_info[row].operands;
-    }
-  }
   Impl* out = c.out[0].get();
   if (info.type == RowType::Test && out->dtype != DType::Bool) [[unlikely]] {  // gt_ of floats
     const Tensor truth = empty(c.out[0].shape(), DType::Bool, c.out[0].device());

@@ -121,6 +121,8 @@ void apply_observed(Call& c) {
       inside = nullptr;
     }
   } pause;
+  const Eager eager;
+  run_held_rows();
   pause.observer->before(c);
   inside = std::exchange(mode.observer, nullptr);
   const auto began = std::chrono::steady_clock::now();
@@ -185,9 +187,14 @@ void check_shapes_only(const Call& c) {
 
 // --- The steps of a call ---
 
-// Waits for inputs whose values are still on their way (Storage::in_flight).
+// Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
+// held back may be joined by another one. A call that changes an input changes nothing that is yet to
+// be read.
 [[gnu::noinline]] void wait_for_inputs(const Call& c) {
-  each_tensor(c, [](Impl* t, int) { tycho::ready(*t->storage); });
+  if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
+  each_tensor(c, [&](Impl* t, int) {
+    if (c.op->row < 0 || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
+  });
 }
 inline void ready(const Call& c) {
   if (storages_in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -279,6 +286,7 @@ void shape_and_run(Call& c, Kernel kernel) {
   op.shape(c);
   if (kernel && !shapes_only) {
     NoGrad quiet;
+    const Eager eager;
     const Decided decided(true);
     if (guard::watching) [[unlikely]]
       guard::note(op.name);
@@ -292,6 +300,7 @@ void shape_and_run(Call& c, Kernel kernel) {
   } else if (const Kernel cpu = op.kernel[static_cast<int>(BackendKind::Cpu)];
              !kernel && cpu && !shapes_only) {
     NoGrad quiet;
+    const Eager eager;
     const Decided decided(true);
     run_on_cpu(c, cpu);
     for (int i : op.written_inputs)

@@ -10,6 +10,7 @@ struct Mode {
   bool inference = false;  // inference_mode: results can never join a graph
   bool autocast = false;   // any device's autocast is on (amp/autocast.h)
   bool sweeping = false;   // a sweep computes gradients, not the user
+  bool eager = false;      // nothing is deferred (defer.h): in kernels, and while somebody watches
   Observer* observer = nullptr;
 };
 inline constinit thread_local Mode mode;
@@ -20,6 +21,14 @@ struct NoGrad {
   NoGrad() { mode.grad = false; }
   ~NoGrad() { mode.grad = before; }
   NoGrad(const NoGrad&) = delete;
+};
+
+// Nothing is deferred while it lives.
+struct Eager {
+  bool before = mode.eager;
+  Eager() { mode.eager = true; }
+  ~Eager() { mode.eager = before; }
+  Eager(const Eager&) = delete;
 };
 
 // While shapes_only (tensor/storage.h) is set, operations compute shapes and dtypes and run no

@@ -1,7 +1,7 @@
 // Told before a tensor that was there before is changed in place, by who keeps what it held (the
 // prompt's %undo). Nobody listens in scripts.
 #pragma once
-#include "engine/tensor/tensor.h"
+#include "engine/ops/table/defer.h"
 
 namespace tycho {
 
@@ -10,6 +10,7 @@ using BeforeChange = void (*)(Impl*, const char* op, bool shape);
 inline constinit thread_local BeforeChange before_change = nullptr;
 
 inline void about_to_change(const Tensor& t, const char* op, bool shape = false) {
+  run_held_rows();  // they may read it
   if (before_change && t) [[unlikely]]
     before_change(t.get(), op, shape);
 }

@@ -195,6 +195,14 @@ without a graph:  net:eval(); torch.no_grad(function() ... end)]], "torch.metric
   for x, y in torch.progress(loader) do .. end    a bar; in a log a line
   bar = torch.progress(loader)                    bar:set_postfix{loss = loss}
 How far the lessons are: %learn.]], "torch.progress, %time, %prof, %learn, training", "bar tqdm"},
+  {"fusion", "Chains of elementwise operations on large tensors run together, a piece at a time.", [[
+  y = (torch.tanh(x * 0.8) + 1) * x     four operations, one pass over memory
+They wait until something needs the values: a sum, a product, printing,
+item(), a file, a change of what they read, the end of an entry. Shapes and
+types are checked at once, numbers are the same bit for bit, temporaries take
+no memory. Measure with torch.perf_counter(), which waits for them (os.clock
+does not); %prof runs operations one by one.
+  torch.set_fusion(false)               off; TYCHO_FUSE=0: for a whole run]], "torch.set_fusion, %time, %bench, operators", "fuse lazy deferral compile"},
   {"quit", "How to leave.", [[
   Ctrl-D on an empty line, or %quit           the session
   os.exit()                                   the same from code

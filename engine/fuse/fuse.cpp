@@ -1,0 +1,220 @@
+// The rows that a thread holds back (see fuse.h).
+#include "engine/fuse/fuse.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "engine/ops/elementwise/row_program.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/defer.h"
+#include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
+
+namespace tycho::fuse {
+namespace {
+
+// Larger results are computed at once: if there is no memory for them, it should be said where they
+// are asked for.
+constexpr size_t kMostBytes = size_t{256} << 20;
+// Chains that are held together: two, for a * b + c * d. Rows that have nothing to do with each other
+// would only take memory at once that could be used again.
+constexpr int kMostEnds = 2;
+
+using From = RowProgram::From;
+
+// One per thread, and only its thread runs it: what crosses to another thread is waited for first.
+class Held final : public InFlight {
+ public:
+  ~Held() { let_go(); }
+
+  bool holds(const Storage& s) const { return s.in_flight == this; }
+
+  // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
+  Tensor take(int row, DType type, const Value* args, int n, const Impl* like) {
+    if (p_.steps && (type != p_.type || like->numel != p_.numel || p_.steps == p_.kMostSteps))
+      run();
+    Tensor out = join(row, type, args, n, like);
+    if (!out && p_.steps) {
+      run();
+      out = join(row, type, args, n, like);
+    }
+    return out;
+  }
+
+  void run() {
+    if (!p_.steps || running_) return;
+    if (const int64_t n = perhaps_unseen(); n && drop_unseen && !std::exchange(collecting_, true)) {
+      const Eager eager;  // finalizers may compute
+      drop_unseen(n * p_.numel * dtype_size(p_.type));
+      collecting_ = false;
+      if (!p_.steps) return;  // a finalizer has needed a value
+    }
+    struct Running {
+      bool& flag;
+      explicit Running(bool& f) : flag(f) { flag = true; }
+      ~Running() { flag = false; }
+    } running{running_};
+    // An error or an interrupt leaves everything held: nothing that is read has changed.
+    for (int i = 0; i < p_.inputs; ++i) {
+      TYCHO_CHECK(Kind::Value, input_[i]->version == version_[i],
+                  "internal: a tensor changed before a held row had read it");
+      p_.input[i].data = static_cast<const char*>(input_[i]->data) + offset_[i];
+    }
+    for (int k = 0; k < p_.steps; ++k) {
+      p_.step[k].to = nullptr;
+      if (!wanted(k)) continue;
+      give_memory(*out_[k]);
+      p_.step[k].to = static_cast<char*>(out_[k]->data);
+    }
+    backend_of(Device{}).run_rows(p_);
+    let_go();
+  }
+
+  void wait(Storage& s) override {
+    TYCHO_CHECK(Kind::Value, this == &held(),
+                "internal: a held row is asked for by another thread");
+    run();
+    (void)s;
+  }
+
+  static Held& held() {
+    static thread_local Held rows;
+    return rows;
+  }
+
+ private:
+  // Results are written when somebody has them, and at the end of a chain always: work that was
+  // asked for is done.
+  bool wanted(int k) const { return !read_[k] || out_[k]->count.load() > 1; }
+  // Results that later steps have read and that somebody still has: temporaries, maybe.
+  int64_t perhaps_unseen() const {
+    int64_t n = 0;
+    for (int k = 0; k < p_.steps; ++k) n += read_[k] && out_[k]->count.load() > 1;
+    return n;
+  }
+
+  Tensor join(int row, DType type, const Value* args, int n, const Impl* like) {
+    if (p_.steps == p_.kMostSteps) return {};
+    const int inputs = p_.inputs;
+    RowProgram::Step& step = p_.step[p_.steps];
+    bool fits = true, connected = false;
+    for (int j = 0; j < n && fits; ++j) {
+      fits = operand(args[j], type, like, step.operand[j]);
+      connected = connected || step.operand[j].from == From::Step;
+    }
+    if (!fits || (!connected && ends_ == kMostEnds)) {
+      forget_inputs(inputs);
+      return {};
+    }
+    const Tensor out = promised_like(Tensor(const_cast<Impl*>(like)), type);
+    step.row = row, step.n = n;
+    for (int j = 0; j < n; ++j)
+      if (step.operand[j].from == From::Step)
+        ends_ -= !std::exchange(read_[step.operand[j].index], true);
+    ++ends_;
+    p_.type = type, p_.numel = like->numel;
+    out_[p_.steps] = out->storage;
+    read_[p_.steps++] = false;
+    rows_held = p_.steps;
+    set_in_flight(*out->storage, this);
+    return out;
+  }
+
+  bool operand(const Value& v, DType type, const Impl* like, RowProgram::Operand& o) {
+    if (v.tag != Tag::Tensor) {
+      o = {From::Number, 0, v.number()};
+      return true;
+    }
+    Impl* t = v.t;
+    Storage& s = *t->storage;
+    if (!t->device.is_cpu()) return false;
+    if (t->numel == 1 && like->numel != 1) {
+      if (t->dtype != type) return false;
+      o = {From::Number, 0, number_at(t, 0)};
+      return true;
+    }
+    if (!t->contiguous || t->numel != like->numel || t->rank != like->rank) return false;
+    for (int d = 0; d < t->rank; ++d)
+      if (t->shape[d] != like->shape[d]) return false;
+    for (int k = 0; k < p_.steps; ++k)
+      if (out_[k].get() == &s) {
+        if (t->offset != 0 || t->dtype != type) return false;
+        o = {From::Step, static_cast<uint8_t>(k), 0};
+        return true;
+      }
+    // Others may write to memory that is shared with them at any time.
+    if (s.in_flight || s.free_data) return false;
+    const size_t offset = static_cast<size_t>(t->offset * dtype_size(t->dtype));
+    int i = 0;
+    while (i < p_.inputs &&
+           (input_[i].get() != &s || offset_[i] != offset || p_.input[i].dtype != t->dtype))
+      ++i;
+    if (i == p_.kMostInputs) return false;
+    if (i == p_.inputs) {
+      input_[i] = t->storage;
+      offset_[i] = offset;
+      version_[i] = s.version;
+      p_.input[i].dtype = t->dtype;
+      ++p_.inputs;
+    }
+    o = {From::Input, static_cast<uint8_t>(i), 0};
+    return true;
+  }
+
+  void forget_inputs(int from) {
+    for (; p_.inputs > from; --p_.inputs) input_[p_.inputs - 1] = nullptr;
+  }
+
+  void let_go() {
+    for (int k = 0; k < p_.steps; ++k) {
+      set_in_flight(*out_[k], nullptr);
+      out_[k] = nullptr;
+    }
+    p_.steps = rows_held = ends_ = 0;
+    forget_inputs(0);
+  }
+
+  RowProgram p_;
+  Ref<Storage> out_[RowProgram::kMostSteps], input_[RowProgram::kMostInputs];
+  size_t offset_[RowProgram::kMostInputs];  // bytes
+  uint32_t version_[RowProgram::kMostInputs];
+  bool read_[RowProgram::kMostSteps];  // by a later step
+  int ends_ = 0;                       // results that no later step has read
+  bool collecting_ = false;
+  bool running_ = false;  // who runs out of memory meanwhile may ask for it again
+};
+
+struct Fusion final : Deferral {
+  Tensor take(int row, DType compute, const Value* args, int n, const Impl* like) override {
+    const bool floats = compute == DType::Float32 || compute == DType::Float64;
+    if (!floats || !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
+        static_cast<size_t>(like->numel * dtype_size(compute)) > kMostBytes)
+      return {};
+    return Held::held().take(row, compute, args, n, like);
+  }
+  bool holds(const Storage& s) override { return Held::held().holds(s); }
+  void run() override { Held::held().run(); }
+};
+
+constinit Fusion fusion;
+
+[[maybe_unused]] const bool registered = [] {
+  deferral = &fusion;
+  const char* text = std::getenv("TYCHO_FUSE");
+  set_least(text ? std::atoll(text) : kLeast);
+  return true;
+}();
+
+}  // namespace
+
+void set_least(int64_t elements) {
+  run_held_rows();
+  deferred_from = elements > 0 ? elements : INT64_MAX;
+}
+
+int64_t least() {
+  const int64_t from = deferred_from;
+  return from == INT64_MAX ? 0 : from;
+}
+
+}  // namespace tycho::fuse

@@ -1,0 +1,40 @@
+// Deferral: large elementwise rows may be held back, to be run together with the rows that follow
+// (engine/fuse, which registers itself here because layers look down only). A held result has its
+// shape and type, and no memory yet: its storage is in flight (tensor/storage.h), so whoever reads
+// the values, Impl::data above all, has the rows run first. What a held row reads must not change
+// before it has run: in-place calls run all that is held, see apply and about_to_change.
+#pragma once
+#include "engine/tensor/tensor.h"
+
+namespace tycho {
+
+struct Value;
+
+struct Deferral {
+  // The row's result, of the layout and device of `like` and the type `compute`, or undefined when
+  // it is to be computed now.
+  virtual Tensor take(int row, DType compute, const Value* args, int n, const Impl* like) = 0;
+  virtual bool holds(const Storage& s) = 0;  // is it a result that this thread holds back?
+  virtual void run() = 0;                    // everything that this thread holds back
+
+ protected:
+  ~Deferral() = default;
+};
+inline constinit Deferral* deferral = nullptr;
+
+// Results with fewer elements are computed at once (INT64_MAX: all are).
+inline constinit std::atomic<int64_t> deferred_from{INT64_MAX};
+// How many rows this thread holds back.
+inline constinit thread_local int rows_held = 0;
+
+inline void run_held_rows() {
+  if (rows_held) [[unlikely]]
+    deferral->run();
+}
+
+// Called before held rows run, on the thread that set it, when that many bytes would be written that
+// perhaps nobody can see any more: it is the scripts' collector, which knows.
+using DropUnseen = void (*)(int64_t bytes);
+inline constinit thread_local DropUnseen drop_unseen = nullptr;
+
+}  // namespace tycho

@@ -1,0 +1,195 @@
+-- Fusion: chains that run together give the bits that one operation after the other gives, whatever
+-- comes between: views, changes in place, gradients, forks, errors.
+local unary = {"exp", "tanh", "sin", "abs", "neg", "sigmoid", "square", "relu", "sign", "reciprocal", "floor", "erf"}
+local binary = {"add", "sub", "mul", "div", "maximum", "minimum", "atan2"}
+local in_place = {"add_", "mul_", "sub_", "copy_", "maximum"}
+
+local function bits(x)
+  x = x:detach():contiguous()
+  return x:view(x.dtype == torch.float64 and torch.int64 or torch.int32)
+end
+
+-- A random program: the same one for the same seed, whoever runs it.
+local function program(seed)
+  torch.manual_seed(seed)
+  local state = seed * 7919 + 17
+  local function draw(n)
+    state = (state * 1103515245 + 12345) & 0x7fffffff
+    return (state >> 8) % n + 1
+  end
+  local rows, columns = draw(5) * 7, draw(6) * 11
+  local grads = draw(3) == 1
+  local leaves, live = {}, {}
+  for i = 1, 3 do
+    local x = torch.randn(rows, columns, {dtype = draw(8) == 1 and "float64" or "float32"})
+    if grads and i < 3 then x:requires_grad_() end
+    leaves[i], live[i] = x, x
+  end
+  if draw(2) == 1 then live[#live + 1] = torch.randn(1) end
+  if draw(2) == 1 then live[#live + 1] = torch.randint(0, 2, {rows, columns}):bool() end
+  if draw(3) == 1 then live[#live + 1] = torch.randn(columns) end
+  if draw(3) == 1 then live[#live + 1] = torch.randn(rows, columns):to "bfloat16" end
+  local function any() return live[draw(#live)] end
+  local function keep(x)
+    if draw(2) == 1 or #live < 4 then live[#live + 1] = x else live[draw(#live)] = x end
+  end
+  local sums = {}
+  local function step()
+    local kind = draw(20)
+    local x, y = any(), any()
+    if kind <= 6 then
+      if x.dtype ~= torch.bool then keep(x[unary[draw(#unary)]](x)) end
+    elseif kind <= 11 then
+      keep(torch[binary[draw(#binary)]](x, y))
+    elseif kind <= 13 then
+      keep(x * (draw(9) / 4 - 1) + draw(3))
+    elseif kind == 14 then
+      keep(torch.where(x:gt(0), y, 0.5))
+    elseif kind == 15 then
+      local z = x:clone()
+      local view = draw(2) == 1 and z:t() or z[{{1, 1}}]
+      local w = z * 2 + 1
+      view:mul_(3)
+      keep(z)
+      keep(w)
+    elseif kind == 16 then
+      sums[#sums + 1] = x:sum()
+    elseif kind == 17 then
+      local z, w = x * 1.5, nil
+      w = z + 1
+      torch.no_grad(function() z:detach()[in_place[draw(4)]](z:detach(), y:detach():mean()) end)
+      keep(w)
+    elseif kind == 18 then
+      keep(torch.add(x, y, {out = torch.empty(0)}))
+    elseif kind == 19 then
+      collectgarbage "step"
+    else
+      torch.no_grad(function() leaves[3]:add_(1) end)
+    end
+  end
+  local errors = 0
+  for _ = 1, 12 + draw(25) do
+    local ok, err = pcall(step)
+    if not ok then
+      errors = errors + 1
+      assert(not tostring(err):find "internal", err)
+    end
+  end
+  if grads then
+    local total = torch.zeros(1)
+    for _, x in ipairs(live) do
+      if x.requires_grad then total = total + x:tanh():sum() end
+    end
+    local ok, err = pcall(total.backward, total)
+    assert(ok or not tostring(err):find "internal", err)
+  end
+  local out = {}
+  for _, x in ipairs(live) do out[#out + 1] = x end
+  for _, x in ipairs(sums) do out[#out + 1] = x end
+  for _, x in ipairs(leaves) do out[#out + 1] = x.grad or x end
+  return out, errors
+end
+
+local function with_fusion(from, f, ...)
+  local on, before = torch.get_fusion()
+  torch.set_fusion(from)
+  local out = table.pack(pcall(f, ...))
+  torch.set_fusion(on and before)
+  if not out[1] then error(out[2], 0) end
+  return table.unpack(out, 2, out.n)
+end
+
+test("random programs give the same bits with fusion and without", function()
+  local cases = tonumber(os.getenv "TYCHO_FUSION_CASES") or 500
+  for seed = 1, cases do
+    local a, errors_a = with_fusion(false, program, seed)
+    local b, errors_b = with_fusion(1, program, seed)
+    check.equal(#a, #b)
+    check.equal(errors_a, errors_b)
+    for i = 1, #a do
+      local same = a[i].dtype == b[i].dtype and (not a[i]:is_floating_point() and a[i]:equal(b[i]) or a[i]:is_floating_point() and
+        (a[i].dtype == torch.bfloat16 and torch.equal(a[i]:float():view(torch.int32), b[i]:float():view(torch.int32)) or
+        a[i].dtype ~= torch.bfloat16 and torch.equal(bits(a[i]), bits(b[i]))))
+      check.yes(same, ("program %d: result %d"):format(seed, i))
+    end
+  end
+end)
+
+local function fused(sentence, f) test(sentence, function() with_fusion(8, f) end) end
+
+fused("what a held row reads is what was there when it was asked for", function()
+  local function each(change)
+    local x = torch.arange(100, {dtype = "float32"})
+    local y = x * 2 + 1
+    change(x)
+    check.equal(y, torch.arange(100, {dtype = "float32"}) * 2 + 1)
+  end
+  each(function(x) x:add_(1) end)
+  each(function(x) x[3] = 7 end)
+  each(function(x) x:view(10, 10)[{{}, 2}]:zero_() end)
+  each(function(x) torch.add(x, 1, {out = x}) end)
+  each(function(x) x:copy_(torch.ones(100)) end)
+  each(function(x) x.data = torch.zeros(3) end)
+  each(function(x) torch.fork(function() x:fill_(5) end):wait() end)
+  each(function(x) x:unsqueeze_(1):mul_(0) end)
+  each(function(x) x:normal_() end)
+end)
+
+fused("an optimiser's step and a backward leave what was computed before them", function()
+  local w = torch.ones(100):requires_grad_()
+  local opt = torch.optim.SGD({w}, {lr = 1})
+  torch.sum(w * w):backward()
+  local before, grad = w:detach() * 3, w.grad * 5
+  opt:step()
+  torch.sum(w * w):backward()
+  check.equal(before, torch.full({100}, 3.))
+  check.equal(grad, torch.full({100}, 10.))
+end)
+
+fused("held values reach files, forks, text and numbers", function()
+  local x = torch.arange(1, 101, {dtype = "float32"})
+  local path = check.temp "held.pt"
+  torch.save({y = x * 2}, path)
+  check.equal(torch.load(path).y, torch.arange(2, 202, 2, {dtype = "float32"}))
+  check.equal(torch.fork(function(y) return y + 1 end, x * 2):wait(), torch.arange(3, 203, 2, {dtype = "float32"}))
+  check.equal((x + 1):tolist()[100], 101.)
+  check.contains(tostring((x * 10)[{{1, 3}}]), "10")
+  check.equal((x - 1)[7]:item(), 6.)
+end)
+
+fused("errors come where they are made", function()
+  local x = torch.ones(100)
+  local y = x * 2
+  check.raises("broadcast", nil, function() return y + torch.ones(99) end)
+  check.equal(y + 1, torch.full({100}, 3.))
+end)
+
+test("temporaries of a chain take no memory", function()
+  local out = check.tycho {"-e", [[
+    local n = 1000000
+    local x = torch.ones(n)
+    local function chain()
+      local h = x * x * x * 0.25 + x
+      return (torch.tanh(h * 0.5) + 1) * x
+    end
+    chain():sum()
+    collectgarbage() collectgarbage()
+    local before = torch.memory_allocated()
+    torch.reset_peak_memory_stats()
+    local y = chain()
+    y:sum()
+    print((torch.max_memory_allocated() - before) // (4 * n))]]}
+  check.equal(out.out, "1\n", out.err)
+end)
+
+test("fusion is turned on and off", function()
+  local on, from = torch.get_fusion()
+  with_fusion(false, function() check.equal({torch.get_fusion()}, {false, 0}) end)
+  with_fusion(100, function() check.equal({torch.get_fusion()}, {true, 100}) end)
+  check.equal({torch.get_fusion()}, {on, from})
+  check.raises("argument", "set_fusion: wants true, false, or from how many elements on", torch.set_fusion, 0)
+  check.raises("argument", "set_fusion", torch.set_fusion)
+  check.raises("argument", "set_fusion", torch.set_fusion, "yes")
+  local out = check.tycho({"-e", "print(torch.get_fusion())"}, {before = "export TYCHO_FUSE=0"})
+  check.equal(out.out, "false\t0\n")
+end)
