@@ -143,8 +143,8 @@ void set_blas(const Blas* table) {
 void multiply(Device device, const Multiplication& p) {
   const Stream stream = stream_of(device);
   const std::lock_guard lock(mutex);
-  static std::map<decltype(key_of(device, p)), Plan> plans;
-  Plan& plan = plans[key_of(device, p)];
+  static auto* plans = new std::map<decltype(key_of(device, p)), Plan>;  // as long as the program
+  Plan& plan = (*plans)[key_of(device, p)];
   if (!plan.d) plan = make_plan(device, p);
   if (p.bias)
     check_blas(blas().set_desc(plan.desc, lt::kBiasPointer, &p.bias, sizeof p.bias), "a bias");
