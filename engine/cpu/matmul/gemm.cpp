@@ -89,6 +89,46 @@ void gemm_narrow(const Product& p, int type, int size) {
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (kNearRows * p.n * p.k)), run);
 }
 
+// A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its rows
+// that are long enough for memory and short enough for c to stay in the first-level cache.
+constexpr int64_t kFewRows = 4, kPieceBytes = 8 << 10;
+void gemm_few(const Product& p, int type, int size) {
+  const int64_t piece = kPieceBytes / size, depth = depth_of(size);
+  const float one_float = 1;
+  const double one_double = 1;
+  const int64_t one_integer = 1;
+  const void* const ones[] = {&one_float, &one_double, &one_integer};
+  const void* const one = ones[type];
+  const auto run = [&](int64_t from, int64_t to) {
+    const Scratch part(p.k > depth ? p.m * kPieceBytes : 0);
+    for (int64_t i = from; i < to; ++i) {
+      Product q = p;
+      q.n = std::min(piece, p.n - i * piece);
+      q.b = at(p.b, i * piece, size);
+      q.c = at(p.c, i * piece, size);
+      if (p.bias) q.bias = at(p.bias, i * piece, size);
+      begin_only(q);
+      // Terms are summed in the parts that gemm_blocked makes; further ones are added as 1 * part.
+      const auto add = [&](int64_t m, int64_t k, const void* a, int64_t rs, int64_t cs,
+                           const void* b, int64_t ldb, void* c, int64_t ldc) {
+        level_of::gemm_few_rows(type, m, q.n, k, a, rs, cs, b, ldb, c, ldc);
+      };
+      add(q.m, std::min(depth, q.k), q.a, q.a_row, q.a_col, q.b, q.b_row, q.c, q.c_row);
+      for (int64_t pc = depth; pc < q.k; pc += depth) {
+        std::memset(part.data(), 0, q.m * piece * size);
+        add(q.m, std::min(depth, q.k - pc), at(q.a, pc * q.a_col, size), q.a_row, q.a_col,
+            at(q.b, pc * q.b_row, size), q.b_row, part.data(), piece);
+        for (int64_t r = 0; r < q.m; ++r)
+          add(1, 1, one, 0, 0, at(part.data(), r * piece, size), piece, at(q.c, r * q.c_row, size),
+              q.c_row);
+      }
+    }
+  };
+  const int64_t count = blocks(p.n, piece);
+  if (p.alone) return run(0, count);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
+}
+
 // Packs b whole when its rows are not contiguous; a is read in place.
 void gemm_small(const Product& p, int type, int size) {
   const int begin = begin_mode(p);
@@ -214,7 +254,9 @@ void gemm(const Product& p) {
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
   int unit_rows, unit_cols;
   level_of::gemm_unit(type, &unit_rows, &unit_cols);
-  if (p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size))
+  if (p.m <= kFewRows && p.b_col == 1 && p.n >= 1024 && p.k >= 16)
+    gemm_few(p, type, size);
+  else if (p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size))
     gemm_narrow(p, type, size);
   else if (work <= kSmallWork && (work < kParallelWork || one_thread))
     gemm_small(p, type, size);

@@ -61,5 +61,9 @@ TYCHO_LEVELS(void, gemv_rows,
 TYCHO_LEVELS(void, gemv_cols,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, int64_t xs,
               void* y))
+// c += a b, for at most 4 rows of a; b's and c's columns are contiguous.
+TYCHO_LEVELS(void, gemm_few_rows,
+             (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
+              const void* b, int64_t ldb, void* c, int64_t ldc))
 // sum of x[i] * y[i]: partial sums of several lanes, so the order differs from a plain loop's.
 TYCHO_LEVELS(void, dot_part, (int type, int64_t n, const void* x, const void* y, void* result))

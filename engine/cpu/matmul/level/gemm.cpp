@@ -73,6 +73,24 @@ void gemv_cols(int type, int64_t m, int64_t k, const void* a, int64_t lda, const
                                 static_cast<T*>(y)))
 }
 
+void gemm_few_rows(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
+                   const void* b, int64_t ldb, void* c, int64_t ldc) {
+  TYCHO_BY_TYPE({
+    const auto run = [&](auto by_rows) {
+      by_rows(n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b), ldb,
+              static_cast<T*>(c), ldc);
+    };
+    if (m == 4)
+      run(gemm_by_rows<T, 4>);
+    else if (m == 3)
+      run(gemm_by_rows<T, 3>);
+    else if (m == 2)
+      run(gemm_by_rows<T, 2>);
+    else
+      run(gemm_by_rows<T, 1>);
+  })
+}
+
 void dot_part(int type, int64_t n, const void* x, const void* y, void* result) {
   TYCHO_BY_TYPE((rows_times<T, 1>(n, static_cast<const T*>(x), 0, static_cast<const T*>(y),
                                   static_cast<T*>(result), 0)))

@@ -139,5 +139,45 @@ void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int
   for (; j < k; ++j) add_columns<T, 1>(m, a + j * lda, lda, x + j * xs, xs, y, j > 0);
 }
 
+// R rows of c += four rows of b (or C of them) times the numbers of a that belong to them.
+template <class T, int R, int C>
+TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
+                           T* c, int64_t ldc) {
+  using L = Lane<T>;
+  constexpr int size = L::size;
+  L x[R][C];
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < C; ++j) x[r][j] = L(a[r * rs + j * cs]);
+  for (int64_t i = 0; i < n; i += size) {
+    const int m = static_cast<int>(n - i < size ? n - i : size);
+    const bool whole = m == size;
+    L sum[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      sum[r] = whole ? L::load(c + r * ldc + i) : load_part<T>(c + r * ldc + i, m);
+#pragma GCC unroll 4
+    for (int j = 0; j < C; ++j) {
+      const L y = whole ? L::load(b + j * ldb + i) : load_part<T>(b + j * ldb + i, m);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) sum[r] = muladd(y, x[r][j], sum[r]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      if (whole)
+        sum[r].store(c + r * ldc + i);
+      else
+        store_part(c + r * ldc + i, sum[r], m);
+  }
+}
+
+// c, which begins as it is, += a b: b is read once, from left to right, while c stays near.
+template <class T, int R>
+void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
+                  T* c, int64_t ldc) {
+  int64_t j = 0;
+  for (; j + 4 <= k; j += 4) add_rows<T, R, 4>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+  for (; j < k; ++j) add_rows<T, R, 1>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+}
+
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL
