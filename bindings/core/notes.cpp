@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "bindings/core/notes.h"
+#include "bindings/tools/check.h"
 #include "engine/grad/passes.h"
 #include "engine/ops/table/apply.h"
 #include "engine/watch/trace.h"
@@ -137,7 +138,7 @@ int passes(lua_State* L) {
 // of the last; the next `offers` of them are told to torch.notes.
 int class_losses(lua_State* L) {
   if (!lua_isnoneornil(L, 1))
-    watch::class_losses.offers = static_cast<int>(luaL_checkinteger(L, 1));
+    watch::class_losses.offers = static_cast<int>(check_integer(L, 1, "_class_losses"));
   lua_pushinteger(L, watch::class_losses.count);
   lua_pushinteger(L, watch::class_losses.classes);
   return 2;
