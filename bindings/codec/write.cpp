@@ -12,7 +12,7 @@
 #include "engine/grad/record.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/defer.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {

@@ -13,8 +13,8 @@
 #include "engine/amp/autocast.h"
 #include "engine/base/pool.h"
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 
@@ -116,10 +116,6 @@ int64_t tensor_bytes() {
 bool collect_for_memory(size_t) {
   if (!main_state) return false;
   const int64_t before = tensor_bytes();
-  try {
-    run_held_rows();  // what they read is let go
-  } catch (const Error&) {
-  }
   lua_gc(main_state, LUA_GCCOLLECT);
   return tensor_bytes() < before;
 }

@@ -18,7 +18,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/fuse/fuse.h"
-#include "engine/ops/table/defer.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {

@@ -1,7 +1,7 @@
 // What tensors take: torch.memory_allocated and the like for the CPU, torch.cuda's for its devices.
 #include "bindings/core/lua.h"
-#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {

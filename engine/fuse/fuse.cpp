@@ -6,8 +6,8 @@
 
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::fuse {
@@ -60,10 +60,18 @@ class Held final : public InFlight {
                   "internal: a tensor changed before a held row had read it");
       p_.input[i].data = static_cast<const char*>(input_[i]->data) + offset_[i];
     }
+    // Results are written when somebody has them, and at the end of a chain also otherwise, if there is
+    // memory: work that was asked for is done.
     for (int k = 0; k < p_.steps; ++k) {
       p_.step[k].to = nullptr;
-      if (!wanted(k)) continue;
-      give_memory(*out_[k]);
+      const bool seen = out_[k]->count.load() > 1;
+      if (read_[k] && !seen) continue;
+      try {
+        give_memory(*out_[k]);
+      } catch (const Error&) {
+        if (seen) throw;
+        continue;
+      }
       p_.step[k].to = static_cast<char*>(out_[k]->data);
     }
     backend_of(Device{}).run_rows(p_);
@@ -83,9 +91,6 @@ class Held final : public InFlight {
   }
 
  private:
-  // Results are written when somebody has them, and at the end of a chain always: work that was
-  // asked for is done.
-  bool wanted(int k) const { return !read_[k] || out_[k]->count.load() > 1; }
   // Results that later steps have read and that somebody still has: temporaries, maybe.
   int64_t perhaps_unseen() const {
     int64_t n = 0;

@@ -1,5 +1,5 @@
 // Fusion: large elementwise rows are held back and run as one program over tiles when something needs
-// their values (ops/table/defer.h says who that is). Results have the same bits as computed at once.
+// their values (tensor/defer.h says who that is). Results have the same bits as computed at once.
 // What nobody can see any more is never written: temporaries of a chain.
 #pragma once
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/pool.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho {
 namespace {
@@ -44,9 +45,15 @@ void unmap(void* data, size_t bytes, void*) {
 }
 
 inline void* memory_for(size_t bytes, Device device) {
-  void* data = device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
-  if (!data && bytes) [[unlikely]]
-    fail_without_memory(bytes, device);
+  const auto ask = [&] {
+    return device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
+  };
+  void* data = ask();
+  if (!data && bytes) [[unlikely]] {
+    run_held_rows();  // what they read is let go
+    data = ask();
+    if (!data) fail_without_memory(bytes, device);
+  }
   return data;
 }
 

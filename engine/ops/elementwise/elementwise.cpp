@@ -2,8 +2,8 @@
 #include "engine/ops/elementwise/elementwise.h"
 
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/defer.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho {
 

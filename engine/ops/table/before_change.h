@@ -1,7 +1,7 @@
 // Told before a tensor that was there before is changed in place, by who keeps what it held (the
 // prompt's %undo). Nobody listens in scripts.
 #pragma once
-#include "engine/ops/table/defer.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho {
 
