@@ -124,6 +124,7 @@ function func.functional_call(module, tensors, args, kwargs, options)
   local _ <close> = setmetatable({}, {__close = function()
     for place, t in next, before do rawset(place.owner, place.key, t) end
   end})
+  local _ <close> = require("torch.nn.module").swap_parameters()
   for place, t in next, new do
     before[place] = rawget(place.owner, place.key)
     rawset(place.owner, place.key, t)

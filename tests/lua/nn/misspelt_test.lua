@@ -56,6 +56,21 @@ test("a plain tensor over a parameter is an error where the parameters are asked
   check.equal(#net:parameters(), 2)
 end)
 
+test("a network that is called finds a plain tensor over a parameter, and puts the parameter back", function()
+  local net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+  local weight, x = net[1].weight, torch.ones(1, 2)
+  net[1].weight = torch.ones(3, 2)
+  check.raises("argument", "field weight held a parameter and now holds a plain tensor", net, x)
+  check.yes(rawequal(net[1].weight, weight))
+  net(x)
+  net[1].weight = torch.ones(3, 2)
+  local found = false
+  for _ = 1, 64 do found = found or not pcall(net, x) end
+  check.yes(found)
+  -- Other tensors on purpose are none.
+  check.equal(torch.func.functional_call(net, {["0.weight"] = torch.zeros(3, 2), ["0.bias"] = torch.ones(3)}, x), torch.ones(1, 3))
+end)
+
 test("a plain tensor over a parameter is an error where the optimiser steps, and at the prompt at once", function()
   local net = torch.nn.Linear(2, 1)
   local opt = torch.optim.SGD(net:parameters(), {lr = 0.1})
