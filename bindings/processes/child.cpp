@@ -215,7 +215,7 @@ int spawn(lua_State* L) {
 // child:wait(seconds): its exit code, or nil when it has not ended by then.
 int child_wait(lua_State* L) {
   const auto child = child_at(L);
-  const double seconds = std::clamp(check_number(L, 2, "_child"), 0.0, 1e9);
+  const double seconds = check_seconds(L, 2, "_child");
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   for (;;) {
@@ -279,8 +279,7 @@ int together_gc(lua_State* L) {
 
 // _living_children(seconds): how many have not ended; waits so long for one that does.
 int living_children(lua_State* L) {
-  const double seconds =
-      std::clamp(lua_isnoneornil(L, 1) ? 0.0 : check_number(L, 1, "_living_children"), 0.0, 1e9);
+  const double seconds = lua_isnoneornil(L, 1) ? 0.0 : check_seconds(L, 1, "_living_children");
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   for (;;) {

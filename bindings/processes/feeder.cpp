@@ -153,7 +153,7 @@ int64_t packets_kept(const Handle* of) {
 bool wait_until_sent(double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(std::min(seconds, 1e9)));
+                                        std::chrono::duration<double>(seconds));
   Feeder& f = feeder();
   std::unique_lock lock(f.mutex);
   while (!f.kept.empty()) {

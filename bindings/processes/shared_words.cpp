@@ -59,7 +59,7 @@ char* memory_at(lua_State* L, size_t bytes) {
 }
 
 Clock::time_point until_in(lua_State* L, int i) {
-  const double seconds = std::clamp(check_number(L, i, "_word"), 0.0, 1e9);
+  const double seconds = check_seconds(L, i, "_word");
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }

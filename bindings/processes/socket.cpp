@@ -124,7 +124,7 @@ int socket_send(lua_State* L) {
 // end:receive(seconds): true and the value; false and "empty" or "closed".
 int socket_receive(lua_State* L) {
   const Handle from = handle_at(L);
-  const double seconds = std::clamp(check_number(L, 2, "_socket"), 0.0, 1e9);
+  const double seconds = check_seconds(L, 2, "_socket");
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   const auto nothing = [L](const char* why) {
@@ -160,8 +160,7 @@ int socket_receive(lua_State* L) {
 // end:ready(seconds): is there something to receive (an end counts)? Waits so long for it.
 int socket_ready(lua_State* L) {
   const Handle from = handle_at(L);
-  const double seconds =
-      std::clamp(lua_isnoneornil(L, 2) ? 0.0 : check_number(L, 2, "_socket"), 0.0, 1e9);
+  const double seconds = lua_isnoneornil(L, 2) ? 0.0 : check_seconds(L, 2, "_socket");
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   for (;;) {
@@ -196,7 +195,7 @@ int socket_gc(lua_State* L) {
 
 // _flush_sockets(seconds): waits until what was put has left this process; how much has not.
 int flush_sockets(lua_State* L) {
-  wait_until_sent(check_number(L, 1, "_flush_sockets"));
+  wait_until_sent(check_seconds(L, 1, "_flush_sockets"));
   lua_pushinteger(L, packets_kept(nullptr));
   return 1;
 }

@@ -1,6 +1,8 @@
 // Arguments of the functions for the prompt's own Lua code (see check.h).
 #include "bindings/tools/check.h"
 
+#include <algorithm>
+
 namespace tycho::lua {
 namespace {
 
@@ -30,6 +32,11 @@ int64_t check_integer(lua_State* L, int i, const char* who) {
   const lua_Integer n = lua_tointegerx(L, i, &fits);
   want(L, fits, i, who, "an integer");
   return n;
+}
+
+double check_seconds(lua_State* L, int i, const char* who) {
+  const double seconds = check_number(L, i, who);
+  return seconds > 0 ? std::min(seconds, 1e9) : 0;
 }
 
 double check_number(lua_State* L, int i, const char* who) {

@@ -127,7 +127,7 @@ int pool_send(lua_State* L) {
 // A worker that ended is an error.
 int pool_receive(lua_State* L) {
   WorkerPool& pool = *box_at(L).pool;
-  const double seconds = std::clamp(check_number(L, 2, "_worker_pool"), 0.0, 1e9);
+  const double seconds = check_seconds(L, 2, "_worker_pool");
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(seconds));
   constexpr auto kSlice = milliseconds(20);  // within which Ctrl-C is seen

@@ -69,6 +69,10 @@ local function look()
       local copy = {}
       for k, v in next, t do
         slots = slots + 1
+        if slots > 2 * undo.most_slots then  -- a large table would cost every entry
+          seen.complete, copy = false, nil
+          break
+        end
         if not (rawequal(t, names.known) or rawequal(t, names.origins)) then
           meet(k)
           v = meet(v)
