@@ -55,7 +55,7 @@ TYCHO_FUNCTION double zeta1(double s, double q) {
   for (; a < 12 + s / 2; a += 1) {
     double term = TYCHO_C(pow)(a, -s);
     sum += term;
-    if (term <= 1e-17 * sum) return sum;
+    if (!(term > 1e-17 * sum)) return sum;  // nan ends here, too
   }
   double power = TYCHO_C(pow)(a, -s), t = power * s / a;
   sum += power * a / (s - 1) + power / 2;
@@ -208,6 +208,8 @@ TYCHO_INLINE Lane<T> digamma(Lane<T> x) {
 template <class T>
 TYCHO_INLINE Lane<T> polygamma(int64_t n, Lane<T> x) {
   if (n == 0) return digamma(x);
+  // n! is infinite; one by one, sums end with the first term that adds nothing.
+  if (n > 170) return each(x, [n](double a) { return polygamma1(n, a); });
   const double f = TYCHO_C(tgamma)(static_cast<double>(n + 1)) * (n % 2 ? 1 : -1);
   return positive_or(
       x, [&](F64 a) { return zeta_positive(n + 1, a) * f; },
