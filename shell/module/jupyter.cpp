@@ -509,7 +509,7 @@ class Wire final : public KernelWire {
         "{\"msg_id\":\"" + session_ + "_" + std::to_string(++sent_) + "\",\"session\":\"" +
             session_ + "\",\"username\":\"kernel\",\"date\":\"" + now() + "\",\"msg_type\":\"" +
             type + "\",\"version\":\"" + kVersion + "\"}",
-        parent, "{}", valid(content)};
+        parent.empty() ? "{}" : parent, "{}", valid(content)};
     frames.emplace_back(kDelimiter);
     frames.push_back(signature(parts));
     frames.insert(frames.end(), std::begin(parts), std::end(parts));
@@ -558,10 +558,9 @@ class Wire final : public KernelWire {
         break;
       }
       if (text.empty()) continue;
-      send(iopub_,
-           packed(
-               {std::string("stream.") + s.name}, "stream", parent_.empty() ? "{}" : parent_,
-               std::string("{\"name\":\"") + s.name + "\",\"text\":" + quoted(valid(text)) + "}"));
+      send(iopub_, packed({std::string("stream.") + s.name}, "stream", parent_,
+                          std::string("{\"name\":\"") + s.name +
+                              "\",\"text\":" + quoted(valid(text)) + "}"));
     }
   }
 
