@@ -246,16 +246,17 @@ bool Courier::sent_until(Buffer& buffer, double until) {
 
 void Courier::broken(int peer, const MeshError& error, const Desc& desc) {
   // Why it broke is known by the watch: who died, or who had closed because another had died. Its
-  // word may still be on the way.
-  const int rank = world_rank(peer);
-  for (const double until = now() + 0.25; now() < until && !job_->failed();) {
-    if (const Failure left = job_->left({rank}); left.reason != Reason::None) raise(left, desc);
+  // word may still be on the way; who does not know which connection it was depends on it.
+  std::vector<int> rank;
+  if (peer >= 0) rank.push_back(world_rank(peer));
+  const std::vector<int>& asked = peer < 0 ? ranks_ : rank;
+  for (const double until = now() + (peer < 0 ? 5 : 0.25); now() < until && !job_->failed();) {
+    if (const Failure left = job_->left(asked); left.reason != Reason::None) raise(left, desc);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  job_->report({Reason::Died,
-                {rank},
-                format("the connection of rank %d with rank %d broke: %s", world_rank(rank_), rank,
-                       error.what())});
+  job_->report({peer < 0 ? Reason::Lost : Reason::Died, rank,
+                format("the connection of rank %d with %s broke: %s", world_rank(rank_),
+                       peer < 0 ? "another" : ranks_text(rank).c_str(), error.what())});
   raise(job_->failure(), desc);
 }
 
@@ -265,6 +266,7 @@ void Courier::wake() {
 }
 
 void Courier::close(const std::string& why) {
+  const std::lock_guard one(closing_);
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;

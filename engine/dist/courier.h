@@ -39,11 +39,12 @@ class Courier {
   int wait_any(Buffer& buffer, const std::function<bool()>& go_on);
   // Whether what the buffer sends was sent before the time `until`.
   bool sent_until(Buffer& buffer, double until);
-  // What a broken connection to `peer` means; raises it.
+  // What a broken connection to `peer` (-1: one of all) means; raises it.
   [[noreturn]] void broken(int peer, const MeshError& error, const Desc& desc);
 
   void wake();  // who waits looks
-  // Breaks the connections, because bytes have gone astray; all later waits raise why.
+  // Breaks the connections, because bytes have gone astray; all later waits raise why. After it
+  // nobody reads or writes what was sent or received, whoever called it first.
   void close(const std::string& why);
   bool closed() const { return closed_; }
   void check(const Desc& desc);  // raises when the job has failed, or connections are closed
@@ -58,7 +59,7 @@ class Courier {
   const std::vector<int> ranks_;
   const int rank_;
   std::unique_ptr<Mesh> mesh_;
-  std::mutex mutex_;
+  std::mutex closing_, mutex_;
   std::condition_variable changed_;
   std::vector<Buffer*> waiting_;
   bool asleep_ = false, over_ = false;

@@ -105,8 +105,17 @@ Group::~Group() {
   }
   try {
     close();
-  } catch (...) {  // an interrupt: the threads have ended, or end with their work
+  } catch (...) {  // an interrupt: the threads end with their work
   }
+  end_threads();
+}
+
+void Group::end_threads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
   for (std::thread* t : {&thread_, &mover_})
     if (t->joinable()) t->join();
   reap();
@@ -351,15 +360,9 @@ void Group::close() {
       if (e.kind == Kind::Interrupt) throw;
     }
   }
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread* t : {&thread_, &mover_})
-    if (t->joinable()) t->join();
-  reap();
+  end_threads();
   transport_.reset();
+  unsent_.clear();
 }
 
 }  // namespace tycho::dist

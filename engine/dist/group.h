@@ -37,7 +37,7 @@ class Work final : public Shared, public InFlight {
     return !is_message_ ? verb_name(desc_.verb) : message_.send ? "send" : "recv";
   }
   void mark(const Tensor& t);
-  void settle();  // done: the storages are no longer in flight, the tensors are let go
+  void settle();  // it is over: the storages are no longer in flight, the tensors are let go
 
   Desc desc_;
   Span in_, out_;
@@ -107,6 +107,7 @@ class Group : public Shared {
   void work_off();  // on the group's thread
   void finish(Work& w, std::exception_ptr error);
   void reap();
+  void end_threads();  // when they have done what is queued
   Ref<Work> start_message(const Tensor& t, int peer, int tag, bool send, bool async);
   bool may_run_here() const;
   void begin_message(Work& w);
@@ -117,6 +118,7 @@ class Group : public Shared {
 
   Members members_;
   std::string backend_;
+  std::vector<Tensor> unsent_;  // of messages that have failed; gone after the transport
   std::unique_ptr<Transport> transport_;
   int64_t handle_ = 0;
   Ref<Work> last_;

@@ -43,14 +43,17 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
   w->message_.line = here();
   w->desc_.group = members_.id;
   w->desc_.line = w->message_.line;
-  if (may_run_here()) {
-    if (async)
-      begin_message(*w);
-    else
-      run_message(*w);
-  }
+  if (may_run_here()) try {
+      if (async)
+        begin_message(*w);
+      else
+        run_message(*w);
+    } catch (...) {
+      w->settle();
+      throw;
+    }
   if (w->message_.done) {
-    w->tensors_[0] = Tensor();
+    w->settle();
     w->done_ = true;
   } else {
     w->mark(host);

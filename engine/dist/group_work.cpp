@@ -39,6 +39,8 @@ void Work::settle() {
     }
     m = {};
   }
+  // The network may still read a message that has failed.
+  if (is_message_ && !message_.done) group_->unsent_.push_back(tensors_[0]);
   tensors_[0] = Tensor();
   tensors_[1] = Tensor();
 }

@@ -53,26 +53,29 @@ void Letters::start(Message& m) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   open_[&m] = letter;
-  if (!m.send) {
+  int peer = m.peer;
+  try {
+    if (m.send) return offer(letter);
     asked_.push_back(letter);
     for (int k = 0; k < courier_.size(); ++k)
-      if ((m.peer < 0 || m.peer == k) && match(letter, k)) break;
-    return;
+      if (peer = k; (m.peer < 0 || m.peer == k) && match(letter, k)) break;
+  } catch (const MeshError& e) {
+    courier_.broken(peer, e, {});
   }
-  Peer& peer = peers_[static_cast<size_t>(m.peer)];
+}
+
+void Letters::offer(const Held& letter) {
+  Peer& peer = peers_[static_cast<size_t>(letter->peer)];
+  const Span& span = letter->span;
   letter->id = peer.offered++;
   peer.leaving[letter->id] = letter;
-  Note note{Kind::Offer, m.tag, m.span.t, m.span.n, letter->id, 0, {}};
-  std::strncpy(note.line, to_string(m.line).c_str(), sizeof note.line - 1);
-  try {
-    if (m.span.n > 0) {
-      letter->buffer = courier_.buffer(m.span.p, m.span.bytes());
-      letter->buffer->send(m.peer, kLetter | letter->id, 0, static_cast<size_t>(m.span.bytes()));
-    }
-    tell(m.peer, note);
-  } catch (const MeshError& e) {
-    courier_.broken(m.peer, e, {});
+  Note note{Kind::Offer, letter->tag, span.t, span.n, letter->id, 0, {}};
+  std::strncpy(note.line, to_string(letter->line).c_str(), sizeof note.line - 1);
+  if (span.n > 0) {
+    letter->buffer = courier_.buffer(span.p, span.bytes());
+    letter->buffer->send(letter->peer, kLetter | letter->id, 0, static_cast<size_t>(span.bytes()));
   }
+  tell(letter->peer, note);
 }
 
 bool Letters::poll(const std::vector<Message*>& open) {
@@ -176,8 +179,12 @@ void Letters::land_all() {
     courier_.wait(*letter->buffer, Courier::Way::Received, letter->peer, looks, message);
     const std::lock_guard lock(mutex_);
     letter->buffer.reset();
-    tell(letter->peer,
-         {Kind::Taken, letter->tag, letter->span.t, letter->span.n, letter->id, 0, {}});
+    try {
+      tell(letter->peer,
+           {Kind::Taken, letter->tag, letter->span.t, letter->span.n, letter->id, 0, {}});
+    } catch (const MeshError& e) {
+      courier_.broken(letter->peer, e, message);
+    }
     ready(letter);
   }
 }
@@ -214,8 +221,8 @@ void Letters::run() {
   const HoldInterrupts hold;
   const auto fine = [&] { return !over_ && !courier_.job().failed() && !courier_.closed(); };
   bool waiting = false;
-  int from = 0;
   while (fine()) {
+    int from = -1;
     try {
       try {
         land_all();
@@ -226,7 +233,7 @@ void Letters::run() {
         waiting = false;
         handle(from, incoming_);
       } catch (const MeshError& e) {
-        courier_.broken(std::max(from, 0), e, {});
+        courier_.broken(from, e, {});
       }
     } catch (const DistError& e) {
       fail(std::current_exception());

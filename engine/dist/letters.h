@@ -56,6 +56,7 @@ class Letters {
   void handle(int from, const Note& note);
   void fail(std::exception_ptr error);
   // The rest with the lock.
+  void offer(const Held& letter);
   void tell(int to, Note note);
   bool match(const Held& letter, int from);
   void ready(const Held& letter);
