@@ -106,35 +106,13 @@ function explain.field(err, key)
   return value
 end
 
--- Columns that a text takes in a terminal: East Asian letters two, combining marks none.
-local wide = {{0x1100, 0x115F}, {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},
-  {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}}
-local function width(text)
-  if text:find("\27", 1, true) then text = text:gsub("\27%[[%d;]*m", "") end
-  if not text:find("[\x80-\xff]") then return #text end
-  if not utf8.len(text) then return #text end
-  local n = 0
-  for _, c in utf8.codes(text) do
-    n = n + (c >= 0x300 and c <= 0x36F and 0 or 1)
-    for _, range in ipairs(wide) do
-      if c >= range[1] and c <= range[2] then n = n + 1 end
-    end
-  end
-  return n
-end
+local columns = require "torch.columns"
+local width = columns.of
 local function pad(text, n) return text .. (" "):rep(n - width(text)) end
 local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
 local function plain(text) return text end
 
-local function fold(text, columns)
-  local lines, line = {}, ""
-  for word in text:gmatch("%S+") do
-    if line ~= "" and width(line) + 1 + width(word) > columns then lines[#lines + 1], line = line, "" end
-    line = line == "" and word or line .. " " .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
-end
+local function fold(text, most) return table.concat(columns.folded(text, most), "\n") end
 
 -- Sizes of two operands under each other, from the right: "2 3", "2 4", ". ^".
 local function aligned(a, b, in_place)
@@ -241,10 +219,10 @@ local function advice(a, text)
   local code, remark = text:match("^(.-)%s+%-%- (.*)$")
   if not a.width or width(line) <= a.width then return line end
   if not code then
-    local indent = "\n   " .. (" "):rep(#words.try + 1)
+    local indent = "\n   " .. (" "):rep(width(words.try) + 1)
     return "   " .. words.try .. " " .. fold(text, a.width - #indent + 1):gsub("\n", indent)
   end
-  local lead = "   " .. (" "):rep(#words.try + 1) .. "-- "
+  local lead = "   " .. (" "):rep(width(words.try) + 1) .. "-- "
   return "   " .. words.try .. " " .. code .. "\n" .. lead .. fold(remark, a.width - #lead):gsub("\n", "\n" .. lead)
 end
 
@@ -253,7 +231,7 @@ local function fix_lines(a, colour)
   a.fixed = fixes
   if a.picked then return {advice(a, a.picked)} end
   for k, fix in ipairs(fixes) do
-    local lead = k == 1 and words.fits or (" "):rep(#words.fits)
+    local lead = k == 1 and words.fits or (" "):rep(width(words.fits))
     lines[k] = ("   %s %s%s"):format(lead, colour(one_line(fix.code), "good"), fix.shape and "  -> " .. fix.shape or "")
   end
   local hint = rawget(a.err, "hint")
@@ -324,7 +302,7 @@ function explain.report(err, options)
   end
   if entry and #operands > 0 and not a.rule.code:find("%-0$") then
     local pointer = "   " .. words.explain:format(a.rule.code)
-    if a.width and #pointer > a.width then pointer = pointer:match("^%s*%S+ %S+") end
+    if a.width and width(pointer) > a.width then pointer = pointer:match("^%s*%S+ %S+") end
     lines[#lines + 1] = colour(pointer, "faint")
   end
   return table.concat(lines, "\n")
@@ -348,7 +326,7 @@ function explain.rule(code, options)
   local entry = messages.codes[code] or require("torch.notes.texts").catalogue[code]
   if not entry then return nil end
   local lines = {colour(code, "heading"), fold(entry.rule, math.min((options and options.width or 80) - 2, 78))}
-  if entry.example then lines[#lines + 1] = words.example .. "\n   " .. entry.example:gsub("\n", "\n   ") end
+  if entry.example then lines[#lines + 1] = words.to_run .. "\n   " .. entry.example:gsub("\n", "\n   ") end
   return table.concat(lines, "\n")
 end
 

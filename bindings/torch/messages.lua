@@ -12,9 +12,11 @@ messages.words = {
   in_features = "in_features is %d",
   another_linear = "nn.Linear(%d, %d)  -- if in_features is wrong",
   elements = "%d elements",
-  channels = "%d channel%s (dim %d)",
+  channels = "%d channels (dim %d)",
+  one_channel = "%d channel (dim %d)",
   channels_expected = "%d channels expected",
-  dimensions = "%d dimension%s",
+  dimensions = "%d dimensions",
+  one_dimension = "%d dimension",
   is_nil = "%s%s is nil, so it cannot be called",
   continued = "%s: line %d begins with \"(\", so it goes on with the line before and calls what that gives",
   semicolon = ";%s",
@@ -54,7 +56,7 @@ messages.words = {
   assigned = {["1"] = "the tensor", ["3"] = "the value"},
   no_method = "torch.%s, which is a function and not a method",
   made = "%s was made in line %d: %s",
-  example = "An example to run:",
+  to_run = "An example to run:",
   no_error = "no error yet: %explain CODE shows one of these",
   no_code = "no code \"%s\"; there are: %s",
 }
@@ -197,4 +199,4 @@ messages.codes = {
   ["STOP-0"] = {rule = "Ctrl-C stopped this. Variables are as they were.", example = "torch.zeros(2)"},
 }
 
-return messages
+return require("torch.language").of_table(messages)

@@ -3,6 +3,7 @@
 local torch = torch
 local syntax = {}
 local load, lex = load, torch._lex
+local T = require("torch.language").text
 
 -- Without a newline an unfinished 'abc would look incomplete, and a comment would swallow what follows.
 local function try(text, chunk) return load(text .. "\n", chunk, "t") end
@@ -176,7 +177,7 @@ function syntax.hint(text, failure, options)
   failure.code = code
   if code then
     local body = code:gsub("\n", "\n           ")
-    lines[1] = (code:find "^%?" and "at the prompt: " or "in Lua: ") .. body
+    lines[1] = (code:find "^%?" and T"at the prompt: %s" or T"in Lua: %s"):format(body)
   end
   for k = 1, math.min(#remarks, code and 2 or 1) do lines[#lines + 1] = (code and "-- " or "") .. remarks[k] end
   if #lines > 0 then failure.hint = table.concat(lines, "\n   ") end

@@ -1,4 +1,6 @@
 -- Tables, amounts and times as text for the prompt's commands, to fit narrow windows.
+local pieces = require("torch.columns").pieces
+local screen = require "shell.text"
 local columns = {}
 
 ---@return integer width of the window
@@ -8,29 +10,27 @@ function columns.window()
   return wide and wide > 0 and wide or tonumber(os.getenv("COLUMNS") or "") or 80
 end
 
--- Characters as the terminal counts them, near enough for names and numbers.
-function columns.width(text) return utf8.len(text) or #text end
+columns.width = screen.width
 
 ---The text, or its beginning and ".." when it is wider.
 function columns.clip(text, width)
   if columns.width(text) <= width then return text end
-  local last = utf8.offset(text, math.max(width - 2, 0) + 1) or #text + 1
-  return text:sub(1, last - 1) .. ".."
+  return screen.cut(text, math.max(width - 2, 0)) .. ".."
 end
 
 ---The text as lines of at most `width`, broken at spaces, and inside of words that are longer.
 function columns.wrap(text, width)
   local lines, line = {}, nil
   width = math.max(width, 8)
-  for word in text:gmatch("%S+") do
+  for word, blanks in pieces(text) do
     while columns.width(word) > width do
       if line then lines[#lines + 1] = line end
       line = nil
-      local cut = utf8.offset(word, width + 1) or width + 1
-      lines[#lines + 1], word = word:sub(1, cut - 1), word:sub(cut)
+      lines[#lines + 1] = screen.cut(word, width)
+      word = word:sub(#lines[#lines] + 1)
     end
-    if line and columns.width(line) + 1 + columns.width(word) <= width then
-      line = line .. " " .. word
+    if line and columns.width(line) + blanks + columns.width(word) <= width then
+      line = line .. (" "):rep(blanks) .. word
     else
       if line then lines[#lines + 1] = line end
       line = word

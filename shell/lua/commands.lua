@@ -2,6 +2,7 @@
 -- is used. A file in shell/commands returns rows {name=, usage=, doc=, example=, run=}; run gets the
 -- text after the name and the session; it returns a sentence when that text makes no sense, and false
 -- when it has told of a failure itself.
+local T = require("torch.language").text
 local commands = {}
 
 local by_file = {
@@ -27,6 +28,7 @@ local by_file = {
   {"solved", "solved"},
   {"predict", "predict align"},
   {"ranks", "ranks rank"},
+  {"language", "lang"},
 }
 
 commands.files = {}  -- "%who" -> module
@@ -71,10 +73,10 @@ function commands.describe(name)
   if not row then return nil end
   local columns = require "shell.columns"
   local lines = {row.usage}
-  for paragraph in (row.doc .. "\n" .. (row.more or "")):gmatch("[^\n]+") do
+  for paragraph in (T(row.doc) .. "\n" .. T(row.more or "")):gmatch("[^\n]+") do
     lines[#lines + 1] = "  " .. table.concat(columns.wrap(paragraph, columns.window() - 2), "\n  ")
   end
-  if row.example then lines[#lines + 1] = "  for example  " .. row.example:gsub("\n", "\n               ") end
+  if row.example then lines[#lines + 1] = "  " .. T"for example" .. "  " .. row.example:gsub("\n", "\n               ") end
   return table.concat(lines, "\n")
 end
 
@@ -83,8 +85,10 @@ local groups = {
   {"variables", "who mem free full print layout bits"}, {"gradients", "graph backstep sweep check nan why"},
   {"shapes", "predict align shapes explain"}, {"time", "time bench prof"}, {"errors", "debug bt ok"},
   {"entries", "undo hist rerun edit save log record locals"}, {"files", "run reload cd ls pwd env"},
-  {"learning", "learn hint skip play back next reset solved demo keys"}, {"several", "ranks rank"}, {"session", "restart quit"},
+  {"learning", "learn hint skip play back next reset solved demo keys"}, {"several", "ranks rank"}, {"session", "lang restart quit"},
 }
+
+commands.groups = groups
 
 -- All commands in groups: a screen.
 local function list(session)
@@ -92,7 +96,7 @@ local function list(session)
   local width, seen, rest = columns.window(), {}, {}
   local function group(title, names)
     local lines = columns.wrap("%" .. table.concat(names, "  %"), width - 11)
-    session.say(colour(("%-11s"):format(title), "heading") .. table.concat(lines, "\n" .. (" "):rep(11)))
+    session.say(colour(require("shell.text").pad(T(title), 11), "heading") .. table.concat(lines, "\n" .. (" "):rep(11)))
   end
   for _, each in ipairs(groups) do
     local names = {}
@@ -108,7 +112,7 @@ local function list(session)
     if not seen[name] and commands.find(name) and bare(name) ~= "echo" then rest[#rest + 1] = bare(name) end
   end
   if #rest > 0 then group("more", rest) end
-  session.say(table.concat(columns.wrap("?%who tells what one does and shows an example; !command runs a program; % TEXT finds commands", width), "\n"))
+  session.say(table.concat(columns.wrap(T"?%who tells what one does and shows an example; !command runs a program; % TEXT finds commands", width), "\n"))
 end
 
 -- Commands whose names or sentences hold a text, with what they do.
@@ -117,12 +121,12 @@ local function search(text, session)
   local found = false
   for _, name in ipairs(order) do
     local row = commands.find(name)
-    if row and (row.usage .. " " .. row.doc):lower():find(text:lower(), 1, true) then
+    if row and (row.usage .. " " .. row.doc .. " " .. T(row.doc)):lower():find(text:lower(), 1, true) then
       found = true
-      session.say(row.usage:match "^[^\n]*" .. "\n  " .. table.concat(columns.wrap(row.doc, columns.window() - 2), "\n  "))
+      session.say(row.usage:match "^[^\n]*" .. "\n  " .. table.concat(columns.wrap(T(row.doc), columns.window() - 2), "\n  "))
     end
   end
-  if not found then session.say(('no command has to do with "%s"; %% lists all'):format(text)) end
+  if not found then session.say(T('no command has to do with "%s"; %% lists all'):format(text)) end
 end
 
 -- What people type who come from other prompts.
@@ -142,7 +146,7 @@ end
 
 local function unknown(name, session)
   local here = elsewhere[bare(name)]
-  if here then misuse(('no command "%s"; here it is %%%s'):format(name, here)) end
+  if here then misuse(T('no command "%s"; here it is %%%s'):format(name, here)) end
   local nearest = session.names and session.names.nearest or require("shell.names").nearest
   local i = 0
   local all = commands.names()
@@ -150,7 +154,7 @@ local function unknown(name, session)
     i = i + 1
     return all[i]
   end)
-  misuse(('no command "%s". %s'):format(name, near and ('Did you mean "%s"?'):format(near) or "% lists all."))
+  misuse(T('no command "%s". %s'):format(name, near and T('Did you mean "%s"?'):format(near) or T"% lists all."))
 end
 
 ---@param name string "%who"; "%" alone lists all
@@ -165,10 +169,10 @@ function commands.run(name, args, session)
   if args == "?" then return session.say(commands.describe(name)) end
   local wrong = row.run(args, session)
   if type(wrong) == "string" then
-    local example = row.example and ("\n   for example  " .. row.example:match("^[^\n]*")) or ""
+    local example = row.example and ("\n   " .. T"for example" .. "  " .. row.example:match("^[^\n]*")) or ""
     local columns = require "shell.columns"
     local usage = table.concat(columns.wrap(row.usage, columns.window() - 10), "\n          ")
-    misuse(name .. ": " .. wrong, "\n   usage  " .. usage .. example)
+    misuse(name .. ": " .. wrong, "\n   " .. T"usage" .. "  " .. usage .. example)
   end
   return wrong ~= false
 end
@@ -179,7 +183,7 @@ end
 ---@return function run, function done
 function commands.compile(code, session)
   local f, ready = session.compile(code)
-  if not f then error(ready.kind == "incomplete" and "the code is not complete" or ready.message, 0) end
+  if not f then error(ready.kind == "incomplete" and T"the code is not complete" or ready.message, 0) end
   return f, function(values)
     if session.names and ready.tokens then
       session.names.after(session.number, require("shell.entry").assigned(ready.tokens), ready.constants or {})

@@ -223,6 +223,9 @@ local words_of = {
   ["%learn"] = function(set)
     for i, lesson in ipairs(require("shell.lesson.find").all()) do set:add(lesson.name, i, lesson.title) end
   end,
+  ["%lang"] = function(set)
+    for code, name in next, require("torch.language").names do set:add(code, 1, name) end
+  end,
   ["%explain"] = function(set)
     for _, code in ipairs(require("torch.explain").codes()) do set:add(code, 1, "") end
   end,

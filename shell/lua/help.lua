@@ -1,5 +1,7 @@
 -- Help at the prompt: `?name`, `name?`, `?x:view`, `?x` on a value, `??name`, `?/text`, `?err`, `?%who`, `?`.
 -- What is asked is read as text; values are reached by raw access only.
+local language = require "torch.language"
+local T, N = language.text, language.noted
 local torch = torch
 local help = {}
 
@@ -121,7 +123,7 @@ function search(text, any)
       for _, s in ipairs(entry.record.signatures) do more = more .. " " .. s.doc .. " " .. s.rule .. " " .. s.id end
       more = more .. " " .. table.concat(entry.record.aliases, " ")
     end
-    consider(entry, entry.path, entry.doc, more)
+    consider(entry, entry.path, entry.doc, T(entry.doc) .. " " .. more)
   end
   for _, row in ipairs(require "shell.help.aliases") do
     consider({path = row[1], doc = ("%s: here %s"):format(row[2], row[3])}, row[1], row[3], row[2])
@@ -150,36 +152,36 @@ local function search_page(text, most)
   for i = 1, math.min(#hits, most) do wide = math.max(wide, math.min(#hits[i].path, 24)) end
   for i = 1, math.min(#hits, most) do
     local entry = hits[i]
-    local doc = entry.doc:match "^[^\n]*"
+    local doc = T(entry.doc):match "^[^\n]*"
     local room = width - math.max(wide, #entry.path) - 2
     if width < 60 or room < 30 then
       lines[#lines + 1] = P.colour(entry.path, "name") .. "\n" .. P.wrap(doc, "  ", width)
       goto continue
     end
-    if utf8.len(doc) and utf8.len(doc) > room then doc = doc:sub(1, (utf8.offset(doc, room - 1) or #doc) - 1) .. ".." end
+    doc = require("shell.columns").clip(doc, room)
     lines[#lines + 1] = P.colour(entry.path, "name") .. (" "):rep(math.max(2, wide - #entry.path + 2)) .. doc
     ::continue::
   end
-  local count = #hits == 1 and "1 hit" or ("%d hits"):format(#hits)
-  if #hits > most then count = count .. (", the best %d shown"):format(most) end
+  local count = #hits == 1 and T"1 hit" or T("%d hits"):format(#hits)
+  if #hits > most then count = count .. T(", the best %d shown"):format(most) end
   lines[#lines + 1] = P.colour(("(%s)"):format(count), "faint")
   return table.concat(lines, "\n")
 end
 
 local function unknown_page(topic)
   local near = nearest(topic)
-  local lines = {("no help for \"%s\", and no variable of that name."):format(topic)}
-  if #near > 0 then lines[1] = lines[1] .. " Did you mean " .. table.concat(near, ", ") .. "?" end
+  local lines = {T("no help for \"%s\", and no variable of that name."):format(topic)}
+  if #near > 0 then lines[1] = lines[1] .. T(" Did you mean %s?"):format(table.concat(near, ", ")) end
   local words = topic:gsub("[_.:]", " ")
   local found = #words >= 3 and search_page(words, 8)  -- short words are found everywhere
   if found then lines[#lines + 1] = found end
-  if not found and #near == 0 then lines[#lines + 1] = "?/text searches everything; ? alone shows how to ask." end
+  if not found and #near == 0 then lines[#lines + 1] = T"?/text searches everything; ? alone shows how to ask." end
   return table.concat(lines, "\n")
 end
 
 -- --- pages ---
 
-local front = [[
+local front = N[[
 ?topk  topk?  ?x:view       an operation, function, class or method
 ?x                          what a variable holds and where it comes from
 ??name                      where something is defined, with its Lua source
@@ -201,7 +203,7 @@ local function alias_page(topic)
     if row[1] == bare or row[1] == name or "numpy." .. row[1] == catalog().normal(topic) then
       if not foreign or row[2] == "NumPy" then
         local entries = catalog().find(row[4])
-        local text = ("%s (%s): here %s"):format(row[1], row[2], row[3])
+        local text = T("%s (%s): here %s"):format(row[1], row[2], row[3])
         return text .. (entries[1] and "\n" .. pages().page(entries[1], row[4]) or "")
       end
     end
@@ -214,7 +216,7 @@ end
 
 local function error_page(session)
   local last = session and session.last_error
-  if not last then return "there was no error yet" end
+  if not last then return T"there was no error yet" end
   local lines = {}
   local explain = optional "torch.explain"
   local object = explain and explain.object and explain.object(last.error)
@@ -229,7 +231,7 @@ local function error_page(session)
   local op = type(last.error) == "table" and last.error.op
   local entry = type(op) == "string" and catalog().find(op:gsub("_$", ""))[1]
   if entry then lines[#lines + 1] = ("  ?%s: %s"):format(entry.name, entry.doc) end
-  lines[#lines + 1] = pages().colour("  %debug shows the frames and their locals", "faint")
+  lines[#lines + 1] = pages().colour(T"  %debug shows the frames and their locals", "faint")
   return table.concat(lines, "\n")
 end
 
@@ -237,11 +239,11 @@ local function command_page(topic)
   local commands = optional "shell.commands"
   if not commands then return unknown_page(topic) end
   local name = topic:match "^%%([%w_]*)"
-  if name == "" then return "%name runs a command of the prompt; % alone lists all of them" end
+  if name == "" then return T"%name runs a command of the prompt; % alone lists all of them" end
   local row = commands.find(name)
   if not row then
     local list = commands.names and commands.names() or {}
-    return ("no command %s; there are %s"):format(topic, table.concat(list, " "))
+    return T("no command %s; there are %s"):format(topic, table.concat(list, " "))
   end
   return commands.describe and commands.describe(name) or row.usage .. "\n  " .. row.doc
 end
@@ -269,6 +271,17 @@ local function known_part(topic)
   end
 end
 
+-- "?广播": the pages that a Chinese word leads to; the first is shown.
+local function chinese_page(topic)
+  local list, entries = require "shell.help.aliases_zh"(topic), {}
+  for _, path in ipairs(list) do entries[#entries + 1] = catalog().find(path)[1] end
+  if not entries[1] then return nil end
+  local text = pages().page(entries[1], entries[1].path)
+  local others = {}
+  for i = 2, math.min(#entries, 6) do others[#others + 1] = "?" .. entries[i].path end
+  return #others == 0 and text or text .. "\n  " .. pages().colour(T"also" .. " " .. table.concat(others, "  "), "faint")
+end
+
 local function topic_page(topic, session)
   local P = pages()
   local part, path = known_part(topic)
@@ -283,7 +296,7 @@ local function topic_page(topic, session)
   if is_users(topic, value, session) then
     local text = require("shell.help.inspect").value(value, topic, session)
     local entry = catalog().find(topic)[1]
-    if entry then text = text .. ("\n  (%s is also %s: ?%s)"):format(topic, entry.doc:gsub("%.$", ""):gsub("^%u", string.lower), entry.path) end
+    if entry then text = text .. "\n  " .. T("(%s is also %s: ?%s)"):format(topic, T(entry.doc):gsub("%.$", ""):gsub("^%u", string.lower), entry.path) end
     return text
   end
   local alias = (topic:find "^np%." or topic:find "^numpy%.") and alias_page(topic)
@@ -305,12 +318,12 @@ local function topic_page(topic, session)
     if #entries > 1 then
       local others = {}
       for i = 2, math.min(#entries, 6) do others[#others + 1] = "?" .. entries[i].path end
-      text = text .. "\n  " .. P.colour("also " .. table.concat(others, "  "), "faint")
+      text = text .. "\n  " .. P.colour(T"also" .. " " .. table.concat(others, "  "), "faint")
     end
     return text
   end
   if value ~= nil then return require("shell.help.inspect").value(value, topic, session) end
-  return alias_page(topic) or unknown_page(topic)
+  return alias_page(topic) or topic:find "[\227-\244]" and chinese_page(topic) or unknown_page(topic)
 end
 
 local function source_page(topic, session)
@@ -335,17 +348,17 @@ for word in ("+ - * / // % ^ # .. == ~= < > <= >= & | ~ << >> @ **"):gmatch "%S+
 function help.page(topic, session)
   session = session or package.loaded["shell.session"]
   topic = topic:match "^%s*(.-)%s*$"
-  if topic == "" then return front end
+  if topic == "" then return T(front) end
   if operators[topic] then return topic_page("operators", session) end
   if topic:sub(1, 1) == "?" then
     local name = topic:match "^%?+%s*(.-)%s*$"
-    if name == "" then return front end
+    if name == "" then return T(front) end
     return source_page(name, session)
   end
   if topic:sub(1, 1) == "/" then
     local text = topic:match "^/%s*(.*)$"
-    if text == "" then return "?/text searches: write a word or two behind the /" end
-    return search_page(text, 20) or ("nothing holds \"%s\""):format(text)
+    if text == "" then return T"?/text searches: write a word or two behind the /" end
+    return search_page(text, 20) or text:find "[\227-\244]" and chinese_page(text) or T("nothing holds \"%s\""):format(text)
   end
   if topic:sub(1, 1) == "%" then return command_page(topic) end
   if topic == "err" or topic == "error" and session and session.last_error then return error_page(session) end

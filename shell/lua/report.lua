@@ -1,5 +1,6 @@
 -- Errors as text: what the prompt says of an entry that failed, and a script of its end. Only text,
 -- places and shapes are kept, never the values that an error or its frames hold.
+local T = require("torch.language").text
 local report = {}
 
 local native = require "shell.native"
@@ -31,7 +32,7 @@ function report.message(err)
     if type(err) == "table" and not (meta and meta.__tostring) then return spell(err, 1) end
     return tostring(err)
   end)
-  return ok and text or "an error whose __tostring fails"
+  return ok and text or T"an error whose __tostring fails"
 end
 
 -- A copy of an error object that holds no tensors and nothing else that is large.
@@ -104,9 +105,9 @@ end
 local function stopped(remembered)
   local where = remembered.stopped_at ~= "" and remembered.stopped_at or nil
   local name = remembered.stopped_in
-  if where then where = name ~= "" and (" in %s (%s)"):format(name, where) or " at " .. where end
-  local after = remembered.seconds and (", after %s"):format(duration(remembered.seconds)) or ""
-  return native.stopped_mark() .. ("stopped%s%s. Variables are intact."):format(where or "", after)
+  if where then where = name ~= "" and T(" in %s (%s)"):format(name, where) or " at " .. where end
+  local after = remembered.seconds and T(", after %s"):format(duration(remembered.seconds)) or ""
+  return native.stopped_mark() .. T("stopped%s%s. Variables are intact."):format(where or "", after)
 end
 
 local uncompiled
@@ -138,7 +139,7 @@ function report.text(remembered)
       local row = 0
       for each in (code .. "\n"):gmatch("(.-)\n") do
         row = row + 1
-        if row == tonumber(line) then text = ("%s\n   [%s] line %s:  %s"):format(text, number, line, each:match("^%s*(.-)%s*$")) end
+        if row == tonumber(line) then text = T("%s\n   [%s] line %s:  %s"):format(text, number, line, each:match("^%s*(.-)%s*$")) end
       end
     end
   end

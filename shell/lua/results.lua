@@ -1,6 +1,7 @@
 -- The values of earlier entries: `_` the last, `__` the one before, `_7` that of entry 7. What is
 -- large, or on a device, is held weakly: the prompt keeps no memory alive that nobody else wants.
 local native = require "shell.native"
+local T = require("torch.language").text
 local results = {
   most = 20,                     -- entries whose values are kept
   most_bytes = 64 * 1024 * 1024,  -- of all kept values together
@@ -65,7 +66,7 @@ end
 
 -- Why a value is not there any more.
 local function gone(number, what)
-  return ("_%d (%s) was not kept. %%rerun %d computes it again."):format(number, what, number)
+  return T("_%d (%s) was not kept. %%rerun %d computes it again."):format(number, what, number)
 end
 
 -- `_`, `__`, `_7`: true and the value when the name is one of them, or why there is none.

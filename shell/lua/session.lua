@@ -6,6 +6,7 @@ local entry = require "shell.entry"
 local names = require "shell.names"
 local results = require "shell.results"
 local undo = require "shell.undo"
+local T = require("torch.language").text
 
 local most_entries = 1000  -- whose text is remembered
 
@@ -147,7 +148,7 @@ local function reported(make, what, ...)
   local ok, out = pcall(make, what, ...)
   if ok then return out end
   local plain = type(what) == "table" and (rawget(what, "message") or rawget(what, "text")) or what
-  return nil, "error: " .. (type(plain) == "string" and plain or "its report cannot be made")
+  return nil, "error: " .. (type(plain) == "string" and plain or T"its report cannot be made")
 end
 
 -- Says what an error was, and keeps its text and shapes (never values). A command that failed by itself, outside
@@ -168,7 +169,7 @@ local said_kept = false
 local function say_kept(kept)
   if said_kept or #kept == 0 or not session.options.print then return end
   said_kept = true
-  session.say(('kept "%s" for the session (%%locals off for plain Lua)'):format(table.concat(kept, '", "')))
+  session.say(T('kept "%s" for the session (%%locals off for plain Lua)'):format(table.concat(kept, '", "')))
 end
 
 -- An entry begins: its number is taken, its text remembered.
@@ -266,7 +267,7 @@ local function program(text) require("shell.commands.system").program(text, sess
 
 local function help(text)
   local page = optional "shell.help"
-  if not page then error("there is no help in this program", 0) end
+  if not page then error(T"there is no help in this program", 0) end
   page.show(text)
 end
 

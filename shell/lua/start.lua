@@ -1,22 +1,24 @@
 -- What happens before the first prompt: one line about the program and the machine, and the user's
 -- init.lua.
 local native = require "shell.native"
+local width = require("torch.columns").of
+local T = require("torch.language").text
 local start = {}
 
 ---@return string banner one line, or several in a narrow window
 function start.banner()
   local threads = torch.get_num_threads()
-  local machine = ("cpu %d thread%s"):format(threads, threads == 1 and "" or "s")
+  local machine = (threads == 1 and T"cpu %d thread" or T"cpu %d threads"):format(threads)
   local devices = torch.cuda.device_count()
   if devices > 0 then
     local name = torch.cuda.get_device_name(0):find("simulated", 1, true) and "simulated" or torch.cuda.get_device_name(0)
     machine = ("%s, cuda:0%s %s"):format(machine, devices > 1 and ".." .. devices - 1 or "", name)
   end
-  local parts = {"tycho " .. native.version:gsub("%.0$", ""), _VERSION, machine, " ? help", " %learn lessons", " Ctrl-D leaves"}
+  local parts = {"tycho " .. native.version:gsub("%.0$", ""), _VERSION, machine, T" ? help", T" %learn lessons", T" Ctrl-D leaves"}
   local lines, line = {}, parts[1]
   local columns = native.window()
   for i = 2, #parts do
-    if #line + 2 + #parts[i] > columns then
+    if width(line) + 2 + width(parts[i]) > columns then
       lines[#lines + 1] = line
       line = (parts[i]:gsub("^ ", ""))
     else

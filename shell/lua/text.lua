@@ -1,47 +1,12 @@
 -- Text on a terminal: how many columns it takes, cutting and padding by columns, and control
 -- characters made visible.
+local of_characters = require "torch.columns"
 local text = {}
 
--- First and last code points that take two columns, and those that take none.
-local wide = {
-  {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0x33ff}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xa000, 0xa4cf},
-  {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0xffe0, 0xffe6}, {0x1f300, 0x1faff},
-  {0x20000, 0x3fffd},
-}
-local none = {{0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}}
-
-local function within(ranges, c)
-  for i = 1, #ranges do
-    local r = ranges[i]
-    if c < r[1] then return false end
-    if c <= r[2] then return true end
-  end
-  return false
-end
-
-local function columns_of(c)
-  if c < 0x300 then return 1 end
-  if within(none, c) then return 0 end
-  return within(wide, c) and 2 or 1
-end
+local columns_of = of_characters.of_character
 
 ---The columns that a line takes; colours take none, a broken byte takes one.
----@param s string
----@return integer
-function text.width(s)
-  if s:find("\27", 1, true) then s = s:gsub("\27%[[%d;]*m", "") end
-  if not s:find("[\128-\255]") then return #s end
-  local n, at = 0, 1
-  while at <= #s do
-    local ok, c = pcall(utf8.codepoint, s, at)
-    if ok then
-      n, at = n + columns_of(c), at + #utf8.char(c)
-    else
-      n, at = n + 1, at + 1
-    end
-  end
-  return n
-end
+text.width = of_characters.of
 
 ---The text with spaces behind it up to this many columns.
 function text.pad(s, columns)

@@ -3,6 +3,7 @@
 -- entries only.
 local names = require "shell.names"
 local native = require "shell.native"
+local T = require("torch.language").text
 local torch = torch
 -- Entries may set these names otherwise.
 local ipairs, next, rawequal, rawget, rawset, setmetatable, type = ipairs, next, rawequal, rawget, rawset, setmetatable, type
@@ -195,9 +196,9 @@ function undo.back()
   local done, not_done = {}, {}
   if record.changes then
     local lost = torch._changes_undo(record.changes)
-    if lost > 0 then not_done[#not_done + 1] = ("tensors of %s were changed in place, too much to keep"):format(require("shell.columns").bytes(lost)) end
-    if record.other then not_done[#not_done + 1] = ("%s_ gave a tensor another shape or storage"):format(record.other:match "^[^.]*") end
-    done[#done + 1] = "values of tensors"
+    if lost > 0 then not_done[#not_done + 1] = T("tensors of %s were changed in place, too much to keep"):format(require("shell.columns").bytes(lost)) end
+    if record.other then not_done[#not_done + 1] = T("%s_ gave a tensor another shape or storage"):format(record.other:match "^[^.]*") end
+    done[#done + 1] = T"values of tensors"
   end
   local gone = 0
   for _, slot in ipairs(record.slots) do
@@ -213,14 +214,14 @@ function undo.back()
   for _, slot in ipairs(record.slots) do
     if users(slot) and not rawequal(slot[1], globals) and not rawequal(slot[1], names.constants) then fields = fields + 1 end
   end
-  if fields > 0 then done[#done + 1] = fields == 1 and "a field of a table" or fields .. " fields of tables" end
+  if fields > 0 then done[#done + 1] = fields == 1 and T"a field of a table" or T("%d fields of tables"):format(fields) end
   for _, pair in ipairs(record.grads) do
     local there, g = value_of(pair, 2)
     if there then pair[1].grad = g or nil else gone = gone + 1 end
   end
   if #record.grads > 0 then done[#done + 1] = #record.grads == 1 and "a gradient" or #record.grads .. " gradients" end
-  if gone > 0 then not_done[#not_done + 1] = gone == 1 and "an old value that was too large to keep" or ("%d old values that were too large to keep"):format(gone) end
-  if not record.complete then not_done[#not_done + 1] = "tables with too many fields to look at may have changed, too" end
+  if gone > 0 then not_done[#not_done + 1] = gone == 1 and T"an old value that was too large to keep" or T("%d old values that were too large to keep"):format(gone) end
+  if not record.complete then not_done[#not_done + 1] = T"tables with too many fields to look at may have changed, too" end
   torch.set_rng_state(torch._decode(record.random))
   return record, done, not_done
 end

@@ -39,7 +39,7 @@ end
 
 local function dims_note(call, limit)
   local notes = {}
-  for k, o in ipairs(call.operands) do notes[k] = F(words.dimensions, #o.shape, #o.shape == 1 and "" or "s") end
+  for k, o in ipairs(call.operands) do notes[k] = F(#o.shape == 1 and words.one_dimension or words.dimensions, #o.shape) end
   return limit and {notes[1]} or notes
 end
 
@@ -130,7 +130,7 @@ local function joined_notes(call)
     for d = 1, math.max(#a.shape, #o.shape) do
       if a.shape[d] ~= o.shape[d] then
         notes[1] = notes[1] or a.shape[d] and F(words.dim_is, d, a.shape[d])
-        notes[k] = o.shape[d] and F(words.dim_is, d, o.shape[d]) or F(words.dimensions, #o.shape, "s")
+        notes[k] = o.shape[d] and F(words.dim_is, d, o.shape[d]) or F(words.dimensions, #o.shape)
         break
       end
     end

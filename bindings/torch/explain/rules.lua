@@ -97,7 +97,7 @@ local rules = {
       local x, w = call.operands[1], call.operands[2]
       if x and w and spatial and #x.shape > spatial and #w.shape == spatial + 2 then
         local d = #x.shape - spatial
-        notes = {F(words.channels, x.shape[d], x.shape[d] == 1 and "" or "s", d), F(words.channels_expected, w.shape[2])}
+        notes = {F(x.shape[d] == 1 and words.one_channel or words.channels, x.shape[d], d), F(words.channels_expected, w.shape[2])}
       end
       return notes
     end, fixes = conv_fixes},

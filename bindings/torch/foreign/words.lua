@@ -61,6 +61,8 @@ words.remarks = {
   backslash = "a line goes on below it without a mark, behind an operator",
 }
 
+require("torch.language").of_table(words.remarks)
+
 -- Functions: a format of their arguments (%1 the first, %* all), or a name.
 words.functions = {
   len = "#%1", str = "tostring(%1)", int = "math.floor(%1)", abs = "math.abs(%*)", max = "math.max(%*)", min = "math.min(%*)",

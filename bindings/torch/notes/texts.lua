@@ -226,4 +226,4 @@ texts.nan = {
   data = "the numbers that it reads hold it before anything is computed: x:isnan():any() finds which",
 }
 
-return texts
+return require("torch.language").of_table(texts)

@@ -1,7 +1,8 @@
 -- %explain: the rule behind an error, on the sizes of the last one, and the lesson that teaches it.
+local T = require("torch.language").text
 local function say_lesson(code, session)
   local lesson = require("shell.lesson.find").explaining(code)
-  if lesson then session.say(("%%learn %s teaches it"):format(lesson.name)) end
+  if lesson then session.say(T("%%learn %s teaches it"):format(lesson.name)) end
 end
 
 local function explain(args, session)

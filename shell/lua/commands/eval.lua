@@ -1,4 +1,5 @@
 -- Commands of the evaluator itself.
+local T = require("torch.language").text
 return {
   {
     name = "%locals",
@@ -8,9 +9,9 @@ return {
       if args == "on" or args == "off" then
         session.options.locals = args == "on"
       elseif args ~= "" then
-        error("%locals wants on or off", 0)
+        error(T"%locals wants on or off", 0)
       end
-      session.say("locals are " .. (session.options.locals and "kept for the session" or "those of plain Lua"))
+      session.say(session.options.locals and T"locals are kept for the session" or T"locals are those of plain Lua")
     end,
   },
   {

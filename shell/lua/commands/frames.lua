@@ -1,6 +1,7 @@
 -- Commands about the last error: %debug (its functions and their variables) and %bt.
 local columns = require "shell.columns"
 local native = require "shell.native"
+local T = require("torch.language").text
 
 -- The text of line n of a source as frames name it, or nil.
 local function lines_of(source)
@@ -27,12 +28,12 @@ end
 
 local function headline(last)
   local text = (last.text or ""):match("^[^\n]*"):gsub("^%[%d+%]:%d+: ", "")
-  local where = last.number and ("in [%d]"):format(last.number) or "in the script"
-  return ("error %s: %s"):format(where, columns.plain(text))
+  local where = last.number and ("in [%d]"):format(last.number) or T"in the script"
+  return T("error %s: %s"):format(where, columns.plain(text))
 end
 
 local function title(frame)
-  local what = frame.what == "main" and "main chunk" or frame.name or "a function"
+  local what = frame.what == "main" and T"main chunk" or frame.name or "a function"
   return ("%s  %s:%d"):format(what, frame.source, frame.line)
 end
 
@@ -66,7 +67,7 @@ local function say_locals(session, frame, most, values)
   for _, item in ipairs(frame.locals or {}) do wide = math.max(wide, math.min(#item.name, 16)) end
   for i, item in ipairs(frame.locals or {}) do
     if i > most then
-      session.say(("    and %d more"):format(#frame.locals - most))
+      session.say(T("    and %d more"):format(#frame.locals - most))
       break
     end
     if values and item.value ~= nil then
@@ -103,8 +104,8 @@ local function scope_of(frame, session)
         local there, value = value_of(frame.locals[i])
         if there then return value end
         gone = name
-        local again = session.last_error.number and ("; %%debug on, then %%rerun %d keeps it"):format(session.last_error.number) or "; %debug on keeps values"
-        error(("%s (%s) was not kept%s"):format(name, short(frame.locals[i].text), again), 0)
+        local again = session.last_error.number and T("; %%debug on, then %%rerun %d keeps it"):format(session.last_error.number) or T"; %debug on keeps values"
+        error(T("%s (%s) was not kept%s"):format(name, short(frame.locals[i].text), again), 0)
       end
     end
     local _, f = value_of(frame.code or {})
@@ -116,7 +117,7 @@ local function scope_of(frame, session)
     local found = _G[name]
     local shortcut = found == nil and session.names.shortcuts[name]
     if shortcut then return shortcut() end
-    if found == nil then error(("frame %s has no %s"):format(frame.name or frame.source, name), 0) end
+    if found == nil then error(T("frame %s has no %s"):format(frame.name or frame.source, name), 0) end
     return found
   end})
   return env, function() return gone end
@@ -135,31 +136,31 @@ local function debug_command(args, session)
   if args == "on" or args == "off" then
     native.keep_frames(args == "on")
     session.options.debug = args == "on"
-    return session.say(args == "on" and "errors keep the values of variables, until the next error or %free" or "errors keep names and shapes only")
+    return session.say(args == "on" and T"errors keep the values of variables, until the next error or %free" or T"errors keep names and shapes only")
   end
   local number, code = args:match("^(%d+)%s*(.-)%s*$")
   local n = number and math.tointeger(tonumber(number))
   if not n then code = args end
   local last = session.last_error
-  if not last and code ~= "" then return "there was no error yet, so there is no frame to look into" end
-  if not last then return session.say("there was no error yet") end
+  if not last and code ~= "" then return T"there was no error yet, so there is no frame to look into" end
+  if not last then return session.say(T"there was no error yet") end
   local frames = real_frames(session)
   if code ~= "" and #frames > 0 then
-    if n and not frames[n] then return ("there %s"):format(#frames == 1 and "is one frame" or ("are %d frames"):format(#frames)) end
+    if n and not frames[n] then return T("there %s"):format(#frames == 1 and T"is one frame" or T("are %d frames"):format(#frames)) end
     return evaluate(code, frames[n or 1], session)
   end
   say(session, headline(last))
-  if #frames == 0 then return session.say("it was raised outside of your functions") end
+  if #frames == 0 then return session.say(T"it was raised outside of your functions") end
   if n then
     local frame = frames[n]
-    if not frame then return ("there %s"):format(#frames == 1 and "is one frame" or ("are %d frames"):format(#frames)) end
+    if not frame then return T("there %s"):format(#frames == 1 and T"is one frame" or T("are %d frames"):format(#frames)) end
     say(session, ("%d  %s"):format(n, title(frame)))
     say_source(session, frame, 3)
     return say_locals(session, frame, 100, true)
   end
   for i, frame in ipairs(frames) do
     if i > most_frames then
-      session.say(("and %d more frames; %%debug N shows one"):format(#frames - most_frames))
+      session.say(T("and %d more frames; %%debug N shows one"):format(#frames - most_frames))
       break
     end
     say(session, ("%d  %s"):format(i, title(frame)))
@@ -169,16 +170,16 @@ local function debug_command(args, session)
 end
 
 local function bt(args, session)
-  if args ~= "" and args ~= "full" then return ("it takes nothing or full, not %q"):format(args) end
+  if args ~= "" and args ~= "full" then return T("it takes nothing or full, not %q"):format(args) end
   local last = session.last_error
-  if not last then return session.say("there was no error yet") end
+  if not last then return session.say(T"there was no error yet") end
   say(session, headline(last))
   if args == "full" and last.full then
     for line in last.full:gmatch("[^\n]+") do say(session, (line:gsub("\t", "  "))) end
     return
   end
   local text = last.traceback
-  session.say(text and text ~= "" and text or "  raised outside of your functions")
+  session.say(text and text ~= "" and text or T"  raised outside of your functions")
 end
 
 return {

@@ -1,5 +1,6 @@
 -- %demo: the examples of a help page, run one after another in the session.
 
+local T = require("torch.language").text
 local function steps_of(topic)
   local catalog, examples = require "shell.help.catalog", require "shell.help.examples"
   for _, entry in ipairs(catalog.find(topic)) do
@@ -26,11 +27,11 @@ end
 
 local function demo(args, session)
   local topic = args:match "^%s*%??(.-)%s*$"
-  if topic == "" then return "wants the name of an operation" end
+  if topic == "" then return T"wants the name of an operation" end
   local steps, entry = steps_of(topic)
-  if not steps then return ("there are no examples of \"%s\""):format(topic) end
+  if not steps then return T("there are no examples of \"%s\""):format(topic) end
   local colour = require("shell.help.pages").colour
-  session.say(colour(("%s: %d steps, any key goes on, q stops"):format(entry.name, #steps), "faint"))
+  session.say(colour(T("%s: %d steps, any key goes on, q stops"):format(entry.name, #steps), "faint"))
   for i, step in ipairs(steps) do
     session.say(colour("> ", "prompt") .. step.code)
     local ok, values = session.eval(step.code)

@@ -2,6 +2,7 @@
 local columns = require "shell.columns"
 local commands = require "shell.commands"
 local native = require "shell.native"
+local T = require("torch.language").text
 
 -- ---- %hist -----------------------------------------------------------------------------------
 
@@ -39,7 +40,7 @@ local function hist(args, session)
     end
     for i = #found - most, 1, -1 do table.remove(found, i) end
   end
-  if #found == 0 then return session.say(part == "" and "no entries yet" or ("no entry holds %q"):format(part)) end
+  if #found == 0 then return session.say(part == "" and T"no entries yet" or T("no entry holds %q"):format(part)) end
   local here, rows, numbers = native.directory(), {}, {}
   for n = math.max(1, session.number - 1000), session.number - 1 do
     local record = session.entries[n]
@@ -62,10 +63,10 @@ local function ranges(text, session)
     word = word:gsub("^%[(%d+)%]$", "%1")
     local first, last = word:match("^(%d+)%-(%d*)$")
     if not first then first, last = word:match("^(%d+)$"), word end
-    if not first then return nil, ("%q is no entry: write 5, or 3-12, or 20-"):format(word) end
+    if not first then return nil, T("%q is no entry: write 5, or 3-12, or 20-"):format(word) end
     first = math.tointeger(tonumber(first))
     last = last == "" and session.number - 1 or math.tointeger(tonumber(last))
-    if not first or not last or first > last then return nil, ("%q goes backwards"):format(word) end
+    if not first or not last or first > last then return nil, T("%q goes backwards"):format(word) end
     local any = false
     for n = math.max(1, first), math.min(last, session.number - 1) do
       if session.entries[n] then
@@ -74,7 +75,7 @@ local function ranges(text, session)
         seen[n] = true
       end
     end
-    if not any then return nil, ("there is no entry [%s]"):format(word) end
+    if not any then return nil, T("there is no entry [%s]"):format(word) end
   end
   return list
 end
@@ -92,7 +93,7 @@ local function rerun(args, session)
         break
       end
     end
-    if not list then return "there is nothing to run again yet" end
+    if not list then return T"there is nothing to run again yet" end
   else
     list, wrong = ranges(args, session)
     if not list then return wrong end
@@ -189,8 +190,8 @@ local function save(args, session)
   rest = rest or args
   local path, which = rest:match('^"([^"]+)"%s*(.*)$')
   if not path then path, which = rest:match("^(%S+)%s*(.*)$") end
-  if not path then return "a file is wanted, then entries" end
-  if path:find("^%d+%-?%d*$") then return "the file comes first, then entries" end
+  if not path then return T"a file is wanted, then entries" end
+  if path:find("^%d+%-?%d*$") then return T"the file comes first, then entries" end
   local home = os.getenv("HOME")
   if home and path:sub(1, 2) == "~/" then path = home .. path:sub(2) end
   local list, wrong
@@ -199,7 +200,7 @@ local function save(args, session)
     for n = math.max(1, session.number - 1000), session.number - 1 do
       if session.entries[n] and not session.entries[n].private then list[#list + 1] = n end
     end
-    if #list == 0 then return "there is no entry yet that is not a lesson's" end
+    if #list == 0 then return T"there is no entry yet that is not a lesson's" end
   else
     list, wrong = ranges(which, session)
     if not list then return wrong end
@@ -208,7 +209,7 @@ local function save(args, session)
     local there = io.open(path, "r")
     if there then
       there:close()
-      error(("%%save: %s is there already; %%save -f %s writes over it"):format(columns.plain(path), columns.plain(rest)), 0)
+      error(T("%%save: %s is there already; %%save -f %s writes over it"):format(columns.plain(path), columns.plain(rest)), 0)
     end
   end
   local failed, commented, count = 0, 0, 0
@@ -230,7 +231,7 @@ local function save(args, session)
       failed = failed + 1
     end
   end
-  if count == 0 then return "none of these entries is Lua that ran" end
+  if count == 0 then return T"none of these entries is Lua that ran" end
   local head = {
     ("-- Entries %s of a session of %s."):format(which == "" and ("%d-%d"):format(list[1], list[#list]) or which, os.date("%Y-%m-%d %H:%M")),
     ("-- tycho %s, %s, %d thread%s."):format(native.version, _VERSION, torch.get_num_threads(), torch.get_num_threads() == 1 and "" or "s"),
@@ -247,14 +248,14 @@ local function save(args, session)
   local ok, reason = file:close()
   if not ok then error(reason, 0) end
   local notes = {}
-  if failed > 0 then notes[#notes + 1] = ("left out %d that failed"):format(failed) end
-  if commented > 0 then notes[#notes + 1] = ("%d as comments"):format(commented) end
+  if failed > 0 then notes[#notes + 1] = T("left out %d that failed"):format(failed) end
+  if commented > 0 then notes[#notes + 1] = T("%d as comments"):format(commented) end
   for n in pairs(wanted) do
-    if not saved[n] then notes[#notes + 1] = ("it needs the value of [%d] too"):format(n) end
+    if not saved[n] then notes[#notes + 1] = T("it needs the value of [%d] too"):format(n) end
   end
   local fine, message = load(text, "=" .. path)
-  if not fine then notes[#notes + 1] = "it does not compile: " .. message end
-  session.say(("wrote %d %s to %s%s"):format(count, count == 1 and "entry" or "entries", columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))
+  if not fine then notes[#notes + 1] = T("it does not compile: %s"):format(message) end
+  session.say((count == 1 and T"wrote %d entry to %s%s" or T"wrote %d entries to %s%s"):format(count, columns.plain(path), #notes > 0 and "; " .. table.concat(notes, ", ") or ""))
 end
 
 -- ---- %log ------------------------------------------------------------------------------------
@@ -280,22 +281,22 @@ end
 
 local function log_command(args, session)
   if args == "" then
-    return session.say(log.file and ("entries and what they print go to %s"):format(columns.plain(log.path)) or "there is no log")
+    return session.say(log.file and T("entries and what they print go to %s"):format(columns.plain(log.path)) or T"there is no log")
   end
   if args == "off" then
-    if not log.file then return session.say("there was no log") end
+    if not log.file then return session.say(T"there was no log") end
     stop_log(session)
-    return session.say(("%s is closed"):format(columns.plain(log.path)))
+    return session.say(T("%s is closed"):format(columns.plain(log.path)))
   end
   local path = args:match("^on%s+(.+)$")
-  if not path then return "it is on FILE, or off" end
+  if not path then return T"it is on FILE, or off" end
   if log.file then stop_log(session) end
   local file, why = io.open(path, "a")
   if not file then error(why, 0) end
   log.file, log.path = file, path
   file:setvbuf("line")
   file:write(("-- log of %s\n"):format(os.date("%Y-%m-%d %H:%M")))
-  session.say(("entries and what they print go to %s too"):format(columns.plain(path)))
+  session.say(T("entries and what they print go to %s too"):format(columns.plain(path)))
   require("shell.tap").open(session, sink)
 end
 

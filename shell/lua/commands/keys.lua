@@ -1,5 +1,6 @@
 -- What the keys do while an entry is typed, from the table that binds them.
 local native = require "shell.native"
+local T = require("torch.language").text
 
 return {
   {
@@ -16,7 +17,7 @@ return {
         end
       end
       for i, row in ipairs(rows) do lines[i] = ("%-" .. widest + 2 .. "s%s"):format(row.keys, row.does) end
-      if #lines == 0 then return "no key has to do with \"" .. args .. "\"" end
+      if #lines == 0 then return T('no key has to do with "%s"'):format(args) end
       session.say(table.concat(lines, "\n"))
     end,
   },

@@ -1,19 +1,23 @@
 -- %learn and what belongs to it. %hint, %skip, %play, %back and %reset are heard by the lesson itself; the rows
 -- here answer when no lesson is running.
+local text = require "shell.text"
+local T = require("torch.language").text
+
+local function title(of) return T(of.title) end
 local function only_in_lessons(name, doc)
   return {
     name = name, usage = "%" .. name, doc = doc,
-    run = function() error(("%%%s belongs to a lesson; %%learn lists them"):format(name), 0) end,
+    run = function() error(T("%%%s belongs to a lesson; %%learn lists them"):format(name), 0) end,
   }
 end
 
 -- One line: number, name, title, and how far it was followed.
 local function lesson_line(session, lesson, p, names, current)
-  local colour, columns, text = require "shell.colour", require "shell.columns", require "shell.text"
-  local state = p and p.done and "done" or p and ("%d/%d"):format(p.entry, p.of) or ""
+  local colour, columns = require "shell.colour", require "shell.columns"
+  local state = p and p.done and T"done" or p and ("%d/%d"):format(p.entry, p.of) or ""
   local head = ("%4d  %s  "):format(lesson.place, lesson.name .. (" "):rep(names - #lesson.name))
   local room = columns.window() - 1 - #head - 6
-  local title = columns.clip(lesson.title, room)
+  local title = columns.clip(title(lesson), room)
   local mark = lesson.key == current and "note" or p and p.done and "good" or "label"
   session.say(state == "" and head .. title or head .. text.pad(title, math.min(room, 60)) .. " " .. colour(state, mark))
 end
@@ -43,7 +47,7 @@ local function list(session, wanted)
   local open = wanted or following and following.chapter or course.chapters[1]
   local names, titles = 0, 0
   for _, chapter in ipairs(course.chapters) do
-    titles = math.max(titles, #chapter.title)
+    titles = math.max(titles, text.width(title(chapter)))
     if wanted == "all" or chapter == open then
       for _, lesson in ipairs(chapter.lessons) do names = math.max(names, #lesson.name) end
     end
@@ -52,19 +56,19 @@ local function list(session, wanted)
     if type(wanted) ~= "table" or chapter == wanted then
       local done, begun = followed(chapter, kept)
       local all = done == #chapter.lessons
-      local state = all and "done" or ("%d of %d done"):format(done, #chapter.lessons)
-      session.say(colour(chapter.title, "heading") .. (" "):rep(titles - #chapter.title + 3) ..
+      local state = all and T"done" or T("%d of %d done"):format(done, #chapter.lessons)
+      session.say(colour(title(chapter), "heading") .. (" "):rep(titles - text.width(title(chapter)) + 3) ..
         colour(state, all and "good" or begun and "label" or "faint") ..
-        colour(wanted == "all" and "" or chapter ~= open and ("   %%learn %s"):format(chapter.name) or "", "faint"))
+        colour(wanted == "all" and "" or chapter ~= open and T("   %%learn %s"):format(chapter.name) or "", "faint"))
       if wanted == "all" or chapter == open then
         for _, lesson in ipairs(chapter.lessons) do lesson_line(session, lesson, kept[lesson.key], names, current) end
       end
     end
   end
   if following and not current then
-    session.say(("%%learn %s %s"):format(following.name, kept[following.key] and "goes on" or "comes next"))
+    session.say(T("%%learn %s %s"):format(following.name, kept[following.key] and T"goes on" or T"comes next"))
   elseif not following then
-    session.say "all lessons are done"
+    session.say(T"all lessons are done")
   end
 end
 
@@ -83,11 +87,11 @@ return {
       local kept = args:match("^history%s+(%a+)$")
       if kept == "on" or kept == "off" then
         require("shell.lesson.run").keep_history = kept == "on"
-        return session.say(kept == "on" and "entries of lessons go into the history" or "entries of lessons stay out of the history")
+        return session.say(kept == "on" and T"entries of lessons go into the history" or T"entries of lessons stay out of the history")
       end
       local name, from = args:match("^(%S+)%s*(%d*)%s*$")
       if args == "" then return list(session) end
-      if not name then return "wants the name of a lesson, and perhaps an entry's number" end
+      if not name then return T"wants the name of a lesson, and perhaps an entry's number" end
       local find = require "shell.lesson.find"
       if name == "all" then return list(session, "all") end
       local lesson, message = find.lesson(name)
@@ -107,7 +111,7 @@ return {
     run = function(_, session)
       local find, run = require "shell.lesson.find", require "shell.lesson.run"
       local lesson = find.unfinished(require("shell.lesson.progress").read(), run.finished)
-      if not lesson then return session.say("all lessons are done; %learn lists them") end
+      if not lesson then return session.say(T"all lessons are done; %learn lists them") end
       run.start(lesson, session)
     end,
   },

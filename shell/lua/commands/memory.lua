@@ -1,6 +1,7 @@
 -- Commands about variables and memory: %who, %mem, %free.
 local columns = require "shell.columns"
 local holders = require "shell.holders"
+local T = require("torch.language").text
 
 local most_rows = 60
 
@@ -54,14 +55,14 @@ local function tensor_row(each, by_id, owner, session)
   local kind = view and "view" or look.requires_grad and (look.leaf and "leaf" or "node") or "tensor"
   if view then
     local of = by_id[look.base] or own.name
-    notes[#notes + 1] = of ~= each.name and "of " .. of or ("of %s"):format(columns.bytes(look.storage_bytes))
+    notes[#notes + 1] = of ~= each.name and "of " .. of or T("of %s"):format(columns.bytes(look.storage_bytes))
   elseif own.name ~= each.name then
     kind, notes[#notes + 1] = "same", "as " .. own.name
   end
-  if look.mapped then notes[#notes + 1] = "in a mapped file" end
-  if look.grad then notes[#notes + 1] = "grad set" end
+  if look.mapped then notes[#notes + 1] = T"in a mapped file" end
+  if look.grad then notes[#notes + 1] = T"grad set" end
   if look.node and look.node.saved > 0 then
-    notes[#notes + 1] = look.node.freed and "graph freed" or ("%d saved for backward"):format(look.node.saved)
+    notes[#notes + 1] = look.node.freed and T"graph freed" or T("%d saved for backward"):format(look.node.saved)
   end
   if each.constant then notes[#notes + 1] = "const" end
   local counted = own.name == each.name and not look.base
@@ -88,10 +89,10 @@ local function other_row(each, session)
   if kind == "integer" or kind == "float" then kind, what = "number", tostring(value) end
   if kind == "function" then
     local info = debug.getinfo(value, "S")
-    what = info.what == "C" and "built in" or ("%s:%d"):format(info.short_src, info.linedefined)
+    what = info.what == "C" and T"built in" or ("%s:%d"):format(info.short_src, info.linedefined)
   elseif kind == "table" and rawget(value, "_order") then
     local n, values, size = parameters(value)
-    kind, what = "module", what .. (n and (", %d parameters, %d values"):format(n, values) or "")
+    kind, what = "module", what .. (n and T(", %d parameters, %d values"):format(n, values) or "")
     bytes = size and columns.bytes(size) or ""
   elseif kind == "thread" then
     kind, what = "coroutine", coroutine.status(value)
@@ -106,7 +107,7 @@ local heads = {
 }
 
 local function who(args, session)
-  if args:find("%s") then return "it takes one name or pattern" end
+  if args:find("%s") then return T"it takes one name or pattern" end
   local fits, list = matcher(args), user_values()
   local by_id, owner = owners(list)
   local tensors, others, more = {}, {}, 0
@@ -125,14 +126,14 @@ local function who(args, session)
   end
   for i, row in ipairs(tensors) do row[1] = columns.clip(columns.plain(row[1]), 30) tensors[i] = row end
   local rows = table.move(others, 1, #others, #tensors + 1, tensors)
-  if #rows == 0 then return session.say(args == "" and "no variables yet" or ("no variable fits %q"):format(args)) end
+  if #rows == 0 then return session.say(args == "" and T"no variables yet" or T("no variable fits %q"):format(args)) end
   local has_device = false
   for _, row in ipairs(rows) do has_device = has_device or row[5] ~= "" and row[5] ~= "cpu" end
   if not has_device then
     for _, row in ipairs(rows) do row[5] = "" end
   end
   session.say(columns.table(heads, rows))
-  if more > 0 then session.say(("and %d more; %%who PATTERN shows some"):format(more)) end
+  if more > 0 then session.say(T("and %d more; %%who PATTERN shows some"):format(more)) end
 end
 
 local function memory_free()
@@ -163,7 +164,7 @@ local function say_holder(h, session, width)
   local where = from(session, h.root)
   local what = columns.plain(h.path)
   if h.tensors > 1 then what = ("%s (%d tensors)"):format(what, h.tensors) end
-  if where ~= "" then what = what .. (h.kind == "graph" and " " .. where or ", set at " .. where) end
+  if where ~= "" then what = what .. (h.kind == "graph" and " " .. where or T(", set at %s"):format(where)) end
   if h.note then what = what .. ", " .. h.note end
   local line = ("%9s  %s"):format(columns.bytes(h.bytes), what)
   local cure = "-> " .. columns.plain(h.cure)
@@ -179,14 +180,14 @@ end
 local most_holders = 10
 
 local function mem(args, session)
-  if args ~= "" then return "it takes nothing" end
+  if args ~= "" then return T"it takes nothing" end
   collectgarbage()
   local width = columns.window()
   local found, cut = holders.find(session.results and session.results.list())
   local free = memory_free()
   for _, device in ipairs(device_list()) do
     if device.used > 0 or device.reserved > 0 or device.name == "cpu" then
-      session.say(columns.clip(("%s  used %s  cached %s%s"):format(device.name, columns.bytes(device.used),
+      session.say(columns.clip(T("%s  used %s  cached %s%s"):format(device.name, columns.bytes(device.used),
         columns.bytes(device.reserved - device.used),
         free and device.name == "cpu" and "  free " .. columns.bytes(free) or ""), width))
       local shown, rest, bytes = 0, 0, 0
@@ -204,15 +205,15 @@ local function mem(args, session)
       if rest > 0 then session.say(("%9s  others"):format(columns.bytes(rest))) end
       local lost = device.used - bytes
       if lost > 1e6 and not cut then
-        session.say(("%9s  held by no variable: hooks, or running code"):format(columns.bytes(lost)))
+        session.say(T("%9s  held by no variable: hooks, or running code"):format(columns.bytes(lost)))
       end
     end
   end
-  if cut then session.say("there is too much to look at all of it") end
+  if cut then session.say(T"there is too much to look at all of it") end
 end
 
 local function free(args, session)
-  if args ~= "" and args ~= "all" then return ("it takes nothing or \"all\", not %q"):format(args) end
+  if args ~= "" and args ~= "all" then return T("it takes nothing or \"all\", not %q"):format(args) end
   collectgarbage()
   local before = allocated()
   local dropped = {}
@@ -239,8 +240,8 @@ local function free(args, session)
     given = given - now
   end
   local what = #dropped > 0 and table.concat(dropped, " ") or "nothing"
-  session.say(columns.clip(("dropped %s: %s freed"):format(what, columns.bytes(math.max(0, before - allocated()))), columns.window()))
-  if args == "all" then session.say(("%s of cached memory given back to the system"):format(columns.bytes(math.max(0, given)))) end
+  session.say(columns.clip(T("dropped %s: %s freed"):format(what, columns.bytes(math.max(0, before - allocated()))), columns.window()))
+  if args == "all" then session.say(T("%s of cached memory given back to the system"):format(columns.bytes(math.max(0, given)))) end
 end
 
 return {

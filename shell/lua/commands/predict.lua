@@ -1,4 +1,6 @@
 -- %predict asks for the shape of the user's own line before it runs; %align shows how shapes line up.
+local language = require "torch.language"
+local T = language.text
 local function say_beside(session, first, lines)
   local width = require("shell.text").width(first)
   for i, line in ipairs(lines) do session.say((i == 1 and first or (" "):rep(width)) .. line) end
@@ -13,8 +15,8 @@ end
 
 local function predict(args, session)
   local code = args:gsub("^%s+", ""):gsub("[%s;]+$", "")
-  if code == "" then return "wants an expression" end
-  if not load("return " .. code .. "\n", "=", "t") then return "wants an expression whose value can be foretold" end
+  if code == "" then return T"wants an expression" end
+  if not load("return " .. code .. "\n", "=", "t") then return T"wants an expression whose value can be foretold" end
   local grade, operands = require "shell.lesson.grade", require "shell.lesson.operands"
   local values, text = require "shell.lesson.values", require "shell.lesson.text"
   local colour, native = require "shell.colour", require "shell.native"
@@ -33,8 +35,8 @@ local function predict(args, session)
     session.print(packed)
   end
   local function ask()
-    say(is_tensor and "Before it runs: what shape is `" .. code .. "`? (`[3, 4]`, or its dtype, or `error`; Enter runs it)"
-      or "Before it runs: what is `" .. code .. "`? (Enter runs it)")
+    say(is_tensor and T("Before it runs: what shape is `%s`? (`[3, 4]`, or its dtype, or `error`; Enter runs it)"):format(code)
+      or T("Before it runs: what is `%s`? (Enter runs it)"):format(code))
   end
   function mode.is_done(entry) return not entry:find("%S") or grade.read(entry) ~= nil end
   function mode.handle(entry)
@@ -60,14 +62,15 @@ local function predict(args, session)
       return true
     end
     tries = tries + 1
-    say(colour("not yet.", "bad") .. (remark and " " .. remark:sub(1, 1):upper() .. remark:sub(2) or ""))
+    local mark = colour(T"not yet.", "bad")
+    say(remark and language.beside(mark, language.sentence(remark)) or mark)
     local chain = tries == 2 and operands.chain(code)
     for i = 1, chain and #chain - 1 or 0 do session.say("  " .. chain[i]) end
     return true
   end
   function mode.cancel()
     session.mode = before
-    if not result then say("Left; it was not run.") end
+    if not result then say(T"Left; it was not run.") end
   end
   session.mode = mode
   ask()
@@ -81,7 +84,7 @@ local function align(args, session)
     local left, right = card.split(args)
     names = left and {left, right} or names
   end
-  if #names == 1 and names[1] == "" then return "wants tensors, or an expression of two" end
+  if #names == 1 and names[1] == "" then return T"wants tensors, or an expression of two" end
   for i, name in ipairs(names) do
     local found = perform.value(name)
     if not found.ok then error(found.value, 0) end
@@ -93,11 +96,11 @@ local function align(args, session)
     elseif type(v) == "table" then
       shapes[i] = {}
       for d = 1, #v do
-        if math.type(v[d]) ~= "integer" then return "wants tensors or shapes; " .. name .. " is neither" end
+        if math.type(v[d]) ~= "integer" then return T("wants tensors or shapes; %s is neither"):format(name) end
         shapes[i][d] = v[d]
       end
     else
-      return "wants tensors or shapes; " .. name .. " is neither"
+      return T("wants tensors or shapes; %s is neither"):format(name)
     end
   end
   for _, line in ipairs(card.rows(names, shapes)) do session.say(line) end

@@ -3,6 +3,8 @@
 local columns = require "shell.columns"
 local commands = require "shell.commands"
 local native = require "shell.native"
+local language = require "torch.language"
+local T, N = language.text, language.noted
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
@@ -15,18 +17,18 @@ local function path_of(text)
   return text
 end
 
-local signals = {[1] = "hangup", [2] = "Ctrl-C", [3] = "quit", [6] = "abort", [9] = "kill", [11] = "a crash", [15] = "a request to end"}
+local signals = {[1] = N"hangup", [2] = "Ctrl-C", [3] = N"quit", [6] = N"abort", [9] = N"kill", [11] = N"a crash", [15] = N"a request to end"}
 
 -- !command: the program has the terminal; its status is told when it is not 0.
 local function program(command, session)
-  if not command:find("%S") then error("!: a command is wanted\n   for example  !ls -l", 0) end
+  if not command:find("%S") then error(T"!: a command is wanted\n   for example  !ls -l", 0) end
   io.stdout:flush()
   local status, signal = native.system(command)
   if signal then
     if signal == 2 and native.is_terminal(0) then session.say("") end  -- after its ^C
-    session.say(("ended by %s"):format(signals[signal] or ("signal %d"):format(signal)))
+    session.say(T("ended by %s"):format(signals[signal] and T(signals[signal]) or T("signal %d"):format(signal)))
   elseif status ~= 0 then
-    session.say(("status %d"):format(status))
+    session.say(T("status %d"):format(status))
   end
   return status
 end
@@ -35,12 +37,12 @@ local previous
 local function cd(args, session)
   local to = args == "" and "~" or args
   if to == "-" then
-    if not previous then return "there is no directory to go back to" end
+    if not previous then return T"there is no directory to go back to" end
     to = previous
   end
   local from = native.directory()
   local ok, why = native.chdir(path_of(to))
-  if not ok then error(("%%cd %s: %s"):format(columns.plain(to), why:lower()), 0) end
+  if not ok then error(T("%%cd %s: %s"):format(columns.plain(to), why:lower()), 0) end
   previous = from
   session.say(columns.plain(native.directory()))
 end
@@ -51,7 +53,7 @@ local function ls(args, session)
 end
 
 local function pwd(args, session)
-  if args ~= "" then return "it takes nothing" end
+  if args ~= "" then return T"it takes nothing" end
   session.say(columns.plain(native.directory()))
 end
 
@@ -68,8 +70,8 @@ local function env(args, session)
     return session.say(("%s=%s"):format(name, columns.plain(os.getenv(name) or "")))
   end
   name = args:match("^[%a_][%w_]*$")
-  if not name then return "a name, or NAME=VALUE, is wanted" end
-  session.say(os.getenv(name) and columns.plain(os.getenv(name)) or ("%s is not set"):format(name))
+  if not name then return T"a name, or NAME=VALUE, is wanted" end
+  session.say(os.getenv(name) and columns.plain(os.getenv(name)) or T("%s is not set"):format(name))
 end
 
 local function read_file(path)
@@ -77,7 +79,7 @@ local function read_file(path)
   if not file then error(why, 0) end
   local text = file:read("a")
   file:close()
-  if not text then error(("%s: cannot be read; is it a directory?"):format(path), 0) end
+  if not text then error(T("%s: cannot be read; is it a directory?"):format(path), 0) end
   return text
 end
 
@@ -94,7 +96,7 @@ local function edit_file(path, line)
   local at = line and command:find("%f[%w]n?vim?%f[%W]") and ("+%d "):format(line) or line and command:find("%f[%w]nano%f[%W]") and ("+%d "):format(line)
     or line and command:find("%f[%w]emacs%f[%W]") and ("+%d "):format(line) or ""
   local status = native.system(("%s %s%s"):format(command, at, quote(path)))
-  if status ~= 0 then error(("%s ended with status %d; set $VISUAL or $EDITOR to choose another"):format(command, status), 0) end
+  if status ~= 0 then error(T("%s ended with status %d; set $VISUAL or $EDITOR to choose another"):format(command, status), 0) end
 end
 
 -- What to edit: an entry by number, the entry or file of a function, the last entry.
@@ -102,7 +104,7 @@ local function to_edit(args, session)
   local n = tonumber(args) or tonumber(args:match("^%[(%d+)%]$"))
   if n then
     local record = session.entries[n]
-    if not record then error(("%%edit: there is no entry [%s]"):format(args), 0) end
+    if not record then error(T("%%edit: there is no entry [%s]"):format(args), 0) end
     return record.text
   end
   if args == "" then return "" end
@@ -115,12 +117,12 @@ local function to_edit(args, session)
     local number = info.source:match("^=%[(%d+)%]$")
     if number and session.entries[tonumber(number)] then return session.entries[tonumber(number)].text end
     if info.source:sub(1, 1) == "@" then return nil, info.source:sub(2), info.linedefined end
-    error(("%%edit: the source of %s is not at hand"):format(args), 0)
+    error(T("%%edit: the source of %s is not at hand"):format(args), 0)
   end
   local from = session.origin and session.origin(args)
   if from and session.entries[from] then return session.entries[from].text end
   if args:find("[./]") then return nil, path_of(args) end
-  error(('%%edit: no variable, entry or file "%s"'):format(args), 0)
+  error(T('%%edit: no variable, entry or file "%s"'):format(args), 0)
 end
 
 local function run_file(path, arguments, session)
@@ -142,7 +144,7 @@ local function run_file(path, arguments, session)
   local results = table.pack(native.contained(f, table.unpack(arguments)))
   if results[1] then return end
   if rawequal(results[2], ended) or ended.status then
-    return session.say(("%s ended with status %s"):format(columns.plain(path), ended.status))
+    return session.say(T("%s ended with status %s"):format(columns.plain(path), ended.status))
   end
   session.report(results[2], results[3])
   return false
@@ -161,7 +163,7 @@ local function edit(args, session)
   out:close()
   edit_file(file)
   local new = read_file(file):gsub("%s+$", "")
-  if not new:find("%S") then return session.say("nothing was written, so nothing runs") end
+  if not new:find("%S") then return session.say(T"nothing was written, so nothing runs") end
   return commands.run_entries(session, {new}, true)
 end
 
@@ -185,7 +187,7 @@ local function words(text)
     end
     i = i + 1
   end
-  if quoted then error("a quote is not closed", 0) end
+  if quoted then error(T"a quote is not closed", 0) end
   if word then out[#out + 1] = word end
   return out
 end
@@ -193,7 +195,7 @@ end
 local function run(args, session)
   local all = words(args)
   local path = table.remove(all, 1)
-  if not path then return "a file is wanted" end
+  if not path then return T"a file is wanted" end
   path = path_of(path)
   local file = io.open(path, "r")
   if not file and not path:find("%.lua$") then
@@ -274,10 +276,10 @@ local function rewire(value, map, seen)
 end
 
 local function reload(args, session)
-  if args == "" or args:find("%s") then return "the name of one module is wanted, as require takes it" end
+  if args == "" or args:find("%s") then return T"the name of one module is wanted, as require takes it" end
   local name = args:match('^["\'](.*)["\']$') or args
   if name == "torch" or name:find("^torch%.") or name:find("^shell%.") or name == "_G" then
-    return ("%s is a part of this program"):format(name)
+    return T("%s is a part of this program"):format(name)
   end
   local old = package.loaded[name]
   package.loaded[name] = nil
@@ -286,17 +288,17 @@ local function reload(args, session)
     package.loaded[name] = old
     local message = results[2]
     if type(message) == "string" and message:find("^module '[^\n]*' not found") then
-      error(('%%reload: there is no module "%s"'):format(columns.plain(name)), 0)
+      error(T('%%reload: there is no module "%s"'):format(columns.plain(name)), 0)
     end
     session.report(message, results[3])
-    session.say(old ~= nil and "the module is as it was" or "the module is not loaded")
+    session.say(old ~= nil and T"the module is as it was" or T"the module is not loaded")
     return false
   end
   local new, file = results[2], results[3]
-  local place = type(file) == "string" and (" from %s"):format(file) or ""
-  if old == nil then return session.say(("loaded %s%s"):format(name, place)) end
+  local place = type(file) == "string" and T(" from %s"):format(file) or ""
+  if old == nil then return session.say(T("loaded %s%s"):format(name, place)) end
   if type(old) ~= "table" or type(new) ~= "table" then
-    return session.say(("loaded %s%s anew; what was required before is the old one"):format(name, place))
+    return session.say(T("loaded %s%s anew; what was required before is the old one"):format(name, place))
   end
   local map, said = {}, {added = {}, changed = {}, gone = {}, same = 0}
   renew(old, new, "", map, said)
@@ -308,19 +310,19 @@ local function reload(args, session)
   for _, list in ipairs {"changed", "added", "gone"} do
     table.sort(said[list])
     if #said[list] > 8 then
-      said[list][8] = ("and %d more"):format(#said[list] - 7)
+      said[list][8] = T("and %d more"):format(#said[list] - 7)
       for i = #said[list], 9, -1 do said[list][i] = nil end
     end
     if #said[list] > 0 then parts[#parts + 1] = list .. " " .. table.concat(said[list], " ") end
   end
-  local what = #parts > 0 and table.concat(parts, "; ") or "nothing changed"
-  session.say(table.concat(columns.wrap(("reloaded %s%s: %s"):format(name, place, what), columns.window()), "\n"))
+  local what = #parts > 0 and table.concat(parts, "; ") or T"nothing changed"
+  session.say(table.concat(columns.wrap(T("reloaded %s%s: %s"):format(name, place, what), columns.window()), "\n"))
 end
 
 local function restart(args, session)
-  if args ~= "" then return "it takes nothing" end
-  if not native.is_terminal(0) then return "entries that come from a file or a pipe cannot begin anew" end
-  session.say("beginning anew")
+  if args ~= "" then return T"it takes nothing" end
+  if not native.is_terminal(0) then return T"entries that come from a file or a pipe cannot begin anew" end
+  session.say(T"beginning anew")
   native.restart()
 end
 

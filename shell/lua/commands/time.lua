@@ -1,6 +1,7 @@
 -- Commands that measure: %time, %bench, %prof, and the echo of shapes.
 local columns = require "shell.columns"
 local commands = require "shell.commands"
+local T = require("torch.language").text
 
 -- What waits for the devices, or nil when there are none.
 local function waiter() return torch.cuda.is_available() and torch.cuda.synchronize or nil end
@@ -9,7 +10,7 @@ local function waiter() return torch.cuda.is_available() and torch.cuda.synchron
 local function switch(args, now)
   if args == "" then return now end
   if args == "on" or args == "off" then return args == "on" end
-  return nil, ("it is on or off, not %q"):format(args)
+  return nil, T("it is on or off, not %q"):format(args)
 end
 
 -- Where operations ran: "cpu, 2 threads", "cuda:0, synchronised".
@@ -17,7 +18,7 @@ local function where(seen)
   local parts = {}
   for _, device in ipairs(#seen.devices > 0 and seen.devices or {"cpu"}) do
     local n = torch.get_num_threads()
-    parts[#parts + 1] = device == "cpu" and ("cpu, %d thread%s"):format(n, n == 1 and "" or "s") or device
+    parts[#parts + 1] = device == "cpu" and (n == 1 and T"cpu, %d thread" or T"cpu, %d threads"):format(n) or device
   end
   local text = table.concat(parts, ", ")
   return text:find("cuda") and text .. ", synchronised" or text
@@ -52,7 +53,7 @@ end
 local function time(args, session)
   if args == "" or args == "on" or args == "off" then
     if args ~= "" then session.options.time = args == "on" end
-    return session.say(session.options.time and "every entry tells its time" or "only entries over 0.5 s tell their time")
+    return session.say(session.options.time and T"every entry tells its time" or T"only entries over 0.5 s tell their time")
   end
   local run, done = commands.compile(args, session)
   local wait = waiter()
@@ -64,11 +65,11 @@ local function time(args, session)
   local all = torch.perf_counter() - began
   done(values)
   session.print(values)
-  session.say(wait and ("%s   host %s   devices synchronised"):format(columns.seconds(all), columns.seconds(host)) or columns.seconds(all))
+  session.say(wait and T("%s   host %s   devices synchronised"):format(columns.seconds(all), columns.seconds(host)) or columns.seconds(all))
 end
 
 local function bench(args, session)
-  if args == "" then return "what should run?" end
+  if args == "" then return T"what should run?" end
   local run, done = commands.compile(args, session)
   local seen = torch._observe(run)
   seen.results = nil
@@ -77,11 +78,11 @@ local function bench(args, session)
   done()
   end_line(session, took)
   if not took.median then
-    if took.stopped then return session.say("stopped before the first run was measured") end
+    if took.stopped then return session.say(T"stopped before the first run was measured") end
     failed(took)
   end
   local parts = {
-    ("median %s"):format(columns.seconds(took.median)),
+    T("median %s"):format(columns.seconds(took.median)),
     ("(%s .. %s, %d runs)"):format(columns.seconds(took.low), columns.seconds(took.high), took.runs),
   }
   if waiter() then parts[#parts + 1] = "host " .. columns.seconds(took.host) end
@@ -89,7 +90,7 @@ local function bench(args, session)
   local rate = rates(seen, took.median)
   rate[#rate + 1] = where(seen)
   say_parts(session, rate)
-  if took.stopped then session.say("stopped by Ctrl-C after these runs") elseif not took.ok then failed(took) end
+  if took.stopped then session.say(T"stopped by Ctrl-C after these runs") elseif not took.ok then failed(took) end
 end
 
 -- The text of a line of the user's code.
@@ -119,7 +120,7 @@ end
 local most_rows = 12
 
 local function prof(args, session)
-  if args == "" then return "what should run?" end
+  if args == "" then return T"what should run?" end
   local run, done = commands.compile(args, session)
   local seen = torch._observe(run, true)
   done()
@@ -127,7 +128,7 @@ local function prof(args, session)
   end_line(session, seen)
   local all = math.max(seen.seconds, 1e-9)
   local function percent(s) return ("%.0f"):format(100 * s / all) end
-  session.say(columns.clip(("%s, in operations %s (%s %%)"):format(
+  session.say(columns.clip(T("%s, in operations %s (%s %%)"):format(
     columns.seconds(seen.seconds), columns.seconds(seen.in_ops), percent(seen.in_ops)), columns.window()))
   table.sort(seen.ops, function(a, b) return a.seconds > b.seconds end)
   local rows = {}
@@ -146,13 +147,13 @@ local function prof(args, session)
       {title = "%", right = true, drop = 1}, {title = "each", right = true, drop = 2},
       {title = "", right = true, drop = 4}, {title = "", right = true, drop = 3},
     }, rows))
-    if #seen.ops > most_rows then session.say(("and %d more operations"):format(#seen.ops - most_rows)) end
+    if #seen.ops > most_rows then session.say(T("and %d more operations"):format(#seen.ops - most_rows)) end
   end
   table.sort(seen.lines, function(a, b) return a.seconds + a.lua > b.seconds + b.lua end)
   rows = {}
   for i, line in ipairs(seen.lines) do
     if i > most_rows then break end
-    local place = line.source == "" and "(no line)" or ("%s:%d"):format(line.source, line.line)
+    local place = line.source == "" and T"(no line)" or ("%s:%d"):format(line.source, line.line)
     rows[i] = {
       place, tostring(line.calls), columns.seconds(line.seconds), columns.seconds(line.lua),
       percent(line.seconds + line.lua), columns.plain(source_line(line.source, line.line)),
@@ -163,9 +164,9 @@ local function prof(args, session)
       {title = "line"}, {title = "calls", right = true}, {title = "operations", right = true},
       {title = "Lua", right = true}, {title = "%", right = true, drop = 1}, {title = "", drop = 2, cut = true},
     }, rows))
-    if #seen.lines > most_rows then session.say(("and %d more lines"):format(#seen.lines - most_rows)) end
+    if #seen.lines > most_rows then session.say(T("and %d more lines"):format(#seen.lines - most_rows)) end
   end
-  if seen.stopped then session.say("stopped by Ctrl-C; this is what ran until then") elseif not seen.ok then failed(seen) end
+  if seen.stopped then session.say(T"stopped by Ctrl-C; this is what ran until then") elseif not seen.ok then failed(seen) end
 end
 
 local function echo(args, session)
@@ -173,7 +174,7 @@ local function echo(args, session)
   local on, wrong = switch(args, setting.on)
   if wrong then return wrong end
   setting.set(session, on)
-  session.say(on and "assigned names are echoed with dtype and shape" or "assignments are silent")
+  session.say(on and T"assigned names are echoed with dtype and shape" or T"assignments are silent")
 end
 
 return {

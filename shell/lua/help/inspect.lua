@@ -1,5 +1,6 @@
 -- What `?x` says of a value, and `??x` of where it comes from. Fields are read raw: nothing of the user's
 -- runs here.
+local T = require("torch.language").text
 local torch = torch
 local pages = require "shell.help.pages"
 local comments = require "shell.help.comments"
@@ -40,11 +41,11 @@ function inspect.tensor(x)
   if look then
     if look.base and look.base ~= 0 then text = text .. ", a view" end
     if look.node then
-      text = text .. (", computed by %s"):format(look.node.name)
+      text = text .. T(", computed by %s"):format(look.node.name)
     elseif look.requires_grad then
-      text = text .. ", a leaf that requires grad"
+      text = text .. T", a leaf that requires grad"
     end
-    if look.grad and look.grad ~= 0 then text = text .. ", has a gradient" end
+    if look.grad and look.grad ~= 0 then text = text .. T", has a gradient" end
   end
   return text
 end
@@ -60,12 +61,12 @@ local function table_text(t)
     end
   end
   table.sort(fields)
-  local text = list > 0 and ("table, %d in its list"):format(list) or "table"
+  local text = list > 0 and T("table, %d in its list"):format(list) or "table"
   if #fields > 0 then
     local shown = table.concat(fields, "  ", 1, math.min(#fields, 24)) .. (#fields > 24 and (" .. %d more"):format(#fields - 24) or "")
     text = text .. ", fields\n" .. pages.wrap(shown, "  ")
   elseif count == 0 then
-    text = "table, empty"
+    text = T"table, empty"
   end
   return text
 end
@@ -81,7 +82,7 @@ end
 local function class_page(class)
   for _, space in ipairs {"nn.", "optim.", "data.", "data.transforms.", "data.text."} do
     local page = catalog.at(space .. class)
-    if page then return ("\n  ?%s tells more of the class"):format(page.path) end
+    if page then return "\n  " .. T("?%s tells more of the class"):format(page.path) end
   end
   return ""
 end
@@ -97,7 +98,7 @@ function inspect.value(value, name, session)
   local kind = type(value)
   if kind == "function" then
     local info = debug.getinfo(value, "S")
-    if info.what == "C" then return "function, built in" end
+    if info.what == "C" then return T"function, built in" end
     local found = comments.of(value)
     return pages.lua({path = name:gsub(":", "."), f = value, found = found}) .. (origin ~= "" and "\n  " .. origin:sub(3) or "")
   elseif kind == "table" then
@@ -108,7 +109,7 @@ function inspect.value(value, name, session)
       local parameters = Module and rawget(value, "_order") and Module.parameters(value) or {}
       for _, p in ipairs(parameters) do count, elements = count + 1, elements + p:numel() end
       local text = class
-      if count > 0 then text = text .. (", %d parameters in %d tensors"):format(elements, count) end
+      if count > 0 then text = text .. T(", %d parameters in %d tensors"):format(elements, count) end
       return text .. origin .. class_page(class)
     end
     if rawget(value, "__index") == value and type(rawget(value, "_name")) == "string" then
@@ -116,7 +117,7 @@ function inspect.value(value, name, session)
     end
     return table_text(value) .. origin
   elseif kind == "string" then
-    return ("string of %d bytes"):format(#value) .. origin
+    return T("string of %d bytes"):format(#value) .. origin
   elseif kind == "number" then
     return (math.type(value) == "integer" and "integer " or "number ") .. tostring(value) .. origin
   elseif kind == "userdata" then
@@ -136,7 +137,7 @@ function inspect.source(entry, value, name, session)
   if entry and entry.kind == "op" then
     local lines = {}
     for _, s in ipairs(entry.record.signatures) do
-      lines[#lines + 1] = ("operation %d \"%s\"%s, %s"):format(s.index, s.id, s.row and ", a row" or "", s.file)
+      lines[#lines + 1] = T("operation %d \"%s\"%s, %s"):format(s.index, s.id, s.row and ", a row" or "", s.file)
     end
     return table.concat(lines, "\n")
   end
@@ -155,14 +156,14 @@ function inspect.source(entry, value, name, session)
   end
   if type(f) == "function" then
     local info = debug.getinfo(f, "S")
-    if info.what == "C" then return "built in, written in C++" end
+    if info.what == "C" then return T"built in, written in C++" end
     local text = comments.source(f)
     local head = colour(("-- %s:%d"):format(comments.place(info.source), info.linedefined), "comment")
-    return text and head .. "\n" .. text or head .. "\n(its source is not at hand)"
+    return text and head .. "\n" .. text or head .. "\n" .. T"(its source is not at hand)"
   end
   if entry and entry.kind ~= "row" then return pages.page(entry) end
   if value ~= nil then return inspect.value(value, name, session) end
-  return "built in, written in C++"
+  return T"built in, written in C++"
 end
 
 return inspect

@@ -1,8 +1,11 @@
 -- Pages of help as text: one function per kind of catalog entry.
+local T = require("torch.language").text
 local torch = torch
 local catalog = require "shell.help.catalog"
 local comments = require "shell.help.comments"
 local examples = require "shell.help.examples"
+local measure = require "torch.columns"
+local folded, pieces, width_of = measure.folded, measure.pieces, measure.of
 local pages = {}
 
 local has_colour, colour = pcall(require, "shell.colour")
@@ -17,26 +20,14 @@ end
 
 ---Words as lines of at most `width`, each after the first behind `indent`.
 function pages.wrap(text, indent, width)
-  width = width or pages.width()
-  local lines, line = {}, indent
-  local empty = true
-  for word in text:gmatch "%S+" do
-    if not empty and utf8.len(line) and utf8.len(line) + 1 + (utf8.len(word) or #word) > width then
-      lines[#lines + 1] = line
-      line, empty = indent, true
-    end
-    line = line .. (empty and "" or " ") .. word
-    empty = false
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
+  return indent .. table.concat(folded(text, (width or pages.width()) - #indent), "\n" .. indent)
 end
 
 local label_width = 10
 local function labelled(label, text)
   local indent = (" "):rep(2 + label_width)
   local body = pages.wrap(text, indent):sub(#indent + 1)
-  return "  " .. colour(label, "label") .. (" "):rep(label_width - #label) .. body
+  return "  " .. colour(label, "label") .. (" "):rep(label_width - width_of(label)) .. body
 end
 
 -- --- signatures ---
@@ -105,8 +96,8 @@ local function see_line(see, name, demo)
   end
   local text = table.concat(words, ", ")
   local lines = {}
-  if text ~= "" then lines[1] = labelled("see also", text) end
-  if demo then lines[#lines + 1] = "  " .. colour(("%%demo %s runs the examples"):format(name), "faint") end
+  if text ~= "" then lines[1] = labelled(T"see also", text) end
+  if demo then lines[#lines + 1] = "  " .. colour(T("%%demo %s runs the examples"):format(name), "faint") end
   return lines
 end
 
@@ -133,8 +124,8 @@ function pages.op(entry, asked)
   for _, s in ipairs(record.signatures) do
     positions = positions or counts_positions(s)
     push(lines, {colour(pages.wrap(pages.signature(record, s, place), "", pages.width() - 5):gsub("\n", "\n     "), "heading")})
-    lines[#lines + 1] = pages.wrap(s.doc, "  ")
-    if s.rule ~= "" then lines[#lines + 1] = labelled("shape", s.rule) end
+    lines[#lines + 1] = pages.wrap(T(s.doc), "  ")
+    if s.rule ~= "" then lines[#lines + 1] = labelled(T"shape", T(s.rule)) end
     if s.example ~= "" and not has(example, s.example) then example[#example + 1] = s.example end
     for word in s.see:gmatch "[^,]+" do
       word = word:match "^%s*(.-)%s*$"
@@ -150,18 +141,18 @@ function pages.op(entry, asked)
     end
   end
   if #record.inplace > 0 and not first.inplace_only then
-    forms[#forms + 1] = (has(record.inplace, "Tensor") and "x:" or record.inplace[1] .. ".") .. record.name .. "_(..) in place"
+    forms[#forms + 1] = (has(record.inplace, "Tensor") and "x:" or record.inplace[1] .. ".") .. record.name .. T"_(..) in place"
   end
-  if #forms > 0 then lines[#lines + 1] = labelled("also", table.concat(forms, "   ")) end
+  if #forms > 0 then lines[#lines + 1] = labelled(T"also", table.concat(forms, "   ")) end
   local notes = {}
-  if record.alias_of then notes[#notes + 1] = "the same as " .. record.alias_of end
-  if #record.aliases > 0 then notes[#notes + 1] = "also called " .. table.concat(record.aliases, ", ") end
-  if positions then notes[#notes + 1] = "positions and dims count from 1" end
-  if first.view then notes[#notes + 1] = "a view: it shares memory" end
-  if first.number then notes[#notes + 1] = "gives a Lua value, not a tensor" end
+  if record.alias_of then notes[#notes + 1] = T("the same as %s"):format(record.alias_of) end
+  if #record.aliases > 0 then notes[#notes + 1] = T("also called %s"):format(table.concat(record.aliases, ", ")) end
+  if positions then notes[#notes + 1] = T"positions and dims count from 1" end
+  if first.view then notes[#notes + 1] = T"a view: it shares memory" end
+  if first.number then notes[#notes + 1] = T"gives a Lua value, not a tensor" end
   local takes = first.params[1] and first.params[1].take
-  if not first.differentiable and not first.inplace_only and takes and takes:find "tensor" then notes[#notes + 1] = "no gradient" end
-  if #notes > 0 then lines[#lines + 1] = labelled("note", table.concat(notes, "; ")) end
+  if not first.differentiable and not first.inplace_only and takes and takes:find "tensor" then notes[#notes + 1] = T"no gradient" end
+  if #notes > 0 then lines[#lines + 1] = labelled(T"note", table.concat(notes, "; ")) end
   push(lines, example_lines(table.concat(example, "\n")))
   push(lines, see_line(table.concat(see, ","), record.name, #example > 0))
   return table.concat(lines, "\n")
@@ -178,8 +169,8 @@ function pages.row(entry)
   local value = pages.value_at(path)
   local head = arguments == "" and type(value) ~= "function" and (path:gsub("^Tensor%.", "x.")) or call_form(path, arguments)
   if path:find "^Tensor%." and type(value) == "function" then head = "x:" .. path:match "[^.]*$" .. "(" .. arguments .. ")" end
-  local lines = {colour(pages.wrap(head, "", pages.width() - 5):gsub("\n", "\n     "), "heading"), pages.wrap(doc, "  ")}
-  if entry.row.rule then lines[#lines + 1] = labelled("shape", entry.row.rule) end
+  local lines = {colour(pages.wrap(head, "", pages.width() - 5):gsub("\n", "\n     "), "heading"), pages.wrap(T(doc), "  ")}
+  if entry.row.rule then lines[#lines + 1] = labelled(T"shape", entry.row.rule) end
   if entry.row.example then push(lines, example_lines(entry.row.example)) end
   push(lines, see_line(entry.row.see, path, entry.row.example ~= nil))
   return table.concat(lines, "\n")
@@ -203,14 +194,14 @@ end
 function pages.lua(entry)
   local found = entry.found or comments.of(entry.f)
   local lines = {colour(pages.head(entry.path, found), "heading")}
-  if found.doc ~= "" then lines[#lines + 1] = pages.wrap(found.doc, "  ") end
+  if found.doc ~= "" then lines[#lines + 1] = pages.wrap(T(found.doc), "  ") end
   for _, p in ipairs(found.params) do
     if p.doc ~= "" or p.type ~= "" then
       lines[#lines + 1] = labelled(p.name:sub(1, label_width - 1), (p.type .. "  " .. p.doc):gsub("%s+$", ""))
     end
   end
-  for _, r in ipairs(found.returns) do lines[#lines + 1] = labelled("returns", r) end
-  lines[#lines + 1] = "  " .. colour(("%s:%d   ??%s shows its source"):format(found.place, found.line, entry.path), "faint")
+  for _, r in ipairs(found.returns) do lines[#lines + 1] = labelled(T"returns", r) end
+  lines[#lines + 1] = "  " .. colour(T("%s:%d   ??%s shows its source"):format(found.place, found.line, entry.path), "faint")
   return table.concat(lines, "\n")
 end
 
@@ -228,7 +219,7 @@ function pages.space(entry)
   for _, name in ipairs(names) do wide = math.max(wide, #name) end
   local columns = math.max(1, (width - 2) // (wide + 2))
   local rows = (#names + columns - 1) // columns
-  local lines = {colour(entry.path, "heading"), pages.wrap(entry.doc, "  ")}
+  local lines = {colour(entry.path, "heading"), pages.wrap(T(entry.doc), "  ")}
   for r = 1, rows do
     local cells = {}
     for c = 0, columns - 1 do
@@ -242,20 +233,15 @@ end
 
 function pages.topic(entry)
   local text = entry.text
-  local lines = {colour(entry.path, "heading"), pages.wrap(entry.doc, "  "), type(text) == "function" and text() or text}
+  local lines = {colour(entry.path, "heading"), pages.wrap(T(entry.doc), "  "), type(text) == "function" and text() or T(text)}
   push(lines, see_line(entry.see))
   return table.concat(lines, "\n")
 end
 
 function pages.library(entry)
-  if entry.keyword then return colour(entry.path, "heading") .. "\n" .. pages.wrap(entry.doc, "  ") end
+  if entry.keyword then return colour(entry.path, "heading") .. "\n" .. pages.wrap(T(entry.doc), "  ") end
   local head = entry.arguments == "" and entry.path:find "^math%.[ph]" and entry.path or entry.path .. "(" .. entry.arguments .. ")"
-  return colour(head, "heading") .. "\n" .. pages.wrap(entry.doc .. " (Lua)", "  ")
-end
-
-local function columns_of(text)
-  text = text:gsub("\27%[[%d;]*m", "")
-  return utf8.len(text) or #text
+  return colour(head, "heading") .. "\n" .. pages.wrap(T(entry.doc) .. " (Lua)", "  ")
 end
 
 ---Lines wider than the window, broken at spaces; what follows stands further in.
@@ -264,15 +250,17 @@ function pages.fit(text)
   local width, out = pages.width(), {}
   for line in (text .. "\n"):gmatch "([^\n]*)\n" do
     local indent = line:match "^%s*" .. "    "
-    if columns_of(line) > width and #indent < width - 10 then
+    if width_of(line) > width and #indent < width - 10 then
       local current, used = "", 0
-      for space, word in line:gmatch "(%s*)(%S+)" do
-        local wide = columns_of(word)
-        if used > #indent and used + #space + wide > width then
-          out[#out + 1] = current
-          current, used = indent .. word, #indent + wide
-        else
-          current, used = current .. space .. word, used + #space + wide
+      for space, words in line:gmatch "(%s*)(%S+)" do
+        for word, blanks in pieces(words) do
+          local gap, wide = blanks == 1 and space or "", width_of(word)
+          if used > #indent and used + #gap + wide > width then
+            out[#out + 1] = current
+            current, used = indent .. word, #indent + wide
+          else
+            current, used = current .. gap .. word, used + #gap + wide
+          end
         end
       end
       line = current

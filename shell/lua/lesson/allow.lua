@@ -1,5 +1,6 @@
 -- What an answer is made of: the operators, loops and names of operations in a piece of code.
 -- A task's allow and forbid lists are held against it, and the order in which lessons teach.
+local T = require("torch.language").text
 local allow = {}
 
 local LOOPS = {["for"] = true, ["while"] = true, ["repeat"] = true, ["goto"] = true}
@@ -97,14 +98,14 @@ function allow.complaint(code, question, known)
   local allowed, forbidden = question.allow and set(question.allow), set(question.forbid or {})
   for _, use in ipairs(allow.uses(code)) do
     local name = use.name
-    local what = use.kind == "loop" and "loops (" .. name .. ")" or use.kind == "operator" and "the operator " .. name or name
+    local what = use.kind == "loop" and T("loops (%s)"):format(name) or use.kind == "operator" and T("the operator %s"):format(name) or name
     local banned = forbidden[name] or use.kind == "loop" and forbidden.loops
-    if banned then return ("this time without %s"):format(what) end
+    if banned then return T("this time without %s"):format(what) end
     if allowed and not allowed[name] and not (use.kind == "loop" and allowed.loops) then
       if use.kind == "loop" or use.kind == "operator" or use.kind == "method" or
          use.kind == "field" and name ~= "torch" or
          use.kind == "global" and name ~= "torch" and name ~= question.spec.name and not known(name) then
-        return ("this time without %s; allowed are %s"):format(what, table.concat(question.allow, " "))
+        return T("this time without %s; allowed are %s"):format(what, table.concat(question.allow, " "))
       end
     end
   end

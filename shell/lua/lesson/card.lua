@@ -1,4 +1,5 @@
 -- The alignment card: how the shapes of operands line up from the right, and what stretches.
+local T = require("torch.language").text
 local card = {}
 
 --- The broadcast shape of a list of shapes, or nil and the dimension (from the right) that disagrees.
@@ -53,8 +54,8 @@ function card.rows(names, shapes)
       local n = rawget(s, #s - wrong + 1)
       if n and n ~= 1 then sizes[#sizes + 1] = tostring(n) end
     end
-    out[#out + 1] = ("%s from the right: %s against %s, and neither is 1"):format(
-      wrong == 1 and "the first" or wrong == 2 and "the second" or "number " .. wrong,
+    out[#out + 1] = T("%s from the right: %s against %s, and neither is 1"):format(
+      wrong == 1 and T"the first" or wrong == 2 and T"the second" or T("number %d"):format(wrong),
       sizes[1], sizes[2])
   end
   return out

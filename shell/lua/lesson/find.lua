@@ -1,6 +1,7 @@
 -- Finds lessons: those of the program's course, and of a class that was opened, by name, and files by path.
 local course = require "shell.lesson.course"
 local parse = require "shell.lesson.parse"
+local T = require("torch.language").text
 
 local find = {}
 
@@ -31,7 +32,7 @@ function find.course() return class or course.inside() end
 function find.open_class(folder)
   local ok, found = pcall(course.read, folder)
   if not ok then return nil, tostring(found) end
-  if #found.lessons == 0 then return nil, folder .. ": there are no lessons here: files that end in .lua, or folders of such" end
+  if #found.lessons == 0 then return nil, folder .. T": there are no lessons here: files that end in .lua, or folders of such" end
   class = found
   return found
 end
@@ -68,12 +69,12 @@ function find.lesson(name)
   if not lesson and class then lesson = named(course.inside().lessons, name) end
   if lesson and #lesson.problems > 0 then
     local p = lesson.problems[1]
-    return nil, ("%s:%d: %s; `tycho --check %s` lists what is wrong"):format(lesson.path, p.line, p.message, lesson.path)
+    return nil, T("%s:%d: %s; `tycho --check %s` lists what is wrong"):format(lesson.path, p.line, p.message, lesson.path)
   end
   if lesson then return lesson end
   local names = {}
   for _, each in ipairs(#begins > 0 and begins or find.course().chapters) do names[#names + 1] = each.name end
-  return nil, ('no lesson "%s"; there are %s%s'):format(name, #begins > 0 and "" or "the chapters ", table.concat(names, ", "))
+  return nil, (#begins > 0 and T'no lesson "%s"; there are %s' or T'no lesson "%s"; there are the chapters %s'):format(name, table.concat(names, ", "))
 end
 
 --- The lesson that explains a code of errors, or nil; a class's own one comes first.

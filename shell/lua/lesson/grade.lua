@@ -3,6 +3,7 @@
 -- values as a list of numbers, and `error` where something does not work.
 local near_miss = require "shell.lesson.near_miss"
 local values = require "shell.lesson.values"
+local T = require("torch.language").text
 
 local grade = {}
 
@@ -113,16 +114,16 @@ end
 -- Remarks on a wrong shape, the most telling first.
 local function shape_remark(answer, wanted, expression)
   if #answer == 1 and #wanted ~= 1 and answer[1] == product(wanted) then
-    return "that is the number of elements; a shape has one size for each dimension"
+    return T"that is the number of elements; a shape has one size for each dimension"
   elseif #answer == #wanted and #wanted > 1 then
     local reversed = true
     for i = 1, #wanted do reversed = reversed and answer[i] == wanted[#wanted + 1 - i] end
-    if reversed then return "the right sizes the other way round: rows come before columns" end
+    if reversed then return T"the right sizes the other way round: rows come before columns" end
   end
-  if is_permutation(answer, wanted) then return "the right sizes, in another order" end
+  if is_permutation(answer, wanted) then return T"the right sizes, in another order" end
   if values.same_sizes(without_ones(answer), without_ones(wanted)) then
-    if #answer > #wanted then return "one dimension of size 1 too many: is that dimension still there?" end
-    if #answer < #wanted then return "a dimension of size 1 is still there" end
+    if #answer > #wanted then return T"one dimension of size 1 too many: is that dimension still there?" end
+    if #answer < #wanted then return T"a dimension of size 1 is still there" end
   end
   if #answer == #wanted then
     local off, by = 0, nil
@@ -133,14 +134,14 @@ local function shape_remark(answer, wanted, expression)
       end
     end
     if off == 1 and math.abs(by) == 1 then
-      return ("one size is one too %s%s"):format(by < 0 and "small" or "large",
-        expression:find("[%[,]%s*{") and "; both ends of a range belong to it" or "")
+      return (by < 0 and T"one size is one too small" or T"one size is one too large") .. (
+        expression:find("[%[,]%s*{") and T"; both ends of a range belong to it" or "")
     end
-    if off == 1 then return "one of the sizes is different" end
-    return "the number of dimensions is right, their sizes are not"
+    if off == 1 then return T"one of the sizes is different" end
+    return T"the number of dimensions is right, their sizes are not"
   end
-  return ("it has %s, your answer has %d"):format(#wanted == 0 and "no dimensions: it is one number" or
-    #wanted == 1 and "one dimension" or #wanted .. " dimensions", #answer)
+  return T("it has %s, your answer has %d"):format(#wanted == 0 and T"no dimensions: it is one number" or
+    #wanted == 1 and T"one dimension" or T("%d dimensions"):format(#wanted), #answer)
 end
 
 local FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -152,9 +153,9 @@ local function is_float(dtype)
 end
 
 local function dtype_remark(answer, wanted)
-  if is_float(wanted) and not is_float(answer) then return "there are fractions in it, so it is a floating point dtype" end
-  if not is_float(wanted) and is_float(answer) then return "nothing in it asks for fractions" end
-  return "the right kind of number, with another number of bits"
+  if is_float(wanted) and not is_float(answer) then return T"there are fractions in it, so it is a floating point dtype" end
+  if not is_float(wanted) and is_float(answer) then return T"nothing in it asks for fractions" end
+  return T"the right kind of number, with another number of bits"
 end
 
 -- An element was asked for, x[{i, j}]: where does what was answered stand?
@@ -169,13 +170,13 @@ local function index_remark(expression, answer, lookup)
     return found and v == answer[1]
   end
   if i > 0 and j > 0 then
-    if at(j, i) then return ("that stands at [{%d, %d}]: the row comes first"):format(j, i) end
-    if at(i + 1, j + 1) then return ("that stands at [{%d, %d}]: positions count from 1"):format(i + 1, j + 1) end
+    if at(j, i) then return T("that stands at [{%d, %d}]: the row comes first"):format(j, i) end
+    if at(i + 1, j + 1) then return T("that stands at [{%d, %d}]: positions count from 1"):format(i + 1, j + 1) end
   end
   if x:numel() > 4096 then return nil end
   local places = x:double():eq(answer[1]):nonzero()
-  if #places == 1 then return ("that stands at [{%d, %d}]"):format(places[{1, 1}]:item(), places[{1, 2}]:item()) end
-  if #places == 0 then return ("there is no such number in %s"):format(name) end
+  if #places == 1 then return T("that stands at [{%d, %d}]"):format(places[{1, 1}]:item(), places[{1, 2}]:item()) end
+  if #places == 0 then return T("there is no such number in %s"):format(name) end
 end
 
 local function value_remark(answer, wanted, expression, lookup)
@@ -183,8 +184,8 @@ local function value_remark(answer, wanted, expression, lookup)
   local remark = index_remark(expression, list, lookup)
   if remark then return remark end
   if #list ~= #target then
-    return #target == 1 and "it is one number" or
-      ("it has %d values, your answer has %d"):format(#target, #list)
+    return #target == 1 and T"it is one number" or
+      T("it has %d values, your answer has %d"):format(#target, #list)
   end
   for i, v in ipairs(target) do
     if type(v) == "boolean" then target[i] = v and 1 or 0 end
@@ -209,19 +210,19 @@ end
 function grade.grade(answer, wanted, expression, lookup)
   if not wanted.ok then
     if answer.kind == "error" then return true end
-    return false, "would it run at all? (`error` is an answer, too)"
+    return false, T"would it run at all? (`error` is an answer, too)"
   end
-  if answer.kind == "error" then return false, "it runs, and has a value" end
+  if answer.kind == "error" then return false, T"it runs, and has a value" end
   local kind = values.kind(wanted.value)
   if kind == "dtype" then
-    if answer.kind ~= "dtype" then return false, "a dtype is asked for, such as i64 or f32" end
+    if answer.kind ~= "dtype" then return false, T"a dtype is asked for, such as i64 or f32" end
     if answer.dtype == wanted.value then return true end
     return false, dtype_remark(answer.dtype, wanted.value)
   elseif answer.kind == "dtype" then
-    return false, kind == "shape" and "a shape is asked for, such as [2, 3]" or "a value is asked for"
+    return false, kind == "shape" and T"a shape is asked for, such as [2, 3]" or T"a value is asked for"
   end
   local target = flat(wanted.value)
-  if not target then return false, "no answer fits that" end
+  if not target then return false, T"no answer fits that" end
   if answer.kind == "booleans" then
     local right = #answer == #target
     for i = 1, #target do
@@ -229,7 +230,7 @@ function grade.grade(answer, wanted, expression, lookup)
       right = right and answer[i] == (t == true or t == 1)
     end
     if right and kind ~= "shape" then return true end
-    return false, #answer ~= #target and ("it has %d values, your answer has %d"):format(#target, #answer) or nil
+    return false, #answer ~= #target and T("it has %d values, your answer has %d"):format(#target, #answer) or nil
   end
   local right = #answer == #target
   for i = 1, #target do right = right and answer[i] ~= nil and agrees(answer[i], target[i]) end
@@ -260,10 +261,10 @@ function grade.question(expression)
     return inner and inner:sub(2, -2) or e
   end
   local of = expression:match("^(.*)%.shape$") or expression:match("^(.*):size%(%)$")
-  if of then return "what shape is `" .. bare(of) .. "`?" end
+  if of then return T("what shape is `%s`?"):format(bare(of)) end
   of = expression:match("^(.*)%.dtype$")
-  if of then return "what dtype is `" .. bare(of) .. "`?" end
-  return "what is `" .. expression .. "`?"
+  if of then return T("what dtype is `%s`?"):format(bare(of)) end
+  return T("what is `%s`?"):format(expression)
 end
 
 --- The operand of a question about a shape or dtype: "a + b" of "(a + b).shape".

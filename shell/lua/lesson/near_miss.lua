@@ -3,6 +3,8 @@
 local reserve = require "shell.lesson.reserve"
 local scalings = require "shell.lesson.scalings"
 local values = require "shell.lesson.values"
+local language = require "torch.language"
+local T, N = language.text, language.noted
 
 local is_tensor, close, sizes = values.is_tensor, values.close, values.same_sizes
 
@@ -13,20 +15,20 @@ local near_miss = {}
 local rows = {}
 local function row(name, f) rows[#rows + 1] = {name = name, find = f} end
 
-local function plural(n, word) return n == 1 and "one " .. word or n .. " " .. word .. "s" end
+local function positions(n) return n == 1 and T"one position" or T("%d positions"):format(n) end
 
 -- More than one value, and not all equal: else most of the rows below would fit by chance.
 local function varied(x) return x:numel() > 1 and not close(x, x:flatten()[1]:expand(x.shape)) end
 
 row("unchanged", function(c)
   for _, x in ipairs(c.inputs) do
-    if close(c.g, x:double()) and not close(c.w, x:double()) then return "that is what was given, unchanged" end
+    if close(c.g, x:double()) and not close(c.w, x:double()) then return T"that is what was given, unchanged" end
   end
 end)
 
 row("dtype", function(c)
   if c.same and close(c.g, c.w) and c.got.dtype ~= c.wanted.dtype then
-    return ("the values are right, but the dtype is %s and should be %s"):format(
+    return T("the values are right, but the dtype is %s and should be %s"):format(
       values.dtype_text(c.got.dtype), values.dtype_text(c.wanted.dtype))
   end
 end)
@@ -35,25 +37,25 @@ row("diagonal", function(c)
   if c.w.ndim == 2 and c.w:size(1) == c.w:size(2) and c.g.ndim == 1 and c.w:size(1) > 1 and
      close(c.g, c.w:diagonal()) then
     local n = c.w:size(1)
-    return ("%d lines up with %d, so nothing stretched"):format(n, n), "is the diagonal of the result"
+    return T("%d lines up with %d, so nothing stretched"):format(n, n), T"is the diagonal of the result"
   end
 end)
 
 row("transposed", function(c)
   if c.g.ndim == 2 and c.w.ndim == 2 and math.min(c.w:size(1), c.w:size(2)) > 1 and varied(c.w) and close(c.g:t(), c.w) then
-    return "rows and columns are exchanged: that is the transpose"
+    return T"rows and columns are exchanged: that is the transpose"
   end
 end)
 
 row("extra size 1", function(c)
   if not c.same and c.g.ndim > c.w.ndim and close(c.g:squeeze(), c.w:squeeze()) then
-    return "the values are right, but a dimension of size 1 is left over (keepdim, or a range {k, k} in place of k)"
+    return T"the values are right, but a dimension of size 1 is left over (keepdim, or a range {k, k} in place of k)"
   end
 end)
 
 row("missing size 1", function(c)
   if not c.same and c.g.ndim < c.w.ndim and close(c.g:squeeze(), c.w:squeeze()) then
-    return "the values are right, but a dimension of size 1 is missing (keepdim = true keeps it)"
+    return T"the values are right, but a dimension of size 1 is missing (keepdim = true keeps it)"
   end
 end)
 
@@ -73,8 +75,10 @@ local function columns_of(x, y)
 end
 
 local function list_text(word, list)
-  if #list == 0 then return "no " .. word .. "s" end
-  return (#list == 1 and word or word .. "s") .. " " .. table.concat(list, ", ")
+  local column = word == "column"
+  if #list == 0 then return column and T"no columns" or T"no rows" end
+  if #list == 1 then return (column and T"column %d" or T"row %d"):format(list[1]) end
+  return (column and T"columns %s" or T"rows %s"):format(table.concat(list, ", "))
 end
 
 row("other rows or columns", function(c)
@@ -84,7 +88,7 @@ row("other rows or columns", function(c)
       local wanted = columns_of(way[2](x), way[2](c.w))
       local got = wanted and columns_of(way[2](x), way[2](c.g))
       if got and not sizes(got, wanted) then
-        return ("that is %s of what was given"):format(list_text(way[1], got))
+        return T("that is %s of what was given"):format(list_text(way[1], got))
       end
     end
   end
@@ -108,29 +112,29 @@ row("another block", function(c)
     local wanted = block_of(x, c.w)
     local got = wanted and block_of(x, c.g)
     if got and not sizes(got, wanted) then
-      return ("that is rows %d to %d, columns %d to %d of what was given"):format(table.unpack(got))
+      return T("that is rows %d to %d, columns %d to %d of what was given"):format(table.unpack(got))
     end
   end
 end)
 
 row("a column for a row", function(c)
   if not c.same and c.g.ndim == c.w.ndim and close(c.g:squeeze(), c.w:squeeze()) then
-    return "the values are right, but they stand in the other direction"
+    return T"the values are right, but they stand in the other direction"
   end
 end)
 
 row("other shape", function(c)
   if not c.same and c.g:numel() == c.w:numel() and c.w:numel() > 1 and close(c.g:flatten(), c.w:flatten()) then
-    return "the same values in the same order, but in another shape"
+    return T"the same values in the same order, but in another shape"
   end
 end)
 
 -- Reductions along a dimension, by what they are called.
 local REDUCE = {
-  {"summed", function(x, d) return x:sum(d) end}, {"averaged", function(x, d) return x:mean(d) end},
-  {"searched", function(x, d) return (x:max(d)) end}, {"searched", function(x, d) return (x:min(d)) end},
-  {"searched", function(x, d) return x:argmax(d):double() end},
-  {"searched", function(x, d) return x:argmin(d):double() end},
+  {N"summed", function(x, d) return x:sum(d) end}, {N"averaged", function(x, d) return x:mean(d) end},
+  {N"searched", function(x, d) return (x:max(d)) end}, {N"searched", function(x, d) return (x:min(d)) end},
+  {N"searched", function(x, d) return x:argmax(d):double() end},
+  {N"searched", function(x, d) return x:argmin(d):double() end},
 }
 row("the wrong dimension", function(c)
   for _, input in ipairs(c.inputs) do
@@ -144,7 +148,7 @@ row("the wrong dimension", function(c)
         end
         for d = 1, over and x.ndim or 0 do
           if d ~= over and close(done[d]:squeeze(), c.g:squeeze()) then
-            return ("%s over dimension %d; it should be dimension %d"):format(r[1], d, over)
+            return T("%s over dimension %d; it should be dimension %d"):format(T(r[1]), d, over)
           end
         end
       end
@@ -154,15 +158,15 @@ end)
 
 row("everything reduced", function(c)
   if c.g:numel() == 1 and c.w:numel() > 1 then
-    if close(c.g:reshape({}), c.w:sum()) then return "everything was added up; one dimension should remain" end
-    if close(c.g:reshape({}), c.w:mean()) then return "everything was averaged; one dimension should remain" end
+    if close(c.g:reshape({}), c.w:sum()) then return T"everything was added up; one dimension should remain" end
+    if close(c.g:reshape({}), c.w:mean()) then return T"everything was averaged; one dimension should remain" end
   end
 end)
 
 row("not reduced yet", function(c)
   if c.w.ndim == 0 and c.g:numel() > 1 then
-    if close(c.g:sum(), c.w) then return "those are the parts; their sum is still missing" end
-    if close(c.g:mean(), c.w) then return "those are the parts; their mean is still missing" end
+    if close(c.g:sum(), c.w) then return T"those are the parts; their sum is still missing" end
+    if close(c.g:mean(), c.w) then return T"those are the parts; their mean is still missing" end
   end
 end)
 
@@ -180,35 +184,35 @@ row("a range too short or too long", function(c)
   local short, long = a < b and c.g or c.w, a < b and c.w or c.g
   local n, extra = short:size(off), long:size(off) - short:size(off)
   if n == 0 or extra > 2 then return nil end
-  local word = a < b and "missing at" or "too many at"
+  local word = a < b and T"missing at" or T"too many at"
   if close(short, long:narrow(off, 1, n)) then
-    return ("%s %s the end of dimension %d: both ends of a range count"):format(plural(extra, "position"), word, off)
+    return T("%s %s the end of dimension %d: both ends of a range count"):format(positions(extra), word, off)
   elseif close(short, long:narrow(off, extra + 1, n)) then
-    return ("%s %s the start of dimension %d: positions count from 1"):format(plural(extra, "position"), word, off)
+    return T("%s %s the start of dimension %d: positions count from 1"):format(positions(extra), word, off)
   end
 end)
 
 row("sign", function(c)
-  if c.same and close(-c.g, c.w) and not close(c.g, c.w) then return "the sign is the other one everywhere" end
+  if c.same and close(-c.g, c.w) and not close(c.g, c.w) then return T"the sign is the other one everywhere" end
 end)
 
 row("inverted mask", function(c)
   if c.same and c.got.dtype == torch.bool and c.wanted.dtype == torch.bool and close(1 - c.g, c.w) then
-    return "true and false are exchanged"
+    return T"true and false are exchanged"
   end
 end)
 
 row("absolute", function(c)
   if c.same and varied(c.w) and close(c.g:abs(), c.w:abs()) and not close(c.g, c.w) then
-    return "the sizes are right, but some signs are wrong"
+    return T"the sizes are right, but some signs are wrong"
   end
 end)
 
 row("off by one", function(c)
   if not c.same then return nil end
-  local what = c.w:numel() == 1 and "it is one too " or "every value is one too "
-  if close(c.g + 1, c.w) then return what .. "small: do you count from 1?" end
-  if close(c.g - 1, c.w) then return what .. "large" end
+  local single = c.w:numel() == 1
+  if close(c.g + 1, c.w) then return single and T"it is one too small: do you count from 1?" or T"every value is one too small: do you count from 1?" end
+  if close(c.g - 1, c.w) then return single and T"it is one too large" or T"every value is one too large" end
 end)
 
 -- Sizes that a forgotten or doubled division would be by.
@@ -221,8 +225,8 @@ local function counts(c)
     end
   end
   for _, x in ipairs(c.inputs) do
-    for d = 1, x.ndim do add(x:size(d), "the size of dimension " .. d) end
-    add(x:numel(), "the number of elements")
+    for d = 1, x.ndim do add(x:size(d), T("the size of dimension %d"):format(d)) end
+    add(x:numel(), T"the number of elements")
   end
   return list
 end
@@ -231,33 +235,33 @@ row("a mean not taken", function(c)
   if not c.same or not c.w:any():item() then return nil end
   for _, k in ipairs(counts(c)) do
     if close(c.g, c.w * k.n) then
-      return ("that is %d times what is wanted, and %d is %s: a sum where a mean belongs?"):format(k.n, k.n, k.what)
+      return T("that is %d times what is wanted, and %d is %s: a sum where a mean belongs?"):format(k.n, k.n, k.what)
     elseif close(c.g * k.n, c.w) then
-      return ("what is wanted is %d times that, and %d is %s: a mean where a sum belongs?"):format(k.n, k.n, k.what)
+      return T("what is wanted is %d times that, and %d is %s: a mean where a sum belongs?"):format(k.n, k.n, k.what)
     end
     local off = k.n > 2 and k.n / (k.n - 1)  -- of 2, the half and the double look like other slips
     if off and (close(c.g, c.w * math.sqrt(off)) or close(c.g, c.w * off)) then
-      return ("it divides by %d; here by %d is meant"):format(k.n - 1, k.n)
+      return T("it divides by %d; here by %d is meant"):format(k.n - 1, k.n)
     elseif off and (close(c.w, c.g * math.sqrt(off)) or close(c.w, c.g * off)) then
-      return ("it divides by %d; here by %d is meant"):format(k.n, k.n - 1)
+      return T("it divides by %d; here by %d is meant"):format(k.n, k.n - 1)
     end
   end
 end)
 
 row("squares and roots", function(c)
   if not c.same or close(c.w, c.w * c.w) then return nil end
-  if close(c.g, c.w * c.w) then return "that is the square of it: a root is missing, or one squaring too many" end
+  if close(c.g, c.w * c.w) then return T"that is the square of it: a root is missing, or one squaring too many" end
   if close(c.g * c.g, c.w) and (c.g:numel() > 1 or c.inputs[1]) then
-    return "that is the square root of it: one root too many, or a square is missing"
+    return T"that is the square root of it: one root too many, or a square is missing"
   end
 end)
 
 row("factors", function(c)
   if not c.same or not c.w:any():item() then return nil end
-  local FACTORS = {{2, "twice what is wanted"}, {0.5, "half of what is wanted"},
-                   {100, "a hundred times what is wanted: per cent?"}, {0.01, "a hundredth of what is wanted"}}
+  local FACTORS = {{2, T"twice what is wanted"}, {0.5, T"half of what is wanted"},
+                   {100, T"a hundred times what is wanted: per cent?"}, {0.01, T"a hundredth of what is wanted"}}
   for _, f in ipairs(FACTORS) do
-    if close(c.g, c.w * f[1]) then return (c.w:numel() == 1 and "that is " or "every value is ") .. f[2] end
+    if close(c.g, c.w * f[1]) then return (c.w:numel() == 1 and T"that is %s" or T"every value is %s"):format(f[2]) end
   end
 end)
 
@@ -281,7 +285,7 @@ end)
 row("reversed", function(c)
   if not c.same or not varied(c.w) then return nil end
   for d = 1, c.w.ndim do
-    if c.w:size(d) > 1 and close(c.g:flip(d), c.w) then return ("dimension %d runs backwards"):format(d) end
+    if c.w:size(d) > 1 and close(c.g:flip(d), c.w) then return T("dimension %d runs backwards"):format(d) end
   end
 end)
 
@@ -289,14 +293,14 @@ row("shifted", function(c)
   if not c.same or not varied(c.w) then return nil end
   for d = 1, c.w.ndim do
     if c.w:size(d) > 2 and (close(c.g:roll(1, d), c.w) or close(c.g:roll(-1, d), c.w)) then
-      return ("the values are right, but stand one place off along dimension %d"):format(d)
+      return T("the values are right, but stand one place off along dimension %d"):format(d)
     end
   end
 end)
 
 row("one over", function(c)
   if c.same and not c.w:eq(0):any():item() and not close(c.w, c.w:reciprocal()) and close(c.g, c.w:reciprocal()) then
-    return "that is one over it: what is divided by what?"
+    return T"that is one over it: what is divided by what?"
   end
 end)
 
@@ -304,22 +308,22 @@ row("a constant off", function(c)
   if not c.same or not varied(c.w) then return nil end
   local gap = c.g - c.w
   if not varied(gap) and gap:numel() > 1 then
-    return ("every value is off by the same number, %.4g"):format(gap:flatten()[1]:item())
+    return T("every value is off by the same number, %.4g"):format(gap:flatten()[1]:item())
   end
 end)
 
 row("sorted differently", function(c)
   if c.w:numel() == c.g:numel() and varied(c.w) and c.w:numel() <= 4096 and
      close((c.g:flatten():sort()), (c.w:flatten():sort())) then
-    return "the right values, but not in the right places"
+    return T"the right values, but not in the right places"
   end
 end)
 
 row("not a number", function(c)
   local n = c.g:isnan():sum():item()
   if n > 0 and not c.w:isnan():any():item() then
-    return ("%s not a number (nan): a division of 0 by 0, or a root of a negative number"):format(
-      n == 1 and "one value is" or n .. " values are")
+    return T("%s not a number (nan): a division of 0 by 0, or a root of a negative number"):format(
+      n == 1 and T"one value is" or T("%d values are"):format(n))
   end
 end)
 
@@ -331,12 +335,12 @@ row("some entries", function(c)
   local at = wrong:nonzero()[1]:tolist()
   local place = #at == 1 and tostring(at[1]) or "{" .. table.concat(at, ", ") .. "}"
   local got, want = c.got[at], c.wanted[at]
-  return ("%d of %d values differ; the first at [%s] is %.5g, wanted %.5g"):format(
-    n, c.w:numel(), place, got:double():item(), want:double():item())
+  local told = c.closed and "" or T(" is %.5g, wanted %.5g"):format(got:double():item(), want:double():item())
+  return T("%d of %d values differ; the first at [%s]"):format(n, c.w:numel(), place) .. told
 end)
 
 local function of_tensors(got, wanted, inputs, how)
-  local c = {got = got:detach(), wanted = wanted:detach(), inputs = {}}
+  local c = {got = got:detach(), wanted = wanted:detach(), inputs = {}, closed = how == "closed"}
   for _, x in ipairs(inputs or {}) do
     if is_tensor(x) then c.inputs[#c.inputs + 1] = x:detach() end
   end
@@ -361,23 +365,23 @@ end
 function near_miss.find(got, wanted, inputs, how)
   local a, b = values.kind(got), values.kind(wanted)
   if a == "tensor" and b == "tensor" then return of_tensors(got, wanted, inputs, how) end
-  if a == "nil" then return "there is no value; does it end in return?", "nothing" end
+  if a == "nil" then return T"there is no value; does it end in return?", "nothing" end
   if b == "tensor" and a == "number" then
-    if wanted.ndim > 0 then return "that is one Lua number; a tensor is wanted", "number" end
+    if wanted.ndim > 0 then return T"that is one Lua number; a tensor is wanted", "number" end
     return of_tensors(torch.tensor(got + 0.0), wanted, inputs, how)
   elseif b == "number" and a == "number" then
     return of_tensors(torch.tensor(got + 0.0), torch.tensor(wanted + 0.0), inputs, how)
   elseif b == "number" and a == "tensor" then
     if got:numel() == 1 and got:double():item() == wanted then
-      return "the value is right; :item() makes it a number", "item"
+      return T"the value is right; :item() makes it a number", "item"
     end
     return of_tensors(got, torch.tensor(wanted + 0.0), inputs, how)
   elseif b == "tensor" and a == "table" then
-    return "that is a Lua table; torch.tensor makes a tensor of it", "table"
+    return T"that is a Lua table; torch.tensor makes a tensor of it", "table"
   elseif a == "function" then
-    return "that is a function, not yet called: are its brackets () missing?", "function"
+    return T"that is a function, not yet called: are its brackets () missing?", "function"
   elseif a ~= b then
-    return ("that is %s; %s is wanted"):format(values.what(got), values.what(wanted)), "kind"
+    return T("that is %s; %s is wanted"):format(values.what(got), values.what(wanted)), "kind"
   end
 end
 

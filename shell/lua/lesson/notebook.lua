@@ -118,6 +118,7 @@ function notebook.main(name, path)
     io.stderr:write("tycho: ", message, "\n")
     return 1
   end
+  lesson = require "shell.lesson.speak"(lesson)
   path = path or lesson.name .. ".ipynb"
   local ok, failure = pcall(torch._write_text, path, notebook.text(lesson))
   if not ok then

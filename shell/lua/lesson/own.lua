@@ -6,6 +6,7 @@ local perform = require "shell.lesson.perform"
 local room = require "shell.lesson.room"
 local task = require "shell.lesson.task"
 local values = require "shell.lesson.values"
+local T = require("torch.language").text
 
 ---@param tools table what the lesson can do: say, step, ask, advance, ..; `current` gives its state
 ---@return table<string, fun()> commands
@@ -18,14 +19,14 @@ return function(tools)
     L().hints = L().hints + 1
     local hint = hints[L().hints]
     if hint then
-      tools.say_line(hint .. (L().hints < #hints and "   (there is another)" or ""))
+      tools.say_line(hint .. (L().hints < #hints and T"   (there is another)" or ""))
     elseif q and q.kind == "predict" and L().hints == #hints + 1 and operands.sides(q.expression) then
       local names, shapes = operands.sides(q.expression)
       local rows = card.rows(names, shapes)
       for i = 1, #names do tools.say("  " .. rows[i]) end
     else
-      tools.say_line(q and q.kind ~= "play" and "There is no further hint; %skip shows the answer." or
-        "There is nothing to find out here; Enter goes on.")
+      tools.say_line(q and q.kind ~= "play" and T"There is no further hint; %skip shows the answer." or
+        T"There is nothing to find out here; Enter goes on.")
     end
   end
 
@@ -46,11 +47,11 @@ return function(tools)
     L().playing = not L().playing
     tools.mode.prompt = L().playing and "play> " or tools.prompt
     if not L().playing then return tools.ask() end
-    tools.say_line("The lesson waits; %play or Enter comes back to it.")
+    tools.say_line(T"The lesson waits; %play or Enter comes back to it.")
   end
 
   function commands.back()
-    if L().at == 1 then return tools.say_line("This is the first entry.") end
+    if L().at == 1 then return tools.say_line(T"This is the first entry.") end
     L().at = L().at - 1
     tools.save()
     tools.show_step()
@@ -60,7 +61,7 @@ return function(tools)
     tools.count "open"
     tools.save()
     local l = L().lesson
-    tools.say_line(("Left at %d/%d; %%learn %s goes on from here."):format(L().at, #l.steps, l.name))
+    tools.say_line(T("Left at %d/%d; %%learn %s goes on from here."):format(L().at, #l.steps, l.name))
     tools.run.leave(L().session)
   end
 
@@ -74,7 +75,7 @@ return function(tools)
   commands["next"] = function()
     local l, session = L().lesson, L().session
     local after = find.next(l)
-    if not after then return tools.say_line("This is the last lesson.") end
+    if not after then return tools.say_line(T"This is the last lesson.") end
     tools.count "open"
     tools.save()
     tools.run.start(after, session)

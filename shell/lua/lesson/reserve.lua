@@ -1,6 +1,8 @@
 -- What a remark on a wrong answer may say: nothing that the sizes of the example make up, and nothing that gives the
 -- answer away before somebody asks for help.
 
+local T = require("torch.language").text
+
 -- Slips that look like nothing else, whatever the sizes are.
 local certain = {dtype = true, ["not a number"] = true, ["some entries"] = true, unchanged = true}
 
@@ -15,8 +17,7 @@ local telling = {factors = true, ["one over"] = true, ["squares and roots"] = tr
 return function(remark, name, how, single)
   if how == "plain" then return certain[name] and remark or nil end
   if how ~= "closed" then return remark end
-  if name == "some entries" then return (remark:gsub(" is [^,]+, wanted .*$", "")) end
-  if name == "a constant off" then return "every value is off by the same number" end
-  if single and name == "off by one" then return "you are close" end
+  if name == "a constant off" then return T"every value is off by the same number" end
+  if single and name == "off by one" then return T"you are close" end
   return not (single and telling[name]) and remark or nil
 end

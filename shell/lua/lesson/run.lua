@@ -15,8 +15,11 @@ local steps = require "shell.lesson.steps"
 local task = require "shell.lesson.task"
 local text = require "shell.lesson.text"
 local values = require "shell.lesson.values"
+local language = require "torch.language"
+local T, sentence = language.text, language.sentence
 
 local screen = require "shell.text"
+local speak = require "shell.lesson.speak"
 
 local run = {}
 
@@ -45,7 +48,7 @@ local function save(done)
   local ok, message = progress.write(l.key or l.name, math.min(lesson.at, #l.steps), #l.steps, done, lesson.solved, lesson.counts)
   if not ok and not lesson.warned then
     lesson.warned = true
-    say_line("(your progress cannot be kept: " .. tostring(message) .. ")", "faint")
+    say_line(T("(your progress cannot be kept: %s)"):format(tostring(message)), "faint")
   end
 end
 
@@ -53,9 +56,9 @@ end
 local function ask()
   local q = step().question
   if not q then
-    say(colour("(Enter goes on)", "faint"))
+    say(colour(T"(Enter goes on)", "faint"))
   elseif q.kind == "predict" then
-    say_line(q.ask or "Before running: " .. grade.question(q.expression))
+    say_line(q.ask or T("Before running: %s"):format(grade.question(q.expression)))
   else
     say_text(q.text)
     if q.starter then say(text.code(q.starter.text, INDENT)) end
@@ -87,7 +90,7 @@ local function show_step()
   say(colour(("%d/%d"):format(lesson.at, #lesson.lesson.steps), "faint"))
   if #s.say > 0 then say_text(s.say) end
   if s.code then perform.shown(lesson.session, s.code, s.question) end
-  if #s.new > 0 then say_line("new: " .. table.concat(s.new, " "), "faint") end
+  if #s.new > 0 then say_line(T("new: %s"):format(table.concat(s.new, " ")), "faint") end
   if s.question and s.question.kind == "task" then open_task(s.question) end
   ask()
 end
@@ -97,10 +100,10 @@ local function finish()
   lesson.at = #l.steps
   save(true)
   say("")
-  say_line("That was " .. l.title .. ".", "heading")
-  if #l.see > 0 then say_line("Look up: ?" .. table.concat(l.see, "  ?")) end
+  say_line(T("That was %s."):format(l.title), "heading")
+  if #l.see > 0 then say_line(T"Look up: ?" .. table.concat(l.see, "  ?")) end
   local after = find.next(l)
-  if after then say_line(("%%next begins the next one, %s: %s."):format(after.name, after.title)) end
+  if after then say_line(T("%%next begins the next one, %s: %s."):format(after.name, T(after.title))) end
   run.finished = l
   run.leave(session)
 end
@@ -131,13 +134,12 @@ end
 local function answer_predict(q, answer)
   local wanted = perform.value(q.expression)
   local right, remark = grade.grade(answer, wanted, q.expression, function(name) return rawget(_G, name) end)
-  remark = remark and remark:sub(1, 1):upper() .. remark:sub(2)
   if right then
     local names, shapes = operands.sides(q.expression)
     if names then
-      say_beside(colour("yes.", "good") .. "   ", card.rows(names, shapes))
+      say_beside(colour(T"yes.", "good") .. "   ", card.rows(names, shapes))
     else
-      say(colour("yes.", "good"))
+      say(colour(T"yes.", "good"))
     end
     return complete()
   end
@@ -146,10 +148,10 @@ local function answer_predict(q, answer)
     if slip and grade.same_answer(slip, answer) then remark = w.remark end
   end
   lesson.tries = lesson.tries + 1
-  if remark and not remark:find("[%.%?%)]$") then remark = remark .. "." end
-  say_line(colour("not yet.", "bad") .. (remark and " " .. remark or ""))
-  if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
-  if lesson.tries >= 4 then say_line("(%skip shows the answer)", "faint") end
+  local mark = colour(T"not yet.", "bad")
+  say_line(remark and language.beside(mark, sentence(remark)) or mark)
+  if lesson.tries == 2 then say_line(T"(%hint helps)", "faint") end
+  if lesson.tries >= 4 then say_line(T"(%skip shows the answer)", "faint") end
 end
 
 -- What the lesson has to say to just this entry, or nil.
@@ -165,7 +167,7 @@ local function remark_on(q, entry, results)
   if own then return say_line(own) end
   local slip = steps.slip(lesson.looked, q.spec.name)
   if slip then return say_line(slip) end
-  if lesson.between and steps.reached(lesson.between, entry, results) then say(colour("so far so good", "good")) end
+  if lesson.between and steps.reached(lesson.between, entry, results) then say(colour(T"so far so good", "good")) end
 end
 
 -- What the user's entry did to the open task.
@@ -182,9 +184,9 @@ local function look_at_task(q, entry, results)
     if type(now) ~= "function" then
       local other = entry:match("function%s+([%a_][%w_]*)%s*%(")
       if other and other ~= name then
-        say_line(("The task asks for `%s`; that is `%s`."):format(name, other))
+        say_line(T("The task asks for `%s`; that is `%s`."):format(name, other))
       elseif mentioned and now ~= nil then
-        say_line(("`%s` should be a function: function %s(%s) return .. end"):format(
+        say_line(T("`%s` should be a function: function %s(%s) return .. end"):format(
           name, name, table.concat(q.spec.parameters, ", ")))
       else
         remark_on(q, entry, results)
@@ -196,16 +198,16 @@ local function look_at_task(q, entry, results)
     local as_value = results and results.n > 0 and values.same(results[1], lesson.wanted)
     if as_value and not values.same(now, lesson.wanted) then
       if lesson.before then
-        say_line(("Those are the right values, but in a new tensor: `%s` itself is unchanged."):format(name))
+        say_line(T("Those are the right values, but in a new tensor: `%s` itself is unchanged."):format(name))
         return
       end
       rawset(_G, name, results[1])
       now, answered = results[1], true
-      say(colour(("kept as %s"):format(name), "faint"))
+      say(colour(T("kept as %s"):format(name), "faint"))
     elseif not changed then
       return remark_on(q, entry, results)
     elseif not lesson.before and lesson.between and steps.reached(lesson.between, entry) then
-      return say(colour("so far so good", "good"))
+      return say(colour(T"so far so good", "good"))
     end
   end
   local complaint = allow.complaint(entry, q, function(global) return rawget(_G, global) ~= nil end)
@@ -225,8 +227,8 @@ local function look_at_task(q, entry, results)
     return complete()
   end
   lesson.tries = lesson.tries + 1
-  local head = lines[1]:gsub("^not yet:", colour("not yet:", "bad"))
-  say_line(head)
+  local mark = T"not yet:"
+  say_line(lines[1]:sub(1, #mark) == mark and colour(mark, "bad") .. lines[1]:sub(#mark + 1) or lines[1])
   local own = own_remark(q, entry)
   if own then say_line(own) end
   for i = 2, #lines do say(screen.cut(lines[i], require("shell.columns").window() - 1)) end
@@ -238,9 +240,9 @@ local function look_at_task(q, entry, results)
       rawset(_G, name, task.copy(lesson.before))
     end
     lesson.seen, lesson.last = rawget(_G, name), lesson.before
-    say_line(("(`%s` is again as it was.)"):format(name), "faint")
+    say_line(T("(`%s` is again as it was.)"):format(name), "faint")
   end
-  if lesson.tries == 2 then say_line("(%hint helps)", "faint") end
+  if lesson.tries == 2 then say_line(T"(%hint helps)", "faint") end
 end
 
 local commands = require "shell.lesson.own" {
@@ -321,6 +323,7 @@ local hooked
 ---@param from? integer the entry to begin with; nil takes up where it was left
 function run.start(found, session, from)
   if lesson then run.leave(lesson.session) end
+  found = speak(found)
   local kept = progress.read()[found.key or found.name]
   local at = from or kept and not (kept.done and kept.entry >= #found.steps) and kept.entry or 1
   at = math.max(1, math.min(at, #found.steps))
@@ -340,7 +343,7 @@ function run.start(found, session, from)
   local wide = screen.width(found.title) + #own + 3 <= text.width()
   say(colour(found.title, "heading") .. (wide and "   " or "\n") .. colour(own, "faint"))
   if at > 1 then
-    say_line(("You were at %d/%d; what came before is done again quietly."):format(at, #found.steps), "faint")
+    say_line(T("You were at %d/%d; what came before is done again quietly."):format(at, #found.steps), "faint")
     for i = 1, at - 1 do
       local s = found.steps[i]
       local q = s.question
@@ -366,6 +369,13 @@ function run.leave(session)
   if lesson.history then native.forget(lesson.history) end
   room.leave(session)
   lesson = nil
+end
+
+--- Another language is spoken: so does the running lesson, from its open question on.
+function run.speak()
+  if not lesson then return end
+  lesson.lesson = speak(lesson.lesson)
+  ask()
 end
 
 --- The running lesson as progress names it, or nil.

@@ -1,6 +1,7 @@
 -- What tables are usually scaled by, and what becomes of it along the wrong dimension, without keepdim,
 -- or without brackets: the slips behind one row of the near misses.
 local sizes = require("shell.lesson.values").same_sizes
+local T = require("torch.language").text
 
 --- A list of {family, remark, value}. A remark is due when the answer and what was wanted are two of one
 --- family.
@@ -17,34 +18,33 @@ local function scalings(x)
   for name, f in pairs(by) do
     for d = 1, x.ndim do
       local kept = f{dim = d, keepdim = true}
-      local along = ("the %s along dimension %d"):format(name, d)
-      add(name .. "/", "divided by " .. along, function() return x / kept end)
-      add(name .. "-", along .. " was subtracted", function() return x - kept end)
+      local along = T("the %s along dimension %d"):format(name, d)
+      add(name .. "/", T("divided by %s"):format(along), function() return x / kept end)
+      add(name .. "-", T("%s was subtracted"):format(along), function() return x - kept end)
       local bare = f(d)
       if bare.ndim == 1 and x.ndim == 2 and d == 2 and x:size(1) == x:size(2) then
-        local lost = along .. " lost its dimension and lined up with the columns: keepdim"
+        local lost = T("%s lost its dimension and lined up with the columns: keepdim"):format(along)
         add(name .. "/", lost, function() return x / bare end)
         add(name .. "-", lost, function() return x - bare end)
       end
     end
     local all = f()
-    add(name .. "/", ("divided by the %s of everything"):format(name), function() return x / all end)
-    add(name .. "-", ("the %s of everything was subtracted"):format(name), function() return x - all end)
+    add(name .. "/", T("divided by the %s of everything"):format(name), function() return x / all end)
+    add(name .. "-", T("the %s of everything was subtracted"):format(name), function() return x - all end)
   end
   for d = 1, x.ndim do
     local mean = x:mean{dim = d, keepdim = true}
     local std = x:std{dim = d, keepdim = true}
     local flat = x:std{dim = d, keepdim = true, correction = 0}
-    local along = " along dimension " .. d
     local standard = function(remark, f) add("standard", remark, f) end
-    standard("standardised" .. along, function() return (x - mean) / std end)
-    standard("divided by the variance, the square of std", function() return (x - mean) / (std * std) end)
-    standard("the division was done before the subtraction: brackets", function() return x - mean / std end)
-    standard("the mean was not divided: brackets", function() return x / std - mean end)
-    standard("the mean is subtracted, the division by std is missing", function() return x - mean end)
-    standard("divided by std, but the mean was not subtracted", function() return x / std end)
-    standard("multiplied by std, not divided", function() return (x - mean) * std end)
-    standard("the spread was taken with n, not with n - 1", function() return (x - mean) / flat end)
+    standard(T("standardised along dimension %d"):format(d), function() return (x - mean) / std end)
+    standard(T"divided by the variance, the square of std", function() return (x - mean) / (std * std) end)
+    standard(T"the division was done before the subtraction: brackets", function() return x - mean / std end)
+    standard(T"the mean was not divided: brackets", function() return x / std - mean end)
+    standard(T"the mean is subtracted, the division by std is missing", function() return x - mean end)
+    standard(T"divided by std, but the mean was not subtracted", function() return x / std end)
+    standard(T"multiplied by std, not divided", function() return (x - mean) * std end)
+    standard(T"the spread was taken with n, not with n - 1", function() return (x - mean) / flat end)
   end
   return list
 end

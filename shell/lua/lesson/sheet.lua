@@ -2,6 +2,8 @@
 local find = require "shell.lesson.find"
 local html = require "shell.html"
 local page = require "shell.docs.lesson"
+local language = require "torch.language"
+local T = language.text
 
 local sheet = {}
 
@@ -53,10 +55,10 @@ end
 function sheet.html(lesson, with_answers)
   local title = html.escape(lesson.title)
   local out = {
-    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
-    "<title>" .. title .. (with_answers and ": answers" or "") .. "</title><style>" .. STYLE .. "</style></head><body>",
-    "<header><h1>" .. title .. (with_answers and " <small>(answers)</small>" or "") .. "</h1>",
-    (with_answers and "" or "<p>Name: <span></span> Date: <span></span></p>") .. "</header>",
+    '<!DOCTYPE html>\n<html lang="' .. language.current .. '"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+    "<title>" .. title .. (with_answers and T": answers" or "") .. "</title><style>" .. STYLE .. "</style></head><body>",
+    "<header><h1>" .. title .. (with_answers and T" <small>(answers)</small>" or "") .. "</h1>",
+    (with_answers and "" or T"<p>Name: <span></span> Date: <span></span></p>") .. "</header>",
   }
   for _, step in ipairs(lesson.steps) do
     out[#out + 1] = ('<section><b class="n">%d</b>'):format(step.number)
@@ -83,6 +85,7 @@ function sheet.main(name, path)
   if not name then return fail "--sheet wants the name of a lesson; `tycho learn all` lists them" end
   local lesson, message = find.lesson(name)
   if not lesson then return fail(message) end
+  lesson = require "shell.lesson.speak"(lesson)
   path = path or lesson.name .. ".html"
   local base = path:match "^(.*)%.html?$"
   if not base then return fail(path .. ": the file's name must end in .html") end

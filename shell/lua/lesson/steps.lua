@@ -3,6 +3,7 @@
 local card = require "shell.lesson.card"
 local entry_of = require "shell.entry"
 local values = require "shell.lesson.values"
+local T = require("torch.language").text
 
 local steps = {}
 
@@ -139,13 +140,13 @@ function steps.slip(seen, name)
   for other, before in next, seen.views do
     local now = rawget(_G, other)
     if is_tensor(now) and not rawequal(now, before) and storage_of(now) ~= seen.storage then
-      return ("`%s` is the name of a new tensor now; the cells of `%s` are as they were."):format(other, name)
+      return T("`%s` is the name of a new tensor now; the cells of `%s` are as they were."):format(other, name)
     end
   end
   for other, before in next, seen.copies do
     local now = rawget(_G, other)
     if rawequal(now, before.value) and not values.same(now, before.was) then
-      return ("`%s` has changed, but it has cells of its own; those of `%s` are as they were."):format(other, name)
+      return T("`%s` has changed, but it has cells of its own; those of `%s` are as they were."):format(other, name)
     end
   end
 end

@@ -6,6 +6,9 @@ local guard = require "shell.lesson.guard"
 local near_miss = require "shell.lesson.near_miss"
 local parse = require "shell.lesson.parse"
 local values = require "shell.lesson.values"
+local pad = require("shell.text").pad
+local language = require "torch.language"
+local T, sentence = language.text, language.sentence
 
 local task = {}
 
@@ -92,25 +95,25 @@ local function compare_lines(text, got, wanted, inputs, given, near, closed)
   local lines = {}
   local a, b = values.brief(got), values.brief(wanted)
   if type(got) == "table" and type(wanted) == "table" and values.kind(got) == "table" then
-    lines[1] = #got ~= #wanted and ("not yet: %s has %d entries, wanted %d"):format(text, #got, #wanted) or
-      ("not yet: %s is a table, but not the right one"):format(text)
+    lines[1] = #got ~= #wanted and T("not yet: %s has %d entries, wanted %d"):format(text, #got, #wanted) or
+      T("not yet: %s is a table, but not the right one"):format(text)
   elseif closed and (a == b or not values.is_tensor(wanted) or wanted.ndim == 0) then
-    lines[1] = a == b and ("not yet: %s has the right shape, but not the right values"):format(text) or ("not yet: %s is %s"):format(text, a)
+    lines[1] = a == b and T("not yet: %s has the right shape, but not the right values"):format(text) or T("not yet: %s is %s"):format(text, a)
   elseif a ~= b then
-    lines[1] = ("not yet: %s is %s, wanted %s"):format(text, a, b)
+    lines[1] = T("not yet: %s is %s, wanted %s"):format(text, a, b)
   elseif values.is_tensor(got) and values.is_tensor(wanted) and got.dtype == wanted.dtype then
-    lines[1] = ("not yet: %s has the right shape, %s, but not the right values"):format(text, a)
+    lines[1] = T("not yet: %s has the right shape, %s, but not the right values"):format(text, a)
   else
-    lines[1] = ("not yet: %s is %s, wanted %s"):format(text, values.what(got), values.what(wanted))
+    lines[1] = T("not yet: %s is %s, wanted %s"):format(text, values.what(got), values.what(wanted))
   end
   if remark then
-    lines[1] = ("%s. %s%s%s"):format(lines[1], remark:sub(1, 1):upper(), remark:sub(2), remark:find("[%?%.]$") and "" or ".")
+    lines[1] = T("%s. %s"):format(lines[1], sentence(remark))
   end
-  if given then lines[#lines + 1] = "  with " .. given end
+  if given then lines[#lines + 1] = T("  with %s"):format(given) end
   local small = {tensor = true, number = true, boolean = true, shape = true}
   local mine, theirs = values.rows(got), values.rows(wanted)
   if small[values.kind(got)] and small[values.kind(wanted)] and math.max(#mine, #theirs) <= 6 then
-    local label = {"  yours   ", "  wanted  "}
+    local label = {"  " .. pad(T"yours", 8), "  " .. pad(T"wanted", 8)}
     for k, shown in ipairs {mine, closed and {} or theirs} do
       for i, rowtext in ipairs(shown) do
         lines[#lines + 1] = (i == 1 and label[k] or "          ") .. rowtext
@@ -187,7 +190,7 @@ end
 local function ranges_text(question)
   local parts = {}
   for _, t in ipairs(question.tries) do
-    if t.low then parts[#parts + 1] = ("%s = %d to %d"):format(t.name, t.low, t.high) end
+    if t.low then parts[#parts + 1] = T("%s = %d to %d"):format(t.name, t.low, t.high) end
   end
   return table.concat(parts, ", ")
 end
@@ -210,21 +213,21 @@ function task.check_function(question, path, env, f)
     local text, inputs = call_text(question, case)
     local size = math.abs(case_size(case) - 14)
     if not got[1] then
-      local lines = {("not yet: %s stops: %s"):format(text, guard.message(got[2]))}
-      if inputs then lines[2] = "  with " .. inputs end
+      local lines = {T("not yet: %s stops: %s"):format(text, guard.message(got[2]))}
+      if inputs then lines[2] = T("  with %s"):format(inputs) end
       if got[3] == "time" then return false, lines end
       stops[#stops + 1] = {size = size, lines = lines}
     else
       for i = 1, math.max(wanted.n, 1) do
         if not values.same(got[i + 1], wanted[i]) then
-          local name = wanted.n > 1 and ("result %d of %s"):format(i, text) or text
+          local name = wanted.n > 1 and T("result %d of %s"):format(i, text) or text
           wrong[#wrong + 1] = {size = size, telling = tells[k], name = name, got = got[i + 1], wanted = wanted[i], case = case, inputs = inputs}
           break
         end
       end
       for i = 1, case.n do
         if values.is_tensor(case[i]) and not values.same(given[i], case[i]) then
-          changes[#changes + 1] = {size = size, lines = {("not yet: %s has the right value, but changes its input %s; work on a copy.")
+          changes[#changes + 1] = {size = size, lines = {T("not yet: %s has the right value, but changes its input %s; work on a copy.")
             :format(text, question.spec.parameters[i])}}
         end
       end
@@ -241,8 +244,8 @@ function task.check_function(question, path, env, f)
   local other = smallest(stops) or smallest(changes)
   if other then return false, other.lines end
   local over = ranges_text(question)
-  return true, {#question.tries == 1 and over ~= "" and ("right, for %s."):format(over) or
-    ("right, on %d random inputs."):format(#cases)}
+  return true, {#question.tries == 1 and over ~= "" and T("right, for %s."):format(over) or
+    T("right, on %d random inputs."):format(#cases)}
 end
 
 --- The value that a task's variable should get, worked out before the user begins.
@@ -252,7 +255,7 @@ end
 
 --- Checks a variable against the value worked out before, which is shown to those who asked for help.
 function task.check_value(question, wanted, got, env, asked)
-  if values.same(got, wanted) then return true, {"right."} end
+  if values.same(got, wanted) then return true, {T"right."} end
   -- The tensors that the spec names are what the user was given.
   local given = {}
   for _, use in ipairs(allow.uses(question.spec.code)) do

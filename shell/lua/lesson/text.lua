@@ -2,6 +2,7 @@
 local colour = require "shell.colour"
 local columns = require "shell.columns"
 local screen = require "shell.text"
+local pieces = require("torch.columns").pieces
 
 local text = {}
 
@@ -16,21 +17,22 @@ function text.width() return math.max(20, math.min(columns.window() - 1, WIDEST)
 function text.wrap(s, width, indent)
   local lines, line = {}, ""
   indent = indent or ""
-  local units = {}
-  for word in s:gmatch("%S+") do
+  local units, blanks = {}, {}
+  for word, blank in pieces(s) do
     local last = units[#units]
     -- A quoted piece of code with blanks inside is one unit, if it can fit on a line.
     if last and select(2, last:gsub("`", "")) % 2 == 1 and screen.width(last) + #word < width - #indent then
-      units[#units] = last .. " " .. word
+      units[#units] = last .. (" "):rep(blank) .. word
     else
       units[#units + 1] = word
+      blanks[#units] = blank
     end
   end
-  for _, word in ipairs(units) do
+  for k, word in ipairs(units) do
     if line == "" then
       line = indent .. word
-    elseif screen.width(line) + 1 + screen.width(word) <= width then
-      line = line .. " " .. word
+    elseif screen.width(line) + blanks[k] + screen.width(word) <= width then
+      line = line .. (" "):rep(blanks[k]) .. word
     else
       lines[#lines + 1] = line
       line = indent .. word

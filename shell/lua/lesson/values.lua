@@ -1,4 +1,5 @@
 -- Values as answers: what is right, how a value is said in a word, how it is shown.
+local T = require("torch.language").text
 local values = {}
 
 --- Whether v is a tensor.
@@ -91,7 +92,7 @@ function values.brief(v)
   elseif kind == "dtype" then
     return values.dtype_text(v)
   elseif kind == "nil" then
-    return "nothing"
+    return T"nothing"
   elseif kind == "number" or kind == "boolean" then
     return short(v)
   elseif kind == "string" then
@@ -104,9 +105,9 @@ end
 function values.what(v)
   local kind = values.kind(v)
   if kind == "tensor" then
-    return ("a tensor %s of shape %s"):format(values.dtype_text(v.dtype), values.shape_text(v.shape))
+    return T("a tensor %s of shape %s"):format(values.dtype_text(v.dtype), values.shape_text(v.shape))
   elseif kind == "number" then
-    return "the number " .. short(v)
+    return T("the number %s"):format(short(v))
   end
   return values.brief(v)
 end

@@ -9,7 +9,7 @@ local MADE = "a = torch.ones(2, 3); b = torch.ones(3, 4); n = 0"
 test("a prediction is graded step by step, and the line runs once", function()
   local out = prompt{MADE, "function f(x) n = n + 1 return x end", "%predict f(a):matmul(b):sum(2)", "3", "9", "2", "_", "n"}
   check.contains(out, "what shape is `f(a):matmul(b):sum(2)`?")
-  check.contains(out, "One size is one too large\n")
+  check.contains(out, "One size is one too large.\n")
   check.contains(out, "  f(a)        [2, 3]  f32\n  :matmul(b)  [2, 4]  f32\n")
   check.contains(out, "yes.   f(a)        [2, 3]  f32\n")
   check.contains(out, ":sum(2)     [2]  f32\nf32 [2]  12 12\nf32 [2]  12 12\n")
