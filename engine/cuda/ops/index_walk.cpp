@@ -8,10 +8,6 @@
 namespace tycho::cuda {
 namespace {
 
-const char* by_size(const char* const (&names)[4], DType t) {
-  const int bytes = dtype_size(t);
-  return names[bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3];
-}
 // Elements from x's first to its last.
 size_t extent(const Tensor& x) {
   int64_t n = 1;

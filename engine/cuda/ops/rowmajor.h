@@ -12,6 +12,12 @@ inline int32_t number_of(const Tensor& t) { return number_of(t.dtype()); }
 // The suffix of kernels that compute in float, or in double where a tensor is float64.
 inline bool wants_double(const Tensor& a) { return a && a.dtype() == DType::Float64; }
 
+// Of kernels that move elements of 1, 2, 4 and 8 bytes, the one for a type.
+inline const char* by_size(const char* const (&names)[4], DType t) {
+  const int bytes = dtype_size(t);
+  return names[bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3];
+}
+
 // A result whose memory kernels take as row-major: another one stands in for it until `finish`.
 class Written {
  public:

@@ -11,12 +11,8 @@
 
 namespace tycho {
 
-// `call` takes a tensor and gives a list of them.
-template <class F>
-void same_on_both(const Tensor& x, F&& call, double tolerance = 0, const char* what = "") {
-  cuda::emulated::start();
-  cuda::start();
-  const std::vector<Tensor> want = call(x), got = call(sent(x, Device{0}));
+inline void same_values(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                        double tolerance, const char* what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   for (size_t k = 0; k < want.size(); ++k) {
     ASSERT_EQ(got[k].shape(), want[k].shape()) << what;
@@ -28,6 +24,22 @@ void same_on_both(const Tensor& x, F&& call, double tolerance = 0, const char* w
       ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << what << ": result " << k << ", at " << i;
     }
   }
+}
+
+// `call` takes a device and gives a list of tensors.
+template <class F>
+void same_made(F&& call, double tolerance = 0, const char* what = "") {
+  cuda::emulated::start();
+  cuda::start();
+  const std::vector<Tensor> want = call(Device{}), got = call(Device{0});
+  for (const Tensor& t : got) EXPECT_FALSE(t.device().is_cpu()) << what;
+  same_values(got, want, tolerance, what);
+}
+
+// The same of a tensor that lies there.
+template <class F>
+void same_on_both(const Tensor& x, F&& call, double tolerance = 0, const char* what = "") {
+  same_made([&](Device d) { return call(d.is_cpu() ? x : sent(x, d)); }, tolerance, what);
 }
 
 // Numbers from -1 to 1, some equal, in a fixed order that looks like none.
