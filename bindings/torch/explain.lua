@@ -32,6 +32,13 @@ local function analyse(err)
   if call then
     call.message, call.hint = message, rawget(err, "hint")
     a.call = call
+    if kind == "argument" and (rawget(err, "_code") or "ARG-0") == "ARG-0" then
+      local point = guard(require("torch.explain.repairs").point, call)
+      if point then
+        a.said, a.remark = point.said, point.remark
+        a.rule = {code = "ARG-3", quiet = true, fixes = function() return {point} end, hint = function() return #a.fixed == 0 and point.code end}
+      end
+    end
     local notes = a.rule.notes
     if notes then a.notes = guard(notes, call) or {} end
   end
@@ -239,6 +246,7 @@ local function fix_lines(a, colour)
   local more = a.rule.hint and a.call and guard(a.rule.hint, a.call)
   if a.rule.near and a.call then more = guard(require("torch.explain.names").hint, a.call) end
   local besides = type(hint) == "string" and hint:match("%-%- (for [^;]+)$")
+  besides = besides or a.remark
   if #fixes > 0 and besides then lines[#lines + 1] = ("   (%s)"):format(besides) end
   if #fixes == 0 and type(hint) == "string" and hint ~= "" then lines[#lines + 1] = advice(a, hint) end
   if more and (#fixes == 0 or not a.rule.near) then lines[#lines + 1] = advice(a, more) end
@@ -260,9 +268,9 @@ end
 ---@param err table
 ---@return string
 function explain.text(err)
-  local where, message = rawget(err, "where") or "", rawget(err, "message") or ""
-  local lines = {(where ~= "" and where .. ": " or "") .. message}
-  if rawget(err, "kind") ~= "interrupt" then table.move(body(analyse(err), plain), 1, 99, 2, lines) end
+  local where, a = rawget(err, "where") or "", analyse(err)
+  local lines = {(where ~= "" and where .. ": " or "") .. (a.said or rawget(err, "message") or "")}
+  if rawget(err, "kind") ~= "interrupt" then table.move(body(a, plain), 1, 99, 2, lines) end
   return table.concat(lines, "\n")
 end
 
@@ -291,7 +299,7 @@ function explain.report(err, options)
   local operands = operand_lines(a, colour)
   local entry = messages.codes[a.rule.code]
   local title = a.rule.picture == true and #operands > 0 and entry and entry.title
-  local message, where = rawget(object, "message"), rawget(object, "where") or ""
+  local message, where = a.said or rawget(object, "message"), rawget(object, "where") or ""
   local lines = {("%s%s: %s"):format(options and options.where and where ~= "" and where .. ": " or "",
     colour("error " .. a.rule.code, "error"), title and title:format(message:match("^([^:]+):") or rawget(object, "op")) or message)}
   if a.width then lines[1] = fold(lines[1], a.width - 3):gsub("\n", "\n   ") end

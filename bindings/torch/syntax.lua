@@ -1,6 +1,7 @@
 -- Where Lua's complaint about a text is, in words: the wrong token, its line and column, and what to write there when the
 -- line is of another language. Serves entries of the prompt and files alike.
 local torch = torch
+local words = require("torch.messages").words
 local syntax = {}
 local load, lex = load, torch._lex
 local T = require("torch.language").text
@@ -106,6 +107,26 @@ function syntax.describe(what, token)
   return ("%s near '%s'"):format(what, token)
 end
 
+-- A line that is a value and no statement, as people write it at a prompt: the one where the text fails, or the one before.
+local ends = {quit = "os.exit()", exit = "os.exit()"}
+local function lone_value(text, line)
+  local at, row, before, here = 1, 0, nil, nil
+  for code, next_at in text:gmatch "([^\n]*)\n?()" do
+    row = row + 1
+    local first = code:find "%S"
+    if first and row <= line then before, here = here, {at = at + first - 1, code = code:match "^%s*(.-)%s*$", row = row} end
+    if row == line or next_at > #text then break end
+    at = next_at
+  end
+  for _, each in ipairs {here or false, before or false} do
+    local statement = each and each.code:gsub("%s*%-%-[^\n]*$", "")
+    if each and try("return " .. statement, "=") and not try(statement, "=") and not statement:find "^return" then
+      each.code = statement
+      return each
+    end
+  end
+end
+
 ---What is wrong with a text that does not compile: {message=, line=, column=, width=, text=, hint=, code=}.
 ---@param text string
 ---@param message string of load
@@ -149,7 +170,11 @@ function syntax.failure(text, message)
   end
   if colon then out = wrong(text, head.at + colon - 1, 1, ("unexpected '%s'"):format(head.line:sub(colon, colon))) end
   out.text = text
+  local value = lone_value(text, out.line)
+  if value then out = wrong(text, value.at, #value.code, words.lone_value) out.text = text end
   syntax.hint(text, out)
+  if value and not out.code then out.hint = "in Lua: " .. (ends[value.code] or "print(" .. value.code .. ")") end
+  if out.code and try("return " .. out.code, "=") and not try(out.code, "=") then out.hint = out.hint:gsub("^in Lua: ([^\n]*)", "in Lua: print(%1)") end
   return out
 end
 

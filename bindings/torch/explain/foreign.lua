@@ -17,6 +17,28 @@ end
 
 local list_methods = {pop = true, items = true, sort = true, index = true, format_map = true, split = true, tolist = false, remove = false, lower = false, upper = false}
 
+-- A sum of texts with .. between them, and where it stands.
+local function with_dots(text, line)
+  local sum
+  for _, node in ipairs((source.parse(text, line))) do
+    if node.kind == "binary" and node.op == "+" and node.line == line and (not sum or node.first <= sum.first and node.last >= sum.last) then sum = node end
+  end
+  if not sum then return nil end
+  local parts = {}
+  local function add(node)
+    if node.kind == "binary" and node.op == "+" then
+      add(node.args[1])
+      add(node.args[2])
+    else
+      local code = text:sub(node.first, node.last)
+      local plain = node.kind == "value" or node.kind == "call" and (node.name == "tostring" or node.name == "format" or node.name == "rep" or node.name == "sub")
+      parts[#parts + 1] = plain and code or "tostring(" .. code .. ")"
+    end
+  end
+  add(sum)
+  return table.concat(parts, " .. "), {sum.first, sum.last}
+end
+
 local rows = {
   {"^attempt to call a nil value %(global '([%w_]+)'%)", function(at, name)
     if name == "f" and at.code:find "f[\"']" then return words.python_text, in_lua(at), name end
@@ -25,6 +47,8 @@ local rows = {
   end},
   {"^attempt to call a nil value %(%w+ '([%w_]+)'%)", function(at, name)
     local library = require "torch.foreign.words"
+    local of_os = at.code:match("%f[%w_]os%.%s*[%w_.]*%f[%w_]" .. name)
+    if of_os then return words.python_function:format(of_os), in_lua(at), of_os end
     if not (library.methods[name] or list_methods[name]) or not at.code:find("[.:]%s*" .. name .. "%s*%(") then return nil end
     local code = in_lua({text = at.text:gsub(":" .. name .. "%(", "." .. name .. "("), line = at.line})
     return words.python_method:format(name), code, name
@@ -53,6 +77,8 @@ local rows = {
     return words.python_module:format(name), here and ('require "%s"'):format(here) or about, 'require'
   end},
   {"^attempt to index a nil value %(%w+ '([%w_]+)'%)", function(at, name)
+    local of_os = at.code:match("%f[%w_]os%.%s*" .. name .. "[%w_.]*")
+    if of_os then return words.python_function:format(of_os), in_lua(at), of_os end
     for row = at.line, 1, -1 do
       local opened = (" " .. (at.lines[row] or "")):match("[^%w_.]" .. name .. "%s*=%s*(io%.p?open%s*%b())")
       if opened then return words.not_opened:format(name), ("local %s = assert(%s)"):format(name, opened), name end
@@ -65,10 +91,29 @@ local rows = {
     if kind == "number" then return words.loop_number, ("for %s = 1, %s do"):format(first, over), over end
     if kind == "Tensor" then return words.loop_tensor, ("for i = 1, #%s do local %s = %s[i]"):format(over, first, over), over end
     if kind ~= "table" then return nil end
+    if over:find "named_%a+%(%)$" and lead:find "," then  -- pairs of a name and what has it
+      return words.loop_list, ("for _, each in ipairs(%s) do local %s = each[1], each[2]"):format(over, lead), over
+    end
     local plain = lead:find "," and lead or "_, " .. lead
     return words.loop_list, ("for %s in ipairs(%s) do"):format(plain, over), over
   end},
   {"^attempt to mod a 'string'", function(at) return words.format, in_lua(at), nil end},
+  {"^attempt to add an? '(%w+)' with an? '%w+'", function(at)
+    local code, place = with_dots(at.text, at.line)
+    if code then return words.text_plus, nil, place, code end
+  end},
+  {"^attempt to mul a 'string' with a 'number'", function(at)
+    for _, node in ipairs((source.parse(at.text, at.line))) do
+      if node.kind == "binary" and node.op == "*" and node.line == at.line then
+        local text, n = at.text:sub(node.args[1].first, node.args[1].last), at.text:sub(node.args[2].first, node.args[2].last)
+        return words.text_times, nil, {node.first, node.last}, ("(%s):rep(%s)"):format(text:gsub("^%((.*)%)$", "%1"), n)
+      end
+    end
+  end},
+  {"^attempt to perform arithmetic on a (table) value", function(at)
+    local name = at.message:match "'([%w_]+)'%)$"
+    return words.table_arithmetic, name and ("torch.tensor(%s)"):format(name) or "torch.tensor{1, 2}", name
+  end},
   {"^attempt to index a number value", function(at)
     local list = at.code:match "next(%b())"
     if list then return words.next_of, list:sub(2, -2) .. "[1]", "next" .. list end
@@ -99,7 +144,7 @@ local rows = {
 ---@param chunk string
 ---@param line integer
 ---@param message string
-return function(chunk, line, message)
+local function foreign(chunk, line, message)
   local full = torch._chunks[chunk] and "=" .. chunk or "@" .. chunk
   local text = source.text(full)
   if not text then return nil end
@@ -121,3 +166,5 @@ return function(chunk, line, message)
     end
   end
 end
+
+return {error = foreign, with_dots = with_dots}

@@ -31,7 +31,8 @@ function names.nearest(name, known)
   return out
 end
 
-local function tensor_names()
+---The methods and functions of tensors by name.
+function names.tensor_names()
   local index = debug.getmetatable(torch.empty(0)).__index
   local _, methods = debug.getupvalue(index, 1)
   return type(methods) == "table" and methods or {}
@@ -46,7 +47,7 @@ local function missing(call)
   local wrong = call.slots["2"] and call.slots["2"].value
   if type(wrong) ~= "string" or not wrong:find("^[%a_][%w_]*$") then return nil, {} end
   if elsewhere[wrong] then return wrong, {elsewhere[wrong]} end
-  return wrong, names.nearest(wrong, tensor_names())
+  return wrong, names.nearest(wrong, names.tensor_names())
 end
 
 local function renamed(call, from, to)
@@ -90,7 +91,8 @@ function names.hint(call)
 end
 
 local fields = {shape = true, dtype = true, device = true, ndim = true, T = true, mT = true, grad = true,
-  requires_grad = true, is_leaf = true, grad_fn = true, data = true, is_cuda = true}
+  requires_grad = true, is_leaf = true, grad_fn = true, data = true, is_cuda = true, H = true, mH = true, nbytes = true,
+  itemsize = true, layout = true, retains_grad = true}
 
 -- The table that a path of names leads to, only through tables and parts of torch.
 local function follow(call, node)
@@ -117,6 +119,7 @@ end
 -- Each: a pattern of Lua's message, and what it means: near names, changed code, or a sentence.
 local function nil_called(call, kind, name)
   local node = call.node
+  if fields[name] and kind == "field" and node and node.called.kind == "field" then return words.is_field:format(name), {{code = call:code(node.called)}} end
   local known, lead
   if kind == "field" and node and node.called.kind == "field" then
     known, lead = follow(call, node.called.object), call:code(node.called.object) .. "."
@@ -185,8 +188,9 @@ local function value_called(call, kind, name)
   end
 end
 
-local function tensor_called(call)
+local function tensor_called(call, kind, name)
   local node = call.node
+  if kind ~= "global" and fields[name] then return value_called(call, kind, name) end
   if not node or node.kind ~= "call" or node.method or #node.args == 0 then return nil end
   local args = {}
   for k, e in ipairs(node.args) do args[k] = call:code(e) end
@@ -231,7 +235,7 @@ function names.from_text(text, sure)
   local Call = require "torch.explain.call"
   local continued = not sure and require "torch.explain.continued"(chunk, tonumber(line), message)
   if continued then return continued end
-  local foreign = not sure and require "torch.explain.foreign"(chunk, tonumber(line), message)
+  local foreign = not sure and require("torch.explain.foreign").error(chunk, tonumber(line), message)
   if foreign then return foreign end
   for _, row in ipairs(meanings) do
     local kind, name = message:match(row[1])

@@ -276,5 +276,44 @@ local function argument_hint(call)
   best = best or require("torch.explain.names").nearest(wrong, known)[1]
   return best and words.mean_name:format(best)
 end
+-- x.sum() was written for x:sum().
+local function with_colon(call)
+  local node = call.node
+  local f = node and node.called
+  if not f or f.kind ~= "field" or node.method then return {} end
+  local args = call:code(node):sub(f.last - node.first + 2)
+  for _, arg in ipairs(node.args) do
+    if call:code(arg) == "0" then  -- whoever writes a point counts dimensions from 0 where one is 0
+      local code = require("torch.foreign").rewrite(call:code(node))
+      if code then return {{code = code}} end
+    end
+  end
+  return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
+end
 
-return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint, grows = grows, range_of = range_of, picked = picked}
+-- A method of a tensor that was called with a point, whatever its first argument was then taken for: the call with a
+-- colon, and what to say.
+local function point(call)
+  local node = call.node
+  local f = node and node.kind == "call" and not node.method and node.called
+  if not f or f.kind ~= "field" then return nil end
+  local methods = require("torch.explain.names").tensor_names()
+  if methods[f.name] == nil then return nil end
+  local root = f.object
+  while root.kind == "field" do root = root.object end
+  if root.kind == "name" then
+    if call:part_of_torch(root.name) then return nil end
+    local v = rawget(_G, root.name)
+    if root == f.object and v ~= nil and not require("torch").is_tensor(v) and not call.variables[root.name] then return nil end
+  elseif root.kind ~= "call" and root.kind ~= "index" and root.kind ~= "group" then
+    return nil
+  end
+  local fix, remark = with_colon(call)[1], nil
+  if not fix then return nil end
+  for _, arg in ipairs(require("torch.foreign.words").dims[f.name] and node.args or {}) do  -- Python's 1 is the second
+    if call:code(arg):find "^[1-9]$" and fix.code:find(call:code(arg), #call:code(f), true) then remark = words.from_one end
+  end
+  return {code = fix.code, said = words.colon:format(call:code(f), call:code(f.object)), remark = remark}
+end
+
+return {product = product, copy = copy, list = list, to = to, rank_of = rank_of, factors = factors, turned = turned, slots_with = slots_with, dims_note = dims_note, broadcast_fixes = broadcast_fixes, reshape_fixes = reshape_fixes, join_fixes = join_fixes, joined_notes = joined_notes, conv_fixes = conv_fixes, compare_fixes = compare_fixes, type_fixes = type_fixes, argument_hint = argument_hint, arange_hint = arange_hint, range_hint = range_hint, grows = grows, range_of = range_of, picked = picked, with_colon = with_colon, point = point}

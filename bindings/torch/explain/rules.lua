@@ -17,21 +17,6 @@ reshape_fixes, join_fixes, joined_notes, conv_fixes, compare_fixes, type_fixes, 
 local all_dims = {}
 for op in ("transpose permute swapaxes swapdims movedim moveaxis flip"):gmatch "%a+" do all_dims[op] = true end
 
--- x.sum() was written for x:sum().
-local function with_colon(call)
-  local node = call.node
-  local f = node and node.called
-  if not f or f.kind ~= "field" or node.method then return {} end
-  local args = call:code(node):sub(f.last - node.first + 2)
-  for _, arg in ipairs(node.args) do
-    if call:code(arg) == "0" then  -- whoever writes a point counts dimensions from 0 where one is 0
-      local code = require("torch.foreign").rewrite(call:code(node))
-      if code then return {{code = code}} end
-    end
-  end
-  return {{code = call:operand_text(f.object) .. ":" .. f.name .. args}}
-end
-
 -- Rows are looked through in order: kind, op (words) and find (a part of the message) must all fit.
 -- picture: the operands' lines say what the title leaves out, or are a picture; quiet: no such lines.
 local rules = {
@@ -118,6 +103,11 @@ local rules = {
   {code = "DIM-1", kind = "dim", notes = function(call) return dims_note(call, true) end, fixes = function(call)
     local x, out = call.operands[1], {}
     local rank = x and #x.shape or 0
+    local node = call.node
+    if call.op == "shape" and node and node.kind == "index" then  -- x.shape[0]
+      for _, key in ipairs {"1", "-1"} do out[#out + 1] = {code = call:code(node.object) .. "[" .. key .. "]", test = node.object.object and call:code(node.object.object)} end
+      return out
+    end
     if all_dims[call.op] and #slots_with(call, function(v) return v == 0 end) > 0 then  -- counted from 0
       local shifted = {}
       for _, s in ipairs(slots_with(call, function(v) return v >= 0 end)) do shifted[s] = tostring(s.value + 1) end
@@ -239,16 +229,19 @@ local rules = {
     local o = call.operands[1]
     return o and o.node and call:operand_text(o.node) .. ":mean():item()"
   end},
+  {code = "ARG-0", kind = "argument", op = "add", find = "a number, not the string", hint = function(call)
+    return call.node and call.node.kind == "binary" and require "torch.explain.foreign".with_dots(call.text, call.node.line)
+  end},
   {code = "ARG-1", kind = "argument", op = "tensor remainder", find = 'not the string "', hint = function(call)
     return (require("torch.foreign").line(call.text, call.line))
   end},
-  {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = with_colon},
-  {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = with_colon, hint = function(call)
-    local fix = with_colon(call)[1]
+  {code = "ARG-3", kind = "argument", find = '"self" is missing', fixes = repairs.with_colon},
+  {code = "ARG-3", kind = "argument", find = 'argument "self" must be a tensor', fixes = repairs.with_colon, hint = function(call)
+    local fix = repairs.with_colon(call)[1]
     return fix and fix.code
   end},
   {code = "ARG-3", kind = "argument", find = ": a tensor is wanted, not nil", hint = function(call)
-    local fix = with_colon(call)[1]
+    local fix = repairs.with_colon(call)[1]
     return fix and fix.code
   end},
   {code = "NAME-1", kind = "argument", find = "no method or field", near = true},

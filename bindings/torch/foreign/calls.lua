@@ -120,8 +120,8 @@ local makers = {int = "math.floor(%1)", float = "%1 + 0.0"}
 return function(w, e)
   local f = e[1]
   if f.kind == "name" then
-    local positional, named = arguments(w, e, f.text, 0)
     local name = f.text
+    local positional, named = arguments(w, e, words.functions[name] and "" or name, 0)  -- max(0, x) is Python's own
     if name == "print" then return print_call(w, positional, named), 20 end
     if name == "range" then
       w.said "range"

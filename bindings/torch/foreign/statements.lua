@@ -178,16 +178,16 @@ function S:plain()
     op = p:text()
     if not op then return (self.body and tree.kind == "name" and self.body .. "." or "") .. w:write(tree) .. " = nil" end
   end
+  local function longer(list, right)  -- xs += [4, 5]
+    if #right.items == 1 then return ("table.insert(%s, %s)"):format(list, (w:write(right.items[1]))) end
+    return ("for _, each in ipairs%s do table.insert(%s, each) end"):format((w:write(right)), list)
+  end
   local changed = op:match "^([%+%-%*/%%&|@^]+)=$" or op == "//=" and "//" or op == "<<=" and "<<" or op == ">>=" and ">>"
   if changed then
     p.at = p.at + 1
     local right = p:expressions()
     w.said("augmented", op)
-    if changed == "+" and right.kind == "table" and right.list then  -- xs += [4, 5]
-      local list = (w:write(tree))
-      if #right.items == 1 then return ("table.insert(%s, %s)"):format(list, (w:write(right.items[1]))) end
-      return ("for _, each in ipairs%s do table.insert(%s, each) end"):format((w:write(right)), list)
-    end
+    if changed == "+" and right.kind == "table" and right.list then return longer((w:write(tree)), right) end
     if changed == "^" then changed = "^" end
     local sum = {kind = "binary", op = changed == "**" and "^" or changed, tree, right.kind == "binary" and {kind = "group", right} or right}
     return ("%s = %s"):format((w:write(tree)), (w:write(sum)))
@@ -203,6 +203,9 @@ function S:plain()
     targets[#targets + 1] = p:expressions()
   end
   local value = table.remove(targets)
+  if #targets == 1 and value.kind == "binary" and value.op == "+" and value[2].kind == "table" and value[2].list and value[1].kind == "name" and tree.text == value[1].text then
+    return longer(value[1].text, value[2])
+  end
   local taken = {}  -- what tuples in tuples are taken apart by, afterwards
   local function left(e)
     if e.kind == "tuple" then

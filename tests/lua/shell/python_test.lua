@@ -365,3 +365,41 @@ test("a method that was written with a point and a 0 counts its dimensions from 
     check.contains(check.tycho({"-i", "--clean"}, {stdin = line .. "\n"}).err, answer)
   end
 end)
+
+test("every method of a tensor that is called with a point says so, whatever its arguments were taken for", function()
+  local lines, silent = {}, {}
+  for name, f in next, require("torch.explain.names").tensor_names() do
+    if type(f) == "function" and name:find "^%l" and load("local x return x." .. name) then
+      lines[#lines + 1] = ("function() local y = x.%s() end,"):format(name)
+      lines[#lines + 1] = ("function() local y = x.%s(0) end,"):format(name)
+    end
+  end
+  check.equal(#lines > 900, true)
+  for from = 1, #lines, 40 do  -- each report reads its file
+    local path = check.temp(("points%d.lua"):format(from))
+    local file = assert(io.open(path, "w"))
+    file:write("local x = torch.ones(4, 4) return {\n", table.concat(lines, "\n", from, math.min(from + 39, #lines)), "}")
+    file:close()
+    for i, call in ipairs(dofile(path)) do
+      local ok, err = pcall(call)
+      if ok or not tostring(err):find(": a colon hands it x", 1, true) then silent[#silent + 1] = lines[from + i - 1] end
+    end
+  end
+  check.equal(table.concat(silent, "\n"), "")
+end)
+
+test("Lua's own errors about sums and products of texts, and a value that stands alone in a file, say what to write", function()
+  for code, answer in pairs {
+    ['print("a" + "b")'] = '"a" .. "b"', ['print("-" * 20)'] = '("-"):rep(20)', ['print("loss " + torch.ones(1) + "!")'] = '"loss " .. tostring(torch.ones(1)) .. "!"',
+    ["x = {1}\nprint(x + {2})"] = "torch.tensor(x)", ["x = torch.ones(2)\nx"] = "in Lua: print(x)", ["x = torch.ones(2)\nx.T\ny = 3"] = "in Lua: print(x.T)", ["quit"] = "os.exit()",
+    ["print(max(0, 3))"] = "math.max(0, 3)", ["losses = {}\nlosses = losses + [1]"] = "table.insert(losses, 1)", ['p = os.path.join("a", "b")'] = 'p = "a" .. "/" .. "b"',
+    ["x = torch.ones(2)\nprint(x.shape[0])"] = "x.shape[1]", ["x = torch.ones(2)\nprint(x.ndim())"] = "would fit: x.ndim",
+    ["m = torch.nn.Linear(2, 1)\nfor n, p in m:named_parameters() do print(n) end"] = "do local n, p = each[1], each[2]",
+  } do
+    local path = check.temp "alone.lua"
+    local file = assert(io.open(path, "w"))
+    file:write(code, "\n")
+    file:close()
+    check.contains(check.tycho({path}).err, answer)
+  end
+end)

@@ -1,6 +1,6 @@
 --@ kind: argument
 --@ code: ARG-3
---@ says: argument "self" is missing
+--@ says: x.sum is a method, and a point gives it no object
 --@ says: would fit: x:sum()  -> []
 --@ fix: 1
 local x = torch.ones(2, 3)

@@ -1,6 +1,6 @@
 --@ kind: argument
 --@ code: ARG-3
---@ says: argument "self" must be a tensor
+--@ says: x.unsqueeze is a method, and a point gives it no object
 --@ says: would fit: x:unsqueeze(1)  -> [1, 2, 3]
 --@ fix: 1
 local x = torch.ones(2, 3)
