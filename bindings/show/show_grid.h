@@ -50,9 +50,11 @@ struct Grid {
 
   template <class F>
   void each(F&& f) const {
-    for (int64_t r : row)
+    for (int64_t r : row) {
+      check_interrupt();
       for (int64_t c : column)
         if (r != kGap && c != kGap) f(at(r, c));
+    }
   }
 
   // The format that all cells have in common is chosen from the values shown: `see` them, then

@@ -4,6 +4,7 @@ local T = require("torch.language").text
 local report = {}
 
 local native = require "shell.native"
+local columns = require "shell.columns"
 
 -- A table that somebody raised, spelled out: {code = 7, message = "no"}.
 local function spell(value, depth)
@@ -193,7 +194,12 @@ function report.wrong(wrong, where)
       end
     end
   end
-  if wrong.hint then out[#out + 1] = "   " .. wrong.hint end
+  for line in (wrong.hint or ""):gmatch "[^\n]+" do  -- code as it is, sentences by the window
+    local indent, sentence = line:match "^(%s*%-%- )(.*)$"
+    local lead = #out > 0 and line:find "^%s" and "" or "   "
+    local pieces = indent and columns.wrap(sentence, math.max(native.window() - 4 - #indent, 20)) or {line}
+    out[#out + 1] = lead .. (indent or "") .. table.concat(pieces, "\n" .. lead .. (indent or ""))
+  end
   return table.concat(out, "\n")
 end
 
