@@ -1,6 +1,7 @@
 // The rows that a thread holds back (see fuse.h).
 #include "engine/fuse/fuse.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -60,18 +61,12 @@ class Held final : public InFlight {
                   "internal: a tensor changed before a held row had read it");
       p_.input[i].data = static_cast<const char*>(input_[i]->data) + offset_[i];
     }
-    // Results are written when somebody has them, and at the end of a chain also otherwise, if there is
-    // memory: work that was asked for is done.
+    // Results are written when somebody has them. They are computed also otherwise: work that was asked
+    // for is done.
     for (int k = 0; k < p_.steps; ++k) {
       p_.step[k].to = nullptr;
-      const bool seen = out_[k]->count.load() > 1;
-      if (read_[k] && !seen) continue;
-      try {
-        give_memory(*out_[k]);
-      } catch (const Error&) {
-        if (seen) throw;
-        continue;
-      }
+      if (out_[k]->count.load() == 1) continue;
+      give_memory(*out_[k]);
       p_.step[k].to = static_cast<char*>(out_[k]->data);
     }
     backend_of(Device{}).run_rows(p_);
@@ -134,9 +129,9 @@ class Held final : public InFlight {
     Storage& s = *t->storage;
     if (!t->device.is_cpu()) return false;
     if (t->numel == 1 && like->numel != 1) {
-      if (t->dtype != type) return false;
+      // A double holds the value exactly, so it becomes the lanes' type as the tensor itself would.
       o = {From::Number, 0, number_at(t, 0)};
-      return true;
+      return is_floating(t->dtype) || std::abs(o.number) < 0x1p53;
     }
     if (!t->contiguous || t->numel != like->numel || t->rank != like->rank) return false;
     for (int d = 0; d < t->rank; ++d)

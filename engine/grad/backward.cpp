@@ -297,7 +297,8 @@ class Sweep {
       grad = g->count == 1 ? g : op<"clone">(g);
     } else {
       // Take the tensor itself only when nobody else can see it: a + b gives one to both its
-      // leaves.
+      // leaves. A row that is held back runs first: whoever holds it back can see it, too.
+      ready(*g->storage);
       const bool ours = g->count == 1 && g->storage->count.load() == 1 && g->contiguous &&
                         !g->base && !g->extra && !g->node && !g->is_number;
       if (ours) {

@@ -182,6 +182,39 @@ test("temporaries of a chain take no memory", function()
   check.equal(out.out, "1\n", out.err)
 end)
 
+test("forward and backward of a chain take the memory of what is kept", function()
+  local out = check.tycho {"-e", [[
+    local n = 1000000
+    local x, g = torch.randn(n):requires_grad_(), torch.ones(n)
+    local function step()
+      x.grad = nil
+      local y = (torch.tanh(x * x * x * 0.25 + x) + 1) * x
+      y:backward(g)
+      return y
+    end
+    step()
+    collectgarbage() collectgarbage()
+    x.grad = nil
+    local before = torch.memory_allocated()
+    torch.reset_peak_memory_stats()
+    local y = step()
+    print((torch.max_memory_allocated() - before) // (4 * n), x.grad[1]:item() ~= 0)]]}
+  check.equal(out.out, "2\ttrue\n", out.err)  -- y and the gradient
+end)
+
+test("results that nobody has any more take no memory", function()
+  local out = check.tycho {"-e", [[
+    local n = 1000000
+    local x = torch.ones(n)
+    local before = torch.memory_allocated()
+    torch.reset_peak_memory_stats()
+    do local y = x * 2 + 1 end
+    local z = x * 3 + 1
+    z:sum()
+    print((torch.max_memory_allocated() - before) // (4 * n))]]}
+  check.equal(out.out, "1\n", out.err)
+end)
+
 test("fusion is turned on and off", function()
   local on, from = torch.get_fusion()
   with_fusion(false, function() check.equal({torch.get_fusion()}, {false, 0}) end)

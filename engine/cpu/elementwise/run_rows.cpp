@@ -19,12 +19,12 @@ constexpr int64_t kStreamBytes = 32 << 20;
 // Where a step reads and writes: every tile that a thread needs, by number.
 struct Plan {
   RowFn fn[RowProgram::kMostSteps];
-  int8_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
-  int8_t from[RowProgram::kMostSteps][kOperands];  // of numbers and inputs: a tile, or -1
-  int8_t converted[RowProgram::kMostInputs];       // the tile of an input, or -1: read in place
+  int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
+  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers and inputs: a tile, or -1
+  int16_t converted[RowProgram::kMostInputs];       // the tile of an input, or -1: read in place
   struct Number {
     double value;
-    int8_t tile;
+    int16_t tile;
   };
   Number number[RowProgram::kMostSteps * kOperands];
   int numbers = 0, tiles = 0;
@@ -36,7 +36,7 @@ struct Plan {
       : stream(p.inputs > 1 && p.numel * dtype_size(p.type) >= kStreamBytes) {
     const bool f32 = p.type == DType::Float32;
     for (int i = 0; i < p.inputs; ++i)
-      converted[i] = static_cast<int8_t>(p.input[i].dtype == p.type ? -1 : tiles++);
+      converted[i] = static_cast<int16_t>(p.input[i].dtype == p.type ? -1 : tiles++);
     int last[RowProgram::kMostSteps] = {};  // the last step that reads each step's result
     for (int k = 0; k < p.steps; ++k)
       for (int j = 0; j < p.step[k].n; ++j) {
@@ -45,25 +45,25 @@ struct Plan {
         if (o.from == RowProgram::From::Number) from[k][j] = tile_of(o.number);
       }
     // A tile is free again after the last step that reads it.
-    int8_t free[RowProgram::kMostSteps];
+    int16_t free[RowProgram::kMostSteps];
     int n = 0;
     for (int k = 0; k < p.steps; ++k) {
       fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
       to[k] = -1;
-      if (!p.step[k].to || stream) to[k] = n ? free[--n] : static_cast<int8_t>(tiles++);
+      if (!p.step[k].to || stream) to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
       for (int i = 0; i < k; ++i)
         if (last[i] == k && to[i] >= 0) free[n++] = to[i];
     }
   }
 
  private:
-  int8_t tile_of(double value) {
+  int16_t tile_of(double value) {
     for (int i = 0; i < numbers; ++i)
       if (std::bit_cast<uint64_t>(number[i].value) == std::bit_cast<uint64_t>(value))
         return number[i].tile;
-    number[numbers] = {value, static_cast<int8_t>(tiles)};
+    number[numbers] = {value, static_cast<int16_t>(tiles)};
     ++numbers;
-    return static_cast<int8_t>(tiles++);
+    return static_cast<int16_t>(tiles++);
   }
 };
 

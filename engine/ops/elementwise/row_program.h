@@ -7,7 +7,7 @@
 namespace tycho {
 
 struct RowProgram {
-  static constexpr int kMostSteps = 16, kMostInputs = 8;
+  static constexpr int kMostSteps = 48, kMostInputs = 16;
 
   struct Input {
     const char* data;
