@@ -1,5 +1,5 @@
 // Tables as text from Lua: torch._csv_open(path, options), which gives a reader with columns, set,
-// read and close; torch/utils/tables.lua makes it into data.read_csv and data.CsvDataset.
+// read and close; torch/utils/tables.lua makes it into data.read_csv and data.CsvDataset. And whole texts.
 #include "engine/io/csv.h"
 
 #include <limits>
@@ -37,6 +37,7 @@ int csv_open(lua_State* L) {
   o.comment = one_byte(L, "comment", 0);
   o.decimal = one_byte(L, "decimal", '.');
   if (lua_getfield(L, 2, "header") != LUA_TNIL) o.header = lua_toboolean(L, -1);
+  if (lua_getfield(L, 2, "encoding") == LUA_TSTRING) o.encoding = lua_tostring(L, -1);
   lua_getfield(L, 2, "skip_rows");
   o.skip_rows = lua_tointeger(L, -1);
   if (lua_getfield(L, 2, "missing") == LUA_TTABLE)
@@ -152,6 +153,21 @@ int csv_close(lua_State* L) {
   return 0;
 }
 
+// torch._read_text(path, encoding) -> the file's text as UTF-8
+int read_text(lua_State* L) {
+  const std::string path(check_text(L, 1, "_read_text"));
+  const std::string encoding(lua_isnoneornil(L, 2) ? "" : check_text(L, 2, "_read_text"));
+  const std::string text = io::read_text(path, encoding);
+  lua_pushlstring(L, text.data(), text.size());
+  return 1;
+}
+
+// torch._looks_like_gbk(bytes)
+int looks_like_gbk(lua_State* L) {
+  lua_pushboolean(L, io::looks_like_gbk(check_text(L, 1, "_looks_like_gbk")));
+  return 1;
+}
+
 }  // namespace
 
 void open_csv(lua_State* L, int torch) {
@@ -166,6 +182,10 @@ void open_csv(lua_State* L, int torch) {
   lua_pushboolean(L, false);  // hidden: its methods take nothing else as their reader
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
+  lua_pushcfunction(L, guarded<looks_like_gbk>);
+  lua_setfield(L, torch, "_looks_like_gbk");
+  lua_pushcfunction(L, guarded<read_text>);
+  lua_setfield(L, torch, "_read_text");
   lua_pushcfunction(L, guarded<csv_open>);
   lua_setfield(L, torch, "_csv_open");
 }

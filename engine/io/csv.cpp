@@ -32,13 +32,18 @@ CsvReader::CsvReader(const std::string& path, const CsvOptions& options)
   for (size_t i = 0; i < std::min<size_t>(end_, 4096); ++i)
     if (buffer_[i] == 0)
       fail(Kind::Io, path_ + " is no text: it holds zero bytes",
-           "iconv -f UTF-16 -t UTF-8  -- makes the usual text of a file in UTF-16");
+           "encoding = \"utf-16\"  -- among the options reads a text in UTF-16");
+  if (options_.encoding.empty()) {
+    const size_t seen = std::min(end_, size_t{1} << 18);
+    const std::string_view head(buffer_.get(), seen);
+    check_not_gbk(seen < end_ ? head.substr(0, head.rfind('\n') + 1) : head, path_);
+  }
   find_delimiter();
   read_header();
 }
 
 void CsvReader::open() {
-  stream_ = std::make_unique<InputStream>(path_);
+  stream_ = std::make_unique<InputStream>(path_, options_.encoding);
   if (!buffer_) {
     buffer_ = std::make_unique_for_overwrite<char[]>(kBuffer + 2);
     size_ = kBuffer;

@@ -24,6 +24,7 @@ struct CsvOptions {
   char decimal = '.';                       // what stands before the fraction of a number
   int header = -1;                          // is the first line names? 1, 0, or -1: guessed
   int64_t skip_rows = 0;                    // lines at the top that are no part of the table
+  std::string encoding;                     // of the file; empty: UTF-8
   std::unordered_set<std::string> missing;  // fields that stand for no value
 };
 

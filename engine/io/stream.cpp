@@ -37,7 +37,8 @@ struct InputStream::Gzip {
   ~Gzip() { inflateEnd(&z); }
 };
 
-InputStream::InputStream(const std::string& path) : path_(path) {
+InputStream::InputStream(const std::string& path, const std::string& encoding) : path_(path) {
+  if (!encoding.empty()) decoder_ = std::make_unique<Decoder>(encoding, path);
   struct stat s;
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) cannot_read(path, errno);
@@ -76,6 +77,24 @@ size_t InputStream::read_file(char* to, size_t room) {
 }
 
 size_t InputStream::read(char* to, size_t room) {
+  if (!decoder_) return read_bytes(to, room);
+  while (text_.size() - text_at_ < room && !raw_ended_) {
+    text_.erase(0, text_at_);
+    text_at_ = 0;
+    const size_t kept = raw_.size();
+    raw_.resize(kept + kPiece);
+    const size_t got = read_bytes(raw_.data() + kept, kPiece);
+    raw_.resize(kept + got);
+    raw_ended_ = got < kPiece;
+    raw_.erase(0, decoder_->decode(raw_, &text_, raw_ended_));
+  }
+  const size_t n = std::min(room, text_.size() - text_at_);
+  if (n > 0) std::memcpy(to, text_.data() + text_at_, n);
+  text_at_ += n;
+  return n;
+}
+
+size_t InputStream::read_bytes(char* to, size_t room) {
   if (gzip_ && gzip_->inside) return read_packed(to, room);
   size_t got = 0;
   if (gzip_) {  // what was looked at to know the kind

@@ -1,13 +1,16 @@
-// A file read from front to end in pieces, unpacked on the way when it is gzip.
+// A file read from front to end in pieces, unpacked on the way when it is gzip, and decoded when it is said to be a text
+// in another encoding than UTF-8.
 #pragma once
 #include <memory>
 #include <string>
+
+#include "engine/io/decode.h"
 
 namespace tycho::io {
 
 class InputStream {
  public:
-  explicit InputStream(const std::string& path);
+  explicit InputStream(const std::string& path, const std::string& encoding = {});
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
@@ -18,6 +21,7 @@ class InputStream {
 
  private:
   struct Gzip;
+  size_t read_bytes(char* to, size_t room);
   size_t read_file(char* to, size_t room);
   size_t read_packed(char* to, size_t room);
 
@@ -25,6 +29,11 @@ class InputStream {
   int fd_ = -1;
   bool regular_ = false;
   std::unique_ptr<Gzip> gzip_;  // null: the file is as it is
+  std::unique_ptr<Decoder> decoder_;
+  std::string raw_,
+      text_;  // bytes that are not decoded yet; text from text_at_ on that is not read yet
+  size_t text_at_ = 0;
+  bool raw_ended_ = false;
 };
 
 }  // namespace tycho::io

@@ -10,7 +10,7 @@ local other_names = {float = "float32", double = "float64", half = "float16", lo
   string = "text", str = "text", category = "class", boolean = "bool"}
 local ranges = {int32 = {-2147483648, 2147483647}, int16 = {-32768, 32767}, int8 = {-128, 127}, uint8 = {0, 255}}
 
-local names_of_options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "decimal", "na_values", "skip_rows",
+local names_of_options = {"path", "header", "names", "columns", "dtype", "delimiter", "quote", "comment", "decimal", "encoding", "na_values", "skip_rows",
   "max_rows", needed = 1}
 
 return function(data)
@@ -150,10 +150,13 @@ return function(data)
     if a.na_values ~= nil then
       for _, v in ipairs(type(a.na_values) == "table" and a.na_values or {a.na_values}) do words[#words + 1] = tostring(v) end
     end
+    if a.encoding ~= nil and type(a.encoding) ~= "string" then
+      error(('%s: encoding is a name such as "gbk", not %s'):format(who, tostring(a.encoding)), 4, "value")
+    end
     local header = a.header
     if header == nil and a.names then header = false end
     local reader = torch._csv_open(a.path, {delimiter = one_byte(who, "delimiter", a.delimiter), quote = one_byte(who, "quote", a.quote),
-      comment = one_byte(who, "comment", a.comment), decimal = one_byte(who, "decimal", a.decimal), header = header, skip_rows = count(who, "skip_rows", a.skip_rows, 0), missing = words})
+      comment = one_byte(who, "comment", a.comment), decimal = one_byte(who, "decimal", a.decimal), header = header, encoding = a.encoding, skip_rows = count(who, "skip_rows", a.skip_rows, 0), missing = words})
     local names = reader:columns()
     if a.names then
       if #a.names ~= #names then
@@ -243,11 +246,11 @@ return function(data)
   ---by name: a dtype, "text", "class" (codes from 1, in sorted order) or a list of classes. The first line is taken for names when
   ---it holds no number; header = true or false says so. `columns` picks columns by name or position; `names` gives names to a file
   ---without; `delimiter` is guessed among , ; | and tab; `quote` is " ; `comment` begins lines to leave out; `decimal`: "," where
-  ---numbers are written 1,5; `na_values`: more texts that stand for no value; `skip_rows`, `max_rows` count lines and rows. The result: t.names, t.columns.name or t.name, t.classes, #t,
+  ---numbers are written 1,5; `encoding`: "gbk" and others where the file is not UTF-8; `na_values`: more texts that stand for no value; `skip_rows`, `max_rows` count lines and rows. The result: t.names, t.columns.name or t.name, t.classes, #t,
   ---t:tensor() for the columns side by side, t:tensor{except = {"name"}}; t:head(), t:describe(), t:dropna(), t[{"a", "b"}],
   ---t:part{1, 10} or t:part(t.price:gt(100)) for some rows, t:one_hot "city" for classes as numbers.
   ---@param path string
-  ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, decimal: string, na_values: string[], skip_rows: integer, max_rows: integer}
+  ---@param options? {header: boolean, names: string[], columns: table, dtype: any, delimiter: string, quote: string, comment: string, decimal: string, encoding: string, na_values: string[], skip_rows: integer, max_rows: integer}
   ---@return table
   function data.read_csv(path, options)
     local a = arguments("read_csv", names_of_options, {}, path, options)
@@ -261,7 +264,7 @@ return function(data)
   -- --- in pieces ---
 
   local dataset_options = {"path", "target", "features", "chunk", "header", "names", "columns", "dtype", "delimiter", "quote", "comment",
-    "decimal", "na_values", "skip_rows", "max_rows", needed = 1}
+    "decimal", "encoding", "na_values", "skip_rows", "max_rows", needed = 1}
 
   ---A table of text that is read while it is used, in pieces of `chunk` rows, so that a file larger than memory will do. Its items are
   ---rows: the features (every column but the target unless a list says which) as a float32 tensor; with a `target`, a table {row, target}.

@@ -282,3 +282,47 @@ table of 2 rows, 4 columns
   check.raises("dtype", "not classes", t.one_hot, t, "area")
   check.raises("argument", "a number of rows", t.head, t, -1)
 end)
+
+-- 姓名,分数 / 张三,90.5 / 李四,85 as Chinese programs write them.
+local in_gbk = "\xD0\xD5\xC3\xFB,\xB7\xD6\xCA\xFD\n\xD5\xC5\xC8\xFD,90.5\n\xC0\xEE\xCB\xC4,85\n"
+
+test("files in GBK are named as such, and read with their encoding", function()
+  local path = file("gbk.csv", in_gbk)
+  local err = check.raises("io", "reads as GBK", data.read_csv, path)
+  check.contains(err.hint, 'encoding = "gbk"')
+  local t = data.read_csv(path, {encoding = "gbk"})
+  check.equal(t.names, {"姓名", "分数"})
+  check.equal(t["姓名"], {"张三", "李四"})
+  check.equal(t["分数"], {90.5, 85})
+  check.equal(data.read_csv(path, {encoding = "GB18030"}).names, t.names)
+  local set = data.CsvDataset(path, {encoding = "gbk", features = {"分数"}})
+  for piece in set:chunks() do check.equal(piece["分数"], {90.5, 85}) end
+  check.equal(csv("n\xE4me,x\nr\xE9sum\xE9,3\n").x, {3})  -- Latin letters with accents are no GBK
+  check.equal(csv("n\xE4me,x\nr\xE9sum\xE9,3\n", {encoding = "latin1"}).names, {"näme", "x"})
+  check.equal(csv("\xFF\xFEa\0,\0b\0\n\0" .. "1\0,\0" .. "2\0\n\0", {encoding = "utf-16"}).b, {2})
+  check.raises("io", "holds zero bytes", csv, "\xFF\xFEa\0,\0b\0\n\0")
+  check.raises("io", "byte 3 is no text in gbk", csv, "ab\xFF\xFF", {encoding = "gbk"})
+  check.raises("io", "byte 3 is no text in gbk", csv, "ab\xD0", {encoding = "gbk"})
+  check.raises("value", "no encoding \"klingon\"", data.read_csv, path, {encoding = "klingon"})
+  check.raises("value", 'encoding is a name such as "gbk", not 3', data.read_csv, path, {encoding = 3})
+end)
+
+test("a text longer than what is decoded at a time is whole", function()
+  local t = csv(("\xD5\xC5,1\n"):rep(500000), {encoding = "gbk", header = false, names = {"name", "x"}})
+  check.equal(#t, 500000)
+  check.equal(t.x:sum():item(), 500000)
+  check.equal(t.name[500000], "张")
+end)
+
+test("text.read gives texts of any encoding as UTF-8", function()
+  local read = data.text.read
+  local path = file("gbk.txt", in_gbk)
+  check.equal(read(path, {encoding = "gbk"}), "姓名,分数\n张三,90.5\n李四,85\n")
+  check.raises("io", "reads as GBK", read, path)
+  check.equal(read(file("utf8.txt", "\xEF\xBB\xBF张三")), "张三")
+  check.equal(read(file("empty.txt", "")), "")
+  check.raises("io", "is no UTF-8 text", read, file("latin.txt", "caf\xE9 r\xE9sum\xE9"))
+  check.raises("value", "it reads as GBK: data.text.read", data.text.CharTokenizer, in_gbk)
+  check.raises("argument", "wants the path of a file", read, 5)
+  check.raises("value", "encoding is a name", read, path, {encoding = {}})
+end)

@@ -14,6 +14,9 @@ local function want_text(text, who, level)
   end
   local ok, bad = utf8.len(text)
   if not ok then
+    if torch._looks_like_gbk(text) then
+      error(("%s: the text is no UTF-8; it reads as GBK: data.text.read(path, {encoding = \"gbk\"}) gives it as UTF-8"):format(who), level + 1, "value")
+    end
     error(("%s: byte %d of the text belongs to no UTF-8 character; data.text.BPETokenizer takes any bytes"):format(who, bad), level + 1, "value")
   end
 end

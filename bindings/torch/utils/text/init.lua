@@ -7,6 +7,18 @@ local text = {
   Corpus = require "torch.utils.text.corpus",
 }
 
+---A whole file as text, plain or packed by gzip. It must be UTF-8 unless `encoding` says another: "gbk", "gb18030", "big5",
+---"utf-16", "latin1" and what else the machine's iconv knows.
+---@param path string
+---@param options? {encoding?: string}
+---@return string
+function text.read(path, options)
+  local o = require("torch.func.derivatives").options("text.read", options, {"encoding"})
+  if type(path) ~= "string" then error("text.read: wants the path of a file, not " .. (torch.is_tensor(path) and "a tensor" or "a " .. type(path)), 2) end
+  if o.encoding ~= nil and type(o.encoding) ~= "string" then error(('text.read: encoding is a name such as "gbk", not %s'):format(tostring(o.encoding)), 2, "value") end
+  return torch._read_text(path, o.encoding)
+end
+
 ---Reads a tokenizer that its save wrote, or a tokenizer.json of Hugging Face's with byte-level pairs (as GPT-2's).
 ---@param path string
 ---@return table
