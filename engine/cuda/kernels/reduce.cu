@@ -2,6 +2,7 @@
 // the other for at most 128 steps and then in double, as on the CPU; values of threads meet in a
 // tree, without atomics, so the same input gives the same bits.
 #include "engine/cuda/kernels/elements.cuh"
+#include "engine/cuda/kernels/extreme.cuh"
 #include "engine/cuda/kernels/moments.cuh"
 #include "engine/cuda/kernels/reduce.cuh"
 
@@ -152,24 +153,14 @@ struct Folding {
 };
 
 // The largest or smallest element and its position; of equal ones, and of nans, the first.
-template <class L>
-struct Placed {
-  L value;
-  int64_t at;  // -1: none yet
-};
 template <bool largest, class L>
 struct Extreme {
   using Lane = L;
   using State = Placed<L>;
   __device__ static State start() { return {L(0), -1}; }
   __device__ static State meet(State a, State b) {
-    if (a.at < 0) return b;
-    if (b.at < 0) return a;
-    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-    if (a_nan != b_nan) return a_nan ? a : b;
-    if (!a_nan && a.value != b.value)
-      return (largest ? b.value > a.value : b.value < a.value) ? b : a;
-    return b.at < a.at ? b : a;
+    const int more = more_extreme<largest>(a, b);
+    return more > 0 || (more == 0 && a.at < b.at) ? a : b;
   }
   __device__ static State below(State s, int by) {
     return {from_below(s.value, by), from_below(s.at, by)};

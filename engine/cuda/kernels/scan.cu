@@ -1,7 +1,7 @@
 // Running sums, products, logarithms of sums of exponentials, and extremes with their positions. What
 // came before meets what follows in an order that the shape alone decides, so every run has the same
 // bits.
-#include "engine/cuda/kernels/moments.cuh"
+#include "engine/cuda/kernels/extreme.cuh"
 #include "engine/cuda/kernels/scan.cuh"
 #include "engine/cuda/kernels/walk.cuh"
 
@@ -54,11 +54,6 @@ struct Numbers {
   }
 };
 
-template <class L>
-struct Placed {
-  L value;
-  int64_t at;  // -1: none yet
-};
 // Of equal elements, and of nans, the last.
 template <bool largest, class L>
 struct Extreme {
@@ -67,10 +62,7 @@ struct Extreme {
   __device__ static State start() { return {L(0), -1}; }
   __device__ static State of(L x, int64_t i) { return {x, i}; }
   __device__ static State meet(State a, State b) {
-    if (a.at < 0 || b.at < 0) return a.at < 0 ? b : a;
-    if (b.value != b.value) return b;
-    if (a.value != a.value) return a;
-    return (largest ? b.value >= a.value : b.value <= a.value) ? b : a;
+    return more_extreme<largest>(a, b) > 0 ? a : b;
   }
   __device__ static State above(State s, int by) {
     return {from_above(s.value, by), from_above(s.at, by)};
