@@ -3,6 +3,8 @@
 -- user's code, on stderr. All texts stand in notes/texts.lua.
 local torch = torch
 local texts = require "torch.notes.texts"
+local columns = require "torch.columns"
+local T = require("torch.language").text
 local catalogue = texts.catalogue
 local notes = {catalogue = catalogue}
 
@@ -129,12 +131,12 @@ function notes.tell(code, form, values, place)
   if at and source:sub(1, 1) ~= "[" then lines[1] = lines[1] .. (" (%s)"):format(at) end
   for i = 2, #lines do lines[i] = "   " .. lines[i]:gsub("\n", "\n   ") end
   if source and source:sub(1, 1) == "[" and code ~= "GRAD" then
-    lines[#lines] = lines[#lines] .. ("  (%%ok %s to accept this line)"):format(code)
+    lines[#lines] = lines[#lines] .. "  " .. T("(%%ok %s to accept this line)"):format(code)
   end
   if notes.fold then
-    for i, text_line in ipairs(lines) do lines[i] = notes.fold(text_line, i == 1 and #code + 7 or 0) end
+    for i, text_line in ipairs(lines) do lines[i] = notes.fold(text_line, i == 1 and columns.of(T("note %s:"):format(code)) + 1 or 0) end
   end
-  local head = ("note %s:"):format(code)
+  local head = T("note %s:"):format(code)
   local said = ("%s %s\n"):format(notes.paint and notes.paint(head) or head, table.concat(lines, "\n"))
   if held and torch.perf_counter() - held_since < 1 then
     held[#held + 1] = said

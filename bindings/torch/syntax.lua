@@ -100,11 +100,11 @@ function syntax.describe(what, token)
   if #token > 30 then token = token:sub(1, 27) .. "..." end
   local expected = what:match("^(.*) expected.*$")
   if what:find("unexpected symbol", 1, true) or what == "syntax error" or expected == "<eof>" or expected == "'<eof>'" then
-    return ("unexpected '%s'"):format(token)
+    return T("unexpected '%s'"):format(token)
   elseif expected then
-    return ("unexpected '%s': %s"):format(token, what)
+    return T("unexpected '%s': %s"):format(token, what)
   end
-  return ("%s near '%s'"):format(what, token)
+  return T("%s near '%s'"):format(what, token)
 end
 
 -- A line that is a value and no statement, as people write it at a prompt: the one where the text fails, or the one before.
@@ -139,9 +139,9 @@ function syntax.failure(text, message)
   if wants_more(message) then
     local what = message:match "^.-:%d+: (.*) near <eof>$" or message
     local last = tokens[#tokens]
-    out = wrong(text, last and last.first or 1, last and last.last - last.first + 1 or 1, "the text ends too early" .. (what == "unexpected symbol" and "" or ": " .. what))
+    out = wrong(text, last and last.first or 1, last and last.last - last.first + 1 or 1, what == "unexpected symbol" and T"the text ends too early" or T("the text ends too early: %s"):format(what))
     local colon = require("torch.foreign").waits(text)
-    if colon then out = wrong(text, colon, 1, "unexpected ':'") end
+    if colon then out = wrong(text, colon, 1, T("unexpected '%s'"):format ":") end
   else
     local at, width, what, token = syntax.locate(text, tokens, message, "")
     out = wrong(text, at, width, syntax.describe(what, token))
@@ -168,7 +168,7 @@ function syntax.failure(text, message)
       head, near, colon = near, near.above, waits(near.line)
     end
   end
-  if colon then out = wrong(text, head.at + colon - 1, 1, ("unexpected '%s'"):format(head.line:sub(colon, colon))) end
+  if colon then out = wrong(text, head.at + colon - 1, 1, T("unexpected '%s'"):format(head.line:sub(colon, colon))) end
   out.text = text
   local value = lone_value(text, out.line)
   if value then out = wrong(text, value.at, #value.code, words.lone_value) out.text = text end

@@ -1,6 +1,7 @@
 -- Tables, amounts and times as text for the prompt's commands, to fit narrow windows.
 local pieces = require("torch.columns").pieces
 local screen = require "shell.text"
+local T = require("torch.language").text
 local columns = {}
 
 ---@return integer width of the window
@@ -55,7 +56,7 @@ function columns.table(heads, rows, width)
   local function widths()
     local out, sum = {}, 0
     for _, i in ipairs(shown) do
-      out[i] = columns.width(heads[i].title)
+      out[i] = columns.width(T(heads[i].title))
       for _, row in ipairs(rows) do out[i] = math.max(out[i], columns.width(row[i] or "")) end
       sum = sum + out[i] + 2
     end
@@ -91,7 +92,7 @@ function columns.table(heads, rows, width)
     lines[#lines + 1] = columns.clip((table.concat(parts, "  "):gsub("%s+$", "")), width)
   end
   local titles = {}
-  for i, head in ipairs(heads) do titles[i] = head.title end
+  for i, head in ipairs(heads) do titles[i] = T(head.title) end
   line(titles)
   for _, row in ipairs(rows) do line(row) end
   return table.concat(lines, "\n")

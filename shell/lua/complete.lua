@@ -1,6 +1,7 @@
 -- Completion at the prompt: a function of the text and the cursor that gives the first byte to replace
 -- and the candidates, {text=, note=}, best first. It runs nothing of the user's: values are read raw,
 -- tensors and modules by the tables of their methods.
+local T = require("torch.language").text
 local torch = torch
 local live = require "shell.live"
 local signatures = require "shell.signatures"
@@ -217,11 +218,11 @@ end
 local words_of = {
   ["%demo"] = function(set)
     for _, entry in ipairs(require("shell.help.catalog").entries()) do
-      if entry.kind == "op" then set:add(entry.name, 1, entry.doc) end
+      if entry.kind == "op" then set:add(entry.name, 1, T(entry.doc)) end
     end
   end,
   ["%learn"] = function(set)
-    for i, lesson in ipairs(require("shell.lesson.find").all()) do set:add(lesson.name, i, lesson.title) end
+    for i, lesson in ipairs(require("shell.lesson.find").all()) do set:add(lesson.name, i, T(lesson.title)) end
   end,
   ["%lang"] = function(set)
     for code, name in next, require("torch.language").names do set:add(code, 1, name) end
@@ -239,7 +240,7 @@ local function complete_command(left)
     for _, each in ipairs(commands.names("%")) do
       set:add(each, 1, function()
         local row = commands.find(each)
-        return row and row.doc
+        return row and T(row.doc)
       end)
     end
     return 1, set:list()
@@ -274,7 +275,7 @@ local function complete_topic(left)
   for _, entry in ipairs(require("shell.help.catalog").entries()) do
     local rank = entry.kind == "op" and 2 or entry.kind == "topic" and 1 or 3
     local text = topic:find "[.]" and entry.path or entry.kind == "row" and not entry.path:find "^T%a+%." and entry.path or entry.name
-    set:add(text, rank, entry.doc)
+    set:add(text, rank, T(entry.doc))
   end
   for name, value in next, _G do
     if type(name) == "string" then set:add(name, 4, nil, value) end

@@ -1,6 +1,7 @@
 -- What was typed, turned into something to run: pasted prompts go, a line that begins with `:` or
 -- `.` continues the last value, the last expression is returned, and Lua's complaint becomes either
 -- "there is more to come" or a message with the place of the wrong token.
+local T = require("torch.language").text
 local entry = {}
 
 local syntax = require "torch.syntax"
@@ -76,7 +77,7 @@ function entry.read(text, again)
   local tokens = entry.tokens(text)
   if #tokens == 0 then
     if try(text, "=") then return "", tokens end
-    return nil, {kind = "incomplete", message = "a comment is not complete"}
+    return nil, {kind = "incomplete", message = T"a comment is not complete"}
   end
   if tokens[1].text == "=" and not again then  -- `=x` prints in Lua 5.1's prompt
     return entry.read(text:sub(1, tokens[1].first - 1) .. " " .. text:sub(tokens[1].last + 1), true)
@@ -108,7 +109,7 @@ function entry.read(text, again)
   end
   local colon = more and text:find "[:[{/]" and require("torch.foreign").waits(text)
   if colon then return nil, wrong(text, colon, 1, ("unexpected '%s'"):format(text:sub(colon, colon))) end  -- a block of Python's: Lua would wait for its end
-  if more then return nil, {kind = "incomplete", message = "the entry is not complete"} end
+  if more then return nil, {kind = "incomplete", message = T"the entry is not complete"} end
   local at, width, what, token = locate(text, tokens, as_it_stands, "")
   local at2, width2, what2, token2 = locate(text, tokens, as_expression, "return ")
   if token2 and at2 > at then at, width, what, token = at2, width2, what2, token2 end
@@ -142,7 +143,7 @@ function entry.keep_locals(text)
             if tokens[j + 1].text == "close" then
               local width = tokens[j + 2].last - tokens[j].first + 1
               return nil, wrong(text, tokens[j].first, width,
-                '"local ' .. name .. ' <close>" would never close at the prompt; write do local ' .. name .. " <close> = ... end")
+                T('"local %s <close>" would never close at the prompt; write do local %s <close> = ... end'):format(name, name))
             end
             constants[#constants + 1] = name
             blank(tokens[j].first, tokens[j + 2].last)

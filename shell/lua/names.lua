@@ -2,6 +2,8 @@
 -- constants cannot be assigned, `nn F optim` and the like are at hand, and every variable knows the
 -- entry that set it. Files see a plain global table.
 local distance = require "torch.explain.distance"
+local language = require "torch.language"
+local T, N = language.text, language.noted
 local names = {
   origins = {},    -- name -> number of the entry that set it
   constants = {},  -- name -> {value}
@@ -93,13 +95,13 @@ end
 local function in_lua(place)
   local entry = place and torch._chunks[place.source:sub(2)]
   local ok, code = pcall(require("torch.foreign").line, entry or "", place and place.currentline or 1, {global = true})
-  return ok and code and "\n   in Lua: " .. code:gsub("\n", "\n           ") or ""
+  return ok and code and "\n   " .. T("in Lua: %s"):format((code:gsub("\n", "\n           "))) or ""
 end
 
 -- What people type by habit of other prompts.
-local typed = {clear = "Ctrl-L clears the screen", cls = "Ctrl-L clears the screen", ls = "!ls asks the system", pwd = "!pwd asks the system", cd = "!pwd asks the system where it is",
-  who = "%who lists the variables", whos = "%who lists the variables", dir = "%who lists the variables, ?NAME tells of one", vars = "%who lists the variables",
-  globals = "%who lists the variables", locals = "%who lists the variables", history = "%hist lists the entries", reset = "%quit leaves, and the next session begins anew"}
+local typed = {clear = N"Ctrl-L clears the screen", cls = N"Ctrl-L clears the screen", ls = N"!ls asks the system", pwd = N"!pwd asks the system", cd = N"!pwd asks the system where it is",
+  who = N"%who lists the variables", whos = N"%who lists the variables", dir = N"%who lists the variables, ?NAME tells of one", vars = N"%who lists the variables",
+  globals = N"%who lists the variables", locals = N"%who lists the variables", history = N"%hist lists the entries", reset = N"%quit leaves, and the next session begins anew"}
 local leaving = {exit = true, quit = true, bye = true, q = true}
 
 -- Where else a whole name may be.
@@ -109,28 +111,28 @@ local parts = {{"torch.metrics.", function() return torch.metrics end}, {"nn.", 
 ---@param place? table where it is read, as debug.getinfo tells
 ---@return string message
 function names.unknown(name, place)
-  local text = ('no variable "%s".'):format(name)
+  local text = T('no variable "%s".'):format(name)
   local number = tonumber(name:match("^_(%d+)$"))
-  if number then return ("entry %d gave no value"):format(number) end
-  if rawget(torch, name) ~= nil then return ('%s Did you mean "torch.%s"?'):format(text, name) end
+  if number then return T("entry %d gave no value"):format(number) end
+  if rawget(torch, name) ~= nil then return T('%s Did you mean "torch.%s"?'):format(text, name) end
   for _, row in ipairs(require "shell.help.aliases") do
-    if row[1] == name and row[2] == "Python" then return ("%s Python's %s is here: %s"):format(text, name, row[3]) .. in_lua(place) end
+    if row[1] == name and row[2] == "Python" then return T("%s Python's %s is here: %s"):format(text, name, row[3]) .. in_lua(place) end
   end
   local other = require("torch.foreign.words").roots[name]
   if other then return ("%s %s"):format(text, other) .. in_lua(place) end
-  if typed[name] then return ("%s %s"):format(text, typed[name]) end
-  if leaving[name] then return ("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
+  if typed[name] then return ("%s %s"):format(text, T(typed[name])) end
+  if leaving[name] then return T("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
   for _, part in ipairs(parts) do
     local home = part[2]()
-    if type(name) == "string" and rawget(home, name) ~= nil then return ('%s Did you mean "%s%s"?'):format(text, part[1], name) end
+    if type(name) == "string" and rawget(home, name) ~= nil then return T('%s Did you mean "%s%s"?'):format(text, part[1], name) end
   end
   local near = names.nearest(name, names.all())
   if near then
     local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""
-    return ('%s Did you mean "%s" (%s%s)?'):format(text, near, kind_of(near), from)
+    return T('%s Did you mean "%s" (%s%s)?'):format(text, near, kind_of(near), from)
   end
   near = names.nearest(name, function(_, k) return (next(torch, k)) end)
-  return near and ('%s Did you mean "torch.%s"?'):format(text, near) or text
+  return near and T('%s Did you mean "torch.%s"?'):format(text, near) or text
 end
 
 local results  -- the module of `_`
@@ -159,7 +161,7 @@ end
 
 local function write(_, name, value)
   if names.constants[name] then
-    error(('"%s" is a constant of this session; local %s = ... declares it anew'):format(name, name), 2)
+    error(T('"%s" is a constant of this session; local %s = ... declares it anew'):format(name, name), 2)
   end
   if type(name) == "string" then
     known[name] = not name:find("^_+%d*$") or nil  -- those are results again when they are gone

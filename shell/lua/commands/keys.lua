@@ -11,12 +11,12 @@ return {
     run = function(args, session)
       local rows, lines, widest = {}, {}, 0
       for _, row in ipairs(native.keys()) do
-        if (row.keys .. " " .. row.does):lower():find(args:lower(), 1, true) then
+        if (row.keys .. " " .. row.does .. " " .. T(row.does)):lower():find(args:lower(), 1, true) then
           rows[#rows + 1] = row
           widest = math.max(widest, #row.keys)
         end
       end
-      for i, row in ipairs(rows) do lines[i] = ("%-" .. widest + 2 .. "s%s"):format(row.keys, row.does) end
+      for i, row in ipairs(rows) do lines[i] = ("%-" .. widest + 2 .. "s%s"):format(row.keys, T(row.does)) end
       if #lines == 0 then return T('no key has to do with "%s"'):format(args) end
       session.say(table.concat(lines, "\n"))
     end,

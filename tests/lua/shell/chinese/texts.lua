@@ -8,8 +8,8 @@ local function has_words(text)
   return text:gsub("`[^`]*`", ""):gsub("{%w+}", ""):gsub("%%[%-%d%.]*%a", ""):find "%l%l" ~= nil
 end
 
--- Strings behind T and N in a source.
-local function marked(source, add)
+-- Strings behind T and N in a source; those of columns' heads in one of the commands.
+local function marked(source, add, heads)
   local tokens = {}
   for _, token in ipairs(torch._lex(source)) do
     if token.kind ~= "space" and token.kind ~= "comment" then tokens[#tokens + 1] = {kind = token.kind, text = source:sub(token.first, token.last)} end
@@ -19,6 +19,8 @@ local function marked(source, add)
     if value and value.text == "(" then value = tokens[i + 2] end
     if token.kind == "name" and (token.text == "T" or token.text == "N") and value and value.kind == "string" then
       add(load("return " .. value.text)())
+    elseif token.text == "title" and value and value.text == "=" and tokens[i + 2].kind == "string" and heads and has_words(tokens[i + 2].text) then
+      add(load("return " .. tokens[i + 2].text)())
     end
   end
 end
@@ -42,6 +44,7 @@ local function help_texts(add)
     add(row.doc)
     if row.more then add(row.more) end
   end
+  for _, key in ipairs(require("shell.native").keys()) do add(key.does) end
   for _, group in ipairs(commands.groups) do add(group[1]) end
   add "more"
   for _, topic in ipairs(require("shell.help.topics").topics) do
@@ -63,7 +66,7 @@ function texts.of_program()
   end
   for _, path in ipairs(torch._embedded()) do
     where = path
-    if path:find "^%l+/.*%.lua$" and not path:find "^tutorials/" then marked(torch._embedded(path), add) end
+    if path:find "^%l+/.*%.lua$" and not path:find "^tutorials/" then marked(torch._embedded(path), add, path:find "^shell/commands/") end
   end
   where = "torch/messages.lua"
   table_texts(require "torch.messages", add)
