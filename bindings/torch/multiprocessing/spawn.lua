@@ -38,6 +38,18 @@ local function raise(self, rank)
   error(err, 0)
 end
 
+-- Who began it: a rank whose error says that another one is gone follows from that one's failure, which may
+-- come to be known after it.
+local function culprit(self, rank)
+  local wrong = process.failure(self.processes[rank + 1])
+  for _, other in ipairs(wrong and wrong.ranks or {}) do
+    local p = other ~= rank and self.processes[other + 1]
+    local code = p and process.wait(p, 1)
+    if code and code ~= 0 then return other end
+  end
+  return rank
+end
+
 ---Waits until all have ended, at most `timeout` seconds; whether they have. The first failure ends the
 ---others and is raised, with its rank and traceback.
 ---@param timeout? number seconds
@@ -54,7 +66,7 @@ function Context:join(timeout)
       -- Who was ended by a signal mostly follows from another one's error.
       if code and code ~= 0 and (not failed or (not process.failure(self.processes[failed + 1]) and process.failure(p))) then failed = rank - 1 end
     end
-    if failed then raise(self, failed) end
+    if failed then raise(self, culprit(self, failed)) end
     if running == 0 then
       close_server(self)
       return true

@@ -31,6 +31,7 @@ function carried.describe(err, who)
       local v = rawget(err, k)
       if type(v) == "string" then out[k] = v end
     end
+    if out.kind == "distributed" then out.ranks = rawget(err, "ranks") end
   elseif type(err) == "string" then
     local place, rest = err:match("^([^\n]-:%d+): (.*)$")
     local known = place and out.frames[1] and out.frames[1]:sub(1, #place) == place

@@ -134,3 +134,15 @@ test("a child that is told only its rank says what its script is to give it", fu
   p:join()
   check.equal(p.exitcode, 5)
 end)
+
+test("what is raised is the failure that began it, not that of a rank whom it left alone", function()
+  for _ = 1, 5 do
+    local err = check.raises("distributed", "exit code 7", mp.spawn, function(rank)
+      local dist = torch.distributed
+      dist.init_process_group()
+      if rank == 1 then os.exit(7) end
+      dist.all_reduce(torch.ones(1))
+    end, {nprocs = 3})
+    check.equal({err.rank, err.exitcode}, {1, 7})
+  end
+end)
