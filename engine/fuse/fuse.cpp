@@ -9,6 +9,7 @@
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
+#include "engine/tensor/half.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::fuse {
@@ -23,6 +24,37 @@ constexpr int kMostEnds = 2;
 
 using From = RowProgram::From;
 
+// How the elements of a tensor that lies row by row repeat in a result of the shape of `like`: false
+// when it is not as one block along dimensions that follow each other.
+bool repeats(const Impl* t, const Impl* like, RowProgram::Input& in) {
+  in.count = in.inner = 1;
+  enum { Before, Block, After } part = Before;  // from the last dimension to the first
+  for (int d = 1; d <= like->rank; ++d) {
+    const int64_t size = like->shape[like->rank - d];
+    if (size == 1) continue;
+    if (d > t->rank || t->shape[t->rank - d] == 1) {
+      if (part == Before)
+        in.inner *= size;
+      else
+        part = After;
+    } else if (part == After) {
+      return false;
+    } else {
+      part = Block;
+      in.count *= size;
+    }
+  }
+  constexpr int64_t kShort = 16;  // below, a call for each element would cost more than it saves
+  return in.inner == 1 || in.inner >= kShort;
+}
+
+// A comparison of halves knows numbers as halves.
+double rounded_to(DType type, double x) {
+  if (type == DType::Float16) return double{from_float16(to_float16(x))};
+  if (type == DType::BFloat16) return double{from_bfloat16(to_bfloat16(x))};
+  return x;
+}
+
 // One per thread, and only its thread runs it: what crosses to another thread is waited for first.
 class Held final : public InFlight {
  public:
@@ -31,13 +63,15 @@ class Held final : public InFlight {
   bool holds(const Storage& s) const { return s.in_flight == this; }
 
   // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
-  Tensor take(int row, DType type, const Value* args, int n, const Impl* like) {
-    if (p_.steps && (type != p_.type || like->numel != p_.numel || p_.steps == p_.kMostSteps))
+  Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
+    const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
+    if (p_.steps && (lanes != p_.lanes || like->numel != p_.numel || p_.steps == p_.kMostSteps))
       run();
-    Tensor out = join(row, type, args, n, like);
+    if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel;
+    Tensor out = join(row, compute, result, args, n, like);
     if (!out && p_.steps) {
       run();
-      out = join(row, type, args, n, like);
+      out = join(row, compute, result, args, n, like);
     }
     return out;
   }
@@ -46,7 +80,7 @@ class Held final : public InFlight {
     if (!p_.steps || running_) return;
     if (const int64_t n = perhaps_unseen(); n && drop_unseen && !std::exchange(collecting_, true)) {
       const Eager eager;  // finalizers may compute
-      drop_unseen(n * p_.numel * dtype_size(p_.type));
+      drop_unseen(n * p_.numel * dtype_size(p_.lanes));
       collecting_ = false;
       if (!p_.steps) return;  // a finalizer has needed a value
     }
@@ -93,26 +127,30 @@ class Held final : public InFlight {
     return n;
   }
 
-  Tensor join(int row, DType type, const Value* args, int n, const Impl* like) {
+  Tensor join(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
     if (p_.steps == p_.kMostSteps) return {};
     const int inputs = p_.inputs;
     RowProgram::Step& step = p_.step[p_.steps];
     bool fits = true, connected = false;
     for (int j = 0; j < n && fits; ++j) {
-      fits = operand(args[j], type, like, step.operand[j]);
+      fits = operand(args[j], like, step.operand[j]);
+      // Comparisons of halves: as run.cpp does.
+      if (result == DType::Bool && step.operand[j].from == From::Number &&
+          (args[j].tag == Tag::Float ||
+           (args[j].tag == Tag::Tensor && is_floating(args[j].t->dtype))))
+        step.operand[j].number = rounded_to(compute, step.operand[j].number);
       connected = connected || step.operand[j].from == From::Step;
     }
     if (!fits || (!connected && ends_ == kMostEnds)) {
       forget_inputs(inputs);
       return {};
     }
-    const Tensor out = promised_like(Tensor(const_cast<Impl*>(like)), type);
-    step.row = row, step.n = n;
+    const Tensor out = promised_like(Tensor(const_cast<Impl*>(like)), result);
+    step.row = row, step.n = n, step.type = result;
     for (int j = 0; j < n; ++j)
       if (step.operand[j].from == From::Step)
         ends_ -= !std::exchange(read_[step.operand[j].index], true);
     ++ends_;
-    p_.type = type, p_.numel = like->numel;
     out_[p_.steps] = out->storage;
     read_[p_.steps++] = false;
     rows_held = p_.steps;
@@ -120,7 +158,7 @@ class Held final : public InFlight {
     return out;
   }
 
-  bool operand(const Value& v, DType type, const Impl* like, RowProgram::Operand& o) {
+  bool operand(const Value& v, const Impl* like, RowProgram::Operand& o) {
     if (v.tag != Tag::Tensor) {
       o = {From::Number, 0, v.number()};
       return true;
@@ -133,29 +171,31 @@ class Held final : public InFlight {
       o = {From::Number, 0, number_at(t, 0)};
       return is_floating(t->dtype) || std::abs(o.number) < 0x1p53;
     }
-    if (!t->contiguous || t->numel != like->numel || t->rank != like->rank) return false;
-    for (int d = 0; d < t->rank; ++d)
-      if (t->shape[d] != like->shape[d]) return false;
+    RowProgram::Input in;
+    if (!t->contiguous || !repeats(t, like, in)) return false;
     for (int k = 0; k < p_.steps; ++k)
       if (out_[k].get() == &s) {
-        if (t->offset != 0 || t->dtype != type) return false;
+        if (t->offset != 0 || t->dtype != p_.step[k].type || in.count != p_.numel) return false;
         o = {From::Step, static_cast<uint8_t>(k), 0};
         return true;
       }
     // Others may write to memory that is shared with them at any time.
     if (s.in_flight || s.free_data) return false;
     const size_t offset = static_cast<size_t>(t->offset * dtype_size(t->dtype));
+    const auto same = [&](int i) {
+      const RowProgram::Input& other = p_.input[i];
+      return input_[i].get() == &s && offset_[i] == offset && other.dtype == t->dtype &&
+             other.count == in.count && other.inner == in.inner;
+    };
     int i = 0;
-    while (i < p_.inputs &&
-           (input_[i].get() != &s || offset_[i] != offset || p_.input[i].dtype != t->dtype))
-      ++i;
+    while (i < p_.inputs && !same(i)) ++i;
     if (i == p_.kMostInputs) return false;
     if (i == p_.inputs) {
       input_[i] = t->storage;
       offset_[i] = offset;
       version_[i] = s.version;
-      p_.input[i].dtype = t->dtype;
-      ++p_.inputs;
+      in.dtype = t->dtype;
+      p_.input[p_.inputs++] = in;
     }
     o = {From::Input, static_cast<uint8_t>(i), 0};
     return true;
@@ -185,12 +225,13 @@ class Held final : public InFlight {
 };
 
 struct Fusion final : Deferral {
-  Tensor take(int row, DType compute, const Value* args, int n, const Impl* like) override {
-    const bool floats = compute == DType::Float32 || compute == DType::Float64;
-    if (!floats || !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
-        static_cast<size_t>(like->numel * dtype_size(compute)) > kMostBytes)
+  Tensor take(int row, DType compute, DType result, const Value* args, int n,
+              const Impl* like) override {
+    if (!is_floating(compute) || !(result == compute || result == DType::Bool) ||
+        !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
+        static_cast<size_t>(like->numel * dtype_size(result)) > kMostBytes)
       return {};
-    return Held::held().take(row, compute, args, n, like);
+    return Held::held().take(row, compute, result, args, n, like);
   }
   bool holds(const Storage& s) override { return Held::held().holds(s); }
   void run() override { Held::held().run(); }

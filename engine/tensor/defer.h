@@ -11,9 +11,10 @@ namespace tycho {
 struct Value;
 
 struct Deferral {
-  // The row's result, of the layout and device of `like` and the type `compute`, or undefined when
-  // it is to be computed now.
-  virtual Tensor take(int row, DType compute, const Value* args, int n, const Impl* like) = 0;
+  // The row's result, of the layout and device of `like` and the type `result`, or undefined when it
+  // is to be computed now. `compute` is what the operands promote to.
+  virtual Tensor take(int row, DType compute, DType result, const Value* args, int n,
+                      const Impl* like) = 0;
   virtual bool holds(const Storage& s) = 0;  // is it a result that this thread holds back?
   virtual void run() = 0;                    // everything that this thread holds back
 

@@ -1,6 +1,7 @@
 // Rows that are run together (ops/elementwise/row_program.h): every thread takes tiles of all
 // operands through all steps, so that what is between them never leaves the first caches.
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
@@ -19,40 +20,57 @@ constexpr int64_t kStreamBytes = 32 << 20;
 // Where a step reads and writes: every tile that a thread needs, by number.
 struct Plan {
   RowFn fn[RowProgram::kMostSteps];
+  bool plain[RowProgram::kMostSteps];               // the result's type is the lanes'
+  bool read[RowProgram::kMostSteps];                // by a later step
   int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
-  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers and inputs: a tile, or -1
-  int16_t converted[RowProgram::kMostInputs];       // the tile of an input, or -1: read in place
+  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: a tile
+  int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
   struct Number {
     double value;
     int16_t tile;
   };
   Number number[RowProgram::kMostSteps * kOperands];
   int numbers = 0, tiles = 0;
+  int16_t narrow = -1;  // what a step computed, in its own type
+
+  // Tiles begin at multiples of it, so that repeated operands are read in place.
+  int64_t period = kElements;
 
   // Results are written past the caches (as in run.cpp), from tiles.
   const bool stream;
 
   explicit Plan(const RowProgram& p)
-      : stream(p.inputs > 1 && p.numel * dtype_size(p.type) >= kStreamBytes) {
-    const bool f32 = p.type == DType::Float32;
-    for (int i = 0; i < p.inputs; ++i)
-      converted[i] = static_cast<int16_t>(p.input[i].dtype == p.type ? -1 : tiles++);
+      : stream(p.inputs > 1 && p.numel * dtype_size(p.lanes) >= kStreamBytes) {
+    const bool f32 = p.lanes == DType::Float32;
+    for (int i = 0; i < p.inputs; ++i) {
+      const RowProgram::Input& in = p.input[i];
+      const bool whole = in.count == p.numel;
+      loaded[i] = static_cast<int16_t>(whole && in.dtype == p.lanes ? -1 : tiles++);
+      if (!whole && period == kElements) period = in.inner > 1 ? in.inner : in.count;
+    }
+    if (period < kElements) period = kElements / period * period;
     int last[RowProgram::kMostSteps] = {};  // the last step that reads each step's result
-    for (int k = 0; k < p.steps; ++k)
+    for (int k = 0; k < p.steps; ++k) {
+      read[k] = false;
       for (int j = 0; j < p.step[k].n; ++j) {
         const RowProgram::Operand& o = p.step[k].operand[j];
-        if (o.from == RowProgram::From::Step) last[o.index] = k;
+        if (o.from == RowProgram::From::Step) last[o.index] = k, read[o.index] = true;
         if (o.from == RowProgram::From::Number) from[k][j] = tile_of(o.number);
       }
+    }
     // A tile is free again after the last step that reads it.
     int16_t free[RowProgram::kMostSteps];
     int n = 0;
     for (int k = 0; k < p.steps; ++k) {
       fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
+      plain[k] = p.step[k].type == p.lanes;
       to[k] = -1;
-      if (!p.step[k].to || stream) to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
+      if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
+      if (!plain[k] || !p.step[k].to || stream)
+        to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
       for (int i = 0; i < k; ++i)
         if (last[i] == k && to[i] >= 0) free[n++] = to[i];
+      if (!read[k] && to[k] >= 0) free[n++] = to[k];
     }
   }
 
@@ -78,33 +96,76 @@ struct Room {
   Room(const Room&) = delete;
 };
 
+// Elements [at, at + m) of a program, of one operand that repeats.
+void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char* tile, int64_t at,
+                   int64_t m) {
+  const int bytes = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
+  if (in.inner > 1) {
+    int64_t place = at / in.inner % in.count, left = in.inner - at % in.inner;
+    for (int64_t done = 0; done < m; done += left, left = in.inner, ++place) {
+      left = std::min(left, m - done);
+      if (place == in.count) place = 0;
+      level_of::load_tile(lanes, dtype, tile + done * lane_bytes, in.data + place * bytes, 0, left);
+    }
+    return;
+  }
+  const int64_t place = at % in.count, head = std::min(m, in.count - place);
+  level_of::load_tile(lanes, dtype, tile, in.data + place * bytes, 1, head);
+  if (head == m) return;
+  int64_t done = std::min(m, in.count);
+  if (done > head)
+    level_of::load_tile(lanes, dtype, tile + head * lane_bytes, in.data, 1, done - head);
+  while (done < m) {  // whole rounds, so twice as many each time
+    const int64_t more = std::min(done, m - done);
+    std::memcpy(tile + done * lane_bytes, tile, static_cast<size_t>(more * lane_bytes));
+    done += more;
+  }
+}
+
 void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end) {
-  const int lanes = static_cast<int>(p.type == DType::Float32 ? Lanes::F32 : Lanes::F64);
-  const int bytes = dtype_size(p.type);
-  const int64_t step = plan.tiles ? kElements : end - begin;
+  const int lanes = static_cast<int>(p.lanes == DType::Float32 ? Lanes::F32 : Lanes::F64);
+  const int bytes = dtype_size(p.lanes);
   const Room room(static_cast<size_t>(plan.tiles * kElements * bytes));
   const auto tile = [&](int i) { return room.memory + i * kElements * bytes; };
   const int64_t most = std::min(kElements, end - begin);
   for (int i = 0; i < plan.numbers; ++i) {
     const double x = plan.number[i].value;
     const float f = static_cast<float>(x);
-    const void* one = p.type == DType::Float32 ? static_cast<const void*>(&f) : &x;
-    level_of::load_tile(lanes, static_cast<int>(p.type), tile(plan.number[i].tile), one, 0, most);
+    const void* one = p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x;
+    level_of::load_tile(lanes, static_cast<int>(p.lanes), tile(plan.number[i].tile), one, 0, most);
   }
   void* result[RowProgram::kMostSteps];
   void* input[RowProgram::kMostInputs];
-  for (int64_t at = begin; at < end; at += step) {
-    const int64_t m = std::min(step, end - at);
+  int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
+  for (int64_t at = begin, m; at < end; at += m) {
+    m = plan.tiles ? std::min(kElements, plan.period - at % plan.period) : end - at;
+    m = std::min(m, end - at);
     for (int i = 0; i < p.inputs; ++i) {
-      const char* from = p.input[i].data + at * dtype_size(p.input[i].dtype);
-      input[i] = const_cast<char*>(from);
-      if (plan.converted[i] < 0) continue;
-      input[i] = tile(plan.converted[i]);
-      level_of::load_tile(lanes, static_cast<int>(p.input[i].dtype), input[i], from, 1, m);
+      const RowProgram::Input& in = p.input[i];
+      const int size = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
+      if (in.count == p.numel) {
+        const char* from = in.data + at * size;
+        input[i] = plan.loaded[i] < 0 ? const_cast<char*>(from) : tile(plan.loaded[i]);
+        if (plan.loaded[i] >= 0) level_of::load_tile(lanes, dtype, input[i], from, 1, m);
+        continue;
+      }
+      const int64_t place = at % in.count;
+      if (in.inner == 1 && in.dtype == p.lanes && place + m <= in.count) {
+        input[i] = const_cast<char*>(in.data + place * size);
+        continue;
+      }
+      // Where it repeats as in the tile before, it is there.
+      const int64_t now = at % (in.count * in.inner);
+      input[i] = tile(plan.loaded[i]);
+      if (loaded[i] >= m && phase[i] == now) continue;
+      load_repeated(in, lanes, bytes, tile(plan.loaded[i]), at, m);
+      phase[i] = now, loaded[i] = m;
     }
     for (int k = 0; k < p.steps; ++k) {
       const RowProgram::Step& s = p.step[k];
-      result[k] = plan.to[k] < 0 ? s.to + at * bytes : tile(plan.to[k]);
+      const int size = dtype_size(s.type);
+      char* const to = s.to ? s.to + at * size : nullptr;
+      result[k] = plan.to[k] < 0 ? to : tile(plan.to[k]);
       void* places[kOperands + 1] = {result[k]};
       for (int j = 0; j < s.n; ++j) {
         const RowProgram::Operand& o = s.operand[j];
@@ -112,8 +173,17 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
                         : o.from == RowProgram::From::Step ? result[o.index]
                                                            : tile(plan.from[k][j]);
       }
+      if (plan.plain[k]) {
+        plan.fn[k](places, m);
+        if (plan.stream && to) level_of::stream_bytes(to, result[k], m * size);
+        continue;
+      }
+      char* const narrow = to ? to : tile(plan.narrow);
+      if (s.type == DType::Bool) places[0] = narrow;
       plan.fn[k](places, m);
-      if (plan.stream && s.to) level_of::stream_bytes(s.to + at * bytes, result[k], m * bytes);
+      const int dtype = static_cast<int>(s.type);
+      if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
+      if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
     }
   }
 }

@@ -174,12 +174,23 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 
 // Is the row held back, to be run together with others?
 inline bool defer(Call& c, int row, int operands, DType compute, DType result, const Impl* like) {
-  if (like->numel < deferred_from.load(std::memory_order_relaxed) || result != compute)
-    return false;
-  Tensor out = deferral->take(row, compute, c.arg, operands, like);
+  if (like->numel < deferred_from.load(std::memory_order_relaxed)) return false;
+  Tensor out = deferral->take(row, compute, result, c.arg, operands, like);
   if (!out) return false;
   c.out.push_back(std::move(out));
   return true;
+}
+
+// The same where no operand has the result's shape, as a column and a row.
+[[gnu::noinline]] bool defer_stretched(Call& c, int row, int operands, DType compute, DType result,
+                                       const Sizes& shape, Device device) {
+  if (product(shape) < deferred_from.load(std::memory_order_relaxed) || !device.is_cpu())
+    return false;
+  for (int i = 0; i < operands; ++i)
+    if (c.arg[i].tag == Tag::Tensor)  // only its shape is read
+      return defer(c, row, operands, compute, result,
+                   alias(c.tensor(i), shape, row_major(shape), 0).get());
+  return false;
 }
 
 }  // namespace
@@ -265,6 +276,8 @@ void apply_row(Call& c) {
           like = c.arg[i].t;
       const Device device = result_device(c, n, like ? like : first);
       if (like && defer(c, row, operands, compute, result, like)) return;
+      if (!like && shape.n > 1 && defer_stretched(c, row, operands, compute, result, shape, device))
+        return standing_observer->stretched(c);
       if (like && device == like->device) {
         c.out.push_back(empty_like(reinterpret_cast<const Tensor&>(like), result));
         // One element of a matrix: a range of its rows may have been meant.

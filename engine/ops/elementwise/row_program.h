@@ -1,6 +1,7 @@
-// RowProgram: rows of the elementwise table that are run together, tile by tile, over tensors of one
-// shape that lie row by row (Backend::run_rows). Values between the rows stay in tiles; only results
-// that somebody may look at go to memory.
+// RowProgram: rows of the elementwise table that are run together, tile by tile, over tensors that lie
+// row by row (Backend::run_rows). Values between the rows stay in tiles; only results that somebody may
+// look at go to memory. What a row computes is rounded to its type, as in memory, before another one
+// reads it.
 #pragma once
 #include "engine/ops/elementwise/elementwise.h"
 
@@ -9,9 +10,12 @@ namespace tycho {
 struct RowProgram {
   static constexpr int kMostSteps = 48, kMostInputs = 16;
 
+  // The program's element i is the input's (i / inner) % count: whole tensors have numel and 1, a row
+  // that is added to each row of a matrix [m, n] has n and 1, a column m and n.
   struct Input {
     const char* data;
-    DType dtype;  // converted to `type` on load
+    DType dtype;  // converted to the lanes on load
+    int64_t count, inner;
   };
   // What a step's operand is: an input, the result of an earlier step, or a number.
   enum class From : uint8_t { Input, Step, Number };
@@ -24,10 +28,11 @@ struct RowProgram {
     int row;
     int n;
     Operand operand[kOperands];
-    char* to;  // null: only later steps read it
+    DType type;  // of the result: the lanes', bool, or in float32 lanes a half one
+    char* to;    // null: only later steps read it
   };
 
-  DType type;  // Float32 or Float64: of every result, and of the lanes
+  DType lanes;  // Float32 or Float64
   int64_t numel;
   int inputs = 0, steps = 0;
   Input input[kMostInputs];
