@@ -299,7 +299,7 @@ test("unknown lessons, and commands of lessons outside one, are errors that help
 end)
 
 test("%explain names the lesson that teaches a rule", function()
-  local r = check.tycho({"-i"}, {stdin = "%explain SHAPE-2\n%explain SHAPE-9\n%explain INDEX-1\n", env = {XDG_STATE_HOME = state()}})
+  local r = check.tycho({"-i"}, {stdin = "%explain SHAPE-2\n%explain STOP-0\n%explain INDEX-1\n", env = {XDG_STATE_HOME = state()}})
   check.contains(r.out, "\n%learn broadcasting teaches it\n")
   check.contains(r.out, "\n%learn indexing teaches it\n")
   check.equal(select(2, r.out:gsub("teaches it", "")), 2)
