@@ -119,8 +119,8 @@ function names.unknown(name, place)
     if row[1] == name and row[2] == "Python" then return T("%s Python's %s is here: %s"):format(text, name, row[3]) .. in_lua(place) end
   end
   local other = require("torch.foreign.words").roots[name]
-  if other then return ("%s %s"):format(text, other) .. in_lua(place) end
-  if typed[name] then return ("%s %s"):format(text, T(typed[name])) end
+  if other then return language.beside(text, other) .. in_lua(place) end
+  if typed[name] then return language.beside(text, T(typed[name])) end
   if leaving[name] then return T("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
   for _, part in ipairs(parts) do
     local home = part[2]()
