@@ -203,8 +203,7 @@ void random_bernoulli(RandomStream stream, void* y, DType dtype, int64_t n, cons
 }
 
 void random_exponential(RandomStream stream, void* y, DType dtype, int64_t n, double lambda) {
-  check_floating("exponential_", dtype);
-  TYCHO_CHECK(Kind::Value, lambda > 0, "exponential_ needs a rate above 0, not %g", lambda);
+  check_exponential(dtype, lambda);
   if (stream.philox) return counted::exponential(*stream.philox, y, dtype, n, lambda);
   Generator& g = *stream.mersenne;
   const double factor = -1 / lambda;
@@ -217,8 +216,7 @@ void random_exponential(RandomStream stream, void* y, DType dtype, int64_t n, do
 }
 
 void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, double p) {
-  TYCHO_CHECK(Kind::DType, dtype != DType::Bool, "geometric_ makes counts, which bool cannot hold");
-  TYCHO_CHECK(Kind::Value, p > 0 && p < 1, "geometric_ needs a probability in (0, 1), not %g", p);
+  check_geometric(dtype, p);
   if (stream.philox) return counted::geometric(*stream.philox, y, dtype, n, p);
   Generator& g = *stream.mersenne;
   const double failure = std::log1p(-p);
@@ -227,8 +225,7 @@ void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, doub
 
 void random_cauchy(RandomStream stream, void* y, DType dtype, int64_t n, double median,
                    double sigma) {
-  check_floating("cauchy_", dtype);
-  TYCHO_CHECK(Kind::Value, sigma > 0, "cauchy_ needs a scale above 0, not %g", sigma);
+  check_cauchy(dtype, sigma);
   if (stream.philox) return counted::cauchy(*stream.philox, y, dtype, n, median, sigma);
   Generator& g = *stream.mersenne;
   constexpr double e = std::numeric_limits<double>::epsilon();
@@ -240,9 +237,7 @@ void random_cauchy(RandomStream stream, void* y, DType dtype, int64_t n, double 
 
 void random_log_normal(RandomStream stream, void* y, DType dtype, int64_t n, double mean,
                        double deviation) {
-  check_floating("log_normal_", dtype);
-  TYCHO_CHECK(Kind::Value, deviation > 0, "log_normal_ needs a standard deviation above 0, not %g",
-              deviation);
+  check_log_normal(dtype, deviation);
   if (stream.philox) return counted::log_normal(*stream.philox, y, dtype, n, mean, deviation);
   Generator& g = *stream.mersenne;
   one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });

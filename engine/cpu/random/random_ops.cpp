@@ -113,13 +113,7 @@ void random_range(Call& c) {
   const DType type = c.out[0].dtype();
   const int64_t from = c.integer(1);
   if (c.has(2)) return draw_integers(c, 3, from, c.integer(2));
-  // Up to the largest integer that the type holds exactly.
-  IntegerRange range = integer_range(type);
-  const int64_t most = static_cast<int64_t>(range.count - 1);
-  TYCHO_CHECK(Kind::Value, from <= most, "random_: from = %lld is beyond %s, which ends at %lld",
-              static_cast<long long>(from), dtype_name(type), static_cast<long long>(most));
-  range = {from, static_cast<uint64_t>(most) - static_cast<uint64_t>(from) + 1};
-  draw_integers(c, 3, range);
+  draw_integers(c, 3, integer_range_from(type, from));
 }
 
 void bernoulli(Call& c) {

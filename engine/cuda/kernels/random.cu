@@ -20,6 +20,46 @@ __device__ inline double cosine(double x) { return cospi(x); }
 __device__ inline float sine(float x) { return sinpif(x); }
 __device__ inline double sine(double x) { return sinpi(x); }
 
+__device__ inline float exp_of(float x) { return expf(x); }
+__device__ inline double exp_of(double x) { return exp(x); }
+
+// -log(u) for u in (0, 1], above 0: a u that rounded to 1 stands for what lies half a step below.
+template <class T>
+__device__ inline T minus_log(T u, T half_step) {
+  return u >= 1 - half_step ? half_step / 2 : -log_of(u);
+}
+
+// As `dtype` would store it: what the shorter formats round to the end of a range begins it again.
+template <class T>
+__device__ inline T stored(int dtype, T x) {
+  if (dtype == kF16) return to_float(from_float<f16>(to_narrow(x)));
+  if (dtype == kBF16) return to_float(from_float<bf16>(to_narrow(x)));
+  return x;
+}
+
+// The numbers that need one word, or two, each.
+template <class T>
+__device__ inline T drawn(const Draw& d, const tycho::PhiloxBlock& words, int e, T a, T b) {
+  constexpr T kStep = sizeof(T) == 4 ? T(0x1p-23) : T(0x1p-52);
+  const T u = tycho::open_of(words, e, T{});
+  switch (d.what) {
+    case Drawn::Exponential:
+      return minus_log(u, kStep / 2) * a;
+    case Drawn::Geometric: {
+      const T count = ceil(minus_log(u, kStep / 2) * a);
+      return count > T(1) ? count : T(1);
+    }
+    case Drawn::Cauchy: {
+      const T inside = u < kStep ? kStep : u > 1 - kStep ? 1 - kStep : u;
+      return a + b * (sine(inside - T(0.5)) / cosine(inside - T(0.5)));
+    }
+    default: {
+      const T x = fused(tycho::unit_of(words, e, T{}), b - a, a);
+      return stored(d.dtype, x) >= stored(d.dtype, b) ? a : x;
+    }
+  }
+}
+
 template <class T>
 __device__ inline void draw(const Draw& d) {
   constexpr int per = 16 / sizeof(T);
@@ -28,7 +68,7 @@ __device__ inline void draw(const Draw& d) {
   for (int64_t k = first_element(); k < blocks; k += all_threads()) {
     const tycho::PhiloxBlock words = tycho::philox(d.key, d.first + static_cast<uint64_t>(k));
     T x[per];
-    if (d.what == Drawn::Normal) {
+    if (d.what == Drawn::Normal || d.what == Drawn::LogNormal) {
       for (int e = 0; e < per; e += 2) {
         const T r = root(-2 * log_of(tycho::open_of(words, e, T{})));
         const T t = 2 * tycho::unit_of(words, e + 1, T{});
@@ -36,13 +76,11 @@ __device__ inline void draw(const Draw& d) {
         x[e + 1] = fused(r * sine(t), b, a);
       }
     } else {
-      for (int e = 0; e < per; ++e) {
-        x[e] = fused(tycho::unit_of(words, e, T{}), b - a, a);
-        if (x[e] >= b) x[e] = a;
-      }
+      for (int e = 0; e < per; ++e) x[e] = drawn(d, words, e, a, b);
     }
     for (int e = 0; e < per; ++e)
-      if (k * per + e < d.n) store<T>(d.out, d.dtype, k * per + e, x[e]);
+      if (k * per + e < d.n)
+        store<T>(d.out, d.dtype, k * per + e, d.what == Drawn::LogNormal ? exp_of(x[e]) : x[e]);
   }
 }
 
@@ -55,9 +93,14 @@ extern "C" __global__ void draw_bernoulli(Draw d) {
   const int64_t blocks = (d.n + 3) / 4;
   for (int64_t k = first_element(); k < blocks; k += all_threads()) {
     const tycho::PhiloxBlock words = tycho::philox(d.key, d.first + static_cast<uint64_t>(k));
-    for (int e = 0; e < 4; ++e)
-      if (k * 4 + e < d.n)
-        store<int64_t>(d.out, d.dtype, k * 4 + e, words.word[e] < d.limit ? 1 : 0);
+    for (int e = 0; e < 4; ++e) {
+      const int64_t i = k * 4 + e;
+      if (i >= d.n) break;
+      const bool hit = d.chances
+                           ? words.word[e] < load<double>(d.chances, d.chances_dtype, i) * 0x1p32
+                           : words.word[e] < d.limit;
+      store<int64_t>(d.out, d.dtype, i, hit);
+    }
   }
 }
 

@@ -4,16 +4,18 @@
 
 namespace tycho::cuda {
 
-enum class Drawn : int32_t { Uniform, Normal, Bernoulli };
+enum class Drawn : int32_t { Uniform, Normal, LogNormal, Exponential, Geometric, Cauchy };
 
 // n elements one after the other; the block of element i comes from counter first + i / (4 or 2).
 struct Draw {
   void* out;
   int64_t n;
   uint64_t key, first;
-  double a, b;                // from and to, or mean and deviation
-  uint64_t low, count, limit;  // integers low .. low + count - 1 (0: all); words below `limit` are 1
-  int32_t dtype;
+  double a, b;  // from and to; mean and deviation; a factor; median and scale
+  uint64_t low, count,
+      limit;            // integers low .. low + count - 1 (0: all); words below `limit` are 1
+  const void* chances;  // of each element, instead of `limit`
+  int32_t dtype, chances_dtype;
   Drawn what;
 };
 

@@ -61,9 +61,7 @@ struct Extreme {
   using State = Placed<L>;
   __device__ static State start() { return {L(0), -1}; }
   __device__ static State of(L x, int64_t i) { return {x, i}; }
-  __device__ static State meet(State a, State b) {
-    return more_extreme<largest>(a, b) > 0 ? a : b;
-  }
+  __device__ static State meet(State a, State b) { return more_extreme<largest>(a, b) > 0 ? a : b; }
   __device__ static State above(State s, int by) {
     return {from_above(s.value, by), from_above(s.at, by)};
   }

@@ -5,23 +5,28 @@
 #include <cmath>
 
 #include "engine/cuda/kernels/random.cuh"
-#include "engine/cuda/ops/rowmajor.h"
+#include "engine/cuda/ops/index_walk.h"
 #include "engine/ops/random/limits.h"
 #include "engine/ops/table/kernel.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cuda {
 namespace {
 
-// With the dimensions in the order of the strides.
-Tensor in_memory_order(const Tensor& t) {
+// The dimensions of t in the order of its strides, and tensors with them in such an order.
+Sizes memory_order(const Tensor& t) {
   const Sizes seen = shown_strides(t.get());
-  Sizes order, shape, stride;
+  Sizes order;
   for (int d = 0; d < t.rank(); ++d) order.push_back(d);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return seen[a] > seen[b]; });
+  return order;
+}
+Tensor in_order(const Tensor& t, const Sizes& order) {
+  Sizes shape, stride;
   for (const int64_t d : order) {
-    shape.push_back(t.size(d));
-    stride.push_back(t.stride(d));
+    shape.push_back(t.size(static_cast<int>(d)));
+    stride.push_back(t.stride(static_cast<int>(d)));
   }
   return alias(t, shape, stride, t->offset);
 }
@@ -29,7 +34,7 @@ Tensor in_memory_order(const Tensor& t) {
 // `per`: numbers that one block of four words makes.
 void draw(const Tensor& y, const RandomStream& stream, const char* kernel, int per, Draw d) {
   if (y.numel() == 0) return;
-  const Written to(in_memory_order(y));
+  const Written to(in_order(y, memory_order(y)));
   d.out = to.data();
   d.dtype = number_of(y);
   d.n = y.numel();
@@ -42,10 +47,6 @@ void draw(const Tensor& y, const RandomStream& stream, const char* kernel, int p
 
 void draw_floats(const Call& c, int generator, Drawn what, double a, double b) {
   const Tensor& y = c.out[0];
-  if (what == Drawn::Normal)
-    check_normal(y.dtype(), b);
-  else
-    check_uniform(y.dtype(), a, b);
   Draw d{};
   d.what = what;
   d.a = a;
@@ -54,20 +55,101 @@ void draw_floats(const Call& c, int generator, Drawn what, double a, double b) {
   draw(y, generator_of(c, generator, y.device()), wide ? "draw_f64" : "draw_f32", wide ? 2 : 4, d);
 }
 void draw_uniform(const Call& c, int generator, double from, double to) {
+  check_uniform(c.out[0].dtype(), from, to);
   draw_floats(c, generator, Drawn::Uniform, from, to);
 }
 void draw_normal(const Call& c, int generator, double mean, double deviation) {
+  check_normal(c.out[0].dtype(), deviation);
   draw_floats(c, generator, Drawn::Normal, mean, deviation);
 }
 
-void draw_integers(const Call& c, int generator, int64_t from, int64_t to) {
-  const Tensor& y = c.out[0];
-  const IntegerRange range = integer_range(y.dtype(), from, to);
+void draw_integers(const Call& c, int generator, const Tensor& y, IntegerRange range) {
   Draw d{};
   d.low = static_cast<uint64_t>(range.low);
   d.count = range.count;
   const bool narrow = range.count != 0 && range.count < uint64_t{1} << 28;
   draw(y, generator_of(c, generator, y.device()), "draw_integers", narrow ? 4 : 2, d);
+}
+void draw_integers(const Call& c, int generator, int64_t from, int64_t to) {
+  const Tensor& y = c.out[0];
+  draw_integers(c, generator, y, integer_range(y.dtype(), from, to));
+}
+
+void random(Call& c) {
+  if (c.has(1)) return draw_integers(c, 2, 0, c.integer(1));
+  draw_integers(c, 2, c.out[0], integer_range(c.out[0].dtype()));
+}
+
+void random_range(Call& c) {
+  const DType type = c.out[0].dtype();
+  const int64_t from = c.integer(1);
+  if (c.has(2)) return draw_integers(c, 3, from, c.integer(2));
+  draw_integers(c, 3, c.out[0], integer_range_from(type, from));
+}
+
+// The positions in the order of a number of 64 bits each.
+void randperm(Call& c) {
+  const Tensor& y = c.out[0];
+  const Tensor keys = empty(y.shape(), DType::Int64, y.device());
+  draw_integers(c, 1, keys, {0, 0});
+  copy_raw(y, op<"argsort">(keys, 0, false, true));
+}
+
+void normal(Call& c) {
+  const Tensor &y = c.out[0], &deviation = c.tensor(1);
+  if (deviation && deviation.numel()) {
+    const Tensor wrong = op<"lt">(deviation, 0);
+    if (item<bool>(op<"any">(wrong))) {
+      const int64_t at = item<int64_t>(op<"argmax">(as(wrong, DType::Float32)));
+      fail(Kind::Value, format("normal: needs standard deviations of 0 or more, element %lld is %g",
+                               static_cast<long long>(at), number_at(fetch(deviation), at - 1)));
+    }
+  }
+  draw_normal(c, 2, 0, 1);
+  op_<"mul">(y, c.arg[1]);
+  op_<"add">(y, c.arg[0]);
+}
+
+void bernoulli(Call& c) {
+  const Tensor& y = c.out[0];
+  const Tensor p = c.arg[1].tag == Tag::Tensor ? c.tensor(1)
+                   : c.has(1) || c.inplace     ? Tensor()
+                                               : c.tensor(0);
+  const RandomStream stream = generator_of(c, 2, y.device());
+  Draw d{};
+  if (!p) {
+    const double chance = c.has(1) ? c.number(1) : 0.5;
+    check_probability(chance);
+    d.limit = static_cast<uint64_t>(std::ceil(std::ldexp(chance, 32)));
+    return draw(y, stream, "draw_bernoulli", 4, d);
+  }
+  check_floating("bernoulli with a tensor of probabilities", p.dtype());
+  const Sizes order = memory_order(y);
+  const Tensor chances = packed(in_order(op<"expand">(p, y.shape()), order));
+  const int64_t bad = item<int64_t>(op<"first_improbable">(chances));
+  if (bad >= 0)
+    fail(Kind::Value, format("bernoulli needs probabilities in [0, 1], element %lld is %g",
+                             static_cast<long long>(bad + 1), number_at(fetch(chances), bad)));
+  d.chances = chances.data<void>();
+  d.chances_dtype = number_of(chances);
+  draw(y, stream, "draw_bernoulli", 4, d);
+}
+
+void exponential(Call& c) {
+  check_exponential(c.out[0].dtype(), c.number(1));
+  draw_floats(c, 2, Drawn::Exponential, 1 / c.number(1), 0);
+}
+void geometric(Call& c) {
+  check_geometric(c.out[0].dtype(), c.number(1));
+  draw_floats(c, 2, Drawn::Geometric, -1 / std::log1p(-c.number(1)), 0);
+}
+void cauchy(Call& c) {
+  check_cauchy(c.out[0].dtype(), c.number(2));
+  draw_floats(c, 3, Drawn::Cauchy, c.number(1), c.number(2));
+}
+void log_normal(Call& c) {
+  check_log_normal(c.out[0].dtype(), c.number(2));
+  draw_floats(c, 3, Drawn::LogNormal, c.number(1), c.number(2));
 }
 
 void dropout_mask(Call& c) {
@@ -103,6 +185,15 @@ void masked_scale(Call& c) {
 }
 
 BIND_KERNEL(Cuda, "dropout_mask", dropout_mask);
+BIND_KERNEL(Cuda, "random", random);
+BIND_KERNEL(Cuda, "random.range", random_range);
+BIND_KERNEL(Cuda, "randperm", randperm);
+BIND_KERNEL(Cuda, "normal", normal);
+BIND_KERNEL(Cuda, "bernoulli", bernoulli);
+BIND_KERNEL(Cuda, "exponential", exponential);
+BIND_KERNEL(Cuda, "geometric", geometric);
+BIND_KERNEL(Cuda, "cauchy", cauchy);
+BIND_KERNEL(Cuda, "log_normal", log_normal);
 BIND_KERNEL(Cuda, "masked_scale", masked_scale);
 BIND_KERNEL(Cuda, "rand", [](Call& c) { draw_uniform(c, 1, 0, 1); });
 BIND_KERNEL(Cuda, "rand_like", [](Call& c) { draw_uniform(c, 3, 0, 1); });

@@ -185,19 +185,17 @@ const Op& fused_backward = add_op(
      .doc = "The gradients of _recurrence_fused's gates, hidden, cell, weight_hh and bias_hh.",
      .where = kHidden,
      .differentiable = false,
-     .shape =
-         [](Call& c) {
-           const Tensor &h = c.tensor(3), &w = c.tensor(5), &result = c.tensor(6);
-           const auto make = [&](const Sizes& size) {
-             c.out.push_back(empty(size, result.dtype(), result.device()));
-           };
-           make(rows_of(result, w.size(0)));
-           make(h.shape());
-           make(c.has(4) ? h.shape() : Sizes{0});
-           make(w.shape());
-           make(static_cast<Recurrence>(c.integer(9)) == Recurrence::Gru ? Sizes{w.size(0)}
-                                                                         : Sizes{0});
-         }});
+     .shape = [](Call& c) {
+       const Tensor &h = c.tensor(3), &w = c.tensor(5), &result = c.tensor(6);
+       const auto make = [&](const Sizes& size) {
+         c.out.push_back(empty(size, result.dtype(), result.device()));
+       };
+       make(rows_of(result, w.size(0)));
+       make(h.shape());
+       make(c.has(4) ? h.shape() : Sizes{0});
+       make(w.shape());
+       make(static_cast<Recurrence>(c.integer(9)) == Recurrence::Gru ? Sizes{w.size(0)} : Sizes{0});
+     }});
 
 // --- what layers call ---
 
@@ -229,6 +227,8 @@ void check(const Call& c, int kind) {
 bool fits_fused(const Call& c) {
   const DType type = c.tensor(0).dtype();
   if ((type != DType::Float32 && type != DType::Float64) || c.has(5)) return false;
+  // Without a kernel there, step by step on the device rather than as a whole on the CPU.
+  if (!fused.kernel[static_cast<int>(kernels_of(c.tensor(0).device()))]) return false;
   for (int i = 0; i < 5; ++i)
     if (c.has(i) && (c.tensor(i).dtype() != type || c.tensor(i).numel() == 0)) return false;
   return !(c.has(4) && recurrence_kind(c.string(6)) != static_cast<int>(Recurrence::Gru));

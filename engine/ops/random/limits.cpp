@@ -72,6 +72,27 @@ void check_probability(double p) {
   TYCHO_CHECK(Kind::Value, p >= 0 && p <= 1, "bernoulli needs a probability in [0, 1], not %g", p);
 }
 
+void check_exponential(DType dtype, double lambda) {
+  check_floating("exponential_", dtype);
+  TYCHO_CHECK(Kind::Value, lambda > 0, "exponential_ needs a rate above 0, not %g", lambda);
+}
+
+void check_geometric(DType dtype, double p) {
+  TYCHO_CHECK(Kind::DType, dtype != DType::Bool, "geometric_ makes counts, which bool cannot hold");
+  TYCHO_CHECK(Kind::Value, p > 0 && p < 1, "geometric_ needs a probability in (0, 1), not %g", p);
+}
+
+void check_cauchy(DType dtype, double sigma) {
+  check_floating("cauchy_", dtype);
+  TYCHO_CHECK(Kind::Value, sigma > 0, "cauchy_ needs a scale above 0, not %g", sigma);
+}
+
+void check_log_normal(DType dtype, double deviation) {
+  check_floating("log_normal_", dtype);
+  TYCHO_CHECK(Kind::Value, deviation > 0, "log_normal_ needs a standard deviation above 0, not %g",
+              deviation);
+}
+
 IntegerRange integer_range(DType dtype) {
   return {0, (uint64_t{1} << digits(dtype)) + (is_floating(dtype) ? 1 : 0)};
 }
@@ -104,6 +125,13 @@ IntegerRange integer_range(DType dtype, int64_t from, int64_t to) {
                 static_cast<long long>(from), static_cast<long long>(to), dtype_name(dtype));
   }
   return {from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from)};
+}
+
+IntegerRange integer_range_from(DType dtype, int64_t from) {
+  const int64_t most = static_cast<int64_t>(integer_range(dtype).count - 1);
+  TYCHO_CHECK(Kind::Value, from <= most, "random_: from = %lld is beyond %s, which ends at %lld",
+              static_cast<long long>(from), dtype_name(dtype), static_cast<long long>(most));
+  return {from, static_cast<uint64_t>(most) - static_cast<uint64_t>(from) + 1};
 }
 
 }  // namespace tycho

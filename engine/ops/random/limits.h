@@ -11,6 +11,10 @@ void check_floating(const char* what, DType dtype);
 void check_uniform(DType dtype, double from, double to);
 void check_normal(DType dtype, double deviation);
 void check_probability(double p);  // of bernoulli
+void check_exponential(DType dtype, double lambda);
+void check_geometric(DType dtype, double p);
+void check_cauchy(DType dtype, double sigma);
+void check_log_normal(DType dtype, double deviation);
 
 // What random_() draws from: `count` integers from `low` on; a count of 0 stands for 2^64.
 struct IntegerRange {
@@ -18,6 +22,8 @@ struct IntegerRange {
   uint64_t count;
 };
 IntegerRange integer_range(DType dtype);  // of random_() without bounds
+// From `from` up to the largest integer that the type holds exactly.
+IntegerRange integer_range_from(DType dtype, int64_t from);
 // Of random_(from, to) and randint(from, to). Floating dtypes cannot hold every integer: bounds
 // that they would round are moved inside, as PyTorch does.
 IntegerRange integer_range(DType dtype, int64_t from, int64_t to);

@@ -49,7 +49,7 @@ TEST_F(CudaRandom, NumbersAreThoseOfTheCounters) {
           op_<"uniform">(y, -2.0, 5.0);
           return y;
         },
-        [&](void* y) { counted::uniform(stream, y, t, kCount, -2, 5); });
+        [&](void* y) { cpu::random_uniform(stream, y, t, kCount, -2, 5); });
     if (t == DType::BFloat16) continue;  // a logarithm's last bit may round to the other neighbour
     expect(
         t, "normal",
@@ -67,6 +67,31 @@ TEST_F(CudaRandom, NumbersAreThoseOfTheCounters) {
           return y;
         },
         [&](void* y) { counted::exponential(stream, y, t, kCount, 2); });
+    expect(
+        t, "geometric",
+        [&] {
+          Tensor y = x();
+          op_<"geometric">(y, 0.2);
+          return y;
+        },
+        [&](void* y) { counted::geometric(stream, y, t, kCount, 0.2); });
+    expect(
+        t, "log_normal",
+        [&] {
+          Tensor y = x();
+          op_<"log_normal">(y, 1.0, 0.5);
+          return y;
+        },
+        [&](void* y) { counted::log_normal(stream, y, t, kCount, 1, 0.5); });
+    if (t == DType::Float32) continue;  // pi times a float near its end is not the CPU's
+    expect(
+        t, "cauchy",
+        [&] {
+          Tensor y = x();
+          op_<"cauchy">(y, 1.0, 2.0);
+          return y;
+        },
+        [&](void* y) { counted::cauchy(stream, y, t, kCount, 1, 2); });
   }
   const auto integers = [&](int64_t from, int64_t to) {
     return op<"randint">(from, to, n, Value(), DType::Int64, kDevice);
@@ -80,6 +105,17 @@ TEST_F(CudaRandom, NumbersAreThoseOfTheCounters) {
       DType::Int64, "many", [&] { return integers(0, int64_t{1} << 40); },
       [&](void* y) {
         counted::integers(stream, y, DType::Int64, kCount, {0, uint64_t{1} << 40});
+      });
+  expect(
+      DType::Int64, "randperm",
+      [&] { return op<"randperm">(kCount, Value(), DType::Int64, kDevice); },
+      [&](void* y) { counted::permutation(stream, static_cast<int64_t*>(y), kCount, 1); });
+  const Tensor chances = empty(n, DType::Float32);
+  for (int64_t i = 0; i < kCount; ++i) chances.data<float>()[i] = static_cast<float>(i % 11) / 10;
+  expect(
+      DType::Float32, "bernoulli", [&] { return op<"bernoulli">(sent(chances, kDevice)); },
+      [&](void* y) {
+        counted::bernoulli(stream, y, DType::Float32, kCount, chances.data<void>(), DType::Float32);
       });
   expect(
       DType::Bool, "dropout_mask",
@@ -101,10 +137,42 @@ TEST_F(CudaRandom, DropoutKeepsScaledElementsInAnyLayout) {
   }
 }
 
+TEST_F(CudaRandom, ShortFloatsNeverReachTheEndOfARange) {
+  const Tensor x = empty({20000}, DType::BFloat16, kDevice);
+  op_<"uniform">(x, 1.0, 2.0);
+  const Tensor y = fetch(x);
+  for (int64_t i = 0; i < y.numel(); ++i) ASSERT_LT(number_at(y, i), 2) << i;
+}
+
+TEST_F(CudaRandom, CategoriesComeByTheirWeights) {
+  const Tensor w = empty({2, 4}, DType::Float32);
+  const float weights[] = {0, 1, 3, 0, 2, 0, 0, 0};
+  std::copy(weights, weights + 8, w.data<float>());
+  const Tensor there = sent(w, kDevice), many = fetch(op<"multinomial">(there, 900, true));
+  int twos = 0;
+  for (int64_t i = 0; i < 900; ++i) {
+    const int64_t k = integer_at(many, i);
+    ASSERT_TRUE(k == 2 || k == 3) << k;
+    twos += k == 2;
+    EXPECT_EQ(integer_at(many, 900 + i), 1);
+  }
+  EXPECT_NEAR(twos / 900.0, 0.25, 0.06);
+  const Tensor two = fetch(op<"multinomial">(op<"select">(there, 0, 0), 2));
+  EXPECT_EQ(integer_at(two, 0) + integer_at(two, 1), 5);  // none twice
+  EXPECT_THROW(op<"multinomial">(op<"neg">(there), 1), Error);
+  EXPECT_THROW(op<"multinomial">(op<"zeros_like">(there), 1), Error);
+}
+
 TEST_F(CudaRandom, WrongParametersRaiseAndDrawNothing) {
   const Tensor x = filled({4}, 1, DType::Float32, kDevice);
   EXPECT_THROW(op_<"uniform">(x, 2.0, 1.0), Error);
   EXPECT_THROW(op_<"normal.fill">(x, 0.0, -1.0), Error);
+  EXPECT_THROW(op_<"exponential">(x, 0.0), Error);
+  EXPECT_THROW(op_<"geometric">(x, 1.0), Error);
+  EXPECT_THROW(op_<"cauchy">(x, 0.0, 0.0), Error);
+  EXPECT_THROW(op_<"log_normal">(x, 0.0, 0.0), Error);
+  EXPECT_THROW(op<"bernoulli">(op<"mul">(x, 2)), Error);
+  EXPECT_THROW(op<"normal">(x, op<"neg">(x)), Error);
   EXPECT_EQ(number_at(x, 0), 1);
 }
 
