@@ -148,8 +148,11 @@ y = nil
 --# say     The highest point of a step is what must fit: the peak. It comes in backward, when all results
 --#         are still there, and gradients on top. After backward the results are gone.
 --# new     sum
-y = chain(x, 5)
-y:sum():backward()
+function once()
+  y = chain(x, 5)
+  y:sum():backward()
+end
+once()
 --# predict held() - before --> 2
 --# ask     After backward, y still held: how many KiB more than before?
 --# wrong   5: Backward lets go of what was kept.
@@ -189,8 +192,9 @@ y, x = nil, nil
 function largest_batch(limit, n, values) return math.max(0, (limit - 16 * n) // (4 * values)) end
 
 --# say     Something real: is the formula right? A network, measured: Linear(16, 16) and tanh, four times,
---#         without biases, with Adam. What is kept after forward for each example: the
---#         results of the four Linear layers that nobody needs again are let go; the four of tanh stay.
+--#         without biases. What is kept after forward for each example: the results of
+--#         the four Linear layers are needed by nobody and let go; the four of tanh stay. Measured is what
+--#         becomes free when y, and with it the graph, goes.
 function measured(batch)
   local parts = {}
   for i = 1, 4 do
@@ -198,14 +202,11 @@ function measured(batch)
     parts[2 * i] = torch.nn.Tanh()
   end
   local net = torch.nn.Sequential(table.unpack(parts)):to(card)
-  local opt = torch.optim.Adam(net:parameters())
   local x = torch.ones(batch, 16, {device = card})
-  local before = held()
   local y = net(x)
-  local forward = held() - before
-  y:sum():backward()
-  opt:step()
-  return forward
+  local with = held()
+  y = nil
+  return with - held()
 end
 --# predict measured(16) --> 4
 --# ask     Four results of [16, 16] are kept, 1 KiB each. How many KiB does it measure?
