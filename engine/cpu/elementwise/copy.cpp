@@ -164,6 +164,9 @@ void copy(const Tensor& to, const Tensor& from) {
     if (dst == src && walk.rank == 1 && walk.stride[0][0] == walk.stride[1][0]) return;
     return copy_same(walk, dst, src, size);
   }
+  if (!is_floating(to.dtype()) && !is_floating(from.dtype()) && size == from_size &&
+      to.dtype() != DType::Bool)  // the same bits
+    return copy_same(copy_walk(to.get(), from.get()), dst, src, size);
   if (from.numel() == 1 && to.numel() > 1) {  // converted once
     const Tensor one = empty(Sizes(), to.dtype());
     copy(one, alias(from, Sizes(), Sizes(), from->offset));
@@ -175,6 +178,7 @@ void copy(const Tensor& to, const Tensor& from) {
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
   const int lane = static_cast<int>(lanes), from_type = static_cast<int>(from.dtype()),
             to_type = static_cast<int>(to.dtype());
+  const bool bytes_to_truths = to.dtype() == DType::Bool && from_size == 1;
   if (wants_boxes(walk))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[kBox * 8], tile[kBox * 8];
@@ -193,6 +197,7 @@ void copy(const Tensor& to, const Tensor& from) {
         each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
           char* d = dst + offset[0] * size;
           const char* s = src + offset[1] * from_size;
+          if (bytes_to_truths && s0 == 1 && s1 == 1) return level_of::truths(d, s, run);
           for (int64_t i = 0; i < run; i += kTile) {
             const int64_t m = std::min(kTile, run - i);
             level_of::load_tile(lane, from_type, tile, s + i * s1 * from_size, s1, m);

@@ -20,6 +20,11 @@ void check_celu(Call& c, DType compute);       // b != 0
 
 Row simple_power(const Call& c, DType compute);
 Row not_of_bool(const Call& c, DType compute);
+// Of booleans, a logical row is the bitwise one.
+template <Row bits>
+Row of_bools(const Call&, DType compute) {
+  return compute == DType::Bool ? bits : Row::Count;
+}
 
 // Samples of row `op`: tensors, broadcast tensors, numbers; integers and bool where it takes them.
 void row_samples(Samples& s, const Op& op, const RowInfo& info, const RowMore& more);

@@ -271,6 +271,10 @@ void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, 
   }
 }
 
+void truths(char* to, const char* from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = from[i] != 0;
+}
+
 void gather(int size, char* to, const char* from, const int32_t* at, int64_t n) {
   switch (size) {
     case 1:
