@@ -1,8 +1,5 @@
 -- Small integers and booleans that lie together are worked on by words: the same as one by one, at every length, off a
 -- word's edge too, in place and between types.
-local check = require "check"
-local test = check.test
-
 local function some(kind, size)
   local x = torch.randint(kind == "bool" and 0 or kind == "uint8" and 0 or -100, kind == "bool" and 2 or 120, {size}):to(kind)
   x[{{1, size, 3}}] = 0
