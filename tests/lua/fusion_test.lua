@@ -118,8 +118,8 @@ local function with_fusion(from, f, ...)
 end
 
 test("random programs give the same bits with fusion and without", function()
-  local cases = tonumber(os.getenv "TYCHO_FUSION_CASES") or 500
-  for seed = 1, cases do
+  local first, cases = tonumber(os.getenv "TYCHO_FUSION_FROM") or 1, tonumber(os.getenv "TYCHO_FUSION_CASES") or 500
+  for seed = first, first + cases - 1 do
     local a, errors_a = with_fusion(false, program, seed)
     local b, errors_b = with_fusion(1, program, seed)
     check.equal(#a, #b)
