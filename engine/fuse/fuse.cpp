@@ -227,7 +227,7 @@ class Held final : public InFlight {
 struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
-    if (!is_floating(compute) || !(result == compute || result == DType::Bool) ||
+    if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
         !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
         static_cast<size_t>(like->numel * dtype_size(result)) > kMostBytes)
       return {};

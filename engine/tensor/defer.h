@@ -12,7 +12,8 @@ struct Value;
 
 struct Deferral {
   // The row's result, of the layout and device of `like` and the type `result`, or undefined when it
-  // is to be computed now. `compute` is what the operands promote to.
+  // is to be computed now. `compute` is what the operands promote to: float64, or what float32
+  // lanes hold.
   virtual Tensor take(int row, DType compute, DType result, const Value* args, int n,
                       const Impl* like) = 0;
   virtual bool holds(const Storage& s) = 0;  // is it a result that this thread holds back?

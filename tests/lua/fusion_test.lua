@@ -198,14 +198,14 @@ test("temporaries of a chain take no memory", function()
   check.equal(out.out, "1\n", out.err)
 end)
 
-test("rows, columns, masks and halves join a chain", function()
+test("rows, columns, masks, halves and casts join a chain", function()
   local out = check.tycho {"-e", [[
     local m, n = 1000, 1000
     local x, row, column = torch.randn(m, n), torch.randn(n), torch.randn(m, 1)
     local half = x:to "bfloat16"
     local function chain()
       local h = (x - column) * row + half
-      return torch.where(h:gt(0), h, h * 0.1) * (column + row)
+      return torch.where(h:gt(0), h, h:to "float16" * 0.1):to "bfloat16":float() * (column + row)
     end
     chain():sum()
     collectgarbage() collectgarbage()

@@ -28,7 +28,7 @@ struct RowProgram {
     int row;
     int n;
     Operand operand[kOperands];
-    DType type;  // of the result: the lanes', bool, or in float32 lanes a half one
+    DType type;  // of the result: any floating one, or bool
     char* to;    // null: only later steps read it
   };
 

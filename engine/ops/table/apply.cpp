@@ -187,13 +187,19 @@ void check_shapes_only(const Call& c) {
 
 // --- The steps of a call ---
 
+inline bool is_cast(const Call& c) {
+  static const Op& cast = get_op("to.dtype");
+  return c.op == &cast;
+}
+
 // Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
-// held back may be joined by another one. A call that changes an input changes nothing that is yet to
-// be read.
+// held back may be joined by another one, or a cast. A call that changes an input changes nothing that
+// is yet to be read.
 [[gnu::noinline]] void wait_for_inputs(const Call& c) {
   if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
+  const bool joins = c.op->row >= 0 || is_cast(c);
   each_tensor(c, [&](Impl* t, int) {
-    if (c.op->row < 0 || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
+    if (!joins || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
   });
 }
 inline void ready(const Call& c) {
@@ -310,6 +316,22 @@ void shape_and_run(Call& c, Kernel kernel) {
     fail_without_values(public_name(op).c_str());
 }
 
+// A cast of a large tensor between floating types is a row that changes nothing but the type, and may
+// be held back like one.
+[[gnu::noinline]] bool defer_cast(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const DType from = x.dtype(), to = c.arg[1].dtype;
+  if (x.numel() < deferred_from.load(std::memory_order_relaxed) || c.has(3) || from == to ||
+      !(is_floating(from) || from == DType::Bool) || !is_floating(to))
+    return false;
+  const bool wide = from == DType::Float64 || to == DType::Float64;
+  Tensor out = deferral->take(static_cast<int>(Row::identity),
+                              wide ? DType::Float64 : DType::Float32, to, c.arg, 1, x.get());
+  if (!out) return false;
+  c.out.push_back(std::move(out));
+  return true;
+}
+
 // What follows a result that shares memory with an argument, or is one number.
 inline void link(Call& c) {
   if (c.inplace) [[unlikely]]
@@ -358,6 +380,7 @@ void apply(Call& c) {
     if (c.inplace) link(c);
     return record(c);
   }
+  if (is_cast(c) && defer_cast(c)) return record(c);
   if (c.op->view) straighten(c.tensor(0));
   const Kernel kernel = c.op->kernel_on(backend_of(c));
   if (!kernel && c.op->compose) return compose(c);
