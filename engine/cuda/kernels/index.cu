@@ -126,7 +126,35 @@ __device__ inline void meet_in_order(const Indexed& w, Meeting how) {
     }
 }
 
+// Where the places are those of the first line for all others too, and sorted: a thread for each run
+// of equal ones in each line, in the order of the positions.
+template <class T>
+__device__ inline void meet_runs(const Indexed& w, Meeting how, const PlaceRuns& runs) {
+  if (*w.bad) return;
+  const int64_t lines = w.numel / w.per_line;
+  for (int64_t i = first_element(); i < w.numel; i += all_threads()) {
+    const int64_t j = i / lines, line = (i - j * lines) * w.per_line;
+    const int64_t key = runs.places[j];
+    if (j > 0 && runs.places[j - 1] == key) continue;
+    const At first = place<false>(w, line + runs.order[j] - 1);
+    T* const to = static_cast<T*>(w.x) + first.x;
+    T sum = met(how, *to, element<T>(w.other, first.other));
+    for (int64_t r = j + 1; r < w.per_line && runs.places[r] == key; ++r) {
+      const At at = place<false>(w, line + runs.order[r] - 1);
+      sum = met(how, sum, element<T>(w.other, at.other));
+    }
+    *to = sum;
+  }
+}
+
 }  // namespace
+
+// Of the first line.
+extern "C" __global__ void line_places(Indexed w, int64_t* places) {
+  for (int64_t i = first_element(); i < w.per_line; i += all_threads())
+    places[i] = place<false>(w, i).x;
+}
+TYCHO_KERNEL(line_places)
 
 // Of values for one place the last one is to stay.
 extern "C" __global__ void find_last(Indexed w) {
@@ -166,3 +194,11 @@ TYCHO_KERNEL(meet_any_f64)
 TYCHO_KERNEL(meet_any_i64)
 TYCHO_KERNEL(meet_lines_f32)
 TYCHO_KERNEL(meet_lines_f64)
+extern "C" __global__ void meet_runs_f32(Indexed w, Meeting how, PlaceRuns runs) {
+  meet_runs<float>(w, how, runs);
+}
+extern "C" __global__ void meet_runs_f64(Indexed w, Meeting how, PlaceRuns runs) {
+  meet_runs<double>(w, how, runs);
+}
+TYCHO_KERNEL(meet_runs_f32)
+TYCHO_KERNEL(meet_runs_f64)

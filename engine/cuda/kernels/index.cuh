@@ -42,6 +42,11 @@ struct CheckedPositions {
   uint32_t* bad;
 };
 
+// The places of a line's elements in order, and the elements, from 1, that have them.
+struct PlaceRuns {
+  const int64_t *places, *order;
+};
+
 // How a written value meets what stands there.
 enum class Meeting : int32_t { Set, Add, Mul, Max, Min };
 

@@ -227,6 +227,34 @@ void repeated(Call& c) {
   c.out.push_back(op<"searchsorted">(op<"cumsum">(times, 0), number, false, true));
 }
 
+// The bag of each id: how many bags begin up to it.
+void embedding_bags(Call& c) {
+  const Tensor offsets = flat(as(c.tensor(0), DType::Int64)), &out = c.out[0];
+  const int64_t n = c.integer(1), given = offsets.numel();
+  const bool last = c.flag(2);
+  TYCHO_CHECK(Kind::Value, given > 0 || n == 0, "embedding_bag: no offsets for %lld ids",
+              static_cast<long long>(n));
+  if (given == 0) return;
+  const std::vector<int64_t> from = items<int64_t>(fetch(offsets));
+  const int64_t bags = last ? given - 1 : given;
+  for (int64_t b = 0; b < bags; ++b) {
+    const int64_t begin = from[static_cast<size_t>(b)],
+                  end = b + 1 < given ? from[static_cast<size_t>(b) + 1] : n + 1;
+    TYCHO_CHECK(Kind::Value, begin >= 1 && begin <= end && end <= n + 1 && (b > 0 || begin == 1),
+                "embedding_bag: offsets count from 1 and grow; offset %lld is %lld for %lld ids",
+                static_cast<long long>(b + 1), static_cast<long long>(begin),
+                static_cast<long long>(n));
+  }
+  if (last)
+    TYCHO_CHECK(Kind::Value, from.back() == n + 1,
+                "embedding_bag: the last offset must be %lld, one past the ids, not %lld",
+                static_cast<long long>(n + 1), static_cast<long long>(from.back()));
+  if (n == 0) return;
+  const Tensor id = op<"arange.start">(1, n + 1, 1, DType::Int64, out.device());
+  const Tensor begins = op<"narrow">(offsets, 0, 0, bags);
+  copy_raw(out, op<"sub">(op<"searchsorted">(begins, id, false, true), 1));
+}
+
 // The first element that is no probability, from 0, or -1.
 void first_improbable(Call& c) {
   const Tensor x = flat(c.tensor(0));
@@ -244,6 +272,7 @@ BIND_KERNEL(Cuda, "isin", isin);
 BIND_KERNEL(Cuda, "bincount", bincount);
 BIND_KERNEL(Cuda, "histc", histc);
 BIND_KERNEL(Cuda, "repeat_interleave.counts", repeated);
+BIND_KERNEL(Cuda, "embedding_bags", embedding_bags);
 BIND_KERNEL(Cuda, "first_improbable", first_improbable);
 
 }  // namespace

@@ -8,6 +8,9 @@
 namespace tycho::cuda {
 namespace {
 
+// From so many on, elements that meet in one place are found by sorting, not one after the other.
+constexpr int64_t kSortedLine = 64;
+
 // Elements from x's first to its last.
 size_t extent(const Tensor& x) {
   int64_t n = 1;
@@ -91,6 +94,13 @@ Indexed Walk::made(const Tensor& x, const Tensor& other) {
   return w;
 }
 
+bool Walk::lines_alike() const {
+  for (const Dim& d : dims_)
+    for (size_t k = 0; k < indices_.size(); ++k)
+      if (!d.repeats && d.size > 1 && d.index[k] != 0) return false;
+  return true;
+}
+
 void Walk::take(const Tensor& x, const Tensor& out) {
   Indexed w = made(x, out);
   const char* const names[] = {"take_1", "take_2", "take_4", "take_8"};
@@ -131,6 +141,14 @@ void Walk::put(const Tensor& x, const Tensor& source, Meeting how) {
   if (how == Meeting::Max || how == Meeting::Min)
     return run(device, wide ? "meet_any_f64" : "meet_any_f32", w, how);
   if (w.numel == 0) return;
+  if (w.per_line >= kSortedLine && lines_alike()) {
+    const Tensor places = empty({w.per_line}, DType::Int64, device);
+    launch(device, {"index", "line_places"}, grid_for(device, w.per_line), {256}, 0, w,
+           places.data<int64_t>());
+    const auto sorted = ops<"sort">(places, 0, false, true);
+    const PlaceRuns runs{sorted[0].data<int64_t>(), sorted[1].data<int64_t>()};
+    return run(device, wide ? "meet_runs_f64" : "meet_runs_f32", w, how, runs);
+  }
   launch(device, {"index", wide ? "meet_lines_f64" : "meet_lines_f32"},
          grid_for(device, w.numel / w.per_line), {256}, 0, w, how);
 }

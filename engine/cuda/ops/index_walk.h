@@ -40,6 +40,7 @@ class Walk {
   template <class... More>
   void run(Device device, const char* name, const Indexed& w, const More&... more) const;
   void clear(Device device, const Scratch& memory, size_t bytes) const;
+  bool lines_alike() const;  // places are the same in all lines but for the line's own
   Indexed made(const Tensor& x, const Tensor& other);
 
   const char* name_;

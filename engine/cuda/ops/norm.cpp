@@ -1,5 +1,8 @@
-// layer_norm, rms_norm, batch_norm and group_norm on a device.
+// layer_norm, rms_norm, batch_norm, group_norm and sums of neighbouring channels on a device.
 #include "engine/cuda/kernels/norm.cuh"
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "engine/cuda/ops/along.h"
 #include "engine/cuda/ops/reduce.h"
@@ -259,6 +262,23 @@ void group_norm_backward(Call& c) {
   backward(c, x, p, inside, 3, f);
 }
 
+// Channels summed with those before and behind them, one distance after the other.
+void window_sum(Call& c) {
+  const Tensor& given = c.tensor(0);
+  const DType type = wants_double(given) ? DType::Float64 : DType::Float32;
+  const Tensor x = given.dtype() == type ? given : op<"to.dtype">(given, type);
+  const Tensor y = op<"zeros_like">(x);
+  const int64_t channels = x.size(1);
+  const int64_t before = std::min(c.integer(1), channels - 1),
+                after = std::min(c.integer(2), channels - 1);
+  for (int64_t off = -before; off <= after; ++off) {
+    const int64_t n = channels - std::abs(off), to = std::max<int64_t>(0, -off);
+    op_<"add">(op<"narrow">(y, 1, to, n), op<"narrow">(x, 1, to + off, n));
+  }
+  copy_raw(c.out[0], y);
+}
+
+BIND_KERNEL(Cuda, "window_sum", window_sum);
 BIND_KERNEL(Cuda, "row_norm", row_norm);
 BIND_KERNEL(Cuda, "row_norm_backward", row_norm_backward);
 BIND_KERNEL(Cuda, "batch_norm_forward", batch_norm);
