@@ -14,14 +14,33 @@ namespace {
 
 constexpr int64_t kTile = 1024, kGrain = 32768;
 
-// Which lanes hold every value of both types: int64 for integers, float64 only where it is needed.
+// Which lanes hold what both types make of every value: int32 for integers where it is enough,
+// float64 only where it is needed.
 Lanes lanes_between(DType from, DType to) {
-  if (!is_floating(from) && !is_floating(to)) return Lanes::I64;
-  if (!is_floating(from)) return to == DType::Float64 ? Lanes::F64 : Lanes::I64;
+  if (!is_floating(from)) {
+    if (is_floating(to) && to != DType::Float64 && dtype_size(from) <= 2) return Lanes::F32;
+    if (dtype_size(from) <= 4) return Lanes::I32;
+    return !is_floating(to) && to != DType::Bool ? Lanes::I32 : Lanes::I64;
+  }
   if (from == DType::Float64) return Lanes::F64;
   return to == DType::Float64 || (!is_floating(to) && dtype_size(to) == 8) ? Lanes::F64
                                                                            : Lanes::F32;
 }
+
+// Elements of one type as another's; tiles between them only where neither is the lanes' own.
+struct Conversion {
+  Lanes lanes;
+  DType from, to;
+  Conversion(DType f, DType t) : lanes(lanes_between(f, t)), from(f), to(t) {}
+  void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
+    const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
+    if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
+    if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);
+    alignas(64) char tile[kTile * 8];
+    level_of::load_tile(lane, f, tile, x, xs, n);
+    level_of::store_tile(lane, t, y, tile, ys, n);
+  }
+};
 
 // As make_walk, with the dimensions in the order of the destination's strides.
 Walk copy_walk(const Impl* to, const Impl* from) {
@@ -173,35 +192,30 @@ void copy(const Tensor& to, const Tensor& from) {
     return copy(to, one);
   }
   const Walk walk = copy_walk(to.get(), from.get());
-  const Lanes lanes = lanes_between(from.dtype(), to.dtype());
+  const Conversion conversion(from.dtype(), to.dtype());
   const int last = walk.rank - 1;
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
-  const int lane = static_cast<int>(lanes), from_type = static_cast<int>(from.dtype()),
-            to_type = static_cast<int>(to.dtype());
   const bool bytes_to_truths = to.dtype() == DType::Bool && from_size == 1;
   if (wants_boxes(walk))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
-      alignas(64) char raw[kBox * 8], tile[kBox * 8];
+      alignas(64) char raw[2][kBox * 8];
       char* t = dst + offset[0] * size;
       const char* f = src + offset[1] * from_size;
       const int64_t m = part[0].numel();
-      if (!part[1].dense()) part[1].gather(from_size, raw, f);
-      level_of::load_tile(lane, from_type, tile, part[1].dense() ? f : raw, 1, m);
-      level_of::store_tile(lane, to_type, part[0].dense() ? t : raw, tile, 1, m);
-      if (!part[0].dense()) part[0].scatter(size, t, raw);
+      if (!part[1].dense()) part[1].gather(from_size, raw[0], f);
+      conversion.run(part[0].dense() ? t : raw[1], 1, part[1].dense() ? f : raw[0], 1, m);
+      if (!part[0].dense()) part[0].scatter(size, t, raw[1]);
     });
   parallel_for(
       walk.numel, kGrain,
       [&](int64_t begin, int64_t end) {
-        alignas(64) char tile[kTile * 8];
         each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
           char* d = dst + offset[0] * size;
           const char* s = src + offset[1] * from_size;
           if (bytes_to_truths && s0 == 1 && s1 == 1) return level_of::truths(d, s, run);
           for (int64_t i = 0; i < run; i += kTile) {
             const int64_t m = std::min(kTile, run - i);
-            level_of::load_tile(lane, from_type, tile, s + i * s1 * from_size, s1, m);
-            level_of::store_tile(lane, to_type, d + i * s0 * size, tile, s0, m);
+            conversion.run(d + i * s0 * size, s0, s + i * s1 * from_size, s1, m);
           }
         });
       },

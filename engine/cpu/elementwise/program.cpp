@@ -7,15 +7,15 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
-
 // Fills operand k's tile with its one value.
 void fill(const Program& r, int k, char* tile, int64_t m) {
   if (r.slot[k].data) return r.load(k, tile, r.slot[k].data, 0, m);
   // Through the conversion's own loop for one repeated element, which is compiled for the lanes.
   const Value& v = r.number[k];
   const int type = static_cast<int>(r.lanes);
-  const int dtype = static_cast<int>(kLaneType[type]);
+  const int dtype = static_cast<int>(r.lanes == Lanes::F32   ? DType::Float32
+                                     : r.lanes == Lanes::F64 ? DType::Float64
+                                                             : DType::Int64);
   const auto spread = [&](auto x) { level_of::load_tile(type, dtype, tile, &x, 0, m); };
   if (r.lanes == Lanes::F32)
     spread(static_cast<float>(v.number()));

@@ -53,7 +53,7 @@ struct Program {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
   }
   void store(void* to, const void* tile, int64_t stride, int64_t m) const;
-  int lane_bytes() const { return lanes == Lanes::F32 ? 4 : 8; }
+  int lane_bytes() const { return dtype_size(lane_type_of(lanes)); }
   int result_bytes() const { return truth ? 1 : lane_bytes(); }
 
  private:

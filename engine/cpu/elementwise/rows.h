@@ -2,10 +2,15 @@
 // every instruction-set level.
 #pragma once
 #include "engine/cpu/level.h"
+#include "engine/tensor/dtype.h"
 
 namespace tycho::cpu {
 
-enum class Lanes : int { F32, F64, I64 };
+// What a row computes in; those behind I64 are lanes of small integers, which only some rows have.
+enum class Lanes : int { F32, F64, I64, Truth, U8, I8, I16, I32 };
+constexpr DType kLaneTypes[] = {DType::Float32, DType::Float64, DType::Int64, DType::Bool,
+                                DType::UInt8,   DType::Int8,    DType::Int16, DType::Int32};
+constexpr DType lane_type_of(Lanes lanes) { return kLaneTypes[static_cast<int>(lanes)]; }
 
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
 // Test row is n bytes, 0 or 1. Null where a row has no meaning in a lane type.
@@ -19,6 +24,7 @@ using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f32, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_i64, (int row))
+TYCHO_LEVELS(::tycho::cpu::RowFn, row_narrow, (int lanes, int row))
 TYCHO_LEVELS(void, load_tile,
              (int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n))
 TYCHO_LEVELS(void, store_tile,

@@ -27,7 +27,6 @@ constexpr int64_t kFewWords = 256;  // elements that are not worth looking for a
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
-constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
 
 RowFn row_fn(int row, Lanes lanes) {
   switch (lanes) {
@@ -35,9 +34,41 @@ RowFn row_fn(int row, Lanes lanes) {
       return level_of::row_f32(row);
     case Lanes::F64:
       return level_of::row_f64(row);
-    default:
+    case Lanes::I64:
       return level_of::row_i64(row);
+    default:
+      return level_of::row_narrow(static_cast<int>(lanes), row);
   }
+}
+
+Lanes narrow_lanes(DType t) {
+  for (const Lanes lanes : {Lanes::Truth, Lanes::U8, Lanes::I8, Lanes::I16, Lanes::I32})
+    if (lane_type_of(lanes) == t) return lanes;
+  return Lanes::I64;
+}
+
+// Has the type all numbers of the operand?
+bool fits(DType t, const Value& v) {
+  if (v.tag == Tag::Tensor) {
+    const DType from = v.t->dtype;
+    return from == t || from == DType::Bool ||
+           (!is_floating(from) && dtype_size(from) < dtype_size(t));
+  }
+  if (v.tag == Tag::Bool) return true;
+  if (v.tag != Tag::Int) return false;
+  const int bits = 8 * dtype_size(t) - 1;
+  return t == DType::Bool    ? v.i == 0 || v.i == 1
+         : t == DType::UInt8 ? v.i >= 0 && v.i <= 255
+                             : v.i >= -(int64_t{1} << bits) && v.i < int64_t{1} << bits;
+}
+
+// The lanes of small integers in which the row gives what int64 lanes do, or those.
+Lanes narrowest(int row, DType compute, const Value* args, int n, const Impl* out) {
+  if (row_info[row].type != RowType::Test && out->dtype != compute) return Lanes::I64;
+  for (int k = 0; k < n; ++k)
+    if (!fits(compute, args[k])) return Lanes::I64;
+  const Lanes lanes = narrow_lanes(compute);
+  return row_fn(row, lanes) ? lanes : Lanes::I64;
 }
 
 bool same_layout(const Impl* a, const Impl* b) {
@@ -121,11 +152,13 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (numel > kFewWords && run_by_words(row, compute, args, n, out)) return;
   Program r;
   r.lanes = lanes_of(compute);
+  if (r.lanes == Lanes::I64 && compute != DType::Int64)
+    r.lanes = narrowest(row, compute, args, n, out);
   r.code[0].fn = row_fn(row, r.lanes);
   r.count = 1;
   r.truth = row_info[row].type == RowType::Test;
   r.n = n;
-  const DType lane_type = kLaneType[static_cast<int>(r.lanes)];
+  const DType lane_type = lane_type_of(r.lanes);
   const auto slot = [&](const Impl* t) {
     return Slot{t->data(), static_cast<int>(t->dtype), dtype_size(t->dtype), t->dtype == lane_type};
   };

@@ -219,7 +219,7 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
   char* p = static_cast<char*>(dst);
   if constexpr (same<T, float> && same<S, Half> && half_instructions) {
     to_half(p, tile, n);
-  } else if constexpr (!same<T, int64_t> && integer_memory<S>) {
+  } else if constexpr ((same<T, float> || same<T, double>)&&integer_memory<S>) {
     int64_t part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;
@@ -308,6 +308,7 @@ struct Conversions {
 constexpr const auto& load_f32 = Conversions<float>::load;
 constexpr const auto& load_f64 = Conversions<double>::load;
 constexpr const auto& load_i64 = Conversions<int64_t>::load;
+constexpr const auto& store_i32 = Conversions<int32_t>::store;
 constexpr const auto& store_f32 = Conversions<float>::store;
 constexpr const auto& store_f64 = Conversions<double>::store;
 constexpr const auto& store_i64 = Conversions<int64_t>::store;

@@ -264,7 +264,6 @@ Lanes fold_lanes(FoldOp op, DType dtype) {
 }
 
 void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink) {
-  constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
   Folder folder;
   op = shared_fold(op);
   folder.f = find_fold(op, lanes);
@@ -272,7 +271,7 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
   folder.dtype = static_cast<int>(x.dtype());
   folder.bytes = dtype_size(x.dtype());
   folder.data = x.data();
-  folder.direct = x.dtype() == kLaneType[static_cast<int>(lanes)];
+  folder.direct = x.dtype() == lane_type_of(lanes);
   // Masks and bytes are counted as they lie, where they lie side by side.
   const bool bytes = lanes == Lanes::I64 && folder.bytes == 1 &&
                      (op == shared_fold(FoldOp::count_nonzero) ||

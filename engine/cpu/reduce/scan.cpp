@@ -31,9 +31,8 @@ void scan(Call& c, ScanOp what, bool reverse) {
 }
 
 void scan_with_index(Call& c, ScanOp what) {
-  constexpr DType kLaneType[] = {DType::Float32, DType::Float64, DType::Int64};
   const Lanes lanes = lanes_of(c.tensor(0).dtype());
-  const DType type = kLaneType[static_cast<int>(lanes)];
+  const DType type = lane_type_of(lanes);
   const Tensor x = packed(op<"to.dtype">(c.tensor(0), type));
   Tensor y = c.out[0].dtype() == type ? c.out[0] : empty(x.shape(), type);
   const Cut cut(x, c.integer(1));

@@ -1,8 +1,32 @@
 // Conversion between memory and tiles, by dtype.
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/lanes/convert.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+// Small integers whose numbers the lane's type has, and numbers that fit.
+template <class T>
+void load_narrow(int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
+  T* t = static_cast<T*>(tile);
+  switch (static_cast<DType>(dtype)) {
+    case DType::Bool:
+      return load_strided<T, Bool>(t, from, stride, n);
+    case DType::UInt8:
+      return load_strided<T, uint8_t>(t, from, stride, n);
+    case DType::Int8:
+      return load_strided<T, int8_t>(t, from, stride, n);
+    case DType::Int16:
+      return load_strided<T, int16_t>(t, from, stride, n);
+    case DType::Int32:
+      return load_strided<T, int32_t>(t, from, stride, n);
+    default:
+      return load_strided<T, int64_t>(t, from, stride, n);
+  }
+}
+
+}  // namespace
 
 void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
   switch (static_cast<Lanes>(lanes)) {
@@ -12,6 +36,15 @@ void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t strid
       return load_f64[dtype](static_cast<double*>(tile), from, stride, n);
     case Lanes::I64:
       return load_i64[dtype](static_cast<int64_t*>(tile), from, stride, n);
+    case Lanes::Truth:
+    case Lanes::U8:
+      return load_narrow<uint8_t>(dtype, tile, from, stride, n);
+    case Lanes::I8:
+      return load_narrow<int8_t>(dtype, tile, from, stride, n);
+    case Lanes::I16:
+      return load_narrow<int16_t>(dtype, tile, from, stride, n);
+    case Lanes::I32:
+      return load_narrow<int32_t>(dtype, tile, from, stride, n);
   }
 }
 
@@ -23,6 +56,11 @@ void store_tile(int lanes, int dtype, void* to, const void* tile, int64_t stride
       return store_f64[dtype](to, static_cast<const double*>(tile), stride, n);
     case Lanes::I64:
       return store_i64[dtype](to, static_cast<const int64_t*>(tile), stride, n);
+    case Lanes::I32:
+      return store_i32[dtype](to, static_cast<const int32_t*>(tile), stride, n);
+    default:  // as they are
+      return copy_strided(dtype_size(lane_type_of(static_cast<Lanes>(lanes))),
+                          static_cast<char*>(to), stride, static_cast<const char*>(tile), 1, n);
   }
 }
 

@@ -154,7 +154,7 @@ void summarize_tile(int lanes, const void* x, int64_t n, const SummaryPlan* plan
       return tile(static_cast<const float*>(x), n, *plan, part);
     case Lanes::F64:
       return tile(static_cast<const double*>(x), n, *plan, part);
-    case Lanes::I64:
+    default:
       return integers(static_cast<const int64_t*>(x), n, *plan, part);
   }
 }

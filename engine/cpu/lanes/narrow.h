@@ -1,0 +1,96 @@
+// Lanes of integers narrower than int64, of which a register holds two to eight times as many. A
+// Narrow is the number that an int64 lane would hold; a Low has lost what is above its width, as
+// storing does. So an expression whose parts exist here gives the same bits as in int64 lanes, and
+// one that compares, chooses by or divides what may have overflowed does not compile: the rows that
+// have narrow loops are found that way.
+#pragma once
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+template <class T>
+struct NarrowRaw;
+#define TYCHO_NARROW(type, unsigned_type)                                                \
+  template <>                                                                            \
+  struct NarrowRaw<type> {                                                               \
+    typedef type V __attribute__((vector_size(TYCHO_LANE_BYTES)));                       \
+    typedef unsigned_type Wrap __attribute__((vector_size(TYCHO_LANE_BYTES)));           \
+    typedef uint8_t Bytes __attribute__((vector_size(TYCHO_LANE_BYTES / sizeof(type)))); \
+  };
+TYCHO_NARROW(uint8_t, uint8_t)
+TYCHO_NARROW(int8_t, uint8_t)
+TYCHO_NARROW(int16_t, uint16_t)
+TYCHO_NARROW(int32_t, uint32_t)
+#undef TYCHO_NARROW
+
+template <class T>
+struct NarrowMask {
+  using V = typename NarrowRaw<T>::V;
+  V m;  // 0 or all bits
+  TYCHO_INLINE friend NarrowMask operator&(NarrowMask a, NarrowMask b) { return {a.m & b.m}; }
+  TYCHO_INLINE friend NarrowMask operator|(NarrowMask a, NarrowMask b) { return {a.m | b.m}; }
+  TYCHO_INLINE friend NarrowMask operator^(NarrowMask a, NarrowMask b) { return {a.m ^ b.m}; }
+};
+
+template <class T>
+struct Low {
+  using V = typename NarrowRaw<T>::V;
+  using Wrap = typename NarrowRaw<T>::Wrap;  // whose arithmetic is defined when it overflows
+  static constexpr int size = TYCHO_LANE_BYTES / sizeof(T);
+  V v;
+  Low() = default;
+  TYCHO_INLINE Low(V raw) : v(raw) {}
+  TYCHO_INLINE Low(int s) : v(V{} + static_cast<T>(s)) {}
+  TYCHO_INLINE friend Low operator+(Low a, Low b) { return V(Wrap(a.v) + Wrap(b.v)); }
+  TYCHO_INLINE friend Low operator-(Low a, Low b) { return V(Wrap(a.v) - Wrap(b.v)); }
+  TYCHO_INLINE friend Low operator*(Low a, Low b) { return V(Wrap(a.v) * Wrap(b.v)); }
+  TYCHO_INLINE friend Low operator-(Low a) { return V(-Wrap(a.v)); }
+  TYCHO_INLINE friend Low operator~(Low a) { return V(~a.v); }
+  TYCHO_INLINE friend Low fma(Low a, Low b, Low c) { return a * b + c; }
+  TYCHO_INLINE friend Low square(Low a) { return a * a; }
+  TYCHO_INLINE friend Low select(NarrowMask<T> m, Low a, Low b) {
+    return V((a.v & m.m) | (b.v & ~m.m));
+  }
+};
+
+// Numbers that rows compare with (0, 6) fit every type.
+template <class T>
+struct Narrow : Low<T> {
+  using M = NarrowMask<T>;
+  using V = typename Low<T>::V;
+  Narrow() = default;
+  TYCHO_INLINE Narrow(V raw) : Low<T>(raw) {}
+  TYCHO_INLINE Narrow(int s) : Low<T>(s) {}
+  TYCHO_INLINE friend Narrow operator&(Narrow a, Narrow b) { return V(a.v & b.v); }
+  TYCHO_INLINE friend Narrow operator|(Narrow a, Narrow b) { return V(a.v | b.v); }
+  TYCHO_INLINE friend Narrow operator^(Narrow a, Narrow b) { return V(a.v ^ b.v); }
+  TYCHO_INLINE friend M operator==(Narrow a, Narrow b) { return {V(a.v == b.v)}; }
+  TYCHO_INLINE friend M operator!=(Narrow a, Narrow b) { return {V(a.v != b.v)}; }
+  TYCHO_INLINE friend M operator<(Narrow a, Narrow b) { return {V(a.v < b.v)}; }
+  TYCHO_INLINE friend M operator<=(Narrow a, Narrow b) { return {V(a.v <= b.v)}; }
+  TYCHO_INLINE friend M operator>(Narrow a, Narrow b) { return {V(a.v > b.v)}; }
+  TYCHO_INLINE friend M operator>=(Narrow a, Narrow b) { return {V(a.v >= b.v)}; }
+  TYCHO_INLINE friend M truth(Narrow a) { return a != Narrow(0); }
+  TYCHO_INLINE friend Narrow select(M m, Narrow a, Narrow b) {
+    return V((a.v & m.m) | (b.v & ~m.m));
+  }
+  TYCHO_INLINE friend Narrow maximum(Narrow a, Narrow b) { return select(a > b, a, b); }
+  TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return select(a < b, a, b); }
+  TYCHO_INLINE friend Narrow fmax(Narrow a, Narrow b) { return maximum(a, b); }
+  TYCHO_INLINE friend Narrow fmin(Narrow a, Narrow b) { return minimum(a, b); }
+  TYCHO_INLINE friend Narrow floor(Narrow a) { return a; }
+  TYCHO_INLINE friend Narrow ceil(Narrow a) { return a; }
+  TYCHO_INLINE friend Narrow trunc(Narrow a) { return a; }
+  TYCHO_INLINE friend Narrow round(Narrow a) { return a; }
+  TYCHO_INLINE friend Low<T> abs(Narrow a) {
+    return select(a < Narrow(0), -static_cast<Low<T>>(a), static_cast<Low<T>>(a));
+  }
+  TYCHO_INLINE friend Narrow sign(Narrow a) {
+    return V(((a > Narrow(0)).m & 1) | (a < Narrow(0)).m);
+  }
+  TYCHO_INLINE friend Narrow sgn(Narrow a) { return sign(a); }
+};
+
+}  // namespace
+}  // namespace tycho::cpu::TYCHO_LEVEL
