@@ -1,43 +1,56 @@
 --# title   all_reduce by hand: from send and recv
 --# see     tensor
 
---# say     All talk between ranks is made of two things: send a tensor to a rank, and receive one from a rank.
---#         To look at it slowly, `world(n, f)` plays n ranks in one process: they take turns, and who
---#         waits for a message lets another one go on. It gives everybody's result as rows of a table,
---#         and how many numbers each one has sent.
---# new     numel clone copy_ stack
+--# say     All talk between ranks is made of two things: send a tensor to a rank, and receive one from a rank. To
+--#         look at it slowly, n ranks are played in one process. First the post: letters lie in a list until
+--#         they are fetched. Who waits for one that is not there yet lets another rank go on.
+--# new     numel clone copy_
+post, sent = {}, {}
+function hands_of(rank)
+  local function send(x, to)
+    sent[rank + 1] = sent[rank + 1] + x:numel()
+    table.insert(post, {from = rank, to = to, x = x:clone()})
+  end
+  local function recv(y, from)
+    while true do
+      for i, letter in ipairs(post) do
+        if letter.from == from and letter.to == rank then
+          return y:copy_(table.remove(post, i).x)
+        end
+      end
+      coroutine.yield()
+    end
+  end
+  return send, recv
+end
+--# play    Enter goes on.
+
+--# say     `world(n, f)` lets n ranks take turns, each of which runs f(rank, send, recv). It gives their results
+--#         as the rows of a table, and how many numbers each one has sent.
+--# new     stack
 function world(n, f)
-  local post, sent, threads, results = {}, {}, {}, {}
+  local ranks, results = {}, {}
+  post, sent = {}, {}
   for rank = 0, n - 1 do
     sent[rank + 1] = 0
-    local function send(x, to)
-      sent[rank + 1] = sent[rank + 1] + x:numel()
-      table.insert(post, {from = rank, to = to, x = x:clone()})
-    end
-    local function recv(y, from)
-      while true do
-        for i, letter in ipairs(post) do
-          if letter.from == from and letter.to == rank then
-            y:copy_(table.remove(post, i).x)
-            return
-          end
-        end
-        coroutine.yield()
-      end
-    end
-    threads[rank + 1] = coroutine.create(function() results[rank + 1] = f(rank, send, recv) end)
+    ranks[rank + 1] = coroutine.wrap(function()
+      results[rank + 1] = f(rank, hands_of(rank))
+      while true do coroutine.yield() end
+    end)
   end
   for _ = 1, 4 * n * n + 8 do
-    for _, thread in ipairs(threads) do
-      if coroutine.status(thread) == "suspended" then assert(coroutine.resume(thread)) end
-    end
+    for _, go_on in ipairs(ranks) do go_on() end
   end
-  for rank, thread in ipairs(threads) do
-    if coroutine.status(thread) ~= "dead" then error("rank " .. rank - 1 .. " waits for ever") end
+  for rank = 0, n - 1 do
+    if not results[rank + 1] then error("rank " .. rank .. " waits for ever") end
   end
   return torch.stack(results), torch.tensor(sent)
 end
---# play    Enter goes on.
+--# predict select(2, world(2, function(rank, send, recv) send(torch.zeros(3), rank) return torch.zeros(1) end)) --> 3 3
+--# ask     Two ranks send three numbers each, to themselves. How many numbers has each sent?
+--# wrong   6: For each rank a number.
+--# wrong   1 1: Numbers are counted, not letters.
+--# hint    Three each.
 
 --# say     Four ranks stand in a circle. Each sends its number to the next one, and the last to the first:
 --#         `(rank + 1) % 4`. It receives from the one before, `(rank - 1) % 4`.

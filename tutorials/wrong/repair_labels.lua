@@ -1,5 +1,4 @@
 --# title   What is wrong here? Labels and batches
---# explains DTYPE-3 INDEX-2 SOFT DATA-1 LABEL
 
 --# say     Scores of 3 classes for two pictures, and the true classes. Labels from another program count from 0.
 --# new     nn tensor zeros

@@ -1,5 +1,4 @@
 --# title   What is wrong here? Networks
---# explains REG MODULE-1 MODE SHAPE-8 STATE-1
 
 --# say     A network works, and only half of it is trained: one layer is in a variable of the program instead of
 --#         the network. A Linear has two parameters, weight and bias. How many does this network know?

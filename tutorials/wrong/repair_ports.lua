@@ -1,5 +1,5 @@
 --# title   What is wrong here? Programs from Python
---# explains NAME-1 ARG-3 ARG-2 LIST SIZES
+--# explains NAME-1 ARG-3 ARG-2 RANGE SIZES
 
 --# say     Programs that came from PyTorch, line by line. Three things are different: all counts begin with 1,
 --#         both ends of a range belong to it, and some of Lua's signs mean something else. x[2:4] of Python
@@ -130,6 +130,26 @@ end
 --# hint    Lua reads `local a = math.abs (-5)`.
 --# why     A program where `opt:zero_grad()` stands above `(net(x) - y):sum():backward()` calls what zero_grad gives. Give the
 --#         loss a name, or begin the line with `;`.
+
+--# say     Braces: `x[{i, j}]` is the element in row i and column j; a range has braces of its own, `x[{{i, j}}]`. In
+--#         Python, x[1:2] were rows. Here is a table of the numbers 0 to 5:
+--# new     view
+board = torch.arange(6):view(2, 3)
+--# predict board[{1, 2}]:item() --> 1
+--# wrong   3: Row 1, column 2.
+--# wrong   0 1 2 3 4 5: That is board[{{1, 2}}], rows 1 to 2.
+--# hint    Row 1, column 2.
+
+--# say     And its shape, taken apart as in Python: `rows, columns = x.shape`?
+--# new     shape
+function second()
+  local rows, columns = board.shape
+  return columns
+end
+--# predict quietly("SIZES", second) == nil --> true
+--# wrong   false: The shape is one value. Lua gives it to the first name, and nil to the second.
+--# hint    The shape is one value, and there are two names.
+--# why     `rows, columns = table.unpack(board.shape)`, or `board:size(2)`.
 
 --# say     Powers and whole numbers: `^` is the power (in Python `**`), and `//` rounds down. `-7 // 2`?
 --# predict -7 // 2 --> -4

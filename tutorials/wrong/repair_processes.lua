@@ -1,5 +1,4 @@
 --# title   What is wrong here? Devices, workers, processes
---# explains DEVICE-1 MEM-1 MAP
 
 --# say     Devices, played by this machine where it has none. A network lies on one, the data on the CPU.
 --# new     cuda ones to nn

@@ -1,5 +1,4 @@
 --# title   What is wrong here? Shapes
---# explains SHAPE-6
 
 --# say     The programs of this chapter are broken: first say what happens, then repair them. Some stop with
 --#         an error, which is the friendly kind; others compute, and are wrong. The first: pictures of 3 x 4

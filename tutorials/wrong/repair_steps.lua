@@ -1,5 +1,4 @@
 --# title   What is wrong here? Training loops
---# explains LRS
 
 --# say     A training that goes nowhere says nothing. Here each loop has one mistake. `quietly` keeps the notes away
 --#         that you would get. The first: w shall go to the lowest point of w * w, from 1, with steps of 0.1.
