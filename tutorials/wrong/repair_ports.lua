@@ -142,13 +142,10 @@ board = torch.arange(6):view(2, 3)
 
 --# say     And its shape, taken apart as in Python: `rows, columns = x.shape`?
 --# new     shape
-function second()
-  local rows, columns = board.shape
-  return columns
-end
---# predict quietly("SIZES", second) == nil --> true
---# wrong   false: The shape is one value. Lua gives it to the first name, and nil to the second.
---# hint    The shape is one value, and there are two names.
+--# predict select("#", board.shape) --> 1
+--# ask     How many values does board.shape give to these two names?
+--# wrong   2: It is one value, a list. Lua gives it to the first name, and nil to the second.
+--# hint    It is a list; how many lists?
 --# why     `rows, columns = table.unpack(board.shape)`, or `board:size(2)`.
 
 --# say     Powers and whole numbers: `^` is the power (in Python `**`), and `//` rounds down. `-7 // 2`?
