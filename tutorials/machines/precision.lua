@@ -179,6 +179,10 @@ scaler:update()
 local set = torch.utils.data.digits()
 rows, labels = set.tensors[1]:flatten(2), set.tensors[2]
 F = torch.nn.functional
+--# predict rows["1:1000"].shape --> [1000, 64]
+--# hint    1,000 pictures of 8 x 8 points.
+
+--# say     Train it both ways.
 --# task    Write train(enabled, steps): torch.manual_seed(0); a Sequential of Linear(64, 32), ReLU, Linear(32,
 --#         10); Adam with lr 0.01; in each step the loss of rows["1:1000"] and labels["1:1000"],
 --#         cross_entropy, computed inside torch.autocast("cpu", {dtype = torch.bfloat16, enabled =

@@ -1,6 +1,6 @@
 --# title   Indexing and ranges
 --# see     narrow gt eq
---# explains INDEX-1 EQ IF
+--# explains INDEX-1 EQ IF RANGE
 
 --# say     This table is made for reading: every number says where it stands. 23 is row 2, column 3.
 t = torch.tensor{{11, 12, 13, 14},

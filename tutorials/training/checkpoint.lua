@@ -115,7 +115,8 @@ print(best.bias, net.bias)
 
 --# say     To go on with a training, the network's numbers are not enough. An optimiser with momentum
 --#         remembers its last step, Adam the size of slopes: `opt:state_dict()` holds that. And the number
---#         of the epoch, and the random numbers, `torch.get_rng_state()`, where data is mixed.
+--#         of the epoch, and the random numbers, `torch.get_rng_state()`, where data is mixed. A training that
+--#         goes down p * p from 4:
 --# new     optim copy_
 function begin()
   local p = torch.tensor(4.0, {requires_grad = true})
@@ -130,14 +131,19 @@ function run(t, steps)
   end
   return t.p:item()
 end
+--# predict run(begin(), 1) --> 3.2
+--# wrong   -4: The rate is 0.1: a tenth of the slope, 8.
+--# wrong   3.6: The slope of p * p at 4 is 8.
+--# hint    4 - 0.1 * 8.
+
+--# say     20 steps in one go; or 10, then p alone into a new training, and 10 more.
 whole = run(begin(), 20)
 first = begin()
 run(first, 10)
 second = begin()
 torch.no_grad(function() second.p:copy_(first.p) end)
 --# predict run(second, 10) == whole --> false
---# ask     20 steps in one go; or 10, then p alone into a new training, and 10 more. Is it the same? (true or
---#         false)
+--# ask     Is it the same? (true or false)
 --# wrong   true: p has come over, but the ball begins to roll from rest: its momentum is lost.
 --# hint    Is p all that the first run knew after 10 steps?
 --# why     A training that is continued so makes a dent in its curve, each time.
@@ -196,6 +202,11 @@ F = torch.nn.functional
 function layers()
   return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
 end
+--# predict layers()(rows["1:5"]).shape --> [5, 10]
+--# wrong   5 32: That is in the middle.
+--# hint    Five pictures, ten scores each.
+
+--# say     The one program trains it, and saves its state.
 trained = layers()
 opt = torch.optim.Adam(trained:parameters(), {lr = 0.01})
 for i = 1, 60 do

@@ -3,33 +3,46 @@
 --# explains SOFT
 
 --# say     A training that fails says nothing; it draws. In this lesson you learn to read the drawing. The
---#         patients: a Linear from 2 numbers to 3 classes, 60 steps on 150 points that overlap a little. (Two
---#         notes that would tell at once what is wrong are off meanwhile: ACC and SOFT.)
---# new     manual_seed randint randn nn optim plot notes softmax
-F = torch.nn.functional
+--#         patients: a Linear from 2 numbers to 3 classes, learning 150 points that overlap a little.
+--# new     manual_seed randint randn plot
 torch.manual_seed(0)
 centres = torch.tensor{{0.0, 1.5}, {-1.3, -0.8}, {1.3, -0.8}}
 classes = torch.randint(1, 4, {150})
 points = centres[classes] + torch.randn(150, 2) * 0.8
-function curve(o)
+--# predict points.shape --> [150, 2]
+--# wrong   150: Each point has two numbers.
+--# hint    150 points, two numbers each.
+
+--# say     A training of 60 steps, with options for what may go wrong, and all its losses. (Two notes, ACC and
+--#         SOFT, would tell at once; `quietly` has them off meanwhile.)
+--# new     nn optim notes softmax
+F = torch.nn.functional
+function quietly(f)
   local was = torch.notes()
   torch.notes("ACC", "off")
   torch.notes("SOFT", "off")
-  torch.manual_seed(0)
-  local net = torch.nn.Linear(2, 3)
-  local opt = torch.optim.SGD(net:parameters(), {lr = o.lr or 0.5})
-  local way = {}
-  for i = 1, o.steps or 60 do
-    if not o.forget then opt:zero_grad() end
-    local scores = net(points)
-    if o.twice then scores = scores:softmax(2) end
-    local loss = F.cross_entropy(scores, classes)
-    loss:backward()
-    opt:step()
-    way[i] = loss:item()
-  end
+  f()
   torch.notes("ACC", was.ACC)
   torch.notes("SOFT", was.SOFT)
+end
+--# play    The training itself comes next. Enter goes on.
+
+--# say     Here it is: `lr` is the rate, `forget` leaves zero_grad out, `twice` puts a softmax at the end.
+function curve(o)
+  torch.manual_seed(0)
+  local net, way = torch.nn.Linear(2, 3), {}
+  local opt = torch.optim.SGD(net:parameters(), {lr = o.lr or 0.5})
+  quietly(function()
+    for i = 1, o.steps or 60 do
+      if not o.forget then opt:zero_grad() end
+      local scores = net(points)
+      if o.twice then scores = scores:softmax(2) end
+      local loss = F.cross_entropy(scores, classes)
+      loss:backward()
+      opt:step()
+      way[i] = loss:item()
+    end
+  end)
   return torch.tensor(way)
 end
 --# predict #curve{} --> 60

@@ -139,6 +139,11 @@ torch.manual_seed(0)
 careless = torch.rand(100):lt(0.3)
 few = labels["1:100"]:clone()
 few[careless] = torch.randint(1, 11, {100})[careless]
+--# predict few.shape --> [100]
+--# hint    100 labels, good ones and careless ones.
+
+--# say     100 steps, with three numbers for each: the loss on the 100 learned ones, that on the 797 fresh
+--#         ones, and the share of fresh ones that is read correctly.
 function train(decay)
   torch.manual_seed(0)
   local net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
@@ -156,6 +161,9 @@ function train(decay)
   end
   return torch.tensor(learned), torch.tensor(fresh), torch.tensor(right)
 end
+--# play    Now it is drawn. Enter goes on.
+
+--# say     Both losses, without weight decay:
 learned, fresh, right = train(0)
 torch.plot{learned = learned, fresh = fresh, width = 60, height = 8}
 --# predict fresh:argmin(1):item() < 50 --> true
