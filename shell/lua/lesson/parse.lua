@@ -73,6 +73,15 @@ local function paragraphs(lines, indent)
   return list
 end
 
+-- Code behind a tag: what its lines after the first have in common as an indent is the comment's, not theirs.
+local function code_text(lines)
+  local least = math.huge
+  for i = 2, #lines do least = math.min(least, lines[i]:match "^%s*()%S" or math.huge) end
+  local out = {lines[1]}
+  for i = 2, #lines do out[i] = lines[i]:sub(least == math.huge and 1 or least) end
+  return trim(table.concat(out, "\n"))
+end
+
 --- The text as one paragraph.
 local function joined(lines)
   local parts = {}
@@ -317,7 +326,7 @@ function parse.lesson(text, path)
         if empty then
           code_of = tag
         else
-          question[tag] = {text = trim(table.concat(item.lines, "\n")), line = line}
+          question[tag] = {text = code_text(item.lines), line = line}
           local ok, message = parse.load(question[tag].text, line, path)
           if not ok then problem(line, "%s: %s", tag, message:match(":%d+: (.*)$") or message) end
         end
