@@ -1,6 +1,7 @@
 -- Candidate changes for failing calls, by kind of failure, and the notes beside their operands: what the
 -- rows of explain/rules.lua are made of.
 local F = string.format
+local torch = torch
 local words = require("torch.messages").words
 
 local function product(shape)
@@ -303,8 +304,8 @@ local function point(call)
   while root.kind == "field" do root = root.object end
   if root.kind == "name" then
     if call:part_of_torch(root.name) then return nil end
-    local v = rawget(_G, root.name)
-    if root == f.object and v ~= nil and not require("torch").is_tensor(v) and not call.variables[root.name] then return nil end
+    local known = call.variables[root.name] or torch.is_tensor(rawget(_G, root.name)) or call.message:find("local 'self'", 1, true)
+    if not known then return nil end
   elseif root.kind ~= "call" and root.kind ~= "index" and root.kind ~= "group" then
     return nil
   end

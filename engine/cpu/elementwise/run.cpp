@@ -3,7 +3,6 @@
 #include "engine/cpu/elementwise/run.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/program.h"
@@ -22,7 +21,6 @@ constexpr int64_t kGrain = 32768;
 // Results from here on go to memory past the caches, where a row reads two tensors or more: there
 // it saves 15 to 20 %, while rows that read one are up to 1.6 times slower with it.
 constexpr int64_t kStreamBytes = 32 << 20;
-constexpr int64_t kFewWords = 256;  // elements that are not worth looking for a way by words
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -92,64 +90,11 @@ Value rounded_to(DType compute, const Value& v) {
   return v;
 }
 
-// Rows that look at single bits do the same to a word as to the small integers or booleans in it:
-// eight, four or two of them in one lane. False where that does not fit this call.
-bool run_by_words(int row, DType compute, const Value* args, int n, Impl* out) {
-  const int size = dtype_size(compute);
-  if (size == 8 || is_floating(compute)) return false;
-  const Row of = static_cast<Row>(row);
-  const bool opposite = compute == DType::Bool && of == Row::logical_not;
-  if (!opposite && of != Row::bitwise_and && of != Row::bitwise_or && of != Row::bitwise_xor &&
-      !(of == Row::bitwise_not && compute != DType::Bool))
-    return false;
-  const auto fits = [&](const Impl* t) {
-    return t->dtype == compute && t->numel == out->numel && same_layout(t, out) &&
-           reinterpret_cast<uintptr_t>(t->data()) % 8 == 0;
-  };
-  if (!fits(out)) return false;
-  for (int k = 0; k < n; ++k)
-    if (args[k].tag != Tag::Tensor || !fits(args[k].t)) return false;
-  Program r;
-  r.lanes = Lanes::I64;
-  r.count = 1;
-  r.truth = false;
-  r.n = opposite ? 2 : n;
-  r.code[0].fn = level_of::row_i64(static_cast<int>(opposite ? Row::bitwise_xor : of));
-  const auto slot = [](const Impl* t) {
-    return Slot{t->data(), static_cast<int>(DType::Int64), 8, true};
-  };
-  r.slot[0] = slot(out);
-  for (int k = 1; k <= r.n; ++k) {
-    r.single[k] = k > n;  // the 1 in every byte that turns booleans around
-    r.slot[k] =
-        k > n ? Slot{nullptr, static_cast<int>(DType::Int64), 0, true} : slot(args[k - 1].t);
-    if (k > n) r.number[k] = Value(int64_t{0x0101010101010101});
-  }
-  const int64_t bytes = out->numel * size, words = bytes / 8;
-  parallel_for(
-      words, kGrain,
-      [&](int64_t begin, int64_t end) {
-        Tiles tiles;
-        run_flat(r, begin, end, tiles, false);
-      },
-      args[0].t == out ? Interrupts::Hold : Interrupts::Poll);
-  if (bytes % 8) {  // the rest of a word
-    int64_t word[3] = {0, 0, 0x0101010101010101};
-    void* p[3] = {&word[0], &word[1], &word[2]};
-    const auto rest = static_cast<size_t>(bytes % 8);
-    for (int k = 1; k <= n; ++k) std::memcpy(p[k], args[k - 1].t->data() + words * 8, rest);
-    r.code[0].fn(p, 1);
-    std::memcpy(out->data() + words * 8, p[0], rest);
-  }
-  return true;
-}
-
 }  // namespace
 
 void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
   if (static_cast<Row>(row) == Row::identity && args[0].t == out) return;
-  if (numel > kFewWords && run_by_words(row, compute, args, n, out)) return;
   Program r;
   r.lanes = lanes_of(compute);
   if (r.lanes == Lanes::I64 && compute != DType::Int64)

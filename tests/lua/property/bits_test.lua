@@ -1,5 +1,5 @@
--- Small integers and booleans that lie together are worked on by words: the same as one by one, at every length, off a
--- word's edge too, in place and between types.
+-- Bits of small integers and booleans that lie together: the same as one by one, at every length, off a word's edge too,
+-- in place and between types.
 local function some(kind, size)
   local x = torch.randint(kind == "bool" and 0 or kind == "uint8" and 0 or -100, kind == "bool" and 2 or 120, {size}):to(kind)
   x[{{1, size, 3}}] = 0
@@ -8,7 +8,7 @@ end
 local function stepped(x) return torch.stack({x, x}, 2)[{{}, 1}] end
 local function off_word(x) return torch.cat({x[{{1, 3}}], x})[{{4, -1}}] end
 
-test("operations on bits are the same by words and one by one", function()
+test("operations on bits are the same together and one by one", function()
   for _, kind in ipairs {"bool", "uint8", "int8", "int16", "int32"} do
     for _, size in ipairs {257, 1021} do
       local a, b = some(kind, size), some(kind, size)
