@@ -1,6 +1,6 @@
 --# title   Making tensors: describe them, do not type them
 --# see     full arange linspace eye cat
---# explains SHAPE-5
+--# explains SHAPE-5 ARG-0 ARG-1 VALUE-0
 
 --# say     The first lesson typed every number. Larger tensors are described: a shape, and what goes in.
 --#         `torch.ones` and `torch.full` are like `torch.zeros`; `full` takes the shape as a table, and a value.

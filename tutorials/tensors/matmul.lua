@@ -1,6 +1,6 @@
 --# title   The matrix product: rows with columns
 --# see     matmul dot mm bmm einsum
---# explains SHAPE-1 DTYPE-1
+--# explains SHAPE-1 DTYPE-1 LINALG-0
 
 --# say     `*` multiplies element by element. There is another product, the one that networks are made of.
 --#         It begins with two rows: multiply them element by element, and add up. That is their dot

@@ -1,5 +1,6 @@
 --# title   Pictures and videos: tensors of 2 to 5 dimensions
 --# see     stack permute flip mean
+--# explains WHITE
 
 --# say     Numbers of dimensions have a meaning. One number has none, a row one, a table two. A grey picture is a
 --#         table: height first, then width. This handwritten digit has 8 rows of 8 points from 0 to 1.

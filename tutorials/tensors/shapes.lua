@@ -1,6 +1,6 @@
 --# title   Shapes, and counting from 1
 --# see     tensor zeros numel
---# explains SHAPE-10
+--# explains SHAPE-10 SHAPE-0
 
 --# say     A tensor is a block of numbers, all of one kind. `torch.tensor` makes one from a Lua table.
 --#         Here are the prices of three things.

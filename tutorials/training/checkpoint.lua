@@ -1,6 +1,6 @@
 --# title   Saving, and going on
 --# see     save load
---# explains STATE-1 IO-0
+--# explains STATE-1 IO-0 STOP-0
 
 --# say     What a network has learned is its numbers. `state_dict()` is the table of them, by name.
 --# new     manual_seed nn

@@ -1,5 +1,5 @@
 --# title   What is wrong here? Programs from Python
---# explains NAME-1 ARG-3 ARG-2 RANGE SIZES
+--# explains NAME-1 ARG-3 ARG-2 RANGE SIZES LIST
 
 --# say     Programs that came from PyTorch, line by line. Three things are different: all counts begin with 1,
 --#         both ends of a range belong to it, and some of Lua's signs mean something else. x[2:4] of Python
