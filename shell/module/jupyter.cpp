@@ -260,7 +260,7 @@ class Wire final : public KernelWire {
  private:
   bool bind(void** out, int kind, int port, const char* name, std::string* why) {
     void* s = *out = zmq_socket(context_, kind);
-    const int linger = 1000, yes = 1, most_waiting = 100000;
+    const int linger = 3000, yes = 1, most_waiting = 100000;
     std::string at = connection_.transport + "://" + connection_.address +
                      (connection_.transport == "ipc" ? "-" : ":") + std::to_string(port);
     bool ok = s && zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof linger) == 0;
@@ -359,7 +359,7 @@ class Wire final : public KernelWire {
         }
         changed_.notify_all();
       }
-      if (ending) return;
+      if (ending) return drain();  // the last words came after the others were read
     }
   }
 
