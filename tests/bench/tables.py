@@ -1,4 +1,5 @@
 """The tables that tests/bench/run prints. A session has `best` and `errors` by (task, peer, threads)."""
+import math
 import sys
 
 
@@ -80,3 +81,37 @@ def print_ranks(session):
             one, two = (session.us(task, peer, world) for world in (1, 2))
             if one and two:
                 print(f"\n{task}, {peer}: 2 ranks at {one / two:.2f} of the speed of one process with all cores")
+
+
+def geometric(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def print_sweep(sweep, rows, name, describe, worst=40):
+    """The worst cases of one setting, and what went wrong."""
+    print(f"\n## {name}: the slowest of {len(rows)} random cases\n\n| PyTorch / Tycho | PyTorch, us | Tycho, us | case |\n|---:|---:|---:|---|")
+    for ratio, case, ours, theirs in rows[:worst]:
+        print(f"| {ratio:.2f} | {show(theirs * 1e6)} | {show(ours * 1e6)} | {describe(sweep.cases[case])} |")
+    for case, what in sweep.differences():
+        print(f"\nanother result: {describe(sweep.cases[case])}: {what}")
+    for (case, side), text in sweep.errors.items():
+        if side == "tycho":
+            print(f"\nno figure for {describe(sweep.cases[case])}: {text}")
+    sys.stdout.flush()
+
+
+def print_summary(columns, head, seed):
+    """Families down, settings across: the geometric mean of PyTorch's time by Tycho's, and how many cases are below 1."""
+    print(f"\n## PyTorch's time by Tycho's, the faster PyTorch of two; {head['machine']}, seed {seed}\n")
+    print("| family | cases |" + "".join(f" {name} | <1 |" for name in columns))
+    print("|---|---:|" + "---:|---:|" * len(columns))
+    families = list(dict.fromkeys(f for column in columns.values() for f in column))
+    for family in [*families, "sweep", "all"]:
+        cells, count = "", 0
+        for column in columns.values():
+            chosen = [r for f, ratios in column.items() for r in ratios
+                      if family in (f, "all") or family == "sweep" and not f.startswith("tasks ")]
+            below = sum(r < 1 for r in chosen) / max(1, len(chosen))
+            cells += f" {geometric(chosen):.2f} | {100 * below:.0f} % |" if chosen else " | |"
+            count = max(count, len(chosen))
+        print(f"| {family} | {count} |{cells}")
