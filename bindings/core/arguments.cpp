@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/core/edits.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::lua {
@@ -387,10 +388,10 @@ class Reader {
   }
   std::string unknown(const char* key) {
     std::string names, nearest;
-    size_t best = 4;
+    int best = 4;
     for (const Param& p : op_.params) {
       names += (names.empty() ? "" : ", ") + p.name;
-      const size_t d = distance(key, p.name);
+      const int d = edits(key, p.name, best - 1);
       if (d < best || (p.name.starts_with(key) && std::strlen(key) > 1)) best = d, nearest = p.name;
     }
     std::string text = format("%s: no argument \"%s\"; ", public_name(op_).c_str(), key);
@@ -398,22 +399,6 @@ class Reader {
     return text + "(it has: " + names + ")";
   }
 
- public:
-  static size_t distance(std::string_view a, std::string_view b) {  // Levenshtein
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= a.size(); ++i) {
-      size_t corner = row[0]++;
-      for (size_t j = 1; j <= b.size(); ++j) {
-        const size_t up = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
-        corner = up;
-      }
-    }
-    return row[b.size()];
-  }
-
- private:
   const Given& g_;
   lua_State* L;
   const Op& op_;

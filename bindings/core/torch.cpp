@@ -4,6 +4,7 @@
 
 #include "bindings/codec/codec.h"
 #include "bindings/core/device.h"
+#include "bindings/core/edits.h"
 #include "bindings/core/format.h"
 #include "bindings/core/graph.h"
 #include "bindings/core/interrupt.h"
@@ -58,7 +59,7 @@ int search_embedded(lua_State* L) {
   for (const std::string& candidate : {path + ".lua", path + "/init.lua"})
     for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f)
       if (candidate == f->name) {
-        if (luaL_loadbuffer(L, f->text, f->size, ("=" + candidate).c_str()) != LUA_OK)
+        if (luaL_loadbuffer(L, f->code, f->code_size, f->name) != LUA_OK)
           return lua_error(L);
         push_environment(L);
         lua_setupvalue(L, -2, 1);
@@ -165,6 +166,7 @@ int open_torch(lua_State* L) {
                                        {"_hold_interrupt", guarded<hold_interrupt>},
                                        {"_interrupt_waits", interrupt_waits},
                                        {"_raise", guarded<raise_text>},
+                                       {"_edits", lua_edits},
                                        {"_keep_order", guarded<keep_order>},
                                        {"set_fusion", guarded<lua_set_fusion>},
                                        {"get_fusion", guarded<lua_get_fusion>},

@@ -1,7 +1,7 @@
 // The op table as Lua sees it: torch._ops() gives one record per public name, with its signatures.
 // Help, completion, argument hints and definition files for editors are all made from these.
-//   torch._ops()        a list of {name=, aliases=, alias_of=, places=, inplace=, signatures=} in
-//                       alphabetical order; also found by name in the same table
+//   torch._ops()        a list of {key=, name=, aliases=, alias_of=, places=, inplace=, signatures=} in
+//                       alphabetical order; also found by its key, which names the namespace too
 //   torch._brief(v)     "f32 [2, 3]" of a tensor (with its device when that is not the CPU),
 //                       else nil
 //   torch._embedded(n)  the text of an embedded Lua file; without a name, the list of all names
@@ -128,32 +128,63 @@ void push_places(lua_State* L, uint8_t where) {
   if (where & kLinalg) append(L, "torch.linalg");
 }
 
+struct Entry {
+  std::vector<const Op*> ops;
+  uint8_t shown = 0, inplace = 0;
+  std::string alias_of;
+  std::vector<std::string> aliases;
+};
+
+// By public name.
+const std::map<std::string, Entry>& entries() {
+  static const std::map<std::string, Entry> known = [] {
+    std::map<std::string, Entry> all;
+    for (const Op* op : all_ops()) {
+      if (op->where & kHidden) continue;
+      Entry& e = all[public_name(*op)];
+      e.ops.push_back(op);
+      if (op->inplace != Inplace::Only) e.shown |= op->where;
+      if (op->inplace != Inplace::No) e.inplace |= op->where;
+      if (op->alias_of) e.alias_of = public_name(*op->alias_of);
+    }
+    for (auto& [name, e] : all)
+      if (!e.alias_of.empty())
+        if (const auto it = all.find(e.alias_of); it != all.end())
+          it->second.aliases.push_back(name);
+    return all;
+  }();
+  return known;
+}
+
+// __index of a record: its signatures are made when they are asked for, since most never are.
+int lua_record_index(lua_State* L) {
+  if (lua_type(L, 2) != LUA_TSTRING || std::strcmp(lua_tostring(L, 2), "signatures") != 0) return 0;
+  lua_getfield(L, 1, "key");
+  const Entry& e = entries().at(lua_tostring(L, -1));
+  lua_createtable(L, static_cast<int>(e.ops.size()), 0);
+  int k = 0;
+  for (const Op* op : e.ops) {
+    push_signature(L, *op);
+    lua_rawseti(L, -2, ++k);
+  }
+  lua_pushvalue(L, -1);
+  lua_setfield(L, 1, "signatures");
+  return 1;
+}
+
 int lua_ops(lua_State* L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, kOps) == LUA_TTABLE) return 1;
   lua_pop(L, 1);
-  struct Entry {
-    std::vector<const Op*> ops;
-    uint8_t shown = 0, inplace = 0;
-    std::string alias_of;
-    std::vector<std::string> aliases;
-  };
-  std::map<std::string, Entry> entries;
-  for (const Op* op : all_ops()) {
-    if (op->where & kHidden) continue;
-    Entry& e = entries[public_name(*op)];
-    e.ops.push_back(op);
-    if (op->inplace != Inplace::Only) e.shown |= op->where;
-    if (op->inplace != Inplace::No) e.inplace |= op->where;
-    if (op->alias_of) e.alias_of = public_name(*op->alias_of);
-  }
-  for (auto& [name, e] : entries)
-    if (!e.alias_of.empty())
-      if (const auto it = entries.find(e.alias_of); it != entries.end())
-        it->second.aliases.push_back(name);
-  lua_createtable(L, static_cast<int>(entries.size()), static_cast<int>(entries.size()));
+  const int size = static_cast<int>(entries().size());
+  lua_createtable(L, size, size);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, guarded<lua_record_index>);
+  lua_setfield(L, -2, "__index");
+  const int records = lua_gettop(L);
   int n = 0;
-  for (const auto& [name, e] : entries) {
-    lua_createtable(L, 0, 6);
+  for (const auto& [name, e] : entries()) {
+    lua_createtable(L, 0, 7);
+    set(L, "key", name.c_str());
     set(L, "name", name_in_namespace(name).c_str());
     if (!e.alias_of.empty()) set(L, "alias_of", e.alias_of.c_str());
     lua_newtable(L);
@@ -163,17 +194,13 @@ int lua_ops(lua_State* L) {
     lua_setfield(L, -2, "places");
     push_places(L, e.inplace);
     lua_setfield(L, -2, "inplace");
-    lua_createtable(L, static_cast<int>(e.ops.size()), 0);
-    int k = 0;
-    for (const Op* op : e.ops) {
-      push_signature(L, *op);
-      lua_rawseti(L, -2, ++k);
-    }
-    lua_setfield(L, -2, "signatures");
+    lua_pushvalue(L, records);
+    lua_setmetatable(L, -2);
     lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, ++n);
-    lua_setfield(L, -2, name.c_str());
+    lua_rawseti(L, records - 1, ++n);
+    lua_setfield(L, records - 1, name.c_str());
   }
+  lua_pop(L, 1);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, kOps);
   return 1;

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 
-// Made by the build: names and texts of the embedded Lua files, ended by a null name.
+// Made by the build: names and texts of the embedded Lua files, ended by a null name; the program's own
+// ones as compiled code too (bindings/embed).
 struct EmbeddedFile {
   const char *name, *text;
   size_t size;
+  const char* code;
+  size_t code_size;
 };
 extern "C" const EmbeddedFile tycho_embedded_lua[];
 

@@ -15,12 +15,14 @@ local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = t
 function names.nearest(name, known)
   if #name < 3 then return {} end
   local most, found = #name < 4 and 1 or #name < 8 and 2 or 3, {}
-  local lower = name:lower()
+  local lower, long, least = name:lower(), #name + most, #name - most
   for key in pairs(known) do
-    if type(key) == "string" and key:sub(1, 1) ~= "_" and key ~= name and (key:sub(-1) ~= "_" or name:sub(-1) == "_")
-      and not keywords[key] then
-      local d = key:lower() == lower and 0.1 or distance(lower, key:lower(), most)
-      if d <= most then found[#found + 1] = {key, d + (key:sub(1, 1):lower() == lower:sub(1, 1) and 0 or 0.5)} end
+    if type(key) == "string" and #key <= long and #key >= least and key ~= name then
+      local small = key:lower()
+      local d = small == lower and 0.1 or distance(lower, small, most)
+      if d <= most and key:sub(1, 1) ~= "_" and (key:sub(-1) ~= "_" or name:sub(-1) == "_") and not keywords[key] then
+        found[#found + 1] = {key, d + (small:sub(1, 1) == lower:sub(1, 1) and 0 or 0.5)}
+      end
     end
   end
   table.sort(found, function(x, y) return x[2] < y[2] or x[2] == y[2] and x[1] < y[1] end)

@@ -1,0 +1,43 @@
+// The distance between two names (see edits.h).
+#include "bindings/core/edits.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace tycho::lua {
+
+int edits(std::string_view a, std::string_view b, int most) {
+  constexpr int kLongest = 64;  // what follows is not looked at: names are shorter
+  const int n = static_cast<int>(std::min<size_t>(a.size(), kLongest));
+  const int m = static_cast<int>(std::min<size_t>(b.size(), kLongest));
+  const int far = most + 1;
+  if (std::abs(n - m) > most) return far;
+  int rows[3][kLongest + 1];
+  int *two = rows[0], *one = rows[1], *row = rows[2];
+  for (int j = 0; j <= m; ++j) one[j] = j;
+  for (int i = 1; i <= n; ++i) {
+    int least = row[0] = i;
+    for (int j = 1; j <= m; ++j) {
+      row[j] = std::min({one[j - 1] + (a[i - 1] != b[j - 1]), one[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two[j - 2] + 1);
+      least = std::min(least, row[j]);
+    }
+    if (least > most) return far;
+    int* const oldest = std::exchange(two, one);
+    one = std::exchange(row, oldest);
+  }
+  return one[m];
+}
+
+int lua_edits(lua_State* L) {
+  size_t n, m;
+  const char* a = luaL_checklstring(L, 1, &n);
+  const char* b = luaL_checklstring(L, 2, &m);
+  const auto most = std::clamp<lua_Integer>(luaL_checkinteger(L, 3), 0, 1000);
+  lua_pushinteger(L, edits({a, n}, {b, m}, static_cast<int>(most)));
+  return 1;
+}
+
+}  // namespace tycho::lua

@@ -1,0 +1,16 @@
+// How far a name is from another: what "did you mean" goes by.
+#pragma once
+#include <string_view>
+
+#include "bindings/core/lua.h"
+
+namespace tycho::lua {
+
+// The number of edits that turn a into b, neighbours swapped counting as one (Damerau's distance with
+// adjacent transpositions); some number above `most` when it is more.
+int edits(std::string_view a, std::string_view b, int most);
+
+// torch._edits(a, b, most)
+int lua_edits(lua_State* L);
+
+}  // namespace tycho::lua
