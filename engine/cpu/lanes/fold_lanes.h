@@ -75,6 +75,26 @@ TYCHO_INLINE F64 high_half(F32 x) {
 #endif
 }
 
+// All elements of a lane joined by f, in every element: halves first.
+template <int... k>
+struct Places {};
+template <int by, class V, int... k>
+TYCHO_INLINE V turned(V v, Places<k...>) {
+  return __builtin_shufflevector(v, v, ((k + by) % static_cast<int>(sizeof...(k)))...);
+}
+template <int half, class T, class F>
+TYCHO_INLINE Lane<T> join_halves(Lane<T> x, F f) {
+  if constexpr (half == 0)
+    return x;
+  else
+    return join_halves<half / 2>(
+        f(x, Lane<T>(turned<half>(x.v, Places<__integer_pack(Lane<T>::size)...>()))), f);
+}
+template <class T, class F>
+TYCHO_INLINE Lane<T> across(Lane<T> x, F f) {
+  return join_halves<Lane<T>::size / 2>(x, f);
+}
+
 // What every element beats: the largest value, or the smallest.
 template <class T>
 constexpr T highest = infinity<T>;
@@ -129,6 +149,31 @@ TYCHO_INLINE void store_part(Lane<T> x, T* to, int count) {
   x.store(v);
   for (int k = 0; k < count; ++k) to[k] = v[k];
 #endif
+}
+
+// The first `count` elements of a lane into slots: slot = f(slot, element).
+template <class F>
+TYCHO_INLINE void join_half(F64 x, Slot* s, int count, F f) {
+  if (count >= F64::size)
+    f(F64::load(&s->d), x).store(&s->d);
+  else if (count > 0)
+    store_part(f(load_part<double>(&s->d, count, 0), x), &s->d, count);
+}
+template <class F>
+TYCHO_INLINE void join_slots(F32 x, Slot* s, int count, F f) {
+  join_half(low_half(x), s, count, f);
+  join_half(high_half(x), s + F64::size, count - F64::size, f);
+}
+template <class F>
+TYCHO_INLINE void join_slots(F64 x, Slot* s, int count, F f) {
+  join_half(x, s, count, f);
+}
+template <class F>
+TYCHO_INLINE void join_slots(I64 x, Slot* s, int count, F f) {
+  if (count >= I64::size)
+    f(I64::load(&s->i), x).store(&s->i);
+  else if (count > 0)
+    store_part(f(load_part<int64_t>(&s->i, count, 0), x), &s->i, count);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Walks tensors of any layout through the folds. Two ways: "runs" when the elements that fold
 // together lie side by side, "columns" when those of different results do (lanes over the results).
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/reduce/reduce.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
 namespace {
@@ -13,6 +15,8 @@ constexpr int64_t kTile = 4096;    // elements converted at a time
 constexpr int64_t kWork = 65536;   // elements that are worth a task
 constexpr int64_t kFewTasks = 16;  // with fewer, long folds are split (by shape, not by threads)
 constexpr int64_t kBlock = 256;    // results of runs that finish together
+constexpr int64_t kShortRow = 64;  // bytes of rows that are too short to be columns by themselves
+constexpr int64_t kNarrow = 64;    // columns that narrow rows are taken together for
 
 struct Axis {
   int64_t size, in, out;  // strides in elements, in the input and in the result
@@ -141,12 +145,33 @@ struct Folder {
       f->rows(tile, cols, m, cols, number + i, s, cap);
     }
   }
+  // Runs that lie `far` elements apart, each into a column.
+  void fold_each(int64_t base, int64_t far, int64_t count, Slot* s, int64_t cap) const {
+    const int64_t step = inner_step(), n = plan.depth;
+    if (direct && (step == 1 || n == 1)) {
+      f->each(at(base), far, count, n, s, cap);
+      return;
+    }
+    alignas(64) char tile[kTile * 8];
+    const int lane_bytes = lanes == Lanes::F32 ? 4 : 8, l = static_cast<int>(lanes);
+    const int64_t most = kTile / n;
+    for (int64_t i = 0; i < count; i += most) {
+      const int64_t m = std::min(most, count - i);
+      if (far == n * step)  // as one
+        level_of::load_tile(l, dtype, tile, at(base + i * far), step, m * n);
+      else
+        for (int64_t r = 0; r < m; ++r)
+          level_of::load_tile(l, dtype, tile + r * n * lane_bytes, at(base + (i + r) * far), step,
+                              n);
+      f->each(tile, n, m, n, s + i, cap);
+    }
+  }
   // Narrow row-major rows: `group` of them are taken for one row, and their columns joined after.
   void fold_narrow(int64_t base, int64_t cols, int64_t group, int64_t begin, int64_t end, Slot* s,
                    int64_t cap) const {
     const int64_t wide = (end - begin) / group;
     rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
-    for (int64_t k = 1; k < group; ++k) f->merge(s, cap, s + k * cols, cap, cols);
+    for (int64_t k = group / 2; k > 0; k /= 2) f->merge(s, cap, s + k * cols, cap, k * cols);
     begin += wide * group;
     if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, 0, s, cap);
   }
@@ -192,7 +217,15 @@ void by_runs(const Folder& folder, FoldSink sink) {
     for (int64_t i = first; i < last; i += kBlock) {
       const int64_t n = std::min(kBlock, last - i);
       folder.f->init(s, kBlock, n);
-      for (int64_t k = 0; k < n; ++k) folder.fold_run(base(i + k), 0, p.depth, s + k, kBlock);
+      const Axis last_kept = p.kept_rank ? p.kept[p.kept_rank - 1] : Axis{1, 0, 0};
+      for (int64_t k = 0, m; k < n; k += m) {
+        m = std::min(last_kept.size - (i + k) % last_kept.size, n - k);
+        if (p.folded_rank <= 1 && p.depth > 0 && p.depth <= kTile / 2)
+          folder.fold_each(base(i + k), last_kept.in, m, s + k, kBlock);
+        else
+          for (int64_t j = 0; j < m; ++j)
+            folder.fold_run(base(i + k) + j * last_kept.in, 0, p.depth, s + k + j, kBlock);
+      }
       sink.call(sink.function, s, kBlock, n, i, 1);
     }
   });
@@ -210,7 +243,7 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
   int64_t group = 1;
   if (!arg && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
       p.folded[0].in == col.size)
-    group = std::min(kFoldCols / 2 / col.size, p.depth);
+    while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
     const int64_t j = unit % blocks * kFoldCols, n = std::min<int64_t>(kFoldCols, col.size - j);
@@ -252,6 +285,25 @@ const Fold* find_fold(FoldOp op, Lanes lanes) {
   }
 }
 
+const Fold* small_fold(FoldOp op, DType dtype) {
+  const auto of = [&](SmallKind kind) {
+    return level_of::fold_small(static_cast<int>(kind), static_cast<int>(op));
+  };
+  switch (dtype) {
+    case DType::Bool:
+    case DType::UInt8:
+      return of(SmallKind::U8);
+    case DType::Int8:
+      return op == shared_fold(FoldOp::count_nonzero) ? of(SmallKind::U8) : of(SmallKind::I8);
+    case DType::Int16:
+      return of(SmallKind::I16);
+    case DType::Int32:
+      return of(SmallKind::I32);
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 Lanes fold_lanes(FoldOp op, DType dtype) {
@@ -259,8 +311,7 @@ Lanes fold_lanes(FoldOp op, DType dtype) {
   const bool plain = row < kFoldRows;
   if (!is_floating(dtype))
     return plain && fold_rows[row].lanes == FoldLanes::Floats ? Lanes::F64 : Lanes::I64;
-  const bool product = plain && fold_rows[row].combine == Combine::Product;
-  return dtype == DType::Float64 || product ? Lanes::F64 : Lanes::F32;
+  return dtype == DType::Float64 ? Lanes::F64 : Lanes::F32;
 }
 
 void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink) {
@@ -272,17 +323,15 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
   folder.bytes = dtype_size(x.dtype());
   folder.data = x.data();
   folder.direct = x.dtype() == lane_type_of(lanes);
-  // Masks and bytes are counted as they lie, where they lie side by side.
-  const bool bytes = lanes == Lanes::I64 && folder.bytes == 1 &&
-                     (op == shared_fold(FoldOp::count_nonzero) ||
-                      (op == shared_fold(FoldOp::sum) && x.dtype() != DType::Int8));
-  const auto take_bytes = [&] {
-    folder.f = level_of::fold_u8(static_cast<int>(op));
+  // Small integers are taken as they lie, where they lie side by side.
+  const Fold* const small = lanes == Lanes::I64 ? small_fold(op, x.dtype()) : nullptr;
+  const auto take_small = [&] {
+    folder.f = small;
     folder.direct = true;
   };
-  if ((folder.direct || bytes) && x.contiguous() && bits == (1u << x.rank()) - 1 &&
+  if ((folder.direct || small) && x.contiguous() && bits == (1u << x.rank()) - 1 &&
       x.numel() <= kWork) {
-    if (bytes) take_bytes();
+    if (small) take_small();
     Slot s[3];
     folder.f->init(s, 1, 1);
     if (x.numel()) folder.f->run(folder.data, x.numel(), 0, s, 1);
@@ -297,12 +346,23 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
     if (p.kept[k].in > 0 && (column < 0 || p.kept[k].in <= p.kept[column].in)) column = k;
   const bool arg = op == FoldOp::ArgMax || op == FoldOp::ArgMin;
   bool columns = column >= 0;
-  if (columns && p.folded_rank) {
+  if (columns && p.folded_rank > 0) {
     const Axis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
     const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
-    columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 16 && c.size >= 16;
+    columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 8 && c.size >= 16;
+    // Many small blocks: their columns are put side by side first.
+    const int64_t row = c.size * folder.bytes;
+    if (columns && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
+        p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
+      Sizes shape, stride;
+      for (const bool folded : {true, false})
+        for (int d = 0; d < x.rank(); ++d)
+          if ((bits >> d & 1) == folded) shape.push_back(x.size(d)), stride.push_back(x.stride(d));
+      const Tensor turned = packed(alias(x, shape, stride, x->offset));
+      return fold(turned, (1u << std::popcount(bits)) - 1, op, lanes, sink);
+    }
   }
-  if (bytes && (columns ? p.kept[column].in : folder.inner_step()) == 1) take_bytes();
+  if (small && (columns ? p.kept[column].in : folder.inner_step()) == 1) take_small();
   if (columns)
     by_columns(folder, column, arg, sink);
   else

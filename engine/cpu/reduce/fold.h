@@ -59,6 +59,8 @@ union Slot {
   int64_t i;
 };
 
+enum class SmallKind : int { U8, I8, I16, I32 };
+
 constexpr int kFoldCols = 1024;  // columns that one call of `rows` takes at most
 
 struct Fold {
@@ -66,6 +68,8 @@ struct Fold {
   void (*init)(Slot* s, int64_t cap, int64_t n);
   // n elements, the first of them at position `at`, into the column at s.
   void (*run)(const void* x, int64_t n, int64_t at, Slot* s, int64_t cap);
+  // `count` runs of n elements, `step` elements apart, run k into the column at s + k.
+  void (*each)(const void* x, int64_t step, int64_t count, int64_t n, Slot* s, int64_t cap);
   // Rows `step` elements apart; `at` is the first row's position.
   void (*rows)(const void* x, int64_t step, int64_t rows, int64_t cols, int64_t at, Slot* s,
                int64_t cap);
@@ -80,5 +84,6 @@ struct Fold {
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_f32, (int op))
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_f64, (int op))
 TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_i64, (int op))
-// Of bytes: sum and count_nonzero, integer slots.
-TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_u8, (int op))
+// Of small integers (SmallKind) as they lie: sum, amax, amin, and count_nonzero of bytes; integer slots.
+// Null for others.
+TYCHO_LEVELS(const ::tycho::cpu::Fold*, fold_small, (int kind, int op))

@@ -1,6 +1,5 @@
 // Reductions on the CPU: which fold each is, and what becomes of the folded states.
 #include "engine/ops/reduce/reduce.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -58,8 +58,20 @@ void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
   fold(x, bits_of(c), op, lanes, sink);
 }
 
+// Of one element each: copies, and everybody is the first.
+bool single(Call& c, const Tensor& x, int values, int positions) {
+  const Tensor& out = c.out[positions];
+  if (x.numel() != out.numel() || x.numel() == 0) return false;
+  const Tensor p = packed(x);
+  if (values >= 0)
+    copy_raw(c.out[values], alias(p, out.shape(), row_major(out.shape()), p->offset));
+  copy_raw(out, number_tensor(int64_t{1}));
+  return true;
+}
+
 void extreme_with_index(Call& c, FoldOp op) {
   const Tensor& x = c.tensor(0);
+  if (single(c, x, 0, 1)) return;
   const Lanes lanes = fold_lanes(op, x.dtype());
   const uint32_t bits = bits_of(c);
   auto sink = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
@@ -72,6 +84,7 @@ void extreme_with_index(Call& c, FoldOp op) {
 
 void position_of_extreme(Call& c, FoldOp op) {
   Tensor x = c.tensor(0);
+  if (single(c, x, -1, 0)) return;
   uint32_t bits = (1u << x.rank()) - 1;
   if (c.has(1))
     bits = bits_of(c);
@@ -182,7 +195,12 @@ void vector_norm(Call& c) {
     copy_raw(y, x);
     double* v = y.data<double>();
     parallel_for(y.numel(), 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) v[i] = std::pow(std::fabs(v[i]), p);
+      if (p == 3)
+        for (int64_t i = begin; i < end; ++i) v[i] = std::fabs(v[i]) * v[i] * v[i];
+      else if (p == 4)
+        for (int64_t i = begin; i < end; ++i) v[i] = v[i] * v[i] * (v[i] * v[i]);
+      else
+        for (int64_t i = begin; i < end; ++i) v[i] = std::pow(std::fabs(v[i]), p);
     });
     x = y;
     lanes = Lanes::F64;

@@ -1,11 +1,11 @@
 // Scans along a dimension.
 #include "engine/cpu/reduce/scan.h"
-#include "engine/ops/table/kernel.h"
 
 #include <vector>
 
 #include "engine/cpu/along.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {

@@ -35,18 +35,19 @@ struct Add {
     a += select(first<T>(count), Map::map(x), Lane<T>(0));
   }
   static TYCHO_INLINE void join(A& a, A b) { a += b; }
+  struct Sum {
+    template <class L>
+    TYCHO_INLINE L operator()(L x, L y) const {
+      return x + y;
+    }
+  };
   static TYCHO_INLINE void fold(A a, Slot* s) {
-    T v[A::size];
-    a.store(v);
-    auto sum = slot<T>(*s);
-    for (int k = 0; k < A::size; ++k) sum = plus(sum, v[k]);
-    slot<T>(*s) = sum;
+    if constexpr (sizeof(T) == 4)
+      s->d += across(low_half(a) + high_half(a), Sum()).v[0];
+    else
+      slot<T>(*s) = plus(slot<T>(*s), across(a, Sum()).v[0]);
   }
-  static TYCHO_INLINE void flush(A a, Slot* s, int count) {
-    T v[A::size];
-    a.store(v);
-    for (int k = 0; k < count; ++k) slot<T>(s[k]) = plus(slot<T>(s[k]), v[k]);
-  }
+  static TYCHO_INLINE void flush(A a, Slot* s, int count) { join_slots(a, s, count, Sum()); }
   static void init(Slot* s, int64_t, int64_t n) {
     for (int64_t j = 0; j < n; ++j) slot<T>(s[j]) = 0;
   }
@@ -60,44 +61,6 @@ struct AddFloats : Add<float, Map> {
   static constexpr bool kSumsOfFloats = true;
 };
 
-// Floats are made doubles before they are mapped: neither large nor small values are lost.
-template <class Map>
-struct AddWide {
-  using T = float;
-  struct A {
-    F64 low, high;
-  };
-  static TYCHO_INLINE A start() { return {F64(0), F64(0)}; }
-  static TYCHO_INLINE void step(A& a, F32 x) {
-    a.low += Map::map(low_half(x));
-    a.high += Map::map(high_half(x));
-  }
-  static TYCHO_INLINE void part(A& a, F32 x, int count) {
-    constexpr int w = F64::size;
-    const int low = count < w ? count : w;
-    a.low += select(first<double>(low), Map::map(low_half(x)), F64(0));
-    a.high += select(first<double>(count - low), Map::map(high_half(x)), F64(0));
-  }
-  static TYCHO_INLINE void join(A& a, A b) {
-    a.low += b.low;
-    a.high += b.high;
-  }
-  static TYCHO_INLINE void fold(A a, Slot* s) {
-    double v[F64::size];
-    (a.low + a.high).store(v);
-    for (int k = 0; k < F64::size; ++k) s->d += v[k];
-  }
-  static TYCHO_INLINE void flush(A a, Slot* s, int count) {
-    double v[2 * F64::size];
-    a.low.store(v);
-    a.high.store(v + F64::size);
-    for (int k = 0; k < count; ++k) s[k].d += v[k];
-  }
-  static void init(Slot* s, int64_t cap, int64_t n) { Add<float, Itself>::init(s, cap, n); }
-  static void merge(Slot* to, int64_t a, const Slot* from, int64_t b, int64_t n) {
-    Add<float, Itself>::merge(to, a, from, b, n);
-  }
-};
 template <class T_, class Map>
 struct Multiply {
   using T = T_;
@@ -108,21 +71,55 @@ struct Multiply {
     a *= select(first<T>(count), Map::map(x), Lane<T>(1));
   }
   static TYCHO_INLINE void join(A& a, A b) { a *= b; }
+  struct Product {
+    TYCHO_INLINE A operator()(A x, A y) const { return x * y; }
+  };
   static TYCHO_INLINE void fold(A a, Slot* s) {
-    T v[A::size];
-    a.store(v);
-    for (int k = 0; k < A::size; ++k) slot<T>(*s) = times(slot<T>(*s), v[k]);
+    slot<T>(*s) = times(slot<T>(*s), across(a, Product()).v[0]);
   }
-  static TYCHO_INLINE void flush(A a, Slot* s, int count) {
-    T v[A::size];
-    a.store(v);
-    for (int k = 0; k < count; ++k) slot<T>(s[k]) = times(slot<T>(s[k]), v[k]);
-  }
+  static TYCHO_INLINE void flush(A a, Slot* s, int count) { join_slots(a, s, count, Product()); }
   static void init(Slot* s, int64_t, int64_t n) {
     for (int64_t j = 0; j < n; ++j) slot<T>(s[j]) = 1;
   }
   static void merge(Slot* to, int64_t, const Slot* from, int64_t, int64_t n) {
     for (int64_t j = 0; j < n; ++j) slot<T>(to[j]) = times(slot<T>(to[j]), slot<T>(from[j]));
+  }
+};
+
+// An op on doubles, for floats that are made doubles before they are mapped: neither large nor small
+// values are lost.
+template <class Double>
+struct Wide {
+  using T = float;
+  struct A {
+    F64 low, high;
+  };
+  static constexpr int w = F64::size;
+  static TYCHO_INLINE A start() { return {Double::start(), Double::start()}; }
+  static TYCHO_INLINE void step(A& a, F32 x) {
+    Double::step(a.low, low_half(x));
+    Double::step(a.high, high_half(x));
+  }
+  static TYCHO_INLINE void part(A& a, F32 x, int count) {
+    const int low = count < w ? count : w;
+    Double::part(a.low, low_half(x), low);
+    Double::part(a.high, high_half(x), count - low);
+  }
+  static TYCHO_INLINE void join(A& a, A b) {
+    Double::join(a.low, b.low);
+    Double::join(a.high, b.high);
+  }
+  static TYCHO_INLINE void fold(A a, Slot* s) {
+    Double::join(a.low, a.high);
+    Double::fold(a.low, s);
+  }
+  static TYCHO_INLINE void flush(A a, Slot* s, int count) {
+    Double::flush(a.low, s, count);
+    Double::flush(a.high, s + w, count - w);
+  }
+  static void init(Slot* s, int64_t cap, int64_t n) { Double::init(s, cap, n); }
+  static void merge(Slot* to, int64_t a, const Slot* from, int64_t b, int64_t n) {
+    Double::merge(to, a, from, b, n);
   }
 };
 
@@ -168,18 +165,26 @@ struct Extreme {
     }
   }
   static TYCHO_INLINE void fold(A a, Slot* s) {
-    T v[Lane<T>::size];
-    value(a).store(v);
-    auto best = slot<T>(*s);
-    for (int k = 0; k < Lane<T>::size; ++k)
-      if (better<Largest, decltype(best)>(v[k], best)) best = v[k];
-    slot<T>(*s) = best;
+    T best =
+        across(
+            a.v, [](Lane<T> x, Lane<T> y) __attribute__((always_inline)) { return pick(x, y); })
+            .v[0];
+    if constexpr (!is_int<T>)
+      if (any(a.nan)) best = static_cast<T>(__builtin_nan(""));
+    if (better<Largest, typename SlotOf<T>::S>(best, slot<T>(*s))) slot<T>(*s) = best;
   }
+  struct Better {  // of a slot and an element: nan wins
+    template <class L>
+    TYCHO_INLINE L operator()(L slot, L x) const {
+      const L best = Largest ? larger(x, slot) : smaller(x, slot);
+      if constexpr (is_int<T>)
+        return best;
+      else
+        return select(x != x, x, best);
+    }
+  };
   static TYCHO_INLINE void flush(A a, Slot* s, int count) {
-    T v[Lane<T>::size];
-    value(a).store(v);
-    for (int k = 0; k < count; ++k)
-      if (better<Largest, typename SlotOf<T>::S>(v[k], slot<T>(s[k]))) slot<T>(s[k]) = v[k];
+    join_slots(value(a), s, count, Better());
   }
   static void init(Slot* s, int64_t, int64_t n) {
     for (int64_t j = 0; j < n; ++j) slot<T>(s[j]) = worst;
@@ -280,9 +285,15 @@ void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Sl
   }
 }
 
+template <class T, auto run>
+void each(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64_t cap) {
+  const T* x = static_cast<const T*>(px);
+  for (int64_t k = 0; k < count; ++k) run(x + k * step, n, 0, s + k, cap);
+}
+
 template <class Op>
 constexpr Fold make_fold() {
-  return {1, Op::init, run<Op>, rows<Op>, Op::merge};
+  return {1, Op::init, run<Op>, each<typename Op::T, run<Op>>, rows<Op>, Op::merge};
 }
 
 // The op of a row in lanes of T.
@@ -296,11 +307,15 @@ struct OpOf<Combine::Sum, float, Map> {
 };
 template <class Map>
 struct OpOf<Combine::WideSum, float, Map> {
-  using Op = AddWide<Map>;
+  using Op = Wide<Add<double, Map>>;
 };
 template <class T, class Map>
 struct OpOf<Combine::Product, T, Map> {
   using Op = Multiply<T, Map>;
+};
+template <class Map>
+struct OpOf<Combine::Product, float, Map> {
+  using Op = Wide<Multiply<double, Map>>;
 };
 template <class T, class Map>
 struct OpOf<Combine::Largest, T, Map> {
@@ -313,8 +328,7 @@ struct OpOf<Combine::Smallest, T, Map> {
 template <class T, FoldOp op, class Map>
 constexpr Fold row_fold() {
   constexpr FoldRow row = fold_rows[static_cast<int>(op)];
-  if constexpr (shared_fold(op) != op || (is_int<T> && row.lanes == FoldLanes::Floats) ||
-                (sizeof(T) == 4 && row.combine == Combine::Product))
+  if constexpr (shared_fold(op) != op || (is_int<T> && row.lanes == FoldLanes::Floats))
     return {};
   else
     return make_fold<typename OpOf<row.combine, T, Map>::Op>();

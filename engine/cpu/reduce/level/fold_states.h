@@ -46,11 +46,10 @@ struct Arg {
     const T* x = static_cast<const T*>(px);
     while (n > 0) {
       const int64_t m = n < run_block<T> ? n : run_block<T>;
-      T v[Lane<T>::size];
-      Value::value(accumulate<Value>(x, m)).store(v);
-      T best = v[0];
-      for (int k = 1; k < Lane<T>::size; ++k)
-        if (better<Largest, T>(v[k], best)) best = v[k];
+      Slot one;
+      slot<T>(one) = Value::worst;
+      Value::fold(accumulate<Value>(x, m), &one);
+      const T best = static_cast<T>(slot<T>(one));
       if (wins(best, s, cap)) {
         slot<T>(*s) = best;
         s[cap].i = at + find(x, m, best);
@@ -80,7 +79,8 @@ struct Arg {
     const int rest = static_cast<int>(cols % w);
     A tile[kFoldCols / w + 1];
     const T* x = static_cast<const T*>(px);
-    while (count > 0) {
+    bool fresh = s[cap].i < 0;  // the columns have seen equally many elements
+    for (; count > 0; fresh = false) {
       const int64_t m = count < 1 << 20 ? count : 1 << 20;
       for (int64_t j = 0; j < full; ++j) tile[j] = {Lane<T>::load(x + j * w), row_number(0)};
       if (rest) tile[full] = {load_part<T>(x + full * w, rest, 0), row_number(0)};
@@ -107,15 +107,23 @@ struct Arg {
         if (rest) step(tile[full], load_part<T>(p + full * w, rest, 0), row_number(r));
       }
       for (int64_t j = 0; j < full + (rest != 0); ++j) {
-        T v[w], position[w];
+        T v[w];
+        typename Raw<T>::Bit position[w];
         tile[j].v.store(v);
-        tile[j].position.store(position);
-        for (int k = 0; k < (j < full ? w : rest); ++k) {
-          Slot* to = s + j * w + k;
-          if (!wins(v[k], to, cap)) continue;
-          slot<T>(*to) = v[k];
-          to[cap].i =
-              at + static_cast<int64_t>(__builtin_bit_cast(typename Raw<T>::Bit, position[k]));
+        __builtin_memcpy(position, &tile[j].position.v, sizeof position);
+        Slot* const to = s + j * w;
+        const int n = j < full ? w : rest;
+        if (fresh) {
+          for (int k = 0; k < n; ++k) {
+            slot<T>(to[k]) = v[k];
+            to[cap + k].i = at + static_cast<int64_t>(position[k]);
+          }
+          continue;
+        }
+        for (int k = 0; k < n; ++k) {
+          if (!wins(v[k], to + k, cap)) continue;
+          slot<T>(to[k]) = v[k];
+          to[cap + k].i = at + static_cast<int64_t>(position[k]);
         }
       }
       x += m * stride;
@@ -127,7 +135,7 @@ struct Arg {
 template <class T, bool Largest>
 constexpr Fold make_arg() {
   using F = Arg<T, Largest>;
-  return {2, F::init, F::run, F::rows, F::merge};
+  return {2, F::init, F::run, each<T, F::run>, F::rows, F::merge};
 }
 
 // Count, mean and squared differences. A block that fits the first-level cache is read twice: for
@@ -156,11 +164,10 @@ struct MomentsOf {
   }
 
   static TYCHO_INLINE double total(Lane<T> a) {
-    T v[Lane<T>::size];
-    a.store(v);
-    double sum = 0;
-    for (int k = 0; k < Lane<T>::size; ++k) sum += v[k];
-    return sum;
+    Slot sum;
+    sum.d = 0;
+    Add<T, Itself>::fold(a, &sum);
+    return sum.d;
   }
   static void run(const void* px, int64_t n, int64_t, Slot* s, int64_t cap) {
     constexpr int w = Lane<T>::size;
@@ -249,7 +256,7 @@ constexpr Fold make_moments() {
   if constexpr (is_int<T>)
     return {};
   else
-    return {3, F::init, F::run, F::rows, F::merge};
+    return {3, F::init, F::run, each<T, F::run>, F::rows, F::merge};
 }
 
 // Every fold in lanes of T, by FoldOp.

@@ -1,52 +1,100 @@
-// Folds of int64, and of bytes: masks are counted without widening them first.
+// Folds of int64, and of smaller integers and masks as they lie: widening them first would take longer
+// than folding.
 #include "engine/cpu/reduce/level/fold_states.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-template <bool NonZero>
-struct Bytes {
-  static TYCHO_INLINE uint32_t value(uint8_t x) { return NonZero ? x != 0 : x; }
+// Rows of small integers: A takes up to `block` elements, and then meets the slot.
+template <class T_, class A_, int64_t kBlock>
+struct SmallSum {
+  using T = T_;
+  using A = A_;
+  static constexpr int64_t block = kBlock, begin = 0;
+  static constexpr A start = 0;
+  static TYCHO_INLINE A take(A a, T x) { return static_cast<A>(a + static_cast<A>(x)); }
+  static TYCHO_INLINE int64_t join(int64_t s, int64_t a) { return plus(s, a); }
+};
+struct NonZero : SmallSum<uint8_t, uint32_t, 1 << 20> {
+  static TYCHO_INLINE A take(A a, T x) { return a + (x != 0); }
+};
+template <class T_, bool Largest>
+struct SmallExtreme {
+  using T = T_;
+  using A = T_;
+  static constexpr int64_t block = INT64_MAX, begin = Largest ? INT64_MIN : INT64_MAX;
+  static constexpr bool sign = static_cast<T>(-1) < 0;
+  static constexpr T low = sign ? static_cast<T>(T(1) << (8 * sizeof(T) - 1)) : T(0);
+  static constexpr A start = Largest ? low : static_cast<T>(~low);
+  static TYCHO_INLINE A take(A a, T x) { return (Largest ? x > a : x < a) ? x : a; }
+  static TYCHO_INLINE int64_t join(int64_t s, int64_t a) {
+    return (Largest ? a > s : a < s) ? a : s;
+  }
+};
+
+template <class Row>
+struct Small {
+  using T = typename Row::T;
+  using A = typename Row::A;
   static void init(Slot* s, int64_t, int64_t n) {
-    for (int64_t j = 0; j < n; ++j) s[j].i = 0;
+    for (int64_t j = 0; j < n; ++j) s[j].i = Row::begin;
   }
   static void merge(Slot* to, int64_t, const Slot* from, int64_t, int64_t n) {
-    for (int64_t j = 0; j < n; ++j) to[j].i += from[j].i;
+    for (int64_t j = 0; j < n; ++j) to[j].i = Row::join(to[j].i, from[j].i);
   }
   static void run(const void* px, int64_t n, int64_t, Slot* s, int64_t) {
-    const uint8_t* x = static_cast<const uint8_t*>(px);
+    const T* x = static_cast<const T*>(px);
     while (n > 0) {
-      const int64_t m = n < 1 << 20 ? n : 1 << 20;
-      uint32_t sum = 0;
-      for (int64_t i = 0; i < m; ++i) sum += value(x[i]);
-      s->i += sum;
+      const int64_t m = n < Row::block ? n : Row::block;
+      A a = Row::start;
+      for (int64_t i = 0; i < m; ++i) a = Row::take(a, x[i]);
+      s->i = Row::join(s->i, a);
       x += m;
       n -= m;
     }
   }
   static void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Slot* s,
                    int64_t) {
-    const uint8_t* x = static_cast<const uint8_t*>(px);
-    uint32_t sum[kFoldCols];
+    const T* x = static_cast<const T*>(px);
+    A a[kFoldCols];
     while (count > 0) {
-      const int64_t m = count < 1 << 20 ? count : 1 << 20;
-      for (int64_t j = 0; j < cols; ++j) sum[j] = 0;
+      const int64_t m = count < Row::block ? count : Row::block;
+      for (int64_t j = 0; j < cols; ++j) a[j] = Row::start;
       for (int64_t r = 0; r < m; ++r, x += step)
-        for (int64_t j = 0; j < cols; ++j) sum[j] += value(x[j]);
-      for (int64_t j = 0; j < cols; ++j) s[j].i += sum[j];
+        for (int64_t j = 0; j < cols; ++j) a[j] = Row::take(a[j], x[j]);
+      for (int64_t j = 0; j < cols; ++j) s[j].i = Row::join(s[j].i, a[j]);
       count -= m;
     }
   }
-  static constexpr Fold fold() { return {1, init, run, rows, merge}; }
+  static constexpr Fold fold = {1, init, run, each<T, run>, rows, merge};
 };
+
+template <class T>
+const Fold* extreme(FoldOp op) {
+  return op == shared_fold(FoldOp::amax)   ? &Small<SmallExtreme<T, true>>::fold
+         : op == shared_fold(FoldOp::amin) ? &Small<SmallExtreme<T, false>>::fold
+                                           : nullptr;
+}
 
 }  // namespace
 
 const Fold* fold_i64(int op) { return folds<int64_t> + op; }
 
-const Fold* fold_u8(int op) {
-  static constexpr Fold sum = Bytes<false>::fold(), nonzero = Bytes<true>::fold();
-  return op == static_cast<int>(FoldOp::sum) ? &sum : &nonzero;
+const Fold* fold_small(int kind, int op) {
+  const FoldOp o = static_cast<FoldOp>(op);
+  const bool sum = o == shared_fold(FoldOp::sum);
+  switch (static_cast<SmallKind>(kind)) {
+    case SmallKind::U8:
+      return sum ? &Small<SmallSum<uint8_t, uint32_t, 1 << 20>>::fold
+             : o == shared_fold(FoldOp::count_nonzero) ? &Small<NonZero>::fold
+                                                       : extreme<uint8_t>(o);
+    case SmallKind::I8:
+      return sum ? &Small<SmallSum<int8_t, int32_t, 1 << 20>>::fold : extreme<int8_t>(o);
+    case SmallKind::I16:
+      return sum ? &Small<SmallSum<int16_t, int32_t, 1 << 15>>::fold : extreme<int16_t>(o);
+    default:
+      return sum ? &Small<SmallSum<int32_t, int64_t, INT64_MAX>>::fold : extreme<int32_t>(o);
+  }
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
