@@ -3,6 +3,7 @@
 // costs a fraction of a finaliser. The collector is paced by tensor bytes, which it cannot see.
 #include "engine/base/memory.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -100,6 +101,11 @@ Packed& slot(lua_State* L) { return *static_cast<Packed*>(lua_getextraspace(L));
 // collections pay (8 MB: full collections with a million other objects).
 constexpr int64_t kStep = int64_t{16} << 20;
 thread_local int64_t next_collection = kStep;
+// Before that, young collections, which cost less than a microsecond: what they free is still in the
+// caches. What has survived two of them is old, and only whole collections find it later, so there are
+// some results between them, and fewer of them where they free little.
+constexpr int64_t kLook = int64_t{1} << 20, kFewResults = 4;
+thread_local int64_t look = kLook, next_look = kLook, looked_after = 0;
 thread_local lua_State* main_state = nullptr;
 thread_local SmallVec<int, 8> dropped;
 
@@ -211,15 +217,26 @@ void pace_collector(lua_State* L) {
   int64_t bytes = live_bytes();
   if (detail::device_count.load(std::memory_order_relaxed) > 0) [[unlikely]]
     bytes = tensor_bytes();
-  if (bytes < next_collection) [[likely]]
+  if (bytes < next_look) [[likely]]
     return;
+  const memory::Local* local = memory::thread_cache;
+  const int64_t before = bytes, allocations = local ? local->allocations.load() : 0;
+  if (bytes < next_collection && allocations < looked_after + kFewResults) {
+    next_look = std::min(next_collection, bytes + kLook);
+    return;
+  }
+  looked_after = allocations;
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   bytes = tensor_bytes();
-  if (bytes > next_collection - kStep / 2) {
-    lua_gc(L, LUA_GCCOLLECT);
-    bytes = tensor_bytes();
+  look = before - bytes >= look / 2 ? kLook : std::min(2 * look, kStep);
+  if (before >= next_collection) {
+    if (bytes > next_collection - kStep / 2) {
+      lua_gc(L, LUA_GCCOLLECT);
+      bytes = tensor_bytes();
+    }
+    next_collection = bytes + (bytes / 2 > kStep ? bytes / 2 : kStep);
   }
-  next_collection = bytes + (bytes / 2 > kStep ? bytes / 2 : kStep);
+  next_look = std::min(next_collection, bytes + look);
 }
 
 void drop_later(int ref) { dropped.push_back(ref); }
