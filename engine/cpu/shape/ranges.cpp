@@ -113,13 +113,6 @@ void repeat_positions(Call& c) {
   for (int64_t i = 0; i < n; ++i) to = std::fill_n(to, times[i], i + 1);
 }
 
-void repeat_evenly(Call& c) {
-  const int64_t n = c.integer(0), times = c.integer(1);
-  int64_t* to = c.out[0].data<int64_t>();
-  for (int64_t i = 1; i <= n; ++i)
-    for (int64_t k = 0; k < times; ++k) *to++ = i;
-}
-
 void pad_positions(Call& c) {
   const int64_t n = c.integer(0), before = c.integer(1), after = c.integer(2);
   const std::string_view mode = c.string(3);
@@ -147,7 +140,6 @@ BIND_KERNEL(Cpu, "linspace", linspace);
 BIND_KERNEL(Cpu, "logspace", logspace);
 BIND_KERNEL(Cpu, "tril_indices", tril_indices);
 BIND_KERNEL(Cpu, "triu_indices", triu_indices);
-BIND_KERNEL(Cpu, "evenly_repeated", repeat_evenly);
 BIND_KERNEL(Cpu, "repeat_interleave.counts", repeat_positions);
 
 }  // namespace tycho::cpu

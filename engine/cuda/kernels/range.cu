@@ -24,8 +24,6 @@ __device__ inline int64_t whole(const Range& r, int64_t i) {
   switch (r.kind) {
     case RangeKind::Whole:
       return static_cast<int64_t>(uint64_t(r.from) + uint64_t(r.by) * uint64_t(i));
-    case RangeKind::Repeated:
-      return i / r.by + 1;
     case RangeKind::Nearest:
       return clamped(static_cast<int64_t>(floor((static_cast<double>(i) + r.a) * r.step)), r.size) +
              1;

@@ -9,7 +9,6 @@ enum class RangeKind : int32_t {
   Step,      // a + step i
   Spaced,    // n numbers from a to b, exact at both ends
   Power,     // base to the power of these
-  Repeated,  // position i / by
   Nearest,   // position floor((i + a) step), of `size`
   Reflect,   // positions of a dimension of `size` that is padded by `from` in front
   Replicate,

@@ -65,12 +65,6 @@ void spaced(Call& c, RangeKind kind) {
   fill(c.out[0], r);
 }
 
-void evenly_repeated(Call& c) {
-  Range r = range(RangeKind::Repeated);
-  r.by = c.integer(1);
-  fill(c.out[0], r);
-}
-
 void nearest_positions(Call& c) {
   Range r = range(RangeKind::Nearest);
   r.size = c.integer(0);
@@ -122,7 +116,6 @@ BIND_KERNEL(Cuda, "arange",
 BIND_KERNEL(Cuda, "arange.start", [](Call& c) { arange(c.out[0], c.arg[0], c.arg[2]); });
 BIND_KERNEL(Cuda, "linspace", [](Call& c) { spaced(c, RangeKind::Spaced); });
 BIND_KERNEL(Cuda, "logspace", [](Call& c) { spaced(c, RangeKind::Power); });
-BIND_KERNEL(Cuda, "evenly_repeated", evenly_repeated);
 BIND_KERNEL(Cuda, "nearest_positions", nearest_positions);
 BIND_KERNEL(Cuda, "pad_positions", pad_positions);
 BIND_KERNEL(Cuda, "tril", [](Call& c) { triangle(c, true); });

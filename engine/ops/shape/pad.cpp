@@ -1,6 +1,7 @@
 // Padding: one value, reflections or copies of the edges around a tensor; negative counts crop.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/grad/node.h"
@@ -72,6 +73,119 @@ const Op& pad_constant =
                   s.add({s.normal({2, 3}), s.ints({1, 2}), 1.5});
                   s.add({s.normal({3, 4}), s.ints({-1, 2, 1, -1}), 0});
                 }});
+// A dimension of a padded tensor, and one side of it: `side` shows what `shown` holds, which is a view
+// of the same memory, turned round or one place again and again. Of the dimensions before it, which
+// come later, both have only what is no side.
+struct Side {
+  int d;
+  Tensor side, shown;
+  bool one;  // all places show one
+};
+std::vector<Side> sides_of(const Tensor& padded, const Value& pad, std::string_view mode) {
+  std::vector<Side> sides;
+  Sizes shape = padded.shape();
+  const Sizes stride = padded.strides();
+  int64_t offset = padded->offset;
+  const int last = shape.n - 1, pairs = static_cast<int>(pad.n) / 2;
+  for (int k = 0; k < pairs; ++k) {
+    shape[last - k] -= pad.ints[2 * k] + pad.ints[2 * k + 1];
+    offset += pad.ints[2 * k] * stride[last - k];
+  }
+  const bool reflect = mode == "reflect", replicate = mode == "replicate";
+  for (int k = 0; k < pairs; ++k) {
+    const int d = last - k;
+    const int64_t before = pad.ints[2 * k], after = pad.ints[2 * k + 1], n = shape[d];
+    Sizes walk = stride;
+    walk[d] = reflect ? -stride[d] : replicate ? 0 : stride[d];
+    const auto add = [&](int64_t at, int64_t count, int64_t from) {
+      if (count == 0) return;
+      shape[d] = count;
+      sides.push_back({d, alias(padded, shape, stride, offset + at * stride[d]),
+                       alias(padded, shape, walk, offset + from * stride[d]), replicate});
+    };
+    add(-before, before, reflect ? before : replicate ? 0 : n - before);
+    add(n, after, reflect ? n - 2 : replicate ? n - 1 : 0);
+    shape[d] = n + before + after;
+    offset -= before * stride[d];
+  }
+  return sides;
+}
+Tensor turned(const Tensor& t, int d) {
+  Sizes stride = t.strides();
+  const int64_t offset = t->offset + (t.size(d) - 1) * stride[d];
+  stride[d] = -stride[d];
+  return alias(t, t.shape(), stride, offset);
+}
+// Where the tensor itself lies in its padded form.
+Tensor middle(const Tensor& padded, const Value& pad, const Sizes& shape) {
+  int64_t offset = padded->offset;
+  for (uint32_t k = 0; k < pad.n / 2; ++k)
+    offset += pad.ints[2 * k] * padded.stride(shape.n - 1 - static_cast<int>(k));
+  return alias(padded, shape, padded.strides(), offset);
+}
+const Op& pad_around =
+    add_op({.name = "pad_around",
+            .args = "input, pad: ints, mode: string",
+            .doc = "A tensor with some of its own elements around it; nothing is cropped.",
+            .where = kHidden,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  c.out.push_back(empty(padded_shape(x, c.arg[1]), x.dtype(), x.device()));
+                },
+            .run =
+                [](Call& c) {
+                  const Tensor& out = c.out[0];
+                  if (out.numel() == 0) return;
+                  copy_raw(middle(out, c.arg[1], c.tensor(0).shape()), c.tensor(0));
+                  for (const Side& s : sides_of(out, c.arg[1], c.string(2)))
+                    copy_raw(s.side, s.shown);
+                },
+            .grad =
+                [](Backward& b) {
+                  b.set(0, op<"pad_around_backward">(b.g(), b.shape(0), b.ints(1), b.string(2)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 4}), s.ints({2, 1}), "reflect"});
+                  s.add({s.normal({2, 3, 3}), s.ints({1, 2, 2, 0}), "replicate"});
+                  s.add({s.normal({2, 3, 3}), s.ints({1, 2, 0, 3}), "circular"});
+                }});
+// What the sides have goes back to what they show, from the last that was filled on.
+const Op& pad_around_backward = add_op(
+    {.name = "pad_around_backward",
+     .args = "grad, shape: ints, pad: ints, mode: string",
+     .doc = "Each element's gradient: the sum over the places that show it.",
+     .where = kHidden,
+     .shape =
+         [](Call& c) {
+           const Tensor& g = c.tensor(0);
+           c.out.push_back(empty(c.ints(1), g.dtype(), g.device()));
+         },
+     .run =
+         [](Call& c) {
+           if (c.out[0].numel() == 0) return;
+           const Tensor& g = c.tensor(0);
+           const Tensor sum = empty(g.shape(), g.dtype(), g.device());
+           copy_raw(sum, g);
+           const std::vector<Side> sides = sides_of(sum, c.arg[2], c.string(3));
+           for (auto s = sides.rbegin(); s != sides.rend(); ++s) {
+             if (s->one)
+               op_<"add">(op<"narrow">(s->shown, s->d, 0, 1),
+                          op<"sum">(s->side, Sizes{s->d}, true));
+             else if (s->shown.stride(s->d) < 0)
+               op_<"add">(turned(s->shown, s->d), turned(s->side, s->d));
+             else
+               op_<"add">(s->shown, s->side);
+           }
+           copy_raw(c.out[0], middle(sum, c.arg[2], c.ints(1)));
+         },
+     .grad = [](Backward& b) { b.set(0, op<"pad_around">(b.g(), b.ints(2), b.string(3))); },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({2, 7}), s.ints({2, 4}), s.ints({2, 1}), "reflect"});
+           s.add({s.normal({2, 5, 6}), s.ints({2, 3, 3}), s.ints({1, 2, 2, 0}), "replicate"});
+         }});
 const Op& pad_positions = add_op(
     {.name = "pad_positions",
      .args = "size: int, before: int, after: int, mode: string, device: device",
@@ -124,6 +238,8 @@ const Op& pad = add_op(
                        "pad: in mode \"%s\" %d pairs of counts need a tensor with %d or %d "
                        "dimensions, not %d",
                        mode.c_str(), pairs, pairs + 1, pairs + 2, rank);
+           bool crops = false;
+           for (int k = 0; k < 2 * pairs; ++k) crops = crops || c.arg[1].ints[k] < 0;
            for (int k = 0; k < pairs; ++k) {
              const int d = rank - 1 - k;
              const int64_t before = c.arg[1].ints[2 * k], after = c.arg[1].ints[2 * k + 1],
@@ -144,10 +260,11 @@ const Op& pad = add_op(
                          n + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) > 0 ||
                              n + before + after == 0,
                          "pad: nothing is left of dimension %d", d + 1);
+             if (!crops) continue;
              const Tensor from = op<"pad_positions">(n, before, after, mode.c_str(), x.device());
              x = op<"index_select">(x, d, from);
            }
-           c.out.push_back(x);
+           c.out.push_back(crops ? x : op<"pad_around">(x, c.ints(1), mode.c_str()));
          },
      .samples =
          [](Samples& s) {

@@ -24,6 +24,29 @@ void replicate(const Tensor& block, int d, int64_t size, int64_t total) {
     done += n;
   }
 }
+// Rows that are long enough for a copy each are read from where they are, again and again; false
+// when they are short.
+bool repeat_rows(const Tensor& x, const Tensor& out) {
+  constexpr int64_t kLong = 128;
+  if (x.rank() == 0 || x.size(-1) * dtype_size(x.dtype()) < kLong) return false;
+  Sizes shape, to, from;
+  for (int d = 0; d < out.rank(); ++d) {
+    const int k = d - (out.rank() - x.rank());
+    const int64_t n = k < 0 ? 1 : x.size(k);
+    if (shape.n > kMaxDims - 2) return false;
+    if (out.size(d) != n) {
+      shape.push_back(out.size(d) / n);
+      to.push_back(n * out.stride(d));
+      from.push_back(0);
+    }
+    if (n == 1) continue;
+    shape.push_back(n);
+    to.push_back(out.stride(d));
+    from.push_back(x.stride(k));
+  }
+  copy_raw(alias(out, shape, to, out->offset), alias(x, shape, from, x->offset));
+  return true;
+}
 const Op& repeat = add_op(
     {.name = "repeat",
      .args = "self, repeats: ints*",
@@ -57,6 +80,7 @@ const Op& repeat = add_op(
          [](Call& c) {
            const Tensor &x = c.tensor(0), &out = c.out[0];
            if (out.numel() == 0) return;
+           if (repeat_rows(x, out)) return;
            Sizes shape = x.shape();
            while (shape.n < out.rank()) shape.insert(0, 1);
            copy_raw(alias(out, shape, out.strides(), 0), x);
@@ -113,19 +137,52 @@ const Op& tile = add_op({.name = "tile",
                                s.add({s.normal({3}), s.ints({2, 2})});
                              }});
 
-const Op& evenly_repeated =
-    add_op({.name = "evenly_repeated",
-            .args = "n: int, times: int, device: device",
-            .doc = "The positions 1 to n, each as often.",
+const Op& repeat_evenly =
+    add_op({.name = "repeat_evenly",
+            .args = "self, dim: dim, times: int",
+            .doc = "Each part along a dimension, as often.",
             .where = kHidden,
-            .differentiable = false,
             .shape =
                 [](Call& c) {
-                  c.out.push_back(empty({c.integer(0) * c.integer(1)}, DType::Int64, c.device(2)));
+                  Sizes shape = c.tensor(0).shape();
+                  shape[static_cast<int>(c.integer(1))] *= c.integer(2);
+                  c.out.push_back(empty(shape, c.tensor(0).dtype(), c.tensor(0).device()));
+                },
+            .run =
+                [](Call& c) {
+                  const Tensor& out = c.out[0];
+                  if (out.numel() == 0) return;
+                  Tensor x = c.tensor(0);
+                  int d = static_cast<int>(c.integer(1));
+                  const int64_t k = c.integer(2), n = x.size(d);
+                  if (x.rank() == kMaxDims) {  // no room for another dimension
+                    x = packed(x);
+                    int64_t before = 1;
+                    for (int i = 0; i < d; ++i) before *= x.size(i);
+                    x = alias(x, {before, n, x.numel() / before / n},
+                              row_major({before, n, x.numel() / before / n}), x->offset);
+                    d = 1;
+                  }
+                  Sizes shape = x.shape(), from = x.strides();
+                  shape.insert(d + 1, k);
+                  from.insert(d + 1, 0);
+                  copy_raw(alias(out, shape, row_major(shape), out->offset),
+                           alias(x, shape, from, x->offset));
+                },
+            .grad =
+                [](Backward& b) {
+                  const Sizes whole = b.shape(0);
+                  const int64_t d = b.integer(1), k = b.integer(2);
+                  int64_t before = 1, after = 1;
+                  for (int i = 0; i < whole.n; ++i) (i <= d ? before : after) *= whole[i];
+                  const Tensor g = op<"reshape">(b.g(), Sizes{before, k, after});
+                  b.set(0, op<"reshape">(op<"sum">(g, Sizes{1}), whole));
                 },
             .samples =
                 [](Samples& s) {
-                  s.add({3, 2, Device()});
+                  s.add({s.normal({2, 3}), 1, 2});
+                  s.add({s.normal({2, 3, 2}), 0, 3});
+                  s.add({s.normal({2, 3}), 0, 0}, false);
                 }});
 
 void check_counts(const Tensor& repeats) {
@@ -135,8 +192,8 @@ void check_counts(const Tensor& repeats) {
               "repeat_interleave: counts must be a number or a list, not %s",
               to_string(repeats.shape()).c_str());
 }
-// Each of n positions (from 1) k times.
-Tensor repeated_evenly(int64_t n, int64_t k, const Value& output_size, Device device) {
+Tensor repeated_evenly(const Tensor& x, int d, int64_t k, const Value& output_size) {
+  const int64_t n = x.size(d);
   if (n) {
     TYCHO_CHECK(Kind::Value, k >= 0, "repeat_interleave: a count cannot be %lld",
                 static_cast<long long>(k));
@@ -148,7 +205,7 @@ Tensor repeated_evenly(int64_t n, int64_t k, const Value& output_size, Device de
     TYCHO_CHECK(Kind::Value, output_size.i == total,
                 "repeat_interleave: output_size is %lld, but the counts sum to %lld",
                 static_cast<long long>(output_size.i), static_cast<long long>(total));
-  return op<"evenly_repeated">(n, n ? k : 0, device);
+  return op<"repeat_evenly">(x, d, n ? k : 0);
 }
 const Op& repeat_interleave = add_op(
     {.name = "repeat_interleave",
@@ -168,19 +225,18 @@ const Op& repeat_interleave = add_op(
              d = wrap_dim(c.integer(2), x.rank());
            else
              x = op<"reshape">(x, Sizes{-1});
-           const int64_t n = x.size(d);
-           Tensor at;
-           if (repeats) {
-             check_counts(repeats);
-             const bool one = repeats.numel() == 1;
-             TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
-                         "repeat_interleave: %lld counts for %lld elements",
-                         static_cast<long long>(repeats.numel()), static_cast<long long>(n));
-             if (one) repeats = op<"expand">(op<"reshape">(repeats, Sizes{1}), Sizes{n});
-             at = op<"repeat_interleave.counts">(repeats, c.arg[3]);
-           } else {
-             at = repeated_evenly(n, c.integer(1), c.arg[3], x.device());
+           if (!repeats) {
+             c.out.push_back(repeated_evenly(x, d, c.integer(1), c.arg[3]));
+             return;
            }
+           const int64_t n = x.size(d);
+           check_counts(repeats);
+           const bool one = repeats.numel() == 1;
+           TYCHO_CHECK(Kind::Shape, one || repeats.numel() == n,
+                       "repeat_interleave: %lld counts for %lld elements",
+                       static_cast<long long>(repeats.numel()), static_cast<long long>(n));
+           if (one) repeats = op<"expand">(op<"reshape">(repeats, Sizes{1}), Sizes{n});
+           const Tensor at = op<"repeat_interleave.counts">(repeats, c.arg[3]);
            c.out.push_back(op<"index_select">(x, d, at));
          },
      .samples =
