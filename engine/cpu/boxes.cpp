@@ -10,8 +10,8 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kPlane = 4;  // rows and columns from here on are worth a transposition
-constexpr int64_t kLine = 8;   // elements that lie in a cache line together, about
+constexpr int64_t kPlane = 16;  // elements of two dimensions from which on they are worth a call
+constexpr int64_t kLine = 8;    // elements that lie in a cache line together, about
 constexpr int64_t kFar = int64_t{1} << 30;  // beyond, distances are not kept
 
 // The dimension in which tensor k's neighbours lie nearest, or -1 if it has one element only.
@@ -133,12 +133,8 @@ void BoxPart::plan(const Walk& w, int tensor, const int64_t* size) {
     kind_ = step_ == 1 ? Kind::Dense : step_ == 0 ? Kind::One : Kind::Step;
     return;
   }
-  if (step_ == 1 && cols_ >= 32)
-    kind_ = Kind::Rows;
-  else if (strides[last - 1] == 1 && step_ != 0 && rows_ >= kPlane && cols_ >= kPlane)
-    kind_ = Kind::Planes;
-  else
-    kind_ = Kind::Table;
+  row_step_ = strides[last - 1];
+  kind_ = rows_ * cols_ >= kPlane ? Kind::Planes : Kind::Table;
   int32_t* at = at_;
   *at++ = 0;
   // Dimension by dimension from the innermost: each is what lies below, again and again.
@@ -159,16 +155,11 @@ void BoxPart::gather(int bytes, char* tile, const char* from) const {
     case Kind::One:
       return level_of::fill_run(bytes, tile, from, n_, false);
     case Kind::Step:
-      return level_of::copy_strided(bytes, tile, 1, from, step_, n_);
-    case Kind::Rows:
-      for (int64_t i = 0; i < n_; i += cols_)
-        std::memcpy(tile + i * bytes, from + at_[i] * int64_t{bytes},
-                    static_cast<size_t>(cols_ * bytes));
-      return;
+      return level_of::copy_plane(bytes, tile, n_, 1, from, 0, step_, 1, n_);
     case Kind::Planes:
       for (int64_t i = 0; i < n_; i += rows_ * cols_)
-        level_of::transpose_plane(bytes, tile + i * bytes, cols_, from + at_[i] * int64_t{bytes},
-                                  step_, rows_, cols_, false);
+        level_of::copy_plane(bytes, tile + i * bytes, cols_, 1, from + at_[i] * int64_t{bytes},
+                             row_step_, step_, rows_, cols_);
       return;
     case Kind::Table:
       return level_of::gather(bytes, tile, from, at_, n_);
@@ -182,10 +173,10 @@ void BoxPart::scatter(int bytes, char* to, const char* tile) const {
       return;
     case Kind::Step:
       return level_of::copy_strided(bytes, to, step_, tile, 1, n_);
-    case Kind::Rows:
-      for (int64_t i = 0; i < n_; i += cols_)
-        std::memcpy(to + at_[i] * int64_t{bytes}, tile + i * bytes,
-                    static_cast<size_t>(cols_ * bytes));
+    case Kind::Planes:
+      for (int64_t i = 0; i < n_; i += rows_ * cols_)
+        level_of::copy_plane(bytes, to + at_[i] * int64_t{bytes}, row_step_, step_,
+                             tile + i * bytes, cols_, 1, rows_, cols_);
       return;
     case Kind::One:
       if (n_ > 0) std::memcpy(to, tile + (n_ - 1) * bytes, static_cast<size_t>(bytes));

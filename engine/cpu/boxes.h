@@ -34,18 +34,18 @@ class BoxPart {
   bool dense() const { return kind_ == Kind::Dense; }
   bool one() const { return kind_ == Kind::One; }  // a single element, repeated
   // Do runs along the innermost dimension lie together? Then element i of a run's start is here.
-  bool runs() const { return kind_ == Kind::Dense || kind_ == Kind::Rows; }
+  bool runs() const { return kind_ != Kind::One && step_ == 1; }
   int64_t at(int64_t i) const { return kind_ == Kind::Dense ? i : at_[i]; }
   void gather(int bytes, char* tile, const char* from) const;
   void scatter(int bytes, char* to, const char* tile) const;
 
  private:
-  enum class Kind { Dense, One, Step, Rows, Planes, Table };
+  enum class Kind { Dense, One, Step, Planes, Table };
   Kind kind_;
   int64_t n_;
-  int64_t step_;         // Step: between elements; Planes: between columns
-  int64_t rows_, cols_;  // Rows: cols_ elements lie together; Planes: of one plane
-  int32_t at_[kBox];     // where each element lies
+  int64_t step_, row_step_;  // between the elements, and the rows, of the last two dimensions
+  int64_t rows_, cols_;      // of these
+  int32_t at_[kBox];         // where each element lies
 };
 
 }  // namespace tycho::cpu

@@ -1,13 +1,17 @@
 // Views and copies: special cases of shapes, strides and offsets that samples do not reach.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <random>
 
+#include "engine/cpu/elementwise/move.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
+#include "tests/engine/levels.h"
 
 namespace tycho {
 namespace {
@@ -131,6 +135,74 @@ TEST(Copy, GivesTheSameValuesInEveryLayout) {
           EXPECT_TRUE(same) << dtype_name(dtype) << to_string(shape);
         }
     }
+}
+
+// Planes at steps of all kinds, into memory whose other places must stay as they are.
+TEST(Copy, OfPlanesIsTheSameAsElementByElement) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) {
+    return static_cast<int64_t>(random() % static_cast<unsigned>(n));
+  };
+  constexpr int64_t kBytes = 1 << 16;
+  std::vector<char> from(kBytes), to(kBytes), expected(kBytes);
+  for (char& c : from) c = static_cast<char>(random());
+  at_each_level([&] {
+    for (int i = 0; i < 600; ++i) {
+      const int size = 1 << below(4);
+      const bool tall = below(2);
+      const int64_t few = 1 + below(6), many = 1 + below(70), rows = tall ? many : few,
+                    cols = tall ? few : many;
+      const int64_t gap = below(3), most = 1 + below(4);
+      const int64_t steps[][2] = {{cols + gap, 1}, {1, rows + gap},     {1, 0},    {cols, -1},
+                                  {0, 1},          {most * cols, most}, {-cols, 1}};
+      const auto [fr, fc] = steps[below(7)];
+      const bool plain = below(4) > 0;
+      const int64_t tc = plain ? 1 : most, tr = (cols + gap) * tc;
+      const int64_t back = std::max<int64_t>(0, -fr) * rows + std::max<int64_t>(0, -fc) * cols;
+      const char* f = from.data() + back * size;
+      std::fill(to.begin(), to.end(), 'x');
+      expected = to;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c)
+          memcpy(expected.data() + (r * tr + c * tc) * size, f + (r * fr + c * fc) * size,
+                 static_cast<size_t>(size));
+      cpu::level_of::copy_plane(size, to.data(), tr, tc, f, fr, fc, rows, cols);
+      ASSERT_EQ(to, expected) << size << " bytes, " << rows << " x " << cols << ", steps " << tr
+                              << ", " << tc << " from " << fr << ", " << fc;
+    }
+  });
+}
+
+TEST(Copy, ToBoolIsTrueWhereAnElementIsNotZero) {
+  for (const DType dtype : {DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
+                            DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
+    const Tensor x = op<"remainder">(op<"arange">(99, dtype), 3);
+    op_<"fill">(op<"narrow">(x, 0, 0, 1), is_floating(dtype) ? -0.0 : 0.0);
+    if (is_floating(dtype)) op_<"fill">(op<"narrow">(x, 0, 1, 1), NAN);
+    at_each_level([&] {
+      const Tensor y = op<"to.dtype">(x, DType::Bool);
+      for (int64_t i = 0; i < 99; ++i)
+        ASSERT_EQ(y.host<bool>()[i], i % 3 != 0) << dtype_name(dtype);
+    });
+  }
+}
+
+TEST(Triangle, KeepsTheSameElementsInEveryLayout) {
+  for (const Sizes& shape : {Sizes{2, 70, 5}, Sizes{1, 5, 70}, Sizes{3, 40, 40}})
+    for (const int64_t diagonal : {-90, -38, -3, 0, 2, 37, 90})
+      for (const bool lower : {true, false})
+        for (const bool turned : {true, false}) {
+          const Tensor x = turned ? op<"transpose">(counted({shape[0], shape[2], shape[1]}), 1, 2)
+                                  : counted(shape);
+          const V before = values(x),
+                  after = values(lower ? op<"tril">(x, diagonal) : op<"triu">(x, diagonal));
+          for (size_t i = 0; i < before.size(); ++i) {
+            const int64_t n = static_cast<int64_t>(i), r = n / shape[2] % shape[1],
+                          c = n % shape[2];
+            const bool kept = lower ? c <= r + diagonal : c >= r + diagonal;
+            ASSERT_EQ(after[i], kept ? before[i] : 0) << to_string(shape) << diagonal << lower;
+          }
+        }
 }
 
 TEST(Copy, OfLargeTensorsGoesAroundTheCaches) {

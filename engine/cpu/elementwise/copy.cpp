@@ -33,6 +33,8 @@ struct Conversion {
   DType from, to;
   Conversion(DType f, DType t) : lanes(lanes_between(f, t)), from(f), to(t) {}
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
+    if (to == DType::Bool && ys == 1 && xs == 1)
+      return level_of::truths(dtype_size(from), is_floating(from), y, x, n);
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
     if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);
@@ -79,21 +81,41 @@ void each_box(const Walk& w, F f) {
       interrupts_of(w));
 }
 
-// The dimension in which the source is contiguous, when it is another than the innermost one and
-// both are long enough for tiles.
-int transposed_dim(const Walk& w) {
+// Planes of two dimensions, the innermost one and one that stands for rows, in blocks.
+struct Planes {
+  int dim;             // of the rows, or -1: there is only the innermost
+  bool across;         // the source lies together along the rows
+  int64_t rows, cols;  // of a whole block
+};
+// False when planes would be too small to be worth a call each.
+bool planes_of(const Walk& w, int size, Planes& p) {
   const int last = w.rank - 1;
-  if (w.stride[0][last] != 1 || w.size[last] < 4) return -1;
-  for (int d = 0; d < last; ++d)
-    if (w.stride[1][d] == 1 && w.size[d] >= 4) return d;
-  return -1;
+  const int64_t step = w.stride[1][last];
+  p.dim = last - 1;
+  p.across = false;
+  if (w.stride[0][last] == 1 && step != 1 && step != 0 && step != -1)
+    for (int d = 0; d < last && !p.across; ++d)
+      if (w.stride[1][d] == 1) p.dim = d, p.across = true;
+  const int64_t rows = p.dim < 0 ? 1 : w.size[p.dim], cols = w.size[last];
+  if (p.across && rows >= 4 && cols > 4) {  // small enough for a cache with both sides
+    p.rows = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size);
+    p.cols = std::min<int64_t>(cols, 256);
+  } else {
+    constexpr int64_t kBlock = 4096;
+    const bool braid = p.across && rows <= 4;
+    p.cols = std::min<int64_t>(cols, braid ? kBlock / rows : kBlock);
+    p.rows = std::min<int64_t>(rows, std::max<int64_t>(kBlock / p.cols, braid ? rows : 1));
+  }
+  return p.rows * p.cols >= 64;
 }
 
-void copy_transposed(const Walk& w, int dim, char* to, const char* from, int size) {
-  const int last = w.rank - 1;
-  const int64_t rows = w.size[dim], cols = w.size[last], ts = w.stride[0][dim],
-                fs = w.stride[1][last];
-  const bool stream = w.numel * size >= kStreamBytes;
+void copy_planes(const Walk& w, const Planes& p, char* to, const char* from, int size) {
+  const int last = w.rank - 1, dim = p.dim;
+  const int64_t rows = dim < 0 ? 1 : w.size[dim], cols = w.size[last];
+  const int64_t tr = dim < 0 ? 0 : w.stride[0][dim], tc = w.stride[0][last],
+                fr = dim < 0 ? 0 : w.stride[1][dim], fc = w.stride[1][last];
+  const bool tiles = p.across && rows >= 4 && cols > 4,
+             stream = tiles && w.numel * size >= kStreamBytes;
   Walk outer = w;  // the other dimensions
   outer.rank = 0;
   outer.numel = 1;
@@ -104,29 +126,34 @@ void copy_transposed(const Walk& w, int dim, char* to, const char* from, int siz
     outer.stride[1][outer.rank++] = w.stride[1][d];
     outer.numel *= w.size[d];
   }
-  // Blocks of a plane, small enough for a cache with both sides.
-  const int64_t br = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size),
-                bc = std::min<int64_t>(cols, 256);
-  const int64_t nr = (rows + br - 1) / br, nc = (cols + bc - 1) / bc;
+  const int64_t nr = (rows + p.rows - 1) / p.rows, nc = (cols + p.cols - 1) / p.cols;
   const int64_t blocks = nr * nc;
   parallel_for(
-      outer.numel * blocks, std::max<int64_t>(1, kGrain / (br * bc)),
+      outer.numel * blocks, std::max<int64_t>(1, kGrain / (p.rows * p.cols)),
       [&](int64_t begin, int64_t end) {
+        int64_t plane = -1, t = 0, f = 0;
         for (int64_t i = begin; i < end; ++i) {
-          int64_t plane = i / blocks, t = 0, f = 0;
-          for (int d = outer.rank - 1; d >= 0; --d) {
-            const int64_t x = plane % outer.size[d];
-            plane /= outer.size[d];
-            t += x * outer.stride[0][d];
-            f += x * outer.stride[1][d];
+          if (i / blocks != plane) {
+            plane = i / blocks, t = f = 0;
+            int64_t rest = plane;
+            for (int d = outer.rank - 1; d >= 0; --d) {
+              const int64_t x = rest % outer.size[d];
+              rest /= outer.size[d];
+              t += x * outer.stride[0][d];
+              f += x * outer.stride[1][d];
+            }
           }
-          const int64_t r = i % blocks / nc * br, c = i % nc * bc;
-          level_of::transpose_plane(size, to + (t + r * ts + c) * size, ts,
-                                    from + (f + c * fs + r) * size, fs, std::min(br, rows - r),
-                                    std::min(bc, cols - c), stream);
+          const int64_t r = i % blocks / nc * p.rows, c = i % nc * p.cols,
+                        m = std::min(p.rows, rows - r), n = std::min(p.cols, cols - c);
+          char* block_to = to + (t + r * tr + c * tc) * size;
+          const char* block_from = from + (f + r * fr + c * fc) * size;
+          if (tiles)
+            level_of::transpose_plane(size, block_to, tr, block_from, fc, m, n, stream);
+          else
+            level_of::copy_plane(size, block_to, tr, tc, block_from, fr, fc, m, n);
         }
       },
-      Interrupts::Hold);
+      interrupts_of(w));
 }
 
 // Both sides of one type.
@@ -134,8 +161,8 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
   const int last = w.rank - 1;
   const int64_t s0 = w.stride[0][last], s1 = w.stride[1][last];
   const bool stream = w.numel * size >= kStreamBytes;
-  if (const int dim = transposed_dim(w); dim >= 0 && s1 != 1)
-    return copy_transposed(w, dim, to, from, size);
+  const bool runs = s0 == 1 && (s1 == 1 || s1 == 0) && w.inner() * size >= 4096;
+  if (Planes p; !runs && planes_of(w, size, p)) return copy_planes(w, p, to, from, size);
   if (wants_boxes(w))
     return each_box(w, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[kBox * 8];
@@ -195,7 +222,6 @@ void copy(const Tensor& to, const Tensor& from) {
   const Conversion conversion(from.dtype(), to.dtype());
   const int last = walk.rank - 1;
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
-  const bool bytes_to_truths = to.dtype() == DType::Bool && from_size == 1;
   if (wants_boxes(walk))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[2][kBox * 8];
@@ -212,7 +238,6 @@ void copy(const Tensor& to, const Tensor& from) {
         each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
           char* d = dst + offset[0] * size;
           const char* s = src + offset[1] * from_size;
-          if (bytes_to_truths && s0 == 1 && s1 == 1) return level_of::truths(d, s, run);
           for (int64_t i = 0; i < run; i += kTile) {
             const int64_t m = std::min(kTile, run - i);
             conversion.run(d + i * s0 * size, s0, s + i * s1 * from_size, s1, m);

@@ -2,28 +2,86 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
 
-// The part of each row of the last two dimensions that a triangle keeps is copied, the rest is 0.
-void triangle(Call& c, bool lower) {
-  const Tensor x = packed(c.tensor(0));
-  const Tensor& out = c.out[0];
-  const int64_t rows = x.size(-2), cols = x.size(-1), size = dtype_size(x.dtype());
-  if (x.numel() == 0) return;
-  const int64_t k = std::clamp<int64_t>(c.integer(1), -rows, cols);
-  for (int64_t r = 0, all = x.numel() / cols; r < all; ++r) {
-    const int64_t edge = std::clamp<int64_t>(r % rows + k + (lower ? 1 : 0), 0, cols);
-    const int64_t begin = lower ? 0 : edge, end = lower ? edge : cols;
-    char* to = out.data() + r * cols * size;
-    std::memset(to, 0, static_cast<size_t>(begin * size));
-    std::memcpy(to + begin * size, x.data() + (r * cols + begin) * size,
-                static_cast<size_t>((end - begin) * size));
-    std::memset(to + end * size, 0, static_cast<size_t>((cols - end) * size));
+// Rows that the diagonal crosses are taken some at a time: the columns that any of them keeps are
+// copied together, then what a single row does not keep becomes 0. The others are kept or cleared as
+// they are.
+constexpr int64_t kRows = 32, kBlock = 8192;
+
+struct Triangle {
+  bool lower;
+  int64_t rows, cols, diagonal, size;
+  // The columns that a row keeps.
+  int64_t begin(int64_t r) const { return lower ? 0 : std::clamp<int64_t>(r + diagonal, 0, cols); }
+  int64_t end(int64_t r) const {
+    return lower ? std::clamp<int64_t>(r + diagonal + 1, 0, cols) : cols;
   }
+  void clear(char* row, int64_t from, int64_t to) const {
+    std::memset(row + from * size, 0, static_cast<size_t>((to - from) * size));
+  }
+  void copy(char* to, const char* from, int64_t sr, int64_t sc, int64_t n, int64_t width) const {
+    const int bytes = static_cast<int>(size);
+    if (sc == 1 && sr == cols && width == cols)
+      return level_of::copy_plane(bytes, to, 0, 1, from, 0, 1, 1, n * cols);
+    level_of::copy_plane(bytes, to, cols, 1, from, sr, sc, n, width);
+  }
+  // Rows [first, last) of a matrix that lies at steps sr and sc, into one that lies row by row.
+  void take(char* to, const char* from, int64_t sr, int64_t sc, int64_t first, int64_t last) const {
+    const auto whole = [&](int64_t r, int64_t n, bool kept) {
+      if (kept)
+        copy(to + r * cols * size, from + r * sr * size, sr, sc, n, cols);
+      else
+        clear(to + r * cols * size, 0, n * cols);
+    };
+    const int64_t above = std::clamp(-diagonal, first, last),
+                  below = std::clamp(cols - diagonal, above, last);
+    if (first < above) whole(first, above - first, !lower);
+    for (int64_t r = above, n; r < below; r += n) {
+      n = std::min(kRows, below - r);
+      const int64_t a = begin(r), b = end(r + n - 1);
+      char* row = to + r * cols * size;
+      copy(row + a * size, from + (r * sr + a * sc) * size, sr, sc, n, b - a);
+      for (int64_t k = r; k < r + n; ++k, row += cols * size) {
+        clear(row, 0, begin(k));
+        clear(row, end(k), cols);
+      }
+    }
+    if (below < last) whole(below, last - below, lower);
+  }
+};
+
+void triangle(Call& c, bool lower) {
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  if (x.numel() == 0) return;
+  const int64_t rows = x.size(-2), cols = x.size(-1);
+  const Triangle t{lower, rows, cols, std::clamp<int64_t>(c.integer(1), -rows, cols),
+                   dtype_size(x.dtype())};
+  // The matrices of both, one after the other.
+  const int64_t sr = x.stride(-2), sc = x.stride(-1), matrices = x.numel() / (rows * cols);
+  const int64_t step = std::max(kRows, kBlock / cols), parts = (rows + step - 1) / step;
+  const auto place = [&](int64_t m) {
+    int64_t at = 0;
+    for (int d = x.rank() - 3; d >= 0; --d) {
+      at += m % x.size(d) * x.stride(d);
+      m /= x.size(d);
+    }
+    return at * t.size;
+  };
+  parallel_for(matrices * parts, std::max<int64_t>(1, 32768 / (std::min(step, rows) * cols)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t m = i / parts, first = i % parts * step;
+                   t.take(out.data() + m * rows * cols * t.size, x.data() + place(m), sr, sc, first,
+                          std::min(rows, first + step));
+                 }
+               });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // cache line, the line can be written around the caches.
 #include "engine/cpu/elementwise/move.h"
 
+#include "engine/cpu/lanes/transpose.h"
 #include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -150,7 +151,7 @@ TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t 
 }
 #endif
 
-constexpr int kTile2 = 8;
+constexpr int kTile1 = 8, kTile2 = 8;
 
 TYCHO_INLINE void tile2(uint16_t* to, int64_t ts, const uint16_t* from, int64_t fs, bool) {
   __m128i a[8], b[8];
@@ -173,20 +174,48 @@ TYCHO_INLINE void tile2(uint16_t* to, int64_t ts, const uint16_t* from, int64_t 
   }
 }
 
-// Whole tiles, then the rows and columns left over.
+TYCHO_INLINE void tile1(uint8_t* to, int64_t ts, const uint8_t* from, int64_t fs, bool) {
+  __m128i a[8], b[4];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i * fs));
+  for (int i = 0; i < 4; i++) b[i] = _mm_unpacklo_epi8(a[2 * i], a[2 * i + 1]);
+  const __m128i lo0 = _mm_unpacklo_epi16(b[0], b[1]), hi0 = _mm_unpackhi_epi16(b[0], b[1]),
+                lo1 = _mm_unpacklo_epi16(b[2], b[3]), hi1 = _mm_unpackhi_epi16(b[2], b[3]);
+  // Two rows of the result each.
+  const __m128i rows[] = {_mm_unpacklo_epi32(lo0, lo1), _mm_unpackhi_epi32(lo0, lo1),
+                          _mm_unpacklo_epi32(hi0, hi1), _mm_unpackhi_epi32(hi0, hi1)};
+  for (int i = 0; i < 4; i++) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 2 * i * ts), rows[i]);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + (2 * i + 1) * ts),
+                     _mm_unpackhi_epi64(rows[i], rows[i]));
+  }
+}
+
+constexpr int kFew = 4;
+
+// Whole tiles; the last ones overlap those before them. What is too narrow for tiles is made of
+// smaller ones.
 template <class T, int N, class Tile>
 TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
                               int64_t cols, bool stream, Tile tile) {
-  const int64_t whole_rows = rows - rows % N, whole_cols = cols - cols % N;
+  if (rows < N || cols < N) {
+    if constexpr (sizeof(T) >= 4 && N > kFew)
+      if (rows >= kFew && cols >= kFew)
+        return tiled_plane<T, kFew>(
+            to, ts, from, fs, rows, cols, false,
+            [](T * t, int64_t tstep, const T* f, int64_t fstep, bool)
+                __attribute__((always_inline)) { turn4(f, fstep, t, tstep); });
+    return plain_plane(to, ts, from, fs, rows, cols);
+  }
   const bool lines =
       kFullLines && stream && reinterpret_cast<uintptr_t>(to) % 64 == 0 && ts * sizeof(T) % 64 == 0;
-  for (int64_t c = 0; c < whole_cols; c += N)
-    for (int64_t r = 0; r < whole_rows; r += N)
-      tile(to + r * ts + c, ts, from + c * fs + r, fs, lines);
-  if (whole_cols < cols)
-    plain_plane(to + whole_cols, ts, from + whole_cols * fs, fs, rows, cols - whole_cols);
-  if (whole_rows < rows)
-    plain_plane(to + whole_rows * ts, ts, from + whole_rows, fs, rows - whole_rows, whole_cols);
+  for (int64_t c = 0; c < cols; c += N) {
+    const int64_t at = c + N <= cols ? c : cols - N;
+    for (int64_t r = 0; r < rows; r += N) {
+      const int64_t row = r + N <= rows ? r : rows - N;
+      tile(to + row * ts + at, ts, from + at * fs + row, fs, lines && at == c);
+    }
+  }
   if (lines) _mm_sfence();
 }
 
@@ -238,6 +267,14 @@ TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool strea
   for (; i < n; i++) t[i] = x;
 }
 
+// The first bit of a real number is its sign.
+template <class T>
+TYCHO_INLINE void truths_of(bool real, char* to, const char* from, int64_t n) {
+  const T* f = reinterpret_cast<const T*>(from);
+  const T counts = static_cast<T>(real ? static_cast<T>(~T{0}) >> 1 : ~T{0});
+  for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
+}
+
 }  // namespace
 
 void copy_stream(char* to, const char* from, int64_t bytes) {
@@ -271,8 +308,17 @@ void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, 
   }
 }
 
-void truths(char* to, const char* from, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = from[i] != 0;
+void truths(int size, bool real, char* to, const char* from, int64_t n) {
+  switch (size) {
+    case 1:
+      return truths_of<uint8_t>(real, to, from, n);
+    case 2:
+      return truths_of<uint16_t>(real, to, from, n);
+    case 4:
+      return truths_of<uint32_t>(real, to, from, n);
+    default:
+      return truths_of<uint64_t>(real, to, from, n);
+  }
 }
 
 void gather(int size, char* to, const char* from, const int32_t* at, int64_t n) {
@@ -318,8 +364,9 @@ void transpose_plane(int size, char* to, int64_t ts, const char* from, int64_t f
                      int64_t cols, bool stream) {
   switch (size) {
     case 1:
-      return plain_plane(reinterpret_cast<uint8_t*>(to), ts, reinterpret_cast<const uint8_t*>(from),
-                         fs, rows, cols);
+      return tiled_plane<uint8_t, kTile1>(reinterpret_cast<uint8_t*>(to), ts,
+                                          reinterpret_cast<const uint8_t*>(from), fs, rows, cols,
+                                          false, tile1);
     case 2:
       return tiled_plane<uint16_t, kTile2>(reinterpret_cast<uint16_t*>(to), ts,
                                            reinterpret_cast<const uint16_t*>(from), fs, rows, cols,
