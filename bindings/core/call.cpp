@@ -10,7 +10,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
-#include "engine/ops/table/before_change.h"
+#include "engine/ops/table/apply_into.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::lua {
@@ -74,29 +74,18 @@ void mark_leaf(Call& c) {
   c.out[0]->requires_grad = true;
 }
 
-void store_out(lua_State* L, int named, Call& c) {
+// The tensor of out=, or undefined.
+Tensor wanted_out(lua_State* L, int named, const Call& c) {
   lua_pushliteral(L, "out");
-  lua_rawget(L, named);
-  Impl* out = to_impl(L, -1);
-  TYCHO_CHECK(Kind::Argument, out, "%s: argument \"out\" must be a tensor",
+  const bool given = lua_rawget(L, named) != LUA_TNIL;
+  Impl* out = given ? to_impl(L, -1) : nullptr;
+  lua_pop(L, 1);  // the arguments hold it
+  TYCHO_CHECK(
+      Kind::Argument, !given || !c.inplace,
+      "%s_: writes into its first argument, so it takes no out=", public_name(*c.op).c_str());
+  TYCHO_CHECK(Kind::Argument, !given || out, "%s: argument \"out\" must be a tensor",
               public_name(*c.op).c_str());
-  const Tensor to(out);
-  TYCHO_CHECK(Kind::Autograd, !(mode.grad && (out->requires_grad || c.out[0]->requires_grad)),
-              "%s: out= does not support gradients", public_name(*c.op).c_str());
-  TYCHO_CHECK(Kind::Shape, to.shape() == c.out[0].shape(), "%s: out has shape %s, the result %s",
-              public_name(*c.op).c_str(), to_string(to.shape()).c_str(),
-              to_string(c.out[0].shape()).c_str());
-  TYCHO_CHECK(Kind::DType, can_cast(c.out[0].dtype(), to.dtype()),
-              "%s: the result is %s and cannot be stored in %s", public_name(*c.op).c_str(),
-              dtype_name(c.out[0].dtype()), dtype_name(to.dtype()));
-  if (c.out[0].get() != out) {
-    about_to_change(to, c.op->name);
-    copy_raw(to, c.out[0]);
-    ++to->storage->version;
-  }
-  c.out.clear();
-  c.out.push_back(to);
-  lua_pop(L, 1);
+  return out ? Tensor(out) : Tensor();
 }
 
 int call_op(lua_State* L) {
@@ -157,22 +146,13 @@ int call_op(lua_State* L) {
     if (inplace)
       TYCHO_CHECK(Kind::Argument, c.arg[0].tag == Tag::Tensor,
                   "%s_: the first argument must be a tensor", overloads->name.c_str());
-    if (inplace && g.named) {
-      lua_pushliteral(L, "out");
-      const bool out = lua_rawget(L, g.named) != LUA_TNIL;
-      lua_pop(L, 1);
-      TYCHO_CHECK(Kind::Argument, !out, "%s_: writes into its first argument, so it takes no out=",
-                  overloads->name.c_str());
-    }
     try {
-      apply(c);
-      mark_leaf(c);
-      if (g.named) {
-        lua_pushliteral(L, "out");
-        const bool out = lua_rawget(L, g.named) != LUA_TNIL;
-        lua_pop(L, 1);
-        if (out) store_out(L, g.named, c);
+      if (const Tensor out = g.named ? wanted_out(L, g.named, c) : Tensor()) {
+        apply_into(c, out);
+      } else {
+        apply(c);
       }
+      mark_leaf(c);
     } catch (Error& e) {
       if (e.op.empty()) e.op = overloads->name;
       lua_settop(L, top);  // what is told of the call are its own arguments

@@ -1,7 +1,9 @@
 // Applying a row: the types and shapes of its result, in place or fresh, then the executor.
 #include "engine/ops/elementwise/elementwise.h"
 
+#include "engine/grad/inplace.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
 
@@ -65,7 +67,9 @@ inline DType promoted(const Call& c, int n, unsigned apart) {
 // A tensor operand that shares memory with the one written to, but not place for place.
 bool clashes(const Impl* in, const Impl* out) {
   if (in == out || in->storage.get() != out->storage.get()) return false;
-  if (in->offset != out->offset || in->rank != out->rank) return true;
+  if (in->offset != out->offset || in->rank != out->rank ||
+      dtype_size(in->dtype) != dtype_size(out->dtype))
+    return true;
   for (int i = 0; i < in->rank; ++i)
     if (in->shape[i] != out->shape[i] || (in->stride[i] != out->stride[i] && in->shape[i] != 1))
       return true;
@@ -130,7 +134,7 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = first->numel;
   DType result;
   if (numel > kFew || numel >= deferred_from.load(std::memory_order_relaxed) || first->rank == 0 ||
-      !first->contiguous || c.inplace || !first->device.is_cpu() ||
+      !first->contiguous || c.inplace || c.out.size() || !first->device.is_cpu() ||
       !lane_result(info.type, first->dtype, &result))
     return false;
   double numbers[kOperands][kFew];
@@ -193,6 +197,30 @@ inline bool defer(Call& c, int row, int operands, DType compute, DType result, c
   return false;
 }
 
+// A call whose result is wanted in a tensor that stands in c.out (apply_into.h). False when it does not
+// fit, and is taken out: the result is then made as always, and who wants it there says what is wrong.
+[[gnu::noinline]] bool run_into(Call& c, int row, int operands, DType compute, DType result) {
+  const Tensor to = c.out[0];
+  c.out.clear();
+  const Impl* first = nullptr;
+  Sizes shape;
+  for (int i = 0; i < operands; ++i) {
+    if (c.arg[i].tag != Tag::Tensor) continue;
+    const Impl* t = c.arg[i].t;
+    if (!first) first = t;
+    shape = broadcast(shape, Sizes(t->shape, t->rank));
+    if (clashes(t, to.get())) return false;
+  }
+  if (!first || !(shape == to.shape()) || to.dtype() != result ||
+      to.device() != result_device(c, operands, first))
+    return false;
+  about_to_change(to, c.op->name);
+  run_row(row, compute, c.arg, operands, to.get());
+  grad::count_change(to, c.op->name);
+  c.out.push_back(to);
+  return true;
+}
+
 }  // namespace
 
 void apply_row(Call& c) {
@@ -250,6 +278,8 @@ void apply_row(Call& c) {
     }
   }
 
+  if (c.out.size() && run_into(c, row, operands, compute, result)) [[unlikely]]
+    return;
   if (!first) [[unlikely]] {  // numbers only: torch.add(2, 3)
     TYCHO_CHECK(Kind::Argument, !c.inplace, "%s_ changes a tensor, not a number", op.name);
     c.out.push_back(empty(Sizes(), result));

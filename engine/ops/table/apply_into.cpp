@@ -1,0 +1,56 @@
+// Results into tensors that are there already (see apply_into.h). The tensor stands in c.out before
+// the call: apply_row computes there, or takes it out again.
+#include "engine/ops/table/apply_into.h"
+
+#include <string>
+
+#include "engine/grad/inplace.h"
+#include "engine/grad/record.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/before_change.h"
+
+namespace tycho {
+namespace {
+
+// May the call write there while it computes? What raises afterwards must not have written.
+bool may_write(const Call& c, const Tensor& to) {
+  if (c.op->row < 0 || c.inplace || shapes_only || mode.inference || to->inner ||
+      has_no_values(*to->storage))
+    return false;
+  if (!mode.grad) return true;
+  for (int i = 0; i < c.n; ++i)
+    if (c.arg[i].tag == Tag::Tensor && grad::requires_grad(c.arg[i].t)) return false;
+  return !grad::requires_grad(to.get());
+}
+
+}  // namespace
+
+void apply_into(Call& c, const Tensor& to) {
+  const std::string_view full = c.op->name;
+  const std::string name(full.substr(0, full.find('.')));
+  if (overlaps_itself(to.get()))
+    fail(Kind::Value,
+         format(
+             "%s: several elements of out, which is %s, share one place in memory (it was made by "
+             "expand)",
+             name.c_str(), describe(to).c_str()),
+         "out = out:clone()  -- before computing into it");
+  if (may_write(c, to)) c.out.push_back(to);
+  apply(c);
+  const Tensor result = c.out[0];
+  if (result.get() == to.get()) return;
+  TYCHO_CHECK(Kind::Autograd, !(mode.grad && (to->requires_grad || result->requires_grad)),
+              "%s: out= does not support gradients", name.c_str());
+  TYCHO_CHECK(Kind::Shape, to.shape() == result.shape(), "%s: out has shape %s, the result %s",
+              name.c_str(), to_string(to.shape()).c_str(), to_string(result.shape()).c_str());
+  TYCHO_CHECK(Kind::DType, can_cast(result.dtype(), to.dtype()),
+              "%s: the result is %s and cannot be stored in %s", name.c_str(),
+              dtype_name(result.dtype()), dtype_name(to.dtype()));
+  about_to_change(to, c.op->name);
+  copy_raw(to, result);
+  grad::count_change(to, c.op->name);
+  c.out.clear();
+  c.out.push_back(to);
+}
+
+}  // namespace tycho
