@@ -1,8 +1,8 @@
-// What folds, scans and softmax share: slots, halves of lanes, parts of lanes, smallest and
-// largest.
+// What folds, scans and softmax share: slots, halves of lanes, smallest and largest.
 #pragma once
 #include "engine/cpu/lanes/math_basic.h"
 #include "engine/cpu/lanes/math_int.h"
+#include "engine/cpu/lanes/parts.h"
 #include "engine/cpu/reduce/fold.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -75,26 +75,6 @@ TYCHO_INLINE F64 high_half(F32 x) {
 #endif
 }
 
-// All elements of a lane joined by f, in every element: halves first.
-template <int... k>
-struct Places {};
-template <int by, class V, int... k>
-TYCHO_INLINE V turned(V v, Places<k...>) {
-  return __builtin_shufflevector(v, v, ((k + by) % static_cast<int>(sizeof...(k)))...);
-}
-template <int half, class T, class F>
-TYCHO_INLINE Lane<T> join_halves(Lane<T> x, F f) {
-  if constexpr (half == 0)
-    return x;
-  else
-    return join_halves<half / 2>(
-        f(x, Lane<T>(turned<half>(x.v, Places<__integer_pack(Lane<T>::size)...>()))), f);
-}
-template <class T, class F>
-TYCHO_INLINE Lane<T> across(Lane<T> x, F f) {
-  return join_halves<Lane<T>::size / 2>(x, f);
-}
-
 // What every element beats: the largest value, or the smallest.
 template <class T>
 constexpr T highest = infinity<T>;
@@ -104,52 +84,6 @@ template <class T>
 constexpr T lowest = -infinity<T>;
 template <>
 constexpr int64_t lowest<int64_t> = INT64_MIN;
-
-// True for the first `count` elements, of none to all.
-template <class T>
-TYCHO_INLINE Mask<T> first(int count) {
-#if defined(TYCHO_LEVEL_v4)
-  return {static_cast<typename Raw<T>::MaskBits>((1u << count) - 1)};
-#else
-  typename Raw<T>::Ints places;
-  for (int k = 0; k < Lane<T>::size; ++k) places[k] = k;
-  return {(typename Mask<T>::M)(places < static_cast<typename Raw<T>::Int>(count))};
-#endif
-}
-// The first `count` elements of a lane, the others `pad`.
-template <class T>
-TYCHO_INLINE Lane<T> load_part(const T* x, int count, T pad) {
-#if defined(TYCHO_LEVEL_v4)
-  using V = typename Lane<T>::V;
-  const Lane<T> p(pad);
-  const auto mask = static_cast<typename Raw<T>::MaskBits>((1u << count) - 1);
-  if constexpr (sizeof(T) == 4) {
-    return Lane<T>((V)_mm512_mask_loadu_ps((__m512)p.v, mask, x));
-  } else {
-    return Lane<T>((V)_mm512_mask_loadu_pd((__m512d)p.v, mask, x));
-  }
-#else
-  T v[Lane<T>::size];
-  for (int k = 0; k < Lane<T>::size; ++k) v[k] = pad;
-  for (int k = 0; k < count; ++k) v[k] = x[k];
-  return Lane<T>::load(v);
-#endif
-}
-template <class T>
-TYCHO_INLINE void store_part(Lane<T> x, T* to, int count) {
-#if defined(TYCHO_LEVEL_v4)
-  const auto mask = static_cast<typename Raw<T>::MaskBits>((1u << count) - 1);
-  if constexpr (sizeof(T) == 4) {
-    _mm512_mask_storeu_ps(to, mask, (__m512)x.v);
-  } else {
-    _mm512_mask_storeu_pd(to, mask, (__m512d)x.v);
-  }
-#else
-  T v[Lane<T>::size];
-  x.store(v);
-  for (int k = 0; k < count; ++k) to[k] = v[k];
-#endif
-}
 
 // The first `count` elements of a lane into slots: slot = f(slot, element).
 template <class F>

@@ -70,6 +70,23 @@ TYCHO_INLINE Lane<T> scale(Lane<T> p, Lane<T> shifted) {
 #endif
 }
 
+// scale() where `some` is true, else 0: the hardware takes a hundred cycles to make a 0 of what is too
+// small, and scores that are masked by -inf are common.
+template <class T>
+TYCHO_INLINE Lane<T> scale_where(Mask<T> some, Lane<T> p, Lane<T> shifted) {
+#if defined(TYCHO_LEVEL_v4)
+  using V = typename Lane<T>::V;
+  const Lane<T> n = shifted - Format<T>::shifter;
+  if constexpr (sizeof(T) == 4) {
+    return (V)_mm512_maskz_scalef_ps(some.m, (__m512)p.v, (__m512)n.v);
+  } else {
+    return (V)_mm512_maskz_scalef_pd(some.m, (__m512d)p.v, (__m512d)n.v);
+  }
+#else
+  return scale(select(some, p, Lane<T>(0)), shifted);
+#endif
+}
+
 // x = n ln2 + r + rest; n comes with the shifter added.
 template <class T>
 struct Reduced {
@@ -96,8 +113,9 @@ TYCHO_INLINE Lane<T> exp_normal(Lane<T> x) {
 }
 template <class T>
 TYCHO_INLINE Lane<T> exp(Lane<T> x) {
-  auto a = reduce_exp(clamp_keeping_nan(x, Constants<T>::exp_low, Constants<T>::exp_high));
-  return scale(exp_of_reduced(a.r), a.shifted);
+  using C = Constants<T>;
+  auto a = reduce_exp(clamp_keeping_nan(x, C::exp_low, C::exp_high));
+  return scale_where(~(x < Lane<T>(C::exp_low)), exp_of_reduced(a.r), a.shifted);
 }
 template <class T>
 TYCHO_INLINE Lane<T> exp2(Lane<T> x) {

@@ -81,6 +81,7 @@ TYCHO_INLINE Lane<In<S>> get_some(const S* p, int64_t n, S pad) {
         (V)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
   }
 #endif
+  if constexpr (sizeof(S) >= 4) return load_part(p, static_cast<int>(n), pad);
   S scratch[size];
   for (int k = 0; k < size; ++k) scratch[k] = k < n ? p[k] : pad;
   return get(static_cast<const S*>(scratch));
@@ -91,6 +92,7 @@ TYCHO_INLINE void put_some(Lane<In<S>> x, S* p, int64_t n) {
   if constexpr (sizeof(S) == 2)
     return _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << n) - 1), rounded(x));
 #endif
+  if constexpr (sizeof(S) >= 4) return store_part(x, p, static_cast<int>(n));
   S scratch[Lane<In<S>>::size];
   put(x, static_cast<S*>(scratch));
   for (int k = 0; k < n; ++k) p[k] = scratch[k];

@@ -2,7 +2,6 @@
 // over the threads, keys and values are packed once per head. Sums run in one order whatever the
 // number of threads is.
 #include "engine/cpu/nn/attention.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -271,7 +271,7 @@ struct Gradients {
     const bool rooms = dq.t.dtype() != lane.dtype || dq.col != 1 || dk.col != 1 || dv.col != 1;
     // k and v turned, delta, the three sums, and the gaps between them.
     const Scratch scratch(lane.bytes(k_rows * (in.depth + in.width) + queries + 8 * 16 +
-                               (rooms ? queries * qs + keys * (qs + vs) : 0)));
+                                     (rooms ? queries * qs + keys * (qs + vs) : 0)));
     char* next = scratch.data();
     const auto take = [&](int64_t elements) {
       char* p = next;

@@ -29,7 +29,7 @@ struct AttentionRows {
   const void* v;         // b panels [keys, width]; or in place, rows v_row apart
   void* out;             // [rows, width], rows out_row apart
   int64_t q_row, k_row, v_row, out_row;  // v_row 0: panels
-  void* lse;   // [rows]: log of the sum of exp(scores); inf where a row has no key
+  void* lse;      // [rows]: log of the sum of exp(scores); inf where a row has no key
   void* scratch;  // attention_scratch elements
 };
 

@@ -118,15 +118,14 @@ void batch_norm_typed(Call& c) {
       update_running(c.tensor(4), variances, momentum);
     }
   } else {
-    const auto means = values<double>(c.tensor(3), p.channels, 0);
-    const auto variances = values<double>(c.tensor(4), p.channels, 1);
+    const Numbers<double> means(c.tensor(3), p.channels, 0), variances(c.tensor(4), p.channels, 1);
     for (int64_t k = 0; k < p.channels; ++k) {
       mean[k] = static_cast<T>(means[k]);
       rstd[k] = static_cast<T>(1 / std::sqrt(variances[k] + eps));
     }
   }
   std::vector<T> a = values<T>(c.tensor(1), p.channels, 1);
-  const std::vector<T> b = values<T>(c.tensor(2), p.channels, 0);
+  const Numbers<T> b(c.tensor(2), p.channels, 0);
   for (int64_t k = 0; k < p.channels; ++k) a[k] *= rstd[k];
   const S* const from = x.data<S>();
   S* const to = y.data<S>();
@@ -153,7 +152,7 @@ void batch_norm_backward_typed(Call& c) {
   const Tensor g = arranged(c.tensor(0), type_of<S>, p.stride);
   const Tensor x = arranged(c.tensor(1), type_of<S>, p.stride);
   const Tensor y = target(c.out[0], type_of<S>, p.stride);
-  const std::vector<T> w = values<T>(c.tensor(2), p.channels, 1);
+  const Numbers<T> w(c.tensor(2), p.channels, 1);
   const Tensor means = packed(c.tensor(3)), rstds = packed(c.tensor(4));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
   const S *const gp = g.data<S>(), *const xp = x.data<S>();
@@ -185,7 +184,7 @@ void batch_norm_backward_typed(Call& c) {
         dot[k] += static_cast<double>(part[(2 * b + 1) * p.channels + k]);
       }
   }
-  std::vector<T> a(w.size()), b(w.size()), shift(w.size());
+  std::vector<T> a(sum.size()), b(sum.size()), shift(sum.size());
   const double count = static_cast<double>(p.count());
   for (int64_t k = 0; k < p.channels; ++k) {
     const double r = static_cast<double>(rstd[k]), wr = static_cast<double>(w[k]) * r;

@@ -5,42 +5,42 @@
 #include "engine/cpu/level.h"
 
 // S is how images lie in memory (bfloat16 as its bits), T what is computed in.
-#define TYCHO_NORM_LEVELS(S, T, suffix)                                                            \
-  /* The mean of a run, and the sum of squared distances from it. */                               \
-  TYCHO_LEVELS(void, norm_moments_##suffix, (const S* x, int64_t n, double* mean, double* m2))     \
-  /* y = (x - mean) * a + b */                                                                     \
-  TYCHO_LEVELS(void, norm_apply_##suffix, (const S* x, S* y, int64_t n, T mean, T a, T b))         \
-  /* The sums of g and of g * (x - mean). */                                                       \
-  TYCHO_LEVELS(void, norm_sums_##suffix,                                                           \
-               (const S* g, const S* x, int64_t n, T mean, double* sum, double* dot))              \
-  /* y = g * a + (x - mean) * b + c */                                                             \
-  TYCHO_LEVELS(void, norm_grad_##suffix,                                                           \
-               (const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c))                   \
+#define TYCHO_NORM_LEVELS(S, T, suffix)                                                              \
+  /* The mean of a run, and the sum of squared distances from it. */                                 \
+  TYCHO_LEVELS(void, norm_moments_##suffix, (const S* x, int64_t n, double* mean, double* m2))       \
+  /* y = (x - mean) * a + b */                                                                       \
+  TYCHO_LEVELS(void, norm_apply_##suffix, (const S* x, S* y, int64_t n, T mean, T a, T b))           \
+  /* The sums of g and of g * (x - mean). */                                                         \
+  TYCHO_LEVELS(void, norm_sums_##suffix,                                                             \
+               (const S* g, const S* x, int64_t n, T mean, double* sum, double* dot))                \
+  /* y = g * a + (x - mean) * b + c */                                                               \
+  TYCHO_LEVELS(void, norm_grad_##suffix,                                                             \
+               (const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c))                     \
   /* The same for `rows` rows of n neighbouring channels, with numbers per channel. The mean is    \
-     rounded; `apart` is the sum of distances from it. */                                          \
-  TYCHO_LEVELS(void, norm_column_moments_##suffix,                                                 \
-               (const S* x, int64_t rows, int64_t n, T* mean, T* apart, T* m2))                    \
-  TYCHO_LEVELS(void, norm_column_apply_##suffix,                                                   \
-               (const S* x, S* y, int64_t rows, int64_t n, const T* mean, const T* a, const T* b)) \
-  TYCHO_LEVELS(void, norm_column_sums_##suffix,                                                    \
-               (const S* g, const S* x, int64_t rows, int64_t n, const T* mean, T* sum, T* dot))   \
-  TYCHO_LEVELS(void, norm_column_grad_##suffix,                                                    \
-               (const S* g, const S* x, S* y, int64_t rows, int64_t n, const T* mean, const T* a,  \
+     rounded; `apart` is the sum of distances from it. */ \
+  TYCHO_LEVELS(void, norm_column_moments_##suffix,                                                   \
+               (const S* x, int64_t rows, int64_t n, T* mean, T* apart, T* m2))                      \
+  TYCHO_LEVELS(void, norm_column_apply_##suffix,                                                     \
+               (const S* x, S* y, int64_t rows, int64_t n, const T* mean, const T* a, const T* b))   \
+  TYCHO_LEVELS(void, norm_column_sums_##suffix,                                                      \
+               (const S* g, const S* x, int64_t rows, int64_t n, const T* mean, T* sum, T* dot))     \
+  TYCHO_LEVELS(void, norm_column_grad_##suffix,                                                      \
+               (const S* g, const S* x, S* y, int64_t rows, int64_t n, const T* mean, const T* a,    \
                 const T* b, const T* c))
 
 TYCHO_NORM_LEVELS(float, float, f32)
 TYCHO_NORM_LEVELS(double, double, f64)
 TYCHO_NORM_LEVELS(uint16_t, float, bf16)
 
-#define TYCHO_NORM_ROW_LEVELS(T, suffix)                                                           \
-  TYCHO_LEVELS(double, norm_squares_##suffix, (const T* x, int64_t n))                             \
-  /* y = (x - mean) * rstd * w + b, element by element; w or b may be null */                      \
-  TYCHO_LEVELS(void, norm_row_##suffix,                                                            \
-               (const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b))              \
+#define TYCHO_NORM_ROW_LEVELS(T, suffix)                                                             \
+  TYCHO_LEVELS(double, norm_squares_##suffix, (const T* x, int64_t n))                               \
+  /* y = (x - mean) * rstd * w + b, element by element; w or b may be null */                        \
+  TYCHO_LEVELS(void, norm_row_##suffix,                                                              \
+               (const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b))                \
   /* The gradient of norm_row: y (unless null), and dw += g * xhat, db += g (unless null).         \
-     `centred`: the mean was subtracted, and depends on x (layer_norm, not rms_norm). */           \
-  TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                       \
-               (const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, T* dw, T* db, \
+     `centred`: the mean was subtracted, and depends on x (layer_norm, not rms_norm). */ \
+  TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                         \
+               (const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, T* dw, T* db,   \
                 bool centred))
 
 TYCHO_NORM_ROW_LEVELS(float, f32)

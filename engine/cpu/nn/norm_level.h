@@ -81,4 +81,22 @@ std::vector<T> values(const Tensor& t, int64_t n, double standard) {
   return v;
 }
 
+// The same where they need not change: read where they lie, if they can be.
+template <class T>
+class Numbers {
+ public:
+  Numbers(const Tensor& t, int64_t n, double standard) {
+    if (t && t.contiguous() && t.dtype() == type_of<T> && t.numel() == n)
+      at_ = t.data<T>();
+    else
+      own_ = values<T>(t, n, standard), at_ = own_.data();
+  }
+  const T& operator[](int64_t i) const { return at_[i]; }
+  const T* data() const { return at_; }
+
+ private:
+  std::vector<T> own_;
+  const T* at_;
+};
+
 }  // namespace tycho::cpu

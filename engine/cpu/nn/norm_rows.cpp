@@ -28,7 +28,8 @@ void layer_norm_typed(Call& c) {
   const Sizes stride = row_major(self.shape());
   const Tensor x = arranged(self, type_of<T>, stride);
   const Tensor y = target(c.out[0], type_of<T>, stride);
-  const std::vector<T> w = values<T>(c.tensor(2), r.n, 1), b = values<T>(c.tensor(3), r.n, 0);
+  const Numbers<T> w(c.tensor(2), c.tensor(2) ? r.n : 0, 1),
+      b(c.tensor(3), c.tensor(3) ? r.n : 0, 0);
   const T* const wp = c.tensor(2) ? w.data() : nullptr;
   const T* const bp = c.tensor(3) ? b.data() : nullptr;
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
@@ -66,7 +67,7 @@ void layer_norm_backward_typed(Call& c) {
   const Tensor g = arranged(c.tensor(0), type_of<T>, stride);
   const Tensor x = arranged(self, type_of<T>, stride);
   const Tensor y = target(c.out[0], type_of<T>, stride);
-  const std::vector<T> w = values<T>(c.tensor(3), r.n, 1);
+  const Numbers<T> w(c.tensor(3), c.tensor(3) ? r.n : 0, 1);
   const T* const wp = c.tensor(3) ? w.data() : nullptr;
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
@@ -114,8 +115,7 @@ void group_norm_typed(Call& c) {
   const Tensor x = arranged(self, type_of<T>, stride);
   const Tensor y = target(c.out[0], type_of<T>, stride);
   const int64_t channels = k.groups * k.inside, run = k.inside * k.places;
-  const std::vector<T> w = values<T>(c.tensor(2), channels, 1);
-  const std::vector<T> b = values<T>(c.tensor(3), channels, 0);
+  const Numbers<T> w(c.tensor(2), channels, 1), b(c.tensor(3), channels, 0);
   const double eps = c.number(4);
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   const T* const from = x.data<T>();
@@ -144,7 +144,7 @@ void group_norm_backward_typed(Call& c) {
   const Tensor x = arranged(self, type_of<T>, stride);
   const Tensor y = target(c.out[0], type_of<T>, stride);
   const int64_t channels = k.groups * k.inside, run = k.inside * k.places;
-  const std::vector<T> w = values<T>(c.tensor(3), channels, 1);
+  const Numbers<T> w(c.tensor(3), channels, 1);
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
   const T *const gp = g.data<T>(), *const xp = x.data<T>();

@@ -1,7 +1,6 @@
 // A recurrent layer over all its time steps: the weights are packed once, and each thread takes
 // some of the sequences through the steps.
 #include "engine/cpu/nn/recurrent.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "engine/cpu/scratch.h"
 #include "engine/ops/nn/recurrent.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // softmax over any dimension of row-major tensors; other types than the lanes' pass through tiles.
 #include "engine/cpu/nn/softmax.h"
-#include "engine/ops/table/kernel.h"
 
 #include "engine/cpu/along.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {

@@ -60,7 +60,7 @@ TYCHO_INLINE void store_n(T* p, Lane<T> x, int n) {
   if (n == Lane<T>::size)
     x.store(p);
   else
-    store_part(p, x, n);
+    store_part(x, p, n);
 }
 
 template <class F>

@@ -2,8 +2,8 @@
 // registers while k runs. Blocked products run it on packed panels, small ones straight on the
 // operands.
 #pragma once
+#include "engine/cpu/lanes/parts.h"
 #include "engine/cpu/lanes/transpose.h"
-#include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -27,21 +27,6 @@ TYCHO_INLINE F32 muladd(F32 a, F32 b, F32 c) { return fma(a, b, c); }
 TYCHO_INLINE F64 muladd(F64 a, F64 b, F64 c) { return fma(a, b, c); }
 TYCHO_INLINE I64 muladd(I64 a, I64 b, I64 c) { return a * b + c; }
 
-// The first n elements of a lane; the rest is zero and not touched in memory.
-template <class T>
-TYCHO_INLINE Lane<T> load_part(const T* p, int n) {
-  using V = typename Raw<T>::V;
-#if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4)
-    return Lane<T>((V)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
-  else
-    return Lane<T>((V)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p));
-#else
-  T scratch[Lane<T>::size] = {};
-  for (int i = 0; i < n; ++i) scratch[i] = p[i];
-  return Lane<T>((V)Lane<T>::load(scratch).v);
-#endif
-}
 // Elements [a, b) of a lane, zeros around them; only they are touched in memory.
 template <class T>
 TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
@@ -59,19 +44,6 @@ TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
   T scratch[size] = {};
   for (int64_t i = a; i < b; ++i) scratch[i] = p[i];
   return Lane<T>((V)Lane<T>::load(scratch).v);
-#endif
-}
-template <class T>
-TYCHO_INLINE void store_part(T* p, Lane<T> x, int n) {
-#if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4)
-    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)x.v);
-  else
-    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)x.v);
-#else
-  T scratch[Lane<T>::size];
-  x.store(scratch);
-  for (int i = 0; i < n; ++i) p[i] = scratch[i];
 #endif
 }
 
@@ -119,7 +91,7 @@ void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ld
       else if (begin == kBias)
         sum[i][j] += part ? load_part<T>(bias + j * size, last) : L::load(bias + j * size);
       if (part)
-        store_part(to, sum[i][j], last);
+        store_part(sum[i][j], to, last);
       else
         sum[i][j].store(to);
     }

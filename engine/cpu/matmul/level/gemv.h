@@ -128,7 +128,7 @@ TYCHO_INLINE void add_columns(int64_t m, const T* a, int64_t lda, const T* x, in
     const int n = static_cast<int>(m - i < size ? m - i : size);
     L s = add ? load_part<T>(y + i, n) : L(0);
     for (int j = 0; j < C; ++j) s = muladd(load_part(a + j * lda + i, n), xv[j], s);
-    store_part(y + i, s, n);
+    store_part(s, y + i, n);
   }
 }
 
@@ -166,7 +166,7 @@ TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const 
       if (whole)
         sum[r].store(c + r * ldc + i);
       else
-        store_part(c + r * ldc + i, sum[r], m);
+        store_part(sum[r], c + r * ldc + i, m);
   }
 }
 

@@ -2,23 +2,10 @@
 #include "engine/cpu/nn/loss.h"
 
 #include "engine/cpu/lanes/math.h"
+#include "engine/cpu/lanes/parts.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
-
-// Loads up to a lane of elements, the rest filled with `pad`.
-template <class T>
-TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n, T pad) {
-  T scratch[Lane<T>::size];
-  for (int k = 0; k < Lane<T>::size; ++k) scratch[k] = k < n ? p[k] : pad;
-  return Lane<T>::load(scratch);
-}
-template <class T>
-TYCHO_INLINE void store_some(Lane<T> x, T* p, int64_t n) {
-  T scratch[Lane<T>::size];
-  x.store(scratch);
-  for (int k = 0; k < n; ++k) p[k] = scratch[k];
-}
 
 // Calls f(start, elements, whole) for every lane of n elements.
 template <class T, class F>
@@ -30,14 +17,14 @@ TYCHO_INLINE void each_lane(int64_t n, F f) {
 }
 template <class T>
 TYCHO_INLINE Lane<T> load(const T* p, int64_t n, T pad = 0) {
-  return n == Lane<T>::size ? Lane<T>::load(p) : load_some(p, n, pad);
+  return n == Lane<T>::size ? Lane<T>::load(p) : load_part(p, static_cast<int>(n), pad);
 }
 template <class T>
 TYCHO_INLINE void store(Lane<T> x, T* p, int64_t n) {
   if (n == Lane<T>::size)
     x.store(p);
   else
-    store_some(x, p, n);
+    store_part(x, p, static_cast<int>(n));
 }
 
 template <class T>
@@ -46,24 +33,27 @@ constexpr T lowest = sizeof(T) == 4 ? static_cast<T>(-__builtin_huge_valf())
 
 template <class T>
 void row_lse(const T* x, int64_t rows, int64_t n, T* out) {
-  constexpr int size = Lane<T>::size;
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    Lane<T> top(lowest<T>);
-    each_lane<T>(n, [&](int64_t i, int64_t m) { top = maximum(top, load(x + i, m, lowest<T>)); });
-    T scratch[size], most = lowest<T>;
-    top.store(scratch);
-    for (int k = 0; k < size; ++k)
-      most = scratch[k] > most || scratch[k] != scratch[k] ? scratch[k] : most;
-    // Of all -inf the sum is 0: nothing to shift by. An inf or nan shows in the result.
-    const T shift = most == lowest<T> ? 0 : most;
-    Lane<T> sum(0);
-    each_lane<T>(
-        n, [&](int64_t i, int64_t m) { sum += exp(load(x + i, m, lowest<T>) - Lane<T>(shift)); });
-    sum.store(scratch);
-    T total = 0;
-    for (int k = 0; k < size; ++k) total += scratch[k];
-    log(Lane<T>(total)).store(scratch);
-    out[r] = shift + scratch[0];
+  constexpr int64_t kRows = 64;  // whose logarithms are taken together
+  const auto most = [](Lane<T> a, Lane<T> b) __attribute__((always_inline)) {
+    return maximum(a, b);
+  };
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t count = rows - begin < kRows ? rows - begin : kRows;
+    T shift[kRows], sums[kRows];
+    for (int64_t r = 0; r < count; ++r, x += n) {
+      Lane<T> top(lowest<T>);
+      each_lane<T>(n, [&](int64_t i, int64_t m) { top = maximum(top, load(x + i, m, lowest<T>)); });
+      top = across(top, most);
+      // Of all -inf the sum is 0: nothing to shift by. An inf or nan shows in the result.
+      top = select(top == Lane<T>(lowest<T>), Lane<T>(0), top);
+      Lane<T> sum(0);
+      each_lane<T>(n, [&](int64_t i, int64_t m) { sum += exp(load(x + i, m, lowest<T>) - top); });
+      shift[r] = top.v[0];
+      sums[r] = total(sum);
+    }
+    each_lane<T>(count, [&](int64_t i, int64_t m) {
+      store(load(shift + i, m) + log(load(sums + i, m)), out + begin + i, m);
+    });
   }
 }
 

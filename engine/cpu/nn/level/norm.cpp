@@ -12,14 +12,6 @@ constexpr int64_t kBlock = 4096;
 template <int N>
 struct Few {};
 
-template <class T>
-TYCHO_INLINE T total(Lane<T> x) {
-  T scratch[Lane<T>::size], sum = 0;
-  x.store(scratch);
-  for (int k = 0; k < Lane<T>::size; ++k) sum += scratch[k];
-  return sum;
-}
-
 // The sum over n elements of what f(load) makes of each lane; load(pointer, pad) reads a lane, of
 // which elements that are not there are `pad`. Four lanes are summed apart, to hide the latency of
 // additions and to lose fewer digits.
@@ -39,10 +31,7 @@ TYCHO_INLINE T sum_lanes(int64_t n, F f) {
   if (i < n) {
     const int64_t rest = n - i;
     b += f(i, [rest](const auto* p, T pad) {
-      T scratch[size];
-      get_some(p, rest, {}).store(scratch);
-      for (int k = static_cast<int>(rest); k < size; ++k) scratch[k] = pad;
-      return Lane<T>::load(scratch);
+      return select(first<T>(static_cast<int>(rest)), get_some(p, rest, {}), Lane<T>(pad));
     });
   }
   return total((a + b) + (c + d));

@@ -8,14 +8,9 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-template <class T>
-TYCHO_INLINE double total(Lane<T> a) {
-  T v[Lane<T>::size];
-  a.store(v);
-  double sum = 0;
-  for (int k = 0; k < Lane<T>::size; ++k) sum += v[k];
-  return sum;
-}
+// In double: float32 would lose digits of long sums.
+TYCHO_INLINE double total_of(F32 a) { return total(low_half(a) + high_half(a)); }
+TYCHO_INLINE double total_of(F64 a) { return total(a); }
 
 // sum of f(i) over lanes of n elements, from registers into a double every so often; f(i, count)
 // gives the lane at i, with zeros past `count`.
@@ -31,16 +26,15 @@ TYCHO_INLINE double sum_lanes(int64_t n, F&& f) {
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) a[k] += f(i + k * w, w);
     for (; i + w <= end; i += w) a[0] += f(i, w);
-    sum += total((a[0] + a[1]) + (a[2] + a[3]));
+    sum += total_of((a[0] + a[1]) + (a[2] + a[3]));
     if (i + w > n) break;
   }
-  if (i < n) sum += total(f(i, static_cast<int>(n - i)));
+  if (i < n) sum += total_of(f(i, static_cast<int>(n - i)));
   return sum;
 }
 
 template <class T>
 TYCHO_INLINE T largest(const T* x, int64_t n) {
-  T v[Lane<T>::size];
   constexpr T low = -infinity<T>;
   Lane<T> a[4] = {Lane<T>(low), Lane<T>(low), Lane<T>(low), Lane<T>(low)};
   constexpr int w = Lane<T>::size;
@@ -50,10 +44,10 @@ TYCHO_INLINE T largest(const T* x, int64_t n) {
     for (int k = 0; k < 4; ++k) a[k] = larger(Lane<T>::load(x + i + k * w), a[k]);
   for (; i + w <= n; i += w) a[0] = larger(Lane<T>::load(x + i), a[0]);
   if (i < n) a[0] = larger(load_part<T>(x + i, static_cast<int>(n - i), low), a[0]);
-  larger(larger(a[0], a[1]), larger(a[2], a[3])).store(v);
-  T best = v[0];
-  for (int k = 1; k < w; ++k) best = v[k] > best ? v[k] : best;
-  return best;
+  const auto most = [](Lane<T> p, Lane<T> q) __attribute__((always_inline)) {
+    return larger(p, q);
+  };
+  return across(most(most(a[0], a[1]), most(a[2], a[3])), most).v[0];
 }
 
 template <class T>

@@ -63,7 +63,7 @@ TYCHO_INLINE void store_n(T* p, Lane<T> x, int n) {
   if (n == Lane<T>::size)
     x.store(p);
   else
-    store_part(p, x, n);
+    store_part(x, p, n);
 }
 
 // Tap numbers travel in lanes as T, and lie in memory as bytes or int32.

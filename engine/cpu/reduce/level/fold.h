@@ -35,12 +35,6 @@ struct Add {
     a += select(first<T>(count), Map::map(x), Lane<T>(0));
   }
   static TYCHO_INLINE void join(A& a, A b) { a += b; }
-  struct Sum {
-    template <class L>
-    TYCHO_INLINE L operator()(L x, L y) const {
-      return x + y;
-    }
-  };
   static TYCHO_INLINE void fold(A a, Slot* s) {
     if constexpr (sizeof(T) == 4)
       s->d += across(low_half(a) + high_half(a), Sum()).v[0];
