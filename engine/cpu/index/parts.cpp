@@ -36,6 +36,10 @@ Tensor dims_between(const Tensor& t, int from, int to) {
 
 // Element offsets (per walker) of number i in a walk.
 void offsets_of(const Walk& w, int64_t i, int64_t* offset) {
+  if (w.rank == 1) {
+    for (int k = 0; k < w.count; ++k) offset[k] = i * w.stride[k][0];
+    return;
+  }
   for (int k = 0; k < w.count; ++k) offset[k] = 0;
   for (int d = w.rank - 1; d >= 0 && i; --d) {
     const int64_t x = i % w.size[d];
@@ -74,12 +78,18 @@ bool take_short_parts(const Tensor& x, const Walk& wb, const Walk& wa, const Pla
   for (int d = 0; d < x.rank(); ++d) extent += (x.size(d) - 1) * std::abs(x.stride(d));
   if (a >= kShortPart || nb < 4 || wb.rank > 1 || unit > kMostTable || extent >= INT32_MAX)
     return false;
-  const int64_t sb = wb.stride[0][0], rows = std::clamp<int64_t>(kTable / unit, 1, nb);
+  // A table is worth its making where it is used several times.
+  const int64_t most = std::min(kTable, nb * unit / 8);
+  const int64_t sb = wb.stride[0][0], rows = std::clamp<int64_t>(most / unit, 1, nb);
   std::vector<int32_t> table(static_cast<size_t>(rows * unit));
   int32_t* t = table.data();
   for (int64_t b = 0; b < rows; ++b)
     for (int64_t j = 0; j < at.count; ++j) {
       const int64_t from = b * sb + (at.p[j] - 1) * at.step;
+      if (a == 1) {
+        *t++ = static_cast<int32_t>(from);
+        continue;
+      }
       each_run(wa, 0, a, [&](const int64_t* offset, int64_t run) {
         for (int64_t i = 0; i < run; ++i)
           t[offset[0] + i * wa.stride[0][wa.rank - 1]] =

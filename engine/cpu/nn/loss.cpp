@@ -7,6 +7,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/boxes.h"
+#include "engine/cpu/index/index.h"
 #include "engine/ops/nn/loss.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
@@ -59,11 +60,36 @@ bool counts_from_0(const Tensor& flat, int64_t classes, int64_t ignore) {
   return true;
 }
 
-std::vector<int64_t> read_labels(const Call& c, const Tensor& target, int64_t classes,
-                                 int64_t ignore) {
-  std::vector<int64_t> labels(static_cast<size_t>(target.numel()));
+// Numbers in memory that the next call has again, which a vector's is not.
+template <class T>
+class Room {
+ public:
+  explicit Room(int64_t n) : hold_(empty({n}, kType)), p_(hold_.data<T>()) {}
+  T& operator[](int64_t i) { return p_[i]; }
+  const T& operator[](int64_t i) const { return p_[i]; }
+  const T* begin() const { return p_; }
+  const T* end() const { return p_ + size(); }
+  int64_t size() const { return hold_.numel(); }
+
+ private:
+  static constexpr DType kType = std::is_same_v<T, float>    ? DType::Float32
+                                 : std::is_same_v<T, double> ? DType::Float64
+                                                             : DType::Int64;
+  Tensor hold_;
+  T* p_;
+};
+
+Room<int64_t> read_labels(const Call& c, const Tensor& target, int64_t classes, int64_t ignore) {
   const Tensor flat = packed(target);
   const int64_t n = target.numel();
+  Room<int64_t> labels(n);
+  if (flat.dtype() == DType::Int64 && (ignore < 1 || ignore > classes) &&
+      !level_of::any_outside(flat.data<int64_t>(), n, classes)) {
+    const int64_t* const from = flat.data<int64_t>();
+    int64_t* const to = &labels[0];
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i] - 1;
+    return labels;
+  }
   for (int64_t i = 0; i < n; ++i) {
     const int64_t label =
         flat.dtype() == DType::UInt8 ? flat.data<uint8_t>()[i] : flat.data<int64_t>()[i];
@@ -144,16 +170,26 @@ void log_sums(const T* x, const Classes& k, T* out) {
   });
 }
 
+// f(0) + f(1) + .., eight sums side by side: additions of one would wait for each other.
+template <class F>
+double sum_of(int64_t n, F f) {
+  double part[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; ++k) part[k] += f(i + k);
+  for (; i < n; ++i) part[0] += f(i);
+  return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+}
+
 // Stores the losses, or their sum, or their mean.
 template <class T>
-void store_loss(const std::vector<T>& each, double total, Reduction r, const Tensor& out) {
+void store_loss(const Room<T>& each, double total, Reduction r, const Tensor& out) {
   if (r == Reduction::None) {
     Tensor values = empty(out.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
     std::copy(each.begin(), each.end(), values.data<T>());
     return copy_raw(out, values);
   }
-  double sum = 0;
-  for (const T v : each) sum += static_cast<double>(v);
+  double sum = sum_of(each.size(), [&](int64_t i) { return static_cast<double>(each[i]); });
   if (r == Reduction::Mean) sum /= total;
   copy_raw(out, filled({}, sum, DType::Float64));
 }
@@ -168,13 +204,26 @@ template <class T>
 struct Weights {
   std::vector<T> w;
   double sum = 0;
-  Weights(const Tensor& weight, int64_t classes) : w(static_cast<size_t>(classes), T(1)) {
+  const bool given;
+  Weights(const Tensor& weight, int64_t classes)
+      : w(static_cast<size_t>(classes), T(1)), given(weight) {
     if (weight) {
       Tensor v = empty(weight.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
       copy_raw(v, weight);
       std::copy_n(v.data<T>(), classes, w.begin());
     }
     for (const T v : w) sum += static_cast<double>(v);
+  }
+  // The weights of labels together.
+  double of(const Room<int64_t>& labels) const {
+    if (!given) {
+      int64_t count = 0;
+      for (const int64_t label : labels) count += label >= 0;
+      return static_cast<double>(count);
+    }
+    return sum_of(labels.size(), [&](int64_t i) {
+      return labels[i] < 0 ? 0.0 : static_cast<double>(w[labels[i]]);
+    });
   }
 };
 
@@ -184,12 +233,12 @@ void softmax_nll_typed(Call& c) {
   const Classes k = classes_of(x);
   const Reduction r = parse_reduction(c.string(5));
   const T smoothing = static_cast<T>(c.number(4));
-  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Room<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
   const Weights<T> weights(c.tensor(2), k.classes);
   const T* const p = x.data<T>();
   T* const lse = c.out[1].data<T>();
   log_sums(p, k, lse);
-  std::vector<T> each(labels.size());
+  Room<T> each(labels.size());
   const T spread = smoothing / static_cast<T>(k.classes), kept = 1 - smoothing;
   each_sample(k.samples, k.places * (smoothing > 0 ? k.classes : 1),
               [&](int64_t begin, int64_t end) {
@@ -207,9 +256,7 @@ void softmax_nll_typed(Call& c) {
                     each[i] += spread * sum;
                   }
               });
-  double total = 0;
-  for (const int64_t label : labels)
-    if (label >= 0) total += static_cast<double>(weights.w[label]);
+  const double total = weights.of(labels);
   put_total<T>(c.out[2], total);
   store_loss(each, total, r, c.out[0]);
 }
@@ -220,7 +267,7 @@ void softmax_nll_backward_typed(Call& c) {
   const Classes k = classes_of(x);
   const Reduction r = parse_reduction(c.string(8));
   const T smoothing = static_cast<T>(c.number(7));
-  const std::vector<int64_t> labels = read_labels(c, c.tensor(2), k.classes, c.integer(6));
+  const Room<int64_t> labels = read_labels(c, c.tensor(2), k.classes, c.integer(6));
   const Weights<T> weights(c.tensor(3), k.classes);
   const Tensor sums = packed(c.tensor(4));
   const T* const lse = sums.data<T>();
@@ -275,17 +322,21 @@ template <class T>
 void nll_typed(Call& c) {
   const Tensor x = computable(c.tensor(0));
   const Classes k = classes_of(x);
-  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Room<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
   const Weights<T> weights(c.tensor(2), k.classes);
-  std::vector<T> each(labels.size());
-  double total = 0;
-  for (int64_t n = 0; n < k.samples; ++n)
-    for (int64_t s = 0; s < k.places; ++s) {
-      const int64_t i = n * k.places + s, label = labels[i];
-      if (label < 0) continue;
-      each[i] = -weights.w[label] * x.data<T>()[(n * k.classes + label) * k.places + s];
-      total += static_cast<double>(weights.w[label]);
+  Room<T> each(labels.size());
+  const T* const from = x.data<T>();
+  const T* const w = weights.w.data();
+  const int64_t* const label = labels.begin();
+  T* const to = &each[0];
+  each_sample(k.samples, k.places, [=](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const T* const row = from + n * k.classes * k.places;
+      for (int64_t i = n * k.places, s = 0; s < k.places; ++s, ++i)
+        to[i] = label[i] < 0 ? 0 : -w[label[i]] * row[label[i] * k.places + s];
     }
+  });
+  const double total = weights.of(labels);
   put_total<T>(c.out[1], total);
   store_loss(each, total, parse_reduction(c.string(4)), c.out[0]);
 }
@@ -294,24 +345,26 @@ template <class T>
 void nll_backward_typed(Call& c) {
   const Tensor g = computable(c.tensor(0)), &out = c.out[0];
   const Classes k = classes_of(out);
-  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Room<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
   const Weights<T> weights(c.tensor(2), k.classes);
   const bool direct = out.dtype() == g.dtype();
   const Tensor result = direct ? out : filled(out.shape(), 0, g.dtype(), Device());
-  for (int64_t n = 0; n < k.samples; ++n)
-    for (int64_t s = 0; s < k.places; ++s) {
-      const int64_t i = n * k.places + s, label = labels[i];
-      if (label >= 0)
-        result.data<T>()[(n * k.classes + label) * k.places + s] =
-            -weights.w[label] * g.data<T>()[i];
-    }
+  const T* const from = g.data<T>();
+  T* const to = result.data<T>();
+  each_sample(k.samples, k.places, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      for (int64_t s = 0; s < k.places; ++s) {
+        const int64_t i = n * k.places + s, label = labels[i];
+        if (label >= 0) to[(n * k.classes + label) * k.places + s] = -weights.w[label] * from[i];
+      }
+  });
   if (!direct) copy_raw(out, result);
 }
 
 template <class T>
 void nll_terms_typed(Call& c) {
   const Classes k = classes_of(c.tensor(0));
-  const std::vector<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
+  const Room<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
   const Weights<T> weights(c.tensor(2), k.classes);
   const T smoothing = static_cast<T>(c.number(4));
   const T spread = smoothing / static_cast<T>(k.classes);

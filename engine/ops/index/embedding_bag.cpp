@@ -1,4 +1,5 @@
 // embedding_bag: rows of a table, summed, averaged or maximised bag by bag.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -64,6 +65,20 @@ void embedding_bag_call(Call& c) {
     TYCHO_CHECK(Kind::Shape, scale.shape() == ids.shape(),
                 "embedding_bag: per_sample_weights have shape %s, the ids %s",
                 to_string(scale.shape()).c_str(), to_string(ids.shape()).c_str());
+  if (ids.rank() == 2 && !c.has(2) && !c.has(9)) {  // bags of one size
+    Tensor rows = op<"embedding">(ids, weight);
+    if (scale) rows = rows * op<"unsqueeze">(scale, -1);
+    if (mode == "max" && ids.size(1) > 0) {
+      c.out.push_back(op<"max.dim">(rows, 1));
+      return;
+    }
+    if (mode != "max") {
+      const Tensor sum = op<"sum">(rows, Sizes{1});
+      const double n = static_cast<double>(std::max<int64_t>(1, ids.size(1)));
+      c.out.push_back(mode == "mean" ? sum / n : sum);
+      return;
+    }
+  }
   int64_t bags;
   Tensor bag, flat = op<"reshape">(ids, Sizes{-1});
   {
