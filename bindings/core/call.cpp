@@ -60,7 +60,6 @@ int push_results(lua_State* L, Call& c) {
     else
       push(L, c.out[i]);
   }
-  pace_collector(L);
   return n;
 }
 
@@ -89,6 +88,7 @@ Tensor wanted_out(lua_State* L, int named, const Call& c) {
 }
 
 int call_op(lua_State* L) {
+  pace_collector(L);
   const auto* overloads = static_cast<const Overloads*>(lua_touserdata(L, lua_upvalueindex(1)));
   bool inplace = lua_toboolean(L, lua_upvalueindex(2));
   Given g{L, 1, lua_gettop(L)};
@@ -168,6 +168,7 @@ int call_op(lua_State* L) {
 // Operators come here without names, tables or overloads: two values, one row.
 template <Row row>
 int operator_row(lua_State* L) {
+  pace_collector(L);  // before the result takes memory: what it replaces may be the next one's
   Call c(row_op(row));
   for (int i = 0; i < 2; ++i) {
     if (Impl* t = to_impl(L, i + 1)) {
@@ -192,24 +193,23 @@ int operator_row(lua_State* L) {
     throw;
   }
   push(L, c.out[0]);
-  pace_collector(L);
   return 1;
 }
 
 int operator_neg(lua_State* L) {
+  pace_collector(L);
   const Tensor y = fn::neg(check_tensor(L, 1, "-"));
   push(L, y);
-  pace_collector(L);
   return 1;
 }
 
 int operator_not(lua_State* L) {  // Lua hands the operand of a unary operator over twice
+  pace_collector(L);
   static const Op& op = get_op("bitwise_not");
   Call c(op);
   c.arg[c.n++] = Value(check_tensor(L, 1, "~"));
   apply(c);
   push(L, c.out[0]);
-  pace_collector(L);
   return 1;
 }
 

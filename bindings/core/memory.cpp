@@ -101,11 +101,32 @@ Packed& slot(lua_State* L) { return *static_cast<Packed*>(lua_getextraspace(L));
 // collections pay (8 MB: full collections with a million other objects).
 constexpr int64_t kStep = int64_t{16} << 20;
 thread_local int64_t next_collection = kStep;
+// A whole collection makes all that is in use old, so the next one must not follow at once: it comes
+// when a young one leaves more than this.
+thread_local int64_t most_after_young = kStep;
 // Before that, young collections, which cost less than a microsecond: what they free is still in the
-// caches. What has survived two of them is old, and only whole collections find it later, so there are
-// some results between them, and fewer of them where they free little.
-constexpr int64_t kLook = int64_t{1} << 20, kFewResults = 4;
-thread_local int64_t look = kLook, next_look = kLook, looked_after = 0;
+// caches. But what two of them have found in use is old, and only whole collections find it later. So
+// where one of these frees little, or a whole one was needed, there are none for a while, each time
+// for longer.
+struct Looks {
+  static constexpr int64_t kGrowth = int64_t{1} << 20;
+  static constexpr int kMostPauses = 1024, kTrusted = 16;
+  int64_t next = kGrowth, left = 0;    // bytes at which to look; bytes after the last collection
+  int pauses = 0, wait = 1, good = 0;  // collections of the other kind to wait for
+  void end(bool freed, int64_t bytes, int64_t at_latest) {
+    if (!freed) {
+      pauses = wait;
+      wait = std::min(2 * wait, kMostPauses);
+      good = 0;
+    } else if (++good == kTrusted) {
+      wait = std::max(wait / 2, 1);
+      good = 0;
+    }
+    left = bytes;
+    next = pauses ? at_latest : std::min(at_latest, bytes + kGrowth);
+  }
+};
+thread_local Looks looks;
 thread_local lua_State* main_state = nullptr;
 thread_local SmallVec<int, 8> dropped;
 
@@ -217,26 +238,23 @@ void pace_collector(lua_State* L) {
   int64_t bytes = live_bytes();
   if (detail::device_count.load(std::memory_order_relaxed) > 0) [[unlikely]]
     bytes = tensor_bytes();
-  if (bytes < next_look) [[likely]]
+  if (bytes < looks.next) [[likely]]
     return;
-  const memory::Local* local = memory::thread_cache;
-  const int64_t before = bytes, allocations = local ? local->allocations.load() : 0;
-  if (bytes < next_collection && allocations < looked_after + kFewResults) {
-    next_look = std::min(next_collection, bytes + kLook);
-    return;
-  }
-  looked_after = allocations;
+  const int64_t before = bytes;
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   bytes = tensor_bytes();
-  look = before - bytes >= look / 2 ? kLook : std::min(2 * look, kStep);
+  bool freed = 2 * (before - bytes) >= before - looks.left;
   if (before >= next_collection) {
-    if (bytes > next_collection - kStep / 2) {
+    if (looks.pauses) --looks.pauses;
+    freed = bytes <= most_after_young;
+    if (!freed) {
       lua_gc(L, LUA_GCCOLLECT);
       bytes = tensor_bytes();
+      most_after_young = bytes + std::max(bytes / 4, kStep);
     }
-    next_collection = bytes + (bytes / 2 > kStep ? bytes / 2 : kStep);
+    next_collection = bytes + std::max(bytes / 4, kStep);
   }
-  next_look = std::min(next_collection, bytes + look);
+  looks.end(freed, bytes, next_collection);
 }
 
 void drop_later(int ref) { dropped.push_back(ref); }
