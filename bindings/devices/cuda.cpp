@@ -8,6 +8,7 @@
 #include "bindings/tools/check.h"
 #include "engine/base/module.h"
 #include "engine/grad/node.h"
+#include "engine/ops/linear/precision.h"
 #include "engine/ops/table/kernel.h"
 #include "engine/tensor/backend.h"
 
@@ -108,6 +109,16 @@ int synchronize(lua_State* L) {
   return 0;
 }
 
+// _matmul_precision(number?): how exact products of float32 are, from 0 (the most) to 2.
+int lua_matmul_precision(lua_State* L) {
+  if (!lua_isnoneornil(L, 1)) {
+    const int64_t n = check_integer(L, 1, "set_float32_matmul_precision");
+    matmul_precision = static_cast<MatmulPrecision>(std::clamp<int64_t>(n, 0, 2));
+  }
+  lua_pushinteger(L, static_cast<int>(matmul_precision.load()));
+  return 1;
+}
+
 }  // namespace
 
 void open_cuda(lua_State* L, int torch) {
@@ -123,6 +134,7 @@ void open_cuda(lua_State* L, int torch) {
                                        {"_limits", guarded<limits>},
                                        {"_set_limit", guarded<set_limit>},
                                        {"_ops_on_cpu", guarded<ops_on_cpu>},
+                                       {"_matmul_precision", guarded<lua_matmul_precision>},
                                        {nullptr, nullptr}};
   luaL_newlib(L, functions);
   open_streams(L, lua_gettop(L));

@@ -263,17 +263,18 @@ end
 
 -- --- settings ---
 
-local precision = "highest"
----How exact products of float32 are to be: "highest", "high" or "medium". They are exact to float32 in each case.
+local precisions = {highest = 0, high = 1, medium = 2, [0] = "highest", "high", "medium"}
+---How exact products of float32 are to be on GPUs: "highest", "high" (TF32: 11 bits of each number) or "medium" (bfloat16:
+---8 bits). Sums are float32 in each case; the CPU's products are exact to float32 whatever is said.
 ---@param name string
 function torch.set_float32_matmul_precision(name)
-  if name ~= "highest" and name ~= "high" and name ~= "medium" then
+  if type(name) ~= "string" or not precisions[name] then
     error(('set_float32_matmul_precision: wants "highest", "high" or "medium", not %s'):format(tostring(name)), 2, "value")
   end
-  precision = name
+  torch.cuda._matmul_precision(precisions[name])
 end
 ---What set_float32_matmul_precision said; "highest" at first.
-function torch.get_float32_matmul_precision() return precision end
+function torch.get_float32_matmul_precision() return precisions[torch.cuda._matmul_precision()] end
 
 ---Calls f, after which the random numbers go on as if it had drawn none; without f it gives a scope.
 ---@param f? function
@@ -347,6 +348,17 @@ torch.accelerator = {
   device_count = function() return torch.cuda.device_count() end,
   synchronize = function() return torch.cuda.synchronize() end,
 }
+-- allow_tf32 is the short form of set_float32_matmul_precision: true for "high", false for "highest".
+local matmul = setmetatable({}, {
+  __index = function(_, k)
+    if k == "allow_tf32" then return torch.get_float32_matmul_precision() ~= "highest" end
+  end,
+  __newindex = function(t, k, v)
+    if k ~= "allow_tf32" then return rawset(t, k, v) end
+    if type(v) ~= "boolean" then error("torch.backends.cuda.matmul.allow_tf32: wants true or false, not " .. tostring(v), 2, "value") end
+    torch.set_float32_matmul_precision(v and "high" or "highest")
+  end,
+})
 -- What is asked is answered by what is there: simulated devices are the only ones of kind "cuda", and no library is behind them.
 torch.backends = {
   cudnn = {
@@ -354,7 +366,7 @@ torch.backends = {
     is_available = function() return false end,
     version = function() return nil end,
   },
-  cuda = {matmul = {allow_tf32 = false}, is_built = function() return torch.cuda.is_available() end},
+  cuda = {matmul = matmul, is_built = function() return torch.cuda.is_available() end},
   mps = {is_available = function() return false end, is_built = function() return false end},
   mkldnn = {enabled = true, is_available = function() return true end},
 }

@@ -10,6 +10,7 @@
 #include "engine/cuda/context.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/libraries.h"
+#include "engine/ops/linear/precision.h"
 
 namespace tycho::cuda {
 namespace {
@@ -55,6 +56,14 @@ int data_type(DType t) {
                                 : lt::kReal16;
 }
 
+// What the library multiplies in: float32 in fewer bits where the user allows it.
+int compute_type(DType t) {
+  if (t == DType::Float64) return lt::kCompute64;
+  if (t != DType::Float32) return lt::kCompute32;
+  constexpr int kBy[] = {lt::kCompute32, lt::kCompute32ByTf32, lt::kCompute32By16};
+  return kBy[static_cast<int>(matmul_precision.load(std::memory_order_relaxed))];
+}
+
 uint32_t alignment(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
@@ -86,12 +95,10 @@ lt::Layout side(const Matrix& m, int type, int64_t rows, int64_t cols, int64_t b
 
 size_t workspace_of(Device device) { return size_t{arch(device) >= 90 ? 32u : 4u} << 20; }
 
-Plan make_plan(Device device, const Multiplication& p) {
+Plan make_plan(Device device, const Multiplication& p, int compute) {
   Plan plan;
   const int type = data_type(p.type), wide = p.type == DType::Float64;
-  check_blas(blas().new_desc(&plan.desc, wide ? lt::kCompute64 : lt::kCompute32,
-                             wide ? lt::kReal64 : lt::kReal32),
-             "a product");
+  check_blas(blas().new_desc(&plan.desc, compute, wide ? lt::kReal64 : lt::kReal32), "a product");
   const auto set = [&](int attribute, const auto& value) {
     check_blas(blas().set_desc(plan.desc, attribute, &value, sizeof value), "a product");
   };
@@ -127,10 +134,10 @@ Plan make_plan(Device device, const Multiplication& p) {
   return plan;
 }
 
-auto key_of(Device device, const Multiplication& p) {
-  return std::tuple(&blas(), device.number, static_cast<int>(p.type), p.batch, p.m, p.n, p.k,
-                    p.a.by_columns, p.a.ld, p.a.step, alignment(p.a.data), p.b.by_columns, p.b.ld,
-                    p.b.step, alignment(p.b.data), alignment(p.out), p.bias != nullptr);
+auto key_of(Device device, const Multiplication& p, int compute) {
+  return std::tuple(&blas(), device.number, static_cast<int>(p.type), compute, p.batch, p.m, p.n,
+                    p.k, p.a.by_columns, p.a.ld, p.a.step, alignment(p.a.data), p.b.by_columns,
+                    p.b.ld, p.b.step, alignment(p.b.data), alignment(p.out), p.bias != nullptr);
 }
 
 }  // namespace
@@ -143,9 +150,11 @@ void set_blas(const Blas* table) {
 void multiply(Device device, const Multiplication& p) {
   const Stream stream = stream_of(device);
   const std::lock_guard lock(mutex);
-  static auto* plans = new std::map<decltype(key_of(device, p)), Plan>;  // as long as the program
-  Plan& plan = (*plans)[key_of(device, p)];
-  if (!plan.d) plan = make_plan(device, p);
+  const int compute = compute_type(p.type);
+  const auto key = key_of(device, p, compute);
+  static auto* plans = new std::map<decltype(key_of(device, p, 0)), Plan>;  // as the program lives
+  Plan& plan = (*plans)[key];
+  if (!plan.d) plan = make_plan(device, p, compute);
   if (p.bias)
     check_blas(blas().set_desc(plan.desc, lt::kBiasPointer, &p.bias, sizeof p.bias), "a bias");
   const Scratch workspace(device, plan.chosen.workspace);

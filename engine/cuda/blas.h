@@ -27,7 +27,7 @@ struct Heuristic {
   int reserved[4];
 };
 enum : int { kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14 };
-enum : int { kCompute32 = 68, kCompute64 = 70 };
+enum : int { kCompute32 = 68, kCompute64 = 70, kCompute32By16 = 75, kCompute32ByTf32 = 77 };
 enum : int { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };  // of a Desc
 enum : int { kBatchCount = 5, kBatchStride = 6 };                          // of a Layout
 enum : int { kMaxWorkspace = 1, kReductionMask = 3, kAlignA = 5 };  // of a Preference; A B C D

@@ -25,17 +25,17 @@ const char* lanes_of(DType t) {
 Address address_of(const Tensor& t) { return reinterpret_cast<Address>(t.data()); }
 
 // What a row's kernel was compiled for.
-KernelHandle row_kernel(Device device, int row, const char* lanes, const Operands& w) {
+KernelHandle row_kernel(Device device, int row, const char* lanes, const Operands& w, bool packed) {
   static std::mutex mutex;
   static std::map<std::string, KernelHandle> known;
-  std::string key = format("%d %s %d", row, lanes, arch(device));
+  std::string key = format("%d %s %d %d", row, lanes, arch(device), packed);
   for (int k = 0; k < w.count; ++k) key += format(" %d", w.data[k] ? w.dtype[k] : -1);
   const std::lock_guard lock(mutex);
   KernelHandle& handle = known[key];
   if (handle) return handle;
   std::string why;
   const void* code =
-      driver().compile_row(row_source(row, lanes, w.dtype, w.count), arch(device), &why);
+      driver().compile_row(row_source(row, lanes, w.dtype, w.count, packed), arch(device), &why);
   TYCHO_CHECK(Kind::Device, code, "%s: %s", row_name(row), why.c_str());
   Library library = nullptr;
   check(driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0),
@@ -60,6 +60,15 @@ void move_on(Device device, const Tensor& to, const Tensor& from) {
   const Impl* both[] = {to.get(), from.get()};
   launch(device, {"move", move_kernel(from.dtype(), to.dtype())},
          grid_for(device, to.numel(), kThreads), Block{kThreads}, 0, walk_of(both, 2));
+}
+
+// Contiguous from whole 16 bytes on, or one number that repeats.
+bool can_be_packed(const Operands& w) {
+  bool good = w.rank == 0 && w.stride[0][0] == 1;
+  for (int k = 0; k < w.count; ++k)
+    good &= !w.data[k] || w.stride[k][0] == 0 ||
+            (w.stride[k][0] == 1 && reinterpret_cast<uintptr_t>(w.data[k]) % 16 == 0);
+  return good;
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -88,9 +97,10 @@ const char* row_name(int row) {
   return names[row];
 }
 
-std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count) {
+std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count, bool packed) {
   const char* type = lanes[0] == 'i' ? "int64_t" : lanes[1] == '6' ? "double" : "float";
-  std::string source = "#define TYCHO_ROW_TYPES ";
+  std::string source = packed ? "#define TYCHO_ROW_PACKED\n" : "";
+  source += "#define TYCHO_ROW_TYPES ";
   for (int k = 0; k < count; ++k) source += format(k ? ", %d" : "%d", dtypes[k]);
   return source +
          format(
@@ -132,8 +142,13 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const Device device = out->device;
   const char* lanes = lanes_of(compute);
   const Stream stream = stream_of(device);
-  const KernelHandle kernel = row_kernel(device, row, lanes, w);
-  const Grid grid = grid_for(device, w.numel, kThreads);
+  const bool packed = can_be_packed(w);
+  if (packed) w.rank = -1;  // kPacked there
+  const KernelHandle kernel = row_kernel(device, row, lanes, w, packed);
+  int widest = 1;
+  for (int k = 0; k < w.count; ++k) widest = std::max(widest, dtype_size(DType(w.dtype[k])));
+  const int64_t each = packed ? 16 / widest : 1;  // elements of a thread
+  const Grid grid = grid_for(device, (w.numel + each - 1) / each, kThreads);
   void* arguments[] = {&w, nullptr};
   check(driver().launch(kernel, grid.x, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
         row_name(row));

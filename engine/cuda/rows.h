@@ -13,7 +13,8 @@ void copy(const Tensor& to, const Tensor& from);
 void fill(const Tensor& to, const void* element);
 
 // What NVRTC gets for a row in lanes "f32", "f64" or "i64", when its tensors have these types.
-std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count);
+// `packed`: for tensors that are contiguous and begin at whole 16 bytes (kernels/rows.cuh).
+std::string row_source(int row, const char* lanes, const int32_t* dtypes, int count, bool packed);
 const char* row_name(int row);
 
 }  // namespace tycho::cuda

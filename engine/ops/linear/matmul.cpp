@@ -6,11 +6,15 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/linear/precision.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/flops.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
+
+constinit std::atomic<MatmulPrecision> matmul_precision = MatmulPrecision::Highest;
+
 namespace {
 
 void check_types(const char* name, const Tensor& a, const Tensor& b) {

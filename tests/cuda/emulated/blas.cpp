@@ -9,6 +9,7 @@
 
 #include "engine/cuda/kernels/elements.cuh"
 #include "engine/cuda/start.h"
+#include "engine/ops/linear/precision.h"
 #include "engine/ops/table/op.h"
 #include "engine/tensor/read.h"
 #include "tests/cuda/emulated/driver.h"
@@ -86,12 +87,17 @@ bool fits(const FakeDesc& d, const FakeLayout& a, const FakeLayout& b, const Fak
   const bool wide = o.type == lt::kReal64;
   return m == o.rows && n == o.cols && k == k2 && tall(a) && tall(b) && tall(o) &&
          a.batch == o.batch && b.batch == o.batch && a.type == o.type && b.type == o.type &&
-         d.compute == (wide ? lt::kCompute64 : lt::kCompute32) &&
+         (o.type == lt::kReal64 ? d.compute == lt::kCompute64
+          : o.type == lt::kReal32
+              ? d.compute == lt::kCompute32 || d.compute == lt::kCompute32ByTf32 ||
+                    d.compute == lt::kCompute32By16
+              : d.compute == lt::kCompute32) &&
          d.scale == (wide ? lt::kReal64 : lt::kReal32) && k > 0 &&
          (d.epilogue == 1 || (d.epilogue == lt::kWithBias && d.bias && !wide));
 }
 
-int chosen = 0;  // how often a plan was asked for
+int chosen = 0;    // how often a plan was asked for
+int computed = 0;  // what the last product was computed in
 
 Blas make_fake() {
   Blas f;
@@ -158,6 +164,7 @@ Blas make_fake() {
     p.beta = number(beta);
     if (number(alpha) != 1 || c != o || size != 1024 || !workspace || !fits(p.desc, p.a, p.b, p.d))
       return kBadValue;
+    computed = p.desc.compute;
     KernelHandle kernel = nullptr;
     driver().find_kernel(&kernel, nullptr, "fake_blas");
     void* arguments[] = {&p};
@@ -180,6 +187,25 @@ TEST(CudaBlas, APlanIsAskedForOnceForEachKindOfProduct) {
   EXPECT_EQ(chosen, before);
   op<"matmul">(a, filled({7, 4}, 1, DType::Float32, d));
   EXPECT_EQ(chosen, before + 1);
+}
+
+TEST(CudaBlas, ProductsOfFloat32AreComputedInTheBitsThatAreAllowed) {
+  emulated::start();
+  start();
+  const auto computed_in = [](MatmulPrecision precision, DType type) {
+    matmul_precision = precision;
+    const Tensor a = filled({2, 3}, 2, type, Device{0}), b = filled({3, 2}, 1, type, Device{0});
+    EXPECT_EQ(number_at(op<"matmul">(a, b), 3), 6);
+    matmul_precision = MatmulPrecision::Highest;
+    return computed;
+  };
+  const int in32[] = {lt::kCompute32, lt::kCompute32ByTf32, lt::kCompute32By16};
+  for (int k = 0; k < 3; ++k) {
+    const auto precision = static_cast<MatmulPrecision>(k);
+    EXPECT_EQ(computed_in(precision, DType::Float32), in32[k]);
+    EXPECT_EQ(computed_in(precision, DType::BFloat16), lt::kCompute32);
+    EXPECT_EQ(computed_in(precision, DType::Float64), lt::kCompute64);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ TEST(CudaBlas, ItsNumbersAreThoseOfTheLibrarysHeader) {
   EXPECT_EQ(int(lt::kBrain16), CUDA_R_16BF);
   EXPECT_EQ(int(lt::kCompute32), CUBLAS_COMPUTE_32F);
   EXPECT_EQ(int(lt::kCompute64), CUBLAS_COMPUTE_64F);
+  EXPECT_EQ(int(lt::kCompute32By16), CUBLAS_COMPUTE_32F_FAST_16BF);
+  EXPECT_EQ(int(lt::kCompute32ByTf32), CUBLAS_COMPUTE_32F_FAST_TF32);
   EXPECT_EQ(int(lt::kTransA), CUBLASLT_MATMUL_DESC_TRANSA);
   EXPECT_EQ(int(lt::kTransB), CUBLASLT_MATMUL_DESC_TRANSB);
   EXPECT_EQ(int(lt::kEpilogue), CUBLASLT_MATMUL_DESC_EPILOGUE);

@@ -63,11 +63,37 @@ TEST_F(CudaCompiler, TakesARotatingPartOfTheRows) {
       for (int32_t& x : types) x = static_cast<int32_t>(t);
       if (type == RowType::Test) types[0] = static_cast<int32_t>(DType::Bool);
       const char* lanes = t == DType::Float64 ? "f64" : is_floating(t) ? "f32" : "i64";
-      const std::string source = row_source(row, lanes, types, row_info[row].operands + 1);
+      const bool packed = (row + static_cast<int>(t)) % 2;
+      const std::string source = row_source(row, lanes, types, row_info[row].operands + 1, packed);
       const int arch = archs[(row + static_cast<int>(t)) % 5];
       EXPECT_TRUE(code(source, arch))
           << row_name(row) << " " << dtype_name(t) << " sm_" << arch << ": " << why;
     }
+}
+
+TEST_F(CudaCompiler, MakesOneAccessOfSixteenBytesWhereNeighboursArePacked) {
+  if (!there_is_one()) GTEST_SKIP() << why;
+  const int arch = 150;  // newer than it knows: it gives PTX
+  for (const DType t : {DType::Float32, DType::BFloat16, DType::Float64}) {
+    int32_t types[3];
+    for (int32_t& x : types) x = static_cast<int32_t>(t);
+    const std::string lanes = t == DType::Float64 ? "f64" : "f32";
+    const int add = static_cast<int>(Row::add);
+    const auto accesses = [&](bool packed, const char* kind) {
+      const char* ptx = code(row_source(add, lanes.c_str(), types, 3, packed), arch);
+      const std::string text = ptx ? ptx : "";
+      EXPECT_FALSE(text.empty()) << why;
+      EXPECT_EQ(text.find(".local"), std::string::npos) << "what should lie in registers does not";
+      int found = 0;
+      for (const char* wide : {".v4.", ".v2.b64", ".v2.f64", ".v2.u64"})
+        for (size_t at = 0; (at = text.find(kind, at)) != std::string::npos; ++at)
+          found += text.compare(at + std::strlen(kind), std::strlen(wide), wide) == 0;
+      return found;
+    };
+    EXPECT_EQ(accesses(true, "ld.global"), 2) << dtype_name(t);
+    EXPECT_EQ(accesses(true, "st.global"), 1) << dtype_name(t);
+    EXPECT_EQ(accesses(false, "ld.global"), 0) << dtype_name(t);
+  }
 }
 
 TEST_F(CudaCompiler, CompilesAgainWhatTheCacheHoldsDamagedAndGoesOnWithoutACache) {

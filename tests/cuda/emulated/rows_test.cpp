@@ -92,6 +92,31 @@ TEST_F(CudaBackend, RunsEveryRowAsTheCpuDoes) {
   EXPECT_GT(tried, 300);
 }
 
+TEST_F(CudaBackend, RunsRowsOfNeighboursAsTheCpuDoesFromAnyPlaceAndOfAnyLength) {
+  const DType types[] = {DType::Float32, DType::BFloat16, DType::Int32, DType::Float64};
+  const auto part = [](const Tensor& t, int64_t n, int64_t offset) {
+    return alias(t, {n}, {1}, offset);
+  };
+  for (const DType t : types)
+    for (const int64_t n : {1, 2, 3, 7, 16})
+      for (const int64_t offset : {0, 1, 4}) {
+        const Tensor host = numbers(t), device = sent(host, kFirst);
+        const Tensor first = alias(device, {1}, {1}, 5), host_first = alias(host, {1}, {1}, 5);
+        const auto run = [&](const Tensor& a, const Tensor& b, const Tensor& one) {
+          const Tensor y = filled({20}, 0, t, a.device()), all = part(y, n, offset);
+          const Tensor from = part(a, n, offset), less = part(b, n, 0);
+          Value both[] = {Value(from), Value(less)};
+          backend_of(a.device()).run_row(static_cast<int>(Row::sub), t, both, 2, all.get());
+          Value with_one[] = {Value(all), Value(one)};
+          backend_of(a.device()).run_row(static_cast<int>(Row::mul), t, with_one, 2, all.get());
+          return y;
+        };
+        expect_equal(run(device, device, first), run(host, host, host_first),
+                     std::string(dtype_name(t)) + " " + std::to_string(n) + " from " +
+                         std::to_string(offset));
+      }
+}
+
 TEST_F(CudaBackend, GivesNoMemoryToAStreamThatAnotherOneStillUses) {
   for (uint64_t seed = 1; seed < 40; ++seed) {
     cuda::emulated::Options lazy;

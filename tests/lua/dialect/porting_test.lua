@@ -206,6 +206,21 @@ test("fork_rng leaves the random numbers as they were", function()
   check.equal(torch.rand(2), expected)
 end)
 
+test("how exact products of float32 are is one setting under both of its names", function()
+  local matmul = torch.backends.cuda.matmul
+  local function both() return {torch.get_float32_matmul_precision(), matmul.allow_tf32} end
+  check.equal(both(), {"highest", false})
+  torch.set_float32_matmul_precision("medium")
+  check.equal(both(), {"medium", true})
+  matmul.allow_tf32 = true
+  check.equal(both(), {"high", true})
+  matmul.allow_tf32 = false
+  check.equal(both(), {"highest", false})
+  check.raises("value", 'wants "highest", "high" or "medium", not 1', function() torch.set_float32_matmul_precision(1) end)
+  check.raises("value", "allow_tf32: wants true or false, not 1", function() matmul.allow_tf32 = 1 end)
+  check.equal(both(), {"highest", false})
+end)
+
 test("what torch.backends and torch.version say is there is there", function()
   local code = [[
     local b = torch.backends
