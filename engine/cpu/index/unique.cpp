@@ -1,4 +1,4 @@
-// Distinct elements, elements that are not zero, and where values belong in sorted lines.
+// Distinct elements, and elements that are not zero.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/index/combine.h"
 #include "engine/cpu/index/index.h"
 #include "engine/cpu/index/sort.h"
 #include "engine/ops/table/apply.h"
@@ -27,22 +28,18 @@ void find_starts(Groups& g, Same&& same) {
     if (i == 0 || !same(g.order[i - 1], g.order[i])) g.starts.push_back(static_cast<int64_t>(i));
 }
 
-// Items are the elements of a row-major tensor.
+// Items are the elements of a row-major tensor, sorted.
 template <class Key>
-Groups group_elements(const Tensor& x, bool sorted) {
+Groups group_elements(const Tensor& x) {
   const int64_t n = x.numel();
   std::vector<Key> keys(static_cast<size_t>(n));
   load_keys<Key>(x.dtype(), x.data(), 1, keys.data(), n);
   Groups g;
   g.order.resize(static_cast<size_t>(n));
-  if (sorted) {
-    std::vector<Packed<Key>> items(static_cast<size_t>(n)), spare(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) items[i] = pack<Key>(keys[i], i);
-    sort_packed<Key>(items.data(), spare.data(), n);
-    for (int64_t i = 0; i < n; ++i) g.order[i] = number_of<Key>(items[i]);
-  } else {
-    for (int64_t i = 0; i < n; ++i) g.order[i] = i;
-  }
+  std::vector<Packed<Key>> items(static_cast<size_t>(n)), spare(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) items[i] = pack<Key>(keys[i], i);
+  sort_packed<Key>(items.data(), spare.data(), n);
+  for (int64_t i = 0; i < n; ++i) g.order[i] = number_of<Key>(items[i]);
   const bool floats = is_floating(x.dtype());
   find_starts(g, [&](int64_t a, int64_t b) {  // nan equals nothing
     return keys[a] == keys[b] && !(floats && keys[a] == kNanKey<Key>);
@@ -72,18 +69,72 @@ Groups group_slices(const Tensor& x, bool sorted) {
   return g;
 }
 
-template <class T>
-int64_t place(const T* line, int64_t n, T value, bool right, const int64_t* order) {
-  int64_t low = 0, high = n;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    const T m = order ? line[order[middle] - 1] : line[middle];
-    if (right ? !(m > value) : !(m >= value))
-      low = middle + 1;
-    else
-      high = middle;
+// Distinct integers within a range that is not much larger than their number: counted, not sorted.
+// False where they do not lie so.
+bool count_unique(Call& c, const Tensor& x, bool inverse, bool counts) {
+  const int64_t n = x.numel();
+  if (is_floating(x.dtype()) || n == 0) return false;
+  const Tensor wide = empty(x.shape(), DType::Int64);
+  copy_raw(wide, x);
+  const int64_t* const v = wide.data<int64_t>();
+  const int64_t least = *op<"amin">(wide).data<int64_t>(), most = *op<"amax">(wide).data<int64_t>();
+  const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  if (range >= static_cast<uint64_t>(std::max<int64_t>(256, 4 * n))) return false;
+  std::vector<int64_t> table(range + 1);
+  for (int64_t i = 0; i < n; ++i) ++table[static_cast<size_t>(v[i] - least)];
+  int64_t found = 0;
+  for (const int64_t k : table) found += k > 0;
+  const Tensor values = empty({found}, DType::Int64),
+               seen = empty({found}, DType::Int64, x.device());
+  int64_t at = 0;
+  for (size_t k = 0; k <= range; ++k) {
+    if (!table[k]) continue;
+    values.data<int64_t>()[at] = least + static_cast<int64_t>(k);
+    seen.data<int64_t>()[at] = table[k];
+    table[k] = ++at;
   }
-  return low;
+  const Tensor out = empty({found}, x.dtype(), x.device());
+  copy_raw(out, values);
+  c.out.push_back(out);
+  if (inverse) {
+    const Tensor t = empty(x.shape(), DType::Int64, x.device());
+    int64_t* const to = t.data<int64_t>();
+    for (int64_t i = 0; i < n; ++i) to[i] = table[static_cast<size_t>(v[i] - least)];
+    c.out.push_back(t);
+  }
+  if (counts) c.out.push_back(seen);
+  return true;
+}
+
+// Where runs of equal elements begin, in a row-major tensor; nan equals nothing.
+template <class T>
+std::vector<int64_t> run_starts(const Tensor& x) {
+  const T* const v = x.data<T>();
+  const int64_t n = x.numel();
+  std::vector<int64_t> starts;
+  int64_t place[1024];
+  for (int64_t i = 0; i < n;) {
+    const int64_t end = std::min(n, i + 1024);
+    int64_t k = 0;
+    for (; i < end; ++i) {
+      place[k] = i;
+      k += i == 0 || v[i] != v[i - 1];
+    }
+    starts.insert(starts.end(), place, place + k);
+  }
+  return starts;
+}
+std::vector<int64_t> run_starts_of(const Tensor& x) {
+  if (x.dtype() == DType::Float32) return run_starts<float>(x);
+  if (x.dtype() == DType::Float64) return run_starts<double>(x);
+  if (is_floating(x.dtype())) {
+    const Tensor wide = empty(x.shape(), DType::Float32);
+    copy_raw(wide, x);
+    return run_starts<float>(wide);
+  }
+  std::vector<int64_t> starts;
+  with_size(x.dtype(), [&](auto kind) { starts = run_starts<decltype(kind)>(x); });
+  return starts;
 }
 
 // The results of unique and unique_consecutive; `dim_arg` is none where elements are compared.
@@ -97,12 +148,18 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
   if (along) {
     x = packed(op<"transpose">(x, 0, dim));
     g = group_slices(x, !consecutive);
+  } else if (consecutive) {
+    x = packed(x);
+    g.starts = run_starts_of(x);
   } else {
     x = packed(x);
-    g = wide_keys(x.dtype()) || x.numel() > INT32_MAX ? group_elements<uint64_t>(x, !consecutive)
-                                                      : group_elements<uint32_t>(x, !consecutive);
+    if (count_unique(c, x, inverse, counts)) return;
+    g = wide_keys(x.dtype()) || x.numel() > INT32_MAX ? group_elements<uint64_t>(x)
+                                                      : group_elements<uint32_t>(x);
   }
-  const int64_t n = static_cast<int64_t>(g.order.size()),
+  const bool in_order = !along && consecutive;  // nothing was sorted
+  const auto nth = [&](int64_t i) { return in_order ? i : g.order[i]; };
+  const int64_t n = in_order ? x.numel() : static_cast<int64_t>(g.order.size()),
                 found = static_cast<int64_t>(g.starts.size());
   Sizes out_shape{found};
   int64_t size = dtype_size(x.dtype());
@@ -113,7 +170,7 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
   }
   Tensor values = empty(out_shape, x.dtype(), device);
   for (int64_t i = 0; i < found; ++i)
-    std::memcpy(values.data() + i * size, x.data() + g.order[g.starts[i]] * size, size);
+    std::memcpy(values.data() + i * size, x.data() + nth(g.starts[i]) * size, size);
   if (along) {
     const Tensor back = op<"transpose">(values, 0, dim);
     values = empty(back.shape(), x.dtype(), device);
@@ -124,7 +181,7 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
   if (inverse) {
     Tensor t = empty(along ? Sizes{n} : shape, DType::Int64, device);
     for (int64_t i = 0; i < found; ++i)
-      for (int64_t k = g.starts[i]; k < end(i); ++k) t.data<int64_t>()[g.order[k]] = i + 1;
+      for (int64_t k = g.starts[i]; k < end(i); ++k) t.data<int64_t>()[nth(k)] = i + 1;
     c.out.push_back(t);
   }
   if (counts) {
@@ -212,109 +269,10 @@ void nonzero(Call& c) {
 }
 void where_found(Call& c) { nonzero_columns(c); }
 
-void searchsorted(Call& c) {
-  const Tensor &sorted = c.tensor(0), &sorter = c.tensor(5), &out = c.out[0];
-  const Value& v = c.arg[1];
-  const Tensor values = v.tag == Tag::Tensor ? c.tensor(1)
-                        : v.tag == Tag::Int  ? number_tensor(v.i)
-                                             : number_tensor(v.number());
-  const bool right = c.flag(3), floats = is_floating(sorted.dtype()) || is_floating(values.dtype());
-  const DType type = floats ? DType::Float64 : DType::Int64;
-  const auto as = [](const Tensor& t, DType dtype) {
-    Tensor to = empty(t.shape(), dtype);
-    copy_raw(to, t);
-    return to;
-  };
-  const Tensor lines = as(sorted, type), wanted = as(values, type);
-  const Tensor order = sorter ? as(sorter, DType::Int64) : Tensor();
-  const int64_t n = lines.rank() ? lines.size(-1) : 1;
-  if (order)
-    TYCHO_CHECK(Kind::Index, !level_of::any_outside(order.data<int64_t>(), order.numel(), n),
-                "searchsorted: the sorter's positions must lie in 1..%lld",
-                static_cast<long long>(n));
-  Tensor result = empty(out.shape(), DType::Int64);
-  const int64_t per_line =
-      lines.rank() > 1 ? wanted.size(-1) : std::max<int64_t>(1, wanted.numel());
-  parallel_for(wanted.numel(), 1024, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t from = i / per_line * n;
-      const int64_t* o = order ? order.data<int64_t>() + from : nullptr;
-      result.data<int64_t>()[i] =
-          1 + (floats
-                   ? place(lines.data<double>() + from, n, wanted.data<double>()[i], right, o)
-                   : place(lines.data<int64_t>() + from, n, wanted.data<int64_t>()[i], right, o));
-    }
-  });
-  copy_raw(out, result);
-}
-
-void histc(Call& c) {
-  const Tensor& x = c.tensor(0);
-  double low = c.number(2), high = c.number(3);
-  if (low == high && x.numel() > 0) {
-    low = item(op<"amin">(x));
-    high = item(op<"amax">(x));
-  }
-  if (low == high) {
-    low -= 1;
-    high += 1;
-  }
-  if (!(high - low < __builtin_inf()))
-    fail(Kind::Value, format("histc: the range from %g to %g is not finite", low, high));
-  const int64_t bins = c.integer(1);
-  Tensor in = empty(x.shape(), DType::Float64), counts = filled({bins}, 0, DType::Float64);
-  copy_raw(in, x);
-  const double* v = in.data<double>();
-  // The bin is computed in the input's own precision, as PyTorch does.
-  const auto bin_of = [&]<class T>(T x, T least, T range) {
-    return std::min(bins - 1, static_cast<int64_t>((x - least) * static_cast<T>(bins) / range));
-  };
-  const bool wide = x.dtype() == DType::Float64;
-  const float first = static_cast<float>(low), range = static_cast<float>(high) - first;
-  for (int64_t i = 0; i < in.numel(); ++i)
-    if (v[i] >= low && v[i] <= high)
-      ++counts.data<double>()[wide ? bin_of(v[i], low, high - low)
-                                   : bin_of(static_cast<float>(v[i]), first, range)];
-  copy_raw(c.out[0], counts);
-}
-
-void bincount(Call& c) {
-  const Tensor &x = c.tensor(0), &weights = c.tensor(1);
-  Tensor in = empty(x.shape(), DType::Int64);
-  copy_raw(in, x);
-  const int64_t* v = in.data<int64_t>();
-  int64_t n = c.integer(2);
-  for (int64_t i = 0; i < in.numel(); ++i) {
-    if (v[i] < 0)
-      fail(Kind::Value, format("bincount: counts values from 0, and element %lld is %lld",
-                               static_cast<long long>(i + 1), static_cast<long long>(v[i])));
-    TYCHO_CHECK(Kind::Value, v[i] < int64_t{1} << 40,
-                "bincount: value %lld needs too many counters", static_cast<long long>(v[i]));
-    n = std::max(n, v[i] + 1);
-  }
-  if (!weights) {
-    const Tensor counts = filled({n}, 0, DType::Int64, x.device());
-    for (int64_t i = 0; i < in.numel(); ++i) ++counts.data<int64_t>()[v[i]];
-    c.out.push_back(counts);
-    return;
-  }
-  const DType type = weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
-  Tensor w = empty(weights.shape(), DType::Float64), sums = filled({n}, 0, DType::Float64);
-  copy_raw(w, weights);
-  for (int64_t i = 0; i < in.numel(); ++i) sums.data<double>()[v[i]] += w.data<double>()[i];
-  const Tensor out = empty({n}, type, x.device());
-  copy_raw(out, sums);
-  c.out.push_back(out);
-}
-
 BIND_KERNEL(Cpu, "unique", unique);
 BIND_KERNEL(Cpu, "unique_consecutive", unique_consecutive);
 BIND_KERNEL(Cpu, "nonzero", nonzero);
 BIND_KERNEL(Cpu, "argwhere", nonzero);
 BIND_KERNEL(Cpu, "where.found", where_found);
-BIND_KERNEL(Cpu, "searchsorted", searchsorted);
-BIND_KERNEL(Cpu, "searchsorted.number", searchsorted);
-BIND_KERNEL(Cpu, "histc", histc);
-BIND_KERNEL(Cpu, "bincount", bincount);
 
 }  // namespace tycho::cpu
