@@ -23,40 +23,11 @@ TYCHO_INLINE T low() {
 
 TYCHO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The elements folded by f(lane, lane), halves onto halves.
-template <class T, class F>
-TYCHO_INLINE T folded(Lane<T> x, F&& f) {
-#if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4) {
-    using V = typename Raw<T>::V;
-    const auto turn = [](Lane<T> l, auto swap) __attribute__((always_inline)) {
-      return Lane<T>((V)swap((__m512)l.v));
-    };
-    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_f32x4(-1, v, v, 0x4e); }));
-    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_f32x4(-1, v, v, 0xb1); }));
-    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_ps(-1, v, v, 0x4e); }));
-    x = f(x, turn(x, [](__m512 v) { return _mm512_maskz_shuffle_ps(-1, v, v, 0xb1); }));
-    return x.v[0];
-  }
-#endif
-  T v[Lane<T>::size];
-  for (int w = Lane<T>::size / 2; w > 0; w /= 2) {
-    x.store(v);
-    T other[Lane<T>::size] = {};
-    for (int i = 0; i < w; ++i) other[i] = v[i + w];
-    for (int i = w; i < Lane<T>::size; ++i) other[i] = v[i];
-    x = f(x, Lane<T>::load(other));
-  }
-  x.store(v);
-  return v[0];
-}
 template <class T>
 TYCHO_INLINE T top_of(Lane<T> x) {
-  return folded<T>(x, [](Lane<T> a, Lane<T> b) { return larger(a, b); });
-}
-template <class T>
-TYCHO_INLINE T total_of(Lane<T> x) {
-  return folded<T>(x, [](Lane<T> a, Lane<T> b) { return a + b; });
+  return across(
+             x, [](Lane<T> a, Lane<T> b) __attribute__((always_inline)) { return larger(a, b); })
+      .v[0];
 }
 
 template <class T>
@@ -106,8 +77,9 @@ TYCHO_INLINE void zero(T* p, int64_t n) {
 // e^x for x <= 0: without what large x take.
 template <class T>
 TYCHO_INLINE Lane<T> shrinking_exp(Lane<T> x) {
-  const auto a = reduce_exp(larger(Lane<T>(Constants<T>::exp_low), x));
-  return scale(exp_of_reduced(a.r), a.shifted);
+  const Lane<T> least(Constants<T>::exp_low);
+  const auto a = reduce_exp(larger(least, x));
+  return scale_where(~(x < least), exp_of_reduced(a.r), a.shifted);
 }
 
 // One row's scores become weights exp(s - top); the running maximum and sum take them in. Gives
@@ -127,24 +99,24 @@ TYCHO_INLINE T weigh(T* s, int64_t n, T& top, T& sum) {
   const T before = top, here = top_of(larger(most[0], most[1]));
   top = here > before ? here : before;
   const T base = top == low<T>() ? T(0) : top;
-  L total[2] = {L(T(0)), L(T(0))};
+  L sums[2] = {L(T(0)), L(T(0))};
   const L b(base);
   j = 0;
   for (; j + 2 * w <= n; j += 2 * w) {
     const L x = shrinking_exp(L::load(s + j) - b), y = shrinking_exp(L::load(s + j + w) - b);
     x.store(s + j);
     y.store(s + j + w);
-    total[0] += x;
-    total[1] += y;
+    sums[0] += x;
+    sums[1] += y;
   }
   for (; j < n; j += w) {
     const int m = static_cast<int>(least(w, n - j));
     const L x = shrinking_exp(read<T>(s + j, m, low<T>()) - b);
     write<T>(s + j, m, x);
-    total[0] += x;
+    sums[0] += x;
   }
-  const T shrink = before == top ? T(1) : exp(L(before - base)).v[0];
-  sum = sum * shrink + total_of(total[0] + total[1]);
+  const T shrink = before == top ? T(1) : before == low<T>() ? T(0) : exp(L(before - base)).v[0];
+  sum = sum * shrink + total(sums[0] + sums[1]);
   return shrink;
 }
 
@@ -287,9 +259,9 @@ void grad(const AttentionTile& a) {
             dots += x * read<T>(e + j, c, T(0));
           });
       // The tile that has all keys takes out the rounding of lse; without a key all is 0.
-      const T most = delta ? T(1) : total_of(all), norm = most == T(0) ? T(1) : T(1) / most;
+      const T most = delta ? T(1) : total(all), norm = most == T(0) ? T(1) : T(1) / most;
       const Lane<T> by(norm), scale(static_cast<T>(a.scale)),
-          sums(delta ? delta[r + i] : total_of(dots) * norm);
+          sums(delta ? delta[r + i] : total(dots) * norm);
       each_lane<T>(
           valid, [&](int64_t j, int c) __attribute__((always_inline)) {
             const Lane<T> x = read<T>(p + j, c, T(0)) * by;
