@@ -135,16 +135,23 @@ void BoxPart::plan(const Walk& w, int tensor, const int64_t* size) {
   }
   row_step_ = strides[last - 1];
   kind_ = rows_ * cols_ >= kPlane ? Kind::Planes : Kind::Table;
+  // Dimension by dimension from the innermost: each is what lies below, again and again. Planes need
+  // the places where they begin only.
   int32_t* at = at_;
   *at++ = 0;
-  // Dimension by dimension from the innermost: each is what lies below, again and again.
-  for (int d = last; d >= 0; --d) {
+  for (int d = kind_ == Kind::Planes ? last - 2 : last; d >= 0; --d) {
     const int64_t below = at - at_;
     for (int64_t i = 1; i < sizes[d]; ++i) {
       const int32_t shift = static_cast<int32_t>(i * strides[d]);
       for (int64_t j = 0; j < below; ++j) *at++ = at_[j] + shift;
     }
   }
+}
+
+int64_t BoxPart::at(int64_t i) const {
+  if (kind_ != Kind::Planes) return kind_ == Kind::Dense ? i : at_[i];
+  const int64_t plane = rows_ * cols_, in_plane = i % plane;
+  return at_[i / plane] + in_plane / cols_ * row_step_ + in_plane % cols_ * step_;
 }
 
 void BoxPart::gather(int bytes, char* tile, const char* from) const {
@@ -157,8 +164,8 @@ void BoxPart::gather(int bytes, char* tile, const char* from) const {
     case Kind::Step:
       return level_of::copy_plane(bytes, tile, n_, 1, from, 0, step_, 1, n_);
     case Kind::Planes:
-      for (int64_t i = 0; i < n_; i += rows_ * cols_)
-        level_of::copy_plane(bytes, tile + i * bytes, cols_, 1, from + at_[i] * int64_t{bytes},
+      for (int64_t i = 0, k = 0; i < n_; i += rows_ * cols_, ++k)
+        level_of::copy_plane(bytes, tile + i * bytes, cols_, 1, from + at_[k] * int64_t{bytes},
                              row_step_, step_, rows_, cols_);
       return;
     case Kind::Table:
@@ -174,8 +181,8 @@ void BoxPart::scatter(int bytes, char* to, const char* tile) const {
     case Kind::Step:
       return level_of::copy_strided(bytes, to, step_, tile, 1, n_);
     case Kind::Planes:
-      for (int64_t i = 0; i < n_; i += rows_ * cols_)
-        level_of::copy_plane(bytes, to + at_[i] * int64_t{bytes}, row_step_, step_,
+      for (int64_t i = 0, k = 0; i < n_; i += rows_ * cols_, ++k)
+        level_of::copy_plane(bytes, to + at_[k] * int64_t{bytes}, row_step_, step_,
                              tile + i * bytes, cols_, 1, rows_, cols_);
       return;
     case Kind::One:

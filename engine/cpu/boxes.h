@@ -35,7 +35,8 @@ class BoxPart {
   bool one() const { return kind_ == Kind::One; }  // a single element, repeated
   // Do runs along the innermost dimension lie together? Then element i of a run's start is here.
   bool runs() const { return kind_ != Kind::One && step_ == 1; }
-  int64_t at(int64_t i) const { return kind_ == Kind::Dense ? i : at_[i]; }
+  int64_t run() const { return kind_ == Kind::Dense ? n_ : cols_; }
+  int64_t at(int64_t i) const;
   void gather(int bytes, char* tile, const char* from) const;
   void scatter(int bytes, char* to, const char* tile) const;
 
@@ -45,7 +46,7 @@ class BoxPart {
   int64_t n_;
   int64_t step_, row_step_;  // between the elements, and the rows, of the last two dimensions
   int64_t rows_, cols_;      // of these
-  int32_t at_[kBox];         // where each element lies
+  int32_t at_[kBox];         // Table: where each element lies; Planes: where each of them begins
 };
 
 }  // namespace tycho::cpu

@@ -229,8 +229,15 @@ void copy(const Tensor& to, const Tensor& from) {
       const char* f = src + offset[1] * from_size;
       const int64_t m = part[0].numel();
       if (!part[1].dense()) part[1].gather(from_size, raw[0], f);
-      conversion.run(part[0].dense() ? t : raw[1], 1, part[1].dense() ? f : raw[0], 1, m);
-      if (!part[0].dense()) part[0].scatter(size, t, raw[1]);
+      const char* values = part[1].dense() ? f : raw[0];
+      if (part[0].runs() && part[0].run() >= 64) {
+        const int64_t run = part[0].run();
+        for (int64_t i = 0; i < m; i += run)
+          conversion.run(t + part[0].at(i) * size, 1, values + i * from_size, 1, run);
+        return;
+      }
+      conversion.run(raw[1], 1, values, 1, m);
+      part[0].scatter(size, t, raw[1]);
     });
   parallel_for(
       walk.numel, kGrain,
