@@ -58,6 +58,22 @@ int wait_on_device(lua_State* L) {
   backend_of(d).wait_on_device(waiting, stream_at(L, 2), d, stream_at(L, 4), mark_at(L, 5));
   return 0;
 }
+int new_time(lua_State* L) {
+  const Device d = cuda_at(L, 1);
+  lua_pushinteger(L, backend_of(d).new_time(d, stream_at(L, 2)));
+  return 1;
+}
+int release_time(lua_State* L) {
+  const Device d = cuda_at(L, 1);
+  backend_of(d).release_time(d, check_integer(L, 2, "torch.cuda"));
+  return 0;
+}
+int milliseconds(lua_State* L) {
+  const Device d = cuda_at(L, 1);
+  const int64_t from = check_integer(L, 2, "torch.cuda"), to = check_integer(L, 3, "torch.cuda");
+  lua_pushnumber(L, backend_of(d).milliseconds(d, from, to));
+  return 1;
+}
 int lua_is_pinned(lua_State* L) {
   lua_pushboolean(L, is_pinned(*check_tensor(L, 1, "is_pinned")->storage));
   return 1;
@@ -74,6 +90,9 @@ void open_streams(lua_State* L, int cuda) {
                                        {"_passed", guarded<passed>},
                                        {"_wait", guarded<wait>},
                                        {"_wait_on_device", guarded<wait_on_device>},
+                                       {"_new_time", guarded<new_time>},
+                                       {"_release_time", guarded<release_time>},
+                                       {"_milliseconds", guarded<milliseconds>},
                                        {"_is_pinned", guarded<lua_is_pinned>},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, cuda);

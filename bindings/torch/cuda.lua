@@ -157,17 +157,24 @@ function cuda.Event(enable_timing)
   return setmetatable({enable_timing = enable_timing or false}, Event)
 end
 
+-- A GPU's time of the event, which stands in its stream; simulated devices have the host's.
+function Event:__gc()
+  if self.gpu_time then cuda._release_time(self.device.index, self.gpu_time) end
+  self.gpu_time = nil
+end
+
 ---Marks how far the stream is.
 ---@param stream? table default: the current one
 function Event:record(stream)
   stream = stream and check_stream(stream, "record") or cuda.current_stream()
+  Event.__gc(self)
   self.device, self.stream_id = stream.device, stream.stream_id
+  if self.enable_timing then
+    local _, _, _, simulated = cuda._info(stream.device_index)
+    self.gpu_time = not simulated and cuda._new_time(stream.device_index, stream.stream_id) or nil
+    self.time = torch.perf_counter()
+  end
   self.mark = cuda._mark(stream.device_index, stream.stream_id)
-  if not self.enable_timing then return end
-  -- The time is the host's, when the stream is there.
-  local _, _, _, simulated = cuda._info(stream.device_index)
-  if not simulated then cuda._wait(stream.device_index, stream.stream_id, self.mark) end
-  self.time = torch.perf_counter()
 end
 ---What comes next in the stream comes after this event.
 ---@param stream? table default: the current one
@@ -200,7 +207,9 @@ function Event:elapsed_time(later)
       error("elapsed_time: both events must be passed before the time between them is asked for: later:synchronize()", 2, "value")
     end
   end
-  return (later.time - self.time) * 1000
+  if not self.gpu_time then return (later.time - self.time) * 1000 end
+  if self.device ~= later.device then error("elapsed_time: both events must be of one device", 2, "value") end
+  return cuda._milliseconds(self.device.index, self.gpu_time, later.gpu_time)
 end
 
 ---- What a device is ---------------------------------------------------------------------------------

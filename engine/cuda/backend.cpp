@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
 #include "engine/cuda/launch.h"
+#include "engine/cuda/pinned.h"
 #include "engine/cuda/rows.h"
 #include "engine/cuda/start.h"
 #include "engine/ops/table/kernel.h"
@@ -66,6 +67,7 @@ struct Cuda final : Backend {
       }
       finish(device, stream);
     }
+    forget_arrived(device);
     raise_faults(d);
   }
 
@@ -127,6 +129,40 @@ struct Cuda final : Backend {
     for (const Queue::Mark& m : device.queues[static_cast<size_t>(s)].open)
       if (m.number >= mark)
         return check(driver().stream_waits(stream, m.event, 0), "a stream that waits for another");
+  }
+  void copy_later(const Tensor& to, const Tensor& from, bool) override {
+    cuda::copy_later(to, from);
+  }
+  void* allocate_pinned(size_t bytes) override { return cuda::allocate_pinned(bytes); }
+  void release_pinned(void* memory, size_t bytes) override { cuda::release_pinned(memory, bytes); }
+
+  int64_t new_time(Device d, StreamId s) override {
+    DeviceContext& device = context_of(d);
+    const Stream stream = device.stream(s);
+    Event event = nullptr;
+    check(driver().new_event(&event, 0), "an event");
+    const std::lock_guard lock(device.mutex);
+    device.times[++device.last_time] = event;
+    check(driver().record_event(event, stream), "an event");
+    return device.last_time;
+  }
+  void release_time(Device d, int64_t time) override {
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    const auto it = device.times.find(time);
+    if (it == device.times.end()) return;
+    driver().end_event(it->second);
+    device.times.erase(it);
+  }
+  double milliseconds(Device d, int64_t from, int64_t to) override {
+    DeviceContext& device = context_of(d);
+    const std::lock_guard lock(device.mutex);
+    const auto a = device.times.find(from), b = device.times.find(to);
+    TYCHO_CHECK(Kind::Value, a != device.times.end() && b != device.times.end(),
+                "the device has no such event");
+    float milliseconds = 0;
+    check(driver().time_between(&milliseconds, a->second, b->second), "the time between events");
+    return static_cast<double>(milliseconds);
   }
 
  private:

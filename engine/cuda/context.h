@@ -2,8 +2,10 @@
 // write faults to. A device comes into being at its first use.
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "engine/base/device_memory.h"
 #include "engine/cuda/driver.h"
@@ -26,6 +28,12 @@ struct Queue {
   std::deque<Mark> open;
 };
 
+// A tensor of the host that a copy reads or writes until the event.
+struct Arrival {
+  Event event;
+  Tensor host;
+};
+
 struct DeviceContext {
   Device device;
   int ordinal = 0;  // the driver's
@@ -36,6 +44,9 @@ struct DeviceContext {
   size_t total = 0;
   std::mutex mutex;  // of what follows
   std::deque<Queue> queues;
+  std::vector<Arrival> arriving;
+  std::map<int64_t, Event> times;
+  int64_t last_time = 0;
   std::unique_ptr<Memory> memory;
   Fault* fault = nullptr;  // in pinned memory
 

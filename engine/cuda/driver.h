@@ -20,9 +20,10 @@ using Pool = struct PoolOf*;
 using Graph = struct GraphOf*;
 using GraphRun = struct GraphRunOf*;
 
-// CUdevice_attribute, CUstream_flags, CUevent_flags, CUmemPool_attribute, CUstreamCaptureMode
+// CUdevice_attribute, CUstream_flags, CUevent_flags, CU_MEMHOSTALLOC, CUmemPool_attribute, CUstreamCaptureMode
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 constexpr unsigned kNonBlocking = 1, kEventWithoutTime = 2;
+constexpr unsigned kPortable = 1;
 constexpr int kReleaseThreshold = 4;
 constexpr int kOldestArch = 75;  // Turing
 constexpr int kCaptureThreadLocal = 1;
@@ -63,6 +64,7 @@ constexpr int kCaptureThreadLocal = 1;
   CALL(record_event, cuEventRecord, (Event event, Stream stream))                                  \
   CALL(ask_event, cuEventQuery, (Event event))                                                     \
   CALL(finish_event, cuEventSynchronize, (Event event))                                            \
+  CALL(time_between, cuEventElapsedTime, (float* milliseconds, Event from, Event to))              \
   CALL(load_library, cuLibraryLoadData,                                                            \
        (Library * library, const void* code, int* options, void** values, unsigned n,              \
         int* library_options, void** library_values, unsigned library_n))                          \

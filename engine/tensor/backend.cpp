@@ -1,6 +1,7 @@
 // The two backends of a process, and what is the same for all of them.
 #include "engine/tensor/backend.h"
 
+#include "engine/base/check.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -8,7 +9,9 @@ namespace {
 
 thread_local StreamId current_streams[kMaxCudaDevices] = {};
 
-void release_pinned(void* data, size_t bytes, void*) { release(data, bytes); }
+void release_pinned(void* data, size_t bytes, void* backend) {
+  static_cast<Backend*>(backend)->release_pinned(data, bytes);
+}
 
 }  // namespace
 
@@ -38,8 +41,17 @@ void set_current_stream(Device device, StreamId stream) {
 
 Tensor empty_pinned(const Sizes& shape, DType dtype) {
   const Tensor t = empty(shape, dtype);
-  // The memory is the host's; it is known by who frees it.
-  if (!shapes_only) t->storage->free_data = release_pinned;
+  if (shapes_only) return t;
+  cuda_device_count();  // so that the devices' backend is the one that stays
+  Storage& s = *t->storage;
+  Backend* const backend = detail::backends[1];
+  void* const memory = backend->allocate_pinned(s.bytes);
+  TYCHO_CHECK(Kind::Oom, memory, "out of memory: %.1f MB of pinned memory wanted",
+              static_cast<double>(s.bytes) / 1e6);
+  release(s.data, s.bytes);
+  s.data = memory;
+  s.context = backend;
+  s.free_data = release_pinned;  // pinned memory is known by who frees it
   return t;
 }
 

@@ -83,6 +83,18 @@ struct Backend {
     copy(to, from);
   }
 
+  // A point in a stream's time, as a number that is given back; the milliseconds between two of a
+  // device that were passed.
+  virtual int64_t new_time(Device, StreamId) { return 0; }
+  virtual void release_time(Device, int64_t) {}
+  virtual double milliseconds(Device, int64_t from, int64_t to) {
+    (void)from, (void)to;
+    return 0;
+  }
+  // Memory of the host that the devices read by themselves; nullptr when there is none.
+  virtual void* allocate_pinned(size_t bytes) { return tycho::allocate(bytes); }
+  virtual void release_pinned(void* memory, size_t bytes) { tycho::release(memory, bytes); }
+
   // --- only the CPU is asked ---
   // A row without tensors: n contiguous elements of float32, float64 or int64, p[0] the result and
   // p[1..] the operands.

@@ -116,8 +116,14 @@ const Op& to_device =
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
-                  c.out.push_back(empty_like_in(format_of(c, 5, x.rank()), x, c.dtype(2, x.dtype()),
-                                                c.arg[1].device));
+                  const Device device = c.arg[1].device;
+                  const DType dtype = c.dtype(2, x.dtype());
+                  // Devices write later only where they write by themselves.
+                  if (c.flag(4) && device.is_cpu() && !x.device().is_cpu() && x.contiguous() &&
+                      dtype == x.dtype() && c.arg[5].tag == Tag::None)
+                    c.out.push_back(empty_pinned(x.shape(), dtype));
+                  else
+                    c.out.push_back(empty_like_in(format_of(c, 5, x.rank()), x, dtype, device));
                 },
             .run =
                 [](Call& c) {

@@ -16,7 +16,8 @@ namespace tycho::cuda {
 
 struct EventOf {
   uint64_t asked = 0, done = 0;  // how often it was recorded, and reached
-  bool ended = false;
+  bool ended = false, timed = false;
+  float time = 0;  // in things done
 };
 struct Work {
   std::function<void()> run;
@@ -58,6 +59,7 @@ struct Machine {
   std::map<Address, size_t> blocks;
   std::map<const char*, size_t> pinned;
   size_t bytes = 0, graphs = 0, lost = 0;
+  float time = 0;
   std::vector<std::unique_ptr<StreamOf>> streams;
   std::map<Event, std::shared_ptr<EventOf>> events;
   ContextOf contexts[16];
@@ -95,7 +97,11 @@ bool step(StreamOf* s) {
   const Work work = std::move(s->queue.front());
   s->queue.pop_front();
   if (work.run) work.run();
-  if (work.reach) work.reach->done = std::max(work.reach->done, work.at);
+  ++m().time;
+  if (work.reach) {
+    work.reach->done = std::max(work.reach->done, work.at);
+    work.reach->time = m().time;
+  }
   return true;
 }
 
@@ -280,9 +286,17 @@ Driver make_driver() {
     const auto& event = m().events.at(e);
     return add(s, {{}, {}, event, event->asked});
   };
-  d.new_event = [](Event* e, unsigned) {
+  d.time_between = [](float* milliseconds, Event a, Event b) {
+    LOCK;
+    const auto from = m().events.at(a), to = m().events.at(b);
+    if (!from->timed || !to->timed || !from->asked || !to->asked) return kInvalid;
+    *milliseconds = to->time - from->time;
+    return from->done < from->asked || to->done < to->asked ? kNotReady : kSuccess;
+  };
+  d.new_event = [](Event* e, unsigned flags) {
     LOCK;
     auto event = std::make_shared<EventOf>();
+    event->timed = !(flags & kEventWithoutTime);
     *e = event.get();
     m().events[*e] = std::move(event);
     return kSuccess;
@@ -380,8 +394,8 @@ void start(const Options& options) {
 
 Held held() {
   LOCK;
-  return {m().blocks.size(),  m().bytes,  m().events.size(),
-          m().streams.size(), m().graphs, m().lost};
+  return {m().blocks.size(), m().bytes, m().events.size(), m().streams.size(),
+          m().graphs,        m().lost,  m().pinned.size()};
 }
 
 }  // namespace emulated

@@ -21,6 +21,7 @@ void start(const Options& options = {});
 struct Held {
   size_t blocks, bytes, events, streams, graphs;
   size_t lost;  // work whose memory was gone when it was done
+  size_t pinned;
 };
 Held held();
 

@@ -39,6 +39,7 @@ static_assert(kMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventWithoutTime == CU_EVENT_DISABLE_TIMING);
+static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
 static_assert(kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 

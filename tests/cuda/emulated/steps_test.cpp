@@ -51,6 +51,7 @@ class Steps {
     options.eager_percent = static_cast<int>(seed % 3 * 40);
     emulated::start(options);
     cuda::start();
+    empty_pinned({1}, DType::UInt8);  // opens the current device
     context().synchronize(kDevice);
     context().empty_cache(kDevice);
     context().passed(kDevice, 0, 0);
@@ -158,10 +159,16 @@ class Steps {
   }
   void put(Held& h) {
     for (size_t k = 0; k < h.bytes.size(); k += 97) h.bytes[k] = static_cast<uint8_t>(random_());
-    const Tensor host = empty(h.tensor.shape(), DType::UInt8);
+    const bool later = below(2);
+    const Tensor& shape = h.tensor;
+    const Tensor host =
+        later ? empty_pinned(shape.shape(), DType::UInt8) : empty(shape.shape(), DType::UInt8);
     std::memcpy(host.host(), h.bytes.data(), h.bytes.size());
     will_write(h);
-    context().copy(h.tensor, host);
+    if (later)
+      context().copy_later(h.tensor, host, false);
+    else
+      context().copy(h.tensor, host);
     was_written(h);
   }
   void copy(Held& from) {
@@ -184,6 +191,19 @@ class Steps {
   void look(Held& h) {
     std::vector<uint8_t> got(h.bytes.size());
     will_read(h);
+    if (below(4) == 0) {  // into pinned memory, which is looked at when the copy is done
+      const Tensor host = empty_pinned(h.tensor.shape(), DType::UInt8);
+      context().copy_later(host, h.tensor, true);
+      was_read(h);
+      try {
+        context().wait(kDevice, stream(), h.reads.back().mark);
+      } catch (const Error&) {
+        EXPECT_EQ(std::memcmp(host.host(), h.bytes.data(), got.size()), 0);
+        throw;
+      }
+      EXPECT_EQ(std::memcmp(host.host(), h.bytes.data(), got.size()), 0);
+      return;
+    }
     try {
       context().read(kDevice, got.data(), h.tensor.data(), got.size());
     } catch (const Error&) {  // a fault: told once the values are there
