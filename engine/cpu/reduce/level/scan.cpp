@@ -148,15 +148,33 @@ void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64
   if (n == 0) return;
   T best = x[0];
   int64_t at = 1, i = 0;
-  for (; i < n; ++i) {  // until the first nan, without branches on values
-    const T v = x[i * x_step];
-    if (v != v) break;
-    const bool take = Largest ? v >= best : v <= best;
-    best = take ? v : best;
-    at = take ? i + 1 : at;
-    y[i * y_step] = best;
-    positions[i * y_step] = at;
+  const auto each = [&](int64_t end) __attribute__((always_inline)) {  // until the first nan
+    for (; i < end; ++i) {
+      const T v = x[i * x_step];
+      if (v != v) return false;
+      const bool take = Largest ? v >= best : v <= best;
+      best = take ? v : best;
+      at = take ? i + 1 : at;
+      y[i * y_step] = best;
+      positions[i * y_step] = at;
+    }
+    return true;
+  };
+  bool numbers = true;
+  if (x_step == 1 && y_step == 1) {  // most lanes bring nothing better
+    constexpr int w = Lane<T>::size;
+    while (numbers && i + w <= n) {
+      const Lane<T> v = Lane<T>::load(x + i), b(best);
+      if (any((Largest ? v >= b : v <= b) | (v != v))) {
+        numbers = each(i + w);
+        continue;
+      }
+      b.store(y + i);
+      for (int k = 0; k < w; ++k) positions[i + k] = at;
+      i += w;
+    }
   }
+  if (numbers) each(n);
   for (; i < n; ++i) {
     const T v = x[i * x_step];
     if (v != v) {
