@@ -1,4 +1,4 @@
-// Kernels of masks: counting, selecting and writing where a mask is true; membership.
+// Kernels of masks: positions, selecting and writing where a mask is true; membership.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -30,41 +30,108 @@ std::vector<int64_t> counts_before(const Tensor& mask) {
   return before;
 }
 
-}  // namespace
-
-void mask_positions(Call& c) {
-  const Tensor m = packed(c.tensor(0));
-  const auto before = counts_before(m);
-  const int rank = m.rank();
-  const int64_t found = before.back();
-  int64_t* to[kMaxDims];
-  for (int d = 0; d < rank; ++d) {
-    c.out.push_back(empty({found}, DType::Int64, m.device()));
-    to[d] = c.out[d].data<int64_t>();
+// Divides numbers up to `most` by a fixed size: where both have 32 bits, by a multiplication (with
+// 2^64 / size rounded up, which is off by too little to matter), for the instruction is slow.
+struct Divider {
+  uint64_t size, magic;
+  Divider(int64_t by, int64_t most)
+      : size(static_cast<uint64_t>(by)),
+        magic(by > 1 && most <= UINT32_MAX ? UINT64_MAX / size + 1 : 0) {}
+  uint64_t operator()(uint64_t x) const {
+    return magic ? static_cast<uint64_t>((static_cast<Wide>(x) * magic) >> 64) : x / size;
   }
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+};
+
+// Writes which of the bytes [begin, end) are not 0, and returns how many; without branches on
+// single bytes, so there is room for all.
+int64_t places_in(const uint8_t* mask, int64_t begin, int64_t end, int64_t* to) {
+  int64_t k = 0, i = begin;
+  for (; i + 8 <= end; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, mask + i, 8);
+    if (eight == 0) continue;
+    for (int64_t j = i; j < i + 8; ++j) {
+      to[k] = j;
+      k += mask[j] != 0;
+    }
+  }
+  for (; i < end; ++i) {
+    to[k] = i;
+    k += mask[i] != 0;
+  }
+  return k;
+}
+
+// The positions, from 1, of a packed mask's true elements: along dimension d, those of element k at
+// to[d][k * step].
+void write_positions(const Tensor& m, const std::vector<int64_t>& before, int64_t* const* to,
+                     int64_t step) {
+  constexpr int64_t kBlock = 1024;
+  const int rank = m.rank();
   const uint8_t* b = bytes_of(m);
+  std::vector<Divider> by;
+  for (int d = 0; d < rank; ++d) by.emplace_back(m.size(d), m.numel());
   parallel_for(m.numel(), kChunk, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end;) {
-      const size_t chunk = static_cast<size_t>(i / kChunk);
-      const int64_t stop = std::min(end, i - i % kChunk + kChunk),
-                    room = before[chunk + 1] - before[chunk];
-      // First the places over all elements, in the last dimension's tensor.
-      int64_t* t = to[rank - 1] + before[chunk];
-      for (int64_t k = 0; i < stop && k < room; ++i) {
-        t[k] = i;
-        k += b[i] != 0;
-      }
-      for (int64_t k = before[chunk]; k < before[chunk + 1]; ++k) {
-        int64_t rest = to[rank - 1][k];
-        for (int d = rank - 1; d > 0; --d) {
-          to[d][k] = rest % m.size(d) + 1;
-          rest /= m.size(d);
+    int64_t at[kBlock];  // over all elements; then over those of fewer and fewer dimensions
+    int64_t k = before[static_cast<size_t>(begin / kChunk)];
+    for (int64_t i = begin; i < end; i += kBlock) {
+      const int64_t n = places_in(b, i, std::min(end, i + kBlock), at);
+      for (int d = rank - 1; d > 0; --d) {
+        const Divider divide = by[static_cast<size_t>(d)];
+        int64_t* t = to[d] + k * step;
+        for (int64_t j = 0; j < n; ++j) {
+          const uint64_t x = static_cast<uint64_t>(at[j]), rest = divide(x);
+          t[j * step] = static_cast<int64_t>(x - rest * divide.size) + 1;
+          at[j] = static_cast<int64_t>(rest);
         }
-        to[0][k] = rest + 1;
       }
-      i = stop;
+      for (int64_t j = 0; j < n; ++j) to[0][(k + j) * step] = at[j] + 1;
+      k += n;
     }
   });
+}
+
+// One tensor of positions for each dimension.
+void push_columns(Call& c, const Tensor& m) {
+  const auto before = counts_before(m);
+  int64_t* to[kMaxDims];
+  for (int d = 0; d < m.rank(); ++d) {
+    c.out.push_back(empty({before.back()}, DType::Int64, m.device()));
+    to[d] = c.out[d].data<int64_t>();
+  }
+  write_positions(m, before, to, 1);
+}
+
+// Which elements are not zero, packed.
+Tensor truths_of(const Tensor& x) {
+  if (x.dtype() == DType::Bool) return packed(x);
+  Tensor mask = empty(x.shape(), DType::Bool, x.device());
+  copy_raw(mask, x);
+  return mask;
+}
+
+}  // namespace
+
+void mask_positions(Call& c) { push_columns(c, packed(c.tensor(0))); }
+
+void where_found(Call& c) {
+  const Tensor m = truths_of(c.tensor(0));
+  push_columns(c, m.rank() ? m : alias(m, {1}, {1}, m->offset));
+}
+
+void nonzero(Call& c) {
+  if (c.flag(1)) return where_found(c);
+  const Tensor m = truths_of(c.tensor(0));
+  const auto before = counts_before(m);
+  const int rank = m.rank();
+  c.out.push_back(empty({before.back(), rank}, DType::Int64, m.device()));
+  if (rank == 0) return;
+  int64_t* to[kMaxDims];
+  for (int d = 0; d < rank; ++d) to[d] = c.out[0].data<int64_t>() + d;
+  write_positions(m, before, to, rank);
 }
 
 void masked_select(Call& c) {
@@ -108,8 +175,11 @@ void masked_scatter(Call& c) {
     using T = decltype(kind);
     T* to = work.data<T>();
     const T* from = source.data<T>();
-    for (int64_t i = 0, n = mask.numel(), k = 0; i < n; ++i)
-      if (m[i]) to[i] = from[k++];
+    for (int64_t i = 0, k = 0; k < need; ++i) {  // without branches on the mask
+      const T is = static_cast<T>(m[i] != 0), all = static_cast<T>(T{0} - is);
+      to[i] = static_cast<T>((from[k] & all) | (to[i] & static_cast<T>(~all)));
+      k += is;
+    }
   });
   if (work.get() != out.get()) copy_raw(out, work);
 }
@@ -156,5 +226,8 @@ BIND_KERNEL(Cpu, "isin", isin);
 BIND_KERNEL(Cpu, "masked_select", masked_select);
 BIND_KERNEL(Cpu, "masked_scatter", masked_scatter);
 BIND_KERNEL(Cpu, "index.mask", mask_positions);
+BIND_KERNEL(Cpu, "nonzero", nonzero);
+BIND_KERNEL(Cpu, "argwhere", nonzero);
+BIND_KERNEL(Cpu, "where.found", where_found);
 
 }  // namespace tycho::cpu

@@ -32,11 +32,22 @@ Tensor checked(const Call& c, const Tensor& index) {
   return alias(p.hold, index.shape(), row_major(index.shape()), p.hold->offset);
 }
 
+// each_run over three tensors, quick where the runs are short and many.
+template <class F>
+void each_short_run(const Walk& w, int64_t begin, int64_t end, F&& f) {
+  const int64_t n = w.size[w.rank - 1];
+  if (w.rank != 2 || begin % n || end % n) return each_run(w, begin, end, f);
+  for (int64_t i = begin / n; i < end / n; ++i) {
+    const int64_t offset[] = {i * w.stride[0][0], i * w.stride[1][0], i * w.stride[2][0]};
+    f(offset, n);
+  }
+}
+
 template <Combine C, class T>
 void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t step) {
   const int last = w.rank - 1;
   const int64_t sp = w.stride[0][last], st = w.stride[1][last], sf = w.stride[2][last];
-  each_run(w, 0, w.numel, [&](const int64_t* offset, int64_t n) {
+  each_short_run(w, 0, w.numel, [&](const int64_t* offset, int64_t n) {
     const int64_t* q = p + offset[0];
     T* t = to + offset[1];
     const T* f = from + offset[2];
@@ -134,7 +145,7 @@ void gather(Call& c) {
     const T* from = x.data<T>();
     T* to = out.data<T>();
     parallel_for(w.numel, 16384, [&](int64_t begin, int64_t end) {
-      each_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
+      each_short_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
         const int64_t* q = p + offset[0];
         const T* f = from + offset[1];
         T* t = to + offset[2];

@@ -1,4 +1,4 @@
-// Distinct elements, and elements that are not zero.
+// Distinct elements.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -191,88 +191,12 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
   }
 }
 
-// 1-based positions of elements that are not zero: [n, rank].
-Tensor nonzero_rows(const Tensor& input) {
-  Tensor mask = empty(input.shape(), DType::Bool, input.device());
-  copy_raw(mask, input);
-  const uint8_t* m = mask.data<uint8_t>();
-  const int64_t n = mask.numel();
-  const int rank = input.rank();
-  constexpr int64_t kChunk = 65536;
-  const int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<int64_t> first(static_cast<size_t>(chunks) + 1);
-  parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      int64_t count = 0;
-      for (int64_t i = k * kChunk; i < std::min(n, (k + 1) * kChunk); ++i) count += m[i];
-      first[k + 1] = count;
-    }
-  });
-  for (int64_t k = 0; k < chunks; ++k) first[k + 1] += first[k];
-  const Tensor out = empty({first[chunks], rank}, DType::Int64, input.device());
-  if (rank == 0) return out;
-  const Sizes shape = input.shape();
-  parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      int64_t* to = out.data<int64_t>() + first[k] * rank;
-      int64_t index[kMaxDims], at = k * kChunk;
-      for (int d = rank - 1; d >= 0; --d) {
-        index[d] = at % shape[d];
-        at /= shape[d];
-      }
-      const int64_t stop = std::min(n, (k + 1) * kChunk);
-      for (int64_t i = k * kChunk; i < stop;) {
-        const int64_t run = std::min(stop - i, shape[rank - 1] - index[rank - 1]);
-        for (int64_t j = 0; j < run; ++j) {
-          uint64_t eight;
-          while (j + 8 <= run && (std::memcpy(&eight, m + i + j, 8), eight == 0)) j += 8;
-          if (j >= run) break;
-          if (!m[i + j]) continue;
-          for (int d = 0; d < rank - 1; ++d) to[d] = index[d] + 1;
-          to[rank - 1] = index[rank - 1] + j + 1;
-          to += rank;
-        }
-        i += run;
-        index[rank - 1] += run;
-        for (int d = rank - 1; d > 0 && index[d] == shape[d]; --d) {
-          index[d] = 0;
-          ++index[d - 1];
-        }
-      }
-    }
-  });
-  return out;
-}
-
-// The same as one tensor for each dimension; a 0-d tensor has one.
-void nonzero_columns(Call& c) {
-  Tensor x = c.tensor(0);
-  if (x.rank() == 0) x = alias(x, {1}, {1}, x->offset);
-  const Tensor rows = nonzero_rows(x);
-  for (int d = 0; d < x.rank(); ++d) {
-    const Tensor column = empty({rows.size(0)}, DType::Int64, x.device());
-    copy_raw(column, alias(rows, column.shape(), {x.rank()}, rows->offset + d));
-    c.out.push_back(column);
-  }
-}
-
 }  // namespace
 
 void unique(Call& c) { make_unique(c, false, c.flag(2), c.flag(3), 4); }
 void unique_consecutive(Call& c) { make_unique(c, true, c.flag(1), c.flag(2), 3); }
 
-void nonzero(Call& c) {
-  if (c.flag(1))
-    nonzero_columns(c);
-  else
-    c.out.push_back(nonzero_rows(c.tensor(0)));
-}
-void where_found(Call& c) { nonzero_columns(c); }
-
 BIND_KERNEL(Cpu, "unique", unique);
 BIND_KERNEL(Cpu, "unique_consecutive", unique_consecutive);
-BIND_KERNEL(Cpu, "nonzero", nonzero);
-BIND_KERNEL(Cpu, "argwhere", nonzero);
-BIND_KERNEL(Cpu, "where.found", where_found);
 
 }  // namespace tycho::cpu
