@@ -115,6 +115,35 @@ Tensor sample_cubic(const Tensor& flat, const Sizes& spatial, const std::vector<
   return sum;
 }
 
+Sizes sampled_shape(const Tensor& x, const Tensor& grid) {
+  Sizes out{x.size(0), x.size(1)};
+  for (int d = 0; d < x.rank() - 2; ++d) out.push_back(grid.size(d + 1));
+  return out;
+}
+
+const Op& grid_sample_forward =
+    add_op({.name = "grid_sample_forward",
+            .args = "input, grid, mode: string, padding_mode: string, align_corners: bool",
+            .doc = "grid_sample in one pass, where no gradient is wanted.",
+            .where = kHidden,
+            .differentiable = false,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  c.out.push_back(empty(sampled_shape(x, c.tensor(1)), x.dtype(), x.device()));
+                },
+            .samples =
+                [](Samples& s) {
+                  for (const char* mode : {"nearest", "bilinear", "bicubic"})
+                    for (const char* padding : {"zeros", "border", "reflection"})
+                      s.add({s.normal({2, 2, 3, 4}), s.uniform({2, 3, 30, 2}, -1.6, 1.6), mode,
+                             padding, false});
+                  s.add({s.normal({1, 2, 2, 3, 3}), s.uniform({1, 1, 2, 2, 3}, -1, 1), "bilinear",
+                         "zeros", true});
+                }});
+
+bool wants_gradient(const Tensor& t) { return mode.grad && t.requires_grad(); }
+
 void grid_sample_call(Call& c) {
   const Tensor &x = c.tensor(0), &grid = c.tensor(1);
   const Sampler s{c.string(2), c.string(3), c.has(4) && c.flag(4)};
@@ -135,10 +164,18 @@ void grid_sample_call(Call& c) {
               s.padding == "zeros" || s.padding == "border" || s.padding == "reflection",
               "grid_sample: padding_mode is \"zeros\", \"border\" or \"reflection\", not \"%s\"",
               s.padding.c_str());
-  Sizes spatial, out{x.size(0), x.size(1)};
+  int64_t places = 1;
+  Sizes spatial;
   for (int d = 0; d < n; ++d) {
     spatial.push_back(x.size(d + 2));
-    out.push_back(grid.size(d + 1));
+    places *= spatial[d];
+  }
+  if (grid_sample_forward.kernel_on(kernels_of(x.device())) && is_floating(x.dtype()) &&
+      x.dtype() == grid.dtype() && places > 0 && places <= INT32_MAX && !wants_gradient(x) &&
+      !wants_gradient(grid)) {
+    c.out.push_back(
+        op<"grid_sample_forward">(x, grid, s.mode.c_str(), s.padding.c_str(), s.corners));
+    return;
   }
   std::vector<Tensor> at;  // in the order of the dimensions; the grid holds the last one first
   for (int d = 0; d < n; ++d) {
@@ -155,7 +192,7 @@ void grid_sample_call(Call& c) {
   } else {
     y = sample_linear(flat, spatial, at);
   }
-  c.out.push_back(op<"view">(y, out));
+  c.out.push_back(op<"view">(y, sampled_shape(x, grid)));
 }
 
 const Op& grid_sample = add_op(
