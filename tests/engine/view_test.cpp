@@ -153,9 +153,9 @@ TEST(Copy, OfPlanesIsTheSameAsElementByElement) {
       const int64_t few = 1 + below(6), many = 1 + below(70), rows = tall ? many : few,
                     cols = tall ? few : many;
       const int64_t gap = below(3), most = 1 + below(4);
-      const int64_t steps[][2] = {{cols + gap, 1}, {1, rows + gap},     {1, 0},    {cols, -1},
-                                  {0, 1},          {most * cols, most}, {-cols, 1}};
-      const auto [fr, fc] = steps[below(7)];
+      const int64_t steps[][2] = {{cols + gap, 1}, {1, rows + gap},     {1, 0},     {cols, -1},
+                                  {0, 1},          {most * cols, most}, {-cols, 1}, {2 * cols, 2}};
+      const auto [fr, fc] = steps[below(8)];
       const bool plain = below(4) > 0;
       const int64_t tc = plain ? 1 : most, tr = (cols + gap) * tc;
       const int64_t back = std::max<int64_t>(0, -fr) * rows + std::max<int64_t>(0, -fc) * cols;

@@ -14,13 +14,15 @@ namespace {
 
 constexpr int64_t kTile = 1024, kGrain = 32768;
 
-// Which lanes hold what both types make of every value: int32 for integers where it is enough,
-// float64 only where it is needed.
+// Which lanes hold what both types make of every value: the result's own for integers, float64 only
+// where it is needed.
 Lanes lanes_between(DType from, DType to) {
   if (!is_floating(from)) {
+    for (const Lanes lanes : {Lanes::U8, Lanes::I8, Lanes::I16, Lanes::I32, Lanes::I64})
+      if (lane_type_of(lanes) == to) return lanes;
     if (is_floating(to) && to != DType::Float64 && dtype_size(from) <= 2) return Lanes::F32;
     if (dtype_size(from) <= 4) return Lanes::I32;
-    return !is_floating(to) && to != DType::Bool ? Lanes::I32 : Lanes::I64;
+    return Lanes::I64;
   }
   if (from == DType::Float64) return Lanes::F64;
   return to == DType::Float64 || (!is_floating(to) && dtype_size(to) == 8) ? Lanes::F64
@@ -35,6 +37,12 @@ struct Conversion {
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
     if (to == DType::Bool && ys == 1 && xs == 1)
       return level_of::truths(dtype_size(from), is_floating(from), y, x, n);
+    if (xs == 2 || xs == -1) {  // side by side first, which is done by vectors
+      alignas(64) char raw[kTile * 8];
+      level_of::copy_plane(dtype_size(from), static_cast<char*>(raw), int64_t{0}, int64_t{1}, x,
+                           int64_t{0}, xs, int64_t{1}, n);
+      return run(y, ys, raw, 1, n);
+    }
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
     if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);

@@ -112,6 +112,33 @@ TYCHO_INLINE void copy_turned(T* to, const T* from, int64_t n) {
   for (; i < n; i++) to[i] = from[-i];
 }
 
+// to[i] = from[2 i]
+template <class T>
+TYCHO_INLINE void copy_seconds(T* to, const T* from, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  constexpr int64_t kPer = 32 / static_cast<int64_t>(sizeof(T));
+  for (; i + kPer < n; i += kPer) {  // what is read ends before the next element
+    const __m256i* p = reinterpret_cast<const __m256i*>(from + 2 * i);
+    __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
+    if constexpr (sizeof(T) == 8) {
+      a = _mm256_unpacklo_epi64(a, b);
+    } else if constexpr (sizeof(T) == 4) {
+      a = _mm256_castps_si256(
+          _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
+    } else if constexpr (sizeof(T) == 2) {
+      const __m256i low = _mm256_set1_epi32(0xffff);
+      a = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    } else {
+      const __m256i low = _mm256_set1_epi16(0xff);
+      a = _mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_permute4x64_epi64(a, 0xd8));
+  }
+#endif
+  for (; i < n; i++) to[i] = from[2 * i];
+}
+
 #if defined(TYCHO_LEVEL_v4)
 // Rows of C elements from, or to, C rows: how C vectors of one side make those of the other.
 template <class T, int C>
@@ -209,6 +236,10 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
       return;
     }
     if (fr == 1 && tr == cols && braided(cols, to, tr, from, fc, rows, true)) return;
+    if (fc == 2 && !(fr == 1 && rows >= 4)) {
+      for (int64_t r = 0; r < rows; r++) copy_seconds(to + r * tr, from + r * fr, cols);
+      return;
+    }
     if (fr == 1 && fc == rows && braided(rows, to, tr, from, fc, cols, false)) return;
     if (fr == 1 && rows >= 4 && cols >= 4)
       return transpose_plane(static_cast<int>(kSize), to_bytes, tr, from_bytes, fc, rows, cols,
