@@ -4,14 +4,12 @@
 #include <cstring>
 #include <vector>
 
-#include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/index/combine.h"
 #include "engine/cpu/index/index.h"
 #include "engine/cpu/index/sort.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
-#include "engine/tensor/read.h"
 
 namespace tycho::cpu {
 namespace {
