@@ -329,12 +329,17 @@ void nll_typed(Call& c) {
   const T* const w = weights.w.data();
   const int64_t* const label = labels.begin();
   T* const to = &each[0];
+  const auto pick = [=](int64_t begin, int64_t end, auto places) {
+    const T* row = from + begin * k.classes * places;
+    for (int64_t n = begin, i = begin * places; n < end; ++n, row += k.classes * places)
+      for (int64_t s = 0; s < places; ++s, ++i)
+        to[i] = label[i] < 0 ? 0 : -w[label[i]] * row[label[i] * places + s];
+  };
   each_sample(k.samples, k.places, [=](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      const T* const row = from + n * k.classes * k.places;
-      for (int64_t i = n * k.places, s = 0; s < k.places; ++s, ++i)
-        to[i] = label[i] < 0 ? 0 : -w[label[i]] * row[label[i] * k.places + s];
-    }
+    if (k.places == 1)
+      pick(begin, end, std::integral_constant<int64_t, 1>());
+    else
+      pick(begin, end, k.places);
   });
   const double total = weights.of(labels);
   put_total<T>(c.out[1], total);
