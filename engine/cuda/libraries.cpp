@@ -56,7 +56,7 @@ constexpr Row kRows[kLibraries] = {
      11,
      4,
      "nvidia-cusolver",
-     "nothing yet (linear algebra)"},
+     "linear algebra"},
     {"NCCL",
      {"libnccl.so.2", nullptr},
      "ncclGetVersion",

@@ -384,6 +384,8 @@ Driver make_driver() {
 
 }  // namespace
 
+const bool kReal = false;
+
 void start(const Options& options) {
   static const Driver table = make_driver();
   LOCK;

@@ -14,6 +14,8 @@ struct Options {
   int old_device = -1;  // the number of one that is of compute capability 6.1
 };
 
+extern const bool kReal;  // whether it is a GPU's driver instead (tests/cuda/gpu)
+
 // Makes it the driver in use; a second call changes the options of the same one.
 void start(const Options& options = {});
 

@@ -53,8 +53,21 @@ class CudaKernels : public EveryOp {
     }
     const std::vector<Tensor> got = fetched(with_gradients(op(), there));
     for (const Tensor& y : got) EXPECT_TRUE(!y || y.device().is_cpu());
-    EXPECT_EQ(difference(got, want, tolerance), "") << what;
+    EXPECT_EQ(difference(certain(got), certain(want), tolerance), "") << what;
     EXPECT_EQ(difference(fetched(there.tensors), host.tensors, tolerance), "") << what;
+  }
+  // What a search finds in a sequence that is not sorted is nobody's promise.
+  Args searchable(const Args& args) const {
+    bool sequence = std::string_view(op().name).starts_with("searchsorted");
+    return mapped(args.values, [&](const Tensor& t) {
+      return std::exchange(sequence, false) ? ops<"sort">(t, -1, false)[0] : t;
+    });
+  }
+  // The signs of eigenvectors, and with them gradients, are the library's choice: on a GPU it is not
+  // the CPU's library that makes it.
+  std::vector<Tensor> certain(const std::vector<Tensor>& all) const {
+    if (!cuda::emulated::kReal || std::string_view(op().name) != "eigh") return all;
+    return {all[0], tycho::op<"abs">(all[1])};
   }
   static std::vector<Tensor> fetched(std::vector<Tensor> all) {
     for (Tensor& t : all)
@@ -80,7 +93,7 @@ TEST_P(CudaKernels, GiveWhatTheCpuGives) {
          mapped(item.args, [](const Tensor& t) { return turned(t, kDevice); }), 1e-5,
          "strides turned round");
     if (trusts_its_caller() || !has_kernel()) return;
-    const Args large = enlarged(item.args, 2500);
+    const Args large = searchable(enlarged(item.args, 2500));
     same(mapped(large.values, copied), mapped(large.values, sent), 1e-4, "larger");
     same(mapped(large.values, [](const Tensor& t) { return turned(t, Device{}); }),
          mapped(large.values, [](const Tensor& t) { return turned(t, kDevice); }), 1e-4,

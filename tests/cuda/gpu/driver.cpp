@@ -14,6 +14,8 @@ TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why);  // engine/cuda/modu
 
 namespace emulated {
 
+const bool kReal = true;
+
 void start(const Options&) {
   static const bool started = [] {
     std::string why;

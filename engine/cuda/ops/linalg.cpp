@@ -1,0 +1,240 @@
+// Factorisations of batches of matrices by cuSOLVER, one matrix after the other in the stream. As on
+// the CPU (cpu/matmul/linalg.cpp) results lie by columns, and of the rows of our matrices the library
+// reads the transpose. What went wrong is looked at when all are asked for.
+#include "engine/ops/linear/linalg.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/cuda/launch.h"
+#include "engine/cuda/solver.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
+#include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
+
+namespace tycho::cuda {
+namespace {
+
+template <class F>
+void by_type(const Tensor& t, F&& f) {
+  if (t.dtype() == DType::Float32)
+    f(float{});
+  else
+    f(double{});
+}
+
+int64_t batch_count(const Tensor& t) { return product(batch_of(t)); }
+
+// A row-major copy that may be written to.
+Tensor copied(const Tensor& t) {
+  const Tensor out = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(out, t);
+  return out;
+}
+
+template <class T>
+Scratch elements(Device device, int64_t n) {
+  return Scratch(device, sizeof(T) * static_cast<size_t>(std::max<int64_t>(n, 1)));
+}
+
+// Runs f(i, info) for every matrix; raises with the first one whose info is not 0.
+template <class F, class Message>
+void each_matrix(Device device, int64_t count, F&& f, Message&& message) {
+  std::vector<int> found(static_cast<size_t>(count));
+  const Scratch info = elements<int>(device, count);
+  for (int64_t i = 0; i < count; ++i) f(i, info.as<int>() + i);
+  backend_of(device).read(device, found.data(), info.as<int>(), sizeof(int) * found.size());
+  for (int64_t i = 0; i < count; ++i)
+    if (const int code = found[static_cast<size_t>(i)]) {
+      std::string text = message(code);
+      if (count > 1) text += format(" (matrix %lld of the batch)", static_cast<long long>(i + 1));
+      fail(Kind::Linalg, text);
+    }
+}
+
+void cholesky(Call& c) {
+  const Tensor& out = c.out[0];
+  copy_raw(out, c.tensor(0));
+  if (out.numel() == 0) return;
+  const bool upper = c.flag(1);
+  const int n = static_cast<int>(out.size(-1)), uplo = upper ? solver::kUpper : solver::kLower;
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& s = solver_of<T>();
+    const solver::Handle handle = handle_of_solver<T>(out.device());
+    T* data = out.data<T>();
+    int size = 0;
+    check_solver(s.potrf_size(handle, uplo, n, data, n, &size), "potrf");
+    const Scratch work = elements<T>(out.device(), size);
+    each_matrix(
+        out.device(), batch_count(out),
+        [&](int64_t i, int* info) {
+          check_solver(s.potrf(handle, uplo, n, data + i * n * n, n, work.as<T>(), size, info),
+                       "potrf");
+        },
+        [&](int code) {
+          return format("cholesky: the matrix is not positive definite (its leading %d x %d part)",
+                        code, code);
+        });
+  });
+  copy_raw(out, upper ? op<"triu">(out) : op<"tril">(out));
+}
+
+void solve_matrices(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool left = c.flag(2);
+  const Tensor a = copied(c.tensor(0));
+  const Device device = a.device();
+  const int n = static_cast<int>(a.size(-1));
+  // The right hand sides one after another: for left, that is B transposed.
+  const Tensor b = copied(left ? turned(c.tensor(1)) : c.tensor(1));
+  const int sides = static_cast<int>(b.size(-2));
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& s = solver_of<T>();
+    const solver::Handle handle = handle_of_solver<T>(device);
+    int size = 0;
+    check_solver(s.getrf_size(handle, n, n, a.data<T>(), n, &size), "getrf");
+    const Scratch work = elements<T>(device, size), pivots = elements<int>(device, n);
+    const Scratch refused = elements<int>(device, 1);  // getrs finds nothing wrong with numbers
+    each_matrix(
+        device, batch_count(a),
+        [&](int64_t i, int* info) {
+          T* lu = a.data<T>() + i * n * n;
+          check_solver(s.getrf(handle, n, n, lu, n, work.as<T>(), pivots.as<int>(), info), "getrf");
+          check_solver(s.getrs(handle, left ? solver::kTransposed : solver::kPlain, n, sides, lu, n,
+                               pivots.as<int>(), b.data<T>() + i * sides * n, n, refused.as<int>()),
+                       "getrs");
+        },
+        [&](int code) {
+          return format("%s: the matrix is singular (its pivot %d is zero)", c.op->name, code);
+        });
+  });
+  copy_raw(out, left ? turned(b) : b);
+}
+
+// A, B, left; a vector as a matrix of one column.
+void solve(Call& c) {
+  if (c.out[0].rank() == c.tensor(0).rank()) return solve_matrices(c);
+  Call d(*c.op);
+  d.n = 3;
+  d.set(0, c.tensor(0));
+  d.set(1, op<"unsqueeze">(c.tensor(1), -1));
+  d.arg[2] = Value(true);
+  d.out.push_back(op<"unsqueeze">(c.out[0], -1));
+  solve_matrices(d);
+}
+
+void inverse(Call& c) {
+  const Tensor& a = c.tensor(0);
+  const Tensor eye = op<"eye">(a.size(-1), Value(), a.dtype(), a.device());
+  Call d(*c.op);
+  d.n = 3;
+  d.set(0, a);
+  d.set(1, op<"expand">(eye, a.shape()));
+  d.arg[2] = Value(true);
+  d.out.push_back(c.out[0]);
+  solve_matrices(d);
+}
+
+// Eigenvalues to w, and the vectors to v where there is one: they come out as rows. The triangle that
+// is not asked for is not read.
+void eigen(Call& c, const Tensor& w, const Tensor& v) {
+  if (w.numel() == 0) return;
+  const bool upper = c.string(1)[0] == 'U';
+  const Tensor a = copied(c.tensor(0));
+  const Device device = a.device();
+  TYCHO_CHECK(Kind::Linalg,
+              integer_at(op<"all">(op<"isfinite">(upper ? op<"triu">(a) : op<"tril">(a))), 0),
+              "%s: the matrix holds nan or infinity", c.op->name);
+  const int n = static_cast<int>(a.size(-1)), uplo = upper ? solver::kLower : solver::kUpper;
+  const int job = v ? solver::kWithVectors : solver::kValuesOnly;
+  const Tensor values = w.contiguous() ? w : empty(w.shape(), w.dtype(), device);
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& s = solver_of<T>();
+    const solver::Handle handle = handle_of_solver<T>(device);
+    int size = 0;
+    check_solver(s.syevd_size(handle, job, uplo, n, a.data<T>(), n, values.data<T>(), &size),
+                 "syevd");
+    const Scratch work = elements<T>(device, size);
+    each_matrix(
+        device, batch_count(a),
+        [&](int64_t i, int* info) {
+          check_solver(s.syevd(handle, job, uplo, n, a.data<T>() + i * n * n, n,
+                               values.data<T>() + i * n, work.as<T>(), size, info),
+                       "syevd");
+        },
+        [&](int code) {
+          return format("%s: the algorithm did not converge (code %d)", c.op->name, code);
+        });
+  });
+  if (values.get() != w.get()) copy_raw(w, values);
+  if (v) copy_raw(v, turned(a));
+}
+void eigh(Call& c) { eigen(c, c.out[0], c.out[1]); }
+void eigvalsh(Call& c) { eigen(c, c.out[0], Tensor()); }
+
+void qr(Call& c) {
+  const Tensor &q = c.out[0], &r = c.out[1], &self = c.tensor(0);
+  const Device device = self.device();
+  const int rows = static_cast<int>(self.size(-2)), columns = static_cast<int>(self.size(-1));
+  const int k = std::min(rows, columns);
+  const bool with_q = std::string_view(c.string(1)) != "r" && q.numel() > 0;
+  if (self.numel() == 0) {
+    if (with_q)
+      copy_raw(q, op<"expand">(op<"eye">(q.size(-1), Value(), q.dtype(), device), q.shape()));
+    return;
+  }
+  const int q_columns = with_q ? static_cast<int>(q.size(-1)) : 0;
+  const Tensor a = copied(turned(self)), seen = turned(a);  // the library sees self itself
+  const Tensor to = with_q ? empty(turned(q).shape(), q.dtype(), device) : Tensor();
+  const int64_t count = batch_count(self);
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& s = solver_of<T>();
+    const solver::Handle handle = handle_of_solver<T>(device);
+    const auto refused = [](int code) { return format("qr: cuSOLVER refused argument %d", -code); };
+    const Scratch tau = elements<T>(device, count * k);
+    int size = 0, q_size = 0;
+    check_solver(s.geqrf_size(handle, rows, columns, a.data<T>(), rows, &size), "geqrf");
+    if (with_q)
+      check_solver(
+          s.orgqr_size(handle, rows, q_columns, k, to.data<T>(), rows, tau.as<T>(), &q_size),
+          "orgqr");
+    const Scratch work = elements<T>(device, std::max(size, q_size));
+    each_matrix(
+        device, count,
+        [&](int64_t i, int* info) {
+          check_solver(s.geqrf(handle, rows, columns, a.data<T>() + i * rows * columns, rows,
+                               tau.as<T>() + i * k, work.as<T>(), size, info),
+                       "geqrf");
+        },
+        refused);
+    copy_raw(r, op<"triu">(op<"narrow">(seen, -2, 0, r.size(-2))));
+    if (!with_q) return;
+    const int both = std::min(columns, q_columns);
+    copy_raw(op<"narrow">(to, -2, 0, both), op<"narrow">(a, -2, 0, both));
+    each_matrix(
+        device, count,
+        [&](int64_t i, int* info) {
+          check_solver(s.orgqr(handle, rows, q_columns, k, to.data<T>() + i * q_columns * rows,
+                               rows, tau.as<T>() + i * k, work.as<T>(), q_size, info),
+                       "orgqr");
+        },
+        refused);
+    copy_raw(q, turned(to));
+  });
+}
+
+BIND_KERNEL(Cuda, "solve", solve);
+BIND_KERNEL(Cuda, "inv", inverse);
+BIND_KERNEL(Cuda, "cholesky", cholesky);
+BIND_KERNEL(Cuda, "eigh", eigh);
+BIND_KERNEL(Cuda, "eigvalsh", eigvalsh);
+BIND_KERNEL(Cuda, "qr", qr);
+
+}  // namespace
+}  // namespace tycho::cuda
