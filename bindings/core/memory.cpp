@@ -111,8 +111,13 @@ thread_local int64_t most_after_young = kStep;
 struct Looks {
   static constexpr int64_t kGrowth = int64_t{1} << 20;
   static constexpr int kMostPauses = 1024, kTrusted = 16;
-  int64_t next = kGrowth, left = 0;    // bytes at which to look; bytes after the last collection
+  int64_t next = kGrowth, left = 0;  // bytes at which to look; bytes after the last collection
+  // With less than this, much was let go since: what was learnt of larger times no longer holds.
+  int64_t low = 0;
   int pauses = 0, wait = 1, good = 0;  // collections of the other kind to wait for
+  bool fine(int64_t bytes) const {
+    return static_cast<uint64_t>(bytes - low) < static_cast<uint64_t>(next - low);
+  }
   void end(bool freed, int64_t bytes, int64_t at_latest) {
     if (!freed) {
       pauses = wait;
@@ -122,7 +127,11 @@ struct Looks {
       wait = std::max(wait / 2, 1);
       good = 0;
     }
+    begin(bytes, at_latest);
+  }
+  void begin(int64_t bytes, int64_t at_latest) {
     left = bytes;
+    low = std::max<int64_t>(0, bytes / 2 - kStep);
     next = pauses ? at_latest : std::min(at_latest, bytes + kGrowth);
   }
 };
@@ -238,21 +247,27 @@ void pace_collector(lua_State* L) {
   int64_t bytes = live_bytes();
   if (detail::device_count.load(std::memory_order_relaxed) > 0) [[unlikely]]
     bytes = tensor_bytes();
-  if (bytes < looks.next) [[likely]]
+  if (looks.fine(bytes)) [[likely]]
     return;
+  const auto plan = [&] { next_collection = bytes + std::max(bytes / 4, kStep); };
+  if (bytes < looks.low) {
+    plan();
+    looks.pauses = 0;
+    return looks.begin(bytes, next_collection);
+  }
   const int64_t before = bytes;
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   bytes = tensor_bytes();
   bool freed = 2 * (before - bytes) >= before - looks.left;
   if (before >= next_collection) {
-    if (looks.pauses) --looks.pauses;
+    looks.pauses = freed ? looks.pauses / 2 : std::max(looks.pauses - 1, 0);
     freed = bytes <= most_after_young;
     if (!freed) {
       lua_gc(L, LUA_GCCOLLECT);
       bytes = tensor_bytes();
       most_after_young = bytes + std::max(bytes / 4, kStep);
     }
-    next_collection = bytes + std::max(bytes / 4, kStep);
+    plan();
   }
   looks.end(freed, bytes, next_collection);
 }

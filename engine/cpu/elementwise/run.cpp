@@ -132,9 +132,10 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     run_flat(r, 0, numel, tiles, false);
     return;
   }
-  // In place, a stop half-way would leave the tensor half-written.
-  const Interrupts stop =
-      args[0].tag == Tag::Tensor && args[0].t == out ? Interrupts::Hold : Interrupts::Poll;
+  // A stop half-way would leave a tensor half-written that somebody has: one that is changed in place, or
+  // given as `out`.
+  const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);
+  const Interrupts stop = seen ? Interrupts::Hold : Interrupts::Poll;
   if (flat) {
     int streams = 0;
     for (int k = 1; k <= n; ++k) streams += !r.single[k];

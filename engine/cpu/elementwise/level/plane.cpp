@@ -261,6 +261,7 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
 
 void copy_plane(int size, char* to, int64_t tr, int64_t tc, const char* from, int64_t fr,
                 int64_t fc, int64_t rows, int64_t cols) {
+  if (rows <= 0 || cols <= 0) return;
   switch (size) {
     case 1:
       return plane<uint8_t>(to, tr, tc, from, fr, fc, rows, cols);
