@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "bindings/tools/check.h"
+
 namespace tycho::lua {
 
 int edits(std::string_view a, std::string_view b, int most) {
@@ -32,11 +34,9 @@ int edits(std::string_view a, std::string_view b, int most) {
 }
 
 int lua_edits(lua_State* L) {
-  size_t n, m;
-  const char* a = luaL_checklstring(L, 1, &n);
-  const char* b = luaL_checklstring(L, 2, &m);
-  const auto most = std::clamp<lua_Integer>(luaL_checkinteger(L, 3), 0, 1000);
-  lua_pushinteger(L, edits({a, n}, {b, m}, static_cast<int>(most)));
+  const std::string_view a = check_text(L, 1, "_edits"), b = check_text(L, 2, "_edits");
+  const int64_t most = std::clamp<int64_t>(check_integer(L, 3, "_edits"), 0, 1000);
+  lua_pushinteger(L, edits(a, b, static_cast<int>(most)));
   return 1;
 }
 

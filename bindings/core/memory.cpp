@@ -4,9 +4,9 @@
 #include "engine/base/memory.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <random>
 
 #include "bindings/core/autograd.h"
@@ -158,15 +158,20 @@ bool collect_for_memory(size_t) {
 
 // Temporaries of a chain are younger than the last collection. A young collection takes well under a
 // microsecond, but longer where a large table has just changed: then the next ones wait until the
-// writes that they could save (at 10 bytes a nanosecond) are worth what it took.
+// writes that they could save (at 10 bytes a nanosecond) are worth what it took: of this thread's own time,
+// for on a busy machine it may have had to wait.
+int64_t thread_nanoseconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * int64_t{1000000000} + t.tv_nsec;
+}
 void collect_young(int64_t bytes) {
-  using Clock = std::chrono::steady_clock;
   static thread_local int64_t debt = 0;  // nanoseconds
   debt -= bytes / 10;
   if (debt > 0 || !main_state || !lua_gc(main_state, LUA_GCISRUNNING)) return;
-  const auto began = Clock::now();
+  const int64_t began = thread_nanoseconds();
   lua_gc(main_state, LUA_GCSTEP, 0);
-  debt = std::chrono::nanoseconds(Clock::now() - began).count();
+  debt = thread_nanoseconds() - began;
 }
 
 void learn_layout(lua_State* L) {

@@ -166,7 +166,7 @@ int open_torch(lua_State* L) {
                                        {"_hold_interrupt", guarded<hold_interrupt>},
                                        {"_interrupt_waits", interrupt_waits},
                                        {"_raise", guarded<raise_text>},
-                                       {"_edits", lua_edits},
+                                       {"_edits", guarded<lua_edits>},
                                        {"_keep_order", guarded<keep_order>},
                                        {"set_fusion", guarded<lua_set_fusion>},
                                        {"get_fusion", guarded<lua_get_fusion>},

@@ -205,7 +205,7 @@ const Op& grid_sample = add_op(
      .see = "nn.functional.interpolate",
      .rule = "[n, c, h, w], [n, h2, w2, 2] -> [n, c, h2, w2]",
      .example = "F.grid_sample(torch.tensor{{{{1., 2.}, {3., 4.}}}}, torch.zeros(1, 1, 1, 2), "
-                "{align_corners = true}) --> f32 [1, 1, 1, 1]  view\n"
+                "{align_corners = true}) --> f32 [1, 1, 1, 1]\n"
                 "[1, 1, :, :]   2.5",
      .compose = grid_sample_call,
      .samples = [](Samples& s) {
