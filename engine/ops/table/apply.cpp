@@ -55,7 +55,8 @@ void check_devices(const Call& c) {
   const Impl* first = nullptr;
   int first_arg = 0;
   each_tensor(c, [&](const Impl* t, int arg) {
-    if (!first || (first->rank == 0 && first->device.is_cpu())) {
+    // A number on the CPU may meet a device's tensors, but not take their values in place.
+    if (!first || (first->rank == 0 && first->device.is_cpu() && !c.inplace)) {
       if (!first || !t->device.is_cpu()) first = t, first_arg = arg;
       return;
     }
