@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/ops/table/apply.h"
@@ -18,27 +19,75 @@ constexpr int64_t kWork = 16384;  // multiplications in one chunk
 struct Loops {
   int64_t outer, in, out, inner, taps;
   const int64_t* first;
+  int64_t weights = taps;  // numbers that hold the weights of an output
 };
 
 int64_t grain(int64_t work_each) {
   return std::max<int64_t>(1, kWork / std::max<int64_t>(1, work_each));
 }
 
-template <class T, class Rows, class Lines>
-void mix(const Loops& s, const T* x, T* y, const T* w, Rows rows, Lines lines) {
-  if (s.inner == 1) {
-    parallel_for(s.outer, (grain(s.out * s.taps) + 3) / 4 * 4, [&](int64_t begin, int64_t end) {
-      lines(x + begin * s.in, s.in, y + begin * s.out, s.out, s.first, w, s.taps, end - begin);
+// The weighted sums of inputs along a dimension behind which others lie: as rows, or as pixels where
+// few numbers lie side by side.
+template <class T, class W, class Rows, class Pixels>
+void mix(const Loops& s, const T* x, T* y, const W* w, Rows rows, Pixels pixels) {
+  constexpr int64_t kFewest = 8;
+  if (s.inner < kFewest) {
+    const T* const x_end = x + s.outer * s.in * s.inner;
+    parallel_for(s.outer, grain(s.out * s.inner * s.taps), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o)
+        pixels(x + o * s.in * s.inner, x_end, y + o * s.out * s.inner, s.out, s.first, w, s.taps,
+               s.inner);
     });
     return;
   }
   parallel_for(s.outer * s.out, grain(s.inner * s.taps), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t o = r / s.out, i = r % s.out;
-      rows(x + (o * s.in + s.first[i]) * s.inner, s.inner, y + r * s.inner, w + i * s.taps, s.taps,
-           s.inner);
+      rows(x + (o * s.in + s.first[i]) * s.inner, s.inner, y + r * s.inner, w + i * s.weights,
+           s.taps, s.inner);
     }
   });
+}
+
+template <class T, class Lines>
+void mix_lines(const Loops& s, const T* x, T* y, const T* w, Lines lines) {
+  parallel_for(s.outer, (grain(s.out * s.taps) + 3) / 4 * 4, [&](int64_t begin, int64_t end) {
+    lines(x + begin * s.in, s.in, y + begin * s.out, s.out, s.first, w, s.taps, end - begin);
+  });
+}
+
+// Weights as whole numbers of 2^-shift that fit 16 bits, as Pillow and PyTorch have them for bytes,
+// in pairs.
+struct ByteWeights {
+  ByteWeights(const double* w, int64_t out, int64_t taps) {
+    const double most = *std::max_element(w, w + out * taps);
+    while (shift < 22 && 0.5 + most * (1 << (shift + 1)) < (1 << 15)) ++shift;
+    for (int64_t i = 0; i < out; ++i, w += taps)
+      for (int64_t k = 0; k < taps; k += 2)
+        pairs.push_back((whole(w[k]) & 0xffff) + (k + 1 < taps ? whole(w[k + 1]) * (1 << 16) : 0));
+  }
+  int32_t whole(double w) const { return static_cast<int32_t>(std::round(w * (1 << shift))); }
+  int shift = 0;
+  std::vector<int32_t> pairs;
+};
+
+void mix_bytes(Loops s, const Tensor& x, const Tensor& y, const double* w) {
+  const ByteWeights weights(w, s.out, s.taps);
+  const int shift = weights.shift;
+  s.weights = (s.taps + 1) / 2;
+  const auto run = [&](const Loops& l, const uint8_t* from, uint8_t* to) {
+    mix(
+        l, from, to, weights.pairs.data(),
+        [shift](auto... v) { level_of::mix_rows_u8(v..., shift); },
+        [shift](auto... v) { level_of::mix_pixels_u8(v..., shift); });
+  };
+  if (s.inner > 1) return run(s, x.data<uint8_t>(), y.data<uint8_t>());
+  // Lines are turned, so that the lanes hold a place of many lines.
+  const Tensor turned = packed(alias(x, {s.in, s.outer}, {1, s.in}, x->offset));
+  const Tensor result = empty({s.out, s.outer}, DType::UInt8);
+  std::swap(s.outer, s.inner);
+  run(s, turned.data<uint8_t>(), result.data<uint8_t>());
+  copy_raw(alias(y, {s.out, s.inner}, {1, s.out}, y->offset), result);
 }
 
 // Each chunk owns some columns of one outer index, so that no two add to the same place.
@@ -107,7 +156,8 @@ void find_wide_taps(Taps& t, bool cubic, int64_t in, int64_t out, double scale) 
   for (int64_t i = 0; i < out; ++i) {
     const double center = scale * (static_cast<double>(i) + 0.5);
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + support + 0.5), in);
+    const int64_t end =
+        std::min({static_cast<int64_t>(center + support + 0.5), in, first + t.count});
     const auto at = [&](int64_t p) {
       return weight_at((static_cast<double>(p) - center + 0.5) / stretch);
     };
@@ -162,23 +212,30 @@ void resample(Call& c) {
   for (int d = 0; d < dim; ++d) s.outer *= x.size(d);
   for (int d = dim + 1; d < x.rank(); ++d) s.inner *= x.size(d);
   if (x.numel() == 0 || y.numel() == 0) return;
+  if (x.dtype() == DType::UInt8) return mix_bytes(s, x, y, w.data<double>());
   if (x.dtype() == DType::Float64) {
     const double *a = x.data<double>(), *b = w.data<double>();
+    double* const to = y.data<double>();
     if (back)
-      spread(s, a, y.data<double>(), b, [](auto... v) { level_of::spread_rows_f64(v...); });
+      spread(s, a, to, b, [](auto... v) { level_of::spread_rows_f64(v...); });
+    else if (s.inner == 1)
+      mix_lines(s, a, to, b, [](auto... v) { level_of::mix_lines_f64(v...); });
     else
       mix(
-          s, a, y.data<double>(), b, [](auto... v) { level_of::mix_rows_f64(v...); },
-          [](auto... v) { level_of::mix_lines_f64(v...); });
+          s, a, to, b, [](auto... v) { level_of::mix_rows_f64(v...); },
+          [](auto... v) { level_of::mix_pixels_f64(v...); });
     return;
   }
   const float *a = x.data<float>(), *b = w.data<float>();
+  float* const to = y.data<float>();
   if (back)
-    spread(s, a, y.data<float>(), b, [](auto... v) { level_of::spread_rows_f32(v...); });
+    spread(s, a, to, b, [](auto... v) { level_of::spread_rows_f32(v...); });
+  else if (s.inner == 1)
+    mix_lines(s, a, to, b, [](auto... v) { level_of::mix_lines_f32(v...); });
   else
     mix(
-        s, a, y.data<float>(), b, [](auto... v) { level_of::mix_rows_f32(v...); },
-        [](auto... v) { level_of::mix_lines_f32(v...); });
+        s, a, to, b, [](auto... v) { level_of::mix_rows_f32(v...); },
+        [](auto... v) { level_of::mix_pixels_f32(v...); });
 }
 
 BIND_KERNEL(Cpu, "resample", resample);

@@ -37,6 +37,7 @@ __device__ inline void resample(const Resample& r) {
       for (; i < r.outputs && r.first[i] <= p; ++i)
         sum += product<L>(r, i, p - r.first[i], (o * r.outputs + i) * r.inner + j);
     }
+    if (r.out_dtype == kUInt8) sum = sum < 0 ? L(0) : sum > 255 ? L(255) : L(int(sum + L(0.5)));
     store<L>(r.out, r.out_dtype, e, sum);
   }
 }
@@ -65,7 +66,8 @@ __device__ inline void wide_taps(const ResampleTaps& t, int64_t i, double* weigh
   const double stretch = t.scale > 1 ? t.scale : 1, support = (t.cubic ? 2 : 1) * stretch;
   const double center = t.scale * (static_cast<double>(i) + 0.5);
   const int64_t first = at_least(static_cast<int64_t>(center - support + 0.5), 0);
-  const int64_t end = at_most(static_cast<int64_t>(center + support + 0.5), t.inputs);
+  const int64_t end =
+      at_most(at_most(static_cast<int64_t>(center + support + 0.5), t.inputs), first + t.taps);
   const auto at = [&](int64_t p) {
     return wide_weight((static_cast<double>(p) - center + 0.5) / stretch, t.cubic);
   };

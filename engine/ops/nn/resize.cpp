@@ -33,7 +33,7 @@ const Op& resample_taps = add_op(
            int64_t width = cubic ? 4 : 2;
            if (c.flag(5))
              width = static_cast<int64_t>(std::min<double>(
-                 std::ceil(support_of(cubic, c.number(2))) * 2 + 1, static_cast<double>(in)));
+                 std::floor(support_of(cubic, c.number(2)) * 2) + 1, static_cast<double>(in)));
            c.out.push_back(empty({out}, DType::Int64, c.device(7)));
            c.out.push_back(
                empty({out, std::min(width, in)}, c.dtype(6, DType::Float32), c.device(7)));
@@ -131,29 +131,32 @@ void interpolate_call(Call& c) {
       Kind::DType, near || bytes || is_floating(x.dtype()),
       "interpolate: mode \"%s\" takes floating point or uint8, not %s; x:float() makes it so",
       mode.c_str(), dtype_name(x.dtype()));
-  // Halves are summed in float32 and rounded once; bytes, too.
+  // Halves are summed in float32 and rounded once; bytes stay bytes between the dimensions, of which
+  // the last comes first (as PyTorch and Pillow). Pixels whose channels lie side by side stay so.
   const bool half = x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16;
-  Tensor y = half || (bytes && !near) ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
+  const bool pixels = prefers_channels_last(x);
+  Tensor y = half && !near ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
+  if (pixels) y = op<"movedim">(y, Sizes{1}, Sizes{x.rank() - 1});
   const bool corners = has_corners && c.flag(4);
-  for (int d = 0; d < spatial; ++d) {
-    const int64_t in = x.size(d + 2), n = out[d];
-    double scale = factor[d] > 0 ? 1 / factor[d] : static_cast<double>(in) / static_cast<double>(n);
-    if (in == n && (corners || scale == 1)) continue;
-    if (corners) scale = n > 1 ? static_cast<double>(in - 1) / static_cast<double>(n - 1) : 0;
+  for (int n = 0; n < spatial; ++n) {
+    const int d = bytes ? spatial - 1 - n : n, dim = d + (pixels ? 1 : 2);
+    const int64_t from = x.size(d + 2), to = out[d];
+    double scale =
+        factor[d] > 0 ? 1 / factor[d] : static_cast<double>(from) / static_cast<double>(to);
+    if (from == to && (corners || scale == 1)) continue;
+    if (corners) scale = to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
     if (near) {
-      y = op<"index_select">(
-          y, d + 2,
-          op<"nearest_positions">(in, n, scale, mode == "nearest-exact" ? 0.5 : 0.0, y.device()));
+      y = op<"index_select">(y, dim,
+                             op<"nearest_positions">(
+                                 from, to, scale, mode == "nearest-exact" ? 0.5 : 0.0, y.device()));
     } else {
-      const auto taps = ops<"resample_taps">(in, n, scale, mode == "bicubic", corners, c.flag(6),
-                                             y.dtype(), y.device());
-      y = op<"resample">(y, taps[0], taps[1], d + 2, in, false);
+      const auto taps = ops<"resample_taps">(from, to, scale, mode == "bicubic", corners, c.flag(6),
+                                             bytes ? DType::Float64 : y.dtype(), y.device());
+      y = op<"resample">(y, taps[0], taps[1], dim, from, false);
     }
   }
-  if (bytes && !near) y = op<"clamp">(op<"floor">(y + 0.5), 0, 255);
+  if (pixels) y = op<"movedim">(y, Sizes{x.rank() - 1}, Sizes{1});
   if (y.dtype() != x.dtype()) y = op<"to.dtype">(y, x.dtype());
-  if (prefers_channels_last(x))
-    y = op<"contiguous">(y, x.rank() == 4 ? "channels_last" : "channels_last_3d");
   c.out.push_back(y.get() == x.get() ? op<"clone">(y) : y);
 }
 
@@ -161,7 +164,8 @@ void interpolate_call(Call& c) {
 const Op& resample = add_op(
     {.name = "resample",
      .args = "input, first, weight, dim: dim, size: int, back: bool",
-     .doc = "Weighted sums of neighbours along one dimension, or their transpose.",
+     .doc =
+         "Weighted sums of neighbours along one dimension, or their transpose; bytes are rounded.",
      .where = kHidden,
      .saves = "first, weight",
      .shape =

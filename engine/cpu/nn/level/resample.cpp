@@ -1,4 +1,4 @@
-// Inner loops of resizing; see engine/cpu/resample.h.
+// Inner loops of resizing; see engine/cpu/nn/resample.h.
 #include "engine/cpu/nn/resample.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -22,6 +22,44 @@ template <class T>
     T sum = 0;
     for (int64_t k = 0; k < taps; ++k) sum += w[k] * x[k * stride + j];
     y[j] = sum;
+  }
+}
+
+// A line of pixels of C channels side by side. Four lanes are loaded for 2 to 4 of them, but never
+// beyond `end`.
+template <int C, class T>
+[[gnu::always_inline]] inline void mix_pixels(const T* x, const T* end, T* y, int64_t out,
+                                              const int64_t* first, const T* w, int64_t taps) {
+  typedef T Pixel __attribute__((vector_size(4 * sizeof(T))));
+  const int64_t fit = outputs_that_fit(end - x - 4, out, first, taps, C);
+  int64_t i = 0;
+  for (; i < fit; ++i, w += taps) {
+    const T* const p = x + first[i] * C;
+    Pixel sum = {};
+    for (int64_t k = 0; k < taps; ++k) {
+      Pixel pixel;
+      __builtin_memcpy(&pixel, p + k * C, sizeof(pixel));
+      sum += w[k] * pixel;
+    }
+    __builtin_memcpy(y + i * C, &sum, C * sizeof(T));
+  }
+  for (; i < out; ++i, w += taps) mix_rows(x + first[i] * C, C, y + i * C, w, taps, C);
+}
+
+template <class T>
+[[gnu::always_inline]] inline void mix_pixels(const T* x, const T* end, T* y, int64_t out,
+                                              const int64_t* first, const T* w, int64_t taps,
+                                              int64_t channels) {
+  switch (channels) {
+    case 2:
+      return mix_pixels<2>(x, end, y, out, first, w, taps);
+    case 3:
+      return mix_pixels<3>(x, end, y, out, first, w, taps);
+    case 4:
+      return mix_pixels<4>(x, end, y, out, first, w, taps);
+    default:
+      for (int64_t i = 0; i < out; ++i)
+        mix_rows(x + first[i] * channels, channels, y + i * channels, w + i * taps, taps, channels);
   }
 }
 
@@ -73,6 +111,14 @@ void mix_rows_f32(const float* x, int64_t stride, float* y, const float* w, int6
 void mix_rows_f64(const double* x, int64_t stride, double* y, const double* w, int64_t taps,
                   int64_t n) {
   mix_rows(x, stride, y, w, taps, n);
+}
+void mix_pixels_f32(const float* x, const float* end, float* y, int64_t out, const int64_t* first,
+                    const float* w, int64_t taps, int64_t channels) {
+  mix_pixels(x, end, y, out, first, w, taps, channels);
+}
+void mix_pixels_f64(const double* x, const double* end, double* y, int64_t out,
+                    const int64_t* first, const double* w, int64_t taps, int64_t channels) {
+  mix_pixels(x, end, y, out, first, w, taps, channels);
 }
 void mix_lines_f32(const float* x, int64_t in, float* y, int64_t out, const int64_t* first,
                    const float* w, int64_t taps, int64_t lines) {

@@ -1,0 +1,35 @@
+-- Images of bytes are resized with whole numbers, as PyTorch and Pillow do; layouts do not change values.
+local F = torch.nn.functional
+
+test("resized bytes are PyTorch's to the bit", function()
+  local x = (torch.arange(0, 70) * 37 % 256):to(torch.uint8):reshape(1, 2, 5, 7)
+  local rows = {
+    {"bilinear", false, {15, 80, 144, 209, 20, 85, 149, 214, 25, 90, 154, 219}},
+    {"bilinear", true, {20, 78, 146, 204, 25, 83, 151, 209, 30, 88, 156, 214}},
+    {"bicubic", false, {12, 81, 143, 212, 17, 86, 148, 217, 22, 91, 153, 222}},
+    {"bicubic", true, {16, 78, 146, 208, 21, 83, 151, 213, 26, 88, 156, 218}},
+  }
+  for _, row in ipairs(rows) do
+    local y = F.interpolate(x, {size = {3, 4}, mode = row[1], antialias = row[2]})
+    check.equal(y.dtype, torch.uint8)
+    check.equal(y[1][1]:flatten():tolist(), row[3])
+  end
+  local larger = F.interpolate(x, {size = {4, 9}, mode = "bicubic"})
+  check.equal(larger[1][1][1]:tolist(), {0, 21, 54, 84, 111, 138, 168, 201, 224})
+end)
+
+test("resizing gives the same in every layout, and bytes what floats give up to rounding", function()
+  torch.manual_seed(8)
+  local size = function(most) return torch.randint(1, most, {1}):item() end
+  for n = 1, 40 do
+    local x = torch.randint(0, 256, {size(3), ({1, 2, 3, 4, 5, 16})[n % 6 + 1], size(40), size(90)}, {dtype = torch.uint8})
+    local options = {size = {size(50), size(90)}, mode = n % 4 < 2 and "bilinear" or "bicubic", antialias = n % 3 == 0}
+    local last = function(t) return t:contiguous {memory_format = torch.channels_last} end
+    local y, floats = F.interpolate(x, options), F.interpolate(x:float(), options)
+    check.equal((F.interpolate(last(x), options):ne(y)):sum():item(), 0)
+    check.close((F.interpolate(last(x:float()), options) - floats):abs():max():item(), 0, 1e-3)
+    if options.mode == "bilinear" then  -- a cubic leaves the range of bytes between the dimensions
+      check.equal((y:float() - floats):abs():max():item() < 2, true)
+    end
+  end
+end)
