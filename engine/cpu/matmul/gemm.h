@@ -31,11 +31,25 @@ struct VectorProduct {
 };
 void gemv(const VectorProduct& p);
 
+// Products of many small matrices of Float32 or Float64: matrix q of a begins at element a_at[q], of
+// b at b_at[q], and those of c lie row by row, one after another.
+struct TinyProducts {
+  DType dtype;
+  int64_t count, m, n, k;
+  const void *a, *b;
+  void* c;
+  const int64_t *a_at, *b_at;
+  int64_t a_row, a_col, b_row, b_col;
+  const void* bias;  // as Product's
+};
+
 // Whether gemm takes bfloat16 on this machine; otherwise convert to float32.
 bool has_bf16_gemm();
 
 }  // namespace tycho::cpu
 
+// False, with nothing done, where a row of c does not fit a lane.
+TYCHO_LEVELS(bool, tiny_products, (const ::tycho::cpu::TinyProducts* p))
 // T is 0 for float, 1 for double, 2 for int64. `begin`: 0 zero, 1 add to c, 2 begin with bias.
 // What a register block covers: rows, and columns. `padded`: b's rows may be read to the end of
 // such a block.

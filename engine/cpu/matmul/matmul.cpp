@@ -12,6 +12,8 @@
 namespace tycho::cpu {
 namespace {
 
+constexpr int64_t kTiny = 1024;  // numbers of a in a product that is not worth gemm's ways
+
 // Integers are summed modulo 2^64, which is exact modulo any narrower type's range.
 DType computed_in(DType t) {
   if (t == DType::Float32 || t == DType::Float64) return t;
@@ -21,7 +23,7 @@ DType computed_in(DType t) {
 
 Tensor as_type(const Tensor& t, DType type) {
   if (t.dtype() == type) return t;
-  Tensor to = empty(t.shape(), type, t.device());
+  Tensor to = empty_like(t, type);  // as it lies: no need to turn it
   copy_raw(to, t);
   return to;
 }
@@ -135,7 +137,26 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   const int64_t work = std::max<int64_t>(1, p.m * p.n * p.k), each = p.m * p.n;
   // Whole matrices to threads where there are enough of them; large ones are split inside.
   const int64_t spread = work < (int64_t{1} << 26) && count >= 2 * get_num_threads();
+  const bool tiny = is_floating(p.dtype) && dtype_size(p.dtype) >= 4 && p.m * p.k <= kTiny;
   const auto run = [&](int64_t from, int64_t to) {
+    if (tiny) {
+      const TinyProducts t{p.dtype,
+                           to - from,
+                           p.m,
+                           p.n,
+                           p.k,
+                           p.a,
+                           p.b,
+                           static_cast<char*>(p.c) + from * each * size,
+                           a_at.data() + from,
+                           b_at.data() + from,
+                           p.a_row,
+                           p.a_col,
+                           p.b_row,
+                           p.b_col,
+                           bias};
+      if (level_of::tiny_products(&t)) return;
+    }
     Product q = p;
     q.alone = spread;
     for (int64_t i = from; i < to; ++i) {
@@ -153,10 +174,20 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
 
 }  // namespace
 
+// The same for a product: bfloat16 pays where much is done with what is read, or much is read.
+DType computed_in(DType t, const Tensor& x, const Tensor& y) {
+  const DType type = computed_in(t);
+  const int64_t rows = x.rank() > 1 ? x.size(-2) : 1, depth = x.size(-1),
+                columns = y.rank() > 1 ? y.size(-1) : 1;
+  const bool much =
+      std::min({rows, depth, columns}) >= 16 || (depth > 16 && x.numel() + y.numel() > 1 << 19);
+  return type == DType::BFloat16 && !much ? DType::Float32 : type;
+}
+
 void matmul(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
-  const DType type = computed_in(out.dtype());
+  const DType type = computed_in(out.dtype(), x, y);
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
   multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
   if (out.dtype() != type) copy_raw(out, result);

@@ -24,6 +24,11 @@ Tensor scaled_sum(const Call& c, Tensor product, int beta, int alpha) {
     fail(Kind::Broadcast,
          format("%s: the first tensor's shape %s does not fit the product's %s", c.op->name,
                 to_string(self.shape()).c_str(), to_string(product.shape()).c_str()));
+  if (is_floating(product.dtype())) {  // nobody else has the product: it takes the rest in
+    if (c.number(alpha) != 1) op_<"mul">(product, c.arg[alpha]);
+    if (c.number(beta) != 0) op_<"add.alpha">(product, self, c.arg[beta]);
+    return product;
+  }
   if (c.number(alpha) != 1) product = product * Operand(c.arg[alpha]);
   if (c.number(beta) == 0) return product;
   return (c.number(beta) == 1 ? self : self * Operand(c.arg[beta])) + product;

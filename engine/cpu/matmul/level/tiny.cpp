@@ -1,0 +1,66 @@
+// Many small products one after another, without anything around each; see engine/cpu/matmul/gemm.h.
+#include "engine/cpu/lanes/parts.h"
+#include "engine/cpu/matmul/gemm.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+constexpr int64_t kPacked = 1024;  // numbers of b that are put side by side
+
+// Rows [i, i + R) of one product; a row of c fits a lane.
+template <int R, class T>
+TYCHO_INLINE void tiny_rows(const TinyProducts& p, int64_t i, const T* a, const T* b, int64_t b_row,
+                            Lane<T> start, T* c) {
+  using L = Lane<T>;
+  const int n = static_cast<int>(p.n);
+  L sum[R];
+  for (L& s : sum) s = start;
+  for (int64_t k = 0; k < p.k; ++k) {
+    const L row = n == L::size ? L::load(b + k * b_row) : load_part(b + k * b_row, n);
+    for (int r = 0; r < R; ++r) sum[r] = fma(L(a[(i + r) * p.a_row + k * p.a_col]), row, sum[r]);
+  }
+  for (int r = 0; r < R; ++r)
+    if (n == L::size)
+      sum[r].store(c + (i + r) * p.n);
+    else
+      store_part(sum[r], c + (i + r) * p.n, n);
+}
+
+template <class T>
+void tiny(const TinyProducts& p) {
+  const T *const all_a = static_cast<const T*>(p.a), *const all_b = static_cast<const T*>(p.b);
+  T* c = static_cast<T*>(p.c);
+  const Lane<T> start =
+      p.bias ? load_part(static_cast<const T*>(p.bias), static_cast<int>(p.n)) : Lane<T>(0);
+  T packed[kPacked];
+  const bool packs = p.b_col != 1 && p.n > 1;
+  for (int64_t q = 0; q < p.count; ++q, c += p.m * p.n) {
+    const T *const a = all_a + p.a_at[q], *b = all_b + p.b_at[q];
+    if (packs) {
+      for (int64_t k = 0; k < p.k; ++k)
+        for (int64_t j = 0; j < p.n; ++j) packed[k * p.n + j] = b[k * p.b_row + j * p.b_col];
+      b = packed;
+    }
+    const int64_t b_row = packs ? p.n : p.b_row;
+    int64_t i = 0;
+    for (; i + 4 <= p.m; i += 4) tiny_rows<4>(p, i, a, b, b_row, start, c);
+    if (p.m - i >= 2) tiny_rows<2>(p, i, a, b, b_row, start, c), i += 2;
+    if (p.m > i) tiny_rows<1>(p, i, a, b, b_row, start, c);
+  }
+}
+
+template <class T>
+bool fits(const TinyProducts& p) {
+  return p.n <= Lane<T>::size && (p.b_col == 1 || p.n * p.k <= kPacked);
+}
+
+}  // namespace
+
+bool tiny_products(const TinyProducts* p) {
+  const bool single = p->dtype == DType::Float32;
+  if (!(single ? fits<float>(*p) : fits<double>(*p))) return false;
+  single ? tiny<float>(*p) : tiny<double>(*p);
+  return true;
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

@@ -1,0 +1,48 @@
+-- Linear systems of many sizes, alone and in batches, put back into what they solve.
+test("solutions, inverses, factors and determinants fit their matrices", function()
+  torch.manual_seed(4)
+  local function near_zero(what, n, batch, x)
+    local e = x:abs():max():item()
+    if not (e < 1e-8) then error(("%s of %d x %d, %d of them: %g"):format(what, n, n, batch, e)) end
+  end
+  for _, n in ipairs {1, 2, 3, 8, 9, 16, 17, 33, 64, 65, 97} do
+    for _, batch in ipairs(n < 20 and {1, 3, 21} or {1, 2}) do
+      local eye = torch.eye(n):double()
+      local a = torch.randn(batch, n, n):double() + eye * 2
+      local b = torch.randn(batch, n, 3):double()
+      if batch == 1 then a, b = a[1], b[1] end
+      near_zero("solve", n, batch, a:matmul(torch.linalg.solve(a, b)) - b)
+      near_zero("solve from the right", n, batch, torch.linalg.solve(a, b.mT, false):matmul(a) - b.mT)
+      near_zero("inv", n, batch, torch.linalg.inv(a):matmul(a) - eye)
+      local p = a:matmul(a.mT) / n + eye
+      local l, u = torch.linalg.cholesky(p), torch.linalg.cholesky(p, true)
+      near_zero("cholesky", n, batch, l:matmul(l.mT) - p)
+      near_zero("upper cholesky", n, batch, u.mT:matmul(u) - p)
+      near_zero("both factors", n, batch, u.mT - l)
+      local sign, log = torch.linalg.slogdet(a)
+      local det = torch.linalg.det(a)
+      near_zero("det", n, batch, det / (sign * log:exp()) - 1)
+      near_zero("det of a product", n, batch, torch.logdet(p) - 2 * torch.logdet(l))
+      local t = torch.randn(n, n):double() * (0.3 / n) + eye
+      for _, upper in ipairs {false, true} do
+        for _, unit in ipairs {false, true} do
+          local whole = (upper and t:triu() or t:tril())
+          if unit then whole = whole - whole:diag():diag() + eye end
+          near_zero("solve_triangular", n, batch, whole:matmul(torch.linalg.solve_triangular(t, b, upper, true, unit)) - b)
+          near_zero("solve_triangular from the right", n, batch,
+            torch.linalg.solve_triangular(t, b.mT, upper, false, unit):matmul(whole) - b.mT)
+        end
+      end
+    end
+  end
+end)
+
+test("a singular matrix among many is named", function()
+  for _, n in ipairs {2, 9} do
+    local many = torch.stack {torch.eye(n), torch.eye(n), torch.ones(n, n), torch.eye(n), torch.ones(n, n)}
+    local ok, why = pcall(torch.linalg.inv, many)
+    check.equal(ok, false)
+    check.equal(tostring(why):find("matrix 3 of the batch", 1, true) ~= nil, true)
+    check.equal(torch.linalg.det(many):tolist(), {1, 1, 0, 1, 0})
+  end
+end)
