@@ -105,7 +105,7 @@ void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void*
 bool depthwise(const Convolution& c) {
   const Window& w = c.window;
   return c.groups == w.channels && c.out_channels == w.channels && c.groups > 1 &&
-         w.bands() * w.kernel[2] <= 256;
+         w.bands() * w.kernel[2] <= kDepthwiseTaps;
 }
 int64_t taps_of(const Convolution& c) { return c.window.bands() * c.window.kernel[2]; }
 int type_of(const Convolution& c) {

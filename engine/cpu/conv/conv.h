@@ -19,6 +19,8 @@ struct Window {
   int64_t band_width() const { return kernel[2] * count; }  // numbers in one
 };
 
+constexpr int kDepthwiseTaps = 1024;  // the most that a kernel of one channel may have
+
 struct Convolution {
   DType dtype;  // Float32, Float64 or Int64
   Window window;
@@ -47,7 +49,7 @@ TYCHO_LEVELS(void, add_window_rows,
              (int type, const ::tycho::cpu::Window* w, const void* from, int64_t ld,
               int64_t row_begin, int64_t row_end, int64_t band_begin, int64_t band_end, void* x))
 // Convolutions of every channel by itself (groups = channels = out_channels), weight [taps,
-// channels]: images or lines of results [begin, end). Kernels of at most 256 taps.
+// channels]: images or lines of results [begin, end). Kernels of at most kDepthwiseTaps.
 TYCHO_LEVELS(void, depthwise_lines,
              (int type, const ::tycho::cpu::Window* w, const void* x, const void* weight,
               const void* bias, void* y, int64_t begin, int64_t end))

@@ -26,8 +26,8 @@ void transpose_images(const Tensor& from, const Tensor& to, bool to_last) {
   const int size = dtype_size(from.dtype());
   parallel_for(images, std::max<int64_t>(1, (1 << 16) / each), [&](int64_t begin, int64_t end) {
     level_of::transpose(size, end - begin, to_last ? channels : pixels, to_last ? pixels : channels,
-                   static_cast<const void*>(from.data() + begin * each * size),
-                   static_cast<void*>(to.data() + begin * each * size));
+                        static_cast<const void*>(from.data() + begin * each * size),
+                        static_cast<void*>(to.data() + begin * each * size));
   });
 }
 
@@ -96,12 +96,25 @@ double work_of(const Convolution& v) {
   return work * static_cast<double>(v.window.channels) / static_cast<double>(v.groups);
 }
 
+// Channels by themselves: oneDNN makes code for small kernels with short steps over planes. What it
+// has besides was 4 to 12 times slower than conv.h's loops.
+bool depthwise_by_ours(const Convolution& v, bool back) {
+  const Window& w = v.window;
+  if (v.groups == 1 || v.groups != w.channels || v.out_channels != w.channels) return false;
+  if (w.bands() * w.kernel[2] > kDepthwiseTaps) return false;
+  if (w.in[0] > 1) return true;
+  if (w.channels < 8) return false;
+  if (v.dtype == DType::BFloat16) return back && (w.kernel[1] != 3 || w.kernel[2] != 3);
+  return std::max(w.stride[1], w.stride[2]) > 2 || w.kernel[1] * w.kernel[2] == 1;
+}
+
 // Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
-bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v) {
+bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v,
+               bool back) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
   *v = describe(c, type, x, kernel, y);
-  return work_of(*v) >= kSmallWork && has_onednn_conv(*v);
+  return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, back) && has_onednn_conv(*v);
 }
 
 }  // namespace
@@ -110,7 +123,7 @@ void convolution(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v)) {
+  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v, false)) {
     const Tensor xl = channels_last(x, x.dtype()), wd = dense(w);
     const Tensor begin = bias ? packed(bias) : Tensor();
     if (few_result_channels(v, false))
@@ -133,7 +146,7 @@ void convolution_input(Call& c) {
   const Tensor &g = c.tensor(0), &w = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v)) {
+  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v, true)) {
     const Tensor gl = channels_last(g, g.dtype()), wd = dense(w);
     if (few_result_channels(v, true))
       return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain(wd).stride,
@@ -152,7 +165,7 @@ void convolution_weight(Call& c) {
   const Tensor &g = c.tensor(0), &x = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v)) {
+  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v, true)) {
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
     if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out))) return;
   }

@@ -6,7 +6,7 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-constexpr int kTaps = 256;
+constexpr int kTaps = kDepthwiseTaps;
 
 // Where the taps of one window lie (in elements, channel 0) and where their weights are.
 struct TapList {
