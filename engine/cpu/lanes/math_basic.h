@@ -199,14 +199,16 @@ TYCHO_INLINE Pair<T> exact_sum(Lane<T> a, Lane<T> b) {
   Lane<T> s = a + b;
   return {s, b - (s - a)};
 }
-TYCHO_INLINE Pair<double> exact_product(F64 a, F64 b) {
-  F64 p = a * b;
+template <class T>
+TYCHO_INLINE Pair<T> exact_product(Lane<T> a, Lane<T> b) {
+  Lane<T> p = a * b;
 #if defined(TYCHO_FUSED)
   return {p, fma(a, b, -p)};
 #else
-  // Dekker: halves of at most 26 bits multiply exactly.
-  F64 ca = a * 0x1.0000002p27, cb = b * 0x1.0000002p27;
-  F64 ah = ca - (ca - a), bh = cb - (cb - b), al = a - ah, bl = b - bh;
+  // Dekker: halves of half the bits multiply exactly.
+  constexpr T kSplit = sizeof(T) == 4 ? T(0x1.001p12) : T(0x1.0000002p27);
+  Lane<T> ca = a * kSplit, cb = b * kSplit;
+  Lane<T> ah = ca - (ca - a), bh = cb - (cb - b), al = a - ah, bl = b - bh;
   return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
 #endif
 }

@@ -269,7 +269,7 @@ TYCHO_INLINE Pair<double> log_pair(Split<double> a) {
 }
 TYCHO_INLINE F64 scaled_log(F64 x, double factor, double factor_rest) {
   Pair<double> l = log_pair(split_any(x));
-  Pair<double> p = exact_product(l.value, factor);
+  Pair<double> p = exact_product(l.value, F64(factor));
   F64 y = p.value + (p.rest + fma(l.value, F64(factor_rest), l.rest * factor));
   return log_specials(y, x);
 }
