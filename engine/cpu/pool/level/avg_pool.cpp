@@ -41,6 +41,7 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
   using L = Lane<T>;
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
+  const Inside inside(ax);
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     memset(sum, 0, ax.in * sizeof(T));
     for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
@@ -52,12 +53,19 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
           (L::load(sum + i) + load_n(row + i, m)).store(sum + i);
         });
       }
-    for (int64_t ox = 0; ox < ax.out; ++ox) {
+    const auto lanes = [&](int64_t ox, int m) {
+      const T* const from = sum + ax.start[ox];
+      L s(0);
+      for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t * ax.dilation, ax.stride);
+      store_n(y + line * ax.out + ox, quotient(s, L(divisor_of<T>(p, {oz, oy, ox}))), m);
+    };
+    const auto single = [&](int64_t ox) {
       T s = 0;
       for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t)
         s = (L(s) + L(sum[ax.start[ox] + t * ax.dilation])).v[0];
       y[line * ax.out + ox] = quotient(L(s), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
-    }
+    };
+    each_result<T>(ax, inside, lanes, single);
   });
 }
 

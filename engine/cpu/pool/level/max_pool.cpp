@@ -111,16 +111,10 @@ template <class T, bool taps_wanted>
 void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t begin, int64_t end,
                      T* scratch) {
   using L = Lane<T>;
-  constexpr int size = L::size;
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
   T *best = scratch, *at = scratch + ax.in + 64;
-  // Result columns whose windows lie inside: all of their taps count.
-  int64_t lo = 0, hi = ax.out;
-  while (lo < hi && (ax.first[lo] != 0 || ax.last[lo] != ax.kernel)) ++lo;
-  while (hi > lo && (ax.first[hi - 1] != 0 || ax.last[hi - 1] != ax.kernel)) --hi;
-  const bool lanes = (ax.stride == 1 || ax.stride == 2) && ax.dilation == 1;
-  if (!lanes) hi = lo;
+  const Inside inside(ax);
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     bool begun = false;
     for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
@@ -152,18 +146,16 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
       y[line * ax.out + ox] = a.best;
       if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at));
     };
-    for (int64_t ox = 0; ox < lo; ++ox) single(ox);
-    for (int64_t ox = lo; ox < hi; ox += size) {
-      const int m = static_cast<int>(hi - ox < size ? hi - ox : size);
+    const auto lanes = [&](int64_t ox, int m) {
       const int64_t from = ax.start[ox];
       L b(0), row(0), column(0);
       for (int64_t t = 0; t < ax.kernel; ++t) {
-        const L v = ax.stride == 1 ? L::load(best + from + t) : evens(best + from + t);
+        const L v = spaced(best + from + t * ax.dilation, ax.stride);
         if (!taps_wanted) {
           b = t == 0 ? v : select((v > b) | (v != v), v, b);
           continue;
         }
-        const L r = ax.stride == 1 ? L::load(at + from + t) : evens(at + from + t);
+        const L r = spaced(at + from + t * ax.dilation, ax.stride);
         if (t == 0) {
           b = v, row = r;
           continue;
@@ -177,8 +169,8 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
       }
       store_n(y + line * ax.out + ox, b, m);
       if (taps_wanted) store_taps(taps, line * ax.out + ox, row + column, m);
-    }
-    for (int64_t ox = hi; ox < ax.out; ++ox) single(ox);
+    };
+    each_result<T>(ax, inside, lanes, single);
   });
 }
 

@@ -153,5 +153,54 @@ TYCHO_INLINE Lane<T> evens(const T* p) {
   }
 }
 
+// Every `step`th element from p on. With a step of 1 or 2 as many are read as lie below
+// p + step * size.
+template <class T>
+TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
+  if (step == 1) return Lane<T>::load(p);
+  if (step == 2) return evens(p);
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4) {
+    const __m512i at =
+        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                           _mm512_set1_epi32(static_cast<int>(step)));
+    return Lane<T>((typename Raw<T>::V)_mm512_i32gather_ps(at, p, 4));
+  }
+#endif
+  T a[Lane<T>::size];
+  for (int i = 0; i < Lane<T>::size; ++i) a[i] = p[i * step];
+  return Lane<T>::load(a);
+}
+
+// The results along a line whose windows lie inside, all of whose taps count, and a stride apart.
+struct Inside {
+  int64_t begin = 0, end;
+  explicit Inside(const PoolAxis& a) : end(a.out) {
+    while (begin < end && (a.first[begin] != 0 || a.last[begin] != a.kernel)) ++begin;
+    const auto follows = [&](int64_t o) {
+      return a.first[o] == 0 && a.last[o] == a.kernel &&
+             a.start[o] == a.start[begin] + (o - begin) * a.stride;
+    };
+    int64_t o = begin;
+    while (o < end && follows(o)) ++o;
+    end = o;
+  }
+};
+
+// Calls lanes(first result, how many) for the results inside of a line and single(result) for the
+// others. Scratch lines have room for a part of a lane behind them, if its step is 2 at most.
+template <class T, class F, class G>
+TYCHO_INLINE void each_result(const PoolAxis& a, const Inside& inside, F&& lanes, G&& single) {
+  constexpr int size = Lane<T>::size;
+  int64_t o = 0;
+  for (; o < inside.begin; ++o) single(o);
+  for (; o + size <= inside.end; o += size) lanes(o, size);
+  if (o < inside.end && a.stride <= 2) {
+    lanes(o, static_cast<int>(inside.end - o));
+    o = inside.end;
+  }
+  for (; o < a.out; ++o) single(o);
+}
+
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL
