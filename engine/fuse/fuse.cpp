@@ -1,12 +1,15 @@
 // The rows that a thread holds back (see fuse.h).
 #include "engine/fuse/fuse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/op.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
 #include "engine/tensor/half.h"
@@ -21,6 +24,12 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 // Chains that are held together: two, for a * b + c * d. Rows that have nothing to do with each other
 // would only take memory at once that could be used again.
 constexpr int kMostEnds = 2;
+
+// Operations whose kernels take in a row's result without memory between (RowEnd).
+constexpr std::string_view kEnds[] = {
+    "sum",      "nansum",   "mean",          "prod",          "amax",       "amin",
+    "max",      "min",      "any",           "all",           "var",        "std",
+    "var_mean", "std_mean", "count_nonzero", "count_numbers", "vector_norm"};
 
 using From = RowProgram::From;
 
@@ -60,7 +69,27 @@ class Held final : public InFlight {
  public:
   ~Held() { let_go(); }
 
-  bool holds(const Storage& s) const { return s.in_flight == this; }
+  bool holds(const Storage& s) const { return s.in_flight == this && step_of(s) >= 0; }
+
+  bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) {
+    const int k = step_of(*x->storage);
+    if (k < 0 || p_.ends == p_.kMostEnds || !x->contiguous || x->offset != 0 ||
+        x->numel != p_.numel || x->dtype != p_.step[k].type || n > kMostResults)
+      return false;
+    if (p_.ends && (e->unit != p_.end[0]->unit || e->piece != p_.end[0]->piece)) return false;
+    for (int i = 0; i < n; ++i)  // made just now, and nobody else's
+      if (out[i]->storage->count.load() != 1 || !out[i].device().is_cpu()) return false;
+    for (int i = 0; i < n; ++i) {
+      end_out_[p_.ends][i] = out[i]->storage;
+      set_in_flight(*out[i]->storage, this);
+    }
+    e->step = k;
+    ended_[k] = true;
+    end_[p_.ends] = std::move(e);
+    p_.end[p_.ends] = end_[p_.ends].get();
+    ++p_.ends;
+    return true;
+  }
 
   // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
   Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
@@ -120,10 +149,18 @@ class Held final : public InFlight {
   }
 
  private:
+  static constexpr int kMostResults = 2;  // of an end
+
+  int step_of(const Storage& s) const {
+    for (int k = 0; k < p_.steps; ++k)
+      if (out_[k].get() == &s) return k;
+    return -1;
+  }
+
   // Results that later steps have read and that somebody still has: temporaries, maybe.
   int64_t perhaps_unseen() const {
     int64_t n = 0;
-    for (int k = 0; k < p_.steps; ++k) n += read_[k] && out_[k]->count.load() > 1;
+    for (int k = 0; k < p_.steps; ++k) n += (read_[k] || ended_[k]) && out_[k]->count.load() > 1;
     return n;
   }
 
@@ -152,6 +189,7 @@ class Held final : public InFlight {
         ends_ -= !std::exchange(read_[step.operand[j].index], true);
     ++ends_;
     out_[p_.steps] = out->storage;
+    ended_[p_.steps] = false;
     read_[p_.steps++] = false;
     rows_held = p_.steps;
     set_in_flight(*out->storage, this);
@@ -173,12 +211,11 @@ class Held final : public InFlight {
     }
     RowProgram::Input in;
     if (!t->contiguous || !repeats(t, like, in)) return false;
-    for (int k = 0; k < p_.steps; ++k)
-      if (out_[k].get() == &s) {
-        if (t->offset != 0 || t->dtype != p_.step[k].type || in.count != p_.numel) return false;
-        o = {From::Step, static_cast<uint8_t>(k), 0};
-        return true;
-      }
+    if (const int k = step_of(s); k >= 0) {
+      if (t->offset != 0 || t->dtype != p_.step[k].type || in.count != p_.numel) return false;
+      o = {From::Step, static_cast<uint8_t>(k), 0};
+      return true;
+    }
     // Others may write to memory that is shared with them at any time.
     if (s.in_flight || s.free_data) return false;
     const size_t offset = static_cast<size_t>(t->offset * dtype_size(t->dtype));
@@ -210,7 +247,12 @@ class Held final : public InFlight {
       set_in_flight(*out_[k], nullptr);
       out_[k] = nullptr;
     }
-    p_.steps = rows_held = ends_ = 0;
+    for (int i = 0; i < p_.ends; ++i) {
+      for (Ref<Storage>& s : end_out_[i])
+        if (s) set_in_flight(*s, nullptr), s = nullptr;
+      end_[i] = nullptr;
+    }
+    p_.steps = p_.ends = rows_held = ends_ = 0;
     forget_inputs(0);
   }
 
@@ -218,8 +260,11 @@ class Held final : public InFlight {
   Ref<Storage> out_[RowProgram::kMostSteps], input_[RowProgram::kMostInputs];
   size_t offset_[RowProgram::kMostInputs];  // bytes
   uint32_t version_[RowProgram::kMostInputs];
-  bool read_[RowProgram::kMostSteps];  // by a later step
-  int ends_ = 0;                       // results that no later step has read
+  bool read_[RowProgram::kMostSteps];   // by a later step
+  bool ended_[RowProgram::kMostSteps];  // an end takes it in
+  std::unique_ptr<RowEnd> end_[RowProgram::kMostEnds];
+  Ref<Storage> end_out_[RowProgram::kMostEnds][kMostResults];
+  int ends_ = 0;  // results that no later step has read
   bool collecting_ = false;
   bool running_ = false;  // who runs out of memory meanwhile may ask for it again
 };
@@ -234,6 +279,13 @@ struct Fusion final : Deferral {
     return Held::held().take(row, compute, result, args, n, like);
   }
   bool holds(const Storage& s) override { return Held::held().holds(s); }
+  bool ends(const Op& op) override {
+    return std::find(std::begin(kEnds), std::end(kEnds), std::string_view(op.name)) !=
+           std::end(kEnds);
+  }
+  bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) override {
+    return Held::held().end(x, e, out, n);
+  }
   void run() override { Held::held().run(); }
 };
 

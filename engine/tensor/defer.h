@@ -4,10 +4,14 @@
 // the values, Impl::data above all, has the rows run first. What a held row reads must not change
 // before it has run: in-place calls run all that is held, see apply and about_to_change.
 #pragma once
+#include <memory>
+
 #include "engine/tensor/tensor.h"
 
 namespace tycho {
 
+struct Op;
+struct RowEnd;
 struct Value;
 
 struct Deferral {
@@ -16,8 +20,12 @@ struct Deferral {
   // lanes hold.
   virtual Tensor take(int row, DType compute, DType result, const Value* args, int n,
                       const Impl* like) = 0;
-  virtual bool holds(const Storage& s) = 0;  // is it a result that this thread holds back?
-  virtual void run() = 0;                    // everything that this thread holds back
+  virtual bool holds(const Storage& s) = 0;  // a row's result that this thread holds back?
+  virtual bool ends(const Op& op) = 0;       // may its kernel call `end`?
+  // Takes over what a kernel makes of a held row's result x; `out` are the kernel's results, which
+  // have memory. False when the kernel has to do its work now.
+  virtual bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) = 0;
+  virtual void run() = 0;  // everything that this thread holds back
 
  protected:
   ~Deferral() = default;
@@ -28,6 +36,8 @@ inline constinit Deferral* deferral = nullptr;
 inline constinit std::atomic<int64_t> deferred_from{INT64_MAX};
 // How many rows this thread holds back.
 inline constinit thread_local int rows_held = 0;
+// While rows are held: may the kernel that was just called leave its work to their end?
+inline constinit thread_local bool rows_may_end = false;
 
 inline void run_held_rows() {
   if (rows_held) [[unlikely]]

@@ -162,7 +162,9 @@ TEST_P(Levels, AllGiveTheSameAnswers) {
         cpu::force_level(static_cast<cpu::Level>(level));
         const auto got = call(op(), mapped(in.values, copied));
         const bool half = !want.empty() && want[0] && want[0].dtype() == DType::BFloat16;
-        EXPECT_EQ(difference(got, want, half ? 8e-3 : 1e-5), "")
+        // Systems of random numbers magnify what is lost in another order of sums.
+        const bool system = (op().where & kLinalg) != 0 || std::string(op().name) == "inverse";
+        EXPECT_EQ(difference(got, want, half ? 8e-3 : system ? 1e-3 : 1e-5), "")
             << cpu::level_name(static_cast<cpu::Level>(level)) << " on " << describe(in.values);
       }
     }

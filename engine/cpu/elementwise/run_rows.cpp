@@ -20,8 +20,10 @@ constexpr int64_t kStreamBytes = 32 << 20;
 // Where a step reads and writes: every tile that a thread needs, by number.
 struct Plan {
   RowFn fn[RowProgram::kMostSteps];
-  bool plain[RowProgram::kMostSteps];               // the result's type is the lanes'
-  bool read[RowProgram::kMostSteps];                // by a later step
+  bool plain[RowProgram::kMostSteps];    // the result's type is the lanes'
+  bool read[RowProgram::kMostSteps];     // by a later step
+  int8_t piece[RowProgram::kMostSteps];  // where an end's piece is, or -1
+  int pieces = 0;
   int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
   int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: a tile
   int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
@@ -64,10 +66,12 @@ struct Plan {
     for (int k = 0; k < p.steps; ++k) {
       fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
       plain[k] = p.step[k].type == p.lanes;
-      to[k] = -1;
+      to[k] = piece[k] = -1;
+      for (int i = 0; i < p.ends && !p.step[k].to && piece[k] < 0; ++i)
+        if (p.end[i]->step == k) piece[k] = static_cast<int8_t>(pieces++);
+      const bool leaves = p.step[k].to ? !stream : piece[k] >= 0;
       if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
-      if (!plain[k] || !p.step[k].to || stream)
-        to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
+      if (!plain[k] || !leaves) to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
       for (int i = 0; i < k; ++i)
         if (last[i] == k && to[i] >= 0) free[n++] = to[i];
       if (!read[k] && to[k] >= 0) free[n++] = to[k];
@@ -125,8 +129,14 @@ void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char*
 void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end) {
   const int lanes = static_cast<int>(p.lanes == DType::Float32 ? Lanes::F32 : Lanes::F64);
   const int bytes = dtype_size(p.lanes);
-  const Room room(static_cast<size_t>(plan.tiles * kElements * bytes));
+  const int64_t tiles = plan.tiles * kElements, unit = p.ends ? p.end[0]->unit : p.numel,
+                piece = p.ends ? p.end[0]->piece : p.numel,
+                room_of_piece = (piece + kElements - 1) / kElements * kElements;
+  const Room room(static_cast<size_t>((tiles + plan.pieces * room_of_piece) * bytes));
   const auto tile = [&](int i) { return room.memory + i * kElements * bytes; };
+  const auto piece_of = [&](int k) {
+    return room.memory + (tiles + plan.piece[k] * room_of_piece) * bytes;
+  };
   const int64_t most = std::min(kElements, end - begin);
   for (int i = 0; i < plan.numbers; ++i) {
     const double x = plan.number[i].value;
@@ -137,9 +147,12 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
   void* result[RowProgram::kMostSteps];
   void* input[RowProgram::kMostInputs];
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
+  int64_t from = begin, until = end;  // the piece
   for (int64_t at = begin, m; at < end; at += m) {
+    if (p.ends && at % unit % piece == 0)
+      from = at, until = std::min({end, at + piece, at + unit - at % unit});
     m = plan.tiles ? std::min(kElements, plan.period - at % plan.period) : end - at;
-    m = std::min(m, end - at);
+    m = std::min(m, until - at);
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       const int size = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
@@ -164,7 +177,9 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
     for (int k = 0; k < p.steps; ++k) {
       const RowProgram::Step& s = p.step[k];
       const int size = dtype_size(s.type);
-      char* const to = s.to ? s.to + at * size : nullptr;
+      char* const to = s.to                 ? s.to + at * size
+                       : plan.piece[k] >= 0 ? piece_of(k) + (at - from) * size
+                                            : nullptr;
       result[k] = plan.to[k] < 0 ? to : tile(plan.to[k]);
       void* places[kOperands + 1] = {result[k]};
       for (int j = 0; j < s.n; ++j) {
@@ -175,7 +190,7 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
       }
       if (plan.plain[k]) {
         plan.fn[k](places, m);
-        if (plan.stream && to) level_of::stream_bytes(to, result[k], m * size);
+        if (plan.stream && s.to) level_of::stream_bytes(to, result[k], m * size);
         continue;
       }
       char* const narrow = to ? to : tile(plan.narrow);
@@ -185,6 +200,11 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
       if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
       if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
     }
+    for (int i = 0; i < p.ends && at + m == until; ++i) {
+      const RowProgram::Step& s = p.step[p.end[i]->step];
+      p.end[i]->take(s.to ? s.to + from * dtype_size(s.type) : piece_of(p.end[i]->step), from,
+                     until - from);
+    }
   }
 }
 
@@ -193,7 +213,13 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
 void cpu::run_rows(const RowProgram& p) {
   const Plan plan(p);
   const int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
-  parallel_for(p.numel, grain, [&](int64_t begin, int64_t end) { run_tiles(p, plan, begin, end); });
+  // Ends take whole units.
+  const int64_t unit = p.ends ? p.end[0]->unit : 1;
+  parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
+               [&](int64_t begin, int64_t end) {
+                 run_tiles(p, plan, begin * unit, std::min(end * unit, p.numel));
+               });
+  for (int i = 0; i < p.ends; ++i) p.end[i]->done();
 }
 
 }  // namespace tycho

@@ -11,10 +11,7 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kTile = 4096;    // elements converted at a time
-constexpr int64_t kWork = 65536;   // elements that are worth a task
-constexpr int64_t kFewTasks = 16;  // with fewer, long folds are split (by shape, not by threads)
-constexpr int64_t kBlock = 256;    // results of runs that finish together
+using namespace fold_sizes;
 constexpr int64_t kShortRow = 64;  // bytes of rows that are too short to be columns by themselves
 constexpr int64_t kNarrow = 64;    // columns that narrow rows are taken together for
 
@@ -273,6 +270,8 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
   });
 }
 
+}  // namespace
+
 const Fold* find_fold(FoldOp op, Lanes lanes) {
   const int o = static_cast<int>(op);
   switch (lanes) {
@@ -303,8 +302,6 @@ const Fold* small_fold(FoldOp op, DType dtype) {
       return nullptr;
   }
 }
-
-}  // namespace
 
 Lanes fold_lanes(FoldOp op, DType dtype) {
   const int row = static_cast<int>(op);
@@ -341,6 +338,10 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
   folder.plan = make_plan(x, bits);
   const Plan& p = folder.plan;
   if (p.results == 0) return;
+  if (p.depth == 1 && p.kept_rank > 1) {  // each element by itself: a row of columns
+    const Tensor row = packed(x);
+    return fold(alias(row, {1, p.results}, {p.results, 1}, row->offset), 1, op, lanes, sink);
+  }
   int column = -1;  // the kept axis that lies closest
   for (int k = 0; k < p.kept_rank; ++k)
     if (p.kept[k].in > 0 && (column < 0 || p.kept[k].in <= p.kept[column].in)) column = k;
@@ -369,11 +370,11 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
     by_runs(folder, sink);
 }
 
-void store_slots(const Tensor& out, Lanes lanes, const Slot* s, int64_t n, int64_t at,
+void store_slots(const Target& out, Lanes lanes, const Slot* s, int64_t n, int64_t at,
                  int64_t step) {
   level_of::store_tile(static_cast<int>(lanes == Lanes::I64 ? Lanes::I64 : Lanes::F64),
-                       static_cast<int>(out.dtype()), out.data() + at * dtype_size(out.dtype()), s,
-                       step, n);
+                       static_cast<int>(out.type), out.data + at * dtype_size(out.type), s, step,
+                       n);
 }
 
 }  // namespace tycho::cpu

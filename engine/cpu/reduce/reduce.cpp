@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/reduce/reduce.h"
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
 
@@ -47,15 +48,16 @@ void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
   }
   const Lanes lanes = lanes_of(op, x.dtype(), type, out.dtype());
   const double depth = static_cast<double>(depth_of(c));
-  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
+  const auto sink = [to = Target(out), lanes, depth, finish](Slot* s, int64_t, int64_t n,
+                                                             int64_t at, int64_t step) {
     if (lanes == Lanes::I64) {
       for (int64_t j = 0; j < n; ++j) s[j].i = finish(s[j].i, depth);
     } else {
       for (int64_t j = 0; j < n; ++j) s[j].d = finish(s[j].d, depth);
     }
-    store_slots(out, lanes, s, n, at, step);
+    store_slots(to, lanes, s, n, at, step);
   };
-  fold(x, bits_of(c), op, lanes, sink);
+  fold_or_hold(c, x, bits_of(c), op, lanes, sink);
 }
 
 // Of one element each: copies, and everybody is the first.
@@ -142,6 +144,11 @@ void min_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMin); }
 void argmax(Call& c) { position_of_extreme(c, FoldOp::ArgMax); }
 void argmin(Call& c) { position_of_extreme(c, FoldOp::ArgMin); }
 
+void take_roots(Slot* s, int64_t n) {
+  void* const p[] = {s, s};
+  level_of::row_f64(static_cast<int>(Row::sqrt))(p, n);
+}
+
 // Results: the variance (or its root), and the mean where a second result is made.
 template <bool root>
 void moments(Call& c) {
@@ -155,25 +162,31 @@ void moments(Call& c) {
       if (x.rank()) bits |= 1u << wrap_dim(dims.ints[k], x.rank());
   }
   const bool with_mean = c.out.size() > 1;
-  auto sink = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+  const auto sink = [to = Target(c.out[0]), mean = Target(c.out[with_mean]), with_mean, correction](
+                        Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
     if (with_mean) {
       for (int64_t j = 0; j < n; ++j)
         if (s[j].d == 0) s[cap + j].d = std::nan("");
-      store_slots(c.out[1], Lanes::F64, s + cap, n, at, step);
+      store_slots(mean, Lanes::F64, s + cap, n, at, step);
     }
     for (int64_t j = 0; j < n; ++j) {
       const double freedom = s[j].d - correction;
-      double v = s[2 * cap + j].d / (freedom > 0 ? freedom : 0);
-      s[j].d = root ? std::sqrt(v) : v;
+      s[j].d = s[2 * cap + j].d / (freedom > 0 ? freedom : 0);
     }
-    store_slots(c.out[0], Lanes::F64, s, n, at, step);
+    if (root) take_roots(s, n);
+    store_slots(to, Lanes::F64, s, n, at, step);
   };
-  fold(x, bits, FoldOp::Moments, fold_lanes(FoldOp::Moments, x.dtype()), sink);
+  fold_or_hold(c, x, bits, FoldOp::Moments, fold_lanes(FoldOp::Moments, x.dtype()), sink);
 }
 
 void vector_norm(Call& c) {
-  const double p = c.number(1);
   Tensor x = c.tensor(0);
+  const uint32_t bits = dim_bits(c, 2, x.rank());
+  int64_t depth = 1;
+  for (int d = 0; d < x.rank(); ++d)
+    if (bits >> d & 1) depth *= x.size(d);
+  double p = c.number(1);
+  if (depth == 1 && p != 0) p = 1;  // every norm of one number is its magnitude
   const DType wide = c.out[0].dtype() == DType::Float64 ? DType::Float64 : x.dtype();
   if (wide != x.dtype()) {
     Tensor y = empty(x.shape(), wide, x.device());
@@ -205,16 +218,13 @@ void vector_norm(Call& c) {
     x = y;
     lanes = Lanes::F64;
   }
-  uint32_t bits = dim_bits(c, 2, x.rank());
-  auto sink = [&](Slot* s, int64_t, int64_t n, int64_t at, int64_t step) {
-    for (int64_t j = 0; j < n; ++j)
-      if (p == 2)
-        s[j].d = std::sqrt(s[j].d);
-      else if (op == FoldOp::sum)
-        s[j].d = std::pow(s[j].d, 1 / p);
-    store_slots(c.out[0], lanes, s, n, at, step);
+  const auto sink = [to = Target(c.out[0]), lanes, op, p](Slot* s, int64_t, int64_t n, int64_t at,
+                                                          int64_t step) {
+    if (p == 2) take_roots(s, n);
+    for (int64_t j = 0; op == FoldOp::sum && j < n; ++j) s[j].d = std::pow(s[j].d, 1 / p);
+    store_slots(to, lanes, s, n, at, step);
   };
-  fold(x, bits, op, lanes, sink);
+  fold_or_hold(c, x, bits, op, lanes, sink);
 }
 
 BIND_KERNEL(Cpu, "var", moments<false>);

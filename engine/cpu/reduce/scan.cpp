@@ -14,20 +14,41 @@ Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
 
-void scan(Call& c, ScanOp what, bool reverse) {
-  const Tensor& out = c.out[0];
-  Tensor x = packed(c.tensor(0));
+// The same elements with dimension d last.
+Tensor moved_last(const Tensor& t, int d) {
+  Sizes shape, stride;
+  for (int k = 0; k < t.rank(); ++k)
+    if (k != d) shape.push_back(t.size(k)), stride.push_back(t.stride(k));
+  shape.push_back(t.size(d)), stride.push_back(t.stride(d));
+  return alias(t, shape, stride, t->offset);
+}
+
+void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, bool reverse) {
+  constexpr int64_t kLong = 256;  // shorter runs are slower than lanes over copied columns
+  if (dim + 1 < input.rank() && input.stride(dim) == 1 && input.size(dim) >= kLong &&
+      !input.contiguous()) {
+    // It lies along the dimension.
+    const Tensor turned = packed(moved_last(input, dim)),
+                 result = empty(turned.shape(), out.dtype());
+    scan_into(result, turned, turned.rank() - 1, what, reverse);
+    return copy_raw(moved_last(out, dim), result);
+  }
+  Tensor x = packed(input);
   if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
   const Lanes lanes = lanes_of(out.dtype());
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
   const Tensor* t[] = {&out, &x};
   over_rows(
-      t, 2, Cut(x, c.integer(1)), lanes,
+      t, 2, Cut(x, dim), lanes,
       [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
       [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
         level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);
       },
       2048);
+}
+
+void scan(Call& c, ScanOp what, bool reverse) {
+  scan_into(c.out[0], c.tensor(0), static_cast<int>(c.integer(1)), what, reverse);
 }
 
 void scan_with_index(Call& c, ScanOp what) {

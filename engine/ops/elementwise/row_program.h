@@ -7,8 +7,22 @@
 
 namespace tycho {
 
+// What takes in a step's result as the last part of a program: a reduction, whose elements need not go
+// to memory.
+struct RowEnd {
+  // Units are taken in apart from each other, maybe on several threads; their pieces come in order.
+  // Both in elements; a unit is whole pieces, but that the last one may be shorter.
+  int64_t unit = 0, piece = 0;
+  int step = 0;
+
+  virtual ~RowEnd() = default;
+  // Elements [at, at + n) of the step's result.
+  virtual void take(const char* values, int64_t at, int64_t n) = 0;
+  virtual void done() = 0;  // all were taken
+};
+
 struct RowProgram {
-  static constexpr int kMostSteps = 48, kMostInputs = 16;
+  static constexpr int kMostSteps = 48, kMostInputs = 16, kMostEnds = 4;
 
   // The program's element i is the input's (i / inner) % count: whole tensors have numel and 1, a row
   // that is added to each row of a matrix [m, n] has n and 1, a column m and n.
@@ -34,9 +48,10 @@ struct RowProgram {
 
   DType lanes;  // Float32 or Float64
   int64_t numel;
-  int inputs = 0, steps = 0;
+  int inputs = 0, steps = 0, ends = 0;
   Input input[kMostInputs];
   Step step[kMostSteps];
+  RowEnd* end[kMostEnds];  // all with the same units and pieces
 };
 
 }  // namespace tycho

@@ -198,7 +198,7 @@ inline bool is_cast(const Call& c) {
 // is yet to be read.
 [[gnu::noinline]] void wait_for_inputs(const Call& c) {
   if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
-  const bool joins = c.op->row >= 0 || is_cast(c);
+  const bool joins = c.op->row >= 0 || is_cast(c) || (rows_held && deferral->ends(*c.op));
   each_tensor(c, [&](Impl* t, int) {
     if (!joins || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
   });
@@ -301,6 +301,8 @@ void shape_and_run(Call& c, Kernel kernel) {
     const KernelScope scope(op.any_device ? 0 : devices_of(c));
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
+    if (rows_held) [[unlikely]]
+      rows_may_end = !eager.before;
     kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
