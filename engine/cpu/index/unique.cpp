@@ -135,6 +135,24 @@ std::vector<int64_t> run_starts_of(const Tensor& x) {
   return starts;
 }
 
+// The first element of every run, where nothing else is wanted.
+template <class T>
+Tensor run_values(const Tensor& x) {
+  const T* const v = x.data<T>();
+  const int64_t n = x.numel();
+  const Tensor all = empty({n}, x.dtype(), x.device());
+  T* const to = all.data<T>();
+  int64_t found = n > 0 ? 1 : 0;
+  if (n > 0) to[0] = v[0];
+  for (int64_t i = 1; i < n; ++i) {  // the next one is written over what begins no run
+    to[found] = v[i];                // found <= i
+    found += v[i] != v[i - 1];
+  }
+  const Tensor values = empty({found}, x.dtype(), x.device());
+  std::copy_n(to, found, values.data<T>());
+  return values;
+}
+
 // The results of unique and unique_consecutive; `dim_arg` is none where elements are compared.
 void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_arg) {
   Tensor x = c.tensor(0);
@@ -148,6 +166,15 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
     g = group_slices(x, !consecutive);
   } else if (consecutive) {
     x = packed(x);
+    if (!inverse && !counts && (!is_floating(x.dtype()) || dtype_size(x.dtype()) > 2)) {
+      if (x.dtype() == DType::Float32)
+        c.out.push_back(run_values<float>(x));
+      else if (x.dtype() == DType::Float64)
+        c.out.push_back(run_values<double>(x));
+      else
+        with_size(x.dtype(), [&](auto kind) { c.out.push_back(run_values<decltype(kind)>(x)); });
+      return;
+    }
     g.starts = run_starts_of(x);
   } else {
     x = packed(x);

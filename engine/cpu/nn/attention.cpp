@@ -119,6 +119,10 @@ struct Inputs {
     work = std::max<int64_t>(1, share * queries * keys * (depth + width) / (causal ? 2 : 1));
     mask = c.tensor(first + 3);
     if (!mask) return;
+    // What many heads share is made into numbers to add once (as PyTorch's "math" way does).
+    if (mask.dtype() == DType::Bool && 2 * mask.numel() <= heads * queries * keys)
+      mask = op<"masked_fill">(op<"zeros">(mask.shape(), lane.dtype, mask.device()),
+                               op<"logical_not">(mask), -__builtin_inf());
     const Stack m = stack_of(mask, lead, 1);
     mask_at = m.at;
     mask_of_all.dtype = static_cast<int>(mask.dtype());

@@ -76,24 +76,29 @@ void layer_norm_backward_typed(Call& c) {
   // Gradients of weight and bias are summed per block of rows, then over blocks in order.
   const int64_t block = std::clamp<int64_t>(32768 / std::max<int64_t>(1, r.n), 1, 128);
   const int64_t blocks = (r.rows + block - 1) / block;
-  std::vector<double> sum(static_cast<size_t>(2 * r.n));
-  const bool are = are_short(r.rows, r.n);
-  if (are) ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
-  std::vector<T> part(static_cast<size_t>(are ? 0 : 2 * blocks * r.n));
-  parallel_for(are ? 0 : blocks, 1, [&](int64_t begin, int64_t end) {
+  T *const weight = c.out[1].data<T>(), *const bias = c.out[2].data<T>();
+  if (are_short(r.rows, r.n)) {
+    std::vector<double> sum(static_cast<size_t>(2 * r.n));
+    ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
+    for (int64_t j = 0; j < r.n; ++j) {
+      weight[j] = static_cast<T>(sum[static_cast<size_t>(j)]);
+      bias[j] = static_cast<T>(sum[static_cast<size_t>(r.n + j)]);
+    }
+    return finish(c.out[0], y);
+  }
+  const Tensor parts = empty({blocks, 2 * r.n}, type_of<T>);
+  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      T *const dw = part.data() + 2 * k * r.n, *const db = dw + r.n;
+      T *const dw = parts.data<T>() + 2 * k * r.n, *const db = dw + r.n;
+      std::fill_n(dw, 2 * r.n, T(0));
       for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
         NORM_LEVEL(T, norm_row_grad, gp + i * r.n, xp + i * r.n, wp, to + i * r.n, r.n, mean[i],
                    rstd[i], dw, db, centred);
     }
   });
-  for (int64_t k = 0; !are && k < blocks; ++k)
-    for (int64_t j = 0; j < 2 * r.n; ++j) sum[j] += static_cast<double>(part[2 * k * r.n + j]);
-  for (int64_t j = 0; j < r.n; ++j) {
-    c.out[1].data<T>()[j] = static_cast<T>(sum[j]);
-    c.out[2].data<T>()[j] = static_cast<T>(sum[r.n + j]);
-  }
+  const Tensor sums = op<"sum">(parts, Sizes{0}, false, type_of<T>);
+  std::copy_n(sums.data<T>(), r.n, weight);
+  std::copy_n(sums.data<T>() + r.n, r.n, bias);
   finish(c.out[0], y);
 }
 

@@ -53,19 +53,23 @@ TYCHO_INLINE void each_lane(int64_t n, F&& f) {
 // Scores s[0, n) of query i, keys from `key`, with the mask's part; `line` is room for n elements.
 template <class T>
 void add_mask(const AttentionMask& mask, int64_t i, int64_t key, T* s, int64_t n, T* line) {
-  const int lanes = static_cast<int>(sizeof(T) == 4 ? Lanes::F32 : Lanes::F64);
-  load_tile(lanes, mask.dtype, line, mask.data + (i * mask.row + key * mask.col) * mask.bytes,
-            mask.col, n);
+  const Lanes lanes = sizeof(T) == 4 ? Lanes::F32 : Lanes::F64;
+  const char* const from = mask.data + (i * mask.row + key * mask.col) * mask.bytes;
+  const T* part = line;
+  if (mask.col == 1 && mask.dtype == static_cast<int>(lane_type_of(lanes)))
+    part = reinterpret_cast<const T*>(from);  // as it lies
+  else
+    load_tile(static_cast<int>(lanes), mask.dtype, line, from, mask.col, n);
   if (mask.truth)
     each_lane<T>(
         n, [&](int64_t j, int m) __attribute__((always_inline)) {
-          const Lane<T> keep = read<T>(line + j, m, T(0)), x = read<T>(s + j, m, T(0));
+          const Lane<T> keep = read<T>(part + j, m, T(0)), x = read<T>(s + j, m, T(0));
           write<T>(s + j, m, select(keep != Lane<T>(0), x, Lane<T>(low<T>())));
         });
   else
     each_lane<T>(
         n, [&](int64_t j, int m) __attribute__((always_inline)) {
-          write<T>(s + j, m, read<T>(s + j, m, T(0)) + read<T>(line + j, m, T(0)));
+          write<T>(s + j, m, read<T>(s + j, m, T(0)) + read<T>(part + j, m, T(0)));
         });
 }
 

@@ -45,7 +45,7 @@ TYCHO_INLINE void fold_in(const GridSampler& s, int d, int m, T* x) {
 template <class T>
 void taps(const GridSampler& s, const T* g, int m, int32_t* place, T* weight) {
   T at[kGridPoints], low[kGridPoints], part[3][4][kGridPoints];
-  int32_t line[3][4][kGridPoints];  // -1: outside
+  int32_t line[3][4][kGridPoints];
   const int shift = s.mode == GridSampler::Nearest ? 0 : s.mode == GridSampler::Linear ? 1 : 2;
   for (int d = 0; d < s.dims; ++d) {
     const T n = static_cast<T>(s.size[d]);
@@ -83,9 +83,13 @@ void taps(const GridSampler& s, const T* g, int m, int32_t* place, T* weight) {
     for (int j = 0; j < 1 << shift; ++j) {
       for (int i = 0; i < m; ++i) at[i] = low[i] + static_cast<T>(shift == 2 ? j - 1 : j);
       if (s.mode == GridSampler::Cubic) fold_in(s, d, m, at);
+      // What lies outside is read at 0 and weighs nothing (nan stays nan).
+      T* const p = part[d][j];
+      int32_t* const l = line[d][j];
       for (int i = 0; i < m; ++i) {
         const bool has = at[i] >= 0 && at[i] < n;
-        line[d][j][i] = static_cast<int32_t>(has ? at[i] : T(-1));
+        p[i] *= has ? T(1) : T(0);
+        l[i] = static_cast<int32_t>(has ? at[i] : T(0));
       }
     }
   }
@@ -95,27 +99,52 @@ void taps(const GridSampler& s, const T* g, int m, int32_t* place, T* weight) {
       const int32_t* const l = line[d][j];
       const T* const p = part[d][j];
       const int32_t n = static_cast<int32_t>(s.size[d]);
-      if (d == 0)
-        for (int i = 0; i < m; ++i) place[i] = l[i], weight[i] = p[i];
-      else
-        for (int i = 0; i < m; ++i) {
-          place[i] = (place[i] | l[i]) < 0 ? -1 : place[i] * n + l[i];
-          weight[i] *= p[i];
-        }
-    }
-    for (int i = 0; i < m; ++i) {
-      weight[i] = place[i] < 0 ? weight[i] * 0 : weight[i];
-      place[i] = place[i] < 0 ? 0 : place[i];
+      for (int i = 0; i < m; ++i) {
+        place[i] = d == 0 ? l[i] : place[i] * n + l[i];
+        weight[i] = d == 0 ? p[i] : weight[i] * p[i];
+      }
     }
   }
 }
 
+// plane[place[i]] for a lane of places.
+template <class T>
+TYCHO_INLINE Lane<T> gather(const T* plane, const int32_t* place) {
+  using V [[maybe_unused]] = typename Raw<T>::V;
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(T) == 4)
+    return Lane<T>((V)_mm512_i32gather_ps(_mm512_loadu_si512(place), plane, 4));
+  else
+    return Lane<T>((V)_mm512_i32gather_pd(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), plane, 8));
+#elif defined(TYCHO_LEVEL_v3)
+  if constexpr (sizeof(T) == 4)
+    return Lane<T>((V)_mm256_i32gather_ps(
+        plane, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), 4));
+  else
+    return Lane<T>(
+        (V)_mm256_i32gather_pd(plane, _mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), 8));
+#else
+  T v[Lane<T>::size];
+  for (int i = 0; i < Lane<T>::size; ++i) v[i] = plane[place[i]];
+  return Lane<T>::load(v);
+#endif
+}
+
 template <class T>
 void read(const T* plane, const int32_t* place, const T* weight, int taps, int m, T* y) {
-  for (int i = 0; i < m; ++i) y[i] = plane[place[i]] * weight[i];
-  for (int k = 1; k < taps; ++k) {
-    place += kGridPoints, weight += kGridPoints;
-    for (int i = 0; i < m; ++i) y[i] += plane[place[i]] * weight[i];
+  using L = Lane<T>;
+  int i = 0;
+  for (; i + L::size <= m; i += L::size) {
+    L sum = gather(plane, place + i) * L::load(weight + i);
+    for (int k = 1; k < taps; ++k)
+      sum += gather(plane, place + k * kGridPoints + i) * L::load(weight + k * kGridPoints + i);
+    sum.store(y + i);
+  }
+  for (; i < m; ++i) {
+    y[i] = plane[place[i]] * weight[i];
+    for (int k = 1; k < taps; ++k)
+      y[i] += plane[place[k * kGridPoints + i]] * weight[k * kGridPoints + i];
   }
 }
 
