@@ -175,19 +175,29 @@ end
 
 -- The text of a pattern: words "name" (name=value), "name!" (the value alone), either with "?" (only where it differs
 -- from the default), "@" (a position, which PyTorch counts from 0), "$" (a word that PyTorch shows without quotes).
-local function describe(self, pattern, spec)
-  local python, parts = layer.python(), {}
+local words_of = setmetatable({}, {__index = function(known, pattern)
+  local words = {}
   for word in pattern:gmatch "[^%s,]+" do
     local name, marks = word:match "^([%w_]+)(.*)$"
+    local has = function(mark) return marks:find(mark, 1, true) ~= nil end
+    words[#words + 1] = {name = name, alone = has "!", where_other = has "?", position = has "@", bare = has "$"}
+  end
+  known[pattern] = words
+  return words
+end})
+
+local function describe(self, pattern, spec)
+  local python, parts = layer.python(), {}
+  for _, word in ipairs(words_of[pattern]) do
+    local name = word.name
     local v = self[name]
     if name == "bias" then
       v = rawget(self, "bias") ~= nil or rawget(self, "bias_ih") ~= nil or rawget(self, "bias_ih_l0") ~= nil
     end
-    if not (marks:find("?", 1, true) and same(v, spec.default[name])) then
-      if marks:find("@", 1, true) and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
-      local text = value_text(v, python)
-      if marks:find("$", 1, true) and python and type(v) == "string" then text = v end
-      parts[#parts + 1] = marks:find("!", 1, true) and text or name .. "=" .. text
+    if not (word.where_other and same(v, spec.default[name])) then
+      if word.position and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
+      local text = word.bare and python and type(v) == "string" and v or value_text(v, python)
+      parts[#parts + 1] = word.alone and text or name .. "=" .. text
     end
   end
   return table.concat(parts, ", ")

@@ -93,6 +93,7 @@ end
 
 -- Modules whose text is being made: one that is below itself shows as "Name(..)" there.
 local showing = setmetatable({}, {__mode = "k"})
+local shown_meta = {__close = function(shown) showing[shown[1]] = nil end}
 
 function tree.install(Module, Class)
   ---The module at a name with dots ("layers.0.fc", as in state_dict); "" is the module itself.
@@ -128,7 +129,7 @@ function tree.install(Module, Class)
   function Class:_text()
     if showing[self] then return self._name .. "(..)" end
     showing[self] = true
-    local shown <close> = setmetatable({}, {__close = function() showing[self] = nil end})
+    local shown <close> = setmetatable({self}, shown_meta)
     local extra = self:extra_repr()
     local children = self:named_children()
     local lines = child_lines(children, rawget(getmetatable(self), "_item") and #children > 0 and self._name == "ModuleList")
