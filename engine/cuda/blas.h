@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/cuda/driver.h"
+#include "engine/ops/linear/precision.h"
 #include "engine/tensor/tensor.h"
 
 namespace tycho::cuda {
@@ -73,9 +74,12 @@ struct Matrix {
 // out [batch, m, n], row-major = a [m, k] b [k, n] (+ bias [n]); the types are one.
 struct Multiplication {
   DType type;
+  MatmulPrecision precision;  // of float32
   int64_t batch, m, n, k;
   Matrix a, b;
   void* out;
+  int64_t out_ld, out_step;  // 0: its matrices lie behind each other
+  bool out_float32;          // also of 16-bit numbers
   const void* bias;
   bool add;  // to what stands in `out`
 };
