@@ -63,11 +63,6 @@ int compute_type(const Multiplication& p) {
   return kBy[static_cast<int>(p.precision)];
 }
 
-uint32_t alignment(const void* p) {
-  const auto address = reinterpret_cast<uintptr_t>(p);
-  return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
-}
-
 // Descriptors of a kind of product, and how the library will compute it.
 struct Plan {
   lt::Desc desc = nullptr;
@@ -142,6 +137,11 @@ auto key_of(Device device, const Multiplication& p, int compute) {
 }
 
 }  // namespace
+
+uint32_t alignment(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
+}
 
 void set_blas(const Blas* table) {
   const std::lock_guard lock(mutex);

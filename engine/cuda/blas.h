@@ -65,6 +65,8 @@ struct Blas {
 
 void set_blas(const Blas* table);  // for tests; null: the library itself
 
+uint32_t alignment(const void* p);  // of an address, at most 256
+
 // One side of a product, as the last two dimensions of a stack: one of its strides is 1.
 struct Matrix {
   const void* data;

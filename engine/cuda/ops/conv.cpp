@@ -48,7 +48,8 @@ void convolve(ConvKind kind, const Call& c, const Tensor& x, const Tensor& w, co
     return is_channels_last(t) ? t : empty_channels_last(t.shape(), type, t.device());
   };
   const Tensor xs = side(x), ws = side(w), ys = side(y);
-  convolve_by_products(kind, shape_of(c, x, w, y), xs, ws, ys);
+  const ConvShape shape = shape_of(c, x, w, y);
+  if (!convolve_by_library(kind, shape, xs, ws, ys)) convolve_by_products(kind, shape, xs, ws, ys);
   const Tensor& result = kind == ConvKind::Forward ? ys : kind == ConvKind::Input ? xs : ws;
   if (result.get() != made.get()) copy_raw(made, result);
 }
