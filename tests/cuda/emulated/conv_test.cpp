@@ -23,9 +23,10 @@ class CudaConv : public testing::TestWithParam<bool> {
   }
   ~CudaConv() override {
     convolution_settings.enabled = true;
-    convolution_settings.allow_tf32 = true;
+    convolution_settings.allow_tf32 = tf32_;
     cuda::most_conv_windows = 256 << 20;
   }
+  const bool tf32_ = convolution_settings.allow_tf32;
 
   // All three products with a bias; `laid` changes the layout of what they read.
   template <class F>

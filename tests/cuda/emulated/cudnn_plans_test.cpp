@@ -110,7 +110,7 @@ TEST_F(CudaDnnPlans, ExistForEveryConvolutionThatTheTestsAskedFor) {
     if (std::string_view(op->name).substr(0, 4) != "conv") continue;
     const optest::OpSamples samples(*op);
     for (const auto& item : samples.items)
-      for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16})
+      for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64})
         optest::with_gradients(*op, optest::mapped(item.args, [&](const Tensor& t) {
           return optest::on_device(optest::floating_as(t, type), Device{0});
         }));
