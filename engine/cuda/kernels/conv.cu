@@ -29,17 +29,31 @@ __device__ inline int64_t rows_of(const ConvShape& s) {
 __device__ inline int64_t taps_of(const ConvShape& s) {
   return s.axis[0].kernel * s.axis[1].kernel * s.axis[2].kernel;
 }
-// The pixel below a tap; -1 in the padding.
-__device__ inline int64_t pixel_at(const ConvShape& s, const Spot& row, int64_t tap) {
-  int64_t at[3];
-  bool inside = true;
+__device__ inline void next_row(const ConvShape& s, Spot& p) {
   for (int d = 2; d >= 0; --d) {
-    const ConvAxis& a = s.axis[d];
-    at[d] = row.at[d] * a.stride - a.front + take_last(tap, a.kernel) * a.dilation;
-    inside = inside && at[d] >= 0 && at[d] < a.in;
+    if (++p.at[d] < s.axis[d].out) return;
+    p.at[d] = 0;
   }
-  if (!inside) return -1;
-  return ((row.n * s.axis[0].in + at[0]) * s.axis[1].in + at[1]) * s.axis[2].in + at[2];
+  ++p.n;
+}
+// Where a tap lies from its window's first pixel on; negative in the padding in front.
+__device__ inline Spot offset_of(const ConvShape& s, int64_t tap) {
+  Spot p{};
+  for (int d = 2; d >= 0; --d)
+    p.at[d] = take_last(tap, s.axis[d].kernel) * s.axis[d].dilation - s.axis[d].front;
+  return p;
+}
+// The pixel below a tap; -1 in the padding.
+__device__ inline int64_t pixel_at(const ConvShape& s, const Spot& row, const Spot& offset) {
+  int64_t pixel = row.n;
+  bool inside = true;
+  for (int d = 0; d < 3; ++d) {
+    const ConvAxis& a = s.axis[d];
+    const int64_t at = row.at[d] * a.stride + offset.at[d];
+    inside = inside && at >= 0 && at < a.in;
+    pixel = pixel * a.in + at;
+  }
+  return inside ? pixel : -1;
 }
 
 // The taps [first, last) of a window that lie inside.
@@ -116,7 +130,7 @@ __device__ inline void windows(const ConvCall& c) {
     int64_t group = i;
     const int64_t channel = take_last(group, s.in), tap = take_last(group, taps),
                   row = take_last(group, c.count);
-    const int64_t pixel = pixel_at(s, spot_of_row(s, c.first + row), tap);
+    const int64_t pixel = pixel_at(s, spot_of_row(s, c.first + row), offset_of(s, tap));
     put<U>(c.made, i,
            pixel < 0 ? U(0) : element<U>(c.x, (pixel * s.groups + group) * s.in + channel));
   }
@@ -190,9 +204,11 @@ __device__ inline void weight(const ConvCall& c) {
     const int64_t begin = part * each, end = begin + each < rows ? begin + each : rows;
     const int64_t group = over(o, s.out);
     L sum = L(0);
+    const Spot offset = offset_of(s, tap);
+    Spot at = spot_of_row(s, begin);
     TYCHO_ROLLED
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t pixel = pixel_at(s, spot_of_row(s, row), tap);
+    for (int64_t row = begin; row < end; ++row, next_row(s, at)) {
+      const int64_t pixel = pixel_at(s, at, offset);
       if (pixel < 0) continue;
       sum = add_product(sum, load<L>(c.y, c.dtype, row * channels + o),
                         load<L>(c.x, c.dtype, (pixel * s.groups + group) * s.in + channel));
