@@ -9,6 +9,7 @@
 #include "engine/base/module.h"
 #include "engine/grad/node.h"
 #include "engine/ops/linear/precision.h"
+#include "engine/ops/nn/conv.h"
 #include "engine/ops/table/kernel.h"
 #include "engine/tensor/backend.h"
 
@@ -118,6 +119,32 @@ int lua_matmul_precision(lua_State* L) {
   lua_pushinteger(L, static_cast<int>(matmul_precision.load()));
   return 1;
 }
+// _convolutions(name, yes?): a switch of torch.backends.cudnn; what it says now.
+int lua_convolutions(lua_State* L) {
+  static constexpr const char* kNames[] = {"enabled", "benchmark", "deterministic", "allow_tf32",
+                                           nullptr};
+  ConvolutionSettings& c = convolution_settings;
+  std::atomic<bool>* const switches[] = {&c.enabled, &c.benchmark, &c.deterministic, &c.allow_tf32};
+  std::atomic<bool>& one = *switches[luaL_checkoption(L, 1, nullptr, kNames)];
+  if (!lua_isnoneornil(L, 2)) one = lua_toboolean(L, 2);
+  lua_pushboolean(L, one);
+  return 1;
+}
+// _cudnn_version(): 91900 for 9.19; nil where no device would use it.
+int cudnn_version(lua_State* L) {
+  std::string why;
+  using Version = int64_t (*)();
+  const bool real = cuda_device_count() > 0 && detail::cuda_kernels == BackendKind::Cuda;
+  const auto ask =
+      real ? reinterpret_cast<Version>(module_symbol("cuda", "tycho_cuda_cudnn_version", &why))
+           : nullptr;
+  const int64_t version = ask ? ask() : 0;
+  if (version)
+    lua_pushinteger(L, version);
+  else
+    lua_pushnil(L);
+  return 1;
+}
 
 }  // namespace
 
@@ -135,6 +162,8 @@ void open_cuda(lua_State* L, int torch) {
                                        {"_set_limit", guarded<set_limit>},
                                        {"_ops_on_cpu", guarded<ops_on_cpu>},
                                        {"_matmul_precision", guarded<lua_matmul_precision>},
+                                       {"_convolutions", guarded<lua_convolutions>},
+                                       {"_cudnn_version", guarded<cudnn_version>},
                                        {nullptr, nullptr}};
   luaL_newlib(L, functions);
   open_streams(L, lua_gettop(L));

@@ -339,7 +339,7 @@ torch.testing = {
 torch.__version__ = "2.15"
 torch.version = {cuda = nil}
 
--- The devices that scripts ask for by kind. Settings of libraries may be written, and change nothing.
+-- The devices that scripts ask for by kind.
 torch.accelerator = {
   ---Whether there is a device besides the CPU.
   is_available = function() return torch.cuda.is_available() end,
@@ -347,26 +347,4 @@ torch.accelerator = {
   current_accelerator = function() return torch.cuda.is_available() and torch.device "cuda" or nil end,
   device_count = function() return torch.cuda.device_count() end,
   synchronize = function() return torch.cuda.synchronize() end,
-}
--- allow_tf32 is the short form of set_float32_matmul_precision: true for "high", false for "highest".
-local matmul = setmetatable({}, {
-  __index = function(_, k)
-    if k == "allow_tf32" then return torch.get_float32_matmul_precision() ~= "highest" end
-  end,
-  __newindex = function(t, k, v)
-    if k ~= "allow_tf32" then return rawset(t, k, v) end
-    if type(v) ~= "boolean" then error("torch.backends.cuda.matmul.allow_tf32: wants true or false, not " .. tostring(v), 2, "value") end
-    torch.set_float32_matmul_precision(v and "high" or "highest")
-  end,
-})
--- What is asked is answered by what is there: simulated devices are the only ones of kind "cuda", and no library is behind them.
-torch.backends = {
-  cudnn = {
-    enabled = true, benchmark = false, deterministic = true, allow_tf32 = false,
-    is_available = function() return false end,
-    version = function() return nil end,
-  },
-  cuda = {matmul = matmul, is_built = function() return torch.cuda.is_available() end},
-  mps = {is_available = function() return false end, is_built = function() return false end},
-  mkldnn = {enabled = true, is_available = function() return true end},
 }

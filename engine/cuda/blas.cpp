@@ -10,7 +10,6 @@
 #include "engine/cuda/context.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/libraries.h"
-#include "engine/ops/linear/precision.h"
 
 namespace tycho::cuda {
 namespace {
@@ -57,16 +56,11 @@ int data_type(DType t) {
 }
 
 // What the library multiplies in: float32 in fewer bits where the user allows it.
-int compute_type(DType t) {
-  if (t == DType::Float64) return lt::kCompute64;
-  if (t != DType::Float32) return lt::kCompute32;
+int compute_type(const Multiplication& p) {
+  if (p.type == DType::Float64) return lt::kCompute64;
+  if (p.type != DType::Float32) return lt::kCompute32;
   constexpr int kBy[] = {lt::kCompute32, lt::kCompute32ByTf32, lt::kCompute32By16};
-  return kBy[static_cast<int>(matmul_precision.load(std::memory_order_relaxed))];
-}
-
-uint32_t alignment(const void* p) {
-  const auto address = reinterpret_cast<uintptr_t>(p);
-  return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
+  return kBy[static_cast<int>(p.precision)];
 }
 
 // Descriptors of a kind of product, and how the library will compute it.
@@ -110,8 +104,9 @@ Plan make_plan(Device device, const Multiplication& p, int compute) {
   }
   plan.a = side(p.b, type, p.k, p.n, p.batch);
   plan.b = side(p.a, type, p.m, p.k, p.batch);
-  plan.d = new_layout(type, static_cast<uint64_t>(p.n), static_cast<uint64_t>(p.m), p.n, p.batch,
-                      p.m * p.n);
+  plan.d = new_layout(p.out_float32 ? lt::kReal32 : type, static_cast<uint64_t>(p.n),
+                      static_cast<uint64_t>(p.m), p.out_ld ? p.out_ld : p.n, p.batch,
+                      p.out_step ? p.out_step : p.m * p.n);
   lt::Preference preference = nullptr;
   check_blas(blas().new_preference(&preference), "a preference");
   const size_t most = workspace_of(device);
@@ -137,10 +132,16 @@ Plan make_plan(Device device, const Multiplication& p, int compute) {
 auto key_of(Device device, const Multiplication& p, int compute) {
   return std::tuple(&blas(), device.number, static_cast<int>(p.type), compute, p.batch, p.m, p.n,
                     p.k, p.a.by_columns, p.a.ld, p.a.step, alignment(p.a.data), p.b.by_columns,
-                    p.b.ld, p.b.step, alignment(p.b.data), alignment(p.out), p.bias != nullptr);
+                    p.b.ld, p.b.step, alignment(p.b.data), alignment(p.out), p.out_ld, p.out_step,
+                    p.out_float32, p.bias != nullptr);
 }
 
 }  // namespace
+
+uint32_t alignment(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  return static_cast<uint32_t>(std::min<uintptr_t>(256, address & (~address + 1)));
+}
 
 void set_blas(const Blas* table) {
   const std::lock_guard lock(mutex);
@@ -150,7 +151,7 @@ void set_blas(const Blas* table) {
 void multiply(Device device, const Multiplication& p) {
   const Stream stream = stream_of(device);
   const std::lock_guard lock(mutex);
-  const int compute = compute_type(p.type);
+  const int compute = compute_type(p);
   const auto key = key_of(device, p, compute);
   static auto* plans = new std::map<decltype(key_of(device, p, 0)), Plan>;  // as the program lives
   Plan& plan = (*plans)[key];

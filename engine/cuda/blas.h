@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/cuda/driver.h"
+#include "engine/ops/linear/precision.h"
 #include "engine/tensor/tensor.h"
 
 namespace tycho::cuda {
@@ -64,6 +65,8 @@ struct Blas {
 
 void set_blas(const Blas* table);  // for tests; null: the library itself
 
+uint32_t alignment(const void* p);  // of an address, at most 256
+
 // One side of a product, as the last two dimensions of a stack: one of its strides is 1.
 struct Matrix {
   const void* data;
@@ -73,9 +76,12 @@ struct Matrix {
 // out [batch, m, n], row-major = a [m, k] b [k, n] (+ bias [n]); the types are one.
 struct Multiplication {
   DType type;
+  MatmulPrecision precision;  // of float32
   int64_t batch, m, n, k;
   Matrix a, b;
   void* out;
+  int64_t out_ld, out_step;  // 0: its matrices lie behind each other
+  bool out_float32;          // also of 16-bit numbers
   const void* bias;
   bool add;  // to what stands in `out`
 };

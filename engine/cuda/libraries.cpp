@@ -48,7 +48,7 @@ constexpr Row kRows[kLibraries] = {
      9,
      0,
      "nvidia-cudnn-cu13",
-     "nothing yet (convolutions)"},
+     "convolutions, which go without it too, slower"},
     {"cuSOLVER",
      {"libcusolver.so.12", "libcusolver.so.11"},
      "cusolverGetVersion",

@@ -9,6 +9,8 @@ local rows = {
   {"torch.preserve_format", "", "The order of the tensor it is made from: a memory_format for to, clone and the *_like functions.", see = "to, contiguous"},
   {"torch.channels_last", "", "Images [batch, channels, height, width] with the channels of a pixel side by side in memory: a memory_format for contiguous, to, clone, empty and the *_like functions. Shapes and values stay; strides change.", see = "to, contiguous"},
   {"torch.channels_last_3d", "", "As channels_last, for volumes [batch, channels, depth, height, width].", see = "to, contiguous"},
+  {"torch.backends", "", "Libraries below: cudnn (convolutions on GPUs), cuda.matmul, mkldnn, mps. cudnn.enabled says that it is used where it is there, benchmark that its ways are timed and the fastest stays, deterministic that bits repeat, allow_tf32 that float32 is multiplied in 11 bits; cudnn.is_available() and version() answer.",
+    see = "conv2d, torch.set_float32_matmul_precision, torch.use_deterministic_algorithms", example = "torch.backends.cudnn.allow_tf32 --> true"},
   {"torch.Tensor", "data | sizes", "A tensor of the default type from a list of numbers, or of given sizes, not filled.", see = "torch.tensor, empty",
     example = "torch.Tensor{1, 2} --> f32 [2]  1 2\ntorch.Tensor(2, 3).shape --> [2, 3]"},
   {"F.fractional_max_pool2d", "input, kernel_size, {output_size=nil, output_ratio=nil, return_indices=false}",

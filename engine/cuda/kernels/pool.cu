@@ -7,21 +7,11 @@ using namespace tycho::cuda;
 
 namespace {
 
-// Divisions of 64 bits take several times as long.
-__device__ inline int64_t over(int64_t a, int64_t b) {
-  if (((a | b) >> 31) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-  return a / b;
-}
 __device__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 struct Place {
   int64_t n, c, z, y, x;
 };
-__device__ inline int64_t take_last(int64_t& i, int64_t size) {
-  const int64_t rest = over(i, size), index = i - rest * size;
-  i = rest;
-  return index;
-}
 __device__ inline Place place_of(const Pooling& p, int64_t i, int64_t z, int64_t y, int64_t x) {
   Place at{};
   if (p.channels_last) at.c = take_last(i, p.channels);

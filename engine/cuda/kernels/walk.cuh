@@ -35,6 +35,18 @@ __device__ inline void places(const Operands& w, int64_t i, int64_t (&at)[count]
   }
 }
 
+// The quotient; divisions of 64 bits take several times as long.
+__device__ inline int64_t over(int64_t a, int64_t b) {
+  if (((a | b) >> 31) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
+// The last index of element i, which becomes the number of what is left.
+__device__ inline int64_t take_last(int64_t& i, int64_t size) {
+  const int64_t rest = over(i, size), index = i - rest * size;
+  i = rest;
+  return index;
+}
+
 __device__ inline int64_t first_element() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

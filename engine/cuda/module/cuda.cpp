@@ -4,6 +4,7 @@
 
 #include "engine/base/module.h"
 #include "engine/cuda/doctor.h"
+#include "engine/cuda/libraries.h"
 #include "engine/cuda/nvrtc.h"
 #include "engine/cuda/start.h"
 
@@ -46,6 +47,14 @@ TYCHO_MODULE_EXPORT void tycho_cuda_doctor(std::vector<DoctorRow>* rows) {
                                "of CUDA " + std::string(tycho_cuda_toolkit) + ", for sm " +
                                    tycho_cuda_archs + " and newer",
                                ""});
+}
+
+// 91900 for 9.19; 0 where there is none that will do.
+TYCHO_MODULE_EXPORT int64_t tycho_cuda_cudnn_version() {
+  std::string why;
+  const auto version =
+      reinterpret_cast<size_t (*)()>(library_function(LibraryId::Cudnn, "cudnnGetVersion", &why));
+  return version ? static_cast<int64_t>(version()) : 0;
 }
 
 TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why) {

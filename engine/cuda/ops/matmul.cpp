@@ -125,6 +125,7 @@ void product_into(const Tensor& out, Tensor a, Tensor b, const Tensor& bias) {
   }
   Multiplication p{};
   p.type = out.dtype();
+  p.precision = matmul_precision.load(std::memory_order_relaxed);
   p.batch = product(batch);
   p.m = a.size(-2), p.k = a.size(-1), p.n = b.size(-1);
   p.out = out.data<void>();

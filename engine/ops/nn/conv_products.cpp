@@ -13,6 +13,8 @@
 
 namespace tycho {
 
+constinit ConvolutionSettings convolution_settings;
+
 Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool shown) {
   return (shown ? empty_strided : empty_inner)(shape, channels_last_strides(shape), dtype, device);
 }

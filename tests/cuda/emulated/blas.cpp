@@ -59,7 +59,7 @@ lt::Status assign(T& to, const void* value, size_t size) {
 }
 
 __global__ void fake_blas(FakeProduct p) {
-  const int type = dtype_of(p.d.type);
+  const int type = dtype_of(p.d.type), type_a = dtype_of(p.a.type), type_b = dtype_of(p.b.type);
   const auto rows = static_cast<int64_t>(p.d.rows), cols = static_cast<int64_t>(p.d.cols);
   const auto depth = static_cast<int64_t>(p.desc.trans_a ? p.a.rows : p.a.cols);
   for (int64_t i = 0; i < p.d.batch; ++i)
@@ -67,9 +67,9 @@ __global__ void fake_blas(FakeProduct p) {
       for (int64_t r = 0; r < rows; ++r) {
         double sum = 0;
         for (int64_t k = 0; k < depth; ++k)
-          sum += load<double>(p.pa, type,
+          sum += load<double>(p.pa, type_a,
                               i * p.a.step + (p.desc.trans_a ? k + r * p.a.ld : r + k * p.a.ld)) *
-                 load<double>(p.pb, type,
+                 load<double>(p.pb, type_b,
                               i * p.b.step + (p.desc.trans_b ? c + k * p.b.ld : k + c * p.b.ld));
         if (p.desc.epilogue == lt::kWithBias) sum += load<double>(p.desc.bias, type, r);
         const int64_t at = i * p.d.step + r + c * p.d.ld;
@@ -85,10 +85,12 @@ bool fits(const FakeDesc& d, const FakeLayout& a, const FakeLayout& b, const Fak
   const uint64_t n = d.trans_b ? b.rows : b.cols, k2 = d.trans_b ? b.cols : b.rows;
   const auto tall = [](const FakeLayout& l) { return l.ld >= static_cast<int64_t>(l.rows); };
   const bool wide = o.type == lt::kReal64;
+  const bool narrow = a.type == lt::kReal16 || a.type == lt::kBrain16;
   return m == o.rows && n == o.cols && k == k2 && tall(a) && tall(b) && tall(o) &&
-         a.batch == o.batch && b.batch == o.batch && a.type == o.type && b.type == o.type &&
+         a.batch == o.batch && b.batch == o.batch && a.type == b.type &&
+         (a.type == o.type || (narrow && o.type == lt::kReal32)) &&
          (o.type == lt::kReal64 ? d.compute == lt::kCompute64
-          : o.type == lt::kReal32
+          : a.type == lt::kReal32
               ? d.compute == lt::kCompute32 || d.compute == lt::kCompute32ByTf32 ||
                     d.compute == lt::kCompute32By16
               : d.compute == lt::kCompute32) &&

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "engine/base/module.h"
+#include "engine/ops/nn/conv.h"
 #include "engine/tensor/device.h"
 
 namespace tycho::cuda {
@@ -18,6 +19,7 @@ const bool kReal = true;
 
 void start(const Options&) {
   static const bool started = [] {
+    convolution_settings.allow_tf32 = false;  // results are compared with the CPU's
     std::string why;
     if (tycho_cuda_start(&why) > 0) return true;
     std::fprintf(stderr, "there is no GPU to use: %s\n", why.c_str());

@@ -77,4 +77,22 @@ else
   local b = torch.randn(n, n, {device = "cuda", dtype = "bfloat16"})
   report(("bfloat16 matrix product, %d"):format(n), ("%.0f TFLOP/s"):format(2 * n ^ 3 / median(function() return a:matmul(b) end) / 1e12))
 end
+-- The library's own choice, its fastest way, and what runs where it is missing.
+for _, c in ipairs {{"bfloat16 3x3, 256 channels", 64, 256, 256, 28, 3, 1}, {"bfloat16 depthwise 3x3", 64, 256, 256, 56, 3, 256},
+  {"bfloat16 1x1, 512 to 128 channels", 64, 512, 128, 28, 1, 1}} do
+  local name, batch, channels, out, size, kernel, groups = table.unpack(c)
+  local images = math.max(1, batch // small)
+  size = small > 1 and 8 or size
+  if small > 1 then channels, out, groups = 16, 16, groups > 1 and 16 or 1 end
+  local x = torch.randn(images, channels, size, size, {device = "cuda", dtype = "bfloat16"}):contiguous {memory_format = torch.channels_last}
+  local w = torch.randn(out, channels // groups, kernel, kernel, {device = "cuda", dtype = "bfloat16"})
+  local work = 2 * images * size * size * out * channels // groups * kernel * kernel
+  local cudnn = torch.backends.cudnn
+  for _, how in ipairs {{"as the library chooses", true, false}, {"benchmark", true, true}, {"without the library", false, false}} do
+    cudnn.enabled, cudnn.benchmark = how[2], how[3]
+    report(("convolution %s, %s"):format(name, how[1]),
+      ("%.1f TFLOP/s"):format(work / median(function() return F.conv2d(x, w, {padding = kernel // 2, groups = groups}) end) / 1e12))
+  end
+  cudnn.enabled, cudnn.benchmark = true, false
+end
 os.exit(failed and small == 1 and 1 or 0)

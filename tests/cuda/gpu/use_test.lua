@@ -40,6 +40,34 @@ test("a network is trained to the same losses as on the CPU", function()
   same(1e-3, losses)
 end)
 
+test("a convolutional network is trained to the same losses as on the CPU, by the library and without it", function()
+  local nn, cudnn = torch.nn, torch.backends.cudnn
+  cudnn.allow_tf32 = false
+  local function losses(device)
+    torch.manual_seed(4)
+    local net = nn.Sequential(nn.Conv2d(3, 16, 3, {padding = 1}), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, {groups = 4, stride = 2}),
+      nn.ReLU(), nn.ConvTranspose2d(32, 8, 3, {stride = 2}), nn.Flatten(), nn.Linear(8 * 7 * 7, 5))
+    local x, y = torch.randn(20, 3, 16, 16), torch.randint(1, 5, {20})
+    net:to(device)
+    local opt = torch.optim.SGD(net:parameters(), {lr = 0.05})
+    local out = {}
+    for i = 1, 8 do
+      opt:zero_grad()
+      local loss = torch.nn.functional.cross_entropy(net(x:to(device)), y:to(device))
+      loss:backward()
+      opt:step()
+      out[i] = loss:item()
+    end
+    return torch.tensor(out)
+  end
+  same(1e-3, losses)
+  cudnn.benchmark = true
+  same(1e-3, losses)
+  cudnn.enabled, cudnn.benchmark = false, false
+  same(1e-3, losses)
+  cudnn.enabled, cudnn.allow_tf32 = true, true
+end)
+
 test("a long loop needs no more memory at its end than after its beginning", function()
   local x = torch.randn(64, 64, gpu)
   local held, taken

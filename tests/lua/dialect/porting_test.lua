@@ -221,6 +221,27 @@ test("how exact products of float32 are is one setting under both of its names",
   check.equal(both(), {"highest", false})
 end)
 
+test("convolutions' library is switched as in PyTorch, and repeats its bits for either of two settings", function()
+  local cudnn = torch.backends.cudnn
+  local function all() return {cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32} end
+  check.equal(all(), {true, false, false, true})
+  check.no(torch.are_deterministic_algorithms_enabled())
+  cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32 = false, true, true, false
+  check.equal(all(), {false, true, true, false})
+  check.yes(torch.cuda._convolutions "deterministic")
+  cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32 = true, false, false, true
+  torch.use_deterministic_algorithms(true, {warn_only = true})
+  check.equal({cudnn.deterministic, torch.are_deterministic_algorithms_enabled(), torch.cuda._convolutions "deterministic"}, {false, true, true})
+  torch.use_deterministic_algorithms(false)
+  check.no(torch.cuda._convolutions "deterministic")
+  check.raises("value", "cudnn.benchmark: wants true or false, not 1", function() cudnn.benchmark = 1 end)
+  check.raises("value", "use_deterministic_algorithms: wants true or false, not yes", function() torch.use_deterministic_algorithms "yes" end)
+  cudnn.benchmark_limit = 5  -- what is not known here may be written
+  check.equal(cudnn.benchmark_limit, 5)
+  cudnn.benchmark_limit = nil
+  check.equal(all(), {true, false, false, true})
+end)
+
 test("what torch.backends and torch.version say is there is there", function()
   local code = [[
     local b = torch.backends

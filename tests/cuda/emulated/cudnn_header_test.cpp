@@ -1,0 +1,119 @@
+// What cudnn.h says of cuDNN, against the library's own header where it is found.
+#if __has_include(<cudnn_graph.h>) && __has_include(<cuda_runtime_api.h>)
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <cudnn_graph.h>
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "engine/cuda/cudnn.h"
+
+namespace tycho::cuda {
+namespace {
+
+// Pointers go for pointers, numbers for enumerations of the same size.
+template <class Ours, class Theirs>
+constexpr bool same =
+    sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>;
+template <class Ours, class Theirs>
+struct Match : std::false_type {};
+template <class R, class... A, class S, class... B>
+requires(sizeof...(A) == sizeof...(B)) struct Match<R (*)(A...), S (*)(B...)>
+    : std::bool_constant<same<R, S> && (same<A, B> && ...)> {
+};
+#define FUNCTION(name, symbol, args) \
+  static_assert(Match<decltype(Cudnn::name), decltype(&symbol)>::value);
+TYCHO_CUDNN(FUNCTION)
+#undef FUNCTION
+
+#define SAME(ours, theirs) static_assert(int(dnn::ours) == int(CUDNN_##theirs))
+SAME(kConvolution, BACKEND_CONVOLUTION_DESCRIPTOR);
+SAME(kEngine, BACKEND_ENGINE_DESCRIPTOR);
+SAME(kConfig, BACKEND_ENGINECFG_DESCRIPTOR);
+SAME(kHeuristics, BACKEND_ENGINEHEUR_DESCRIPTOR);
+SAME(kPlan, BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+SAME(kForward, BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+SAME(kWeight, BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+SAME(kInput, BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+SAME(kGraph, BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+SAME(kPack, BACKEND_VARIANT_PACK_DESCRIPTOR);
+SAME(kTensor, BACKEND_TENSOR_DESCRIPTOR);
+SAME(kOfHandle, TYPE_HANDLE);
+SAME(kOfDataType, TYPE_DATA_TYPE);
+SAME(kOfInt64, TYPE_INT64);
+SAME(kOfFloat, TYPE_FLOAT);
+SAME(kOfDouble, TYPE_DOUBLE);
+SAME(kOfPointer, TYPE_VOID_PTR);
+SAME(kOfConvolutionMode, TYPE_CONVOLUTION_MODE);
+SAME(kOfHeuristicMode, TYPE_HEUR_MODE);
+SAME(kOfNote, TYPE_NUMERICAL_NOTE);
+SAME(kOfDesc, TYPE_BACKEND_DESCRIPTOR);
+SAME(kOfChar, TYPE_CHAR);
+SAME(kComputeType, ATTR_CONVOLUTION_COMP_TYPE);
+SAME(kMode, ATTR_CONVOLUTION_CONV_MODE);
+SAME(kDilations, ATTR_CONVOLUTION_DILATIONS);
+SAME(kStrides, ATTR_CONVOLUTION_FILTER_STRIDES);
+SAME(kPaddingBehind, ATTR_CONVOLUTION_POST_PADDINGS);
+SAME(kPaddingInFront, ATTR_CONVOLUTION_PRE_PADDINGS);
+SAME(kSpatialDims, ATTR_CONVOLUTION_SPATIAL_DIMS);
+SAME(kHeuristicMode, ATTR_ENGINEHEUR_MODE);
+SAME(kHeuristicGraph, ATTR_ENGINEHEUR_OPERATION_GRAPH);
+SAME(kResults, ATTR_ENGINEHEUR_RESULTS);
+SAME(kEngineOfConfig, ATTR_ENGINECFG_ENGINE);
+SAME(kPlanHandle, ATTR_EXECUTION_PLAN_HANDLE);
+SAME(kPlanConfig, ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+SAME(kWorkspaceSize, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+SAME(kForwardAlpha, ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+SAME(kForwardAlpha + 1, ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+SAME(kForwardAlpha + 2, ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+SAME(kForwardAlpha + 3, ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+SAME(kForwardAlpha + 4, ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+SAME(kForwardAlpha + 5, ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+SAME(kInputAlpha, ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+SAME(kInputAlpha + 1, ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+SAME(kInputAlpha + 2, ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+SAME(kInputAlpha + 3, ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+SAME(kInputAlpha + 4, ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+SAME(kInputAlpha + 5, ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+SAME(kWeightAlpha, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+SAME(kWeightAlpha + 1, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
+SAME(kWeightAlpha + 2, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
+SAME(kWeightAlpha + 3, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+SAME(kWeightAlpha + 4, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+SAME(kWeightAlpha + 5, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
+SAME(kGraphHandle, ATTR_OPERATIONGRAPH_HANDLE);
+SAME(kOperations, ATTR_OPERATIONGRAPH_OPS);
+SAME(kAlignment, ATTR_TENSOR_BYTE_ALIGNMENT);
+SAME(kDataType, ATTR_TENSOR_DATA_TYPE);
+SAME(kDims, ATTR_TENSOR_DIMENSIONS);
+SAME(kSteps, ATTR_TENSOR_STRIDES);
+SAME(kUid, ATTR_TENSOR_UNIQUE_ID);
+SAME(kPackUids, ATTR_VARIANT_PACK_UNIQUE_IDS);
+SAME(kPackPointers, ATTR_VARIANT_PACK_DATA_POINTERS);
+SAME(kPackWorkspace, ATTR_VARIANT_PACK_WORKSPACE);
+SAME(kNotes, ATTR_ENGINE_NUMERICAL_NOTE);
+SAME(kFloat, DATA_FLOAT);
+SAME(kDouble, DATA_DOUBLE);
+SAME(kHalf, DATA_HALF);
+SAME(kBFloat16, DATA_BFLOAT16);
+SAME(kCrossCorrelation, CROSS_CORRELATION);
+SAME(kModeFallback, HEUR_MODE_FALLBACK);
+SAME(kModeA, HEUR_MODE_A);
+SAME(kTensorCore, NUMERICAL_NOTE_TENSOR_CORE);
+SAME(kDownConvertInputs, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+SAME(kReducedReduction, NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+SAME(kNondeterministic, NUMERICAL_NOTE_NONDETERMINISTIC);
+#if CUDNN_VERSION >= 90800
+SAME(kDevice, BACKEND_DEVICEPROP_DESCRIPTOR);
+SAME(kHeuristicDevice, ATTR_ENGINEHEUR_DEVICEPROP);
+SAME(kPlanDevice, ATTR_EXECUTION_PLAN_DEVICEPROP);
+SAME(kDeviceJson, ATTR_DEVICEPROP_JSON_REPRESENTATION);
+#endif
+
+TEST(CudaDnnHeader, ItsNumbersAreThoseOfTheLibrarysHeader) {
+  EXPECT_LE(int(CUDNN_NUMERICAL_NOTE_TYPE_COUNT), int(dnn::kMostNotes));
+}
+
+}  // namespace
+}  // namespace tycho::cuda
+#endif
