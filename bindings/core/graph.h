@@ -5,6 +5,7 @@
 namespace tycho::lua {
 
 void open_graph(lua_State* L, int torch);  // torch._reaches
+void open_batch(lua_State* L, int torch);  // torch._batch (batch.cpp)
 void open_saved(lua_State* L, int torch);  // torch._checkpoint, _saved_tensors_hooks (saved.cpp)
 
 }  // namespace tycho::lua

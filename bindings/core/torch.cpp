@@ -183,6 +183,7 @@ int open_torch(lua_State* L) {
   open_index(L, torch);
   open_autograd(L, torch);
   open_graph(L, torch);
+  open_batch(L, torch);
   open_saved(L, torch);
   open_stats(L, torch);
   open_io(L, torch);

@@ -12,6 +12,7 @@
 #include "engine/grad/sink.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -142,7 +143,7 @@ class Sweep {
     if (!sum) {
       sum = std::move(g);
     } else if (!options_.create_graph && sum->count == 1 && sum->storage->count.load() == 1 &&
-               sum->contiguous && owned(sum)) {
+               sum->contiguous && owned(sum) && !any_batched(sum, g)) {
       const NoGrad quiet;
       op_<"add">(sum, g);
     } else {
@@ -151,6 +152,11 @@ class Sweep {
   }
   // Sums that this sweep made itself may be changed; anything else may be seen by others.
   static bool owned(const Tensor& t) { return !t->base && !t->extra; }
+  // Those of one example (ops/table/batch.h) share their memory in ways that they do not show.
+  static bool any_batched(const Tensor& a, const Tensor& b) {
+    return storages_in_flight.load(std::memory_order_relaxed) != 0 &&
+           (is_batched(a) || is_batched(b));
+  }
 
   void process(Node* n) {
     const SmallVec<Tensor, 1> grads = [&] {

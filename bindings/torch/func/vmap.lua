@@ -1,10 +1,15 @@
--- torch.vmap: a function of one example becomes a function of many. Each example is computed on its own and the results
--- are stacked: what one example can do (branches on values, item()) works here too, and gradients go through.
+-- torch.vmap: a function of one example becomes a function of many. It is called once, with tensors that stand for one
+-- example of all (engine/ops/table/batch.h), and every operation computes all examples at once. What only one example
+-- can do (branches on values, item(), sizes that follow from values) is done example by example, and the results are
+-- stacked: the function then is called once more for each. Gradients go through both.
 local torch = torch
 local error = torch._raise
 local tree = require "torch.func.tree"
 local core = require "torch.func.derivatives"
 local generators = require "torch.generators"
+local batch = torch._batch
+torch._batch = nil
+local depth = 0  -- of maps inside maps that are computed at once
 
 local function is_none(dim) return dim == nil or dim == false or dim == torch.none end
 
@@ -125,9 +130,53 @@ local function of_none(f, parts, mapped, out_dim)
   return table.unpack(results, 1, results.n)
 end
 
+-- What all examples give, with their dimension at `dim`; raises where the examples have to be looked at one by one.
+local function gathered(value, dim, here, count)
+  if tree.is_branch(value) then
+    local out = {}
+    for k, v in next, value do out[k] = gathered(v, tree.is_branch(dim) and dim[k] or dim, here, count) end
+    return out
+  end
+  local all = batch.all(value, here)
+  if is_none(dim) then
+    if all then error ("vmap: the examples may differ") end
+    return value
+  end
+  all = all or value:unsqueeze(1):expand(count, table.unpack(value:size())):clone()
+  return all:movedim(1, dim):contiguous()
+end
+
+-- The results of all examples, computed at once, or nil where the function has to see each example for itself. An error
+-- is left to the examples, too: it then tells their shapes.
+local function at_once(f, parts, mapped, count, out_dim)
+  depth = depth + 1
+  local here, mark = depth, batch.mark()
+  batch.refused()
+  local ok, results = pcall(function()
+    local before = generators.states()
+    for _, m in ipairs(mapped) do m.parts = {batch.one(m.tensor:movedim(m.dim, 1), here)} end
+    local args = {}
+    for k = 1, parts.n do args[k] = parts[k](1) end
+    local out = table.pack(f(table.unpack(args, 1, parts.n)))
+    for k = 1, out.n do out[k] = gathered(out[k], out_dim(k, out.n), here, count) end
+    if out.n == 0 or not generators.same(before, generators.states()) then
+      generators.set(before)
+      error("vmap: nothing, or random numbers")
+    end
+    return out
+  end)
+  depth = here - 1
+  if not batch.refused() and ok then
+    batch.forget(mark)
+    return results
+  end
+  batch.undo(mark)
+  if not ok and type(results) == "table" and results.kind == "interrupt" then error(results, 0) end
+end
+
 ---A function that calls f for every example along a dimension of its arguments and stacks the results. in_dims: one
 ---dimension for all arguments, or a list with one for each (nil or torch.none: the same for all examples); out_dims
----likewise for the results. Each example is computed on its own. randomness: "error" (drawing raises), "different" or "same".
+---likewise for the results. randomness: "error" (drawing raises), "different" or "same".
 ---@param f function
 ---@param options? {in_dims?: integer|table, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
 local function vmap(f, options)
@@ -166,6 +215,10 @@ local function vmap(f, options)
       end
     end
     if count == 0 then return of_none(f, parts, mapped, out_dim) end
+    if randomness == "error" then
+      local results = at_once(f, parts, mapped, count, out_dim)
+      if results then return table.unpack(results, 1, results.n) end
+    end
     for _, m in ipairs(mapped) do m.parts = {m.tensor:unbind(m.dim)} end
     local before = randomness ~= "different" and generators.states()
     local columns, results = {}, nil

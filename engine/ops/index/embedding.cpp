@@ -2,6 +2,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/index/index.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -125,6 +126,8 @@ const Op& isin = add_op(
            s.add({s.integers({3, 4}, 0, 9), s.integers({5}, 0, 9), false, true});
            s.add({s.integers({3}, 0, 3), 2});
          }});
+
+BATCH("embedding", [](Spread& s) { return s.batched(1) ? BatchResults() : by_leading(s); });
 
 }  // namespace
 }  // namespace tycho

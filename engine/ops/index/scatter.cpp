@@ -5,6 +5,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/index/index.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -335,6 +336,9 @@ const Op& index_reduce = add_op(
              s.add({s.normal({4, 3}), 0, s.integers({5}, 1, 4), s.normal({5, 3}), how});
            s.add({s.normal({2, 3}), 1, s.integers({4}, 1, 3), s.normal({2, 4}), "mean", false});
          }});
+
+BATCH("gather", by_dims);
+BATCH("scatter_add", by_dims);
 
 }  // namespace
 }  // namespace tycho

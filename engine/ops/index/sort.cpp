@@ -6,6 +6,7 @@
 #include "engine/ops/index/select.h"
 #include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -253,6 +254,9 @@ const Op& mode = add_op(
            s.add({s.normal({9})});
            s.add({s.integers({3, 9}, 0, 3), 1, true});
          }});
+
+BATCH("sort", by_dims);
+BATCH("topk", by_dims);
 
 }  // namespace
 }  // namespace tycho

@@ -9,6 +9,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
@@ -410,6 +411,9 @@ const Op& cholesky_solve =
                   s.add({s.normal({2, 3}), s.of({2, 2}, {2, 0, 1, 1.5})}, false);
                   s.add({s.normal({2, 1}), s.of({2, 2}, {2, 1, 0, 1.5}), true}, false);
                 }});
+
+BATCH("inv", by_leading);
+BATCH("det", by_leading);
 
 }  // namespace
 }  // namespace tycho

@@ -8,6 +8,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/linear/precision.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/flops.h"
 #include "engine/ops/table/samples.h"
 
@@ -357,6 +358,40 @@ const Op& linear = add_op(
                  false);
          },
      .flops = sums_of_products});
+
+// Matrices of all examples as a stack; a vector is a matrix of one row or column meanwhile.
+BatchResults batched_product(Spread& s) {
+  Tensor a = s.tensor(0), b = s.tensor(1);
+  const bool row = s.rank(0) == 1, column = s.rank(1) == 1;
+  if (row) a = op<"unsqueeze">(a, -2);
+  if (column) b = op<"unsqueeze">(b, -1);
+  const int ra = s.rank(0) + row, rb = s.rank(1) + column;
+  for (int d = ra; s.batched(0) && d < rb; ++d) a = op<"unsqueeze">(a, 1);
+  for (int d = rb; s.batched(1) && d < ra; ++d) b = op<"unsqueeze">(b, 1);
+  Tensor y = op<"matmul">(a, b);
+  if (column) y = op<"squeeze">(y, Sizes{-1});
+  if (row) y = op<"squeeze">(y, Sizes{column ? -1 : -2});
+  return {y};
+}
+BATCH("matmul", batched_product);
+BATCH("mm", batched_product);
+BATCH("bmm", batched_product);
+BATCH("mv", batched_product);
+BATCH("dot", batched_product);
+BATCH("linear", [](Spread& s) -> BatchResults {
+  if (s.batched(0) && !s.batched(1) && !s.batched(2)) return by_leading(s);
+  Tensor x = s.tensor(0), w = op<"mT">(s.tensor(1));
+  const bool row = s.rank(0) == 1;
+  if (row) x = op<"unsqueeze">(x, -2);
+  for (int d = 2; s.batched(1) && d < s.rank(0); ++d) w = op<"unsqueeze">(w, 1);
+  Tensor y = op<"matmul">(x, w);
+  if (s.one.has(2)) {
+    Tensor bias = s.tensor(2);
+    for (int d = s.rank(0) + row; s.batched(2) && d > 1; --d) bias = op<"unsqueeze">(bias, 1);
+    y = op<"add">(y, bias);
+  }
+  return {row ? op<"squeeze">(y, Sizes{-2}) : y};
+});
 
 }  // namespace
 }  // namespace tycho

@@ -8,6 +8,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -229,6 +230,8 @@ const Op& attention = add_op(
                   0.0, true, Value(), true});
            s.add({s.normal({2, 3, 4}), s.normal({1, 5, 4}), s.normal({5, 2}), s.mask({3, 5})});
          }});
+
+BATCH("fused_attention", [](Spread& s) { return s.one.has(3) ? BatchResults() : by_images(s); });
 
 }  // namespace
 }  // namespace tycho

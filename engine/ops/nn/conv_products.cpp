@@ -5,6 +5,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/flops.h"
 #include "engine/ops/table/samples.h"
 
@@ -160,6 +161,41 @@ const Op& convolution_weight =
                          s.ints({2, 1}), s.ints({1, 0, 1, 1}), s.ints({1, 2}), 1});
                 },
             .flops = [](const Call& c) { return products_with(c.tensor(0), c.out[0]); }});
+
+// Examples as groups: [n, images, channels, ..] as [images, n channels, ..], and back.
+Tensor as_groups(const Spread& s, int i) {
+  return op<"flatten">(op<"transpose">(s.repeated(s.one.tensor(i)), 0, 1), 1, 2);
+}
+Tensor from_groups(const Tensor& t, int64_t examples) {
+  return op<"transpose">(op<"unflatten">(t, 1, Sizes{examples, t.size(1) / examples}), 0, 1);
+}
+Tensor of_all_examples(const Spread& s, int i) {
+  return s.one.has(i) ? op<"flatten">(s.repeated(s.one.tensor(i)), 0, 1) : Tensor();
+}
+void set_groups(Spread& s) { s.all.arg[6] = Value(s.one.integer(6) * s.examples); }
+
+BATCH("convolution", [](Spread& s) -> BatchResults {
+  if (!s.batched(1) && !s.batched(2)) return by_images(s, true);
+  s.all.set(0, as_groups(s, 0));
+  s.all.set(1, of_all_examples(s, 1));
+  s.all.set(2, of_all_examples(s, 2));
+  set_groups(s);
+  return {from_groups(s.run()[0], s.examples)};
+});
+BATCH("convolution_input", [](Spread& s) -> BatchResults {
+  if (!s.batched(1)) return by_images(s, true);
+  s.all.set(0, as_groups(s, 0));
+  s.all.set(1, of_all_examples(s, 1));
+  set_groups(s);
+  return {from_groups(s.run()[0], s.examples)};
+});
+BATCH("convolution_weight", [](Spread& s) -> BatchResults {
+  s.all.set(0, as_groups(s, 0));
+  s.all.set(1, as_groups(s, 1));
+  set_groups(s);
+  const Tensor w = s.run()[0];
+  return {op<"unflatten">(w, 0, Sizes{s.examples, w.size(0) / s.examples})};
+});
 
 }  // namespace
 }  // namespace tycho

@@ -4,6 +4,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/nn/norms.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -246,6 +247,10 @@ const Op& rms_norm =
                   s.add({s.normal({3, 4}), s.ints({4}), s.normal({4})});
                   s.add({s.normal({2, 3, 4}), s.ints({3, 4}), nullptr, 1e-3});
                 }});
+
+BATCH("row_norm", [](Spread& s) {
+  return s.batched(2) || s.batched(3) || !s.batched(0) ? BatchResults() : by_leading(s);
+});
 
 }  // namespace
 }  // namespace tycho

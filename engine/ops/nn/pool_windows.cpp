@@ -5,6 +5,7 @@
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/nn/pool.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 // The end of every signature here.
@@ -155,6 +156,12 @@ const Op& avg_pool_spread =
                   s.add({s.normal({2, 3, 3, 3}), s.ints({5, 6}), 0, false, s.ints({3, 2}),
                          s.ints({2, 2}), s.ints({1, 0})});
                 }});
+
+BATCH("max_pool", by_images);
+BATCH("max_pool_scatter", by_images);
+BATCH("max_pool_gather", by_images);
+BATCH("avg_pool", by_images);
+BATCH("avg_pool_spread", by_images);
 
 }  // namespace
 }  // namespace tycho

@@ -4,6 +4,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -129,6 +130,11 @@ const Op& log_softmax_backward = add_op({.name = "log_softmax_backward",
                                                  b.set(1, -(v * e * sum_along(b.in(0), d)));
                                              },
                                          .samples = backward_samples});
+
+BATCH("softmax", by_dims);
+BATCH("log_softmax", by_dims);
+BATCH("softmax_backward", by_dims);
+BATCH("log_softmax_backward", by_dims);
 
 }  // namespace
 }  // namespace tycho

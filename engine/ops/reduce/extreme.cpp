@@ -6,6 +6,7 @@
 #include "engine/ops/index/select.h"
 #include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/read.h"
 
@@ -202,6 +203,11 @@ const Op& argmin = add_op(
      .example = "torch.tensor{3, 9, 2}:argmin() --> i64 []  3",
      .shape = position_shape,
      .samples = position_samples});
+
+BATCH("max.dim", by_dims);
+BATCH("min.dim", by_dims);
+BATCH("argmax", by_dims);
+BATCH("argmin", by_dims);
 
 }  // namespace
 }  // namespace tycho

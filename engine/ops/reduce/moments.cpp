@@ -4,6 +4,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/reduce/reduce.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -313,6 +314,10 @@ const Op& logsumexp =
                   s.add({s.normal({2, 3, 4}), s.ints({0, 2}), true});
                   s.add({s.integers({3, 4}, -3, 3), s.ints({0})});
                 }});
+
+BATCH("var", by_dims);
+BATCH("std", by_dims);
+BATCH("vector_norm", by_dims);
 
 }  // namespace
 }  // namespace tycho

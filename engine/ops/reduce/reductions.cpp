@@ -1,9 +1,11 @@
 // The rows of reduce.def as operations: arguments, shape rule, gradient and samples follow from the
 // row; the kernels are made in cpu/reduce/reduce.cpp.
 #include <cstring>
+#include <deque>
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/reduce/reduce.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/flops.h"
 #include "engine/ops/table/gradient_text.h"
 #include "engine/ops/table/mentions.h"
@@ -143,9 +145,11 @@ consteval const char* saves(const char* grad) {
 }
 
 const bool added = [] {
+  static std::deque<BatchRule> batches;
 #define REDUCTION(name, lanes, value, combine, finish, type, amp, doc, grad, ...) \
   add(#name, Result::type, shape<Result::type>, Amp::amp, doc,                    \
-      is_word(#grad, "none") ? nullptr : grad_##name, saves(#grad), more_##name);
+      is_word(#grad, "none") ? nullptr : grad_##name, saves(#grad), more_##name); \
+  batches.emplace_back(#name, by_dims);
 #include "engine/ops/reduce/reduce.def"
   return true;
 }();

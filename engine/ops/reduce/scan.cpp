@@ -4,6 +4,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/index/select.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/read.h"
 
@@ -303,6 +304,9 @@ const Op& trace = add_op({.name = "trace",
                               [](Samples& s) {
                                 s.add({s.normal({3, 4})});
                               }});
+
+BATCH("cumsum", by_dims);
+BATCH("cumprod", by_dims);
 
 }  // namespace
 }  // namespace tycho

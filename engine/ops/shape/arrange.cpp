@@ -6,6 +6,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/create.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/layout.h"
 
@@ -309,6 +310,11 @@ const Op& diagflat = add_op(
          [](Samples& s) {
            s.add({s.normal({2, 2}), 1});
          }});
+
+BATCH("flip", by_dims);
+BATCH("roll_one", by_dims);
+BATCH("tril", by_leading);
+BATCH("triu", by_leading);
 
 }  // namespace
 }  // namespace tycho

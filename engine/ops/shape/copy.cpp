@@ -3,6 +3,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/backend.h"
 
@@ -203,6 +204,10 @@ const Op& copy = add_op(
            s.add({s.normal({2, 3}), s.normal({3})});
            s.add({s.normal({2, 3}), s.integers({2, 1}, -5, 5)});
          }});
+
+BATCH("clone", by_leading);
+BATCH("to.dtype", by_leading);
+BATCH("to.device", by_leading);
 
 }  // namespace
 }  // namespace tycho

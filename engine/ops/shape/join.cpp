@@ -7,6 +7,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/create.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/layout.h"
 
@@ -368,5 +369,7 @@ const Op& block_diag =
                 [](Samples& s) {
                   s.add({s.list({s.normal({2, 3}), s.normal({}), s.normal({2})})});
                 }});
+BATCH("cat_sized", by_dims);
+
 }  // namespace
 }  // namespace tycho

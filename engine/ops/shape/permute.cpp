@@ -2,6 +2,7 @@
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -199,6 +200,19 @@ const Op& movedim =
                 }});
 const Op& moveaxis = add_also(movedim, "moveaxis");
 const Op& adjoint = add_also(mT, "adjoint");
+
+BATCH("transpose", by_dims);
+BATCH("permute", [](Spread& s) -> BatchResults {
+  Sizes dims{0};
+  for (int64_t d : s.one.ints(1)) dims.push_back(wrap_dim(d, s.rank(0)) + 1);
+  return {op<"permute">(s.tensor(0), dims)};
+});
+BATCH("T", [](Spread& s) -> BatchResults {
+  Sizes dims{0};
+  for (int d = s.rank(0); d > 0; --d) dims.push_back(d);
+  return {op<"permute">(s.tensor(0), dims)};
+});
+BATCH("mT", by_leading);
 
 }  // namespace
 }  // namespace tycho

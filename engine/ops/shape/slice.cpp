@@ -7,6 +7,7 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/read.h"
 
@@ -360,6 +361,14 @@ const Op& diagonal_scatter =
                 [](Samples& s) {
                   s.add({s.normal({3, 4}), s.normal({3})});
                 }});
+
+BATCH("select", by_dims);
+BATCH("slice", by_dims);
+BATCH("narrow", by_dims);
+BATCH("diagonal", by_dims);
+BATCH("unfold", by_dims);
+BATCH("select_backward", by_dims_of_size);
+BATCH("slice_backward", by_dims_of_size);
 
 }  // namespace
 }  // namespace tycho

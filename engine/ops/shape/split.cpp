@@ -7,6 +7,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/slice.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/read.h"
 
@@ -357,6 +358,11 @@ const Op& unbind =
                   s.add({s.normal({3, 2})});
                   s.add({s.normal({2, 3, 2}), -2});
                 }});
+
+BATCH("split", by_dims);
+BATCH("split.sizes", by_dims);
+BATCH("chunk", by_dims);
+BATCH("unbind", by_dims);
 
 }  // namespace
 }  // namespace tycho

@@ -2,6 +2,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/shape/view.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -154,6 +155,22 @@ const Op& unflatten = add_op(
 
 // No graph, but the same storage: a change in one is seen, and counted, in the other. It is no view
 // to the graph, which would join it again after such a change.
+
+BATCH("squeeze", [](Spread& s) -> BatchResults {
+  const Tensor& x = s.one.tensor(0);
+  Sizes dims;
+  if (s.one.has(1)) {
+    for (int64_t d : s.one.ints(1)) dims.push_back(wrap_dim(d, x.rank()) + 1);
+  } else {
+    for (int d = 0; d < x.rank(); ++d)
+      if (x.size(d) == 1) dims.push_back(d + 1);
+  }
+  if (dims.n == 0) return {op<"alias">(s.tensor(0))};
+  return {op<"squeeze">(s.tensor(0), dims)};
+});
+BATCH("unsqueeze", [](Spread& s) -> BatchResults {
+  return {op<"unsqueeze">(s.tensor(0), wrap_dim(s.one.integer(1), s.rank(0) + 1) + 1)};
+});
 
 }  // namespace
 }  // namespace tycho

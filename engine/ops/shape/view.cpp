@@ -3,6 +3,7 @@
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 
 namespace tycho {
@@ -381,6 +382,15 @@ const Op& broadcast_tensors = add_op(
          [](Samples& s) {
            s.add({s.list({s.normal({3, 1}), s.normal({4})})});
          }});
+
+BATCH("view", [](Spread& s) -> BatchResults {
+  Sizes size = s.one.ints(1);
+  size.insert(0, s.examples);
+  return {op<"reshape">(s.tensor(0), size)};
+});
+BATCH("expand", by_sizes);
+BATCH("detach", by_leading);
+BATCH("alias", by_leading);
 
 }  // namespace
 }  // namespace tycho

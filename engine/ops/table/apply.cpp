@@ -12,6 +12,7 @@
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/read.h"
@@ -196,16 +197,20 @@ inline bool is_cast(const Call& c) {
 // Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
 // held back may be joined by another one, or a cast. A call that changes an input changes nothing that
 // is yet to be read.
-[[gnu::noinline]] void wait_for_inputs(const Call& c) {
+// True when they stand for one example of many, whose values nobody waits for (batch.h).
+[[gnu::noinline]] bool wait_for_inputs(const Call& c) {
+  if (has_batches(c)) return true;
   if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
   const bool joins = c.op->row >= 0 || is_cast(c) || (rows_held && deferral->ends(*c.op));
   each_tensor(c, [&](Impl* t, int) {
     if (!joins || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
   });
+  return false;
 }
-inline void ready(const Call& c) {
+inline bool ready(const Call& c) {
   if (storages_in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    wait_for_inputs(c);
+    return !wait_for_inputs(c);
+  return true;
 }
 
 // Whose kernels run: those of the first device among the arguments, named or a tensor's.
@@ -363,6 +368,32 @@ inline void record(Call& c) {
     standing_observer->unrecorded(c);
 }
 
+// A call of one example: computed for all of them, and recorded as it was called.
+[[gnu::noinline]] void apply_to_batch(Call& c) {
+  const Op& op = *c.op;
+  if (c.inplace && op.inplace != Inplace::Only) {
+    grad::check_inplace(c);
+    const Tensor self = c.tensor(0);
+    c.inplace = false;
+    apply(c);
+    c.inplace = true;
+    const Tensor result = c.out[0];
+    store_in_batch(c, result);
+    grad::count_change(self, op.name);
+    if (mode.grad && result->requires_grad) grad::take_over(self, result);
+    c.out[0] = self;
+    return;
+  }
+  if (op.row < 0 && !op.kernel_on(backend_of(c)) && op.compose) return compose(c);
+  if (c.inplace) grad::check_inplace(c);
+  {
+    const Decided decided(true);
+    run_batched(c);
+  }
+  if (c.inplace) grad::count_change(c.out[0], op.name);
+  record(c);
+}
+
 }  // namespace
 
 void apply(Call& c) {
@@ -376,7 +407,8 @@ void apply(Call& c) {
     amp::cast(c);
   if (devices_in_use()) [[unlikely]]
     check_devices(c);
-  ready(c);
+  if (!ready(c)) [[unlikely]]
+    return apply_to_batch(c);
   if (c.inplace && apply_otherwise_in_place(c)) return;
   if (c.op->row >= 0) {
     apply_row(c);
