@@ -26,6 +26,10 @@ struct Queue {
   bool used = true;
   uint64_t marks = 0;
   std::deque<Mark> open;
+  // Work goes to a graph: its marks mean something in the graph alone, and nobody waits for it.
+  bool captured = false;
+  bool ends_later = false;  // the stream was released meanwhile
+  std::deque<Mark> inside;
 };
 
 // A tensor of the host that a copy reads or writes until the event.

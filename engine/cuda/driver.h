@@ -26,7 +26,7 @@ constexpr unsigned kNonBlocking = 1, kEventWithoutTime = 2;
 constexpr unsigned kPortable = 1;
 constexpr int kReleaseThreshold = 4;
 constexpr int kOldestArch = 75;  // Turing
-constexpr int kCaptureThreadLocal = 1;
+constexpr int kCaptureRelaxed = 2;
 
 // CALL(what it is called here, its name in the driver, parameters)
 #define TYCHO_CUDA_DRIVER(CALL)                                                                    \

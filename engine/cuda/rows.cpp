@@ -7,7 +7,9 @@
 
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/launch.h"
+#include "engine/cuda/pinned.h"
 #include "engine/cuda/walk.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/tensor/half.h"
@@ -172,6 +174,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return backend_of(there).copy(to, arrived);
   }
   if (here.is_cpu()) {
+    if (recording_on(there)) return copy_later(to, from);
     DeviceContext& d = context_of(there);
     check(driver().copy_up(address_of(to), from.data(), bytes_of(to), stream_of(there)),
           "copying to a device");
@@ -180,6 +183,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return;
   }
   if (there.is_cpu()) {
+    not_while_capturing(here, "a copy to the host that is waited for");
     DeviceContext& d = context_of(here);
     const Stream stream = stream_of(here);
     finish(d, stream);
@@ -188,6 +192,8 @@ void copy(const Tensor& to, const Tensor& from) {
     check(driver().finish_stream(stream), "copying from a device");
     return raise_faults(here);
   }
+  not_while_capturing(here, "a copy between devices");
+  not_while_capturing(there, "a copy between devices");
   // The copy stands in the giver's stream; the taker goes on when it is done.
   Backend& backend = backend_of(here);
   const Context taker = context_of(there).context;

@@ -14,6 +14,7 @@
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -70,6 +71,24 @@ void check_devices(const Call& c) {
                 device_name(t->device).c_str()),
          p[arg].name + " = " + p[arg].name + ":to(\"" + device_name(first->device) + "\")");
   });
+}
+
+// What a graph reads and writes stays as long as it.
+[[gnu::noinline]] void keep_for_graph(const Call& c) {
+  each_tensor(c, [](const Impl* t, int) {
+    if (capturing_on(t->device)) capturing->keep(t);
+  });
+}
+
+// Is the call kept instead of run? Copies are not operations to a graph: it keeps what they ask of
+// the backend.
+bool taken_by_graph(Call& c, Kernel kernel) {
+  if (!capturing || c.op->any_device) return false;
+  if (!(devices_of(c) & KernelScope::bit(capturing->device()))) return false;
+  if (c.op->size_from_values && !c.out.size())
+    capturing->refuse(public_name(*c.op) +
+                      ", whose result's shape depends on values, cannot be called");
+  return capturing->recording().take(c, kernel);
 }
 
 // Does the gradient of a row's in-place call read the values that the call overwrites?
@@ -269,6 +288,8 @@ void compose(Call& c) {
       host.arg[i] = Value(Device{});
     }
   }
+  if (capturing_on(device))
+    capturing->refuse(public_name(*c.op) + ", which runs on the CPU, cannot be called");
   standing_observer->leaving_device(c, device);
   // Numbers are drawn from the device's stream, wherever they are made.
   DeviceGenerator generator{Device{}, generator_of(Device{})};
@@ -297,13 +318,14 @@ void shape_and_run(Call& c, Kernel kernel) {
     const Decided decided(true);
     if (guard::watching) [[unlikely]]
       guard::note(op.name);
+    const bool taken = taken_by_graph(c, kernel);
     // Copies open the devices themselves: those that come later do not.
-    const KernelScope scope(op.any_device ? 0 : devices_of(c));
+    const KernelScope scope(op.any_device || taken ? 0 : devices_of(c));
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
     if (rows_held) [[unlikely]]
       rows_may_end = !eager.before;
-    kernel(c);
+    if (!taken) kernel(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
   } else if (const Kernel cpu = op.kernel[static_cast<int>(BackendKind::Cpu)];
@@ -374,8 +396,10 @@ void apply(Call& c) {
     check_shapes_only(c);
   if (mode.autocast) [[unlikely]]
     amp::cast(c);
-  if (devices_in_use()) [[unlikely]]
+  if (devices_in_use()) [[unlikely]] {
     check_devices(c);
+    if (capturing) keep_for_graph(c);
+  }
   ready(c);
   if (c.inplace && apply_otherwise_in_place(c)) return;
   if (c.op->row >= 0) {

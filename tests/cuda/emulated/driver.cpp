@@ -17,7 +17,9 @@ namespace tycho::cuda {
 struct EventOf {
   uint64_t asked = 0, done = 0;  // how often it was recorded, and reached
   bool ended = false, timed = false;
-  float time = 0;  // in things done
+  float time = 0;               // in things done
+  GraphOf* captured = nullptr;  // it was recorded in this capture, ...
+  StreamOf* in = nullptr;       // ... in this stream
 };
 struct Work {
   std::function<void()> run;
@@ -30,7 +32,11 @@ struct StreamOf {
   bool ended = false;
 };
 struct GraphOf {
+  StreamOf* origin = nullptr;
   std::vector<Work> work;
+  bool broken = false;
+  std::map<StreamOf*, bool>
+      joined;  // streams that take part besides, and whether they are waited for
 };
 struct GraphRunOf {
   std::vector<Work> work;
@@ -50,7 +56,8 @@ namespace emulated {
 namespace {
 
 constexpr int kPoison = 0xff;  // nan, -1
-constexpr Result kInvalid = 1, kBadAddress = 700, kCapture = 900;
+constexpr Result kInvalid = 1, kBadAddress = 700, kCapture = 900, kCaptureBroken = 901,
+                 kUnjoined = 904, kIsolated = 905, kCapturedEvent = 907;
 
 struct Machine {
   std::recursive_mutex mutex;
@@ -114,8 +121,15 @@ bool step_any() {
   return false;
 }
 
+// What may not be asked of a stream under capture ends the capture, as the driver has it.
+Result break_capture(GraphOf* g, Result why) {
+  g->broken = true;
+  return why;
+}
+
 Result add(Stream s, Work work) {
   if (s->capture) {
+    if (const auto j = s->capture->joined.find(s); j != s->capture->joined.end()) j->second = false;
     s->capture->work.push_back(std::move(work));
     return kSuccess;
   }
@@ -126,7 +140,7 @@ Result add(Stream s, Work work) {
 }
 
 Result finish(Stream s) {
-  if (s->capture) return kCapture;
+  if (s->capture) return break_capture(s->capture, kCapture);
   while (!s->queue.empty())
     if (!step_any()) return kInvalid;  // waits for what nobody will do
   return kSuccess;
@@ -140,10 +154,10 @@ Driver make_driver() {
   d.driver_version = [](int* v) { return *v = 13000, kSuccess; };
   d.error_name = [](Result, const char** t) { return *t = "EMULATED", kSuccess; };
   d.error_text = [](Result r, const char** t) {
-    *t = r == kOutOfMemory  ? "out of memory"
-         : r == kBadAddress ? "an address that is no device memory"
-         : r == kCapture    ? "not while a graph is captured"
-                            : "an invalid call";
+    *t = r == kOutOfMemory                      ? "out of memory"
+         : r == kBadAddress                     ? "an address that is no device memory"
+         : r >= kCapture && r <= kCapturedEvent ? "not while a graph is captured"
+                                                : "an invalid call";
     return kSuccess;
   };
   d.device_count = [](int* n) { return *n = m().options.devices, kSuccess; };
@@ -215,7 +229,7 @@ Driver make_driver() {
                      },
                      {},
                      {}});
-    if (s->capture) return kCapture;
+    if (s->capture) return break_capture(s->capture, kCapture);
     const auto* begin = static_cast<const char*>(from);
     return add(s, {[to, copy = std::vector<char>(begin, begin + bytes)] {
                      if (still_inside(to, copy.size()))
@@ -227,7 +241,7 @@ Driver make_driver() {
   d.copy_down = [](void* to, Address from, size_t bytes, Stream s) {
     LOCK;
     if (!inside(from, bytes)) return kBadAddress;
-    if (s->capture && !is_pinned(to)) return kCapture;
+    if (s->capture && !is_pinned(to)) return break_capture(s->capture, kCapture);
     add(s, {[=] {
               if (still_inside(from, bytes)) std::memcpy(to, reinterpret_cast<void*>(from), bytes);
             },
@@ -284,6 +298,18 @@ Driver make_driver() {
   d.stream_waits = [](Stream s, Event e, unsigned) {
     LOCK;
     const auto& event = m().events.at(e);
+    if (GraphOf* g = event->captured) {
+      if (s->capture && s->capture != g) return break_capture(g, kIsolated);
+      if (s == g->origin) {
+        g->joined.erase(event->in);
+        g->joined[event->in] = true;
+      } else if (!s->capture) {
+        g->joined[s] = false;
+      }
+      s->capture = g;
+      return kSuccess;  // the graph's work has one order, that of the capture
+    }
+    if (s->capture && event->asked) return break_capture(s->capture, kIsolated);
     return add(s, {{}, {}, event, event->asked});
   };
   d.time_between = [](float* milliseconds, Event a, Event b) {
@@ -308,17 +334,22 @@ Driver make_driver() {
   d.record_event = [](Event e, Stream s) {
     LOCK;
     const auto& event = m().events.at(e);
+    event->captured = s->capture;
+    event->in = s;
+    if (s->capture) return kSuccess;
     return add(s, {{}, event, {}, ++event->asked});
   };
   d.ask_event = [](Event e) {
     LOCK;
     const auto event = m().events.at(e);
+    if (event->captured) return break_capture(event->captured, kCapturedEvent);
     if (event->done < event->asked) step_any();
     return event->done < event->asked ? kNotReady : kSuccess;
   };
   d.finish_event = [](Event e) {
     LOCK;
     const auto event = m().events.at(e);
+    if (event->captured) return break_capture(event->captured, kCapturedEvent);
     while (event->done < event->asked)
       if (!step_any()) return kInvalid;
     return kSuccess;
@@ -350,20 +381,36 @@ Driver make_driver() {
     LOCK;
     if (s->capture) return kCapture;
     ++m().graphs;
-    return s->capture = new GraphOf, kSuccess;
+    s->capture = new GraphOf;
+    s->capture->origin = s;
+    return kSuccess;
   };
   d.end_capture = [](Stream s, Graph* graph) {
     LOCK;
-    if (!s->capture) return kCapture;
-    return *graph = std::exchange(s->capture, nullptr), kSuccess;
+    GraphOf* const g = s->capture;
+    if (!g || g->origin != s) return kInvalid;
+    bool unjoined = false;
+    for (const auto& [stream, joined] : g->joined)
+      if (stream != s) unjoined |= !joined;
+    for (const auto& stream : m().streams)
+      if (stream->capture == g) stream->capture = nullptr;
+    for (auto& [key, event] : m().events)
+      if (event->captured == g) event->captured = nullptr;
+    if (!g->broken && !unjoined) return *graph = g, kSuccess;
+    *graph = nullptr;
+    --m().graphs;
+    const Result why = g->broken ? kCaptureBroken : kUnjoined;
+    return delete g, why;
   };
   d.make_run = [](GraphRun* run, Graph graph, unsigned long long) {
     LOCK;
+    if (!graph) return kInvalid;
     ++m().graphs;
     return *run = new GraphRunOf{graph->work}, kSuccess;
   };
   d.run_graph = [](GraphRun run, Stream s) {
     LOCK;
+    if (s->capture) return break_capture(s->capture, kCapture);
     for (const Work& work : run->work) add(s, work);
     return kSuccess;
   };
@@ -374,6 +421,7 @@ Driver make_driver() {
   };
   d.end_graph = [](Graph graph) {
     LOCK;
+    if (!graph) return kInvalid;
     --m().graphs;
     return delete graph, kSuccess;
   };
