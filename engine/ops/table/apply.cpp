@@ -80,11 +80,14 @@ void check_devices(const Call& c) {
   });
 }
 
+bool touches_captured(const Call& c) {
+  return capturing && (devices_of(c) & KernelScope::bit(capturing->device()));
+}
+
 // Is the call kept instead of run? Copies are not operations to a graph: it keeps what they ask of
 // the backend.
 bool taken_by_graph(Call& c, Kernel kernel) {
-  if (!capturing || c.op->any_device) return false;
-  if (!(devices_of(c) & KernelScope::bit(capturing->device()))) return false;
+  if (c.op->any_device || !touches_captured(c)) return false;
   if (c.op->size_from_values && !c.out.size())
     capturing->refuse(public_name(*c.op) +
                       ", whose result's shape depends on values, cannot be called");
@@ -266,6 +269,8 @@ void compose(Call& c) {
 // A device without a kernel of its own for the operation: the CPU's runs on copies of the arguments,
 // and the results, and the arguments that it wrote to, go back.
 [[gnu::noinline]] void run_on_cpu(Call& c, Kernel kernel) {
+  if (touches_captured(c))
+    capturing->refuse(public_name(*c.op) + ", which runs on the CPU, cannot be called");
   Call host(*c.op);
   host.n = c.n;
   host.inplace = c.inplace;
@@ -288,8 +293,6 @@ void compose(Call& c) {
       host.arg[i] = Value(Device{});
     }
   }
-  if (capturing_on(device))
-    capturing->refuse(public_name(*c.op) + ", which runs on the CPU, cannot be called");
   standing_observer->leaving_device(c, device);
   // Numbers are drawn from the device's stream, wherever they are made.
   DeviceGenerator generator{Device{}, generator_of(Device{})};
