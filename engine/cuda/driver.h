@@ -37,6 +37,7 @@ constexpr int kCaptureRelaxed = 2;
   CALL(device_count, cuDeviceGetCount, (int* count))                                               \
   CALL(device, cuDeviceGet, (int* device, int number))                                             \
   CALL(device_name, cuDeviceGetName, (char* text, int size, int device))                           \
+  CALL(bus, cuDeviceGetPCIBusId, (char* text, int size, int device))                               \
   CALL(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                           \
   CALL(attribute, cuDeviceGetAttribute, (int* value, int attribute, int device))                   \
   CALL(retain_context, cuDevicePrimaryCtxRetain, (Context * context, int device))                  \

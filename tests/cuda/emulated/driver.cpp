@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/emulated/cuda_on_cpu.h"
@@ -25,6 +26,7 @@ struct Work {
   std::function<void()> run;
   std::shared_ptr<EventOf> reach, wait;
   uint64_t at = 0;
+  std::function<bool()> may_run = {};
 };
 struct StreamOf {
   std::deque<Work> queue;
@@ -101,6 +103,7 @@ bool step(StreamOf* s) {
   if (s->queue.empty()) return false;
   const Work& first = s->queue.front();
   if (first.wait && first.wait->done < first.at) return false;
+  if (first.may_run && !first.may_run()) return false;
   const Work work = std::move(s->queue.front());
   s->queue.pop_front();
   if (work.run) work.run();
@@ -139,10 +142,23 @@ Result add(Stream s, Work work) {
   return kSuccess;
 }
 
+// Is there work that waits for another thread's?
+bool waits_for_others() {
+  for (const auto& s : m().streams)
+    if (!s->queue.empty() && s->queue.front().may_run) return true;
+  return false;
+}
+
+// Called with the lock, once.
 Result finish(Stream s) {
   if (s->capture) return break_capture(s->capture, kCapture);
-  while (!s->queue.empty())
-    if (!step_any()) return kInvalid;  // waits for what nobody will do
+  while (!s->queue.empty()) {
+    if (step_any()) continue;
+    if (!waits_for_others()) return kInvalid;  // waits for what nobody will do
+    m().mutex.unlock();
+    std::this_thread::yield();
+    m().mutex.lock();
+  }
   return kSuccess;
 }
 
@@ -167,6 +183,9 @@ Driver make_driver() {
   };
   d.device_name = [](char* text, int size, int) {
     return snprintf(text, static_cast<size_t>(size), "Emulated GPU"), kSuccess;
+  };
+  d.bus = [](char* text, int size, int n) {
+    return snprintf(text, static_cast<size_t>(size), "0000:%02d:00.0", n), kSuccess;
   };
   d.device_memory = [](size_t* bytes, int) { return *bytes = m().options.memory, kSuccess; };
   d.attribute = [](int* value, int attribute, int device) {
@@ -350,8 +369,13 @@ Driver make_driver() {
     LOCK;
     const auto event = m().events.at(e);
     if (event->captured) return break_capture(event->captured, kCapturedEvent);
-    while (event->done < event->asked)
-      if (!step_any()) return kInvalid;
+    while (event->done < event->asked) {
+      if (step_any()) continue;
+      if (!waits_for_others()) return kInvalid;
+      m().mutex.unlock();
+      std::this_thread::yield();
+      m().mutex.lock();
+    }
     return kSuccess;
   };
   d.load_library = [](Library* library, const void* code, int*, void**, unsigned, int*, void**,
@@ -440,6 +464,11 @@ void start(const Options& options) {
   m().options = options;
   m().random.seed(options.seed);
   set_driver(&table);
+}
+
+void enqueue(Stream stream, std::function<void()> run, std::function<bool()> may_run) {
+  LOCK;
+  add(stream, {std::move(run), {}, {}, 0, std::move(may_run)});
 }
 
 Held held() {
