@@ -5,7 +5,12 @@ local cuda = torch.cuda
 
 local CUDAGraph = {__name = "torch.cuda.CUDAGraph"}
 CUDAGraph.__index = CUDAGraph
-local streams = {}  -- device number -> the stream that captures where none is named
+
+-- While there is one stream only, memory is reused without waiting: a stream that nobody sees goes at once.
+local function release(stream)
+  cuda._release_stream(stream.device_index, stream.stream_id)
+  stream.stream_id = 0
+end
 
 local modes = {global = true, thread_local = true, relaxed = true}
 local function check_mode(mode, who)
@@ -76,15 +81,16 @@ function cuda.graph(g, options, f)
     end
   end
   local number = o.stream and o.stream.device_index or cuda.current_device()
-  streams[number] = o.stream or streams[number] or cuda.Stream(number)
   cuda.synchronize(number)
   collectgarbage()  -- what nobody needs goes now, not in the middle of the capture
   local device, before = cuda.current_device(), cuda.current_stream(number)
+  local own = not o.stream and cuda.Stream(number) or nil
   local function back()
     cuda.set_stream(before)
     cuda.set_device(device)
+    if own then release(own) end
   end
-  cuda.set_stream(o.stream or streams[number])
+  cuda.set_stream(o.stream or own)
   local began, why = pcall(g.capture_begin, g, o.pool, o.capture_error_mode)
   if not began then
     back()
@@ -225,6 +231,7 @@ function cuda.make_graphed_callables(callables, sample_args, options)
     end
   end)
   cuda.current_stream():wait_stream(side)
+  release(side)
   for _, it in ipairs(all) do capture_forward(it, pool) end
   for i = #all, 1, -1 do capture_backward(all[i], pool) end
   local made = {}

@@ -85,6 +85,8 @@ struct Cuda final : Backend {
       if (at == device.queues.size()) device.queues.emplace_back();
       device.queues[at].stream = stream;
       device.queues[at].used = true;
+      device.queues[at].waited.clear();
+      ++device.streams;
     }
     // Blocks that were released while there was one stream wait for nothing but its order.
     finish(device, device.stream(0));
@@ -106,6 +108,11 @@ struct Cuda final : Backend {
     check(driver().end_stream(q.stream), "the end of a stream");
     q.stream = nullptr;
     q.used = false;
+    --device.streams;
+  }
+  void use(const Impl* t, bool writes) override {
+    DeviceContext& device = context_of(t->device);
+    if (device.streams > 1) device.use(*t->storage, current_stream(t->device), writes);
   }
   uint64_t mark(Device d, StreamId s) override {
     DeviceContext& device = context_of(d);
@@ -190,6 +197,7 @@ struct Cuda final : Backend {
     Queue& q = d.queues[static_cast<size_t>(s)];
     if (q.captured) return;
     q.captured = true;
+    d.forget_others(q);
     if (const GraphRecording* r = recording_on(d.device)) d.memory->fork(r->pool());
   }
   // The oldest marks that the stream has passed.

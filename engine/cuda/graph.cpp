@@ -43,7 +43,9 @@ GraphRecording::GraphRecording(DeviceContext& device, StreamId stream, PoolId po
     check(begun, "beginning a graph");
   }
   const std::lock_guard lock(device.mutex);
-  device.queues[static_cast<size_t>(stream)].captured = true;
+  Queue& q = device.queues[static_cast<size_t>(stream)];
+  q.captured = true;
+  device.forget_others(q);
 }
 
 cuda::Graph GraphRecording::close() {
@@ -88,6 +90,7 @@ void GraphRecording::replay(StreamId id) {
     check(driver().new_event(&replayed_, kEventWithoutTime), "replaying a graph");
   else
     check(driver().stream_waits(stream, replayed_, 0), "replaying a graph");
+  device_.gather(id);  // whatever it reads and writes
   if (drawn_) {
     PhiloxStream& philox = *generator_of(device_.device).philox;
     const uint64_t now[] = {philox.initial_seed(), philox.take(static_cast<int64_t>(drawn_))};
@@ -97,6 +100,7 @@ void GraphRecording::replay(StreamId id) {
   }
   check(driver().run_graph(run_, stream), "replaying a graph");
   check(driver().record_event(replayed_, stream), "replaying a graph");
+  device_.spread(id);
 }
 
 uint64_t GraphRecording::draw(int64_t count) {

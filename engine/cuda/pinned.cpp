@@ -58,6 +58,7 @@ void copy_later(const Tensor& to, const Tensor& from) {
   const Device device = up ? to.device() : from.device();
   DeviceContext& d = context_of(device);
   forget_arrived(d);
+  backend_of(device).use(up ? to.get() : from.get(), up);
   const Stream stream = stream_of(device);
   const size_t bytes =
       static_cast<size_t>(to.numel()) * static_cast<size_t>(dtype_size(to.dtype()));

@@ -142,6 +142,10 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     if (truth) w.number[k + 1] = rounded_to(compute, w.number[k + 1]);
   }
   const Device device = out->device;
+  for (int k = 0; k < n; ++k)
+    if (args[k].tag == Tag::Tensor && !args[k].t->device.is_cpu())
+      backend_of(device).use(args[k].t, false);
+  backend_of(device).use(out, true);
   const char* lanes = lanes_of(compute);
   const Stream stream = stream_of(device);
   const bool packed = can_be_packed(w);
@@ -159,6 +163,8 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 void copy(const Tensor& to, const Tensor& from) {
   if (!to.numel()) return;
   const Device there = to.device(), here = from.device();
+  if (!here.is_cpu()) backend_of(here).use(from.get(), false);
+  if (!there.is_cpu()) backend_of(there).use(to.get(), true);
   if (there == here) {
     if (!same_bytes(to, from)) return move_on(there, to, from);
     return check(
@@ -209,6 +215,7 @@ void copy(const Tensor& to, const Tensor& from) {
 void fill(const Tensor& to, const void* element) {
   if (!to.numel()) return;
   const int bytes = dtype_size(to.dtype());
+  backend_of(to.device()).use(to.get(), true);
   const Impl* one[] = {to.get()};
   Operands w = walk_of(one, 1);
   std::memcpy(&w.integer[0], element, static_cast<size_t>(bytes));

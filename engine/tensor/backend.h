@@ -78,6 +78,9 @@ struct Backend {
   virtual void wait_on_device(Device waiting_on, StreamId waiting, Device, StreamId, uint64_t) {
     (void)waiting_on, (void)waiting;
   }
+  // The current stream is about to read or write the tensor's memory: it waits for what other streams
+  // have still to do with it. What kernels get passes here; copies and rows see to it themselves.
+  virtual void use(const Impl*, bool writes) { (void)writes; }
   // As copy, but the host goes on before the values are there: between a device and pinned memory of
   // the host, or from a device to the host. `fresh`: nobody has seen the memory of `to` before.
   virtual void copy_later(const Tensor& to, const Tensor& from, bool fresh) {

@@ -80,6 +80,18 @@ void check_devices(const Call& c) {
   });
 }
 
+// What the kernel reads is there, and what it writes nobody reads any more.
+[[gnu::noinline]] void use_on_streams(const Call& c) {
+  const auto use = [](const Impl* t, bool writes) {
+    if (!t->device.is_cpu()) tycho::backend_of(t->device).use(t, writes);
+  };
+  each_tensor(c, [&](const Impl* t, int) { use(t, false); });
+  for (const Tensor& t : c.out)
+    if (t) use(t.get(), true);
+  for (const int i : c.op->written_inputs)
+    for (int k = 0; k < c.count(i); ++k) use(c.tensor(i, k).get(), true);
+}
+
 bool touches_captured(const Call& c) {
   return capturing && (devices_of(c) & KernelScope::bit(capturing->device()));
 }
@@ -328,7 +340,13 @@ void shape_and_run(Call& c, Kernel kernel) {
       for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
     if (rows_held) [[unlikely]]
       rows_may_end = !eager.before;
+    const bool streams = devices_in_use() && !op.any_device;
+    if (streams) [[unlikely]]
+      use_on_streams(c);
+    const int made = c.out.size();
     if (!taken) kernel(c);
+    if (streams && c.out.size() > made) [[unlikely]]  // results that the kernel has made itself
+      use_on_streams(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
   } else if (const Kernel cpu = op.kernel[static_cast<int>(BackendKind::Cpu)];
