@@ -167,6 +167,7 @@ void open_cuda(lua_State* L, int torch) {
                                        {nullptr, nullptr}};
   luaL_newlib(L, functions);
   open_streams(L, lua_gettop(L));
+  open_graphs(L, lua_gettop(L));
   open_doctor(L, lua_gettop(L));
   lua_setfield(L, torch, "cuda");
 }

@@ -5,6 +5,7 @@
 namespace tycho::lua {
 
 void open_streams(lua_State* L, int cuda);
+void open_graphs(lua_State* L, int cuda);
 void open_doctor(lua_State* L, int cuda);
 
 }  // namespace tycho::lua

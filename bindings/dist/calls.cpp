@@ -81,6 +81,10 @@ int text(lua_State* L) {
   lua_pushlstring(L, t.host(), static_cast<size_t>(n));
   return 1;
 }
+int has_nccl(lua_State* L) {
+  lua_pushboolean(L, dist::has_nccl());
+  return 1;
+}
 int has_mpi(lua_State* L) {
   lua_pushboolean(L, dist::has_mpi());
   return 1;
@@ -100,9 +104,9 @@ void open_dist_calls(lua_State* L, int table) {
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   static const luaL_Reg functions[] = {
-      {"last", guarded<last>},   {"send", guarded<send>}, {"receive", guarded<receive>},
-      {"bytes", guarded<bytes>}, {"text", guarded<text>}, {"has_mpi", guarded<has_mpi>},
-      {nullptr, nullptr}};
+      {"last", guarded<last>},         {"send", guarded<send>}, {"receive", guarded<receive>},
+      {"bytes", guarded<bytes>},       {"text", guarded<text>}, {"has_mpi", guarded<has_mpi>},
+      {"has_nccl", guarded<has_nccl>}, {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
   // The operations, by their own names; those that change a tensor end in "_".
   for (const Op* op : all_ops()) {

@@ -247,9 +247,6 @@ end
 function cuda.is_initialized() return cuda.is_available() end
 ---Starts the devices, which also happens by itself; raises where there are none.
 function cuda.init() cuda.current_device() end
----Is a CUDA graph being recorded? Never, on simulated devices.
-function cuda.is_current_stream_capturing() return false end
-
 ---The states of all devices' random numbers, a list.
 function cuda.get_rng_state_all()
   local out = {}
@@ -316,4 +313,5 @@ function cuda.memory_summary(device)
   return table.concat(lines, "\n")
 end
 
+require "torch.cuda_graphs"
 return cuda

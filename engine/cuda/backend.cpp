@@ -5,6 +5,7 @@
 
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/pinned.h"
 #include "engine/cuda/rows.h"
@@ -39,6 +40,7 @@ struct Cuda final : Backend {
   }
 
   void read(Device d, void* to, const void* from, size_t bytes) override {
+    not_while_capturing(d, "reading values");
     DeviceContext& device = context_of(d);
     const Stream stream = stream_of(d);
     finish(device, stream);
@@ -56,13 +58,14 @@ struct Cuda final : Backend {
   void begin_kernel(Device d) override { raise_faults(d); }
   void end_kernel(Device) override {}
   void synchronize(Device d) override {
+    not_while_capturing(d, "waiting for the device");
     DeviceContext& device = context_of(d);
     for (size_t i = 0;; ++i) {
       Stream stream;
       {
         const std::lock_guard lock(device.mutex);
         if (i >= device.queues.size()) break;
-        if (!device.queues[i].used) continue;
+        if (!device.queues[i].used || device.queues[i].captured) continue;
         stream = device.queues[i].stream;
       }
       finish(device, stream);
@@ -82,6 +85,8 @@ struct Cuda final : Backend {
       if (at == device.queues.size()) device.queues.emplace_back();
       device.queues[at].stream = stream;
       device.queues[at].used = true;
+      device.queues[at].waited.clear();
+      ++device.streams;
     }
     // Blocks that were released while there was one stream wait for nothing but its order.
     finish(device, device.stream(0));
@@ -90,6 +95,11 @@ struct Cuda final : Backend {
   void release_stream(Device d, StreamId s) override {
     if (s == 0) return;
     DeviceContext& device = context_of(d);
+    {
+      const std::lock_guard lock(device.mutex);
+      Queue& q = device.queues[static_cast<size_t>(s)];
+      if (q.captured) return (void)(q.ends_later = true);
+    }
     finish(device, device.stream(s));
     const std::lock_guard lock(device.mutex);
     Queue& q = device.queues[static_cast<size_t>(s)];
@@ -98,6 +108,11 @@ struct Cuda final : Backend {
     check(driver().end_stream(q.stream), "the end of a stream");
     q.stream = nullptr;
     q.used = false;
+    --device.streams;
+  }
+  void use(const Impl* t, bool writes) override {
+    DeviceContext& device = context_of(t->device);
+    if (device.streams > 1) device.use(*t->storage, current_stream(t->device), writes);
   }
   uint64_t mark(Device d, StreamId s) override {
     DeviceContext& device = context_of(d);
@@ -107,10 +122,11 @@ struct Cuda final : Backend {
     Event event = nullptr;
     check(driver().new_event(&event, kEventWithoutTime), "a mark in a stream");
     check(driver().record_event(event, q.stream), "a mark in a stream");
-    q.open.push_back({++q.marks, event});
+    (q.captured ? q.inside : q.open).push_back({++q.marks, event});
     return q.marks;
   }
   bool passed(Device d, StreamId s, uint64_t mark) override {
+    not_while_capturing(d, "asking how far a stream is");
     DeviceContext& device = context_of(d);
     const std::lock_guard lock(device.mutex);
     Queue& q = device.queues[static_cast<size_t>(s)];
@@ -118,6 +134,7 @@ struct Cuda final : Backend {
     return q.open.empty() || q.open.front().number > mark;
   }
   void wait(Device d, StreamId s, uint64_t mark) override {
+    not_while_capturing(d, "waiting for a stream");
     if (!passed(d, s, mark)) finish(context_of(d), context_of(d).stream(s));
     raise_faults(d);
   }
@@ -126,9 +143,17 @@ struct Cuda final : Backend {
     const Stream stream = context_of(waiting_on).stream(waiting);
     DeviceContext& device = context_of(d);
     const std::lock_guard lock(device.mutex);
-    for (const Queue::Mark& m : device.queues[static_cast<size_t>(s)].open)
-      if (m.number >= mark)
-        return check(driver().stream_waits(stream, m.event, 0), "a stream that waits for another");
+    Queue& q = device.queues[static_cast<size_t>(s)];
+    if (waiting_on == d && q.captured) join_capture(device, waiting);
+    forget_passed(q);
+    for (const auto* marks : {&q.open, &q.inside})
+      for (const Queue::Mark& m : *marks)
+        if (m.number >= mark)
+          return check(driver().stream_waits(stream, m.event, 0),
+                       "a stream that waits for another");
+  }
+  std::unique_ptr<Recording> record(Device d, StreamId s, int64_t pool) override {
+    return std::make_unique<GraphRecording>(context_of(d), s, pool);
   }
   void copy_later(const Tensor& to, const Tensor& from, bool) override {
     cuda::copy_later(to, from);
@@ -137,6 +162,7 @@ struct Cuda final : Backend {
   void release_pinned(void* memory, size_t bytes) override { cuda::release_pinned(memory, bytes); }
 
   int64_t new_time(Device d, StreamId s) override {
+    not_while_capturing(d, "measuring time");
     DeviceContext& device = context_of(d);
     const Stream stream = device.stream(s);
     Event event = nullptr;
@@ -166,6 +192,14 @@ struct Cuda final : Backend {
   }
 
  private:
+  // A stream that waits for one of a graph takes part in it. Called with the device's lock.
+  static void join_capture(DeviceContext& d, StreamId s) {
+    Queue& q = d.queues[static_cast<size_t>(s)];
+    if (q.captured) return;
+    q.captured = true;
+    d.forget_others(q);
+    if (const GraphRecording* r = recording_on(d.device)) d.memory->fork(r->pool());
+  }
   // The oldest marks that the stream has passed.
   static void forget_passed(Queue& q) {
     while (!q.open.empty() && driver().ask_event(q.open.front().event) != kNotReady) {

@@ -72,6 +72,64 @@ Stream DeviceContext::stream(StreamId id) {
   return queues[at < queues.size() && queues[at].used ? at : 0].stream;
 }
 
+// Events last only as long as it takes to ask for the wait: the driver keeps what it needs.
+void DeviceContext::come_after(StreamId stream, StreamId other, uint64_t at) {
+  Queue &q = queues[static_cast<size_t>(stream)], &o = queues[static_cast<size_t>(other)];
+  // A graph's own order is that of its capture; the outside has nothing to do with it.
+  if (stream == other || !o.used || q.captured != o.captured) return;
+  if (q.waited.size() < queues.size()) q.waited.resize(queues.size());
+  uint64_t& waited = q.waited[static_cast<size_t>(other)];
+  if (waited >= at) return;
+  Event event = nullptr;
+  check(driver().new_event(&event, kEventWithoutTime), "a stream that waits for another");
+  Result r = driver().record_event(event, o.stream);
+  if (r == kSuccess) r = driver().stream_waits(q.stream, event, 0);
+  driver().end_event(event);
+  check(r, "a stream that waits for another");
+  waited = o.asked;
+}
+
+// A storage's `written` is a stream above how much it had been asked for; bit r of `readers` stands for
+// streams r, r + 64, ...
+void DeviceContext::use(Storage& s, StreamId stream, bool writes) {
+  constexpr int kAt = 48;
+  constexpr uint64_t kMost = (uint64_t{1} << kAt) - 1;
+  const std::lock_guard lock(mutex);
+  if (static_cast<size_t>(stream) >= queues.size() || !queues[static_cast<size_t>(stream)].used)
+    stream = 0;
+  const uint64_t written = s.written;
+  if (written) come_after(stream, static_cast<StreamId>(written >> kAt), written & kMost);
+  Queue& q = queues[static_cast<size_t>(stream)];
+  ++q.asked;
+  if (!writes) {
+    s.readers = s.readers | uint64_t{1} << (stream % 64);
+    return;
+  }
+  if (const uint64_t readers = s.readers)
+    for (size_t r = 0; r < queues.size(); ++r)
+      if (readers >> (r % 64) & 1) come_after(stream, static_cast<StreamId>(r), queues[r].asked);
+  s.readers = 0;
+  s.written = static_cast<uint64_t>(stream) << kAt | q.asked;
+}
+
+void DeviceContext::gather(StreamId stream) {
+  const std::lock_guard lock(mutex);
+  for (size_t r = 0; r < queues.size(); ++r)
+    come_after(stream, static_cast<StreamId>(r), queues[r].asked);
+}
+
+void DeviceContext::spread(StreamId stream) {
+  const std::lock_guard lock(mutex);
+  const uint64_t asked = ++queues[static_cast<size_t>(stream)].asked;
+  for (size_t r = 0; r < queues.size(); ++r)
+    if (queues[r].used) come_after(static_cast<StreamId>(r), stream, asked);
+}
+
+void DeviceContext::forget_others(Queue& q) {
+  q.waited.resize(queues.size());
+  for (size_t r = 0; r < queues.size(); ++r) q.waited[r] = queues[r].asked;
+}
+
 Stream stream_of(Device device) { return context_of(device).stream(current_stream(device)); }
 
 void finish(DeviceContext& d, Stream stream) {

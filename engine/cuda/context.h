@@ -1,6 +1,7 @@
 // What the module knows of each device: its context, streams, memory and the record that kernels
 // write faults to. A device comes into being at its first use.
 #pragma once
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -26,6 +27,13 @@ struct Queue {
   bool used = true;
   uint64_t marks = 0;
   std::deque<Mark> open;
+  // Work goes to a graph: its marks mean something in the graph alone, and nobody waits for it.
+  bool captured = false;
+  bool ends_later = false;  // the stream was released meanwhile
+  // How often memory was used on it, and how much of other streams' use it comes after.
+  uint64_t asked = 0;
+  std::vector<uint64_t> waited;
+  std::deque<Mark> inside;
 };
 
 // A tensor of the host that a copy reads or writes until the event.
@@ -50,7 +58,18 @@ struct DeviceContext {
   std::unique_ptr<Memory> memory;
   Fault* fault = nullptr;  // in pinned memory
 
+  std::atomic<int> streams{1};  // queues that are used
+
   Stream stream(StreamId id);
+  void use(Storage& s, StreamId stream, bool writes);
+  // The stream comes after all that was asked of others, or they after what was asked of it.
+  void gather(StreamId stream);
+  void spread(StreamId stream);
+  // What others were asked for so far is done.
+  void forget_others(Queue& q);
+
+ private:
+  void come_after(StreamId stream, StreamId other, uint64_t at);  // called with the lock
 };
 
 int count_devices();

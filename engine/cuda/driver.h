@@ -26,7 +26,7 @@ constexpr unsigned kNonBlocking = 1, kEventWithoutTime = 2;
 constexpr unsigned kPortable = 1;
 constexpr int kReleaseThreshold = 4;
 constexpr int kOldestArch = 75;  // Turing
-constexpr int kCaptureThreadLocal = 1;
+constexpr int kCaptureRelaxed = 2;
 
 // CALL(what it is called here, its name in the driver, parameters)
 #define TYCHO_CUDA_DRIVER(CALL)                                                                    \
@@ -37,6 +37,7 @@ constexpr int kCaptureThreadLocal = 1;
   CALL(device_count, cuDeviceGetCount, (int* count))                                               \
   CALL(device, cuDeviceGet, (int* device, int number))                                             \
   CALL(device_name, cuDeviceGetName, (char* text, int size, int device))                           \
+  CALL(bus, cuDeviceGetPCIBusId, (char* text, int size, int device))                               \
   CALL(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                           \
   CALL(attribute, cuDeviceGetAttribute, (int* value, int attribute, int device))                   \
   CALL(retain_context, cuDevicePrimaryCtxRetain, (Context * context, int device))                  \

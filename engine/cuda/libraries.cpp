@@ -64,7 +64,7 @@ constexpr Row kRows[kLibraries] = {
      2,
      18,
      "nvidia-nccl-cu13",
-     "nothing yet (several GPUs)"},
+     "collectives of several GPUs"},
 };
 
 struct Version {

@@ -3,6 +3,7 @@
 
 #include "engine/base/check.h"
 #include "engine/cuda/rows.h"
+#include "engine/tensor/graph.h"
 
 namespace tycho::cuda {
 namespace {
@@ -46,26 +47,33 @@ void copy_later(const Tensor& to, const Tensor& from) {
   const bool up = from.device().is_cpu();
   const Tensor& host = up ? from : to;
   // What the device cannot read by itself, or as it lies, is waited for.
-  if (!host.device().is_cpu() || !is_pinned(*host->storage) || to.dtype() != from.dtype() ||
-      to.shape() != from.shape() || !to.contiguous() || !from.contiguous())
-    return copy(to, from);
+  const bool waits = !host.device().is_cpu() || !is_pinned(*host->storage) ||
+                     to.dtype() != from.dtype() || to.shape() != from.shape() || !to.contiguous() ||
+                     !from.contiguous();
+  tycho::Graph* const graph = capturing_on(up ? to.device() : from.device());
+  if (graph && waits && host.device().is_cpu())
+    graph->refuse("a copy between the device and memory that is not pinned, or lies otherwise,");
+  if (waits) return copy(to, from);
   if (!to.numel()) return;
   const Device device = up ? to.device() : from.device();
   DeviceContext& d = context_of(device);
   forget_arrived(d);
+  backend_of(device).use(up ? to.get() : from.get(), up);
   const Stream stream = stream_of(device);
   const size_t bytes =
       static_cast<size_t>(to.numel()) * static_cast<size_t>(dtype_size(to.dtype()));
   Event event = nullptr;
-  check(driver().new_event(&event, kEventWithoutTime), "a copy that comes later");
-  {
+  if (graph) {
+    graph->keep(host.get());
+  } else {
+    check(driver().new_event(&event, kEventWithoutTime), "a copy that comes later");
     const std::lock_guard lock(d.mutex);
     d.arriving.push_back({event, alias(host)});
   }
   const Result asked =
       up ? driver().copy_up(reinterpret_cast<Address>(to.data()), from.data(), bytes, stream)
          : driver().copy_down(to.data(), reinterpret_cast<Address>(from.data()), bytes, stream);
-  check(driver().record_event(event, stream), "a copy that comes later");
+  if (event) check(driver().record_event(event, stream), "a copy that comes later");
   check(asked, up ? "copying to a device" : "copying from a device");
 }
 

@@ -7,7 +7,9 @@
 
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
+#include "engine/cuda/graph.h"
 #include "engine/cuda/launch.h"
+#include "engine/cuda/pinned.h"
 #include "engine/cuda/walk.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/tensor/half.h"
@@ -140,6 +142,10 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     if (truth) w.number[k + 1] = rounded_to(compute, w.number[k + 1]);
   }
   const Device device = out->device;
+  for (int k = 0; k < n; ++k)
+    if (args[k].tag == Tag::Tensor && !args[k].t->device.is_cpu())
+      backend_of(device).use(args[k].t, false);
+  backend_of(device).use(out, true);
   const char* lanes = lanes_of(compute);
   const Stream stream = stream_of(device);
   const bool packed = can_be_packed(w);
@@ -157,6 +163,8 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 void copy(const Tensor& to, const Tensor& from) {
   if (!to.numel()) return;
   const Device there = to.device(), here = from.device();
+  if (!here.is_cpu()) backend_of(here).use(from.get(), false);
+  if (!there.is_cpu()) backend_of(there).use(to.get(), true);
   if (there == here) {
     if (!same_bytes(to, from)) return move_on(there, to, from);
     return check(
@@ -172,6 +180,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return backend_of(there).copy(to, arrived);
   }
   if (here.is_cpu()) {
+    if (recording_on(there)) return copy_later(to, from);
     DeviceContext& d = context_of(there);
     check(driver().copy_up(address_of(to), from.data(), bytes_of(to), stream_of(there)),
           "copying to a device");
@@ -180,6 +189,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return;
   }
   if (there.is_cpu()) {
+    not_while_capturing(here, "a copy to the host that is waited for");
     DeviceContext& d = context_of(here);
     const Stream stream = stream_of(here);
     finish(d, stream);
@@ -188,6 +198,8 @@ void copy(const Tensor& to, const Tensor& from) {
     check(driver().finish_stream(stream), "copying from a device");
     return raise_faults(here);
   }
+  not_while_capturing(here, "a copy between devices");
+  not_while_capturing(there, "a copy between devices");
   // The copy stands in the giver's stream; the taker goes on when it is done.
   Backend& backend = backend_of(here);
   const Context taker = context_of(there).context;
@@ -203,6 +215,7 @@ void copy(const Tensor& to, const Tensor& from) {
 void fill(const Tensor& to, const void* element) {
   if (!to.numel()) return;
   const int bytes = dtype_size(to.dtype());
+  backend_of(to.device()).use(to.get(), true);
   const Impl* one[] = {to.get()};
   Operands w = walk_of(one, 1);
   std::memcpy(&w.integer[0], element, static_cast<size_t>(bytes));

@@ -24,12 +24,13 @@ bool on_one_machine(const Members& m) {
 }
 
 std::unique_ptr<Transport> make_transport(const Members& m, const std::string& backend) {
-  const bool near = on_one_machine(m);
   TYCHO_CHECK(
-      Kind::Value, backend != "shm" || near,
+      Kind::Value, backend != "shm" || on_one_machine(m),
       "backend \"shm\" is for ranks on one machine, and these are on several; use \"gloo\"");
   if (backend == "mpi") return make_mpi(m);
-  return near ? make_shm(m) : make_gloo(m);
+  if (backend == "nccl")
+    if (auto nccl = make_nccl(m)) return nccl;
+  return make_host_transport(m);
 }
 
 // The groups that live, by their handles.
@@ -44,6 +45,10 @@ Handles& handles() {
 }
 
 }  // namespace
+
+std::unique_ptr<Transport> make_host_transport(const Members& m) {
+  return on_one_machine(m) ? make_shm(m) : make_gloo(m);
+}
 
 Group::Group() {
   Handles& h = handles();
@@ -76,9 +81,11 @@ Span span_of(const Tensor& t) {
 
 Ref<Group> Group::make(std::shared_ptr<Job> job, uint32_t id, std::vector<int> ranks,
                        const std::string& backend, MakeTransport* transport) {
-  TYCHO_CHECK(
-      Kind::Value, backend.empty() || backend == "gloo" || backend == "shm" || backend == "mpi",
-      "there is no backend \"%s\"; there are \"gloo\", \"shm\" and \"mpi\"", backend.c_str());
+  TYCHO_CHECK(Kind::Value,
+              backend.empty() || backend == "gloo" || backend == "shm" || backend == "mpi" ||
+                  backend == "nccl",
+              "there is no backend \"%s\"; there are \"gloo\", \"shm\", \"mpi\" and \"nccl\"",
+              backend.c_str());
   Ref<Group> group(new Group);
   Members& m = group->members_;
   m.id = id;
@@ -94,7 +101,10 @@ Ref<Group> Group::make(std::shared_ptr<Job> job, uint32_t id, std::vector<int> r
   group->checks_ = !check || std::string_view(check) != "0";
   group->finished_ = Ref<Work>(new Work);
   group->finished_->done_ = true;
-  if (m.size() > 1) group->transport_ = transport ? transport(m) : make_transport(m, backend);
+  if (m.size() > 1 || backend == "nccl")
+    group->transport_ = transport      ? transport(m)
+                        : m.size() > 1 ? make_transport(m, backend)
+                                       : make_nccl(m);
   return group;
 }
 
@@ -149,6 +159,7 @@ Ref<Work> Group::start(Desc desc, const Tensor& in, const Tensor& out, bool asyn
   check(desc);
   desc.group = members_.id;
   desc.seq = seq_ + 1;
+  desc.async = async;
   const bool staged = transport_ && ((in && !transport_->takes(in.device())) ||
                                      (out && !transport_->takes(out.device())));
   // What is in flight by another group, or by other things than groups, comes first; what is by
@@ -166,7 +177,13 @@ Ref<Work> Group::start(Desc desc, const Tensor& in, const Tensor& out, bool asyn
     ++seq_;
     return last_ = run_staged(desc, in, out);
   }
-  if (!transport_ || (!async && idle())) {
+  if (!transport_) {
+    ++seq_;
+    run_local(in, out);
+    return last_ = finished_;
+  }
+  transport_->issue(desc, span_of(in), span_of(out));
+  if (!async && idle()) {
     ++seq_;
     run(desc, span_of(in), span_of(out));
     return last_ = finished_;
@@ -196,7 +213,6 @@ Ref<Work> Group::run_staged(const Desc& desc, const Tensor& in, const Tensor& ou
 }
 
 void Group::run(const Desc& desc, Span in, Span out) {
-  if (!transport_) return run_local(desc, in, out);
   Job& job = *members_.job;
   struct Doing {
     Job& job;
@@ -226,6 +242,7 @@ void Group::agree_on_splits(const Desc& desc) {
   d.dtype = DType::Int64;
   d.send.clear();
   d.receive.clear();
+  d.device = {};
   transport_->run(d, {mine.data(), static_cast<int64_t>(2 * n), DType::Int64, {}},
                   {all.data(), static_cast<int64_t>(2 * n * n), DType::Int64, {}});
   for (size_t from = 0; from < n; ++from)

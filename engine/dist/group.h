@@ -98,7 +98,7 @@ class Group : public Shared {
   Ref<Work> new_work(const Desc& desc, const Tensor& in, const Tensor& out);
   Ref<Work> run_staged(const Desc& desc, const Tensor& in, const Tensor& out);
   void run(const Desc& desc, Span in, Span out);
-  void run_local(const Desc& desc, Span in, Span out) const;
+  void run_local(const Tensor& in, const Tensor& out) const;
   void agree_on_splits(const Desc& desc);
   // What ranks cannot go on after: kept, and told to the others where they do not know.
   [[noreturn]] void poison(const char* op, const Desc& desc);
@@ -140,7 +140,8 @@ class Group : public Shared {
   std::thread mover_;
 };
 
-bool has_mpi();  // whether this program was built with Open MPI
+bool has_mpi();   // whether this program was built with Open MPI
+bool has_nccl();  // or with the CUDA module
 
 // The spans of tensors; an undefined one is empty memory.
 Span span_of(const Tensor& t);

@@ -26,7 +26,7 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
               "%s: rank %d is this rank itself; there is nobody to talk to", what, members_.rank);
   ready(*t->storage);
   if (!issued_.empty()) reap();
-  const bool staged = !transport_->takes(t.device());
+  const bool staged = !transport_->takes_messages(t.device());
   Tensor host = t;
   if (staged) {
     host = empty(t.shape(), t.dtype());

@@ -3,6 +3,7 @@
 
 #include "engine/base/interrupt.h"
 #include "engine/dist/group.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::dist {
 
@@ -63,8 +64,9 @@ void Work::wait() {
 void Work::wait(Storage&) { wait(); }
 
 // One rank: results are copies. What a reduction makes of one is that one.
-void Group::run_local(const Desc&, Span in, Span out) const {
-  if (out.p && in.p && out.p != in.p) copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
+void Group::run_local(const Tensor& in, const Tensor& out) const {
+  if (in && out && out.numel() && out.data() != in.data())
+    copy_raw(alias(out, in.shape(), row_major(in.shape()), out->offset), in);
 }
 
 }  // namespace tycho::dist

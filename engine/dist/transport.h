@@ -27,6 +27,11 @@ class Transport {
   virtual bool agrees() const = 0;
   virtual bool takes(Device device) const = 0;  // "gloo": any, through the host; "nccl": CUDA
 
+  virtual bool takes_messages(Device device) const { return takes(device); }
+  // Called on the user's thread when a collective is asked for, before `run`, which may come later
+  // and elsewhere.
+  virtual void issue(Desc&, Span, Span) {}
+
   // One collective, from start to end, on the calling thread. `in` and `out` may be the same
   // memory. Sizes: all_gather, gather: out.n == in.n * size (gather: on the root only);
   // reduce_scatter, scatter: in.n == out.n * size (scatter: on the root only); all_to_all: the
@@ -58,5 +63,8 @@ class Transport {
 std::unique_ptr<Transport> make_shm(const Members& members);
 std::unique_ptr<Transport> make_gloo(const Members& members);
 std::unique_ptr<Transport> make_mpi(const Members& members);  // built where Open MPI is found
+// Null on simulated devices: make_host_transport has their bytes.
+std::unique_ptr<Transport> make_nccl(const Members& members);
+std::unique_ptr<Transport> make_host_transport(const Members& members);  // shm, or gloo
 
 }  // namespace tycho::dist

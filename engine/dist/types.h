@@ -58,6 +58,12 @@ struct Desc {
   const char* of = nullptr;  // what asks for it, where that is not the script itself
   // all_to_all: elements for and from each rank.
   std::vector<int64_t> send, receive;
+  // Of this rank alone (Transport::issue): where its stream was when the collective was asked for,
+  // and whether the caller goes on without it.
+  Device device;
+  int32_t stream = 0;
+  uint64_t mark = 0;
+  bool async = false;
 
   uint64_t hash() const;
   std::string text() const;  // "all_reduce sum float32 [784, 10]"

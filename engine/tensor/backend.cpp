@@ -2,6 +2,7 @@
 #include "engine/tensor/backend.h"
 
 #include "engine/base/check.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -30,6 +31,10 @@ void KernelScope::begin() const {
 void KernelScope::end() const {
   for (int8_t i = 0; i < kMaxCudaDevices; ++i)
     if (devices_ >> i & 1) backend_of(Device{i}).end_kernel(Device{i});
+}
+
+std::unique_ptr<Recording> Backend::record(Device device, StreamId, int64_t) {
+  fail(Kind::Device, device_name(device) + " captures no graphs");
 }
 
 StreamId current_stream(Device device) {

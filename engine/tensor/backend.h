@@ -8,6 +8,7 @@
 // the device, 0 unless it chose another. A mark says how far a stream's queue was when it was made.
 #pragma once
 #include <cstdlib>
+#include <memory>
 
 #include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
@@ -16,6 +17,7 @@ namespace tycho {
 
 struct Value;       // ops/table/op.h
 struct RowProgram;  // ops/elementwise/row_program.h
+struct Recording;   // tensor/graph.h
 
 // What the numbers of a device's generators are: PyTorch's CPU stream, which is drawn one after the
 // other, or Philox (base/philox.h), where every element's number follows from its place.
@@ -76,6 +78,9 @@ struct Backend {
   virtual void wait_on_device(Device waiting_on, StreamId waiting, Device, StreamId, uint64_t) {
     (void)waiting_on, (void)waiting;
   }
+  // The current stream is about to read or write the tensor's memory: it waits for what other streams
+  // have still to do with it. What kernels get passes here; copies and rows see to it themselves.
+  virtual void use(const Impl*, bool writes) { (void)writes; }
   // As copy, but the host goes on before the values are there: between a device and pinned memory of
   // the host, or from a device to the host. `fresh`: nobody has seen the memory of `to` before.
   virtual void copy_later(const Tensor& to, const Tensor& from, bool fresh) {
@@ -91,6 +96,9 @@ struct Backend {
     (void)from, (void)to;
     return 0;
   }
+  // Begins to keep what this thread asks of the device instead of doing it (graph.h). Everything
+  // asked before is done.
+  virtual std::unique_ptr<Recording> record(Device, StreamId, int64_t pool);
   // Memory of the host that the devices read by themselves; nullptr when there is none.
   virtual void* allocate_pinned(size_t bytes) { return tycho::allocate(bytes); }
   virtual void release_pinned(void* memory, size_t bytes) { tycho::release(memory, bytes); }

@@ -38,6 +38,7 @@ struct Element {
   alignas(8) char bytes[8];
   Element(const Impl* t, int64_t i) {
     const int size = dtype_size(t->dtype);
+    backend_of(t->device).use(t, false);
     backend_of(t->device).read(t->device, bytes, t->data() + place_of(t, i) * size, size);
   }
 };

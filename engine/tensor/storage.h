@@ -34,6 +34,9 @@ struct Storage : Shared {
   Relaxed<Stepped> stepped = Stepped::None;
   Relaxed<uint32_t> version = 0;
   Relaxed<uint32_t> passes = 0;
+  // Of a device with streams: the stream of the last write, with how much that stream had been asked
+  // for by then, and the streams that read since, as bits. 0: none. Its backend keeps them.
+  Relaxed<uint64_t> written = 0, readers = 0;
   void* data = nullptr;
   size_t bytes = 0;
   InFlight* in_flight = nullptr;  // set and taken away by set_in_flight

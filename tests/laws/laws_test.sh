@@ -41,7 +41,7 @@ declare -A below=(
   [watch]="base tensor ops grad amp"
   [cpu]="base tensor ops grad amp fuse"
   [cuda]="base tensor ops grad amp fuse cpu"
-  [dist]="base tensor ops grad amp fuse cpu"
+  [dist]="base tensor ops grad amp fuse cpu cuda"
   [io]="base tensor ops grad amp fuse"
 )
 layers_look_down() {

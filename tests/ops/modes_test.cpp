@@ -6,6 +6,7 @@
 #include "engine/cpu/level.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/table/apply.h"
+#include "tests/ops/replayed.h"
 #include "tests/ops/table.h"
 
 namespace tycho::optest {
@@ -28,6 +29,18 @@ TEST_P(Devices, SimulatedGiveTheAnswersOfTheCpu) {
     for (const Tensor& t : got) EXPECT_TRUE(!t || t.device() == gpu) << tycho::describe(t);
     if (op().random) return;  // every device has a stream of its own
     EXPECT_EQ(difference(got, call(op(), mapped(item.args, copied)), 0), "");
+  });
+}
+
+TEST_P(Devices, ReplayWhatWasCaptured) {
+  if (op().random || op().any_device || reads_memory() || gives_any_values()) return;
+  if (!std::string_view(op().file).starts_with("engine/ops/")) return;
+  each_sample([&](const Samples::Item& item) {
+    for (const Value& v : item.args)
+      if (v.tag == Tag::Device) return;
+    if (mapped(item.args, copied).tensors.empty()) return;
+    const std::string why = same_when_replayed(op(), item, Device{0});
+    if (!why.empty()) skip(why);
   });
 }
 
@@ -164,7 +177,11 @@ TEST_P(Levels, AllGiveTheSameAnswers) {
         const bool half = !want.empty() && want[0] && want[0].dtype() == DType::BFloat16;
         // Systems of random numbers magnify what is lost in another order of sums.
         const bool system = (op().where & kLinalg) != 0 || std::string(op().name) == "inverse";
-        EXPECT_EQ(difference(got, want, half ? 8e-3 : system ? 1e-3 : 1e-5), "")
+        EXPECT_EQ(difference(got, want,
+                             half     ? 8e-3
+                             : system ? 1e-3
+                                      : 1e-5),
+                  "")
             << cpu::level_name(static_cast<cpu::Level>(level)) << " on " << describe(in.values);
       }
     }

@@ -91,7 +91,7 @@ local shared = {dist = dist, native = native, info = info, root = root, place = 
 
 ---Meets the other ranks; all call it. Where, says `init_method`: "env://" (as `tycho run`, torchrun, mpirun and Slurm set
 ---the environment), "tcp://host:port", "file:///path"; nothing given, the parent's store (mp.spawn), or a world of one.
----@param backend? string "gloo": shared memory inside a machine, Gloo between machines; "shm", "mpi"
+---@param backend? string "gloo": shared memory inside a machine, Gloo between machines; "shm", "mpi"; "nccl" for tensors on GPUs
 ---@param options? table {init_method, world_size, rank, timeout=600, store}; timeout in seconds
 function dist.init_process_group(...)
   local names = {"backend", "init_method", "timeout", "world_size", "rank", "store", "group_name", "pg_options", "device_id"}
@@ -146,7 +146,7 @@ function dist.is_gloo_available() return true end
 function dist.is_mpi_available() return native.has_mpi() end
 ---Whether groups can use "nccl": it comes with the CUDA backend.
 ---@return boolean
-function dist.is_nccl_available() return false end
+function dist.is_nccl_available() return native.has_nccl() end
 ---Whether a launcher that starts ranks again (tycho run, torchrun) has started this one.
 ---@return boolean
 function dist.is_torchelastic_launched() return os.getenv "TORCHELASTIC_RUN_ID" ~= nil or os.getenv "RESTART_COUNT" ~= nil end

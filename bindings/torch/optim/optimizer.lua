@@ -384,6 +384,9 @@ function base.active(self, group, fresh)
       if fresh then
         local s = self.state[p]
         if not s then
+          if torch.cuda._capturing() then
+            error(self._name .. ": its state is made by the first step; take one before the capture of a CUDA graph", 0, "value")
+          end
           s = fresh(p, g)
           self.state[p] = s
         end
@@ -424,6 +427,10 @@ end
 ---@param visit function
 ---@param fields string[]
 function base.each_step(self, group, fresh, fields, visit)
+  if torch.cuda._capturing() then
+    error(self._name .. ": counts its steps on the host, which a CUDA graph does not see; "
+      .. "capture forward and backward, and take the step after each replay", 0, "value")
+  end
   local params, grads, states, n = base.active(self, group, fresh)
   local by_step, order = {}, {}
   for i = 1, n do

@@ -10,8 +10,11 @@
 #include "engine/base/check.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/device/arena.h"
+#include "engine/cpu/device/recording.h"
 #include "engine/cpu/device/streams.h"
 #include "engine/cpu/elementwise/run.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/recorded_call.h"
 #include "engine/tensor/backend.h"
 
 namespace tycho::cpu {
@@ -73,6 +76,9 @@ uint32_t devices_of(const Value* args, int n, const Impl* out) {
   return mask;
 }
 
+// A step of a graph changes what caches know of a tensor by its version.
+void changed(const Tensor& t) { ++t->storage->version; }
+
 struct Simulated final : Backend {
   constexpr Simulated() : Backend("simulated cuda", RandomKind::Philox) {}
   int devices() override { return cuda_device_count(); }
@@ -102,49 +108,113 @@ struct Simulated final : Backend {
   }
 
   void read(Device d, void* to, const void* from, size_t bytes) override {
+    not_while_capturing(d, "reading values");
     const KernelScope scope(KernelScope::bit(d));
     std::memcpy(to, from, bytes);
   }
   void copy(const Tensor& to, const Tensor& from) override {
+    if (capturing) [[unlikely]]
+      if (record_copy(to, from, true)) return;
     const KernelScope scope(KernelScope::bit(to.device()) | KernelScope::bit(from.device()));
     cpu::copy(to, from);
   }
   void fill(const Tensor& to, const void* element) override {
+    if (SimulatedRecording* r = recording_on(to.device())) [[unlikely]] {
+      const auto* bytes = static_cast<const char*>(element);
+      return r->add([this, to = as_it_lies(to),
+                     element = std::vector<char>(bytes, bytes + dtype_size(to.dtype()))] {
+        fill(to, element.data());
+        changed(to);
+      });
+    }
     const KernelScope scope(KernelScope::bit(to.device()));
     cpu::fill(to, element);
   }
   void run_row(int row, DType compute, const Value* args, int n, Impl* out) override {
+    if (SimulatedRecording* r = recording_on(out->device)) [[unlikely]]
+      return record_row(*r, row, compute, args, n, out);
     const KernelScope scope(devices_of(args, n, out));
     cpu::run_row(row, compute, args, n, out);
   }
 
   void begin_kernel(Device d) override {
+    not_while_capturing(d, "a simulated device cannot do this");
     SimulatedDevice& device = device_of(d);
     if (device.streams.any()) [[unlikely]]
       device.streams.finish(current_stream(d));
     device.arena.open();
   }
   void end_kernel(Device d) override { device_of(d).arena.close(); }
-  void synchronize(Device d) override { device_of(d).streams.finish(); }
+  void synchronize(Device d) override {
+    not_while_capturing(d, "waiting for the device");
+    device_of(d).streams.finish();
+  }
 
   StreamId new_stream(Device d) override { return device_of(d).streams.add(); }
   void release_stream(Device d, StreamId s) override { device_of(d).streams.remove(s); }
   uint64_t mark(Device d, StreamId s) override { return device_of(d).streams.mark(s); }
   bool passed(Device d, StreamId s, uint64_t mark) override {
+    not_while_capturing(d, "asking how far a stream is");
     return device_of(d).streams.passed(s, mark);
   }
-  void wait(Device d, StreamId s, uint64_t mark) override { device_of(d).streams.finish(s, mark); }
-  // Kernels run at once, so what a stream is to wait for has to be there at once.
-  void wait_on_device(Device, StreamId, Device d, StreamId s, uint64_t mark) override {
+  void wait(Device d, StreamId s, uint64_t mark) override {
+    not_while_capturing(d, "waiting for a stream");
     device_of(d).streams.finish(s, mark);
   }
+  // Kernels run at once, so what a stream is to wait for has to be there at once.
+  void wait_on_device(Device, StreamId, Device d, StreamId s, uint64_t mark) override {
+    if (!capturing_on(d)) device_of(d).streams.finish(s, mark);
+  }
+  std::unique_ptr<Recording> record(Device d, StreamId, int64_t) override {
+    return std::make_unique<SimulatedRecording>(d);
+  }
   void copy_later(const Tensor& to, const Tensor& from, bool fresh) override {
+    if (capturing) [[unlikely]]
+      if (record_copy(to, from, false)) return;
     const bool up = from.device().is_cpu();
     // What a device cannot read by itself is read before the call returns; devices among each other
     // keep the order of both.
     if ((up && !is_pinned(*from->storage)) || (!up && !to.device().is_cpu())) return copy(to, from);
     const Device d = up ? to.device() : from.device();
     device_of(d).streams.copy_later(current_stream(d), to, from, fresh);
+  }
+
+ private:
+  // False where the copy has nothing to do with the graph. What a GPU cannot keep is refused here too.
+  bool record_copy(const Tensor& to, const Tensor& from, bool host_waits) {
+    Graph* g = capturing_on(to.device());
+    if (!g) g = capturing_on(from.device());
+    if (!g) return false;
+    const Tensor& other = to.device() == g->device() ? from : to;
+    if (other.device().is_cpu()) {
+      if (!is_pinned(*other->storage))
+        g->refuse("a copy between the device and memory that is not pinned");
+      if (host_waits && &other == &to) g->refuse("a copy to the host that is waited for");
+    } else if (!(other.device() == g->device())) {
+      g->refuse("a copy between devices");
+    }
+    recording_on(g->device())->add([this, to = as_it_lies(to), from = as_it_lies(from)] {
+      copy(to, from);
+      changed(to);
+    });
+    return true;
+  }
+  void record_row(SimulatedRecording& r, int row, DType compute, const Value* args, int n,
+                  Impl* out) {
+    struct Kept {
+      RecordedArgs all;
+      std::vector<Value> args;
+      Tensor out;
+    };
+    auto kept = std::make_shared<Kept>();
+    for (int i = 0; i < n; ++i) kept->args.push_back(kept->all.keep(args[i]));
+    kept->out = kept->all.keep(out);
+    r.add([this, row, compute, kept] {
+      run_row(row, compute, kept->args.data(), static_cast<int>(kept->args.size()),
+              kept->out.get());
+      changed(kept->out);
+    });
+    straighten(Tensor(out));
   }
 };
 

@@ -37,6 +37,13 @@ __device__ inline T stored(int dtype, T x) {
   return x;
 }
 
+// The words of the elements' block k.
+__device__ inline tycho::PhiloxBlock words_of(const Draw& d, int64_t k) {
+  const uint64_t at = d.first + static_cast<uint64_t>(k);
+  return d.replayed ? tycho::philox(d.key + d.replayed[0], at + d.replayed[1])
+                    : tycho::philox(d.key, at);
+}
+
 // The numbers that need one word, or two, each.
 template <class T>
 __device__ inline T drawn(const Draw& d, const tycho::PhiloxBlock& words, int e, T a, T b) {
@@ -66,7 +73,7 @@ __device__ inline void draw(const Draw& d) {
   const T a = static_cast<T>(d.a), b = static_cast<T>(d.b);
   const int64_t blocks = (d.n + per - 1) / per;
   for (int64_t k = first_element(); k < blocks; k += all_threads()) {
-    const tycho::PhiloxBlock words = tycho::philox(d.key, d.first + static_cast<uint64_t>(k));
+    const tycho::PhiloxBlock words = words_of(d, k);
     T x[per];
     if (d.what == Drawn::Normal || d.what == Drawn::LogNormal) {
       for (int e = 0; e < per; e += 2) {
@@ -92,7 +99,7 @@ extern "C" __global__ void draw_f64(Draw d) { draw<double>(d); }
 extern "C" __global__ void draw_bernoulli(Draw d) {
   const int64_t blocks = (d.n + 3) / 4;
   for (int64_t k = first_element(); k < blocks; k += all_threads()) {
-    const tycho::PhiloxBlock words = tycho::philox(d.key, d.first + static_cast<uint64_t>(k));
+    const tycho::PhiloxBlock words = words_of(d, k);
     for (int e = 0; e < 4; ++e) {
       const int64_t i = k * 4 + e;
       if (i >= d.n) break;
@@ -109,7 +116,7 @@ extern "C" __global__ void draw_integers(Draw d) {
   const int per = narrow ? 4 : 2;
   const int64_t blocks = (d.n + per - 1) / per;
   for (int64_t k = first_element(); k < blocks; k += all_threads()) {
-    const tycho::PhiloxBlock words = tycho::philox(d.key, d.first + static_cast<uint64_t>(k));
+    const tycho::PhiloxBlock words = words_of(d, k);
     for (int e = 0; e < per; ++e) {
       uint64_t u = words.word[e] * d.count >> 32;
       if (!narrow) {

@@ -11,6 +11,7 @@ struct Draw {
   void* out;
   int64_t n;
   uint64_t key, first;
+  const uint64_t* replayed;  // in a graph: what is to be added to both, which each replay sets
   double a, b;  // from and to; mean and deviation; a factor; median and scale
   uint64_t low, count,
       limit;            // integers low .. low + count - 1 (0: all); words below `limit` are 1

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cuda/graph.h"
 #include "engine/cuda/kernels/random.cuh"
 #include "engine/cuda/ops/index_walk.h"
 #include "engine/ops/random/limits.h"
@@ -39,8 +40,10 @@ void draw(const Tensor& y, const RandomStream& stream, const char* kernel, int p
   d.dtype = number_of(y);
   d.n = y.numel();
   const int64_t blocks = (d.n + per - 1) / per;
-  d.key = stream.philox->initial_seed();
-  d.first = stream.philox->take(blocks);
+  const Counters counters = take_counters(y.device(), stream, blocks);
+  d.key = counters.key;
+  d.first = counters.first;
+  d.replayed = counters.replayed;
   launch(y.device(), {"random", kernel}, grid_for(y.device(), blocks), {256}, 0, d);
   to.finish();
 }

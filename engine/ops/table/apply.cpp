@@ -15,6 +15,7 @@
 #include "engine/ops/table/batch.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -71,6 +72,39 @@ void check_devices(const Call& c) {
                 device_name(t->device).c_str()),
          p[arg].name + " = " + p[arg].name + ":to(\"" + device_name(first->device) + "\")");
   });
+}
+
+// What a graph reads and writes stays as long as it.
+[[gnu::noinline]] void keep_for_graph(const Call& c) {
+  each_tensor(c, [](const Impl* t, int) {
+    if (capturing_on(t->device)) capturing->keep(t);
+  });
+}
+
+// What the kernel reads is there, and what it writes nobody reads any more.
+[[gnu::noinline]] void use_on_streams(const Call& c) {
+  const auto use = [](const Impl* t, bool writes) {
+    if (!t->device.is_cpu()) tycho::backend_of(t->device).use(t, writes);
+  };
+  each_tensor(c, [&](const Impl* t, int) { use(t, false); });
+  for (const Tensor& t : c.out)
+    if (t) use(t.get(), true);
+  for (const int i : c.op->written_inputs)
+    for (int k = 0; k < c.count(i); ++k) use(c.tensor(i, k).get(), true);
+}
+
+bool touches_captured(const Call& c) {
+  return capturing && (devices_of(c) & KernelScope::bit(capturing->device()));
+}
+
+// Is the call kept instead of run? Copies are not operations to a graph: it keeps what they ask of
+// the backend.
+bool taken_by_graph(Call& c, Kernel kernel) {
+  if (c.op->any_device || !touches_captured(c)) return false;
+  if (c.op->size_from_values && !c.out.size())
+    capturing->refuse(public_name(*c.op) +
+                      ", whose result's shape depends on values, cannot be called");
+  return capturing->recording().take(c, kernel);
 }
 
 // Does the gradient of a row's in-place call read the values that the call overwrites?
@@ -252,6 +286,8 @@ void compose(Call& c) {
 // A device without a kernel of its own for the operation: the CPU's runs on copies of the arguments,
 // and the results, and the arguments that it wrote to, go back.
 [[gnu::noinline]] void run_on_cpu(Call& c, Kernel kernel) {
+  if (touches_captured(c))
+    capturing->refuse(public_name(*c.op) + ", which runs on the CPU, cannot be called");
   Call host(*c.op);
   host.n = c.n;
   host.inplace = c.inplace;
@@ -302,13 +338,20 @@ void shape_and_run(Call& c, Kernel kernel) {
     const Decided decided(true);
     if (guard::watching) [[unlikely]]
       guard::note(op.name);
+    const bool taken = taken_by_graph(c, kernel);
     // Copies open the devices themselves: those that come later do not.
-    const KernelScope scope(op.any_device ? 0 : devices_of(c));
+    const KernelScope scope(op.any_device || taken ? 0 : devices_of(c));
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
     if (rows_held) [[unlikely]]
       rows_may_end = !eager.before;
-    kernel(c);
+    const bool streams = devices_in_use() && !op.any_device;
+    if (streams) [[unlikely]]
+      use_on_streams(c);
+    const int made = c.out.size();
+    if (!taken) kernel(c);
+    if (streams && c.out.size() > made) [[unlikely]]  // results that the kernel has made itself
+      use_on_streams(c);
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
   } else if (const Kernel cpu = op.kernel[static_cast<int>(BackendKind::Cpu)];
@@ -405,8 +448,10 @@ void apply(Call& c) {
     check_shapes_only(c);
   if (mode.autocast) [[unlikely]]
     amp::cast(c);
-  if (devices_in_use()) [[unlikely]]
+  if (devices_in_use()) [[unlikely]] {
     check_devices(c);
+    if (capturing) keep_for_graph(c);
+  }
   if (!ready(c)) [[unlikely]]
     return apply_to_batch(c);
   if (c.inplace && apply_otherwise_in_place(c)) return;

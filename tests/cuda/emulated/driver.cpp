@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/emulated/cuda_on_cpu.h"
@@ -17,12 +18,15 @@ namespace tycho::cuda {
 struct EventOf {
   uint64_t asked = 0, done = 0;  // how often it was recorded, and reached
   bool ended = false, timed = false;
-  float time = 0;  // in things done
+  float time = 0;               // in things done
+  GraphOf* captured = nullptr;  // it was recorded in this capture, ...
+  StreamOf* in = nullptr;       // ... in this stream
 };
 struct Work {
   std::function<void()> run;
   std::shared_ptr<EventOf> reach, wait;
   uint64_t at = 0;
+  std::function<bool()> may_run = {};
 };
 struct StreamOf {
   std::deque<Work> queue;
@@ -30,7 +34,11 @@ struct StreamOf {
   bool ended = false;
 };
 struct GraphOf {
+  StreamOf* origin = nullptr;
   std::vector<Work> work;
+  bool broken = false;
+  std::map<StreamOf*, bool>
+      joined;  // streams that take part besides, and whether they are waited for
 };
 struct GraphRunOf {
   std::vector<Work> work;
@@ -50,7 +58,8 @@ namespace emulated {
 namespace {
 
 constexpr int kPoison = 0xff;  // nan, -1
-constexpr Result kInvalid = 1, kBadAddress = 700, kCapture = 900;
+constexpr Result kInvalid = 1, kBadAddress = 700, kCapture = 900, kCaptureBroken = 901,
+                 kUnjoined = 904, kIsolated = 905, kCapturedEvent = 907;
 
 struct Machine {
   std::recursive_mutex mutex;
@@ -94,6 +103,7 @@ bool step(StreamOf* s) {
   if (s->queue.empty()) return false;
   const Work& first = s->queue.front();
   if (first.wait && first.wait->done < first.at) return false;
+  if (first.may_run && !first.may_run()) return false;
   const Work work = std::move(s->queue.front());
   s->queue.pop_front();
   if (work.run) work.run();
@@ -114,8 +124,15 @@ bool step_any() {
   return false;
 }
 
+// What may not be asked of a stream under capture ends the capture, as the driver has it.
+Result break_capture(GraphOf* g, Result why) {
+  g->broken = true;
+  return why;
+}
+
 Result add(Stream s, Work work) {
   if (s->capture) {
+    if (const auto j = s->capture->joined.find(s); j != s->capture->joined.end()) j->second = false;
     s->capture->work.push_back(std::move(work));
     return kSuccess;
   }
@@ -125,10 +142,23 @@ Result add(Stream s, Work work) {
   return kSuccess;
 }
 
+// Is there work that waits for another thread's?
+bool waits_for_others() {
+  for (const auto& s : m().streams)
+    if (!s->queue.empty() && s->queue.front().may_run) return true;
+  return false;
+}
+
+// Called with the lock, once.
 Result finish(Stream s) {
-  if (s->capture) return kCapture;
-  while (!s->queue.empty())
-    if (!step_any()) return kInvalid;  // waits for what nobody will do
+  if (s->capture) return break_capture(s->capture, kCapture);
+  while (!s->queue.empty()) {
+    if (step_any()) continue;
+    if (!waits_for_others()) return kInvalid;  // waits for what nobody will do
+    m().mutex.unlock();
+    std::this_thread::yield();
+    m().mutex.lock();
+  }
   return kSuccess;
 }
 
@@ -140,10 +170,10 @@ Driver make_driver() {
   d.driver_version = [](int* v) { return *v = 13000, kSuccess; };
   d.error_name = [](Result, const char** t) { return *t = "EMULATED", kSuccess; };
   d.error_text = [](Result r, const char** t) {
-    *t = r == kOutOfMemory  ? "out of memory"
-         : r == kBadAddress ? "an address that is no device memory"
-         : r == kCapture    ? "not while a graph is captured"
-                            : "an invalid call";
+    *t = r == kOutOfMemory                      ? "out of memory"
+         : r == kBadAddress                     ? "an address that is no device memory"
+         : r >= kCapture && r <= kCapturedEvent ? "not while a graph is captured"
+                                                : "an invalid call";
     return kSuccess;
   };
   d.device_count = [](int* n) { return *n = m().options.devices, kSuccess; };
@@ -153,6 +183,9 @@ Driver make_driver() {
   };
   d.device_name = [](char* text, int size, int) {
     return snprintf(text, static_cast<size_t>(size), "Emulated GPU"), kSuccess;
+  };
+  d.bus = [](char* text, int size, int n) {
+    return snprintf(text, static_cast<size_t>(size), "0000:%02d:00.0", n), kSuccess;
   };
   d.device_memory = [](size_t* bytes, int) { return *bytes = m().options.memory, kSuccess; };
   d.attribute = [](int* value, int attribute, int device) {
@@ -215,7 +248,7 @@ Driver make_driver() {
                      },
                      {},
                      {}});
-    if (s->capture) return kCapture;
+    if (s->capture) return break_capture(s->capture, kCapture);
     const auto* begin = static_cast<const char*>(from);
     return add(s, {[to, copy = std::vector<char>(begin, begin + bytes)] {
                      if (still_inside(to, copy.size()))
@@ -227,7 +260,7 @@ Driver make_driver() {
   d.copy_down = [](void* to, Address from, size_t bytes, Stream s) {
     LOCK;
     if (!inside(from, bytes)) return kBadAddress;
-    if (s->capture && !is_pinned(to)) return kCapture;
+    if (s->capture && !is_pinned(to)) return break_capture(s->capture, kCapture);
     add(s, {[=] {
               if (still_inside(from, bytes)) std::memcpy(to, reinterpret_cast<void*>(from), bytes);
             },
@@ -284,6 +317,18 @@ Driver make_driver() {
   d.stream_waits = [](Stream s, Event e, unsigned) {
     LOCK;
     const auto& event = m().events.at(e);
+    if (GraphOf* g = event->captured) {
+      if (s->capture && s->capture != g) return break_capture(g, kIsolated);
+      if (s == g->origin) {
+        g->joined.erase(event->in);
+        g->joined[event->in] = true;
+      } else if (!s->capture) {
+        g->joined[s] = false;
+      }
+      s->capture = g;
+      return kSuccess;  // the graph's work has one order, that of the capture
+    }
+    if (s->capture && event->asked) return break_capture(s->capture, kIsolated);
     return add(s, {{}, {}, event, event->asked});
   };
   d.time_between = [](float* milliseconds, Event a, Event b) {
@@ -308,19 +353,29 @@ Driver make_driver() {
   d.record_event = [](Event e, Stream s) {
     LOCK;
     const auto& event = m().events.at(e);
+    event->captured = s->capture;
+    event->in = s;
+    if (s->capture) return kSuccess;
     return add(s, {{}, event, {}, ++event->asked});
   };
   d.ask_event = [](Event e) {
     LOCK;
     const auto event = m().events.at(e);
+    if (event->captured) return break_capture(event->captured, kCapturedEvent);
     if (event->done < event->asked) step_any();
     return event->done < event->asked ? kNotReady : kSuccess;
   };
   d.finish_event = [](Event e) {
     LOCK;
     const auto event = m().events.at(e);
-    while (event->done < event->asked)
-      if (!step_any()) return kInvalid;
+    if (event->captured) return break_capture(event->captured, kCapturedEvent);
+    while (event->done < event->asked) {
+      if (step_any()) continue;
+      if (!waits_for_others()) return kInvalid;
+      m().mutex.unlock();
+      std::this_thread::yield();
+      m().mutex.lock();
+    }
     return kSuccess;
   };
   d.load_library = [](Library* library, const void* code, int*, void**, unsigned, int*, void**,
@@ -350,20 +405,36 @@ Driver make_driver() {
     LOCK;
     if (s->capture) return kCapture;
     ++m().graphs;
-    return s->capture = new GraphOf, kSuccess;
+    s->capture = new GraphOf;
+    s->capture->origin = s;
+    return kSuccess;
   };
   d.end_capture = [](Stream s, Graph* graph) {
     LOCK;
-    if (!s->capture) return kCapture;
-    return *graph = std::exchange(s->capture, nullptr), kSuccess;
+    GraphOf* const g = s->capture;
+    if (!g || g->origin != s) return kInvalid;
+    bool unjoined = false;
+    for (const auto& [stream, joined] : g->joined)
+      if (stream != s) unjoined |= !joined;
+    for (const auto& stream : m().streams)
+      if (stream->capture == g) stream->capture = nullptr;
+    for (auto& [key, event] : m().events)
+      if (event->captured == g) event->captured = nullptr;
+    if (!g->broken && !unjoined) return *graph = g, kSuccess;
+    *graph = nullptr;
+    --m().graphs;
+    const Result why = g->broken ? kCaptureBroken : kUnjoined;
+    return delete g, why;
   };
   d.make_run = [](GraphRun* run, Graph graph, unsigned long long) {
     LOCK;
+    if (!graph) return kInvalid;
     ++m().graphs;
     return *run = new GraphRunOf{graph->work}, kSuccess;
   };
   d.run_graph = [](GraphRun run, Stream s) {
     LOCK;
+    if (s->capture) return break_capture(s->capture, kCapture);
     for (const Work& work : run->work) add(s, work);
     return kSuccess;
   };
@@ -374,6 +445,7 @@ Driver make_driver() {
   };
   d.end_graph = [](Graph graph) {
     LOCK;
+    if (!graph) return kInvalid;
     --m().graphs;
     return delete graph, kSuccess;
   };
@@ -392,6 +464,11 @@ void start(const Options& options) {
   m().options = options;
   m().random.seed(options.seed);
   set_driver(&table);
+}
+
+void enqueue(Stream stream, std::function<void()> run, std::function<bool()> may_run) {
+  LOCK;
+  add(stream, {std::move(run), {}, {}, 0, std::move(may_run)});
 }
 
 Held held() {

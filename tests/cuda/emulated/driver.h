@@ -1,6 +1,8 @@
 // A CUDA driver without a GPU: device memory is poisoned host memory, streams are queues that are
 // run in a seeded random order within their events, and launches call kernels compiled for the CPU.
 #pragma once
+#include <functional>
+
 #include "engine/cuda/driver.h"
 
 namespace tycho::cuda::emulated {
@@ -18,6 +20,9 @@ extern const bool kReal;  // whether it is a GPU's driver instead (tests/cuda/gp
 
 // Makes it the driver in use; a second call changes the options of the same one.
 void start(const Options& options = {});
+
+// Work of a library's stand-in: runs in the stream's order once it may, which is asked again and again.
+void enqueue(Stream stream, std::function<void()> run, std::function<bool()> may_run = {});
 
 // What the driver holds, for tests that nothing is left behind.
 struct Held {

@@ -41,7 +41,7 @@ static_assert(kNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventWithoutTime == CU_EVENT_DISABLE_TIMING);
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kReleaseThreshold == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
-static_assert(kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 
 }  // namespace
 }  // namespace tycho::cuda

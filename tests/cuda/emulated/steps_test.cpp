@@ -1,6 +1,6 @@
 // Random steps of allocation, copies, fills, kernels, streams, marks and faults on the emulated driver,
 // whose streams run in any order that their events allow. A program that waits where it must sees its
-// own values, memory serves one owner at a time, and counts add up. TYCHO_CUDA_STEPS says how many.
+// own values, and so does one whose streams never wait by themselves: tensors know who used them; memory serves one owner at a time, and counts add up. TYCHO_CUDA_STEPS says how many.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,9 @@
 #include "engine/cuda/faults.h"
 #include "engine/cuda/kernels/prelude.cuh"
 #include "engine/cuda/start.h"
+#include "engine/ops/table/op.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
 #include "tests/cuda/emulated/driver.h"
 
 namespace tycho::cuda {
@@ -45,7 +47,7 @@ struct Held {
 
 class Steps {
  public:
-  explicit Steps(uint64_t seed) : random_(seed) {
+  Steps(uint64_t seed, bool waits) : random_(seed), waits_(waits) {
     emulated::Options options;
     options.seed = seed;
     options.eager_percent = static_cast<int>(seed % 3 * 40);
@@ -89,7 +91,7 @@ class Steps {
   StreamId stream() const { return current_stream(kDevice); }
 
   void after(const Use& use) {
-    if (use.stream != stream())
+    if (waits_ && use.stream != stream())
       context().wait_on_device(kDevice, stream(), kDevice, use.stream, use.mark);
   }
   void will_read(Held& h) { after(h.write); }
@@ -183,6 +185,7 @@ class Steps {
   void bump(Held& h) {
     if (h.bytes.size() > 300) return;  // threads cost time here
     will_write(h);
+    context().use(h.tensor.get(), true);
     launch(kDevice, {"steps", "add_one_to_bytes"}, {2}, {32}, 0, h.tensor.data<uint8_t>(),
            h.tensor.numel());
     was_written(h);
@@ -205,6 +208,7 @@ class Steps {
       return;
     }
     try {
+      context().use(h.tensor.get(), false);
       context().read(kDevice, got.data(), h.tensor.data(), got.size());
     } catch (const Error&) {  // a fault: told once the values are there
       EXPECT_EQ(std::memcmp(got.data(), h.bytes.data(), got.size()), 0);
@@ -269,6 +273,7 @@ class Steps {
   }
 
   std::mt19937_64 random_;
+  const bool waits_;  // by itself
   emulated::Held before_{};
   int64_t live_ = 0;
   int faults_ = 0;  // that kernels found
@@ -281,15 +286,61 @@ TEST(CudaSteps, RandomOnesKeepValuesMemoryAndCounts) {
   const char* asked = std::getenv("TYCHO_CUDA_STEPS");
   const int count = asked ? std::atoi(asked) : 1500;
   int full = 0, told = 0;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    Steps steps(seed);
-    steps.run(count / 3);
-    full += steps.full_;
-    told += steps.told_;
-    if (HasFailure()) FAIL() << "with seed " << seed;
-  }
+  for (const bool waits : {true, false})
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      Steps steps(seed, waits);
+      steps.run(count / 3);
+      full += steps.full_;
+      told += steps.told_;
+      if (HasFailure()) FAIL() << "with seed " << seed << (waits ? "" : " and no waits");
+    }
   EXPECT_GT(full, 0) << "the memory never was full";
   EXPECT_GT(told, 0) << "no fault was told";
+}
+
+// Operations on some tensors, each on any stream, against the same on the CPU.
+TEST(CudaSteps, OperationsOfSeveralStreamsSeeEachOthersValuesWithoutWaits) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    emulated::Options options;
+    options.seed = seed;
+    options.eager_percent = 0;
+    emulated::start(options);
+    start();
+    std::mt19937_64 random(seed);
+    Backend& backend = backend_of(kDevice);
+    StreamId streams[] = {0, backend.new_stream(kDevice), backend.new_stream(kDevice)};
+    std::vector<Tensor> there, here;
+    for (int i = 0; i < 4; ++i) {
+      here.push_back(filled({6, 50}, i + 1, DType::Float64));
+      there.push_back(sent(here.back(), kDevice));
+    }
+    const auto both = [&](auto&& f) { f(there), f(here); };
+    for (int step = 0; step < 120; ++step) {
+      set_current_stream(kDevice, streams[random() % 3]);
+      const size_t a = random() % 4, b = random() % 4, what = random() % 7;
+      both([&](std::vector<Tensor>& t) {
+        if (what == 0) op_<"add">(t[a], t[b]);
+        if (what == 1) t[a] = op<"softmax">(t[b], 1);
+        if (what == 2) t[a] = op<"flip">(t[b], Sizes{1});
+        if (what == 3) op_<"copy">(op<"select">(t[a], 0, 2), op<"select">(t[b], 0, 4));
+        if (what == 4) t[a] = op<"cumsum">(op<"mul">(t[b], 0.5), 1);
+        if (what == 5) op_<"fill">(op<"narrow">(t[a], 1, 3, 9), 2.5);
+        if (what == 6) t[a] = op<"expand">(op<"mean">(t[b], Sizes{0}, true), Sizes{6, 50});
+        if (what == 6) t[a] = op<"clone">(t[a]);
+      });
+    }
+    for (size_t i = 0; i < 4; ++i) {
+      set_current_stream(kDevice, streams[random() % 3]);
+      const Tensor got = fetch(there[i]);
+      for (int64_t k = 0; k < got.numel(); ++k)
+        ASSERT_NEAR(number_at(got, k), number_at(here[i], k), 1e-9 * (1 + number_at(got, k)))
+            << "with seed " << seed;
+    }
+    set_current_stream(kDevice, 0);
+    there.clear();
+    for (const StreamId s : {streams[1], streams[2]}) backend.release_stream(kDevice, s);
+  }
+  emulated::start();
 }
 
 }  // namespace

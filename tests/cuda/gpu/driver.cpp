@@ -6,8 +6,10 @@
 #include <cstdlib>
 
 #include "engine/base/module.h"
+#include "engine/cuda/nccl.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/tensor/device.h"
+#include "tests/cuda/emulated/nccl_on_cpu.h"
 
 namespace tycho::cuda {
 
@@ -29,6 +31,8 @@ void start(const Options&) {
 }
 
 Held held() { return {}; }
+const Nccl& nccl_on_cpu() { return nccl_library(); }
+int nccl_comms() { return 0; }
 
 }  // namespace emulated
 }  // namespace tycho::cuda

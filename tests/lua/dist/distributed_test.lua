@@ -27,6 +27,29 @@ test("without ranks there is one, and every call does what it does for one", fun
   check.no(dist.is_initialized())
 end)
 
+test("backend nccl takes tensors of devices, in groups beside others, and says where there are none", function()
+  ranks.run(2, [[
+    torch.cuda.simulate(2)
+    local g = dist.new_group({0, 1}, {backend = "nccl"})
+    local device = {device = "cuda:" .. R}
+    local x = torch.full({3}, R + 1.0, device)
+    local work = dist.all_reduce(x, {group = g, async_op = true})
+    work:wait()
+    assert(dist.get_backend(g) == "nccl" and dist.is_nccl_available() and x:tolist()[3] == 3)
+    local all = {torch.zeros(3, device), torch.zeros(3, device)}
+    dist.all_gather(all, x * R, {group = g})
+    assert(all[2]:sum():item() == 9 and all[1]:sum():item() == 0)
+    local objects = {}
+    dist.all_gather_object(objects, {rank = R}, g)
+    assert(objects[2].rank == 1)
+    if R == 0 then dist.send(x, {dst = 1, group = g}) else dist.recv(x, {src = 0, group = g}) end
+    dist.barrier(g)
+  ]])
+  if not os.getenv "TYCHO_SIMULATE_CUDA" and torch.cuda.device_count() == 0 then
+    check.raises("device", "there is none", dist.init_process_group, {backend = "nccl"})
+  end
+end)
+
 test("collectives in all their forms give what PyTorch gives", function()
   ranks.run(3, [[
     local function is(t, want) local got = t:tolist() if type(want) ~= "table" then want, got = {want}, {got} end
