@@ -68,6 +68,15 @@ class Made {
     m.whole = whole && reinterpret_cast<uintptr_t>(m.data) % bytes == 0;
     return m;
   }
+  // Weights are kept with probability 1 - p, by the numbers from counter `first` on.
+  void drop(double p, uint64_t seed, uint64_t first) {
+    const double keep = 1 - p;
+    a.seed = seed;
+    a.first = first;
+    a.limit = static_cast<uint64_t>(std::ceil(std::ldexp(keep, 32)));
+    a.gain = kind.memory == DType::Float64 ? 1 / keep
+                                           : static_cast<double>(1 / static_cast<float>(keep));
+  }
   void launch(const Tensor& t, const char* kernel, int64_t all_heads, int64_t rows,
               int64_t columns) const {
     const int64_t blocks = all_heads * ((rows + kAttentionRows - 1) / kAttentionRows);
@@ -82,20 +91,36 @@ class Made {
   int64_t heads = 1;
 };
 
+void forward(const Call& c, Made& made) {
+  made.a.out = made.matrices(c.out[0]);
+  made.a.lse = c.out[1].data<void>();
+  made.launch(c.out[0], made.kind.forward, made.heads, made.a.queries, made.a.width);
+}
 void forward(Call& c) {
-  const Tensor &out = c.out[0], &lse = c.out[1];
   Made made(c, 0);
-  made.a.out = made.matrices(out);
-  made.a.lse = lse.data<void>();
-  made.launch(out, made.kind.forward, made.heads, made.a.queries, made.a.width);
+  forward(c, made);
+}
+void forward_with_dropout(Call& c) {
+  Made made(c, 0);
+  auto* state = c.out[2].data<int64_t>();
+  if (c.has(7)) {
+    state[0] = c.integer(7);
+    state[1] = c.integer(8);
+  } else {
+    const RandomStream stream = generator_of(c.out[0].device());
+    const int64_t weights = made.heads * made.a.queries * made.a.keys;
+    state[0] = static_cast<int64_t>(stream.philox->initial_seed());
+    state[1] = static_cast<int64_t>(stream.philox->take((weights + 3) / 4));
+  }
+  made.drop(c.number(6), static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]));
+  forward(c, made);
 }
 
-void backward(Call& c) {
-  Made made(c, 1);
+void backward(const Call& c, Made& made) {
   const Tensor &dq = c.out[0], &dk = c.out[1], &dv = c.out[2];
   const Tensor lse = packed(c.tensor(8));
-  const Scratch delta(dq.device(), static_cast<size_t>(std::max<int64_t>(1, lse.numel()) *
-                                                       dtype_size(lse.dtype())));
+  const auto rows = static_cast<size_t>(std::max<int64_t>(1, lse.numel()));
+  const Scratch delta(dq.device(), rows * static_cast<size_t>(dtype_size(lse.dtype())));
   Attention& a = made.a;
   a.grad = made.matrices(c.tensor(0));
   a.out = made.matrices(c.tensor(7));
@@ -107,7 +132,19 @@ void backward(Call& c) {
   made.launch(dq, made.kind.query, made.heads, a.queries, a.depth);
   made.launch(dk, made.kind.key, made.heads / a.share, a.keys, std::max(a.depth, a.width));
 }
+void backward(Call& c) {
+  Made made(c, 1);
+  backward(c, made);
+}
+void backward_with_dropout(Call& c) {
+  Made made(c, 1);
+  made.drop(c.number(9), static_cast<uint64_t>(c.integer(10)),
+            static_cast<uint64_t>(c.integer(11)));
+  backward(c, made);
+}
 
+BIND_KERNEL(Cuda, "dropout_attention", forward_with_dropout);
+BIND_KERNEL(Cuda, "dropout_attention_backward", backward_with_dropout);
 BIND_KERNEL(Cuda, "fused_attention", forward);
 BIND_KERNEL(Cuda, "fused_attention_backward", backward);
 

@@ -1,5 +1,8 @@
 // Attention where samples do not go: lengths around the tiles', head sizes, masks, heads that lie as
 // they come out of a projection, and the gradients of all of it.
+#include "engine/grad/backward.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/random/random.h"
 #include "tests/cuda/emulated/same.h"
 
 namespace tycho {
@@ -112,6 +115,49 @@ TEST(CudaAttention, ANanInAQuerySpoilsItsRowAlone) {
             ops<"fused_attention">(sent(q, d), there, there, Tensor(), false, 0.3)[0]};
       },
       1e-5);
+}
+
+// Results, gradients and gradients of gradients, from one seed.
+std::vector<Tensor> with_dropout(bool fused, bool causal, DType t) {
+  const Device d{0};
+  const auto leaf = [&](const Sizes& shape, int64_t different) {
+    const Tensor x = sent(mixed_numbers(shape, t, different), d);
+    x->requires_grad = true;
+    return x;
+  };
+  const Tensor q = leaf({1, 4, 9, 5}, 997), k = leaf({1, 2, 37, 5}, 991),
+               v = leaf({1, 2, 37, 6}, 983);
+  const Tensor g = sent(mixed_numbers({1, 4, 9, 6}, t, 977), d);
+  generator_of(d).philox->seed(11);
+  Tensor y;
+  if (fused) {
+    y = op<"scaled_dot_product_attention">(q, k, v, Value(), 0.4, causal, 0.3, true);
+  } else {
+    Tensor s = op<"matmul">(q * 0.3, op<"transpose">(op<"repeat_interleave">(k, 2, -3), -2, -1));
+    if (causal) {
+      const Tensor seen = op<"tril">(op<"ones">(Sizes{9, 37}, DType::Bool, d));
+      s = op<"masked_fill">(s, op<"logical_not">(seen), -HUGE_VAL);
+    }
+    y = op<"matmul">(op<"dropout">(op<"softmax">(s, -1), 0.4), op<"repeat_interleave">(v, 2, -3));
+  }
+  const auto first = grad::gradients({y}, {q, k, v}, {g}, {.create_graph = t == DType::Float64});
+  std::vector<Tensor> all{alias(y), first[0], first[1], first[2]};
+  if (t != DType::Float64) return all;
+  const auto second = grad::gradients({first[0]}, {q, k, v}, {q}, {});
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
+TEST(CudaAttention, DropoutHasTheNumbersThatTheWeightsWouldHave) {
+  cuda::emulated::start();
+  cuda::start();
+  for (const bool causal : {false, true})
+    for (const DType t : {DType::Float32, DType::Float64}) {
+      std::vector<Tensor> want = with_dropout(false, causal, t);
+      for (Tensor& x : want) x = fetch(x);
+      same_values(with_dropout(true, causal, t), want, t == DType::Float64 ? 1e-12 : 1e-5,
+                  dtype_name(t));
+    }
 }
 
 }  // namespace
