@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -153,9 +154,10 @@ const Op& fused_attention_backward = add_op(
 // --- the same with dropout, whose numbers are functions of a seed and a counter ---
 
 void dropout_grad(Backward& b) {
-  const Tensor q = b.in(0), k = b.in(1), mask = b.in(3), state = b.out(2);
+  const Tensor q = b.in(0), k = b.in(1), mask = b.in(3);
   const double p = b.number(6);
-  const int64_t seed = integer_at(state, 0), first = integer_at(state, 1);
+  const std::vector<int64_t> state = items<int64_t>(b.out(2));
+  const int64_t seed = state[0], first = state[1];
   if (!mode.grad)
     return set_all(
         b, ops<"dropout_attention_backward">(b.g(), q, k, b.in(2), mask, b.flag(4), b.number(5),

@@ -102,14 +102,14 @@ const Op& ctc_loss = add_op(
          }});
 
 // The sequences fit into the log probabilities and are what the targets hold.
-void check_lengths(const Call& c, const Tensor& inputs, const Tensor& lengths) {
+void check_lengths(const Call& c, const std::vector<int64_t>& inputs,
+                   const std::vector<int64_t>& lengths) {
   constexpr int64_t kFar = INT64_MAX / 4;  // sums of two do not overflow
   const Tensor& targets = c.tensor(1);
-  const int64_t n = c.tensor(0).size(1);
   int64_t total = 0, longest = 0;
   for (int arg : {2, 3})
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t length = (arg == 2 ? inputs : lengths).data<int64_t>()[i],
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      const int64_t length = (arg == 2 ? inputs : lengths)[i],
                     most = arg == 2 ? c.tensor(0).size(0) : kFar;
       TYCHO_CHECK(Kind::Value, length >= 0 && length <= most,
                   "ctc_loss: %s of sequence %lld is %lld; it goes from 0 to %lld",
@@ -118,9 +118,9 @@ void check_lengths(const Call& c, const Tensor& inputs, const Tensor& lengths) {
       if (arg == 3) total = std::min(total + length, kFar), longest = std::max(longest, length);
     }
   TYCHO_CHECK(Kind::Shape,
-              targets.rank() == 1
-                  ? targets.size(0) == total
-                  : targets.rank() == 2 && targets.size(0) == n && targets.size(1) >= longest,
+              targets.rank() == 1 ? targets.size(0) == total
+                                  : targets.rank() == 2 && targets.size(0) == c.tensor(0).size(1) &&
+                                        targets.size(1) >= longest,
               "ctc_loss: targets of shape %s do not hold sequences of these lengths",
               to_string(targets.shape()).c_str());
 }
@@ -128,26 +128,22 @@ void check_lengths(const Call& c, const Tensor& inputs, const Tensor& lengths) {
 }  // namespace
 
 CtcSequences ctc_sequences(const Call& c) {
-  const auto on_host = [&](int i) {
-    return packed(op<"to.dtype">(fetch(c.tensor(i)), DType::Int64));
-  };
-  const Tensor targets = on_host(1), inputs = on_host(2), lengths = on_host(3);
-  check_lengths(c, inputs, lengths);
-  const int64_t n = c.tensor(0).size(1), classes = c.tensor(0).size(2);
-  CtcSequences all;
-  all.begin.push_back(0);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t length = lengths.data<int64_t>()[i];
-    const int64_t* p =
-        targets.data<int64_t>() + (targets.rank() == 2 ? i * targets.size(1) : all.begin.back());
-    for (int64_t k = 0; k < length; ++k) {
-      TYCHO_CHECK(Kind::Index, p[k] >= 1 && p[k] <= classes,
+  const auto numbers = [&](int i) { return items<int64_t>(fetch(c.tensor(i))); };
+  const std::vector<int64_t> targets = numbers(1), lengths = numbers(3);
+  CtcSequences all{numbers(2), {0}, {}};
+  check_lengths(c, all.steps, lengths);
+  const int64_t classes = c.tensor(0).size(2);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const size_t from =
+        c.tensor(1).rank() == 2 ? i * static_cast<size_t>(c.tensor(1).size(1)) : all.labels.size();
+    for (size_t k = 0; k < static_cast<size_t>(lengths[i]); ++k) {
+      const int64_t label = targets[from + k];
+      TYCHO_CHECK(Kind::Index, label >= 1 && label <= classes,
                   "ctc_loss: label %lld of sequence %lld is %lld; classes go from 1 to %lld",
                   static_cast<long long>(k + 1), static_cast<long long>(i + 1),
-                  static_cast<long long>(p[k]), static_cast<long long>(classes));
-      all.labels.push_back(p[k] - 1);
+                  static_cast<long long>(label), static_cast<long long>(classes));
+      all.labels.push_back(label - 1);
     }
-    all.steps.push_back(inputs.data<int64_t>()[i]);
     all.begin.push_back(static_cast<int64_t>(all.labels.size()));
   }
   return all;
