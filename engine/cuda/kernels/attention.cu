@@ -163,8 +163,9 @@ __device__ __forceinline__ void store_sums(const Heads& m, int64_t begin, int64_
     for (int i = 0; i < L::kWide / 4; ++i) {
       const int n = i / 2, e = i % 2, col = n * 8 + 2 * at.t + e;
       if (col < columns.count)
-        store(m.data, m.dtype, begin + row * m.row + (columns.first + col) * m.col,
-              factor[h] == 0 ? typename L::Lane(0) : sum[n][2 * h + e] * factor[h]);
+        store_floating<typename L::Lane>(
+            m.data, m.dtype, begin + row * m.row + (columns.first + col) * m.col,
+            factor[h] == 0 ? typename L::Lane(0) : sum[n][2 * h + e] * factor[h]);
     }
   }
 }
@@ -251,8 +252,9 @@ __device__ __forceinline__ void query_grad(const Attention& a) {
     T s = 0;
     if (row < a.queries)
       for (int64_t c = at.t; c < a.width; c += 4)
-        s = fused(load<T>(a.grad.data, a.grad.dtype, g + row * a.grad.row + c * a.grad.col),
-                  load<T>(a.out.data, a.out.dtype, o + row * a.out.row + c * a.out.col), s);
+        s = fused(
+            load_floating<T>(a.grad.data, a.grad.dtype, g + row * a.grad.row + c * a.grad.col),
+            load_floating<T>(a.out.data, a.out.dtype, o + row * a.out.row + c * a.out.col), s);
     delta[h] = row_sum(s);
     lse[h] = row < a.queries ? static_cast<const T*>(a.lse)[i] : -kNever<T>;
     if (at.t == 0 && blockIdx.y == 0 && row < a.queries) static_cast<T*>(a.delta)[i] = delta[h];

@@ -22,12 +22,26 @@ struct Side {
 };
 
 template <class T, int n>
-struct Pack {
+struct alignas(sizeof(T) * n) Pack {
   T x[n];
 };
 
 __device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double fused(double a, double b, double c) { return fma(a, b, c); }
+
+// Elements of floating types: double only where T is.
+template <class T>
+__device__ __forceinline__ T load_floating(const void* p, int dtype, int64_t i) {
+  if (dtype == kF16) return to_float(element<f16>(p, i));
+  if (dtype == kBF16) return to_float(element<bf16>(p, i));
+  return element<T>(p, i);
+}
+template <class T>
+__device__ __forceinline__ void store_floating(void* p, int dtype, int64_t i, T x) {
+  if (dtype == kF16) return put<f16>(p, i, from_float<f16>(static_cast<float>(x)));
+  if (dtype == kBF16) return put<bf16>(p, i, from_float<bf16>(static_cast<float>(x)));
+  put<T>(p, i, x);
+}
 
 // Sizes of tiles, in packs, of lanes L that have per, kPad, kChunk, kColumns and kWide.
 template <class L>
@@ -55,16 +69,9 @@ struct FmaLanes {
   __device__ static __forceinline__ Packed take(const Side& m, int64_t at, int64_t left) {
     if (m.whole && left >= per) return static_cast<const Packed*>(m.data)[at / per];
     Packed p;
-    if (left >= per) {
-      int64_t places[per];
-      TYCHO_UNROLLED
-      for (int e = 0; e < per; ++e) places[e] = at + e * m.k_step;
-      load_several<T>(m.data, m.dtype, places, p.x);
-    } else {
-      TYCHO_UNROLLED
-      for (int e = 0; e < per; ++e)
-        p.x[e] = e < left ? load<T>(m.data, m.dtype, at + e * m.k_step) : T(0);
-    }
+    TYCHO_UNROLLED
+    for (int e = 0; e < per; ++e)
+      p.x[e] = e < left ? load_floating<T>(m.data, m.dtype, at + e * m.k_step) : T(0);
     return p;
   }
   // The scores of block n in the rows `row` and `row` + 8.
