@@ -33,6 +33,7 @@ const Solver<T>& loaded(const char* prefix) {
   if (done) return table;
   load(table.create, "cusolverDnCreate");
   load(table.set_stream, "cusolverDnSetStream");
+  load(table.create_jacobi, "cusolverDnCreateGesvdjInfo");
 #define FUNCTION(name, symbol, args) load(table.name, std::string(prefix) + #symbol);
   TYCHO_SOLVER(FUNCTION, T)
 #undef FUNCTION
@@ -70,6 +71,17 @@ solver::Handle handle_of_solver(Device device) {
   check_solver(s.set_stream(handle, stream), "choosing a stream");
   return handle;
 }
+template <class T>
+solver::Jacobi jacobi_of() {
+  static const solver::Jacobi made = [] {
+    solver::Jacobi j = nullptr;
+    check_solver(solver_of<T>().create_jacobi(&j), "its settings");
+    return j;
+  }();
+  return made;
+}
+template solver::Jacobi jacobi_of<float>();
+template solver::Jacobi jacobi_of<double>();
 template solver::Handle handle_of_solver<float>(Device);
 template solver::Handle handle_of_solver<double>(Device);
 

@@ -11,6 +11,7 @@ namespace tycho::cuda {
 namespace solver {
 using Status = int;
 using Handle = void*;
+using Jacobi = void*;  // settings of gesvdj; its own are good
 enum : int { kLower = 0, kUpper = 1 };
 enum : int { kPlain = 0, kTransposed = 1 };
 enum : int { kValuesOnly = 0, kWithVectors = 1 };
@@ -36,11 +37,24 @@ enum : int { kValuesOnly = 0, kWithVectors = 1 };
     (solver::Handle, int m, int n, int k, const T* a, int lda, const T* tau, int* size))           \
   F(orgqr, orgqr,                                                                                  \
     (solver::Handle, int m, int n, int k, T* a, int lda, const T* tau, T* work, int size,          \
-     int* info))
+     int* info))                                                                                   \
+  F(gesvdj_size, gesvdj_bufferSize,                                                                \
+    (solver::Handle, int job, int thin, int m, int n, const T* a, int lda, const T* s, const T* u, \
+     int ldu, const T* v, int ldv, int* size, solver::Jacobi))                                     \
+  F(gesvdj, gesvdj,                                                                                \
+    (solver::Handle, int job, int thin, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v,    \
+     int ldv, T* work, int size, int* info, solver::Jacobi))                                       \
+  F(gesvdj_many_size, gesvdjBatched_bufferSize,                                                    \
+    (solver::Handle, int job, int m, int n, const T* a, int lda, const T* s, const T* u, int ldu,  \
+     const T* v, int ldv, int* size, solver::Jacobi, int count))                                   \
+  F(gesvdj_many, gesvdjBatched,                                                                    \
+    (solver::Handle, int job, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v, int ldv,     \
+     T* work, int size, int* info, solver::Jacobi, int count))
 
 struct SolverHandles {
   solver::Status (*create)(solver::Handle*) = nullptr;
   solver::Status (*set_stream)(solver::Handle, Stream) = nullptr;
+  solver::Status (*create_jacobi)(solver::Jacobi*) = nullptr;
 };
 template <class T>
 struct Solver : SolverHandles {
@@ -57,6 +71,8 @@ const Solver<T>& solver_of();
 // The device's handle, whose work goes to the calling thread's current stream from now on.
 template <class T>
 solver::Handle handle_of_solver(Device device);
+template <class T>
+solver::Jacobi jacobi_of();  // made once for all
 void check_solver(solver::Status status, const char* what);
 
 }  // namespace tycho::cuda

@@ -383,13 +383,10 @@ struct Bound {
   int most;
 };
 constexpr Bound kSkips[] = {
-    {"Layouts", 64},
-    {"Levels", 36},
-    {"Threads", 40},
-    {"Autocast", 2},
-    {"Batches", 380},     // vmap computes them by examples
-    {"Devices", 60},      // graphs cannot hold them
-    {"CudaGraphs", 130},  // nor these
+    {"Layouts", 64},     {"Levels", 36},   {"Threads", 40},
+    {"Autocast", 2},     {"Batches", 380},  // vmap computes them by examples
+    {"Devices", 60},                        // graphs cannot hold them
+    {"CudaGraphs", 130},                    // nor these
 };
 
 std::map<std::string, int> skipped;

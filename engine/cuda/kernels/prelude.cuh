@@ -22,6 +22,8 @@ using uint64_t = unsigned long;
 #define TYCHO_SHARED(type, name, n) __shared__ type name[n]
 // Before a loop that is to stay one.
 #define TYCHO_ROLLED _Pragma("unroll 1")
+// Before a loop over an array that is to live in registers.
+#define TYCHO_UNROLLED _Pragma("unroll")
 #endif
 
 namespace tycho::cuda {

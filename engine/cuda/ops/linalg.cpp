@@ -1,57 +1,15 @@
 // Factorisations of batches of matrices by cuSOLVER, one matrix after the other in the stream. As on
 // the CPU (cpu/matmul/linalg.cpp) results lie by columns, and of the rows of our matrices the library
 // reads the transpose. What went wrong is looked at when all are asked for.
-#include "engine/ops/linear/linalg.h"
-
 #include <algorithm>
-#include <vector>
 
-#include "engine/cuda/launch.h"
-#include "engine/cuda/solver.h"
-#include "engine/ops/table/apply.h"
+#include "engine/cuda/ops/matrices.h"
+#include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/kernel.h"
-#include "engine/tensor/backend.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::cuda {
 namespace {
-
-template <class F>
-void by_type(const Tensor& t, F&& f) {
-  if (t.dtype() == DType::Float32)
-    f(float{});
-  else
-    f(double{});
-}
-
-int64_t batch_count(const Tensor& t) { return product(batch_of(t)); }
-
-// A row-major copy that may be written to.
-Tensor copied(const Tensor& t) {
-  const Tensor out = empty(t.shape(), t.dtype(), t.device());
-  copy_raw(out, t);
-  return out;
-}
-
-template <class T>
-Scratch elements(Device device, int64_t n) {
-  return Scratch(device, sizeof(T) * static_cast<size_t>(std::max<int64_t>(n, 1)));
-}
-
-// Runs f(i, info) for every matrix; raises with the first one whose info is not 0.
-template <class F, class Message>
-void each_matrix(Device device, int64_t count, F&& f, Message&& message) {
-  std::vector<int> found(static_cast<size_t>(count));
-  const Scratch info = elements<int>(device, count);
-  for (int64_t i = 0; i < count; ++i) f(i, info.as<int>() + i);
-  backend_of(device).read(device, found.data(), info.as<int>(), sizeof(int) * found.size());
-  for (int64_t i = 0; i < count; ++i)
-    if (const int code = found[static_cast<size_t>(i)]) {
-      std::string text = message(code);
-      if (count > 1) text += format(" (matrix %lld of the batch)", static_cast<long long>(i + 1));
-      fail(Kind::Linalg, text);
-    }
-}
 
 void cholesky(Call& c) {
   const Tensor& out = c.out[0];
@@ -113,6 +71,74 @@ void solve_matrices(Call& c) {
         });
   });
   copy_raw(out, left ? turned(b) : b);
+}
+
+// A triangle is its own U beside an L of ones, with no rows exchanged; a lower one is the transpose of
+// what the library sees of it.
+void solve_triangular(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const bool upper = c.flag(2), left = c.flag(3), unit = c.flag(4);
+  const Device device = out.device();
+  const Tensor& given = c.tensor(0);
+  Tensor triangle = upper ? op<"triu">(given, int64_t{unit}) : op<"tril">(given, -int64_t{unit});
+  const int n = static_cast<int>(given.size(-1));
+  if (unit) triangle = triangle + op<"eye">(n, Value(), given.dtype(), device);
+  const Tensor u = packed(upper ? turned(triangle) : triangle);
+  // The right hand sides one after another; X A = B is A^T X^T = B^T.
+  const Tensor b = copied(left ? turned(c.tensor(1)) : c.tensor(1));
+  const int sides = static_cast<int>(b.size(-2));
+  const Tensor pivots = op<"arange">(n, DType::Int32, device) + 1;
+  by_type(out, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& s = solver_of<T>();
+    const solver::Handle handle = handle_of_solver<T>(device);
+    const Scratch refused = elements<int>(device, 1);
+    for (int64_t i = 0; i < batch_count(u); ++i)
+      check_solver(s.getrs(handle, upper == left ? solver::kPlain : solver::kTransposed, n, sides,
+                           u.data<T>() + i * n * n, n, pivots.data<int>(),
+                           b.data<T>() + i * sides * n, n, refused.as<int>()),
+                   "getrs");
+  });
+  copy_raw(out, left ? turned(b) : b);
+}
+
+// The diagonals of U, and what sign the exchanges of rows give. A pivot of 0 is a determinant.
+struct Diagonals {
+  Tensor values, sign;
+};
+Diagonals diagonals(const Tensor& self) {
+  const Tensor a = copied(self);
+  const Device device = a.device();
+  const int n = static_cast<int>(a.size(-1));
+  const Tensor pivots = empty(Sizes{batch_count(a), n}, DType::Int32, device);
+  if (a.numel())
+    by_type(a, [&](auto zero) {
+      using T = decltype(zero);
+      const auto& s = solver_of<T>();
+      const solver::Handle handle = handle_of_solver<T>(device);
+      int size = 0;
+      check_solver(s.getrf_size(handle, n, n, a.data<T>(), n, &size), "getrf");
+      const Scratch work = elements<T>(device, size), singular = elements<int>(device, 1);
+      for (int64_t i = 0; i < batch_count(a); ++i)
+        check_solver(s.getrf(handle, n, n, a.data<T>() + i * n * n, n, work.as<T>(),
+                             pivots.data<int>() + i * n, singular.as<int>()),
+                     "getrf");
+    });
+  const Tensor stays = op<"arange">(n, DType::Int32, device) + 1;
+  const Tensor odd = op<"remainder">(op<"sum">(fn::ne(pivots, stays), Sizes{-1}), 2);
+  return {op<"diagonal">(a, 0, -2, -1),
+          op<"reshape">(1 - 2 * op<"to.dtype">(odd, a.dtype()), batch_of(a))};
+}
+
+void det(Call& c) {
+  const Diagonals d = diagonals(c.tensor(0));
+  copy_raw(c.out[0], d.sign * op<"prod">(d.values, Sizes{-1}));
+}
+void slogdet(Call& c) {
+  const Diagonals d = diagonals(c.tensor(0));
+  copy_raw(c.out[0], d.sign * op<"prod">(fn::sign(d.values), Sizes{-1}));
+  copy_raw(c.out[1], op<"sum">(fn::log(fn::abs(d.values)), Sizes{-1}));
 }
 
 // A, B, left; a vector as a matrix of one column.
@@ -231,6 +257,9 @@ void qr(Call& c) {
 
 BIND_KERNEL(Cuda, "solve", solve);
 BIND_KERNEL(Cuda, "inv", inverse);
+BIND_KERNEL(Cuda, "solve_triangular", solve_triangular);
+BIND_KERNEL(Cuda, "det", det);
+BIND_KERNEL(Cuda, "slogdet", slogdet);
 BIND_KERNEL(Cuda, "cholesky", cholesky);
 BIND_KERNEL(Cuda, "eigh", eigh);
 BIND_KERNEL(Cuda, "eigvalsh", eigvalsh);

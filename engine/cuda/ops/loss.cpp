@@ -98,6 +98,35 @@ void nll_backward(Call& c) {
   copy_raw(out, op<"reshape">(d, out.shape()));
 }
 
+void nll_terms(Call& c) {
+  const Tensor& terms = c.out[0];
+  const Labelled l(classes_of(c.tensor(0)), c.tensor(1), c.tensor(2), c.integer(3), terms.dtype());
+  const double smoothing = c.number(4), spread = smoothing / static_cast<double>(l.k.classes);
+  const Tensor one = filled(l.each, 1, terms.dtype(), terms.device());
+  const Tensor unit = l.where_kept(one), chosen = unit * l.own * (1 - smoothing);
+  Tensor d = op<"clone">(l.times_weights(op<"expand">(unit * spread, l.flat)));
+  op_<"scatter_add">(d, 1, l.at, chosen);
+  copy_raw(terms, d);
+  copy_raw(c.out[1], chosen + unit * smoothing *
+                                  (l.weights ? l.sum_of_weights() / static_cast<double>(l.k.classes)
+                                             : filled(Sizes(), 1, terms.dtype(), terms.device())));
+}
+
+// Labels count up to the first negative one.
+void label_counts(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const Tensor& given = c.tensor(1);
+  const Tensor target = given.rank() ? given : Tensor(op<"reshape">(given, Sizes{1}));
+  const Tensor ended = op<"cumsum">(op<"to.dtype">(fn::lt(target, 0), DType::Int64), -1);
+  const Tensor counts = fn::eq(ended, 0), at = op<"where">(counts, target, 1);
+  const Tensor sums = filled(target.shape(), 0, out.dtype(), out.device());
+  op_<"scatter_add">(sums, -1, at, op<"to.dtype">(counts, out.dtype()));
+  copy_raw(out, op<"reshape">(sums, out.shape()));
+}
+
+BIND_KERNEL(Cuda, "nll_terms", nll_terms);
+BIND_KERNEL(Cuda, "label_counts", label_counts);
 BIND_KERNEL(Cuda, "softmax_nll", softmax_nll);
 BIND_KERNEL(Cuda, "softmax_nll_backward", softmax_nll_backward);
 BIND_KERNEL(Cuda, "nll_forward", nll);

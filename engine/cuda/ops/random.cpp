@@ -187,6 +187,15 @@ void masked_scale(Call& c) {
   if (out.get() != y.get()) copy_raw(y, out);
 }
 
+void rrelu_slopes(Call& c) {
+  const Tensor& y = c.out[0];
+  const double lower = c.number(1), upper = c.number(2);
+  const Tensor slopes = filled(y.shape(), (lower + upper) / 2, DType::Float64, y.device());
+  if (c.flag(3)) op_<"uniform">(slopes, lower, upper);
+  copy_raw(y, op<"where">(op<"gt">(c.tensor(0), 0), 1.0, slopes));
+}
+
+BIND_KERNEL(Cuda, "rrelu_slopes", rrelu_slopes);
 BIND_KERNEL(Cuda, "dropout_mask", dropout_mask);
 BIND_KERNEL(Cuda, "random", random);
 BIND_KERNEL(Cuda, "random.range", random_range);

@@ -1,15 +1,18 @@
 // Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), as PyTorch's: a
-// fused op with a fused gradient, and the composition by other ops for what those leave out
-// (dropout, gradients of the mask, gradients of gradients).
+// fused op with a fused gradient, one with dropout where a device has a kernel for it, and the
+// composition by other ops for what those leave out (gradients of the mask, gradients of gradients).
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/backend.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -87,17 +90,11 @@ void fused_shape(Call& c) {
   c.out.push_back(empty(lse, computed_in(q.dtype()), q.device()));
 }
 
-void fused_grad(Backward& b) {
+// With a graph of their own; `factor`: what dropout made of the weights.
+void composed_grad(Backward& b, const Tensor& factor) {
   const bool causal = b.flag(4);
   const double scale = b.number(5);
   const Tensor q0 = b.in(0), k0 = b.in(1), v0 = b.in(2), mask = b.in(3);
-  if (!mode.grad) {
-    const auto grads =
-        ops<"fused_attention_backward">(b.g(), q0, k0, v0, mask, causal, scale, b.out(), b.out(1));
-    for (int i = 0; i < 3; ++i)
-      if (b.needs(i)) b.set(i, grads[i]);
-    return;
-  }
   const DType type = computed_in(q0.dtype());
   const Tensor q = as_type(q0, type), k = for_each_query(as_type(k0, type), q),
                v = for_each_query(as_type(v0, type), q), g = as_type(b.g(), type);
@@ -112,11 +109,22 @@ void fused_grad(Backward& b) {
       split.push_back(n);
     return op<"sum">(op<"reshape">(t, split), Sizes{-3}, false);
   };
-  const Tensor dp = op<"matmul">(g, turned(v));
+  const auto dropped = [&](const Tensor& t) { return factor ? t * factor : t; };
+  const Tensor dp = dropped(op<"matmul">(g, turned(v)));
   const Tensor ds = p * (dp - op<"sum">(dp * p, Sizes{-1}, true)) * scale;
   if (b.needs(0)) b.set(0, op<"matmul">(ds, k));
   if (b.needs(1)) b.set(1, of_groups(op<"matmul">(turned(ds), q), k0));
-  if (b.needs(2)) b.set(2, of_groups(op<"matmul">(turned(p), g), v0));
+  if (b.needs(2)) b.set(2, of_groups(op<"matmul">(turned(dropped(p)), g), v0));
+}
+
+void set_all(Backward& b, const SmallVec<Tensor, 2>& grads) {
+  for (int i = 0; i < 3; ++i)
+    if (b.needs(i)) b.set(i, grads[i]);
+}
+void fused_grad(Backward& b) {
+  if (mode.grad) return composed_grad(b, Tensor());
+  set_all(b, ops<"fused_attention_backward">(b.g(), b.in(0), b.in(1), b.in(2), b.in(3), b.flag(4),
+                                             b.number(5), b.out(), b.out(1)));
 }
 
 const Op& fused_attention =
@@ -128,6 +136,13 @@ const Op& fused_attention =
             .shape = fused_shape,
             .grad = fused_grad});
 
+void backward_shape(Call& c) {
+  for (int i = 1; i <= 3; ++i) {
+    const Tensor& t = c.tensor(i);
+    c.out.push_back(laid_out_like(t, t.shape(), t.dtype()));
+  }
+}
+
 const Op& fused_attention_backward = add_op(
     {.name = "fused_attention_backward",
      .args = "grad, query, key, value, attn_mask: tensor?, is_causal: bool, scale: float, result, "
@@ -135,13 +150,56 @@ const Op& fused_attention_backward = add_op(
      .doc = "The gradients of fused_attention's query, key and value.",
      .where = kHidden,
      .differentiable = false,
+     .shape = backward_shape});
+
+// --- the same with dropout, whose numbers are functions of a seed and a counter ---
+
+void dropout_grad(Backward& b) {
+  const Tensor q = b.in(0), k = b.in(1), mask = b.in(3);
+  const double p = b.number(6);
+  const std::vector<int64_t> state = items<int64_t>(b.out(2));
+  const int64_t seed = state[0], first = state[1];
+  if (!mode.grad)
+    return set_all(
+        b, ops<"dropout_attention_backward">(b.g(), q, k, b.in(2), mask, b.flag(4), b.number(5),
+                                             b.out(), b.out(1), p, seed, first));
+  Tensor factor;
+  {
+    // The weights of keys are the results for values that are a row of the identity each.
+    NoGrad quiet;
+    Sizes shape = k.shape();
+    shape[shape.n - 1] = k.size(-2);
+    const Tensor eye = op<"expand">(op<"eye">(k.size(-2), Value(), k.dtype(), k.device()), shape);
+    const Tensor kept =
+        ops<"dropout_attention">(q, k, eye, mask, b.flag(4), b.number(5), p, seed, first)[0];
+    factor = op<"to.dtype">(op<"ne">(kept, 0), computed_in(q.dtype())) * (1 / (1 - p));
+  }
+  composed_grad(b, factor);
+}
+
+const Op& dropout_attention = add_op(
+    {.name = "dropout_attention",
+     .args = "query, key, value, attn_mask: tensor?, is_causal: bool, scale: float, dropout_p: "
+             "float, seed: int?, first: int?",
+     .doc = "fused_attention with dropout of the weights, and where its random numbers begin.",
+     .where = kHidden,
+     .random = true,
+     .saves = "query, key, value, attn_mask, out, out2, out3",
      .shape =
          [](Call& c) {
-           for (int i = 1; i <= 3; ++i) {
-             const Tensor& t = c.tensor(i);
-             c.out.push_back(laid_out_like(t, t.shape(), t.dtype()));
-           }
-         }});
+           fused_shape(c);
+           c.out.push_back(empty({2}, DType::Int64));
+         },
+     .grad = dropout_grad});
+
+const Op& dropout_attention_backward = add_op(
+    {.name = "dropout_attention_backward",
+     .args = "grad, query, key, value, attn_mask: tensor?, is_causal: bool, scale: float, result, "
+             "lse, dropout_p: float, seed: int, first: int",
+     .doc = "The gradients of dropout_attention's query, key and value.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape = backward_shape});
 
 // Brings the leading dimensions of the three together.
 void align(Tensor& q, Tensor& k, Tensor& v, bool grouped) {
@@ -160,10 +218,12 @@ void align(Tensor& q, Tensor& k, Tensor& v, bool grouped) {
   }
 }
 
-// What the fused op takes; the mask broadcasts to the scores without growing them.
+// What the fused ops take; the mask broadcasts to the scores without growing them.
 bool fits_fused(const Call& c, bool grouped) {
   const Tensor &q = c.tensor(0), &k = c.tensor(1), &v = c.tensor(2), &mask = c.tensor(3);
-  if (c.number(4) > 0) return false;
+  const double dropped = c.number(4);
+  if (dropped > 0 && (dropped >= 1 || !dropout_attention.kernel_on(kernels_of(q.device()))))
+    return false;
   if (grouped && k.size(-3) != v.size(-3)) return false;
   if (!mask) return true;
   if (mode.grad && (mask->requires_grad || mask->node)) return false;
@@ -205,7 +265,9 @@ const Op& attention = add_op(
                c.has(6) ? c.number(6) : 1 / std::sqrt(static_cast<double>(q.size(-1)));
            if (fits_fused(c, grouped)) {
              align(q, k, v, grouped);
-             c.out.push_back(ops<"fused_attention">(q, k, v, mask, c.flag(5), scale)[0]);
+             const double p = c.number(4);
+             c.out.push_back(p > 0 ? ops<"dropout_attention">(q, k, v, mask, c.flag(5), scale, p)[0]
+                                   : ops<"fused_attention">(q, k, v, mask, c.flag(5), scale)[0]);
              return;
            }
            // Halves are computed in float32 and rounded once.

@@ -1,12 +1,15 @@
 // Connectionist temporal classification (Graves et al., ICML 2006): the probability of a label
 // sequence under per-step class probabilities, over all ways to stretch it with repeats and blanks.
+#include "engine/ops/nn/ctc.h"
 
+#include <algorithm>
 #include <string>
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/samples.h"
+#include "engine/tensor/read.h"
 
 namespace tycho {
 namespace {
@@ -98,5 +101,52 @@ const Op& ctc_loss = add_op(
                  false);
          }});
 
+// The sequences fit into the log probabilities and are what the targets hold.
+void check_lengths(const Call& c, const std::vector<int64_t>& inputs,
+                   const std::vector<int64_t>& lengths) {
+  constexpr int64_t kFar = INT64_MAX / 4;  // sums of two do not overflow
+  const Tensor& targets = c.tensor(1);
+  int64_t total = 0, longest = 0;
+  for (int arg : {2, 3})
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      const int64_t length = (arg == 2 ? inputs : lengths)[i],
+                    most = arg == 2 ? c.tensor(0).size(0) : kFar;
+      TYCHO_CHECK(Kind::Value, length >= 0 && length <= most,
+                  "ctc_loss: %s of sequence %lld is %lld; it goes from 0 to %lld",
+                  c.op->params[arg].name.c_str(), static_cast<long long>(i + 1),
+                  static_cast<long long>(length), static_cast<long long>(most));
+      if (arg == 3) total = std::min(total + length, kFar), longest = std::max(longest, length);
+    }
+  TYCHO_CHECK(Kind::Shape,
+              targets.rank() == 1 ? targets.size(0) == total
+                                  : targets.rank() == 2 && targets.size(0) == c.tensor(0).size(1) &&
+                                        targets.size(1) >= longest,
+              "ctc_loss: targets of shape %s do not hold sequences of these lengths",
+              to_string(targets.shape()).c_str());
+}
+
 }  // namespace
+
+CtcSequences ctc_sequences(const Call& c) {
+  const auto numbers = [&](int i) { return items<int64_t>(fetch(c.tensor(i))); };
+  const std::vector<int64_t> targets = numbers(1), lengths = numbers(3);
+  CtcSequences all{numbers(2), {0}, {}};
+  check_lengths(c, all.steps, lengths);
+  const int64_t classes = c.tensor(0).size(2);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const size_t from =
+        c.tensor(1).rank() == 2 ? i * static_cast<size_t>(c.tensor(1).size(1)) : all.labels.size();
+    for (size_t k = 0; k < static_cast<size_t>(lengths[i]); ++k) {
+      const int64_t label = targets[from + k];
+      TYCHO_CHECK(Kind::Index, label >= 1 && label <= classes,
+                  "ctc_loss: label %lld of sequence %lld is %lld; classes go from 1 to %lld",
+                  static_cast<long long>(k + 1), static_cast<long long>(i + 1),
+                  static_cast<long long>(label), static_cast<long long>(classes));
+      all.labels.push_back(label - 1);
+    }
+    all.begin.push_back(static_cast<int64_t>(all.labels.size()));
+  }
+  return all;
+}
+
 }  // namespace tycho

@@ -157,6 +157,31 @@ T from_lane(uint32_t mask, T x, int source, const Place& place) {
   return x;
 }
 
+// A tensor core's c += a b of 16 x 16 and 16 x 8 elements, spread over the lanes as the PTX ISA has it
+// (mma.m16n8k16): two elements to a word, `number` makes one a float.
+template <class Number>
+void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Number&& number,
+                  const Place& place = Place::current()) {
+  uint64_t low[32], high[32], right[32];
+  const auto all = [&](uint64_t(&to)[32], uint32_t x, uint32_t y) {
+    memcpy(to, exchange(0xffffffffu, uint64_t{y} << 32 | x, place), sizeof to);
+  };
+  all(low, a[0], a[1]);
+  all(high, a[2], a[3]);
+  all(right, b[0], b[1]);
+  const auto half = [&](uint64_t words, int which) {
+    return number(static_cast<uint16_t>(words >> (16 * which)));
+  };
+  // Lane l has a's rows l / 4 and l / 4 + 8 at k = 2 (l % 4), + 1, + 8, + 9; b's column l / 4 there.
+  for (int e = 0; e < 4; ++e)
+    for (int k = 0; k < 16; ++k) {
+      const int row = lane() / 4 + 8 * (e / 2), column = lane() % 4 * 2 + e % 2;
+      const uint64_t* const left = k < 8 ? low : high;
+      c[e] += half(left[row % 8 * 4 + k % 8 / 2], row / 8 * 2 + k % 2) *
+              half(right[column * 4 + k % 8 / 2], k / 8 * 2 + k % 2);
+    }
+}
+
 }  // namespace tycho::cuda::emulated
 
 #define threadIdx (::tycho::cuda::emulated::thread_place)
@@ -170,6 +195,7 @@ T from_lane(uint32_t mask, T x, int source, const Place& place) {
   static thread_local ::tycho::cuda::emulated::SharedArray<type> name(n)
 #define TYCHO_DYNAMIC_SHARED(type, name) TYCHO_SHARED(type, name, -1)
 #define TYCHO_ROLLED
+#define TYCHO_UNROLLED
 #define TYCHO_PLACE \
   const ::tycho::cuda::emulated::Place& place = ::tycho::cuda::emulated::Place::current()
 

@@ -63,11 +63,14 @@ class CudaKernels : public EveryOp {
       return std::exchange(sequence, false) ? ops<"sort">(t, -1, false)[0] : t;
     });
   }
-  // The signs of eigenvectors, and with them gradients, are the library's choice: on a GPU it is not
-  // the CPU's library that makes it.
+  // The signs of eigenvectors and singular vectors, and with them gradients, are the library's choice:
+  // on a GPU it is not the CPU's library that makes it.
   std::vector<Tensor> certain(const std::vector<Tensor>& all) const {
-    if (!cuda::emulated::kReal || std::string_view(op().name) != "eigh") return all;
-    return {all[0], tycho::op<"abs">(all[1])};
+    const std::string_view name = op().name;
+    if (!cuda::emulated::kReal || (name != "eigh" && name != "svd")) return all;
+    std::vector<Tensor> sizes;
+    for (size_t i = 0; i < (name == "svd" ? 3 : 2); ++i) sizes.push_back(tycho::op<"abs">(all[i]));
+    return sizes;
   }
   static std::vector<Tensor> fetched(std::vector<Tensor> all) {
     for (Tensor& t : all)

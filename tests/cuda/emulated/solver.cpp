@@ -44,6 +44,9 @@ std::vector<T> room(int n) {
 }
 
 template <class T>
+const Solver<T>& one();
+
+template <class T>
 Solver<T> make_fake() {
   Solver<T> f;
   f.create = [](Handle* h) { return *h = &calls, 0; };
@@ -101,11 +104,56 @@ Solver<T> make_fake() {
     cpu::lapack<T>().orgqr(&m, &n, &k, a, &lda, tau, real.data(), &most, info);
     return 0;
   };
+  f.create_jacobi = [](solver::Jacobi* j) { return *j = &calls, 0; };
+  f.gesvdj_size = [](Handle, int, int, int, int, const T*, int, const T*, const T*, int, const T*,
+                     int, int* size, solver::Jacobi) { return *size = kSize, 0; };
+  f.gesvdj_many_size = [](Handle, int, int, int, const T*, int, const T*, const T*, int, const T*,
+                          int, int* size, solver::Jacobi, int) { return *size = kSize, 0; };
+  f.gesvdj = [](Handle, int job, int thin, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v,
+                int ldv, T* work, int size, int* info, solver::Jacobi j) {
+    if (!begin(j && s && lda >= m && ldu >= m && ldv >= n && (job == 0 || (u && v)), work, size,
+               info))
+      return kRefused;
+    const int k = std::min(m, n), right = thin ? k : n;
+    std::vector<T> rows(static_cast<size_t>(right) * static_cast<size_t>(n));
+    std::vector<T> real = room<T>(std::max(m, n));
+    std::vector<int> integers(static_cast<size_t>(8 * k));
+    const int most = static_cast<int>(real.size());
+    cpu::lapack<T>().gesdd(job == 0 ? "N"
+                           : thin   ? "S"
+                                    : "A",
+                           &m, &n, a, &lda, s, u, &ldu, rows.data(), &right, real.data(), &most,
+                           integers.data(), info, kOne);
+    for (int i = 0; job && i < right; ++i)
+      for (int col = 0; col < n; ++col)
+        v[i * ldv + col] = rows[static_cast<size_t>(col * right + i)];
+    return 0;
+  };
+  f.gesvdj_many = [](Handle h, int job, int m, int n, T* a, int lda, T* s, T* u, int ldu, T* v,
+                     int ldv, T* work, int size, int* info, solver::Jacobi j, int count) {
+    if (m > 32 || n > 32) return kRefused;
+    for (int i = 0; i < count; ++i) {
+      const int64_t k = i;
+      const Status status = one<T>().gesvdj(
+          h, job, 0, m, n, a + k * lda * n, lda, s + k * std::min(m, n), job ? u + k * ldu * m : u,
+          ldu, job ? v + k * ldv * n : v, ldv, work, size, info + i, j);
+      if (status) return status;
+    }
+    return 0;
+  };
   return f;
 }
 
 const Solver<float> floats = make_fake<float>();
 const Solver<double> doubles = make_fake<double>();
+template <>
+const Solver<float>& one() {
+  return floats;
+}
+template <>
+const Solver<double>& one() {
+  return doubles;
+}
 [[maybe_unused]] const bool is_set = (set_solver(&floats, &doubles), true);
 
 TEST(CudaSolver, GoesThroughTheLibraryAndTellsWhichMatrixIsWrong) {

@@ -95,4 +95,22 @@ for _, c in ipairs {{"bfloat16 3x3, 256 channels", 64, 256, 256, 28, 3, 1}, {"bf
   end
   cudnn.enabled, cudnn.benchmark = true, false
 end
+if on_cpu.fused_attention then
+  print "attention | | | no kernel yet: runs on the CPU"
+else
+  local n = math.max(64, 4096 // math.floor(small ^ 0.5))
+  for _, case in ipairs {{"bfloat16", true, 64}, {"bfloat16", true, 128}, {"bfloat16", false, 128}, {"float32", true, 64}} do
+    local dtype, causal, depth = table.unpack(case)
+    local shape = {small > 1 and 1 or 4, 16, n, depth}
+    local q, k, v = (torch.randn(shape, gpu) / 2):to(dtype), torch.randn(shape, gpu):to(dtype), torch.randn(shape, gpu):to(dtype)
+    local pairs_of_all = shape[1] * shape[2] * n * n / (causal and 2 or 1)
+    local function run() return F.scaled_dot_product_attention(q, k, v, {is_causal = causal}) end
+    local name = ("attention, %s, %d positions of %d%s"):format(dtype, n, depth, causal and ", causal" or "")
+    report(name, ("%.1f TFLOP/s"):format(4 * depth * pairs_of_all / median(function() torch.no_grad(run) end) / 1e12))
+    for _, x in ipairs {q, k, v} do x:requires_grad_() end
+    local g = torch.randn(shape, gpu):to(dtype)
+    local both = median(function() torch.autograd.grad(run(), {q, k, v}, g) end)
+    report(name .. ", with its gradients", ("%.1f TFLOP/s"):format(14 * depth * pairs_of_all / both / 1e12))
+  end
+end
 os.exit(failed and small == 1 and 1 or 0)

@@ -68,6 +68,61 @@ test("a convolutional network is trained to the same losses as on the CPU, by th
   cudnn.enabled, cudnn.allow_tf32 = true, true
 end)
 
+test("attention gives the CPU's numbers and gradients, in every type that it has tensor cores for", function()
+  local F = torch.nn.functional
+  torch.manual_seed(5)
+  local shape, keys = {2, 4, 150, 64}, {2, 2, 190, 64}
+  local q, k, v = torch.randn(shape), torch.randn(keys), torch.randn(keys)
+  for _, case in ipairs {{"float32", 1e-4}, {"bfloat16", 4e-2}, {"float16", 5e-3}, {"float64", 1e-10}} do
+    for _, causal in ipairs {false, true} do
+      same(case[2], function(device)
+        local inputs = {}
+        for i, x in ipairs {q, k, v} do
+          -- the CPU has the same rounded numbers, and computes in full
+          local rounded = x:to(case[1])
+          if device == "cpu" and case[1]:find "16" then rounded = rounded:float() end
+          inputs[i] = rounded:to(device):detach():requires_grad_()
+        end
+        local y = F.scaled_dot_product_attention(inputs[1], inputs[2], inputs[3], {is_causal = causal, enable_gqa = true})
+        y:backward(torch.ones_like(y))
+        local out = {y:detach():float()}
+        for i, x in ipairs(inputs) do out[i + 1] = x.grad:float() end
+        return table.unpack(out)
+      end)
+    end
+  end
+end)
+
+test("attention with dropout trains from one seed to one result", function()
+  local function run()
+    torch.manual_seed(9)
+    local x = torch.randn(2, 3, 70, 32, gpu):requires_grad_()
+    local y = torch.nn.functional.scaled_dot_product_attention(x, x, x, {dropout_p = 0.3, is_causal = true})
+    y:sum():backward()
+    return y:detach():cpu(), x.grad:cpu()
+  end
+  local y, g = run()
+  local again, g_again = run()
+  check.yes(torch.equal(y, again) and torch.equal(g, g_again))
+  check.no(y:isnan():any():item())
+end)
+
+test("ctc_loss, singular values and determinants give the CPU's numbers", function()
+  torch.manual_seed(6)
+  local x, a = torch.randn(40, 3, 20):log_softmax(3), torch.randn(5, 12, 8)
+  local square = torch.randn(6, 9, 9)
+  same(1e-4, function(device)
+    local labels = torch.tensor {{2, 3, 3, 5}, {7, 8, 9, 2}, {4, 4, 4, 4}}
+    local scores = x:to(device):detach():requires_grad_()
+    local loss = torch.nn.functional.ctc_loss(scores, labels:to(device), torch.tensor({40, 33, 20}, {device = device}),
+      torch.tensor({4, 4, 3}, {device = device}))
+    loss:backward()
+    local on = square:to(device)
+    return loss:detach(), scores.grad, torch.linalg.svdvals(a:to(device)), torch.linalg.det(on), torch.linalg.pinv(a:to(device)),
+      torch.linalg.solve_triangular(on + 9 * torch.eye(9, {device = device}), on, {upper = true})
+  end)
+end)
+
 test("a long loop needs no more memory at its end than after its beginning", function()
   local x = torch.randn(64, 64, gpu)
   local held, taken

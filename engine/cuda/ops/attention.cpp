@@ -1,0 +1,152 @@
+// Attention on a device, of heads at any strides: 16-bit ones go to tensor cores, where there are
+// some that take them, all others to plain multiplications (kernels/attention.cu).
+#include "engine/cuda/kernels/attention.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/cuda/ops/rowmajor.h"
+#include "engine/ops/random/random.h"
+#include "engine/ops/table/kernel.h"
+
+namespace tycho::cuda {
+namespace {
+
+struct Kind {
+  DType memory;  // what lies in packs of so many elements
+  int64_t pack;
+  int64_t wide;  // columns that a block sums up
+  const char *forward, *query, *key;
+};
+constexpr Kind kKinds[] = {
+    {DType::Float16, 2, 128, "attention_f16", "attention_query_f16", "attention_key_f16"},
+    {DType::BFloat16, 2, 128, "attention_bf16", "attention_query_bf16", "attention_key_bf16"},
+    {DType::Float64, 2, 64, "attention_f64", "attention_query_f64", "attention_key_f64"},
+    {DType::Float32, 4, 128, "attention_f32", "attention_query_f32", "attention_key_f32"}};
+
+const Kind& kind_of(const Tensor& t) {
+  const bool tensor_cores = arch(t.device()) >= 80;
+  for (const Kind& kind : kKinds)
+    if (kind.memory == t.dtype() && (dtype_size(t.dtype()) != 2 || tensor_cores)) return kind;
+  return kKinds[3];
+}
+
+class Made {
+ public:
+  // query, key, value, attn_mask, is_causal and scale stand from argument `first` on.
+  Made(const Call& c, int first) : kind(kind_of(c.tensor(first))) {
+    const Tensor &q = c.tensor(first), &k = c.tensor(first + 1);
+    a.lead_count = q.rank() - 2;
+    for (int d = 0; d < a.lead_count; ++d) heads *= a.lead[d] = q.size(d);
+    a.share = a.lead_count && k.size(-3) ? std::max<int64_t>(1, q.size(-3) / k.size(-3)) : 1;
+    a.queries = q.size(-2);
+    a.keys = k.size(-2);
+    a.depth = q.size(-1);
+    a.width = c.tensor(first + 2).size(-1);
+    a.causal = c.flag(first + 4);
+    a.scale = a.depth ? c.number(first + 5) : 0;  // not 1 / sqrt(0): scores of nothing are 0
+    a.q = matrices(q);
+    a.k = matrices(k);
+    a.v = matrices(c.tensor(first + 2));
+    if (c.tensor(first + 3)) a.mask = matrices(c.tensor(first + 3));
+  }
+  Heads matrices(const Tensor& t) const {
+    Heads m{};
+    m.data = t.data<void>();
+    m.dtype = number_of(t);
+    const int missing = a.lead_count + 2 - t.rank();
+    bool whole = t.dtype() == kind.memory && (t.size(-1) == 1 || t.stride(-1) == 1);
+    const auto step = [&](int d) {
+      if (t.size(d) == 1) return int64_t{0};
+      whole = whole && t.stride(d) % kind.pack == 0;
+      return t.stride(d);
+    };
+    for (int d = 0; d < a.lead_count; ++d) m.lead[d] = d < missing ? 0 : step(d - missing);
+    m.row = step(-2);
+    m.col = t.size(-1) == 1 ? 0 : t.stride(-1);
+    const auto bytes = static_cast<uintptr_t>(kind.pack * dtype_size(t.dtype()));
+    m.whole = whole && reinterpret_cast<uintptr_t>(m.data) % bytes == 0;
+    return m;
+  }
+  // Weights are kept with probability 1 - p, by the numbers from counter `first` on.
+  void drop(double p, uint64_t seed, uint64_t first) {
+    const double keep = 1 - p;
+    a.seed = seed;
+    a.first = first;
+    a.limit = static_cast<uint64_t>(std::ceil(std::ldexp(keep, 32)));
+    a.gain = kind.memory == DType::Float64 ? 1 / keep
+                                           : static_cast<double>(1 / static_cast<float>(keep));
+  }
+  void launch(const Tensor& t, const char* kernel, int64_t all_heads, int64_t rows,
+              int64_t columns) const {
+    const int64_t blocks = all_heads * ((rows + kAttentionRows - 1) / kAttentionRows);
+    if (blocks == 0) return;
+    cuda::launch(t.device(), {"attention", kernel},
+                 {static_cast<unsigned>(blocks), std::max(1u, blocks_for(columns, kind.wide))},
+                 {32, 4}, 0, a);
+  }
+
+  const Kind& kind;
+  Attention a{};
+  int64_t heads = 1;
+};
+
+void forward(const Call& c, Made& made) {
+  made.a.out = made.matrices(c.out[0]);
+  made.a.lse = c.out[1].data<void>();
+  made.launch(c.out[0], made.kind.forward, made.heads, made.a.queries, made.a.width);
+}
+void forward(Call& c) {
+  Made made(c, 0);
+  forward(c, made);
+}
+void forward_with_dropout(Call& c) {
+  Made made(c, 0);
+  auto* state = c.out[2].data<int64_t>();
+  if (c.has(7)) {
+    state[0] = c.integer(7);
+    state[1] = c.integer(8);
+  } else {
+    const RandomStream stream = generator_of(c.out[0].device());
+    const int64_t weights = made.heads * made.a.queries * made.a.keys;
+    state[0] = static_cast<int64_t>(stream.philox->initial_seed());
+    state[1] = static_cast<int64_t>(stream.philox->take((weights + 3) / 4));
+  }
+  made.drop(c.number(6), static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]));
+  forward(c, made);
+}
+
+void backward(const Call& c, Made& made) {
+  const Tensor &dq = c.out[0], &dk = c.out[1], &dv = c.out[2];
+  const Tensor lse = packed(c.tensor(8));
+  const auto rows = static_cast<size_t>(std::max<int64_t>(1, lse.numel()));
+  const Scratch delta(dq.device(), rows * static_cast<size_t>(dtype_size(lse.dtype())));
+  Attention& a = made.a;
+  a.grad = made.matrices(c.tensor(0));
+  a.out = made.matrices(c.tensor(7));
+  a.lse = lse.data<void>();
+  a.delta = delta.as();
+  a.dq = made.matrices(dq);
+  a.dk = made.matrices(dk);
+  a.dv = made.matrices(dv);
+  made.launch(dq, made.kind.query, made.heads, a.queries, a.depth);
+  made.launch(dk, made.kind.key, made.heads / a.share, a.keys, std::max(a.depth, a.width));
+}
+void backward(Call& c) {
+  Made made(c, 1);
+  backward(c, made);
+}
+void backward_with_dropout(Call& c) {
+  Made made(c, 1);
+  made.drop(c.number(9), static_cast<uint64_t>(c.integer(10)),
+            static_cast<uint64_t>(c.integer(11)));
+  backward(c, made);
+}
+
+BIND_KERNEL(Cuda, "dropout_attention", forward_with_dropout);
+BIND_KERNEL(Cuda, "dropout_attention_backward", backward_with_dropout);
+BIND_KERNEL(Cuda, "fused_attention", forward);
+BIND_KERNEL(Cuda, "fused_attention_backward", backward);
+
+}  // namespace
+}  // namespace tycho::cuda
