@@ -17,6 +17,20 @@ TYCHO_INLINE Lane<T> quotient(Lane<T> a, Lane<T> b) {
   }
 }
 
+// The sum of n neighbours.
+template <class T>
+TYCHO_INLINE T sum_of(const T* p, int64_t n) {
+  using L = Lane<T>;
+  L sum[2] = {L(0), L(0)};
+  int64_t i = 0;
+  for (; i + 2 * L::size <= n; i += 2 * L::size) {
+    sum[0] += L::load(p + i);
+    sum[1] += L::load(p + i + L::size);
+  }
+  each_lane<T>(n - i, [&](int64_t j, int m) { sum[0] += load_n(p + i + j, m); });
+  return total(sum[0] + sum[1]);
+}
+
 template <class T>
 void lines_of_channels(const Pool& p, const T* x, T* y, int64_t begin, int64_t end) {
   using L = Lane<T>;
@@ -56,13 +70,11 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
     const auto lanes = [&](int64_t ox, int m) {
       const T* const from = sum + ax.start[ox];
       L s(0);
-      for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t * ax.dilation, ax.stride);
+      for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t, ax.stride);
       store_n(y + line * ax.out + ox, quotient(s, L(divisor_of<T>(p, {oz, oy, ox}))), m);
     };
     const auto single = [&](int64_t ox) {
-      T s = 0;
-      for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t)
-        s = (L(s) + L(sum[ax.start[ox] + t * ax.dilation])).v[0];
+      const T s = sum_of(sum + ax.start[ox] + ax.first[ox], ax.last[ox] - ax.first[ox]);
       y[line * ax.out + ox] = quotient(L(s), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
     };
     each_result<T>(ax, inside, lanes, single);
@@ -83,7 +95,15 @@ void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
       T* to = x + n * image;
       if (p.channels == 1) {
         const T v = quotient(L(*from), L(by)).v[0];
-        each_tap(p, o, [&](int64_t pixel, int64_t) { to[pixel] = (L(to[pixel]) + L(v)).v[0]; });
+        each_row(p, o, [&](int64_t pixel, int64_t, int64_t count) {
+          T* const row = to + pixel;
+          if (count < 4)
+            for (int64_t i = 0; i < count; ++i) row[i] = (L(row[i]) + L(v)).v[0];
+          else
+            each_lane<T>(count, [&](int64_t i, int m) {
+              store_n(row + i, load_n<T>(row + i, m) + L(v), m);
+            });
+        });
         continue;
       }
       each_lane<T>(p.channels, [&](int64_t c, int m) {
