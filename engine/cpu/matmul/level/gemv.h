@@ -90,7 +90,12 @@ void gemv_short_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, 
 
 template <class T>
 void gemv_by_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
-  if (k <= 16 && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
+#if defined(TYCHO_LEVEL_v4)
+  const bool brief = k <= (sizeof(T) == 4 ? 16 : 4);
+#else  // four columns are turned at once, a single one is slow
+  const bool brief = sizeof(T) == 4 && k <= 16 && k % 4 <= 1;
+#endif
+  if (brief && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
   int64_t i = 0;
   for (; i + 4 <= m; i += 4) rows_times<T, 4>(k, a + i * lda, lda, x, y + i * ys, ys);
   for (; i < m; ++i) rows_times<T, 1>(k, a + i * lda, lda, x, y + i * ys, ys);
