@@ -242,3 +242,26 @@ test("windows of a whole line are pooled in lanes, with the first of equal maxim
     check.close(input.grad, torch.full({2, 3, n}, 1 / n), 1e-6)
   end
 end)
+
+test("few channels, narrow results and long kernels have float64's results and gradients in float32", function()
+  for _, row in ipairs {
+    {{2, 1, 30, 4}, {128, 1, 9, 1}, {2, 1}},    -- one channel, many in the result
+    {{2, 5, 9, 9}, {120, 5, 3, 3}, {1, 1}},
+    {{2, 3, 12, 8}, {24, 3, 5, 3}, {2, 2}},     -- the input's gradient has few channels
+    {{2, 32, 17, 3}, {24, 32, 9, 3}, {1, 1}},   -- a result one pixel wide
+    {{3, 16, 6, 6}, {32, 16, 6, 6}, {1, 1}},    -- a result of one pixel
+  } do
+    torch.manual_seed(5)
+    local x, w = torch.randn(row[1]), torch.randn(row[2])
+    local g
+    local function pass(type)
+      local a, b = x:to(type):detach():clone():requires_grad_(), w:to(type):detach():clone():requires_grad_()
+      local y = F.conv2d(a, b, nil, {stride = row[3]})
+      g = g or torch.randn(y.shape)
+      y:backward(g:to(type))
+      return {y:detach(), a.grad, b.grad}
+    end
+    local have, want = pass(torch.float32), pass(torch.float64)
+    for k = 1, 3 do check.close((have[k]:double() - want[k]):abs():max():item(), 0, 1e-4 * (1 + want[k]:abs():max():item())) end
+  end
+end)
