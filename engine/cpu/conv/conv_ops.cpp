@@ -69,6 +69,11 @@ Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& ker
     w.pad[d] = there ? padding[s] : 0;
     w.dilation[d] = there ? dilation[s] : 1;
   }
+  // Planes of volumes that the kernel does not join are images.
+  if (w.kernel[0] == 1 && w.stride[0] == 1 && w.pad[0] == 0 && w.in[0] == w.out[0]) {
+    w.images *= w.in[0];
+    w.in[0] = w.out[0] = w.dilation[0] = 1;
+  }
   return v;
 }
 

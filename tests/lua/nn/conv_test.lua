@@ -265,3 +265,22 @@ test("few channels, narrow results and long kernels have float64's results and g
     for k = 1, 3 do check.close((have[k]:double() - want[k]):abs():max():item(), 0, 1e-4 * (1 + want[k]:abs():max():item())) end
   end
 end)
+
+test("volumes whose planes the kernel does not join are convolved as images are", function()
+  for _, groups in ipairs {1, 7} do
+    torch.manual_seed(groups)
+    local x, w = torch.randn(2, 7, 5, 12, 9), torch.randn(7, 7 // groups, 1, 4, 3)
+    local options = {padding = {0, 1, 2}, groups = groups}
+    local input = x:clone():requires_grad_()
+    local y = F.conv3d(input, w, nil, options)
+    local g = torch.randn(y.shape)
+    y:backward(g)
+    for plane = 1, 5 do
+      local image = x[{{}, {}, plane}]:clone():requires_grad_()
+      local flat = F.conv2d(image, w[{{}, {}, 1}], nil, {padding = {1, 2}, groups = groups})
+      flat:backward(g[{{}, {}, plane}])
+      check.close((y[{{}, {}, plane}] - flat):abs():max():item(), 0, 1e-4)
+      check.close((input.grad[{{}, {}, plane}] - image.grad):abs():max():item(), 0, 1e-4)
+    end
+  end
+end)
