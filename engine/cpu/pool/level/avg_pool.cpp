@@ -17,6 +17,15 @@ TYCHO_INLINE Lane<T> quotient(Lane<T> a, Lane<T> b) {
   }
 }
 
+// Single numbers; integers wrap.
+template <class T>
+TYCHO_INLINE T plus(T a, T b) {
+  if constexpr (Lane<T>::integral)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
+}
+
 // The sum of n neighbours.
 template <class T>
 TYCHO_INLINE T sum_of(const T* p, int64_t n) {
@@ -114,7 +123,7 @@ void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
             return written ? L(v) : load_n<T>(row + i, m) + L(v);
           };
           if (count < 4)
-            for (int64_t i = 0; i < count; ++i) row[i] = value(i, 1).v[0];
+            for (int64_t i = 0; i < count; ++i) row[i] = written ? v : plus(row[i], v);
           else
             each_lane<T>(count, [&](int64_t i, int m) { store_n(row + i, value(i, m), m); });
         });
