@@ -69,6 +69,11 @@ Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& ker
     w.pad[d] = there ? padding[s] : 0;
     w.dilation[d] = there ? dilation[s] : 1;
   }
+  // Planes of volumes that the kernel does not join are images.
+  if (w.kernel[0] == 1 && w.stride[0] == 1 && w.pad[0] == 0 && w.in[0] == w.out[0]) {
+    w.images *= w.in[0];
+    w.in[0] = w.out[0] = w.dilation[0] = 1;
+  }
   return v;
 }
 
@@ -108,13 +113,30 @@ bool depthwise_by_ours(const Convolution& v, bool back) {
   return std::max(w.stride[1], w.stride[2]) > 2 || w.kernel[1] * w.kernel[2] == 1;
 }
 
+// Where oneDNN fills its blocks badly and conv.h's products do not: it computes 16 channels of the
+// input, and several pixels of a line of the result, at once.
+bool product_by_ours(const Convolution& v, bool input_gradient) {
+  constexpr int64_t kFewInputs = 5, kManyOutputs = 100, kSomeOutputs = 10;
+  const Window& w = v.window;
+  if (v.dtype != DType::Float32) return false;
+  const int64_t in = w.channels / v.groups, out = v.out_channels / v.groups;
+  if (v.groups == 1 && in <= kFewInputs && out >= kManyOutputs) return true;
+  if (input_gradient && in < kFewInputs && out >= kSomeOutputs)
+    return out >= kManyOutputs || !few_result_channels(v, true);
+  bool narrow = v.groups == 1 && w.in[0] == 1 && w.kernel[0] == 1 && w.out[2] == 1;
+  for (int d = 1; d < 3; ++d) narrow = narrow && w.in[d] >= (w.kernel[d] - 1) * w.dilation[d] + 1;
+  return narrow && w.kernel[1] * w.kernel[2] > 1;
+}
+
 // Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
+enum class Pass { Forward, Input, Weight };
 bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v,
-               bool back) {
+               Pass pass) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
   *v = describe(c, type, x, kernel, y);
-  return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, back) && has_onednn_conv(*v);
+  return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, pass != Pass::Forward) &&
+         !product_by_ours(*v, pass == Pass::Input) && has_onednn_conv(*v);
 }
 
 }  // namespace
@@ -123,7 +145,7 @@ void convolution(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v, false)) {
+  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
     const Tensor xl = channels_last(x, x.dtype()), wd = dense(w);
     const Tensor begin = bias ? packed(bias) : Tensor();
     if (few_result_channels(v, false))
@@ -146,7 +168,7 @@ void convolution_input(Call& c) {
   const Tensor &g = c.tensor(0), &w = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v, true)) {
+  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
     const Tensor gl = channels_last(g, g.dtype()), wd = dense(w);
     if (few_result_channels(v, true))
       return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain(wd).stride,
@@ -165,7 +187,7 @@ void convolution_weight(Call& c) {
   const Tensor &g = c.tensor(0), &x = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   Convolution v;
-  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v, true)) {
+  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v, Pass::Weight)) {
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
     if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out))) return;
   }

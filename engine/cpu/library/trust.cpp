@@ -64,6 +64,12 @@ bool some_tap_sees_nothing(const Window& w) {
 }
 
 const Refusal kRefusals[] = {
+    // jit_bf16_1x1 sums over pairs of the result's channels: with an odd number of them, of long
+    // images some gradients have the size of the largest and nothing to do with what they should be.
+    {Primitive::ConvolutionInput, "its sums over an odd number of bfloat16 channels are wrong",
+     [](const Asked& a) {
+       return a.dtype == DType::BFloat16 && single_taps(*a.window) && a.out_channels % 2 != 0;
+     }},
     // jit_avx512_common_1x1_convolution.cpp and its AVX2 sister: single taps with strides are
     // gathered into a workspace of pixels * channels numbers per thread, but the pixels' places in
     // it are counted in blocks of channels (`rtus_space + sp * jcp.ic_block`), 16 or 8 wide.

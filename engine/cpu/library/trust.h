@@ -9,13 +9,13 @@ namespace tycho::cpu {
 
 enum class Primitive : uint8_t { Convolution, ConvolutionInput, ConvolutionWeight, Product };
 
-// What oneDNN is about to be asked for, the reorders around it included. `window` and `groups`
+// What oneDNN is about to be asked for, the reorders around it included. `window` and what follows
 // matter to convolutions only.
 struct Asked {
   Primitive primitive;
   DType dtype;
   const Window* window = nullptr;
-  int64_t groups = 1;
+  int64_t groups = 1, out_channels = 0;
 };
 
 // nullptr when oneDNN may compute this; otherwise why it may not. The first call limits what

@@ -289,7 +289,7 @@ void gemv(const VectorProduct& p) {
   const auto run = [&](int64_t from, int64_t to) {
     level_of::gemv_cols(type, to - from, p.k,
                         static_cast<const void*>(at(p.a, from * p.a_row, size)), p.a_col, p.x,
-                        p.x_step, static_cast<void*>(at(y, from, size)));
+                        p.x_step, static_cast<void*>(at(y, from, size)), to - from == p.m);
   };
   if (p.alone)
     run(0, p.m);

@@ -72,9 +72,10 @@ TYCHO_LEVELS(void, gemv_rows,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,
               int64_t ys))
 // y (contiguous) = sum over j of column j times x[j * xs], columns contiguous and `lda` apart.
+// `whole`: these are all rows there are, so that the order of the sums may depend on their number.
 TYCHO_LEVELS(void, gemv_cols,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, int64_t xs,
-              void* y))
+              void* y, bool whole))
 // c += a b, for at most 4 rows of a; b's and c's columns are contiguous.
 TYCHO_LEVELS(void, gemm_few_rows,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,

@@ -46,19 +46,20 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
     const int lwork = static_cast<int>(size);
     each_matrix(
         batch_count(a),
-        [&](int64_t i) {
-          T* m = a.data<T>() + i * n * n;
-          const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
-          for (int row = 0; row < n; ++row)
-            if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1))
-              return kNotFinite;
-          T* values = w.data<T>() + i * n;
-          int info = 0;
-          std::vector<T> work(static_cast<size_t>(lwork));
-          std::vector<int> iwork(static_cast<size_t>(isize));
-          l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
-                  kOne, kOne);
-          return info;
+        [&] {
+          return [&, work = std::vector<T>(static_cast<size_t>(lwork)),
+                  iwork = std::vector<int>(static_cast<size_t>(isize))](int64_t i) mutable {
+            T* m = a.data<T>() + i * n * n;
+            const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
+            for (int row = 0; row < n; ++row)
+              if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1))
+                return kNotFinite;
+            T* values = w.data<T>() + i * n;
+            int info = 0;
+            l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
+                    kOne, kOne);
+            return info;
+          };
         },
         [&](int code) { return not_converged(c.op->name, code); });
   });
@@ -90,18 +91,19 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
     const int lwork = std::max(1, static_cast<int>(size));
     each_matrix(
         batch_count(a),
-        [&](int64_t i) {
-          T* m = a.data<T>() + i * rows * columns;
-          if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
-          T* values = s.data<T>() + i * k;
-          T* left = u ? u.data<T>() + i * rows * u_columns : nullptr;
-          T* right = vh ? vh.data<T>() + i * vh_rows * columns : nullptr;
-          std::vector<int> iwork(static_cast<size_t>(8 * k));
-          int info = 0;
-          std::vector<T> work(static_cast<size_t>(lwork));
-          l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows, work.data(),
-                  &lwork, iwork.data(), &info, kOne);
-          return info;
+        [&] {
+          return [&, iwork = std::vector<int>(static_cast<size_t>(8 * k)),
+                  work = std::vector<T>(static_cast<size_t>(lwork))](int64_t i) mutable {
+            T* m = a.data<T>() + i * rows * columns;
+            if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
+            T* values = s.data<T>() + i * k;
+            T* left = u ? u.data<T>() + i * rows * u_columns : nullptr;
+            T* right = vh ? vh.data<T>() + i * vh_rows * columns : nullptr;
+            int info = 0;
+            l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows,
+                    work.data(), &lwork, iwork.data(), &info, kOne);
+            return info;
+          };
         },
         [&](int code) { return not_converged(c.op->name, code); });
   });
@@ -165,25 +167,26 @@ void qr(Call& c) {
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
     const auto& l = lapack<T>();
+    const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
     each_matrix(
         batch_count(self),
-        [&](int64_t i) {
-          T* m = a.data<T>() + i * rows * columns;
-          std::vector<T> tau(static_cast<size_t>(std::max(1, k)));
-          int info = 0;
-          const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
-          std::vector<T> work(static_cast<size_t>(lwork));
-          if (k) l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
-          T* upper = r.data<T>() + i * r_rows * columns;
-          for (int row = 0; row < r_rows; ++row)
-            for (int j = 0; j < columns; ++j)
-              upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
-          if (with_q && q_columns) {
-            T* to = q.data<T>() + i * q_columns * rows;
-            std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
-            l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
-          }
-          return info;
+        [&] {
+          return [&, tau = std::vector<T>(static_cast<size_t>(std::max(1, k))),
+                  work = std::vector<T>(static_cast<size_t>(lwork))](int64_t i) mutable {
+            T* m = a.data<T>() + i * rows * columns;
+            int info = 0;
+            if (k) l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
+            T* upper = r.data<T>() + i * r_rows * columns;
+            for (int row = 0; row < r_rows; ++row)
+              for (int j = 0; j < columns; ++j)
+                upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
+            if (with_q && q_columns) {
+              T* to = q.data<T>() + i * q_columns * rows;
+              std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
+              l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
+            }
+            return info;
+          };
         },
         [](int code) { return format("qr: LAPACK refused argument %d", -code); });
   });

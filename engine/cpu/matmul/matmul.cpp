@@ -174,20 +174,21 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
 
 }  // namespace
 
-// The same for a product: bfloat16 pays where much is done with what is read, or much is read.
-DType computed_in(DType t, const Tensor& x, const Tensor& y) {
+// The same for a product: oneDNN's pays in bfloat16 but for vectors and where there is little to do.
+DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
   const DType type = computed_in(t);
-  const int64_t rows = x.rank() > 1 ? x.size(-2) : 1, depth = x.size(-1),
-                columns = y.rank() > 1 ? y.size(-1) : 1;
-  const bool much =
-      std::min({rows, depth, columns}) >= 16 || (depth > 16 && x.numel() + y.numel() > 1 << 19);
+  const int64_t depth = x.size(-1);
+  int64_t rows = x.rank() > 1 ? x.size(-2) : 1;
+  if (y.rank() <= 2 && depth > 0) rows = x.numel() / depth;
+  const bool much = (std::min(rows, columns) >= 2 && rows * columns * depth >= 4096) ||
+                    (depth > 16 && x.numel() + y.numel() > 1 << 19);
   return type == DType::BFloat16 && !much ? DType::Float32 : type;
 }
 
 void matmul(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
-  const DType type = computed_in(out.dtype(), x, y);
+  const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
   multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
   if (out.dtype() != type) copy_raw(out, result);
@@ -196,7 +197,7 @@ void matmul(Call& c) {
 void linear(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
-  const DType type = computed_in(out.dtype());
+  const DType type = computed_in(out.dtype(), x, w, w.size(0));
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
   Stack a = stack_of(as_type(x, type), true), b = stack_of(as_type(w, type), true);
   std::swap(b.rows, b.cols);

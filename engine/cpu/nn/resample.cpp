@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -90,25 +89,31 @@ void mix_bytes(Loops s, const Tensor& x, const Tensor& y, const double* w) {
   copy_raw(alias(y, {s.out, s.inner}, {1, s.out}, y->offset), result);
 }
 
-// Each chunk owns some columns of one outer index, so that no two add to the same place.
-template <class T, class Rows>
-void spread(const Loops& s, const T* x, T* y, const T* w, Rows rows) {
-  constexpr int64_t kColumns = 512;
-  const int64_t blocks = (s.inner + kColumns - 1) / kColumns;
-  parallel_for(s.outer * blocks, grain(s.out * s.taps * std::min(s.inner, kColumns)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t r = begin; r < end; ++r) {
-                   const int64_t o = r / blocks, j = r % blocks * kColumns;
-                   const int64_t n = std::min(kColumns, s.inner - j);
-                   T* const to = y + o * s.in * s.inner + j;
-                   for (int64_t p = 0; p < s.in; ++p)
-                     std::memset(to + p * s.inner, 0, static_cast<size_t>(n) * sizeof(T));
-                   for (int64_t i = 0; i < s.out; ++i)
-                     rows(x + (o * s.out + i) * s.inner + j, s.inner, to + s.first[i] * s.inner,
-                          w + i * s.taps, s.taps, n);
-                 }
-               });
-}
+// The transpose: which outputs every input went to, and with which weights. Outputs' first inputs
+// never fall, so these follow each other.
+template <class T>
+struct Turned {
+  Turned(const int64_t* first, const T* w, int64_t in, int64_t out, int64_t taps) {
+    std::vector<int64_t> end(static_cast<size_t>(in));
+    from.resize(static_cast<size_t>(in));
+    for (int64_t p = 0, begin = 0, stop = 0; p < in; ++p) {
+      while (begin < out && first[begin] + taps <= p) ++begin;
+      while (stop < out && first[stop] <= p) ++stop;
+      from[p] = begin, end[p] = std::max(begin, stop);
+      count = std::max(count, end[p] - begin);
+    }
+    weight.resize(static_cast<size_t>(in * count));
+    for (int64_t p = 0; p < in; ++p) {
+      const int64_t begin = from[p];
+      from[p] = std::min(begin, out - count);
+      for (int64_t i = begin; i < end[p]; ++i)
+        weight[p * count + i - from[p]] = w[i * taps + p - first[i]];
+    }
+  }
+  int64_t count = 1;
+  std::vector<int64_t> from;  // [in]
+  std::vector<T> weight;      // [in, count]
+};
 
 // Output i along a dimension is the sum of weight[i][k] times input first[i] + k (from 0).
 struct Taps {
@@ -208,33 +213,34 @@ void resample(Call& c) {
   const Tensor& y = c.out[0];
   const int dim = static_cast<int>(c.integer(3));
   const bool back = c.flag(5);
-  Loops s{1, back ? y.size(dim) : x.size(dim), w.size(0), 1, w.size(1), first.data<int64_t>()};
+  Loops s{1, x.size(dim), y.size(dim), 1, w.size(1), first.data<int64_t>()};
   for (int d = 0; d < dim; ++d) s.outer *= x.size(d);
   for (int d = dim + 1; d < x.rank(); ++d) s.inner *= x.size(d);
   if (x.numel() == 0 || y.numel() == 0) return;
   if (x.dtype() == DType::UInt8) return mix_bytes(s, x, y, w.data<double>());
-  if (x.dtype() == DType::Float64) {
-    const double *a = x.data<double>(), *b = w.data<double>();
-    double* const to = y.data<double>();
-    if (back)
-      spread(s, a, to, b, [](auto... v) { level_of::spread_rows_f64(v...); });
-    else if (s.inner == 1)
-      mix_lines(s, a, to, b, [](auto... v) { level_of::mix_lines_f64(v...); });
-    else
-      mix(
-          s, a, to, b, [](auto... v) { level_of::mix_rows_f64(v...); },
-          [](auto... v) { level_of::mix_pixels_f64(v...); });
-    return;
-  }
-  const float *a = x.data<float>(), *b = w.data<float>();
-  float* const to = y.data<float>();
-  if (back)
-    spread(s, a, to, b, [](auto... v) { level_of::spread_rows_f32(v...); });
-  else if (s.inner == 1)
-    mix_lines(s, a, to, b, [](auto... v) { level_of::mix_lines_f32(v...); });
+  const auto run = [&](auto zero, auto lines, auto rows, auto pixels) {
+    using T = decltype(zero);
+    const auto forward = [&](const T* weight) {
+      if (s.inner == 1)
+        mix_lines(s, x.data<T>(), y.data<T>(), weight, lines);
+      else
+        mix(s, x.data<T>(), y.data<T>(), weight, rows, pixels);
+    };
+    if (!back) return forward(w.data<T>());
+    const Turned<T> t(s.first, w.data<T>(), s.out, s.in, s.taps);
+    s.first = t.from.data();
+    s.taps = s.weights = t.count;
+    forward(t.weight.data());
+  };
+  if (x.dtype() == DType::Float64)
+    run(
+        0.0, [](auto... v) { level_of::mix_lines_f64(v...); },
+        [](auto... v) { level_of::mix_rows_f64(v...); },
+        [](auto... v) { level_of::mix_pixels_f64(v...); });
   else
-    mix(
-        s, a, to, b, [](auto... v) { level_of::mix_rows_f32(v...); },
+    run(
+        0.f, [](auto... v) { level_of::mix_lines_f32(v...); },
+        [](auto... v) { level_of::mix_rows_f32(v...); },
         [](auto... v) { level_of::mix_pixels_f32(v...); });
 }
 

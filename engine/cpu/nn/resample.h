@@ -1,5 +1,4 @@
-// Inner loops of resizing: every output is a weighted sum of `taps` neighbours along one dimension,
-// or, on the way back, adds to them.
+// Inner loops of resizing: every output is a weighted sum of `taps` neighbours along one dimension.
 #pragma once
 #include "engine/cpu/level.h"
 
@@ -32,11 +31,6 @@ TYCHO_LEVELS(void, mix_lines_f32,
 TYCHO_LEVELS(void, mix_lines_f64,
              (const double* x, int64_t in, double* y, int64_t out, const int64_t* first,
               const double* w, int64_t taps, int64_t lines))
-// y[k * stride + j] += w[k] x[j], for j < n
-TYCHO_LEVELS(void, spread_rows_f32,
-             (const float* x, int64_t stride, float* y, const float* w, int64_t taps, int64_t n))
-TYCHO_LEVELS(void, spread_rows_f64,
-             (const double* x, int64_t stride, double* y, const double* w, int64_t taps, int64_t n))
 
 #ifdef TYCHO_LEVEL
 namespace tycho::cpu::TYCHO_LEVEL {

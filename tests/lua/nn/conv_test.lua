@@ -205,3 +205,82 @@ test("images that a program lays out with the channels last give results laid ou
   check.equal(F.relu(y):stride(), {48, 1, 12, 4})
   check.raises("shape", "view", function() y:view(-1) end)
 end)
+
+test("single taps with an odd number of channels have float64's gradients in bfloat16", function()
+  for _, out in ipairs {3, 11, 16, 17} do
+    for _, n in ipairs {1161, 2876, 5931} do
+      torch.manual_seed(out)
+      local x, w = torch.randn(1, 21, n):to(torch.bfloat16), torch.randn(out, 21, 1):to(torch.bfloat16)
+      local g = torch.randn(1, out, n):to(torch.bfloat16)
+      local function gradient(type)
+        local input = x:to(type):detach():clone():requires_grad_()
+        F.conv1d(input, w:to(type)):backward(g:to(type))
+        return input.grad:double()
+      end
+      check.close(gradient(torch.bfloat16), gradient(torch.float64), 0.1)
+    end
+  end
+end)
+
+test("windows of a whole line are pooled in lanes, with the first of equal maxima and the last nan", function()
+  for _, n in ipairs {1, 3, 15, 16, 17, 31, 32, 33, 47, 100, 848} do
+    local x = torch.arange(n, {dtype = torch.float32}) % 7
+    local y, at = F.adaptive_max_pool1d(x:view(1, 1, n), 1, {return_indices = true})
+    check.equal(y:item(), math.min(n - 1, 6) + 0.0)
+    check.equal(at:item(), math.min(n, 7))
+    check.close(F.adaptive_avg_pool1d(x:view(1, 1, n), 1):item(), x:double():mean():item(), 1e-5)
+    if n > 3 then
+      x[n - 1], x[2] = 0 / 0, 0 / 0
+      y, at = F.adaptive_max_pool1d(x:view(1, 1, n), 1, {return_indices = true})
+      check.equal(y:isnan():item(), true)
+      check.equal(at:item(), n - 1)
+    end
+    local whole = torch.arange(3 * n):view(1, 3, n)
+    check.equal(F.adaptive_max_pool1d(whole, 1), whole[{{}, {}, {n, n}}])
+    local input = torch.randn(2, 3, n):requires_grad_()
+    F.adaptive_avg_pool1d(input, 1):sum():backward()
+    check.close(input.grad, torch.full({2, 3, n}, 1 / n), 1e-6)
+  end
+end)
+
+test("few channels, narrow results and long kernels have float64's results and gradients in float32", function()
+  for _, row in ipairs {
+    {{2, 1, 30, 4}, {128, 1, 9, 1}, {2, 1}},    -- one channel, many in the result
+    {{2, 5, 9, 9}, {120, 5, 3, 3}, {1, 1}},
+    {{2, 3, 12, 8}, {24, 3, 5, 3}, {2, 2}},     -- the input's gradient has few channels
+    {{2, 32, 17, 3}, {24, 32, 9, 3}, {1, 1}},   -- a result one pixel wide
+    {{3, 16, 6, 6}, {32, 16, 6, 6}, {1, 1}},    -- a result of one pixel
+  } do
+    torch.manual_seed(5)
+    local x, w = torch.randn(row[1]), torch.randn(row[2])
+    local g
+    local function pass(type)
+      local a, b = x:to(type):detach():clone():requires_grad_(), w:to(type):detach():clone():requires_grad_()
+      local y = F.conv2d(a, b, nil, {stride = row[3]})
+      g = g or torch.randn(y.shape)
+      y:backward(g:to(type))
+      return {y:detach(), a.grad, b.grad}
+    end
+    local have, want = pass(torch.float32), pass(torch.float64)
+    for k = 1, 3 do check.close((have[k]:double() - want[k]):abs():max():item(), 0, 1e-4 * (1 + want[k]:abs():max():item())) end
+  end
+end)
+
+test("volumes whose planes the kernel does not join are convolved as images are", function()
+  for _, groups in ipairs {1, 7} do
+    torch.manual_seed(groups)
+    local x, w = torch.randn(2, 7, 5, 12, 9), torch.randn(7, 7 // groups, 1, 4, 3)
+    local options = {padding = {0, 1, 2}, groups = groups}
+    local input = x:clone():requires_grad_()
+    local y = F.conv3d(input, w, nil, options)
+    local g = torch.randn(y.shape)
+    y:backward(g)
+    for plane = 1, 5 do
+      local image = x[{{}, {}, plane}]:clone():requires_grad_()
+      local flat = F.conv2d(image, w[{{}, {}, 1}], nil, {padding = {1, 2}, groups = groups})
+      flat:backward(g[{{}, {}, plane}])
+      check.close((y[{{}, {}, plane}] - flat):abs():max():item(), 0, 1e-4)
+      check.close((input.grad[{{}, {}, plane}] - image.grad):abs():max():item(), 0, 1e-4)
+    end
+  end
+end)

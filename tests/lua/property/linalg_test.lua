@@ -46,3 +46,25 @@ test("a singular matrix among many is named", function()
     check.equal(torch.linalg.det(many):tolist(), {1, 1, 0, 1, 0})
   end
 end)
+
+test("products of thin matrices and vectors, alone and in batches, are float64's in every type and layout", function()
+  local bounds = {[torch.float64] = 1e-12, [torch.float32] = 1e-5, [torch.float16] = 2e-3, [torch.bfloat16] = 1e-2}
+  for _, sizes in ipairs {{1, 5, 1}, {1, 25, 5}, {5, 300, 1}, {1, 512, 20}, {1, 40, 33}, {1, 7, 64}, {17, 50, 1}, {40, 6, 48}, {64, 1, 40}, {3, 16, 2}, {2, 65, 70}} do
+    local m, k, n = table.unpack(sizes)
+    for dtype, bound in pairs(bounds) do
+      for layout = 1, 4 do
+        torch.manual_seed(m * k + n)
+        local a, b = torch.randn(3, m, k):to(dtype), torch.randn(3, k, n):to(dtype)
+        if layout % 2 == 0 then a = a.mT:contiguous().mT end
+        if layout > 2 then b = b.mT:contiguous().mT end
+        local want = (a:double():unsqueeze(-1) * b:double():unsqueeze(2)):sum(3)
+        local limit = bound * (1 + want:abs():max():item()) * math.max(1, math.sqrt(k) / 4)
+        check.close((torch.bmm(a, b):double() - want):abs():max():item(), 0, limit)
+        check.close((a[2]:mm(b[2]):double() - want[2]):abs():max():item(), 0, limit)
+        check.close((a:matmul(b[1])[1]:double() - want[1]):abs():max():item(), 0, limit)
+        check.close((a[3]:mv(b[3]:select(2, 1)):double() - want[3]:select(2, 1)):abs():max():item(), 0, limit)
+        check.close((torch.nn.functional.linear(a[1], b[1].mT):double() - want[1]):abs():max():item(), 0, limit)
+      end
+    end
+  end
+end)

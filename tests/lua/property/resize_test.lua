@@ -33,3 +33,25 @@ test("resizing gives the same in every layout, and bytes what floats give up to 
     end
   end
 end)
+
+test("the gradient of a resize is its transpose, in every layout and for every number of channels", function()
+  local F = torch.nn.functional
+  for _, mode in ipairs {"bilinear", "bicubic"} do
+    for _, corners in ipairs {true, false} do
+      for _, sizes in ipairs {{7, 5, 3, 11}, {5, 7, 13, 2}, {1, 9, 4, 1}, {9, 6, 20, 15}} do
+        for _, channels in ipairs {1, 3, 9} do
+          torch.manual_seed(channels)
+          local x = torch.randn(2, channels, sizes[1], sizes[2], {dtype = torch.float64})
+          local options = {size = {sizes[3], sizes[4]}, mode = mode, align_corners = corners}
+          local g = torch.randn(2, channels, sizes[3], sizes[4], {dtype = torch.float64})
+          for _, last in ipairs {false, true} do
+            local input = (last and x:to {memory_format = torch.channels_last} or x:clone()):requires_grad_()
+            F.interpolate(input, options):backward(g)
+            local other = torch.randn_like(x)
+            check.close((input.grad * other):sum():item(), (F.interpolate(other, options) * g):sum():item(), 1e-9)
+          end
+        end
+      end
+    end
+  end
+end)

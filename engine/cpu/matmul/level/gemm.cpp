@@ -68,9 +68,9 @@ void gemv_rows(int type, int64_t m, int64_t k, const void* a, int64_t lda, const
 }
 
 void gemv_cols(int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x,
-               int64_t xs, void* y) {
+               int64_t xs, void* y, bool whole) {
   TYCHO_BY_TYPE(gemv_by_cols<T>(m, k, static_cast<const T*>(a), lda, static_cast<const T*>(x), xs,
-                                static_cast<T*>(y)))
+                                static_cast<T*>(y), whole))
 }
 
 void gemm_few_rows(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,

@@ -6,15 +6,6 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-template <class T>
-TYCHO_INLINE T sum_of(Lane<T> x) {
-  T a[Lane<T>::size];
-  x.store(a);
-  for (int w = Lane<T>::size / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; ++i) a[i] = (Lane<T>(a[i]) + Lane<T>(a[i + w])).v[0];
-  return a[0];
-}
-
 // R rows at once share the loads of x.
 template <class T, int R>
 TYCHO_INLINE void rows_times(int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
@@ -40,7 +31,7 @@ TYCHO_INLINE void rows_times(int64_t k, const T* a, int64_t lda, const T* x, T* 
   for (int r = 0; r < R; ++r) {
     L s = sum[r][0];
     for (int u = 1; u < U; ++u) s += sum[r][u];
-    y[r * ys] = sum_of(s);
+    y[r * ys] = total(s);
   }
 }
 
@@ -99,7 +90,12 @@ void gemv_short_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, 
 
 template <class T>
 void gemv_by_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
-  if (k <= 16 && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
+#if defined(TYCHO_LEVEL_v4)
+  const bool brief = k <= (sizeof(T) == 4 ? 16 : 4);
+#else  // four columns are turned at once, a single one is slow
+  const bool brief = sizeof(T) == 4 && k <= 16 && k % 4 <= 1;
+#endif
+  if (brief && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
   int64_t i = 0;
   for (; i + 4 <= m; i += 4) rows_times<T, 4>(k, a + i * lda, lda, x, y + i * ys, ys);
   for (; i < m; ++i) rows_times<T, 1>(k, a + i * lda, lda, x, y + i * ys, ys);
@@ -132,8 +128,46 @@ TYCHO_INLINE void add_columns(int64_t m, const T* a, int64_t lda, const T* x, in
   }
 }
 
+// A y of at most N lanes stays in registers; every column is added to one of several sums, which do
+// not wait for each other.
+template <class T, int N>
+void add_short_columns(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int64_t xs,
+                       T* y) {
+  using L = Lane<T>;
+  constexpr int size = L::size, U = 8 / N;
+  const int last = static_cast<int>(m - (N - 1) * size);
+  const auto get = [&](const T* column, int n) __attribute__((always_inline)) {
+    return n < N - 1 ? L::load(column + n * size) : load_part(column + n * size, last);
+  };
+  L sum[U][N];
+  for (int u = 0; u < U; ++u)
+    for (int n = 0; n < N; ++n) sum[u][n] = L(0);
+  int64_t j = 0;
+  for (; j + U <= k; j += U)
+#pragma GCC unroll 8
+    for (int u = 0; u < U; ++u) {
+      const L xv(x[(j + u) * xs]);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sum[u][n] = muladd(get(a + (j + u) * lda, n), xv, sum[u][n]);
+    }
+  for (; j < k; ++j)
+    for (int n = 0; n < N; ++n) sum[0][n] = muladd(get(a + j * lda, n), L(x[j * xs]), sum[0][n]);
+  for (int n = 0; n < N; ++n) {
+    L s = sum[0][n];
+    for (int u = 1; u < U; ++u) s += sum[u][n];
+    if (n < N - 1)
+      s.store(y + n * size);
+    else
+      store_part(s, y + n * size, last);
+  }
+}
+
 template <class T>
-void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int64_t xs, T* y) {
+void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int64_t xs, T* y,
+                  bool whole) {
+  constexpr int size = Lane<T>::size;
+  if (whole && m <= size) return add_short_columns<T, 1>(m, k, a, lda, x, xs, y);
+  if (whole && m <= 2 * size) return add_short_columns<T, 2>(m, k, a, lda, x, xs, y);
   int64_t j = 0;
   for (; j + 8 <= k; j += 8) add_columns<T, 8>(m, a + j * lda, lda, x + j * xs, xs, y, j > 0);
   for (; j < k; ++j) add_columns<T, 1>(m, a + j * lda, lda, x + j * xs, xs, y, j > 0);

@@ -1,6 +1,7 @@
 // Many small products one after another, without anything around each; see engine/cpu/matmul/gemm.h.
 #include "engine/cpu/lanes/parts.h"
 #include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/matmul/level/gemv.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -49,6 +50,21 @@ void tiny(const TinyProducts& p) {
   }
 }
 
+// A product with a vector whose terms lie side by side in both operands; false for any other.
+template <class T>
+bool dots(const TinyProducts& p) {
+  const bool column = p.n == 1 && p.a_col == 1, row = p.m == 1 && p.b_row == 1;
+  if (p.k <= 4 || p.bias || !(column ? p.b_row == 1 : row && p.a_col == 1)) return false;
+  const T *const a = static_cast<const T*>(p.a), *const b = static_cast<const T*>(p.b);
+  T* c = static_cast<T*>(p.c);
+  for (int64_t q = 0; q < p.count; ++q, c += p.m * p.n)
+    if (column)
+      gemv_by_rows<T>(p.m, p.k, a + p.a_at[q], p.a_row, b + p.b_at[q], c, 1);
+    else
+      gemv_by_rows<T>(p.n, p.k, b + p.b_at[q], p.b_col, a + p.a_at[q], c, 1);
+  return true;
+}
+
 template <class T>
 bool fits(const TinyProducts& p) {
   return p.n <= Lane<T>::size && (p.b_col == 1 || p.n * p.k <= kPacked);
@@ -58,6 +74,7 @@ bool fits(const TinyProducts& p) {
 
 bool tiny_products(const TinyProducts* p) {
   const bool single = p->dtype == DType::Float32;
+  if (single ? dots<float>(*p) : dots<double>(*p)) return true;
   if (!(single ? fits<float>(*p) : fits<double>(*p))) return false;
   single ? tiny<float>(*p) : tiny<double>(*p);
   return true;

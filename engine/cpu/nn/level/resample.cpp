@@ -92,16 +92,6 @@ template <class T>
     }
 }
 
-template <class T>
-[[gnu::always_inline]] inline void spread_rows(const T* x, int64_t stride, T* y, const T* w,
-                                               int64_t taps, int64_t n) {
-  for (int64_t k = 0; k < taps; ++k) {
-    const T weight = w[k];
-    T* const row = y + k * stride;
-    for (int64_t j = 0; j < n; ++j) row[j] += weight * x[j];
-  }
-}
-
 }  // namespace
 
 void mix_rows_f32(const float* x, int64_t stride, float* y, const float* w, int64_t taps,
@@ -127,14 +117,6 @@ void mix_lines_f32(const float* x, int64_t in, float* y, int64_t out, const int6
 void mix_lines_f64(const double* x, int64_t in, double* y, int64_t out, const int64_t* first,
                    const double* w, int64_t taps, int64_t lines) {
   mix_lines(x, in, y, out, first, w, taps, lines);
-}
-void spread_rows_f32(const float* x, int64_t stride, float* y, const float* w, int64_t taps,
-                     int64_t n) {
-  spread_rows(x, stride, y, w, taps, n);
-}
-void spread_rows_f64(const double* x, int64_t stride, double* y, const double* w, int64_t taps,
-                     int64_t n) {
-  spread_rows(x, stride, y, w, taps, n);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

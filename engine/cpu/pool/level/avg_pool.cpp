@@ -17,6 +17,29 @@ TYCHO_INLINE Lane<T> quotient(Lane<T> a, Lane<T> b) {
   }
 }
 
+// Single numbers; integers wrap.
+template <class T>
+TYCHO_INLINE T plus(T a, T b) {
+  if constexpr (Lane<T>::integral)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
+}
+
+// The sum of n neighbours.
+template <class T>
+TYCHO_INLINE T sum_of(const T* p, int64_t n) {
+  using L = Lane<T>;
+  L sum[2] = {L(0), L(0)};
+  int64_t i = 0;
+  for (; i + 2 * L::size <= n; i += 2 * L::size) {
+    sum[0] += L::load(p + i);
+    sum[1] += L::load(p + i + L::size);
+  }
+  each_lane<T>(n - i, [&](int64_t j, int m) { sum[0] += load_n(p + i + j, m); });
+  return total(sum[0] + sum[1]);
+}
+
 template <class T>
 void lines_of_channels(const Pool& p, const T* x, T* y, int64_t begin, int64_t end) {
   using L = Lane<T>;
@@ -37,32 +60,36 @@ void lines_of_channels(const Pool& p, const T* x, T* y, int64_t begin, int64_t e
 }
 
 template <class T>
-void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end, T* sum) {
+void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end, T* scratch) {
   using L = Lane<T>;
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
   const Inside inside(ax);
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
-    memset(sum, 0, ax.in * sizeof(T));
-    for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
+    const auto row_at = [&](int64_t tz, int64_t ty) {
+      return x + n * plane +
+             ((az.start[oz] + tz * az.dilation) * ay.in + ay.start[oy] + ty * ay.dilation) * ax.in;
+    };
+    // A single row is read where it lies, unless lanes would read beyond its end.
+    const bool alone = inside.begin >= inside.end && az.last[oz] - az.first[oz] == 1 &&
+                       ay.last[oy] - ay.first[oy] == 1;
+    const T* const sum = alone ? row_at(az.first[oz], ay.first[oy]) : scratch;
+    if (!alone) memset(scratch, 0, ax.in * sizeof(T));
+    for (int64_t tz = az.first[oz]; !alone && tz < az.last[oz]; ++tz)
       for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
-        const T* row =
-            x + n * plane +
-            ((az.start[oz] + tz * az.dilation) * ay.in + ay.start[oy] + ty * ay.dilation) * ax.in;
+        const T* row = row_at(tz, ty);
         each_lane<T>(ax.in, [&](int64_t i, int m) {
-          (L::load(sum + i) + load_n(row + i, m)).store(sum + i);
+          (L::load(scratch + i) + load_n(row + i, m)).store(scratch + i);
         });
       }
     const auto lanes = [&](int64_t ox, int m) {
       const T* const from = sum + ax.start[ox];
       L s(0);
-      for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t * ax.dilation, ax.stride);
+      for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t, ax.stride);
       store_n(y + line * ax.out + ox, quotient(s, L(divisor_of<T>(p, {oz, oy, ox}))), m);
     };
     const auto single = [&](int64_t ox) {
-      T s = 0;
-      for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t)
-        s = (L(s) + L(sum[ax.start[ox] + t * ax.dilation])).v[0];
+      const T s = sum_of(sum + ax.start[ox] + ax.first[ox], ax.last[ox] - ax.first[ox]);
       y[line * ax.out + ox] = quotient(L(s), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
     };
     each_result<T>(ax, inside, lanes, single);
@@ -74,7 +101,14 @@ void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
   using L = Lane<T>;
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
   const int64_t image = pixels_of(p) * p.channels;
-  memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
+  // Planes whose pixels all lie in one window are written, others are added to.
+  bool written = p.channels == 1 && p.apart;
+  for (const PoolAxis& a : p.axis) {
+    int64_t inside = 0;
+    for (int64_t o = 0; o < a.out; ++o) inside += a.last[o] - a.first[o];
+    written = written && inside == a.in;
+  }
+  if (!written) memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
   each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
     for (int64_t ox = 0; ox < width; ++ox) {
       const Place o{z, row, ox};
@@ -83,7 +117,16 @@ void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
       T* to = x + n * image;
       if (p.channels == 1) {
         const T v = quotient(L(*from), L(by)).v[0];
-        each_tap(p, o, [&](int64_t pixel, int64_t) { to[pixel] = (L(to[pixel]) + L(v)).v[0]; });
+        each_row(p, o, [&](int64_t pixel, int64_t, int64_t count) {
+          T* const row = to + pixel;
+          const auto value = [&](int64_t i, int m) {
+            return written ? L(v) : load_n<T>(row + i, m) + L(v);
+          };
+          if (count < 4)
+            for (int64_t i = 0; i < count; ++i) row[i] = written ? v : plus(row[i], v);
+          else
+            each_lane<T>(count, [&](int64_t i, int m) { store_n(row + i, value(i, m), m); });
+        });
         continue;
       }
       each_lane<T>(p.channels, [&](int64_t c, int m) {

@@ -90,21 +90,47 @@ void lines_of_channels(const Pool& p, const S* x, S* y, TapNumbers taps, int64_t
   });
 }
 
-// Across a line: `best` and `at` hold each column's maximum and the tap number of its row.
+// Whether (v, tap) comes before (best, at): of equal maxima the earlier tap, of several nan the later.
+template <class V>
+TYCHO_INLINE auto comes_first(V v, V tap, V best, V at) {
+  const auto nan = v != v, old_nan = best != best;
+  return (nan & (~old_nan | (tap > at))) | (~old_nan & ((v > best) | ((v == best) & (tap < at))));
+}
+
+// The maximum of a window, whose columns hold maxima `best` of rows that begin with the tap `at`.
 template <class T>
 struct Across {
-  T best, at;
-  bool begun = false;
-  TYCHO_INLINE void take(T v, T row_tap, T column) {
-    const bool nan = v != v, old_nan = best != best;
-    // Equal maxima: the earlier row, and in it the earlier column, which came first. Of several
-    // nan, the later row, and in it the later column.
-    const T row_at = at_row;
-    const bool wins = !begun || (nan ? !old_nan || row_tap >= row_at
-                                     : !old_nan && (v > best || (v == best && row_tap < row_at)));
-    if (wins) best = v, at_row = row_tap, at = row_tap + column, begun = true;
+  using L = Lane<T>;
+  L best, at;  // in every element
+
+  void take(L v, L tap) {
+    const auto wins = comes_first(v, tap, best, at);
+    best = select(wins, v, best);
+    at = select(wins, tap, at);
   }
-  T at_row;
+  Across(const T* from, const T* row, int64_t n, int64_t step, int64_t first) {
+    constexpr int size = L::size;
+    const auto tap = [&](int64_t t) { return L(row[t * step]) + L(static_cast<T>(first + t)); };
+    best = L(from[0]);
+    at = tap(0);
+    int64_t t = 1;
+    if (step == 1 && n >= 2 * size) {
+      T places[size];
+      for (int i = 0; i < size; ++i) places[i] = static_cast<T>(first + i);
+      const L place = L::load(places);
+      best = L::load(from);
+      at = L::load(row) + place;
+      for (t = size; t + size <= n; t += size)
+        take(L::load(from + t), L::load(row + t) + place + L(static_cast<T>(t)));
+      T values[size], taps[size];
+      best.store(values);
+      at.store(taps);
+      best = L(values[0]);
+      at = L(taps[0]);
+      for (int i = 1; i < size; ++i) take(L(values[i]), L(taps[i]));
+    }
+    for (; t < n; ++t) take(L(from[t * step]), tap(t));
+  }
 };
 
 template <class T, bool taps_wanted>
@@ -138,13 +164,10 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
         begun = true;
       }
     const auto single = [&](int64_t ox) {
-      Across<T> a{};
-      for (int64_t t = ax.first[ox]; t < ax.last[ox]; ++t) {
-        const int64_t i = ax.start[ox] + t * ax.dilation;
-        a.take(best[i], taps_wanted ? at[i] : T(0), static_cast<T>(t));
-      }
-      y[line * ax.out + ox] = a.best;
-      if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at));
+      const int64_t t = ax.first[ox], i = ax.start[ox] + t * ax.dilation;
+      const Across<T> a(best + i, at + i, ax.last[ox] - t, ax.dilation, t);
+      y[line * ax.out + ox] = a.best.v[0];
+      if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at.v[0]));
     };
     const auto lanes = [&](int64_t ox, int m) {
       const int64_t from = ax.start[ox];

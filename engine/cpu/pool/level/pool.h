@@ -20,18 +20,27 @@ TYCHO_INLINE void each_line(const Pool& p, int64_t begin, int64_t end, F&& f) {
   }
 }
 
-// Calls f(pixel offset, tap number) for the taps of a window that are inside, in scan order.
+// Calls f(pixel offset, tap number, count) for the rows of a window's taps that are inside.
 template <class F>
-TYCHO_INLINE void each_tap(const Pool& p, const Place& o, F&& f) {
+TYCHO_INLINE void each_row(const Pool& p, const Place& o, F&& f) {
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  const int64_t first = ax.first[o.x];
   for (int64_t tz = az.first[o.z]; tz < az.last[o.z]; ++tz)
     for (int64_t ty = ay.first[o.y]; ty < ay.last[o.y]; ++ty) {
       const int64_t row =
           (az.start[o.z] + tz * az.dilation) * ay.in + ay.start[o.y] + ty * ay.dilation;
-      const int64_t tap = (tz * ay.kernel + ty) * ax.kernel;
-      for (int64_t tx = ax.first[o.x]; tx < ax.last[o.x]; ++tx)
-        f(row * ax.in + ax.start[o.x] + tx * ax.dilation, tap + tx);
+      f(row * ax.in + ax.start[o.x] + first * ax.dilation,
+        (tz * ay.kernel + ty) * ax.kernel + first, ax.last[o.x] - first);
     }
+}
+// Calls f(pixel offset, tap number) for the taps of a window that are inside, in scan order.
+template <class F>
+TYCHO_INLINE void each_tap(const Pool& p, const Place& o, F&& f) {
+  const int64_t step = p.axis[2].dilation;
+  each_row(
+      p, o, [&](int64_t pixel, int64_t tap, int64_t count) __attribute__((always_inline)) {
+        for (int64_t t = 0; t < count; ++t) f(pixel + t * step, tap + t);
+      });
 }
 
 TYCHO_INLINE int64_t pixels_of(const Pool& p) { return p.axis[0].in * p.axis[1].in * p.axis[2].in; }
@@ -175,7 +184,7 @@ TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
 // The results along a line whose windows lie inside, all of whose taps count, and a stride apart.
 struct Inside {
   int64_t begin = 0, end;
-  explicit Inside(const PoolAxis& a) : end(a.out) {
+  explicit Inside(const PoolAxis& a) : end(a.stride ? a.out : 0) {
     while (begin < end && (a.first[begin] != 0 || a.last[begin] != a.kernel)) ++begin;
     const auto follows = [&](int64_t o) {
       return a.first[o] == 0 && a.last[o] == a.kernel &&
