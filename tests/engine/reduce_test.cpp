@@ -142,6 +142,76 @@ TEST(Sums, DoNotDependOnTheNumberOfThreads) {
   }
 }
 
+// Every way through short blocks, few rows, single elements and repeated ones: as of a copy in doubles
+// whose elements lie side by side.
+TEST(Reductions, OfShortBlocksAndFewRowsAgreeInEveryLayoutTypeAndLevel) {
+  struct Case {
+    Sizes shape;
+    int64_t dim;
+  };
+  const Case cases[] = {{{70, 3, 5}, 1},  {{36, 10, 76, 2}, 1}, {{61, 31, 2}, 1}, {{40, 130, 3}, 1},
+                        {{33, 3, 16}, 1}, {{7, 50, 24}, 0},     {{3, 337, 9}, 0}, {{13, 5000}, 0},
+                        {{129, 40}, 0},   {{6, 2100}, 0},       {{9, 1, 40}, 1},  {{5, 20, 7}, 2}};
+  const auto check = [](const Tensor& have, const Tensor& want, bool exact, double size) {
+    const V a = values(have), b = values(want);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::isnan(b[i])) {
+        ASSERT_TRUE(std::isnan(a[i])) << i;
+        continue;
+      }
+      ASSERT_NEAR(a[i], b[i], exact ? 0 : size * std::max(1.0, std::fabs(b[i]))) << i;
+    }
+  };
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32, DType::UInt8})
+      for (const Case& c : cases)
+        for (int layout = 0; layout < 5; ++layout) {
+          const int rank = static_cast<int>(c.shape.n);
+          Sizes made = c.shape;
+          if (layout == 1) std::reverse(&made[0], &made[0] + rank);
+          if (layout >= 2 && layout <= 3) made[rank - 1] = 2 * made[rank - 1] + 3;
+          if (layout == 4) made[static_cast<int>(c.dim) ? 0 : rank - 1] = 1;
+          Tensor x = noise(made, DType::Float64);
+          if (!is_floating(t)) x = op<"abs">(x) * 100;
+          if (is_floating(t) && x.numel() > 50) x.host<double>()[x.numel() / 3] = kNan;
+          Tensor typed = empty(made, t);
+          copy_raw(typed, x);
+          x = typed;
+          if (layout == 1)
+            for (int d = 0; d < rank / 2; ++d) x = op<"transpose">(x, d, rank - 1 - d);
+          if (layout >= 2 && layout <= 3) x = op<"narrow">(x, rank - 1, 1, 2 * c.shape[rank - 1]);
+          if (layout == 2) x = op<"narrow">(x, rank - 1, 1, c.shape[rank - 1]);
+          if (layout == 3) {
+            Sizes stride = x.strides();
+            stride[rank - 1] *= 2;
+            x = alias(x, c.shape, stride, x->offset);
+          }
+          if (layout == 4) x = op<"expand">(x, c.shape);
+          Tensor wide = empty(x.shape(), DType::Float64);
+          copy_raw(wide, x);
+          wide = op<"contiguous">(op<"movedim">(wide, Sizes{c.dim}, Sizes{-1}));
+          SCOPED_TRACE(to_string(c.shape) + " " + std::to_string(layout) + " " + std::to_string(static_cast<int>(t)));
+          const Sizes dim{c.dim}, last{-1};
+          const double size = t == DType::BFloat16 ? 0x1p-7 : t == DType::Float64 ? 1e-12 : 1e-5;
+          check(op<"amax">(x, dim), op<"amax">(wide, last), true, 0);
+          check(op<"amin">(x, dim), op<"amin">(wide, last), true, 0);
+          check(op<"any">(x, dim), op<"any">(wide, last), true, 0);
+          check(op<"count_nonzero">(x, dim), op<"count_nonzero">(wide, last), true, 0);
+          check(ops<"max.dim">(x, c.dim)[0], op<"amax">(wide, last), true, 0);
+          check(ops<"max.dim">(x, c.dim)[1], ops<"max.dim">(wide, -1)[1], true, 0);
+          check(op<"sum">(x, dim), op<"sum">(wide, last), !is_floating(t), size * 10);
+          check(op<"sum">(x), op<"sum">(wide), !is_floating(t), size * 1000);
+          if (!is_floating(t)) continue;
+          check(op<"mean">(x, dim), op<"mean">(wide, last), false, size);
+          check(op<"nansum">(x, dim), op<"nansum">(wide, last), false, size * 10);
+          check(op<"prod">(x, dim), op<"prod">(wide, last), false, size);
+          check(op<"var">(x, dim), op<"var">(wide, last), false, size * 10);
+        }
+  }
+}
+
 TEST(Extremes, LetNanWinAndGiveTheFirstPosition) {
   for (cpu::Level l : kLevels) {
     const AtLevel at(l);
