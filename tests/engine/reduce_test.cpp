@@ -209,6 +209,8 @@ TEST(Reductions, OfShortBlocksAndFewRowsAgreeInEveryLayoutTypeAndLevel) {
           check(op<"nansum">(x, dim), op<"nansum">(wide, last), false, size * 10);
           check(op<"prod">(x, dim), op<"prod">(wide, last), false, size);
           check(op<"var">(x, dim), op<"var">(wide, last), false, size * 10);
+          check(op<"vector_norm">(x, 2.0, dim), op<"vector_norm">(wide, 2.0, last), false,
+                size * 10);
         }
   }
 }

@@ -130,7 +130,9 @@ void by_boxes(const Folder& folder, FoldSink sink) {
   const FoldPlan& p = folder.plan;
   const int outer = p.kept_rank - 2;
   const FoldAxis &block = p.kept[outer], &row = p.kept[outer + 1];
-  const int64_t most = kBox / std::min<int64_t>(p.depth, 8) / row.size,
+  // States of several parts are joined more rarely.
+  const int64_t few = folder.f->components > 1 ? 32 : 8;
+  const int64_t most = kBox / std::min<int64_t>(p.depth, few) / row.size,
                 beside = std::clamp<int64_t>(most, 1, block.size),
                 parts = (block.size + beside - 1) / beside,
                 slab = std::min(p.depth, kBox / (beside * row.size));
@@ -258,7 +260,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     const int64_t row = c.size * folder.bytes;
     if (c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
         p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
-      boxes = column >= p.kept_rank - 2;
+      // Moments are joined slab by slab, which is dear where there are many.
+      boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);
       if (!boxes && columns) {
         Sizes shape, stride;
         for (const bool folded : {true, false})

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/run.h"
 #include "engine/cpu/reduce/reduce.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
@@ -206,7 +207,11 @@ void vector_norm(Call& c) {
   for (int d = 0; d < x.rank(); ++d)
     if (bits >> d & 1) depth *= x.size(d);
   double p = c.number(1);
-  if (depth == 1 && p != 0) p = 1;  // every norm of one number is its magnitude
+  if (depth == 1 && p != 0 && c.out[0].dtype() == x.dtype()) {  // every norm of one number
+    const Value one(x);
+    const Tensor out = alias(c.out[0], x.shape(), row_major(x.shape()), c.out[0]->offset);
+    return run_row(static_cast<int>(Row::abs), x.dtype(), &one, 1, out.get());
+  }
   const DType wide = c.out[0].dtype() == DType::Float64 ? DType::Float64 : x.dtype();
   if (wide != x.dtype()) {
     Tensor y = empty(x.shape(), wide, x.device());
