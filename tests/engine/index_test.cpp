@@ -49,6 +49,39 @@ TEST(Index, NeighbouringIndexTensorsStayInPlaceOthersMoveToTheFront) {
             values(op<"select">(op<"select">(x, 0, 1), 0, 2)));
 }
 
+// Short last dimensions and few positions are gone through position by position.
+TEST(Index, AlongShortLastDimensionsOfAnyLayoutIsAsElementByElement) {
+  for (const Sizes& shape :
+       {Sizes{50, 40, 3}, Sizes{700, 30, 2}, Sizes{5, 9000, 2}, Sizes{3, 4, 1}})
+    for (const bool turned : {false, true}) {
+      const Sizes made = turned ? Sizes{shape[0], shape[2], shape[1]} : shape;
+      Tensor x = counted(made, DType::Float64), y = op<"add">(counted(made, DType::Float64), 0.5);
+      if (turned) x = op<"transpose">(x, 1, 2), y = op<"transpose">(y, 1, 2);
+      const int64_t n = shape[2];
+      const Tensor few = at({2}, {n, 1});
+      Tensor each = empty(shape, DType::Int64);
+      for (int64_t i = 0; i < each.numel(); ++i) each.host<int64_t>()[i] = (i * 7 + i / 11) % n + 1;
+      const V vx = values(x), vy = values(y);
+      const size_t all = vx.size(), width = static_cast<size_t>(n);
+      V taken, gathered(all), added = vx, scattered = vx;
+      for (size_t i = 0; i < all; ++i) {
+        const size_t row = i / width * width,
+                     place = row + static_cast<size_t>(each.host<int64_t>()[i]) - 1;
+        gathered[i] = vx[place];
+        scattered[place] += vy[i];
+        if (i == row) {
+          taken.push_back(vx[row + width - 1]), taken.push_back(vx[row]);
+          added[row + width - 1] += vy[row], added[row] += vy[row + (n > 1)];
+        }
+      }
+      EXPECT_EQ(values(op<"index_select">(x, 2, few)), taken);
+      EXPECT_EQ(values(op<"gather">(x, 2, each)), gathered);
+      EXPECT_EQ(values(op<"scatter_add">(x, 2, each, y)), scattered);
+      if (n == 1) continue;
+      EXPECT_EQ(values(op<"index_add">(x, 2, few, op<"narrow">(y, 2, 0, 2))), added);
+    }
+}
+
 TEST(Index, MasksStandForTheirTrueElements) {
   const Tensor x = counted({2, 3});
   const Tensor mask = fn::gt(x, 2);

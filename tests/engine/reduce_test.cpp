@@ -1,4 +1,4 @@
-// Reductions, scans and sorting on special values, odd layouts and sizes that take every way
+// Reductions and scans on special values, odd layouts and sizes that take every way
 // through the kernels; equal results for every number of threads.
 #include <gtest/gtest.h>
 
@@ -142,6 +142,79 @@ TEST(Sums, DoNotDependOnTheNumberOfThreads) {
   }
 }
 
+// Every way through short blocks, few rows, single elements and repeated ones: as of a copy in doubles
+// whose elements lie side by side.
+TEST(Reductions, OfShortBlocksAndFewRowsAgreeInEveryLayoutTypeAndLevel) {
+  struct Case {
+    Sizes shape;
+    int64_t dim;
+  };
+  const Case cases[] = {{{70, 3, 5}, 1},  {{36, 10, 76, 2}, 1}, {{61, 31, 2}, 1}, {{40, 130, 3}, 1},
+                        {{33, 3, 16}, 1}, {{7, 50, 24}, 0},     {{3, 337, 9}, 0}, {{13, 5000}, 0},
+                        {{129, 40}, 0},   {{6, 2100}, 0},       {{9, 1, 40}, 1},  {{5, 20, 7}, 2}};
+  const auto check = [](const Tensor& have, const Tensor& want, bool exact, double size) {
+    const V a = values(have), b = values(want);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::isnan(b[i])) {
+        ASSERT_TRUE(std::isnan(a[i])) << i;
+        continue;
+      }
+      ASSERT_NEAR(a[i], b[i], exact ? 0 : size * std::max(1.0, std::fabs(b[i]))) << i;
+    }
+  };
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32, DType::UInt8})
+      for (const Case& c : cases)
+        for (int layout = 0; layout < 5; ++layout) {
+          const int rank = static_cast<int>(c.shape.n);
+          Sizes made = c.shape;
+          if (layout == 1) std::reverse(&made[0], &made[0] + rank);
+          if (layout >= 2 && layout <= 3) made[rank - 1] = 2 * made[rank - 1] + 3;
+          if (layout == 4) made[static_cast<int>(c.dim) ? 0 : rank - 1] = 1;
+          Tensor x = noise(made, DType::Float64);
+          if (!is_floating(t)) x = op<"abs">(x) * 100;
+          if (is_floating(t) && x.numel() > 50) x.host<double>()[x.numel() / 3] = kNan;
+          Tensor typed = empty(made, t);
+          copy_raw(typed, x);
+          x = typed;
+          if (layout == 1)
+            for (int d = 0; d < rank / 2; ++d) x = op<"transpose">(x, d, rank - 1 - d);
+          if (layout >= 2 && layout <= 3) x = op<"narrow">(x, rank - 1, 1, 2 * c.shape[rank - 1]);
+          if (layout == 2) x = op<"narrow">(x, rank - 1, 1, c.shape[rank - 1]);
+          if (layout == 3) {
+            Sizes stride = x.strides();
+            stride[rank - 1] *= 2;
+            x = alias(x, c.shape, stride, x->offset);
+          }
+          if (layout == 4) x = op<"expand">(x, c.shape);
+          Tensor wide = empty(x.shape(), DType::Float64);
+          copy_raw(wide, x);
+          wide = op<"contiguous">(op<"movedim">(wide, Sizes{c.dim}, Sizes{-1}));
+          SCOPED_TRACE(to_string(c.shape) + " " + std::to_string(layout) + " " +
+                       std::to_string(static_cast<int>(t)));
+          const Sizes dim{c.dim}, last{-1};
+          const double size = t == DType::BFloat16 ? 0x1p-7 : t == DType::Float64 ? 1e-12 : 1e-5;
+          check(op<"amax">(x, dim), op<"amax">(wide, last), true, 0);
+          check(op<"amin">(x, dim), op<"amin">(wide, last), true, 0);
+          check(op<"any">(x, dim), op<"any">(wide, last), true, 0);
+          check(op<"count_nonzero">(x, dim), op<"count_nonzero">(wide, last), true, 0);
+          check(ops<"max.dim">(x, c.dim)[0], op<"amax">(wide, last), true, 0);
+          check(ops<"max.dim">(x, c.dim)[1], ops<"max.dim">(wide, -1)[1], true, 0);
+          check(op<"sum">(x, dim), op<"sum">(wide, last), !is_floating(t), size * 10);
+          check(op<"sum">(x), op<"sum">(wide), !is_floating(t), size * 1000);
+          if (!is_floating(t)) continue;
+          check(op<"mean">(x, dim), op<"mean">(wide, last), false, size);
+          check(op<"nansum">(x, dim), op<"nansum">(wide, last), false, size * 10);
+          check(op<"prod">(x, dim), op<"prod">(wide, last), false, size);
+          check(op<"var">(x, dim), op<"var">(wide, last), false, size * 10);
+          check(op<"vector_norm">(x, 2.0, dim), op<"vector_norm">(wide, 2.0, last), false,
+                size * 10);
+        }
+  }
+}
+
 TEST(Extremes, LetNanWinAndGiveTheFirstPosition) {
   for (cpu::Level l : kLevels) {
     const AtLevel at(l);
@@ -245,78 +318,6 @@ TEST(Scans, CarryInDoubleAndKeepInfinities) {
   const auto r = ops<"cummax">(of({6}, {1, 3, 3, kNan, 9, 2}), 0);
   EXPECT_EQ(values(r[1]), (V{1, 2, 3, 4, 4, 4}));
   EXPECT_TRUE(std::isnan(values(r[0])[5]));
-}
-
-TEST(Sorting, IsStableAndPutsNanLast) {
-  for (int64_t n : {5, 700, 20000}) {
-    Tensor x = of({n}, {2, -0.0, 0, -1, kNan, kInf, -kInf});
-    for (bool descending : {false, true}) {
-      const auto r = ops<"sort">(x, 0, descending);
-      const V v = values(r[0]), at = values(r[1]), source = values(x);
-      for (int64_t i = 0; i < n; ++i) {
-        const double from = source[static_cast<size_t>(at[i]) - 1];
-        ASSERT_TRUE(from == v[i] || (std::isnan(from) && std::isnan(v[i])));
-        if (i == 0) continue;
-        const double a = descending ? v[i] : v[i - 1], b = descending ? v[i - 1] : v[i];
-        ASSERT_TRUE(std::isnan(b) || a <= b) << a << " " << b;
-        const bool equal = v[i] == v[i - 1] || (std::isnan(a) && std::isnan(b));
-        ASSERT_TRUE(!equal || at[i - 1] < at[i]);
-      }
-    }
-  }
-}
-
-TEST(Sorting, OfEveryTypeAgreesWithTheStandardLibrary) {
-  for (DType t : {DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
-                  DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
-    const Tensor x = op<"to.dtype">(op<"mul">(noise({1000}, DType::Float64), 100), t);
-    V want = values(x);
-    std::sort(want.begin(), want.end());
-    EXPECT_EQ(values(ops<"sort">(x, 0)[0]), want) << dtype_name(t);
-    const V top = values(ops<"topk">(x, 10, 0)[0]);
-    EXPECT_EQ(top, V(want.rbegin(), want.rbegin() + 10)) << dtype_name(t);
-    EXPECT_EQ(values(ops<"topk">(x, 7, 0, false)[0]), V(want.begin(), want.begin() + 7));
-    EXPECT_EQ(one(ops<"kthvalue">(x, 500)[0]), want[499]);
-    EXPECT_EQ(one(op<"median">(x)), want[499]);
-  }
-}
-
-TEST(Sorting, FindsTheBestOfLongLinesWhateverTheirOrder) {
-  Tensor x = empty({100000}, DType::Float32);
-  for (int order = 0; order < 3; ++order) {
-    for (int64_t i = 0; i < 100000; ++i)
-      x.host<float>()[i] = static_cast<float>(order == 0 ? i : order == 1 ? -i : i * 7919 % 100000);
-    const auto r = ops<"topk">(x, 5);
-    const V v = values(r[0]), at = values(r[1]);
-    for (int k = 0; k < 5; ++k) EXPECT_EQ(v[k], order == 1 ? -k : 99999 - k);
-    for (int k = 0; k < 5; ++k) EXPECT_EQ(x.host<float>()[static_cast<int64_t>(at[k]) - 1], v[k]);
-  }
-  EXPECT_THROW(ops<"topk">(x, 100001), Error);
-}
-
-TEST(Distinct, ElementsAndTheirCounts) {
-  const auto r = ops<"unique">(of({6}, {3, 1, 3, 2, 1, 3}), true, true, true);
-  EXPECT_EQ(values(r[0]), (V{1, 2, 3}));
-  EXPECT_EQ(values(r[1]), (V{3, 1, 3, 2, 1, 3}));
-  EXPECT_EQ(values(r[2]), (V{2, 1, 3}));
-  EXPECT_EQ(op<"unique">(of({4}, {kNan, 1, kNan, 1})).numel(), 3);
-  EXPECT_EQ(values(op<"nonzero">(of({2, 3}, {0, 1, 0, 2, 0, 3}))), (V{1, 2, 2, 1, 2, 3}));
-  EXPECT_EQ(op<"nonzero">(noise({0, 3})).shape(), (Sizes{0, 2}));
-  const Tensor mask = of({300, 1001}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, DType::Bool);
-  const Tensor at = op<"nonzero">(mask);
-  EXPECT_EQ(at.size(0), 300 * 1001 / 11);
-  for (int64_t i = 0; i < at.size(0); ++i) {
-    const int64_t* p = at.host<int64_t>() + 2 * i;
-    ASSERT_EQ((p[0] - 1) * 1001 + p[1] - 1, 11 * i + 10);
-  }
-}
-
-TEST(Distinct, PlacesInSortedLinesCountFromOne) {
-  const Tensor line = of({4}, {1, 2, 2, 5});
-  EXPECT_EQ(values(op<"searchsorted">(line, of({4}, {0, 2, 5, 6}))), (V{1, 2, 4, 5}));
-  EXPECT_EQ(values(op<"searchsorted">(line, of({4}, {0, 2, 5, 6}), false, true)), (V{1, 4, 5, 5}));
-  EXPECT_EQ(values(op<"bincount">(of({5}, {0, 2, 2, 4, 2}, DType::Int64))), (V{1, 0, 3, 0, 1}));
-  EXPECT_THROW(op<"bincount">(of({1}, {-1}, DType::Int64)), Error);
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ void isin(Call& c) {
     v.assign(wide.data<T>(), wide.data<T>() + wide.numel());
     return v;
   };
-  const auto run = [&](auto kind) {
+  const auto run = [&]<class T>(T kind) {
     const auto x = read(0, kind);
     auto among = read(1, kind);
     std::erase_if(among, [](auto v) { return v != v; });
@@ -207,9 +207,16 @@ void isin(Call& c) {
     const bool invert = c.flag(3);
     auto* out = c.out[0].data<uint8_t>();
     parallel_for(static_cast<int64_t>(x.size()), 1024, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        out[i] =
-            std::binary_search(among.begin(), among.end(), x[static_cast<size_t>(i)]) != invert;
+      const T* const first = among.data();
+      for (int64_t i = begin; i < end; ++i) {
+        const T v = x[static_cast<size_t>(i)];
+        const T* p = first;  // without branches, which nobody could predict
+        for (size_t n = among.size(), half; n > 1; n -= half) {
+          half = n / 2;
+          p += half & -static_cast<size_t>(p[half - 1] < v);
+        }
+        out[i] = (!among.empty() && *p == v) != invert;
+      }
     });
   };
   const auto floats = [&](int i) {

@@ -68,6 +68,17 @@ inline void copy_part(char* to, const char* from, int64_t bytes) {
   }
 }
 
+// f(begin, end) for blocks of B that stay in the caches while all m positions are gone through.
+template <class F>
+void each_block(int64_t nb, int64_t m, Interrupts stop, F&& f) {
+  const int64_t block = std::max<int64_t>(64, 16384 / m);
+  parallel_for((nb + block - 1) / block, 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t k = first; k < last; ++k) f(k * block, std::min(nb, (k + 1) * block));
+               },
+               stop);
+}
+
 // Parts of a few elements, the same for every b of many: where they lie is found once, for one b or
 // for as many short ones as a table holds. False where this does not fit.
 bool take_short_parts(const Tensor& x, const Walk& wb, const Walk& wa, const Places& at, int64_t a,
@@ -121,6 +132,22 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
   const int size = dtype_size(x.dtype());
   const bool dense = wa.rank == 1 && wa.stride[1][0] == 1;
   if (take_short_parts(x, wb, wa, at, a, out)) return;
+  if (a == 1 && wb.inner() > m)  // position by position
+    return with_size(x.dtype(), [&](auto kind) {
+      using T = decltype(kind);
+      const T* f = x.data<T>();
+      T* t = out.data<T>();
+      const int64_t s = wb.stride[0][wb.rank - 1];
+      each_block(nb, m, Interrupts::Poll, [&](int64_t begin, int64_t end) {
+        for (int64_t j = 0; j < m; ++j) {
+          T* to = t + begin * m + j;
+          const T* from = f + (at.p[j] - 1) * at.step;
+          each_run(wb, begin, end, [&](const int64_t* offset, int64_t n) {
+            for (int64_t i = 0; i < n; ++i, to += m) *to = from[offset[0] + i * s];
+          });
+        }
+      });
+    });
   const int64_t grain = std::max<int64_t>(1, 16384 / a);
   parallel_for(nb * m, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {
@@ -229,6 +256,16 @@ void put_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& a
           });
       }
     };
+    if (a == 1 && wb.inner() > m) {  // position by position
+      const int64_t s0 = wb.stride[0][wb.rank - 1], s1 = wb.stride[1][wb.rank - 1];
+      return each_block(nb, m, Interrupts::Hold, [&](int64_t begin, int64_t end) {
+        for (int64_t j = 0; j < m; ++j)
+          each_run(wb, begin, end, [&](const int64_t* offset, int64_t n) {
+            put_run<C>(to + (at.p[j] - 1) * at.step + offset[0], s0, from + j * sj + offset[1], s1,
+                       n);
+          });
+      });
+    }
     const int64_t work = m * a;
     if (nb > 1 && (work >= 16384 || nb * work >= 65536)) {
       parallel_for(

@@ -1,7 +1,9 @@
 // Kernels that read or write single elements at positions along one dimension: gather, scatter,
 // scatter_add, scatter_reduce.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/index/combine.h"
@@ -34,20 +36,33 @@ Tensor checked(const Call& c, const Tensor& index) {
 
 // each_run over three tensors, quick where the runs are short and many.
 template <class F>
-void each_short_run(const Walk& w, int64_t begin, int64_t end, F&& f) {
-  const int64_t n = w.size[w.rank - 1];
-  if (w.rank != 2 || begin % n || end % n) return each_run(w, begin, end, f);
-  for (int64_t i = begin / n; i < end / n; ++i) {
+void each_short_run(const Walk& w, F&& f) {
+  if (w.rank != 2) return each_run(w, 0, w.numel, f);
+  for (int64_t i = 0; i < w.size[0]; ++i) {
     const int64_t offset[] = {i * w.stride[0][0], i * w.stride[1][0], i * w.stride[2][0]};
-    f(offset, n);
+    f(offset, w.size[1]);
   }
+}
+
+// Where the last dimension is short, a longer one goes innermost. Elements that meet differ along one
+// dimension only, so they keep their order.
+Walk long_runs_of(const Impl* const* tensors) {
+  constexpr int64_t kShort = 16, kMostInside = 8192;
+  Walk w = make_walk(tensors, 3);
+  const int last = w.rank - 1;
+  for (int d = last - 1; d >= 0 && w.size[last] < kShort; --d)
+    if (w.size[d] >= kShort && w.size[d] <= kMostInside) {
+      std::swap(w.size[d], w.size[last]);
+      for (int k = 0; k < w.count; ++k) std::swap(w.stride[k][d], w.stride[k][last]);
+    }
+  return w;
 }
 
 template <Combine C, class T>
 void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t step) {
   const int last = w.rank - 1;
   const int64_t sp = w.stride[0][last], st = w.stride[1][last], sf = w.stride[2][last];
-  each_short_run(w, 0, w.numel, [&](const int64_t* offset, int64_t n) {
+  each_short_run(w, [&](const int64_t* offset, int64_t n) {
     const int64_t* q = p + offset[0];
     T* t = to + offset[1];
     const T* f = from + offset[2];
@@ -68,6 +83,25 @@ Tensor part_of(const Tensor& t, int d, int64_t begin, int64_t end) {
   return alias(t, shape, t.strides(), t->offset + begin * t.stride(d));
 }
 
+// f(begin, end) for parts of dimension d, each of about as many elements as the caches hold.
+template <class F>
+void each_part(const Sizes& shape, int d, Interrupts stop, F&& f) {
+  const int64_t grain = std::max<int64_t>(1, 16384 * shape[d] / product(shape));
+  parallel_for(
+      shape[d], grain,
+      [&](int64_t begin, int64_t end) {
+        for (; begin < end; begin += grain) f(begin, std::min(begin + grain, end));
+      },
+      stop);
+}
+// The longest dimension but `not_this`, or -1 where the elements are worth no parts.
+int dim_of_parts(const Sizes& shape, int not_this) {
+  int d = -1;
+  for (int k = 0; k < shape.n && product(shape) >= 32768; ++k)
+    if (k != not_this && shape[k] > 1 && (d < 0 || shape[k] > shape[d])) d = k;
+  return d;
+}
+
 // x at the positions combined with src. Positions may repeat along `dim`, so threads divide
 // another dimension.
 void put_all(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Combine how) {
@@ -77,23 +111,16 @@ void put_all(const Tensor& x, int dim, const Tensor& index, const Tensor& source
   const int64_t step = stride_along(x, dim);
   const auto run = [&](const Tensor& p, const Tensor& t, const Tensor& f) {
     const Impl* three[] = {p.get(), t.get(), f.get()};
-    const Walk w = make_walk(three, 3);
+    const Walk w = long_runs_of(three);
     with_combine(how, x.dtype(), [&]<Combine C, class T>() {
       put_elements<C>(w, t.data<T>(), f.data<T>(), p.data<int64_t>(), step);
     });
   };
-  int split = -1;
-  for (int d = 0; d < shape.n; ++d)
-    if (d != dim && shape[d] > 1 && (split < 0 || shape[d] > shape[split])) split = d;
-  if (split < 0 || index.numel() < 32768) return run(index, xi, si);
-  const int64_t grain = std::max<int64_t>(1, 16384 * shape[split] / index.numel());
-  parallel_for(
-      shape[split], grain,
-      [&](int64_t begin, int64_t end) {
-        run(part_of(index, split, begin, end), part_of(xi, split, begin, end),
-            part_of(si, split, begin, end));
-      },
-      Interrupts::Hold);
+  const int d = dim_of_parts(shape, dim);
+  if (d < 0) return run(index, xi, si);
+  each_part(shape, d, Interrupts::Hold, [&](int64_t begin, int64_t end) {
+    run(part_of(index, d, begin, end), part_of(xi, d, begin, end), part_of(si, d, begin, end));
+  });
 }
 
 Tensor apart(const Tensor& t, const Tensor& changed) {
@@ -135,17 +162,17 @@ void gather(Call& c) {
   const int dim = static_cast<int>(c.integer(1));
   const Tensor index = checked(c, c.tensor(2)), xi = under(x, index.shape(), dim);
   const int64_t step = stride_along(x, dim);
-  const Impl* three[] = {index.get(), xi.get(), out.get()};
-  const Walk w = make_walk(three, 3);
-  const int last = w.rank - 1;
-  const int64_t sp = w.stride[0][last], sx = w.stride[1][last], so = w.stride[2][last];
-  with_size(x.dtype(), [&](auto kind) {
-    using T = decltype(kind);
-    const int64_t* p = index.data<int64_t>();
-    const T* from = x.data<T>();
-    T* to = out.data<T>();
-    parallel_for(w.numel, 16384, [&](int64_t begin, int64_t end) {
-      each_short_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
+  const auto run = [&](const Tensor& at, const Tensor& source, const Tensor& result) {
+    const Impl* three[] = {at.get(), source.get(), result.get()};
+    const Walk w = long_runs_of(three);
+    const int last = w.rank - 1;
+    const int64_t sp = w.stride[0][last], sx = w.stride[1][last], so = w.stride[2][last];
+    with_size(x.dtype(), [&](auto kind) {
+      using T = decltype(kind);
+      const int64_t* p = at.data<int64_t>();
+      const T* from = source.data<T>();
+      T* to = result.data<T>();
+      each_short_run(w, [&](const int64_t* offset, int64_t n) {
         const int64_t* q = p + offset[0];
         const T* f = from + offset[1];
         T* t = to + offset[2];
@@ -156,6 +183,11 @@ void gather(Call& c) {
         for (int64_t i = 0; i < n; ++i) t[i * so] = f[i * sx + (q[i * sp] - 1) * step];
       });
     });
+  };
+  const int d = dim_of_parts(index.shape(), -1);
+  if (d < 0) return run(index, xi, out);
+  each_part(index.shape(), d, Interrupts::Poll, [&](int64_t begin, int64_t end) {
+    run(part_of(index, d, begin, end), part_of(xi, d, begin, end), part_of(out, d, begin, end));
   });
 }
 

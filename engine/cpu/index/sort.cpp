@@ -47,7 +47,7 @@ template void load_keys(DType, const char*, int64_t, uint64_t*, int64_t);
 // the same everywhere are skipped.
 template <class Key>
 void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n) {
-  if (n < 600) {
+  if (n < (sizeof(Key) == 4 ? 64 : 256)) {
     std::sort(items, items + n);
     return;
   }

@@ -144,6 +144,77 @@ inline void to_integers(int64_t* __restrict out, const double* __restrict x, int
   for (; i < n; i++) out[i] = integer1(x[i]);
 }
 
+// The low halves of these, for memory of 32 bits and less. Where a number does not fit 32 bits,
+// the instruction gives INT32_MIN.
+template <class T>
+TYCHO_INLINE int32_t low_integer1(T x) {
+  return static_cast<int32_t>(static_cast<uint32_t>(integer1(x)));
+}
+inline void to_low_integers(int32_t* __restrict out, const float* __restrict x, int64_t n) {
+  int64_t i = 0;
+  bool fits = true;
+#if defined(TYCHO_LEVEL_v4)
+  constexpr int64_t w = 16;
+  const auto some = [&]() __attribute__((always_inline)) {
+    const __m512i k = _mm512_maskz_cvttps_epi32(-1, _mm512_loadu_ps(x + i));
+    _mm512_storeu_si512(out + i, k);
+    fits = !_mm512_cmpeq_epi32_mask(k, _mm512_set1_epi32(INT32_MIN));
+  };
+#elif defined(TYCHO_LEVEL_v3)
+  constexpr int64_t w = 8;
+  const auto some = [&]() __attribute__((always_inline)) {
+    const __m256i k = _mm256_cvttps_epi32(_mm256_loadu_ps(x + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), k);
+    fits = !_mm256_movemask_epi8(_mm256_cmpeq_epi32(k, _mm256_set1_epi32(INT32_MIN)));
+  };
+#else
+  constexpr int64_t w = 4;
+  const auto some = [&]() __attribute__((always_inline)) {
+    const __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + i));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), k);
+    fits = !_mm_movemask_epi8(_mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN)));
+  };
+#endif
+  for (; i + w <= n; i += w) {
+    some();
+    for (int64_t j = i; !fits && j < i + w; j++) out[j] = low_integer1(x[j]);
+  }
+  for (; i < n; i++) out[i] = low_integer1(x[i]);
+}
+inline void to_low_integers(int32_t* __restrict out, const double* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(out + i),
+        _mm512_maskz_cvtepi64_epi32(-1, _mm512_maskz_cvttpd_epi64(-1, _mm512_loadu_pd(x + i))));
+#elif defined(TYCHO_LEVEL_v3)
+  for (; i + 4 <= n; i += 4) {
+    const __m128i k = _mm256_cvttpd_epi32(_mm256_loadu_pd(x + i));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), k);
+    if (_mm_movemask_epi8(_mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN))))
+      for (int64_t j = i; j < i + 4; j++) out[j] = low_integer1(x[j]);
+  }
+#endif
+  for (; i < n; i++) out[i] = low_integer1(x[i]);
+}
+
+// to_odd of many.
+inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    const __m512d d = _mm512_loadu_pd(x + i);
+    const __m256 f = _mm512_maskz_cvt_roundpd_ps(-1, d, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __mmask8 inexact = _mm512_cmp_pd_mask(_mm512_maskz_cvtps_pd(-1, f), d, _CMP_NEQ_UQ);
+    const __m256i b = _mm256_castps_si256(f);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_mask_or_epi32(b, inexact, b, _mm256_set1_epi32(1)));
+  }
+#endif
+  for (; i < n; i++) out[i] = to_odd(x[i]);
+}
+
 #if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
 inline void from_half(float* __restrict tile, const char* p, int64_t n) {
   int64_t i = 0;
@@ -186,6 +257,14 @@ template <class S>
 constexpr bool integer_memory =
     !same<S, Bool> && !short_float<S> && !same<S, float> && !same<S, double>;
 
+template <int bytes>
+constexpr auto shorter_integer() {
+  if constexpr (bytes < 8)
+    return int32_t();
+  else
+    return int64_t();
+}
+
 template <class T, class S>
 inline void load_contiguous(T* __restrict tile, const void* src, int64_t n) {
   const char* p = static_cast<const char*>(src);
@@ -220,23 +299,24 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
   if constexpr (same<T, float> && same<S, Half> && half_instructions) {
     to_half(p, tile, n);
   } else if constexpr ((same<T, float> || same<T, double>)&&integer_memory<S>) {
-    int64_t part[chunk];
+    using Part = decltype(shorter_integer<sizeof(S)>());
+    Part part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;
-      to_integers(part, tile + i, m);
-      store_contiguous<int64_t, S>(p + i * static_cast<int64_t>(sizeof(S)), part, m);
+      if constexpr (sizeof(S) < 8)
+        to_low_integers(part, tile + i, m);
+      else
+        to_integers(part, tile + i, m);
+      store_contiguous<Part, S>(p + i * static_cast<int64_t>(sizeof(S)), part, m);
     }
   } else if constexpr (short_float<S> && !same<T, float>) {
     float part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;
-      for (int64_t j = 0; j < m; j++) {
-        if constexpr (same<T, double>) {
-          part[j] = to_odd(tile[i + j]);
-        } else {
-          part[j] = static_cast<float>(tile[i + j]);
-        }
-      }
+      if constexpr (same<T, double>)
+        to_odd(part, tile + i, m);
+      else
+        for (int64_t j = 0; j < m; j++) part[j] = static_cast<float>(tile[i + j]);
       store_contiguous<float, S>(p + i * 2, part, m);
     }
   } else {

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "engine/base/parallel.h"
-#include "engine/cpu/reduce/reduce.h"
+#include "engine/cpu/boxes.h"
+#include "engine/cpu/reduce/folder.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
@@ -14,165 +15,6 @@ namespace {
 using namespace fold_sizes;
 constexpr int64_t kShortRow = 64;  // bytes of rows that are too short to be columns by themselves
 constexpr int64_t kNarrow = 64;    // columns that narrow rows are taken together for
-
-struct Axis {
-  int64_t size, in, out;  // strides in elements, in the input and in the result
-};
-
-struct Plan {
-  Axis kept[kMaxDims], folded[kMaxDims];
-  int kept_rank = 0, folded_rank = 0;
-  int64_t results = 1, depth = 1;
-};
-
-void append(Axis* axes, int& n, const Axis& a) {
-  if (n > 0 && axes[n - 1].in == a.in * a.size && axes[n - 1].out == a.out * a.size) {
-    axes[n - 1] = {axes[n - 1].size * a.size, a.in, a.out};
-  } else {
-    axes[n++] = a;
-  }
-}
-
-Plan make_plan(const Tensor& x, uint32_t bits) {
-  Plan p;
-  Axis folded[kMaxDims];
-  int count = 0;
-  int64_t out = 1;
-  Sizes out_stride = x.shape();
-  for (int d = x.rank() - 1; d >= 0; --d) {
-    out_stride[d] = out;
-    if (!(bits >> d & 1)) out *= x.size(d);
-  }
-  for (int d = 0; d < x.rank(); ++d) {
-    if (bits >> d & 1) {
-      p.depth *= x.size(d);
-      if (x.size(d) != 1) folded[count++] = {x.size(d), x.stride(d), 0};
-    } else {
-      p.results *= x.size(d);
-      if (x.size(d) != 1) append(p.kept, p.kept_rank, {x.size(d), x.stride(d), out_stride[d]});
-    }
-  }
-  std::stable_sort(folded, folded + count,
-                   [](const Axis& a, const Axis& b) { return a.in > b.in; });
-  for (int k = 0; k < count; ++k) append(p.folded, p.folded_rank, folded[k]);
-  return p;
-}
-
-// The place of number i among the combinations of some axes.
-struct Place {
-  int64_t in = 0, out = 0;
-};
-Place place_of(const Axis* axes, int n, int64_t i) {
-  Place p;
-  for (int d = n - 1; d >= 0; --d) {
-    const int64_t k = i % axes[d].size;
-    i /= axes[d].size;
-    p.in += k * axes[d].in;
-    p.out += k * axes[d].out;
-  }
-  return p;
-}
-
-struct Folder {
-  const Fold* f;
-  Lanes lanes;
-  bool direct;
-  int dtype, bytes;
-  const char* data;
-  Plan plan;
-
-  const char* at(int64_t element) const { return data + element * bytes; }
-
-  // Calls body(first element, count, number of the first) for runs along the innermost folded axis
-  // that cover numbers [begin, end) of the folded combinations.
-  template <class F>
-  void each_run(int64_t base, int64_t begin, int64_t end, F&& body) const {
-    if (plan.folded_rank == 0) {
-      if (begin < end) body(base, 1, begin);
-      return;
-    }
-    const Axis& inner = plan.folded[plan.folded_rank - 1];
-    while (begin < end) {
-      const int64_t skip = begin % inner.size, n = std::min(inner.size - skip, end - begin);
-      const Place outer = place_of(plan.folded, plan.folded_rank - 1, begin / inner.size);
-      body(base + outer.in + skip * inner.in, n, begin);
-      begin += n;
-    }
-  }
-  int64_t inner_step() const { return plan.folded_rank ? plan.folded[plan.folded_rank - 1].in : 1; }
-
-  void fold_run(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
-    const int64_t step = inner_step();
-    each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
-      if (direct && (step == 1 || n == 1)) {
-        f->run(at(from), n, number, s, cap);
-        return;
-      }
-      alignas(64) char tile[kTile * 8];
-      for (int64_t i = 0; i < n; i += kTile) {
-        const int64_t m = std::min(kTile, n - i);
-        level_of::load_tile(static_cast<int>(lanes), dtype, tile, at(from + i * step), step, m);
-        f->run(tile, m, number + i, s, cap);
-      }
-    });
-  }
-
-  // `cols` columns, `step` elements apart.
-  void fold_rows(int64_t base, int64_t cols, int64_t step, int64_t begin, int64_t end, Slot* s,
-                 int64_t cap) const {
-    const int64_t down = inner_step();
-    each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
-      rows_at(from, cols, step, down, n, number, s, cap);
-    });
-  }
-  void rows_at(int64_t from, int64_t cols, int64_t step, int64_t down, int64_t n, int64_t number,
-               Slot* s, int64_t cap) const {
-    if (direct && step == 1) {
-      f->rows(at(from), down, n, cols, number, s, cap);
-      return;
-    }
-    alignas(64) char tile[kTile * 8];
-    const int lane_bytes = lanes == Lanes::F32 ? 4 : 8;
-    const int64_t rows = kTile / cols;
-    for (int64_t i = 0; i < n; i += rows) {
-      const int64_t m = std::min(rows, n - i);
-      for (int64_t r = 0; r < m; ++r)
-        level_of::load_tile(static_cast<int>(lanes), dtype, tile + r * cols * lane_bytes,
-                            at(from + (i + r) * down), step, cols);
-      f->rows(tile, cols, m, cols, number + i, s, cap);
-    }
-  }
-  // Runs that lie `far` elements apart, each into a column.
-  void fold_each(int64_t base, int64_t far, int64_t count, Slot* s, int64_t cap) const {
-    const int64_t step = inner_step(), n = plan.depth;
-    if (direct && (step == 1 || n == 1)) {
-      f->each(at(base), far, count, n, s, cap);
-      return;
-    }
-    alignas(64) char tile[kTile * 8];
-    const int lane_bytes = lanes == Lanes::F32 ? 4 : 8, l = static_cast<int>(lanes);
-    const int64_t most = kTile / n;
-    for (int64_t i = 0; i < count; i += most) {
-      const int64_t m = std::min(most, count - i);
-      if (far == n * step)  // as one
-        level_of::load_tile(l, dtype, tile, at(base + i * far), step, m * n);
-      else
-        for (int64_t r = 0; r < m; ++r)
-          level_of::load_tile(l, dtype, tile + r * n * lane_bytes, at(base + (i + r) * far), step,
-                              n);
-      f->each(tile, n, m, n, s + i, cap);
-    }
-  }
-  // Narrow row-major rows: `group` of them are taken for one row, and their columns joined after.
-  void fold_narrow(int64_t base, int64_t cols, int64_t group, int64_t begin, int64_t end, Slot* s,
-                   int64_t cap) const {
-    const int64_t wide = (end - begin) / group;
-    rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
-    for (int64_t k = group / 2; k > 0; k /= 2) f->merge(s, cap, s + k * cols, cap, k * cols);
-    begin += wide * group;
-    if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, 0, s, cap);
-  }
-};
 
 // Splits the depth of each of `units` folds into chunks that run apart and join in order.
 // body(unit, begin, end, slots, cap) folds; done(unit, slots, cap) takes a finished unit.
@@ -197,7 +39,7 @@ void run_split(const Folder& folder, int64_t units, int64_t chunk, int64_t cap, 
 }
 
 void by_runs(const Folder& folder, FoldSink sink) {
-  const Plan& p = folder.plan;
+  const FoldPlan& p = folder.plan;
   const auto base = [&](int64_t result) { return place_of(p.kept, p.kept_rank, result).in; };
   if (p.results < kFewTasks && p.depth >= 2 * kWork) {
     run_split(
@@ -214,7 +56,7 @@ void by_runs(const Folder& folder, FoldSink sink) {
     for (int64_t i = first; i < last; i += kBlock) {
       const int64_t n = std::min(kBlock, last - i);
       folder.f->init(s, kBlock, n);
-      const Axis last_kept = p.kept_rank ? p.kept[p.kept_rank - 1] : Axis{1, 0, 0};
+      const FoldAxis last_kept = p.kept_rank ? p.kept[p.kept_rank - 1] : FoldAxis{1, 0, 0};
       for (int64_t k = 0, m; k < n; k += m) {
         m = std::min(last_kept.size - (i + k) % last_kept.size, n - k);
         if (p.folded_rank <= 1 && p.depth > 0 && p.depth <= kTile / 2)
@@ -229,17 +71,19 @@ void by_runs(const Folder& folder, FoldSink sink) {
 }
 
 void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) {
-  const Plan& p = folder.plan;
-  const Axis col = p.kept[column_axis];
-  Axis outer[kMaxDims];
+  const FoldPlan& p = folder.plan;
+  const FoldAxis col = p.kept[column_axis];
+  FoldAxis outer[kMaxDims];
   int outer_rank = 0;
   for (int k = 0; k < p.kept_rank; ++k)
     if (k != column_axis) outer[outer_rank++] = p.kept[k];
   const int64_t blocks = (col.size + kFoldCols - 1) / kFoldCols,
                 units = p.results / col.size * blocks;
   int64_t group = 1;
-  if (!arg && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
-      p.folded[0].in == col.size)
+  const bool straight = folder.straight && p.folded_rank == 1 && (!folder.small || col.out == 1) &&
+                        (col.size > kNarrow || col.size * p.depth <= kBox);
+  if (!arg && !straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 &&
+      p.folded_rank == 1 && p.folded[0].in == col.size)
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
@@ -255,11 +99,21 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
     const int64_t out = place_of(outer, outer_rank, unit / blocks).out + j * col.out;
     sink.call(sink.function, s, cap, n, out, col.out);
   };
+  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth * col.size));
+  if (straight)
+    return parallel_for(units, grain, [&](int64_t first, int64_t last) {
+      for (int64_t u = first; u < last; ++u) {
+        const int64_t j = u % blocks * kFoldCols;
+        const FoldPlace at = place_of(outer, outer_rank, u / blocks);
+        folder.to_results(folder.at(at.in + j * col.in), col.in, p.folded[0].in,
+                          std::min<int64_t>(kFoldCols, col.size - j), at.out + j * col.out,
+                          col.out);
+      }
+    });
   const int64_t width = std::min<int64_t>(kFoldCols, col.size) * group;
   const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
   if (units < kFewTasks && p.depth >= 2 * chunk)
     return run_split(folder, units, chunk, width, body, done);
-  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth * col.size));
   parallel_for(units, grain, [&](int64_t first, int64_t last) {
     Slot s[3 * kFoldCols];
     for (int64_t u = first; u < last; ++u) {
@@ -268,6 +122,55 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
       done(u, s, kFoldCols);
     }
   });
+}
+
+// Blocks of short rows: the rows of many blocks are put side by side, a tile at a time. The last two
+// kept axes are those of a tile.
+void by_boxes(const Folder& folder, FoldSink sink) {
+  const FoldPlan& p = folder.plan;
+  const int outer = p.kept_rank - 2;
+  const FoldAxis &block = p.kept[outer], &row = p.kept[outer + 1];
+  // States of several parts are joined more rarely.
+  const int64_t few = folder.f->components > 1 ? 32 : 8;
+  const int64_t most = kBox / std::min<int64_t>(p.depth, few) / row.size,
+                beside = std::clamp<int64_t>(most, 1, block.size),
+                parts = (block.size + beside - 1) / beside,
+                slab = std::min(p.depth, kBox / (beside * row.size));
+  const bool straight = folder.straight && slab == p.depth;
+  Walk w;
+  w.rank = 3, w.count = 1;
+  const int64_t strides[] = {p.folded[0].in, block.in, row.in};
+  std::copy(strides, strides + 3, w.stride[0]);
+  parallel_for(p.results / (block.size * row.size) * parts,
+               std::max<int64_t>(1, kWork / (beside * row.size * p.depth)),
+               [&](int64_t first, int64_t last) {
+                 alignas(64) char raw[kBox * 8], tile[kBox * 8];
+                 Slot s[3 * kBox];
+                 BoxPart part;
+                 int64_t planned[3] = {};
+                 for (int64_t u = first; u < last; ++u) {
+                   const FoldPlace at = place_of(p.kept, outer, u / parts);
+                   const int64_t j = u % parts * beside, n = std::min(beside, block.size - j),
+                                 cols = n * row.size, from = at.in + j * block.in,
+                                 out = at.out + j * block.out;
+                   if (!straight) folder.f->init(s, kBox, cols);
+                   for (int64_t r = 0; r < p.depth; r += slab) {
+                     const int64_t sizes[] = {std::min(slab, p.depth - r), n, row.size};
+                     if (!std::equal(sizes, sizes + 3, planned)) part.plan(w, 0, sizes);
+                     std::copy(sizes, sizes + 3, planned);
+                     part.gather(folder.bytes, folder.direct ? tile : raw,
+                                 folder.at(from + r * p.folded[0].in));
+                     if (!folder.direct)
+                       level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw,
+                                           1, sizes[0] * cols);
+                     if (straight)
+                       folder.finish_rows(tile, cols, cols, out, 1);
+                     else
+                       folder.f->rows(tile, cols, sizes[0], cols, r, s, kBox);
+                   }
+                   if (!straight) sink.call(sink.function, s, kBox, cols, out, 1);
+                 }
+               });
 }
 
 }  // namespace
@@ -311,7 +214,8 @@ Lanes fold_lanes(FoldOp op, DType dtype) {
   return dtype == DType::Float64 ? Lanes::F64 : Lanes::F32;
 }
 
-void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink) {
+void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
+          const Straight* straight) {
   Folder folder;
   op = shared_fold(op);
   folder.f = find_fold(op, lanes);
@@ -324,7 +228,7 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
   const Fold* const small = lanes == Lanes::I64 ? small_fold(op, x.dtype()) : nullptr;
   const auto take_small = [&] {
     folder.f = small;
-    folder.direct = true;
+    folder.direct = folder.small = true;
   };
   if ((folder.direct || small) && x.contiguous() && bits == (1u << x.rank()) - 1 &&
       x.numel() <= kWork) {
@@ -335,36 +239,48 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink)
     sink.call(sink.function, s, 1, 1, 0, 1);
     return;
   }
-  folder.plan = make_plan(x, bits);
-  const Plan& p = folder.plan;
+  folder.plan = plan_fold(x, bits);
+  const FoldPlan& p = folder.plan;
   if (p.results == 0) return;
   if (p.depth == 1 && p.kept_rank > 1) {  // each element by itself: a row of columns
     const Tensor row = packed(x);
-    return fold(alias(row, {1, p.results}, {p.results, 1}, row->offset), 1, op, lanes, sink);
+    return fold(alias(row, {1, p.results}, {p.results, 1}, row->offset), 1, op, lanes, sink,
+                straight);
   }
   int column = -1;  // the kept axis that lies closest
   for (int k = 0; k < p.kept_rank; ++k)
     if (p.kept[k].in > 0 && (column < 0 || p.kept[k].in <= p.kept[column].in)) column = k;
   const bool arg = op == FoldOp::ArgMax || op == FoldOp::ArgMin;
-  bool columns = column >= 0;
+  bool columns = column >= 0, boxes = false;
   if (columns && p.folded_rank > 0) {
-    const Axis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
+    const FoldAxis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
     const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
     columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 8 && c.size >= 16;
-    // Many small blocks: their columns are put side by side first.
+    // Many small blocks.
     const int64_t row = c.size * folder.bytes;
-    if (columns && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
+    if (c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
         p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
-      Sizes shape, stride;
-      for (const bool folded : {true, false})
-        for (int d = 0; d < x.rank(); ++d)
-          if ((bits >> d & 1) == folded) shape.push_back(x.size(d)), stride.push_back(x.stride(d));
-      const Tensor turned = packed(alias(x, shape, stride, x->offset));
-      return fold(turned, (1u << std::popcount(bits)) - 1, op, lanes, sink);
+      // Moments are joined slab by slab, which is dear where there are many.
+      boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);
+      if (!boxes && columns) {
+        Sizes shape, stride;
+        for (const bool folded : {true, false})
+          for (int d = 0; d < x.rank(); ++d)
+            if ((bits >> d & 1) == folded)
+              shape.push_back(x.size(d)), stride.push_back(x.stride(d));
+        const Tensor turned = packed(alias(x, shape, stride, x->offset));
+        return fold(turned, (1u << std::popcount(bits)) - 1, op, lanes, sink, straight);
+      }
     }
   }
-  if (small && (columns ? p.kept[column].in : folder.inner_step()) == 1) take_small();
-  if (columns)
+  if (small && (boxes || (columns ? p.kept[column].in : folder.inner_step()) == 1)) take_small();
+  const bool as_it_is =
+      straight && folder.f->shallow && p.depth > 0 && p.depth <= kShallow &&
+      (folder.small || straight->by == 1 || straight->type == lane_type_of(lanes));
+  folder.straight = as_it_is && (!folder.small || straight->type == x.dtype()) ? straight : nullptr;
+  if (boxes)
+    by_boxes(folder, sink);
+  else if (columns)
     by_columns(folder, column, arg, sink);
   else
     by_runs(folder, sink);

@@ -75,7 +75,11 @@ struct Fold {
                int64_t cap);
   // The states of n columns, of later elements, into earlier ones.
   void (*merge)(Slot* to, int64_t to_cap, const Slot* from, int64_t from_cap, int64_t n);
+  // At most kShallow rows, in registers, straight to what they come to: elements as x has, each divided
+  // by `by`. Null where a state is more than a result.
+  void (*shallow)(const void* x, int64_t step, int64_t rows, int64_t cols, double by, void* to);
 };
+constexpr int64_t kShallow = 128;
 
 }  // namespace tycho::cpu
 

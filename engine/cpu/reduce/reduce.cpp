@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/run.h"
 #include "engine/cpu/reduce/reduce.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
@@ -38,6 +40,17 @@ Lanes lanes_of(FoldOp op, DType in, Result type, DType result) {
   return is_floating(in) && result != DType::Float64 ? fold_lanes(op, in) : Lanes::F64;
 }
 
+void divide_slots(Slot* s, int64_t n, double by) {
+  if (n == 1) {
+    s->d /= by;
+    return;
+  }
+  double same[kFoldCols];
+  std::fill(same, same + n, by);
+  void* const p[] = {s, s, same};
+  level_of::row_f64(static_cast<int>(Row::div))(p, n);
+}
+
 // Folds over those dims and puts finish(state, number of elements) where the results are.
 template <class Finish>
 void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
@@ -48,16 +61,24 @@ void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
   }
   const Lanes lanes = lanes_of(op, x.dtype(), type, out.dtype());
   const double depth = static_cast<double>(depth_of(c));
-  const auto sink = [to = Target(out), lanes, depth, finish](Slot* s, int64_t, int64_t n,
-                                                             int64_t at, int64_t step) {
-    if (lanes == Lanes::I64) {
+  const bool plain = type == Result::Sum || type == Result::Mean || type == Result::Element;
+  const auto sink = [to = Target(out), lanes, depth, type, finish](Slot* s, int64_t, int64_t n,
+                                                                   int64_t at, int64_t step) {
+    if (type == Result::Mean) {
+      divide_slots(s, n, depth);
+    } else if (lanes == Lanes::I64) {
       for (int64_t j = 0; j < n; ++j) s[j].i = finish(s[j].i, depth);
     } else {
       for (int64_t j = 0; j < n; ++j) s[j].d = finish(s[j].d, depth);
     }
     store_slots(to, lanes, s, n, at, step);
   };
-  fold_or_hold(c, x, bits_of(c), op, lanes, sink);
+  const bool as_it_is = std::string_view(fold_rows[static_cast<int>(op)].value) == "x";
+  const bool truth = type == Result::Truth && out.dtype() == DType::Bool;
+  if (depth == 1 && ((plain && as_it_is) || truth))  // copies
+    return copy_raw(alias(out, x.shape(), row_major(x.shape()), out->offset), x);
+  const Straight straight{out.data(), out.dtype(), type == Result::Mean ? depth : 1};
+  fold_or_hold(c, x, bits_of(c), op, lanes, sink, plain ? &straight : nullptr);
 }
 
 // Of one element each: copies, and everybody is the first.
@@ -186,7 +207,11 @@ void vector_norm(Call& c) {
   for (int d = 0; d < x.rank(); ++d)
     if (bits >> d & 1) depth *= x.size(d);
   double p = c.number(1);
-  if (depth == 1 && p != 0) p = 1;  // every norm of one number is its magnitude
+  if (depth == 1 && p != 0 && c.out[0].dtype() == x.dtype()) {  // every norm of one number
+    const Value one(x);
+    const Tensor out = alias(c.out[0], x.shape(), row_major(x.shape()), c.out[0]->offset);
+    return run_row(static_cast<int>(Row::abs), x.dtype(), &one, 1, out.get());
+  }
   const DType wide = c.out[0].dtype() == DType::Float64 ? DType::Float64 : x.dtype();
   if (wide != x.dtype()) {
     Tensor y = empty(x.shape(), wide, x.device());

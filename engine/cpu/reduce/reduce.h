@@ -31,11 +31,20 @@ struct FoldSink {
 // of floats, where float32 could overflow on the way.
 Lanes fold_lanes(FoldOp op, DType dtype);
 
+// Where results can go that are states as they are, or those divided: a fold of few rows then needs no
+// slots.
+struct Straight {
+  char* data;
+  DType type;
+  double by;  // 1 unless the type is the lanes'
+};
+
 // Folds `x` over the dimensions in `bits` (all others are kept, in order) and hands every result to
 // `sink`, maybe on several threads. What is added to what depends on the shapes alone, never on the
 // number of threads. Arg folds take one dimension, or all of a row-major tensor; their positions
 // count from 0.
-void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink);
+void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
+          const Straight* straight = nullptr);
 
 // What a fold's machine code is, and where small integers are taken as they lie (or null).
 const Fold* find_fold(FoldOp op, Lanes lanes);
@@ -71,7 +80,7 @@ struct HeldFold : RowEnd {
 // fold, at once or, where x is held, as its end: the sink is copied, and must not refer to the call.
 template <class Sink>
 void fold_or_hold(const Call& c, const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes,
-                  const Sink& sink) {
+                  const Sink& sink, const Straight* straight = nullptr) {
   struct Held final : HeldFold {
     Sink sink;
     explicit Held(const Sink& s) : sink(s) {}
@@ -84,7 +93,7 @@ void fold_or_hold(const Call& c, const Tensor& x, uint32_t bits, FoldOp op, Lane
       if (deferral->end(x.get(), end, &c.out[0], c.out.size())) return;
     }
   }
-  fold(x, bits, op, lanes, sink);
+  fold(x, bits, op, lanes, sink, straight);
 }
 
 // The memory of a result, which a fold may have to know when nobody may read it yet.

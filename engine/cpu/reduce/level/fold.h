@@ -35,6 +35,7 @@ struct Add {
     a += select(first<T>(count), Map::map(x), Lane<T>(0));
   }
   static TYCHO_INLINE void join(A& a, A b) { a += b; }
+  static TYCHO_INLINE A value(A a) { return a; }
   static TYCHO_INLINE void fold(A a, Slot* s) {
     if constexpr (sizeof(T) == 4)
       s->d += across(low_half(a) + high_half(a), Sum()).v[0];
@@ -65,6 +66,7 @@ struct Multiply {
     a *= select(first<T>(count), Map::map(x), Lane<T>(1));
   }
   static TYCHO_INLINE void join(A& a, A b) { a *= b; }
+  static TYCHO_INLINE A value(A a) { return a; }
   struct Product {
     TYCHO_INLINE A operator()(A x, A y) const { return x * y; }
   };
@@ -103,6 +105,7 @@ struct Wide {
     Double::join(a.low, b.low);
     Double::join(a.high, b.high);
   }
+  static TYCHO_INLINE F32 value(A a) { return tycho::cpu::TYCHO_LEVEL::join(a.low, a.high); }
   static TYCHO_INLINE void fold(A a, Slot* s) {
     Double::join(a.low, a.high);
     Double::fold(a.low, s);
@@ -279,6 +282,44 @@ void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Sl
   }
 }
 
+// n registers of columns.
+template <class Op, int n>
+TYCHO_INLINE void shallow_at(const typename Op::T* x, int64_t step, int64_t count, double by,
+                             typename Op::T* to, int rest) {
+  using T = typename Op::T;
+  constexpr int w = Lane<T>::size;
+  typename Op::A a[n];
+  for (int k = 0; k < n; ++k) a[k] = Op::start();
+  for (int64_t r = 0; r < count; ++r, x += step)
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k)
+      Op::step(a[k], rest ? load_part<T>(x, rest, 0) : Lane<T>::load(x + k * w));
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) {
+    Lane<T> y = Op::value(a[k]);
+    if constexpr (sizeof(T) == 4) {
+      if (by != 1) y = join(low_half(y) / F64(by), high_half(y) / F64(by));
+    } else if constexpr (!is_int<T>) {
+      if (by != 1) y = y / Lane<T>(by);
+    }
+    if (rest)
+      store_part(y, to, rest);
+    else
+      y.store(to + k * w);
+  }
+}
+template <class Op>
+void shallow(const void* px, int64_t step, int64_t count, int64_t cols, double by, void* to) {
+  using T = typename Op::T;
+  constexpr int w = Lane<T>::size;
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(to);
+  int64_t j = 0;
+  for (; j + 4 * w <= cols; j += 4 * w) shallow_at<Op, 4>(x + j, step, count, by, y + j, 0);
+  for (; j + w <= cols; j += w) shallow_at<Op, 1>(x + j, step, count, by, y + j, 0);
+  if (j < cols) shallow_at<Op, 1>(x + j, step, count, by, y + j, static_cast<int>(cols - j));
+}
+
 template <class T, auto run>
 void each(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64_t cap) {
   const T* x = static_cast<const T*>(px);
@@ -287,7 +328,7 @@ void each(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64
 
 template <class Op>
 constexpr Fold make_fold() {
-  return {1, Op::init, run<Op>, each<typename Op::T, run<Op>>, rows<Op>, Op::merge};
+  return {1, Op::init, run<Op>, each<typename Op::T, run<Op>>, rows<Op>, Op::merge, shallow<Op>};
 }
 
 // The op of a row in lanes of T.

@@ -135,7 +135,7 @@ struct Arg {
 template <class T, bool Largest>
 constexpr Fold make_arg() {
   using F = Arg<T, Largest>;
-  return {2, F::init, F::run, each<T, F::run>, F::rows, F::merge};
+  return {2, F::init, F::run, each<T, F::run>, F::rows, F::merge, nullptr};
 }
 
 // Count, mean and squared differences. A block that fits the first-level cache is read twice: for
@@ -256,7 +256,7 @@ constexpr Fold make_moments() {
   if constexpr (is_int<T>)
     return {};
   else
-    return {3, F::init, F::run, each<T, F::run>, F::rows, F::merge};
+    return {3, F::init, F::run, each<T, F::run>, F::rows, F::merge, nullptr};
 }
 
 // Every fold in lanes of T, by FoldOp.

@@ -66,7 +66,34 @@ struct Small {
       count -= m;
     }
   }
-  static constexpr Fold fold = {1, init, run, each<T, run>, rows, merge};
+  static void shallow(const void* px, int64_t step, int64_t count, int64_t cols, double, void* to) {
+    constexpr int64_t w = 4 * TYCHO_LANE_BYTES / sizeof(T);
+    const T* x = static_cast<const T*>(px);
+    T* y = static_cast<T*>(to);
+    T a[w];
+    for (int64_t j = 0; j < cols; j += w) {
+      if (j + w <= cols) {
+        for (int64_t k = 0; k < w; ++k) a[k] = x[j + k];
+        for (int64_t r = 1; r < count; ++r)
+          for (int64_t k = 0; k < w; ++k) a[k] = Row::take(a[k], x[r * step + j + k]);
+        for (int64_t k = 0; k < w; ++k) y[j + k] = a[k];
+        continue;
+      }
+      for (; j < cols; ++j) {
+        T one = x[j];
+        for (int64_t r = 1; r < count; ++r) one = Row::take(one, x[r * step + j]);
+        y[j] = one;
+      }
+    }
+  }
+  static constexpr bool is_extreme = __is_same(T, A) && Row::begin != 0;
+  static constexpr Fold make() {
+    if constexpr (is_extreme)
+      return {1, init, run, each<T, run>, rows, merge, shallow};
+    else
+      return {1, init, run, each<T, run>, rows, merge, nullptr};
+  }
+  static constexpr Fold fold = make();
 };
 
 template <class T>
