@@ -2,12 +2,13 @@
 #include "engine/ops/table/batch.h"
 
 #include "bindings/core/graph.h"
+#include "bindings/tools/check.h"
 
 namespace tycho::lua {
 namespace {
 
-int depth_at(lua_State* L, int i) { return static_cast<int>(luaL_checkinteger(L, i)); }
-size_t mark_at(lua_State* L, int i) { return static_cast<size_t>(luaL_checkinteger(L, i)); }
+int depth_at(lua_State* L, int i) { return static_cast<int>(check_integer(L, i, "_batch")); }
+size_t mark_at(lua_State* L, int i) { return static_cast<size_t>(check_integer(L, i, "_batch")); }
 
 // one(all, depth): the tensor of one example. It wants a gradient where those of all do.
 int lua_one(lua_State* L) {

@@ -121,14 +121,20 @@ int lua_matmul_precision(lua_State* L) {
 }
 // _convolutions(name, yes?): a switch of torch.backends.cudnn; what it says now.
 int lua_convolutions(lua_State* L) {
-  static constexpr const char* kNames[] = {"enabled", "benchmark", "deterministic", "allow_tf32",
-                                           nullptr};
   ConvolutionSettings& c = convolution_settings;
-  std::atomic<bool>* const switches[] = {&c.enabled, &c.benchmark, &c.deterministic, &c.allow_tf32};
-  std::atomic<bool>& one = *switches[luaL_checkoption(L, 1, nullptr, kNames)];
-  if (!lua_isnoneornil(L, 2)) one = lua_toboolean(L, 2);
-  lua_pushboolean(L, one);
-  return 1;
+  const std::pair<std::string_view, std::atomic<bool>*> switches[] = {
+      {"enabled", &c.enabled},
+      {"benchmark", &c.benchmark},
+      {"deterministic", &c.deterministic},
+      {"allow_tf32", &c.allow_tf32}};
+  const char* const name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
+  for (const auto& [known, on] : switches) {
+    if (known != name) continue;
+    if (!lua_isnoneornil(L, 2)) *on = lua_toboolean(L, 2);
+    lua_pushboolean(L, *on);
+    return 1;
+  }
+  fail(Kind::Argument, "_convolutions: wants the name of a switch of torch.backends.cudnn");
 }
 // _cudnn_version(): 91900 for 9.19; nil where no device would use it.
 int cudnn_version(lua_State* L) {

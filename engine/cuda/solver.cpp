@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
 #include "engine/cuda/libraries.h"
+#include "engine/tensor/graph.h"
 
 namespace tycho::cuda {
 namespace {
@@ -63,6 +64,7 @@ void check_solver(solver::Status status, const char* what) {
 
 template <class T>
 solver::Handle handle_of_solver(Device device) {
+  not_while_capturing(device, "linear algebra, whose steps the host leads,");
   thread_local std::map<int, solver::Handle> handles;
   const Solver<T>& s = solver_of<T>();
   const Stream stream = stream_of(device);
