@@ -36,18 +36,14 @@ int lua_refused(lua_State* L) {
   return 1;
 }
 
-int lua_mark(lua_State* L) {
-  lua_pushinteger(L, static_cast<lua_Integer>(kept_before_changes()));
+// first(): a map begins; ended(first, undo): it has ended, and what it changed in place is taken back.
+int lua_first(lua_State* L) {
+  lua_pushinteger(L, static_cast<lua_Integer>(begin_map()));
   return 1;
 }
 
-int lua_undo(lua_State* L) {
-  take_changes_back(mark_at(L, 1));
-  return 0;
-}
-
-int lua_forget(lua_State* L) {
-  forget_changes(mark_at(L, 1));
+int lua_ended(lua_State* L) {
+  end_map(mark_at(L, 1), lua_toboolean(L, 2));
   return 0;
 }
 
@@ -56,9 +52,9 @@ int lua_forget(lua_State* L) {
 void open_batch(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
   static const luaL_Reg functions[] = {
-      {"one", guarded<lua_one>},   {"all", guarded<lua_all>},   {"refused", guarded<lua_refused>},
-      {"mark", guarded<lua_mark>}, {"undo", guarded<lua_undo>}, {"forget", guarded<lua_forget>},
-      {nullptr, nullptr}};
+      {"one", guarded<lua_one>},         {"all", guarded<lua_all>},
+      {"refused", guarded<lua_refused>}, {"first", guarded<lua_first>},
+      {"ended", guarded<lua_ended>},     {nullptr, nullptr}};
   luaL_newlib(L, functions);
   lua_setfield(L, torch, "_batch");
 }

@@ -36,7 +36,7 @@ void Batches::same_as_each_example(const std::vector<Value>& values, size_t whic
   } catch (const Error& e) {
     return skip(e.what());  // turned values may be no legal input
   }
-  const size_t mark = kept_before_changes();
+  const size_t mark = begin_map();
   std::vector<Tensor> got;
   bool computed = true;
   try {
@@ -50,7 +50,7 @@ void Batches::same_as_each_example(const std::vector<Value>& values, size_t whic
     computed = false;  // vmap goes by examples then
     skip(e.what());
   }
-  forget_changes(mark);
+  end_map(mark, false);
   refused_batch();
   if (!computed) return;
   double tolerance = 1e-4;

@@ -146,15 +146,15 @@ local function gathered(value, dim, here, count)
   return all:movedim(1, dim):contiguous()
 end
 
--- The results of all examples, computed at once, or nil where the function has to see each example for itself. An error
--- is left to the examples, too: it then tells their shapes.
-local function at_once(f, parts, mapped, count, out_dim)
+-- The results of `count` examples from `first` on, computed at once, or nil where the function has to see each example
+-- for itself. An error is left to the examples, too: it then tells their shapes.
+local function at_once(f, parts, mapped, first, count, out_dim)
   depth = depth + 1
-  local here, mark = depth, batch.mark()
+  local here, changes = depth, batch.first()
   batch.refused()
   local ok, results = pcall(function()
     local before = generators.states()
-    for _, m in ipairs(mapped) do m.parts = {batch.one(m.tensor:movedim(m.dim, 1), here)} end
+    for _, m in ipairs(mapped) do m.parts = {batch.one(m.tensor:narrow(m.dim, first, count):movedim(m.dim, 1), here)} end
     local args = {}
     for k = 1, parts.n do args[k] = parts[k](1) end
     local out = table.pack(f(table.unpack(args, 1, parts.n)))
@@ -166,17 +166,29 @@ local function at_once(f, parts, mapped, count, out_dim)
     return out
   end)
   depth = here - 1
-  if not batch.refused() and ok then
-    batch.forget(mark)
-    return results
-  end
-  batch.undo(mark)
+  local good = ok and not batch.refused()
+  batch.ended(changes, not good)
+  if good then return results end
   if not ok and type(results) == "table" and results.kind == "interrupt" then error(results, 0) end
+end
+
+-- One result out of those of chunks.
+local function chained(values, dim)
+  if #values == 1 or is_none(dim) then return values[1] end
+  if not tree.is_branch(values[1]) then return torch.cat(values, dim) end
+  local out = {}
+  for k in next, values[1] do
+    local column = {}
+    for i, v in ipairs(values) do column[i] = v[k] end
+    out[k] = chained(column, tree.is_branch(dim) and dim[k] or dim)
+  end
+  return out
 end
 
 ---A function that calls f for every example along a dimension of its arguments and stacks the results. in_dims: one
 ---dimension for all arguments, or a list with one for each (nil or torch.none: the same for all examples); out_dims
 ---likewise for the results. randomness: "error" (drawing raises), "different" or "same".
+---chunk_size: so many examples are computed at once (all).
 ---@param f function
 ---@param options? {in_dims?: integer|table, out_dims?: integer|table, randomness?: string, chunk_size?: integer}
 local function vmap(f, options)
@@ -216,8 +228,23 @@ local function vmap(f, options)
     end
     if count == 0 then return of_none(f, parts, mapped, out_dim) end
     if randomness == "error" then
-      local results = at_once(f, parts, mapped, count, out_dim)
-      if results then return table.unpack(results, 1, results.n) end
+      local size, columns, n = o.chunk_size or count, {}, 0
+      for first = 1, count, size do
+        local results = at_once(f, parts, mapped, first, math.min(size, count - first + 1), out_dim)
+        if not results then
+          columns = nil
+          break
+        end
+        n = results.n
+        for k = 1, n do
+          columns[k] = columns[k] or {}
+          columns[k][#columns[k] + 1] = results[k]
+        end
+      end
+      if columns then
+        for k = 1, n do columns[k] = chained(columns[k], out_dim(k, n)) end
+        return table.unpack(columns, 1, n)
+      end
     end
     for _, m in ipairs(mapped) do m.parts = {m.tensor:unbind(m.dim)} end
     local before = randomness ~= "different" and generators.states()

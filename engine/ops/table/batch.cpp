@@ -10,7 +10,7 @@
 namespace tycho {
 namespace {
 
-thread_local int alive = 0;  // batched tensors of this thread
+thread_local int maps = 0;  // that run
 thread_local const char* refused = nullptr;
 struct Before {
   Tensor changed, values;
@@ -30,8 +30,7 @@ struct Batch final : InFlight {
   int depth;
   bool viewed = false;  // is a view, or has one: a change would have to reach the other's graph
 
-  Batch(Tensor all, int depth) : all(std::move(all)), depth(depth) { ++alive; }
-  ~Batch() { --alive; }
+  Batch(Tensor all, int depth) : all(std::move(all)), depth(depth) {}
 
   void wait(Storage&) override { refuse(kValueAsked); }
 };
@@ -203,10 +202,16 @@ bool is_batched(const Impl* t) { return batch_of(t) != nullptr; }
 
 const char* refused_batch() { return std::exchange(refused, nullptr); }
 
-size_t kept_before_changes() { return kept.size(); }
-void forget_changes(size_t from) { kept.resize(std::min(from, kept.size())); }
-void take_changes_back(size_t from) {
-  for (; kept.size() > from; kept.pop_back()) copy_raw(kept.back().changed, kept.back().values);
+size_t begin_map() {
+  ++maps;
+  return kept.size();
+}
+
+void end_map(size_t from, bool take_changes_back) {
+  maps = std::max(0, maps - 1);
+  from = maps == 0 ? 0 : from;
+  for (; kept.size() > from; kept.pop_back())
+    if (take_changes_back) copy_raw(kept.back().changed, kept.back().values);
 }
 
 bool Spread::batched(int i) const {
@@ -318,10 +323,9 @@ BatchResults by_images(Spread& s, bool shared) {
 BatchResults by_images(Spread& s) { return by_images(s, false); }
 
 bool has_batches(const Call& c) {
-  if (alive == 0) return false;
   bool any = false;
   each_tensor(c, [&](const Impl* t) { any = any || batch_of(t); });
-  if (any) return true;
+  if (any || maps == 0) return any;
   if (c.inplace) keep_before_change(c.tensor(0));
   if (!c.op->written_inputs.empty()) refuse("tensors are changed by a step over several");
   return false;

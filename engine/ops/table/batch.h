@@ -17,10 +17,10 @@ bool is_batched(const Impl* t);
 inline bool is_batched(const Tensor& t) { return is_batched(t.get()); }
 // What this thread was refused since the last time that this was asked, or null: values of one example, say.
 const char* refused_batch();
-// While there are batched tensors, what is changed in place is kept as it was, so that a function can be called anew.
-size_t kept_before_changes();
-void take_changes_back(size_t from);  // `from`: kept_before_changes() of before
-void forget_changes(size_t from);
+// While a map runs on this thread, what is changed in place is kept as it was, so that its function can be called anew.
+// end_map wants what begin_map gave.
+size_t begin_map();
+void end_map(size_t from, bool take_changes_back);
 
 // A call of one example, and the one that computes all of them.
 struct Spread {

@@ -125,6 +125,36 @@ test("maps nest, and gradients go through them from outside", function()
   for i = 1, 3 do check.close(twice[i], torch.diag(a[i] * 6), 1e-4) end
 end)
 
+test("chunks of examples give what all at once give", function()
+  for _, size in ipairs {1, 3, 4, 100} do
+    local calls = 0
+    local sum, parts = torch.vmap(function(a)
+      calls = calls + 1
+      return a:sum(1), {first = a[1], rest = {a * 2}}
+    end, {chunk_size = size, out_dims = {2, 1}})(x)
+    check.equal(calls, math.ceil(4 / size))
+    check.close(sum, x:sum(2).T)
+    check.equal(parts.first, x[{{}, 1}])
+    check.equal(parts.rest[1], x * 2)
+  end
+end)
+
+test("a tensor of one example that is kept costs later changes nothing", function()
+  local kept
+  torch.vmap(function(a)
+    kept = a
+    return a * 2
+  end)(torch.ones(3, 2))
+  local w = torch.zeros(1 << 16)
+  w:add_(1)
+  collectgarbage()
+  local before = torch.memory_allocated()
+  for _ = 1, 50 do w:add_(1) end
+  collectgarbage()
+  check.yes(torch.memory_allocated() - before < 1 << 18)
+  check.shape(kept, {2})
+end)
+
 test("a tensor of one example says so where its map has ended", function()
   local kept
   torch.vmap(function(a)
