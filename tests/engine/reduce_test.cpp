@@ -11,36 +11,10 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
+#include "tests/engine/tensors.h"
 
 namespace tycho {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Tensor of(const Sizes& shape, const std::vector<double>& v, DType t = DType::Float32) {
-  Tensor x = empty(shape, DType::Float64), y = empty(shape, t);
-  for (int64_t i = 0; i < x.numel(); ++i) x.host<double>()[i] = v[i % v.size()];
-  copy_raw(y, x);
-  return y;
-}
-// Values in (-1, 1) without a pattern.
-Tensor noise(const Sizes& shape, DType t = DType::Float32) {
-  std::vector<double> v(static_cast<size_t>(product(shape)));
-  uint64_t state = 1;
-  for (double& x : v) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    x = static_cast<double>(static_cast<int64_t>(state)) * 0x1p-63;
-  }
-  return v.empty() ? empty(shape, t) : of(shape, v, t);
-}
-std::vector<double> values(const Tensor& t) {
-  Tensor d = empty(t.shape(), DType::Float64);
-  copy_raw(d, t);
-  return std::vector<double>(d.host<double>(), d.host<double>() + d.numel());
-}
-double one(const Tensor& t) { return item(t); }
-using V = std::vector<double>;
 
 struct AtLevel {  // runs a test at a lower instruction-set level
   cpu::Level before = cpu::level();

@@ -4,7 +4,7 @@
 // compositions as they are, operations with a rule (BATCH, written beside them) by it, and others one by one.
 // Who asks for the values of one example is refused, and vmap goes on by examples (bindings/torch/func/vmap.lua).
 #pragma once
-#include "engine/ops/table/op.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho {
 
@@ -69,10 +69,7 @@ struct BatchRule {
   BatchRule* next;
   BatchRule(const char* op, BatchFunction function);
 };
-#define BATCH_JOIN_(a, b) a##b
-#define BATCH_JOIN(a, b) BATCH_JOIN_(a, b)
-#define BATCH(op, ...) \
-  static ::tycho::BatchRule BATCH_JOIN(batch_rule_, __COUNTER__)(op, __VA_ARGS__)
+#define BATCH(op, ...) static ::tycho::BatchRule TYCHO_JOIN(batch_rule_, __LINE__)(op, __VA_ARGS__)
 
 // For apply. Is any argument batched? Asked where storages are in flight.
 bool has_batches(const Call& c);
