@@ -1,14 +1,16 @@
-// grid_sample: images read at positions that are given one by one. A composition, so gradients of
-// any order follow.
+// grid_sample: images read at positions that are given one by one. One pass where there is a kernel, with a gradient
+// in one pass; the composition serves where there is none, and for gradients of gradients.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "engine/grad/backward.h"
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/batch.h"
 #include "engine/ops/table/samples.h"
 #include "engine/tensor/layout.h"
 
@@ -36,12 +38,11 @@ struct Sampler {
   }
   Tensor inside(const Tensor& x, int64_t size) const {
     const double n = static_cast<double>(size);
-    if (padding == "border") return op<"clamp">(x, 0, n - 1);
-    if (padding == "reflection") {
-      const Tensor r = corners ? reflected(x, 0, n - 1) : reflected(x, -0.5, n - 0.5);
-      return op<"clamp">(r, 0, n - 1);
-    }
-    return x;
+    if (padding == "zeros") return x;
+    const Tensor r = padding == "border" ? x
+                     : corners           ? reflected(x, 0, n - 1)
+                                         : reflected(x, -0.5, n - 0.5);
+    return op<"hardtanh">(r, 0, n - 1);  // its gradient is 0 at the border itself
   }
 };
 
@@ -121,17 +122,101 @@ Sizes sampled_shape(const Tensor& x, const Tensor& grid) {
   return out;
 }
 
+// The definition, by other operations.
+Tensor composed(const Tensor& x, const Tensor& grid, const Sampler& s) {
+  Sizes spatial;
+  std::vector<Tensor> at;  // in the order of the dimensions; the grid holds the last one first
+  const int n = x.rank() - 2;
+  for (int d = 0; d < n; ++d) {
+    spatial.push_back(x.size(d + 2));
+    const Tensor g = s.unnormalized(op<"select">(grid, -1, n - 1 - d), spatial[d]);
+    at.push_back(s.mode == "bicubic" ? g : s.inside(g, spatial[d]));
+  }
+  const Tensor flat = op<"flatten">(x, 2);
+  Tensor y;
+  if (s.mode == "nearest") {
+    for (Tensor& one : at) one = op<"round">(one);
+    y = picked(flat, spatial, at);
+  } else if (s.mode == "bicubic") {
+    y = sample_cubic(flat, spatial, at, s);
+  } else {
+    y = sample_linear(flat, spatial, at);
+  }
+  return op<"view">(y, sampled_shape(x, grid));
+}
+
+#define GRID_OPTIONS "mode: string, padding_mode: string, align_corners: bool"
+
+const Op& grid_sample_backward = add_op(
+    {.name = "grid_sample_backward",
+     .args = "grad, input, grid, " GRID_OPTIONS ", of_input: bool, of_grid: bool",
+     .doc = "The gradients of grid_sample's input and grid, those that are wanted.",
+     .where = kHidden,
+     .differentiable = false,
+     .shape =
+         [](Call& c) {
+           for (int i = 1; i <= 2; ++i) {
+             const Tensor& t = c.tensor(i);
+             c.out.push_back(empty(c.flag(i + 5) ? t.shape() : Sizes{0}, t.dtype(), t.device()));
+           }
+         },
+     .samples =
+         [](Samples& s) {
+           for (const char* mode : {"nearest", "bilinear", "bicubic"})
+             for (const char* padding : {"zeros", "border", "reflection"})
+               s.add({s.normal({2, 2, 3, 30}), s.normal({2, 2, 3, 4}),
+                      s.uniform({2, 3, 30, 2}, -1.6, 1.6), mode, padding, false, true, true});
+           s.add({s.normal({1, 2, 1, 2, 2}), s.normal({1, 2, 2, 3, 3}),
+                  s.uniform({1, 1, 2, 2, 3}, -1, 1), "bilinear", "zeros", true, true, true});
+         }});
+
+void forward_grad(Backward& b) {
+  const Tensor x = b.in(0), grid = b.in(1);
+  if (!mode.grad && grid_sample_backward.kernel_on(kernels_of(x.device()))) {
+    const auto both = ops<"grid_sample_backward">(b.g(), x, grid, b.string(2), b.string(3),
+                                                  b.flag(4), b.needs(0), b.needs(1));
+    for (int i = 0; i < 2; ++i)
+      if (b.needs(i)) b.set(i, both[i]);
+    return;
+  }
+  // By the composition of what does not hang on what made it, so that its gradients have a graph of their own.
+  const bool graph = mode.grad;
+  const NoGrad before;  // comes back
+  mode.grad = true;
+  std::vector<Tensor> in{x, grid}, wanted;
+  for (int i = 0; i < 2; ++i) {
+    Tensor& t = in[static_cast<size_t>(i)];
+    t = graph ? op<"clone">(t) : op<"detach">(t);
+    if (!b.needs(i)) continue;
+    if (!graph) t->requires_grad = true;
+    wanted.push_back(t);
+  }
+  const auto wide = [](const Tensor& t) {  // halves are computed in float32, as in one pass
+    const bool half = t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16;
+    return half ? Tensor(op<"to.dtype">(t, DType::Float32)) : t;
+  };
+  const Tensor y = composed(wide(in[0]), wide(in[1]), Sampler{b.string(2), b.string(3), b.flag(4)});
+  const std::vector<Tensor> found =
+      grad::gradients({y}, wanted, {wide(b.g())}, {.create_graph = graph, .allow_unused = true});
+  for (int i = 0, k = 0; i < 2; ++i) {
+    if (!b.needs(i)) continue;
+    const Tensor& one = found[static_cast<size_t>(k++)];  // none of a grid that is rounded
+    b.set(i, one ? one : op<"zeros_like">(in[static_cast<size_t>(i)]));
+  }
+}
+
 const Op& grid_sample_forward =
     add_op({.name = "grid_sample_forward",
-            .args = "input, grid, mode: string, padding_mode: string, align_corners: bool",
-            .doc = "grid_sample in one pass, where no gradient is wanted.",
+            .args = "input, grid, " GRID_OPTIONS,
+            .doc = "grid_sample in one pass.",
             .where = kHidden,
-            .differentiable = false,
+            .saves = "input, grid",
             .shape =
                 [](Call& c) {
                   const Tensor& x = c.tensor(0);
                   c.out.push_back(empty(sampled_shape(x, c.tensor(1)), x.dtype(), x.device()));
                 },
+            .grad = forward_grad,
             .samples =
                 [](Samples& s) {
                   for (const char* mode : {"nearest", "bilinear", "bicubic"})
@@ -142,7 +227,8 @@ const Op& grid_sample_forward =
                          "zeros", true});
                 }});
 
-bool wants_gradient(const Tensor& t) { return mode.grad && t.requires_grad(); }
+BATCH("grid_sample_forward", by_images);
+BATCH("grid_sample_backward", by_images);
 
 void grid_sample_call(Call& c) {
   const Tensor &x = c.tensor(0), &grid = c.tensor(1);
@@ -165,34 +251,13 @@ void grid_sample_call(Call& c) {
               "grid_sample: padding_mode is \"zeros\", \"border\" or \"reflection\", not \"%s\"",
               s.padding.c_str());
   int64_t places = 1;
-  Sizes spatial;
-  for (int d = 0; d < n; ++d) {
-    spatial.push_back(x.size(d + 2));
-    places *= spatial[d];
-  }
+  for (int d = 0; d < n; ++d) places *= x.size(d + 2);
   if (grid_sample_forward.kernel_on(kernels_of(x.device())) && is_floating(x.dtype()) &&
-      x.dtype() == grid.dtype() && places > 0 && places <= INT32_MAX && !wants_gradient(x) &&
-      !wants_gradient(grid)) {
+      x.dtype() == grid.dtype() && places > 0 && places <= INT32_MAX)
     c.out.push_back(
         op<"grid_sample_forward">(x, grid, s.mode.c_str(), s.padding.c_str(), s.corners));
-    return;
-  }
-  std::vector<Tensor> at;  // in the order of the dimensions; the grid holds the last one first
-  for (int d = 0; d < n; ++d) {
-    const Tensor g = s.unnormalized(op<"select">(grid, -1, n - 1 - d), spatial[d]);
-    at.push_back(s.mode == "bicubic" ? g : s.inside(g, spatial[d]));
-  }
-  const Tensor flat = op<"flatten">(x, 2);
-  Tensor y;
-  if (s.mode == "nearest") {
-    for (Tensor& one : at) one = op<"round">(one);
-    y = picked(flat, spatial, at);
-  } else if (s.mode == "bicubic") {
-    y = sample_cubic(flat, spatial, at, s);
-  } else {
-    y = sample_linear(flat, spatial, at);
-  }
-  c.out.push_back(op<"view">(y, sampled_shape(x, grid)));
+  else
+    c.out.push_back(composed(x, grid, s));
 }
 
 const Op& grid_sample = add_op(

@@ -1,168 +1,273 @@
-// grid_sample's inner loops (see grid_sample.h): plain loops over some positions at a time, which the
-// compiler turns into vectors.
+// grid_sample's inner loops (see grid_sample.h). The taps of some positions are found once and serve all channels.
 #include "engine/cpu/nn/grid_sample.h"
 
-#include "engine/cpu/lanes/vec.h"
+#include "engine/cpu/lanes/transpose.h"
+#include "engine/cpu/nn/level/grid_taps.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-TYCHO_INLINE float floor_of(float x) { return __builtin_floorf(x); }
-TYCHO_INLINE double floor_of(double x) { return __builtin_floor(x); }
-TYCHO_INLINE float abs_of(float x) { return __builtin_fabsf(x); }
-TYCHO_INLINE double abs_of(double x) { return __builtin_fabs(x); }
-
-// Halves to even.
-template <class T>
-TYCHO_INLINE T rounded(T x) {
-  const T low = floor_of(x), rest = x - low;
-  const T even = 2 * floor_of(low / 2) == low ? low : low + 1;
-  return rest == T(0.5) ? even : rest > T(0.5) ? low + 1 : low;
-}
-
-// Back into the image: at its border, or folded like a ball between walls.
-template <class T>
-TYCHO_INLINE void fold_in(const GridSampler& s, int d, int m, T* x) {
-  const T last = static_cast<T>(s.size[d] - 1);
-  if (s.padding == GridSampler::Zeros) return;
-  if (s.padding == GridSampler::Reflection) {
-    const T low = s.corners ? T(0) : T(-0.5), span = s.corners ? last : last + 1;
-    if (span == 0)
-      for (int i = 0; i < m; ++i) x[i] *= 0;
-    else
-      for (int i = 0; i < m; ++i) {
-        const T away = abs_of(x[i] - low), flips = floor_of(away / span),
-                extra = away - flips * span;
-        x[i] = flips - 2 * floor_of(flips / 2) == 0 ? extra + low : span - extra + low;
-      }
-  }
-  for (int i = 0; i < m; ++i) {
-    const T v = x[i] < 0 ? T(0) : x[i];
-    x[i] = v > last ? last : v;
-  }
-}
-
-template <class T>
-void taps(const GridSampler& s, const T* g, int m, int32_t* place, T* weight) {
-  T at[kGridPoints], low[kGridPoints], part[3][4][kGridPoints];
-  int32_t line[3][4][kGridPoints];
-  const int shift = s.mode == GridSampler::Nearest ? 0 : s.mode == GridSampler::Linear ? 1 : 2;
-  for (int d = 0; d < s.dims; ++d) {
-    const T n = static_cast<T>(s.size[d]);
-    const T* const from = g + (s.dims - 1 - d);
-    for (int i = 0; i < m; ++i) {
-      const T x = from[i * s.dims] + 1;
-      at[i] = s.corners ? x * ((n - 1) / 2) : (x * n - 1) * T(0.5);
-    }
-    if (s.mode != GridSampler::Cubic) fold_in(s, d, m, at);
-    if (s.mode == GridSampler::Nearest)
-      for (int i = 0; i < m; ++i) low[i] = rounded(at[i]), part[d][0][i] = 1;
-    else
-      for (int i = 0; i < m; ++i) low[i] = floor_of(at[i]);
-    if (s.mode == GridSampler::Linear)
-      for (int i = 0; i < m; ++i) {
-        const T t = at[i] - low[i];
-        part[d][0][i] = 1 - t;
-        part[d][1][i] = t;
-      }
-    if (s.mode == GridSampler::Cubic)  // Keys' convolution, a = -0.75
-      for (int i = 0; i < m; ++i) {
-        constexpr T a = T(-0.75);
-        const auto near = [](T v) __attribute__((always_inline)) {
-          return (v * (a + 2) - (a + 3)) * v * v + 1;
-        };
-        const auto far = [](T v) __attribute__((always_inline)) {
-          return ((v * a - 5 * a) * v + 8 * a) * v - 4 * a;
-        };
-        const T t = at[i] - low[i];
-        part[d][0][i] = far(t + 1);
-        part[d][1][i] = near(t);
-        part[d][2][i] = near(1 - t);
-        part[d][3][i] = far(2 - t);
-      }
-    for (int j = 0; j < 1 << shift; ++j) {
-      for (int i = 0; i < m; ++i) at[i] = low[i] + static_cast<T>(shift == 2 ? j - 1 : j);
-      if (s.mode == GridSampler::Cubic) fold_in(s, d, m, at);
-      // What lies outside is read at 0 and weighs nothing (nan stays nan).
-      T* const p = part[d][j];
-      int32_t* const l = line[d][j];
-      for (int i = 0; i < m; ++i) {
-        const bool has = at[i] >= 0 && at[i] < n;
-        p[i] *= has ? T(1) : T(0);
-        l[i] = static_cast<int32_t>(has ? at[i] : T(0));
-      }
-    }
-  }
-  for (int k = 0; k < s.taps(); ++k, place += kGridPoints, weight += kGridPoints) {
-    for (int d = 0, rest = k; d < s.dims; ++d, rest >>= shift) {
-      const int j = rest & ((1 << shift) - 1);
-      const int32_t* const l = line[d][j];
-      const T* const p = part[d][j];
-      const int32_t n = static_cast<int32_t>(s.size[d]);
-      for (int i = 0; i < m; ++i) {
-        place[i] = d == 0 ? l[i] : place[i] * n + l[i];
-        weight[i] = d == 0 ? p[i] : weight[i] * p[i];
-      }
-    }
-  }
-}
-
-// plane[place[i]] for a lane of places.
+// plane[place[i]] for a lane of places, zero outside.
 template <class T>
 TYCHO_INLINE Lane<T> gather(const T* plane, const int32_t* place) {
   using V [[maybe_unused]] = typename Raw<T>::V;
 #if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4)
-    return Lane<T>((V)_mm512_i32gather_ps(_mm512_loadu_si512(place), plane, 4));
-  else
-    return Lane<T>((V)_mm512_i32gather_pd(
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), plane, 8));
+  if constexpr (sizeof(T) == 4) {
+    const __m512i at = _mm512_loadu_si512(place);
+    const __mmask16 in = _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
+    return Lane<T>((V)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), in, at, plane, 4));
+  } else {
+    const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
+    const __mmask8 in = _mm256_cmpge_epi32_mask(at, _mm256_setzero_si256());
+    return Lane<T>((V)_mm512_mask_i32gather_pd(_mm512_setzero_pd(), in, at, plane, 8));
+  }
 #elif defined(TYCHO_LEVEL_v3)
-  if constexpr (sizeof(T) == 4)
-    return Lane<T>((V)_mm256_i32gather_ps(
-        plane, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), 4));
-  else
-    return Lane<T>(
-        (V)_mm256_i32gather_pd(plane, _mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), 8));
+  // The sign bit of a mask's element counts: it is set in the complement of what is inside.
+  if constexpr (sizeof(T) == 4) {
+    const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
+    const __m256i in = _mm256_xor_si256(at, _mm256_set1_epi32(-1));
+    return Lane<T>((V)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), plane, at, (__m256)in, 4));
+  } else {
+    const __m128i at = _mm_loadu_si128(reinterpret_cast<const __m128i*>(place));
+    const __m256i in = _mm256_cvtepi32_epi64(_mm_xor_si128(at, _mm_set1_epi32(-1)));
+    return Lane<T>((V)_mm256_mask_i32gather_pd(_mm256_setzero_pd(), plane, at, (__m256d)in, 8));
+  }
 #else
   T v[Lane<T>::size];
-  for (int i = 0; i < Lane<T>::size; ++i) v[i] = plane[place[i]];
+  for (int i = 0; i < Lane<T>::size; ++i) v[i] = place[i] < 0 ? T(0) : plane[place[i]];
   return Lane<T>::load(v);
 #endif
 }
 
+int64_t places_of(const GridSampler& s) {
+  int64_t n = 1;
+  for (int d = 0; d < s.dims; ++d) n *= s.size[d];
+  return n;
+}
+
 template <class T>
-void read(const T* plane, const int32_t* place, const T* weight, int taps, int m, T* y) {
+void read(const GridSampler& s, const T* g, int m, const T* x, int64_t channels, T* y,
+          int64_t points) {
   using L = Lane<T>;
-  int i = 0;
-  for (; i + L::size <= m; i += L::size) {
-    L sum = gather(plane, place + i) * L::load(weight + i);
-    for (int k = 1; k < taps; ++k)
-      sum += gather(plane, place + k * kGridPoints + i) * L::load(weight + k * kGridPoints + i);
-    sum.store(y + i);
+  Taps<T> taps;
+  const int count = s.taps();
+  find_taps<false>(s, g, m, taps);
+  const int64_t places = places_of(s);
+  for (int64_t c = 0; c < channels; ++c, x += places, y += points)
+    for (int i = 0; i < m; i += L::size) {
+      L sum = gather(x, taps.place[0] + i) * L::load(taps.weight[0] + i);
+      for (int k = 1; k < count; ++k)
+        sum += gather(x, taps.place[k] + i) * L::load(taps.weight[k] + i);
+      if (i + L::size <= m) {
+        sum.store(y + i);
+      } else {
+        T last[L::size];
+        sum.store(last);
+        memcpy(y + i, last, static_cast<size_t>(m - i) * sizeof(T));
+      }
+    }
+}
+
+template <class T>
+void spread(const GridSampler& s, const T* g, int m, const T* dy, int64_t channels, T* dx,
+            int64_t points) {
+  Taps<T> taps;
+  int inside[kGridTaps];  // of each tap, whose points are moved together
+  uint8_t point[kGridTaps][kGridPoints];
+  const int count = s.taps();
+  find_taps<false>(s, g, m, taps);
+  for (int k = 0; k < count; ++k) {
+    int n = 0;
+    for (int i = 0; i < m; ++i) {
+      const int32_t place = taps.place[k][i];
+      taps.place[k][n] = place;
+      taps.weight[k][n] = taps.weight[k][i];
+      point[k][n] = static_cast<uint8_t>(i);
+      n += place >= 0;
+    }
+    inside[k] = n;
   }
-  for (; i < m; ++i) {
-    y[i] = plane[place[i]] * weight[i];
-    for (int k = 1; k < taps; ++k)
-      y[i] += plane[place[k * kGridPoints + i]] * weight[k * kGridPoints + i];
+  const int64_t places = places_of(s);
+  for (int64_t c = 0; c < channels; ++c, dx += places, dy += points)
+    for (int k = 0; k < count; ++k)
+      for (int i = 0; i < inside[k]; ++i)
+        dx[taps.place[k][i]] += dy[point[k][i]] * taps.weight[k][i];
+}
+
+template <class T>
+void slope(const GridSampler& s, const T* g, int m, const T* x, const T* dy, int64_t channels,
+           int64_t points, T* dg) {
+  using L = Lane<T>;
+  Taps<T> taps;
+  const int count = s.taps();
+  find_taps<true>(s, g, m, taps);
+  const int64_t places = places_of(s);
+  for (int i = 0; i < m; i += L::size) {
+    const int here = m - i < L::size ? m - i : L::size;
+    L sum[kGridTaps];
+    for (int k = 0; k < count; ++k) sum[k] = L(0);
+    for (int64_t c = 0; c < channels; ++c) {
+      T v[L::size] = {};
+      memcpy(v, dy + c * points + i, static_cast<size_t>(here) * sizeof(T));
+      const L one = L::load(v);
+      for (int k = 0; k < count; ++k) sum[k] += one * gather(x + c * places, taps.place[k] + i);
+    }
+    for (int d = 0; d < s.dims; ++d) {
+      L all(0);
+      for (int k = 0; k < count; ++k) all += sum[k] * L::load(taps.slope[d][k] + i);
+      T v[L::size];
+      all.store(v);
+      for (int j = 0; j < here; ++j) dg[(i + j) * s.dims + s.dims - 1 - d] = v[j];
+    }
   }
+}
+
+// --- places as rows of channels, which are read with full registers instead of number by number ---
+
+// A [rows, columns] block copied transposed; a row is `from_step` and `to_step` apart from the next.
+template <class T>
+void turn(const T* from, int64_t rows, int64_t columns, int64_t from_step, T* to, int64_t to_step) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4)
+      turn4(from + r * from_step + c, from_step, to + c * to_step + r, to_step);
+    for (; c < columns; ++c)
+      for (int64_t k = r; k < r + 4; ++k) to[c * to_step + k] = from[k * from_step + c];
+  }
+  for (; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[c * to_step + r] = from[r * from_step + c];
+}
+
+template <class T, int width>
+struct RowsOf {
+  typedef T V __attribute__((vector_size(width * sizeof(T))));
+  static TYCHO_INLINE V load(const T* p) {
+    V v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+  }
+  static TYCHO_INLINE void store(T* p, V v) { memcpy(p, &v, sizeof(v)); }
+
+  // y of m points, group by group of channels.
+  static void read(const GridSampler& s, const T* g, int m, const T* rows, int64_t channels, T* y,
+                   int64_t points) {
+    Taps<T> taps;
+    find_taps<false>(s, g, m, taps);
+    const int count = s.taps();
+    const int64_t places = places_of(s);
+    T found[kGridPoints * width];
+    for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
+      for (int i = 0; i < m; ++i) {
+        V sum = {};
+        for (int k = 0; k < count; ++k) {
+          const int64_t place = taps.place[k][i];
+          sum += load(rows + (place < 0 ? places : place) * width) * taps.weight[k][i];
+        }
+        store(found + i * width, sum);
+      }
+      turn(found, m, channels - c < width ? channels - c : width, width, y + c * points, points);
+    }
+  }
+
+  // Of one group of channels: adds the gradient of its rows.
+  static void spread(const GridSampler& s, const T* g, int m, const T* dy, int64_t channels,
+                     T* rows, int64_t points) {
+    Taps<T> taps;
+    find_taps<false>(s, g, m, taps);
+    const int count = s.taps();
+    const int64_t places = places_of(s);
+    T given[kGridPoints * width] = {};
+    turn(dy, channels, m, points, given, width);
+    for (int i = 0; i < m; ++i) {
+      const V one = load(given + i * width);
+      for (int k = 0; k < count; ++k) {
+        const int64_t place = taps.place[k][i];
+        T* const row = rows + (place < 0 ? places : place) * width;
+        store(row, load(row) + one * taps.weight[k][i]);
+      }
+    }
+  }
+
+  static void slope(const GridSampler& s, const T* g, int m, const T* rows, const T* dy,
+                    int64_t channels, int64_t points, T* dg) {
+    Taps<T> taps;
+    find_taps<true>(s, g, m, taps);
+    const int count = s.taps();
+    const int64_t places = places_of(s);
+    T given[kGridPoints * width] = {};
+    memset(dg, 0, static_cast<size_t>(m * s.dims) * sizeof(T));
+    for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
+      const int64_t here = channels - c < width ? channels - c : width;
+      if (here < width) memset(given, 0, sizeof(given));
+      turn(dy + c * points, here, m, points, given, width);
+      for (int i = 0; i < m; ++i) {
+        V sum[3] = {};
+        for (int k = 0; k < count; ++k) {
+          const int64_t place = taps.place[k][i];
+          const V row = load(rows + (place < 0 ? places : place) * width);
+          for (int d = 0; d < s.dims; ++d) sum[d] += row * taps.slope[d][k][i];
+        }
+        const V one = load(given + i * width);
+        for (int d = 0; d < s.dims; ++d) {
+          T all[width], total = 0;
+          store(all, sum[d] * one);
+          for (int j = 0; j < width; ++j) total += all[j];
+          dg[i * s.dims + s.dims - 1 - d] += total;
+        }
+      }
+    }
+  }
+};
+
+// Rows of 4 channels, or of as many as fill the widest register.
+template <class T, class F>
+TYCHO_INLINE void with_width(int width, F&& f) {
+  if (width == 4)
+    f(RowsOf<T, 4>());
+  else
+    f(RowsOf<T, 64 / sizeof(T)>());
 }
 
 }  // namespace
 
-void grid_taps_f32(const GridSampler* s, const float* g, int m, int32_t* place, float* weight) {
-  taps(*s, g, m, place, weight);
+void grid_read_f32(const GridSampler* s, const float* g, int m, const float* x, int64_t channels,
+                   float* y, int64_t points, int width) {
+  if (width == 0) return read(*s, g, m, x, channels, y, points);
+  with_width<float>(width, [&](auto by) { by.read(*s, g, m, x, channels, y, points); });
 }
-void grid_taps_f64(const GridSampler* s, const double* g, int m, int32_t* place, double* weight) {
-  taps(*s, g, m, place, weight);
+void grid_spread_f32(const GridSampler* s, const float* g, int m, const float* dy, int64_t channels,
+                     float* dx, int64_t points, int width) {
+  if (width == 0) return spread(*s, g, m, dy, channels, dx, points);
+  with_width<float>(width, [&](auto by) { by.spread(*s, g, m, dy, channels, dx, points); });
 }
-void grid_read_f32(const float* plane, const int32_t* place, const float* weight, int taps, int m,
-                   float* y) {
-  read(plane, place, weight, taps, m, y);
+void grid_slope_f32(const GridSampler* s, const float* g, int m, const float* x, const float* dy,
+                    int64_t channels, int64_t points, float* dg, int width) {
+  if (width == 0) return slope(*s, g, m, x, dy, channels, points, dg);
+  with_width<float>(width, [&](auto by) { by.slope(*s, g, m, x, dy, channels, points, dg); });
 }
-void grid_read_f64(const double* plane, const int32_t* place, const double* weight, int taps, int m,
-                   double* y) {
-  read(plane, place, weight, taps, m, y);
+void grid_turn_f32(const float* from, int64_t rows, int64_t columns, int64_t from_step, float* to,
+                   int64_t to_step) {
+  turn(from, rows, columns, from_step, to, to_step);
+}
+void grid_read_f64(const GridSampler* s, const double* g, int m, const double* x, int64_t channels,
+                   double* y, int64_t points, int width) {
+  if (width == 0) return read(*s, g, m, x, channels, y, points);
+  with_width<double>(width, [&](auto by) { by.read(*s, g, m, x, channels, y, points); });
+}
+void grid_spread_f64(const GridSampler* s, const double* g, int m, const double* dy,
+                     int64_t channels, double* dx, int64_t points, int width) {
+  if (width == 0) return spread(*s, g, m, dy, channels, dx, points);
+  with_width<double>(width, [&](auto by) { by.spread(*s, g, m, dy, channels, dx, points); });
+}
+void grid_slope_f64(const GridSampler* s, const double* g, int m, const double* x, const double* dy,
+                    int64_t channels, int64_t points, double* dg, int width) {
+  if (width == 0) return slope(*s, g, m, x, dy, channels, points, dg);
+  with_width<double>(width, [&](auto by) { by.slope(*s, g, m, x, dy, channels, points, dg); });
+}
+void grid_turn_f64(const double* from, int64_t rows, int64_t columns, int64_t from_step, double* to,
+                   int64_t to_step) {
+  turn(from, rows, columns, from_step, to, to_step);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
