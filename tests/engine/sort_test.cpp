@@ -66,6 +66,73 @@ TEST(Sorting, OfLinesOfEveryLengthIsStable) {
     }
 }
 
+// A line of one column after the other, by the standard library: numbers from 1 of the k first.
+V order_of(const Tensor& x, bool descending, int64_t k) {  // x: [outer, n, inner]
+  const V v = values(x);
+  const int64_t n = x.size(1), inner = x.size(2);
+  V want(static_cast<size_t>(x.size(0) * k * inner));
+  for (int64_t o = 0; o < x.size(0); ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      const auto at = [&](size_t i) {
+        return v[static_cast<size_t>(o * n * inner + j) + i * static_cast<size_t>(inner)];
+      };
+      const auto before = [&](size_t a, size_t b) {
+        if (std::isnan(at(a)) || std::isnan(at(b)))
+          return !std::isnan(descending ? at(b) : at(a)) && std::isnan(descending ? at(a) : at(b));
+        return descending ? at(a) > at(b) : at(a) < at(b);
+      };
+      std::vector<size_t> order(static_cast<size_t>(n));
+      for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::stable_sort(order.begin(), order.end(), before);
+      for (int64_t i = 0; i < k; ++i)
+        want[static_cast<size_t>((o * k + i) * inner + j)] =
+            static_cast<double>(order[static_cast<size_t>(i)] + 1);
+    }
+  return want;
+}
+
+TEST(Sorting, OfManyShortLinesIsStableAtEveryLevel) {
+  const cpu::Level best = cpu::level();
+  for (cpu::Level level : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4}) {
+    if (level > best) continue;
+    cpu::force_level(level);
+    for (DType t : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16, DType::UInt8})
+      for (const Sizes& shape : {Sizes{3, 5, 45}, Sizes{70, 16, 1}, Sizes{1, 17, 9}, Sizes{9, 1, 3},
+                                 Sizes{2, 3, 64}, Sizes{65, 2, 1}}) {
+        Tensor x = op<"mul">(noise(shape, DType::Float64), 4);
+        if (is_floating(t)) x = op<"where">(op<"gt">(x, 3.0), kNan, x);
+        x = op<"to.dtype">(op<"round">(x), t);
+        for (bool descending : {false, true}) {
+          const auto r = ops<"sort">(x, 1, descending);
+          EXPECT_EQ(values(r[1]), order_of(x, descending, shape[1])) << dtype_name(t);
+          const int64_t k = (shape[1] + 1) / 2;
+          EXPECT_EQ(values(ops<"topk">(x, k, 1, descending)[1]), order_of(x, descending, k));
+        }
+      }
+  }
+  cpu::force_level(best);
+}
+
+TEST(Sorting, OfRepeatedElementsKeepsTheirOrder) {
+  const Tensor x = op<"expand">(noise({2, 1, 5}), Sizes{2, 7, 5});
+  const auto r = ops<"sort">(x, 1, true);
+  EXPECT_EQ(values(r[0]), values(x));
+  EXPECT_EQ(values(r[1]), order_of(x, true, 7));
+}
+
+TEST(Sorting, FindsTheFirstOfEqualBestElements) {
+  for (DType t : {DType::Float32, DType::Int64, DType::Float64})
+    for (int64_t n : {100, 1000, 5000})
+      for (int64_t k : {1, 10, 17, 90}) {
+        const Tensor x = op<"to.dtype">(
+            op<"round">(op<"mul">(noise({2, n, 1}, DType::Float64), t == DType::Int64 ? 1e17 : 20)),
+            t);
+        for (bool largest : {false, true})
+          EXPECT_EQ(values(ops<"topk">(x, k, 1, largest)[1]), order_of(x, largest, k))
+              << n << " " << k << " " << dtype_name(t);
+      }
+}
+
 TEST(Sorting, FindsElementsAmongAnyNumberOfOthers) {
   for (DType t : {DType::Int64, DType::Float32})
     for (int64_t n : {0, 1, 2, 3, 4, 7, 64, 100}) {
@@ -111,6 +178,21 @@ TEST(Distinct, ElementsAndTheirCounts) {
   for (int64_t i = 0; i < at.size(0); ++i) {
     const int64_t* p = at.host<int64_t>() + 2 * i;
     ASSERT_EQ((p[0] - 1) * 1001 + p[1] - 1, 11 * i + 10);
+  }
+}
+
+TEST(Distinct, IntegersOfNarrowAndWideRanges) {
+  for (double far : {1.0, 60.0, 5000.0, 1e6, 9e15}) {
+    const Tensor x = op<"to.dtype">(op<"mul">(noise({20, 50}, DType::Float64), far), DType::Int64);
+    const auto r = ops<"unique">(x, true, true, true);
+    const V v = values(r[0]), at = values(r[1]), count = values(r[2]), source = values(x);
+    EXPECT_TRUE(std::is_sorted(v.begin(), v.end()));
+    V seen(v.size());
+    for (size_t i = 0; i < source.size(); ++i) {
+      ASSERT_EQ(v[static_cast<size_t>(at[i]) - 1], source[i]);
+      ++seen[static_cast<size_t>(at[i]) - 1];
+    }
+    EXPECT_EQ(seen, count);
   }
 }
 

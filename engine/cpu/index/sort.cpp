@@ -1,5 +1,5 @@
 // Sorting and selecting along a dimension, by ordered keys (sort.h): small lines by comparison,
-// long ones by radix passes; the k best of a line by a limit that rises while the line is read.
+// long ones by radix passes; the k best of a line by a limit that comes closer while the line is read.
 #include "engine/cpu/index/sort.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 namespace tycho::cpu {
 
 template <class Key>
-void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n) {
+void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n, Key flip) {
   if constexpr (sizeof(Key) == 4) {
     if (dtype == DType::Float32 && step == 1)
-      return level_of::float_keys(reinterpret_cast<const float*>(from), keys, n);
+      return level_of::float_keys(reinterpret_cast<const float*>(from), keys, n, flip);
   } else if (dtype == DType::Float64 && step == 1) {
-    return level_of::double_keys(reinterpret_cast<const double*>(from), keys, n);
+    return level_of::double_keys(reinterpret_cast<const double*>(from), keys, n, flip);
   }
   constexpr int64_t kTile = 512;
   alignas(64) char tile[kTile * 8];
@@ -28,20 +28,20 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
                         from + i * step * dtype_size(dtype), step, m);
     if constexpr (sizeof(Key) == 4) {
       if (lanes == Lanes::F32) {
-        level_of::float_keys(reinterpret_cast<const float*>(tile), keys + i, m);
+        level_of::float_keys(reinterpret_cast<const float*>(tile), keys + i, m, flip);
         continue;
       }
     } else if (lanes == Lanes::F64) {
-      level_of::double_keys(reinterpret_cast<const double*>(tile), keys + i, m);
+      level_of::double_keys(reinterpret_cast<const double*>(tile), keys + i, m, flip);
       continue;
     }
     const int64_t* v = reinterpret_cast<const int64_t*>(tile);
     for (int64_t k = 0; k < m; ++k)
-      keys[i + k] = static_cast<Key>(v[k]) ^ Key { 1 } << (kKeyBits<Key> - 1);
+      keys[i + k] = static_cast<Key>(v[k]) ^ flip ^ Key { 1 } << (kKeyBits<Key> - 1);
   }
 }
-template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t);
-template void load_keys(DType, const char*, int64_t, uint64_t*, int64_t);
+template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t, uint32_t);
+template void load_keys(DType, const char*, int64_t, uint64_t*, int64_t, uint64_t);
 
 // Least significant digit first. All digits are counted in one pass over the data; digits that are
 // the same everywhere are skipped.
@@ -111,15 +111,9 @@ const char* element(const Tensor& t, int64_t i) { return t.data() + i * dtype_si
 
 template <class Key>
 void load_line(const Tensor& x, const Cut& cut, int64_t first, Line<Key>& scratch, bool flip) {
-  load_keys<Key>(x.dtype(), element(x, first), cut.inner, scratch.keys, cut.n);
-  if (flip)
-    for (int64_t i = 0; i < cut.n; ++i) scratch.keys[i] = ~scratch.keys[i];
+  load_keys<Key>(x.dtype(), element(x, first), cut.inner, scratch.keys, cut.n,
+                 flip ? static_cast<Key>(-1) : Key{0});
 }
-template <class Key>
-void pack_line(const Cut& cut, Line<Key>& scratch) {
-  for (int64_t i = 0; i < cut.n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
-}
-
 // Writes the elements of items[0..n) and their positions along the result's line.
 template <class Key>
 void write_line(const Tensor& x, const Cut& cut, int64_t first, const Packed<Key>* items, Call& c,
@@ -157,32 +151,79 @@ int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
 
 }  // namespace
 
+// Calls f(scratch, n) with keys that lie close together as short ones, whose items are cheaper to move.
+template <class Key, class F>
+void with_least_keys(Line<Key>& scratch, int64_t n, F&& f) {
+  if constexpr (sizeof(Key) == 8) {
+    Key low = scratch.keys[0], high = low;
+    for (int64_t i = 1; i < n; ++i) {
+      low = std::min(low, scratch.keys[i]);
+      high = std::max(high, scratch.keys[i]);
+    }
+    if (high - low <= UINT32_MAX && n <= INT32_MAX) {
+      // They wait where items are moved to, once keys have become items.
+      auto* const keys = reinterpret_cast<uint32_t*>(scratch.spare);
+      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(scratch.keys[i] - low);
+      return f(static_cast<const uint32_t*>(keys),
+               reinterpret_cast<Packed<uint32_t>*>(scratch.items),
+               reinterpret_cast<Packed<uint32_t>*>(scratch.spare));
+    }
+  }
+  f(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare);
+}
+
+// Along a dimension without steps all elements are one: they stand in order.
+bool sort_repeated(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const int d = wrap_dim(c.integer(1), x.rank());
+  if (x.rank() == 0 || x.size(d) < 2 || shown_strides(x.get())[d] != 0) return false;
+  copy_raw(c.out[0], x);
+  const Tensor numbers = op<"arange.start">(1, x.size(d) + 1);
+  Sizes strides;
+  for (int k = 0; k < x.rank(); ++k) strides.push_back(k == d ? 1 : 0);
+  copy_raw(c.out[1], alias(numbers, x.shape(), strides, 0));
+  return true;
+}
+
 void sort(Call& c) {
+  if (sort_repeated(c)) return;
   const Tensor x = packed(c.tensor(0));
-  const Cut cut(x, c.integer(1));
   const bool descending = c.flag(2);
+  if (sort_short_lines(x, c.integer(1), descending, c.out[0], c.out[1])) return;
+  const Cut cut(x, c.integer(1));
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, descending);
-    if constexpr (sizeof(Key) == 8) {  // keys that lie close together are sorted as short ones
-      const Key* keys = scratch.keys;
-      Key low = keys[0], high = keys[0];
-      for (int64_t i = 1; i < cut.n; ++i) {
-        low = std::min(low, keys[i]);
-        high = std::max(high, keys[i]);
-      }
-      if (high - low <= UINT32_MAX && cut.n <= INT32_MAX) {
-        auto* items = reinterpret_cast<Packed<uint32_t>*>(scratch.items);
-        for (int64_t i = 0; i < cut.n; ++i)
-          items[i] = pack<uint32_t>(static_cast<uint32_t>(keys[i] - low), i);
-        sort_packed<uint32_t>(items, reinterpret_cast<Packed<uint32_t>*>(scratch.spare), cut.n);
-        write_line<uint32_t>(x, cut, first, items, c, cut, line, cut.n);
-        return;
+    with_least_keys(scratch, cut.n,
+                    [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
+                      for (int64_t i = 0; i < cut.n; ++i) items[i] = pack<K>(keys[i], i);
+                      sort_packed<K>(items, spare, cut.n);
+                      write_line<K>(x, cut, first, items, c, cut, line, cut.n);
+                    });
+  });
+}
+
+// The k least of n keys, in order, into items[0..k).
+template <class Key>
+void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n, int64_t k) {
+  const int64_t room = 4 * k + kCollect;
+  int64_t have = 0, i = 0;
+  for (; i < std::min(n, room); ++i) items[have++] = pack<Key>(keys[i], i);
+  if (i == n) return sort_packed<Key>(items, spare, n);
+  for (;;) {
+    std::nth_element(items, items + (k - 1), items + have);
+    have = k;
+    if (i == n) break;
+    const Key limit = key_of<Key>(items[k - 1]);  // later elements must be less to enter
+    if constexpr (sizeof(Key) == 4) {
+      have = level_of::collect_below(keys, &i, n, limit, items, have, room);
+    } else {
+      for (; i < n && have < room; ++i) {
+        items[have] = pack<Key>(keys[i], i);
+        have += keys[i] < limit;
       }
     }
-    pack_line(cut, scratch);
-    sort_packed<Key>(scratch.items, scratch.spare, cut.n);
-    write_line<Key>(x, cut, first, scratch.items, c, cut, line, cut.n);
-  });
+  }
+  std::sort(items, items + k);
 }
 
 void topk(Call& c) {
@@ -191,37 +232,14 @@ void topk(Call& c) {
   const Cut cut(x, c.integer(2)), out(c.out[0], c.integer(2));
   if (k == 0) return;
   const bool largest = c.flag(3);
+  if (sort_short_lines(x, c.integer(2), largest, c.out[0], c.out[1])) return;
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
-    load_line(x, cut, first, scratch, !largest);
-    // Candidates, with numbers counted down so that of equal keys the first is the largest item.
-    Packed<Key>* items = scratch.items;
-    const Key* keys = scratch.keys;
-    const int64_t n = cut.n, room_for = std::min(n, std::max<int64_t>(2 * k, 512));
-    const auto item = [&](int64_t i) { return pack<Key>(keys[i], n - 1 - i); };
-    int64_t have = 0, i = 0;
-    for (; i < room_for; ++i) items[have++] = item(i);
-    const auto keep_best = [&] {
-      std::nth_element(items, items + (k - 1), items + have, std::greater<>());
-      have = k;
-      return key_of<Key>(items[k - 1]);
-    };
-    while (i < n) {
-      const Key limit = keep_best();  // later elements must be better to enter
-      while (have < room_for) {
-        if constexpr (sizeof(Key) == 4) {
-          i = level_of::first_above(keys, i, n, limit);
-        } else {
-          while (i < n && keys[i] <= limit) ++i;
-        }
-        if (i == n) break;
-        items[have++] = item(i++);
-      }
-    }
-    if (have > k) keep_best();
-    std::sort(items, items + k, std::greater<>());
-    for (int64_t j = 0; j < k; ++j)
-      items[j] = pack<Key>(key_of<Key>(items[j]), n - 1 - number_of<Key>(items[j]));
-    write_line<Key>(x, cut, first, items, c, out, line, k);
+    load_line(x, cut, first, scratch, largest);
+    with_least_keys(scratch, cut.n,
+                    [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
+                      find_least<K>(keys, items, spare, cut.n, k);
+                      write_line<K>(x, cut, first, items, c, out, line, k);
+                    });
   });
 }
 

@@ -39,9 +39,9 @@ int64_t number_of(Packed<Key> p) {
   return static_cast<int64_t>(static_cast<Key>(p));
 }
 
-// The keys of n elements of any type, `step` elements apart.
+// The keys of n elements of any type, `step` elements apart; with all bits in `flip`, in falling order.
 template <class Key>
-void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n);
+void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n, Key flip = 0);
 // The key that stands for nan (integers never have it as floats do: compare only for floats).
 template <class Key>
 constexpr Key kNanKey = static_cast<Key>(-1);
@@ -49,6 +49,11 @@ constexpr Key kNanKey = static_cast<Key>(-1);
 // Sorts ascending; `spare` has room for n more.
 template <class Key>
 void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n);
+
+// Sorts many lines of a few elements each: the first of them, as many as `values` has along dim, and where they stood
+// (from 1). Equal ones keep their order. False where the lines are not short and many.
+bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,
+                      const Tensor& positions);
 
 // Element-wise move of n elements of a type, the i-th from place numbers(i).
 template <class Number>

@@ -1,5 +1,6 @@
 // Distinct elements.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -67,40 +68,45 @@ Groups group_slices(const Tensor& x, bool sorted) {
   return g;
 }
 
-// Distinct integers within a range that is not much larger than their number: counted, not sorted.
-// False where they do not lie so.
-bool count_unique(Call& c, const Tensor& x, bool inverse, bool counts) {
+// Distinct integers within a range of which a bit each can be kept: marked, not sorted. False where they do not lie so.
+bool mark_unique(Call& c, const Tensor& x, bool inverse, bool counts) {
   const int64_t n = x.numel();
   if (is_floating(x.dtype()) || n == 0) return false;
-  const Tensor wide = empty(x.shape(), DType::Int64);
-  copy_raw(wide, x);
+  Tensor wide = x;
+  if (x.dtype() != DType::Int64) copy_raw(wide = empty(x.shape(), DType::Int64), x);
   const int64_t* const v = wide.data<int64_t>();
   const int64_t least = *op<"amin">(wide).data<int64_t>(), most = *op<"amax">(wide).data<int64_t>();
-  const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
-  if (range >= static_cast<uint64_t>(std::max<int64_t>(256, 4 * n))) return false;
-  std::vector<int64_t> table(range + 1);
-  for (int64_t i = 0; i < n; ++i) ++table[static_cast<size_t>(v[i] - least)];
-  int64_t found = 0;
-  for (const int64_t k : table) found += k > 0;
-  const Tensor values = empty({found}, DType::Int64),
-               seen = empty({found}, DType::Int64, x.device());
-  int64_t at = 0;
-  for (size_t k = 0; k <= range; ++k) {
-    if (!table[k]) continue;
-    values.data<int64_t>()[at] = least + static_cast<int64_t>(k);
-    seen.data<int64_t>()[at] = table[k];
-    table[k] = ++at;
+  const auto from_least = [&](int64_t i) {
+    return static_cast<uint64_t>(i) - static_cast<uint64_t>(least);
+  };
+  if (from_least(most) >= static_cast<uint64_t>(std::max<int64_t>(4096, 32 * n))) return false;
+  std::vector<uint64_t> bits(from_least(most) / 64 + 1);
+  for (int64_t i = 0; i < n; ++i)
+    bits[from_least(v[i]) / 64] |= uint64_t{1} << from_least(v[i]) % 64;
+  std::vector<int64_t> before(bits.size());
+  int64_t size = 0;
+  for (size_t w = 0; w < bits.size(); ++w) {
+    before[w] = size;
+    size += std::popcount(bits[w]);
   }
-  const Tensor out = empty({found}, x.dtype(), x.device());
+  const Tensor values = empty({size}, DType::Int64);
+  int64_t* to = values.data<int64_t>();
+  for (size_t w = 0; w < bits.size(); ++w)
+    for (uint64_t rest = bits[w]; rest; rest &= rest - 1)
+      *to++ = least + static_cast<int64_t>(w * 64) + std::countr_zero(rest);
+  const Tensor out = empty({size}, x.dtype(), x.device());
   copy_raw(out, values);
   c.out.push_back(out);
-  if (inverse) {
-    const Tensor t = empty(x.shape(), DType::Int64, x.device());
-    int64_t* const to = t.data<int64_t>();
-    for (int64_t i = 0; i < n; ++i) to[i] = table[static_cast<size_t>(v[i] - least)];
-    c.out.push_back(t);
+  if (!inverse && !counts) return true;
+  const Tensor ranks = empty(x.shape(), DType::Int64, x.device());
+  level_of::bit_ranks(v, n, least, static_cast<const uint64_t*>(bits.data()),
+                      static_cast<const int64_t*>(before.data()), ranks.data<int64_t>());
+  if (inverse) c.out.push_back(ranks);
+  if (counts) {
+    const Tensor seen = filled({size}, 0, DType::Int64, x.device());
+    for (int64_t i = 0; i < n; ++i) ++seen.data<int64_t>()[ranks.data<int64_t>()[i] - 1];
+    c.out.push_back(seen);
   }
-  if (counts) c.out.push_back(seen);
   return true;
 }
 
@@ -178,7 +184,7 @@ void make_unique(Call& c, bool consecutive, bool inverse, bool counts, int dim_a
     g.starts = run_starts_of(x);
   } else {
     x = packed(x);
-    if (count_unique(c, x, inverse, counts)) return;
+    if (mark_unique(c, x, inverse, counts)) return;
     g = wide_keys(x.dtype()) || x.numel() > INT32_MAX ? group_elements<uint64_t>(x)
                                                       : group_elements<uint32_t>(x);
   }
