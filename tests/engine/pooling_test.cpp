@@ -3,6 +3,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/ops/nn/conv.h"
+#include "engine/tensor/read.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {
@@ -206,6 +207,31 @@ TEST(Pooling, InThreeDimensionsAndOne) {
       Sizes{2});
   Tensor want = op<"transpose">(deep, 1, 2);
   expect_near(op<"reshape">(op<"max_pool3d">(v, Sizes{2}), want.shape()), want, 0);
+}
+
+TEST(Pooling, TheGradientOfMeansIsTheTransposeInEveryShape) {
+  Source s;
+  for (int64_t spatial = 1; spatial <= 3; ++spatial)
+    for (int64_t last : {5, 16, 37})
+      for (int64_t k : {1, 2, 3, 5})
+        for (int64_t stride : {1, 2, 3, 5})
+          for (bool ceil : {false, true})
+            for (bool padded : {false, true}) {
+              const Sizes kernel{k}, step{stride}, pad{k / 2};
+              Tensor x = random(s, spatial == 1   ? Sizes{2, 2, last}
+                                   : spatial == 2 ? Sizes{2, 2, 7, last}
+                                                  : Sizes{1, 2, 6, 5, last});
+              x->requires_grad = true;
+              const Tensor y = spatial == 1 ? op<"avg_pool1d">(x, kernel, step, pad, ceil, padded)
+                               : spatial == 2
+                                   ? op<"avg_pool2d">(x, kernel, step, pad, ceil, padded)
+                                   : op<"avg_pool3d">(x, kernel, step, pad, ceil, padded);
+              const Tensor g = random(s, y.shape());
+              const Tensor dx = grad::gradients({y}, {x}, {g}, {})[0];
+              const double want = item(op<"sum">(op<"mul">(y, g))),
+                           got = item(op<"sum">(op<"mul">(x, dx)));
+              EXPECT_NEAR(got, want, 1e-3) << spatial << " " << last << " " << k << " " << stride;
+            }
 }
 
 TEST(Pooling, ErrorsNameWhatDoesNotFit) {

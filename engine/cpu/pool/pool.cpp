@@ -1,7 +1,6 @@
 // Pooling on the CPU: per axis, tables of where windows begin and which taps lie inside; then the
 // kernels of level/, over lines or images in parallel.
 #include "engine/cpu/pool/pool.h"
-#include "engine/ops/table/kernel.h"
 
 #include <algorithm>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/nn/pool.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
@@ -240,9 +240,11 @@ void avg_pool_spread(Call& c) {
   if (!c.flag(3)) count_inside_only(d);
   d.pool.divisor = c.integer(2);
   parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
+    const PoolAxis& line = d.pool.axis[2];
+    const Scratch scratch(static_cast<size_t>((line.in + line.out) * dtype_size(type)));
     level_of::avg_pool_spread(type_of(type), static_cast<const Pool*>(&d.pool),
                               static_cast<const void*>(g.data()), static_cast<void*>(x.data()),
-                              begin, end);
+                              begin, end, static_cast<void*>(scratch.data()));
   });
   if (out.dtype() != type) copy_raw(out, x);
 }

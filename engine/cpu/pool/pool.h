@@ -30,7 +30,7 @@ constexpr int64_t kScatterChannels = 4, kScatterTaps = 32;
 
 // T by `type`: 0 float, 1 double, 2 int64; for max_pool_lines of several channels, and scatters in
 // lanes whose windows do not overlap, also 3: bfloat16. Lines are (image, out0, out1), images whole
-// images. `scratch` is working memory for 2 * (axis[2].in + 64) elements.
+// images. `scratch` is working memory for 2 * (axis[2].in + 64) elements; of avg_pool_spread for axis[2].in + axis[2].out.
 TYCHO_LEVELS(void, max_pool_lines,
              (int type, const ::tycho::cpu::Pool* p, const void* x, void* y, void* taps,
               int64_t begin, int64_t end, void* scratch))
@@ -45,4 +45,4 @@ TYCHO_LEVELS(void, avg_pool_lines,
               int64_t end, void* scratch))
 TYCHO_LEVELS(void, avg_pool_spread,
              (int type, const ::tycho::cpu::Pool* p, const void* g, void* x, int64_t begin,
-              int64_t end))
+              int64_t end, void* scratch))

@@ -130,3 +130,61 @@ test("ctc_loss has no second derivative, and says so", function()
   loss():backward {retain_graph = true}
   check.yes(x.grad:isfinite():all():item())
 end)
+
+-- The loss by all ways to stretch the labels over the steps, with a graph that makes the gradient.
+local function ctc_by_definition(x, labels)
+  local states = {1}
+  for _, l in ipairs(labels) do
+    states[#states + 1] = l
+    states[#states + 1] = 1
+  end
+  local ways = {}
+  local function go(t, s, sum)
+    sum = sum + x[{t, states[s]}]
+    if t == x.shape[1] then
+      if s >= #states - 1 then ways[#ways + 1] = sum end
+      return
+    end
+    go(t + 1, s, sum)
+    if s + 1 <= #states then go(t + 1, s + 1, sum) end
+    if s + 2 <= #states and states[s + 2] ~= 1 and states[s + 2] ~= states[s] then go(t + 1, s + 2, sum) end
+  end
+  go(1, 1, torch.zeros({}, {dtype = x.dtype}))
+  if #states > 1 then go(1, 2, torch.zeros({}, {dtype = x.dtype})) end
+  return -torch.stack(ways):logsumexp(1)
+end
+
+test("ctc_loss and its gradient are those of all ways through the steps, also where one is sure", function()
+  local F = torch.nn.functional
+  torch.manual_seed(3)
+  for _, c in ipairs {{5, {2, 3}}, {6, {2, 2, 3}}, {7, {4, 3, 4}}, {4, {}}, {1, {2}}, {3, {3, 2, 3}}} do
+    for _, peak in ipairs {1, 30} do
+      local x = (torch.randn(c[1], 4):double() * peak):requires_grad_()
+      local a, b = x:detach():clone():requires_grad_(), x:detach():clone():requires_grad_()
+      local lengths = {torch.tensor {c[1]}, torch.tensor {#c[2]}}
+      local target = #c[2] > 0 and torch.tensor {c[2]} or torch.ones(1, 0):long()
+      local got = F.ctc_loss(a:log_softmax(2):unsqueeze(2), target, lengths[1], lengths[2], {reduction = "sum"})
+      local want = ctc_by_definition(b:log_softmax(2), c[2])
+      got:backward()
+      want:backward()
+      check.close(got:item(), want:item(), 1e-9)
+      check.close(a.grad:flatten():tolist(), b.grad:flatten():tolist(), 1e-9)
+    end
+  end
+end)
+
+test("ctc_loss of labels that do not fit into the steps is inf, and with zero_infinity nothing", function()
+  local F = torch.nn.functional
+  local function run(zero)
+    local x = torch.zeros(2, 1, 4):requires_grad_()
+    local y = F.ctc_loss(x, torch.tensor {{2, 2, 3}}, torch.tensor {2}, torch.tensor {3}, {reduction = "sum", zero_infinity = zero})
+    y:backward()
+    return y:item(), x.grad
+  end
+  local y, g = run(false)
+  check.equal(y, math.huge)
+  check.yes(g:isnan():all():item())
+  y, g = run(true)
+  check.equal(y, 0.0)
+  check.equal(g:abs():max():item(), 0.0)
+end)

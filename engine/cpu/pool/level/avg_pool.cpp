@@ -96,41 +96,92 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
   });
 }
 
+// to[i] += v[i] for i < n.
+template <class T, class F>
+TYCHO_INLINE void add_to(T* to, int64_t n, F&& v) {
+  each_lane<T>(n, [&](int64_t i, int m) { store_n(to + i, load_n<T>(to + i, m) + v(i, m), m); });
+}
+
+// Planes: what a line of windows gives its pixels along the last dimension is found once, in `scratch`, and goes to
+// every row of those windows.
 template <class T>
-void spread(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
+void spread_planes(const Pool& p, const T* g, T* x, int64_t begin, int64_t end, T* scratch) {
   using L = Lane<T>;
-  const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
-  const int64_t image = pixels_of(p) * p.channels;
+  const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
+  const int64_t lines = az.out * ay.out, plane = pixels_of(p);
   // Planes whose pixels all lie in one window are written, others are added to.
-  bool written = p.channels == 1 && p.apart;
+  bool written = p.apart;
   for (const PoolAxis& a : p.axis) {
     int64_t inside = 0;
     for (int64_t o = 0; o < a.out; ++o) inside += a.last[o] - a.first[o];
     written = written && inside == a.in;
   }
-  if (!written) memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
+  if (!written) memset(x + begin * plane, 0, (end - begin) * plane * sizeof(T));
+  T* const values = scratch + ax.in;
+  const Inside inside(ax);
+  const auto one = [&](T* to, int64_t ox, T v) {
+    to += ax.start[ox] + ax.first[ox];
+    const int64_t n = ax.last[ox] - ax.first[ox];
+    if (n > 8) return add_to(to, n, [&](int64_t, int) { return L(v); });
+    for (int64_t i = 0; i < n; ++i) to[i] = plus(to[i], v);
+  };
+  each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+    const T* const from = g + line * ax.out;
+    if (inside.end > inside.begin) {
+      const L by(divisor_of<T>(p, {oz, oy, inside.begin}));
+      each_lane<T>(inside.end - inside.begin, [&](int64_t i, int m) {
+        i += inside.begin;
+        store_n(values + i, quotient(load_n(from + i, m), by), m);
+      });
+    }
+    const auto outside = [&](int64_t ox) {
+      return quotient(L(from[ox]), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
+    };
+    const auto row_at = [&](int64_t tz, int64_t ty) {
+      return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
+    };
+    const bool alone = az.last[oz] - az.first[oz] == 1 && ay.last[oy] - ay.first[oy] == 1;
+    T* const to = alone ? row_at(az.first[oz], ay.first[oy]) : scratch;
+    if (!alone || written) memset(to, 0, ax.in * sizeof(T));
+    for (int64_t ox = 0; ox < ax.out; ++ox) {
+      if (ox != inside.begin || inside.begin >= inside.end) {
+        one(to, ox, outside(ox));
+        continue;
+      }
+      ox = inside.end - 1;
+      T* const first = to + ax.start[inside.begin];
+      const T* const v = values + inside.begin;
+      if (ax.stride == 1)
+        for (int64_t t = 0; t < ax.kernel; ++t)
+          add_to(first + t, inside.end - inside.begin,
+                 [&](int64_t i, int m) { return load_n(v + i, m); });
+      else
+        for (int64_t i = inside.begin; i < inside.end; ++i) one(to, i, values[i]);
+    }
+    for (int64_t tz = az.first[oz]; !alone && tz < az.last[oz]; ++tz)
+      for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
+        T* const row = row_at(tz, ty);
+        if (written)
+          memcpy(row, scratch, ax.in * sizeof(T));
+        else
+          add_to(row, ax.in, [&](int64_t i, int m) { return load_n(scratch + i, m); });
+      }
+  });
+}
+
+template <class T>
+void spread_channels(const Pool& p, const T* g, T* x, int64_t begin, int64_t end) {
+  const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
+  const int64_t image = pixels_of(p) * p.channels;
+  memset(x + begin * image, 0, (end - begin) * image * sizeof(T));
   each_line(p, begin * lines, end * lines, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
     for (int64_t ox = 0; ox < width; ++ox) {
       const Place o{z, row, ox};
-      const T by = divisor_of<T>(p, o);
+      const Lane<T> by(divisor_of<T>(p, o));
       const T* from = g + (line * width + ox) * p.channels;
       T* to = x + n * image;
-      if (p.channels == 1) {
-        const T v = quotient(L(*from), L(by)).v[0];
-        each_row(p, o, [&](int64_t pixel, int64_t, int64_t count) {
-          T* const row = to + pixel;
-          const auto value = [&](int64_t i, int m) {
-            return written ? L(v) : load_n<T>(row + i, m) + L(v);
-          };
-          if (count < 4)
-            for (int64_t i = 0; i < count; ++i) row[i] = written ? v : plus(row[i], v);
-          else
-            each_lane<T>(count, [&](int64_t i, int m) { store_n(row + i, value(i, m), m); });
-        });
-        continue;
-      }
       each_lane<T>(p.channels, [&](int64_t c, int m) {
-        const L v = quotient(load_n(from + c, m), L(by));
+        const Lane<T> v = quotient(load_n(from + c, m), by);
         each_tap(p, o, [&](int64_t pixel, int64_t) {
           T* place = to + pixel * p.channels + c;
           store_n(place, load_n<T>(place, m) + v, m);
@@ -160,10 +211,16 @@ void avg_pool_lines(int type, const Pool* p, const void* x, void* y, int64_t beg
   });
 }
 
-void avg_pool_spread(int type, const Pool* p, const void* g, void* x, int64_t begin, int64_t end) {
+void avg_pool_spread(int type, const Pool* p, const void* g, void* x, int64_t begin, int64_t end,
+                     void* scratch) {
   by_type(type, [&](auto zero) {
     using T = decltype(zero);
-    spread(*p, static_cast<const T*>(g), static_cast<T*>(x), begin, end);
+    const T* from = static_cast<const T*>(g);
+    T* to = static_cast<T*>(x);
+    if (p->channels > 1)
+      spread_channels(*p, from, to, begin, end);
+    else
+      spread_planes(*p, from, to, begin, end, static_cast<T*>(scratch));
   });
 }
 
