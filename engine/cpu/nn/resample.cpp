@@ -48,6 +48,21 @@ void mix(const Loops& s, const T* x, T* y, const W* w, Rows rows, Pixels pixels)
   });
 }
 
+// The same where numbers are not finite: weights of 0 fill up what has fewer neighbours than others, and then an inf
+// would be nan beside it.
+template <class T>
+void mix_strange(const Loops& s, const T* x, T* y, const T* w) {
+  for (int64_t r = 0; r < s.outer * s.out; ++r)
+    for (int64_t j = 0; j < s.inner; ++j) {
+      const int64_t i = r % s.out;
+      const T* const from = x + (r / s.out * s.in + s.first[i]) * s.inner + j;
+      T sum = 0;
+      for (int64_t k = 0; k < s.taps; ++k)
+        if (w[i * s.taps + k] != 0) sum += w[i * s.taps + k] * from[k * s.inner];
+      y[r * s.inner + j] = sum;
+    }
+}
+
 template <class T, class Lines>
 void mix_lines(const Loops& s, const T* x, T* y, const T* w, Lines lines) {
   parallel_for(s.outer, (grain(s.out * s.taps) + 3) / 4 * 4, [&](int64_t begin, int64_t end) {
@@ -218,13 +233,15 @@ void resample(Call& c) {
   for (int d = dim + 1; d < x.rank(); ++d) s.inner *= x.size(d);
   if (x.numel() == 0 || y.numel() == 0) return;
   if (x.dtype() == DType::UInt8) return mix_bytes(s, x, y, w.data<double>());
-  const auto run = [&](auto zero, auto lines, auto rows, auto pixels) {
+  const auto run = [&](auto zero, auto lines, auto rows, auto pixels, auto finite) {
     using T = decltype(zero);
     const auto forward = [&](const T* weight) {
       if (s.inner == 1)
         mix_lines(s, x.data<T>(), y.data<T>(), weight, lines);
       else
         mix(s, x.data<T>(), y.data<T>(), weight, rows, pixels);
+      if (!finite(static_cast<const T*>(y.data<T>()), y.numel()))
+        mix_strange(s, x.data<T>(), y.data<T>(), weight);
     };
     if (!back) return forward(w.data<T>());
     const Turned<T> t(s.first, w.data<T>(), s.out, s.in, s.taps);
@@ -236,12 +253,14 @@ void resample(Call& c) {
     run(
         0.0, [](auto... v) { level_of::mix_lines_f64(v...); },
         [](auto... v) { level_of::mix_rows_f64(v...); },
-        [](auto... v) { level_of::mix_pixels_f64(v...); });
+        [](auto... v) { level_of::mix_pixels_f64(v...); },
+        [](auto... v) { return level_of::finite_f64(v...); });
   else
     run(
         0.f, [](auto... v) { level_of::mix_lines_f32(v...); },
         [](auto... v) { level_of::mix_rows_f32(v...); },
-        [](auto... v) { level_of::mix_pixels_f32(v...); });
+        [](auto... v) { level_of::mix_pixels_f32(v...); },
+        [](auto... v) { return level_of::finite_f32(v...); });
 }
 
 BIND_KERNEL(Cpu, "resample", resample);

@@ -32,6 +32,10 @@ TYCHO_LEVELS(void, mix_lines_f64,
              (const double* x, int64_t in, double* y, int64_t out, const int64_t* first,
               const double* w, int64_t taps, int64_t lines))
 
+// Is no number inf or nan?
+TYCHO_LEVELS(bool, finite_f32, (const float* x, int64_t n))
+TYCHO_LEVELS(bool, finite_f64, (const double* x, int64_t n))
+
 #ifdef TYCHO_LEVEL
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {

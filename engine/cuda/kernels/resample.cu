@@ -10,7 +10,9 @@ namespace {
 
 template <class L>
 __device__ inline L product(const Resample& r, int64_t i, int64_t k, int64_t from) {
-  return load<L>(r.weight, r.weight_dtype, i * r.taps + k) * load<L>(r.in, r.in_dtype, from);
+  const L weight = load<L>(r.weight, r.weight_dtype, i * r.taps + k);
+  if (weight == L(0)) return L(0);  // fills up where there are fewer neighbours, of which none may be inf
+  return weight * load<L>(r.in, r.in_dtype, from);
 }
 
 template <class L>

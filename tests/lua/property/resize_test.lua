@@ -55,3 +55,32 @@ test("the gradient of a resize is its transpose, in every layout and for every n
     end
   end
 end)
+
+test("an inf stays with the pixels that take it, in resizing and in its gradient", function()
+  local F = torch.nn.functional
+  for _, c in ipairs {{"linear", {7}, {16}}, {"linear", {16}, {7}}, {"bilinear", {5, 6}, {11, 13}}, {"bicubic", {9, 8}, {4, 17}}, {"bicubic", {4, 5}, {8, 10}}} do
+    for _, channels in ipairs {1, 3, 9} do
+      for _, last in ipairs {false, true} do
+        local mode, size, to = table.unpack(c)
+        local x = torch.zeros(1, channels, table.unpack(size))
+        if last and #size == 2 then x = x:contiguous {memory_format = torch.channels_last} end
+        x:requires_grad_()
+        local y = F.interpolate(x, {size = to, mode = mode})
+        for _, place in ipairs {1, 2, to[1] - 1, to[1]} do
+          local one = torch.zeros_like(y)
+          one:select(3, place):fill_(1.0)
+          local g = torch.autograd.grad(y, {x}, {grad_outputs = one, retain_graph = true})
+          local h = torch.autograd.grad(y, {x}, {grad_outputs = one:masked_fill(one:eq(1), math.huge), retain_graph = true})
+          check.equal(h:isfinite():tolist(), g:eq(0):tolist())
+        end
+        for _, place in ipairs {1, 2, size[1]} do
+          local one = torch.zeros_like(x:detach())
+          one:select(3, place):fill_(1.0)
+          local plain = F.interpolate(one, {size = to, mode = mode})
+          one:select(3, place):fill_(math.huge)
+          check.equal(F.interpolate(one, {size = to, mode = mode}):isfinite():tolist(), plain:eq(0):tolist())
+        end
+      end
+    end
+  end
+end)

@@ -92,6 +92,19 @@ template <class T>
     }
 }
 
+template <class T>
+[[gnu::always_inline]] inline bool finite(const T* x, int64_t n) {
+  constexpr int64_t kBlock = 128 / sizeof(T);
+  T sum[kBlock] = {};  // stays 0 unless one is inf or nan
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock)
+    for (int64_t l = 0; l < kBlock; ++l) sum[l] += x[i + l] * 0;
+  for (; i < n; ++i) sum[0] += x[i] * 0;
+  T all = 0;
+  for (const T one : sum) all += one;
+  return all == 0;
+}
+
 }  // namespace
 
 void mix_rows_f32(const float* x, int64_t stride, float* y, const float* w, int64_t taps,
@@ -118,5 +131,8 @@ void mix_lines_f64(const double* x, int64_t in, double* y, int64_t out, const in
                    const double* w, int64_t taps, int64_t lines) {
   mix_lines(x, in, y, out, first, w, taps, lines);
 }
+
+bool finite_f32(const float* x, int64_t n) { return finite(x, n); }
+bool finite_f64(const double* x, int64_t n) { return finite(x, n); }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
