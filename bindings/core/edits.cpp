@@ -2,12 +2,23 @@
 #include "bindings/core/edits.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <utility>
 
 #include "bindings/tools/check.h"
 
 namespace tycho::lua {
+namespace {
+
+// A bit for each character that occurs (some share one).
+uint64_t characters(std::string_view text) {
+  uint64_t bits = 0;
+  for (const char c : text) bits |= uint64_t{1} << (static_cast<unsigned char>(c) & 63);
+  return bits;
+}
+
+}  // namespace
 
 int edits(std::string_view a, std::string_view b, int most) {
   constexpr int kLongest = 64;  // what follows is not looked at: names are shorter
@@ -15,6 +26,9 @@ int edits(std::string_view a, std::string_view b, int most) {
   const int m = static_cast<int>(std::min<size_t>(b.size(), kLongest));
   const int far = most + 1;
   if (std::abs(n - m) > most) return far;
+  // One edit brings, or takes away, one character at most.
+  const uint64_t in_a = characters(a.substr(0, kLongest)), in_b = characters(b.substr(0, kLongest));
+  if (std::popcount(in_a & ~in_b) > most || std::popcount(in_b & ~in_a) > most) return far;
   int rows[3][kLongest + 1];
   int *two = rows[0], *one = rows[1], *row = rows[2];
   for (int j = 0; j <= m; ++j) one[j] = j;

@@ -286,21 +286,4 @@ add(require "torch.help_pages.processes")
 add(require "torch.help_pages.progress")
 add(require "torch.help_pages.metrics")
 
--- --- all other classes of torch.nn; every class knows its own arguments ---
-local classes, known = torch.nn.Module and torch.nn, {}
-for _, row in ipairs(pages) do
-  known[row[1]] = true
-  local class = row[1]:match "^nn%.%u" and rawget(classes, row[1]:sub(4))
-  if type(class) == "table" and rawget(class, "_signature") then row[2] = class._signature end
-end
-local names = {}
-for name, class in next, classes do
-  if type(class) == "table" and rawget(class, "_signature") and not known["nn." .. name] then names[#names + 1] = name end
-end
-table.sort(names)
-for _, name in ipairs(names) do
-  local class = classes[name]
-  add {{"nn." .. name, class._signature, class._doc, rule = class._rule, see = class._see, example = class._example}}
-end
-
 return pages

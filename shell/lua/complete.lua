@@ -62,9 +62,9 @@ local function tensor_members(set, mark, value)
 end
 
 -- The arguments of a function or class of torch.
-local function callable_note(v)
+local function callable_note(v, name)
   return function()
-    local entry = live.entry_of(v)
+    local entry = live.entry_of(v, name)
     if entry and entry.kind == "op" then
       local pages = require "shell.help.pages"
       return pages.signature(entry.record, entry.record.signatures[1], entry.record.places[1]):match "%b()$"
@@ -92,7 +92,7 @@ local function table_members(set, mark, value)
         local callable = type(v) == "function" or type(v) == "table"
         local hidden = key:find "^__" and debug.getmetatable(value) ~= nil
         if not hidden and (mark == "." or type(v) == "function") then
-          set:add(key, (callable and mark == ":" and 1 or 2) + (level - 1), callable and callable_note(v) or nil, v)
+          set:add(key, (callable and mark == ":" and 1 or 2) + (level - 1), callable and callable_note(v, key) or nil, v)
         end
       end
     end

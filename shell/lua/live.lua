@@ -109,7 +109,8 @@ end
 local function add_rows(places)
   of_rows = setmetatable({}, {__mode = "k"})
   rows_seen = {places.optim, places.data, rawget(places.nn, "Module"), places["data.transforms"]}
-  for _, row in ipairs(require "torch.help_pages") do
+  -- Layers are not loaded for a note.
+  for _, row in ipairs(require(rows_seen[3] and "torch.help_pages.all" or "torch.help_pages")) do
     local prefix, name = row[1]:match "^(.*)%.([^.]*)$"
     local value = places[prefix] and rawget(places[prefix], name)
     local kind = type(value)
@@ -117,25 +118,40 @@ local function add_rows(places)
   end
 end
 
+-- An operation that has this name in one of its places, or in place.
+local function named_op(value, name)
+  local records, places = torch._ops(), tables()
+  for _, group in ipairs {"places", "inplace"} do
+    local record = records[group == "places" and name or name:match "^(.*)_$"]
+    for _, place in ipairs(record and record[group] or {}) do
+      if places[place] and rawget(places[place], name) == value then return {kind = "op", record = record, path = place .. "." .. name, name = name} end
+    end
+  end
+end
+
 ---What describes a function or class: {kind="op", record=} or {kind="row", row=}, with path and name; nil for
----others.
-function live.entry_of(value)
+---others. With the name that it may have, an operation is found without looking through all.
+---@param value any
+---@param name string|nil
+function live.entry_of(value, name)
   local kind = type(value)
   if kind ~= "function" and kind ~= "table" then return nil end
-  if not of_ops then add_ops() end
-  if of_ops[value] then return of_ops[value] end
+  local found = of_ops and of_ops[value] or kind == "function" and name and named_op(value, name)
+  if found then return found end
   local places = tables()
   if not of_rows or rows_seen[1] ~= places.optim or rows_seen[2] ~= places.data or rows_seen[3] ~= rawget(places.nn, "Module")
     or rows_seen[4] ~= places["data.transforms"] then
     add_rows(places)
   end
-  return of_rows[value]
+  if of_rows[value] or of_ops or kind == "table" or debug.getinfo(value, "S").what ~= "C" then return of_rows[value] end
+  add_ops()
+  return of_ops[value]
 end
 
 ---The same for a method or field of tensors by its name.
 function live.tensor_entry(name)
   local value = rawget(torch._tensor_methods(), name)
-  return type(value) == "function" and live.entry_of(value) or nil
+  return type(value) == "function" and live.entry_of(value, name) or nil
 end
 
 -- Values that stand for what functions of Lua and torch give.

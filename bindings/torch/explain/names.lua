@@ -111,8 +111,11 @@ local function other_places(name)
   local ops = torch._ops()[name]
   if rawget(torch, name) ~= nil then out[1] = "torch." .. name end
   if torch.nn.functional[name] then out[#out + 1] = "torch.nn.functional." .. name end
-  if torch.nn[name] and name ~= "functional" then out[#out + 1] = "torch.nn." .. name end
-  if torch.optim[name] then out[#out + 1] = "torch.optim." .. name end
+  -- What is written large is a class; other names need no layers and optimisers to be loaded.
+  local large = name:find "^%u"
+  local nn, optim = large and torch.nn or rawget(torch, "nn") or {}, large and torch.optim or rawget(torch, "optim") or {}
+  if (large and nn[name] or rawget(nn, name)) and name ~= "functional" then out[#out + 1] = "torch.nn." .. name end
+  if large and optim[name] or rawget(optim, name) then out[#out + 1] = "torch.optim." .. name end
   if torch.linalg[name] then out[#out + 1] = "torch.linalg." .. name end
   if #out == 0 and ops then out[1] = "x:" .. name end
   return out

@@ -84,7 +84,7 @@ local function add_ops()
 end
 
 local function add_rows()
-  for _, row in ipairs(require "torch.help_pages") do
+  for _, row in ipairs(require "torch.help_pages.all") do
     if not by_path[row[1]] then add {path = row[1], kind = "row", doc = row[3], row = row} end
   end
 end

@@ -39,7 +39,7 @@ end)
 
 test("every example of the help pages shows what its page says", function()
   local wrong = {}
-  for _, row in ipairs(require "torch.help_pages") do
+  for _, row in ipairs(require "torch.help_pages.all") do
     if row.example then wrong[#wrong + 1] = run_examples(row[1], row.example) end
   end
   check.equal(table.concat(wrong, "\n"), "")
@@ -62,7 +62,7 @@ end)
 
 test("help pages speak of names that exist", function()
   local pages = require "shell.help.pages"
-  for _, row in ipairs(require "torch.help_pages") do
+  for _, row in ipairs(require "torch.help_pages.all") do
     check.yes(pages.value_at(row[1]) ~= nil or row[1]:find "^Tensor%.", row[1])
     for word in (row.see or ""):gmatch "[^,]+" do
       word = word:match "^%s*(.-)%s*$"
