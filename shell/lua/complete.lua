@@ -45,7 +45,7 @@ local function rank_of(name, shape)
 end
 
 local function tensor_members(set, mark, value)
-  local shape = value ~= nil and value.shape or nil
+  local shape = value ~= nil and table.pack(table.unpack(value.shape)) or nil  -- plain, for a thousand looks
   for name, v in next, torch._tensor_methods() do
     if type(name) == "string" and set:place(name) then
       if type(v) == "function" then

@@ -2,8 +2,13 @@
 -- tensors put in: what the next operand must look like.
 local shapes = {}
 
+local read_patterns = {}  -- rules share them
+
 -- "[.., n, 1]" -> {"..", "n", "1"}; nil for what is no plain list of sizes
 local function read_pattern(text)
+  local known = read_patterns[text]
+  if known ~= nil then return known or nil end
+  read_patterns[text] = false
   local inner = text:match "^%s*%[([^%[%]]*)%]%s*$"
   if not inner then return nil end
   local items = {}
@@ -12,6 +17,7 @@ local function read_pattern(text)
     if not (item == ".." or item:find "^%a%w*$" or item:find "^%d+$") then return nil end
     items[#items + 1] = item
   end
+  read_patterns[text] = items
   return items
 end
 
