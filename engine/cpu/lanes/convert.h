@@ -299,6 +299,9 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
   if constexpr (same<T, float> && same<S, Half> && half_instructions) {
     to_half(p, tile, n);
   } else if constexpr ((same<T, float> || same<T, double>)&&integer_memory<S>) {
+    if constexpr (same<S, int32_t>)
+      if (reinterpret_cast<uintptr_t>(p) % sizeof(S) == 0)
+        return to_low_integers(reinterpret_cast<int32_t*>(p), tile, n);
     using Part = decltype(shorter_integer<sizeof(S)>());
     Part part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
@@ -357,6 +360,10 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
   if (stride == 1) return store_contiguous<T, S>(dst, tile, n);
   char* p = static_cast<char*>(dst);
   const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  if constexpr (same<T, S>) {
+    for (int64_t i = 0; i < n; i++) memcpy(p + i * step, tile + i, sizeof(S));
+    return;
+  }
   S part[chunk];
   for (int64_t i = 0; i < n; i += chunk) {
     int64_t m = n - i < chunk ? n - i : chunk;

@@ -29,6 +29,31 @@ TYCHO_INLINE void plain_plane(T* to, int64_t ts, const T* from, int64_t fs, int6
     for (int64_t c = 0; c < cols; c++) to[r * ts + c] = from[c * fs + r];
 }
 
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// 8 x 8 in registers of 256 bits.
+TYCHO_INLINE void half_tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
+  __m256i a[8], b[8];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = _mm256_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm256_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm256_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  for (int k = 0; k < 4; k++) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x20));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + k) * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x31));
+  }
+}
+#endif
+
 #if defined(TYCHO_LEVEL_v4)
 constexpr int kTile4 = 16, kTile8 = 8;
 constexpr bool kFullLines = true;
@@ -91,25 +116,7 @@ constexpr int kTile4 = 8, kTile8 = 4;
 constexpr bool kFullLines = false;
 
 TYCHO_INLINE void tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 8; i++)
-    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
-  for (int i = 0; i < 8; i += 2) {
-    b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
-    b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    a[i] = _mm256_unpacklo_epi64(b[i], b[i + 2]);
-    a[i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 2]);
-    a[i + 2] = _mm256_unpacklo_epi64(b[i + 1], b[i + 3]);
-    a[i + 3] = _mm256_unpackhi_epi64(b[i + 1], b[i + 3]);
-  }
-  for (int k = 0; k < 4; k++) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
-                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x20));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + k) * ts),
-                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x31));
-  }
+  half_tile4(to, ts, from, fs, false);
 }
 TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t fs, bool) {
   __m256i a[4], b[4];
@@ -199,6 +206,11 @@ template <class T, int N, class Tile>
 TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
                               int64_t cols, bool stream, Tile tile) {
   if (rows < N || cols < N) {
+#if defined(TYCHO_LEVEL_v4)
+    if constexpr (sizeof(T) == 4 && N == kTile4)
+      if (rows >= N / 2 && cols >= N / 2)
+        return tiled_plane<T, N / 2>(to, ts, from, fs, rows, cols, false, half_tile4);
+#endif
     if constexpr (sizeof(T) >= 4 && N > kFew)
       if (rows >= kFew && cols >= kFew)
         return tiled_plane<T, kFew>(
