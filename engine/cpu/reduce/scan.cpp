@@ -10,6 +10,8 @@
 namespace tycho::cpu {
 namespace {
 
+constexpr int64_t kShortScan = 24;  // elements of a row
+
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
@@ -37,9 +39,20 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
   if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
   const Lanes lanes = lanes_of(out.dtype());
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
+  const Cut cut(x, dim);
+  if (const DType type = lane_type_of(lanes); cut.rows > 0 && cut.inner == 1 &&
+                                              cut.n <= kShortScan && x.dtype() == type &&
+                                              out.dtype() == type && what != ScanOp::LogSumExp) {
+    // Too short for lanes along them; that one row does not wait for another is worth as much.
+    const int64_t bytes = cut.n * dtype_size(type);
+    return parallel_for(cut.rows, kAlongWork / cut.n, [&](int64_t begin, int64_t end) {
+      level_of::scan_rows(l, o, reverse, static_cast<const void*>(x.data() + begin * bytes),
+                          static_cast<void*>(out.data() + begin * bytes), cut.n, end - begin);
+    });
+  }
   const Tensor* t[] = {&out, &x};
   over_rows(
-      t, 2, Cut(x, dim), lanes,
+      t, 2, cut, lanes,
       [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
       [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
         level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);

@@ -105,6 +105,12 @@ void run(bool reverse, const void* px, void* py, int64_t n) {
     y[i] = static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[i])));
 }
 
+template <class T, ScanOp op>
+void all_rows(bool reverse, const void* x, void* y, int64_t n, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    run<T, op>(reverse, static_cast<const T*>(x) + r * n, static_cast<T*>(y) + r * n, n);
+}
+
 constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
 
 template <class T, ScanOp op>
@@ -190,6 +196,9 @@ void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64
 
 void scan_run(int lanes, int op, bool reverse, const void* x, void* y, int64_t n) {
   TYCHO_PICK(run, reverse, x, y, n)
+}
+void scan_rows(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t rows) {
+  TYCHO_PICK(all_rows, reverse, x, y, n, rows)
 }
 void scan_columns(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t cols,
                   int64_t step) {
