@@ -189,7 +189,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
             if (stream && n * size >= 4096)
               level_of::copy_stream(t, f, n * size);
             else
-              std::memmove(t, f, static_cast<size_t>(n * size));
+              level_of::copy_bytes(t, f, n * size);
           } else if (s0 == 1 && s1 == 0) {
             level_of::fill_run(size, t, f, n, stream);
           } else {

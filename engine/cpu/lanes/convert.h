@@ -373,20 +373,18 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
 }
 
 // By dtype code: Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64.
-template <class T>
-using Load = void (*)(T* tile, const void* src, int64_t stride, int64_t n);
-template <class T>
-using Store = void (*)(void* dst, const T* tile, int64_t stride, int64_t n);
 constexpr int dtype_count = 10;
 
 template <class T>
 struct Conversions {
-  static constexpr Load<T> load[dtype_count] = {load_strided<T, Bool>,    load_strided<T, uint8_t>,
-                                                load_strided<T, int8_t>,  load_strided<T, int16_t>,
-                                                load_strided<T, int32_t>, load_strided<T, int64_t>,
-                                                load_strided<T, Half>,    load_strided<T, BFloat16>,
-                                                load_strided<T, float>,   load_strided<T, double>};
-  static constexpr Store<T> store[dtype_count] = {
+  using Load = void (*)(T* tile, const void* src, int64_t stride, int64_t n);
+  using Store = void (*)(void* dst, const T* tile, int64_t stride, int64_t n);
+  static constexpr Load load[dtype_count] = {load_strided<T, Bool>,    load_strided<T, uint8_t>,
+                                             load_strided<T, int8_t>,  load_strided<T, int16_t>,
+                                             load_strided<T, int32_t>, load_strided<T, int64_t>,
+                                             load_strided<T, Half>,    load_strided<T, BFloat16>,
+                                             load_strided<T, float>,   load_strided<T, double>};
+  static constexpr Store store[dtype_count] = {
       store_strided<T, Bool>,    store_strided<T, uint8_t>,  store_strided<T, int8_t>,
       store_strided<T, int16_t>, store_strided<T, int32_t>,  store_strided<T, int64_t>,
       store_strided<T, Half>,    store_strided<T, BFloat16>, store_strided<T, float>,

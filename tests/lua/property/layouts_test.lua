@@ -143,3 +143,42 @@ test("results that replace one another share two blocks of memory", function()
     check.yes(count <= 3, count)
   end
 end)
+
+test("long blocks are copied to any place within a page, and onto themselves", function()
+  local x = torch.arange(20000):to(torch.float32)
+  for _, n in ipairs {511, 512, 513, 3000, 12345} do
+    for _, before in ipairs {0, 1, 3, 15, 16, 17, 600} do
+      local y = torch.nn.functional.pad(x[{{1, n}}], {before, 2})
+      check.equal(torch.equal(y[{{before + 1, before + n}}], x[{{1, n}}]), true)
+      check.equal(y:sum():item(), x[{{1, n}}]:sum():item())
+      local z = torch.cat {x[{{5, n}}], x[{{1, n}}], x[{{2, 4}}]}
+      check.equal(torch.equal(z[{{n - 3, 2 * n - 4}}], x[{{1, n}}]), true)
+    end
+  end
+  local moved = x:clone()
+  moved[{{1, 9000}}]:copy_(moved[{{11, 9010}}])
+  check.equal(torch.equal(moved[{{1, 9000}}], x[{{11, 9010}}]), true)
+  local back = x:clone()
+  back[{{11, 9010}}]:copy_(back[{{1, 9000}}])
+  check.equal(torch.equal(back[{{11, 9010}}], x[{{1, 9000}}]), true)
+end)
+
+test("scans along short rows give the numbers that adding one after the other gives", function()
+  torch.manual_seed(6)
+  for _, dtype in ipairs {torch.int32, torch.int64, torch.float32, torch.float64} do
+    for _, n in ipairs {1, 2, 7, 8, 15, 16, 23, 24, 25} do
+      local x = torch.randint(1, 4, {37, n}):to(dtype)
+      local sum, product = torch.zeros(37), torch.ones(37)
+      local sums, products = x:cumsum(2):to(torch.float32), x:cumprod(2):to(torch.float64)
+      local reversed = x:flip {2}:cumsum(2)
+      check.equal(torch.equal(reversed[{{}, -1}]:to(torch.float32), sums[{{}, -1}]), true)
+      product = product:to(torch.float64)
+      for i = 1, n do
+        local column = x[{{}, i}]
+        sum, product = sum + column, product * column
+        check.equal(torch.equal(sums[{{}, i}], sum), true)
+        if dtype ~= torch.int32 or n < 18 then check.close(products[{{}, i}], product, 1e-6 * product:max():item()) end
+      end
+    end
+  end
+end)

@@ -1,4 +1,4 @@
-// Copies, fills and transpositions. A tile is transposed in registers; where one row of it fills a
+// Steps, places and transpositions. A tile is transposed in registers; where one row of it fills a
 // cache line, the line can be written around the caches.
 #include "engine/cpu/elementwise/move.h"
 
@@ -257,55 +257,7 @@ TYCHO_INLINE void scatter_values(char* to, const int32_t* at, const char* from, 
   for (int64_t i = 0; i < n; i++) t[at[i]] = f[i];
 }
 
-template <class T>
-TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
-  T x;
-  memcpy(&x, value, sizeof(T));
-  T* t = reinterpret_cast<T*>(to);
-  int64_t i = 0;
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
-  if (stream && n * static_cast<int64_t>(sizeof(T)) >= 256) {
-    for (; reinterpret_cast<uintptr_t>(t + i) % 32; i++) t[i] = x;
-    alignas(32) T pattern[32 / sizeof(T)];
-    for (T& p : pattern) p = x;
-    const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(pattern));
-    constexpr int64_t per = 32 / sizeof(T);
-    for (; i + per <= n; i += per) _mm256_stream_si256(reinterpret_cast<__m256i*>(t + i), v);
-    _mm_sfence();
-  }
-#else
-  (void)stream;
-#endif
-  for (; i < n; i++) t[i] = x;
-}
-
-// The first bit of a real number is its sign.
-template <class T>
-TYCHO_INLINE void truths_of(bool real, char* to, const char* from, int64_t n) {
-  const T* f = reinterpret_cast<const T*>(from);
-  const T counts = static_cast<T>(real ? static_cast<T>(~T{0}) >> 1 : ~T{0});
-  for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
-}
-
 }  // namespace
-
-void copy_stream(char* to, const char* from, int64_t bytes) {
-  int64_t i = 0;
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
-  if (bytes >= 256) {
-    i = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63);
-    memcpy(to, from, static_cast<size_t>(i));
-    for (; i + 64 <= bytes; i += 64) {
-      const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)),
-                    b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), a);
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), b);
-    }
-    _mm_sfence();
-  }
-#endif
-  memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
-}
 
 void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, int64_t n) {
   switch (size) {
@@ -317,19 +269,6 @@ void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, 
       return strided<uint32_t>(to, ts, from, fs, n);
     default:
       return strided<uint64_t>(to, ts, from, fs, n);
-  }
-}
-
-void truths(int size, bool real, char* to, const char* from, int64_t n) {
-  switch (size) {
-    case 1:
-      return truths_of<uint8_t>(real, to, from, n);
-    case 2:
-      return truths_of<uint16_t>(real, to, from, n);
-    case 4:
-      return truths_of<uint32_t>(real, to, from, n);
-    default:
-      return truths_of<uint64_t>(real, to, from, n);
   }
 }
 
@@ -356,19 +295,6 @@ void scatter(int size, char* to, const int32_t* at, const char* from, int64_t n)
       return scatter_values<uint32_t>(to, at, from, n);
     default:
       return scatter_values<uint64_t>(to, at, from, n);
-  }
-}
-
-void fill_run(int size, char* to, const char* value, int64_t n, bool stream) {
-  switch (size) {
-    case 1:
-      return fill_values<uint8_t>(to, value, n, stream);
-    case 2:
-      return fill_values<uint16_t>(to, value, n, stream);
-    case 4:
-      return fill_values<uint32_t>(to, value, n, stream);
-    default:
-      return fill_values<uint64_t>(to, value, n, stream);
   }
 }
 
