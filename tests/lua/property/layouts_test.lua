@@ -182,3 +182,44 @@ test("scans along short rows give the numbers that adding one after the other gi
     end
   end
 end)
+
+test("bags of a table's rows are summed as their rows are, with gradients and errors", function()
+  torch.manual_seed(7)
+  local F = torch.nn.functional
+  for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16} do
+    for _, width in ipairs {1, 3, 16, 67, 130} do
+      for _, n in ipairs {0, 1, 5, 300} do
+        local table_of = torch.randn(40, width):to(dtype):requires_grad_()
+        local ids = torch.randint(1, 41, {6, n})
+        local bags = F.embedding_bag(ids, table_of, {mode = "sum"})
+        local exact = F.embedding(ids, table_of:detach():to(torch.float64)):sum(2)
+        check.dtype(bags, dtype)
+        check.close(bags:detach():to(torch.float64), exact, (dtype == torch.bfloat16 and 0.3 or 1e-4) * math.max(1, n / 20))
+        bags:sum():backward()
+        check.close(table_of.grad:to(torch.float64):sum():item(), 6.0 * n * width, 1e-2 * (6 * n * width + 1))
+        local columns = torch.randn(width, 40):to(dtype):t()
+        check.close(F.embedding_bag(ids, columns, {mode = "sum"}):to(torch.float32),
+                    F.embedding_bag(ids, columns:contiguous(), {mode = "sum"}):to(torch.float32), 1e-3 * math.max(1, n))
+      end
+    end
+  end
+  check.raises("index", "41", function() return F.embedding_bag(torch.tensor {{1, 41}}, torch.randn(40, 2)) end)
+  check.raises("index", "0", function() return F.embedding_bag(torch.tensor {{0}}, torch.randn(40, 2)) end)
+end)
+
+test("float32 is rounded to bfloat16 to nearest even, one by one and many at a time", function()
+  local bits = torch.arange(0, 65536):to(torch.int32) * 65536
+  for _, low in ipairs {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff} do
+    local x = (bits + low):view(torch.float32)
+    local many = x:to(torch.bfloat16):view(torch.int16)
+    for _, i in ipairs {1, 2, 100, 0x3f80, 0x7f00, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x8000, 0xff7f, 0xff80, 0xffff} do
+      local one = x[{{i + 1, i + 1}}]:to(torch.bfloat16):view(torch.int16)
+      check.equal(many[i + 1]:item(), one:item(), ("%x %x"):format(i, low))
+      if i < 0x7f7f and low ~= 0x8000 then
+        check.equal(many[i + 1]:item(), low > 0x8000 and i + 1 or i)
+      elseif i < 0x7f7f then
+        check.equal(many[i + 1]:item(), i + i % 2)
+      end
+    end
+  end
+end)
