@@ -40,15 +40,17 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
   const Lanes lanes = lanes_of(out.dtype());
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
   const Cut cut(x, dim);
-  if (const DType type = lane_type_of(lanes); cut.rows > 0 && cut.inner == 1 &&
-                                              cut.n <= kShortScan && x.dtype() == type &&
-                                              out.dtype() == type && what != ScanOp::LogSumExp) {
-    // Too short for lanes along them; that one row does not wait for another is worth as much.
+  const DType type = lane_type_of(lanes);
+  // Sums of float32 and int64 have lanes along a row that is long enough.
+  const bool in_lanes = what == ScanOp::Sum && !reverse && type != DType::Float64;
+  if (cut.rows > 0 && cut.inner == 1 && cut.n >= 8 && (cut.n <= kShortScan || !in_lanes) &&
+      cut.rows >= 4 && x.dtype() == type && out.dtype() == type && what != ScanOp::LogSumExp) {
     const int64_t bytes = cut.n * dtype_size(type);
-    return parallel_for(cut.rows, kAlongWork / cut.n, [&](int64_t begin, int64_t end) {
-      level_of::scan_rows(l, o, reverse, static_cast<const void*>(x.data() + begin * bytes),
-                          static_cast<void*>(out.data() + begin * bytes), cut.n, end - begin);
-    });
+    return parallel_for(
+        cut.rows, std::max<int64_t>(4, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
+          level_of::scan_rows(l, o, reverse, static_cast<const void*>(x.data() + begin * bytes),
+                              static_cast<void*>(out.data() + begin * bytes), cut.n, end - begin);
+        });
   }
   const Tensor* t[] = {&out, &x};
   over_rows(
@@ -72,6 +74,25 @@ void scan_with_index(Call& c, ScanOp what) {
   const Cut cut(x, c.integer(1));
   if (cut.rows == 0) return;
   const int64_t bytes = dtype_size(type);
+  if (cut.inner >= 8) {
+    constexpr int64_t kBlock = 256;
+    const int64_t blocks = (cut.inner + kBlock - 1) / kBlock;
+    parallel_for(
+        cut.rows / cut.inner * blocks,
+        std::max<int64_t>(1, kAlongWork / (cut.n * std::min(kBlock, cut.inner))),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t j = i % blocks * kBlock, from = i / blocks * cut.n * cut.inner + j;
+            level_of::scan_extreme_columns(static_cast<int>(lanes), static_cast<int>(what),
+                                           static_cast<const void*>(x.data() + from * bytes),
+                                           static_cast<void*>(y.data() + from * bytes),
+                                           c.out[1].data<int64_t>() + from, cut.n,
+                                           std::min(kBlock, cut.inner - j), cut.inner);
+          }
+        });
+    if (y.get() != c.out[0].get()) copy_raw(c.out[0], y);
+    return;
+  }
   parallel_for(cut.rows, std::max<int64_t>(1, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t from = cut.first(row);

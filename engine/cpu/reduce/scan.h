@@ -20,3 +20,7 @@ TYCHO_LEVELS(void, scan_columns,
 TYCHO_LEVELS(void, scan_extreme,
              (int lanes, int op, const void* x, int64_t x_step, void* y, int64_t* positions,
               int64_t y_step, int64_t n))
+// The same of columns.
+TYCHO_LEVELS(void, scan_extreme_columns,
+             (int lanes, int op, const void* x, void* y, int64_t* positions, int64_t n,
+              int64_t cols, int64_t step))
