@@ -350,6 +350,7 @@ int is_tensor(lua_State* L) {
 // nothing changes. A layout that PyTorch takes x to have already is none.
 int push_converted(lua_State* L, const Tensor& x, DType dtype, Device device, bool copy,
                    bool non_blocking, const char* layout) {
+  pace_collector(L);  // what a result had to live through twice only whole collections would find
   const Value format = layout ? Value(layout) : Value();
   Tensor y = x;
   if (!(device == x.device())) y = op<"to.device">(y, device, Value(), false, non_blocking, format);
@@ -363,7 +364,6 @@ int push_converted(lua_State* L, const Tensor& x, DType dtype, Device device, bo
     lua_pushvalue(L, 1);
   else
     push(L, y);
-  pace_collector(L);
   return 1;
 }
 

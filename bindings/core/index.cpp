@@ -280,6 +280,7 @@ Tensor basic(const Tensor& x, const Items& items, std::vector<Tensor>* lists) {
 }  // namespace
 
 int index_get(lua_State* L) {
+  pace_collector(L);
   const Tensor& x = check_tensor(L, 1, "index");
   Tensor y;
   if (lua_isinteger(L, 2)) {  // x[i], the most frequent
@@ -296,7 +297,6 @@ int index_get(lua_State* L) {
       y = op<"alias">(x);
   }
   push(L, y);
-  pace_collector(L);
   return 1;
 }
 

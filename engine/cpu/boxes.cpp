@@ -157,8 +157,7 @@ int64_t BoxPart::at(int64_t i) const {
 void BoxPart::gather(int bytes, char* tile, const char* from) const {
   switch (kind_) {
     case Kind::Dense:
-      std::memmove(tile, from, static_cast<size_t>(n_ * bytes));
-      return;
+      return level_of::copy_bytes(tile, from, n_ * bytes);
     case Kind::One:
       return level_of::fill_run(bytes, tile, from, n_, false);
     case Kind::Step:
@@ -176,8 +175,7 @@ void BoxPart::gather(int bytes, char* tile, const char* from) const {
 void BoxPart::scatter(int bytes, char* to, const char* tile) const {
   switch (kind_) {
     case Kind::Dense:
-      std::memmove(to, tile, static_cast<size_t>(n_ * bytes));
-      return;
+      return level_of::copy_bytes(to, tile, n_ * bytes);
     case Kind::Step:
       return level_of::copy_strided(bytes, to, step_, tile, 1, n_);
     case Kind::Planes:

@@ -37,18 +37,16 @@ struct Conversion {
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
     if (to == DType::Bool && ys == 1 && xs == 1)
       return level_of::truths(dtype_size(from), is_floating(from), y, x, n);
-    if (xs == 2 || xs == -1) {  // side by side first, which is done by vectors
-      alignas(64) char raw[kTile * 8];
-      level_of::copy_plane(dtype_size(from), static_cast<char*>(raw), int64_t{0}, int64_t{1}, x,
-                           int64_t{0}, xs, int64_t{1}, n);
-      return run(y, ys, raw, 1, n);
-    }
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
     if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);
     alignas(64) char tile[kTile * 8];
-    level_of::load_tile(lane, f, tile, x, xs, n);
-    level_of::store_tile(lane, t, y, tile, ys, n);
+    const int64_t to_step = ys * dtype_size(to), from_step = xs * dtype_size(from);
+    for (int64_t i = 0; i < n; i += kTile) {
+      const int64_t m = std::min(kTile, n - i);
+      level_of::load_tile(lane, f, tile, x + i * from_step, xs, m);
+      level_of::store_tile(lane, t, y + i * to_step, tile, ys, m);
+    }
   }
 };
 
@@ -191,7 +189,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
             if (stream && n * size >= 4096)
               level_of::copy_stream(t, f, n * size);
             else
-              std::memmove(t, f, static_cast<size_t>(n * size));
+              level_of::copy_bytes(t, f, n * size);
           } else if (s0 == 1 && s1 == 0) {
             level_of::fill_run(size, t, f, n, stream);
           } else {
@@ -251,12 +249,7 @@ void copy(const Tensor& to, const Tensor& from) {
       walk.numel, kGrain,
       [&](int64_t begin, int64_t end) {
         each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
-          char* d = dst + offset[0] * size;
-          const char* s = src + offset[1] * from_size;
-          for (int64_t i = 0; i < run; i += kTile) {
-            const int64_t m = std::min(kTile, run - i);
-            conversion.run(d + i * s0 * size, s0, s + i * s1 * from_size, s1, m);
-          }
+          conversion.run(dst + offset[0] * size, s0, src + offset[1] * from_size, s1, run);
         });
       },
       Interrupts::Hold);

@@ -82,6 +82,11 @@ bool same_layout(const Impl* a, const Impl* b) {
   return is_dense(a);
 }
 
+bool is_sign_bit(int row, DType compute, const Value& v, const Impl* out) {
+  return is_sign_row(row, compute) && v.tag == Tag::Tensor && v.t->dtype == compute &&
+         out->dtype == compute;
+}
+
 // Comparisons happen in the promoted type: a number is rounded to it first (0.1 == half(0.1)).
 Value rounded_to(DType compute, const Value& v) {
   if (v.tag != Tag::Float) return v;
@@ -95,8 +100,15 @@ Value rounded_to(DType compute, const Value& v) {
 void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
   if (static_cast<Row>(row) == Row::identity && args[0].t == out) return;
+  const bool sign = is_sign_bit(row, compute, args[0], out),
+             flip = static_cast<Row>(row) == Row::neg;
+  const Value bits[] = {args[0], int64_t{flip ? INT16_MIN : INT16_MAX}};
+  if (sign) {
+    row = static_cast<int>(flip ? Row::bitwise_xor : Row::bitwise_and);
+    args = bits, n = 2, compute = DType::Int16;
+  }
   Program r;
-  r.lanes = lanes_of(compute);
+  r.lanes = sign ? Lanes::I16 : lanes_of(compute);
   if (r.lanes == Lanes::I64 && compute != DType::Int64)
     r.lanes = narrowest(row, compute, args, n, out);
   r.code[0].fn = row_fn(row, r.lanes);
@@ -105,7 +117,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   r.n = n;
   const DType lane_type = lane_type_of(r.lanes);
   const auto slot = [&](const Impl* t) {
-    return Slot{t->data(), static_cast<int>(t->dtype), dtype_size(t->dtype), t->dtype == lane_type};
+    const DType type = sign ? lane_type : t->dtype;
+    return Slot{t->data(), static_cast<int>(type), dtype_size(type), type == lane_type};
   };
   bool flat = true;
   r.slot[0] = slot(out);

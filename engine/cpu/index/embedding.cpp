@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/base/parallel.h"
+#include "engine/cpu/index/index.h"
 #include "engine/cpu/index/positions.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/table/kernel.h"
@@ -61,6 +63,23 @@ void embedding_bags(Call& c) {
                 static_cast<long long>(n + 1), static_cast<long long>(p[given - 1]));
 }
 
+void bag_sums(Call& c) {
+  constexpr int64_t kMost = 256;  // rows of a bag, so that float32 holds their sum well
+  const Tensor &ids = c.tensor(0), &weight = c.tensor(1), &out = c.out[0];
+  const DType type = weight.dtype();
+  const int64_t n = ids.size(1), width = weight.size(1), row = width * dtype_size(type);
+  if ((type != DType::Float32 && type != DType::Float64) || weight.stride(1) != 1 || n > kMost)
+    return copy_raw(out, op<"sum">(op<"embedding">(ids, weight), Sizes{1}));
+  const Positions at = positions("embedding_bag", ids, weight.size(0), 0, false);
+  parallel_for(ids.size(0), std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n * width)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t b = begin; b < end; ++b)
+                   level_of::sum_rows(static_cast<int>(type), out.data() + b * row,
+                                      static_cast<const void*>(weight.data()), weight.stride(0),
+                                      at.p + b * n, n, width);
+               });
+}
+
 void one_hot(Call& c) {
   const Tensor x = packed(c.tensor(0));
   if (c.out.empty()) {
@@ -77,6 +96,7 @@ void one_hot(Call& c) {
 }
 
 BIND_KERNEL(Cpu, "embedding", embedding);
+BIND_KERNEL(Cpu, "bag_sums", bag_sums);
 BIND_KERNEL(Cpu, "one_hot", one_hot);
 BIND_KERNEL(Cpu, "embedding_bags", embedding_bags);
 

@@ -79,6 +79,15 @@ Places places_of(const char* op, const Call& c, const Tensor& x, const IndexPlan
 
 uint32_t below(int d) { return (1u << d) - 1; }
 
+// The tensor to take `count` elements from: where its rows do not lie together, in their order if the
+// copy is worth it.
+Tensor in_rows(const Tensor& x, int64_t count) {
+  int d = x.rank() - 1;
+  while (d > 0 && x.size(d) == 1) --d;
+  const bool together = x.contiguous() || d <= 0 || x.stride(d) == 1;
+  return together || x.numel() > 2 * count ? x : packed(x);
+}
+
 // One index along one dimension.
 Places places_along(const char* op, const Call& c, const Tensor& x, int d) {
   const Positions p =
@@ -106,7 +115,7 @@ void put_along(Call& c, const Tensor& source, Combine how) {
 }  // namespace
 
 void index_at(Call& c) {
-  const Tensor& x = c.tensor(0);
+  const Tensor x = in_rows(c.tensor(0), c.out[0].numel());
   const IndexPlan plan = plan_index("index", c, 1);
   if (plan.dims == 0) return copy_raw(c.out[0], x);
   const Places at = places_of("index", c, x, plan, 1);
@@ -138,7 +147,7 @@ void index_put_at(Call& c) {
 }
 
 void index_select(Call& c) {
-  const Tensor& x = c.tensor(0);
+  const Tensor x = in_rows(c.tensor(0), c.out[0].numel());
   const int d = static_cast<int>(c.integer(1));
   const uint32_t all = below(x.rank());
   take_parts(x, all & below(d), x.rank() ? all & ~below(d + 1) : 0,

@@ -6,6 +6,10 @@
 TYCHO_LEVELS(bool, any_outside, (const int64_t* p, int64_t n, int64_t size))
 // to[i] += alpha * from[i] for n contiguous elements; dtype is Float32, Float64, Int32 or Int64.
 TYCHO_LEVELS(void, add_row, (int dtype, void* to, const void* from, int64_t n, double alpha))
+// to[j] = the sum of table[(p[i] - 1) * step + j] over i < n, for j < width; Float32 or Float64.
+TYCHO_LEVELS(void, sum_rows,
+             (int dtype, void* to, const void* table, int64_t step, const int64_t* p, int64_t n,
+              int64_t width))
 // Copies the elements (1, 2, 4 or 8 bytes) where the mask is not 0; returns how many. `room` is
 // how many elements may be written at `to`.
 TYCHO_LEVELS(int64_t, compress,

@@ -64,7 +64,7 @@ inline void copy_part(char* to, const char* from, int64_t bytes) {
       std::memcpy(to, from, 64);
       break;
     default:
-      std::memcpy(to, from, static_cast<size_t>(bytes));
+      level_of::copy_bytes(to, from, bytes);
   }
 }
 
@@ -198,8 +198,8 @@ template <Combine C, class T>
 void put_run(T* to, int64_t s0, const T* from, int64_t s1, int64_t n) {
   if (s0 == 1 && s1 == 1) {
     if constexpr (C == Combine::Set) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
-      return;
+      return level_of::copy_bytes(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from),
+                                  n * static_cast<int64_t>(sizeof(T)));
     } else if constexpr (C == Combine::Add && sizeof(T) >= 4 && !std::is_same_v<T, Truth>) {
       constexpr DType t = std::is_same_v<T, float>    ? DType::Float32
                           : std::is_same_v<T, double> ? DType::Float64

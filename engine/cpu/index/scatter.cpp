@@ -94,11 +94,16 @@ void each_part(const Sizes& shape, int d, Interrupts stop, F&& f) {
       },
       stop);
 }
-// The longest dimension but `not_this`, or -1 where the elements are worth no parts.
+// The outermost dimension but `not_this` that has parts for all threads, so that memory is gone through
+// in order; or the longest; or -1 where the elements are worth no parts.
 int dim_of_parts(const Sizes& shape, int not_this) {
+  const int64_t enough = 4 * get_num_threads();
   int d = -1;
-  for (int k = 0; k < shape.n && product(shape) >= 32768; ++k)
-    if (k != not_this && shape[k] > 1 && (d < 0 || shape[k] > shape[d])) d = k;
+  for (int k = 0; k < shape.n && product(shape) >= 32768; ++k) {
+    if (k == not_this || shape[k] == 1) continue;
+    if (shape[k] >= enough) return k;
+    if (d < 0 || shape[k] > shape[d]) d = k;
+  }
   return d;
 }
 

@@ -2,59 +2,15 @@
 // rounded once, to nearest even, on store. Tables indexed by the dtype's code give the functions
 // that run on n elements `stride` apart (in elements; 1 is fast, 0 repeats one element).
 #pragma once
-#include "engine/cpu/lanes/vec.h"
+#include "engine/cpu/lanes/half.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// How the two half formats and bool lie in memory.
-struct Half {
-  uint16_t bits;
-};
-struct BFloat16 {
-  uint16_t bits;
-};
+// How bool lies in memory.
 struct Bool {
   uint8_t byte;
 };
-
-TYCHO_INLINE uint32_t bits1(float x) { return __builtin_bit_cast(uint32_t, x); }
-TYCHO_INLINE float float1(uint32_t b) { return __builtin_bit_cast(float, b); }
-
-TYCHO_INLINE float widen(Half h) {
-  uint32_t m = (h.bits & 0x7fffu) << 13, sign = (h.bits & 0x8000u) << 16;
-  uint32_t special = m | 0x7f800000u;
-  special |= special > 0x7f800000u ? 0x400000u : 0;
-  uint32_t finite = bits1(float1(m) * 0x1p112f);
-  return float1(sign | (m >= 0x7c00u << 13 ? special : finite));
-}
-TYCHO_INLINE float widen(BFloat16 h) { return float1(static_cast<uint32_t>(h.bits) << 16); }
-
-TYCHO_INLINE Half narrow_half(float x) {
-  uint32_t a = bits1(x) & 0x7fffffffu, sign = (bits1(x) >> 16) & 0x8000u;
-  uint32_t nan = 0x7e00u | ((a >> 13) & 0x3ffu);
-  uint32_t tiny = bits1(float1(a) + 0.5f) - 0x3f000000u;
-  uint32_t c = a < 0x47800000u ? a : 0x47800000u;
-  uint32_t normal = (c - 0x38000000u + 0xfffu + ((c >> 13) & 1)) >> 13;
-  normal = a >= 0x47800000u ? 0x7c00u : normal;
-  uint32_t r = a < 0x38800000u ? tiny : normal;
-  return {static_cast<uint16_t>(sign | (a > 0x7f800000u ? nan : r))};
-}
-TYCHO_INLINE BFloat16 narrow_bfloat16(float x) {
-  uint32_t b = bits1(x);
-  uint32_t r = (b + 0x7fffu + ((b >> 16) & 1)) >> 16;
-  return {static_cast<uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? (b >> 16) | 0x40u : r)};
-}
-// Rounded to odd, so that rounding the result again to a shorter format rounds as if once.
-TYCHO_INLINE float to_odd(double x) {
-  float f = static_cast<float>(x);
-  uint32_t b = bits1(f);
-  double d = static_cast<double>(f);
-  b -= __builtin_fabs(d) > __builtin_fabs(x) ? 1 : 0;
-  return float1(d != x ? b | 1 : b);
-}
-TYCHO_INLINE Half narrow_half(double x) { return narrow_half(to_odd(x)); }
-TYCHO_INLINE BFloat16 narrow_bfloat16(double x) { return narrow_bfloat16(to_odd(x)); }
 
 // C's cast without its undefined cases: what does not fit is INT64_MIN, as the instruction says.
 TYCHO_INLINE int64_t integer1(float x) { return _mm_cvttss_si64(_mm_set_ss(x)); }
@@ -215,37 +171,6 @@ inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n)
   for (; i < n; i++) out[i] = to_odd(x[i]);
 }
 
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
-inline void from_half(float* __restrict tile, const char* p, int64_t n) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * i));
-    _mm256_storeu_ps(tile + i, _mm256_cvtph_ps(h));
-  }
-  for (; i < n; i++) {
-    Half h;
-    memcpy(&h, p + 2 * i, sizeof h);
-    tile[i] = widen(h);
-  }
-}
-inline void to_half(char* p, const float* __restrict tile, int64_t n) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(tile + i), _MM_FROUND_TO_NEAREST_INT);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * i), h);
-  }
-  for (; i < n; i++) {
-    Half h = narrow_half(tile[i]);
-    memcpy(p + 2 * i, &h, sizeof h);
-  }
-}
-constexpr bool half_instructions = true;
-#else
-inline void from_half(float*, const char*, int64_t) {}
-inline void to_half(char*, const float*, int64_t) {}
-constexpr bool half_instructions = false;
-#endif
-
 // Which types are which, without the standard library.
 template <class A, class B>
 constexpr bool same = false;
@@ -298,7 +223,12 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
   char* p = static_cast<char*>(dst);
   if constexpr (same<T, float> && same<S, Half> && half_instructions) {
     to_half(p, tile, n);
+  } else if constexpr (same<T, float> && same<S, BFloat16> && bfloat16_instructions) {
+    to_bfloat16(p, tile, n);
   } else if constexpr ((same<T, float> || same<T, double>)&&integer_memory<S>) {
+    if constexpr (same<S, int32_t>)
+      if (reinterpret_cast<uintptr_t>(p) % sizeof(S) == 0)
+        return to_low_integers(reinterpret_cast<int32_t*>(p), tile, n);
     using Part = decltype(shorter_integer<sizeof(S)>());
     Part part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
@@ -357,6 +287,10 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
   if (stride == 1) return store_contiguous<T, S>(dst, tile, n);
   char* p = static_cast<char*>(dst);
   const int64_t step = stride * static_cast<int64_t>(sizeof(S));
+  if constexpr (same<T, S>) {
+    for (int64_t i = 0; i < n; i++) memcpy(p + i * step, tile + i, sizeof(S));
+    return;
+  }
   S part[chunk];
   for (int64_t i = 0; i < n; i += chunk) {
     int64_t m = n - i < chunk ? n - i : chunk;
@@ -366,20 +300,18 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
 }
 
 // By dtype code: Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64.
-template <class T>
-using Load = void (*)(T* tile, const void* src, int64_t stride, int64_t n);
-template <class T>
-using Store = void (*)(void* dst, const T* tile, int64_t stride, int64_t n);
 constexpr int dtype_count = 10;
 
 template <class T>
 struct Conversions {
-  static constexpr Load<T> load[dtype_count] = {load_strided<T, Bool>,    load_strided<T, uint8_t>,
-                                                load_strided<T, int8_t>,  load_strided<T, int16_t>,
-                                                load_strided<T, int32_t>, load_strided<T, int64_t>,
-                                                load_strided<T, Half>,    load_strided<T, BFloat16>,
-                                                load_strided<T, float>,   load_strided<T, double>};
-  static constexpr Store<T> store[dtype_count] = {
+  using Load = void (*)(T* tile, const void* src, int64_t stride, int64_t n);
+  using Store = void (*)(void* dst, const T* tile, int64_t stride, int64_t n);
+  static constexpr Load load[dtype_count] = {load_strided<T, Bool>,    load_strided<T, uint8_t>,
+                                             load_strided<T, int8_t>,  load_strided<T, int16_t>,
+                                             load_strided<T, int32_t>, load_strided<T, int64_t>,
+                                             load_strided<T, Half>,    load_strided<T, BFloat16>,
+                                             load_strided<T, float>,   load_strided<T, double>};
+  static constexpr Store store[dtype_count] = {
       store_strided<T, Bool>,    store_strided<T, uint8_t>,  store_strided<T, int8_t>,
       store_strided<T, int16_t>, store_strided<T, int32_t>,  store_strided<T, int64_t>,
       store_strided<T, Half>,    store_strided<T, BFloat16>, store_strided<T, float>,

@@ -256,9 +256,10 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     const FoldAxis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
     const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
     columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 8 && c.size >= 16;
-    // Many small blocks.
+    // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
-    if (c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
+    const bool deep = narrow && p.depth >= 32;
+    if (!deep && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
         p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
       // Moments are joined slab by slab, which is dear where there are many.
       boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);

@@ -10,6 +10,8 @@
 namespace tycho::cpu {
 namespace {
 
+constexpr int64_t kShortScan = 24;  // elements of a row
+
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
@@ -37,9 +39,22 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
   if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
   const Lanes lanes = lanes_of(out.dtype());
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
+  const Cut cut(x, dim);
+  const DType type = lane_type_of(lanes);
+  // Sums of float32 and int64 have lanes along a row that is long enough.
+  const bool in_lanes = what == ScanOp::Sum && !reverse && type != DType::Float64;
+  if (cut.rows > 0 && cut.inner == 1 && cut.n >= 8 && (cut.n <= kShortScan || !in_lanes) &&
+      cut.rows >= 4 && x.dtype() == type && out.dtype() == type && what != ScanOp::LogSumExp) {
+    const int64_t bytes = cut.n * dtype_size(type);
+    return parallel_for(
+        cut.rows, std::max<int64_t>(4, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
+          level_of::scan_rows(l, o, reverse, static_cast<const void*>(x.data() + begin * bytes),
+                              static_cast<void*>(out.data() + begin * bytes), cut.n, end - begin);
+        });
+  }
   const Tensor* t[] = {&out, &x};
   over_rows(
-      t, 2, Cut(x, dim), lanes,
+      t, 2, cut, lanes,
       [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
       [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
         level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);
@@ -59,6 +74,25 @@ void scan_with_index(Call& c, ScanOp what) {
   const Cut cut(x, c.integer(1));
   if (cut.rows == 0) return;
   const int64_t bytes = dtype_size(type);
+  if (cut.inner >= 8) {
+    constexpr int64_t kBlock = 256;
+    const int64_t blocks = (cut.inner + kBlock - 1) / kBlock;
+    parallel_for(
+        cut.rows / cut.inner * blocks,
+        std::max<int64_t>(1, kAlongWork / (cut.n * std::min(kBlock, cut.inner))),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t j = i % blocks * kBlock, from = i / blocks * cut.n * cut.inner + j;
+            level_of::scan_extreme_columns(static_cast<int>(lanes), static_cast<int>(what),
+                                           static_cast<const void*>(x.data() + from * bytes),
+                                           static_cast<void*>(y.data() + from * bytes),
+                                           c.out[1].data<int64_t>() + from, cut.n,
+                                           std::min(kBlock, cut.inner - j), cut.inner);
+          }
+        });
+    if (y.get() != c.out[0].get()) copy_raw(c.out[0], y);
+    return;
+  }
   parallel_for(cut.rows, std::max<int64_t>(1, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t from = cut.first(row);

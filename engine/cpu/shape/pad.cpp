@@ -1,11 +1,11 @@
 // The kernel of padding by a tensor's own elements: row by row of the result, whose sides are read
 // from the row between them, so that everything is written once and in order.
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/index/combine.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/apply.h"
@@ -61,7 +61,9 @@ void pad_around(Call& c) {
                      const T* f = from + i / block * stride + rows[static_cast<size_t>(i % block)];
                      T* t = to + i * width;
                      for (int64_t k = 0; k < before; ++k) t[k] = f[at[static_cast<size_t>(k)]];
-                     std::memcpy(t + before, f, static_cast<size_t>(n) * sizeof(T));
+                     level_of::copy_bytes(reinterpret_cast<char*>(t + before),
+                                          reinterpret_cast<const char*>(f),
+                                          n * static_cast<int64_t>(sizeof(T)));
                      for (int64_t k = before + n; k < width; ++k)
                        t[k] = f[at[static_cast<size_t>(k)]];
                    }

@@ -176,6 +176,13 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   return true;
 }
 
+inline bool repeats(const Impl* t) {
+  if (t->contiguous) return false;
+  for (int d = 0; d < t->rank; ++d)
+    if (t->stride[d] == 0 && t->shape[d] > 1) return true;
+  return false;
+}
+
 // Is the row held back, to be run together with others?
 inline bool defer(Call& c, int row, int operands, DType compute, DType result, const Impl* like) {
   if (like->numel < deferred_from.load(std::memory_order_relaxed)) return false;
@@ -299,10 +306,11 @@ void apply_row(Call& c) {
       check_place(c, info, info.type == RowType::Test ? DType::Bool : result, shape);
       c.out.push_back(c.tensor(0));
     } else {
-      // Laid out as the first tensor that has the whole shape.
+      // Laid out as the first tensor that has the whole shape, and if one does each element once.
       const Impl* like = nullptr;
-      for (int i = 0; i < n && !like; ++i)
-        if (c.arg[i].tag == Tag::Tensor && Sizes(c.arg[i].t->shape, c.arg[i].t->rank) == shape)
+      for (int i = 0; i < n; ++i)
+        if (c.arg[i].tag == Tag::Tensor && Sizes(c.arg[i].t->shape, c.arg[i].t->rank) == shape &&
+            (!like || (repeats(like) && !repeats(c.arg[i].t))))
           like = c.arg[i].t;
       const Device device = result_device(c, n, like ? like : first);
       if (like && defer(c, row, operands, compute, result, like)) return;

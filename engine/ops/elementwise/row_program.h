@@ -7,6 +7,13 @@
 
 namespace tycho {
 
+// Does the row change nothing but the sign, in a type whose sign is sooner reached as a bit than
+// through lanes of float32? Such a row is not worth holding by itself.
+constexpr bool is_sign_row(int row, DType compute) {
+  return (static_cast<Row>(row) == Row::neg || static_cast<Row>(row) == Row::abs) &&
+         is_floating(compute) && dtype_size(compute) == 2;
+}
+
 // What takes in a step's result as the last part of a program: a reduction, whose elements need not go
 // to memory.
 struct RowEnd {

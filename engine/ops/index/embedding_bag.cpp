@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/table/samples.h"
@@ -25,6 +26,39 @@ const Op& embedding_bags =
                   s.add({s.of({3}, {1, 3, 3}, DType::Int64), 5, false});
                   s.add({s.of({3}, {1, 3, 6}, DType::Int64), 5, true});
                 }});
+
+const Op& bag_sums = add_op(
+    {.name = "bag_sums",
+     .args = "ids, weight",
+     .doc = "The sum of the rows that each row of ids names.",
+     .where = kHidden,
+     .saves = "ids",
+     .shape =
+         [](Call& c) {
+           const Tensor &ids = c.tensor(0), &weight = c.tensor(1);
+           check_index_type("embedding_bag", ids);
+           c.out.push_back(empty({ids.size(0), weight.size(1)}, weight.dtype(), weight.device()));
+         },
+     .compose =
+         [](Call& c) {
+           c.out.push_back(op<"sum">(op<"embedding">(c.tensor(0), c.tensor(1)), Sizes{1}));
+         },
+     .grad =
+         [](Backward& b) {
+           if (!b.needs(1)) return;
+           const Tensor ids = b.in(0), g = b.g();
+           const Tensor each =
+               op<"expand">(op<"unsqueeze">(g, 1), Sizes{ids.size(0), ids.size(1), g.size(1)});
+           Tensor z = zeros_for(g, b.shape(1));
+           op_<"index_add">(z, 0, op<"reshape">(ids, Sizes{-1}),
+                            op<"reshape">(each, Sizes{ids.numel(), g.size(1)}));
+           b.set(1, z);
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.integers({2, 3}, 1, 4), s.normal({4, 2})});
+           s.add({s.integers({3, 5}, 1, 6), s.normal({6, 70})});
+         }});
 
 // The bag of each id: row numbers of a table of ids, or the segments that `offsets` begins. From 1.
 Tensor bags_of(const Call& c, int64_t* bags) {
@@ -66,14 +100,14 @@ void embedding_bag_call(Call& c) {
                 "embedding_bag: per_sample_weights have shape %s, the ids %s",
                 to_string(scale.shape()).c_str(), to_string(ids.shape()).c_str());
   if (ids.rank() == 2 && !c.has(2) && !c.has(9)) {  // bags of one size
-    Tensor rows = op<"embedding">(ids, weight);
-    if (scale) rows = rows * op<"unsqueeze">(scale, -1);
+    const auto rows = [&] { return op<"embedding">(ids, weight); };
     if (mode == "max" && ids.size(1) > 0) {
-      c.out.push_back(op<"max.dim">(rows, 1));
+      c.out.push_back(op<"max.dim">(rows(), 1));
       return;
     }
     if (mode != "max") {
-      const Tensor sum = op<"sum">(rows, Sizes{1});
+      const Tensor sum = scale ? op<"sum">(rows() * op<"unsqueeze">(scale, -1), Sizes{1})
+                               : op<"bag_sums">(ids, weight);
       const double n = static_cast<double>(std::max<int64_t>(1, ids.size(1)));
       c.out.push_back(mode == "mean" ? sum / n : sum);
       return;

@@ -1,4 +1,4 @@
-// Copies, fills and transpositions. A tile is transposed in registers; where one row of it fills a
+// Steps, places and transpositions. A tile is transposed in registers; where one row of it fills a
 // cache line, the line can be written around the caches.
 #include "engine/cpu/elementwise/move.h"
 
@@ -28,6 +28,31 @@ TYCHO_INLINE void plain_plane(T* to, int64_t ts, const T* from, int64_t fs, int6
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols; c++) to[r * ts + c] = from[c * fs + r];
 }
+
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// 8 x 8 in registers of 256 bits.
+TYCHO_INLINE void half_tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
+  __m256i a[8], b[8];
+  for (int i = 0; i < 8; i++)
+    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = _mm256_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm256_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm256_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  for (int k = 0; k < 4; k++) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x20));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + k) * ts),
+                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x31));
+  }
+}
+#endif
 
 #if defined(TYCHO_LEVEL_v4)
 constexpr int kTile4 = 16, kTile8 = 8;
@@ -91,25 +116,7 @@ constexpr int kTile4 = 8, kTile8 = 4;
 constexpr bool kFullLines = false;
 
 TYCHO_INLINE void tile4(uint32_t* to, int64_t ts, const uint32_t* from, int64_t fs, bool) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 8; i++)
-    a[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i * fs));
-  for (int i = 0; i < 8; i += 2) {
-    b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
-    b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    a[i] = _mm256_unpacklo_epi64(b[i], b[i + 2]);
-    a[i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 2]);
-    a[i + 2] = _mm256_unpacklo_epi64(b[i + 1], b[i + 3]);
-    a[i + 3] = _mm256_unpackhi_epi64(b[i + 1], b[i + 3]);
-  }
-  for (int k = 0; k < 4; k++) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k * ts),
-                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x20));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 + k) * ts),
-                        _mm256_permute2x128_si256(a[k], a[4 + k], 0x31));
-  }
+  half_tile4(to, ts, from, fs, false);
 }
 TYCHO_INLINE void tile8(uint64_t* to, int64_t ts, const uint64_t* from, int64_t fs, bool) {
   __m256i a[4], b[4];
@@ -199,6 +206,11 @@ template <class T, int N, class Tile>
 TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
                               int64_t cols, bool stream, Tile tile) {
   if (rows < N || cols < N) {
+#if defined(TYCHO_LEVEL_v4)
+    if constexpr (sizeof(T) == 4 && N == kTile4)
+      if (rows >= N / 2 && cols >= N / 2)
+        return tiled_plane<T, N / 2>(to, ts, from, fs, rows, cols, false, half_tile4);
+#endif
     if constexpr (sizeof(T) >= 4 && N > kFew)
       if (rows >= kFew && cols >= kFew)
         return tiled_plane<T, kFew>(
@@ -245,55 +257,7 @@ TYCHO_INLINE void scatter_values(char* to, const int32_t* at, const char* from, 
   for (int64_t i = 0; i < n; i++) t[at[i]] = f[i];
 }
 
-template <class T>
-TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
-  T x;
-  memcpy(&x, value, sizeof(T));
-  T* t = reinterpret_cast<T*>(to);
-  int64_t i = 0;
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
-  if (stream && n * static_cast<int64_t>(sizeof(T)) >= 256) {
-    for (; reinterpret_cast<uintptr_t>(t + i) % 32; i++) t[i] = x;
-    alignas(32) T pattern[32 / sizeof(T)];
-    for (T& p : pattern) p = x;
-    const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(pattern));
-    constexpr int64_t per = 32 / sizeof(T);
-    for (; i + per <= n; i += per) _mm256_stream_si256(reinterpret_cast<__m256i*>(t + i), v);
-    _mm_sfence();
-  }
-#else
-  (void)stream;
-#endif
-  for (; i < n; i++) t[i] = x;
-}
-
-// The first bit of a real number is its sign.
-template <class T>
-TYCHO_INLINE void truths_of(bool real, char* to, const char* from, int64_t n) {
-  const T* f = reinterpret_cast<const T*>(from);
-  const T counts = static_cast<T>(real ? static_cast<T>(~T{0}) >> 1 : ~T{0});
-  for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
-}
-
 }  // namespace
-
-void copy_stream(char* to, const char* from, int64_t bytes) {
-  int64_t i = 0;
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
-  if (bytes >= 256) {
-    i = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63);
-    memcpy(to, from, static_cast<size_t>(i));
-    for (; i + 64 <= bytes; i += 64) {
-      const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)),
-                    b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), a);
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + 32), b);
-    }
-    _mm_sfence();
-  }
-#endif
-  memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
-}
 
 void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, int64_t n) {
   switch (size) {
@@ -305,19 +269,6 @@ void copy_strided(int size, char* to, int64_t ts, const char* from, int64_t fs, 
       return strided<uint32_t>(to, ts, from, fs, n);
     default:
       return strided<uint64_t>(to, ts, from, fs, n);
-  }
-}
-
-void truths(int size, bool real, char* to, const char* from, int64_t n) {
-  switch (size) {
-    case 1:
-      return truths_of<uint8_t>(real, to, from, n);
-    case 2:
-      return truths_of<uint16_t>(real, to, from, n);
-    case 4:
-      return truths_of<uint32_t>(real, to, from, n);
-    default:
-      return truths_of<uint64_t>(real, to, from, n);
   }
 }
 
@@ -344,19 +295,6 @@ void scatter(int size, char* to, const int32_t* at, const char* from, int64_t n)
       return scatter_values<uint32_t>(to, at, from, n);
     default:
       return scatter_values<uint64_t>(to, at, from, n);
-  }
-}
-
-void fill_run(int size, char* to, const char* value, int64_t n, bool stream) {
-  switch (size) {
-    case 1:
-      return fill_values<uint8_t>(to, value, n, stream);
-    case 2:
-      return fill_values<uint16_t>(to, value, n, stream);
-    case 4:
-      return fill_values<uint32_t>(to, value, n, stream);
-    default:
-      return fill_values<uint64_t>(to, value, n, stream);
   }
 }
 

@@ -40,8 +40,7 @@ void rows_of(char* to, int64_t tr, const char* from, int64_t fr, int64_t rows, i
 
 void row_copies(char* to, int64_t tr, const char* from, int64_t fr, int64_t rows, int64_t bytes) {
   if (bytes >= kLong)
-    for (int64_t r = 0; r < rows; r++)
-      memcpy(to + r * tr, from + r * fr, static_cast<size_t>(bytes));
+    for (int64_t r = 0; r < rows; r++) copy_bytes(to + r * tr, from + r * fr, bytes);
   else if (bytes >= 32)
     rows_of<32>(to, tr, from, fr, rows, bytes);
   else if (bytes >= 16)
@@ -236,7 +235,7 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
       return;
     }
     if (fr == 1 && tr == cols && braided(cols, to, tr, from, fc, rows, true)) return;
-    if (fc == 2 && !(fr == 1 && rows >= 4)) {
+    if (fc == 2 && cols >= 8 && !(fr == 1 && rows >= 4)) {
       for (int64_t r = 0; r < rows; r++) copy_seconds(to + r * tr, from + r * fr, cols);
       return;
     }
@@ -251,6 +250,11 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
     }
     for (int64_t r = 0; r < rows; r++)
       for (int64_t c = 0; c < cols; c++) to[r * tr + c] = from[r * fr + c * fc];
+    return;
+  }
+  if (cols < 8 && rows > cols) {
+    for (int64_t c = 0; c < cols; c++)
+      for (int64_t r = 0; r < rows; r++) to[r * tr + c * tc] = from[r * fr + c * fc];
     return;
   }
   for (int64_t r = 0; r < rows; r++)

@@ -26,9 +26,27 @@ void load_narrow(int dtype, void* tile, const void* from, int64_t stride, int64_
   }
 }
 
+// Elements that vectors put side by side first.
+void load_beside(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
+  constexpr int64_t kPart = 256;
+  alignas(64) char raw[kPart * 8];
+  const DType lane_type = lane_type_of(static_cast<Lanes>(lanes));
+  const int size = dtype_size(static_cast<DType>(dtype)), lane_size = dtype_size(lane_type);
+  char* t = static_cast<char*>(tile);
+  const char* f = static_cast<const char*>(from);
+  if (static_cast<DType>(dtype) == lane_type) return copy_plane(size, t, n, 1, f, 0, stride, 1, n);
+  for (int64_t i = 0; i < n; i += kPart) {
+    const int64_t m = n - i < kPart ? n - i : kPart;
+    copy_plane(size, raw, m, 1, f + i * stride * size, 0, stride, 1, m);
+    load_tile(lanes, dtype, t + i * lane_size, raw, 1, m);
+  }
+}
+
 }  // namespace
 
 void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
+  if ((stride == 2 || stride == -1) && n >= 16)
+    return load_beside(lanes, dtype, tile, from, stride, n);
   switch (static_cast<Lanes>(lanes)) {
     case Lanes::F32:
       return load_f32[dtype](static_cast<float*>(tile), from, stride, n);

@@ -19,6 +19,31 @@ TYCHO_INLINE void add_rows(void* to, const void* from, int64_t n, double alpha) 
 }
 
 template <class T>
+TYCHO_INLINE void sum_named(void* to, const void* table, int64_t step, const int64_t* p, int64_t n,
+                            int64_t width) {
+  constexpr int w = Lane<T>::size, kLanes = 4;
+  T* t = static_cast<T*>(to);
+  const T* f = static_cast<const T*>(table);
+  int64_t j = 0;
+  for (; j + kLanes * w <= width; j += kLanes * w) {
+    Lane<T> sum[kLanes] = {Lane<T>(0), Lane<T>(0), Lane<T>(0), Lane<T>(0)};
+    for (int64_t i = 0; i < n; i++)
+      for (int k = 0; k < kLanes; k++) sum[k] += Lane<T>::load(f + (p[i] - 1) * step + j + k * w);
+    for (int k = 0; k < kLanes; k++) sum[k].store(t + j + k * w);
+  }
+  for (; j + w <= width; j += w) {
+    Lane<T> sum(0);
+    for (int64_t i = 0; i < n; i++) sum += Lane<T>::load(f + (p[i] - 1) * step + j);
+    sum.store(t + j);
+  }
+  for (; j < width; j++) {
+    T sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += f[(p[i] - 1) * step + j];
+    t[j] = sum;
+  }
+}
+
+template <class T>
 TYCHO_INLINE int64_t compress_plain(T* to, const T* from, const uint8_t* mask, int64_t n,
                                     int64_t room) {
   int64_t k = 0, i = 0;
@@ -93,6 +118,14 @@ void add_row(int dtype, void* to, const void* from, int64_t n, double alpha) {
     default:
       return add_rows<double>(to, from, n, alpha);
   }
+}
+
+void sum_rows(int dtype, void* to, const void* table, int64_t step, const int64_t* p, int64_t n,
+              int64_t width) {
+  if (dtype == 8)
+    sum_named<float>(to, table, step, p, n, width);
+  else
+    sum_named<double>(to, table, step, p, n, width);
 }
 
 int64_t compress(int bytes, void* to, const void* from, const uint8_t* mask, int64_t n,

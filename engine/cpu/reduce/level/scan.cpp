@@ -74,12 +74,61 @@ void sum_run(const double* x, double* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = carry += x[i];
 }
 
+// Logarithms of running sums of exponentials, a block at a time: of what its largest value leaves of
+// each, which are summed and have their logarithms taken in lanes. What lies so far below that little
+// of it would be left goes one by one.
+template <class T, class One>
+void log_run(bool reverse, const T* x, T* y, int64_t n, One one) {
+  constexpr int64_t kBlock = 256, w = F64::size;
+  constexpr double far = sizeof(T) == 4 ? 600 : 30;
+  const int64_t step = reverse ? -1 : 1;
+  double carry = -__builtin_inf(), v[kBlock];
+  for (int64_t k = 0; k < n; k += kBlock) {
+    const int64_t m = n - k < kBlock ? n - k : kBlock, first = reverse ? n - 1 - k : k;
+    double top = carry;
+    bool numbers = true;
+    for (int64_t i = 0; i < m; ++i) {
+      v[i] = static_cast<double>(x[first + i * step]);
+      top = v[i] > top ? v[i] : top;
+      numbers &= v[i] == v[i];
+    }
+    const double least = carry > v[0] ? carry : v[0];
+    if (numbers && top - least < far) {  // infinite ones are none
+      for (int64_t i = m; i < (m + w - 1) / w * w; ++i) v[i] = -__builtin_inf();
+      F64 sum(__builtin_exp(carry - top));
+      for (int64_t i = 0; i < m; i += w) {
+        const F64 s = prefix(exp(F64::load(v + i) - F64(top))) + sum;
+        sum = F64(last(s));
+        (log(s) + F64(top)).store(v + i);
+      }
+    } else {
+      double c = carry;
+      for (int64_t i = 0; i < m; ++i) v[i] = c = one(c, v[i]);
+    }
+    for (int64_t i = 0; i < m; ++i) y[first + i * step] = static_cast<T>(v[i]);
+    carry = v[m - 1];
+  }
+}
+
 // log(e^a + e^b): the larger plus log1p of the rest; equal infinities stay.
 TYCHO_INLINE double add_logs(double a, double b) {
   const double low = a < b ? a : b, high = a < b ? b : a;
   if (a != a || b != b) return a + b;
   if (low == high && __builtin_isinf(low)) return high;
   return high + __builtin_log1p(__builtin_exp(low - high));
+}
+
+template <class T>
+TYCHO_INLINE void add_logs(const T* x, double* carry, T* y, int64_t n) {
+  constexpr int64_t w = F64::size;
+  for (int64_t j = 0; j < n; j += w) {
+    const int64_t m = n - j < w ? n - j : w;
+    double v[w] = {}, sum[w];
+    for (int64_t i = 0; i < m; ++i) v[i] = static_cast<double>(x[j + i]), sum[i] = carry[j + i];
+    for (int64_t i = m; i < w; ++i) sum[i] = 0;
+    logaddexp(F64::load(sum), F64::load(v)).store(sum);
+    for (int64_t i = 0; i < m; ++i) y[j + i] = static_cast<T>(carry[j + i] = sum[i]);
+  }
 }
 
 template <ScanOp op, class S>
@@ -99,10 +148,33 @@ void run(bool reverse, const void* px, void* py, int64_t n) {
   const T* x = static_cast<const T*>(px);
   T* y = static_cast<T*>(py);
   if (op == ScanOp::Sum && !reverse) return sum_run(x, y, n);
+  if constexpr (op == ScanOp::LogSumExp) return log_run(reverse, x, y, n, next<op, S>);
   S carry = start<op, S>();
   const int64_t step = reverse ? -1 : 1, first = reverse ? n - 1 : 0;
   for (int64_t k = 0, i = first; k < n; ++k, i += step)
     y[i] = static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[i])));
+}
+
+// Rows of which none waits for another: four at a time.
+template <class T, ScanOp op>
+void all_rows(bool reverse, const void* px, void* py, int64_t n, int64_t rows) {
+  using S = typename SlotOf<T>::S;
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(py);
+  constexpr int kBeside = 4;
+  const bool lanes = op == ScanOp::Sum && !reverse && sizeof(S) != sizeof(T);
+  int64_t r = 0;
+  for (; !lanes && op != ScanOp::LogSumExp && r + kBeside <= rows; r += kBeside) {
+    S carry[kBeside];
+    for (S& c : carry) c = start<op, S>();
+    const int64_t step = reverse ? -1 : 1;
+    for (int64_t k = 0, i = r * n + (reverse ? n - 1 : 0); k < n; ++k, i += step)
+      for (int u = 0; u < kBeside; ++u) {
+        carry[u] = next<op, S>(carry[u], static_cast<S>(x[i + u * n]));
+        y[i + u * n] = static_cast<T>(carry[u]);
+      }
+  }
+  for (; r < rows; ++r) run<T, op>(reverse, x + r * n, y + r * n, n);
 }
 
 constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
@@ -118,6 +190,10 @@ void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int
       const int64_t at = (reverse ? n - 1 - k : k) * step + first;
       const T* x = static_cast<const T*>(px) + at;
       T* y = static_cast<T*>(py) + at;
+      if constexpr (op == ScanOp::LogSumExp) {
+        add_logs(x, carry, y, cols);
+        continue;
+      }
       for (int64_t j = 0; j < cols; ++j)
         y[j] = static_cast<T>(carry[j] = next<op, S>(carry[j], static_cast<S>(x[j])));
     }
@@ -186,10 +262,38 @@ void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64
   }
 }
 
+// Of columns, `step` elements between their rows.
+template <class T, bool Largest>
+void extreme_columns(const void* px, void* py, int64_t* positions, int64_t n, int64_t all,
+                     int64_t step) {
+  constexpr int64_t kColumns = 256;
+  for (int64_t first = 0; first < all; first += kColumns) {
+    const int64_t cols = all - first < kColumns ? all - first : kColumns;
+    const T* x = static_cast<const T*>(px) + first;
+    T* y = static_cast<T*>(py) + first;
+    int64_t *p = positions + first, at[kColumns];
+    T best[kColumns];
+    for (int64_t j = 0; j < cols; ++j) best[j] = x[j], at[j] = 1;
+    for (int64_t k = 0; k < n; ++k, x += step, y += step, p += step) {
+      for (int64_t j = 0; j < cols; ++j) {
+        const T v = x[j], b = best[j];
+        const bool take = (Largest ? v >= b : v <= b) | (v != v);
+        best[j] = take ? v : b;
+        at[j] = take ? k + 1 : at[j];
+      }
+      memcpy(y, best, static_cast<size_t>(cols) * sizeof(T));
+      memcpy(p, at, static_cast<size_t>(cols) * sizeof(int64_t));
+    }
+  }
+}
+
 }  // namespace
 
 void scan_run(int lanes, int op, bool reverse, const void* x, void* y, int64_t n) {
   TYCHO_PICK(run, reverse, x, y, n)
+}
+void scan_rows(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t rows) {
+  TYCHO_PICK(all_rows, reverse, x, y, n, rows)
 }
 void scan_columns(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t cols,
                   int64_t step) {
@@ -202,6 +306,16 @@ void scan_extreme(int lanes, int op, const void* x, int64_t x_step, void* y, int
                  : lanes == 1 ? (largest ? extreme<double, true> : extreme<double, false>)
                               : (largest ? extreme<int64_t, true> : extreme<int64_t, false>);
   f(x, x_step, y, positions, y_step, n);
+}
+
+void scan_extreme_columns(int lanes, int op, const void* x, void* y, int64_t* positions, int64_t n,
+                          int64_t cols, int64_t step) {
+  const bool largest = static_cast<ScanOp>(op) == ScanOp::Max;
+  const auto f =
+      lanes == 0   ? (largest ? extreme_columns<float, true> : extreme_columns<float, false>)
+      : lanes == 1 ? (largest ? extreme_columns<double, true> : extreme_columns<double, false>)
+                   : (largest ? extreme_columns<int64_t, true> : extreme_columns<int64_t, false>);
+  f(x, y, positions, n, cols, step);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

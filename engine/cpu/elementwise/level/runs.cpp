@@ -1,0 +1,112 @@
+// Runs of elements that lie together: copied, filled, and told from 0.
+#include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/lanes/vec.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+namespace {
+
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// Whole lines of the result, and what is around them by memcpy.
+template <bool around>
+TYCHO_INLINE void copy_lines(char* to, const char* from, int64_t bytes) {
+  int64_t i = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63);
+  memcpy(to, from, static_cast<size_t>(i));
+  for (; i + 128 <= bytes; i += 128) {
+    __m256i v[4];
+    for (int k = 0; k < 4; k++)
+      v[k] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32 * k));
+    for (int k = 0; k < 4; k++) {
+      __m256i* const p = reinterpret_cast<__m256i*>(to + i + 32 * k);
+      if constexpr (around)
+        _mm256_stream_si256(p, v[k]);
+      else
+        _mm256_store_si256(p, v[k]);
+    }
+  }
+  memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
+}
+#endif
+
+template <class T>
+TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
+  T x;
+  memcpy(&x, value, sizeof(T));
+  T* t = reinterpret_cast<T*>(to);
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  if (stream && n * static_cast<int64_t>(sizeof(T)) >= 256) {
+    for (; reinterpret_cast<uintptr_t>(t + i) % 32; i++) t[i] = x;
+    alignas(32) T pattern[32 / sizeof(T)];
+    for (T& p : pattern) p = x;
+    const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(pattern));
+    constexpr int64_t per = 32 / sizeof(T);
+    for (; i + per <= n; i += per) _mm256_stream_si256(reinterpret_cast<__m256i*>(t + i), v);
+    _mm_sfence();
+  }
+#else
+  (void)stream;
+#endif
+  for (; i < n; i++) t[i] = x;
+}
+
+// The first bit of a real number is its sign.
+template <class T>
+TYCHO_INLINE void truths_of(bool real, char* to, const char* from, int64_t n) {
+  const T* f = reinterpret_cast<const T*>(from);
+  const T counts = static_cast<T>(real ? static_cast<T>(~T{0}) >> 1 : ~T{0});
+  for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
+}
+
+}  // namespace
+
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+void copy_stream(char* to, const char* from, int64_t bytes) {
+  if (bytes < 256) return static_cast<void>(memcpy(to, from, static_cast<size_t>(bytes)));
+  copy_lines<true>(to, from, bytes);
+  _mm_sfence();
+}
+
+void copy_bytes(char* to, const char* from, int64_t bytes) {
+  const uintptr_t apart = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
+  const uintptr_t size = static_cast<uintptr_t>(bytes);
+  if (bytes < 2048 || apart < size || -apart < size)  // libc's other ways, and what overlaps
+    memmove(to, from, size);
+  else
+    copy_lines<false>(to, from, bytes);
+}
+#else
+void copy_stream(char* to, const char* from, int64_t bytes) {
+  memcpy(to, from, static_cast<size_t>(bytes));
+}
+void copy_bytes(char* to, const char* from, int64_t bytes) {
+  memmove(to, from, static_cast<size_t>(bytes));
+}
+#endif
+
+void truths(int size, bool real, char* to, const char* from, int64_t n) {
+  switch (size) {
+    case 1:
+      return truths_of<uint8_t>(real, to, from, n);
+    case 2:
+      return truths_of<uint16_t>(real, to, from, n);
+    case 4:
+      return truths_of<uint32_t>(real, to, from, n);
+    default:
+      return truths_of<uint64_t>(real, to, from, n);
+  }
+}
+
+void fill_run(int size, char* to, const char* value, int64_t n, bool stream) {
+  switch (size) {
+    case 1:
+      return fill_values<uint8_t>(to, value, n, stream);
+    case 2:
+      return fill_values<uint16_t>(to, value, n, stream);
+    case 4:
+      return fill_values<uint32_t>(to, value, n, stream);
+    default:
+      return fill_values<uint64_t>(to, value, n, stream);
+  }
+}
+
+}  // namespace tycho::cpu::TYCHO_LEVEL

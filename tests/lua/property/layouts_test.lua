@@ -1,0 +1,225 @@
+-- Elements that lie in unusual ways are computed as those that lie row by row, whichever shorter path
+-- their layout or type opens.
+
+-- x's values in many layouts.
+local function layouts(x)
+  local n, m = x:size(1), x:size(2)
+  local wide = torch.zeros({n, 2 * m}, {dtype = x.dtype})
+  wide[{{}, {1, -1, 2}}] = x
+  local offset = torch.zeros({n + 1, m + 3}, {dtype = x.dtype})
+  offset[{{2, -1}, {3, m + 2}}] = x
+  return {x, x:t():clone():contiguous():t(), wide[{{}, {1, -1, 2}}], offset[{{2, -1}, {3, m + 2}}]}
+end
+local sizes = {{1, 1}, {3, 5}, {17, 9}, {64, 40}, {150, 130}}
+
+-- Also nan's signs count.
+local function same_bits(a, b, note)
+  check.equal(torch.equal(a:contiguous():view(torch.int16), b:contiguous():view(torch.int16)), true, note)
+end
+
+test("the signs of 16-bit floats are flipped and cleared as those of float32", function()
+  torch.manual_seed(1)
+  for _, dtype in ipairs {torch.float16, torch.bfloat16} do
+    for _, size in ipairs(sizes) do
+      local x = torch.randn(size):to(dtype)
+      x[{1, 1}] = -0.0
+      if x:numel() > 3 then x[{1, 2}], x[{1, 3}], x[{2, 1}] = 0 / 0, -math.huge, math.huge end
+      local wide = x:to(torch.float32)
+      for k, y in ipairs(layouts(x)) do
+        same_bits(torch.neg(y), torch.neg(wide):to(dtype), k)
+        same_bits(torch.abs(y), torch.abs(wide):to(dtype), k)
+        same_bits(-y:abs(), -wide:abs():to(dtype), k)
+        local o = layouts(torch.zeros(size, {dtype = dtype}))[k]
+        torch.abs(y, {out = o})
+        same_bits(o, torch.abs(wide):to(dtype), k)
+        y:neg_()
+        same_bits(y, torch.neg(wide):to(dtype), k)
+        y:neg_()  -- the first layout is x itself
+      end
+    end
+  end
+end)
+
+test("rows read and write elements two apart or backwards in every type", function()
+  torch.manual_seed(2)
+  for _, dtype in ipairs {torch.uint8, torch.int16, torch.int32, torch.int64, torch.bfloat16, torch.float32, torch.float64} do
+    for _, size in ipairs(sizes) do
+      local x = torch.randint(1, 50, size):to(dtype)
+      local y = x * 2 + 1
+      local back = x:flip {1, 2}
+      for k, view in ipairs(layouts(x)) do
+        check.equal(torch.equal(view * 2 + 1, y), true, k)
+        check.equal(torch.equal(view:flip {1, 2} * 1, back), true, k)
+        for _, to in ipairs {torch.bool, torch.int32, torch.float32} do
+          check.equal(torch.equal(view:to(to), x:to(to)), true, k)
+        end
+        if k > 1 then
+          view:mul_(2):add_(1)
+          check.equal(torch.equal(view, y), true, k)
+        end
+      end
+    end
+  end
+end)
+
+test("a result is laid out as the operand that does not repeat its elements", function()
+  local column, turned = torch.randn(60, 1):expand(60, 7), torch.randn(7, 60):t()
+  local y = column - turned
+  check.equal(y:stride(), {1, 60})
+  check.equal(torch.equal(y, column:contiguous() - turned:contiguous()), true)
+  check.equal((turned - column):stride(), {1, 60})
+  check.equal((column + column):stride(), {7, 1})
+end)
+
+test("small matrices are turned at every size and type", function()
+  for _, dtype in ipairs {torch.uint8, torch.int16, torch.float32, torch.float64} do
+    for n = 1, 20 do
+      for _, m in ipairs {1, 3, 7, 8, 9, 12, 15, 16, 17, 100} do
+        local x = torch.arange(n * m):remainder(251):to(dtype):view(n, m)
+        local y = x:t():contiguous()
+        for i = 1, n do check.equal(torch.equal(y[{{}, i}], x[i]), true) end
+      end
+    end
+  end
+end)
+
+test("parts are taken from tensors of any layout", function()
+  torch.manual_seed(3)
+  local x = torch.randn(6, 21, 40)
+  local turned = x:permute(3, 2, 1)
+  local straight = turned:contiguous()
+  for d = 1, 3 do
+    local i = torch.randint(1, straight:size(d) + 1, {50})
+    check.equal(torch.equal(turned:index_select(d, i), straight:index_select(d, i)), true)
+    local key = {{}, {}, {}}
+    key[d] = i
+    check.equal(torch.equal(turned[key], straight[key]), true)
+  end
+end)
+
+test("blocks of few columns are folded over any depth", function()
+  torch.manual_seed(4)
+  for _, depth in ipairs {1, 7, 31, 32, 33, 140} do
+    for columns = 1, 9 do
+      local x = torch.randn({30, depth, columns}, {dtype = torch.float64})
+      local near = x:to(torch.float32)
+      check.close(near:sum(2):to(torch.float64), x:sum(2), 1e-4)
+      check.close(near:permute(3, 2, 1):sum(2):to(torch.float64), x:sum(2):t(), 1e-4)
+      check.equal(torch.equal(near:amax(2), x:amax(2):to(torch.float32)), true)
+    end
+  end
+end)
+
+test("instance_norm of a few places gives what its definition gives", function()
+  torch.manual_seed(5)
+  local F = torch.nn.functional
+  for _, places in ipairs {2, 3, 16, 24, 25} do
+    local x = torch.randn({5, 7, places}, {dtype = torch.float64}):requires_grad_()
+    local mean = x:mean(3, true)
+    local y = (x - mean) / (x:var {dim = 3, unbiased = false, keepdim = true} + 1e-5):sqrt()
+    local g = torch.randn({5, 7, places}, {dtype = torch.float64})
+    local wanted = torch.autograd.grad((y * g):sum(), {x})
+    local z = F.instance_norm(x)
+    check.close(z:detach(), y:detach(), 1e-9)
+    check.close(torch.autograd.grad((z * g):sum(), {x}), wanted, 1e-8)
+    check.close(F.instance_norm(x:detach():to(torch.float32)):to(torch.float64), y:detach(), 1e-4)
+  end
+end)
+
+test("results that replace one another share two blocks of memory", function()
+  local x = torch.randint(0, 100, {1000000})
+  for _, make in ipairs {
+    function() return x + 1 end, function() return x:to(torch.int32) end,
+    function() return x:double() end, function() return x[{{1, -1, 2}}]:contiguous() end,
+  } do
+    local r
+    for _ = 1, 60 do r = make() end
+    local seen, count = {}, 0
+    for _ = 1, 20 do
+      r = make()
+      local at = r:data_ptr()
+      if not seen[at] then seen[at], count = true, count + 1 end
+    end
+    check.yes(count <= 3, count)
+  end
+end)
+
+test("long blocks are copied to any place within a page, and onto themselves", function()
+  local x = torch.arange(20000):to(torch.float32)
+  for _, n in ipairs {511, 512, 513, 3000, 12345} do
+    for _, before in ipairs {0, 1, 3, 15, 16, 17, 600} do
+      local y = torch.nn.functional.pad(x[{{1, n}}], {before, 2})
+      check.equal(torch.equal(y[{{before + 1, before + n}}], x[{{1, n}}]), true)
+      check.equal(y:sum():item(), x[{{1, n}}]:sum():item())
+      local z = torch.cat {x[{{5, n}}], x[{{1, n}}], x[{{2, 4}}]}
+      check.equal(torch.equal(z[{{n - 3, 2 * n - 4}}], x[{{1, n}}]), true)
+    end
+  end
+  local moved = x:clone()
+  moved[{{1, 9000}}]:copy_(moved[{{11, 9010}}])
+  check.equal(torch.equal(moved[{{1, 9000}}], x[{{11, 9010}}]), true)
+  local back = x:clone()
+  back[{{11, 9010}}]:copy_(back[{{1, 9000}}])
+  check.equal(torch.equal(back[{{11, 9010}}], x[{{1, 9000}}]), true)
+end)
+
+test("scans along short rows give the numbers that adding one after the other gives", function()
+  torch.manual_seed(6)
+  for _, dtype in ipairs {torch.int32, torch.int64, torch.float32, torch.float64} do
+    for _, n in ipairs {1, 2, 7, 8, 15, 16, 23, 24, 25} do
+      local x = torch.randint(1, 4, {37, n}):to(dtype)
+      local sum, product = torch.zeros(37), torch.ones(37)
+      local sums, products = x:cumsum(2):to(torch.float32), x:cumprod(2):to(torch.float64)
+      local reversed = x:flip {2}:cumsum(2)
+      check.equal(torch.equal(reversed[{{}, -1}]:to(torch.float32), sums[{{}, -1}]), true)
+      product = product:to(torch.float64)
+      for i = 1, n do
+        local column = x[{{}, i}]
+        sum, product = sum + column, product * column
+        check.equal(torch.equal(sums[{{}, i}], sum), true)
+        if dtype ~= torch.int32 or n < 18 then check.close(products[{{}, i}], product, 1e-6 * product:max():item()) end
+      end
+    end
+  end
+end)
+
+test("bags of a table's rows are summed as their rows are, with gradients and errors", function()
+  torch.manual_seed(7)
+  local F = torch.nn.functional
+  for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16} do
+    for _, width in ipairs {1, 3, 16, 67, 130} do
+      for _, n in ipairs {0, 1, 5, 300} do
+        local table_of = torch.randn(40, width):to(dtype):requires_grad_()
+        local ids = torch.randint(1, 41, {6, n})
+        local bags = F.embedding_bag(ids, table_of, {mode = "sum"})
+        local exact = F.embedding(ids, table_of:detach():to(torch.float64)):sum(2)
+        check.dtype(bags, dtype)
+        check.close(bags:detach():to(torch.float64), exact, (dtype == torch.bfloat16 and 0.3 or 1e-4) * math.max(1, n / 20))
+        bags:sum():backward()
+        check.close(table_of.grad:to(torch.float64):sum():item(), 6.0 * n * width, 1e-2 * (6 * n * width + 1))
+        local columns = torch.randn(width, 40):to(dtype):t()
+        check.close(F.embedding_bag(ids, columns, {mode = "sum"}):to(torch.float32),
+                    F.embedding_bag(ids, columns:contiguous(), {mode = "sum"}):to(torch.float32), 1e-3 * math.max(1, n))
+      end
+    end
+  end
+  check.raises("index", "41", function() return F.embedding_bag(torch.tensor {{1, 41}}, torch.randn(40, 2)) end)
+  check.raises("index", "0", function() return F.embedding_bag(torch.tensor {{0}}, torch.randn(40, 2)) end)
+end)
+
+test("float32 is rounded to bfloat16 to nearest even, one by one and many at a time", function()
+  local bits = torch.arange(0, 65536):to(torch.int32) * 65536
+  for _, low in ipairs {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff} do
+    local x = (bits + low):view(torch.float32)
+    local many = x:to(torch.bfloat16):view(torch.int16)
+    for _, i in ipairs {1, 2, 100, 0x3f80, 0x7f00, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x8000, 0xff7f, 0xff80, 0xffff} do
+      local one = x[{{i + 1, i + 1}}]:to(torch.bfloat16):view(torch.int16)
+      check.equal(many[i + 1]:item(), one:item(), ("%x %x"):format(i, low))
+      if i < 0x7f7f and low ~= 0x8000 then
+        check.equal(many[i + 1]:item(), low > 0x8000 and i + 1 or i)
+      elseif i < 0x7f7f then
+        check.equal(many[i + 1]:item(), i + i % 2)
+      end
+    end
+  end
+end)

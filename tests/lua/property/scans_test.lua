@@ -1,0 +1,98 @@
+-- Scans by lanes, columns and several rows at a time against one element after the other, in float64.
+
+local layouts = {
+  function(x) return x end,
+  function(x) return x:t():contiguous():t() end,
+  function(x) return torch.cat({x, x}, 2)[{{}, {1, x:size(2)}}] end,
+}
+-- f(row) for every row of x along dim, stacked again.
+local function by_rows(x, dim, f)
+  local turned = dim == 1 and x:t() or x
+  local rows = {}
+  for i = 1, turned:size(1) do rows[i] = torch.tensor(f(turned[i]:tolist()), {dtype = torch.float64}) end
+  local y = torch.stack(rows)
+  return dim == 1 and y:t() or y
+end
+local sizes = {{1, 1}, {3, 9}, {6, 24}, {5, 41}, {9, 70}, {70, 9}, {2, 600}}
+
+test("logcumsumexp holds small, large, distant and infinite values in every layout", function()
+  torch.manual_seed(1)
+  local inf = math.huge
+  for _, dtype in ipairs {torch.float32, torch.float64} do
+    for _, size in ipairs(sizes) do
+      for kind = 1, 5 do
+        local x = torch.randn(size, {dtype = torch.float64}) * ({1, 60, 1, 400, 1})[kind]
+        if kind == 3 then x[{1, 1}] = -inf; x[{1, -1}] = inf end
+        if kind == 4 then x[{{}, 1}] = -700 end
+        if kind == 5 then x[{{}, 1}] = -inf; x[{-1, -1}] = 0 / 0 end
+        x = x:to(dtype)
+        for dim = 1, 2 do
+          local exact = by_rows(x:to(torch.float64), dim, function(row)
+            local out, carry = {}, -inf
+            for i, v in ipairs(row) do
+              local high, low = math.max(carry, v), math.min(carry, v)
+              if carry ~= carry or v ~= v then carry = 0 / 0
+              elseif high == -inf or high == inf then carry = high
+              else carry = high + math.log(1 + math.exp(low - high)) end
+              out[i] = carry
+            end
+            return out
+          end)
+          for k, layout in ipairs(layouts) do
+            local y = torch.logcumsumexp(layout(x), dim):to(torch.float64)
+            check.equal(torch.equal(y:isnan(), exact:isnan()), true, k)
+            local finite = exact:isfinite()
+            check.equal(torch.equal(y[exact:isinf()], exact[exact:isinf()]), true, k)
+            local off = ((y - exact):abs() / (exact:abs() + 1))[finite]
+            check.yes(off:numel() == 0 or off:max():item() < (dtype == torch.float32 and 3e-7 or 1e-13), off:numel() > 0 and off:max():item())
+          end
+        end
+      end
+    end
+  end
+end)
+
+test("running products, sums from both ends and extremes go along any dimension", function()
+  torch.manual_seed(2)
+  for _, dtype in ipairs {torch.int64, torch.float32, torch.float64} do
+    for _, size in ipairs(sizes) do
+      local x = torch.randint(-3, 4, size):to(dtype)
+      if dtype ~= torch.int64 and size[2] > 20 then x[{1, 7}], x[{1, 12}] = 0 / 0, 0 / 0 end
+      for dim = 1, 2 do
+        local function exact(f)
+          return by_rows(x:to(torch.float64), dim, function(row)
+            local out, carry = {}, nil
+            for i, v in ipairs(row) do carry = f(carry, v, i); out[i] = carry end
+            return out
+          end)
+        end
+        local sums, products = exact(function(c, v) return (c or 0) + v end), nil
+        local small = torch.where(x:eq(0) | x:ne(x), torch.ones_like(x), x:sign())
+        products = by_rows(small:to(torch.float64), dim, function(row)
+          local out, carry = {}, 1
+          for i, v in ipairs(row) do carry = carry * v; out[i] = carry end
+          return out
+        end)
+        local places = {}
+        for _, largest in ipairs {true, false} do
+          local best
+          places[largest] = exact(function(c, v, i)
+            if not c then best = nil end
+            if not best or v ~= v or (best[1] == best[1] and (largest and v >= best[1] or not largest and v <= best[1])) then best = {v, i} end
+            return best[2]
+          end)
+        end
+        for k, layout in ipairs(layouts) do
+          local y = layout(x)
+          check.equal(torch.equal(torch.nan_to_num(y:cumsum(dim):to(torch.float64), 99), torch.nan_to_num(sums, 99)), true, k)
+          check.equal(torch.equal(layout(small):cumprod(dim):to(torch.float64), products), true, k)
+          for _, largest in ipairs {true, false} do
+            local v, at = table.unpack {(largest and torch.cummax or torch.cummin)(y, dim)}
+            check.equal(torch.equal(at:to(torch.float64), places[largest]), true, k)
+            check.equal(torch.equal(torch.nan_to_num(v:to(torch.float64), 99), torch.nan_to_num(y:gather(dim, at):to(torch.float64), 99)), true, k)
+          end
+        end
+      end
+    end
+  end
+end)
