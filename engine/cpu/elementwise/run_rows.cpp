@@ -89,14 +89,18 @@ struct Plan {
   }
 };
 
-// A thread's tiles.
+// A thread's tiles. A load waits for a store before it whose address ends in the same 12 bits: where all
+// that a row reads and writes lies at the same place within a page, as `like`, none does.
 struct Room {
+  static constexpr uintptr_t kPage = 4096;
   size_t bytes;
-  char* memory;
-  explicit Room(size_t n) : bytes(n), memory(static_cast<char*>(allocate(n))) {
-    TYCHO_CHECK(Kind::Oom, memory, "out of memory: %zu bytes for tiles", n);
+  char *block, *memory;
+  Room(size_t n, const char* like) : bytes(n + kPage), block(static_cast<char*>(allocate(bytes))) {
+    TYCHO_CHECK(Kind::Oom, block, "out of memory: %zu bytes for tiles", n);
+    const auto place = [](const char* p) { return reinterpret_cast<uintptr_t>(p) & ~uintptr_t{63}; };
+    memory = block + (place(like) - place(block)) % kPage;
   }
-  ~Room() { release(memory, bytes); }
+  ~Room() { release(block, bytes); }
   Room(const Room&) = delete;
 };
 
@@ -132,7 +136,8 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
   const int64_t tiles = plan.tiles * kElements, unit = p.ends ? p.end[0]->unit : p.numel,
                 piece = p.ends ? p.end[0]->piece : p.numel,
                 room_of_piece = (piece + kElements - 1) / kElements * kElements;
-  const Room room(static_cast<size_t>((tiles + plan.pieces * room_of_piece) * bytes));
+  const Room room(static_cast<size_t>((tiles + plan.pieces * room_of_piece) * bytes),
+                  p.inputs ? p.input[0].data : nullptr);
   const auto tile = [&](int i) { return room.memory + i * kElements * bytes; };
   const auto piece_of = [&](int k) {
     return room.memory + (tiles + plan.piece[k] * room_of_piece) * bytes;
