@@ -8,8 +8,39 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kElements = 1024;  // of a tile
+constexpr int64_t kElements = 1024;  // of a tile, at most
 constexpr int64_t kStreamBytes = 32 << 20;
+constexpr int64_t kFirstCache = 32 << 10;
+
+// The program with its steps in another order, in which what reads a step's result follows it where it
+// can: such steps become links. `end_step` is where each end's step has gone.
+inline RowProgram in_chains(const RowProgram& p, int* end_step) {
+  static_assert(RowProgram::kMostSteps <= 64);
+  uint64_t needs[RowProgram::kMostSteps] = {}, readers[RowProgram::kMostSteps] = {}, done = 0;
+  for (int k = 0; k < p.steps; ++k)
+    for (int j = 0; j < p.step[k].n; ++j)
+      if (const RowProgram::Operand& o = p.step[k].operand[j]; o.from == RowProgram::From::Step)
+        needs[k] |= uint64_t{1} << o.index, readers[o.index] |= uint64_t{1} << k;
+  const auto ready = [&](int k) { return !(done >> k & 1) && !(needs[k] & ~done); };
+  RowProgram q = p;
+  uint8_t now[RowProgram::kMostSteps];
+  int next = 0;  // the first step that is not done
+  for (int n = 0, k = 0; n < p.steps; ++n) {
+    int pick = -1;
+    for (uint64_t left = n ? readers[k] : 0; left && pick < 0; left &= left - 1)
+      if (const int reader = std::countr_zero(left); ready(reader)) pick = reader;
+    for (; done >> next & 1; ++next) continue;
+    k = pick < 0 ? next : pick;  // the first one is always ready
+    done |= uint64_t{1} << k;
+    now[k] = static_cast<uint8_t>(n);
+    q.step[n] = p.step[k];
+    for (int j = 0; j < p.step[k].n; ++j)
+      if (RowProgram::Operand& o = q.step[n].operand[j]; o.from == RowProgram::From::Step)
+        o.index = now[o.index];
+  }
+  for (int i = 0; i < p.ends; ++i) end_step[i] = now[p.end[i]->step];
+  return q;
+}
 
 // Where a step reads and writes: every tile that a thread needs, by number.
 struct RowPlan {
@@ -36,28 +67,31 @@ struct RowPlan {
   int16_t narrow = -1;   // what a step computed, in its own type
   int16_t scratch = -1;  // what is not kept, of elements that are too few for links
 
+  int64_t elements;  // of a tile
   // Tiles begin at multiples of it, so that repeated operands are read in place.
-  int64_t period = kElements;
+  int64_t period = 0;
 
   // Results are written past the caches (as in run.cpp), from tiles.
   const bool stream;
 
-  explicit RowPlan(const RowProgram& p)
+  RowPlan(const RowProgram& p, const int* end_step)
       : stream(p.inputs > 1 && p.numel * dtype_size(p.lanes) >= kStreamBytes) {
     const bool f32 = p.lanes == DType::Float32;
+    int streams = 0;  // tensors that pass through the cache
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       const bool whole = in.count == p.numel;
       loaded[i] = static_cast<int16_t>(whole && in.dtype == p.lanes ? -1 : tiles++);
-      if (!whole && period == kElements) period = in.inner > 1 ? in.inner : in.count;
+      if (!whole && !period) period = in.inner > 1 ? in.inner : in.count;
+      streams += loaded[i] < 0;
     }
-    if (period < kElements) period = kElements / period * period;
     for (int k = 0; k < p.steps; ++k) {
       fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
       plain[k] = p.step[k].type == p.lanes;
+      streams += p.step[k].to != nullptr;
       piece[k] = -1;
       for (int i = 0; i < p.ends && !p.step[k].to && piece[k] < 0; ++i)
-        if (p.end[i]->step == k) piece[k] = static_cast<int8_t>(pieces++);
+        if (end_step[i] == k) piece[k] = static_cast<int8_t>(pieces++);
       for (int j = 0; j < p.step[k].n; ++j)
         if (p.step[k].operand[j].from == RowProgram::From::Number)
           from[k][j] = tile_of(p.step[k].operand[j].number);
@@ -75,10 +109,18 @@ struct RowPlan {
         to[k] = scratch;
       else if (!plain[k] || !leaves)
         to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
+      // What is written past the caches stays until all links to it have run.
+      const auto frees = [&](int i) { return kept[i] && to[i] >= 0 && !(stream && p.step[i].to); };
       for (int i = 0; i < k; ++i)
-        if (kept[i] && last_read[i] == k && to[i] >= 0) free[n++] = to[i];
-      if (kept[k] && !read[k] && to[k] >= 0) free[n++] = to[k];
+        if (last_read[i] == k && frees(i)) free[n++] = to[i];
+      if (!read[k] && frees(k)) free[n++] = to[k];
     }
+    const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(p.lanes);
+    elements = whole <= kFirstCache ? kElements : kElements / 2;
+    if (!period)
+      period = elements;
+    else if (period < elements)
+      period = elements / period * period;
   }
 
  private:

@@ -61,15 +61,18 @@ void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char*
 // The tiles of elements [begin, end) through all steps.
 class TileRun {
  public:
-  TileRun(const RowProgram& program, const RowPlan& row_plan, int64_t begin, int64_t end)
+  TileRun(const RowProgram& program, const RowPlan& row_plan, const int* steps, int64_t begin,
+          int64_t end)
       : p(program),
         plan(row_plan),
+        end_step(steps),
         unit(p.ends ? p.end[0]->unit : p.numel),
         piece(p.ends ? p.end[0]->piece : p.numel),
         room_of_piece((piece + kElements - 1) / kElements * kElements),
-        room(static_cast<size_t>((plan.tiles * kElements + plan.pieces * room_of_piece) * bytes),
-             p.inputs ? p.input[0].data : nullptr) {
-    const int64_t most = std::min(kElements, end - begin);
+        room(
+            static_cast<size_t>((plan.tiles * plan.elements + plan.pieces * room_of_piece) * bytes),
+            p.inputs ? p.input[0].data : nullptr) {
+    const int64_t most = std::min(plan.elements, end - begin);
     for (int i = 0; i < plan.numbers; ++i) {
       const double x = plan.number[i].value;
       const float f = static_cast<float>(x);
@@ -84,7 +87,7 @@ class TileRun {
     for (int64_t at = begin, m; at < end; at += m) {
       if (p.ends && at % unit % piece == 0)
         from = at, until = std::min({end, at + piece, at + unit - at % unit});
-      m = plan.tiles ? std::min(kElements, plan.period - at % plan.period) : end - at;
+      m = plan.tiles ? std::min(plan.elements, plan.period - at % plan.period) : end - at;
       m = std::min(m, until - at);
       load_inputs(at, m);
       for (int k = 0; k < p.steps; ++k) {
@@ -103,7 +106,7 @@ class TileRun {
             run_narrow(j, m);
       }
       for (int i = 0; i < p.ends && at + m == until; ++i) {
-        const int k = p.end[i]->step;
+        const int k = end_step[i];
         const RowProgram::Step& s = p.step[k];
         p.end[i]->take(s.to ? s.to + from * dtype_size(s.type) : piece_of(k), from, until - from);
       }
@@ -111,7 +114,7 @@ class TileRun {
   }
 
  private:
-  char* tile(int i) const { return room.memory + i * kElements * bytes; }
+  char* tile(int i) const { return room.memory + i * plan.elements * bytes; }
   char* piece_of(int k) const { return tile(plan.tiles) + plan.piece[k] * room_of_piece * bytes; }
   char* place_of(int k, int j) const {
     const RowProgram::Operand& o = p.step[k].operand[j];
@@ -187,6 +190,7 @@ class TileRun {
 
   const RowProgram& p;
   const RowPlan& plan;
+  const int* const end_step;
   const bool f32 = p.lanes == DType::Float32;
   const int lanes = static_cast<int>(f32 ? Lanes::F32 : Lanes::F64), bytes = dtype_size(p.lanes);
   const int64_t unit, piece, room_of_piece;
@@ -201,14 +205,16 @@ class TileRun {
 }  // namespace
 
 void cpu::run_rows(const RowProgram& p) {
-  const RowPlan plan(p);
+  int end_step[RowProgram::kMostEnds];
+  const RowProgram q = in_chains(p, end_step);
+  const RowPlan plan(q, end_step);
   const int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
   // Ends take whole units.
   const int64_t unit = p.ends ? p.end[0]->unit : 1;
   parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
                [&](int64_t begin, int64_t end) {
                  const int64_t last = std::min(end * unit, p.numel);
-                 TileRun(p, plan, begin * unit, last).run(begin * unit, last);
+                 TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();
 }
