@@ -56,7 +56,7 @@ struct RowPlan {
   int8_t place[RowProgram::kMostSteps];  // the operand that is in registers
   bool kept[RowProgram::kMostSteps];
   int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
-  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: a tile
+  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: which
   int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
   struct Number {
     double value;
@@ -94,7 +94,7 @@ struct RowPlan {
         if (end_step[i] == k) piece[k] = static_cast<int8_t>(pieces++);
       for (int j = 0; j < p.step[k].n; ++j)
         if (p.step[k].operand[j].from == RowProgram::From::Number)
-          from[k][j] = tile_of(p.step[k].operand[j].number);
+          from[k][j] = number_of(p.step[k].operand[j].number);
     }
     int last_read[RowProgram::kMostSteps];  // by which step
     find_links(p, last_read);
@@ -156,13 +156,12 @@ struct RowPlan {
         if (!kept[j] && scratch < 0) scratch = static_cast<int16_t>(tiles++);
       }
   }
-  int16_t tile_of(double value) {
+  int16_t number_of(double value) {
     for (int i = 0; i < numbers; ++i)
       if (std::bit_cast<uint64_t>(number[i].value) == std::bit_cast<uint64_t>(value))
-        return number[i].tile;
-    number[numbers] = {value, static_cast<int16_t>(tiles)};
-    ++numbers;
-    return static_cast<int16_t>(tiles++);
+        return static_cast<int16_t>(i);
+    number[numbers] = {value, static_cast<int16_t>(tiles++)};
+    return static_cast<int16_t>(numbers++);
   }
 };
 

@@ -20,12 +20,12 @@ using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n)
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 
 // A link: a short row that finds one operand in registers, leaves its result there, and jumps to the
-// link behind it. The other operand, or what kLinkStore writes to, is `memory`.
+// link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to.
 using LinkFn = void (*)();  // each level knows the arguments
 struct Link {
   LinkFn fn;
-  char* memory;
-  int64_t mask;  // -1, or 0 where all elements are the one number that `memory` has kLinkBytes of
+  char* const* memory;
+  int64_t mask;  // -1, or 0 where all elements are the one number that it has kLinkBytes of
 };
 constexpr int kLinkBytes = 512;  // at most
 enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3 };

@@ -77,8 +77,15 @@ class TileRun {
       const double x = plan.number[i].value;
       const float f = static_cast<float>(x);
       const void* one = f32 ? static_cast<const void*>(&f) : &x;
-      level_of::load_tile(lanes, static_cast<int>(p.lanes), tile(plan.number[i].tile), one, 0,
-                          most);
+      number[i] = tile(plan.number[i].tile);
+      level_of::load_tile(lanes, static_cast<int>(p.lanes), number[i], one, 0, most);
+    }
+    for (int k = 0; k < p.steps; ++k)
+      if (plan.to[k] >= 0) result[k] = tile(plan.to[k]);
+    int n = 0;
+    for (int k = 0; k < p.steps; k += plan.links[k]) {
+      first[k] = link + n;
+      if (plan.links[k] > 1) n += make_links(k, link + n);
     }
   }
 
@@ -92,13 +99,15 @@ class TileRun {
       load_inputs(at, m);
       for (int k = 0; k < p.steps; ++k) {
         const RowProgram::Step& s = p.step[k];
-        memory[k] = s.to                 ? s.to + at * dtype_size(s.type)
-                    : plan.piece[k] >= 0 ? piece_of(k) + (at - from) * dtype_size(s.type)
-                                         : nullptr;
-        result[k] = plan.to[k] < 0 ? memory[k] : tile(plan.to[k]);
+        if (!s.to && plan.piece[k] < 0) continue;
+        memory[k] =
+            s.to ? s.to + at * dtype_size(s.type) : piece_of(k) + (at - from) * dtype_size(s.type);
+        if (plan.to[k] < 0) result[k] = memory[k];
       }
       for (int k = 0; k < p.steps; k += plan.links[k]) {
-        const int64_t done = plan.links[k] > 1 ? run_links(k, m) : 0;
+        const int64_t done = plan.links[k] == 1 ? 0
+                             : f32              ? level_of::run_links_f32(first[k], m)
+                                                : level_of::run_links_f64(first[k], m);
         for (int j = k; j < k + plan.links[k]; ++j)
           if (plan.plain[j])
             run_plain(j, done, m);
@@ -116,11 +125,11 @@ class TileRun {
  private:
   char* tile(int i) const { return room.memory + i * plan.elements * bytes; }
   char* piece_of(int k) const { return tile(plan.tiles) + plan.piece[k] * room_of_piece * bytes; }
-  char* place_of(int k, int j) const {
+  char* const* place_of(int k, int j) const {
     const RowProgram::Operand& o = p.step[k].operand[j];
-    return o.from == RowProgram::From::Input  ? input[o.index]
-           : o.from == RowProgram::From::Step ? result[o.index]
-                                              : tile(plan.from[k][j]);
+    return o.from == RowProgram::From::Input  ? &input[o.index]
+           : o.from == RowProgram::From::Step ? &result[o.index]
+                                              : &number[plan.from[k][j]];
   }
   bool is_number(int k, int j) const {
     return p.step[k].operand[j].from == RowProgram::From::Number;
@@ -150,28 +159,26 @@ class TileRun {
     }
   }
 
-  // Steps from k on as links, of so many elements.
-  int64_t run_links(int k, int64_t m) const {
-    constexpr int kMost = 3 * RowProgram::kMostSteps;
-    Link link[kMost];
+  // Steps from k on as links; how many they are.
+  int make_links(int k, Link* to) const {
     int n = 0;
-    link[n++] = {plan.load, place_of(k, 0), is_number(k, 0) ? 0 : -1};
+    to[n++] = {plan.load, place_of(k, 0), is_number(k, 0) ? 0 : -1};
     for (int j = k; j < k + plan.links[k]; ++j) {
       const int other = 1 - plan.place[j];
       const bool reads = other < p.step[j].n;
-      link[n++] = {plan.link[j], reads ? place_of(j, other) : result[j],
-                   reads && is_number(j, other) ? 0 : -1};
-      if (plan.kept[j]) link[n++] = {plan.store, result[j], -1};
+      to[n++] = {plan.link[j], reads ? place_of(j, other) : &result[j],
+                 reads && is_number(j, other) ? 0 : -1};
+      if (plan.kept[j]) to[n++] = {plan.store, &result[j], -1};
     }
-    link[n] = {plan.last, nullptr, 0};
-    return f32 ? level_of::run_links_f32(link, m) : level_of::run_links_f64(link, m);
+    to[n++] = {plan.last, nullptr, 0};
+    return n;
   }
 
   // The elements behind those that are done.
   void run_plain(int k, int64_t done, int64_t m) const {
     if (done < m) {
       void* places[kOperands + 1] = {result[k] + done * bytes};
-      for (int j = 0; j < p.step[k].n; ++j) places[j + 1] = place_of(k, j) + done * bytes;
+      for (int j = 0; j < p.step[k].n; ++j) places[j + 1] = *place_of(k, j) + done * bytes;
       plan.fn[k](places, m - done);
     }
     if (plan.stream && p.step[k].to) level_of::stream_bytes(memory[k], result[k], m * bytes);
@@ -181,7 +188,7 @@ class TileRun {
     const RowProgram::Step& s = p.step[k];
     char* const narrow = memory[k] ? memory[k] : tile(plan.narrow);
     void* places[kOperands + 1] = {s.type == DType::Bool ? narrow : result[k]};
-    for (int j = 0; j < s.n; ++j) places[j + 1] = place_of(k, j);
+    for (int j = 0; j < s.n; ++j) places[j + 1] = *place_of(k, j);
     plan.fn[k](places, m);
     const int dtype = static_cast<int>(s.type);
     if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
@@ -198,7 +205,9 @@ class TileRun {
   // Of the elements that are at work: every operand's and result's place, and where the results that
   // leave the tiles go.
   char *input[RowProgram::kMostInputs], *result[RowProgram::kMostSteps],
-      *memory[RowProgram::kMostSteps];
+      *memory[RowProgram::kMostSteps] = {}, *number[RowProgram::kMostSteps * kOperands];
+  Link link[3 * RowProgram::kMostSteps];
+  const Link* first[RowProgram::kMostSteps];  // where links begin
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
 };
 

@@ -31,7 +31,7 @@ TYCHO_INLINE void each_linked(TYCHO_LINK_VALUES(T), const Link* link, int64_t at
 
 template <class T>
 TYCHO_INLINE T* place_of(const Link* link, int64_t at) {
-  return reinterpret_cast<T*>(link->memory + (at & link->mask));
+  return reinterpret_cast<T*>(*link->memory + (at & link->mask));
 }
 
 template <class T, class Value, int operands, int place>
