@@ -71,11 +71,11 @@ struct RowPlan {
   // Tiles begin at multiples of it, so that repeated operands are read in place.
   int64_t period = 0;
 
-  // Results are written past the caches (as in run.cpp), from tiles.
+  // Results are written past the caches (as in run.cpp), from tiles: not one result of one input.
   const bool stream;
 
   RowPlan(const RowProgram& p, const int* end_step)
-      : stream(p.inputs > 1 && p.numel * dtype_size(p.lanes) >= kStreamBytes) {
+      : stream(p.numel * dtype_size(p.lanes) >= kStreamBytes && p.inputs + written(p) > 2) {
     const bool f32 = p.lanes == DType::Float32;
     int streams = 0;  // tensors that pass through the cache
     for (int i = 0; i < p.inputs; ++i) {
@@ -124,6 +124,11 @@ struct RowPlan {
   }
 
  private:
+  static int written(const RowProgram& p) {
+    int n = 0;
+    for (int k = 0; k < p.steps; ++k) n += p.step[k].to != nullptr;
+    return n;
+  }
   // Which steps are links to the step before them, and what is read from where it was stored.
   void find_links(const RowProgram& p, int* last_read) {
     const auto link_of = [&](int row, int in_registers) {
