@@ -175,5 +175,19 @@ TEST(Elementwise, SmallAndGeneralPathsAgree) {
   }
 }
 
+TEST(Elementwise, GeluOfFloatsFollowsTheNormalDistribution) {
+  V x;
+  for (int i = -4000; i <= 4000; ++i) x.push_back(i / 300.0);
+  for (const double far : {20., 100., 1e6, 1e30, 3e38}) x.push_back(far), x.push_back(-far);
+  const V y = values(op<"gelu">(make(x)));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double a = static_cast<float>(x[i]), exact = a * 0.5 * std::erfc(-a / std::sqrt(2.0));
+    EXPECT_NEAR(y[i], exact, 1.2e-7 * std::min(std::abs(a), 6.0) + 1.2e-7 * std::max(a, 0.0)) << a;
+  }
+  const V edges = values(op<"gelu">(make({INFINITY, std::nan("")})));
+  EXPECT_EQ(edges[0], INFINITY);
+  EXPECT_TRUE(std::isnan(edges[1]));
+}
+
 }  // namespace
 }  // namespace tycho

@@ -220,6 +220,40 @@ fused("reductions of held rows give the bits of reductions of values", function(
   end
 end)
 
+-- Links take whole blocks of elements, and what is left over runs row by row; where many tensors meet, tiles
+-- are smaller; results past the caches come from tiles.
+test("links of every length give the bits of single rows", function()
+  local function chain(x, y, row)
+    local a = x * x * x * 0.25 + x
+    local b = (1 - a) * y
+    local c = a / (b:abs() + 1)
+    local d = torch.maximum(-c, b) - 2 / (a:square() + 1)
+    local e = (d + row) * c - (b - a)
+    return {a, b, c, d, e, ((e - 0.5) * (e - 0.5)):sum(), (d * e):mean()}
+  end
+  for _, dtype in ipairs {"float32", "float64"} do
+    for _, columns in ipairs {1, 3, 127, 128, 129, 511, 1024, 1025, 2049} do
+      local x, y, row = torch.randn(3, columns, {dtype = dtype}), torch.randn(3, columns, {dtype = dtype}),
+        torch.randn(columns, {dtype = dtype})
+      local a, b = with_fusion(false, chain, x, y, row), with_fusion(1, chain, x, y, row)
+      for i = 1, #a do
+        check.yes(torch.equal(bits(a[i]), bits(b[i])), ("%s, %d columns: result %d"):format(dtype, columns, i))
+      end
+    end
+  end
+end)
+
+test("chains of tensors larger than the caches give the bits of single rows", function()
+  local x, y = torch.randn(3000, 3000), torch.randn(3000, 3000)
+  local function chain()
+    local a = x * 0.5 + y
+    local b = a * y - 1
+    return a, b, b * x + a
+  end
+  local a, b = {with_fusion(false, chain)}, {with_fusion(1, chain)}
+  for i = 1, 3 do check.yes(torch.equal(a[i], b[i]), "result " .. i) end
+end)
+
 test("what is only summed takes no memory", function()
   local out = check.tycho {"-e", [[
     local x, y, z = torch.randn(1000, 1000), torch.randn(1000, 1000), torch.randn(1000)

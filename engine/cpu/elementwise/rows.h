@@ -19,12 +19,29 @@ using RowFn = void (*)(void* const* p, int64_t n);
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 
+// A link: a short row that finds one operand in registers, leaves its result there, and jumps to the
+// link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to.
+using LinkFn = void (*)();  // each level knows the arguments
+struct Link {
+  LinkFn fn;
+  char* const* memory;
+  int64_t mask;  // -1, or 0 where all elements are the one number that it has kLinkBytes of
+};
+constexpr int kLinkBytes = 512;  // at most
+enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3 };
+
 }  // namespace tycho::cpu
 
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f32, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_i64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_narrow, (int lanes, int row))
+// Null where the row is no link that has operand `place` (0 or 1) in registers. `row` may be a LinkStep.
+TYCHO_LEVELS(::tycho::cpu::LinkFn, link_f32, (int row, int place))
+TYCHO_LEVELS(::tycho::cpu::LinkFn, link_f64, (int row, int place))
+// Runs links from kLinkLoad to kLinkLast over the first elements; how many of n they were.
+TYCHO_LEVELS(int64_t, run_links_f32, (const ::tycho::cpu::Link* first, int64_t n))
+TYCHO_LEVELS(int64_t, run_links_f64, (const ::tycho::cpu::Link* first, int64_t n))
 TYCHO_LEVELS(void, load_tile,
              (int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n))
 TYCHO_LEVELS(void, store_tile,

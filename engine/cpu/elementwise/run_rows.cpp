@@ -5,7 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
-#include "engine/cpu/elementwise/program.h"
+#include "engine/cpu/elementwise/row_plan.h"
 #include "engine/cpu/elementwise/run.h"
 
 namespace tycho {
@@ -13,90 +13,22 @@ namespace {
 
 using namespace cpu;
 
-constexpr int64_t kElements = 1024;  // of a tile
 constexpr int64_t kGrain = 32768;
-constexpr int64_t kStreamBytes = 32 << 20;
 
-// Where a step reads and writes: every tile that a thread needs, by number.
-struct Plan {
-  RowFn fn[RowProgram::kMostSteps];
-  bool plain[RowProgram::kMostSteps];    // the result's type is the lanes'
-  bool read[RowProgram::kMostSteps];     // by a later step
-  int8_t piece[RowProgram::kMostSteps];  // where an end's piece is, or -1
-  int pieces = 0;
-  int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
-  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: a tile
-  int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
-  struct Number {
-    double value;
-    int16_t tile;
-  };
-  Number number[RowProgram::kMostSteps * kOperands];
-  int numbers = 0, tiles = 0;
-  int16_t narrow = -1;  // what a step computed, in its own type
-
-  // Tiles begin at multiples of it, so that repeated operands are read in place.
-  int64_t period = kElements;
-
-  // Results are written past the caches (as in run.cpp), from tiles.
-  const bool stream;
-
-  explicit Plan(const RowProgram& p)
-      : stream(p.inputs > 1 && p.numel * dtype_size(p.lanes) >= kStreamBytes) {
-    const bool f32 = p.lanes == DType::Float32;
-    for (int i = 0; i < p.inputs; ++i) {
-      const RowProgram::Input& in = p.input[i];
-      const bool whole = in.count == p.numel;
-      loaded[i] = static_cast<int16_t>(whole && in.dtype == p.lanes ? -1 : tiles++);
-      if (!whole && period == kElements) period = in.inner > 1 ? in.inner : in.count;
-    }
-    if (period < kElements) period = kElements / period * period;
-    int last[RowProgram::kMostSteps] = {};  // the last step that reads each step's result
-    for (int k = 0; k < p.steps; ++k) {
-      read[k] = false;
-      for (int j = 0; j < p.step[k].n; ++j) {
-        const RowProgram::Operand& o = p.step[k].operand[j];
-        if (o.from == RowProgram::From::Step) last[o.index] = k, read[o.index] = true;
-        if (o.from == RowProgram::From::Number) from[k][j] = tile_of(o.number);
-      }
-    }
-    // A tile is free again after the last step that reads it.
-    int16_t free[RowProgram::kMostSteps];
-    int n = 0;
-    for (int k = 0; k < p.steps; ++k) {
-      fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
-      plain[k] = p.step[k].type == p.lanes;
-      to[k] = piece[k] = -1;
-      for (int i = 0; i < p.ends && !p.step[k].to && piece[k] < 0; ++i)
-        if (p.end[i]->step == k) piece[k] = static_cast<int8_t>(pieces++);
-      const bool leaves = p.step[k].to ? !stream : piece[k] >= 0;
-      if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
-      if (!plain[k] || !leaves) to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
-      for (int i = 0; i < k; ++i)
-        if (last[i] == k && to[i] >= 0) free[n++] = to[i];
-      if (!read[k] && to[k] >= 0) free[n++] = to[k];
-    }
-  }
-
- private:
-  int16_t tile_of(double value) {
-    for (int i = 0; i < numbers; ++i)
-      if (std::bit_cast<uint64_t>(number[i].value) == std::bit_cast<uint64_t>(value))
-        return number[i].tile;
-    number[numbers] = {value, static_cast<int16_t>(tiles)};
-    ++numbers;
-    return static_cast<int16_t>(tiles++);
-  }
-};
-
-// A thread's tiles.
+// A thread's tiles. A load waits for a store before it whose address ends in the same 12 bits: where all
+// that a row reads and writes lies at the same place within a page, as `like`, none does.
 struct Room {
+  static constexpr uintptr_t kPage = 4096;
   size_t bytes;
-  char* memory;
-  explicit Room(size_t n) : bytes(n), memory(static_cast<char*>(allocate(n))) {
-    TYCHO_CHECK(Kind::Oom, memory, "out of memory: %zu bytes for tiles", n);
+  char *block, *memory;
+  Room(size_t n, const char* like) : bytes(n + kPage), block(static_cast<char*>(allocate(bytes))) {
+    TYCHO_CHECK(Kind::Oom, block, "out of memory: %zu bytes for tiles", n);
+    const auto place = [](const char* p) {
+      return reinterpret_cast<uintptr_t>(p) & ~uintptr_t{63};
+    };
+    memory = block + (place(like) - place(block)) % kPage;
   }
-  ~Room() { release(memory, bytes); }
+  ~Room() { release(block, bytes); }
   Room(const Room&) = delete;
 };
 
@@ -126,33 +58,84 @@ void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char*
   }
 }
 
-void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end) {
-  const int lanes = static_cast<int>(p.lanes == DType::Float32 ? Lanes::F32 : Lanes::F64);
-  const int bytes = dtype_size(p.lanes);
-  const int64_t tiles = plan.tiles * kElements, unit = p.ends ? p.end[0]->unit : p.numel,
-                piece = p.ends ? p.end[0]->piece : p.numel,
-                room_of_piece = (piece + kElements - 1) / kElements * kElements;
-  const Room room(static_cast<size_t>((tiles + plan.pieces * room_of_piece) * bytes));
-  const auto tile = [&](int i) { return room.memory + i * kElements * bytes; };
-  const auto piece_of = [&](int k) {
-    return room.memory + (tiles + plan.piece[k] * room_of_piece) * bytes;
-  };
-  const int64_t most = std::min(kElements, end - begin);
-  for (int i = 0; i < plan.numbers; ++i) {
-    const double x = plan.number[i].value;
-    const float f = static_cast<float>(x);
-    const void* one = p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x;
-    level_of::load_tile(lanes, static_cast<int>(p.lanes), tile(plan.number[i].tile), one, 0, most);
+// The tiles of elements [begin, end) through all steps.
+class TileRun {
+ public:
+  TileRun(const RowProgram& program, const RowPlan& row_plan, const int* steps, int64_t begin,
+          int64_t end)
+      : p(program),
+        plan(row_plan),
+        end_step(steps),
+        unit(p.ends ? p.end[0]->unit : p.numel),
+        piece(p.ends ? p.end[0]->piece : p.numel),
+        room_of_piece((piece + kElements - 1) / kElements * kElements),
+        room(
+            static_cast<size_t>((plan.tiles * plan.elements + plan.pieces * room_of_piece) * bytes),
+            p.inputs ? p.input[0].data : nullptr) {
+    const int64_t most = std::min(plan.elements, end - begin);
+    for (int i = 0; i < plan.numbers; ++i) {
+      const double x = plan.number[i].value;
+      const float f = static_cast<float>(x);
+      const void* one = f32 ? static_cast<const void*>(&f) : &x;
+      number[i] = tile(plan.number[i].tile);
+      level_of::load_tile(lanes, static_cast<int>(p.lanes), number[i], one, 0, most);
+    }
+    for (int k = 0; k < p.steps; ++k)
+      if (plan.to[k] >= 0) result[k] = tile(plan.to[k]);
+    int n = 0;
+    for (int k = 0; k < p.steps; k += plan.links[k]) {
+      first[k] = link + n;
+      if (plan.links[k] > 1) n += make_links(k, link + n);
+    }
   }
-  void* result[RowProgram::kMostSteps];
-  void* input[RowProgram::kMostInputs];
-  int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
-  int64_t from = begin, until = end;  // the piece
-  for (int64_t at = begin, m; at < end; at += m) {
-    if (p.ends && at % unit % piece == 0)
-      from = at, until = std::min({end, at + piece, at + unit - at % unit});
-    m = plan.tiles ? std::min(kElements, plan.period - at % plan.period) : end - at;
-    m = std::min(m, until - at);
+
+  void run(int64_t begin, int64_t end) {
+    int64_t from = begin, until = end;  // the piece
+    for (int64_t at = begin, m; at < end; at += m) {
+      if (p.ends && at % unit % piece == 0)
+        from = at, until = std::min({end, at + piece, at + unit - at % unit});
+      m = plan.tiles ? std::min(plan.elements, plan.period - at % plan.period) : end - at;
+      m = std::min(m, until - at);
+      load_inputs(at, m);
+      for (int k = 0; k < p.steps; ++k) {
+        const RowProgram::Step& s = p.step[k];
+        if (!s.to && plan.piece[k] < 0) continue;
+        memory[k] =
+            s.to ? s.to + at * dtype_size(s.type) : piece_of(k) + (at - from) * dtype_size(s.type);
+        if (plan.to[k] < 0) result[k] = memory[k];
+      }
+      for (int k = 0; k < p.steps; k += plan.links[k]) {
+        const int64_t done = plan.links[k] == 1 ? 0
+                             : f32              ? level_of::run_links_f32(first[k], m)
+                                                : level_of::run_links_f64(first[k], m);
+        for (int j = k; j < k + plan.links[k]; ++j)
+          if (plan.plain[j])
+            run_plain(j, done, m);
+          else
+            run_narrow(j, m);
+      }
+      for (int i = 0; i < p.ends && at + m == until; ++i) {
+        const int k = end_step[i];
+        const RowProgram::Step& s = p.step[k];
+        p.end[i]->take(s.to ? s.to + from * dtype_size(s.type) : piece_of(k), from, until - from);
+      }
+    }
+  }
+
+ private:
+  char* tile(int i) const { return room.memory + i * plan.elements * bytes; }
+  char* piece_of(int k) const { return tile(plan.tiles) + plan.piece[k] * room_of_piece * bytes; }
+  char* const* place_of(int k, int j) const {
+    const RowProgram::Operand& o = p.step[k].operand[j];
+    return o.from == RowProgram::From::Input  ? &input[o.index]
+           : o.from == RowProgram::From::Step ? &result[o.index]
+                                              : &number[plan.from[k][j]];
+  }
+  bool is_number(int k, int j) const {
+    return p.step[k].operand[j].from == RowProgram::From::Number;
+  }
+
+  void load_inputs(int64_t at, int64_t m) {
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       const int size = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
@@ -174,50 +157,73 @@ void run_tiles(const RowProgram& p, const Plan& plan, int64_t begin, int64_t end
       load_repeated(in, lanes, bytes, tile(plan.loaded[i]), at, m);
       phase[i] = now, loaded[i] = m;
     }
-    for (int k = 0; k < p.steps; ++k) {
-      const RowProgram::Step& s = p.step[k];
-      const int size = dtype_size(s.type);
-      char* const to = s.to                 ? s.to + at * size
-                       : plan.piece[k] >= 0 ? piece_of(k) + (at - from) * size
-                                            : nullptr;
-      result[k] = plan.to[k] < 0 ? to : tile(plan.to[k]);
-      void* places[kOperands + 1] = {result[k]};
-      for (int j = 0; j < s.n; ++j) {
-        const RowProgram::Operand& o = s.operand[j];
-        places[j + 1] = o.from == RowProgram::From::Input  ? input[o.index]
-                        : o.from == RowProgram::From::Step ? result[o.index]
-                                                           : tile(plan.from[k][j]);
-      }
-      if (plan.plain[k]) {
-        plan.fn[k](places, m);
-        if (plan.stream && s.to) level_of::stream_bytes(to, result[k], m * size);
-        continue;
-      }
-      char* const narrow = to ? to : tile(plan.narrow);
-      if (s.type == DType::Bool) places[0] = narrow;
-      plan.fn[k](places, m);
-      const int dtype = static_cast<int>(s.type);
-      if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
-      if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
-    }
-    for (int i = 0; i < p.ends && at + m == until; ++i) {
-      const RowProgram::Step& s = p.step[p.end[i]->step];
-      p.end[i]->take(s.to ? s.to + from * dtype_size(s.type) : piece_of(p.end[i]->step), from,
-                     until - from);
-    }
   }
-}
+
+  // Steps from k on as links; how many they are.
+  int make_links(int k, Link* to) const {
+    int n = 0;
+    to[n++] = {plan.load, place_of(k, 0), is_number(k, 0) ? 0 : -1};
+    for (int j = k; j < k + plan.links[k]; ++j) {
+      const int other = 1 - plan.place[j];
+      const bool reads = other < p.step[j].n;
+      to[n++] = {plan.link[j], reads ? place_of(j, other) : &result[j],
+                 reads && is_number(j, other) ? 0 : -1};
+      if (plan.kept[j]) to[n++] = {plan.store, &result[j], -1};
+    }
+    to[n++] = {plan.last, nullptr, 0};
+    return n;
+  }
+
+  // The elements behind those that are done.
+  void run_plain(int k, int64_t done, int64_t m) const {
+    if (done < m) {
+      void* places[kOperands + 1] = {result[k] + done * bytes};
+      for (int j = 0; j < p.step[k].n; ++j) places[j + 1] = *place_of(k, j) + done * bytes;
+      plan.fn[k](places, m - done);
+    }
+    if (plan.stream && p.step[k].to) level_of::stream_bytes(memory[k], result[k], m * bytes);
+  }
+
+  void run_narrow(int k, int64_t m) const {
+    const RowProgram::Step& s = p.step[k];
+    char* const narrow = memory[k] ? memory[k] : tile(plan.narrow);
+    void* places[kOperands + 1] = {s.type == DType::Bool ? narrow : result[k]};
+    for (int j = 0; j < s.n; ++j) places[j + 1] = *place_of(k, j);
+    plan.fn[k](places, m);
+    const int dtype = static_cast<int>(s.type);
+    if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
+    if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
+  }
+
+  const RowProgram& p;
+  const RowPlan& plan;
+  const int* const end_step;
+  const bool f32 = p.lanes == DType::Float32;
+  const int lanes = static_cast<int>(f32 ? Lanes::F32 : Lanes::F64), bytes = dtype_size(p.lanes);
+  const int64_t unit, piece, room_of_piece;
+  const Room room;
+  // Of the elements that are at work: every operand's and result's place, and where the results that
+  // leave the tiles go.
+  char *input[RowProgram::kMostInputs], *result[RowProgram::kMostSteps],
+      *memory[RowProgram::kMostSteps] = {}, *number[RowProgram::kMostSteps * kOperands];
+  Link link[3 * RowProgram::kMostSteps];
+  const Link* first[RowProgram::kMostSteps];  // where links begin
+  int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
+};
 
 }  // namespace
 
 void cpu::run_rows(const RowProgram& p) {
-  const Plan plan(p);
+  int end_step[RowProgram::kMostEnds];
+  const RowProgram q = in_chains(p, end_step);
+  const RowPlan plan(q, end_step);
   const int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
   // Ends take whole units.
   const int64_t unit = p.ends ? p.end[0]->unit : 1;
   parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
                [&](int64_t begin, int64_t end) {
-                 run_tiles(p, plan, begin * unit, std::min(end * unit, p.numel));
+                 const int64_t last = std::min(end * unit, p.numel);
+                 TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();
 }

@@ -359,28 +359,36 @@ TYCHO_INLINE Lane<T> logit(Lane<T> x) {
   return log(x / (1 - x));
 }
 
-// x + x^3 P(x^2) for |x| < 1, where the formula by exponentials would cancel.
-TYCHO_INLINE F32 tanh_small(F32 x, F32 z) {
-  return fma(x * z,
-             poly(z, -0.333332956f, 0.133323461f, -0.0538798422f, 0.0214866474f, -0.00794593524f,
-                  0.00230113836f, -0.000358360732f),
-             x);
+// 1 - 2 / (e^2|x| + 1), and x + x^3 P(x^2) near 0, where that would cancel. Of floats, e^2|x| / 2 is made as
+// 2^n 2^f with a polynomial in f; n is added to its exponent.
+TYCHO_INLINE F32 tanh(F32 x) {
+  using F = Format<float>;
+  const F32 log2_e_twice = 2 * Constants<float>::log2_e;
+  F32 a = abs_float(x), z = x * x, high = second_min(F32(Constants<float>::tanh_high), a);
+  F32 shifted = fma(high, log2_e_twice, F32(F::shifter));
+  F32 f = fma(high, log2_e_twice, -(shifted - F::shifter));
+  F32 half = poly(f, 0.5f, 0.346573591f, 0.120113231f, 0.0277516432f, 0.00480924454f,
+                  0.000669996545f, 7.67290584e-5f);
+  half = from_bits<float>(bits_of(half) + (bits_of(shifted) << F::mantissa));
+  F32 far = from_bits<float>(bits_of(1 - 1 / (half + 0.5f)) | sign_bits(x));
+  F32 near = fma(x * z,
+                 poly(z, -0.333332986f, 0.133322209f, -0.0538523346f, 0.0213029906f,
+                      -0.00740955677f, 0.00158475572f),
+                 x);
+  return select(a >= 0.8f, far, near);
 }
-TYCHO_INLINE F64 tanh_small(F64 x, F64 z) {
-  return fma(x * z,
-             poly(z, -0.33333333333333298, 0.13333333333328970, -0.053968253966447645,
-                  0.021869488498048987, -0.0088632350480111113, 0.0035921240346166749,
-                  -0.0014558112796962464, 0.00058993112181280022, -0.00023883189566269386,
-                  9.6225179888399337e-5, -3.8060076653794841e-5, 1.4276080623758707e-5,
-                  -4.7554296206702543e-6, 1.2701825586358636e-6, -2.3271617621890646e-7,
-                  2.1270527275085891e-8),
-             x);
-}
-template <class T>
-TYCHO_INLINE Lane<T> tanh(Lane<T> x) {
-  auto a = abs_float(x);
-  auto e = exp_normal(clamp_keeping_nan(a + a, T(0), 2 * Constants<T>::tanh_high));
-  return with_sign(select(a < 1, tanh_small(a, a * a), 1 - 2 / (e + 1)), x);
+TYCHO_INLINE F64 tanh(F64 x) {
+  F64 a = abs_float(x), z = a * a;
+  F64 e = exp_normal(clamp_keeping_nan(a + a, 0., 2 * Constants<double>::tanh_high));
+  F64 near = fma(a * z,
+                 poly(z, -0.33333333333333298, 0.13333333333328970, -0.053968253966447645,
+                      0.021869488498048987, -0.0088632350480111113, 0.0035921240346166749,
+                      -0.0014558112796962464, 0.00058993112181280022, -0.00023883189566269386,
+                      9.6225179888399337e-5, -3.8060076653794841e-5, 1.4276080623758707e-5,
+                      -4.7554296206702543e-6, 1.2701825586358636e-6, -2.3271617621890646e-7,
+                      2.1270527275085891e-8),
+                 a);
+  return with_sign(select(a < 1, near, 1 - 2 / (e + 1)), x);
 }
 
 TYCHO_INLINE F32 sinh_small(F32 x, F32 z) {

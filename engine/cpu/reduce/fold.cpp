@@ -2,6 +2,7 @@
 // together lie side by side, "columns" when those of different results do (lanes over the results).
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
 
 #include "engine/base/parallel.h"
@@ -289,6 +290,12 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
 
 void store_slots(const Target& out, Lanes lanes, const Slot* s, int64_t n, int64_t at,
                  int64_t step) {
+  if (n == 1 && lanes != Lanes::I64 &&
+      out.type == DType::Float32) {  // a small reduction to one number
+    const float x = static_cast<float>(s->d);
+    std::memcpy(out.data + at * 4, &x, sizeof x);
+    return;
+  }
   level_of::store_tile(static_cast<int>(lanes == Lanes::I64 ? Lanes::I64 : Lanes::F64),
                        static_cast<int>(out.type), out.data + at * dtype_size(out.type), s, step,
                        n);

@@ -23,9 +23,7 @@ uint32_t bits_of(const Call& c) {
   return rank ? 1u << d : 0;
 }
 
-int64_t depth_of(const Call& c) {  // elements per result
-  const Tensor& x = c.tensor(0);
-  const uint32_t bits = bits_of(c);
+int64_t depth_of(const Tensor& x, uint32_t bits) {  // elements per result
   int64_t n = 1;
   for (int d = 0; d < x.rank(); ++d)
     if (bits >> d & 1) n *= x.size(d);
@@ -60,7 +58,8 @@ void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
     type = Result::Count;
   }
   const Lanes lanes = lanes_of(op, x.dtype(), type, out.dtype());
-  const double depth = static_cast<double>(depth_of(c));
+  const uint32_t bits = bits_of(c);
+  const double depth = static_cast<double>(depth_of(x, bits));
   const bool plain = type == Result::Sum || type == Result::Mean || type == Result::Element;
   const auto sink = [to = Target(out), lanes, depth, type, finish](Slot* s, int64_t, int64_t n,
                                                                    int64_t at, int64_t step) {
@@ -78,7 +77,7 @@ void reduce(Call& c, FoldOp op, Result type, Finish&& finish) {
   if (depth == 1 && ((plain && as_it_is) || truth))  // copies
     return copy_raw(alias(out, x.shape(), row_major(x.shape()), out->offset), x);
   const Straight straight{out.data(), out.dtype(), type == Result::Mean ? depth : 1};
-  fold_or_hold(c, x, bits_of(c), op, lanes, sink, plain ? &straight : nullptr);
+  fold_or_hold(c, x, bits, op, lanes, sink, plain ? &straight : nullptr);
 }
 
 // Of one element each: copies, and everybody is the first.

@@ -46,6 +46,7 @@ void run_row(void* const* p, int64_t n) {
   const T* b = static_cast<const T*>(operands > 1 ? p[2] : p[1]);
   const T* c = static_cast<const T*>(operands > 2 ? p[3] : p[1]);
   const T* d = static_cast<const T*>(operands > 3 ? p[4] : p[1]);
+  void* const y = p[0];  // which a store could change, for all that the compiler knows
   int64_t i = 0;
   if constexpr (is_short<Value>)
     for (; i + 4 * size <= n; i += 4 * size)
@@ -56,7 +57,7 @@ void run_row(void* const* p, int64_t n) {
         const Lane<T> vb = operands > 1 ? Lane<T>::load(b + at) : va;
         const Lane<T> vc = operands > 2 ? Lane<T>::load(c + at) : va;
         const Lane<T> vd = operands > 3 ? Lane<T>::load(d + at) : va;
-        result(p[0], at, Value::value(va, vb, vc, vd), size);
+        result(y, at, Value::value(va, vb, vc, vd), size);
       }
   for (; i < n; i += size) {
     const int64_t left = n - i;
@@ -64,7 +65,7 @@ void run_row(void* const* p, int64_t n) {
     const Lane<T> vb = operands > 1 ? operand(b + i, left) : va;
     const Lane<T> vc = operands > 2 ? operand(c + i, left) : va;
     const Lane<T> vd = operands > 3 ? operand(d + i, left) : va;
-    result(p[0], i, Value::value(va, vb, vc, vd), left);
+    result(y, i, Value::value(va, vb, vc, vd), left);
   }
 }
 

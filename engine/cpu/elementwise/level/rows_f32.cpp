@@ -1,5 +1,5 @@
 // Every row of elementwise.def in f32 lanes.
-#include "engine/cpu/elementwise/level/rows.h"
+#include "engine/cpu/elementwise/level/links.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 
@@ -10,5 +10,8 @@ RowFn row_f32(int row) {
   };
   return table[row];
 }
+
+LinkFn link_f32(int row, int place) { return link_of<float>(row, place); }
+int64_t run_links_f32(const Link* first, int64_t n) { return run_links<float>(first, n); }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

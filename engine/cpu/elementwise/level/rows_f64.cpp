@@ -1,5 +1,5 @@
 // Every row of elementwise.def in f64 lanes.
-#include "engine/cpu/elementwise/level/rows.h"
+#include "engine/cpu/elementwise/level/links.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 
@@ -11,5 +11,8 @@ RowFn row_f64(int row) {
   };
   return table[row];
 }
+
+LinkFn link_f64(int row, int place) { return link_of<double>(row, place); }
+int64_t run_links_f64(const Link* first, int64_t n) { return run_links<double>(first, n); }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

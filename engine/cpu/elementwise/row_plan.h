@@ -1,0 +1,173 @@
+// How a row program is run on the CPU: which tiles its steps read and write, and which of them are
+// links (rows.h) to the step before them.
+#pragma once
+#include <bit>
+
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/ops/elementwise/row_program.h"
+
+namespace tycho::cpu {
+
+constexpr int64_t kElements = 1024;  // of a tile, at most
+constexpr int64_t kStreamBytes = 32 << 20;
+constexpr int64_t kFirstCache = 32 << 10;
+
+// The program with its steps in another order, in which what reads a step's result follows it where it
+// can: such steps become links. `end_step` is where each end's step has gone.
+inline RowProgram in_chains(const RowProgram& p, int* end_step) {
+  static_assert(RowProgram::kMostSteps <= 64);
+  uint64_t needs[RowProgram::kMostSteps] = {}, readers[RowProgram::kMostSteps] = {}, done = 0;
+  for (int k = 0; k < p.steps; ++k)
+    for (int j = 0; j < p.step[k].n; ++j)
+      if (const RowProgram::Operand& o = p.step[k].operand[j]; o.from == RowProgram::From::Step)
+        needs[k] |= uint64_t{1} << o.index, readers[o.index] |= uint64_t{1} << k;
+  const auto ready = [&](int k) { return !(done >> k & 1) && !(needs[k] & ~done); };
+  RowProgram q = p;
+  uint8_t now[RowProgram::kMostSteps];
+  int next = 0;  // the first step that is not done
+  for (int n = 0, k = 0; n < p.steps; ++n) {
+    int pick = -1;
+    for (uint64_t left = n ? readers[k] : 0; left && pick < 0; left &= left - 1)
+      if (const int reader = std::countr_zero(left); ready(reader)) pick = reader;
+    for (; done >> next & 1; ++next) continue;
+    k = pick < 0 ? next : pick;  // the first one is always ready
+    done |= uint64_t{1} << k;
+    now[k] = static_cast<uint8_t>(n);
+    q.step[n] = p.step[k];
+    for (int j = 0; j < p.step[k].n; ++j)
+      if (RowProgram::Operand& o = q.step[n].operand[j]; o.from == RowProgram::From::Step)
+        o.index = now[o.index];
+  }
+  for (int i = 0; i < p.ends; ++i) end_step[i] = now[p.end[i]->step];
+  return q;
+}
+
+// Where a step reads and writes: every tile that a thread needs, by number.
+struct RowPlan {
+  RowFn fn[RowProgram::kMostSteps];
+  bool plain[RowProgram::kMostSteps];    // the result's type is the lanes'
+  bool read[RowProgram::kMostSteps];     // by a later step, from where it was stored
+  int8_t piece[RowProgram::kMostSteps];  // where an end's piece is, or -1
+  int pieces = 0;
+  // Steps that are run as links: how many from this one on, and each one's link; and whether what it
+  // computes is stored for others than the next link.
+  int8_t links[RowProgram::kMostSteps];
+  LinkFn link[RowProgram::kMostSteps], load, store, last;
+  int8_t place[RowProgram::kMostSteps];  // the operand that is in registers
+  bool kept[RowProgram::kMostSteps];
+  int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
+  int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: which
+  int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
+  struct Number {
+    double value;
+    int16_t tile;
+  };
+  Number number[RowProgram::kMostSteps * kOperands];
+  int numbers = 0, tiles = 0;
+  int16_t narrow = -1;   // what a step computed, in its own type
+  int16_t scratch = -1;  // what is not kept, of elements that are too few for links
+
+  int64_t elements;  // of a tile
+  // Tiles begin at multiples of it, so that repeated operands are read in place.
+  int64_t period = 0;
+
+  // Results are written past the caches (as in run.cpp), from tiles: not one result of one input.
+  const bool stream;
+
+  RowPlan(const RowProgram& p, const int* end_step)
+      : stream(p.numel * dtype_size(p.lanes) >= kStreamBytes && p.inputs + written(p) > 2) {
+    const bool f32 = p.lanes == DType::Float32;
+    int streams = 0;  // tensors that pass through the cache
+    for (int i = 0; i < p.inputs; ++i) {
+      const RowProgram::Input& in = p.input[i];
+      const bool whole = in.count == p.numel;
+      loaded[i] = static_cast<int16_t>(whole && in.dtype == p.lanes ? -1 : tiles++);
+      if (!whole && !period) period = in.inner > 1 ? in.inner : in.count;
+      streams += loaded[i] < 0;
+    }
+    for (int k = 0; k < p.steps; ++k) {
+      fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
+      plain[k] = p.step[k].type == p.lanes;
+      streams += p.step[k].to != nullptr;
+      piece[k] = -1;
+      for (int i = 0; i < p.ends && !p.step[k].to && piece[k] < 0; ++i)
+        if (end_step[i] == k) piece[k] = static_cast<int8_t>(pieces++);
+      for (int j = 0; j < p.step[k].n; ++j)
+        if (p.step[k].operand[j].from == RowProgram::From::Number)
+          from[k][j] = number_of(p.step[k].operand[j].number);
+    }
+    int last_read[RowProgram::kMostSteps];  // by which step
+    find_links(p, last_read);
+    // A tile is free again after the last step that reads it.
+    int16_t free[RowProgram::kMostSteps];
+    int n = 0;
+    for (int k = 0; k < p.steps; ++k) {
+      const bool leaves = p.step[k].to ? !stream : piece[k] >= 0;
+      to[k] = -1;
+      if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
+      if (!kept[k])
+        to[k] = scratch;
+      else if (!plain[k] || !leaves)
+        to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
+      // What is written past the caches stays until all links to it have run.
+      const auto frees = [&](int i) { return kept[i] && to[i] >= 0 && !(stream && p.step[i].to); };
+      for (int i = 0; i < k; ++i)
+        if (last_read[i] == k && frees(i)) free[n++] = to[i];
+      if (!read[k] && frees(k)) free[n++] = to[k];
+    }
+    const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(p.lanes);
+    elements = whole <= kFirstCache ? kElements : kElements / 2;
+    if (!period)
+      period = elements;
+    else if (period < elements)
+      period = elements / period * period;
+  }
+
+ private:
+  static int written(const RowProgram& p) {
+    int n = 0;
+    for (int k = 0; k < p.steps; ++k) n += p.step[k].to != nullptr;
+    return n;
+  }
+  // Which steps are links to the step before them, and what is read from where it was stored.
+  void find_links(const RowProgram& p, int* last_read) {
+    const auto link_of = [&](int row, int in_registers) {
+      return p.lanes == DType::Float32 ? level_of::link_f32(row, in_registers)
+                                       : level_of::link_f64(row, in_registers);
+    };
+    load = link_of(kLinkLoad, 0), store = link_of(kLinkStore, 0), last = link_of(kLinkLast, 0);
+    int first = 0;
+    for (int k = 0; k < p.steps; ++k) {
+      const RowProgram::Step& s = p.step[k];
+      links[k] = 1, place[k] = 0, kept[k] = true, read[k] = false, last_read[k] = 0;
+      int reads = 0;  // of the step before
+      for (int j = 0; j < s.n; ++j)
+        if (s.operand[j].from == RowProgram::From::Step && s.operand[j].index == k - 1)
+          ++reads, place[k] = static_cast<int8_t>(j);
+      link[k] = plain[k] && s.n <= 2 ? link_of(s.row, reads == 1 ? place[k] : 0) : nullptr;
+      const bool joins = reads == 1 && link[k] && link[k - 1];
+      if (!joins) first = k, place[k] = 0;
+      if (!joins && reads == 1 && link[k]) link[k] = link_of(s.row, 0);
+      links[first] = static_cast<int8_t>(k - first + 1);
+      for (int j = 0; j < s.n; ++j) {
+        const RowProgram::Operand& o = s.operand[j];
+        if (o.from == RowProgram::From::Step && !(joins && o.index == k - 1))
+          last_read[o.index] = k, read[o.index] = true;
+      }
+    }
+    for (int k = 0; k < p.steps; k += links[k])
+      for (int j = k; j + 1 < k + links[k]; ++j) {
+        kept[j] = read[j] || p.step[j].to || piece[j] >= 0;
+        if (!kept[j] && scratch < 0) scratch = static_cast<int16_t>(tiles++);
+      }
+  }
+  int16_t number_of(double value) {
+    for (int i = 0; i < numbers; ++i)
+      if (std::bit_cast<uint64_t>(number[i].value) == std::bit_cast<uint64_t>(value))
+        return static_cast<int16_t>(i);
+    number[numbers] = {value, static_cast<int16_t>(tiles++)};
+    return static_cast<int16_t>(numbers++);
+  }
+};
+
+}  // namespace tycho::cpu
