@@ -5,9 +5,11 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv/conv.h"
 #include "engine/cpu/conv/conv_few.h"
+#include "engine/cpu/conv/conv_pack.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
+#include "engine/ops/shape/create.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
 
@@ -47,9 +49,60 @@ Tensor channels_last(const Tensor& given, DType type) {
   return to;
 }
 
+Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
+
+// What of a convolution does something: a single tap with steps sees every so-many-th pixel, and
+// taps over wide padding see none. Nothing else is laid out, packed and multiplied.
+struct Seen {
+  Sizes stride, padding, dilation;  // of what is left
+  Sizes step;                       // from one pixel that is seen to the next
+  Sizes last;                       // the last such pixel, where there is a step
+  Sizes first, taps;                // the taps that see pixels, and how many there are
+  bool all_pixels = true, all_taps = true;
+  int idle = 0;  // dimensions at the end that are 1 everywhere: what is before them is the line
+
+  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y)
+      : stride(c.ints(3)), padding(c.ints(4)), dilation(c.ints(5)) {
+    for (int d = 0; d < kernel.n; ++d) {
+      step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
+      const int64_t in = x[d + 2], out = y[d + 2];
+      if (in < 1 || out < 1) continue;
+      if (kernel[d] == 1 && padding[d] == 0 && stride[d] > 1) {
+        step[d] = stride[d], last[d] = (out - 1) * stride[d];
+        stride[d] = 1;
+        all_pixels = false;
+      }
+      const int64_t hidden = padding[d] - (out - 1) * stride[d] - 1;  // in front of every window
+      if (hidden >= 0)
+        first[d] = std::min({hidden / dilation[d] + 1, padding[d] / dilation[d], kernel[d] - 1});
+      const int64_t end = (in + padding[d] - 1) / dilation[d] + 1;  // the first behind the image
+      taps[d] = std::max<int64_t>(1, std::min(kernel[d], end) - first[d]);
+      padding[d] -= first[d] * dilation[d];
+      if (taps[d] != kernel[d]) all_taps = false;
+      if (taps[d] == 1) dilation[d] = 1;
+    }
+    const auto one = [&](int d) {
+      return x[d + 2] == 1 && y[d + 2] == 1 && taps[d] == 1 && padding[d] == 0;
+    };
+    while (idle < kernel.n - 1 && one(kernel.n - 1 - idle)) ++idle;
+  }
+
+  // Views of what is left.
+  Tensor pixels(Tensor x) const {
+    for (int d = 0; d < step.n; ++d)
+      if (step[d] > 1) x = op<"slice">(x, d + 2, int64_t{0}, last[d] + 1, step[d]);
+    return x;
+  }
+  Tensor weight(Tensor w) const {
+    for (int d = 0; d < taps.n && !all_taps; ++d)
+      if (taps[d] != w.size(d + 2)) w = op<"narrow">(w, d + 2, first[d], taps[d]);
+    return w;
+  }
+};
+
 // Window sizes from the input's and the result's shapes.
-Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& kernel,
-                     const Sizes& y) {
+Convolution describe(const Call& c, const Seen& seen, DType type, const Sizes& x,
+                     const Sizes& kernel, const Sizes& y) {
   Convolution v{};
   v.dtype = type;
   v.groups = c.integer(6);
@@ -57,17 +110,15 @@ Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& ker
   Window& w = v.window;
   w.images = x[0];
   w.channels = x[1];
-  const Sizes stride = c.ints(3), padding = c.ints(4), dilation = c.ints(5);
-  const int spatial = x.n - 2;
   for (int d = 0; d < 3; ++d) {
-    const int s = d - (3 - spatial);
+    const int s = d - (3 - kernel.n) - seen.idle;
     const bool there = s >= 0;
     w.in[d] = there ? x[s + 2] : 1;
     w.out[d] = there ? y[s + 2] : 1;
     w.kernel[d] = there ? kernel[s] : 1;
-    w.stride[d] = there ? stride[s] : 1;
-    w.pad[d] = there ? padding[s] : 0;
-    w.dilation[d] = there ? dilation[s] : 1;
+    w.stride[d] = there ? seen.stride[s] : 1;
+    w.pad[d] = there ? seen.padding[s] : 0;
+    w.dilation[d] = there ? seen.dilation[s] : 1;
   }
   // Planes of volumes that the kernel does not join are images.
   if (w.kernel[0] == 1 && w.stride[0] == 1 && w.pad[0] == 0 && w.in[0] == w.out[0]) {
@@ -77,15 +128,13 @@ Convolution describe(const Call& c, DType type, const Sizes& x, const Sizes& ker
   return v;
 }
 
-Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
-
 // A weight (or its gradient's place) for oneDNN: its strides, leading kernel sizes 1.
-PlainWeight plain(const Tensor& w) {
+PlainWeight plain(const Tensor& w, const Seen& seen) {
   PlainWeight p{w.dtype(), w.data(), {}};
   const int spatial = w.rank() - 2;
   p.stride[0] = w.stride(0), p.stride[1] = w.stride(1);
   for (int d = 0; d < 3; ++d) {
-    const int s = d - (3 - spatial);
+    const int s = d - (3 - spatial) - seen.idle;
     p.stride[d + 2] = s < 0 ? 1 : w.stride(s + 2);
   }
   return p;
@@ -113,49 +162,68 @@ bool depthwise_by_ours(const Convolution& v, bool back) {
   return std::max(w.stride[1], w.stride[2]) > 2 || w.kernel[1] * w.kernel[2] == 1;
 }
 
+// Our products take a row of taps at a time. A line's kernel of many channels is stood up: its taps
+// then are rows of their own.
+void stand_up(Window& w, int64_t groups) {
+  constexpr int64_t kWide = 1024;  // numbers
+  if (w.in[1] != 1 || w.out[1] != 1 || w.kernel[1] != 1 || w.pad[1] != 0) return;
+  if (w.kernel[2] * w.channels / groups <= kWide) return;
+  for (int64_t* sizes : {w.in, w.out, w.kernel, w.stride, w.pad, w.dilation})
+    std::swap(sizes[1], sizes[2]);
+}
+
 // Where oneDNN fills its blocks badly and conv.h's products do not: it computes 16 channels of the
 // input, and several pixels of a line of the result, at once.
-bool product_by_ours(const Convolution& v, bool input_gradient) {
+enum class Pass { Forward, Input, Weight };
+bool product_by_ours(const Convolution& v, Pass pass) {
   constexpr int64_t kFewInputs = 5, kManyOutputs = 100, kSomeOutputs = 10;
   const Window& w = v.window;
   if (v.dtype != DType::Float32) return false;
   const int64_t in = w.channels / v.groups, out = v.out_channels / v.groups;
   if (v.groups == 1 && in <= kFewInputs && out >= kManyOutputs) return true;
-  if (input_gradient && in < kFewInputs && out >= kSomeOutputs)
+  if (pass == Pass::Input && in < kFewInputs && out >= kSomeOutputs)
     return out >= kManyOutputs || !few_result_channels(v, true);
+  // Packing costs as much as the product, and oneDNN's general way to pack is slow.
+  constexpr int64_t kFewRows = 48;
+  const int64_t taps = w.bands() * w.kernel[2];
+  const bool slow = taps > ConvPack::kMostTaps || in % 16 != 0 || out % 16 != 0;
+  if (pass == Pass::Forward && v.groups == 1 && slow && w.rows() < kFewRows) return true;
   bool narrow = v.groups == 1 && w.in[0] == 1 && w.kernel[0] == 1 && w.out[2] == 1;
   for (int d = 1; d < 3; ++d) narrow = narrow && w.in[d] >= (w.kernel[d] - 1) * w.dilation[d] + 1;
   return narrow && w.kernel[1] * w.kernel[2] > 1;
 }
 
 // Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
-enum class Pass { Forward, Input, Weight };
-bool by_onednn(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, Convolution* v,
-               Pass pass) {
+bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& kernel, const Sizes& y,
+               Convolution* v, Pass pass) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
-  *v = describe(c, type, x, kernel, y);
+  *v = describe(c, seen, type, x, kernel, y);
   return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, pass != Pass::Forward) &&
-         !product_by_ours(*v, pass == Pass::Input) && has_onednn_conv(*v);
+         !product_by_ours(*v, pass) && has_onednn_conv(*v);
 }
 
 }  // namespace
 
 void convolution(Call& c) {
-  const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
+  const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
+  const Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
   Convolution v;
-  if (by_onednn(c, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
-    const Tensor xl = channels_last(x, x.dtype()), wd = dense(w);
+  if (by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
+    const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
+    const PlainWeight plain_w = plain(wd, seen);
     if (few_result_channels(v, false))
-      return conv_few_forward(v, xl.data<float>(), wd.data<float>(), plain(wd).stride,
+      return conv_few_forward(v, xl.data<float>(), wd.data<float>(), plain_w.stride,
                               bias ? begin.data<float>() : nullptr, out.data<float>());
-    if (onednn_conv_forward(v, xl.data(), plain(wd), bias ? begin.data() : nullptr, out.data()))
+    if (onednn_conv_forward(v, xl.data(), plain_w, bias ? begin.data() : nullptr, out.data()))
       return;
   }
   const DType type = computed_in(x.dtype());
-  v = describe(c, type, x.shape(), kernel_of(w), out.shape());
+  v = describe(c, seen, type, x.shape(), kernel_of(w), out.shape());
+  stand_up(v.window, v.groups);
   const Tensor xl = channels_last(x, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
   Tensor begin;
@@ -164,35 +232,41 @@ void convolution(Call& c) {
   if (out.dtype() != type) copy_raw(out, result);
 }
 
-void convolution_input(Call& c) {
-  const Tensor &g = c.tensor(0), &w = c.tensor(1), &out = c.out[0];
-  if (out.numel() == 0) return;
+namespace {
+
+// `out` lies with channels last.
+void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tensor& out) {
+  const Tensor& g = c.tensor(0);
   Convolution v;
-  if (by_onednn(c, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
-    const Tensor gl = channels_last(g, g.dtype()), wd = dense(w);
+  if (by_onednn(c, seen, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
+    const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
+    const PlainWeight plain_w = plain(wd, seen);
     if (few_result_channels(v, true))
-      return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain(wd).stride,
+      return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain_w.stride,
                             out.data<float>());
-    if (onednn_conv_input(v, gl.data(), plain(wd), out.data())) return;
+    if (onednn_conv_input(v, gl.data(), plain_w, out.data())) return;
   }
   const DType type = computed_in(g.dtype());
-  v = describe(c, type, out.shape(), kernel_of(w), g.shape());
+  v = describe(c, seen, type, out.shape(), kernel_of(w), g.shape());
+  stand_up(v.window, v.groups);
   const Tensor gl = channels_last(g, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
   conv_backward_input(v, gl.data(), wl.data(), result.data());
   if (out.dtype() != type) copy_raw(out, result);
 }
 
-void convolution_weight(Call& c) {
-  const Tensor &g = c.tensor(0), &x = c.tensor(1), &out = c.out[0];
-  if (out.numel() == 0) return;
+// `out` is dense.
+void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Tensor& out) {
+  const Tensor& g = c.tensor(0);
+  const Sizes kernel = kernel_of(out);
   Convolution v;
-  if (by_onednn(c, x.shape(), c.ints(2), g.shape(), &v, Pass::Weight)) {
+  if (by_onednn(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
-    if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out))) return;
+    if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out, seen))) return;
   }
   const DType type = computed_in(g.dtype());
-  v = describe(c, type, x.shape(), c.ints(2), g.shape());
+  v = describe(c, seen, type, x.shape(), kernel, g.shape());
+  stand_up(v.window, v.groups);
   const Tensor gl = channels_last(g, type), xl = channels_last(x, type);
   const bool direct = out.dtype() == type && is_channels_last(out);
   Tensor result = direct ? out : empty_channels_last(out.shape(), type, out.device());
@@ -202,6 +276,34 @@ void convolution_weight(Call& c) {
     transpose_images(result, out, false);
   else
     copy_raw(out, result);
+}
+
+}  // namespace
+
+void convolution_input(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const Seen seen(c, out.shape(), kernel_of(c.tensor(1)), c.tensor(0).shape());
+  const Tensor w = seen.weight(c.tensor(1));
+  if (seen.all_pixels) return input_gradient(c, seen, w, out);
+  const Tensor place = seen.pixels(out);
+  const Tensor part = empty_channels_last(place.shape(), out.dtype(), out.device());
+  input_gradient(c, seen, w, part);
+  fill_raw(out, Value(int64_t{0}));  // what no tap saw
+  copy_raw(place, part);
+}
+
+void convolution_weight(Call& c) {
+  const Tensor& out = c.out[0];
+  if (out.numel() == 0) return;
+  const Seen seen(c, c.tensor(1).shape(), c.ints(2), c.tensor(0).shape());
+  const Tensor x = seen.pixels(c.tensor(1));
+  if (seen.all_taps) return weight_gradient(c, seen, x, out);
+  const Tensor place = seen.weight(out);
+  const Tensor part = empty(place.shape(), out.dtype(), out.device());
+  weight_gradient(c, seen, x, part);
+  fill_raw(out, Value(int64_t{0}));  // taps that saw nothing
+  copy_raw(place, part);
 }
 
 BIND_KERNEL(Cpu, "convolution", convolution);
