@@ -12,6 +12,7 @@
 #include "engine/ops/table/op.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/half.h"
 #include "engine/tensor/read.h"
 
@@ -20,7 +21,9 @@ namespace {
 
 // Larger results are computed at once: if there is no memory for them, it should be said where they
 // are asked for.
-constexpr size_t kMostBytes = size_t{256} << 20;
+constexpr size_t kMostBytes = size_t{256} << 20, kMostBytesOnDevices = size_t{2} << 30;
+// Devices write so many times as fast: that much less is a result worth that nobody can see.
+constexpr int64_t kDevicesWrite = 100;
 // Chains that are held together: two, for a * b + c * d. Rows that have nothing to do with each other
 // would only take memory at once that could be used again.
 constexpr int kMostEnds = 2;
@@ -54,7 +57,7 @@ bool repeats(const Impl* t, const Impl* like, RowProgram::Input& in) {
     }
   }
   constexpr int64_t kShort = 16;  // below, a call for each element would cost more than it saves
-  return in.inner == 1 || in.inner >= kShort;
+  return in.inner == 1 || in.inner >= kShort || !like->device.is_cpu();
 }
 
 // A comparison of halves knows numbers as halves.
@@ -73,8 +76,8 @@ class Held final : public InFlight {
 
   bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) {
     const int k = step_of(*x->storage);
-    if (k < 0 || p_.ends == p_.kMostEnds || !x->contiguous || x->offset != 0 ||
-        x->numel != p_.numel || x->dtype != p_.step[k].type || n > kMostResults)
+    if (k < 0 || !p_.device.is_cpu() || p_.ends == p_.kMostEnds || !x->contiguous ||
+        x->offset != 0 || x->numel != p_.numel || x->dtype != p_.step[k].type || n > kMostResults)
       return false;
     if (p_.ends && (e->unit != p_.end[0]->unit || e->piece != p_.end[0]->piece)) return false;
     for (int i = 0; i < n; ++i)  // made just now, and nobody else's
@@ -94,9 +97,13 @@ class Held final : public InFlight {
   // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
   Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
     const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
-    if (p_.steps && (lanes != p_.lanes || like->numel != p_.numel || p_.steps == p_.kMostSteps))
+    if (p_.steps && (lanes != p_.lanes || like->numel != p_.numel || like->device != p_.device ||
+                     p_.steps == p_.kMostSteps))
       run();
-    if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel;
+    if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel, p_.device = like->device;
+    // On a device that is nearly full, who finds no memory is the row that asked for it.
+    const int64_t bytes = like->numel * dtype_size(result);
+    if (!like->device.is_cpu() && promised_ + bytes > room_on(like->device)) return run(), Tensor();
     Tensor out = join(row, compute, result, args, n, like);
     if (!out && p_.steps) {
       run();
@@ -109,7 +116,8 @@ class Held final : public InFlight {
     if (!p_.steps || running_) return;
     if (const int64_t n = perhaps_unseen(); n && drop_unseen && !std::exchange(collecting_, true)) {
       const Eager eager;  // finalizers may compute
-      drop_unseen(n * p_.numel * dtype_size(p_.lanes));
+      const int64_t bytes = n * p_.numel * dtype_size(p_.lanes);
+      drop_unseen(p_.device.is_cpu() ? bytes : bytes / kDevicesWrite);
       collecting_ = false;
       if (!p_.steps) return;  // a finalizer has needed a value
     }
@@ -123,6 +131,7 @@ class Held final : public InFlight {
       TYCHO_CHECK(Kind::Value, input_[i]->version == version_[i],
                   "internal: a tensor changed before a held row had read it");
       p_.input[i].data = static_cast<const char*>(input_[i]->data) + offset_[i];
+      p_.input[i].storage = input_[i].get();
     }
     // Results are written when somebody has them. They are computed also otherwise: work that was asked
     // for is done.
@@ -131,8 +140,9 @@ class Held final : public InFlight {
       if (out_[k]->count.load() == 1) continue;
       give_memory(*out_[k]);
       p_.step[k].to = static_cast<char*>(out_[k]->data);
+      p_.step[k].storage = out_[k].get();
     }
-    backend_of(Device{}).run_rows(p_);
+    backend_of(p_.device).run_rows(p_);
     let_go();
   }
 
@@ -150,6 +160,11 @@ class Held final : public InFlight {
 
  private:
   static constexpr int kMostResults = 2;  // of an end
+
+  static int64_t room_on(Device device) {
+    Backend& backend = backend_of(device);
+    return backend.capacity(device) - backend.live_bytes(device);
+  }
 
   int step_of(const Storage& s) const {
     for (int k = 0; k < p_.steps; ++k)
@@ -170,6 +185,13 @@ class Held final : public InFlight {
     RowProgram::Step& step = p_.step[p_.steps];
     bool fits = true, connected = false;
     for (int j = 0; j < n && fits; ++j) {
+      // One element of a device, compared in another type than its own, would have to be rounded.
+      if (const Impl* t = args[j].tag == Tag::Tensor ? args[j].t : nullptr;
+          t && result == DType::Bool && t->numel == 1 && !t->device.is_cpu() &&
+          t->dtype != compute) {
+        fits = false;
+        break;
+      }
       fits = operand(args[j], like, step.operand[j]);
       // Comparisons of halves: as run.cpp does.
       if (result == DType::Bool && step.operand[j].from == From::Number &&
@@ -192,6 +214,7 @@ class Held final : public InFlight {
     ended_[p_.steps] = false;
     read_[p_.steps++] = false;
     rows_held = p_.steps;
+    promised_ += static_cast<int64_t>(out->storage->bytes);
     set_in_flight(*out->storage, this);
     return out;
   }
@@ -203,14 +226,16 @@ class Held final : public InFlight {
     }
     Impl* t = v.t;
     Storage& s = *t->storage;
-    if (!t->device.is_cpu()) return false;
-    if (t->numel == 1 && like->numel != 1) {
+    const bool here = t->device == like->device;
+    if (!here && !t->device.is_cpu()) return false;
+    // Of a device's tensors the values are not looked at.
+    if (t->numel == 1 && (!here || (like->numel != 1 && t->device.is_cpu()))) {
       // A double holds the value exactly, so it becomes the lanes' type as the tensor itself would.
       o = {From::Number, 0, number_at(t, 0)};
       return is_floating(t->dtype) || std::abs(o.number) < 0x1p53;
     }
     RowProgram::Input in;
-    if (!t->contiguous || !repeats(t, like, in)) return false;
+    if (!here || !t->contiguous || !repeats(t, like, in)) return false;
     if (const int k = step_of(s); k >= 0) {
       if (t->offset != 0 || t->dtype != p_.step[k].type || in.count != p_.numel) return false;
       o = {From::Step, static_cast<uint8_t>(k), 0};
@@ -253,6 +278,7 @@ class Held final : public InFlight {
       end_[i] = nullptr;
     }
     p_.steps = p_.ends = rows_held = ends_ = 0;
+    promised_ = 0;
     forget_inputs(0);
   }
 
@@ -264,7 +290,8 @@ class Held final : public InFlight {
   bool ended_[RowProgram::kMostSteps];  // an end takes it in
   std::unique_ptr<RowEnd> end_[RowProgram::kMostEnds];
   Ref<Storage> end_out_[RowProgram::kMostEnds][kMostResults];
-  int ends_ = 0;  // results that no later step has read
+  int ends_ = 0;          // results that no later step has read
+  int64_t promised_ = 0;  // bytes of all results
   bool collecting_ = false;
   bool running_ = false;  // who runs out of memory meanwhile may ask for it again
 };
@@ -273,8 +300,9 @@ struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
     if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
-        !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
-        static_cast<size_t>(like->numel * dtype_size(result)) > kMostBytes)
+        !like->contiguous || mode.eager || shapes_only || capturing_on(like->device) ||
+        static_cast<size_t>(like->numel * dtype_size(result)) >
+            (like->device.is_cpu() ? kMostBytes : kMostBytesOnDevices))
       return {};
     return Held::held().take(row, compute, result, args, n, like);
   }
@@ -303,6 +331,7 @@ constinit Fusion fusion;
 void set_least(int64_t elements) {
   run_held_rows();
   deferred_from = elements > 0 ? elements : INT64_MAX;
+  deferred_on_devices = elements == kLeast ? kLeastOnDevices : deferred_from.load();
 }
 
 int64_t least() {

@@ -7,10 +7,13 @@
 
 namespace tycho::fuse {
 
-constexpr int64_t kLeast = 8192;
+// On the CPU tiles pay from some thousand elements on. A device's launch costs microseconds however
+// small it is, and holding a row back a tenth of one: there rows are held from the first element.
+constexpr int64_t kLeast = 8192, kLeastOnDevices = 1;
 
-// Rows with at least so many elements are held back; 0 turns fusion off. At start kLeast, or the
-// environment's TYCHO_FUSE (0: off, n: from n elements).
+// Rows with at least so many elements are held back, on devices as well; 0 turns fusion off. kLeast,
+// as at the start, means kLeastOnDevices there. The environment's TYCHO_FUSE (0: off, n: from n
+// elements) is another start.
 void set_least(int64_t elements);
 int64_t least();
 

@@ -32,8 +32,12 @@ struct Deferral {
 };
 inline constinit Deferral* deferral = nullptr;
 
-// Results with fewer elements are computed at once (INT64_MAX: all are).
-inline constinit std::atomic<int64_t> deferred_from{INT64_MAX};
+// Results with fewer elements are computed at once (INT64_MAX: all are): the CPU's, and devices'.
+inline constinit std::atomic<int64_t> deferred_from{INT64_MAX}, deferred_on_devices{INT64_MAX};
+inline bool may_be_deferred(int64_t numel, Device device) {
+  return numel >=
+         (device.is_cpu() ? deferred_from : deferred_on_devices).load(std::memory_order_relaxed);
+}
 // How many rows this thread holds back.
 inline constinit thread_local int rows_held = 0;
 // While rows are held: may the kernel that was just called leave its work to their end?

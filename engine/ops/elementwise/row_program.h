@@ -28,7 +28,8 @@ struct RowProgram {
   // that is added to each row of a matrix [m, n] has n and 1, a column m and n.
   struct Input {
     const char* data;
-    DType dtype;  // converted to the lanes on load
+    Storage* storage;  // that `data` lies in
+    DType dtype;       // converted to the lanes on load
     int64_t count, inner;
   };
   // What a step's operand is: an input, the result of an earlier step, or a number.
@@ -42,11 +43,13 @@ struct RowProgram {
     int row;
     int n;
     Operand operand[kOperands];
-    DType type;  // of the result: any floating one, or bool
-    char* to;    // null: only later steps read it
+    DType type;        // of the result: any floating one, or bool
+    char* to;          // null: only later steps read it
+    Storage* storage;  // that `to` lies in
   };
 
-  DType lanes;  // Float32 or Float64
+  Device device;  // where all of it lies
+  DType lanes;    // Float32 or Float64
   int64_t numel;
   int inputs = 0, steps = 0, ends = 0;
   Input input[kMostInputs];

@@ -235,9 +235,10 @@ inline bool is_cast(const Call& c) {
 [[gnu::noinline]] bool wait_for_inputs(const Call& c) {
   if (has_batches(c)) return true;
   if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
-  const bool joins = c.op->row >= 0 || is_cast(c) || (rows_held && deferral->ends(*c.op));
+  const bool joins = c.op->row >= 0 || is_cast(c), ends = rows_held && deferral->ends(*c.op);
   each_tensor(c, [&](Impl* t, int) {
-    if (!joins || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
+    const bool takes = joins || (ends && t->device.is_cpu());
+    if (!takes || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
   });
   return false;
 }
@@ -372,7 +373,7 @@ void shape_and_run(Call& c, Kernel kernel) {
 [[gnu::noinline]] bool defer_cast(Call& c) {
   const Tensor& x = c.tensor(0);
   const DType from = x.dtype(), to = c.arg[1].dtype;
-  if (x.numel() < deferred_from.load(std::memory_order_relaxed) || c.has(3) || from == to ||
+  if (!may_be_deferred(x.numel(), x.device()) || c.has(3) || from == to ||
       !(is_floating(from) || from == DType::Bool) || !is_floating(to))
     return false;
   const bool wide = from == DType::Float64 || to == DType::Float64;
