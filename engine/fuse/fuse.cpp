@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/fuse/start.h"
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/op.h"
@@ -72,7 +73,20 @@ class Held final : public InFlight {
  public:
   ~Held() { let_go(); }
 
-  bool holds(const Storage& s) const { return s.in_flight == this && step_of(s) >= 0; }
+  bool holds(const Storage& s) const {
+    return s.in_flight == this && (step_of(s) >= 0 || &s == start_out_.get());
+  }
+
+  bool start(std::unique_ptr<RowStart>& s, const Tensor& out) {
+    run();
+    if (rows_held || out->storage->count.load() != 1 || out->offset != 0) return false;
+    start_ = std::move(s);
+    start_out_ = out->storage;
+    p_.lanes = DType::Float32, p_.numel = out.numel(), p_.device = out.device();
+    rows_held = 1;
+    set_in_flight(*start_out_, this);
+    return true;
+  }
 
   bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) {
     const int k = step_of(*x->storage);
@@ -97,8 +111,8 @@ class Held final : public InFlight {
   // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
   Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
     const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
-    if (p_.steps && (lanes != p_.lanes || like->numel != p_.numel || like->device != p_.device ||
-                     p_.steps == p_.kMostSteps))
+    if (rows_held && (lanes != p_.lanes || like->numel != p_.numel || like->device != p_.device ||
+                      p_.steps == p_.kMostSteps))
       run();
     if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel, p_.device = like->device;
     // On a device that is nearly full, who finds no memory is the row that asked for it.
@@ -113,13 +127,13 @@ class Held final : public InFlight {
   }
 
   void run() {
-    if (!p_.steps || running_) return;
+    if (!rows_held || running_) return;
     if (const int64_t n = perhaps_unseen(); n && drop_unseen && !std::exchange(collecting_, true)) {
       const Eager eager;  // finalizers may compute
       const int64_t bytes = n * p_.numel * dtype_size(p_.lanes);
       drop_unseen(p_.device.is_cpu() ? bytes : bytes / kDevicesWrite);
       collecting_ = false;
-      if (!p_.steps) return;  // a finalizer has needed a value
+      if (!rows_held) return;  // a finalizer has needed a value
     }
     struct Running {
       bool& flag;
@@ -142,7 +156,9 @@ class Held final : public InFlight {
       p_.step[k].to = static_cast<char*>(out_[k]->data);
       p_.step[k].storage = out_[k].get();
     }
-    backend_of(p_.device).run_rows(p_);
+    RowProgram rest;
+    const bool begun = start_ && run_start(rest);
+    if (const RowProgram& p = begun ? rest : p_; p.steps) backend_of(p.device).run_rows(p);
     let_go();
   }
 
@@ -172,9 +188,20 @@ class Held final : public InFlight {
     return -1;
   }
 
+  // Runs what starts the program; true when it did so with the first step, and `rest` comes after.
+  bool run_start(RowProgram& rest) {
+    int at = 0;
+    while (at < p_.inputs && input_[at].get() != start_out_.get()) ++at;
+    const bool seen = start_out_->count.load() > 2;  // by others than start_out_ and input_
+    if (p_.steps && at < p_.inputs && start_with_step(p_, *start_, at, seen, *out_[0], rest))
+      return true;
+    start_->run();
+    return false;
+  }
+
   // Results that later steps have read and that somebody still has: temporaries, maybe.
   int64_t perhaps_unseen() const {
-    int64_t n = 0;
+    int64_t n = start_ && p_.steps && start_out_->count.load() > 2;
     for (int k = 0; k < p_.steps; ++k) n += (read_[k] || ended_[k]) && out_[k]->count.load() > 1;
     return n;
   }
@@ -242,7 +269,9 @@ class Held final : public InFlight {
       return true;
     }
     // Others may write to memory that is shared with them at any time.
-    if (s.in_flight || s.free_data) return false;
+    const bool starts = &s == start_out_.get();
+    if (starts && (t->offset != 0 || in.count != p_.numel)) return false;
+    if ((s.in_flight && !starts) || s.free_data) return false;
     const size_t offset = static_cast<size_t>(t->offset * dtype_size(t->dtype));
     const auto same = [&](int i) {
       const RowProgram::Input& other = p_.input[i];
@@ -277,6 +306,9 @@ class Held final : public InFlight {
         if (s) set_in_flight(*s, nullptr), s = nullptr;
       end_[i] = nullptr;
     }
+    if (start_) set_in_flight(*start_out_, nullptr);
+    start_ = nullptr;
+    start_out_ = nullptr;
     p_.steps = p_.ends = rows_held = ends_ = 0;
     promised_ = 0;
     forget_inputs(0);
@@ -290,6 +322,8 @@ class Held final : public InFlight {
   bool ended_[RowProgram::kMostSteps];  // an end takes it in
   std::unique_ptr<RowEnd> end_[RowProgram::kMostEnds];
   Ref<Storage> end_out_[RowProgram::kMostEnds][kMostResults];
+  std::unique_ptr<RowStart> start_;
+  Ref<Storage> start_out_;
   int ends_ = 0;          // results that no later step has read
   int64_t promised_ = 0;  // bytes of all results
   bool collecting_ = false;
@@ -313,6 +347,10 @@ struct Fusion final : Deferral {
   }
   bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) override {
     return Held::held().end(x, e, out, n);
+  }
+  bool start(std::unique_ptr<RowStart>& s, const Tensor& out) override {
+    return may_be_deferred(out.numel(), out.device()) && !capturing_on(out.device()) &&
+           Held::held().start(s, out);
   }
   void run() override { Held::held().run(); }
 };

@@ -61,7 +61,9 @@ local function program(seed, device)
       if x.dtype ~= torch.bool then keep(x[unary[draw(#unary)]](x)) end
     elseif kind <= 11 then
       keep(torch[binary[draw(#binary)]](x, y))
-    elseif kind <= 13 then
+    elseif kind == 12 then
+      keep(x.dtype == torch.bool and x or torch.nn.functional.gelu(x, {approximate = draw(2) == 1 and "tanh" or "none"}))
+    elseif kind == 13 then
       keep(x * (draw(9) / 4 - 1) + draw(3))
     elseif kind == 14 then
       keep(torch.where(x:gt(0), y, 0.5))

@@ -21,6 +21,16 @@ struct RowEnd {
   virtual void done() = 0;  // all were taken
 };
 
+// What gives a program's first operand: a matrix product that a device has not begun, as it may compute
+// the first row in its own pass.
+struct RowStart {
+  virtual ~RowStart() = default;
+  virtual void run() = 0;
+  // Computes `row` of its values, and of `other` where the row has two operands, which lies alike. Its
+  // values go to their own place too when somebody has them. False: nothing was done.
+  virtual bool run_with(int row, const void* other, bool values, void* to) = 0;
+};
+
 struct RowProgram {
   static constexpr int kMostSteps = 48, kMostInputs = 16, kMostEnds = 4;
 
