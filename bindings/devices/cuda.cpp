@@ -12,6 +12,7 @@
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/table/kernel.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {
@@ -106,6 +107,7 @@ int set_device(lua_State* L) {
 int synchronize(lua_State* L) {
   if (cuda_device_count() == 0) return 0;  // so that timing code runs everywhere
   const Device d = device_at(L, 1, "synchronize");
+  run_held_rows();
   backend_of(d).synchronize(d);
   return 0;
 }

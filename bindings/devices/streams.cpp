@@ -4,11 +4,16 @@
 #include "bindings/devices/devices.h"
 #include "bindings/tools/check.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {
 
-Device cuda_at(lua_State* L, int i) { return cuda_device(check_integer(L, i, "torch.cuda")); }
+// The device of a call about its streams: what was asked of it before stands in them.
+Device cuda_at(lua_State* L, int i) {
+  run_held_rows();
+  return cuda_device(check_integer(L, i, "torch.cuda"));
+}
 StreamId stream_at(lua_State* L, int i) {
   const int64_t n = check_integer(L, i, "torch.cuda");
   return n >= 0 && n <= INT32_MAX ? static_cast<StreamId>(n) : -1;

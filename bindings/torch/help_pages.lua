@@ -29,7 +29,7 @@ add {
     example = "torch.device(\"cpu\") --> device cpu"},
   {"torch.set_default_dtype", "dtype", "The type that new floating point tensors get (float32 at first).", see = "torch.get_default_dtype, dtypes"},
   {"torch.get_default_dtype", "", "The type that new floating point tensors get.", see = "torch.set_default_dtype", example = "torch.get_default_dtype() --> torch.float32"},
-  {"torch.set_fusion", "on", "Whether chains of elementwise operations on large tensors run together, when something needs their values: true (from 8,192 elements on, as at the start), false, or from how many elements on. The numbers are the same, bit for bit; TYCHO_FUSE=0 turns it off for a whole run.", see = "torch.get_fusion, fusion"},
+  {"torch.set_fusion", "on", "Whether chains of elementwise operations on large tensors run together, when something needs their values: true (from 8,192 elements on, on devices from the first, as at the start), false, or from how many elements on. The numbers are the same, bit for bit; TYCHO_FUSE=0 turns it off for a whole run.", see = "torch.get_fusion, fusion"},
   {"torch.get_fusion", "", "Whether chains of elementwise operations run together, and from how many elements on.", see = "torch.set_fusion",
     example = "torch.get_fusion() --> true  8192"},
   {"torch.set_num_threads", "n", "How many threads of the CPU one operation may use.", see = "torch.get_num_threads"},

@@ -8,6 +8,7 @@
 #include "engine/cuda/graph.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/pinned.h"
+#include "engine/cuda/programs.h"
 #include "engine/cuda/rows.h"
 #include "engine/cuda/start.h"
 #include "engine/ops/table/kernel.h"
@@ -54,6 +55,7 @@ struct Cuda final : Backend {
   void run_row(int row, DType compute, const Value* args, int n, Impl* out) override {
     cuda::run_row(row, compute, args, n, out);
   }
+  void run_rows(const RowProgram& p) override { cuda::run_rows(p); }
 
   void begin_kernel(Device d) override { raise_faults(d); }
   void end_kernel(Device) override {}

@@ -2,6 +2,7 @@
 #include "engine/cuda/blas.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "engine/cuda/context.h"
 #include "engine/cuda/launch.h"
 #include "engine/cuda/libraries.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cuda {
 namespace {
@@ -68,7 +70,19 @@ struct Plan {
   lt::Desc desc = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
   lt::Heuristic chosen{};
+  bool none = false;  // there is no way
 };
+
+uint32_t epilogue_of(const Multiplication& p) {
+  using Then = Multiplication::Then;
+  return (p.bias ? lt::kWithBias : 0) +
+         (p.then == Then::Relu        ? lt::kWithRelu
+          : p.then == Then::Gelu      ? lt::kWithGelu
+          : p.then == Then::GeluSlope ? lt::kWithGeluGrad
+          : p.then == Then::Sums      ? lt::kWithBiasGrad
+                                      : 0) +
+         (p.then == Then::Gelu && p.aux ? lt::kWithAux : 0);
+}
 
 lt::Layout new_layout(int type, uint64_t rows, uint64_t cols, int64_t ld, int64_t batch,
                       int64_t step) {
@@ -98,9 +112,12 @@ Plan make_plan(Device device, const Multiplication& p, int compute) {
   };
   set(lt::kTransA, int32_t{p.b.by_columns ? lt::kTransposed : lt::kNone});
   set(lt::kTransB, int32_t{p.a.by_columns ? lt::kTransposed : lt::kNone});
-  if (p.bias) {
-    set(lt::kEpilogue, lt::kWithBias);
-    set(lt::kBiasPointer, p.bias);
+  if (const uint32_t epilogue = epilogue_of(p)) set(lt::kEpilogue, epilogue);
+  if (p.bias) set(lt::kBiasPointer, p.bias);
+  if (p.sums) set(lt::kBiasPointer, p.sums);
+  if (p.aux) {
+    set(lt::kAuxPointer, p.aux);
+    set(lt::kAuxLd, p.n);
   }
   plan.a = side(p.b, type, p.k, p.n, p.batch);
   plan.b = side(p.a, type, p.m, p.k, p.batch);
@@ -121,7 +138,8 @@ Plan make_plan(Device device, const Multiplication& p, int compute) {
   const lt::Status status = blas().choose(handle_of(device), plan.desc, plan.a, plan.b, plan.d,
                                           plan.d, preference, 1, &plan.chosen, &found);
   blas().end_preference(preference);
-  TYCHO_CHECK(Kind::Device, status == 0 && found > 0 && plan.chosen.state == 0,
+  plan.none = status != 0 || found == 0 || plan.chosen.state != 0;
+  TYCHO_CHECK(Kind::Device, !plan.none || p.then != Multiplication::Then::Nothing,
               "cuBLASLt has no way to multiply %lld matrices [%lld, %lld] [%lld, %lld] of %s",
               static_cast<long long>(p.batch), static_cast<long long>(p.m),
               static_cast<long long>(p.k), static_cast<long long>(p.k), static_cast<long long>(p.n),
@@ -133,7 +151,7 @@ auto key_of(Device device, const Multiplication& p, int compute) {
   return std::tuple(&blas(), device.number, static_cast<int>(p.type), compute, p.batch, p.m, p.n,
                     p.k, p.a.by_columns, p.a.ld, p.a.step, alignment(p.a.data), p.b.by_columns,
                     p.b.ld, p.b.step, alignment(p.b.data), alignment(p.out), p.out_ld, p.out_step,
-                    p.out_float32, p.bias != nullptr);
+                    p.out_float32, epilogue_of(p), alignment(p.aux));
 }
 
 }  // namespace
@@ -148,7 +166,7 @@ void set_blas(const Blas* table) {
   replaced = table;
 }
 
-void multiply(Device device, const Multiplication& p) {
+bool multiply(Device device, const Multiplication& p) {
   const Stream stream = stream_of(device);
   const std::lock_guard lock(mutex);
   const int compute = compute_type(p);
@@ -156,8 +174,12 @@ void multiply(Device device, const Multiplication& p) {
   static auto* plans = new std::map<decltype(key_of(device, p, 0)), Plan>;  // as the program lives
   Plan& plan = (*plans)[key];
   if (!plan.d) plan = make_plan(device, p, compute);
-  if (p.bias)
-    check_blas(blas().set_desc(plan.desc, lt::kBiasPointer, &p.bias, sizeof p.bias), "a bias");
+  if (plan.none) return false;
+  const auto point = [&](int attribute, const void* to) {
+    if (to) check_blas(blas().set_desc(plan.desc, attribute, &to, sizeof to), "a bias");
+  };
+  point(lt::kBiasPointer, p.bias ? p.bias : p.sums);
+  point(lt::kAuxPointer, p.aux);
   const Scratch workspace(device, plan.chosen.workspace);
   const float one = 1, beta = p.add ? 1 : 0;
   const double one64 = 1, beta64 = static_cast<double>(beta);
@@ -168,6 +190,31 @@ void multiply(Device device, const Multiplication& p) {
                              p.out, plan.d, p.out, plan.d, &plan.chosen.algorithm, workspace.as(),
                              plan.chosen.workspace, stream),
              "a matrix product");
+  return true;
+}
+
+bool relu_keeps_nan(Device device) {
+  static std::mutex known_mutex;
+  static std::map<std::pair<const Blas*, int>, bool> known;
+  const std::lock_guard lock(known_mutex);
+  const Blas* table;
+  {
+    const std::lock_guard inner(mutex);
+    table = &blas();
+  }
+  const auto [it, fresh] = known.try_emplace({table, device.number}, false);
+  if (!fresh) return it->second;
+  constexpr int64_t kSide = 8;
+  const Tensor a = filled({kSide, kSide}, std::nan(""), DType::Float16, device),
+               y = filled({kSide, kSide}, 1, DType::Float16, device);
+  Multiplication p{};
+  p.type = DType::Float16;
+  p.batch = 1, p.m = p.n = p.k = kSide;
+  p.a = p.b = {a.data(), false, kSide, 0};
+  p.out = y.data();
+  p.then = Multiplication::Then::Relu;
+  it->second = multiply(device, p) && std::isnan(number_at(y, 0));
+  return it->second;
 }
 
 }  // namespace tycho::cuda

@@ -30,10 +30,14 @@ struct Heuristic {
 enum : int { kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14 };
 enum : int { kCompute32 = 68, kCompute64 = 70, kCompute32By16 = 75, kCompute32ByTf32 = 77 };
 enum : int { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };  // of a Desc
-enum : int { kBatchCount = 5, kBatchStride = 6 };                          // of a Layout
+enum : int { kAuxPointer = 11, kAuxLd = 12 };
+enum : int { kBatchCount = 5, kBatchStride = 6 };                   // of a Layout
 enum : int { kMaxWorkspace = 1, kReductionMask = 3, kAlignA = 5 };  // of a Preference; A B C D
 enum : int { kNone = 0, kTransposed = 1 };
-constexpr uint32_t kWithBias = 4, kReduceInComputeType = 2;
+constexpr uint32_t kReduceInComputeType = 2;
+// Epilogues are sums of these.
+constexpr uint32_t kWithRelu = 2, kWithBias = 4, kWithGelu = 32, kWithAux = 128;
+constexpr uint32_t kWithGeluGrad = 64 + kWithAux, kWithBiasGrad = 512;
 }  // namespace lt
 
 #define TYCHO_BLAS(F)                                                                           \
@@ -84,8 +88,17 @@ struct Multiplication {
   bool out_float32;          // also of 16-bit numbers
   const void* bias;
   bool add;  // to what stands in `out`
+  // What is done to each element before it is rounded, for one matrix (batch 1): gelu (with tanh) also
+  // writes what it reads to `aux`, where that is given; the slope of gelu at `aux` is a factor. Or the
+  // sums of a's rows go to `sums` [m].
+  enum class Then : uint8_t { Nothing, Relu, Gelu, GeluSlope, Sums } then;
+  void* aux;
+  void* sums;
 };
-// Raises Kind::Device when the library is missing, or refuses.
-void multiply(Device device, const Multiplication& p);
+// Raises Kind::Device when the library is missing, or refuses. False where it has no way to do what
+// follows in the same pass.
+bool multiply(Device device, const Multiplication& p);
+// Whether relu makes nan of nan there, as it should.
+bool relu_keeps_nan(Device device);
 
 }  // namespace tycho::cuda

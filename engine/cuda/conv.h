@@ -10,9 +10,10 @@ namespace tycho::cuda {
 enum class ConvKind { Forward, Input, Weight };
 
 // x, w and y have one type and lie with their channels last; the one that `kind` names is written.
-// False where cuDNN is not there or has no way to do it; nothing is written then.
+// `bias` has their type, or is none, and is for Forward. False where cuDNN is not there or has no way
+// to do it; nothing is written then.
 bool convolve_by_library(ConvKind kind, const ConvShape& s, const Tensor& x, const Tensor& w,
-                         const Tensor& y);
+                         const Tensor& y, const Tensor& bias = {});
 void convolve_by_products(ConvKind kind, const ConvShape& s, const Tensor& x, const Tensor& w,
                           const Tensor& y);
 

@@ -53,8 +53,9 @@ dnn::Handle handle_of(const Cudnn& library, Device device) {
 
 // Where a plan finds its tensors.
 struct Addresses {
-  void* at[3];
-  int64_t uids[3] = {kUidX, kUidW, kUidY};
+  void* at[4];  // the last one: of the bias, or null
+  int64_t uids[4] = {kUidX, kUidW, kUidY, kUidBias};
+  int64_t count() const { return at[3] ? 4 : 3; }
 };
 
 dnn::Status run(const Cudnn& library, dnn::Handle handle, Device device, const ConvPlan& way,
@@ -62,8 +63,8 @@ dnn::Status run(const Cudnn& library, dnn::Handle handle, Device device, const C
   try {
     const Scratch workspace(device, way.workspace);
     Descriptor pack(dnn::kPack);
-    pack.set(dnn::kPackUids, dnn::kOfInt64, 3, m.uids);
-    pack.set(dnn::kPackPointers, dnn::kOfPointer, 3, m.at);
+    pack.set(dnn::kPackUids, dnn::kOfInt64, m.count(), m.uids);
+    pack.set(dnn::kPackPointers, dnn::kOfPointer, m.count(), m.at);
     pack.set_pointer(dnn::kPackWorkspace, dnn::kOfPointer, workspace.as()).finish();
     return library.execute(handle, way.plan.get(), pack.get());
   } catch (const Refused& refused) {
@@ -97,7 +98,7 @@ ConvQuestion question_of(ConvKind kind, const ConvShape& s, DType type, const Ad
   q.type = static_cast<int64_t>(type);
   q.tf32 = type == DType::Float32 && convolution_settings.allow_tf32;
   q.deterministic = convolution_settings.deterministic;
-  for (int k = 0; k < 3; ++k) q.aligned[k] = std::min<int64_t>(16, alignment(m.at[k]));
+  for (int k = 0; k < m.count(); ++k) q.aligned[k] = std::min<int64_t>(16, alignment(m.at[k]));
   q.shape = s;
   return q;
 }
@@ -113,7 +114,7 @@ std::vector<ConvQuestion> questions_asked() {
 }
 
 bool convolve_by_library(ConvKind kind, const ConvShape& s, const Tensor& x, const Tensor& w,
-                         const Tensor& y) {
+                         const Tensor& y, const Tensor& bias) {
   if (!is_floating(x.dtype()) || !convolution_settings.enabled) return false;
   const Cudnn* const library = cudnn();
   if (!library) return false;
@@ -124,7 +125,8 @@ bool convolve_by_library(ConvKind kind, const ConvShape& s, const Tensor& x, con
   if (!handle) return false;
   TYCHO_CHECK(Kind::Device, library->set_stream(handle, stream) == 0,
               "cuDNN: choosing a stream failed");
-  const Addresses m{{x.data<void>(), w.data<void>(), y.data<void>()}};
+  const Addresses m{
+      {x.data<void>(), w.data<void>(), y.data<void>(), bias ? bias.data<void>() : nullptr}};
   const ConvQuestion q = question_of(kind, s, x.dtype(), m);
   const bool timed = convolution_settings.benchmark;
   const auto [it, fresh] =

@@ -36,7 +36,7 @@ Numbers spatial(const ConvShape& s, F&& number) {
 }
 
 Descriptor tensor(int64_t uid, DType type, int64_t aligned, int64_t count, int64_t channels,
-                  const Numbers& sizes) {
+                  const Numbers& sizes, bool is_virtual = false) {
   Numbers dims, steps;
   dims.add(count), dims.add(channels);
   for (int d = 0; d < sizes.n; ++d) dims.add(sizes.v[d]);
@@ -51,11 +51,15 @@ Descriptor tensor(int64_t uid, DType type, int64_t aligned, int64_t count, int64
   t.set_value(dnn::kDataType, dnn::kOfDataType, data_type(type));
   t.set(dnn::kDims, dnn::kOfInt64, dims.n, dims.v)
       .set(dnn::kSteps, dnn::kOfInt64, steps.n, steps.v);
-  t.set(dnn::kUid, uid).set(dnn::kAlignment, aligned).finish();
+  t.set(dnn::kUid, uid).set(dnn::kAlignment, aligned);
+  if (is_virtual) t.set(dnn::kVirtual, dnn::kOfBool, 1, &is_virtual);
+  t.finish();
   return t;
 }
 
-Descriptor operation(const ConvQuestion& q) {
+// The convolution and, where there is a bias, its sum, which the convolution's own result goes to in
+// float32 without lying in memory.
+std::vector<Descriptor> operations(const ConvQuestion& q) {
   const ConvShape& s = q.shape;
   const auto type = static_cast<DType>(q.type);
   Descriptor c(dnn::kConvolution);
@@ -76,8 +80,12 @@ Descriptor operation(const ConvQuestion& q) {
                               spatial(s, [](const ConvAxis& a) { return a.in; }));
   const Descriptor w = tensor(kUidW, type, q.aligned[1], s.groups * s.out, s.in,
                               spatial(s, [](const ConvAxis& a) { return a.kernel; }));
-  const Descriptor y = tensor(kUidY, type, q.aligned[2], s.images, s.groups * s.out,
-                              spatial(s, [](const ConvAxis& a) { return a.out; }));
+  const Numbers made = spatial(s, [](const ConvAxis& a) { return a.out; });
+  const int64_t channels = s.groups * s.out;
+  const Descriptor y = tensor(kUidY, type, q.aligned[2], s.images, channels, made);
+  const bool bias = q.aligned[3] != 0;
+  Descriptor sum;
+  if (bias) sum = tensor(kUidSum, DType::Float32, 16, s.images, channels, made, true);
   // Each has attributes in one order: alpha, beta, the convolution, the weight's side, the image's and
   // the result's.
   constexpr int kKinds[][2] = {{dnn::kForward, dnn::kForwardAlpha},
@@ -92,9 +100,20 @@ Descriptor operation(const ConvQuestion& q) {
     const float one = 1, zero = 0;
     o.set(alpha, dnn::kOfFloat, 1, &one).set(alpha + 1, dnn::kOfFloat, 1, &zero);
   }
-  o.set_desc(alpha + 2, c).set_desc(alpha + 3, w).set_desc(alpha + 4, x).set_desc(alpha + 5, y);
-  o.finish();
-  return o;
+  o.set_desc(alpha + 2, c).set_desc(alpha + 3, w).set_desc(alpha + 4, x);
+  o.set_desc(alpha + 5, bias ? sum : y).finish();
+  std::vector<Descriptor> all;
+  all.push_back(std::move(o));
+  if (!bias) return all;
+  const Descriptor b = tensor(kUidBias, type, q.aligned[3], 1, channels,
+                              spatial(s, [](const ConvAxis&) { return 1; }));
+  Descriptor add(dnn::kPointwise), with(dnn::kPointwiseOperation);
+  add.set_value(dnn::kPointwiseMode, dnn::kOfPointwiseMode, dnn::kPointwiseAdd);
+  add.set_value(dnn::kPointwiseType, dnn::kOfDataType, dnn::kFloat).finish();
+  with.set_desc(dnn::kPointwiseOf, add).set_desc(dnn::kPointwiseX, sum);
+  with.set_desc(dnn::kPointwiseB, b).set_desc(dnn::kPointwiseY, y).finish();
+  all.push_back(std::move(with));
+  return all;
 }
 
 // The ways that one kind of heuristics names, the best first.
@@ -137,9 +156,11 @@ std::vector<ConvPlan> plans_of(const ConvQuestion& q, const PlanTarget& target, 
                                size_t workspace) {
   std::vector<ConvPlan> plans;
   try {
-    const Descriptor one = operation(q);
+    const std::vector<Descriptor> all = operations(q);
+    dnn::Desc places[2];
+    for (size_t i = 0; i < all.size(); ++i) places[i] = all[i].get();
     Descriptor graph(dnn::kGraph);
-    graph.set_desc(dnn::kOperations, one);
+    graph.set(dnn::kOperations, dnn::kOfDesc, static_cast<int64_t>(all.size()), places);
     if (target.handle) graph.set_pointer(dnn::kGraphHandle, dnn::kOfHandle, target.handle);
     graph.finish();
     for (const int mode : {dnn::kModeA, dnn::kModeFallback}) {

@@ -1,4 +1,4 @@
-// Plans of cuDNN for a convolution: a graph of one operation, the ways that the library's heuristics
+// Plans of cuDNN for a convolution: a graph of it and maybe its bias, the ways that the library's heuristics
 // name for it, and of these the ones that a script allows.
 #pragma once
 #include <vector>
@@ -12,7 +12,7 @@ namespace tycho::cuda {
 struct ConvQuestion {
   int64_t kind, type;  // ConvKind, DType
   int64_t tf32, deterministic;
-  int64_t aligned[3];  // addresses of x, w and y, in bytes
+  int64_t aligned[4];  // addresses of x, w, y and the bias, in bytes; 0: there is no bias
   ConvShape shape;
 };
 
@@ -27,7 +27,7 @@ struct ConvPlan {
   size_t workspace = 0;
 };
 
-constexpr int64_t kUidX = 'x', kUidW = 'w', kUidY = 'y';
+constexpr int64_t kUidX = 'x', kUidW = 'w', kUidY = 'y', kUidBias = 'b', kUidSum = 's';
 
 // At most `count`, the best by the library's judgement first; none where it has no way, or only ways
 // that need more memory than `workspace`.

@@ -19,11 +19,11 @@ using Desc = void*;
 // What a descriptor is of.
 enum : int { kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5 };
 enum : int { kForward = 10, kWeight = 11, kInput = 12, kGraph = 15, kPack = 16, kTensor = 17 };
-enum : int { kDevice = 38 };
+enum : int { kPointwise = 0, kPointwiseOperation = 13, kDevice = 38 };
 // Types of attributes.
-enum : int { kOfHandle = 0, kOfDataType = 1, kOfInt64 = 3, kOfFloat = 4, kOfDouble = 5 };
+enum : int { kOfHandle = 0, kOfDataType = 1, kOfBool = 2, kOfInt64 = 3, kOfFloat = 4, kOfDouble = 5 };
 enum : int { kOfPointer = 6, kOfConvolutionMode = 7, kOfHeuristicMode = 8, kOfNote = 11 };
-enum : int { kOfDesc = 15, kOfChar = 24 };
+enum : int { kOfPointwiseMode = 14, kOfDesc = 15, kOfChar = 24 };
 // Attributes: of kConvolution
 enum : int { kComputeType = 100, kMode = 101, kDilations = 102, kStrides = 103 };
 enum : int { kPaddingBehind = 104, kPaddingInFront = 105, kSpatialDims = 106 };
@@ -33,15 +33,18 @@ enum : int { kEngineOfConfig = 300 };
 enum : int { kPlanHandle = 400, kPlanConfig = 401, kWorkspaceSize = 402, kPlanDevice = 407 };
 // of kForward, kInput, kWeight: alpha, beta, the convolution, and three tensors
 enum : int { kForwardAlpha = 700, kInputAlpha = 706, kWeightAlpha = 712 };
+// of kPointwise, kPointwiseOperation
+enum : int { kPointwiseMode = 0, kPointwiseType = 1, kPointwiseOf = 750 };
+enum : int { kPointwiseX = 751, kPointwiseB = 752, kPointwiseY = 753 };
 // of kGraph, kTensor, kPack, kEngine, kDevice
 enum : int { kGraphHandle = 800, kOperations = 801 };
-enum : int { kAlignment = 900, kDataType = 901, kDims = 902, kSteps = 903, kUid = 906 };
+enum : int { kAlignment = 900, kDataType = 901, kDims = 902, kSteps = 903, kUid = 906, kVirtual = 907 };
 enum : int { kPackUids = 1000, kPackPointers = 1001, kPackWorkspace = 1003 };
 enum : int { kNotes = 1303 };
 enum : int { kDeviceJson = 2702 };
 // Values
 enum : int { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
-enum : int { kCrossCorrelation = 1 };
+enum : int { kCrossCorrelation = 1, kPointwiseAdd = 0 };
 enum : int { kModeFallback = 2, kModeA = 3 };
 enum : int { kTensorCore = 0, kDownConvertInputs = 1, kReducedReduction = 2 };  // notes
 enum : int { kNondeterministic = 4, kMostNotes = 32 };

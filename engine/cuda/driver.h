@@ -88,8 +88,10 @@ struct Driver {
 #undef TYCHO_CALL
   // Where the compiled form of engine/cuda/kernels/FILE.cu lies; null when there is none.
   const void* (*code_of)(const char* file) = nullptr;
-  // The elementwise rows' kernel for a program of theirs (rows.h); tests have theirs compiled.
-  const void* (*compile_row)(const std::string& source, int arch, std::string* why) = nullptr;
+  // The kernels of elementwise rows (rows.h, programs.h); tests have theirs compiled. `known`: only
+  // what was compiled before.
+  const void* (*compile_row)(const std::string& source, int arch, bool known,
+                             std::string* why) = nullptr;
 };
 
 // The machine's driver, loaded at the first call; null and a sentence in *why where there is none

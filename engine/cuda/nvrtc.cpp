@@ -147,7 +147,8 @@ std::string cache_folder() {
   return folder;
 }
 
-const void* compile(const std::string& source, int arch, const Header* headers, std::string* why) {
+const void* compile(const std::string& source, int arch, const Header* headers, std::string* why,
+                    bool known) {
   static std::mutex mutex;
   static std::deque<std::string> kept;
   const auto keep = [](std::string c) { return kept.emplace_back(std::move(c)).data(); };
@@ -166,6 +167,7 @@ const void* compile(const std::string& source, int arch, const Header* headers, 
   const std::string path =
       folder.empty() ? "" : folder + "/" + name + "-" + rtc.library.version + ".cubin";
   if (path.empty() || !read_entry(path, &code)) {
+    if (known) return nullptr;
     if (!compile_now(rtc, source, arch, headers, &code, why)) return nullptr;
     if (!path.empty()) write_entry(path, code);
   }

@@ -14,6 +14,8 @@ std::string cache_folder();
 
 // The machine code of a program for sm_`arch`; null and a sentence in *why where it cannot be had. The
 // last header has no name. What is answered lives as long as the program.
-const void* compile(const std::string& source, int arch, const Header* headers, std::string* why);
+// `known`: only what the folder has.
+const void* compile(const std::string& source, int arch, const Header* headers, std::string* why,
+                    bool known = false);
 
 }  // namespace tycho::cuda

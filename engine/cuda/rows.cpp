@@ -36,8 +36,8 @@ KernelHandle row_kernel(Device device, int row, const char* lanes, const Operand
   KernelHandle& handle = known[key];
   if (handle) return handle;
   std::string why;
-  const void* code =
-      driver().compile_row(row_source(row, lanes, w.dtype, w.count, packed), arch(device), &why);
+  const void* code = driver().compile_row(row_source(row, lanes, w.dtype, w.count, packed),
+                                          arch(device), false, &why);
   TYCHO_CHECK(Kind::Device, code, "%s: %s", row_name(row), why.c_str());
   Library library = nullptr;
   check(driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0),
@@ -146,6 +146,10 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     if (args[k].tag == Tag::Tensor && !args[k].t->device.is_cpu())
       backend_of(device).use(args[k].t, false);
   backend_of(device).use(out, true);
+  launch_row(device, row, compute, w);
+}
+
+void launch_row(Device device, int row, DType compute, Operands& w) {
   const char* lanes = lanes_of(compute);
   const Stream stream = stream_of(device);
   const bool packed = can_be_packed(w);

@@ -3,11 +3,14 @@
 #pragma once
 #include <string>
 
+#include "engine/cuda/walk.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho::cuda {
 
 void run_row(int row, DType compute, const Value* args, int n, Impl* out);
+// Its kernel, on the current stream; w.rank changes.
+void launch_row(Device device, int row, DType compute, Operands& w);
 // As Backend's functions of these names.
 void copy(const Tensor& to, const Tensor& from);
 void fill(const Tensor& to, const void* element);

@@ -7,11 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/fuse/start.h"
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/op.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/half.h"
 #include "engine/tensor/read.h"
 
@@ -20,7 +22,9 @@ namespace {
 
 // Larger results are computed at once: if there is no memory for them, it should be said where they
 // are asked for.
-constexpr size_t kMostBytes = size_t{256} << 20;
+constexpr size_t kMostBytes = size_t{256} << 20, kMostBytesOnDevices = size_t{2} << 30;
+// Devices write so many times as fast: that much less is a result worth that nobody can see.
+constexpr int64_t kDevicesWrite = 100;
 // Chains that are held together: two, for a * b + c * d. Rows that have nothing to do with each other
 // would only take memory at once that could be used again.
 constexpr int kMostEnds = 2;
@@ -54,7 +58,7 @@ bool repeats(const Impl* t, const Impl* like, RowProgram::Input& in) {
     }
   }
   constexpr int64_t kShort = 16;  // below, a call for each element would cost more than it saves
-  return in.inner == 1 || in.inner >= kShort;
+  return in.inner == 1 || in.inner >= kShort || !like->device.is_cpu();
 }
 
 // A comparison of halves knows numbers as halves.
@@ -69,12 +73,25 @@ class Held final : public InFlight {
  public:
   ~Held() { let_go(); }
 
-  bool holds(const Storage& s) const { return s.in_flight == this && step_of(s) >= 0; }
+  bool holds(const Storage& s) const {
+    return s.in_flight == this && (step_of(s) >= 0 || &s == start_out_.get());
+  }
+
+  bool start(std::unique_ptr<RowStart>& s, const Tensor& out) {
+    run();
+    if (rows_held || out->storage->count.load() != 1 || out->offset != 0) return false;
+    start_ = std::move(s);
+    start_out_ = out->storage;
+    p_.lanes = DType::Float32, p_.numel = out.numel(), p_.device = out.device();
+    rows_held = 1;
+    set_in_flight(*start_out_, this);
+    return true;
+  }
 
   bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) {
     const int k = step_of(*x->storage);
-    if (k < 0 || p_.ends == p_.kMostEnds || !x->contiguous || x->offset != 0 ||
-        x->numel != p_.numel || x->dtype != p_.step[k].type || n > kMostResults)
+    if (k < 0 || !p_.device.is_cpu() || p_.ends == p_.kMostEnds || !x->contiguous ||
+        x->offset != 0 || x->numel != p_.numel || x->dtype != p_.step[k].type || n > kMostResults)
       return false;
     if (p_.ends && (e->unit != p_.end[0]->unit || e->piece != p_.end[0]->piece)) return false;
     for (int i = 0; i < n; ++i)  // made just now, and nobody else's
@@ -95,9 +112,13 @@ class Held final : public InFlight {
   Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
     if (!p_.steps && is_sign_row(row, compute)) return {};  // sooner done than held
     const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
-    if (p_.steps && (lanes != p_.lanes || like->numel != p_.numel || p_.steps == p_.kMostSteps))
+    if (rows_held && (lanes != p_.lanes || like->numel != p_.numel || like->device != p_.device ||
+                      p_.steps == p_.kMostSteps))
       run();
-    if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel;
+    if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel, p_.device = like->device;
+    // On a device that is nearly full, who finds no memory is the row that asked for it.
+    const int64_t bytes = like->numel * dtype_size(result);
+    if (!like->device.is_cpu() && promised_ + bytes > room_on(like->device)) return run(), Tensor();
     Tensor out = join(row, compute, result, args, n, like);
     if (!out && p_.steps) {
       run();
@@ -107,12 +128,13 @@ class Held final : public InFlight {
   }
 
   void run() {
-    if (!p_.steps || running_) return;
+    if (!rows_held || running_) return;
     if (const int64_t n = perhaps_unseen(); n && drop_unseen && !std::exchange(collecting_, true)) {
       const Eager eager;  // finalizers may compute
-      drop_unseen(n * p_.numel * dtype_size(p_.lanes));
+      const int64_t bytes = n * p_.numel * dtype_size(p_.lanes);
+      drop_unseen(p_.device.is_cpu() ? bytes : bytes / kDevicesWrite);
       collecting_ = false;
-      if (!p_.steps) return;  // a finalizer has needed a value
+      if (!rows_held) return;  // a finalizer has needed a value
     }
     struct Running {
       bool& flag;
@@ -124,6 +146,7 @@ class Held final : public InFlight {
       TYCHO_CHECK(Kind::Value, input_[i]->version == version_[i],
                   "internal: a tensor changed before a held row had read it");
       p_.input[i].data = static_cast<const char*>(input_[i]->data) + offset_[i];
+      p_.input[i].storage = input_[i].get();
     }
     // Results are written when somebody has them. They are computed also otherwise: work that was asked
     // for is done.
@@ -132,8 +155,11 @@ class Held final : public InFlight {
       if (out_[k]->count.load() == 1) continue;
       give_memory(*out_[k]);
       p_.step[k].to = static_cast<char*>(out_[k]->data);
+      p_.step[k].storage = out_[k].get();
     }
-    backend_of(Device{}).run_rows(p_);
+    RowProgram rest;
+    const bool begun = start_ && run_start(rest);
+    if (const RowProgram& p = begun ? rest : p_; p.steps) backend_of(p.device).run_rows(p);
     let_go();
   }
 
@@ -152,15 +178,31 @@ class Held final : public InFlight {
  private:
   static constexpr int kMostResults = 2;  // of an end
 
+  static int64_t room_on(Device device) {
+    Backend& backend = backend_of(device);
+    return backend.capacity(device) - backend.live_bytes(device);
+  }
+
   int step_of(const Storage& s) const {
     for (int k = 0; k < p_.steps; ++k)
       if (out_[k].get() == &s) return k;
     return -1;
   }
 
+  // Runs what starts the program; true when it did so with the first step, and `rest` comes after.
+  bool run_start(RowProgram& rest) {
+    int at = 0;
+    while (at < p_.inputs && input_[at].get() != start_out_.get()) ++at;
+    const bool seen = start_out_->count.load() > 2;  // by others than start_out_ and input_
+    if (p_.steps && at < p_.inputs && start_with_step(p_, *start_, at, seen, *out_[0], rest))
+      return true;
+    start_->run();
+    return false;
+  }
+
   // Results that later steps have read and that somebody still has: temporaries, maybe.
   int64_t perhaps_unseen() const {
-    int64_t n = 0;
+    int64_t n = start_ && p_.steps && start_out_->count.load() > 2;
     for (int k = 0; k < p_.steps; ++k) n += (read_[k] || ended_[k]) && out_[k]->count.load() > 1;
     return n;
   }
@@ -171,6 +213,13 @@ class Held final : public InFlight {
     RowProgram::Step& step = p_.step[p_.steps];
     bool fits = true, connected = false;
     for (int j = 0; j < n && fits; ++j) {
+      // One element of a device, compared in another type than its own, would have to be rounded.
+      if (const Impl* t = args[j].tag == Tag::Tensor ? args[j].t : nullptr;
+          t && result == DType::Bool && t->numel == 1 && !t->device.is_cpu() &&
+          t->dtype != compute) {
+        fits = false;
+        break;
+      }
       fits = operand(args[j], like, step.operand[j]);
       // Comparisons of halves: as run.cpp does.
       if (result == DType::Bool && step.operand[j].from == From::Number &&
@@ -193,6 +242,7 @@ class Held final : public InFlight {
     ended_[p_.steps] = false;
     read_[p_.steps++] = false;
     rows_held = p_.steps;
+    promised_ += static_cast<int64_t>(out->storage->bytes);
     set_in_flight(*out->storage, this);
     return out;
   }
@@ -204,21 +254,25 @@ class Held final : public InFlight {
     }
     Impl* t = v.t;
     Storage& s = *t->storage;
-    if (!t->device.is_cpu()) return false;
-    if (t->numel == 1 && like->numel != 1) {
+    const bool here = t->device == like->device;
+    if (!here && !t->device.is_cpu()) return false;
+    // Of a device's tensors the values are not looked at.
+    if (t->numel == 1 && (!here || (like->numel != 1 && t->device.is_cpu()))) {
       // A double holds the value exactly, so it becomes the lanes' type as the tensor itself would.
       o = {From::Number, 0, number_at(t, 0)};
       return is_floating(t->dtype) || std::abs(o.number) < 0x1p53;
     }
     RowProgram::Input in;
-    if (!t->contiguous || !repeats(t, like, in)) return false;
+    if (!here || !t->contiguous || !repeats(t, like, in)) return false;
     if (const int k = step_of(s); k >= 0) {
       if (t->offset != 0 || t->dtype != p_.step[k].type || in.count != p_.numel) return false;
       o = {From::Step, static_cast<uint8_t>(k), 0};
       return true;
     }
     // Others may write to memory that is shared with them at any time.
-    if (s.in_flight || s.free_data) return false;
+    const bool starts = &s == start_out_.get();
+    if (starts && (t->offset != 0 || in.count != p_.numel)) return false;
+    if ((s.in_flight && !starts) || s.free_data) return false;
     const size_t offset = static_cast<size_t>(t->offset * dtype_size(t->dtype));
     const auto same = [&](int i) {
       const RowProgram::Input& other = p_.input[i];
@@ -253,7 +307,11 @@ class Held final : public InFlight {
         if (s) set_in_flight(*s, nullptr), s = nullptr;
       end_[i] = nullptr;
     }
+    if (start_) set_in_flight(*start_out_, nullptr);
+    start_ = nullptr;
+    start_out_ = nullptr;
     p_.steps = p_.ends = rows_held = ends_ = 0;
+    promised_ = 0;
     forget_inputs(0);
   }
 
@@ -265,7 +323,10 @@ class Held final : public InFlight {
   bool ended_[RowProgram::kMostSteps];  // an end takes it in
   std::unique_ptr<RowEnd> end_[RowProgram::kMostEnds];
   Ref<Storage> end_out_[RowProgram::kMostEnds][kMostResults];
-  int ends_ = 0;  // results that no later step has read
+  std::unique_ptr<RowStart> start_;
+  Ref<Storage> start_out_;
+  int ends_ = 0;          // results that no later step has read
+  int64_t promised_ = 0;  // bytes of all results
   bool collecting_ = false;
   bool running_ = false;  // who runs out of memory meanwhile may ask for it again
 };
@@ -274,8 +335,9 @@ struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
     if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
-        !like->contiguous || !like->device.is_cpu() || mode.eager || shapes_only ||
-        static_cast<size_t>(like->numel * dtype_size(result)) > kMostBytes)
+        !like->contiguous || mode.eager || shapes_only || capturing_on(like->device) ||
+        static_cast<size_t>(like->numel * dtype_size(result)) >
+            (like->device.is_cpu() ? kMostBytes : kMostBytesOnDevices))
       return {};
     return Held::held().take(row, compute, result, args, n, like);
   }
@@ -286,6 +348,10 @@ struct Fusion final : Deferral {
   }
   bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) override {
     return Held::held().end(x, e, out, n);
+  }
+  bool start(std::unique_ptr<RowStart>& s, const Tensor& out) override {
+    return may_be_deferred(out.numel(), out.device()) && !capturing_on(out.device()) &&
+           Held::held().start(s, out);
   }
   void run() override { Held::held().run(); }
 };
@@ -304,6 +370,7 @@ constinit Fusion fusion;
 void set_least(int64_t elements) {
   run_held_rows();
   deferred_from = elements > 0 ? elements : INT64_MAX;
+  deferred_on_devices = elements == kLeast ? kLeastOnDevices : deferred_from.load();
 }
 
 int64_t least() {

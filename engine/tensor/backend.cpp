@@ -2,6 +2,7 @@
 #include "engine/tensor/backend.h"
 
 #include "engine/base/check.h"
+#include "engine/tensor/defer.h"
 #include "engine/tensor/graph.h"
 #include "engine/tensor/read.h"
 
@@ -41,6 +42,7 @@ StreamId current_stream(Device device) {
   return device.is_cpu() ? 0 : current_streams[device.number];
 }
 void set_current_stream(Device device, StreamId stream) {
+  run_held_rows();  // on the stream that they were asked for on
   if (!device.is_cpu()) current_streams[device.number] = stream;
 }
 

@@ -60,6 +60,8 @@ struct Backend {
   virtual void fill(const Tensor& to, const void* element) = 0;
   // A row of elementwise.def: operands as in the call, the result in `out`, which has its shape.
   virtual void run_row(int row, DType compute, const Value* args, int n, Impl* out) = 0;
+  // Several rows in one, where rows are held back (fuse/fuse.h).
+  virtual void run_rows(const RowProgram&) = 0;
 
   // Kernels of this kind run on the device between the two. Calls nest, on any thread.
   virtual void begin_kernel(Device device) = 0;
@@ -111,8 +113,6 @@ struct Backend {
     abort();
   }
   virtual bool has_zero(const Impl*) { abort(); }  // for integers
-  // Several rows over tiles, where rows are held back (fuse/fuse.h).
-  virtual void run_rows(const RowProgram&) { abort(); }
 
  protected:
   ~Backend() = default;

@@ -12,6 +12,7 @@ namespace tycho {
 
 struct Op;
 struct RowEnd;
+struct RowStart;
 struct Value;
 
 struct Deferral {
@@ -25,6 +26,9 @@ struct Deferral {
   // Takes over what a kernel makes of a held row's result x; `out` are the kernel's results, which
   // have memory. False when the kernel has to do its work now.
   virtual bool end(const Impl* x, std::unique_ptr<RowEnd>& e, const Tensor* out, int n) = 0;
+  // Holds back a kernel of a device, whose only result is `out`, for the row that follows. False when
+  // the kernel has to do its work now.
+  virtual bool start(std::unique_ptr<RowStart>& s, const Tensor& out) = 0;
   virtual void run() = 0;  // everything that this thread holds back
 
  protected:
@@ -32,11 +36,16 @@ struct Deferral {
 };
 inline constinit Deferral* deferral = nullptr;
 
-// Results with fewer elements are computed at once (INT64_MAX: all are).
-inline constinit std::atomic<int64_t> deferred_from{INT64_MAX};
+// Results with fewer elements are computed at once (INT64_MAX: all are): the CPU's, and devices'.
+inline constinit std::atomic<int64_t> deferred_from{INT64_MAX}, deferred_on_devices{INT64_MAX};
+inline bool may_be_deferred(int64_t numel, Device device) {
+  return numel >=
+         (device.is_cpu() ? deferred_from : deferred_on_devices).load(std::memory_order_relaxed);
+}
 // How many rows this thread holds back.
 inline constinit thread_local int rows_held = 0;
-// While rows are held: may the kernel that was just called leave its work to their end?
+// While rows are held, or devices in use: may the kernel that was just called leave its work to their
+// end, or to their start?
 inline constinit thread_local bool rows_may_end = false;
 
 inline void run_held_rows() {

@@ -46,6 +46,7 @@ void Graph::end() {
   }
   TYCHO_CHECK(Kind::Value, state_ == State::Capturing && capturing == this,
               "this graph is not being captured; g:capture_begin() comes first");
+  run_held_rows();
   capturing = nullptr;
   state_ = State::Ready;
   try {

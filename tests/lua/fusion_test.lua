@@ -17,8 +17,14 @@ local function bits(x)
 end
 
 -- A random program: the same one for the same seed, whoever runs it.
-local function program(seed)
+local function program(seed, device)
   torch.manual_seed(seed)
+  local function randn(...)
+    local shape = {...}
+    local options = type(shape[#shape]) == "table" and table.remove(shape) or {}
+    options.device = device
+    return torch.randn(shape, options)
+  end
   local state = seed * 7919 + 17
   local function draw(n)
     state = (state * 1103515245 + 12345) & 0x7fffffff
@@ -29,18 +35,18 @@ local function program(seed)
   local grads = draw(3) == 1
   local leaves, live = {}, {}
   for i = 1, 3 do
-    local x = torch.randn(rows, columns, {dtype = draw(8) == 1 and "float64" or "float32"})
+    local x = randn(rows, columns, {dtype = draw(8) == 1 and "float64" or "float32"})
     if grads and i < 3 then x:requires_grad_() end
     leaves[i], live[i] = x, x
   end
-  if draw(2) == 1 then live[#live + 1] = torch.randn(1) end
-  if draw(2) == 1 then live[#live + 1] = torch.randint(0, 2, {rows, columns}):bool() end
-  if draw(3) == 1 then live[#live + 1] = torch.randn(columns) end
-  if draw(3) == 1 then live[#live + 1] = torch.randn(rows, 1) end
-  if draw(5) == 1 then live[#live + 1] = torch.randn(1, {dtype = "float64"}):squeeze() end
+  if draw(2) == 1 then live[#live + 1] = randn(1) end
+  if draw(2) == 1 then live[#live + 1] = torch.randint(0, 2, {rows, columns}, {device = device}):bool() end
+  if draw(3) == 1 then live[#live + 1] = randn(columns) end
+  if draw(3) == 1 then live[#live + 1] = randn(rows, 1) end
+  if draw(5) == 1 then live[#live + 1] = randn(1, {dtype = "float64"}):squeeze() end
   if draw(3) == 1 then
     local half = draw(2) == 1 and "bfloat16" or "float16"
-    live[#live + 1], live[#live + 2] = torch.randn(rows, columns):to(half), torch.randn(columns):to(half)
+    live[#live + 1], live[#live + 2] = randn(rows, columns):to(half), randn(columns):to(half)
     if draw(2) == 1 then live[1], live[2] = live[1]:detach():to(half), live[2]:detach():to(half) end
   end
   local function any() return live[draw(#live)] end
@@ -55,7 +61,9 @@ local function program(seed)
       if x.dtype ~= torch.bool then keep(x[unary[draw(#unary)]](x)) end
     elseif kind <= 11 then
       keep(torch[binary[draw(#binary)]](x, y))
-    elseif kind <= 13 then
+    elseif kind == 12 then
+      keep(x.dtype == torch.bool and x or torch.nn.functional.gelu(x, {approximate = draw(2) == 1 and "tanh" or "none"}))
+    elseif kind == 13 then
       keep(x * (draw(9) / 4 - 1) + draw(3))
     elseif kind == 14 then
       keep(torch.where(x:gt(0), y, 0.5))
@@ -80,7 +88,7 @@ local function program(seed)
       torch.no_grad(function() z:detach()[in_place[draw(4)]](z:detach(), y:detach():mean()) end)
       keep(w)
     elseif kind == 18 then
-      keep(torch.add(x, y, {out = torch.empty(0)}))
+      keep(torch.add(x, y, {out = torch.empty(0, {device = device})}))
     elseif kind == 19 then
       collectgarbage "step"
     elseif kind == 20 then
@@ -104,7 +112,7 @@ local function program(seed)
     end
   end
   if grads then
-    local total = torch.zeros(1)
+    local total = torch.zeros(1, {device = device})
     for _, x in ipairs(live) do
       if x.requires_grad then total = total + x:tanh():sum() end
     end
@@ -127,11 +135,12 @@ local function with_fusion(from, f, ...)
   return table.unpack(out, 2, out.n)
 end
 
-test("random programs give the same bits with fusion and without", function()
-  local first, cases = tonumber(os.getenv "TYCHO_FUSION_FROM") or 1, tonumber(os.getenv "TYCHO_FUSION_CASES") or 400
+local function same_bits_in_programs(device, cases)
+  local first = tonumber(os.getenv "TYCHO_FUSION_FROM") or 1
+  cases = tonumber(os.getenv "TYCHO_FUSION_CASES") or cases
   for seed = first, first + cases - 1 do
-    local a, errors_a = with_fusion(false, program, seed)
-    local b, errors_b = with_fusion(1, program, seed)
+    local a, errors_a = with_fusion(false, program, seed, device)
+    local b, errors_b = with_fusion(1, program, seed, device)
     check.equal(#a, #b)
     check.equal(errors_a, errors_b)
     for i = 1, #a do
@@ -139,6 +148,11 @@ test("random programs give the same bits with fusion and without", function()
       check.yes(torch.equal(bits(a[i]), bits(b[i])), ("program %d: result %d"):format(seed, i))
     end
   end
+end
+test("random programs give the same bits with fusion and without", function() same_bits_in_programs("cpu", 400) end)
+test("random programs on a device give the same bits with fusion and without", function()
+  if torch.cuda.device_count() == 0 then torch.cuda.simulate(1) end
+  same_bits_in_programs("cuda", 200)
 end)
 
 local function fused(sentence, f) test(sentence, function() with_fusion(8, f) end) end

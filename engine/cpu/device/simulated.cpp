@@ -13,6 +13,7 @@
 #include "engine/cpu/device/recording.h"
 #include "engine/cpu/device/streams.h"
 #include "engine/cpu/elementwise/run.h"
+#include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/recorded_call.h"
 #include "engine/tensor/backend.h"
@@ -135,6 +136,11 @@ struct Simulated final : Backend {
       return record_row(*r, row, compute, args, n, out);
     const KernelScope scope(devices_of(args, n, out));
     cpu::run_row(row, compute, args, n, out);
+  }
+
+  void run_rows(const RowProgram& p) override {
+    const KernelScope scope(KernelScope::bit(p.device));
+    cpu::run_rows(p);
   }
 
   void begin_kernel(Device d) override {

@@ -26,8 +26,8 @@ const void* code_of(const char* file) {
   return nullptr;
 }
 
-const void* compile_row(const std::string& source, int arch, std::string* why) {
-  return compile(source, arch, tycho_cuda_headers, why);
+const void* compile_row(const std::string& source, int arch, bool known, std::string* why) {
+  return compile(source, arch, tycho_cuda_headers, why, known);
 }
 
 const Driver* load(std::string* why) {

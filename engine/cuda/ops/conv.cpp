@@ -1,5 +1,5 @@
 // The convolution ops on a device: tensors of any layout are brought to channels last, the three products
-// are conv.h's, and a bias is added by its row.
+// are conv.h's, and a bias is added by the library, or else by its row.
 #include "engine/cuda/conv.h"
 
 #include "engine/ops/nn/conv.h"
@@ -13,6 +13,13 @@ namespace {
 Tensor channels_last(const Tensor& t, DType type) {
   if (t.dtype() == type && is_channels_last(t)) return t;
   const Tensor to = empty_channels_last(t.shape(), type, t.device());
+  copy_raw(to, t);
+  return to;
+}
+
+Tensor as_row(const Tensor& t, DType type) {
+  if (t.dtype() == type && t.contiguous()) return t;
+  const Tensor to = empty(t.shape(), type, t.device());
   copy_raw(to, t);
   return to;
 }
@@ -35,12 +42,15 @@ ConvShape shape_of(const Call& c, const Tensor& x, const Tensor& w, const Tensor
   return s;
 }
 
-void convolve(ConvKind kind, const Call& c, const Tensor& x, const Tensor& w, const Tensor& y) {
+// Where `bias` is given and the library adds it, true.
+bool convolve(ConvKind kind, const Call& c, const Tensor& x, const Tensor& w, const Tensor& y,
+              const Tensor& bias = {}) {
   const Tensor& made = c.out[0];
-  if (made.numel() == 0) return;
+  if (made.numel() == 0) return false;
   if (x.numel() == 0 || w.numel() == 0 || y.numel() == 0) {
     const int64_t zero = 0;
-    return backend_of(made.device()).fill(made, &zero);
+    backend_of(made.device()).fill(made, &zero);
+    return false;
   }
   const DType type = made.dtype();
   const auto side = [&](const Tensor& t) {
@@ -49,14 +59,20 @@ void convolve(ConvKind kind, const Call& c, const Tensor& x, const Tensor& w, co
   };
   const Tensor xs = side(x), ws = side(w), ys = side(y);
   const ConvShape shape = shape_of(c, x, w, y);
-  if (!convolve_by_library(kind, shape, xs, ws, ys)) convolve_by_products(kind, shape, xs, ws, ys);
+  // A bias in the convolution's own pass is added before anything is rounded. The library has no such
+  // way for float64.
+  const Tensor own = bias && type != DType::Float64 ? as_row(bias, type) : Tensor();
+  const bool added = own && convolve_by_library(kind, shape, xs, ws, ys, own);
+  if (!added && !convolve_by_library(kind, shape, xs, ws, ys))
+    convolve_by_products(kind, shape, xs, ws, ys);
   const Tensor& result = kind == ConvKind::Forward ? ys : kind == ConvKind::Input ? xs : ws;
   if (result.get() != made.get()) copy_raw(made, result);
+  return added;
 }
 
 void convolution(Call& c) {
   const Tensor &y = c.out[0], &bias = c.tensor(2);
-  convolve(ConvKind::Forward, c, c.tensor(0), c.tensor(1), y);
+  if (convolve(ConvKind::Forward, c, c.tensor(0), c.tensor(1), y, bias)) return;
   if (!bias || y.numel() == 0) return;
   Sizes shape{bias.size(0)};
   for (int d = 2; d < y.rank(); ++d) shape.push_back(1);

@@ -2,12 +2,14 @@
 #include "engine/cuda/kernels/matmul.cuh"
 
 #include <algorithm>
+#include <memory>
 
 #include "engine/cuda/blas.h"
 #include "engine/cuda/ops/rowmajor.h"
-#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/kernel.h"
 #include "engine/tensor/backend.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::cuda {
 namespace {
@@ -106,8 +108,44 @@ void multiply_integers(const Tensor& a, const Tensor& b, const Sizes& batch, con
       {16, 16}, 0, p);
 }
 
-// out = a b (+ bias), all of type `type`; `out` is row-major and of the product's shape.
-void product_into(const Tensor& out, Tensor a, Tensor b, const Tensor& bias) {
+// A product that waits for the row that follows it, which the library may compute in the same pass.
+struct HeldProduct final : RowStart {
+  Device device;
+  Multiplication p;
+  Tensor a, b, bias;  // what it reads stays
+
+  void run() override { multiply(device, p); }
+  bool run_with(int row, const void* other, bool values, void* to) override {
+    using Then = Multiplication::Then;
+    Multiplication q = p;
+    q.out = to;
+    // The library's gelu is the one with tanh, computed in fewer digits than float32 has.
+    const bool gelu = p.type != DType::Float32 && p.n % 8 == 0;
+    switch (static_cast<Row>(row)) {
+      case Row::relu:
+        if (values || !relu_keeps_nan(device)) return false;
+        q.then = Then::Relu;
+        break;
+      case Row::gelu_tanh:
+        if (!gelu) return false;
+        q.then = Then::Gelu;
+        q.aux = values ? p.out : nullptr;
+        break;
+      case Row::gelu_tanh_grad:
+        if (!gelu || values || p.bias) return false;
+        q.then = Then::GeluSlope;
+        q.aux = const_cast<void*>(other);
+        break;
+      default:
+        return false;
+    }
+    return (!q.aux || alignment(q.aux) >= 16) && multiply(device, q);
+  }
+};
+
+// out = a b (+ bias), all of type `type`; `out` is row-major and of the product's shape. `may_wait`: it
+// is a call's result.
+void product_into(const Tensor& out, Tensor a, Tensor b, const Tensor& bias, bool may_wait) {
   Sizes batch = broadcast(Sizes(a.shape().v, a.rank() - 2), Sizes(b.shape().v, b.rank() - 2));
   // Rows of many matrices times one matrix are one long matrix.
   Tensor wide = a;
@@ -140,11 +178,20 @@ void product_into(const Tensor& out, Tensor a, Tensor b, const Tensor& bias) {
   Tensor hold_a, hold_b;
   p.a = matrix_of(a, batch, &hold_a);
   p.b = matrix_of(b, batch, &hold_b);
+  if (may_wait && p.batch == 1 && !p.add && p.type != DType::Float64) {
+    auto held = std::make_unique<HeldProduct>();
+    held->device = out.device();
+    held->p = p;
+    held->a = hold_a, held->b = hold_b, held->bias = begin;
+    std::unique_ptr<RowStart> start = std::move(held);
+    if (deferral->start(start, out)) return;
+  }
   multiply(out.device(), p);
 }
 
 void multiply_call(Call& c, const Tensor& x, const Tensor& y, const Tensor& bias) {
   const Tensor& out = c.out[0];
+  const bool may_wait = deferral && rows_may_end;  // other kernels are called below
   if (out.numel() == 0) return;
   const DType type = is_floating(out.dtype()) ? out.dtype() : DType::Int64;
   const Tensor result =
@@ -154,7 +201,8 @@ void multiply_call(Call& c, const Tensor& x, const Tensor& y, const Tensor& bias
     backend_of(out.device()).fill(result, &zero);
     if (bias) op_<"add">(result, bias);
   } else {
-    product_into(result, as_type(x, type), as_type(y, type), bias ? as_type(bias, type) : bias);
+    product_into(result, as_type(x, type), as_type(y, type), bias ? as_type(bias, type) : bias,
+                 may_wait && result.get() == out.get());
   }
   if (result.get() != out.get()) copy_raw(out, result);
 }
@@ -166,6 +214,26 @@ void matmul(Call& c) {
 void linear(Call& c) {
   multiply_call(c, as_stack(c.tensor(0), true), transposed(as_stack(c.tensor(1), true)),
                 c.tensor(2));
+}
+
+// The weight's gradient, and the sums of the same columns in its pass.
+void linear_backward(Call& c) {
+  const Tensor g = packed(c.tensor(0)), x = packed(c.tensor(1));
+  const Tensor &gw = c.out[0], &gb = c.out[1];
+  Multiplication p{};
+  p.type = gw.dtype();
+  p.precision = matmul_precision.load(std::memory_order_relaxed);
+  p.batch = 1, p.m = g.size(1), p.k = g.size(0), p.n = x.size(1);
+  p.a = {g.data<void>(), true, p.m, 0};
+  p.b = {x.data<void>(), false, p.n, 0};
+  p.out = gw.data<void>();
+  p.then = Multiplication::Then::Sums;
+  p.sums = gb.data<void>();
+  if (p.type != DType::Float64 && is_floating(p.type) && p.m && p.n && p.k &&
+      multiply(c.out[0].device(), p))
+    return;
+  copy_raw(gw, op<"matmul">(op<"t">(g), x));
+  copy_raw(gb, op<"sum">(g, Sizes{0}));
 }
 
 void dot(Call& c) {
@@ -182,6 +250,7 @@ BIND_KERNEL(Cuda, "mv", matmul);
 BIND_KERNEL(Cuda, "dot", dot);
 BIND_KERNEL(Cuda, "vdot", dot);
 BIND_KERNEL(Cuda, "linear", linear);
+BIND_KERNEL(Cuda, "linear_backward", linear_backward);
 
 }  // namespace
 }  // namespace tycho::cuda

@@ -185,7 +185,7 @@ inline bool repeats(const Impl* t) {
 
 // Is the row held back, to be run together with others?
 inline bool defer(Call& c, int row, int operands, DType compute, DType result, const Impl* like) {
-  if (like->numel < deferred_from.load(std::memory_order_relaxed)) return false;
+  if (!may_be_deferred(like->numel, like->device)) return false;
   Tensor out = deferral->take(row, compute, result, c.arg, operands, like);
   if (!out) return false;
   c.out.push_back(std::move(out));
@@ -195,10 +195,9 @@ inline bool defer(Call& c, int row, int operands, DType compute, DType result, c
 // The same where no operand has the result's shape, as a column and a row.
 [[gnu::noinline]] bool defer_stretched(Call& c, int row, int operands, DType compute, DType result,
                                        const Sizes& shape, Device device) {
-  if (product(shape) < deferred_from.load(std::memory_order_relaxed) || !device.is_cpu())
-    return false;
+  if (!may_be_deferred(product(shape), device)) return false;
   for (int i = 0; i < operands; ++i)
-    if (c.arg[i].tag == Tag::Tensor)  // only its shape is read
+    if (c.arg[i].tag == Tag::Tensor && c.arg[i].t->device == device)  // only its shape is read
       return defer(c, row, operands, compute, result,
                    alias(c.tensor(i), shape, row_major(shape), 0).get());
   return false;

@@ -28,6 +28,16 @@ struct RowEnd {
   virtual void done() = 0;  // all were taken
 };
 
+// What gives a program's first operand: a matrix product that a device has not begun, as it may compute
+// the first row in its own pass.
+struct RowStart {
+  virtual ~RowStart() = default;
+  virtual void run() = 0;
+  // Computes `row` of its values, and of `other` where the row has two operands, which lies alike. Its
+  // values go to their own place too when somebody has them. False: nothing was done.
+  virtual bool run_with(int row, const void* other, bool values, void* to) = 0;
+};
+
 struct RowProgram {
   static constexpr int kMostSteps = 48, kMostInputs = 16, kMostEnds = 4;
 
@@ -35,7 +45,8 @@ struct RowProgram {
   // that is added to each row of a matrix [m, n] has n and 1, a column m and n.
   struct Input {
     const char* data;
-    DType dtype;  // converted to the lanes on load
+    Storage* storage;  // that `data` lies in
+    DType dtype;       // converted to the lanes on load
     int64_t count, inner;
   };
   // What a step's operand is: an input, the result of an earlier step, or a number.
@@ -49,11 +60,13 @@ struct RowProgram {
     int row;
     int n;
     Operand operand[kOperands];
-    DType type;  // of the result: any floating one, or bool
-    char* to;    // null: only later steps read it
+    DType type;        // of the result: any floating one, or bool
+    char* to;          // null: only later steps read it
+    Storage* storage;  // that `to` lies in
   };
 
-  DType lanes;  // Float32 or Float64
+  Device device;  // where all of it lies
+  DType lanes;    // Float32 or Float64
   int64_t numel;
   int inputs = 0, steps = 0, ends = 0;
   Input input[kMostInputs];

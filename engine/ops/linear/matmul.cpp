@@ -336,6 +336,13 @@ const Op& linear = add_op(
            int64_t rows = 1;  // by the sizes: a width may be 0
            for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
            const Tensor g2 = op<"reshape">(g, Sizes{rows, w.size(0)});
+           if (b.needs(1) && b.needs(2) && b.shape(1).n == 2 && !x.device().is_cpu()) {
+             const auto both =
+                 ops<"linear_backward">(g2, op<"reshape">(x, Sizes{rows, x.size(-1)}));
+             b.set(1, both[0]);
+             b.set(2, op<"reshape">(both[1], b.shape(2)));
+             return;
+           }
            if (b.needs(1)) {
              const Tensor gw = op<"matmul">(turned(g2), op<"reshape">(x, Sizes{rows, x.size(-1)}));
              b.set(1, b.shape(1).n == 1 ? op<"reshape">(gw, b.shape(1)) : gw);
@@ -358,6 +365,45 @@ const Op& linear = add_op(
                  false);
          },
      .flops = sums_of_products});
+
+// What devices compute in one pass over the gradient.
+const Op& linear_backward = add_op(
+    {.name = "linear_backward",
+     .args = "grad, input",
+     .doc = "The gradients of linear's weight and bias, from its result's [n, out] and its input "
+            "[n, in].",
+     .where = kHidden,
+     .saves = "grad, input",
+     .shape =
+         [](Call& c) {
+           const Tensor &g = c.tensor(0), &x = c.tensor(1);
+           c.out.push_back(empty({g.size(1), x.size(1)}, g.dtype(), g.device()));
+           c.out.push_back(empty({g.size(1)}, g.dtype(), g.device()));
+         },
+     .compose =
+         [](Call& c) {
+           c.out.push_back(op<"matmul">(turned(c.tensor(0)), c.tensor(1)));
+           c.out.push_back(op<"sum">(c.tensor(0), Sizes{0}));
+         },
+     .grad =
+         [](Backward& b) {
+           const Tensor g = b.in(0), x = b.in(1);
+           if (b.needs(0)) {
+             Tensor dg;
+             if (b.has_g(0)) dg = op<"matmul">(x, turned(b.g(0)));
+             if (b.has_g(1)) {
+               const Tensor all = op<"expand">(b.g(1), g.shape());
+               dg = dg ? dg + all : all;
+             }
+             if (dg) b.set(0, dg);
+           }
+           if (b.needs(1) && b.has_g(0)) b.set(1, op<"matmul">(g, b.g(0)));
+         },
+     .samples =
+         [](Samples& s) {
+           s.add({s.normal({4, 3}), s.normal({4, 5})});
+           s.add({s.normal({7, 1}), s.normal({7, 2})});
+         }});
 
 // Matrices of all examples as a stack; a vector is a matrix of one row or column meanwhile.
 BatchResults batched_product(Spread& s) {

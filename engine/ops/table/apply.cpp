@@ -228,25 +228,6 @@ inline bool is_cast(const Call& c) {
   return c.op == &cast;
 }
 
-// Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
-// held back may be joined by another one, or a cast. A call that changes an input changes nothing that
-// is yet to be read.
-// True when they stand for one example of many, whose values nobody waits for (batch.h).
-[[gnu::noinline]] bool wait_for_inputs(const Call& c) {
-  if (has_batches(c)) return true;
-  if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
-  const bool joins = c.op->row >= 0 || is_cast(c) || (rows_held && deferral->ends(*c.op));
-  each_tensor(c, [&](Impl* t, int) {
-    if (!joins || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
-  });
-  return false;
-}
-inline bool ready(const Call& c) {
-  if (storages_in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return !wait_for_inputs(c);
-  return true;
-}
-
 // Whose kernels run: those of the first device among the arguments, named or a tensor's.
 BackendKind backend_of(const Call& c) {
   if (!devices_in_use()) [[likely]]
@@ -258,6 +239,29 @@ BackendKind backend_of(const Call& c) {
   for (int i = 0; i < c.n && device.is_cpu(); ++i)
     if (c.arg[i].tag == Tag::Device) device = c.arg[i].device;
   return kernels_of(device);
+}
+
+// Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
+// held back may be joined by another one, a cast, or what is composed of them. A call that changes an input changes nothing that
+// is yet to be read.
+// True when they stand for one example of many, whose values nobody waits for (batch.h).
+[[gnu::noinline]] bool wait_for_inputs(const Call& c) {
+  if (has_batches(c)) return true;
+  if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
+  // Of a composition the operations inside wait.
+  const bool composed = c.op->compose && !c.op->kernel_on(backend_of(c));
+  const bool joins = c.op->row >= 0 || is_cast(c) || composed,
+             ends = rows_held && deferral->ends(*c.op);
+  each_tensor(c, [&](Impl* t, int) {
+    const bool takes = joins || (ends && t->device.is_cpu());
+    if (!takes || !rows_held || !deferral->holds(*t->storage)) tycho::ready(*t->storage);
+  });
+  return false;
+}
+inline bool ready(const Call& c) {
+  if (storages_in_flight.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return !wait_for_inputs(c);
+  return true;
 }
 
 // In-place calls that become another one: true when everything is done.
@@ -343,7 +347,7 @@ void shape_and_run(Call& c, Kernel kernel) {
     const KernelScope scope(op.any_device || taken ? 0 : devices_of(c));
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) about_to_change(c.tensor(i, k), op.name);
-    if (rows_held) [[unlikely]]
+    if (rows_held || devices_in_use()) [[unlikely]]
       rows_may_end = !eager.before;
     const bool streams = devices_in_use() && !op.any_device;
     if (streams) [[unlikely]]
@@ -372,7 +376,7 @@ void shape_and_run(Call& c, Kernel kernel) {
 [[gnu::noinline]] bool defer_cast(Call& c) {
   const Tensor& x = c.tensor(0);
   const DType from = x.dtype(), to = c.arg[1].dtype;
-  if (x.numel() < deferred_from.load(std::memory_order_relaxed) || c.has(3) || from == to ||
+  if (!may_be_deferred(x.numel(), x.device()) || c.has(3) || from == to ||
       !(is_floating(from) || from == DType::Bool) || !is_floating(to))
     return false;
   const bool wide = from == DType::Float64 || to == DType::Float64;

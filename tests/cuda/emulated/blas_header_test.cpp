@@ -27,7 +27,14 @@ TEST(CudaBlas, ItsNumbersAreThoseOfTheLibrarysHeader) {
   EXPECT_EQ(int(lt::kReductionMask), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
   EXPECT_EQ(int(lt::kAlignA), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
   EXPECT_EQ(int(lt::kAlignA) + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  EXPECT_EQ(int(lt::kAuxPointer), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
+  EXPECT_EQ(int(lt::kAuxLd), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
   EXPECT_EQ(int(lt::kWithBias), CUBLASLT_EPILOGUE_BIAS);
+  EXPECT_EQ(int(lt::kWithRelu + lt::kWithBias), CUBLASLT_EPILOGUE_RELU_BIAS);
+  EXPECT_EQ(int(lt::kWithGelu + lt::kWithBias), CUBLASLT_EPILOGUE_GELU_BIAS);
+  EXPECT_EQ(int(lt::kWithGelu + lt::kWithAux + lt::kWithBias), CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  EXPECT_EQ(int(lt::kWithGeluGrad), CUBLASLT_EPILOGUE_DGELU);
+  EXPECT_EQ(int(lt::kWithBiasGrad), CUBLASLT_EPILOGUE_BGRADB);
   EXPECT_EQ(int(lt::kReduceInComputeType), CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   EXPECT_EQ(int(lt::kTransposed), CUBLAS_OP_T);
   EXPECT_EQ(sizeof(lt::Heuristic), sizeof(cublasLtMatmulHeuristicResult_t));

@@ -19,6 +19,7 @@ namespace {
 
 constexpr dnn::Status kBadParam = 2000, kUnsupported = 3000, kFailed = 5000;
 constexpr size_t kWorkspace = 777;
+constexpr int kSecond = 10'000;  // beside an attribute's name: the second of its descriptors
 
 struct Attribute {
   int type;
@@ -85,8 +86,10 @@ size_t size_of_type(int type) {
     case dnn::kOfConvolutionMode:
     case dnn::kOfHeuristicMode:
     case dnn::kOfNote:
+    case dnn::kOfPointwiseMode:
     case dnn::kOfFloat:
       return 4;
+    case dnn::kOfBool:
     case dnn::kOfChar:
       return 1;
     default:
@@ -108,7 +111,7 @@ struct FakeTensor {
 };
 struct FakeConv {
   int kind, dims;
-  FakeTensor x, w, y;
+  FakeTensor x, w, y, bias;
   int64_t stride[3], dilation[3], front[3];
   char* workspace;
 };
@@ -162,7 +165,10 @@ __global__ void fake_cudnn_conv(FakeConv p) {
       sums[static_cast<size_t>(w)] += at(p.y, y) * at(p.x, x);
   });
   for (size_t i = 0; i < sums.size(); ++i)
-    store<double>(made.data, made.dtype, static_cast<int64_t>(i), sums[i]);
+    store<double>(made.data, made.dtype, static_cast<int64_t>(i),
+                  sums[i] + (p.bias.data ? load<double>(p.bias.data, p.bias.dtype,
+                                                        static_cast<int64_t>(i) % p.y.size[1])
+                                         : 0.0));
 }
 TYCHO_KERNEL(fake_cudnn_conv)
 
@@ -208,6 +214,25 @@ int alpha_of(int kind) {
                                : dnn::kWeightAlpha;
 }
 
+bool is_virtual(const FakeDesc& t) { return t.is(dnn::kVirtual, dnn::kOfBool, true); }
+
+// A bias of each channel on a sum that lies nowhere.
+bool good_addition(const FakeDesc& o) {
+  const FakeDesc *add = o.part(dnn::kPointwiseOf, dnn::kPointwise),
+                 *x = o.part(dnn::kPointwiseX, dnn::kTensor),
+                 *b = o.part(dnn::kPointwiseB, dnn::kTensor),
+                 *y = o.part(dnn::kPointwiseY, dnn::kTensor);
+  if (!add || !x || !b || !y || !is_virtual(*x) || is_virtual(*b) || is_virtual(*y) ||
+      !add->is(dnn::kPointwiseMode, dnn::kOfPointwiseMode, int{dnn::kPointwiseAdd}) ||
+      !add->is(dnn::kPointwiseType, dnn::kOfDataType, int{dnn::kFloat}))
+    return false;
+  std::vector<int64_t> of_channels(y->numbers(dnn::kDims).size(), 1);
+  of_channels[1] = y->numbers(dnn::kDims)[1];
+  return x->numbers(dnn::kDims) == y->numbers(dnn::kDims) &&
+         b->numbers(dnn::kDims) == of_channels &&
+         b->word(dnn::kDataType) == y->word(dnn::kDataType);
+}
+
 bool read_operation(const FakeDesc& o, FakeConv* p) {
   const int alpha = alpha_of(o.kind);
   const FakeDesc *c = o.part(alpha + 2, dnn::kConvolution), *x = o.part(alpha + 4, dnn::kTensor);
@@ -226,7 +251,8 @@ bool read_operation(const FakeDesc& o, FakeConv* p) {
   const int64_t in = p->w.size[1], channels = p->x.size[1];
   if (c->number(dnn::kSpatialDims) != p->dims - 2 || channels % in != 0 ||
       p->w.size[0] % (channels / in) != 0 || p->w.size[0] != p->y.size[1] ||
-      p->x.size[0] != p->y.size[0] || p->x.dtype != p->w.dtype || p->x.dtype != p->y.dtype ||
+      p->x.size[0] != p->y.size[0] || p->x.dtype != p->w.dtype ||
+      p->y.dtype != (is_virtual(*o.part(alpha + 5, dnn::kTensor)) ? int{kF32} : p->x.dtype) ||
       c->word(dnn::kComputeType) != (wide ? dnn::kDouble : dnn::kFloat))
     return false;
   for (size_t d = 0; d < stride.size(); ++d) {
@@ -254,9 +280,16 @@ dnn::Status finish(dnn::Desc desc) {
     case dnn::kWeight:
       good = good && read_operation(d, &p);
       break;
+    case dnn::kPointwise:
+      break;
+    case dnn::kPointwiseOperation:
+      good = good && good_addition(d);
+      break;
     case dnn::kGraph:
       good = good && d.parts.count(dnn::kOperations) && d.pointer(dnn::kGraphHandle);
       ++cudnn_state.graphs;
+      if (cudnn_state.adds_no_bias && d.parts.count(dnn::kOperations + kSecond))
+        return kUnsupported;
       break;
     case dnn::kHeuristics:
       good = good && d.part(dnn::kHeuristicGraph, dnn::kGraph);
@@ -267,8 +300,9 @@ dnn::Status finish(dnn::Desc desc) {
       good = good && d.parts.count(dnn::kPlanConfig) && d.pointer(dnn::kPlanHandle);
       break;
     case dnn::kPack:
-      good = good && d.numbers(dnn::kPackUids).size() == 3 &&
-             d.find(dnn::kPackPointers, dnn::kOfPointer, 3) &&
+      good = good &&
+             d.find(dnn::kPackPointers, dnn::kOfPointer,
+                    static_cast<int64_t>(d.numbers(dnn::kPackUids).size())) &&
              d.find(dnn::kPackWorkspace, dnn::kOfPointer, 1);
       break;
     default:
@@ -285,10 +319,11 @@ dnn::Status set(dnn::Desc desc, int name, int type, int64_t count, const void* v
   const auto* bytes = static_cast<const char*>(values);
   d.set[name] = {type, count, {bytes, bytes + static_cast<size_t>(count) * size_of_type(type)}};
   if (type != dnn::kOfDesc) return 0;
-  dnn::Desc other = nullptr;
-  std::memcpy(&other, values, sizeof other);
-  if (!other || (!of(other).finished && of(other).kind != dnn::kConfig)) return kBadParam;
-  d.parts[name] = std::make_shared<FakeDesc>(of(other));
+  for (int64_t i = 0; i < count; ++i) {
+    const dnn::Desc other = static_cast<const dnn::Desc*>(values)[i];
+    if (!other || (!of(other).finished && of(other).kind != dnn::kConfig)) return kBadParam;
+    d.parts[name + (i ? kSecond : 0)] = std::make_shared<FakeDesc>(of(other));
+  }
   return 0;
 }
 
@@ -333,22 +368,35 @@ dnn::Status execute(dnn::Handle handle, dnn::Desc plan_desc, dnn::Desc pack_desc
   const FakeDesc &plan = of(plan_desc), &pack = of(pack_desc);
   if (!handle || !plan.finished || !pack.finished || plan.kind != dnn::kPlan) return kBadParam;
   const FakeDesc& config = *plan.parts.at(dnn::kPlanConfig);
-  const FakeDesc& one = *config.parts.at(dnn::kHeuristicGraph)->parts.at(dnn::kOperations);
+  const auto& graph = config.parts.at(dnn::kHeuristicGraph)->parts;
+  const FakeDesc& one = *graph.at(dnn::kOperations);
+  const auto second = graph.find(dnn::kOperations + kSecond);
   if (cudnn_state.fails_to_run && config.engine != kLast) return kFailed;
   FakeConv p;
   if (!read_operation(one, &p)) return kBadParam;
   const auto uids = pack.numbers(dnn::kPackUids);
-  void* addresses[3];
-  std::memcpy(addresses, pack.set.at(dnn::kPackPointers).bytes.data(), sizeof addresses);
-  FakeTensor* const tensors[] = {&p.w, &p.x, &p.y};
-  for (int k = 0; k < 3; ++k) {
-    const FakeDesc& t = *one.parts.at(alpha_of(one.kind) + 3 + k);
-    for (size_t i = 0; i < 3; ++i)
-      if (uids[i] == t.number(dnn::kUid)) tensors[k]->data = addresses[i];
-    const auto address = reinterpret_cast<uintptr_t>(tensors[k]->data);
-    if (!address || address % static_cast<uintptr_t>(t.number(dnn::kAlignment)) != 0)
-      return kBadParam;
+  void* addresses[4];
+  const auto& bytes = pack.set.at(dnn::kPackPointers).bytes;
+  if (uids.size() != (second == graph.end() ? 3u : 4u)) return kBadParam;
+  std::memcpy(addresses, bytes.data(), bytes.size());
+  const auto place = [&](const FakeDesc& t, FakeTensor* to) {
+    read_tensor(&t, to);
+    for (size_t i = 0; i < uids.size(); ++i)
+      if (uids[i] == t.number(dnn::kUid)) to->data = addresses[i];
+    const auto address = reinterpret_cast<uintptr_t>(to->data);
+    return address && address % static_cast<uintptr_t>(t.number(dnn::kAlignment)) == 0;
+  };
+  const auto side = [&](int k) -> const FakeDesc& {
+    return *one.parts.at(alpha_of(one.kind) + 3 + k);
+  };
+  if (!place(side(0), &p.w) || !place(side(1), &p.x)) return kBadParam;
+  if (second == graph.end()) {
+    if (!place(side(2), &p.y)) return kBadParam;
+  } else if (!place(*second->second->parts.at(dnn::kPointwiseY), &p.y) ||
+             !place(*second->second->parts.at(dnn::kPointwiseB), &p.bias)) {
+    return kBadParam;
   }
+  cudnn_state.added += second != graph.end();
   p.workspace = static_cast<char*>(pack.pointer(dnn::kPackWorkspace));
   if (!p.workspace) return kBadParam;
   ++cudnn_state.runs;

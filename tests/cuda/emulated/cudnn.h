@@ -20,9 +20,10 @@ struct CudnnState {
   // Told by tests.
   bool refuses_mode_a = false;
   bool fails_to_run = false;  // all but the last engine
+  bool adds_no_bias = false;  // graphs of two operations
   // Seen by tests.
   int graphs = 0;  // finished ones
-  int runs = 0;
+  int runs = 0, added = 0;  // with a bias
   int64_t engine = -1;  // of the last run
 };
 extern CudnnState cudnn_state;

@@ -81,6 +81,30 @@ TEST_F(CudaDnn, AWayThatCannotRunIsLeftToOwnKernels) {
   EXPECT_EQ(cudnn_state.graphs, 1);
 }
 
+TEST_F(CudaDnn, ABiasIsAddedInTheSamePassWhereThereIsAWayAndAfterItElse) {
+  const Device d{0};
+  const auto with_bias = [&](int64_t size, DType type) {
+    const Tensor x = filled({2, 2, size, size}, 2, type, d), w = filled({3, 2, 2, 2}, 1, type, d);
+    const Tensor bias = op<"arange">(3, type, d);
+    const Tensor y = op<"convolution">(x, w, bias, Sizes{1, 1}, Sizes{0, 0, 0, 0}, Sizes{1, 1}, 1);
+    for (int64_t k = 0; k < 3; ++k)
+      EXPECT_EQ(number_at(op<"select">(op<"select">(y, 0, 1), 0, k), 5),
+                16 + static_cast<double>(k));
+  };
+  for (const DType type : {DType::Float16, DType::BFloat16, DType::Float32}) {
+    const int before = cudnn_state.added;
+    with_bias(29, type);
+    with_bias(29, type);
+    EXPECT_EQ(cudnn_state.added, before + 2) << dtype_name(type);
+  }
+  const int added = cudnn_state.added;
+  with_bias(29, DType::Float64);
+  cudnn_state.adds_no_bias = true;
+  with_bias(30, DType::BFloat16);
+  with_bias(30, DType::BFloat16);
+  EXPECT_EQ(cudnn_state.added, added);
+}
+
 TEST_F(CudaDnn, ABenchmarkRunsAllThatAreAllowedAndKeepsOne) {
   convolution_settings.benchmark = true;
   cudnn_state.fails_to_run = true;

@@ -384,9 +384,13 @@ Driver make_driver() {
     *library = &m().libraries.emplace_back(LibraryOf{static_cast<const char*>(code)});
     return kSuccess;
   };
-  d.find_kernel = [](KernelHandle* kernel, Library, const char* name) {
-    const Binder* bind = kernel_named(name);
+  d.find_kernel = [](KernelHandle* kernel, Library library, const char* name) {
     LOCK;
+    if (!std::strncmp(name, "program_", 8) && !kernel_named(name))
+      add_kernel(name, [source = library->file](void** arguments) {
+        return bound_program(source, arguments);
+      });
+    const Binder* bind = kernel_named(name);
     *kernel = bind ? &m().kernels.emplace_back(KernelOf{bind}) : nullptr;
     return bind ? kSuccess : kNotFound;
   };
@@ -450,7 +454,13 @@ Driver make_driver() {
     return delete graph, kSuccess;
   };
   d.code_of = [](const char* file) -> const void* { return file; };
-  d.compile_row = [](const std::string&, int, std::string*) -> const void* { return "rows"; };
+  // The kernels of rows are compiled; programs of them are read.
+  d.compile_row = [](const std::string& source, int, bool known, std::string*) -> const void* {
+    static std::deque<std::string> kept;
+    if (known) return nullptr;
+    LOCK;
+    return kept.emplace_back(source).c_str();
+  };
   return d;
 }
 

@@ -1,7 +1,9 @@
 // A CUDA driver without a GPU: device memory is poisoned host memory, streams are queues that are
 // run in a seeded random order within their events, and launches call kernels compiled for the CPU.
 #pragma once
+#include <atomic>
 #include <functional>
+#include <string>
 
 #include "engine/cuda/driver.h"
 
@@ -23,6 +25,10 @@ void start(const Options& options = {});
 
 // Work of a library's stand-in: runs in the stream's order once it may, which is asked again and again.
 void enqueue(Stream stream, std::function<void()> run, std::function<bool()> may_run = {});
+
+// A launch of a program of rows (engine/cuda/programs.h), by its source; how many there were.
+std::function<void()> bound_program(const std::string& source, void** arguments);
+extern std::atomic<int> programs_run;
 
 // What the driver holds, for tests that nothing is left behind.
 struct Held {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "engine/cuda/programs.h"
 #include "engine/cuda/rows.h"
 #include "engine/ops/elementwise/elementwise.h"
 
@@ -93,6 +94,80 @@ TEST_F(CudaCompiler, MakesOneAccessOfSixteenBytesWhereNeighboursArePacked) {
     EXPECT_EQ(accesses(true, "ld.global"), 2) << dtype_name(t);
     EXPECT_EQ(accesses(true, "st.global"), 1) << dtype_name(t);
     EXPECT_EQ(accesses(false, "ld.global"), 0) << dtype_name(t);
+  }
+}
+
+// A chain of rows over `inputs` whole tensors, a row and a number.
+RowProgram chain(DType type, int inputs, int steps, DType lanes) {
+  static double memory[2];
+  RowProgram p{};
+  p.lanes = lanes;
+  p.numel = 4096;
+  p.inputs = inputs + 1;
+  for (int i = 0; i <= inputs; ++i)
+    p.input[i] = {reinterpret_cast<char*>(memory), nullptr, type, i < inputs ? 4096 : 64, 1};
+  constexpr Row kTurns[] = {Row::add, Row::mul, Row::tanh, Row::maximum, Row::exp};
+  using From = RowProgram::From;
+  p.steps = steps;
+  for (int k = 0; k < steps; ++k) {
+    RowProgram::Step& s = p.step[k];
+    s.row = static_cast<int>(kTurns[k % 5]);
+    s.n = row_info[s.row].operands;
+    s.type = type;
+    s.operand[0] = k ? RowProgram::Operand{From::Step, static_cast<uint8_t>(k - 1), 0}
+                     : RowProgram::Operand{From::Input, 0, 0};
+    s.operand[1] = k % 7 == 3 ? RowProgram::Operand{From::Number, 0, 0.5}
+                   : k % 5 == 1 && k > 20
+                       ? RowProgram::Operand{From::Step, static_cast<uint8_t>(k - 20), 0}
+                       : RowProgram::Operand{From::Input, static_cast<uint8_t>(k % p.inputs), 0};
+  }
+  return p;
+}
+
+TEST_F(CudaCompiler, KeepsWhatIsBetweenRowsInRegistersAndReadsSixteenBytesAtATime) {
+  if (!there_is_one()) GTEST_SKIP() << why;
+  struct Case {
+    DType type, lanes;
+    int inputs, steps, loads;
+  };
+  const int most = RowProgram::kMostInputs - 1, all = RowProgram::kMostSteps;
+  for (const Case& c : {Case{DType::Float32, DType::Float32, 2, 8, 3},
+                        Case{DType::BFloat16, DType::Float32, 2, 8, 3},
+                        Case{DType::Float64, DType::Float64, 2, 8, 3},
+                        Case{DType::Float32, DType::Float32, most, all, most},
+                        Case{DType::BFloat16, DType::Float32, most, all, 0},
+                        Case{DType::Float64, DType::Float64, most, all, most}}) {
+    std::string name;
+    const std::string source = program_source(chain(c.type, c.inputs, c.steps, c.lanes), &name);
+    if (c.steps < all) {
+      EXPECT_TRUE(code(source, c.type == DType::Float64 ? 75 : 90)) << why << source;
+    }
+    const char* ptx = code(source, 150);  // newer than it knows: it gives PTX
+    const std::string text = ptx ? ptx : "";
+    ASSERT_FALSE(text.empty()) << why;
+    EXPECT_EQ(text.find(".local"), std::string::npos) << source;
+    int loads = 0;
+    for (size_t at = 0; (at = text.find("ld.global", at)) != std::string::npos; ++at) {
+      const std::string load = text.substr(at, text.find(' ', at) - at);
+      for (const char* wide : {".v4.", ".v2.b64", ".v2.f64", ".v2.u64"})
+        loads += load.find(wide) != std::string::npos;
+    }
+    if (c.loads) {
+      EXPECT_EQ(loads, c.loads) << source;
+    }
+    if (!fs::exists(TYCHO_PTXAS)) continue;
+    const std::string file = folder + "/program.ptx", said = folder + "/said";
+    std::ofstream(file) << text;
+    const size_t target = text.find(".target ") + 8;
+    const std::string arch = text.substr(target, text.find_first_of(", \n", target) - target);
+    EXPECT_EQ(
+        std::system(
+            (TYCHO_PTXAS " -v -arch=" + arch + " -o /dev/null " + file + " 2>" + said).c_str()),
+        0);
+    std::stringstream words;
+    words << std::ifstream(said).rdbuf();
+    EXPECT_NE(words.str().find("0 bytes spill stores, 0 bytes spill loads"), std::string::npos)
+        << words.str() << source;
   }
 }
 

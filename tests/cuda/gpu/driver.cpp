@@ -33,6 +33,7 @@ void start(const Options&) {
 Held held() { return {}; }
 const Nccl& nccl_on_cpu() { return nccl_library(); }
 int nccl_comms() { return 0; }
+std::atomic<int> programs_run{0};
 
 }  // namespace emulated
 }  // namespace tycho::cuda

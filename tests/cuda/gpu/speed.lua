@@ -42,6 +42,8 @@ local function bandwidth(name, limit, moved, f, op)
   failed = failed or not good
   print(("%s | %.0f GB/s | %.0f %% of copy, limit %.0f | %s"):format(name, rate / 1e9, 100 * part, 100 * limit, good and "good" or "below"))
 end
+local fusion = torch.get_fusion()
+torch.set_fusion(false)  -- results that nobody reads would not be written
 torch.no_grad(function()
   bandwidth("x + y", 0.9, 3 * bytes, function() return x + y end)
   bandwidth("x:mul_(1.0001)", 0.9, 2 * bytes, function() x:mul_(1.0001) end)
@@ -54,10 +56,31 @@ torch.no_grad(function()
   bandwidth("sum of columns", 0.8, bytes, function() return x:sum(1) end, "sum")
   bandwidth("softmax", 0.8, 2 * bytes, function() return x:softmax(2) end, "softmax")
   bandwidth("layer_norm", 0.8, 2 * bytes, function() return F.layer_norm(x, {width}) end, "row_norm")
+  -- Rows that run together: what is between them moves no bytes.
+  torch.set_fusion(true)
+  local kept
+  local function chain(x, y)
+    return function()
+      kept = (torch.tanh(x * 0.8 + y) + 1) * x - y:abs()
+      torch.perf_counter()  -- runs what is held
+    end
+  end
+  local short = chain(x[{{1, 8}}], y[{{1, 8}}])
+  for _ = 1, small > 1 and 1 or 400 do chain(x, y)() short() end  -- until they have been compiled
+  bandwidth("a chain of seven", 0.9, 3 * bytes, chain(x, y))
+  torch.set_fusion(false)
 end)
 
 -- --- without a limit, or another than a copy's ---
 local function report(name, figure) print(("%s | %s | | report"):format(name, figure)) end
+local few, more = x[{{1, 8}}], y[{{1, 8}}]
+local function chain() return (torch.tanh(few * 0.8 + more) + 1) * few - more:abs() end
+for _, on in ipairs {false, true} do
+  torch.set_fusion(on)
+  report(("a chain of seven, 8192 elements, %s"):format(on and "as one" or "one by one"),
+    ("%.2f us"):format(median(function() for _ = 1, 100 do chain() torch.perf_counter() end end) * 1e4))
+end
+torch.set_fusion(fusion)
 local one = torch.randn(16, gpu)
 local calls = small > 1 and 100 or 2000
 local each = median(function() for _ = 1, calls do local _ = one + one end end) / calls
