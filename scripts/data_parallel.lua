@@ -14,7 +14,7 @@ local option = support.options("data_parallel", "Trains one network on several d
   {"lr", "X", 0.003, "learning rate at the start; it falls to 0 in a straight line"},
   {"images", "N", 4000, "images to learn from, at most", quick = 320},
   {"device", "NAME", "cuda:0", "the first device; or cpu: without the others, for comparison", free = true},
-  {"devices", "N", 2, "how many devices, from the first on", free = true},
+  {"devices", "N", 2, "how many devices, from the first on (after the last one comes cuda:0)", free = true},
   {"shares", "LIST", "", "parts of a batch for devices of different speed, as in 3,1; equal ones unless given", free = true},
   {"data", "DIR", here .. "/data", "directory of the four MNIST files, with or without .gz", free = true},
   {"save", "FILE", "data_parallel.pt", "where the checkpoint goes", free = true},
@@ -22,9 +22,10 @@ local option = support.options("data_parallel", "Trains one network on several d
 
 local device_ids = {}
 if option.device ~= "cpu" then
-  local first = torch.device(option.device).index
-  for i = 1, option.devices do device_ids[i] = first + i - 1 end
-  support.attempt(torch.zeros, 1, {device = torch.device("cuda", device_ids[#device_ids])})
+  local first = torch.device(option.device).index or 0
+  local count = torch.cuda.device_count()
+  for i = 1, option.devices do device_ids[i] = option.devices <= count and (first + i - 1) % count or first + i - 1 end
+  support.attempt(torch.zeros, 1, {device = torch.device("cuda", math.max(table.unpack(device_ids)))})
 end
 local shares
 if option.shares ~= "" then

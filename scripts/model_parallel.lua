@@ -16,11 +16,13 @@ local option = support.options("model_parallel", "Trains one network over two de
   {"lr", "X", 0.1, "learning rate"},
   {"images", "N", 4000, "images to learn from, at most", quick = 320},
   {"device", "NAME", "cuda:0", "the first device; or cpu: all on one, for comparison", free = true},
-  {"second", "NAME", "cuda:1", "the second device", free = true},
+  {"second", "NAME", "", "the second device; the one after the first unless given", free = true},
   {"data", "DIR", here .. "/data", "directory of the four MNIST files, with or without .gz", free = true},
   {"save", "FILE", "model_parallel.pt", "where the checkpoint goes", free = true},
 })
-local first, second = option.device, option.device == "cpu" and "cpu" or option.second
+local first, second = option.device, option.second
+if first == "cpu" then second = "cpu" end
+if second == "" then second = tostring(torch.device("cuda", ((torch.device(first).index or 0) + 1) % torch.cuda.device_count())) end
 support.attempt(torch.zeros, 1, {device = second})
 
 ---- Three ways to cut ------------------------------------------------------------------------------

@@ -4,7 +4,11 @@
 
 namespace tycho::lua {
 
-// As to_device, but the device need not exist: to name it, to save it, to ask for its type.
+// torch.device("cuda"), without a number: whichever is the current one when it is used. Only values of
+// the language are this; to_device gives the one that is meant.
+inline constexpr Device kCurrentCuda{127};
+
+// As to_device, but the device need not exist, and may be kCurrentCuda: to name it, to save it, to ask for its type.
 bool to_device_value(lua_State* L, int i, Device* out);
 // As largest_holders, of one device's memory.
 std::string largest_holders_on(lua_State* L, Device device);

@@ -266,7 +266,9 @@ Tensor basic(const Tensor& x, const Items& items, std::vector<Tensor>* lists) {
                        static_cast<long long>(y.size(dim + k))));
         // One entry per index tensor: a mask of several dimensions is one entry for all of them.
         lists->resize(dim - folded);
-        lists->push_back(it.tensor);
+        // As in PyTorch, positions of the CPU go to wherever the tensor is.
+        const bool here = it.tensor.device() == x.device() || !it.tensor.device().is_cpu();
+        lists->push_back(here ? it.tensor : op<"to.device">(it.tensor, x.device()));
         folded += takes - 1;
         dim += takes;
         of_x += takes;

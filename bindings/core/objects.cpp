@@ -36,7 +36,8 @@ Device device_at(lua_State* L, int i) {
 }
 
 int device_tostring(lua_State* L) {
-  lua_pushstring(L, device_name(device_at(L, 1)).c_str());
+  const Device d = device_at(L, 1);
+  lua_pushstring(L, d == kCurrentCuda ? "cuda" : device_name(d).c_str());
   return 1;
 }
 
@@ -45,7 +46,7 @@ int device_index(lua_State* L) {
   const char* key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (!std::strcmp(key, "type"))
     lua_pushstring(L, d.is_cpu() ? "cpu" : "cuda");
-  else if (!std::strcmp(key, "index") && !d.is_cpu())
+  else if (!std::strcmp(key, "index") && !d.is_cpu() && d != kCurrentCuda)
     lua_pushinteger(L, d.number);
   else
     lua_pushnil(L);
@@ -169,6 +170,7 @@ bool to_device_value(lua_State* L, int i, Device* out) {
 bool to_device(lua_State* L, int i, Device* out) {
   if (lua_isinteger(L, i)) return *out = cuda_device(lua_tointeger(L, i)), true;
   if (!to_device_value(L, i, out)) return false;
+  if (*out == kCurrentCuda) return *out = current_cuda_device(), true;
   if (!out->is_cpu()) cuda_device(out->number);  // raises when it is not there
   return true;
 }

@@ -113,6 +113,7 @@ int device(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, to_device_value(L, 1, &d),
               "device: %s is no device; write \"cpu\", \"cuda\" or \"cuda:0\"",
               describe_value(L, 1, &room));
+  if (lua_type(L, 1) == LUA_TSTRING && !std::strcmp(lua_tostring(L, 1), "cuda")) d = kCurrentCuda;
   if (lua_isinteger(L, 2)) {
     TYCHO_CHECK(Kind::Device, !d.is_cpu() || lua_tointeger(L, 2) == 0,
                 "device: the CPU is one device, without a number %lld",

@@ -121,7 +121,7 @@ int lua_matmul_precision(lua_State* L) {
   lua_pushinteger(L, static_cast<int>(matmul_precision.load()));
   return 1;
 }
-// _convolutions(name, yes?): a switch of torch.backends.cudnn; what it says now.
+// _convolutions(name, value?): a setting of torch.backends.cudnn; what it says now.
 int lua_convolutions(lua_State* L) {
   ConvolutionSettings& c = convolution_settings;
   const std::pair<std::string_view, std::atomic<bool>*> switches[] = {
@@ -129,14 +129,26 @@ int lua_convolutions(lua_State* L) {
       {"benchmark", &c.benchmark},
       {"deterministic", &c.deterministic},
       {"allow_tf32", &c.allow_tf32}};
-  const char* const name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
+  const std::string_view name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
   for (const auto& [known, on] : switches) {
     if (known != name) continue;
     if (!lua_isnoneornil(L, 2)) *on = lua_toboolean(L, 2);
     lua_pushboolean(L, *on);
     return 1;
   }
-  fail(Kind::Argument, "_convolutions: wants the name of a switch of torch.backends.cudnn");
+  TYCHO_CHECK(Kind::Argument, name == "benchmark_limit",
+              "_convolutions: wants the name of a setting of torch.backends.cudnn");
+  if (!lua_isnoneornil(L, 2)) {
+    const int64_t limit = check_integer(L, 2, "torch.backends.cudnn.benchmark_limit");
+    TYCHO_CHECK(
+        Kind::Value, limit >= 0,
+        "torch.backends.cudnn.benchmark_limit: wants a number of ways to time, or 0 for all, "
+        "not %lld",
+        static_cast<long long>(limit));
+    c.benchmark_limit = limit;
+  }
+  lua_pushinteger(L, c.benchmark_limit);
+  return 1;
 }
 // _cudnn_version(): 91900 for 9.19; nil where no device would use it.
 int cudnn_version(lua_State* L) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "bindings/core/device.h"
 #include "bindings/files/files.h"
 #include "engine/base/interrupt.h"
 #include "engine/io/file.h"
@@ -217,7 +218,8 @@ class Loader {
         push_dtype(L_, static_cast<DType>(n.integer));
         return;
       case PickleKind::Device:
-        push_device(L_, named_device(n.view()));  // a name: map_location is about tensors
+        // A name: map_location is about tensors.
+        push_device(L_, n.view() == "cuda" ? kCurrentCuda : named_device(n.view()));
         return;
       case PickleKind::Storage:
         fail(Kind::Io, path_ + " holds a storage by itself; save the tensor instead");

@@ -92,8 +92,9 @@ class Saver {
     if (!to_device_value(L_, i, &d)) return false;
     out.global("torch device");
     out.text(d.is_cpu() ? "cpu" : "cuda");
-    if (!d.is_cpu()) out.integer(d.number);
-    out.op(d.is_cpu() ? '\x85' : '\x86');
+    const bool numbered = !d.is_cpu() && d != kCurrentCuda;
+    if (numbered) out.integer(d.number);
+    out.op(numbered ? '\x86' : '\x85');
     out.op('R');
     return true;
   }

@@ -11,7 +11,7 @@ local function number_of(device, who)
   if device == nil then return cuda.current_device() end
   local at = math.type(device) == "integer" and torch.device("cuda", device) or torch.device(device)
   if at.type == "cpu" then error(who .. ": the CPU is no CUDA device", 3, "device") end
-  return at.index
+  return at.index or cuda.current_device()
 end
 
 ---- The current device ------------------------------------------------------------------------------

@@ -74,16 +74,19 @@ class PhiloxStream {
 // counter `at` whose upper half counts from 1.
 class PhiloxReader {
  public:
-  PhiloxReader(uint64_t key, uint64_t at) : key_(key), at_(at) {}
-  double next_double53() {
-    if (used_ == 2) block_ = philox(key_, at_, ++blocks_), used_ = 0;
-    return unit_of(block_, used_++, double{});
+  constexpr PhiloxReader(uint64_t key, uint64_t at) : key_(key), at_(at) {}
+  constexpr double next_double53() {
+    kept_ = !kept_;
+    if (!kept_) return second_;
+    const PhiloxBlock block = philox(key_, at_, ++blocks_);
+    second_ = unit_of(block, 1, double{});
+    return unit_of(block, 0, double{});
   }
 
  private:
   uint64_t key_, at_, blocks_ = 0;
-  PhiloxBlock block_{};
-  int used_ = 2;
+  double second_ = 0;  // of the last block, where it is kept
+  bool kept_ = false;
 };
 
 }  // namespace tycho

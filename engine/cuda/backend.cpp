@@ -24,10 +24,15 @@ struct Cuda final : Backend {
     return {device.name, device.arch / 10, device.arch % 10, device.multiprocessors};
   }
 
-  void* allocate(Device d, size_t bytes) override { return context_of(d).memory->allocate(bytes); }
-  void release(Device d, void* memory, size_t bytes) override {
-    context_of(d).memory->release(memory, bytes);
+  bool allocate(Storage& s) override {
+    DeviceContext& device = context_of(s.device);
+    const StreamId home = device.used(current_stream(s.device));
+    s.data = device.memory->allocate(s.bytes, home);
+    s.home = static_cast<uint16_t>(home);
+    if (s.data && device.streams > 1) device.begin(s, home);
+    return s.data;
   }
+  void release(Storage& s) override { context_of(s.device).memory->release(s); }
   int64_t live_bytes(Device d) override { return context_of(d).memory->bins().live_bytes(); }
   MemoryStats memory_stats(Device d) override { return context_of(d).memory->bins().stats(); }
   void reset_peak_memory(Device d) override { context_of(d).memory->bins().reset_peak(); }
@@ -62,16 +67,7 @@ struct Cuda final : Backend {
   void synchronize(Device d) override {
     not_while_capturing(d, "waiting for the device");
     DeviceContext& device = context_of(d);
-    for (size_t i = 0;; ++i) {
-      Stream stream;
-      {
-        const std::lock_guard lock(device.mutex);
-        if (i >= device.queues.size()) break;
-        if (!device.queues[i].used || device.queues[i].captured) continue;
-        stream = device.queues[i].stream;
-      }
-      finish(device, stream);
-    }
+    device.finish_all();
     forget_arrived(device);
     raise_faults(d);
   }
@@ -90,7 +86,7 @@ struct Cuda final : Backend {
       device.queues[at].waited.clear();
       ++device.streams;
     }
-    // Blocks that were released while there was one stream wait for nothing but its order.
+    // What was asked while there was one stream has nothing but its order.
     finish(device, device.stream(0));
     return static_cast<StreamId>(at);
   }
@@ -103,14 +99,17 @@ struct Cuda final : Backend {
       if (q.captured) return (void)(q.ends_later = true);
     }
     finish(device, device.stream(s));
-    const std::lock_guard lock(device.mutex);
-    Queue& q = device.queues[static_cast<size_t>(s)];
-    for (const Queue::Mark& mark : q.open) driver().end_event(mark.event);
-    q.open.clear();
-    check(driver().end_stream(q.stream), "the end of a stream");
-    q.stream = nullptr;
-    q.used = false;
-    --device.streams;
+    {
+      const std::lock_guard lock(device.mutex);
+      Queue& q = device.queues[static_cast<size_t>(s)];
+      for (const Queue::Mark& mark : q.open) driver().end_event(mark.event);
+      q.open.clear();
+      check(driver().end_stream(q.stream), "the end of a stream");
+      q.stream = nullptr;
+      q.used = false;
+      --device.streams;
+    }
+    device.memory->end_stream(s);
   }
   void use(const Impl* t, bool writes) override {
     DeviceContext& device = context_of(t->device);

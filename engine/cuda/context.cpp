@@ -66,10 +66,38 @@ DeviceContext& context_of(Device device) {
   return *d;
 }
 
+StreamId DeviceContext::used_one(StreamId id) const {
+  const auto at = static_cast<size_t>(id);
+  return at < queues.size() && queues[at].used ? id : 0;
+}
+
+StreamId DeviceContext::used(StreamId id) {
+  const std::lock_guard lock(mutex);
+  return used_one(id);
+}
+
 Stream DeviceContext::stream(StreamId id) {
   const std::lock_guard lock(mutex);
-  const auto at = static_cast<size_t>(id);
-  return queues[at < queues.size() && queues[at].used ? at : 0].stream;
+  return queues[static_cast<size_t>(used_one(id))].stream;
+}
+
+Stream DeviceContext::outside_graphs(StreamId id) {
+  const std::lock_guard lock(mutex);
+  const Queue& q = queues[static_cast<size_t>(used_one(id))];
+  return q.captured ? nullptr : q.stream;
+}
+
+void DeviceContext::finish_all() {
+  for (size_t i = 0;; ++i) {
+    Stream stream;
+    {
+      const std::lock_guard lock(mutex);
+      if (i >= queues.size()) return;
+      if (!queues[i].used || queues[i].captured) continue;
+      stream = queues[i].stream;
+    }
+    finish(*this, stream);
+  }
 }
 
 // Events last only as long as it takes to ask for the wait: the driver keeps what it needs.
@@ -91,14 +119,22 @@ void DeviceContext::come_after(StreamId stream, StreamId other, uint64_t at) {
 
 // A storage's `written` is a stream above how much it had been asked for; bit r of `readers` stands for
 // streams r, r + 64, ...
-void DeviceContext::use(Storage& s, StreamId stream, bool writes) {
-  constexpr int kAt = 48;
-  constexpr uint64_t kMost = (uint64_t{1} << kAt) - 1;
+namespace {
+constexpr int kAt = 48;
+constexpr uint64_t kMost = (uint64_t{1} << kAt) - 1;
+StreamId writer_of(uint64_t written) { return static_cast<StreamId>(written >> kAt); }
+}  // namespace
+
+void DeviceContext::begin(Storage& s, StreamId stream) {
   const std::lock_guard lock(mutex);
-  if (static_cast<size_t>(stream) >= queues.size() || !queues[static_cast<size_t>(stream)].used)
-    stream = 0;
+  s.written = static_cast<uint64_t>(stream) << kAt | ++queues[static_cast<size_t>(stream)].asked;
+}
+
+void DeviceContext::use(Storage& s, StreamId stream, bool writes) {
+  const std::lock_guard lock(mutex);
+  stream = used_one(stream);
   const uint64_t written = s.written;
-  if (written) come_after(stream, static_cast<StreamId>(written >> kAt), written & kMost);
+  if (written) come_after(stream, writer_of(written), written & kMost);
   Queue& q = queues[static_cast<size_t>(stream)];
   ++q.asked;
   if (!writes) {
@@ -110,6 +146,28 @@ void DeviceContext::use(Storage& s, StreamId stream, bool writes) {
       if (readers >> (r % 64) & 1) come_after(stream, static_cast<StreamId>(r), queues[r].asked);
   s.readers = 0;
   s.written = static_cast<uint64_t>(stream) << kAt | q.asked;
+}
+
+std::vector<Event> DeviceContext::others(uint64_t written, uint64_t readers, StreamId home) {
+  std::vector<Event> events;
+  if (streams == 1 || (!readers && writer_of(written) == home)) return events;
+  const std::lock_guard lock(mutex);
+  const Queue& h = queues[static_cast<size_t>(home)];
+  for (size_t r = 0; r < queues.size(); ++r) {
+    const Queue& q = queues[r];
+    const bool wrote = written && writer_of(written) == static_cast<StreamId>(r);
+    const bool read = readers >> (r % 64) & 1;
+    if ((!wrote && !read) || r == static_cast<size_t>(home)) continue;
+    // A graph under capture holds what it uses itself.
+    if (!q.used || q.captured) continue;
+    const uint64_t known = r < h.waited.size() ? h.waited[r] : 0;
+    if (known >= (read ? q.asked : written & kMost)) continue;
+    Event event = nullptr;
+    check(driver().new_event(&event, kEventWithoutTime), "releasing a device's memory");
+    events.push_back(event);
+    check(driver().record_event(event, q.stream), "releasing a device's memory");
+  }
+  return events;
 }
 
 void DeviceContext::gather(StreamId stream) {

@@ -61,7 +61,14 @@ struct DeviceContext {
   std::atomic<int> streams{1};  // queues that are used
 
   Stream stream(StreamId id);
+  StreamId used(StreamId id);          // 0 for a stream that is gone
+  Stream outside_graphs(StreamId id);  // null while it takes part in a capture
+  void finish_all();                   // but streams of a capture
   void use(Storage& s, StreamId stream, bool writes);
+  // A storage at its start, whose memory is there in the stream's order.
+  void begin(Storage& s, StreamId stream);
+  // Of streams that used a storage and that `home` is not known to come after: where they are now.
+  std::vector<Event> others(uint64_t written, uint64_t readers, StreamId home);
   // The stream comes after all that was asked of others, or they after what was asked of it.
   void gather(StreamId stream);
   void spread(StreamId stream);
@@ -69,6 +76,7 @@ struct DeviceContext {
   void forget_others(Queue& q);
 
  private:
+  StreamId used_one(StreamId id) const;                           // with the lock
   void come_after(StreamId stream, StreamId other, uint64_t at);  // called with the lock
 };
 

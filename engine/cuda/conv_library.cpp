@@ -19,7 +19,6 @@ namespace tycho::cuda {
 namespace {
 
 constexpr size_t kMostWorkspace = size_t{1} << 30;
-constexpr size_t kMostTimed = 10;  // as PyTorch's benchmark_limit
 constexpr int kRounds = 3;
 constexpr dnn::Status kNoMemory = -1;  // for its workspace
 
@@ -29,7 +28,7 @@ using Key = std::array<int64_t, sizeof(ConvQuestion) / sizeof(int64_t)>;
 struct Place {
   const Cudnn* library;
   int device;
-  bool timed;
+  size_t ways;  // that were timed
   Key question;
   auto operator<=>(const Place&) const = default;
 };
@@ -128,13 +127,13 @@ bool convolve_by_library(ConvKind kind, const ConvShape& s, const Tensor& x, con
   const Addresses m{
       {x.data<void>(), w.data<void>(), y.data<void>(), bias ? bias.data<void>() : nullptr}};
   const ConvQuestion q = question_of(kind, s, x.dtype(), m);
-  const bool timed = convolution_settings.benchmark;
+  const auto limit = static_cast<size_t>(convolution_settings.benchmark_limit.load());
+  const size_t most = !convolution_settings.benchmark ? 1 : limit ? limit : SIZE_MAX;
   const auto [it, fresh] =
-      plans().try_emplace({library, device.number, timed, std::bit_cast<Key>(q)});
+      plans().try_emplace({library, device.number, most, std::bit_cast<Key>(q)});
   Kept& kept = it->second;
   if (fresh) {
-    std::vector<ConvPlan> ways =
-        plans_of(q, {.handle = handle}, timed ? kMostTimed : 1, kMostWorkspace);
+    std::vector<ConvPlan> ways = plans_of(q, {.handle = handle}, most, kMostWorkspace);
     float best = std::numeric_limits<float>::infinity();
     for (ConvPlan& way : ways) {
       const float time = ways.size() == 1 ? 0 : time_of(stream, [&] {

@@ -9,8 +9,6 @@
 namespace tycho::cuda {
 namespace {
 
-constexpr size_t kCounterBytes = 2 * sizeof(uint64_t);
-
 // Streams that take part in a capture are everybody's again; those that were released meanwhile go.
 void forget_captured(DeviceContext& d) {
   std::vector<StreamId> released;
@@ -30,16 +28,15 @@ void forget_captured(DeviceContext& d) {
 }  // namespace
 
 GraphRecording::GraphRecording(DeviceContext& device, StreamId stream, PoolId pool)
-    : device_(device), stream_(stream), pool_(pool) {
-  counters_ = device.memory->allocate(kCounterBytes);
-  TYCHO_CHECK(Kind::Oom, counters_, "out of memory on %s: a graph wants a little",
-              device_name(device.device).c_str());
+    : device_(device),
+      stream_(stream),
+      pool_(pool),
+      counters_(empty({2}, DType::Int64, device.device)) {
   device.memory->open_pool(pool);
   // What a captured call may do besides is our own affair: other threads and the pool's growth go on.
   const Result begun = driver().begin_capture(device.stream(stream), kCaptureRelaxed);
   if (begun != kSuccess) {
     device.memory->close_pool(pool);
-    device.memory->release(counters_, kCounterBytes);
     check(begun, "beginning a graph");
   }
   const std::lock_guard lock(device.mutex);
@@ -79,7 +76,6 @@ GraphRecording::~GraphRecording() {
   }
   if (run_) driver().end_run(run_);
   device_.memory->close_pool(pool_);
-  device_.memory->release(counters_, kCounterBytes);
 }
 
 // The counters are written in the replay's stream; replays in several come one after the other.
@@ -94,8 +90,7 @@ void GraphRecording::replay(StreamId id) {
   if (drawn_) {
     PhiloxStream& philox = *generator_of(device_.device).philox;
     const uint64_t now[] = {philox.initial_seed(), philox.take(static_cast<int64_t>(drawn_))};
-    static_assert(sizeof now == kCounterBytes);
-    check(driver().copy_up(reinterpret_cast<Address>(counters_), now, sizeof now, stream),
+    check(driver().copy_up(reinterpret_cast<Address>(counters_.data()), now, sizeof now, stream),
           "replaying a graph");
   }
   check(driver().run_graph(run_, stream), "replaying a graph");

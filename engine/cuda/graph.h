@@ -18,16 +18,16 @@ class GraphRecording final : public Recording {
   PoolId pool() const { return pool_; }
   // So many counters of each replay: the first one, from where `counters` stand then.
   uint64_t draw(int64_t count);
-  const uint64_t* counters() const { return reinterpret_cast<const uint64_t*>(counters_); }
+  const uint64_t* counters() const { return reinterpret_cast<const uint64_t*>(counters_.data()); }
 
  private:
   cuda::Graph close();  // the capture; null where the driver gave it up
   DeviceContext& device_;
   const StreamId stream_;
   const PoolId pool_;
+  const Tensor counters_;  // seed, first counter
   bool open_ = true;
   GraphRun run_ = nullptr;
-  void* counters_ = nullptr;  // seed, first counter
   uint64_t drawn_ = 0;
   Event replayed_ = nullptr;  // the last replay is done
 };

@@ -44,11 +44,14 @@ void launch_kernel(Device device, KernelRef kernel, Grid grid, Block block, size
 }
 
 Scratch::Scratch(Device device, size_t bytes)
-    : device_(device), bytes_(bytes), memory_(context_of(device).memory->allocate(bytes)) {
+    : device_(device),
+      stream_(context_of(device).used(current_stream(device))),
+      bytes_(bytes),
+      memory_(context_of(device).memory->allocate(bytes, stream_)) {
   TYCHO_CHECK(Kind::Oom, memory_ || !bytes, "out of memory on %s: %.1f MB of scratch memory wanted",
               device_name(device).c_str(), static_cast<double>(bytes) / 1e6);
 }
-Scratch::~Scratch() { context_of(device_).memory->release(memory_, bytes_); }
+Scratch::~Scratch() { context_of(device_).memory->release(memory_, bytes_, stream_); }
 
 int multiprocessors(Device device) { return context_of(device).multiprocessors; }
 int arch(Device device) { return context_of(device).arch; }

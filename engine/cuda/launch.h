@@ -3,7 +3,7 @@
 #pragma once
 #include <type_traits>
 
-#include "engine/tensor/device.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::cuda {
 
@@ -43,6 +43,7 @@ class Scratch {
 
  private:
   Device device_;
+  StreamId stream_;
   size_t bytes_;
   void* memory_;
 };

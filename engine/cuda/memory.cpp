@@ -1,9 +1,8 @@
 // Taking blocks from the driver's pool, and keeping those that other streams may still use.
 #include "engine/cuda/memory.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "engine/base/size_class.h"
 #include "engine/cuda/context.h"
 #include "engine/cuda/graph.h"
 
@@ -13,71 +12,87 @@ namespace {
 void* as_pointer(Address a) { return reinterpret_cast<void*>(a); }
 Address as_address(void* p) { return reinterpret_cast<Address>(p); }
 
+// A graph under capture would take up what the driver is asked for in one of its streams. Whatever was
+// asked of those before is done, so that a stream of its own may be asked.
+class Outside {
+ public:
+  Outside(DeviceContext& device, int stream) : stream_(device.outside_graphs(stream)) {
+    if (stream_) return;
+    check(driver().new_stream(&made_, kNonBlocking), "a new stream");
+    stream_ = made_;
+  }
+  ~Outside() {
+    if (!made_) return;
+    driver().finish_stream(made_);
+    driver().end_stream(made_);
+  }
+  Outside(const Outside&) = delete;
+  operator Stream() const { return stream_; }
+
+ private:
+  Stream stream_, made_ = nullptr;
+};
+
 }  // namespace
 
 // Both are called under the bins' lock, on a thread that has the device's context.
-void* Memory::take(size_t bytes) {
+void* Memory::take(size_t bytes, int stream) {
   Address memory = 0;
-  const Result r = driver().allocate(&memory, bytes, device_.stream(0));
+  const Outside in(device_, stream);
+  const Result r = driver().allocate(&memory, bytes, in);
   if (r == kOutOfMemory) return nullptr;
   check(r, "allocating on a device");
-  // Other streams may use it at once: it is there for all of them.
-  check(driver().finish_stream(device_.stream(0)), "allocating on a device");
   return as_pointer(memory);
 }
 
-void Memory::give(void* memory, size_t) {
-  check(driver().release(as_address(memory), device_.stream(0)), "releasing a device's memory");
+void Memory::give(void* memory, size_t, int stream) {
+  check(driver().release(as_address(memory), Outside(device_, stream)),
+        "releasing a device's memory");
 }
 
-void* Memory::allocate(size_t bytes) {
+void* Memory::allocate(size_t bytes, int stream) {
   if (const GraphRecording* graph = recording_on(device_.device)) [[unlikely]]
-    return allocate_private(graph->pool(), bytes);
-  return allocate_block(bytes);
+    return allocate_private(graph->pool(), bytes, stream);
+  return allocate_block(bytes, stream);
 }
 
-void* Memory::allocate_block(size_t bytes) {
+void* Memory::allocate_block(size_t bytes, int stream) {
   collect(false);
-  if (void* memory = bins_.allocate(bytes)) return memory;
+  if (void* memory = bins_.allocate(bytes, stream)) return memory;
   collect(true);
   empty_cache();
-  return bins_.allocate(bytes);
+  return bins_.allocate(bytes, stream);
 }
 
-void Memory::release(void* memory, size_t bytes) {
-  if (!memory) return;
-  if (any_private_.load(std::memory_order_relaxed) && release_private(memory, &bytes)) return;
-  Waiting block{memory, bytes, {}};
-  {
-    const std::lock_guard lock(device_.mutex);
-    if (std::count_if(device_.queues.begin(), device_.queues.end(),
-                      [](const Queue& q) { return q.used; }) > 1)
-      for (const Queue& q : device_.queues) {
-        Event event = nullptr;
-        // A graph under capture holds what it uses itself.
-        if (!q.used || q.captured || driver().new_event(&event, kEventWithoutTime) != kSuccess)
-          continue;
-        driver().record_event(event, q.stream);
-        block.events.push_back(event);
-      }
-  }
+void Memory::release(void* memory, size_t bytes, int stream) {
+  if (memory && !release_private(memory, &bytes)) give_back(memory, bytes, stream, {});
+}
+
+void Memory::release(Storage& s) {
+  size_t bytes = s.bytes;
+  if (release_private(s.data, &bytes)) return;
+  const int home = device_.used(s.home);
+  give_back(s.data, bytes, home, device_.others(s.written, s.readers, home));
+}
+
+void Memory::give_back(void* memory, size_t bytes, int stream, std::vector<Event> others) {
   bins_.leave(bytes);
-  if (block.events.empty()) return bins_.take_back(memory, bytes);
+  if (others.empty()) return bins_.take_back(memory, bytes, stream);
   const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(block));
+  waiting_.push_back({memory, bytes, stream, std::move(others)});
 }
 
 void Memory::collect(bool wait) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [&](Waiting& block) {
-    while (!block.events.empty()) {
-      const Event event = block.events.back();
+    while (!block.others.empty()) {
+      const Event event = block.others.back();
       if (wait) driver().finish_event(event);
       if (driver().ask_event(event) == kNotReady) return false;
       driver().end_event(event);
-      block.events.pop_back();
+      block.others.pop_back();
     }
-    bins_.take_back(block.memory, block.bytes);
+    bins_.take_back(block.memory, block.bytes, device_.used(block.stream));
     return true;
   });
 }
@@ -85,7 +100,7 @@ void Memory::collect(bool wait) {
 void Memory::empty_cache() {
   collect(false);
   bins_.empty_cache();
-  finish(device_, device_.stream(0));
+  device_.finish_all();
   driver().trim_pool(device_.pool, 0);
 }
 
@@ -102,35 +117,31 @@ void Memory::close_pool(int64_t pool) {
     const std::lock_guard lock(pool_mutex_);
     PrivatePool& p = pools_[pool];
     if (--p.graphs) return;
-    for (unsigned c = 0; c < kClasses; ++c)
-      for (auto* blocks : {&p.free[c], &p.later[c]})
-        for (void* memory : *blocks) {
-          gone.emplace_back(memory, class_bytes(c));
+    for (const auto* bins : {&p.free, &p.later})
+      for (const auto& [bytes, blocks] : *bins)
+        for (void* memory : blocks) {
+          gone.emplace_back(memory, bytes);
           owner_.erase(memory);
         }
     pools_.erase(pool);
   }
-  for (const auto& [memory, bytes] : gone) release(memory, bytes);
+  constexpr uint64_t kAnyone = ~uint64_t{0};  // may have read what a replay left there
+  for (const auto& [memory, bytes] : gone)
+    give_back(memory, bytes, 0, device_.others(0, kAnyone, 0));
 }
 
 void Memory::fork(int64_t pool) {
   const std::lock_guard lock(pool_mutex_);
   PrivatePool& p = pools_[pool];
   p.forked = true;
-  for (unsigned c = 0; c < kClasses; ++c) {
-    p.later[c].insert(p.later[c].end(), p.free[c].begin(), p.free[c].end());
-    p.free[c].clear();
-  }
+  DeviceMemory::move_blocks(p.later, p.free);
 }
 
 void Memory::end_fork(int64_t pool) {
   const std::lock_guard lock(pool_mutex_);
   PrivatePool& p = pools_[pool];
   p.forked = false;
-  for (unsigned c = 0; c < kClasses; ++c) {
-    p.free[c].insert(p.free[c].end(), p.later[c].begin(), p.later[c].end());
-    p.later[c].clear();
-  }
+  DeviceMemory::move_blocks(p.free, p.later);
 }
 
 bool Memory::is_private(const void* memory) {
@@ -139,19 +150,19 @@ bool Memory::is_private(const void* memory) {
   return owner_.contains(memory);
 }
 
-void* Memory::allocate_private(int64_t pool, size_t bytes) {
-  if (bytes > kLargestBlock) return nullptr;
-  const unsigned c = size_class(bytes);
+void* Memory::allocate_private(int64_t pool, size_t bytes, int stream) {
+  if (bytes > DeviceMemory::kLargest) return nullptr;
+  const size_t block = DeviceMemory::block_bytes(bytes);
   {
     const std::lock_guard lock(pool_mutex_);
-    auto& free = pools_[pool].free[c];
+    auto& free = pools_[pool].free[block];
     if (!free.empty()) {
       void* const memory = free.back();
       free.pop_back();
       return memory;
     }
   }
-  void* const memory = allocate_block(class_bytes(c));
+  void* const memory = allocate_block(block, stream);
   if (!memory) return nullptr;
   const std::lock_guard lock(pool_mutex_);
   owner_[memory] = pool;
@@ -161,18 +172,19 @@ void* Memory::allocate_private(int64_t pool, size_t bytes) {
 
 // False where the block's pool is gone, or it never had one.
 bool Memory::release_private(void* memory, size_t* bytes) {
+  if (!any_private_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(pool_mutex_);
   const auto owner = owner_.find(memory);
   if (owner == owner_.end()) return false;
-  const unsigned c = size_class(*bytes);
+  const size_t block = DeviceMemory::block_bytes(*bytes);
   const auto pool = pools_.find(owner->second);
   if (pool != pools_.end()) {
     PrivatePool& p = pool->second;
-    (p.forked ? p.later : p.free)[c].push_back(memory);
+    (p.forked ? p.later : p.free)[block].push_back(memory);
     return true;
   }
   owner_.erase(owner);
-  *bytes = class_bytes(c);
+  *bytes = block;
   return false;
 }
 

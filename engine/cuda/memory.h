@@ -1,7 +1,7 @@
-// A device's memory: bins of free blocks over the driver's pool. A block that is released while
-// there are several streams waits for all of them before somebody else gets it; with one stream, its
-// order is enough. What a thread allocates while it captures a graph comes from a pool of graphs, and
-// goes back there as long as one of them lives: a replay writes it again.
+// A device's memory: bins of free blocks for each stream over the driver's pool. A block goes back to
+// the stream that it was taken for, whose order is enough; where other streams used it since, it waits
+// until they have passed that point. What a thread allocates while it captures a graph comes from a
+// pool of graphs, and goes back there as long as one of them lives: a replay writes it again.
 #pragma once
 #include <map>
 #include <unordered_map>
@@ -9,6 +9,7 @@
 
 #include "engine/base/device_memory.h"
 #include "engine/cuda/driver.h"
+#include "engine/tensor/storage.h"
 
 namespace tycho::cuda {
 
@@ -17,8 +18,12 @@ struct DeviceContext;
 class Memory final : DeviceMemory::Source {
  public:
   explicit Memory(DeviceContext& device) : device_(device) {}
-  void* allocate(size_t bytes);
-  void release(void* memory, size_t bytes);
+  // For the order of a stream; what comes back may be used by it at once, and the others come after.
+  void* allocate(size_t bytes, int stream);
+  // What no other stream used.
+  void release(void* memory, size_t bytes, int stream);
+  void release(Storage& s);
+  void end_stream(int stream) { bins_.end_stream(stream); }  // its work is done
   void empty_cache();
   DeviceMemory& bins() { return bins_; }
 
@@ -35,17 +40,19 @@ class Memory final : DeviceMemory::Source {
   struct Waiting {
     void* memory;
     size_t bytes;
-    std::vector<Event> events;
+    int stream;
+    std::vector<Event> others;
   };
-  void* take(size_t bytes) override;
-  void give(void* memory, size_t bytes) override;
+  void* take(size_t bytes, int stream) override;
+  void give(void* memory, size_t bytes, int stream) override;
   struct PrivatePool {
     int graphs = 0;
     bool forked = false;
-    std::vector<void*> free[kClasses], later[kClasses];
+    DeviceMemory::Bins free, later;
   };
-  void* allocate_private(int64_t pool, size_t bytes);
-  void* allocate_block(size_t bytes);
+  void* allocate_private(int64_t pool, size_t bytes, int stream);
+  void* allocate_block(size_t bytes, int stream);
+  void give_back(void* memory, size_t bytes, int stream, std::vector<Event> others);
   bool release_private(void* memory, size_t* bytes);
   void collect(bool wait);
 

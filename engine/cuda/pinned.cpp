@@ -9,12 +9,12 @@ namespace tycho::cuda {
 namespace {
 
 struct PinnedSource final : DeviceMemory::Source {
-  void* take(size_t bytes) override {
+  void* take(size_t bytes, int) override {
     context_of(current_cuda_device());
     void* memory = nullptr;
     return driver().allocate_pinned(&memory, bytes, kPortable) == kSuccess ? memory : nullptr;
   }
-  void give(void* memory, size_t) override {
+  void give(void* memory, size_t, int) override {
     context_of(current_cuda_device());
     driver().release_pinned(memory);
   }

@@ -37,7 +37,8 @@ class Work final : public Shared, public InFlight {
     return !is_message_ ? verb_name(desc_.verb) : message_.send ? "send" : "recv";
   }
   void mark(const Tensor& t);
-  void settle();  // it is over: the storages are no longer in flight, the tensors are let go
+  // It is over: the storages are no longer in flight, what came is where it belongs, the tensors are let go.
+  void settle();
 
   Desc desc_;
   Span in_, out_;
@@ -45,6 +46,7 @@ class Work final : public Shared, public InFlight {
   bool is_message_ = false, started_ = false;
   std::unique_ptr<Wait> waits_;
   Tensor tensors_[2];
+  Tensor arrives_in_;  // where a message's values go from the host, when they are there
   // The storages that are in flight by this work, and what they were by before.
   struct Mark {
     Storage* storage = nullptr;

@@ -36,6 +36,7 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
   w->is_message_ = true;
   w->group_ = this;
   w->tensors_[0] = host;
+  if (staged && !send) w->arrives_in_ = t;
   w->message_.send = send;
   w->message_.peer = peer;
   w->message_.tag = tag;
@@ -56,7 +57,7 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
     w->settle();
     w->done_ = true;
   } else {
-    w->mark(host);
+    w->mark(staged && !send ? t : host);
     issued_.push_back(w);
     {
       const std::lock_guard lock(mutex_);
@@ -65,9 +66,8 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
     if (!mover_.joinable()) mover_ = std::thread([this] { move_messages(); });
     changed_.notify_all();
     transport_->wake();
-    if (!async || staged) w->wait();
+    if (!async) w->wait();
   }
-  if (staged && !send) copy_raw(t, host);
   return w;
 }
 

@@ -40,6 +40,8 @@ void Work::settle() {
     }
     m = {};
   }
+  if (arrives_in_ && message_.done && !error_) copy_raw(arrives_in_, tensors_[0]);
+  arrives_in_ = Tensor();
   // The network may still read a message that has failed.
   if (is_message_ && !message_.done) group_->unsent_.push_back(tensors_[0]);
   tensors_[0] = Tensor();

@@ -40,9 +40,10 @@ struct Backend {
   virtual int devices() = 0;
   virtual DeviceInfo info(Device) { return {}; }
 
-  // Memory as engine/base/memory.h says it: 64-byte aligned, nullptr when there is none.
-  virtual void* allocate(Device device, size_t bytes) = 0;
-  virtual void release(Device device, void* memory, size_t bytes) = 0;
+  // Memory for a storage as engine/base/memory.h says it, for the current stream: 64-byte aligned;
+  // false when there is none.
+  virtual bool allocate(Storage& s) = 0;
+  virtual void release(Storage& s) = 0;
   virtual int64_t live_bytes(Device device) = 0;
   virtual MemoryStats memory_stats(Device device) = 0;
   virtual void reset_peak_memory(Device device) = 0;

@@ -93,7 +93,7 @@ Device parse_device(std::string_view text) {
       digits = digits && c >= '0' && c <= '9';
       n = n * 10 + (c - '0');
     }
-    if (digits && n <= std::numeric_limits<int8_t>::max()) return Device{static_cast<int8_t>(n)};
+    if (digits && n < std::numeric_limits<int8_t>::max()) return Device{static_cast<int8_t>(n)};
     if (digits) return cuda_device(n);  // which says that there are fewer
   }
   if (text == "tpu" || text == "xla" || text.starts_with("tpu:") || text.starts_with("xla:"))

@@ -44,17 +44,15 @@ void unmap(void* data, size_t bytes, void*) {
        "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
 }
 
-inline void* memory_for(size_t bytes, Device device) {
+inline void fill_with_memory(Storage& s) {
   const auto ask = [&] {
-    return device.is_cpu() ? allocate(bytes) : backend_of(device).allocate(device, bytes);
+    return s.device.is_cpu() ? (s.data = allocate(s.bytes)) != nullptr
+                             : backend_of(s.device).allocate(s);
   };
-  void* data = ask();
-  if (!data && bytes) [[unlikely]] {
+  if (!ask() && s.bytes) [[unlikely]] {
     run_held_rows();  // what they read is let go
-    data = ask();
-    if (!data) fail_without_memory(bytes, device);
+    if (!ask()) fail_without_memory(s.bytes, s.device);
   }
-  return data;
 }
 
 }  // namespace
@@ -75,9 +73,8 @@ bool has_no_values(const Storage& s) { return s.free_data == unmap; }
 Ref<Storage> new_storage(size_t bytes, Device device) {
   if (shapes_only) [[unlikely]]
     return without_values(bytes, device);
-  void* data = memory_for(bytes, device);
   Ref<Storage> s = promised_storage(bytes, device);
-  s->data = data;
+  fill_with_memory(*s);
   return s;
 }
 
@@ -89,7 +86,7 @@ Ref<Storage> promised_storage(size_t bytes, Device device) {
 }
 
 void give_memory(Storage& s) {
-  if (!s.data) s.data = memory_for(s.bytes, s.device);
+  if (!s.data) fill_with_memory(s);
 }
 
 void Storage::destroy(Storage* s) {
@@ -99,8 +96,8 @@ void Storage::destroy(Storage* s) {
     s->free_data(s->data, s->bytes, s->context);
   else if (s->device.is_cpu())
     tycho::release(s->data, s->bytes);
-  else
-    backend_of(s->device).release(s->device, s->data, s->bytes);
+  else if (s->data)
+    backend_of(s->device).release(*s);
   s->~Storage();
   FreeList<Storage>::give(s);
 }

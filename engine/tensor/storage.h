@@ -26,6 +26,7 @@ extern std::atomic<int64_t> storages_in_flight;
 
 struct Storage : Shared {
   Device device;
+  uint16_t home = 0;  // the stream that the memory was taken for
   // Of a gradient: how many backward passes it sums, where they are counted (0: not, one is
   // likely), and how many of these an optimiser's step has used (grad/passes.h).
   // Threads that share a storage (torch.fork, Hogwild) change it at the same time, so these and the
@@ -34,7 +35,7 @@ struct Storage : Shared {
   Relaxed<Stepped> stepped = Stepped::None;
   Relaxed<uint32_t> version = 0;
   Relaxed<uint32_t> passes = 0;
-  // Of a device with streams: the stream of the last write, with how much that stream had been asked
+  // Of a device with streams: the stream of the last write (or of the start), with how much that stream had been asked
   // for by then, and the streams that read since, as bits. 0: none. Its backend keeps them.
   Relaxed<uint64_t> written = 0, readers = 0;
   void* data = nullptr;

@@ -81,37 +81,63 @@ TEST(SimulatedMemory, IsClosedToAllButKernelsOfItsDevice) {
 // Addresses that nothing may be read from or written to.
 struct Nowhere : DeviceMemory::Source {
   size_t next = 4096, taken = 0, most = SIZE_MAX;
-  void* take(size_t bytes) override {
+  void* take(size_t bytes, int) override {
     if (taken + bytes > most) return nullptr;
     taken += bytes;
     return reinterpret_cast<void*>(next += bytes);
   }
-  void give(void*, size_t bytes) override { taken -= bytes; }
+  void give(void*, size_t bytes, int) override { taken -= bytes; }
 };
 
 TEST(DeviceMemory, KeepsItsBooksOutsideTheBlocks) {
   Nowhere source;
   DeviceMemory memory(source);
-  void *a = memory.allocate(100), *b = memory.allocate(100), *none = memory.allocate(0);
+  void *a = memory.allocate(600), *b = memory.allocate(600), *none = memory.allocate(0);
   EXPECT_NE(a, b);
   EXPECT_NE(none, nullptr);
-  EXPECT_EQ(memory.live_bytes(), 256);
-  memory.release(a, 100);
-  memory.release(b, 100);
+  EXPECT_EQ(memory.live_bytes(), 1280);
+  memory.release(a, 600);
+  memory.release(b, 600);
   memory.release(none, 0);
   memory.release(nullptr, 7);
-  EXPECT_EQ(memory.allocate(120), b);  // last in, first out
-  EXPECT_EQ(memory.allocate(65), a);
-  EXPECT_EQ(memory.stats().live, 256);
-  EXPECT_EQ(memory.stats().peak, 256);
-  EXPECT_EQ(memory.stats().cached, 64);
+  EXPECT_EQ(memory.allocate(1024), b);  // last in, first out
+  EXPECT_EQ(memory.allocate(513), a);
+  EXPECT_EQ(memory.stats().live, 1600);
+  EXPECT_EQ(memory.stats().peak, 1600);
+  EXPECT_EQ(memory.stats().cached, 512);
   EXPECT_EQ(memory.stats().allocations, 5);
-  memory.release(a, 65);
+  memory.release(a, 513);
   memory.reset_peak();
-  EXPECT_EQ(memory.stats().peak, 128);
+  EXPECT_EQ(memory.stats().peak, 1024);
   memory.empty_cache();
   EXPECT_EQ(memory.stats().cached, 0);
-  EXPECT_EQ(source.taken, 128u);
+  EXPECT_EQ(source.taken, 1024u);
+}
+
+TEST(DeviceMemory, HasBlocksOfHalfAKilobyteOrOfTwoMegabytes) {
+  constexpr size_t kMega = size_t{1} << 20;
+  EXPECT_EQ(DeviceMemory::block_bytes(0), 512u);
+  EXPECT_EQ(DeviceMemory::block_bytes(512), 512u);
+  EXPECT_EQ(DeviceMemory::block_bytes(513), 1024u);
+  EXPECT_EQ(DeviceMemory::block_bytes(kMega), kMega);
+  EXPECT_EQ(DeviceMemory::block_bytes(kMega + 1), 2 * kMega);
+  EXPECT_EQ(DeviceMemory::block_bytes(5 * kMega), 6 * kMega);
+}
+
+TEST(DeviceMemory, KeepsBlocksForTheStreamThatGaveThem) {
+  Nowhere source;
+  DeviceMemory memory(source);
+  void *a = memory.allocate(100, 1), *b = memory.allocate(100, 2);
+  memory.release(a, 100, 1);
+  memory.release(b, 100, 2);
+  void* c = memory.allocate(100);
+  EXPECT_NE(c, a);
+  EXPECT_NE(c, b);
+  EXPECT_EQ(memory.allocate(100, 2), b);
+  memory.end_stream(1);
+  EXPECT_EQ(memory.allocate(100), a);
+  memory.empty_cache();
+  EXPECT_EQ(source.taken, 3 * 512u);
 }
 
 TEST(DeviceMemory, DropsItsCacheBeforeItGivesUpAndHonoursItsLimit) {

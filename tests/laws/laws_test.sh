@@ -30,7 +30,7 @@ code_files() {
     grep -v '^scripts/data/'
 }
 
-# What each room may include from engine/, itself aside.
+# What each room may include from engine/, itself aside; a part of a room that has a row of its own follows that.
 declare -A below=(
   [base]=""
   [tensor]="base"
@@ -41,13 +41,16 @@ declare -A below=(
   [watch]="base tensor ops grad amp"
   [cpu]="base tensor ops grad amp fuse"
   [cuda]="base tensor ops grad amp fuse cpu"
-  [dist]="base tensor ops grad amp fuse cpu cuda"
+  [dist]="base tensor ops grad amp fuse cpu"
+  [dist/module]="base tensor ops grad amp fuse cpu dist cuda"
   [io]="base tensor ops grad amp fuse"
 )
 layers_look_down() {
   local file room line target
   while IFS=: read -r file line; do
     room=$(cut -d/ -f2 <<<"$file")
+    # What is loaded by itself may know more than the room that it stands in.
+    [[ $file == engine/*/*/* && ${below[$room/$(cut -d/ -f3 <<<"$file")]+x} ]] && room+=/$(cut -d/ -f3 <<<"$file")
     target=$(sed -E 's|.*"engine/([^/"]*)/.*|\1|' <<<"$line")
     if [[ -z ${below[$room]+x} ]]; then
       echo "$file: engine/$room is no room of the house"

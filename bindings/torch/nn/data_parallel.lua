@@ -9,7 +9,9 @@ local parallel = {}
 
 local function device_at(v)
   if math.type(v) == "integer" then return torch.device("cuda", v) end
-  return torch.device(v)
+  local device = torch.device(v)
+  if device.type == "cuda" and not device.index then return torch.device("cuda", torch.cuda.current_device()) end
+  return device
 end
 
 -- "cuda:1", 1 or a device; all devices when nothing is given.
@@ -22,6 +24,18 @@ local function devices_of(list, who)
   if type(list) ~= "table" then list = {list} end
   for i, v in ipairs(list) do out[i] = device_at(v) end
   if #out == 0 then error(who .. ": device_ids is an empty list; {0, 1} names two devices", 4, "value") end
+  return out
+end
+
+-- The same; without any device there is nothing to cut for, and one that is not there is an error at once.
+local function devices_here(list, who)
+  if torch.cuda.device_count() == 0 then return {} end
+  local out = devices_of(list, who)
+  for _, device in ipairs(out) do
+    if device.type == "cuda" and device.index >= torch.cuda.device_count() then
+      error(("%s: there is no device %s (there are cuda:0 to cuda:%d)"):format(who, tostring(device), torch.cuda.device_count() - 1), 4, "device")
+    end
+  end
   return out
 end
 
@@ -297,7 +311,7 @@ end
 ---@param module_kwargs? table named arguments, which are cut too and come last
 function parallel.data_parallel(network, inputs, device_ids, output_device, dim, module_kwargs)
   local o = options_of("data_parallel", device_ids, output_device, dim, module_kwargs)
-  local devices = devices_of(o.device_ids, "data_parallel")
+  local devices = devices_here(o.device_ids, "data_parallel")
   local args = is_plain(inputs) and table.pack(table.unpack(inputs, 1, inputs.n or #inputs)) or table.pack(inputs)
   if o.module_kwargs then
     args.n = args.n + 1
@@ -326,7 +340,7 @@ parallel.DataParallel = DataParallel
 function DataParallel:init(network, options, output_device, dim)
   if not Module.is_module(network) then error("DataParallel: wants a module, not " .. what(network), 3) end
   local o = options_of("DataParallel", options, output_device, dim)
-  local devices = devices_of(o.device_ids, "DataParallel")
+  local devices = devices_here(o.device_ids, "DataParallel")
   self.module = network
   rawset(self, "device_ids", devices)
   rawset(self, "dim", o.dim or 1)

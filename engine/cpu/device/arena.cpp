@@ -57,7 +57,7 @@ void Arena::protect(size_t from, size_t to, bool accessible) {
     fail(Kind::Oom, "the memory of a simulated device cannot be opened or closed");
 }
 
-void* Arena::take(size_t bytes) {
+void* Arena::take(size_t bytes, int) {
   bytes += kGap;
   std::lock_guard lock(mutex_);
   if (!reserve()) return nullptr;
@@ -80,7 +80,7 @@ void* Arena::take(size_t bytes) {
   return base_ + at;
 }
 
-void Arena::give(void* memory, size_t bytes) {
+void Arena::give(void* memory, size_t bytes, int) {
   std::lock_guard lock(mutex_);
   const size_t at = static_cast<size_t>(static_cast<char*>(memory) - base_);
   ASAN_POISON_MEMORY_REGION(memory, bytes);

@@ -14,8 +14,8 @@ class Arena final : public DeviceMemory::Source {
  public:
   Arena();
 
-  void* take(size_t bytes) override;
-  void give(void* memory, size_t bytes) override;
+  void* take(size_t bytes, int stream) override;
+  void give(void* memory, size_t bytes, int stream) override;
 
   // Each open() wants one close(); between them any thread may touch the memory.
   void open();

@@ -13,8 +13,8 @@ struct Cpu final : Backend {
   constexpr Cpu() : Backend("cpu", RandomKind::Mersenne) {}
   int devices() override { return 1; }
 
-  void* allocate(Device, size_t bytes) override { return tycho::allocate(bytes); }
-  void release(Device, void* memory, size_t bytes) override { tycho::release(memory, bytes); }
+  bool allocate(Storage& s) override { return (s.data = tycho::allocate(s.bytes)) != nullptr; }
+  void release(Storage& s) override { tycho::release(s.data, s.bytes); }
   int64_t live_bytes(Device) override { return tycho::live_bytes(); }
   MemoryStats memory_stats(Device) override { return tycho::memory_stats(); }
   void reset_peak_memory(Device) override { tycho::reset_peak_memory(); }

@@ -89,15 +89,15 @@ struct Simulated final : Backend {
             true};
   }
 
-  void* allocate(Device d, size_t bytes) override {
-    void* memory = device_of(d).memory.allocate(bytes);
-    if (memory || !device_of(d).streams.any()) return memory;
-    device_of(d).streams.finish();  // copies on their way hold memory
-    return device_of(d).memory.allocate(bytes);
+  bool allocate(Storage& s) override {
+    SimulatedDevice& device = device_of(s.device);
+    s.data = device.memory.allocate(s.bytes);
+    if (s.data || !device.streams.any()) return s.data;
+    device.streams.finish();  // copies on their way hold memory
+    s.data = device.memory.allocate(s.bytes);
+    return s.data;
   }
-  void release(Device d, void* memory, size_t bytes) override {
-    device_of(d).memory.release(memory, bytes);
-  }
+  void release(Storage& s) override { device_of(s.device).memory.release(s.data, s.bytes); }
   int64_t live_bytes(Device d) override { return device_of(d).memory.live_bytes(); }
   MemoryStats memory_stats(Device d) override { return device_of(d).memory.stats(); }
   void reset_peak_memory(Device d) override { device_of(d).memory.reset_peak(); }

@@ -8,6 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/interrupt.h"
+#include "engine/base/poisson.h"
 #include "engine/cpu/random/counted.h"
 
 namespace tycho::cpu {
@@ -243,37 +244,6 @@ void random_log_normal(RandomStream stream, void* y, DType dtype, int64_t n, dou
   one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });
 }
 
-namespace {
-
-template <class G>
-double poisson(G& g, double rate) {
-  if (rate == 0) return 0;
-  if (rate < 10) {
-    const double enough = std::exp(-rate);
-    double count = 0;
-    for (double product = g.next_double53(); product > enough; product *= g.next_double53())
-      ++count;
-    return count;
-  }
-  // The algorithm PTRS of "The transformed rejection method for generating Poisson random
-  // variables", W. Hoermann, 1993, with its constants.
-  const double root = std::sqrt(rate), log_rate = std::log(rate);
-  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
-  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
-  for (;;) {
-    const double u = g.next_double53() - 0.5, v = g.next_double53();
-    const double us = 0.5 - std::fabs(u);
-    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= v_r) return k;
-    if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
-        k * log_rate - rate - std::lgamma(k + 1))
-      return k;
-  }
-}
-
-}  // namespace
-
 void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype, int64_t n) {
   check_floating("poisson", dtype);
   double x[kTile];
@@ -294,9 +264,9 @@ void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype,
     for (int64_t k = 0; k < m; ++k) {
       if (stream.philox) {
         PhiloxReader reader(stream.philox->initial_seed(), first + static_cast<uint64_t>(i + k));
-        x[k] = poisson(reader, x[k]);
+        x[k] = draw_poisson(reader, x[k]);
       } else {
-        x[k] = poisson(*stream.mersenne, x[k]);
+        x[k] = draw_poisson(*stream.mersenne, x[k]);
       }
     }
     put(y, dtype, i, x, m);

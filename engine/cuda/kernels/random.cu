@@ -1,6 +1,7 @@
 // Random numbers: every block of four words is a function of the seed and its counter (base/philox.h),
 // so that the numbers depend on neither grid nor chip. Dropout's scaling by a mask.
 #include "engine/base/philox.h"
+#include "engine/base/poisson.h"
 #include "engine/cuda/kernels/random.cuh"
 #include "engine/cuda/kernels/walk.cuh"
 
@@ -111,6 +112,17 @@ extern "C" __global__ void draw_bernoulli(Draw d) {
   }
 }
 
+// Every element has a counter of its own, and as many of its numbers as it takes.
+extern "C" __global__ void draw_poisson(Draw d) {
+  const uint64_t key = d.key + (d.replayed ? d.replayed[0] : 0);
+  const uint64_t first = d.first + (d.replayed ? d.replayed[1] : 0);
+  for (int64_t i = first_element(); i < d.n; i += all_threads()) {
+    tycho::PhiloxReader numbers(key, first + static_cast<uint64_t>(i));
+    const double rate = load<double>(d.chances, d.chances_dtype, i);
+    store<double>(d.out, d.dtype, i, tycho::draw_poisson(numbers, rate));
+  }
+}
+
 extern "C" __global__ void draw_integers(Draw d) {
   const bool narrow = d.count != 0 && d.count < uint64_t(1) << 28;
   const int per = narrow ? 4 : 2;
@@ -142,6 +154,7 @@ extern "C" __global__ void masked_scale_f64(MaskedScale m) { masked_scale<double
 TYCHO_KERNEL(draw_f32)
 TYCHO_KERNEL(draw_f64)
 TYCHO_KERNEL(draw_bernoulli)
+TYCHO_KERNEL(draw_poisson)
 TYCHO_KERNEL(draw_integers)
 TYCHO_KERNEL(masked_scale_f32)
 TYCHO_KERNEL(masked_scale_f64)

@@ -15,7 +15,7 @@ struct Draw {
   double a, b;  // from and to; mean and deviation; a factor; median and scale
   uint64_t low, count,
       limit;            // integers low .. low + count - 1 (0: all); words below `limit` are 1
-  const void* chances;  // of each element, instead of `limit`
+  const void* chances;  // of each element, instead of `limit`; rates of Poisson counts
   int32_t dtype, chances_dtype;
   Drawn what;
 };

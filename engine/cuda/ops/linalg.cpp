@@ -1,11 +1,13 @@
-// Factorisations of batches of matrices by cuSOLVER, one matrix after the other in the stream. As on
-// the CPU (cpu/matmul/linalg.cpp) results lie by columns, and of the rows of our matrices the library
-// reads the transpose. What went wrong is looked at when all are asked for.
+// Factorisations of batches of matrices by cuSOLVER, one matrix after the other in the stream; systems
+// of few rows by kernels of our own, all at once. As on the CPU (cpu/matmul/linalg.cpp) the library's
+// results lie by columns, and of the rows of our matrices it reads the transpose. What went wrong is
+// looked at when all are asked for.
 #include <algorithm>
 
 #include "engine/cuda/ops/matrices.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/kernel.h"
+#include "engine/tensor/graph.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::cuda {
@@ -39,10 +41,32 @@ void cholesky(Call& c) {
   copy_raw(out, upper ? op<"triu">(out) : op<"tril">(out));
 }
 
+std::string singular(const Call& c, int code) {
+  return format("%s: the matrix is singular (its pivot %d is zero)", c.op->name, code);
+}
+
+// X A = B is A^T X^T = B^T.
+void solve_small(const Call& c, bool left) {
+  const Tensor& out = c.out[0];
+  const Device device = out.device();
+  not_while_capturing(device, "looking whether matrices are singular");
+  const Tensor a = copied(c.tensor(0)), x = copied(left ? c.tensor(1) : turned(c.tensor(1)));
+  const Tensor pivots = empty(Sizes{batch_count(a), a.size(-1)}, DType::Int32, device);
+  all_matrices(
+      device, batch_count(a),
+      [&](int* info) {
+        factor_small(a, pivots, info);
+        substitute_small(a, pivots, x, !left);
+      },
+      [&](int code) { return singular(c, code); });
+  copy_raw(out, left ? x : turned(x));
+}
+
 void solve_matrices(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
   const bool left = c.flag(2);
+  if (is_small(c.tensor(0).size(-1))) return solve_small(c, left);
   const Tensor a = copied(c.tensor(0));
   const Device device = a.device();
   const int n = static_cast<int>(a.size(-1));
@@ -66,9 +90,7 @@ void solve_matrices(Call& c) {
                                pivots.as<int>(), b.data<T>() + i * sides * n, n, refused.as<int>()),
                        "getrs");
         },
-        [&](int code) {
-          return format("%s: the matrix is singular (its pivot %d is zero)", c.op->name, code);
-        });
+        [&](int code) { return singular(c, code); });
   });
   copy_raw(out, left ? turned(b) : b);
 }
@@ -81,6 +103,11 @@ void solve_triangular(Call& c) {
   const bool upper = c.flag(2), left = c.flag(3), unit = c.flag(4);
   const Device device = out.device();
   const Tensor& given = c.tensor(0);
+  if (is_small(given.size(-1))) {
+    const Tensor x = copied(left ? c.tensor(1) : turned(c.tensor(1)));
+    substitute_small(packed(given), Tensor(), x, !left, {upper, unit});
+    return copy_raw(out, left ? x : turned(x));
+  }
   Tensor triangle = upper ? op<"triu">(given, int64_t{unit}) : op<"tril">(given, -int64_t{unit});
   const int n = static_cast<int>(given.size(-1));
   if (unit) triangle = triangle + op<"eye">(n, Value(), given.dtype(), device);
@@ -112,7 +139,9 @@ Diagonals diagonals(const Tensor& self) {
   const Device device = a.device();
   const int n = static_cast<int>(a.size(-1));
   const Tensor pivots = empty(Sizes{batch_count(a), n}, DType::Int32, device);
-  if (a.numel())
+  if (a.numel() && is_small(n))
+    factor_small(a, pivots, nullptr);
+  else if (a.numel())
     by_type(a, [&](auto zero) {
       using T = decltype(zero);
       const auto& s = solver_of<T>();

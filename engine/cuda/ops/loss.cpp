@@ -17,14 +17,14 @@ Tensor widened(const Tensor& t) {
 struct Labelled {
   Classes k;
   Sizes flat, each;     // with and without the classes
-  Tensor keep, at;      // [samples, 1, places]: not ignored; the labels, 1 for those that are
+  Tensor keep, at;      // as Labels, [samples, 1, places]
   Tensor weights, own;  // [1, classes, 1] or none; each label's
   Labelled(const Classes& classes, const Tensor& target, const Tensor& weight, int64_t ignored,
            DType type)
       : k(classes), flat{k.samples, k.classes, k.places}, each{k.samples, 1, k.places} {
-    const Tensor labels = op<"reshape">(op<"to.dtype">(target, DType::Int64), each);
-    keep = fn::ne(labels, ignored);
-    at = op<"where">(keep, labels, 1);
+    const Labels labels = labels_of(target, each, ignored);
+    keep = labels.keep;
+    at = labels.at;
     if (!weight) {
       own = filled(each, 1, type, target.device());
       return;

@@ -1,4 +1,4 @@
-// Batches of matrices for cuSOLVER: what the hosts of its factorisations share.
+// Batches of matrices: what the hosts of factorisations share, by cuSOLVER and by kernels of our own.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,23 +10,6 @@
 #include "engine/tensor/backend.h"
 
 namespace tycho::cuda {
-
-template <class F>
-void by_type(const Tensor& t, F&& f) {
-  if (t.dtype() == DType::Float32)
-    f(float{});
-  else
-    f(double{});
-}
-
-inline int64_t batch_count(const Tensor& t) { return product(batch_of(t)); }
-
-// A row-major copy that may be written to.
-inline Tensor copied(const Tensor& t) {
-  const Tensor out = empty(t.shape(), t.dtype(), t.device());
-  copy_raw(out, t);
-  return out;
-}
 
 template <class T>
 Scratch elements(Device device, int64_t n) {
@@ -40,12 +23,7 @@ void all_matrices(Device device, int64_t count, F&& f, Message&& message) {
   const Scratch info = elements<int>(device, count);
   f(info.as<int>());
   backend_of(device).read(device, found.data(), info.as<int>(), sizeof(int) * found.size());
-  for (int64_t i = 0; i < count; ++i)
-    if (const int code = found[static_cast<size_t>(i)]) {
-      std::string text = message(code);
-      if (count > 1) text += format(" (matrix %lld of the batch)", static_cast<long long>(i + 1));
-      fail(Kind::Linalg, text);
-    }
+  raise_first(found, message);
 }
 // Runs f(i, info) for every matrix.
 template <class F, class Message>
@@ -57,5 +35,18 @@ void each_matrix(Device device, int64_t count, F&& f, Message&& message) {
       },
       message);
 }
+
+// --- Matrices of few rows, a block of threads for each, all at once (small_matrices.cpp) ---
+
+bool is_small(int64_t rows);
+// Of row-major matrices that lie one after the other: P A = L U in place. `info` may be null.
+void factor_small(const Tensor& a, const Tensor& pivots, int* info);
+struct Triangle {
+  bool upper, unit;
+};
+// B, as many rows as A has, becomes the solution of A X = B, or of A^T X = B. A is what factor_small
+// left where there are pivots, else a triangle.
+void substitute_small(const Tensor& a, const Tensor& pivots, const Tensor& b, bool transposed,
+                      Triangle triangle = {});
 
 }  // namespace tycho::cuda

@@ -138,6 +138,24 @@ void bernoulli(Call& c) {
   draw(y, stream, "draw_bernoulli", 4, d);
 }
 
+void poisson(Call& c) {
+  const Tensor& y = c.out[0];
+  check_floating("poisson", y.dtype());
+  const RandomStream stream = generator_of(c, 1, y.device());
+  const Tensor rates = packed(in_order(c.tensor(0), memory_order(y)));
+  const Tensor wrong =
+      op<"logical_or">(op<"lt">(rates, 0), op<"logical_not">(op<"isfinite">(rates)));
+  if (y.numel() && item<bool>(op<"any">(wrong))) {
+    const int64_t at = item<int64_t>(op<"argmax">(as(wrong, DType::Float32)));
+    fail(Kind::Value, format("poisson needs finite rates of 0 or more, element %lld is %g",
+                             static_cast<long long>(at), number_at(fetch(rates), at - 1)));
+  }
+  Draw d{};
+  d.chances = rates.data<void>();
+  d.chances_dtype = number_of(rates);
+  draw(y, stream, "draw_poisson", 1, d);
+}
+
 void exponential(Call& c) {
   check_exponential(c.out[0].dtype(), c.number(1));
   draw_floats(c, 2, Drawn::Exponential, 1 / c.number(1), 0);
@@ -202,6 +220,7 @@ BIND_KERNEL(Cuda, "random.range", random_range);
 BIND_KERNEL(Cuda, "randperm", randperm);
 BIND_KERNEL(Cuda, "normal", normal);
 BIND_KERNEL(Cuda, "bernoulli", bernoulli);
+BIND_KERNEL(Cuda, "poisson", poisson);
 BIND_KERNEL(Cuda, "exponential", exponential);
 BIND_KERNEL(Cuda, "geometric", geometric);
 BIND_KERNEL(Cuda, "cauchy", cauchy);

@@ -212,7 +212,7 @@ void NcclTransport::connect(Device device, const Desc& desc) {
   call("meeting the others", desc,
        [&] { return nccl.start(&comm_, members_.size(), id, members_.rank, &config); });
   constexpr size_t kWord = 8;
-  word_ = cuda::context_of(device).memory->allocate(kWord);
+  word_ = cuda::context_of(device).memory->allocate(kWord, stream_);
   TYCHO_CHECK(Kind::Oom, word_, "out of memory on %s", device_name(device).c_str());
 }
 
@@ -352,7 +352,7 @@ NcclTransport::~NcclTransport() {
       if (status == cuda::nccl::kGood) nccl.end(std::exchange(comm_, nullptr));
     }
     abort();
-    if (word_) cuda::context_of(device_).memory->release(word_, 8);
+    if (word_) cuda::context_of(device_).memory->release(word_, 8, stream_);
     if (stream_) backend().release_stream(device_, stream_);
   } catch (const Error&) {  // an interrupt, or the device has gone
   }

@@ -52,6 +52,12 @@ void check_types(const char* name, const Tensor& a, const Tensor& b) {
 
 Tensor turned(const Tensor& a) { return op<"transpose">(a, -2, -1); }
 
+Tensor copied(const Tensor& t) {
+  const Tensor out = empty(t.shape(), t.dtype(), t.device());
+  copy_raw(out, t);
+  return out;
+}
+
 namespace {
 
 Tensor expanded(const Tensor& a, const Sizes& shape) {

@@ -14,10 +14,11 @@ Tensor empty_channels_last(const Sizes& shape, DType dtype, Device device, bool 
 
 // What a script says of convolutions on devices that have a library for them (torch.backends.cudnn).
 struct ConvolutionSettings {
-  std::atomic<bool> enabled = true;         // the library is used where it is there
-  std::atomic<bool> benchmark = false;      // its ways are timed, the fastest one stays
-  std::atomic<bool> deterministic = false;  // only ways that give the same bits every time
-  std::atomic<bool> allow_tf32 = true;      // float32 may be multiplied with 11 bits
+  std::atomic<bool> enabled = true;           // the library is used where it is there
+  std::atomic<bool> benchmark = false;        // its ways are timed, the fastest one stays
+  std::atomic<int64_t> benchmark_limit = 10;  // of so many; 0: of all
+  std::atomic<bool> deterministic = false;    // only ways that give the same bits every time
+  std::atomic<bool> allow_tf32 = true;        // float32 may be multiplied with 11 bits
 };
 extern constinit ConvolutionSettings convolution_settings;
 

@@ -32,6 +32,12 @@ Classes classes_of(const Tensor& x) {
   return {x.size(0), x.size(1), places};
 }
 
+Labels labels_of(const Tensor& target, const Sizes& each, int64_t ignored) {
+  const Tensor labels = op<"reshape">(op<"to.dtype">(target, DType::Int64), each);
+  const Tensor keep = fn::ne(labels, ignored);
+  return {keep, op<"where">(keep, labels, 1)};
+}
+
 namespace {
 
 std::string public_name(const Op& op) {

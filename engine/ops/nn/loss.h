@@ -17,4 +17,10 @@ struct Classes {
 };
 Classes classes_of(const Tensor& x);
 
+// What labels say, with the shape `each`: which are not to be ignored, and which class; 1 for the others.
+struct Labels {
+  Tensor keep, at;
+};
+Labels labels_of(const Tensor& target, const Sizes& each, int64_t ignored);
+
 }  // namespace tycho

@@ -9,16 +9,15 @@ namespace {
 // Scores as [examples, samples, classes, places], and what their labels say.
 struct Labelled {
   Sizes flat, each;
-  Tensor scores, keep, at;  // not ignored; the labels, 1 for those that are
+  Tensor scores, keep, at;  // as Labels
   Labelled(const Spread& s, int x, int target, int64_t ignored) {
     const Classes k = classes_of(s.one.tensor(x));
     flat = Sizes{s.examples, k.samples, k.classes, k.places};
     each = Sizes{s.examples, k.samples, 1, k.places};
     scores = op<"reshape">(s.repeated(s.one.tensor(x)), flat);
-    const Tensor labels =
-        op<"reshape">(op<"to.dtype">(s.repeated(s.one.tensor(target)), DType::Int64), each);
-    keep = fn::ne(labels, ignored);
-    at = op<"where">(keep, labels, 1);
+    const Labels labels = labels_of(s.repeated(s.one.tensor(target)), each, ignored);
+    keep = labels.keep;
+    at = labels.at;
   }
 };
 

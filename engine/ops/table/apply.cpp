@@ -52,6 +52,21 @@ uint32_t devices_of(const Call& c) {
   return devices;
 }
 
+// How tensors of two arguments come to one device: parameters stay with their network, and what is
+// computed with goes where they are.
+std::string same_device(const Call& c, const Impl* first, int first_arg, const Impl* t, int arg) {
+  const auto moved = [&](int which, const Impl* to) {
+    const std::string &name = c.op->params[static_cast<size_t>(which)].name,
+                      device = device_name(to->device);
+    if (c.arg[which].tag == Tag::Tensors) return format("t = t:to(\"%s\")", device.c_str());
+    return name + " = " + name + ":to(\"" + device + "\")";
+  };
+  const bool parameter = t->requires_grad && !t->node && !first->requires_grad;
+  if (!parameter) return moved(arg, first);
+  if (first->device.is_cpu()) return moved(first_arg, t);
+  return "net:to(\"" + device_name(first->device) + "\")  -- all parameters of the network";
+}
+
 void check_devices(const Call& c) {
   if (c.op->any_device) return;
   const Impl* first = nullptr;
@@ -70,7 +85,7 @@ void check_devices(const Call& c) {
                 public_name(*c.op).c_str(), first_arg + 1, p[first_arg].name.c_str(),
                 device_name(first->device).c_str(), arg + 1, p[arg].name.c_str(),
                 device_name(t->device).c_str()),
-         p[arg].name + " = " + p[arg].name + ":to(\"" + device_name(first->device) + "\")");
+         same_device(c, first, first_arg, t, arg));
   });
 }
 

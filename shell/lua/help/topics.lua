@@ -64,7 +64,8 @@ each of them holds.]],
                     environment (nvidia/*/lib) with NVIDIA's packages
   ?devices          tensors on devices; simulated ones for every machine]]}
     if not names then return text[1] .. "\n" .. why end
-    text[2] = "No kernel there: they run on the CPU, on copies, and note DEV says so once."
+    text[2] = #names > 0 and "No kernel there: they run on the CPU, on copies, and note DEV says so once."
+      or "Every operation runs there."
     local line = " "
     for _, name in ipairs(names) do
       if #line + #name > 77 then
@@ -73,7 +74,7 @@ each of them holds.]],
       end
       line = line .. " " .. name
     end
-    text[#text + 1] = line
+    if #names > 0 then text[#text + 1] = line end
     return table.concat(text, "\n")
   end, "devices, torch.cuda.is_available, notes", "gpu gpus nvidia"},
   {"errors", "Errors are objects that say what, why and how to mend it.", [[

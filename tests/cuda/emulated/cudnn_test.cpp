@@ -28,6 +28,7 @@ class CudaDnn : public testing::Test {
     cudnn_state = {};
     convolution_settings.benchmark = convolution_settings.deterministic = false;
     convolution_settings.allow_tf32 = convolution_settings.enabled = true;
+    convolution_settings.benchmark_limit = 10;
   }
   // Images of a size that no other test asks for: its plan is not known yet.
   static void convolve(int64_t size, DType type = DType::Float32) {
@@ -117,6 +118,16 @@ TEST_F(CudaDnn, ABenchmarkRunsAllThatAreAllowedAndKeepsOne) {
   convolve(27);
   EXPECT_EQ(cudnn_state.runs, 5 + 4 * 4 + 2);
   EXPECT_EQ(cudnn_state.graphs, 2);
+}
+
+TEST_F(CudaDnn, ABenchmarkTimesNoMoreThanItsLimit) {
+  convolution_settings.benchmark = true;
+  convolution_settings.benchmark_limit = 2;
+  convolve(29);
+  EXPECT_EQ(cudnn_state.runs, 2 * 4 + 1);
+  convolution_settings.benchmark_limit = 0;  // all
+  convolve(29);
+  EXPECT_EQ(cudnn_state.runs, 2 * 4 + 1 + 4 * 4 + 1);
 }
 
 TEST_F(CudaDnn, WorkGoesToTheStreamInUse) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Machine {
   Options options;
   std::mt19937_64 random{1};
   std::map<Address, size_t> blocks;
+  std::set<Address> unborn;  // their streams are not as far yet
   std::map<const char*, size_t> pinned;
   size_t bytes = 0, graphs = 0, lost = 0;
   float time = 0;
@@ -89,7 +91,9 @@ bool inside(Address a, size_t bytes) {
 }
 // Work finds its memory when it is done, not only when it was asked for.
 bool still_inside(Address a, size_t bytes) {
-  const bool good = inside(a, bytes);
+  const auto next = m().unborn.upper_bound(a);
+  const bool good = inside(a, bytes) && (next == m().unborn.begin() ||
+                                         *std::prev(next) + m().blocks[*std::prev(next)] <= a);
   m().lost += !good;
   return good;
 }
@@ -201,20 +205,28 @@ Driver make_driver() {
   d.default_pool = [](Pool* pool, int) { return *pool = &m().pool, kSuccess; };
   d.set_pool = [](Pool, int, void*) { return kSuccess; };
   d.trim_pool = [](Pool, size_t) { return kSuccess; };
-  d.allocate = [](Address* memory, size_t bytes, Stream) {
+  d.allocate = [](Address* memory, size_t bytes, Stream s) {
     LOCK;
+    if (s->capture) return break_capture(s->capture, kCapture);  // the graph would take it
     if (m().bytes + bytes > m().options.memory) return kOutOfMemory;
     void* p = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-    std::memset(p, kPoison, bytes);
     *memory = reinterpret_cast<Address>(p);
     m().blocks[*memory] = bytes;
     m().bytes += bytes;
-    return kSuccess;
+    m().unborn.insert(*memory);
+    return add(s, {[p, bytes] {
+                     std::memset(p, kPoison, bytes);
+                     m().unborn.erase(reinterpret_cast<Address>(p));
+                   },
+                   {},
+                   {}});
   };
   d.release = [](Address memory, Stream s) {
     LOCK;
     if (!m().blocks.contains(memory)) return kBadAddress;
+    if (s->capture) return break_capture(s->capture, kCapture);
     return add(s, {[memory] {
+                     m().lost += m().unborn.contains(memory);
                      m().bytes -= m().blocks[memory];
                      m().blocks.erase(memory);
                      std::free(reinterpret_cast<void*>(memory));

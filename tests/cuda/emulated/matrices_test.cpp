@@ -38,16 +38,60 @@ TEST(CudaMatrices, LeastSquaresWithoutAFullRankHaveTheLeastNorm) {
 }
 
 TEST(CudaMatrices, TrianglesOfEveryKindAreSolved) {
-  const Tensor a = matrices({3, 9, 9}) + op<"eye">(9, Value(), DType::Float64) * 4.0;
-  for (int kind = 0; kind < 8; ++kind)
-    same_made(
-        [&](Device d) {
-          const auto there = [&](const Tensor& x) { return d.is_cpu() ? x : sent(x, d); };
-          const bool upper = kind & 1, left = kind & 2, unit = kind & 4;
-          const Tensor b = matrices(left ? Sizes{3, 9, 4} : Sizes{3, 4, 9});
-          return std::vector<Tensor>{op<"solve_triangular">(there(a), there(b), upper, left, unit)};
-        },
-        1e-10);
+  for (const int64_t n : {9, 64, 70})
+    for (int kind = 0; kind < 8; ++kind) {
+      const Tensor a = matrices({3, n, n}) + op<"eye">(n, Value(), DType::Float64) * (4.0 + n);
+      same_made(
+          [&](Device d) {
+            const auto there = [&](const Tensor& x) { return d.is_cpu() ? x : sent(x, d); };
+            const bool upper = kind & 1, left = kind & 2, unit = kind & 4;
+            const Tensor b = matrices(left ? Sizes{3, n, 20} : Sizes{3, 20, n});
+            return std::vector<Tensor>{
+                op<"solve_triangular">(there(a), there(b), upper, left, unit)};
+          },
+          1e-10);
+    }
+}
+
+TEST(CudaMatrices, SystemsOfFewAndOfManyRowsAreSolvedFromBothSides) {
+  for (const int64_t n : {1, 2, 33, 64, 67})
+    for (const DType t : {DType::Float64, DType::Float32})
+      for (const bool left : {true, false})
+        for (const int64_t sides : {1, 16, 21}) {
+          const Tensor eye = op<"eye">(n, Value(), DType::Float64);
+          const Tensor a =
+              op<"to.dtype">(matrices({2, n, n}) + op<"roll">(eye, Sizes{1}, Sizes{0}) * 5.0, t);
+          const Tensor b =
+              op<"to.dtype">(matrices(left ? Sizes{2, n, sides} : Sizes{2, sides, n}), t);
+          same_made(
+              [&](Device d) {
+                const auto there = [&](const Tensor& x) { return d.is_cpu() ? x : sent(x, d); };
+                // As it lies, and as a transposed view.
+                return std::vector<Tensor>{
+                    op<"solve">(there(a), there(b), left),
+                    op<"solve">(op<"transpose">(there(a), -2, -1), there(b), left),
+                    op<"inv">(there(a)), op<"det">(there(a))};
+              },
+              t == DType::Float64 ? 1e-9 : 1e-2);
+        }
+}
+
+TEST(CudaMatrices, ASingularMatrixIsNamed) {
+  cuda::emulated::start();
+  cuda::start();
+  for (const int64_t n : {3, 66}) {
+    const Tensor a =
+        op<"clone">(op<"expand">(op<"eye">(n, Value(), DType::Float32), Sizes{4, n, n}));
+    copy_raw(op<"select">(op<"select">(a, 0, 2), 0, 1), op<"zeros">(Sizes{n}, DType::Float32));
+    try {
+      op<"inv">(sent(a, Device{0}));
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, Kind::Linalg);
+      EXPECT_NE(e.text.find("pivot 2 is zero) (matrix 3 of the batch)"), std::string::npos)
+          << e.text;
+    }
+  }
 }
 
 TEST(CudaMatrices, DeterminantsOfSingularMatricesAreZeroAndRowsThatChangeTurnTheSign) {

@@ -6,22 +6,12 @@
 #include <gtest/gtest.h>
 
 #ifdef tycho_nccl_header
-#include <type_traits>
-
 #include "engine/cuda/nccl.h"
+#include "tests/cuda/emulated/signatures.h"
 
 namespace tycho::cuda {
 namespace {
 
-template <class Ours, class Theirs>
-constexpr bool same = std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> &&
-                      sizeof(Ours) == sizeof(Theirs);
-template <class Ours, class Theirs>
-struct Match : std::false_type {};
-template <class R, class... A, class S, class... B>
-requires(sizeof...(A) == sizeof...(B)) struct Match<R (*)(A...), S (*)(B...)>
-    : std::bool_constant<same<R, S> && (same<A, B> && ...)> {
-};
 #define TYCHO_CALL(here, there, parameters) \
   static_assert(Match<decltype(Nccl::here), decltype(&::there)>::value, #there);
 TYCHO_NCCL(TYCHO_CALL)

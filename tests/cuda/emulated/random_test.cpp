@@ -110,6 +110,11 @@ TEST_F(CudaRandom, NumbersAreThoseOfTheCounters) {
       DType::Int64, "randperm",
       [&] { return op<"randperm">(kCount, Value(), DType::Int64, kDevice); },
       [&](void* y) { counted::permutation(stream, static_cast<int64_t*>(y), kCount, 1); });
+  const Tensor rates = empty(n, DType::Float64);
+  for (int64_t i = 0; i < kCount; ++i) rates.data<double>()[i] = static_cast<double>(i % 40) * 0.7;
+  expect(
+      DType::Float64, "poisson", [&] { return op<"poisson">(sent(rates, kDevice)); },
+      [&](void* y) { cpu::random_poisson(stream, y, rates.data<void>(), DType::Float64, kCount); });
   const Tensor chances = empty(n, DType::Float32);
   for (int64_t i = 0; i < kCount; ++i) chances.data<float>()[i] = static_cast<float>(i % 11) / 10;
   expect(
@@ -144,6 +149,22 @@ TEST_F(CudaRandom, ShortFloatsNeverReachTheEndOfARange) {
   for (int64_t i = 0; i < y.numel(); ++i) ASSERT_LT(number_at(y, i), 2) << i;
 }
 
+TEST_F(CudaRandom, CountsAreDrawnInAnyLayout) {
+  const Tensor rates = filled({30, 20}, 4, DType::Float32, kDevice);
+  const auto drawn = [](const Tensor& t) {
+    seed_all(7);
+    return op<"poisson">(t);
+  };
+  const Tensor a = drawn(rates), b = drawn(alias(rates, {20, 30}, {1, 20}, 0));
+  double sum = 0;
+  for (int64_t i = 0; i < 600; ++i) {
+    EXPECT_EQ(number_at(a, i), number_at(b, i));  // one after the other, as the results lie
+    sum += number_at(a, i);
+  }
+  EXPECT_NEAR(sum / 600, 4, 0.5);
+  EXPECT_EQ(op<"poisson">(empty({0, 3}, DType::Float32, kDevice)).numel(), 0);
+}
+
 TEST_F(CudaRandom, CategoriesComeByTheirWeights) {
   const Tensor w = empty({2, 4}, DType::Float32);
   const float weights[] = {0, 1, 3, 0, 2, 0, 0, 0};
@@ -173,6 +194,8 @@ TEST_F(CudaRandom, WrongParametersRaiseAndDrawNothing) {
   EXPECT_THROW(op_<"log_normal">(x, 0.0, 0.0), Error);
   EXPECT_THROW(op<"bernoulli">(op<"mul">(x, 2)), Error);
   EXPECT_THROW(op<"normal">(x, op<"neg">(x)), Error);
+  EXPECT_THROW(op<"poisson">(op<"neg">(x)), Error);
+  EXPECT_THROW(op<"poisson">(op<"div">(x, 0)), Error);
   EXPECT_EQ(number_at(x, 0), 1);
 }
 

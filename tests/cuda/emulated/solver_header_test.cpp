@@ -3,23 +3,12 @@
 #include <cusolverDn.h>
 #include <gtest/gtest.h>
 
-#include <type_traits>
-
 #include "engine/cuda/solver.h"
+#include "tests/cuda/emulated/signatures.h"
 
 namespace tycho::cuda {
 namespace {
 
-// Pointers go for pointers, numbers for enumerations of the same size.
-template <class Ours, class Theirs>
-constexpr bool same =
-    sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>;
-template <class Ours, class Theirs>
-struct Match : std::false_type {};
-template <class R, class... A, class S, class... B>
-requires(sizeof...(A) == sizeof...(B)) struct Match<R (*)(A...), S (*)(B...)>
-    : std::bool_constant<same<R, S> && (same<A, B> && ...)> {
-};
 #define FUNCTION(name, symbol, args)                                                          \
   static_assert(Match<decltype(Solver<float>::name), decltype(&cusolverDnS##symbol)>::value); \
   static_assert(Match<decltype(Solver<double>::name), decltype(&cusolverDnD##symbol)>::value);

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "engine/base/check.h"
-#include "engine/base/size_class.h"
+#include "engine/base/device_memory.h"
 #include "engine/cuda/faults.h"
 #include "engine/cuda/kernels/prelude.cuh"
 #include "engine/cuda/start.h"
@@ -244,7 +244,7 @@ class Steps {
     int64_t live = 0;
     for (Held& h : all_) {
       look(h);
-      live += static_cast<int64_t>(class_bytes(size_class(h.bytes.size())));
+      live += static_cast<int64_t>(DeviceMemory::block_bytes(h.bytes.size()));
     }
     context().synchronize(kDevice);
     EXPECT_EQ(static_cast<int64_t>(emulated::held().bytes - before_.bytes),

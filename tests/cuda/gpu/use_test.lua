@@ -10,6 +10,19 @@ local function same(tolerance, body)
   for i = 1, want.n do check.close(got[i]:cpu(), want[i], tolerance) end
 end
 
+-- The losses of so many steps of cross entropy.
+local function losses_of(net, opt, x, y, steps)
+  local out = {}
+  for i = 1, steps do
+    opt:zero_grad()
+    local loss = torch.nn.functional.cross_entropy(net(x), y)
+    loss:backward()
+    opt:step()
+    out[i] = loss:item()
+  end
+  return torch.tensor(out)
+end
+
 test("elementwise chains, reductions, products and layouts give the CPU's numbers", function()
   torch.manual_seed(1)
   local a, b = torch.randn(130, 257), torch.randn(257, 64)
@@ -26,16 +39,7 @@ test("a network is trained to the same losses as on the CPU", function()
     local net = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.LayerNorm(64), torch.nn.ReLU(), torch.nn.Linear(64, 5))
     local x, y = torch.randn(200, 20), torch.randint(1, 5, {200})
     net:to(device)
-    local opt = torch.optim.AdamW(net:parameters(), {lr = 1e-2})
-    local out = {}
-    for i = 1, 20 do
-      opt:zero_grad()
-      local loss = torch.nn.functional.cross_entropy(net(x:to(device)), y:to(device))
-      loss:backward()
-      opt:step()
-      out[i] = loss:item()
-    end
-    return torch.tensor(out)
+    return losses_of(net, torch.optim.AdamW(net:parameters(), {lr = 1e-2}), x:to(device), y:to(device), 20)
   end
   same(1e-3, losses)
 end)
@@ -49,16 +53,7 @@ test("a convolutional network is trained to the same losses as on the CPU, by th
       nn.ReLU(), nn.ConvTranspose2d(32, 8, 3, {stride = 2}), nn.Flatten(), nn.Linear(8 * 7 * 7, 5))
     local x, y = torch.randn(20, 3, 16, 16), torch.randint(1, 5, {20})
     net:to(device)
-    local opt = torch.optim.SGD(net:parameters(), {lr = 0.05})
-    local out = {}
-    for i = 1, 8 do
-      opt:zero_grad()
-      local loss = torch.nn.functional.cross_entropy(net(x:to(device)), y:to(device))
-      loss:backward()
-      opt:step()
-      out[i] = loss:item()
-    end
-    return torch.tensor(out)
+    return losses_of(net, torch.optim.SGD(net:parameters(), {lr = 0.05}), x:to(device), y:to(device), 8)
   end
   same(1e-3, losses)
   cudnn.benchmark = true

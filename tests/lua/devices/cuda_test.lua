@@ -334,3 +334,53 @@ test("tests/cuda/run_all says that there is no GPU by its status, and takes no u
   check.equal(select(3, os.execute(check.quote(run) .. " 2>/dev/null")), 77)
   check.equal(select(3, os.execute(check.quote(run) .. " --fast 2>/dev/null")), 1)
 end)
+
+---- Which device is meant -----------------------------------------------------------------------------
+
+test("PyTorch's page of CUDA semantics: a device without a number is the current one where it is used", function()
+  local any, first, second = torch.device "cuda", torch.device "cuda:0", torch.device "cuda:1"
+  check.equal({tostring(any), any.type, any.index == nil, first.index}, {"cuda", "cuda", true, 0})
+  check.yes(any == torch.device "cuda" and any ~= first and torch.device(any) == any)
+  check.equal(tostring(torch.device("cuda", 0)), "cuda:0")
+  local x = torch.tensor({1.0, 2.0}, {device = second})
+  check.yes(x.device == second and torch.tensor({1.0, 2.0}):cuda().device == first)
+  cuda.device(1, function()
+    local a, b = torch.tensor({1.0, 2.0}, {device = any}), torch.tensor({1.0, 2.0}):cuda()
+    local b2 = torch.tensor({1.0, 2.0}):to {device = any}
+    for _, t in ipairs {a, b, b2, a + b, x + x, torch.empty({3}, {device = any}), torch.nn.Linear(2, 2):to(any).weight} do
+      check.yes(t.device == second)
+    end
+    for _, t in ipairs {torch.randn({2}, {device = first}), torch.randn(2):to(first), torch.randn(2):cuda(first)} do
+      check.yes(t.device == first)
+    end
+    check.equal({cuda.Stream(any).device_index, cuda.get_device_name(any)}, {1, cuda.get_device_name(1)})
+    cuda.device(any, function() check.equal(cuda.current_device(), 1) end)
+  end)
+  local path = check.temp "device.pt"
+  torch.save({any = any, second = second, x = torch.ones(2)}, path)
+  local saved = torch.load(path, {map_location = any})
+  check.yes(saved.any == any and saved.second == second and saved.x.device == first)
+  check.equal(torch.autocast(any, function() return torch.is_autocast_enabled "cuda" end), true)
+end)
+
+test("positions and masks of the CPU choose elements of a device, as in PyTorch", function()
+  local host = torch.arange(12):float():view(3, 4)
+  local x, rows, mask = host:cuda(1), torch.tensor {3, 1}, host:gt(5)
+  check.equal(x[rows]:cpu(), host[rows])
+  check.equal(x[{{}, torch.tensor {2, 2}}]:cpu(), host[{{}, torch.tensor {2, 2}}])
+  check.equal(x[mask]:cpu(), host[mask])
+  x[rows], x[mask] = 7, -1
+  host[rows], host[mask] = 7, -1
+  check.equal(x:cpu(), host)
+  check.raises("device", "do not mix", function() return x[rows:cuda(0)] end)
+  check.raises("index", nil, function() return x[torch.tensor {4}] end)
+end)
+
+test("the error of two devices moves what is computed with to the parameters, and a network as a whole", function()
+  local net, x = torch.nn.Linear(3, 2), torch.ones(1, 3)
+  check.contains(check.raises("device", "do not mix", function() return net(x:cuda()) end).hint, 'net:to("cuda:0")')
+  net:cuda(1)
+  check.contains(check.raises("device", "do not mix", function() return net(x) end).hint, ':to("cuda:1")')
+  local lists = check.raises("device", "do not mix", function() return torch.cat {x:cuda(0), x:cuda(1)} end)
+  check.contains(lists.hint, 't = t:to("cuda:0")')
+end)

@@ -254,6 +254,15 @@ test("one device, and none, call the module itself", function()
     print(net(torch.ones(3, 2)).shape, torch.nn.parallel.data_parallel(net.module, torch.ones(3, 2)).shape)
   ]]}).out
   check.equal(out, "[3, 1]\t[3, 1]\n")
+  -- Without devices, as in PyTorch, also where some are named.
+  out = check.tycho({"-e", "print(torch.nn.DataParallel(torch.nn.Linear(2, 1), {device_ids = {0, 1}})(torch.ones(3, 2)).shape)"}).out
+  check.equal(out, "[3, 1]\n")
+end)
+
+test("a device that is not there is an error where it is named", function()
+  local net = nn.Linear(2, 1):cuda()
+  check.raises("device", "DataParallel: there is no device cuda:9 (there are cuda:0 to cuda:3)", nn.DataParallel, net, {device_ids = {0, 9}})
+  check.raises("device", "data_parallel: there is no device cuda:4", nn.parallel.data_parallel, net, torch.ones(2, 2):cuda(), {0, 4})
 end)
 
 test("no replica is taken for a layer that the network does not know, and no_grad, autocast and dropout hold inside", function()

@@ -13,6 +13,16 @@ local function read(path)
   return text
 end
 
+test("the first device may be any, and the others come after it", function()
+  local env = {env = {TYCHO_SIMULATE_CUDA = "2"}}
+  for _, script in ipairs {"data_parallel.lua", "model_parallel.lua"} do
+    for _, device in ipairs {"cuda:1", "cuda", "auto"} do
+      local out = check.tycho({scripts .. script, "--quick", "--epochs", "1", "--device", device, "--save", check.temp "any.pt"}, env)
+      check.equal({out.err, out.status}, {"", 0})
+    end
+  end
+end)
+
 for _, row in ipairs {{"model_parallel.lua", "--cut", "layer"}, {"model_parallel.lua", "--cut", "branch"}, {"model_parallel.lua", "--cut", "sequence"},
   {"data_parallel.lua", "--devices", "2"}, {"data_parallel.lua", "--shares", "3,1"}} do
   local name = table.concat(row, " ")

@@ -236,10 +236,36 @@ test("convolutions' library is switched as in PyTorch, and repeats its bits for 
   check.no(torch.cuda._convolutions "deterministic")
   check.raises("value", "cudnn.benchmark: wants true or false, not 1", function() cudnn.benchmark = 1 end)
   check.raises("value", "use_deterministic_algorithms: wants true or false, not yes", function() torch.use_deterministic_algorithms "yes" end)
-  cudnn.benchmark_limit = 5  -- what is not known here may be written
-  check.equal(cudnn.benchmark_limit, 5)
-  cudnn.benchmark_limit = nil
+  cudnn.conv = {fp32_precision = "ieee"}  -- what is not known here may be written
+  check.equal(cudnn.conv.fp32_precision, "ieee")
+  cudnn.conv = nil
   check.equal(all(), {true, false, false, true})
+end)
+
+test("how many ways of a convolution are timed is a setting, and flags hold inside their scope", function()
+  local cudnn = torch.backends.cudnn
+  local function all() return {cudnn.enabled, cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic, cudnn.allow_tf32} end
+  local first = {true, false, 10, false, true}
+  check.equal(all(), first)
+  cudnn.benchmark_limit = 3
+  check.equal(torch.cuda._convolutions "benchmark_limit", 3)
+  check.raises("value", "benchmark_limit: wants a number", function() cudnn.benchmark_limit = true end)
+  check.raises("value", "or 0 for all, not -1", function() cudnn.benchmark_limit = -1 end)
+  cudnn.benchmark_limit = 10
+  do
+    local _ <close> = cudnn.flags{enabled = true, benchmark = true, benchmark_limit = 0}
+    check.equal(all(), {true, true, 0, false, true})
+  end
+  check.equal(all(), first)
+  check.equal(cudnn.flags({deterministic = true, allow_tf32 = false}, all), {false, false, 10, true, false})
+  check.equal(cudnn.flags(all), {false, false, 10, false, true})
+  check.raises("argument", "no field benchmrk", cudnn.flags, {benchmrk = true}, all)
+  check.no(pcall(cudnn.flags, {enabled = true}, function() error "inside" end))
+  check.equal(all(), first)
+  local before = cudnn.set_flags{benchmark = true}
+  check.equal({before.benchmark, cudnn.benchmark}, {false, true})
+  cudnn.set_flags(before)
+  check.equal(all(), first)
 end)
 
 test("what torch.backends and torch.version say is there is there", function()

@@ -129,6 +129,31 @@ test("handles finish in any order, and the next operation waits by itself", func
   ]])
 end)
 
+test("messages of devices cross like those of the CPU, whichever rank receives first", function()
+  ranks.run(2, [[
+    torch.cuda.simulate(2)
+    local other, n, device = 1 - R, 300000, {device = "cuda:" .. R}
+    for _, group in ipairs {dist.group.WORLD, dist.new_group({0, 1}, {backend = "nccl"})} do
+      for _, first in ipairs {"irecv", "isend"} do
+        local got, given = torch.zeros(2, n, device), torch.full({n}, R + 1.0, device)
+        local receive = function() return dist.irecv(got[2], {src = other, group = group}) end
+        local send = function() return dist.isend(given, {dst = other, group = group}) end
+        local a = first == "irecv" and receive() or send()
+        local b = first == "irecv" and send() or receive()
+        given:zero_()  -- what was sent is what it was
+        assert(got:sum():item() == n * (other + 1))  -- whoever looks waits
+        a:wait()
+        b:wait()
+        assert(got[1]:sum():item() == 0)
+      end
+      local got = torch.zeros(n, device)
+      local list = dist.batch_isend_irecv {dist.P2POp(dist.irecv, got, other, group), dist.P2POp(dist.isend, torch.ones(n, device) * R, other, group)}
+      for _, work in ipairs(list) do work:wait() end
+      assert(got:mean():item() == other)
+    end
+  ]])
+end)
+
 test("messages, with and without waiting, from anybody, in lists", function()
   ranks.run(3, [[
     local right, left = (R + 1) % W, (R - 1) % W
