@@ -336,7 +336,7 @@ struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
     if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
-        !like->contiguous || mode.eager || shapes_only || capturing_on(like->device) ||
+        !like->contiguous || mode.eager || shapes_only ||
         static_cast<size_t>(like->numel * dtype_size(result)) >
             (like->device.is_cpu() ? kMostBytes : kMostBytesOnDevices))
       return {};

@@ -209,7 +209,7 @@ TEST_F(CudaPrograms, RunOnTheStreamThatTheirRowsWereAskedForOn) {
   backend.release_stream(kFirst, other);
 }
 
-TEST_F(CudaPrograms, WaitForNoGraphAndAreHeldInNone) {
+TEST_F(CudaPrograms, AreDoneBeforeACaptureOrInIt) {
   const Tensor x = filled({100}, 3, DType::Float32, kFirst);
   const StreamId stream = backend_of(kFirst).new_stream(kFirst);
   set_current_stream(kFirst, stream);
@@ -217,11 +217,16 @@ TEST_F(CudaPrograms, WaitForNoGraphAndAreHeldInNone) {
   const Tensor before = x * 2 + 1;
   graph.begin(kFirst, 0);
   EXPECT_EQ(rows_held, 0);
-  const Tensor y = x * 2 + before;
-  EXPECT_EQ(rows_held, 0);
+  const auto chain = [&] { return fn::square(x * 2 + before) - x; };
+  Tensor y = chain();
+  EXPECT_EQ(rows_held, 4);
   graph.end();
+  EXPECT_EQ(rows_held, 0);
   graph.replay();
-  EXPECT_EQ(number_at(y, 7), 13);
+  EXPECT_EQ(number_at(y, 7), 166);
+  op_<"sub">(x, 1.0);
+  graph.replay();
+  EXPECT_EQ(number_at(y, 7), 119);
   set_current_stream(kFirst, 0);
   graph.reset();
   backend_of(kFirst).release_stream(kFirst, stream);
