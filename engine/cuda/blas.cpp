@@ -193,22 +193,23 @@ bool multiply(Device device, const Multiplication& p) {
   return true;
 }
 
-bool relu_keeps_nan(Device device) {
+bool relu_keeps_nan(Device device, DType type) {
   static std::mutex known_mutex;
-  static std::map<std::pair<const Blas*, int>, bool> known;
+  static std::map<std::tuple<const Blas*, int, DType>, bool> known;
   const std::lock_guard lock(known_mutex);
   const Blas* table;
   {
     const std::lock_guard inner(mutex);
     table = &blas();
   }
-  const auto [it, fresh] = known.try_emplace({table, device.number}, false);
+  const auto [it, fresh] = known.try_emplace({table, device.number, type}, false);
   if (!fresh) return it->second;
   constexpr int64_t kSide = 8;
-  const Tensor a = filled({kSide, kSide}, std::nan(""), DType::Float16, device),
-               y = filled({kSide, kSide}, 1, DType::Float16, device);
+  const Tensor a = filled({kSide, kSide}, std::nan(""), type, device),
+               y = filled({kSide, kSide}, 1, type, device);
   Multiplication p{};
-  p.type = DType::Float16;
+  p.type = type;
+  p.precision = matmul_precision.load(std::memory_order_relaxed);
   p.batch = 1, p.m = p.n = p.k = kSide;
   p.a = p.b = {a.data(), false, kSide, 0};
   p.out = y.data();

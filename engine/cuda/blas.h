@@ -98,7 +98,7 @@ struct Multiplication {
 // Raises Kind::Device when the library is missing, or refuses. False where it has no way to do what
 // follows in the same pass.
 bool multiply(Device device, const Multiplication& p);
-// Whether relu makes nan of nan there, as it should.
-bool relu_keeps_nan(Device device);
+// Whether relu makes nan of nan there, as it should; found out when it is first asked.
+bool relu_keeps_nan(Device device, DType type);
 
 }  // namespace tycho::cuda

@@ -2,8 +2,8 @@
 #include "engine/cuda/rows.h"
 
 #include <cstring>
-#include <map>
 #include <mutex>
+#include <unordered_map>
 
 #include "engine/base/check.h"
 #include "engine/cuda/context.h"
@@ -29,9 +29,11 @@ Address address_of(const Tensor& t) { return reinterpret_cast<Address>(t.data())
 // What a row's kernel was compiled for.
 KernelHandle row_kernel(Device device, int row, const char* lanes, const Operands& w, bool packed) {
   static std::mutex mutex;
-  static std::map<std::string, KernelHandle> known;
-  std::string key = format("%d %s %d %d", row, lanes, arch(device), packed);
-  for (int k = 0; k < w.count; ++k) key += format(" %d", w.data[k] ? w.dtype[k] : -1);
+  static std::unordered_map<std::string, KernelHandle> known;
+  std::string key;  // short enough to take no memory
+  const auto add = [&](auto... bytes) { (key.push_back(static_cast<char>(bytes)), ...); };
+  add(row & 255, row >> 8, lanes[0], lanes[1], arch(device), packed);
+  for (int k = 0; k < w.count; ++k) add(w.data[k] ? w.dtype[k] : -1);
   const std::lock_guard lock(mutex);
   KernelHandle& handle = known[key];
   if (handle) return handle;

@@ -25,6 +25,7 @@ namespace {
 constexpr size_t kMostBytes = size_t{256} << 20, kMostBytesOnDevices = size_t{2} << 30;
 // Devices write so many times as fast: that much less is a result worth that nobody can see.
 constexpr int64_t kDevicesWrite = 100;
+constexpr int64_t kSmall = 64 << 10;  // bytes that a device always has
 // Chains that are held together: two, for a * b + c * d. Rows that have nothing to do with each other
 // would only take memory at once that could be used again.
 constexpr int kMostEnds = 2;
@@ -118,7 +119,8 @@ class Held final : public InFlight {
     if (!p_.steps) p_.lanes = lanes, p_.numel = like->numel, p_.device = like->device;
     // On a device that is nearly full, who finds no memory is the row that asked for it.
     const int64_t bytes = like->numel * dtype_size(result);
-    if (!like->device.is_cpu() && promised_ + bytes > room_on(like->device)) return run(), Tensor();
+    if (!like->device.is_cpu() && bytes > kSmall && promised_ + bytes > room_on(like->device))
+      return run(), Tensor();
     Tensor out = join(row, compute, result, args, n, like);
     if (!out && p_.steps) {
       run();
@@ -335,7 +337,7 @@ struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
     if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
-        !like->contiguous || mode.eager || shapes_only || capturing_on(like->device) ||
+        !like->contiguous || mode.eager || shapes_only ||
         static_cast<size_t>(like->numel * dtype_size(result)) >
             (like->device.is_cpu() ? kMostBytes : kMostBytesOnDevices))
       return {};

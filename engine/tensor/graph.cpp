@@ -79,6 +79,7 @@ void Graph::reset() {
 
 void Graph::keep(const Impl* t) {
   const Storage* s = t->storage.get();
+  if (!s->data && s->in_flight) return;  // rows that are held: who runs them keeps what it reads
   if (recording_->owns(s->data) || !seen_.insert(s).second) return;
   kept_.push_back(t->storage);
 }

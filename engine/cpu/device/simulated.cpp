@@ -139,6 +139,8 @@ struct Simulated final : Backend {
   }
 
   void run_rows(const RowProgram& p) override {
+    if (SimulatedRecording* r = recording_on(p.device)) [[unlikely]]
+      return record_rows(*r, p);
     const KernelScope scope(KernelScope::bit(p.device));
     cpu::run_rows(p);
   }
@@ -204,6 +206,16 @@ struct Simulated final : Backend {
       changed(to);
     });
     return true;
+  }
+  void record_rows(SimulatedRecording& r, const RowProgram& p) {
+    std::vector<Ref<Storage>> read, written;
+    for (int i = 0; i < p.inputs; ++i) read.emplace_back(p.input[i].storage);
+    for (int k = 0; k < p.steps; ++k)
+      if (p.step[k].to) written.emplace_back(p.step[k].storage);
+    r.add([this, p, read, written] {
+      run_rows(p);
+      for (const Ref<Storage>& s : written) ++s->version;
+    });
   }
   void record_row(SimulatedRecording& r, int row, DType compute, const Value* args, int n,
                   Impl* out) {

@@ -123,7 +123,7 @@ struct HeldProduct final : RowStart {
     const bool gelu = p.type != DType::Float32 && p.n % 8 == 0;
     switch (static_cast<Row>(row)) {
       case Row::relu:
-        if (values || !relu_keeps_nan(device)) return false;
+        if (values || !relu_keeps_nan(device, p.type)) return false;
         q.then = Then::Relu;
         break;
       case Row::gelu_tanh:

@@ -62,13 +62,14 @@ std::vector<Tensor> results_of(uint64_t seed, Device device, const std::vector<S
       normal(random, {1}, main, device),    normal(random, Sizes{}, main, device)};
   // From a place that no access of 16 bytes begins at.
   live.push_back(alias(normal(random, {m * n + 1}, main, device), {m, n}, {n, 1}, 1));
+  const Tensor square = normal(random, {n, n}, main, device);
   const size_t kFirstOnes = live.size();
   const auto any = [&]() -> Tensor& { return live[draw(live.size())]; };
   for (int i = 0; i < 24; ++i) {
     set_current_stream(device, streams[draw(4) ? 0 : draw(streams.size())]);
     const Tensor x = any(), y = any();
     Tensor z;
-    switch (draw(16)) {
+    switch (draw(18)) {
       case 0:
         z = fn::tanh(x);
         break;
@@ -111,6 +112,13 @@ std::vector<Tensor> results_of(uint64_t seed, Device device, const std::vector<S
         break;
       case 13:
         op_<"mul">(live[1], 0.5);
+        break;
+      case 15:
+        if (x.dtype() == main && x.rank() == 2 && x.size(1) == n)
+          z = draw(3) ? fn::relu(op<"matmul">(x, square)) : op<"matmul">(x, square);
+        break;
+      case 16:
+        op_<"mul">(square, 0.75);
         break;
       case 14:
         op_<"add">(live[0], x.rank() == 0 ? x : live[5]);
@@ -201,7 +209,7 @@ TEST_F(CudaPrograms, RunOnTheStreamThatTheirRowsWereAskedForOn) {
   backend.release_stream(kFirst, other);
 }
 
-TEST_F(CudaPrograms, WaitForNoGraphAndAreHeldInNone) {
+TEST_F(CudaPrograms, AreDoneBeforeACaptureOrInIt) {
   const Tensor x = filled({100}, 3, DType::Float32, kFirst);
   const StreamId stream = backend_of(kFirst).new_stream(kFirst);
   set_current_stream(kFirst, stream);
@@ -209,11 +217,16 @@ TEST_F(CudaPrograms, WaitForNoGraphAndAreHeldInNone) {
   const Tensor before = x * 2 + 1;
   graph.begin(kFirst, 0);
   EXPECT_EQ(rows_held, 0);
-  const Tensor y = x * 2 + before;
-  EXPECT_EQ(rows_held, 0);
+  const auto chain = [&] { return fn::square(x * 2 + before) - x; };
+  Tensor y = chain();
+  EXPECT_EQ(rows_held, 4);
   graph.end();
+  EXPECT_EQ(rows_held, 0);
   graph.replay();
-  EXPECT_EQ(number_at(y, 7), 13);
+  EXPECT_EQ(number_at(y, 7), 166);
+  op_<"sub">(x, 1.0);
+  graph.replay();
+  EXPECT_EQ(number_at(y, 7), 119);
   set_current_stream(kFirst, 0);
   graph.reset();
   backend_of(kFirst).release_stream(kFirst, stream);

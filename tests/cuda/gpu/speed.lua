@@ -98,7 +98,20 @@ else
   local n = 8192 // math.floor(small ^ 0.5)
   local a = torch.randn(n, n, {device = "cuda", dtype = "bfloat16"})
   local b = torch.randn(n, n, {device = "cuda", dtype = "bfloat16"})
-  report(("bfloat16 matrix product, %d"):format(n), ("%.0f TFLOP/s"):format(2 * n ^ 3 / median(function() return a:matmul(b) end) / 1e12))
+  local plain = median(function() return a:matmul(b) end)
+  report(("bfloat16 matrix product, %d"):format(n), ("%.0f TFLOP/s"):format(2 * n ^ 3 / plain / 1e12))
+  local bias = torch.randn(n, {device = "cuda", dtype = "bfloat16"})
+  torch.no_grad(function()
+    local kept
+    local layer = median(function()
+      kept = F.gelu(F.linear(a, b, bias), {approximate = "tanh"})
+      torch.perf_counter()  -- runs what is held
+    end)
+    local good = layer <= plain / 0.95
+    if small == 1 and not good then failed = true end
+    print(("the same with a bias and gelu | %.0f TFLOP/s | %.0f %% of the product alone, limit 95 | %s"):format(
+      2 * n ^ 3 / layer / 1e12, 100 * plain / layer, good and "good" or "below"))
+  end)
 end
 -- The library's own choice, its fastest way, and what runs where it is missing.
 for _, c in ipairs {{"bfloat16 3x3, 256 channels", 64, 256, 256, 28, 3, 1}, {"bfloat16 depthwise 3x3", 64, 256, 256, 56, 3, 256},
