@@ -26,7 +26,7 @@ struct Cuda final : Backend {
 
   bool allocate(Storage& s) override {
     DeviceContext& device = context_of(s.device);
-    const StreamId home = device.used(current_stream(s.device));
+    const StreamId home = device.current();
     s.data = device.memory->allocate(s.bytes, home);
     s.home = static_cast<uint16_t>(home);
     if (s.data && device.streams > 1) device.begin(s, home);

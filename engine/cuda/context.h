@@ -61,7 +61,8 @@ struct DeviceContext {
   std::atomic<int> streams{1};  // queues that are used
 
   Stream stream(StreamId id);
-  StreamId used(StreamId id);          // 0 for a stream that is gone
+  StreamId used(StreamId id);  // 0 for a stream that is gone
+  StreamId current() { return streams == 1 ? 0 : used(current_stream(device)); }  // this thread's
   Stream outside_graphs(StreamId id);  // null while it takes part in a capture
   void finish_all();                   // but streams of a capture
   void use(Storage& s, StreamId stream, bool writes);

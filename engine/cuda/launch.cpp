@@ -45,7 +45,7 @@ void launch_kernel(Device device, KernelRef kernel, Grid grid, Block block, size
 
 Scratch::Scratch(Device device, size_t bytes)
     : device_(device),
-      stream_(context_of(device).used(current_stream(device))),
+      stream_(context_of(device).current()),
       bytes_(bytes),
       memory_(context_of(device).memory->allocate(bytes, stream_)) {
   TYCHO_CHECK(Kind::Oom, memory_ || !bytes, "out of memory on %s: %.1f MB of scratch memory wanted",

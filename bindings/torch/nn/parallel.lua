@@ -54,7 +54,8 @@ local function device_of(device_ids)
   end
   local id = device_ids[1]
   if id == nil then return nil end
-  return math.type(id) == "integer" and torch.device("cuda", id) or torch.device(id)
+  local device = math.type(id) == "integer" and torch.device("cuda", id) or torch.device(id)
+  return device.type == "cuda" and not device.index and torch.device("cuda", torch.cuda.current_device()) or device
 end
 
 -- What must be equal on all ranks, one line for each tensor.

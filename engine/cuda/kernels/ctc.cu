@@ -64,7 +64,7 @@ struct Sequence {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) ctc(Ctc a) {
+extern "C" __global__ void __launch_bounds__(256, 2) ctc(Ctc a) {
   const Sequence q(a);
   const int64_t thread = threadIdx.x, threads = 256;
   for (int64_t s = thread; s < q.states; s += threads) {

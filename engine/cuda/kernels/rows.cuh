@@ -51,11 +51,13 @@ struct alignas(sizeof(S) * n) Pack {
 template <class T, class S, int n>
 __device__ inline void load_pack(const void* p, int dtype, int64_t first, T (&x)[n]) {
   const auto pack = *reinterpret_cast<const Pack<S, n>*>(static_cast<const S*>(p) + first);
+  TYCHO_UNROLLED
   for (int k = 0; k < n; ++k) x[k] = load<T>(pack.v, dtype, k);
 }
 template <class T, class S, int n>
 __device__ inline void store_pack(void* p, int dtype, int64_t first, const T (&x)[n]) {
   Pack<S, n> pack;
+  TYCHO_UNROLLED
   for (int k = 0; k < n; ++k) store<T>(pack.v, dtype, k, x[k]);
   *reinterpret_cast<Pack<S, n>*>(static_cast<S*>(p) + first) = pack;
 }
@@ -125,15 +127,18 @@ __device__ inline void packed_row(const Operands& w) {
     one[k] = !w.data[k] ? row_number<T>(w, k) : load<T>(w.data[k], row_type(w, k), 0);
   const int64_t packs = w.numel / width;
   for (int64_t i = first_element(); i < packs; i += all_threads()) {
+    TYCHO_UNROLLED
     for (int k = 1; k <= n; ++k) {
       T side[width];
       if (w.data[k] && w.stride[k][0])
         load_neighbours<T>(w.data[k], row_type(w, k), i * width, side);
       else
         for (T& s : side) s = one[k];
+      TYCHO_UNROLLED
       for (int j = 0; j < width; ++j) x[j][k - 1] = side[j];
     }
     T y[width];
+    TYCHO_UNROLLED
     for (int j = 0; j < width; ++j) y[j] = value_of<Value, T>(x[j]);
     store_neighbours<T>(w.data[0], row_type(w, 0), i * width, y);
   }

@@ -298,6 +298,50 @@ TEST(CudaSteps, RandomOnesKeepValuesMemoryAndCounts) {
   EXPECT_GT(told, 0) << "no fault was told";
 }
 
+TEST(CudaSteps, MemoryThatAnotherStreamUsedComesBackToItsOwnAndDoesNotPileUp) {
+  emulated::Options options;
+  options.eager_percent = 0;  // streams go on only where the host waits
+  emulated::start(options);
+  start();
+  Backend& backend = backend_of(kDevice);
+  backend.synchronize(kDevice);
+  backend.empty_cache(kDevice);
+  const StreamId other = backend.new_stream(kDevice);
+  const float one = 1;
+  const auto use = [&](StreamId stream, const Tensor& t) {
+    set_current_stream(kDevice, stream);
+    backend.fill(t, &one);
+    set_current_stream(kDevice, 0);
+  };
+  std::vector<void*> seen;
+  for (int i = 0; i < 40; ++i) {
+    const Tensor t = empty({1000}, DType::Float32, kDevice);
+    if (seen.empty() || seen.back() != t.data()) seen.push_back(t.data());
+    use(0, t);
+    use(other, t);
+    if (i % 4 == 3) backend.synchronize(kDevice);
+  }
+  EXPECT_GT(seen.size(), 1u);  // what the other stream still wants is nobody's
+  backend.synchronize(kDevice);
+  EXPECT_LE(backend.memory_stats(kDevice).cached, 5 * 4096);
+  // Of its own order a stream takes a block again at once, and the other stream another one.
+  void* mine = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor t = empty({5000}, DType::Float32, kDevice);
+    EXPECT_TRUE(!mine || t.data() == mine);
+    mine = t.data();
+    use(0, t);
+  }
+  set_current_stream(kDevice, other);
+  EXPECT_NE(empty({5000}, DType::Float32, kDevice).data(), mine);
+  set_current_stream(kDevice, 0);
+  backend.release_stream(kDevice, other);
+  backend.synchronize(kDevice);
+  backend.empty_cache(kDevice);
+  EXPECT_EQ(backend.memory_stats(kDevice).cached, 0);
+  emulated::start();
+}
+
 // Operations on some tensors, each on any stream, against the same on the CPU.
 TEST(CudaSteps, OperationsOfSeveralStreamsSeeEachOthersValuesWithoutWaits) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
