@@ -127,9 +127,22 @@ TYCHO_INLINE void store_truth(uint8_t* p, Mask<T> m, int64_t n) {
     _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), bytes);
   }
 #else
-  uint8_t bytes[size];
-  for (int i = 0; i < size; i++) bytes[i] = static_cast<uint8_t>(m.m[i] & 1);
-  memcpy(p, bytes, static_cast<size_t>(n < size ? n : size));
+#if defined(TYCHO_LEVEL_v3)
+  const __m128i low = _mm256_castsi256_si128((__m256i)m.m),
+                high = _mm256_extracti128_si256((__m256i)m.m, 1);
+#else
+  const __m128i low = (__m128i)m.m, high = low;
+#endif
+  __m128i words = low;  // of 32 bits, those of the lane first
+  if constexpr (sizeof(T) == 8)
+    words = _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(low), _mm_castsi128_ps(high), 0x88));
+  const __m128i shorts = _mm_packs_epi32(words, sizeof(T) == 8 ? words : high);
+  const __m128i bytes = _mm_and_si128(_mm_packs_epi16(shorts, shorts), _mm_set1_epi8(1));
+  const int64_t first = _mm_cvtsi128_si64(bytes);
+  if (n >= size)
+    memcpy(p, &first, size);
+  else
+    memcpy(p, &first, static_cast<size_t>(n));
 #endif
 }
 #endif
