@@ -2,6 +2,9 @@
 // for floats, activations, and partial loads and stores for the end of a row.
 #pragma once
 #include "engine/cpu/lanes/math.h"
+#if !defined(TYCHO_LEVEL_scalar)
+#include "engine/cpu/lanes/parts.h"
+#endif
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -88,12 +91,8 @@ TYCHO_INLINE T first_of(Lane<T> x) {
 // The first `n` elements, at least one and fewer than a lane; the others read as 0.
 template <class T>
 TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
-#if defined(TYCHO_LEVEL_v4)
-  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
-  if constexpr (sizeof(T) == 4)
-    return (typename Lane<T>::V)_mm512_maskz_loadu_ps(m, p);
-  else
-    return (typename Lane<T>::V)_mm512_maskz_loadu_pd(m, p);
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  return load_part(p, static_cast<int>(n));
 #else
   Lane<T> r = 0;
   memcpy(&r.v, p, static_cast<size_t>(n) * sizeof(T));
@@ -102,12 +101,8 @@ TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
 }
 template <class T>
 TYCHO_INLINE void store_some(T* p, Lane<T> x, int64_t n) {
-#if defined(TYCHO_LEVEL_v4)
-  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
-  if constexpr (sizeof(T) == 4)
-    _mm512_mask_storeu_ps(p, m, (__m512)x.v);
-  else
-    _mm512_mask_storeu_pd(p, m, (__m512d)x.v);
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  store_part(x, p, static_cast<int>(n));
 #else
   memcpy(p, &x.v, static_cast<size_t>(n) * sizeof(T));
 #endif
