@@ -31,6 +31,9 @@ void fill_singles(const Program& r, Tiles& tiles, int64_t m) {
     if (r.single[k]) fill(r, k, tiles.place[k], m);
 }
 
+// Elements that are taken at a time: tiles of several operands stay in the first cache.
+int64_t tile_of(const Program& r) { return r.lane_bytes() == 8 ? kTile / 2 : kTile; }
+
 }  // namespace
 
 void Program::add(RowFn fn, int to, std::initializer_list<int> from) {
@@ -57,7 +60,8 @@ void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const
 
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
   void* p[kMostPlaces];
-  fill_singles(r, tiles, std::min(kTile, end - begin));
+  const int64_t tile = tile_of(r);
+  fill_singles(r, tiles, std::min(tile, end - begin));
   bool all_direct = r.slot[0].direct && !stream;
   const bool alone = r.count == 1;
   for (int k = r.n + 1; !alone && k < kMostPlaces; ++k) p[k] = tiles.place[k];
@@ -65,7 +69,7 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
     p[k] = tiles.place[k];
     all_direct = all_direct && r.slot[k].direct && !r.single[k];
   }
-  const int64_t step = all_direct && alone ? end - begin : kTile;
+  const int64_t step = all_direct && alone ? end - begin : tile;
   for (int64_t i = begin; i < end; i += step) {
     const int64_t m = std::min(step, end - i);
     for (int k = 1; k <= r.n; ++k) {
@@ -91,11 +95,12 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
               Tiles& tiles) {
   void* p[kMostPlaces];
   const int last = walk.rank - 1;
-  fill_singles(r, tiles, std::min(kTile, end - begin));
+  const int64_t tile = tile_of(r);
+  fill_singles(r, tiles, std::min(tile, end - begin));
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
-    for (int64_t done = 0; done < run; done += kTile) {
-      const int64_t m = std::min(kTile, run - done);
+    for (int64_t done = 0; done < run; done += tile) {
+      const int64_t m = std::min(tile, run - done);
       for (int k = 1; k <= r.n; ++k) {
         if (r.single[k]) continue;
         const int64_t s = walk.stride[walker[k]][last];

@@ -2,6 +2,9 @@
 // for floats, activations, and partial loads and stores for the end of a row.
 #pragma once
 #include "engine/cpu/lanes/math.h"
+#if !defined(TYCHO_LEVEL_scalar)
+#include "engine/cpu/lanes/parts.h"
+#endif
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -103,12 +106,8 @@ TYCHO_INLINE T first_of(Lane<T> x) {
 // The first `n` elements, at least one and fewer than a lane; the others read as 0.
 template <class T>
 TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
-#if defined(TYCHO_LEVEL_v4)
-  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
-  if constexpr (sizeof(T) == 4)
-    return (typename Lane<T>::V)_mm512_maskz_loadu_ps(m, p);
-  else
-    return (typename Lane<T>::V)_mm512_maskz_loadu_pd(m, p);
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  return load_part(p, static_cast<int>(n));
 #else
   Lane<T> r = 0;
   memcpy(&r.v, p, static_cast<size_t>(n) * sizeof(T));
@@ -117,12 +116,8 @@ TYCHO_INLINE Lane<T> load_some(const T* p, int64_t n) {
 }
 template <class T>
 TYCHO_INLINE void store_some(T* p, Lane<T> x, int64_t n) {
-#if defined(TYCHO_LEVEL_v4)
-  const auto m = static_cast<typename Mask<T>::M>((1u << n) - 1);
-  if constexpr (sizeof(T) == 4)
-    _mm512_mask_storeu_ps(p, m, (__m512)x.v);
-  else
-    _mm512_mask_storeu_pd(p, m, (__m512d)x.v);
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  store_part(x, p, static_cast<int>(n));
 #else
   memcpy(p, &x.v, static_cast<size_t>(n) * sizeof(T));
 #endif
@@ -142,9 +137,22 @@ TYCHO_INLINE void store_truth(uint8_t* p, Mask<T> m, int64_t n) {
     _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), bytes);
   }
 #else
-  uint8_t bytes[size];
-  for (int i = 0; i < size; i++) bytes[i] = static_cast<uint8_t>(m.m[i] & 1);
-  memcpy(p, bytes, static_cast<size_t>(n < size ? n : size));
+#if defined(TYCHO_LEVEL_v3)
+  const __m128i low = _mm256_castsi256_si128((__m256i)m.m),
+                high = _mm256_extracti128_si256((__m256i)m.m, 1);
+#else
+  const __m128i low = (__m128i)m.m, high = low;
+#endif
+  __m128i words = low;  // of 32 bits, those of the lane first
+  if constexpr (sizeof(T) == 8)
+    words = _mm_castps_si128(_mm_shuffle_ps(_mm_castsi128_ps(low), _mm_castsi128_ps(high), 0x88));
+  const __m128i shorts = _mm_packs_epi32(words, sizeof(T) == 8 ? words : high);
+  const __m128i bytes = _mm_and_si128(_mm_packs_epi16(shorts, shorts), _mm_set1_epi8(1));
+  const int64_t first = _mm_cvtsi128_si64(bytes);
+  if (n >= size)
+    memcpy(p, &first, size);
+  else
+    memcpy(p, &first, static_cast<size_t>(n));
 #endif
 }
 #endif

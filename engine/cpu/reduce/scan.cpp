@@ -10,8 +10,6 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kShortScan = 24;  // elements of a row
-
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
@@ -41,10 +39,8 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
   const Cut cut(x, dim);
   const DType type = lane_type_of(lanes);
-  // Sums of float32 and int64 have lanes along a row that is long enough.
-  const bool in_lanes = what == ScanOp::Sum && !reverse && type != DType::Float64;
-  if (cut.rows > 0 && cut.inner == 1 && cut.n >= 8 && (cut.n <= kShortScan || !in_lanes) &&
-      cut.rows >= 4 && x.dtype() == type && out.dtype() == type && what != ScanOp::LogSumExp) {
+  if (cut.rows >= 4 && cut.inner == 1 && cut.n > 1 && x.dtype() == type && out.dtype() == type &&
+      what != ScanOp::LogSumExp) {
     const int64_t bytes = cut.n * dtype_size(type);
     return parallel_for(
         cut.rows, std::max<int64_t>(4, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {

@@ -223,3 +223,21 @@ test("float32 is rounded to bfloat16 to nearest even, one by one and many at a t
     end
   end
 end)
+
+test("comparisons of every lane type and length are bytes of 0 and 1", function()
+  torch.manual_seed(8)
+  for _, dtype in ipairs {torch.int64, torch.float32, torch.float64, torch.bfloat16} do
+    for n = 1, 70 do
+      local x = torch.randint(-1, 2, {n}):to(dtype)
+      local values = x:tolist()
+      for _, row in ipairs {
+        {x:gt(0), function(v) return v > 0 end}, {x:eq(x:flip {1}), function(v, i) return v == values[n + 1 - i] end},
+        {x:logical_not(), function(v) return v == 0 end}, {torch.isnan(x), function() return false end},
+      } do
+        local counts = row[1]:to(torch.int64):tolist()
+        for i = 1, n do check.equal(counts[i], row[2](values[i], i) and 1 or 0) end
+        check.equal(row[1]:view(torch.uint8):to(torch.int64):sum():item(), row[1]:sum():item())
+      end
+    end
+  end
+end)

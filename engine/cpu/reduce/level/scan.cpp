@@ -7,23 +7,17 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// The lane with each element moved up by k places, zeros moving in.
+#if defined(TYCHO_LEVEL_v4)
+// The lane with each element moved up by k places, zeros moving in. Shorter registers take longer for
+// it than adding one element after the other does.
 template <int k, class T>
 TYCHO_INLINE Lane<T> move_up(Lane<T> x) {
-#if defined(TYCHO_LEVEL_v4)
   const __m512i zero = _mm512_setzero_si512();
   if constexpr (sizeof(T) == 4) {
     return Lane<T>((typename Lane<T>::V)_mm512_maskz_alignr_epi32(-1, (__m512i)x.v, zero, 16 - k));
   } else {
     return Lane<T>((typename Lane<T>::V)_mm512_maskz_alignr_epi64(-1, (__m512i)x.v, zero, 8 - k));
   }
-#else
-  constexpr int w = Lane<T>::size;
-  T v[2 * w];
-  Lane<T>(0).store(v);
-  x.store(v + w);
-  return Lane<T>::load(v + w - k);
-#endif
 }
 
 // Sums within one lane.
@@ -39,12 +33,14 @@ template <class T>
 TYCHO_INLINE T last(Lane<T> x) {
   return x.v[Lane<T>::size - 1];
 }
+#endif
 
 // The carry runs in double, split in two floats for the addition to a lane.
 void sum_run(const float* x, float* y, int64_t n) {
-  constexpr int w = F32::size;
   double carry = 0;
   int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  constexpr int w = F32::size;
   for (; i + w <= n; i += w) {
     const F32 p = prefix(F32::load(x + i));
     const float high = static_cast<float>(carry);
@@ -52,20 +48,23 @@ void sum_run(const float* x, float* y, int64_t n) {
     (F32(high) + (F32(low) + p)).store(y + i);
     carry += static_cast<double>(last(p));
   }
+#endif
   for (; i < n; ++i) {
     carry += static_cast<double>(x[i]);
     y[i] = static_cast<float>(carry);
   }
 }
 void sum_run(const int64_t* x, int64_t* y, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
   constexpr int w = I64::size;
   I64 carry(0);
-  int64_t i = 0;
   for (; i + w <= n; i += w) {
     const I64 p = prefix(I64::load(x + i)) + carry;
     p.store(y + i);
     carry = I64(last(p));
   }
+#endif
   int64_t c = i ? y[i - 1] : 0;
   for (; i < n; ++i) y[i] = c = plus(c, x[i]);
 }
@@ -95,12 +94,18 @@ void log_run(bool reverse, const T* x, T* y, int64_t n, One one) {
     const double least = carry > v[0] ? carry : v[0];
     if (numbers && top - least < far) {  // infinite ones are none
       for (int64_t i = m; i < (m + w - 1) / w * w; ++i) v[i] = -__builtin_inf();
-      F64 sum(__builtin_exp(carry - top));
+      for (int64_t i = 0; i < m; i += w) exp(F64::load(v + i) - F64(top)).store(v + i);
+      double sum = __builtin_exp(carry - top);
+#if defined(TYCHO_LEVEL_v4)
       for (int64_t i = 0; i < m; i += w) {
-        const F64 s = prefix(exp(F64::load(v + i) - F64(top))) + sum;
-        sum = F64(last(s));
-        (log(s) + F64(top)).store(v + i);
+        const F64 s = prefix(F64::load(v + i)) + F64(sum);
+        sum = last(s);
+        s.store(v + i);
       }
+#else
+      for (int64_t i = 0; i < m; ++i) v[i] = sum += v[i];
+#endif
+      for (int64_t i = 0; i < m; i += w) (log(F64::load(v + i)) + F64(top)).store(v + i);
     } else {
       double c = carry;
       for (int64_t i = 0; i < m; ++i) v[i] = c = one(c, v[i]);
@@ -162,7 +167,11 @@ void all_rows(bool reverse, const void* px, void* py, int64_t n, int64_t rows) {
   const T* x = static_cast<const T*>(px);
   T* y = static_cast<T*>(py);
   constexpr int kBeside = 4;
-  const bool lanes = op == ScanOp::Sum && !reverse && sizeof(S) != sizeof(T);
+#if defined(TYCHO_LEVEL_v4)
+  const bool lanes = op == ScanOp::Sum && !reverse && !__is_same(T, double) && n >= Lane<T>::size;
+#else
+  const bool lanes = false;  // their elements move slowly
+#endif
   int64_t r = 0;
   for (; !lanes && op != ScanOp::LogSumExp && r + kBeside <= rows; r += kBeside) {
     S carry[kBeside];
