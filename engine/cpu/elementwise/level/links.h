@@ -67,7 +67,8 @@ void link_last(TYCHO_LINK_VALUES(T), const Link*, int64_t) {
 template <class T, LevelType type, class Value, int operands, int place>
 constexpr LinkFn pick_link() {
   if constexpr (place < operands && operands <= 2 && has_floats(type) &&
-                (is_short<Value> || is_one_of<Value, Value_div>))
+                (is_short<Value> || is_one_of<Value, Value_div> ||
+                 (sizeof(T) == 4 && is_one_of<Value, Value_exp, Value_tanh, Value_sigmoid>)))
     return reinterpret_cast<LinkFn>(link_row<T, Value, operands, place>);
   else
     return nullptr;
