@@ -1,6 +1,6 @@
 -- Fusion: chains that run together give the bits that one operation after the other gives, whatever
 -- comes between: views, changes in place, gradients, forks, errors.
-local unary = {"exp", "tanh", "sin", "abs", "neg", "sigmoid", "square", "relu", "sign", "reciprocal", "floor", "erf"}
+local unary = {"exp", "tanh", "sin", "abs", "neg", "sigmoid", "square", "relu", "sign", "reciprocal", "floor", "erf", "sqrt", "log"}
 local binary = {"add", "sub", "mul", "div", "maximum", "minimum", "atan2"}
 local compare = {"gt", "le", "eq", "ne"}
 local reduce = {"sum", "mean", "amax", "amin", "var", "std", "norm", "nansum", "count_nonzero"}

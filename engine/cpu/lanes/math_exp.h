@@ -370,12 +370,12 @@ TYCHO_INLINE F32 tanh(F32 x) {
   F32 half = poly(f, 0.5f, 0.346573591f, 0.120113231f, 0.0277516432f, 0.00480924454f,
                   0.000669996545f, 7.67290584e-5f);
   half = from_bits<float>(bits_of(half) + (bits_of(shifted) << F::mantissa));
-  F32 far = from_bits<float>(bits_of(1 - 1 / (half + 0.5f)) | sign_bits(x));
+  F32 far = 1 - 1 / (half + 0.5f);
   F32 near = fma(x * z,
                  poly(z, -0.333332986f, 0.133322209f, -0.0538523346f, 0.0213029906f,
                       -0.00740955677f, 0.00158475572f),
                  x);
-  return select(a >= 0.8f, far, near);
+  return from_bits<float>(bits_of(select(a >= 0.8f, far, near)) | sign_bits(x));  // also of -0
 }
 TYCHO_INLINE F64 tanh(F64 x) {
   F64 a = abs_float(x), z = a * a;

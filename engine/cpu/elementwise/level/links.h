@@ -64,10 +64,15 @@ void link_last(TYCHO_LINK_VALUES(T), const Link*, int64_t) {
   (void)v0, (void)v1, (void)v2, (void)v3, (void)v4, (void)v5, (void)v6, (void)v7;
 }
 
+// Short rows, and of floats those that networks have between them.
 template <class T, LevelType type, class Value, int operands, int place>
 constexpr LinkFn pick_link() {
   if constexpr (place < operands && operands <= 2 && has_floats(type) &&
-                (is_short<Value> || is_one_of<Value, Value_div>))
+                (is_short<Value> || is_one_of<Value, Value_div> ||
+                 (sizeof(T) == 4 &&
+                  is_one_of<Value, Value_exp, Value_log, Value_sqrt, Value_tanh, Value_sigmoid,
+                            Value_silu, Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad,
+                            Value_gelu_tanh, Value_gelu_tanh_grad>)))
     return reinterpret_cast<LinkFn>(link_row<T, Value, operands, place>);
   else
     return nullptr;
