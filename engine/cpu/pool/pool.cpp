@@ -78,12 +78,10 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
       last[o] = std::max(
           first[o],
           std::min(taps_here, a.in > from ? (a.in - from + a.dilation - 1) / a.dilation : 0));
+      TYCHO_CHECK(Kind::Shape, !dilated || first[o] < last[o],
+                  "max pooling: window %lld along spatial dimension %d holds padding only",
+                  static_cast<long long>(o + 1), s + 1);
     }
-    if (dilated)
-      for (int64_t o = 0; o < a.out; ++o)
-        TYCHO_CHECK(Kind::Shape, first[o] < last[o],
-                    "max pooling: window %lld along spatial dimension %d holds padding only",
-                    static_cast<long long>(o + 1), s + 1);
     if (!adaptive && (a.kernel - 1) * a.dilation + 1 > a.stride) p.apart = false;
     a.start = start;
     a.first = first;

@@ -185,14 +185,9 @@ TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
 struct Inside {
   int64_t begin = 0, end;
   explicit Inside(const PoolAxis& a) : end(a.stride ? a.out : 0) {
-    while (begin < end && (a.first[begin] != 0 || a.last[begin] != a.kernel)) ++begin;
-    const auto follows = [&](int64_t o) {
-      return a.first[o] == 0 && a.last[o] == a.kernel &&
-             a.start[o] == a.start[begin] + (o - begin) * a.stride;
-    };
-    int64_t o = begin;
-    while (o < end && follows(o)) ++o;
-    end = o;
+    const auto whole = [&](int64_t o) { return a.first[o] == 0 && a.last[o] == a.kernel; };
+    while (begin < end && !whole(begin)) ++begin;
+    while (begin < end && !whole(end - 1)) --end;
   }
 };
 
