@@ -16,6 +16,8 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
   if constexpr (sizeof(Key) == 4) {
     if (dtype == DType::Float32 && step == 1)
       return level_of::float_keys(reinterpret_cast<const float*>(from), keys, n, flip);
+  } else if (dtype == DType::Int64 && step == 1) {
+    return level_of::int_keys(reinterpret_cast<const int64_t*>(from), keys, n, flip);
   } else if (dtype == DType::Float64 && step == 1) {
     return level_of::double_keys(reinterpret_cast<const double*>(from), keys, n, flip);
   }
@@ -208,20 +210,16 @@ void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t
   const int64_t room = 4 * k + kCollect;
   int64_t have = 0, i = 0;
   for (; i < std::min(n, room); ++i) items[have++] = pack<Key>(keys[i], i);
-  if (i == n) return sort_packed<Key>(items, spare, n);
+  if (i == n && 2 * k >= n) return sort_packed<Key>(items, spare, n);
   for (;;) {
     std::nth_element(items, items + (k - 1), items + have);
     have = k;
     if (i == n) break;
     const Key limit = key_of<Key>(items[k - 1]);  // later elements must be less to enter
-    if constexpr (sizeof(Key) == 4) {
-      have = level_of::collect_below(keys, &i, n, limit, items, have, room);
-    } else {
-      for (; i < n && have < room; ++i) {
-        items[have] = pack<Key>(keys[i], i);
-        have += keys[i] < limit;
-      }
-    }
+    if constexpr (sizeof(Key) == 4)
+      have = level_of::collect_below_u32(keys, &i, n, limit, items, have, room);
+    else
+      have = level_of::collect_below_u64(keys, &i, n, limit, items, have, room);
   }
   std::sort(items, items + k);
 }
@@ -235,11 +233,14 @@ void topk(Call& c) {
   if (sort_short_lines(x, c.integer(2), largest, c.out[0], c.out[1])) return;
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, largest);
-    with_least_keys(scratch, cut.n,
-                    [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
-                      find_least<K>(keys, items, spare, cut.n, k);
-                      write_line<K>(x, cut, first, items, c, out, line, k);
-                    });
+    const auto find = [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
+      find_least<K>(keys, items, spare, cut.n, k);
+      write_line<K>(x, cut, first, items, c, out, line, k);
+    };
+    if (16 * k < cut.n)  // few become items
+      find(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare);
+    else
+      with_least_keys(scratch, cut.n, find);
   });
 }
 

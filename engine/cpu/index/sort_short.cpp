@@ -10,11 +10,11 @@ namespace tycho::cpu {
 namespace {
 
 template <class Key>
-void sort_tile(Key* keys, Key* numbers, int64_t rows) {
+void sort_tile(Key* keys, Key* numbers, int64_t rows, int64_t keep, int64_t columns) {
   if constexpr (sizeof(Key) == 4)
-    level_of::sort_columns_u32(keys, numbers, rows);
+    level_of::sort_columns_u32(keys, numbers, rows, keep, columns);
   else
-    level_of::sort_columns_u64(keys, numbers, rows);
+    level_of::sort_columns_u64(keys, numbers, rows, keep, columns);
 }
 
 template <class Key, class T>
@@ -25,8 +25,9 @@ void sort_lines(const Tensor& x, const Cut& cut, bool descending, const Tensor& 
   int64_t* const at = positions.data<int64_t>();
   const int64_t blocks = (cut.rows + kSortColumns - 1) / kSortColumns;
   parallel_for(blocks, std::max<int64_t>(1, 512 / cut.n), [&](int64_t begin, int64_t end) {
-    alignas(64) T elements[kSortShort * kSortColumns] = {};
+    alignas(64) T elements[kSortShort * kSortColumns];
     alignas(64) Key keys[kSortShort * kSortColumns], numbers[kSortShort * kSortColumns];
+    std::fill_n(elements, cut.n * kSortColumns, T(0));
     for (int64_t b = begin; b < end; ++b) {
       int64_t first[kSortColumns], result[kSortColumns];
       const int64_t lines = std::min<int64_t>(kSortColumns, cut.rows - b * kSortColumns);
@@ -39,7 +40,7 @@ void sort_lines(const Tensor& x, const Cut& cut, bool descending, const Tensor& 
           elements[r * kSortColumns + j] = from[first[j] + r * cut.inner];
       load_keys<Key>(x.dtype(), reinterpret_cast<const char*>(elements), 1, keys,
                      cut.n * kSortColumns, descending ? static_cast<Key>(-1) : Key{0});
-      sort_tile(keys, numbers, cut.n);
+      sort_tile(keys, numbers, cut.n, out.n, lines);
       for (int64_t r = 0; r < out.n; ++r)
         for (int64_t j = 0; j < lines; ++j) {
           const int64_t number = static_cast<int64_t>(numbers[r * kSortColumns + j]);
@@ -56,7 +57,10 @@ void sort_lines(const Tensor& x, const Cut& cut, bool descending, const Tensor& 
 bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,
                       const Tensor& positions) {
   const Cut cut(x, dim), out(values, dim);
-  if (cut.n > kSortShort || cut.rows < 8) return false;
+  // Every element is compared with those kept before it.
+  const int64_t steps = cut.n * out.n - out.n * out.n / 2;
+  if (cut.n > kSortShort || cut.rows < 8 || steps > (wide_keys(x.dtype()) ? 512 : 1024))
+    return false;
   switch (dtype_size(x.dtype())) {
     case 1:
       sort_lines<uint32_t, uint8_t>(x, cut, descending, values, positions, out);

@@ -3,6 +3,7 @@
 #include "engine/cpu/nn/grid_sample.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -186,6 +187,10 @@ void grid_sample_backward(Call& c) {
     wide ? spread_all<double>(s, g, grid, dx) : spread_all<float>(s, g, grid, dx);
   });
   fill(c.out[1], [&](const Tensor& dgrid) {
+    if (s.mode == GridSampler::Nearest) {  // a small step changes nothing
+      std::memset(dgrid.data(), 0, static_cast<size_t>(dgrid.numel() * dtype_size(dgrid.dtype())));
+      return;
+    }
     wide ? slope_all<double>(s, g, x, grid, dgrid) : slope_all<float>(s, g, x, grid, dgrid);
   });
 }

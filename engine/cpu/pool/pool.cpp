@@ -3,7 +3,7 @@
 #include "engine/cpu/pool/pool.h"
 
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/scratch.h"
@@ -23,13 +23,11 @@ int type_of(DType t) {
   return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : t == DType::BFloat16 ? 3 : 2;
 }
 
-// What one axis is cut into; a Pool points to it.
-struct Axis {
-  std::vector<int64_t> start, first, last, count;
-};
+// A pool, and the tables of its axes that it points to.
 struct Description {
-  Axis axis[3];
   Pool pool{};
+  std::unique_ptr<Scratch> tables;
+  int64_t* count[3];
 };
 
 // x: the input's shape, y: the result's. `at` is the argument that holds the kernel.
@@ -42,11 +40,13 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
   p.channels = planes ? 1 : x[1];
   p.apart = true;
   const int spatial = x.n - 2;
-  int64_t taps = 1;
+  int64_t taps = 1, outputs = 3 - spatial;
+  for (int s = 0; s < spatial; ++s) outputs += y[s + 2];
+  d.tables = std::make_unique<Scratch>(static_cast<size_t>(4 * outputs) * sizeof(int64_t));
+  int64_t* table = reinterpret_cast<int64_t*>(d.tables->data());
   for (int k = 0; k < 3; ++k) {
     const int s = k - (3 - spatial);
     PoolAxis& a = p.axis[k];
-    Axis& t = d.axis[k];
     a.in = s < 0 ? 1 : x[s + 2];
     a.out = s < 0 ? 1 : y[s + 2];
     a.dilation = s < 0 || !dilation.n ? 1 : dilation[s];
@@ -54,45 +54,50 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
     const int64_t pad = s < 0 || adaptive ? 0 : padding[s];
     a.stride = s < 0 ? 1 : adaptive ? 0 : stride[s];
     a.kernel = s < 0 ? 1 : adaptive ? 0 : kernel[s];
+    int64_t *const start = table, *const first = start + a.out, *const last = first + a.out,
+                   *const count = last + a.out;
+    table += 4 * a.out;
     for (int64_t o = 0; o < a.out; ++o) {
       int64_t from, taps_here;
       if (adaptive) {
         from = o * a.in / a.out;
         taps_here = ((o + 1) * a.in + a.out - 1) / a.out - from;
         a.kernel = std::max(a.kernel, taps_here);
-        if (o > 0 && t.start.back() + t.last.back() > from) p.apart = false;
+        if (o > 0 && start[o - 1] + last[o - 1] > from) p.apart = false;
       } else {
         from = o * a.stride - pad;
         taps_here = a.kernel;
       }
+      start[o] = from;
+      first[o] = 0;
+      last[o] = taps_here;
+      count[o] = std::max<int64_t>(1, std::min(from + taps_here, a.in + pad) - from);
+      if (from >= 0 && from + (taps_here - 1) * a.dilation < a.in) continue;
       // The taps inside: start + t * dilation in [0, in).
-      const int64_t first = from < 0 ? (-from + a.dilation - 1) / a.dilation : 0;
-      const int64_t last =
-          std::min(taps_here, a.in > from ? (a.in - from + a.dilation - 1) / a.dilation : 0);
-      t.start.push_back(from);
-      t.first.push_back(first);
-      t.last.push_back(std::max(first, last));
-      t.count.push_back(std::max<int64_t>(1, std::min(from + taps_here, a.in + pad) - from));
+      if (from < 0) first[o] = (-from + a.dilation - 1) / a.dilation;
+      last[o] = std::max(
+          first[o],
+          std::min(taps_here, a.in > from ? (a.in - from + a.dilation - 1) / a.dilation : 0));
+      TYCHO_CHECK(Kind::Shape, !dilated || first[o] < last[o],
+                  "max pooling: window %lld along spatial dimension %d holds padding only",
+                  static_cast<long long>(o + 1), s + 1);
     }
-    if (dilated)
-      for (int64_t o = 0; o < a.out; ++o)
-        TYCHO_CHECK(Kind::Shape, t.first[o] < t.last[o],
-                    "max pooling: window %lld along spatial dimension %d holds padding only",
-                    static_cast<long long>(o + 1), s + 1);
     if (!adaptive && (a.kernel - 1) * a.dilation + 1 > a.stride) p.apart = false;
-    a.start = t.start.data();
-    a.first = t.first.data();
-    a.last = t.last.data();
-    a.count = t.count.data();
+    a.start = start;
+    a.first = first;
+    a.last = last;
+    a.count = d.count[k] = count;
     taps *= a.kernel;
   }
   p.wide = taps > 256;
 }
 
 void count_inside_only(Description& d) {
-  for (int k = 0; k < 3; ++k)
-    for (size_t o = 0; o < d.axis[k].count.size(); ++o)
-      d.axis[k].count[o] = std::max<int64_t>(1, d.axis[k].last[o] - d.axis[k].first[o]);
+  for (int k = 0; k < 3; ++k) {
+    const PoolAxis& a = d.pool.axis[k];
+    for (int64_t o = 0; o < a.out; ++o)
+      d.count[k][o] = std::max<int64_t>(1, a.last[o] - a.first[o]);
+  }
 }
 
 // Whether an input is taken plane by plane, or with its channels side by side.

@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/interrupt.h"
 #include "engine/cpu/random/counted.h"
+#include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 namespace {
@@ -120,20 +121,21 @@ void get(T* x, const void* p, DType dtype, int64_t n) {
     level_of::random_get_f64(x, p, n, static_cast<int>(dtype));
 }
 
-// Weights are summed and divided in float (float64: in double), in order.
+// Weights are summed and divided in float (float64: in double), in order; of few draws, only the sums that are looked at
+// are divided.
 template <class T>
-void draw_with_replacement(RandomStream stream, int64_t* y, const T* weight, T* sums,
-                           int64_t categories, int64_t draws, int64_t first) {
-  T sum = 0;
-  for (int64_t c = 0; c < categories; ++c) sums[c] = sum += weight[c];
-  for (int64_t c = 0; c < categories; ++c) sums[c] /= sum;
-  sums[categories - 1] = 1;
+void draw_with_replacement(RandomStream stream, int64_t* y, T* sums, int64_t categories,
+                           int64_t draws, int64_t first) {
+  const T sum = sums[categories - 1];
+  const bool few = draws < categories / 16;
+  for (int64_t c = 0; c < categories && !few; ++c) sums[c] /= sum;
+  const T by = few ? sum : T(1);
   std::vector<double> unit(draws);
   random_uniform(stream, unit.data(), DType::Float64, draws, 0, 1);
   for (int64_t i = 0; i < draws; ++i) {
     const double d = unit[i];
     const T* const slot = std::lower_bound(
-        sums, sums + categories, d, [](T a, double b) { return static_cast<double>(a) < b; });
+        sums, sums + categories, d, [&](T a, double b) { return static_cast<double>(a / by) < b; });
     y[i] = first + std::min<int64_t>(slot - sums, categories - 1);
   }
 }
@@ -173,37 +175,50 @@ template <class T>
 void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype, int64_t rows,
                  int64_t categories, int64_t draws, bool replacement, int64_t first,
                  const void* noise) {
-  std::vector<T> weight(categories), sums(categories);
+  const Scratch room(static_cast<size_t>(2 * categories) * sizeof(T));
+  T *const sums = reinterpret_cast<T*>(room.data()), *const copied = sums + categories;
+  const T* weight = copied;
   const auto row_of = [&](const void* matrix, int64_t r) {
     return static_cast<const char*>(matrix) + r * categories * dtype_size(dtype);
   };
-  const auto row = [&](int64_t r) { get(weight.data(), row_of(weights, r), dtype, categories); };
-  for (int64_t r = 0; r < rows; ++r) {
-    row(r);
-    double sum = 0;
+  // A row's weights, and what they add up to. That none is negative or infinite is seen from all of them together.
+  const auto row = [&](int64_t r) {
+    if (dtype_size(dtype) == sizeof(T))
+      weight = static_cast<const T*>(static_cast<const void*>(row_of(weights, r)));
+    else
+      get(copied, row_of(weights, r), dtype, categories);
+    T sum = 0;
+    bool right = true, any = false;
     for (int64_t c = 0; c < categories; ++c) {
+      const T w = weight[c];
+      right &= (w >= 0) & (w <= std::numeric_limits<T>::max());
+      any |= w > 0;
+      sums[c] = sum += w;
+    }
+    for (int64_t c = 0; c < categories && !right; ++c)
       TYCHO_CHECK(Kind::Value, weight[c] >= 0 && std::isfinite(weight[c]),
                   "multinomial needs finite weights of 0 or more; row %lld has %g at position %lld",
                   static_cast<long long>(r + 1), static_cast<double>(weight[c]),
                   static_cast<long long>(c + 1));
-      sum += static_cast<double>(weight[c]);
-    }
-    TYCHO_CHECK(Kind::Value, sum > 0, "multinomial needs a weight above 0; row %lld has none",
+    TYCHO_CHECK(Kind::Value, any, "multinomial needs a weight above 0; row %lld has none",
                 static_cast<long long>(r + 1));
-  }
+  };
+  for (int64_t r = 0; r < rows; ++r) row(r);
+  const auto again = [&](int64_t r) {
+    if (rows > 1) row(r);
+  };
   if (replacement && draws > 1) {
     for (int64_t r = 0; r < rows; ++r) {
-      row(r);
-      draw_with_replacement(stream, y + r * draws, weight.data(), sums.data(), categories, draws,
-                            first);
+      again(r);
+      draw_with_replacement(stream, y + r * draws, sums, categories, draws, first);
     }
     return;
   }
   std::vector<std::pair<T, int64_t>> race(categories);
   for (int64_t r = 0; r < rows; ++r) {
-    row(r);
-    draw_without_replacement(stream, y + r * draws, weight.data(), dtype, sums.data(), race,
-                             categories, draws, first, noise ? row_of(noise, r) : nullptr);
+    again(r);
+    draw_without_replacement(stream, y + r * draws, weight, dtype, sums, race, categories, draws,
+                             first, noise ? row_of(noise, r) : nullptr);
   }
 }
 

@@ -29,41 +29,134 @@ void double_keys(const double* x, uint64_t* keys, int64_t n, uint64_t flip) {
 
 namespace {
 
-// Neighbours change places where the second is less: equal ones never pass each other.
+// Lanes of keys that are compared, and what of either is taken.
 template <class Key>
-void sort_columns(Key* keys, Key* numbers, int64_t rows) {
+struct Keys {
   typedef Key V __attribute__((vector_size(TYCHO_LANE_BYTES)));
+#if defined(TYCHO_LEVEL_v4)
+  static TYCHO_INLINE auto less(V a, V b) {
+    if constexpr (sizeof(Key) == 4)
+      return _mm512_cmplt_epu32_mask((__m512i)a, (__m512i)b);
+    else
+      return _mm512_cmplt_epu64_mask((__m512i)a, (__m512i)b);
+  }
+  template <class M>
+  static TYCHO_INLINE V choose(M mask, V yes, V no) {
+    if constexpr (sizeof(Key) == 4)
+      return (V)_mm512_mask_blend_epi32(mask, (__m512i)no, (__m512i)yes);
+    else
+      return (V)_mm512_mask_blend_epi64(mask, (__m512i)no, (__m512i)yes);
+  }
+#else
+  static TYCHO_INLINE auto less(V a, V b) { return a < b; }
+  template <class M>
+  static TYCHO_INLINE V choose(M mask, V yes, V no) {
+    return mask ? yes : no;
+  }
+#endif
+};
+
+// Each key goes in front of those that are greater: equal ones never pass each other.
+template <class Key>
+void sort_columns(Key* keys, Key* numbers, int64_t rows, int64_t keep, int64_t columns) {
+  using K = Keys<Key>;
+  using V = typename K::V;
   constexpr int kLane = TYCHO_LANE_BYTES / sizeof(Key);
-  for (int c = 0; c < kSortColumns; c += kLane) {
+  for (int64_t c = 0; c < columns; c += kLane) {
     V key[kSortShort], number[kSortShort];
     for (int64_t i = 0; i < rows; ++i) {
       V k, at = V{} + static_cast<Key>(i);
       memcpy(&k, keys + i * kSortColumns + c, sizeof(V));
-      for (int64_t j = i; j > 0; --j) {
-        const auto less = k < key[j - 1];
-        const V low = less ? k : key[j - 1], low_at = less ? at : number[j - 1];
-        key[j] = less ? key[j - 1] : k;
-        number[j] = less ? number[j - 1] : at;
-        k = low;
-        at = low_at;
+      for (int64_t j = i < keep ? i : keep; j > 0;
+           --j) {  // what falls behind the last one kept is gone
+        const auto less = K::less(k, key[j - 1]);
+        if (j < keep) {
+          key[j] = K::choose(less, key[j - 1], k);
+          number[j] = K::choose(less, number[j - 1], at);
+        }
+        k = K::choose(less, k, key[j - 1]);
+        at = K::choose(less, at, number[j - 1]);
       }
       key[0] = k;
       number[0] = at;
     }
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < keep; ++i) {
       memcpy(keys + i * kSortColumns + c, &key[i], sizeof(V));
       memcpy(numbers + i * kSortColumns + c, &number[i], sizeof(V));
     }
   }
 }
 
+// A bit for each of kCollect keys that is below the limit.
+TYCHO_INLINE uint32_t below(const uint32_t* keys, uint32_t limit) {
+#if defined(TYCHO_LEVEL_v4)
+  return _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys),
+                                 _mm512_set1_epi32(static_cast<int>(limit)));
+#else
+  uint32_t bits = 0;
+  for (int k = 0; k < kCollect; k += 4) {
+    const __m128i sign = _mm_set1_epi32(INT32_MIN),
+                  key = _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + k)),
+                  less = _mm_cmplt_epi32(_mm_xor_si128(key, sign),
+                                         _mm_set1_epi32(static_cast<int>(limit ^ 0x80000000u)));
+    bits |= static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(less))) << k;
+  }
+  return bits;
+#endif
+}
+TYCHO_INLINE uint32_t below(const uint64_t* keys, uint64_t limit) {
+  uint32_t bits = 0;
+#if defined(TYCHO_LEVEL_v4)
+  const __m512i most = _mm512_set1_epi64(static_cast<long long>(limit));
+  for (int k = 0; k < kCollect; k += 8)
+    bits |= static_cast<uint32_t>(_mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys + k), most)) << k;
+#else
+  for (int k = 0; k < kCollect; ++k) bits |= static_cast<uint32_t>(keys[k] < limit) << k;
+#endif
+  return bits;
+}
+
+template <class Key, class Item>
+int64_t collect_below(const Key* keys, int64_t* at, int64_t n, Key limit, Item* items, int64_t have,
+                      int64_t room) {
+  const auto item = [&](int64_t k) {
+    return static_cast<Item>(keys[k]) << (8 * sizeof(Key)) | static_cast<Key>(k);
+  };
+  int64_t i = *at;
+  for (; i + kCollect <= n && have + kCollect <= room; i += kCollect)
+    for (uint32_t bits = below(keys + i, limit); bits; bits &= bits - 1)
+      items[have++] = item(i + __builtin_ctz(bits));
+  for (; i < n && have < room && i + kCollect > n;
+       ++i) {  // the next one is written over what is not below
+    items[have] = item(i);
+    have += keys[i] < limit;
+  }
+  *at = i;
+  return have;
+}
+
 }  // namespace
 
-void sort_columns_u32(uint32_t* keys, uint32_t* numbers, int64_t rows) {
-  sort_columns(keys, numbers, rows);
+void sort_columns_u32(uint32_t* keys, uint32_t* numbers, int64_t rows, int64_t keep,
+                      int64_t columns) {
+  sort_columns(keys, numbers, rows, keep, columns);
 }
-void sort_columns_u64(uint64_t* keys, uint64_t* numbers, int64_t rows) {
-  sort_columns(keys, numbers, rows);
+void sort_columns_u64(uint64_t* keys, uint64_t* numbers, int64_t rows, int64_t keep,
+                      int64_t columns) {
+  sort_columns(keys, numbers, rows, keep, columns);
+}
+int64_t collect_below_u32(const uint32_t* keys, int64_t* at, int64_t n, uint32_t limit,
+                          uint64_t* items, int64_t have, int64_t room) {
+  return collect_below(keys, at, n, limit, items, have, room);
+}
+int64_t collect_below_u64(const uint64_t* keys, int64_t* at, int64_t n, uint64_t limit,
+                          WideItem* items, int64_t have, int64_t room) {
+  return collect_below(keys, at, n, limit, items, have, room);
+}
+
+void int_keys(const int64_t* x, uint64_t* keys, int64_t n, uint64_t flip) {
+  flip ^= uint64_t{1} << 63;
+  for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint64_t>(x[i]) ^ flip;
 }
 
 void bit_ranks(const int64_t* v, int64_t n, int64_t least, const uint64_t* bits,
@@ -73,37 +166,6 @@ void bit_ranks(const int64_t* v, int64_t n, int64_t least, const uint64_t* bits,
     const uint64_t below = bits[d / 64] & ((uint64_t{1} << d % 64) - 1);
     ranks[i] = before[d / 64] + __builtin_popcountll(below) + 1;
   }
-}
-
-int64_t collect_below(const uint32_t* keys, int64_t* at, int64_t n, uint32_t limit, uint64_t* items,
-                      int64_t have, int64_t room) {
-  int64_t i = *at;
-  for (; i + kCollect <= n && have + kCollect <= room; i += kCollect) {
-    uint32_t below = 0;  // a bit for each key
-#if defined(TYCHO_LEVEL_v4)
-    below = _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys + i),
-                                    _mm512_set1_epi32(static_cast<int>(limit)));
-#else
-    for (int k = 0; k < kCollect; k += 4) {
-      const __m128i sign = _mm_set1_epi32(INT32_MIN),
-                    key = _mm_loadu_si128(reinterpret_cast<const __m128i*>(keys + i + k)),
-                    less = _mm_cmplt_epi32(_mm_xor_si128(key, sign),
-                                           _mm_set1_epi32(static_cast<int>(limit ^ 0x80000000u)));
-      below |= static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(less))) << k;
-    }
-#endif
-    for (; below; below &= below - 1) {
-      const int64_t k = i + __builtin_ctz(below);
-      items[have++] = uint64_t{keys[k]} << 32 | static_cast<uint32_t>(k);
-    }
-  }
-  for (; i < n && have < room && i + kCollect > n;
-       ++i) {  // the next one is written over what is not below
-    items[have] = uint64_t{keys[i]} << 32 | static_cast<uint32_t>(i);
-    have += keys[i] < limit;
-  }
-  *at = i;
-  return have;
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

@@ -72,26 +72,32 @@ template <class T>
 void spread(const GridSampler& s, const T* g, int m, const T* dy, int64_t channels, T* dx,
             int64_t points) {
   Taps<T> taps;
-  int inside[kGridTaps];  // of each tap, whose points are moved together
+  int inside[kGridTaps];  // of each tap, whose points are moved together unless all are
+  bool all[kGridTaps];
   uint8_t point[kGridTaps][kGridPoints];
   const int count = s.taps();
   find_taps<false>(s, g, m, taps);
   for (int k = 0; k < count; ++k) {
-    int n = 0;
-    for (int i = 0; i < m; ++i) {
+    int32_t least = 0;
+    for (int i = 0; i < m; ++i) least |= taps.place[k][i];
+    inside[k] = least >= 0 ? m : 0;
+    for (int i = 0, n = 0; i < m && least < 0; ++i) {
       const int32_t place = taps.place[k][i];
       taps.place[k][n] = place;
       taps.weight[k][n] = taps.weight[k][i];
       point[k][n] = static_cast<uint8_t>(i);
-      n += place >= 0;
+      inside[k] = n += place >= 0;
     }
-    inside[k] = n;
+    all[k] = least >= 0;
   }
   const int64_t places = places_of(s);
   for (int64_t c = 0; c < channels; ++c, dx += places, dy += points)
     for (int k = 0; k < count; ++k)
-      for (int i = 0; i < inside[k]; ++i)
-        dx[taps.place[k][i]] += dy[point[k][i]] * taps.weight[k][i];
+      if (all[k])
+        for (int i = 0; i < m; ++i) dx[taps.place[k][i]] += dy[i] * taps.weight[k][i];
+      else
+        for (int i = 0; i < inside[k]; ++i)
+          dx[taps.place[k][i]] += dy[point[k][i]] * taps.weight[k][i];
 }
 
 template <class T>
@@ -141,7 +147,10 @@ void turn(const T* from, int64_t rows, int64_t columns, int64_t from_step, T* to
 
 template <class T, int width>
 struct RowsOf {
-  typedef T V __attribute__((vector_size(width * sizeof(T))));
+  static constexpr int bytes =
+      width * sizeof(T) < TYCHO_LANE_BYTES ? width * sizeof(T) : TYCHO_LANE_BYTES;
+  static constexpr int each = bytes / sizeof(T), parts = width / each;  // a row is some registers
+  typedef T V __attribute__((vector_size(bytes)));
   static TYCHO_INLINE V load(const T* p) {
     V v;
     memcpy(&v, p, sizeof(v));
@@ -159,12 +168,13 @@ struct RowsOf {
     T found[kGridPoints * width];
     for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
       for (int i = 0; i < m; ++i) {
-        V sum = {};
+        V sum[parts] = {};
         for (int k = 0; k < count; ++k) {
           const int64_t place = taps.place[k][i];
-          sum += load(rows + (place < 0 ? places : place) * width) * taps.weight[k][i];
+          const T* const row = rows + (place < 0 ? places : place) * width;
+          for (int q = 0; q < parts; ++q) sum[q] += load(row + q * each) * taps.weight[k][i];
         }
-        store(found + i * width, sum);
+        for (int q = 0; q < parts; ++q) store(found + i * width + q * each, sum[q]);
       }
       turn(found, m, channels - c < width ? channels - c : width, width, y + c * points, points);
     }
@@ -180,11 +190,12 @@ struct RowsOf {
     T given[kGridPoints * width] = {};
     turn(dy, channels, m, points, given, width);
     for (int i = 0; i < m; ++i) {
-      const V one = load(given + i * width);
+      const T* const one = given + i * width;
       for (int k = 0; k < count; ++k) {
         const int64_t place = taps.place[k][i];
         T* const row = rows + (place < 0 ? places : place) * width;
-        store(row, load(row) + one * taps.weight[k][i]);
+        for (int q = 0; q < width; q += each)
+          store(row + q, load(row + q) + load(one + q) * taps.weight[k][i]);
       }
     }
   }
@@ -202,18 +213,21 @@ struct RowsOf {
       if (here < width) memset(given, 0, sizeof(given));
       turn(dy + c * points, here, m, points, given, width);
       for (int i = 0; i < m; ++i) {
+        // With the gradient of each channel, the parts of a row are added up before the dimensions are told apart.
+        const T* const one = given + i * width;
+        T total[3] = {};
         V sum[3] = {};
         for (int k = 0; k < count; ++k) {
           const int64_t place = taps.place[k][i];
-          const V row = load(rows + (place < 0 ? places : place) * width);
-          for (int d = 0; d < s.dims; ++d) sum[d] += row * taps.slope[d][k][i];
+          const T* const row = rows + (place < 0 ? places : place) * width;
+          V v = load(row) * load(one);
+          for (int q = each; q < width; q += each) v += load(row + q) * load(one + q);
+          for (int d = 0; d < 3; ++d)
+            if (d < s.dims) sum[d] += v * taps.slope[d][k][i];
         }
-        const V one = load(given + i * width);
         for (int d = 0; d < s.dims; ++d) {
-          T all[width], total = 0;
-          store(all, sum[d] * one);
-          for (int j = 0; j < width; ++j) total += all[j];
-          dg[i * s.dims + s.dims - 1 - d] += total;
+          for (int j = 0; j < each; ++j) total[d] += sum[d][j];
+          dg[i * s.dims + s.dims - 1 - d] += total[d];
         }
       }
     }

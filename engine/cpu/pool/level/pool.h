@@ -185,26 +185,21 @@ TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
 struct Inside {
   int64_t begin = 0, end;
   explicit Inside(const PoolAxis& a) : end(a.stride ? a.out : 0) {
-    while (begin < end && (a.first[begin] != 0 || a.last[begin] != a.kernel)) ++begin;
-    const auto follows = [&](int64_t o) {
-      return a.first[o] == 0 && a.last[o] == a.kernel &&
-             a.start[o] == a.start[begin] + (o - begin) * a.stride;
-    };
-    int64_t o = begin;
-    while (o < end && follows(o)) ++o;
-    end = o;
+    const auto whole = [&](int64_t o) { return a.first[o] == 0 && a.last[o] == a.kernel; };
+    while (begin < end && !whole(begin)) ++begin;
+    while (begin < end && !whole(end - 1)) --end;
   }
 };
 
 // Calls lanes(first result, how many) for the results inside of a line and single(result) for the
-// others. Scratch lines have room for a part of a lane behind them, if its step is 2 at most.
+// others. A part of a lane is read whole where its windows end within the 64 elements behind a scratch line.
 template <class T, class F, class G>
 TYCHO_INLINE void each_result(const PoolAxis& a, const Inside& inside, F&& lanes, G&& single) {
   constexpr int size = Lane<T>::size;
   int64_t o = 0;
   for (; o < inside.begin; ++o) single(o);
   for (; o + size <= inside.end; o += size) lanes(o, size);
-  if (o < inside.end && a.stride <= 2) {
+  if (o < inside.end && a.start[o] + (a.kernel - 1) * a.dilation + size * a.stride <= a.in + 64) {
     lanes(o, static_cast<int>(inside.end - o));
     o = inside.end;
   }
