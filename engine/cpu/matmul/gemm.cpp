@@ -10,6 +10,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn.h"
+#include "engine/cpu/matmul/gemv16.h"
 #include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
@@ -313,6 +314,18 @@ void gemv(const VectorProduct& p) {
   if (p.y_step != 1)
     for (int64_t i = 0; i < p.m; ++i)
       std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
+}
+
+void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const float* x,
+            float* y) {
+  constexpr int64_t kWork = 1 << 16;
+  if (col == 1)
+    return parallel_for(m, std::max<int64_t>(4, kWork / k / 4 * 4), [&](int64_t from, int64_t to) {
+      level_of::gemv16_rows(to - from, k, a + from * row, row, x, y + from);
+    });
+  parallel_for(m, std::max<int64_t>(1024, up(kWork / k, 256)), [&](int64_t from, int64_t to) {
+    level_of::gemv16_cols(to - from, k, a + from, col, x, y + from);
+  });
 }
 
 }  // namespace tycho::cpu
