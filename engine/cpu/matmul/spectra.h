@@ -8,11 +8,11 @@ namespace tycho::cpu {
 
 constexpr int64_t kSmallSide = 16;  // the most rows and columns
 constexpr int64_t kSmallBatch = 4;  // the fewest matrices that are worth it
-constexpr int64_t kNarrowSide = 8;  // the most rows and columns where lanes hold few matrices
 
+// The same at every level, since the sign of an eigenvector is free and should not depend on it.
 inline bool many_small_matrices(int64_t count, int64_t rows, int64_t columns) {
-  const int64_t most = level() == Level::x86_64 ? kNarrowSide : kSmallSide;
-  return count >= kSmallBatch && rows >= 1 && columns >= 1 && rows <= most && columns <= most;
+  return count >= kSmallBatch && rows >= 1 && columns >= 1 && rows <= kSmallSide &&
+         columns <= kSmallSide;
 }
 
 }  // namespace tycho::cpu
