@@ -75,7 +75,7 @@ TEST(Matmul, AgreesInBlocksAndOnThreads) {
     set_num_threads(threads);
     check_sizes(DType::Float32, {{200, 300, 170}, {7, 700, 900}, {500, 64, 33}});
     check_sizes(DType::Float64, {{200, 330, 170}});
-    check_sizes(DType::BFloat16, {{300, 200, 170}});
+    check_sizes(DType::BFloat16, {{300, 200, 170}, {1, 40, 3000}, {3000, 40, 1}});
   }
   set_num_threads(before);
 }
@@ -86,7 +86,14 @@ TEST(Matmul, AgreesAtEveryLevel) {
     if (l > best) break;
     cpu::force_level(l);
     for (DType d : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16})
-      check_sizes(d, {{1, 9, 5}, {9, 5, 1}, {13, 17, 19}, {33, 31, 65}, {200, 150, 160}});
+      check_sizes(d, {{1, 9, 5},
+                      {9, 5, 1},
+                      {1, 70, 75},
+                      {75, 70, 1},
+                      {13, 17, 19},
+                      {33, 31, 65},
+                      {3, 1, 600},
+                      {200, 150, 160}});
   }
   cpu::force_level(best);
 }

@@ -61,13 +61,14 @@ struct Seen {
   bool all_pixels = true, all_taps = true;
   int idle = 0;  // dimensions at the end that are 1 everywhere: what is before them is the line
 
-  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y)
+  // Without `over` every pixel counts as seen.
+  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, bool over = true)
       : stride(c.ints(3)), padding(c.ints(4)), dilation(c.ints(5)) {
     for (int d = 0; d < kernel.n; ++d) {
       step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
       const int64_t in = x[d + 2], out = y[d + 2];
       if (in < 1 || out < 1) continue;
-      if (kernel[d] == 1 && padding[d] == 0 && stride[d] > 1) {
+      if (over && kernel[d] == 1 && padding[d] == 0 && stride[d] > 1) {
         step[d] = stride[d], last[d] = (out - 1) * stride[d];
         stride[d] = 1;
         all_pixels = false;
@@ -183,11 +184,10 @@ bool product_by_ours(const Convolution& v, Pass pass) {
   if (v.groups == 1 && in <= kFewInputs && out >= kManyOutputs) return true;
   if (pass == Pass::Input && in < kFewInputs && out >= kSomeOutputs)
     return out >= kManyOutputs || !few_result_channels(v, true);
-  // Packing costs as much as the product, and oneDNN's general way to pack is slow.
+  // Packing costs as much as the product, and oneDNN packs kernels of many taps slowly.
   constexpr int64_t kFewRows = 48;
-  const int64_t taps = w.bands() * w.kernel[2];
-  const bool slow = taps > ConvPack::kMostTaps || in % 16 != 0 || out % 16 != 0;
-  if (pass == Pass::Forward && v.groups == 1 && slow && w.rows() < kFewRows) return true;
+  const bool long_kernel = w.bands() * w.kernel[2] > ConvPack::kMostTaps;
+  if (pass == Pass::Forward && v.groups == 1 && long_kernel && w.rows() < kFewRows) return true;
   bool narrow = v.groups == 1 && w.in[0] == 1 && w.kernel[0] == 1 && w.out[2] == 1;
   for (int d = 1; d < 3; ++d) narrow = narrow && w.in[d] >= (w.kernel[d] - 1) * w.dilation[d] + 1;
   return narrow && w.kernel[1] * w.kernel[2] > 1;
@@ -283,7 +283,10 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
 void convolution_input(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
-  const Seen seen(c, out.shape(), kernel_of(c.tensor(1)), c.tensor(0).shape());
+  // Few channels are not worth a copy to their places, unless summing them is much more.
+  const int64_t channels = out.size(1), depth = c.tensor(0).size(1);
+  const bool over = c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels);
+  const Seen seen(c, out.shape(), kernel_of(c.tensor(1)), c.tensor(0).shape(), over);
   const Tensor w = seen.weight(c.tensor(1));
   if (seen.all_pixels) return input_gradient(c, seen, w, out);
   const Tensor place = seen.pixels(out);

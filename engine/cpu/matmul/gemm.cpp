@@ -10,6 +10,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn.h"
+#include "engine/cpu/matmul/gemv16.h"
 #include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
@@ -34,7 +35,8 @@ constexpr int64_t kBlockRowsMost = 192;
 constexpr int64_t kInPlaceCols = 512;  // up to which rows of a are read as they lie
 constexpr int64_t kSmallWork = 160 * 160 * 160;
 constexpr int64_t kNearBytes = 256 << 10;  // what stays in the second-level cache beside others
-constexpr int64_t kNearRows = 24;  // of a result that is written from left to right meanwhile
+constexpr int64_t kNearRows = 24;       // of a result that is written from left to right meanwhile
+constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer product is a loop
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
 
 // k = 0: nothing is added to what c begins with.
@@ -127,6 +129,18 @@ void gemm_few(const Product& p, int type, int size) {
   const int64_t count = blocks(p.n, piece);
   if (p.alone) return run(0, count);
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
+}
+
+// A column times a row: each row of c is written once, from left to right.
+void gemm_outer(const Product& p, int type, int size) {
+  const auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i)
+      level_of::gemv_cols(type, p.n, int64_t{1}, p.b, p.n,
+                          static_cast<const void*>(at(p.a, i * p.a_row, size)), int64_t{1},
+                          static_cast<void*>(at(p.c, i * p.c_row, size)), false);
+  };
+  if (p.alone) return run(0, p.m);
+  parallel_for(p.m, std::max<int64_t>(1, (1 << 16) / p.n), run);
 }
 
 // Packs b whole when its rows are not contiguous; a is read in place.
@@ -249,6 +263,8 @@ void gemm(const Product& p) {
       return;
     }
   }
+  if (p.k == 1 && p.b_col == 1 && p.n >= kOuterColumns && !p.add && !p.bias)
+    return gemm_outer(p, type, size);
   const int64_t work = p.m * p.n * p.k;
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
@@ -298,6 +314,18 @@ void gemv(const VectorProduct& p) {
   if (p.y_step != 1)
     for (int64_t i = 0; i < p.m; ++i)
       std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
+}
+
+void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const float* x,
+            float* y) {
+  constexpr int64_t kWork = 1 << 16;
+  if (col == 1)
+    return parallel_for(m, std::max<int64_t>(4, kWork / k / 4 * 4), [&](int64_t from, int64_t to) {
+      level_of::gemv16_rows(to - from, k, a + from * row, row, x, y + from);
+    });
+  parallel_for(m, std::max<int64_t>(1024, up(kWork / k, 256)), [&](int64_t from, int64_t to) {
+    level_of::gemv16_cols(to - from, k, a + from, col, x, y + from);
+  });
 }
 
 }  // namespace tycho::cpu

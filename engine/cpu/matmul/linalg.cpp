@@ -1,5 +1,5 @@
-// Spectra, least squares and QR of batches of matrices by LAPACK, one matrix of the batch per thread. Results lie
-// column by column, as LAPACK writes them; of the rows of our matrices it reads the transpose, and
+// Spectra, least squares and QR of batches of matrices by LAPACK, one matrix of the batch per thread;
+// of many small ones by spectra.h. Results lie column by column, as LAPACK writes them; of the rows of our matrices it reads the transpose, and
 // each function says how it makes use of that.
 #include "engine/ops/linear/linalg.h"
 
@@ -9,6 +9,7 @@
 
 #include "engine/cpu/library/lapack.h"
 #include "engine/cpu/matmul/batch.h"
+#include "engine/cpu/matmul/spectra.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
@@ -28,6 +29,22 @@ std::string not_converged(const char* name, int code) {
   return format("%s: the algorithm did not converge (code %d)", name, code);
 }
 
+// Many small matrices, a part of them per thread: f(type, first, how many). `finite` says of a matrix
+// whether it may be computed; the first that may not raises.
+template <class Finite, class F>
+void each_part(const Call& c, int64_t count, int type, Finite&& finite, F&& f) {
+  constexpr int64_t kPart = 64;
+  for (int64_t i = 0; i < count; ++i)
+    if (!finite(i)) {
+      std::vector<int> info(static_cast<size_t>(count), 0);
+      info[static_cast<size_t>(i)] = kNotFinite;
+      raise_first(info, [&](int code) { return not_converged(c.op->name, code); });
+    }
+  parallel_for((count + kPart - 1) / kPart, 1, [&](int64_t begin, int64_t end) {
+    f(type, begin * kPart, std::min(count, end * kPart) - begin * kPart);
+  });
+}
+
 // Eigenvalues to w, and the vectors to v where there is one. A symmetric matrix is its own
 // transpose; the eigenvectors come out as rows.
 void eigen(Call& c, const Tensor& w, const Tensor& v) {
@@ -35,8 +52,27 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
   const Tensor a = copied(c.tensor(0));
   const char *uplo = c.string(1)[0] == 'U' ? "L" : "U", *job = v ? "V" : "N";
   const int n = static_cast<int>(a.size(-1));
+  const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
+  const auto finite = [&](const auto* m) {
+    for (int row = 0; row < n; ++row)
+      if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1)) return false;
+    return true;
+  };
+  const bool small = many_small_matrices(batch_count(a), n, n);
+  const Tensor rows = small && v ? empty(v.shape(), v.dtype(), v.device()) : a;  // the vectors
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
+    if (small)
+      return each_part(
+          c, batch_count(a), sizeof(T) == 4 ? 0 : 1,
+          [&](int64_t i) { return finite(a.data<T>() + i * n * n); },
+          [&](int type, int64_t first, int64_t some) {
+            const void* const from = a.data<T>() + first * n * n;
+            void *const values = w.data<T>() + first * n, *const vectors =
+                                                              v ? rows.data<T>() + first * n * n
+                                                                : nullptr;
+            level_of::small_eigen(type, int64_t{n}, upper, some, from, values, vectors);
+          });
     const auto& l = lapack<T>();
     T size = 0;
     int isize = 0, asked = 0;
@@ -50,10 +86,7 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
           return [&, work = std::vector<T>(static_cast<size_t>(lwork)),
                   iwork = std::vector<int>(static_cast<size_t>(isize))](int64_t i) mutable {
             T* m = a.data<T>() + i * n * n;
-            const bool upper = uplo[0] == 'L';  // ours; the other triangle is not read
-            for (int row = 0; row < n; ++row)
-              if (!all_finite(m + row * n + (upper ? row : 0), upper ? n - row : row + 1))
-                return kNotFinite;
+            if (!finite(m)) return kNotFinite;
             T* values = w.data<T>() + i * n;
             int info = 0;
             l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
@@ -63,11 +96,26 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
         },
         [&](int code) { return not_converged(c.op->name, code); });
   });
-  if (v) copy_raw(v, turned(a));
+  if (v) copy_raw(v, turned(rows));
 }
 
 // Singular values to s, and the vectors to u and vh where there are some.
 void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
+  const int64_t m = c.tensor(0).size(-2), n = c.tensor(0).size(-1), count = batch_count(s, 1);
+  if (!u && many_small_matrices(count, m, n)) {
+    const Tensor a = packed(c.tensor(0));
+    return by_type(a, [&](auto zero) {
+      using T = decltype(zero);
+      each_part(
+          c, count, sizeof(T) == 4 ? 0 : 1,
+          [&](int64_t i) { return all_finite(a.data<T>() + i * m * n, m * n); },
+          [&](int type, int64_t first, int64_t some) {
+            const void* const from = a.data<T>() + first * m * n;
+            void* const values = s.data<T>() + first * std::min(m, n);
+            level_of::small_singular(type, m, n, some, from, values);
+          });
+    });
+  }
   const Tensor a = copied(turned(c.tensor(0)));  // column by column
   const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
   const int k = std::min(rows, columns);
@@ -163,6 +211,21 @@ void qr(Call& c) {
   const int r_rows = static_cast<int>(r.size(-2));
   const bool with_q = c.string(1)[0] != 'r' || c.string(1)[1] != '\0';
   const int q_columns = with_q ? static_cast<int>(q.size(-1)) : 0;
+  if (const int64_t count = batch_count(self); many_small_matrices(count, rows, columns)) {
+    const Tensor m = packed(self);
+    return by_type(m, [&](auto zero) {
+      using T = decltype(zero);
+      each_part(
+          c, count, sizeof(T) == 4 ? 0 : 1, [](int64_t) { return true; },
+          [&](int type, int64_t first, int64_t some) {
+            const void* const from = m.data<T>() + first * rows * columns;
+            void* const to_r = r.data<T>() + first * r_rows * columns;
+            void* const to_q = q_columns ? q.data<T>() + first * q_columns * rows : nullptr;
+            level_of::small_qr(type, int64_t{rows}, int64_t{columns}, int64_t{q_columns},
+                               int64_t{r_rows}, some, from, to_q, to_r);
+          });
+    });
+  }
   const Tensor a = copied(turned(self));  // LAPACK sees self itself
   by_type(a, [&](auto zero) {
     using T = decltype(zero);

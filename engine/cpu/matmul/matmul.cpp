@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/matmul/gemv16.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
 
@@ -185,9 +186,37 @@ DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
   return type == DType::BFloat16 && !much ? DType::Float32 : type;
 }
 
+// A bfloat16 matrix times a vector, into out. False where another way is better: the matrix must be
+// laid out first, or its rows (or columns, if those are contiguous) are short.
+bool multiply16(const Tensor& out, const Stack& matrix, const Tensor& vector, const Tensor& bias) {
+  const int64_t m = matrix.rows, k = matrix.cols;
+  constexpr int64_t kShort = 32;
+  if (matrix.batch.n || k == 0 || (matrix.row != 1 && matrix.col != 1)) return false;
+  if ((matrix.col == 1 ? k : m) < kShort) return false;
+  const Tensor x = packed(as_type(vector, DType::Float32)), y = empty({m}, DType::Float32);
+  gemv16(m, k, matrix.t.data<uint16_t>(), matrix.row, matrix.col, x.data<float>(), y.data<float>());
+  if (bias) {
+    const Tensor begin = packed(as_type(bias, DType::Float32));
+    for (int64_t i = 0; i < m; ++i) y.data<float>()[i] += begin.data<float>()[i];
+  }
+  copy_raw(out, op<"reshape">(y, out.shape()));
+  return true;
+}
+Stack turned_over(Stack s) {
+  std::swap(s.rows, s.cols);
+  std::swap(s.row, s.col);
+  return s;
+}
+
 void matmul(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
+  if (out.dtype() == DType::BFloat16 && x.rank() <= 2 && y.rank() <= 2) {
+    const bool column = y.rank() == 1 || y.size(-1) == 1, row = x.rank() == 1 || x.size(-2) == 1;
+    if (column && x.rank() == 2 && multiply16(out, stack_of(x, true), y, Tensor())) return;
+    if (row && y.rank() == 2 && multiply16(out, turned_over(stack_of(y, false)), x, Tensor()))
+      return;
+  }
   const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
   multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
@@ -197,11 +226,12 @@ void matmul(Call& c) {
 void linear(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  if (out.dtype() == DType::BFloat16 && x.numel() == x.size(-1) &&
+      multiply16(out, stack_of(w, true), x, bias))
+    return;
   const DType type = computed_in(out.dtype(), x, w, w.size(0));
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
-  Stack a = stack_of(as_type(x, type), true), b = stack_of(as_type(w, type), true);
-  std::swap(b.rows, b.cols);
-  std::swap(b.row, b.col);
+  Stack a = stack_of(as_type(x, type), true), b = turned_over(stack_of(as_type(w, type), true));
   Tensor begin;
   if (bias) begin = packed(as_type(bias, type));
   multiply(result, a, b, bias ? begin.data() : nullptr);
@@ -212,7 +242,9 @@ void dot(Call& c) {
   const DType type = computed_in(c.out[0].dtype()) == DType::BFloat16
                          ? DType::Float32
                          : computed_in(c.out[0].dtype());
-  const Tensor x = packed(as_type(c.tensor(0), type)), y = packed(as_type(c.tensor(1), type));
+  const bool half = c.tensor(0).dtype() == DType::BFloat16;  // summed in float32 as it lies
+  const DType as = half ? DType::BFloat16 : type;
+  const Tensor x = packed(as_type(c.tensor(0), as)), y = packed(as_type(c.tensor(1), as));
   const int kind = type == DType::Float32 ? 0 : type == DType::Float64 ? 1 : 2;
   const int size = dtype_size(type);
   // Partial sums of fixed chunks, added in order: the same result with any number of threads.
@@ -220,7 +252,11 @@ void dot(Call& c) {
   const int64_t n = x.numel(), chunks = std::max<int64_t>(1, (n + kChunk - 1) / kChunk);
   Tensor parts = empty({chunks}, type);
   const auto run = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i)
+    for (int64_t i = from; i < to && half; ++i)
+      parts.data<float>()[i] =
+          level_of::dot16_part(std::min(kChunk, n - i * kChunk), x.data<uint16_t>() + i * kChunk,
+                               y.data<uint16_t>() + i * kChunk);
+    for (int64_t i = from; i < to && !half; ++i)
       level_of::dot_part(kind, std::min(kChunk, n - i * kChunk),
                          static_cast<const void*>(x.data() + i * kChunk * size),
                          static_cast<const void*>(y.data() + i * kChunk * size),
