@@ -68,7 +68,8 @@ struct Seen {
       step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
       const int64_t in = x[d + 2], out = y[d + 2];
       if (in < 1 || out < 1) continue;
-      if (over && kernel[d] == 1 && padding[d] == 0 && stride[d] > 1) {
+      const bool inside = padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
+      if (over && kernel[d] == 1 && inside && stride[d] > 1) {
         step[d] = stride[d], last[d] = (out - 1) * stride[d];
         stride[d] = 1;
         all_pixels = false;

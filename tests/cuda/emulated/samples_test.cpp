@@ -63,11 +63,11 @@ class CudaKernels : public EveryOp {
       return std::exchange(sequence, false) ? ops<"sort">(t, -1, false)[0] : t;
     });
   }
-  // The signs of eigenvectors and singular vectors, and with them gradients, are the library's choice:
-  // on a GPU it is not the CPU's library that makes it.
+  // The signs of eigenvectors and singular vectors, and with them gradients, are their maker's choice:
+  // on a GPU that is not the CPU's library, and on the CPU not that library for many small matrices.
   std::vector<Tensor> certain(const std::vector<Tensor>& all) const {
     const std::string_view name = op().name;
-    if (!cuda::emulated::kReal || (name != "eigh" && name != "svd")) return all;
+    if (name != "eigh" && (!cuda::emulated::kReal || name != "svd")) return all;
     std::vector<Tensor> sizes;
     for (size_t i = 0; i < (name == "svd" ? 3 : 2); ++i) sizes.push_back(tycho::op<"abs">(all[i]));
     return sizes;
