@@ -10,7 +10,10 @@
 #include "bindings/tools/tools.h"
 #include "engine/amp/autocast.h"
 #include "engine/base/where.h"
+#include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/observer.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::lua {
 namespace {
@@ -107,9 +110,11 @@ class Gatherer : public Observer {
  public:
   void before(const Call& c) override {
     row_ = &rows_[public_name(*c.op)];
+    in_programs_ = 0;
     if (is_composition(c)) mode.observer = &inside_;
   }
   void after(const Call& c, double seconds) override {
+    seconds = std::max(0.0, seconds - in_programs_);
     if (!is_composition(c)) add_work(c, row_);
     ++row_->calls;
     row_->seconds += seconds;
@@ -118,6 +123,25 @@ class Gatherer : public Observer {
     LineRow& line = lines_[{where.source, where.line}];
     ++line.calls;
     line.seconds += seconds;
+  }
+
+  // Rows that ran as one have a line of their own in the table, after their names; one alone is its
+  // operation's. Their lines share the time alike.
+  bool lets_hold() const override { return true; }
+  void ran(const RowProgram& p, std::span<const Where> lines, double seconds) override {
+    OpRow& row = rows_[name_of(p)];
+    if (p.steps + p.ends != 1) ++row.calls;
+    row.seconds += seconds;
+    in_ops_ += seconds;
+    in_programs_ += seconds;
+    devices_ |= bit_of(p.device);
+    for (int i = 0; i < p.inputs; ++i)
+      row.bytes += static_cast<double>(p.input[i].count * dtype_size(p.input[i].dtype));
+    for (int k = 0; k < p.steps; ++k) {
+      if (p.step[k].to) row.bytes += static_cast<double>(p.numel * dtype_size(p.step[k].type));
+      lines_[{lines[k].source, lines[k].line}].seconds += seconds / p.steps;
+    }
+    row.flops += static_cast<double>(p.numel) * p.steps;
   }
 
   // Time in Lua code since the last look goes to the line that runs now.
@@ -187,17 +211,30 @@ class Gatherer : public Observer {
     void after(const Call& c, double) override {
       if (!is_composition(c)) gatherer->add_work(c, gatherer->row_);
     }
+    bool lets_hold() const override { return true; }
     Gatherer* gatherer;
   };
 
   static bool is_composition(const Call& c) { return c.op->is_composition(); }
+  static uint32_t bit_of(Device d) { return d.is_cpu() ? 1u : 2u << d.number; }
+
+  static std::string name_of(const RowProgram& p) {
+    constexpr int kNames = 4;
+    std::string name;
+    for (int k = 0; k < std::min(p.steps, kNames); ++k)
+      name += (k ? " + " : "") + public_name(row_op(static_cast<Row>(p.step[k].row)));
+    if (p.steps > kNames) name += format(" + %d more", p.steps - kNames);
+    return p.ends ? name + ", reduced" : name;
+  }
 
   void add_work(const Call& c, OpRow* row) {
     if (c.op->view || shapes_only) return;
+    // Rows that are held back, and what ends them, bring their work when they run.
+    if (rows_held && !c.out.empty() && c.out[0]->storage->in_flight) return;
     bool reads = false;
     const auto read = [&](const Impl* t) {
       if (!t) return;
-      devices_ |= t->device.is_cpu() ? 1u : 2u << t->device.number;
+      devices_ |= bit_of(t->device);
       row->bytes += bytes_of(t);
       reads = true;
     };
@@ -208,7 +245,7 @@ class Gatherer : public Observer {
     }
     double results = 0;
     for (const Tensor& t : c.out) {
-      devices_ |= t.device().is_cpu() ? 1u : 2u << t.device().number;
+      devices_ |= bit_of(t.device());
       row->bytes += bytes_of(t.get());
       results += static_cast<double>(t.numel());
     }
@@ -222,6 +259,7 @@ class Gatherer : public Observer {
   OpRow* row_ = nullptr;  // of the outermost operation
   uint32_t devices_ = 0;  // the CPU is bit 0
   double in_ops_ = 0, looked_ = 0, ops_then_ = 0;
+  double in_programs_ = 0;  // of rows that ran as one during this call
   Clock::time_point began_ = Clock::now();
   std::map<std::string, OpRow> rows_;
   std::map<LineKey, LineRow> lines_;
@@ -246,6 +284,7 @@ class Watch {
         mask_(lua_gethookmask(L)),
         count_(lua_gethookcount(L)),
         observer_(std::exchange(mode.observer, gatherer)),
+        programs_(std::exchange(program_observer, gatherer)),
         sampling_(std::exchange(sampling, sample ? gatherer : nullptr)) {
     if (sample) lua_sethook(L, sample_hook, LUA_MASKCOUNT, kSampleEvery);
   }
@@ -253,6 +292,7 @@ class Watch {
     if (lua_gethook(L_) == sample_hook) lua_sethook(L_, hook_, mask_, count_);
     sampling = sampling_;
     mode.observer = observer_;
+    program_observer = programs_;
   }
   Watch(const Watch&) = delete;
 
@@ -260,7 +300,7 @@ class Watch {
   lua_State* L_;
   lua_Hook hook_;
   int mask_, count_;
-  Observer* observer_;
+  Observer *observer_, *programs_;
   Gatherer* sampling_;
 };
 
@@ -311,10 +351,12 @@ int lua_observe(lua_State* L) {
   Gatherer gatherer;
   End end;
   double took;
+  run_held_rows();  // they are not the function's
   {
     const Watch watch(L, &gatherer, sample);
     const auto began = Clock::now();
     end = attempt(L, 0);
+    run_held_rows();
     took = seconds_since(began);
   }
   set_end(L, 1, end, 2);

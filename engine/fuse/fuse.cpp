@@ -2,6 +2,7 @@
 #include "engine/fuse/fuse.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "engine/fuse/start.h"
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/observer.h"
 #include "engine/ops/table/op.h"
 #include "engine/tensor/backend.h"
 #include "engine/tensor/defer.h"
@@ -159,9 +161,14 @@ class Held final : public InFlight {
       p_.step[k].to = static_cast<char*>(out_[k]->data);
       p_.step[k].storage = out_[k].get();
     }
+    const auto began = std::chrono::steady_clock::now();
     RowProgram rest;
     const bool begun = start_ && run_start(rest);
     if (const RowProgram& p = begun ? rest : p_; p.steps) backend_of(p.device).run_rows(p);
+    if (program_observer) {
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+      program_observer->ran(p_, {line_, static_cast<size_t>(p_.steps)}, took.count());
+    }
     let_go();
   }
 
@@ -242,6 +249,7 @@ class Held final : public InFlight {
     ++ends_;
     out_[p_.steps] = out->storage;
     ended_[p_.steps] = false;
+    if (program_observer) line_[p_.steps] = here();
     read_[p_.steps++] = false;
     rows_held = p_.steps;
     promised_ += static_cast<int64_t>(out->storage->bytes);
@@ -322,6 +330,7 @@ class Held final : public InFlight {
   size_t offset_[RowProgram::kMostInputs];  // bytes
   uint32_t version_[RowProgram::kMostInputs];
   bool read_[RowProgram::kMostSteps];   // by a later step
+  Where line_[RowProgram::kMostSteps];  // while somebody wants to know
   bool ended_[RowProgram::kMostSteps];  // an end takes it in
   std::unique_ptr<RowEnd> end_[RowProgram::kMostEnds];
   Ref<Storage> end_out_[RowProgram::kMostEnds][kMostResults];

@@ -3,6 +3,7 @@
 #include "engine/ops/table/apply.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "engine/amp/autocast.h"
@@ -172,8 +173,11 @@ void apply_observed(Call& c) {
       inside = nullptr;
     }
   } pause;
-  const Eager eager;
-  run_held_rows();
+  std::optional<Eager> eager;
+  if (!pause.observer->lets_hold()) {
+    eager.emplace();
+    run_held_rows();
+  }
   pause.observer->before(c);
   inside = std::exchange(mode.observer, nullptr);
   const auto began = std::chrono::steady_clock::now();

@@ -4,16 +4,23 @@
 #pragma once
 #include <span>
 
+#include "engine/base/where.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho {
 
 struct Node;
+struct RowProgram;
 
 struct Observer {
   // --- Of a thread: every operation that the user's code calls, not those inside a composition ---
   virtual void before(const Call&) {}
   virtual void after(const Call&, double /*seconds*/) {}  // not called when the op raised
+  virtual bool lets_hold() const {
+    return false;
+  }  // rows may be held back (tensor/defer.h) under its eyes
+  // Rows that were held back have run as one, during a call or between two; each row's line.
+  virtual void ran(const RowProgram&, std::span<const Where> /*lines*/, double /*seconds*/) {}
 
   // --- Of a sweep, and the standing one's where it wants steps ---
   // The gradients that came to a node, and those that it gave its inputs.
@@ -49,6 +56,8 @@ struct Nobody final : Observer {};
 inline constinit Nobody nobody;
 }  // namespace detail
 inline constinit Observer* standing_observer = &detail::nobody;
+// Whom this thread tells what rows ran as one; null: nobody. (mode.observer rests during a call.)
+inline constinit thread_local Observer* program_observer = nullptr;
 
 // What lies on hot paths and is told to the standing observer only while it wants it.
 struct Wants {

@@ -150,6 +150,16 @@ test("%prof tells time per operation and per line", function()
   check.contains(out, "in operations")
 end)
 
+test("%prof shows rows that ran as one, and what each of their lines took", function()
+  local out = session({"x = torch.ones(20000)", "%prof for i = 1, 7 do", "  local h = x * 2 + 1", "  h:tanh():sum():item()", "end"}).out
+  check.contains(out, "mul %+ add %+ tanh[^\n]- 7 ")
+  check.contains(out, "%[2%]:2 +14 ")
+  check.contains(out, "%[2%]:3 +14 ")
+  out = session({"torch.set_fusion(false)", "x = torch.ones(20000)", "%prof for i = 1, 7 do (x * 2 + 1):sum():item() end"}).out
+  check.contains(out, "add +7 ")
+  check.no(out:find("mul + add", 1, true))
+end)
+
 test("the code of a command may have several lines", function()
   local out = session({"%prof for i = 1, 3 do", "  torch.ones(2):sum()", "end", "%bits ({1,", "2})[1]", "6 * 7"}).out
   check.contains(out, "sum +3 ")
