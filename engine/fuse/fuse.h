@@ -2,7 +2,8 @@
 // their values (tensor/defer.h says who that is). Results have the same bits as computed at once
 // (but for the sign of a nan that two others make, which lanes decide also without fusion).
 // An activation that follows a matrix product on a device may be computed in the product's own pass,
-// before its sum is rounded. What nobody can see any more is never written: temporaries of a chain, or what is only summed.
+// before its sum is rounded. What nobody can see any more is never written: temporaries of a chain, or
+// what is only summed.
 #pragma once
 #include <cstdint>
 

@@ -121,11 +121,6 @@ inline bool lane_result(RowType row, DType t, DType* result) {
 // `compute` is the promoted type; values are converted on load and store.
 void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (out->numel == 0 || shapes_only) return;
-  // The row could not join what is held (apply.cpp left that open): who keeps the call for later, as a
-  // graph that is captured does, keeps it behind what it reads.
-  if (rows_held) [[unlikely]]
-    for (int i = 0; i < n; ++i)
-      if (args[i].tag == Tag::Tensor) ready(*args[i].t->storage);
   backend_of(out->device).run_row(row, compute, args, n, out);
 }
 

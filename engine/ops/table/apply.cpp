@@ -261,8 +261,8 @@ BackendKind backend_of(const Call& c) {
 }
 
 // Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
-// held back may be joined by another one, a cast, or what is composed of them. A call that changes an input changes nothing that
-// is yet to be read.
+// held back may be joined by another one, a cast, or what is composed of them. A call that changes an
+// input changes nothing that is yet to be read.
 // True when they stand for one example of many, whose values nobody waits for (batch.h).
 [[gnu::noinline]] bool wait_for_inputs(const Call& c) {
   if (has_batches(c)) return true;

@@ -16,6 +16,8 @@ Tensor as_it_lies(const Tensor& t) {
 
 Tensor RecordedArgs::keep(Impl* t) {
   if (!t) return {};
+  // A row or cast that could not join what is held still waits for it: the call comes behind those.
+  ready(*t->storage);
   for (const auto& [seen, kept] : tensors_)
     if (seen == t) return kept;
   Tensor kept = as_it_lies(Tensor(t));

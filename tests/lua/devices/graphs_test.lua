@@ -143,6 +143,28 @@ test("looking at values during a capture raises, ends it, and the session goes o
   end
 end)
 
+test("what cannot join the rows that are held is replayed after them", function()
+  local a, b = torch.tensor({1.5, 2.5, 3.5, -4.5}, gpu), torch.tensor({2, 2, 2, 2.0}, gpu)
+  local places = torch.tensor({3, 1}, gpu)
+  local ways = {
+    cast = function() return (a * b):long() end,
+    truth = function() return (a * b):bool() end,
+    compared = function() return a:gt(b):long() end,
+    bits = function() return torch.bitwise_and((a * b):long(), (b + 1):long()) end,
+    logic = function() return torch.logical_or(a:gt(b), b:isnan()) end,
+    copied = function() return torch.zeros(4, gpu):copy_(a * b) end,
+    joined = function() return torch.cat {a * b, a + b} end,
+    out = function() return torch.add(a * b, b, {out = torch.empty(4, gpu)}) end,
+    taken = function() return (a * b):index_select(1, places) end,
+  }
+  for name, way in pairs(ways) do
+    local g, y = cuda.CUDAGraph()
+    cuda.graph(g, function() y = way() end)
+    g:replay()
+    check.equal(torch.equal(y, way()), true, name)
+  end
+end)
+
 test("an error that is caught inside leaves a capture that says at its end what broke it", function()
   local x, g = torch.ones(3, gpu), cuda.CUDAGraph()
   check.raises("value", "nothing was captured: reading values", cuda.graph, g, function() pcall(function() return x:sum():item() end) end)
