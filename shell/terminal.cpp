@@ -16,7 +16,7 @@ namespace {
 
 termios settings;
 bool known = false;
-char signal_stack[1 << 14];  // for a stack that is full
+char signal_stack[1 << 16];  // for a stack that is full; the state of AMX tiles takes 11 KB
 
 // Safe in a signal handler.
 void put_back() {

@@ -6,6 +6,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/cpu/library/trust.h"
+#include "engine/cpu/matmul/tiles.h"
 
 namespace tycho::lua {
 namespace {
@@ -26,6 +27,7 @@ int doctor(lua_State* L) {
        format("kernels for %s (it has %s), %d threads", cpu::level_name(cpu::level()),
               cpu::cpu_features(), get_num_threads()),
        ""},
+      {"AMX tiles", cpu::tiles() ? "in use for products of bfloat16" : cpu::why_no_tiles(), ""},
       {"oneDNN", cpu::onednn_in_use(), ""},
       module_row("Gloo", "gloo"),
       module_row("MPI", "mpi"),

@@ -76,6 +76,19 @@ struct CudaCompiler : testing::Test {
   bool there_is_one() { return code("extern \"C\" __global__ void f() {}") != nullptr; }
 };
 
+// The bytes of the arrays that a program itself declares, as the tables of digits in which sines of
+// large numbers find their place: not what a compiler spilled.
+int64_t arrays_of(const std::string& ptx) {
+  int64_t bytes = 0;
+  for (size_t at = 0; (at = ptx.find(".local .align", at)) != std::string::npos; ++at) {
+    const size_t open = ptx.find('[', at);
+    if (open < ptx.find('\n', at)) bytes += std::atoll(ptx.c_str() + open + 1);
+  }
+  return bytes;
+}
+
+constexpr int kNewerThanKnown = 150;  // for such a GPU it gives PTX
+
 constexpr DType kTypes[] = {DType::Float32,  DType::Float64, DType::Int64,
                             DType::BFloat16, DType::Float16, DType::UInt8};
 
@@ -105,14 +118,19 @@ TEST_F(CudaCompiler, TakesARotatingPartOfTheRows) {
         const char* const cubin = code(source, arch);
         ASSERT_TRUE(cubin) << row_name(row) << " " << dtype_name(t) << " sm_" << arch << ": "
                            << why;
-        EXPECT_EQ(frames_of(cubin), 0) << row_name(row) << " " << dtype_name(t) << " sm_" << arch;
+        const int64_t frames = frames_of(cubin);
+        if (frames == 0) continue;
+        const char* const ptx = code(source, kNewerThanKnown);
+        ASSERT_TRUE(ptx) << why;
+        EXPECT_LE(frames, arrays_of(ptx))
+            << row_name(row) << " " << dtype_name(t) << " sm_" << arch;
       }
     }
 }
 
 TEST_F(CudaCompiler, MakesOneAccessOfSixteenBytesWhereNeighboursArePacked) {
   if (!there_is_one()) GTEST_SKIP() << why;
-  const int arch = 150;  // newer than it knows: it gives PTX
+  const int arch = kNewerThanKnown;
   for (const DType t : {DType::Float32, DType::BFloat16, DType::Float64}) {
     int32_t types[3];
     for (int32_t& x : types) x = static_cast<int32_t>(t);

@@ -1,0 +1,190 @@
+// Whether this machine has tiles that may be used, and products in blocks of them: a band of b is
+// packed once for all threads, blocks of c are chunks of a parallel region, and their sums lie in
+// float32 until they are rounded. See tiles.h.
+#include "engine/cpu/matmul/tiles.h"
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/base/interrupt.h"
+#include "engine/base/parallel.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+int64_t blocks(int64_t x, int64_t size) { return (x + size - 1) / size; }
+
+// --- The machine ---
+
+// The system keeps tiles of threads that are not running only for programs that asked for it.
+bool allowed() {
+#ifdef __x86_64__
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+bool processor_has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1);
+}
+
+constexpr int64_t kDepth = 512;  // terms that are summed in registers: 32 columns of b are 32 KB
+constexpr int64_t kBlockRows = 128, kBlockCols = 512;  // of c: with a's rows, half of 2 MB
+constexpr int64_t kBandBytes = int64_t{32} << 20;      // of b, packed at a time
+
+// The part of a product whose columns lie in `packed`, by one machine.
+void multiply_band(const Product& p, const TileMachine& machine, const uint16_t* packed,
+                   int64_t first_col, int64_t cols) {
+  const int threads = p.alone || p.m * cols * p.k < (int64_t{1} << 22) ? 1 : get_num_threads();
+  int64_t block_rows = std::min(up(p.m, kTileSide), kBlockRows);
+  int64_t block_cols = std::min(up(cols, kTileSide), kBlockCols);
+  const int64_t want = threads == 1 ? 1 : 3 * threads;
+  while (blocks(p.m, block_rows) * blocks(cols, block_cols) < want &&
+         std::max(block_rows, block_cols) > 4 * kTileSide)
+    (block_cols >= block_rows ? block_cols : block_rows) =
+        up(std::max(block_rows, block_cols) / 2, 2 * kTileSide);
+  const int64_t depth = up(p.k, kTileTerms), col_blocks = blocks(cols, block_cols);
+  const auto* const a = static_cast<const uint16_t*>(p.a);
+  const auto run = [&](int64_t from, int64_t to) {
+    const Scratch sums(static_cast<size_t>(block_rows * block_cols) * sizeof(float));
+    const Scratch rows_of_a(static_cast<size_t>(block_rows * std::min(depth, kDepth)) * 2);
+    struct Ready {
+      const TileMachine& machine;
+      explicit Ready(const TileMachine& m) : machine(m) { machine.begin(); }
+      ~Ready() { machine.end(); }
+    } const ready(machine);
+    for (int64_t chunk = from; chunk < to; ++chunk) {
+      const int64_t i = chunk / col_blocks * block_rows, j = chunk % col_blocks * block_cols;
+      const int64_t m = std::min(block_rows, p.m - i), n = std::min(block_cols, cols - j);
+      TileBlock t;
+      t.c = reinterpret_cast<float*>(sums.data());
+      t.c_row = block_cols;
+      t.rows = up(m, kTileSide), t.cols = up(n, kTileSide);
+      for (int64_t k = 0; k < depth; k += kDepth) {
+        t.terms = std::min(kDepth, depth - k);
+        t.add = k > 0;
+        t.b_panel = depth * kTileSide;
+        t.b = packed + j * depth + k * kTileSide;
+        const bool in_place = p.a_col == 1 && m % kTileSide == 0 && k + t.terms <= p.k;
+        t.a = in_place ? a + i * p.a_row + k : reinterpret_cast<uint16_t*>(rows_of_a.data());
+        t.a_row = in_place ? p.a_row : t.terms;
+        for (int64_t r = 0; r < m && !in_place; r += kTileSide)
+          v4::tile_pack_rows({a + (i + r) * p.a_row + k * p.a_col, p.a_row, p.a_col,
+                              std::min<int64_t>(kTileSide, m - r), p.k - k, t.terms,
+                              reinterpret_cast<uint16_t*>(rows_of_a.data()) + r * t.terms,
+                              t.terms});
+        machine.multiply(t);
+      }
+      v4::tile_store(m, n, t.c, t.c_row,
+                     p.bias ? static_cast<const uint16_t*>(p.bias) + first_col + j : nullptr, p.add,
+                     static_cast<uint16_t*>(p.c) + i * p.c_row + first_col + j, p.c_row);
+    }
+  };
+  const int64_t count = blocks(p.m, block_rows) * col_blocks;
+  if (threads > 1) return parallel_for(count, 1, run);
+  for (int64_t chunk = 0; chunk < count; ++chunk) {
+    if (!p.alone) check_interrupt();
+    run(chunk, chunk + 1);
+  }
+}
+
+void multiply(const Product& p, const TileMachine& machine) {
+  const int64_t depth = up(p.k, kTileTerms);
+  const int64_t band = std::clamp(kBandBytes / (2 * depth) / kTileSide * kTileSide,
+                                  int64_t{kTileSide}, up(p.n, kTileSide));
+  const Scratch packed(static_cast<size_t>(band * depth) * 2);
+  auto* const to = reinterpret_cast<uint16_t*>(packed.data());
+  for (int64_t first = 0; first < p.n; first += band) {
+    const int64_t cols = std::min(band, p.n - first);
+    const auto pack = [&](int64_t from, int64_t end) {
+      for (int64_t j = from * kTileSide; j < std::min(end * kTileSide, cols); j += kTileSide)
+        v4::tile_pack_columns({static_cast<const uint16_t*>(p.b) + (first + j) * p.b_col, p.b_col,
+                               p.b_row, std::min<int64_t>(kTileSide, cols - j), p.k, depth,
+                               to + j * depth, 0});
+    };
+    const int64_t panels = blocks(cols, kTileSide);
+    if (p.alone)
+      pack(0, panels);
+    else
+      parallel_for(panels, std::max<int64_t>(1, (1 << 16) / (depth * kTileSide)), pack);
+    multiply_band(p, machine, to, first, cols);
+  }
+}
+
+// A product of small integers, which is exact, must come out right before any other is trusted.
+bool multiplies_right(const TileMachine& machine) {
+  constexpr int m = 37, n = 45, k = 70;
+  const auto bits = [](int x) {  // of a small integer
+    const float f = static_cast<float>(x);
+    uint32_t b;
+    std::memcpy(&b, &f, sizeof b);
+    return static_cast<uint16_t>(b >> 16);
+  };
+  const auto x = [](int i, int j) { return (i * 5 + j * 3) % 7 - 3; };
+  const auto y = [](int i, int j) { return (i * 2 + j * 11) % 5 - 2; };
+  uint16_t a[m * k], b[k * n], c[m * n];
+  for (int i = 0; i < m * k; ++i) a[i] = bits(x(i / k, i % k));
+  for (int i = 0; i < k * n; ++i) b[i] = bits(y(i / n, i % n));
+  Product p{DType::BFloat16, m, n, k, a, b, c, k, 1, n, 1, n};
+  p.alone = true;
+  multiply(p, machine);
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      int sum = 0;
+      for (int q = 0; q < k; ++q) sum += x(i, q) * y(q, j);
+      if (c[i * n + j] != bits(sum)) return false;
+    }
+  return true;
+}
+
+const char* why_not() {
+  if (level() != Level::v4) return "the kernels in use are of a lower level";
+  if (!processor_has_tiles()) return "this processor has none";
+  const char* const asked = std::getenv("TYCHO_TILES");
+  if (asked && std::strcmp(asked, "0") == 0) return "TYCHO_TILES is 0";
+  if (!allowed()) return "the system does not let programs use them";
+  return multiplies_right(v4::tile_machine) ? nullptr : "they gave wrong numbers";
+}
+
+const TileMachine* other_machine = nullptr;
+
+}  // namespace
+
+const char* why_no_tiles() {
+  static const char* const why = why_not();
+  return why;
+}
+
+const TileMachine* tiles() {
+  if (other_machine) return level() == Level::v4 ? other_machine : nullptr;
+  return level() == Level::v4 && !why_no_tiles() ? &v4::tile_machine : nullptr;
+}
+
+void use_tiles(const TileMachine* machine) { other_machine = machine; }
+
+// Estimated cycles of both ways. Tiles: 512 multiply-adds a cycle at their peak, of which two thirds
+// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle. oneDNN with AVX-512's
+// products of pairs: 64 at its peak, of which two thirds.
+bool tiles_pay(const Product& p) {
+  if (!tiles()) return false;
+  const double m = static_cast<double>(up(p.m, kTileSide)),
+               n = static_cast<double>(up(p.n, kTileSide)),
+               k = static_cast<double>(up(p.k, kTileTerms));
+  const double by_tiles = m * n * k / 340 + n * k / 8 + m * n / 8 + (p.a_col == 1 ? 0 : m * k / 8);
+  const double by_pairs = static_cast<double>(p.m * p.n) * static_cast<double>(p.k) / 43;
+  return 200 + by_tiles < by_pairs;
+}
+
+void gemm_tiles(const Product& p) { multiply(p, *tiles()); }
+
+}  // namespace tycho::cpu

@@ -1,0 +1,178 @@
+// Products of bfloat16 by tiles: the loops, packing and rounding around them with the instructions done
+// by plain code, and the processor's own where it has them.
+#include <cstring>
+#include <random>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/matmul/tile_loops.h"
+#include "tests/engine/numeric.h"
+
+namespace tycho {
+namespace {
+
+using namespace numeric;
+using cpu::TileMachine;
+
+// TDPBF16PS and its sisters as the instruction set reference says.
+struct PlainTiles {
+  static thread_local bool ready;
+  static thread_local char tile[8][16][64];
+
+  template <int I>
+  static void zero() {
+    std::memset(tile[I], 0, sizeof tile[I]);
+  }
+  template <int I>
+  static void load(const void* from, int64_t row) {
+    EXPECT_TRUE(ready);
+    for (int i = 0; i < 16; ++i)
+      std::memcpy(tile[I][i], static_cast<const char*>(from) + i * row, 64);
+  }
+  template <int I>
+  static void store(void* to, int64_t row) {
+    for (int i = 0; i < 16; ++i) std::memcpy(static_cast<char*>(to) + i * row, tile[I][i], 64);
+  }
+  static float number(const char* p, int i) {
+    uint16_t b;
+    std::memcpy(&b, p + 2 * i, 2);
+    const uint32_t wide = uint32_t{b} << 16;
+    float f;
+    std::memcpy(&f, &wide, sizeof f);
+    return f;
+  }
+  template <int To, int A, int B>
+  static void add_product() {
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; ++j) {
+        float sum;
+        std::memcpy(&sum, tile[To][i] + 4 * j, sizeof sum);
+        for (int k = 0; k < 32; ++k)
+          sum += number(tile[A][i], k) * number(tile[B][k / 2], 2 * j + k % 2);
+        std::memcpy(tile[To][i] + 4 * j, &sum, sizeof sum);
+      }
+  }
+};
+thread_local bool PlainTiles::ready = false;
+thread_local char PlainTiles::tile[8][16][64];
+
+const TileMachine plain{[] { PlainTiles::ready = true; }, cpu::multiply_tiles<PlainTiles>,
+                        [] { PlainTiles::ready = false; }};
+
+struct Tiles : testing::Test {
+  void SetUp() override {
+    if (cpu::level() != cpu::Level::v4) GTEST_SKIP() << "tiles come with AVX-512";
+    cpu::use_tiles(&plain);
+  }
+  void TearDown() override { cpu::use_tiles(nullptr); }
+};
+
+// A matrix of small integers, whose products are exact in any order, in one of the layouts.
+Tensor laid_out(std::mt19937_64& random, int64_t rows, int64_t cols, int layout) {
+  const bool turned = layout % 2;
+  const int64_t r = turned ? cols : rows, c = turned ? rows : cols;
+  const int64_t step = layout / 2 == 2 ? 2 : 1, more = layout / 2 ? 3 : 0;
+  Tensor all = empty({r, c * step + more}, DType::BFloat16);
+  for (int64_t i = 0; i < all.numel(); ++i) {
+    const float f = static_cast<float>(static_cast<int>(random() % 7) - 3);
+    uint32_t b;
+    std::memcpy(&b, &f, sizeof b);
+    all.host<uint16_t>()[i] = static_cast<uint16_t>(b >> 16);
+  }
+  Tensor part = op<"slice">(all, 1, more, more + c * step, step);
+  return turned ? op<"transpose">(part, 0, 1) : part;
+}
+
+TEST_F(Tiles, MultiplyMatricesOfAnySizeAndLayout) {
+  std::mt19937_64 random(11);
+  const int threads = get_num_threads();
+  for (int turn = 0; turn < 60; ++turn) {
+    const auto size = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % most); };
+    const int64_t m = size(turn % 3 ? 70 : 200), n = size(turn % 2 ? 80 : 560),
+                  k = size(turn % 5 ? 90 : 700);
+    const int layout_a = static_cast<int>(random() % 6), layout_b = static_cast<int>(random() % 6);
+    Tensor a = laid_out(random, m, k, layout_a), b = laid_out(random, k, n, layout_b);
+    Tensor bias = laid_out(random, 1, n, 0), c = laid_out(random, m, n, 0);
+    const bool add = turn % 4 == 1, biased = turn % 4 == 2;
+    std::vector<double> want =
+        values(op<"matmul">(op<"to.dtype">(a, DType::Float64), op<"to.dtype">(b, DType::Float64)));
+    const auto old = values(c), more = values(bias);
+    for (int64_t i = 0; i < m * n; ++i) want[i] += (add ? old[i] : 0) + (biased ? more[i % n] : 0);
+    cpu::Product p{DType::BFloat16, m,           n,           k,           a.data(),    b.data(),
+                   c.data(),        a.stride(0), a.stride(1), b.stride(0), b.stride(1), n};
+    p.add = add;
+    p.bias = biased ? bias.data() : nullptr;
+    p.alone = turn % 7 == 0;
+    set_num_threads(1 + turn % 3);
+    cpu::gemm_tiles(p);
+    Tensor rounded = filled({m, n}, 0, DType::Float64);
+    std::copy(want.begin(), want.end(), rounded.host<double>());
+    ASSERT_EQ(values(c), values(op<"to.dtype">(rounded, DType::BFloat16)))
+        << m << "x" << k << "x" << n << " layouts " << layout_a << " " << layout_b;
+  }
+  set_num_threads(threads);
+}
+
+TEST_F(Tiles, SumInFloat32AndRoundOnceWithTheSameBitsOnAnyNumberOfThreads) {
+  Source s;
+  const Tensor a = random(s, {150, 1100}, DType::BFloat16),
+               b = random(s, {1100, 90}, DType::BFloat16);
+  const int threads = get_num_threads();
+  std::vector<std::vector<double>> results;
+  for (int n : {1, 2, 5}) {
+    set_num_threads(n);
+    results.push_back(values(op<"matmul">(a, b)));
+  }
+  set_num_threads(threads);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+  const auto exact =
+      values(op<"matmul">(op<"to.dtype">(a, DType::Float64), op<"to.dtype">(b, DType::Float64)));
+  for (size_t i = 0; i < exact.size(); ++i)
+    ASSERT_NEAR(results[0][i], exact[i], std::abs(exact[i]) / 256 + 1e-3) << i;
+}
+
+TEST_F(Tiles, LeaveWhatLiesBesideAMatrixAloneAndPassNanAndInfinityOn) {
+  std::mt19937_64 random(3);
+  const Tensor a = laid_out(random, 40, 33, 0), b = laid_out(random, 33, 50, 0);
+  Tensor around = op<"full">(Sizes{42, 60}, 7.0, DType::BFloat16);
+  Tensor c = op<"slice">(op<"slice">(around, 0, 1, 41, 1), 1, 4, 54, 1);
+  a.host<uint16_t>()[5 * 33 + 2] = 0x7fc0;  // NaN
+  cpu::Product p{DType::BFloat16, 40, 50, 33, a.data(), b.data(), c.data(), 33, 1, 50, 1, 60};
+  cpu::gemm_tiles(p);
+  const auto all = values(around);
+  for (int64_t i = 0; i < 42; ++i)
+    for (int64_t j = 0; j < 60; ++j) {
+      const bool inside = i >= 1 && i < 41 && j >= 4 && j < 54;
+      ASSERT_EQ(std::isnan(all[i * 60 + j]), inside && i == 6) << i << " " << j;
+      ASSERT_TRUE(inside || all[i * 60 + j] == 7) << i << " " << j;
+    }
+}
+
+TEST_F(Tiles, CarryTheOperationsOfBfloat16) {
+  Source s;
+  const Tensor x = random(s, {3, 70, 96}, DType::BFloat16),
+               w = random(s, {130, 96}, DType::BFloat16), bias = random(s, {130}, DType::BFloat16),
+               y = random(s, {3, 96, 70}, DType::BFloat16);
+  const auto both = [&](auto&& f) {
+    const auto by_tiles = values(f());
+    cpu::use_tiles(nullptr);
+    const auto without = values(f());
+    cpu::use_tiles(&plain);
+    ASSERT_EQ(by_tiles.size(), without.size());
+    for (size_t i = 0; i < without.size(); ++i)
+      ASSERT_NEAR(by_tiles[i], without[i], std::abs(without[i]) / 100 + 0.02) << i;
+  };
+  both([&] { return op<"linear">(x, w, bias); });
+  both([&] { return op<"bmm">(x, y); });
+  both([&] { return op<"matmul">(op<"transpose">(x, 1, 2), op<"transpose">(y, 1, 2)); });
+}
+
+TEST(TilesOfTheProcessor, AreUsedWhereTheyMultiplyRightAndElseTheReasonIsKnown) {
+  if (const char* why = cpu::why_no_tiles())
+    EXPECT_EQ(cpu::tiles(), nullptr) << why;
+  else
+    EXPECT_NE(cpu::tiles(), nullptr);
+}
+
+}  // namespace
+}  // namespace tycho
