@@ -2,9 +2,11 @@
 // by plain code, and the processor's own where it has them.
 #include <cstring>
 #include <random>
+#include <tuple>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/tile_loops.h"
+#include "engine/ops/linear/precision.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {
@@ -146,6 +148,39 @@ TEST_F(Tiles, LeaveWhatLiesBesideAMatrixAloneAndPassNanAndInfinityOn) {
       ASSERT_EQ(std::isnan(all[i * 60 + j]), inside && i == 6) << i << " " << j;
       ASSERT_TRUE(inside || all[i * 60 + j] == 7) << i << " " << j;
     }
+}
+
+TEST_F(Tiles, MultiplyFloat32InTwoPartsOrOneWhereThatIsAllowed) {
+  Source s;
+  const Tensor a = random(s, {70, 200}, DType::Float32), b = random(s, {90, 200}, DType::Float32),
+               bias = random(s, {90}, DType::Float32), w = random(s, {200, 60}, DType::Float32);
+  const auto gap = [&](MatmulPrecision precision, auto&& f) {
+    const auto exact = values(f());
+    matmul_precision = precision;
+    const auto found = values(f());
+    matmul_precision = MatmulPrecision::Highest;
+    double most = 0;
+    for (size_t i = 0; i < exact.size(); ++i) most = std::max(most, std::abs(exact[i] - found[i]));
+    return most;
+  };
+  const auto linear = [&] { return op<"linear">(a, b, bias); };
+  const auto plain_one = [&] { return op<"matmul">(a, w); };
+  const auto turned = [&] {
+    return op<"matmul">(op<"transpose">(w, 0, 1), op<"transpose">(a, 0, 1));
+  };
+  EXPECT_EQ(gap(MatmulPrecision::Highest, linear), 0);
+  for (const auto& [precision, least, most] : {std::tuple{MatmulPrecision::High, 1e-7, 1e-3},
+                                               std::tuple{MatmulPrecision::Medium, 1e-3, 0.3}})
+    for (const double g :
+         {gap(precision, linear), gap(precision, plain_one), gap(precision, turned)}) {
+      EXPECT_GT(g, least);
+      EXPECT_LT(g, most);
+    }
+  a.host<float>()[3] = INFINITY;
+  matmul_precision = MatmulPrecision::High;
+  const auto c = values(linear());
+  matmul_precision = MatmulPrecision::Highest;
+  for (size_t i = 0; i < c.size(); ++i) ASSERT_EQ(std::isinf(c[i]), i < 90) << i;
 }
 
 TEST_F(Tiles, CarryTheOperationsOfBfloat16) {

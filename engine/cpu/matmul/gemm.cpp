@@ -250,7 +250,8 @@ void gemm_blocked(const Product& p, int type, int size) {
 void gemm(const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k == 0) return begin_only(p);
-  if (p.dtype == DType::BFloat16) return tiles_pay(p) ? gemm_tiles(p) : gemm_bf16(p);
+  if (tiles_pay(p)) return gemm_tiles(p);
+  if (p.dtype == DType::BFloat16) return gemm_bf16(p);
   const int type = type_of(p.dtype), size = dtype_size(p.dtype);
   if (!p.add && p.k > 1) {
     const bool row = p.m == 1 && p.n > 1 && (p.b_row == 1 || p.b_col == 1);

@@ -14,6 +14,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/scratch.h"
+#include "engine/ops/linear/precision.h"
 
 namespace tycho::cpu {
 namespace {
@@ -42,6 +43,25 @@ constexpr int64_t kDepth = 512;  // terms that are summed in registers: 32 colum
 constexpr int64_t kBlockRows = 128, kBlockCols = 512;  // of c: with a's rows, half of 2 MB
 constexpr int64_t kBandBytes = int64_t{32} << 20;      // of b, packed at a time
 
+// What a number is the sum of, and which parts are multiplied, one product after another.
+struct Parts {
+  v4::TilePart part[2];
+  int count, products;
+  int a[3], b[3];
+};
+constexpr Parts kWhole{{v4::TilePart::Bits}, 1, 1, {0}, {0}},
+    kOne{{v4::TilePart::High}, 1, 1, {0}, {0}},
+    kTwo{{v4::TilePart::High, v4::TilePart::Low}, 2, 3, {0, 0, 1}, {0, 1, 0}};
+
+const Parts& parts_of(const Product& p) {
+  if (p.dtype == DType::BFloat16) return kWhole;
+  return matmul_precision.load(std::memory_order_relaxed) == MatmulPrecision::High ? kTwo : kOne;
+}
+
+const char* at(const Product& p, const void* from, int64_t elements) {
+  return static_cast<const char*>(from) + elements * dtype_size(p.dtype);
+}
+
 // The part of a product whose columns lie in `packed`, by one machine.
 void multiply_band(const Product& p, const TileMachine& machine, const uint16_t* packed,
                    int64_t first_col, int64_t cols) {
@@ -54,7 +74,7 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
     (block_cols >= block_rows ? block_cols : block_rows) =
         up(std::max(block_rows, block_cols) / 2, 2 * kTileSide);
   const int64_t depth = up(p.k, kTileTerms), col_blocks = blocks(cols, block_cols);
-  const auto* const a = static_cast<const uint16_t*>(p.a);
+  const Parts& parts = parts_of(p);
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch sums(static_cast<size_t>(block_rows * block_cols) * sizeof(float));
     const Scratch rows_of_a(static_cast<size_t>(block_rows * std::min(depth, kDepth)) * 2);
@@ -70,24 +90,28 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
       t.c = reinterpret_cast<float*>(sums.data());
       t.c_row = block_cols;
       t.rows = up(m, kTileSide), t.cols = up(n, kTileSide);
-      for (int64_t k = 0; k < depth; k += kDepth) {
-        t.terms = std::min(kDepth, depth - k);
-        t.add = k > 0;
-        t.b_panel = depth * kTileSide;
-        t.b = packed + j * depth + k * kTileSide;
-        const bool in_place = p.a_col == 1 && m % kTileSide == 0 && k + t.terms <= p.k;
-        t.a = in_place ? a + i * p.a_row + k : reinterpret_cast<uint16_t*>(rows_of_a.data());
-        t.a_row = in_place ? p.a_row : t.terms;
-        for (int64_t r = 0; r < m && !in_place; r += kTileSide)
-          v4::tile_pack_rows({a + (i + r) * p.a_row + k * p.a_col, p.a_row, p.a_col,
-                              std::min<int64_t>(kTileSide, m - r), p.k - k, t.terms,
-                              reinterpret_cast<uint16_t*>(rows_of_a.data()) + r * t.terms,
-                              t.terms});
-        machine.multiply(t);
-      }
-      v4::tile_store(m, n, t.c, t.c_row,
-                     p.bias ? static_cast<const uint16_t*>(p.bias) + first_col + j : nullptr, p.add,
-                     static_cast<uint16_t*>(p.c) + i * p.c_row + first_col + j, p.c_row);
+      t.b_panel = parts.count * depth * kTileSide;
+      auto* const packed_a = reinterpret_cast<uint16_t*>(rows_of_a.data());
+      for (int64_t k = 0; k < depth; k += kDepth)
+        for (int q = 0; q < parts.products; ++q) {
+          t.terms = std::min(kDepth, depth - k);
+          t.add = k > 0 || q > 0;
+          t.b = packed + j * depth * parts.count + (parts.b[q] * depth + k) * kTileSide;
+          const v4::TilePart part = parts.part[parts.a[q]];
+          const bool in_place = part == v4::TilePart::Bits && p.a_col == 1 && m % kTileSide == 0 &&
+                                k + t.terms <= p.k;
+          t.a = in_place ? static_cast<const uint16_t*>(p.a) + i * p.a_row + k : packed_a;
+          t.a_row = in_place ? p.a_row : t.terms;
+          const bool there = q > 0 && parts.a[q] == parts.a[q - 1];
+          for (int64_t r = 0; r < m && !in_place && !there; r += kTileSide)
+            v4::tile_pack_rows({part, at(p, p.a, (i + r) * p.a_row + k * p.a_col), p.a_row, p.a_col,
+                                std::min<int64_t>(kTileSide, m - r), p.k - k, t.terms,
+                                packed_a + r * t.terms, t.terms});
+          machine.multiply(t);
+        }
+      (p.dtype == DType::BFloat16 ? v4::tile_store_bfloat16 : v4::tile_store_float32)(
+          {m, n, t.c, t.c_row, p.bias ? at(p, p.bias, first_col + j) : nullptr, p.add,
+           const_cast<char*>(at(p, p.c, i * p.c_row + first_col + j)), p.c_row});
     }
   };
   const int64_t count = blocks(p.m, block_rows) * col_blocks;
@@ -100,23 +124,27 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
 
 void multiply(const Product& p, const TileMachine& machine) {
   const int64_t depth = up(p.k, kTileTerms);
-  const int64_t band = std::clamp(kBandBytes / (2 * depth) / kTileSide * kTileSide,
-                                  int64_t{kTileSide}, up(p.n, kTileSide));
-  const Scratch packed(static_cast<size_t>(band * depth) * 2);
+  const Parts& parts = parts_of(p);
+  const int64_t panel = depth * kTileSide * parts.count;
+  const int64_t band =
+      std::clamp<int64_t>(kBandBytes / (2 * panel), 1, blocks(p.n, kTileSide)) * kTileSide;
+  const Scratch packed(static_cast<size_t>(band / kTileSide * panel) * 2);
   auto* const to = reinterpret_cast<uint16_t*>(packed.data());
   for (int64_t first = 0; first < p.n; first += band) {
     const int64_t cols = std::min(band, p.n - first);
     const auto pack = [&](int64_t from, int64_t end) {
-      for (int64_t j = from * kTileSide; j < std::min(end * kTileSide, cols); j += kTileSide)
-        v4::tile_pack_columns({static_cast<const uint16_t*>(p.b) + (first + j) * p.b_col, p.b_col,
-                               p.b_row, std::min<int64_t>(kTileSide, cols - j), p.k, depth,
-                               to + j * depth, 0});
+      for (int64_t i = from; i < end; ++i)
+        for (int q = 0; q < parts.count; ++q)
+          v4::tile_pack_columns({parts.part[q], at(p, p.b, (first + i * kTileSide) * p.b_col),
+                                 p.b_col, p.b_row,
+                                 std::min<int64_t>(kTileSide, cols - i * kTileSide), p.k, depth,
+                                 to + i * panel + q * depth * kTileSide, 0});
     };
     const int64_t panels = blocks(cols, kTileSide);
     if (p.alone)
       pack(0, panels);
     else
-      parallel_for(panels, std::max<int64_t>(1, (1 << 16) / (depth * kTileSide)), pack);
+      parallel_for(panels, std::max<int64_t>(1, (1 << 16) / panel), pack);
     multiply_band(p, machine, to, first, cols);
   }
 }
@@ -172,17 +200,33 @@ const TileMachine* tiles() {
 
 void use_tiles(const TileMachine* machine) { other_machine = machine; }
 
+// Infinity times the rest of a number would be no number: such products are taken as they are.
+static bool finite(const Product& p) {
+  const auto lines = [](const void* x, int64_t m, int64_t n, int64_t row, int64_t col) {
+    if (row == 1) std::swap(m, n), std::swap(row, col);
+    return col == 1 && v4::tile_finite(static_cast<const float*>(x), m, n, row);
+  };
+  return lines(p.a, p.m, p.k, p.a_row, p.a_col) && lines(p.b, p.k, p.n, p.b_row, p.b_col);
+}
+
 // Estimated cycles of both ways. Tiles: 512 multiply-adds a cycle at their peak, of which two thirds
-// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle. oneDNN with AVX-512's
-// products of pairs: 64 at its peak, of which two thirds.
+// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle. Else, of bfloat16 oneDNN with
+// AVX-512's products of pairs: 64 at its peak, of which two thirds; of float32, 32.
 bool tiles_pay(const Product& p) {
-  if (!tiles()) return false;
-  const double m = static_cast<double>(up(p.m, kTileSide)),
-               n = static_cast<double>(up(p.n, kTileSide)),
-               k = static_cast<double>(up(p.k, kTileTerms));
-  const double by_tiles = m * n * k / 340 + n * k / 8 + m * n / 8 + (p.a_col == 1 ? 0 : m * k / 8);
-  const double by_pairs = static_cast<double>(p.m * p.n) * static_cast<double>(p.k) / 43;
-  return 200 + by_tiles < by_pairs;
+  const bool pairs = p.dtype == DType::BFloat16;
+  if (!tiles() ||
+      (!pairs && (p.dtype != DType::Float32 ||
+                  matmul_precision.load(std::memory_order_relaxed) == MatmulPrecision::Highest)))
+    return false;
+  const Parts& parts = parts_of(p);
+  const auto m = static_cast<double>(up(p.m, kTileSide)),
+             n = static_cast<double>(up(p.n, kTileSide)),
+             k = static_cast<double>(up(p.k, kTileTerms));
+  const double by_tiles = m * n * k / 340 * parts.products + n * k / 8 * parts.count + m * n / 8 +
+                          (pairs && p.a_col == 1 ? 0 : m * k / 8 * parts.count);
+  const double else_by =
+      static_cast<double>(p.m * p.n) * static_cast<double>(p.k) / (pairs ? 43 : 26);
+  return 200 + by_tiles < else_by && (pairs || finite(p));
 }
 
 void gemm_tiles(const Product& p) { multiply(p, *tiles()); }

@@ -1,5 +1,7 @@
-// Products of bfloat16 by tiles, registers of 16 rows of 64 bytes (Intel AMX: TDPBF16PS in the
-// instruction set reference). Terms are summed in float32, part after part, and rounded once.
+// Products by tiles, registers of 16 rows of 64 bytes of bfloat16 (Intel AMX: TDPBF16PS in the
+// instruction set reference). Terms are summed in float32, part after part, and rounded once. A number
+// of float32 is the sum of two of bfloat16 where torch.set_float32_matmul_precision("high") allows
+// 16 bits of it, of which three products are taken, and one where "medium" allows 8.
 // What multiplies is a TileMachine, so that tests run the same loops where the processor has none.
 #pragma once
 #include <cstdint>
@@ -35,7 +37,8 @@ const TileMachine* tiles();
 const char* why_no_tiles();
 void use_tiles(const TileMachine*);  // for tests; null: this machine's again
 
-// Whether tiles are the fastest way for a product of bfloat16; and that way. Any strides.
+// Whether tiles are the fastest way for a product of bfloat16, or a way that is allowed for one of
+// float32; and that way. Any strides.
 bool tiles_pay(const Product& p);
 void gemm_tiles(const Product& p);
 
@@ -46,8 +49,10 @@ namespace tycho::cpu::v4 {
 // Sixteen rows of a, or columns of b, `step` apart with `terms` numbers that are `term` apart, to
 // where a tile is loaded from: `depth` terms, those that are missing are 0. For rows, `row` is the
 // step from one to the next.
+enum class TilePart { Bits, High, Low };  // bfloat16 as it is; of float32, rounded or the rest
 struct TilePack {
-  const uint16_t* from;
+  TilePart part;
+  const void* from;
   int64_t step, term, count, terms, depth;
   uint16_t* to;
   int64_t row;
@@ -55,9 +60,21 @@ struct TilePack {
 void tile_pack_rows(const TilePack& p);
 void tile_pack_columns(const TilePack& p);
 
-// to = sums (+ bias) (+ to), rounded.
-void tile_store(int64_t rows, int64_t cols, const float* sums, int64_t row, const uint16_t* bias,
-                bool add, uint16_t* to, int64_t to_row);
+// to = sums (+ bias) (+ to), rounded where to and bias are bfloat16.
+struct TileStore {
+  int64_t rows, cols;
+  const float* sums;
+  int64_t row;
+  const void* bias;
+  bool add;
+  void* to;
+  int64_t to_row;
+};
+void tile_store_bfloat16(const TileStore& s);
+void tile_store_float32(const TileStore& s);
+
+// Whether all numbers are finite, of lines that lie `step` apart.
+bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step);
 
 extern const TileMachine tile_machine;  // the processor's
 
