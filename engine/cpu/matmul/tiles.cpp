@@ -214,10 +214,10 @@ static bool finite(const Product& p) {
 // AVX-512's products of pairs: 64 at its peak, of which two thirds; of float32, 32.
 bool tiles_pay(const Product& p) {
   const bool pairs = p.dtype == DType::BFloat16;
-  if (!tiles() ||
-      (!pairs && (p.dtype != DType::Float32 ||
-                  matmul_precision.load(std::memory_order_relaxed) == MatmulPrecision::Highest)))
+  if (!pairs && p.dtype != DType::Float32) return false;
+  if (!pairs && matmul_precision.load(std::memory_order_relaxed) == MatmulPrecision::Highest)
     return false;
+  if (!tiles()) return false;
   const Parts& parts = parts_of(p);
   const auto m = static_cast<double>(up(p.m, kTileSide)),
              n = static_cast<double>(up(p.n, kTileSide)),
