@@ -125,17 +125,78 @@ local function cholesky(x, ...)
   return options({"upper"}, ...).upper and l.mT or l
 end
 both("cholesky", cholesky)
----The exponential of square matrices, by scaling, a Taylor series and squaring.
+-- Polynomials of one matrix in as few products as their degree allows, for matrix_exp: Bader, Blanes and Casas,
+-- "Computing the matrix exponential with an optimized Taylor polynomial approximation", 2019. `most` are the norms up
+-- to which a degree gives all bits of float32 and of float64. A row of `sums` counts with the identity and the powers
+-- 1, 2, 3 and 6.
+local exponentials = {
+  {products = 1, most = {5.978858893805233e-04, 2.580956802971767e-08}},
+  {products = 2, most = {5.116619363445086e-02, 3.397168839976962e-04}},
+  {products = 3, most = {5.800524627688768e-01, 4.991228871115323e-02}},
+  {products = 4, most = {1.461661507209034, 2.996158913811580e-01}, sums = {
+    {9.0198e-16, 0.46932117595418237389, -0.20099424927047284052, -0.04623946134063071740},
+    {5.31597895759871264183, 1.19926790417132231573, 0.01179296240992997031, 0.01108844528519167989},
+    {0.18188869982170434744, 0.05502798439925399070, 0.09351590770535414968, 0.00610700528898058230},
+    {-2.0861320e-13, -0.13181061013830184015, -0.02027855540589259079, -0.00675951846863086359}}},
+  {products = 5, most = {3.010066362817634, 1.090863719290036}, sums = {
+    {0, -1.00365581030144618291e-01, -8.02924648241156932449e-03, -8.92138498045729985177e-04, 0},
+    {0, 3.97849749499645077844e-01, 1.36783778460411720168, 4.98289622525382669416e-01, -6.37898194594723280150e-04},
+    {-1.09676396052962061844e+01, 1.68015813878906206114, 5.71779846478865511061e-02, -6.98210122488052056106e-03, 3.34975017086070470649e-05},
+    {-9.04316832390810593223e-02, -6.76404519071381882256e-02, 6.75961301770459654925e-02, 2.95552570429315521194e-02, -1.39180257516060693404e-05},
+    {0, 0, -9.23364619367118555360e-02, -1.69364939002081722752e-02, -1.40086798182036094347e-05}}},
+}
+local root = math.sqrt(177)
+local x3 = 2 / 3
+local eighth = {  -- degree 8: what counts with a and a^2 in the first product, and what in both factors of the second
+  inner = {x3 * (1 + root) / 88, x3 * (1 + root) / 352},
+  outer = {(29 * root - 271) / (315 * x3), 11 * (root - 1) / (1260 * x3), 11 * (root - 9) / (5040 * x3), (89 - root) / (5040 * x3 * x3)},
+  rest = (857 - 58 * root) / 630,
+}
+
+---The exponential of square matrices, by scaling, a Taylor polynomial and squaring.
 ---@param x userdata [.., n, n]
 local function matrix_exp(x)
   if want("matrix_exp", x).ndim < 2 or x:size(-1) ~= x:size(-2) then error("matrix_exp: wants square matrices, not shape " .. tostring(x.shape), 2, "shape") end
   if not x:is_floating_point() then error("matrix_exp: wants floating point numbers, not " .. tostring(x.dtype), 2, "dtype") end
-  local most = x:numel() > 0 and x:detach():abs():sum(-1):max():item() or 0
-  local halvings = most > 2 and most < math.huge and math.ceil(math.log(most / 2, 2)) or 0
-  local a = x / 2.0 ^ halvings
+  local largest = x:numel() > 0 and x:detach():abs():sum(-2):max():item() or 0
+  local kind = x.dtype == torch.float64 and 2 or 1
+  local degree = 1
+  while degree < #exponentials and not (largest <= exponentials[degree].most[kind]) do degree = degree + 1 end
+  local how = exponentials[degree]
+  local halvings = largest > how.most[kind] and largest < math.huge and math.ceil(math.log(largest / how.most[kind], 2)) or 0
+  local a = halvings > 0 and x / 2.0 ^ halvings or x
   local id = torch.eye(x:size(-1), {dtype = x.dtype, device = x.device})
-  local out = id + a / 22
-  for k = 21, 1, -1 do out = id + a:matmul(out) / k end
+  local powers = {id, a, a:matmul(a)}
+  local function sum(row)
+    local out
+    for i, factor in ipairs(row) do
+      if factor ~= 0 then out = out and out + factor * powers[i] or factor * powers[i] end
+    end
+    return out
+  end
+  local out
+  local a2 = powers[3]
+  if how.products == 1 then
+    out = id + a + a2 / 2
+  elseif how.products == 2 then
+    out = id + a + a2:matmul(id / 2 + a / 6 + a2 / 24)
+  elseif how.products == 3 then
+    local a4 = a2:matmul(eighth.inner[1] * a + eighth.inner[2] * a2)
+    powers[4] = a4
+    out = id + a + eighth.rest * a2 + (x3 * a2 + a4):matmul(sum(eighth.outer))
+  else
+    powers[4] = a2:matmul(a)
+    if how.products == 5 then powers[5] = powers[4]:matmul(powers[4]) end
+    local part = {}
+    for i, row in ipairs(how.sums) do part[i] = sum(row) end
+    if how.products == 4 then
+      local a6 = part[3] + part[4]:matmul(part[4])
+      out = part[1] + (part[2] + a6):matmul(a6)
+    else
+      local a9 = part[4] + part[1]:matmul(part[5])
+      out = part[2] + (part[3] + a9):matmul(a9)
+    end
+  end
   for _ = 1, halvings do out = out:matmul(out) end
   return out
 end

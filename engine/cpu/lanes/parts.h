@@ -74,6 +74,29 @@ template <int by, class V, int... k>
 TYCHO_INLINE V turned(V v, Places<k...>) {
   return __builtin_shufflevector(v, v, ((k + by) % static_cast<int>(sizeof...(k)))...);
 }
+// Two lanes' elements begin, begin + step, ..., as far as they reach; the first one then.
+template <int begin, int step, class V, int... k>
+TYCHO_INLINE V every(V x, V y, Places<k...>) {
+  constexpr int all = 2 * static_cast<int>(sizeof...(k));
+  return __builtin_shufflevector(x, y, (begin + step * k < all ? begin + step * k : 0)...);
+}
+
+// Of the elements of two lanes those at even places (begin 0) or at odd ones (1).
+template <int begin, class T>
+TYCHO_INLINE Lane<T> every_second(Lane<T> x, Lane<T> y) {
+  return Lane<T>(every<begin, 2>(x.v, y.v, Places<__integer_pack(Lane<T>::size)...>()));
+}
+// The same of blocks of `unit` elements, and within groups of `group` blocks: the first half of each
+// from x, the second from y.
+template <int begin, int unit, int group, class V, int... k>
+TYCHO_INLINE V every_second_of(V x, V y, Places<k...>) {
+  constexpr int size = static_cast<int>(sizeof...(k)), half = unit * group / 2;
+  return __builtin_shufflevector(
+      x, y,
+      (k / (2 * half) * (2 * half) + (k % half / unit * 2 + begin) * unit + k % unit +
+       (k % (2 * half) < half ? 0 : size))...);
+}
+
 template <int half, class T, class F>
 TYCHO_INLINE Lane<T> join_halves(Lane<T> x, F f) {
   if constexpr (half == 0)
@@ -96,6 +119,26 @@ struct Sum {
 template <class T>
 TYCHO_INLINE T total(Lane<T> x) {
   return across(x, Sum()).v[0];
+}
+
+// Sums of neighbours, or of neighbouring 16 bytes: x's and y's in the two halves of 16 bytes, or of
+// all. Registers are cut so, because elements move fast within 16 bytes.
+template <bool within, class T>
+TYCHO_INLINE Lane<T> pairs(Lane<T> x, Lane<T> y) {
+  constexpr int some = 16 / sizeof(T), unit = within ? 1 : some,
+                group = within ? some : Lane<T>::size / some;
+  constexpr auto all = Places<__integer_pack(Lane<T>::size)...>();
+  return Lane<T>(every_second_of<0, unit, group>(x.v, y.v, all)) +
+         Lane<T>(every_second_of<1, unit, group>(x.v, y.v, all));
+}
+// The totals of lane(0), lane(1), ..., a lane's worth of them, side by side.
+template <class T, int count = Lane<T>::size, class F>
+TYCHO_INLINE Lane<T> totals(const F& lane, int from = 0) {
+  if constexpr (count == 1)
+    return lane(from);
+  else
+    return pairs<count * sizeof(T) <= 16>(totals<T, count / 2>(lane, from),
+                                          totals<T, count / 2>(lane, from + count / 2));
 }
 
 }  // namespace

@@ -132,6 +132,47 @@ void gemm_few(const Product& p, int type, int size) {
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
 }
 
+// Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
+// that the larger matrix is read once, as it lies. A register block would waste lanes on less than
+// half a lane of columns: for many rows those are even turned.
+constexpr int64_t kFewDots = 8, kDotTerms = 64, kTurnedRows = 64;
+bool dots_pay(const Product& p, int type, int unit_cols) {
+  if (type > 1 || p.add || p.k < kDotTerms || p.a_col != 1) return false;
+  const bool narrow = p.n * 4 <= unit_cols;
+  return p.b_row == 1 ? narrow || p.m <= kFewDots : narrow && p.m >= kTurnedRows;
+}
+void gemm_by_dots(Product p, int type, int size) {
+  const Scratch columns(p.b_row == 1 ? 0 : p.n * p.k * size);
+  if (p.b_row != 1) {
+    for (int64_t j = 0; j < p.n; ++j)
+      for (int64_t i = 0; i < p.k; ++i)
+        std::memcpy(at(columns.data(), j * p.k + i, size), at(p.b, i * p.b_row + j * p.b_col, size),
+                    size);
+    p.b = columns.data(), p.b_row = 1, p.b_col = p.k;
+  }
+  const bool by_rows = p.n <= p.m;  // of a, or columns of b
+  const int64_t many = by_rows ? p.m : p.n;
+  const auto run = [&](int64_t from, int64_t to) {
+    const void *const a = at(p.a, by_rows ? from * p.a_row : 0, size), *const b = at(
+                                                                           p.b,
+                                                                           by_rows ? 0
+                                                                                   : from * p.b_col,
+                                                                           size);
+    void* const c = at(p.c, by_rows ? from * p.c_row : from, size);
+    const int64_t one = 1;
+    if (by_rows)
+      level_of::gemm_dots(type, to - from, p.n, p.k, a, p.a_row, b, p.b_col, c, p.c_row, one);
+    else
+      level_of::gemm_dots(type, to - from, p.m, p.k, b, p.b_col, a, p.a_row, c, one, p.c_row);
+  };
+  if (p.alone)
+    run(0, many);
+  else
+    parallel_for(many, std::max<int64_t>(4, kParallelWork / (p.k * std::min(p.m, p.n)) / 4 * 4),
+                 run);
+  if (p.bias) add_bias(p);
+}
+
 // A column times a row: each row of c is written once, from left to right.
 void gemm_outer(const Product& p, int type, int size) {
   const auto run = [&](int64_t from, int64_t to) {
@@ -272,7 +313,9 @@ void gemm(const Product& p) {
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
   int unit_rows, unit_cols;
   level_of::gemm_unit(type, &unit_rows, &unit_cols);
-  if (p.m <= kFewRows && p.b_col == 1 && p.n >= 1024 && p.k >= 16)
+  if (dots_pay(p, type, unit_cols))
+    gemm_by_dots(p, type, size);
+  else if (p.m <= kFewRows && p.b_col == 1 && p.n >= 1024 && p.k >= 16)
     gemm_few(p, type, size);
   else if (p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size))
     gemm_narrow(p, type, size);
@@ -300,7 +343,8 @@ void gemv(const VectorProduct& p) {
                           static_cast<void*>(at(p.y, from * p.y_step, size)), p.y_step);
     };
     if (p.alone) return run(0, p.m);
-    return parallel_for(p.m, std::max<int64_t>(4, kWork / p.k / 4 * 4), run);
+    const int64_t unit = p.k <= 64 ? 64 : 4;  // only the last rows may be left over
+    return parallel_for(p.m, std::max<int64_t>(unit, kWork / p.k / unit * unit), run);
   }
   const Scratch scratch(p.y_step == 1 ? 0 : p.m * size);
   void* y = p.y_step == 1 ? p.y : scratch.data();
@@ -318,7 +362,7 @@ void gemv(const VectorProduct& p) {
       std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
 }
 
-void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const float* x,
+void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const uint16_t* x,
             float* y) {
   constexpr int64_t kWork = 1 << 16;
   if (col == 1)

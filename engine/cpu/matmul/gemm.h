@@ -76,6 +76,11 @@ TYCHO_LEVELS(void, gemv_rows,
 TYCHO_LEVELS(void, gemv_cols,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, int64_t xs,
               void* y, bool whole))
+// The dot products of m rows, lda apart, with n vectors, ldx apart, all contiguous: of row i and vector
+// j to y[i * ys + j * yc]. Float32 and Float64 only.
+TYCHO_LEVELS(void, gemm_dots,
+             (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* x,
+              int64_t ldx, void* y, int64_t ys, int64_t yc))
 // c += a b, for at most 4 rows of a; b's and c's columns are contiguous.
 TYCHO_LEVELS(void, gemm_few_rows,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,

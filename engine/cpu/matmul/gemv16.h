@@ -1,20 +1,20 @@
-// bfloat16 matrices times vectors: the matrix is read as it lies, once, and summed in float32.
+// bfloat16 matrices times vectors: the matrix is read as it lies, once, and summed in float32; so is the vector.
 #pragma once
 #include "engine/cpu/level.h"
 
 namespace tycho::cpu {
 
 // y[i] = sum over j of a[i * row + j * col] * x[j], where row or col is 1.
-void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const float* x,
+void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const uint16_t* x,
             float* y);
 
 }  // namespace tycho::cpu
 
 // Rows are contiguous and `lda` apart. Sums of four rows at a time have an order of their own.
 TYCHO_LEVELS(void, gemv16_rows,
-             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const float* x, float* y))
+             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y))
 // Columns are contiguous and `lda` apart.
 TYCHO_LEVELS(void, gemv16_cols,
-             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const float* x, float* y))
+             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y))
 // Of two bfloat16 vectors, as dot_part.
 TYCHO_LEVELS(float, dot16_part, (int64_t n, const uint16_t* x, const uint16_t* y))

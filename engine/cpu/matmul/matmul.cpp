@@ -2,6 +2,7 @@
 // products of plain memory (gemm.h).
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -9,6 +10,7 @@
 #include "engine/cpu/matmul/gemv16.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
+#include "engine/tensor/read.h"
 
 namespace tycho::cpu {
 namespace {
@@ -175,15 +177,39 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
 
 }  // namespace
 
-// The same for a product: oneDNN's pays in bfloat16 but for vectors and where there is little to do.
+// No element of t lies farther from zero than this.
+double bound(const Tensor& t, bool look) {
+  const double type = std::ldexp(1.0, 8 * dtype_size(t.dtype()) - (t.dtype() != DType::UInt8));
+  if (!look) return type;
+  return std::max(-item<double>(op<"amin">(t)), item<double>(op<"amax">(t)));
+}
+
+// Integers are multiplied as floating point numbers where no sum can leave what those hold exactly:
+// by their types, or by their values, which are usually small.
+DType integers_in(const Tensor& x, const Tensor& y, int64_t depth) {
+  for (const bool look : {false, true}) {
+    const double most = bound(x, look) * bound(y, look) * static_cast<double>(depth);
+    if (most <= 0x1p24) return DType::Float32;
+    if (most <= 0x1p53 && (look || dtype_size(x.dtype()) == 1)) return DType::Float64;
+  }
+  return DType::Int64;
+}
+
+// The same for a product: oneDNN's pays in bfloat16 but for vectors and where there is little to do,
+// and so do floating point numbers for integers.
 DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
   const DType type = computed_in(t);
+  if (type != DType::BFloat16 && type != DType::Int64) return type;
   const int64_t depth = x.size(-1);
   int64_t rows = x.rank() > 1 ? x.size(-2) : 1;
   if (y.rank() <= 2 && depth > 0) rows = x.numel() / depth;
-  const bool much = (std::min(rows, columns) >= 2 && rows * columns * depth >= 4096) ||
-                    (depth > 16 && x.numel() + y.numel() > 1 << 19);
-  return type == DType::BFloat16 && !much ? DType::Float32 : type;
+  const bool vectors = std::min(rows, columns) < 2;
+  const int64_t work = rows * columns * depth;
+  if (type == DType::Int64)
+    return (vectors && t == type) || work < 1 << 15 ? type : integers_in(x, y, depth);
+  return (!vectors && work >= 4096) || (depth > 16 && x.numel() + y.numel() > 1 << 19)
+             ? type
+             : DType::Float32;
 }
 
 // A bfloat16 matrix times a vector, into out. False where another way is better: the matrix must be
@@ -193,8 +219,9 @@ bool multiply16(const Tensor& out, const Stack& matrix, const Tensor& vector, co
   constexpr int64_t kShort = 32;
   if (matrix.batch.n || k == 0 || (matrix.row != 1 && matrix.col != 1)) return false;
   if ((matrix.col == 1 ? k : m) < kShort) return false;
-  const Tensor x = packed(as_type(vector, DType::Float32)), y = empty({m}, DType::Float32);
-  gemv16(m, k, matrix.t.data<uint16_t>(), matrix.row, matrix.col, x.data<float>(), y.data<float>());
+  const Tensor x = packed(vector), y = empty({m}, DType::Float32);
+  gemv16(m, k, matrix.t.data<uint16_t>(), matrix.row, matrix.col, x.data<uint16_t>(),
+         y.data<float>());
   if (bias) {
     const Tensor begin = packed(as_type(bias, DType::Float32));
     for (int64_t i = 0; i < m; ++i) y.data<float>()[i] += begin.data<float>()[i];
@@ -202,40 +229,11 @@ bool multiply16(const Tensor& out, const Stack& matrix, const Tensor& vector, co
   copy_raw(out, op<"reshape">(y, out.shape()));
   return true;
 }
+
 Stack turned_over(Stack s) {
   std::swap(s.rows, s.cols);
   std::swap(s.row, s.col);
   return s;
-}
-
-void matmul(Call& c) {
-  const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
-  if (out.numel() == 0) return;
-  if (out.dtype() == DType::BFloat16 && x.rank() <= 2 && y.rank() <= 2) {
-    const bool column = y.rank() == 1 || y.size(-1) == 1, row = x.rank() == 1 || x.size(-2) == 1;
-    if (column && x.rank() == 2 && multiply16(out, stack_of(x, true), y, Tensor())) return;
-    if (row && y.rank() == 2 && multiply16(out, turned_over(stack_of(y, false)), x, Tensor()))
-      return;
-  }
-  const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
-  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
-  multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
-  if (out.dtype() != type) copy_raw(out, result);
-}
-
-void linear(Call& c) {
-  const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
-  if (out.numel() == 0) return;
-  if (out.dtype() == DType::BFloat16 && x.numel() == x.size(-1) &&
-      multiply16(out, stack_of(w, true), x, bias))
-    return;
-  const DType type = computed_in(out.dtype(), x, w, w.size(0));
-  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
-  Stack a = stack_of(as_type(x, type), true), b = turned_over(stack_of(as_type(w, type), true));
-  Tensor begin;
-  if (bias) begin = packed(as_type(bias, type));
-  multiply(result, a, b, bias ? begin.data() : nullptr);
-  if (out.dtype() != type) copy_raw(out, result);
 }
 
 void dot(Call& c) {
@@ -278,6 +276,37 @@ void dot(Call& c) {
     *sum.data<float>() = static_cast<float>(s);
   }
   copy_raw(c.out[0], sum);
+}
+
+void matmul(Call& c) {
+  const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
+  if (out.numel() == 0) return;
+  if (x.rank() == 1 && y.rank() == 1) return dot(c);
+  if (out.dtype() == DType::BFloat16 && x.rank() <= 2 && y.rank() <= 2) {
+    const bool column = y.rank() == 1 || y.size(-1) == 1, row = x.rank() == 1 || x.size(-2) == 1;
+    if (column && x.rank() == 2 && multiply16(out, stack_of(x, true), y, Tensor())) return;
+    if (row && y.rank() == 2 && multiply16(out, turned_over(stack_of(y, false)), x, Tensor()))
+      return;
+  }
+  const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
+  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
+  multiply(result, stack_of(as_type(x, type), true), stack_of(as_type(y, type), false), nullptr);
+  if (out.dtype() != type) copy_raw(out, result);
+}
+
+void linear(Call& c) {
+  const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
+  if (out.numel() == 0) return;
+  if (out.dtype() == DType::BFloat16 && x.numel() == x.size(-1) &&
+      multiply16(out, stack_of(w, true), x, bias))
+    return;
+  const DType type = computed_in(out.dtype(), x, w, w.size(0));
+  Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
+  Stack a = stack_of(as_type(x, type), true), b = turned_over(stack_of(as_type(w, type), true));
+  Tensor begin;
+  if (bias) begin = packed(as_type(bias, type));
+  multiply(result, a, b, bias ? begin.data() : nullptr);
+  if (out.dtype() != type) copy_raw(out, result);
 }
 
 BIND_KERNEL(Cpu, "matmul", matmul);

@@ -85,6 +85,14 @@ const Op& addr = add_op(
          " 6  8",
      .compose =
          [](Call& c) {
+           const Tensor &self = c.tensor(0), &a = c.tensor(1), &b = c.tensor(2);
+           // One pass, where nothing is to be refused and self counts as it is.
+           if (a.rank() == 1 && b.rank() == 1 && c.number(3) == 1 && is_floating(self.dtype()) &&
+               self.dtype() == a.dtype() && a.dtype() == b.dtype() &&
+               self.shape() == Sizes{a.size(0), b.size(0)}) {
+             c.out.push_back(op<"addcmul">(self, op<"unsqueeze">(a, 1), b, c.arg[4]));
+             return;
+           }
            add_product<"outer">(c);
            if (c.tensor(0).dtype() ==
                DType::Bool)  // integer factors do not widen it, as in PyTorch

@@ -91,6 +91,16 @@ void gemm_few_rows(int type, int64_t m, int64_t n, int64_t k, const void* a, int
   })
 }
 
+void gemm_dots(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* x,
+               int64_t ldx, void* y, int64_t ys, int64_t yc) {
+  if (type == 0)
+    gemm_by_dots(m, n, k, static_cast<const float*>(a), lda, static_cast<const float*>(x), ldx,
+                 static_cast<float*>(y), ys, yc);
+  else
+    gemm_by_dots(m, n, k, static_cast<const double*>(a), lda, static_cast<const double*>(x), ldx,
+                 static_cast<double*>(y), ys, yc);
+}
+
 void dot_part(int type, int64_t n, const void* x, const void* y, void* result) {
   TYCHO_BY_TYPE((rows_times<T, 1>(n, static_cast<const T*>(x), 0, static_cast<const T*>(y),
                                   static_cast<T*>(result), 0)))

@@ -6,6 +6,11 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
+template <int n>
+struct Number {
+  static constexpr int value = n;
+};
+
 // R rows at once share the loads of x.
 template <class T, int R>
 TYCHO_INLINE void rows_times(int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
@@ -35,68 +40,147 @@ TYCHO_INLINE void rows_times(int64_t k, const T* a, int64_t lda, const T* x, T* 
   }
 }
 
-// Column j of a lane's worth of rows, of which n are there.
-template <class T>
-TYCHO_INLINE Lane<T> column(const T* a, int64_t lda, int n) {
-  using V = typename Raw<T>::V;
+// Vectors that R rows meet at once, as many sums as fit into the registers.
 #if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4) {
-    const __m512i at =
-        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                           _mm512_set1_epi32(static_cast<int>(lda)));
-    return Lane<T>((V)_mm512_mask_i32gather_ps(_mm512_setzero_ps(),
-                                               static_cast<__mmask16>((1u << n) - 1), at, a, 4));
-  } else {
-    const __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                          _mm256_set1_epi32(static_cast<int>(lda)));
-    return Lane<T>((V)_mm512_mask_i32gather_pd(_mm512_setzero_pd(),
-                                               static_cast<__mmask8>((1u << n) - 1), at, a, 8));
-  }
+constexpr int kDots = 4;
+#elif defined(TYCHO_LEVEL_v3)
+constexpr int kDots = 3;
 #else
-  T part[Lane<T>::size] = {};
-  for (int r = 0; r < n; ++r) part[r] = a[r * lda];
-  return Lane<T>((V)Lane<T>::load(part).v);
+constexpr int kDots = 1;
 #endif
-}
 
-// Short rows: a lane's worth of them side by side, each summed from left to right.
-template <class T>
-void gemv_short_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
+// R rows meet C vectors, ldx apart: both are read once. The dot product of row r and vector c goes to
+// y[r * ys + c * yc].
+template <class T, int R, int C>
+TYCHO_INLINE void dots_of(int64_t k, const T* a, int64_t lda, const T* x, int64_t ldx, T* y,
+                          int64_t ys, int64_t yc) {
   using L = Lane<T>;
   constexpr int size = L::size;
-  for (int64_t i = 0; i < m; i += size) {
-    const int n = static_cast<int>(m - i < size ? m - i : size);
-    const T* from = a + i * lda;
-    L sum(0);
-    int64_t j = 0;
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
-    if constexpr (sizeof(T) == 4 && !L::integral)
-      for (; n == size && j + 4 <= k; j += 4) {
-        T quad[4 * size];
-        transpose_lane(from + j, lda, quad, size);
-        for (int q = 0; q < 4; ++q) sum = muladd(L::load(quad + q * size), L(x[j + q]), sum);
-      }
-#endif
-    for (; j < k; ++j) sum = muladd(column(from + j, lda, n), L(x[j]), sum);
-    if (ys == 1 && n == size) {
-      sum.store(y + i);
-      continue;
+  L sum[R][C];
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) sum[r][c] = L(0);
+  const auto step = [&](auto get) __attribute__((always_inline)) {
+    L xv[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) xv[c] = get(x + c * ldx);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const L av = get(a + r * lda);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) sum[r][c] = muladd(av, xv[c], sum[r][c]);
     }
-    T part[size];
-    sum.store(part);
-    for (int r = 0; r < n; ++r) y[(i + r) * ys] = part[r];
+  };
+  int64_t j = 0;
+  for (; j + size <= k; j += size)
+    step([&](const T* p) __attribute__((always_inline)) { return L::load(p + j); });
+  const int last = static_cast<int>(k - j);
+  if (last) step([&](const T* p) __attribute__((always_inline)) { return load_part(p + j, last); });
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) y[r * ys + c * yc] = total(sum[r][c]);
+}
+
+template <class T, int R, int C = kDots>
+TYCHO_INLINE void dots_of_rows(int64_t n, int64_t k, const T* a, int64_t lda, const T* x,
+                               int64_t ldx, T* y, int64_t ys, int64_t yc) {
+  int64_t c = 0;
+  for (; c + C <= n; c += C) dots_of<T, R, C>(k, a, lda, x + c * ldx, ldx, y + c * yc, ys, yc);
+  if constexpr (C > 1)
+    if (c < n) dots_of_rows<T, R, C - 1>(n - c, k, a, lda, x + c * ldx, ldx, y + c * yc, ys, yc);
+}
+
+// m rows meet n vectors, which stay near.
+template <class T>
+void gemm_by_dots(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* x, int64_t ldx,
+                  T* y, int64_t ys, int64_t yc) {
+  int64_t i = 0;
+  for (; i + 4 <= m; i += 4) dots_of_rows<T, 4>(n, k, a + i * lda, lda, x, ldx, y + i * ys, ys, yc);
+  for (; i < m; ++i) dots_of_rows<T, 1>(n, k, a + i * lda, lda, x, ldx, y + i * ys, ys, yc);
+}
+
+// Of the elements begin, begin + 3, ... of three lanes, the first two of which gave x.
+template <int begin, class V, int... k>
+TYCHO_INLINE V every_third(V x, V third, Places<k...>) {
+  constexpr int size = static_cast<int>(sizeof...(k));
+  return __builtin_shufflevector(x, third,
+                                 (begin + 3 * k < 2 * size ? k : begin + 3 * k - size)...);
+}
+
+// K (2 to 4) numbers of each of a lane's worth of rows that lie one after another, times x.
+template <int K, class T>
+TYCHO_INLINE Lane<T> brief_rows(const T* a, const T* x) {
+  using L = Lane<T>;
+  const auto at = [&](int i) __attribute__((always_inline)) { return L::load(a + i * L::size); };
+  const auto join = [&](int i, L v, L sum) __attribute__((always_inline)) {
+    return muladd(v, L(x[i]), sum);
+  };
+  if constexpr (K == 2) {
+    return join(1, every_second<1>(at(0), at(1)), join(0, every_second<0>(at(0), at(1)), L(0)));
+  } else if constexpr (K == 3) {
+    constexpr auto all = Places<__integer_pack(L::size)...>();
+    const auto from = [&](auto begin) __attribute__((always_inline)) {
+      return L(
+          every_third<begin.value>(every<begin.value, 3>(at(0).v, at(1).v, all), at(2).v, all));
+    };
+    return join(2, from(Number<2>()), join(1, from(Number<1>()), join(0, from(Number<0>()), L(0))));
+  } else {
+    const L even0 = every_second<0>(at(0), at(1)), even1 = every_second<0>(at(2), at(3)),
+            odd0 = every_second<1>(at(0), at(1)), odd1 = every_second<1>(at(2), at(3));
+    const L sum =
+        join(1, every_second<0>(odd0, odd1), join(0, every_second<0>(even0, even1), L(0)));
+    return join(3, every_second<1>(odd0, odd1), join(2, every_second<1>(even0, even1), sum));
   }
+}
+template <int K, class T>
+int64_t gemv_brief_rows(int64_t m, const T* a, const T* x, T* y) {
+  int64_t i = 0;
+  for (; i + Lane<T>::size <= m; i += Lane<T>::size) brief_rows<K>(a + i * K, x).store(y + i);
+  return i;
+}
+
+// Rows of at most two lanes, a lane's worth of them side by side. Returns how many are done.
+template <class T>
+int64_t gemv_short_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y,
+                        int64_t ys) {
+  using L = Lane<T>;
+  constexpr int size = L::size;
+  const int n = static_cast<int>(k < size ? k : size), rest = static_cast<int>(k - n);
+  const L x0 = load_part(x, n), x1 = load_part(x + n, rest);
+  int64_t i = 0;
+  const auto run = [&](auto lane) __attribute__((always_inline)) {
+    for (; i + size <= m; i += size) {
+      const L sum = totals<T>(lane);
+      if (ys == 1) {
+        sum.store(y + i);
+      } else {
+        T part[size];
+        sum.store(part);
+        for (int r = 0; r < size; ++r) y[(i + r) * ys] = part[r];
+      }
+    }
+  };
+  if (rest == 0)
+    run([&](int r) __attribute__((always_inline)) { return load_part(a + (i + r) * lda, n) * x0; });
+  else
+    run([&](int r) __attribute__((always_inline)) {
+      const T* row = a + (i + r) * lda;
+      return muladd(load_part(row + n, rest), x1, L::load(row) * x0);
+    });
+  return i;
 }
 
 template <class T>
 void gemv_by_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* y, int64_t ys) {
-#if defined(TYCHO_LEVEL_v4)
-  const bool brief = k <= (sizeof(T) == 4 ? 16 : 4);
-#else  // four columns are turned at once, a single one is slow
-  const bool brief = sizeof(T) == 4 && k <= 16 && k % 4 <= 1;
-#endif
-  if (brief && lda < (int64_t{1} << 24)) return gemv_short_rows(m, k, a, lda, x, y, ys);
   int64_t i = 0;
+#if !defined(TYCHO_LEVEL_x86_64)
+  if (k == 2 && lda == 2 && ys == 1)
+    i = gemv_brief_rows<2>(m, a, x, y);
+  else if (k == 3 && lda == 3 && ys == 1)
+    i = gemv_brief_rows<3>(m, a, x, y);
+  else if (k == 4 && lda == 4 && ys == 1)
+    i = gemv_brief_rows<4>(m, a, x, y);
+  else if (k <= 2 * Lane<T>::size)
+    i = gemv_short_rows(m, k, a, lda, x, y, ys);
+#endif
   for (; i + 4 <= m; i += 4) rows_times<T, 4>(k, a + i * lda, lda, x, y + i * ys, ys);
   for (; i < m; ++i) rows_times<T, 1>(k, a + i * lda, lda, x, y + i * ys, ys);
 }
