@@ -21,6 +21,7 @@ struct CudaNcclMessages : testing::Test {
   ~CudaNcclMessages() override {
     cuda::set_nccl(nullptr);
     EXPECT_EQ(cuda::emulated::nccl_comms(), 0);
+    for (int8_t d = 0; d < 4; ++d) backend_of(Device{d}).empty_cache(Device{d});
   }
   static void start(uint64_t seed, int eager = 50) {
     cuda::emulated::Options options;
