@@ -6,8 +6,6 @@ local cuda = torch.cuda
 
 cuda.comm = require "torch.cuda_comm"
 cuda.StreamContext = cuda.stream
-cuda.has_magma = false
-cuda.has_half = true
 
 ---The kinds of GPU that operations run on here, as "sm_90": those of the devices; none without devices.
 ---@return string[]
@@ -35,9 +33,6 @@ function cuda.is_tf32_supported() return cuda.is_available() and (cuda.get_devic
 ---@param device? any
 ---@return number
 function cuda.get_per_process_memory_fraction(device) return cuda._fraction(device) end
-
-cuda.memory_cached, cuda.max_memory_cached = cuda.memory_reserved, cuda.max_memory_reserved
-cuda.reset_max_memory_cached = cuda.reset_peak_memory_stats
 
 ---- NVTX: names of parts of a script, for NVIDIA's profilers. Without its library they cost a call and do nothing. ---------------
 

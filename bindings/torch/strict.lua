@@ -36,6 +36,8 @@ local instead = {
   caching_allocator_alloc = own_memory, caching_allocator_delete = own_memory, caching_allocator_enable = own_memory,
   change_current_allocator = own_memory, get_allocator_backend = own_memory, CUDAPluggableAllocator = own_memory,
   memory_snapshot = "torch.cuda.memory_summary() and %mem show who holds memory",
+  memory_cached = "torch.cuda.memory_reserved is its name now", max_memory_cached = "torch.cuda.max_memory_reserved is its name now",
+  reset_max_memory_cached = "torch.cuda.reset_peak_memory_stats is its name now",
   default_generators = "torch.cuda.manual_seed, get_rng_state and set_rng_state are the devices' generators",
   set_sync_debug_mode = "%prof shows which lines wait for the device",
   SparseAdam = "gradients are dense here: optim.Adam",
