@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/interrupt.h"
 #include "engine/dist/socket.h"
