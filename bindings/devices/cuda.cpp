@@ -189,6 +189,7 @@ void open_cuda(lua_State* L, int torch) {
   open_streams(L, lua_gettop(L));
   open_graphs(L, lua_gettop(L));
   open_doctor(L, lua_gettop(L));
+  open_nvtx(L, lua_gettop(L));
   lua_setfield(L, torch, "cuda");
 }
 

@@ -6,6 +6,7 @@ namespace tycho::lua {
 
 void open_streams(lua_State* L, int cuda);
 void open_graphs(lua_State* L, int cuda);
+void open_nvtx(lua_State* L, int cuda);
 void open_doctor(lua_State* L, int cuda);
 
 }  // namespace tycho::lua

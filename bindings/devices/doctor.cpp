@@ -7,6 +7,7 @@
 #include "engine/cpu/level.h"
 #include "engine/cpu/library/trust.h"
 #include "engine/cpu/matmul/tiles.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::lua {
 namespace {
@@ -45,6 +46,12 @@ int doctor(lua_State* L) {
         {"GPU kernels", why,
          has_module("cuda") ? "" : "build it where CUDA's compiler nvcc is (toolkit 12 or newer)"});
   }
+  const DeviceInfo first =
+      cuda_device_count() > 0 ? backend_of(Device{0}).info(Device{0}) : DeviceInfo{};
+  rows.push_back({"simulated", first.simulated ? format("%d devices", cuda_device_count()) : "off",
+                  first.simulated
+                      ? ""
+                      : "to try several devices on the CPU: TYCHO_SIMULATE_CUDA=2 tycho FILE.lua"});
   lua_createtable(L, static_cast<int>(rows.size()), 0);
   for (size_t i = 0; i < rows.size(); ++i) {
     const DoctorRow& r = rows[i];

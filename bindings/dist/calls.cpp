@@ -26,7 +26,7 @@ int work_wait(lua_State* L) {
   return 0;
 }
 int work_done(lua_State* L) {
-  lua_pushboolean(L, work_at(L, 1).done());
+  lua_pushboolean(L, work_at(L, 1).passed());
   return 1;
 }
 int work_sender(lua_State* L) {

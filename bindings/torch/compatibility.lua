@@ -346,5 +346,15 @@ torch.accelerator = {
   ---The device besides the CPU, nil where there is none.
   current_accelerator = function() return torch.cuda.is_available() and torch.device "cuda" or nil end,
   device_count = function() return torch.cuda.device_count() end,
-  synchronize = function() return torch.cuda.synchronize() end,
+  synchronize = function(device) return torch.cuda.synchronize(device) end,
 }
+-- What else it has is torch.cuda's, under other names.
+for name, of in pairs {
+  current_device_index = "current_device", current_device_idx = "current_device", set_device_index = "set_device",
+  set_device_idx = "set_device", device_index = "device", current_stream = "current_stream", set_stream = "set_stream",
+  empty_cache = "empty_cache", memory_allocated = "memory_allocated", max_memory_allocated = "max_memory_allocated",
+  memory_reserved = "memory_reserved", max_memory_reserved = "max_memory_reserved", memory_stats = "memory_stats",
+  reset_peak_memory_stats = "reset_peak_memory_stats", get_memory_info = "mem_get_info",
+} do
+  torch.accelerator[name] = function(...) return torch.cuda[of](...) end
+end

@@ -272,6 +272,8 @@ end
 ---The most bytes taken from a device at one time, as far as it is known: not less than tensors held, or than are taken now.
 ---@param device? any
 function cuda.max_memory_reserved(device) return math.max(cuda.memory_reserved(device), cuda.max_memory_allocated(device)) end
+local fractions = {}  -- device number -> what set_per_process_memory_fraction said
+function cuda._fraction(device) return fractions[number_of(device, "get_per_process_memory_fraction")] or 1.0 end
 ---Limits what tensors may hold on a device to a part of its memory; beyond that they raise an out-of-memory error.
 ---@param fraction number from 0 to 1
 ---@param device? any
@@ -280,6 +282,7 @@ function cuda.set_per_process_memory_fraction(fraction, device)
     error(("set_per_process_memory_fraction: wants a number from 0 to 1, not %s"):format(tostring(fraction)), 2, "value")
   end
   local number = number_of(device, "set_per_process_memory_fraction")
+  fractions[number] = fraction
   local total = cuda._limits(number)
   cuda._set_limit(number, math.max(1, math.floor(total * fraction)))
 end
@@ -314,4 +317,5 @@ function cuda.memory_summary(device)
 end
 
 require "torch.cuda_graphs"
+require "torch.cuda_names"
 return cuda

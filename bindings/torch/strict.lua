@@ -6,6 +6,8 @@ local strict = {}
 
 -- What to write where PyTorch has a part that Tycho lacks.
 local no_complex = "there are no complex numbers: keep the real and the imaginary part in two tensors"
+local use_nvidia_smi = "nvidia-smi shows it"
+local own_memory = "memory of devices is always kept and reused; torch.cuda.empty_cache() gives it back"
 local instead = {
   complex = no_complex, complex64 = no_complex, complex128 = no_complex, cfloat = no_complex, cdouble = no_complex, view_as_complex = no_complex,
   view_as_real = no_complex, polar = no_complex,
@@ -19,6 +21,25 @@ local instead = {
   tensorboard = "scripts/training.lua writes metrics as CSV; torch.plot draws curves",
   numpy = "tensors are tables with x:tolist(), and .npy files with torch.save(x, \"x.npy\")",
   profiler = "%prof at the prompt tells where the time goes",
+  OutOfMemoryError = 'local ok, err = pcall(f, x); err.kind == "oom" says that memory ran out',
+  AcceleratorError = 'local ok, err = pcall(f, x); err.kind == "device" says what is wrong with a device',
+  CudaError = 'local ok, err = pcall(f, x); err.kind == "device" says what is wrong with a device',
+  utilization = use_nvidia_smi, temperature = use_nvidia_smi, power_draw = use_nvidia_smi, clock_rate = use_nvidia_smi,
+  memory_usage = use_nvidia_smi, list_gpu_processes = use_nvidia_smi, device_memory_used = use_nvidia_smi,
+  cudart = "torch.cuda.synchronize, torch.cuda.mem_get_info and torch.cuda.Event have what scripts want of the runtime",
+  get_gencode_flags = "kernels are not compiled by scripts here",
+  jiterator = "chains of elementwise operations become one kernel by themselves (torch.set_fusion)",
+  ExternalStream = "torch.cuda.Stream() makes a stream; those of other libraries cannot be used",
+  get_stream_from_external = "torch.cuda.Stream() makes a stream; those of other libraries cannot be used",
+  MemPool = "torch.cuda.graph_pool_handle() makes memory that graphs share; other memory is reused by itself",
+  use_mem_pool = "torch.cuda.graph_pool_handle() makes memory that graphs share; other memory is reused by itself",
+  caching_allocator_alloc = own_memory, caching_allocator_delete = own_memory, caching_allocator_enable = own_memory,
+  change_current_allocator = own_memory, get_allocator_backend = own_memory, CUDAPluggableAllocator = own_memory,
+  memory_snapshot = "torch.cuda.memory_summary() and %mem show who holds memory",
+  memory_cached = "torch.cuda.memory_reserved is its name now", max_memory_cached = "torch.cuda.max_memory_reserved is its name now",
+  reset_max_memory_cached = "torch.cuda.reset_peak_memory_stats is its name now",
+  default_generators = "torch.cuda.manual_seed, get_rng_state and set_rng_state are the devices' generators",
+  set_sync_debug_mode = "%prof shows which lines wait for the device",
   SparseAdam = "gradients are dense here: optim.Adam",
 }
 

@@ -75,6 +75,7 @@ struct Cuda final : Backend {
   StreamId new_stream(Device d) override {
     DeviceContext& device = context_of(d);
     size_t at = 1;
+    bool alone;
     {
       const std::lock_guard lock(device.mutex);
       while (at < device.queues.size() && device.queues[at].used) ++at;
@@ -84,10 +85,11 @@ struct Cuda final : Backend {
       device.queues[at].stream = stream;
       device.queues[at].used = true;
       device.queues[at].waited.clear();
-      ++device.streams;
+      alone = device.streams++ == 1;
     }
-    // What was asked while there was one stream has nothing but its order.
-    finish(device, device.stream(0));
+    // What was asked while there was one stream has nothing but its order. Later on nobody waits here:
+    // the stream may wait for what comes after this one.
+    if (alone) finish(device, device.stream(0));
     return static_cast<StreamId>(at);
   }
   void release_stream(Device d, StreamId s) override {

@@ -358,7 +358,7 @@ void Group::finish(Work& w, std::exception_ptr error) {
 
 void Group::reap() {
   for (auto it = issued_.begin(); it != issued_.end();) {
-    if (!(*it)->done()) {
+    if (!(*it)->passed()) {
       ++it;
       continue;
     }

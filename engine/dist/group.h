@@ -23,8 +23,10 @@ class Group;
 // One call on its way. It holds the tensors; only the thread that issued it releases it.
 class Work final : public Shared, public InFlight {
  public:
-  bool done() const { return done_.load(std::memory_order_acquire); }  // also when it failed
-  void wait();  // raises its error; looks for interrupts
+  // Also when it failed. A message that a device's stream moves is done when the stream has it.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool passed() const;  // and nothing is left to wait for
+  void wait();          // raises its error; looks for interrupts
   // Who sent what a receive has got, as a rank of the group.
   int sender() const { return message_.peer; }
   // Of storages in flight: the same as wait().
@@ -111,6 +113,8 @@ class Group : public Shared {
   void reap();
   void end_threads();  // when they have done what is queued
   Ref<Work> start_message(const Tensor& t, int peer, int tag, bool send, bool async);
+  static Span span_in_flight(const Tensor& t);
+  bool disturbs(const Tensor& t, bool send) const;
   bool may_run_here() const;
   void begin_message(Work& w);
   void start_on_transport(Work& w);

@@ -6,6 +6,7 @@
 #include "engine/dist/group.h"
 #include "engine/dist/wait.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::dist {
 
@@ -24,9 +25,10 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
               "%s: there is no rank %d in a group of %d", what, peer, members_.size());
   TYCHO_CHECK(Kind::Value, peer != members_.rank && members_.size() > 1,
               "%s: rank %d is this rank itself; there is nobody to talk to", what, members_.rank);
-  ready(*t->storage);
+  // Messages of one storage go their ways together, unless one would change what another reads.
+  while (disturbs(t, send)) t->storage->in_flight->wait(*t->storage);
   if (!issued_.empty()) reap();
-  const bool staged = !transport_->takes_messages(t.device());
+  const bool staged = !transport_->takes(t.device());
   Tensor host = t;
   if (staged) {
     host = empty(t.shape(), t.dtype());
@@ -40,8 +42,10 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
   w->message_.send = send;
   w->message_.peer = peer;
   w->message_.tag = tag;
-  w->message_.span = span_of(host);
+  w->message_.span = span_in_flight(host);
   w->message_.line = here();
+  if (!t.device().is_cpu() && !staged) backend_of(t.device()).use(t.get(), !send);
+  transport_->issue_message(w->message_);
   w->desc_.group = members_.id;
   w->desc_.line = w->message_.line;
   if (may_run_here()) try {
@@ -69,6 +73,35 @@ Ref<Work> Group::start_message(const Tensor& t, int peer, int tag, bool send, bo
     if (!async) w->wait();
   }
   return w;
+}
+
+// As span_of, of a tensor that may be in flight.
+Span Group::span_in_flight(const Tensor& t) {
+  char* const memory = static_cast<char*>(t->storage->data);
+  if (!memory) return span_of(t);
+  return {memory + t->offset * dtype_size(t.dtype()), t.numel(), t.dtype(), t.device()};
+}
+
+// Whether what is in flight on the tensor's storage must be over before a message takes its part of
+// it.
+bool Group::disturbs(const Tensor& t, bool send) const {
+  const InFlight* by = t->storage->in_flight;
+  if (!by) return false;
+  // By other groups, or by other things than groups?
+  if (std::none_of(issued_.begin(), issued_.end(),
+                   [&](const Ref<Work>& w) { return w.get() == by; }))
+    return true;
+  const Span mine = span_in_flight(t);
+  const auto* const begin = static_cast<const char*>(mine.p);
+  return std::any_of(issued_.begin(), issued_.end(), [&](const Ref<Work>& w) {
+    if (w->marks_[0].storage != t->storage.get() && w->marks_[1].storage != t->storage.get())
+      return false;
+    if (!w->is_message_ || w->arrives_in_) return true;
+    const Span& span = w->message_.span;
+    const auto* const other = static_cast<const char*>(span.p);
+    const bool apart = begin + mine.bytes() <= other || other + span.bytes() <= begin;
+    return !apart && !(send && w->message_.send);
+  });
 }
 
 bool Group::may_run_here() const {

@@ -1,9 +1,11 @@
 // Works: storages in flight, waiting, and what is left of them; and groups of one rank.
 #include <cstring>
+#include <utility>
 
 #include "engine/base/interrupt.h"
 #include "engine/dist/group.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/backend.h"
 
 namespace tycho::dist {
 
@@ -18,7 +20,20 @@ void Work::mark(const Tensor& t) {
   }
 }
 
+bool Work::passed() const {
+  if (!done()) return false;
+  const Transport::Message& m = message_;
+  return !m.on_stream || backend_of(m.span.d).passed(m.span.d, m.stream, m.mark);
+}
+
 void Work::settle() {
+  if (std::exchange(message_.on_stream, false)) {
+    // What this thread asks of the device from now on comes after the message.
+    const Transport::Message& m = message_;
+    const Device d = m.span.d;
+    backend_of(d).wait_on_device(d, current_stream(d), d, m.stream, m.mark);
+    backend_of(d).use(tensors_[0].get(), true);
+  }
   for (Mark& m : marks_) {
     if (!m.storage) continue;
     // A storage may be in flight by several works of one group, one behind the other; nothing else

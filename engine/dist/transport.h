@@ -27,7 +27,6 @@ class Transport {
   virtual bool agrees() const = 0;
   virtual bool takes(Device device) const = 0;  // "gloo": any, through the host; "nccl": CUDA
 
-  virtual bool takes_messages(Device device) const { return takes(device); }
   // Called on the user's thread when a collective is asked for, before `run`, which may come later
   // and elsewhere.
   virtual void issue(Desc&, Span, Span) {}
@@ -50,7 +49,14 @@ class Transport {
     int64_t moved = 0;  // bytes
     bool done = false;
     Where line;
+    // Of a message that a device's stream moves (`on_stream`, when it is done): where the caller's
+    // stream was when it was asked for; then the stream that moves it, and where it has moved it.
+    int32_t stream = 0;
+    uint64_t mark = 0;
+    bool on_stream = false;
   };
+  // Called on the user's thread, before `start_message`, which may come later and elsewhere.
+  virtual void issue_message(Message&) {}
   virtual void start_message(Message& m) = 0;
   virtual bool poll_messages(const std::vector<Message*>& open) = 0;  // true: something moved
   virtual void wait_for_messages(Seconds at_most) = 0;  // until something may have moved

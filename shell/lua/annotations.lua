@@ -106,7 +106,7 @@ end
 
 local class_names = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", ["nn.parallel"] = "nn.parallel", F = "nn.functional", optim = "optim",
   data = "data", ["data.transforms"] = "data.transforms", ["data.transforms.functional"] = "data.transforms.functional",
-  ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda",
+  ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda", ["torch.cuda.comm"] = "torch.cuda.comm", ["torch.cuda.nvtx"] = "torch.cuda.nvtx",
   ["torch.io"] = "torch.io", ["torch.autograd.functional"] = "torch.autograd.functional", ["torch.func"] = "torch.func", ["torch.autograd.graph"] = "torch.autograd.graph",
   ["torch.utils.checkpoint"] = "torch.utils.checkpoint",
   ["data.text"] = "data.text", ["data.text.BPETokenizer"] = "data.text.BPETokenizer", ["nn.Module"] = "nn.Module", ["optim.Optimizer"] = "optim.Optimizer"}
@@ -114,7 +114,7 @@ local class_names = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] 
 -- The Lua expression at which a space is defined in the files.
 local places = {torch = "torch", Tensor = "Tensor", nn = "nn", ["nn.init"] = "nn.init", ["nn.utils"] = "nn.utils", ["nn.utils.rnn"] = "nn.utils.rnn", ["nn.parallel"] = "nn.parallel", F = "F", optim = "optim", data = "data",
   ["data.transforms"] = "data.transforms", ["data.transforms.functional"] = "data.transforms.functional",
-  ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda", ["torch.io"] = "torch.io",
+  ["torch.linalg"] = "torch.linalg", ["torch.autograd"] = "torch.autograd", ["torch.cuda"] = "torch.cuda", ["torch.cuda.comm"] = "torch.cuda.comm", ["torch.cuda.nvtx"] = "torch.cuda.nvtx", ["torch.io"] = "torch.io",
   ["torch.autograd.functional"] = "torch.autograd.functional", ["torch.func"] = "torch.func", ["torch.autograd.graph"] = "torch.autograd.graph",
   ["torch.utils.checkpoint"] = "torch.utils.checkpoint",
   ["data.text"] = "data.text", ["data.text.BPETokenizer"] = "data.text.BPETokenizer", ["nn.Module"] = "Module", ["optim.Optimizer"] = "Optimizer"}

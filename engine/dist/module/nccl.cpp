@@ -1,7 +1,8 @@
-// NCCL as a transport, for tensors on GPUs. All its calls are made for one communicator, on a stream of
+// NCCL as a transport, for tensors on GPUs. Collectives are calls for one communicator, on a stream of
 // its own: it waits for what was asked of the user's stream before, and what the user asks next waits
 // for it. Works that are not waited for are looked after on the group's thread until they are done.
-// Messages, and tensors of the CPU, go over what moves the host's bytes. Part of the CUDA module.
+// Messages have communicators of their own (nccl_post.h); tensors of the CPU go over what moves the
+// host's bytes. Part of the CUDA module.
 //
 // A death is seen by the job's watch, and ends what waits in the GPU for ever: ncclCommAbort.
 #include "engine/cuda/nccl.h"
@@ -15,6 +16,8 @@
 #include "engine/base/module.h"
 #include "engine/cuda/context.h"
 #include "engine/dist/module/nccl.h"
+#include "engine/dist/module/nccl_channel.h"
+#include "engine/dist/module/nccl_post.h"
 #include "engine/dist/socket.h"
 #include "engine/dist/wait.h"
 #include "engine/tensor/graph.h"
@@ -74,10 +77,13 @@ Red red_of(const Desc& desc) {
   }
 }
 
+bool good(Status s) { return s == cuda::nccl::kGood || s == cuda::nccl::kInProgress; }
+
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const Members& members, std::unique_ptr<Transport> host)
-      : members_(members), host_(std::move(host)) {
+      : members_(members), host_(std::move(host)), channel_(*members_.job) {
+    if (host_) post_ = std::make_unique<NcclPost>(members_, *host_);
     listener_ = members_.job->on_failure([this](const Failure& f) {
       if (f.reason != Reason::None && members_.job->failed()) abort();
     });
@@ -87,82 +93,37 @@ class NcclTransport final : public Transport {
   const char* name() const override { return "nccl"; }
   bool agrees() const override { return false; }
   bool takes(Device) const override { return true; }
-  bool takes_messages(Device device) const override { return device.is_cpu(); }
   void issue(Desc& desc, Span in, Span out) override;
   void run(const Desc& desc, Span in, Span out) override;
-  void start_message(Message& m) override { host_->start_message(m); }
-  bool poll_messages(const std::vector<Message*>& open) override {
-    return host_ && host_->poll_messages(open);
-  }
+  void issue_message(Message& m) override { post_->issue(m); }
+  void start_message(Message& m) override { post_->start(m); }
+  bool poll_messages(const std::vector<Message*>&) override { return post_ && post_->poll(); }
   void wait_for_messages(Seconds at_most) override {
-    if (host_) host_->wait_for_messages(at_most);
+    if (post_) post_->wait(at_most);
   }
   void wake() override {
     if (host_) host_->wake();
   }
 
  private:
-  Backend& backend() const { return backend_of(device_); }
+  Backend& backend() const { return backend_of(channel_.device()); }
   void connect(Device device, const Desc& desc);
   void check_gpus(const Desc& desc);
   void launch(const Desc& desc, Span in, Span out);
-  // Makes a call, and waits until the communicator has taken it.
-  template <class F>
-  void call(const char* what, const Desc& desc, F&& f);
-  void check(Status status, const char* what) const;
   void abort();
 
   const Members members_;
   std::unique_ptr<Transport> host_;
+  std::unique_ptr<NcclPost> post_;
   int listener_ = -1;
-  Device device_;
-  StreamId stream_ = 0;
-  std::mutex mutex_;  // of calls of the library
+  Channel channel_;  // of collectives
   std::atomic<bool> connected_{false};
-  Comm comm_ = nullptr;
-  bool aborted_ = false;
   void* word_ = nullptr;  // of the device, for barriers
 };
 
-void NcclTransport::check(Status status, const char* what) const {
-  if (status == cuda::nccl::kGood || status == cuda::nccl::kInProgress) return;
-  const int me = members_.job->env().rank;
-  throw DistError({Reason::System,
-                   {me},
-                   format("rank %d: NCCL: %s: %s (NCCL_DEBUG=INFO says more)", me, what,
-                          cuda::nccl_library().error_text(status))});
-}
-
-template <class F>
-void NcclTransport::call(const char* what, const Desc& desc, F&& f) {
-  Wait looks(*members_.job, desc);
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) raise(members_.job->failure(), desc);
-    check(f(), what);
-  }
-  for (double next_look = now() + 0.02;;) {
-    Status status = cuda::nccl::kGood;
-    {
-      const std::lock_guard lock(mutex_);
-      if (aborted_) raise(members_.job->failure(), desc);
-      check(cuda::nccl_library().ask(comm_, &status), what);
-    }
-    check(status, what);
-    if (status == cuda::nccl::kGood) return;
-    if (now() > next_look) {
-      looks.look();
-      next_look = now() + 0.02;
-    }
-    usleep(50);
-  }
-}
-
-// NCCL cannot have two ranks on one GPU, and says so in words of its own.
 void NcclTransport::check_gpus(const Desc& desc) {
   const int n = members_.size();
-  char bus[64] = "";
-  cuda::check(cuda::driver().bus(bus, sizeof bus, cuda::context_of(device_).ordinal), "NCCL");
+  const std::string bus = gpu_of(desc.device);
   const int world_rank = members_.ranks[static_cast<size_t>(members_.rank)];
   members_.store->set("nccl/gpu" + std::to_string(members_.rank),
                       members_.job->peer(world_rank).machine + " " + bus);
@@ -172,13 +133,9 @@ void NcclTransport::check_gpus(const Desc& desc) {
         members_.store->get("nccl/gpu" + std::to_string(r), members_.job->env().timeout);
     const auto [at, added] = owner.emplace(gpu, r);
     if (added) continue;
-    const std::vector<int> both{members_.ranks[static_cast<size_t>(at->second)],
-                                members_.ranks[static_cast<size_t>(r)]};
-    DistError e({Reason::Refused, both,
-                 format("%s use one GPU (%s), and NCCL wants one for each rank",
-                        ranks_text(both).c_str(), bus)},
-                "torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count()), or backend "
-                "\"gloo\"");
+    DistError e = one_gpu(
+        {members_.ranks[static_cast<size_t>(at->second)], members_.ranks[static_cast<size_t>(r)]},
+        bus);
     e.op = verb_name(desc.verb);
     throw e;
   }
@@ -187,86 +144,90 @@ void NcclTransport::check_gpus(const Desc& desc) {
 // At the first collective, whose tensors say on which device this rank works.
 void NcclTransport::connect(Device device, const Desc& desc) {
   if (connected_) {
-    TYCHO_CHECK(Kind::Device, device == device_,
+    TYCHO_CHECK(Kind::Device, device == channel_.device(),
                 "this rank began with tensors on %s, and these are on %s: a group of NCCL has one "
                 "device for each rank",
-                device_name(device_).c_str(), device_name(device).c_str());
+                device_name(channel_.device()).c_str(), device_name(device).c_str());
     return;
   }
-  const Nccl& nccl = cuda::nccl_library();
-  device_ = device;
-  connected_ = true;
-  cuda::context_of(device);
   if (members_.size() > 1) check_gpus(desc);
-  stream_ = backend().new_stream(device);
   cuda::nccl::Id id{};
   if (members_.rank == 0) {
-    const std::lock_guard lock(mutex_);
-    check(nccl.new_id(&id), "an id");
+    id = new_nccl_id(*members_.job);
     if (members_.size() > 1) members_.store->set("nccl/id", std::string(id.bytes, sizeof id.bytes));
   } else {
     const std::string text = members_.store->get("nccl/id", members_.job->env().timeout);
     std::memcpy(id.bytes, text.data(), std::min(text.size(), sizeof id.bytes));
   }
-  cuda::nccl::Config config;
-  call("meeting the others", desc,
-       [&] { return nccl.start(&comm_, members_.size(), id, members_.rank, &config); });
+  channel_.meet(device, id, members_.size(), members_.rank, desc);
+  connected_ = true;
+  channel_.wait_until_taken("meeting the others", desc);
   constexpr size_t kWord = 8;
-  word_ = cuda::context_of(device).memory->allocate(kWord, stream_);
+  word_ = cuda::context_of(device).memory->allocate(kWord, channel_.stream());
   TYCHO_CHECK(Kind::Oom, word_, "out of memory on %s", device_name(device).c_str());
 }
 
 void NcclTransport::launch(const Desc& desc, Span in, Span out) {
   const Nccl& nccl = cuda::nccl_library();
-  const cuda::Stream stream = cuda::context_of(device_).stream(stream_);
+  using cuda::Stream;
   const int root = desc.root, me = members_.rank, k = members_.size();
   const bool is_root = root == me;
   const auto bytes = [](const Span& s) { return static_cast<size_t>(s.bytes()); };
   const auto count = [](const Span& s) { return static_cast<size_t>(s.n); };
-  const auto one = [&](auto&& f) { call(verb_name(desc.verb), desc, f); };
+  const auto one = [&](const Channel::Call& f) {
+    channel_.ask_and_wait(verb_name(desc.verb), desc, f);
+  };
   // Parts for and from each rank, in one group; sizes in elements.
   const size_t each = static_cast<size_t>(dtype_size(desc.dtype));
   const auto exchange = [&](auto&& sends, auto&& receives) {
-    one([&] {
+    one([&](Comm comm, Stream stream) {
       Status status = nccl.begin_group();
       size_t from = 0, to = 0;
-      for (int r = 0; r < k && status == cuda::nccl::kGood; ++r) {
+      const auto add = [&](size_t n, auto&& what) {
+        if (n && good(status)) status = what();
+      };
+      for (int r = 0; r < k; ++r) {
         const size_t s = sends(r) * each, g = receives(r) * each;
-        if (s) status = nccl.send(static_cast<char*>(in.p) + from, s, Type::I8, r, comm_, stream);
-        if (g && status <= cuda::nccl::kGood)
-          status = nccl.receive(static_cast<char*>(out.p) + to, g, Type::I8, r, comm_, stream);
+        add(s, [&] {
+          return nccl.send(static_cast<char*>(in.p) + from, s, Type::I8, r, comm, stream);
+        });
+        add(g, [&] {
+          return nccl.receive(static_cast<char*>(out.p) + to, g, Type::I8, r, comm, stream);
+        });
         from += s, to += g;
       }
       const Status ended = nccl.end_group();
-      return status == cuda::nccl::kGood ? ended : status;
+      return good(status) ? ended : status;
     });
   };
   switch (desc.verb) {
     case Verb::AllReduce:
       if (!in.n) return;
-      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)] {
-        return nccl.all_reduce(in.p, out.p, count(in), t, r, comm_, stream);
+      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)](Comm comm, Stream stream) {
+        return nccl.all_reduce(in.p, out.p, count(in), t, r, comm, stream);
       });
     case Verb::Broadcast: {
       const Span& mine = is_root ? in : out;
       if (!mine.n) return;
-      return one([&] {
-        return nccl.broadcast(mine.p, out.p ? out.p : in.p, bytes(mine), Type::I8, root, comm_,
+      return one([&](Comm comm, Stream stream) {
+        return nccl.broadcast(mine.p, out.p ? out.p : in.p, bytes(mine), Type::I8, root, comm,
                               stream);
       });
     }
     case Verb::Reduce:
       if (!in.n) return;
-      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)] {
-        return nccl.reduce(in.p, out.p, count(in), t, r, root, comm_, stream);
+      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)](Comm comm, Stream stream) {
+        return nccl.reduce(in.p, out.p, count(in), t, r, root, comm, stream);
       });
     case Verb::AllGather:
       if (!in.n) return;
-      return one([&] { return nccl.all_gather(in.p, out.p, bytes(in), Type::I8, comm_, stream); });
+      return one([&](Comm comm, Stream stream) {
+        return nccl.all_gather(in.p, out.p, bytes(in), Type::I8, comm, stream);
+      });
     case Verb::ReduceScatter:
       if (!out.n) return;
-      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)] {
-        return nccl.reduce_scatter(in.p, out.p, count(out), t, r, comm_, stream);
+      return one([&, t = type_of(desc.dtype, desc), r = red_of(desc)](Comm comm, Stream stream) {
+        return nccl.reduce_scatter(in.p, out.p, count(out), t, r, comm, stream);
       });
     case Verb::Gather:
       return exchange([&](int r) { return r == root ? count(in) : 0; },
@@ -283,8 +244,9 @@ void NcclTransport::launch(const Desc& desc, Span in, Span out) {
                       [&](int r) { return part(desc.receive, out, r); });
     }
     case Verb::Barrier:
-      return one(
-          [&] { return nccl.all_reduce(word_, word_, 1, Type::F32, Red::Max, comm_, stream); });
+      return one([&](Comm comm, Stream stream) {
+        return nccl.all_reduce(word_, word_, 1, Type::F32, Red::Max, comm, stream);
+      });
   }
 }
 
@@ -293,7 +255,7 @@ void NcclTransport::issue(Desc& desc, Span in, Span out) {
   Device d = in.d.is_cpu() ? out.d : in.d;
   if (d.is_cpu()) {
     if (desc.verb != Verb::Barrier) return;
-    d = connected_ ? device_ : current_cuda_device();
+    d = connected_ ? channel_.device() : current_cuda_device();
   }
   if (desc.verb == Verb::AllReduce || desc.verb == Verb::Reduce || desc.verb == Verb::ReduceScatter)
     type_of(desc.dtype, desc), red_of(desc);  // raise on all ranks, before anything is sent
@@ -308,13 +270,14 @@ void NcclTransport::run(const Desc& desc, Span in, Span out) {
   if (desc.device.is_cpu()) return copy_bytes(out.p, in.p, static_cast<size_t>(in.bytes()));
   try {
     connect(desc.device, desc);
-    backend().wait_on_device(device_, stream_, device_, desc.stream, desc.mark);
+    const Device device = channel_.device();
+    channel_.after(desc.stream, desc.mark);
     launch(desc, in, out);
-    const uint64_t done = backend().mark(device_, stream_);
+    const uint64_t done = channel_.mark();
     if (!desc.async && desc.verb != Verb::Barrier)
-      return backend().wait_on_device(device_, desc.stream, device_, stream_, done);
+      return backend().wait_on_device(device, desc.stream, device, channel_.stream(), done);
     Wait looks(*members_.job, desc);
-    for (double next_look = now() + 0.02; !backend().passed(device_, stream_, done);) {
+    for (double next_look = now() + 0.02; !backend().passed(device, channel_.stream(), done);) {
       if (now() > next_look) {
         looks.look();
         next_look = now() + 0.02;
@@ -323,39 +286,24 @@ void NcclTransport::run(const Desc& desc, Span in, Span out) {
     }
     if (members_.job->failed()) raise(members_.job->failure(), desc);
   } catch (...) {
-    abort();  // what waits on the device would wait for ever
+    channel_.abort();  // what waits on the device would wait for ever
     throw;
   }
 }
 
 // Ends what the GPU waits for. On any thread.
 void NcclTransport::abort() {
-  const std::lock_guard lock(mutex_);
-  if (std::exchange(aborted_, true) || !comm_) return;
-  cuda::nccl_library().abort(comm_);
-  comm_ = nullptr;
+  channel_.abort();
+  if (post_) post_->abort();
 }
 
 NcclTransport::~NcclTransport() {
+  std::vector<Channel*> channels;
+  if (post_) channels = post_->channels();
+  if (channel_.met()) channels.push_back(&channel_);
+  if (word_) cuda::context_of(channel_.device()).memory->release(word_, 8, channel_.stream());
+  close_all(*members_.job, channels);
   members_.job->remove_listener(listener_);
-  if (device_.is_cpu()) return;
-  try {
-    cuda::context_of(device_);
-    if (comm_ && !members_.job->failed()) {
-      backend().wait(device_, stream_, backend().mark(device_, stream_));
-      const Nccl& nccl = cuda::nccl_library();
-      constexpr double kMost = 5;  // others may be gone
-      Status status = nccl.finalize(comm_);
-      for (const double until = now() + kMost; status == cuda::nccl::kInProgress && now() < until;
-           usleep(200))
-        nccl.ask(comm_, &status);
-      if (status == cuda::nccl::kGood) nccl.end(std::exchange(comm_, nullptr));
-    }
-    abort();
-    if (word_) cuda::context_of(device_).memory->release(word_, 8, stream_);
-    if (stream_) backend().release_stream(device_, stream_);
-  } catch (const Error&) {  // an interrupt, or the device has gone
-  }
 }
 
 }  // namespace

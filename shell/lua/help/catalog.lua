@@ -20,7 +20,7 @@ function catalog.spaces()
     {"data.transforms.functional", data.transforms.functional}, {"torch.linalg", rawget(torch, "linalg")}, {"torch.autograd", torch.autograd},
     {"torch.autograd.functional", torch.autograd.functional}, {"torch.func", torch.func}, {"torch.autograd.graph", torch.autograd.graph},
     {"torch.utils.checkpoint", torch.utils.checkpoint}, {"data.text", data.text}, {"data.text.BPETokenizer", data.text.BPETokenizer},
-    {"torch.cuda", torch.cuda}, {"torch.io", rawget(torch, "io")}, {"torch.jit", torch.jit},
+    {"torch.cuda", torch.cuda}, {"torch.cuda.comm", torch.cuda.comm}, {"torch.cuda.nvtx", torch.cuda.nvtx}, {"torch.io", rawget(torch, "io")}, {"torch.jit", torch.jit},
     {"nn.Module", rawget(Module, "_base")}, {"nn.utils", rawget(nn, "utils")}, {"nn.utils.rnn", rawget(nn, "utils").rnn},
     {"nn.parallel", rawget(nn, "parallel")}, {"nn.parallel.DistributedDataParallel", rawget(nn, "parallel").DistributedDataParallel},
     {"data.distributed", data.distributed},

@@ -1,18 +1,18 @@
 // The stand-in's functions. Every rank's part of a collective is two works: it gives what it has, and
 // takes the result when all have given.
-#include "tests/cuda/emulated/nccl_on_cpu.h"
-
 #include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "engine/cpu/reduce/ranks.h"
 #include "engine/dist/types.h"
 #include "tests/cuda/emulated/driver.h"
+#include "tests/cuda/emulated/nccl_on_cpu.h"
 
 namespace tycho::cuda {
 
@@ -27,7 +27,12 @@ struct World {
   int ranks = 0, there = 0;
   bool aborted = false;
   std::map<uint64_t, Step> steps;
-  std::map<std::pair<int, int>, std::deque<Bytes>> letters;
+  // What is sent, by its two ranks, and how many of them were given and taken.
+  struct Letters {
+    std::deque<Bytes> there;
+    uint64_t given = 0, taken = 0;
+  };
+  std::map<std::pair<int, int>, Letters> letters;
 };
 struct nccl::CommOf {
   std::shared_ptr<World> world;
@@ -125,6 +130,61 @@ Status meet(Comm c, Stream s, const void* in, size_t bytes, F&& take) {
   return nccl::kInProgress;
 }
 
+// Messages hold up their stream until the other side has come, as the library's do; those of a group go
+// on side by side.
+struct Message {
+  std::shared_ptr<World> world;
+  std::pair<int, int> way;
+  void* memory;
+  size_t bytes;
+  Stream stream;
+  bool sends;
+};
+thread_local int groups = 0;
+thread_local std::vector<Message> grouped;
+
+Status go() {
+  const std::vector<Message> all = std::exchange(grouped, {});
+  std::vector<std::shared_ptr<uint64_t>> numbers;
+  for (const Message& m : all) {
+    numbers.push_back(std::make_shared<uint64_t>(0));
+    if (!m.sends) continue;
+    enqueue(m.stream, [m, number = numbers.back()] {
+      const std::lock_guard lock(m.world->mutex);
+      World::Letters& l = m.world->letters[m.way];
+      const auto* begin = static_cast<const char*>(m.memory);
+      l.there.emplace_back(begin, begin + m.bytes);
+      *number = ++l.given;
+    });
+  }
+  for (const bool sends : {false, true})
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Message& m = all[i];
+      if (m.sends != sends) continue;
+      const auto take = [m] {
+        const std::lock_guard lock(m.world->mutex);
+        if (m.world->aborted || m.sends) return;
+        World::Letters& l = m.world->letters[m.way];
+        if (l.there.front().size() == m.bytes)
+          std::memcpy(m.memory, l.there.front().data(), m.bytes);
+        l.there.pop_front();
+        ++l.taken;
+      };
+      enqueue(m.stream, take, [m, number = numbers[i]] {
+        const std::lock_guard lock(m.world->mutex);
+        const World::Letters& l = m.world->letters[m.way];
+        return m.world->aborted || (m.sends ? l.taken >= *number : !l.there.empty());
+      });
+    }
+  return nccl::kInProgress;
+}
+
+Status message(Message m, Comm c) {
+  c->late = 2;
+  grouped.push_back(std::move(m));
+  return groups ? nccl::kGood : go();
+}
+
 void copy(void* to, const Bytes& from) { std::memcpy(to, from.data(), from.size()); }
 
 Nccl make() {
@@ -186,33 +246,13 @@ Nccl make() {
                 [=](const Step& step) { std::memcpy(out, folded(step, t, r).data() + at, bytes); });
   };
   n.send = [](const void* in, size_t k, Type t, int to, Comm c, Stream s) {
-    enqueue(s, [=, w = c->world, from = c->rank] {
-      const std::lock_guard lock(w->mutex);
-      const auto* begin = static_cast<const char*>(in);
-      w->letters[{from, to}].emplace_back(begin, begin + k * size_of(t));
-    });
-    return nccl::kGood;
+    return message({c->world, {c->rank, to}, const_cast<void*>(in), k * size_of(t), s, true}, c);
   };
   n.receive = [](void* out, size_t k, Type t, int from, Comm c, Stream s) {
-    const std::shared_ptr<World> w = c->world;
-    const std::pair<int, int> way{from, c->rank};
-    enqueue(
-        s,
-        [=] {
-          const std::lock_guard lock(w->mutex);
-          if (w->aborted) return;
-          std::deque<Bytes>& all = w->letters[way];
-          if (all.front().size() == k * size_of(t)) copy(out, all.front());
-          all.pop_front();
-        },
-        [=] {
-          const std::lock_guard lock(w->mutex);
-          return w->aborted || !w->letters[way].empty();
-        });
-    return nccl::kGood;
+    return message({c->world, {from, c->rank}, out, k * size_of(t), s, false}, c);
   };
-  n.begin_group = [] { return nccl::kGood; };
-  n.end_group = [] { return nccl::kGood; };
+  n.begin_group = [] { return ++groups, nccl::kGood; };
+  n.end_group = [] { return --groups ? nccl::kGood : go(); };
   n.error_text = [](Status) { return "invalid usage"; };
   return n;
 }

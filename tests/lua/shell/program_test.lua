@@ -243,6 +243,7 @@ test("tycho doctor says what is found on this machine, what is missing and what 
   check.contains(r.out, "Gloo +there")
   check.contains(r.out, "\nMPI ")
   check.contains(r.out, "\nGPU kernels ")
+  check.contains(r.out, "\nsimulated +off\n +-> .*TYCHO_SIMULATE_CUDA=2")
   for name in r.out:gmatch "(%S+) is not on this machine" do check.contains(r.out, "pip install") end
   r = check.tycho {"doctor", "now"}
   check.equal({r.status, r.out}, {1, ""})
