@@ -2,6 +2,7 @@
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/lanes/convert.h"
+#include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -42,6 +43,15 @@ void load_beside(int lanes, int dtype, void* tile, const void* from, int64_t str
   }
 }
 
+// The first of a vector's elements that there is room for.
+template <class V>
+TYCHO_INLINE void put(void* to, V x, int64_t room) {
+  if (room * 8 >= static_cast<int64_t>(sizeof(V)))
+    memcpy(to, &x, sizeof(V));
+  else
+    memcpy(to, &x, static_cast<size_t>(room) * 8);
+}
+
 }  // namespace
 
 void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
@@ -80,6 +90,31 @@ void store_tile(int lanes, int dtype, void* to, const void* tile, int64_t stride
       return copy_strided(dtype_size(lane_type_of(static_cast<Lanes>(lanes))),
                           static_cast<char*>(to), stride, static_cast<const char*>(tile), 1, n);
   }
+}
+
+void ramp_f64(double* to, double start, double step, double first, double by, int64_t n) {
+  using V = F64::V;
+  double positions[F64::size];
+  for (int j = 0; j < F64::size; j++) positions[j] = first + by * j;
+  V at = F64::load(positions).v;
+  const V more = F64(by * F64::size).v, steps = F64(step).v, from = F64(start).v;
+  for (int64_t i = 0; i < n; i += F64::size, at += more) {
+    V x = at * steps;
+    asm("" : "+v"(x));  // or it would be part of a fused multiplication at some levels
+    x += from;
+    put(to + i, x, n - i);
+  }
+}
+
+void ramp_i64(int64_t* to, int64_t start, int64_t step, int64_t n) {
+  using V = Raw<int64_t>::Bits;
+  const uint64_t from = static_cast<uint64_t>(start), by = static_cast<uint64_t>(step);
+  uint64_t numbers[I64::size];
+  for (uint64_t j = 0; j < I64::size; j++) numbers[j] = from + by * j;
+  V at;
+  memcpy(&at, numbers, sizeof at);
+  const V more = V{} + by * I64::size;
+  for (int64_t i = 0; i < n; i += I64::size, at += more) put(to + i, at, n - i);
 }
 
 void stream_bytes(void* to, const void* from, int64_t bytes) {
