@@ -43,15 +43,6 @@ void load_beside(int lanes, int dtype, void* tile, const void* from, int64_t str
   }
 }
 
-// The first of a vector's elements that there is room for.
-template <class V>
-TYCHO_INLINE void put(void* to, V x, int64_t room) {
-  if (room * 8 >= static_cast<int64_t>(sizeof(V)))
-    memcpy(to, &x, sizeof(V));
-  else
-    memcpy(to, &x, static_cast<size_t>(room) * 8);
-}
-
 }  // namespace
 
 void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
@@ -98,12 +89,19 @@ void ramp_f64(double* to, double start, double step, double first, double by, in
   for (int j = 0; j < F64::size; j++) positions[j] = first + by * j;
   V at = F64::load(positions).v;
   const V more = F64(by * F64::size).v, steps = F64(step).v, from = F64(start).v;
-  for (int64_t i = 0; i < n; i += F64::size, at += more) {
+  const auto next = [&] {
     V x = at * steps;
     asm("" : "+v"(x));  // or it would be part of a fused multiplication at some levels
-    x += from;
-    put(to + i, x, n - i);
+    at += more;
+    return x + from;
+  };
+  int64_t i = 0;
+  for (; i + F64::size <= n; i += F64::size) {
+    const V x = next();
+    memcpy(to + i, &x, sizeof x);
   }
+  const V x = next();
+  memcpy(to + i, &x, static_cast<size_t>(n - i) * sizeof(double));
 }
 
 void ramp_i64(int64_t* to, int64_t start, int64_t step, int64_t n) {
@@ -114,7 +112,10 @@ void ramp_i64(int64_t* to, int64_t start, int64_t step, int64_t n) {
   V at;
   memcpy(&at, numbers, sizeof at);
   const V more = V{} + by * I64::size;
-  for (int64_t i = 0; i < n; i += I64::size, at += more) put(to + i, at, n - i);
+  int64_t i = 0;
+  for (; i + I64::size <= n; i += I64::size, at += more) memcpy(to + i, &at, sizeof at);
+  const V last = at;
+  memcpy(to + i, &last, static_cast<size_t>(n - i) * sizeof(int64_t));
 }
 
 void stream_bytes(void* to, const void* from, int64_t bytes) {
