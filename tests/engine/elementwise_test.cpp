@@ -175,6 +175,50 @@ TEST(Elementwise, SmallAndGeneralPathsAgree) {
   }
 }
 
+TEST(Elementwise, ShiftsOfSmallIntegersGiveTheBitsOfLongOnes) {
+  V a, b;
+  for (int count = -3; count < 70; ++count)
+    for (int x : {-128, -77, -1, 0, 1, 5, 100, 127}) a.push_back(x), b.push_back(count);
+  for (DType type : {DType::Int8, DType::Int16, DType::Int32, DType::UInt8}) {
+    const Tensor x = make(a, type), count = make(b, type), wide = empty(x.shape(), DType::Int64),
+                 wide_count = empty(x.shape(), DType::Int64), cut = empty(x.shape(), type);
+    copy_raw(wide, x), copy_raw(wide_count, count);
+    copy_raw(cut, op<"bitwise_left_shift">(wide, wide_count));
+    EXPECT_EQ(values(op<"bitwise_left_shift">(x, count)), values(cut)) << dtype_name(type);
+    copy_raw(cut, op<"bitwise_right_shift">(wide, wide_count));
+    EXPECT_EQ(values(op<"bitwise_right_shift">(x, count)), values(cut)) << dtype_name(type);
+  }
+}
+
+TEST(Elementwise, AColumnReachesEveryElementOfLongRows) {
+  for (DType type : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32})
+    for (int64_t cols : {128, 511, 512, 513, 1600}) {
+      const Tensor column = op<"reshape">(make({3, -5, 7}, type), Sizes{3, 1}),
+                   both = column + make(V(static_cast<size_t>(cols)), type);
+      for (int64_t i = 0; i < 3 * cols; ++i)
+        ASSERT_EQ(number_at(both, i), number_at(column, i / cols)) << cols << " at " << i;
+    }
+}
+
+TEST(Elementwise, RangesOfAnyLengthAndTypeFollowTheirPositions) {
+  for (DType type : {DType::Float32, DType::Float64, DType::Int64, DType::Int16, DType::BFloat16})
+    for (int64_t n : {0, 1, 2, 7, 1024, 1025, 40001}) {
+      const Tensor a = op<"arange.start">(-3, 2 * n - 3, 2, type),
+                   l = op<"linspace">(-1.0, static_cast<double>(n), n, type);
+      V exact;
+      for (int64_t i = 0; i < n; ++i) exact.push_back(static_cast<double>(2 * i - 3));
+      ASSERT_EQ(values(a), values(make(exact, type))) << dtype_name(type) << " " << n;
+      if (n < 2) continue;
+      EXPECT_EQ(number_at(l, 0), -1);
+      EXPECT_EQ(number_at(l, n - 1), number_at(make({static_cast<double>(n)}, type), 0));
+      const double step = static_cast<double>(n + 1) / static_cast<double>(n - 1);
+      for (int64_t i = 0; i < n && type == DType::Float64; ++i)
+        ASSERT_EQ(number_at(l, i),
+                  i < n / 2 ? -1.0 + step * static_cast<double>(i)
+                            : static_cast<double>(n) - step * static_cast<double>(n - 1 - i));
+    }
+}
+
 TEST(Elementwise, GeluOfFloatsFollowsTheNormalDistribution) {
   V x;
   for (int i = -4000; i <= 4000; ++i) x.push_back(i / 300.0);

@@ -95,7 +95,12 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
               Tiles& tiles) {
   void* p[kMostPlaces];
   const int last = walk.rank - 1;
-  const int64_t tile = tile_of(r);
+  // A value that a run repeats is written once, as often as a short piece of the run needs it.
+  constexpr int64_t kRepeats = 512;
+  bool repeats = false;
+  for (int k = 1; k <= r.n; ++k)
+    repeats = repeats || (!r.single[k] && walk.stride[walker[k]][last] == 0);
+  const int64_t tile = repeats ? kRepeats : tile_of(r);
   fill_singles(r, tiles, std::min(tile, end - begin));
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
@@ -107,7 +112,7 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
         char* from = r.slot[k].data + (offset[walker[k]] + done * s) * r.slot[k].bytes;
         if (r.slot[k].direct && s == 1) {
           p[k] = from;
-        } else {
+        } else if (s != 0 || done == 0) {
           p[k] = tiles.place[k];
           r.load(k, p[k], from, s, m);
         }

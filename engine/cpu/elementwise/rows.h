@@ -46,6 +46,11 @@ TYCHO_LEVELS(void, load_tile,
              (int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n))
 TYCHO_LEVELS(void, store_tile,
              (int lanes, int dtype, void* to, const void* tile, int64_t stride, int64_t n))
+// to[j] = start + step * (first + by * j): the positions are whole numbers, the product is rounded at
+// every level. Integers wrap.
+TYCHO_LEVELS(void, ramp_f64,
+             (double* to, double start, double step, double first, double by, int64_t n))
+TYCHO_LEVELS(void, ramp_i64, (int64_t * to, int64_t start, int64_t step, int64_t n))
 // Copies bytes to memory that will not be read soon, without loading it into the caches first. `to`
 // may have any alignment.
 TYCHO_LEVELS(void, stream_bytes, (void* to, const void* from, int64_t bytes))

@@ -14,6 +14,7 @@ struct NarrowRaw;
 #define TYCHO_NARROW(type, unsigned_type)                                                \
   template <>                                                                            \
   struct NarrowRaw<type> {                                                               \
+    using U = unsigned_type;                                                             \
     typedef type V __attribute__((vector_size(TYCHO_LANE_BYTES)));                       \
     typedef unsigned_type Wrap __attribute__((vector_size(TYCHO_LANE_BYTES)));           \
     typedef uint8_t Bytes __attribute__((vector_size(TYCHO_LANE_BYTES / sizeof(type)))); \
@@ -79,6 +80,32 @@ struct Narrow : Low<T> {
   TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return select(a < b, a, b); }
   TYCHO_INLINE friend Narrow fmax(Narrow a, Narrow b) { return maximum(a, b); }
   TYCHO_INLINE friend Narrow fmin(Narrow a, Narrow b) { return minimum(a, b); }
+  // Few instruction sets shift small elements by counts of their own: the bits of a count move the
+  // elements that have them. A count outside the width moves everything out.
+  TYCHO_INLINE friend Low<T> operator<<(Narrow a, Narrow b) {
+    Wrap r = Wrap(a.v);
+    if constexpr (kShifts) return V((r << (Wrap(b.v) & kLast)) & within(b));
+#pragma GCC unroll 5
+    for (int k = 1; k < kBits; k *= 2) {
+      const Wrap moved = counts(b, k);
+      r = ((r << k) & moved) | (r & ~moved);
+    }
+    return V(r & within(b));
+  }
+  TYCHO_INLINE friend Narrow operator>>(Narrow a, Narrow b) {
+    V r = a.v;
+    if constexpr (kShifts) {
+      const Wrap inside = within(b), last = Wrap{} + kLast;
+      return r >> V((Wrap(b.v) & inside) | (last & ~inside));
+    }
+#pragma GCC unroll 5
+    for (int k = 1; k < kBits; k *= 2) {
+      const V moved = V(counts(b, k));
+      r = ((r >> k) & moved) | (r & ~moved);
+    }
+    const V inside = V(within(b));
+    return V((r & inside) | ((a.v < 0) & ~inside));
+  }
   TYCHO_INLINE friend Narrow floor(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow ceil(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow trunc(Narrow a) { return a; }
@@ -90,6 +117,17 @@ struct Narrow : Low<T> {
     return V(((a > Narrow(0)).m & 1) | (a < Narrow(0)).m);
   }
   TYCHO_INLINE friend Narrow sgn(Narrow a) { return sign(a); }
+
+ private:
+  using Wrap = typename Low<T>::Wrap;
+  using U = typename NarrowRaw<T>::U;
+  static constexpr int kBits = 8 * sizeof(T);
+  static constexpr U kLast = kBits - 1;
+  static constexpr bool kShifts = sizeof(T) == 4 && TYCHO_LANE_BYTES > 16;
+  TYCHO_INLINE static Wrap counts(Narrow b, int bit) {
+    return Wrap((Wrap(b.v) & static_cast<U>(bit)) != 0);
+  }
+  TYCHO_INLINE static Wrap within(Narrow b) { return Wrap(Wrap(b.v) < static_cast<U>(kBits)); }
 };
 
 }  // namespace

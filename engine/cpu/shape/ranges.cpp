@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/rows.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/kernel.h"
 #include "engine/tensor/read.h"
@@ -11,47 +13,53 @@
 namespace tycho::cpu {
 namespace {
 
-// Element i of a one-dimensional tensor becomes f(i), an int64 or a double, converted once.
-template <class F>
-void fill_by(const Tensor& out, int64_t n, F f) {
-  using T = decltype(f(int64_t{0}));
-  constexpr DType wide = std::is_same_v<T, double> ? DType::Float64 : DType::Int64;
-  if (out.dtype() == wide && out.contiguous()) {
-    T* p = out.data<T>();
-    for (int64_t i = 0; i < n; ++i) p[i] = f(i);
-    return;
-  }
-  constexpr int64_t kTile = 4096;
-  Tensor tile = empty({std::min(n, kTile)}, wide);
-  T* p = tile.data<T>();
-  for (int64_t at = 0; at < n; at += kTile) {
-    const int64_t m = std::min(kTile, n - at);
-    for (int64_t i = 0; i < m; ++i) p[i] = f(at + i);
-    copy_raw(alias(out, {m}, out.strides(), out->offset + at * out.stride(0)),
-             alias(tile, {m}, {1}, 0));
-  }
+// A one-dimensional tensor from tiles of double or int64: f(tile, at, m) makes elements [at, at + m).
+template <class T, class F>
+void fill_by(const Tensor& out, F f) {
+  constexpr Lanes lanes = std::is_same_v<T, double> ? Lanes::F64 : Lanes::I64;
+  constexpr int64_t kElements = 1024, kGrain = 32768;
+  const int64_t step = out.stride(0), bytes = step * dtype_size(out.dtype());
+  const bool direct = out.dtype() == lane_type_of(lanes) && step == 1;
+  char* const data = out.data();
+  parallel_for(
+      out.numel(), kGrain,
+      [&](int64_t begin, int64_t end) {
+        alignas(64) T tile[kElements];
+        for (int64_t at = begin; at < end; at += kElements) {
+          const int64_t m = std::min(kElements, end - at);
+          char* const to = data + at * bytes;
+          f(direct ? reinterpret_cast<T*>(to) : tile, at, m);
+          if (!direct)
+            level_of::store_tile(static_cast<int>(lanes), static_cast<int>(out.dtype()), to, tile,
+                                 step, m);
+        }
+      },
+      Interrupts::Hold);
 }
 
 bool is_whole(const Value& v) { return v.tag != Tag::Float; }
 void fill_arange(const Tensor& out, const Value& start, const Value& step) {
-  const int64_t n = out.numel();
   if (is_whole(start) && is_whole(step) && !is_floating(out.dtype())) {
     const uint64_t a = start.tag == Tag::Int ? start.i : start.b,
                    s = step.tag == Tag::Int ? step.i : step.b;
-    fill_by(out, n,
-            [=](int64_t i) { return static_cast<int64_t>(a + s * static_cast<uint64_t>(i)); });
+    fill_by<int64_t>(out, [=](int64_t* tile, int64_t at, int64_t m) {
+      level_of::ramp_i64(tile, static_cast<int64_t>(a + s * static_cast<uint64_t>(at)),
+                         static_cast<int64_t>(s), m);
+    });
     return;
   }
   double a = start.number(), s = step.number();
   if (!is_floating(out.dtype())) a = std::trunc(a), s = std::trunc(s);  // as PyTorch
-  fill_by(out, n, [=](int64_t i) { return a + s * static_cast<double>(i); });
+  fill_by<double>(out, [=](double* tile, int64_t at, int64_t m) {
+    level_of::ramp_f64(tile, a, s, static_cast<double>(at), 1, m);
+  });
 }
 
 // An end of a range: a number, or a 0-d tensor.
 double end_value(const Call& c, int i) {
   return c.arg[i].tag == Tag::Tensor ? item(c.tensor(i)) : c.number(i);
 }
-// Element i of n evenly spaced ones, exact at both ends.
+// Elements of n evenly spaced ones, each half counted from its own end, so that both are exact.
 struct Spaced {
   double a, b, step;
   int64_t n;
@@ -59,9 +67,10 @@ struct Spaced {
     if (!is_floating(c.out[0].dtype())) a = std::trunc(a), b = std::trunc(b);
     step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
   }
-  double operator()(int64_t i) const {
-    return i < n / 2 || n == 1 ? a + step * static_cast<double>(i)
-                               : b - step * static_cast<double>(n - 1 - i);
+  void operator()(double* tile, int64_t at, int64_t m) const {
+    const int64_t half = n == 1 ? 1 : n / 2, head = std::clamp<int64_t>(half - at, 0, m);
+    level_of::ramp_f64(tile, a, step, static_cast<double>(at), 1, head);
+    level_of::ramp_f64(tile + head, b, -step, static_cast<double>(n - 1 - at - head), -1, m - head);
   }
 };
 
@@ -84,11 +93,14 @@ void triangle_fill(Call& c, bool lower) {
 
 void arange(Call& c) { fill_arange(c.out[0], Value(int64_t{0}), Value(int64_t{1})); }
 void arange_start(Call& c) { fill_arange(c.out[0], c.arg[0], c.arg[2]); }
-void linspace(Call& c) { fill_by(c.out[0], c.out[0].numel(), Spaced(c)); }
+void linspace(Call& c) { fill_by<double>(c.out[0], Spaced(c)); }
 void logspace(Call& c) {
-  const Spaced at(c);
+  const Spaced spaced(c);
   const double base = c.number(3);
-  fill_by(c.out[0], c.out[0].numel(), [=](int64_t i) { return std::pow(base, at(i)); });
+  fill_by<double>(c.out[0], [&](double* tile, int64_t at, int64_t m) {
+    spaced(tile, at, m);
+    for (int64_t i = 0; i < m; ++i) tile[i] = std::pow(base, tile[i]);
+  });
 }
 void tril_indices(Call& c) { triangle_fill(c, true); }
 void triu_indices(Call& c) { triangle_fill(c, false); }

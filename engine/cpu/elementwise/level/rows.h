@@ -34,7 +34,8 @@ constexpr bool is_short =
               Value_minimum, Value_clamp_numbers, Value_clamp_min, Value_clamp_max, Value_lerp,
               Value_addcmul, Value_where, Value_masked_fill, Value_relu, Value_threshold,
               Value_leaky_relu, Value_relu_grad, Value_sigmoid_grad, Value_tanh_grad,
-              Value_squared_error, Value_squared_error_grad>;
+              Value_squared_error, Value_squared_error_grad, Value_prelu_row, Value_deg2rad, Value_hardtanh,
+              Value_div>;
 
 // Runs Value over n elements. Short rows run four lanes at a time first; otherwise the value stands
 // once in the code, for whole lanes and for the partial one at the end: reading past the end could

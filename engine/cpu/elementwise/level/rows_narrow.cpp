@@ -38,7 +38,8 @@ TYCHO_INLINE void result(char* y, int64_t i, NarrowMask<T> r) {
   memcpy(y + i, &bytes, sizeof bytes);
 }
 
-// As run_row in rows.h. The last lane, where it is a partial one, passes through buffers.
+// As run_row in rows.h. Where the last lane is a partial one, a whole lane that ends there is computed
+// before anything is written, or what there is passes through buffers.
 template <class Value, int operands, class T, bool truth>
 void run_narrow(void* const* p, int64_t n) {
   using L = Narrow<T>;
@@ -52,17 +53,26 @@ void run_narrow(void* const* p, int64_t n) {
     const L d = operands > 3 ? operand<T, truth>(x[3] + i) : a;
     result<T, truth>(y, i, Value::value(a, b, c, d));
   };
-  int64_t i = 0;
-  for (; i + size <= n; i += size) step(static_cast<char*>(p[0]), from, i);
-  if (i == n) return;
   constexpr bool test = !requires(L a, Low<T> r) { r = Value::value(a, a, a, a); };
-  const size_t rest = static_cast<size_t>(n - i), bytes = test ? 1 : sizeof(T);
-  T part[4][L::size] = {};
-  const T* last[4] = {part[0], part[1], part[2], part[3]};
-  for (int k = 0; k < operands; k++) memcpy(part[k], from[k] + i, rest * sizeof(T));
+  constexpr int64_t bytes = test ? 1 : sizeof(T);
+  char* const to = static_cast<char*>(p[0]);
   char y[TYCHO_LANE_BYTES];
-  step(y, last, 0);
-  memcpy(static_cast<char*>(p[0]) + static_cast<size_t>(i) * bytes, y, rest * bytes);
+  T part[4][L::size];
+  const T* last[4];
+  if (n % size) {
+    for (int k = 0; k < 4; k++) {
+      last[k] = n < size ? part[k] : from[k] + (n - size);
+      if (n >= size) continue;
+      memset(part[k], 0, sizeof part[k]);
+      memcpy(part[k], from[k], static_cast<size_t>(n) * sizeof(T));
+    }
+    step(y, last, 0);
+  }
+  for (int64_t i = 0; i + size <= n; i += size) step(to, from, i);
+  if (n < size)
+    memcpy(to, y, static_cast<size_t>(n * bytes));
+  else if (n % size)
+    memcpy(to + (n - size) * bytes, y, static_cast<size_t>(size * bytes));
 }
 
 template <class T, bool truth, LevelType type, class Value, int operands>

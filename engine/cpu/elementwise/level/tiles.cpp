@@ -2,6 +2,7 @@
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/lanes/convert.h"
+#include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -80,6 +81,41 @@ void store_tile(int lanes, int dtype, void* to, const void* tile, int64_t stride
       return copy_strided(dtype_size(lane_type_of(static_cast<Lanes>(lanes))),
                           static_cast<char*>(to), stride, static_cast<const char*>(tile), 1, n);
   }
+}
+
+void ramp_f64(double* to, double start, double step, double first, double by, int64_t n) {
+  using V = F64::V;
+  double positions[F64::size];
+  for (int j = 0; j < F64::size; j++) positions[j] = first + by * j;
+  V at = F64::load(positions).v;
+  const V more = F64(by * F64::size).v, steps = F64(step).v, from = F64(start).v;
+  const auto next = [&] {
+    V x = at * steps;
+    asm("" : "+v"(x));  // or it would be part of a fused multiplication at some levels
+    at += more;
+    return x + from;
+  };
+  int64_t i = 0;
+  for (; i + F64::size <= n; i += F64::size) {
+    const V x = next();
+    memcpy(to + i, &x, sizeof x);
+  }
+  const V x = next();
+  memcpy(to + i, &x, static_cast<size_t>(n - i) * sizeof(double));
+}
+
+void ramp_i64(int64_t* to, int64_t start, int64_t step, int64_t n) {
+  using V = Raw<int64_t>::Bits;
+  const uint64_t from = static_cast<uint64_t>(start), by = static_cast<uint64_t>(step);
+  uint64_t numbers[I64::size];
+  for (uint64_t j = 0; j < I64::size; j++) numbers[j] = from + by * j;
+  V at;
+  memcpy(&at, numbers, sizeof at);
+  const V more = V{} + by * I64::size;
+  int64_t i = 0;
+  for (; i + I64::size <= n; i += I64::size, at += more) memcpy(to + i, &at, sizeof at);
+  const V last = at;
+  memcpy(to + i, &last, static_cast<size_t>(n - i) * sizeof(int64_t));
 }
 
 void stream_bytes(void* to, const void* from, int64_t bytes) {
