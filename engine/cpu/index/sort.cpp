@@ -128,10 +128,11 @@ void write_line(const Tensor& x, const Cut& cut, int64_t first, const Packed<Key
   for (int64_t i = 0; i < n; ++i) positions[i * out.inner] = number_of<Key>(items[i]) + 1;
 }
 
-// Picks one element per line: pick(scratch, n) returns its number.
+// Picks one element per line: pick(scratch, n) returns its number. Short lines are sorted up to number k.
 template <class Pick>
-void pick_one(Call& c, int64_t dim, Pick&& pick) {
+void pick_one(Call& c, int64_t dim, int64_t k, Nans nans, Pick&& pick) {
   const Tensor x = packed(c.tensor(0));
+  if (k >= 0 && pick_short_lines(x, dim, k, nans, c.out[0], c.out[1])) return;
   const Cut cut(x, dim);
   const bool floats = is_floating(x.dtype());
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
@@ -246,27 +247,31 @@ void topk(Call& c) {
 
 void kthvalue(Call& c) {
   const int64_t k = c.integer(1) - 1;
-  pick_one(c, c.integer(2),
+  pick_one(c, c.integer(2), k, Nans::Last,
            [&]<class Key>(Line<Key>& scratch, int64_t n, bool) { return nth(scratch, n, k); });
 }
 
 void median(Call& c, bool skip_nan) {
-  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool floats) {
-    int64_t numbers = n;
-    if (floats) {
-      const Key* end = scratch.keys + n;
-      const Key* nan = std::find(scratch.keys, scratch.keys + n, kNanKey<Key>);
-      if (nan != end) {
-        if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys);
-        numbers = n - std::count(nan, end, kNanKey<Key>);
-      }
-    }
-    return nth(scratch, n, numbers > 0 ? (numbers - 1) / 2 : 0);
-  });
+  const Tensor& all = c.tensor(0);
+  const int64_t middle = (Cut(all, c.integer(1)).n - 1) / 2;
+  const Nans nans = skip_nan ? Nans::Skip : Nans::Win;
+  pick_one(c, c.integer(1), middle, nans,
+           [&]<class Key>(Line<Key>& scratch, int64_t n, bool floats) {
+             int64_t numbers = n;
+             if (floats) {
+               const Key* end = scratch.keys + n;
+               const Key* nan = std::find(scratch.keys, scratch.keys + n, kNanKey<Key>);
+               if (nan != end) {
+                 if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys);
+                 numbers = n - std::count(nan, end, kNanKey<Key>);
+               }
+             }
+             return nth(scratch, n, numbers > 0 ? (numbers - 1) / 2 : 0);
+           });
 }
 
 void mode(Call& c) {
-  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
+  pick_one(c, c.integer(1), -1, Nans::Last, [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
     sort_packed<Key>(scratch.items, scratch.spare, n);
     int64_t best = 0, most = 0;
