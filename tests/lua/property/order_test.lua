@@ -51,3 +51,32 @@ test("a median is the first nan of its line, and nanmedian passes them by", func
     end
   end
 end)
+
+test("long lines of wide numbers that differ in their last bits only, or in all, are sorted and keep the order of equals", function()
+  torch.manual_seed(13)
+  for _, n in ipairs {70, 300, 3000} do
+    local near = torch.randint(0, 2 ^ 20, {n}):to(torch.int64)
+    local lines = {
+      torch.randn(n, {dtype = torch.float64}), torch.randn(n, {dtype = torch.float64}) * 1e-12 + 1,
+      torch.randn(n):to(torch.float64):round(), near * (1 << 40) + torch.randint(0, 3, {n}), near - (1 << 62) * torch.randint(0, 2, {n}),
+      torch.cat {torch.randint(0, 5, {n - 2}), torch.tensor {math.mininteger, math.maxinteger}},
+    }
+    lines[3][{5}], lines[3][{9}] = 0 / 0, 1 / 0
+    for _, x in ipairs(lines) do
+      for _, descending in ipairs {false, true} do
+        local values, at = torch.sort(x, {stable = true, descending = descending})
+        local v, i, before = values:tolist(), at:tolist(), x:tolist()
+        for k = 1, n do
+          check.yes(before[i[k]] == v[k] or v[k] ~= v[k])
+          if k > 1 and v[k] == v[k] and v[k - 1] == v[k - 1] then
+            check.yes(v[k - 1] == v[k] and i[k - 1] < i[k] or v[k - 1] ~= v[k] and (v[k - 1] > v[k]) == descending)
+          end
+        end
+        for _, k in ipairs {1, 5, n // 8, n // 3, n} do
+          check.equal(torch.topk(x, k, {largest = descending}):nan_to_num(7):tolist(), values:narrow(1, 1, k):nan_to_num(7):tolist())
+          if not descending then check.equal(torch.kthvalue(x, k):nan_to_num(7):item(), values[{k}]:nan_to_num(7):item()) end
+        end
+      end
+    end
+  end
+end)
