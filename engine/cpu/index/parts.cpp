@@ -160,9 +160,13 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
       if (a == 1) {
         with_size(x.dtype(), [&](auto kind) {
           using T = decltype(kind);
+          const int64_t step = at.step;  // which what is written does not change
           const T* f = reinterpret_cast<const T*>(from);
           T* t = reinterpret_cast<T*>(to);
-          for (int64_t j = 0; j < n; ++j) t[j] = f[(p[j] - 1) * at.step];
+          if (step == 1)
+            for (int64_t j = 0; j < n; ++j) t[j] = f[p[j] - 1];
+          else
+            for (int64_t j = 0; j < n; ++j) t[j] = f[(p[j] - 1) * step];
         });
       } else if (dense) {
         const int64_t bytes = a * size;

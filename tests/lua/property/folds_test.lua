@@ -160,3 +160,22 @@ test("truths of long rows of bytes are counted beyond what a byte holds", functi
     check.equal(rows:all(1):tolist(), {true, false, true})
   end
 end)
+
+test("a norm loses neither small nor large numbers", function()
+  torch.manual_seed(8)
+  for _, sizes in ipairs {{5, 7}, {100, 64}, {3, 5000}, {5000, 3}} do
+    for _, scale in ipairs {1, 1e-30, 1e-22, 1e-13, 1e18, 1e25} do
+      local x = torch.randn(sizes) * scale
+      x[{1, 1}] = 0
+      local exact = x:to(torch.float64)
+      for dim = 1, 2 do
+        local got, want = torch.linalg.vector_norm(x, 2, dim):to(torch.float64), torch.linalg.vector_norm(exact, 2, dim)
+        check.yes(((got - want):abs() / want):lt(1e-6):all():item())
+      end
+      check.yes(math.abs(torch.linalg.vector_norm(x):item() / torch.linalg.vector_norm(exact):item() - 1) < 1e-6)
+    end
+  end
+  check.equal(torch.linalg.vector_norm(torch.zeros(1000)):item(), 0.0)
+  check.equal(torch.linalg.vector_norm(torch.tensor {1 / 0, 2}):item(), 1 / 0)
+  check.yes(torch.linalg.vector_norm(torch.tensor {0 / 0, 2}):isnan():item())
+end)

@@ -16,9 +16,9 @@ TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
     typename Op::A a = Op::start();
     for (int64_t m; n > 0; x += m, n -= m) {
       m = n < Op::steps * Lane<T>::size ? n : Op::steps * Lane<T>::size;
-      const F32 product = accumulate<typename Op::Quick>(x, m);
-      if (Op::sound(product)) [[likely]]
-        Op::take(a, product);
+      const F32 fast = accumulate<typename Op::Quick>(x, m);
+      if (m >= Lane<T>::size && Op::sound(fast)) [[likely]]
+        Op::take(a, fast);
       else
         Op::join(a, accumulate<typename Op::Exact>(x, m));
     }
@@ -81,13 +81,13 @@ TYCHO_INLINE void take_rows(typename Op::A* a, const typename Op::T* x, int64_t 
     for (int k = 0; k < n; ++k)
       Op::step(a[k], rest ? load_part<T>(x, rest, 0) : Lane<T>::load(x + k * w));
 }
-// What those rows made of floats come to, in double.
+// What those rows have come to as floats, in double; what is not there is dropped at last.
 template <class Op>
-TYCHO_INLINE void take_product(typename Op::A& a, F32 product, const float* x, int64_t step,
-                               int64_t count, int rest) {
-  if (rest) product = select(first<float>(rest), product, F32(1));
-  if (Op::sound(product)) [[likely]]
-    Op::take(a, product);
+TYCHO_INLINE void take_fast(typename Op::A& a, F32 fast, const float* x, int64_t step,
+                            int64_t count, int rest) {
+  if (rest) fast = select(first<float>(rest), fast, F32(1));
+  if (Op::sound(fast)) [[likely]]
+    Op::take(a, fast);
   else
     take_rows<typename Op::Exact, 1>(&a, x, step, count, rest);
 }
@@ -128,7 +128,7 @@ void rows(const void* px, int64_t step, int64_t count, int64_t cols, int64_t, Sl
       const int part = j < full ? 0 : rest;
       if constexpr (HasQuick<Op>) {
         typename Op::A a = Op::start();
-        take_product<Op>(a, tile[j], x + j * w, step, m, part);
+        take_fast<Op>(a, tile[j], x + j * w, step, m, part);
         Op::flush(a, s + j * w, part ? part : w);
       } else {
         Op::flush(tile[j], s + j * w, part ? part : w);
@@ -150,10 +150,10 @@ TYCHO_INLINE void shallow_at(const typename Op::T* x, int64_t step, int64_t coun
   if constexpr (HasQuick<Op>) {
     for (int64_t m; count > 0; x += m * step, count -= m) {
       m = count < Op::steps ? count : Op::steps;
-      F32 product[n];
-      for (int k = 0; k < n; ++k) product[k] = F32(1);
-      take_rows<typename Op::Quick, n>(product, x, step, m, rest);
-      for (int k = 0; k < n; ++k) take_product<Op>(a[k], product[k], x + k * w, step, m, rest);
+      F32 fast[n];
+      for (int k = 0; k < n; ++k) fast[k] = Op::Quick::start();
+      take_rows<typename Op::Quick, n>(fast, x, step, m, rest);
+      for (int k = 0; k < n; ++k) take_fast<Op>(a[k], fast[k], x + k * w, step, m, rest);
     }
   } else {
     take_rows<Op, n>(a, x, step, count, rest);
@@ -206,7 +206,7 @@ struct OpOf<Combine::Sum, float, Map> {
 };
 template <class Map>
 struct OpOf<Combine::WideSum, float, Map> {
-  using Op = Wide<Add<double, Map>>;
+  using Op = AddWide<Map>;
 };
 template <class T, class Map>
 struct OpOf<Combine::Product, T, Map> {

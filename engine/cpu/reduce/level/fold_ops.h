@@ -137,6 +137,22 @@ struct MultiplyFloats : Wide<Multiply<double, Map>> {
     a.high *= high_half(product);
   }
 };
+// Sums of floats that may be too large or too small by themselves, squares above all: the same way. What
+// is lost below the least sound sum is nothing beside it.
+template <class Map>
+struct AddWide : Wide<Add<double, Map>> {
+  using Exact = Wide<Add<double, Map>>;
+  using Quick = Add<float, Map>;
+  using A = typename Exact::A;
+  static constexpr int64_t steps = 32;
+  static TYCHO_INLINE bool sound(F32 sum) {
+    return !any(~(sum >= F32(1e-24f)) | (sum > F32(__FLT_MAX__)));
+  }
+  static TYCHO_INLINE void take(A& a, F32 sum) {
+    a.low += low_half(sum);
+    a.high += high_half(sum);
+  }
+};
 template <class Op>
 concept HasQuick = requires {
   typename Op::Quick;
