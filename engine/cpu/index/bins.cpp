@@ -161,10 +161,15 @@ void bincount(Call& c) {
     return;
   }
   const DType type = weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
-  const Tensor w = as(weights, DType::Float64);
+  const Tensor w = as(weights, type);
   Tensor sums = filled({n}, 0, DType::Float64);
-  const double* const weight = w.data<double>();
-  add_to_bins<double>(v, count, sums, [=](int64_t i) { return weight[i]; });
+  const auto add = [&](const auto* weight) {
+    add_to_bins<double>(v, count, sums, [=](int64_t i) { return static_cast<double>(weight[i]); });
+  };
+  if (type == DType::Float32)
+    add(w.data<float>());
+  else
+    add(w.data<double>());
   const Tensor out = empty({n}, type, x.device());
   copy_raw(out, sums);
   c.out.push_back(out);

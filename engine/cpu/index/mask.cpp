@@ -158,7 +158,9 @@ void masked_scatter(Call& c) {
   TYCHO_CHECK(Kind::Shape, need <= source.numel(),
               "masked_scatter: the mask has %lld true elements, the source %lld",
               static_cast<long long>(need), static_cast<long long>(source.numel()));
-  if (!c.inplace) copy_raw(out, c.tensor(0));
+  const bool fresh = !c.inplace && out.contiguous();  // written once, from both
+  const Tensor x = fresh ? packed(c.tensor(0)) : out;
+  if (!c.inplace && !fresh) copy_raw(out, c.tensor(0));
   // In an unusual layout the values are written into a row-major copy and stored from there.
   Tensor work = out;
   if (!out.contiguous()) {
@@ -174,12 +176,15 @@ void masked_scatter(Call& c) {
   with_size(out.dtype(), [&](auto kind) {
     using T = decltype(kind);
     T* to = work.data<T>();
-    const T* from = source.data<T>();
-    for (int64_t i = 0, k = 0; k < need; ++i) {  // without branches on the mask
-      const T is = static_cast<T>(m[i] != 0), all = static_cast<T>(T{0} - is);
-      to[i] = static_cast<T>((from[k] & all) | (to[i] & static_cast<T>(~all)));
+    const T *from = source.data<T>(), *kept = fresh ? x.data<T>() : to;
+    int64_t i = 0;
+    for (int64_t k = 0; k < need; ++i) {  // without branches on the mask
+      const bool is = m[i] != 0;
+      const T all = static_cast<T>(-static_cast<int64_t>(is));
+      to[i] = static_cast<T>((from[k] & all) | (kept[i] & static_cast<T>(~all)));
       k += is;
     }
+    if (fresh) std::copy(kept + i, kept + x.numel(), to + i);
   });
   if (work.get() != out.get()) copy_raw(out, work);
 }

@@ -148,6 +148,16 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
         }
       });
     });
+  if (!dense && a >= 2048) {  // worth a copy each, which turns what lies across
+    for (int64_t i = 0; i < nb * m; ++i) {
+      int64_t base[kWalkers];
+      offsets_of(wb, i / m, base);
+      copy_raw(
+          alias(out, xa.shape(), row_major(xa.shape()), out->offset + i * a),
+          alias(x, xa.shape(), xa.strides(), x->offset + base[0] + (at.p[i % m] - 1) * at.step));
+    }
+    return;
+  }
   const int64_t grain = std::max<int64_t>(1, 16384 / a);
   parallel_for(nb * m, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {
@@ -160,9 +170,13 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
       if (a == 1) {
         with_size(x.dtype(), [&](auto kind) {
           using T = decltype(kind);
+          const int64_t step = at.step;  // which what is written does not change
           const T* f = reinterpret_cast<const T*>(from);
           T* t = reinterpret_cast<T*>(to);
-          for (int64_t j = 0; j < n; ++j) t[j] = f[(p[j] - 1) * at.step];
+          if (step == 1)
+            for (int64_t j = 0; j < n; ++j) t[j] = f[p[j] - 1];
+          else
+            for (int64_t j = 0; j < n; ++j) t[j] = f[(p[j] - 1) * step];
         });
       } else if (dense) {
         const int64_t bytes = a * size;

@@ -3,6 +3,7 @@
 #include "engine/cpu/index/sort.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "engine/cpu/along.h"
@@ -128,10 +129,11 @@ void write_line(const Tensor& x, const Cut& cut, int64_t first, const Packed<Key
   for (int64_t i = 0; i < n; ++i) positions[i * out.inner] = number_of<Key>(items[i]) + 1;
 }
 
-// Picks one element per line: pick(scratch, n) returns its number.
+// Picks one element per line: pick(scratch, n) returns its number. Short lines are sorted up to number k.
 template <class Pick>
-void pick_one(Call& c, int64_t dim, Pick&& pick) {
+void pick_one(Call& c, int64_t dim, int64_t k, Nans nans, Pick&& pick) {
   const Tensor x = packed(c.tensor(0));
+  if (k >= 0 && pick_short_lines(x, dim, k, nans, c.out[0], c.out[1])) return;
   const Cut cut(x, dim);
   const bool floats = is_floating(x.dtype());
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
@@ -144,34 +146,44 @@ void pick_one(Call& c, int64_t dim, Pick&& pick) {
   });
 }
 
-template <class Key>
-int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
-  for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
-  std::nth_element(scratch.items, scratch.items + k, scratch.items + n);
-  return number_of<Key>(scratch.items[k]);
-}
-
 }  // namespace
 
-// Calls f(scratch, n) with keys that lie close together as short ones, whose items are cheaper to move.
+// Calls f(keys, items, spare, bits cut off) with keys that lie close together as short ones, whose items are cheaper
+// to move; others may be `cut` to their highest bits.
 template <class Key, class F>
-void with_least_keys(Line<Key>& scratch, int64_t n, F&& f) {
+void with_least_keys(Line<Key>& scratch, int64_t n, bool cut, F&& f) {
   if constexpr (sizeof(Key) == 8) {
     Key low = scratch.keys[0], high = low;
     for (int64_t i = 1; i < n; ++i) {
       low = std::min(low, scratch.keys[i]);
       high = std::max(high, scratch.keys[i]);
     }
-    if (high - low <= UINT32_MAX && n <= INT32_MAX) {
+    const int bits = std::max(0, static_cast<int>(std::bit_width(high - low)) - 32);
+    if ((bits == 0 || cut) && n <= INT32_MAX) {
       // They wait where items are moved to, once keys have become items.
       auto* const keys = reinterpret_cast<uint32_t*>(scratch.spare);
-      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(scratch.keys[i] - low);
+      for (int64_t i = 0; i < n; ++i)
+        keys[i] = static_cast<uint32_t>((scratch.keys[i] - low) >> bits);
       return f(static_cast<const uint32_t*>(keys),
                reinterpret_cast<Packed<uint32_t>*>(scratch.items),
-               reinterpret_cast<Packed<uint32_t>*>(scratch.spare));
+               reinterpret_cast<Packed<uint32_t>*>(scratch.spare), bits);
     }
   }
-  f(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare);
+  f(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare, 0);
+}
+
+// Sorted items whose keys were cut: those that are alike are sorted by their whole keys.
+template <class K, class Key>
+void settle(Packed<K>* items, int64_t n, const Key* whole) {
+  const auto less = [=](Packed<K> a, Packed<K> b) {
+    const int64_t i = number_of<K>(a), j = number_of<K>(b);
+    return whole[i] < whole[j] || (whole[i] == whole[j] && i < j);
+  };
+  for (int64_t i = 0, end; i < n; i = end) {
+    for (end = i + 1; end < n && key_of<K>(items[end]) == key_of<K>(items[i]); ++end) {
+    }
+    if (end - i > 1) std::sort(items + i, items + end, less);
+  }
 }
 
 // Along a dimension without steps all elements are one: they stand in order.
@@ -195,10 +207,11 @@ void sort(Call& c) {
   const Cut cut(x, c.integer(1));
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, descending);
-    with_least_keys(scratch, cut.n,
-                    [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
+    with_least_keys(scratch, cut.n, true,
+                    [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare, int bits) {
                       for (int64_t i = 0; i < cut.n; ++i) items[i] = pack<K>(keys[i], i);
                       sort_packed<K>(items, spare, cut.n);
+                      if (bits) settle<K>(items, cut.n, scratch.keys);
                       write_line<K>(x, cut, first, items, c, cut, line, cut.n);
                     });
   });
@@ -207,10 +220,11 @@ void sort(Call& c) {
 // The k least of n keys, in order, into items[0..k).
 template <class Key>
 void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n, int64_t k) {
-  const int64_t room = 4 * k + kCollect;
+  const bool many = (sizeof(Key) == 4 ? 8 : 2) * k >= n;
+  const int64_t room = many ? n : 4 * k + kCollect;
   int64_t have = 0, i = 0;
   for (; i < std::min(n, room); ++i) items[have++] = pack<Key>(keys[i], i);
-  if (i == n && 2 * k >= n) return sort_packed<Key>(items, spare, n);
+  if (many) return sort_packed<Key>(items, spare, n);
   for (;;) {
     std::nth_element(items, items + (k - 1), items + have);
     have = k;
@@ -233,40 +247,55 @@ void topk(Call& c) {
   if (sort_short_lines(x, c.integer(2), largest, c.out[0], c.out[1])) return;
   each_line(x, cut, [&]<class Key>(Key, Line<Key>& scratch, int64_t first, int64_t line) {
     load_line(x, cut, first, scratch, largest);
-    const auto find = [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare) {
+    const auto find = [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare, int) {
       find_least<K>(keys, items, spare, cut.n, k);
       write_line<K>(x, cut, first, items, c, out, line, k);
     };
     if (16 * k < cut.n)  // few become items
-      find(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare);
+      find(static_cast<const Key*>(scratch.keys), scratch.items, scratch.spare, 0);
     else
-      with_least_keys(scratch, cut.n, find);
+      with_least_keys(scratch, cut.n, false, find);
   });
+}
+
+template <class Key>
+int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
+  if (16 * (k + 1) < n) {
+    find_least<Key>(scratch.keys, scratch.items, scratch.spare, n, k + 1);
+  } else {
+    for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
+    std::nth_element(scratch.items, scratch.items + k, scratch.items + n);
+  }
+  return number_of<Key>(scratch.items[k]);
 }
 
 void kthvalue(Call& c) {
   const int64_t k = c.integer(1) - 1;
-  pick_one(c, c.integer(2),
+  pick_one(c, c.integer(2), k, Nans::Last,
            [&]<class Key>(Line<Key>& scratch, int64_t n, bool) { return nth(scratch, n, k); });
 }
 
 void median(Call& c, bool skip_nan) {
-  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool floats) {
-    int64_t numbers = n;
-    if (floats) {
-      const Key* end = scratch.keys + n;
-      const Key* nan = std::find(scratch.keys, scratch.keys + n, kNanKey<Key>);
-      if (nan != end) {
-        if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys);
-        numbers = n - std::count(nan, end, kNanKey<Key>);
-      }
-    }
-    return nth(scratch, n, numbers > 0 ? (numbers - 1) / 2 : 0);
-  });
+  const Tensor& all = c.tensor(0);
+  const int64_t middle = (Cut(all, c.integer(1)).n - 1) / 2;
+  const Nans nans = skip_nan ? Nans::Skip : Nans::Win;
+  pick_one(c, c.integer(1), middle, nans,
+           [&]<class Key>(Line<Key>& scratch, int64_t n, bool floats) {
+             int64_t numbers = n;
+             if (floats) {
+               const Key* end = scratch.keys + n;
+               const Key* nan = std::find(scratch.keys, scratch.keys + n, kNanKey<Key>);
+               if (nan != end) {
+                 if (!skip_nan) return static_cast<int64_t>(nan - scratch.keys);
+                 numbers = n - std::count(nan, end, kNanKey<Key>);
+               }
+             }
+             return nth(scratch, n, numbers > 0 ? (numbers - 1) / 2 : 0);
+           });
 }
 
 void mode(Call& c) {
-  pick_one(c, c.integer(1), [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
+  pick_one(c, c.integer(1), -1, Nans::Last, [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
     sort_packed<Key>(scratch.items, scratch.spare, n);
     int64_t best = 0, most = 0;

@@ -55,6 +55,12 @@ void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n);
 bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,
                       const Tensor& positions);
 
+// The element number k (from 0) in the order of each of many short lines, and where it stood. Of a line with nans, by
+// `nans`, k is right all the same, the first nan is taken, or the middle of what is not nan.
+enum class Nans { Last, Win, Skip };
+bool pick_short_lines(const Tensor& x, int64_t dim, int64_t k, Nans nans, const Tensor& values,
+                      const Tensor& positions);
+
 // Element-wise move of n elements of a type, the i-th from place numbers(i).
 template <class Number>
 void take_elements(DType dtype, const char* from, int64_t step, char* to, int64_t to_step,

@@ -174,6 +174,80 @@ void by_boxes(const Folder& folder, FoldSink sink) {
                });
 }
 
+// Short lines, along which elements lie nearer than the lines: many are turned at a time, so that each
+// is a column of a tile.
+void by_lines(const Folder& folder, FoldSink sink) {
+  const FoldPlan& p = folder.plan;
+  const FoldAxis& line = p.kept[p.kept_rank - 1];
+  const int64_t beside = std::min(kBox / p.depth, line.size),
+                parts = (line.size + beside - 1) / beside;
+  parallel_for(p.results / line.size * parts, std::max<int64_t>(1, kWork / (beside * p.depth)),
+               [&](int64_t first, int64_t last) {
+                 alignas(64) char raw[kBox * 8], tile[kBox * 8];
+                 Slot s[3 * kBox];
+                 for (int64_t u = first; u < last; ++u) {
+                   const FoldPlace at = place_of(p.kept, p.kept_rank - 1, u / parts);
+                   const int64_t j = u % parts * beside, n = std::min(beside, line.size - j),
+                                 out = at.out + j * line.out;
+                   level_of::copy_plane(folder.bytes, folder.direct ? tile : raw, n, 1,
+                                        folder.at(at.in + j * line.in), p.folded[0].in, line.in,
+                                        p.depth, n);
+                   if (!folder.direct)
+                     level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw, 1,
+                                         p.depth * n);
+                   if (folder.straight) {
+                     folder.finish_rows(tile, n, n, out, 1);
+                     continue;
+                   }
+                   folder.f->init(s, kBox, n);
+                   folder.f->rows(tile, n, p.depth, n, 0, s, kBox);
+                   sink.call(sink.function, s, kBox, n, out, 1);
+                 }
+               });
+}
+// Is it worth it? Sums of longer lines round otherwise as columns than as runs, and are what held rows end in.
+bool wants_lines(const Folder& folder, FoldOp op) {
+  const FoldPlan& p = folder.plan;
+  if (p.folded_rank != 1 || p.kept_rank == 0 || p.depth < 2) return false;
+  const FoldAxis& line = p.kept[p.kept_rank - 1];
+  if (line.size < 16 || p.folded[0].in <= 0) return false;
+  for (int k = 0; k < p.kept_rank; ++k)
+    if (p.kept[k].in > 0 && p.kept[k].in <= p.folded[0].in) return false;
+  bool exact = folder.lanes == Lanes::I64 || op == FoldOp::ArgMax || op == FoldOp::ArgMin;
+  if (const int row = static_cast<int>(op); row < kFoldRows)
+    exact |= fold_rows[row].combine >= Combine::Largest || fold_rows[row].combine == Combine::Count;
+  return p.depth < 8 || (exact && p.depth <= 24);
+}
+
+// States of n columns whose every element was there that often.
+void repeat(FoldOp op, Lanes lanes, Slot* s, int64_t cap, int64_t n, int64_t times) {
+  const auto scale = [&](Slot* t) {
+    for (int64_t j = 0; j < n; ++j) {
+      if (lanes == Lanes::I64)
+        t[j].i = static_cast<int64_t>(static_cast<uint64_t>(t[j].i) * static_cast<uint64_t>(times));
+      else
+        t[j].d *= static_cast<double>(times);
+    }
+  };
+  if (op == FoldOp::Moments) scale(s), scale(s + 2 * cap);
+  if (static_cast<int>(op) >= kFoldRows) return;
+  const Combine combine = fold_rows[static_cast<int>(op)].combine;
+  if (combine <= Combine::Count) return scale(s);
+  if (combine != Combine::Product) return;
+  for (int64_t j = 0; j < n; ++j) {
+    const auto power = [&](auto x) {
+      auto y = decltype(x){1};
+      for (int64_t k = times; k > 0; k /= 2, x *= x)
+        if (k % 2) y *= x;
+      return y;
+    };
+    if (lanes == Lanes::I64)
+      s[j].i = static_cast<int64_t>(power(static_cast<uint64_t>(s[j].i)));
+    else
+      s[j].d = power(s[j].d);
+  }
+}
+
 }  // namespace
 
 const Fold* find_fold(FoldOp op, Lanes lanes) {
@@ -240,6 +314,17 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     sink.call(sink.function, s, 1, 1, 0, 1);
     return;
   }
+  Sizes once = x.shape();  // of what is repeated along folded dimensions, the first
+  int64_t times = 1;
+  for (int d = 0; d < x.rank(); ++d)
+    if (bits >> d & 1 && x.size(d) > 1 && x.stride(d) == 0) times *= x.size(d), once[d] = 1;
+  if (times > 1) {
+    const auto all = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+      repeat(op, lanes, s, cap, n, times);
+      sink.call(sink.function, s, cap, n, at, step);
+    };
+    return fold(alias(x, once, x.strides(), x->offset), bits, op, lanes, all);
+  }
   folder.plan = plan_fold(x, bits);
   const FoldPlan& p = folder.plan;
   if (p.results == 0) return;
@@ -275,13 +360,17 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
       }
     }
   }
-  if (small && (boxes || (columns ? p.kept[column].in : folder.inner_step()) == 1)) take_small();
+  const bool lines = !boxes && wants_lines(folder, op);
+  if (small && (boxes || lines || (columns ? p.kept[column].in : folder.inner_step()) == 1))
+    take_small();
   const bool as_it_is =
       straight && folder.f->shallow && p.depth > 0 && p.depth <= kShallow &&
       (folder.small || straight->by == 1 || straight->type == lane_type_of(lanes));
   folder.straight = as_it_is && (!folder.small || straight->type == x.dtype()) ? straight : nullptr;
   if (boxes)
     by_boxes(folder, sink);
+  else if (lines)
+    by_lines(folder, sink);
   else if (columns)
     by_columns(folder, column, arg, sink);
   else

@@ -21,9 +21,9 @@ enum class FoldOp : int {
 // How the values of elements meet.
 enum class Combine : int {
   Sum,       // of floats: in registers for a while, then in double
-  WideSum,   // of floats: in double at once, where single values may be too large or too small
+  WideSum,   // of floats: in double wherever single values may be too large or too small
   Count,     // a sum of zeros and ones
-  Product,   // of floats: as double
+  Product,   // of floats: in double wherever floats could not hold it on the way
   Largest,   // nan wins
   Smallest,  // nan wins
 };

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/reduce/reduce.h"
 
 namespace tycho::cpu {
@@ -98,6 +99,8 @@ struct Folder {
 
   void fold_run(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
     const int64_t step = inner_step();
+    if (plan.folded_rank > 1 && plan.folded[plan.folded_rank - 1].size < fold_sizes::kShortRun)
+      return fold_short_runs(base, begin, end, s, cap);
     each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
       if (direct && (step == 1 || n == 1)) {
         f->run(at(from), n, number, s, cap);
@@ -110,6 +113,27 @@ struct Folder {
         f->run(tile, m, number + i, s, cap);
       }
     });
+  }
+
+  // The same of short runs: many of them are put side by side first.
+  void fold_short_runs(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
+    const FoldAxis &run = plan.folded[plan.folded_rank - 1],
+                   &far = plan.folded[plan.folded_rank - 2];
+    alignas(64) char raw[fold_sizes::kTile * 8], tile[fold_sizes::kTile * 8];
+    while (begin < end) {
+      const int64_t skip = begin % run.size, row = begin / run.size;
+      int64_t rows = 1, n = std::min(run.size - skip, end - begin);
+      if (n == run.size) {
+        rows = std::min({(end - begin) / n, far.size - row % far.size, fold_sizes::kTile / n});
+        n *= rows;
+      }
+      const int64_t from = base + place_of(plan.folded, plan.folded_rank - 1, row).in;
+      level_of::copy_plane(bytes, direct ? tile : raw, run.size, 1, at(from + skip * run.in),
+                           far.in, run.in, rows, n / rows);
+      if (!direct) level_of::load_tile(static_cast<int>(lanes), dtype, tile, raw, 1, n);
+      f->run(tile, n, begin, s, cap);
+      begin += n;
+    }
   }
 
   // `cols` columns, `step` elements apart.
@@ -144,7 +168,7 @@ struct Folder {
     const int64_t n = plan.depth;
     const bool here = direct && step == 1;
     alignas(64) char tile[fold_sizes::kTile * 8];
-    const int64_t most = here ? cols : fold_sizes::kTile / n;
+    const int64_t room = fold_sizes::kTile * 8 / lane_bytes / n, most = here ? cols : room;
     for (int64_t j = 0; j < cols; j += most) {
       const int64_t m = std::min(most, cols - j);
       const char* x = from + j * step * bytes;

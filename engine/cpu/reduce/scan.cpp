@@ -25,9 +25,12 @@ Tensor moved_last(const Tensor& t, int d) {
 
 void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, bool reverse) {
   constexpr int64_t kLong = 256;  // shorter runs are slower than lanes over copied columns
-  if (dim + 1 < input.rank() && input.stride(dim) == 1 && input.size(dim) >= kLong &&
-      !input.contiguous()) {
-    // It lies along the dimension.
+  int64_t inner = 1;
+  for (int d = dim + 1; d < input.rank(); ++d) inner *= input.size(d);
+  const bool along = input.rank() && input.stride(dim) == 1 && !input.contiguous(),
+             few = inner < 8 && what != ScanOp::LogSumExp && input.numel() >= 4 * kLong;
+  if (inner > 1 && input.size(dim) >= kLong && (along || few)) {
+    // It lies along the dimension, or too few lines do side by side.
     const Tensor turned = packed(moved_last(input, dim)),
                  result = empty(turned.shape(), out.dtype());
     scan_into(result, turned, turned.rank() - 1, what, reverse);

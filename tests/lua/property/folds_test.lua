@@ -65,3 +65,117 @@ test("a nan is the result of every extreme and sum that it is in", function()
     end
   end
 end)
+
+test("a product of floats is right where it is large or small on the way", function()
+  torch.manual_seed(5)
+  for _, sizes in ipairs {{7, 5}, {8, 33}, {5, 9}, {3, 700}, {12, 70}} do
+    for dim = 1, 2 do
+      local n = math.min(sizes[dim], 14)
+      local x = torch.full(sizes, 1e-30):narrow(dim, 1, n)
+      x:narrow(dim, 1, n // 2):fill_(1e30)   -- all of them come first
+      local got, want = x:prod(dim), n % 2 == 0 and 1 or 1e-30
+      check.yes((got / want - 1):abs():lt(1e-4):all():item())
+      check.yes(x:narrow(dim, n // 2 + 1, n - n // 2):prod(dim):eq(n > 2 and 0 or 1e-30):all():item())
+    end
+  end
+  local z = torch.rand(2000, 40) + 0.5
+  local exact = z:to(torch.float64)
+  for dim = 1, 2 do
+    local got, want = z:prod(dim):to(torch.float64), exact:prod(dim)
+    local fits = want:abs():gt(1e-37)
+    check.yes(((got - want):abs() / want):masked_select(fits):lt(1e-4):all():item())
+  end
+  z[{3, 7}] = 0
+  check.equal(z:prod(2)[{3}]:item(), 0.0)
+  check.equal(z:prod(1)[{7}]:item(), 0.0)
+end)
+
+test("what is repeated along a dimension counts as often as it is there", function()
+  torch.manual_seed(6)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int64", "int32", "uint8", "bool"} do
+    local base = random(dtype, {5, 1, 3, 1})
+    if not dtype:find "int" and dtype ~= "bool" then base = base / 4 + 1 end
+    local x = base:expand(5, 4, 3, 7)
+    local y = x:contiguous()
+    for _, dims in ipairs {{2}, {4}, {2, 4}, {1, 2}, {1, 2, 3, 4}, {3, 4}, {1}} do
+      for _, name in ipairs {"sum", "count_nonzero", "any", "all", "amax", "amin"} do
+        if name == "any" or name == "all" or dtype ~= "bool" then
+          local a, b = x[name](x, dims):to(torch.float64), y[name](y, dims):to(torch.float64)
+          if not torch.allclose(a, b, 1e-2, 1e-4) then error(dtype .. " " .. name .. " " .. #dims) end
+        end
+      end
+      if torch.is_floating_point(x) then
+        for _, name in ipairs {"mean", "var", "std", "norm", "logsumexp", "nansum"} do
+          local a, b
+          if name == "norm" then a, b = torch.linalg.vector_norm(x, 2, dims), torch.linalg.vector_norm(y, 2, dims)
+          else a, b = x[name](x, dims), y[name](y, dims) end
+          if not torch.allclose(a:to(torch.float64), b:to(torch.float64), 1e-2, 1e-3) then error(dtype .. " " .. name .. " " .. #dims) end
+        end
+      end
+    end
+    if dtype ~= "bool" then
+      check.yes(torch.allclose(x:prod(2):to(torch.float64), y:prod(2):to(torch.float64), 2e-2))
+      check.equal(x:argmax(2):tolist(), y:argmax(2):tolist())
+      check.equal(x:argmin(3):tolist(), y:argmin(3):tolist())
+    end
+  end
+end)
+
+test("many short lines fold as each of them does", function()
+  torch.manual_seed(7)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int64", "int32", "int16", "uint8"} do
+    for _, n in ipairs {2, 3, 4, 5, 7, 8, 9, 15, 24, 25} do
+      for _, step in ipairs {1, 2} do
+        local x = random(dtype, {301, n * step})[{{}, {1, n * step, step}}]
+        local wide = x:to(torch.float64):contiguous()
+        local near = dtype == "bfloat16" and 4e-2 or 1e-4
+        for name, join in pairs(joins) do
+          if name ~= "prod" or not dtype:find "int" then
+            check.yes(torch.allclose(torch[name](x, 2):to(torch.float64), by_definition(wide, 2, join), near, near))
+          end
+        end
+        for _, name in ipairs {"max", "min"} do
+          local value, at = torch[name](x, 2)
+          check.yes(value:to(torch.float64):eq(torch["a" .. name](wide, 2)):all():item())
+          check.yes(wide:gather(2, at:unsqueeze(2)):squeeze(2):eq(value:to(torch.float64)):all():item())
+        end
+      end
+    end
+  end
+end)
+
+test("truths of long rows of bytes are counted beyond what a byte holds", function()
+  for _, n in ipairs {255, 256, 257, 1023, 70000, 300001} do
+    local x = torch.ones(n):to(torch.uint8)
+    check.equal(x:count_nonzero():item(), n)
+    check.yes(x:all():to(torch.bool):item())
+    check.equal((x * 255):sum():item(), 255 * n)
+    check.equal((x:to(torch.int8) * -128):sum():item(), -128 * n)
+    x[{n}] = 0
+    check.no(x:all():to(torch.bool):item())
+    check.yes((1 - x):any():to(torch.bool):item())
+    local rows = torch.ones(n, 3):to(torch.bool)
+    check.equal(rows:count_nonzero(1):tolist(), {n, n, n})
+    rows[{n, 2}] = false
+    check.equal(rows:all(1):tolist(), {true, false, true})
+  end
+end)
+
+test("a norm loses neither small nor large numbers", function()
+  torch.manual_seed(8)
+  for _, sizes in ipairs {{5, 7}, {100, 64}, {3, 5000}, {5000, 3}} do
+    for _, scale in ipairs {1, 1e-30, 1e-22, 1e-13, 1e18, 1e25} do
+      local x = torch.randn(sizes) * scale
+      x[{1, 1}] = 0
+      local exact = x:to(torch.float64)
+      for dim = 1, 2 do
+        local got, want = torch.linalg.vector_norm(x, 2, dim):to(torch.float64), torch.linalg.vector_norm(exact, 2, dim)
+        check.yes(((got - want):abs() / want):lt(1e-6):all():item())
+      end
+      check.yes(math.abs(torch.linalg.vector_norm(x):item() / torch.linalg.vector_norm(exact):item() - 1) < 1e-6)
+    end
+  end
+  check.equal(torch.linalg.vector_norm(torch.zeros(1000)):item(), 0.0)
+  check.equal(torch.linalg.vector_norm(torch.tensor {1 / 0, 2}):item(), 1 / 0)
+  check.yes(torch.linalg.vector_norm(torch.tensor {0 / 0, 2}):isnan():item())
+end)

@@ -84,3 +84,37 @@ test("gather and scatters along short lines are the same as one by one", functio
     end
   end
 end)
+
+test("large parts that lie across are selected as small ones are", function()
+  torch.manual_seed(22)
+  local base = torch.randn(9, 70, 40)
+  for _, dtype in ipairs {"float32", "int64", "uint8"} do
+    local x = (base * 10):abs():to(torch[dtype]):transpose(2, 3)
+    local at = torch.tensor {3, 9, 3, 1}
+    local got, want = x:index_select(1, at), x:contiguous():index_select(1, at)
+    check.yes(got:eq(want):all():item())
+    local y = x:transpose(1, 2)   -- [40, 9, 70]
+    check.yes(y:index_select(2, at):eq(y:contiguous():index_select(2, at)):all():item())
+  end
+end)
+
+test("masked_scatter fills the true places in order and keeps the others", function()
+  torch.manual_seed(23)
+  for _, dtype in ipairs {"float32", "int64", "uint8", "bfloat16"} do
+    for _, share in ipairs {0, 0.3, 1} do
+      local x = (torch.randn(33, 7) * 10):abs():to(torch[dtype])
+      local mask, source = torch.rand(33, 7):lt(share), torch.arange(231):to(torch[dtype])
+      for _, y in ipairs {x, x:t():contiguous():t()} do
+        local got, k, want = y:masked_scatter(mask, source):tolist(), 0, y:tolist()
+        local m, s = mask:tolist(), source:tolist()
+        for r = 1, 33 do
+          for c = 1, 7 do
+            if m[r][c] then k = k + 1; want[r][c] = s[k] end
+          end
+        end
+        check.equal(got, want)
+        check.equal(y:clone():masked_scatter_(mask, source):tolist(), want)
+      end
+    end
+  end
+end)

@@ -96,3 +96,32 @@ test("running products, sums from both ends and extremes go along any dimension"
     end
   end
 end)
+
+test("scans of long lines are those of their first elements, wherever the lines lie", function()
+  torch.manual_seed(21)
+  for _, dtype in ipairs {"float32", "float64", "int64"} do
+    for _, sizes in ipairs {{1, 300}, {3, 300, 2}, {300, 5}, {2, 257, 7}, {301}} do
+      local x = torch.randn(sizes)
+      x = (dtype == "int64" and (x * 3):round() or x / 8 + 1):to(torch[dtype])
+      for _, y in ipairs {x, x:flip(1), x:transpose(1, -1)} do
+        for dim = 1, y:dim() do
+          local n = y:size(dim)
+          local sum, product = y:cumsum(dim):to(torch.float64), y:cumprod(dim):to(torch.float64)
+          for _, k in ipairs {1, 2, 3, 4, 5, n - 1, n} do
+            if k >= 1 and k <= n then
+              local first = y:narrow(dim, 1, k):to(torch.float64)
+              check.yes(torch.allclose(sum:select(dim, k), first:sum(dim), 1e-5, 1e-5))
+              if dtype ~= "int64" then check.yes(torch.allclose(product:select(dim, k), first:prod(dim), 1e-4, 1e-5)) end
+            end
+          end
+        end
+      end
+    end
+  end
+  local x = torch.ones(40)
+  x[{6}], x[{19}] = 1 / 0, -1 / 0
+  local sums = x:cumsum(1):tolist()
+  check.equal(sums[5], 5.0)
+  check.equal(sums[18], 1 / 0)
+  check.yes(sums[19] ~= sums[19] and sums[40] ~= sums[40])
+end)

@@ -60,11 +60,11 @@ template <int N, class T>
 void rows_filled(T* to, int64_t tr, const T* from, int64_t fr, int64_t rows, int64_t cols) {
   constexpr int64_t kPer = N / static_cast<int64_t>(sizeof(T));
   for (int64_t r = 0; r < rows; r++) {
+    typedef T Block __attribute__((vector_size(N)));
     T* t = to + r * tr;
-    T block[kPer];
-    for (int i = 0; i < kPer; i++) block[i] = from[r * fr];
-    for (int64_t c = 0; c < cols - kPer; c += kPer) memcpy(t + c, block, N);
-    memcpy(t + cols - kPer, block, N);
+    const Block block = Block{} + from[r * fr];
+    for (int64_t c = 0; c < cols - kPer; c += kPer) memcpy(t + c, &block, N);
+    memcpy(t + cols - kPer, &block, N);
   }
 }
 template <class T>

@@ -15,8 +15,8 @@ struct SmallSum {
   static TYCHO_INLINE A take(A a, T x) { return static_cast<A>(a + static_cast<A>(x)); }
   static TYCHO_INLINE int64_t join(int64_t s, int64_t a) { return plus(s, a); }
 };
-struct NonZero : SmallSum<uint8_t, uint32_t, 1 << 20> {
-  static TYCHO_INLINE A take(A a, T x) { return a + (x != 0); }
+struct NonZero : SmallSum<uint8_t, uint8_t, 255> {
+  static TYCHO_INLINE A take(A a, T x) { return static_cast<A>(a + (x != 0)); }
 };
 template <class T_, bool Largest>
 struct SmallExtreme {
@@ -44,6 +44,16 @@ struct Small {
   }
   static void run(const void* px, int64_t n, int64_t, Slot* s, int64_t) {
     const T* x = static_cast<const T*>(px);
+    constexpr int64_t w = 4 * TYCHO_LANE_BYTES / sizeof(A);
+    while (n >= 4 * w) {  // side by side, in registers
+      const int64_t lines = n / w, m = lines < Row::block ? lines : Row::block;
+      A a[w];
+      for (int64_t k = 0; k < w; ++k) a[k] = Row::start;
+      for (int64_t r = 0; r < m; ++r, x += w)
+        for (int64_t k = 0; k < w; ++k) a[k] = Row::take(a[k], x[k]);
+      for (int64_t k = 0; k < w; ++k) s->i = Row::join(s->i, a[k]);
+      n -= m * w;
+    }
     while (n > 0) {
       const int64_t m = n < Row::block ? n : Row::block;
       A a = Row::start;
@@ -112,11 +122,11 @@ const Fold* fold_small(int kind, int op) {
   const bool sum = o == shared_fold(FoldOp::sum);
   switch (static_cast<SmallKind>(kind)) {
     case SmallKind::U8:
-      return sum ? &Small<SmallSum<uint8_t, uint32_t, 1 << 20>>::fold
+      return sum ? &Small<SmallSum<uint8_t, uint16_t, 257>>::fold
              : o == shared_fold(FoldOp::count_nonzero) ? &Small<NonZero>::fold
                                                        : extreme<uint8_t>(o);
     case SmallKind::I8:
-      return sum ? &Small<SmallSum<int8_t, int32_t, 1 << 20>>::fold : extreme<int8_t>(o);
+      return sum ? &Small<SmallSum<int8_t, int16_t, 255>>::fold : extreme<int8_t>(o);
     case SmallKind::I16:
       return sum ? &Small<SmallSum<int16_t, int32_t, 1 << 15>>::fold : extreme<int16_t>(o);
     default:

@@ -35,6 +35,24 @@ TYCHO_INLINE T last(Lane<T> x) {
 }
 #endif
 
+// Floats in double, from the first on: four are joined before the carry, which so is waited for once.
+template <class F>
+TYCHO_INLINE void one_by_one(const float* x, float* y, int64_t n, int64_t step, double carry,
+                             F join) {
+  int64_t k = 0;
+  for (; k + 4 <= n; k += 4, x += 4 * step, y += 4 * step) {
+    const double a = static_cast<double>(x[0]), b = join(a, static_cast<double>(x[step])),
+                 c = join(b, static_cast<double>(x[2 * step])),
+                 d = join(c, static_cast<double>(x[3 * step]));
+    y[0] = static_cast<float>(join(carry, a));
+    y[step] = static_cast<float>(join(carry, b));
+    y[2 * step] = static_cast<float>(join(carry, c));
+    y[3 * step] = static_cast<float>(carry = join(carry, d));
+  }
+  for (; k < n; ++k, x += step, y += step)
+    *y = static_cast<float>(carry = join(carry, static_cast<double>(*x)));
+}
+
 // The carry runs in double, split in two floats for the addition to a lane.
 void sum_run(const float* x, float* y, int64_t n) {
   double carry = 0;
@@ -49,10 +67,7 @@ void sum_run(const float* x, float* y, int64_t n) {
     carry += static_cast<double>(last(p));
   }
 #endif
-  for (; i < n; ++i) {
-    carry += static_cast<double>(x[i]);
-    y[i] = static_cast<float>(carry);
-  }
+  one_by_one(x + i, y + i, n - i, 1, carry, [](double a, double b) { return a + b; });
 }
 void sum_run(const int64_t* x, int64_t* y, int64_t n) {
   int64_t i = 0;
@@ -156,6 +171,8 @@ void run(bool reverse, const void* px, void* py, int64_t n) {
   if constexpr (op == ScanOp::LogSumExp) return log_run(reverse, x, y, n, next<op, S>);
   S carry = start<op, S>();
   const int64_t step = reverse ? -1 : 1, first = reverse ? n - 1 : 0;
+  if constexpr (sizeof(T) == 4)
+    return one_by_one(x + first, y + first, n, step, carry, next<op, S>);
   for (int64_t k = 0, i = first; k < n; ++k, i += step)
     y[i] = static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[i])));
 }

@@ -1,0 +1,82 @@
+-- What stands where in the order of short and long lines: against sorting each of them.
+
+test("the k-th values and medians of short lines are those of the sorted line", function()
+  torch.manual_seed(11)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int64", "int32", "uint8"} do
+    for _, n in ipairs {1, 2, 3, 7, 18, 33, 64, 65} do
+      for _, rows in ipairs {3, 8, 65, 200} do
+        local x = torch.randint(0, 20, {rows, n}):to(torch[dtype])
+        local y = x:transpose(1, 2):contiguous():transpose(1, 2)   -- the same, lying otherwise
+        for _, k in ipairs {1, (n + 1) // 2, n} do
+          local sorted, order = torch.sort(x, {dim = 2, stable = true})
+          for _, t in ipairs {x, y} do
+            local value, at = torch.kthvalue(t, k, 2)
+            check.equal(value:tolist(), sorted:select(2, k):tolist())
+            check.equal(t:gather(2, at:unsqueeze(2)):squeeze(2):tolist(), value:tolist())
+          end
+        end
+        local value, at = x:median(2)
+        check.equal(value:tolist(), torch.sort(x, {dim = 2}):select(2, (n + 1) // 2):tolist())
+        check.equal(x:gather(2, at:unsqueeze(2)):squeeze(2):tolist(), value:tolist())
+      end
+    end
+  end
+end)
+
+test("a median is the first nan of its line, and nanmedian passes them by", function()
+  torch.manual_seed(12)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16"} do
+    for _, n in ipairs {1, 2, 5, 16, 31} do
+      local x = torch.randn(70, n):to(torch[dtype])
+      for row = 1, 70, 3 do
+        for _ = 1, math.random(n) do x[{row, math.random(n)}] = 0 / 0 end
+      end
+      local value, at = x:median(2)
+      local without, there = x:nanmedian(2)
+      for row = 1, 70 do
+        local line, numbers, nan = x[{row}]:tolist(), {}, nil
+        for i, v in ipairs(line) do
+          if v ~= v then nan = nan or i else numbers[#numbers + 1] = v end
+        end
+        table.sort(numbers)
+        local middle = numbers[(#numbers + 1) // 2]
+        if nan then check.equal(at[{row}]:item(), nan) else check.equal(value[{row}]:item(), middle) end
+        if middle then
+          check.equal(without[{row}]:item(), middle)
+          check.equal(line[there[{row}]:item()], middle)
+        else
+          check.yes(without[{row}]:isnan():item())
+        end
+      end
+    end
+  end
+end)
+
+test("long lines of wide numbers that differ in their last bits only, or in all, are sorted and keep the order of equals", function()
+  torch.manual_seed(13)
+  for _, n in ipairs {70, 300, 3000} do
+    local near = torch.randint(0, 2 ^ 20, {n}):to(torch.int64)
+    local lines = {
+      torch.randn(n, {dtype = torch.float64}), torch.randn(n, {dtype = torch.float64}) * 1e-12 + 1,
+      torch.randn(n):to(torch.float64):round(), near * (1 << 40) + torch.randint(0, 3, {n}), near - (1 << 62) * torch.randint(0, 2, {n}),
+      torch.cat {torch.randint(0, 5, {n - 2}), torch.tensor {math.mininteger, math.maxinteger}},
+    }
+    lines[3][{5}], lines[3][{9}] = 0 / 0, 1 / 0
+    for _, x in ipairs(lines) do
+      for _, descending in ipairs {false, true} do
+        local values, at = torch.sort(x, {stable = true, descending = descending})
+        local v, i, before = values:tolist(), at:tolist(), x:tolist()
+        for k = 1, n do
+          check.yes(before[i[k]] == v[k] or v[k] ~= v[k])
+          if k > 1 and v[k] == v[k] and v[k - 1] == v[k - 1] then
+            check.yes(v[k - 1] == v[k] and i[k - 1] < i[k] or v[k - 1] ~= v[k] and (v[k - 1] > v[k]) == descending)
+          end
+        end
+        for _, k in ipairs {1, 5, n // 8, n // 3, n} do
+          check.equal(torch.topk(x, k, {largest = descending}):nan_to_num(7):tolist(), values:narrow(1, 1, k):nan_to_num(7):tolist())
+          if not descending then check.equal(torch.kthvalue(x, k):nan_to_num(7):item(), values[{k}]:nan_to_num(7):item()) end
+        end
+      end
+    end
+  end
+end)
