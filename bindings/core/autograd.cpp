@@ -47,6 +47,7 @@ std::vector<Tensor> tensor_list(lua_State* L, int i, const char* what, bool none
 template <class F>
 void explained(lua_State* L, F sweep) {
   watch::last_blame = {};
+  collect_before_sweep(L);
   struct Modes {  // scopes that hooks opened and closed inside saw the sweep's own modes
     lua_State* L;
     ~Modes() { modes_changed(L); }
@@ -98,6 +99,7 @@ int backward(lua_State* L) {
     explained(L, [&] { grad::backward({x}, grads, o, inputs); });
     look_at_gradients(L, x, freed, o.retain_graph || o.create_graph);
   }
+  look_from_here();
   pace_collector(L);
   return 0;
 }

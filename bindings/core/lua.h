@@ -29,6 +29,10 @@ inline void enter(lua_State* L);
 void enter_slowly(lua_State* L);
 void switch_modes(lua_State* L);
 void modes_changed(lua_State* L);   // after changing tycho::mode or the autocast region
+// Before a gradient is computed: what the script holds no more stands in nobody's way.
+void collect_before_sweep(lua_State* L);
+// After it: its graph is gone, and memory grows from less.
+void look_from_here();
 void pace_collector(lua_State* L);  // run the collector when tensors have grown enough
 // A reference in the registry that may be dropped while the collector runs.
 void drop_later(int ref);

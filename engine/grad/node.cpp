@@ -85,6 +85,7 @@ void Node::forget(Impl* output) {
 }
 
 void Node::free_saved() {
+  again = nullptr;
   if (saved.empty() && !custom) return;
   for (Saved& s : saved)
     if (s.tensor || s.packed) freed = true;
@@ -148,29 +149,31 @@ void forget_unpacked(Node& node) {
 }
 
 Tensor unpack_saved(Node& node, const Saved& s, int output) {
-  if (s.packed && !node.freed) [[unlikely]]
+  const Impl* const kept = node.freed ? nullptr : s.packed ? s.packed->kept() : s.tensor.get();
+  if (s.packed && !node.freed && (!kept || kept->storage->version == s.version)) [[unlikely]]
     return unpack_packed(node, s, output);
   const std::string op_name = bare_name(node.name());
-  if (node.freed || !s.tensor)
+  if (!kept)
     fail(Kind::Autograd,
          format("backward: this graph was already used%s and is freed (%s%s kept values for one "
                 "pass)",
                 at(node.freed_at).c_str(), op_name.c_str(), at(node.where).c_str()),
          "put the forward pass inside the loop, and detach() what is carried from one pass to the "
          "next; loss:backward{retain_graph=true} only if two passes over one graph are meant");
-  if (s.tensor->storage->version != s.version) {
-    const Storage& changed = *s.tensor->storage;
+  if (kept->storage->version != s.version) {
+    const Storage& changed = *kept->storage;
     std::string by = "it was changed in place since";
     if (changed.changed_by == grad::kPass) {
       by = "another backward pass added to it";
     } else if (changed.changed_by) {
-      by = bare_name(changed.changed_by.get()) + "_" + at(changed.changed_at) + " changed it in place";
+      by = bare_name(changed.changed_by.get()) + "_" + at(changed.changed_at) +
+           " changed it in place";
       standing_observer->needed_before_change(node, changed);
     }
     fail(Kind::Autograd,
          format("backward: %s%s needs %s, a %s, but %s", op_name.c_str(), at(node.where).c_str(),
-                s.output ? "its own result" : "its input", describe(Tensor(s.tensor)).c_str(),
-                by.c_str()),
+                s.output ? "its own result" : "its input",
+                describe(Tensor(const_cast<Impl*>(kept))).c_str(), by.c_str()),
          "y = y + 1  -- makes a new tensor; y:add_(1) changes the one that the gradient needs (or "
          "clone it first)");
   }

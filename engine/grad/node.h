@@ -3,6 +3,7 @@
 // made.
 #pragma once
 #include "engine/base/where.h"
+#include "engine/grad/again.h"
 #include "engine/ops/table/op.h"
 
 namespace tycho {
@@ -22,6 +23,8 @@ struct Packed : Counted {
   Edge edge;     // where the gradient of the saved input goes
   Tensor value;  // while the gradient of its node is computed
   virtual Tensor unpack() = 0;
+  // The saved tensor itself, where it is still there: it must not have changed.
+  virtual const Impl* kept() const { return nullptr; }
   virtual void free_packed() = 0;
   static void destroy(Packed* p) { p->free_packed(); }
 
@@ -106,6 +109,7 @@ struct Node final : GraphNode {
   SmallVec<Saved, 3> saved;   // inputs as the op's `saves` (a row: as `kept`), then outputs
   SavedArgs* args = nullptr;  // null for rows whose operands are all tensors
   Ref<CustomGrad> custom;
+  Ref<grad::Again> again;  // how to compute its result once more
   NodeExtra* extra = nullptr;
   Pending* pending = nullptr;
   uint64_t mark = 0;  // of the search for needed nodes

@@ -4,6 +4,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/defer.h"
 
 namespace tycho::grad {
 namespace {
@@ -36,6 +37,7 @@ void save_input(Node* node, const Call& c, Impl* t) {
   }
   s.tensor = Ref<Impl>(t);
   s.version = t->storage->version;
+  if (node->op->row < 0 && t->node && !save_hooks && save_again(s, t)) return;
   if (save_hooks && !t->is_number) [[unlikely]]
     pack_saved(s, t);
 }
@@ -150,6 +152,7 @@ void record(Call& c) {
     record_row(node, c);
   else
     record_op(node, c);
+  if (may_be_deferred(c.out[0].numel(), c.out[0].device())) remember_call(*node, c);
   if (standing_wants.records || (c.out[0].dtype() == DType::Float64 && c.op->row >= 0)) [[unlikely]]
     standing_observer->recording(c, *node);
   for (int i = 0; i < c.out.size(); ++i) {

@@ -33,6 +33,7 @@ struct Storage : Shared {
   // last change are Relaxed.
   enum class Stepped : uint8_t { None, All, Some };
   Relaxed<Stepped> stepped = Stepped::None;
+  Relaxed<bool> read_again = false;  // a gradient may need what is computed from it (grad/again.h)
   Relaxed<uint32_t> version = 0;
   Relaxed<uint32_t> passes = 0;
   // Of a device with streams: the stream of the last write (or of the start), with how much that stream had been asked

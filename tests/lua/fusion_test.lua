@@ -55,7 +55,7 @@ local function program(seed, device)
   end
   local sums = {}
   local function step()
-    local kind = draw(23)
+    local kind = draw(25)
     local x, y = any(), any()
     if kind <= 6 then
       if x.dtype ~= torch.bool then keep(x[unary[draw(#unary)]](x)) end
@@ -90,7 +90,7 @@ local function program(seed, device)
     elseif kind == 18 then
       keep(torch.add(x, y, {out = torch.empty(0, {device = device})}))
     elseif kind == 19 then
-      collectgarbage "step"
+      collectgarbage(draw(2) == 1 and "step" or "collect")
     elseif kind == 20 then
       torch.no_grad(function() leaves[3]:add_(1) end)
     elseif kind == 21 then
@@ -99,6 +99,21 @@ local function program(seed, device)
       local mask = x[compare[draw(#compare)]](x, y)
       keep(torch.where(mask, x, y))
       if draw(2) == 1 then keep(mask * y) end
+    elseif kind >= 24 then
+      -- What a product keeps of these may be computed again for its gradient.
+      local F = torch.nn.functional
+      local z, way = x, draw(5)
+      if way == 1 then z = F.layer_norm(x, {x:size(-1)}) end
+      if way == 2 then z = F.gelu(F.layer_norm(x, {x:size(-1)}):to "float32") end
+      if way == 3 then z = F.gelu(x * 0.5):to "bfloat16" end
+      if way == 4 then z = F.dropout(x:relu(), 0.25) end
+      if way == 5 then z = x:sin() end
+      local w = randn(4, x:size(-1), {dtype = z.dtype})
+      local product = F.linear(z, w:requires_grad_())
+      if draw(4) == 1 then torch.no_grad(function() z:mul_(2) end) end
+      if draw(4) == 1 then torch.no_grad(function() x:detach():add_(1) end) end
+      keep(product:sum(-1, true):float() + y)
+      if grads then leaves[#leaves + 1] = w end
     else
       keep(x:to(({"float32", "bfloat16", "float16", "float64"})[draw(4)]))
     end

@@ -28,6 +28,7 @@ const Op& masked_scale =
             .doc = "x * scale where the mask is true, 0 elsewhere.",
             .where = kHidden,
             .saves = "mask",
+            .again = true,
             .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
             .grad = [](Backward& b) { b.set(0, op<"masked_scale">(b.g(), b.in(1), b.number(2))); },
             .samples =

@@ -157,6 +157,7 @@ const Op& row_norm = add_op(
      .doc = "layer_norm (centred) or rms_norm, and each row's mean and 1 / deviation.",
      .where = kHidden,
      .saves = "self, weight, out2, out3",
+     .again = true,
      .shape =
          [](Call& c) {
            const Tensor& x = c.tensor(0);

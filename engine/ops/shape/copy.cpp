@@ -87,6 +87,7 @@ const Op& to_dtype = add_op(
      .args = "self, dtype: dtype, copy: bool = false, memory_format: string?",
      .doc = "The tensor in another element type, on the same device; itself when nothing changes.",
      .where = kMethod,
+     .again = true,
      .see = "dtypes",
      .rule = "any shape -> the same shape",
      .example = "torch.tensor{1.7, -1.7}:to(\"int64\") --> i64 [2]  1 -1\n"

@@ -5,11 +5,17 @@
 
 namespace tycho {
 
+namespace grad {
+void keep_before_change(const Storage& s);  // grad/again.h
+}
+
 // `op` changes the tensor's values, or its shape as well.
 using BeforeChange = void (*)(Impl*, const char* op, bool shape);
 inline constinit thread_local BeforeChange before_change = nullptr;
 
 inline void about_to_change(const Tensor& t, const char* op, bool shape = false) {
+  if (t && t->storage->read_again) [[unlikely]]
+    grad::keep_before_change(*t->storage);
   run_held_rows();  // they may read it
   if (before_change && t) [[unlikely]]
     before_change(t.get(), op, shape);

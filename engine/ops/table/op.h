@@ -165,6 +165,7 @@ struct Op {
   bool differentiable = true;  // false: results never require grad
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
   const char* saves = "";   // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  bool again = false;  // its result is sooner computed again than kept for a gradient (grad/again.h)
   const char* writes = "";  // lists of tensors that are changed in place (optimiser steps)
   const char* see = "";     // related ops, for help
   const char* rule = "";    // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
