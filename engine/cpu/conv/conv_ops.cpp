@@ -6,6 +6,7 @@
 #include "engine/cpu/conv/conv.h"
 #include "engine/cpu/conv/conv_few.h"
 #include "engine/cpu/conv/conv_pack.h"
+#include "engine/cpu/conv/conv_point.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
@@ -49,6 +50,21 @@ Tensor channels_last(const Tensor& given, DType type) {
   return to;
 }
 
+// bfloat16 numbers are multiplied in pairs. An odd number of channels gets one of zeros, which costs
+// much less than the kernels that mask the last one (2 to 3.5 times as long).
+bool wants_even(const Tensor& t, int64_t groups) {
+  return t.dtype() == DType::BFloat16 && groups == 1 && t.size(1) % 2 != 0;
+}
+Tensor one_more_channel(const Tensor& t, bool last) {
+  Sizes shape = t.shape();
+  ++shape[1];
+  const Tensor to = last ? empty_channels_last(shape, t.dtype(), t.device())
+                         : empty(shape, t.dtype(), t.device());
+  copy_raw(op<"narrow">(to, 1, int64_t{0}, t.size(1)), t);
+  fill_raw(op<"narrow">(to, 1, t.size(1), int64_t{1}), Value(int64_t{0}));
+  return to;
+}
+
 Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
 
 // What of a convolution does something: a single tap with steps sees every so-many-th pixel, and
@@ -68,7 +84,8 @@ struct Seen {
       step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
       const int64_t in = x[d + 2], out = y[d + 2];
       if (in < 1 || out < 1) continue;
-      const bool inside = padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
+      const bool inside =
+          padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
       if (over && kernel[d] == 1 && inside && stride[d] > 1) {
         step[d] = stride[d], last[d] = (out - 1) * stride[d];
         stride[d] = 1;
@@ -204,15 +221,40 @@ bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& ker
          !product_by_ours(*v, pass) && has_onednn_conv(*v);
 }
 
+// Single taps, as one product or one for each image. `from`: the input, or the result's gradient.
+bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, const Tensor& w,
+                const Tensor& bias, const Tensor& to) {
+  const DType type = from.dtype();
+  const bool computes = type == computed_in(type) || type == DType::BFloat16;
+  if (!computes || w.dtype() != type || to.dtype() != type) return false;
+  const Tensor &x = back ? to : from, &y = back ? from : to;
+  const Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
+  Pixels pixels;
+  if (!single_tap(v) || !pixels_of(from, &pixels) || !single_tap_product_pays(v, pixels))
+    return false;
+  const Tensor begin = bias ? packed(bias) : Tensor();
+  single_tap_product(v, back, pixels, w.data(), w.stride(0), w.stride(1),
+                     bias ? begin.data() : nullptr, to.data());
+  return true;
+}
+
 }  // namespace
 
 void convolution(Call& c) {
   const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
   const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
-  const Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
+  Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
+  if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
-  if (by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
+  bool onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
+  constexpr int64_t kEnoughOutputs = 16;  // of a single channel
+  const bool worth = x.size(1) > 1 || out.size(1) >= kEnoughOutputs;
+  if (onednn && worth && wants_even(x, v.groups)) {
+    x = one_more_channel(x, true), w = one_more_channel(w, false);
+    onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
+  }
+  if (onednn) {
     const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
     const PlainWeight plain_w = plain(wd, seen);
@@ -238,8 +280,16 @@ namespace {
 // `out` lies with channels last.
 void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tensor& out) {
   const Tensor& g = c.tensor(0);
+  if (by_product(c, seen, true, g, w, Tensor(), out)) return;
   Convolution v;
   if (by_onednn(c, seen, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
+    if (out.size(1) > 1 && wants_even(out, v.groups)) {
+      Sizes shape = out.shape();
+      ++shape[1];
+      const Tensor even = empty_channels_last(shape, out.dtype(), out.device());
+      input_gradient(c, seen, one_more_channel(w, false), even);
+      return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
+    }
     const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
     const PlainWeight plain_w = plain(wd, seen);
     if (few_result_channels(v, true))
@@ -262,6 +312,13 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
   const Sizes kernel = kernel_of(out);
   Convolution v;
   if (by_onednn(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
+    if (x.size(1) > 1 && wants_even(x, v.groups)) {
+      Sizes shape = out.shape();
+      ++shape[1];
+      const Tensor even = empty(shape, out.dtype(), out.device());
+      weight_gradient(c, seen, one_more_channel(x, true), even);
+      return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
+    }
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
     if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out, seen))) return;
   }

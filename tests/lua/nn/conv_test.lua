@@ -284,3 +284,68 @@ test("volumes whose planes the kernel does not join are convolved as images are"
     end
   end
 end)
+
+test("single taps read images as they lie: whole, turned, stepped, flipped, shared and cut out of others", function()
+  local layouts = {
+    function(n, c, h, w) return torch.randn(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, h, w, c):permute(1, 4, 2, 3) end,
+    function(n, c, h, w) return torch.randn(n, c, w, h):transpose(3, 4) end,
+    function(n, c, h, w) return torch.randn(n, c, h, 2 * w)[{{}, {}, {}, {1, 2 * w, 2}}] end,
+    function(n, c, h, w) return torch.randn(n, c, h, w):flip(2, 4) end,
+    function(n, c, h, w) return torch.randn(1, c, h, w):expand(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, 1, h, w):expand(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, c + 3, h, w)[{{}, {2, c + 1}}] end,
+  }
+  for _, size in ipairs {{2, 3, 9, 11}, {1, 17, 13, 1}, {3, 6, 1, 1}, {9, 33, 8, 9}} do
+    for i, make in ipairs(layouts) do
+      for _, dtype in ipairs {"float32", "float64", "bfloat16"} do
+        for _, groups in ipairs {1, size[2] % 3 == 0 and 3 or 1} do
+          for _, out in ipairs {groups, 7 * groups} do
+            torch.manual_seed(i)
+            local c = size[2]
+            local x, w, b = make(table.unpack(size)), torch.randn(out, c // groups, 1, 1), torch.randn(out)
+            local a, k = x:to(dtype), w:to(dtype):requires_grad_()
+            if dtype == "float32" then a = x end
+            local y = F.conv2d(a, k, b:to(dtype), {groups = groups})
+            -- By products of matrices in float64.
+            local n, h, wide = size[1], size[3], size[4]
+            local flat = a:detach():double():contiguous():view(n, groups, c // groups, h * wide)
+            local matrix = k:detach():double():view(groups, out // groups, c // groups)
+            local want = torch.matmul(matrix, flat):view(n, out, h, wide) + b:to(dtype):double():view(out, 1, 1)
+            local bound = (dtype == "bfloat16" and 2e-2 or 1e-4) * (1 + want:abs():max():item())
+            check.close((y:detach():double() - want):abs():max():item(), 0, bound)
+            -- The transposed convolution is the input's gradient.
+            local z = F.conv_transpose2d(a, torch.randn(c, out // groups, 1, 1):fill_(1):to(dtype), nil, {groups = groups})
+            local sums = flat:sum(3, true):expand(n, groups, out // groups, h * wide):contiguous():view(n, out, h, wide)
+            bound = (dtype == "bfloat16" and 2e-2 or 1e-4) * (1 + sums:abs():max():item())
+            check.close((z:detach():double() - sums):abs():max():item(), 0, bound)
+          end
+        end
+      end
+    end
+  end
+end)
+
+test("an odd number of bfloat16 channels changes no result and no gradient", function()
+  for _, row in ipairs {
+    {{2, 1, 30, 31}, {20, 1, 5, 5}}, {{2, 3, 30, 31}, {17, 3, 3, 3}, {stride = 2}}, {{1, 21, 19, 18}, {1, 21, 5, 4}, {padding = 2}},
+    {{4, 17, 60}, {19, 17, 9}, {dilation = 2}}, {{1, 5, 9, 8, 7}, {8, 5, 3, 3, 3}, {stride = 2, padding = 1}},
+  } do
+    torch.manual_seed(3)
+    local size, kernel, options = table.unpack(row)
+    local x, w = torch.randn(size):to(torch.bfloat16), torch.randn(kernel):to(torch.bfloat16)
+    for _, name in ipairs {"conv", "conv_transpose"} do
+      if name == "conv_transpose" then x = torch.randn({size[1], kernel[1], table.unpack(size, 3)}):to(torch.bfloat16) end
+      local g
+      local function pass(type)
+        local a, b = x:to(type):detach():clone():requires_grad_(), w:to(type):detach():clone():requires_grad_()
+        local y = F[name .. (#size - 2) .. "d"](a, b, nil, options or {stride = 1})
+        g = g or torch.randn(y.shape):to(torch.bfloat16)
+        y:backward(g:to(type))
+        return {y:detach(), a.grad, b.grad}
+      end
+      local have, want = pass(torch.bfloat16), pass(torch.float64)
+      for k = 1, 3 do check.close((have[k]:double() - want[k]):abs():max():item(), 0, 2e-2 * (1 + want[k]:abs():max():item())) end
+    end
+  end
+end)
