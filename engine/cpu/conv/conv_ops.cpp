@@ -50,6 +50,15 @@ Tensor channels_last(const Tensor& given, DType type) {
   return to;
 }
 
+// As it is, where its type and layout allow that; else with channels last.
+Tensor readable(const Tensor& t, DType type, Pixels* pixels) {
+  if (t.dtype() == type && pixels_of(t, pixels)) return t;
+  const Tensor to = channels_last(t, type);
+  const int64_t each = to.numel() / std::max<int64_t>(1, to.size(0));
+  *pixels = {to.data(), each, to.size(1), 1};
+  return to;
+}
+
 // bfloat16 numbers are multiplied in pairs. An odd number of channels gets one of zeros, which costs
 // much less than the kernels that mask the last one (2 to 3.5 times as long).
 bool wants_even(const Tensor& t, int64_t groups) {
@@ -191,6 +200,11 @@ void stand_up(Window& w, int64_t groups) {
     std::swap(sizes[1], sizes[2]);
 }
 
+// Lanes along lines, where there is enough to do for a weight to be arranged.
+bool by_few(const Convolution& v, bool gradient) {
+  return work_of(v) >= kSmallWork && few_result_channels(v, gradient);
+}
+
 // Where oneDNN fills its blocks badly and conv.h's products do not: it computes 16 channels of the
 // input, and several pixels of a line of the result, at once.
 enum class Pass { Forward, Input, Weight };
@@ -211,12 +225,13 @@ bool product_by_ours(const Convolution& v, Pass pass) {
   return narrow && w.kernel[1] * w.kernel[2] > 1;
 }
 
-// Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
+// Whether oneDNN takes it as it is: images stay in their type.
 bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& kernel, const Sizes& y,
                Convolution* v, Pass pass) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
   *v = describe(c, seen, type, x, kernel, y);
+  if (pass != Pass::Weight && by_few(*v, pass == Pass::Input)) return false;
   return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, pass != Pass::Forward) &&
          !product_by_ours(*v, pass) && has_onednn_conv(*v);
 }
@@ -228,10 +243,11 @@ bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, 
   const bool computes = type == computed_in(type) || type == DType::BFloat16;
   if (!computes || w.dtype() != type || to.dtype() != type) return false;
   const Tensor &x = back ? to : from, &y = back ? from : to;
-  const Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
+  Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
   Pixels pixels;
-  if (!single_tap(v) || !pixels_of(from, &pixels) || !single_tap_product_pays(v, pixels))
-    return false;
+  if (!single_tap(v) || !pixels_of(from, &pixels)) return false;
+  match_images(&v, from.size(0), v.window.in[1] * v.window.in[2], &pixels);
+  if (!single_tap_product_pays(v, pixels)) return false;
   const Tensor begin = bias ? packed(bias) : Tensor();
   single_tap_product(v, back, pixels, w.data(), w.stride(0), w.stride(1),
                      bias ? begin.data() : nullptr, to.data());
@@ -257,21 +273,28 @@ void convolution(Call& c) {
   if (onednn) {
     const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
-    const PlainWeight plain_w = plain(wd, seen);
-    if (few_result_channels(v, false))
-      return conv_few_forward(v, xl.data<float>(), wd.data<float>(), plain_w.stride,
-                              bias ? begin.data<float>() : nullptr, out.data<float>());
-    if (onednn_conv_forward(v, xl.data(), plain_w, bias ? begin.data() : nullptr, out.data()))
+    if (onednn_conv_forward(v, xl.data(), plain(wd, seen), bias ? begin.data() : nullptr,
+                            out.data()))
       return;
   }
   const DType type = computed_in(x.dtype());
   v = describe(c, seen, type, x.shape(), kernel_of(w), out.shape());
-  stand_up(v.window, v.groups);
-  const Tensor xl = channels_last(x, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
+  const Tensor wl = channels_last(w, type);
   Tensor begin;
   if (bias) begin = packed(channels_last(op<"reshape">(bias, Sizes{1, bias.size(0)}), type));
-  conv_forward(v, xl.data(), wl.data(), bias ? begin.data() : nullptr, result.data());
+  const void* const begin_data = bias ? begin.data() : nullptr;
+  if (by_few(v, false)) {
+    Pixels pixels;
+    const Tensor xl = readable(x, type, &pixels);
+    match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &pixels);
+    conv_few_forward(v, pixels, wl.data<float>(), plain(wl, seen).stride,
+                     static_cast<const float*>(begin_data), result.data<float>());
+  } else {
+    stand_up(v.window, v.groups);
+    const Tensor xl = channels_last(x, type);
+    conv_forward(v, xl.data(), wl.data(), begin_data, result.data());
+  }
   if (out.dtype() != type) copy_raw(out, result);
 }
 
@@ -291,18 +314,22 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
       return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
     }
     const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
-    const PlainWeight plain_w = plain(wd, seen);
-    if (few_result_channels(v, true))
-      return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain_w.stride,
-                            out.data<float>());
-    if (onednn_conv_input(v, gl.data(), plain_w, out.data())) return;
+    if (onednn_conv_input(v, gl.data(), plain(wd, seen), out.data())) return;
   }
   const DType type = computed_in(g.dtype());
   v = describe(c, seen, type, out.shape(), kernel_of(w), g.shape());
-  stand_up(v.window, v.groups);
-  const Tensor gl = channels_last(g, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
-  conv_backward_input(v, gl.data(), wl.data(), result.data());
+  const Tensor wl = channels_last(w, type);
+  if (by_few(v, true)) {
+    Pixels pixels;
+    const Tensor gl = readable(g, type, &pixels);
+    match_images(&v, g.size(0), v.window.out[1] * v.window.out[2], &pixels);
+    conv_few_input(v, pixels, wl.data<float>(), plain(wl, seen).stride, result.data<float>());
+  } else {
+    stand_up(v.window, v.groups);
+    const Tensor gl = channels_last(g, type);
+    conv_backward_input(v, gl.data(), wl.data(), result.data());
+  }
   if (out.dtype() != type) copy_raw(out, result);
 }
 

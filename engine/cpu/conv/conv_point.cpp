@@ -35,6 +35,16 @@ bool pixels_of(const Tensor& x, Pixels* p) {
   return true;
 }
 
+void match_images(Convolution* c, int64_t images, int64_t plane, Pixels* p) {
+  Window& w = c->window;
+  const int64_t planes = w.images / std::max<int64_t>(1, images);
+  if (planes <= 1) return;
+  if (images == 1 || p->image == p->pixel * plane * planes)
+    p->image = p->pixel * plane;
+  else
+    w.images = images, w.in[0] = w.out[0] = planes;
+}
+
 bool single_tap_product_pays(const Convolution& c, const Pixels& from) {
   const Window& w = c.window;
   const int64_t in = w.channels / c.groups, out = c.out_channels / c.groups;

@@ -6,16 +6,13 @@
 
 namespace tycho::cpu {
 
-// Images as matrices of pixels by channels: steps in elements.
-struct Pixels {
-  const void* data;
-  int64_t image, pixel, channel;
-};
-
 // Whether results are sums over the channels of one pixel each.
 bool single_tap(const Convolution& c);
 // False where pixels are not equally far from each other.
 bool pixels_of(const Tensor& x, Pixels* p);
+// `p` is of so many images, of which the window may have made more: of their planes, `plane` pixels
+// each. Brings the two together.
+void match_images(Convolution* c, int64_t images, int64_t plane, Pixels* p);
 // Whether a product that reads `from` is better than turning the images first.
 bool single_tap_product_pays(const Convolution& c, const Pixels& from);
 // The result from the input, or with `back` the input's gradient from the result's. `to` lies with

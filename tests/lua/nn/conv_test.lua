@@ -349,3 +349,68 @@ test("an odd number of bfloat16 channels changes no result and no gradient", fun
     end
   end
 end)
+
+-- By a loop over taps, in float64.
+local function by_taps(x, w, stride, pad, dilation, groups)
+  x, w = x:double():contiguous(), w:double():contiguous()
+  local n, c, out = x.shape[1], x.shape[2] // groups, w.shape[1] // groups
+  local padded = F.pad(x, {pad[3], pad[3], pad[2], pad[2], pad[1], pad[1]})
+  local size = {}
+  for d = 1, 3 do size[d] = (padded.shape[d + 2] - (w.shape[d + 2] - 1) * dilation[d] - 1) // stride[d] + 1 end
+  local y = torch.zeros(n, groups, out, size[1] * size[2] * size[3], {dtype = torch.float64})
+  for a = 1, w.shape[3] do for b = 1, w.shape[4] do for e = 1, w.shape[5] do
+    local at = {{}, {}}
+    for d, t in ipairs {a, b, e} do
+      local first = (t - 1) * dilation[d] + 1
+      at[d + 2] = {first, first + (size[d] - 1) * stride[d], stride[d]}
+    end
+    local seen = padded[at]:contiguous():view(n, groups, c, size[1] * size[2] * size[3])
+    y = y + torch.matmul(w[{{}, {}, a, b, e}]:contiguous():view(groups, out, c), seen)
+  end end end
+  return y:view(n, groups * out, size[1], size[2], size[3])
+end
+
+test("few channels in a group are summed along lines, with steps, gaps and volumes, from any layout", function()
+  for i, row in ipairs {
+    -- groups, channels and outputs of one, size, kernel, stride, padding, dilation
+    {1, 1, 2, {1, 26, 26}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 3, 3}},
+    {1, 3, 8, {1, 40, 33}, {1, 5, 5}, {1, 2, 3}, {0, 2, 7}, {1, 1, 2}},
+    {3, 1, 1, {18, 18, 18}, {3, 3, 2}, {1, 1, 1}, {1, 1, 0}, {1, 1, 1}},
+    {4, 3, 5, {1, 1, 300}, {1, 1, 3}, {1, 1, 1}, {0, 0, 1}, {1, 1, 3}},
+    {1, 2, 3, {9, 10, 31}, {2, 4, 2}, {2, 1, 2}, {2, 3, 1}, {3, 2, 5}},
+    {5, 2, 1, {4, 12, 70}, {1, 2, 4}, {1, 3, 4}, {0, 5, 20}, {1, 2, 7}},
+    {1, 7, 7, {5, 12, 20}, {1, 4, 3}, {1, 1, 1}, {0, 1, 2}, {1, 1, 1}},
+    {1, 17, 9, {5, 12, 20}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {1, 33, 1, {3, 5, 17}, {1, 1, 1}, {1, 1, 2}, {0, 0, 0}, {1, 1, 1}},
+  } do
+    local groups, c, out, size, kernel, stride, pad, dilation = table.unpack(row)
+    local z, h, wide = table.unpack(size)
+    c = c * groups
+    local layouts = {
+      function(n) return torch.randn(n, c, z, h, wide) end,
+      function(n) return torch.randn(n, z, h, wide, c):permute(1, 5, 2, 3, 4) end,
+      function(n) return torch.randn(n, c, z, h, 2 * wide)[{{}, {}, {}, {}, {1, 2 * wide, 2}}] end,
+      function(n) return torch.randn(n, c + 2, z, h, wide)[{{}, {2, c + 1}}] end,
+      function(n) return torch.randn(1, c, z, h, wide):expand(n, c, z, h, wide):flip(5) end,
+    }
+    for j, make in ipairs(layouts) do
+      for n = 1, 2 do
+        torch.manual_seed(i * 10 + j)
+        local x, w = make(n), torch.randn(groups * out, c // groups, table.unpack(kernel))
+        local b = torch.randn(groups * out)
+        local options = {stride = stride, padding = pad, dilation = dilation, groups = groups}
+        local want = by_taps(x, w, stride, pad, dilation, groups)
+        local y = F.conv3d(x, w, b, options)
+        check.close((y - b:view(-1, 1, 1, 1) - want):abs():max():item(), 0, 1e-4 * (1 + want:abs():max():item()))
+        -- <gradient, x> = <g, y>: the input's gradient is the transpose.
+        local a, g = x:detach():clone():requires_grad_(), torch.randn(y.shape)
+        F.conv3d(a, w, nil, options):backward(g)
+        local left, right = (a.grad:double() * x:double()):sum():item(), (g:double() * want):sum():item()
+        check.close(left, right, 1e-4 * (1 + (g:double() * want):abs():sum():item()))
+        local exact, other = x:double():detach():clone():requires_grad_(), w:double():detach():clone():requires_grad_()
+        F.conv3d(exact, other, nil, options):backward(g:double())
+        check.close((a.grad - exact.grad):abs():max():item(), 0, 1e-4 * (1 + exact.grad:abs():max():item()))
+      end
+    end
+  end
+end)
