@@ -414,3 +414,35 @@ test("few channels in a group are summed along lines, with steps, gaps and volum
     end
   end
 end)
+
+test("maxima of windows a few columns apart are found in lanes, at the edges and with nan too", function()
+  for _, n in ipairs {17, 50, 133, 400} do
+    for stride = 1, 9 do
+      for _, k in ipairs {2, 3, 5, 18, 40} do
+        for _, pad in ipairs {0, k // 2} do
+          for _, dilation in ipairs {1, 2} do
+            local out = (n + 2 * pad - (k - 1) * dilation - 1) // stride + 1
+            if out >= 1 then
+              torch.manual_seed(n + k)
+              local x = torch.randint(0, 9, {2, 3, n}):to(torch.float32)
+              if n == 50 then x[{1, 2, 7}] = 0 / 0 end
+              local y, at = F.max_pool1d(x, k, stride, pad, dilation, {return_indices = true})
+              local padded = F.pad(x, {pad, pad}, {value = -math.huge})
+              local want = torch.stack((function()
+                local taps = {}
+                for t = 0, k - 1 do
+                  local first = t * dilation + 1
+                  taps[#taps + 1] = padded[{{}, {}, {first, first + (out - 1) * stride, stride}}]
+                end
+                return taps
+              end)()):amax(1)
+              check.equal(y:nan_to_num(-5), want:nan_to_num(-5))
+              check.equal(F.max_pool1d(x, k, stride, pad, dilation):nan_to_num(-5), want:nan_to_num(-5))
+              check.equal(x:gather(3, at):nan_to_num(-5), want:nan_to_num(-5))
+            end
+          end
+        end
+      end
+    end
+  end
+end)
