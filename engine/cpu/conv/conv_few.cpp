@@ -69,8 +69,9 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   // Channels by themselves fill lanes where there are enough of them.
   constexpr int64_t kManyGroups = 8;
   if (p.channels == 1 && p.out_channels == 1 && p.groups >= kManyGroups) return false;
-  // Lines shorter than a lane, and few taps, gain nothing; an image must stay in a cache.
-  return p.out[2] >= 10 && taps_of(p) >= 4 - (p.groups > 1) && room_of(p) <= size_t{1} << 20;
+  // Lines much shorter than a lane, and few taps, gain nothing; an image must stay in a cache.
+  const int64_t half_lane = level() == Level::v4 ? 10 : 5;
+  return p.out[2] >= half_lane && taps_of(p) >= 4 - (p.groups > 1) && room_of(p) <= size_t{1} << 20;
 }
 
 void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,

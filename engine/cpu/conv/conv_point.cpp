@@ -59,7 +59,8 @@ bool single_tap_product_pays(const Convolution& c, const Pixels& from) {
   constexpr int64_t kFewPixels = 64, kLittleWork = 20000;
   if (c.dtype == DType::BFloat16 && from.pixel != 1 && from.channel != 1) return false;
   if (w.images > 1 && pixels(w) < kFewPixels) return false;
-  return in * out > 1 && (c.groups == 1 || pixels(w) * in * out >= kLittleWork);
+  if (c.groups == 1) return in * out > 1;
+  return in > 1 && out > 1 && pixels(w) * in * out >= kLittleWork;
 }
 
 void single_tap_product(const Convolution& c, bool back, const Pixels& from, const void* w,
