@@ -19,6 +19,12 @@ struct Window {
   int64_t band_width() const { return kernel[2] * count; }  // numbers in one
 };
 
+// Images as matrices of pixels by channels: steps in elements.
+struct Pixels {
+  const void* data;
+  int64_t image, pixel, channel;
+};
+
 constexpr int kDepthwiseTaps = 1024;  // the most that a kernel of one channel may have
 
 struct Convolution {

@@ -1,31 +1,35 @@
-// Convolutions whose result has few channels (the first layer of a small network, or the gradient
-// of an image of three colours): lanes run along the lines of the image, not over the channels,
-// which would leave most of a lane empty.
+// Convolutions whose result has few channels in each group (the first layer of a small network, the
+// gradient of an image of three colours, groups of a few channels): lanes run along the lines of
+// the image, not over the channels, which would leave most of a lane empty.
 #pragma once
 #include "engine/cpu/conv/conv.h"
 
 namespace tycho::cpu {
 
-// Images with channels last on both sides; stride and dilation 1.
+// The result has channels last; images may lie in any way.
 struct FewChannels {
-  static constexpr int64_t kMost = 8;  // channels of the result
-  int64_t images, channels, in[2], out_channels, out[2], kernel[2], pad[2];
-  int64_t line;  // of an image's plane in scratch memory: with zeros in front and behind
+  static constexpr int64_t kMost = 8;              // channels of a group's result
+  int64_t images, groups, channels, out_channels;  // channels of one group
+  int64_t in[3], out[3], kernel[3], pad[3], stride[3], dilation[3];
+  // Scratch memory holds a line, with zeros around it, as stride[2] phases: columns a stride apart
+  // lie side by side.
+  int64_t phase;  // numbers in one
+  int64_t line() const { return phase * stride[2]; }
 };
 
 // Whether the result (or the input's gradient) is better computed so; then the two below do it.
 bool few_result_channels(const Convolution& c, bool gradient);
 // `w_stride`: of out, in and the three kernel sizes.
-void conv_few_forward(const Convolution& c, const float* x, const float* w, const int64_t* w_stride,
-                      const float* bias, float* y);
-void conv_few_input(const Convolution& c, const float* y, const float* w, const int64_t* w_stride,
+void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,
+                      const int64_t* w_stride, const float* bias, float* y);
+void conv_few_input(const Convolution& c, const Pixels& y, const float* w, const int64_t* w_stride,
                     float* x);
 
 }  // namespace tycho::cpu
 
-// Images [begin, end); w as [channels, kernel, out_channels], bias may be null. The scratch memory
-// holds channels * in[0] * line numbers.
+// Groups of images [begin, end), counted through; w as [groups, channels, kernel, out_channels],
+// bias may be null. The scratch memory holds channels * in[0] * in[1] * line() numbers.
 TYCHO_LEVELS(void, conv_few,
-             (const ::tycho::cpu::FewChannels* p, const float* x, const float* w, const float* bias,
-              float* y, int64_t begin, int64_t end, float* scratch))
-TYCHO_LEVELS(int64_t, conv_few_line, (const ::tycho::cpu::FewChannels* p))
+             (const ::tycho::cpu::FewChannels* p, const ::tycho::cpu::Pixels* x, const float* w,
+              const float* bias, float* y, int64_t begin, int64_t end, float* scratch))
+TYCHO_LEVELS(int64_t, conv_few_phase, (const ::tycho::cpu::FewChannels* p))

@@ -5,8 +5,9 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv/conv.h"
 #include "engine/cpu/conv/conv_few.h"
+#include "engine/cpu/conv/conv_images.h"
 #include "engine/cpu/conv/conv_pack.h"
-#include "engine/cpu/elementwise/transpose.h"
+#include "engine/cpu/conv/conv_point.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -19,34 +20,6 @@ namespace {
 DType computed_in(DType t) {
   if (t == DType::Float32 || t == DType::Float64) return t;
   return is_floating(t) ? DType::Float32 : DType::Int64;
-}
-
-// One layout into the other: every image is a matrix of channels by pixels, transposed.
-void transpose_images(const Tensor& from, const Tensor& to, bool to_last) {
-  const int64_t images = from.size(0), channels = from.size(1);
-  const int64_t pixels = from.numel() / (images * channels), each = channels * pixels;
-  const int size = dtype_size(from.dtype());
-  parallel_for(images, std::max<int64_t>(1, (1 << 16) / each), [&](int64_t begin, int64_t end) {
-    level_of::transpose(size, end - begin, to_last ? channels : pixels, to_last ? pixels : channels,
-                        static_cast<const void*>(from.data() + begin * each * size),
-                        static_cast<void*>(to.data() + begin * each * size));
-  });
-}
-
-Tensor channels_last(const Tensor& given, DType type) {
-  if (given.dtype() == type && is_channels_last(given)) return given;
-  Tensor to = empty_channels_last(given.shape(), type, given.device());
-  Tensor t = given;
-  if (t.contiguous() && t.dtype() != type && !is_channels_last(t)) {
-    t = empty(t.shape(), type, t.device());
-    copy_raw(t, given);
-  }
-  // A general copy turns tiles, where there are enough channels for them.
-  if (t.contiguous() && t.dtype() == type && t.numel() && dtype_size(type) >= 4 && t.size(1) < 4)
-    transpose_images(t, to, true);
-  else
-    copy_raw(to, t);
-  return to;
 }
 
 Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
@@ -68,7 +41,8 @@ struct Seen {
       step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
       const int64_t in = x[d + 2], out = y[d + 2];
       if (in < 1 || out < 1) continue;
-      const bool inside = padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
+      const bool inside =
+          padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
       if (over && kernel[d] == 1 && inside && stride[d] > 1) {
         step[d] = stride[d], last[d] = (out - 1) * stride[d];
         stride[d] = 1;
@@ -174,6 +148,11 @@ void stand_up(Window& w, int64_t groups) {
     std::swap(sizes[1], sizes[2]);
 }
 
+// Lanes along lines, where there is enough to do for a weight to be arranged.
+bool by_few(const Convolution& v, bool gradient) {
+  return work_of(v) >= kSmallWork && few_result_channels(v, gradient);
+}
+
 // Where oneDNN fills its blocks badly and conv.h's products do not: it computes 16 channels of the
 // input, and several pixels of a line of the result, at once.
 enum class Pass { Forward, Input, Weight };
@@ -194,14 +173,33 @@ bool product_by_ours(const Convolution& v, Pass pass) {
   return narrow && w.kernel[1] * w.kernel[2] > 1;
 }
 
-// Whether oneDNN, or the kernels of few channels, take it as it is: images stay in their type.
+// Whether oneDNN takes it as it is: images stay in their type.
 bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& kernel, const Sizes& y,
                Convolution* v, Pass pass) {
   const DType type = c.tensor(0).dtype();
   if (type != DType::Float32 && type != DType::BFloat16) return false;
   *v = describe(c, seen, type, x, kernel, y);
+  if (pass != Pass::Weight && by_few(*v, pass == Pass::Input)) return false;
   return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, pass != Pass::Forward) &&
          !product_by_ours(*v, pass) && has_onednn_conv(*v);
+}
+
+// Single taps, as one product or one for each image. `from`: the input, or the result's gradient.
+bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, const Tensor& w,
+                const Tensor& bias, const Tensor& to) {
+  const DType type = from.dtype();
+  const bool computes = type == computed_in(type) || type == DType::BFloat16;
+  if (!computes || w.dtype() != type || to.dtype() != type) return false;
+  const Tensor &x = back ? to : from, &y = back ? from : to;
+  Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
+  Pixels pixels;
+  if (!single_tap(v) || !pixels_of(from, &pixels)) return false;
+  match_images(&v, from.size(0), v.window.in[1] * v.window.in[2], &pixels);
+  if (!single_tap_product_pays(v, pixels)) return false;
+  const Tensor begin = bias ? packed(bias) : Tensor();
+  single_tap_product(v, back, pixels, w.data(), w.stride(0), w.stride(1),
+                     bias ? begin.data() : nullptr, to.data());
+  return true;
 }
 
 }  // namespace
@@ -210,26 +208,42 @@ void convolution(Call& c) {
   const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
   const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
-  const Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
+  Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
+  if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
-  if (by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
+  bool onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
+  constexpr int64_t kEnoughOutputs = 16, kManyTaps = 100;  // of a single channel
+  const int64_t taps = v.window.bands() * v.window.kernel[2];
+  const bool worth = x.size(1) > 1 || out.size(1) >= kEnoughOutputs || taps >= kManyTaps;
+  if (onednn && worth && wants_even(x, v.groups)) {
+    x = one_more_channel(x, true), w = one_more_channel(w, false);
+    onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
+  }
+  if (onednn) {
     const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
-    const PlainWeight plain_w = plain(wd, seen);
-    if (few_result_channels(v, false))
-      return conv_few_forward(v, xl.data<float>(), wd.data<float>(), plain_w.stride,
-                              bias ? begin.data<float>() : nullptr, out.data<float>());
-    if (onednn_conv_forward(v, xl.data(), plain_w, bias ? begin.data() : nullptr, out.data()))
+    if (onednn_conv_forward(v, xl.data(), plain(wd, seen), bias ? begin.data() : nullptr,
+                            out.data()))
       return;
   }
   const DType type = computed_in(x.dtype());
   v = describe(c, seen, type, x.shape(), kernel_of(w), out.shape());
-  stand_up(v.window, v.groups);
-  const Tensor xl = channels_last(x, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
+  const Tensor wl = channels_last(w, type);
   Tensor begin;
   if (bias) begin = packed(channels_last(op<"reshape">(bias, Sizes{1, bias.size(0)}), type));
-  conv_forward(v, xl.data(), wl.data(), bias ? begin.data() : nullptr, result.data());
+  const void* const begin_data = bias ? begin.data() : nullptr;
+  if (by_few(v, false)) {
+    Pixels pixels;
+    const Tensor xl = readable(x, type, &pixels);
+    match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &pixels);
+    conv_few_forward(v, pixels, wl.data<float>(), plain(wl, seen).stride,
+                     static_cast<const float*>(begin_data), result.data<float>());
+  } else {
+    stand_up(v.window, v.groups);
+    const Tensor xl = channels_last(x, type);
+    conv_forward(v, xl.data(), wl.data(), begin_data, result.data());
+  }
   if (out.dtype() != type) copy_raw(out, result);
 }
 
@@ -238,21 +252,33 @@ namespace {
 // `out` lies with channels last.
 void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tensor& out) {
   const Tensor& g = c.tensor(0);
+  if (by_product(c, seen, true, g, w, Tensor(), out)) return;
   Convolution v;
   if (by_onednn(c, seen, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
+    if (out.size(1) > 1 && wants_even(out, v.groups)) {
+      Sizes shape = out.shape();
+      ++shape[1];
+      const Tensor even = empty_channels_last(shape, out.dtype(), out.device());
+      input_gradient(c, seen, one_more_channel(w, false), even);
+      return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
+    }
     const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
-    const PlainWeight plain_w = plain(wd, seen);
-    if (few_result_channels(v, true))
-      return conv_few_input(v, gl.data<float>(), wd.data<float>(), plain_w.stride,
-                            out.data<float>());
-    if (onednn_conv_input(v, gl.data(), plain_w, out.data())) return;
+    if (onednn_conv_input(v, gl.data(), plain(wd, seen), out.data())) return;
   }
   const DType type = computed_in(g.dtype());
   v = describe(c, seen, type, out.shape(), kernel_of(w), g.shape());
-  stand_up(v.window, v.groups);
-  const Tensor gl = channels_last(g, type), wl = channels_last(w, type);
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
-  conv_backward_input(v, gl.data(), wl.data(), result.data());
+  const Tensor wl = channels_last(w, type);
+  if (by_few(v, true)) {
+    Pixels pixels;
+    const Tensor gl = readable(g, type, &pixels);
+    match_images(&v, g.size(0), v.window.out[1] * v.window.out[2], &pixels);
+    conv_few_input(v, pixels, wl.data<float>(), plain(wl, seen).stride, result.data<float>());
+  } else {
+    stand_up(v.window, v.groups);
+    const Tensor gl = channels_last(g, type);
+    conv_backward_input(v, gl.data(), wl.data(), result.data());
+  }
   if (out.dtype() != type) copy_raw(out, result);
 }
 
@@ -262,6 +288,13 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
   const Sizes kernel = kernel_of(out);
   Convolution v;
   if (by_onednn(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
+    if (x.size(1) > 1 && wants_even(x, v.groups)) {
+      Sizes shape = out.shape();
+      ++shape[1];
+      const Tensor even = empty(shape, out.dtype(), out.device());
+      weight_gradient(c, seen, one_more_channel(x, true), even);
+      return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
+    }
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, x.dtype());
     if (onednn_conv_weight(v, gl.data(), xl.data(), plain(out, seen))) return;
   }

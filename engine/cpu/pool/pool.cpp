@@ -57,7 +57,18 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
     int64_t *const start = table, *const first = start + a.out, *const last = first + a.out,
                    *const count = last + a.out;
     table += 4 * a.out;
+    // Windows [whole, whole_end) lie inside of the image with all of their taps.
+    int64_t whole = 0, whole_end = 0;
+    if (!adaptive) {
+      const int64_t room = a.in + pad - (a.kernel - 1) * a.dilation;
+      whole = std::min(a.out, (pad + a.stride - 1) / a.stride);
+      whole_end = std::clamp((room + a.stride - 1) / a.stride, whole, a.out);
+      for (int64_t o = whole; o < whole_end; ++o)
+        start[o] = o * a.stride - pad, first[o] = 0, last[o] = count[o] = a.kernel;
+    }
     for (int64_t o = 0; o < a.out; ++o) {
+      if (o == whole && whole < whole_end) o = whole_end;
+      if (o == a.out) break;
       int64_t from, taps_here;
       if (adaptive) {
         from = o * a.in / a.out;

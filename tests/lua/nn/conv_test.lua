@@ -284,3 +284,165 @@ test("volumes whose planes the kernel does not join are convolved as images are"
     end
   end
 end)
+
+test("single taps read images as they lie: whole, turned, stepped, flipped, shared and cut out of others", function()
+  local layouts = {
+    function(n, c, h, w) return torch.randn(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, h, w, c):permute(1, 4, 2, 3) end,
+    function(n, c, h, w) return torch.randn(n, c, w, h):transpose(3, 4) end,
+    function(n, c, h, w) return torch.randn(n, c, h, 2 * w)[{{}, {}, {}, {1, 2 * w, 2}}] end,
+    function(n, c, h, w) return torch.randn(n, c, h, w):flip(2, 4) end,
+    function(n, c, h, w) return torch.randn(1, c, h, w):expand(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, 1, h, w):expand(n, c, h, w) end,
+    function(n, c, h, w) return torch.randn(n, c + 3, h, w)[{{}, {2, c + 1}}] end,
+  }
+  for _, size in ipairs {{2, 3, 9, 11}, {1, 17, 13, 1}, {3, 6, 1, 1}, {9, 33, 8, 9}} do
+    for i, make in ipairs(layouts) do
+      for _, dtype in ipairs {"float32", "float64", "bfloat16"} do
+        for _, groups in ipairs {1, size[2] % 3 == 0 and 3 or 1} do
+          for _, out in ipairs {groups, 7 * groups} do
+            torch.manual_seed(i)
+            local c = size[2]
+            local x, w, b = make(table.unpack(size)), torch.randn(out, c // groups, 1, 1), torch.randn(out)
+            local a, k = x:to(dtype), w:to(dtype):requires_grad_()
+            if dtype == "float32" then a = x end
+            local y = F.conv2d(a, k, b:to(dtype), {groups = groups})
+            -- By products of matrices in float64.
+            local n, h, wide = size[1], size[3], size[4]
+            local flat = a:detach():double():contiguous():view(n, groups, c // groups, h * wide)
+            local matrix = k:detach():double():view(groups, out // groups, c // groups)
+            local want = torch.matmul(matrix, flat):view(n, out, h, wide) + b:to(dtype):double():view(out, 1, 1)
+            local bound = (dtype == "bfloat16" and 2e-2 or 1e-4) * (1 + want:abs():max():item())
+            check.close((y:detach():double() - want):abs():max():item(), 0, bound)
+            -- The transposed convolution is the input's gradient.
+            local z = F.conv_transpose2d(a, torch.randn(c, out // groups, 1, 1):fill_(1):to(dtype), nil, {groups = groups})
+            local sums = flat:sum(3, true):expand(n, groups, out // groups, h * wide):contiguous():view(n, out, h, wide)
+            bound = (dtype == "bfloat16" and 2e-2 or 1e-4) * (1 + sums:abs():max():item())
+            check.close((z:detach():double() - sums):abs():max():item(), 0, bound)
+          end
+        end
+      end
+    end
+  end
+end)
+
+test("an odd number of bfloat16 channels changes no result and no gradient", function()
+  for _, row in ipairs {
+    {{2, 1, 30, 31}, {20, 1, 5, 5}}, {{2, 3, 30, 31}, {17, 3, 3, 3}, {stride = 2}}, {{1, 21, 19, 18}, {1, 21, 5, 4}, {padding = 2}},
+    {{4, 17, 60}, {19, 17, 9}, {dilation = 2}}, {{1, 5, 9, 8, 7}, {8, 5, 3, 3, 3}, {stride = 2, padding = 1}},
+  } do
+    torch.manual_seed(3)
+    local size, kernel, options = table.unpack(row)
+    local x, w = torch.randn(size):to(torch.bfloat16), torch.randn(kernel):to(torch.bfloat16)
+    for _, name in ipairs {"conv", "conv_transpose"} do
+      if name == "conv_transpose" then x = torch.randn({size[1], kernel[1], table.unpack(size, 3)}):to(torch.bfloat16) end
+      local g
+      local function pass(type)
+        local a, b = x:to(type):detach():clone():requires_grad_(), w:to(type):detach():clone():requires_grad_()
+        local y = F[name .. (#size - 2) .. "d"](a, b, nil, options or {stride = 1})
+        g = g or torch.randn(y.shape):to(torch.bfloat16)
+        y:backward(g:to(type))
+        return {y:detach(), a.grad, b.grad}
+      end
+      local have, want = pass(torch.bfloat16), pass(torch.float64)
+      for k = 1, 3 do check.close((have[k]:double() - want[k]):abs():max():item(), 0, 2e-2 * (1 + want[k]:abs():max():item())) end
+    end
+  end
+end)
+
+-- By a loop over taps, in float64.
+local function by_taps(x, w, stride, pad, dilation, groups)
+  x, w = x:double():contiguous(), w:double():contiguous()
+  local n, c, out = x.shape[1], x.shape[2] // groups, w.shape[1] // groups
+  local padded = F.pad(x, {pad[3], pad[3], pad[2], pad[2], pad[1], pad[1]})
+  local size = {}
+  for d = 1, 3 do size[d] = (padded.shape[d + 2] - (w.shape[d + 2] - 1) * dilation[d] - 1) // stride[d] + 1 end
+  local y = torch.zeros(n, groups, out, size[1] * size[2] * size[3], {dtype = torch.float64})
+  for a = 1, w.shape[3] do for b = 1, w.shape[4] do for e = 1, w.shape[5] do
+    local at = {{}, {}}
+    for d, t in ipairs {a, b, e} do
+      local first = (t - 1) * dilation[d] + 1
+      at[d + 2] = {first, first + (size[d] - 1) * stride[d], stride[d]}
+    end
+    local seen = padded[at]:contiguous():view(n, groups, c, size[1] * size[2] * size[3])
+    y = y + torch.matmul(w[{{}, {}, a, b, e}]:contiguous():view(groups, out, c), seen)
+  end end end
+  return y:view(n, groups * out, size[1], size[2], size[3])
+end
+
+test("few channels in a group are summed along lines, with steps, gaps and volumes, from any layout", function()
+  for i, row in ipairs {
+    -- groups, channels and outputs of one, size, kernel, stride, padding, dilation
+    {1, 1, 2, {1, 26, 26}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 3, 3}},
+    {1, 3, 8, {1, 40, 33}, {1, 5, 5}, {1, 2, 3}, {0, 2, 7}, {1, 1, 2}},
+    {3, 1, 1, {18, 18, 18}, {3, 3, 2}, {1, 1, 1}, {1, 1, 0}, {1, 1, 1}},
+    {4, 3, 5, {1, 1, 300}, {1, 1, 3}, {1, 1, 1}, {0, 0, 1}, {1, 1, 3}},
+    {1, 2, 3, {9, 10, 31}, {2, 4, 2}, {2, 1, 2}, {2, 3, 1}, {3, 2, 5}},
+    {5, 2, 1, {4, 12, 70}, {1, 2, 4}, {1, 3, 4}, {0, 5, 20}, {1, 2, 7}},
+    {1, 7, 7, {5, 12, 20}, {1, 4, 3}, {1, 1, 1}, {0, 1, 2}, {1, 1, 1}},
+    {1, 17, 9, {5, 12, 20}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {1, 33, 1, {3, 5, 17}, {1, 1, 1}, {1, 1, 2}, {0, 0, 0}, {1, 1, 1}},
+  } do
+    local groups, c, out, size, kernel, stride, pad, dilation = table.unpack(row)
+    local z, h, wide = table.unpack(size)
+    c = c * groups
+    local layouts = {
+      function(n) return torch.randn(n, c, z, h, wide) end,
+      function(n) return torch.randn(n, z, h, wide, c):permute(1, 5, 2, 3, 4) end,
+      function(n) return torch.randn(n, c, z, h, 2 * wide)[{{}, {}, {}, {}, {1, 2 * wide, 2}}] end,
+      function(n) return torch.randn(n, c + 2, z, h, wide)[{{}, {2, c + 1}}] end,
+      function(n) return torch.randn(1, c, z, h, wide):expand(n, c, z, h, wide):flip(5) end,
+    }
+    for j, make in ipairs(layouts) do
+      for n = 1, 2 do
+        torch.manual_seed(i * 10 + j)
+        local x, w = make(n), torch.randn(groups * out, c // groups, table.unpack(kernel))
+        local b = torch.randn(groups * out)
+        local options = {stride = stride, padding = pad, dilation = dilation, groups = groups}
+        local want = by_taps(x, w, stride, pad, dilation, groups)
+        local y = F.conv3d(x, w, b, options)
+        check.close((y - b:view(-1, 1, 1, 1) - want):abs():max():item(), 0, 1e-4 * (1 + want:abs():max():item()))
+        -- <gradient, x> = <g, y>: the input's gradient is the transpose.
+        local a, g = x:detach():clone():requires_grad_(), torch.randn(y.shape)
+        F.conv3d(a, w, nil, options):backward(g)
+        local left, right = (a.grad:double() * x:double()):sum():item(), (g:double() * want):sum():item()
+        check.close(left, right, 1e-4 * (1 + (g:double() * want):abs():sum():item()))
+        local exact, other = x:double():detach():clone():requires_grad_(), w:double():detach():clone():requires_grad_()
+        F.conv3d(exact, other, nil, options):backward(g:double())
+        check.close((a.grad - exact.grad):abs():max():item(), 0, 1e-4 * (1 + exact.grad:abs():max():item()))
+      end
+    end
+  end
+end)
+
+test("maxima of windows a few columns apart are found in lanes, at the edges and with nan too", function()
+  for _, n in ipairs {17, 50, 133, 400} do
+    for stride = 1, 9 do
+      for _, k in ipairs {2, 3, 5, 18, 40} do
+        for _, pad in ipairs {0, k // 2} do
+          for _, dilation in ipairs {1, 2} do
+            local out = (n + 2 * pad - (k - 1) * dilation - 1) // stride + 1
+            if out >= 1 then
+              torch.manual_seed(n + k)
+              local x = torch.randint(0, 9, {2, 3, n}):to(torch.float32)
+              if n == 50 then x[{1, 2, 7}] = 0 / 0 end
+              local y, at = F.max_pool1d(x, k, stride, pad, dilation, {return_indices = true})
+              local padded = F.pad(x, {pad, pad}, {value = -math.huge})
+              local want = torch.stack((function()
+                local taps = {}
+                for t = 0, k - 1 do
+                  local first = t * dilation + 1
+                  taps[#taps + 1] = padded[{{}, {}, {first, first + (out - 1) * stride, stride}}]
+                end
+                return taps
+              end)()):amax(1)
+              check.equal(y:nan_to_num(-5), want:nan_to_num(-5))
+              check.equal(F.max_pool1d(x, k, stride, pad, dilation):nan_to_num(-5), want:nan_to_num(-5))
+              check.equal(x:gather(3, at):nan_to_num(-5), want:nan_to_num(-5))
+            end
+          end
+        end
+      end
+    end
+  end
+end)

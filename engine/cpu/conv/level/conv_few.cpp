@@ -11,45 +11,74 @@ namespace {
 
 using L = Lane<float>;
 
-// [pixels of a line, channels] into planes, `step` apart.
-void spread_line(const float* from, int64_t pixels, int64_t channels, float* to, int64_t step) {
+// A line of `pixels` into planes of its channels, `step` apart.
+void spread_line(const FewChannels& p, const Pixels& x, const float* from, int64_t pixels,
+                 float* to, int64_t step) {
+  const int64_t pixel = x.pixel, channel = x.channel;
+  if (pixel == 1) {
+    for (int64_t c = 0; c < p.channels; ++c, from += channel, to += step)
+      memcpy(to, from, pixels * sizeof(float));
+    return;
+  }
   int64_t i = 0;
   for (; i + 4 <= pixels; i += 4) {
     int64_t c = 0;
-    for (; c + 4 <= channels; c += 4)
-      turn4(from + i * channels + c, channels, to + c * step + i, step);
-    for (; c < channels; ++c)
-      for (int64_t k = i; k < i + 4; ++k) to[c * step + k] = from[k * channels + c];
+    for (; channel == 1 && c + 4 <= p.channels; c += 4)
+      turn4(from + i * pixel + c, pixel, to + c * step + i, step);
+    for (; c < p.channels; ++c)
+      for (int64_t k = i; k < i + 4; ++k) to[c * step + k] = from[k * pixel + c * channel];
   }
   for (; i < pixels; ++i)
-    for (int64_t c = 0; c < channels; ++c) to[c * step + i] = from[i * channels + c];
+    for (int64_t c = 0; c < p.channels; ++c) to[c * step + i] = from[i * pixel + c * channel];
+}
+// The same into phases.
+void spread_phases(const FewChannels& p, const Pixels& x, const float* from, int64_t pixels,
+                   float* line, int64_t step) {
+  const int64_t stride = p.stride[2], skipped = p.pad[2] % stride;
+  for (int64_t c = 0; c < p.channels; ++c)
+    for (int64_t phase = 0; phase < stride; ++phase) {  // columns `begin` + stride * n are of it
+      const int64_t begin = phase >= skipped ? phase - skipped : phase - skipped + stride;
+      float* to = line + c * step + phase * p.phase + (p.pad[2] + begin) / stride;
+      for (int64_t i = begin; i < pixels; i += stride) *to++ = from[c * x.channel + i * x.pixel];
+    }
 }
 
-// O channels of X lanes of line `row`, from column `at` on.
+// O channels of X lanes of a line of the result, from column `at` on; z and y are the place of its
+// first tap.
 template <int O, int X>
-void block(const FewChannels& p, const float* planes, const float* w, const float* bias,
-           int64_t row, int64_t at, float* to) {
+void block(const FewChannels& p, const float* planes, const float* w, const float* bias, int64_t z,
+           int64_t y, int64_t at, float* to, int64_t pixel) {
   L sum[O][X];
 #pragma GCC unroll 8
   for (int o = 0; o < O; ++o)
 #pragma GCC unroll 2
     for (int k = 0; k < X; ++k) sum[o][k] = L(bias ? bias[o] : 0.f);
-  const int64_t top = row - p.pad[0];
-  const int64_t first = top < 0 ? -top : 0;
-  const int64_t last = top + p.kernel[0] > p.in[0] ? p.in[0] - top : p.kernel[0];
+  const int64_t stride = p.stride[2], width = p.line();
+  const int64_t whole = p.dilation[2] / stride, part = p.dilation[2] % stride;
   for (int64_t c = 0; c < p.channels; ++c)
-    for (int64_t ky = first; ky < last; ++ky) {
-      const float* line = planes + (c * p.in[0] + top + ky) * p.line + at;
-      const float* tap = w + (c * p.kernel[0] + ky) * p.kernel[1] * O;
-      for (int64_t kx = 0; kx < p.kernel[1]; ++kx, ++line, tap += O) {
-        L x[X];
+    for (int64_t kz = 0; kz < p.kernel[0]; ++kz) {
+      const int64_t iz = z + kz * p.dilation[0];
+      if (iz < 0 || iz >= p.in[0]) continue;
+      for (int64_t ky = 0; ky < p.kernel[1]; ++ky) {
+        const int64_t iy = y + ky * p.dilation[1];
+        if (iy < 0 || iy >= p.in[1]) continue;
+        const float* line = planes + ((c * p.in[0] + iz) * p.in[1] + iy) * width + at;
+        const float* tap = w + ((c * p.kernel[0] + kz) * p.kernel[1] + ky) * p.kernel[2] * O;
+        int64_t phase = 0;
+        for (int64_t kx = 0; kx < p.kernel[2]; ++kx, tap += O) {
+          L x[X];
 #pragma GCC unroll 2
-        for (int k = 0; k < X; ++k) x[k] = L::load(line + k * L::size);
+          for (int k = 0; k < X; ++k) x[k] = L::load(line + k * L::size);
 #pragma GCC unroll 8
-        for (int o = 0; o < O; ++o) {
-          const L by(tap[o]);
+          for (int o = 0; o < O; ++o) {
+            const L by(tap[o]);
 #pragma GCC unroll 2
-          for (int k = 0; k < X; ++k) sum[o][k] = fma(x[k], by, sum[o][k]);
+            for (int k = 0; k < X; ++k) sum[o][k] = fma(x[k], by, sum[o][k]);
+          }
+          if (kx + 1 == p.kernel[2]) break;
+          line += whole + part * p.phase;
+          phase += part;
+          if (phase >= stride) phase -= stride, line += 1 - stride * p.phase;
         }
       }
     }
@@ -58,14 +87,14 @@ void block(const FewChannels& p, const float* planes, const float* w, const floa
   for (int o = 0; o < O; ++o)
 #pragma GCC unroll 2
     for (int k = 0; k < X; ++k) sum[o][k].store(tile[o] + k * L::size);
-  const int64_t left = p.out[1] - at, n = left < X * L::size ? left : X * L::size;
+  const int64_t left = p.out[2] - at, n = left < X * L::size ? left : X * L::size;
   for (int64_t i = 0; i < n; ++i)
 #pragma GCC unroll 8
-    for (int o = 0; o < O; ++o) to[i * O + o] = tile[o][i];
+    for (int o = 0; o < O; ++o) to[i * pixel + o] = tile[o][i];
 }
 
 using Block = void (*)(const FewChannels&, const float*, const float*, const float*, int64_t,
-                       int64_t, float*);
+                       int64_t, int64_t, float*, int64_t);
 constexpr Block kBlocks[FewChannels::kMost][2] = {
     {block<1, 1>, block<1, 2>}, {block<2, 1>, block<2, 2>}, {block<3, 1>, block<3, 2>},
     {block<4, 1>, block<4, 2>}, {block<5, 1>, block<5, 2>}, {block<6, 1>, block<6, 2>},
@@ -73,33 +102,43 @@ constexpr Block kBlocks[FewChannels::kMost][2] = {
 
 }  // namespace
 
-int64_t conv_few_line(const FewChannels* p) {
-  const int64_t wide = 2 * L::size, blocks = (p->out[1] + wide - 1) / wide;
-  return (blocks * wide + p->kernel[1] - 1 + 15) / 16 * 16;
+int64_t conv_few_phase(const FewChannels* p) {
+  const int64_t wide = 2 * L::size, blocks = (p->out[2] + wide - 1) / wide;
+  return (blocks * wide + (p->kernel[2] - 1) * p->dilation[2] / p->stride[2] + 15) / 16 * 16;
 }
 
-void conv_few(const FewChannels* given, const float* x, const float* w, const float* bias, float* y,
-              int64_t begin, int64_t end, float* scratch) {
+void conv_few(const FewChannels* given, const Pixels* x, const float* w, const float* bias,
+              float* y, int64_t begin, int64_t end, float* scratch) {
   const FewChannels& p = *given;
-  const int64_t plane = p.in[0] * p.line, pixels = p.in[0] * p.in[1];
-  const int64_t pixels_left = p.line - p.pad[1];
-  const int64_t used = p.in[1] < pixels_left ? p.in[1] : pixels_left;
-  for (int64_t i = 0; i < p.channels * p.in[0]; ++i) {
-    float* const line = scratch + i * p.line;
-    for (int64_t k = 0; k < p.pad[1]; ++k) line[k] = 0;
-    for (int64_t k = p.pad[1] + used; k < p.line; ++k) line[k] = 0;
-  }
+  const int64_t width = p.line(), lines = p.in[0] * p.in[1], plane = lines * width;
+  const int64_t to_pixel = p.out_channels * p.groups;
+  const int64_t weights = p.channels * p.kernel[0] * p.kernel[1] * p.kernel[2] * p.out_channels;
+  const int64_t room = width - p.pad[2];  // columns behind are seen by no tap
+  const int64_t used = p.in[2] < room ? p.in[2] : room < 0 ? 0 : room;
+  memset(scratch, 0, p.channels * plane * sizeof(float));
+  // Sums of two lanes for each channel, where registers hold them.
+  constexpr int64_t registers = L::size == 16 ? 32 : 16;
+  const bool narrow_only = p.out_channels * 2 + 3 > registers;
   const Block narrow = kBlocks[p.out_channels - 1][0], wide = kBlocks[p.out_channels - 1][1];
-  for (int64_t n = begin; n < end; ++n) {
-    for (int64_t row = 0; row < p.in[0]; ++row)
-      spread_line(x + (n * pixels + row * p.in[1]) * p.channels, used, p.channels,
-                  scratch + row * p.line + p.pad[1], plane);
-    for (int64_t row = 0; row < p.out[0]; ++row) {
-      float* const to = y + (n * p.out[0] + row) * p.out[1] * p.out_channels;
-      for (int64_t at = 0; at < p.out[1];) {
-        const bool rest = p.out[1] - at <= L::size;
-        (rest ? narrow : wide)(p, scratch, w, bias, row, at, to + at * p.out_channels);
-        at += rest ? L::size : 2 * L::size;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t n = unit / p.groups, g = unit % p.groups;
+    for (int64_t row = 0; row < lines; ++row) {
+      const float* from = static_cast<const float*>(x->data) + n * x->image +
+                          g * p.channels * x->channel + row * p.in[2] * x->pixel;
+      (p.stride[2] == 1 ? spread_line : spread_phases)(
+          p, *x, from, used, scratch + row * width + (p.stride[2] == 1 ? p.pad[2] : 0), plane);
+    }
+    const float* const wg = w + g * weights;
+    const float* const bias_g = bias ? bias + g * p.out_channels : nullptr;
+    for (int64_t row = 0; row < p.out[0] * p.out[1]; ++row) {
+      const int64_t z = row / p.out[1] * p.stride[0] - p.pad[0];
+      const int64_t top = row % p.out[1] * p.stride[1] - p.pad[1];
+      float* const to =
+          y + (n * p.out[0] * p.out[1] + row) * p.out[2] * to_pixel + g * p.out_channels;
+      for (int64_t at = 0; at < p.out[2];) {
+        const bool one = narrow_only || p.out[2] - at <= L::size;
+        (one ? narrow : wide)(p, scratch, wg, bias_g, z, top, at, to + at * to_pixel, to_pixel);
+        at += one ? L::size : 2 * L::size;
       }
     }
   }

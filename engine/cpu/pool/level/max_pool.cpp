@@ -98,38 +98,50 @@ TYCHO_INLINE auto comes_first(V v, V tap, V best, V at) {
 }
 
 // The maximum of a window, whose columns hold maxima `best` of rows that begin with the tap `at`.
-template <class T>
+template <class T, bool taps_wanted>
 struct Across {
   using L = Lane<T>;
-  L best, at;  // in every element
+  L best, at{0};  // in every element
 
   void take(L v, L tap) {
-    const auto wins = comes_first(v, tap, best, at);
-    best = select(wins, v, best);
-    at = select(wins, tap, at);
+    if constexpr (taps_wanted) {
+      const auto wins = comes_first(v, tap, best, at);
+      best = select(wins, v, best);
+      at = select(wins, tap, at);
+    } else {
+      best = select((v > best) | (v != v), v, best);
+    }
   }
   Across(const T* from, const T* row, int64_t n, int64_t step, int64_t first) {
     constexpr int size = L::size;
-    const auto tap = [&](int64_t t) { return L(row[t * step]) + L(static_cast<T>(first + t)); };
-    best = L(from[0]);
-    at = tap(0);
-    int64_t t = 1;
-    if (step == 1 && n >= 2 * size) {
+    if (step == 1 && n >= size) {
       T places[size];
       for (int i = 0; i < size; ++i) places[i] = static_cast<T>(first + i);
       const L place = L::load(places);
+      const auto tap = [&](int64_t t) {
+        return taps_wanted ? L::load(row + t) + place + L(static_cast<T>(t)) : L(0);
+      };
       best = L::load(from);
-      at = L::load(row) + place;
-      for (t = size; t + size <= n; t += size)
-        take(L::load(from + t), L::load(row + t) + place + L(static_cast<T>(t)));
-      T values[size], taps[size];
-      best.store(values);
-      at.store(taps);
-      best = L(values[0]);
-      at = L(taps[0]);
-      for (int i = 1; i < size; ++i) take(L(values[i]), L(taps[i]));
+      at = tap(0);
+      int64_t t = size;
+      for (; t + size <= n; t += size) take(L::load(from + t), tap(t));
+      if (t < n) take(L::load(from + n - size), tap(n - size));  // some of them again
+      T values[2 * size], taps[2 * size];
+      for (int half = size / 2; half > 0; half /= 2) {  // each element meets the one `half` on
+        best.store(values);
+        best.store(values + size);
+        at.store(taps);
+        at.store(taps + size);
+        take(L::load(values + half), L::load(taps + half));
+      }
+      return;
     }
-    for (; t < n; ++t) take(L(from[t * step]), tap(t));
+    const auto tap = [&](int64_t t) {
+      return taps_wanted ? L(row[t * step]) + L(static_cast<T>(first + t)) : L(0);
+    };
+    best = L(from[0]);
+    at = tap(0);
+    for (int64_t t = 1; t < n; ++t) take(L(from[t * step]), tap(t));
   }
 };
 
@@ -165,7 +177,7 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
       }
     const auto single = [&](int64_t ox) {
       const int64_t t = ax.first[ox], i = ax.start[ox] + t * ax.dilation;
-      const Across<T> a(best + i, at + i, ax.last[ox] - t, ax.dilation, t);
+      const Across<T, taps_wanted> a(best + i, at + i, ax.last[ox] - t, ax.dilation, t);
       y[line * ax.out + ox] = a.best.v[0];
       if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at.v[0]));
     };

@@ -162,19 +162,40 @@ TYCHO_INLINE Lane<T> evens(const T* p) {
   }
 }
 
-// Every `step`th element from p on. With a step of 1 or 2 as many are read as lie below
-// p + step * size.
+// Every `step`th element from p on. Where steps are short, as many are read as lie below
+// p + step * size: a few permutations are faster than a gather.
 template <class T>
 TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
   if (step == 1) return Lane<T>::load(p);
   if (step == 2) return evens(p);
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+  constexpr int64_t kShort = Lane<T>::size == 16 ? 8 : 4;
+  if constexpr (sizeof(T) == 4)
+    if (step <= kShort) {
+      using V = typename Raw<T>::V;
 #if defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4) {
-    const __m512i at =
-        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                           _mm512_set1_epi32(static_cast<int>(step)));
-    return Lane<T>((typename Raw<T>::V)_mm512_i32gather_ps(at, p, 4));
-  }
+      const __m512i at = _mm512_mullo_epi32(
+          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+          _mm512_set1_epi32(static_cast<int>(step)));
+      const __m512i source = _mm512_maskz_srli_epi32(0xffff, at, 4);
+      __m512 r = _mm512_maskz_permutexvar_ps(0xffff, at, _mm512_loadu_ps(p));
+      for (int v = 1; v < step; ++v)
+        r = _mm512_mask_permutexvar_ps(r, _mm512_cmpeq_epi32_mask(source, _mm512_set1_epi32(v)), at,
+                                       _mm512_loadu_ps(p + 16 * v));
+      return Lane<T>((V)r);
+#else
+      const __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                            _mm256_set1_epi32(static_cast<int>(step)));
+      const __m256i source = _mm256_srli_epi32(at, 3);
+      __m256 r = _mm256_permutevar8x32_ps(_mm256_loadu_ps(p), at);
+      for (int v = 1; v < step; ++v) {
+        const __m256i here = _mm256_cmpeq_epi32(source, _mm256_set1_epi32(v));
+        r = _mm256_blendv_ps(r, _mm256_permutevar8x32_ps(_mm256_loadu_ps(p + 8 * v), at),
+                             _mm256_castsi256_ps(here));
+      }
+      return Lane<T>((V)r);
+#endif
+    }
 #endif
   T a[Lane<T>::size];
   for (int i = 0; i < Lane<T>::size; ++i) a[i] = p[i * step];

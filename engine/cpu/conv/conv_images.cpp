@@ -1,0 +1,62 @@
+// Images brought into the layout and type that a convolution's kernels read.
+#include "engine/cpu/conv/conv_images.h"
+
+#include <algorithm>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/transpose.h"
+#include "engine/ops/nn/conv.h"
+#include "engine/ops/shape/create.h"
+#include "engine/ops/table/apply.h"
+
+namespace tycho::cpu {
+
+void transpose_images(const Tensor& from, const Tensor& to, bool to_last) {
+  const int64_t images = from.size(0), channels = from.size(1);
+  const int64_t pixels = from.numel() / (images * channels), each = channels * pixels;
+  const int size = dtype_size(from.dtype());
+  parallel_for(images, std::max<int64_t>(1, (1 << 16) / each), [&](int64_t begin, int64_t end) {
+    level_of::transpose(size, end - begin, to_last ? channels : pixels, to_last ? pixels : channels,
+                        static_cast<const void*>(from.data() + begin * each * size),
+                        static_cast<void*>(to.data() + begin * each * size));
+  });
+}
+
+Tensor channels_last(const Tensor& given, DType type) {
+  if (given.dtype() == type && is_channels_last(given)) return given;
+  Tensor to = empty_channels_last(given.shape(), type, given.device());
+  Tensor t = given;
+  if (t.contiguous() && t.dtype() != type && !is_channels_last(t)) {
+    t = empty(t.shape(), type, t.device());
+    copy_raw(t, given);
+  }
+  // A general copy turns tiles, where there are enough channels for them.
+  if (t.contiguous() && t.dtype() == type && t.numel() && dtype_size(type) >= 4 && t.size(1) < 4)
+    transpose_images(t, to, true);
+  else
+    copy_raw(to, t);
+  return to;
+}
+
+Tensor readable(const Tensor& t, DType type, Pixels* pixels) {
+  if (t.dtype() == type && pixels_of(t, pixels)) return t;
+  const Tensor to = channels_last(t, type);
+  const int64_t each = to.numel() / std::max<int64_t>(1, to.size(0));
+  *pixels = {to.data(), each, to.size(1), 1};
+  return to;
+}
+
+bool wants_even(const Tensor& t, int64_t groups) {
+  return t.dtype() == DType::BFloat16 && groups == 1 && t.size(1) % 2 != 0;
+}
+Tensor one_more_channel(const Tensor& t, bool last) {
+  Sizes shape = t.shape();
+  ++shape[1];
+  const Tensor to = last ? empty_channels_last(shape, t.dtype(), t.device())
+                         : empty(shape, t.dtype(), t.device());
+  copy_raw(op<"narrow">(to, 1, int64_t{0}, t.size(1)), t);
+  fill_raw(op<"narrow">(to, 1, t.size(1), int64_t{1}), Value(int64_t{0}));
+  return to;
+}
+
+}  // namespace tycho::cpu
