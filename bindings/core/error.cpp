@@ -9,7 +9,7 @@
 namespace tycho::lua {
 namespace {
 
-const char kMeta[] = "tycho.error";
+const char kErrorMeta[] = "tycho.error";
 
 // The text without any look at the source: what remains when torch.explain cannot run.
 std::string plain_text(lua_State* L) {
@@ -109,7 +109,7 @@ void push_error(lua_State* L, const Error& e, int top) {
     }
     lua_setfield(L, -2, "ranks");
   }
-  luaL_setmetatable(L, kMeta);
+  luaL_setmetatable(L, kErrorMeta);
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ int raise_text(lua_State* L) {
 }
 
 void open_error(lua_State* L) {
-  luaL_newmetatable(L, kMeta);
+  luaL_newmetatable(L, kErrorMeta);
   static constexpr luaL_Reg kMethods[] = {
       {"__tostring", error_tostring}, {"__index", error_index}, {nullptr, nullptr}};
   lua_getglobal(L, "require");

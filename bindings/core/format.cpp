@@ -38,7 +38,7 @@ void numbers_for_tensors(lua_State* L) {
   }
 }
 
-int format(lua_State* L) {
+int format_tensors(lua_State* L) {
   const int top = lua_gettop(L);
   if (lua_type(L, 1) == LUA_TSTRING)
     for (int i = 2; i <= top; ++i)
@@ -57,7 +57,7 @@ int format(lua_State* L) {
 void open_format(lua_State* L) {
   lua_getglobal(L, "string");
   lua_getfield(L, -1, "format");
-  lua_pushcclosure(L, guarded<format>, 1);
+  lua_pushcclosure(L, guarded<format_tensors>, 1);
   lua_setfield(L, -2, "format");
   lua_pop(L, 1);
 }

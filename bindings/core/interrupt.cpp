@@ -18,11 +18,11 @@ constinit thread_local volatile bool stopping = false;  // written by a handler 
 constinit thread_local volatile bool fresh = false;     // nobody has seen yet where the program was
 // While held, the first Ctrl-C waits for the end of what must not be cut in two.
 constinit thread_local volatile bool held = false, waiting = false;
-thread_local StoppedAt at;
+thread_local StoppedAt stop;
 
 void note_place(lua_State* L) {
   fresh = false;
-  at = {};
+  stop = {};
   lua_Debug ar;
   for (int level = 0; lua_getstack(L, level, &ar); ++level) {
     lua_getinfo(L, "Sln", &ar);
@@ -30,16 +30,16 @@ void note_place(lua_State* L) {
     if (ar.currentline <= 0 || !std::strncmp(ar.source, "=torch/", 7) ||
         !std::strncmp(ar.source, "=shell/", 7))
       continue;
-    std::snprintf(at.place, sizeof at.place, "%s:%d", ar.short_src, ar.currentline);
+    std::snprintf(stop.place, sizeof stop.place, "%s:%d", ar.short_src, ar.currentline);
     if (ar.name && std::strcmp(ar.what, "main"))
-      std::snprintf(at.name, sizeof at.name, "%s", ar.name);
+      std::snprintf(stop.name, sizeof stop.name, "%s", ar.name);
     return;
   }
 }
 
 }  // namespace
 
-const StoppedAt& stopped_at() { return at; }
+const StoppedAt& stopped_at() { return stop; }
 bool stop_under_way() { return stopping; }
 void note_stop(lua_State* L) {
   if (fresh) note_place(L);
@@ -146,7 +146,7 @@ int until_interrupt(lua_State* L) {
   amp::set(region);
   modes_changed(L);
   lua_pushboolean(L, 0);
-  lua_pushstring(L, at.place);
+  lua_pushstring(L, stop.place);
   return 2;
 }
 

@@ -89,13 +89,13 @@ void* allocate_lua(void*, void* block, size_t old_size, size_t new_size) {
 }
 
 // The modes of a coroutine, packed into the 8 bytes Lua keeps for us per coroutine.
-struct Packed {
+struct PackedModes {
   uint8_t grad : 1, inference : 1, cpu : 1, cuda : 1, cache : 1, set : 1;
   uint8_t cpu_dtype, cuda_dtype;
 };
-static_assert(sizeof(Packed) <= LUA_EXTRASPACE);
+static_assert(sizeof(PackedModes) <= LUA_EXTRASPACE);
 
-Packed& slot(lua_State* L) { return *static_cast<Packed*>(lua_getextraspace(L)); }
+PackedModes& slot(lua_State* L) { return *static_cast<PackedModes*>(lua_getextraspace(L)); }
 
 // A collection, and what only gradients hold that can compute it again.
 void collect(lua_State* L) {
@@ -235,14 +235,14 @@ lua_State* new_state() {
 
 void modes_changed(lua_State* L) {
   const amp::Region r = amp::current();
-  slot(L) = Packed{mode.grad,
-                   mode.inference,
-                   r.cpu,
-                   r.cuda,
-                   r.cache,
-                   1,
-                   static_cast<uint8_t>(r.cpu_dtype),
-                   static_cast<uint8_t>(r.cuda_dtype)};
+  slot(L) = PackedModes{mode.grad,
+                        mode.inference,
+                        r.cpu,
+                        r.cuda,
+                        r.cache,
+                        1,
+                        static_cast<uint8_t>(r.cpu_dtype),
+                        static_cast<uint8_t>(r.cuda_dtype)};
 }
 
 void enter_slowly(lua_State* L) {
@@ -254,7 +254,7 @@ void enter_slowly(lua_State* L) {
 void switch_modes(lua_State* L) {
   running = L;
   entered = scope_is_open() ? nullptr : L;
-  const Packed p = slot(L);
+  const PackedModes p = slot(L);
   mode.grad = p.grad;
   mode.inference = p.inference;
   amp::set({static_cast<bool>(p.cpu), static_cast<bool>(p.cuda), static_cast<DType>(p.cpu_dtype),

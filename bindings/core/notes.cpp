@@ -30,8 +30,8 @@ bool is_done(const char* code, Where where) { return done_notes().count(key_of(c
 
 bool push_function(lua_State* L, const char* name) { return push_note_function(L, name); }
 
-void show(const char* code, const char* form, Where where,
-          std::initializer_list<watch::NoteValue> values) {
+void print_note(const char* code, const char* form, Where where,
+                std::initializer_list<watch::NoteValue> values) {
   lua_State* L = running;
   const int top = L ? lua_gettop(L) : 0;
   if (!push_function(L, "from_engine")) return;
@@ -171,7 +171,8 @@ void training_note(lua_State*) {
   training.pending = false;
   training.said = true;
   if (watch::wants_note("MODE", training.where))
-    show("MODE", "layer", training.where, {{"layer", training.layer}, {"at", at(training.where)}});
+    print_note("MODE", "layer", training.where,
+               {{"layer", training.layer}, {"at", at(training.where)}});
 }
 
 void number_read(lua_State* L, const Tensor& x) {
@@ -201,7 +202,7 @@ std::string rewritten_change(lua_State* L, const std::string& otherwise) {
 void open_notes(lua_State* L, int torch) {
   open_nan(L, torch);
   if (!watch::note_is_done) {  // by the first state, before other threads have theirs
-    watch::show_note = show;
+    watch::show_note = print_note;
     watch::note_is_done = is_done;
   }
   static const luaL_Reg functions[] = {{"_forget_notes", forget},

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 const char kSocket[] = "tycho.socket";
 constexpr size_t kInline = 16 << 10;  // longer bodies lie in a segment of their own
-constexpr int kSliceMs = 50;          // within which Ctrl-C is seen
+constexpr int kSocketSliceMs = 50;    // within which Ctrl-C is seen
 
 struct PacketHead {
   uint64_t bytes = 0;       // of the body
@@ -153,7 +153,7 @@ int socket_receive(lua_State* L) {
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (Clock::now() >= until) return nothing("empty");
     pollfd wait{from->get(), POLLIN, 0};
-    poll(&wait, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 1, kSliceMs)));
+    poll(&wait, 1, static_cast<int>(std::clamp<int64_t>(left + 1, 1, kSocketSliceMs)));
   }
 }
 
@@ -166,7 +166,8 @@ int socket_ready(lua_State* L) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd look{from->get(), POLLIN, 0};
-    const bool ready = poll(&look, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kSliceMs))) > 0;
+    const bool ready =
+        poll(&look, 1, static_cast<int>(std::clamp<int64_t>(left, 0, kSocketSliceMs))) > 0;
     check_interrupt();
     if (!ready && left > 0) continue;
     lua_pushboolean(L, ready && (look.revents & (POLLIN | POLLHUP)) != 0);

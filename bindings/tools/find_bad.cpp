@@ -11,15 +11,6 @@
 namespace tycho::lua {
 namespace {
 
-void set_text(lua_State* L, const char* key, const std::string& s) {
-  lua_pushlstring(L, s.data(), s.size());
-  lua_setfield(L, -2, key);
-}
-void set_integer(lua_State* L, const char* key, int64_t n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, key);
-}
-
 struct Bad {
   int64_t nan = 0, inf = 0;
   explicit operator bool() const { return nan || inf; }

@@ -237,14 +237,6 @@ class Graph {
   std::unordered_map<const Impl*, size_t> leaf_index_;
 };
 
-void set_text(lua_State* L, const char* key, const std::string& s) {
-  lua_pushlstring(L, s.data(), s.size());
-  lua_setfield(L, -2, key);
-}
-void set_integer(lua_State* L, const char* key, int64_t n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, key);
-}
 void set_tensors(lua_State* L, const char* key, const std::vector<Tensor>& list) {
   lua_createtable(L, static_cast<int>(list.size()), 0);
   for (size_t k = 0; k < list.size(); ++k) {

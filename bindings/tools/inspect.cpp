@@ -11,10 +11,6 @@
 namespace tycho::lua {
 namespace {
 
-void set_integer(lua_State* L, const char* key, int64_t n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, key);
-}
 void set_flag(lua_State* L, const char* key, bool on) {
   lua_pushboolean(L, on);
   lua_setfield(L, -2, key);

@@ -27,14 +27,6 @@ void set_number(lua_State* L, const char* key, double x) {
   lua_pushnumber(L, x);
   lua_setfield(L, -2, key);
 }
-void set_integer(lua_State* L, const char* key, int64_t n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, key);
-}
-void set_text(lua_State* L, const char* key, const std::string& s) {
-  lua_pushlstring(L, s.data(), s.size());
-  lua_setfield(L, -2, key);
-}
 
 bool is_stop(lua_State* L, int i) {
   if (lua_type(L, i) != LUA_TTABLE) return false;

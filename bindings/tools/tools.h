@@ -5,6 +5,16 @@
 
 namespace tycho::lua {
 
+// A field of the table on the stack.
+inline void set_integer(lua_State* L, const char* key, int64_t n) {
+  lua_pushinteger(L, n);
+  lua_setfield(L, -2, key);
+}
+inline void set_text(lua_State* L, const char* key, const std::string& s) {
+  lua_pushlstring(L, s.data(), s.size());
+  lua_setfield(L, -2, key);
+}
+
 int lua_attempt(lua_State* L);   // _attempt(f, ...) -> ok, results or the error, traceback, stopped
 int lua_observe(lua_State* L);   // _observe(f, sample) -> what the operations inside f took
 int lua_measure(lua_State* L);   // _measure(f, seconds, synchronize) -> times of many runs

@@ -12,10 +12,6 @@ namespace tycho::dist {
 
 namespace {
 
-bool reduces(Verb v) {
-  return v == Verb::AllReduce || v == Verb::Reduce || v == Verb::ReduceScatter;
-}
-
 // Whether all ranks of the group lie on one machine.
 bool on_one_machine(const Members& m) {
   const std::string& first = m.job->peer(m.ranks[0]).machine;

@@ -10,8 +10,8 @@
 namespace tycho::dist {
 namespace {
 
-constexpr size_t kAlign = 64;
-size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr size_t kLine = 64;
+size_t aligned(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 // What is shared counts as live, so that who drops many shared tensors is told to collect them.
 void count(int64_t bytes) { memory::live.bytes.fetch_add(bytes, std::memory_order_relaxed); }

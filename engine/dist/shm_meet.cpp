@@ -26,7 +26,7 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-[[noreturn]] void system_error(const char* what) {
+[[noreturn]] void meeting_failed(const char* what) {
   throw DistError(
       {Reason::System, {}, format("shared memory: %s: %s", what, std::strerror(errno))});
 }
@@ -35,7 +35,7 @@ Descriptor new_socket() {
   Descriptor fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) {
     check_descriptors(errno);
-    system_error("socket");
+    meeting_failed("socket");
   }
   return fd;
 }
@@ -48,7 +48,7 @@ Descriptor new_socket() {
     poll(nullptr, 0, 50);
   }
   errno = why;
-  system_error(what);
+  meeting_failed(what);
 }
 
 struct AbstractName {
@@ -103,7 +103,7 @@ void Shm::hand_out(Wait& wait, const std::string& key) {
   const Descriptor server = new_socket();
   const AbstractName address(name);
   if (bind(server.get(), address.get(), address.length) != 0 || listen(server.get(), n_) != 0)
-    system_error("a unix socket");
+    meeting_failed("a unix socket");
   members_.store->set(key, name);
   std::vector<int> missing;
   for (int r = 1; r < n_; ++r) missing.push_back(r);

@@ -28,13 +28,9 @@ const char* reason_name(Reason reason) {
   return kNames[static_cast<int>(reason)];
 }
 
-namespace {
-
 bool reduces(Verb verb) {
   return verb == Verb::AllReduce || verb == Verb::Reduce || verb == Verb::ReduceScatter;
 }
-
-}  // namespace
 
 uint64_t Desc::hash() const {
   // Without splits all_to_all's shares are equal, and so are the shapes; with them only the rest is.

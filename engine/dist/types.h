@@ -27,6 +27,7 @@ enum class Verb : uint8_t {
   Barrier
 };
 enum class RedOp : uint8_t { Sum, Avg, Product, Min, Max, Band, Bor, Bxor };
+bool reduces(Verb verb);           // do the ranks' values become one?
 const char* verb_name(Verb verb);  // "all_reduce", as in torch.distributed
 const char* red_name(RedOp red);   // "sum"
 

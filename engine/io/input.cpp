@@ -17,10 +17,10 @@
 namespace tycho::io {
 namespace {
 
-constexpr size_t kSmall = size_t{1} << 20;  // the least that is worth a mapping
-constexpr size_t kPiece = size_t{1} << 20;  // stays in the cache for its sum
+constexpr size_t kSmall = size_t{1} << 20;     // the least that is worth a mapping
+constexpr size_t kSumPiece = size_t{1} << 20;  // stays in the cache for its sum
 
-size_t pieces_of(size_t bytes) { return (bytes + kPiece - 1) / kPiece; }
+size_t pieces_of(size_t bytes) { return (bytes + kSumPiece - 1) / kSumPiece; }
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void Input::copy_piece(std::string_view part, char* to) const {
 void Input::copy(std::string_view part, void* to) const {
   parallel_for(static_cast<int64_t>(pieces_of(part.size())), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      copy_piece(part.substr(i * kPiece, kPiece), static_cast<char*>(to) + i * kPiece);
+      copy_piece(part.substr(i * kSumPiece, kSumPiece), static_cast<char*>(to) + i * kSumPiece);
   });
 }
 
@@ -77,15 +77,15 @@ uint32_t Input::copy_summed(std::string_view part, void* to) const {
   std::vector<uint32_t> sums(pieces_of(part.size()));
   parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const std::string_view piece = part.substr(i * kPiece, kPiece);
-      char* const place = static_cast<char*>(to) + i * kPiece;
+      const std::string_view piece = part.substr(i * kSumPiece, kSumPiece);
+      char* const place = static_cast<char*>(to) + i * kSumPiece;
       copy_piece(piece, place);
       sums[i] = crc32({place, piece.size()});
     }
   });
   uint32_t sum = 0;
   for (size_t i = 0; i < sums.size(); ++i)
-    sum = crc32_joined(sum, sums[i], std::min(kPiece, part.size() - i * kPiece));
+    sum = crc32_joined(sum, sums[i], std::min(kSumPiece, part.size() - i * kSumPiece));
   return sum;
 }
 

@@ -8,7 +8,7 @@
 namespace tycho::io {
 namespace {
 template <class T>
-void append(std::string* s, T x) {
+void append_little(std::string* s, T x) {
   for (size_t k = 0; k < sizeof(T); ++k) *s += static_cast<char>(x >> 8 * k);
 }
 }  // namespace
@@ -16,20 +16,20 @@ void append(std::string* s, T x) {
 void PickleWriter::integer(int64_t x) {
   if (x >= 0 && x < 256) {
     op('K');
-    append(&bytes, static_cast<uint8_t>(x));
+    append_little(&bytes, static_cast<uint8_t>(x));
   } else if (x == static_cast<int32_t>(x)) {
     op('J');
-    append(&bytes, static_cast<uint32_t>(x));
+    append_little(&bytes, static_cast<uint32_t>(x));
   } else {
     op('\x8a');
     op(8);
-    append(&bytes, static_cast<uint64_t>(x));
+    append_little(&bytes, static_cast<uint64_t>(x));
   }
 }
 
 void PickleWriter::real(double x) {
   op('G');
-  append(&bytes, __builtin_bswap64(std::bit_cast<uint64_t>(x)));
+  append_little(&bytes, __builtin_bswap64(std::bit_cast<uint64_t>(x)));
 }
 
 void PickleWriter::text(std::string_view s) {
@@ -43,7 +43,7 @@ void PickleWriter::text(std::string_view s) {
     global("_codecs encode");
   }
   op('X');
-  append(&bytes, static_cast<uint32_t>(s.size()));
+  append_little(&bytes, static_cast<uint32_t>(s.size()));
   bytes += s;
   if (plain) return;
   text("latin1");
@@ -61,13 +61,13 @@ void PickleWriter::global(const std::string& name) {
 
 uint32_t PickleWriter::keep() {
   op('r');
-  append(&bytes, kept_);
+  append_little(&bytes, kept_);
   return kept_++;
 }
 
 void PickleWriter::again(uint32_t number) {
   op('j');
-  append(&bytes, number);
+  append_little(&bytes, number);
 }
 
 }  // namespace tycho::io

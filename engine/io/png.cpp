@@ -21,10 +21,10 @@ void append(png_structp png, png_bytep data, size_t bytes) {
   static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(data), bytes);
 }
 
-struct Writer {
+struct PngWriter {
   png_structp png = nullptr;
   png_infop info = nullptr;
-  ~Writer() { png_destroy_write_struct(&png, &info); }
+  ~PngWriter() { png_destroy_write_struct(&png, &info); }
 };
 
 // What is left of the file that is read.
@@ -45,10 +45,10 @@ void take(png_structp png, png_bytep data, size_t bytes) {
   source->left.remove_prefix(bytes);
 }
 
-struct Reader {
+struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
-  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 }  // namespace
@@ -57,7 +57,7 @@ bool is_png(std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\
 
 Picture decode_png(std::string_view bytes, const PictureLimits& limits) {
   Source source{bytes, limits.name};
-  Reader r;
+  PngReader r;
   r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, bad_file, no_matter);
   if (r.png) r.info = png_create_info_struct(r.png);
   if (!r.info) throw std::bad_alloc();
@@ -104,7 +104,7 @@ std::string encode_png(int64_t width, int64_t height, int channels, const uint8_
   constexpr int kTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                             PNG_COLOR_TYPE_RGB_ALPHA};
   std::string out;
-  Writer w;
+  PngWriter w;
   w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, give_up, no_matter);
   if (w.png) w.info = png_create_info_struct(w.png);
   if (!w.info) fail(Kind::Oom, "out of memory");

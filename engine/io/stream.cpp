@@ -16,7 +16,7 @@
 namespace tycho::io {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 20;  // read between two looks for an interrupt
+constexpr size_t kStreamPiece = size_t{1} << 20;  // read between two looks for an interrupt
 
 [[noreturn]] void cannot_read(const std::string& path, int error) {
   fail(Kind::Io, "cannot read " + path + ": " + std::strerror(error));
@@ -67,7 +67,7 @@ size_t InputStream::read_file(char* to, size_t room) {
   size_t got = 0;
   while (got < room) {
     check_interrupt();
-    const ssize_t n = ::read(fd_, to + got, std::min(room - got, kPiece));
+    const ssize_t n = ::read(fd_, to + got, std::min(room - got, kStreamPiece));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) cannot_read(path_, errno);
     if (n == 0) break;
@@ -82,10 +82,10 @@ size_t InputStream::read(char* to, size_t room) {
     text_.erase(0, text_at_);
     text_at_ = 0;
     const size_t kept = raw_.size();
-    raw_.resize(kept + kPiece);
-    const size_t got = read_bytes(raw_.data() + kept, kPiece);
+    raw_.resize(kept + kStreamPiece);
+    const size_t got = read_bytes(raw_.data() + kept, kStreamPiece);
     raw_.resize(kept + got);
-    raw_ended_ = got < kPiece;
+    raw_ended_ = got < kStreamPiece;
     raw_.erase(0, decoder_->decode(raw_, &text_, raw_ended_));
   }
   const size_t n = std::min(room, text_.size() - text_at_);
@@ -117,7 +117,7 @@ size_t InputStream::read_packed(char* to, size_t room) {
       g.z.next_in = reinterpret_cast<Bytef*>(g.input.get());
       if (g.z.avail_in == 0) damaged(path_, "its gzip data ends too early");
     }
-    const size_t piece = std::min(room - got, kPiece);
+    const size_t piece = std::min(room - got, kStreamPiece);
     g.z.next_out = reinterpret_cast<Bytef*>(to + got);
     g.z.avail_out = static_cast<uInt>(piece);
     const int result = inflate(&g.z, Z_NO_FLUSH);

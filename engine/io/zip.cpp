@@ -17,7 +17,7 @@ constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50
 constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr uint32_t kFull = 0xffffffff;  // "see the 64-bit field"
 constexpr size_t kAlign = 64;
-constexpr size_t kPiece = size_t{4} << 20;
+constexpr size_t kZipPiece = size_t{4} << 20;
 
 // Little-endian numbers at checked places.
 class Bytes {
@@ -51,7 +51,7 @@ void append(std::string* s, T x) {
 uint32_t checksum(std::string_view s, uint32_t before = 0) {
   for (size_t n; !s.empty(); s.remove_prefix(n)) {
     check_interrupt();
-    n = std::min(s.size(), kPiece);
+    n = std::min(s.size(), kZipPiece);
     before = crc32(s.substr(0, n), before);
   }
   return before;
@@ -111,8 +111,8 @@ void unpack(std::string_view content, const ZipEntry& e, char* to, const std::st
   int result = Z_OK;
   while (result == Z_OK) {
     check_interrupt();
-    const size_t fed = std::min(content.size(), kPiece);
-    const size_t free = std::min(e.size - used, kPiece);
+    const size_t fed = std::min(content.size(), kZipPiece);
+    const size_t free = std::min(e.size - used, kZipPiece);
     in.z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
     in.z.avail_in = static_cast<uInt>(fed);
     in.z.next_out = reinterpret_cast<Bytef*>(to + used);

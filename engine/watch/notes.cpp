@@ -86,14 +86,14 @@ thread_local int totals_noted = 0;
 // On while records are looked at for total = total + loss; the sweep turns it on now and then.
 constinit thread_local bool watch_totals = false;
 
-const Node* node_of(const Edge& e) { return static_cast<const Node*>(e.node.get()); }
+const Node* graph_node(const Edge& e) { return static_cast<const Node*>(e.node.get()); }
 
 // Was this graph swept already? Sums and the like keep nothing that could be freed: look below.
 bool was_swept(const Node* n, int depth = 6) {
   if (!n || depth == 0) return false;
   if (n->freed) return true;
   for (const Edge& e : n->edges)
-    if (was_swept(node_of(e), depth - 1)) return true;
+    if (was_swept(graph_node(e), depth - 1)) return true;
   return false;
 }
 
@@ -113,11 +113,11 @@ void look_for_total(const Call& c, const Node& node) {
   if (c.out[0].numel() != 1) return;
   for (int side = 0; side < 2; ++side) {
     int additions = 0, swept = 0;
-    const Node* n = node_of(node.edges[side]);
+    const Node* n = graph_node(node.edges[side]);
     while (n && n->op == node.op && n->where == node.where && additions < kOften) {
-      swept += was_swept(node_of(n->edges[1 - side]));
+      swept += was_swept(graph_node(n->edges[1 - side]));
       ++additions;
-      n = node_of(n->edges[side]);
+      n = graph_node(n->edges[side]);
     }
     // Of a sum that is only being collected, to be swept as a whole, nothing is swept yet.
     if (additions < kOften - 2 || swept < additions) continue;

@@ -28,7 +28,7 @@ Tables& tables() {
   static thread_local Tables t;
   return t;
 }
-constexpr size_t kMost = 4096;
+constexpr size_t kMostPairs = 4096;
 
 // How a row makes pairs. The sum of all products or sums of pairs is worth a note only where it is
 // taken at once: a table that is used otherwise first is mostly meant.
@@ -101,7 +101,7 @@ void look_for_pairs(Call& c) {
   while (i < all.size() && (all[i].op != c.op || all[i].where.source != where.source ||
                             all[i].where.line != where.line))
     ++i;
-  if (i == kMost) return;
+  if (i == kMostPairs) return;
   if (i == all.size()) all.emplace_back();
   all[i] = {where, c.op, a.shape(), b.shape(), c.out[0].shape()};
   uint32_t under = 0;

@@ -19,7 +19,7 @@ Traces& traces() {
   static thread_local Traces t;
   return t;
 }
-constexpr size_t kMost = 1 << 20;
+constexpr size_t kMostSpans = 1 << 20;
 
 // The last numbers that item() took out of graphs.
 struct Taken {
@@ -46,7 +46,7 @@ uint32_t new_trace(Cut cut, const char* op) {
     newest = *it;
     return it->second;
   }
-  if (t.all.size() >= kMost) return 0;
+  if (t.all.size() >= kMostSpans) return 0;
   const auto id = static_cast<uint32_t>(t.all.size());
   t.all.push_back({cut, op, where});
   t.index.emplace(key, id);
@@ -62,7 +62,7 @@ uint32_t new_pairs_trace(int pairs, uint32_t under) {
   Traces& t = traces();
   for (size_t i = t.all.size(); i-- > 1 && i + 64 > t.all.size();)
     if (t.all[i].pairs == pairs && t.all[i].under == under) return static_cast<uint32_t>(i);
-  if (t.all.size() >= kMost) return 0;
+  if (t.all.size() >= kMostSpans) return 0;
   t.all.push_back(t.all[under]);
   t.all.back().pairs = pairs;
   t.all.back().under = under;

@@ -10,7 +10,7 @@
 namespace tycho::watch {
 namespace {
 
-Node* node_of(const Edge& e) { return static_cast<Node*>(e.node.get()); }
+Node* node_behind(const Edge& e) { return static_cast<Node*>(e.node.get()); }
 bool unchanged(const Saved& s) { return s.tensor && s.tensor->storage->version == s.version; }
 
 struct Quiet {  // what is computed here is not the user's
@@ -45,13 +45,13 @@ GraphValues::GraphValues(const Tensor& root, size_t most) : root_(root->node) {
     stack.pop_back();
     nodes_.push_back(n);
     for (const Edge& e : n->edges) {
-      if (!e.node || seen.count(node_of(e))) continue;
+      if (!e.node || seen.count(node_behind(e))) continue;
       if (seen.size() >= most) {
         complete_ = false;
         continue;
       }
-      seen.insert(node_of(e));
-      stack.push_back(node_of(e));
+      seen.insert(node_behind(e));
+      stack.push_back(node_behind(e));
     }
   }
   std::sort(nodes_.begin(), nodes_.end(),
@@ -74,7 +74,7 @@ void GraphValues::take_saved(const Node* n) {
   if (!n->op) return;
   const auto input = [&](int edge, const Saved& s) {
     const Edge& e = n->edges[edge];
-    if (e.node) keep(node_of(e), static_cast<int>(e.output), s);
+    if (e.node) keep(node_behind(e), static_cast<int>(e.output), s);
   };
   if (n->op->row >= 0) {
     for (int i = 0; i < n->edges.size(); ++i)
@@ -99,7 +99,7 @@ Tensor GraphValues::output(const Node* n, int i) const {
 
 Tensor GraphValues::of(const Edge& e) const {
   if (e.leaf) return Tensor(e.leaf);
-  return e.node ? output(node_of(e), static_cast<int>(e.output)) : Tensor();
+  return e.node ? output(node_behind(e), static_cast<int>(e.output)) : Tensor();
 }
 
 Tensor GraphValues::operand(const Node* n, int edge, const Saved* saved) const {

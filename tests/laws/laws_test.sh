@@ -77,10 +77,11 @@ engine_knows_no_lua() {
 # A function that a layer declares and the CPU defines would be a call upwards, and one that no other
 # backend can answer. (Levels' tables and what registers itself are nobody's undefined symbol.)
 below_call_no_kernel() {
-  local objects=build/CMakeFiles/engine.dir/engine
-  [[ -d $objects ]] || echo "there are no objects of the engine; run scripts/test, which builds them"
-  comm -12 <(nm -uC $(find $objects/{base,tensor,ops,grad,amp,watch} -name '*.o') | sed -n 's/^ *U \(tycho::\)/\1/p' | LC_ALL=C sort -u) \
-    <(nm --defined-only -C $(find $objects/cpu -name '*.o') | sed -nE 's/^[0-9a-f]+ [TBDR] //p' | LC_ALL=C sort -u)
+  local objects
+  objects=$(find build/CMakeFiles/{engine,large_ops}.dir -name '*.o' 2>/dev/null)  # of files, or of some that were joined
+  [[ $objects ]] || echo "there are no objects of the engine; run scripts/test, which builds them"
+  comm -12 <(nm -uC $(grep -E 'engine[/_](base|tensor|ops|grad|amp|watch)[/_]' <<<"$objects") | sed -n 's/^ *U \(tycho::\)/\1/p' | LC_ALL=C sort -u) \
+    <(nm --defined-only -C $(grep -E 'engine[/_]cpu[/_]' <<<"$objects") | sed -nE 's/^[0-9a-f]+ [TBDR] //p' | LC_ALL=C sort -u)
 }
 
 # An element's address is a kernel's business; the rest asks for a value by item(t) or items(t), which
@@ -127,7 +128,7 @@ nothing_is_left_for_later() {
 # one for everybody. Everything else a level defines must be in its own namespace.
 levels_define_only_their_own() {
   local object level found=0
-  for object in $(find build/CMakeFiles -path '*level_*' -name '*.o' 2>/dev/null); do
+  for object in $(find build/CMakeFiles -path '*/level_*.dir/*' -name '*.o' 2>/dev/null); do
     found=1
     level=$(sed -E 's|.*/level_([a-z0-9_]+)\.dir/.*|\1|' <<<"$object")
     nm -C --defined-only "$object" | grep -E ' [WVuvw] ' | sed "s|^|$object merges |"

@@ -44,7 +44,7 @@ struct Cpu final : Backend {
 };
 
 constinit Cpu cpu;
-[[maybe_unused]] const bool registered = set_backend(true, &cpu);
+[[maybe_unused]] const bool cpu_registered = set_backend(true, &cpu);
 
 }  // namespace
 }  // namespace tycho::cpu

@@ -237,7 +237,7 @@ struct Simulated final : Backend {
 };
 
 constinit Simulated simulated;
-[[maybe_unused]] const bool registered = set_backend(false, &simulated);
+[[maybe_unused]] const bool simulated_registered = set_backend(false, &simulated);
 
 }  // namespace
 }  // namespace tycho::cpu

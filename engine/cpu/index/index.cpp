@@ -10,15 +10,15 @@
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
-namespace {
 
-// In place, arguments that share the changed tensor's memory are copied first.
 Tensor apart(const Tensor& t, const Tensor& changed) {
   if (!t || t->storage.get() != changed->storage.get()) return t;
   Tensor copy = empty(t.shape(), t.dtype(), t.device());
   copy_raw(copy, t);
   return copy;
 }
+
+namespace {
 
 // The tensor that a kernel changes (after checking all positions): the result, with self's values
 // in it; for halves that combine, in float32 until finish() stores them.

@@ -17,4 +17,7 @@ Positions positions(const char* op, const Tensor& index, int64_t size, int dim, 
 // out (contiguous) = the rows of x at the positions.
 void take_rows(const Tensor& x, const Positions& at, const Tensor& out);
 
+// In place, arguments that share the changed tensor's memory are copied first.
+Tensor apart(const Tensor& t, const Tensor& changed);
+
 }  // namespace tycho::cpu

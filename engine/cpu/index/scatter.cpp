@@ -128,13 +128,6 @@ void put_all(const Tensor& x, int dim, const Tensor& index, const Tensor& source
   });
 }
 
-Tensor apart(const Tensor& t, const Tensor& changed) {
-  if (t->storage.get() != changed->storage.get()) return t;
-  Tensor copy = empty(t.shape(), t.dtype(), t.device());
-  copy_raw(copy, t);
-  return copy;
-}
-
 // Runs `change` on the result with self's values in it (halves that combine: in float32).
 template <class F>
 void changed(Call& c, bool combines, F&& change) {

@@ -17,7 +17,7 @@
 namespace tycho::cpu {
 namespace {
 
-int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+int64_t whole_blocks(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 struct Layer {
   int type, size, kind, unit_rows, unit_cols;
@@ -79,7 +79,7 @@ void recurrence(Call& c) {
   if (lstm) copy_raw(c.out[2], c.tensor(2));
   Tensor bias;
   if (gru && c.has(4)) bias = packed(c.tensor(4));
-  const Scratch w(l.bytes(up(l.wide, l.unit_cols) * n));
+  const Scratch w(l.bytes(whole_blocks(l.wide, l.unit_cols) * n));
   level_of::gemm_pack_b(l.type, static_cast<const void*>(weight.data()), n, int64_t{1}, l.wide, n,
                         static_cast<void*>(w.data()));
   // Gates are summed where they are kept, else in scratch memory of one step.
@@ -126,7 +126,7 @@ void recurrence_backward(Call& c) {
   };
   begin(dh, 1);
   if (lstm) begin(dc, 2);
-  const Scratch w(l.bytes(up(n, l.unit_cols) * l.wide));
+  const Scratch w(l.bytes(whole_blocks(n, l.unit_cols) * l.wide));
   level_of::gemm_pack_b(l.type, static_cast<const void*>(weight.data()), int64_t{1}, n, n, l.wide,
                         static_cast<void*>(w.data()));
   const Scratch h_part(gru ? l.bytes(rows_all * l.wide) : 0);

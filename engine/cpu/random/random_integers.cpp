@@ -14,7 +14,7 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kTile = 2048;
+constexpr int64_t kIntegerTile = 2048;
 
 void put(void* y, DType dtype, int64_t i, const int64_t* x, int64_t n) {
   void* const to = static_cast<char*>(y) + i * dtype_size(dtype);
@@ -23,11 +23,11 @@ void put(void* y, DType dtype, int64_t i, const int64_t* x, int64_t n) {
 
 // Small remainders, several at a time; `low` + u % count.
 void narrow_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint32_t count) {
-  for (int64_t i = 0; i < n; i += kTile) {
+  for (int64_t i = 0; i < n; i += kIntegerTile) {
     check_interrupt();
-    const int64_t m = std::min(kTile, n - i);
-    uint32_t u[kTile];
-    int64_t x[kTile];
+    const int64_t m = std::min(kIntegerTile, n - i);
+    uint32_t u[kIntegerTile];
+    int64_t x[kIntegerTile];
     g.fill32(u, m);
     level_of::random_remainder(static_cast<const uint32_t*>(u), static_cast<int64_t*>(x), m, count,
                                low);
@@ -37,11 +37,11 @@ void narrow_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low,
 
 void wide_integers(Generator& g, void* y, DType dtype, int64_t n, int64_t low, uint64_t count) {
   const bool power = (count & (count - 1)) == 0;  // 2^64, written 0, is one too
-  for (int64_t i = 0; i < n; i += kTile) {
+  for (int64_t i = 0; i < n; i += kIntegerTile) {
     check_interrupt();
-    const int64_t m = std::min(kTile, n - i);
-    uint32_t u[2 * kTile];
-    int64_t x[kTile];
+    const int64_t m = std::min(kIntegerTile, n - i);
+    uint32_t u[2 * kIntegerTile];
+    int64_t x[kIntegerTile];
     g.fill32(u, 2 * m);
     for (int64_t k = 0; k < m; ++k) {
       const uint64_t w = static_cast<uint64_t>(u[2 * k]) << 32 | u[2 * k + 1];
@@ -80,7 +80,7 @@ void random_permutation(RandomStream stream, int64_t* y, int64_t n, int64_t firs
   if (n >= std::numeric_limits<uint32_t>::max() / 20) {
     for (int64_t i = 0; i < n; ++i) y[i] = first + i;
     for (int64_t i = 0; i < n - 1; ++i) {
-      if (i % kTile == 0) check_interrupt();
+      if (i % kIntegerTile == 0) check_interrupt();
       std::swap(y[i], y[i + static_cast<int64_t>(g.next64() % static_cast<uint64_t>(n - i))]);
     }
     return;
@@ -89,10 +89,10 @@ void random_permutation(RandomStream stream, int64_t* y, int64_t n, int64_t firs
   // out afterwards, from the front, which never overtakes what is still to be read.
   uint32_t* const v = reinterpret_cast<uint32_t*>(y) + n;
   for (int64_t i = 0; i < n; ++i) v[i] = static_cast<uint32_t>(i);
-  for (int64_t i = 0; i < n - 1; i += kTile) {
+  for (int64_t i = 0; i < n - 1; i += kIntegerTile) {
     check_interrupt();
-    const int64_t m = std::min(kTile, n - 1 - i);
-    uint32_t z[kTile];
+    const int64_t m = std::min(kIntegerTile, n - 1 - i);
+    uint32_t z[kIntegerTile];
     g.fill32(z, m);
     constexpr int64_t ahead = 32;
     for (int64_t k = 0; k < m + ahead; ++k) {

@@ -51,6 +51,7 @@ void check_types(const char* name, const Tensor& a, const Tensor& b) {
 }
 
 Tensor turned(const Tensor& a) { return op<"transpose">(a, -2, -1); }
+Tensor mm(const Tensor& a, const Tensor& b) { return op<"matmul">(a, b); }
 
 Tensor copied(const Tensor& t) {
   const Tensor out = empty(t.shape(), t.dtype(), t.device());

@@ -18,6 +18,7 @@ Sizes batch_of(const Tensor& a, int inner = 2);
 Sizes joined(const Sizes& batch, std::initializer_list<int64_t> inner);
 // Last two dimensions swapped, as a view.
 Tensor turned(const Tensor& a);
+Tensor mm(const Tensor& a, const Tensor& b);  // of batches, too
 // The gradient of a's pseudo-inverse p, to which g comes, for a.
 Tensor pinv_slope(const Tensor& a, const Tensor& p, const Tensor& g);
 

@@ -14,8 +14,6 @@
 namespace tycho {
 namespace {
 
-Tensor mm(const Tensor& a, const Tensor& b) { return op<"matmul">(a, b); }
-
 const Op& least_squares =
     add_op({.name = "least_squares",
             .args = "self, b, rcond: float",

@@ -16,7 +16,6 @@
 namespace tycho {
 namespace {
 
-Tensor mm(const Tensor& a, const Tensor& b) { return op<"matmul">(a, b); }
 Tensor row(const Tensor& v) { return op<"unsqueeze">(v, -2); }
 Tensor column(const Tensor& v) { return op<"unsqueeze">(v, -1); }
 Tensor eye_of(const Tensor& like, int64_t n) {

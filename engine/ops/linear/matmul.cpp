@@ -6,6 +6,7 @@
 
 #include "engine/grad/node.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/linear/linalg.h"
 #include "engine/ops/linear/precision.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/batch.h"
@@ -18,7 +19,7 @@ constinit std::atomic<MatmulPrecision> matmul_precision = MatmulPrecision::Highe
 
 namespace {
 
-void check_types(const char* name, const Tensor& a, const Tensor& b) {
+void check_factors(const char* name, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
     // Data follows a layer's weight; of two others, whole numbers follow the floating one.
     const bool layer = name == std::string_view("linear");
@@ -86,7 +87,7 @@ Sizes matmul_sizes(const char* name, const Tensor& a, const Tensor& b) {
 
 void matmul_shape(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
-  check_types(c.op->name, a, b);
+  check_factors(c.op->name, a, b);
   c.out.push_back(empty(matmul_sizes(c.op->name, a, b), a.dtype(), a.device()));
 }
 
@@ -96,15 +97,13 @@ void strict_shape(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   check_rank(name, "first", a, rank_a);
   check_rank(name, "second", b, rank_b);
-  check_types(name, a, b);
+  check_factors(name, a, b);
   if (rank_a == 3)
     TYCHO_CHECK(Kind::Shape, a.size(0) == b.size(0),
                 "%s: batches of %lld and %lld matrices cannot be multiplied; matmul broadcasts",
                 name, static_cast<long long>(a.size(0)), static_cast<long long>(b.size(0)));
   matmul_shape(c);
 }
-
-Tensor turned(const Tensor& t) { return op<"transpose">(t, -2, -1); }
 
 // The same elements as rows of the last dimension.
 Tensor rows_of(const Tensor& t) {
@@ -173,23 +172,24 @@ const Op& matmul = add_op(
          },
      .flops = sums_of_products});
 
-const Op& mm = add_op({.name = "mm",
-                       .args = "self, mat2",
-                       .doc = "Product of two matrices.",
-                       .amp = Amp::Low,
-                       .saves = "self, mat2",
-                       .see = "matmul, addmm",
-                       .rule = "[n, m], [m, p] -> [n, p]",
-                       .example = "torch.tensor{{1, 2}}:mm(torch.tensor{{3}, {4}}) --> i64 [1, 1]\n"
-                                  " 11",
-                       .shape = strict_shape<2, 2>,
-                       .grad = matmul_grad,
-                       .samples =
-                           [](Samples& s) {
-                             s.add({s.normal({2, 3}), s.normal({3, 4})});
-                             s.add({s.normal({17, 9}), s.normal({9, 33})});
-                           },
-                       .flops = sums_of_products});
+const Op& mm_row =
+    add_op({.name = "mm",
+            .args = "self, mat2",
+            .doc = "Product of two matrices.",
+            .amp = Amp::Low,
+            .saves = "self, mat2",
+            .see = "matmul, addmm",
+            .rule = "[n, m], [m, p] -> [n, p]",
+            .example = "torch.tensor{{1, 2}}:mm(torch.tensor{{3}, {4}}) --> i64 [1, 1]\n"
+                       " 11",
+            .shape = strict_shape<2, 2>,
+            .grad = matmul_grad,
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3}), s.normal({3, 4})});
+                  s.add({s.normal({17, 9}), s.normal({9, 33})});
+                },
+            .flops = sums_of_products});
 
 const Op& bmm = add_op(
     {.name = "bmm",
@@ -229,7 +229,7 @@ void dot_shape(Call& c) {
   const Tensor &a = c.tensor(0), &b = c.tensor(1);
   check_rank(c.op->name, "first", a, 1);
   check_rank(c.op->name, "second", b, 1);
-  check_types(c.op->name, a, b);
+  check_factors(c.op->name, a, b);
   TYCHO_CHECK(Kind::Shape, a.size(0) == b.size(0),
               "%s: both vectors must have the same size, not %lld and %lld", c.op->name,
               static_cast<long long>(a.size(0)), static_cast<long long>(b.size(0)));
@@ -278,7 +278,7 @@ void linear_shape(Call& c) {
   TYCHO_CHECK(Kind::Shape, w.rank() == 1 || w.rank() == 2,
               "linear: the weight must have shape [out, in], not %s", to_string(w.shape()).c_str());
   TYCHO_CHECK(Kind::Shape, x.rank() > 0, "linear: the input needs at least one dimension");
-  check_types("linear", x, w);
+  check_factors("linear", x, w);
   const int64_t in = w.size(-1);
   if (x.size(-1) != in) {
     // A fix is offered where flattening all but the first dimension gives what the layer expects.
@@ -295,7 +295,7 @@ void linear_shape(Call& c) {
   }
   const int64_t out = w.rank() == 2 ? w.size(0) : 1;
   if (bias) {
-    check_types("linear", x, bias);
+    check_factors("linear", x, bias);
     TYCHO_CHECK(Kind::Shape,
                 w.rank() == 2 ? bias.rank() == 1 && bias.size(0) == out : bias.numel() == 1,
                 "linear: the bias must have shape [%lld], one number per output, not %s",

@@ -75,7 +75,7 @@ bool in_place(Call& c, int i) {
   return true;
 }
 
-void check_floating(const Tensor& x, const char* name) {
+void refuse_whole_numbers(const Tensor& x, const char* name) {
   TYCHO_CHECK(Kind::DType, is_floating(x.dtype()), "%s: takes floating point numbers, not %s", name,
               dtype_name(x.dtype()));
 }
@@ -104,7 +104,7 @@ const Op& dropout = add_op(
            check_p(p);
            if (in_place(c, 3)) return;
            if (p == 0 || !c.flag(2) || x.numel() == 0) return c.out.push_back(x);
-           check_floating(x, "dropout");
+           refuse_whole_numbers(x, "dropout");
            if (p == 1) return c.out.push_back(x * 0.0);
            c.out.push_back(apply_mask(x, op<"dropout_mask">(x, 1 - p), p));
          },
@@ -139,7 +139,7 @@ void channel_dropout(Call& c, int spatial) {
               x.rank());
   if (in_place(c, 3)) return;
   if (p == 0 || !c.flag(2) || x.numel() == 0) return c.out.push_back(x);
-  check_floating(x, c.op->name);
+  refuse_whole_numbers(x, c.op->name);
   if (p == 1) return c.out.push_back(x * 0.0);
   if (x.rank() == low && spatial != 2) {
     Sizes batched = x.shape();
@@ -190,7 +190,7 @@ void alpha(Call& c, bool channels) {
   check_p(p);
   if (in_place(c, 3)) return;
   if (p == 0 || !c.flag(2) || x.numel() == 0) return c.out.push_back(x);
-  check_floating(x, c.op->name);
+  refuse_whole_numbers(x, c.op->name);
   if (p == 1) return c.out.push_back(x * 0.0);
   TYCHO_CHECK(Kind::Dim, !channels || x.rank() >= 2,
               "%s: the input has at least 2 dimensions (samples and channels), not %d", c.op->name,
@@ -302,7 +302,7 @@ const Op& rrelu = add_op(
            TYCHO_CHECK(Kind::Value, lower <= upper,
                        "rrelu: lower = %g must not be larger than upper = %g", lower, upper);
            if (in_place(c, 4)) return;
-           check_floating(x, "rrelu");
+           refuse_whole_numbers(x, "rrelu");
            c.out.push_back(op<"rrelu_slopes">(x, lower, upper, c.flag(3)) * x);
          },
      .samples =

@@ -88,7 +88,7 @@ const Op& group_norm = add_op(
          }});
 
 // Every sample's channels as channels of one sample: batch_norm then is instance_norm.
-Tensor repeated(const Tensor& t, int64_t samples) {
+Tensor repeat_samples(const Tensor& t, int64_t samples) {
   if (!t) return t;
   return op<"reshape">(op<"expand">(t, Sizes{samples, t.size(0)}), Sizes{samples * t.size(0)});
 }
@@ -127,8 +127,8 @@ const Op& instance_norm = add_op(
            Tensor means, variances;
            {
              NoGrad quiet;
-             means = repeated(c.tensor(1), n);
-             variances = repeated(c.tensor(2), n);
+             means = repeat_samples(c.tensor(1), n);
+             variances = repeat_samples(c.tensor(2), n);
              if (means) means = op<"clone">(means);
              if (variances) variances = op<"clone">(variances);
            }
@@ -136,8 +136,8 @@ const Op& instance_norm = add_op(
            one[0] = 1;
            one[1] = n * channels;
            const Tensor y = ops<"batch_norm_forward">(
-               op<"reshape">(x, one), repeated(c.tensor(3), n), repeated(c.tensor(4), n), means,
-               variances, true, c.number(6), c.number(7))[0];
+               op<"reshape">(x, one), repeat_samples(c.tensor(3), n),
+               repeat_samples(c.tensor(4), n), means, variances, true, c.number(6), c.number(7))[0];
            c.out.push_back(op<"reshape">(y, x.shape()));
            if (n == 0) return;
            NoGrad quiet;

@@ -221,7 +221,7 @@ const Op& multilabel_soft_margin_loss = add_op(
 
 void check_reduction(const Call& c, int i) { parse_reduction(c.string(i)); }
 
-void check_floating(const Call& c, int i) {
+void check_floating_argument(const Call& c, int i) {
   const Tensor& t = c.tensor(i);
   TYCHO_CHECK(Kind::DType, is_floating(t.dtype()), "%s: %s must be floating point, not %s",
               c.op->name, c.op->params[i].name.c_str(), dtype_name(t.dtype()));
@@ -240,7 +240,7 @@ const Op& soft_margin_loss = add_op(
          [](Call& c) {
            standing_observer->compared(c.op->name, c.tensor(0), c.tensor(1));
            check_reduction(c, 2);
-           check_floating(c, 0);
+           check_floating_argument(c, 0);
            c.out.push_back(reduce_loss(-op<"logsigmoid">(c.tensor(0) * c.tensor(1)), c.string(2)));
          },
      .samples =

@@ -43,7 +43,7 @@ DType tap_type(const Tensor& x, const Sizes& size, const Sizes& kernel) {
   return taps <= 256 ? DType::UInt8 : DType::Int32;
 }
 
-const Op& max_pool =
+const Op& max_pool_windows =
     add_op({.name = "max_pool",
             .args = "self, size: ints, with_taps: bool, " WINDOWS ", dilation: ints",
             .doc = "The largest element of each window, and the number of its tap.",
@@ -115,7 +115,7 @@ const Op& pool_positions =
             }});
 
 // divisor 0: by the window's size; `padded`: padding counts in it.
-const Op& avg_pool =
+const Op& avg_pool_windows =
     add_op({.name = "avg_pool",
             .args = "self, size: ints, divisor: int, padded: bool, " WINDOWS,
             .doc = "The mean of each window.",

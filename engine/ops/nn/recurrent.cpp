@@ -122,7 +122,7 @@ std::vector<Tensor> plain(Recurrence kind, const Tensor& x, const State& begin, 
 
 Sizes rows_of(const Tensor& t, int64_t columns) { return {t.size(0), columns}; }
 
-void fused_shape(Call& c) {
+void cells_shape(Call& c) {
   const Tensor &x = c.tensor(0), &h = c.tensor(1);
   const auto kind = static_cast<Recurrence>(c.integer(5));
   const int64_t n = h.size(1);
@@ -158,7 +158,7 @@ void graph_grad(Backward& b) {
     if (in[static_cast<size_t>(i)] && b.needs(i)) b.set(i, found[static_cast<size_t>(k++)]);
 }
 
-void fused_grad(Backward& b) {
+void cells_grad(Backward& b) {
   if (mode.grad) return graph_grad(b);
   const auto g = [&](int i) { return b.has_g(i) ? b.g(i) : Tensor(); };
   const auto grads =
@@ -175,8 +175,8 @@ const Op& fused = add_op(
      .doc = "_recurrence in one pass; with `save`, also what its gradient reads.",
      .where = kHidden,
      .saves = "gates, hidden, cell, weight_hh, bias_hh, out, out4, out5",
-     .shape = fused_shape,
-     .grad = fused_grad});
+     .shape = cells_shape,
+     .grad = cells_grad});
 
 const Op& fused_backward = add_op(
     {.name = "_recurrence_backward",

@@ -31,7 +31,7 @@ void samples(Samples& s) {
   s.add({s.integers({2, 3}, -2, 2), 1, DType::Float32});
 }
 
-void backward_shape(Call& c) {
+void softmax_backward_shape(Call& c) {
   const Tensor& g = c.tensor(0);
   wrap_dim(c.integer(2), g.rank());
   TYCHO_CHECK(Kind::Shape, g.shape() == c.tensor(1).shape(), "%s: shapes %s and %s differ",
@@ -104,7 +104,7 @@ const Op& softmax_backward =
             .doc = "The gradient of softmax, from its result.",
             .where = kHidden,
             .saves = "grad, result",
-            .shape = backward_shape,
+            .shape = softmax_backward_shape,
             .grad =
                 [](Backward& b) {
                   const Tensor v = b.g(), g = b.in(0), y = b.in(1);
@@ -120,7 +120,7 @@ const Op& log_softmax_backward = add_op({.name = "log_softmax_backward",
                                          .doc = "The gradient of log_softmax, from its result.",
                                          .where = kHidden,
                                          .saves = "grad, result",
-                                         .shape = backward_shape,
+                                         .shape = softmax_backward_shape,
                                          .grad =
                                              [](Backward& b) {
                                                const Tensor v = b.g(), e = fn::exp(b.in(1));

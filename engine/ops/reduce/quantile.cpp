@@ -92,7 +92,7 @@ void of_tensor(Call& c) {
   c.out.push_back(quantile(c, c.tensor(1), SkipNan));
 }
 
-constexpr const char* kArgs =
+constexpr const char* kQuantileArgs =
     "self, q: number, dim: dim?, keepdim: bool = false, interpolation: string = linear";
 constexpr const char* kTensorArgs =
     "self, q, dim: dim?, keepdim: bool = false, interpolation: string = linear";
@@ -110,7 +110,7 @@ void tensor_samples(Samples& s) {
 
 const Op& quantile_number =
     add_op({.name = "quantile",
-            .args = kArgs,
+            .args = kQuantileArgs,
             .doc = "The value below which a fraction q of the elements lies, overall or along a "
                    "dimension.",
             .amp = Amp::F32,
@@ -132,7 +132,7 @@ const Op& quantile_tensor =
             .samples = tensor_samples});
 const Op& nanquantile_number =
     add_op({.name = "nanquantile",
-            .args = kArgs,
+            .args = kQuantileArgs,
             .doc = "The quantile of the elements that are not nan.",
             .amp = Amp::F32,
             .see = "quantile, nanmedian",

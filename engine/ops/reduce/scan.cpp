@@ -22,7 +22,7 @@ void same_shape(Call& c) {
   wrap_dim(c.integer(1), x.rank());
   c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
 }
-void sum_samples(Samples& s) {
+void running_samples(Samples& s) {
   s.add({s.normal({5}), 0});
   s.add({s.normal({3, 20}), 1});
   s.add({s.normal({3, 4, 10}), 1});
@@ -45,7 +45,7 @@ const Op& cumsum =
                        " 3  7",
             .shape = sum_shape,
             .grad = [](Backward& b) { b.set(0, op<"cumsum_from_end">(b.g(), b.integer(1))); },
-            .samples = sum_samples});
+            .samples = running_samples});
 
 const Op& cumsum_from_end =
     add_op({.name = "cumsum_from_end",
@@ -54,7 +54,7 @@ const Op& cumsum_from_end =
             .where = kHidden,
             .shape = same_shape,
             .grad = [](Backward& b) { b.set(0, op<"cumsum">(b.g(), b.integer(1))); },
-            .samples = sum_samples});
+            .samples = running_samples});
 
 const Op& cumprod = add_op(
     {.name = "cumprod",
@@ -70,7 +70,7 @@ const Op& cumprod = add_op(
      .grad = [](Backward& b) { b.set(0, op<"cumprod_backward">(b.g(), b.in(0), b.integer(1))); },
      .samples =
          [](Samples& s) {
-           sum_samples(s);
+           running_samples(s);
            s.add({s.of({2, 4}, {1, 0, 2, 3, 0, 0, 1, 2}), 1});
          }});
 
@@ -206,7 +206,7 @@ void extreme_shape(Call& c) {
 void extreme_grad(Backward& b) {
   b.set(0, to_selected(b.g(), b.out(1), b.shape(0), b.integer(1), true));
 }
-void extreme_samples(Samples& s) {
+void running_extreme_samples(Samples& s) {
   s.add({s.normal({5}), 0});
   s.add({s.normal({3, 4, 10}), 1});
   s.add({s.normal({}), 0});
@@ -225,7 +225,7 @@ const Op& cummax =
                        "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
             .grad = extreme_grad,
-            .samples = extreme_samples});
+            .samples = running_extreme_samples});
 
 const Op& cummin =
     add_op({.name = "cummin",
@@ -239,7 +239,7 @@ const Op& cummin =
                        "i --> i64 [4]  1 2 2 4",
             .shape = extreme_shape,
             .grad = extreme_grad,
-            .samples = extreme_samples});
+            .samples = running_extreme_samples});
 
 const Op& diff = add_op(
     {.name = "diff",

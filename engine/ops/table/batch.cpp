@@ -51,7 +51,7 @@ Batch* batch_of(const Impl* t) {
 }
 
 template <class F>
-void each_tensor(const Call& c, F&& f) {
+void each_argument(const Call& c, F&& f) {
   for (int i = 0; i < c.n; ++i) {
     if (c.arg[i].tag == Tag::Tensor) f(c.arg[i].t);
     if (c.arg[i].tag == Tag::Tensors)
@@ -60,12 +60,12 @@ void each_tensor(const Call& c, F&& f) {
   }
 }
 
-constinit BatchRule* announced = nullptr;
+constinit BatchRule* announced_rules = nullptr;
 
 BatchFunction rule_of(const Op& op) {
   static const auto rules = [] {
     std::unordered_map<const Op*, BatchFunction> all;
-    for (const BatchRule* r = announced; r; r = r->next) all[&get_op(r->op)] = r->function;
+    for (const BatchRule* r = announced_rules; r; r = r->next) all[&get_op(r->op)] = r->function;
     return all;
   }();
   const auto found = rules.find(op.alias_of ? op.alias_of : &op);
@@ -134,7 +134,7 @@ BatchResults one_by_one(Spread& s) {
 // Depth and number of the examples of a call: those of the innermost map.
 int depth_of(const Call& c) {
   int depth = 0;
-  each_tensor(c, [&](const Impl* t) {
+  each_argument(c, [&](const Impl* t) {
     if (const Batch* b = batch_of(t)) depth = std::max(depth, b->depth);
   });
   return depth;
@@ -178,8 +178,8 @@ void want_plain(const Tensor& t) {
 }  // namespace
 
 BatchRule::BatchRule(const char* op, BatchFunction function)
-    : op(op), function(function), next(announced) {
-  announced = this;
+    : op(op), function(function), next(announced_rules) {
+  announced_rules = this;
 }
 
 Tensor one_of(const Tensor& all, int depth) {
@@ -247,7 +247,7 @@ namespace {
 // by_dims, where dimensions are those of a tensor of `rank` dimensions and argument `sizes` tells its sizes.
 BatchResults further(Spread& s, int rank, int sizes) {
   int tensors = 0;
-  each_tensor(s.one, [&](const Impl*) { ++tensors; });
+  each_argument(s.one, [&](const Impl*) { ++tensors; });
   for (int i = 0; i < s.one.n; ++i) {
     const Value& v = s.one.arg[i];
     const Take take = s.one.op->params[static_cast<size_t>(i)].take;
@@ -281,7 +281,7 @@ BatchResults further(Spread& s, int rank, int sizes) {
 
 BatchResults by_dims(Spread& s) {
   int rank = -1;
-  each_tensor(s.one, [&](const Impl* t) { rank = rank < 0 ? t->rank : rank; });
+  each_argument(s.one, [&](const Impl* t) { rank = rank < 0 ? t->rank : rank; });
   return further(s, rank, -1);
 }
 
@@ -324,7 +324,7 @@ BatchResults by_images(Spread& s) { return by_images(s, false); }
 
 bool has_batches(const Call& c) {
   bool any = false;
-  each_tensor(c, [&](const Impl* t) { any = any || batch_of(t); });
+  each_argument(c, [&](const Impl* t) { any = any || batch_of(t); });
   if (any || maps == 0) return any;
   if (c.inplace) keep_before_change(c.tensor(0));
   if (!c.op->written_inputs.empty()) refuse("tensors are changed by a step over several");
@@ -337,7 +337,7 @@ void run_batched(Call& c) {
   all.n = c.n;
   for (int i = 0; i < c.n; ++i) all.arg[i] = c.arg[i];
   Spread s{c, all, 0, depth, {}};
-  each_tensor(c, [&](const Impl* t) {
+  each_argument(c, [&](const Impl* t) {
     if (const Tensor a = all_of(t, depth)) s.examples = a.size(0);
   });
   BatchResults out;

@@ -69,7 +69,8 @@ struct BatchRule {
   BatchRule* next;
   BatchRule(const char* op, BatchFunction function);
 };
-#define BATCH(op, ...) static ::tycho::BatchRule TYCHO_JOIN(batch_rule_, __LINE__)(op, __VA_ARGS__)
+#define BATCH(op, ...) \
+  static ::tycho::BatchRule TYCHO_JOIN(batch_rule_, __COUNTER__)(op, __VA_ARGS__)
 
 // For apply. Is any argument batched? Asked where storages are in flight.
 bool has_batches(const Call& c);

@@ -26,8 +26,8 @@ void bind_kernels();
 #define TYCHO_JOIN_(a, b) a##b
 #define TYCHO_JOIN(a, b) TYCHO_JOIN_(a, b)
 // The kernel may be a lambda, commas and all.
-#define BIND_KERNEL(backend, op, ...)                                  \
-  static ::tycho::KernelBinding TYCHO_JOIN(kernel_binding_, __LINE__)( \
+#define BIND_KERNEL(backend, op, ...)                                     \
+  static ::tycho::KernelBinding TYCHO_JOIN(kernel_binding_, __COUNTER__)( \
       ::tycho::BackendKind::backend, op, __VA_ARGS__)
 
 }  // namespace tycho
