@@ -162,12 +162,9 @@ TYCHO_INLINE Lane<T> evens(const T* p) {
   }
 }
 
-// Every `step`th element from p on. Where steps are short, as many are read as lie below
-// p + step * size: a few permutations are faster than a gather.
+// Steps of more than two. Not inlined: it would cost the loops over short steps their registers.
 template <class T>
-TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
-  if (step == 1) return Lane<T>::load(p);
-  if (step == 2) return evens(p);
+[[gnu::noinline]] Lane<T> far_apart(const T* p, int64_t step) {
 #if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
   constexpr int64_t kShort = Lane<T>::size == 16 ? 8 : 4;
   if constexpr (sizeof(T) == 4)
@@ -200,6 +197,14 @@ TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
   T a[Lane<T>::size];
   for (int i = 0; i < Lane<T>::size; ++i) a[i] = p[i * step];
   return Lane<T>::load(a);
+}
+// Every `step`th element from p on. Where steps are short, as many are read as lie below
+// p + step * size: a few permutations are faster than a gather.
+template <class T>
+TYCHO_INLINE Lane<T> spaced(const T* p, int64_t step) {
+  if (step == 1) return Lane<T>::load(p);
+  if (step == 2) return evens(p);
+  return far_apart(p, step);
 }
 
 // The results along a line whose windows lie inside, all of whose taps count, and a stride apart.
