@@ -1,6 +1,7 @@
 // NVTX, by which NVIDIA's profilers know the names of parts of a script: its library, where it is.
 #include <dlfcn.h>
 
+#include <string>
 #include <string_view>
 
 #include "bindings/devices/devices.h"
@@ -39,14 +40,14 @@ const Nvtx& nvtx() {
 
 // _nvtx(what, text, range): what the library says, or -1.
 int call(lua_State* L) {
-  const std::string_view what = luaL_checkstring(L, 1);
-  const char* const text = luaL_optstring(L, 2, "");
+  const std::string_view what = check_text(L, 1, "nvtx");
+  const std::string text(lua_isnoneornil(L, 2) ? "" : check_text(L, 2, "nvtx"));
   const Nvtx& n = nvtx();
   lua_Integer said = -1;
-  if (what == "push" && n.push) said = n.push(text);
+  if (what == "push" && n.push) said = n.push(text.c_str());
   if (what == "pop" && n.pop) said = n.pop();
-  if (what == "mark" && n.mark) n.mark(text);
-  if (what == "start" && n.start) said = static_cast<lua_Integer>(n.start(text));
+  if (what == "mark" && n.mark) n.mark(text.c_str());
+  if (what == "start" && n.start) said = static_cast<lua_Integer>(n.start(text.c_str()));
   if (what == "end" && n.end) n.end(static_cast<uint64_t>(check_integer(L, 3, "range_end")));
   lua_pushinteger(L, said);
   return 1;
