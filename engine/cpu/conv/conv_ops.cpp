@@ -212,10 +212,12 @@ void convolution(Call& c) {
   if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
   bool onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
-  constexpr int64_t kEnoughOutputs = 16, kManyTaps = 100;  // of a single channel
-  const int64_t taps = v.window.bands() * v.window.kernel[2];
-  const bool worth = x.size(1) > 1 || out.size(1) >= kEnoughOutputs || taps >= kManyTaps;
-  if (onednn && worth && wants_even(x, v.groups)) {
+  const auto worth = [&] {
+    constexpr int64_t kEnoughOutputs = 16, kManyTaps = 100;  // of a single channel
+    return x.size(1) > 1 || out.size(1) >= kEnoughOutputs ||
+           v.window.bands() * v.window.kernel[2] >= kManyTaps;
+  };
+  if (onednn && worth() && wants_even(x, v.groups)) {
     x = one_more_channel(x, true), w = one_more_channel(w, false);
     onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
   }
