@@ -8,14 +8,13 @@
 
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 namespace {
-
-int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 // What the three loops share: sizes in elements, and how they are cut into blocks.
 struct Plan {
@@ -240,34 +239,34 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
       place += up(cut_cols(from, to), p.unit_cols) * p.out;
     });
   const int64_t work = std::max<int64_t>(1, image_rows * p.taps * c.out_channels);
-  parallel_for(
-      win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work), [&](int64_t begin, int64_t end) {
-        const Scratch scratch(p.plain ? 0 : p.window_bytes());
-        for (int64_t n = begin; n < end; ++n) {
-          if (!p.plain) std::memset(p.at(x, n * image), 0, image * p.size);
-          for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
-            const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
-            int64_t at = 0;
-            for (int64_t g = 0; g < c.groups; ++g) {
-              const Window group = p.group(g);
-              const void* gy = p.at(y, row * c.out_channels + g * p.out);
-              p.each_cut([&](int64_t from, int64_t to, int64_t) {
-                const int64_t cols = cut_cols(from, to);
-                void* to_rows =
-                    p.plain ? p.at(x, row * win.channels + group.first) : scratch.data();
-                const int64_t ld = p.plain ? win.channels : p.ld;
-                times_panels(p, rows, cols, p.out, gy, c.out_channels, p.at(panels.data(), at),
-                             to_rows, ld, 0, nullptr);
-                at += up(cols, p.unit_cols) * p.out;
-                if (!p.plain)
-                  level_of::add_window_rows(p.type, &group,
-                                            static_cast<const void*>(scratch.data()), p.ld, row,
-                                            row + rows, from, to, x);
-              });
-            }
-          }
-        }
-      });
+  parallel_for(win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work),
+               [&](int64_t begin, int64_t end) {
+                 const Scratch scratch(p.plain ? 0 : p.window_bytes());
+                 for (int64_t n = begin; n < end; ++n) {
+                   if (!p.plain) std::memset(p.at(x, n * image), 0, image * p.size);
+                   for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
+                     const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
+                     int64_t at = 0;
+                     for (int64_t g = 0; g < c.groups; ++g) {
+                       const Window group = p.group(g);
+                       const void* gy = p.at(y, row * c.out_channels + g * p.out);
+                       p.each_cut([&](int64_t from, int64_t to, int64_t) {
+                         const int64_t cols = cut_cols(from, to);
+                         void* to_rows =
+                             p.plain ? p.at(x, row * win.channels + group.first) : scratch.data();
+                         const int64_t ld = p.plain ? win.channels : p.ld;
+                         times_panels(p, rows, cols, p.out, gy, c.out_channels,
+                                      p.at(panels.data(), at), to_rows, ld, 0, nullptr);
+                         at += up(cols, p.unit_cols) * p.out;
+                         if (!p.plain)
+                           level_of::add_window_rows(p.type, &group,
+                                                     static_cast<const void*>(scratch.data()), p.ld,
+                                                     row, row + rows, from, to, x);
+                       });
+                     }
+                   }
+                 }
+               });
 }
 
 void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {

@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/cpu/matmul/gemv16.h"
 #include "engine/cpu/matmul/tiles.h"
@@ -18,9 +19,6 @@ namespace tycho::cpu {
 namespace {
 
 int type_of(DType t) { return t == DType::Float32 ? 0 : t == DType::Float64 ? 1 : 2; }
-
-int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-int64_t blocks(int64_t x, int64_t size) { return (x + size - 1) / size; }
 
 const char* at(const void* p, int64_t elements, int size) {
   return static_cast<const char*>(p) + elements * size;

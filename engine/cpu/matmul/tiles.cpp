@@ -13,14 +13,12 @@
 
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
 #include "engine/cpu/scratch.h"
 #include "engine/ops/linear/precision.h"
 
 namespace tycho::cpu {
 namespace {
-
-int64_t rounded_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-int64_t blocks_of(int64_t x, int64_t size) { return (x + size - 1) / size; }
 
 // --- The machine ---
 
@@ -67,14 +65,14 @@ const char* at(const Product& p, const void* from, int64_t elements) {
 void multiply_band(const Product& p, const TileMachine& machine, const uint16_t* packed,
                    int64_t first_col, int64_t cols) {
   const int threads = p.alone || p.m * cols * p.k < (int64_t{1} << 22) ? 1 : get_num_threads();
-  int64_t block_rows = std::min(rounded_up(p.m, kTileSide), kBlockRows);
-  int64_t block_cols = std::min(rounded_up(cols, kTileSide), kBlockCols);
+  int64_t block_rows = std::min(up(p.m, kTileSide), kBlockRows);
+  int64_t block_cols = std::min(up(cols, kTileSide), kBlockCols);
   const int64_t want = threads == 1 ? 1 : 3 * threads;
-  while (blocks_of(p.m, block_rows) * blocks_of(cols, block_cols) < want &&
+  while (blocks(p.m, block_rows) * blocks(cols, block_cols) < want &&
          std::max(block_rows, block_cols) > 4 * kTileSide)
     (block_cols >= block_rows ? block_cols : block_rows) =
-        rounded_up(std::max(block_rows, block_cols) / 2, 2 * kTileSide);
-  const int64_t depth = rounded_up(p.k, kTileTerms), col_blocks = blocks_of(cols, block_cols);
+        up(std::max(block_rows, block_cols) / 2, 2 * kTileSide);
+  const int64_t depth = up(p.k, kTileTerms), col_blocks = blocks(cols, block_cols);
   const Parts& parts = parts_of(p);
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch sums(static_cast<size_t>(block_rows * block_cols) * sizeof(float));
@@ -90,7 +88,7 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
       TileBlock t;
       t.c = reinterpret_cast<float*>(sums.data());
       t.c_row = block_cols;
-      t.rows = rounded_up(m, kTileSide), t.cols = rounded_up(n, kTileSide);
+      t.rows = up(m, kTileSide), t.cols = up(n, kTileSide);
       t.b_panel = parts.count * depth * kTileSide;
       auto* const packed_a = reinterpret_cast<uint16_t*>(rows_of_a.data());
       for (int64_t k = 0; k < depth; k += kDepth)
@@ -115,7 +113,7 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
            const_cast<char*>(at(p, p.c, i * p.c_row + first_col + j)), p.c_row});
     }
   };
-  const int64_t count = blocks_of(p.m, block_rows) * col_blocks;
+  const int64_t count = blocks(p.m, block_rows) * col_blocks;
   if (threads > 1) return parallel_for(count, 1, run);
   for (int64_t chunk = 0; chunk < count; ++chunk) {
     if (!p.alone) check_interrupt();
@@ -124,11 +122,11 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
 }
 
 void multiply(const Product& p, const TileMachine& machine) {
-  const int64_t depth = rounded_up(p.k, kTileTerms);
+  const int64_t depth = up(p.k, kTileTerms);
   const Parts& parts = parts_of(p);
   const int64_t panel = depth * kTileSide * parts.count;
   const int64_t band =
-      std::clamp<int64_t>(kBandBytes / (2 * panel), 1, blocks_of(p.n, kTileSide)) * kTileSide;
+      std::clamp<int64_t>(kBandBytes / (2 * panel), 1, blocks(p.n, kTileSide)) * kTileSide;
   const Scratch packed(static_cast<size_t>(band / kTileSide * panel) * 2);
   auto* const to = reinterpret_cast<uint16_t*>(packed.data());
   for (int64_t first = 0; first < p.n; first += band) {
@@ -141,7 +139,7 @@ void multiply(const Product& p, const TileMachine& machine) {
                                  std::min<int64_t>(kTileSide, cols - i * kTileSide), p.k, depth,
                                  to + i * panel + q * depth * kTileSide, 0});
     };
-    const int64_t panels = blocks_of(cols, kTileSide);
+    const int64_t panels = blocks(cols, kTileSide);
     if (p.alone)
       pack(0, panels);
     else
@@ -220,9 +218,9 @@ bool tiles_pay(const Product& p) {
     return false;
   if (!tiles()) return false;
   const Parts& parts = parts_of(p);
-  const auto m = static_cast<double>(rounded_up(p.m, kTileSide)),
-             n = static_cast<double>(rounded_up(p.n, kTileSide)),
-             k = static_cast<double>(rounded_up(p.k, kTileTerms));
+  const auto m = static_cast<double>(up(p.m, kTileSide)),
+             n = static_cast<double>(up(p.n, kTileSide)),
+             k = static_cast<double>(up(p.k, kTileTerms));
   const double by_tiles = m * n * k / 340 * parts.products + n * k / 8 * parts.count + m * n / 8 +
                           (pairs && p.a_col == 1 ? 0 : m * k / 8 * parts.count);
   const double else_by =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
@@ -18,8 +19,6 @@ namespace tycho::cpu {
 namespace {
 
 constexpr int64_t kFewQueries = 2;  // for whom the keys are read as they lie
-
-int64_t up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 // A stack of matrices in the lanes' type, one per head; `share` heads of the index read one matrix.
 struct Stack {
