@@ -17,7 +17,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/base/interrupt.h"
+#include "bindings/core/interrupt.h"
 #include "engine/ops/table/apply.h"
 
 namespace tycho::shell {
@@ -87,8 +87,7 @@ FILE* stream(int fd) {
 
 // Runs at the next instruction of Lua: where is that?
 void note_place(lua_State* L, lua_Debug*) {
-  lua_sethook(L, nullptr, 0, 0);
-  if (interrupt_pending()) lua::arm_interrupt(L);  // Ctrl-C came just before that line
+  lua::drop_hook(L);
   if (!watch_ops && mode.observer == &watcher) mode.observer = nullptr;
   lua_Debug ar;
   for (int level = 0; lua_getstack(L, level, &ar); ++level) {
@@ -110,6 +109,8 @@ int sample_signal() { return SIGRTMIN; }
 // about to call it.
 void on_sample(int) {
   if (watch_ops && !mode.observer) mode.observer = &watcher;
+  // Lua forgets a hook that is set in the very moment in which it sees that there was none.
+  if (lua::stop_under_way()) return lua::arm_all();
   lua_State* L = lua::running;
   if (L && !lua_gethook(L)) lua_sethook(L, note_place, LUA_MASKCOUNT, 1);
 }

@@ -14,7 +14,7 @@ bool limited = false;
 
 void look(lua_State* L, lua_Debug*) {
   if (!limited) {  // a coroutine that outlived the limit
-    lua_sethook(L, nullptr, 0, 0);
+    lua::drop_hook(L);
     return;
   }
   if (Clock::now() < last_moment) return;

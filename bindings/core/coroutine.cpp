@@ -1,6 +1,7 @@
 // coroutine.resume, wrap and close as Lua has them, but they keep `running` and the chain of those
 // that wait: Ctrl-C must reach a coroutine that never calls the engine, and whoever resumed it. For
 // the same reason os.execute passes on the Ctrl-C that ended its program.
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -18,13 +19,15 @@ class Resumed {
  public:
   Resumed(lua_State* L, lua_State* co) : me_{L, resumers} {
     resumers = &me_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     switch_modes(co);
     if (const lua_Hook stop = lua_gethook(L); stop && stop == interrupt_hook)
       arm_interrupt(co);  // L was told to stop: what it resumes must stop too
   }
   ~Resumed() {
-    resumers = me_.outer;
     switch_modes(me_.L);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    resumers = me_.outer;  // last: at no moment may a Ctrl-C find L in neither place
   }
   Resumed(const Resumed&) = delete;
   Resumed& operator=(const Resumed&) = delete;

@@ -47,7 +47,7 @@ void note_stop(lua_State* L) {
 
 void interrupt_hook(lua_State* L, lua_Debug* ar) {
   if (!stopping) {  // a coroutine left armed by an earlier stop
-    lua_sethook(L, nullptr, 0, 0);
+    drop_hook(L);
     return;
   }
   if (ar->event == LUA_HOOKCALL && lua_getinfo(L, "f", ar)) {
@@ -65,6 +65,16 @@ void arm_interrupt(lua_State* L) {
   lua_sethook(L, interrupt_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
+void drop_hook(lua_State* L) {
+  lua_sethook(L, nullptr, 0, 0);
+  if (stopping) arm_interrupt(L);  // Ctrl-C came just before that line, or while it ran
+}
+
+void arm_all() {
+  if (running) arm_interrupt(running);
+  for (Resumer* r = resumers; r; r = r->outer) arm_interrupt(r->L);
+}
+
 void interrupt_lua() {
   if (held && !waiting && !stopping) {
     waiting = true;
@@ -73,8 +83,7 @@ void interrupt_lua() {
   if (!stopping) fresh = true;
   stopping = true;
   request_interrupt();
-  if (running) arm_interrupt(running);
-  for (Resumer* r = resumers; r; r = r->outer) arm_interrupt(r->L);
+  arm_all();
 }
 
 void end_interrupt(lua_State* L) {

@@ -28,7 +28,7 @@ extern constinit thread_local uint64_t code_epoch;
 inline void enter(lua_State* L);
 void enter_slowly(lua_State* L);
 void switch_modes(lua_State* L);
-void modes_changed(lua_State* L);   // after changing tycho::mode or the autocast region
+void modes_changed(lua_State* L);  // after changing tycho::mode or the autocast region
 // Before a gradient is computed: what the script holds no more stands in nobody's way.
 void collect_before_sweep(lua_State* L);
 // After it: its graph is gone, and memory grows from less.
@@ -47,6 +47,8 @@ extern constinit thread_local Resumer* resumers;
 void open_coroutine(lua_State* L);
 void interrupt_hook(lua_State* L, lua_Debug*);  // raises an error of kind interrupt
 void arm_interrupt(lua_State* L);
+void arm_all();                       // what runs, and all that wait for it
+void drop_hook(lua_State* L);         // takes the hook off, but never that of a stop under way
 void interrupt_lua();                 // from a signal handler, on the thread that runs Lua
 void end_interrupt(lua_State* main);  // at the entry: the stop has arrived
 

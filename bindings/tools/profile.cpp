@@ -264,7 +264,7 @@ void sample_hook(lua_State* L, lua_Debug*) {
   if (sampling)
     sampling->sample(L);
   else
-    lua_sethook(L, nullptr, 0, 0);  // a coroutine made while it was measured
+    drop_hook(L);  // a coroutine made while it was measured
 }
 
 // The gatherer observes while it lives.

@@ -53,7 +53,7 @@ void on_stop(int) {
 }
 
 void place_hook(lua_State* L, lua_Debug*) {
-  lua_sethook(L, nullptr, 0, 0);
+  drop_hook(L);
   std::string place;
   lua_Debug ar;
   for (int level = 0; place.empty() && lua_getstack(L, level, &ar); ++level) {

@@ -1,7 +1,11 @@
 // Ctrl-C in a real terminal: it stops whatever runs, keeps the variables and the session.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
+#include <random>
+#include <string>
 
 #include "tests/shell/terminal.h"
 
@@ -54,6 +58,23 @@ TEST(CtrlC, StopsALoopThatResumesOneGenerator) {
   expect_stops(
       "local g = coroutine.wrap(function() while true do pcall(coroutine.yield, 1) end end) "
       "while true do pcall(g) end");
+}
+
+TEST(CtrlC, StopsAResumingLoopAtWhateverInstructionItComes) {
+  constexpr int kTimes = 3000;
+  Terminal t;
+  ASSERT_TRUE(t.prompt());
+  t.type("for i = 1, " + std::to_string(kTimes) +
+         " do torch.until_interrupt(function() local g = coroutine.wrap(function() while true do "
+         "pcall(coroutine.yield, 1) end end) io.write('go' .. i, ';\\n') while true do pcall(g) end "
+         "end) end\r");
+  std::minstd_rand random(12);
+  for (int i = 1; i <= kTimes; ++i) {
+    ASSERT_TRUE(t.see("go" + std::to_string(i) + ";"));
+    usleep(random() % 200);
+    t.signal(SIGINT);
+  }
+  EXPECT_TRUE(t.prompt());
 }
 
 TEST(CtrlC, StopsACoroutineOfOperations) {
