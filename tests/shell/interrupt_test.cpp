@@ -61,7 +61,7 @@ TEST(CtrlC, StopsALoopThatResumesOneGenerator) {
 }
 
 TEST(CtrlC, StopsAResumingLoopAtWhateverInstructionItComes) {
-  constexpr int kTimes = 3000;
+  constexpr int kTimes = 6000;
   Terminal t;
   ASSERT_TRUE(t.prompt());
   t.type("for i = 1, " + std::to_string(kTimes) +
