@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstdlib>
 #include <utility>
 
@@ -51,6 +52,33 @@ int lua_edits(lua_State* L) {
   const std::string_view a = check_text(L, 1, "_edits"), b = check_text(L, 2, "_edits");
   const int64_t most = std::clamp<int64_t>(check_integer(L, 3, "_edits"), 0, 1000);
   lua_pushinteger(L, edits(a, b, static_cast<int>(most)));
+  return 1;
+}
+
+int lua_near(lua_State* L) {
+  const std::string_view name = check_text(L, 1, "_near");
+  luaL_checktype(L, 2, LUA_TTABLE);
+  const auto most = static_cast<int>(std::clamp<int64_t>(check_integer(L, 3, "_near"), 0, 64));
+  const auto small = [](std::string_view text, char* room) {
+    std::transform(text.begin(), text.end(), room,
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return std::string_view(room, text.size());
+  };
+  char rooms[2][256];
+  lua_newtable(L);
+  if (name.size() > sizeof rooms[0]) return 1;
+  const std::string_view wanted = small(name, rooms[0]);
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) continue;
+    size_t size;
+    const char* key = lua_tolstring(L, -2, &size);
+    if (size > sizeof rooms[1] || key == name) continue;
+    const int d = edits(wanted, small({key, size}, rooms[1]), most);
+    if (d > most) continue;
+    lua_pushvalue(L, -2);
+    lua_pushinteger(L, d);
+    lua_rawset(L, 4);
+  }
   return 1;
 }
 

@@ -13,4 +13,9 @@ int edits(std::string_view a, std::string_view b, int most);
 // torch._edits(a, b, most)
 int lua_edits(lua_State* L);
 
+// torch._near(name, known, most): the keys of `known` that differ from name by at most so many
+// edits, large and small letters alike, with their distances. A misspelt name is looked for among a
+// thousand.
+int lua_near(lua_State* L);
+
 }  // namespace tycho::lua

@@ -59,8 +59,7 @@ int search_embedded(lua_State* L) {
   for (const std::string& candidate : {path + ".lua", path + "/init.lua"})
     for (const EmbeddedFile* f = tycho_embedded_lua; f->name; ++f)
       if (candidate == f->name) {
-        if (luaL_loadbuffer(L, f->code, f->code_size, f->name) != LUA_OK)
-          return lua_error(L);
+        if (luaL_loadbuffer(L, f->code, f->code_size, f->name) != LUA_OK) return lua_error(L);
         push_environment(L);
         lua_setupvalue(L, -2, 1);
         lua_pushstring(L, candidate.c_str());
@@ -168,6 +167,7 @@ int open_torch(lua_State* L) {
                                        {"_interrupt_waits", interrupt_waits},
                                        {"_raise", guarded<raise_text>},
                                        {"_edits", guarded<lua_edits>},
+                                       {"_near", guarded<lua_near>},
                                        {"_keep_order", guarded<keep_order>},
                                        {"set_fusion", guarded<lua_set_fusion>},
                                        {"get_fusion", guarded<lua_get_fusion>},

@@ -172,35 +172,57 @@ int lua_record_index(lua_State* L) {
   return 1;
 }
 
+// The record of an entry, new on the stack; its metatable (lua_record_index) is at `records`.
+void push_record(lua_State* L, const std::string& name, const Entry& e, int records) {
+  lua_createtable(L, 0, 7);
+  set(L, "key", name.c_str());
+  set(L, "name", name_in_namespace(name).c_str());
+  if (!e.alias_of.empty()) set(L, "alias_of", e.alias_of.c_str());
+  lua_newtable(L);
+  for (const std::string& a : e.aliases) append(L, a.c_str());
+  lua_setfield(L, -2, "aliases");
+  push_places(L, e.shown);
+  lua_setfield(L, -2, "places");
+  push_places(L, e.inplace);
+  lua_setfield(L, -2, "inplace");
+  lua_pushvalue(L, records);
+  lua_setmetatable(L, -2);
+}
+
+// __index of the list of records: by name, or by number in the order of names. Each is made when it
+// is asked for: an error message asks for one, and should not wait for a thousand.
+int lua_ops_index(lua_State* L) {
+  using Item = std::map<std::string, Entry>::value_type;
+  static const std::vector<const Item*> in_order = [] {
+    std::vector<const Item*> all;
+    for (const Item& item : entries()) all.push_back(&item);
+    return all;
+  }();
+  if (lua_isinteger(L, 2)) {
+    const lua_Integer k = lua_tointeger(L, 2);
+    if (k < 1 || static_cast<size_t>(k) > in_order.size()) return 0;
+    lua_getfield(L, 1, in_order[static_cast<size_t>(k - 1)]->first.c_str());
+    return 1;
+  }
+  const auto it =
+      lua_type(L, 2) == LUA_TSTRING ? entries().find(lua_tostring(L, 2)) : entries().end();
+  if (it == entries().end()) return 0;
+  push_record(L, it->first, it->second, lua_upvalueindex(1));
+  lua_pushvalue(L, -1);
+  lua_setfield(L, 1, it->first.c_str());
+  return 1;
+}
+
 int lua_ops(lua_State* L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, kOps) == LUA_TTABLE) return 1;
-  lua_pop(L, 1);
-  const int size = static_cast<int>(entries().size());
-  lua_createtable(L, size, size);
+  lua_newtable(L);
   lua_createtable(L, 0, 1);
+  lua_createtable(L, 0, 1);  // of each record
   lua_pushcfunction(L, guarded<lua_record_index>);
   lua_setfield(L, -2, "__index");
-  const int records = lua_gettop(L);
-  int n = 0;
-  for (const auto& [name, e] : entries()) {
-    lua_createtable(L, 0, 7);
-    set(L, "key", name.c_str());
-    set(L, "name", name_in_namespace(name).c_str());
-    if (!e.alias_of.empty()) set(L, "alias_of", e.alias_of.c_str());
-    lua_newtable(L);
-    for (const std::string& a : e.aliases) append(L, a.c_str());
-    lua_setfield(L, -2, "aliases");
-    push_places(L, e.shown);
-    lua_setfield(L, -2, "places");
-    push_places(L, e.inplace);
-    lua_setfield(L, -2, "inplace");
-    lua_pushvalue(L, records);
-    lua_setmetatable(L, -2);
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, records - 1, ++n);
-    lua_setfield(L, records - 1, name.c_str());
-  }
-  lua_pop(L, 1);
+  lua_pushcclosure(L, guarded<lua_ops_index>, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, kOps);
   return 1;
@@ -235,6 +257,17 @@ int lua_embedded(lua_State* L) {
   return 1;
 }
 
+int lua_written_in(lua_State* L) {
+  const std::string_view folder = check_text(L, 1, "_written_in");
+  const std::string_view word = check_text(L, 2, "_written_in");
+  bool found = false;
+  for (const EmbeddedFile* f = tycho_embedded_lua; f->name && !found; ++f)
+    found = std::string_view(f->name).starts_with(folder) &&
+            memmem(f->text, f->size, word.data(), word.size());
+  lua_pushboolean(L, found);
+  return 1;
+}
+
 int lua_tensor_methods(lua_State* L) {
   push_methods(L);
   return 1;
@@ -246,6 +279,7 @@ void open_help(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {{"_ops", guarded<lua_ops>},
                                        {"_brief", guarded<lua_brief>},
                                        {"_embedded", guarded<lua_embedded>},
+                                       {"_written_in", guarded<lua_written_in>},
                                        {"_tensor_methods", lua_tensor_methods},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, torch);

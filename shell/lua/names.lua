@@ -55,31 +55,26 @@ local function reads_variable(source, line, name)
 end
 
 ---@param name string
----@param candidates fun(): string|nil an iterator
+---@param candidates table|fun(): string|nil names as keys, or an iterator
 ---@return string|nil nearest
+---@return integer|nil edits
 function names.nearest(name, candidates)
   local best
   local least = #name <= 2 and 0 or #name <= 5 and 1 or #name <= 8 and 2 or 3
+  local function consider(other, d)
+    if other:sub(1, 1) == "_" and name:sub(1, 1) ~= "_" then return end
+    if d < least or d == least and (not best or other < best) then best, least = other, d end
+  end
+  if type(candidates) == "table" then
+    for other, d in next, torch._near(name, candidates, least) do consider(other, d) end
+    return best, best and least
+  end
   for other in candidates do
     if type(other) == "string" and other ~= name then
-      local d = other:lower() == name:lower() and 0 or distance(name, other, least)
-      if d < least or d == least and (not best or other < best) then best, least = other, d end
+      consider(other, other:lower() == name:lower() and 0 or distance(name, other, least))
     end
   end
-  return best
-end
-
--- Every name that an entry can read.
-function names.all()
-  local list = {}
-  for name in next, globals do list[#list + 1] = name end
-  for name in next, names.constants do list[#list + 1] = name end
-  for name in next, names.shortcuts do list[#list + 1] = name end
-  local i = 0
-  return function()
-    i = i + 1
-    return list[i]
-  end
+  return best, best and least
 end
 
 local function kind_of(name)
@@ -104,9 +99,20 @@ local typed = {clear = N"Ctrl-L clears the screen", cls = N"Ctrl-L clears the sc
   globals = N"%who lists the variables", locals = N"%who lists the variables", history = N"%hist lists the entries", reset = N"%quit leaves, and the next session begins anew"}
 local leaving = {exit = true, quit = true, bye = true, q = true}
 
--- Where else a whole name may be.
-local parts = {{"torch.metrics.", function() return torch.metrics end}, {"nn.", function() return torch.nn end}, {"F.", function() return torch.nn.functional end},
-  {"optim.", function() return torch.optim end}, {"data.", function() return torch.utils.data end}, {"data.transforms.", function() return torch.utils.data.transforms end}}
+-- Where else a whole name may be: what scripts write before it, the part of torch, and the files that it is made of. A
+-- part is loaded only when the name stands in one of its files: a slip of the pen should not wait for that.
+local parts = {{"torch.metrics.", "torch/metrics", function() return torch.metrics end}, {"nn.", "torch/nn", function() return torch.nn end},
+  {"F.", nil, function() return torch.nn.functional end}, {"optim.", "torch/optim", function() return torch.optim end},
+  {"data.", "torch/utils", function() return torch.utils.data end},
+  {"data.transforms.", "torch/utils/transforms", function() return torch.utils.data.transforms end},
+  {"optim.lr_scheduler.", "torch/optim", function() return torch.optim.lr_scheduler end},
+  {"optim.swa_utils.", "torch/optim", function() return torch.optim.swa_utils end},
+  {"nn.init.", "torch/nn", function() return torch.nn.init end}, {"nn.utils.", "torch/nn", function() return torch.nn.utils end},
+  {"nn.parallel.", "torch/nn", function() return torch.nn.parallel end}, {"torch.linalg.", nil, function() return torch.linalg end},
+  {"torch.models.", "torch/models", function() return torch.models end}, {"torch.func.", "torch/func", function() return torch.func end},
+  {"torch.distributions.", "torch/distributions", function() return torch.distributions end},
+  {"torch.distributed.", "torch/distributed", function() return torch.distributed end},
+  {"torch.amp.", "torch/amp", function() return torch.amp end}, {"torch.cuda.", "torch/cuda", function() return torch.cuda end}}
 
 ---@param place? table where it is read, as debug.getinfo tells
 ---@return string message
@@ -123,15 +129,18 @@ function names.unknown(name, place)
   if typed[name] then return language.beside(text, T(typed[name])) end
   if leaving[name] then return T("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
   for _, part in ipairs(parts) do
-    local home = part[2]()
-    if type(name) == "string" and rawget(home, name) ~= nil then return T('%s Did you mean "%s%s"?'):format(text, part[1], name) end
+    if (not part[2] or torch._written_in(part[2], name)) and part[3]()[name] ~= nil then return T('%s Did you mean "%s%s"?'):format(text, part[1], name) end
   end
-  local near = names.nearest(name, names.all())
+  local near, edits
+  for _, known in ipairs {globals, names.constants, names.shortcuts} do
+    local other, d = names.nearest(name, known)
+    if other and (not near or d < edits or d == edits and other < near) then near, edits = other, d end
+  end
   if near then
     local from = names.origins[near] and (", from [%d]"):format(names.origins[near]) or ""
     return T('%s Did you mean "%s" (%s%s)?'):format(text, near, kind_of(near), from)
   end
-  near = names.nearest(name, function(_, k) return (next(torch, k)) end)
+  near = names.nearest(name, torch)
   return near and T('%s Did you mean "torch.%s"?'):format(text, near) or text
 end
 

@@ -3,7 +3,6 @@
 local torch = torch
 local source = require "torch.source"
 local words = require("torch.messages").words
-local distance = require "torch.explain.distance"
 local names = {}
 
 local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = true, ["or"] = true, ["in"] = true}
@@ -14,15 +13,10 @@ local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = t
 ---@return string[]
 function names.nearest(name, known)
   if #name < 3 then return {} end
-  local most, found = #name < 4 and 1 or #name < 8 and 2 or 3, {}
-  local lower, long, least = name:lower(), #name + most, #name - most
-  for key in pairs(known) do
-    if type(key) == "string" and #key <= long and #key >= least and key ~= name then
-      local small = key:lower()
-      local d = small == lower and 0.1 or distance(lower, small, most)
-      if d <= most and key:sub(1, 1) ~= "_" and (key:sub(-1) ~= "_" or name:sub(-1) == "_") and not keywords[key] then
-        found[#found + 1] = {key, d + (small:sub(1, 1) == lower:sub(1, 1) and 0 or 0.5)}
-      end
+  local found, first = {}, name:sub(1, 1):lower()
+  for key, d in next, torch._near(name, known, #name < 4 and 1 or #name < 8 and 2 or 3) do
+    if key:sub(1, 1) ~= "_" and (key:sub(-1) ~= "_" or name:sub(-1) == "_") and not keywords[key] then
+      found[#found + 1] = {key, (d == 0 and 0.1 or d) + (key:sub(1, 1):lower() == first and 0 or 0.5)}
     end
   end
   table.sort(found, function(x, y) return x[2] < y[2] or x[2] == y[2] and x[1] < y[1] end)

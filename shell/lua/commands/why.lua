@@ -243,7 +243,7 @@ local function nothing(code, session)
   local of = value_of(owner, session)
   if of == nil then return say(session, ("%s is nil, so it has no %s"):format(owner, field)) end
   if type(of) ~= "table" then return say(session, ("%s is nil: %s, %s, has no such field"):format(code, owner, columns.describe(of))) end
-  local near = session.names.nearest(field, function(_, k) return (next(of, k)) end)
+  local near = session.names.nearest(field, of)
   say(session, ("%s is nil: %s has no field %s%s"):format(code, owner, field, near and (("; there is %s"):format(near)) or ""))
 end
 

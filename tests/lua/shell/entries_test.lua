@@ -168,6 +168,10 @@ test("an unknown name is an error that names the nearest", function()
   fails({"randn(3)"}, 'Did you mean "torch.randn"?')
   fails({"optmi"}, 'Did you mean "optim" (module)?')
   fails({"qqqqqqqqqq"}, 'error: no variable "qqqqqqqqqq".\n')
+  for name, home in pairs {Linear = "nn.", CosineAnnealingLR = "optim.lr_scheduler.", cross_entropy = "F.", svdvals = "torch.linalg.", random_split = "data.",
+    kaiming_normal_ = "nn.init.", clip_grad_norm_ = "nn.utils.", DistributedDataParallel = "nn.parallel.", resnet18 = "torch.models.", Adam = "optim."} do
+    fails({name .. "(2)"}, ('error: no variable "%s". Did you mean "%s%s"?'):format(name, home, name))
+  end
   fails({"function f() return missing_one end", "f()"}, 'no variable "missing_one"')
 end)
 
