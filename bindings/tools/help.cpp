@@ -257,14 +257,26 @@ int lua_embedded(lua_State* L) {
   return 1;
 }
 
-int lua_written_in(lua_State* L) {
-  const std::string_view folder = check_text(L, 1, "_written_in");
-  const std::string_view word = check_text(L, 2, "_written_in");
-  bool found = false;
-  for (const EmbeddedFile* f = tycho_embedded_lua; f->name && !found; ++f)
-    found = std::string_view(f->name).starts_with(folder) &&
-            memmem(f->text, f->size, word.data(), word.size());
-  lua_pushboolean(L, found);
+// Whether a text of Lua seems to define the word: .word( or word = or "word", not a word of a comment.
+bool defines(std::string_view text, std::string_view word) {
+  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
+  for (size_t at = 0; (at = text.find(word, at)) != text.npos; at += word.size()) {
+    const char before = at ? text[at - 1] : '\n',
+               after = (text.data() + at)[word.size()];  // ends with 0
+    const std::string_view rest = text.substr(at + word.size(), 2);
+    if (is_in(before, ".:\"'") && is_in(after, "(\"' ")) return true;
+    if (is_in(before, " \n{,(") && (rest == " =" || after == '(')) return true;
+  }
+  return false;
+}
+
+// _defined_in(word): the names of the files of torch whose text seems to define it.
+int lua_defined_in(lua_State* L) {
+  const std::string_view word = check_text(L, 1, "_defined_in");
+  lua_newtable(L);
+  for (const EmbeddedFile* f = tycho_embedded_lua; f->name && !word.empty(); ++f)
+    if (std::string_view(f->name).starts_with("torch/") && defines({f->text, f->size}, word))
+      append(L, f->name);
   return 1;
 }
 
@@ -279,7 +291,7 @@ void open_help(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {{"_ops", guarded<lua_ops>},
                                        {"_brief", guarded<lua_brief>},
                                        {"_embedded", guarded<lua_embedded>},
-                                       {"_written_in", guarded<lua_written_in>},
+                                       {"_defined_in", guarded<lua_defined_in>},
                                        {"_tensor_methods", lua_tensor_methods},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, torch);

@@ -56,8 +56,9 @@ function strict.missing(owner, label, name)
   -- A call of what is not there has a report of its own, with changes that were tried.
   local called = names.from_text(("%s:%d: attempt to call a nil value (field '%s')"):format(caller.short_src, caller.currentline, name), true)
   if called then error(called, 0) end
-  local near = names.nearest(name, owner)
-  for i, n in ipairs(near) do near[i] = label .. "." .. n end
+  local near = {}
+  for i, part in ipairs(require("torch.explain.places").of(name)) do near[i] = part .. "." .. name end
+  for _, n in ipairs(#near == 0 and names.nearest(name, owner) or {}) do near[#near + 1] = label .. "." .. n end
   local hint = near[1] and ("; did you mean %s?"):format(table.concat(near, ", ")) or ""
   torch._raise(('%s has no "%s"%s'):format(label, name, hint), 3, "argument")
 end

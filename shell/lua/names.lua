@@ -2,21 +2,18 @@
 -- constants cannot be assigned, `nn F optim` and the like are at hand, and every variable knows the
 -- entry that set it. Files see a plain global table.
 local distance = require "torch.explain.distance"
+local places = require "torch.explain.places"
 local language = require "torch.language"
 local T, N = language.text, language.noted
 local names = {
   origins = {},    -- name -> number of the entry that set it
   constants = {},  -- name -> {value}
-  shortcuts = {    -- at the prompt only
-    nn = function() return torch.nn end,
-    F = function() return torch.nn.functional end,
-    optim = function() return torch.optim end,
-    data = function() return torch.utils.data end,
-    dist = function() return torch.distributed end,
-    plot = function() return torch.plot end,
-    hist = function() return torch.hist end,
-  },
+  shortcuts = {},  -- at the prompt only: name -> function that gives its value
 }
+-- The parts of torch that have a short name.
+local homes = {nn = "torch.nn", F = "torch.nn.functional", optim = "torch.optim", data = "torch.utils.data",
+  dist = "torch.distributed", plot = "torch.plot", hist = "torch.hist"}
+for word, home in pairs(homes) do names.shortcuts[word] = function() return places.reach(home) end end
 
 local getinfo, rawget, rawset, lex = debug.getinfo, rawget, rawset, torch._lex
 local globals = _G
@@ -99,20 +96,16 @@ local typed = {clear = N"Ctrl-L clears the screen", cls = N"Ctrl-L clears the sc
   globals = N"%who lists the variables", locals = N"%who lists the variables", history = N"%hist lists the entries", reset = N"%quit leaves, and the next session begins anew"}
 local leaving = {exit = true, quit = true, bye = true, q = true}
 
--- Where else a whole name may be: what scripts write before it, the part of torch, and the files that it is made of. A
--- part is loaded only when the name stands in one of its files: a slip of the pen should not wait for that.
-local parts = {{"torch.metrics.", "torch/metrics", function() return torch.metrics end}, {"nn.", "torch/nn", function() return torch.nn end},
-  {"F.", nil, function() return torch.nn.functional end}, {"optim.", "torch/optim", function() return torch.optim end},
-  {"data.", "torch/utils", function() return torch.utils.data end},
-  {"data.transforms.", "torch/utils/transforms", function() return torch.utils.data.transforms end},
-  {"optim.lr_scheduler.", "torch/optim", function() return torch.optim.lr_scheduler end},
-  {"optim.swa_utils.", "torch/optim", function() return torch.optim.swa_utils end},
-  {"nn.init.", "torch/nn", function() return torch.nn.init end}, {"nn.utils.", "torch/nn", function() return torch.nn.utils end},
-  {"nn.parallel.", "torch/nn", function() return torch.nn.parallel end}, {"torch.linalg.", nil, function() return torch.linalg end},
-  {"torch.models.", "torch/models", function() return torch.models end}, {"torch.func.", "torch/func", function() return torch.func end},
-  {"torch.distributions.", "torch/distributions", function() return torch.distributions end},
-  {"torch.distributed.", "torch/distributed", function() return torch.distributed end},
-  {"torch.amp.", "torch/amp", function() return torch.amp end}, {"torch.cuda.", "torch/cuda", function() return torch.cuda end}}
+-- A part of torch as the prompt writes it: its longest beginning that has a shortcut (torch.nn.init: nn.init).
+local function shortened(part)
+  for at = #part, 1, -1 do
+    local whole = at == #part or part:sub(at + 1, at + 1) == "."
+    for word, home in pairs(whole and homes or {}) do
+      if home == part:sub(1, at) then return word .. part:sub(at + 1) end
+    end
+  end
+  return part
+end
 
 ---@param place? table where it is read, as debug.getinfo tells
 ---@return string message
@@ -128,9 +121,8 @@ function names.unknown(name, place)
   if other then return language.beside(text, other) .. in_lua(place) end
   if typed[name] then return language.beside(text, T(typed[name])) end
   if leaving[name] then return T("%s Ctrl-D on an empty line leaves, or %%quit"):format(text) end
-  for _, part in ipairs(parts) do
-    if (not part[2] or torch._written_in(part[2], name)) and part[3]()[name] ~= nil then return T('%s Did you mean "%s%s"?'):format(text, part[1], name) end
-  end
+  local part = places.of(name)[1]
+  if part then return T('%s Did you mean "%s%s"?'):format(text, shortened(part) .. ".", name) end
   local near, edits
   for _, known in ipairs {globals, names.constants, names.shortcuts} do
     local other, d = names.nearest(name, known)

@@ -3,6 +3,7 @@
 local torch = torch
 local source = require "torch.source"
 local words = require("torch.messages").words
+local places = require "torch.explain.places"
 local names = {}
 
 local keywords = {["repeat"] = true, ["end"] = true, ["not"] = true, ["and"] = true, ["or"] = true, ["in"] = true}
@@ -99,19 +100,11 @@ local function follow(call, node)
   return rawget(outer, node.name) or (outer == torch or outer == rawget(torch, "nn")) and outer[node.name] or nil
 end
 
--- Where else a name is: {"F.relu6"}.
+-- Where else a name is: {"torch.nn.functional.relu6"}.
 local function other_places(name)
   local out = {}
-  local ops = torch._ops()[name]
-  if rawget(torch, name) ~= nil then out[1] = "torch." .. name end
-  if torch.nn.functional[name] then out[#out + 1] = "torch.nn.functional." .. name end
-  -- What is written large is a class; other names need no layers and optimisers to be loaded.
-  local large = name:find "^%u"
-  local nn, optim = large and torch.nn or rawget(torch, "nn") or {}, large and torch.optim or rawget(torch, "optim") or {}
-  if (large and nn[name] or rawget(nn, name)) and name ~= "functional" then out[#out + 1] = "torch.nn." .. name end
-  if large and optim[name] or rawget(optim, name) then out[#out + 1] = "torch.optim." .. name end
-  if torch.linalg[name] then out[#out + 1] = "torch.linalg." .. name end
-  if #out == 0 and ops then out[1] = "x:" .. name end
+  for k, part in ipairs(places.of(name)) do out[k] = part .. "." .. name end
+  if #out == 0 and torch._ops()[name] then out[1] = "x:" .. name end
   return out
 end
 
@@ -139,10 +132,7 @@ local function nil_called(call, kind, name)
   end
   local fixes, near = {}, {}
   if type(known) == "table" and lead then
-    for _, place in ipairs(lead ~= "" and {} or other_places(name)) do near[#near + 1] = place end
-    if lead ~= "" and (known == torch or known == torch.nn or known == torch.nn.functional) then
-      for _, place in ipairs(other_places(name)) do near[#near + 1] = place end
-    end
+    if lead == "" or places.is_part(known) then near = other_places(name) end
     for _, n in ipairs(#near == 0 and names.nearest(name, known) or {}) do
       if type(known[n]) == "function" or type(known[n]) == "table" or known[n] == true then
         near[#near + 1] = lead .. n

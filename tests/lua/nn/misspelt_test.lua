@@ -97,3 +97,13 @@ test("the error about a plain tensor over a parameter names the line that assign
   f:close()
   check.contains(check.tycho({path}).err, "now holds a plain tensor (" .. path .. ":3)")
 end)
+
+test("a name that stands in another part of torch is found there, in calls and when it is read", function()
+  local wrong = {
+    ["Linear(2, 3)"] = "torch.nn.Linear", ["random_split(1)"] = "torch.utils.data.random_split", ["torch.svdvals(1)"] = "torch.linalg.svdvals",
+    ["StepLR(opt)"] = "torch.optim.lr_scheduler.StepLR", ["torch.optim.StepLR"] = "torch.optim.lr_scheduler.StepLR",
+    ["nn.clip_grad_norm_(1)"] = "torch.nn.utils.clip_grad_norm_", ["nn.cross_entropy"] = "torch.nn.functional.cross_entropy",
+    ["torch.DataLoader(1)"] = "torch.utils.data.DataLoader", ["torch.GradScaler"] = "torch.amp.GradScaler",
+  }
+  for code, right in pairs(wrong) do check.contains(script("local made = " .. code), "did you mean " .. right:gsub("[.]", "%%.") .. "?") end
+end)
