@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/core/device.h"
 #include "bindings/core/edits.h"
 #include "engine/tensor/read.h"
 
@@ -152,10 +153,23 @@ class Reader {
         return format("%s: takes at most %d arguments, not %d", public_name(op_).c_str(), n,
                       g_.count + g_.packed);
       });
+    if (default_device.set) [[unlikely]]
+      take_default_device();
     return !g_.named || check_names(given);
   }
 
  private:
+  // A maker that was told no device, and is given no tensor whose device is meant, takes the default.
+  void take_default_device() {
+    Value* open = nullptr;
+    for (size_t k = 0; k < op_.params.size(); ++k) {
+      const Param& p = op_.params[k];
+      if (p.take == Take::Tensor || p.take == Take::Tensors) return;
+      if (p.take == Take::Device && c_.arg[k].is_none()) open = &c_.arg[k];
+    }
+    if (Device d; open && takes_default_device(L, &d)) *open = Value(d);
+  }
+
   template <class F>
   bool fail(Kind kind, F&& text) {
     why_->kind = kind;

@@ -61,11 +61,14 @@ void explained(lua_State* L, F sweep) {
   }
 }
 
+// loss:backward(..), and of several tensors at once: _backward({losses}, {gradient = {..}, ..}).
 int backward(lua_State* L) {
-  const Tensor x = check_tensor(L, 1, "backward");
+  const std::vector<Tensor> roots = lua_type(L, 1) == LUA_TTABLE && lua_rawlen(L, 1) > 0
+                                        ? tensor_list(L, 1, "backward")
+                                        : std::vector{check_tensor(L, 1, "backward")};
+  const Tensor& x = roots.front();
   grad::SweepOptions o;
   std::vector<Tensor> grads, inputs;
-  bool retain_given = false;
   for (int i = 2, n = lua_gettop(L); i <= n; ++i) {
     if (to_impl(L, i)) {
       grads.push_back(check_tensor(L, i, "backward"));
@@ -82,21 +85,19 @@ int backward(lua_State* L) {
       lua_pop(L, 2);
       o.create_graph = option(L, i, "create_graph");
       o.retain_graph = option(L, i, "retain_graph");
-      retain_given = true;
     } else if (!lua_isnil(L, i)) {
       std::string room;
       fail(Kind::Argument,
            format("backward: the gradient must be a tensor, not %s", describe_value(L, i, &room)));
     }
   }
-  (void)retain_given;
   sweep_begins(L, x);
   if (!wants_freed()) {
-    explained(L, [&] { grad::backward({x}, grads, o, inputs); });
+    explained(L, [&] { grad::backward(roots, grads, o, inputs); });
   } else {
     watch::Freed freed(64 << 20);
     o.observer = &freed;
-    explained(L, [&] { grad::backward({x}, grads, o, inputs); });
+    explained(L, [&] { grad::backward(roots, grads, o, inputs); });
     look_at_gradients(L, x, freed, o.retain_graph || o.create_graph);
   }
   look_from_here();
@@ -239,7 +240,8 @@ void check_options(lua_State* L, int table, const char* op,
 
 void open_autograd(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
-  static const luaL_Reg autograd[] = {{"grad", guarded<grad_of>}, {nullptr, nullptr}};
+  static const luaL_Reg autograd[] = {
+      {"grad", guarded<grad_of>}, {"_backward", guarded<backward>}, {nullptr, nullptr}};
   luaL_newlib(L, autograd);
   lua_setfield(L, torch, "autograd");
   push_methods(L);

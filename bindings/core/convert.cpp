@@ -1,6 +1,7 @@
 // Lua values to tensors and back: torch.tensor and friends, item, tolist.
 #include <cstring>
 
+#include "bindings/core/device.h"
 #include "bindings/core/format_argument.h"
 #include "bindings/core/lua.h"
 #include "engine/base/interrupt.h"
@@ -260,6 +261,7 @@ int make_tensor(lua_State* L) {
     }
     lua_settop(L, 1);
   }
+  if (!o.has_device) o.has_device = takes_default_device(L, &o.device);
   Tensor t;
   if (const Impl* from = to_impl(L, 1)) {
     t = empty(Sizes(from->shape, from->rank), o.has_dtype ? o.dtype : from->dtype,

@@ -175,6 +175,21 @@ bool to_device(lua_State* L, int i, Device* out) {
   return true;
 }
 
+constinit thread_local DefaultDevice default_device;
+
+bool takes_default_device(lua_State* L, Device* out) {
+  if (!default_device.set) [[likely]]
+    return false;
+  lua_Debug caller;
+  if (lua_getstack(L, 1, &caller) && lua_getinfo(L, "S", &caller))
+    for (const char* own : {"=torch/", "=shell/"})
+      if (!std::strncmp(caller.source, own, std::strlen(own))) return false;
+  push_device(L, default_device.device);
+  to_device(L, -1, out);  // raises when it is not there
+  lua_pop(L, 1);
+  return true;
+}
+
 void open_objects(lua_State* L) {
   static const luaL_Reg dtype[] = {
       {"__tostring", dtype_tostring}, {"__index", dtype_index}, {nullptr, nullptr}};

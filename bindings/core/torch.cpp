@@ -135,6 +135,22 @@ int get_default_dtype(lua_State* L) {
   return 1;
 }
 
+// set_default_device(device or nil); "cuda" is whichever is the current one when a tensor is made.
+int set_default_device(lua_State* L) {
+  if (lua_isnoneornil(L, 1) || lua_islightuserdata(L, 1)) return default_device = {}, 0;
+  lua_settop(L, 1);
+  device(L);
+  to_device_value(L, -1, &default_device.device);
+  default_device.set = true;
+  return 0;
+}
+// What was set, as it was said; nil when nothing was.
+int said_default_device(lua_State* L) {
+  if (!default_device.set) return 0;
+  push_device(L, default_device.device);
+  return 1;
+}
+
 }  // namespace
 
 // Registry of embedded parts: torch.nn and the like are loaded when first looked at.
@@ -176,6 +192,8 @@ int open_torch(lua_State* L) {
                                        {"device", guarded<device>},
                                        {"set_default_dtype", guarded<set_default_dtype>},
                                        {"get_default_dtype", guarded<get_default_dtype>},
+                                       {"set_default_device", guarded<set_default_device>},
+                                       {"_default_device", guarded<said_default_device>},
                                        {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
   lua_pushlightuserdata(L, nullptr);

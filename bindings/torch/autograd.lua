@@ -6,6 +6,9 @@ local autograd = torch.autograd
 local detect, set_detect = torch._detect_anomaly, torch._set_detect_anomaly
 torch._detect_anomaly, torch._set_detect_anomaly = nil, nil
 
+local sweep = autograd._backward
+autograd._backward = nil
+
 ---A scope in which backward raises at the first operation whose gradient holds a nan. It looks at every gradient,
 ---so it is slow; `%nan loss` finds the place without it.
 ---@param f? function
@@ -23,18 +26,19 @@ function autograd.set_detect_anomaly(on, f) return set_detect(on, f) end
 function autograd.backward(tensors, grad_tensors, options)
   if torch.is_tensor(tensors) then tensors, grad_tensors = {tensors}, grad_tensors and {grad_tensors} end
   if type(tensors) ~= "table" then error("backward: wants a tensor or a list of them, not a " .. type(tensors), 2) end
-  local total
   if grad_tensors ~= nil and type(grad_tensors) ~= "table" then
     error("backward: grad_tensors is a list of tensors, not a " .. type(grad_tensors), 2)
   end
+  local o, gradients = options or {}, {}
   for i, t in ipairs(tensors) do
     local g = grad_tensors and grad_tensors[i]
+    if g == torch.none then g = nil end
     if not torch.is_tensor(t) then error(("backward: value %d of the list is a %s, not a tensor"):format(i, type(t)), 2) end
     if not g and t:numel() ~= 1 then error(("backward: tensor %d has shape %s, and no gradient in grad_tensors"):format(i, tostring(t.shape)), 2, "autograd") end
-    local term = g and (t * g):sum() or t:sum()
-    total = total and total + term or term
+    gradients[i] = g or torch.none
   end
-  if total then total:backward(options) end
+  if #tensors == 0 then return end
+  sweep(tensors, {gradient = gradients, retain_graph = o.retain_graph, create_graph = o.create_graph, inputs = o.inputs})
 end
 
 ---The tensor itself: tensors carry gradients since PyTorch 0.4.
@@ -131,7 +135,7 @@ local function check(f, inputs, o, order)
   local weights = {}
   for k, y in ipairs(outputs) do
     want_tensor(order, y)
-    weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.7548776662466927 % 1 + 0.25):reshape(y:size())
+    weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64", device = y.device}) * 0.7548776662466927 % 1 + 0.25):reshape(y:size())
   end
   local wanted, numbers = {}, {}
   for i, x in ipairs(inputs) do
@@ -192,7 +196,7 @@ function autograd.gradgradcheck(f, inputs, options)
     local weights, wanted = {}, {}
     for k, y in ipairs(outputs) do
       want_tensor("gradgradcheck", y)
-      weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64"}) * 0.5698402909980532 % 1 + 0.25):reshape(y:size())
+      weights[k] = (torch.arange(1, y:numel() + 1, {dtype = "float64", device = y.device}) * 0.5698402909980532 % 1 + 0.25):reshape(y:size())
     end
     for _, x in ipairs {...} do
       if torch.is_tensor(x) and x.requires_grad then wanted[#wanted + 1] = x end

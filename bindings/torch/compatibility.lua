@@ -34,9 +34,10 @@ end
 ---@param options? {dtype?: any, device?: any}
 function torch.as_tensor(data, options)
   local o = type(options) == "table" and options or {dtype = options}
-  if not torch.is_tensor(data) then return torch.tensor(data, {dtype = o.dtype, device = o.device}) end
+  local device = o.device or torch._default_device()
+  if not torch.is_tensor(data) then return torch.tensor(data, {dtype = o.dtype, device = device}) end
   if o.dtype then data = data:to(o.dtype) end
-  return o.device and data:to(o.device) or data
+  return device and data:to(device) or data
 end
 torch.asarray = torch.as_tensor
 
@@ -46,7 +47,7 @@ torch.asarray = torch.as_tensor
 function torch.scalar_tensor(value, options)
   local o = options or {}
   if type(o) ~= "table" then error("scalar_tensor: the options are a table {dtype=, device=}, not " .. tostring(o), 2, "argument") end
-  return torch.tensor(value, {dtype = o.dtype or torch.get_default_dtype(), device = o.device})
+  return torch.tensor(value, {dtype = o.dtype or torch.get_default_dtype(), device = o.device or torch._default_device()})
 end
 
 ---A tensor of data with this one's type and device.
@@ -276,11 +277,45 @@ end
 ---What set_float32_matmul_precision said; "highest" at first.
 function torch.get_float32_matmul_precision() return precisions[torch.cuda._matmul_precision()] end
 
----Calls f, after which the random numbers go on as if it had drawn none; without f it gives a scope.
+---Calls f, after which the random numbers of the CPU and of the devices go on as if it had drawn none; without f it gives a
+---scope.
+---@param devices? table the devices' numbers, or {devices =, enabled =, device_type =}; default: all
+---@param enabled? boolean
 ---@param f? function
-function torch.random.fork_rng(f)
-  local state = torch.get_rng_state()
-  return torch._scope(function() torch.set_rng_state(state) end, f, "torch.random.fork_rng")
+function torch.random.fork_rng(devices, enabled, f)
+  local given = table.pack(devices, enabled, f)
+  for i = 1, given.n do
+    if type(given[i]) == "function" then
+      f, given[i] = given[i], nil
+      break
+    end
+  end
+  devices, enabled = given[1], given[2]
+  if type(devices) == "table" and #devices == 0 and next(devices) ~= nil then devices, enabled = devices.devices, devices.enabled end
+  if enabled == false then return torch._scope(function() end, f, "torch.random.fork_rng") end
+  local generators = require "torch.generators"
+  local states = generators.states(devices)
+  return torch._scope(function() generators.set(states) end, f, "torch.random.fork_rng")
+end
+
+---- The default device ------------------------------------------------------------------------------
+
+-- Names a device, or makes it the default one inside of a function that comes last, as `with torch.device("cuda"):` does.
+local name_device = torch.device
+function torch.device(...)
+  local n = select("#", ...)
+  local f = n > 0 and select(n, ...)
+  if type(f) ~= "function" then return name_device(...) end
+  local before = torch._default_device()
+  local given = table.pack(...)
+  torch.set_default_device(name_device(table.unpack(given, 1, n - 1)))
+  return torch._scope(function() torch.set_default_device(before) end, f, "torch.device")
+end
+---Where torch.zeros, torch.tensor, layers and the like put what they make for this script: the CPU, or what set_default_device said.
+function torch.get_default_device()
+  local said = torch._default_device()
+  if said and said.type == "cuda" and not said.index then return torch.device("cuda", torch.cuda.current_device()) end
+  return said or torch.device "cpu"
 end
 
 ---Gives back the function or module: nothing is compiled beforehand here.

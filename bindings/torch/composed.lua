@@ -246,10 +246,10 @@ local function window(name, terms)
   return function(length, ...)
     local o = type((...)) == "table" and (...) or {periodic = (...)}
     if math.type(length) ~= "integer" or length < 0 then error(("%s: wants a length, not %s"):format(name, tostring(length)), 2, "value") end
-    local kind = {dtype = o.dtype or torch.get_default_dtype(), device = o.device}
+    local kind = {dtype = o.dtype or torch.get_default_dtype(), device = o.device or torch._default_device()}
     if length < 2 then return torch.ones(length, kind) end
     local at = torch.arange(length, {dtype = "float64"}) / (o.periodic == false and length - 1 or length)
-    return terms(at, o):to(kind.dtype):to(o.device or "cpu")
+    return terms(at, o):to(kind.dtype):to(kind.device or "cpu")
   end
 end
 ---The window 0.5 - 0.5 cos: length, {periodic=true}.

@@ -60,10 +60,15 @@ local function arguments(name, names, ...)
       end
     end
   end
+  -- Numbers go to the first tensor's device, as in PyTorch.
+  local there = torch._default_device()
+  for _, n in ipairs(names) do
+    if torch.is_tensor(out[n]) then there = out[n].device break end
+  end
   for _, n in ipairs(names) do
     local v = out[n]
-    if type(v) == "table" then v = torch.tensor(v) end
-    if type(v) == "number" then v = torch.tensor(v + 0.0) end
+    if type(v) == "table" then v = torch.tensor(v, {device = there}) end
+    if type(v) == "number" then v = torch.tensor(v + 0.0, {device = there}) end
     if torch.is_tensor(v) and not v:is_floating_point() then v = v:to(torch.get_default_dtype()) end
     out[n] = v
   end

@@ -163,7 +163,7 @@ function torch.fork(f, ...)
     error("fork: wants a function or a module first, not " .. (torch.is_tensor(f) and "a tensor" or f == nil and "nil" or "a " .. type(f)), 2)
   end
   local args = table.pack(...)
-  return submit(choose(), {f = f, args = args, n = args.n, seed = next_seed()}, {}, user_line())
+  return submit(choose(), {f = f, args = args, n = args.n, seed = next_seed(), device = torch._default_device()}, {}, user_line())
 end
 
 ---The results of a fork, or of a list of forks as a list; waits for them.

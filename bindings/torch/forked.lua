@@ -41,6 +41,7 @@ return function(native, setup)
           return table.pack(gradients(task))
         end
         torch.manual_seed(task.seed)
+        torch.set_default_device(task.device)
         return table.pack(task.f(table.unpack(task.args, 1, task.n)))
       end
       local ok, out = xpcall(run, described)

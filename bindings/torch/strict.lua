@@ -13,7 +13,6 @@ local instead = {
   view_as_real = no_complex, polar = no_complex,
   fft = "there are no complex numbers: conv1d filters; a product with the matrix of cosines and sines transforms",
   from_numpy = 'torch.load("x.npy") reads what numpy.save wrote; torch.tensor takes tables',
-  set_default_device = 'pass {device="cuda"}, or move with :to("cuda")',
   script = "modules need no compiling: call them, and save net:state_dict()",
   trace = "modules need no compiling: call them, and save net:state_dict()",
   onnx = "torch.save(net:state_dict(), path) writes a file that PyTorch reads",

@@ -39,7 +39,7 @@ heads["with"] = function(s)
   local text = s.w:write(e)
   local scope = text:match "^(torch%.[%w_.]*)(%b())$"
   local f = scope and scope:match "([%w_]+)$"
-  if f == "no_grad" or f == "enable_grad" or f == "inference_mode" or f == "autocast" or f == "set_grad_enabled" then
+  if f == "no_grad" or f == "enable_grad" or f == "inference_mode" or f == "autocast" or f == "set_grad_enabled" or scope == "torch.device" then
     local inner = select(2, text:match "^(torch%.[%w_.]*)(%b())$"):sub(2, -2)
     return ("%s(%sfunction()"):format(scope, inner ~= "" and inner .. ", " or ""), "end)"
   end

@@ -27,7 +27,7 @@ end
 
 local Encoder = nn.class("Encoder")
 function Encoder:init(length, a)
-  self.pos_embedding = nn.Parameter(init.normal_(torch.empty(1, length, a.hidden_dim), 0, 0.02))
+  self.pos_embedding = nn.Parameter(init.normal_(torch.empty({1, length, a.hidden_dim}, {device = torch._default_device()}), 0, 0.02))
   self.dropout = nn.Dropout(a.dropout)
   local layers = {}
   for i = 1, a.num_layers do layers[i] = {"encoder_layer_" .. i - 1, EncoderBlock(a)} end
@@ -48,7 +48,7 @@ function VisionTransformer:init(...)
   rawset(self, "patch_size", a.patch_size)
   local d = a.hidden_dim
   self.conv_proj = nn.Conv2d(3, d, a.patch_size, {stride = a.patch_size})
-  self.class_token = nn.Parameter(torch.zeros(1, 1, d))
+  self.class_token = nn.Parameter(torch.zeros({1, 1, d}, {device = torch._default_device()}))
   local side = a.image_size // a.patch_size
   self.encoder = Encoder(side * side + 1, a)  -- the patches and the class token
   self.heads = nn.Sequential {{"head", nn.Linear(d, a.num_classes)}}

@@ -101,6 +101,7 @@ function layer.args(name, spec, ...)
       out[n] = whole(name, n, out[n])
     end
   end
+  if spec.known.device and out.device == nil then out.device = torch._default_device() end
   return out
 end
 

@@ -44,7 +44,7 @@ local function lazy(name, of, size, dim, rest, from, parameters, buffers)
       if affine and (p ~= "bias" or a.bias ~= false) then self[p] = Parameter(torch.empty(0, kind)) end
     end
     if a.track_running_stats ~= false then
-      for _, b in ipairs(buffers or {}) do self:register_buffer(b, b == "num_batches_tracked" and torch.tensor(0) or torch.empty(0, kind)) end
+      for _, b in ipairs(buffers or {}) do self:register_buffer(b, b == "num_batches_tracked" and torch.tensor(0, {device = a.device}) or torch.empty(0, kind)) end
     end
   end
   -- Makes the layer for an input of n features.

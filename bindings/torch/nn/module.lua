@@ -464,7 +464,13 @@ function Class:to(...)
   return self
 end
 ---Moves every parameter and buffer to a CUDA device.
-function Class:cuda(device) return self:to(device and torch.device("cuda", device) or "cuda") end
+---@param device? any a number, a name or a device, or {device = ..}; default: the current one
+function Class:cuda(device)
+  if type(device) == "table" then device = device.device end
+  if device == nil then device = "cuda" end
+  if torch.device(device).type ~= "cuda" then error(("cuda: %s is no CUDA device"):format(tostring(device)), 2, "device") end
+  return self:to(device)
+end
 ---Moves every parameter and buffer to the CPU.
 function Class:cpu() return self:to("cpu") end
 for _, name in ipairs {"half", "bfloat16", "float", "double"} do

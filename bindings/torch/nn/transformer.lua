@@ -160,5 +160,6 @@ define("Transformer", 'd_model=512, nhead=8, num_encoder_layers=6, num_decoder_l
 
 ---A mask for n positions in which none sees those after it: 0 on and below the diagonal, -infinity above.
 function nn.Transformer.generate_square_subsequent_mask(n, options)
-  return torch.full({n, n}, -math.huge, options):triu(1)
+  local o = options or {}
+  return torch.full({n, n}, -math.huge, {dtype = o.dtype, device = o.device or torch._default_device()}):triu(1)
 end

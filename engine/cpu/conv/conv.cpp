@@ -112,32 +112,22 @@ int type_of(const Convolution& c) {
 }
 constexpr int64_t kDepthwiseWork = 1 << 16;  // multiply-adds a chunk
 
-void depthwise_forward(const Convolution& c, const void* x, const void* w, const void* bias,
-                       void* y) {
+// Forward, or the gradient of the input (`to`) from that of the result.
+void depthwise_sums(const Convolution& c, bool back, const void* from, const void* w,
+                    const void* bias, void* to) {
   const Window& win = c.window;
-  const int64_t taps = taps_of(c), line = win.out[2] * win.channels * taps;
+  const int64_t* const lines = back ? win.in : win.out;
+  const int64_t taps = taps_of(c), work = std::max(win.in[2], win.out[2]) * win.channels * taps;
   const int size = dtype_size(c.dtype);
   const Scratch turned(static_cast<size_t>(taps * win.channels * size));
   level_of::transpose(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
-  parallel_for(win.images * win.out[0] * win.out[1],
-               std::max<int64_t>(1, kDepthwiseWork / std::max<int64_t>(1, line)),
+  parallel_for(win.images * lines[0] * lines[1],
+               std::max<int64_t>(1, kDepthwiseWork / std::max<int64_t>(1, work)),
                [&](int64_t begin, int64_t end) {
-                 level_of::depthwise_lines(type_of(c), static_cast<const Window*>(&win), x,
-                                           static_cast<const void*>(turned.data()), bias, y, begin,
+                 level_of::depthwise_lines(type_of(c), static_cast<const Window*>(&win), back, from,
+                                           static_cast<const void*>(turned.data()), bias, to, begin,
                                            end);
                });
-}
-
-void depthwise_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
-  const Window& win = c.window;
-  const int64_t taps = taps_of(c);
-  const int size = dtype_size(c.dtype);
-  const Scratch turned(static_cast<size_t>(taps * win.channels * size));
-  level_of::transpose(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
-  parallel_for(win.images, 1, [&](int64_t begin, int64_t end) {
-    level_of::depthwise_input(type_of(c), &win, y, static_cast<const void*>(turned.data()), x,
-                              begin, end);
-  });
 }
 
 template <class T>
@@ -155,19 +145,20 @@ void add_up(const Convolution& c, void* to, const void* from, int64_t n) {
     add_up(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), n);
 }
 
-// Parts of the images are summed apart and added in order.
+// Parts of the lines are summed apart and added in order.
 void depthwise_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
   const Window& win = c.window;
   const int64_t taps = taps_of(c), numel = taps * win.channels;
   const int size = dtype_size(c.dtype);
-  const int64_t parts = std::clamp<int64_t>(get_num_threads(), 1, std::max<int64_t>(1, win.images));
+  const int64_t lines = win.images * win.out[0] * win.out[1];
+  const int64_t parts = std::clamp<int64_t>(get_num_threads(), 1, std::max<int64_t>(1, lines));
   const Scratch sums(static_cast<size_t>(parts * numel * size));
   std::memset(sums.data(), 0, parts * numel * size);
   parallel_for(parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part)
       level_of::depthwise_weight(type_of(c), &win, y, x,
                                  static_cast<void*>(sums.data() + part * numel * size),
-                                 win.images * part / parts, win.images * (part + 1) / parts);
+                                 lines * part / parts, lines * (part + 1) / parts);
   });
   for (int64_t part = 1; part < parts; ++part)
     add_up(c, sums.data(), sums.data() + part * numel * size, numel);
@@ -178,7 +169,7 @@ void depthwise_backward_weight(const Convolution& c, const void* y, const void* 
 }  // namespace
 
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
-  if (depthwise(c)) return depthwise_forward(c, x, w, bias, y);
+  if (depthwise(c)) return depthwise_sums(c, false, x, w, bias, y);
   const Plan p(c, c.out_channels / c.groups, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
@@ -219,7 +210,7 @@ void conv_forward(const Convolution& c, const void* x, const void* w, const void
 }
 
 void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
-  if (depthwise(c)) return depthwise_backward_input(c, y, w, x);
+  if (depthwise(c)) return depthwise_sums(c, true, y, w, nullptr, x);
   const Plan p(c, 1 << 20, 192, 196 << 10);
   const Window& win = c.window;
   const int64_t image_rows = win.images ? win.rows() / win.images : 0;

@@ -55,14 +55,12 @@ TYCHO_LEVELS(void, add_window_rows,
              (int type, const ::tycho::cpu::Window* w, const void* from, int64_t ld,
               int64_t row_begin, int64_t row_end, int64_t band_begin, int64_t band_end, void* x))
 // Convolutions of every channel by itself (groups = channels = out_channels), weight [taps,
-// channels]: images or lines of results [begin, end). Kernels of at most kDepthwiseTaps.
+// channels]: lines [begin, end) of the results, counted through all images; with `back` of the
+// gradient of the input. `bias` may be null. Kernels of at most kDepthwiseTaps.
 TYCHO_LEVELS(void, depthwise_lines,
-             (int type, const ::tycho::cpu::Window* w, const void* x, const void* weight,
-              const void* bias, void* y, int64_t begin, int64_t end))
-TYCHO_LEVELS(void, depthwise_input,
-             (int type, const ::tycho::cpu::Window* w, const void* g, const void* weight, void* x,
-              int64_t begin, int64_t end))
-// Adds to `weight`.
+             (int type, const ::tycho::cpu::Window* w, bool back, const void* from,
+              const void* weight, const void* bias, void* to, int64_t begin, int64_t end))
+// Lines [begin, end) of the result. Adds to `weight`.
 TYCHO_LEVELS(void, depthwise_weight,
              (int type, const ::tycho::cpu::Window* w, const void* g, const void* x, void* weight,
               int64_t begin, int64_t end))

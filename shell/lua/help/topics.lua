@@ -47,6 +47,7 @@ Shown short: f32, bf16, i64.]], "to, torch.tensor, torch.set_default_dtype"},
   {"devices", "cpu, and cuda:0, cuda:1, ..: a tensor lies on one device, and devices do not mix.", [[
   x:to("cuda:0")  x:cuda()  x:cpu()  net:to("cuda")    copies between devices
   torch.zeros(3, {device="cuda"})                      made there
+  torch.set_default_device("cuda")                     from now on without saying so
   torch.cuda.is_available()  torch.cuda.device_count()
   torch.cuda.synchronize()                             before reading a clock
   x:to("cpu", {non_blocking=true})                     values come later: wait

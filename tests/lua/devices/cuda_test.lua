@@ -297,6 +297,24 @@ test("every device has random numbers of its own, saved and put back all at once
   check.equal(torch.rand(2, {device = "cuda:1", generator = g}):cpu(), first[1])
 end)
 
+test("fork_rng gives back the numbers of the CPU and of all devices, or of those it is told", function()
+  local function draw(d) return torch.rand(1, {device = d}):item() end
+  local function after(...)
+    torch.manual_seed(5)
+    torch.random.fork_rng(...)
+    return {draw "cpu", draw "cuda:0", draw "cuda:1"}
+  end
+  local function some() for _, d in ipairs {"cpu", "cuda:0", "cuda:1"} do draw(d) end end
+  local untouched = after(function() end)
+  check.equal(after(some), untouched)
+  check.equal(after({0, 1}, some), untouched)
+  check.equal(after({devices = {"cuda:0", "cuda:1"}, enabled = true}, some), untouched)
+  local half = after({devices = {1}}, some)
+  check.equal({half[1] == untouched[1], half[2] == untouched[2], half[3] == untouched[3]}, {true, false, true})
+  local off = after({enabled = false}, some)
+  check.no(off[1] == untouched[1])
+end)
+
 test("a device tells its name, memory and abilities", function()
   local p = cuda.get_device_properties(1)
   check.contains(p.name, "simulated CUDA device 1")

@@ -244,3 +244,23 @@ test("a step that mixes devices names both, and the whole network can be moved t
   rawset(two, "there", {"cuda:2", "cuda:2"})
   check.equal(tostring(two(torch.randn(2, 1, 8, 8)).device), "cuda:2")
 end)
+
+test("torch.autograd.backward takes losses that lie on several devices, weighted or not, over one graph", function()
+  local w = torch.ones(2, {requires_grad = true})
+  torch.autograd.backward {(w:to("cuda:0") * 2):sum(), (w:to("cuda:1") * 3):sum()}
+  check.equal(w.grad, {5, 5})
+  w.grad = nil
+  local h = w:cuda(2) ^ 2
+  torch.autograd.backward({h, (h * 3):sum():cpu(), w * 10}, {torch.tensor({1.0, 2.0}, {device = "cuda:2"}), torch.none, torch.ones(2)})
+  check.equal(w.grad, {18, 20})
+  check.raises("autograd", "tensor 1 has shape", torch.autograd.backward, {w * 2})
+  check.yes(torch.autograd.gradcheck(function(x) return x:to("cuda:1") * x:to("cuda:1") end, {torch.ones(2, {dtype = torch.float64, requires_grad = true, device = "cuda:0"})}))
+end)
+
+test("net:cuda takes a number, a name, a device or an option, and no other kind of device", function()
+  local net = nn.Linear(2, 2)
+  for _, d in ipairs {1, "cuda:1", torch.device "cuda:1", {device = 1}} do check.equal(tostring(net:cpu():cuda(d).weight.device), "cuda:1") end
+  check.equal(tostring(net:cuda().weight.device), "cuda:0")
+  torch.cuda.device(2, function() check.equal(tostring(net:cuda("cuda").weight.device), "cuda:2") end)
+  check.raises("device", "cpu is no CUDA device", net.cuda, net, "cpu")
+end)
