@@ -4,19 +4,33 @@
 local nn, F, optim, data, dist = torch.nn, torch.nn.functional, torch.optim, torch.utils.data, torch.distributed
 local here = arg[0]:match("^(.*)/") or "."
 
-if arg[1] == "--help" then
-  print("tycho run -n N scripts/ddp_from_scratch.lua [EPOCHS]    trains on digits in EPOCHS rounds (5), by hand and with DDP")
-  os.exit(0, true)
+local usage = "tycho run -n N scripts/ddp_from_scratch.lua [EPOCHS] [--device cpu|cuda|auto]    trains on digits in EPOCHS rounds (5), by hand and with DDP"
+local epochs, device, quick = 5, "cpu", false
+for i = 1, #arg do
+  if arg[i] == "--help" then print(usage) os.exit(0, true) end
+  if arg[i] == "--quick" then
+    epochs, quick = 1, true
+  elseif math.tointeger(tonumber(arg[i])) and tonumber(arg[i]) > 0 then
+    epochs = math.tointeger(tonumber(arg[i]))
+  elseif arg[i - 1] == "--device" then
+    device = arg[i]
+  elseif arg[i] ~= "--device" then
+    io.stderr:write("ddp_from_scratch: ", arg[i], " is no option\n", usage, "\n")
+    os.exit(1, true)
+  end
 end
-local epochs = arg[1] == "--quick" and 1 or math.max(1, tonumber(arg[1] or 5) // 1)
 local whole_batch = 48
 
 dist.init_process_group()                                          -- the ranks meet; alone, the world is one rank
 local rank, world = dist.get_rank(), dist.get_world_size()
+if device == "auto" then device = torch.cuda.is_available() and "cuda" or "cpu" end
+if device == "cuda" and torch.cuda.is_available() then              -- each rank has a device of its own, where there are enough
+  torch.cuda.set_device(tonumber(os.getenv "LOCAL_RANK" or 0) % torch.cuda.device_count())
+end
 local function say(text, ...)
   if rank == 0 then print(text:format(...)) end
 end
-if arg[1] == "--quick" then say("--quick is a smoke test: its numbers say nothing about the real run") end
+if quick then say("--quick is a smoke test: its numbers say nothing about the real run") end
 
 -- 1797 digits of 8 x 8 points. Each rank reads them all, and a sampler gives it every world-th one of an order that is the
 -- same everywhere.
@@ -27,7 +41,7 @@ local loader = data.DataLoader(set, {batch_size = whole_batch // world, sampler 
 
 local function make_network()
   torch.manual_seed(1)                                             -- equal weights on every rank to begin with
-  return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+  return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)):to(device)
 end
 
 -- Trains and gives the mean loss of the last epoch, over all ranks.
@@ -36,10 +50,10 @@ local function train(model, net, after_backward)
   local mean
   for epoch = 1, epochs do
     sampler:set_epoch(epoch)                                       -- another order, the same on all ranks
-    local sum, batches = torch.zeros(1), 0
+    local sum, batches = torch.zeros(1, {device = device}), 0
     for x, y in loader() do
       opt:zero_grad()
-      local loss = F.cross_entropy(model(x), y)
+      local loss = F.cross_entropy(model(x:to(device)), y:to(device))
       loss:backward()
       after_backward()
       opt:step()

@@ -4,11 +4,20 @@
 local nn, F, optim, data, mp = torch.nn, torch.nn.functional, torch.optim, torch.utils.data, torch.multiprocessing
 local here = arg[0]:match("^(.*)/") or "."
 
+local usage = "tycho scripts/hogwild.lua [PROCESSES [EPOCHS]]    trains on 8x8 digits in 4 processes, 20 rounds; --quick: 2 and 6"
 if arg[1] == "--help" then
-  print("tycho scripts/hogwild.lua [PROCESSES [EPOCHS]]    trains on 8x8 digits in 4 processes, 20 rounds; --quick: 2 and 6")
+  print(usage)
   os.exit(0, true)
 end
 local quick = arg[1] == "--quick"
+-- Nothing else: weights that processes share lie in the CPU's memory.
+for i = quick and 2 or 1, #arg do
+  local n = math.tointeger(tonumber(arg[i]))
+  if i > 2 or not n or n < 1 then
+    io.stderr:write("hogwild: ", arg[i], " is no number of processes or rounds\n", usage, "\n")
+    os.exit(1, true)
+  end
+end
 if quick then print("--quick is a smoke test: its numbers say nothing about the real run") end
 local processes = quick and 2 or math.tointeger(tonumber(arg[1] or 4)) or 4
 local epochs = quick and 6 or math.tointeger(tonumber(arg[2] or 20)) or 20

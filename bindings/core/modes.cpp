@@ -321,6 +321,11 @@ int is_autocast_enabled(lua_State* L) {
   lua_pushboolean(L, cuda ? amp::current().cuda : amp::current().cpu);
   return 1;
 }
+int get_autocast_dtype(lua_State* L) {
+  const bool cuda = !std::strncmp(device_argument(L, "get_autocast_dtype"), "cuda", 4);
+  push_dtype(L, cuda ? amp::current().cuda_dtype : amp::current().cpu_dtype);
+  return 1;
+}
 
 }  // namespace
 
@@ -379,6 +384,7 @@ void open_modes(lua_State* L, int torch) {
                                        {"is_inference_mode_enabled", guarded<is_inference_mode>},
                                        {"autocast", guarded<autocast>},
                                        {"is_autocast_enabled", guarded<is_autocast_enabled>},
+                                       {"get_autocast_dtype", guarded<get_autocast_dtype>},
                                        {nullptr, nullptr}};
   lua_pushvalue(L, torch);
   luaL_setfuncs(L, functions, 0);

@@ -1,5 +1,6 @@
 // torch.cuda's devices: how many there are, their names, which one "cuda" means.
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <string>
 
@@ -25,10 +26,19 @@ int device_count(lua_State* L) {
   lua_pushinteger(L, cuda_device_count());
   return 1;
 }
+std::atomic<int> simulated_by_call = -1;
 int simulate(lua_State* L) {
   TYCHO_CHECK(Kind::Argument, lua_isinteger(L, 1), "cuda.simulate: wants a number of devices");
   simulate_cuda(lua_tointeger(L, 1));
+  simulated_by_call = cuda_device_count();
   return 0;
+}
+// _simulated(): how many devices simulate() made, nil where nobody called it: processes that a script
+// starts have as many.
+int simulated(lua_State* L) {
+  if (simulated_by_call < 0) return 0;
+  lua_pushinteger(L, simulated_by_call);
+  return 1;
 }
 
 // The device of an argument, a CUDA one; the current one when the argument is absent.
@@ -173,6 +183,7 @@ void open_cuda(lua_State* L, int torch) {
   static const luaL_Reg functions[] = {{"is_available", is_available},
                                        {"device_count", device_count},
                                        {"simulate", guarded<simulate>},
+                                       {"_simulated", guarded<simulated>},
                                        {"get_device_name", guarded<get_device_name>},
                                        {"current_device", guarded<current_device>},
                                        {"set_device", guarded<set_device>},

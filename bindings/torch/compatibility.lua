@@ -303,9 +303,12 @@ end
 -- Names a device, or makes it the default one inside of a function that comes last, as `with torch.device("cuda"):` does.
 local name_device = torch.device
 function torch.device(...)
-  local n = select("#", ...)
+  local n, first = select("#", ...), ...
   local f = n > 0 and select(n, ...)
-  if type(f) ~= "function" then return name_device(...) end
+  if type(f) ~= "function" then
+    if n == 1 and type(first) == "table" and first.type then return name_device(first.type, first.index) end
+    return name_device(...)
+  end
   local before = torch._default_device()
   local given = table.pack(...)
   torch.set_default_device(name_device(table.unpack(given, 1, n - 1)))
@@ -392,4 +395,33 @@ for name, of in pairs {
   reset_peak_memory_stats = "reset_peak_memory_stats", get_memory_info = "mem_get_info",
 } do
   torch.accelerator[name] = function(...) return torch.cuda[of](...) end
+end
+
+-- The CPU as a device among others: it is one, and has no queue to wait for.
+torch.cpu = torch._strict({
+  is_available = function() return true end,
+  device_count = function() return 1 end,
+  current_device = function() return "cpu" end,
+  set_device = function() end,
+  synchronize = function() end,
+}, "torch.cpu")
+
+---The part of torch that is about a kind of device: torch.cuda or torch.cpu; without a kind, that of the devices there are.
+---@param device? any
+function torch.get_device_module(device)
+  if device == nil then return torch.cuda.is_available() and torch.cuda or torch.cpu end
+  return torch.device(device).type == "cuda" and torch.cuda or torch.cpu
+end
+---As torch.cuda.Stream: a queue of a device's work.
+---@param device? any
+---@param priority? integer
+function torch.Stream(device, priority) return torch.cuda.Stream(device, priority) end
+---As torch.cuda.Event; the device is that of the stream in which it is recorded.
+---@param device? any|{device?: any, enable_timing?: boolean, blocking?: boolean, interprocess?: boolean}
+---@param options? {enable_timing?: boolean, blocking?: boolean, interprocess?: boolean}
+function torch.Event(device, options)
+  local o = {}
+  for k, v in pairs(type(device) == "table" and device or options or {}) do o[k] = v end
+  o.device = nil
+  return torch.cuda.Event(o)
 end

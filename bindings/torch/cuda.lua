@@ -290,6 +290,14 @@ end
 ---@param device? any
 function cuda.reset_max_memory_allocated(device) return cuda.reset_peak_memory_stats(device) end
 
+local counted = {}  -- device number -> its allocations when reset_accumulated_memory_stats was called
+---The counts of memory_stats that only grow ("allocation.all.allocated") begin at 0 again.
+---@param device? any
+function cuda.reset_accumulated_memory_stats(device)
+  local number = number_of(device, "reset_accumulated_memory_stats")
+  counted[number] = select(3, cuda._limits(number))
+end
+
 ---Counts of a device's memory by PyTorch's names: "allocated_bytes.all.current", ".peak", "reserved_bytes.all.current",
 ---"allocation.all.allocated".
 ---@param device? any
@@ -298,6 +306,7 @@ function cuda.memory_stats(device)
   if not cuda.is_available() then return {} end
   local number = number_of(device, "memory_stats")
   local _, _, allocations = cuda._limits(number)
+  allocations = allocations - (counted[number] or 0)
   return {["allocated_bytes.all.current"] = cuda.memory_allocated(number), ["allocated_bytes.all.peak"] = cuda.max_memory_allocated(number),
     ["reserved_bytes.all.current"] = cuda.memory_reserved(number), ["reserved_bytes.all.peak"] = cuda.max_memory_reserved(number),
     ["allocation.all.allocated"] = allocations}

@@ -6,6 +6,10 @@ local cuda = torch.cuda
 
 cuda.comm = require "torch.cuda_comm"
 cuda.StreamContext = cuda.stream
+-- PyTorch's files of these names hold what torch.cuda has itself.
+for _, name in ipairs {"memory", "random", "streams"} do
+  cuda[name] = torch._strict({}, "torch.cuda." .. name, function(_, key) return rawget(cuda, key) end)
+end
 
 ---The kinds of GPU that operations run on here, as "sm_90": those of the devices; none without devices.
 ---@return string[]

@@ -203,11 +203,8 @@ local function made_lines(a)
   local lines, call = {}, a.call
   if not (a.rule.devices and call and call.node) then return lines end
   for _, o in ipairs(call.operands) do
-    local last
-    for _, set in ipairs(call.assigned or {}) do
-      if set.name == o.name and set.line < call.line then last = set end
-    end
-    if last then
+    local last = o.name and call:made(o.name)
+    if last and last.line < call.line then
       local code = call:code(last.value)
       if #code <= 60 and not code:find("\n") then lines[#lines + 1] = "   " .. words.made:format(o.name, last.line, code) end
     end

@@ -84,6 +84,7 @@ add {
   {"torch.autocast", "device_type, {dtype, enabled=true}, f=nil", "Inside f matrix products and convolutions run in a short type (bfloat16 unless given), sums and losses in float32.", see = "scopes, dtypes",
     example = "torch.autocast(\"cpu\", {dtype=\"bfloat16\"}, function() return torch.ones(2, 2):matmul(torch.ones(2, 2)).dtype end) --> torch.bfloat16"},
   {"torch.is_autocast_enabled", "", "Whether autocast is on.", see = "torch.autocast"},
+  {"torch.get_autocast_dtype", "device_type", "The type that autocast computes in for a kind of device.", see = "torch.autocast", example = "torch.get_autocast_dtype(\"cpu\") --> torch.bfloat16"},
   {"torch.scope", "f=nil", "Frees every tensor made inside when it ends, except what is returned or stored in an object made outside.", see = "scopes, %mem"},
   {"torch.memory_allocated", "device=\"cpu\"", "Bytes that tensors hold.", see = "%mem, torch.max_memory_allocated"},
   {"torch.max_memory_allocated", "device=\"cpu\"", "The most bytes that tensors held at one time.", see = "torch.reset_peak_memory_stats"},

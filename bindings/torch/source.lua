@@ -241,23 +241,45 @@ function Parser:block()
       self.at = first + 1
     else
       self.depth = 0
-      local e = self:expression(0)
-      if not e then
+      local targets = {self:expression(0)}
+      if not targets[1] then
         self.at = math.max(self.at, first + 1)
-      elseif e.kind == "name" and self:text() == "=" then
-        self.at = self.at + 1
-        local value = self:expression(0)
-        if value then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line} end
+      else
+        while self:text() == "," do
+          self.at = self.at + 1
+          targets[#targets + 1] = self:expression(0) or {kind = "none"}
+        end
+        for i = 1, self:text() == "=" and #targets or 0 do
+          self.at = self.at + 1  -- past "=", then past commas
+          local value = self:expression(0)
+          if not value then break end
+          local e = targets[i]
+          if e.kind == "name" then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line, after = value.last} end
+          if self:text() ~= "," then break end
+        end
       end
     end
     if self.at <= first then self.at = first + 1 end
   end
 end
+-- A function's parameters are set from outside, and what it sets counts inside of it alone.
 do
   local body = Parser.body
   function Parser:body()
     self.inner = self.inner + 1
+    local from, first = #self.assigned, self.at
+    for i = first + 1, #self.tokens do
+      if self.words[i] == ")" then break end
+      if self.tokens[i].kind == "name" then
+        self.assigned[#self.assigned + 1] = {name = self.words[i], line = self.lines[i], after = self.tokens[i].last}
+      end
+    end
     local ok = body(self)
+    local last = self.tokens[math.min(self.at, #self.tokens)].last
+    for i = from + 1, #self.assigned do
+      local set = self.assigned[i]
+      set.within = set.within or {self.tokens[first].first, last}
+    end
     self.inner = self.inner - 1
     return ok
   end
@@ -282,7 +304,8 @@ local function window(text, near)
 end
 
 ---All expressions of a text: nodes {kind, first, last (bytes), line, from}, calls with name, method,
----called and args, operators with op and args; and the assignments to names.
+---called and args, operators with op and args; and what sets names: {name, value (nil for
+---a parameter), line, after (where it is set), within (first and last byte of its function)}.
 ---@param text string
 ---@param near? integer a line: of a long text only what is around it is looked at
 ---@return table nodes, table assigned

@@ -38,7 +38,7 @@ local instead = {
   memory_cached = "torch.cuda.memory_reserved is its name now", max_memory_cached = "torch.cuda.max_memory_reserved is its name now",
   reset_max_memory_cached = "torch.cuda.reset_peak_memory_stats is its name now",
   default_generators = "torch.cuda.manual_seed, get_rng_state and set_rng_state are the devices' generators",
-  set_sync_debug_mode = "%prof shows which lines wait for the device",
+  set_sync_debug_mode = "%prof shows which lines wait for the device", get_sync_debug_mode = "%prof shows which lines wait for the device",
   SparseAdam = "gradients are dense here: optim.Adam",
 }
 

@@ -327,6 +327,7 @@ local absent = {
   init_device_mesh = "groups of rows and columns are made by dist.new_group, groups of neighbours by dist.new_subgroups",
   fsdp = "parameters are whole on every rank: torch.nn.parallel.DistributedDataParallel; a net too large for one device is cut over several with :to(device)",
   tensor = "tensors are whole on every rank; dist.scatter and dist.all_gather cut and join them",
+  pipeline = "stages stand on devices of one process (:to(device)), or on ranks that dist.send and dist.recv to each other",
   pipelining = "stages stand on devices of one process (:to(device)), or on ranks that dist.send and dist.recv to each other",
   checkpoint = "rank 0 saves with torch.save, and all load",
   elastic = "tycho run --max-restarts starts all ranks again; they go on from the script's checkpoint",

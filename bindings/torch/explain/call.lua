@@ -124,6 +124,20 @@ function Call:fit(node)
   return score
 end
 
+-- What set a name that the call reads: the last assignment above it that holds there, {value, line}; nil where that is
+-- a parameter, or none.
+function Call:made(name)
+  local node, last = self.node, nil
+  for _, set in ipairs(self.assigned or {}) do
+    local at = node and node.first
+    if set.name == name and (at and set.after < at or not at and set.line < self.line)
+      and (not at or not set.within or (set.within[1] <= at and at <= set.within[2])) then
+      last = set
+    end
+  end
+  return last and last.value and last or nil
+end
+
 -- The failing call among the expressions of the user's line.
 function Call:find(whole)
   local long = not whole and #self.text > 20000

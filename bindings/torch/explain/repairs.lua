@@ -193,9 +193,8 @@ local function arange_hint(call)
   local function short(x, y) return #x.shape > 0 and #y.shape > 0 and x.shape[#x.shape] + 1 == y.shape[#y.shape] end
   local one = short(a, b) and a or short(b, a) and b
   local last = one and one.node and call:code(one.node)
-  for _, set in ipairs(one and call.assigned or {}) do
-    if set.name == one.name and set.line <= call.line then last = call:code(set.value) end
-  end
+  local set = one and call:made(one.name)
+  if set then last = call:code(set.value) end
   local stop = last and last:match "arange%(%s*1%s*,%s*([%w_.#]+)%s*[,)]"
   return stop and F(words.arange_ends, tonumber(stop) and tostring(tonumber(stop) + 1) or stop .. " + 1", stop, stop)
 end
@@ -222,9 +221,8 @@ local function picked(call)
   for _, o in ipairs(node and call.operands or {}) do
     local at = #o.shape == 0 and o.node
     if at and at.kind == "name" then
-      for _, set in ipairs(call.assigned or {}) do
-        if set.name == o.name and set.line <= call.line then at = set.value end
-      end
+      local set = call:made(o.name)
+      at = set and set.value or at
     end
     local range = at and range_of(call, at)
     if range and at ~= o.node then return F(words.range_meant, o.name .. " = " .. range, call:code(at)) end

@@ -112,7 +112,7 @@ function Call:part_of_torch(name)
   local v = rawget(_G, name)
   if v == nil then v = ({nn = torch.nn, F = torch.nn.functional, optim = torch.optim})[name] end
   for _, set in ipairs(self.assigned or {}) do
-    if set.name == name then
+    if set.name == name and set.value then
       local path = self:code(set.value):match("^torch([%.%w_]*)$")
       if path then
         v = torch

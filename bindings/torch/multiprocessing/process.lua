@@ -81,6 +81,15 @@ end
 
 local methods = {}
 
+-- A process has the simulated devices of who started it, also those that are no variable's.
+local function environment(given)
+  local n = torch.cuda._simulated()
+  if not n then return given end
+  local out = {TYCHO_SIMULATE_CUDA = tostring(n)}
+  for name, value in pairs(given or {}) do out[name] = value end
+  return out
+end
+
 ---Starts the process. What f uses (its variables and globals) and the arguments are copied; tensors are shared.
 function methods:start()
   if rawget(self, "_child") then error("Process.start: " .. self.name .. " has been started already", 2, "value") end
@@ -89,7 +98,7 @@ function methods:start()
   local task = {f = self._f, args = args, n = args.n or #args, name = self.name, daemon = self.daemon, quiet = rawget(self, "_quiet"),
     parent = {name = process.current.name, pid = process.current.pid}, arg = rawget(_G, "arg"), around = carried.surroundings()}
   ours:send(task, "Process", "the task")
-  local child = torch._spawn(theirs, self.name, rawget(self, "_env"), self.daemon)
+  local child = torch._spawn(theirs, self.name, environment(rawget(self, "_env")), self.daemon)
   theirs:close()
   rawset(self, "_control", ours)
   rawset(self, "_child", child)

@@ -58,6 +58,17 @@ local function device_of(device_ids)
   return device.type == "cuda" and not device.index and torch.device("cuda", torch.cuda.current_device()) or device
 end
 
+-- Inputs go to the device of device_ids, so the module's parameters are there; a module over several devices moves them itself.
+local function check_place(module, device)
+  for _, pair in ipairs(device and module:named_parameters() or {}) do
+    local there = pair[2].device
+    if there ~= device then
+      error(("DistributedDataParallel: device_ids says %s, but %s is on %s: net:to(%q) before, or no device_ids for a network over several devices"):format(
+        tostring(device), pair[1], tostring(there), tostring(device)), 4, "device")
+    end
+  end
+end
+
 -- What must be equal on all ranks, one line for each tensor.
 local function described(module)
   local lines = {}
@@ -92,6 +103,8 @@ function DDP:init(module, options, ...)
   if o.bucket_cap_mb ~= nil and (type(o.bucket_cap_mb) ~= "number" or o.bucket_cap_mb <= 0) then
     error(("DistributedDataParallel: bucket_cap_mb must be a number above 0, not %s"):format(tostring(o.bucket_cap_mb)), 3, "value")
   end
+  local device = device_of(o.device_ids)
+  check_place(module, device)
   torch._check_same(group, "DistributedDataParallel: ranks have different modules", described(module))
   if o.init_sync ~= false then torch._broadcast_all(group, state_of(module), 0, false) end
   local names, tensors = {}, {}
@@ -103,7 +116,7 @@ function DDP:init(module, options, ...)
   rawset(self, "process_group", group)
   rawset(self, "reducer", reducer)
   rawset(self, "broadcast_buffers", o.broadcast_buffers ~= false)
-  rawset(self, "device", device_of(o.device_ids))
+  rawset(self, "device", device)
   ---Whether the next forwards lead to backwards that average over ranks; no_sync switches it off.
   rawset(self, "require_backward_grad_sync", true)
 end

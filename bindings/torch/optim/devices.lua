@@ -4,16 +4,32 @@ local torch = torch
 local error = torch._raise
 local devices = {}
 
+local last = setmetatable({}, {__mode = "k"})  -- parameter -> where it was in the last step
+
+-- What an optimiser remembers of a parameter stays behind when the network moves, as in PyTorch.
+local function moved(optimizer, p, device)
+  for _, v in next, optimizer.state[p] or {} do
+    if torch.is_tensor(v) and v.ndim > 0 and v.device ~= device then
+      error(("%s: a parameter of shape %s went to %s after steps were taken, and what the optimiser remembers of it is still on %s: " ..
+        "opt:load_state_dict(opt:state_dict()) takes it there, or make the optimiser after net:to(..)"):format(optimizer._name,
+        tostring(p.shape), tostring(device), tostring(v.device)), 4, "device")
+    end
+  end
+  last[p] = device
+end
+
 ---The group as the steps see it, once for each device of its parameters: a group of those parameters alone, whose
 ---options are the group's own.
 ---@param group table
+---@param optimizer table
 ---@return table[]
-function devices.split(group)
+function devices.split(group, optimizer)
   local first = group.params[1]
   if torch.cuda.device_count() == 0 or not first then return {group} end
   local lists, order = {}, {}
   for _, p in ipairs(group.params) do
     local device = p.device
+    if last[p] ~= device then moved(optimizer, p, device) end
     local list = lists[device]
     if not list then
       list = {}

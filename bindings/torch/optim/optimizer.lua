@@ -294,7 +294,7 @@ end
 local function plain_step(self, accumulated)
   for _, g in ipairs(self.param_groups) do
     if (self._looked or 0) < looked_at then check_zeroed(self, g, accumulated) end
-    for _, part in ipairs(split(g)) do self:_step(part) end
+    for _, part in ipairs(split(g, self)) do self:_step(part) end
   end
 end
 

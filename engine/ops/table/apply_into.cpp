@@ -2,6 +2,7 @@
 // the call: apply_row computes there, or takes it out again.
 #include "engine/ops/table/apply_into.h"
 
+#include <algorithm>
 #include <string>
 
 #include "engine/grad/inplace.h"
@@ -23,6 +24,12 @@ bool may_write(const Call& c, const Tensor& to) {
   return !grad::requires_grad(to.get());
 }
 
+// What makes its result of nothing makes it for any device.
+bool takes_tensors(const Call& c) {
+  return std::any_of(c.arg, c.arg + c.n,
+                     [](const Value& v) { return v.tag == Tag::Tensor || v.tag == Tag::Tensors; });
+}
+
 }  // namespace
 
 void apply_into(Call& c, const Tensor& to) {
@@ -41,6 +48,12 @@ void apply_into(Call& c, const Tensor& to) {
   if (result.get() == to.get()) return;
   TYCHO_CHECK(Kind::Autograd, !(mode.grad && (to->requires_grad || result->requires_grad)),
               "%s: out= does not support gradients", name.c_str());
+  if (!(to.device() == result.device()) && takes_tensors(c))
+    fail(Kind::Device,
+         format("%s: out is on %s, the result on %s; tensors of different devices do not mix",
+                name.c_str(), device_name(to.device()).c_str(),
+                device_name(result.device()).c_str()),
+         "out = out:to(\"" + device_name(result.device()) + "\")");
   TYCHO_CHECK(Kind::Shape, to.shape() == result.shape(), "%s: out has shape %s, the result %s",
               name.c_str(), to_string(to.shape()).c_str(), to_string(result.shape()).c_str());
   TYCHO_CHECK(Kind::DType, can_cast(result.dtype(), to.dtype()),

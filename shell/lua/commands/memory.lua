@@ -94,6 +94,10 @@ local function other_row(each, session)
     local n, values, size = parameters(value)
     kind, what = "module", what .. (n and T(", %d parameters, %d values"):format(n, values) or "")
     bytes = size and columns.bytes(size) or ""
+  elseif kind == "userdata" then
+    local meta = debug.getmetatable(value)
+    local name = type(meta) == "table" and rawget(meta, "__name")
+    if name == "device" or name == "dtype" then kind, what = name, tostring(value) end
   elseif kind == "thread" then
     kind, what = "coroutine", coroutine.status(value)
   end

@@ -402,3 +402,60 @@ test("the error of two devices moves what is computed with to the parameters, an
   local lists = check.raises("device", "do not mix", function() return torch.cat {x:cuda(0), x:cuda(1)} end)
   check.contains(lists.hint, 't = t:to("cuda:0")')
 end)
+
+test("out= on another device is refused, but for what is made of nothing", function()
+  local x, there, here = torch.ones(2, 2):cuda(1), torch.zeros(2, 2):cuda(1), torch.zeros(2, 2)
+  for _, name in ipairs {"add", "matmul", "maximum"} do
+    check.equal(tostring(torch[name](x, x, {out = there}).device), "cuda:1")
+    local e = check.raises("device", "out is on cpu, the result on cuda:1", torch[name], x, x, {out = here})
+    check.equal(e.hint, 'out = out:to("cuda:1")')
+    check.raises("device", "out is on cuda:1, the result on cpu", torch[name], x:cpu(), x:cpu(), {out = there})
+  end
+  check.equal(here, {{0, 0}, {0, 0}})
+  check.raises("device", "out is on cpu", torch.cat, {x, x}, {out = torch.zeros(4, 2)})
+  check.equal(torch.ones(2, 2, {out = there}):cpu(), {{1, 1}, {1, 1}})
+end)
+
+test("where an operand was made is the last assignment that holds there: no parameter, no other function's variable", function()
+  local path = check.temp "made.lua"
+  local file = assert(io.open(path, "w"))
+  file:write [[
+torch.cuda.simulate(2)
+local function other()
+  local x = torch.randn(2)
+  return x
+end
+local x, y = other():to("cuda:0"), torch.ones(2):to("cuda:1")
+local function sum(x) return x + y end
+print(select(2, pcall(sum, x)))
+print(select(2, pcall(function() return x + y end)))
+]]
+  file:close()
+  local out = check.tycho({path}).out
+  check.contains(out, "y was made in line 6: torch.ones%(2%):to%(\"cuda:1\"%)")
+  check.contains(out, "x was made in line 6: other%(%):to%(\"cuda:0\"%)")
+  check.equal(select(2, out:gsub("x was made", "")), 1)
+end)
+
+test("what PyTorch has under a second name or for any kind of device is there", function()
+  check.equal(torch.device {type = "cuda", index = 1}, torch.device "cuda:1")
+  check.equal({torch.get_autocast_dtype "cuda", torch.get_autocast_dtype "cpu"}, {torch.float16, torch.bfloat16})
+  check.equal(torch.autocast("cuda", {dtype = torch.bfloat16}, function() return torch.get_autocast_dtype "cuda" end), torch.bfloat16)
+  check.yes(torch.get_device_module "cuda:1" == cuda and torch.get_device_module() == cuda)
+  check.equal({torch.get_device_module("cpu").device_count(), torch.cpu.current_device(), torch.cpu.synchronize()}, {1, "cpu"})
+  check.raises("argument", "torch.cpu has no", function() return torch.cpu.memory end)
+  local s, e = torch.Stream "cuda:1", torch.Event("cuda:1", {enable_timing = true})
+  check.equal(tostring(s.device), "cuda:1")
+  e:record(s)
+  e:synchronize()
+  check.equal(e:elapsed_time(e), 0)
+  check.yes(torch.Event {device = "cuda", enable_timing = true}.enable_timing)
+  check.equal(cuda.memory.memory_allocated(1), cuda.memory_allocated(1))
+  check.yes(cuda.random.manual_seed_all == cuda.manual_seed_all)
+  local x = torch.ones(3, {device = "cuda:1"})
+  cuda.reset_accumulated_memory_stats(1)
+  check.equal(cuda.memory_stats(1)["allocation.all.allocated"], 0)
+  local y = torch.ones(3, {device = "cuda:1"})
+  check.equal(cuda.memory_stats(1)["allocation.all.allocated"], 1)
+  check.equal((x + y):cpu(), {2, 2, 2})
+end)

@@ -399,6 +399,8 @@ test("each rank computes on a device of its own", function()
       y:pow(2):sum():backward()
       same(net.module[1].weight.grad:cpu())
     end
+    local ok, e = pcall(DDP, nn.Sequential(nn.Linear(2, 2):cuda(R), nn.Linear(2, 2):cuda(1 - R)), {device_ids = {R}})
+    assert(not ok and e.kind == "device" and e.message:find("no device_ids for a network over several devices", 1, true), tostring(e))
     local converted = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(4))):to("cuda:" .. R))
     converted(torch.randn(3, 4, {device = "cuda:" .. R})):pow(3):sum():backward()
     same(converted.module[1].running_var:cpu())]==])

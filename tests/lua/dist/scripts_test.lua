@@ -108,4 +108,10 @@ test("ddp_from_scratch gives the same numbers by hand and by DistributedDataPara
     check.equal(r.status, 0, r.err)
     check.contains(r.out, "the weights of the two differ by 0 at most")
   end
+  local r = check.tycho({"run", "-n", "2", scripts .. "ddp_from_scratch.lua", "--quick", "--device", "cuda"}, {env = {TYCHO_SIMULATE_CUDA = "2"}})
+  check.equal(r.status, 0, r.err)
+  check.contains(r.out, "the weights of the two differ by 0 at most")
+  r = run(1, scripts .. "ddp_from_scratch.lua", "--fast")
+  check.equal(r.status, 1)
+  check.contains(r.out .. r.err, "--fast is no option")
 end)

@@ -19,6 +19,18 @@ test("spawn runs all ranks, with their number in front and in the environment", 
   check.equal(q:get(), "positional")
 end)
 
+test("processes have the devices that their script simulates", function()
+  local r = script([==[
+    torch.cuda.simulate(2)
+    local x = torch.ones(2, {device = "cuda:1"})
+    torch.multiprocessing.spawn(function(rank, y)
+      torch.cuda.set_device(rank)
+      print(rank, torch.cuda.device_count(), y.device, (torch.ones(2, {device = "cuda"}) + rank).device)
+    end, {args = {x}, nprocs = 2})]==])
+  check.equal(r.err, "")
+  for rank = 0, 1 do check.contains(r.out, rank .. "\t2\t%S+\tcuda:" .. rank) end
+end)
+
 test("the first failure ends the others and is raised with its rank and the way to it", function()
   local err = check.raises("broadcast", nil, mp.spawn, function(rank)
     if rank == 1 then return torch.ones(2) + torch.ones(3) end

@@ -203,6 +203,12 @@ test("%who tells kinds, shapes, views and what nodes save", function()
   check.lacks(out, "torch ")
 end)
 
+test("%who says which device or type a name is", function()
+  local out = session({"place = torch.device 'cpu'", "kind = torch.float16", "%who"}).out
+  check.contains(out, "place +device +%[1%] +cpu")
+  check.contains(out, "kind +dtype +%[2%] +torch.float16")
+end)
+
 test("%who takes a pattern", function()
   local out = session({"alpha, beta, w1 = 1, 2, torch.ones(1)", "%who w*", "%who eta", "%who nothing*"}).out
   check.contains(out, "w1 ")
