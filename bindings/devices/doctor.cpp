@@ -46,10 +46,11 @@ int doctor(lua_State* L) {
         {"GPU kernels", why,
          has_module("cuda") ? "" : "build it where CUDA's compiler nvcc is (toolkit 12 or newer)"});
   }
-  const DeviceInfo first =
-      cuda_device_count() > 0 ? backend_of(Device{0}).info(Device{0}) : DeviceInfo{};
-  rows.push_back({"simulated", first.simulated ? format("%d devices", cuda_device_count()) : "off",
-                  first.simulated
+  // Asking the devices themselves would raise for a GPU that is too old.
+  const bool simulated =
+      cuda_device_count() > 0 && tycho::detail::cuda_kernels != BackendKind::Cuda;
+  rows.push_back({"simulated", simulated ? format("%d devices", cuda_device_count()) : "off",
+                  simulated
                       ? ""
                       : "to try several devices on the CPU: TYCHO_SIMULATE_CUDA=2 tycho FILE.lua"});
   lua_createtable(L, static_cast<int>(rows.size()), 0);

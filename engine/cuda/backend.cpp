@@ -218,7 +218,7 @@ constinit Cuda cuda_backend;
 
 int start() {
   const int n = count_devices();
-  if (n == 0) return 0;
+  if (!has_new_enough()) return 0;
   set_backend(false, &cuda_backend);
   bind_kernels();
   tycho::detail::cuda_kernels = BackendKind::Cuda;

@@ -10,6 +10,15 @@
 namespace tycho::cuda {
 namespace {
 
+// 90 for 9.0; 0 where the driver does not tell.
+int arch_of(int number) {
+  int device = 0, major = 0, minor = 0;
+  const bool told = driver().device(&device, number) == kSuccess &&
+                    driver().attribute(&major, kMajor, device) == kSuccess &&
+                    driver().attribute(&minor, kMinor, device) == kSuccess;
+  return told ? 10 * major + minor : 0;
+}
+
 std::unique_ptr<DeviceContext> open(Device device) {
   auto d = std::make_unique<DeviceContext>();
   const Driver& cu = driver();
@@ -24,10 +33,17 @@ std::unique_ptr<DeviceContext> open(Device device) {
   char text[96] = "";
   cu.device_name(text, sizeof text, d->ordinal);
   d->name = text;
-  TYCHO_CHECK(
-      Kind::Device, d->arch >= kOldestArch,
-      "%s is too old: it has compute capability %d.%d, and %d.%d (Turing) or newer is needed",
-      name.c_str(), major, minor, kOldestArch / 10, kOldestArch % 10);
+  if (d->arch < kOldestArch) {
+    int other = 0;  // one that will do; the program sees none where there is no such
+    while (other + 1 < count_devices() && arch_of(other) < kOldestArch) ++other;
+    fail(Kind::Device,
+         format("%s is too old: it has compute capability %d.%d, and %d.%d (Turing) or newer is "
+                "needed",
+                name.c_str(), major, minor, kOldestArch / 10, kOldestArch % 10),
+         format("device = \"cuda:%d\"  -- or start the program with CUDA_VISIBLE_DEVICES=%d, which "
+                "hides this one",
+                other, other));
+  }
   check(cu.device_memory(&d->total, d->ordinal), name.c_str());
   check(cu.retain_context(&d->context, d->ordinal), name.c_str());
   check(cu.set_context(d->context), name.c_str());
@@ -46,6 +62,12 @@ std::unique_ptr<DeviceContext> open(Device device) {
 int count_devices() {
   int n = 0;
   return driver().device_count(&n) == kSuccess ? std::min(n, kMaxCudaDevices) : 0;
+}
+
+bool has_new_enough() {
+  for (int i = 0; i < count_devices(); ++i)
+    if (arch_of(i) >= kOldestArch) return true;
+  return false;
 }
 
 // Never destroyed: tensors may outlive the end of main.
@@ -201,8 +223,8 @@ void finish(DeviceContext& d, Stream stream) {
   constexpr int kSpins = 2000;  // tens of microseconds
   Result r = driver().ask_event(event);
   for (int i = 0; r == kNotReady; ++i, r = driver().ask_event(event)) {
-    if (i < kSpins) continue;
     if (interrupt_pending()) check_interrupt();
+    if (i < kSpins) continue;
     const timespec pause{0, 50'000};
     nanosleep(&pause, nullptr);
   }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "engine/base/check.h"
@@ -74,6 +76,27 @@ DoctorRow cache_row() {
   return row;
 }
 
+// A home that was named and gives nothing is mistaken for one that is used.
+void add_home(std::vector<DoctorRow>& rows) {
+  const char* home = std::getenv("TYCHO_CUDA_HOME");
+  if (!home || !*home) return;
+  int used = 0;
+  for (int i = 0; i < kLibraries; ++i)
+    used += library(static_cast<LibraryId>(i)).path.starts_with(home);
+  const bool there = access(home, F_OK) == 0;
+  DoctorRow row{"CUDA home",
+                format("%s (TYCHO_CUDA_HOME): %s", home,
+                       !there  ? std::strerror(errno)
+                       : !used ? "no library in it is used"
+                               : format("%d of the libraries are from it", used).c_str()),
+                ""};
+  if (!used)
+    row.mend =
+        "name a CUDA toolkit, or the Python environment whose lib/python3*/site-packages/nvidia "
+        "has the libraries";
+  rows.push_back(std::move(row));
+}
+
 }  // namespace
 
 std::vector<DoctorRow> examine() {
@@ -94,6 +117,7 @@ std::vector<DoctorRow> examine() {
                                  : found.why + ", for " + found.use,
                     found.install});
   }
+  add_home(rows);
   rows.push_back(cache_row());
   return rows;
 }

@@ -30,7 +30,7 @@ void* function_of(void* library, GetAddress get, const char* name) {
 
 }  // namespace
 
-int toolkit_version = 0;
+int toolkit_version = 0, driver_cuda = 0;
 
 bool fill_driver(Driver& d, const char* file, std::string* why) {
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -76,7 +76,8 @@ bool fill_driver(Driver& d, const char* file, std::string* why) {
 const Driver* load_driver(std::string* why) {
   static Driver table;
   static std::string sentence;
-  static const bool loaded = fill_driver(table, "libcuda.so.1", &sentence);
+  static const bool loaded = fill_driver(table, "libcuda.so.1", &sentence) &&
+                             table.driver_version(&driver_cuda) == kSuccess;
   if (!loaded) *why = sentence;
   return loaded ? &table : nullptr;
 }

@@ -99,6 +99,7 @@ struct Driver {
 const Driver* load_driver(std::string* why);
 bool fill_driver(Driver& d, const char* library, std::string* why);
 extern int toolkit_version;  // 13000 for 13.0; 0 where the kernels are none of nvcc's
+extern int driver_cuda;      // what load_driver's is for: 12040 for CUDA 12.4; 0 before
 // The driver in use. Tests set theirs before anything is asked of it.
 const Driver& driver();
 void set_driver(const Driver* d);

@@ -4,11 +4,16 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "engine/base/check.h"
+#include "engine/cuda/driver.h"
 
 namespace tycho::cuda {
 namespace {
@@ -96,18 +101,67 @@ std::string text_of(Version v) {
                  : format("%d.%d", v.major, v.minor);
 }
 
+bool for_cuda_12() { return driver_cuda > 0 && driver_cuda < 13000; }
+
+// "nvidia-cudnn-cu13"; the packages of CUDA 12 all have an ending.
+std::string package_of(const Row& row) {
+  std::string name = row.package;
+  if (!for_cuda_12()) return name;
+  if (name.ends_with("-cu13")) name.resize(name.size() - 5);
+  return name + "-cu12";
+}
+
+// Where the loader looks before its cache: LD_LIBRARY_PATH and the system's folders.
+std::vector<std::string> folders_of_loader() {
+  std::vector<std::string> out;
+  void* self = dlopen(nullptr, RTLD_NOW);
+  Dl_serinfo size;
+  if (self && dlinfo(self, RTLD_DI_SERINFOSIZE, &size) == 0) {
+    std::vector<std::max_align_t> room(size.dls_size / sizeof(std::max_align_t) + 1);
+    auto* all = reinterpret_cast<Dl_serinfo*>(room.data());
+    if (dlinfo(self, RTLD_DI_SERINFOSIZE, all) == 0 && dlinfo(self, RTLD_DI_SERINFO, all) == 0)
+      for (unsigned i = 0; i < all->dls_cnt; ++i)
+        out.push_back(std::string(all->dls_serpath[i].dls_name) + "/");
+  }
+  if (self) dlclose(self);
+  out.push_back("");
+  return out;
+}
+
 // The folders of a home that may hold libraries, each with a slash at its end.
 std::vector<std::string> folders_of(const std::string& home) {
   std::vector<std::string> out;
-  if (home.empty()) return {""};
+  if (home.empty()) return folders_of_loader();
   for (const char* sub : {"/", "/lib64/", "/lib/", "/targets/x86_64-linux/lib/", "/nvidia/*/lib/",
-                          "/lib/python3*/site-packages/nvidia/*/lib/"}) {
+                          "/lib/python3*/site-packages/nvidia/*/lib/", "/*/lib/"}) {
     glob_t found{};
     if (glob((home + sub).c_str(), 0, nullptr, &found) == 0)
       for (size_t i = 0; i < found.gl_pathc; ++i) out.push_back(found.gl_pathv[i]);
     globfree(&found);
   }
   return out;
+}
+
+// Does the file end before what it says that it holds? The loader would be killed by reading it.
+bool is_cut_off(const std::string& path) {
+  FILE* f = std::fopen(path.c_str(), "rb");
+  if (!f) return false;
+  struct stat info;
+  ElfW(Ehdr) head;
+  bool cut = false;
+  if (fstat(fileno(f), &info) == 0 && S_ISREG(info.st_mode) &&
+      std::fread(&head, sizeof head, 1, f) == 1 && !std::memcmp(head.e_ident, ELFMAG, SELFMAG) &&
+      head.e_phentsize == sizeof(ElfW(Phdr)) &&
+      std::fseek(f, static_cast<long>(head.e_phoff), SEEK_SET) == 0) {
+    const auto bytes = static_cast<uint64_t>(info.st_size);
+    for (int i = 0; i < head.e_phnum && !cut; ++i) {
+      ElfW(Phdr) part;
+      cut = std::fread(&part, sizeof part, 1, f) != 1 || part.p_offset > bytes ||
+            part.p_filesz > bytes - part.p_offset;
+    }
+  }
+  std::fclose(f);
+  return cut;
 }
 
 std::string path_of(void* handle) {
@@ -135,12 +189,20 @@ FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
   FoundLibrary found;
   found.name = row.name;
   found.use = row.use;
-  std::string wrong;  // what was there and is of no use
+  std::string wrong;    // what was there and is of no use
+  bool broken = false;  // the loader's own one
   for (const std::string& home : homes)
     for (const std::string& folder : folders_of(home))
       for (const char* file : row.files) {
         if (!file) continue;
         const std::string path = folder + file;
+        if (is_cut_off(path)) {
+          wrong = format("%s cannot be loaded: %s is cut off; install it anew", row.name,
+                         path.c_str());
+          broken = home.empty();
+          continue;
+        }
+        if (folder.empty() && broken) continue;  // the loader would take that one
         void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (!handle) {
           const std::string said = dlerror();
@@ -149,14 +211,20 @@ FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
           continue;
         }
         const Version v = version_of(id, handle);
-        if (v.major > row.major || (v.major == row.major && v.minor >= row.minor)) {
+        const bool new_enough = v.major > row.major || (v.major == row.major && v.minor >= row.minor);
+        // What makes or runs machine code is of the driver's CUDA or of an older one.
+        const bool too_new = file == row.files[0] && row.files[1] && for_cuda_12();
+        if (new_enough && !too_new) {
           found.handle = handle;
           found.path = path_of(handle);
           found.version = text_of(v);
           return found;
         }
-        wrong = format("%s %s is too old (%s): %d.%d or newer is needed", row.name,
-                       text_of(v).c_str(), path_of(handle).c_str(), row.major, row.minor);
+        wrong = too_new ? format("%s %s is too new for the driver, which is for CUDA %d.%d (%s)",
+                                 row.name, text_of(v).c_str(), driver_cuda / 1000,
+                                 driver_cuda % 1000 / 10, path_of(handle).c_str())
+                        : format("%s %s is too old (%s): %d.%d or newer is needed", row.name,
+                                 text_of(v).c_str(), path_of(handle).c_str(), row.major, row.minor);
         dlclose(handle);
       }
   found.why =
@@ -164,7 +232,7 @@ FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
   found.install = format(
       "pip install %s, and name that Python environment: export "
       "TYCHO_CUDA_HOME=/path/to/environment",
-      row.package);
+      package_of(row).c_str());
   return found;
 }
 

@@ -136,9 +136,9 @@ KernelHandle kernel_of(const RowProgram& p, const Form& form) {
   known.lost += loss_of(p);
   if (!code) return known.refused = compile, nullptr;  // the rows themselves say what is wrong
   Library library = nullptr;
-  check(driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0),
-        name.c_str());
-  check(driver().find_kernel(&known.kernel, library, name.c_str()), name.c_str());
+  if (driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0) != kSuccess ||
+      driver().find_kernel(&known.kernel, library, name.c_str()) != kSuccess)
+    known.refused = true;
   return known.kernel;
 }
 

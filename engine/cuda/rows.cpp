@@ -43,7 +43,9 @@ KernelHandle row_kernel(Device device, int row, const char* lanes, const Operand
   TYCHO_CHECK(Kind::Device, code, "%s: %s", row_name(row), why.c_str());
   Library library = nullptr;
   check(driver().load_library(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0),
-        row_name(row));
+        format("the driver refuses what NVRTC made of %s (tycho doctor shows their versions)",
+               row_name(row))
+            .c_str());
   check(driver().find_kernel(&handle, library, format("row_%s_%s", row_name(row), lanes).c_str()),
         row_name(row));
   return handle;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/base/module.h"
+#include "engine/cuda/context.h"
 #include "engine/cuda/doctor.h"
 #include "engine/cuda/libraries.h"
 #include "engine/cuda/nvrtc.h"
@@ -65,7 +66,10 @@ TYCHO_MODULE_EXPORT int tycho_cuda_start(std::string* why) {
   table.compile_row = compile_row;
   set_driver(&table);
   const int devices = start();
-  if (devices == 0) *why = "the NVIDIA driver shows none (nvidia-smi, CUDA_VISIBLE_DEVICES)";
+  if (devices == 0)
+    *why = count_devices() == 0 ? "the NVIDIA driver shows none (nvidia-smi, CUDA_VISIBLE_DEVICES)"
+                                : "its GPUs are too old: one of compute capability 7.5 (Turing) or "
+                                  "newer is needed";
   return devices;
 }
 

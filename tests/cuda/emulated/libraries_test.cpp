@@ -76,6 +76,40 @@ TEST_F(CudaLibraries, ATooOldOneIsPassedOverForANewerOneElsewhere) {
   EXPECT_EQ(nvrtc.version, "12.1");
 }
 
+TEST_F(CudaLibraries, OneThatIsCutOffIsToldAndNeverOpened) {
+  for (const uintmax_t bytes : {0, 3, 16, 63, 64, 100, 500, 4096, 9000, 12000}) {
+    put("libnvrtc.so.13");
+    const std::string path = home + "/libnvrtc.so.13";
+    fs::resize_file(path, std::min(bytes, fs::file_size(path) - 1));
+    const FoundLibrary nvrtc = found(LibraryId::Nvrtc, "13.0");
+    if (nvrtc.handle) continue;  // what was cut off is read by nobody
+    EXPECT_NE(nvrtc.why.find("NVRTC cannot be loaded: " + path), std::string::npos) << nvrtc.why;
+    fs::remove(path);
+  }
+  fs::create_directories(home + "/libnvrtc.so.13");
+  EXPECT_EQ(found(LibraryId::Nvrtc, "13.0").handle, nullptr);
+}
+
+TEST_F(CudaLibraries, AnOlderDriverGetsLibrariesOfItsOwnCuda) {
+  struct Before {
+    Before() { driver_cuda = 12040; }
+    ~Before() { driver_cuda = 0; }
+  } before;
+  fs::create_directories(home + "/lib");
+  fs::copy_file(TYCHO_FAKE_NVRTC, home + "/lib/libnvrtc.so.13");
+  setenv("FAKE_NVRTC_VERSION", "13.0", 1);
+  FoundLibrary nvrtc = found(LibraryId::Nvrtc, "13.0");
+  EXPECT_EQ(nvrtc.handle, nullptr);
+  EXPECT_EQ(nvrtc.why, "NVRTC 13.0 is too new for the driver, which is for CUDA 12.4 (" + home +
+                           "/lib/libnvrtc.so.13)");
+  EXPECT_NE(nvrtc.install.find("pip install nvidia-cuda-nvrtc-cu12,"), std::string::npos);
+  EXPECT_NE(found(LibraryId::Cudnn, "9.1").install.find("nvidia-cudnn-cu12,"), std::string::npos);
+  put("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+  unsetenv("FAKE_NVRTC_VERSION");
+  EXPECT_EQ(found(LibraryId::Nvrtc, "12.9").path,
+            home + "/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+}
+
 TEST_F(CudaLibraries, ADriverThatIsMissingTooOldOrLacksFunctionsIsToldInASentence) {
   Driver d;
   std::string why;
@@ -128,8 +162,13 @@ TEST_F(CudaLibraries, AGpuThatIsTooOldIsRefusedAndTheOthersWork) {
     EXPECT_EQ(
         e.text,
         "cuda:3 is too old: it has compute capability 6.1, and 7.5 (Turing) or newer is needed");
+    EXPECT_EQ(e.hint.find("device = \"cuda:0\""), 0) << e.hint;
   }
   EXPECT_EQ(empty({2}, DType::Float32, Device{0}).numel(), 2);
+  options.devices = 1;
+  options.old_device = 0;
+  emulated::start(options);
+  EXPECT_EQ(cuda::start(), 0);  // programs go on with the CPU
 }
 
 TEST_F(CudaLibraries, TheDoctorHasARowForEachAndSaysWhatToDo) {
@@ -145,6 +184,13 @@ TEST_F(CudaLibraries, TheDoctorHasARowForEachAndSaysWhatToDo) {
   for (const char* name : {"driver", "NVRTC", "cuBLASLt", "cuDNN", "cuSOLVER", "NCCL", "cache"})
     EXPECT_NE(names.find(name), std::string::npos) << names;
   EXPECT_EQ(rows.back().found, home + "/tycho, 0 kernels, 0.0 MB");
+  EXPECT_EQ(names.find("CUDA home"), std::string::npos);
+  setenv("TYCHO_CUDA_HOME", (home + "/nowhere").c_str(), 1);
+  const DoctorRow row = examine().end()[-2];
+  EXPECT_EQ(row.name, "CUDA home");
+  EXPECT_EQ(row.found, home + "/nowhere (TYCHO_CUDA_HOME): No such file or directory");
+  EXPECT_FALSE(row.mend.empty());
+  unsetenv("TYCHO_CUDA_HOME");
 }
 
 }  // namespace
