@@ -1,6 +1,8 @@
 // Spans, idle blocks and their way back to the system.
 #include "engine/base/block_store.h"
 
+#include <time.h>
+
 #include <cstring>
 #include <new>
 
@@ -17,6 +19,12 @@ constexpr size_t kind_bytes(unsigned kind) {
   return kind == SmallSpans ? kSmallSpan : kind == WideSpans ? kWideSpan : class_bytes(kind);
 }
 unsigned span_kind(unsigned c) { return c < kSmallClasses ? SmallSpans : WideSpans; }
+
+uint32_t seconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint32_t>(now.tv_sec);
+}
 
 }  // namespace
 
@@ -49,16 +57,17 @@ void* BlockStore::take_idle(unsigned kind) {
 
 void BlockStore::put_idle(void* memory, unsigned kind) {
   static_assert(sizeof(Idle) <= kSpanHeader);
-  Idle* block = ::new (memory) Idle{stacks_[kind], nullptr, newest_, nullptr, kind};
+  Idle* block = ::new (memory) Idle{stacks_[kind], nullptr, newest_, nullptr, kind, seconds()};
   if (block->below) block->below->above = block;
   (newest_ ? newest_->newer : oldest_) = block;
   stacks_[kind] = newest_ = block;
   idle_ += kind_bytes(kind);
 }
 
-BlockStore::Idle* BlockStore::cut(int64_t most) {
+BlockStore::Idle* BlockStore::cut(int64_t most, int64_t most_old, uint32_t old) {
   Idle* cut = nullptr;
-  while (idle_ > most) {
+  const uint32_t now = idle_ > most_old ? seconds() : 0;
+  while (idle_ > most || (idle_ > most_old && now - oldest_->since >= old)) {
     Idle* block = oldest_;
     unlink(block);
     block->older = cut;  // cut blocks hang together by `older`

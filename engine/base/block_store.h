@@ -28,6 +28,7 @@ class BlockStore {
     Idle *below, *above;  // in the stack of its kind
     Idle *older, *newer;  // in the list by age
     unsigned kind;
+    uint32_t since;  // seconds, of a clock that only goes forward
   };
 
   // Blocks of a class below kSpanClasses. take may map pages, and returns nullptr without memory.
@@ -40,9 +41,9 @@ class BlockStore {
   void put_idle(void* memory, unsigned c);
   void* map_direct(unsigned c);
 
-  // Unlinks the oldest idle blocks until at most `most` bytes are idle, for unmap, which takes
-  // long and needs no lock.
-  Idle* cut(int64_t most);
+  // Unlinks the oldest idle blocks, for unmap, which takes long and needs no lock: until at most
+  // `most` bytes are idle, and at most `most_old` or none of them for `old` seconds.
+  Idle* cut(int64_t most, int64_t most_old, uint32_t old);
   void unmap(Idle* cut);
 
   std::atomic<int64_t> held{0};  // bytes from the system

@@ -40,8 +40,16 @@ std::atomic<bool (*)(size_t)> handler{nullptr};
 constinit thread_local const void* fresh_block = nullptr;
 constinit thread_local bool handles_here = false, in_handler = false, ended = false;
 
-// More idle bytes than this go back to the system.
-int64_t idle_most() { return std::max(kIdleAtLeast, shared.peak.load(relaxed) / 2); }
+// Unlinks what goes back to the system (mutex held). A training step lets go most of its memory at its
+// end and wants it again in the next one, so live and idle blocks together may be half more than ever
+// were live: their sizes differ. Beyond half of that peak no block waits longer than any step takes.
+BlockStore::Idle* cut_idle() {
+  constexpr uint32_t kLongest = 60;  // seconds
+  const int64_t peak = shared.peak.load(relaxed);
+  const int64_t old_most = std::max(kIdleAtLeast, peak / 2);
+  const int64_t most = std::max(old_most, peak + peak / 2 - live.bytes.load(relaxed));
+  return shared.store.cut(most, old_most, kLongest);
+}
 
 // --- The calling thread's caches ---
 
@@ -96,7 +104,7 @@ struct Closer {
       Local** at = &shared.threads;
       while (*at != local) at = &(*at)->next;
       *at = local->next;
-      cut = shared.store.cut(idle_most());
+      cut = cut_idle();
     }
     shared.store.unmap(cut);
     delete local;
@@ -200,7 +208,7 @@ void put(Local* local, void* memory, size_t bytes) {
       else
         shared.store.put_idle(memory, c);
     }
-    cut = shared.store.cut(idle_most());
+    cut = cut_idle();
   }
   shared.store.unmap(cut);
 }
@@ -286,7 +294,7 @@ void empty_cache() {
   {
     std::lock_guard lock(shared.mutex);
     if (Local* local = thread_cache) shrink_all(local);
-    cut = shared.store.cut(0);
+    cut = shared.store.cut(0, 0, 0);
   }
   shared.store.unmap(cut);
 }

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/block_store.h"
+#include "engine/base/fresh.h"
 #include "engine/base/pages.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -274,15 +276,58 @@ TEST(Memory, AThreadThatEndsReturnsItsBlocks) {
   EXPECT_LE(since.cached(), int64_t(2 * kMega));
 }
 
-TEST(Memory, UnusedBlocksBeyondTheCapGoBackToTheSystem) {
+TEST(Memory, LiveAndUnusedBlocksTogetherAreAtMostHalfMoreThanThePeak) {
   const Since since;
-  std::vector<void*> blocks;
-  for (int i = 0; i < 100; ++i) blocks.push_back(allocate(8 * kMega));
-  for (void* block : blocks) ASSERT_NE(block, nullptr);
-  reset_peak_memory();
-  for (void* block : blocks) release(block, 8 * kMega);
-  EXPECT_LE(since.cached(), int64_t(401 * kMega));  // half of the peak
   empty_cache();
+  reset_peak_memory();
+  void* const stays = allocate(100 * kMega);
+  for (const size_t bytes : {8 * kMega, 9 * kMega, 10 * kMega, 11 * kMega, 12 * kMega}) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 80; ++i) blocks.push_back(allocate(bytes));
+    for (void* block : blocks) ASSERT_NE(block, nullptr);
+    for (void* block : blocks) release(block, bytes);
+    const MemoryStats now = memory_stats();
+    EXPECT_LE(now.live + now.cached, now.peak + now.peak / 2 + int64_t(13 * kMega));
+  }
+  release(stays, 100 * kMega);
+  empty_cache();
+}
+
+TEST(Memory, WhatAStepLetsGoIsThereForTheNextOne) {
+  if (TYCHO_PLAIN_MEMORY) GTEST_SKIP() << "blocks are not kept under AddressSanitizer";
+  empty_cache();
+  reset_peak_memory();
+  void* const stays = allocate(200 * kMega);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<void*> blocks;
+    int fresh = 0;
+    for (int i = 0; i < 50; ++i) {
+      blocks.push_back(allocate(12 * kMega));
+      fresh += is_fresh(blocks.back(), 12 * kMega);
+    }
+    EXPECT_EQ(fresh, step == 0 ? 50 : 0);
+    for (void* block : blocks) release(block, 12 * kMega);
+  }
+  release(stays, 200 * kMega);
+  empty_cache();
+}
+
+TEST(BlockStore, TheOldestOfTooManyIdleBlocksGoBackAndThoseThatWaitLongEarlier) {
+  BlockStore store;
+  const unsigned c = size_class(kMega);
+  const auto idle = [&] { return store.held.load() / int64_t(kMega); };
+  void* blocks[10];
+  for (void*& block : blocks) ASSERT_NE(block = store.map_direct(c), nullptr);
+  for (void* block : blocks) store.put_idle(block, c);
+  store.unmap(store.cut(8 * kMega, kMega, 1000));
+  EXPECT_EQ(idle(), 8);  // nobody has waited for so long
+  store.unmap(store.cut(8 * kMega, 3 * kMega, 0));
+  EXPECT_EQ(idle(), 3);
+  for (int i = 9; i > 6; --i) EXPECT_EQ(store.take_idle(c), blocks[i]);
+  EXPECT_EQ(store.take_idle(c), nullptr);
+  for (int i = 9; i > 6; --i) store.put_idle(blocks[i], c);
+  store.unmap(store.cut(0, 0, 0));
+  EXPECT_EQ(idle(), 0);
 }
 
 TEST(Memory, EmptyCacheGivesEverythingBack) {

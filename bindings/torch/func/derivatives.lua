@@ -185,47 +185,55 @@ function M.matching(name, what, like, given, level)
   return list
 end
 
--- The jacobians of all outputs by all inputs: blocks[i][j] of shape y_i.shape ++ x_j.shape, row by row.
-function M.rows(state, create, strict)
+-- So many rows or columns of a jacobian are computed at once, unless the caller says: memory for that many examples.
+local kAtOnce = 256
+
+-- f of every tensor that is 1 at one place and 0 elsewhere, of the shape and type of `like`: a list of tensors, with
+-- those places as dimension 1.
+local function of_units(like, chunk_size, f)
+  local count = like:numel()
+  if count == 1 then
+    local one = f(torch.ones_like(like):detach())
+    for i, t in ipairs(one) do one[i] = t:unsqueeze(1) end
+    return one
+  end
+  local units = torch.eye(count, {dtype = like.dtype, device = like.device}):view(count, table.unpack(like:size()))
+  local map = require "torch.func.vmap"
+  return {map(function(unit) return table.unpack(f(unit)) end, {chunk_size = chunk_size or kAtOnce})(units)}
+end
+
+-- The jacobians of all outputs by all inputs: blocks[i][j] of shape y_i.shape ++ x_j.shape, by rows: all in one sweep.
+function M.rows(state, create, strict, chunk_size)
   local blocks = {}
   for i, y in ipairs(state.ys) do
-    local rows = {}
-    for j = 1, #state.xs do rows[j] = {} end
-    local flat = torch.enable_grad(function() return y:reshape(-1) end)
-    local count = flat:numel()
-    for k = 1, count do
-      local picked = torch.enable_grad(function() return flat[k] end)
-      for j, g in ipairs(M.pull(state, {picked}, nil, true, create, strict)) do rows[j][k] = g end
-    end
+    local rows = y:numel() > 0 and of_units(y, chunk_size, function(unit)
+      return M.pull(state, {y}, {unit}, true, create, strict)
+    end)
     blocks[i] = {}
     for j, x in ipairs(state.xs) do
       local shape = {table.unpack(y:size())}
       table.move(x:size(), 1, x.ndim, #shape + 1, shape)
-      blocks[i][j] = count > 0 and torch.stack(rows[j]):reshape(shape) or torch.zeros(shape, {dtype = x.dtype, device = x.device})
+      blocks[i][j] = rows and rows[j]:reshape(shape) or torch.zeros(shape, {dtype = x.dtype, device = x.device})
     end
   end
   return blocks
 end
 
--- The same, column by column.
-function M.columns(state, create)
+-- The same by columns.
+function M.columns(state, create, _, chunk_size)
   local push, blocks = M.push_forward(state), {}
   for i = 1, #state.ys do blocks[i] = {} end
   for j, x in ipairs(state.xs) do
-    local columns = {}
-    for i = 1, #state.ys do columns[i] = {} end
-    local tangents, count = {}, x:numel()
+    local tangents = {}
     for m, other in ipairs(state.xs) do tangents[m] = torch.zeros_like(other):detach() end
-    for k = 1, count do
-      local unit = torch.zeros_like(x):detach()
-      unit:view(-1)[k] = 1
+    local columns = x:numel() > 0 and of_units(x, chunk_size, function(unit)
       tangents[j] = unit
-      for i, t in ipairs(push(tangents, create)) do columns[i][k] = t end
-    end
+      return push(tangents, create)
+    end)
     for i, y in ipairs(state.ys) do
       local shape = {table.unpack(y:size())}
       table.move(x:size(), 1, x.ndim, #shape + 1, shape)
-      blocks[i][j] = count > 0 and torch.stack(columns[i], y.ndim + 1):reshape(shape) or torch.zeros(shape, {dtype = y.dtype, device = y.device})
+      blocks[i][j] = columns and columns[i]:movedim(1, -1):reshape(shape) or torch.zeros(shape, {dtype = y.dtype, device = y.device})
     end
   end
   return blocks

@@ -173,7 +173,7 @@ local function jacobian(name, blocks_of, f, options)
   return function(...)
     local args = table.pack(...)
     local state = core.open(name, f, args, places_in(argnums, args.n), o.has_aux)
-    local blocks, number = blocks_of(state, state.outer), 0
+    local blocks, number = blocks_of(state, state.outer, nil, o.chunk_size), 0
     local out = {n = state.results.n}
     for i = 1, out.n do
       out[i] = tree.map(state.results[i], function()
@@ -188,13 +188,13 @@ local function jacobian(name, blocks_of, f, options)
   end
 end
 
----A function that computes the jacobian of f, one backward pass for each number of the result: shape of the result,
+---A function that computes the jacobian of f, backward for all numbers of the result at once: shape of the result,
 ---then that of the argument.
 ---@param f function
 ---@param options? {argnums?: integer|table, has_aux?: boolean, chunk_size?: integer}
 function func.jacrev(f, options) return jacobian("jacrev", core.rows, f, options) end
 
----The same, one pass for each number of the argument: for functions with fewer arguments than results.
+---The same, for all numbers of the argument at once: for functions with fewer arguments than results.
 ---@param f function
 ---@param options? {argnums?: integer|table, has_aux?: boolean, randomness?: string}
 function func.jacfwd(f, options) return jacobian("jacfwd", core.columns, f, options) end

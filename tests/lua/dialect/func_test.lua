@@ -299,3 +299,63 @@ test("torch.autograd.functional takes tables of inputs and gives tables of resul
   check.no(AF.jacobian(function(v) return v ^ 3 end, w).requires_grad)
   check.raises(nil, "a direction v", function() AF.vjp(f, x) end)
 end)
+
+test("a jacobian's rows and columns are computed at once, in pieces or one by one, with the same values", function()
+  torch.manual_seed(5)
+  local F, w, k = nn.functional, torch.randn(5, 6), torch.randn(2, 1, 3, 3)
+  local table_of = torch.randn(7, 6)
+  local functions = {
+    function(v) return F.linear(v, w) end,
+    function(v) return F.softmax(v, -1) * v:flip(1) end,
+    function(v) return F.layer_norm(v, {6}, w[1], w[2]) end,
+    function(v) return F.conv2d(v:repeat_interleave(6):view(1, 1, 6, 6), k):sum {2, 3} end,
+    function(v) return F.max_pool1d(v:view(1, 1, 6), 2):view(-1):exp() end,
+    function(v) return v:sort():cumsum(1) end,
+    function(v) return torch.cat {v[{{2, 4}}], v:view(2, 3):t():reshape(-1), v:prod():view(1)} end,
+    function(v) return torch.where(v:gt(0), v * v, v:sin())[torch.tensor {1, 1, 6, 3}] end,
+    function(v) return F.embedding(torch.tensor {2, 7, 2}, table_of):matmul(v) end,
+    function(v) return F.scaled_dot_product_attention(v:view(1, 2, 3), v:view(1, 2, 3) * 2, v:view(1, 2, 3):cos()) end,
+    function(v)
+      local y = v * 2
+      y[{{1, 3}}]:mul_(v[{{4, 6}}])
+      return y:sum(), y:amax(), y:view(3, 2)
+    end,
+    function(v) return v:sum() + 1, torch.ones(2), v:new_zeros(0) end,
+    function(v)  -- whose gradient only single examples have: it looks at a value
+      v:register_hook(function(g) return g * g:abs():max():item() end)
+      return v:sin():mul(3)
+    end,
+  }
+  for number, h in ipairs(functions) do
+    for _, at in ipairs {torch.randn(6), torch.randn(6, {dtype = "float64"})} do
+      local g = function(v) return h(v:to(torch.float32)) end
+      local ys, pull = func.vjp(function(v) return {g(v)} end, at)
+      for _, how in ipairs {{}, {chunk_size = 1}, {chunk_size = 4}} do
+        local J, K = {func.jacrev(g, how)(at)}, {func.jacfwd(g, how)(at)}
+        for i, y in ipairs(ys) do
+          check.equal(#J, #ys)
+          for row = 1, y:numel() do
+            local units = {}
+            for m, other in ipairs(ys) do units[m] = torch.zeros_like(other) end
+            units[i]:view(-1)[row] = 1
+            local want = pull(units)
+            check.close(J[i]:reshape(y:numel(), 6)[row], want, 1e-4)
+            if number < #functions then check.close(K[i]:reshape(y:numel(), 6)[row]:to(want.dtype), want, 1e-4) end
+          end
+        end
+      end
+    end
+  end
+end)
+
+test("a jacobian of many numbers takes one sweep, or one for each piece", function()
+  local sweeps = 0
+  local h = function(v)
+    v:register_hook(function() sweeps = sweeps + 1 end)
+    return (v * v):sin()
+  end
+  func.jacrev(h)(torch.randn(20))
+  check.equal(sweeps, 1)
+  func.jacrev(h, {chunk_size = 8})(torch.randn(20))
+  check.equal(sweeps, 4)
+end)
