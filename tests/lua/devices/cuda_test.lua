@@ -459,3 +459,20 @@ test("what PyTorch has under a second name or for any kind of device is there", 
   check.equal(cuda.memory_stats(1)["allocation.all.allocated"], 1)
   check.equal((x + y):cpu(), {2, 2, 2})
 end)
+
+test("ctc_loss takes labels and lengths of the CPU beside a device's probabilities, as PyTorch does", function()
+  local F = torch.nn.functional
+  local x = torch.randn(6, 2, 5):log_softmax(3)
+  local targets, given, wanted = torch.tensor {{2, 3, 4}, {3, 5, 2}}, torch.tensor {6, 5}, torch.tensor {3, 2}
+  local there = x:cuda(1):requires_grad_()
+  local here = x:clone():requires_grad_()
+  F.ctc_loss(here, targets, given, wanted):backward()
+  for _, call in ipairs {function() return F.ctc_loss(there, targets, given, wanted) end, function() return F.ctc_loss(there, targets:cuda(1), given, wanted) end,
+    function() return F.ctc_loss(there, targets:cuda(1), given:cuda(1), wanted:cuda(1)) end, function() return torch.nn.CTCLoss()(there, targets, {6, 5}, {3, 2}) end} do
+    there.grad = nil
+    local loss = call()
+    check.equal(tostring(loss.device), "cuda:1")
+    loss:backward()
+    check.equal(there.grad:cpu(), here.grad)
+  end
+end)
