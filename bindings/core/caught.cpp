@@ -29,7 +29,7 @@ bool worth_a_look(lua_State* L, lua_State* failed) {
   if (lua_type(L, -1) == LUA_TSTRING) {
     const char* text = lua_tostring(L, -1);
     return !std::strncmp(text, "torch/", 6) || std::strstr(text, "attempt to ") ||
-           std::strstr(text, "bad argument #");
+           std::strstr(text, "bad argument #") || std::strstr(text, "non-closable value");
   }
   if (lua_type(L, -1) != LUA_TTABLE || luaL_getmetafield(L, -1, "__name") == LUA_TNIL) return false;
   lua_pop(L, 1);

@@ -266,7 +266,7 @@ Tensor basic(const Tensor& x, const Items& items, std::vector<Tensor>* lists) {
                        static_cast<long long>(y.size(dim + k))));
         // One entry per index tensor: a mask of several dimensions is one entry for all of them.
         lists->resize(dim - folded);
-        // As in PyTorch, positions of the CPU go to wherever the tensor is.
+        // As the operation does, but errors keep naming the index itself.
         const bool here = it.tensor.device() == x.device() || !it.tensor.device().is_cpu();
         lists->push_back(here ? it.tensor : op<"to.device">(it.tensor, x.device()));
         folded += takes - 1;
@@ -323,6 +323,9 @@ int index_set(lua_State* L) {
          "x[i] = torch.tensor{...}");
   }
   Tensor y = basic(x, items, &lists);
+  // As in PyTorch, sizes of 1 in front do not count: x[i] = y of shape [1].
+  while ((lists.empty() ? value.rank() > y.rank() : value.rank() > 0) && value.size(0) == 1)
+    value = op<"select">(value, 0, 0);
   if (lists.empty()) {
     op_<"copy">(y, value);
   } else {

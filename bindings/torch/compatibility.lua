@@ -153,9 +153,9 @@ function Tensor:share_memory_()
   torch._share {tensor_first("share_memory_", self)}
   return self
 end
----The same tensor in the type of another.
+---The same tensor in the type of another, and on its device.
 ---@param other userdata
-function Tensor:type_as(other) return self:to(tensor_first("type_as", other).dtype) end
+function Tensor:type_as(other) return self:to(tensor_first("type_as", other)) end
 
 local type_names = {float32 = "Float", float64 = "Double", float16 = "Half", bfloat16 = "BFloat16", int64 = "Long", int32 = "Int",
   int16 = "Short", int8 = "Char", uint8 = "Byte", bool = "Bool"}

@@ -97,6 +97,14 @@ local rows = {
     local plain = lead:find "," and lead or "_, " .. lead
     return words.loop_list, ("for %s in ipairs(%s) do"):format(plain, over), over
   end},
+  {"^variable '[%w_]+' got a non%-closable value", function(at)
+    local value = at.code:match "<close>%s*=%s*(.-)%s*$"
+    if not value then return nil end
+    local inside = value:match "^torch%.device%((.*)%)$"
+    if inside then return words.no_scope_held, ("torch.device(%s, function() ... end)"):format(inside), value end
+    if value:find "^torch[%w_.]*$" then return words.no_scope_called, ("local _ <close> = %s()"):format(value), value end
+    return words.no_scope, nil, value
+  end},
   {"^attempt to mod a 'string'", function(at) return words.format, in_lua(at), nil end},
   {"^attempt to add an? '(%w+)' with an? '%w+'", function(at)
     local code, place = with_dots(at.text, at.line)

@@ -219,7 +219,7 @@ local meanings = {
 ---@param sure? boolean the name is known to be wrong
 ---@return table?
 function names.from_text(text, sure)
-  local chunk, line, message = text:match("^(.-):(%d+): ([abm][tado][td][^\n]*)")  -- attempt to, bad argument, module
+  local chunk, line, message = text:match("^(.-):(%d+): ([abmv][tado][tdr][^\n]*)")  -- attempt to, bad argument, module, variable
   if not chunk then return nil end
   local Call = require "torch.explain.call"
   local continued = not sure and require "torch.explain.continued"(chunk, tonumber(line), message)

@@ -1,4 +1,5 @@
 -- Python's imports written in Lua: where the names of torch, torchvision and Python's own modules are.
+local torch = torch
 local words = require "torch.foreign.words"
 local imports = {}
 
@@ -9,6 +10,29 @@ local function module_name(p)
 end
 local function declared(s, names, values)
   return ("%s%s = %s"):format(s.global and "" or "local ", table.concat(names, ", "), table.concat(values, ", "))
+end
+local function part(path)
+  local at = torch
+  for key in path:gmatch "%.([%w_]+)" do
+    local ok, value = pcall(function() return type(at) == "table" and at[key] or nil end)
+    at = ok and value or nil
+  end
+  return at
+end
+-- Where a module is here: by the list, else PyTorch's own path.
+local function place_of(module)
+  return words.imports[module] or (module:find "^torchvision%.models%." and "torch.models") or (module:find "^torch%." and module) or nil
+end
+-- A name of such a module: in it, or in one that it is a file of (torch.utils.data.distributed).
+local function name_in(at, name)
+  local path = at
+  while path and path:find "^torch%." do
+    local owner = part(path)
+    local ok, value = pcall(function() return owner[name] end)
+    if type(owner) == "table" and ok and value ~= nil then return path .. "." .. name end
+    path = path:match "^(.*)%.[^.]+$"
+  end
+  return at .. "." .. name
 end
 local function standard(s, module)
   local about = words.standard[module] or words.standard[module:match "^[^.]+"]
@@ -21,7 +45,7 @@ imports["import"] = function(s)
   repeat
     local module = module_name(s.p)
     local name = s.p:accept "as" and s.p:name() or nil
-    local at = words.imports[module]
+    local at = place_of(module)
     if module == "numpy" then
       s.w.said "numpy"
       comments[#comments + 1] = "-- tensors do what arrays do: torch." .. "zeros for np.zeros"
@@ -46,9 +70,9 @@ imports["from"] = function(s)
   if s.p:text() ~= "import" then module = module_name(s.p) end
   s.p:expect "import"
   local bracket = s.p:accept "("
-  if s.p:accept "*" then return ("for name, value in pairs(%s) do _G[name] = value end"):format(words.imports[module] or ('require "%s"'):format(module)) end
+  if s.p:accept "*" then return ("for name, value in pairs(%s) do _G[name] = value end"):format(place_of(module) or ('require "%s"'):format(module)) end
   local names, values = {}, {}
-  local at = words.imports[module]
+  local at = place_of(module)
   repeat
     if s.p:text() == ")" or not s.p:token() then break end
     local name = s.p:name()
@@ -68,7 +92,7 @@ imports["from"] = function(s)
   local known = {["torch.utils.data.datasets"] = "torch.utils.data", ["torch.utils.data.models"] = "torch.models", ["torch.utils.data.utils"] = "torch.utils.data.transforms", ["torch.utils.data.ToTensor"] = "torch.utils.data.transforms.ToTensor",
     ["torch.utils.data.io"] = "torch.utils.data", ["torch.pyplot"] = "torch", ["torch.utils.data.Image"] = "torch.utils.data", ["torch.amp.autocast"] = "torch.autocast", ["torch.Tensor"] = "torch.tensor",
     ["torch.utils.data.MNIST"] = "torch.utils.data.mnist", ["torch.utils.data.FashionMNIST"] = "torch.utils.data.fashion_mnist"}
-  for k, value in ipairs(values) do values[k] = known[at .. "." .. value] or at .. "." .. value end
+  for k, value in ipairs(values) do values[k] = known[at .. "." .. value] or name_in(at, value) end
   return declared(s, names, values)
 end
 

@@ -75,8 +75,10 @@ function loops.head(w, target, iter)
     w.said "range"
     local n = names[1]
     if #args == 1 then
-      if w.values then return ("for %s = 0, %s do"):format(n, less_one(w, args[1])) end
-      return ("for %s = 1, %s do"):format(n, (w:write(args[1])))
+      local count = w:write(args[1])
+      -- Devices and ranks are numbered from 0 here too.
+      if w.values or count:find "device_count%(%)$" or count:find "world_size" or count:find "n_?gpus$" or count:find "nprocs$" then return ("for %s = 0, %s do"):format(n, less_one(w, args[1])) end
+      return ("for %s = 1, %s do"):format(n, count)
     end
     local step = args[3] and w.number(args[3])
     if args[3] and not step then return ("for %s = %s, %s - 1, %s do"):format(n, (w:write(args[1])), w:under(args[2], 10), (w:write(args[3]))) end

@@ -211,6 +211,9 @@ function Parser:primary()
     return {kind = "raw", text = table.concat(parts)}
   elseif token.kind == "name" and not words[text] then
     return {kind = "name", text = text}
+  elseif text == "end" then  -- a name of Python's, where Lua's word cannot stand
+    local after = self:text()
+    if after == ")" or after == "," or after == "." or after == "=" then return {kind = "name", text = "end_"} end
   end
   fail()
 end

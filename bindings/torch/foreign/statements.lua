@@ -203,6 +203,10 @@ function S:plain()
     targets[#targets + 1] = p:expressions()
   end
   local value = table.remove(targets)
+  if tree.kind == "index" and w:path(tree[1]) == "os.environ" then  -- is set where a program is started
+    local function plain(e) return e.kind == "string" and #e.parts == 1 and e.parts[1].content or (w:write(e)) end
+    return ("-- in the shell: %s=%s tycho .."):format(plain(tree.items[1]), plain(value))
+  end
   if #targets == 1 and value.kind == "binary" and value.op == "+" and value[2].kind == "table" and value[2].list and value[1].kind == "name" and tree.text == value[1].text then
     return longer(value[1].text, value[2])
   end
@@ -300,7 +304,7 @@ function S:statement()
     end
     return text, close, joins, more
   end
-  if word == "end" then
+  if word == "end" and after ~= "=" and after ~= "." then
     p.at = p.at + 1
     return "end"
   end

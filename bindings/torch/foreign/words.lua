@@ -94,7 +94,7 @@ words.modules = {
   ["np.save"] = "torch.save(%2, %1)", ["np.expand_dims"] = "%1:unsqueeze(%2 + 1)", ["np.pi"] = "math.pi", ["np.inf"] = "math.huge", ["np.nan"] = "0/0", ["np.newaxis"] = "torch.newaxis", ["np.transpose"] = "%1:t()",
   ["np.loadtxt"] = "torch.utils.data.read_csv(%1):tensor()", ["np.genfromtxt"] = "torch.utils.data.read_csv(%1):tensor()", ["pd.read_csv"] = "torch.utils.data.read_csv(%1)", ["plt.plot"] = "torch.plot(%*)", ["plt.hist"] = "torch.hist(%1)",
   ["plt.imshow"] = "torch.plot(%1)", ["plt.scatter"] = "torch.plot(%*)", ["plt.show"] = "", ["plt.figure"] = "", ["plt.legend"] = "", ["plt.xlabel"] = "", ["plt.ylabel"] = "", ["plt.title"] = "", ["plt.grid"] = "", ["plt.subplots"] = "",
-  ["plt.savefig"] = "torch.plot(y, {file = %1})", ["plt.close"] = "", ["torch.from_numpy"] = "torch.tensor(%1)", ["torch.Tensor"] = "torch.tensor(%1)", ["torch.FloatTensor"] = "torch.tensor(%1):float()", ["torch.LongTensor"] = "torch.tensor(%1):long()",
+  ["plt.savefig"] = "torch.plot(y, {file = %1})", ["plt.close"] = "", ["torch.from_numpy"] = "torch.tensor(%1)", ["torch.Tensor"] = "torch.tensor(%1)",
   ["torch.compile"] = "%1", ["transforms.ToPILImage"] = "torch.utils.data.write_image", ["Image.open"] = "torch.utils.data.read_image(%1)", ["Image.fromarray"] = "torch.utils.data.write_image(%1)",
   ["torch.autograd.Variable"] = "%1", ["torch.jit.script"] = "%1", ["torchvision.utils.make_grid"] = "torch.utils.data.transforms.make_grid(%1)", ["torchvision.io.read_image"] = "torch.utils.data.read_image(%1)",
 }
@@ -114,7 +114,7 @@ words.methods = {
 
 -- Roots of modules, whose functions are called with a point.
 words.libraries = {}
-for name in ("torch nn F optim data dist math string table os io utf8 T transforms datasets utils models init lr_scheduler functional linalg autograd amp cuda distributions json random metrics"):gmatch "%S+" do
+for name in ("torch nn F optim data dist math string table os io utf8 T transforms datasets utils models init lr_scheduler functional linalg autograd amp cuda mp distributions json random metrics"):gmatch "%S+" do
   words.libraries[name] = true
 end
 

@@ -135,6 +135,7 @@ function Writer:index(e)
       end
     end
   end
+  if #items == 1 and self:path(object) == "os.environ" then return ("os.getenv(%s)"):format((self:write(one))), 20 end
   local target = self:object(object)
   if #items == 1 and one.kind ~= "slice" and object.kind == "name" and (object.text:lower():find "dataset$" or object.text:find "_set$" or object.text:find "_data$") and one.kind ~= "string" then
     return ("%s:get(%s)"):format(target, self:position(one)), 20

@@ -46,11 +46,15 @@ local function weights_of(self, l, suffix)
     b_hh = rawget(self, "bias_hh" .. k), hr = rawget(self, "weight_hr" .. k)}
 end
 
-local function check_state(self, name, t, rows, size)
+local function check_state(self, name, t, rows, size, device)
   local want = {self.num_layers * (self.bidirectional and 2 or 1), rows, size}
   if not torch.is_tensor(t) or t.ndim ~= 3 or t:size(1) ~= want[1] or t:size(2) ~= want[2] or t:size(3) ~= want[3] then
     error(("%s: the state %s must be [%d, %d, %d], not %s"):format(self._name, name, want[1], want[2], want[3],
       torch.is_tensor(t) and tostring(t.shape) or type(t)), 4, "shape")
+  end
+  if t.device ~= device then
+    error(("%s: the state %s is on %s, the input on %s: %s:to(%q)"):format(self._name, name, tostring(t.device), tostring(device), name,
+      tostring(device)), 4, "device")
   end
   return t
 end
@@ -91,8 +95,8 @@ local function forward(self, x, state)
   local directions = self.bidirectional and 2 or 1
   local count = self.num_layers * directions
   local function zeros(size) return torch.zeros({count, rows, size}, {dtype = x.dtype, device = x.device}) end
-  h0 = h0 and check_state(self, "h", h0, rows, out_size) or zeros(out_size)
-  if lstm then c0 = c0 and check_state(self, "c", c0, rows, self.hidden_size) or zeros(self.hidden_size) end
+  h0 = h0 and check_state(self, "h", h0, rows, out_size, x.device) or zeros(out_size)
+  if lstm then c0 = c0 and check_state(self, "c", c0, rows, self.hidden_size, x.device) or zeros(self.hidden_size) end
   if packed and packed.sorted_indices then
     h0, c0 = h0:index_select(2, packed.sorted_indices), c0 and c0:index_select(2, packed.sorted_indices)
   end

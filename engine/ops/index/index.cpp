@@ -149,21 +149,24 @@ const Op& index_mask =
 // Masks stand for the positions of their true elements, one index tensor per dimension they cover.
 struct Expanded {
   Tensors list;
-  Expanded(const char* op, const Call& c, int arg) {
+  Expanded(const char* name, const Call& c, int arg) {
     const Tensor& self = c.tensor(0);
     for (int k = 0; k < c.count(arg); ++k) {
-      const Tensor& t = c.tensor(arg, k);
+      Tensor t = c.tensor(arg, k);
+      // As in PyTorch, positions of the CPU go to wherever the tensor is.
+      if (t && t.device().is_cpu() && !self.device().is_cpu())
+        t = op<"to.device">(t, self.device());
       if (!t) {
         list.emplace_back();
       } else if (t.dtype() == DType::Bool) {
-        expand_mask(op, self, t);
+        expand_mask(name, self, t);
       } else {
-        check_index_type(op, t);
+        check_index_type(name, t);
         list.push_back(t);
       }
     }
     TYCHO_CHECK(Kind::Index, static_cast<int>(list.size()) <= self.rank(),
-                "%s: the index names %d dimensions, the tensor (%s) has %d", op,
+                "%s: the index names %d dimensions, the tensor (%s) has %d", name,
                 static_cast<int>(list.size()), to_string(self.shape()).c_str(), self.rank());
     list.resize(kMaxDims);
   }
@@ -226,6 +229,7 @@ const Op& index_put = add_op(
      .args = "self, indices: tensors, values: operand, accumulate: bool = false",
      .doc = "The tensor with values written at the positions that index tensors or masks name.",
      .inplace = Inplace::Direct,
+     .any_device = true,
      .see = "scatter, put",
      .rule = "any shape, one index tensor per dimension -> the same shape",
      .example = "torch.zeros(2, 2):index_put({torch.tensor{1, 2}, torch.tensor{2, 1}}, "

@@ -213,6 +213,7 @@ const Op& tensor_split_tensor = add_op(
     {.name = "tensor_split.tensor",
      .args = "self, tensor_indices_or_sections, dim: dim = 0",
      .doc = "Views of as many parts as a 0-d tensor says, or cut at the counts in a list.",
+     .any_device = true,
      .see = "split",
      .rule = "[.., n, ..] -> parts",
      .example = "a, b = torch.arange(5):tensor_split(torch.tensor(2))\n"

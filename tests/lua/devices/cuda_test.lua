@@ -459,3 +459,36 @@ test("what PyTorch has under a second name or for any kind of device is there", 
   check.equal(cuda.memory_stats(1)["allocation.all.allocated"], 1)
   check.equal((x + y):cpu(), {2, 2, 2})
 end)
+
+test("ctc_loss takes labels and lengths of the CPU beside a device's probabilities, as PyTorch does", function()
+  local F = torch.nn.functional
+  local x = torch.randn(6, 2, 5):log_softmax(3)
+  local targets, given, wanted = torch.tensor {{2, 3, 4}, {3, 5, 2}}, torch.tensor {6, 5}, torch.tensor {3, 2}
+  local there = x:cuda(1):requires_grad_()
+  local here = x:clone():requires_grad_()
+  F.ctc_loss(here, targets, given, wanted):backward()
+  for _, call in ipairs {function() return F.ctc_loss(there, targets, given, wanted) end, function() return F.ctc_loss(there, targets:cuda(1), given, wanted) end,
+    function() return F.ctc_loss(there, targets:cuda(1), given:cuda(1), wanted:cuda(1)) end, function() return torch.nn.CTCLoss()(there, targets, {6, 5}, {3, 2}) end} do
+    there.grad = nil
+    local loss = call()
+    check.equal(tostring(loss.device), "cuda:1")
+    loss:backward()
+    check.equal(there.grad:cpu(), here.grad)
+  end
+end)
+
+test("what says where or how large may lie on another device, as in PyTorch, and what is computed with may not", function()
+  local x, i = torch.arange(6):float():cuda(1), torch.tensor {1, 3}
+  local a, b, c = x:tensor_split(torch.tensor {2, 4})
+  check.equal({a:cpu(), b:cpu(), c:cpu()}, {{0, 1}, {2, 3}, {4, 5}})
+  check.equal(x:index_put({i}, torch.tensor(9.0)):cpu(), {9, 1, 9, 3, 4, 5})
+  check.equal(x:clone():index_put_({i:cuda(1)}, torch.tensor({7.0, 8.0}, {device = "cuda:1"}), true):cpu(), {7, 1, 10, 3, 4, 5})
+  check.equal(x:index_put({x:gt(3):cpu()}, 1):cpu(), {0, 1, 2, 3, 1, 1})
+  check.raises("device", "cuda:1", x.index_put, x, {i}, torch.tensor {7.0, 8.0})
+  check.raises("device", "cuda:1", x.index_put, x:cpu(), {i:cuda(1)}, torch.tensor {7.0, 8.0})
+  for _, name in ipairs {"view_as", "reshape_as", "expand_as"} do check.equal(tostring(torch.zeros(6)[name](torch.ones(6), x).device), "cpu", name) end
+  check.equal({tostring(torch.zeros(2):long():type_as(x).device), torch.zeros(2):long():type_as(x).dtype}, {"cuda:1", torch.float32})
+  check.raises("device", "LSTM: the state h is on cpu, the input on cuda:1", function()
+    return torch.nn.LSTM(3, 2):cuda(1)(torch.randn(2, 1, 3):cuda(1), {torch.zeros(1, 1, 2), torch.zeros(1, 1, 2)})
+  end)
+end)

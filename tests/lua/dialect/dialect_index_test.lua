@@ -101,6 +101,27 @@ test("every form can be assigned", function()
   check.equal(f, {1, 0})
 end)
 
+test("what is assigned may have sizes of 1 in front, as in PyTorch", function()
+  local y = torch.zeros(3)
+  y[1] = torch.tensor {7.0}
+  y[torch.tensor {2, 3}] = torch.ones(1, 1, 2) * 5
+  check.equal(y, {7, 5, 5})
+  y[y:eq(5)] = torch.tensor {{1.0, 2.0}}
+  check.equal(y, {7, 1, 2})
+  local m = torch.zeros(2, 3)
+  m[1] = torch.ones(1, 1, 3)
+  m[2] = torch.full({1, 1}, 4.0)
+  check.equal(m, {{1, 1, 1}, {4, 4, 4}})
+  m[torch.tensor {1}] = torch.full({1, 1, 1, 3}, 6.0)
+  check.equal(m[1], {6, 6, 6})
+  check.raises("broadcast", "does not fit", function() m[1] = torch.ones(2, 3) end)
+  check.raises("broadcast", "does not fit", function() m[1] = torch.ones(1, 2) end)
+  local w, z = torch.ones(1, 1):requires_grad_(), torch.zeros(3)
+  z[2] = w
+  z:sum():backward()
+  check.equal(w.grad, {{1}})
+end)
+
 test("positions out of range raise with the range there is", function()
   raises("index", "index 0", 0)
   raises("index", "index 4 is out of range for dimension 1 with size 3 (1..3, or -3..-1)", 4)
