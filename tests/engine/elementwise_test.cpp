@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "engine/grad/backward.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
+#include "tests/engine/levels.h"
+#include "tests/engine/numeric.h"
 
 namespace tycho {
 namespace {
@@ -198,6 +201,39 @@ TEST(Elementwise, AColumnReachesEveryElementOfLongRows) {
       for (int64_t i = 0; i < 3 * cols; ++i)
         ASSERT_EQ(number_at(both, i), number_at(column, i / cols)) << cols << " at " << i;
     }
+}
+
+// Which operands repeat a value along a row, in every place of the row's, gives the bits that as many
+// values one after another give.
+TEST(Elementwise, RepeatedOperandsGiveTheBitsOfWrittenOnes) {
+  const auto same = [](const Tensor& have, const Tensor& want) {
+    ASSERT_EQ(to_string(have.shape()), to_string(want.shape()));
+    EXPECT_EQ(std::memcmp(packed(have).data(), packed(want).data(),
+                          static_cast<size_t>(have.numel() * dtype_size(have.dtype()))),
+              0)
+        << to_string(want.shape()) << ' ' << dtype_name(want.dtype());
+  };
+  at_each_level([&] {
+    numeric::Source s;
+    for (const DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Float16,
+                          DType::Int64, DType::Int32, DType::Int16, DType::UInt8})
+      for (const int64_t n : {1, 16, 63, 64, 65, 130, 250, 900, 1025, 2100})
+        for (const int64_t m : {3, 40}) {
+          const Tensor x = numeric::random(s, {m, n}, t), c = numeric::random(s, {m, 1}, t),
+                       r = numeric::random(s, {n}, t), wide = packed(op<"expand">(c, Sizes{m, n})),
+                       apart = empty({m, n, 2}, t), step = op<"select">(apart, 2, 0);
+          copy_raw(step, x);
+          same(x + c, x + wide);
+          same(c - x, wide - x);
+          same(c * r, wide * r);
+          same(step - c, x - wide);
+          same(c + c, op<"narrow">(wide + wide, 1, 0, 1));
+          same(fn::lt(c, x), fn::lt(wide, x));
+          same(fn::where(fn::lt(c, 0), c, x), fn::where(fn::lt(wide, 0), wide, x));
+          same(fn::where(fn::lt(x, c), x, c), fn::where(fn::lt(x, wide), x, wide));
+          same(op<"expand">(c, Sizes{m, n}) * 3 + x, wide * 3 + x);
+        }
+  });
 }
 
 TEST(Elementwise, RangesOfAnyLengthAndTypeFollowTheirPositions) {

@@ -9,7 +9,8 @@ namespace {
 
 // Fills operand k's tile with its one value.
 void fill(const Program& r, int k, char* tile, int64_t m) {
-  if (r.slot[k].data) return r.load(k, tile, r.slot[k].data, 0, m);
+  if (r.slot[k].data) return r.repeat(k, tile, r.slot[k].data, m);
+  m = std::min(m, r.repetitions());
   // Through the conversion's own loop for one repeated element, which is compiled for the lanes.
   const Value& v = r.number[k];
   const int type = static_cast<int>(r.lanes);
@@ -26,9 +27,12 @@ void fill(const Program& r, int k, char* tile, int64_t m) {
            : v.tag == Tag::Bool ? int64_t{v.b}
                                 : v.i);
 }
-void fill_singles(const Program& r, Tiles& tiles, int64_t m) {
+// Their bits, as `repeated` has them.
+unsigned fill_singles(const Program& r, Tiles& tiles, int64_t m) {
+  unsigned singles = 0;
   for (int k = 1; k <= r.n; ++k)
-    if (r.single[k]) fill(r, k, tiles.place[k], m);
+    if (r.single[k]) fill(r, k, tiles.place[k], m), singles |= 1u << k;
+  return singles;
 }
 
 // Elements that are taken at a time: tiles of several operands stay in the first cache.
@@ -42,12 +46,16 @@ void Program::add(RowFn fn, int to, std::initializer_list<int> from) {
   std::copy(from.begin(), from.end(), i.from);
 }
 
-void Program::compute_all(void* const* place, int64_t m) const {
+void Program::compute_all(void* const* place, int64_t m, unsigned repeated) const {
   for (int k = 0; k < count; ++k) {
     const Instruction& i = code[k];
     void* p[kOperands + 1] = {place[i.to]};
-    for (int j = 0; j < i.n; ++j) p[j + 1] = place[i.from[j]];
-    i.fn(p, m);
+    unsigned repeats = 0;
+    for (int j = 0; j < i.n; ++j) {
+      p[j + 1] = place[i.from[j]];
+      repeats |= (repeated >> i.from[j] & 1) << (j + 1);
+    }
+    i.fn(p, m, repeats);
   }
 }
 
@@ -61,13 +69,13 @@ void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
   void* p[kMostPlaces];
   const int64_t tile = tile_of(r);
-  fill_singles(r, tiles, std::min(tile, end - begin));
+  const unsigned singles = fill_singles(r, tiles, end - begin);
   bool all_direct = r.slot[0].direct && !stream;
   const bool alone = r.count == 1;
   for (int k = r.n + 1; !alone && k < kMostPlaces; ++k) p[k] = tiles.place[k];
   for (int k = 1; k <= r.n; ++k) {
     p[k] = tiles.place[k];
-    all_direct = all_direct && r.slot[k].direct && !r.single[k];
+    all_direct = all_direct && (r.slot[k].direct || r.single[k]);
   }
   const int64_t step = all_direct && alone ? end - begin : tile;
   for (int64_t i = begin; i < end; i += step) {
@@ -83,7 +91,7 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
     char* to = r.slot[0].data + i * r.slot[0].bytes;
     const bool direct = r.slot[0].direct && !stream;
     p[0] = direct ? to : tiles.place[0];
-    r.compute(p, m);
+    r.compute(p, m, singles);
     if (stream)
       level_of::stream_bytes(to, tiles.place[0], m * r.slot[0].bytes);
     else if (!direct)
@@ -95,13 +103,15 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
               Tiles& tiles) {
   void* p[kMostPlaces];
   const int last = walk.rank - 1;
-  // A value that a run repeats is written once, as often as a short piece of the run needs it.
-  constexpr int64_t kRepeats = 512;
-  bool repeats = false;
-  for (int k = 1; k <= r.n; ++k)
-    repeats = repeats || (!r.single[k] && walk.stride[walker[k]][last] == 0);
-  const int64_t tile = repeats ? kRepeats : tile_of(r);
-  fill_singles(r, tiles, std::min(tile, end - begin));
+  unsigned repeated = fill_singles(r, tiles, end - begin);
+  bool all_direct = r.count == 1 && r.slot[0].direct && walk.stride[0][last] == 1;
+  for (int k = 1; k <= r.n; ++k) {
+    if (r.single[k]) continue;
+    const int64_t s = walk.stride[walker[k]][last];
+    if (s == 0) repeated |= 1u << k;
+    all_direct = all_direct && (s == 0 || (s == 1 && r.slot[k].direct));
+  }
+  const int64_t tile = all_direct ? walk.inner() : tile_of(r);
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
     for (int64_t done = 0; done < run; done += tile) {
@@ -112,16 +122,17 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
         char* from = r.slot[k].data + (offset[walker[k]] + done * s) * r.slot[k].bytes;
         if (r.slot[k].direct && s == 1) {
           p[k] = from;
-        } else if (s != 0 || done == 0) {
-          p[k] = tiles.place[k];
-          r.load(k, p[k], from, s, m);
+        } else if (s != 0) {
+          r.load(k, tiles.place[k], from, s, m);
+        } else if (done == 0) {
+          r.repeat(k, tiles.place[k], from, run);
         }
       }
       const int64_t s = walk.stride[0][last];
       char* to = r.slot[0].data + (offset[0] + done * s) * r.slot[0].bytes;
       const bool direct = r.slot[0].direct && s == 1;
       p[0] = direct ? to : tiles.place[0];
-      r.compute(p, m);
+      r.compute(p, m, repeated);
       if (!direct) r.store(to, p[0], s, m);
     }
   });
@@ -134,7 +145,7 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
   alignas(64) char raw[kTile * 8];  // as in memory, before or after conversion
   BoxPart part[kWalkers];
   bool once[kMostSlots];
-  fill_singles(r, tiles, boxes.numel);
+  const unsigned singles = fill_singles(r, tiles, boxes.numel);
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   for (int k = 1; k <= r.n; ++k) once[k] = !r.single[k] && boxes.same_in_all(walker[k]);
   int64_t offset[kWalkers], size[kMaxDims];
@@ -148,23 +159,33 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
     const int64_t m = part[0].numel(), run = size[last];
     const Slot& result = r.slot[0];
     char* to = result.data + offset[0] * result.bytes;
-    // Long runs of the result are computed one by one, from and to where they lie if they can be.
-    const bool by_runs = run >= 64 && run < m && result.direct && part[0].runs();
+    // Long runs of the result are computed one by one, from and to where they lie if they can be and
+    // would have to be moved otherwise.
+    bool by_runs = run >= 64 && run < m && result.direct && part[0].runs(),
+         moved = !part[0].dense();
+    for (int k = 1; by_runs && k <= r.n; ++k)
+      if (const BoxPart& from = part[walker[k]]; !r.single[k] && r.slot[k].direct)
+        moved = moved || (from.runs() && !from.dense());
+    by_runs = by_runs && moved;
     char* runs[kMostSlots];
+    unsigned repeated = singles;
     for (int k = 1; k <= r.n; ++k) {
       if (r.single[k]) continue;
       const Slot& slot = r.slot[k];
       const BoxPart& from = part[walker[k]];
       char* data = slot.data + offset[walker[k]] * slot.bytes;
       runs[k] = by_runs && slot.direct && from.runs() ? data : nullptr;
+      if (from.one()) repeated |= 1u << k;
       if (runs[k] || (once[k] && !first)) continue;
       p[k] = tiles.place[k];
-      if (slot.direct && from.dense()) {
+      if (from.one()) {
+        r.repeat(k, p[k], data, m);
+      } else if (slot.direct && from.dense()) {
         p[k] = data;
       } else if (slot.direct) {
         from.gather(slot.bytes, tiles.place[k], data);
-      } else if (from.dense() || from.one()) {
-        r.load(k, p[k], data, from.dense(), m);
+      } else if (from.dense()) {
+        r.load(k, p[k], data, 1, m);
       } else {
         from.gather(slot.bytes, raw, data);
         r.load(k, p[k], raw, 1, m);
@@ -173,16 +194,16 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
     if (by_runs) {
       for (int64_t at = 0; at < m; at += run) {
         for (int k = 1; k <= r.n; ++k)
-          if (!r.single[k])
+          if (!(repeated >> k & 1))
             p[k] = runs[k] ? runs[k] + part[walker[k]].at(at) * r.lane_bytes()
                            : tiles.place[k] + at * r.lane_bytes();
         p[0] = to + part[0].at(at) * result.bytes;
-        r.compute(p, run);
+        r.compute(p, run, repeated);
       }
       continue;
     }
     p[0] = result.direct && part[0].dense() ? to : tiles.place[0];
-    r.compute(p, m);
+    r.compute(p, m, repeated);
     if (result.direct) {
       if (!part[0].dense()) part[0].scatter(result.bytes, to, tiles.place[0]);
     } else if (part[0].dense()) {

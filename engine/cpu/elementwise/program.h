@@ -45,19 +45,25 @@ struct Program {
 
   // Appends a row that reads places `from` and writes place `to`.
   void add(RowFn fn, int to, std::initializer_list<int> from);
-  void compute(void* const* place, int64_t m) const {
-    if (count == 1) return code[0].fn(place, m);  // its places are in order
-    compute_all(place, m);
+  // Bit k of `repeated`: place k is an operand that repeats one value (RowFn).
+  void compute(void* const* place, int64_t m, unsigned repeated) const {
+    if (count == 1) return code[0].fn(place, m, repeated);  // its places are in order
+    compute_all(place, m, repeated);
   }
   void load(int k, void* tile, const void* from, int64_t stride, int64_t m) const {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
   }
   void store(void* to, const void* tile, int64_t stride, int64_t m) const;
+  // Writes the value at `from` to place k's tile, as often as `m` repetitions need it.
+  void repeat(int k, void* tile, const void* from, int64_t m) const {
+    load(k, tile, from, 0, m < repetitions() ? m : repetitions());
+  }
+  int64_t repetitions() const { return kRepeatedBytes / lane_bytes(); }
   int lane_bytes() const { return dtype_size(lane_type_of(lanes)); }
   int result_bytes() const { return truth ? 1 : lane_bytes(); }
 
  private:
-  void compute_all(void* const* place, int64_t m) const;
+  void compute_all(void* const* place, int64_t m, unsigned repeated) const;
 };
 
 // Elements [begin, end) of operands that all are contiguous runs or single values; `stream`: the

@@ -9,7 +9,6 @@
 namespace tycho::cpu {
 
 constexpr int64_t kElements = 1024;  // of a tile, at most
-constexpr int64_t kStreamBytes = 32 << 20;
 constexpr int64_t kFirstCache = 32 << 10;
 
 // The program with its steps in another order, in which what reads a step's result follows it where it
@@ -72,6 +71,7 @@ struct RowPlan {
   int64_t period = 0;
 
   // Results are written past the caches (as in run.cpp), from tiles: not one result of one input.
+  static constexpr int64_t kStreamBytes = 32 << 20;
   const bool stream;
 
   RowPlan(const RowProgram& p, const int* end_step)

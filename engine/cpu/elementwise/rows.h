@@ -13,21 +13,24 @@ constexpr DType kLaneTypes[] = {DType::Float32, DType::Float64, DType::Int64, DT
 constexpr DType lane_type_of(Lanes lanes) { return kLaneTypes[static_cast<int>(lanes)]; }
 
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
-// Test row is n bytes, 0 or 1. Null where a row has no meaning in a lane type.
-using RowFn = void (*)(void* const* p, int64_t n);
+// Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) all elements
+// are one value, of which there are kRepeatedBytes, or n elements if those are fewer. Null where a row has
+// no meaning in a lane type.
+using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated);
+constexpr int kRepeatedBytes = 512;
 // Conversions between memory and lane-typed tiles, by dtype; strides in elements.
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 
 // A link: a short row that finds one operand in registers, leaves its result there, and jumps to the
-// link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to.
+// link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to; `*mask` is -1,
+// or 0 where the other operand is one value, repeated as a row's is.
 using LinkFn = void (*)();  // each level knows the arguments
 struct Link {
   LinkFn fn;
   char* const* memory;
-  int64_t mask;  // -1, or 0 where all elements are the one number that it has kLinkBytes of
+  const int64_t* mask;
 };
-constexpr int kLinkBytes = 512;  // at most
 enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3 };
 
 }  // namespace tycho::cpu

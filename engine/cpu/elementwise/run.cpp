@@ -193,7 +193,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 }
 
 void cpu::run_few(int row, DType type, void* const* p, int64_t n) {
-  row_fn(row, lanes_of(type))(p, n);
+  row_fn(row, lanes_of(type))(p, n, 0);
 }
 
 bool cpu::has_zero(const Impl* t) {

@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/row_plan.h"
 #include "engine/cpu/elementwise/run.h"
 
@@ -37,12 +38,23 @@ void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char*
                    int64_t m) {
   const int bytes = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
   if (in.inner > 1) {
-    int64_t place = at / in.inner % in.count, left = in.inner - at % in.inner;
-    for (int64_t done = 0; done < m; done += left, left = in.inner, ++place) {
-      left = std::min(left, m - done);
-      if (place == in.count) place = 0;
-      level_of::load_tile(lanes, dtype, tile + done * lane_bytes, in.data + place * bytes, 0, left);
+    // The values one after another, then each of them as often as it is to be there.
+    alignas(64) char values[kElements * 8];
+    const int64_t before = at % in.inner, n = (before + m + in.inner - 1) / in.inner;
+    for (int64_t k = 0, place = at / in.inner % in.count; k < n; place = 0) {
+      const int64_t here = std::min(n - k, in.count - place);
+      level_of::load_tile(lanes, dtype, values + k * lane_bytes, in.data + place * bytes, 1, here);
+      k += here;
     }
+    int64_t k = 0, done = 0;
+    const auto spread = [&](int64_t rows, int64_t times) {
+      level_of::copy_plane(lane_bytes, tile + done * lane_bytes, times, 1, values + k * lane_bytes,
+                           1, 0, rows, times);
+      k += rows, done += rows * times;
+    };
+    if (before) spread(1, std::min(m, in.inner - before));
+    spread((m - done) / in.inner, in.inner);
+    spread(done < m, m - done);
     return;
   }
   const int64_t place = at % in.count, head = std::min(m, in.count - place);
@@ -72,7 +84,7 @@ class TileRun {
         room(
             static_cast<size_t>((plan.tiles * plan.elements + plan.pieces * room_of_piece) * bytes),
             p.inputs ? p.input[0].data : nullptr) {
-    const int64_t most = std::min(plan.elements, end - begin);
+    const int64_t most = std::min(repetitions, end - begin);
     for (int i = 0; i < plan.numbers; ++i) {
       const double x = plan.number[i].value;
       const float f = static_cast<float>(x);
@@ -131,8 +143,22 @@ class TileRun {
            : o.from == RowProgram::From::Step ? &result[o.index]
                                               : &number[plan.from[k][j]];
   }
-  bool is_number(int k, int j) const {
-    return p.step[k].operand[j].from == RowProgram::From::Number;
+  // -1, or 0 where the operand is one value.
+  const int64_t* mask_of(int k, int j) const {
+    const RowProgram::Operand& o = p.step[k].operand[j];
+    return o.from == RowProgram::From::Input  ? &mask[o.index]
+           : o.from == RowProgram::From::Step ? &each
+                                              : &one;
+  }
+  // A step's operands from element `from` on; the bits of those that repeat one value.
+  unsigned operands_of(int k, int64_t from, void** places) const {
+    unsigned repeated = 0;
+    for (int j = 0; j < p.step[k].n; ++j) {
+      const int64_t each = *mask_of(k, j);
+      places[j + 1] = *place_of(k, j) + (from * bytes & each);
+      if (!each) repeated |= 2u << j;
+    }
+    return repeated;
   }
 
   void load_inputs(int64_t at, int64_t m) {
@@ -141,20 +167,29 @@ class TileRun {
       const int size = dtype_size(in.dtype), dtype = static_cast<int>(in.dtype);
       if (in.count == p.numel) {
         const char* from = in.data + at * size;
+        mask[i] = -1;
         input[i] = plan.loaded[i] < 0 ? const_cast<char*>(from) : tile(plan.loaded[i]);
         if (plan.loaded[i] >= 0) level_of::load_tile(lanes, dtype, input[i], from, 1, m);
         continue;
       }
+      mask[i] = -1;
       const int64_t place = at % in.count;
       if (in.inner == 1 && in.dtype == p.lanes && place + m <= in.count) {
         input[i] = const_cast<char*>(in.data + place * size);
         continue;
       }
-      // Where it repeats as in the tile before, it is there.
       const int64_t now = at % (in.count * in.inner);
       input[i] = tile(plan.loaded[i]);
+      mask[i] = now % in.inner + m <= in.inner ? 0 : -1;
+      if (!mask[i]) {
+        level_of::load_tile(lanes, dtype, input[i], in.data + now / in.inner * size, 0,
+                            std::min(repetitions, m));
+        loaded[i] = 0;
+        continue;
+      }
+      // Where it repeats as in the tile before, it is there.
       if (loaded[i] >= m && phase[i] == now) continue;
-      load_repeated(in, lanes, bytes, tile(plan.loaded[i]), at, m);
+      load_repeated(in, lanes, bytes, input[i], at, m);
       phase[i] = now, loaded[i] = m;
     }
   }
@@ -162,15 +197,15 @@ class TileRun {
   // Steps from k on as links; how many they are.
   int make_links(int k, Link* to) const {
     int n = 0;
-    to[n++] = {plan.load, place_of(k, 0), is_number(k, 0) ? 0 : -1};
+    to[n++] = {plan.load, place_of(k, 0), mask_of(k, 0)};
     for (int j = k; j < k + plan.links[k]; ++j) {
       const int other = 1 - plan.place[j];
       const bool reads = other < p.step[j].n;
       to[n++] = {plan.link[j], reads ? place_of(j, other) : &result[j],
-                 reads && is_number(j, other) ? 0 : -1};
-      if (plan.kept[j]) to[n++] = {plan.store, &result[j], -1};
+                 reads ? mask_of(j, other) : &each};
+      if (plan.kept[j]) to[n++] = {plan.store, &result[j], &each};
     }
-    to[n++] = {plan.last, nullptr, 0};
+    to[n++] = {plan.last, nullptr, nullptr};
     return n;
   }
 
@@ -178,8 +213,8 @@ class TileRun {
   void run_plain(int k, int64_t done, int64_t m) const {
     if (done < m) {
       void* places[kOperands + 1] = {result[k] + done * bytes};
-      for (int j = 0; j < p.step[k].n; ++j) places[j + 1] = *place_of(k, j) + done * bytes;
-      plan.fn[k](places, m - done);
+      const unsigned repeated = operands_of(k, done, places);
+      plan.fn[k](places, m - done, repeated);
     }
     if (plan.stream && p.step[k].to) level_of::stream_bytes(memory[k], result[k], m * bytes);
   }
@@ -188,8 +223,8 @@ class TileRun {
     const RowProgram::Step& s = p.step[k];
     char* const narrow = memory[k] ? memory[k] : tile(plan.narrow);
     void* places[kOperands + 1] = {s.type == DType::Bool ? narrow : result[k]};
-    for (int j = 0; j < s.n; ++j) places[j + 1] = *place_of(k, j);
-    plan.fn[k](places, m);
+    const unsigned repeated = operands_of(k, 0, places);
+    plan.fn[k](places, m, repeated);
     const int dtype = static_cast<int>(s.type);
     if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
     if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
@@ -200,6 +235,7 @@ class TileRun {
   const int* const end_step;
   const bool f32 = p.lanes == DType::Float32;
   const int lanes = static_cast<int>(f32 ? Lanes::F32 : Lanes::F64), bytes = dtype_size(p.lanes);
+  const int64_t repetitions = kRepeatedBytes / bytes;  // of a value that repeats
   const int64_t unit, piece, room_of_piece;
   const Room room;
   // Of the elements that are at work: every operand's and result's place, and where the results that
@@ -208,6 +244,9 @@ class TileRun {
       *memory[RowProgram::kMostSteps] = {}, *number[RowProgram::kMostSteps * kOperands];
   Link link[3 * RowProgram::kMostSteps];
   const Link* first[RowProgram::kMostSteps];  // where links begin
+  static constexpr int64_t each = -1, one = 0;
+  // 0 where the elements at work are one value.
+  int64_t mask[RowProgram::kMostInputs];
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
 };
 

@@ -43,10 +43,10 @@ void divide_slots(Slot* s, int64_t n, double by) {
     s->d /= by;
     return;
   }
-  double same[kFoldCols];
-  std::fill(same, same + n, by);
+  double same[kRepeatedBytes / sizeof(double)];
+  std::fill(std::begin(same), std::end(same), by);
   void* const p[] = {s, s, same};
-  level_of::row_f64(static_cast<int>(Row::div))(p, n);
+  level_of::row_f64(static_cast<int>(Row::div))(p, n, 1u << 2);
 }
 
 // Folds over those dims and puts finish(state, number of elements) where the results are.
@@ -166,7 +166,7 @@ void argmin(Call& c) { position_of_extreme(c, FoldOp::ArgMin); }
 
 void take_roots(Slot* s, int64_t n) {
   void* const p[] = {s, s};
-  level_of::row_f64(static_cast<int>(Row::sqrt))(p, n);
+  level_of::row_f64(static_cast<int>(Row::sqrt))(p, n, 0);
 }
 
 // Results: the variance (or its root), and the mean where a second result is made.

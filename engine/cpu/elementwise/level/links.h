@@ -15,7 +15,7 @@ template <class T>
 using Chain = void (*)(TYCHO_LINK_VALUES(T), const Link* link, int64_t at);
 
 constexpr int kLinked = 8;
-static_assert(kLinked * TYCHO_LANE_BYTES <= kLinkBytes);
+static_assert(kLinked * TYCHO_LANE_BYTES <= kRepeatedBytes);
 
 template <class T>
 TYCHO_INLINE Chain<T> chain_of(const Link* link) {
@@ -31,7 +31,7 @@ TYCHO_INLINE void each_linked(TYCHO_LINK_VALUES(T), const Link* link, int64_t at
 
 template <class T>
 TYCHO_INLINE T* place_of(const Link* link, int64_t at) {
-  return reinterpret_cast<T*>(*link->memory + (at & link->mask));
+  return reinterpret_cast<T*>(*link->memory + (at & *link->mask));
 }
 
 template <class T, class Value, int operands, int place>

@@ -7,6 +7,15 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
+// Where the elements of an operand are, also of one that repeats a value.
+template <class T>
+struct Elements {
+  const T* p;
+  int64_t mask;
+  TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated)
+      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {}
+  TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
+};
 template <class T>
 TYCHO_INLINE Lane<T> operand(const T* p, int64_t left) {
   return left >= Lane<T>::size ? Lane<T>::load(p) : load_some(p, left);
@@ -41,31 +50,30 @@ constexpr bool is_short =
 // once in the code, for whole lanes and for the partial one at the end: reading past the end could
 // fault, and writing past it would destroy a neighbour.
 template <class Value, int operands, class T>
-void run_row(void* const* p, int64_t n) {
+void run_row(void* const* p, int64_t n, unsigned repeated) {
   constexpr int size = Lane<T>::size;
-  const T* a = static_cast<const T*>(p[1]);
-  const T* b = static_cast<const T*>(operands > 1 ? p[2] : p[1]);
-  const T* c = static_cast<const T*>(operands > 2 ? p[3] : p[1]);
-  const T* d = static_cast<const T*>(operands > 3 ? p[4] : p[1]);
+  static_assert(4 * TYCHO_LANE_BYTES <= kRepeatedBytes);
+  const Elements<T> a(p, 1, repeated), b(p, operands > 1 ? 2 : 1, repeated),
+      c(p, operands > 2 ? 3 : 1, repeated), d(p, operands > 3 ? 4 : 1, repeated);
   void* const y = p[0];  // which a store could change, for all that the compiler knows
   int64_t i = 0;
   if constexpr (is_short<Value>)
     for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
-        const int64_t at = i + u * size;
-        const Lane<T> va = Lane<T>::load(a + at);
-        const Lane<T> vb = operands > 1 ? Lane<T>::load(b + at) : va;
-        const Lane<T> vc = operands > 2 ? Lane<T>::load(c + at) : va;
-        const Lane<T> vd = operands > 3 ? Lane<T>::load(d + at) : va;
-        result(y, at, Value::value(va, vb, vc, vd), size);
+        const int at = u * size;
+        const Lane<T> va = Lane<T>::load(a.at(i) + at);
+        const Lane<T> vb = operands > 1 ? Lane<T>::load(b.at(i) + at) : va;
+        const Lane<T> vc = operands > 2 ? Lane<T>::load(c.at(i) + at) : va;
+        const Lane<T> vd = operands > 3 ? Lane<T>::load(d.at(i) + at) : va;
+        result(y, i + at, Value::value(va, vb, vc, vd), size);
       }
   for (; i < n; i += size) {
     const int64_t left = n - i;
-    const Lane<T> va = operand(a + i, left);
-    const Lane<T> vb = operands > 1 ? operand(b + i, left) : va;
-    const Lane<T> vc = operands > 2 ? operand(c + i, left) : va;
-    const Lane<T> vd = operands > 3 ? operand(d + i, left) : va;
+    const Lane<T> va = operand(a.at(i), left);
+    const Lane<T> vb = operands > 1 ? operand(b.at(i), left) : va;
+    const Lane<T> vc = operands > 2 ? operand(c.at(i), left) : va;
+    const Lane<T> vd = operands > 3 ? operand(d.at(i), left) : va;
     result(y, i, Value::value(va, vb, vc, vd), left);
   }
 }

@@ -19,13 +19,32 @@ namespace {
   };
 #include "engine/ops/elementwise/elementwise.def"
 
+// Where the elements of an operand are; `mask` is 0 if all of them are one value.
 template <class T, bool truth>
-TYCHO_INLINE Narrow<T> operand(const T* p) {
-  typename Narrow<T>::V v;
-  memcpy(&v, p, sizeof v);
-  if constexpr (truth) v = (v != 0) & 1;
-  return v;
-}
+struct Elements {
+  const T* p;
+  int64_t mask;
+  TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated)
+      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {}
+  TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
+  // The last lane of n elements, or all of them where they are fewer, in `room`.
+  TYCHO_INLINE Elements last(int64_t n, T* room) const {
+    constexpr int64_t size = Narrow<T>::size;
+    if (n >= size) return {at(n - size), mask};
+    memset(room, 0, size * sizeof(T));
+    memcpy(room, p, static_cast<size_t>(n) * sizeof(T));
+    return {room, mask};
+  }
+  TYCHO_INLINE Narrow<T> get(int64_t i) const {
+    typename Narrow<T>::V v;
+    memcpy(&v, at(i), sizeof v);
+    if constexpr (truth) v = (v != 0) & 1;
+    return v;
+  }
+
+ private:
+  TYCHO_INLINE Elements(const T* from, int64_t m) : p(from), mask(m) {}
+};
 template <class T, bool truth>
 TYCHO_INLINE void result(char* y, int64_t i, Low<T> r) {
   if constexpr (truth) r.v = (r.v != 0) & 1;
@@ -41,34 +60,27 @@ TYCHO_INLINE void result(char* y, int64_t i, NarrowMask<T> r) {
 // As run_row in rows.h. Where the last lane is a partial one, a whole lane that ends there is computed
 // before anything is written, or what there is passes through buffers.
 template <class Value, int operands, class T, bool truth>
-void run_narrow(void* const* p, int64_t n) {
+void run_narrow(void* const* p, int64_t n, unsigned repeated) {
   using L = Narrow<T>;
   constexpr int64_t size = L::size;
-  const T* from[4];
-  for (int k = 0; k < 4; k++) from[k] = static_cast<const T*>(p[k < operands ? k + 1 : 1]);
-  const auto step = [](char* y, const T* const* x, int64_t i) {
-    const L a = operand<T, truth>(x[0] + i);
-    const L b = operands > 1 ? operand<T, truth>(x[1] + i) : a;
-    const L c = operands > 2 ? operand<T, truth>(x[2] + i) : a;
-    const L d = operands > 3 ? operand<T, truth>(x[3] + i) : a;
-    result<T, truth>(y, i, Value::value(a, b, c, d));
+  using X = Elements<T, truth>;
+  const X a(p, 1, repeated), b(p, operands > 1 ? 2 : 1, repeated),
+      c(p, operands > 2 ? 3 : 1, repeated), d(p, operands > 3 ? 4 : 1, repeated);
+  const auto step = [](char* y, X x0, X x1, X x2, X x3, int64_t i) {
+    const L v0 = x0.get(i), v1 = operands > 1 ? x1.get(i) : v0, v2 = operands > 2 ? x2.get(i) : v0,
+            v3 = operands > 3 ? x3.get(i) : v0;
+    result<T, truth>(y, i, Value::value(v0, v1, v2, v3));
   };
-  constexpr bool test = !requires(L a, Low<T> r) { r = Value::value(a, a, a, a); };
+  constexpr bool test = !requires(L x, Low<T> r) { r = Value::value(x, x, x, x); };
   constexpr int64_t bytes = test ? 1 : sizeof(T);
   char* const to = static_cast<char*>(p[0]);
   char y[TYCHO_LANE_BYTES];
-  T part[4][L::size];
-  const T* last[4];
   if (n % size) {
-    for (int k = 0; k < 4; k++) {
-      last[k] = n < size ? part[k] : from[k] + (n - size);
-      if (n >= size) continue;
-      memset(part[k], 0, sizeof part[k]);
-      memcpy(part[k], from[k], static_cast<size_t>(n) * sizeof(T));
-    }
-    step(y, last, 0);
+    T part[4][L::size];
+    step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
+         operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
   }
-  for (int64_t i = 0; i + size <= n; i += size) step(to, from, i);
+  for (int64_t i = 0; i + size <= n; i += size) step(to, a, b, c, d, i);
   if (n < size)
     memcpy(to, y, static_cast<size_t>(n * bytes));
   else if (n % size)
