@@ -8,6 +8,7 @@
 #include "engine/cpu/conv/conv_images.h"
 #include "engine/cpu/conv/conv_pack.h"
 #include "engine/cpu/conv/conv_point.h"
+#include "engine/cpu/conv/conv_thin.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -34,8 +35,9 @@ struct Seen {
   bool all_pixels = true, all_taps = true;
   int idle = 0;  // dimensions at the end that are 1 everywhere: what is before them is the line
 
-  // Without `over` every pixel counts as seen.
-  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, bool over = true)
+  // Without `over` every pixel counts as seen, without `cut` every tap.
+  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, bool over = true,
+       bool cut = true)
       : stride(c.ints(3)), padding(c.ints(4)), dilation(c.ints(5)) {
     for (int d = 0; d < kernel.n; ++d) {
       step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
@@ -48,6 +50,7 @@ struct Seen {
         stride[d] = 1;
         all_pixels = false;
       }
+      if (!cut) continue;
       const int64_t hidden = padding[d] - (out - 1) * stride[d] - 1;  // in front of every window
       if (hidden >= 0)
         first[d] = std::min({hidden / dilation[d] + 1, padding[d] / dilation[d], kernel[d] - 1});
@@ -126,16 +129,17 @@ double work_of(const Convolution& v) {
   return work * static_cast<double>(v.window.channels) / static_cast<double>(v.groups);
 }
 
-// Channels by themselves: oneDNN makes code for small kernels with short steps over planes. What it
-// has besides was 4 to 12 times slower than conv.h's loops.
+// Channels by themselves: oneDNN makes code for kernels with short steps over planes, and knows
+// gradients for those of 3 x 3 only. What it has besides was 2 to 12 times slower than conv.h's loops.
 bool depthwise_by_ours(const Convolution& v, bool back) {
   const Window& w = v.window;
   if (v.groups == 1 || v.groups != w.channels || v.out_channels != w.channels) return false;
   if (w.bands() * w.kernel[2] > kDepthwiseTaps) return false;
   if (w.in[0] > 1) return true;
-  if (w.channels < 8) return false;
-  if (v.dtype == DType::BFloat16) return back && (w.kernel[1] != 3 || w.kernel[2] != 3);
-  return std::max(w.stride[1], w.stride[2]) > 2 || w.kernel[1] * w.kernel[2] == 1;
+  const bool f32 = v.dtype == DType::Float32;
+  if (f32 && w.channels < 8) return true;
+  if (back) return w.kernel[1] != 3 || w.kernel[2] != 3;
+  return f32 && (w.kernel[1] == 1 || std::max(w.stride[1], w.stride[2]) > 2);
 }
 
 // Our products take a row of taps at a time. A line's kernel of many channels is stood up: its taps
@@ -164,10 +168,6 @@ bool product_by_ours(const Convolution& v, Pass pass) {
   if (v.groups == 1 && in <= kFewInputs && out >= kManyOutputs) return true;
   if (pass == Pass::Input && in < kFewInputs && out >= kSomeOutputs)
     return out >= kManyOutputs || !few_result_channels(v, true);
-  // Packing costs as much as the product, and oneDNN packs kernels of many taps slowly.
-  constexpr int64_t kFewRows = 48;
-  const bool long_kernel = w.bands() * w.kernel[2] > ConvPack::kMostTaps;
-  if (pass == Pass::Forward && v.groups == 1 && long_kernel && w.rows() < kFewRows) return true;
   bool narrow = v.groups == 1 && w.in[0] == 1 && w.kernel[0] == 1 && w.out[2] == 1;
   for (int d = 1; d < 3; ++d) narrow = narrow && w.in[d] >= (w.kernel[d] - 1) * w.dilation[d] + 1;
   return narrow && w.kernel[1] * w.kernel[2] > 1;
@@ -202,11 +202,35 @@ bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, 
   return true;
 }
 
+// Few windows of all of the weight `w` (or its gradient's place).
+bool by_thin(const Call& c, const Tensor& x, const Tensor& w, const Tensor& y, Convolution* v) {
+  const DType type = w.dtype();
+  if (!w.contiguous() || x.numel() == 0 || x.dtype() != type || y.dtype() != type) return false;
+  const Sizes kernel = kernel_of(w);
+  *v = describe(c, Seen(c, x.shape(), kernel, y.shape(), false, false), type, x.shape(), kernel,
+                y.shape());
+  return few_windows(*v);
+}
+Pixels thin_pixels(const Tensor& x, Tensor* hold, Convolution* v) {
+  Pixels pixels;
+  *hold = readable(x, x.dtype(), &pixels);
+  match_images(v, x.size(0), v->window.in[1] * v->window.in[2], &pixels);
+  return pixels;
+}
+
 }  // namespace
 
 void convolution(Call& c) {
   const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution thin;
+  if (by_thin(c, c.tensor(0), c.tensor(1), out, &thin)) {
+    Tensor hold;
+    const Pixels pixels = thin_pixels(c.tensor(0), &hold, &thin);
+    const Tensor begin = bias ? packed(bias) : Tensor();
+    return conv_thin_forward(thin, pixels, c.tensor(1).data(), bias ? begin.data() : nullptr,
+                             out.data());
+  }
   const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
   Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
   if (by_product(c, seen, false, x, w, bias, out)) return;
@@ -319,6 +343,11 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
 void convolution_input(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution thin;
+  if (by_thin(c, out, c.tensor(1), c.tensor(0), &thin)) {
+    const Tensor g = channels_last(c.tensor(0), out.dtype());
+    return conv_thin_input(thin, g.data(), c.tensor(1).data(), out.data());
+  }
   // Few channels are not worth a copy to their places, unless summing them is much more.
   const int64_t channels = out.size(1), depth = c.tensor(0).size(1);
   const bool over = c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels);
@@ -335,6 +364,13 @@ void convolution_input(Call& c) {
 void convolution_weight(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  Convolution thin;
+  if (by_thin(c, c.tensor(1), out, c.tensor(0), &thin)) {
+    Tensor hold;
+    const Pixels pixels = thin_pixels(c.tensor(1), &hold, &thin);
+    const Tensor g = channels_last(c.tensor(0), out.dtype());
+    return conv_thin_weight(thin, g.data(), pixels, out.data());
+  }
   const Seen seen(c, c.tensor(1).shape(), c.ints(2), c.tensor(0).shape());
   const Tensor x = seen.pixels(c.tensor(1));
   if (seen.all_taps) return weight_gradient(c, seen, x, out);
