@@ -8,6 +8,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/boxes.h"
 #include "engine/cpu/index/index.h"
+#include "engine/cpu/nn/norm_level.h"
 #include "engine/ops/nn/loss.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
@@ -227,6 +228,33 @@ struct Weights {
   }
 };
 
+// The part of label smoothing: each[i] = spread * the sum over classes of w (lse[i] - x).
+template <class T>
+void add_all_classes(const T* x, const Classes& k, const T* lse, const T* w, T spread, T* each) {
+  constexpr DType type = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
+  constexpr int64_t kPlaces = 1024;  // whose sums stay in the first-level cache
+  each_sample(k.samples, k.classes * k.places, [=](int64_t begin, int64_t end) {
+    for (int64_t n = begin; k.places == 1 && n < end; ++n) {
+      double sum = 0, apart = 0;
+      NORM_LEVEL(T, norm_sums, w, x + n * k.classes, k.classes, lse[n], &sum, &apart);
+      each[n] = static_cast<T>(-apart) * spread;
+    }
+    for (int64_t n = begin; k.places > 1 && n < end; ++n)
+      for (int64_t s = 0; s < k.places; s += kPlaces) {
+        const int64_t m = std::min(kPlaces, k.places - s), i = n * k.places + s;
+        const auto add = [&](const T* from, T by) {
+          level_of::add_row(static_cast<int>(type), static_cast<void*>(each + i),
+                            static_cast<const void*>(from), m, static_cast<double>(by));
+        };
+        std::fill_n(each + i, m, T(0));
+        for (int64_t j = 0; j < k.classes; ++j) {
+          add(lse + i, spread * w[j]);
+          add(x + (n * k.classes + j) * k.places + s, -spread * w[j]);
+        }
+      }
+  });
+}
+
 template <class T>
 void softmax_nll_typed(Call& c) {
   const Tensor x = computable(c.tensor(0));
@@ -240,22 +268,17 @@ void softmax_nll_typed(Call& c) {
   log_sums(p, k, lse);
   Room<T> each(labels.size());
   const T spread = smoothing / static_cast<T>(k.classes), kept = 1 - smoothing;
-  each_sample(k.samples, k.places * (smoothing > 0 ? k.classes : 1),
-              [&](int64_t begin, int64_t end) {
-                for (int64_t n = begin; n < end; ++n)
-                  for (int64_t s = 0; s < k.places; ++s) {
-                    const int64_t i = n * k.places + s, label = labels[i];
-                    each[i] = 0;
-                    if (label < 0) continue;
-                    const T* const at = p + n * k.classes * k.places + s;
-                    each[i] = kept * weights.w[label] * (lse[i] - at[label * k.places]);
-                    if (smoothing == 0) continue;
-                    T sum = 0;
-                    for (int64_t j = 0; j < k.classes; ++j)
-                      sum += weights.w[j] * (lse[i] - at[j * k.places]);
-                    each[i] += spread * sum;
-                  }
-              });
+  if (smoothing > 0) add_all_classes(p, k, lse, weights.w.data(), spread, &each[0]);
+  each_sample(k.samples, k.places, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      for (int64_t s = 0; s < k.places; ++s) {
+        const int64_t i = n * k.places + s, label = labels[i];
+        const T all = smoothing > 0 ? each[i] : 0;
+        each[i] = label < 0 ? 0
+                            : all + kept * weights.w[label] *
+                                        (lse[i] - p[(n * k.classes + label) * k.places + s]);
+      }
+  });
   const double total = weights.of(labels);
   put_total<T>(c.out[2], total);
   store_loss(each, total, r, c.out[0]);
@@ -301,10 +324,16 @@ void softmax_nll_backward_typed(Call& c) {
           exp_scale_each(from + j * k.places, to + j * k.places, k.places, lse + n * k.places,
                          scale.data());
       }
-      if (smoothing > 0)
+      const auto less = [&](T* at, const T* from, int64_t m, T by) {
+        level_of::add_row(
+            sizeof(T) == 4 ? static_cast<int>(DType::Float32) : static_cast<int>(DType::Float64),
+            static_cast<void*>(at), static_cast<const void*>(from), m, -static_cast<double>(by));
+      };
+      if (smoothing > 0 && k.places == 1)
+        less(to, weights.w.data(), k.classes, unit[0] * spread);
+      else if (smoothing > 0)
         for (int64_t j = 0; j < k.classes; ++j)
-          for (int64_t s = 0; s < k.places; ++s)
-            to[j * k.places + s] -= unit[s] * spread * weights.w[j];
+          less(to + j * k.places, unit.data(), k.places, spread * weights.w[j]);
       for (int64_t s = 0; s < k.places; ++s) {
         const int64_t label = labels[n * k.places + s];
         if (label >= 0) {

@@ -43,6 +43,36 @@ test("an ignored sample has no gradient, whatever its scores", function()
   check.close(x.grad, {{-0.7310586, 0.7310586}, {0, 0}}, 1e-6)
 end)
 
+test("label smoothing gives every class its share, beside each other or along places, with gradients", function()
+  torch.manual_seed(21)
+  for _, dtype in ipairs {torch.float32, torch.float64} do
+    for _, shape in ipairs {{1, 1}, {5, 3}, {7, 26}, {3, 1000}, {2, 4, 3}, {3, 5, 70}, {2, 3, 40, 30}, {1, 2, 1030}} do
+      for kind = 1, 4 do
+        local classes, of = shape[2], {table.unpack(shape)}
+        table.remove(of, 2)
+        local x = (torch.randn(shape, {dtype = dtype}) * 3 + (kind == 4 and 1000 or 0)):requires_grad_()
+        local y = torch.randint(1, classes + 1, of)
+        local weight = kind == 2 and torch.rand(classes, {dtype = dtype}) or nil
+        if kind == 3 then y:reshape(-1)[1] = -100 end
+        local got = F.cross_entropy(x, y, {weight = weight, label_smoothing = 0.2, reduction = "none"})
+        local kept = y:ne(-100):to(torch.float64)
+        local wide = x:detach():to(torch.float64):requires_grad_()
+        local minus = -F.log_softmax(wide, {dim = 2})
+        local w = (weight or torch.ones(classes, {dtype = dtype})):to(torch.float64)
+        local along = w:view(1, classes, table.unpack(torch.ones(#shape - 2, {dtype = torch.int64}):tolist()))
+        local at = y:clamp(1):unsqueeze(2)
+        local want = (0.8 * (minus * along):gather(2, at):squeeze(2) + 0.2 / classes * (minus * along):sum(2)) * kept
+        local near = dtype == torch.float64 and 1e-9 or kind == 4 and 2e-3 or 1e-5
+        check.close(got:detach():to(torch.float64), want:detach(), near, near)
+        local g = torch.randn(of, {dtype = dtype})
+        got:backward(g)
+        want:backward(g:to(torch.float64))
+        check.close(x.grad:to(torch.float64), wide.grad, near, near)
+      end
+    end
+  end
+end)
+
 test("losses of a prediction and a target", function()
   local x, y = torch.tensor{1., 2., 4.}, torch.tensor{1., 0., 1.}
   check.close(F.mse_loss(x, y), 13 / 3)

@@ -57,16 +57,32 @@ void row_lse(const T* x, int64_t rows, int64_t n, T* out) {
   }
 }
 
+// Of `lanes` lanes beside each other, of which the last may be a part of m elements.
+template <int lanes, class T>
+TYCHO_INLINE void column_lse_at(const T* x, int64_t classes, int64_t stride, int64_t m, T* out) {
+  constexpr int w = Lane<T>::size;
+  const auto at = [=](int64_t c, int k) __attribute__((always_inline)) {
+    return lanes > 1 ? Lane<T>::load(x + c * stride + k * w) : load(x + c * stride, m);
+  };
+  Lane<T> top[lanes], sum[lanes];
+  for (int k = 0; k < lanes; ++k) top[k] = Lane<T>(lowest<T>), sum[k] = Lane<T>(0);
+  for (int64_t c = 0; c < classes; ++c)
+#pragma GCC unroll 4
+    for (int k = 0; k < lanes; ++k) top[k] = maximum(top[k], at(c, k));
+  for (int k = 0; k < lanes; ++k) top[k] = select(top[k] == Lane<T>(lowest<T>), Lane<T>(0), top[k]);
+  for (int64_t c = 0; c < classes; ++c)
+#pragma GCC unroll 4
+    for (int k = 0; k < lanes; ++k) sum[k] += exp(at(c, k) - top[k]);
+  for (int k = 0; k < lanes; ++k)
+    store(top[k] + log(sum[k]), out + k * w, lanes > 1 ? int64_t{w} : m);
+}
 template <class T>
 void column_lse(const T* x, int64_t classes, int64_t stride, int64_t n, T* out) {
-  each_lane<T>(n, [&](int64_t i, int64_t m) {
-    Lane<T> top(lowest<T>);
-    for (int64_t c = 0; c < classes; ++c) top = maximum(top, load(x + c * stride + i, m));
-    const Lane<T> shift = select(top == Lane<T>(lowest<T>), Lane<T>(0), top);
-    Lane<T> sum(0);
-    for (int64_t c = 0; c < classes; ++c) sum += exp(load(x + c * stride + i, m) - shift);
-    store(shift + log(sum), out + i, m);
-  });
+  constexpr int w = Lane<T>::size;
+  int64_t i = 0;
+  for (; i + 4 * w <= n; i += 4 * w) column_lse_at<4>(x + i, classes, stride, w, out + i);
+  for (; i < n; i += w)
+    column_lse_at<1>(x + i, classes, stride, n - i < w ? n - i : int64_t{w}, out + i);
 }
 
 template <class T>
