@@ -1,6 +1,7 @@
 // Matrix products against plain loops in float64; their gradients against differences.
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {
@@ -96,6 +97,50 @@ TEST(Matmul, AgreesAtEveryLevel) {
                       {200, 150, 160}});
   }
   cpu::force_level(best);
+}
+
+// Every way to write many vectors in bfloat16, with matrices as they lie, turned, stepped and shared.
+TEST(Matmul, OfBatchesOfVectorsInBfloat16AgreesWithFloat64) {
+  at_each_level([] {
+    Source s;
+    const auto check = [&](const Tensor& a, const Tensor& b, const std::string& what) {
+      const auto wide = [](const Tensor& x) { return op<"to.dtype">(x, DType::Float64); };
+      expect_near(op<"matmul">(a, b), op<"matmul">(wide(a), wide(b)), tolerance(a.dtype(), 40),
+                  what);
+    };
+    for (const auto& [m, k] :
+         std::vector<std::array<int64_t, 2>>{{40, 33}, {33, 40}, {5, 64}, {64, 5}}) {
+      const std::string what = std::to_string(m) + "x" + std::to_string(k);
+      const auto make = [&](const Sizes& shape) { return random(s, shape, DType::BFloat16); };
+      const Tensor a = make({3, m, k}), v = make({3, k, 1}), u = make({3, 1, m});
+      check(a, v, what + " columns");
+      check(u, a, what + " rows");
+      check(packed(t(a)), packed(t(u)), what + " turned, columns");
+      check(t(packed(t(a))), v, what + " as it lay, columns");
+      check(a, make({k}), what + " one vector for all");
+      check(make({m}), a, what + " one row for all");
+      check(make({2, 3, m, k}), make({3, k, 1}), what + " vectors shared by a batch");
+      check(make({2, 1, m, k}), make({3, k, 1}), what + " both spread");
+      check(make({m, k}), v, what + " one matrix for all");
+      check(op<"expand">(make({1, m, k}), Sizes{3, m, k}), v, what + " one matrix, expanded");
+      check(alias(make({3, m, 2 * k}), {3, m, k}, {2 * m * k, 2 * k, 2}, 0), v, what + " stepped");
+      check(alias(make({3, m, k + 3}), {3, m, k}, {m * (k + 3), k + 3, 1}, 2), v, what + " inside");
+      check(a, alias(make({3, 2 * k}), {3, k, 1}, {2 * k, 2, 1}, 0), what + " stepped vectors");
+    }
+    EXPECT_EQ(
+        op<"matmul">(random(s, {0, 40, 33}, DType::BFloat16), random(s, {33}, DType::BFloat16))
+            .numel(),
+        0);
+  });
+}
+
+TEST(Matmul, OfThinTurnedMatricesWithVectorsAgreesAcrossPieces) {
+  at_each_level([] {
+    for (const DType d : {DType::Float32, DType::Float64, DType::Int64})
+      check_sizes(
+          d,
+          {{2049, 1, 1}, {2100, 2, 1}, {1500, 3, 1}, {5000, 7, 1}, {2048, 13, 1}, {1100, 40, 1}});
+  });
 }
 
 TEST(Matmul, OfIntegersWrapsAround) {
@@ -207,6 +252,15 @@ TEST(Einsum, AgreesWithTheNamedProducts) {
   expect_near(einsum("i,i->", {v, w}), op<"dot">(v, w), 1e-13);
   expect_near(einsum("i,i->i", {v, w}), v * w, 1e-13);
   expect_near(einsum("i,j->ij", {v, w}), op<"outer">(v, w), 1e-13);
+  Tensor many = random(s, {6, 70}), rows = random(s, {6, 33});
+  Tensor outer = op<"unsqueeze">(many, 2) * op<"unsqueeze">(rows, 1);
+  expect_near(einsum("bi,bj->bij", {many, rows}), outer, 1e-13);
+  expect_near(einsum("bi,bj->bji", {many, rows}), t(outer), 1e-13);
+  for (DType d : {DType::Int64, DType::BFloat16, DType::Bool}) {
+    const auto in = [&](const Tensor& z) { return op<"to.dtype">(z * 3, d); };
+    expect_near(einsum("bi,bj->bij", {in(many), in(rows)}),
+                op<"unsqueeze">(in(many), 2) * op<"unsqueeze">(in(rows), 1), 0, dtype_name(d));
+  }
   expect_near(einsum("ii", {q}), op<"sum">(op<"diagonal">(q)), 1e-13);
   expect_near(einsum("ii->i", {q}), op<"diagonal">(q), 0);
   expect_near(einsum("ij->", {a}), op<"sum">(a), 1e-13);

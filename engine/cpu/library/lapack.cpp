@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -13,34 +14,43 @@
 namespace tycho::cpu {
 namespace {
 
-// OpenBLAS chooses its kernels by a table of processors that ends in the year it was made; newer ones
-// get those of 2004. It is told what this processor has, unless the user said something.
-struct ToldCore {
-  static constexpr const char* kName = "OPENBLAS_CORETYPE";
+// A word of the environment while the library is loaded, unless the user said it.
+struct Told {
+  const char* name;
   bool told;
-  ToldCore() : told(level() != Level::x86_64 && !std::getenv(kName)) {
-    if (told) setenv(kName, level() == Level::v4 ? "SkylakeX" : "Haswell", 0);
+  Told(const char* name, const char* value) : name(name), told(value && !std::getenv(name)) {
+    if (told) setenv(name, value, 0);
   }
-  ~ToldCore() {
-    if (told) unsetenv(kName);  // children may have another library
+  ~Told() {
+    if (told) unsetenv(name);  // children may have another library
   }
 };
 
+// OpenBLAS chooses its kernels by a table of processors that ends in the year it was made; newer ones
+// get those of 2004. It is told what this processor has.
+const char* core_type() {
+  return level() == Level::v4 ? "SkylakeX" : level() == Level::v3 ? "Haswell" : nullptr;
+}
+
 void* open_library() {
-  const ToldCore core;
+  const Told core("OPENBLAS_CORETYPE", core_type()), threads("OPENBLAS_NUM_THREADS", "1");
   for (const char* const* name = kLapackLibraries; *name; ++name)
     if (void* library = dlopen(*name, RTLD_NOW | RTLD_LOCAL)) return library;
   fail(Kind::Linalg, "linear algebra needs LAPACK, and no libopenblas.so.0 is installed here",
        "apt-get install libopenblas0-pthread");
 }
 
+void* library() {
+  static void* const found = open_library();
+  return found;
+}
+
 template <class T>
 Lapack<T> find_functions() {
-  static void* const library = open_library();
   Lapack<T> out;
   const auto find = [&](auto& function, const char* name) {
     const std::string symbol = (sizeof(T) == 4 ? "s" : "d") + std::string(name) + "_";
-    void* found = dlsym(library, symbol.c_str());
+    void* found = dlsym(library(), symbol.c_str());
     TYCHO_CHECK(Kind::Linalg, found, "the installed LAPACK has no function %s", symbol.c_str());
     function = reinterpret_cast<std::decay_t<decltype(function)>>(found);
   };
@@ -57,6 +67,13 @@ Lapack<T> find_functions() {
 }
 
 }  // namespace
+
+void lapack_threads(int most) {
+  using Set = void (*)(int);
+  static const auto set = reinterpret_cast<Set>(dlsym(library(), "openblas_set_num_threads"));
+  static std::atomic<int> now{0};
+  if (set && now.exchange(most) != most) set(most);
+}
 
 template <class T>
 const Lapack<T>& lapack() {

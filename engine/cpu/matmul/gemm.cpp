@@ -360,16 +360,20 @@ void gemv(const VectorProduct& p) {
       std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
 }
 
-void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const uint16_t* x,
-            float* y) {
+void gemv16(const VectorProduct16& p) {
   constexpr int64_t kWork = 1 << 16;
-  if (col == 1)
-    return parallel_for(m, std::max<int64_t>(4, kWork / k / 4 * 4), [&](int64_t from, int64_t to) {
-      level_of::gemv16_rows(to - from, k, a + from * row, row, x, y + from);
-    });
-  parallel_for(m, std::max<int64_t>(1024, up(kWork / k, 256)), [&](int64_t from, int64_t to) {
-    level_of::gemv16_cols(to - from, k, a + from, col, x, y + from);
-  });
+  const bool by_rows = p.col == 1;
+  const auto run = [&](int64_t from, int64_t to) {
+    if (by_rows)
+      level_of::gemv16_rows(to - from, p.k, p.a + from * p.row, p.row, p.x, p.y + from);
+    else
+      level_of::gemv16_cols(to - from, p.k, p.a + from, p.col, p.x, p.y + from);
+  };
+  if (p.alone) return run(0, p.m);
+  const int64_t some = kWork / p.k;
+  parallel_for(
+      p.m, by_rows ? std::max<int64_t>(4, some / 4 * 4) : std::max<int64_t>(1024, up(some, 256)),
+      run);
 }
 
 }  // namespace tycho::cpu

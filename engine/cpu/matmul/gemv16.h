@@ -5,8 +5,15 @@
 namespace tycho::cpu {
 
 // y[i] = sum over j of a[i * row + j * col] * x[j], where row or col is 1.
-void gemv16(int64_t m, int64_t k, const uint16_t* a, int64_t row, int64_t col, const uint16_t* x,
-            float* y);
+struct VectorProduct16 {
+  int64_t m, k;
+  const uint16_t* a;
+  int64_t row, col;
+  const uint16_t* x;
+  float* y;
+  bool alone = false;  // inside a region already: use this thread only
+};
+void gemv16(const VectorProduct16& p);
 
 }  // namespace tycho::cpu
 

@@ -24,6 +24,14 @@ bool all_finite(const T* m, int64_t count) {
   return std::all_of(m, m + count, [](T v) { return std::isfinite(v); });
 }
 
+// The library with as many threads as pay for `count` matrices, which are spread over ours if many.
+template <class T>
+const Lapack<T>& lapack_for(int64_t count, int64_t side) {
+  constexpr int64_t kLarge = 512;
+  lapack_threads(count == 1 && side >= kLarge ? get_num_threads() : 1);
+  return lapack<T>();
+}
+
 std::string not_converged(const char* name, int code) {
   if (code == kNotFinite) return format("%s: the matrix holds nan or infinity", name);
   return format("%s: the algorithm did not converge (code %d)", name, code);
@@ -73,7 +81,7 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
                                                                 : nullptr;
             level_of::small_eigen(type, int64_t{n}, upper, some, from, values, vectors);
           });
-    const auto& l = lapack<T>();
+    const auto& l = lapack_for<T>(batch_count(a), n);
     T size = 0;
     int isize = 0, asked = 0;
     const int ask = -1;
@@ -127,7 +135,7 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
   }
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
-    const auto& l = lapack<T>();
+    const auto& l = lapack_for<T>(batch_count(a), k);
     const int u_columns = u ? static_cast<int>(u.size(-1)) : 0;
     const int vh_rows = vh ? static_cast<int>(vh.size(-2)) : 1;
     const char* job = !u ? "N" : full ? "A" : "S";
@@ -176,7 +184,7 @@ void least_squares(Call& c) {
   copy_raw(op<"narrow">(sought, -1, 0, rows), turned(b));
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
-    const auto& l = lapack<T>();
+    const auto& l = lapack_for<T>(batch_count(a), std::min(rows, columns));
     const T least = static_cast<T>(c.number(2));
     T size = 0;
     int asked = 0, found = 0, places = 0;
@@ -229,7 +237,7 @@ void qr(Call& c) {
   const Tensor a = copied(turned(self));  // LAPACK sees self itself
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
-    const auto& l = lapack<T>();
+    const auto& l = lapack_for<T>(batch_count(self), k);
     const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
     each_matrix(
         batch_count(self),

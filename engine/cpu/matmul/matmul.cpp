@@ -212,28 +212,46 @@ DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
              : DType::Float32;
 }
 
-// A bfloat16 matrix times a vector, into out. False where another way is better: the matrix must be
-// laid out first, or its rows (or columns, if those are contiguous) are short.
-bool multiply16(const Tensor& out, const Stack& matrix, const Tensor& vector, const Tensor& bias) {
-  const int64_t m = matrix.rows, k = matrix.cols;
+Stack turned_over(Stack s) {
+  std::swap(s.rows, s.cols);
+  std::swap(s.row, s.col);
+  return s;
+}
+
+// bfloat16 matrices times a vector each, or all times one, into out. False where another way is better:
+// a matrix must be laid out first, its rows (or columns, if those are contiguous) are short, or one
+// matrix meets many vectors.
+bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vector_is_row,
+                const Tensor& bias) {
   constexpr int64_t kShort = 32;
-  if (matrix.batch.n || k == 0 || (matrix.row != 1 && matrix.col != 1)) return false;
-  if ((matrix.col == 1 ? k : m) < kShort) return false;
-  const Tensor x = packed(vector), y = empty({m}, DType::Float32);
-  gemv16(m, k, matrix.t.data<uint16_t>(), matrix.row, matrix.col, x.data<uint16_t>(),
-         y.data<float>());
+  if (matrix.cols == 0 || (matrix.row != 1 && matrix.col != 1)) return false;
+  const Tensor lying = packed(vectors);
+  const Stack vector = stack_of(lying, vector_is_row);
+  if (product(vector.batch) == 1 && matrix.batch.n) flatten(matrix);
+  Sizes batch = out.shape();
+  batch.n = matrix.batch.n;
+  const int64_t m = matrix.rows, k = matrix.cols, count = product(batch);
+  if (count * m != out.numel() || (matrix.col == 1 ? k : m) < kShort) return false;
+  const Tensor y = empty({out.numel()}, DType::Float32);
+  const auto* const a = matrix.t.data<uint16_t>();
+  const auto* const x = lying.data<uint16_t>();
+  if (count == 1) {
+    gemv16({m, k, a, matrix.row, matrix.col, x, y.data<float>()});
+  } else {
+    const std::vector<int64_t> a_at = offsets(matrix, batch), x_at = offsets(vector, batch);
+    const auto run = [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i)
+        gemv16({m, k, a + a_at[i], matrix.row, matrix.col, x + x_at[i], y.data<float>() + i * m,
+                true});
+    };
+    parallel_for(count, std::max<int64_t>(1, (1 << 16) / (m * k)), run);
+  }
   if (bias) {
     const Tensor begin = packed(as_type(bias, DType::Float32));
     for (int64_t i = 0; i < m; ++i) y.data<float>()[i] += begin.data<float>()[i];
   }
   copy_raw(out, op<"reshape">(y, out.shape()));
   return true;
-}
-
-Stack turned_over(Stack s) {
-  std::swap(s.rows, s.cols);
-  std::swap(s.row, s.col);
-  return s;
 }
 
 void dot(Call& c) {
@@ -282,10 +300,10 @@ void matmul(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   if (x.rank() == 1 && y.rank() == 1) return dot(c);
-  if (out.dtype() == DType::BFloat16 && x.rank() <= 2 && y.rank() <= 2) {
+  if (out.dtype() == DType::BFloat16) {
     const bool column = y.rank() == 1 || y.size(-1) == 1, row = x.rank() == 1 || x.size(-2) == 1;
-    if (column && x.rank() == 2 && multiply16(out, stack_of(x, true), y, Tensor())) return;
-    if (row && y.rank() == 2 && multiply16(out, turned_over(stack_of(y, false)), x, Tensor()))
+    if (column && x.rank() >= 2 && multiply16(out, stack_of(x, true), y, false, Tensor())) return;
+    if (row && y.rank() >= 2 && multiply16(out, turned_over(stack_of(y, false)), x, true, Tensor()))
       return;
   }
   const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
@@ -298,7 +316,7 @@ void linear(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
   if (out.dtype() == DType::BFloat16 && x.numel() == x.size(-1) &&
-      multiply16(out, stack_of(w, true), x, bias))
+      multiply16(out, stack_of(w, true), op<"reshape">(x, Sizes{x.numel()}), false, bias))
     return;
   const DType type = computed_in(out.dtype(), x, w, w.size(0));
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());

@@ -146,7 +146,9 @@ Term multiply(Term x, Term y, const Labels& wanted) {
   for (Label l : out.labels) shape.push_back(x.at(l) >= 0 ? x.t.size(x.at(l)) : y.t.size(y.at(l)));
   const Tensor left = op<"reshape">(reordered(x, join(batch, only_x, sum)), Sizes{b, m, k});
   const Tensor right = op<"reshape">(reordered(y, join(batch, sum, only_y)), Sizes{b, k, n});
-  out.t = op<"reshape">(sum.empty() ? left * right : op<"matmul">(left, right), shape);
+  // Outer products are products of matrices too, whose rows are longer than those of a broadcast.
+  const bool outer = m > 1 && n > 1 && is_floating(left.dtype()) && left.dtype() == right.dtype();
+  out.t = op<"reshape">(sum.empty() && !outer ? left * right : op<"matmul">(left, right), shape);
   return out;
 }
 

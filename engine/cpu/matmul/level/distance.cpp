@@ -4,6 +4,7 @@
 
 #include "engine/cpu/lanes/math_basic.h"
 #include "engine/cpu/lanes/math_exp.h"
+#include "engine/cpu/matmul/level/gemm.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -121,22 +122,35 @@ TYCHO_INLINE Lane<T> share(Lane<T> x, Lane<T> c, Lane<T> y, Lane<T> p) {
   return select(x > zero, c, zero) - select(x < zero, c, zero);
 }
 
+// Numbers of n rows against all m, those of a lane's worth of rows side by side; zeros beyond n, and
+// where a row of pairs meets itself.
+template <class T>
+void turn(const T* from, const DistancePlace& at, int64_t i0, int64_t n, int64_t m, T* to) {
+  constexpr int w = Lane<T>::size;
+  if (!at.pairs)
+    return pack_panel<T, w>(from + i0 * at.row, at.row, at.col, static_cast<int>(n), m, to);
+  __builtin_memset(to, 0, m * w * sizeof(T));
+  for (int64_t j = 0; j < i0; ++j)  // these lie side by side
+    __builtin_memcpy(to + j * w, from + place_of<T>(at, j, i0), n * sizeof(T));
+  const T* row[w];
+  for (int64_t i = 0; i < n; ++i)
+    row[i] = from + (place_of<T>(at, i0 + i, i0 + i + 1) - (i0 + i + 1));
+  for (int64_t j = i0; j < m; ++j)
+    for (int64_t i = 0; i < n; ++i)
+      if (j > i0 + i)
+        to[j * w + i] = row[i][j];
+      else if (j < i0 + i)
+        to[j * w + i] = row[j - i0][i0 + i];
+}
+
 template <Kind K, class T>
 void grad_block(double p, int64_t i0, int64_t n, int64_t m, int64_t d, const T* a, const T* b,
                 const T* g, const DistancePlace& g_at, const T* y, const DistancePlace& y_at,
                 T* room, T* out) {
   constexpr int w = Lane<T>::size;
   T *share_of = room, *size_of = room + m * w, *turned = size_of + m * w;
-  for (int64_t i = 0; i < w; ++i) {
-    const int64_t row = i0 + (i < n ? i : 0);
-    for (int64_t j = 0; j < m; ++j) {
-      const bool itself = g_at.pairs && row == j;
-      const int64_t low = g_at.pairs && j < row ? j : row, high = low == row ? j : row;
-      share_of[j * w + i] = itself ? 0 : g[place_of<T>(g_at, low, high)];
-      size_of[j * w + i] = itself ? 0 : y[place_of<T>(y_at, low, high)];
-    }
-    for (int64_t k = 0; k < d; ++k) turned[k * w + i] = a[row * d + k];
-  }
+  turn(g, g_at, i0, n, m, share_of);
+  if constexpr (K != kCount && K != kSum) turn(y, y_at, i0, n, m, size_of);
   const Lane<T> less(static_cast<T>(p - 1)), zero(0), one(1);
   if constexpr (K == kSquares || K == kPowers)
     for (int64_t j = 0; j < m; ++j) {
@@ -145,7 +159,21 @@ void grad_block(double p, int64_t i0, int64_t n, int64_t m, int64_t d, const T* 
       const Lane<T> some = select(none, one, size);
       select(none, zero, c / (K == kSquares ? some : pow(some, less))).store(share_of + j * w);
     }
-  constexpr int kAtOnce = 8;
+  // Where rows are few, lanes are elements of one.
+  if (n * ((d + w - 1) / w) < d) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = 0; k < d; k += w) {
+        const int some = static_cast<int>(d - k < w ? d - k : w);
+        const Lane<T> x = load_part(a + (i0 + i) * d + k, some);
+        Lane<T> sum(0);
+        for (int64_t j = 0; j < m; ++j)
+          sum += share<K>(x - load_part(b + j * d + k, some), Lane<T>(share_of[j * w + i]),
+                          K == kLargest ? Lane<T>(size_of[j * w + i]) : zero, less);
+        store_part(sum, out + (i0 + i) * d + k, some);
+      }
+    return;
+  }
+  pack_panel<T, w>(a + i0 * d, d, 1, static_cast<int>(n), d, turned);
   const auto columns = [&](int64_t k, auto count) __attribute__((always_inline)) {
     constexpr int c = decltype(count)::value;
     Lane<T> sum[c], x[c];
@@ -166,8 +194,9 @@ void grad_block(double p, int64_t i0, int64_t n, int64_t m, int64_t d, const T* 
     }
   };
   int64_t k = 0;
-  for (; k + kAtOnce <= d; k += kAtOnce) columns(k, Number<kAtOnce>());
-  for (; k < d; ++k) columns(k, Number<1>());
+  for (; k + 8 <= d; k += 8) columns(k, Number<8>());
+  for (; k + 2 <= d; k += 2) columns(k, Number<2>());
+  if (k < d) columns(k, Number<1>());
 }
 
 template <class F>

@@ -252,9 +252,22 @@ void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int
   constexpr int size = Lane<T>::size;
   if (whole && m <= size) return add_short_columns<T, 1>(m, k, a, lda, x, xs, y);
   if (whole && m <= 2 * size) return add_short_columns<T, 2>(m, k, a, lda, x, xs, y);
-  int64_t j = 0;
-  for (; j + 8 <= k; j += 8) add_columns<T, 8>(m, a + j * lda, lda, x + j * xs, xs, y, j > 0);
-  for (; j < k; ++j) add_columns<T, 1>(m, a + j * lda, lda, x + j * xs, xs, y, j > 0);
+  // A piece of y stays in the first-level cache while a few columns pass over it; many of them are
+  // read in long runs, which is kinder to memory.
+  const int64_t piece = k <= 32 ? 8192 / static_cast<int64_t>(sizeof(T)) : m;
+  for (int64_t i = 0; i < m; i += piece) {
+    const int64_t n = m - i < piece ? m - i : piece;
+    int64_t j = 0;
+    const auto pass = [&](auto count) __attribute__((always_inline)) {
+      constexpr int C = decltype(count)::value;
+      for (; j + C <= k; j += C)
+        add_columns<T, C>(n, a + j * lda + i, lda, x + j * xs, xs, y + i, j > 0);
+    };
+    pass(Number<8>());
+    pass(Number<4>());
+    pass(Number<2>());
+    pass(Number<1>());
+  }
 }
 
 // R rows of c += four rows of b (or C of them) times the numbers of a that belong to them.

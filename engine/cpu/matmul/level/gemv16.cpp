@@ -85,7 +85,8 @@ void gemv16_cols(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uin
                  float* y) {
   int64_t j = 0;
   for (; j + 8 <= k; j += 8) columns<8>(m, a + j * lda, lda, x + j, y, j == 0);
-  for (; j < k; ++j) columns<1>(m, a + j * lda, lda, x + j, y, j == 0);
+  for (; j + 2 <= k; j += 2) columns<2>(m, a + j * lda, lda, x + j, y, j == 0);
+  if (j < k) columns<1>(m, a + j * lda, lda, x + j, y, j == 0);
 }
 
 float dot16_part(int64_t n, const uint16_t* x, const uint16_t* y) {
