@@ -330,6 +330,7 @@ local absent = {
   pipeline = "stages stand on devices of one process (:to(device)), or on ranks that dist.send and dist.recv to each other",
   pipelining = "stages stand on devices of one process (:to(device)), or on ranks that dist.send and dist.recv to each other",
   checkpoint = "rank 0 saves with torch.save, and all load",
+  optim = "every rank keeps what its optimiser remembers: torch.optim",
   elastic = "tycho run --max-restarts starts all ranks again; they go on from the script's checkpoint",
   all_reduce_coalesced = "torch.cat joins small tensors before one all_reduce",
 }

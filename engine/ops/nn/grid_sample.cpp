@@ -147,6 +147,35 @@ Tensor composed(const Tensor& x, const Tensor& grid, const Sampler& s) {
 
 #define GRID_OPTIONS "mode: string, padding_mode: string, align_corners: bool"
 
+// The gradients of input and grid, those that are wanted, by the composition of what does not hang on
+// what made them; `graph`: they have one of their own.
+std::vector<Tensor> composed_grads(const Tensor& g, const Tensor& x, const Tensor& grid,
+                                   const Sampler& s, bool of_input, bool of_grid, bool graph) {
+  const NoGrad before;  // comes back
+  mode.grad = true;
+  const bool needs[] = {of_input, of_grid};
+  std::vector<Tensor> in{x, grid}, out(2), wanted;
+  for (size_t i = 0; i < 2; ++i) {
+    in[i] = graph ? op<"clone">(in[i]) : op<"detach">(in[i]);
+    if (!needs[i]) continue;
+    if (!graph) in[i]->requires_grad = true;
+    wanted.push_back(in[i]);
+  }
+  const auto wide = [](const Tensor& t) {  // halves are computed in float32, as in one pass
+    const bool half = t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16;
+    return half ? Tensor(op<"to.dtype">(t, DType::Float32)) : t;
+  };
+  const Tensor y = composed(wide(in[0]), wide(in[1]), s);
+  const std::vector<Tensor> found =
+      grad::gradients({y}, wanted, {wide(g)}, {.create_graph = graph, .allow_unused = true});
+  for (size_t i = 0, k = 0; i < 2; ++i) {
+    if (!needs[i]) continue;
+    const Tensor& one = found[k++];  // none of a grid that is rounded
+    out[i] = one ? one : op<"zeros_like">(in[i]);
+  }
+  return out;
+}
+
 const Op& grid_sample_backward = add_op(
     {.name = "grid_sample_backward",
      .args = "grad, input, grid, " GRID_OPTIONS ", of_input: bool, of_grid: bool",
@@ -158,6 +187,17 @@ const Op& grid_sample_backward = add_op(
            for (int i = 1; i <= 2; ++i) {
              const Tensor& t = c.tensor(i);
              c.out.push_back(empty(c.flag(i + 5) ? t.shape() : Sizes{0}, t.dtype(), t.device()));
+           }
+         },
+     .compose =
+         [](Call& c) {
+           const std::vector<Tensor> both = composed_grads(
+               c.tensor(0), c.tensor(1), c.tensor(2), Sampler{c.string(3), c.string(4), c.flag(5)},
+               c.flag(6), c.flag(7), false);
+           for (int i = 0; i < 2; ++i) {
+             const Tensor& t = c.tensor(i + 1);
+             c.out.push_back(both[static_cast<size_t>(i)] ? both[static_cast<size_t>(i)]
+                                                          : empty(Sizes{0}, t.dtype(), t.device()));
            }
          },
      .samples =
@@ -172,37 +212,16 @@ const Op& grid_sample_backward = add_op(
 
 void forward_grad(Backward& b) {
   const Tensor x = b.in(0), grid = b.in(1);
-  if (!mode.grad && grid_sample_backward.kernel_on(kernels_of(x.device()))) {
-    const auto both = ops<"grid_sample_backward">(b.g(), x, grid, b.string(2), b.string(3),
-                                                  b.flag(4), b.needs(0), b.needs(1));
+  const auto set = [&](const auto& both) {
     for (int i = 0; i < 2; ++i)
-      if (b.needs(i)) b.set(i, both[i]);
-    return;
-  }
-  // By the composition of what does not hang on what made it, so that its gradients have a graph of their own.
-  const bool graph = mode.grad;
-  const NoGrad before;  // comes back
-  mode.grad = true;
-  std::vector<Tensor> in{x, grid}, wanted;
-  for (int i = 0; i < 2; ++i) {
-    Tensor& t = in[static_cast<size_t>(i)];
-    t = graph ? op<"clone">(t) : op<"detach">(t);
-    if (!b.needs(i)) continue;
-    if (!graph) t->requires_grad = true;
-    wanted.push_back(t);
-  }
-  const auto wide = [](const Tensor& t) {  // halves are computed in float32, as in one pass
-    const bool half = t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16;
-    return half ? Tensor(op<"to.dtype">(t, DType::Float32)) : t;
+      if (b.needs(i)) b.set(i, both[static_cast<size_t>(i)]);
   };
-  const Tensor y = composed(wide(in[0]), wide(in[1]), Sampler{b.string(2), b.string(3), b.flag(4)});
-  const std::vector<Tensor> found =
-      grad::gradients({y}, wanted, {wide(b.g())}, {.create_graph = graph, .allow_unused = true});
-  for (int i = 0, k = 0; i < 2; ++i) {
-    if (!b.needs(i)) continue;
-    const Tensor& one = found[static_cast<size_t>(k++)];  // none of a grid that is rounded
-    b.set(i, one ? one : op<"zeros_like">(in[static_cast<size_t>(i)]));
-  }
+  if (mode.grad)
+    set(composed_grads(b.g(), x, grid, Sampler{b.string(2), b.string(3), b.flag(4)}, b.needs(0),
+                       b.needs(1), true));
+  else
+    set(ops<"grid_sample_backward">(b.g(), x, grid, b.string(2), b.string(3), b.flag(4), b.needs(0),
+                                    b.needs(1)));
 }
 
 const Op& grid_sample_forward =

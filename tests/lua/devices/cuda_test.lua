@@ -492,3 +492,9 @@ test("what says where or how large may lie on another device, as in PyTorch, and
     return torch.nn.LSTM(3, 2):cuda(1)(torch.randn(2, 1, 3):cuda(1), {torch.zeros(1, 1, 2), torch.zeros(1, 1, 2)})
   end)
 end)
+
+test("no operation is left to the CPU where the program has the module for GPUs", function()
+  local names, why = cuda._ops_on_cpu()
+  if not names then check.skip(why) end
+  check.equal(names, {})
+end)
