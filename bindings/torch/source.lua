@@ -219,9 +219,23 @@ function Parser:expression(limit)
   return left
 end
 
+-- The values of an assignment: each name has its own, and those without one are results of the last.
+function Parser:assign(targets)
+  local value = self:expression(0)
+  for _, e in ipairs(targets) do
+    if not value then return end
+    if e.kind == "name" then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line} end
+    if self:text() == "," then
+      self.at = self.at + 1
+      value = self:expression(0)
+    end
+  end
+end
+
 -- Statements are skipped over; what counts are the expressions in them.
 function Parser:block()
   local depth = 0
+  local targets = {}  -- of an assignment, so far
   while self.tokens[self.at] do
     local token, word, first = self.tokens[self.at], self:text(), self.at
     if word == "function" then
@@ -244,10 +258,12 @@ function Parser:block()
       local e = self:expression(0)
       if not e then
         self.at = math.max(self.at, first + 1)
-      elseif e.kind == "name" and self:text() == "=" then
-        self.at = self.at + 1
-        local value = self:expression(0)
-        if value then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line} end
+      else
+        targets[#targets + 1] = e
+        local after = self:text()
+        if after == "," or after == "=" then self.at = self.at + 1 end
+        if after == "=" then self:assign(targets) end
+        if after ~= "," then targets = {} end
       end
     end
     if self.at <= first then self.at = first + 1 end

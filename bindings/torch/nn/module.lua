@@ -464,7 +464,11 @@ function Class:to(...)
   return self
 end
 ---Moves every parameter and buffer to a CUDA device.
-function Class:cuda(device) return self:to(device and torch.device("cuda", device) or "cuda") end
+---@param device? integer|string|torch.device a number, or a device
+function Class:cuda(device)
+  if device == nil then return self:to("cuda") end
+  return self:to(math.type(device) == "integer" and device >= 0 and torch.device("cuda", device) or torch.device(device))
+end
 ---Moves every parameter and buffer to the CPU.
 function Class:cpu() return self:to("cpu") end
 for _, name in ipairs {"half", "bfloat16", "float", "double"} do
