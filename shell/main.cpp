@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/core/device.h"
 #include "bindings/core/lua.h"
 #include "bindings/dist/dist.h"
 #include "engine/base/parallel.h"
@@ -61,7 +62,11 @@ void report(lua_State* L) {
 
 // Runs the chunk on the stack with its arguments; the exit status.
 int run(lua_State* L, int arguments) {
-  const Outcome outcome = call(L, arguments, 0);
+  Outcome outcome = call(L, arguments, 0);
+  if (outcome == Outcome::Ok) {
+    lua_pushcfunction(L, lua::finish_devices);
+    outcome = call(L, 0, 0);
+  }
   if (outcome == Outcome::Ok) return 0;
   std::fflush(stdout);
   lua::script_failed(L);

@@ -196,9 +196,11 @@ void set_grad(lua_State* L, const Tensor& x) {
   TYCHO_CHECK(Kind::DType, g.dtype() == x.dtype(),
               "grad: a gradient of %s does not fit a tensor of %s", dtype_name(g.dtype()),
               dtype_name(x.dtype()));
-  TYCHO_CHECK(Kind::Device, g.device() == x.device(),
-              "grad: the gradient is on %s, the tensor on %s", device_name(g.device()).c_str(),
-              device_name(x.device()).c_str());
+  if (g.device() != x.device())
+    fail(Kind::Device,
+         format("grad: the gradient is on %s, the tensor on %s", device_name(g.device()).c_str(),
+                device_name(x.device()).c_str()),
+         "x.grad = g:to(x.device)");
   extra_of(x.get()).grad = g;
   keep_same(L, 3);
 }

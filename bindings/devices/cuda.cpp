@@ -122,6 +122,11 @@ int synchronize(lua_State* L) {
   return 0;
 }
 
+int finish_all(lua_State*) {
+  if (tycho::detail::device_count > 0) backend_of(Device{0}).finish_all();
+  return 0;
+}
+
 // _matmul_precision(number?): how exact products of float32 are, from 0 (the most) to 2.
 int lua_matmul_precision(lua_State* L) {
   if (!lua_isnoneornil(L, 1)) {
@@ -177,6 +182,8 @@ int cudnn_version(lua_State* L) {
 }
 
 }  // namespace
+
+int finish_devices(lua_State* L) { return guarded<finish_all>(L); }
 
 void open_cuda(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);

@@ -219,6 +219,19 @@ function Parser:expression(limit)
   return left
 end
 
+-- The values of an assignment: each name has its own, and those without one are results of the last.
+function Parser:assign(targets)
+  local value
+  for i, e in ipairs(targets) do
+    if i == 1 or self:text() == "," then
+      self.at = self.at + 1
+      value = self:expression(0)
+      if not value then return end
+    end
+    if e.kind == "name" then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line, after = value.last} end
+  end
+end
+
 -- Statements are skipped over; what counts are the expressions in them.
 function Parser:block()
   local depth = 0
@@ -249,14 +262,7 @@ function Parser:block()
           self.at = self.at + 1
           targets[#targets + 1] = self:expression(0) or {kind = "none"}
         end
-        for i = 1, self:text() == "=" and #targets or 0 do
-          self.at = self.at + 1  -- past "=", then past commas
-          local value = self:expression(0)
-          if not value then break end
-          local e = targets[i]
-          if e.kind == "name" then self.assigned[#self.assigned + 1] = {name = e.name, value = value, line = e.line, after = value.last} end
-          if self:text() ~= "," then break end
-        end
+        if self:text() == "=" then self:assign(targets) end
       end
     end
     if self.at <= first then self.at = first + 1 end

@@ -71,6 +71,10 @@ struct Cuda final : Backend {
     forget_arrived(device);
     raise_faults(d);
   }
+  void finish_all() override {
+    for (int8_t i = 0; i < kMaxCudaDevices; ++i)
+      if (in_use(Device{i})) synchronize(Device{i});
+  }
 
   StreamId new_stream(Device d) override {
     DeviceContext& device = context_of(d);

@@ -57,6 +57,16 @@ std::unique_ptr<DeviceContext> open(Device device) {
   return d;
 }
 
+struct Contexts {
+  std::mutex mutex;
+  std::unique_ptr<DeviceContext> of[kMaxCudaDevices];
+};
+// Never destroyed: tensors may outlive the end of main.
+Contexts& contexts() {
+  static auto* all = new Contexts;
+  return *all;
+}
+
 }  // namespace
 
 int count_devices() {
@@ -70,16 +80,20 @@ bool has_new_enough() {
   return false;
 }
 
-// Never destroyed: tensors may outlive the end of main.
+bool in_use(Device device) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  return all.of[device.number] != nullptr;
+}
+
 DeviceContext& context_of(Device device) {
-  static std::mutex mutex;
-  static auto* all = new std::unique_ptr<DeviceContext>[kMaxCudaDevices];
   static thread_local Context current = nullptr;
   DeviceContext* d;
   {
-    const std::lock_guard lock(mutex);
-    if (!all[device.number]) all[device.number] = open(device);
-    d = all[device.number].get();
+    Contexts& all = contexts();
+    const std::lock_guard lock(all.mutex);
+    if (!all.of[device.number]) all.of[device.number] = open(device);
+    d = all.of[device.number].get();
   }
   if (current != d->context) {
     check(driver().set_context(d->context), "choosing a device");

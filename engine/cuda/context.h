@@ -83,6 +83,7 @@ struct DeviceContext {
 
 int count_devices();
 bool has_new_enough();  // a device that can be used
+bool in_use(Device device);
 // Makes the device's context the calling thread's. Raises Kind::Device.
 DeviceContext& context_of(Device device);
 Stream stream_of(Device device);  // the calling thread's current one

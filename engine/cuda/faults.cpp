@@ -11,6 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/where.h"
 #include "engine/cuda/context.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::cuda {
 
@@ -25,7 +26,7 @@ namespace {
 
 // An operation and the line of the script that asked for it.
 struct Asked {
-  const char* op;
+  std::string_view op;
   Where where;
 };
 std::mutex mutex;
@@ -44,8 +45,10 @@ Fault* new_fault() {
   return static_cast<Fault*>(memory);
 }
 
-int32_t fault_number(const char* op) {
+int32_t fault_number(const char* kernel) {
   const Where where = here();
+  std::string_view op = composing ? composing->name : kernel;  // cross_entropy, not its gather
+  op = op.substr(0, op.find('.'));
   const std::lock_guard lock(mutex);
   static auto* numbers = new std::map<std::tuple<std::string_view, uint32_t, int32_t>, int32_t>;
   const auto [it, added] = numbers->emplace(std::tuple(op, where.source, where.line),
@@ -62,18 +65,23 @@ void raise_faults(Device device) {
     return;
   const Fault seen = *fault;
   std::memset(fault, 0, sizeof *fault);
-  std::string op = "an operation";
+  std::string op = "an operation", place;
   {
     const std::lock_guard lock(mutex);
     if (seen.op >= 0 && seen.op < static_cast<int32_t>(asked().size())) {
       const Asked& a = asked()[static_cast<size_t>(seen.op)];
-      op = a.op + at(a.where);
+      op = a.op;
+      place = at(a.where);
     }
   }
-  fail(Kind::Index,
-       format("%s, on %s: index %lld at position %lld is out of range (1 to %lld)", op.c_str(),
-              device_name(device).c_str(), static_cast<long long>(seen.value) + 1,
-              static_cast<long long>(seen.position) + 1, static_cast<long long>(seen.limit)));
+  const long long value = seen.value + 1, position = seen.position + 1, limit = seen.limit;
+  Error e(Kind::Index,
+          format("%s: index %lld at position %lld is out of range (1 to %lld); %s was asked%s, and "
+                 "tells it only now",
+                 op.c_str(), value, position, limit, device_name(device).c_str(), place.c_str()),
+          value == 0 ? "index + 1  -- positions and classes count from 1" : "");
+  e.op = op;  // not of the call that happened to hear of it
+  throw e;
 }
 
 }  // namespace tycho::cuda

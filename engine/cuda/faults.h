@@ -6,7 +6,8 @@
 namespace tycho::cuda {
 
 Fault* new_fault();  // in memory of the host that kernels write to
-// The number by which a kernel names the operation it belongs to, and the line that runs.
-int32_t fault_number(const char* op);
+// The number by which a kernel names what was asked for, the operation that it is a part of or itself,
+// and the line that runs.
+int32_t fault_number(const char* kernel);
 
 }  // namespace tycho::cuda

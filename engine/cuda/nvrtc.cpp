@@ -57,7 +57,12 @@ uint64_t hash_of(const char* text, size_t n, uint64_t seed) {
   return h;
 }
 
-bool read_entry(const std::string& path, std::string* code) {
+// An entry begins with a hash of its code and of its key: another one's under its name is no entry.
+uint64_t seal_of(const std::string& code, uint64_t key) {
+  return hash_of(code.data(), code.size(), key);
+}
+
+bool read_entry(const std::string& path, uint64_t key, std::string* code) {
   FILE* f = std::fopen(path.c_str(), "rb");
   if (!f) return false;
   uint64_t hash = 0;
@@ -65,19 +70,19 @@ bool read_entry(const std::string& path, std::string* code) {
   char part[1 << 16];
   while (const size_t n = good ? std::fread(part, 1, sizeof part, f) : 0) code->append(part, n);
   std::fclose(f);
-  good = good && !code->empty() && hash == hash_of(code->data(), code->size(), 0);
+  good = good && !code->empty() && hash == seal_of(*code, key);
   if (!good) code->clear();
   return good;
 }
 
 // A folder that cannot be written costs the next program a compilation, and nothing else. The name
 // beside is nobody else's, also where machines share the folder.
-void write_entry(const std::string& path, const std::string& code) {
+void write_entry(const std::string& path, uint64_t key, const std::string& code) {
   std::string beside = path + ".XXXXXX";
   const int fd = mkstemp(beside.data());
   FILE* f = fd >= 0 ? fdopen(fd, "wb") : nullptr;
   if (!f) return;
-  const uint64_t hash = hash_of(code.data(), code.size(), 0);
+  const uint64_t hash = seal_of(code, key);
   const bool good = std::fwrite(&hash, sizeof hash, 1, f) == 1 &&
                     std::fwrite(code.data(), 1, code.size(), f) == code.size();
   if (std::fclose(f) != 0 || !good || std::rename(beside.c_str(), path.c_str()) != 0)
@@ -122,11 +127,12 @@ bool compile_now(const Nvrtc& rtc, const std::string& source, int arch, const He
 }
 
 // An entry of any compiler, for machines that have none.
-bool read_any(const std::string& folder, const std::string& name, std::string* code) {
+bool read_any(const std::string& folder, const std::string& name, uint64_t key, std::string* code) {
   glob_t found{};
   bool good = false;
   if (glob((folder + "/" + name + "-*.cubin").c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc && !good; ++i) good = read_entry(found.gl_pathv[i], code);
+    for (size_t i = 0; i < found.gl_pathc && !good; ++i)
+      good = read_entry(found.gl_pathv[i], key, code);
   globfree(&found);
   return good;
 }
@@ -160,16 +166,16 @@ const void* compile(const std::string& source, int arch, const Header* headers, 
   static const Nvrtc rtc;
   std::string code;
   if (!rtc.why.empty()) {
-    if (!folder.empty() && read_any(folder, name, &code)) return keep(std::move(code));
+    if (!folder.empty() && read_any(folder, name, key, &code)) return keep(std::move(code));
     *why = rtc.why;
     return nullptr;
   }
   const std::string path =
       folder.empty() ? "" : folder + "/" + name + "-" + rtc.library.version + ".cubin";
-  if (path.empty() || !read_entry(path, &code)) {
+  if (path.empty() || !read_entry(path, key, &code)) {
     if (known) return nullptr;
     if (!compile_now(rtc, source, arch, headers, &code, why)) return nullptr;
-    if (!path.empty()) write_entry(path, code);
+    if (!path.empty()) write_entry(path, key, code);
   }
   return keep(std::move(code));
 }

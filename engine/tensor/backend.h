@@ -69,6 +69,8 @@ struct Backend {
   virtual void end_kernel(Device device) = 0;
   // Waits until everything asked of the device is done.
   virtual void synchronize(Device device) = 0;
+  // The same for every device that has been used, where what went wrong there may not be told yet.
+  virtual void finish_all() {}
 
   // --- streams: of devices whose work does not happen as it is asked for ---
   virtual StreamId new_stream(Device) { return 0; }

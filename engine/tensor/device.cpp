@@ -67,9 +67,13 @@ Device cuda_device(int64_t number) {
          "there is no CUDA device on this machine" +
              (why_no_device.empty() ? "" : ": " + why_no_device),
          "torch.cuda.simulate(4)  -- before the first use: four devices on the CPU");
-  TYCHO_CHECK(Kind::Device, number >= 0 && number < n,
-              "there is no device cuda:%lld (there are cuda:0 to cuda:%d)",
-              static_cast<long long>(number), n - 1);
+  if (number < 0 || number >= n) {
+    const std::string there = n == 1 ? "cuda:0" : format("cuda:0 to cuda:%d", n - 1);
+    fail(Kind::Device,
+         format("there is no device cuda:%lld (there %s %s)", static_cast<long long>(number),
+                n == 1 ? "is only" : "are", there.c_str()),
+         format("device = \"cuda:%d\"  -- the last one: devices count from 0", n - 1));
+  }
   used = true;
   return Device{static_cast<int8_t>(number)};
 }

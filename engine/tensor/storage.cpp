@@ -35,12 +35,14 @@ void unmap(void* data, size_t bytes, void*) {
 
 [[noreturn]] void fail_without_memory(size_t bytes, Device device) {
   const auto mb = [](auto n) { return static_cast<double>(n) / 1e6; };
+  const std::string wanted =
+      bytes < 100'000 ? format("%zu bytes", bytes) : format("%.1f MB", mb(bytes));
   std::string of;
   if (!device.is_cpu()) of = format(" of its %.1f MB", mb(backend_of(device).capacity(device)));
   fail(Kind::Oom,
-       format("out of memory on %s: %.1f MB wanted, %.1f MB%s in use by tensors",
-              device_name(device).c_str(), mb(bytes), mb(backend_of(device).live_bytes(device)),
-              of.c_str()),
+       format("out of memory on %s: %s wanted, %.1f MB%s in use by tensors",
+              device_name(device).c_str(), wanted.c_str(),
+              mb(backend_of(device).live_bytes(device)), of.c_str()),
        "drop what is not needed (x = nil), work in smaller batches, or use torch.no_grad");
 }
 

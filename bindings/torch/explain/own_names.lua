@@ -19,6 +19,7 @@ local function own(call, name)
     local last = node.args and node.args[#node.args]
     at = last and last.kind == "table" and last.named and last.named[name] or nil
   end
+  if at and at.kind == "table" and at.named and at.named[name] then at = at.named[name] end  -- f(x, {name = y})
   local place = order[name]
   if not at and place then
     local o = call.operands[place < 0 and #call.operands or place] or call.operands[#call.operands]
@@ -27,6 +28,20 @@ local function own(call, name)
   end
   if not at and place == 1 and node.kind == "call" and node.method then at = node.called end
   return at and not call:code(at):find "\n" and call:operand_text(at) or nil
+end
+
+-- The user's text for an item of a list: in cat{a, b}, a[{i, j}], or behind each other, as einsum's.
+local function own_item(call, list, item)
+  local node, at = call.node, nil
+  if node.kind == "index" then
+    at = node.key.kind == "table" and node.key.items[item] or node.key
+  else
+    local record = torch._ops()[call.op]
+    for k, p in ipairs(record and record.signatures[1].params or {}) do
+      if p.name == list then at = call:node_of(node, k .. "." .. item) or call:node_of(node, tostring(k + item - 1)) end
+    end
+  end
+  return at and at.kind ~= "table" and not call:code(at):find "\n" and call:operand_text(at) or nil
 end
 
 ---Advice with the user's names in the place of the engine's.
@@ -42,6 +57,11 @@ return function(hint, call)
     else
       hint = hint:match "%-%- or (.*)$" or hint
     end
+  end
+  local list, item, done = hint:match "^([%a_][%w_]*)%[(%d+)%] = [^:]*(:.*)$"
+  if list then
+    local text = own_item(call, list, tonumber(item))
+    return text and (text:find "^[%a_][%w_.]*$" and text .. " = " or "") .. text .. done or hint
   end
   local name, rest = hint:match "^([%a_][%w_]*) = (.*)$"
   if name and rest:find("^" .. name .. ":") then  -- b = b:to(..): an assignment where the user has a variable

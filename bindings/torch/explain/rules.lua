@@ -20,6 +20,21 @@ for op in ("transpose permute swapaxes swapdims movedim moveaxis flip"):gmatch "
 -- Rows are looked through in order: kind, op (words) and find (a part of the message) must all fit.
 -- picture: the operands' lines say what the title leaves out, or are a picture; quiet: no such lines.
 local rules = {
+  {code = "DEVICE-1", kind = "device", find = "device on this machine", quiet = true},
+  {code = "DEVICE-1", kind = "device", find = "is no device", quiet = true},
+  {code = "DEVICE-1", kind = "device", devices = true, fixes = function(call)
+    local out = {}
+    for k = 2, #call.operands do
+      local o = call.operands[k]
+      local a = call.operands[1]
+      if o.device ~= a.device then
+        local function place(of, n) return of.node and of.node.kind == "name" and F("%%:to(%%%d.device)", n) or F('%%:to("%s")', of.device) end
+        out[#out + 1] = {[o] = place(a, 1)}
+        out[#out + 1] = {[a] = place(o, k)}
+      end
+    end
+    return out
+  end},
   {code = "SHAPE-6", kind = "shape", op = "linear", find = "features in its last dimension",
     notes = function(call)
       local x, w = call.operands[1], call.operands[2]
@@ -119,10 +134,11 @@ local rules = {
     end
     return out
   end},
-  {code = "INDEX-2", kind = "index", op = "cross_entropy nll_loss", fixes = function(call)
+  {code = "INDEX-2", kind = "index", op = "cross_entropy nll_loss", find = "target[", fixes = function(call)
     local y = call.operands[2]
     return y and call.hint == "y = y + 1" and {{[y] = "% + 1"}} or {}
   end},
+  {code = "INDEX-1", quiet = true, kind = "index", find = "tells it only now"},  -- of a call before this one
   {code = "INDEX-1", kind = "index", hint = repairs.range_hint, fixes = function(call)
     local x, out = call.operands[1], {}
     if not x or repairs.grows(call) then return out end
@@ -189,21 +205,6 @@ local rules = {
   {code = "DTYPE-0", kind = "dtype", fixes = function(call)
     local x = call.operands[1]
     return x and {{[x] = "%:float()"}, {[x] = "%:long()"}, {[x] = "%:bool()"}} or {}
-  end},
-  {code = "DEVICE-1", kind = "device", find = "device on this machine", quiet = true},
-  {code = "DEVICE-1", kind = "device", find = "is no device", quiet = true},
-  {code = "DEVICE-1", kind = "device", devices = true, fixes = function(call)
-    local out = {}
-    for k = 2, #call.operands do
-      local o = call.operands[k]
-      local a = call.operands[1]
-      if o.device ~= a.device then
-        local function place(of, n) return of.node and of.node.kind == "name" and F("%%:to(%%%d.device)", n) or F('%%:to("%s")', of.device) end
-        out[#out + 1] = {[o] = place(a, 1)}
-        out[#out + 1] = {[a] = place(o, k)}
-      end
-    end
-    return out
   end},
   {code = "GRAD-1", kind = "autograd", op = "backward", find = "one number", fixes = function(call)
     local y = call.operands[1]

@@ -82,16 +82,12 @@ const Op& ctc_loss = add_op(
                        reduction.c_str());
            const bool single = c.tensor(0).rank() == 2;  // one sequence without a batch
            const Tensor x = single ? op<"unsqueeze">(c.tensor(0), 1) : c.tensor(0);
-           // Labels and lengths may lie on the CPU, as in PyTorch, which reads them there.
-           const auto there = [&](int i) {
-             const Tensor& t = c.tensor(i);
-             return t.device() == x.device() ? t : Tensor(op<"to.device">(t, x.device()));
-           };
+           // Scripts keep lengths, and for cuDNN targets too, on the CPU.
+           const auto there = [&](int i) { return op<"to.device">(c.tensor(i), x.device()); };
            Tensor loss = ops<"_ctc">(x, there(1), there(2), there(3), c.integer(4), c.flag(6))[0];
            if (reduction == "mean") {
-             const Tensor lengths = op<"to.dtype">(op<"clamp_min">(c.tensor(3), 1), loss.dtype());
-             loss =
-                 op<"mean">(loss / op<"to.device">(op<"reshape">(lengths, Sizes{-1}), x.device()));
+             const Tensor lengths = op<"to.dtype">(op<"clamp_min">(there(3), 1), loss.dtype());
+             loss = op<"mean">(loss / op<"reshape">(lengths, Sizes{-1}));
            } else if (reduction == "sum") {
              loss = op<"sum">(loss);
            } else if (single) {

@@ -2,6 +2,7 @@
 // function below. In-place calls are checked before and their version counted after.
 #include "engine/ops/table/apply.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -53,40 +54,66 @@ uint32_t devices_of(const Call& c) {
   return devices;
 }
 
+// An argument's tensor: "argument 2 (other)", "item 2 of argument 1 (tensors)".
+struct Place {
+  const Impl* t = nullptr;
+  int arg = 0;
+  // Its number in a list, from 1; 0 where the argument is no list.
+  int item(const Call& c) const {
+    const Value& v = c.arg[arg];
+    return v.tag == Tag::Tensors ? int(std::find(v.tensors, v.tensors + v.n, t) - v.tensors) + 1
+                                 : 0;
+  }
+  std::string text(const Call& c) const {
+    const std::string name = format("argument %d (%s)", arg + 1, c.op->params[arg].name.c_str());
+    return item(c) ? format("item %d of ", item(c)) + name : name;
+  }
+  std::string name(const Call& c) const {
+    const std::string& own = c.op->params[arg].name;
+    return item(c) ? format("%s[%d]", own.c_str(), item(c)) : own;
+  }
+};
+
 // How tensors of two arguments come to one device: parameters stay with their network, and what is
 // computed with goes where they are.
-std::string same_device(const Call& c, const Impl* first, int first_arg, const Impl* t, int arg) {
-  const auto moved = [&](int which, const Impl* to) {
-    const std::string &name = c.op->params[static_cast<size_t>(which)].name,
-                      device = device_name(to->device);
-    if (c.arg[which].tag == Tag::Tensors) return format("t = t:to(\"%s\")", device.c_str());
+std::string same_device(const Call& c, const Place& first, const Place& other) {
+  const auto moved = [&](const Place& which, const Impl* to) {
+    const std::string name = which.name(c), device = device_name(to->device);
     return name + " = " + name + ":to(\"" + device + "\")";
   };
-  const bool parameter = t->requires_grad && !t->node && !first->requires_grad;
-  if (!parameter) return moved(arg, first);
-  if (first->device.is_cpu()) return moved(first_arg, t);
-  return "net:to(\"" + device_name(first->device) + "\")  -- all parameters of the network";
+  // Buffers, such as running means, lie where the parameters beside them do.
+  bool parameter = false;
+  each_tensor(c, [&](const Impl* t, int) {
+    parameter |= t->device == other.t->device && t->requires_grad && !t->node;
+  });
+  if (*c.op->writes)  // an optimiser's step
+    return "opt:load_state_dict(opt:state_dict())  -- its state goes to where the parameters are; "
+           "or "
+           "make the optimiser after net:to(..)";
+  const bool changes_first = c.inplace && first.arg == 0;
+  if (first.t->device.is_cpu() && !changes_first) return moved(first, other.t);
+  if (!parameter || (first.t->requires_grad && !first.t->node)) return moved(other, first.t);
+  if (first.t->requires_grad) return moved(first, other.t);  // of a layer that lies elsewhere
+  return "net:to(\"" + device_name(first.t->device) + "\")  -- all parameters of the network";
 }
 
 void check_devices(const Call& c) {
   if (c.op->any_device) return;
-  const Impl* first = nullptr;
-  int first_arg = 0;
+  Place first;
   each_tensor(c, [&](const Impl* t, int arg) {
+    const Place at{t, arg};
     // A number on the CPU may meet a device's tensors, but not take their values in place.
-    if (!first || (first->rank == 0 && first->device.is_cpu() && !c.inplace)) {
-      if (!first || !t->device.is_cpu()) first = t, first_arg = arg;
+    if (!first.t || (first.t->rank == 0 && first.t->device.is_cpu() && !c.inplace)) {
+      if (!first.t || !t->device.is_cpu()) first = at;
       return;
     }
-    if (t->device == first->device || (t->rank == 0 && t->device.is_cpu())) return;
-    const auto& p = c.op->params;
+    if (t->device == first.t->device || (t->rank == 0 && t->device.is_cpu())) return;
     fail(Kind::Device,
-         format("%s: argument %d (%s) is on %s, argument %d (%s) on %s; tensors of different "
-                "devices do not mix",
-                public_name(*c.op).c_str(), first_arg + 1, p[first_arg].name.c_str(),
-                device_name(first->device).c_str(), arg + 1, p[arg].name.c_str(),
+         format("%s: %s is on %s, %s on %s; tensors of different devices do not mix",
+                public_name(*c.op).c_str(), first.text(c).c_str(),
+                device_name(first.t->device).c_str(), at.text(c).c_str(),
                 device_name(t->device).c_str()),
-         same_device(c, first, first_arg, t, arg));
+         same_device(c, first, at));
   });
 }
 
@@ -303,6 +330,11 @@ void compose(Call& c) {
   if (inside) [[unlikely]]
     mode.observer = std::exchange(inside, nullptr);
   const Decided decided(c.op->amp == Amp::F32);
+  const struct Outermost {
+    const Op* before = composing;
+    explicit Outermost(const Op* op) { composing = before ? before : op; }
+    ~Outermost() { composing = before; }
+  } outermost(c.op);
   c.op->compose(c);
 }
 

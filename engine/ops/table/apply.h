@@ -15,6 +15,9 @@ struct Mode {
 };
 inline constinit thread_local Mode mode;
 
+// The outermost operation that is being composed of others: what somebody asked for. Null outside.
+inline constinit thread_local const Op* composing = nullptr;
+
 // Turns recording off while it lives.
 struct NoGrad {
   bool before = mode.grad;

@@ -1,9 +1,11 @@
 // The cache of compiled kernels with a compiler that is a fake: versions, damage, closed folders and
 // several processes at once. Each part runs in processes of its own, which open their libraries anew.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +74,60 @@ void damage() {
   EXPECT_NE(compiled("refuse this").find("refused"), std::string::npos);
 }
 
+// A bit anywhere, a byte more or less, and another kernel's entry under this one's name.
+void flips() {
+  EXPECT_TRUE(gives("first"));
+  ASSERT_EQ(entries().size(), 1);
+  const std::string path = home() + "/tycho/" + entries()[0];
+  const auto read = [&] {
+    return (std::stringstream() << std::ifstream(path, std::ios::binary).rdbuf()).str();
+  };
+  const auto again = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    EXPECT_TRUE(gives("first"));
+    EXPECT_TRUE(gives("first"));
+  };
+  const std::string good = read();
+  for (size_t i = 0; i < good.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ 1 << bit);
+      again(bad);
+      EXPECT_EQ(read(), good) << i;
+    }
+  for (size_t n = 0; n < good.size(); ++n) again(good.substr(0, n));
+  again(good + '\0');
+  EXPECT_EQ(read(), good);
+  fs::rename(path, home() + "/first");
+  EXPECT_TRUE(gives("other"));
+  for (const std::string& name : entries())
+    fs::copy_file(home() + "/first", home() + "/tycho/" + name,
+                  fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(gives("other"));
+}
+
+// A disk without room: nothing half written is left, and kernels are there all the same.
+void full() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{12, RLIM_INFINITY};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  for (const char* source : {"a", "b", "a"}) EXPECT_TRUE(gives(source));
+  EXPECT_TRUE(gives(std::string(100000, 'c')));
+  EXPECT_TRUE(entries().empty());
+  const rlimit most{RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_FSIZE, &most);
+}
+
+// The folder goes while it is in use, and comes back.
+void removed() {
+  for (const char* source : {"a", "b", "a"}) {
+    EXPECT_TRUE(gives(source));
+    fs::remove_all(home() + "/tycho");
+  }
+  EXPECT_TRUE(gives("c"));
+  EXPECT_EQ(entries().size(), 1);
+}
+
 void share() {
   std::mt19937 random(static_cast<unsigned>(getpid()));
   for (int i = 0; i < 150; ++i) {
@@ -92,6 +148,9 @@ TEST(CudaCachePart, DISABLED_OfATest) {
                                                       {"second_version", second_version},
                                                       {"no_compiler", no_compiler},
                                                       {"damage", damage},
+                                                      {"flips", flips},
+                                                      {"full", full},
+                                                      {"removed", removed},
                                                       {"share", share}};
   for (const auto& [name, run] : parts)
     if (part == name) return run();
@@ -144,6 +203,15 @@ TEST_F(CudaCache, AnEntryIsOfOneVersionOfTheCompilerAndServesWhereThereIsNone) {
 
 TEST_F(CudaCache, DamageAndAClosedFolderCostACompilationAndNothingElse) {
   run("damage", TYCHO_FAKE_NVRTC, "13.0");
+}
+
+TEST_F(CudaCache, EveryDamagedByteAndAnotherKernelsEntryAreSeen) {
+  run("flips", TYCHO_FAKE_NVRTC, "13.0");
+}
+
+TEST_F(CudaCache, AFullDiskAndAFolderThatGoesCostACompilationAndNothingElse) {
+  run("full", TYCHO_FAKE_NVRTC, "13.0");
+  run("removed", TYCHO_FAKE_NVRTC, "13.0");
 }
 
 TEST_F(CudaCache, SeveralProcessesShareItWhileItIsDamaged) {

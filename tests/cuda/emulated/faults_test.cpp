@@ -51,6 +51,19 @@ TEST(CudaFaults, ABadPositionIsNamedNothingIsWrittenAndTheDeviceGoesOn) {
             }).find("embedding"),
             std::string::npos);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(number_at(x, i), i + 1);
+  // What was asked for is named, not a part of it, nor the call that hears of it.
+  const Tensor scores = there({2, 3}, {1, 2, 3, 4, 5, 6}, DType::Float32);
+  const Tensor labels = there({2}, {2, 4}, DType::Int64);
+  const std::string said = error_of([&] { op<"cross_entropy">(scores, labels); });
+  EXPECT_TRUE(said.starts_with("cross_entropy: index 4 at position 2 is out of range (1 to 3); "))
+      << said;
+  op<"index_select">(x, 0, bad);
+  try {
+    backend_of(kDevice).finish_all();
+    FAIL() << "nobody has heard of it";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.op, "index_select");
+  }
   EXPECT_EQ(error_of([&] { op_<"index_fill">(x, 0, there({1}, {4}, DType::Int64), 8); }), "");
   EXPECT_EQ(number_at(x, 3), 8);
 }

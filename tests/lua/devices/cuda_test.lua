@@ -400,7 +400,61 @@ test("the error of two devices moves what is computed with to the parameters, an
   net:cuda(1)
   check.contains(check.raises("device", "do not mix", function() return net(x) end).hint, ':to("cuda:1")')
   local lists = check.raises("device", "do not mix", function() return torch.cat {x:cuda(0), x:cuda(1)} end)
-  check.contains(lists.hint, 't = t:to("cuda:0")')
+  check.contains(lists.hint, 'tensors[2] = tensors[2]:to("cuda:0")')
+  check.contains(lists.message, "item 1 of argument 1 (tensors) is on cuda:0, item 2 of argument 1 (tensors) on cuda:1")
+  -- What is told can be typed: the user's own names, and the one that lies elsewhere.
+  local a, b, mask = x:cuda(0), x:cuda(1), x:cuda(1):gt(0)
+  check.contains(tostring(check.raises("device", nil, function() local y = torch.cat {a, b} return y end)), "torch.cat {a, b:to(a.device)}")
+  check.contains(tostring(check.raises("device", nil, function() local y = a[mask] return y end)), 'mask = mask:to("cuda:0")')
+  local text = tostring(check.raises("device", nil, function() local y = a + b return y end))
+  check.contains(text, "a was made in line")  -- each of several names with its own value
+  check.contains(text, ": x:cuda(1)\n")
+  local ones = torch.ones(2)
+  check.contains(tostring(check.raises("device", nil, function() local y = torch.bincount(b[1]:long(), {weights = ones}) return y end)), 'ones = ones:to("cuda:1")')
+  local norm = torch.nn.BatchNorm1d(3)
+  check.contains(check.raises("device", "running_mean", function() return norm(torch.ones(2, 3):cuda(0)) end).hint, 'net:to("cuda:0")')
+  local far = torch.nn.Sequential(torch.nn.Linear(3, 3):cuda(0), torch.nn.Linear(3, 1):cuda(1))
+  check.contains(check.raises("device", "weight", function() return far(a) end).hint, 'input = input:to("cuda:1")')
+end)
+
+test("an optimiser made before its network moved says what to do, and that helps", function()
+  local net = torch.nn.Linear(2, 1)
+  local opt = torch.optim.Adam(net:parameters(), {lr = 0.1})
+  local function step(x)
+    opt:zero_grad()
+    net(x):sum():backward()
+    opt:step()
+  end
+  step(torch.ones(1, 2))
+  net:cuda(1)
+  local x = torch.ones(1, 2):cuda(1)
+  check.contains(check.raises("device", nil, step, x).hint, "opt:load_state_dict(opt:state_dict())")
+  opt:load_state_dict(opt:state_dict())
+  step(x)
+  check.equal(tostring(net.weight.device), "cuda:1")
+end)
+
+test("a network moves to the device that is named, and to nothing else", function()
+  local net = torch.nn.Linear(1, 1)
+  for device, name in pairs {[0] = "cuda:0", [1] = "cuda:1", ["cuda:1"] = "cuda:1", cuda = "cuda:0"} do
+    check.equal(tostring(net:cuda(device).weight.device), name)
+  end
+  for _, bad in ipairs {1.5, true, {}, print, 0 / 0, "gpu"} do
+    check.raises("argument", "no device", net.cuda, net, bad)
+  end
+  check.raises("device", "cuda:9 (there are cuda:0 to cuda:", net.cuda, net, 9)
+  check.contains(check.raises("device", nil, torch.zeros, 1, {device = "cuda:9"}).hint, "devices count from 0")
+end)
+
+test("lengths and targets of ctc_loss lie where scripts keep them", function()
+  local x = torch.randn(5, 2, 4):log_softmax(3)
+  local targets, inputs, lengths = torch.tensor {{2, 3}, {4, 2}}, torch.tensor {5, 4}, torch.tensor {2, 1}
+  local wanted = torch.nn.functional.ctc_loss(x, targets, inputs, lengths)
+  for _, there in ipairs {targets, targets:cuda(1)} do
+    local loss = torch.nn.functional.ctc_loss(x:cuda(1), there, inputs, lengths:cuda(0))
+    check.equal(tostring(loss.device), "cuda:1")
+    check.close(loss:cpu(), wanted, 1e-5)
+  end
 end)
 
 test("out= on another device is refused, but for what is made of nothing", function()
