@@ -1,6 +1,7 @@
 // Convolutions with few windows: the windows as a small matrix whose columns have the weight's order.
 #include "engine/cpu/conv/conv_thin.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/parallel.h"
@@ -106,12 +107,14 @@ struct Thin {
 }  // namespace
 
 bool few_windows(const Convolution& c) {
-  constexpr int64_t kFewRows = 32, kEnoughWeights = 1 << 14;
+  // The work grows with the rows, what packing costs does not; from 64 rows on it is made up for.
+  constexpr int64_t kMostRows = 100, kEnoughWeights = 1 << 14, kWeightsOfRows = 64, kOutputs = 16;
   if (c.dtype != DType::Float32 && c.dtype != DType::Float64) return false;
   const Window& w = c.window;
   const int64_t taps = w.bands() * w.kernel[2], rows = w.rows();
-  const int64_t depth = w.channels / c.groups * taps, out = c.out_channels / c.groups;
-  return rows > 0 && rows <= kFewRows && out >= 16 && taps > 1 && depth * out >= kEnoughWeights;
+  const int64_t out = c.out_channels / c.groups, weights = w.channels / c.groups * taps * out;
+  return rows > 0 && rows <= kMostRows && out >= kOutputs && taps > 1 &&
+         weights >= std::max(kEnoughWeights, kWeightsOfRows * rows * rows);
 }
 
 void conv_thin_forward(const Convolution& c, const Pixels& x, const void* w, const void* bias,

@@ -50,10 +50,11 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
     a.in = s < 0 ? 1 : x[s + 2];
     a.out = s < 0 ? 1 : y[s + 2];
     a.dilation = s < 0 || !dilation.n ? 1 : dilation[s];
-    const bool adaptive = s >= 0 && kernel.n == 0;
-    const int64_t pad = s < 0 || adaptive ? 0 : padding[s];
-    a.stride = s < 0 ? 1 : adaptive ? 0 : stride[s];
-    a.kernel = s < 0 ? 1 : adaptive ? 0 : kernel[s];
+    const bool even = s >= 0 && kernel.n == 0 && a.in % a.out == 0;  // windows as of any pooling
+    const bool adaptive = s >= 0 && kernel.n == 0 && !even;
+    const int64_t pad = s < 0 || kernel.n == 0 ? 0 : padding[s];
+    a.stride = s < 0 ? 1 : even ? a.in / a.out : adaptive ? 0 : stride[s];
+    a.kernel = s < 0 ? 1 : even ? a.stride : adaptive ? 0 : kernel[s];
     int64_t *const start = table, *const first = start + a.out, *const last = first + a.out,
                    *const count = last + a.out;
     table += 4 * a.out;

@@ -26,9 +26,9 @@ TYCHO_INLINE T plus(T a, T b) {
     return a + b;
 }
 
-// The sum of n neighbours.
+// The sum of n neighbours, in the parts of a lane.
 template <class T>
-TYCHO_INLINE T sum_of(const T* p, int64_t n) {
+TYCHO_INLINE Lane<T> sum_of(const T* p, int64_t n) {
   using L = Lane<T>;
   L sum[2] = {L(0), L(0)};
   int64_t i = 0;
@@ -37,7 +37,7 @@ TYCHO_INLINE T sum_of(const T* p, int64_t n) {
     sum[1] += L::load(p + i + L::size);
   }
   each_lane<T>(n - i, [&](int64_t j, int m) { sum[0] += load_n(p + i + j, m); });
-  return total(sum[0] + sum[1]);
+  return sum[0] + sum[1];
 }
 
 template <class T>
@@ -65,32 +65,50 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
   const Inside inside(ax);
+  // Windows that hardly overlap and do not fill lanes are summed by themselves.
+  int64_t seen = 0;
+  for (int64_t o = 0; o < ax.out; ++o) seen += ax.last[o] - ax.first[o];
+  const bool apart = (inside.begin >= inside.end || ax.stride > L::size) && seen <= 2 * ax.in;
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     const auto row_at = [&](int64_t tz, int64_t ty) {
-      return x + n * plane +
-             ((az.start[oz] + tz * az.dilation) * ay.in + ay.start[oy] + ty * ay.dilation) * ax.in;
+      return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
     };
-    // A single row is read where it lies, unless lanes would read beyond its end.
-    const bool alone = inside.begin >= inside.end && az.last[oz] - az.first[oz] == 1 &&
-                       ay.last[oy] - ay.first[oy] == 1;
-    const T* const sum = alone ? row_at(az.first[oz], ay.first[oy]) : scratch;
-    if (!alone) memset(scratch, 0, ax.in * sizeof(T));
-    for (int64_t tz = az.first[oz]; !alone && tz < az.last[oz]; ++tz)
-      for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
-        const T* row = row_at(tz, ty);
-        each_lane<T>(ax.in, [&](int64_t i, int m) {
-          (L::load(scratch + i) + load_n(row + i, m)).store(scratch + i);
-        });
+    const auto write = [&](int64_t ox, L sum) {
+      y[line * ax.out + ox] = quotient(L(total(sum)), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
+    };
+    const auto single = [&](int64_t ox) {
+      write(ox, sum_of(scratch + ax.start[ox] + ax.first[ox], ax.last[ox] - ax.first[ox]));
+    };
+    if (apart) {
+      const int64_t rows = ay.last[oy] - ay.first[oy];
+      for (int64_t ox = 0; ox < ax.out; ++ox) {
+        const int64_t first = ax.start[ox] + ax.first[ox], width = ax.last[ox] - ax.first[ox];
+        const bool joined = width == ax.in;  // its rows follow each other
+        L sum(0);
+        for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz) {
+          const T* row = row_at(tz, ay.first[oy]) + first;
+          for (int64_t ty = joined ? rows - 1 : 0; ty < rows; ++ty, row += ax.in)
+            sum += sum_of(row, joined ? rows * width : width);
+        }
+        write(ox, sum);
       }
+      return;
+    }
+    // Rows are added up for the windows of the line that lie inside.
+    each_lane<T>(ax.in, [&](int64_t i, int m) {
+      L sum(0);
+      for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz) {
+        const T* row = row_at(tz, ay.first[oy]) + i;
+        for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty, row += ax.in)
+          sum += load_n(row, m);
+      }
+      sum.store(scratch + i);
+    });
     const auto lanes = [&](int64_t ox, int m) {
-      const T* const from = sum + ax.start[ox];
+      const T* const from = scratch + ax.start[ox];
       L s(0);
       for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t, ax.stride);
       store_n(y + line * ax.out + ox, quotient(s, L(divisor_of<T>(p, {oz, oy, ox}))), m);
-    };
-    const auto single = [&](int64_t ox) {
-      const T s = sum_of(sum + ax.start[ox] + ax.first[ox], ax.last[ox] - ax.first[ox]);
-      y[line * ax.out + ox] = quotient(L(s), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
     };
     each_result<T>(ax, inside, lanes, single);
   });
