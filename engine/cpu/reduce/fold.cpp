@@ -126,52 +126,54 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
 }
 
 // Blocks of short rows: the rows of many blocks are put side by side, a tile at a time. The last two
-// kept axes are those of a tile.
+// kept axes are those of a tile; of a row that is longer than a tile, it takes a part.
 void by_boxes(const Folder& folder, FoldSink sink) {
   const FoldPlan& p = folder.plan;
   const int outer = p.kept_rank - 2;
   const FoldAxis &block = p.kept[outer], &row = p.kept[outer + 1];
   // States of several parts are joined more rarely.
   const int64_t few = folder.f->components > 1 ? 32 : 8;
-  const int64_t most = kBox / std::min<int64_t>(p.depth, few) / row.size,
-                beside = std::clamp<int64_t>(most, 1, block.size),
-                parts = (block.size + beside - 1) / beside,
-                slab = std::min(p.depth, kBox / (beside * row.size));
+  const int64_t room = kBox / std::min<int64_t>(p.depth, few), width = std::min(room, row.size),
+                widths = (row.size + width - 1) / width,
+                beside = std::clamp<int64_t>(room / row.size, 1, block.size),
+                parts = (block.size + beside - 1) / beside * widths,
+                slab = std::min(p.depth, kBox / (beside * width));
   const bool straight = folder.straight && slab == p.depth;
   Walk w;
   w.rank = 3, w.count = 1;
   const int64_t strides[] = {p.folded[0].in, block.in, row.in};
   std::copy(strides, strides + 3, w.stride[0]);
-  parallel_for(p.results / (block.size * row.size) * parts,
-               std::max<int64_t>(1, kWork / (beside * row.size * p.depth)),
-               [&](int64_t first, int64_t last) {
-                 alignas(64) char raw[kBox * 8], tile[kBox * 8];
-                 Slot s[3 * kBox];
-                 BoxPart part;
-                 int64_t planned[3] = {};
-                 for (int64_t u = first; u < last; ++u) {
-                   const FoldPlace at = place_of(p.kept, outer, u / parts);
-                   const int64_t j = u % parts * beside, n = std::min(beside, block.size - j),
-                                 cols = n * row.size, from = at.in + j * block.in,
-                                 out = at.out + j * block.out;
-                   if (!straight) folder.f->init(s, kBox, cols);
-                   for (int64_t r = 0; r < p.depth; r += slab) {
-                     const int64_t sizes[] = {std::min(slab, p.depth - r), n, row.size};
-                     if (!std::equal(sizes, sizes + 3, planned)) part.plan(w, 0, sizes);
-                     std::copy(sizes, sizes + 3, planned);
-                     part.gather(folder.bytes, folder.direct ? tile : raw,
-                                 folder.at(from + r * p.folded[0].in));
-                     if (!folder.direct)
-                       level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw,
-                                           1, sizes[0] * cols);
-                     if (straight)
-                       folder.finish_rows(tile, cols, cols, out, 1);
-                     else
-                       folder.f->rows(tile, cols, sizes[0], cols, r, s, kBox);
-                   }
-                   if (!straight) sink.call(sink.function, s, kBox, cols, out, 1);
-                 }
-               });
+  parallel_for(
+      p.results / (block.size * row.size) * parts,
+      std::max<int64_t>(1, kWork / (beside * width * p.depth)), [&](int64_t first, int64_t last) {
+        alignas(64) char raw[kBox * 8], tile[kBox * 8];
+        Slot s[3 * kBox];
+        BoxPart part;
+        int64_t planned[3] = {};
+        for (int64_t u = first; u < last; ++u) {
+          const FoldPlace at = place_of(p.kept, outer, u / parts);
+          const int64_t j = u % parts / widths * beside, i = u % widths * width,
+                        n = std::min(beside, block.size - j), m = std::min(width, row.size - i),
+                        cols = n * m, from = at.in + j * block.in + i * row.in,
+                        out = at.out + j * block.out + i * row.out;
+          if (!straight) folder.f->init(s, kBox, cols);
+          for (int64_t r = 0; r < p.depth; r += slab) {
+            const int64_t sizes[] = {std::min(slab, p.depth - r), n, m};
+            if (!std::equal(sizes, sizes + 3, planned)) part.plan(w, 0, sizes);
+            std::copy(sizes, sizes + 3, planned);
+            part.gather(folder.bytes, folder.direct ? tile : raw,
+                        folder.at(from + r * p.folded[0].in));
+            if (!folder.direct)
+              level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw, 1,
+                                  sizes[0] * cols);
+            if (straight)
+              folder.finish_rows(tile, cols, cols, out, 1);
+            else
+              folder.f->rows(tile, cols, sizes[0], cols, r, s, kBox);
+          }
+          if (!straight) sink.call(sink.function, s, kBox, cols, out, 1);
+        }
+      });
 }
 
 // Short lines, along which elements lie nearer than the lines: many are turned at a time, so that each

@@ -5,6 +5,7 @@
 
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/reduce/reduce.h"
+#include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 
@@ -67,6 +68,13 @@ inline FoldPlace place_of(const FoldAxis* axes, int n, int64_t i) {
   }
   return p;
 }
+
+constexpr int64_t kColumns = 64;  // that a fold takes at once, or a multiple of it
+constexpr int64_t kFewRows =
+    8;  // fewer at a time are dear: every time, states move to and from slots
+// Rows of a tile are as long as the second cache allows: what is read of each lies together.
+constexpr int64_t kShallowBytes = 131072;
+static_assert(kShallowBytes / 8 / kShallow >= kColumns);
 
 struct Folder {
   const Fold* f;
@@ -150,9 +158,10 @@ struct Folder {
       f->rows(at(from), down, n, cols, number, s, cap);
       return;
     }
-    alignas(64) char tile[fold_sizes::kTile * 8];
     const int lane_bytes = lanes == Lanes::F32 ? 4 : 8;
-    const int64_t rows = fold_sizes::kTile / cols;
+    alignas(64) char tile[fold_sizes::kTile * 8];
+    const int64_t room = fold_sizes::kTile * 8 / lane_bytes / cols,
+                  rows = std::max(fold_sizes::kTile / cols, std::min(kFewRows, room));
     for (int64_t i = 0; i < n; i += rows) {
       const int64_t m = std::min(rows, n - i);
       for (int64_t r = 0; r < m; ++r)
@@ -166,16 +175,18 @@ struct Folder {
                   int64_t out_step) const {
     const int lane_bytes = lanes == Lanes::F32 ? 4 : 8;
     const int64_t n = plan.depth;
-    const bool here = direct && step == 1;
-    alignas(64) char tile[fold_sizes::kTile * 8];
-    const int64_t room = fold_sizes::kTile * 8 / lane_bytes / n, most = here ? cols : room;
+    if (direct && step == 1) return finish_rows(from, down, cols, out, out_step);
+    // Whole lanes, but for the last ones.
+    const int64_t room = kShallowBytes / lane_bytes / n,
+                  most = std::min(cols, room / kColumns * kColumns);
+    const Scratch tile(static_cast<size_t>(n * most * lane_bytes));
     for (int64_t j = 0; j < cols; j += most) {
       const int64_t m = std::min(most, cols - j);
       const char* x = from + j * step * bytes;
-      for (int64_t r = 0; !here && r < n; ++r)
-        level_of::load_tile(static_cast<int>(lanes), dtype, tile + r * m * lane_bytes,
+      for (int64_t r = 0; r < n; ++r)
+        level_of::load_tile(static_cast<int>(lanes), dtype, tile.data() + r * m * lane_bytes,
                             x + r * down * bytes, step, m);
-      finish_rows(here ? x : tile, here ? down : m, m, out + j * out_step, out_step);
+      finish_rows(tile.data(), m, m, out + j * out_step, out_step);
     }
   }
   // Lane-typed rows `down` elements apart.

@@ -179,3 +179,42 @@ test("a norm loses neither small nor large numbers", function()
   check.equal(torch.linalg.vector_norm(torch.tensor {1 / 0, 2}):item(), 1 / 0)
   check.yes(torch.linalg.vector_norm(torch.tensor {0 / 0, 2}):isnan():item())
 end)
+
+test("columns of 16-bit floats and steps fold over any depth and width as float64 does", function()
+  torch.manual_seed(17)
+  for _, depth in ipairs {1, 2, 8, 9, 31, 100, 128, 129, 300} do
+    for _, columns in ipairs {8, 63, 64, 65, 200, 1023, 1030} do
+      local wide = torch.randint(-8, 9, {depth, columns}, {dtype = torch.float64})
+      for _, x in ipairs {
+        wide:to(torch.bfloat16), wide:to(torch.float16), wide:to(torch.int16),
+        torch.stack({wide, wide}, 3):to(torch.float32):select(3, 2),
+      } do
+        check.equal(torch.equal(x:sum {dim = 1, dtype = torch.float64}, wide:sum(1)), true)
+        check.equal(torch.equal(x:amax(1):to(torch.float64), wide:amax(1)), true)
+        check.equal(torch.equal(x:argmin(1), wide:argmin(1)), true)
+        if x:is_floating_point() and depth > 1 then
+          check.close(x:to(torch.float32):var(1):to(torch.float64), wide:var(1), 1e-4, 1e-4)
+          check.close(x:var(1):to(torch.float64), wide:var(1), 1e-2, 1e-2)
+        end
+      end
+    end
+  end
+end)
+
+test("blocks of short rows fold as they do alone, however long the dimension beside them is", function()
+  torch.manual_seed(18)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int64", "uint8"} do
+    for _, long in ipairs {300, 1024, 1025, 1737, 4100} do
+      for _, sizes in ipairs {{3, long, 2}, {2, long, 5}, {20, long, 3}, {2, 3, long, 2}} do
+        local base = torch.randint(0, 9, sizes)
+        local turn = #sizes == 3 and {3, 2, 1} or {4, 3, 2, 1}
+        local x, straight = base:to(torch[dtype]):permute(turn), base:permute(turn):contiguous()
+        for dim = 1, #sizes do
+          if dtype ~= "bfloat16" then check.equal(torch.equal(x:sum(dim):to(torch.int64), straight:sum(dim)), true) end
+          check.equal(torch.equal(x:amax(dim):to(torch.int64), straight:amax(dim)), true)
+          check.equal(torch.equal(x:argmax(dim), straight:argmax(dim)), true)
+        end
+      end
+    end
+  end
+end)

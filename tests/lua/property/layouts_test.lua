@@ -97,6 +97,24 @@ test("parts are taken from tensors of any layout", function()
   end
 end)
 
+test("rows of a few elements are turned round in every type, each by itself", function()
+  torch.manual_seed(6)
+  for _, dtype in ipairs {"uint8", "bool", "int16", "bfloat16", "int32", "float32", "int64", "float64"} do
+    for columns = 1, 33 do
+      local order = {}
+      for i = 1, columns do order[i] = columns + 1 - i end
+      for _, rows in ipairs {1, 2, 3, 7, 40, 300} do
+        local wide = torch.randint(0, 100, {rows, columns + 1}):to(torch[dtype])
+        for _, x in ipairs {wide[{{}, {2, -1}}]:contiguous(), wide[{{}, {2, -1}}]} do
+          local want = x:index_select(2, torch.tensor(order))
+          check.equal(torch.equal(x:flip {2}, want), true)
+          check.equal(torch.equal(x:flip {1, 2}:flip {1}, want), true)
+        end
+      end
+    end
+  end
+end)
+
 test("blocks of few columns are folded over any depth", function()
   torch.manual_seed(4)
   for _, depth in ipairs {1, 7, 31, 32, 33, 140} do

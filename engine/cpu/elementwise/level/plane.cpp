@@ -111,6 +111,59 @@ TYCHO_INLINE void copy_turned(T* to, const T* from, int64_t n) {
   for (; i < n; i++) to[i] = from[-i];
 }
 
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// Bytes that are put in another order at once: any within 16, or any four within 32.
+template <int size>
+struct Turned {
+  static constexpr int64_t bytes = size >= 4 ? 32 : 16;
+  alignas(32) char at[32];
+  void operator()(char* to, const char* from) const {
+    if constexpr (size >= 4) {
+      const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
+                    order = _mm256_load_si256(reinterpret_cast<const __m256i*>(at));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(x, order));
+    } else {
+      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)),
+                    order = _mm_load_si128(reinterpret_cast<const __m128i*>(at));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(x, order));
+    }
+  }
+  // Rows of that many elements, as many as there is room for, each from its last element to its first.
+  explicit Turned(int64_t cols) {
+    constexpr int64_t unit = size >= 4 ? 4 : 1, parts = size / unit;
+    for (int64_t i = 0; i < bytes / unit; i++) {
+      const int64_t row = i / parts / cols, from = row * cols + cols - 1 - i / parts % cols;
+      const int64_t place = (row + 1) * cols * size <= bytes ? from * parts + i % parts : i;
+      if constexpr (size >= 4) {
+        const int32_t p = static_cast<int32_t>(place);
+        memcpy(at + 4 * i, &p, 4);
+      } else {
+        at[i] = static_cast<char>(place);
+      }
+    }
+  }
+};
+#endif
+
+// Rows of a few elements that lie one after the other, `from` at the last one of the first. What is
+// stored beyond whole rows is overwritten by the next ones.
+template <class T>
+void turn_rows(T* to, const T* from, int64_t rows, int64_t cols) {
+  const int64_t n = rows * cols;
+  int64_t i = 0;
+  from -= cols - 1;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  using Turn = Turned<sizeof(T)>;
+  constexpr int64_t kPer = Turn::bytes / static_cast<int64_t>(sizeof(T));
+  const Turn turn(cols);
+  const int64_t step = kPer / cols * cols;
+  for (; i + kPer <= n; i += step)
+    turn(reinterpret_cast<char*>(to + i), reinterpret_cast<const char*>(from + i));
+#endif
+  for (; i < n; i += cols)
+    for (int64_t c = 0; c < cols; c++) to[i + c] = from[i + cols - 1 - c];
+}
+
 // to[i] = from[2 i]
 template <class T>
 TYCHO_INLINE void copy_seconds(T* to, const T* from, int64_t n) {
@@ -231,6 +284,8 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
     if (fc == 0 && fr == 1 && tr == cols && braided(cols, to, tr, from, fc, rows, true)) return;
     if (fc == 0) return row_fills(to, tr, from, fr, rows, cols);
     if (fc == -1) {
+      if (tr == cols && fr == cols && cols * kSize <= (kSize >= 4 ? 32 : 16))
+        return turn_rows(to, from, rows, cols);
       for (int64_t r = 0; r < rows; r++) copy_turned(to + r * tr, from + r * fr, cols);
       return;
     }
