@@ -9,6 +9,7 @@
 
 #include "engine/cpu/library/lapack.h"
 #include "engine/cpu/matmul/batch.h"
+#include "engine/cpu/matmul/reflect.h"
 #include "engine/cpu/matmul/spectra.h"
 #include "engine/ops/table/kernel.h"
 
@@ -239,20 +240,26 @@ void qr(Call& c) {
     using T = decltype(zero);
     const auto& l = lapack_for<T>(batch_count(self), k);
     const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
+    const bool few = few_reflections(rows, columns, q_columns, sizeof(T));
     each_matrix(
         batch_count(self),
         [&] {
           return [&, tau = std::vector<T>(static_cast<size_t>(std::max(1, k))),
                   work = std::vector<T>(static_cast<size_t>(lwork))](int64_t i) mutable {
             T* m = a.data<T>() + i * rows * columns;
+            T* to = with_q && q_columns ? q.data<T>() + i * q_columns * rows : nullptr;
             int info = 0;
-            if (k) l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
+            const bool done =
+                few && level_of::reflect_qr(sizeof(T) == 4 ? 0 : 1, int64_t{rows}, int64_t{columns},
+                                            int64_t{q_columns}, static_cast<void*>(m),
+                                            static_cast<void*>(to));
+            if (k && !done)
+              l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
             T* upper = r.data<T>() + i * r_rows * columns;
             for (int row = 0; row < r_rows; ++row)
               for (int j = 0; j < columns; ++j)
                 upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
-            if (with_q && q_columns) {
-              T* to = q.data<T>() + i * q_columns * rows;
+            if (to && !done) {
               std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
               l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
             }
