@@ -1,4 +1,5 @@
-// QR of few columns by own reflections, against LAPACK's, which numbers far from 1 go to.
+// QR of few columns by own reflections, and singular values of long matrices by it, against LAPACK's,
+// which numbers far from 1 go to.
 #include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
@@ -72,6 +73,43 @@ TEST(Qr, OfDependentAndVanishingColumnsStaysOrthogonal) {
       const auto qr = ops<"qr">(bad, "reduced");
       EXPECT_TRUE(std::isnan(values(op<"sum">(qr[1]))[0]));
     }
+  });
+}
+
+TEST(Svd, OfLongAndWideMatricesIsLapacksInEveryLayout) {
+  at_each_level([] {
+    Source s;
+    for (const DType type : {DType::Float32, DType::Float64})
+      for (const auto& [m, n] : std::vector<std::array<int64_t, 2>>{
+               {2, 1}, {1, 9}, {9, 4}, {4, 9}, {70, 33}, {33, 70}, {300, 7}, {7, 300}, {40, 20}}) {
+        const bool wide = type == DType::Float64;
+        const double near = wide ? 1e-12 : 1e-4, far = std::ldexp(1.0, wide ? 600 : 60);
+        const auto check = [&](const Tensor& a, const std::string& how) {
+          const std::string what = std::string(dtype_name(type)) + " " + std::to_string(m) + "x" +
+                                   std::to_string(n) + how;
+          const auto own = ops<"svd">(a, false);
+          const Tensor values = op<"svdvals">(a * far) * (1 / far);
+          expect_near(own[1], values, near, what + ": values");
+          expect_near(op<"svdvals">(a), values, near, what + ": values alone");
+          const Tensor scaled = op<"unsqueeze">(own[1], -2) * own[0];
+          expect_near(op<"matmul">(scaled, own[2]), a, near, what + ": U S V");
+          for (const Tensor& q : {own[0], t(own[2])}) {
+            const Tensor square = op<"matmul">(t(q), q);
+            expect_near(square, op<"expand">(op<"eye">(square.size(-1)), square.shape()), near,
+                        what + ": vectors");
+          }
+        };
+        check(random(s, {m, n}, type), "");
+        check(random(s, {5, m, n}, type), " of a batch");
+        check(t(random(s, {n, m}, type)), " turned");
+        check(alias(random(s, {m, 2 * n + 1}, type), {m, n}, {2 * n + 1, 2}, 1), " stepped");
+        check(op<"mm">(random(s, {m, 1}, type), random(s, {1, n}, type)), " of rank 1");
+        check(op<"zeros_like">(random(s, {2, m, n}, type)), " of zeros");
+      }
+    Tensor bad = random(s, {2, 50, 5});
+    bad.host<double>()[333] = NAN;
+    EXPECT_THROW(ops<"svd">(bad, false), Error);
+    EXPECT_THROW(op<"svdvals">(bad), Error);
   });
 }
 
