@@ -4,11 +4,14 @@
 #include "engine/ops/linear/linalg.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
 #include "engine/cpu/library/lapack.h"
 #include "engine/cpu/matmul/batch.h"
+#include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/matmul/reflect.h"
 #include "engine/cpu/matmul/spectra.h"
 #include "engine/ops/table/kernel.h"
 
@@ -107,6 +110,86 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
   if (v) copy_raw(v, turned(rows));
 }
 
+// The same of matrices that are much longer than wide (or of the turned ones of those that are wide),
+// by those of R of their QR: those are small squares, and one side's vectors are turned by Q. False,
+// with nothing to rely on, where another way is better.
+bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
+  const Tensor& self = c.tensor(0);
+  const bool tall = self.size(-2) >= self.size(-1);
+  const int64_t length = self.size(tall ? -2 : -1), n = self.size(tall ? -1 : -2);
+  const int64_t count = batch_count(s, 1), size = dtype_size(self.dtype());
+  if ((u && full) || length < 2 * n || !few_reflections(length, n, n, size)) return false;
+  const Tensor a = copied(tall ? turned(self) : self);  // the long matrix, column by column
+  std::atomic<bool> missed = false;
+  by_type(a, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& l = lapack_for<T>(count, n);
+    const char* job = u ? "S" : "N";
+    const int side = static_cast<int>(n), ask = -1;
+    T asked = 0, none = 0;
+    int places = 0, code = 0;
+    l.gesdd(job, &side, &side, &none, &side, &none, &none, &side, &none, &side, &asked, &ask,
+            &places, &code, kOne);
+    const int lwork = std::max(1, static_cast<int>(asked));
+    each_matrix(
+        count,
+        [&] {
+          const auto room = [](int64_t some) { return std::vector<T>(static_cast<size_t>(some)); };
+          return [&, q = room(u ? n * length : 0), square = room(n * n), turn = room(n * n),
+                  work = room(lwork),
+                  iwork = std::vector<int>(static_cast<size_t>(8 * n))](int64_t i) mutable {
+            T* const m = a.data<T>() + i * n * length;
+            if (!all_finite(m, n * length)) return kNotFinite;
+            if (!level_of::reflect_qr(sizeof(T) == 4 ? 0 : 1, length, n, n, static_cast<void*>(m),
+                                      static_cast<void*>(u ? q.data() : nullptr))) {
+              missed = true;
+              return 0;
+            }
+            for (int64_t j = 0; j < n; ++j)  // R, or its transpose where the matrix is wide
+              for (int64_t k = 0; k < n; ++k)
+                square[tall ? j * n + k : k * n + j] = k <= j ? m[j * length + k] : 0;
+            T* const own = u ? (tall ? vh : u).data<T>() + i * n * n : nullptr;
+            T *const left = tall ? turn.data() : own, *const right = tall ? own : turn.data();
+            int info = 0;
+            l.gesdd(job, &side, &side, square.data(), &side, s.data<T>() + i * n, left, &side,
+                    right, &side, work.data(), &lwork, iwork.data(), &info, kOne);
+            if (!u || info) return info;
+            Product p{.dtype = self.dtype(),
+                      .m = n,
+                      .n = length,
+                      .k = n,
+                      .a = turn.data(),
+                      .b = q.data(),
+                      .c = u.data<T>() + i * n * length,
+                      .a_row = n,
+                      .a_col = 1,
+                      .b_row = length,
+                      .b_col = 1,
+                      .c_row = length,
+                      .alone = count > 1};
+            if (!tall)
+              p = {.dtype = self.dtype(),
+                   .m = length,
+                   .n = n,
+                   .k = n,
+                   .a = q.data(),
+                   .b = turn.data(),
+                   .c = vh.data<T>() + i * n * length,
+                   .a_row = 1,
+                   .a_col = length,
+                   .b_row = n,
+                   .b_col = 1,
+                   .c_row = n,
+                   .alone = count > 1};
+            gemm(p);
+            return 0;
+          };
+        },
+        [&](int code) { return not_converged(c.op->name, code); });
+  });
+  return !missed;
+}
+
 // Singular values to s, and the vectors to u and vh where there are some.
 void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
   const int64_t m = c.tensor(0).size(-2), n = c.tensor(0).size(-1), count = batch_count(s, 1);
@@ -124,6 +207,7 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
           });
     });
   }
+  if (singular_by_qr(c, u, s, vh, full)) return;
   const Tensor a = copied(turned(c.tensor(0)));  // column by column
   const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
   const int k = std::min(rows, columns);
@@ -239,20 +323,26 @@ void qr(Call& c) {
     using T = decltype(zero);
     const auto& l = lapack_for<T>(batch_count(self), k);
     const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
+    const bool few = few_reflections(rows, columns, q_columns, sizeof(T));
     each_matrix(
         batch_count(self),
         [&] {
           return [&, tau = std::vector<T>(static_cast<size_t>(std::max(1, k))),
                   work = std::vector<T>(static_cast<size_t>(lwork))](int64_t i) mutable {
             T* m = a.data<T>() + i * rows * columns;
+            T* to = with_q && q_columns ? q.data<T>() + i * q_columns * rows : nullptr;
             int info = 0;
-            if (k) l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
+            const bool done =
+                few && level_of::reflect_qr(sizeof(T) == 4 ? 0 : 1, int64_t{rows}, int64_t{columns},
+                                            int64_t{q_columns}, static_cast<void*>(m),
+                                            static_cast<void*>(to));
+            if (k && !done)
+              l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
             T* upper = r.data<T>() + i * r_rows * columns;
             for (int row = 0; row < r_rows; ++row)
               for (int j = 0; j < columns; ++j)
                 upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
-            if (with_q && q_columns) {
-              T* to = q.data<T>() + i * q_columns * rows;
+            if (to && !done) {
               std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
               l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
             }
