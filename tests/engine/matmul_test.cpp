@@ -1,4 +1,6 @@
 // Matrix products against plain loops in float64; their gradients against differences.
+#include <cstring>
+
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "tests/engine/levels.h"
@@ -141,6 +143,31 @@ TEST(Matmul, OfThinTurnedMatricesWithVectorsAgreesAcrossPieces) {
           d,
           {{2049, 1, 1}, {2100, 2, 1}, {1500, 3, 1}, {5000, 7, 1}, {2048, 13, 1}, {1100, 40, 1}});
   });
+}
+
+// Few terms and much to write: rows are written one after another there.
+TEST(Matmul, OfFewTermsWithALargeResultAgreesOnAnyThreads) {
+  Source s;
+  for (const DType d : {DType::Float32, DType::Float64})
+    for (const int64_t k : {1, 4, 5})
+      for (const auto& [count, m, n] :
+           std::vector<std::array<int64_t, 3>>{{33, 250, 257}, {530, 63, 64}}) {
+        const Tensor a = random(s, {count, k, m}, d), wide = random(s, {count, k, n + 3}, d);
+        const Tensor b = alias(wide, {count, k, n}, {k * (n + 3), n + 3, 1}, 2);
+        const int before = get_num_threads();
+        set_num_threads(1);
+        const Tensor one = op<"matmul">(t(a), b);
+        set_num_threads(3);
+        const Tensor three = op<"matmul">(t(a), b);
+        set_num_threads(before);
+        const size_t bytes = static_cast<size_t>(count * m * n * dtype_size(d));
+        EXPECT_EQ(std::memcmp(one.host<char>(), three.host<char>(), bytes), 0);
+        for (const int64_t i : {int64_t{0}, count - 1}) {
+          const auto one_of = [&](const Tensor& all) { return op<"select">(all, int64_t{0}, i); };
+          expect_near(one_of(one), slow_mm(t(one_of(a)), one_of(b)), tolerance(d, k),
+                      std::to_string(k) + " terms");
+        }
+      }
 }
 
 TEST(Matmul, OfIntegersWrapsAround) {

@@ -36,7 +36,8 @@ constexpr int64_t kSmallWork = 160 * 160 * 160;
 constexpr int64_t kNearBytes = 256 << 10;  // what stays in the second-level cache beside others
 constexpr int64_t kNearRows = 24;       // of a result that is written from left to right meanwhile
 constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer product is a loop
-constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
+constexpr int64_t kFarColumns = 64, kFarDepth = 4;  // and of few terms, where it goes to memory
+constexpr int64_t kParallelWork = 1 << 20;          // multiply-adds: about 20 us
 
 // k = 0: nothing is added to what c begins with.
 void begin_only(const Product& p) {
@@ -171,12 +172,17 @@ void gemm_by_dots(Product p, int type, int size) {
   if (p.bias) add_bias(p);
 }
 
-// A column times a row: each row of c is written once, from left to right.
+// One column times a row, or few: each row of c is written once, from left to right. Register blocks
+// write a little to each of many lines, and in memory wait for them.
+bool outer_pays(const Product& p) {
+  if (p.b_col != 1 || p.add || p.bias) return false;
+  return p.far ? p.k <= kFarDepth && p.n >= kFarColumns : p.k == 1 && p.n >= kOuterColumns;
+}
 void gemm_outer(const Product& p, int type, int size) {
   const auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i)
-      level_of::gemv_cols(type, p.n, int64_t{1}, p.b, p.n,
-                          static_cast<const void*>(at(p.a, i * p.a_row, size)), int64_t{1},
+      level_of::gemv_cols(type, p.n, p.k, p.b, p.b_row,
+                          static_cast<const void*>(at(p.a, i * p.a_row, size)), p.a_col,
                           static_cast<void*>(at(p.c, i * p.c_row, size)), false);
   };
   if (p.alone) return run(0, p.m);
@@ -304,8 +310,7 @@ void gemm(const Product& p) {
       return;
     }
   }
-  if (p.k == 1 && p.b_col == 1 && p.n >= kOuterColumns && !p.add && !p.bias)
-    return gemm_outer(p, type, size);
+  if (outer_pays(p)) return gemm_outer(p, type, size);
   const int64_t work = p.m * p.n * p.k;
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);

@@ -17,6 +17,7 @@ struct Product {
   bool add = false;            // add to c
   const void* bias = nullptr;  // or begin every row of c with these n numbers
   bool alone = false;          // inside a region already: use this thread only
+  bool far = false;            // c will not stay in a cache
 };
 void gemm(const Product& p);
 

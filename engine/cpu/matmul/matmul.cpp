@@ -15,7 +15,8 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kTiny = 1024;  // numbers of a in a product that is not worth gemm's ways
+constexpr int64_t kFarBytes = 8 << 20;  // of a result that caches do not hold beside others
+constexpr int64_t kTiny = 1024;         // numbers of a in a product that is not worth gemm's ways
 
 // Integers are summed modulo 2^64, which is exact modulo any narrower type's range.
 DType computed_in(DType t) {
@@ -134,6 +135,7 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   p.b = b.t.data(), p.b_row = b.row, p.b_col = b.col;
   p.c = out.data(), p.c_row = b.cols;
   p.bias = bias;
+  p.far = out.numel() * size >= kFarBytes;
   if (batch.n == 0) return gemm(p);
   const std::vector<int64_t> a_at = offsets(a, batch), b_at = offsets(b, batch);
   const int64_t count = static_cast<int64_t>(a_at.size());
