@@ -129,12 +129,12 @@ void conv_thin_forward(const Convolution& c, const Pixels& x, const void* w, con
 void conv_thin_input(const Convolution& c, const void* y, const void* w, void* x) {
   const Thin t(c);
   const Window& win = c.window;
-  std::memset(x, 0,
-              static_cast<size_t>(win.images * win.in[0] * win.in[1] * win.in[2] * win.channels) *
-                  t.size);
+  std::memset(
+      x, 0,
+      static_cast<size_t>(win.images * win.in[0] * win.in[1] * win.in[2] * win.channels) * t.size);
   t.each_group(nullptr, [&](int64_t g, void* windows) {
-    t.multiply(t.rows, t.k, t.out, t.at(y, g * t.out), c.out_channels, 1,
-               t.at(w, g * t.out * t.k), t.k, 1, windows, t.k);
+    t.multiply(t.rows, t.k, t.out, t.at(y, g * t.out), c.out_channels, 1, t.at(w, g * t.out * t.k),
+               t.k, 1, windows, t.k);
     if (c.dtype == DType::Float32)
       t.spread(static_cast<const float*>(windows), g, static_cast<float*>(x));
     else

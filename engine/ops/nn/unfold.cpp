@@ -40,6 +40,22 @@ struct Blocks {
     const int64_t room = size + 2 * padding.v[d] - reach;
     return room < 0 ? 0 : room / stride.v[d] + 1;
   }
+  // Blocks of a padded image, [n, c, kernel, kernel, rows, columns], and where they lie in it.
+  Sizes shape(const Tensor& x, int64_t rows, int64_t columns) const {
+    return {x.size(0), x.size(1), kernel.v[0], kernel.v[1], rows, columns};
+  }
+  Tensor windows(const Tensor& x, const Sizes& shape) const {
+    const int64_t row = x.stride(2), column = x.stride(3);
+    return alias(x, shape,
+                 {x.stride(0), x.stride(1), dilation.v[0] * row, dilation.v[1] * column,
+                  stride.v[0] * row, stride.v[1] * column},
+                 x->offset);
+  }
+  bool apart() const {
+    for (int d = 0; d < 2; ++d)
+      if (dilation.v[d] * (kernel.v[d] - 1) >= stride.v[d]) return false;
+    return true;
+  }
 };
 
 // The places of one kernel position in a padded image, as a strided view [n, c, rows, columns].
@@ -93,16 +109,9 @@ const Op& unfold = add_op(
            const int64_t rows = b.count(0, x.size(2)), columns = b.count(1, x.size(3));
            const int64_t ph = b.padding.v[0], pw = b.padding.v[1];
            if (ph || pw) x = op<"pad">(x, Sizes{pw, pw, ph, ph});
-           const Tensor out =
-               alias(c.out[0], {x.size(0), x.size(1), b.kernel.v[0], b.kernel.v[1], rows, columns},
-                     empty({x.size(0), x.size(1), b.kernel.v[0], b.kernel.v[1], rows, columns},
-                           DType::Bool)
-                         .strides(),
-                     0);
-           for (int64_t i = 0; i < b.kernel.v[0]; ++i)
-             for (int64_t k = 0; k < b.kernel.v[1]; ++k)
-               copy_raw(op<"select">(op<"select">(out, 2, i), 2, k),
-                        place(x, b, i, k, rows, columns));
+           const Sizes shape = b.shape(x, rows, columns);
+           copy_raw(alias(c.out[0], shape, row_major(shape), c.out[0]->offset),
+                    b.windows(x, shape));
          },
      .grad =
          [](Backward& b) {
@@ -159,9 +168,10 @@ const Op& fold = add_op(
            const int64_t ph = b.padding.v[0], pw = b.padding.v[1];
            const Tensor sum = op<"zeros">(Sizes{batch, channels, h + 2 * ph, w + 2 * pw},
                                           out.dtype(), out.device());
-           const Tensor x = op<"view">(packed(c.tensor(0)), Sizes{batch, channels, b.kernel.v[0],
-                                                                  b.kernel.v[1], rows, columns});
-           for (int64_t i = 0; i < b.kernel.v[0]; ++i)
+           const Sizes shape = b.shape(sum, rows, columns);
+           const Tensor x = op<"view">(packed(c.tensor(0)), shape);
+           if (b.apart()) copy_raw(b.windows(sum, shape), x);
+           for (int64_t i = 0; i < b.kernel.v[0] && !b.apart(); ++i)
              for (int64_t k = 0; k < b.kernel.v[1]; ++k)
                op_<"add">(place(sum, b, i, k, rows, columns),
                           op<"select">(op<"select">(x, 2, i), 2, k));

@@ -159,8 +159,14 @@ void weight_of(const Window& w, const T* g, const T* x, T* sums, int64_t begin, 
   s.inner(0, width, &lo, &hi);
   for (int64_t line = begin; line < end; ++line)
     s.each_row(line, [&](int64_t row, int64_t tap) {
-      Run<T> r{x + row * channels, g + line * width * channels, nullptr, w.dilation[2] * channels,
-               channels,           0,                           kAdd,    nullptr};
+      Run<T> r{x + row * channels,
+               g + line * width * channels,
+               nullptr,
+               w.dilation[2] * channels,
+               channels,
+               0,
+               kAdd,
+               nullptr};
       for (int64_t p = 0; p < width;) {
         pixels.count = 0;
         int64_t first = 0, last = w.kernel[2];

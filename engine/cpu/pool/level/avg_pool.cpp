@@ -99,8 +99,7 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
       L sum(0);
       for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz) {
         const T* row = row_at(tz, ay.first[oy]) + i;
-        for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty, row += ax.in)
-          sum += load_n(row, m);
+        for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty, row += ax.in) sum += load_n(row, m);
       }
       sum.store(scratch + i);
     });
