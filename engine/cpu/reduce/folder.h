@@ -70,8 +70,9 @@ inline FoldPlace place_of(const FoldAxis* axes, int n, int64_t i) {
 }
 
 constexpr int64_t kColumns = 64;  // that a fold takes at once, or a multiple of it
-constexpr int64_t kFewRows =
-    8;  // fewer at a time are dear: every time, states move to and from slots
+constexpr int64_t kLeastColumns = 32, kMostColumns = 256;  // that runs are taken for
+// Fewer at a time are dear: every time, states move to and from slots.
+constexpr int64_t kFewRows = 8;
 // Rows of a tile are as long as the second cache allows: what is read of each lies together.
 constexpr int64_t kShallowBytes = 131072;
 static_assert(kShallowBytes / 8 / kShallow >= kColumns);
@@ -107,6 +108,15 @@ struct Folder {
 
   void fold_run(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
     const int64_t step = inner_step();
+    if (plan.folded_rank > 1 && f->components != 2) {
+      // Many runs of some elements: each place in them is a column, and the columns are joined.
+      const int64_t run = plan.folded[plan.folded_rank - 1].size;
+      if (run >= kLeastColumns && run <= kMostColumns && begin % run == 0 &&
+          (end - begin) / run >= kFewRows) {
+        fold_as_columns(base, begin / run, end / run, s, cap);
+        begin = end / run * run;
+      }
+    }
     if (plan.folded_rank > 1 && plan.folded[plan.folded_rank - 1].size < fold_sizes::kShortRun)
       return fold_short_runs(base, begin, end, s, cap);
     each_run(base, begin, end, [&](int64_t from, int64_t n, int64_t number) {
@@ -121,6 +131,24 @@ struct Folder {
         f->run(tile, m, number + i, s, cap);
       }
     });
+  }
+
+  // Whole runs, from number `begin` to number `end`.
+  void fold_as_columns(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
+    const FoldAxis &run = plan.folded[plan.folded_rank - 1],
+                   &far = plan.folded[plan.folded_rank - 2];
+    Slot t[3 * kMostColumns];
+    f->init(t, kMostColumns, run.size);
+    for (int64_t n; begin < end; begin += n) {
+      n = std::min(end - begin, far.size - begin % far.size);
+      const int64_t from = base + place_of(plan.folded, plan.folded_rank - 1, begin).in;
+      rows_at(from, run.size, run.in, far.in, n, 0, t, kMostColumns);
+    }
+    for (int64_t n = run.size, half; n > 1; n = half) {
+      half = (n + 1) / 2;
+      f->merge(t, kMostColumns, t + half, kMostColumns, n - half);
+    }
+    f->merge(s, cap, t, kMostColumns, 1);
   }
 
   // The same of short runs: many of them are put side by side first.

@@ -73,7 +73,7 @@ void scan_with_index(Call& c, ScanOp what) {
   const Cut cut(x, c.integer(1));
   if (cut.rows == 0) return;
   const int64_t bytes = dtype_size(type);
-  if (cut.inner >= 8) {
+  if (cut.inner > 1) {
     constexpr int64_t kBlock = 256;
     const int64_t blocks = (cut.inner + kBlock - 1) / kBlock;
     parallel_for(

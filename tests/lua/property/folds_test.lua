@@ -218,3 +218,23 @@ test("blocks of short rows fold as they do alone, however long the dimension bes
     end
   end
 end)
+
+test("runs of some elements that lie apart fold as one long run does, and products leave out one element each", function()
+  torch.manual_seed(19)
+  for _, dtype in ipairs {"float64", "float32", "bfloat16", "int64"} do
+    for _, n in ipairs {31, 32, 35, 100, 256, 257} do
+      local wide = torch.randint(-8, 9, {9, 3, n}, {dtype = torch.float64})
+      local x, line = wide:to(torch[dtype]), wide:transpose(1, 2):reshape(3, -1)
+      check.equal(torch.equal(x:amax {1, 3}:to(torch.float64), line:amax(2)), true)
+      if dtype ~= "bfloat16" then check.equal(torch.equal(x:sum {1, 3}:to(torch.float64), line:sum(2)), true) end
+      if dtype:find "float" then check.close(x:to(torch.float64):var {1, 3}, line:var(2), 1e-9, 1e-9) end
+    end
+  end
+  for _, size in ipairs {{1, 1}, {3, 7}, {9, 8}, {17, 20}, {2, 99}} do
+    for dim = 1, 2 do
+      local x = (torch.rand(size, {dtype = torch.float64}) + 0.5):requires_grad_()
+      x:prod(dim):sum():backward()
+      check.close(x.grad, (x:prod(dim, true) / x):detach(), 1e-9, 1e-9)
+    end
+  end
+end)

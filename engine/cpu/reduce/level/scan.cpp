@@ -138,10 +138,23 @@ TYCHO_INLINE double add_logs(double a, double b) {
   return high + __builtin_log1p(__builtin_exp(low - high));
 }
 
+TYCHO_INLINE F64 add_logs(double* carry, F64 x) {
+  const F64 sum = logaddexp(F64::load(carry), x);
+  sum.store(carry);
+  return sum;
+}
 template <class T>
 TYCHO_INLINE void add_logs(const T* x, double* carry, T* y, int64_t n) {
   constexpr int64_t w = F64::size;
-  for (int64_t j = 0; j < n; j += w) {
+  int64_t j = 0;
+  for (; j + Lane<T>::size <= n; j += Lane<T>::size) {
+    const Lane<T> v = Lane<T>::load(x + j);
+    if constexpr (sizeof(T) == 4)
+      join(add_logs(carry + j, low_half(v)), add_logs(carry + j + w, high_half(v))).store(y + j);
+    else
+      add_logs(carry + j, v).store(y + j);
+  }
+  for (; j < n; j += w) {
     const int64_t m = n - j < w ? n - j : w;
     double v[w] = {}, sum[w];
     for (int64_t i = 0; i < m; ++i) v[i] = static_cast<double>(x[j + i]), sum[i] = carry[j + i];
@@ -242,6 +255,22 @@ void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int
                         : function<double, ScanOp::LogSumExp>(__VA_ARGS__); \
   }
 
+// Of few columns, so many of them at once: each element waits for the one before it in its column.
+template <class T, bool Largest, int cols>
+void extreme_few(const T* x, T* y, int64_t* positions, int64_t n, int64_t step) {
+  T best[cols];
+  int64_t at[cols];
+  for (int j = 0; j < cols; ++j) best[j] = x[j], at[j] = 1;
+  for (int64_t k = 0; k < n; ++k, x += step, y += step, positions += step)
+#pragma GCC unroll 4
+    for (int j = 0; j < cols; ++j) {
+      const T v = x[j];
+      const bool take = (Largest ? v >= best[j] : v <= best[j]) | (v != v);
+      y[j] = best[j] = take ? v : best[j];
+      positions[j] = at[j] = take ? k + 1 : at[j];
+    }
+}
+
 template <class T, bool Largest>
 void extreme(const void* px, int64_t x_step, void* py, int64_t* positions, int64_t y_step,
              int64_t n) {
@@ -293,6 +322,15 @@ template <class T, bool Largest>
 void extreme_columns(const void* px, void* py, int64_t* positions, int64_t n, int64_t all,
                      int64_t step) {
   constexpr int64_t kColumns = 256;
+  if (all < 8) {
+    const T* x = static_cast<const T*>(px);
+    T* y = static_cast<T*>(py);
+    int64_t j = 0;
+    for (; j + 4 <= all; j += 4) extreme_few<T, Largest, 4>(x + j, y + j, positions + j, n, step);
+    if (j + 2 <= all) extreme_few<T, Largest, 2>(x + j, y + j, positions + j, n, step), j += 2;
+    if (j < all) extreme_few<T, Largest, 1>(x + j, y + j, positions + j, n, step);
+    return;
+  }
   for (int64_t first = 0; first < all; first += kColumns) {
     const int64_t cols = all - first < kColumns ? all - first : kColumns;
     const T* x = static_cast<const T*>(px) + first;
