@@ -236,6 +236,46 @@ TEST(Elementwise, RepeatedOperandsGiveTheBitsOfWrittenOnes) {
   });
 }
 
+// Every half there is, as one operand and the other, rounded from what float32 gives; nan may be any.
+TEST(Elementwise, RowsOfHalvesRoundWhatFloatsGive) {
+  constexpr int64_t kAll = 65536;
+  const auto as = [](const Tensor& t, DType type) {
+    Tensor to = empty(t.shape(), type);
+    copy_raw(to, t);
+    return to;
+  };
+  at_each_level([&] {
+    for (const DType t : {DType::BFloat16, DType::Float16}) {
+      Tensor x = empty({kAll}, t), y = empty({kAll}, t);
+      for (int64_t i = 0; i < kAll; ++i) {
+        x.host<uint16_t>()[i] = static_cast<uint16_t>(i);
+        y.host<uint16_t>()[i] = static_cast<uint16_t>(i * 40503 + 7);
+      }
+      const Tensor fx = as(x, DType::Float32), fy = as(y, DType::Float32);
+      const auto same = [&](const Tensor& have, const Tensor& floats) {
+        const Tensor h = as(have, DType::Float64), w = as(as(floats, t), DType::Float64);
+        for (int64_t i = 0; i < w.numel(); ++i) {
+          const double a = h.host<double>()[i], b = w.host<double>()[i];
+          ASSERT_TRUE(a == b ? std::signbit(a) == std::signbit(b) : a != a && b != b)
+              << dtype_name(t) << " at " << i << ": " << a << ", not " << b;
+        }
+      };
+      same(x + y, fx + fy);
+      same(x * y, fx * fy);
+      same(x * 0.1, fx * 0.1);
+      same(1.0 - x, 1.0 - fx);
+      same(fn::relu(x), fn::relu(fx));
+      same(x / y, fx / fy);
+      for (int64_t n : {1, 3, 15, 16, 17, 31, 32, 33, 47, 63, 65, 100}) {
+        const Tensor a = op<"narrow">(x, 0, 15000, n), b = op<"narrow">(y, 0, 900 + n, n),
+                     fa = as(a, DType::Float32), fb = as(b, DType::Float32);
+        same(a - b, fa - fb);
+        same(a * 3.0, fa * 3.0);
+      }
+    }
+  });
+}
+
 TEST(Elementwise, RangesOfAnyLengthAndTypeFollowTheirPositions) {
   for (DType type : {DType::Float32, DType::Float64, DType::Int64, DType::Int16, DType::BFloat16})
     for (int64_t n : {0, 1, 2, 7, 1024, 1025, 40001}) {

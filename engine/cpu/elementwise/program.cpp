@@ -13,14 +13,15 @@ void fill(const Program& r, int k, char* tile, int64_t m) {
   m = std::min(m, r.repetitions());
   // Through the conversion's own loop for one repeated element, which is compiled for the lanes.
   const Value& v = r.number[k];
-  const int type = static_cast<int>(r.lanes);
-  const int dtype = static_cast<int>(r.lanes == Lanes::F32   ? DType::Float32
-                                     : r.lanes == Lanes::F64 ? DType::Float64
-                                                             : DType::Int64);
+  const Lanes lanes = value_lanes(r.lanes);
+  const int type = static_cast<int>(lanes);
+  const int dtype = static_cast<int>(lanes == Lanes::F32   ? DType::Float32
+                                     : lanes == Lanes::F64 ? DType::Float64
+                                                           : DType::Int64);
   const auto spread = [&](auto x) { level_of::load_tile(type, dtype, tile, &x, 0, m); };
-  if (r.lanes == Lanes::F32)
+  if (lanes == Lanes::F32)
     spread(static_cast<float>(v.number()));
-  else if (r.lanes == Lanes::F64)
+  else if (lanes == Lanes::F64)
     spread(v.number());
   else
     spread(v.tag == Tag::Float  ? static_cast<int64_t>(v.d)

@@ -56,9 +56,12 @@ struct Program {
   void store(void* to, const void* tile, int64_t stride, int64_t m) const;
   // Writes the value at `from` to place k's tile, as often as `m` repetitions need it.
   void repeat(int k, void* tile, const void* from, int64_t m) const {
-    load(k, tile, from, 0, m < repetitions() ? m : repetitions());
+    level_of::load_tile(static_cast<int>(value_lanes(lanes)), slot[k].dtype, tile, from, 0,
+                        m < repetitions() ? m : repetitions());
   }
-  int64_t repetitions() const { return kRepeatedBytes / lane_bytes(); }
+  int64_t repetitions() const {
+    return kRepeatedBytes / dtype_size(lane_type_of(value_lanes(lanes)));
+  }
   int lane_bytes() const { return dtype_size(lane_type_of(lanes)); }
   int result_bytes() const { return truth ? 1 : lane_bytes(); }
 

@@ -71,23 +71,26 @@ struct RowPlan {
   int64_t period = 0;
 
   // Results are written past the caches (as in run.cpp), from tiles: not one result of one input.
+  const Lanes lanes;
+  const DType lane_type;
   static constexpr int64_t kStreamBytes = 32 << 20;
   const bool stream;
 
   RowPlan(const RowProgram& p, const int* end_step)
-      : stream(p.numel * dtype_size(p.lanes) >= kStreamBytes && p.inputs + written(p) > 2) {
-    const bool f32 = p.lanes == DType::Float32;
+      : lanes(lanes_of(p)),
+        lane_type(lane_type_of(lanes)),
+        stream(p.numel * dtype_size(lane_type) >= kStreamBytes && p.inputs + written(p) > 2) {
     int streams = 0;  // tensors that pass through the cache
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       const bool whole = in.count == p.numel;
-      loaded[i] = static_cast<int16_t>(whole && in.dtype == p.lanes ? -1 : tiles++);
+      loaded[i] = static_cast<int16_t>(whole && in.dtype == lane_type ? -1 : tiles++);
       if (!whole && !period) period = in.inner > 1 ? in.inner : in.count;
       streams += loaded[i] < 0;
     }
     for (int k = 0; k < p.steps; ++k) {
-      fn[k] = f32 ? level_of::row_f32(p.step[k].row) : level_of::row_f64(p.step[k].row);
-      plain[k] = p.step[k].type == p.lanes;
+      fn[k] = row_fn(p.step[k].row, lanes);
+      plain[k] = p.step[k].type == lane_type;
       streams += p.step[k].to != nullptr;
       piece[k] = -1;
       for (int i = 0; i < p.ends && !p.step[k].to && piece[k] < 0; ++i)
@@ -115,7 +118,7 @@ struct RowPlan {
         if (last_read[i] == k && frees(i)) free[n++] = to[i];
       if (!read[k] && frees(k)) free[n++] = to[k];
     }
-    const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(p.lanes);
+    const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(lane_type);
     elements = whole <= kFirstCache ? kElements : kElements / 2;
     if (!period)
       period = elements;
@@ -124,6 +127,16 @@ struct RowPlan {
   }
 
  private:
+  // Of halves where nothing is anything else: what a step computes is rounded between them as well.
+  static Lanes lanes_of(const RowProgram& p) {
+    if (p.lanes == DType::Float64) return Lanes::F64;
+    const Lanes halves = half_lanes(p.step[0].type);
+    for (int i = 0; i < p.inputs; ++i)
+      if (half_lanes(p.input[i].dtype) != halves) return Lanes::F32;
+    for (int k = 0; k < p.steps; ++k)
+      if (half_lanes(p.step[k].type) != halves || !row_fn(p.step[k].row, halves)) return Lanes::F32;
+    return halves;
+  }
   static int written(const RowProgram& p) {
     int n = 0;
     for (int k = 0; k < p.steps; ++k) n += p.step[k].to != nullptr;
@@ -132,8 +145,9 @@ struct RowPlan {
   // Which steps are links to the step before them, and what is read from where it was stored.
   void find_links(const RowProgram& p, int* last_read) {
     const auto link_of = [&](int row, int in_registers) {
-      return p.lanes == DType::Float32 ? level_of::link_f32(row, in_registers)
-                                       : level_of::link_f64(row, in_registers);
+      return lanes == Lanes::F32   ? level_of::link_f32(row, in_registers)
+             : lanes == Lanes::F64 ? level_of::link_f64(row, in_registers)
+                                   : nullptr;
     };
     load = link_of(kLinkLoad, 0), store = link_of(kLinkStore, 0), last = link_of(kLinkLast, 0);
     int first = 0;

@@ -6,15 +6,22 @@
 
 namespace tycho::cpu {
 
-// What a row computes in; those behind I64 are lanes of small integers, which only some rows have.
-enum class Lanes : int { F32, F64, I64, Truth, U8, I8, I16, I32 };
-constexpr DType kLaneTypes[] = {DType::Float32, DType::Float64, DType::Int64, DType::Bool,
-                                DType::UInt8,   DType::Int8,    DType::Int16, DType::Int32};
+// What a row computes in. Those behind I64 only some rows have: lanes of small integers, and of float32
+// whose elements in memory are halves.
+enum class Lanes : int { F32, F64, I64, Truth, U8, I8, I16, I32, BF16, F16 };
+constexpr DType kLaneTypes[] = {DType::Float32,  DType::Float64, DType::Int64, DType::Bool,
+                                DType::UInt8,    DType::Int8,    DType::Int16, DType::Int32,
+                                DType::BFloat16, DType::Float16};
 constexpr DType lane_type_of(Lanes lanes) { return kLaneTypes[static_cast<int>(lanes)]; }
+// A value that repeats is not rounded to half.
+constexpr Lanes value_lanes(Lanes lanes) { return lanes < Lanes::BF16 ? lanes : Lanes::F32; }
+constexpr Lanes half_lanes(DType t) {
+  return t == DType::BFloat16 ? Lanes::BF16 : t == DType::Float16 ? Lanes::F16 : Lanes::F32;
+}
 
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
 // Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) all elements
-// are one value, of which there are kRepeatedBytes, or n elements if those are fewer. Null where a row has
+// are one value (of value_lanes), of which there are kRepeatedBytes, or n elements if those are fewer. Null where a row has
 // no meaning in a lane type.
 using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated);
 constexpr int kRepeatedBytes = 512;
@@ -33,12 +40,16 @@ struct Link {
 };
 enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3 };
 
+// The row in any lanes.
+RowFn row_fn(int row, Lanes lanes);
+
 }  // namespace tycho::cpu
 
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f32, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_i64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_narrow, (int lanes, int row))
+TYCHO_LEVELS(::tycho::cpu::RowFn, row_half, (int lanes, int row))
 // Null where the row is no link that has operand `place` (0 or 1) in registers. `row` may be a LinkStep.
 TYCHO_LEVELS(::tycho::cpu::LinkFn, link_f32, (int row, int place))
 TYCHO_LEVELS(::tycho::cpu::LinkFn, link_f64, (int row, int place))

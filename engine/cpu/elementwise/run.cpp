@@ -26,19 +26,6 @@ Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
 }
 
-RowFn row_fn(int row, Lanes lanes) {
-  switch (lanes) {
-    case Lanes::F32:
-      return level_of::row_f32(row);
-    case Lanes::F64:
-      return level_of::row_f64(row);
-    case Lanes::I64:
-      return level_of::row_i64(row);
-    default:
-      return level_of::row_narrow(static_cast<int>(lanes), row);
-  }
-}
-
 Lanes narrow_lanes(DType t) {
   for (const Lanes lanes : {Lanes::Truth, Lanes::U8, Lanes::I8, Lanes::I16, Lanes::I32})
     if (lane_type_of(lanes) == t) return lanes;
@@ -69,6 +56,15 @@ Lanes narrowest(int row, DType compute, const Value* args, int n, const Impl* ou
   return row_fn(row, lanes) ? lanes : Lanes::I64;
 }
 
+// The lanes of halves, where all that is not a number is one.
+Lanes as_halves(int row, DType compute, const Value* args, int n, const Impl* out) {
+  if (out->dtype != compute) return Lanes::F32;
+  for (int k = 0; k < n; ++k)
+    if (args[k].tag == Tag::Tensor && args[k].t->dtype != compute) return Lanes::F32;
+  const Lanes lanes = half_lanes(compute);
+  return row_fn(row, lanes) ? lanes : Lanes::F32;
+}
+
 bool same_layout(const Impl* a, const Impl* b) {
   if (a->rank != b->rank) return false;
   if (a->contiguous && b->contiguous) {
@@ -97,6 +93,22 @@ Value rounded_to(DType compute, const Value& v) {
 
 }  // namespace
 
+RowFn cpu::row_fn(int row, Lanes lanes) {
+  switch (lanes) {
+    case Lanes::F32:
+      return level_of::row_f32(row);
+    case Lanes::F64:
+      return level_of::row_f64(row);
+    case Lanes::I64:
+      return level_of::row_i64(row);
+    case Lanes::BF16:
+    case Lanes::F16:
+      return level_of::row_half(static_cast<int>(lanes), row);
+    default:
+      return level_of::row_narrow(static_cast<int>(lanes), row);
+  }
+}
+
 void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
   if (static_cast<Row>(row) == Row::identity && args[0].t == out) return;
@@ -111,6 +123,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   r.lanes = sign ? Lanes::I16 : lanes_of(compute);
   if (r.lanes == Lanes::I64 && compute != DType::Int64)
     r.lanes = narrowest(row, compute, args, n, out);
+  if (!sign && half_lanes(compute) != Lanes::F32) r.lanes = as_halves(row, compute, args, n, out);
   r.code[0].fn = row_fn(row, r.lanes);
   r.count = 1;
   r.truth = row_info[row].type == RowType::Test;

@@ -88,9 +88,9 @@ class TileRun {
     for (int i = 0; i < plan.numbers; ++i) {
       const double x = plan.number[i].value;
       const float f = static_cast<float>(x);
-      const void* one = f32 ? static_cast<const void*>(&f) : &x;
+      const void* one = p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x;
       number[i] = tile(plan.number[i].tile);
-      level_of::load_tile(lanes, static_cast<int>(p.lanes), number[i], one, 0, most);
+      level_of::load_tile(value, static_cast<int>(p.lanes), number[i], one, 0, most);
     }
     for (int k = 0; k < p.steps; ++k)
       if (plan.to[k] >= 0) result[k] = tile(plan.to[k]);
@@ -117,9 +117,9 @@ class TileRun {
         if (plan.to[k] < 0) result[k] = memory[k];
       }
       for (int k = 0; k < p.steps; k += plan.links[k]) {
-        const int64_t done = plan.links[k] == 1 ? 0
-                             : f32              ? level_of::run_links_f32(first[k], m)
-                                                : level_of::run_links_f64(first[k], m);
+        const int64_t done = plan.links[k] == 1         ? 0
+                             : plan.lanes == Lanes::F32 ? level_of::run_links_f32(first[k], m)
+                                                        : level_of::run_links_f64(first[k], m);
         for (int j = k; j < k + plan.links[k]; ++j)
           if (plan.plain[j])
             run_plain(j, done, m);
@@ -174,7 +174,7 @@ class TileRun {
       }
       mask[i] = -1;
       const int64_t place = at % in.count;
-      if (in.inner == 1 && in.dtype == p.lanes && place + m <= in.count) {
+      if (in.inner == 1 && in.dtype == plan.lane_type && place + m <= in.count) {
         input[i] = const_cast<char*>(in.data + place * size);
         continue;
       }
@@ -182,7 +182,7 @@ class TileRun {
       input[i] = tile(plan.loaded[i]);
       mask[i] = now % in.inner + m <= in.inner ? 0 : -1;
       if (!mask[i]) {
-        level_of::load_tile(lanes, dtype, input[i], in.data + now / in.inner * size, 0,
+        level_of::load_tile(value, dtype, input[i], in.data + now / in.inner * size, 0,
                             std::min(repetitions, m));
         loaded[i] = 0;
         continue;
@@ -233,9 +233,9 @@ class TileRun {
   const RowProgram& p;
   const RowPlan& plan;
   const int* const end_step;
-  const bool f32 = p.lanes == DType::Float32;
-  const int lanes = static_cast<int>(f32 ? Lanes::F32 : Lanes::F64), bytes = dtype_size(p.lanes);
-  const int64_t repetitions = kRepeatedBytes / bytes;  // of a value that repeats
+  const int lanes = static_cast<int>(plan.lanes), value = static_cast<int>(value_lanes(plan.lanes)),
+            bytes = dtype_size(plan.lane_type);
+  const int64_t repetitions = kRepeatedBytes / dtype_size(p.lanes);  // of a value that repeats
   const int64_t unit, piece, room_of_piece;
   const Room room;
   // Of the elements that are at work: every operand's and result's place, and where the results that

@@ -64,6 +64,9 @@ void load_tile(int lanes, int dtype, void* tile, const void* from, int64_t strid
       return load_narrow<int16_t>(dtype, tile, from, stride, n);
     case Lanes::I32:
       return load_narrow<int32_t>(dtype, tile, from, stride, n);
+    case Lanes::BF16:
+    case Lanes::F16:  // bits, of the lanes' own type
+      return load_narrow<int16_t>(static_cast<int>(DType::Int16), tile, from, stride, n);
   }
 }
 

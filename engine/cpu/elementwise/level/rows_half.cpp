@@ -1,0 +1,147 @@
+// Short rows of elementwise.def over bfloat16 and float16 as they lie in memory: they are widened,
+// computed in lanes of float32 and rounded in registers, where a tile between would take longer than
+// the row. Other rows, and the baseline level, have none.
+#include "engine/cpu/elementwise/level/rows.h"
+#include "engine/cpu/lanes/half.h"
+
+namespace tycho::cpu::TYCHO_LEVEL {
+
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+namespace {
+
+typedef uint32_t FloatBits __attribute__((vector_size(TYCHO_LANE_BYTES)));
+typedef uint16_t HalfBits __attribute__((vector_size(TYCHO_LANE_BYTES)));
+
+// A register of halves as two lanes, in an order that split and join know alone.
+struct Widened {
+  F32 first, second;
+};
+
+// bfloat16 are the upper halves of floats: every second one lies where it belongs.
+TYCHO_INLINE FloatBits rounded(F32 x) {
+  const FloatBits b = (FloatBits)x.v;
+#if defined(TYCHO_LEVEL_v4)
+  const __m512i v = (__m512i)b, up = _mm512_add_epi32(v, _mm512_set1_epi32(0x7fff));
+  const __m512i even = _mm512_mask_add_epi32(
+      up, _mm512_test_epi32_mask(v, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
+  const __mmask16 nan = _mm512_cmp_ps_mask((__m512)x.v, (__m512)x.v, _CMP_UNORD_Q);
+  return (FloatBits)_mm512_mask_or_epi32(even, nan, v, _mm512_set1_epi32(0x400000));
+#else
+  const FloatBits up = b + 0x7fff + (b >> 16 & 1);
+  const __m256i nan = (__m256i)_mm256_cmp_ps((__m256)x.v, (__m256)x.v, _CMP_UNORD_Q);
+  return (FloatBits)_mm256_blendv_epi8((__m256i)up, (__m256i)(b | 0x400000), nan);
+#endif
+}
+TYCHO_INLINE Widened split(BFloat16, HalfBits h) {
+  const FloatBits w = (FloatBits)h;
+  return {from_bits<float>(w << 16), from_bits<float>(w & 0xffff0000u)};
+}
+TYCHO_INLINE HalfBits join(BFloat16, Widened p) {
+  return (HalfBits)(rounded(p.first) >> 16 | (rounded(p.second) & 0xffff0000u));
+}
+
+#if defined(TYCHO_LEVEL_v4)
+TYCHO_INLINE Widened split(Half, HalfBits h) {
+  const __m512i v = (__m512i)h;
+  return {F32((F32::V)_mm512_maskz_cvtph_ps(0xffff, _mm512_castsi512_si256(v))),
+          F32((F32::V)_mm512_maskz_cvtph_ps(0xffff, _mm512_maskz_extracti64x4_epi64(0xf, v, 1)))};
+}
+TYCHO_INLINE HalfBits join(Half, Widened p) {
+  const auto cut = [](F32 x) __attribute__((always_inline)) {
+    return _mm512_maskz_cvtps_ph(0xffff, (__m512)x.v, _MM_FROUND_TO_NEAREST_INT);
+  };
+  return (HalfBits)_mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(cut(p.first)),
+                                            cut(p.second), 1);
+}
+#else
+TYCHO_INLINE Widened split(Half, HalfBits h) {
+  const __m256i v = (__m256i)h;
+  return {F32((F32::V)_mm256_cvtph_ps(_mm256_castsi256_si128(v))),
+          F32((F32::V)_mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)))};
+}
+TYCHO_INLINE HalfBits join(Half, Widened p) {
+  return (HalfBits)_mm256_set_m128i(_mm256_cvtps_ph((__m256)p.second.v, _MM_FROUND_TO_NEAREST_INT),
+                                    _mm256_cvtps_ph((__m256)p.first.v, _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
+
+constexpr int64_t kHalves = 2 * F32::size;
+
+// HalfBits, or one float that all elements are.
+template <class S>
+struct HalfOperand {
+  const char* p;
+  bool one;
+  TYCHO_INLINE Widened get(int64_t i) const {
+    if (one) {
+      const F32 x = F32::load(reinterpret_cast<const float*>(p));
+      return {x, x};
+    }
+    HalfBits h;
+    memcpy(&h, p + 2 * i, sizeof h);
+    return split(S{}, h);
+  }
+  // The last register of n elements, or all of them where they are fewer, in `room`.
+  TYCHO_INLINE HalfOperand last(int64_t n, char* room) const {
+    if (!one && n >= kHalves) return {p + 2 * (n - kHalves), one};
+    memset(room, 0, TYCHO_LANE_BYTES);
+    memcpy(room, p, static_cast<size_t>(!one ? 2 * n : n < F32::size ? 4 * n : TYCHO_LANE_BYTES));
+    return {room, one};
+  }
+};
+
+template <class Value, int operands, class S>
+void run_half(void* const* p, int64_t n, unsigned repeated) {
+  using X = HalfOperand<S>;
+  const auto operand = [&](int k) __attribute__((always_inline)) {
+    const int at = k < operands ? k + 1 : 1;
+    return X{static_cast<const char*>(p[at]), (repeated >> at & 1) != 0};
+  };
+  const X a = operand(0), b = operand(1), c = operand(2), d = operand(3);
+  const auto step = [](char* y, X xa, X xb, X xc, X xd, int64_t i) __attribute__((always_inline)) {
+    const Widened va = xa.get(i), vb = operands > 1 ? xb.get(i) : va,
+                  vc = operands > 2 ? xc.get(i) : va, vd = operands > 3 ? xd.get(i) : va;
+    const HalfBits r = join(S{}, {Value::value(va.first, vb.first, vc.first, vd.first),
+                                  Value::value(va.second, vb.second, vc.second, vd.second)});
+    memcpy(y + 2 * i, &r, sizeof r);
+  };
+  char* const to = static_cast<char*>(p[0]);
+  // A whole register that ends with the row is computed before anything is written.
+  char y[TYCHO_LANE_BYTES], part[4][TYCHO_LANE_BYTES];
+  if (n % kHalves)
+    step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
+         operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
+  for (int64_t i = 0; i + kHalves <= n; i += kHalves) step(to, a, b, c, d, i);
+  if (n < kHalves)
+    memcpy(to, y, static_cast<size_t>(2 * n));
+  else if (n % kHalves)
+    memcpy(to + 2 * (n - kHalves), y, TYCHO_LANE_BYTES);
+}
+
+template <LevelType type, class Value, int operands, class S>
+constexpr RowFn pick_half() {
+  if constexpr (is_short<Value> && has_floats(type))
+    return run_half<Value, operands, S>;
+  else
+    return nullptr;
+}
+template <class S>
+RowFn half_row(int row) {
+  static constexpr RowFn table[] = {
+#define ROW(name, operands, args, type, ...) \
+  pick_half<LevelType::type, Value_##name, operands, S>(),
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  return table[row];
+}
+
+}  // namespace
+
+RowFn row_half(int lanes, int row) {
+  return static_cast<Lanes>(lanes) == Lanes::BF16 ? half_row<BFloat16>(row) : half_row<Half>(row);
+}
+#else
+RowFn row_half(int, int) { return nullptr; }
+#endif
+
+}  // namespace tycho::cpu::TYCHO_LEVEL
