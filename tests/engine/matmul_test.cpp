@@ -170,6 +170,27 @@ TEST(Matmul, OfFewTermsWithALargeResultAgreesOnAnyThreads) {
       }
 }
 
+TEST(Matmul, AsksNoStrideOfADimensionOfOne) {
+  at_each_level([] {
+    Source s;
+    for (const DType d : {DType::Float32, DType::BFloat16, DType::Float64})
+      for (const int64_t other : {1, 7, 150, 1000}) {
+        const Tensor rows = random(s, {2000}, d), ones = random(s, {2000}, d);
+        const auto check = [&](const Tensor& a, const Tensor& b) {
+          const auto wide = [](const Tensor& x) { return op<"to.dtype">(x, DType::Float64); };
+          expect_near(op<"matmul">(a, b), op<"matmul">(wide(a), wide(b)), tolerance(d, 40),
+                      std::to_string(other));
+        };
+        check(alias(rows, {300, 1}, {1, other}, 0), random(s, {1, 78}, d));
+        check(alias(rows, {300, 1}, {2, other}, 0), alias(ones, {1, 78}, {other, 1}, 0));
+        check(random(s, {90, 1}, d), alias(ones, {1, 40}, {other, 2}, 0));
+        check(alias(rows, {1, 300}, {other, 1}, 0), random(s, {300, 40}, d));
+        check(random(s, {40, 300}, d), alias(rows, {300, 1}, {1, other}, 0));
+        check(alias(rows, {1, 300}, {other, 1}, 0), alias(ones, {300, 1}, {1, other}, 0));
+      }
+  });
+}
+
 TEST(Matmul, OfIntegersWrapsAround) {
   Tensor a = empty({1, 2}, DType::UInt8), b = empty({2, 1}, DType::UInt8);
   for (int i = 0; i < 2; ++i) a.host<uint8_t>()[i] = b.host<uint8_t>()[i] = 200;

@@ -61,10 +61,20 @@ HeldMatmul make(const MatmulKey& key) {
   return h;
 }
 
+// Nobody steps along a size of 1, so its stride may be anything, but oneDNN takes the larger one for
+// the distance of rows, or of columns, and refuses to run where they would overlap.
+void settle(int64_t rows, int64_t cols, int64_t& row, int64_t& col) {
+  if (cols == 1) col = row == 1 ? rows : 1;
+  if (rows == 1) row = col == 1 ? cols : 1;
+}
+
 void run_here(const Product& p) {
   thread_local HeldCache<MatmulKey, HeldMatmul> cache;
-  const MatmulKey key{p.m,     p.n,     p.k,     p.a_row, p.a_col,
-                      p.b_row, p.b_col, p.c_row, p.add,   p.bias != nullptr};
+  MatmulKey key{p.m,     p.n,     p.k,     p.a_row, p.a_col,
+                p.b_row, p.b_col, p.c_row, p.add,   p.bias != nullptr};
+  settle(key.m, key.k, key.a_row, key.a_col);
+  settle(key.k, key.n, key.b_row, key.b_col);
+  if (key.m == 1) key.c_row = key.n;
   onednn_guard([&] {
     HeldMatmul& h = cache.get(key, make);
     const auto set = [](memory& m, const void* p) {

@@ -145,3 +145,26 @@ test("blocks of images are windows, and folding adds them up where they overlap"
     end
   end
 end)
+
+test("single taps between few channels have results and gradients in every type, layout and batch", function()
+  for _, dtype in ipairs {"float32", "bfloat16", "float64"} do
+    for _, size in ipairs {{2, 78, 1}, {3, 1, 40}, {2, 1, 1}, {1, 33, 2}} do
+      for _, lay in ipairs(layouts) do
+        local x = lay(torch.randn(size[1], size[2], 46, 39):to(dtype)):detach():requires_grad_()
+        local w = torch.randn(size[3], size[2], 1, 1):to(dtype):requires_grad_()
+        local y = F.conv2d(x, w)
+        local g = lay(torch.randn(y.shape):to(dtype))
+        local gx, gw = torch.autograd.grad(y, {x, w}, {grad_outputs = g})
+        local X, W, G = x:detach():double(), w:detach():double():flatten(2), g:double()
+        local name = dtype .. " " .. table.concat(size, " ")
+        local tolerance = dtype == "bfloat16" and 2e-2 or 1e-4
+        local function near(have, want)
+          check.equal((have:detach():double() - want):abs():max():item() <= tolerance * (1 + want:abs():max():item()), true, name)
+        end
+        near(y, torch.einsum("fc,nchw->nfhw", W, X))
+        near(gx, torch.einsum("fc,nfhw->nchw", W, G))
+        near(gw:flatten(2), torch.einsum("nfhw,nchw->fc", G, X))
+      end
+    end
+  end
+end)
