@@ -128,6 +128,9 @@ struct Looks {
   int64_t next = kGrowth, left = 0;  // bytes at which to look; bytes after the last collection
   // With less than this, much was let go since: what was learnt of larger times no longer holds.
   int64_t low = 0;
+  // The most that was in use after one of those that freed enough since the last that did not: a last
+  // result that is still in use is no sign of growth.
+  int64_t steady = 0;
   int64_t in_pauses = kStep;           // bytes from one to the next
   int pauses = 0, wait = 1, good = 0;  // collections of the other kind to wait for
   bool fine(int64_t bytes) const {
@@ -138,15 +141,20 @@ struct Looks {
       pauses = wait;
       wait = std::min(2 * wait, kMostPauses);
       good = 0;
-    } else if (++good == kTrusted) {
-      wait = std::max(wait / 2, 1);
-      good = 0;
+      steady = 0;
+    } else {
+      steady = std::max(steady, bytes);
+      if (++good == kTrusted) {
+        wait = std::max(wait / 2, 1);
+        good = 0;
+      }
     }
     begin(bytes, at_latest);
   }
   void begin(int64_t bytes, int64_t at_latest) {
     left = bytes;
     low = std::max<int64_t>(0, bytes / 2 - kStep);
+    steady = std::min(steady, bytes + kStep);
     next = std::min(at_latest, bytes + (pauses ? in_pauses : kGrowth));
   }
 };
@@ -279,15 +287,16 @@ void pace_collector(lua_State* L) {
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   grad::let_go_unseen();
   bytes = tensor_bytes();
-  bool freed = 2 * (before - bytes) >= before - looks.left;
+  bool freed = 2 * (before - bytes) >= before - looks.left || bytes <= looks.steady;
   looks.in_pauses = worth_a_whole(L, kWholeEvery);
   if (!freed && before - looks.left >= looks.in_pauses) {
     collect(L);
     bytes = tensor_bytes();
     freed = 2 * (before - bytes) >= before - looks.left;
   }
+  // Looks in a pause, too, bring its end nearer: where they free enough, next_collection is never reached.
+  if (looks.pauses) looks.pauses = freed ? looks.pauses / 2 : looks.pauses - 1;
   if (before >= next_collection) {
-    looks.pauses = freed ? looks.pauses / 2 : std::max(looks.pauses - 1, 0);
     freed = bytes <= most_after_young;
     if (!freed) {
       collect(L);

@@ -52,11 +52,41 @@ TYCHO_INLINE __m256i rounded(Lane<float> x) {
   const __m512i r = _mm512_maskz_srli_epi32(0xffff, _mm512_mask_blend_epi32(nan, up, quiet), 16);
   return _mm512_maskz_cvtepi32_epi16(0xffff, r);
 }
+#elif defined(TYCHO_LEVEL_v3)
+TYCHO_INLINE __m128i rounded(Lane<float> x) {
+  const __m256i b = (__m256i)x.v, one = _mm256_set1_epi32(1);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(b, 16), one);
+  const __m256i up = _mm256_add_epi32(_mm256_add_epi32(b, odd), _mm256_set1_epi32(0x7fff));
+  const __m256i quiet = _mm256_or_si256(b, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps((__m256)x.v, (__m256)x.v, _CMP_UNORD_Q));
+  const __m256i r = _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
+}
+// The first n of eight elements, zeros behind them: from two pieces that reach to either end.
+TYCHO_INLINE __m128i some16(const uint16_t* p, int64_t n) {
+  const auto piece = [&](auto zero, int64_t at) __attribute__((always_inline)) {
+    memcpy(&zero, p + at, sizeof zero);
+    return static_cast<uint64_t>(zero);
+  };
+  uint64_t low = 0, high = 0;
+  if (n >= 4) {
+    low = piece(uint64_t{}, 0);
+    if (n > 4) high = piece(uint64_t{}, n - 4) >> (16 * (8 - n));
+  } else if (n >= 2) {
+    low = piece(uint32_t{}, 0);
+    if (n == 3) low |= piece(uint16_t{}, 2) << 32;
+  } else if (n == 1) {
+    low = piece(uint16_t{}, 0);
+  }
+  return _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
+}
 #endif
 
 TYCHO_INLINE void put(Lane<float> x, uint16_t* p) {
 #if defined(TYCHO_LEVEL_v4)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded(x));
+#elif defined(TYCHO_LEVEL_v3)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), rounded(x));
 #else
   float scratch[Lane<float>::size];
   x.store(scratch);
@@ -79,6 +109,15 @@ TYCHO_INLINE Lane<In<S>> get_some(const S* p, int64_t n, S pad) {
     using V = typename Raw<float>::V;
     return Lane<float>(
         (V)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+  }
+#elif defined(TYCHO_LEVEL_v3)
+  if constexpr (sizeof(S) == 2) {
+    using V = typename Raw<float>::V;
+    const __m256i bits = _mm256_cvtepu16_epi32(some16(p, n));
+    const Lane<float> x((V)_mm256_slli_epi32(bits, 16));
+    return pad == 0 ? x
+                    : select(first<float>(static_cast<int>(n)), x,
+                             from_bits<float>(Raw<float>::Bits{} + (uint32_t{pad} << 16)));
   }
 #endif
   if constexpr (sizeof(S) >= 4) return load_part(p, static_cast<int>(n), pad);

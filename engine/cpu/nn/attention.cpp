@@ -252,11 +252,11 @@ struct Gradients {
     int64_t row;
     bool direct;
   };
-  Sum sum_in(const Stack& result, int64_t head, char* scratch) const {
+  Sum sum_in(const Stack& result, int64_t head, char* scratch, bool from_zero = true) const {
     const bool direct = result.t.dtype() == in.lane.dtype && (result.col == 1 || result.cols <= 1);
     const Sum s = {direct ? result.matrix(head, in.lane.size) : scratch,
                    direct ? result.row : up(result.cols, 16) + 16, direct};
-    for (int64_t i = 0; i < result.rows; ++i)
+    for (int64_t i = 0; i < result.rows && from_zero; ++i)
       std::memset(in.lane.at(s.data, i * s.row), 0, in.lane.bytes(result.cols));
     return s;
   }
@@ -269,7 +269,9 @@ struct Gradients {
   void group(int64_t index, bool split) const {
     const Lanewise& lane = in.lane;
     const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
-    const int64_t k_rows = up(keys, lane.unit_cols);
+    // For few queries, as forward, keys and values are read as they lie.
+    const bool here = in.share * queries <= kFewQueries && in.v.col == 1;
+    const int64_t k_rows = here ? 0 : up(keys, lane.unit_cols);
     const int64_t qs = up(in.depth, 16) + 16, vs = up(in.width, 16) + 16;
     const bool rooms = dq.t.dtype() != lane.dtype || dq.col != 1 || dk.col != 1 || dv.col != 1;
     // k and v turned, delta, the three sums, and the gaps between them.
@@ -285,12 +287,17 @@ struct Gradients {
     char* const v_turned = take(k_rows * in.width);
     char* const delta = take(queries);
     char* const dq_scratch = take(rooms ? queries * qs : 0);
-    const Sum dk_sum = sum_in(dk, first, take(rooms ? keys * qs : 0));
-    const Sum dv_sum = sum_in(dv, first, take(rooms ? keys * vs : 0));
-    lane.turned(in.k, first, 0, keys, k_turned);
-    level_of::attention_scale(lane.type, static_cast<void*>(k_turned), k_rows * in.depth, in.scale);
-    lane.turned(in.v, first, 0, keys, v_turned);
     const int64_t row_blocks = (queries + kAttentionGradRows - 1) / kAttentionGradRows;
+    // One tile writes all that there is of a key.
+    const bool once = in.share == 1 && row_blocks == 1 && !in.causal;
+    const Sum dk_sum = sum_in(dk, first, take(rooms ? keys * qs : 0), !once);
+    const Sum dv_sum = sum_in(dv, first, take(rooms ? keys * vs : 0), !once);
+    if (!here) {
+      lane.turned(in.k, first, 0, keys, k_turned);
+      level_of::attention_scale(lane.type, static_cast<void*>(k_turned), k_rows * in.depth,
+                                in.scale);
+      lane.turned(in.v, first, 0, keys, v_turned);
+    }
     const int64_t key_blocks = (keys + kAttentionGradKeys - 1) / kAttentionGradKeys;
     for (int64_t head = first; head < first + in.share; ++head) {
       // Of one tile's rows delta is summed inside, without the rounding of the result.
@@ -311,8 +318,10 @@ struct Gradients {
         a.k = lane.at(in.k.matrix(head, lane.size), a.key * in.k.row);
         a.q = lane.at(in.q.matrix(head, lane.size), a.first * in.q.row);
         a.g = lane.at(g.matrix(head, lane.size), a.first * g.row);
-        a.k_turned = lane.at(k_turned, a.key * in.depth);
-        a.v_turned = lane.at(v_turned, a.key * in.width);
+        a.v = lane.at(in.v.matrix(first, lane.size), a.key * in.v.row), a.v_row = in.v.row;
+        a.k_turned = here ? nullptr : lane.at(k_turned, a.key * in.depth);
+        a.v_turned = here ? nullptr : lane.at(v_turned, a.key * in.width);
+        a.begins = once;
         a.lse = lse.data() + lane.bytes(head * queries + a.first);
         a.delta = key_blocks > 1 ? lane.at(delta, a.first) : nullptr;
         a.dq_row = dq_sum.row, a.dk_row = dk_sum.row, a.dv_row = dv_sum.row;

@@ -39,11 +39,12 @@ struct AttentionTile {
   bool causal;
   AttentionMask mask;
   double scale;
-  const void *q, *g, *k;            // rows q_row, g_row and k_row apart
-  const void *k_turned, *v_turned;  // b panels: column j is key j, k scaled
+  const void *q, *g, *k, *v;        // rows q_row, g_row, k_row and v_row apart
+  const void *k_turned, *v_turned;  // b panels: column j is key j, k scaled; for few queries null
   const void *lse, *delta;          // delta null: the tile has all keys, and finds it itself
   void *dq, *dk, *dv;               // sums; null where not wanted
-  int64_t q_row, g_row, k_row, dq_row, dk_row, dv_row;
+  bool begins;                      // dk and dv hold nothing yet
+  int64_t q_row, g_row, k_row, v_row, dq_row, dk_row, dv_row;
   void* scratch;
 };
 

@@ -112,6 +112,16 @@ struct Groups {
   }
 };
 
+// Channels of so few places lie in lanes together: a group is one row, with each channel's number of
+// weight and bias as often as it has places.
+constexpr int64_t kFewPlaces = 16;
+template <class T>
+std::vector<T> for_places(const Numbers<T>& numbers, const Groups& k) {
+  std::vector<T> all(static_cast<size_t>(k.groups * k.inside * k.places));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = numbers[static_cast<int64_t>(i) / k.places];
+  return all;
+}
+
 template <class T>
 void group_norm_typed(Call& c) {
   const Tensor& self = c.tensor(0);
@@ -125,19 +135,60 @@ void group_norm_typed(Call& c) {
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   const T* const from = x.data<T>();
   T* const to = y.data<T>();
+  const bool few = k.places <= kFewPlaces;
+  const std::vector<T> wide_w = few ? for_places(w, k) : std::vector<T>(),
+                       wide_b = few ? for_places(b, k) : std::vector<T>();
   parallel_for(k.samples * k.groups, grain(run), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       double m, m2;
       NORM_LEVEL(T, norm_moments, from + i * run, run, &m, &m2);
       mean[i] = static_cast<T>(m);
       rstd[i] = static_cast<T>(1 / std::sqrt(m2 / static_cast<double>(run) + eps));
-      for (int64_t j = 0; j < k.inside; ++j) {
+      const int64_t first = i % k.groups * run;
+      if (few)
+        NORM_LEVEL(T, norm_row, from + i * run, to + i * run, run, mean[i], rstd[i],
+                   wide_w.data() + first, wide_b.data() + first);
+      for (int64_t j = 0; !few && j < k.inside; ++j) {
         const int64_t at = i * run + j * k.places, ch = i % k.groups * k.inside + j;
         NORM_LEVEL(T, norm_apply, from + at, to + at, k.places, mean[i], w[ch] * rstd[i], b[ch]);
       }
     }
   });
   finish(c.out[0], y);
+}
+
+// The sums of weight and bias are taken per block of samples, then over blocks in order.
+template <class T>
+void few_places_backward(const Groups& k, const T* g, const T* x, T* to, const Numbers<T>& w,
+                         const T* mean, const T* rstd, T* dw, T* db) {
+  const std::vector<T> wide = for_places(w, k);
+  const int64_t run = k.inside * k.places, all = k.groups * run;
+  const int64_t block = std::clamp<int64_t>(32768 / std::max<int64_t>(1, all), 1, 128);
+  const int64_t blocks = (k.samples + block - 1) / block;
+  const Tensor parts = empty({blocks, 2 * all}, type_of<T>);
+  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      T* const sum = parts.data<T>() + 2 * b * all;
+      std::fill_n(sum, 2 * all, T(0));
+      const int64_t last = std::min(k.samples, (b + 1) * block) * k.groups;
+      for (int64_t i = b * block * k.groups; i < last; ++i) {
+        const int64_t first = i % k.groups * run;
+        NORM_LEVEL(T, norm_row_grad, g + i * run, x + i * run, wide.data() + first, to + i * run,
+                   run, mean[i], rstd[i], sum + first, sum + all + first, true);
+      }
+    }
+  });
+  const Tensor sums = op<"sum">(parts, Sizes{0}, false, type_of<T>);
+  for (int64_t ch = 0; ch < k.groups * k.inside; ++ch) {
+    const T* const from = sums.data<T>() + ch * k.places;
+    double a = 0, b = 0;
+    for (int64_t j = 0; j < k.places; ++j) {
+      a += static_cast<double>(from[j]);
+      b += static_cast<double>(from[all + j]);
+    }
+    dw[ch] = static_cast<T>(a);
+    db[ch] = static_cast<T>(b);
+  }
 }
 
 template <class T>
@@ -154,6 +205,10 @@ void group_norm_backward_typed(Call& c) {
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
   const T *const gp = g.data<T>(), *const xp = x.data<T>();
   T* const to = y.data<T>();
+  if (k.places <= kFewPlaces) {
+    few_places_backward(k, gp, xp, to, w, mean, rstd, c.out[1].data<T>(), c.out[2].data<T>());
+    return finish(c.out[0], y);
+  }
   // Sums of every sample's channels: of g, and of g (x - mean).
   std::vector<double> sum(static_cast<size_t>(k.samples * channels)), dot(sum.size());
   parallel_for(k.samples * k.groups, grain(run), [&](int64_t begin, int64_t end) {

@@ -1,5 +1,5 @@
 // A recurrent layer over all its time steps: the weights are packed once, and each thread takes
-// some of the sequences through the steps.
+// some of the sequences through the steps. What a single sequence meets is shared out at every step.
 #include "engine/cpu/nn/recurrent.h"
 
 #include <algorithm>
@@ -63,6 +63,26 @@ struct Layer {
       });
     }
   }
+
+  // c[rows, columns] = a[rows, depth] times the packed weights, as recurrent_times. A single sequence
+  // leaves the other threads free.
+  void times(int64_t rows, int64_t columns, int64_t depth, const void* a, const void* w, void* c,
+             int begin, const void* bias) const {
+    constexpr int64_t kWork = 1 << 17;  // multiply-adds of a chunk: 10 us where the weights lie far
+    const int64_t panels = (columns + unit_cols - 1) / unit_cols;
+    const int64_t together = std::max<int64_t>(4, kWork / (rows * depth * unit_cols) / 4 * 4);
+    const auto run = [&](int64_t from, int64_t to) {
+      const int64_t j = from * unit_cols;
+      level_of::recurrent_times(type, rows, std::min(columns, to * unit_cols) - j, depth, a, depth,
+                                static_cast<const void*>(at(w, j * depth)),
+                                static_cast<void*>(at(c, j)), columns, begin,
+                                static_cast<const void*>(bias ? at(bias, j) : nullptr));
+    };
+    if (sequences == 1)
+      parallel_for(panels, together, run);
+    else
+      run(0, panels);
+  }
 };
 
 }  // namespace
@@ -97,12 +117,11 @@ void recurrence(Call& c) {
     s.saved = gru && save ? l.at(c.out[3].data(), row * 4 * n) : nullptr;
     s.cells = lstm && save ? l.at(c.out[4].data(), row * n) : nullptr;
     if (!gru) std::memcpy(s.gates, s.x, l.bytes(rows * l.wide));
-    level_of::recurrent_times(l.type, rows, l.wide, n, static_cast<const void*>(s.h), n,
-                              static_cast<const void*>(w.data()), s.gates, l.wide,
-                              !gru   ? 1
-                              : bias ? 2
-                                     : 0,
-                              static_cast<const void*>(bias ? bias.data() : nullptr));
+    l.times(rows, l.wide, n, s.h, w.data(), s.gates,
+            !gru   ? 1
+            : bias ? 2
+                   : 0,
+            bias ? bias.data() : nullptr);
     level_of::recurrent_step(l.type, l.kind, const_cast<const RecurrentStep*>(&s));
   });
 }
@@ -153,9 +172,7 @@ void recurrence_backward(Call& c) {
     s.h_before = h_before.data() + from, s.c_before = c_before.data() + from;
     s.dx = l.at(dx.data(), row * l.wide), s.dhx = l.at(dhx, row * l.wide);
     level_of::recurrent_grad(l.type, l.kind, const_cast<const RecurrentGrad*>(&s));
-    level_of::recurrent_times(l.type, rows, n, l.wide, static_cast<const void*>(s.dhx), l.wide,
-                              static_cast<const void*>(w.data()), s.dh, n, gru ? 1 : 0,
-                              static_cast<const void*>(nullptr));
+    l.times(rows, n, l.wide, s.dhx, w.data(), s.dh, gru ? 1 : 0, nullptr);
   });
   // The weights' gradient over all steps at once: (gradients of h's part)^T times h before.
   const Scratch before(l.bytes(rows_all * n));

@@ -44,6 +44,30 @@ test("the same in coroutines, by methods, in place and with gradients", function
     end]], 256)
 end)
 
+test("a loop of one result finds back to few blocks after memory has grown and shrunk", function()
+  if os.getenv("TYCHO_SANITIZED") then return end
+  local r = check.tycho({"-e", [[
+    torch.set_fusion(false)
+    local others, kept, x = {}, {}, torch.ones(400000)
+    for i = 1, 8000 do others[i] = {i} end
+    local function loop(n)
+      local r, many = nil, 0
+      local before = torch.memory_allocated()
+      for _ = 1, n do
+        r = x * 2
+        if torch.memory_allocated() - before > 4 * 1600000 then many = many + 1 end
+      end
+      return many
+    end
+    for i = 1, 8 do kept[i] = x + i end
+    kept = nil
+    local many = 0
+    for _ = 1, 50 do many = many + loop(20) end
+    print(many)]]})
+  check.equal(r.status, 0, r.err)
+  check.yes(tonumber(r.out) < 60, r.out)
+end)
+
 test("a training run of a perceptron with Adam has a bounded peak", function()
   bounded(peak [[
     local nn, F = torch.nn, torch.nn.functional

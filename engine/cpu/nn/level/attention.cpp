@@ -242,7 +242,13 @@ void grad(const AttentionTile& a) {
     T *const sr = s + r * kGradStep, *const dr = d + r * kGradStep;
     int64_t n = a.causal ? least(a.keys, i0 + m - a.key) : a.keys;
     if (n < 0) n = 0;
-    if (n > 0) {
+    if (n > 0 && !a.k_turned) {
+      for (int64_t i = 0; i < m; ++i) {
+        gemv_by_rows<T>(n, a.depth, in(a.k), a.k_row, q + (r + i) * a.q_row, sr + i * kGradStep, 1);
+        scale_all(sr + i * kGradStep, n, static_cast<T>(a.scale));
+        gemv_by_rows<T>(n, a.width, in(a.v), a.v_row, g + (r + i) * a.g_row, dr + i * kGradStep, 1);
+      }
+    } else if (n > 0) {
       times<T>(m, n, a.depth, q + r * a.q_row, a.q_row, 1, in(a.k_turned), a.depth, sr, kGradStep,
                kZero);
       times<T>(m, n, a.width, g + r * a.g_row, a.g_row, 1, in(a.v_turned), a.width, dr, kGradStep,
@@ -280,6 +286,7 @@ void grad(const AttentionTile& a) {
                             static_cast<T*>(a.dq) + r * a.dq_row, a.dq_row, kAdd, nullptr);
   }
   if (!a.dk && !a.dv) return;
+  const int begin = a.begins ? kZero : kAdd;
   for (int64_t j = 0; j < a.keys; j += kBlockRows) {
     const int64_t m = least(kBlockRows, a.keys - j);
     int64_t from = a.causal ? a.key + j - a.first : 0;  // the first query that sees these keys
@@ -289,11 +296,11 @@ void grad(const AttentionTile& a) {
     if (a.dv)
       gemm_direct<T, false>(m, a.width, k, s + from * kGradStep + j, 1, kGradStep,
                             g + from * a.g_row, a.g_row, static_cast<T*>(a.dv) + j * a.dv_row,
-                            a.dv_row, kAdd, nullptr);
+                            a.dv_row, begin, nullptr);
     if (a.dk)
       gemm_direct<T, false>(m, a.depth, k, d + from * kGradStep + j, 1, kGradStep,
                             q + from * a.q_row, a.q_row, static_cast<T*>(a.dk) + j * a.dk_row,
-                            a.dk_row, kAdd, nullptr);
+                            a.dk_row, begin, nullptr);
   }
 }
 

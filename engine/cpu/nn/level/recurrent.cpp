@@ -178,11 +178,56 @@ void gru_grad(const RecurrentGrad& s) {
   }
 }
 
+// R rows (at most 3) meet P panels of b at once: the sums of one alone would wait for each other. Each
+// sum is as panel() makes it.
+template <class T, int R, int P>
+int64_t few_rows_times(int64_t n, int64_t k, const T* a, int64_t lda, const T* b, T* c, int64_t ldc,
+                       int begin, const T* bias) {
+  using L = Lane<T>;
+  constexpr int N = P * kBlockLanes;
+  constexpr int64_t width = N * L::size;
+  int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    const T* const from = b + j * k;
+    L sum[R][N];
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < N; ++i) sum[r][i] = L(0);
+    for (int64_t p = 0; p < k; ++p) {
+      L x[R];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) x[r] = L(a[r * lda + p]);
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) {
+        const L y = L::load(from + (i / kBlockLanes * k + p) * kBlockLanes * L::size +
+                            i % kBlockLanes * L::size);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) sum[r][i] = muladd(x[r], y, sum[r][i]);
+      }
+    }
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < N; ++i) {
+        T* const to = c + r * ldc + j + i * L::size;
+        if (begin == kAdd)
+          sum[r][i] += L::load(to);
+        else if (begin == kBias)
+          sum[r][i] += L::load(bias + j + i * L::size);
+        sum[r][i].store(to);
+      }
+  }
+  return j;
+}
+
 template <class T>
 void times(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, T* c, int64_t ldc,
            int begin, const T* bias) {
   constexpr int64_t width = kBlockLanes * Lane<T>::size;
-  for (int64_t j = 0; j < n; j += width)
+  int64_t j = 0;
+  if constexpr (kManyBlocks) {
+    if (m == 1) j = few_rows_times<T, 1, 4>(n, k, a, lda, b, c, ldc, begin, bias);
+    if (m == 2) j = few_rows_times<T, 2, 2>(n, k, a, lda, b, c, ldc, begin, bias);
+    if (m == 3) j = few_rows_times<T, 3, 2>(n, k, a, lda, b, c, ldc, begin, bias);
+  }
+  for (; j < n; j += width)
     panel<T, kManyBlocks>(m, static_cast<int>(n - j < width ? n - j : width), k, a, lda, 1,
                           b + j * k, width, c + j, ldc, begin, bias + (begin == kBias ? j : 0));
 }
