@@ -286,8 +286,9 @@ void pace_collector(lua_State* L) {
     bytes = tensor_bytes();
     freed = 2 * (before - bytes) >= before - looks.left;
   }
+  if (freed) looks.pauses /= 2;  // what comes before the next collection may end a pause, too
   if (before >= next_collection) {
-    looks.pauses = freed ? looks.pauses / 2 : std::max(looks.pauses - 1, 0);
+    if (!freed) looks.pauses = std::max(looks.pauses - 1, 0);
     freed = bytes <= most_after_young;
     if (!freed) {
       collect(L);
