@@ -325,20 +325,32 @@ int item(lua_State* L) {
   return 1;
 }
 
-// The part of x whose positions begin at `first` once the first `dim` dimensions are chosen.
-void push_list(lua_State* L, const Tensor& x, int dim, int64_t first) {
-  if (dim == x.rank()) return push_element(L, x.get(), first);
+void push_number(lua_State* L, DType dtype, const char* p) {
+  if (dtype == DType::Float32)
+    lua_pushnumber(L, *reinterpret_cast<const float*>(p));
+  else if (is_floating(dtype))
+    lua_pushnumber(L, number_of(dtype, p));
+  else if (dtype == DType::Bool)
+    lua_pushboolean(L, integer_of(dtype, p) != 0);
+  else
+    lua_pushinteger(L, integer_of(dtype, p));
+}
+
+// The part of x, in host memory, that begins at `p` once the first `dim` dimensions are chosen.
+void push_list(lua_State* L, const Impl* x, int dim, const char* p) {
+  if (dim == x->rank) return push_number(L, x->dtype, p);
   luaL_checkstack(L, 3, "tolist");
-  const int64_t n = x.size(dim);
+  const int64_t n = x->shape[dim], step = x->stride[dim] * dtype_size(x->dtype);
   lua_createtable(L, static_cast<int>(n), 0);
-  for (int64_t i = 0; i < n; ++i) {
-    push_list(L, x, dim + 1, first * n + i);
+  for (int64_t i = 0; i < n; ++i, p += step) {
+    push_list(L, x, dim + 1, p);
     lua_rawseti(L, -2, i + 1);
   }
 }
 
 int tolist(lua_State* L) {
-  push_list(L, fetch(check_tensor(L, 1, "tolist")), 0, 0);
+  const Tensor x = fetch(check_tensor(L, 1, "tolist"));
+  push_list(L, x.get(), 0, x.numel() ? x->host() : nullptr);
   training_note(L);
   return 1;
 }

@@ -72,9 +72,14 @@ int lua_show(lua_State* L) {
   return 1;
 }
 
-// Sets what the table holds, and returns a table of all options.
+// Sets what the table holds, and returns a table of all options; for "pytorch", whether that style is set, which
+// the text of every module asks.
 int lua_print_options(lua_State* L) {
   PrintOptions& o = print_options;
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    lua_pushboolean(L, o.pytorch);
+    return 1;
+  }
   if (lua_type(L, 1) == LUA_TTABLE) {
     o.precision = static_cast<int>(number(L, 1, "precision", o.precision));
     o.threshold = number(L, 1, "threshold", o.threshold);

@@ -164,7 +164,7 @@ local function value_text(v, python)
   return tostring(v)
 end
 
-function layer.python() return torch._print_options().pytorch and true or false end
+function layer.python() return torch._print_options "pytorch" end
 
 local function same(v, default)
   if type(v) ~= "table" then return v == default end

@@ -57,19 +57,19 @@ local function copy(v, Module, made)
   return setmetatable(out, meta)
 end
 
-local function indented(text) return (text:gsub("\n", "\n  ")) end
+local function indented(text) return text:find("\n", 1, true) and text:gsub("\n", "\n  ") or text end
 
 -- The lines of children; equal neighbours of a list are one line: "(0-1): 2 x Linear(..)".
 local function child_lines(children, fold)
-  local lines, i = {}, 1
+  local texts, lines, i = {}, {}, 1
+  for k, child in ipairs(children) do texts[k] = tostring(child[2]) end
   while i <= #children do
-    local text, last = tostring(children[i][2]), i
-    while fold and children[last + 1] and tostring(children[last + 1][2]) == text do last = last + 1 end
-    local name = children[i][1]
+    local text, name, last = texts[i], children[i][1], i
+    while fold and texts[last + 1] == text do last = last + 1 end
     if last > i then
       lines[#lines + 1] = ("(%s-%s): %d x %s"):format(name, children[last][1], last - i + 1, indented(text))
     else
-      lines[#lines + 1] = ("(%s): %s"):format(name, indented(text))
+      lines[#lines + 1] = "(" .. name .. "): " .. indented(text)
     end
     i = last + 1
   end
@@ -128,20 +128,24 @@ function tree.install(Module, Class)
 
   function Class:_text()
     if showing[self] then return self._name .. "(..)" end
-    showing[self] = true
-    local shown <close> = setmetatable({self}, shown_meta)
-    local extra = self:extra_repr()
+    local extra, lines = self:extra_repr(), nil
     local children = self:named_children()
-    local lines = child_lines(children, rawget(getmetatable(self), "_item") and #children > 0 and self._name == "ModuleList")
-    if #children == 0 and (self._name == "ParameterList" or self._name == "ParameterDict") then extra = table.concat(parameter_lines(self), "\n") end
-    local name = torch._print_options().pytorch and rawget(self, "_python_name") or self._name
+    if #children > 0 then
+      showing[self] = true
+      local shown <close> = setmetatable({self}, shown_meta)
+      lines = child_lines(children, self._name == "ModuleList" and rawget(getmetatable(self), "_item"))
+    elseif self._name == "ParameterList" or self._name == "ParameterDict" then
+      extra = table.concat(parameter_lines(self), "\n")
+    end
+    local python = rawget(self, "_python_name")
+    local name = python and torch._print_options "pytorch" and python or self._name
+    if not lines and not extra:find("\n", 1, true) then return name .. "(" .. extra .. ")" end
     local own = {}
     if extra ~= "" then
       for line in (extra .. "\n"):gmatch "(.-)\n" do own[#own + 1] = line end
     end
-    if #lines == 0 and #own <= 1 then return ("%s(%s)"):format(name, extra) end
-    table.move(lines, 1, #lines, #own + 1, own)
-    return ("%s(\n  %s\n)"):format(name, table.concat(own, "\n  "))
+    if lines then table.move(lines, 1, #lines, #own + 1, own) end
+    return name .. "(\n  " .. table.concat(own, "\n  ") .. "\n)"
   end
 end
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
@@ -85,9 +86,19 @@ void pack_panels(const Plan& p, const void* b, int64_t rs, int64_t cs, int64_t c
     level_of::gemm_pack_b(p.type, b, rs, cs, cols, k, to);
 }
 
+// Rows of a result that are written from left to right meanwhile: long columns would write a little to
+// each of many lines, again and again. Only where the panels stay near.
+constexpr int64_t kNearRows = 24, kNearBytes = 256 << 10;
+
 // rows of c = a (row i at a + i * rs, contiguous) times packed panels.
 void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void* a, int64_t rs,
                   const void* panels, void* c, int64_t ldc, int begin, const void* bias) {
+  if (rows > kNearRows && rows * n * p.size > kNearBytes && n * k * p.size <= kNearBytes) {
+    for (int64_t i = 0; i < rows; i += kNearRows)
+      times_panels(p, std::min(kNearRows, rows - i), n, k, p.at(a, i * rs), rs, panels,
+                   p.at(c, i * ldc), ldc, begin, bias);
+    return;
+  }
   for (int64_t j = 0; j < n; j += p.unit_cols) {
     const int64_t cols = std::min<int64_t>(p.unit_cols, n - j), ldb = p.unit_cols;
     const void *b = p.at(panels, j * k), *bias_j = begin == 2 ? p.at(bias, j) : nullptr;
@@ -260,6 +271,58 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
                });
 }
 
+namespace {
+
+// Sums of the weight's gradient that lie [taps of a cut, out] while they are taken: few taps then are
+// the rows of a register block, not the columns, of which it would leave lanes empty.
+struct Turned {
+  const Plan& p;
+  int64_t cols;
+  Scratch sums, row;
+
+  static bool pays(const Plan& p, int64_t cols) {
+    const auto blocks = [&](int64_t rows, int64_t columns) {
+      return (rows + p.unit_rows - 1) / p.unit_rows * ((columns + p.unit_cols - 1) / p.unit_cols);
+    };
+    return p.out > 1 && (cols == 1 || blocks(cols, p.out) < blocks(p.out, cols));
+  }
+  Turned(const Plan& plan, int64_t columns)
+      : p(plan),
+        cols(columns),
+        sums(static_cast<size_t>(cols * p.out * p.size)),
+        row(static_cast<size_t>(cols == 1 ? p.out * p.size : 0)) {
+    std::memset(sums.data(), 0, cols * p.out * p.size);
+  }
+  // Adds k rows of windows, `ld` apart, times those of the result's gradient.
+  void add(int64_t k, const void* windows, int64_t ld, const void* y) {
+    if (cols == 1) {
+      level_of::gemv_cols(p.type, p.out, k, y, p.c.out_channels, windows, ld,
+                          static_cast<void*>(row.data()), true);
+      return add_up(p.c, sums.data(), row.data(), p.out);
+    }
+    level_of::gemm_direct(p.type, cols, p.out, k, windows, int64_t{1}, ld, y, p.c.out_channels,
+                          static_cast<void*>(sums.data()), p.out, 1,
+                          static_cast<const void*>(nullptr), false);
+  }
+  // Adds what was summed to `to`, [out, taps].
+  template <class T>
+  void finish(T* to) const {
+    const T* const from = reinterpret_cast<const T*>(sums.data());
+    for (int64_t o = 0; o < p.out; ++o)
+      for (int64_t t = 0; t < cols; ++t) to[o * p.taps + t] += from[t * p.out + o];
+  }
+  void finish(void* to) const {
+    if (p.type == 0)
+      finish(static_cast<float*>(to));
+    else if (p.type == 1)
+      finish(static_cast<double*>(to));
+    else
+      finish(static_cast<uint64_t*>(to));
+  }
+};
+
+}  // namespace
+
 void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
   if (depthwise(c)) return depthwise_backward_weight(c, y, x, w);
   const Plan p(c, 1 << 20, 256, 384 << 10);
@@ -290,6 +353,8 @@ void conv_backward_weight(const Convolution& c, const void* y, const void* x, vo
           p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
             const int64_t cols = (to - from) * p.width;
             void* to_cut = p.at(to_w, g * p.out * p.taps + tap);
+            std::optional<Turned> turned;
+            if (Turned::pays(p, cols)) turned.emplace(p, cols);
             for (int64_t row = begin; row < end; row += p.block) {
               const int64_t k = std::min(p.block, end - row);
               const void* b = scratch.data();
@@ -301,12 +366,15 @@ void conv_backward_weight(const Convolution& c, const void* y, const void* x, vo
                 level_of::window_rows(p.type, &group, x, x_end, row, row + k, from, to,
                                       static_cast<void*>(scratch.data()), p.ld);
               }
-              level_of::gemm_direct(
-                  p.type, p.out, cols, k,
-                  static_cast<const void*>(p.at(y, row * c.out_channels + g * p.out)), int64_t{1},
-                  c.out_channels, b, ldb, to_cut, p.taps, 1, static_cast<const void*>(nullptr),
-                  false);
+              const void* const gy = p.at(y, row * c.out_channels + g * p.out);
+              if (turned)
+                turned->add(k, b, ldb, gy);
+              else
+                level_of::gemm_direct(p.type, p.out, cols, k, gy, int64_t{1}, c.out_channels, b,
+                                      ldb, to_cut, p.taps, 1, static_cast<const void*>(nullptr),
+                                      false);
             }
+            if (turned) turned->finish(to_cut);
           });
         }
       }

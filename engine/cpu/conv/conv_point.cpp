@@ -68,6 +68,7 @@ void single_tap_product(const Convolution& c, bool back, const Pixels& from, con
   const Window& win = c.window;
   const int size = dtype_size(c.dtype);
   const int64_t in = win.channels / c.groups, out = c.out_channels / c.groups;
+  constexpr int64_t kFarBytes = 1 << 20;  // of a result that no near cache holds
   int64_t images = win.images, rows = pixels(win);
   if (from.image == from.pixel * rows) rows *= images, images = 1;
   const int64_t columns = back ? win.channels : c.out_channels;
@@ -86,6 +87,7 @@ void single_tap_product(const Convolution& c, bool back, const Pixels& from, con
         p.c_row = columns;
         p.bias = bias ? static_cast<const char*>(bias) + g * p.n * size : nullptr;
         p.alone = alone;
+        p.far = rows * columns * size >= kFarBytes;
         gemm(p);
       }
   };

@@ -2,6 +2,7 @@
 // (bincount).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -68,6 +69,42 @@ void add_to_bins(const int64_t* v, int64_t count, Tensor& sums, F what) {
   for (int64_t k = 0; k < n; ++k) to[k] += a[k] + (b[k] + d[k]);
 }
 
+// Values counted in bins of one width; which bin is computed in T, as PyTorch does. Every thread counts
+// in tables of its own: several where they are small, for one and the same place waits for what was added
+// to it last. What lies outside is counted behind the last bin.
+template <class T, class F>
+void count_in_bins(const Tensor& x, double low, double high, const Tensor& counts, F bins_of) {
+  constexpr int64_t kTile = 1024, kFew = 4096, kChunk = 1 << 15;
+  const int64_t n = x.numel(), bins = counts.numel(), table = bins + 1;
+  const int64_t tables = table <= kFew && n >= 4 * table ? 4 : 1;
+  const int64_t parts = std::clamp<int64_t>(n / std::max(kChunk, 4 * table), 1, get_num_threads());
+  T least = static_cast<T>(low), most = static_cast<T>(high);
+  if (least < low) least = std::nextafter(least, std::numeric_limits<T>::infinity());
+  if (most > high) most = std::nextafter(most, -std::numeric_limits<T>::infinity());
+  const T first = static_cast<T>(low), range = static_cast<T>(high) - first;
+  std::vector<int64_t> count(static_cast<size_t>(parts * tables * table));
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      int64_t* const own = count.data() + part * tables * table;
+      int64_t* const more[] = {own, own + (tables > 1 ? table : 0),
+                               own + (tables > 1 ? 2 * table : 0),
+                               own + (tables > 1 ? 3 * table : 0)};
+      const int64_t to = n * (part + 1) / parts;
+      for (int64_t i = n * part / parts; i < to; i += kTile) {
+        int64_t at[kTile];
+        const int64_t m = std::min(kTile, to - i);
+        bins_of(x.data<T>() + i, m, least, most, first, range, bins, static_cast<int64_t*>(at));
+        int64_t k = 0;
+        for (; k + 4 <= m; k += 4)
+          ++more[0][at[k]], ++more[1][at[k + 1]], ++more[2][at[k + 2]], ++more[3][at[k + 3]];
+        for (; k < m; ++k) ++own[at[k]];
+      }
+    }
+  });
+  for (int64_t t = 0; t < parts * tables; ++t)
+    for (int64_t b = 0; b < bins; ++b) counts.data<double>()[b] += count[t * table + b];
+}
+
 }  // namespace
 
 void searchsorted(Call& c) {
@@ -121,19 +158,13 @@ void histc(Call& c) {
   }
   if (!(high - low < __builtin_inf()))
     fail(Kind::Value, format("histc: the range from %g to %g is not finite", low, high));
-  const int64_t bins = c.integer(1);
-  const Tensor in = as(x, DType::Float64), counts = filled({bins}, 0, DType::Float64);
-  const double* v = in.data<double>();
-  // The bin is computed in the input's own precision, as PyTorch does.
-  const auto bin_of = [&]<class T>(T x, T least, T range) {
-    return std::min(bins - 1, static_cast<int64_t>((x - least) * static_cast<T>(bins) / range));
-  };
   const bool wide = x.dtype() == DType::Float64;
-  const float first = static_cast<float>(low), range = static_cast<float>(high) - first;
-  for (int64_t i = 0; i < in.numel(); ++i)
-    if (v[i] >= low && v[i] <= high)
-      ++counts.data<double>()[wide ? bin_of(v[i], low, high - low)
-                                   : bin_of(static_cast<float>(v[i]), first, range)];
+  const Tensor counts = filled({c.integer(1)}, 0, DType::Float64);
+  const Tensor in = as(x, wide ? DType::Float64 : DType::Float32);
+  if (wide)
+    count_in_bins<double>(in, low, high, counts, [](auto... all) { level_of::bins_f64(all...); });
+  else
+    count_in_bins<float>(in, low, high, counts, [](auto... all) { level_of::bins_f32(all...); });
   copy_raw(c.out[0], counts);
 }
 

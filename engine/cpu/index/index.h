@@ -15,3 +15,11 @@ TYCHO_LEVELS(void, sum_rows,
 TYCHO_LEVELS(int64_t, compress,
              (int bytes, void* to, const void* from, const uint8_t* mask, int64_t n, int64_t room))
 TYCHO_LEVELS(int64_t, count_bytes, (const uint8_t* mask, int64_t n))  // how many are not 0
+// Where each of n values belongs among `bins` of one width that begin at `first`, together `range` wide; `bins` for
+// what does not lie in [low, high].
+TYCHO_LEVELS(void, bins_f32,
+             (const float* x, int64_t n, float low, float high, float first, float range,
+              int64_t bins, int64_t* to))
+TYCHO_LEVELS(void, bins_f64,
+             (const double* x, int64_t n, double low, double high, double first, double range,
+              int64_t bins, int64_t* to))

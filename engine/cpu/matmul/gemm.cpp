@@ -36,6 +36,7 @@ constexpr int64_t kSmallWork = 160 * 160 * 160;
 constexpr int64_t kNearBytes = 256 << 10;  // what stays in the second-level cache beside others
 constexpr int64_t kNearRows = 24;       // of a result that is written from left to right meanwhile
 constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer product is a loop
+constexpr int64_t kOuterRows = 16;      // that make up for laying b out anew
 constexpr int64_t kFarColumns = 64, kFarDepth = 4;  // and of few terms, where it goes to memory
 constexpr int64_t kParallelWork = 1 << 20;          // multiply-adds: about 20 us
 
@@ -175,15 +176,35 @@ void gemm_by_dots(Product p, int type, int size) {
 // One column times a row, or few: each row of c is written once, from left to right. Register blocks
 // write a little to each of many lines, and in memory wait for them.
 bool outer_pays(const Product& p) {
-  if (p.b_col != 1 || p.add || p.bias) return false;
+  if (p.add || (p.m < kOuterRows && (p.b_col != 1 || p.bias))) return false;
   return p.far ? p.k <= kFarDepth && p.n >= kFarColumns : p.k == 1 && p.n >= kOuterColumns;
 }
 void gemm_outer(const Product& p, int type, int size) {
+  // Rows of b side by side; the bias is one more, of which there is always one.
+  const bool plain = p.b_col == 1 && !p.bias;
+  const int64_t depth = p.k + (p.bias ? 1 : 0);
+  const Scratch rows(plain ? 0 : depth * p.n * size);
+  if (!plain)
+    for (int64_t i = 0; i < depth; ++i)
+      for (int64_t j = 0; j < p.n; ++j)
+        std::memcpy(at(rows.data(), i * p.n + j, size),
+                    i < p.k ? at(p.b, i * p.b_row + j * p.b_col, size) : at(p.bias, j, size), size);
+  const void* const b = plain ? p.b : static_cast<const void*>(rows.data());
+  const int64_t ldb = plain ? p.b_row : p.n;
   const auto run = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i)
-      level_of::gemv_cols(type, p.n, p.k, p.b, p.b_row,
-                          static_cast<const void*>(at(p.a, i * p.a_row, size)), p.a_col,
+    int64_t by[kFarDepth + 1];  // of any type
+    const float one_float = 1;
+    const double one_double = 1;
+    const int64_t one_integer = 1;
+    const void* const ones[] = {&one_float, &one_double, &one_integer};
+    std::memcpy(at(static_cast<void*>(by), p.k, size), ones[type], size);
+    for (int64_t i = from; i < to; ++i) {
+      for (int64_t k = 0; k < p.k; ++k)
+        std::memcpy(at(static_cast<void*>(by), k, size), at(p.a, i * p.a_row + k * p.a_col, size),
+                    size);
+      level_of::gemv_cols(type, p.n, depth, b, ldb, static_cast<const void*>(by), int64_t{1},
                           static_cast<void*>(at(p.c, i * p.c_row, size)), false);
+    }
   };
   if (p.alone) return run(0, p.m);
   parallel_for(p.m, std::max<int64_t>(1, (1 << 16) / p.n), run);

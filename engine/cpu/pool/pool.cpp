@@ -30,6 +30,34 @@ struct Description {
   int64_t* count[3];
 };
 
+// One axis before its windows are placed.
+struct AxisSizes {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
+  bool adaptive = false;
+  bool idle() const { return in == 1 && out == 1 && kernel == 1 && pad == 0 && !adaptive; }
+  // Whether windows cover the axis, each its own part.
+  bool tiled() const {
+    return !adaptive && pad == 0 && in > 0 && out * stride == in &&
+           (kernel - 1) * dilation < stride;
+  }
+};
+
+// The axes of a pool, as lines as long as there are: what is idle behind stands in front, and lines that
+// windows cover are joined, as they lie in memory, up to some hundred results. Returns how many idle
+// ones there were.
+int settle(AxisSizes (&axis)[3], int64_t* images) {
+  constexpr int64_t kLongLine = 512;
+  int moved = 0;
+  for (; moved < 2 && axis[2].idle(); ++moved)
+    axis[2] = axis[1], axis[1] = axis[0], axis[0] = AxisSizes();
+  AxisSizes& line = axis[2];
+  if (!axis[0].idle() || !axis[1].idle() || !line.tiled()) return moved;
+  int64_t together = std::clamp<int64_t>(kLongLine / line.out, 1, std::max<int64_t>(1, *images));
+  while (*images % together != 0) --together;
+  *images /= together, line.in *= together, line.out *= together;
+  return moved;
+}
+
 // x: the input's shape, y: the result's. `at` is the argument that holds the kernel.
 void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes& y, bool planes,
               bool dilated) {
@@ -40,21 +68,29 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
   p.channels = planes ? 1 : x[1];
   p.apart = true;
   const int spatial = x.n - 2;
-  int64_t taps = 1, outputs = 3 - spatial;
-  for (int s = 0; s < spatial; ++s) outputs += y[s + 2];
+  AxisSizes axis[3];
+  for (int s = 0; s < spatial; ++s) {
+    AxisSizes& a = axis[s + 3 - spatial];
+    a.in = x[s + 2], a.out = y[s + 2];
+    if (dilation.n) a.dilation = dilation[s];
+    const bool even = kernel.n == 0 && a.in % a.out == 0;  // windows as of any pooling
+    a.adaptive = kernel.n == 0 && !even;
+    a.stride = even ? a.in / a.out : a.adaptive ? 0 : stride[s];
+    a.kernel = even ? a.stride : a.adaptive ? 0 : kernel[s];
+    a.pad = kernel.n ? padding[s] : 0;
+  }
+  const int moved = settle(axis, &p.images);
+  int64_t taps = 1, outputs = 0;
+  for (const AxisSizes& a : axis) outputs += a.out;
   d.tables = std::make_unique<Scratch>(static_cast<size_t>(4 * outputs) * sizeof(int64_t));
   int64_t* table = reinterpret_cast<int64_t*>(d.tables->data());
   for (int k = 0; k < 3; ++k) {
-    const int s = k - (3 - spatial);
+    const AxisSizes& sizes = axis[k];
+    const bool adaptive = sizes.adaptive;
+    const int64_t pad = sizes.pad;
     PoolAxis& a = p.axis[k];
-    a.in = s < 0 ? 1 : x[s + 2];
-    a.out = s < 0 ? 1 : y[s + 2];
-    a.dilation = s < 0 || !dilation.n ? 1 : dilation[s];
-    const bool even = s >= 0 && kernel.n == 0 && a.in % a.out == 0;  // windows as of any pooling
-    const bool adaptive = s >= 0 && kernel.n == 0 && !even;
-    const int64_t pad = s < 0 || kernel.n == 0 ? 0 : padding[s];
-    a.stride = s < 0 ? 1 : even ? a.in / a.out : adaptive ? 0 : stride[s];
-    a.kernel = s < 0 ? 1 : even ? a.stride : adaptive ? 0 : kernel[s];
+    a.in = sizes.in, a.out = sizes.out, a.kernel = sizes.kernel;
+    a.stride = sizes.stride, a.dilation = sizes.dilation;
     int64_t *const start = table, *const first = start + a.out, *const last = first + a.out,
                    *const count = last + a.out;
     table += 4 * a.out;
@@ -92,7 +128,7 @@ void describe(Description& d, const Call& c, int at, const Sizes& x, const Sizes
           std::min(taps_here, a.in > from ? (a.in - from + a.dilation - 1) / a.dilation : 0));
       TYCHO_CHECK(Kind::Shape, !dilated || first[o] < last[o],
                   "max pooling: window %lld along spatial dimension %d holds padding only",
-                  static_cast<long long>(o + 1), s + 1);
+                  static_cast<long long>(o + 1), k - moved + spatial - 2);
     }
     if (!adaptive && (a.kernel - 1) * a.dilation + 1 > a.stride) p.apart = false;
     a.start = start;
@@ -210,13 +246,13 @@ void pool_positions(Call& c) {
   for (int64_t i = 0; i < places.numel(); ++i) places.data<int64_t>()[i] = i + 1;
   const Tensor t = packed(taps);
   Tensor result = out.contiguous() ? out : empty(out.shape(), DType::Int64);
-  Sizes x = one;
-  x[0] = taps.size(0), x[1] = taps.size(1);
+  Sizes y = taps.shape();  // of one plane
+  y[0] = y[1] = 1;
   Description d;
-  describe(d, c, 2, x, taps.shape(), true, true);
+  describe(d, c, 2, one, y, true, true);
   d.pool.wide = taps.dtype() == DType::Int32;
-  const int64_t planes = d.pool.images, each = taps.numel() / std::max<int64_t>(1, planes);
-  d.pool.images = 1;
+  const int64_t planes = taps.size(0) * taps.size(1),
+                each = taps.numel() / std::max<int64_t>(1, planes);
   parallel_for(planes, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       level_of::max_pool_gather(

@@ -81,6 +81,9 @@ TYCHO_LEVELS(void, random_replace_16, (uint16_t * x, int64_t n, uint16_t old, ui
 TYCHO_LEVELS(void, random_below, (const uint32_t* u, uint8_t* y, int64_t n, uint64_t limit))
 TYCHO_LEVELS(void, random_remainder,
              (const uint32_t* u, int64_t* y, int64_t n, uint32_t range, int64_t low))
+// Whether a weight is negative, infinite or nan, and whether one is above 0.
+TYCHO_LEVELS(void, random_weights_f32, (const float* w, int64_t n, bool* wrong, bool* some))
+TYCHO_LEVELS(void, random_weights_f64, (const double* w, int64_t n, bool* wrong, bool* some))
 TYCHO_LEVELS(void, random_put_f32, (void* y, const float* x, int64_t n, int dtype))
 TYCHO_LEVELS(void, random_put_f64, (void* y, const double* x, int64_t n, int dtype))
 TYCHO_LEVELS(void, random_put_i64, (void* y, const int64_t* x, int64_t n, int dtype))

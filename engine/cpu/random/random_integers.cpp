@@ -156,13 +156,13 @@ void draw_without_replacement(RandomStream stream, int64_t* y, const T* weight, 
                                static_cast<int>(dtype));
     get(q.data(), scratch, dtype, categories);
   }
+  if (draws == 1) {
+    y[0] = first + (std::max_element(q.begin(), q.end()) - q.begin());
+    return;
+  }
   for (int64_t c = 0; c < categories; ++c) race[c] = {q[c], c};
   const auto before = [](const auto& a, const auto& b) { return a.first > b.first; };
-  if (draws == 1) {
-    std::swap(race[0],
-              *std::max_element(race.begin(), race.end(),
-                                [](const auto& a, const auto& b) { return a.first < b.first; }));
-  } else if (draws * 64 <= categories) {
+  if (draws * 64 <= categories) {
     std::partial_sort(race.begin(), race.begin() + draws, race.end(), before);
   } else {
     std::nth_element(race.begin(), race.begin() + draws - 1, race.end(), before);
@@ -172,54 +172,61 @@ void draw_without_replacement(RandomStream stream, int64_t* y, const T* weight, 
 }
 
 template <class T>
+void see_weights(const T* w, int64_t n, bool* wrong, bool* some) {
+  if constexpr (sizeof(T) == 4)
+    level_of::random_weights_f32(w, n, wrong, some);
+  else
+    level_of::random_weights_f64(w, n, wrong, some);
+}
+
+template <class T>
 void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dtype, int64_t rows,
                  int64_t categories, int64_t draws, bool replacement, int64_t first,
                  const void* noise) {
-  const Scratch room(static_cast<size_t>(2 * categories) * sizeof(T));
-  T *const sums = reinterpret_cast<T*>(room.data()), *const copied = sums + categories;
-  const T* weight = copied;
+  constexpr int64_t kTogether = 4;  // rows summed side by side: each waits for its last sum
+  const Scratch room(static_cast<size_t>(2 * kTogether * categories) * sizeof(T));
+  T *const sums = reinterpret_cast<T*>(room.data()), *const copied = sums + kTogether * categories;
   const auto row_of = [&](const void* matrix, int64_t r) {
     return static_cast<const char*>(matrix) + r * categories * dtype_size(dtype);
   };
-  // A row's weights, and what they add up to. That none is negative or infinite is seen from all of them together.
-  const auto row = [&](int64_t r) {
+  // A row's weights, where they are of another type copied to place k.
+  const auto row = [&](int64_t r, int64_t k = 0) {
+    const char* const given = row_of(weights, r);
     if (dtype_size(dtype) == sizeof(T))
-      weight = static_cast<const T*>(static_cast<const void*>(row_of(weights, r)));
-    else
-      get(copied, row_of(weights, r), dtype, categories);
-    T sum = 0;
-    bool right = true, any = false;
-    for (int64_t c = 0; c < categories; ++c) {
-      const T w = weight[c];
-      right &= (w >= 0) & (w <= std::numeric_limits<T>::max());
-      any |= w > 0;
-      sums[c] = sum += w;
-    }
-    for (int64_t c = 0; c < categories && !right; ++c)
+      return static_cast<const T*>(static_cast<const void*>(given));
+    get(copied + k * categories, given, dtype, categories);
+    return static_cast<const T*>(copied + k * categories);
+  };
+  for (int64_t r = 0; r < rows; ++r) {  // all are looked at before anything is drawn
+    const T* const weight = row(r);
+    bool wrong, some;
+    see_weights(weight, categories, &wrong, &some);
+    for (int64_t c = 0; c < categories && wrong; ++c)
       TYCHO_CHECK(Kind::Value, weight[c] >= 0 && std::isfinite(weight[c]),
                   "multinomial needs finite weights of 0 or more; row %lld has %g at position %lld",
                   static_cast<long long>(r + 1), static_cast<double>(weight[c]),
                   static_cast<long long>(c + 1));
-    TYCHO_CHECK(Kind::Value, any, "multinomial needs a weight above 0; row %lld has none",
+    TYCHO_CHECK(Kind::Value, some, "multinomial needs a weight above 0; row %lld has none",
                 static_cast<long long>(r + 1));
-  };
-  for (int64_t r = 0; r < rows; ++r) row(r);
-  const auto again = [&](int64_t r) {
-    if (rows > 1) row(r);
-  };
+  }
   if (replacement && draws > 1) {
-    for (int64_t r = 0; r < rows; ++r) {
-      again(r);
-      draw_with_replacement(stream, y + r * draws, sums, categories, draws, first);
+    for (int64_t r = 0; r < rows; r += kTogether) {
+      const int64_t together = std::min(kTogether, rows - r);
+      const T* weight[kTogether];
+      for (int64_t k = 0; k < kTogether; ++k) weight[k] = row(r + std::min(k, together - 1), k);
+      T sum[kTogether] = {};
+      for (int64_t c = 0; c < categories; ++c)
+        for (int64_t k = 0; k < kTogether; ++k) sums[k * categories + c] = sum[k] += weight[k][c];
+      for (int64_t k = 0; k < together; ++k)
+        draw_with_replacement(stream, y + (r + k) * draws, sums + k * categories, categories, draws,
+                              first);
     }
     return;
   }
   std::vector<std::pair<T, int64_t>> race(categories);
-  for (int64_t r = 0; r < rows; ++r) {
-    again(r);
-    draw_without_replacement(stream, y + r * draws, weight, dtype, sums, race, categories, draws,
+  for (int64_t r = 0; r < rows; ++r)
+    draw_without_replacement(stream, y + r * draws, row(r), dtype, sums, race, categories, draws,
                              first, noise ? row_of(noise, r) : nullptr);
-  }
 }
 
 }  // namespace

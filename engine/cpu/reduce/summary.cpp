@@ -71,10 +71,10 @@ SummaryPlan make_plan(const Impl* t, const Walk& w) {
                                                  static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15ull) *
                                              static_cast<uint64_t>(w.numel)) >>
                                             64);
-    double x = 0;
-    each_run(w, at, at + 1, [&](const int64_t* offset, int64_t) {
-      x = number_of(t->dtype, t->data() + offset[0] * dtype_size(t->dtype));
-    });
+    int64_t place = at * w.stride[0][0];
+    if (w.rank > 1)
+      each_run(w, at, at + 1, [&](const int64_t* offset, int64_t) { place = offset[0]; });
+    const double x = number_of(t->dtype, t->data() + place * dtype_size(t->dtype));
     if (!std::isfinite(x)) continue;
     low = std::min(low, x);
     high = std::max(high, x);

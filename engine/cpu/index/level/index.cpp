@@ -44,6 +44,24 @@ TYCHO_INLINE void sum_named(void* to, const void* table, int64_t step, const int
 }
 
 template <class T>
+TYCHO_INLINE void bins_of(const T* x, int64_t n, T low, T high, T first, T range, int64_t bins,
+                          int64_t* to) {
+  constexpr int64_t size = Lane<T>::size;
+  for (int64_t i = 0; i < n; i += size) {
+    const int64_t m = n - i < size ? n - i : size;
+    T at[size] = {};
+    memcpy(at, x + i, static_cast<size_t>(m) * sizeof(T));
+    const Lane<T> v = Lane<T>::load(at);
+    const Lane<T> place = (v - Lane<T>(first)) * Lane<T>(static_cast<T>(bins)) / Lane<T>(range);
+    select((v >= Lane<T>(low)) & (v <= Lane<T>(high)), place, Lane<T>(-1)).store(at);
+    for (int64_t k = 0; k < m; ++k)  // a range of 0 gives nan
+      to[i + k] = !(at[k] >= 0)                   ? bins
+                  : at[k] >= static_cast<T>(bins) ? bins - 1
+                                                  : static_cast<int64_t>(at[k]);
+  }
+}
+
+template <class T>
 TYCHO_INLINE int64_t compress_plain(T* to, const T* from, const uint8_t* mask, int64_t n,
                                     int64_t room) {
   int64_t k = 0, i = 0;
@@ -126,6 +144,15 @@ void sum_rows(int dtype, void* to, const void* table, int64_t step, const int64_
     sum_named<float>(to, table, step, p, n, width);
   else
     sum_named<double>(to, table, step, p, n, width);
+}
+
+void bins_f32(const float* x, int64_t n, float low, float high, float first, float range,
+              int64_t bins, int64_t* to) {
+  bins_of(x, n, low, high, first, range, bins, to);
+}
+void bins_f64(const double* x, int64_t n, double low, double high, double first, double range,
+              int64_t bins, int64_t* to) {
+  bins_of(x, n, low, high, first, range, bins, to);
 }
 
 int64_t compress(int bytes, void* to, const void* from, const uint8_t* mask, int64_t n,

@@ -117,20 +117,33 @@ TYCHO_INLINE void find_lane(const GridSampler& s, const Lane<T>* g, int i, Taps<
   }
 }
 
+// The first and the second of each pair of numbers at g.
+template <class T>
+TYCHO_INLINE void pairs_apart(const T* g, Lane<T>* first, Lane<T>* second) {
+  using I = typename Raw<T>::Ints;
+  constexpr int size = Lane<T>::size;
+  const auto low = Lane<T>::load(g).v, high = Lane<T>::load(g + size).v;
+  I at;
+  for (int j = 0; j < size; ++j) at[j] = 2 * j;
+  first->v = __builtin_shuffle(low, high, at);
+  second->v = __builtin_shuffle(low, high, at + 1);
+}
+
 // g: `dims` numbers for each of m positions, the last dimension first.
 template <bool slopes, class T>
 void find_taps(const GridSampler& s, const T* g, int m, Taps<T>& taps) {
   using L = Lane<T>;
   for (int i = 0; i < m; i += L::size, g += L::size * s.dims) {
-    T apart[3][L::size];
     L lanes[3];
-    if (i + L::size <= m && s.dims == 2)
-      for (int j = 0; j < L::size; ++j) apart[1][j] = g[2 * j], apart[0][j] = g[2 * j + 1];
-    else
+    if (i + L::size <= m && s.dims == 2) {
+      pairs_apart(g, &lanes[1], &lanes[0]);
+    } else {
+      T apart[3][L::size];
       for (int d = 0; d < s.dims; ++d)
         for (int j = 0; j < L::size; ++j)
           apart[d][j] = i + j < m ? g[j * s.dims + s.dims - 1 - d] : T(-1e6);
-    for (int d = 0; d < s.dims; ++d) lanes[d] = L::load(apart[d]);
+      for (int d = 0; d < s.dims; ++d) lanes[d] = L::load(apart[d]);
+    }
     if (s.mode == Mode::Nearest)
       find_lane<Mode::Nearest, slopes>(s, lanes, i, taps);
     else if (s.mode == Mode::Linear)

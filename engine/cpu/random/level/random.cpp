@@ -145,7 +145,32 @@ TYCHO_INLINE void box_muller(T* x, int64_t n, T mean, T deviation) {
   }
 }
 
+template <class T>
+TYCHO_INLINE void see_weights(const T* w, int64_t n, bool* wrong, bool* some) {
+  using L = Lane<T>;
+  auto bad = L(0) != L(0), above = bad;
+  const auto look = [&](L x) __attribute__((always_inline)) {
+    bad = bad | ~((x >= L(0)) & (x - x == L(0)));  // infinity less itself is nan
+    above = above | (x > L(0));
+  };
+  int64_t i = 0;
+  for (; i + L::size <= n; i += L::size) look(L::load(w + i));
+  if (i < n) {
+    T rest[L::size] = {};
+    memcpy(rest, w + i, static_cast<size_t>(n - i) * sizeof(T));
+    look(L::load(rest));
+  }
+  *wrong = any(bad), *some = any(above);
+}
+
 }  // namespace
+
+void random_weights_f32(const float* w, int64_t n, bool* wrong, bool* some) {
+  see_weights(w, n, wrong, some);
+}
+void random_weights_f64(const double* w, int64_t n, bool* wrong, bool* some) {
+  see_weights(w, n, wrong, some);
+}
 
 void random_box_muller_f32(float* x, int64_t n, float mean, float deviation) {
   box_muller(x, n, mean, deviation);
