@@ -304,8 +304,6 @@ void pace_collector(lua_State* L) {
       most_after_young = bytes + std::max(bytes / 4, kStep);
     }
     plan();
-  } else if (freed && looks.pauses > 0) {
-    --looks.pauses;  // a loop that stays below the next collection
   }
   looks.end(freed, bytes, next_collection);
 }
