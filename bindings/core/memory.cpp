@@ -128,33 +128,27 @@ struct Looks {
   int64_t next = kGrowth, left = 0;  // bytes at which to look; bytes after the last collection
   // With less than this, much was let go since: what was learnt of larger times no longer holds.
   int64_t low = 0;
-  // The most that was in use after one of those that freed enough since the last that did not: a last
-  // result that is still in use is no sign of growth.
-  int64_t steady = 0;
   int64_t in_pauses = kStep;           // bytes from one to the next
   int pauses = 0, wait = 1, good = 0;  // collections of the other kind to wait for
+  bool doubted = false;  // the last look freed little: one last result may have been in use
   bool fine(int64_t bytes) const {
     return static_cast<uint64_t>(bytes - low) < static_cast<uint64_t>(next - low);
   }
-  void end(bool freed, int64_t bytes, int64_t at_latest) {
-    if (!freed) {
+  void end(bool freed, bool paused, int64_t bytes, int64_t at_latest) {
+    const bool again = std::exchange(doubted, !freed);
+    if (!freed && (again || paused)) {
       pauses = wait;
       wait = std::min(2 * wait, kMostPauses);
       good = 0;
-      steady = 0;
-    } else {
-      steady = std::max(steady, bytes);
-      if (++good == kTrusted) {
-        wait = std::max(wait / 2, 1);
-        good = 0;
-      }
+    } else if (freed && ++good == kTrusted) {
+      wait = std::max(wait / 2, 1);
+      good = 0;
     }
     begin(bytes, at_latest);
   }
   void begin(int64_t bytes, int64_t at_latest) {
     left = bytes;
     low = std::max<int64_t>(0, bytes / 2 - kStep);
-    steady = std::min(steady, bytes + kStep);
     next = std::min(at_latest, bytes + (pauses ? in_pauses : kGrowth));
   }
 };
@@ -287,7 +281,7 @@ void pace_collector(lua_State* L) {
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   grad::let_go_unseen();
   bytes = tensor_bytes();
-  bool freed = 2 * (before - bytes) >= before - looks.left || bytes <= looks.steady;
+  bool freed = 2 * (before - bytes) >= before - looks.left;
   looks.in_pauses = worth_a_whole(L, kWholeEvery);
   if (!freed && before - looks.left >= looks.in_pauses) {
     collect(L);
@@ -295,7 +289,8 @@ void pace_collector(lua_State* L) {
     freed = 2 * (before - bytes) >= before - looks.left;
   }
   // Looks in a pause, too, bring its end nearer: where they free enough, next_collection is never reached.
-  if (looks.pauses) looks.pauses = freed ? looks.pauses / 2 : looks.pauses - 1;
+  const bool paused = looks.pauses > 0;
+  if (paused) looks.pauses = freed ? looks.pauses / 2 : looks.pauses - 1;
   if (before >= next_collection) {
     freed = bytes <= most_after_young;
     if (!freed) {
@@ -305,7 +300,7 @@ void pace_collector(lua_State* L) {
     }
     plan();
   }
-  looks.end(freed, bytes, next_collection);
+  looks.end(freed, paused, bytes, next_collection);
 }
 
 void collect_before_sweep(lua_State* L) {

@@ -325,9 +325,9 @@ void gemm(const Product& p) {
     if (row)
       gemv({p.dtype, p.n, p.k, p.b, p.a, p.c, p.b_col, p.b_row, p.a_col, 1, p.alone});
     else if (column)
-      gemv({p.dtype, p.m, p.k, p.a, p.b, p.c, p.a_row, p.a_col, p.b_row, p.c_row, p.alone});
+      gemv({p.dtype, p.m, p.k, p.a, p.b, p.c, p.a_row, p.a_col, p.b_row, p.c_row, p.alone, p.bias});
     if (row || column) {
-      if (p.bias) add_bias(p);
+      if (p.bias && row) add_bias(p);
       return;
     }
   }
@@ -365,6 +365,9 @@ void gemv(const VectorProduct& p) {
       level_of::gemv_rows(type, to - from, p.k,
                           static_cast<const void*>(at(p.a, from * p.a_row, size)), p.a_row, x,
                           static_cast<void*>(at(p.y, from * p.y_step, size)), p.y_step);
+      if (p.begin)
+        level_of::gemv_add(type, to - from, p.begin,
+                           static_cast<void*>(at(p.y, from * p.y_step, size)), p.y_step);
     };
     if (p.alone) return run(0, p.m);
     const int64_t unit = p.k <= 64 ? 64 : 4;  // only the last rows may be left over
@@ -376,6 +379,9 @@ void gemv(const VectorProduct& p) {
     level_of::gemv_cols(type, to - from, p.k,
                         static_cast<const void*>(at(p.a, from * p.a_row, size)), p.a_col, p.x,
                         p.x_step, static_cast<void*>(at(y, from, size)), to - from == p.m);
+    if (p.begin)
+      level_of::gemv_add(type, to - from, p.begin, static_cast<void*>(at(y, from, size)),
+                         int64_t{1});
   };
   if (p.alone)
     run(0, p.m);

@@ -29,6 +29,7 @@ struct VectorProduct {
   void* y;
   int64_t a_row, a_col, x_step, y_step;
   bool alone = false;
+  const void* begin = nullptr;  // one number that is added to every y
 };
 void gemv(const VectorProduct& p);
 
@@ -72,6 +73,8 @@ TYCHO_LEVELS(void, gemm_packed,
 TYCHO_LEVELS(void, gemv_rows,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,
               int64_t ys))
+// y[i * ys] += *number
+TYCHO_LEVELS(void, gemv_add, (int type, int64_t m, const void* number, void* y, int64_t ys))
 // y (contiguous) = sum over j of column j times x[j * xs], columns contiguous and `lda` apart.
 // `whole`: these are all rows there are, so that the order of the sums may depend on their number.
 TYCHO_LEVELS(void, gemv_cols,

@@ -138,6 +138,16 @@ void group_norm_typed(Call& c) {
   const bool few = k.places <= kFewPlaces;
   const std::vector<T> wide_w = few ? for_places(w, k) : std::vector<T>(),
                        wide_b = few ? for_places(b, k) : std::vector<T>();
+  if (few && are_short(k.samples * k.groups, run)) {
+    ShortRows<T>{k.samples * k.groups, run, true, nullptr}.forward(from, to, nullptr, mean, rstd,
+                                                                   eps);
+    const int64_t all = k.groups * run;
+    parallel_for(k.samples, grain(all), [&](int64_t begin, int64_t end) {
+      for (T* t = to + begin * all; t < to + end * all; t += all)
+        for (int64_t i = 0; i < all; ++i) t[i] = t[i] * wide_w[i] + wide_b[i];
+    });
+    return finish(c.out[0], y);
+  }
   parallel_for(k.samples * k.groups, grain(run), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       double m, m2;
@@ -166,12 +176,28 @@ void few_places_backward(const Groups& k, const T* g, const T* x, T* to, const N
   const int64_t block = std::clamp<int64_t>(32768 / std::max<int64_t>(1, all), 1, 128);
   const int64_t blocks = (k.samples + block - 1) / block;
   const Tensor parts = empty({blocks, 2 * all}, type_of<T>);
+  const bool small = are_short(k.samples * k.groups, run);
+  if (small) {
+    const Tensor scaled = empty({k.samples * all}, type_of<T>);
+    for (int64_t n = 0; n < k.samples; ++n)
+      for (int64_t i = 0; i < all; ++i) scaled.data<T>()[n * all + i] = g[n * all + i] * wide[i];
+    std::vector<double> unused(static_cast<size_t>(2 * run));
+    ShortRows<T>{k.samples * k.groups, run, true, nullptr}.backward(scaled.data<T>(), x, to, mean,
+                                                                    rstd, unused);
+  }
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       T* const sum = parts.data<T>() + 2 * b * all;
       std::fill_n(sum, 2 * all, T(0));
       const int64_t last = std::min(k.samples, (b + 1) * block) * k.groups;
-      for (int64_t i = b * block * k.groups; i < last; ++i) {
+      for (int64_t i = b * block * k.groups; small && i < last; ++i) {
+        T* const to_w = sum + i % k.groups * run;
+        for (int64_t j = 0; j < run; ++j) {
+          to_w[j] += g[i * run + j] * (x[i * run + j] - mean[i]) * rstd[i];
+          to_w[all + j] += g[i * run + j];
+        }
+      }
+      for (int64_t i = b * block * k.groups; !small && i < last; ++i) {
         const int64_t first = i % k.groups * run;
         NORM_LEVEL(T, norm_row_grad, g + i * run, x + i * run, wide.data() + first, to + i * run,
                    run, mean[i], rstd[i], sum + first, sum + all + first, true);

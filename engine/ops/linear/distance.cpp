@@ -278,7 +278,9 @@ Tensor euclidean(const Tensor& a, const Tensor& b) {
   };
   const Tensor left = join(a * -2, x, op<"ones_like">(x)), right = join(b, op<"ones_like">(y), y);
   const Tensor product = op<"matmul">(left, op<"transpose">(right, -2, -1));
-  return fn::root(op<"clamp_min">(product, 0));
+  if (product->requires_grad) return fn::root(op<"clamp_min">(product, 0));
+  op_<"clamp_min">(product, 0);  // nobody else has it
+  return fn::root(product);
 }
 
 const Op& cdist = add_op(

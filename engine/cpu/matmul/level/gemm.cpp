@@ -67,6 +67,10 @@ void gemv_rows(int type, int64_t m, int64_t k, const void* a, int64_t lda, const
                                 static_cast<T*>(y), ys))
 }
 
+void gemv_add(int type, int64_t m, const void* number, void* y, int64_t ys) {
+  TYCHO_BY_TYPE(add_number<T>(m, *static_cast<const T*>(number), static_cast<T*>(y), ys))
+}
+
 void gemv_cols(int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x,
                int64_t xs, void* y, bool whole) {
   TYCHO_BY_TYPE(gemv_by_cols<T>(m, k, static_cast<const T*>(a), lda, static_cast<const T*>(x), xs,

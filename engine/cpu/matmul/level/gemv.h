@@ -185,6 +185,19 @@ void gemv_by_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, T* 
   for (; i < m; ++i) rows_times<T, 1>(k, a + i * lda, lda, x, y + i * ys, ys);
 }
 
+template <class T>
+void add_number(int64_t m, T number, T* y, int64_t ys) {
+  using L = Lane<T>;
+  int64_t i = 0;
+  if (ys == 1) {
+    for (; i + L::size <= m; i += L::size) (L::load(y + i) + L(number)).store(y + i);
+    store_part(load_part(y + i, static_cast<int>(m - i)) + L(number), y + i,
+               static_cast<int>(m - i));
+    return;
+  }
+  for (; i < m; ++i) y[i * ys] = (L(y[i * ys]) + L(number)).v[0];
+}
+
 // y += columns [0, C) times their numbers: C streams read in order, y passed over once.
 template <class T, int C>
 TYCHO_INLINE void add_columns(int64_t m, const T* a, int64_t lda, const T* x, int64_t xs, T* y,

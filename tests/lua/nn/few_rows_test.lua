@@ -1,0 +1,131 @@
+-- Where there is little of something the loops are other ones: few sequences, few queries, few places of a channel,
+-- one column. Each must give what many give, or what plain operations give.
+local nn, F = torch.nn, torch.nn.functional
+
+local function near(a, b, tolerance, what)
+  check.equal(a.shape, b.shape, what)
+  if a:numel() == 0 then return end
+  local apart = (a:double() - b:double()):abs():max():item()
+  local size = math.max(1, b:double():abs():max():item())
+  check.yes(apart <= tolerance * size, ("%s: %g apart"):format(what, apart))
+end
+
+test("a sequence's results and gradients do not depend on how many others there are", function()
+  for _, kind in ipairs {"LSTM", "GRU", "RNN"} do
+    for _, units in ipairs {1, 7, 33, 70, 130} do
+      for _, type in ipairs {torch.float32, torch.float64} do
+        local m = nn[kind](5, units):to(type)
+        local x, g = torch.randn({4, 7, 5}, {dtype = type}), torch.randn({4, 7, units}, {dtype = type})
+        local all = x:clone():requires_grad_()
+        local y = m(all)
+        y:backward(g)
+        for n = 1, 4 do
+          local some = x[{{}, {1, n}}]:clone():requires_grad_()
+          local z = m(some)
+          z:backward(g[{{}, {1, n}}])
+          local what = ("%s, %d units, %d sequences"):format(kind, units, n)
+          near(z, y[{{}, {1, n}}], 1e-5, what)
+          near(some.grad, all.grad[{{}, {1, n}}], 1e-4, what .. ", gradient")
+        end
+      end
+    end
+  end
+end)
+
+test("one sequence gives the same bits on any number of threads", function()
+  local before = torch.get_num_threads()
+  local m, x = nn.LSTM(20, 300), torch.randn(6, 1, 20)
+  torch.set_num_threads(1)
+  local one = m(x)
+  torch.set_num_threads(3)
+  local three = m(x)
+  torch.set_num_threads(before)
+  check.yes(torch.equal(one, three))
+end)
+
+test("one and two queries have the gradients that plain operations give", function()
+  for _, heads in ipairs {{1, 1}, {4, 4}, {4, 2}} do
+    for _, sizes in ipairs {{1, 1, 1, 1}, {1, 130, 20, 33}, {2, 7, 64, 5}, {1, 300, 3, 64}, {2, 129, 8, 8}} do
+      for _, masked in ipairs {false, true} do
+        local queries, keys, depth, width = table.unpack(sizes)
+        local function leaf(...) return torch.randn(...):requires_grad_() end
+        local q, k, v = leaf(2, heads[1], queries, depth), leaf(2, heads[2], keys, depth), leaf(2, heads[2], keys, width)
+        local mask = masked and torch.randn(queries, keys) or torch.none
+        local y = F.scaled_dot_product_attention(q, k, v, {attn_mask = mask, enable_gqa = heads[1] ~= heads[2]})
+        local g = torch.randn(y.shape)
+        y:backward(g)
+        local function wide(t) return t:detach():double():requires_grad_() end
+        local q2, k2, v2 = wide(q), wide(k), wide(v)
+        local share = heads[1] // heads[2]
+        local function each(t) return t:repeat_interleave(share, 2) end
+        local s = q2:matmul(each(k2):transpose(-1, -2)) / math.sqrt(depth)
+        if masked then s = s + mask:double() end
+        local z = s:softmax(-1):matmul(each(v2))
+        z:backward(g:double())
+        local what = ("heads %d of %d, %d queries, %d keys"):format(heads[1], heads[2], queries, keys)
+        near(y, z, 1e-5, what)
+        for i, pair in ipairs {{q, q2}, {k, k2}, {v, v2}} do near(pair[1].grad, pair[2].grad, 2e-5, what .. " gradient " .. i) end
+      end
+    end
+  end
+end)
+
+test("groups of channels of few places are normalised as plain operations do", function()
+  for _, places in ipairs {{}, {1}, {2}, {3, 3}, {4, 4}, {17}} do
+    for _, groups in ipairs {1, 2, 6, 12} do
+      for _, affine in ipairs {true, false} do
+        local shape = {5, 12}
+        for _, n in ipairs(places) do shape[#shape + 1] = n end
+        local x = torch.randn(shape):requires_grad_()
+        local w, b = torch.none, torch.none
+        if affine then w, b = torch.randn(12):requires_grad_(), torch.randn(12):requires_grad_() end
+        local y = F.group_norm(x, groups, w, b)
+        local g = torch.randn(y.shape)
+        y:backward(g)
+        local x2 = x:detach():double():requires_grad_()
+        local rows = x2:reshape(5, groups, -1)
+        local centred = rows - rows:mean(-1, true)
+        local z = (centred / ((centred * centred):mean(-1, true) + 1e-5):sqrt()):reshape(5, 12, -1)
+        local w2, b2
+        if affine then
+          w2, b2 = w:detach():double():requires_grad_(), b:detach():double():requires_grad_()
+          z = z * w2:reshape(12, 1) + b2:reshape(12, 1)
+        end
+        z = z:reshape(shape)
+        z:backward(g:double())
+        local what = ("%d groups of %s"):format(groups, table.concat(shape, "x"))
+        near(y, z, 1e-4, what)
+        near(x.grad, x2.grad, 1e-3, what .. ", gradient")
+        if affine then
+          near(w.grad, w2.grad, 1e-4, what .. ", of the weight")
+          near(b.grad, b2.grad, 1e-4, what .. ", of the bias")
+        end
+      end
+    end
+  end
+  check.equal(F.group_norm(torch.randn(0, 4, 2), 2).shape, {0, 4, 2})
+end)
+
+test("bfloat16 rows of any length meet a vector, and a nan stays where it is", function()
+  for k = 33, 50 do
+    local a, x = torch.randn(9, k):bfloat16(), torch.randn(k):bfloat16()
+    near(a:mv(x), a:double():mv(x:double()), 1e-2, "rows of " .. k)
+    near(a:t():contiguous():t():mv(x), a:double():mv(x:double()), 1e-2, "columns of " .. k)
+    a[{4, k}] = 0 / 0
+    local bad = a:mv(x):isnan()
+    check.yes(bad[4]:item() and bad:sum():item() == 1, k)
+  end
+end)
+
+test("a linear layer of one column adds its bias to every row", function()
+  for _, type in ipairs {torch.float32, torch.float64} do
+    for _, m in ipairs {1, 2, 9, 70, 1003} do
+      for _, k in ipairs {2, 3, 4, 8, 33, 200} do
+        local x, w, b = torch.randn({m, k}, {dtype = type}), torch.randn({1, k}, {dtype = type}), torch.randn({1}, {dtype = type})
+        near(F.linear(x, w, b), x:double():matmul(w:double():t()) + b:double(), 1e-5, ("%d rows of %d"):format(m, k))
+        local turned = x:t():contiguous():t()
+        near(F.linear(turned, w, b), x:double():matmul(w:double():t()) + b:double(), 1e-5, ("%d turned rows of %d"):format(m, k))
+      end
+    end
+  end
+end)
