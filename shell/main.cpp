@@ -60,18 +60,56 @@ void report(lua_State* L) {
   lua_pop(L, 3);
 }
 
-// Runs the chunk on the stack with its arguments; the exit status.
-int run(lua_State* L, int arguments) {
-  Outcome outcome = call(L, arguments, 0);
-  if (outcome == Outcome::Ok) {
-    lua_pushcfunction(L, lua::finish_devices);
-    outcome = call(L, 0, 0);
-  }
-  if (outcome == Outcome::Ok) return 0;
+// Waits for what devices have still to do; an error there that nobody has heard of is on the stack.
+Outcome finish_devices(lua_State* L) {
+  push_module(L, "torch");
+  lua_getfield(L, -1, "cuda");
+  lua_getfield(L, -1, "_finish");
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return call(L, 0, 0);
+}
+
+// The exit status after an error, which is on the stack and is told.
+int failed(lua_State* L, Outcome outcome) {
   std::fflush(stdout);
   lua::script_failed(L);
   report(L);
   return outcome == Outcome::Interrupted ? 130 : 1;
+}
+
+// Runs the chunk on the stack with its arguments; the exit status.
+int run(lua_State* L, int arguments) {
+  Outcome outcome = call(L, arguments, 0);
+  if (outcome == Outcome::Ok) outcome = finish_devices(L);
+  return outcome == Outcome::Ok ? 0 : failed(L, outcome);
+}
+
+// os.exit(status, close): a device's error is told before, and takes the place of a good end.
+int exit_program(lua_State* L) {
+  lua_settop(L, 2);
+  const Outcome outcome = finish_devices(L);
+  if (outcome != Outcome::Ok) {
+    const int status = failed(L, outcome);
+    const bool good = lua_isnoneornil(L, 1) || (lua_isboolean(L, 1) && lua_toboolean(L, 1)) ||
+                      (lua_isnumber(L, 1) && lua_tonumber(L, 1) == 0);
+    if (good) {
+      lua_pushinteger(L, status);
+      lua_replace(L, 1);
+    }
+  }
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+void watch_exits(lua_State* L) {
+  lua_getglobal(L, "os");
+  lua_getfield(L, -1, "exit");
+  lua_pushcclosure(L, exit_program, 1);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
 }
 
 // Says what does not compile: the message on top of the stack, with its line and what to write there.
@@ -241,7 +279,13 @@ int start(lua_State* L, int argc, char** argv) {
       keep_frame_values(false);
     }
   }
-  if (o.interactive || (o.code.empty() && !o.file)) return repl(L, o.interactive, o.clean);
+  if (o.interactive || (o.code.empty() && !o.file)) {
+    status = repl(L, o.interactive, o.clean);
+    if (const Outcome outcome = finish_devices(L); outcome != Outcome::Ok) {
+      const int told = failed(L, outcome);
+      if (status == 0) status = told;
+    }
+  }
   return status;
 }
 
@@ -283,6 +327,7 @@ int main(int argc, char** argv) {
   lua::open_torch(L);
   shell::open_native(L);
   lua_settop(L, 0);
+  shell::watch_exits(L);
   shell::install_interrupts();
   int status = shell::start(L, argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {

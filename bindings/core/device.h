@@ -21,8 +21,6 @@ extern constinit thread_local DefaultDevice default_device;
 bool takes_default_device(lua_State* L, Device* out);
 // As largest_holders, of one device's memory.
 std::string largest_holders_on(lua_State* L, Device device);
-// For Lua: waits for the devices in use, and raises what went wrong there and nobody has heard of.
-int finish_devices(lua_State* L);
 // torch.cuda: counts and names of devices, which of them "cuda" means, waiting for them.
 void open_cuda(lua_State* L, int torch);
 

@@ -176,7 +176,7 @@ int open_torch(lua_State* L) {
     push_dtype(L, m.t);
     lua_setfield(L, torch, m.name);
   }
-  static const luaL_Reg functions[] = {{"perf_counter", perf_counter},
+  static const luaL_Reg functions[] = {{"perf_counter", guarded<perf_counter>},
                                        {"until_interrupt", guarded<until_interrupt>},
                                        {"uninterrupted", guarded<uninterrupted>},
                                        {"_hold_interrupt", guarded<hold_interrupt>},

@@ -122,6 +122,7 @@ int synchronize(lua_State* L) {
   return 0;
 }
 
+// _finish(): waits for the devices in use, and raises what went wrong there and nobody has heard of.
 int finish_all(lua_State*) {
   if (tycho::detail::device_count > 0) backend_of(Device{0}).finish_all();
   return 0;
@@ -183,18 +184,17 @@ int cudnn_version(lua_State* L) {
 
 }  // namespace
 
-int finish_devices(lua_State* L) { return guarded<finish_all>(L); }
-
 void open_cuda(lua_State* L, int torch) {
   torch = lua_absindex(L, torch);
   static const luaL_Reg functions[] = {{"is_available", is_available},
-                                       {"device_count", device_count},
+                                       {"device_count", guarded<device_count>},
                                        {"simulate", guarded<simulate>},
                                        {"_simulated", guarded<simulated>},
                                        {"get_device_name", guarded<get_device_name>},
                                        {"current_device", guarded<current_device>},
                                        {"set_device", guarded<set_device>},
                                        {"synchronize", guarded<synchronize>},
+                                       {"_finish", guarded<finish_all>},
                                        {"_info", guarded<info>},
                                        {"_limits", guarded<limits>},
                                        {"_set_limit", guarded<set_limit>},

@@ -21,7 +21,7 @@ function torch._strict(owner, label, look)
 end
 
 -- Names that one file gives.
-local from = {fork = "torch.fork", wait = "torch.fork", jit = "torch.fork"}
+local from = {fork = "torch.fork", wait = "torch.fork", jit = "torch.fork", gradient = "torch.gradient"}
 
 torch._strict(torch, "torch", function(t, name)
   if from[name] then

@@ -41,6 +41,11 @@ void force_level(Level l) {
   detail::current_level = l;
 }
 
+bool has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14 does not know the tiles by name
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & d >> 24 & 1);
+}
+
 const char* cpu_features() {
   static std::string text;
   if (!text.empty()) return text.c_str();
@@ -55,8 +60,7 @@ const char* cpu_features() {
   add("avx512vl", __builtin_cpu_supports("avx512vl"));
   add("avx512_vnni", __builtin_cpu_supports("avx512vnni"));
   add("avx512_bf16", __builtin_cpu_supports("avx512bf16"));
-  unsigned a = 0, b = 0, c = 0, d = 0;  // clang 14 does not know the tiles by name
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) add("amx_bf16", (d >> 22 & d >> 24 & 1) != 0);
+  add("amx_bf16", has_tiles());
   return text.c_str();
 }
 

@@ -16,6 +16,7 @@ extern Level current_level;
 inline Level level() { return detail::current_level; }  // chosen at start
 void force_level(Level);  // lower or raise (within what the CPU has); raises `value` otherwise
 const char* level_name(Level);
+bool has_tiles();  // of bfloat16 (Intel AMX); whether the system lets them be used is another matter
 const char* cpu_features();  // what this CPU has of what the kernels can use: "avx2 fma"
 
 }  // namespace tycho::cpu

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/cuda/libraries.h"
 #include "engine/tensor/device.h"
 
 namespace tycho::cuda {
@@ -33,6 +34,10 @@ void* function_of(void* library, GetAddress get, const char* name) {
 int toolkit_version = 0, driver_cuda = 0;
 
 bool fill_driver(Driver& d, const char* file, std::string* why) {
+  if (const std::string path = cut_off(file); !path.empty()) {
+    *why = format("the NVIDIA driver cannot be loaded: %s is cut off; install it anew", path.c_str());
+    return false;
+  }
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const std::string said = dlerror();
@@ -50,6 +55,10 @@ bool fill_driver(Driver& d, const char* file, std::string* why) {
 #undef TYCHO_CALL
   int version = 0;
   if (d.driver_version) d.driver_version(&version);
+  if (version == 0) {
+    *why = format("%s is no NVIDIA driver: it does not say its version, as the toolkit's stub", file);
+    return false;
+  }
   // A driver takes what toolkits of its major version and of older ones made.
   const int oldest = std::max(kOldestDriver, toolkit_version / 1000 * 1000);
   if (version < oldest) {

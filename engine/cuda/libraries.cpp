@@ -184,6 +184,16 @@ std::vector<std::string> all_homes() {
 
 }  // namespace
 
+std::string cut_off(const std::string& file) {
+  if (file.find('/') != file.npos) return is_cut_off(file) ? file : "";
+  for (const std::string& folder : folders_of_loader()) {
+    const std::string path = folder + file;
+    if (folder.empty() || access(path.c_str(), R_OK) != 0) continue;
+    return is_cut_off(path) ? path : "";
+  }
+  return "";
+}
+
 FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
   const Row& row = kRows[static_cast<int>(id)];
   FoundLibrary found;

@@ -25,6 +25,10 @@ const FoundLibrary& library(LibraryId id);
 // As `library`, at every call anew, in these homes only ("" for the loader's own way).
 FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes);
 
+// The path of what the loader would take for `file`, where that ends before what it says that it holds:
+// loading it would kill the program. Else empty.
+std::string cut_off(const std::string& file);
+
 // A function of it; null and a sentence in *why where the library or the function is not there.
 void* library_function(LibraryId id, const char* name, std::string* why);
 

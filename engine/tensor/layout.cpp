@@ -104,8 +104,10 @@ Tensor empty_columns(const Sizes& shape, DType dtype, Device device) {
 Tensor empty_like_in(Format format, const Tensor& like, DType dtype, Device device) {
   if (format != Format::Preserve) return empty_in(format, like.shape(), dtype, device);
   if (device == like.device()) return empty_like(like, dtype);
-  if (shown_contiguous(like.get()) || !is_dense(like.get()))
-    return empty(like.shape(), dtype, device);
+  // What is computed on another device is, bit for bit, what it would be here: an inner layout goes
+  // along, because kernels sum in the order of memory.
+  if (like->inner) return empty_inner(like.shape(), like.strides(), dtype, device);
+  if (like.contiguous() || !is_dense(like.get())) return empty(like.shape(), dtype, device);
   return empty_strided(like.shape(), like.strides(), dtype, device);
 }
 

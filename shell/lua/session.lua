@@ -220,7 +220,10 @@ local function evaluate(f, ready, text)
   call_hooks(session.hooks.before, record)
   local began = torch.perf_counter()
   local values = table.pack(native.contained(f))
-  record.seconds = torch.perf_counter() - began
+  -- What the entry asked for is computed by then, and may fail.
+  local ended = table.pack(native.guarded(torch.perf_counter))
+  if values[1] and not ended[1] then values = ended end
+  record.seconds = ended[1] and ended[2] - began or 0
   record.ok = values[1]
   torch.is_grad_enabled()  -- a scope that the entry left open ends with it
   local modules = record.ok and package.loaded["torch.nn.module"]

@@ -79,7 +79,9 @@ void run(const T* a, const T* b, const T* c, const T* d, T* y) {
 
 // The rows whose float lanes compute in double on the CPU too.
 const std::set<std::string> kThroughDouble = {
-    "pow", "hypot", "erfc", "erfinv", "lgamma", "digamma", "polygamma_row", "i0", "i1"};
+    "pow",           "hypot",         "erfc", "erfinv", "lgamma",
+    "digamma",       "polygamma_row", "i0",   "i1",     "standard_gamma_grad",
+    "dirichlet_grad"};
 
 TEST(CudaRows, AreAllCompiledByNvrtcWithFloatsInFloat) {
   const Nvrtc rtc;

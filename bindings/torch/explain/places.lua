@@ -11,7 +11,7 @@ local parts = {
   {"torch.optim.lr_scheduler", "torch/optim"}, {"torch.optim.swa_utils", "torch/optim"}, {"torch.nn.init", "torch/nn"},
   {"torch.nn.utils", "torch/nn"}, {"torch.nn.parallel", "torch/nn"}, {"torch.linalg"}, {"torch.models", "torch/models"},
   {"torch.func", "torch/func"}, {"torch.distributions", "torch/distributions"}, {"torch.distributed", "torch/distributed"},
-  {"torch.amp", "torch/amp"}, {"torch.cuda", "torch/cuda"}, {"torch.utils.checkpoint", "torch/utils"},
+  {"torch.amp", "torch/amp"}, {"torch.cuda"}, {"torch.utils.checkpoint", "torch/utils"},
 }
 
 ---@param path string "torch.nn.functional"

@@ -4,12 +4,12 @@ local nn = torch.nn
 local init = nn.init
 local maker = require("torch.models.build").maker
 
--- How many convolutions stand before each of the five pools, and how many channels they have.
-local stages = {
-  vgg11 = {1, 1, 2, 2, 2},
-  vgg13 = {2, 2, 2, 2, 2},
-  vgg16 = {2, 2, 3, 3, 3},
-  vgg19 = {2, 2, 4, 4, 4},
+-- Names without and with batch normalisation; how many convolutions stand before each of the five pools.
+local forms = {
+  {"vgg11", "vgg11_bn", {1, 1, 2, 2, 2}},
+  {"vgg13", "vgg13_bn", {2, 2, 2, 2, 2}},
+  {"vgg16", "vgg16_bn", {2, 2, 3, 3, 3}},
+  {"vgg19", "vgg19_bn", {2, 2, 4, 4, 4}},
 }
 local channels = {64, 128, 256, 512, 512}
 
@@ -45,9 +45,9 @@ end
 function VGG:forward(x) return self.classifier(torch.flatten(self.avgpool(self.features(x)), 2)) end
 
 local vggs = {VGG = VGG}
-for name, stage in pairs(stages) do
-  for _, ending in ipairs {"", "_bn"} do
-    vggs[name .. ending] = maker(name .. ending, "num_classes=1000, dropout=0.5", function(a) return VGG(stage, ending == "_bn", a) end)
+for _, form in ipairs(forms) do
+  for i = 1, 2 do
+    vggs[form[i]] = maker(form[i], "num_classes=1000, dropout=0.5", function(a) return VGG(form[3], i == 2, a) end)
   end
 end
 return vggs

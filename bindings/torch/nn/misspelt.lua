@@ -3,25 +3,19 @@
 local torch = torch
 local error = torch._raise
 local source = require "torch.source"
-local distance = require "torch.explain.distance"
+local nearest = require "torch.explain.nearest"
 local misspelt = {}
 
 local quiet = {}  -- places that were looked at and are in order
 
 -- The nearest of some names, which differs by letters, not by a number or an end (norm1, norms).
-local function nearest(name, known, plural)
-  local best, least
-  local most = #name < 6 and 1 or 2
+local function near_letters(name, known, plural)
   local letters = name:gsub("%d", "")
-  for key in pairs(known) do
-    if type(key) == "string" and key:sub(1, 1) ~= "_" and math.abs(#key - #name) <= most then
-      local bare = key:gsub("%d", "")
-      local grown = not plural and #bare ~= #letters and (bare:find(letters, 1, true) == 1 or letters:find(bare, 1, true) == 1)
-      local d = bare ~= letters and not grown and distance(name, key, most) or most + 1
-      if d <= most and (not least or d < least or d == least and key < best) then best, least = key, d end
-    end
-  end
-  return best
+  return nearest(name, known, #name < 6 and 1 or 2, function(key)
+    local bare = key:gsub("%d", "")
+    local grown = not plural and #bare ~= #letters and (bare:find(letters, 1, true) == 1 or letters:find(bare, 1, true) == 1)
+    return key:sub(1, 1) ~= "_" and bare ~= letters and not grown
+  end)
 end
 
 -- What the variables of a running function are.
@@ -76,7 +70,7 @@ function misspelt.read(name, info, level, is_object, known, plural)
   local place = ("%s:%d:%s"):format(info.short_src, info.currentline, name)
   if quiet[place] then return nil end
   local object, called = object_of(name, info, variables(level + 1), is_object)
-  local near = object and nearest(name, known(object), plural)
+  local near = object and near_letters(name, known(object), plural)
   if not near then
     quiet[place] = true
     return nil
@@ -90,7 +84,7 @@ end
 ---@param parameters table names of parameters, as keys
 ---@param form string of note FIELD
 function misspelt.written(object, name, parameters, form)
-  local near = parameters[name] ~= nil and name or nearest(name, parameters)
+  local near = parameters[name] ~= nil and name or near_letters(name, parameters)
   if not near then return end
   local called
   for level = 3, 6 do  -- what the user's line calls the object
@@ -102,5 +96,4 @@ function misspelt.written(object, name, parameters, form)
   require("torch.notes").tell("FIELD", form, {name = name, near = near, class = object._name or "object", called = called})
 end
 
-misspelt.nearest = nearest
 return misspelt

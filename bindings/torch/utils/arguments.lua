@@ -1,16 +1,7 @@
 -- The arguments of what torch.utils.data makes: by position, by name in a last table, or both in one table.
 local torch = torch
 local error = torch._raise
-
--- The known name that is nearest to a wrong one, within a few edits.
-local function nearest(wrong, names)
-  local distance, best, least = require "torch.explain.distance", nil, math.max(1, #wrong // 3) + 1
-  for _, name in ipairs(names) do
-    local d = distance(wrong, name, least - 1)
-    if d < least then best, least = name, d end
-  end
-  return best
-end
+local nearest = require "torch.explain.nearest"
 
 local function has_names(t)
   for k in next, t do
@@ -47,7 +38,7 @@ return function(who, names, defaults, ...)
   for key, value in next, named or {} do
     if type(key) == "string" then
       if not known[key] then
-        local near = nearest(key, names)
+        local near = nearest(key, known, math.max(1, #key // 3))
         error(('%s: no argument "%s"%s (it has: %s)'):format(who, key, near and ('; did you mean "%s"?'):format(near) or "",
           table.concat(names, ", ")), 3)
       end

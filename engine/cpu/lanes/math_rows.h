@@ -2,6 +2,7 @@
 // for floats, activations, and partial loads and stores for the end of a row.
 #pragma once
 #include "engine/cpu/lanes/math.h"
+#include "engine/cpu/lanes/math_slopes.h"
 #if !defined(TYCHO_LEVEL_scalar)
 #include "engine/cpu/lanes/parts.h"
 #endif

@@ -3,7 +3,6 @@
 // float32 until they are rounded. See tiles.h.
 #include "engine/cpu/matmul/tiles.h"
 
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,11 +29,6 @@ bool allowed() {
 #else
   return false;
 #endif
-}
-
-bool processor_has_tiles() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1);
 }
 
 constexpr int64_t kDepth = 512;  // terms that are summed in registers: 32 columns of b are 32 KB
@@ -176,7 +170,7 @@ bool multiplies_right(const TileMachine& machine) {
 
 const char* why_not() {
   if (level() != Level::v4) return "the kernels in use are of a lower level";
-  if (!processor_has_tiles()) return "this processor has none";
+  if (!has_tiles()) return "this processor has none";
   const char* const asked = std::getenv("TYCHO_TILES");
   if (asked && std::strcmp(asked, "0") == 0) return "TYCHO_TILES is 0";
   if (!allowed()) return "the system does not let programs use them";

@@ -2,11 +2,13 @@
 // outputs of the generator, numbers made of them, and a store that rounds to the dtype.
 #include "engine/cpu/random/random.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/base/gamma.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/poisson.h"
 #include "engine/cpu/random/counted.h"
@@ -244,19 +246,28 @@ void random_log_normal(RandomStream stream, void* y, DType dtype, int64_t n, dou
   one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });
 }
 
-void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype, int64_t n) {
-  check_floating("poisson", dtype);
-  double x[kTile];
+namespace {
+
+// Numbers of which each is drawn with parameters of its own, and takes as many of the stream's as it
+// needs. `check(element, parameters)` raises where nothing may be drawn with them.
+template <int Parameters, class Check, class Draw>
+void draw_each(RandomStream stream, void* y, DType dtype, int64_t n,
+               const void* const (&parameters)[Parameters], Check check, Draw draw) {
+  double p[Parameters][kTile];
   const auto get = [&](int64_t i, int64_t m) {
-    const void* from = static_cast<const char*>(rate) + i * dtype_size(dtype);
-    level_of::random_get_f64(static_cast<double*>(x), from, m, static_cast<int>(dtype));
+    for (int k = 0; k < Parameters; ++k) {
+      const void* from = static_cast<const char*>(parameters[k]) + i * dtype_size(dtype);
+      level_of::random_get_f64(static_cast<double*>(p[k]), from, m, static_cast<int>(dtype));
+    }
+  };
+  const auto of = [&](int64_t k) {
+    std::array<double, Parameters> out;
+    for (int j = 0; j < Parameters; ++j) out[static_cast<size_t>(j)] = p[j][k];
+    return out;
   };
   each_tile(n, [&](int64_t i, int64_t m) {
     get(i, m);
-    for (int64_t k = 0; k < m; ++k)
-      TYCHO_CHECK(Kind::Value, x[k] >= 0 && std::isfinite(x[k]),
-                  "poisson needs finite rates of 0 or more, element %lld is %g",
-                  static_cast<long long>(i + k + 1), x[k]);
+    for (int64_t k = 0; k < m; ++k) check(i + k, of(k));
   });
   const uint64_t first = stream.philox ? stream.philox->take(n) : 0;
   each_tile(n, [&](int64_t i, int64_t m) {
@@ -264,13 +275,42 @@ void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype,
     for (int64_t k = 0; k < m; ++k) {
       if (stream.philox) {
         PhiloxReader reader(stream.philox->initial_seed(), first + static_cast<uint64_t>(i + k));
-        x[k] = draw_poisson(reader, x[k]);
+        p[0][k] = draw(reader, of(k));
       } else {
-        x[k] = draw_poisson(*stream.mersenne, x[k]);
+        p[0][k] = draw(*stream.mersenne, of(k));
       }
     }
-    put(y, dtype, i, x, m);
+    put(y, dtype, i, p[0], m);
   });
+}
+using OneParameter = std::array<double, 1>;
+using TwoParameters = std::array<double, 2>;
+
+}  // namespace
+
+void random_poisson(RandomStream stream, void* y, const void* rate, DType dtype, int64_t n) {
+  check_floating("poisson", dtype);
+  draw_each(
+      stream, y, dtype, n, {rate},
+      [](int64_t i, OneParameter p) { check_rate("poisson", i, p[0]); },
+      [](auto& source, OneParameter p) { return draw_poisson(source, p[0]); });
+}
+
+void random_gamma(RandomStream stream, void* y, const void* shape, DType dtype, int64_t n) {
+  check_floating("_standard_gamma", dtype);
+  const double least = least_normal(dtype);
+  draw_each(
+      stream, y, dtype, n, {shape},
+      [](int64_t i, OneParameter p) { check_rate("_standard_gamma", i, p[0]); },
+      [&](auto& source, OneParameter p) { return std::fmax(least, draw_gamma(source, p[0])); });
+}
+
+void random_binomial(RandomStream stream, void* y, const void* count, const void* p, DType dtype,
+                     int64_t n) {
+  check_floating("binomial", dtype);
+  draw_each(
+      stream, y, dtype, n, {count, p}, [](int64_t, TwoParameters) {},
+      [](auto& source, TwoParameters t) { return draw_binomial(source, t[0], t[1]); });
 }
 
 }  // namespace tycho::cpu

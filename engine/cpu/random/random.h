@@ -57,6 +57,12 @@ void random_log_normal(RandomStream g, void* y, DType dtype, int64_t n, double m
 // Poisson counts with the rates rate[0..n), of the same dtype as y. Rates from 10 on: transformed
 // rejection (Hoermann, 1993); smaller ones: products of D. Floating dtypes.
 void random_poisson(RandomStream g, void* y, const void* rate, DType dtype, int64_t n);
+// Gamma numbers with the shapes shape[0..n) and rate 1, of the same dtype as y; next_normal and D as
+// base/gamma.h takes them. Never below the smallest normal number. Floating dtypes.
+void random_gamma(RandomStream g, void* y, const void* shape, DType dtype, int64_t n);
+// Successes of count[i] trials with probability p[i], both of the same dtype as y. Floating dtypes.
+void random_binomial(RandomStream g, void* y, const void* count, const void* p, DType dtype,
+                     int64_t n);
 
 // `draws` categories for each of `rows` rows of `categories` weights (contiguous, floating dtype);
 // `first` is added to each. With replacement: one D per draw against the cumulative sums. Without,

@@ -35,6 +35,11 @@ Tensor permuted(const Tensor& t, const Sizes& order) {
   return alias(t, shape, stride, t->offset);
 }
 
+// A parameter of each element, in the order of the result's memory.
+Tensor parameters(const Tensor& t, const Tensor& y) {
+  return packed(permuted(op<"expand">(t, y.shape()), memory_order(y)));
+}
+
 // Calls f(memory, elements) so that the tensor is filled in memory order. Where it has gaps, f
 // fills a dense tensor first; should f raise, nothing is written.
 template <class F>
@@ -127,14 +132,7 @@ void bernoulli(Call& c) {
     fill(y, [&](void* to, int64_t n) { random_bernoulli(g, to, y.dtype(), n, chance); });
     return;
   }
-  // The probabilities in the order of the result's memory.
-  Sizes stride;
-  for (int d = 0; d < y.rank(); ++d) {
-    const int k = d - (y.rank() - p.rank());
-    stride.push_back(k < 0 || p.size(k) == 1 ? 0 : p.stride(k));
-  }
-  const Tensor wide = alias(p, y.shape(), stride, p->offset);
-  const Tensor chances = packed(permuted(wide, memory_order(y)));
+  const Tensor chances = parameters(p, y);
   fill(y, [&](void* to, int64_t n) {
     random_bernoulli(g, to, y.dtype(), n, chances.data(), chances.dtype());
   });
@@ -146,10 +144,24 @@ void cauchy(Call& c) { draw(c, 3, random_cauchy, c.number(1), c.number(2)); }
 void log_normal(Call& c) { draw(c, 3, random_log_normal, c.number(1), c.number(2)); }
 
 void poisson(Call& c) {
-  const Tensor& y = c.out[0];
-  const Tensor rates = packed(permuted(c.tensor(0), memory_order(y)));
+  const Tensor &y = c.out[0], rates = parameters(c.tensor(0), y);
   const RandomStream g = stream(c, 1);
   fill(y, [&](void* p, int64_t n) { random_poisson(g, p, rates.data(), y.dtype(), n); });
+}
+
+void standard_gamma(Call& c) {
+  const Tensor &y = c.out[0], shapes = parameters(c.tensor(0), y);
+  const RandomStream g = stream(c, 1);
+  fill(y, [&](void* p, int64_t n) { random_gamma(g, p, shapes.data(), y.dtype(), n); });
+}
+
+void binomial(Call& c) {
+  const Tensor &y = c.out[0], counts = parameters(c.tensor(0), y),
+               chances = parameters(c.tensor(1), y);
+  const RandomStream g = stream(c, 2);
+  fill(y, [&](void* p, int64_t n) {
+    random_binomial(g, p, counts.data(), chances.data(), y.dtype(), n);
+  });
 }
 
 void multinomial(Call& c) {
@@ -249,6 +261,8 @@ BIND_KERNEL(Cpu, "normal", normal);
 BIND_KERNEL(Cpu, "normal.size", normal_size);
 BIND_KERNEL(Cpu, "bernoulli", bernoulli);
 BIND_KERNEL(Cpu, "poisson", poisson);
+BIND_KERNEL(Cpu, "_standard_gamma", standard_gamma);
+BIND_KERNEL(Cpu, "binomial", binomial);
 BIND_KERNEL(Cpu, "multinomial", multinomial);
 BIND_KERNEL(Cpu, "uniform", uniform);
 BIND_KERNEL(Cpu, "normal.fill", normal_fill);

@@ -1,5 +1,6 @@
 // Random numbers: every block of four words is a function of the seed and its counter (base/philox.h),
 // so that the numbers depend on neither grid nor chip. Dropout's scaling by a mask.
+#include "engine/base/gamma.h"
 #include "engine/base/philox.h"
 #include "engine/base/poisson.h"
 #include "engine/cuda/kernels/random.cuh"
@@ -112,15 +113,36 @@ extern "C" __global__ void draw_bernoulli(Draw d) {
   }
 }
 
+namespace {
+
 // Every element has a counter of its own, and as many of its numbers as it takes.
-extern "C" __global__ void draw_poisson(Draw d) {
+template <class F>
+__device__ inline void draw_each(const Draw& d, F draw) {
   const uint64_t key = d.key + (d.replayed ? d.replayed[0] : 0);
   const uint64_t first = d.first + (d.replayed ? d.replayed[1] : 0);
   for (int64_t i = first_element(); i < d.n; i += all_threads()) {
     tycho::PhiloxReader numbers(key, first + static_cast<uint64_t>(i));
-    const double rate = load<double>(d.chances, d.chances_dtype, i);
-    store<double>(d.out, d.dtype, i, tycho::draw_poisson(numbers, rate));
+    store<double>(d.out, d.dtype, i, draw(numbers, load<double>(d.chances, d.chances_dtype, i), i));
   }
+}
+
+}  // namespace
+
+extern "C" __global__ void draw_poisson(Draw d) {
+  draw_each(d, [](auto& numbers, double rate, int64_t) {
+    return tycho::draw_poisson(numbers, rate);
+  });
+}
+extern "C" __global__ void draw_gamma(Draw d) {
+  draw_each(d, [&](auto& numbers, double shape, int64_t) {
+    const double x = tycho::draw_gamma(numbers, shape);
+    return x > d.a ? x : d.a;
+  });
+}
+extern "C" __global__ void draw_binomial(Draw d) {
+  draw_each(d, [&](auto& numbers, double p, int64_t i) {
+    return tycho::draw_binomial(numbers, load<double>(d.counts, d.chances_dtype, i), p);
+  });
 }
 
 extern "C" __global__ void draw_integers(Draw d) {
@@ -155,6 +177,8 @@ TYCHO_KERNEL(draw_f32)
 TYCHO_KERNEL(draw_f64)
 TYCHO_KERNEL(draw_bernoulli)
 TYCHO_KERNEL(draw_poisson)
+TYCHO_KERNEL(draw_gamma)
+TYCHO_KERNEL(draw_binomial)
 TYCHO_KERNEL(draw_integers)
 TYCHO_KERNEL(masked_scale_f32)
 TYCHO_KERNEL(masked_scale_f64)

@@ -32,6 +32,11 @@ Tensor in_order(const Tensor& t, const Sizes& order) {
   return alias(t, shape, stride, t->offset);
 }
 
+// A parameter of each element, in the order of the result's memory.
+Tensor parameters(const Tensor& t, const Tensor& y) {
+  return packed(in_order(op<"expand">(t, y.shape()), memory_order(y)));
+}
+
 // `per`: numbers that one block of four words makes.
 void draw(const Tensor& y, const RandomStream& stream, const char* kernel, int per, Draw d) {
   if (y.numel() == 0) return;
@@ -127,8 +132,7 @@ void bernoulli(Call& c) {
     return draw(y, stream, "draw_bernoulli", 4, d);
   }
   check_floating("bernoulli with a tensor of probabilities", p.dtype());
-  const Sizes order = memory_order(y);
-  const Tensor chances = packed(in_order(op<"expand">(p, y.shape()), order));
+  const Tensor chances = parameters(p, y);
   const int64_t bad = item<int64_t>(op<"first_improbable">(chances));
   if (bad >= 0)
     fail(Kind::Value, format("bernoulli needs probabilities in [0, 1], element %lld is %g",
@@ -138,22 +142,37 @@ void bernoulli(Call& c) {
   draw(y, stream, "draw_bernoulli", 4, d);
 }
 
-void poisson(Call& c) {
+// Each element drawn with a parameter of its own, by a kernel that takes as many numbers as it needs.
+void draw_by_rates(Call& c, const char* kernel, double least) {
   const Tensor& y = c.out[0];
-  check_floating("poisson", y.dtype());
+  check_floating(c.op->name, y.dtype());
   const RandomStream stream = generator_of(c, 1, y.device());
-  const Tensor rates = packed(in_order(c.tensor(0), memory_order(y)));
+  const Tensor rates = parameters(c.tensor(0), y);
   const Tensor wrong =
-      op<"logical_or">(op<"lt">(rates, 0), op<"logical_not">(op<"isfinite">(rates)));
+      op<"logical_not">(op<"logical_and">(op<"ge">(rates, 0), op<"isfinite">(rates)));
   if (y.numel() && item<bool>(op<"any">(wrong))) {
-    const int64_t at = item<int64_t>(op<"argmax">(as(wrong, DType::Float32)));
-    fail(Kind::Value, format("poisson needs finite rates of 0 or more, element %lld is %g",
-                             static_cast<long long>(at), number_at(fetch(rates), at - 1)));
+    const int64_t at = item<int64_t>(op<"argmax">(as(wrong, DType::Float32))) - 1;
+    check_rate(c.op->name, at, number_at(fetch(rates), at));
   }
   Draw d{};
+  d.a = least;
   d.chances = rates.data<void>();
   d.chances_dtype = number_of(rates);
-  draw(y, stream, "draw_poisson", 1, d);
+  draw(y, stream, kernel, 1, d);
+}
+
+void poisson(Call& c) { draw_by_rates(c, "draw_poisson", 0); }
+void standard_gamma(Call& c) { draw_by_rates(c, "draw_gamma", least_normal(c.out[0].dtype())); }
+
+void binomial(Call& c) {
+  const Tensor& y = c.out[0];
+  check_floating(c.op->name, y.dtype());
+  const Tensor counts = parameters(c.tensor(0), y), chances = parameters(c.tensor(1), y);
+  Draw d{};
+  d.counts = counts.data<void>();
+  d.chances = chances.data<void>();
+  d.chances_dtype = number_of(chances);
+  draw(y, generator_of(c, 2, y.device()), "draw_binomial", 1, d);
 }
 
 void exponential(Call& c) {
@@ -221,6 +240,8 @@ BIND_KERNEL(Cuda, "randperm", randperm);
 BIND_KERNEL(Cuda, "normal", normal);
 BIND_KERNEL(Cuda, "bernoulli", bernoulli);
 BIND_KERNEL(Cuda, "poisson", poisson);
+BIND_KERNEL(Cuda, "_standard_gamma", standard_gamma);
+BIND_KERNEL(Cuda, "binomial", binomial);
 BIND_KERNEL(Cuda, "exponential", exponential);
 BIND_KERNEL(Cuda, "geometric", geometric);
 BIND_KERNEL(Cuda, "cauchy", cauchy);

@@ -199,6 +199,15 @@ void samples_of_where(Samples& s) {
   s.add({s.mask({5}), s.integers({5}, -4, 4), 7}, false);
 }
 
+void samples_of_slopes(Samples& s) {
+  s.add({s.uniform({3, 4}, 0.1, 20), s.uniform({3, 4}, 0.1, 20)}, false);
+  s.add({s.uniform({3, 1}, 0.1, 2, DType::Float64), s.uniform({4}, 0.1, 2, DType::Float64)}, false);
+}
+void samples_of_shares(Samples& s) {
+  s.add({s.uniform({3, 4}, 0.01, 0.99), s.uniform({3, 4}, 0.1, 5), s.uniform({3, 1}, 6, 20)},
+        false);
+}
+
 void samples_of_fill(Samples& s) {
   s.add({s.normal({3, 4}), s.mask({3, 4}), 0.5});
   s.add({s.normal({3, 4}), s.mask({4}), s.normal({})});

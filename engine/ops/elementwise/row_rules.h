@@ -30,5 +30,7 @@ Row of_bools(const Call&, DType compute) {
 void row_samples(Samples& s, const Op& op, const RowInfo& info, const RowMore& more);
 void samples_of_where(Samples& s);
 void samples_of_fill(Samples& s);
+void samples_of_slopes(Samples& s);
+void samples_of_shares(Samples& s);
 
 }  // namespace tycho

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "engine/base/check.h"
 #include "engine/tensor/half.h"
@@ -67,6 +68,21 @@ void check_normal(DType dtype, double deviation) {
   TYCHO_CHECK(Kind::Value, deviation >= 0,
               "normal_ needs a standard deviation of 0 or more, not %g", deviation);
 }
+
+void check_rate(const char* op, int64_t i, double rate) {
+  TYCHO_CHECK(Kind::Value, rate >= 0 && std::isfinite(rate),
+              "%s needs finite %s of 0 or more, element %lld is %g", op,
+              std::string_view(op) == "poisson" ? "rates" : "shapes", static_cast<long long>(i + 1),
+              rate);
+}
+
+double least_normal(DType dtype) {
+  return dtype == DType::Float16   ? 0x1p-14
+         : dtype == DType::Float64 ? std::numeric_limits<double>::min()
+                                   : std::numeric_limits<float>::min();
+}
+
+double unit_roundoff(DType dtype) { return std::ldexp(1, -digits(dtype)); }
 
 void check_probability(double p) {
   TYCHO_CHECK(Kind::Value, p >= 0 && p <= 1, "bernoulli needs a probability in [0, 1], not %g", p);

@@ -15,6 +15,12 @@ void check_exponential(DType dtype, double lambda);
 void check_geometric(DType dtype, double p);
 void check_cauchy(DType dtype, double sigma);
 void check_log_normal(DType dtype, double deviation);
+// Element i, from 0, of poisson's rates or _standard_gamma's shapes.
+void check_rate(const char* op, int64_t i, double rate);
+// The smallest number of full precision, which gamma numbers never fall below.
+double least_normal(DType dtype);
+// Half the step below 1: what 1 less the next smaller number is.
+double unit_roundoff(DType dtype);
 
 // What random_() draws from: `count` integers from `low` on; a count of 0 stands for 2^64.
 struct IntegerRange {

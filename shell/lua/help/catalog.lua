@@ -13,7 +13,7 @@ function catalog.spaces()
   local nn, optim, data = torch.nn, torch.optim, torch.utils.data
   local Module = nn.Module  -- loads torch.nn
   local _ = torch.cuda.device  -- and all of torch.cuda
-  _ = torch.fork  -- and what stands with it
+  _ = {torch.fork, torch.gradient}  -- and what stands with them
   local spaces = {
     {"torch", torch}, {"Tensor", torch._tensor_methods()}, {"nn", nn}, {"nn.init", rawget(nn, "init")}, {"F", nn.functional},
     {"optim", optim}, {"optim.lr_scheduler", optim.lr_scheduler}, {"optim.swa_utils", optim.swa_utils}, {"data", data}, {"data.transforms", data.transforms},

@@ -131,6 +131,13 @@ TEST_F(CudaLibraries, ADriverThatIsMissingTooOldOrLacksFunctionsIsToldInASentenc
   toolkit_version = 0;
   EXPECT_FALSE(fill_driver(d, path.c_str(), &why));
   EXPECT_EQ(why, "the NVIDIA driver (for CUDA 12.4) has no cuInit: install a newer one");
+  for (const double part : {0.1, 0.4, 0.6}) {
+    const std::string cut = home + "/cut_off.so";
+    fs::copy_file(TYCHO_FAKE_VERSIONS, cut, fs::copy_options::overwrite_existing);
+    fs::resize_file(cut, static_cast<uintmax_t>(part * static_cast<double>(fs::file_size(cut))));
+    EXPECT_FALSE(fill_driver(d, cut.c_str(), &why));
+    EXPECT_EQ(why, "the NVIDIA driver cannot be loaded: " + cut + " is cut off; install it anew");
+  }
   std::ofstream(home + "/damaged.so") << "this is no library";
   EXPECT_FALSE(fill_driver(d, (home + "/damaged.so").c_str(), &why));
   EXPECT_NE(why.find("the NVIDIA driver cannot be loaded: "), std::string::npos) << why;

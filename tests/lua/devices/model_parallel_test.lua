@@ -157,6 +157,39 @@ open_test("PyTorch's tutorial: pipelined parts of a batch give the whole batch's
   check.yes(train(pipelined) > 0)
 end)
 
+-- A ResNet-50 by branch: in every block the three convolutions stay on the first device, and the short cut round them,
+-- where it has weights, runs on the second; the two meet on the first.
+local BranchBlock = nn.class("BranchBlock", Bottleneck)
+BranchBlock.expansion = Bottleneck.expansion
+function BranchBlock:forward(x)
+  local y = self.relu(self.bn1(self.conv1(x)))
+  y = self.relu(self.bn2(self.conv2(y)))
+  y = self.bn3(self.conv3(y))
+  local around = x
+  if self.downsample then around = self.downsample(x:to(self.downsample[1].weight.device)):to(x.device) end
+  return self.relu(y + around)
+end
+
+local function branch_resnet(first, second)
+  local net = ResNet(BranchBlock, {3, 4, 6, 3}, {num_classes = num_classes}):to(first)
+  for _, block in ipairs(net:modules()) do
+    if block._name == "BranchBlock" and block.downsample then block.downsample:to(second) end
+  end
+  net.conv1:register_forward_pre_hook(function(_, inputs) return inputs[1]:to(first) end)
+  return net
+end
+
+open_test("a ResNet-50 cut by branch over two devices trains as on one device, bit for bit", function()
+  torch.manual_seed(3)
+  local one, here, two = torch.models.ResNet(Bottleneck, {3, 4, 6, 3}, {num_classes = num_classes}), branch_resnet("cpu", "cpu"), branch_resnet("cuda:0", "cuda:1")
+  local on = {}
+  for _, p in ipairs(two:parameters()) do on[tostring(p.device)] = (on[tostring(p.device)] or 0) + 1 end
+  check.equal({on["cuda:0"], on["cuda:1"]}, {149, 12})
+  train_alike(3, function() return torch.randn(4, 3, 32, 32), torch.randint(1, num_classes + 1, {4}) end, {one, here, two})
+  bits_equal(one, here)
+  bits_equal(one, two)
+end)
+
 -- By layer: convolutions on one device, the rest on another, with dropout off and batch norm on.
 local Layers = nn.class("Layers")
 function Layers:init(first, second)

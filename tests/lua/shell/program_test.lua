@@ -235,6 +235,49 @@ test("closed standard streams are no trouble", function()
   check.equal(closed("</dev/null >&-", "-e 'print(1)'"), 1)
 end)
 
+-- What a device still has to say at the end: `torch.cuda._finish` is asked for it.
+local pending = [[torch.cuda._finish = function() torch._raise("index_select: index 9 at position 2 is out of range (1 to 5)", 1, "index") end ]]
+
+test("a device's error that is still to come is told before the program ends, however that ends", function()
+  for code, status in pairs {["os.exit()"] = 1, ["os.exit(0)"] = 1, ["os.exit(true)"] = 1, ["os.exit(true, true)"] = 1, ["os.exit(false)"] = 1, ["os.exit(3)"] = 3,
+    ["coroutine.wrap(function() os.exit(0) end)()"] = 1, ["pcall(os.exit, 0)"] = 1, ["local x = 1"] = 1} do
+    local r = check.tycho {"-e", pending .. 'io.write "said" ' .. code}
+    check.equal({code, r.status, r.out}, {code, status, "said"})
+    check.contains(r.err, "index 9 at position 2 is out of range")
+  end
+  local r = check.tycho({"-i"}, {stdin = pending .. "\n"})
+  check.equal(r.status, 1)
+  check.contains(r.err, "index 9 at position 2 is out of range")
+  for code, status in pairs {["os.exit()"] = 0, ["os.exit(0)"] = 0, ["os.exit(true)"] = 0, ["os.exit(false)"] = 1, ["os.exit(7, true)"] = 7} do
+    r = check.tycho {"-e", "torch.cuda.simulate(1) local x = torch.ones(3, {device = 'cuda'}) " .. code}
+    check.equal({code, r.status, r.err}, {code, status, ""})
+  end
+end)
+
+test("a driver that is cut off in the middle kills nothing: its file is named, and there are no devices", function()
+  local folder = check.temp "libraries"
+  assert(os.execute("mkdir -p " .. check.quote(folder)))
+  local path = folder .. "/libcuda.so.1"
+  for _, bytes in ipairs {70, 1000, 100000} do
+    assert(os.execute(("head -c %d %s > %s"):format(bytes, check.quote(check.program), check.quote(path))))
+    local env = {env = {LD_LIBRARY_PATH = folder}}
+    local r = check.tycho({"doctor"}, env)
+    check.equal({bytes, r.status}, {bytes, 0})
+    if r.out:find "\ndriver " then check.contains(r.out, "\ndriver +the NVIDIA driver cannot be loaded: .*libcuda.so.1") end
+    if bytes > 70 and r.out:find "\ndriver " then check.contains(r.out, "libcuda.so.1 is cut off; install it anew") end
+    check.contains(r.out, "\nsimulated +off")
+    r = check.tycho({"-e", "print(torch.cuda.is_available(), (pcall(torch.ones, 1, {device = 'cuda'})))"}, env)
+    check.equal({r.status, r.out}, {0, "false\tfalse\n"})
+  end
+end)
+
+test("an entry whose results find no memory is that entry's error, and the session goes on", function()
+  local r = check.tycho({"-i", "--clean"}, {stdin = 'x = torch.ones(2, 3, {device = "cuda:1"})\nx + 1\ny = x * 2\n1 + 1\n', env = {TYCHO_SIMULATE_CUDA = "2", TYCHO_SIMULATE_MEMORY = "64"}})
+  check.equal(r.status, 1)
+  check.contains(r.err, "out of memory on cuda:1")
+  check.lacks(r.err, "function: 0x")
+end)
+
 test("tycho doctor says what is found on this machine, what is missing and what to install", function()
   local r = check.tycho({"doctor"}, {env = {TYCHO_CPU_LEVEL = "x86_64"}})
   check.equal(r.status, 0)
