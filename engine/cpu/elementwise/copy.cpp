@@ -93,6 +93,11 @@ struct Planes {
   bool across;         // the source lies together along the rows
   int64_t rows, cols;  // of a whole block
 };
+// Are they turned in tiles?
+bool turns(const Walk& w, const Planes& p) {
+  return p.across && w.size[p.dim] >= 4 && w.inner() > 4;
+}
+
 // False when planes would be too small to be worth a call each.
 bool planes_of(const Walk& w, int size, Planes& p) {
   const int last = w.rank - 1;
@@ -103,7 +108,7 @@ bool planes_of(const Walk& w, int size, Planes& p) {
     for (int d = 0; d < last && !p.across; ++d)
       if (w.stride[1][d] == 1) p.dim = d, p.across = true;
   const int64_t rows = p.dim < 0 ? 1 : w.size[p.dim], cols = w.size[last];
-  if (p.across && rows >= 4 && cols > 4) {  // small enough for a cache with both sides
+  if (turns(w, p)) {  // small enough for a cache with both sides
     p.rows = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size);
     p.cols = std::min<int64_t>(cols, 256);
   } else {
@@ -115,13 +120,11 @@ bool planes_of(const Walk& w, int size, Planes& p) {
   return p.rows * p.cols >= 64;
 }
 
-void copy_planes(const Walk& w, const Planes& p, char* to, const char* from, int size) {
+// Blocks of two tensors' planes: f(offsets, rows, columns).
+template <class F>
+void each_block(const Walk& w, const Planes& p, F f) {
   const int last = w.rank - 1, dim = p.dim;
   const int64_t rows = dim < 0 ? 1 : w.size[dim], cols = w.size[last];
-  const int64_t tr = dim < 0 ? 0 : w.stride[0][dim], tc = w.stride[0][last],
-                fr = dim < 0 ? 0 : w.stride[1][dim], fc = w.stride[1][last];
-  const bool tiles = p.across && rows >= 4 && cols > 4,
-             stream = tiles && w.numel * size >= kStreamBytes;
   Walk outer = w;  // the other dimensions
   outer.rank = 0;
   outer.numel = 1;
@@ -137,29 +140,65 @@ void copy_planes(const Walk& w, const Planes& p, char* to, const char* from, int
   parallel_for(
       outer.numel * blocks, std::max<int64_t>(1, kGrain / (p.rows * p.cols)),
       [&](int64_t begin, int64_t end) {
-        int64_t plane = -1, t = 0, f = 0;
+        int64_t plane = -1, base[2];
         for (int64_t i = begin; i < end; ++i) {
           if (i / blocks != plane) {
-            plane = i / blocks, t = f = 0;
+            plane = i / blocks, base[0] = base[1] = 0;
             int64_t rest = plane;
             for (int d = outer.rank - 1; d >= 0; --d) {
               const int64_t x = rest % outer.size[d];
               rest /= outer.size[d];
-              t += x * outer.stride[0][d];
-              f += x * outer.stride[1][d];
+              for (int k = 0; k < 2; ++k) base[k] += x * outer.stride[k][d];
             }
           }
-          const int64_t r = i % blocks / nc * p.rows, c = i % nc * p.cols,
-                        m = std::min(p.rows, rows - r), n = std::min(p.cols, cols - c);
-          char* block_to = to + (t + r * tr + c * tc) * size;
-          const char* block_from = from + (f + r * fr + c * fc) * size;
-          if (tiles)
-            level_of::transpose_plane(size, block_to, tr, block_from, fc, m, n, stream);
-          else
-            level_of::copy_plane(size, block_to, tr, tc, block_from, fr, fc, m, n);
+          const int64_t r = i % blocks / nc * p.rows, c = i % nc * p.cols;
+          int64_t offset[2];
+          for (int k = 0; k < 2; ++k)
+            offset[k] = base[k] + (dim < 0 ? 0 : r * w.stride[k][dim]) + c * w.stride[k][last];
+          f(offset, std::min(p.rows, rows - r), std::min(p.cols, cols - c));
         }
       },
       interrupts_of(w));
+}
+
+void copy_planes(const Walk& w, const Planes& p, char* to, const char* from, int size) {
+  const int last = w.rank - 1, dim = p.dim;
+  const int64_t tr = dim < 0 ? 0 : w.stride[0][dim], tc = w.stride[0][last],
+                fr = dim < 0 ? 0 : w.stride[1][dim], fc = w.stride[1][last];
+  const bool tiles = turns(w, p), stream = tiles && w.numel * size >= kStreamBytes;
+  each_block(w, p, [&](const int64_t* offset, int64_t m, int64_t n) {
+    char* t = to + offset[0] * size;
+    const char* f = from + offset[1] * size;
+    if (tiles)
+      level_of::transpose_plane(size, t, tr, f, fc, m, n, stream);
+    else
+      level_of::copy_plane(size, t, tr, tc, f, fr, fc, m, n);
+  });
+}
+
+// Planes that are turned before their elements are converted, so that both happen in whole vectors.
+// Rows are cache lines of the source.
+void convert_planes(const Walk& w, Planes p, char* to, const char* from,
+                    const Conversion& conversion) {
+  constexpr int64_t kLines = 128, kCols = 128, kFew = 64, kElements = 4096;
+  const int size = dtype_size(conversion.to), from_size = dtype_size(conversion.from);
+  const int64_t tr = w.stride[0][p.dim], fc = w.stride[1][w.rank - 1];
+  p.rows = std::min(w.size[p.dim], kLines / from_size);
+  p.cols = std::min(w.inner(), kCols);
+  const bool few =
+      p.cols < kFew;  // then all rows are converted at once, and copied to their places
+  if (few) p.rows = std::min(p.rows, kElements / p.cols);
+  each_block(w, p, [&](const int64_t* offset, int64_t m, int64_t n) {
+    alignas(64) char turned[kLines * kCols];
+    level_of::transpose_plane(from_size, turned, n, from + offset[1] * from_size, fc, m, n, false);
+    if (few) {
+      alignas(64) char converted[kElements * 8];
+      conversion.run(converted, 1, turned, 1, m * n);
+      return level_of::copy_plane(size, to + offset[0] * size, tr, 1, converted, n, 1, m, n);
+    }
+    for (int64_t r = 0; r < m; ++r)
+      conversion.run(to + (offset[0] + r * tr) * size, 1, turned + r * n * from_size, 1, n);
+  });
 }
 
 // Both sides of one type.
@@ -228,6 +267,8 @@ void copy(const Tensor& to, const Tensor& from) {
   const Conversion conversion(from.dtype(), to.dtype());
   const int last = walk.rank - 1;
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
+  if (Planes p; planes_of(walk, from_size, p) && turns(walk, p))
+    return convert_planes(walk, p, dst, src, conversion);
   if (wants_boxes(walk))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[2][kBox * 8];

@@ -3,36 +3,33 @@
 #include "engine/cpu/elementwise/program.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tycho::cpu {
 namespace {
 
-// Fills operand k's tile with its one value.
-void fill(const Program& r, int k, char* tile, int64_t m) {
-  if (r.slot[k].data) return r.repeat(k, tile, r.slot[k].data, m);
-  m = std::min(m, r.repetitions());
-  // Through the conversion's own loop for one repeated element, which is compiled for the lanes.
+// Where operand k's one value is: where it lies, or written to its tile.
+void* single(const Program& r, int k, char* tile) {
+  if (r.slot[k].data) return r.one(k, tile, r.slot[k].data);
   const Value& v = r.number[k];
   const Lanes lanes = value_lanes(r.lanes);
-  const int type = static_cast<int>(lanes);
-  const int dtype = static_cast<int>(lanes == Lanes::F32   ? DType::Float32
-                                     : lanes == Lanes::F64 ? DType::Float64
-                                                           : DType::Int64);
-  const auto spread = [&](auto x) { level_of::load_tile(type, dtype, tile, &x, 0, m); };
-  if (lanes == Lanes::F32)
-    spread(static_cast<float>(v.number()));
-  else if (lanes == Lanes::F64)
-    spread(v.number());
-  else
-    spread(v.tag == Tag::Float  ? static_cast<int64_t>(v.d)
-           : v.tag == Tag::Bool ? int64_t{v.b}
-                                : v.i);
+  const auto put = [&](auto x) {
+    std::memcpy(tile, &x, sizeof x);
+    return tile;
+  };
+  if (lanes == Lanes::F32) return put(static_cast<float>(v.number()));
+  if (lanes == Lanes::F64) return put(v.number());
+  const int64_t x = v.tag == Tag::Float  ? static_cast<int64_t>(v.d)
+                    : v.tag == Tag::Bool ? int64_t{v.b}
+                                         : v.i;
+  level_of::load_tile(static_cast<int>(lanes), static_cast<int>(DType::Int64), tile, &x, 1, 1);
+  return tile;
 }
 // Their bits, as `repeated` has them.
-unsigned fill_singles(const Program& r, Tiles& tiles, int64_t m) {
+unsigned place_singles(const Program& r, Tiles& tiles, void** p) {
   unsigned singles = 0;
   for (int k = 1; k <= r.n; ++k)
-    if (r.single[k]) fill(r, k, tiles.place[k], m), singles |= 1u << k;
+    if (r.single[k]) p[k] = single(r, k, tiles.place[k]), singles |= 1u << k;
   return singles;
 }
 
@@ -70,7 +67,6 @@ void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
   void* p[kMostPlaces];
   const int64_t tile = tile_of(r);
-  const unsigned singles = fill_singles(r, tiles, end - begin);
   bool all_direct = r.slot[0].direct && !stream;
   const bool alone = r.count == 1;
   for (int k = r.n + 1; !alone && k < kMostPlaces; ++k) p[k] = tiles.place[k];
@@ -78,6 +74,7 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
     p[k] = tiles.place[k];
     all_direct = all_direct && (r.slot[k].direct || r.single[k]);
   }
+  const unsigned singles = place_singles(r, tiles, p);
   const int64_t step = all_direct && alone ? end - begin : tile;
   for (int64_t i = begin; i < end; i += step) {
     const int64_t m = std::min(step, end - i);
@@ -104,7 +101,8 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
               Tiles& tiles) {
   void* p[kMostPlaces];
   const int last = walk.rank - 1;
-  unsigned repeated = fill_singles(r, tiles, end - begin);
+  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  unsigned repeated = place_singles(r, tiles, p);
   bool all_direct = r.count == 1 && r.slot[0].direct && walk.stride[0][last] == 1;
   for (int k = 1; k <= r.n; ++k) {
     if (r.single[k]) continue;
@@ -113,7 +111,6 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
     all_direct = all_direct && (s == 0 || (s == 1 && r.slot[k].direct));
   }
   const int64_t tile = all_direct ? walk.inner() : tile_of(r);
-  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
     for (int64_t done = 0; done < run; done += tile) {
       const int64_t m = std::min(tile, run - done);
@@ -126,7 +123,7 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
         } else if (s != 0) {
           r.load(k, tiles.place[k], from, s, m);
         } else if (done == 0) {
-          r.repeat(k, tiles.place[k], from, run);
+          p[k] = r.one(k, tiles.place[k], from);
         }
       }
       const int64_t s = walk.stride[0][last];
@@ -146,8 +143,8 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
   alignas(64) char raw[kTile * 8];  // as in memory, before or after conversion
   BoxPart part[kWalkers];
   bool once[kMostSlots];
-  const unsigned singles = fill_singles(r, tiles, boxes.numel);
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  const unsigned singles = place_singles(r, tiles, p);
   for (int k = 1; k <= r.n; ++k) once[k] = !r.single[k] && boxes.same_in_all(walker[k]);
   int64_t offset[kWalkers], size[kMaxDims];
   bool planned = false;  // for whole boxes
@@ -180,7 +177,7 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
       if (runs[k] || (once[k] && !first)) continue;
       p[k] = tiles.place[k];
       if (from.one()) {
-        r.repeat(k, p[k], data, m);
+        p[k] = r.one(k, p[k], data);
       } else if (slot.direct && from.dense()) {
         p[k] = data;
       } else if (slot.direct) {

@@ -54,13 +54,11 @@ struct Program {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
   }
   void store(void* to, const void* tile, int64_t stride, int64_t m) const;
-  // Writes the value at `from` to place k's tile, as often as `m` repetitions need it.
-  void repeat(int k, void* tile, const void* from, int64_t m) const {
-    level_of::load_tile(static_cast<int>(value_lanes(lanes)), slot[k].dtype, tile, from, 0,
-                        m < repetitions() ? m : repetitions());
-  }
-  int64_t repetitions() const {
-    return kRepeatedBytes / dtype_size(lane_type_of(value_lanes(lanes)));
+  // Where place k's one value for all elements is, in lanes: at `from`, or in the tile.
+  void* one(int k, void* tile, void* from) const {
+    if (slot[k].direct && value_lanes(lanes) == lanes) return from;
+    level_of::load_tile(static_cast<int>(value_lanes(lanes)), slot[k].dtype, tile, from, 1, 1);
+    return tile;
   }
   int lane_bytes() const { return dtype_size(lane_type_of(lanes)); }
   int result_bytes() const { return truth ? 1 : lane_bytes(); }

@@ -20,19 +20,18 @@ constexpr Lanes half_lanes(DType t) {
 }
 
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
-// Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) all elements
-// are one value (of value_lanes), of which there are kRepeatedBytes, or n elements if those are fewer. Null where a row has
-// no meaning in a lane type.
+// Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) there is one
+// value (of value_lanes) for all elements. Null where a row has no meaning in a lane type.
 using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated);
-constexpr int kRepeatedBytes = 512;
 // Conversions between memory and lane-typed tiles, by dtype; strides in elements.
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 
 // A link: a short row that finds one operand in registers, leaves its result there, and jumps to the
 // link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to; `*mask` is -1,
-// or 0 where the other operand is one value, repeated as a row's is.
+// or 0 where the other operand is one value, of which there are kRepeatedBytes, or all elements if those are fewer.
 using LinkFn = void (*)();  // each level knows the arguments
+constexpr int kRepeatedBytes = 512;
 struct Link {
   LinkFn fn;
   char* const* memory;

@@ -56,13 +56,20 @@ Lanes narrowest(int row, DType compute, const Value* args, int n, const Impl* ou
   return row_fn(row, lanes) ? lanes : Lanes::I64;
 }
 
-// The lanes of halves, where all that is not a number is one.
+// The lanes of halves, where all operands that are no numbers are halves.
 Lanes as_halves(int row, DType compute, const Value* args, int n, const Impl* out) {
-  if (out->dtype != compute) return Lanes::F32;
+  if (row_info[row].type != RowType::Test && out->dtype != compute) return Lanes::F32;
   for (int k = 0; k < n; ++k)
     if (args[k].tag == Tag::Tensor && args[k].t->dtype != compute) return Lanes::F32;
   const Lanes lanes = half_lanes(compute);
   return row_fn(row, lanes) ? lanes : Lanes::F32;
+}
+
+// Does the row tell numbers from infinities and nan? Integers are all alike to it.
+bool sorts_floats(int row) {
+  const Row r = static_cast<Row>(row);
+  return r == Row::isnan || r == Row::isinf || r == Row::isfinite || r == Row::isposinf ||
+         r == Row::isneginf;
 }
 
 bool same_layout(const Impl* a, const Impl* b) {
@@ -111,6 +118,8 @@ RowFn cpu::row_fn(int row, Lanes lanes) {
 
 void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
+  const Value zero{int64_t{0}};
+  if (sorts_floats(row) && !is_floating(compute)) args = &zero, compute = DType::UInt8;
   if (static_cast<Row>(row) == Row::identity && args[0].t == out) return;
   const bool sign = is_sign_bit(row, compute, args[0], out),
              flip = static_cast<Row>(row) == Row::neg;

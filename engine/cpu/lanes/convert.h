@@ -167,6 +167,28 @@ inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
                         _mm256_mask_or_epi32(b, inexact, b, _mm256_set1_epi32(1)));
   }
+#elif defined(TYCHO_LEVEL_v3)
+  const auto low_halves = [](__m256d a, __m256d b) __attribute__((always_inline)) {
+    const __m256 both = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88);
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(both), 0xd8);
+  };
+  const __m256d size = _mm256_castsi256_pd(_mm256_set1_epi64x(INT64_MAX));
+  for (; i + 8 <= n; i += 8) {
+    __m256i b;
+    __m256d larger[2], inexact[2];
+    __m128 f[2];
+    for (int k = 0; k < 2; k++) {
+      const __m256d d = _mm256_loadu_pd(x + i + 4 * k);
+      f[k] = _mm256_cvtpd_ps(d);
+      const __m256d r = _mm256_cvtps_pd(f[k]);
+      larger[k] = _mm256_cmp_pd(_mm256_and_pd(r, size), _mm256_and_pd(d, size), _CMP_GT_OQ);
+      inexact[k] = _mm256_cmp_pd(r, d, _CMP_NEQ_UQ);
+    }
+    b = _mm256_castps_si256(_mm256_set_m128(f[1], f[0]));
+    b = _mm256_add_epi32(b, low_halves(larger[0], larger[1]));  // -1 where it is
+    b = _mm256_or_si256(b, _mm256_srli_epi32(low_halves(inexact[0], inexact[1]), 31));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), b);
+  }
 #endif
   for (; i < n; i++) out[i] = to_odd(x[i]);
 }
@@ -268,6 +290,7 @@ inline void load_strided(T* __restrict tile, const void* src, int64_t stride, in
     load_contiguous<T, S>(&t, src, n > 0);
     for (int64_t i = 0; i < n; i++) tile[i] = t;
   } else if constexpr (sizeof(T) == sizeof(S)) {
+#pragma GCC unroll 4
     for (int64_t i = 0; i < n; i++) {
       S s;
       memcpy(&s, p + i * step, sizeof(S));
@@ -277,6 +300,7 @@ inline void load_strided(T* __restrict tile, const void* src, int64_t stride, in
     S part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;
+#pragma GCC unroll 4
       for (int64_t j = 0; j < m; j++) memcpy(part + j, p + (i + j) * step, sizeof(S));
       load_contiguous<T, S>(tile + i, part, m);
     }
@@ -288,6 +312,7 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
   char* p = static_cast<char*>(dst);
   const int64_t step = stride * static_cast<int64_t>(sizeof(S));
   if constexpr (same<T, S>) {
+#pragma GCC unroll 4
     for (int64_t i = 0; i < n; i++) memcpy(p + i * step, tile + i, sizeof(S));
     return;
   }
@@ -295,6 +320,7 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
   for (int64_t i = 0; i < n; i += chunk) {
     int64_t m = n - i < chunk ? n - i : chunk;
     store_contiguous<T, S>(part, tile + i, m);
+#pragma GCC unroll 4
     for (int64_t j = 0; j < m; j++) memcpy(p + (i + j) * step, part + j, sizeof(S));
   }
 }

@@ -99,11 +99,25 @@ TYCHO_FUNCTION int64_t lcm1(int64_t a, int64_t b) {
   uint64_t r = x / g * static_cast<uint64_t>(b);
   return static_cast<int64_t>(static_cast<int64_t>(r) < 0 ? -r : r);
 }
+// Euclid's steps side by side.
+TYCHO_INLINE I64 gcd_of_doubles(I64 a, I64 b) {
+  F64 x = abs_float(to_double(a)), y = abs_float(to_double(b));
+  for (Mask<double> more = y != 0; any(more); more = y != 0) {
+    const F64 rest = select(more, x - rounded<1>(x / y) * y, 0);
+    x = select(more, y, x);
+    y = rest;
+  }
+  return to_integer(x);
+}
 TYCHO_INLINE I64 gcd(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) { return gcd1(x, y); });
+  if (I64::size == 1 || beyond_doubles(a, b))
+    return each(a, b, [](int64_t x, int64_t y) { return gcd1(x, y); });
+  return gcd_of_doubles(a, b);
 }
 TYCHO_INLINE I64 lcm(I64 a, I64 b) {
-  return each(a, b, [](int64_t x, int64_t y) { return lcm1(x, y); });
+  if (I64::size == 1 || beyond_doubles(a, b))
+    return each(a, b, [](int64_t x, int64_t y) { return lcm1(x, y); });
+  return abs(trunc_divide(abs(a), gcd_of_doubles(a, b)) * abs(b));
 }
 
 }  // namespace

@@ -106,6 +106,22 @@ struct Narrow : Low<T> {
     const V inside = V(within(b));
     return V((r & inside) | ((a.v < 0) & ~inside));
   }
+  TYCHO_INLINE friend M isnan(Narrow a) { return a != a; }
+  TYCHO_INLINE friend M isinf(Narrow a) { return a != a; }
+  TYCHO_INLINE friend M isposinf(Narrow a) { return a != a; }
+  TYCHO_INLINE friend M isneginf(Narrow a) { return a != a; }
+  TYCHO_INLINE friend M isfinite(Narrow a) { return a == a; }
+  TYCHO_INLINE friend M signbit(Narrow a) { return a < Narrow(0); }
+  // Of negative exponents it is 0, but of bases 1 and -1.
+  TYCHO_INLINE friend Low<T> pow(Narrow a, Narrow n) {
+    const M back = n < Narrow(0);
+    Low<T> r = 1, b = a;
+    for (Wrap left = Wrap(select(back, n & Narrow(1), n).v); any_of(left); left >>= 1) {
+      r = select(M{V((left & 1) != 0)}, r * b, r);
+      b = b * b;
+    }
+    return select(back & (a != Narrow(1)) & (a != Narrow(-1)), Low<T>(0), r);
+  }
   TYCHO_INLINE friend Narrow floor(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow ceil(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow trunc(Narrow a) { return a; }
@@ -124,6 +140,12 @@ struct Narrow : Low<T> {
   static constexpr int kBits = 8 * sizeof(T);
   static constexpr U kLast = kBits - 1;
   static constexpr bool kShifts = sizeof(T) == 4 && TYCHO_LANE_BYTES > 16;
+  TYCHO_INLINE static bool any_of(Wrap bits) {
+    uint64_t words[sizeof bits / 8], all = 0;
+    memcpy(words, &bits, sizeof bits);
+    for (const uint64_t word : words) all |= word;
+    return all != 0;
+  }
   TYCHO_INLINE static Wrap counts(Narrow b, int bit) {
     return Wrap((Wrap(b.v) & static_cast<U>(bit)) != 0);
   }

@@ -88,8 +88,7 @@ const Op& glu = add_op(
            TYCHO_CHECK(Kind::Shape, n % 2 == 0,
                        "glu: dimension %d must have an even size to be halved, not %lld", d + 1,
                        static_cast<long long>(n));
-           const Tensor a = op<"narrow">(x, d, 0, n / 2), b = op<"narrow">(x, d, n / 2, n / 2);
-           c.out.push_back(a * fn::sigmoid(b));
+           become<"glu.halves">(c, op<"narrow">(x, d, 0, n / 2), op<"narrow">(x, d, n / 2, n / 2));
          },
      .samples =
          [](Samples& s) {

@@ -132,8 +132,9 @@ void check_celu(Call& c, DType) {
 }
 
 Row simple_power(const Call& c, DType compute) {
-  const Value& e = c.arg[1];
-  if (!e.is_number() || c.arg[0].tag != Tag::Tensor) return Row::Count;
+  const Value &base = c.arg[0], &e = c.arg[1];
+  if (base.is_number() && base.number() == 2 && is_floating(compute)) return Row::power_of_two;
+  if (!e.is_number() || base.tag != Tag::Tensor) return Row::Count;
   const double x = e.number();
   if (x == 2) return Row::square;
   if (x == 3) return Row::cube;

@@ -244,9 +244,12 @@ const Op& index_put = add_op(
              v = c.arg[2].tag == Tag::Int ? number_tensor(c.arg[2].i) : number_tensor(c.number(2));
            if (v.dtype() != x.dtype()) v = op<"to.dtype">(v, x.dtype());
            if (v.rank() == 0 && v.device() != x.device()) v = op<"to.device">(v, x.device());
+           const bool add = c.flag(3);
+           if (const Tensor& m = only_mask(c, 1);
+               m && !add && v.rank() == 0 && m.device() == x.device())
+             return become<"masked_fill">(c, x, m, v);
            const Expanded e("index_put", c, 1);
            const Tensors& l = e.list;
-           const bool add = c.flag(3);
            if (c.inplace)
              op_<"index_put_at">(x, v, add, l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7]);
            c.out.push_back(c.inplace ? x

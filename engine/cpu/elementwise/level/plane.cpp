@@ -300,19 +300,23 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
                              false);
     if (cols < 8 && rows > cols) {
       for (int64_t c = 0; c < cols; c++)
+#pragma GCC unroll 4
         for (int64_t r = 0; r < rows; r++) to[r * tr + c] = from[r * fr + c * fc];
       return;
     }
     for (int64_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
       for (int64_t c = 0; c < cols; c++) to[r * tr + c] = from[r * fr + c * fc];
     return;
   }
   if (cols < 8 && rows > cols) {
     for (int64_t c = 0; c < cols; c++)
+#pragma GCC unroll 4
       for (int64_t r = 0; r < rows; r++) to[r * tr + c * tc] = from[r * fr + c * fc];
     return;
   }
   for (int64_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
     for (int64_t c = 0; c < cols; c++) to[r * tr + c * tc] = from[r * fr + c * fc];
 }
 

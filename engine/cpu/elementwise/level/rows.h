@@ -1,5 +1,5 @@
 // Loops over one lane type for the rows of elementwise.def. Included by rows_f32.cpp, rows_f64.cpp
-// and rows_i64.cpp, which only choose the lane.
+// and rows_i64.cpp, which only choose the lane, and where other lanes share some of it.
 #pragma once
 #include "engine/cpu/elementwise/level/row_values.h"
 #include "engine/cpu/elementwise/rows.h"
@@ -7,13 +7,22 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// Where the elements of an operand are, also of one that repeats a value.
+// Where the elements of an operand are. One value for all of them is spread over `room` first, and `mask` is 0.
 template <class T>
 struct Elements {
   const T* p;
   int64_t mask;
-  TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated)
-      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {}
+  TYCHO_INLINE Elements(const T* from, int64_t m) : p(from), mask(m) {}
+  template <int n>
+  TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated, T (&room)[n])
+      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {
+    if (mask) return;
+    typedef T V __attribute__((vector_size(TYCHO_LANE_BYTES)));
+    const V v = V{} + *p;
+    for (int i = 0; i < n; i += static_cast<int>(sizeof v / sizeof(T)))
+      memcpy(room + i, &v, sizeof v);
+    p = room;
+  }
   TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
 };
 template <class T>
@@ -43,8 +52,8 @@ constexpr bool is_short =
               Value_minimum, Value_clamp_numbers, Value_clamp_min, Value_clamp_max, Value_lerp,
               Value_addcmul, Value_where, Value_masked_fill, Value_relu, Value_threshold,
               Value_leaky_relu, Value_relu_grad, Value_sigmoid_grad, Value_tanh_grad,
-              Value_squared_error, Value_squared_error_grad, Value_prelu_row, Value_deg2rad, Value_hardtanh,
-              Value_div>;
+              Value_squared_error, Value_squared_error_grad, Value_prelu_row, Value_deg2rad,
+              Value_hardtanh, Value_div>;
 
 // Runs Value over n elements. Short rows run four lanes at a time first; otherwise the value stands
 // once in the code, for whole lanes and for the partial one at the end: reading past the end could
@@ -52,9 +61,11 @@ constexpr bool is_short =
 template <class Value, int operands, class T>
 void run_row(void* const* p, int64_t n, unsigned repeated) {
   constexpr int size = Lane<T>::size;
-  static_assert(4 * TYCHO_LANE_BYTES <= kRepeatedBytes);
-  const Elements<T> a(p, 1, repeated), b(p, operands > 1 ? 2 : 1, repeated),
-      c(p, operands > 2 ? 3 : 1, repeated), d(p, operands > 3 ? 4 : 1, repeated);
+  alignas(TYCHO_LANE_BYTES) T room[operands][(is_short<Value> ? 4 : 1) * size];
+  const Elements<T> a(p, 1, repeated, room[0]),
+      b = operands > 1 ? Elements<T>(p, 2, repeated, room[operands > 1]) : a,
+      c = operands > 2 ? Elements<T>(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a,
+      d = operands > 3 ? Elements<T>(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
   void* const y = p[0];  // which a store could change, for all that the compiler knows
   int64_t i = 0;
   if constexpr (is_short<Value>)

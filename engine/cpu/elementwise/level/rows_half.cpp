@@ -67,6 +67,43 @@ TYCHO_INLINE HalfBits join(Half, Widened p) {
 
 constexpr int64_t kHalves = 2 * F32::size;
 
+// Rows that, beside the short ones, take no longer than loading and storing tiles, or not much.
+template <class Value>
+constexpr bool suits_halves =
+    is_one_of<Value, Value_sign, Value_sgn, Value_floor, Value_ceil, Value_trunc, Value_round,
+              Value_frac, Value_sqrt, Value_rsqrt, Value_reciprocal, Value_inverse_square,
+              Value_fmax, Value_fmin, Value_copysign, Value_clamp_tensors, Value_addcdiv,
+              Value_heaviside, Value_finite_or, Value_rad2deg, Value_relu6, Value_hardsigmoid,
+              Value_hardswish, Value_hardshrink, Value_softshrink, Value_softsign, Value_between,
+              Value_elu_grad, Value_hardswish_grad, Value_exp, Value_sigmoid, Value_tanh,
+              Value_silu, Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad, Value_gelu_tanh,
+              Value_gelu_tanh_grad>;
+
+// What the row gives for a register of halves, as it lies in memory.
+template <class S>
+TYCHO_INLINE HalfBits results(S format, F32 first, F32 second) {
+  return join(format, {first, second});
+}
+typedef uint8_t Truths __attribute__((vector_size(kHalves)));
+template <class S>
+TYCHO_INLINE Truths results(S, Mask<float> first, Mask<float> second) {
+#if defined(TYCHO_LEVEL_v4)
+  const FloatBits a = (FloatBits)_mm512_maskz_set1_epi32(first.m, -1),
+                  b = (FloatBits)_mm512_maskz_set1_epi32(second.m, -1);
+#else
+  const FloatBits a = (FloatBits)first.m, b = (FloatBits)second.m;
+#endif
+  if constexpr (__is_same(S, BFloat16)) {
+    return __builtin_convertvector((HalfBits)((a >> 16) | (b & 0xffff0000u)), Truths) & 1;
+  } else {
+    typedef uint8_t Part __attribute__((vector_size(F32::size)));
+    const Part parts[] = {__builtin_convertvector(a, Part), __builtin_convertvector(b, Part)};
+    Truths all;
+    memcpy(&all, parts, sizeof all);
+    return all & 1;
+  }
+}
+
 // HalfBits, or one float that all elements are.
 template <class S>
 struct HalfOperand {
@@ -74,7 +111,7 @@ struct HalfOperand {
   bool one;
   TYCHO_INLINE Widened get(int64_t i) const {
     if (one) {
-      const F32 x = F32::load(reinterpret_cast<const float*>(p));
+      const F32 x = *reinterpret_cast<const float*>(p);
       return {x, x};
     }
     HalfBits h;
@@ -83,14 +120,15 @@ struct HalfOperand {
   }
   // The last register of n elements, or all of them where they are fewer, in `room`.
   TYCHO_INLINE HalfOperand last(int64_t n, char* room) const {
-    if (!one && n >= kHalves) return {p + 2 * (n - kHalves), one};
+    if (one) return *this;
+    if (n >= kHalves) return {p + 2 * (n - kHalves), one};
     memset(room, 0, TYCHO_LANE_BYTES);
-    memcpy(room, p, static_cast<size_t>(!one ? 2 * n : n < F32::size ? 4 * n : TYCHO_LANE_BYTES));
+    memcpy(room, p, static_cast<size_t>(2 * n));
     return {room, one};
   }
 };
 
-template <class Value, int operands, class S>
+template <LevelType type, class Value, int operands, class S>
 void run_half(void* const* p, int64_t n, unsigned repeated) {
   using X = HalfOperand<S>;
   const auto operand = [&](int k) __attribute__((always_inline)) {
@@ -98,12 +136,13 @@ void run_half(void* const* p, int64_t n, unsigned repeated) {
     return X{static_cast<const char*>(p[at]), (repeated >> at & 1) != 0};
   };
   const X a = operand(0), b = operand(1), c = operand(2), d = operand(3);
+  constexpr int64_t kBytes = type == LevelType::Test ? 1 : 2;
   const auto step = [](char* y, X xa, X xb, X xc, X xd, int64_t i) __attribute__((always_inline)) {
     const Widened va = xa.get(i), vb = operands > 1 ? xb.get(i) : va,
                   vc = operands > 2 ? xc.get(i) : va, vd = operands > 3 ? xd.get(i) : va;
-    const HalfBits r = join(S{}, {Value::value(va.first, vb.first, vc.first, vd.first),
-                                  Value::value(va.second, vb.second, vc.second, vd.second)});
-    memcpy(y + 2 * i, &r, sizeof r);
+    const auto r = results(S{}, Value::value(va.first, vb.first, vc.first, vd.first),
+                           Value::value(va.second, vb.second, vc.second, vd.second));
+    memcpy(y + i * kBytes, &r, sizeof r);
   };
   char* const to = static_cast<char*>(p[0]);
   // A whole register that ends with the row is computed before anything is written.
@@ -113,15 +152,16 @@ void run_half(void* const* p, int64_t n, unsigned repeated) {
          operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
   for (int64_t i = 0; i + kHalves <= n; i += kHalves) step(to, a, b, c, d, i);
   if (n < kHalves)
-    memcpy(to, y, static_cast<size_t>(2 * n));
+    memcpy(to, y, static_cast<size_t>(n * kBytes));
   else if (n % kHalves)
-    memcpy(to + 2 * (n - kHalves), y, TYCHO_LANE_BYTES);
+    memcpy(to + (n - kHalves) * kBytes, y, static_cast<size_t>(kHalves * kBytes));
 }
 
 template <LevelType type, class Value, int operands, class S>
 constexpr RowFn pick_half() {
-  if constexpr (is_short<Value> && has_floats(type))
-    return run_half<Value, operands, S>;
+  if constexpr (has_floats(type) &&
+                (is_short<Value> || type == LevelType::Test || suits_halves<Value>))
+    return run_half<type, Value, operands, S>;
   else
     return nullptr;
 }

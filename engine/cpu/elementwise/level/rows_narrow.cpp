@@ -1,7 +1,6 @@
 // Every row of elementwise.def that has a value in narrow lanes, in lanes of the small integers and
 // of bool, whose elements are 0 and 1 when they are read and when they are written.
-#include "engine/cpu/elementwise/level/row_values.h"
-#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/elementwise/level/rows.h"
 #include "engine/cpu/lanes/narrow.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -19,21 +18,16 @@ namespace {
   };
 #include "engine/ops/elementwise/elementwise.def"
 
-// Where the elements of an operand are; `mask` is 0 if all of them are one value.
 template <class T, bool truth>
-struct Elements {
-  const T* p;
-  int64_t mask;
-  TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated)
-      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {}
-  TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
+struct NarrowElements : Elements<T> {
+  using Elements<T>::Elements, Elements<T>::at;
   // The last lane of n elements, or all of them where they are fewer, in `room`.
-  TYCHO_INLINE Elements last(int64_t n, T* room) const {
+  TYCHO_INLINE NarrowElements last(int64_t n, T* room) const {
     constexpr int64_t size = Narrow<T>::size;
-    if (n >= size) return {at(n - size), mask};
+    if (n >= size) return {at(n - size), this->mask};
     memset(room, 0, size * sizeof(T));
-    memcpy(room, p, static_cast<size_t>(n) * sizeof(T));
-    return {room, mask};
+    memcpy(room, this->p, static_cast<size_t>(n) * sizeof(T));
+    return {room, this->mask};
   }
   TYCHO_INLINE Narrow<T> get(int64_t i) const {
     typename Narrow<T>::V v;
@@ -41,9 +35,6 @@ struct Elements {
     if constexpr (truth) v = (v != 0) & 1;
     return v;
   }
-
- private:
-  TYCHO_INLINE Elements(const T* from, int64_t m) : p(from), mask(m) {}
 };
 template <class T, bool truth>
 TYCHO_INLINE void result(char* y, int64_t i, Low<T> r) {
@@ -63,9 +54,12 @@ template <class Value, int operands, class T, bool truth>
 void run_narrow(void* const* p, int64_t n, unsigned repeated) {
   using L = Narrow<T>;
   constexpr int64_t size = L::size;
-  using X = Elements<T, truth>;
-  const X a(p, 1, repeated), b(p, operands > 1 ? 2 : 1, repeated),
-      c(p, operands > 2 ? 3 : 1, repeated), d(p, operands > 3 ? 4 : 1, repeated);
+  using X = NarrowElements<T, truth>;
+  alignas(TYCHO_LANE_BYTES) T room[operands][L::size];
+  const X a(p, 1, repeated, room[0]),
+      b = operands > 1 ? X(p, 2, repeated, room[operands > 1]) : a,
+      c = operands > 2 ? X(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a,
+      d = operands > 3 ? X(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
   const auto step = [](char* y, X x0, X x1, X x2, X x3, int64_t i) {
     const L v0 = x0.get(i), v1 = operands > 1 ? x1.get(i) : v0, v2 = operands > 2 ? x2.get(i) : v0,
             v3 = operands > 3 ? x3.get(i) : v0;
