@@ -33,6 +33,47 @@ size_t room_of(const FewChannels& p) {
   return static_cast<size_t>(p.channels * p.in[0] * p.in[1] * p.line()) * sizeof(float);
 }
 
+constexpr size_t kNearRoom = size_t{1} << 20;  // of an image's planes that stay in a cache
+
+// Images whose planes do not, or too few of them for all threads, are cut into parts of the result:
+// lines of a plane, or pieces of a line.
+struct Parts {
+  const FewChannels& p;
+  int d;                // the dimension that is cut
+  int64_t count, each;  // parts of an image, results in one
+
+  explicit Parts(const FewChannels& few) : p(few), d(few.out[1] > 1 ? 1 : 2) {
+    constexpr int64_t kLeast[] = {0, 4, 64}, kWork = 1 << 20;
+    const bool flat = p.in[0] == 1 && p.out[0] == 1 && p.kernel[0] == 1 &&
+                      (d == 1 || (p.in[1] == 1 && p.kernel[1] == 1));
+    const int64_t threads = get_num_threads(), units = p.images * p.groups;
+    const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[1] * p.out[2];
+    count = static_cast<int64_t>(room_of(p) / kNearRoom) + 1;
+    if (threads > 1 && units < 2 * threads && units * work >= kWork)
+      count = std::max(count, (2 * threads + units - 1) / units);
+    count = flat ? std::clamp<int64_t>(count, 1, std::max<int64_t>(1, p.out[d] / kLeast[d])) : 1;
+    each = (p.out[d] + count - 1) / count;
+    count = (p.out[d] + each - 1) / each;
+  }
+  // Part i, counted through all images: what it reads, and where its results begin.
+  FewChannels part(int64_t i, Pixels* x, int64_t* y) const {
+    FewChannels q = p;
+    const int64_t image = i / count, from = i % count * each, to = std::min(p.out[d], from + each);
+    const int64_t begin = from * p.stride[d] - p.pad[d];
+    const int64_t end = (to - 1) * p.stride[d] - p.pad[d] + (p.kernel[d] - 1) * p.dilation[d] + 1;
+    const int64_t first = std::clamp<int64_t>(begin, 0, p.in[d]);
+    q.images = 1;
+    q.out[d] = to - from;
+    q.in[d] = std::clamp<int64_t>(end, first, p.in[d]) - first;
+    q.pad[d] = first - begin;
+    q.phase = level_of::conv_few_phase(static_cast<const FewChannels*>(&q));
+    const int64_t at = image * x->image + first * x->pixel * (d == 1 ? p.in[2] : 1);
+    x->data = static_cast<const float*>(x->data) + at;
+    *y = (image * p.out[1] * p.out[2] + from * (d == 1 ? p.out[2] : 1)) * p.groups * p.out_channels;
+    return q;
+  }
+};
+
 // `at(group, channel, result's channel, kz, ky, kx)` is an element of the weight.
 template <class At>
 void run(const FewChannels& p, const Pixels& x, At&& at, const float* bias, float* y) {
@@ -48,6 +89,17 @@ void run(const FewChannels& p, const Pixels& x, At&& at, const float* bias, floa
             for (int64_t o = 0; o < p.out_channels; ++o) *to++ = at(g, c, o, kz, ky, kx);
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
   const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
+  if (const Parts parts(p); parts.count > 1)
+    return parallel_for(p.images * parts.count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Pixels from = x;
+        int64_t to;
+        const FewChannels q = parts.part(i, &from, &to);
+        const Scratch scratch(room_of(q));
+        level_of::conv_few(&q, &from, w, bias, y + to, int64_t{0}, q.groups,
+                           reinterpret_cast<float*>(scratch.data()));
+      }
+    });
   parallel_for(p.images * p.groups, grain, [&](int64_t begin, int64_t end) {
     const Scratch scratch(room_of(p));
     level_of::conv_few(&p, &x, w, bias, y, begin, end, reinterpret_cast<float*>(scratch.data()));
@@ -69,9 +121,14 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   // Channels by themselves fill lanes where there are enough of them.
   constexpr int64_t kManyGroups = 8;
   if (p.channels == 1 && p.out_channels == 1 && p.groups >= kManyGroups) return false;
-  // Lines much shorter than a lane, and few taps, gain nothing; an image must stay in a cache.
-  const int64_t half_lane = level() == Level::v4 ? 10 : 5;
-  return p.out[2] >= half_lane && taps_of(p) >= 4 - (p.groups > 1) && room_of(p) <= size_t{1} << 20;
+  // Lines much shorter than a lane, and few taps, gain nothing, but for our own products where there
+  // are channels enough; an image, or a part of it, must stay in a cache.
+  const bool own = level() != Level::v4;
+  constexpr int64_t kChannels = 16;
+  const int64_t half_lane = own ? 5 : 10;
+  const int64_t least_taps = own && p.channels >= kChannels ? 2 : 4 - (p.groups > 1);
+  const size_t room = room_of(p) / static_cast<size_t>(own ? Parts(p).count : 1);
+  return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= kNearRoom;
 }
 
 void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,

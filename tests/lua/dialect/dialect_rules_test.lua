@@ -271,3 +271,27 @@ test("a shape's negative positions count from the end, and position 0 is an erro
   for i, n in ipairs(x.shape) do sizes[i] = n end
   check.equal(sizes, {2, 3})
 end)
+
+test("histc counts what lies between the bounds, on any threads", function()
+  local before = torch.get_num_threads()
+  for _, threads in ipairs {1, 3} do
+    torch.set_num_threads(threads)
+    for _, n in ipairs {0, 1, 7, 1000, 150001} do
+      for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16} do
+        local x = (torch.arange(n) % 41):to(dtype) / 4 - 5  -- from -5 to 5, in quarters: no rounding
+        if n > 6 then x[2], x[4], x[6] = 0 / 0, math.huge, -math.huge end
+        local want = {0, 0, 0, 0, 0, 0, 0, 0}
+        for _, v in ipairs(x:tolist()) do
+          if v >= -2 and v <= 2 then
+            local bin = math.min(8, math.floor((v + 2) * 2) + 1)
+            want[bin] = want[bin] + 1
+          end
+        end
+        check.equal(torch.histc(x, 8, -2, 2):tolist(), torch.tensor(want):to(dtype):tolist())
+      end
+    end
+    check.equal(torch.histc(torch.tensor {3.0, 3.0}, 2):tolist(), {0.0, 2.0})
+    check.equal(torch.histc(torch.tensor {1.0, 2.0, 4.0}, 3, 0, 0):tolist(), {1.0, 1.0, 1.0})
+  end
+  torch.set_num_threads(before)
+end)

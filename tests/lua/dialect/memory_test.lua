@@ -33,6 +33,23 @@ test("the same with a million other Lua objects alive", function()
     for i = 1, 2000 do local y = x + i end]], 256 + 100)
 end)
 
+test("a loop of results smaller than a megabyte uses few blocks again and again, whatever was made before it", function()
+  local kept = {}
+  for i = 1, 40 do kept[i] = torch.ones(100000) end
+  local x, blocks, count = torch.ones(200000), {}, 0
+  local function run(n)
+    blocks, count = {}, 0
+    for _ = 1, n do
+      local y = x + 1
+      local at = y:data_ptr()
+      if not blocks[at] then blocks[at], count = true, count + 1 end
+    end
+  end
+  run(300)  -- what was kept is found out
+  run(300)
+  if not os.getenv("TYCHO_SANITIZED") then check.yes(count <= 4, count .. " blocks") end
+end)
+
 test("the same in coroutines, by methods, in place and with gradients", function()
   bounded(peak [[
     local x = torch.ones(1000000):requires_grad_()

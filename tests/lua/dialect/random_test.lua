@@ -36,6 +36,27 @@ test("randperm gives positions, from 1", function()
   check.raises("value", "0 or more", torch.randperm, -1)
 end)
 
+test("multinomial of rows is that of one row after the other", function()
+  for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16} do
+    for _, rows in ipairs {1, 3, 4, 9} do
+      local weights = torch.rand(rows, 37):to(dtype)
+      for _, way in ipairs {{5, true}, {3, false}, {1, false}} do
+        local all = seeded(3, torch.multinomial, weights, way[1], way[2])
+        torch.manual_seed(3)
+        for r = 1, rows do check.equal(all[r]:tolist(), torch.multinomial(weights[r], way[1], way[2]):tolist()) end
+      end
+    end
+  end
+  for _, wrong in ipairs {-1, math.huge, 0 / 0} do
+    local weights = torch.ones(6, 37)
+    weights[6][37] = wrong
+    check.raises("value", "row 6 has", torch.multinomial, weights, 2, true)
+  end
+  local none = torch.ones(6, 37)
+  none[5]:zero_()
+  check.raises("value", "row 5 has none", torch.multinomial, none, 2, true)
+end)
+
 test("multinomial draws positions, from 1", function()
   local weights = torch.tensor{.1, .2, .7, .4}
   check.equal(seeded(0, torch.multinomial, weights, 6, true), torch.tensor{4, 3, 3, 4, 3, 4})

@@ -31,6 +31,21 @@ void spread_line(const FewChannels& p, const Pixels& x, const float* from, int64
   for (; i < pixels; ++i)
     for (int64_t c = 0; c < p.channels; ++c) to[c * step + i] = from[i * pixel + c * channel];
 }
+// Every `step`th of n numbers.
+TYCHO_INLINE void take_each(const float* from, int64_t step, int64_t n, float* to) {
+  const auto each = [&](int64_t by) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * by];
+  };
+  if (step == 2)  // known steps are part of the instructions
+    each(2);
+  else if (step == 3)
+    each(3);
+  else if (step == 4)
+    each(4);
+  else
+    each(step);
+}
 // The same into phases.
 void spread_phases(const FewChannels& p, const Pixels& x, const float* from, int64_t pixels,
                    float* line, int64_t step) {
@@ -38,8 +53,10 @@ void spread_phases(const FewChannels& p, const Pixels& x, const float* from, int
   for (int64_t c = 0; c < p.channels; ++c)
     for (int64_t phase = 0; phase < stride; ++phase) {  // columns `begin` + stride * n are of it
       const int64_t begin = phase >= skipped ? phase - skipped : phase - skipped + stride;
-      float* to = line + c * step + phase * p.phase + (p.pad[2] + begin) / stride;
-      for (int64_t i = begin; i < pixels; i += stride) *to++ = from[c * x.channel + i * x.pixel];
+      float* const to = line + c * step + phase * p.phase + (p.pad[2] + begin) / stride;
+      if (begin < pixels)
+        take_each(from + c * x.channel + begin * x.pixel, stride * x.pixel,
+                  (pixels - begin + stride - 1) / stride, to);
     }
 }
 
