@@ -108,6 +108,11 @@ test("no integer is infinite or nan", function()
         check.yes(torch.equal(torch.isposinf(y), none))
         check.yes(torch.equal(torch.isneginf(y), none))
         check.yes(torch.equal(torch.isfinite(y), none:logical_not()))
+        if x:dim() == 2 then
+          local out = torch.ones({x:size(1), 2 * x:size(2)}, {dtype = torch.bool})
+          torch.isnan(y, {out = out[{{}, {1, -1, 2}}]})
+          check.equal(out:sum():item(), x:numel())  -- what lies between stays
+        end
       end
     end
   end
