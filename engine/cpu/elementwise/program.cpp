@@ -36,6 +36,32 @@ unsigned place_singles(const Program& r, Tiles& tiles, void** p) {
 // Elements that are taken at a time: tiles of several operands stay in the first cache.
 int64_t tile_of(const Program& r) { return r.lane_bytes() == 8 ? kTile / 2 : kTile; }
 
+// Rows of two dimensions that are read and written where they lie: one call each, and a step between.
+void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+                  void** p, unsigned repeated) {
+  struct Part {
+    char* row;
+    int64_t step, element;  // bytes from row to row, and within one
+  } part[kMostSlots];
+  const int64_t inner = walk.inner(), first = begin / inner;
+  int64_t column = begin % inner;
+  for (int k = 0; k <= r.n; ++k) {
+    if (k && r.single[k]) continue;
+    const int64_t* stride = walk.stride[k ? walker[k] : 0];
+    part[k] = {r.slot[k].data + first * stride[0] * r.slot[k].bytes, stride[0] * r.slot[k].bytes,
+               stride[1] * r.slot[k].bytes};
+  }
+  for (int64_t run; begin < end; begin += run, column = 0) {
+    run = std::min(inner - column, end - begin);
+    for (int k = 0; k <= r.n; ++k) {
+      if (k && r.single[k]) continue;
+      p[k] = part[k].row + column * part[k].element;
+      part[k].row += part[k].step;
+    }
+    r.code[0].fn(p, run, repeated);
+  }
+}
+
 }  // namespace
 
 void Program::add(RowFn fn, int to, std::initializer_list<int> from) {
@@ -104,12 +130,15 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   unsigned repeated = place_singles(r, tiles, p);
   bool all_direct = r.count == 1 && r.slot[0].direct && walk.stride[0][last] == 1;
+  bool in_place = all_direct && walk.rank == 2;
   for (int k = 1; k <= r.n; ++k) {
     if (r.single[k]) continue;
     const int64_t s = walk.stride[walker[k]][last];
     if (s == 0) repeated |= 1u << k;
     all_direct = all_direct && (s == 0 || (s == 1 && r.slot[k].direct));
+    in_place = in_place && all_direct && (s == 1 || r.in_lanes(k));
   }
+  if (in_place) return run_in_place(r, walk, walker, begin, end, p, repeated);
   const int64_t tile = all_direct ? walk.inner() : tile_of(r);
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
     for (int64_t done = 0; done < run; done += tile) {

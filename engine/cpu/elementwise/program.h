@@ -54,9 +54,11 @@ struct Program {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
   }
   void store(void* to, const void* tile, int64_t stride, int64_t m) const;
+  // Are place k's elements, each by itself, what lanes are made of?
+  bool in_lanes(int k) const { return slot[k].direct && value_lanes(lanes) == lanes; }
   // Where place k's one value for all elements is, in lanes: at `from`, or in the tile.
   void* one(int k, void* tile, void* from) const {
-    if (slot[k].direct && value_lanes(lanes) == lanes) return from;
+    if (in_lanes(k)) return from;
     level_of::load_tile(static_cast<int>(value_lanes(lanes)), slot[k].dtype, tile, from, 1, 1);
     return tile;
   }

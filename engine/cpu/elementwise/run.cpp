@@ -142,7 +142,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     const DType type = sign ? lane_type : t->dtype;
     return Slot{t->data(), static_cast<int>(type), dtype_size(type), type == lane_type};
   };
-  bool flat = true;
+  bool flat = args != &zero || is_dense(out);  // as all tensors; here there is only one
   r.slot[0] = slot(out);
   r.slot[0].direct = r.slot[0].direct || r.truth;
   for (int k = 1; k <= n; ++k) {

@@ -242,9 +242,9 @@ const Op& nan_to_num = add_op(
              return;
            }
            const double most = largest(x.dtype());
-           c.out.push_back(fn::finite_or(x, c.has(1) ? c.number(1) : 0.0,
-                                         c.has(2) ? c.number(2) : most,
-                                         c.has(3) ? c.number(3) : -most));
+           const double nan = c.has(1) ? c.number(1) : 0.0, up = c.has(2) ? c.number(2) : most,
+                        down = c.has(3) ? c.number(3) : -most;
+           become<"finite_or">(c, x, nan, up, down);
          },
      .samples =
          [](Samples& s) {

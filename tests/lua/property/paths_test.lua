@@ -24,7 +24,7 @@ end
 
 local floats = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
-test("a value for a whole row is that value for each of its elements", function()
+test("rows with gaps, and a value for a whole row, give what rows without and values for each element give", function()
   torch.manual_seed(1)
   for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool} do
     for _, n in ipairs {1, 3, 8, 31, 127, 128, 200, 1030} do
@@ -35,6 +35,14 @@ test("a value for a whole row is that value for each of its elements", function(
       alike(x:lt(column), x:lt(spread), n)
       alike(torch.where(x:gt(column), column, x), torch.where(x:gt(spread), spread, x), n)
       alike(column:to(torch.float32) + x, spread:to(torch.float32) + x, n)
+      local wide = torch.randint(0, 9, {5, n + 5}):to(dtype)
+      local part = wide[{{}, {3, n + 2}}]  -- rows with gaps between them
+      alike(part + x, part:contiguous() + x, n)
+      alike(part * column, part:contiguous() * spread, n)
+      local out, kept = wide:clone(), wide:clone()
+      torch.maximum(part, column, {out = out[{{}, {3, n + 2}}]})
+      kept[{{}, {3, n + 2}}] = torch.maximum(part:contiguous(), spread)
+      alike(out, kept, n)
       local y = x:clone()
       y:add_(y[{{}, {1}}])  -- of what was there before
       alike(y, x + x[{{}, {1}}]:clone():expand {5, n}:contiguous(), n)
@@ -108,6 +116,11 @@ test("no integer is infinite or nan", function()
         check.yes(torch.equal(torch.isposinf(y), none))
         check.yes(torch.equal(torch.isneginf(y), none))
         check.yes(torch.equal(torch.isfinite(y), none:logical_not()))
+        if x:dim() == 2 then
+          local out = torch.ones({x:size(1), 2 * x:size(2)}, {dtype = torch.bool})
+          torch.isnan(y, {out = out[{{}, {1, -1, 2}}]})
+          check.equal(out:sum():item(), x:numel())  -- what lies between stays
+        end
       end
     end
   end
