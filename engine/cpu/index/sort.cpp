@@ -46,11 +46,15 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
 template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t, uint32_t);
 template void load_keys(DType, const char*, int64_t, uint64_t*, int64_t, uint64_t);
 
+// From how many on items are sorted by digits, not by comparing them.
+template <class Key>
+constexpr int64_t kByDigits = sizeof(Key) == 4 ? 64 : 256;
+
 // Least significant digit first. All digits are counted in one pass over the data; digits that are
 // the same everywhere are skipped.
 template <class Key>
 void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n) {
-  if (n < (sizeof(Key) == 4 ? 64 : 256)) {
+  if (n < kByDigits<Key>) {
     std::sort(items, items + n);
     return;
   }
@@ -220,7 +224,8 @@ void sort(Call& c) {
 // The k least of n keys, in order, into items[0..k).
 template <class Key>
 void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n, int64_t k) {
-  const bool many = (sizeof(Key) == 4 ? 8 : 2) * k >= n;
+  // Sorting by digits, of short keys, costs little more than finding the k-th.
+  const bool many = (sizeof(Key) == 4 && n >= kByDigits<Key> ? 8 : 2) * k >= n;
   const int64_t room = many ? n : 4 * k + kCollect;
   int64_t have = 0, i = 0;
   for (; i < std::min(n, room); ++i) items[have++] = pack<Key>(keys[i], i);
