@@ -208,7 +208,8 @@ function base.class(name, names, init, more)
   c.__index = function(self, key)
     local f = lazy[key] or parent._lazy and parent._lazy[key] or common[key]
     if f then
-      local v = f(self)
+      -- Kept for whoever asks next: a sample, which asks without a graph, must not take the gradient away from log_prob.
+      local v = torch.enable_grad(function() return f(self) end)
       rawset(self, key, v)
       return v
     end

@@ -102,14 +102,6 @@ Tensor mish_grad(const Tensor& g, const Tensor& x) {
   return g * (t + x * sigmoid(x) * (1 - t * t));
 }
 
-// Of what the gradient of drawn numbers is computed from.
-Tensor unknown_slope(const Backward&) {
-  fail(
-      Kind::Autograd,
-      "the second derivative of numbers drawn from a gamma or Dirichlet distribution is not known; "
-      "leave create_graph out, or detach the sample");
-}
-
 struct None {
   operator Tensor() const { return {}; }
 };

@@ -17,23 +17,44 @@ void like_self_by_rows(Call& c) {
   c.out.push_back(empty(x.shape(), x.dtype(), x.device()));
 }
 
-const Op& standard_gamma = add_op(
-    {.name = "_standard_gamma",
-     .args = "self, generator: generator?",
-     .doc = "Gamma numbers of rate 1, each with the shape that the element gives.",
-     .where = kFunction,
-     .random = true,
-     .saves = "self, out",
-     .see = "_sample_dirichlet, poisson",
-     .rule = "any shape -> the same shape",
-     .example = "torch._standard_gamma(torch.tensor{1.0, 9.0}):gt(0) --> bool [2]  # #",
-     .shape = like_self_by_rows,
-     .grad = [](Backward& b) { b.set(0, b.g() * op<"standard_gamma_grad">(b.in(0), b.out())); },
-     .samples =
-         [](Samples& s) {
-           s.add({s.uniform({2, 3}, 0, 20)}, false);
-           s.add({s.uniform({0, 3}, 0, 20, DType::Float64)}, false);
-         }});
+// A slope at which a second derivative ends, with an error where one is asked for: that of `of`.
+const Op& known_once = add_op({.name = "slope_known_once",
+                               .args = "self, of",
+                               .doc = "The tensor itself, without a second derivative.",
+                               .where = kHidden,
+                               .shape = [](Call& c) { c.out.push_back(empty_like(c.tensor(0))); },
+                               .run = [](Call& c) { copy_raw(c.out[0], c.tensor(0)); },
+                               .grad =
+                                   [](Backward&) {
+                                     fail(Kind::Autograd,
+                                          "the second derivative of numbers drawn from a gamma or "
+                                          "Dirichlet distribution is not "
+                                          "known; leave create_graph out, or detach the sample");
+                                   }});
+Tensor known(const Tensor& slope, const Tensor& of) {
+  return mode.grad ? op<"slope_known_once">(slope, of) : slope;
+}
+
+const Op& standard_gamma =
+    add_op({.name = "_standard_gamma",
+            .args = "self, generator: generator?",
+            .doc = "Gamma numbers of rate 1, each with the shape that the element gives.",
+            .where = kFunction,
+            .random = true,
+            .saves = "self, out",
+            .see = "_sample_dirichlet, poisson",
+            .rule = "any shape -> the same shape",
+            .example = "torch._standard_gamma(torch.tensor{1.0, 9.0}):gt(0) --> bool [2]  # #",
+            .shape = like_self_by_rows,
+            .grad =
+                [](Backward& b) {
+                  b.set(0, b.g() * known(op<"standard_gamma_grad">(b.in(0), b.out()), b.in(0)));
+                },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.uniform({2, 3}, 0, 20)}, false);
+                  s.add({s.uniform({0, 3}, 0, 20, DType::Float64)}, false);
+                }});
 
 const Op& sample_dirichlet = add_op(
     {.name = "_sample_dirichlet",
@@ -66,7 +87,8 @@ const Op& sample_dirichlet = add_op(
          [](Backward& b) {
            const Tensor a = b.in(0), x = b.out(), g = b.g();
            const Tensor total = op<"expand">(op<"sum">(a, Sizes{-1}, true), a.shape());
-           b.set(0, op<"dirichlet_grad">(x, a, total) * (g - op<"sum">(x * g, Sizes{-1}, true)));
+           b.set(0, known(op<"dirichlet_grad">(x, a, total), a) *
+                        (g - op<"sum">(x * g, Sizes{-1}, true)));
          },
      .samples =
          [](Samples& s) {
