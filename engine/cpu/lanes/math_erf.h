@@ -99,11 +99,14 @@ TYCHO_INLINE F32 erfinv(F32 y) {
                  -0.00367700887f, 0.00135591876f, 0.000104315210f, -0.000204989357f);
   return erfinv_edges(select(w < 5, near, far) * a, y);
 }
-// One step of Halley's method makes 2^-28 exact.
+// One step of Halley's method makes 2^-28 exact. It takes e^(x^2) (erf(x) - y), from a half on as the
+// difference of the complements, where one division serves both.
 TYCHO_INLINE F64 erfinv(F64 y) {
-  F64 a = abs_float(y), x = erfinv_half(a);
-  F64 error = select(a < 0.5, erf(x) - a, (1 - a) - erfc(x));
-  F64 d = error * 0.88622692545275801365 * exp(x * x);
+  F64 a = abs_float(y), x = erfinv_half(a), z = x * x, power = exp_normal(z);
+  F64 b = x + 4, c = x + x + 1, over = 1 / (b * c);
+  F64 near = (fma(x, erf_small(z), x) - a) * power;
+  F64 far = fma(1 - a, power, -(erfc_factor((x - 4) * c * over) * b * over));
+  F64 d = select(a < 0.5, near, far) * 0.88622692545275801365;
   return erfinv_edges(x - d / fma(x, d, F64(1)), y);
 }
 

@@ -31,7 +31,9 @@ struct Constants<double> {
   static constexpr double log2_e = 0x1.71547652b82fep0, log2_e_rest = 0x1.777d0ffda0d24p-56;
   static constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
   static constexpr double ln2 = 0x1.62e42fefa39efp-1, ln2_rest = 0x1.abc9e3b39803fp-56;
-  static constexpr double log10_e = 0x1.bcb7b1526e50ep-2, log10_e_rest = 0x1.95355baaafad3p-57;
+  static constexpr double log2_e_high = 0x1.71547652p0, log2_e_low = 0x1.705fc2eefa2p-33;
+  static constexpr double log10_e_high = 0x1.bcb7b152p-2, log10_e_low = 0x1.b9438ca9aadd5p-36;
+  static constexpr double log10_2_high = 0x1.34413509f8p-2, log10_2_low = -0x1.80433b83b532ap-44;
   static constexpr double exp_low = -746, exp_high = 710;
   static constexpr double exp2_low = -1076, exp2_high = 1025;
   static constexpr double expm1_low = -40, tanh_high = 20;
@@ -217,13 +219,17 @@ TYCHO_INLINE F32 log_from(F32 k, F32 f) {
   F32 z = f * f, y = fma(f * z, p, k * C::ln2_low);
   return fma(k, C::ln2_high, f + fma(z, -0.5f, y));
 }
+// With s = f / (2 + f): log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R(s^2)); this is R.
+TYCHO_INLINE F64 log_rest(F64 s) {
+  F64 z = s * s;
+  return z * poly(z, 0.66666666666667340, 0.39999999999414704, 0.28571428742383914,
+                  0.22222198573451618, 0.18183564317587508, 0.15314050642962140,
+                  0.14795949969430411);
+}
 TYCHO_INLINE F64 log_from(F64 k, F64 f) {
   using C = Constants<double>;
-  F64 s = f / (f + 2), z = s * s, half = f * f * 0.5;
-  F64 r =
-      z * poly(z, 0.66666666666667340, 0.39999999999414704, 0.28571428742383914,
-               0.22222198573451618, 0.18183564317587508, 0.15314050642962140, 0.14795949969430411);
-  return fma(k, C::ln2_high, f - (half - fma(s, half + r, k * C::ln2_low)));
+  F64 s = f / (f + 2), half = f * f * 0.5;
+  return fma(k, C::ln2_high, f - (half - fma(s, half + log_rest(s), k * C::ln2_low)));
 }
 template <class T>
 TYCHO_INLINE Lane<T> log(Lane<T> x) {
@@ -267,17 +273,24 @@ TYCHO_INLINE Pair<double> log_pair(Split<double> a) {
   sum.rest += h.rest + (v.rest + (s_rest + s_rest)) + a.k * C::ln2_low;
   return exact_sum(sum.value, sum.rest);
 }
-TYCHO_INLINE F64 scaled_log(F64 x, double factor, double factor_rest) {
-  Pair<double> l = log_pair(split_any(x));
-  Pair<double> p = exact_product(l.value, F64(factor));
-  F64 y = p.value + (p.rest + fma(l.value, F64(factor_rest), l.rest * factor));
-  return log_specials(y, x);
+// log(x) times a factor, where k logarithms of two are k times `two`: products with the leading bits
+// of f - f^2 / 2 are exact, and small next to those of k (as fdlibm's e_log2.c).
+TYCHO_INLINE F64 scaled_log(F64 x, double factor, double factor_low, double two, double two_low) {
+  constexpr int64_t kLeading = ~int64_t{0} << 32;
+  Split<double> a = split_any(x);
+  F64 f = a.m - 1, s = f / (f + 2), half = f * f * 0.5;
+  F64 lead = from_bits<double>(bits_of(f - half) & kLeading);
+  F64 tail = fma(s, half + log_rest(s), (f - lead) - half);
+  F64 high = lead * factor, low = fma(tail + lead, F64(factor_low), tail * factor);
+  F64 twos = a.k * two, y = twos + high;
+  return log_specials(y + (fma(a.k, F64(two_low), low) + ((twos - y) + high)), x);
 }
 TYCHO_INLINE F64 log2(F64 x) {
-  return scaled_log(x, Constants<double>::log2_e, Constants<double>::log2_e_rest);
+  return scaled_log(x, Constants<double>::log2_e_high, Constants<double>::log2_e_low, 1, 0);
 }
 TYCHO_INLINE F64 log10(F64 x) {
-  return scaled_log(x, Constants<double>::log10_e, Constants<double>::log10_e_rest);
+  using C = Constants<double>;
+  return scaled_log(x, C::log10_e_high, C::log10_e_low, C::log10_2_high, C::log10_2_low);
 }
 TYCHO_INLINE F32 log2(F32 x) {
   using C = Constants<float>;

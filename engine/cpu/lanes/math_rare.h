@@ -157,35 +157,51 @@ TYCHO_FUNCTION F64 lgamma_positive(F64 x) {
   }
   return y;
 }
-TYCHO_FUNCTION F64 digamma_positive(F64 x) {
-  F64 a = x, shift = 0;
-  for (Mask<double> m = a < 10; any(m); m = a < 10) {
-    shift = select(m, shift - 1 / a, shift);
+// a^s of a whole s > 0
+TYCHO_INLINE F64 whole_power(F64 a, int64_t s) {
+  F64 r = 1;
+  for (;; a *= a) {
+    if (s & 1) r *= a;
+    if ((s >>= 1) == 0) return r;
+  }
+}
+struct Climbed {
+  F64 sum, at;
+};
+// The sum of (x + k)^-s over the k >= 0 with x + k below a limit, and the first that is not below.
+// But for the first term, which may be any number, it is one fraction while its parts are finite:
+// a division for all.
+TYCHO_FUNCTION Climbed climb(F64 x, int64_t s, double limit) {
+  constexpr int64_t kOneFraction = 12;  // (18!)^12 is finite
+  Mask<double> m = x < limit;
+  F64 sum = select(m, 1 / whole_power(x, s), 0), a = select(m, x + 1, x), over = 0, under = 1;
+  for (m = a < limit; any(m); m = a < limit) {
+    const F64 p = whole_power(a, s);
+    if (s <= kOneFraction) {
+      over = select(m, fma(over, p, under), over);
+      under = select(m, under * p, under);
+    } else {
+      sum = select(m, sum + 1 / p, sum);
+    }
     a = select(m, a + 1, a);
   }
+  return {sum + over / under, a};
+}
+// Good to the last bits of T.
+template <class T>
+TYCHO_FUNCTION F64 digamma_positive(F64 x) {
+  const auto [shift, a] = climb(x, 1, sizeof(T) == 4 ? 6 : 10);
   const F64 inverse = 1 / a, z = inverse * inverse;
   const F64 series =
       poly(z, 1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760, 1. / 12);
-  return fma(-z, series, fma(inverse, F64(-0.5), shift + log(a)));
+  return fma(-z, series, fma(inverse, F64(-0.5), log(a) - shift));
 }
-// a^-s
-TYCHO_INLINE F64 inverse_power(F64 a, int64_t s) {
-  F64 r = 1, b = a;
-  for (; s > 0; s >>= 1) {
-    if (s & 1) r *= b;
-    b *= b;
-  }
-  return 1 / r;
-}
-// As zeta1, for a whole s.
+// As zeta1, for a whole s, to 3e-16; of floats to 1e-10.
+template <class T>
 TYCHO_FUNCTION F64 zeta_positive(int64_t s, F64 q) {
-  const double d = static_cast<double>(s), limit = 12 + d / 2;
-  F64 sum = 0, a = q;
-  for (Mask<double> m = a < limit; any(m); m = a < limit) {
-    sum = select(m, sum + inverse_power(a, s), sum);
-    a = select(m, a + 1, a);
-  }
-  const F64 power = inverse_power(a, s), inverse = 1 / a, z = inverse * inverse;
+  const double d = static_cast<double>(s);
+  const auto [sum, a] = climb(q, s, sizeof(T) == 4 ? 4 + d / 2 : 7 + d);
+  const F64 inverse = 1 / a, power = 1 / whole_power(a, s), z = inverse * inverse;
   F64 t = power * inverse * d, rest = fma(power, F64(0.5), power * a / (d - 1));
   for (int k = 0; k < 9; k++) {
     rest = fma(t, F64(kZetaTerms[k]), rest);
@@ -203,7 +219,7 @@ TYCHO_INLINE F64 lgamma(F64 x) {
 template <class T>
 TYCHO_INLINE Lane<T> digamma(Lane<T> x) {
   return positive_or(
-      x, [](F64 a) { return digamma_positive(a); }, digamma1);
+      x, [](F64 a) { return digamma_positive<T>(a); }, digamma1);
 }
 template <class T>
 TYCHO_INLINE Lane<T> polygamma(int64_t n, Lane<T> x) {
@@ -212,7 +228,7 @@ TYCHO_INLINE Lane<T> polygamma(int64_t n, Lane<T> x) {
   if (n > 170) return each(x, [n](double a) { return polygamma1(n, a); });
   const double f = TYCHO_C(tgamma)(static_cast<double>(n + 1)) * (n % 2 ? 1 : -1);
   return positive_or(
-      x, [&](F64 a) { return zeta_positive(n + 1, a) * f; },
+      x, [&](F64 a) { return zeta_positive<T>(n + 1, a) * f; },
       [n](double a) { return polygamma1(n, a); });
 }
 TYCHO_INLINE F32 trigamma(F32 x) { return polygamma(1, x); }

@@ -24,8 +24,8 @@
   ROW(exp2, exp2(x), 1.1, 1.1)                                              \
   ROW(expm1, expm1(x), 1.2, 1.2)                                            \
   ROW(log, log(x), 1, 1)                                                    \
-  ROW(log2, log2(x), 1, 0.51)                                               \
-  ROW(log10, log10(x), 1, 0.51)                                             \
+  ROW(log2, log2(x), 1, 0.75)                                               \
+  ROW(log10, log10(x), 1, 0.75)                                             \
   ROW(log1p, log1p(x), 1.5, 1.5)                                            \
   ROW(sin, sin(x), 1, 1)                                                    \
   ROW(cos, cos(x), 1, 1)                                                    \
