@@ -12,6 +12,9 @@ namespace tycho::cpu {
 void quantile_ranks(Call& c) {
   const Tensor &sorted = c.tensor(0), numbers = packed(c.tensor(1));
   const std::string_view between = c.string(3);
+  const bool lower = between == "lower", higher = between == "higher",
+             nearest = between == "nearest", linear = between == "linear",
+             midpoint = between == "midpoint", floats = sorted.dtype() == DType::Float32;
   const bool skip_nan = c.flag(4);
   const int64_t n = sorted.size(-1), wanted = c.tensor(2).numel(), lines = numbers.numel();
   const Tensor q = empty({wanted}, DType::Float64),
@@ -26,20 +29,20 @@ void quantile_ranks(Call& c) {
     const int64_t count = numbers.data<int64_t>()[line];
     for (int64_t k = 0; k < wanted; ++k) {
       double rank = part[k] * static_cast<double>((skip_nan ? count : n) - 1);
-      if (sorted.dtype() == DType::Float32)  // the rank is a number of the data's type
+      if (floats)  // the rank is a number of the data's type
         rank = static_cast<float>(part[k]) * static_cast<float>((skip_nan ? count : n) - 1);
       if (count < n && !skip_nan) rank = static_cast<double>(n - 1);  // nan stands last
       if (rank < 0) rank = 0;                                         // nothing but nan
-      if (between == "lower") rank = std::floor(rank);
-      if (between == "higher") rank = std::ceil(rank);
-      if (between == "nearest") rank = std::nearbyint(rank);
+      if (lower) rank = std::floor(rank);
+      if (higher) rank = std::ceil(rank);
+      if (nearest) rank = std::nearbyint(rank);
       const double low = std::floor(rank);
       const int64_t at = line * wanted + k;
       c.out[0].data<int64_t>()[at] = static_cast<int64_t>(low) + 1;
       c.out[1].data<int64_t>()[at] = static_cast<int64_t>(std::ceil(rank)) + 1;
-      if (between == "linear" && (skip_nan || count == n))
+      if (linear && (skip_nan || count == n))
         scale.data<double>()[at] = static_cast<double>(std::max<int64_t>(count, 1) - 1);
-      weight.data<double>()[at] = between == "midpoint" && rank > low ? 0.5 : rank - low;
+      weight.data<double>()[at] = midpoint && rank > low ? 0.5 : rank - low;
     }
   }
   copy_raw(c.out[2], weight);
