@@ -201,14 +201,21 @@ FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
   found.use = row.use;
   std::string wrong;    // what was there and is of no use
   bool broken = false;  // the loader's own one
+  // Some of them have the loader load the driver, which would kill the program.
+  if (const std::string driver = cut_off("libcuda.so.1"); !driver.empty()) {
+    found.why = format("%s cannot be loaded beside the NVIDIA driver: %s is cut off", row.name,
+                       driver.c_str());
+    found.install = "the driver anew, sudo apt-get install --reinstall nvidia-driver";
+    return found;
+  }
   for (const std::string& home : homes)
     for (const std::string& folder : folders_of(home))
       for (const char* file : row.files) {
         if (!file) continue;
         const std::string path = folder + file;
         if (is_cut_off(path)) {
-          wrong = format("%s cannot be loaded: %s is cut off; install it anew", row.name,
-                         path.c_str());
+          wrong =
+              format("%s cannot be loaded: %s is cut off; install it anew", row.name, path.c_str());
           broken = home.empty();
           continue;
         }
@@ -221,7 +228,8 @@ FoundLibrary find_library(LibraryId id, const std::vector<std::string>& homes) {
           continue;
         }
         const Version v = version_of(id, handle);
-        const bool new_enough = v.major > row.major || (v.major == row.major && v.minor >= row.minor);
+        const bool new_enough =
+            v.major > row.major || (v.major == row.major && v.minor >= row.minor);
         // What makes or runs machine code is of the driver's CUDA or of an older one.
         const bool too_new = file == row.files[0] && row.files[1] && for_cuda_12();
         if (new_enough && !too_new) {
