@@ -31,11 +31,10 @@ constexpr size_t kRange = size_t{256} << 30;  // addresses only
 // Under AddressSanitizer every block is followed by a gap that must not be touched.
 constexpr size_t kGap = TYCHO_PLAIN_MEMORY ? 64 : 0;
 
-constexpr size_t page_up(size_t n) { return (n + kPage - 1) & ~(kPage - 1); }
-
 }  // namespace
 
-Arena::Arena() : guarded_(wants_guard()) {}
+// Opening and closing visits every page that is in use: with small ones most of a test's time.
+Arena::Arena() : guarded_(wants_guard()), page_(guarded_ ? kHugePage : kPage) {}
 
 bool Arena::reserve() {
   if (base_) return true;
@@ -44,10 +43,11 @@ bool Arena::reserve() {
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     reserved_ = std::min<size_t>(kRange, page_up(limit.rlim_cur / 8));
-  void* memory =
-      mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, reserved_ + page_, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
-  base_ = static_cast<char*>(memory);
+  base_ = reinterpret_cast<char*>(page_up(reinterpret_cast<size_t>(memory)));
+  if (guarded_) madvise(base_, reserved_, MADV_HUGEPAGE);  // where it is refused, it is slower
   return true;
 }
 
@@ -97,7 +97,7 @@ void Arena::give(void* memory, size_t bytes, int) {
     }
   }
   // Whole pages go back to the system.
-  const size_t first = page_up(piece->first), last = piece->second & ~(kPage - 1);
+  const size_t first = page_up(piece->first), last = piece->second & ~(page_ - 1);
   if (first < last && bytes >= kPage) madvise(base_ + first, last - first, MADV_DONTNEED);
 }
 

@@ -24,8 +24,10 @@ class Arena final : public DeviceMemory::Source {
  private:
   bool reserve();
   void protect(size_t from, size_t to, bool accessible);
+  size_t page_up(size_t n) const { return (n + page_ - 1) & ~(page_ - 1); }
 
   const bool guarded_;
+  const size_t page_;  // what is opened, closed and given back as a whole
   std::mutex mutex_;
   char* base_ = nullptr;
   size_t reserved_ = 0;
