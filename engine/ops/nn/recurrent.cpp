@@ -210,6 +210,10 @@ void check(const Call& c, int kind) {
           w.size(1) == h.size(1) && units.size(0) == h.size(0) && (kind != 2 || c.tensor(2)),
       "_recurrence: gates %s, hidden %s and weight_hh %s do not fit together",
       to_string(x.shape()).c_str(), to_string(h.shape()).c_str(), to_string(w.shape()).c_str());
+  const Tensor& bias = c.tensor(4);
+  TYCHO_CHECK(Kind::Shape, !bias || (bias.rank() == 1 && bias.size(0) == w.size(0)),
+              "_recurrence: bias_hh %s does not fit weight_hh %s", to_string(bias.shape()).c_str(),
+              to_string(w.shape()).c_str());
   int64_t rows = 0, most = h.size(0);
   for (int i = 0; c.has(7) && i < c.count(7); ++i) {
     const int64_t n = c.arg[7].ints[i];
