@@ -309,13 +309,17 @@ local function window(text, near)
   return begin, first, stop
 end
 
+-- One error asks several times for the same text, and a loop's errors come from the same one.
+local last = {}
+
 ---All expressions of a text: nodes {kind, first, last (bytes), line, from}, calls with name, method,
 ---called and args, operators with op and args; and what sets names: {name, value (nil for
 ---a parameter), line, after (where it is set), within (first and last byte of its function)}.
 ---@param text string
 ---@param near? integer a line: of a long text only what is around it is looked at
----@return table nodes, table assigned
+---@return table nodes, table assigned: the same ones for the same text, not to be changed
 function source.parse(text, near)
+  if text == last.text and near == last.near then return last.nodes, last.assigned end
   local tokens, words, lines, line, at = {}, {}, {}, 1, 1
   local begin, stop = 1, #text
   if near then
@@ -337,6 +341,7 @@ function source.parse(text, near)
   local p = setmetatable({tokens = tokens, words = words, lines = lines, at = 1, depth = 0, inner = 0,
     nodes = {}, assigned = {}}, Parser)
   p:block()
+  last = {text = text, near = near, nodes = p.nodes, assigned = p.assigned}
   return p.nodes, p.assigned
 end
 
