@@ -71,6 +71,7 @@ test("Ctrl-C at one rank stops all after the same step, and the training goes on
 end)
 
 test("a checkpoint of two ranks goes on with one, and with three", function()
+  if os.getenv "TYCHO_SANITIZED" then check.skip("the steps are those of the other tests") end
   for _, n in ipairs {1, 3} do
     local other = check.temp("other.pt")
     os.execute(("cp %s %s"):format(check.quote(whole), check.quote(other)))
