@@ -262,6 +262,7 @@ test("train_resnet learns folders of images, with parts of their own or a fifth 
 end)
 
 test("bfloat16 and float16 reach the accuracy of float32, for a GPT too", function()
+  if seen then check.skip(seen) end
   local out = run("mixed_precision.lua", "--quick", "--threads", "1", "--save", check.temp("mixed.pt"))
   check.equal(out.err, "")
   local accuracy = {}
