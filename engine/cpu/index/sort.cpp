@@ -263,10 +263,41 @@ void topk(Call& c) {
   });
 }
 
+// Elements number k of n keys: their upper bits are counted, and only those that share k's become items.
+template <class Key>
+int64_t nth_by_digit(Line<Key>& scratch, int64_t n, int64_t k) {
+  constexpr int kBits = 11, kValues = 1 << kBits;
+  const Key* const keys = scratch.keys;
+  Key differ = 0;
+  for (int64_t i = 0; i < n; ++i) differ |= keys[i] ^ keys[0];
+  const int shift = std::max(0, static_cast<int>(std::bit_width(differ)) - kBits);
+  const auto digit = [=](Key key) { return static_cast<int>(key >> shift) & (kValues - 1); };
+  int32_t count[2][kValues] = {};  // two, since equal digits that follow each other would wait
+  int64_t i = 0;
+  for (; i + 2 <= n; i += 2) ++count[0][digit(keys[i])], ++count[1][digit(keys[i + 1])];
+  if (i < n) ++count[0][digit(keys[i])];
+  int found = 0;
+  for (;; ++found) {
+    const int64_t here = int64_t{count[0][found]} + count[1][found];
+    if (k < here) break;
+    k -= here;
+  }
+  int64_t have = 0;
+  for (i = 0; i < n; ++i) {
+    scratch.items[have] = pack<Key>(keys[i], i);
+    have += digit(keys[i]) == found;
+  }
+  std::nth_element(scratch.items, scratch.items + k, scratch.items + have);
+  return number_of<Key>(scratch.items[k]);
+}
+
 template <class Key>
 int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
+  constexpr int64_t kCounted = 2048;
   if (16 * (k + 1) < n) {
     find_least<Key>(scratch.keys, scratch.items, scratch.spare, n, k + 1);
+  } else if (n >= kCounted && n <= INT32_MAX) {
+    return nth_by_digit<Key>(scratch, n, k);
   } else {
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
     std::nth_element(scratch.items, scratch.items + k, scratch.items + n);
