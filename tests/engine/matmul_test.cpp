@@ -253,6 +253,12 @@ TEST(Matmul, AddFamily) {
   Source s;
   Tensor a = random(s, {2, 3}), b = random(s, {3, 4}), c = random(s, {4});
   expect_near(op<"addmm">(c, a, b, 0.5, 2), c * 0.5 + op<"mm">(a, b) * 2, 1e-14);
+  expect_near(op<"addmm">(c, a, b), op<"mm">(a, b) + c, 1e-14);
+  expect_near(op<"addmm">(c, op<"transpose">(random(s, {3, 2}), 0, 1) * 0 + a, b),
+              op<"mm">(a, b) + c, 1e-14);
+  expect_near(op<"addmm">(c, random(s, {2, 0}), random(s, {0, 4})), op<"expand">(c, Sizes{2, 4}),
+              0);
+  EXPECT_EQ(to_string(op<"addmm">(c, random(s, {0, 3}), b).shape()), "[0, 4]");
   Tensor bad = filled({4}, NAN, DType::Float64);
   expect_near(op<"addmm">(bad, a, b, 0), op<"mm">(a, b), 0);
   expect_near(op<"inner">(a, random(s, Sizes()) * 0 + 2), a * 2, 1e-14);

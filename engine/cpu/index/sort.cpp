@@ -263,9 +263,12 @@ struct Digits {
 template <class Key>
 void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n, int64_t k) {
   if (16 * k >= n && 2 * k < n && n >= Digits<Key>::kMany) {
+    // They stand in the order of their numbers, as sorting by digits leaves equal keys.
     const int64_t have = Digits<Key>(keys, n, k - 1).collect(items, true);
+    if (have <= 2 * k) return sort_packed<Key>(items, spare, have);
     std::nth_element(items, items + (k - 1), items + have);
-    return sort_packed<Key>(items, spare, k);
+    std::sort(items, items + k);
+    return;
   }
   // Sorting by digits, of short keys, costs little more than finding the k-th.
   const bool many = (sizeof(Key) == 4 && n >= kByDigits<Key> ? 8 : 2) * k >= n;
