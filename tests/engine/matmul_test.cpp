@@ -145,6 +145,23 @@ TEST(Matmul, OfThinTurnedMatricesWithVectorsAgreesAcrossPieces) {
   });
 }
 
+TEST(Matmul, OfTurnedMatricesWithFewColumnsAgreesOnAnyThreads) {
+  at_each_level([] {
+    const int before = get_num_threads();
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      for (const DType d : {DType::Float32, DType::Float64, DType::Int64})
+        check_sizes(d, {{64, 20, 2}, {67, 41, 3}, {129, 5, 4}, {1031, 17, 5}, {1500, 300, 8}});
+    }
+    set_num_threads(before);
+  });
+  Source s;  // added to what is there, and to a row
+  const Tensor a = t(random(s, {31, 1100})), b = random(s, {31, 3}), c = random(s, {1100, 3});
+  expect_near(op<"addmm">(c, a, b), slow_mm(a, b) + c, 1e-13);
+  const Tensor row = random(s, {3});
+  expect_near(op<"addmm">(row, a, b), slow_mm(a, b) + row, 1e-13);
+}
+
 // Few terms and much to write: rows are written one after another there.
 TEST(Matmul, OfFewTermsWithALargeResultAgreesOnAnyThreads) {
   Source s;
