@@ -87,8 +87,10 @@ Tensor part_of(const Tensor& t, int d, int64_t begin, int64_t end) {
 // f(begin, end) for parts of dimension d, each of about as many elements as the caches hold.
 template <class F>
 void each_part(const Sizes& shape, int d, Interrupts stop, F&& f) {
-  // Of rows that lie in memory one after the other, parts are not narrow.
-  const int64_t wide = d + 1 == shape.n ? std::min<int64_t>(64, shape[d] / get_num_threads()) : 1;
+  // Of rows that lie in memory one after the other, parts are not narrow; threads that write into the same lines wait
+  // for each other, so they get as few borders as there can be.
+  const int64_t threads = get_num_threads(), most = threads > 1 ? 512 : 64;
+  const int64_t wide = d + 1 == shape.n ? std::min(most, shape[d] / threads) : 1;
   const int64_t grain = std::max({int64_t{1}, wide, 16384 * shape[d] / product(shape)});
   parallel_for(
       shape[d], grain,
