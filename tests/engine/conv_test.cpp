@@ -52,6 +52,10 @@ const std::vector<Case> kImages = {
     {{2, 1, 11, 30}, {400, 1, 1, 3}, {1, 1}, {0, 1}, {1, 1}},
     {{2, 6, 9, 11}, {78, 3, 2, 2}, {2, 1}, {1, 0}, {1, 1}, 2},
     {{1, 2, 23, 27}, {355, 2, 3, 3}, {1, 1}, {1, 0}, {1, 2}},
+    // Single taps with few outputs, whose weight's gradient is a product of planes.
+    {{3, 45, 1, 130}, {3, 45, 1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {{2, 20, 33, 33}, {8, 20, 1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {{2, 9, 21, 9}, {2, 9, 1, 1}, {2, 1}, {0, 0}, {1, 1}},
 };
 
 Tensor slow_conv2d(const Tensor& xt, const Tensor& wt, const Case& c) {

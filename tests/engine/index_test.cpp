@@ -2,8 +2,10 @@
 // shared memory, empty indices, repeated positions.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
+#include "engine/base/parallel.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
@@ -201,6 +203,59 @@ TEST(ScatterReduce, CombinesWithAndWithoutTheTensorsOwnElements) {
   EXPECT_EQ(run("mean", false), (V{-1, 1, 2}));
   EXPECT_EQ(run("mean", true), (V{-2.0f / 3, 1, 2}));
   text_of([&] { run("median", true); }, Kind::Value);
+}
+
+Tensor scattered(const Sizes& shape, double by) {  // numbers between -1 and 1
+  return fn::sin(counted(shape, DType::Float64) * (7919.3 * by));
+}
+
+// In parts of every kind, on any number of threads; nan wins.
+TEST(ScatterReduce, AgreesWithPlainLoopsAlongBothDimensions) {
+  const int before = get_num_threads();
+  for (const int threads : {1, 3})
+    for (const DType t : {DType::Float32, DType::Float64, DType::Int32})
+      for (const int dim : {0, 1})
+        for (const int64_t cols : {150, 7}) {
+          set_num_threads(threads);
+          const int64_t rows = 40000 / cols;
+          const Sizes small = dim ? Sizes{rows, 5} : Sizes{23, cols}, all{rows, cols};
+          const int64_t n = small[dim];
+          const Tensor x = op<"to.dtype">(scattered(small, 1) * 9, t);
+          Tensor from = op<"to.dtype">(scattered(all, 2) * 9, t);
+          if (t == DType::Float32)
+            for (int64_t k = 0; k < from.numel(); k += 997) from.host<float>()[k] = NAN;
+          const Tensor i =
+              op<"to.dtype">(op<"floor">(op<"abs">(scattered(all, 3)) * 1e6), DType::Int64);
+          for (int64_t k = 0; k < i.numel(); ++k)
+            i.host<int64_t>()[k] = 1 + i.host<int64_t>()[k] % n;
+          for (const char* how : {"amax", "amin", "mean"}) {
+            V want = values(x), count(want.size(), 1.0);
+            const V v = values(from), p = values(i);
+            const bool least = how == std::string("amin"), mean = how == std::string("mean");
+            for (int64_t k = 0; k < i.numel(); ++k) {
+              const int64_t to = static_cast<int64_t>(p[static_cast<size_t>(k)]) - 1;
+              const size_t place =
+                  static_cast<size_t>(dim ? k / cols * small[1] + to : to * small[1] + k % cols);
+              double &w = want[place], s = v[static_cast<size_t>(k)];
+              ++count[place];
+              if (mean)
+                w += s;
+              else if (std::isnan(s) || (least ? s < w : s > w))
+                w = s;
+            }
+            if (mean)
+              for (size_t k = 0; k < want.size(); ++k)
+                want[k] = t == DType::Int32 ? std::floor(want[k] / count[k]) : want[k] / count[k];
+            const V have = values(op<"scatter_reduce">(x, dim, i, from, how, true));
+            for (size_t k = 0; k < want.size(); ++k) {
+              if (std::isnan(want[k]))
+                ASSERT_TRUE(std::isnan(have[k])) << how;
+              else
+                ASSERT_NEAR(have[k], want[k], mean && is_floating(t) ? 1e-4 : 0) << how << k;
+            }
+          }
+        }
+  set_num_threads(before);
 }
 
 TEST(Masked, SelectAndScatterAreInverse) {

@@ -145,6 +145,23 @@ TEST(Matmul, OfThinTurnedMatricesWithVectorsAgreesAcrossPieces) {
   });
 }
 
+TEST(Matmul, OfTurnedMatricesWithFewColumnsAgreesOnAnyThreads) {
+  at_each_level([] {
+    const int before = get_num_threads();
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      for (const DType d : {DType::Float32, DType::Float64, DType::Int64})
+        check_sizes(d, {{64, 20, 2}, {67, 41, 3}, {129, 5, 4}, {1031, 17, 5}, {1500, 300, 8}});
+    }
+    set_num_threads(before);
+  });
+  Source s;  // added to what is there, and to a row
+  const Tensor a = t(random(s, {31, 1100})), b = random(s, {31, 3}), c = random(s, {1100, 3});
+  expect_near(op<"addmm">(c, a, b), slow_mm(a, b) + c, 1e-13);
+  const Tensor row = random(s, {3});
+  expect_near(op<"addmm">(row, a, b), slow_mm(a, b) + row, 1e-13);
+}
+
 // Few terms and much to write: rows are written one after another there.
 TEST(Matmul, OfFewTermsWithALargeResultAgreesOnAnyThreads) {
   Source s;
@@ -253,6 +270,12 @@ TEST(Matmul, AddFamily) {
   Source s;
   Tensor a = random(s, {2, 3}), b = random(s, {3, 4}), c = random(s, {4});
   expect_near(op<"addmm">(c, a, b, 0.5, 2), c * 0.5 + op<"mm">(a, b) * 2, 1e-14);
+  expect_near(op<"addmm">(c, a, b), op<"mm">(a, b) + c, 1e-14);
+  expect_near(op<"addmm">(c, op<"transpose">(random(s, {3, 2}), 0, 1) * 0 + a, b),
+              op<"mm">(a, b) + c, 1e-14);
+  expect_near(op<"addmm">(c, random(s, {2, 0}), random(s, {0, 4})), op<"expand">(c, Sizes{2, 4}),
+              0);
+  EXPECT_EQ(to_string(op<"addmm">(c, random(s, {0, 3}), b).shape()), "[0, 4]");
   Tensor bad = filled({4}, NAN, DType::Float64);
   expect_near(op<"addmm">(bad, a, b, 0), op<"mm">(a, b), 0);
   expect_near(op<"inner">(a, random(s, Sizes()) * 0 + 2), a * 2, 1e-14);

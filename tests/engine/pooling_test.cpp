@@ -176,6 +176,31 @@ TEST(Pooling, AdaptiveWindowsCoverTheInput) {
   }
 }
 
+// Windows of any width, narrower than lanes and wider, fewer and more than there are pixels.
+TEST(Pooling, AdaptiveMeansOfEverySizeAgreeWithTheDefinition) {
+  Source s;
+  for (int64_t in : {1, 5, 28, 67})
+    for (int64_t out : {1, 3, 9, 28, 29, 56, 66}) {
+      const Tensor x = random(s, {2, 2, 6, in});
+      const auto v = values(x);
+      const auto have = values(op<"adaptive_avg_pool2d">(x, Sizes{4, out}));
+      for (const Tensor& other : {channels_last(x), op<"to.dtype">(x, DType::Float32)})
+        expect_near(op<"to.dtype">(op<"adaptive_avg_pool2d">(other, Sizes{4, out}), DType::Float64),
+                    op<"adaptive_avg_pool2d">(x, Sizes{4, out}), 1e-6);
+      size_t at = 0;
+      for (int64_t plane = 0; plane < 4; ++plane)
+        for (int64_t i = 0; i < 4; ++i)
+          for (int64_t j = 0; j < out; ++j) {
+            double sum = 0;
+            int64_t count = 0;
+            for (int64_t h = i * 6 / 4; h < ((i + 1) * 6 + 3) / 4; ++h)
+              for (int64_t w = j * in / out; w < ((j + 1) * in + out - 1) / out; ++w, ++count)
+                sum += v[static_cast<size_t>((plane * 6 + h) * in + w)];
+            ASSERT_NEAR(have[at++], sum / static_cast<double>(count), 1e-13) << in << " " << out;
+          }
+    }
+}
+
 TEST(Pooling, GradientsOfSecondOrder) {
   Source s;
   for (const Case& c : {kCases[0], kCases[2]}) {

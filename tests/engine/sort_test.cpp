@@ -124,7 +124,7 @@ TEST(Sorting, OfRepeatedElementsKeepsTheirOrder) {
 TEST(Sorting, FindsTheFirstOfEqualBestElements) {
   for (DType t : {DType::Float32, DType::Int64, DType::Float64})
     for (int64_t n : {100, 1000, 5000})
-      for (int64_t k : {1, 10, 17, 90}) {
+      for (int64_t k : {int64_t{1}, int64_t{10}, int64_t{17}, int64_t{90}, n / 5, n / 2 - 1}) {
         const Tensor x = op<"to.dtype">(
             op<"round">(op<"mul">(noise({2, n, 1}, DType::Float64), t == DType::Int64 ? 1e17 : 20)),
             t);
@@ -163,6 +163,33 @@ TEST(Sorting, FindsTheBestOfLongLinesWhateverTheirOrder) {
     for (int k = 0; k < 5; ++k) EXPECT_EQ(x.host<float>()[static_cast<int64_t>(at[k]) - 1], v[k]);
   }
   EXPECT_THROW(ops<"topk">(x, 100001), Error);
+}
+
+TEST(Sorting, FindsTheMiddleOfLongLinesHoweverTheyAreSpread) {
+  for (int64_t n : {2047, 2048, 5001})
+    for (DType t : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16, DType::UInt8})
+      for (double scale : {0.0, 1.0, 100.0, 1e30})  // all alike, few, many values
+        for (bool lifted : {false, true}) {         // of one sign
+          if (scale > 1e3 && !is_floating(t)) continue;
+          Tensor wide = op<"mul">(noise({n}, DType::Float64), scale);
+          if (lifted) wide = op<"abs">(wide);
+          const Tensor x = op<"to.dtype">(scale > 1e3 ? wide : op<"round">(wide), t);
+          const Tensor line = op<"reshape">(x, Sizes{1, n, 1});
+          const V order = order_of(line, false, n);
+          const V v = values(x);
+          for (int64_t k : {n / 10, n / 2, n - 1}) {
+            const auto r = ops<"kthvalue">(x, k + 1);
+            EXPECT_EQ(one(r[1]), order[static_cast<size_t>(k)]) << dtype_name(t) << n;
+          }
+          EXPECT_EQ(one(op<"median">(x)), v[static_cast<size_t>(order[(n - 1) / 2]) - 1]);
+          if (!is_floating(t)) continue;
+          const Tensor some = op<"where">(op<"gt">(noise({n}, DType::Float64), 0.9), kNan, x);
+          EXPECT_TRUE(std::isnan(one(op<"median">(some))));
+          const double middle = one(op<"nanmedian">(some));
+          int64_t below = 0, above = 0;
+          for (double e : values(some)) below += e<middle, above += e> middle;
+          EXPECT_LE(std::max(below, above), n / 2);
+        }
 }
 
 TEST(Distinct, ElementsAndTheirCounts) {

@@ -308,10 +308,28 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
   if (out.dtype() != type) copy_raw(out, result);
 }
 
+// Planes of pixels times the few planes of the result's gradient, which are laid out so.
+bool weight_by_product(const Call& c, const Seen& seen, const Tensor& x, const Tensor& out) {
+  const DType type = out.dtype();
+  const Tensor& g = c.tensor(0);
+  if (x.dtype() != type || g.dtype() != type || x.numel() == 0) return false;
+  Convolution v = describe(c, seen, type, x.shape(), kernel_of(out), g.shape());
+  Pixels pixels;
+  if (!single_tap(v) || !pixels_of(x, &pixels)) return false;
+  v.window.images = x.size(0);  // volumes are images of as many pixels
+  v.window.in[0] = v.window.out[0] =
+      x.numel() / (x.size(0) * x.size(1)) / v.window.in[1] / v.window.in[2];
+  if (!single_tap_weight_pays(v, pixels)) return false;
+  const Tensor planes = packed(g);
+  single_tap_weight(v, planes.data(), pixels, out.data());
+  return true;
+}
+
 // `out` is dense.
 void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Tensor& out) {
   const Tensor& g = c.tensor(0);
   const Sizes kernel = kernel_of(out);
+  if (weight_by_product(c, seen, x, out)) return;
   Convolution v;
   if (by_onednn(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
     if (x.size(1) > 1 && wants_even(x, v.groups)) {

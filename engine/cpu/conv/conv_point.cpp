@@ -2,15 +2,22 @@
 #include "engine/cpu/conv/conv_point.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 namespace {
 
 int64_t pixels(const Window& w) { return w.in[0] * w.in[1] * w.in[2]; }
+
+template <class T>
+void add_part(int64_t n, const void* from, void* to) {
+  for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] += static_cast<const T*>(from)[i];
+}
 
 }  // namespace
 
@@ -97,6 +104,33 @@ void single_tap_product(const Convolution& c, bool back, const Pixels& from, con
   if (images < 2 * get_num_threads() || work > kLarge) return run(0, images, false);
   parallel_for(images, std::max<int64_t>(1, kChunk / work),
                [&](int64_t begin, int64_t end) { run(begin, end, true); });
+}
+
+bool single_tap_weight_pays(const Convolution& c, const Pixels& x) {
+  constexpr int64_t kFewOutputs = 8, kManyPixels = 64;
+  return c.groups == 1 && single_tap(c) && x.pixel == 1 && x.channel > 1 &&
+         c.out_channels <= kFewOutputs && pixels(c.window) >= kManyPixels &&
+         (c.dtype == DType::Float32 || c.dtype == DType::Float64);
+}
+
+void single_tap_weight(const Convolution& c, const void* y, const Pixels& x, void* w) {
+  const int size = dtype_size(c.dtype);
+  const int64_t plane = pixels(c.window), numel = c.out_channels * c.window.channels;
+  const Scratch one(static_cast<size_t>(numel * size));
+  std::memset(w, 0, static_cast<size_t>(numel * size));
+  for (int64_t n = 0; n < c.window.images; ++n) {
+    Product p{};
+    p.dtype = c.dtype;
+    p.m = c.out_channels, p.n = c.window.channels, p.k = plane;
+    p.a = static_cast<const char*>(y) + n * c.out_channels * plane * size;
+    p.a_row = plane, p.a_col = 1;
+    p.b = static_cast<const char*>(x.data) + n * x.image * size;
+    p.b_row = 1, p.b_col = x.channel;
+    p.c = one.data(), p.c_row = p.n;
+    gemm(p);
+    c.dtype == DType::Float32 ? add_part<float>(numel, one.data(), w)
+                              : add_part<double>(numel, one.data(), w);
+  }
 }
 
 }  // namespace tycho::cpu

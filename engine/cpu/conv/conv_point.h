@@ -20,4 +20,9 @@ bool single_tap_product_pays(const Convolution& c, const Pixels& from);
 void single_tap_product(const Convolution& c, bool back, const Pixels& from, const void* w,
                         int64_t w_out, int64_t w_in, const void* bias, void* to);
 
+// The gradient of the weight of few channels of the result, from planes of pixels: y is [images, out_channels, pixels],
+// w [out_channels, channels].
+bool single_tap_weight_pays(const Convolution& c, const Pixels& x);
+void single_tap_weight(const Convolution& c, const void* y, const Pixels& x, void* w);
+
 }  // namespace tycho::cpu

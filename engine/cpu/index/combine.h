@@ -1,6 +1,8 @@
 // How a value written at a position combines with what stands there, by element type. Halves are
 // combined in float32 by their callers.
 #pragma once
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/tensor/dtype.h"
@@ -29,10 +31,13 @@ inline T combined(T old, T x) {
     } else {
       return C == Combine::Add ? old + x : old * x;
     }
-  } else {  // nan wins
-    if (old != old) return old;
-    if (x != x) return x;
+  } else if constexpr (std::is_integral_v<T>) {
     return C == Combine::Max ? (x > old ? x : old) : (x < old ? x : old);
+  } else {  // nan wins; by masks, since nobody can foresee which it is
+    using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    const bool take = (C == Combine::Max ? !(x <= old) : !(x >= old)) & (old == old);
+    const U mask = U{0} - take;
+    return std::bit_cast<T>((std::bit_cast<U>(x) & mask) | (std::bit_cast<U>(old) & ~mask));
   }
 }
 

@@ -2,6 +2,7 @@
 // scatter_add, scatter_reduce.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -86,7 +87,11 @@ Tensor part_of(const Tensor& t, int d, int64_t begin, int64_t end) {
 // f(begin, end) for parts of dimension d, each of about as many elements as the caches hold.
 template <class F>
 void each_part(const Sizes& shape, int d, Interrupts stop, F&& f) {
-  const int64_t grain = std::max<int64_t>(1, 16384 * shape[d] / product(shape));
+  // Of rows that lie in memory one after the other, parts are not narrow; threads that write into the same lines wait
+  // for each other, so they get as few borders as there can be.
+  const int64_t threads = get_num_threads(), most = threads > 1 ? 512 : 64;
+  const int64_t wide = d + 1 == shape.n ? std::min(most, shape[d] / threads) : 1;
+  const int64_t grain = std::max({int64_t{1}, wide, 16384 * shape[d] / product(shape)});
   parallel_for(
       shape[d], grain,
       [&](int64_t begin, int64_t end) {
@@ -235,8 +240,8 @@ void scatter_reduce(Call& c) {
     }
     put_all(x, dim, index, source, how);
     if (!mean) return;
-    Tensor count = filled(x.shape(), include, DType::Int64, x.device()),
-           one = filled(Sizes(), 1, DType::Int64);
+    const DType type = index.numel() < INT32_MAX ? DType::Int32 : DType::Int64;
+    Tensor count = filled(x.shape(), include, type, x.device()), one = filled(Sizes(), 1, type);
     put_all(count, dim, index, one, Combine::Add);
     count = op<"maximum">(count, 1);
     copy_raw(x, is_floating(x.dtype()) ? op<"div">(x, count) : op<"floor_divide">(x, count));

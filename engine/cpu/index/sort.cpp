@@ -221,9 +221,55 @@ void sort(Call& c) {
   });
 }
 
+// Many keys counted by their upper bits, which gives those that the k-th (from 0) begins with: `at`, and how many
+// keys are `below` that.
+template <class Key>
+struct Digits {
+  static constexpr int kBits = 11, kValues = 1 << kBits;
+  static constexpr int64_t kMany = 2048;  // keys that make up for the table
+  const Key* keys;
+  int64_t n, below = 0;
+  int shift, at = 0;
+
+  Digits(const Key* of, int64_t count, int64_t k) : keys(of), n(count) {
+    Key differ = 0;
+    for (int64_t i = 0; i < n; ++i) differ |= keys[i] ^ keys[0];
+    shift = std::max(0, static_cast<int>(std::bit_width(differ)) - kBits);
+    int64_t table[2][kValues] = {};  // two, since equal digits that follow each other would wait
+    int64_t i = 0;
+    for (; i + 2 <= n; i += 2) ++table[0][digit(keys[i])], ++table[1][digit(keys[i + 1])];
+    if (i < n) ++table[0][digit(keys[i])];
+    for (;; ++at) {
+      const int64_t here = table[0][at] + table[1][at];
+      if (k < below + here) break;
+      below += here;
+    }
+  }
+  int digit(Key key) const { return static_cast<int>(key >> shift) & (kValues - 1); }
+  // Those that begin so become items, or with `lesser` also those below; how many.
+  int64_t collect(Packed<Key>* items, bool lesser) const {
+    const int first = lesser ? 0 : at;
+    int64_t have = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int d = digit(keys[i]);
+      items[have] = pack<Key>(keys[i], i);
+      have += d >= first && d <= at;
+    }
+    return have;
+  }
+};
+
 // The k least of n keys, in order, into items[0..k).
 template <class Key>
 void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n, int64_t k) {
+  if (16 * k >= n && 2 * k < n && n >= Digits<Key>::kMany) {
+    // They stand in the order of their numbers, as sorting by digits leaves equal keys.
+    const int64_t have = Digits<Key>(keys, n, k - 1).collect(items, true);
+    if (have <= 2 * k) return sort_packed<Key>(items, spare, have);
+    std::nth_element(items, items + (k - 1), items + have);
+    std::sort(items, items + k);
+    return;
+  }
   // Sorting by digits, of short keys, costs little more than finding the k-th.
   const bool many = (sizeof(Key) == 4 && n >= kByDigits<Key> ? 8 : 2) * k >= n;
   const int64_t room = many ? n : 4 * k + kCollect;
@@ -265,13 +311,19 @@ void topk(Call& c) {
 
 template <class Key>
 int64_t nth(Line<Key>& scratch, int64_t n, int64_t k) {
+  Packed<Key>* const items = scratch.items;
   if (16 * (k + 1) < n) {
-    find_least<Key>(scratch.keys, scratch.items, scratch.spare, n, k + 1);
+    find_least<Key>(scratch.keys, items, scratch.spare, n, k + 1);
+  } else if (n >= Digits<Key>::kMany) {
+    const Digits<Key> digits(scratch.keys, n, k);
+    const int64_t have = digits.collect(items, false);
+    k -= digits.below;
+    std::nth_element(items, items + k, items + have);
   } else {
-    for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
-    std::nth_element(scratch.items, scratch.items + k, scratch.items + n);
+    for (int64_t i = 0; i < n; ++i) items[i] = pack<Key>(scratch.keys[i], i);
+    std::nth_element(items, items + k, items + n);
   }
-  return number_of<Key>(scratch.items[k]);
+  return number_of<Key>(items[k]);
 }
 
 void kthvalue(Call& c) {

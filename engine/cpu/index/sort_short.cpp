@@ -113,18 +113,14 @@ void with_keys(DType dtype, F&& f) {
       return f(uint64_t{}, uint64_t{});
   }
 }
-// Every element is compared with those kept before it.
-bool are_short(const Tensor& x, const Cut& cut, int64_t keep) {
-  const int64_t steps = cut.n * keep - keep * keep / 2;
-  return cut.n <= kSortShort && cut.rows >= 8 && steps <= (wide_keys(x.dtype()) ? 512 : 1024);
-}
+bool are_short(const Cut& cut) { return cut.n <= kSortShort && cut.rows >= 8; }
 
 }  // namespace
 
 bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,
                       const Tensor& positions) {
   const Cut cut(x, dim), out(values, dim);
-  if (!are_short(x, cut, out.n)) return false;
+  if (!are_short(cut)) return false;
   with_keys(x.dtype(), [&]<class Key, class T>(Key, T) {
     sort_lines<Key, T>(x, cut, descending, values, positions, out);
   });
@@ -134,7 +130,7 @@ bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tenso
 bool pick_short_lines(const Tensor& x, int64_t dim, int64_t k, Nans nans, const Tensor& values,
                       const Tensor& positions) {
   const Cut cut(x, dim);
-  if (!are_short(x, cut, k + 1)) return false;
+  if (!are_short(cut)) return false;
   with_keys(x.dtype(), [&]<class Key, class T>(Key, T) {
     pick_lines<Key, T>(x, cut, k, nans, values, positions);
   });

@@ -94,7 +94,8 @@ void gemm_narrow(const Product& p, int type, int size) {
 
 // A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its rows
 // that are long enough for memory and short enough for c to stay in the first-level cache.
-constexpr int64_t kFewRows = 4, kPieceBytes = 8 << 10;
+constexpr int64_t kFewRows = 4, kLongRow = 1024, kFewTerms = 16;
+constexpr int64_t kPieceBytes = 8 << 10;
 void gemm_few(const Product& p, int type, int size) {
   const int64_t piece = kPieceBytes / size, depth = depth_of(size);
   const float one_float = 1;
@@ -171,6 +172,45 @@ void gemm_by_dots(Product p, int type, int size) {
     parallel_for(many, std::max<int64_t>(4, kParallelWork / (p.k * std::min(p.m, p.n)) / 4 * 4),
                  run);
   if (p.bias) add_bias(p);
+}
+
+// The columns of a are contiguous, and b has few: of the transposed product lanes are full, and long rows of a are read
+// once (gemm_few).
+bool turned_pays(const Product& p, int unit_cols) {
+  if (p.a_row != 1 || p.a_col <= 1) return false;
+  const bool long_rows = p.m >= kLongRow && p.k >= kFewTerms && p.n <= 2 * kFewRows;
+  return long_rows || (4 * p.n <= unit_cols && p.m >= 2 * unit_cols && p.k > p.n);
+}
+template <class T>
+void turn_into(const Product& p, const T* columns) {
+  T* const c = static_cast<T*>(p.c);
+  const T* const bias = static_cast<const T*>(p.bias);
+  for (int64_t j = 0; j < p.n; ++j, columns += p.m) {
+    const T first = bias ? bias[j] : T(0);
+    for (int64_t i = 0; i < p.m; ++i) {
+      T& to = c[i * p.c_row + j];
+      to = columns[i] + (p.add ? to : first);
+    }
+  }
+}
+void gemm_turned(const Product& p, int size) {
+  const Scratch columns(p.m * p.n * size);
+  for (int64_t j = 0; j < p.n; j += kFewRows) {
+    Product q = p;
+    q.m = std::min(kFewRows, p.n - j), q.n = p.m;
+    q.a = at(p.b, j * p.b_col, size), q.a_row = p.b_col, q.a_col = p.b_row;
+    q.b = p.a, q.b_row = p.a_col, q.b_col = 1;
+    q.c = at(columns.data(), j * p.m, size), q.c_row = p.m;
+    q.add = q.far = false;
+    q.bias = nullptr;
+    gemm(q);
+  }
+  if (p.dtype == DType::Float32)
+    turn_into(p, reinterpret_cast<const float*>(columns.data()));
+  else if (p.dtype == DType::Float64)
+    turn_into(p, reinterpret_cast<const double*>(columns.data()));
+  else
+    turn_into(p, reinterpret_cast<const uint64_t*>(columns.data()));
 }
 
 // One column times a row, or few: each row of c is written once, from left to right. Register blocks
@@ -332,14 +372,15 @@ void gemm(const Product& p) {
     }
   }
   if (outer_pays(p)) return gemm_outer(p, type, size);
-  const int64_t work = p.m * p.n * p.k;
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
   int unit_rows, unit_cols;
   level_of::gemm_unit(type, &unit_rows, &unit_cols);
+  if (turned_pays(p, unit_cols)) return gemm_turned(p, size);
+  const int64_t work = p.m * p.n * p.k;
   if (dots_pay(p, type, unit_cols))
     gemm_by_dots(p, type, size);
-  else if (p.m <= kFewRows && p.b_col == 1 && p.n >= 1024 && p.k >= 16)
+  else if (p.m <= kFewRows && p.b_col == 1 && p.n >= kLongRow && p.k >= kFewTerms)
     gemm_few(p, type, size);
   else if (p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size))
     gemm_narrow(p, type, size);

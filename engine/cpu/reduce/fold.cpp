@@ -343,7 +343,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
   if (columns && p.folded_rank > 0) {
     const FoldAxis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
     const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
-    columns = c.in < r.in ? c.size >= 8 || narrow : r.size < 8 && c.size >= 16;
+    const bool sliding = c.in == r.in && r.size <= kShallow;  // short windows over one line
+    columns = c.in < r.in ? c.size >= 8 || narrow : (r.size < 8 || sliding) && c.size >= 16;
     // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
     const bool deep = narrow && p.depth >= 32;

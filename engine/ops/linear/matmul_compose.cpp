@@ -39,6 +39,17 @@ void add_product(Call& c) {
   c.out.push_back(scaled_sum(c, op<Product>(c.tensor(1), c.tensor(2)), 3, 4));
 }
 
+// Where one row is added to all rows of a product, it begins its sums. (Gradients keep the factors' layout.)
+void add_matrix_product(Call& c) {
+  const Tensor &row = c.tensor(0), &a = c.tensor(1), &b = c.tensor(2);
+  const bool plain = c.number(3) == 1 && c.number(4) == 1 && is_floating(row.dtype()) &&
+                     row.dtype() == a.dtype() && a.dtype() == b.dtype() && row.rank() == 1 &&
+                     a.rank() == 2 && b.rank() == 2 && row.size(0) == b.size(1) &&
+                     a.size(1) == b.size(0) && !b.get()->requires_grad;
+  if (plain) return c.out.push_back(op<"linear">(a, op<"transpose">(b, 0, 1), row));
+  add_product<"mm">(c);
+}
+
 const Op& addmm = add_op({.name = "addmm",
                           .args = "self, mat1, mat2, beta: number = 1, alpha: number = 1",
                           .doc = "beta * self + alpha * (mat1 times mat2).",
@@ -50,7 +61,7 @@ const Op& addmm = add_op({.name = "addmm",
                                      "2.0}, {3.0, 4.0}}) --> f32 [2, 2]\n"
                                      " 2  3\n"
                                      " 4  5",
-                          .compose = add_product<"mm">,
+                          .compose = add_matrix_product,
                           .samples = [](Samples& s) {
                             s.add({s.normal({2, 4}), s.normal({2, 3}), s.normal({3, 4})});
                             s.add({s.normal({4}), s.normal({2, 3}), s.normal({3, 4}), 0.5, 2});

@@ -22,15 +22,20 @@ TYCHO_INLINE Lane<T> gather(const T* plane, const int32_t* place) {
     return Lane<T>((V)_mm512_mask_i32gather_pd(_mm512_setzero_pd(), in, at, plane, 8));
   }
 #elif defined(TYCHO_LEVEL_v3)
-  // The sign bit of a mask's element counts: it is set in the complement of what is inside.
+  // Single reads: on AMD's processors before Zen 4 a gather takes twice as long. What is outside is masked, not
+  // multiplied by 0, for the first element may be nan.
+  const auto get = [&](int i) __attribute__((always_inline)) {
+    return plane[place[i] < 0 ? 0 : place[i]];
+  };
   if constexpr (sizeof(T) == 4) {
     const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
-    const __m256i in = _mm256_xor_si256(at, _mm256_set1_epi32(-1));
-    return Lane<T>((V)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), plane, at, (__m256)in, 4));
+    const __m256 v = _mm256_setr_ps(get(0), get(1), get(2), get(3), get(4), get(5), get(6), get(7));
+    return Lane<T>((V)_mm256_andnot_ps((__m256)_mm256_srai_epi32(at, 31), v));
   } else {
-    const __m128i at = _mm_loadu_si128(reinterpret_cast<const __m128i*>(place));
-    const __m256i in = _mm256_cvtepi32_epi64(_mm_xor_si128(at, _mm_set1_epi32(-1)));
-    return Lane<T>((V)_mm256_mask_i32gather_pd(_mm256_setzero_pd(), plane, at, (__m256d)in, 8));
+    const __m256i at = _mm256_cvtepi32_epi64(
+        _mm_srai_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), 31));
+    return Lane<T>(
+        (V)_mm256_andnot_pd((__m256d)at, _mm256_setr_pd(get(0), get(1), get(2), get(3))));
   }
 #else
   T v[Lane<T>::size];

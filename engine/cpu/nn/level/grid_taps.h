@@ -7,6 +7,10 @@ namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
 using Mode = GridSampler::Mode;
+template <int n>
+struct Count {
+  static constexpr int value = n;
+};
 
 // What some positions read: tap k of point i. There are whole lanes of points; what those beyond the last one read is
 // dropped.
@@ -63,15 +67,15 @@ TYCHO_INLINE void cubic_parts(L t, L* part, L* step) {
 }
 
 // The taps of a lane of points, whose numbers are in g, one lane for each dimension.
-template <Mode mode, bool slopes, class T>
+template <Mode mode, bool slopes, int dims, class T>
 TYCHO_INLINE void find_lane(const GridSampler& s, const Lane<T>* g, int i, Taps<T>& taps) {
   using L = Lane<T>;
   using I = typename Raw<T>::Ints;
   constexpr int shift = mode == Mode::Nearest ? 0 : mode == Mode::Linear ? 1 : 2;
   constexpr int each = 1 << shift;
-  L chain[3], part[3][each], step[3][each];
-  I line[3][each];
-  for (int d = 0; d < s.dims; ++d) {
+  L chain[dims], part[dims][each], step[dims][each];
+  I line[dims][each];
+  for (int d = 0; d < dims; ++d) {
     const T n = static_cast<T>(s.size[d]);
     const L x = g[d] + 1;
     L at = s.corners ? x * L((n - 1) / 2) : (x * L(n) - 1) * L(T(0.5));
@@ -91,11 +95,11 @@ TYCHO_INLINE void find_lane(const GridSampler& s, const Lane<T>* g, int i, Taps<
       line[d][j] = __builtin_convertvector(place.v, I);
     }
   }
-  for (int k = 0; k < 1 << (shift * s.dims); ++k) {
+  for (int k = 0; k < 1 << (shift * dims); ++k) {
     const int first = k & (each - 1);
     I place = line[0][first], outside = place;
     L weight = part[0][first];
-    for (int d = 1; d < s.dims; ++d) {
+    for (int d = 1; d < dims; ++d) {
       const int j = k >> (d * shift) & (each - 1);
       place = place * static_cast<typename Raw<T>::Int>(s.size[d]) + line[d][j];
       outside |= line[d][j];
@@ -106,9 +110,9 @@ TYCHO_INLINE void find_lane(const GridSampler& s, const Lane<T>* g, int i, Taps<
     const Places narrow = __builtin_convertvector(place, Places);
     memcpy(taps.place[k] + i, &narrow, sizeof(narrow));
     weight.store(taps.weight[k] + i);
-    for (int by = 0; slopes && by < s.dims; ++by) {
+    for (int by = 0; slopes && by < dims; ++by) {
       L slope = chain[by];
-      for (int d = 0; d < s.dims; ++d) {
+      for (int d = 0; d < dims; ++d) {
         const int j = k >> (d * shift) & (each - 1);
         slope *= d == by ? step[d][j] : part[d][j];
       }
@@ -130,27 +134,35 @@ TYCHO_INLINE void pairs_apart(const T* g, Lane<T>* first, Lane<T>* second) {
 }
 
 // g: `dims` numbers for each of m positions, the last dimension first.
+template <Mode mode, bool slopes, int dims, class T>
+void find_taps_of(const GridSampler& s, const T* g, int m, Taps<T>& taps) {
+  using L = Lane<T>;
+  for (int i = 0; i < m; i += L::size, g += L::size * dims) {
+    L lanes[dims];
+    if (i + L::size <= m && dims == 2) {
+      pairs_apart(g, &lanes[dims - 1], &lanes[0]);
+    } else {
+      T apart[dims][L::size];
+      for (int d = 0; d < dims; ++d)
+        for (int j = 0; j < L::size; ++j)
+          apart[d][j] = i + j < m ? g[j * dims + dims - 1 - d] : T(-1e6);
+      for (int d = 0; d < dims; ++d) lanes[d] = L::load(apart[d]);
+    }
+    find_lane<mode, slopes, dims>(s, lanes, i, taps);
+  }
+}
 template <bool slopes, class T>
 void find_taps(const GridSampler& s, const T* g, int m, Taps<T>& taps) {
-  using L = Lane<T>;
-  for (int i = 0; i < m; i += L::size, g += L::size * s.dims) {
-    L lanes[3];
-    if (i + L::size <= m && s.dims == 2) {
-      pairs_apart(g, &lanes[1], &lanes[0]);
-    } else {
-      T apart[3][L::size];
-      for (int d = 0; d < s.dims; ++d)
-        for (int j = 0; j < L::size; ++j)
-          apart[d][j] = i + j < m ? g[j * s.dims + s.dims - 1 - d] : T(-1e6);
-      for (int d = 0; d < s.dims; ++d) lanes[d] = L::load(apart[d]);
-    }
+  const auto in = [&](auto dims) {
+    constexpr int n = decltype(dims)::value;
     if (s.mode == Mode::Nearest)
-      find_lane<Mode::Nearest, slopes>(s, lanes, i, taps);
+      find_taps_of<Mode::Nearest, slopes, n>(s, g, m, taps);
     else if (s.mode == Mode::Linear)
-      find_lane<Mode::Linear, slopes>(s, lanes, i, taps);
-    else
-      find_lane<Mode::Cubic, slopes>(s, lanes, i, taps);
-  }
+      find_taps_of<Mode::Linear, slopes, n>(s, g, m, taps);
+    else if constexpr (n == 2)
+      find_taps_of<Mode::Cubic, slopes, n>(s, g, m, taps);
+  };
+  s.dims == 2 ? in(Count<2>()) : in(Count<3>());
 }
 
 }  // namespace

@@ -65,10 +65,12 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
   const Inside inside(ax);
-  // Windows that hardly overlap and do not fill lanes are summed by themselves.
+  // Wide windows that hardly overlap and do not fill lanes are summed by themselves.
   int64_t seen = 0;
   for (int64_t o = 0; o < ax.out; ++o) seen += ax.last[o] - ax.first[o];
-  const bool apart = (inside.begin >= inside.end || ax.stride > L::size) && seen <= 2 * ax.in;
+  const bool apart =
+      (inside.begin >= inside.end ? seen >= L::size * ax.out : ax.stride > L::size) &&
+      seen <= 2 * ax.in;
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     const auto row_at = [&](int64_t tz, int64_t ty) {
       return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
@@ -76,8 +78,18 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
     const auto write = [&](int64_t ox, L sum) {
       y[line * ax.out + ox] = quotient(L(total(sum)), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
     };
+    const int64_t others = p.divisor ? p.divisor : az.count[oz] * ay.count[oy];
     const auto single = [&](int64_t ox) {
-      write(ox, sum_of(scratch + ax.start[ox] + ax.first[ox], ax.last[ox] - ax.first[ox]));
+      const T* const from = scratch + ax.start[ox] + ax.first[ox];
+      const int64_t n = ax.last[ox] - ax.first[ox];
+      if constexpr (!L::integral)
+        if (n <= L::size) {  // lanes would be mostly empty
+          T sum = n > 0 ? from[0] : T(0);
+          for (int64_t i = 1; i < n; ++i) sum += from[i];
+          y[line * ax.out + ox] = sum / static_cast<T>(p.divisor ? others : others * ax.count[ox]);
+          return;
+        }
+      write(ox, sum_of(from, n));
     };
     if (apart) {
       const int64_t rows = ay.last[oy] - ay.first[oy];
