@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/program.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/walk.h"
@@ -18,9 +19,6 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
-// Results from here on go to memory past the caches, where a row reads two tensors or more: there
-// it saves 15 to 20 %, while rows that read one are up to 1.6 times slower with it.
-constexpr int64_t kStreamBytes = 32 << 20;
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -174,8 +172,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (flat) {
     int streams = 0;
     for (int k = 1; k <= n; ++k) streams += !r.single[k];
-    const bool stream = stop == Interrupts::Poll && r.slot[0].direct && streams > 1 &&
-                        numel * r.slot[0].bytes >= kStreamBytes;
+    const bool stream = stop == Interrupts::Poll && r.slot[0].direct &&
+                        passes_caches(numel * r.slot[0].bytes, streams, 1);
     parallel_for(
         numel, kGrain,
         [&](int64_t begin, int64_t end) {
