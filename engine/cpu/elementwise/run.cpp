@@ -19,6 +19,8 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
+// Rows from here on that need not be gathered are computed one by one: the call costs less than a box.
+constexpr int64_t kRowInPlace = 64;
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -192,7 +194,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
-  if (wants_boxes(walk)) {
+  const bool rows = walk.inner() >= kRowInPlace && in_place(r, walk, walker);
+  if (!rows && wants_boxes(walk)) {
     const Boxes boxes(walk);
     parallel_for(
         boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
