@@ -129,10 +129,12 @@ TEST(Convert, NanStaysNanInEveryFloatFormat) {
 TEST(Convert, CastsToIntegersTruncateAndWrapWithoutTrapping) {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<double> x = {
-      0.,          -0.,         0.9,          -0.9,         1.5,         -1.5, 127.,
-      128.,        -129.,       255.9,        256.,         300.,        -1.,  65535,
-      2147483647., 2147483648., -2147483648., -2147483649., 4294967296., 1e15, -1e15,
-      0x1p62,      0x1p63,      -0x1p63,      1e300,        inf,         -inf, std::nan("")};
+      0.,           -0.,           0.9,         -0.9,         1.5,          -1.5,
+      127.,         128.,          -129.,       255.9,        256.,         300.,
+      -1.,          65535,         2147483647., 2147483648.,  -2147483648., -2147483649.,
+      4294967296.,  1e15,          -1e15,       0x1p62,       0x1p63,       -0x1p63,
+      1e300,        inf,           -inf,        std::nan(""), 0x1p51 - 1,   1 - 0x1p51,
+      0x1p50 + 0.5, -0x1p50 - 0.5, 0x1p51,      -0x1p51,      0x1p52 + 1,   -0x1p52 - 1};
   const int64_t n = static_cast<int64_t>(x.size());
   std::vector<float> f(x.begin(), x.end());
   for (const LevelFunctions& t : levels()) {

@@ -37,8 +37,8 @@ unsigned place_singles(const Program& r, Tiles& tiles, void** p) {
 int64_t tile_of(const Program& r) { return r.lane_bytes() == 8 ? kTile / 2 : kTile; }
 
 // Rows of two dimensions that are read and written where they lie: one call each, and a step between.
-void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-                  void** p, unsigned repeated) {
+void run_rows_of_two(const Program& r, const Walk& walk, const int* walker, int64_t begin,
+                     int64_t end, void** p, unsigned repeated) {
   struct Part {
     char* row;
     int64_t step, element;  // bytes from row to row, and within one
@@ -123,6 +123,17 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
   }
 }
 
+bool in_place(const Program& r, const Walk& walk, const int* walker) {
+  const int last = walk.rank - 1;
+  if (r.count != 1 || !r.slot[0].direct || walk.stride[0][last] != 1) return false;
+  for (int k = 1; k <= r.n; ++k) {
+    if (r.single[k]) continue;
+    const int64_t s = walk.stride[walker[k]][last];
+    if (!(s == 1 ? r.slot[k].direct : s == 0 && r.in_lanes(k))) return false;
+  }
+  return true;
+}
+
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
               Tiles& tiles) {
   void* p[kMostPlaces];
@@ -130,15 +141,14 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
   for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
   unsigned repeated = place_singles(r, tiles, p);
   bool all_direct = r.count == 1 && r.slot[0].direct && walk.stride[0][last] == 1;
-  bool in_place = all_direct && walk.rank == 2;
   for (int k = 1; k <= r.n; ++k) {
     if (r.single[k]) continue;
     const int64_t s = walk.stride[walker[k]][last];
     if (s == 0) repeated |= 1u << k;
     all_direct = all_direct && (s == 0 || (s == 1 && r.slot[k].direct));
-    in_place = in_place && all_direct && (s == 1 || r.in_lanes(k));
   }
-  if (in_place) return run_in_place(r, walk, walker, begin, end, p, repeated);
+  if (walk.rank == 2 && in_place(r, walk, walker))
+    return run_rows_of_two(r, walk, walker, begin, end, p, repeated);
   const int64_t tile = all_direct ? walk.inner() : tile_of(r);
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
     for (int64_t done = 0; done < run; done += tile) {

@@ -72,6 +72,8 @@ struct Program {
 // Elements [begin, end) of operands that all are contiguous runs or single values; `stream`: the
 // result goes past the caches.
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream);
+// Can the walk's runs be read and written where they lie?
+bool in_place(const Program& r, const Walk& walk, const int* walker);
 // Elements [begin, end) of a walk with long runs, which are read in place where they can be.
 // `walker` is the number of each slot in the walk.
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,

@@ -3,6 +3,7 @@
 #pragma once
 #include <bit>
 
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/ops/elementwise/row_program.h"
 
@@ -70,16 +71,15 @@ struct RowPlan {
   // Tiles begin at multiples of it, so that repeated operands are read in place.
   int64_t period = 0;
 
-  // Results are written past the caches (as in run.cpp), from tiles: not one result of one input.
+  // Results are written past the caches, from tiles.
   const Lanes lanes;
   const DType lane_type;
-  static constexpr int64_t kStreamBytes = 32 << 20;
   const bool stream;
 
   RowPlan(const RowProgram& p, const int* end_step)
       : lanes(lanes_of(p)),
         lane_type(lane_type_of(lanes)),
-        stream(p.numel * dtype_size(lane_type) >= kStreamBytes && p.inputs + written(p) > 2) {
+        stream(passes_caches(p.numel * dtype_size(lane_type), p.inputs, written(p))) {
     int streams = 0;  // tensors that pass through the cache
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];

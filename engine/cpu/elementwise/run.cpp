@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/program.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/walk.h"
@@ -18,9 +19,8 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
-// Results from here on go to memory past the caches, where a row reads two tensors or more: there
-// it saves 15 to 20 %, while rows that read one are up to 1.6 times slower with it.
-constexpr int64_t kStreamBytes = 32 << 20;
+// Rows from here on that need not be gathered are computed one by one: the call costs less than a box.
+constexpr int64_t kRowInPlace = 64;
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -174,8 +174,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (flat) {
     int streams = 0;
     for (int k = 1; k <= n; ++k) streams += !r.single[k];
-    const bool stream = stop == Interrupts::Poll && r.slot[0].direct && streams > 1 &&
-                        numel * r.slot[0].bytes >= kStreamBytes;
+    const bool stream = stop == Interrupts::Poll && r.slot[0].direct &&
+                        passes_caches(numel * r.slot[0].bytes, streams, 1);
     parallel_for(
         numel, kGrain,
         [&](int64_t begin, int64_t end) {
@@ -194,7 +194,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
-  if (wants_boxes(walk)) {
+  const bool rows = walk.inner() >= kRowInPlace && in_place(r, walk, walker);
+  if (!rows && wants_boxes(walk)) {
     const Boxes boxes(walk);
     parallel_for(
         boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),

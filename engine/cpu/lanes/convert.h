@@ -96,6 +96,19 @@ inline void to_integers(int64_t* __restrict out, const double* __restrict x, int
   for (; i + 8 <= n; i += 8) {
     _mm512_storeu_si512(out + i, _mm512_maskz_cvttpd_epi64(-1, _mm512_loadu_pd(x + i)));
   }
+#elif defined(TYCHO_LEVEL_v3)
+  // Whole numbers below 2^51 are the low bits of their sum with this one.
+  const __m256d shifter = _mm256_set1_pd(0x1.8p52), most = _mm256_set1_pd(0x1p51),
+                size = _mm256_castsi256_pd(_mm256_set1_epi64x(INT64_MAX));
+  for (; i + 4 <= n; i += 4) {
+    const __m256d d = _mm256_loadu_pd(x + i);
+    const __m256d whole = _mm256_round_pd(d, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m256i bits = _mm256_castpd_si256(_mm256_add_pd(whole, shifter));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_sub_epi64(bits, _mm256_castpd_si256(shifter)));
+    if (_mm256_movemask_pd(_mm256_cmp_pd(_mm256_and_pd(d, size), most, _CMP_NLT_UQ)))
+      for (int64_t j = i; j < i + 4; j++) out[j] = integer1(x[j]);
+  }
 #endif
   for (; i < n; i++) out[i] = integer1(x[i]);
 }
@@ -168,26 +181,24 @@ inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n)
                         _mm256_mask_or_epi32(b, inexact, b, _mm256_set1_epi32(1)));
   }
 #elif defined(TYCHO_LEVEL_v3)
-  const auto low_halves = [](__m256d a, __m256d b) __attribute__((always_inline)) {
-    const __m256 both = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88);
-    return _mm256_permute4x64_epi64(_mm256_castps_si256(both), 0xd8);
+  // A float's last bit, in a double, with the bits below it in its place where they are not 0. What is
+  // subnormal as a float has fewer bits.
+  const __m256i below = _mm256_set1_epi64x((1 << 29) - 1),
+                rest = _mm256_set1_epi64x(~((1 << 29) - 1));
+  const auto some = [&](int64_t at) __attribute__((always_inline)) {
+    const __m256i b = _mm256_castpd_si256(_mm256_loadu_pd(x + at));
+    const __m256i carry = _mm256_add_epi64(_mm256_and_si256(b, below), below);
+    return _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_and_si256(_mm256_or_si256(b, carry), rest)));
   };
-  const __m256d size = _mm256_castsi256_pd(_mm256_set1_epi64x(INT64_MAX));
+  const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MAX)),
+               least = _mm256_set1_ps(0x1p-126f), zero = _mm256_setzero_ps();
   for (; i + 8 <= n; i += 8) {
-    __m256i b;
-    __m256d larger[2], inexact[2];
-    __m128 f[2];
-    for (int k = 0; k < 2; k++) {
-      const __m256d d = _mm256_loadu_pd(x + i + 4 * k);
-      f[k] = _mm256_cvtpd_ps(d);
-      const __m256d r = _mm256_cvtps_pd(f[k]);
-      larger[k] = _mm256_cmp_pd(_mm256_and_pd(r, size), _mm256_and_pd(d, size), _CMP_GT_OQ);
-      inexact[k] = _mm256_cmp_pd(r, d, _CMP_NEQ_UQ);
-    }
-    b = _mm256_castps_si256(_mm256_set_m128(f[1], f[0]));
-    b = _mm256_add_epi32(b, low_halves(larger[0], larger[1]));  // -1 where it is
-    b = _mm256_or_si256(b, _mm256_srli_epi32(low_halves(inexact[0], inexact[1]), 31));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), b);
+    const __m256 f = _mm256_set_m128(some(i + 4), some(i));
+    _mm256_storeu_ps(out + i, f);
+    const __m256 subnormal = _mm256_and_ps(_mm256_cmp_ps(_mm256_and_ps(f, size), least, _CMP_LE_OQ),
+                                           _mm256_cmp_ps(f, zero, _CMP_NEQ_UQ));
+    if (_mm256_movemask_ps(subnormal))
+      for (int64_t j = i; j < i + 8; j++) out[j] = to_odd(x[j]);
   }
 #endif
   for (; i < n; i++) out[i] = to_odd(x[i]);
@@ -218,6 +229,8 @@ inline void load_contiguous(T* __restrict tile, const void* src, int64_t n) {
   if constexpr (same<T, float> && same<S, Half> && half_instructions) {
     from_half(tile, p, n);
   } else if constexpr (same<T, int64_t> && (same<S, float> || same<S, double>)) {
+    if (reinterpret_cast<uintptr_t>(p) % sizeof(S) == 0)
+      return to_integers(tile, reinterpret_cast<const S*>(p), n);
     S part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;

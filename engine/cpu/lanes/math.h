@@ -2,6 +2,7 @@
 // kernels include.
 #pragma once
 #include "engine/cpu/lanes/math_basic.h"
+#include "engine/cpu/lanes/math_bessel.h"
 #include "engine/cpu/lanes/math_erf.h"
 #include "engine/cpu/lanes/math_exp.h"
 #include "engine/cpu/lanes/math_int.h"

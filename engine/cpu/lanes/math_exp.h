@@ -23,6 +23,7 @@ struct Constants<float> {
   static constexpr float log10_2_high = 0x1.344p-2f, log10_2_low = 0x1.3509f8p-18f;
   static constexpr float log10_e = 0x1.bcb7b2p-2f, log10_e_rest = -0x1.5b235ep-27f;
   static constexpr float exp_low = -104, exp_high = 89;     // e^x is 0 or inf beyond
+  static constexpr float exp_normal = 87;                   // up to here e^x and e^-x are normal
   static constexpr float exp2_low = -151, exp2_high = 129;  // 2^x is
   static constexpr float expm1_low = -20, tanh_high = 10;   // -1 and 1 beyond
 };
@@ -35,6 +36,7 @@ struct Constants<double> {
   static constexpr double log10_e_high = 0x1.bcb7b152p-2, log10_e_low = 0x1.b9438ca9aadd5p-36;
   static constexpr double log10_2_high = 0x1.34413509f8p-2, log10_2_low = -0x1.80433b83b532ap-44;
   static constexpr double exp_low = -746, exp_high = 710;
+  static constexpr double exp_normal = 708;
   static constexpr double exp2_low = -1076, exp2_high = 1025;
   static constexpr double expm1_low = -40, tanh_high = 20;
 };
@@ -116,6 +118,9 @@ TYCHO_INLINE Lane<T> exp_normal(Lane<T> x) {
 template <class T>
 TYCHO_INLINE Lane<T> exp(Lane<T> x) {
   using C = Constants<T>;
+#if !defined(TYCHO_LEVEL_v4) && !defined(TYCHO_LEVEL_scalar)  // v4 scales by one instruction
+  if (!any(~(abs_float(x) < C::exp_normal))) return exp_normal(x);
+#endif
   auto a = reduce_exp(clamp_keeping_nan(x, C::exp_low, C::exp_high));
   return scale_where(~(x < Lane<T>(C::exp_low)), exp_of_reduced(a.r), a.shifted);
 }

@@ -1,4 +1,4 @@
-// The gamma functions and the Bessel function i0, in double precision. Positive arguments go through
+// The gamma functions, in double precision. Positive arguments go through
 // lanes; what is rare is computed element by element, where it can by the C library.
 #pragma once
 #include "engine/cpu/lanes/math_exp.h"
@@ -84,33 +84,6 @@ TYCHO_FUNCTION double polygamma1(int64_t n, double x) {
   double f = TYCHO_C(tgamma)(s) * z;
   return n % 2 ? f : -f;
 }
-// The power series up to 30, the asymptotic one beyond.
-TYCHO_FUNCTION double i01(double x) {
-  x = TYCHO_C(fabs)(x);
-  if (x == infinity<double>) return x;
-  if (x > 30) {
-    double s = 1, t = 1;
-    for (int k = 1; k < 30; k++) {
-      t *= (2. * k - 1) * (2. * k - 1) / (8. * k * x);
-      s += t;
-      if (t < 1e-17 * s) break;
-    }
-    double h = TYCHO_C(exp)(x / 2);
-    return h / TYCHO_C(sqrt)(2 * 3.14159265358979323846 * x) * s * h;
-  }
-  double s = 1, t = 1, q = x * x / 4;
-  for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * static_cast<double>(k));
-  return s;
-}
-#define TYCHO_DOUBLE1(name, fn)                                        \
-  TYCHO_INLINE F32 name(F32 x) {                                       \
-    return each(x, [](float a) { return static_cast<float>(fn(a)); }); \
-  }                                                                    \
-  TYCHO_INLINE F64 name(F64 x) {                                       \
-    return each(x, [](double a) { return fn(a); });                    \
-  }
-TYCHO_DOUBLE1(i0, i01)
-#undef TYCHO_DOUBLE1
 
 // f of positive numbers, in lanes of double; g, of one element, for the others.
 template <class F, class G>
@@ -131,31 +104,26 @@ TYCHO_INLINE F32 positive_or(F32 x, F f, G g) {
   return y;
 }
 
-// By recurrence to x >= 8 and Stirling's series there, and near 1 and 2, where lgamma crosses zero,
-// by its series around 1: good to 2^-35 of the result, which is enough for floats.
+// Between 0.75 and 3.5 by (x - 1) (x - 2) times a polynomial, since lgamma crosses zero at 1 and 2; below
+// it from one further up, beyond it by Stirling's series: good to 2^-30 of the result, which is
+// enough for floats.
 TYCHO_FUNCTION F64 lgamma_positive(F64 x) {
-  F64 a = x, below = 1;
-  for (Mask<double> m = a < 8; any(m); m = a < 8) {
-    below = select(m, below * a, below);
-    a = select(m, a + 1, a);
-  }
-  const F64 inverse = 1 / a, z = inverse * inverse;
+  const Mask<double> low = x<0.75, far = x> 3.5;
+  const F64 logarithm = log(x), a = select(low, x + 1, select(far, 2.5, x));
+  F64 y = (select(low, x, a - 1) * (a - 2)) *
+          poly(a - 2.125, 0.41073672199355643, -0.09261992732962931, 0.02875148833228178,
+               -0.010181603897847051, 0.0038706564158581536, -0.0015378295823985915,
+               0.0006287068419680785, -0.0002589641846466257, 0.00010961093765697663,
+               -5.471785109957501e-05, 2.3815083649194862e-05, 3.827657211128232e-08,
+               -1.534821305233563e-07, -8.399921549291747e-06, 3.7896529821604516e-06,
+               2.4085343418389517e-06, -1.0941881687182176e-06, -5.923423943636872e-07,
+               2.679214824095872e-07);
+  y = select(low, y - logarithm, y + 0);  // of 1 it is 0, not -0
+  if (!any(far)) return y;
+  const F64 inverse = 1 / x, z = inverse * inverse;
   const F64 series = poly(z, 1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360);
-  F64 y = fma(a - 0.5, log(a), 0.91893853320467274178 - a) + fma(inverse, series, -log(below));
-  y = select(x < infinity<double>, y, x);
-  const F64 r = select(x < 1.5, x - 1, x - 2);
-  const Mask<double> near = abs_float(r) < 0.25;
-  if (any(near)) {
-    const F64 one =
-        r * poly(r, -0.57721566490153286061, 0.82246703342411321824, -0.40068563438653142847,
-                 0.27058080842778454788, -0.20738555102867398527, 0.16955717699740818995,
-                 -0.14404989676884611812, 0.12550966952474304242, -0.11133426586956469049,
-                 0.10009945751278180853, -0.09095401714582904224, 0.08335384054610900401,
-                 -0.07693251641135219147, 0.07143294629536133605, -0.06666870588242046803,
-                 0.06250095514121304074, -0.05882397865868458233, 0.05555576762740361109);
-    y = select(near, select(x < 1.5, one + 0, one + log1p(r)), y);  // of 1 it is 0, not -0
-  }
-  return y;
+  const F64 beyond = fma(x - 0.5, logarithm, 0.91893853320467274178 - x) + inverse * series;
+  return select(far, select(x < infinity<double>, beyond, x), y);
 }
 // a^s of a whole s > 0
 TYCHO_INLINE F64 whole_power(F64 a, int64_t s) {
@@ -209,6 +177,30 @@ TYCHO_FUNCTION F64 zeta_positive(int64_t s, F64 q) {
   }
   return select(q < infinity<double>, sum + rest, 0);
 }
+// The second derivative of lgamma, to the last bits of T: below a limit of so many steps, one fraction
+// of the terms that they pass, which are added in pairs of one from either end; then the asymptotic series.
+template <class T>
+TYCHO_FUNCTION F64 trigamma_positive(F64 x) {
+  constexpr int kPairs = sizeof(T) == 4 ? 2 : 4, kSteps = 2 * kPairs + 1;
+  const Mask<double> low = x < kSteps;
+  const F64 first = select(low, x, 1), a = select(low, x + kSteps, x);
+  F64 over = 0, under = 1;
+  for (int k = 1; k <= kPairs; k++) {
+    const F64 p = first + k, q = first + (kSteps - k), both = p * q, square = both * both;
+    over = fma(over, square, fma(p, p, q * q) * under);
+    under *= square;
+  }
+  const F64 square = first * first;
+  over = select(low, fma(over, square, under) / (under * square), 0);
+  const F64 inverse = 1 / a, z = inverse * inverse;
+  F64 series;
+  if constexpr (sizeof(T) == 4)
+    series = poly(z, 1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66);
+  else
+    series = poly(z, 1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6,
+                  -3617. / 510, 43867. / 798);
+  return over + fma(z, fma(inverse, series, F64(0.5)), inverse);
+}
 TYCHO_INLINE F32 lgamma(F32 x) {
   return positive_or(
       x, [](F64 a) { return lgamma_positive(a); }, lgamma1);
@@ -222,17 +214,23 @@ TYCHO_INLINE Lane<T> digamma(Lane<T> x) {
       x, [](F64 a) { return digamma_positive<T>(a); }, digamma1);
 }
 template <class T>
+TYCHO_INLINE Lane<T> trigamma(Lane<T> x) {
+  return positive_or(
+      x, [](F64 a) { return trigamma_positive<T>(a); }, [](double a) { return polygamma1(1, a); });
+}
+template <class T>
 TYCHO_INLINE Lane<T> polygamma(int64_t n, Lane<T> x) {
   if (n == 0) return digamma(x);
+  if (n == 1) return trigamma(x);
   // n! is infinite; one by one, sums end with the first term that adds nothing.
   if (n > 170) return each(x, [n](double a) { return polygamma1(n, a); });
-  const double f = TYCHO_C(tgamma)(static_cast<double>(n + 1)) * (n % 2 ? 1 : -1);
+  double f = n % 2 ? 1 : -1;
+  for (int64_t k = 2; k <= n && k <= 20; k++) f *= static_cast<double>(k);  // exact
+  if (n > 20) f *= TYCHO_C(tgamma)(static_cast<double>(n + 1)) / 2432902008176640000.;
   return positive_or(
       x, [&](F64 a) { return zeta_positive<T>(n + 1, a) * f; },
       [n](double a) { return polygamma1(n, a); });
 }
-TYCHO_INLINE F32 trigamma(F32 x) { return polygamma(1, x); }
-TYCHO_INLINE F64 trigamma(F64 x) { return polygamma(1, x); }
 
 }  // namespace
 }  // namespace tycho::cpu::TYCHO_LEVEL

@@ -42,34 +42,6 @@ TYCHO_INLINE L softplus(L x, L beta, L threshold) {
   L z = x * beta;
   return select(z > threshold, x, log1p(exp(minimum(z, threshold))) / beta);
 }
-// The first derivative of the modified Bessel function i0: its series, and its expansion for large
-// arguments.
-TYCHO_FUNCTION double i11(double signed_x) {
-  double x = TYCHO_C(fabs)(signed_x), r;
-  if (x > 30) {
-    double s = 1, t = 1;
-    for (int k = 1; k < 30; k++) {
-      double odd = 2. * k - 1;
-      t *= -(4 - odd * odd) / (8. * k * x);
-      s += t;
-      if (TYCHO_C(fabs)(t) < 1e-17 * TYCHO_C(fabs)(s)) break;
-    }
-    double h = TYCHO_C(exp)(x / 2);
-    r = h / TYCHO_C(sqrt)(2 * 3.14159265358979323846 * x) * s * h;
-  } else {
-    double s = 1, t = 1, q = x * x / 4;
-    for (int k = 1; k < 200 && t > 1e-17 * s; k++) s += t *= q / (k * (k + 1.));
-    r = s * x / 2;
-  }
-  return signed_x < 0 ? -r : r;
-}
-TYCHO_INLINE F32 i1(F32 x) {
-  return each(x, [](float a) { return static_cast<float>(i11(a)); });
-}
-TYCHO_INLINE F64 i1(F64 x) {
-  return each(x, [](double a) { return i11(a); });
-}
-
 // The distribution function of the normal distribution, to 2^-24 absolutely. Of floats, 2^Q(|x|) is the
 // part beyond |x|, made as tanh's power is; below 2^-127 it is 0. A nan may come out as any number.
 TYCHO_INLINE F32 normal_cdf(F32 x) {

@@ -63,7 +63,8 @@
   ROW(sinc)                    \
   ROW(log_sigmoid)             \
   ROW(logit)                   \
-  ROW(i0)
+  ROW(i0)                      \
+  ROW(i1)
 #define TYCHO_OTHER_BINARY(ROW) \
   ROW(remainder)                \
   ROW(floor_divide)             \

@@ -24,10 +24,24 @@ end
 
 local floats = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 
+test("results that go past the caches are what their parts give", function()
+  torch.manual_seed(2)
+  local n = 9000001
+  for _, first in ipairs {1, 2} do  -- at places that are no whole lines, too
+    local x, y = torch.randn {n + 1}[{{first, n}}], torch.randn {n + 1}[{{first, n}}]
+    local z, fused = x - y, torch.where(x:gt(y), x, y)
+    for _, at in ipairs {1, 4500000, n - first - 100} do
+      local part = {{at, at + 100}}
+      alike(z[part], x[part]:clone() - y[part]:clone(), at)
+      alike(fused[part], torch.maximum(x[part]:clone(), y[part]:clone()), at)
+    end
+  end
+end)
+
 test("rows with gaps, and a value for a whole row, give what rows without and values for each element give", function()
   torch.manual_seed(1)
   for _, dtype in ipairs {torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool} do
-    for _, n in ipairs {1, 3, 8, 31, 127, 128, 200, 1030} do
+    for _, n in ipairs {1, 3, 8, 31, 63, 64, 65, 90, 127, 128, 200, 1030} do
       local x, column = torch.randint(0, 9, {5, n}):to(dtype), torch.randint(0, 9, {5, 1}):to(dtype)
       local spread = column:expand {5, n}:contiguous()
       alike(x + column, x + spread, n)
@@ -43,6 +57,12 @@ test("rows with gaps, and a value for a whole row, give what rows without and va
       torch.maximum(part, column, {out = out[{{}, {3, n + 2}}]})
       kept[{{}, {3, n + 2}}] = torch.maximum(part:contiguous(), spread)
       alike(out, kept, n)
+      local row = wide[{1, {3, n + 2}}]
+      alike(column + row, spread + row:expand {5, n}:contiguous(), n)
+      alike(part:lt(row), part:contiguous():lt(row:expand {5, n}:contiguous()), n)
+      local deep = torch.randint(0, 9, {5, 3, n}):to(dtype)
+      alike(deep * part:unsqueeze(2), deep * part:contiguous():unsqueeze(2):expand {5, 3, n}:contiguous(), n)
+      alike(deep:transpose(1, 2) + row, deep:transpose(1, 2):contiguous() + row:expand {3, 5, n}:contiguous(), n)
       local y = x:clone()
       y:add_(y[{{}, {1}}])  -- of what was there before
       alike(y, x + x[{{}, {1}}]:clone():expand {5, n}:contiguous(), n)

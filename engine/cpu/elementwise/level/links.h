@@ -67,12 +67,12 @@ void link_last(TYCHO_LINK_VALUES(T), const Link*, int64_t) {
 // Short rows, and of floats those that networks have between them.
 template <class T, LevelType type, class Value, int operands, int place>
 constexpr LinkFn pick_link() {
-  if constexpr (place < operands && operands <= 2 && has_floats(type) &&
-                (is_short<Value> || is_one_of<Value, Value_div> ||
+  if constexpr (place < operands && operands <= 2 && has_floats(type) && type != LevelType::Test &&
+                (is_short<Value> ||
                  (sizeof(T) == 4 &&
-                  is_one_of<Value, Value_exp, Value_log, Value_sqrt, Value_tanh, Value_sigmoid,
-                            Value_silu, Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad,
-                            Value_gelu_tanh, Value_gelu_tanh_grad>)))
+                  is_one_of<Value, Value_exp, Value_log, Value_tanh, Value_sigmoid, Value_silu,
+                            Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad, Value_gelu_tanh,
+                            Value_gelu_tanh_grad>)))
     return reinterpret_cast<LinkFn>(link_row<T, Value, operands, place>);
   else
     return nullptr;

@@ -1,0 +1,32 @@
+#include "engine/cpu/cache.h"
+
+#include <cpuid.h>
+
+#include <algorithm>
+
+namespace tycho::cpu {
+namespace {
+
+// Intel's leaf 4 and AMD's 0x8000001D describe the caches in one format, the last one last. (What sysconf
+// says is the sum over all cores of some processors.)
+int64_t described(unsigned leaf) {
+  int64_t bytes = 0;
+  unsigned a, b, c, d;
+  for (unsigned i = 0; i < 8 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) && (a & 31); ++i) {
+    const int64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1;
+    bytes = ways * parts * line * (int64_t{c} + 1);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int64_t last_cache() {
+  static const int64_t bytes = [] {
+    const int64_t most = std::max(described(4), described(0x8000001D));
+    return most ? most : int64_t{32} << 20;
+  }();
+  return bytes;
+}
+
+}  // namespace tycho::cpu

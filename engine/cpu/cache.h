@@ -1,0 +1,19 @@
+// The size of the processor's last cache, by which kernels know what it cannot hold.
+#pragma once
+#include <cstdint>
+
+namespace tycho::cpu {
+
+// Bytes of the last cache that a core reaches, which others may share; 32 MB where the processor does
+// not say.
+int64_t last_cache();
+
+// Are results so large that they go past the caches? They do where a step's inputs and results, and the
+// results before, which loops still hold, are together more than the last cache: nothing would be found
+// in it again, and what is to be written would be read first. Where less passes than two tensors in
+// and one out, the copy that this takes costs more than it saves.
+inline bool passes_caches(int64_t bytes, int64_t inputs, int64_t results) {
+  return inputs + results > 2 && bytes * (inputs + 2 * results) > last_cache();
+}
+
+}  // namespace tycho::cpu
