@@ -115,14 +115,19 @@ TYCHO_INLINE Lane<T> exp_normal(Lane<T> x) {
   Reduced<T> a = reduce_exp(x);
   return exp_of_reduced(a.r) * power_of_two(a.shifted);
 }
+// e^x where 0 and inf are as likely as any number: of scores among which some are -inf.
 template <class T>
-TYCHO_INLINE Lane<T> exp(Lane<T> x) {
+TYCHO_INLINE Lane<T> exp_masked(Lane<T> x) {
   using C = Constants<T>;
-#if !defined(TYCHO_LEVEL_v4) && !defined(TYCHO_LEVEL_scalar)  // v4 scales by one instruction
-  if (!any(~(abs_float(x) < C::exp_normal))) return exp_normal(x);
-#endif
   auto a = reduce_exp(clamp_keeping_nan(x, C::exp_low, C::exp_high));
   return scale_where(~(x < Lane<T>(C::exp_low)), exp_of_reduced(a.r), a.shifted);
+}
+template <class T>
+TYCHO_INLINE Lane<T> exp(Lane<T> x) {
+#if !defined(TYCHO_LEVEL_v4) && !defined(TYCHO_LEVEL_scalar)  // v4 scales by one instruction
+  if (!any(~(abs_float(x) < Constants<T>::exp_normal))) return exp_normal(x);
+#endif
+  return exp_masked(x);
 }
 template <class T>
 TYCHO_INLINE Lane<T> exp2(Lane<T> x) {

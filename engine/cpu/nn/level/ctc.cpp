@@ -14,7 +14,7 @@ void ctc_step(const double* from, const double* jump, const double* p, double* t
     L most = select(a > b, a, b);
     most = select(c > most, c, most);
     most = select(most == never, L(0), most);
-    const L sum = exp(a - most) + exp(b - most) + exp(c - most);
+    const L sum = exp_masked(a - most) + exp_masked(b - most) + exp_masked(c - most);
     (log(sum) + most + L::load(p + s)).store(to + s);
   }
 }

@@ -47,7 +47,8 @@ void row_lse(const T* x, int64_t rows, int64_t n, T* out) {
       // Of all -inf the sum is 0: nothing to shift by. An inf or nan shows in the result.
       top = select(top == Lane<T>(lowest<T>), Lane<T>(0), top);
       Lane<T> sum(0);
-      each_lane<T>(n, [&](int64_t i, int64_t m) { sum += exp(load(x + i, m, lowest<T>) - top); });
+      each_lane<T>(
+          n, [&](int64_t i, int64_t m) { sum += exp_masked(load(x + i, m, lowest<T>) - top); });
       shift[r] = top.v[0];
       sums[r] = total(sum);
     }
@@ -72,7 +73,7 @@ TYCHO_INLINE void column_lse_at(const T* x, int64_t classes, int64_t stride, int
   for (int k = 0; k < lanes; ++k) top[k] = select(top[k] == Lane<T>(lowest<T>), Lane<T>(0), top[k]);
   for (int64_t c = 0; c < classes; ++c)
 #pragma GCC unroll 4
-    for (int k = 0; k < lanes; ++k) sum[k] += exp(at(c, k) - top[k]);
+    for (int k = 0; k < lanes; ++k) sum[k] += exp_masked(at(c, k) - top[k]);
   for (int k = 0; k < lanes; ++k)
     store(top[k] + log(sum[k]), out + k * w, lanes > 1 ? int64_t{w} : m);
 }
@@ -88,14 +89,14 @@ void column_lse(const T* x, int64_t classes, int64_t stride, int64_t n, T* out) 
 template <class T>
 void exp_scale(const T* x, T* y, int64_t n, T shift, T scale) {
   each_lane<T>(n, [&](int64_t i, int64_t m) {
-    store(exp(load(x + i, m) - Lane<T>(shift)) * Lane<T>(scale), y + i, m);
+    store(exp_masked(load(x + i, m) - Lane<T>(shift)) * Lane<T>(scale), y + i, m);
   });
 }
 
 template <class T>
 void exp_scale_each(const T* x, T* y, int64_t n, const T* shift, const T* scale) {
   each_lane<T>(n, [&](int64_t i, int64_t m) {
-    store(exp(load(x + i, m) - load(shift + i, m)) * load(scale + i, m), y + i, m);
+    store(exp_masked(load(x + i, m) - load(shift + i, m)) * load(scale + i, m), y + i, m);
   });
 }
 

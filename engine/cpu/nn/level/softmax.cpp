@@ -59,7 +59,8 @@ void run(bool log, const void* px, void* py, int64_t n) {
   if (log) {
     const double sum = sum_lanes<T>(
         n, [&](int64_t i, int m) __attribute__((always_inline)) {
-          return exp((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
+          return exp_masked((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) -
+                            top);
         });
     const Lane<T> shift(static_cast<T>(__builtin_log(sum)));
     int64_t i = 0;
@@ -72,8 +73,8 @@ void run(bool log, const void* px, void* py, int64_t n) {
   }
   const double sum = sum_lanes<T>(
       n, [&](int64_t i, int m) __attribute__((always_inline)) {
-        const Lane<T> e =
-            exp((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
+        const Lane<T> e = exp_masked(
+            (m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
         if (m == w)
           e.store(y + i);
         else
@@ -101,7 +102,7 @@ void grad_run(bool log, const void* pg, const void* py, void* pout, int64_t n) {
   for (int64_t i = 0; i < n; i += w) {
     const int m = n - i < w ? static_cast<int>(n - i) : w;
     const Lane<T> gi = at(g, i, m), yi = at(y, i, m);
-    const Lane<T> r = log ? gi - exp(yi) * sum : yi * (gi - sum);
+    const Lane<T> r = log ? gi - exp_masked(yi) * sum : yi * (gi - sum);
     if (m == w)
       r.store(out + i);
     else
@@ -141,7 +142,7 @@ void columns(bool log, const void* px, void* py, int64_t n, int64_t all, int64_t
     each_lane<T>(cols, [&](int64_t, int, int64_t k) { sum[k] = part[k] = Lane<T>(0); });
     for (int64_t r = 0; r < n; ++r) {
       each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
-        const Lane<T> e = exp(at(x + r * step, j, m) - top[k]);
+        const Lane<T> e = exp_masked(at(x + r * step, j, m) - top[k]);
         if (!log) put(e, y + r * step, j, m);
         part[k] += e;
       });
@@ -186,7 +187,7 @@ void grad_columns(bool log, const void* pg, const void* py, void* pout, int64_t 
     for (int64_t r = 0; r < n; ++r)
       each_lane<T>(cols, [&](int64_t j, int m, int64_t k) {
         const Lane<T> gi = at(g + r * step, j, m), yi = at(y + r * step, j, m);
-        const Lane<T> v = log ? gi - exp(yi) * sum[k] : yi * (gi - sum[k]);
+        const Lane<T> v = log ? gi - exp_masked(yi) * sum[k] : yi * (gi - sum[k]);
         m == w ? v.store(out + r * step + j) : store_part<T>(v, out + r * step + j, m);
       });
   }
