@@ -144,42 +144,6 @@ test("instance_norm of a few places gives what its definition gives", function()
   end
 end)
 
-test("results that replace one another share two blocks of memory", function()
-  if os.getenv "TYCHO_SANITIZED" then check.skip "freed memory is kept apart" end
-  local x = torch.randint(0, 100, {1000000})
-  for _, make in ipairs {
-    function() return x + 1 end, function() return x:to(torch.int32) end,
-    function() return x:double() end, function() return x[{{1, -1, 2}}]:contiguous() end,
-  } do
-    local r
-    for _ = 1, 60 do r = make() end
-    local seen, count = {}, 0
-    for _ = 1, 20 do
-      r = make()
-      local at = r:data_ptr()
-      if not seen[at] then seen[at], count = true, count + 1 end
-    end
-    check.yes(count <= 3, count)
-  end
-end)
-
-test("results that replace one another share few blocks soon after many were held, too", function()
-  if os.getenv "TYCHO_SANITIZED" then check.skip "freed memory is kept apart" end
-  local x, held = torch.randn(500000), {}
-  for i = 1, 20 do held[i] = x + i end  -- of which collections free nothing
-  held = nil
-  collectgarbage()
-  local r
-  for _ = 1, 300 do r = x + 1 end
-  local seen, count = {}, 0
-  for _ = 1, 20 do
-    r = x + 1
-    local at = r:data_ptr()
-    if not seen[at] then seen[at], count = true, count + 1 end
-  end
-  check.yes(count <= 3, count)
-end)
-
 test("long blocks are copied to any place within a page, and onto themselves", function()
   local x = torch.arange(20000):to(torch.float32)
   for _, n in ipairs {511, 512, 513, 3000, 12345} do
