@@ -1,3 +1,4 @@
+// Asking the processor for its caches (see cache.h).
 #include "engine/cpu/cache.h"
 
 #include <cpuid.h>
@@ -23,8 +24,8 @@ int64_t described(unsigned leaf) {
 
 int64_t last_cache() {
   static const int64_t bytes = [] {
-    const int64_t most = std::max(described(4), described(0x8000001D));
-    return most ? most : int64_t{32} << 20;
+    const int64_t most = std::max(described(4), described(0x8000001D)), least = int64_t{16} << 20;
+    return most ? std::max(most, least) : 2 * least;
   }();
   return bytes;
 }
