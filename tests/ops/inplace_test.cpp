@@ -1,6 +1,7 @@
-// In-place forms: the same answer as out of place, in the same tensor, with its version counted;
-// and a call that fails leaves the tensor as it was.
+// In-place forms and out=: the same answer as out of place, in the same tensor, with its version
+// counted; and a call that fails leaves the tensor as it was.
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/apply_into.h"
 #include "tests/ops/table.h"
 
 namespace tycho::optest {
@@ -127,6 +128,87 @@ TEST_P(InPlace, OnATensorStretchedByExpandRaises) {
 }
 
 TYCHO_EVERY_OP(InPlace);
+
+class IntoATensor : public EveryOp {
+ protected:
+  bool applies() const { return !op().view && !gives_any_values() && !reads_memory(); }
+};
+
+// The call with `to` as its out=, which must hold `want` afterwards, or what it held when it raises.
+void into(const Op& op, const Args& args, const Tensor& to, const std::vector<Tensor>& want) {
+  const Tensor before = copied(to);
+  const uint32_t version = to->storage->version;
+  try {
+    const NoGrad quiet;
+    call(op, args, to);
+  } catch (const Error& e) {
+    EXPECT_EQ(difference(to, before, -1), "") << "changed by a failed call: " << e.what();
+    EXPECT_TRUE(want.empty() || overlaps_itself(to.get())) << op.name << " raised: " << e.what();
+    return;
+  }
+  EXPECT_GT(to->storage->version, version) << "the version was not counted";
+  ASSERT_EQ(want.size(), 1u) << op.name << " with out= gave a result, without it raises";
+  EXPECT_EQ(difference(to, want[0], -1), "");
+}
+
+TEST_P(IntoATensor, GivesTheSameBits) {
+  if (!applies()) return;
+  const auto check = [&](const Args& args) {
+    const auto want = out_of_place(op(), args);
+    if (want.size() != 1 || !want[0]) return;
+    const Tensor garbage = filled(want[0].shape(), 77, want[0].dtype());
+    into(op(), args, copied(garbage), want);
+    for (const Layout layout : {Layout::Offset, Layout::Padded, Layout::Turned, Layout::Inner}) {
+      SCOPED_TRACE(layout_name(layout));
+      const Tensor to = laid_out(garbage, layout);
+      into(op(), args, to, want);
+      if (layout == Layout::Inner) continue;
+      EXPECT_TRUE(gaps_intact(to)) << "wrote beside it";
+    }
+  };
+  each_sample([&](const Samples::Item& item) {
+    check(mapped(item.args, copied));
+    if (!trusts_its_caller()) check(enlarged(item.args, 3000));
+  });
+}
+
+TEST_P(IntoATensor, ThatTheCallReadsGivesTheSameBits) {
+  if (!applies() || trusts_its_caller()) return;
+  each_sample([&](const Samples::Item& item) {
+    const Args first = mapped(item.args, copied);
+    const auto want = out_of_place(op(), first);
+    if (want.size() != 1 || !want[0]) return;
+    for (size_t i = 0; i < first.tensors.size(); ++i) {
+      const Args args = mapped(item.args, copied);
+      const Tensor& to = args.tensors[i];
+      if (!(to.shape() == want[0].shape()) || to.dtype() != want[0].dtype()) continue;
+      if (call(op(), args)[0]->storage.get() == to->storage.get()) continue;  // nothing is computed
+      into(op(), args, to, want);
+    }
+  });
+}
+
+TEST_P(IntoATensor, AWrongArgumentLeavesItUnchanged) {
+  if (!applies() || trusts_its_caller()) return;
+  each_sample([&](const Samples::Item& item) {
+    const auto right = out_of_place(op(), mapped(item.args, copied));
+    if (right.size() != 1 || !right[0]) return;
+    const size_t tensors = mapped(item.args, copied).tensors.size();
+    for (size_t which = 0; which < tensors; ++which)
+      for (const double value : {99.0, -99.0, 0.0}) {
+        size_t k = 0;
+        const auto spoilt = [&](const Tensor& x) {
+          return k++ == which ? filled(x.shape(), value, x.dtype()) : copied(x);
+        };
+        const Args args = mapped(item.args, spoilt);
+        const auto want = out_of_place(op(), args);
+        if (want.empty() || want[0].shape() == right[0].shape())
+          into(op(), args, filled(right[0].shape(), 77, right[0].dtype()), want);
+      }
+  });
+}
+
+TYCHO_EVERY_OP(IntoATensor);
 
 }  // namespace
 }  // namespace tycho::optest

@@ -13,6 +13,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/apply_into.h"
 #include "engine/tensor/read.h"
 
 namespace tycho::optest {
@@ -60,6 +61,13 @@ std::vector<Tensor> call(const Op& op, const Args& args, bool inplace) {
   if (op.random) seed_all(5);
   apply(c);
   return results(c);
+}
+
+void call(const Op& op, const Args& args, const Tensor& to) {
+  Call c(op);
+  fill_call(c, args);
+  if (op.random) seed_all(5);
+  apply_into(c, to);
 }
 
 std::vector<Tensor> call_composition(const Op& op, const Args& args) {

@@ -28,6 +28,8 @@ Args mapped(const std::vector<Value>& values, const Map& map);
 
 // Calls the op on the arguments, trailing ones defaulted; random numbers begin at one seed.
 std::vector<Tensor> call(const Op& op, const Args& args, bool inplace = false);
+// The same with `to` as its out=.
+void call(const Op& op, const Args& args, const Tensor& to);
 // The results, and the gradients of their sum.
 std::vector<Tensor> with_gradients(const Op& op, const Args& args);
 // The same by the op's composition, for ops that have a kernel too.

@@ -134,7 +134,7 @@ void run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = first->numel;
   DType result;
   if (numel > kFew || numel >= deferred_from.load(std::memory_order_relaxed) || first->rank == 0 ||
-      !first->contiguous || c.inplace || c.out.size() || !first->device.is_cpu() ||
+      !first->contiguous || c.inplace || c.into || !first->device.is_cpu() ||
       !lane_result(info.type, first->dtype, &result))
     return false;
   double numbers[kOperands][kFew];
@@ -203,11 +203,10 @@ inline bool defer(Call& c, int row, int operands, DType compute, DType result, c
   return false;
 }
 
-// A call whose result is wanted in a tensor that stands in c.out (apply_into.h). False when it does not
-// fit, and is taken out: the result is then made as always, and who wants it there says what is wrong.
+// A call whose result is wanted in a tensor that is there (apply_into.h). False when it does not fit:
+// the result is then made as always, and who wants it there says what is wrong.
 [[gnu::noinline]] bool run_into(Call& c, int row, int operands, DType compute, DType result) {
-  const Tensor to = c.out[0];
-  c.out.clear();
+  const Tensor to(c.into);
   const Impl* first = nullptr;
   Sizes shape;
   for (int i = 0; i < operands; ++i) {
@@ -284,7 +283,7 @@ void apply_row(Call& c) {
     }
   }
 
-  if (c.out.size() && run_into(c, row, operands, compute, result)) [[unlikely]]
+  if (c.into && run_into(c, row, operands, compute, result)) [[unlikely]]
     return;
   if (!first) [[unlikely]] {  // numbers only: torch.add(2, 3)
     TYCHO_CHECK(Kind::Argument, !c.inplace, "%s_ changes a tensor, not a number", op.name);

@@ -41,7 +41,7 @@ const Op& bag_sums = add_op(
          },
      .compose =
          [](Call& c) {
-           c.out.push_back(op<"sum">(op<"embedding">(c.tensor(0), c.tensor(1)), Sizes{1}));
+           become<"sum">(c, op<"embedding">(c.tensor(0), c.tensor(1)), Sizes{1});
          },
      .grad =
          [](Backward& b) {

@@ -201,7 +201,7 @@ const Op& index = add_op(
          [](Call& c) {
            const Tensor& x = c.tensor(0);
            if (const Tensor& m = only_mask(c, 1)) {
-             c.out.push_back(op<"masked_select">(x, m));
+             become<"masked_select">(c, x, m);
              return;
            }
            // A mask of no dimensions keeps everything or nothing, in a new leading dimension.
@@ -214,7 +214,7 @@ const Op& index = add_op(
            }
            const Expanded e("index", c, 1);
            const Tensors& l = e.list;
-           c.out.push_back(op<"index_at">(x, l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7]));
+           become<"index_at">(c, x, l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7]);
          },
      .samples =
          [](Samples& s) {

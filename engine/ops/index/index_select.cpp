@@ -78,6 +78,7 @@ const Op& index_add = add_op(
      .args = "self, dim: dim, index, source, alpha: number = 1",
      .doc = "The tensor with alpha times the source added at given positions along one dimension.",
      .inplace = Inplace::Direct,
+     .fresh = true,
      .saves = "index",
      .see = "scatter_add, index_copy",
      .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
@@ -112,6 +113,7 @@ const Op& index_copy = add_op(
      .args = "self, dim: dim, index, source",
      .doc = "The tensor with the source written at given positions along one dimension.",
      .inplace = Inplace::Direct,
+     .fresh = true,
      .saves = "index",
      .see = "index_add, index_fill",
      .rule = "[.., n, ..], index [k], source [.., k, ..] -> [.., n, ..]",
@@ -139,6 +141,7 @@ const Op& index_fill = add_op(
      .args = "self, dim: dim, index, value: operand",
      .doc = "The tensor with one value written at given positions along one dimension.",
      .inplace = Inplace::Direct,
+     .fresh = true,
      .saves = "index",
      .see = "index_copy, masked_fill",
      .rule = "[.., n, ..], index [k] -> [.., n, ..]",
@@ -176,7 +179,7 @@ const Op& take = add_op(
            check_index_type("take", c.tensor(1));
            TYCHO_CHECK(Kind::Index, c.tensor(0).numel() || !c.tensor(1).numel(),
                        "take: the tensor has no elements");
-           c.out.push_back(op<"index_at">(op<"reshape">(c.tensor(0), Sizes{-1}), c.tensor(1)));
+           become<"index_at">(c, op<"reshape">(c.tensor(0), Sizes{-1}), c.tensor(1));
          },
      .samples =
          [](Samples& s) {

@@ -105,7 +105,7 @@ const Op& cosine_similarity =
                   const auto unit = [&](const Tensor& x) {
                     return x / at_least(op<"distance">(x, 2, dims, true), c.number(3));
                   };
-                  c.out.push_back(op<"sum">(unit(a) * unit(b), dims, false));
+                  become<"sum">(c, unit(a) * unit(b), dims, false);
                 },
             .samples =
                 [](Samples& s) {
@@ -198,7 +198,7 @@ const Op& distances_backward =
             .compose = [](Call& c) {
               const Tensor slope = slope_of(c.tensor(0), differences(c.tensor(1), c.tensor(2)),
                                             c.tensor(4), c.number(3));
-              c.out.push_back(op<"sum">(slope, Sizes{-2}, false));
+              become<"sum">(c, slope, Sizes{-2}, false);
             }});
 
 // The rows of all pairs of [n, d], their differences, and what goes to them, put back.
@@ -325,7 +325,7 @@ const Op& cdist = add_op(
              for (int d : {-2, -1}) shape.push_back(t.size(d));
              return Tensor(op<"expand">(x, shape));
            };
-           c.out.push_back(op<"distances">(rows(a, lead[0]), rows(b, lead[1]), c.arg[2]));
+           become<"distances">(c, rows(a, lead[0]), rows(b, lead[1]), c.arg[2]);
          },
      .samples =
          [](Samples& s) {
@@ -352,7 +352,7 @@ const Op& pdist =
                               "pdist: takes floating point numbers, not %s", dtype_name(x.dtype()));
                   TYCHO_CHECK(Kind::Value, c.number(1) >= 0,
                               "pdist: p must not be negative, got %g", c.number(1));
-                  c.out.push_back(op<"pair_distances">(x, c.arg[1]));
+                  become<"pair_distances">(c, x, c.arg[1]);
                 },
             .samples =
                 [](Samples& s) {

@@ -252,7 +252,7 @@ const Op& inverse = add_op(
      .example = "torch.inverse(torch.tensor{{2., 0.}, {0., 4.}}) --> f32 [2, 2]  by columns\n"
                 " 0.50  0.00\n"
                 " 0.00  0.25",
-     .compose = [](Call& c) { c.out.push_back(op<"inv">(c.tensor(0))); },
+     .compose = [](Call& c) { become<"inv">(c, c.tensor(0)); },
      .samples =
          [](Samples& s) {
            s.add({s.of({2, 2}, {2, 1, 1, 3})});

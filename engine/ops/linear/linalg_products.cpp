@@ -133,7 +133,7 @@ const Op& vecdot = add_op({.name = "vecdot",
                                [](Call& c) {
                                  const Tensor product = c.tensor(0) * c.tensor(1);
                                  const int dim = wrap_dim(c.integer(2), product.rank());
-                                 c.out.push_back(op<"sum">(product, Sizes{dim}));
+                                 become<"sum">(c, product, Sizes{dim});
                                },
                            .samples =
                                [](Samples& s) {

@@ -352,7 +352,7 @@ const Op& matrix_rank =
                     return;
                   }
                   const Tensor s = op<"svdvals">(a);
-                  c.out.push_back(op<"sum">(fn::gt(s, cutoff(c, a, s, 1, 2)), Sizes{-1}));
+                  become<"sum">(c, fn::gt(s, cutoff(c, a, s, 1, 2)), Sizes{-1});
                 },
             .samples =
                 [](Samples& s) {

@@ -46,7 +46,7 @@ void add_matrix_product(Call& c) {
                      row.dtype() == a.dtype() && a.dtype() == b.dtype() && row.rank() == 1 &&
                      a.rank() == 2 && b.rank() == 2 && row.size(0) == b.size(1) &&
                      a.size(1) == b.size(0) && !b.get()->requires_grad;
-  if (plain) return c.out.push_back(op<"linear">(a, op<"transpose">(b, 0, 1), row));
+  if (plain) return become<"linear">(c, a, op<"transpose">(b, 0, 1), row);
   add_product<"mm">(c);
 }
 
@@ -101,7 +101,7 @@ const Op& addr = add_op(
            if (a.rank() == 1 && b.rank() == 1 && c.number(3) == 1 && is_floating(self.dtype()) &&
                self.dtype() == a.dtype() && a.dtype() == b.dtype() &&
                self.shape() == Sizes{a.size(0), b.size(0)}) {
-             c.out.push_back(op<"addcmul">(self, op<"unsqueeze">(a, 1), b, c.arg[4]));
+             become<"addcmul">(c, self, op<"unsqueeze">(a, 1), b, c.arg[4]);
              return;
            }
            add_product<"outer">(c);
@@ -168,7 +168,7 @@ const Op& outer =
                   TYCHO_CHECK(Kind::Argument, a.rank() == 1 && b.rank() == 1,
                               "outer: takes two vectors, not %s and %s",
                               to_string(a.shape()).c_str(), to_string(b.shape()).c_str());
-                  c.out.push_back(op<"reshape">(a, Sizes{a.size(0), 1}) * b);
+                  become<"mul">(c, op<"reshape">(a, Sizes{a.size(0), 1}), b);
                 },
             .samples =
                 [](Samples& s) {

@@ -90,7 +90,7 @@ const Op& softmin =
                 [](Call& c) {
                   Tensor x = c.tensor(0);
                   if (c.has(2)) x = op<"to.dtype">(x, c.arg[2].dtype);
-                  c.out.push_back(op<"softmax">(-x, c.integer(1)));
+                  become<"softmax">(c, -x, c.integer(1));
                 },
             .samples =
                 [](Samples& s) {

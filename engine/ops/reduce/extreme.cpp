@@ -150,7 +150,7 @@ const Op& max_other =
             .see = "maximum",
             .rule = "shapes that broadcast -> the broadcast shape",
             .example = "torch.tensor{1, 5}:max(torch.tensor{3, 2}) --> i64 [2]  3 5",
-            .compose = [](Call& c) { c.out.push_back(op<"maximum">(c.tensor(0), c.tensor(1))); },
+            .compose = [](Call& c) { become<"maximum">(c, c.tensor(0), c.tensor(1)); },
             .samples = two_samples});
 
 const Op& min_other =
@@ -160,7 +160,7 @@ const Op& min_other =
             .see = "minimum",
             .rule = "shapes that broadcast -> the broadcast shape",
             .example = "torch.tensor{1, 5}:min(torch.tensor{3, 2}) --> i64 [2]  1 2",
-            .compose = [](Call& c) { c.out.push_back(op<"minimum">(c.tensor(0), c.tensor(1))); },
+            .compose = [](Call& c) { become<"minimum">(c, c.tensor(0), c.tensor(1)); },
             .samples = two_samples});
 
 void position_shape(Call& c) {

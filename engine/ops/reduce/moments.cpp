@@ -261,7 +261,7 @@ const Op& norm =
             .compose =
                 [](Call& c) {
                   const Value p = c.has(1) ? c.arg[1] : Value(2);
-                  c.out.push_back(op<"vector_norm">(c.tensor(0), p, c.arg[2], c.arg[3], c.arg[4]));
+                  become<"vector_norm">(c, c.tensor(0), p, c.arg[2], c.arg[3], c.arg[4]);
                 },
             .samples =
                 [](Samples& s) {

@@ -298,7 +298,7 @@ const Op& trace = add_op({.name = "trace",
                                 TYCHO_CHECK(Kind::Shape, x.rank() == 2,
                                             "trace: takes a matrix, not a tensor of shape %s",
                                             to_string(x.shape()).c_str());
-                                c.out.push_back(op<"sum">(op<"diagonal">(x)));
+                                become<"sum">(c, op<"diagonal">(x));
                               },
                           .samples =
                               [](Samples& s) {

@@ -55,7 +55,7 @@ const Op& fliplr = add_op({.name = "fliplr",
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 2,
                                              "fliplr: at least 2 dimensions are needed, not %d",
                                              c.tensor(0).rank());
-                                 c.out.push_back(op<"flip">(c.tensor(0), Sizes{1}));
+                                 become<"flip">(c, c.tensor(0), Sizes{1});
                                },
                            .samples =
                                [](Samples& s) {
@@ -73,7 +73,7 @@ const Op& flipud = add_op({.name = "flipud",
                                [](Call& c) {
                                  TYCHO_CHECK(Kind::Value, c.tensor(0).rank() >= 1,
                                              "flipud: at least 1 dimension is needed");
-                                 c.out.push_back(op<"flip">(c.tensor(0), Sizes{0}));
+                                 become<"flip">(c, c.tensor(0), Sizes{0});
                                },
                            .samples =
                                [](Samples& s) {
@@ -172,7 +172,7 @@ const Op& rot90 =
                       c.out.push_back(op<"transpose">(op<"flip">(x, Sizes{j}), i, j));
                       break;
                     case 2:
-                      c.out.push_back(op<"flip">(x, Sizes{i, j}));
+                      become<"flip">(c, x, Sizes{i, j});
                       break;
                     case 3:
                       c.out.push_back(op<"transpose">(op<"flip">(x, Sizes{i}), i, j));
@@ -232,6 +232,7 @@ const Op& diag_embed = add_op(
     {.name = "diag_embed",
      .args = "self, offset: int = 0, dim1: dim = -2, dim2: dim = -1",
      .doc = "The last dimension set on a diagonal of two new ones, zeros elsewhere.",
+     .fresh = true,
      .see = "diag, diagonal",
      .rule = "[.., n] -> [.., n, n]",
      .example = "torch.tensor{1, 2}:diag_embed() --> i64 [2, 2]\n"

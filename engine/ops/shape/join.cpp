@@ -75,7 +75,8 @@ const Op& cat_sized =
 // Empty one-dimensional tensors fit anywhere, as in PyTorch, where older code made them.
 bool is_nothing(const Tensor& t) { return t.rank() == 1 && t.numel() == 0; }
 
-Tensor join(const char* name, Tensors list, int64_t dim) {
+// The end of a composition: the tensors joined.
+void join(Call& c, const char* name, Tensors list, int64_t dim) {
   const Tensor* model = &list[0];
   for (const Tensor& t : list)
     if (!is_nothing(t)) {
@@ -108,8 +109,8 @@ Tensor join(const char* name, Tensors list, int64_t dim) {
   const DType to = type.result();
   for (Tensor& t : kept)
     if (t.dtype() != to) t = op<"to.dtype">(t, to);
-  if (kept.empty()) return filled({0}, 0, to, list[0].device());
-  return op<"cat_sized">(kept, d, sizes);
+  if (kept.empty()) return c.out.push_back(filled({0}, 0, to, list[0].device()));
+  become<"cat_sized">(c, kept, d, sizes);
 }
 
 const Op& cat =
@@ -124,7 +125,7 @@ const Op& cat =
                        "torch.cat({torch.zeros(2, 1), torch.ones(2, 2)}, 2) --> f32 [2, 3]\n"
                        " 0  1  1\n"
                        " 0  1  1",
-            .compose = [](Call& c) { c.out.push_back(join("cat", list_of(c), c.integer(1))); },
+            .compose = [](Call& c) { join(c, "cat", list_of(c), c.integer(1)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.list({s.normal({2, 3}), s.normal({4, 3})})});
@@ -135,7 +136,7 @@ const Op& cat =
 const Op& concat = add_also(cat, "concat");
 const Op& concatenate = add_also(cat, "concatenate");
 
-Tensor stacked(const char* name, Tensors list, int64_t dim) {
+void stacked(Call& c, const char* name, Tensors list, int64_t dim) {
   const Sizes shape = list[0].shape();
   const int d = wrap_dim(dim, shape.n + 1);
   for (size_t k = 0; k < list.size(); ++k) {
@@ -145,7 +146,7 @@ Tensor stacked(const char* name, Tensors list, int64_t dim) {
                 to_string(list[k].shape()).c_str());
     list[k] = op<"unsqueeze">(list[k], d);
   }
-  return join(name, std::move(list), d);
+  join(c, name, std::move(list), d);
 }
 const Op& stack =
     add_op({.name = "stack",
@@ -161,7 +162,7 @@ const Op& stack =
                        "torch.stack({torch.tensor{1, 2}, torch.tensor{3, 4}}, 2) --> i64 [2, 2]\n"
                        " 1  3\n"
                        " 2  4",
-            .compose = [](Call& c) { c.out.push_back(stacked("stack", list_of(c), c.integer(1))); },
+            .compose = [](Call& c) { stacked(c, "stack", list_of(c), c.integer(1)); },
             .samples =
                 [](Samples& s) {
                   s.add({s.list({s.normal({2, 3}), s.normal({2, 3})})});
@@ -189,46 +190,44 @@ const Op& hstack =
                 [](Call& c) {
                   Tensors list = as_list(at_least(list_of(c), 1));
                   const int d = list[0].rank() == 1 ? 0 : 1;
-                  c.out.push_back(join("hstack", std::move(list), d));
+                  join(c, "hstack", std::move(list), d);
                 },
             .samples =
                 [](Samples& s) {
                   s.add({s.list({s.normal({2, 3}), s.normal({2, 1})})});
                   s.add({s.list({s.normal({2}), s.normal({})})});
                 }});
-const Op& vstack = add_op(
-    {.name = "vstack",
-     .args = "tensors: tensors",
-     .doc = "Tensors joined one below the other, along the first dimension.",
-     .where = kFunction,
-     .amp = Amp::Widest,
-     .see = "cat, hstack",
-     .rule = "[n1, m], [n2, m] -> [n1 + n2, m]; [m], [m] -> [2, m]",
-     .example = "torch.vstack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
-                " 1  2\n"
-                " 3  4",
-     .compose =
-         [](Call& c) { c.out.push_back(join("vstack", as_list(at_least(list_of(c), 2)), 0)); },
-     .samples =
-         [](Samples& s) {
-           s.add({s.list({s.normal({2, 3}), s.normal({3})})});
-         }});
+const Op& vstack =
+    add_op({.name = "vstack",
+            .args = "tensors: tensors",
+            .doc = "Tensors joined one below the other, along the first dimension.",
+            .where = kFunction,
+            .amp = Amp::Widest,
+            .see = "cat, hstack",
+            .rule = "[n1, m], [n2, m] -> [n1 + n2, m]; [m], [m] -> [2, m]",
+            .example = "torch.vstack{torch.tensor{1, 2}, torch.tensor{3, 4}} --> i64 [2, 2]\n"
+                       " 1  2\n"
+                       " 3  4",
+            .compose = [](Call& c) { join(c, "vstack", as_list(at_least(list_of(c), 2)), 0); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({2, 3}), s.normal({3})})});
+                }});
 const Op& row_stack = add_also(vstack, "row_stack");
-const Op& dstack = add_op(
-    {.name = "dstack",
-     .args = "tensors: tensors",
-     .doc = "Tensors joined along the third dimension.",
-     .where = kFunction,
-     .amp = Amp::Widest,
-     .see = "stack, hstack",
-     .rule = "[n, m] each -> [n, m, number of tensors]",
-     .example = "torch.dstack{torch.tensor{1, 2}, torch.tensor{3, 4}}.shape --> [1, 2, 2]",
-     .compose =
-         [](Call& c) { c.out.push_back(join("dstack", as_list(at_least(list_of(c), 3)), 2)); },
-     .samples =
-         [](Samples& s) {
-           s.add({s.list({s.normal({2, 3}), s.normal({2, 3})})});
-         }});
+const Op& dstack =
+    add_op({.name = "dstack",
+            .args = "tensors: tensors",
+            .doc = "Tensors joined along the third dimension.",
+            .where = kFunction,
+            .amp = Amp::Widest,
+            .see = "stack, hstack",
+            .rule = "[n, m] each -> [n, m, number of tensors]",
+            .example = "torch.dstack{torch.tensor{1, 2}, torch.tensor{3, 4}}.shape --> [1, 2, 2]",
+            .compose = [](Call& c) { join(c, "dstack", as_list(at_least(list_of(c), 3)), 2); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.list({s.normal({2, 3}), s.normal({2, 3})})});
+                }});
 const Op& column_stack =
     add_op({.name = "column_stack",
             .args = "tensors: tensors",
@@ -245,7 +244,7 @@ const Op& column_stack =
                   Tensors list = list_of(c);
                   for (Tensor& t : list)
                     if (t.rank() <= 1) t = op<"reshape">(t, Sizes{t.numel(), 1});
-                  c.out.push_back(join("column_stack", std::move(list), 1));
+                  join(c, "column_stack", std::move(list), 1);
                 },
             .samples =
                 [](Samples& s) {
@@ -323,7 +322,7 @@ const Op& cartesian_prod = add_op(
            }
            Tensors columns = as_list(ops<"meshgrid">(list, "ij"));
            for (Tensor& t : columns) t = op<"reshape">(t, Sizes{-1});
-           c.out.push_back(stacked("cartesian_prod", columns, 1));
+           stacked(c, "cartesian_prod", columns, 1);
          },
      .samples =
          [](Samples& s) {
@@ -360,10 +359,10 @@ const Op& block_diag =
                     const auto gap = [&](int64_t width) {
                       return filled({n, width}, 0, t.dtype(), t.device());
                     };
-                    bands.push_back(join("block_diag", {gap(at), t, gap(cols - at - w)}, 1));
+                    bands.push_back(op<"cat">(Tensors{gap(at), t, gap(cols - at - w)}, 1));
                     at += w;
                   }
-                  c.out.push_back(join("block_diag", bands, 0));
+                  join(c, "block_diag", bands, 0);
                 },
             .samples =
                 [](Samples& s) {

@@ -233,7 +233,7 @@ const Op& vander =
                               static_cast<long long>(n));
                   Tensor powers = op<"arange">(n, DType::Int64, x.device());
                   if (!c.flag(2)) powers = op<"flip">(powers, Sizes{0});
-                  c.out.push_back(op<"pow">(op<"unsqueeze">(x, -1), powers));
+                  become<"pow">(c, op<"unsqueeze">(x, -1), powers);
                 },
             .samples =
                 [](Samples& s) {

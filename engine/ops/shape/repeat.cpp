@@ -83,11 +83,11 @@ const Op& repeat = add_op(
            if (repeat_rows(x, out)) return;
            Sizes shape = x.shape();
            while (shape.n < out.rank()) shape.insert(0, 1);
-           copy_raw(alias(out, shape, out.strides(), 0), x);
+           copy_raw(alias(out, shape, out.strides(), out->offset), x);
            for (int d = out.rank() - 1; d >= 0; --d) {
              const int64_t size = shape[d];
              shape[d] = out.size(d);
-             replicate(alias(out, shape, out.strides(), 0), d, size, out.size(d));
+             replicate(alias(out, shape, out.strides(), out->offset), d, size, out.size(d));
            }
          },
      .grad =
@@ -129,7 +129,7 @@ const Op& tile = add_op({.name = "tile",
                              [](Call& c) {
                                Sizes times = c.ints(1);
                                while (times.n < c.tensor(0).rank()) times.insert(0, 1);
-                               c.out.push_back(op<"repeat">(c.tensor(0), times));
+                               become<"repeat">(c, c.tensor(0), times);
                              },
                          .samples =
                              [](Samples& s) {
@@ -237,7 +237,7 @@ const Op& repeat_interleave = add_op(
                        static_cast<long long>(repeats.numel()), static_cast<long long>(n));
            if (one) repeats = op<"expand">(op<"reshape">(repeats, Sizes{1}), Sizes{n});
            const Tensor at = op<"repeat_interleave.counts">(repeats, c.arg[3]);
-           c.out.push_back(op<"index_select">(x, d, at));
+           become<"index_select">(c, x, d, at);
          },
      .samples =
          [](Samples& s) {

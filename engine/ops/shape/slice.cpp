@@ -70,6 +70,7 @@ const Op& select_backward = add_op(
      .args = "grad, size: ints, dim: dim, index: position",
      .doc = "Zeros with a gradient written at one position of a dimension.",
      .where = kHidden,
+     .fresh = true,
      .shape =
          [](Call& c) {
            c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
@@ -122,6 +123,7 @@ const Op& slice_backward = add_op(
      .args = "grad, size: ints, dim: dim, start: int, stop: int, step: int",
      .doc = "Zeros with a gradient written at the positions of a slice.",
      .where = kHidden,
+     .fresh = true,
      .shape =
          [](Call& c) {
            c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));
@@ -246,6 +248,7 @@ const Op& diagonal_backward =
             .args = "grad, size: ints, offset: int, dim1: dim, dim2: dim",
             .doc = "Zeros with a gradient written on a diagonal.",
             .where = kHidden,
+            .fresh = true,
             .shape =
                 [](Call& c) {
                   c.out.push_back(filled(c.ints(1), 0, c.tensor(0).dtype(), c.tensor(0).device()));

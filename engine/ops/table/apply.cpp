@@ -14,6 +14,7 @@
 #include "engine/grad/record.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply_devices.h"
+#include "engine/ops/table/apply_into.h"
 #include "engine/ops/table/batch.h"
 #include "engine/ops/table/before_change.h"
 #include "engine/tensor/backend.h"
@@ -202,6 +203,9 @@ void compose(Call& c) {
 void shape_and_run(Call& c, Kernel kernel) {
   const Op& op = *c.op;
   op.shape(c);
+  std::optional<HoldInterrupts> whole;  // what somebody else has is not left half-written
+  if (c.into && kernel && take_place(c)) [[unlikely]]
+    whole.emplace();
   if (kernel && !shapes_only) {
     NoGrad quiet;
     const Eager eager;
@@ -233,6 +237,7 @@ void shape_and_run(Call& c, Kernel kernel) {
     for (int i : op.written_inputs)
       for (int k = 0; k < c.count(i); ++k) ++c.tensor(i, k)->storage->version;
   }
+  if (whole) grad::count_change(c.out[0], op.name);
   if (shapes_only && op.size_from_values && c.out.empty())
     fail_without_values(public_name(op).c_str());
 }

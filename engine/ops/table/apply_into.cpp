@@ -1,5 +1,6 @@
-// Results into tensors that are there already (see apply_into.h). The tensor stands in c.out before
-// the call: apply_row computes there, or takes it out again.
+// Results into tensors that are there already (see apply_into.h). apply_row computes into c.into, other
+// kernels do in place of what their shape rule has made (take_place), and compositions hand it on to
+// their last call (become).
 #include "engine/ops/table/apply_into.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "engine/grad/inplace.h"
 #include "engine/grad/record.h"
 #include "engine/ops/table/apply.h"
+#include "engine/ops/table/apply_devices.h"
 #include "engine/ops/table/before_change.h"
 
 namespace tycho {
@@ -15,13 +17,14 @@ namespace {
 
 // May the call write there while it computes? What raises afterwards must not have written.
 bool may_write(const Call& c, const Tensor& to) {
-  if (c.op->row < 0 || c.inplace || shapes_only || mode.inference || to->inner ||
+  if (c.inplace || c.op->view || shapes_only || mode.inference || to->inner ||
       has_no_values(*to->storage))
     return false;
   if (!mode.grad) return true;
-  for (int i = 0; i < c.n; ++i)
-    if (c.arg[i].tag == Tag::Tensor && grad::requires_grad(c.arg[i].t)) return false;
-  return !grad::requires_grad(to.get());
+  if (grad::requires_grad(to.get())) return false;
+  bool recorded = false;
+  each_tensor(c, [&](Impl* t, int) { recorded |= grad::requires_grad(t); });
+  return !recorded;
 }
 
 // What makes its result of nothing makes it for any device.
@@ -30,7 +33,30 @@ bool takes_tensors(const Call& c) {
                      [](const Value& v) { return v.tag == Tag::Tensor || v.tag == Tag::Tensors; });
 }
 
+// Would the kernel write the same elements to the same places, in memory that it does not read?
+bool takes_place(const Call& c, const Tensor& made, const Tensor& to) {
+  bool reads = false;
+  each_tensor(c, [&](const Impl* t, int) { reads |= t->storage.get() == to->storage.get(); });
+  if (reads || made->storage->count != 1 || made->inner || made.dtype() != to.dtype() ||
+      !(made.device() == to.device()) || made.rank() != to.rank())
+    return false;
+  for (int d = 0; d < to.rank(); ++d)
+    if (made.size(d) != to.size(d) || (made.stride(d) != to.stride(d) && made.size(d) != 1))
+      return false;
+  return true;
+}
+
 }  // namespace
+
+bool take_place(Call& c) {
+  const Tensor to(c.into);
+  if (c.op->view || c.op->fresh || c.op->any_device || c.out.size() != 1 ||
+      !takes_place(c, c.out[0], to))
+    return false;
+  about_to_change(to, c.op->name);
+  c.out[0] = to;
+  return true;
+}
 
 void apply_into(Call& c, const Tensor& to) {
   const std::string_view full = c.op->name;
@@ -42,7 +68,7 @@ void apply_into(Call& c, const Tensor& to) {
              "expand)",
              name.c_str(), describe(to).c_str()),
          "out = out:clone()  -- before computing into it");
-  if (may_write(c, to)) c.out.push_back(to);
+  if (may_write(c, to)) c.into = to.get();
   apply(c);
   const Tensor result = c.out[0];
   if (result.get() == to.get()) return;

@@ -268,6 +268,7 @@ void call_op_in_place(NamedOp& op, const Value* args, int n) {
 void call_and_become(Call& c, NamedOp& op, const Value* args, int n) {
   NamedCall d(op, args, n);
   d.inplace = c.inplace;
+  d.into = c.into;
   apply(d);
   c.out = std::move(d.out);
 }

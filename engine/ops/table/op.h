@@ -163,9 +163,13 @@ struct Op {
   bool any_device = false;     // arguments may lie on different devices (copies)
   bool random = false;         // results differ from call to call
   bool differentiable = true;  // false: results never require grad
+  // Its kernel needs the very result that .shape has made, since that is filled, or since the kernel
+  // may raise when it has written: out= gets a copy.
+  bool fresh = false;
   bool scalar_result = false;  // Lua gets the one number or boolean instead of a 0-d tensor
-  const char* saves = "";   // what .grad reads: names of tensor arguments, and "out", "out2", ...
-  bool again = false;  // its result is sooner computed again than kept for a gradient (grad/again.h)
+  const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
+  bool again =
+      false;  // its result is sooner computed again than kept for a gradient (grad/again.h)
   const char* writes = "";  // lists of tensors that are changed in place (optimiser steps)
   const char* see = "";     // related ops, for help
   const char* rule = "";    // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
@@ -214,6 +218,7 @@ struct Call {
     alignas(16) Value arg[kMaxArgs];  // none each: their bytes are 0
   };
   SmallVec<Tensor, 2> out;
+  Impl* into = nullptr;      // where somebody wants the one result, if the op can (apply_into.h)
   SmallVec<Tensor, 2> keep;  // temporaries that arguments point to
   std::unique_ptr<std::vector<std::vector<Tensor>>> kept_lists;
 
@@ -307,7 +312,8 @@ Tensor op(const A&... args) {
   const Value values[] = {Value(args)..., Value()};
   return call_op(named_op<Name>, values, sizeof...(A));
 }
-// The rest of a composition: calls another op, in place when `c` is, and takes over its results.
+// The rest of a composition: calls another op, in place when `c` is, into the tensor that `c` was to
+// go into, and takes over its results.
 template <OpName Name, class... A>
 void become(Call& c, const A&... args) {
   const Value values[] = {Value(args)..., Value()};
