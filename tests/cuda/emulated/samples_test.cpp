@@ -56,6 +56,20 @@ class CudaKernels : public EveryOp {
     EXPECT_EQ(difference(certain(got), certain(want), tolerance), "") << what;
     EXPECT_EQ(difference(fetched(there.tensors), host.tensors, tolerance), "") << what;
   }
+  // The same bits in a tensor of the device that was there before, behind an offset.
+  void same_into_a_tensor(const Args& there) {
+    std::vector<Tensor> want;
+    try {
+      want = call(op(), there);
+    } catch (const Error&) {
+      return;
+    }
+    if (op().view || want.size() != 1 || !want[0] || want[0].device().is_cpu()) return;
+    const Tensor to = sent(filled(want[0].shape(), 77, want[0].dtype()));
+    const NoGrad quiet;
+    call(op(), there, to);
+    EXPECT_EQ(difference(fetched({to}), fetched(want), -1), "") << "into a tensor";
+  }
   // What a search finds in a sequence that is not sorted is nobody's promise.
   Args searchable(const Args& args) const {
     bool sequence = std::string_view(op().name).starts_with("searchsorted");
@@ -83,6 +97,7 @@ TEST_P(CudaKernels, GiveWhatTheCpuGives) {
   if (op().random || reads_memory() || gives_any_values() || !in_ops()) return;
   each_sample([&](const Samples::Item& item) {
     same_on_device(mapped(item.args, copied), 1e-5, "as it is");
+    same_into_a_tensor(mapped(item.args, sent));
     if (op().row >= 0 || (!has_kernel() && !op().is_composition())) return;
     for (const DType t : {DType::BFloat16, DType::Float16, DType::Float64}) {
       if (t != DType::BFloat16 && !has_kernel()) continue;
