@@ -13,6 +13,11 @@ local parts = {
   {"torch.func", "torch/func"}, {"torch.distributions", "torch/distributions"}, {"torch.distributed", "torch/distributed"},
   {"torch.amp", "torch/amp"}, {"torch.cuda"}, {"torch.utils.checkpoint", "torch/utils"},
 }
+local folders, seen = {}, {}
+for _, row in ipairs(parts) do
+  local folder = row[2]
+  if folder and not seen[folder] then seen[folder], folders[#folders + 1] = true, folder end
+end
 
 ---@param path string "torch.nn.functional"
 ---@return any
@@ -26,11 +31,9 @@ end
 ---@param name string
 ---@return string[] "torch.nn", ..
 function places.of(name)
-  local out, files = {}, torch._defined_in(name)
+  local out, defined = {}, torch._defined_in(name, folders)
   for _, row in ipairs(name:sub(1, 1) ~= "_" and parts or {}) do
-    local may = not row[2]
-    for _, file in ipairs(files) do may = may or file:sub(1, #row[2]) == row[2] end
-    local part = may and places.reach(row[1])
+    local part = (not row[2] or defined[row[2]]) and places.reach(row[1])
     if type(part) == "table" and part[name] ~= nil then out[#out + 1] = row[1] end
   end
   return out
