@@ -5,7 +5,8 @@
 namespace tycho::cpu {
 
 // Bytes of the last cache that a core reaches, which others may share; 32 MB where the processor does
-// not say, and never below 16 MB: virtual machines may hide all but the second cache.
+// not say, and between 16 and 128 MB: virtual machines may hide all but the second cache, or show one
+// that many share.
 int64_t last_cache();
 
 // Are results so large that they go past the caches? They do where a step's inputs and results, and the
