@@ -34,18 +34,6 @@ struct Planes {
   }
 };
 
-// Joins the statistics of two parts (Chan and others, 1979).
-struct Moments {
-  double count = 0, mean = 0, m2 = 0;
-  void join(double n, double other_mean, double other_m2) {
-    if (n == 0) return;
-    const double step = other_mean - mean, all = count + n;
-    m2 += other_m2 + step * step * count * n / all;
-    mean += step * n / all;
-    count = all;
-  }
-};
-
 template <class S, class T>
 std::vector<Moments> channel_moments(const S* x, const Planes& p) {
   std::vector<Moments> m(static_cast<size_t>(p.channels));

@@ -1,5 +1,5 @@
 // layer_norm, rms_norm and group_norm on the CPU (ops/nn says what they compute): row-major, and in
-// float32 or float64.
+// float32 or float64; the first two read bfloat16 as it lies.
 #include <cmath>
 #include <vector>
 
@@ -19,86 +19,141 @@ struct Rows {
   }
 };
 
-template <class T>
+// Of a row or a group: the sums of g w and of g w (x - mean).
+struct Sums {
+  double sum = 0, dot = 0;
+  void join(const Sums& s) { sum += s.sum, dot += s.dot; }
+};
+
+// S is how images lie in memory, T what is computed in.
+template <class S, class T>
 void layer_norm_typed(Call& c) {
   const Tensor& self = c.tensor(0);
   const Rows r(self, c.count(1));
   const bool centred = c.flag(5);
   const double eps = c.number(4);
   const Sizes stride = row_major(self.shape());
-  const Tensor x = arranged(self, type_of<T>, stride);
-  const Tensor y = target(c.out[0], type_of<T>, stride);
+  const Tensor x = arranged(self, type_of<S>, stride);
+  const Tensor y = target(c.out[0], type_of<S>, stride);
   const Numbers<T> w(c.tensor(2), c.tensor(2) ? r.n : 0, 1),
       b(c.tensor(3), c.tensor(3) ? r.n : 0, 0);
   const T* const wp = c.tensor(2) ? w.data() : nullptr;
   const T* const bp = c.tensor(3) ? b.data() : nullptr;
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
-  const T* const from = x.data<T>();
-  T* const to = y.data<T>();
-  if (are_short(r.rows, r.n)) {
-    ShortRows<T>{r.rows, r.n, centred, wp}.forward(from, to, bp, mean, rstd, eps);
+  const S* const from = x.data<S>();
+  S* const to = y.data<S>();
+  if constexpr (std::is_same_v<S, T>)
+    if (are_short(r.rows, r.n)) {
+      ShortRows<T>{r.rows, r.n, centred, wp}.forward(from, to, bp, mean, rstd, eps);
+      return finish(c.out[0], y);
+    }
+  const RowParts p(r.rows, r.n);
+  const auto moments = [&](const S* run, int64_t n) {
+    Moments m;
+    m.count = static_cast<double>(n);
+    if (centred)
+      NORM_LEVEL_16(S, norm_moments, run, n, &m.mean, &m.m2);
+    else if constexpr (sizeof(S) == 2)
+      m.m2 = level_of::norm_squares_bf16(run, n);
+    else if constexpr (sizeof(S) == 4)
+      m.m2 = level_of::norm_squares_f32(run, n);
+    else
+      m.m2 = level_of::norm_squares_f64(run, n);
+    return m;
+  };
+  const auto keep = [&](int64_t row, const Moments& m) {
+    mean[row] = static_cast<T>(m.mean);
+    rstd[row] = static_cast<T>(1 / std::sqrt(m.m2 / static_cast<double>(r.n) + eps));
+  };
+  const auto apply = [&](int64_t row, int64_t at, int64_t n) {
+    const int64_t first = row * r.n + at;
+    NORM_LEVEL_16(S, norm_row, from + first, to + first, n, mean[row], rstd[row],
+                  wp ? wp + at : wp, bp ? bp + at : bp);
+  };
+  if (p.whole()) {
+    parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        keep(row, moments(from + row * r.n, r.n));
+        apply(row, 0, r.n);
+      }
+    });
     return finish(c.out[0], y);
   }
-  const double n = static_cast<double>(r.n);
-  parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const T* const p = from + i * r.n;
-      double m = 0, m2 = 0;
-      if (centred)
-        NORM_LEVEL(T, norm_moments, p, r.n, &m, &m2);
-      else if constexpr (sizeof(T) == 4)
-        m2 = level_of::norm_squares_f32(p, r.n);
-      else
-        m2 = level_of::norm_squares_f64(p, r.n);
-      mean[i] = static_cast<T>(m);
-      rstd[i] = static_cast<T>(1 / std::sqrt(m2 / n + eps));
-      NORM_LEVEL(T, norm_row, p, to + i * r.n, r.n, mean[i], rstd[i], wp, bp);
-    }
-  });
+  p.joined(
+      [&](int64_t row, int64_t at, int64_t n) { return moments(from + row * r.n + at, n); }, keep);
+  p.each(apply);
   finish(c.out[0], y);
 }
 
-template <class T>
+template <class S, class T>
 void layer_norm_backward_typed(Call& c) {
   const Tensor& self = c.tensor(1);
   const Rows r(self, c.count(2));
   const bool centred = c.flag(6);
   const Sizes stride = row_major(self.shape());
-  const Tensor g = arranged(c.tensor(0), type_of<T>, stride);
-  const Tensor x = arranged(self, type_of<T>, stride);
-  const Tensor y = target(c.out[0], type_of<T>, stride);
+  const Tensor g = arranged(c.tensor(0), type_of<S>, stride);
+  const Tensor x = arranged(self, type_of<S>, stride);
+  const Tensor y = target(c.out[0], type_of<S>, stride);
   const Numbers<T> w(c.tensor(3), c.tensor(3) ? r.n : 0, 1);
   const T* const wp = c.tensor(3) ? w.data() : nullptr;
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
-  const T *const gp = g.data<T>(), *const xp = x.data<T>();
-  T* const to = y.data<T>();
+  const S *const gp = g.data<S>(), *const xp = x.data<S>();
+  S* const to = y.data<S>();
+  T *const weight = c.out[1].data<T>(), *const bias = c.out[2].data<T>();
+  if constexpr (std::is_same_v<S, T>)
+    if (are_short(r.rows, r.n)) {
+      std::vector<double> sum(static_cast<size_t>(2 * r.n));
+      ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
+      for (int64_t j = 0; j < r.n; ++j) {
+        weight[j] = static_cast<T>(sum[static_cast<size_t>(j)]);
+        bias[j] = static_cast<T>(sum[static_cast<size_t>(r.n + j)]);
+      }
+      return finish(c.out[0], y);
+    }
+  const auto sums = [&](int64_t row, int64_t at, int64_t n) {
+    Sums s;
+    NORM_LEVEL_16(S, norm_row_sums, gp + row * r.n + at, xp + row * r.n + at, wp ? wp + at : wp, n,
+                  mean[row], &s.sum, &s.dot);
+    return s;
+  };
+  const auto apply = [&](int64_t row, int64_t at, int64_t n, const Sums& s, T* dw, T* db) {
+    const double k = static_cast<double>(rstd[row]), count = static_cast<double>(r.n);
+    const T b = static_cast<T>(-s.dot * k * k * k / count),
+            shift = centred ? static_cast<T>(-s.sum * k / count) : T(0);
+    const int64_t first = row * r.n + at;
+    NORM_LEVEL_16(S, norm_row_grad, gp + first, xp + first, wp ? wp + at : wp, to + first, n,
+                  mean[row], rstd[row], b, shift, dw, db);
+    if (centred && r.n == 1) to[first] = 0;  // one number less its mean is always 0
+  };
+  const RowParts p(r.rows, r.n);
+  if (!p.whole()) {  // every part of the weight's gradient has its own task
+    std::vector<Sums> all(static_cast<size_t>(r.rows));
+    p.joined(sums, [&](int64_t row, const Sums& s) { all[row] = s; });
+    std::fill_n(weight, r.n, T(0));
+    std::fill_n(bias, r.n, T(0));
+    parallel_for(p.parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin * p.size; at < std::min(end * p.size, r.n); at += p.size)
+        for (int64_t row = 0; row < r.rows; ++row)
+          apply(row, at, std::min(p.size, r.n - at), all[row], weight + at, bias + at);
+    });
+    return finish(c.out[0], y);
+  }
   // Gradients of weight and bias are summed per block of rows, then over blocks in order.
   const int64_t block = std::clamp<int64_t>(32768 / std::max<int64_t>(1, r.n), 1, 128);
   const int64_t blocks = (r.rows + block - 1) / block;
-  T *const weight = c.out[1].data<T>(), *const bias = c.out[2].data<T>();
-  if (are_short(r.rows, r.n)) {
-    std::vector<double> sum(static_cast<size_t>(2 * r.n));
-    ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
-    for (int64_t j = 0; j < r.n; ++j) {
-      weight[j] = static_cast<T>(sum[static_cast<size_t>(j)]);
-      bias[j] = static_cast<T>(sum[static_cast<size_t>(r.n + j)]);
-    }
-    return finish(c.out[0], y);
-  }
   const Tensor parts = empty({blocks, 2 * r.n}, type_of<T>);
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       T *const dw = parts.data<T>() + 2 * k * r.n, *const db = dw + r.n;
       std::fill_n(dw, 2 * r.n, T(0));
       for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
-        NORM_LEVEL(T, norm_row_grad, gp + i * r.n, xp + i * r.n, wp, to + i * r.n, r.n, mean[i],
-                   rstd[i], dw, db, centred);
+        apply(i, 0, r.n, sums(i, 0, r.n), dw, db);
     }
   });
-  const Tensor sums = op<"sum">(parts, Sizes{0}, false, type_of<T>);
-  std::copy_n(sums.data<T>(), r.n, weight);
-  std::copy_n(sums.data<T>() + r.n, r.n, bias);
+  const Tensor all = op<"sum">(parts, Sizes{0}, false, type_of<T>);
+  std::copy_n(all.data<T>(), r.n, weight);
+  std::copy_n(all.data<T>() + r.n, r.n, bias);
   finish(c.out[0], y);
 }
 
@@ -148,20 +203,41 @@ void group_norm_typed(Call& c) {
     });
     return finish(c.out[0], y);
   }
+  const auto moments = [&](const T* at, int64_t n) {
+    Moments m;
+    m.count = static_cast<double>(n);
+    NORM_LEVEL(T, norm_moments, at, n, &m.mean, &m.m2);
+    return m;
+  };
+  const auto keep = [&](int64_t i, const Moments& m) {
+    mean[i] = static_cast<T>(m.mean);
+    rstd[i] = static_cast<T>(1 / std::sqrt(m.m2 / static_cast<double>(run) + eps));
+  };
+  // Channel j of group i, from place `first` on.
+  const auto apply = [&](int64_t i, int64_t j, int64_t first, int64_t n) {
+    const int64_t at = i * run + j * k.places + first, ch = i % k.groups * k.inside + j;
+    NORM_LEVEL(T, norm_apply, from + at, to + at, n, mean[i], w[ch] * rstd[i], b[ch]);
+  };
+  if (const RowParts p(k.samples * k.groups, run); !few && !p.whole()) {
+    p.joined([&](int64_t i, int64_t at, int64_t n) { return moments(from + i * run + at, n); },
+             keep);
+    const int64_t size = std::min(k.places, kWork), parts = (k.places + size - 1) / size;
+    parallel_for(p.rows * k.inside * parts, grain(size), [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t plane = t / parts, first = t % parts * size;
+        apply(plane / k.inside, plane % k.inside, first, std::min(size, k.places - first));
+      }
+    });
+    return finish(c.out[0], y);
+  }
   parallel_for(k.samples * k.groups, grain(run), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      double m, m2;
-      NORM_LEVEL(T, norm_moments, from + i * run, run, &m, &m2);
-      mean[i] = static_cast<T>(m);
-      rstd[i] = static_cast<T>(1 / std::sqrt(m2 / static_cast<double>(run) + eps));
+      keep(i, moments(from + i * run, run));
       const int64_t first = i % k.groups * run;
       if (few)
         NORM_LEVEL(T, norm_row, from + i * run, to + i * run, run, mean[i], rstd[i],
                    wide_w.data() + first, wide_b.data() + first);
-      for (int64_t j = 0; !few && j < k.inside; ++j) {
-        const int64_t at = i * run + j * k.places, ch = i % k.groups * k.inside + j;
-        NORM_LEVEL(T, norm_apply, from + at, to + at, k.places, mean[i], w[ch] * rstd[i], b[ch]);
-      }
+      for (int64_t j = 0; !few && j < k.inside; ++j) apply(i, j, 0, k.places);
     }
   });
   finish(c.out[0], y);
@@ -199,8 +275,14 @@ void few_places_backward(const Groups& k, const T* g, const T* x, T* to, const N
       }
       for (int64_t i = b * block * k.groups; !small && i < last; ++i) {
         const int64_t first = i % k.groups * run;
-        NORM_LEVEL(T, norm_row_grad, g + i * run, x + i * run, wide.data() + first, to + i * run,
-                   run, mean[i], rstd[i], sum + first, sum + all + first, true);
+        const T* const w_here = wide.data() + first;
+        double s, d;
+        NORM_LEVEL(T, norm_row_sums, g + i * run, x + i * run, w_here, run, mean[i], &s, &d);
+        const double r = static_cast<double>(rstd[i]), count = static_cast<double>(run);
+        NORM_LEVEL(T, norm_row_grad, g + i * run, x + i * run, w_here, to + i * run, run, mean[i],
+                   rstd[i], static_cast<T>(-d * r * r * r / count),
+                   static_cast<T>(-s * r / count), sum + first, sum + all + first);
+        if (run == 1) to[i] = 0;  // one number less its mean is always 0
       }
     }
   });
@@ -237,25 +319,43 @@ void group_norm_backward_typed(Call& c) {
   }
   // Sums of every sample's channels: of g, and of g (x - mean).
   std::vector<double> sum(static_cast<size_t>(k.samples * channels)), dot(sum.size());
-  parallel_for(k.samples * k.groups, grain(run), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      double s = 0, d = 0;
-      for (int64_t j = 0; j < k.inside; ++j) {
-        const int64_t at = i * k.inside + j, ch = at % channels;
-        NORM_LEVEL(T, norm_sums, gp + at * k.places, xp + at * k.places, k.places, mean[i],
-                   sum.data() + at, dot.data() + at);
-        s += static_cast<double>(w[ch]) * sum[at];
-        d += static_cast<double>(w[ch]) * dot[at];
-      }
-      const double r = static_cast<double>(rstd[i]), count = static_cast<double>(run);
-      const T b = static_cast<T>(-d * r * r * r / count), shift = static_cast<T>(-s * r / count);
-      for (int64_t j = 0; j < k.inside; ++j) {
-        const int64_t at = i * k.inside + j, ch = at % channels;
-        NORM_LEVEL(T, norm_grad, gp + at * k.places, xp + at * k.places, to + at * k.places,
-                   k.places, mean[i], w[ch] * rstd[i], b, shift);
-      }
+  const int64_t groups = k.samples * k.groups;
+  std::vector<Sums> of(static_cast<size_t>(groups));
+  const auto plane_sums = [&](int64_t at) {
+    NORM_LEVEL(T, norm_sums, gp + at * k.places, xp + at * k.places, k.places, mean[at / k.inside],
+               sum.data() + at, dot.data() + at);
+  };
+  const auto group_sums = [&](int64_t i) {
+    for (int64_t at = i * k.inside; at < (i + 1) * k.inside; ++at) {
+      of[i].sum += static_cast<double>(w[at % channels]) * sum[at];
+      of[i].dot += static_cast<double>(w[at % channels]) * dot[at];
     }
-  });
+  };
+  const auto plane_grad = [&](int64_t at) {
+    const int64_t i = at / k.inside;
+    const double r = static_cast<double>(rstd[i]), count = static_cast<double>(run);
+    NORM_LEVEL(T, norm_grad, gp + at * k.places, xp + at * k.places, to + at * k.places, k.places,
+               mean[i], w[at % channels] * rstd[i], static_cast<T>(-of[i].dot * r * r * r / count),
+               static_cast<T>(-of[i].sum * r / count));
+  };
+  if (!RowParts(groups, run).whole()) {  // channels are shared out, not groups
+    const auto planes = [&](auto each) {
+      parallel_for(groups * k.inside, grain(k.places), [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) each(at);
+      });
+    };
+    planes(plane_sums);
+    for (int64_t i = 0; i < groups; ++i) group_sums(i);
+    planes(plane_grad);
+  } else {
+    parallel_for(groups, grain(run), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t at = i * k.inside; at < (i + 1) * k.inside; ++at) plane_sums(at);
+        group_sums(i);
+        for (int64_t at = i * k.inside; at < (i + 1) * k.inside; ++at) plane_grad(at);
+      }
+    });
+  }
   for (int64_t ch = 0; ch < channels; ++ch) {
     double dw = 0, db = 0;
     for (int64_t n = 0; n < k.samples; ++n) {
@@ -271,14 +371,28 @@ void group_norm_backward_typed(Call& c) {
 
 }  // namespace
 
-#define TYCHO_TYPED(name, arg)                                                               \
-  void name(Call& c) {                                                                       \
-    typed(wide(c.tensor(arg).dtype()), [&](auto zero) { name##_typed<decltype(zero)>(c); }); \
-  }
-TYCHO_TYPED(layer_norm, 0)
-TYCHO_TYPED(layer_norm_backward, 1)
-TYCHO_TYPED(group_norm, 0)
-TYCHO_TYPED(group_norm_backward, 1)
+// bfloat16 is read and written as it lies, unless rows are so short that they are turned.
+void layer_norm(Call& c) {
+  const Rows r(c.tensor(0), c.count(1));
+  if (c.tensor(0).dtype() == DType::BFloat16 && !are_short(r.rows, r.n))
+    return layer_norm_typed<uint16_t, float>(c);
+  typed(wide(c.tensor(0).dtype()),
+        [&](auto zero) { layer_norm_typed<decltype(zero), decltype(zero)>(c); });
+}
+void layer_norm_backward(Call& c) {
+  const Rows r(c.tensor(1), c.count(2));
+  if (c.tensor(1).dtype() == DType::BFloat16 && !are_short(r.rows, r.n))
+    return layer_norm_backward_typed<uint16_t, float>(c);
+  typed(wide(c.tensor(1).dtype()),
+        [&](auto zero) { layer_norm_backward_typed<decltype(zero), decltype(zero)>(c); });
+}
+void group_norm(Call& c) {
+  typed(wide(c.tensor(0).dtype()), [&](auto zero) { group_norm_typed<decltype(zero)>(c); });
+}
+void group_norm_backward(Call& c) {
+  typed(wide(c.tensor(1).dtype()),
+        [&](auto zero) { group_norm_backward_typed<decltype(zero)>(c); });
+}
 
 BIND_KERNEL(Cpu, "row_norm", layer_norm);
 BIND_KERNEL(Cpu, "row_norm_backward", layer_norm_backward);
