@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/base/parallel.h"
 #include "engine/cpu/nn/norm.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/layout.h"
@@ -50,39 +49,6 @@ struct Moments {
     m2 += other_m2 + step * step * count * n / all;
     mean += step * n / all;
     count = all;
-  }
-};
-
-// Rows of n elements, cut into parts that threads take: few long ones would leave threads idle. The
-// cuts depend on nothing but the shape, so that the bits do not depend on the threads.
-struct RowParts {
-  int64_t rows, n, size, parts;
-  RowParts(int64_t all, int64_t length) : rows(all), n(length) {
-    size = rows < 16 && n >= 2 * kWork ? kWork : std::max<int64_t>(n, 1);
-    parts = (n + size - 1) / size;
-  }
-  bool whole() const { return parts == 1; }
-  // f(row, first element, how many) for every part.
-  template <class F>
-  void each(F f) const {
-    parallel_for(rows * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i % parts * size;
-        f(i / parts, at, std::min(size, n - at));
-      }
-    });
-  }
-  // What f makes of the parts, joined row by row: keep(row, all of it).
-  template <class F, class K>
-  void joined(F f, K keep) const {
-    using Part = decltype(f(int64_t{}, int64_t{}, int64_t{}));
-    std::vector<Part> part(static_cast<size_t>(rows * parts));
-    each([&](int64_t row, int64_t at, int64_t m) { part[row * parts + at / size] = f(row, at, m); });
-    for (int64_t row = 0; row < rows; ++row) {
-      Part all;
-      for (int64_t k = 0; k < parts; ++k) all.join(part[row * parts + k]);
-      keep(row, all);
-    }
   }
 };
 

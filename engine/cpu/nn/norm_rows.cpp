@@ -6,6 +6,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/nn/norm_level.h"
 #include "engine/cpu/nn/norm_short.h"
+#include "engine/cpu/row_parts.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
@@ -24,6 +25,10 @@ struct Sums {
   double sum = 0, dot = 0;
   void join(const Sums& s) { sum += s.sum, dot += s.dot; }
 };
+template <class T>
+void joins(T& all, const T& more) {
+  all.join(more);
+}
 
 // S is how images lie in memory, T what is computed in.
 template <class S, class T>
@@ -79,9 +84,13 @@ void layer_norm_typed(Call& c) {
     });
     return finish(c.out[0], y);
   }
-  p.joined(
-      [&](int64_t row, int64_t at, int64_t n) { return moments(from + row * r.n + at, n); }, keep);
-  p.each(apply);
+  p.each_row([&](int64_t row) {
+    keep(row, p.joined(
+                  Moments(),
+                  [&](int64_t at, int64_t n) { return moments(from + row * r.n + at, n); },
+                  joins<Moments>));
+    p.each([&](int64_t at, int64_t n) { apply(row, at, n); });
+  });
   finish(c.out[0], y);
 }
 
@@ -129,13 +138,15 @@ void layer_norm_backward_typed(Call& c) {
   const RowParts p(r.rows, r.n);
   if (!p.whole()) {  // every part of the weight's gradient has its own task
     std::vector<Sums> all(static_cast<size_t>(r.rows));
-    p.joined(sums, [&](int64_t row, const Sums& s) { all[row] = s; });
+    p.each_row([&](int64_t row) {
+      all[row] = p.joined(
+          Sums(), [&](int64_t at, int64_t n) { return sums(row, at, n); }, joins<Sums>);
+    });
     std::fill_n(weight, r.n, T(0));
     std::fill_n(bias, r.n, T(0));
-    parallel_for(p.parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin * p.size; at < std::min(end * p.size, r.n); at += p.size)
-        for (int64_t row = 0; row < r.rows; ++row)
-          apply(row, at, std::min(p.size, r.n - at), all[row], weight + at, bias + at);
+    p.each([&](int64_t at, int64_t n) {
+      for (int64_t row = 0; row < r.rows; ++row)
+        apply(row, at, n, all[row], weight + at, bias + at);
     });
     return finish(c.out[0], y);
   }
@@ -219,14 +230,18 @@ void group_norm_typed(Call& c) {
     NORM_LEVEL(T, norm_apply, from + at, to + at, n, mean[i], w[ch] * rstd[i], b[ch]);
   };
   if (const RowParts p(k.samples * k.groups, run); !few && !p.whole()) {
-    p.joined([&](int64_t i, int64_t at, int64_t n) { return moments(from + i * run + at, n); },
-             keep);
-    const int64_t size = std::min(k.places, kWork), parts = (k.places + size - 1) / size;
-    parallel_for(p.rows * k.inside * parts, grain(size), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t plane = t / parts, first = t % parts * size;
-        apply(plane / k.inside, plane % k.inside, first, std::min(size, k.places - first));
-      }
+    p.each_row([&](int64_t i) {
+      keep(i, p.joined(
+                  Moments(),
+                  [&](int64_t at, int64_t n) { return moments(from + i * run + at, n); },
+                  joins<Moments>));
+      const int64_t size = std::min(k.places, kWork), parts = (k.places + size - 1) / size;
+      parallel_for(k.inside * parts, grain(size), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t first = t % parts * size;
+          apply(i, t / parts, first, std::min(size, k.places - first));
+        }
+      });
     });
     return finish(c.out[0], y);
   }

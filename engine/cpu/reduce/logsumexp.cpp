@@ -97,7 +97,8 @@ void logsumexp(Call& c) {
   }
   if (!neighbours || c.tensor(0).numel() == 0 || inner > kPart) return c.op->run(c);
   const DType wide = out.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const Tensor x = packed(op<"to.dtype">(c.tensor(0), wide));
+  const Tensor& input = c.tensor(0);
+  const Tensor x = packed(input.dtype() == wide ? input : op<"to.dtype">(input, wide));
   const Tensor y = out.dtype() == wide && out.contiguous() ? out : empty(out.shape(), wide);
   if (wide == DType::Float64)
     reduce<double>(x, outer, depth, inner, y);

@@ -219,16 +219,17 @@ void all_rows(bool reverse, const void* px, void* py, int64_t n, int64_t rows) {
 constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
 
 template <class T, ScanOp op>
-void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int64_t step) {
+void columns(bool reverse, const void* px, int64_t x_step, void* py, int64_t y_step, int64_t n,
+             int64_t all) {
   using S = typename SlotOf<T>::S;
   for (int64_t first = 0; first < all; first += kBlock) {
     const int64_t cols = all - first < kBlock ? all - first : kBlock;
     S carry[kBlock];
     for (int64_t j = 0; j < cols; ++j) carry[j] = start<op, S>();
     for (int64_t k = 0; k < n; ++k) {
-      const int64_t at = (reverse ? n - 1 - k : k) * step + first;
-      const T* x = static_cast<const T*>(px) + at;
-      T* y = static_cast<T*>(py) + at;
+      const int64_t row = reverse ? n - 1 - k : k;
+      const T* x = static_cast<const T*>(px) + row * x_step + first;
+      T* y = static_cast<T*>(py) + row * y_step + first;
       if constexpr (op == ScanOp::LogSumExp) {
         add_logs(x, carry, y, cols);
         continue;
@@ -322,7 +323,7 @@ template <class T, bool Largest>
 void extreme_columns(const void* px, void* py, int64_t* positions, int64_t n, int64_t all,
                      int64_t step) {
   constexpr int64_t kColumns = 256;
-  if (all < 8) {
+  if (all < 16) {
     const T* x = static_cast<const T*>(px);
     T* y = static_cast<T*>(py);
     int64_t j = 0;
@@ -359,9 +360,9 @@ void scan_run(int lanes, int op, bool reverse, const void* x, void* y, int64_t n
 void scan_rows(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t rows) {
   TYCHO_PICK(all_rows, reverse, x, y, n, rows)
 }
-void scan_columns(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t cols,
-                  int64_t step) {
-  TYCHO_PICK(columns, reverse, x, y, n, cols, step)
+void scan_columns(int lanes, int op, bool reverse, const void* x, int64_t x_step, void* y,
+                  int64_t y_step, int64_t n, int64_t cols) {
+  TYCHO_PICK(columns, reverse, x, x_step, y, y_step, n, cols)
 }
 void scan_extreme(int lanes, int op, const void* x, int64_t x_step, void* y, int64_t* positions,
                   int64_t y_step, int64_t n) {
