@@ -11,10 +11,10 @@
 namespace tycho::cpu {
 
 struct RowParts {
-  static constexpr int64_t kPart = 16384;  // elements
+  static constexpr int64_t kPart = 8192;  // elements: of floats, two thirds of the first cache
   int64_t rows, n, size, parts;
   RowParts(int64_t all, int64_t length) : rows(all), n(length) {
-    size = rows < 16 && n >= 2 * kPart ? kPart : std::max<int64_t>(n, 1);
+    size = rows < 16 && n >= 4 * kPart ? kPart : std::max<int64_t>(n, 1);
     parts = (n + size - 1) / size;
   }
   bool whole() const { return parts <= 1; }
@@ -32,7 +32,7 @@ struct RowParts {
   // f(first element, how many) for every part of a row.
   template <class F>
   void each(F f) const {
-    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(parts, 2, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) f(k * size, std::min(size, n - k * size));
     });
   }

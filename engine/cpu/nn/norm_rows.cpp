@@ -6,7 +6,9 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/nn/norm_level.h"
 #include "engine/cpu/nn/norm_short.h"
+#include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/row_parts.h"
+#include "engine/cpu/scratch.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
@@ -30,6 +32,22 @@ void joins(T& all, const T& more) {
   all.join(more);
 }
 
+// Rows of another type than S that lie side by side are brought into it one at a time.
+template <class S>
+bool goes_by_row(const RowParts& p, std::initializer_list<Tensor> all) {
+  bool by_row = p.whole() && !are_short(p.rows, p.n);
+  for (const Tensor& t : all) by_row = by_row && is_floating(t.dtype()) && dtype_size(t.dtype()) == 2 && t.contiguous();
+  return by_row && sizeof(S) == 4;
+}
+void load_row(const Tensor& t, int64_t row, int64_t n, void* to) {
+  level_of::load_tile(static_cast<int>(Lanes::F32), static_cast<int>(t.dtype()), to,
+                      t.data() + row * n * dtype_size(t.dtype()), 1, n);
+}
+void store_row(const Tensor& t, int64_t row, int64_t n, const void* from) {
+  level_of::store_tile(static_cast<int>(Lanes::F32), static_cast<int>(t.dtype()),
+                       t.data() + row * n * dtype_size(t.dtype()), from, 1, n);
+}
+
 // S is how images lie in memory, T what is computed in.
 template <class S, class T>
 void layer_norm_typed(Call& c) {
@@ -38,21 +56,22 @@ void layer_norm_typed(Call& c) {
   const bool centred = c.flag(5);
   const double eps = c.number(4);
   const Sizes stride = row_major(self.shape());
-  const Tensor x = arranged(self, type_of<S>, stride);
-  const Tensor y = target(c.out[0], type_of<S>, stride);
+  const RowParts p(r.rows, r.n);
+  const bool by_row = goes_by_row<S>(p, {self, c.out[0]});
+  const Tensor x = by_row ? self : arranged(self, type_of<S>, stride);
+  const Tensor y = by_row ? c.out[0] : target(c.out[0], type_of<S>, stride);
   const Numbers<T> w(c.tensor(2), c.tensor(2) ? r.n : 0, 1),
       b(c.tensor(3), c.tensor(3) ? r.n : 0, 0);
   const T* const wp = c.tensor(2) ? w.data() : nullptr;
   const T* const bp = c.tensor(3) ? b.data() : nullptr;
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
-  const S* const from = x.data<S>();
-  S* const to = y.data<S>();
+  const S* const from = by_row ? nullptr : x.data<S>();
+  S* const to = by_row ? nullptr : y.data<S>();
   if constexpr (std::is_same_v<S, T>)
     if (are_short(r.rows, r.n)) {
       ShortRows<T>{r.rows, r.n, centred, wp}.forward(from, to, bp, mean, rstd, eps);
       return finish(c.out[0], y);
     }
-  const RowParts p(r.rows, r.n);
   const auto moments = [&](const S* run, int64_t n) {
     Moments m;
     m.count = static_cast<double>(n);
@@ -70,11 +89,26 @@ void layer_norm_typed(Call& c) {
     mean[row] = static_cast<T>(m.mean);
     rstd[row] = static_cast<T>(1 / std::sqrt(m.m2 / static_cast<double>(r.n) + eps));
   };
-  const auto apply = [&](int64_t row, int64_t at, int64_t n) {
-    const int64_t first = row * r.n + at;
-    NORM_LEVEL_16(S, norm_row, from + first, to + first, n, mean[row], rstd[row],
-                  wp ? wp + at : wp, bp ? bp + at : bp);
+  const auto result = [&](int64_t row, int64_t at, int64_t n, const S* in, S* out) {
+    NORM_LEVEL_16(S, norm_row, in, out, n, mean[row], rstd[row], wp ? wp + at : wp,
+                  bp ? bp + at : bp);
   };
+  const auto apply = [&](int64_t row, int64_t at, int64_t n) {
+    result(row, at, n, from + row * r.n + at, to + row * r.n + at);
+  };
+  if (by_row) {
+    parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
+      const Scratch scratch(static_cast<size_t>(r.n) * sizeof(S));
+      S* const run = reinterpret_cast<S*>(scratch.data());
+      for (int64_t row = begin; row < end; ++row) {
+        load_row(x, row, r.n, run);
+        keep(row, moments(run, r.n));
+        result(row, 0, r.n, run, run);
+        store_row(y, row, r.n, run);
+      }
+    });
+    return;
+  }
   if (p.whole()) {
     parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -100,15 +134,17 @@ void layer_norm_backward_typed(Call& c) {
   const Rows r(self, c.count(2));
   const bool centred = c.flag(6);
   const Sizes stride = row_major(self.shape());
-  const Tensor g = arranged(c.tensor(0), type_of<S>, stride);
-  const Tensor x = arranged(self, type_of<S>, stride);
-  const Tensor y = target(c.out[0], type_of<S>, stride);
+  const RowParts p(r.rows, r.n);
+  const bool by_row = goes_by_row<S>(p, {c.tensor(0), self, c.out[0]});
+  const Tensor g = by_row ? c.tensor(0) : arranged(c.tensor(0), type_of<S>, stride);
+  const Tensor x = by_row ? self : arranged(self, type_of<S>, stride);
+  const Tensor y = by_row ? c.out[0] : target(c.out[0], type_of<S>, stride);
   const Numbers<T> w(c.tensor(3), c.tensor(3) ? r.n : 0, 1);
   const T* const wp = c.tensor(3) ? w.data() : nullptr;
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
-  const S *const gp = g.data<S>(), *const xp = x.data<S>();
-  S* const to = y.data<S>();
+  const S *const gp = by_row ? nullptr : g.data<S>(), *const xp = by_row ? nullptr : x.data<S>();
+  S* const to = by_row ? nullptr : y.data<S>();
   T *const weight = c.out[1].data<T>(), *const bias = c.out[2].data<T>();
   if constexpr (std::is_same_v<S, T>)
     if (are_short(r.rows, r.n)) {
@@ -120,22 +156,28 @@ void layer_norm_backward_typed(Call& c) {
       }
       return finish(c.out[0], y);
     }
-  const auto sums = [&](int64_t row, int64_t at, int64_t n) {
+  // Of elements [at, at + n) of a row, which begin at g_at and x_at.
+  const auto sums_at = [&](int64_t row, int64_t at, int64_t n, const S* g_at, const S* x_at) {
     Sums s;
-    NORM_LEVEL_16(S, norm_row_sums, gp + row * r.n + at, xp + row * r.n + at, wp ? wp + at : wp, n,
-                  mean[row], &s.sum, &s.dot);
+    NORM_LEVEL_16(S, norm_row_sums, g_at, x_at, wp ? wp + at : wp, n, mean[row], &s.sum, &s.dot);
     return s;
   };
-  const auto apply = [&](int64_t row, int64_t at, int64_t n, const Sums& s, T* dw, T* db) {
+  const auto apply_at = [&](int64_t row, int64_t at, int64_t n, const Sums& s, T* dw, T* db,
+                            const S* g_at, const S* x_at, S* y_at) {
     const double k = static_cast<double>(rstd[row]), count = static_cast<double>(r.n);
     const T b = static_cast<T>(-s.dot * k * k * k / count),
             shift = centred ? static_cast<T>(-s.sum * k / count) : T(0);
-    const int64_t first = row * r.n + at;
-    NORM_LEVEL_16(S, norm_row_grad, gp + first, xp + first, wp ? wp + at : wp, to + first, n,
-                  mean[row], rstd[row], b, shift, dw, db);
-    if (centred && r.n == 1) to[first] = 0;  // one number less its mean is always 0
+    NORM_LEVEL_16(S, norm_row_grad, g_at, x_at, wp ? wp + at : wp, y_at, n, mean[row], rstd[row], b,
+                  shift, dw, db);
+    if (centred && r.n == 1) y_at[0] = 0;  // one number less its mean is always 0
   };
-  const RowParts p(r.rows, r.n);
+  const auto sums = [&](int64_t row, int64_t at, int64_t n) {
+    return sums_at(row, at, n, gp + row * r.n + at, xp + row * r.n + at);
+  };
+  const auto apply = [&](int64_t row, int64_t at, int64_t n, const Sums& s, T* dw, T* db) {
+    const int64_t first = row * r.n + at;
+    apply_at(row, at, n, s, dw, db, gp + first, xp + first, to + first);
+  };
   if (!p.whole()) {  // every part of the weight's gradient has its own task
     std::vector<Sums> all(static_cast<size_t>(r.rows));
     p.each_row([&](int64_t row) {
@@ -158,14 +200,24 @@ void layer_norm_backward_typed(Call& c) {
     for (int64_t k = begin; k < end; ++k) {
       T *const dw = parts.data<T>() + 2 * k * r.n, *const db = dw + r.n;
       std::fill_n(dw, 2 * r.n, T(0));
-      for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i)
-        apply(i, 0, r.n, sums(i, 0, r.n), dw, db);
+      const Scratch scratch(by_row ? static_cast<size_t>(2 * r.n) * sizeof(S) : 0);
+      S *const g_row = reinterpret_cast<S*>(scratch.data()), *const x_row = g_row + r.n;
+      for (int64_t i = k * block; i < std::min(r.rows, (k + 1) * block); ++i) {
+        if (!by_row) {
+          apply(i, 0, r.n, sums(i, 0, r.n), dw, db);
+          continue;
+        }
+        load_row(g, i, r.n, g_row);
+        load_row(x, i, r.n, x_row);
+        apply_at(i, 0, r.n, sums_at(i, 0, r.n, g_row, x_row), dw, db, g_row, x_row, x_row);
+        store_row(y, i, r.n, x_row);
+      }
     }
   });
   const Tensor all = op<"sum">(parts, Sizes{0}, false, type_of<T>);
   std::copy_n(all.data<T>(), r.n, weight);
   std::copy_n(all.data<T>() + r.n, r.n, bias);
-  finish(c.out[0], y);
+  if (!by_row) finish(c.out[0], y);
 }
 
 // --- Groups of channels ---

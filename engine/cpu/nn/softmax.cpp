@@ -25,57 +25,86 @@ void keep_larger(double& all, double more) {
   if (std::isnan(more) || more > all) all = more;
 }
 
-// A tensor in the lanes' type, itself where it is already.
-Tensor in_lanes(const Tensor& t, Lanes lanes) {
-  return t.dtype() == lane_type_of(lanes) ? t : op<"to.dtype">(t, lane_type_of(lanes));
-}
-Tensor result_in(const Tensor& out, Lanes lanes) {
-  return out.dtype() == lane_type_of(lanes) ? out : empty(out.shape(), lane_type_of(lanes));
-}
+// Parts of tensors in the lanes' type: where they lie, or, of other types, in a buffer.
+struct InLanes {
+  Lanes lanes;
+  DType type;
+  explicit InLanes(Lanes l) : lanes(l), type(lane_type_of(l)) {}
+  bool direct(const Tensor& t) const { return t.dtype() == type; }
+  Scratch buffer(const Tensor& t) const {
+    return Scratch(static_cast<size_t>(direct(t) ? 0 : RowParts::kPart * dtype_size(type)));
+  }
+  char* place(const Tensor& t, int64_t element, const Scratch& buffer) const {
+    return direct(t) ? t.data() + element * dtype_size(type) : buffer.data();
+  }
+  char* load(const Tensor& t, int64_t element, int64_t n, const Scratch& buffer) const {
+    char* const at = place(t, element, buffer);
+    if (!direct(t))
+      level_of::load_tile(static_cast<int>(lanes), static_cast<int>(t.dtype()), at,
+                          t.data() + element * dtype_size(t.dtype()), 1, n);
+    return at;
+  }
+  void store(const Tensor& t, int64_t element, int64_t n, const char* from) const {
+    if (!direct(t))
+      level_of::store_tile(static_cast<int>(lanes), static_cast<int>(t.dtype()),
+                           t.data() + element * dtype_size(t.dtype()), from, 1, n);
+  }
+};
 
-void softmax_long(const RowParts& r, const Tensor& input, const Tensor& out, Lanes lanes,
-                  bool log) {
-  const Tensor x = in_lanes(input, lanes), y = result_in(out, lanes);
-  const int l = static_cast<int>(lanes), bytes = dtype_size(x.dtype());
+void softmax_long(const RowParts& r, const Tensor& x, const Tensor& out, Lanes lanes, bool log) {
+  const InLanes in(lanes);
+  const int l = static_cast<int>(lanes);
+  // Exponentials are kept as the lanes have them.
+  const Tensor y = log || in.direct(out) ? out : empty(out.shape(), in.type);
   r.each_row([&](int64_t row) {
-    const char* const from = x.data() + row * r.n * bytes;
-    char* const to = y.data() + row * r.n * bytes;
+    const int64_t first = row * r.n;
     const double top = r.joined(
         -std::numeric_limits<double>::infinity(),
-        [&](int64_t at, int64_t m) { return level_of::softmax_top(l, from + at * bytes, m); },
+        [&](int64_t at, int64_t m) {
+          const Scratch of_x = in.buffer(x);
+          return level_of::softmax_top(l, in.load(x, first + at, m, of_x), m);
+        },
         keep_larger);
     const double sum = r.joined(
         0.0,
         [&](int64_t at, int64_t m) {
-          return level_of::softmax_exps(l, log, from + at * bytes, to + at * bytes, m, top);
+          const Scratch of_x = in.buffer(x), of_y = in.buffer(y);
+          return level_of::softmax_exps(l, log, in.load(x, first + at, m, of_x),
+                                        in.place(y, first + at, of_y), m, top);
         },
         add_to);
     r.each([&](int64_t at, int64_t m) {
-      level_of::softmax_finish(l, log, from + at * bytes, to + at * bytes, m, top, sum);
+      const Scratch of_x = in.buffer(x), of_y = in.buffer(y);
+      char* const to = in.place(y, first + at, of_y);
+      level_of::softmax_finish(l, log, log ? in.load(x, first + at, m, of_x) : nullptr, to, m, top,
+                               sum);
+      in.store(out, first + at, m, to);
     });
   });
-  if (y.get() != out.get()) copy_raw(out, y);
 }
 
-void softmax_backward_long(const RowParts& r, const Tensor& grad, const Tensor& result,
-                           const Tensor& out, Lanes lanes, bool log) {
-  const Tensor g = in_lanes(grad, lanes), y = in_lanes(result, lanes), d = result_in(out, lanes);
-  const int l = static_cast<int>(lanes), bytes = dtype_size(d.dtype());
+void softmax_backward_long(const RowParts& r, const Tensor& g, const Tensor& y, const Tensor& out,
+                           Lanes lanes, bool log) {
+  const InLanes in(lanes);
+  const int l = static_cast<int>(lanes);
   r.each_row([&](int64_t row) {
     const int64_t first = row * r.n;
-    const auto byte = [&](int64_t at) { return (first + at) * bytes; };
     const double sum = r.joined(
         0.0,
         [&](int64_t at, int64_t m) {
-          return level_of::softmax_grad_sum(l, log, g.data() + byte(at), y.data() + byte(at), m);
+          const Scratch of_g = in.buffer(g), of_y = in.buffer(y);
+          return level_of::softmax_grad_sum(l, log, in.load(g, first + at, m, of_g),
+                                            in.load(y, first + at, m, of_y), m);
         },
         add_to);
     r.each([&](int64_t at, int64_t m) {
-      level_of::softmax_grad_part(l, log, g.data() + byte(at), y.data() + byte(at),
-                                  d.data() + byte(at), m, sum);
+      const Scratch of_g = in.buffer(g), of_y = in.buffer(y), of_out = in.buffer(out);
+      char* const to = in.place(out, first + at, of_out);
+      level_of::softmax_grad_part(l, log, in.load(g, first + at, m, of_g),
+                                  in.load(y, first + at, m, of_y), to, m, sum);
+      in.store(out, first + at, m, to);
     });
   });
-  if (d.get() != out.get()) copy_raw(out, d);
 }
 
 }  // namespace

@@ -346,7 +346,7 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     columns = c.in < r.in ? c.size >= 8 || narrow : (r.size < 8 || sliding) && c.size >= 16;
     // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
-    const bool deep = narrow && p.depth >= 32;
+    const bool deep = narrow && p.depth >= (folder.f->components > 1 ? 128 : 32);
     if (!deep && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
         p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
       // Moments are joined slab by slab, which is dear where there are many.
