@@ -352,7 +352,19 @@ void median(Call& c, bool skip_nan) {
 }
 
 void mode(Call& c) {
+  constexpr int64_t kFew = 24;  // that are counted one by one
   pick_one(c, c.integer(1), -1, Nans::Last, [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
+    if (n <= kFew) {
+      const Key* const keys = scratch.keys;
+      int64_t best = 0, most = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t count = 0;
+        for (int64_t j = 0; j < n; ++j) count += keys[j] == keys[i];
+        // Of those that are as frequent the least, and of that the last.
+        if (count > most || (count == most && keys[i] <= keys[best])) best = i, most = count;
+      }
+      return best;
+    }
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
     sort_packed<Key>(scratch.items, scratch.spare, n);
     int64_t best = 0, most = 0;
