@@ -347,7 +347,7 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
     const bool deep = narrow && p.depth >= (folder.f->components > 1 ? 128 : 32);
-    if (!deep && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
+    if (!deep && p.depth > 0 && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
         p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
       // Moments are joined slab by slab, which is dear where there are many.
       boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);
