@@ -52,6 +52,16 @@ struct Moments {
   }
 };
 
+// Of a row or a group: the sums of g w and of g w (x - mean).
+struct Sums {
+  double sum = 0, dot = 0;
+  void join(const Sums& s) { sum += s.sum, dot += s.dot; }
+};
+template <class T>
+void joins(T& all, const T& more) {
+  all.join(more);
+}
+
 // Runs f<float>() or f<double>() by the type to compute in.
 template <class F>
 void typed(DType t, F f) {

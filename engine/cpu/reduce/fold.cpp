@@ -83,8 +83,8 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
   int64_t group = 1;
   const bool straight = folder.straight && p.folded_rank == 1 && (!folder.small || col.out == 1) &&
                         (col.size > kNarrow || col.size * p.depth <= kBox);
-  if (!straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 &&
-      p.folded_rank == 1 && p.folded[0].in == col.size)
+  if (!straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
+      p.folded[0].in == col.size)
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
@@ -347,8 +347,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
     const bool deep = narrow && p.depth >= (folder.f->components > 1 ? 128 : 32);
-    if (!deep && p.depth > 0 && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
-        p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
+    if (!deep && p.depth > 0 && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 &&
+        row < kShortRow && p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
       // Moments are joined slab by slab, which is dear where there are many.
       boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);
       if (!boxes && columns) {

@@ -124,8 +124,8 @@ void logsumexp(Call& c) {
   Tensor x = input.dtype() == wide ? input : op<"to.dtype">(input, wide);
   p.outer_step = common_step(x, 0, first);
   p.step = common_step(x, first, behind);
-  const bool as_it_lies = p.inner > 1 && common_step(x, behind, rank) == 1 && p.outer_step >= 0 &&
-                          p.step >= 0;
+  const bool as_it_lies =
+      p.inner > 1 && common_step(x, behind, rank) == 1 && p.outer_step >= 0 && p.step >= 0;
   if (!as_it_lies) {
     x = packed(x);
     p.outer_step = p.depth * p.inner;

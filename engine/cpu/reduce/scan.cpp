@@ -58,8 +58,8 @@ struct ScanRows {
 
 // Such rows from where they lie into the result; of other types or steps than the lanes' by way of a
 // piece that stays in the cache.
-void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lanes lanes, ScanOp what,
-                     bool reverse) {
+void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lanes lanes,
+                     ScanOp what, bool reverse) {
   const DType type = lane_type_of(lanes);
   const bool from_x = x.dtype() == type && r.run_step == 1, to_out = out.dtype() == type;
   const int l = static_cast<int>(lanes), of_x = static_cast<int>(x.dtype()),
@@ -88,8 +88,8 @@ void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lane
                                  from_x ? r.x_step : m, static_cast<void*>(to_out ? to : result),
                                  to_out ? r.y_step : m, r.n, m);
           for (int64_t k = 0; !to_out && k < r.n; ++k)
-            level_of::store_tile(l, of_out, to + k * r.y_step * out_bytes, result + k * m * bytes, 1,
-                                 m);
+            level_of::store_tile(l, of_out, to + k * r.y_step * out_bytes, result + k * m * bytes,
+                                 1, m);
         }
       });
 }

@@ -64,22 +64,23 @@ void both_grad(Backward& b) {
   b.set(0, sum);
 }
 
-const Op& aminmax = add_op({.name = "aminmax",
-                            .args = "self, dim: dim?, keepdim: bool = false",
-                            .doc = "The smallest and the largest element, overall or along a dimension.",
-                            .saves = "self, out, out2",
-                            .see = "amin, amax",
-                            .rule = "any shape -> min [], max []; with dim the shape without it",
-                            .example = "low, high = torch.tensor{4, -1, 7}:aminmax()\n"
-                                       "low --> i64 []  -1\n"
-                                       "high --> i64 []  7",
-                            .shape = both_shape,
-                            .run = both_apart,
-                            .grad = both_grad,
-                            .samples = [](Samples& s) {
-                              s.add({s.normal({3, 4})});
-                              s.add({s.normal({3, 4}), 1, true});
-                            }});
+const Op& aminmax =
+    add_op({.name = "aminmax",
+            .args = "self, dim: dim?, keepdim: bool = false",
+            .doc = "The smallest and the largest element, overall or along a dimension.",
+            .saves = "self, out, out2",
+            .see = "amin, amax",
+            .rule = "any shape -> min [], max []; with dim the shape without it",
+            .example = "low, high = torch.tensor{4, -1, 7}:aminmax()\n"
+                       "low --> i64 []  -1\n"
+                       "high --> i64 []  7",
+            .shape = both_shape,
+            .run = both_apart,
+            .grad = both_grad,
+            .samples = [](Samples& s) {
+              s.add({s.normal({3, 4})});
+              s.add({s.normal({3, 4}), 1, true});
+            }});
 
 // max and min of everything: as amax and amin.
 void whole_shape(Call& c) {

@@ -187,7 +187,8 @@ template <class T>
 TYCHO_INLINE void to_rows(Taps<T>& taps, int count, int m, int64_t places) {
   const int32_t outside = static_cast<int32_t>(places);
   for (int k = 0; k < count; ++k)
-    for (int i = 0; i < m; ++i) taps.place[k][i] = taps.place[k][i] < 0 ? outside : taps.place[k][i];
+    for (int i = 0; i < m; ++i)
+      taps.place[k][i] = taps.place[k][i] < 0 ? outside : taps.place[k][i];
 }
 // Calls f with the number of taps as a constant, if it is a usual one.
 template <class F>
@@ -224,16 +225,17 @@ struct RowsOf {
     to_rows(taps, s.taps(), m, places);
     T found[kGridPoints * width];
     for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
-      with_taps(s.taps(), [&](auto count) __attribute__((always_inline)) {
-        for (int i = 0; i < m; ++i) {
-          V sum[parts] = {};
-          for (int k = 0; k < decltype(count)::value; ++k) {
-            const T* const row = rows + int64_t{taps.place[k][i]} * width;
-            for (int q = 0; q < parts; ++q) sum[q] += load(row + q * each) * taps.weight[k][i];
-          }
-          for (int q = 0; q < parts; ++q) store(found + i * width + q * each, sum[q]);
-        }
-      });
+      with_taps(
+          s.taps(), [&](auto count) __attribute__((always_inline)) {
+            for (int i = 0; i < m; ++i) {
+              V sum[parts] = {};
+              for (int k = 0; k < decltype(count)::value; ++k) {
+                const T* const row = rows + int64_t{taps.place[k][i]} * width;
+                for (int q = 0; q < parts; ++q) sum[q] += load(row + q * each) * taps.weight[k][i];
+              }
+              for (int q = 0; q < parts; ++q) store(found + i * width + q * each, sum[q]);
+            }
+          });
       turn(found, m, channels - c < width ? channels - c : width, width, y + c * points, points);
     }
   }
@@ -246,16 +248,17 @@ struct RowsOf {
     to_rows(taps, s.taps(), m, places_of(s));
     T given[kGridPoints * width] = {};
     turn(dy, channels, m, points, given, width);
-    with_taps(s.taps(), [&](auto count) __attribute__((always_inline)) {
-      for (int i = 0; i < m; ++i) {
-        const T* const one = given + i * width;
-        for (int k = 0; k < decltype(count)::value; ++k) {
-          T* const row = rows + int64_t{taps.place[k][i]} * width;
-          for (int q = 0; q < width; q += each)
-            store(row + q, load(row + q) + load(one + q) * taps.weight[k][i]);
-        }
-      }
-    });
+    with_taps(
+        s.taps(), [&](auto count) __attribute__((always_inline)) {
+          for (int i = 0; i < m; ++i) {
+            const T* const one = given + i * width;
+            for (int k = 0; k < decltype(count)::value; ++k) {
+              T* const row = rows + int64_t{taps.place[k][i]} * width;
+              for (int q = 0; q < width; q += each)
+                store(row + q, load(row + q) + load(one + q) * taps.weight[k][i]);
+            }
+          }
+        });
   }
 
   static void slope(const GridSampler& s, const T* g, int m, const T* rows, const T* dy,

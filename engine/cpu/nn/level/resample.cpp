@@ -66,13 +66,10 @@ template <class T>
 // Outputs of a register that read no more inputs than two registers hold (one, on v3) have them put in
 // place by permutations, of which all lines take the same. Returns how many outputs it has made.
 template <class T>
-[[gnu::always_inline]] inline int64_t mix_near([[maybe_unused]] const T* x,
-                                               [[maybe_unused]] int64_t in, [[maybe_unused]] T* y,
-                                               [[maybe_unused]] int64_t out,
-                                               [[maybe_unused]] const int64_t* first,
-                                               [[maybe_unused]] const T* w,
-                                               [[maybe_unused]] int64_t taps,
-                                               [[maybe_unused]] int64_t lines) {
+[[gnu::always_inline]] inline int64_t mix_near(
+    [[maybe_unused]] const T* x, [[maybe_unused]] int64_t in, [[maybe_unused]] T* y,
+    [[maybe_unused]] int64_t out, [[maybe_unused]] const int64_t* first,
+    [[maybe_unused]] const T* w, [[maybe_unused]] int64_t taps, [[maybe_unused]] int64_t lines) {
   int64_t i = 0;
 #if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
 #if defined(TYCHO_LEVEL_v4)

@@ -233,21 +233,18 @@ void softmax_grad_columns(int lanes, bool log, const void* g, const void* y, voi
 }
 
 double softmax_top(int lanes, const void* x, int64_t n) {
-  return typed(lanes, [&]<class T>(T) {
-    return static_cast<double>(largest(static_cast<const T*>(x), n));
-  });
+  return typed(
+      lanes, [&]<class T>(T) { return static_cast<double>(largest(static_cast<const T*>(x), n)); });
 }
 double softmax_exps(int lanes, bool log, const void* x, void* y, int64_t n, double top) {
   return typed(lanes, [&]<class T>(T) {
-    return exps(log, static_cast<const T*>(x), static_cast<T*>(y), n,
-                Lane<T>(static_cast<T>(top)));
+    return exps(log, static_cast<const T*>(x), static_cast<T*>(y), n, Lane<T>(static_cast<T>(top)));
   });
 }
 void softmax_finish(int lanes, bool log, const void* x, void* y, int64_t n, double top,
                     double sum) {
   typed(lanes, [&]<class T>(T) {
-    finish(log, static_cast<const T*>(x), static_cast<T*>(y), n, Lane<T>(static_cast<T>(top)),
-           sum);
+    finish(log, static_cast<const T*>(x), static_cast<T*>(y), n, Lane<T>(static_cast<T>(top)), sum);
   });
 }
 double softmax_grad_sum(int lanes, bool log, const void* g, const void* y, int64_t n) {

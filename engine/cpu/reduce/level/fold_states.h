@@ -26,8 +26,8 @@ struct Arg {
     for (int64_t j = 0; j < n; ++j) {
       const int64_t position = from[from_cap + j].i;
       if (position < 0) continue;
-      const bool earlier = position < to[to_cap + j].i &&
-                           !better<Largest, S>(slot<T>(to[j]), slot<T>(from[j]));
+      const bool earlier =
+          position < to[to_cap + j].i && !better<Largest, S>(slot<T>(to[j]), slot<T>(from[j]));
       if (!earlier && !wins(slot<T>(from[j]), to + j, to_cap)) continue;
       slot<T>(to[j]) = slot<T>(from[j]);
       to[to_cap + j].i = from[from_cap + j].i;
