@@ -11,7 +11,7 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kAlongWork = 16384;  // elements that are worth a task
+constexpr int64_t kAlongWork = 8192;  // elements that are worth a task
 
 // A tensor cut along one dimension: `rows` lines of n elements, `inner` apart.
 struct Cut {

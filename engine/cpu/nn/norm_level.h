@@ -26,7 +26,7 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kWork = 16384;  // elements worth a chunk of their own
+constexpr int64_t kWork = 8192;  // elements worth a chunk of their own
 
 inline int64_t grain(int64_t cost) {
   return std::max<int64_t>(1, kWork / std::max<int64_t>(1, cost));

@@ -22,6 +22,8 @@ struct Rows {
   }
 };
 
+constexpr int64_t kRowWork = 32;  // what a row costs besides its elements, in elements
+
 // Rows of another type than S that lie side by side are brought into it one at a time.
 template <class S>
 bool goes_by_row(const RowParts& p, std::initializer_list<Tensor> all) {
@@ -88,7 +90,7 @@ void layer_norm_typed(Call& c) {
     result(row, at, n, from + row * r.n + at, to + row * r.n + at);
   };
   if (by_row) {
-    parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
+    parallel_for(r.rows, grain(r.n + kRowWork), [&](int64_t begin, int64_t end) {
       const Scratch scratch(static_cast<size_t>(r.n) * sizeof(S));
       S* const run = reinterpret_cast<S*>(scratch.data());
       for (int64_t row = begin; row < end; ++row) {
@@ -101,7 +103,7 @@ void layer_norm_typed(Call& c) {
     return;
   }
   if (p.whole()) {
-    parallel_for(r.rows, grain(r.n), [&](int64_t begin, int64_t end) {
+    parallel_for(r.rows, grain(r.n + kRowWork), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         keep(row, moments(from + row * r.n, r.n));
         apply(row, 0, r.n);
