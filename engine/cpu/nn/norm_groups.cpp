@@ -1,4 +1,5 @@
-// group_norm on the CPU (ops/nn says what it computes): row-major, and in float32 or float64.
+// group_norm on the CPU (ops/nn says what it computes): row-major, and in
+// float32 or float64; bfloat16 is read as it lies where channels have many places.
 #include <cmath>
 #include <vector>
 
@@ -29,36 +30,38 @@ std::vector<T> for_places(const Numbers<T>& numbers, const Groups& k) {
   return all;
 }
 
-template <class T>
+// S is how images lie in memory, T what is computed in.
+template <class S, class T>
 void group_norm_typed(Call& c) {
   const Tensor& self = c.tensor(0);
   const Groups k(self, c.integer(1));
   const Sizes stride = row_major(self.shape());
-  const Tensor x = arranged(self, type_of<T>, stride);
-  const Tensor y = target(c.out[0], type_of<T>, stride);
+  const Tensor x = arranged(self, type_of<S>, stride);
+  const Tensor y = target(c.out[0], type_of<S>, stride);
   const int64_t channels = k.groups * k.inside, run = k.inside * k.places;
   const Numbers<T> w(c.tensor(2), channels, 1), b(c.tensor(3), channels, 0);
   const double eps = c.number(4);
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
-  const T* const from = x.data<T>();
-  T* const to = y.data<T>();
+  const S* const from = x.data<S>();
+  S* const to = y.data<S>();
   const bool few = k.places <= kFewPlaces;
   const std::vector<T> wide_w = few ? for_places(w, k) : std::vector<T>(),
                        wide_b = few ? for_places(b, k) : std::vector<T>();
-  if (few && are_short(k.samples * k.groups, run)) {
-    ShortRows<T>{k.samples * k.groups, run, true, nullptr}.forward(from, to, nullptr, mean, rstd,
-                                                                   eps);
-    const int64_t all = k.groups * run;
-    parallel_for(k.samples, grain(all), [&](int64_t begin, int64_t end) {
-      for (T* t = to + begin * all; t < to + end * all; t += all)
-        for (int64_t i = 0; i < all; ++i) t[i] = t[i] * wide_w[i] + wide_b[i];
-    });
-    return finish(c.out[0], y);
-  }
-  const auto moments = [&](const T* at, int64_t n) {
+  if constexpr (std::is_same_v<S, T>)
+    if (few && are_short(k.samples * k.groups, run)) {
+      ShortRows<T>{k.samples * k.groups, run, true, nullptr}.forward(from, to, nullptr, mean, rstd,
+                                                                     eps);
+      const int64_t all = k.groups * run;
+      parallel_for(k.samples, grain(all), [&](int64_t begin, int64_t end) {
+        for (T* t = to + begin * all; t < to + end * all; t += all)
+          for (int64_t i = 0; i < all; ++i) t[i] = t[i] * wide_w[i] + wide_b[i];
+      });
+      return finish(c.out[0], y);
+    }
+  const auto moments = [&](const S* at, int64_t n) {
     Moments m;
     m.count = static_cast<double>(n);
-    NORM_LEVEL(T, norm_moments, at, n, &m.mean, &m.m2);
+    NORM_LEVEL_16(S, norm_moments, at, n, &m.mean, &m.m2);
     return m;
   };
   const auto keep = [&](int64_t i, const Moments& m) {
@@ -68,7 +71,7 @@ void group_norm_typed(Call& c) {
   // Channel j of group i, from place `first` on.
   const auto apply = [&](int64_t i, int64_t j, int64_t first, int64_t n) {
     const int64_t at = i * run + j * k.places + first, ch = i % k.groups * k.inside + j;
-    NORM_LEVEL(T, norm_apply, from + at, to + at, n, mean[i], w[ch] * rstd[i], b[ch]);
+    NORM_LEVEL_16(S, norm_apply, from + at, to + at, n, mean[i], w[ch] * rstd[i], b[ch]);
   };
   if (const RowParts p(k.samples * k.groups, run); !few && !p.whole()) {
     p.each_row([&](int64_t i) {
@@ -90,8 +93,8 @@ void group_norm_typed(Call& c) {
       keep(i, moments(from + i * run, run));
       const int64_t first = i % k.groups * run;
       if (few)
-        NORM_LEVEL(T, norm_row, from + i * run, to + i * run, run, mean[i], rstd[i],
-                   wide_w.data() + first, wide_b.data() + first);
+        NORM_LEVEL_16(S, norm_row, from + i * run, to + i * run, run, mean[i], rstd[i],
+                      wide_w.data() + first, wide_b.data() + first);
       for (int64_t j = 0; !few && j < k.inside; ++j) apply(i, j, 0, k.places);
     }
   });
@@ -154,31 +157,32 @@ void few_places_backward(const Groups& k, const T* g, const T* x, T* to, const N
   }
 }
 
-template <class T>
+template <class S, class T>
 void group_norm_backward_typed(Call& c) {
   const Tensor& self = c.tensor(1);
   const Groups k(self, c.integer(2));
   const Sizes stride = row_major(self.shape());
-  const Tensor g = arranged(c.tensor(0), type_of<T>, stride);
-  const Tensor x = arranged(self, type_of<T>, stride);
-  const Tensor y = target(c.out[0], type_of<T>, stride);
+  const Tensor g = arranged(c.tensor(0), type_of<S>, stride);
+  const Tensor x = arranged(self, type_of<S>, stride);
+  const Tensor y = target(c.out[0], type_of<S>, stride);
   const int64_t channels = k.groups * k.inside, run = k.inside * k.places;
   const Numbers<T> w(c.tensor(3), channels, 1);
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
-  const T *const gp = g.data<T>(), *const xp = x.data<T>();
-  T* const to = y.data<T>();
-  if (k.places <= kFewPlaces) {
-    few_places_backward(k, gp, xp, to, w, mean, rstd, c.out[1].data<T>(), c.out[2].data<T>());
-    return finish(c.out[0], y);
-  }
+  const S *const gp = g.data<S>(), *const xp = x.data<S>();
+  S* const to = y.data<S>();
+  if constexpr (std::is_same_v<S, T>)
+    if (k.places <= kFewPlaces) {
+      few_places_backward(k, gp, xp, to, w, mean, rstd, c.out[1].data<T>(), c.out[2].data<T>());
+      return finish(c.out[0], y);
+    }
   // Sums of every sample's channels: of g, and of g (x - mean).
   std::vector<double> sum(static_cast<size_t>(k.samples * channels)), dot(sum.size());
   const int64_t groups = k.samples * k.groups;
   std::vector<Sums> of(static_cast<size_t>(groups));
   const auto plane_sums = [&](int64_t at) {
-    NORM_LEVEL(T, norm_sums, gp + at * k.places, xp + at * k.places, k.places, mean[at / k.inside],
-               sum.data() + at, dot.data() + at);
+    NORM_LEVEL_16(S, norm_sums, gp + at * k.places, xp + at * k.places, k.places,
+                  mean[at / k.inside], sum.data() + at, dot.data() + at);
   };
   const auto group_sums = [&](int64_t i) {
     for (int64_t at = i * k.inside; at < (i + 1) * k.inside; ++at) {
@@ -189,9 +193,10 @@ void group_norm_backward_typed(Call& c) {
   const auto plane_grad = [&](int64_t at) {
     const int64_t i = at / k.inside;
     const double r = static_cast<double>(rstd[i]), count = static_cast<double>(run);
-    NORM_LEVEL(T, norm_grad, gp + at * k.places, xp + at * k.places, to + at * k.places, k.places,
-               mean[i], w[at % channels] * rstd[i], static_cast<T>(-of[i].dot * r * r * r / count),
-               static_cast<T>(-of[i].sum * r / count));
+    NORM_LEVEL_16(S, norm_grad, gp + at * k.places, xp + at * k.places, to + at * k.places,
+                  k.places, mean[i], w[at % channels] * rstd[i],
+                  static_cast<T>(-of[i].dot * r * r * r / count),
+                  static_cast<T>(-of[i].sum * r / count));
   };
   if (!RowParts(groups, run).whole()) {  // channels are shared out, not groups
     const auto planes = [&](auto each) {
@@ -224,14 +229,22 @@ void group_norm_backward_typed(Call& c) {
   finish(c.out[0], y);
 }
 
+// bfloat16 is read and written as it lies, unless channels are turned or widened.
+bool as_it_lies(const Tensor& x, int64_t groups) {
+  return x.dtype() == DType::BFloat16 && Groups(x, groups).places > kFewPlaces;
+}
+
 }  // namespace
 
 void group_norm(Call& c) {
-  typed(wide(c.tensor(0).dtype()), [&](auto zero) { group_norm_typed<decltype(zero)>(c); });
+  if (as_it_lies(c.tensor(0), c.integer(1))) return group_norm_typed<uint16_t, float>(c);
+  typed(wide(c.tensor(0).dtype()),
+        [&](auto zero) { group_norm_typed<decltype(zero), decltype(zero)>(c); });
 }
 void group_norm_backward(Call& c) {
+  if (as_it_lies(c.tensor(1), c.integer(2))) return group_norm_backward_typed<uint16_t, float>(c);
   typed(wide(c.tensor(1).dtype()),
-        [&](auto zero) { group_norm_backward_typed<decltype(zero)>(c); });
+        [&](auto zero) { group_norm_backward_typed<decltype(zero), decltype(zero)>(c); });
 }
 
 BIND_KERNEL(Cpu, "group_norm_forward", group_norm);

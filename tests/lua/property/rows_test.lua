@@ -88,6 +88,24 @@ test("norms of rows are those of their definition in every type and length, with
       end
     end
   end
+  for dtype, off in pairs(tolerance) do
+    for _, size in ipairs {{2, 4, 40}, {3, 6, 5, 7}, {1, 2, 40000}, {2, 8, 3}, {5, 4, 17}, {2, 6, 9000}} do
+      local function run(kind)
+        torch.manual_seed(7)
+        local x = (torch.randn(size) + 1):to(torch[dtype]):to(kind):requires_grad_()
+        local w = torch.rand(size[2]):to(torch[dtype]):to(kind):requires_grad_()
+        local y = F.group_norm(x, 2, w)
+        y:backward(torch.randn(size):to(torch[dtype]):to(kind))
+        return y:detach(), x.grad, w.grad
+      end
+      local y, dx, dw = run(torch[dtype])
+      local v, dv, du = run(torch.float64)
+      local what = "group_norm " .. dtype .. " " .. table.concat(size, "x")
+      near(y, v, off * 10, what)
+      near(dx, dv, off * 30, what .. " backward")
+      near(dw, du, off * 60, what .. " weight")
+    end
+  end
   local x = torch.randn(2, 4, 20000, {dtype = torch.float64})
   local w = torch.randn(4, {dtype = torch.float64})
   local c = x - x:mean({2, 3}, true)
