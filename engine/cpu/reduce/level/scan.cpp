@@ -69,23 +69,22 @@ void sum_run(const float* x, float* y, int64_t n) {
 #endif
   one_by_one(x + i, y + i, n - i, 1, carry, [](double a, double b) { return a + b; });
 }
-void sum_run(const int64_t* x, int64_t* y, int64_t n) {
+// Of as wide a type as the carry's, which in lanes waits for one addition per lane.
+template <class T>
+void sum_run(const T* x, T* y, int64_t n) {
   int64_t i = 0;
+  T carry = 0;
 #if defined(TYCHO_LEVEL_v4)
-  constexpr int w = I64::size;
-  I64 carry(0);
+  constexpr int w = Lane<T>::size;
+  Lane<T> before(0);
   for (; i + w <= n; i += w) {
-    const I64 p = prefix(I64::load(x + i)) + carry;
-    p.store(y + i);
-    carry = I64(last(p));
+    const Lane<T> p = prefix(Lane<T>::load(x + i));
+    (p + before).store(y + i);
+    before += Lane<T>(last(p));
   }
+  carry = before.v[0];
 #endif
-  int64_t c = i ? y[i - 1] : 0;
-  for (; i < n; ++i) y[i] = c = plus(c, x[i]);
-}
-void sum_run(const double* x, double* y, int64_t n) {
-  double carry = 0;
-  for (int64_t i = 0; i < n; ++i) y[i] = carry += x[i];
+  for (; i < n; ++i) y[i] = carry = plus(carry, x[i]);
 }
 
 // Logarithms of running sums of exponentials, a block at a time: of what its largest value leaves of
