@@ -185,6 +185,25 @@ test("extremes of narrow rows have the first of equal positions, and nan wins", 
   end
 end)
 
+test("the k best are the first of the sorted ones, however the line goes", function()
+  torch.manual_seed(9)
+  for _, dtype in ipairs {"float32", "float64", "int64", "int8", "bfloat16"} do
+    for _, n in ipairs {1, 5, 16, 17, 93, 130, 400, 3000} do
+      for _, k in ipairs {1, 2, 6, 16, 17, 40} do
+        local line = torch.arange(1, 2 * n + 1):view(2, n):float()
+        for _, x in ipairs(k <= n and {torch.randn(2, n) * 50, line, -line, torch.randint(1, 4, {2, n}):float()} or {}) do
+          x = x:clamp(-100, 100):to(torch[dtype])
+          for _, largest in ipairs {true, false} do
+            local v, i = x:topk(k, {dim = 2, largest = largest})
+            local w, j = torch.sort(x, {dim = 2, descending = largest, stable = true})
+            check.equal(torch.equal(v, w[{{}, {1, k}}]) and torch.equal(i, j[{{}, {1, k}}]), true, dtype .. " " .. n .. " " .. k)
+          end
+        end
+      end
+    end
+  end
+end)
+
 test("lines are resized as their definition says, at every length", function()
   torch.manual_seed(5)
   for _, dtype in ipairs {torch.float32, torch.float64} do
