@@ -69,21 +69,20 @@ local function corrcoef(x)
 end
 both("corrcoef", corrcoef)
 
--- Positions of all choices of r from n, in order.
-local function choices(n, r, repeats)
-  local at, out = {}, {}
-  local function go(k, from)
-    if k > r then
-      out[#out + 1] = table.move(at, 1, r, 1, {})
-      return
-    end
-    for i = from, n do
-      at[k] = i
-      go(k + 1, repeats and i or i + 1)
-    end
+-- Positions of all choices of r from n, in order, a list for each place of a choice: every choice of fewer is followed
+-- by all that may come after its last one.
+local function choices(n, r, repeats, device)
+  local step = repeats and 0 or 1
+  local lists = {torch.arange(1, math.max(n - (r - 1) * step, 0) + 1, {device = device})}
+  for k = 2, r do
+    local last = lists[k - 1]
+    local counts = (n - (r - k) * step + 1 - step) - last
+    local before = counts:cumsum(1) - counts
+    local first = (last + step - before):repeat_interleave(counts)
+    for j = 1, k - 1 do lists[j] = lists[j]:repeat_interleave(counts) end
+    lists[k] = first + torch.arange(#first, {device = device})
   end
-  go(1, 1)
-  return out
+  return lists
 end
 ---All choices of r elements of a vector, a row each.
 ---@param x userdata
@@ -94,9 +93,10 @@ local function combinations(x, ...)
   local r = o.r or 2
   if want("combinations", x).ndim ~= 1 then error("combinations: wants a vector, not shape " .. tostring(x.shape), 2, "shape") end
   if math.type(r) ~= "integer" or r < 0 then error("combinations: r must be an integer from 0, not " .. tostring(r), 2, "value") end
-  local rows = choices(#x, r, o.with_replacement)
-  if #rows == 0 or r == 0 then return x.new_empty and x:new_empty({0, r}) or torch.empty(0, r, {dtype = x.dtype}) end
-  return x[torch.tensor(rows, {device = x.device})]
+  if r == 0 then return x.new_empty and x:new_empty({0, r}) or torch.empty(0, r, {dtype = x.dtype}) end
+  local columns = {}
+  for k, at in ipairs(choices(#x, r, o.with_replacement, x.device)) do columns[k] = x:index_select(1, at) end
+  return torch.stack(columns, 2)
 end
 both("combinations", combinations)
 

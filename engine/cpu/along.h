@@ -11,7 +11,7 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kAlongWork = 16384;  // elements that are worth a task
+constexpr int64_t kAlongWork = 8192;  // elements that are worth a task
 
 // A tensor cut along one dimension: `rows` lines of n elements, `inner` apart.
 struct Cut {
@@ -101,16 +101,18 @@ struct Gathered {
                    for (int64_t i = begin; i < end; ++i) {
                      const int64_t j = i % parts * most, from = i / parts * cut.n * cut.inner + j,
                                    cols = std::min(most, cut.inner - j);
+                     // Whole lines lie in one piece.
+                     const int64_t rows = cols == cut.inner ? 1 : cut.n, run = cut.n / rows * cols;
                      for (int k = 1; k < count; ++k)
-                       for (int64_t r = 0; r < cut.n; ++r)
+                       for (int64_t r = 0; r < rows; ++r)
                          level_of::load_tile(
                              static_cast<int>(lanes), static_cast<int>(t[k]->dtype()),
-                             p[k] + r * cols * lane_bytes, at(k, from + r * cut.inner), 1, cols);
+                             p[k] + r * cols * lane_bytes, at(k, from + r * cut.inner), 1, run);
                      columns(p, cut.n, cols, cols);
-                     for (int64_t r = 0; r < cut.n; ++r)
+                     for (int64_t r = 0; r < rows; ++r)
                        level_of::store_tile(
                            static_cast<int>(lanes), static_cast<int>(t[0]->dtype()),
-                           at(0, from + r * cut.inner), p[0] + r * cols * lane_bytes, 1, cols);
+                           at(0, from + r * cut.inner), p[0] + r * cols * lane_bytes, 1, run);
                    }
                  });
   }

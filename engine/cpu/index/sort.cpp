@@ -276,8 +276,27 @@ void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t
   int64_t have = 0, i = 0;
   for (; i < std::min(n, room); ++i) items[have++] = pack<Key>(keys[i], i);
   if (many) return sort_packed<Key>(items, spare, n);
-  for (;;) {
-    std::nth_element(items, items + (k - 1), items + have);
+  // Few stand in order at all times, and what is less than the last of them is put in its place; unless
+  // most is, as in lines that fall.
+  constexpr int64_t kFew = 16;
+  bool in_order = k <= kFew;
+  for (int64_t sorted = 0;;) {
+    if (in_order) {
+      int64_t put = 0;
+      const int64_t came = have - sorted;
+      for (; sorted < have; ++sorted) {
+        const Packed<Key> one = items[sorted];
+        int64_t at = std::min(sorted, k);
+        if (at == k && !(one < items[--at])) continue;
+        ++put;
+        for (; at > 0 && one < items[at - 1]; --at) items[at] = items[at - 1];
+        items[at] = one;
+      }
+      in_order = put <= k || 2 * put <= came;
+      sorted = k;
+    } else {
+      std::nth_element(items, items + (k - 1), items + have);
+    }
     have = k;
     if (i == n) break;
     const Key limit = key_of<Key>(items[k - 1]);  // later elements must be less to enter
@@ -286,7 +305,7 @@ void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t
     else
       have = level_of::collect_below_u64(keys, &i, n, limit, items, have, room);
   }
-  std::sort(items, items + k);
+  if (!in_order) std::sort(items, items + k);
 }
 
 void topk(Call& c) {
@@ -352,7 +371,19 @@ void median(Call& c, bool skip_nan) {
 }
 
 void mode(Call& c) {
+  constexpr int64_t kFew = 24;  // that are counted one by one
   pick_one(c, c.integer(1), -1, Nans::Last, [&]<class Key>(Line<Key>& scratch, int64_t n, bool) {
+    if (n <= kFew) {
+      const Key* const keys = scratch.keys;
+      int64_t best = 0, most = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t count = 0;
+        for (int64_t j = 0; j < n; ++j) count += keys[j] == keys[i];
+        // Of those that are as frequent the least, and of that the last.
+        if (count > most || (count == most && keys[i] <= keys[best])) best = i, most = count;
+      }
+      return best;
+    }
     for (int64_t i = 0; i < n; ++i) scratch.items[i] = pack<Key>(scratch.keys[i], i);
     sort_packed<Key>(scratch.items, scratch.spare, n);
     int64_t best = 0, most = 0;

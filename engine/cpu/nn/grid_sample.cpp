@@ -63,7 +63,7 @@ GRID_LOOP(turn)
 // How many channels are read as one: several where so many places are read that turning the image costs less.
 template <class T>
 int width_for(const GridSampler& s, const Counts& n) {
-  if (n.channels == 1 || n.channels * s.taps() < 8 || n.points * s.taps() < n.places) return 0;
+  if (n.channels == 1 || n.channels * s.taps() < 12 || n.points * s.taps() < n.places) return 0;
   return n.channels <= 4 ? 4 : static_cast<int>(64 / sizeof(T));
 }
 

@@ -34,32 +34,44 @@ struct Planes {
   }
 };
 
-// Joins the statistics of two parts (Chan and others, 1979).
-struct Moments {
-  double count = 0, mean = 0, m2 = 0;
-  void join(double n, double other_mean, double other_m2) {
-    if (n == 0) return;
-    const double step = other_mean - mean, all = count + n;
-    m2 += other_m2 + step * step * count * n / all;
-    mean += step * n / all;
-    count = all;
+// What find(place, number) says of every channel's images, large ones in parts, joined in their order.
+// Of few channels, threads share the parts out.
+template <class Part, class F>
+std::vector<Part> of_channels(const Planes& p, F find) {
+  constexpr int64_t kPart = 8192;
+  const int64_t size = p.places >= 4 * kPart ? kPart : std::max<int64_t>(p.places, 1),
+                parts = (p.places + size - 1) / size, each = p.samples * parts;
+  const auto part_of = [&](int64_t c, int64_t n, int64_t at) {
+    return find(c, (n * p.channels + c) * p.places + at, std::min(size, p.places - at));
+  };
+  std::vector<Part> all(static_cast<size_t>(p.channels));
+  if (p.channels >= 16) {
+    parallel_for(p.channels, grain(p.count()), [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c)
+        for (int64_t n = 0; n < p.samples; ++n)
+          for (int64_t at = 0; at < p.places; at += size) all[c].join(part_of(c, n, at));
+    });
+    return all;
   }
-};
+  std::vector<Part> part(static_cast<size_t>(p.channels * each));
+  parallel_for(p.channels * each, grain(size), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k)
+      part[k] = part_of(k / each, k % each / parts, k % parts * size);
+  });
+  for (int64_t k = 0; k < p.channels * each; ++k) all[k / each].join(part[k]);
+  return all;
+}
 
 template <class S, class T>
 std::vector<Moments> channel_moments(const S* x, const Planes& p) {
-  std::vector<Moments> m(static_cast<size_t>(p.channels));
-  if (!p.columns) {
-    parallel_for(p.channels, grain(p.count()), [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c)
-        for (int64_t n = 0; n < p.samples; ++n) {
-          double mean, m2;
-          NORM_LEVEL_16(S, norm_moments, x + (n * p.channels + c) * p.places, p.places, &mean, &m2);
-          m[c].join(static_cast<double>(p.places), mean, m2);
-        }
+  if (!p.columns)
+    return of_channels<Moments>(p, [&](int64_t, int64_t at, int64_t n) {
+      Moments m;
+      m.count = static_cast<double>(n);
+      NORM_LEVEL_16(S, norm_moments, x + at, n, &m.mean, &m.m2);
+      return m;
     });
-    return m;
-  }
+  std::vector<Moments> m(static_cast<size_t>(p.channels));
   const int64_t block = p.block(), rows = p.count(), blocks = (rows + block - 1) / block;
   std::vector<T> part(static_cast<size_t>(3 * blocks * p.channels));
   parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {
@@ -167,16 +179,12 @@ void batch_norm_backward_typed(Call& c) {
   std::vector<double> sum(static_cast<size_t>(p.channels)), dot(static_cast<size_t>(p.channels));
   const int64_t block = p.block(), rows = p.count(), blocks = (rows + block - 1) / block;
   if (!p.columns) {
-    parallel_for(p.channels, grain(p.count()), [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k)
-        for (int64_t n = 0; n < p.samples; ++n) {
-          const int64_t at = (n * p.channels + k) * p.places;
-          double s, d;
-          NORM_LEVEL_16(S, norm_sums, gp + at, xp + at, p.places, mean[k], &s, &d);
-          sum[k] += s;
-          dot[k] += d;
-        }
+    const std::vector<Sums> all = of_channels<Sums>(p, [&](int64_t k, int64_t at, int64_t n) {
+      Sums s;
+      NORM_LEVEL_16(S, norm_sums, gp + at, xp + at, n, mean[k], &s.sum, &s.dot);
+      return s;
     });
+    for (int64_t k = 0; k < p.channels; ++k) sum[k] = all[k].sum, dot[k] = all[k].dot;
   } else {
     std::vector<T> part(static_cast<size_t>(2 * blocks * p.channels));
     parallel_for(blocks, grain(block * p.channels), [&](int64_t begin, int64_t end) {

@@ -32,16 +32,19 @@ TYCHO_NORM_LEVELS(float, float, f32)
 TYCHO_NORM_LEVELS(double, double, f64)
 TYCHO_NORM_LEVELS(uint16_t, float, bf16)
 
-#define TYCHO_NORM_ROW_LEVELS(T, suffix)                                                             \
-  TYCHO_LEVELS(double, norm_squares_##suffix, (const T* x, int64_t n))                               \
-  /* y = (x - mean) * rstd * w + b, element by element; w or b may be null */                        \
-  TYCHO_LEVELS(void, norm_row_##suffix,                                                              \
-               (const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b))                \
-  /* The gradient of norm_row: y (unless null), and dw += g * xhat, db += g (unless null).         \
-     `centred`: the mean was subtracted, and depends on x (layer_norm, not rms_norm). */ \
-  TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                         \
-               (const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, T* dw, T* db,   \
-                bool centred))
+#define TYCHO_NORM_ROW_LEVELS(S, T, suffix)                                                       \
+  TYCHO_LEVELS(double, norm_squares_##suffix, (const S* x, int64_t n))                            \
+  /* y = (x - mean) * rstd * w + b, element by element; w or b may be null */                     \
+  TYCHO_LEVELS(void, norm_row_##suffix,                                                           \
+               (const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b))             \
+  /* The sums of h = g * w and of h * (x - mean). */                                              \
+  TYCHO_LEVELS(void, norm_row_sums_##suffix,                                                      \
+               (const S* g, const S* x, const T* w, int64_t n, T mean, double* sum, double* dot)) \
+  /* The gradient of norm_row: y = h * rstd + (x - mean) * b + c, dw += g * xhat, db += g */      \
+  TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                      \
+               (const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, T b, T c,    \
+                T* dw, T* db))
 
-TYCHO_NORM_ROW_LEVELS(float, f32)
-TYCHO_NORM_ROW_LEVELS(double, f64)
+TYCHO_NORM_ROW_LEVELS(float, float, f32)
+TYCHO_NORM_ROW_LEVELS(double, double, f64)
+TYCHO_NORM_ROW_LEVELS(uint16_t, float, bf16)

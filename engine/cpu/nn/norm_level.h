@@ -26,7 +26,7 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kWork = 16384;  // elements worth a chunk of their own
+constexpr int64_t kWork = 8192;  // elements worth a chunk of their own
 
 inline int64_t grain(int64_t cost) {
   return std::max<int64_t>(1, kWork / std::max<int64_t>(1, cost));
@@ -38,6 +38,29 @@ template <class S>
 constexpr DType type_of = sizeof(S) == 2   ? DType::BFloat16
                           : sizeof(S) == 4 ? DType::Float32
                                            : DType::Float64;
+
+// Joins the statistics of two parts (Chan and others, 1979).
+struct Moments {
+  double count = 0, mean = 0, m2 = 0;
+  void join(const Moments& other) { join(other.count, other.mean, other.m2); }
+  void join(double n, double other_mean, double other_m2) {
+    if (n == 0) return;
+    const double step = other_mean - mean, all = count + n;
+    m2 += other_m2 + step * step * count * n / all;
+    mean += step * n / all;
+    count = all;
+  }
+};
+
+// Of a row or a group: the sums of g w and of g w (x - mean).
+struct Sums {
+  double sum = 0, dot = 0;
+  void join(const Sums& s) { sum += s.sum, dot += s.dot; }
+};
+template <class T>
+void joins(T& all, const T& more) {
+  all.join(more);
+}
 
 // Runs f<float>() or f<double>() by the type to compute in.
 template <class F>

@@ -12,3 +12,15 @@ TYCHO_LEVELS(void, softmax_grad_run,
 TYCHO_LEVELS(void, softmax_grad_columns,
              (int lanes, bool log, const void* g, const void* y, void* out, int64_t n, int64_t cols,
               int64_t step))
+// The steps of a run, for parts of a long one: its largest element; the sum of exponentials of what is
+// above `top`, which without `log` are kept in y; and the result, given the sum over all parts.
+TYCHO_LEVELS(double, softmax_top, (int lanes, const void* x, int64_t n))
+TYCHO_LEVELS(double, softmax_exps,
+             (int lanes, bool log, const void* x, void* y, int64_t n, double top))
+TYCHO_LEVELS(void, softmax_finish,
+             (int lanes, bool log, const void* x, void* y, int64_t n, double top, double sum))
+// The sum that a gradient needs, and the gradient of a part.
+TYCHO_LEVELS(double, softmax_grad_sum,
+             (int lanes, bool log, const void* g, const void* y, int64_t n))
+TYCHO_LEVELS(void, softmax_grad_part,
+             (int lanes, bool log, const void* g, const void* y, void* out, int64_t n, double sum))

@@ -71,7 +71,7 @@ void by_runs(const Folder& folder, FoldSink sink) {
   });
 }
 
-void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) {
+void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
   const FoldPlan& p = folder.plan;
   const FoldAxis col = p.kept[column_axis];
   FoldAxis outer[kMaxDims];
@@ -83,8 +83,8 @@ void by_columns(const Folder& folder, int column_axis, bool arg, FoldSink sink) 
   int64_t group = 1;
   const bool straight = folder.straight && p.folded_rank == 1 && (!folder.small || col.out == 1) &&
                         (col.size > kNarrow || col.size * p.depth <= kBox);
-  if (!arg && !straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 &&
-      p.folded_rank == 1 && p.folded[0].in == col.size)
+  if (!straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
+      p.folded[0].in == col.size)
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
@@ -338,18 +338,17 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
   int column = -1;  // the kept axis that lies closest
   for (int k = 0; k < p.kept_rank; ++k)
     if (p.kept[k].in > 0 && (column < 0 || p.kept[k].in <= p.kept[column].in)) column = k;
-  const bool arg = op == FoldOp::ArgMax || op == FoldOp::ArgMin;
   bool columns = column >= 0, boxes = false;
   if (columns && p.folded_rank > 0) {
     const FoldAxis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
-    const bool narrow = !arg && c.in == 1 && p.folded_rank == 1 && r.in == c.size;
+    const bool narrow = c.in == 1 && p.folded_rank == 1 && r.in == c.size;
     const bool sliding = c.in == r.in && r.size <= kShallow;  // short windows over one line
     columns = c.in < r.in ? c.size >= 8 || narrow : (r.size < 8 || sliding) && c.size >= 16;
     // Many small blocks; deep ones are not small.
     const int64_t row = c.size * folder.bytes;
-    const bool deep = narrow && p.depth >= 32;
-    if (!deep && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 && row < kShortRow &&
-        p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
+    const bool deep = narrow && p.depth >= (folder.f->components > 1 ? 128 : 32);
+    if (!deep && p.depth > 0 && c.in < r.in && p.kept_rank > 1 && p.folded_rank == 1 &&
+        row < kShortRow && p.results >= kShortRow && row * p.depth < kShortRow * kShortRow) {
       // Moments are joined slab by slab, which is dear where there are many.
       boxes = column >= p.kept_rank - 2 && (folder.f->components < 3 || p.depth <= 16);
       if (!boxes && columns) {
@@ -375,7 +374,7 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
   else if (lines)
     by_lines(folder, sink);
   else if (columns)
-    by_columns(folder, column, arg, sink);
+    by_columns(folder, column, sink);
   else
     by_runs(folder, sink);
 }

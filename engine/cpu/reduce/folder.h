@@ -256,9 +256,13 @@ struct Folder {
                    int64_t cap) const {
     const int64_t wide = (end - begin) / group;
     rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
+    if (f->components == 2 && wide)  // positions, of single rows
+      for (int64_t k = 0; k < group; ++k)
+        for (Slot* p = s + cap + k * cols; p < s + cap + (k + 1) * cols; ++p)
+          p->i = begin + p->i * group + k;
     for (int64_t k = group / 2; k > 0; k /= 2) f->merge(s, cap, s + k * cols, cap, k * cols);
     begin += wide * group;
-    if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, 0, s, cap);
+    if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, begin, s, cap);
   }
 };
 

@@ -59,50 +59,83 @@ void lines(const T* x, int64_t rows, int64_t n, T* y) {
   lines(part.data(), rows, parts, y);
 }
 
+// [outer, depth, inner], of which the last lie side by side.
+struct Planes {
+  int64_t outer, depth, inner, outer_step, step;
+};
+
 template <class T>
-void columns(const T* x, int64_t outer, int64_t depth, int64_t inner, T* y) {
-  parallel_for(outer, std::max<int64_t>(1, kPart / (depth * inner)),
+void columns(const T* x, const Planes& p, T* y) {
+  constexpr int64_t kColumns = 1024;
+  const int64_t width = std::min(kColumns, p.inner), parts = (p.inner + width - 1) / width;
+  parallel_for(p.outer * parts, std::max<int64_t>(1, kPart / (p.depth * width)),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t o = begin; o < end; ++o) {
-                   const T* const from = x + o * depth * inner;
-                   T* const to = y + o * inner;
-                   columns_of(from, depth, inner, inner, to);
-                   for (int64_t j = 0; j < inner; ++j) mend(from + j, depth, inner, to + j);
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t j = i % parts * width, m = std::min(width, p.inner - j);
+                   const T* const from = x + i / parts * p.outer_step + j;
+                   T* const to = y + i / parts * p.inner + j;
+                   columns_of(from, p.depth, p.step, m, to);
+                   for (int64_t k = 0; k < m; ++k) mend(from + k, p.depth, p.step, to + k);
                  }
                });
 }
 
 template <class T>
-void reduce(const Tensor& x, int64_t outer, int64_t depth, int64_t inner, const Tensor& y) {
-  if (inner == 1)
-    lines(x.data<T>(), outer, depth, y.data<T>());
+void reduce(const Tensor& x, const Planes& p, const Tensor& y) {
+  if (p.inner == 1)
+    lines(x.data<T>(), p.outer, p.depth, y.data<T>());
   else
-    columns(x.data<T>(), outer, depth, inner, y.data<T>());
+    columns(x.data<T>(), p, y.data<T>());
+}
+
+// Dimensions [from, to) as one: its step, or -1 where they lie at no single one.
+int64_t common_step(const Tensor& x, int from, int to) {
+  int64_t n = 1, step = 0;
+  for (int d = to - 1; d >= from; --d) {
+    if (x.size(d) == 1) continue;
+    if (n == 1) step = x.stride(d);
+    if (x.stride(d) != step * n) return -1;
+    n *= x.size(d);
+  }
+  return step;
 }
 
 void logsumexp(Call& c) {
-  const Tensor& out = c.out[0];
-  const uint32_t bits = dim_bits(c, 1, c.tensor(0).rank());
+  const Tensor &input = c.tensor(0), &out = c.out[0];
+  const int rank = input.rank();
+  const uint32_t bits = dim_bits(c, 1, rank);
   // The dimensions must be neighbours: [outer, depth, inner].
-  int64_t outer = 1, depth = 1, inner = 1;
+  Planes p{1, 1, 1, 0, 0};
   bool neighbours = true;
-  for (int d = 0; d < c.tensor(0).rank(); ++d) {
-    const int64_t n = c.tensor(0).size(d);
+  int first = rank, behind = rank;  // the dimensions [first, behind)
+  for (int d = 0; d < rank; ++d) {
+    const int64_t n = input.size(d);
     if (bits >> d & 1) {
-      neighbours = neighbours && inner == 1;
-      depth *= n;
+      neighbours = neighbours && behind == rank;
+      first = std::min(first, d);
+      p.depth *= n;
+      if (d + 1 < rank && !(bits >> (d + 1) & 1)) behind = d + 1;
     } else {
-      (depth == 1 && (bits & ((1u << d) - 1)) == 0 ? outer : inner) *= n;
+      (first == rank ? p.outer : p.inner) *= n;
     }
   }
-  if (!neighbours || c.tensor(0).numel() == 0 || inner > kPart) return c.op->run(c);
+  if (!neighbours || input.numel() == 0) return c.op->run(c);
   const DType wide = out.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  const Tensor x = packed(op<"to.dtype">(c.tensor(0), wide));
+  Tensor x = input.dtype() == wide ? input : op<"to.dtype">(input, wide);
+  p.outer_step = common_step(x, 0, first);
+  p.step = common_step(x, first, behind);
+  const bool as_it_lies =
+      p.inner > 1 && common_step(x, behind, rank) == 1 && p.outer_step >= 0 && p.step >= 0;
+  if (!as_it_lies) {
+    x = packed(x);
+    p.outer_step = p.depth * p.inner;
+    p.step = p.inner;
+  }
   const Tensor y = out.dtype() == wide && out.contiguous() ? out : empty(out.shape(), wide);
   if (wide == DType::Float64)
-    reduce<double>(x, outer, depth, inner, y);
+    reduce<double>(x, p, y);
   else
-    reduce<float>(x, outer, depth, inner, y);
+    reduce<float>(x, p, y);
   if (y.get() != out.get()) copy_raw(out, y);
 }
 

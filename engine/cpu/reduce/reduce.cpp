@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/run.h"
@@ -201,6 +202,33 @@ void min_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMin); }
 void argmax(Call& c) { position_of_extreme(c, FoldOp::ArgMax); }
 void argmin(Call& c) { position_of_extreme(c, FoldOp::ArgMin); }
 
+// Both extremes of everything: each part is folded twice while it lies in the cache.
+void aminmax(Call& c) {
+  constexpr int64_t kPart = 8192;
+  const Tensor& x = c.tensor(0);
+  const Lanes lanes = fold_lanes(FoldOp::amax, x.dtype());
+  const int64_t n = x.numel(), parts = (n + kPart - 1) / kPart;
+  const bool whole = c.out[0].numel() == 1 && n > kPart && x.contiguous();
+  const Fold* fold[] = {find_fold(shared_fold(FoldOp::amin), lanes),
+                        find_fold(shared_fold(FoldOp::amax), lanes)};
+  if (!whole || x.dtype() != lane_type_of(lanes)) return c.op->run(c);
+  std::vector<Slot> state(static_cast<size_t>(2 * parts));
+  const int64_t bytes = dtype_size(x.dtype());
+  parallel_for(parts, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int k = 0; k < 2; ++k) {
+        Slot* const s = state.data() + k * parts + i;
+        fold[k]->init(s, 1, 1);
+        fold[k]->run(x.data() + i * kPart * bytes, std::min(kPart, n - i * kPart), 0, s, 1);
+      }
+  });
+  for (int k = 0; k < 2; ++k) {
+    Slot* const s = state.data() + k * parts;
+    for (int64_t i = 1; i < parts; ++i) fold[k]->merge(s, 1, s + i, 1, 1);
+    store_slots(Target(c.out[k]), lanes, s, 1, 0, 1);
+  }
+}
+
 void take_roots(Slot* s, int64_t n) {
   void* const p[] = {s, s};
   level_of::row_f64(static_cast<int>(Row::sqrt))(p, n, 0);
@@ -292,6 +320,7 @@ BIND_KERNEL(Cpu, "var", moments<false>);
 BIND_KERNEL(Cpu, "std", moments<true>);
 BIND_KERNEL(Cpu, "var_mean", moments<false>);
 BIND_KERNEL(Cpu, "std_mean", moments<true>);
+BIND_KERNEL(Cpu, "aminmax", aminmax);
 BIND_KERNEL(Cpu, "max", amax);
 BIND_KERNEL(Cpu, "min", amin);
 BIND_KERNEL(Cpu, "max.dim", max_with_index);

@@ -23,7 +23,93 @@ Tensor moved_last(const Tensor& t, int d) {
   return alias(t, shape, stride, t->offset);
 }
 
+// The lines along a dimension as rows of `run` columns that lie at one step behind it, and how the
+// rows lie in the operand and in its row-major result.
+struct ScanRows {
+  int64_t run = 1, run_step = 1, rows = 1, n, x_step, y_step;
+  int others = 0;
+  int64_t size[kMaxDims], x_other[kMaxDims], y_other[kMaxDims];
+  ScanRows(const Tensor& x, int dim) : n(x.size(dim)), x_step(x.stride(dim)) {
+    int64_t inner = 1;  // elements behind d
+    bool joining = true;
+    for (int d = x.rank() - 1; d >= 0; inner *= x.size(d), --d) {
+      if (d == dim) y_step = inner;
+      joining = joining && d != dim;
+      if (d == dim || x.size(d) == 1) continue;
+      if (joining && run == 1) run_step = x.stride(d);
+      joining = joining && x.stride(d) == run * run_step;
+      if (joining) {
+        run *= x.size(d);
+        continue;
+      }
+      size[others] = x.size(d);
+      x_other[others] = x.stride(d);
+      y_other[others++] = inner;
+      rows *= x.size(d);
+    }
+  }
+  void place(int64_t row, int64_t* x, int64_t* y) const {
+    for (int k = 0; k < others; row /= size[k], ++k) {
+      *x += row % size[k] * x_other[k];
+      *y += row % size[k] * y_other[k];
+    }
+  }
+};
+
+// Such rows from where they lie into the result; of other types or steps than the lanes' by way of a
+// piece that stays in the cache.
+void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lanes lanes,
+                     ScanOp what, bool reverse) {
+  const DType type = lane_type_of(lanes);
+  const bool from_x = x.dtype() == type && r.run_step == 1, to_out = out.dtype() == type;
+  const int l = static_cast<int>(lanes), of_x = static_cast<int>(x.dtype()),
+            of_out = static_cast<int>(out.dtype());
+  constexpr int64_t kColumns = 2048;  // whose carries stay in the first-level cache
+  const int64_t bytes = dtype_size(type), x_bytes = dtype_size(x.dtype()),
+                out_bytes = dtype_size(out.dtype()),
+                most = from_x && to_out ? kColumns : std::clamp<int64_t>(16384 / r.n, 16, kColumns),
+                cols = std::min(most, r.run), parts = (r.run + cols - 1) / cols;
+  parallel_for(
+      r.rows * parts, std::max<int64_t>(1, kAlongWork / (r.n * cols)),
+      [&](int64_t begin, int64_t end) {
+        const Scratch scratch(static_cast<size_t>((!from_x + !to_out) * r.n * cols * bytes));
+        char *const in = scratch.data(), *const result = in + (from_x ? 0 : r.n * cols * bytes);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t j = i % parts * cols, m = std::min(cols, r.run - j);
+          int64_t x_at = j * r.run_step, y_at = j;
+          r.place(i / parts, &x_at, &y_at);
+          const char* const from = x.data() + x_at * x_bytes;
+          char* const to = out.data() + y_at * out_bytes;
+          for (int64_t k = 0; !from_x && k < r.n; ++k)
+            level_of::load_tile(l, of_x, in + k * m * bytes, from + k * r.x_step * x_bytes,
+                                r.run_step, m);
+          level_of::scan_columns(l, static_cast<int>(what), reverse,
+                                 static_cast<const void*>(from_x ? from : in),
+                                 from_x ? r.x_step : m, static_cast<void*>(to_out ? to : result),
+                                 to_out ? r.y_step : m, r.n, m);
+          for (int64_t k = 0; !to_out && k < r.n; ++k)
+            level_of::store_tile(l, of_out, to + k * r.y_step * out_bytes, result + k * m * bytes,
+                                 1, m);
+        }
+      });
+}
+
 void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, bool reverse) {
+  if (input.numel() == 0) return;
+  // Where it is stretched, it has the same lines over and over.
+  Sizes once = input.shape(), steps;
+  for (int d = 0; d < input.rank(); ++d) {
+    if (d != dim && input.stride(d) == 0) once[d] = 1;
+    steps.push_back(input.stride(d));
+  }
+  if (!(once == input.shape())) {
+    const Tensor result = empty(once, out.dtype());
+    scan_into(result, alias(input, once, steps, input->offset), dim, what, reverse);
+    steps = row_major(once);
+    for (int d = 0; d < input.rank(); ++d)
+      if (once[d] != input.size(d)) steps[d] = 0;
+    return copy_raw(out, alias(result, out.shape(), steps, result->offset));
+  }
   constexpr int64_t kLong = 256;  // shorter runs are slower than lanes over copied columns
   int64_t inner = 1;
   for (int d = dim + 1; d < input.rank(); ++d) inner *= input.size(d);
@@ -36,12 +122,19 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
     scan_into(result, turned, turned.rank() - 1, what, reverse);
     return copy_raw(moved_last(out, dim), result);
   }
-  Tensor x = packed(input);
-  if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
   const Lanes lanes = lanes_of(out.dtype());
   const int l = static_cast<int>(lanes), o = static_cast<int>(what);
-  const Cut cut(x, dim);
   const DType type = lane_type_of(lanes);
+  const Cut cut(input, dim);
+  if (input.rank() && cut.inner >= 8) {
+    const ScanRows rows(input, dim);
+    const bool as_they_lie = input.dtype() == type && out.dtype() == type;
+    if (rows.run == cut.inner && rows.run_step == 1 ? as_they_lie
+                                                    : rows.run >= 32 && cut.n <= 16384)
+      return scan_columns_of(out, input, rows, lanes, what, reverse);
+  }
+  Tensor x = packed(input);
+  if (is_floating(out.dtype()) && x.dtype() != out.dtype()) x = op<"to.dtype">(x, out.dtype());
   if (cut.rows >= 4 && cut.inner == 1 && cut.n > 1 && x.dtype() == type && out.dtype() == type &&
       what != ScanOp::LogSumExp) {
     const int64_t bytes = cut.n * dtype_size(type);
@@ -56,9 +149,8 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
       t, 2, cut, lanes,
       [&](char* const* p, int64_t n) { level_of::scan_run(l, o, reverse, p[1], p[0], n); },
       [&](char* const* p, int64_t n, int64_t cols, int64_t step) {
-        level_of::scan_columns(l, o, reverse, p[1], p[0], n, cols, step);
-      },
-      2048);
+        level_of::scan_columns(l, o, reverse, p[1], step, p[0], step, n, cols);
+      });
 }
 
 void scan(Call& c, ScanOp what, bool reverse) {
@@ -68,7 +160,8 @@ void scan(Call& c, ScanOp what, bool reverse) {
 void scan_with_index(Call& c, ScanOp what) {
   const Lanes lanes = lanes_of(c.tensor(0).dtype());
   const DType type = lane_type_of(lanes);
-  const Tensor x = packed(op<"to.dtype">(c.tensor(0), type));
+  const Tensor& input = c.tensor(0);
+  const Tensor x = packed(input.dtype() == type ? input : op<"to.dtype">(input, type));
   Tensor y = c.out[0].dtype() == type ? c.out[0] : empty(x.shape(), type);
   const Cut cut(x, c.integer(1));
   if (cut.rows == 0) return;

@@ -1,5 +1,5 @@
-// The kernel of padding by a tensor's own elements: row by row of the result, whose sides are read
-// from the row between them, so that everything is written once and in order.
+// The kernels of padding, by one value and by a tensor's own elements: row by row of the result, so that
+// everything is written once and in order; sides of the second kind are read from the row between them.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -71,6 +71,65 @@ void pad_around(Call& c) {
   });
 }
 
+// Of large results, whose memory is dearer than a look at each row, where nothing is cropped. Others are
+// filled and then copied into.
+void pad_constant(Call& c) {
+  constexpr int64_t kLarge = 1 << 20, kLeastRow = 64;  // bytes
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  const Value& pad = c.arg[1];
+  const int64_t bytes = dtype_size(out.dtype());
+  bool grows = x.contiguous() && out.contiguous() && x.numel() > 0 && c.count(1) > 0 &&
+               out.numel() * bytes >= kLarge && out.size(-1) * bytes >= kLeastRow;
+  for (int k = 0; k < c.count(1); ++k) grows = grows && pad.ints[k] >= 0;
+  if (!grows) return c.op->run(c);
+  const int last = x.rank() - 1, pairs = c.count(1) / 2;
+  // Where each row of a block of the padded dimensions comes from, -1 where from nowhere.
+  std::vector<int64_t> rows{0};
+  int64_t stride = x.size(last);
+  for (int k = 1; k < pairs; ++k) {
+    const int64_t n = x.size(last - k);
+    std::vector<int64_t> more;
+    for (int64_t i = -pad.ints[2 * k]; i < n + pad.ints[2 * k + 1]; ++i)
+      for (const int64_t row : rows)
+        more.push_back(i < 0 || i >= n || row < 0 ? -1 : i * stride + row);
+    rows = std::move(more);
+    stride *= n;
+  }
+  const int64_t n = x.size(last), before = pad.ints[0], after = pad.ints[1],
+                width = before + n + after, block = static_cast<int64_t>(rows.size());
+  const Tensor one = empty({1}, x.dtype());
+  fill_raw(one, c.arg[2]);
+  with_size(x.dtype(), [&](auto kind) {
+    using T = decltype(kind);
+    constexpr int64_t kShort = 128 / static_cast<int64_t>(sizeof(T));  // not worth a call
+    const T value = *one.data<T>();
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    parallel_for(out.numel() / width, std::max<int64_t>(1, 32768 / width),
+                 [&](int64_t begin, int64_t end) {
+                   const T* f = from + begin / block * stride;
+                   T* t = to + begin * width;
+                   for (int64_t i = begin, r = begin % block; i < end; ++i, ++r, t += width) {
+                     if (r == block) r = 0, f += stride;
+                     if (rows[static_cast<size_t>(r)] < 0) {
+                       std::fill_n(t, width, value);
+                       continue;
+                     }
+                     const T* const row = f + rows[static_cast<size_t>(r)];
+                     for (int64_t k = 0; k < before; ++k) t[k] = value;
+                     if (n < kShort)
+                       for (int64_t k = 0; k < n; ++k) t[before + k] = row[k];
+                     else
+                       level_of::copy_bytes(reinterpret_cast<char*>(t + before),
+                                            reinterpret_cast<const char*>(row),
+                                            n * static_cast<int64_t>(sizeof(T)));
+                     for (int64_t k = before + n; k < width; ++k) t[k] = value;
+                   }
+                 });
+  });
+}
+
 BIND_KERNEL(Cpu, "pad_around", pad_around);
+BIND_KERNEL(Cpu, "pad_constant", pad_constant);
 
 }  // namespace tycho::cpu

@@ -74,19 +74,28 @@ struct Spaced {
   }
 };
 
-// Positions (from 1) of the lower or the upper triangle of a matrix.
+// Positions (from 1) of the lower or the upper triangle of a matrix: of each row, its number as often
+// as it has places, and where they are.
+template <class T>
+void triangle_rows(T* p, int64_t n, bool lower, int64_t rows, int64_t cols, int64_t offset) {
+  T *row = p, *column = p + n;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t edge = std::clamp<int64_t>(lower ? r + offset + 1 : r + offset, 0, cols),
+                  first = lower ? 0 : edge, count = lower ? edge : cols - edge;
+    row = std::fill_n(row, count, static_cast<T>(r + 1));
+    for (int64_t k = 0; k < count; ++k) column[k] = static_cast<T>(first + k + 1);
+    column += count;
+  }
+}
 void triangle_fill(Call& c, bool lower) {
   const int64_t rows = c.integer(0), cols = c.integer(1), offset = c.integer(2),
                 n = c.out[0].size(1);
-  Tensor wide = empty({2, n}, DType::Int64);
-  auto* p = wide.data<int64_t>();
-  int64_t i = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t edge = std::clamp<int64_t>(lower ? r + offset + 1 : r + offset, 0, cols);
-    for (int64_t k = lower ? 0 : edge, end = lower ? edge : cols; k < end; ++k, ++i)
-      p[i] = r + 1, p[n + i] = k + 1;
-  }
-  copy_raw(c.out[0], wide);
+  const DType type = c.out[0].dtype();
+  if (type == DType::Int32)
+    return triangle_rows(c.out[0].data<int32_t>(), n, lower, rows, cols, offset);
+  const Tensor wide = type == DType::Int64 ? c.out[0] : empty({2, n}, DType::Int64);
+  triangle_rows(wide.data<int64_t>(), n, lower, rows, cols, offset);
+  if (type != DType::Int64) copy_raw(c.out[0], wide);
 }
 
 }  // namespace

@@ -234,7 +234,10 @@ void max_unpool(Call& c) {
   int64_t count = 1;
   for (int d = 0; d < spatial; ++d) count *= x.size(leading + d);
   in_shape[leading] = count;
-  const Tensor zeros = op<"zeros">(flat_shape, x.dtype(), x.device());
+  // A zero that is stretched: the copy that scatter makes is then the only one.
+  Sizes ones = flat_shape;
+  for (int64_t& n : ones) n = 1;
+  const Tensor zeros = op<"expand">(op<"zeros">(ones, x.dtype(), x.device()), flat_shape);
   c.out.push_back(op<"view">(
       op<"scatter">(zeros, -1, op<"reshape">(index, in_shape), op<"reshape">(x, in_shape)), out));
 }

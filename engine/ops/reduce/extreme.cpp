@@ -33,31 +33,54 @@ Tensor to_selected(const Tensor& g, const Tensor& positions, const Sizes& shape,
 
 namespace {
 
-const Op& aminmax = add_op(
-    {.name = "aminmax",
-     .args = "self, dim: dim?, keepdim: bool = false",
-     .doc = "The smallest and the largest element, overall or along a dimension.",
-     .see = "amin, amax",
-     .rule = "any shape -> min [], max []; with dim the shape without it",
-     .example = "low, high = torch.tensor{4, -1, 7}:aminmax()\n"
-                "low --> i64 []  -1\n"
-                "high --> i64 []  7",
-     .compose =
-         [](Call& c) {
-           const Tensor& x = c.tensor(0);
-           if (x.numel() == 0 && !c.has(1))
-             fail(Kind::Shape, "aminmax: there is nothing to choose from: the tensor is empty");
-           Sizes dims;
-           if (c.has(1)) dims.push_back(c.integer(1));
-           const Value dim = c.has(1) ? Value(dims) : Value();
-           c.out.push_back(op<"amin">(x, dim, c.flag(2)));
-           c.out.push_back(op<"amax">(x, dim, c.flag(2)));
-         },
-     .samples =
-         [](Samples& s) {
-           s.add({s.normal({3, 4})});
-           s.add({s.normal({3, 4}), 1, true});
-         }});
+uint32_t dims_of_both(const Call& c) {
+  const int rank = c.tensor(0).rank();
+  return c.has(1) ? one_dim(c.integer(1), rank) : (1u << rank) - 1;
+}
+void both_shape(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const uint32_t bits = dims_of_both(c);
+  if (x.numel() == 0 && !c.has(1))
+    fail(Kind::Shape, "aminmax: there is nothing to choose from: the tensor is empty");
+  check_not_empty("aminmax", x, bits);
+  for (int k = 0; k < 2; ++k)
+    c.out.push_back(empty(reduced_shape(x.shape(), bits, c.flag(2)), x.dtype(), x.device()));
+}
+void both_apart(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const Sizes dims = dim_list(dims_of_both(c), x.rank());
+  copy_raw(c.out[0], op<"amin">(x, dims, c.flag(2)));
+  copy_raw(c.out[1], op<"amax">(x, dims, c.flag(2)));
+}
+void both_grad(Backward& b) {
+  const Tensor x = b.in(0);
+  const uint32_t bits = b.has(1) ? one_dim(b.integer(1), x.rank()) : (1u << x.rank()) - 1;
+  Tensor sum;
+  for (int k = 0; k < 2; ++k) {
+    if (!b.has_g(k)) continue;
+    const Tensor g = share_among_equal(b.g(k), x, b.out(k), bits, false);
+    sum = sum ? sum + g : g;
+  }
+  b.set(0, sum);
+}
+
+const Op& aminmax =
+    add_op({.name = "aminmax",
+            .args = "self, dim: dim?, keepdim: bool = false",
+            .doc = "The smallest and the largest element, overall or along a dimension.",
+            .saves = "self, out, out2",
+            .see = "amin, amax",
+            .rule = "any shape -> min [], max []; with dim the shape without it",
+            .example = "low, high = torch.tensor{4, -1, 7}:aminmax()\n"
+                       "low --> i64 []  -1\n"
+                       "high --> i64 []  7",
+            .shape = both_shape,
+            .run = both_apart,
+            .grad = both_grad,
+            .samples = [](Samples& s) {
+              s.add({s.normal({3, 4})});
+              s.add({s.normal({3, 4}), 1, true});
+            }});
 
 // max and min of everything: as amax and amin.
 void whole_shape(Call& c) {
@@ -204,6 +227,7 @@ const Op& argmin = add_op(
      .shape = position_shape,
      .samples = position_samples});
 
+BATCH("aminmax", by_dims);
 BATCH("max.dim", by_dims);
 BATCH("min.dim", by_dims);
 BATCH("argmax", by_dims);

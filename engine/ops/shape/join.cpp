@@ -355,11 +355,8 @@ const Op& block_diag =
                   int64_t at = 0;
                   for (Tensor& t : list) {
                     if (t.dtype() != type.result()) t = op<"to.dtype">(t, type.result());
-                    const int64_t n = t.size(0), w = t.size(1);
-                    const auto gap = [&](int64_t width) {
-                      return filled({n, width}, 0, t.dtype(), t.device());
-                    };
-                    bands.push_back(op<"cat">(Tensors{gap(at), t, gap(cols - at - w)}, 1));
+                    const int64_t w = t.size(1);
+                    bands.push_back(op<"pad_constant">(t, Sizes{at, cols - at - w}, int64_t{0}));
                     at += w;
                   }
                   join(c, "block_diag", bands, 0);

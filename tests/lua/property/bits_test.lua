@@ -42,3 +42,27 @@ test("a power of 1 in place changes nothing, and nan stays nan", function()
   check.equal(x[1]:item(), 1.5)
   check.yes(x[2]:isnan():item())
 end)
+
+test("square roots of float64 are rounded correctly, also those that lie nearly in the middle of two numbers", function()
+  -- Whose squares differ from those of such a middle by the least.
+  local hard = {
+    4503599627370497, 18014398509481982, 12229483590213572, 8233674359446949, 4503599627370499,
+    18014398509481978, 5260294500220744, 5161478502861812, 11776590070351698, 8613063800570571,
+    4503599627370501, 18014398509481974, 7780471400773538, 13204068004119562, 7468007935834813,
+    5190435713359146, 5211084258275080, 13660886811523434, 7131261283482639, 4503599627370503,
+    18014398509481970, 6529697357028814, 9949698353471908, 5025703634653482, 12729398101772876,
+    7832596519208111, 6767526937110803, 14175667448115794, 5016562740764439, 17029961451695424,
+    4867181094540022, 4503599627370505, 18014398509481966, 7758367381958044, 9475170008135150,
+    4974534772770429, 17107648573165680, 6319920530813328, 8682299446046386, 4738990312665130,
+  }
+  local x = {}
+  for _, v in ipairs(hard) do
+    for _, power in ipairs {0, -60, 130, -1060, 900} do x[#x + 1] = v * 2.0 ^ power end
+  end
+  for _, v in ipairs {0.0, -0.0, 1.0, 5e-324, 2.0 ^ -1022, 2.0 ^ -900, 2.0 ^ 900, 1.7976931348623157e308, math.huge} do x[#x + 1] = v end
+  for k = 1, 2000 do x[#x + 1] = math.random() * 2.0 ^ math.random(-1000, 1000) end
+  for k = 1, 2000 do x[#x + 1] = (k / 7) * (k / 7) end
+  local roots = torch.tensor(x, {dtype = torch.float64}):sqrt():tolist()
+  for k, v in ipairs(x) do check.equal(roots[k], math.sqrt(v)) end
+  check.equal(torch.tensor({-1.0, 4.0, 0 / 0, -math.huge}, {dtype = torch.float64}):sqrt():isnan():tolist(), {true, false, true, true})
+end)

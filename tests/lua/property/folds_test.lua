@@ -238,3 +238,15 @@ test("runs of some elements that lie apart fold as one long run does, and produc
     end
   end
 end)
+
+test("of dimensions without elements sums are 0, wherever they stand", function()
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int64", "int32", "int8", "uint8", "bool"} do
+    for _, sizes in ipairs {{40, 0, 2}, {2, 0, 40}, {0, 3}, {70, 0}, {5, 0, 9, 3}} do
+      local x = torch.ones(sizes):to(torch[dtype])
+      for dim = 1, x:dim() do
+        check.equal(x:sum(dim):eq(0):all():item(), true)
+        check.equal(x:sum(dim):numel(), x:size(dim) == 0 and x:sum(dim, true):numel() or 0)
+      end
+    end
+  end
+end)

@@ -135,10 +135,42 @@ void slope(const GridSampler& s, const T* g, int m, const T* x, const T* dy, int
 
 // --- places as rows of channels, which are read with full registers instead of number by number ---
 
-// A [rows, columns] block copied transposed; a row is `from_step` and `to_step` apart from the next.
+// Four columns of `rows` (at most 4) rows become four rows of 4, zeros behind what there is; and the reverse.
+template <class T>
+TYCHO_INLINE void join4(const T* from, int64_t rows, int64_t from_step, T* to) {
+  alignas(64) static constexpr T zeros[4] = {};
+  const T* const at[4] = {from, rows > 1 ? from + from_step : zeros,
+                          rows > 2 ? from + 2 * from_step : zeros,
+                          rows > 3 ? from + 3 * from_step : zeros};
+  if constexpr (sizeof(T) == 4) {
+    __m128 r0 = _mm_loadu_ps(at[0]), r1 = _mm_loadu_ps(at[1]), r2 = _mm_loadu_ps(at[2]),
+           r3 = _mm_loadu_ps(at[3]);
+    _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+    _mm_storeu_ps(to, r0);
+    _mm_storeu_ps(to + 4, r1);
+    _mm_storeu_ps(to + 8, r2);
+    _mm_storeu_ps(to + 12, r3);
+  } else {
+    for (int k = 0; k < 4; ++k)
+      for (int c = 0; c < 4; ++c) to[c * 4 + k] = at[k][c];
+  }
+}
+template <class T>
+TYCHO_INLINE void part4(const T* from, int64_t columns, T* to, int64_t to_step) {
+  T block[16];
+  turn4(from, 4, static_cast<T*>(block), 4);
+  for (int64_t c = 0; c < columns; ++c) memcpy(to + c * to_step, block + 4 * c, sizeof(T) * 4);
+}
+
+// A [rows, columns] block copied transposed; a row is `from_step` and `to_step` apart from the next. Rows of four
+// are whole, however few of their numbers are asked for.
 template <class T>
 void turn(const T* from, int64_t rows, int64_t columns, int64_t from_step, T* to, int64_t to_step) {
-  int64_t r = 0;
+  int64_t r = 0, first = 0;  // columns before `first` are done in all rows behind r
+  if (to_step == 4 && rows < 4)
+    for (; first + 4 <= columns; first += 4) join4(from + first, rows, from_step, to + first * 4);
+  if (from_step == 4 && columns < 4)
+    for (; r + 4 <= rows; r += 4) part4(from + r * 4, columns, to + r, to_step);
   for (; r + 4 <= rows; r += 4) {
     int64_t c = 0;
     for (; c + 4 <= columns; c += 4)
@@ -147,7 +179,28 @@ void turn(const T* from, int64_t rows, int64_t columns, int64_t from_step, T* to
       for (int64_t k = r; k < r + 4; ++k) to[c * to_step + k] = from[k * from_step + c];
   }
   for (; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) to[c * to_step + r] = from[r * from_step + c];
+    for (int64_t c = first; c < columns; ++c) to[c * to_step + r] = from[r * from_step + c];
+}
+
+// Where the taps' rows are: the one of zeros stands for all places outside.
+template <class T>
+TYCHO_INLINE void to_rows(Taps<T>& taps, int count, int m, int64_t places) {
+  const int32_t outside = static_cast<int32_t>(places);
+  for (int k = 0; k < count; ++k)
+    for (int i = 0; i < m; ++i)
+      taps.place[k][i] = taps.place[k][i] < 0 ? outside : taps.place[k][i];
+}
+// Calls f with the number of taps as a constant, if it is a usual one.
+template <class F>
+TYCHO_INLINE void with_taps(int count, F&& f) {
+  if (count == 4)
+    f(Count<4>());
+  else if (count == 16)
+    f(Count<16>());
+  else if (count == 8)
+    f(Count<8>());
+  else
+    f(Count<1>());
 }
 
 template <class T, int width>
@@ -168,19 +221,21 @@ struct RowsOf {
                    int64_t points) {
     Taps<T> taps;
     find_taps<false>(s, g, m, taps);
-    const int count = s.taps();
     const int64_t places = places_of(s);
+    to_rows(taps, s.taps(), m, places);
     T found[kGridPoints * width];
     for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
-      for (int i = 0; i < m; ++i) {
-        V sum[parts] = {};
-        for (int k = 0; k < count; ++k) {
-          const int64_t place = taps.place[k][i];
-          const T* const row = rows + (place < 0 ? places : place) * width;
-          for (int q = 0; q < parts; ++q) sum[q] += load(row + q * each) * taps.weight[k][i];
-        }
-        for (int q = 0; q < parts; ++q) store(found + i * width + q * each, sum[q]);
-      }
+      with_taps(
+          s.taps(), [&](auto count) __attribute__((always_inline)) {
+            for (int i = 0; i < m; ++i) {
+              V sum[parts] = {};
+              for (int k = 0; k < decltype(count)::value; ++k) {
+                const T* const row = rows + int64_t{taps.place[k][i]} * width;
+                for (int q = 0; q < parts; ++q) sum[q] += load(row + q * each) * taps.weight[k][i];
+              }
+              for (int q = 0; q < parts; ++q) store(found + i * width + q * each, sum[q]);
+            }
+          });
       turn(found, m, channels - c < width ? channels - c : width, width, y + c * points, points);
     }
   }
@@ -190,19 +245,20 @@ struct RowsOf {
                      T* rows, int64_t points) {
     Taps<T> taps;
     find_taps<false>(s, g, m, taps);
-    const int count = s.taps();
-    const int64_t places = places_of(s);
+    to_rows(taps, s.taps(), m, places_of(s));
     T given[kGridPoints * width] = {};
     turn(dy, channels, m, points, given, width);
-    for (int i = 0; i < m; ++i) {
-      const T* const one = given + i * width;
-      for (int k = 0; k < count; ++k) {
-        const int64_t place = taps.place[k][i];
-        T* const row = rows + (place < 0 ? places : place) * width;
-        for (int q = 0; q < width; q += each)
-          store(row + q, load(row + q) + load(one + q) * taps.weight[k][i]);
-      }
-    }
+    with_taps(
+        s.taps(), [&](auto count) __attribute__((always_inline)) {
+          for (int i = 0; i < m; ++i) {
+            const T* const one = given + i * width;
+            for (int k = 0; k < decltype(count)::value; ++k) {
+              T* const row = rows + int64_t{taps.place[k][i]} * width;
+              for (int q = 0; q < width; q += each)
+                store(row + q, load(row + q) + load(one + q) * taps.weight[k][i]);
+            }
+          }
+        });
   }
 
   static void slope(const GridSampler& s, const T* g, int m, const T* rows, const T* dy,
@@ -211,6 +267,7 @@ struct RowsOf {
     find_taps<true>(s, g, m, taps);
     const int count = s.taps();
     const int64_t places = places_of(s);
+    to_rows(taps, count, m, places);
     T given[kGridPoints * width] = {};
     memset(dg, 0, static_cast<size_t>(m * s.dims) * sizeof(T));
     for (int64_t c = 0; c < channels; c += width, rows += (places + 1) * width) {
@@ -223,8 +280,7 @@ struct RowsOf {
         T total[3] = {};
         V sum[3] = {};
         for (int k = 0; k < count; ++k) {
-          const int64_t place = taps.place[k][i];
-          const T* const row = rows + (place < 0 ? places : place) * width;
+          const T* const row = rows + int64_t{taps.place[k][i]} * width;
           V v = load(row) * load(one);
           for (int q = each; q < width; q += each) v += load(row + q) * load(one + q);
           for (int d = 0; d < 3; ++d)

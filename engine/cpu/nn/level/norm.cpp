@@ -77,8 +77,8 @@ void moments(const S* x, int64_t n, double* mean, double* m2) {
   *m2 = squares;
 }
 
-template <class T>
-double squares(const T* x, int64_t n) {
+template <class S, class T = In<S>>
+double squares(const S* x, int64_t n) {
   double all = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
@@ -97,8 +97,8 @@ void apply(const S* x, S* y, int64_t n, T mean, T a, T b) {
   });
 }
 
-template <class T>
-void row(const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b) {
+template <class S, class T = In<S>>
+void row(const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b) {
   if (w && b)
     map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
       store(fma((load(x + i) - Lane<T>(mean)) * Lane<T>(rstd), load(w + i), load(b + i)), y + i);
@@ -140,40 +140,34 @@ void grad(const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c) {
   });
 }
 
-template <class T>
-void row_grad(const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, T* dw, T* db,
-              bool centred) {
-  if (y) {
-    double s = 0, d = 0;
-    for (int64_t at = 0; at < n; at += kBlock) {
-      const int64_t m = n - at < kBlock ? n - at : kBlock;
-      Lane<T> only(0);
-      d += static_cast<double>(sum_lanes<T>(m, [&](int64_t i, auto load) {
-        Lane<T> v = load(g + at + i, T(0));
-        if (w) v = v * load(w + at + i, T(0));
-        only += v;
-        return v * (load(x + at + i, mean) - Lane<T>(mean));
-      }));
-      s += static_cast<double>(total(only));
-    }
-    const double r = static_cast<double>(rstd), count = static_cast<double>(n);
-    const T b = static_cast<T>(-d * r * r * r / count);
-    const T c = centred ? static_cast<T>(-s * r / count) : T(0);
-    map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
-      const Lane<T> gv = load(g + i), xc = load(x + i) - Lane<T>(mean);
-      const Lane<T> h = w ? gv * load(w + i) : gv;
-      store(fma(h, Lane<T>(rstd), fma(xc, Lane<T>(b), Lane<T>(c))), y + i);
-      if (dw) store(fma(gv, xc * Lane<T>(rstd), load(dw + i)), dw + i);
-      if (db) store(load(db + i) + gv, db + i);
-    });
-    if (centred && n == 1) y[0] = 0;  // one number less its mean is always 0
-  } else {
-    map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
-      const Lane<T> gv = load(g + i), xc = load(x + i) - Lane<T>(mean);
-      if (dw) store(fma(gv, xc * Lane<T>(rstd), load(dw + i)), dw + i);
-      if (db) store(load(db + i) + gv, db + i);
-    });
+template <class S, class T = In<S>>
+void row_sums(const S* g, const S* x, const T* w, int64_t n, T mean, double* sum, double* dot) {
+  double s = 0, d = 0;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    Lane<T> only(0);
+    d += static_cast<double>(sum_lanes<T>(m, [&](int64_t i, auto load) {
+      Lane<T> v = load(g + at + i, T(0));
+      if (w) v = v * load(w + at + i, T(0));
+      only += v;
+      return v * (load(x + at + i, mean) - Lane<T>(mean));
+    }));
+    s += static_cast<double>(total(only));
   }
+  *sum = s;
+  *dot = d;
+}
+
+template <class S, class T = In<S>>
+void row_grad(const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, T b, T c, T* dw,
+              T* db) {
+  map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
+    const Lane<T> gv = load(g + i), xc = load(x + i) - Lane<T>(mean);
+    const Lane<T> h = w ? gv * load(w + i) : gv;
+    store(fma(h, Lane<T>(rstd), fma(xc, Lane<T>(b), Lane<T>(c))), y + i);
+    store(fma(gv, xc * Lane<T>(rstd), load(dw + i)), dw + i);
+    store(load(db + i) + gv, db + i);
+  });
 }
 
 // Calls f(channel, lanes (a constant), whether they are whole, load, store) for groups of four
@@ -302,16 +296,21 @@ TYCHO_NORM(float, float, f32)
 TYCHO_NORM(double, double, f64)
 TYCHO_NORM(uint16_t, float, bf16)
 
-#define TYCHO_NORM_ROWS(T, suffix)                                                                 \
-  double norm_squares_##suffix(const T* x, int64_t n) { return squares(x, n); }                    \
-  void norm_row_##suffix(const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b) {    \
+#define TYCHO_NORM_ROWS(S, T, suffix)                                                              \
+  double norm_squares_##suffix(const S* x, int64_t n) { return squares(x, n); }                    \
+  void norm_row_##suffix(const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b) {    \
     row(x, y, n, mean, rstd, w, b);                                                                \
   }                                                                                                \
-  void norm_row_grad_##suffix(const T* g, const T* x, const T* w, T* y, int64_t n, T mean, T rstd, \
-                              T* dw, T* db, bool centred) {                                        \
-    row_grad(g, x, w, y, n, mean, rstd, dw, db, centred);                                          \
+  void norm_row_sums_##suffix(const S* g, const S* x, const T* w, int64_t n, T mean, double* sum,  \
+                              double* dot) {                                                       \
+    row_sums(g, x, w, n, mean, sum, dot);                                                          \
+  }                                                                                                \
+  void norm_row_grad_##suffix(const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, \
+                              T b, T c, T* dw, T* db) {                                            \
+    row_grad(g, x, w, y, n, mean, rstd, b, c, dw, db);                                             \
   }
-TYCHO_NORM_ROWS(float, f32)
-TYCHO_NORM_ROWS(double, f64)
+TYCHO_NORM_ROWS(float, float, f32)
+TYCHO_NORM_ROWS(double, double, f64)
+TYCHO_NORM_ROWS(uint16_t, float, bf16)
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

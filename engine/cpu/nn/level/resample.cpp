@@ -63,14 +63,85 @@ template <class T>
   }
 }
 
+// Outputs of a register that read no more inputs than two registers hold (one, on v3) have them put in
+// place by permutations, of which all lines take the same. Returns how many outputs it has made.
+template <class T>
+[[gnu::always_inline]] inline int64_t mix_near(
+    [[maybe_unused]] const T* x, [[maybe_unused]] int64_t in, [[maybe_unused]] T* y,
+    [[maybe_unused]] int64_t out, [[maybe_unused]] const int64_t* first,
+    [[maybe_unused]] const T* w, [[maybe_unused]] int64_t taps, [[maybe_unused]] int64_t lines) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_LEVEL_v4)
+  constexpr int64_t kLanes = 64 / sizeof(T), kInputs = 2 * kLanes;
+#else
+  constexpr int64_t kLanes = 32 / sizeof(T), kInputs = kLanes;
+  if (sizeof(T) == 8) return 0;
+#endif
+  constexpr int64_t kTaps = 8;
+  if (taps > kTaps || lines < 4) return 0;
+  for (; i + kLanes <= out; i += kLanes) {
+    const int64_t base = first[i];
+    if (first[i + kLanes - 1] + taps - base > kInputs) return i;
+    T weight[kTaps][kLanes];
+    alignas(64) int32_t place[kLanes];
+    for (int64_t j = 0; j < kLanes; ++j) {
+      place[j] = static_cast<int32_t>(first[i + j] - base);
+      for (int64_t k = 0; k < taps; ++k) weight[k][j] = w[(i + j) * taps + k];
+    }
+    const int64_t there = in - base < kInputs ? in - base : kInputs;
+    for (int64_t line = 0; line < lines; ++line) {
+      const T* const p = x + line * in + base;
+      T* const to = y + line * out + i;
+#if defined(TYCHO_LEVEL_v4)
+      if constexpr (sizeof(T) == 4) {
+        const uint32_t mask = there == 32 ? ~0u : (1u << there) - 1;
+        const __m512 a = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p),
+                     b = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), p + 16);
+        __m512i at = _mm512_load_si512(place);
+        __m512 sum = _mm512_setzero_ps();
+        for (int64_t k = 0; k < taps; ++k, at = _mm512_add_epi32(at, _mm512_set1_epi32(1)))
+          sum = _mm512_fmadd_ps(_mm512_loadu_ps(weight[k]), _mm512_permutex2var_ps(a, at, b), sum);
+        _mm512_storeu_ps(to, sum);
+      } else {
+        const uint32_t mask = (1u << there) - 1;
+        const __m512d a = _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p),
+                      b = _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask >> 8), p + 8);
+        __m512i at = _mm512_maskz_cvtepi32_epi64(
+            0xff, _mm256_load_si256(reinterpret_cast<const __m256i*>(place)));
+        __m512d sum = _mm512_setzero_pd();
+        for (int64_t k = 0; k < taps; ++k, at = _mm512_add_epi64(at, _mm512_set1_epi64(1)))
+          sum = _mm512_fmadd_pd(_mm512_loadu_pd(weight[k]), _mm512_permutex2var_pd(a, at, b), sum);
+        _mm512_storeu_pd(to, sum);
+      }
+#else
+      alignas(32) static constexpr int32_t kCount[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+      const __m256i mask =
+          _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(there)),
+                             _mm256_load_si256(reinterpret_cast<const __m256i*>(kCount)));
+      const __m256 a = _mm256_maskload_ps(reinterpret_cast<const float*>(p), mask);
+      __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(place));
+      __m256 sum = _mm256_setzero_ps();
+      for (int64_t k = 0; k < taps; ++k, at = _mm256_add_epi32(at, _mm256_set1_epi32(1)))
+        sum = _mm256_fmadd_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(weight[k])),
+                              _mm256_permutevar8x32_ps(a, at), sum);
+      _mm256_storeu_ps(reinterpret_cast<float*>(to), sum);
+#endif
+    }
+  }
+#endif
+  return i;
+}
+
 // Four lines at once keep the multipliers busy.
 template <class T>
 [[gnu::always_inline]] inline void mix_lines(const T* x, int64_t in, T* y, int64_t out,
                                              const int64_t* first, const T* w, int64_t taps,
                                              int64_t lines) {
+  const int64_t made = mix_near(x, in, y, out, first, w, taps, lines);
   int64_t line = 0;
   for (; line + 4 <= lines; line += 4, x += 4 * in, y += 4 * out)
-    for (int64_t i = 0; i < out; ++i) {
+    for (int64_t i = made; i < out; ++i) {
       const T *const weight = w + i * taps, *const p = x + first[i];
       T a = 0, b = 0, c = 0, d = 0;
       for (int64_t k = 0; k < taps; ++k) {
@@ -85,7 +156,7 @@ template <class T>
       y[3 * out + i] = d;
     }
   for (; line < lines; ++line, x += in, y += out)
-    for (int64_t i = 0; i < out; ++i) {
+    for (int64_t i = made; i < out; ++i) {
       T sum = 0;
       for (int64_t k = 0; k < taps; ++k) sum += w[i * taps + k] * x[first[i] + k];
       y[i] = sum;

@@ -51,19 +51,29 @@ TYCHO_INLINE T largest(const T* x, int64_t n) {
 }
 
 template <class T>
-void run(bool log, const void* px, void* py, int64_t n) {
+TYCHO_INLINE double exps(bool log, const T* x, T* y, int64_t n, Lane<T> top) {
   constexpr int w = Lane<T>::size;
-  const T* x = static_cast<const T*>(px);
-  T* y = static_cast<T*>(py);
-  const Lane<T> top(largest(x, n));
+  const auto above = [&](int64_t i, int m) __attribute__((always_inline)) {
+    return exp_masked((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
+  };
+  if (log) return sum_lanes<T>(n, above);
+  return sum_lanes<T>(
+      n, [&](int64_t i, int m) __attribute__((always_inline)) {
+        const Lane<T> e = above(i, m);
+        if (m == w)
+          e.store(y + i);
+        else
+          store_part<T>(e, y + i, m);
+        return e;
+      });
+}
+
+template <class T>
+TYCHO_INLINE void finish(bool log, const T* x, T* y, int64_t n, Lane<T> top, double sum) {
+  constexpr int w = Lane<T>::size;
+  int64_t i = 0;
   if (log) {
-    const double sum = sum_lanes<T>(
-        n, [&](int64_t i, int m) __attribute__((always_inline)) {
-          return exp_masked((m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) -
-                            top);
-        });
     const Lane<T> shift(static_cast<T>(__builtin_log(sum)));
-    int64_t i = 0;
     for (; i + w <= n; i += w) (Lane<T>::load(x + i) - top - shift).store(y + i);
     if (i < n) {
       const int m = static_cast<int>(n - i);
@@ -71,43 +81,54 @@ void run(bool log, const void* px, void* py, int64_t n) {
     }
     return;
   }
-  const double sum = sum_lanes<T>(
-      n, [&](int64_t i, int m) __attribute__((always_inline)) {
-        const Lane<T> e = exp_masked(
-            (m == w ? Lane<T>::load(x + i) : load_part<T>(x + i, m, -infinity<T>)) - top);
-        if (m == w)
-          e.store(y + i);
-        else
-          store_part<T>(e, y + i, m);
-        return e;
-      });
   const Lane<T> scale(static_cast<T>(1 / sum));
-  int64_t i = 0;
   for (; i + w <= n; i += w) (Lane<T>::load(y + i) * scale).store(y + i);
   for (; i < n; ++i) y[i] *= static_cast<T>(1 / sum);
 }
 
 template <class T>
-void grad_run(bool log, const void* pg, const void* py, void* pout, int64_t n) {
-  constexpr int w = Lane<T>::size;
-  const T *g = static_cast<const T*>(pg), *y = static_cast<const T*>(py);
-  T* out = static_cast<T*>(pout);
-  const auto at = [](const T* p, int64_t i, int m) __attribute__((always_inline)) {
-    return m == w ? Lane<T>::load(p + i) : load_part<T>(p + i, m, 0);
-  };
-  const Lane<T> sum(static_cast<T>(sum_lanes<T>(
+void run(bool log, const void* px, void* py, int64_t n) {
+  const T* x = static_cast<const T*>(px);
+  T* y = static_cast<T*>(py);
+  const Lane<T> top(largest(x, n));
+  finish(log, x, y, n, top, exps(log, x, y, n, top));
+}
+
+template <class T>
+TYCHO_INLINE Lane<T> some_of(const T* p, int m) {
+  return m == Lane<T>::size ? Lane<T>::load(p) : load_part<T>(p, m, 0);
+}
+template <class T>
+TYCHO_INLINE double grad_sum(bool log, const T* g, const T* y, int64_t n) {
+  return sum_lanes<T>(
       n, [&](int64_t i, int m) __attribute__((always_inline)) {
-        return log ? at(g, i, m) : at(g, i, m) * at(y, i, m);
-      })));
+        return log ? some_of(g + i, m) : some_of(g + i, m) * some_of(y + i, m);
+      });
+}
+template <class T>
+TYCHO_INLINE void grad_part(bool log, const T* g, const T* y, T* out, int64_t n, double all) {
+  constexpr int w = Lane<T>::size;
+  const Lane<T> sum(static_cast<T>(all));
   for (int64_t i = 0; i < n; i += w) {
     const int m = n - i < w ? static_cast<int>(n - i) : w;
-    const Lane<T> gi = at(g, i, m), yi = at(y, i, m);
+    const Lane<T> gi = some_of(g + i, m), yi = some_of(y + i, m);
     const Lane<T> r = log ? gi - exp_masked(yi) * sum : yi * (gi - sum);
     if (m == w)
       r.store(out + i);
     else
       store_part<T>(r, out + i, m);
   }
+}
+template <class T>
+void grad_run(bool log, const void* pg, const void* py, void* pout, int64_t n) {
+  const T *g = static_cast<const T*>(pg), *y = static_cast<const T*>(py);
+  grad_part(log, g, y, static_cast<T*>(pout), n, grad_sum(log, g, y, n));
+}
+
+// Calls f with a float or a double, by the lanes.
+template <class F>
+TYCHO_INLINE auto typed(int lanes, F f) {
+  return lanes == 0 ? f(float()) : f(double());
 }
 
 constexpr int kBlock = 256;  // columns at a time
@@ -209,6 +230,34 @@ void softmax_grad_columns(int lanes, bool log, const void* g, const void* y, voi
                           int64_t cols, int64_t step) {
   lanes == 0 ? grad_columns<float>(log, g, y, out, n, cols, step)
              : grad_columns<double>(log, g, y, out, n, cols, step);
+}
+
+double softmax_top(int lanes, const void* x, int64_t n) {
+  return typed(
+      lanes, [&]<class T>(T) { return static_cast<double>(largest(static_cast<const T*>(x), n)); });
+}
+double softmax_exps(int lanes, bool log, const void* x, void* y, int64_t n, double top) {
+  return typed(lanes, [&]<class T>(T) {
+    return exps(log, static_cast<const T*>(x), static_cast<T*>(y), n, Lane<T>(static_cast<T>(top)));
+  });
+}
+void softmax_finish(int lanes, bool log, const void* x, void* y, int64_t n, double top,
+                    double sum) {
+  typed(lanes, [&]<class T>(T) {
+    finish(log, static_cast<const T*>(x), static_cast<T*>(y), n, Lane<T>(static_cast<T>(top)), sum);
+  });
+}
+double softmax_grad_sum(int lanes, bool log, const void* g, const void* y, int64_t n) {
+  return typed(lanes, [&]<class T>(T) {
+    return grad_sum(log, static_cast<const T*>(g), static_cast<const T*>(y), n);
+  });
+}
+void softmax_grad_part(int lanes, bool log, const void* g, const void* y, void* out, int64_t n,
+                       double sum) {
+  typed(lanes, [&]<class T>(T) {
+    grad_part(log, static_cast<const T*>(g), static_cast<const T*>(y), static_cast<T*>(out), n,
+              sum);
+  });
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL

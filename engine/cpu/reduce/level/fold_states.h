@@ -21,9 +21,14 @@ struct Arg {
   static TYCHO_INLINE bool wins(S x, const Slot* s, int64_t cap) {
     return s[cap].i < 0 || better<Largest, S>(x, slot<T>(*s));
   }
+  // Of equal ones, the first.
   static void merge(Slot* to, int64_t to_cap, const Slot* from, int64_t from_cap, int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
-      if (from[from_cap + j].i < 0 || !wins(slot<T>(from[j]), to + j, to_cap)) continue;
+      const int64_t position = from[from_cap + j].i;
+      if (position < 0) continue;
+      const bool earlier =
+          position < to[to_cap + j].i && !better<Largest, S>(slot<T>(to[j]), slot<T>(from[j]));
+      if (!earlier && !wins(slot<T>(from[j]), to + j, to_cap)) continue;
       slot<T>(to[j]) = slot<T>(from[j]);
       to[to_cap + j].i = from[from_cap + j].i;
     }

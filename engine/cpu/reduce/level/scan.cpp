@@ -69,23 +69,22 @@ void sum_run(const float* x, float* y, int64_t n) {
 #endif
   one_by_one(x + i, y + i, n - i, 1, carry, [](double a, double b) { return a + b; });
 }
-void sum_run(const int64_t* x, int64_t* y, int64_t n) {
+// Of as wide a type as the carry's, which in lanes waits for one addition per lane.
+template <class T>
+void sum_run(const T* x, T* y, int64_t n) {
   int64_t i = 0;
+  T carry = 0;
 #if defined(TYCHO_LEVEL_v4)
-  constexpr int w = I64::size;
-  I64 carry(0);
+  constexpr int w = Lane<T>::size;
+  Lane<T> before(0);
   for (; i + w <= n; i += w) {
-    const I64 p = prefix(I64::load(x + i)) + carry;
-    p.store(y + i);
-    carry = I64(last(p));
+    const Lane<T> p = prefix(Lane<T>::load(x + i));
+    (p + before).store(y + i);
+    before += Lane<T>(last(p));
   }
+  carry = before.v[0];
 #endif
-  int64_t c = i ? y[i - 1] : 0;
-  for (; i < n; ++i) y[i] = c = plus(c, x[i]);
-}
-void sum_run(const double* x, double* y, int64_t n) {
-  double carry = 0;
-  for (int64_t i = 0; i < n; ++i) y[i] = carry += x[i];
+  for (; i < n; ++i) y[i] = carry = plus(carry, x[i]);
 }
 
 // Logarithms of running sums of exponentials, a block at a time: of what its largest value leaves of
@@ -219,16 +218,17 @@ void all_rows(bool reverse, const void* px, void* py, int64_t n, int64_t rows) {
 constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
 
 template <class T, ScanOp op>
-void columns(bool reverse, const void* px, void* py, int64_t n, int64_t all, int64_t step) {
+void columns(bool reverse, const void* px, int64_t x_step, void* py, int64_t y_step, int64_t n,
+             int64_t all) {
   using S = typename SlotOf<T>::S;
   for (int64_t first = 0; first < all; first += kBlock) {
     const int64_t cols = all - first < kBlock ? all - first : kBlock;
     S carry[kBlock];
     for (int64_t j = 0; j < cols; ++j) carry[j] = start<op, S>();
     for (int64_t k = 0; k < n; ++k) {
-      const int64_t at = (reverse ? n - 1 - k : k) * step + first;
-      const T* x = static_cast<const T*>(px) + at;
-      T* y = static_cast<T*>(py) + at;
+      const int64_t row = reverse ? n - 1 - k : k;
+      const T* x = static_cast<const T*>(px) + row * x_step + first;
+      T* y = static_cast<T*>(py) + row * y_step + first;
       if constexpr (op == ScanOp::LogSumExp) {
         add_logs(x, carry, y, cols);
         continue;
@@ -322,7 +322,7 @@ template <class T, bool Largest>
 void extreme_columns(const void* px, void* py, int64_t* positions, int64_t n, int64_t all,
                      int64_t step) {
   constexpr int64_t kColumns = 256;
-  if (all < 8) {
+  if (all < 16) {
     const T* x = static_cast<const T*>(px);
     T* y = static_cast<T*>(py);
     int64_t j = 0;
@@ -359,9 +359,9 @@ void scan_run(int lanes, int op, bool reverse, const void* x, void* y, int64_t n
 void scan_rows(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t rows) {
   TYCHO_PICK(all_rows, reverse, x, y, n, rows)
 }
-void scan_columns(int lanes, int op, bool reverse, const void* x, void* y, int64_t n, int64_t cols,
-                  int64_t step) {
-  TYCHO_PICK(columns, reverse, x, y, n, cols, step)
+void scan_columns(int lanes, int op, bool reverse, const void* x, int64_t x_step, void* y,
+                  int64_t y_step, int64_t n, int64_t cols) {
+  TYCHO_PICK(columns, reverse, x, x_step, y, y_step, n, cols)
 }
 void scan_extreme(int lanes, int op, const void* x, int64_t x_step, void* y, int64_t* positions,
                   int64_t y_step, int64_t n) {
