@@ -227,16 +227,19 @@ double work_of(const Key& k) {
   return work;
 }
 
-// A part of a convolution: some images, or some lines of one.
+// A part of a convolution: some images, or some lines of one; where that is a line, a stretch of it.
 struct Piece {
   Key key;
   int64_t x = 0, y = 0;  // where it begins, in elements
 };
 
+constexpr int64_t kNearNumbers = 1 << 16;
+
 struct Cut {
   const Key& whole;
   int64_t images, lines;  // of a piece
   int64_t count;
+  int d;  // the dimension that is cut: 1, lines, or 2, stretches of the only one
 
   // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
   Cut(const Key& k, int64_t want, double most, bool by_lines) : whole(k) {
@@ -244,13 +247,18 @@ struct Cut {
     if (work < 1 << 21) want = 1;
     images = std::max<int64_t>(1, (k.images + want - 1) / want);
     images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
-    lines = k.out[1];
-    const int64_t parts =
-        std::max((want + k.images - 1) / k.images, static_cast<int64_t>(image / most) + 1);
-    if (by_lines && images == 1 && parts > 1 && !is_volume(k) && pads_less_than_kernel(k))
-      lines = std::max<int64_t>(1, (k.out[1] + parts - 1) / parts);
-    per_image = (k.out[1] + lines - 1) / lines;
-    count = lines == k.out[1] ? (k.images + images - 1) / images : k.images * per_image;
+    d = k.in[1] == 1 && k.out[1] == 1 && k.kernel[1] == 1 && k.front[1] == 0 ? 2 : 1;
+    lines = k.out[d];
+    // oneDNN goes through a line once for each block of channels: both ends of it are to stay near.
+    const int64_t line = k.out[2] * k.out_channels + k.in[2] * k.channels;
+    const int64_t near = d == 2 && k.kernel[2] > 1 ? line / kNearNumbers : 0;
+    const int64_t parts = std::max({(want + k.images - 1) / k.images,
+                                    static_cast<int64_t>(image / most) + 1, near});
+    if (by_lines && parts > 1 && (images == 1 || near > 1) && !is_volume(k) &&
+        pads_less_than_kernel(k, d))
+      lines = std::max<int64_t>(1, (k.out[d] + parts - 1) / parts);
+    per_image = (k.out[d] + lines - 1) / lines;
+    count = lines == k.out[d] ? (k.images + images - 1) / images : k.images * per_image;
   }
 
   Piece piece(int64_t i) const {
@@ -258,32 +266,32 @@ struct Cut {
     Key& k = p.key;
     const int64_t x_line = k.in[2] * k.channels, y_line = k.out[2] * k.out_channels;
     const int64_t x_image = k.in[0] * k.in[1] * x_line, y_image = k.out[0] * k.out[1] * y_line;
-    if (lines == whole.out[1]) {
+    if (lines == whole.out[d]) {
       k.images = std::min(images, whole.images - i * images);
       p.x = i * images * x_image, p.y = i * images * y_image;
       return p;
     }
     const int64_t image = i / per_image, from = i % per_image * lines,
-                  to = std::min(whole.out[1], from + lines);
-    const int64_t begin = from * k.stride[1] - k.front[1];
-    const int64_t end = (to - 1) * k.stride[1] - k.front[1] + (k.kernel[1] - 1) * k.dilation[1] + 1;
-    const int64_t first = std::max<int64_t>(0, begin), last = std::min(k.in[1], end);
+                  to = std::min(whole.out[d], from + lines);
+    const int64_t begin = from * k.stride[d] - k.front[d];
+    const int64_t end = (to - 1) * k.stride[d] - k.front[d] + (k.kernel[d] - 1) * k.dilation[d] + 1;
+    const int64_t first = std::max<int64_t>(0, begin), last = std::min(k.in[d], end);
     k.images = 1;
-    k.out[1] = to - from;
-    k.in[1] = last - first;
-    k.front[1] = first - begin;
-    p.x = image * x_image + first * x_line;
-    p.y = image * y_image + from * y_line;
+    k.out[d] = to - from;
+    k.in[d] = last - first;
+    k.front[d] = first - begin;
+    p.x = image * x_image + first * (d == 1 ? x_line : k.channels);
+    p.y = image * y_image + from * (d == 1 ? y_line : k.out_channels);
     return p;
   }
 
  private:
   int64_t per_image;
   // Then every line of the result sees some of the image.
-  static bool pads_less_than_kernel(const Key& k) {
-    const int64_t reach = (k.kernel[1] - 1) * k.dilation[1] + 1;
-    const int64_t back = (k.out[1] - 1) * k.stride[1] + reach - k.in[1] - k.front[1];
-    return k.front[1] < reach && back < reach && k.in[1] >= reach;
+  static bool pads_less_than_kernel(const Key& k, int d) {
+    const int64_t reach = (k.kernel[d] - 1) * k.dilation[d] + 1;
+    const int64_t back = (k.out[d] - 1) * k.stride[d] + reach - k.in[d] - k.front[d];
+    return k.front[d] < reach && back < reach && k.in[d] >= reach;
   }
 };
 

@@ -124,8 +124,16 @@ void onednn_run(HeldPrimitive& held, dnnl_exec_arg_t (&args)[kMostArgs], int cou
       "the primitive did not run");
 }
 
-bool has_bf16_gemm() {
-  return level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
+// Intel's processors of up to 2025 take twice as long for a product of pairs as for one of float32, to
+// which numbers can be widened as they are packed; AMD's take half.
+bool pairs_pay(const Product& p) {
+  constexpr int64_t kFewRows = 16;  // are a matter of reading b
+  static const bool quick = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16");
+  }();
+  return quick && p.dtype == DType::BFloat16 && p.m > kFewRows && level() == Level::v4 &&
+         trusts_onednn({Primitive::Product, DType::BFloat16});
 }
 
 void gemm_bf16(const Product& p) {

@@ -8,7 +8,8 @@
 
 namespace tycho::cpu {
 
-// A product of bfloat16 matrices, summed in float32 and rounded once.
+// A product of bfloat16 matrices, summed in float32 and rounded once; and whether it is the quickest way.
+bool pairs_pay(const Product& p);
 void gemm_bf16(const Product& p);
 
 // A convolution's weight in any dense layout: strides of out, in / groups and three kernel sizes.
