@@ -175,28 +175,44 @@ void multiply_strips(const Blocks& b, int threads, int64_t strip) {
   parallel_for(count, 1, run);
 }
 
+// Rows and columns of a block of c. Of the ways to cut it for the threads, the one in which the one that has
+// most to do is done first; and of those the one of most blocks, up to some eight a thread, so that
+// one late thread costs little.
+struct BlockSize {
+  int64_t rows, cols;
+};
+BlockSize blocks_of(const Blocks& b, int64_t threads) {
+  const Product& p = b.p;
+  const int64_t most_rows = p.k <= 32 ? kNearRows : kBlockRowsMost;
+  const int64_t rows = up(p.m, b.unit_rows), cols = std::min(up(p.n, b.unit_cols), kBandCols);
+  BlockSize best{std::min(rows, up(most_rows, b.unit_rows)),
+                 std::min(cols, b.wide ? kBlockColsWide : kBandCols)};
+  if (threads == 1 || blocks(rows, best.rows) * blocks(cols, best.cols) >= 8 * threads) return best;
+  int64_t least = 0;
+  const BlockSize whole = best;
+  for (int64_t parts = 8 * threads; parts > 0; --parts)
+    for (int64_t down = parts; down > 0; --down) {  // parts of the rows
+      if (parts % down != 0) continue;
+      const BlockSize s{up(blocks(rows, down), b.unit_rows),
+                        up(blocks(cols, parts / down), b.unit_cols)};
+      if (s.rows > whole.rows || s.cols > whole.cols || s.cols < 2 * b.unit_cols) continue;
+      // Turns of all threads; every block brings its rows into place first.
+      const int64_t turns = blocks(blocks(rows, s.rows) * blocks(cols, s.cols), threads);
+      const int64_t cost = turns * s.rows * (s.cols + b.unit_cols / 2);
+      if (least == 0 || cost < least) least = cost, best = s;
+    }
+  return best;
+}
+
 }  // namespace
 
 void gemm_blocked(const Product& p) {
   const Blocks b(p);
-  const int64_t depth = b.depth, unit_rows = b.unit_rows, unit_cols = b.unit_cols;
+  const int64_t depth = b.depth, unit_cols = b.unit_cols;
   const int size = b.size, type = b.type;
   const int threads = p.alone || p.m * p.n * p.k < kParallelWork ? 1 : get_num_threads();
   if (const int64_t strip = strip_of(b, threads)) return multiply_strips(b, threads, strip);
-  // Blocks of c: about four chunks a thread, so that one late thread costs little.
-  const int64_t most_rows = p.k <= 32 ? kNearRows : kBlockRowsMost;
-  int64_t block_rows = std::min(up(p.m, unit_rows), up(most_rows, unit_rows));
-  int64_t block_cols = std::min(p.n, b.wide ? kBlockColsWide : kBandCols);
-  if (threads > 1) {
-    const int64_t want = 4 * threads;
-    if (blocks(p.m, block_rows) < want)
-      block_rows = std::max<int64_t>(up(blocks(p.m, want), unit_rows),
-                                     std::min<int64_t>(up(p.m, unit_rows), 4 * unit_rows));
-    const int64_t have = blocks(p.m, block_rows);
-    if (have < want)
-      block_cols =
-          std::max<int64_t>(up(blocks(block_cols, blocks(want, have)), unit_cols), 4 * unit_cols);
-  }
+  const auto [block_rows, block_cols] = blocks_of(b, threads);
   const int64_t band = std::min(p.n, kBandCols);
   const Scratch b_scratch(static_cast<size_t>(up(band, unit_cols) * std::min(depth, p.k) * size));
   // Sums that are not complete after one depth are kept for all of the band.
@@ -245,7 +261,8 @@ void gemm_blocked(const Product& p) {
           multiply(chunk, chunk + col_blocks);
         }
       } else {
-        parallel_for(blocks(cols, unit_cols), 16, pack_b);
+        parallel_for(blocks(cols, unit_cols), std::max<int64_t>(1, (1 << 14) / (k * unit_cols)),
+                     pack_b);
         parallel_for(row_blocks * col_blocks, 1, multiply);
       }
     }

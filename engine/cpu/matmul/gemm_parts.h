@@ -26,6 +26,12 @@ constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 :
 constexpr int64_t kNearRows = 24;           // of a result that is written from left to right meanwhile
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
 
+// Pieces of n, of at most `most` but for rounding up to `unit`: as many for every thread.
+inline int64_t even_piece(int64_t n, int64_t most, int64_t unit, int64_t threads) {
+  const int64_t each = blocks(n, threads * most) * threads;
+  return up(blocks(n, each), unit);
+}
+
 // A few rows of the result at a time, all of their columns, while b stays near: long columns would
 // write a little to each of many pages.
 inline Product rows_of(const Product& p, int64_t from, int64_t most, int size) {

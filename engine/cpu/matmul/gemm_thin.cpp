@@ -11,6 +11,8 @@ constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer produ
 constexpr int64_t kOuterRows = 16;      // that make up for laying b out anew
 constexpr int64_t kFarColumns = 64, kFarDepth = 4;  // and of few terms, where it goes to memory
 
+int threads_for(const Product& p) { return p.alone ? 1 : get_num_threads(); }
+
 int unit_columns(int type) {
   int rows, cols;
   level_of::gemm_unit(type, &rows, &cols);
@@ -41,7 +43,8 @@ void multiply_narrow(const Product& p, int type, int size) {
 constexpr int64_t kFewRows = 4, kLongRow = 1024, kFewTerms = 16;
 constexpr int64_t kPieceBytes = 8 << 10, kPiecesBytes = 32 << 10, kRowsAtOnce = 8;
 void multiply_few(const Product& p, int type, int size) {
-  const int64_t piece = std::min(kPieceBytes, kPiecesBytes / std::min(p.m, kRowsAtOnce)) / size / 64 * 64;
+  const int64_t near = std::min(kPieceBytes, kPiecesBytes / std::min(p.m, kRowsAtOnce)) / size;
+  const int64_t piece = even_piece(p.n, near, 64, threads_for(p));
   const int64_t depth = depth_of(size);
   const float one_float = 1;
   const double one_double = 1;
@@ -80,7 +83,8 @@ void multiply_few(const Product& p, int type, int size) {
 
 // The same of numbers of two bytes, whose sums are kept in float32 until all terms are in.
 void multiply_few16(const Product& p) {
-  constexpr int64_t kPiece = kPiecesBytes / kRowsAtOnce / 4;
+  constexpr int64_t kMost = kPiecesBytes / kRowsAtOnce / 4;
+  const int64_t piece = even_piece(p.n, kMost, 64, threads_for(p));
   const bool half = p.dtype == DType::Float16;
   const int64_t depth = depth_of(4);
   const auto b16 = [](const void* x) { return static_cast<const uint16_t*>(x); };
@@ -89,22 +93,22 @@ void multiply_few16(const Product& p) {
   const Lines16 rows{b16(p.a), p.a_row, p.m, p.k};
   level_of::gemm16_widen(half, &rows, a, p.k);
   const auto run = [&](int64_t from, int64_t to) {
-    alignas(64) float sums[kRowsAtOnce * kPiece], part[kRowsAtOnce * kPiece];
+    alignas(64) float sums[kRowsAtOnce * (kMost + 64)], part[kRowsAtOnce * (kMost + 64)];
     for (int64_t i = from; i < to; ++i) {
-      const int64_t j = i * kPiece, n = std::min(kPiece, p.n - j), count = p.m * kPiece;
+      const int64_t j = i * piece, n = std::min(piece, p.n - j), count = p.m * piece;
       std::fill_n(sums, count, 0.f);
       for (int64_t pc = 0; pc < p.k; pc += depth) {
         float* const to_add = pc ? part : sums;
         if (pc) std::fill_n(part, count, 0.f);
         level_of::gemm16_few_rows(half, p.m, n, std::min(depth, p.k - pc),
                                   static_cast<const float*>(a + pc), p.k,
-                                  b16(p.b) + pc * p.b_row + j, p.b_row, to_add, kPiece);
+                                  b16(p.b) + pc * p.b_row + j, p.b_row, to_add, piece);
         for (int64_t q = 0; pc && q < count; ++q) sums[q] += part[q];
       }
       const Rounded16 r{p.m,
                         n,
                         sums,
-                        kPiece,
+                        piece,
                         p.bias ? b16(p.bias) + j : nullptr,
                         p.add,
                         static_cast<uint16_t*>(p.c) + j,
@@ -112,9 +116,9 @@ void multiply_few16(const Product& p) {
       level_of::gemm16_round(half, &r);
     }
   };
-  const int64_t count = blocks(p.n, kPiece);
+  const int64_t count = blocks(p.n, piece);
   if (p.alone) return run(0, count);
-  parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * kPiece * p.k)), run);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
 }
 
 // Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
@@ -237,12 +241,13 @@ void multiply_outer(const Product& p, int type, int size) {
 bool narrow_pays(const Product& p, int unit_cols, int size) {
   return p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size);
 }
-// More rows would be quicker in register blocks, if those could get their columns of b out of memory in
-// time.
+// More rows are quicker in register blocks, unless those wait for their columns of a b that no near
+// cache holds.
 bool few_pays(const Product& p, int size) {
-  constexpr int64_t kFarBytes = 2 << 20;
-  return p.m <= (p.n * p.k * size > kFarBytes ? kRowsAtOnce : kFewRows) && p.b_col == 1 &&
-         p.n >= kLongRow && p.k >= kFewTerms;
+  constexpr int64_t kFarBytes = 3 << 19;
+  const bool far = level() == Level::v4 && p.n * p.k * size > kFarBytes;
+  return p.m <= (far ? kRowsAtOnce : kFewRows) && p.b_col == 1 && p.n >= kLongRow &&
+         p.k >= kFewTerms;
 }
 
 }  // namespace

@@ -5,6 +5,16 @@
 #include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
+namespace {
+
+// Rows of y for a thread at a time, where columns lie side by side: long pieces of them, for memory, and
+// as many for every thread.
+int64_t rows_of_columns(int64_t m, int64_t k) {
+  constexpr int64_t kLong = 1024, kWork = 1 << 16;
+  return even_piece(m, std::max(kLong, kWork / k), 64, get_num_threads());
+}
+
+}  // namespace
 
 void gemv(const VectorProduct& p) {
   const int type = gemm_type(p.dtype), size = dtype_size(p.dtype);
@@ -43,7 +53,7 @@ void gemv(const VectorProduct& p) {
   if (p.alone)
     run(0, p.m);
   else
-    parallel_for(p.m, std::max<int64_t>(1024, up(kWork / p.k, 256)), run);
+    parallel_for(p.m, rows_of_columns(p.m, p.k), run);
   if (p.y_step != 1)
     for (int64_t i = 0; i < p.m; ++i)
       std::memcpy(at(p.y, i * p.y_step, size), at(scratch.data(), i, size), size);
@@ -59,10 +69,8 @@ void gemv16(const VectorProduct16& p) {
       level_of::gemv16_cols(p.half, to - from, p.k, p.a + from, p.col, p.x, p.y + from);
   };
   if (p.alone) return run(0, p.m);
-  const int64_t some = kWork / p.k;
   parallel_for(
-      p.m, by_rows ? std::max<int64_t>(4, some / 4 * 4) : std::max<int64_t>(1024, up(some, 256)),
-      run);
+      p.m, by_rows ? std::max<int64_t>(4, kWork / p.k / 4 * 4) : rows_of_columns(p.m, p.k), run);
 }
 
 }  // namespace tycho::cpu
