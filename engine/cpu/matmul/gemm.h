@@ -84,8 +84,7 @@ TYCHO_LEVELS(void, gemm_packed,
               void* c, int64_t ldc, int begin, const void* bias))
 // Of bfloat16, or of float16 (half): lines widened, as they lie or into panels as gemm_pack_b's; and
 // sums rounded.
-TYCHO_LEVELS(void, gemm16_widen,
-             (bool half, const ::tycho::cpu::Lines16* l, float* to, int64_t ld))
+TYCHO_LEVELS(void, gemm16_widen, (bool half, const ::tycho::cpu::Lines16* l, float* to, int64_t ld))
 TYCHO_LEVELS(void, gemm16_panels, (bool half, const ::tycho::cpu::Lines16* l, float* to))
 TYCHO_LEVELS(void, gemm16_few_rows,
              (bool half, int64_t m, int64_t n, int64_t k, const float* a, int64_t rs,

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
 constexpr int64_t kBlockRowsMost = 192;
-constexpr int64_t kBlockColsWide = 512;      // of sums that are rounded afterwards
-constexpr int64_t kInPlaceCols = 512;        // up to which rows of a are read as they lie
-constexpr int64_t kStripBytes = 128 << 10;   // of b, packed: half of a small second-level cache
+constexpr int64_t kBlockColsWide = 512;     // of sums that are rounded afterwards
+constexpr int64_t kInPlaceCols = 512;       // up to which rows of a are read as they lie
+constexpr int64_t kStripBytes = 128 << 10;  // of b, packed: half of a small second-level cache
 
 // What all ways of going through the blocks share: how operands are brought into place.
 struct Blocks {
@@ -33,7 +33,8 @@ struct Blocks {
   // Packing a pays off over many columns only, or where the rows of a register block would lie in the
   // same sets of the first-level cache.
   bool reads_in_place() const {
-    return !wide && p.a_col == 1 && p.a_row > 0 && p.n <= kInPlaceCols && p.a_row * size % 4096 != 0;
+    return !wide && p.a_col == 1 && p.a_row > 0 && p.n <= kInPlaceCols &&
+           p.a_row * size % 4096 != 0;
   }
 
   // Columns [col, col + cols) of rows [row, row + k) into panels.
@@ -139,8 +140,8 @@ void multiply_strips(const Blocks& b, int threads, int64_t strip) {
   const Product& p = b.p;
   const int64_t depth = std::min(b.depth, p.k);
   // b as it lies, but where its rows would lie in the same sets of the first-level cache.
-  const bool direct = !b.wide && p.b_col == 1 &&
-                      (p.m <= 4 * b.unit_rows || p.b_row * b.size % 2048 != 0);
+  const bool direct =
+      !b.wide && p.b_col == 1 && (p.m <= 4 * b.unit_rows || p.b_row * b.size % 2048 != 0);
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch panels(direct ? 0 : static_cast<size_t>(strip * depth * b.size));
     const Scratch rows(b.room_for_a(p.m, depth));
@@ -151,10 +152,10 @@ void multiply_strips(const Blocks& b, int threads, int64_t strip) {
         if (!p.alone) check_interrupt();
         const int64_t k = std::min(depth, p.k - pc);
         if (direct) {
-          level_of::gemm_direct(
-              b.type, p.m, cols, k, at(p.a, pc * p.a_col, b.size), p.a_row, p.a_col,
-              at(p.b, pc * p.b_row + j, b.size), p.b_row, at(p.c, j, b.size), p.c_row,
-              pc ? 1 : begin_mode(p), p.bias ? at(p.bias, j, b.size) : nullptr, false);
+          level_of::gemm_direct(b.type, p.m, cols, k, at(p.a, pc * p.a_col, b.size), p.a_row,
+                                p.a_col, at(p.b, pc * p.b_row + j, b.size), p.b_row,
+                                at(p.c, j, b.size), p.c_row, pc ? 1 : begin_mode(p),
+                                p.bias ? at(p.bias, j, b.size) : nullptr, false);
           continue;
         }
         int64_t apart;

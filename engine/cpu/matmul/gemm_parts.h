@@ -23,7 +23,7 @@ inline int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
 
 // Terms that are summed in registers, in a packed block: a panel of b then is 32 KB.
 constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
-constexpr int64_t kNearRows = 24;           // of a result that is written from left to right meanwhile
+constexpr int64_t kNearRows = 24;  // of a result that is written from left to right meanwhile
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
 
 // Pieces of n, of at most `most` but for rounding up to `unit`: as many for every thread.

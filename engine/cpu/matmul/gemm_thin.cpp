@@ -254,8 +254,8 @@ bool few_pays(const Product& p, int size) {
 
 bool gemm_thin(const Product& p) {
   if (dtype_size(p.dtype) == 2) {
-    const bool pays = p.m <= kRowsAtOnce && p.b_col == 1 && p.a_col == 1 && p.n >= kLongRow &&
-                      p.k >= kFewTerms;
+    const bool pays =
+        p.m <= kRowsAtOnce && p.b_col == 1 && p.a_col == 1 && p.n >= kLongRow && p.k >= kFewTerms;
     if (pays) multiply_few16(p);
     return pays;
   }

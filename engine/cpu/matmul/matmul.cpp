@@ -260,8 +260,7 @@ bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vec
 }
 
 void dot(Call& c) {
-  const DType type =
-      two_bytes(c.out[0].dtype()) ? DType::Float32 : computed_in(c.out[0].dtype());
+  const DType type = two_bytes(c.out[0].dtype()) ? DType::Float32 : computed_in(c.out[0].dtype());
   const DType given = c.tensor(0).dtype();
   const bool half = two_bytes(given);  // summed in float32 as it lies
   const DType as = half ? given : type;
@@ -275,8 +274,8 @@ void dot(Call& c) {
   const auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to && half; ++i)
       parts.data<float>()[i] =
-          level_of::dot16_part(given == DType::Float16, std::min(kChunk, n - i * kChunk), x.data<uint16_t>() + i * kChunk,
-                               y.data<uint16_t>() + i * kChunk);
+          level_of::dot16_part(given == DType::Float16, std::min(kChunk, n - i * kChunk),
+                               x.data<uint16_t>() + i * kChunk, y.data<uint16_t>() + i * kChunk);
     for (int64_t i = from; i < to && !half; ++i)
       level_of::dot_part(kind, std::min(kChunk, n - i * kChunk),
                          static_cast<const void*>(x.data() + i * kChunk * size),

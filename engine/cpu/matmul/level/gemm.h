@@ -47,6 +47,16 @@ TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
 #endif
 }
 
+// Keeps a lane in its register: few multiply-adds make GCC read it from memory again for each.
+template <class T>
+TYCHO_INLINE void stay([[maybe_unused]] Lane<T>& x) {
+#if defined(TYCHO_LEVEL_v4)
+  asm("" : "+v"(x.v));
+#elif defined(TYCHO_LEVEL_v3)
+  asm("" : "+x"(x.v));
+#endif
+}
+
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
@@ -77,6 +87,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
     for (int j = 0; j < N; ++j) {
       const T* const from = j < 2 ? b + j * size : b + next + (j - 2) * size;
       bv[j] = Part && !Padded && j == N - 1 ? load_part(from, last) : L::load(from);
+      stay(bv[j]);
     }
     if constexpr (!Part && N > 1) {
       __builtin_prefetch(b + ahead.first, 0, 3);
@@ -201,9 +212,10 @@ int64_t wide_rows(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64
     constexpr int width = 2 * Lane<T>::size;
     int64_t j = 0;
     for (; m == M && j + 2 * width <= n; j += 2 * width)
-      block_of<T, M, 4, false, false>(k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc,
-                                      Lane<T>::size, begin, bias + (begin == kBias ? j : 0),
-                                      step == 1 ? Ahead{2 * width, 2 * width + width / 2} : Ahead{});
+      block_of<T, M, 4, false, false>(
+          k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc, Lane<T>::size, begin,
+          bias + (begin == kBias ? j : 0),
+          step == 1 ? Ahead{2 * width, 2 * width + width / 2} : Ahead{});
     return j;
   }
   return 0;

@@ -15,8 +15,7 @@ void widen_all(const Lines16& l, float* to, int64_t ld) {
     float* const line = to + i * ld;
     int64_t j = 0;
     for (; j + size <= l.n; j += size) Format::from(from + j).store(line + j);
-    if (j < l.n)
-      store_part(Format::some(from + j, l.n - j), line + j, static_cast<int>(l.n - j));
+    if (j < l.n) store_part(Format::some(from + j, l.n - j), line + j, static_cast<int>(l.n - j));
   }
 }
 

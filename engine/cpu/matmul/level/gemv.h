@@ -318,7 +318,10 @@ TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const 
   for (; i + size <= n; i += size) {
     L y[C];
 #pragma GCC unroll 4
-    for (int j = 0; j < C; ++j) y[j] = Format::from(b + j * ldb + i);
+    for (int j = 0; j < C; ++j) {
+      y[j] = Format::from(b + j * ldb + i);
+      stay(y[j]);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       L sum = L::load(row(r) + i);

@@ -45,8 +45,7 @@ TYCHO_INLINE void rows(int64_t k, const uint16_t* a, int64_t lda, const uint16_t
   for (; j < k; j += size) {
     const int64_t n = k - j < size ? k - j : size;
     const L xv = Format::some(x + j, n);
-    for (int r = 0; r < R; ++r)
-      sum[r][0] = fma(Format::some(a + r * lda + j, n), xv, sum[r][0]);
+    for (int r = 0; r < R; ++r) sum[r][0] = fma(Format::some(a + r * lda + j, n), xv, sum[r][0]);
   }
   for (int r = 0; r < R; ++r) {
     for (int u = 1; u < U; ++u) sum[r][0] += sum[r][u];

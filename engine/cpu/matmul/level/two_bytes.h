@@ -28,9 +28,8 @@ struct AsHalf {
   }
   static TYCHO_INLINE Lane<float> from(const uint16_t* p) { return some(p, 16); }
   static TYCHO_INLINE void some_to(Lane<float> x, uint16_t* p, int64_t n) {
-    _mm256_mask_storeu_epi16(
-        p, static_cast<__mmask16>((1u << n) - 1),
-        _mm512_maskz_cvtps_ph(0xffff, (__m512)x.v, _MM_FROUND_TO_NEAREST_INT));
+    _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << n) - 1),
+                             _mm512_maskz_cvtps_ph(0xffff, (__m512)x.v, _MM_FROUND_TO_NEAREST_INT));
   }
   static TYCHO_INLINE void to(Lane<float> x, uint16_t* p) { some_to(x, p, 16); }
 #else
