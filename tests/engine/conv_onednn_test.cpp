@@ -2,6 +2,7 @@
 // lower level of instructions uses: odd parameters, cut into pieces on several threads.
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "tests/engine/numeric.h"
 
@@ -95,7 +96,12 @@ void agree(const Case& c, DType dtype, double tolerance) {
 TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
   for (const Case& c : kCases) {
     agree(c, DType::Float32, 1e-5);
-    agree(c, DType::BFloat16, 1.2e-2);
+    for (const bool pairs : {false, true}) {
+      const bool before = cpu::use_pairs(pairs);
+      agree(c, DType::BFloat16, 1.2e-2);
+      cpu::use_pairs(before);
+    }
+    agree(c, DType::Float16, 2e-3);
   }
 }
 
@@ -114,7 +120,12 @@ TEST(ConvFew, ResultsAndGradientsOfFewChannelsAgree) {
 TEST(ConvOneDnn, AgreesWithOurOwnKernelsOnVolumes) {
   for (const Case& c : kVolumes) {
     agree(c, DType::Float32, 1e-5);
-    agree(c, DType::BFloat16, 1.2e-2);
+    for (const bool pairs : {false, true}) {
+      const bool before = cpu::use_pairs(pairs);
+      agree(c, DType::BFloat16, 1.2e-2);
+      cpu::use_pairs(before);
+    }
+    agree(c, DType::Float16, 2e-3);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "engine/cpu/library/onednn.h"
 #include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
@@ -241,6 +242,9 @@ TEST(Matmul, InTwoBytesAgreesInBlocksOnAnyThreads) {
     }
     set_num_threads(before);
   });
+  const bool before = cpu::use_pairs(true);
+  check_sizes(DType::BFloat16, {{200, 270, 40}, {33, 31, 40}, {17, 60, 100}, {20, 40, 1}});
+  cpu::use_pairs(before);
 }
 
 TEST(Matmul, AsksNoStrideOfADimensionOfOne) {

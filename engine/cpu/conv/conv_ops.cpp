@@ -163,11 +163,35 @@ Pixels thin_pixels(const Tensor& x, Tensor* hold, Convolution* v) {
   return pixels;
 }
 
+// Numbers of two bytes as float32's, which are rounded once: where oneDNN's products of pairs take longer
+// than that, and for float16, of which it has none. Single taps are products of matrices, which widen
+// their numbers themselves, but for the weight's gradient; channels by themselves are a matter of memory.
+bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y, Pass pass) {
+  const DType type = y.dtype();
+  if (dtype_size(type) != 2 || !is_floating(type) || level() != Level::v4) return false;
+  if (type == DType::BFloat16 && pairs_are_quick()) return false;
+  constexpr int64_t kManyChannels = 8;  // of a group
+  const int64_t groups = c.integer(6), channels = x.size(1) / groups, taps = product(kernel);
+  if (taps == 1 && pass != Pass::Weight) return false;
+  if (groups > 1 && channels < kManyChannels) return false;
+  return static_cast<double>(y.numel()) * static_cast<double>(channels * taps) >= 4 * kSmallWork;
+}
+Tensor wide_images(const Tensor& t) { return channels_last(t, DType::Float32); }
+Tensor wide(const Tensor& t) {
+  const Tensor to = empty(t.shape(), DType::Float32, t.device());
+  copy_raw(to, t);
+  return to;
+}
+
 }  // namespace
 
 void convolution(Call& c) {
   const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, c.tensor(0), kernel_of(c.tensor(1)), out, Pass::Forward))
+    return copy_raw(out, op<"convolution">(wide_images(c.tensor(0)), wide(c.tensor(1)),
+                                           bias ? Value(wide(bias)) : Value(), c.ints(3), c.ints(4),
+                                           c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, c.tensor(0), c.tensor(1), out, &thin)) {
     Tensor hold;
@@ -306,6 +330,10 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
 void convolution_input(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, out, kernel_of(c.tensor(1)), c.tensor(0), Pass::Input))
+    return copy_raw(out,
+                    op<"convolution_input">(wide_images(c.tensor(0)), wide(c.tensor(1)), c.ints(2),
+                                            c.ints(3), c.ints(4), c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, out, c.tensor(1), c.tensor(0), &thin)) {
     const Tensor g = channels_last(c.tensor(0), out.dtype());
@@ -327,6 +355,10 @@ void convolution_input(Call& c) {
 void convolution_weight(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, c.tensor(1), c.ints(2), c.tensor(0), Pass::Weight))
+    return copy_raw(
+        out, op<"convolution_weight">(wide_images(c.tensor(0)), wide_images(c.tensor(1)), c.ints(2),
+                                      c.ints(3), c.ints(4), c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, c.tensor(1), out, c.tensor(0), &thin)) {
     Tensor hold;

@@ -8,6 +8,10 @@
 
 namespace tycho::cpu {
 
+// Whether the processor multiplies pairs of bfloat16 faster than float32, to which they can be widened.
+bool pairs_are_quick();
+bool use_pairs(bool use);  // whatever is quicker: for tests of both ways; returns what was before
+
 // A product of bfloat16 matrices, summed in float32 and rounded once; and whether it is the quickest way.
 bool pairs_pay(const Product& p);
 void gemm_bf16(const Product& p);
