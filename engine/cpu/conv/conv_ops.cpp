@@ -133,7 +133,7 @@ bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& ker
 bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, const Tensor& w,
                 const Tensor& bias, const Tensor& to) {
   const DType type = from.dtype();
-  const bool computes = type == computed_in(type) || type == DType::BFloat16;
+  const bool computes = type == computed_in(type) || is_floating(type);  // two bytes are widened
   if (!computes || w.dtype() != type || to.dtype() != type) return false;
   const Tensor &x = back ? to : from, &y = back ? from : to;
   Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
