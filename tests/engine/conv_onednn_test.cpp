@@ -2,6 +2,7 @@
 // lower level of instructions uses: odd parameters, cut into pieces on several threads.
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "tests/engine/numeric.h"
 
@@ -32,6 +33,10 @@ const std::vector<Case> kCases = {
     {{4, 256, 7, 7}, {512, 256, 1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {{2, 512, 7, 6}, {256, 512, 1, 1}, {2, 2}, {0, 0}, {1, 1}},
     {{5, 12, 1, 300}, {24, 12, 1, 9}, {1, 2}, {0, 4}, {1, 1}},
+    // Lines so long that they are cut into stretches.
+    {{2, 3, 1, 9003}, {37, 3, 1, 33}, {1, 2}, {0, 16}, {1, 1}},
+    {{1, 20, 1, 3500}, {40, 20, 1, 5}, {1, 1}, {0, 9}, {1, 3}},
+    {{2, 32, 1, 4100}, {32, 8, 1, 3}, {1, 1}, {0, 1}, {1, 1}, 4},
 };
 const std::vector<Case> kVolumes = {
     {{2, 8, 9, 10, 11}, {16, 8, 3, 3, 2}, {1, 2, 1}, {1, 1, 0}, {1, 1, 1}},
@@ -91,7 +96,12 @@ void agree(const Case& c, DType dtype, double tolerance) {
 TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
   for (const Case& c : kCases) {
     agree(c, DType::Float32, 1e-5);
-    agree(c, DType::BFloat16, 1.2e-2);
+    for (const bool pairs : {false, true}) {
+      const bool before = cpu::use_pairs(pairs);
+      agree(c, DType::BFloat16, 1.2e-2);
+      cpu::use_pairs(before);
+    }
+    agree(c, DType::Float16, 2e-3);
   }
 }
 
@@ -110,7 +120,12 @@ TEST(ConvFew, ResultsAndGradientsOfFewChannelsAgree) {
 TEST(ConvOneDnn, AgreesWithOurOwnKernelsOnVolumes) {
   for (const Case& c : kVolumes) {
     agree(c, DType::Float32, 1e-5);
-    agree(c, DType::BFloat16, 1.2e-2);
+    for (const bool pairs : {false, true}) {
+      const bool before = cpu::use_pairs(pairs);
+      agree(c, DType::BFloat16, 1.2e-2);
+      cpu::use_pairs(before);
+    }
+    agree(c, DType::Float16, 2e-3);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "engine/cpu/library/onednn.h"
 #include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
@@ -187,6 +188,65 @@ TEST(Matmul, OfFewTermsWithALargeResultAgreesOnAnyThreads) {
       }
 }
 
+// Every count of rows up to two register blocks, columns that end within each of four lanes, and more terms
+// than are summed at once.
+TEST(Matmul, OfFewRowsAgreesInEveryTypeAndLayout) {
+  at_each_level([] {
+    for (const DType d :
+         {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16, DType::Float16})
+      for (int64_t m = 1; m <= 25; ++m)
+        check_sizes(d, {{m, 9 + m % 3, 1 + m * 7}, {m, m % 5 == 0 ? 530 : 20, 37 - m}});
+  });
+}
+
+// Rows of b that are long, near and far, and lie in the same sets of a cache; the same bits on any threads.
+TEST(Matmul, OfFewRowsWithAWideMatrixIsTheSameOnAnyThreads) {
+  at_each_level([] {
+    Source s;
+    const int before = get_num_threads();
+    for (const DType d : {DType::Float32, DType::Float64, DType::BFloat16, DType::Float16})
+      for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{2, 20, 1029},
+                                                                       {5, 300, 2051},
+                                                                       {7, 270, 1500},
+                                                                       {8, 16, 1024},
+                                                                       {30, 600, 512},
+                                                                       {60, 70, 1100}}) {
+        const Tensor a = random(s, {m, k}, d), wide = random(s, {k, n + 3}, d);
+        const Tensor b = alias(wide, {k, n}, {n + 3, 1}, 2), w = random(s, {n, k}, d);
+        const Tensor bias = random(s, {n}, d);
+        set_num_threads(1);
+        const Tensor one = op<"mm">(a, b), one_w = op<"linear">(a, w, bias);
+        set_num_threads(3);
+        const Tensor three = op<"mm">(a, b), three_w = op<"linear">(a, w, bias);
+        set_num_threads(before);
+        const auto bytes = static_cast<size_t>(m * n * dtype_size(d));
+        EXPECT_EQ(std::memcmp(one.host<char>(), three.host<char>(), bytes), 0);
+        EXPECT_EQ(std::memcmp(one_w.host<char>(), three_w.host<char>(), bytes), 0);
+        const auto wide_of = [](const Tensor& x) { return op<"to.dtype">(x, DType::Float64); };
+        const std::string what = std::string(dtype_name(d)) + " " + std::to_string(m);
+        expect_near(one, op<"mm">(wide_of(a), wide_of(b)), tolerance(d, k), what);
+        expect_near(one_w, op<"linear">(wide_of(a), wide_of(w), wide_of(bias)), tolerance(d, k),
+                    what + " linear");
+      }
+  });
+}
+
+// Blocks of more rows, cut for threads in every way.
+TEST(Matmul, InTwoBytesAgreesInBlocksOnAnyThreads) {
+  at_each_level([] {
+    const int before = get_num_threads();
+    for (const int threads : {1, 5}) {
+      set_num_threads(threads);
+      for (const DType d : {DType::BFloat16, DType::Float16})
+        check_sizes(d, {{200, 270, 40}, {200, 9, 530}, {400, 20, 3}});
+    }
+    set_num_threads(before);
+  });
+  const bool before = cpu::use_pairs(true);
+  check_sizes(DType::BFloat16, {{200, 270, 40}, {33, 31, 40}, {17, 60, 100}, {20, 40, 1}});
+  cpu::use_pairs(before);
+}
+
 TEST(Matmul, AsksNoStrideOfADimensionOfOne) {
   at_each_level([] {
     Source s;
@@ -254,7 +314,7 @@ TEST(Matmul, FollowsTheRulesOfRanksAndBatches) {
 
 TEST(Matmul, LinearAddsItsBias) {
   Source s;
-  for (DType d : {DType::Float64, DType::Float32, DType::BFloat16})
+  for (DType d : {DType::Float64, DType::Float32, DType::BFloat16, DType::Float16})
     for (const Sizes& shape : {Sizes{4, 7}, Sizes{7}, Sizes{1, 7}, Sizes{2, 3, 7}, Sizes{60, 7}})
       for (int64_t out : {1, 5, 40}) {
         Tensor x = random(s, shape, d), w = random(s, {out, 7}, d), b = random(s, {out}, d);

@@ -8,6 +8,7 @@
 #include "engine/cpu/conv/conv_images.h"
 #include "engine/cpu/conv/conv_pack.h"
 #include "engine/cpu/conv/conv_point.h"
+#include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/conv/conv_thin.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
@@ -22,62 +23,6 @@ DType computed_in(DType t) {
   if (t == DType::Float32 || t == DType::Float64) return t;
   return is_floating(t) ? DType::Float32 : DType::Int64;
 }
-
-Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
-
-// What of a convolution does something: a single tap with steps sees every so-many-th pixel, and
-// taps over wide padding see none. Nothing else is laid out, packed and multiplied.
-struct Seen {
-  Sizes stride, padding, dilation;  // of what is left
-  Sizes step;                       // from one pixel that is seen to the next
-  Sizes last;                       // the last such pixel, where there is a step
-  Sizes first, taps;                // the taps that see pixels, and how many there are
-  bool all_pixels = true, all_taps = true;
-  int idle = 0;  // dimensions at the end that are 1 everywhere: what is before them is the line
-
-  // Without `over` every pixel counts as seen, without `cut` every tap.
-  Seen(const Call& c, const Sizes& x, const Sizes& kernel, const Sizes& y, bool over = true,
-       bool cut = true)
-      : stride(c.ints(3)), padding(c.ints(4)), dilation(c.ints(5)) {
-    for (int d = 0; d < kernel.n; ++d) {
-      step.push_back(1), last.push_back(0), first.push_back(0), taps.push_back(kernel[d]);
-      const int64_t in = x[d + 2], out = y[d + 2];
-      if (in < 1 || out < 1) continue;
-      const bool inside =
-          padding[d] == 0 && (out - 1) * stride[d] < in;  // no padding behind either
-      if (over && kernel[d] == 1 && inside && stride[d] > 1) {
-        step[d] = stride[d], last[d] = (out - 1) * stride[d];
-        stride[d] = 1;
-        all_pixels = false;
-      }
-      if (!cut) continue;
-      const int64_t hidden = padding[d] - (out - 1) * stride[d] - 1;  // in front of every window
-      if (hidden >= 0)
-        first[d] = std::min({hidden / dilation[d] + 1, padding[d] / dilation[d], kernel[d] - 1});
-      const int64_t end = (in + padding[d] - 1) / dilation[d] + 1;  // the first behind the image
-      taps[d] = std::max<int64_t>(1, std::min(kernel[d], end) - first[d]);
-      padding[d] -= first[d] * dilation[d];
-      if (taps[d] != kernel[d]) all_taps = false;
-      if (taps[d] == 1) dilation[d] = 1;
-    }
-    const auto one = [&](int d) {
-      return x[d + 2] == 1 && y[d + 2] == 1 && taps[d] == 1 && padding[d] == 0;
-    };
-    while (idle < kernel.n - 1 && one(kernel.n - 1 - idle)) ++idle;
-  }
-
-  // Views of what is left.
-  Tensor pixels(Tensor x) const {
-    for (int d = 0; d < step.n; ++d)
-      if (step[d] > 1) x = op<"slice">(x, d + 2, int64_t{0}, last[d] + 1, step[d]);
-    return x;
-  }
-  Tensor weight(Tensor w) const {
-    for (int d = 0; d < taps.n && !all_taps; ++d)
-      if (taps[d] != w.size(d + 2)) w = op<"narrow">(w, d + 2, first[d], taps[d]);
-    return w;
-  }
-};
 
 // Window sizes from the input's and the result's shapes.
 Convolution describe(const Call& c, const Seen& seen, DType type, const Sizes& x,
@@ -188,7 +133,7 @@ bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& ker
 bool by_product(const Call& c, const Seen& seen, bool back, const Tensor& from, const Tensor& w,
                 const Tensor& bias, const Tensor& to) {
   const DType type = from.dtype();
-  const bool computes = type == computed_in(type) || type == DType::BFloat16;
+  const bool computes = type == computed_in(type) || is_floating(type);  // two bytes are widened
   if (!computes || w.dtype() != type || to.dtype() != type) return false;
   const Tensor &x = back ? to : from, &y = back ? from : to;
   Convolution v = describe(c, seen, type, x.shape(), kernel_of(w), y.shape());
@@ -218,11 +163,35 @@ Pixels thin_pixels(const Tensor& x, Tensor* hold, Convolution* v) {
   return pixels;
 }
 
+// Numbers of two bytes as float32's, which are rounded once: where oneDNN's products of pairs take longer
+// than that, and for float16, of which it has none. Single taps are products of matrices, which widen
+// their numbers themselves, but for the weight's gradient; channels by themselves are a matter of memory.
+bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y, Pass pass) {
+  const DType type = y.dtype();
+  if (dtype_size(type) != 2 || !is_floating(type) || level() != Level::v4) return false;
+  if (type == DType::BFloat16 && pairs_are_quick()) return false;
+  constexpr int64_t kManyChannels = 8;  // of a group
+  const int64_t groups = c.integer(6), channels = x.size(1) / groups, taps = product(kernel);
+  if (taps == 1 && pass != Pass::Weight) return false;
+  if (groups > 1 && channels < kManyChannels) return false;
+  return static_cast<double>(y.numel()) * static_cast<double>(channels * taps) >= 4 * kSmallWork;
+}
+Tensor wide_images(const Tensor& t) { return channels_last(t, DType::Float32); }
+Tensor wide(const Tensor& t) {
+  const Tensor to = empty(t.shape(), DType::Float32, t.device());
+  copy_raw(to, t);
+  return to;
+}
+
 }  // namespace
 
 void convolution(Call& c) {
   const Tensor &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, c.tensor(0), kernel_of(c.tensor(1)), out, Pass::Forward))
+    return copy_raw(out, op<"convolution">(wide_images(c.tensor(0)), wide(c.tensor(1)),
+                                           bias ? Value(wide(bias)) : Value(), c.ints(3), c.ints(4),
+                                           c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, c.tensor(0), c.tensor(1), out, &thin)) {
     Tensor hold;
@@ -361,6 +330,10 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
 void convolution_input(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, out, kernel_of(c.tensor(1)), c.tensor(0), Pass::Input))
+    return copy_raw(out,
+                    op<"convolution_input">(wide_images(c.tensor(0)), wide(c.tensor(1)), c.ints(2),
+                                            c.ints(3), c.ints(4), c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, out, c.tensor(1), c.tensor(0), &thin)) {
     const Tensor g = channels_last(c.tensor(0), out.dtype());
@@ -382,6 +355,10 @@ void convolution_input(Call& c) {
 void convolution_weight(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
+  if (widens(c, c.tensor(1), c.ints(2), c.tensor(0), Pass::Weight))
+    return copy_raw(
+        out, op<"convolution_weight">(wide_images(c.tensor(0)), wide_images(c.tensor(1)), c.ints(2),
+                                      c.ints(3), c.ints(4), c.ints(5), c.integer(6)));
   Convolution thin;
   if (by_thin(c, c.tensor(1), out, c.tensor(0), &thin)) {
     Tensor hold;

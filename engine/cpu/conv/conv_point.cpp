@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "engine/base/parallel.h"
-#include "engine/cpu/library/onednn.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
 
@@ -25,7 +24,7 @@ bool single_tap(const Convolution& c) {
   const Window& w = c.window;
   for (int d = 0; d < 3; ++d)
     if (w.kernel[d] != 1 || w.stride[d] != 1 || w.pad[d] != 0 || w.in[d] != w.out[d]) return false;
-  return c.dtype != DType::BFloat16 || has_bf16_gemm();
+  return true;
 }
 
 bool pixels_of(const Tensor& x, Pixels* p) {
@@ -55,16 +54,10 @@ void match_images(Convolution* c, int64_t images, int64_t plane, Pixels* p) {
 bool single_tap_product_pays(const Convolution& c, const Pixels& from) {
   const Window& w = c.window;
   const int64_t in = w.channels / c.groups, out = c.out_channels / c.groups;
-  // oneDNN's own is better for many channels of both, and turns few ones quickly.
-  constexpr int64_t kManyInputs = 512, kSomeOutputs = 64, kFewInputs = 64;
-  const bool few =
-      c.dtype == DType::BFloat16 && from.channel != 1 && in % 2 == 0 && in < kFewInputs;
-  const bool many = c.dtype == DType::Float32 && in >= kManyInputs && out >= kSomeOutputs;
-  if ((few || many) && c.groups == 1 && has_onednn_conv(c)) return false;
   if (from.image == from.pixel * pixels(w) && from.channel == 1) return c.groups == 1;
   // A product costs something by itself, and packs its weight again for every image.
   constexpr int64_t kFewPixels = 64, kLittleWork = 20000;
-  if (c.dtype == DType::BFloat16 && from.pixel != 1 && from.channel != 1) return false;
+  if (dtype_size(c.dtype) == 2 && from.pixel != 1 && from.channel != 1) return false;
   if (w.images > 1 && pixels(w) < kFewPixels) return false;
   if (c.groups == 1) return in * out > 1;
   return in > 1 && out > 1 && pixels(w) * in * out >= kLittleWork;

@@ -8,6 +8,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv/conv_pack.h"
+#include "engine/cpu/conv/onednn_pieces.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/cpu/library/onednn_cache.h"
 #include "engine/cpu/library/trust.h"
@@ -17,23 +18,6 @@ namespace tycho::cpu {
 namespace {
 
 using dnnl::memory;
-
-enum Which : int64_t { kForward, kInput, kWeight };
-
-// One primitive: what it computes, and every size. Plain numbers, so that it can be compared.
-struct Key {
-  int64_t kind, dtype, weight_dtype, bias;
-  int64_t images, channels, groups, out_channels;
-  int64_t in[3], out[3], kernel[3], stride[3], front[3], dilation[3];
-  int64_t weight_stride[5];
-  bool operator==(const Key&) const = default;
-  size_t hash() const {
-    size_t h = 0;
-    const auto* p = reinterpret_cast<const int64_t*>(this);
-    for (size_t i = 0; i < sizeof(Key) / sizeof(int64_t); ++i) hash_in(h, p[i]);
-    return h;
-  }
-};
 
 struct Held {
   bool usable = false;
@@ -50,12 +34,7 @@ memory::data_type type_of(int64_t dtype) {
                                                       : memory::data_type::f32;
 }
 
-// Images have two spatial dimensions, or three where the first one does something.
-bool is_volume(const Key& k) {
-  return k.in[0] != 1 || k.out[0] != 1 || k.kernel[0] != 1 || k.front[0] != 0;
-}
-
-memory::desc images_desc(const Key& k, int64_t channels, const int64_t* size) {
+memory::desc images_desc(const ConvKey& k, int64_t channels, const int64_t* size) {
   memory::dims dims{k.images, channels}, strides{0, 1};
   for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) dims.push_back(size[d]);
   strides.resize(dims.size());
@@ -66,7 +45,7 @@ memory::desc images_desc(const Key& k, int64_t channels, const int64_t* size) {
 }
 
 // The weight as the user has it (`plain`), or in a layout of oneDNN's choice.
-memory::desc weight_desc(const Key& k, int64_t dtype, bool plain) {
+memory::desc weight_desc(const ConvKey& k, int64_t dtype, bool plain) {
   memory::dims dims, strides;
   const auto add = [&](int64_t size, int64_t stride) {
     dims.push_back(size), strides.push_back(stride);
@@ -81,7 +60,7 @@ memory::desc weight_desc(const Key& k, int64_t dtype, bool plain) {
 
 // Whether our own kernels know the layout: whole units, and blocks of outputs (for packing
 // bfloat16, of pairs) innermost, or of inputs around 16 outputs (for unpacking).
-bool plan_pack(const Key& k, const memory::desc& packed, ConvPack* p) {
+bool plan_pack(const ConvKey& k, const memory::desc& packed, ConvPack* p) {
   const auto& d = packed.data;
   const auto& b = d.format_desc.blocking;
   const int64_t taps = k.kernel[0] * k.kernel[1] * k.kernel[2];
@@ -94,7 +73,7 @@ bool plan_pack(const Key& k, const memory::desc& packed, ConvPack* p) {
   const int64_t plain[] = {k.out_channels, k.channels, k.kernel[0], k.kernel[1], k.kernel[2]};
   for (int i = 4; i >= 0; step *= plain[i--])
     if (plain[i] != 1 && k.weight_stride[i] != step) return false;
-  if (k.kind == kWeight) {
+  if (k.kind == kConvWeight) {
     if (b.inner_nblks != 2 || b.inner_blks[0] != 16 || b.inner_idxs[0] != 1 ||
         b.inner_blks[1] != 16 || b.inner_idxs[1] != 0)
       return false;
@@ -116,7 +95,7 @@ bool plan_pack(const Key& k, const memory::desc& packed, ConvPack* p) {
   return true;
 }
 
-Held make(const Key& k) {
+Held make(const ConvKey& k) {
   Held h;
   memory::dims stride, dilation, front, back;
   for (int d = is_volume(k) ? 0 : 1; d < 3; ++d) {
@@ -129,7 +108,7 @@ Held make(const Key& k) {
   const auto x = images_desc(k, k.channels, k.in), y = images_desc(k, k.out_channels, k.out);
   // Gradients of weights are summed in float32 and rounded when they are unpacked.
   const int64_t f32 = static_cast<int64_t>(DType::Float32);
-  const auto w = weight_desc(k, k.kind == kWeight ? f32 : k.dtype, false);
+  const auto w = weight_desc(k, k.kind == kConvWeight ? f32 : k.dtype, false);
   const auto plain = weight_desc(k, k.weight_dtype, true);
   const memory::desc bias({k.out_channels}, type_of(k.dtype), memory::format_tag::x);
   const auto& engine = onednn_engine();
@@ -147,8 +126,8 @@ Held make(const Key& k) {
       k.bias ? dnnl::convolution_forward::desc(training, direct, x, w, bias, y, stride, dilation,
                                                front, back)
              : dnnl::convolution_forward::desc(
-                   training, direct, x, k.kind == kWeight ? weight_desc(k, k.dtype, false) : w, y,
-                   stride, dilation, front, back),
+                   training, direct, x, k.kind == kConvWeight ? weight_desc(k, k.dtype, false) : w,
+                   y, stride, dilation, front, back),
       attr, engine);
   // Its pairs of an odd number of channels reach behind the last pixel, where anything may lie; the
   // implementation that comes next masks them.
@@ -156,9 +135,9 @@ Held make(const Key& k) {
   const std::string_view reaching = "brgconv:";
   while (odd && std::string_view(forward.impl_info_str()).starts_with(reaching))
     if (!forward.next_impl()) return {};
-  if (k.kind == kForward) {
+  if (k.kind == kConvForward) {
     take(forward, forward.weights_desc(), static_cast<dnnl::convolution_forward*>(nullptr));
-  } else if (k.kind == kInput) {
+  } else if (k.kind == kConvInput) {
     const dnnl::convolution_backward_data::primitive_desc desc(
         dnnl::convolution_backward_data::desc(direct, x, w, y, stride, dilation, front, back), attr,
         engine, forward);
@@ -170,8 +149,8 @@ Held make(const Key& k) {
     take(desc, desc.diff_weights_desc(), static_cast<dnnl::convolution_backward_weights*>(nullptr));
   }
   h.packs = h.packed_desc != plain;
-  const auto from = k.kind == kWeight ? h.packed_desc : plain;
-  const auto to = k.kind == kWeight ? plain : h.packed_desc;
+  const auto from = k.kind == kConvWeight ? h.packed_desc : plain;
+  const auto to = k.kind == kConvWeight ? plain : h.packed_desc;
   if (h.packs) h.quick = plan_pack(k, h.packed_desc, &h.pack_plan);
   if (h.packs && h.usable && !h.quick)
     h.pack = HeldPrimitive::of<dnnl::reorder>(
@@ -185,7 +164,7 @@ Held make(const Key& k) {
 }
 
 // Where oneDNN has no implementation at all, our own kernels compute.
-Held make_or_none(const Key& k) {
+Held make_or_none(const ConvKey& k) {
   try {
     return make(k);
   } catch (const dnnl::error& e) {
@@ -194,15 +173,15 @@ Held make_or_none(const Key& k) {
   }
 }
 
-Held& held(const Key& k) {
-  thread_local HeldCache<Key, Held> cache;
+Held& held(const ConvKey& k) {
+  thread_local HeldCache<ConvKey, Held> cache;
   return cache.get(k, make_or_none);
 }
 
 void point(memory& m, const void* p) { dnnl_memory_set_data_handle(m.get(), const_cast<void*>(p)); }
 
-Key key_of(const Convolution& c, int64_t kind, bool bias, const PlainWeight& w) {
-  Key k{};
+ConvKey key_of(const Convolution& c, int64_t kind, bool bias, const PlainWeight& w) {
+  ConvKey k{};
   const Window& win = c.window;
   k.kind = kind;
   k.dtype = static_cast<int64_t>(c.dtype);
@@ -220,87 +199,20 @@ Key key_of(const Convolution& c, int64_t kind, bool bias, const PlainWeight& w) 
   return k;
 }
 
-double work_of(const Key& k) {
-  double work =
-      static_cast<double>(k.images * k.out_channels) * static_cast<double>(k.channels / k.groups);
-  for (int d = 0; d < 3; ++d) work *= static_cast<double>(k.out[d] * k.kernel[d]);
-  return work;
-}
-
-// A part of a convolution: some images, or some lines of one.
-struct Piece {
-  Key key;
-  int64_t x = 0, y = 0;  // where it begins, in elements
-};
-
-struct Cut {
-  const Key& whole;
-  int64_t images, lines;  // of a piece
-  int64_t count;
-
-  // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
-  Cut(const Key& k, int64_t want, double most, bool by_lines) : whole(k) {
-    const double work = work_of(k), image = work / static_cast<double>(k.images);
-    if (work < 1 << 21) want = 1;
-    images = std::max<int64_t>(1, (k.images + want - 1) / want);
-    images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
-    lines = k.out[1];
-    const int64_t parts =
-        std::max((want + k.images - 1) / k.images, static_cast<int64_t>(image / most) + 1);
-    if (by_lines && images == 1 && parts > 1 && !is_volume(k) && pads_less_than_kernel(k))
-      lines = std::max<int64_t>(1, (k.out[1] + parts - 1) / parts);
-    per_image = (k.out[1] + lines - 1) / lines;
-    count = lines == k.out[1] ? (k.images + images - 1) / images : k.images * per_image;
-  }
-
-  Piece piece(int64_t i) const {
-    Piece p{whole};
-    Key& k = p.key;
-    const int64_t x_line = k.in[2] * k.channels, y_line = k.out[2] * k.out_channels;
-    const int64_t x_image = k.in[0] * k.in[1] * x_line, y_image = k.out[0] * k.out[1] * y_line;
-    if (lines == whole.out[1]) {
-      k.images = std::min(images, whole.images - i * images);
-      p.x = i * images * x_image, p.y = i * images * y_image;
-      return p;
-    }
-    const int64_t image = i / per_image, from = i % per_image * lines,
-                  to = std::min(whole.out[1], from + lines);
-    const int64_t begin = from * k.stride[1] - k.front[1];
-    const int64_t end = (to - 1) * k.stride[1] - k.front[1] + (k.kernel[1] - 1) * k.dilation[1] + 1;
-    const int64_t first = std::max<int64_t>(0, begin), last = std::min(k.in[1], end);
-    k.images = 1;
-    k.out[1] = to - from;
-    k.in[1] = last - first;
-    k.front[1] = first - begin;
-    p.x = image * x_image + first * x_line;
-    p.y = image * y_image + from * y_line;
-    return p;
-  }
-
- private:
-  int64_t per_image;
-  // Then every line of the result sees some of the image.
-  static bool pads_less_than_kernel(const Key& k) {
-    const int64_t reach = (k.kernel[1] - 1) * k.dilation[1] + 1;
-    const int64_t back = (k.out[1] - 1) * k.stride[1] + reach - k.in[1] - k.front[1];
-    return k.front[1] < reach && back < reach && k.in[1] >= reach;
-  }
-};
-
-const char* at(const void* p, int64_t i, const Key& k) {
+const char* at(const void* p, int64_t i, const ConvKey& k) {
   return static_cast<const char*>(p) + i * dtype_size(static_cast<DType>(k.dtype));
 }
 
 void run(Held& h, int64_t kind, const void* x, const void* w, const void* y, const void* bias) {
   point(h.x, x), point(h.y, y), point(h.w, w);
   dnnl_exec_arg_t args[kMostArgs];
-  if (kind == kForward) {
+  if (kind == kConvForward) {
     args[0] = {DNNL_ARG_SRC, h.x.get()};
     args[1] = {DNNL_ARG_WEIGHTS, h.w.get()};
     args[2] = {DNNL_ARG_DST, h.y.get()};
     args[3] = {DNNL_ARG_BIAS, h.bias.get()};
     if (bias) point(h.bias, bias);
-  } else if (kind == kInput) {
+  } else if (kind == kConvInput) {
     args[0] = {DNNL_ARG_DIFF_SRC, h.x.get()};
     args[1] = {DNNL_ARG_WEIGHTS, h.w.get()};
     args[2] = {DNNL_ARG_DIFF_DST, h.y.get()};
@@ -312,8 +224,8 @@ void run(Held& h, int64_t kind, const void* x, const void* w, const void* y, con
   onednn_run(h.primitive, args, bias ? 4 : 3);
 }
 
-void reorder(Held& h, const Key& k, const void* from, void* to) {
-  const bool unpack = k.kind == kWeight;
+void reorder(Held& h, const ConvKey& k, const void* from, void* to) {
+  const bool unpack = k.kind == kConvWeight;
   if (h.quick) {
     const ConvPack* const p = &h.pack_plan;
     const int bytes = dtype_size(static_cast<DType>(unpack ? k.weight_dtype : k.dtype));
@@ -343,17 +255,18 @@ bool trusted(const Convolution& c, Primitive p) {
 constexpr double kMostWork = 2e9;  // multiply-adds between two looks for an interrupt: 15 to 30 ms
 
 // Whether oneDNN has a kernel for every piece: what it takes differs between the whole and its edges.
-bool all_usable(const Cut& cut) {
+bool all_usable(const ConvCut& cut) {
   for (int64_t i = 0; i < cut.count; ++i)
     if (!held(cut.piece(i).key).usable) return false;
   return true;
 }
 
 // Forward and the input's gradient: pieces write different parts of the result.
-bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias, const void* y) {
+bool by_pieces(const ConvKey& whole, const void* x, const void* w, const void* bias,
+               const void* y) {
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
-    const Cut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork, whole.kind == kForward);
+    const ConvCut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork, whole.kind == kConvForward);
     if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
     const memory::desc layout = first.packed_desc;
@@ -364,7 +277,7 @@ bool by_pieces(const Key& whole, const void* x, const void* w, const void* bias,
       onednn_guard([&] {
         for (int64_t i = begin; i < end; ++i) {
           check_interrupt();
-          const Piece p = cut.piece(i);
+          const ConvPiece p = cut.piece(i);
           Held& h = held(p.key);
           TYCHO_CHECK(Kind::Value, h.usable, "convolution: oneDNN has no kernel for a part of it");
           const bool same = h.packed_desc == layout;
@@ -400,21 +313,21 @@ bool has_onednn_conv(const Convolution& c) {
 bool onednn_conv_forward(const Convolution& c, const void* x, const PlainWeight& w,
                          const void* bias, void* y) {
   return trusted(c, Primitive::Convolution) &&
-         by_pieces(key_of(c, kForward, bias != nullptr, w), x, w.data, bias, y);
+         by_pieces(key_of(c, kConvForward, bias != nullptr, w), x, w.data, bias, y);
 }
 
 bool onednn_conv_input(const Convolution& c, const void* y, const PlainWeight& w, void* x) {
   return trusted(c, Primitive::ConvolutionInput) &&
-         by_pieces(key_of(c, kInput, false, w), x, w.data, nullptr, y);
+         by_pieces(key_of(c, kConvInput, false, w), x, w.data, nullptr, y);
 }
 
 // Every thread sums its pieces into a weight of its own; these are added in order.
 bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, const PlainWeight& w) {
   if (!trusted(c, Primitive::ConvolutionWeight)) return false;
-  const Key whole = key_of(c, kWeight, false, w);
+  const ConvKey whole = key_of(c, kConvWeight, false, w);
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
-    const Cut cut(whole, threads, 4 * kMostWork, true);
+    const ConvCut cut(whole, threads, 4 * kMostWork, true);
     if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
     const memory::desc layout = first.packed_desc;
@@ -435,12 +348,12 @@ bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, cons
           const Scratch more(to - from > 1 ? static_cast<size_t>(numel) * sizeof(float) : 0);
           for (int64_t i = from; i < to; ++i) {
             check_interrupt();
-            const Piece p = cut.piece(i);
+            const ConvPiece p = cut.piece(i);
             Held& h = held(p.key);
             TYCHO_CHECK(Kind::Value, h.usable && h.packed_desc == layout,
                         "convolution: oneDNN has no kernel for a part of it");
             float* const sum = i == from ? sum_of(part) : reinterpret_cast<float*>(more.data());
-            run(h, kWeight, at(x, p.x, whole), sum, at(y, p.y, whole), nullptr);
+            run(h, kConvWeight, at(x, p.x, whole), sum, at(y, p.y, whole), nullptr);
             if (i > from) add_up(sum_of(part), sum, numel);
           }
         }

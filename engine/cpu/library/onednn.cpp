@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn_cache.h"
@@ -124,8 +125,19 @@ void onednn_run(HeldPrimitive& held, dnnl_exec_arg_t (&args)[kMostArgs], int cou
       "the primitive did not run");
 }
 
-bool has_bf16_gemm() {
-  return level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
+// Intel's processors of up to 2025 take four times as long for a product of pairs as for one of float32,
+// and twice as long for the same work; AMD's take half.
+static bool quick_pairs = [] {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16");
+}();
+bool pairs_are_quick() { return quick_pairs; }
+bool use_pairs(bool use) { return std::exchange(quick_pairs, use); }
+
+bool pairs_pay(const Product& p) {
+  constexpr int64_t kFewRows = 16;  // are a matter of reading b
+  return pairs_are_quick() && p.dtype == DType::BFloat16 && p.m > kFewRows &&
+         level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
 }
 
 void gemm_bf16(const Product& p) {

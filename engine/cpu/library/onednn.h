@@ -8,7 +8,12 @@
 
 namespace tycho::cpu {
 
-// A product of bfloat16 matrices, summed in float32 and rounded once.
+// Whether the processor multiplies pairs of bfloat16 faster than float32, to which they can be widened.
+bool pairs_are_quick();
+bool use_pairs(bool use);  // whatever is quicker: for tests of both ways; returns what was before
+
+// A product of bfloat16 matrices, summed in float32 and rounded once; and whether it is the quickest way.
+bool pairs_pay(const Product& p);
 void gemm_bf16(const Product& p);
 
 // A convolution's weight in any dense layout: strides of out, in / groups and three kernel sizes.

@@ -8,7 +8,7 @@ namespace tycho::cpu {
 
 // Element (i, j) of a matrix lies at [i * row + j * col], counted in elements.
 struct Product {
-  DType dtype;  // of all of them; Float32, Float64, BFloat16 or Int64
+  DType dtype;  // of all of them; Float32, Float64, Int64, BFloat16 or Float16
   int64_t m, n, k;
   const void *a, *b;
   void* c;
@@ -45,8 +45,21 @@ struct TinyProducts {
   const void* bias;  // as Product's
 };
 
-// Whether gemm takes bfloat16 on this machine; otherwise convert to float32.
-bool has_bf16_gemm();
+// Lines of n numbers of two bytes, side by side, the lines `step` apart.
+struct Lines16 {
+  const uint16_t* from;
+  int64_t step, lines, n;
+};
+// Sums of float32 (+ bias) (+ to) into such lines.
+struct Rounded16 {
+  int64_t lines, n;
+  const float* sums;
+  int64_t ld;
+  const uint16_t* bias;
+  bool add;
+  uint16_t* to;
+  int64_t step;
+};
 
 }  // namespace tycho::cpu
 
@@ -69,6 +82,14 @@ TYCHO_LEVELS(void, gemm_pack_b,
 TYCHO_LEVELS(void, gemm_packed,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, const void* b,
               void* c, int64_t ldc, int begin, const void* bias))
+// Of bfloat16, or of float16 (half): lines widened, as they lie or into panels as gemm_pack_b's; and
+// sums rounded.
+TYCHO_LEVELS(void, gemm16_widen, (bool half, const ::tycho::cpu::Lines16* l, float* to, int64_t ld))
+TYCHO_LEVELS(void, gemm16_panels, (bool half, const ::tycho::cpu::Lines16* l, float* to))
+TYCHO_LEVELS(void, gemm16_few_rows,
+             (bool half, int64_t m, int64_t n, int64_t k, const float* a, int64_t rs,
+              const uint16_t* b, int64_t ldb, float* c, int64_t ldc))
+TYCHO_LEVELS(void, gemm16_round, (bool half, const ::tycho::cpu::Rounded16* r))
 // y[i * ys] = row i of a times x (contiguous), rows contiguous and `lda` apart.
 TYCHO_LEVELS(void, gemv_rows,
              (int type, int64_t m, int64_t k, const void* a, int64_t lda, const void* x, void* y,
@@ -85,7 +106,7 @@ TYCHO_LEVELS(void, gemv_cols,
 TYCHO_LEVELS(void, gemm_dots,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* x,
               int64_t ldx, void* y, int64_t ys, int64_t yc))
-// c += a b, for at most 4 rows of a; b's and c's columns are contiguous.
+// c += a b, for few rows of a; b's and c's columns are contiguous.
 TYCHO_LEVELS(void, gemm_few_rows,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
               const void* b, int64_t ldb, void* c, int64_t ldc))

@@ -1,4 +1,4 @@
-// bfloat16 matrices times vectors: the matrix is read as it lies, once, and summed in float32; so is the vector.
+// Matrices of bfloat16 or float16 times vectors: the matrix is read as it lies, once, and summed in float32; so is the vector.
 #pragma once
 #include "engine/cpu/level.h"
 
@@ -11,6 +11,7 @@ struct VectorProduct16 {
   int64_t row, col;
   const uint16_t* x;
   float* y;
+  bool half;           // float16
   bool alone = false;  // inside a region already: use this thread only
 };
 void gemv16(const VectorProduct16& p);
@@ -19,9 +20,11 @@ void gemv16(const VectorProduct16& p);
 
 // Rows are contiguous and `lda` apart. Sums of four rows at a time have an order of their own.
 TYCHO_LEVELS(void, gemv16_rows,
-             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y))
+             (bool half, int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
+              float* y))
 // Columns are contiguous and `lda` apart.
 TYCHO_LEVELS(void, gemv16_cols,
-             (int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y))
-// Of two bfloat16 vectors, as dot_part.
-TYCHO_LEVELS(float, dot16_part, (int64_t n, const uint16_t* x, const uint16_t* y))
+             (bool half, int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
+              float* y))
+// Of two vectors, as dot_part.
+TYCHO_LEVELS(float, dot16_part, (bool half, int64_t n, const uint16_t* x, const uint16_t* y))

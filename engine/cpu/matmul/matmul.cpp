@@ -18,10 +18,12 @@ namespace {
 constexpr int64_t kFarBytes = 8 << 20;  // of a result that caches do not hold beside others
 constexpr int64_t kTiny = 1024;         // numbers of a in a product that is not worth gemm's ways
 
+bool two_bytes(DType t) { return t == DType::BFloat16 || t == DType::Float16; }
+
 // Integers are summed modulo 2^64, which is exact modulo any narrower type's range.
 DType computed_in(DType t) {
   if (t == DType::Float32 || t == DType::Float64) return t;
-  if (t == DType::BFloat16 && has_bf16_gemm()) return t;
+  if (two_bytes(t)) return t;
   return is_floating(t) ? DType::Float32 : DType::Int64;
 }
 
@@ -40,7 +42,7 @@ struct Stack {
 };
 
 Stack stack_of(Tensor t, bool vector_is_row) {
-  if (t.dtype() == DType::BFloat16) {  // oneDNN wants one dimension contiguous and no overlaps
+  if (two_bytes(t.dtype())) {  // one dimension is to be contiguous, and oneDNN wants no overlaps
     const bool ok = t.rank() < 2 ? t.rank() == 0 || t.stride(0) == 1
                                  : (t.stride(-1) == 1 && t.stride(-2) >= t.size(-1)) ||
                                        (t.stride(-2) == 1 && t.stride(-1) >= t.size(-2));
@@ -84,7 +86,7 @@ bool flatten(Stack& s) {
       return false;
     count *= s.batch[d];
   }
-  if (s.t.dtype() == DType::BFloat16 && s.col == 1 && step < s.cols) return false;
+  if (two_bytes(s.t.dtype()) && s.col == 1 && step < s.cols) return false;
   s.rows = count;
   s.row = step;
   s.batch.n = s.step.n = 0;
@@ -197,11 +199,11 @@ DType integers_in(const Tensor& x, const Tensor& y, int64_t depth) {
   return DType::Int64;
 }
 
-// The same for a product: oneDNN's pays in bfloat16 but for vectors and where there is little to do,
+// The same for a product: numbers of two bytes are widened once where there is little to do,
 // and so do floating point numbers for integers.
 DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
   const DType type = computed_in(t);
-  if (type != DType::BFloat16 && type != DType::Int64) return type;
+  if (!two_bytes(type) && type != DType::Int64) return type;
   const int64_t depth = x.size(-1);
   int64_t rows = x.rank() > 1 ? x.size(-2) : 1;
   if (y.rank() <= 2 && depth > 0) rows = x.numel() / depth;
@@ -220,7 +222,7 @@ Stack turned_over(Stack s) {
   return s;
 }
 
-// bfloat16 matrices times a vector each, or all times one, into out. False where another way is better:
+// Matrices of two-byte numbers times a vector each, or all times one, into out. False where another way is better:
 // a matrix must be laid out first, its rows (or columns, if those are contiguous) are short, or one
 // matrix meets many vectors.
 bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vector_is_row,
@@ -235,16 +237,17 @@ bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vec
   const int64_t m = matrix.rows, k = matrix.cols, count = product(batch);
   if (count * m != out.numel() || (matrix.col == 1 ? k : m) < kShort) return false;
   const Tensor y = empty({out.numel()}, DType::Float32);
+  const bool float16 = out.dtype() == DType::Float16;
   const auto* const a = matrix.t.data<uint16_t>();
   const auto* const x = lying.data<uint16_t>();
   if (count == 1) {
-    gemv16({m, k, a, matrix.row, matrix.col, x, y.data<float>()});
+    gemv16({m, k, a, matrix.row, matrix.col, x, y.data<float>(), float16});
   } else {
     const std::vector<int64_t> a_at = offsets(matrix, batch), x_at = offsets(vector, batch);
     const auto run = [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i)
         gemv16({m, k, a + a_at[i], matrix.row, matrix.col, x + x_at[i], y.data<float>() + i * m,
-                true});
+                float16, true});
     };
     parallel_for(count, std::max<int64_t>(1, (1 << 16) / (m * k)), run);
   }
@@ -257,11 +260,10 @@ bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vec
 }
 
 void dot(Call& c) {
-  const DType type = computed_in(c.out[0].dtype()) == DType::BFloat16
-                         ? DType::Float32
-                         : computed_in(c.out[0].dtype());
-  const bool half = c.tensor(0).dtype() == DType::BFloat16;  // summed in float32 as it lies
-  const DType as = half ? DType::BFloat16 : type;
+  const DType type = two_bytes(c.out[0].dtype()) ? DType::Float32 : computed_in(c.out[0].dtype());
+  const DType given = c.tensor(0).dtype();
+  const bool half = two_bytes(given);  // summed in float32 as it lies
+  const DType as = half ? given : type;
   const Tensor x = packed(as_type(c.tensor(0), as)), y = packed(as_type(c.tensor(1), as));
   const int kind = type == DType::Float32 ? 0 : type == DType::Float64 ? 1 : 2;
   const int size = dtype_size(type);
@@ -272,8 +274,8 @@ void dot(Call& c) {
   const auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to && half; ++i)
       parts.data<float>()[i] =
-          level_of::dot16_part(std::min(kChunk, n - i * kChunk), x.data<uint16_t>() + i * kChunk,
-                               y.data<uint16_t>() + i * kChunk);
+          level_of::dot16_part(given == DType::Float16, std::min(kChunk, n - i * kChunk),
+                               x.data<uint16_t>() + i * kChunk, y.data<uint16_t>() + i * kChunk);
     for (int64_t i = from; i < to && !half; ++i)
       level_of::dot_part(kind, std::min(kChunk, n - i * kChunk),
                          static_cast<const void*>(x.data() + i * kChunk * size),
@@ -302,7 +304,7 @@ void matmul(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1), &out = c.out[0];
   if (out.numel() == 0) return;
   if (x.rank() == 1 && y.rank() == 1) return dot(c);
-  if (out.dtype() == DType::BFloat16) {
+  if (two_bytes(out.dtype())) {
     const bool column = y.rank() == 1 || y.size(-1) == 1, row = x.rank() == 1 || x.size(-2) == 1;
     if (column && x.rank() >= 2 && multiply16(out, stack_of(x, true), y, false, Tensor())) return;
     if (row && y.rank() >= 2 && multiply16(out, turned_over(stack_of(y, false)), x, true, Tensor()))
@@ -317,7 +319,7 @@ void matmul(Call& c) {
 void linear(Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1), &bias = c.tensor(2), &out = c.out[0];
   if (out.numel() == 0) return;
-  if (out.dtype() == DType::BFloat16 && x.numel() == x.size(-1) &&
+  if (two_bytes(out.dtype()) && x.numel() == x.size(-1) &&
       multiply16(out, stack_of(w, true), op<"reshape">(x, Sizes{x.numel()}), false, bias))
     return;
   const DType type = computed_in(out.dtype(), x, w, w.size(0));

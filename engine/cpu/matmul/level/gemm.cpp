@@ -79,20 +79,14 @@ void gemv_cols(int type, int64_t m, int64_t k, const void* a, int64_t lda, const
 
 void gemm_few_rows(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t rs, int64_t cs,
                    const void* b, int64_t ldb, void* c, int64_t ldc) {
-  TYCHO_BY_TYPE({
-    const auto run = [&](auto by_rows) {
-      by_rows(n, k, static_cast<const T*>(a), rs, cs, static_cast<const T*>(b), ldb,
-              static_cast<T*>(c), ldc);
-    };
-    if (m == 4)
-      run(gemm_by_rows<T, 4>);
-    else if (m == 3)
-      run(gemm_by_rows<T, 3>);
-    else if (m == 2)
-      run(gemm_by_rows<T, 2>);
-    else
-      run(gemm_by_rows<T, 1>);
-  })
+  for (; m > 0; m -= kRowsMost) {
+    TYCHO_BY_TYPE(
+        (gemm_few<AsItIs<T>, T>(m < kRowsMost ? m : kRowsMost, n, k, static_cast<const T*>(a), rs,
+                                cs, static_cast<const T*>(b), ldb, static_cast<T*>(c), ldc)))
+    const int64_t size = type == 0 ? 4 : 8;
+    a = static_cast<const char*>(a) + kRowsMost * rs * size;
+    c = static_cast<char*>(c) + kRowsMost * ldc * size;
+  }
 }
 
 void gemm_dots(int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* x,

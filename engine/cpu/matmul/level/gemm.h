@@ -47,15 +47,31 @@ TYCHO_INLINE Lane<T> load_between(const T* p, int64_t a, int64_t b) {
 #endif
 }
 
+// Keeps a lane in its register: few multiply-adds make GCC read it from memory again for each.
+template <class T>
+TYCHO_INLINE void stay([[maybe_unused]] Lane<T>& x) {
+#if defined(TYCHO_LEVEL_v4)
+  asm("" : "+v"(x.v));
+#elif defined(TYCHO_LEVEL_v3)
+  asm("" : "+x"(x.v));
+#endif
+}
+
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
-// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb.
+// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb;
+// its lanes from the third on lie `next` elements behind the first. Ahead: what lies that many elements
+// behind each row of b is fetched meanwhile, for the block that comes next; 0 where nothing is.
 // Part: only `last` elements of the last lane are there; where b is Padded, its rows may be read in
 // full lanes all the same.
+struct Ahead {
+  int64_t first, second;
+};
 template <class T, int M, int N, bool Part, bool Padded>
-void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
-           int64_t ldc, int last, int begin, const T* bias) {
+TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
+                           int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias,
+                           Ahead ahead) {
   using L = Lane<T>;
   constexpr int size = L::size;
   L sum[M][N];
@@ -68,8 +84,19 @@ void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ld
   for (int64_t p = 0; p < k; ++p) {
     L bv[N];
 #pragma GCC unroll 4
-    for (int j = 0; j < N; ++j)
-      bv[j] = Part && !Padded && j == N - 1 ? load_part(b + j * size, last) : L::load(b + j * size);
+    for (int j = 0; j < N; ++j) {
+      const T* const from = j < 2 ? b + j * size : b + next + (j - 2) * size;
+      bv[j] = Part && !Padded && j == N - 1 ? load_part(from, last) : L::load(from);
+      stay(bv[j]);
+    }
+    if constexpr (!Part && N > 1) {
+      __builtin_prefetch(b + ahead.first, 0, 3);
+      __builtin_prefetch(b + ahead.second, 0, 3);
+      if (N == 4) {
+        __builtin_prefetch(b + ahead.first + 2 * size, 0, 3);
+        __builtin_prefetch(b + ahead.second + 2 * size, 0, 3);
+      }
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
       const T* row = i < 4 ? a + i * rs : i < 8 ? a4 + (i - 4) * rs : a8 + (i - 8) * rs;
@@ -97,40 +124,101 @@ void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ld
     }
 }
 
+template <class T, int M, int N, bool Part, bool Padded>
+void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
+           int64_t ldc, int last, int begin, const T* bias, Ahead ahead) {
+  block_of<T, M, N, Part, Padded>(k, a, rs, cs, b, ldb, 2 * Lane<T>::size, c, ldc, last, begin,
+                                  bias, ahead);
+}
+
 template <class T>
 using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int,
-                         int, const T*);
+                         int, const T*, Ahead);
 
-// One row count: [lanes - 1][part].
-template <class T, int M, bool Padded>
-struct BlockRow {
-  static constexpr BlockFn<T> fn[2][2] = {
-      {block<T, M, 1, false, false>, block<T, M, 1, true, Padded>},
-      {block<T, M, 2, false, false>, block<T, M, 2, true, Padded>}};
+// Rows of the block that comes next where m are left. A multiply-add takes four cycles and two begin
+// in each, so that a block of less than four rows waits for its own sums: what is left is cut evenly.
+constexpr int kRowsNext[] = {0, 1, 2, 3, 4, 5, 6, 4, 8, 5, 6, 6};
+constexpr int rows_next(int64_t m) {
+  return m >= kBlockRows ? kBlockRows : kManyBlocks ? kRowsNext[m] : 1;
+}
+
+// By rows, lanes - 1, and whether the last one is a part.
+template <class T, bool Padded>
+struct Blocks {
+  template <int M>
+  static BlockFn<T> of(int lanes, bool part) {
+    if (lanes == 1) return part ? block<T, M, 1, true, Padded> : block<T, M, 1, false, false>;
+    return part ? block<T, M, 2, true, Padded> : block<T, M, 2, false, false>;
+  }
+  static BlockFn<T> at(int rows, int lanes, bool part) {
+    if constexpr (kManyBlocks) {
+      switch (rows) {
+        case 2:
+          return of<2>(lanes, part);
+        case 3:
+          return of<3>(lanes, part);
+        case 4:
+          return of<4>(lanes, part);
+        case 5:
+          return of<5>(lanes, part);
+        case 6:
+          return of<6>(lanes, part);
+        case 8:
+          if constexpr (kBlockRows > 8) return of<8>(lanes, part);
+      }
+    }
+    return rows == kBlockRows ? of<kBlockRows>(lanes, part) : of<1>(lanes, part);
+  }
 };
 
-// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks.
+// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks. `follows`: what comes next lies
+// behind it in b's rows; the first blocks fetch half of that each.
 template <class T, bool Padded>
 TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
-                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
+                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias,
+                        bool follows = false) {
   constexpr int size = Lane<T>::size;
   const int lanes = n > size ? 2 : 1;
   const int last = n - (lanes - 1) * size;
-  const int part = last < size;
-  const auto run = [&](BlockFn<T> fn, int rows) {
-    fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias);
-    a += rows * rs;
-    c += rows * ldc;
-    m -= rows;
-  };
-  while (m >= kBlockRows) run(BlockRow<T, kBlockRows, Padded>::fn[lanes - 1][part], kBlockRows);
-  if constexpr (kManyBlocks) {
-    if constexpr (kBlockRows > 8)
-      if (m >= 8) run(BlockRow<T, 8, Padded>::fn[lanes - 1][part], 8);
-    if (m >= 4) run(BlockRow<T, 4, Padded>::fn[lanes - 1][part], 4);
-    if (m >= 2) run(BlockRow<T, 2, Padded>::fn[lanes - 1][part], 2);
+  Ahead ahead{follows ? 2 * size : 0, follows && m <= kBlockRows ? 3 * size : 0};
+  while (m > 0) {
+    const int rows = rows_next(m);
+    const BlockFn<T> fn = Blocks<T, Padded>::at(rows, lanes, last < size);
+    do {
+      fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias, ahead);
+      ahead = {0, ahead.first && !ahead.second ? 3 * size : 0};
+      a += rows * rs;
+      c += rows * ldc;
+      m -= rows;
+    } while (m >= rows && rows == kBlockRows);
   }
-  while (m >= 1) run(BlockRow<T, 1, Padded>::fn[lanes - 1][part], 1);
+}
+
+// Few rows have four lanes of columns at a time, for enough sums that do not wait for each other.
+#if defined(TYCHO_LEVEL_v4)
+constexpr int kWideRows = 5;
+#elif defined(TYCHO_LEVEL_v3)
+constexpr int kWideRows = 2;
+#else
+constexpr int kWideRows = 0;
+#endif
+// Columns [0, n) as far as four lanes of them are there; returns how many. The row of b for column j
+// begins at b + j * step.
+template <class T, int M = kWideRows>
+int64_t wide_rows(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
+                  int64_t ldb, int64_t step, T* c, int64_t ldc, int begin, const T* bias) {
+  if constexpr (M > 0) {
+    if (m < M) return wide_rows<T, M - 1>(m, n, k, a, rs, cs, b, ldb, step, c, ldc, begin, bias);
+    constexpr int width = 2 * Lane<T>::size;
+    int64_t j = 0;
+    for (; m == M && j + 2 * width <= n; j += 2 * width)
+      block_of<T, M, 4, false, false>(
+          k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc, Lane<T>::size, begin,
+          bias + (begin == kBias ? j : 0),
+          step == 1 ? Ahead{2 * width, 2 * width + width / 2} : Ahead{});
+    return j;
+  }
+  return 0;
 }
 
 // Straight on the operands; b's rows are contiguous (ldb apart).
@@ -138,10 +226,11 @@ template <class T, bool Padded>
 void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
                  int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int width = kBlockLanes * Lane<T>::size;
-  for (int64_t j = 0; j < n; j += width) {
+  for (int64_t j = wide_rows<T>(m, n, k, a, rs, cs, b, ldb, 1, c, ldc, begin, bias); j < n;
+       j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
     panel<T, Padded>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin,
-                     bias + (begin == kBias ? j : 0));
+                     bias + (begin == kBias ? j : 0), n - j > width);
   }
 }
 
@@ -193,7 +282,8 @@ template <class T>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int64_t rs, int64_t cs,
                  const T* b, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int width = kBlockLanes * Lane<T>::size;
-  for (int64_t j = 0; j < n; j += width) {
+  for (int64_t j = wide_rows<T>(m, n, k, a, rs, cs, b, width, k, c, ldc, begin, bias); j < n;
+       j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
     const T* bias_j = bias + (begin == kBias ? j : 0);
     int64_t i = 0;
@@ -201,7 +291,7 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int6
       for (; i + kBlockRows <= m; i += kBlockRows)
         block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * step, rs, cs, b + j * k, width,
                                                         c + i * ldc + j, ldc, Lane<T>::size, begin,
-                                                        bias_j);
+                                                        bias_j, Ahead{});
       if (i < m)
         panel<T, kManyBlocks>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width,
                               c + i * ldc + j, ldc, begin, bias_j);

@@ -6,6 +6,22 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
+// Lanes from memory as they lie.
+template <class T>
+struct AsItIs {
+  static TYCHO_INLINE Lane<T> from(const T* p) { return Lane<T>::load(p); }
+  static TYCHO_INLINE Lane<T> some(const T* p, int64_t n) {
+    return load_part(p, static_cast<int>(n));
+  }
+};
+
+// Rows of a that meet b at once where both are read as they lie.
+#if defined(TYCHO_LEVEL_x86_64)
+constexpr int kRowsMost = 1;
+#else
+constexpr int kRowsMost = 8;
+#endif
+
 template <int n>
 struct Number {
   static constexpr int value = n;
@@ -283,44 +299,70 @@ void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int
   }
 }
 
-// R rows of c += four rows of b (or C of them) times the numbers of a that belong to them.
-template <class T, int R, int C>
-TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
+// R rows of c += C rows of b times the numbers of a that belong to them.
+template <class Format, class T, int R, int C, class S>
+TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const S* b, int64_t ldb,
                            T* c, int64_t ldc) {
   using L = Lane<T>;
   constexpr int size = L::size;
   L x[R][C];
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
-    for (int j = 0; j < C; ++j) x[r][j] = L(a[r * rs + j * cs]);
-  for (int64_t i = 0; i < n; i += size) {
-    const int m = static_cast<int>(n - i < size ? n - i : size);
-    const bool whole = m == size;
-    L sum[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-      sum[r] = whole ? L::load(c + r * ldc + i) : load_part<T>(c + r * ldc + i, m);
+    for (int j = 0; j < C; ++j) x[r][j] = L(a[r * rs + j * cs]);
+  T* const c4 = c + (R > 4 ? 4 : 0) * ldc;
+  const auto row = [&](int r) __attribute__((always_inline)) {
+    return r < 4 ? c + r * ldc : c4 + (r - 4) * ldc;
+  };
+  int64_t i = 0;
+  for (; i + size <= n; i += size) {
+    L y[C];
 #pragma GCC unroll 4
     for (int j = 0; j < C; ++j) {
-      const L y = whole ? L::load(b + j * ldb + i) : load_part<T>(b + j * ldb + i, m);
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) sum[r] = muladd(y, x[r][j], sum[r]);
+      y[j] = Format::from(b + j * ldb + i);
+      stay(y[j]);
     }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      L sum = L::load(row(r) + i);
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-      if (whole)
-        sum[r].store(c + r * ldc + i);
-      else
-        store_part(sum[r], c + r * ldc + i, m);
+      for (int j = 0; j < C; ++j) sum = muladd(y[j], x[r][j], sum);
+      sum.store(row(r) + i);
+    }
+  }
+  if (i == n) return;
+  const int m = static_cast<int>(n - i);
+  for (int r = 0; r < R; ++r) {
+    L sum = load_part<T>(row(r) + i, m);
+    for (int j = 0; j < C; ++j) sum = muladd(Format::some(b + j * ldb + i, m), x[r][j], sum);
+    store_part(sum, row(r) + i, m);
   }
 }
 
-// c, which begins as it is, += a b: b is read once, from left to right, while c stays near.
-template <class T, int R>
-void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
+// c, which begins as it is, += a b: b is read once, from left to right, while c stays near. As many rows of
+// b at a time as there are registers for their numbers of a.
+template <class Format, class T, int R, class S>
+void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const S* b, int64_t ldb,
                   T* c, int64_t ldc) {
+#if defined(TYCHO_LEVEL_v4)
+  constexpr int registers = 16;
+#else
+  constexpr int registers = 8;
+#endif
+  constexpr int C = R * 4 <= registers ? 4 : R * 2 <= registers ? 2 : 1;
   int64_t j = 0;
-  for (; j + 4 <= k; j += 4) add_rows<T, R, 4>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
-  for (; j < k; ++j) add_rows<T, R, 1>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+  for (; j + C <= k; j += C)
+    add_rows<Format, T, R, C>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+  for (; j < k; ++j) add_rows<Format, T, R, 1>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+}
+
+// The same for m <= kRowsMost rows of a.
+template <class Format, class T, class S, int R = kRowsMost>
+void gemm_few(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const S* b,
+              int64_t ldb, T* c, int64_t ldc) {
+  if constexpr (R > 1)
+    if (m < R) return gemm_few<Format, T, S, R - 1>(m, n, k, a, rs, cs, b, ldb, c, ldc);
+  gemm_by_rows<Format, T, R>(n, k, a, rs, cs, b, ldb, c, ldc);
 }
 
 }  // namespace

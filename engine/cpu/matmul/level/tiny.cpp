@@ -18,6 +18,7 @@ TYCHO_INLINE void tiny_rows(const TinyProducts& p, int64_t i, const T* a, const 
   for (L& s : sum) s = start;
   for (int64_t k = 0; k < p.k; ++k) {
     const L row = n == L::size ? L::load(b + k * b_row) : load_part(b + k * b_row, n);
+#pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sum[r] = fma(L(a[(i + r) * p.a_row + k * p.a_col]), row, sum[r]);
   }
   for (int r = 0; r < R; ++r)
@@ -25,6 +26,33 @@ TYCHO_INLINE void tiny_rows(const TinyProducts& p, int64_t i, const T* a, const 
       sum[r].store(c + (i + r) * p.n);
     else
       store_part(sum[r], c + (i + r) * p.n, n);
+}
+
+// All rows, as many of them at a time as there are: few would wait for their own sums.
+template <class T>
+TYCHO_INLINE void tiny_product(const TinyProducts& p, const T* a, const T* b, int64_t b_row,
+                               Lane<T> start, T* c) {
+  int64_t i = 0;
+  for (; i + 8 <= p.m; i += 8) tiny_rows<8>(p, i, a, b, b_row, start, c);
+  const auto rest = [&](auto rows) __attribute__((always_inline)) {
+    tiny_rows<decltype(rows)::value>(p, i, a, b, b_row, start, c);
+  };
+  switch (p.m - i) {
+    case 1:
+      return rest(Number<1>());
+    case 2:
+      return rest(Number<2>());
+    case 3:
+      return rest(Number<3>());
+    case 4:
+      return rest(Number<4>());
+    case 5:
+      return rest(Number<5>());
+    case 6:
+      return rest(Number<6>());
+    case 7:
+      return rest(Number<7>());
+  }
 }
 
 template <class T>
@@ -43,10 +71,7 @@ void tiny(const TinyProducts& p) {
       b = packed;
     }
     const int64_t b_row = packs ? p.n : p.b_row;
-    int64_t i = 0;
-    for (; i + 4 <= p.m; i += 4) tiny_rows<4>(p, i, a, b, b_row, start, c);
-    if (p.m - i >= 2) tiny_rows<2>(p, i, a, b, b_row, start, c), i += 2;
-    if (p.m > i) tiny_rows<1>(p, i, a, b, b_row, start, c);
+    tiny_product(p, a, b, b_row, start, c);
   }
 }
 

@@ -1,0 +1,278 @@
+// Products of shapes that register blocks of packed operands do not fit: few rows, few columns or few
+// terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked sums them.
+#include "engine/base/parallel.h"
+#include "engine/cpu/matmul/gemm_parts.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer product is a loop
+constexpr int64_t kOuterRows = 16;      // that make up for laying b out anew
+constexpr int64_t kFarColumns = 64, kFarDepth = 4;  // and of few terms, where it goes to memory
+
+int threads_for(const Product& p) { return p.alone ? 1 : get_num_threads(); }
+
+int unit_columns(int type) {
+  int rows, cols;
+  level_of::gemm_unit(type, &rows, &cols);
+  return cols;
+}
+
+// b has fewer columns than a register block, and many rows: both are read as they lie. Terms are
+// summed in the parts that gemm_blocked makes.
+void multiply_narrow(const Product& p, int type, int size) {
+  const int64_t depth = depth_of(size);
+  const auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const Product q = rows_of(p, i * kNearRows, kNearRows, size);
+      for (int64_t pc = 0; pc < p.k; pc += depth)
+        level_of::gemm_direct(type, q.m, q.n, std::min(depth, p.k - pc),
+                              static_cast<const void*>(at(q.a, pc * p.a_col, size)), p.a_row,
+                              p.a_col, static_cast<const void*>(at(q.b, pc * p.b_row, size)),
+                              p.b_row, q.c, p.c_row, pc ? 1 : begin_mode(p), p.bias, false);
+    }
+  };
+  const int64_t count = blocks(p.m, kNearRows);
+  if (p.alone) return run(0, count);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (kNearRows * p.n * p.k)), run);
+}
+
+// A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its rows
+// that are long enough for memory and short enough for c to stay in the first-level cache.
+constexpr int64_t kFewRows = 4, kLongRow = 1024, kFewTerms = 16;
+constexpr int64_t kPieceBytes = 8 << 10, kPiecesBytes = 32 << 10, kRowsAtOnce = 8;
+void multiply_few(const Product& p, int type, int size) {
+  const int64_t near = std::min(kPieceBytes, kPiecesBytes / std::min(p.m, kRowsAtOnce)) / size;
+  const int64_t piece = even_piece(p.n, near, 64, threads_for(p));
+  const int64_t depth = depth_of(size);
+  const float one_float = 1;
+  const double one_double = 1;
+  const int64_t one_integer = 1;
+  const void* const ones[] = {&one_float, &one_double, &one_integer};
+  const void* const one = ones[type];
+  const auto run = [&](int64_t from, int64_t to) {
+    const Scratch part(p.k > depth ? p.m * piece * size : 0);
+    for (int64_t i = from; i < to; ++i) {
+      Product q = p;
+      q.n = std::min(piece, p.n - i * piece);
+      q.b = at(p.b, i * piece, size);
+      q.c = at(p.c, i * piece, size);
+      if (p.bias) q.bias = at(p.bias, i * piece, size);
+      begin_only(q);
+      // Terms are summed in the parts that gemm_blocked makes; further ones are added as 1 * part.
+      const auto add = [&](int64_t m, int64_t k, const void* a, int64_t rs, int64_t cs,
+                           const void* b, int64_t ldb, void* c, int64_t ldc) {
+        level_of::gemm_few_rows(type, m, q.n, k, a, rs, cs, b, ldb, c, ldc);
+      };
+      add(q.m, std::min(depth, q.k), q.a, q.a_row, q.a_col, q.b, q.b_row, q.c, q.c_row);
+      for (int64_t pc = depth; pc < q.k; pc += depth) {
+        std::memset(part.data(), 0, q.m * piece * size);
+        add(q.m, std::min(depth, q.k - pc), at(q.a, pc * q.a_col, size), q.a_row, q.a_col,
+            at(q.b, pc * q.b_row, size), q.b_row, part.data(), piece);
+        for (int64_t r = 0; r < q.m; ++r)
+          add(1, 1, one, 0, 0, at(part.data(), r * piece, size), piece, at(q.c, r * q.c_row, size),
+              q.c_row);
+      }
+    }
+  };
+  const int64_t count = blocks(p.n, piece);
+  if (p.alone) return run(0, count);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
+}
+
+// The same of numbers of two bytes, whose sums are kept in float32 until all terms are in.
+void multiply_few16(const Product& p) {
+  constexpr int64_t kMost = kPiecesBytes / kRowsAtOnce / 4;
+  const int64_t piece = even_piece(p.n, kMost, 64, threads_for(p));
+  const bool half = p.dtype == DType::Float16;
+  const int64_t depth = depth_of(4);
+  const auto b16 = [](const void* x) { return static_cast<const uint16_t*>(x); };
+  const Scratch wide(static_cast<size_t>(p.m * p.k) * sizeof(float));
+  auto* const a = reinterpret_cast<float*>(wide.data());
+  const Lines16 rows{b16(p.a), p.a_row, p.m, p.k};
+  level_of::gemm16_widen(half, &rows, a, p.k);
+  const auto run = [&](int64_t from, int64_t to) {
+    alignas(64) float sums[kRowsAtOnce * (kMost + 64)], part[kRowsAtOnce * (kMost + 64)];
+    for (int64_t i = from; i < to; ++i) {
+      const int64_t j = i * piece, n = std::min(piece, p.n - j), count = p.m * piece;
+      std::fill_n(sums, count, 0.f);
+      for (int64_t pc = 0; pc < p.k; pc += depth) {
+        float* const to_add = pc ? part : sums;
+        if (pc) std::fill_n(part, count, 0.f);
+        level_of::gemm16_few_rows(half, p.m, n, std::min(depth, p.k - pc),
+                                  static_cast<const float*>(a + pc), p.k,
+                                  b16(p.b) + pc * p.b_row + j, p.b_row, to_add, piece);
+        for (int64_t q = 0; pc && q < count; ++q) sums[q] += part[q];
+      }
+      const Rounded16 r{p.m,
+                        n,
+                        sums,
+                        piece,
+                        p.bias ? b16(p.bias) + j : nullptr,
+                        p.add,
+                        static_cast<uint16_t*>(p.c) + j,
+                        p.c_row};
+      level_of::gemm16_round(half, &r);
+    }
+  };
+  const int64_t count = blocks(p.n, piece);
+  if (p.alone) return run(0, count);
+  parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
+}
+
+// Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
+// that the larger matrix is read once, as it lies. A register block would waste lanes on less than
+// half a lane of columns: for many rows those are even turned.
+constexpr int64_t kFewDots = 8, kDotTerms = 64, kTurnedRows = 64;
+bool dots_pay(const Product& p, int type, int unit_cols) {
+  if (type > 1 || p.add || p.k < kDotTerms || p.a_col != 1) return false;
+  const bool narrow = p.n * 4 <= unit_cols;
+  return p.b_row == 1 ? narrow || p.m <= kFewDots : narrow && p.m >= kTurnedRows;
+}
+void multiply_dots(Product p, int type, int size) {
+  const Scratch columns(p.b_row == 1 ? 0 : p.n * p.k * size);
+  if (p.b_row != 1) {
+    for (int64_t j = 0; j < p.n; ++j)
+      for (int64_t i = 0; i < p.k; ++i)
+        std::memcpy(at(columns.data(), j * p.k + i, size), at(p.b, i * p.b_row + j * p.b_col, size),
+                    size);
+    p.b = columns.data(), p.b_row = 1, p.b_col = p.k;
+  }
+  const bool by_rows = p.n <= p.m;  // of a, or columns of b
+  const int64_t many = by_rows ? p.m : p.n;
+  const auto run = [&](int64_t from, int64_t to) {
+    const void *const a = at(p.a, by_rows ? from * p.a_row : 0, size), *const b = at(
+                                                                           p.b,
+                                                                           by_rows ? 0
+                                                                                   : from * p.b_col,
+                                                                           size);
+    void* const c = at(p.c, by_rows ? from * p.c_row : from, size);
+    const int64_t one = 1;
+    if (by_rows)
+      level_of::gemm_dots(type, to - from, p.n, p.k, a, p.a_row, b, p.b_col, c, p.c_row, one);
+    else
+      level_of::gemm_dots(type, to - from, p.m, p.k, b, p.b_col, a, p.a_row, c, one, p.c_row);
+  };
+  if (p.alone)
+    run(0, many);
+  else
+    parallel_for(many, std::max<int64_t>(4, kParallelWork / (p.k * std::min(p.m, p.n)) / 4 * 4),
+                 run);
+  if (p.bias) add_bias(p);
+}
+
+// The columns of a are contiguous, and b has few: of the transposed product lanes are full, and long rows of a are read
+// once (multiply_few).
+bool turned_pays(const Product& p, int unit_cols) {
+  if (p.a_row != 1 || p.a_col <= 1) return false;
+  const bool long_rows = p.m >= kLongRow && p.k >= kFewTerms && p.n <= 2 * kFewRows;
+  return long_rows || (4 * p.n <= unit_cols && p.m >= 2 * unit_cols && p.k > p.n);
+}
+template <class T>
+void turn_into(const Product& p, const T* columns) {
+  T* const c = static_cast<T*>(p.c);
+  const T* const bias = static_cast<const T*>(p.bias);
+  for (int64_t j = 0; j < p.n; ++j, columns += p.m) {
+    const T first = bias ? bias[j] : T(0);
+    for (int64_t i = 0; i < p.m; ++i) {
+      T& to = c[i * p.c_row + j];
+      to = columns[i] + (p.add ? to : first);
+    }
+  }
+}
+void multiply_turned(const Product& p, int size) {
+  const Scratch columns(p.m * p.n * size);
+  for (int64_t j = 0; j < p.n; j += kFewRows) {
+    Product q = p;
+    q.m = std::min(kFewRows, p.n - j), q.n = p.m;
+    q.a = at(p.b, j * p.b_col, size), q.a_row = p.b_col, q.a_col = p.b_row;
+    q.b = p.a, q.b_row = p.a_col, q.b_col = 1;
+    q.c = at(columns.data(), j * p.m, size), q.c_row = p.m;
+    q.add = q.far = false;
+    q.bias = nullptr;
+    gemm(q);
+  }
+  if (p.dtype == DType::Float32)
+    turn_into(p, reinterpret_cast<const float*>(columns.data()));
+  else if (p.dtype == DType::Float64)
+    turn_into(p, reinterpret_cast<const double*>(columns.data()));
+  else
+    turn_into(p, reinterpret_cast<const uint64_t*>(columns.data()));
+}
+
+// One column times a row, or few: each row of c is written once, from left to right. Register blocks
+// write a little to each of many lines, and in memory wait for them.
+bool outer_pays(const Product& p) {
+  if (p.add || (p.m < kOuterRows && (p.b_col != 1 || p.bias))) return false;
+  return p.far ? p.k <= kFarDepth && p.n >= kFarColumns : p.k == 1 && p.n >= kOuterColumns;
+}
+void multiply_outer(const Product& p, int type, int size) {
+  // Rows of b side by side; the bias is one more, of which there is always one.
+  const bool plain = p.b_col == 1 && !p.bias;
+  const int64_t depth = p.k + (p.bias ? 1 : 0);
+  const Scratch rows(plain ? 0 : depth * p.n * size);
+  if (!plain)
+    for (int64_t i = 0; i < depth; ++i)
+      for (int64_t j = 0; j < p.n; ++j)
+        std::memcpy(at(rows.data(), i * p.n + j, size),
+                    i < p.k ? at(p.b, i * p.b_row + j * p.b_col, size) : at(p.bias, j, size), size);
+  const void* const b = plain ? p.b : static_cast<const void*>(rows.data());
+  const int64_t ldb = plain ? p.b_row : p.n;
+  const auto run = [&](int64_t from, int64_t to) {
+    int64_t by[kFarDepth + 1];  // of any type
+    const float one_float = 1;
+    const double one_double = 1;
+    const int64_t one_integer = 1;
+    const void* const ones[] = {&one_float, &one_double, &one_integer};
+    std::memcpy(at(static_cast<void*>(by), p.k, size), ones[type], size);
+    for (int64_t i = from; i < to; ++i) {
+      for (int64_t k = 0; k < p.k; ++k)
+        std::memcpy(at(static_cast<void*>(by), k, size), at(p.a, i * p.a_row + k * p.a_col, size),
+                    size);
+      level_of::gemv_cols(type, p.n, depth, b, ldb, static_cast<const void*>(by), int64_t{1},
+                          static_cast<void*>(at(p.c, i * p.c_row, size)), false);
+    }
+  };
+  if (p.alone) return run(0, p.m);
+  parallel_for(p.m, std::max<int64_t>(1, (1 << 16) / p.n), run);
+}
+
+bool narrow_pays(const Product& p, int unit_cols, int size) {
+  return p.b_col == 1 && p.n < unit_cols && p.k > depth_of(size);
+}
+// More rows are quicker in register blocks, unless those wait for their columns of a b that no near
+// cache holds.
+bool few_pays(const Product& p, int size) {
+  constexpr int64_t kFarBytes = 3 << 19;
+  const bool far = level() == Level::v4 && p.n * p.k * size > kFarBytes;
+  return p.m <= (far ? kRowsAtOnce : kFewRows) && p.b_col == 1 && p.n >= kLongRow &&
+         p.k >= kFewTerms;
+}
+
+}  // namespace
+
+bool gemm_thin(const Product& p) {
+  if (dtype_size(p.dtype) == 2) {
+    const bool pays =
+        p.m <= kRowsAtOnce && p.b_col == 1 && p.a_col == 1 && p.n >= kLongRow && p.k >= kFewTerms;
+    if (pays) multiply_few16(p);
+    return pays;
+  }
+  const int type = gemm_type(p.dtype), size = dtype_size(p.dtype), unit_cols = unit_columns(type);
+  if (outer_pays(p))
+    multiply_outer(p, type, size);
+  else if (turned_pays(p, unit_cols))
+    multiply_turned(p, size);
+  else if (dots_pay(p, type, unit_cols))
+    multiply_dots(p, type, size);
+  else if (few_pays(p, size))
+    multiply_few(p, type, size);
+  else if (narrow_pays(p, unit_cols, size))
+    multiply_narrow(p, type, size);
+  else
+    return false;
+  return true;
+}
+
+}  // namespace tycho::cpu
