@@ -91,7 +91,7 @@ void gemm(const Product& p) {
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);
   const int64_t work = p.m * p.n * p.k;
-  if (work <= kSmallWork && (work < kParallelWork || one_thread))
+  if (work <= kSmallWork && (work_of(p) < kParallelWork || one_thread))
     gemm_small(p, type, size);
   else
     gemm_blocked(p);

@@ -131,7 +131,9 @@ constexpr int64_t kStripRows = kBlockRowsMost;
 int64_t strip_of(const Blocks& b, int threads) {
   const Product& p = b.p;
   if (p.m > kStripRows) return 0;
-  const int64_t most = kStripBytes / (b.depth * b.size) / b.unit_cols * b.unit_cols;
+  int64_t most = std::min(kBandCols, kStripBytes / (std::min(b.depth, p.k) * b.size));
+  if (b.wide) most = std::min({most, kBlockColsWide, kStripBytes / (p.m * b.size)});
+  most = std::max<int64_t>(most / b.unit_cols, 1) * b.unit_cols;
   if (threads == 1) return most;
   const int64_t fair = p.n / (4 * threads) / b.unit_cols * b.unit_cols;
   return std::min(most, fair);  // 0 where there are not enough columns for all
@@ -211,7 +213,7 @@ void gemm_blocked(const Product& p) {
   const Blocks b(p);
   const int64_t depth = b.depth, unit_cols = b.unit_cols;
   const int size = b.size, type = b.type;
-  const int threads = p.alone || p.m * p.n * p.k < kParallelWork ? 1 : get_num_threads();
+  const int threads = p.alone || work_of(p) < kParallelWork ? 1 : get_num_threads();
   if (const int64_t strip = strip_of(b, threads)) return multiply_strips(b, threads, strip);
   const auto [block_rows, block_cols] = blocks_of(b, threads);
   const int64_t band = std::min(p.n, kBandCols);

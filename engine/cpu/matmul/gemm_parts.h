@@ -25,6 +25,10 @@ inline int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
 constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
 constexpr int64_t kNearRows = 24;  // of a result that is written from left to right meanwhile
 constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
+// In multiply-adds, as many of which a number from memory or to it takes as some eight.
+inline int64_t work_of(const Product& p) {
+  return p.m * p.n * p.k + 8 * (p.m * p.n + p.n * p.k + p.m * p.k);
+}
 
 // Pieces of n, of at most `most` but for rounding up to `unit`: as many for every thread.
 inline int64_t even_piece(int64_t n, int64_t most, int64_t unit, int64_t threads) {

@@ -203,8 +203,8 @@ static bool finite(const Product& p) {
 }
 
 // Estimated cycles of both ways. Tiles: 512 multiply-adds a cycle at their peak, of which two thirds
-// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle. Else, of bfloat16 oneDNN with
-// AVX-512's products of pairs: 64 at its peak, of which two thirds; of float32, 32.
+// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle. Else float32's multiply-adds, to
+// which bfloat16 is widened: 32 at their peak.
 bool tiles_pay(const Product& p) {
   const bool pairs = p.dtype == DType::BFloat16;
   if (!pairs && p.dtype != DType::Float32) return false;
@@ -217,8 +217,7 @@ bool tiles_pay(const Product& p) {
              k = static_cast<double>(up(p.k, kTileTerms));
   const double by_tiles = m * n * k / 340 * parts.products + n * k / 8 * parts.count + m * n / 8 +
                           (pairs && p.a_col == 1 ? 0 : m * k / 8 * parts.count);
-  const double else_by =
-      static_cast<double>(p.m * p.n) * static_cast<double>(p.k) / (pairs ? 43 : 26);
+  const double else_by = static_cast<double>(p.m * p.n) * static_cast<double>(p.k) / 26;
   return 200 + by_tiles < else_by && (pairs || finite(p));
 }
 
