@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
 
@@ -20,26 +21,56 @@ struct Block {
   int64_t row, col;
 };
 
-// c[m, n] -= a[m, k] b[k, n]; the rows of b and c lie side by side.
+// c[m, n] -= a[m, k] b[k, n]; the rows of b and c lie side by side. The smaller factor is negated.
 template <class T>
 void subtract_product(int64_t m, int64_t n, int64_t k, Block<T> a, const T* b, int64_t b_row, T* c,
                       int64_t c_row, bool alone) {
   if (m == 0 || n == 0 || k == 0) return;
-  // Where a's columns lie side by side it is negated as it lies, and read across.
-  const bool across = a.col != 1;
-  const Scratch scratch(static_cast<size_t>(m * k) * sizeof(T));
-  level_of::negate_into(kType<T>, static_cast<const void*>(a.data), across ? a.col : a.row,
-                        across ? a.row : a.col, static_cast<void*>(scratch.data()), across ? k : m,
-                        across ? m : k);
   Product p{};
   p.dtype = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
   p.m = m, p.n = n, p.k = k;
-  p.a = scratch.data(), p.b = b, p.c = c;
-  p.a_row = across ? 1 : k, p.a_col = across ? m : 1;
+  p.a = a.data, p.b = b, p.c = c;
+  p.a_row = a.row, p.a_col = a.col;
   p.b_row = b_row, p.b_col = 1, p.c_row = c_row;
   p.add = true;
   p.alone = alone;
+  const Scratch scratch(static_cast<size_t>(std::min(m, n) * k) * sizeof(T));
+  const auto negated = [&](Block<T> x, int64_t rows, int64_t columns) {
+    level_of::negate_into(kType<T>, static_cast<const void*>(x.data), x.row, x.col,
+                          static_cast<void*>(scratch.data()), rows, columns);
+    return scratch.data();
+  };
+  if (n < m) {
+    p.b = negated({b, b_row, 1}, k, n);
+    p.b_row = n;
+  } else if (a.col == 1) {
+    p.a = negated(a, m, k);
+    p.a_row = k;
+  } else {  // a's columns lie side by side: it is negated as it lies, and read across
+    p.a = negated({a.data, a.col, a.row}, k, m);
+    p.a_row = 1, p.a_col = m;
+  }
   gemm(p);
+}
+
+// As solve_triangle; many columns are spread over the threads.
+template <class T>
+void solve_columns(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bool alone) {
+  constexpr int64_t kStrip = 64, kWork = 1 << 20;
+  if (alone || t.n * t.n * width < kWork) return solve_triangle(t, b, b_row, width, alone);
+  parallel_for((width + kStrip - 1) / kStrip, 1, [&](int64_t begin, int64_t end) {
+    const int64_t from = begin * kStrip;
+    solve_triangle(t, b + from, b_row, std::min(width, end * kStrip) - from, true);
+  });
+}
+
+// Two rows change places; `room` holds one.
+template <class T>
+void swap_rows(T* x, T* y, int64_t n, T* room) {
+  const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+  std::memcpy(room, x, bytes);
+  std::memcpy(x, y, bytes);
+  std::memcpy(y, room, bytes);
 }
 
 // About half of n, in whole blocks.
@@ -55,14 +86,15 @@ struct Lu {
   int64_t missing = 0;
 
   T* at(int64_t i, int64_t j) const { return a + i * row + j; }
+  T* room() const { return panel + n * kFactorBlock; }  // for a row
 
   // Columns [begin, begin + w) of the rows from `begin` on; whole rows are exchanged.
   void factor(int64_t begin, int64_t w) {
     if (w <= kFactorBlock) return factor_few(begin, w);
     const int64_t left = half(w), middle = begin + left, right = w - left;
     factor(begin, left);
-    solve_triangle(Triangle<T>{false, true, left, at(begin, begin), row, 1}, at(begin, middle), row,
-                   right, alone);
+    solve_columns(Triangle<T>{false, true, left, at(begin, begin), row, 1}, at(begin, middle), row,
+                  right, alone);
     subtract_product<T>(n - middle, right, left, {at(middle, begin), row, 1}, at(begin, middle),
                         row, at(middle, middle), row, alone);
     factor(middle, right);
@@ -80,8 +112,8 @@ struct Lu {
     for (int64_t k = begin; k < begin + w; ++k) {
       const int64_t other = swaps[k] += static_cast<int>(begin);
       if (other == k) continue;
-      std::swap_ranges(at(k, 0), at(k, begin), at(other, 0));
-      std::swap_ranges(at(k, begin + w), at(k, n), at(other, begin + w));
+      swap_rows(at(k, 0), at(other, 0), begin, room());
+      swap_rows(at(k, begin + w), at(other, begin + w), n - begin - w, room());
     }
   }
 };
@@ -123,7 +155,7 @@ int64_t factor_lu(T* a, int64_t n, int64_t row, int* swaps, bool alone) {
     lu.factor_few(0, n);
     return lu.missing;
   }
-  const Scratch panel(static_cast<size_t>(n * kFactorBlock) * sizeof(T));
+  const Scratch panel(static_cast<size_t>(n * (kFactorBlock + 1)) * sizeof(T));
   std::memset(panel.data(), 0, static_cast<size_t>(n * kFactorBlock) * sizeof(T));
   Lu<T> lu{a, n, row, swaps, alone, reinterpret_cast<T*>(panel.data())};
   lu.factor(0, n);
@@ -136,7 +168,7 @@ int64_t factor_cholesky(T* a, int64_t n, int64_t row, bool alone) {
   const int64_t left = half(n), right = n - left;
   if (const int64_t code = factor_cholesky(a, left, row, alone)) return code;
   T *const side = a + left, *const rest = a + left * (row + 1);
-  solve_triangle(Triangle<T>{false, false, left, a, 1, row}, side, row, right, alone);
+  solve_columns(Triangle<T>{false, false, left, a, 1, row}, side, row, right, alone);
   subtract_square(right, left, side, row, rest, row, alone);
   const int64_t code = factor_cholesky(rest, right, row, alone);
   return code ? left + code : 0;
