@@ -135,8 +135,9 @@ int64_t strip_of(const Blocks& b, int threads) {
   if (b.wide) most = std::min({most, kBlockColsWide, kStripBytes / (p.m * b.size)});
   most = std::max<int64_t>(most / b.unit_cols, 1) * b.unit_cols;
   if (threads == 1) return most;
+  // Four for every thread, or at least one; 0 where there are not enough columns.
   const int64_t fair = p.n / (4 * threads) / b.unit_cols * b.unit_cols;
-  return std::min(most, fair);  // 0 where there are not enough columns for all
+  return fair || p.n < threads * b.unit_cols ? std::min(most, fair) : b.unit_cols;
 }
 void multiply_strips(const Blocks& b, int threads, int64_t strip) {
   const Product& p = b.p;
@@ -213,8 +214,15 @@ void gemm_blocked(const Product& p) {
   const Blocks b(p);
   const int64_t depth = b.depth, unit_cols = b.unit_cols;
   const int size = b.size, type = b.type;
-  const int threads = p.alone || work_of(p) < kParallelWork ? 1 : get_num_threads();
+  int threads = p.alone || work_of(p) < kParallelWork ? 1 : get_num_threads();
   if (const int64_t strip = strip_of(b, threads)) return multiply_strips(b, threads, strip);
+  // From here on the threads meet twice for every depth.
+  Product step = p;
+  step.k = std::min(depth, p.k);
+  if (threads > 1 && work_of(step) < kParallelWork / 2) {
+    threads = 1;
+    if (const int64_t strip = strip_of(b, threads)) return multiply_strips(b, threads, strip);
+  }
   const auto [block_rows, block_cols] = blocks_of(b, threads);
   const int64_t band = std::min(p.n, kBandCols);
   const Scratch b_scratch(static_cast<size_t>(up(band, unit_cols) * std::min(depth, p.k) * size));
