@@ -37,6 +37,14 @@ inline double work_of(const ConvKey& k) {
   return work;
 }
 
+// Numbers from memory and to it.
+inline double moved_by(const ConvKey& k) {
+  return static_cast<double>(k.images) *
+         (static_cast<double>(k.in[0] * k.in[1] * k.in[2]) * static_cast<double>(k.channels) +
+          static_cast<double>(k.out[0] * k.out[1] * k.out[2]) *
+              static_cast<double>(k.out_channels));
+}
+
 // A part of a convolution: some images, or some lines of one; where that is a line, a stretch of it.
 struct ConvPiece {
   ConvKey key;
@@ -52,7 +60,7 @@ struct ConvCut {
   // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
   ConvCut(const ConvKey& k, int64_t want, double most, bool by_lines) : whole(k) {
     const double work = work_of(k), image = work / static_cast<double>(k.images);
-    if (work < 1 << 21) want = 1;
+    if (work + 8 * moved_by(k) < 1 << 21) want = 1;  // one moved takes as long as some eight
     images = std::max<int64_t>(1, (k.images + want - 1) / want);
     images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
     d = k.in[1] == 1 && k.out[1] == 1 && k.kernel[1] == 1 && k.front[1] == 0 ? 2 : 1;
