@@ -199,8 +199,9 @@ TEST(Matmul, OfFewRowsAgreesInEveryTypeAndLayout) {
   });
 }
 
-// Rows of b that are long, near and far, and lie in the same sets of a cache; the same bits on any threads.
-TEST(Matmul, OfFewRowsWithAWideMatrixIsTheSameOnAnyThreads) {
+// Rows of b that are long, near and far, and lie in the same sets of a cache; few columns; many terms:
+// the same bits on any threads.
+TEST(Matmul, OfFewRowsOrColumnsIsTheSameOnAnyThreads) {
   at_each_level([] {
     Source s;
     const int before = get_num_threads();
@@ -210,7 +211,11 @@ TEST(Matmul, OfFewRowsWithAWideMatrixIsTheSameOnAnyThreads) {
                                                                        {7, 270, 1500},
                                                                        {8, 16, 1024},
                                                                        {30, 600, 512},
-                                                                       {60, 70, 1100}}) {
+                                                                       {60, 70, 1100},
+                                                                       {600, 40, 6},
+                                                                       {2500, 7, 15},
+                                                                       {20, 1200, 50},
+                                                                       {64, 700, 96}}) {
         const Tensor a = random(s, {m, k}, d), wide = random(s, {k, n + 3}, d);
         const Tensor b = alias(wide, {k, n}, {n + 3, 1}, 2), w = random(s, {n, k}, d);
         const Tensor bias = random(s, {n}, d);
@@ -238,7 +243,8 @@ TEST(Matmul, InTwoBytesAgreesInBlocksOnAnyThreads) {
     for (const int threads : {1, 5}) {
       set_num_threads(threads);
       for (const DType d : {DType::BFloat16, DType::Float16})
-        check_sizes(d, {{200, 270, 40}, {200, 9, 530}, {400, 20, 3}});
+        check_sizes(d,
+                    {{200, 270, 40}, {200, 9, 530}, {400, 20, 3}, {1030, 90, 16}, {7, 30, 1100}});
     }
     set_num_threads(before);
   });

@@ -1,5 +1,7 @@
 // Products of shapes that register blocks of packed operands do not fit: few rows, few columns or few
 // terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked sums them.
+#include <vector>
+
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm_parts.h"
 #include "engine/cpu/scratch.h"
@@ -90,7 +92,14 @@ void multiply_few16(const Product& p) {
   const auto b16 = [](const void* x) { return static_cast<const uint16_t*>(x); };
   const Scratch wide(static_cast<size_t>(p.m * p.k) * sizeof(float));
   auto* const a = reinterpret_cast<float*>(wide.data());
-  const Lines16 rows{b16(p.a), p.a_row, p.m, p.k};
+  std::vector<uint16_t> turned;  // rows whose terms lie apart
+  if (p.a_col != 1) {
+    turned.reserve(static_cast<size_t>(p.m * p.k));
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t q = 0; q < p.k; ++q) turned.push_back(b16(p.a)[i * p.a_row + q * p.a_col]);
+  }
+  const Lines16 rows{turned.empty() ? b16(p.a) : turned.data(), turned.empty() ? p.a_row : p.k, p.m,
+                     p.k};
   level_of::gemm16_widen(half, &rows, a, p.k);
   const auto run = [&](int64_t from, int64_t to) {
     alignas(64) float sums[kRowsAtOnce * (kMost + 64)], part[kRowsAtOnce * (kMost + 64)];
@@ -119,6 +128,59 @@ void multiply_few16(const Product& p) {
   const int64_t count = blocks(p.n, piece);
   if (p.alone) return run(0, count);
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
+}
+
+// Many rows and few columns of such numbers: float32's product of some rows at a time, which stay near.
+constexpr int64_t kNarrow16 = 16, kManyRows = 256;
+bool narrow16_pays(const Product& p) {
+  return p.a_col == 1 && p.n <= kNarrow16 && p.m >= kManyRows && p.k <= depth_of(4);
+}
+void multiply_narrow16(const Product& p) {
+  constexpr int64_t kNear = 1 << 14;  // numbers
+  const bool half = p.dtype == DType::Float16;
+  const auto* const b16 = static_cast<const uint16_t*>(p.b);
+  std::vector<uint16_t> b(static_cast<size_t>(p.k * p.n));
+  for (int64_t i = 0; i < p.k; ++i)
+    for (int64_t j = 0; j < p.n; ++j) b[i * p.n + j] = b16[i * p.b_row + j * p.b_col];
+  const Scratch wide(static_cast<size_t>(p.k * p.n) * sizeof(float));
+  auto* const wide_b = reinterpret_cast<float*>(wide.data());
+  const Lines16 line{b.data(), p.k * p.n, 1, p.k * p.n};
+  level_of::gemm16_widen(half, &line, wide_b, p.k * p.n);
+  const int64_t some = std::max<int64_t>(kNearRows, kNear / (p.k + p.n));
+  const auto run = [&](int64_t from, int64_t to) {
+    const Scratch room(static_cast<size_t>(some * (p.k + p.n)) * sizeof(float));
+    auto* const a = reinterpret_cast<float*>(room.data());
+    float* const c = a + some * p.k;
+    for (int64_t i = from; i < to; ++i) {
+      Product q = rows_of(p, i * some, some, 2);
+      const auto* const rows = static_cast<const uint16_t*>(q.a);
+      // Rows that follow each other are one line.
+      const bool joined = p.a_row == p.k;
+      const Lines16 l{rows, p.a_row, joined ? 1 : q.m, joined ? q.m * p.k : p.k};
+      level_of::gemm16_widen(half, &l, a, p.k);
+      const bool one_line = p.c_row == p.n && !p.bias;
+      const Rounded16 r{one_line ? 1 : q.m,
+                        one_line ? q.m * p.n : p.n,
+                        c,
+                        p.n,
+                        static_cast<const uint16_t*>(p.bias),
+                        p.add,
+                        static_cast<uint16_t*>(q.c),
+                        p.c_row};
+      q.dtype = DType::Float32;
+      q.a = a, q.a_row = p.k;
+      q.b = wide_b, q.b_row = p.n, q.b_col = 1;
+      q.c = c, q.c_row = p.n;
+      q.bias = nullptr;
+      q.add = q.far = false;
+      q.alone = true;
+      gemm(q);
+      level_of::gemm16_round(half, &r);
+    }
+  };
+  const int64_t count = blocks(p.m, some);
+  if (p.alone) return run(0, count);
+  parallel_for(count, 1, run);
 }
 
 // Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
@@ -254,10 +316,14 @@ bool few_pays(const Product& p, int size) {
 
 bool gemm_thin(const Product& p) {
   if (dtype_size(p.dtype) == 2) {
-    const bool pays =
-        p.m <= kRowsAtOnce && p.b_col == 1 && p.a_col == 1 && p.n >= kLongRow && p.k >= kFewTerms;
-    if (pays) multiply_few16(p);
-    return pays;
+    const bool few = p.m <= kRowsAtOnce && p.b_col == 1 && p.n >= kLongRow && p.k >= kFewTerms;
+    if (few)
+      multiply_few16(p);
+    else if (narrow16_pays(p))
+      multiply_narrow16(p);
+    else
+      return false;
+    return true;
   }
   const int type = gemm_type(p.dtype), size = dtype_size(p.dtype), unit_cols = unit_columns(type);
   if (outer_pays(p))
