@@ -84,6 +84,16 @@ TEST(Index, AlongShortLastDimensionsOfAnyLayoutIsAsElementByElement) {
     }
 }
 
+TEST(Index, OfLargeSlicesThatLieAcrossMemoryIsAsOfACopy) {
+  const Tensor x = op<"permute">(counted({9000, 3, 2}), Sizes{2, 1, 0});
+  for (int d = 0; d < 2; ++d)
+    for (const std::vector<int64_t>& list : {std::vector<int64_t>{2}, {1, 2, 2}, {}}) {
+      const Tensor i = at({static_cast<int64_t>(list.size())}, list);
+      EXPECT_EQ(values(op<"index_select">(x, d, i)), values(op<"index_select">(packed(x), d, i)));
+    }
+  EXPECT_NE(text_of([&] { op<"index_select">(x, 0, at({1}, {3})); }).find("3"), std::string::npos);
+}
+
 TEST(Index, MasksStandForTheirTrueElements) {
   const Tensor x = counted({2, 3});
   const Tensor mask = fn::gt(x, 2);

@@ -81,11 +81,13 @@ uint32_t below(int d) { return (1u << d) - 1; }
 
 // The tensor to take `count` elements from: where its rows do not lie together, in their order if the
 // copy is worth it.
-Tensor in_rows(const Tensor& x, int64_t count) {
+bool lies_in_rows(const Tensor& x) {
   int d = x.rank() - 1;
   while (d > 0 && x.size(d) == 1) --d;
-  const bool together = x.contiguous() || d <= 0 || x.stride(d) == 1;
-  return together || x.numel() > 2 * count ? x : packed(x);
+  return x.contiguous() || d <= 0 || x.stride(d) == 1;
+}
+Tensor in_rows(const Tensor& x, int64_t count) {
+  return lies_in_rows(x) || x.numel() > 2 * count ? x : packed(x);
 }
 
 // One index along one dimension.
@@ -146,9 +148,24 @@ void index_put_at(Call& c) {
   changed.finish();
 }
 
+// One place along a dimension.
+Tensor slice_at(const Tensor& x, int d, int64_t at) {
+  Sizes shape = x.shape();
+  shape[d] = 1;
+  return alias(x, shape, x.strides(), x->offset + at * x.stride(d));
+}
+
 void index_select(Call& c) {
-  const Tensor x = in_rows(c.tensor(0), c.out[0].numel());
+  constexpr int64_t kLarge = 1 << 13;
   const int d = static_cast<int>(c.integer(1));
+  const Tensor &lies = c.tensor(0), &out = c.out[0], &index = c.tensor(2);
+  if (!lies_in_rows(lies) && out.numel() >= kLarge * std::max<int64_t>(1, index.numel())) {
+    const Positions p = positions(c.op->name, apart(index, out), lies.size(d), d, false);
+    for (int64_t i = 0; i < p.n; ++i)
+      copy_raw(slice_at(out, d, i), slice_at(lies, d, p.p[i] - 1));
+    return;
+  }
+  const Tensor x = in_rows(lies, out.numel());
   const uint32_t all = below(x.rank());
   take_parts(x, all & below(d), x.rank() ? all & ~below(d + 1) : 0,
              places_along(c.op->name, c, x, d), c.out[0]);
