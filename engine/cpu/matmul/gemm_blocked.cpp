@@ -62,12 +62,12 @@ struct Blocks {
     auto* const to = static_cast<float*>(scratch);
     if (p.a_row != 1 || p.a_col == 1) {
       *apart = line_of(k);
-      widen_lines(b16(a), p.a_row, p.a_col, rows, k, to, *apart);
+      widen_lines(half, a, p.a_row, p.a_col, rows, k, to, *apart);
       return scratch;
     }
     const Scratch lines(static_cast<size_t>(k * rows * 4));
     auto* const lying = reinterpret_cast<float*>(lines.data());
-    widen_lines(b16(a), p.a_col, 1, k, rows, lying, rows);
+    widen_lines(half, a, p.a_col, 1, k, rows, lying, rows);
     level_of::gemm_pack_a(0, static_cast<const void*>(lying), int64_t{1}, rows, rows, k, scratch);
     return scratch;
   }
@@ -93,22 +93,6 @@ struct Blocks {
   static const uint16_t* b16(const void* x) { return static_cast<const uint16_t*>(x); }
   // Of a row of widened terms: not a multiple of a page.
   static int64_t line_of(int64_t k) { return up(k, 16) + 16; }
-  // Lines `line` apart, of n numbers that are `step` apart.
-  void widen_lines(const uint16_t* from, int64_t line, int64_t step, int64_t lines, int64_t n,
-                   float* to, int64_t ld) const {
-    if (step == 1) {
-      const Lines16 l{from, line, lines, n};
-      return level_of::gemm16_widen(half, &l, to, ld);
-    }
-    constexpr int64_t kSome = 256;
-    uint16_t some[kSome];
-    for (int64_t i = 0; i < lines; ++i)
-      for (int64_t j = 0; j < n; j += kSome) {
-        const Lines16 l{some, kSome, 1, std::min(kSome, n - j)};
-        for (int64_t q = 0; q < l.n; ++q) some[q] = from[i * line + (j + q) * step];
-        level_of::gemm16_widen(half, &l, to + i * ld + j, ld);
-      }
-  }
   // Panels of columns that lie side by side: some terms of a panel at a time are widened and turned.
   void turn_panels(const uint16_t* b, int64_t cols, int64_t k, float* to) const {
     constexpr int64_t kTerms = 64, kColsMost = 64;
@@ -117,7 +101,7 @@ struct Blocks {
       const int64_t some = std::min<int64_t>(unit_cols, cols - j);
       for (int64_t q = 0; q < k; q += kTerms) {
         const int64_t terms = std::min(kTerms, k - q);
-        widen_lines(b + j * p.b_col + q * p.b_row, p.b_col, p.b_row, some, terms, lines,
+        widen_lines(half, b + j * p.b_col + q * p.b_row, p.b_col, p.b_row, some, terms, lines,
                     kTerms + 16);
         level_of::gemm_pack_b(0, static_cast<const void*>(lines), kTerms + 16, int64_t{1}, some,
                               terms, static_cast<void*>(to + j * k + q * unit_cols));

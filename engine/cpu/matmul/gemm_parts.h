@@ -46,6 +46,24 @@ inline Product rows_of(const Product& p, int64_t from, int64_t most, int size) {
   return q;
 }
 
+// Lines `line` apart, of n numbers of two bytes that are `step` apart, as float32.
+inline void widen_lines(bool half, const void* numbers, int64_t line, int64_t step, int64_t lines,
+                        int64_t n, float* to, int64_t ld) {
+  const auto* const from = static_cast<const uint16_t*>(numbers);
+  if (step == 1) {
+    const Lines16 l{from, line, lines, n};
+    return level_of::gemm16_widen(half, &l, to, ld);
+  }
+  constexpr int64_t kSome = 256;
+  uint16_t some[kSome];
+  for (int64_t i = 0; i < lines; ++i)
+    for (int64_t j = 0; j < n; j += kSome) {
+      const Lines16 l{some, kSome, 1, std::min(kSome, n - j)};
+      for (int64_t q = 0; q < l.n; ++q) some[q] = from[i * line + (j + q) * step];
+      level_of::gemm16_widen(half, &l, to + i * ld + j, ld);
+    }
+}
+
 void begin_only(const Product& p);  // what c begins with, to which nothing is added
 void add_bias(const Product& p);
 

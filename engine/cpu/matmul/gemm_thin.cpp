@@ -1,7 +1,5 @@
 // Products of shapes that register blocks of packed operands do not fit: few rows, few columns or few
 // terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked sums them.
-#include <vector>
-
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm_parts.h"
 #include "engine/cpu/scratch.h"
@@ -92,15 +90,7 @@ void multiply_few16(const Product& p) {
   const auto b16 = [](const void* x) { return static_cast<const uint16_t*>(x); };
   const Scratch wide(static_cast<size_t>(p.m * p.k) * sizeof(float));
   auto* const a = reinterpret_cast<float*>(wide.data());
-  std::vector<uint16_t> turned;  // rows whose terms lie apart
-  if (p.a_col != 1) {
-    turned.reserve(static_cast<size_t>(p.m * p.k));
-    for (int64_t i = 0; i < p.m; ++i)
-      for (int64_t q = 0; q < p.k; ++q) turned.push_back(b16(p.a)[i * p.a_row + q * p.a_col]);
-  }
-  const Lines16 rows{turned.empty() ? b16(p.a) : turned.data(), turned.empty() ? p.a_row : p.k, p.m,
-                     p.k};
-  level_of::gemm16_widen(half, &rows, a, p.k);
+  widen_lines(half, p.a, p.a_row, p.a_col, p.m, p.k, a, p.k);
   const auto run = [&](int64_t from, int64_t to) {
     alignas(64) float sums[kRowsAtOnce * (kMost + 64)], part[kRowsAtOnce * (kMost + 64)];
     for (int64_t i = from; i < to; ++i) {
@@ -138,14 +128,9 @@ bool narrow16_pays(const Product& p) {
 void multiply_narrow16(const Product& p) {
   constexpr int64_t kNear = 1 << 14;  // numbers
   const bool half = p.dtype == DType::Float16;
-  const auto* const b16 = static_cast<const uint16_t*>(p.b);
-  std::vector<uint16_t> b(static_cast<size_t>(p.k * p.n));
-  for (int64_t i = 0; i < p.k; ++i)
-    for (int64_t j = 0; j < p.n; ++j) b[i * p.n + j] = b16[i * p.b_row + j * p.b_col];
   const Scratch wide(static_cast<size_t>(p.k * p.n) * sizeof(float));
   auto* const wide_b = reinterpret_cast<float*>(wide.data());
-  const Lines16 line{b.data(), p.k * p.n, 1, p.k * p.n};
-  level_of::gemm16_widen(half, &line, wide_b, p.k * p.n);
+  widen_lines(half, p.b, p.b_row, p.b_col, p.k, p.n, wide_b, p.n);
   const int64_t some = std::max<int64_t>(kNearRows, kNear / (p.k + p.n));
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch room(static_cast<size_t>(some * (p.k + p.n)) * sizeof(float));
