@@ -5,8 +5,10 @@
 #include <tuple>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/conv/conv_tiles.h"
 #include "engine/cpu/matmul/tile_loops.h"
 #include "engine/ops/linear/precision.h"
+#include "engine/ops/nn/conv.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {
@@ -200,6 +202,111 @@ TEST_F(Tiles, CarryTheOperationsOfBfloat16) {
   both([&] { return op<"linear">(x, w, bias); });
   both([&] { return op<"bmm">(x, y); });
   both([&] { return op<"matmul">(op<"transpose">(x, 1, 2), op<"transpose">(y, 1, 2)); });
+}
+
+// [images, channels, three sizes] as channels last memory has it, and back.
+Tensor with_channels_last(const Tensor& t) {
+  return packed(op<"permute">(t, Sizes{0, 2, 3, 4, 1}));
+}
+Tensor with_channels_first(const Tensor& t) {
+  return packed(op<"permute">(t, Sizes{0, 4, 1, 2, 3}));
+}
+
+void expect_same(const Tensor& have, const Tensor& exact, const std::string& what) {
+  const auto a = values(with_channels_first(have)),
+             b = values(op<"to.dtype">(exact, DType::BFloat16));
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))
+        << what << " element " << i << ": " << a[i] << " instead of " << b[i];
+}
+
+// Of small integers, whose sums are exact; a NaN is seen by the windows that it lies in, no others.
+TEST_F(Tiles, ConvolveAnyWindowsAndGiveBothGradients) {
+  std::mt19937_64 random(29);
+  const auto one_of = [&](std::initializer_list<int64_t> of) {
+    return of.begin()[random() % of.size()];
+  };
+  const int threads = get_num_threads();
+  for (int turn = 0; turn < 70; ++turn) {
+    cpu::Convolution c{};
+    c.dtype = DType::BFloat16;
+    c.groups = one_of({1, 1, 1, 2, 3});
+    cpu::Window& w = c.window;
+    w.images = one_of({1, 2, 3});
+    w.channels = c.groups * one_of({1, 3, 8, 16, 33, 70});
+    c.out_channels = c.groups * one_of({1, 5, 16, 17, 40});
+    for (int d = 0; d < 3; ++d) {
+      const bool flat = d == 0 && turn % 3;
+      w.kernel[d] = flat ? 1 : one_of({1, 2, 3, 5});
+      w.stride[d] = flat ? 1 : one_of({1, 1, 2, 3, 4});
+      w.dilation[d] = flat ? 1 : one_of({1, 1, 2, 3});
+      w.pad[d] = flat ? 0 : one_of({0, 1, 2, 5});
+      const int64_t reach = (w.kernel[d] - 1) * w.dilation[d] + 1;
+      w.in[d] = std::max<int64_t>(1, reach - 2 * w.pad[d]) + (flat ? 0 : one_of({0, 1, 4, 9}));
+      w.out[d] = (w.in[d] + 2 * w.pad[d] - reach) / w.stride[d] + 1;
+    }
+    const auto small = [&](const Sizes& sizes) {
+      int64_t n = 1;
+      for (int64_t size : sizes) n *= size;
+      return op<"reshape">(packed(laid_out(random, 1, n, 0)), sizes);
+    };
+    const Tensor x = small({w.images, w.channels, w.in[0], w.in[1], w.in[2]}),
+                 weight = small({c.out_channels, w.channels / c.groups, w.kernel[0], w.kernel[1],
+                                 w.kernel[2]}),
+                 bias = small({c.out_channels}),
+                 g = small({w.images, c.out_channels, w.out[0], w.out[1], w.out[2]});
+    if (turn % 5 == 0) x.host<uint16_t>()[random() % x.numel()] = 0x7fc0;
+    if (turn % 5 == 1) g.host<uint16_t>()[random() % g.numel()] = 0x7fc0;
+    const std::string what =
+        to_string(x.shape()) + " " + to_string(weight.shape()) + " turn " + std::to_string(turn);
+    const auto wide = [](const Tensor& t) { return op<"to.dtype">(t, DType::Float64); };
+    const Tensor lx = as_leaf(wide(x)), lw = as_leaf(wide(weight));
+    const Tensor y = op<"conv3d">(lx, lw, wide(bias), Sizes(w.stride, 3), Sizes(w.pad, 3),
+                                  Sizes(w.dilation, 3), c.groups);
+    const auto grads = grad::gradients({y}, {lx, lw}, {wide(g)}, {});
+    set_num_threads(1 + turn % 3);
+    const Tensor xl = with_channels_last(x), wl = with_channels_last(weight),
+                 gl = with_channels_last(g);
+    const Tensor to_y = with_channels_last(small(y.shape())),
+                 to_x = with_channels_last(small(x.shape())),
+                 to_w = with_channels_last(small(weight.shape()));
+    cpu::conv_tiles_forward(c, xl.data(), wl.data(), bias.data(), to_y.data());
+    cpu::conv_tiles_input(c, gl.data(), wl.data(), to_x.data());
+    cpu::conv_tiles_weight(c, gl.data(), xl.data(), to_w.data());
+    set_num_threads(threads);
+    expect_same(to_y, y, what + " result");
+    expect_same(to_x, grads[0], what + " input");
+    // NaN times the zeros of padding is NaN too, in the products of others as here.
+    if (turn % 5 != 1) expect_same(to_w, grads[1], what + " weight");
+  }
+}
+
+TEST_F(Tiles, CarryConvolutionsOfBfloat16) {
+  Source s;
+  const auto both = [&](const Sizes& shape, const Sizes& kernel, int64_t groups) {
+    const Tensor x = random(s, shape, DType::BFloat16), w = random(s, kernel, DType::BFloat16);
+    const auto all = [&] {
+      const Tensor lx = as_leaf(x), lw = as_leaf(w);
+      const Tensor y = op<"conv2d">(lx, lw, Value(), Sizes{1, 2}, Sizes{1, 2}, Sizes{1, 1}, groups);
+      auto g = grad::gradients({y}, {lx, lw}, {y}, {});
+      g.push_back(y);
+      return g;
+    };
+    const auto by_tiles = all();
+    const cpu::Level best = cpu::level();
+    cpu::force_level(cpu::Level::v3);
+    const auto without = all();
+    cpu::force_level(best);
+    for (size_t k = 0; k < without.size(); ++k) {
+      const auto a = values(by_tiles[k]), b = values(without[k]);
+      double most = 0;
+      for (double v : b) most = std::max(most, std::abs(v));
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], most / 60) << k << " " << i;
+    }
+  };
+  both({2, 32, 12, 11}, {40, 32, 3, 3}, 1);
+  both({1, 64, 9, 20}, {48, 32, 2, 5}, 2);
 }
 
 TEST(TilesOfTheProcessor, AreUsedWhereTheyMultiplyRightAndElseTheReasonIsKnown) {

@@ -45,7 +45,7 @@ void conv_backward_weight(const Convolution& c, const void* y, const void* x, vo
 
 // Windows [row_begin, row_end) as rows of `to`, `ld` elements apart: the taps of bands
 // [band_begin, band_end), zeros outside the image. `x_end` is the end of x's memory. Rows
-// need 128 bytes of room behind them.
+// need 128 bytes of room behind them. `type`: 0 float32, 1 float64, 2 int64, 3 any of two bytes.
 TYCHO_LEVELS(void, window_rows,
              (int type, const ::tycho::cpu::Window* w, const void* x, const void* x_end,
               int64_t row_begin, int64_t row_end, int64_t band_begin, int64_t band_end, void* to,

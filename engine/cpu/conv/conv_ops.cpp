@@ -10,6 +10,7 @@
 #include "engine/cpu/conv/conv_point.h"
 #include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/conv/conv_thin.h"
+#include "engine/cpu/conv/conv_tiles.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -104,7 +105,6 @@ bool by_few(const Convolution& v, bool gradient) {
 
 // Where oneDNN fills its blocks badly and conv.h's products do not: it computes 16 channels of the
 // input, and several pixels of a line of the result, at once.
-enum class Pass { Forward, Input, Weight };
 bool product_by_ours(const Convolution& v, Pass pass) {
   constexpr int64_t kFewInputs = 5, kManyOutputs = 100, kSomeOutputs = 10;
   const Window& w = v.window;
@@ -127,6 +127,17 @@ bool by_onednn(const Call& c, const Seen& seen, const Sizes& x, const Sizes& ker
   if (pass != Pass::Weight && by_few(*v, pass == Pass::Input)) return false;
   return work_of(*v) >= kSmallWork && !depthwise_by_ours(*v, pass != Pass::Forward) &&
          !product_by_ours(*v, pass) && has_onednn_conv(*v);
+}
+
+// Whether it goes by tiles, which multiply bfloat16 as it is.
+bool by_tiles(const Call& c, const Seen& seen, const Sizes& x, const Sizes& kernel, const Sizes& y,
+              Convolution* v, Pass pass) {
+  const DType type = c.tensor(0).dtype();
+  if (type != DType::BFloat16) return false;
+  *v = describe(c, seen, type, x, kernel, y);
+  if (v->window.rows() == 0 || product(x) == 0 || !conv_tiles_pay(*v, pass)) return false;
+  stand_up(v->window, v->groups);
+  return true;
 }
 
 // Single taps, as one product or one for each image. `from`: the input, or the result's gradient.
@@ -170,6 +181,9 @@ bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y
   const DType type = y.dtype();
   if (dtype_size(type) != 2 || !is_floating(type) || level() != Level::v4) return false;
   if (type == DType::BFloat16 && pairs_are_quick()) return false;
+  Convolution v;
+  if (by_tiles(c, Seen(c, x.shape(), kernel, y.shape()), x.shape(), kernel, y.shape(), &v, pass))
+    return false;
   constexpr int64_t kManyChannels = 8;  // of a group
   const int64_t groups = c.integer(6), channels = x.size(1) / groups, taps = product(kernel);
   if (taps == 1 && pass != Pass::Weight) return false;
@@ -204,6 +218,11 @@ void convolution(Call& c) {
   Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
   if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
+  if (by_tiles(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward)) {
+    const Tensor xl = channels_last(x, x.dtype()), wl = channels_last(w, x.dtype());
+    const Tensor begin = bias ? packed(bias) : Tensor();
+    return conv_tiles_forward(v, xl.data(), wl.data(), bias ? begin.data() : nullptr, out.data());
+  }
   bool onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
   const auto worth = [&] {
     constexpr int64_t kEnoughOutputs = 16, kManyTaps = 100;  // of a single channel
@@ -249,6 +268,10 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
   const Tensor& g = c.tensor(0);
   if (by_product(c, seen, true, g, w, Tensor(), out)) return;
   Convolution v;
+  if (by_tiles(c, seen, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
+    const Tensor gl = channels_last(g, g.dtype()), wl = channels_last(w, g.dtype());
+    return conv_tiles_input(v, gl.data(), wl.data(), out.data());
+  }
   if (by_onednn(c, seen, out.shape(), kernel_of(w), g.shape(), &v, Pass::Input)) {
     if (out.size(1) > 1 && wants_even(out, v.groups)) {
       Sizes shape = out.shape();
@@ -300,6 +323,15 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
   const Sizes kernel = kernel_of(out);
   if (weight_by_product(c, seen, x, out)) return;
   Convolution v;
+  if (by_tiles(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
+    const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, g.dtype());
+    const bool direct = is_channels_last(out);
+    const Tensor result =
+        direct ? out : empty_channels_last(out.shape(), out.dtype(), out.device());
+    conv_tiles_weight(v, gl.data(), xl.data(), result.data());
+    if (!direct) copy_raw(out, result);
+    return;
+  }
   if (by_onednn(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
     if (x.size(1) > 1 && wants_even(x, v.groups)) {
       Sizes shape = out.shape();

@@ -71,11 +71,7 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch sums(static_cast<size_t>(block_rows * block_cols) * sizeof(float));
     const Scratch rows_of_a(static_cast<size_t>(block_rows * std::min(depth, kDepth)) * 2);
-    struct Ready {
-      const TileMachine& machine;
-      explicit Ready(const TileMachine& m) : machine(m) { machine.begin(); }
-      ~Ready() { machine.end(); }
-    } const ready(machine);
+    const TilesReady ready(machine);
     for (int64_t chunk = from; chunk < to; ++chunk) {
       const int64_t i = chunk / col_blocks * block_rows, j = chunk % col_blocks * block_cols;
       const int64_t m = std::min(block_rows, p.m - i), n = std::min(block_cols, cols - j);
@@ -100,7 +96,7 @@ void multiply_band(const Product& p, const TileMachine& machine, const uint16_t*
             v4::tile_pack_rows({part, at(p, p.a, (i + r) * p.a_row + k * p.a_col), p.a_row, p.a_col,
                                 std::min<int64_t>(kTileSide, m - r), p.k - k, t.terms,
                                 packed_a + r * t.terms, t.terms});
-          machine.multiply(t);
+          ready.multiply(t);
         }
       (p.dtype == DType::BFloat16 ? v4::tile_store_bfloat16 : v4::tile_store_float32)(
           {m, n, t.c, t.c_row, p.bias ? at(p, p.bias, first_col + j) : nullptr, p.add,

@@ -31,6 +31,16 @@ struct TileMachine {
   void (*end)();
 };
 
+// A machine of the thread at hand, for as long as it lives.
+struct TilesReady {
+  const TileMachine& machine;
+  explicit TilesReady(const TileMachine& m) : machine(m) { machine.begin(); }
+  ~TilesReady() { machine.end(); }
+  TilesReady(const TilesReady&) = delete;
+  TilesReady& operator=(const TilesReady&) = delete;
+  void multiply(const TileBlock& block) const { machine.multiply(block); }
+};
+
 // Null where this machine has no tiles or must not use them; why_no_tiles says why (and is null
 // where it may). TYCHO_TILES=0 turns them off.
 const TileMachine* tiles();

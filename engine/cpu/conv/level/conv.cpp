@@ -38,6 +38,30 @@ TYCHO_INLINE void each_band(const Window& w, int64_t row_begin, int64_t row_end,
 TYCHO_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 TYCHO_INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// Numbers of any type as they are moved: a vector of them, or its elements [a, b) with zeros around.
+template <class T>
+constexpr int64_t kMoved = TYCHO_LANE_BYTES / static_cast<int64_t>(sizeof(T));
+template <class T>
+TYCHO_INLINE void move(T* to, const T* from) {
+  memcpy(to, from, TYCHO_LANE_BYTES);
+}
+template <class T>
+TYCHO_INLINE void move_between(T* to, const T* from, int64_t a, int64_t b) {
+  if constexpr (sizeof(T) > 2) {
+    load_between(from, a, b).store(to);
+  } else {
+    a = most(a, 0), b = least(b, kMoved<T>);
+#if defined(TYCHO_LEVEL_v4)
+    const uint64_t below_b = (uint64_t{1} << most(b, 0)) - 1;
+    const uint64_t below_a = (uint64_t{1} << least(a, kMoved<T>)) - 1;
+    _mm512_storeu_si512(to,
+                        _mm512_maskz_loadu_epi16(static_cast<__mmask32>(below_b & ~below_a), from));
+#else
+    for (int64_t i = 0; i < kMoved<T>; ++i) to[i] = i >= a && i < b ? from[i] : T(0);
+#endif
+  }
+}
+
 // Copies `count` windows of n elements in vectors that may read and write up to 127 bytes too far.
 template <class T, int bytes>
 TYCHO_INLINE void copy_some(T* to, int64_t ld, const T* from, int64_t step, int64_t count) {
@@ -46,20 +70,18 @@ TYCHO_INLINE void copy_some(T* to, int64_t ld, const T* from, int64_t step, int6
 template <class T>
 TYCHO_INLINE void copy_windows(T* to, int64_t ld, const T* from, int64_t step, int64_t n,
                                int64_t count) {
-  constexpr int size = Lane<T>::size;
   const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
   if (bytes <= 16) return copy_some<T, 16>(to, ld, from, step, count);
   if (bytes <= 32) return copy_some<T, 32>(to, ld, from, step, count);
   if (bytes <= 64) return copy_some<T, 64>(to, ld, from, step, count);
   if (bytes <= 128) return copy_some<T, 128>(to, ld, from, step, count);
   for (int64_t i = 0; i < count; ++i)
-    for (int64_t j = 0; j < n; j += size) Lane<T>::load(from + i * step + j).store(to + i * ld + j);
+    for (int64_t j = 0; j < n; j += kMoved<T>) move(to + i * ld + j, from + i * step + j);
 }
 template <class T>
 TYCHO_INLINE void copy_exact(T* to, const T* from, int64_t n) {
-  constexpr int size = Lane<T>::size;
   int64_t i = 0;
-  for (; i + size <= n; i += size) Lane<T>::load(from + i).store(to + i);
+  for (; i + kMoved<T> <= n; i += kMoved<T>) move(to + i, from + i);
   for (; i < n; ++i) to[i] = from[i];
 }
 template <class T>
@@ -67,16 +89,16 @@ TYCHO_INLINE void clear(T* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = T(0);
 }
 
+// A line's windows take their taps in pieces that lie side by side in memory: all at once, or tap by tap
+// where the kernel is dilated or channels are left out. Windows [lo, hi) have the whole piece inside.
 template <class T>
 void rows_of(const Window& w, const T* x, const T* x_end, int64_t row_begin, int64_t row_end,
              int64_t band_begin, int64_t band_end, T* to, int64_t ld) {
-  const int64_t width = w.band_width(), pixel = w.channels, k = w.kernel[2];
+  const int64_t width = w.band_width(), pixel = w.channels, k = w.kernel[2], step = w.stride[2];
   const bool joined = w.dilation[2] == 1 && w.count == w.channels;
+  const int64_t pieces = joined ? 1 : k, length = joined ? k : 1, n = width / pieces;
   constexpr int64_t slack = 128 / static_cast<int64_t>(sizeof(T));
-  const int64_t step = w.stride[2];
-  const int64_t inner_lo = (w.pad[2] + step - 1) / step;
-  const int64_t inner_hi = w.in[2] + w.pad[2] < k ? 0 : (w.in[2] + w.pad[2] - k) / step + 1;
-  // Loose copies spill into the next band of the same row, which is written later, or into the
+  // Loose copies spill into the next piece of the same row, which is written later, or into the
   // room that ld leaves behind the last band.
   each_band<T>(w, row_begin, row_end, band_begin, band_end,
                [&](int64_t row, int64_t x0, int64_t run, int64_t band, bool inside, int64_t line) {
@@ -85,33 +107,26 @@ void rows_of(const Window& w, const T* x, const T* x_end, int64_t row_begin, int
                    for (int64_t i = 0; i < run; ++i) clear(out + i * ld, width);
                    return;
                  }
-                 // Windows [lo, hi) of the line lie inside and may be copied loosely.
-                 int64_t lo = joined ? least(most(inner_lo - x0, 0), run) : run;
-                 int64_t hi = joined ? most(least(inner_hi - x0, run), lo) : run;
-                 const T* first = x + line + (x0 * step - w.pad[2]) * pixel;
-                 while (hi > lo && x_end - (first + (hi - 1) * step * pixel) < width + slack) --hi;
-                 copy_windows(out + lo * ld, ld, first + lo * step * pixel, step * pixel, width,
-                              hi - lo);
-                 for (int64_t i = 0; i < run; ++i) {
-                   if (i == lo && hi > lo) i = hi;
-                   if (i == run) break;
-                   T* to_row = out + i * ld;
-                   const T* from = first + i * step * pixel;
-                   const int64_t at = (x0 + i) * step - w.pad[2];
-                   if (joined) {
-                     const int64_t a = at < 0 ? -at * pixel : 0;
-                     const int64_t b = at + k > w.in[2] ? (w.in[2] - at) * pixel : width;
-                     constexpr int64_t size = Lane<T>::size;
-                     for (int64_t v = 0; v < width; v += size)
-                       load_between(from + v, a - v, b - v).store(to_row + v);
-                     continue;
-                   }
-                   for (int64_t t = 0; t < k; ++t) {
-                     const int64_t p = at + t * w.dilation[2];
-                     if (p >= 0 && p < w.in[2])
-                       copy_exact(to_row + t * w.count, from + t * w.dilation[2] * pixel, w.count);
+                 for (int64_t piece = 0; piece < pieces; ++piece, out += n) {
+                   const int64_t at = x0 * step - w.pad[2] + piece * w.dilation[2];
+                   const int64_t room = w.in[2] - length - at;
+                   const int64_t lo = least(at < 0 ? (-at + step - 1) / step : 0, run);
+                   int64_t hi = room < 0 ? lo : most(least(room / step + 1, run), lo);
+                   const T* const first = x + line + at * pixel;
+                   while (hi > lo && x_end - (first + (hi - 1) * step * pixel) < n + slack) --hi;
+                   copy_windows(out + lo * ld, ld, first + lo * step * pixel, step * pixel, n,
+                                hi - lo);
+                   for (int64_t i = lo > 0 ? 0 : hi; i < run; i = i + 1 == lo ? hi : i + 1) {
+                     const int64_t p = at + i * step, a = p < 0 ? -p * pixel : 0;
+                     const int64_t b = p + length > w.in[2] ? (w.in[2] - p) * pixel : n;
+                     const T* const from = first + i * step * pixel;
+                     if (a == 0 && b == n)
+                       copy_exact(out + i * ld, from, n);
+                     else if (a >= n || b <= 0)
+                       clear(out + i * ld, n);
                      else
-                       clear(to_row + t * w.count, w.count);
+                       for (int64_t v = 0; v < n; v += kMoved<T>)
+                         move_between(out + i * ld + v, from + v, a - v, b - v);
                    }
                  }
                });
@@ -161,7 +176,7 @@ void window_rows(int type, const Window* w, const void* x, const void* x_end, in
     rows_of<T>(*w, static_cast<const T*>(x), static_cast<const T*>(x_end), row_begin, row_end,
                band_begin, band_end, static_cast<T*>(to), ld);
   };
-  type == 0 ? run(0.f) : type == 1 ? run(0.0) : run(int64_t{0});
+  type == 0 ? run(0.f) : type == 1 ? run(0.0) : type == 2 ? run(int64_t{0}) : run(uint16_t{0});
 }
 
 void add_window_rows(int type, const Window* w, const void* from, int64_t ld, int64_t row_begin,
