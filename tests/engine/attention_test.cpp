@@ -119,16 +119,17 @@ TEST(Attention, FusedAgreesWithTheCompositionInDouble) {
 TEST(Attention, GivesTheSameNumbersForAnyNumberOfThreads) {
   default_generator().seed(4);
   const int before = get_num_threads();
-  for (const Sizes& size : {Sizes{1, 1, 400, 24}, Sizes{3, 4, 100, 24}}) {
-    const Case c{size, size, size, true};
-    const std::vector<Tensor> x = {normal(size), normal(size), normal(size), normal(size)};
-    set_num_threads(1);
-    const std::vector<Tensor> one = run(c, x, DType::Float32, false);
-    set_num_threads(3);
-    const std::vector<Tensor> three = run(c, x, DType::Float32, false);
-    for (size_t i = 0; i < 4; ++i)
-      EXPECT_EQ(largest_gap(three[i], op<"to.dtype">(one[i], DType::Float64)), 0) << i;
-  }
+  for (const DType type : {DType::Float32, DType::BFloat16})
+    for (const Sizes& size : {Sizes{1, 1, 400, 24}, Sizes{3, 4, 100, 24}, Sizes{2, 3, 1, 40}}) {
+      const Case c{size, size, size, true};
+      const std::vector<Tensor> x = {normal(size), normal(size), normal(size), normal(size)};
+      set_num_threads(1);
+      const std::vector<Tensor> one = run(c, x, type, false);
+      set_num_threads(3);
+      const std::vector<Tensor> three = run(c, x, type, false);
+      for (size_t i = 0; i < 4; ++i)
+        EXPECT_EQ(largest_gap(three[i], op<"to.dtype">(one[i], DType::Float64)), 0) << i;
+    }
   set_num_threads(before);
 }
 

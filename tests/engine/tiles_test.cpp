@@ -309,6 +309,48 @@ TEST_F(Tiles, CarryConvolutionsOfBfloat16) {
   both({1, 64, 9, 20}, {48, 32, 2, 5}, 2);
 }
 
+// Several blocks of queries and of keys with parts of tiles at their ends, against a lower level's lanes.
+TEST_F(Tiles, CarryAttentionForwardAndBackward) {
+  Source s;
+  struct Shape {
+    Sizes q, k;
+    bool causal = false, masked = false;
+    double scale = 0.2;
+  };
+  for (const Shape& c :
+       {Shape{{2, 3, 70, 40}, {2, 3, 70, 40}}, Shape{{1, 2, 300, 33}, {1, 2, 300, 33}, true},
+        Shape{{1, 4, 19, 24}, {1, 2, 531, 24}, false, true},
+        Shape{{1, 1, 90, 16}, {1, 1, 9, 16}, false, true, -0.3}}) {
+    const Tensor q = random(s, c.q, DType::BFloat16), k = random(s, c.k, DType::BFloat16),
+                 v = random(s, c.k, DType::BFloat16), g = random(s, c.q, DType::BFloat16);
+    Tensor mask;
+    if (c.masked) {
+      mask = op<"ge">(random(s, {c.q[2], c.k[2]}), 0.3);
+      op_<"fill">(op<"narrow">(mask, 0, 3, 2), false);  // rows without a key
+    }
+    const auto all = [&] {
+      const Tensor lq = as_leaf(q), lk = as_leaf(k), lv = as_leaf(v);
+      const Tensor y = op<"scaled_dot_product_attention">(lq, lk, lv, mask, 0.0, c.causal, c.scale,
+                                                          c.q[1] != c.k[1]);
+      auto out = grad::gradients({y}, {lq, lk, lv}, {g}, {});
+      out.push_back(y);
+      return out;
+    };
+    const auto by_tiles = all();
+    const cpu::Level best = cpu::level();
+    cpu::force_level(cpu::Level::v3);
+    const auto without = all();
+    cpu::force_level(best);
+    for (size_t i = 0; i < without.size(); ++i) {
+      const auto a = values(by_tiles[i]), b = values(without[i]);
+      double most = 0;
+      for (double x : b) most = std::max(most, std::abs(x));
+      for (size_t j = 0; j < a.size(); ++j)
+        ASSERT_NEAR(a[j], b[j], most / 60) << to_string(c.q) << " result " << i << " at " << j;
+    }
+  }
+}
+
 TEST(TilesOfTheProcessor, AreUsedWhereTheyMultiplyRightAndElseTheReasonIsKnown) {
   if (const char* why = cpu::why_no_tiles())
     EXPECT_EQ(cpu::tiles(), nullptr) << why;

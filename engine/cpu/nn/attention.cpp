@@ -8,166 +8,23 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
-#include "engine/cpu/blocks.h"
-#include "engine/cpu/elementwise/rows.h"
-#include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/nn/attention_inputs.h"
+#include "engine/cpu/nn/attention_tiles.h"
 #include "engine/cpu/scratch.h"
-#include "engine/ops/table/apply.h"
-#include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kFewQueries = 2;  // for whom the keys are read as they lie
-
-// A stack of matrices in the lanes' type, one per head; `share` heads of the index read one matrix.
-struct Stack {
-  Tensor t;
-  std::vector<int64_t> at;  // per head, in elements
-  int64_t rows = 0, cols = 0, row = 0, col = 0;
-
-  char* matrix(int64_t head, int size) const { return t.data() + at[head] * size; }
-};
-
-Stack stack_of(const Tensor& t, const Sizes& lead, int64_t share) {
-  Stack s;
-  s.t = t;
-  s.rows = t.size(-2), s.cols = t.size(-1), s.row = t.stride(-2), s.col = t.stride(-1);
-  const int64_t heads = product(lead);
-  const int own = t.rank() - 2;
-  s.at.resize(static_cast<size_t>(heads));
-  for (int64_t i = 0; i < heads; ++i) {
-    int64_t rest = i, place = 0;
-    for (int d = lead.n - 1; d >= 0; --d) {
-      int64_t index = rest % lead[d];
-      rest /= lead[d];
-      const int mine = d - (lead.n - own);
-      if (mine < 0 || t.size(mine) == 1) continue;
-      if (d == lead.n - 1) index /= share;
-      place += index * t.stride(mine);
-    }
-    s.at[static_cast<size_t>(i)] = place;
-  }
-  return s;
-}
-
-struct Lanewise {
-  int type, size, unit_rows, unit_cols;
-  DType dtype;
-  explicit Lanewise(DType t) {
-    dtype = t == DType::Float64 ? t : DType::Float32;
-    type = dtype == DType::Float64;
-    size = dtype_size(dtype);
-    level_of::gemm_unit(type, &unit_rows, &unit_cols);
-  }
-  Tensor typed(const Tensor& t) const {
-    if (t.dtype() == dtype) return t;
-    Tensor to = empty(t.shape(), dtype, t.device());
-    copy_raw(to, t);
-    return to;
-  }
-  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size); }
-  char* at(char* p, int64_t elements) const { return p + elements * size; }
-
-  // Rows [from, to) of a matrix as the columns of a right operand, and as its rows.
-  void turned(const Stack& s, int64_t head, int64_t from, int64_t to, char* scratch) const {
-    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
-                          s.row, s.col, to - from, s.cols, static_cast<void*>(scratch));
-  }
-  void straight(const Stack& s, int64_t head, int64_t from, int64_t to, char* scratch) const {
-    level_of::gemm_pack_b(type, static_cast<const void*>(at(s.matrix(head, size), from * s.row)),
-                          s.col, s.row, s.cols, to - from, static_cast<void*>(scratch));
-  }
-  // Rows in the lanes' type into a tensor of any type.
-  void store(const Tensor& to, int64_t place, int64_t row, int64_t col, const char* from,
-             int64_t step, int64_t rows, int64_t cols) const {
-    for (int64_t i = 0; i < rows; ++i)
-      level_of::store_tile(
-          type, static_cast<int>(to.dtype()),
-          static_cast<void*>(to.data() + (place + i * row) * dtype_size(to.dtype())),
-          static_cast<const void*>(from + i * step * size), col, cols);
-  }
-};
-
-// What both passes read: query, key, value, and the mask seen from each head.
-struct Inputs {
-  Lanewise lane;
-  Sizes lead;
-  int64_t heads, groups, share, queries, keys, depth, width, work;
-  Stack q, k, v;
-  Tensor mask;
-  std::vector<int64_t> mask_at;
-  AttentionMask mask_of_all;
-  bool causal;
-  double scale;
-
-  Inputs(const Call& c, int first)
-      : lane(c.tensor(first).dtype()), causal(c.flag(first + 4)), scale(c.number(first + 5)) {
-    const Tensor &query = c.tensor(first), &key = c.tensor(first + 1);
-    for (int d = 0; d < query.rank() - 2; ++d) lead.push_back(query.size(d));
-    heads = product(lead);
-    share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
-    if (share < 1) share = 1;
-    groups = heads / share;
-    q = lines(query, 1);
-    k = lines(key, share);
-    v = stack_of(lane.typed(c.tensor(first + 2)), lead, share);
-    queries = q.rows, keys = k.rows, depth = q.cols, width = v.cols;
-    if (depth == 0) scale = 0;  // not 1 / sqrt(0): scores of nothing are 0
-    // Multiply-adds of a group's forward pass.
-    work = std::max<int64_t>(1, share * queries * keys * (depth + width) / (causal ? 2 : 1));
-    mask = c.tensor(first + 3);
-    if (!mask) return;
-    // What many heads share is made into numbers to add once (as PyTorch's "math" way does).
-    if (mask.dtype() == DType::Bool && 2 * mask.numel() <= heads * queries * keys)
-      mask = op<"masked_fill">(op<"zeros">(mask.shape(), lane.dtype, mask.device()),
-                               op<"logical_not">(mask), -__builtin_inf());
-    const Stack m = stack_of(mask, lead, 1);
-    mask_at = m.at;
-    mask_of_all.dtype = static_cast<int>(mask.dtype());
-    mask_of_all.bytes = dtype_size(mask.dtype());
-    mask_of_all.truth = mask.dtype() == DType::Bool;
-    mask_of_all.row = m.rows == 1 ? 0 : m.row;
-    mask_of_all.col = m.cols == 1 ? 0 : m.col;
-  }
-  // Matrices in the lanes' type, the elements of a row side by side.
-  Stack lines(const Tensor& t, int64_t heads_each) const {
-    Tensor typed = lane.typed(t);
-    if (typed.stride(-1) != 1 && typed.size(-1) > 1) typed = packed(typed);
-    return stack_of(typed, lead, heads_each);
-  }
-  AttentionMask mask_of(int64_t head) const {
-    AttentionMask m = mask_of_all;
-    if (mask) m.data = mask.data() + mask_at[static_cast<size_t>(head)] * m.bytes;
-    return m;
-  }
-  // Whole groups to the threads where there are enough of them; else each group is split inside,
-  // as a long one must be for an interrupt to be seen soon.
-  bool by_group() const {
-    return work < (int64_t{1} << 26) && (get_num_threads() == 1 || groups >= 4 * get_num_threads());
-  }
-  int64_t grain() const { return std::max<int64_t>(1, (int64_t{1} << 19) / work); }
-};
-
-// f(begin, end): over the threads, or here.
-template <class F>
-void spread(bool over, int64_t n, int64_t grain, F&& f) {
-  if (over)
-    parallel_for(n, grain, f);
-  else if (n > 0)
-    f(int64_t{0}, n);
-}
-
 struct Forward {
-  const Inputs& in;
+  const AttentionInputs& in;
   const Tensor &out, &lse;
-  Stack to;
+  AttentionStack to;
 
-  Forward(const Inputs& inputs, const Tensor& o, const Tensor& l)
+  Forward(const AttentionInputs& inputs, const Tensor& o, const Tensor& l)
       : in(inputs), out(o), lse(l), to(stack_of(o, in.lead, 1)) {}
 
   void group(int64_t g, bool split) const {
-    const Lanewise& lane = in.lane;
+    const AttentionLanes& lane = in.lane;
     const int64_t first = g * in.share;
     // Packing pays off over many queries only.
     const int64_t readers = in.share * in.queries;
@@ -178,7 +35,7 @@ struct Forward {
     const Scratch k(k_here ? 0 : lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
         v(v_here ? 0 : lane.bytes(in.keys * up(in.width, lane.unit_cols)));
     const int64_t panels = k_here ? 0 : up(in.keys, lane.unit_cols) / lane.unit_cols;
-    spread(split, panels, 8, [&](int64_t begin, int64_t end) {
+    spread_over(split, panels, 8, [&](int64_t begin, int64_t end) {
       const int64_t from = begin * lane.unit_cols;
       char* const to = lane.at(k.data(), from * in.depth);
       lane.turned(in.k, first, from, std::min(in.keys, end * lane.unit_cols), to);
@@ -187,21 +44,26 @@ struct Forward {
     });
     if (!v_here) lane.straight(in.v, first, 0, in.keys, v.data());
     const int64_t blocks = (in.queries + kAttentionRows - 1) / kAttentionRows;
-    spread(split, in.share * blocks, 1, [&](int64_t begin, int64_t end) {
+    spread_over(split, in.share * blocks, 1, [&](int64_t begin, int64_t end) {
       // Straight into the result where its type and layout allow.
       const bool direct = out.dtype() == lane.dtype && (to.col == 1 || to.cols == 1);
       const int64_t step = direct ? to.row : up(in.width, lane.unit_cols) + 16;
       const int64_t out_size = direct ? 0 : std::min(in.queries, kAttentionRows) * step;
-      const Scratch scratch(lane.bytes(out_size + kAttentionRows + level_of::attention_scratch()));
+      const int64_t room = in.as_stored ? kAttentionStored * std::max(in.depth, in.width) : 0;
+      const Scratch scratch(
+          lane.bytes(room + out_size + kAttentionRows + level_of::attention_scratch()));
       AttentionRows a;
       a.keys = in.keys, a.depth = in.depth, a.width = in.width, a.causal = in.causal;
       a.scale = in.scale;
       a.k_turned = k_here ? nullptr : k.data();
-      a.k = in.k.matrix(first, lane.size), a.k_row = in.k.row;
-      a.v = v_here ? in.v.matrix(first, lane.size) : v.data(), a.v_row = v_here ? in.v.row : 0;
+      a.stored = in.as_stored ? static_cast<int>(in.k.t.dtype()) : -1;
+      a.stored_bytes = dtype_size(in.k.t.dtype());
+      a.k = in.k.matrix(first, a.stored_bytes), a.k_row = in.k.row;
+      a.v = v_here ? in.v.matrix(first, a.stored_bytes) : v.data(), a.v_row = v_here ? in.v.row : 0;
       a.q_row = in.q.row, a.out_row = step;
       a.lse = lane.at(scratch.data(), out_size);
-      a.scratch = lane.at(scratch.data(), out_size + kAttentionRows);
+      a.room = lane.at(scratch.data(), out_size + kAttentionRows);
+      a.scratch = lane.at(scratch.data(), out_size + kAttentionRows + room);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t head = first + i / blocks;
         const int64_t place = to.at[static_cast<size_t>(head)];
@@ -226,7 +88,8 @@ struct Forward {
 void attention(Call& c) {
   const Tensor &out = c.out[0], &lse = c.out[1];
   if (out.numel() == 0 && lse.numel() == 0) return;
-  const Inputs in(c, 0);
+  const AttentionInputs in(c, 0);
+  if (in.by_tiles) return attention_tiles(in, out, lse);
   const Forward pass(in, out, lse);
   if (in.by_group())
     parallel_for(in.groups, in.grain(), [&](int64_t begin, int64_t end) {
@@ -240,10 +103,10 @@ namespace {
 
 // One group's operands packed for the backward tiles, and its sums.
 struct Gradients {
-  const Inputs& in;
-  const Stack &g, &o;
+  const AttentionInputs& in;
+  const AttentionStack &g, &o;
   const Tensor& lse;
-  Stack dq, dk, dv;
+  AttentionStack dq, dk, dv;
 
   // Where a sum is made: in the result itself where its type and layout allow, else in scratch
   // memory.
@@ -252,7 +115,8 @@ struct Gradients {
     int64_t row;
     bool direct;
   };
-  Sum sum_in(const Stack& result, int64_t head, char* scratch, bool from_zero = true) const {
+  Sum sum_in(const AttentionStack& result, int64_t head, char* scratch,
+             bool from_zero = true) const {
     const bool direct = result.t.dtype() == in.lane.dtype && (result.col == 1 || result.cols <= 1);
     const Sum s = {direct ? result.matrix(head, in.lane.size) : scratch,
                    direct ? result.row : up(result.cols, 16) + 16, direct};
@@ -260,14 +124,14 @@ struct Gradients {
       std::memset(in.lane.at(s.data, i * s.row), 0, in.lane.bytes(result.cols));
     return s;
   }
-  void finish(const Sum& s, const Stack& result, int64_t head) const {
+  void finish(const Sum& s, const AttentionStack& result, int64_t head) const {
     if (!s.direct)
       in.lane.store(result.t, result.at[static_cast<size_t>(head)], result.row, result.col, s.data,
                     s.row, result.rows, result.cols);
   }
 
   void group(int64_t index, bool split) const {
-    const Lanewise& lane = in.lane;
+    const AttentionLanes& lane = in.lane;
     const int64_t first = index * in.share, queries = in.queries, keys = in.keys;
     // For few queries, as forward, keys and values are read as they lie.
     const bool here = in.share * queries <= kFewQueries && in.v.col == 1;
@@ -345,7 +209,7 @@ struct Gradients {
         });
       } else {
         const Scratch work(working);
-        spread(split, key_blocks, 1, [&](int64_t begin, int64_t end) {
+        spread_over(split, key_blocks, 1, [&](int64_t begin, int64_t end) {
           for (int64_t kb = begin; kb < end; ++kb)
             for (int64_t rb = 0; rb < row_blocks; ++rb) tile(rb, kb, true, true, work.data());
         });
@@ -361,8 +225,9 @@ struct Gradients {
 
 void attention_backward(Call& c) {
   if (c.out[0].numel() == 0 && c.out[1].numel() == 0 && c.out[2].numel() == 0) return;
-  const Inputs in(c, 1);
-  const Stack g = in.lines(c.tensor(0), 1), o = in.lines(c.tensor(7), 1);
+  const AttentionInputs in(c, 1);
+  if (in.by_tiles) return attention_tiles_backward(in, c);
+  const AttentionStack g = in.lines(c.tensor(0), 1, false), o = in.lines(c.tensor(7), 1, false);
   const Gradients pass{in,
                        g,
                        o,

@@ -5,8 +5,9 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kAttentionRows = 96;                                // queries of a forward block
-constexpr int64_t kAttentionKeys = 512;                               // keys of a forward tile
+constexpr int64_t kAttentionRows = 96;    // queries of a forward block
+constexpr int64_t kAttentionKeys = 512;   // keys of a forward tile
+constexpr int64_t kAttentionStored = 32;  // keys or values that are widened at a time
 constexpr int64_t kAttentionGradRows = 72, kAttentionGradKeys = 128;  // of a backward tile
 
 // Scores to add, or true and false, of any type; element (i, j) at [i * row + j * col].
@@ -29,6 +30,9 @@ struct AttentionRows {
   const void* v;         // b panels [keys, width]; or in place, rows v_row apart
   void* out;             // [rows, width], rows out_row apart
   int64_t q_row, k_row, v_row, out_row;  // v_row 0: panels
+  int stored;                            // the type of k and v where it is another one; else -1
+  int stored_bytes;
+  void* room;     // [kAttentionStored, depth or width] for those
   void* lse;      // [rows]: log of the sum of exp(scores); inf where a row has no key
   void* scratch;  // attention_scratch elements
 };
@@ -48,7 +52,34 @@ struct AttentionTile {
   void* scratch;
 };
 
+// Scores of queries [first, first + rows) against keys [key, key + keys), for products by tiles:
+// scaled and masked they become weights in bfloat16, zeros up to `filled`, and `out`, `top` and
+// `sum` what they were for the keys before, times what these shrink by.
+struct AttentionWeights {
+  int64_t first, rows, key, keys, filled, width;
+  bool causal;
+  AttentionMask mask;
+  double scale;
+  float* scores;
+  uint16_t* weights;  // up to 15 more are written
+  float* out;
+  int64_t scores_row, weights_row, out_row;
+  float *top, *sum;  // [rows]
+  float* line;       // [keys]
+};
+
 }  // namespace tycho::cpu
+
+namespace tycho::cpu::v4 {
+void attention_weights(const AttentionWeights& a);
+// The log of the sums of exp(scores), and `out` divided by the sums.
+void attention_rows_end(int64_t rows, const float* top, float* sum, float* lse, float* out,
+                        int64_t out_row, int64_t width);
+// Rows [row, row + rows) of a tile, of which n keys are seen: scores (before the scale) become weights,
+// and `slope` the gradient of scores instead of that of weights. `line` is room for the tile's keys.
+void attention_slopes(const AttentionTile& a, int64_t row, int64_t rows, int64_t n, float* scores,
+                      float* slope, int64_t step, float* line);
+}  // namespace tycho::cpu::v4
 
 // T is 0 for float, 1 for double. Elements of `scratch` that the two below want.
 TYCHO_LEVELS(int64_t, attention_scratch, ())
