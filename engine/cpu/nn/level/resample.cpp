@@ -1,6 +1,8 @@
 // Inner loops of resizing; see engine/cpu/nn/resample.h.
 #include "engine/cpu/nn/resample.h"
 
+#include "engine/cpu/lanes/parts.h"
+
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
@@ -18,10 +20,18 @@ template <class T>
     }
     for (int64_t l = 0; l < kBlock; ++l) y[j + l] = sum[l];
   }
-  for (; j < n; ++j) {
-    T sum = 0;
-    for (int64_t k = 0; k < taps; ++k) sum += w[k] * x[k * stride + j];
-    y[j] = sum;
+  for (; j < n; j += Lane<T>::size) {
+    const int rest = static_cast<int>(n - j < Lane<T>::size ? n - j : Lane<T>::size);
+    Lane<T> sum(T(0));
+    for (int64_t k = 0; k < taps; ++k) {
+      const T* const row = x + k * stride + j;
+      sum = sum + Lane<T>(w[k]) *
+                      (rest == Lane<T>::size ? Lane<T>::load(row) : load_part<T>(row, rest, T(0)));
+    }
+    if (rest == Lane<T>::size)
+      sum.store(y + j);
+    else
+      store_part<T>(sum, y + j, rest);
   }
 }
 
@@ -80,15 +90,16 @@ template <class T>
 #endif
   constexpr int64_t kTaps = 8;
   if (taps > kTaps || lines < 4) return 0;
-  for (; i + kLanes <= out; i += kLanes) {
-    const int64_t base = first[i];
-    if (first[i + kLanes - 1] + taps - base > kInputs) return i;
-    T weight[kTaps][kLanes];
-    alignas(64) int32_t place[kLanes];
-    for (int64_t j = 0; j < kLanes; ++j) {
+  for (; i < out; i += kLanes) {
+    const int64_t base = first[i], some = out - i < kLanes ? out - i : kLanes;
+    if (first[i + some - 1] + taps - base > kInputs) return i;
+    T weight[kTaps][kLanes] = {};
+    alignas(64) int32_t place[kLanes] = {};
+    for (int64_t j = 0; j < some; ++j) {
       place[j] = static_cast<int32_t>(first[i + j] - base);
       for (int64_t k = 0; k < taps; ++k) weight[k][j] = w[(i + j) * taps + k];
     }
+    [[maybe_unused]] const uint32_t made = (1u << some) - 1;
     const int64_t there = in - base < kInputs ? in - base : kInputs;
     for (int64_t line = 0; line < lines; ++line) {
       const T* const p = x + line * in + base;
@@ -102,7 +113,7 @@ template <class T>
         __m512 sum = _mm512_setzero_ps();
         for (int64_t k = 0; k < taps; ++k, at = _mm512_add_epi32(at, _mm512_set1_epi32(1)))
           sum = _mm512_fmadd_ps(_mm512_loadu_ps(weight[k]), _mm512_permutex2var_ps(a, at, b), sum);
-        _mm512_storeu_ps(to, sum);
+        _mm512_mask_storeu_ps(to, static_cast<__mmask16>(made), sum);
       } else {
         const uint32_t mask = (1u << there) - 1;
         const __m512d a = _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p),
@@ -112,7 +123,7 @@ template <class T>
         __m512d sum = _mm512_setzero_pd();
         for (int64_t k = 0; k < taps; ++k, at = _mm512_add_epi64(at, _mm512_set1_epi64(1)))
           sum = _mm512_fmadd_pd(_mm512_loadu_pd(weight[k]), _mm512_permutex2var_pd(a, at, b), sum);
-        _mm512_storeu_pd(to, sum);
+        _mm512_mask_storeu_pd(to, static_cast<__mmask8>(made), sum);
       }
 #else
       alignas(32) static constexpr int32_t kCount[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -125,12 +136,19 @@ template <class T>
       for (int64_t k = 0; k < taps; ++k, at = _mm256_add_epi32(at, _mm256_set1_epi32(1)))
         sum = _mm256_fmadd_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(weight[k])),
                               _mm256_permutevar8x32_ps(a, at), sum);
-      _mm256_storeu_ps(reinterpret_cast<float*>(to), sum);
+      if (some == kLanes)
+        _mm256_storeu_ps(reinterpret_cast<float*>(to), sum);
+      else
+        _mm256_maskstore_ps(
+            reinterpret_cast<float*>(to),
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(some)),
+                               _mm256_load_si256(reinterpret_cast<const __m256i*>(kCount))),
+            sum);
 #endif
     }
   }
 #endif
-  return i;
+  return i < out ? i : out;
 }
 
 // Four lines at once keep the multipliers busy.
