@@ -32,19 +32,24 @@ TYCHO_NORM_LEVELS(float, float, f32)
 TYCHO_NORM_LEVELS(double, double, f64)
 TYCHO_NORM_LEVELS(uint16_t, float, bf16)
 
-#define TYCHO_NORM_ROW_LEVELS(S, T, suffix)                                                       \
-  TYCHO_LEVELS(double, norm_squares_##suffix, (const S* x, int64_t n))                            \
+// W is how the weights lie.
+#define TYCHO_NORM_ROW_LEVELS(S, T, W, suffix)                                                    \
   /* y = (x - mean) * rstd * w + b, element by element; w or b may be null */                     \
   TYCHO_LEVELS(void, norm_row_##suffix,                                                           \
-               (const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b))             \
+               (const S* x, S* y, int64_t n, T mean, T rstd, const W* w, const W* b))             \
   /* The sums of h = g * w and of h * (x - mean). */                                              \
   TYCHO_LEVELS(void, norm_row_sums_##suffix,                                                      \
-               (const S* g, const S* x, const T* w, int64_t n, T mean, double* sum, double* dot)) \
+               (const S* g, const S* x, const W* w, int64_t n, T mean, double* sum, double* dot)) \
   /* The gradient of norm_row: y = h * rstd + (x - mean) * b + c, dw += g * xhat, db += g */      \
   TYCHO_LEVELS(void, norm_row_grad_##suffix,                                                      \
-               (const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, T b, T c,    \
+               (const S* g, const S* x, const W* w, S* y, int64_t n, T mean, T rstd, T b, T c,    \
                 T* dw, T* db))
 
-TYCHO_NORM_ROW_LEVELS(float, float, f32)
-TYCHO_NORM_ROW_LEVELS(double, double, f64)
-TYCHO_NORM_ROW_LEVELS(uint16_t, float, bf16)
+TYCHO_NORM_ROW_LEVELS(float, float, float, f32)
+TYCHO_NORM_ROW_LEVELS(double, double, double, f64)
+TYCHO_NORM_ROW_LEVELS(uint16_t, float, float, bf16)
+TYCHO_NORM_ROW_LEVELS(uint16_t, float, uint16_t, bf16_all)
+
+TYCHO_LEVELS(double, norm_squares_f32, (const float* x, int64_t n))
+TYCHO_LEVELS(double, norm_squares_f64, (const double* x, int64_t n))
+TYCHO_LEVELS(double, norm_squares_bf16, (const uint16_t* x, int64_t n))

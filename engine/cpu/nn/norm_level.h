@@ -93,33 +93,36 @@ inline void finish(const Tensor& out, const Tensor& result) {
   if (out.get() != result.get()) copy_raw(out, result);
 }
 
-// The numbers of a tensor, in order; `standard` n times when there is none.
-template <class T>
-std::vector<T> values(const Tensor& t, int64_t n, double standard) {
-  std::vector<T> v(static_cast<size_t>(n), static_cast<T>(standard));
-  if (!t || n == 0) return v;
-  const Tensor plain = empty({n}, type_of<T>);
-  copy_raw(plain, packed(t).rank() == 1 ? t : alias(packed(t), {n}, {1}, packed(t)->offset));
-  std::copy_n(plain.data<T>(), n, v.begin());
-  return v;
-}
-
-// The same where they need not change: read where they lie, if they can be.
+// The numbers of a tensor, in order and where they lie, if they can be read there; `standard` n times when
+// there is none.
 template <class T>
 class Numbers {
  public:
   Numbers(const Tensor& t, int64_t n, double standard) {
-    if (t && t.contiguous() && t.dtype() == type_of<T> && t.numel() == n)
+    if (t && t.contiguous() && t.dtype() == type_of<T> && t.numel() == n) {
       at_ = t.data<T>();
-    else
-      own_ = values<T>(t, n, standard), at_ = own_.data();
+      return;
+    }
+    own_ = empty({n}, type_of<T>);
+    at_ = own_.data<T>();
+    if (!t)
+      std::fill_n(own_.data<T>(), n, static_cast<T>(standard));
+    else if (n > 0)
+      copy_raw(own_, t.rank() == 1 ? t : alias(packed(t), {n}, {1}, packed(t)->offset));
   }
   const T& operator[](int64_t i) const { return at_[i]; }
   const T* data() const { return at_; }
 
  private:
-  std::vector<T> own_;
+  Tensor own_;
   const T* at_;
 };
+
+// The same to be changed.
+template <class T>
+std::vector<T> values(const Tensor& t, int64_t n, double standard) {
+  const Numbers<T> given(t, n, standard);
+  return std::vector<T>(given.data(), given.data() + n);
+}
 
 }  // namespace tycho::cpu

@@ -1,6 +1,7 @@
 // layer_norm and rms_norm on the CPU (ops/nn says what they compute): row-major, and in
 // float32 or float64; bfloat16 is read as it lies.
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -41,6 +42,51 @@ void store_row(const Tensor& t, int64_t row, int64_t n, const void* from) {
                        t.data() + row * n * dtype_size(t.dtype()), from, 1, n);
 }
 
+// Weights as the rows' kernels read them: in T, or in bfloat16 as the rows themselves.
+template <class S, class T>
+class RowWeights {
+ public:
+  RowWeights(const Tensor& w, const Tensor& b, int64_t n) : n_(n) {
+    const auto kept = [](const Tensor& t) {
+      return !t || (t.dtype() == DType::BFloat16 && t.contiguous());
+    };
+    as_rows_ = sizeof(S) == 2 && kept(w) && kept(b);
+    w_ = at(w, &own_[0]), b_ = at(b, &own_[1]);
+  }
+  // Calls f(w, b) with their elements from `at` on; null where there are none.
+  template <class F>
+  void from(int64_t at, F&& f) const {
+    if constexpr (sizeof(S) == 2)
+      if (as_rows_) return f(step<uint16_t>(w_, at), step<uint16_t>(b_, at));
+    f(step<T>(w_, at), step<T>(b_, at));
+  }
+  const T* wide() const { return static_cast<const T*>(w_); }  // of rows in T
+
+ private:
+  const void* at(const Tensor& t, std::optional<Numbers<T>>* own) const {
+    if (!t) return nullptr;
+    if (as_rows_) return t.data();
+    own->emplace(t, n_, 0);
+    return (*own)->data();
+  }
+  template <class W>
+  static const W* step(const void* p, int64_t at) {
+    return p ? static_cast<const W*>(p) + at : nullptr;
+  }
+  int64_t n_;
+  bool as_rows_;
+  std::optional<Numbers<T>> own_[2];
+  const void *w_, *b_;
+};
+
+#define NORM_ROW_LEVEL(S, W, name, ...)       \
+  do {                                        \
+    if constexpr (sizeof(W) == 2)             \
+      level_of::name##_bf16_all(__VA_ARGS__); \
+    else                                      \
+      NORM_LEVEL_16(S, name, __VA_ARGS__);    \
+  } while (0)
+
 // S is how images lie in memory, T what is computed in.
 template <class S, class T>
 void layer_norm_typed(Call& c) {
@@ -53,16 +99,15 @@ void layer_norm_typed(Call& c) {
   const bool by_row = goes_by_row<S>(p, {self, c.out[0]});
   const Tensor x = by_row ? self : arranged(self, type_of<S>, stride);
   const Tensor y = by_row ? c.out[0] : target(c.out[0], type_of<S>, stride);
-  const Numbers<T> w(c.tensor(2), c.tensor(2) ? r.n : 0, 1),
-      b(c.tensor(3), c.tensor(3) ? r.n : 0, 0);
-  const T* const wp = c.tensor(2) ? w.data() : nullptr;
-  const T* const bp = c.tensor(3) ? b.data() : nullptr;
+  const RowWeights<S, T> weights(c.tensor(2), c.tensor(3), r.n);
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   const S* const from = by_row ? nullptr : x.data<S>();
   S* const to = by_row ? nullptr : y.data<S>();
   if constexpr (std::is_same_v<S, T>)
     if (are_short(r.rows, r.n)) {
-      ShortRows<T>{r.rows, r.n, centred, wp}.forward(from, to, bp, mean, rstd, eps);
+      weights.from(0, [&](const T* w, const T* b) {
+        ShortRows<T>{r.rows, r.n, centred, w}.forward(from, to, b, mean, rstd, eps);
+      });
       return finish(c.out[0], y);
     }
   const auto moments = [&](const S* run, int64_t n) {
@@ -83,8 +128,9 @@ void layer_norm_typed(Call& c) {
     rstd[row] = static_cast<T>(1 / std::sqrt(m.m2 / static_cast<double>(r.n) + eps));
   };
   const auto result = [&](int64_t row, int64_t at, int64_t n, const S* in, S* out) {
-    NORM_LEVEL_16(S, norm_row, in, out, n, mean[row], rstd[row], wp ? wp + at : wp,
-                  bp ? bp + at : bp);
+    weights.from(at, [&]<class W>(const W* w, const W* b) {
+      NORM_ROW_LEVEL(S, W, norm_row, in, out, n, mean[row], rstd[row], w, b);
+    });
   };
   const auto apply = [&](int64_t row, int64_t at, int64_t n) {
     result(row, at, n, from + row * r.n + at, to + row * r.n + at);
@@ -132,8 +178,7 @@ void layer_norm_backward_typed(Call& c) {
   const Tensor g = by_row ? c.tensor(0) : arranged(c.tensor(0), type_of<S>, stride);
   const Tensor x = by_row ? self : arranged(self, type_of<S>, stride);
   const Tensor y = by_row ? c.out[0] : target(c.out[0], type_of<S>, stride);
-  const Numbers<T> w(c.tensor(3), c.tensor(3) ? r.n : 0, 1);
-  const T* const wp = c.tensor(3) ? w.data() : nullptr;
+  const RowWeights<S, T> weights(c.tensor(3), Tensor(), r.n);
   const Tensor means = packed(c.tensor(4)), rstds = packed(c.tensor(5));
   const T *const mean = means.data<T>(), *const rstd = rstds.data<T>();
   const S *const gp = by_row ? nullptr : g.data<S>(), *const xp = by_row ? nullptr : x.data<S>();
@@ -142,7 +187,7 @@ void layer_norm_backward_typed(Call& c) {
   if constexpr (std::is_same_v<S, T>)
     if (are_short(r.rows, r.n)) {
       std::vector<double> sum(static_cast<size_t>(2 * r.n));
-      ShortRows<T>{r.rows, r.n, centred, wp}.backward(gp, xp, to, mean, rstd, sum);
+      ShortRows<T>{r.rows, r.n, centred, weights.wide()}.backward(gp, xp, to, mean, rstd, sum);
       for (int64_t j = 0; j < r.n; ++j) {
         weight[j] = static_cast<T>(sum[static_cast<size_t>(j)]);
         bias[j] = static_cast<T>(sum[static_cast<size_t>(r.n + j)]);
@@ -152,7 +197,9 @@ void layer_norm_backward_typed(Call& c) {
   // Of elements [at, at + n) of a row, which begin at g_at and x_at.
   const auto sums_at = [&](int64_t row, int64_t at, int64_t n, const S* g_at, const S* x_at) {
     Sums s;
-    NORM_LEVEL_16(S, norm_row_sums, g_at, x_at, wp ? wp + at : wp, n, mean[row], &s.sum, &s.dot);
+    weights.from(at, [&]<class W>(const W* w, const W*) {
+      NORM_ROW_LEVEL(S, W, norm_row_sums, g_at, x_at, w, n, mean[row], &s.sum, &s.dot);
+    });
     return s;
   };
   const auto apply_at = [&](int64_t row, int64_t at, int64_t n, const Sums& s, T* dw, T* db,
@@ -160,8 +207,10 @@ void layer_norm_backward_typed(Call& c) {
     const double k = static_cast<double>(rstd[row]), count = static_cast<double>(r.n);
     const T b = static_cast<T>(-s.dot * k * k * k / count),
             shift = centred ? static_cast<T>(-s.sum * k / count) : T(0);
-    NORM_LEVEL_16(S, norm_row_grad, g_at, x_at, wp ? wp + at : wp, y_at, n, mean[row], rstd[row], b,
-                  shift, dw, db);
+    weights.from(at, [&]<class W>(const W* w, const W*) {
+      NORM_ROW_LEVEL(S, W, norm_row_grad, g_at, x_at, w, y_at, n, mean[row], rstd[row], b, shift,
+                     dw, db);
+    });
     if (centred && r.n == 1) y_at[0] = 0;  // one number less its mean is always 0
   };
   const auto sums = [&](int64_t row, int64_t at, int64_t n) {

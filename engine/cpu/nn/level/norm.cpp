@@ -97,8 +97,8 @@ void apply(const S* x, S* y, int64_t n, T mean, T a, T b) {
   });
 }
 
-template <class S, class T = In<S>>
-void row(const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b) {
+template <class S, class W, class T = In<S>>
+void row(const S* x, S* y, int64_t n, T mean, T rstd, const W* w, const W* b) {
   if (w && b)
     map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
       store(fma((load(x + i) - Lane<T>(mean)) * Lane<T>(rstd), load(w + i), load(b + i)), y + i);
@@ -140,8 +140,8 @@ void grad(const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c) {
   });
 }
 
-template <class S, class T = In<S>>
-void row_sums(const S* g, const S* x, const T* w, int64_t n, T mean, double* sum, double* dot) {
+template <class S, class W, class T = In<S>>
+void row_sums(const S* g, const S* x, const W* w, int64_t n, T mean, double* sum, double* dot) {
   double s = 0, d = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
@@ -158,8 +158,8 @@ void row_sums(const S* g, const S* x, const T* w, int64_t n, T mean, double* sum
   *dot = d;
 }
 
-template <class S, class T = In<S>>
-void row_grad(const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, T b, T c, T* dw,
+template <class S, class W, class T = In<S>>
+void row_grad(const S* g, const S* x, const W* w, S* y, int64_t n, T mean, T rstd, T b, T c, T* dw,
               T* db) {
   map_lanes<T>(n, [&](int64_t i, auto load, auto store) {
     const Lane<T> gv = load(g + i), xc = load(x + i) - Lane<T>(mean);
@@ -296,21 +296,25 @@ TYCHO_NORM(float, float, f32)
 TYCHO_NORM(double, double, f64)
 TYCHO_NORM(uint16_t, float, bf16)
 
-#define TYCHO_NORM_ROWS(S, T, suffix)                                                              \
-  double norm_squares_##suffix(const S* x, int64_t n) { return squares(x, n); }                    \
-  void norm_row_##suffix(const S* x, S* y, int64_t n, T mean, T rstd, const T* w, const T* b) {    \
+#define TYCHO_NORM_ROWS(S, T, W, suffix)                                                           \
+  void norm_row_##suffix(const S* x, S* y, int64_t n, T mean, T rstd, const W* w, const W* b) {    \
     row(x, y, n, mean, rstd, w, b);                                                                \
   }                                                                                                \
-  void norm_row_sums_##suffix(const S* g, const S* x, const T* w, int64_t n, T mean, double* sum,  \
+  void norm_row_sums_##suffix(const S* g, const S* x, const W* w, int64_t n, T mean, double* sum,  \
                               double* dot) {                                                       \
     row_sums(g, x, w, n, mean, sum, dot);                                                          \
   }                                                                                                \
-  void norm_row_grad_##suffix(const S* g, const S* x, const T* w, S* y, int64_t n, T mean, T rstd, \
+  void norm_row_grad_##suffix(const S* g, const S* x, const W* w, S* y, int64_t n, T mean, T rstd, \
                               T b, T c, T* dw, T* db) {                                            \
     row_grad(g, x, w, y, n, mean, rstd, b, c, dw, db);                                             \
   }
-TYCHO_NORM_ROWS(float, float, f32)
-TYCHO_NORM_ROWS(double, double, f64)
-TYCHO_NORM_ROWS(uint16_t, float, bf16)
+TYCHO_NORM_ROWS(float, float, float, f32)
+TYCHO_NORM_ROWS(double, double, double, f64)
+TYCHO_NORM_ROWS(uint16_t, float, float, bf16)
+TYCHO_NORM_ROWS(uint16_t, float, uint16_t, bf16_all)
+
+double norm_squares_f32(const float* x, int64_t n) { return squares(x, n); }
+double norm_squares_f64(const double* x, int64_t n) { return squares(x, n); }
+double norm_squares_bf16(const uint16_t* x, int64_t n) { return squares(x, n); }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
