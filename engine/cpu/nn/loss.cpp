@@ -200,21 +200,24 @@ void put_total(const Tensor& out, double total) {
   *out.data<T>() = static_cast<T>(total);
 }
 
-// Weights as numbers of type T (all 1 when there are none) and their sum.
+// Weights as numbers of type T, all 1 when there are none, and their sum. `every`: as an array in any case.
 template <class T>
 struct Weights {
   std::vector<T> w;
-  double sum = 0;
+  double sum;
   const bool given;
-  Weights(const Tensor& weight, int64_t classes)
-      : w(static_cast<size_t>(classes), T(1)), given(weight) {
-    if (weight) {
-      Tensor v = empty(weight.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
-      copy_raw(v, weight);
-      std::copy_n(v.data<T>(), classes, w.begin());
-    }
-    for (const T v : w) sum += static_cast<double>(v);
+  Weights(const Tensor& weight, int64_t classes, bool every = false)
+      : w(static_cast<size_t>(weight || every ? classes : 0), T(1)),
+        sum(static_cast<double>(classes)),
+        given(weight) {
+    if (!weight) return;
+    Tensor v = empty(weight.shape(), sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+    copy_raw(v, weight);
+    std::copy_n(v.data<T>(), classes, w.begin());
+    sum = 0;
+    for (const T x : w) sum += static_cast<double>(x);
   }
+  T operator[](int64_t label) const { return given ? w[static_cast<size_t>(label)] : T(1); }
   // The weights of labels together.
   double of(const Room<int64_t>& labels) const {
     if (!given) {
@@ -223,7 +226,7 @@ struct Weights {
       return static_cast<double>(count);
     }
     return sum_of(labels.size(), [&](int64_t i) {
-      return labels[i] < 0 ? 0.0 : static_cast<double>(w[labels[i]]);
+      return labels[i] < 0 ? 0.0 : static_cast<double>((*this)[labels[i]]);
     });
   }
 };
@@ -262,7 +265,7 @@ void softmax_nll_typed(Call& c) {
   const Reduction r = parse_reduction(c.string(5));
   const T smoothing = static_cast<T>(c.number(4));
   const Room<int64_t> labels = read_labels(c, c.tensor(1), k.classes, c.integer(3));
-  const Weights<T> weights(c.tensor(2), k.classes);
+  const Weights<T> weights(c.tensor(2), k.classes, smoothing > 0);
   const T* const p = x.data<T>();
   T* const lse = c.out[1].data<T>();
   log_sums(p, k, lse);
@@ -275,7 +278,7 @@ void softmax_nll_typed(Call& c) {
         const int64_t i = n * k.places + s, label = labels[i];
         const T all = smoothing > 0 ? each[i] : 0;
         each[i] = label < 0 ? 0
-                            : all + kept * weights.w[label] *
+                            : all + kept * weights[label] *
                                         (lse[i] - p[(n * k.classes + label) * k.places + s]);
       }
   });
@@ -291,7 +294,7 @@ void softmax_nll_backward_typed(Call& c) {
   const Reduction r = parse_reduction(c.string(8));
   const T smoothing = static_cast<T>(c.number(7));
   const Room<int64_t> labels = read_labels(c, c.tensor(2), k.classes, c.integer(6));
-  const Weights<T> weights(c.tensor(3), k.classes);
+  const Weights<T> weights(c.tensor(3), k.classes, smoothing > 0);
   const Tensor sums = packed(c.tensor(4));
   const T* const lse = sums.data<T>();
   const T total = *c.tensor(5).data<T>();
@@ -311,7 +314,7 @@ void softmax_nll_backward_typed(Call& c) {
       for (int64_t s = 0; s < k.places; ++s) {
         const int64_t i = n * k.places + s;
         unit[s] = labels[i] < 0 ? 0 : r == Reduction::None ? gp[i] : shared;
-        scale[s] = labels[i] < 0 ? 0 : unit[s] * (kept * weights.w[labels[i]] + spread * all);
+        scale[s] = labels[i] < 0 ? 0 : unit[s] * (kept * weights[labels[i]] + spread * all);
       }
       if (k.places == 1) {
         // An ignored sample has no gradient, whatever its scores.
@@ -333,11 +336,11 @@ void softmax_nll_backward_typed(Call& c) {
         less(to, weights.w.data(), k.classes, unit[0] * spread);
       else if (smoothing > 0)
         for (int64_t j = 0; j < k.classes; ++j)
-          less(to + j * k.places, unit.data(), k.places, spread * weights.w[j]);
+          less(to + j * k.places, unit.data(), k.places, spread * weights[j]);
       for (int64_t s = 0; s < k.places; ++s) {
         const int64_t label = labels[n * k.places + s];
         if (label >= 0) {
-          to[label * k.places + s] -= unit[s] * kept * weights.w[label];
+          to[label * k.places + s] -= unit[s] * kept * weights[label];
         } else if (k.places > 1) {
           for (int64_t j = 0; j < k.classes; ++j) to[j * k.places + s] = 0;
         }
@@ -345,6 +348,17 @@ void softmax_nll_backward_typed(Call& c) {
     }
   });
   if (!direct) copy_raw(c.out[0], result);
+}
+
+// pick(first sample, last, places): mostly there is a single place, which the compiler then knows.
+template <class F>
+void each_pick(const Classes& k, const F& pick) {
+  each_sample(k.samples, k.places, [&](int64_t begin, int64_t end) {
+    if (k.places == 1)
+      pick(begin, end, std::integral_constant<int64_t, 1>());
+    else
+      pick(begin, end, k.places);
+  });
 }
 
 template <class T>
@@ -355,21 +369,15 @@ void nll_typed(Call& c) {
   const Weights<T> weights(c.tensor(2), k.classes);
   Room<T> each(labels.size());
   const T* const from = x.data<T>();
-  const T* const w = weights.w.data();
   const int64_t* const label = labels.begin();
   T* const to = &each[0];
-  const auto pick = [=](int64_t begin, int64_t end, auto places) {
+  const auto pick = [=, &weights](int64_t begin, int64_t end, auto places) {
     const T* row = from + begin * k.classes * places;
     for (int64_t n = begin, i = begin * places; n < end; ++n, row += k.classes * places)
       for (int64_t s = 0; s < places; ++s, ++i)
-        to[i] = label[i] < 0 ? 0 : -w[label[i]] * row[label[i] * places + s];
+        to[i] = label[i] < 0 ? 0 : -weights[label[i]] * row[label[i] * places + s];
   };
-  each_sample(k.samples, k.places, [=](int64_t begin, int64_t end) {
-    if (k.places == 1)
-      pick(begin, end, std::integral_constant<int64_t, 1>());
-    else
-      pick(begin, end, k.places);
-  });
+  each_pick(k, pick);
   const double total = weights.of(labels);
   put_total<T>(c.out[1], total);
   store_loss(each, total, parse_reduction(c.string(4)), c.out[0]);
@@ -385,12 +393,12 @@ void nll_backward_typed(Call& c) {
   const Tensor result = direct ? out : filled(out.shape(), 0, g.dtype(), Device());
   const T* const from = g.data<T>();
   T* const to = result.data<T>();
-  each_sample(k.samples, k.places, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
-      for (int64_t s = 0; s < k.places; ++s) {
-        const int64_t i = n * k.places + s, label = labels[i];
-        if (label >= 0) to[(n * k.classes + label) * k.places + s] = -weights.w[label] * from[i];
-      }
+  const int64_t* const label = labels.begin();
+  each_pick(k, [=, &weights](int64_t begin, int64_t end, auto places) {
+    T* row = to + begin * k.classes * places;
+    for (int64_t n = begin, i = begin * places; n < end; ++n, row += k.classes * places)
+      for (int64_t s = 0; s < places; ++s, ++i)
+        if (label[i] >= 0) row[label[i] * places + s] = -weights[label[i]] * from[i];
   });
   if (!direct) copy_raw(out, result);
 }
@@ -409,9 +417,9 @@ void nll_terms_typed(Call& c) {
       if (label < 0) continue;
       T* const at = terms + n * k.classes * k.places + s;
       for (int64_t j = 0; smoothing > 0 && j < k.classes; ++j)
-        at[j * k.places] = spread * weights.w[j];
-      at[label * k.places] += (1 - smoothing) * weights.w[label];
-      sums[i] = (1 - smoothing) * weights.w[label] + spread * static_cast<T>(weights.sum);
+        at[j * k.places] = spread * weights[j];
+      at[label * k.places] += (1 - smoothing) * weights[label];
+      sums[i] = (1 - smoothing) * weights[label] + spread * static_cast<T>(weights.sum);
     }
 }
 

@@ -132,11 +132,19 @@ void draw_with_replacement(RandomStream stream, int64_t* y, T* sums, int64_t cat
   const T by = few ? sum : T(1);
   std::vector<double> unit(draws);
   random_uniform(stream, unit.data(), DType::Float64, draws, 0, 1);
-  for (int64_t i = 0; i < draws; ++i) {
-    const double d = unit[i];
-    const T* const slot = std::lower_bound(
-        sums, sums + categories, d, [&](T a, double b) { return static_cast<double>(a / by) < b; });
-    y[i] = first + std::min<int64_t>(slot - sums, categories - 1);
+  // Binary searches side by side: each step of one waits for memory, and none guesses where it goes.
+  constexpr int64_t kTogether = 8;
+  for (int64_t i = 0; i < draws; i += kTogether) {
+    const T* at[kTogether];
+    double d[kTogether];
+    for (int64_t k = 0; k < kTogether; ++k) at[k] = sums, d[k] = unit[std::min(i + k, draws - 1)];
+    const auto below = [&](const T* sum, int64_t k) {
+      return static_cast<double>(*sum / by) < d[k];
+    };
+    for (int64_t n = categories; n > 1; n -= n / 2)
+      for (int64_t k = 0; k < kTogether; ++k) at[k] += below(at[k] + n / 2 - 1, k) * (n / 2);
+    for (int64_t k = 0; k < std::min(kTogether, draws - i); ++k)
+      y[i + k] = first + std::min<int64_t>(at[k] - sums + below(at[k], k), categories - 1);
   }
 }
 
