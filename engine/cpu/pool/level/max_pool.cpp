@@ -97,51 +97,66 @@ TYCHO_INLINE auto comes_first(V v, V tap, V best, V at) {
   return (nan & (~old_nan | (tap > at))) | (~old_nan & ((v > best) | ((v == best) & (tap < at))));
 }
 
-// The maximum of a window, whose columns hold maxima `best` of rows that begin with the tap `at`.
+// The maximum of a window, whose columns hold maxima `from` of rows that begin with the taps `row` (null:
+// there is one row, and taps rise along it).
 template <class T, bool taps_wanted>
 struct Across {
   using L = Lane<T>;
   L best, at{0};  // in every element
 
-  void take(L v, L tap) {
-    if constexpr (taps_wanted) {
+  static void take(L v, L tap, bool rising, L& best, L& at) {
+    if (rising || !taps_wanted) {
+      const auto wins = (v > best) | (v != v);
+      best = select(wins, v, best);
+      if (taps_wanted) at = select(wins, tap, at);
+    } else {
       const auto wins = comes_first(v, tap, best, at);
       best = select(wins, v, best);
       at = select(wins, tap, at);
-    } else {
-      best = select((v > best) | (v != v), v, best);
     }
   }
   Across(const T* from, const T* row, int64_t n, int64_t step, int64_t first) {
     constexpr int size = L::size;
+    const bool rising = row == nullptr;
     if (step == 1 && n >= size) {
       T places[size];
       for (int i = 0; i < size; ++i) places[i] = static_cast<T>(first + i);
       const L place = L::load(places);
-      const auto tap = [&](int64_t t) {
-        return taps_wanted ? L::load(row + t) + place + L(static_cast<T>(t)) : L(0);
+      const auto tap = [&](int64_t t) __attribute__((always_inline)) {
+        const L along = place + L(static_cast<T>(t));
+        return !taps_wanted ? L(0) : rising ? along : L::load(row + t) + along;
       };
       best = L::load(from);
       at = tap(0);
       int64_t t = size;
-      for (; t + size <= n; t += size) take(L::load(from + t), tap(t));
-      if (t < n) take(L::load(from + n - size), tap(n - size));  // some of them again
+      if (rising) {  // two at a time, or each would wait for the one before
+        L other = best, other_at = at;
+        for (; t + 2 * size <= n; t += 2 * size) {
+          take(L::load(from + t), tap(t), true, best, at);
+          take(L::load(from + t + size), tap(t + size), true, other, other_at);
+        }
+        if (t > size) take(other, other_at, false, best, at);
+      }
+      for (; t + size <= n; t += size) take(L::load(from + t), tap(t), rising, best, at);
+      if (t < n)  // some of them again
+        take(L::load(from + n - size), tap(n - size), false, best, at);
       T values[2 * size], taps[2 * size];
       for (int half = size / 2; half > 0; half /= 2) {  // each element meets the one `half` on
         best.store(values);
         best.store(values + size);
         at.store(taps);
         at.store(taps + size);
-        take(L::load(values + half), L::load(taps + half));
+        take(L::load(values + half), L::load(taps + half), false, best, at);
       }
       return;
     }
-    const auto tap = [&](int64_t t) {
-      return taps_wanted ? L(row[t * step]) + L(static_cast<T>(first + t)) : L(0);
+    const auto tap = [&](int64_t t) __attribute__((always_inline)) {
+      const L along(static_cast<T>(first + t));
+      return !taps_wanted ? L(0) : rising ? along : L(row[t * step]) + along;
     };
     best = L(from[0]);
     at = tap(0);
-    for (int64_t t = 1; t < n; ++t) take(L(from[t * step]), tap(t));
+    for (int64_t t = 1; t < n; ++t) take(L(from[t * step]), tap(t), rising, best, at);
   }
 };
 
@@ -152,7 +167,21 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
   T *best = scratch, *at = scratch + ax.in + 64;
-  const Inside inside(ax);
+  Inside inside(ax);
+  // Lanes along a long window are quicker than one window a lane, whose elements lie far apart.
+  if (ax.stride > 1 && ax.dilation == 1 && ax.kernel >= 4 * L::size) inside.end = inside.begin;
+  const bool one_row = az.kernel * ay.kernel == 1 && az.in == 1 && ay.in == 1;
+  if (one_row && !any_lanes<T>(ax, inside)) {  // nothing is to be reduced over rows
+    each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t, int64_t) {
+      for (int64_t ox = 0; ox < ax.out; ++ox) {
+        const int64_t t = ax.first[ox], i = ax.start[ox] + t * ax.dilation;
+        const Across<T, taps_wanted> a(x + n * plane + i, nullptr, ax.last[ox] - t, ax.dilation, t);
+        y[line * ax.out + ox] = a.best.v[0];
+        if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at.v[0]));
+      }
+    });
+    return;
+  }
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     bool begun = false;
     for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)

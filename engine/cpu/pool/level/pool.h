@@ -217,6 +217,19 @@ struct Inside {
   }
 };
 
+// Whether the windows of results from o on may be read as a part of a lane.
+template <class T>
+TYCHO_INLINE bool part_fits(const PoolAxis& a, int64_t o) {
+  return a.start[o] + (a.kernel - 1) * a.dilation + Lane<T>::size * a.stride <= a.in + 64;
+}
+
+// Whether each_result takes lanes at all.
+template <class T>
+TYCHO_INLINE bool any_lanes(const PoolAxis& a, const Inside& inside) {
+  const int64_t n = inside.end - inside.begin;
+  return n >= Lane<T>::size || (n > 0 && part_fits<T>(a, inside.begin));
+}
+
 // Calls lanes(first result, how many) for the results inside of a line and single(result) for the
 // others. A part of a lane is read whole where its windows end within the 64 elements behind a scratch line.
 template <class T, class F, class G>
@@ -225,7 +238,7 @@ TYCHO_INLINE void each_result(const PoolAxis& a, const Inside& inside, F&& lanes
   int64_t o = 0;
   for (; o < inside.begin; ++o) single(o);
   for (; o + size <= inside.end; o += size) lanes(o, size);
-  if (o < inside.end && a.start[o] + (a.kernel - 1) * a.dilation + size * a.stride <= a.in + 64) {
+  if (o < inside.end && part_fits<T>(a, o)) {
     lanes(o, static_cast<int>(inside.end - o));
     o = inside.end;
   }
