@@ -121,16 +121,22 @@ void multiply_few16(const Product& p) {
 }
 
 // Many rows and few columns of such numbers: float32's product of some rows at a time, which stay near.
-constexpr int64_t kNarrow16 = 16, kManyRows = 256;
+constexpr int64_t kNarrow16 = 16, kManyNumbers = 1 << 12, kNearTerms = 4096;
 bool narrow16_pays(const Product& p) {
-  return p.a_col == 1 && p.n <= kNarrow16 && p.m >= kManyRows && p.k <= depth_of(4);
+  return p.a_col == 1 && p.n <= kNarrow16 && p.n < p.m && p.m * p.k >= kManyNumbers &&
+         p.k <= kNearTerms;
 }
 void multiply_narrow16(const Product& p) {
   constexpr int64_t kNear = 1 << 14;  // numbers
   const bool half = p.dtype == DType::Float16;
-  const Scratch wide(static_cast<size_t>(p.k * p.n) * sizeof(float));
+  const bool b_lines = p.b_row == 1 && p.n > 1;  // along the terms
+  const int64_t b_line = b_lines ? p.k + 16 : p.n;
+  const Scratch wide(static_cast<size_t>((b_lines ? p.n : p.k) * b_line) * sizeof(float));
   auto* const wide_b = reinterpret_cast<float*>(wide.data());
-  widen_lines(half, p.b, p.b_row, p.b_col, p.k, p.n, wide_b, p.n);
+  if (b_lines)
+    widen_lines(half, p.b, p.b_col, p.b_row, p.n, p.k, wide_b, b_line);
+  else
+    widen_lines(half, p.b, p.b_row, p.b_col, p.k, p.n, wide_b, b_line);
   const int64_t some = std::max<int64_t>(kNearRows, kNear / (p.k + p.n));
   const auto run = [&](int64_t from, int64_t to) {
     const Scratch room(static_cast<size_t>(some * (p.k + p.n)) * sizeof(float));
@@ -154,7 +160,7 @@ void multiply_narrow16(const Product& p) {
                         p.c_row};
       q.dtype = DType::Float32;
       q.a = a, q.a_row = p.k;
-      q.b = wide_b, q.b_row = p.n, q.b_col = 1;
+      q.b = wide_b, q.b_row = b_lines ? 1 : b_line, q.b_col = b_lines ? b_line : 1;
       q.c = c, q.c_row = p.n;
       q.bias = nullptr;
       q.add = q.far = false;
@@ -166,6 +172,66 @@ void multiply_narrow16(const Product& p) {
   const int64_t count = blocks(p.m, some);
   if (p.alone) return run(0, count);
   parallel_for(count, 1, run);
+}
+
+// Few rows, few columns and many terms of such numbers: parts of the terms are summed apart, by all threads,
+// and joined in order.
+constexpr int64_t kFewSums = 128, kManyTerms = 4096;
+bool short16_pays(const Product& p) { return p.m * p.n <= kFewSums && p.k >= kManyTerms; }
+void multiply_short16(const Product& p) {
+  constexpr int64_t kPart = 1 << 14, kNear = 1 << 13;  // terms; numbers
+  const bool half = p.dtype == DType::Float16;
+  const int64_t parts = blocks(p.k, kPart), numel = p.m * p.n;
+  const int64_t some = std::max<int64_t>(64, kNear / (p.m + p.n) / 64 * 64);
+  const Scratch sums(static_cast<size_t>(parts * numel) * sizeof(float));
+  const int64_t line = some + 16;  // so that lines do not share cache sets
+  auto* const sum = reinterpret_cast<float*>(sums.data());
+  const auto run = [&](int64_t from, int64_t to) {
+    const Scratch room(static_cast<size_t>(line * (p.m + p.n)) * sizeof(float));
+    auto* const a = reinterpret_cast<float*>(room.data());
+    float* const b = a + line * p.m;
+    float more[kFewSums];
+    for (int64_t part = from; part < to; ++part)
+      for (int64_t k = part * kPart; k < std::min(p.k, (part + 1) * kPart); k += some) {
+        const int64_t n = std::min(some, std::min(p.k, (part + 1) * kPart) - k);
+        const bool a_lines = p.a_col == 1, b_lines = p.b_row == 1;  // along the terms
+        const void *const at_a = at(p.a, k * p.a_col, 2), *const at_b = at(p.b, k * p.b_row, 2);
+        if (a_lines)
+          widen_lines(half, at_a, p.a_row, p.a_col, p.m, n, a, line);
+        else
+          widen_lines(half, at_a, p.a_col, p.a_row, n, p.m, a, p.m);
+        if (b_lines)
+          widen_lines(half, at_b, p.b_col, p.b_row, p.n, n, b, line);
+        else
+          widen_lines(half, at_b, p.b_row, p.b_col, n, p.n, b, p.n);
+        Product q{};
+        q.dtype = DType::Float32;
+        q.m = p.m, q.n = p.n, q.k = n;
+        q.a = a, q.a_row = a_lines ? line : 1, q.a_col = a_lines ? 1 : p.m;
+        q.b = b, q.b_row = b_lines ? 1 : p.n, q.b_col = b_lines ? line : 1;
+        q.c = more, q.c_row = p.n;
+        q.alone = true;
+        gemm(q);
+        float* const to_add = sum + part * numel;
+        for (int64_t i = 0; i < numel; ++i)
+          to_add[i] = k > part * kPart ? to_add[i] + more[i] : more[i];
+      }
+  };
+  if (p.alone)
+    run(0, parts);
+  else
+    parallel_for(parts, 1, run);
+  for (int64_t part = 1; part < parts; ++part)
+    for (int64_t i = 0; i < numel; ++i) sum[i] += sum[part * numel + i];
+  const Rounded16 r{p.m,
+                    p.n,
+                    sum,
+                    p.n,
+                    static_cast<const uint16_t*>(p.bias),
+                    p.add,
+                    static_cast<uint16_t*>(p.c),
+                    p.c_row};
+  level_of::gemm16_round(half, &r);
 }
 
 // Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
@@ -302,7 +368,9 @@ bool few_pays(const Product& p, int size) {
 bool gemm_thin(const Product& p) {
   if (dtype_size(p.dtype) == 2) {
     const bool few = p.m <= kRowsAtOnce && p.b_col == 1 && p.n >= kLongRow && p.k >= kFewTerms;
-    if (few)
+    if (short16_pays(p))
+      multiply_short16(p);
+    else if (few)
       multiply_few16(p);
     else if (narrow16_pays(p))
       multiply_narrow16(p);

@@ -211,7 +211,7 @@ DType computed_in(DType t, const Tensor& x, const Tensor& y, int64_t columns) {
   const int64_t work = rows * columns * depth;
   if (type == DType::Int64)
     return (vectors && t == type) || work < 1 << 15 ? type : integers_in(x, y, depth);
-  return (!vectors && work >= 4096) || (depth > 16 && x.numel() + y.numel() > 1 << 19)
+  return (!vectors && work >= 4096) || (depth > 3 && x.numel() + y.numel() > 1 << 19)
              ? type
              : DType::Float32;
 }
