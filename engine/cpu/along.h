@@ -148,7 +148,10 @@ void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, R
     return;
   }
   const Gathered gathered{t, count, cut, lanes, lane_type};
-  if (cut.rows > 1 && cut.n <= (direct && cut.inner == 1 ? 24 : 64))
+  // A box holds few columns of longer lines, of which there may be more side by side.
+  constexpr int64_t kManyBeside = 32, kVeryShort = 16;
+  if (cut.rows > 1 && (cut.inner < kManyBeside || cut.n <= kVeryShort) &&
+      cut.n <= (direct && cut.inner == 1 ? 24 : 64))
     return gathered.short_lines(columns);
   if (cut.inner >= 8 && cut.n <= 16384)
     return gathered.long_lines(columns, std::max<int64_t>(16, 16384 / cut.n));
