@@ -215,6 +215,9 @@ TEST(Matmul, OfFewRowsOrColumnsIsTheSameOnAnyThreads) {
                                                                        {600, 40, 6},
                                                                        {2500, 7, 15},
                                                                        {20, 1200, 50},
+                                                                       {42, 1480, 2},
+                                                                       {3, 40000, 4},
+                                                                       {9, 9001, 12},
                                                                        {64, 700, 96}}) {
         const Tensor a = random(s, {m, k}, d), wide = random(s, {k, n + 3}, d);
         const Tensor b = alias(wide, {k, n}, {n + 3, 1}, 2), w = random(s, {n, k}, d);

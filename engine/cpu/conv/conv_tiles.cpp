@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
 #include "engine/cpu/matmul/tiles.h"
@@ -340,6 +341,7 @@ void conv_tiles_weight(const Convolution& c, const void* y, const void* x, void*
       t.a = halves(gradients), t.b = halves(columns), t.c = floats(sums), t.c_row = cols;
       t.rows = outs, t.cols = cols, t.add = false;
       for (int64_t row = part * part_rows; row < last; row += block, t.add = true) {
+        check_interrupt();
         const int64_t count = std::min(block, last - row), depth = up(count, kTileTerms);
         copy_cut(one, cuts, cut, x, row, count, halves(windows));
         for (int64_t j = 0; j < cols; j += kTileSide)
