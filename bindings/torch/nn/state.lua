@@ -80,7 +80,11 @@ function state.install(Module, Class)
     if options ~= nil and type(options) ~= "table" then error("state_dict: the options are a table: {prefix=\"net.\"}", 2) end
     local prefix, keep = options and options.prefix or "", options and options.keep_vars
     local out, order = {}, {}
-    for _, pair in ipairs(named(self)) do run_hooks(pair[2], "save_pre", prefix .. dotted(pair[1]), keep or false) end
+    local modules, hooked = named(self), false
+    for _, pair in ipairs(modules) do
+      hooked = hooked or rawget(pair[2], "_state_hooks") ~= nil
+      run_hooks(pair[2], "save_pre", prefix .. dotted(pair[1]), keep or false)
+    end
     Module.walk(self, prefix, function(owner, key, v, name)
       if not torch.is_tensor(v) then return end
       local buffer = rawget(owner, "_buffers") and owner._buffers[key]
@@ -88,7 +92,8 @@ function state.install(Module, Class)
         out[name], order[#order + 1] = keep and v or v:detach(), name
       end
     end, {}, true)
-    for _, pair in ipairs(named(self)) do
+    if hooked then modules = named(self) end  -- a hook may have changed them
+    for _, pair in ipairs(modules) do
       local layer, name = pair[2], prefix .. dotted(pair[1])
       if layer.get_extra_state then out[name .. "_extra_state"] = layer:get_extra_state() end
       run_hooks(layer, "save_post", out, name)
