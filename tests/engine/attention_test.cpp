@@ -152,6 +152,38 @@ TEST(Attention, ReadsAnyLayoutAndAnswersInTheLayoutOfTheQueries) {
   EXPECT_EQ(largest_gap(columns, op<"to.dtype">(plain, DType::Float64)), 0);
 }
 
+// One query, for which keys and values are read as they lie: of any type, turned, of one column, the same
+// for all keys, every second of them.
+TEST(Attention, OfOneQueryReadsKeysAndValuesInAnyLayout) {
+  default_generator().seed(6);
+  const Tensor q = normal({2, 1, 24}), k = normal({2, 90, 24}), wide = normal({2, 90, 11}),
+               row = normal({2, 1, 7});
+  const auto turned = [](const Tensor& t) {
+    return op<"transpose">(packed(op<"transpose">(t, 1, 2)), 1, 2);
+  };
+  at_each_level([&] {
+    for (const DType type : {DType::Float64, DType::Float32, DType::Float16, DType::BFloat16}) {
+      const auto as = [&](const Tensor& t) { return op<"to.dtype">(t, type); };
+      const auto gap = [&](const Tensor& keys, const Tensor& values) {
+        const auto exact = [](const Tensor& t) {
+          return packed(op<"to.dtype">(t, DType::Float64));
+        };
+        const Tensor have = op<"scaled_dot_product_attention">(as(q), keys, values);
+        const Tensor want =
+            op<"scaled_dot_product_attention">(exact(as(q)), exact(keys), exact(values));
+        return largest_gap(have, want);
+      };
+      const Tensor w = as(wide), many = as(normal({2, 180, 24}));
+      for (const Tensor& values :
+           {w, turned(w), op<"narrow">(w, 2, 3, 1), turned(op<"narrow">(w, 2, 3, 1)),
+            op<"narrow">(w, 2, 2, 8), op<"expand">(as(row), Sizes{2, 90, 7})})
+        EXPECT_LT(gap(as(k), values), 2e-2) << dtype_name(type);
+      EXPECT_LT(gap(turned(as(k)), w), 2e-2) << dtype_name(type);
+      EXPECT_LT(gap(op<"slice">(many, 1, 0, 180, 2), w), 2e-2) << dtype_name(type);
+    }
+  });
+}
+
 TEST(Attention, LongSequencesNeverMakeTheMatrixOfScores) {
   constexpr int64_t kLength = 2048;
   const Sizes size{1, kLength, 8};

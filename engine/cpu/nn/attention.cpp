@@ -30,8 +30,9 @@ struct Forward {
     const int64_t readers = in.share * in.queries;
     const bool k_here = readers <= kFewQueries;
     // Rows of values may also stand where they are, unless they share sets of the caches.
-    const bool v_here = in.v.col == 1 && in.v.row > 0 &&
-                        (readers <= 24 * kFewQueries || in.v.row * lane.size % 4096 != 0);
+    const bool v_here =
+        in.as_stored || (in.v.col == 1 && in.v.row > 0 &&
+                         (readers <= 24 * kFewQueries || in.v.row * lane.size % 4096 != 0));
     const Scratch k(k_here ? 0 : lane.bytes(up(in.keys, lane.unit_cols) * in.depth)),
         v(v_here ? 0 : lane.bytes(in.keys * up(in.width, lane.unit_cols)));
     const int64_t panels = k_here ? 0 : up(in.keys, lane.unit_cols) / lane.unit_cols;
@@ -59,7 +60,9 @@ struct Forward {
       a.stored = in.as_stored ? static_cast<int>(in.k.t.dtype()) : -1;
       a.stored_bytes = dtype_size(in.k.t.dtype());
       a.k = in.k.matrix(first, a.stored_bytes), a.k_row = in.k.row;
-      a.v = v_here ? in.v.matrix(first, a.stored_bytes) : v.data(), a.v_row = v_here ? in.v.row : 0;
+      a.v = v_here ? in.v.matrix(first, a.stored_bytes) : v.data(), a.v_row = !v_here    ? 0
+                                                                              : in.v.row ? in.v.row
+                                                                                         : 1;
       a.q_row = in.q.row, a.out_row = step;
       a.lse = lane.at(scratch.data(), out_size);
       a.room = lane.at(scratch.data(), out_size + kAttentionRows);

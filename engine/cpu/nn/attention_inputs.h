@@ -110,10 +110,12 @@ struct AttentionInputs {
     share = lead.n && key.size(-3) ? query.size(-3) / key.size(-3) : 1;
     if (share < 1) share = 1;
     groups = heads / share;
-    const Tensor& value = c.tensor(first + 2);
+    Tensor value = c.tensor(first + 2);
     const bool few = share * query.size(-2) <= kFewQueries;
     by_tiles = !few && attention_tiles_pay(query, key, value);
     as_stored = few && first == 0 && key.dtype() != lane.dtype && key.dtype() == value.dtype();
+    // Values that stay are read in rows of neighbours.
+    if (as_stored && (value.stride(-1) != 1 || value.stride(-2) == 0)) value = packed(value);
     q = lines(query, 1, by_tiles);
     k = lines(key, share, by_tiles || as_stored);
     v = as_stored || by_tiles ? lines(value, share, true)
