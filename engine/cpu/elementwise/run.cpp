@@ -18,15 +18,7 @@ namespace {
 
 using namespace cpu;
 
-// Elements worth a chunk of their own: of wide lanes, and of functions (which give floats), fewer. They
-// are whole tiles, so that cuts change no bits.
-int64_t grain_of(int row, Lanes lanes) {
-  constexpr int64_t kGrain = 32768;
-  const RowType type = row_info[row].type;
-  const bool is_function = type == RowType::Float || type == RowType::Real;
-  const bool is_wide = lanes == Lanes::F64 || lanes == Lanes::I64;
-  return kGrain / (is_wide ? 2 : 1) / (is_function ? 2 : 1);
-}
+constexpr int64_t kGrain = 32768;
 // Rows from here on that need not be gathered are computed one by one: the call costs less than a box.
 constexpr int64_t kRowInPlace = 64;
 
@@ -179,14 +171,13 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   // given as `out`.
   const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);
   const Interrupts stop = seen ? Interrupts::Hold : Interrupts::Poll;
-  const int64_t grain = grain_of(row, r.lanes);
   if (flat) {
     int streams = 0;
     for (int k = 1; k <= n; ++k) streams += !r.single[k];
     const bool stream = stop == Interrupts::Poll && r.slot[0].direct &&
                         passes_caches(numel * r.slot[0].bytes, streams, 1);
     parallel_for(
-        numel, grain,
+        numel, kGrain,
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_flat(r, begin, end, tiles, stream);
@@ -207,7 +198,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (!rows && wants_boxes(walk)) {
     const Boxes boxes(walk);
     parallel_for(
-        boxes.count, std::max<int64_t>(1, grain / boxes.numel),
+        boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_boxes(r, boxes, walker, begin, end, tiles);
@@ -216,7 +207,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     return;
   }
   parallel_for(
-      numel, grain,
+      numel, kGrain,
       [&](int64_t begin, int64_t end) {
         Tiles tiles;
         run_long(r, walk, walker, begin, end, tiles);
