@@ -1,5 +1,8 @@
 // Pooling against plain loops, in both layouts and odd parameter combinations; gradients against
 // differences.
+#include <array>
+#include <cmath>
+
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
 #include "engine/ops/nn/conv.h"
@@ -229,6 +232,40 @@ TEST(Pooling, GradientsOfSecondOrder) {
   check_gradient(
       [](const std::vector<Tensor>& v) { return op<"adaptive_avg_pool1d">(v[0], Sizes{3}); },
       {random(s, {2, 2, 7})}, "adaptive_avg_pool1d");
+}
+
+// Lines of few windows are read where they lie, and so many of them go to all threads.
+TEST(Pooling, OfManyShortLinesAgreesWithTheDefinitionOnAnyThreads) {
+  Source s;
+  const int before = get_num_threads();
+  for (const DType type : {DType::Float64, DType::Float32, DType::Int64})
+    for (const auto [n, kernel, stride, pad] : {std::array<int64_t, 4>{8, 3, 2, 0},
+                                                {8, 3, 2, 1},
+                                                {5, 4, 1, 2},
+                                                {9, 5, 3, 1},
+                                                {7, 7, 2, 3}}) {
+      Tensor wide = op<"to.dtype">(op<"to.dtype">(random(s, {31, 40, n}) * 100, DType::Int64),
+                                   DType::Float64);
+      if (type == DType::Int64) wide = wide * 60;  // quotients of whole numbers
+      const Tensor x = op<"to.dtype">(wide, type);
+      set_num_threads(1);
+      const Tensor y = op<"avg_pool1d">(x, Sizes{kernel}, Sizes{stride}, Sizes{pad}, false, true);
+      set_num_threads(3);
+      expect_near(op<"avg_pool1d">(x, Sizes{kernel}, Sizes{stride}, Sizes{pad}, false, true), y, 0);
+      const int64_t out = (n + 2 * pad - kernel) / stride + 1;
+      const auto v = values(wide), have = values(op<"to.dtype">(y, DType::Float64));
+      ASSERT_EQ(static_cast<int64_t>(have.size()), 31 * 40 * out);
+      for (int64_t line = 0; line < 31 * 40; ++line)
+        for (int64_t o = 0; o < out; ++o) {
+          double sum = 0;
+          for (int64_t i = o * stride - pad; i < o * stride - pad + kernel; ++i)
+            if (i >= 0 && i < n) sum += v[line * n + i];
+          const double mean = sum / static_cast<double>(kernel);
+          ASSERT_NEAR(have[line * out + o], type == DType::Int64 ? std::trunc(mean) : mean,
+                      std::abs(mean) * 1e-6);
+        }
+    }
+  set_num_threads(before);
 }
 
 TEST(Pooling, InThreeDimensionsAndOne) {

@@ -322,6 +322,18 @@ TEST_P(Random, OtherDistributionsAreTorchs) {
   });
 }
 
+// Logarithms come from lanes; the counts are those of the library's logarithm.
+TEST_P(Random, TrialsUntilTheFirstSuccessAreAsDefined) {
+  for (const double p : {0.5, 0.25, 0.75, 0.3, 0.001, 1e-9, 1e-17}) {
+    const int64_t n = 5001;
+    Generator g(7), same(7);
+    std::vector<double> y(static_cast<size_t>(n));
+    random_geometric(g, y.data(), DType::Float64, n, p);
+    for (const double have : y)
+      ASSERT_EQ(have, std::ceil(std::log(same.next_double53()) / std::log1p(-p))) << p;
+  }
+}
+
 TEST_P(Random, CategoriesAreTorchs) {
   const float weights[] = {.1f, .2f, .7f, .4f};
   Generator g(0);

@@ -10,6 +10,7 @@
 #include "engine/cpu/level.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 #include "tests/engine/tensors.h"
 
@@ -194,6 +195,41 @@ TEST(Reductions, OfShortBlocksAndFewRowsAgreeInEveryLayoutTypeAndLevel) {
                 size * 10);
         }
   }
+}
+
+// Long lines go in parts, others whole; zeros, rests of parts, views and any number of threads.
+TEST(Products, OfAllOthersAgreeWithTheDefinitionInPartsToo) {
+  const int before = get_num_threads();
+  for (const DType type : {DType::Float64, DType::Float32, DType::BFloat16})
+    for (const Sizes& shape : {Sizes{1, 32768}, Sizes{3, 40001}, Sizes{20, 33000}, Sizes{2, 511},
+                               Sizes{1, 8}, Sizes{5, 1}})
+      for (int zeros = 0; zeros < 3; ++zeros)
+        for (const bool turned : {false, true}) {
+          const int64_t rows = shape[0], n = shape[1];
+          Tensor wide = empty(shape, DType::Float64);
+          double* const v = wide.host<double>();
+          for (int64_t i = 0; i < rows * n; ++i)
+            v[i] = (i * 7919 % 13 < 6 ? -1 : 1) * (i % 3 ? 1 : i % 2 ? 2 : 0.5);
+          for (int k = 0; k < zeros; ++k) v[(k + 1) * n / 3] = 0;
+          Tensor x = empty(shape, type);
+          copy_raw(x, wide);
+          if (turned)  // the same numbers, column after column
+            x = op<"transpose">(packed(op<"transpose">(x, 0, 1)), 0, 1);
+          set_num_threads(1);
+          const V one_thread = values(op<"prod_of_others">(x, 1));
+          set_num_threads(3);
+          ASSERT_EQ(one_thread, values(op<"prod_of_others">(x, 1)));
+          for (int64_t r = 0; r < rows; ++r) {
+            std::vector<double> want(static_cast<size_t>(n), 1.0);
+            double product = 1;
+            for (int64_t i = 0; i < n; ++i) want[i] = product, product *= v[r * n + i];
+            product = 1;
+            for (int64_t i = n - 1; i >= 0; --i) want[i] *= product, product *= v[r * n + i];
+            for (int64_t i = 0; i < n; ++i)
+              ASSERT_EQ(one_thread[r * n + i], want[i]) << r << " " << i;
+          }
+        }
+  set_num_threads(before);
 }
 
 TEST(Extremes, LetNanWinAndGiveTheFirstPosition) {

@@ -165,8 +165,9 @@ Tensor result_for(const Tensor& out, DType type) {
 
 int64_t lines(const Pool& p) { return p.images * p.axis[0].out * p.axis[1].out; }
 int64_t line_work(const Pool& p) {
-  return std::max<int64_t>(
-      1, p.axis[2].out * p.channels * p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel);
+  constexpr int64_t kLine = 128;  // what a line costs besides its taps, in taps
+  return kLine +
+         p.axis[2].out * p.channels * p.axis[0].kernel * p.axis[1].kernel * p.axis[2].kernel;
 }
 int64_t image_work(const Pool& p) {
   return std::max<int64_t>(1, line_work(p) * p.axis[0].out * p.axis[1].out);

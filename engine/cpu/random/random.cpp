@@ -11,7 +11,9 @@
 #include "engine/base/gamma.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/poisson.h"
+#include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/random/counted.h"
+#include "engine/ops/elementwise/elementwise.h"
 
 namespace tycho::cpu {
 namespace {
@@ -223,7 +225,21 @@ void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, doub
   if (stream.philox) return counted::geometric(*stream.philox, y, dtype, n, p);
   Generator& g = *stream.mersenne;
   const double failure = std::log1p(-p);
-  one_by_one(y, dtype, n, [&] { return std::ceil(std::log(g.next_double53()) / failure); });
+  // Logarithms on lanes, whose last bit may differ, decide all but those next to a whole number.
+  constexpr double kClose = 0x1p-46, kMost = 0x1p52;
+  each_tile(n, [&](int64_t i, int64_t m) {
+    double x[kTile], logs[kTile];
+    draw_d(g, x, m);
+    void* const places[] = {logs, x};
+    level_of::row_f64(static_cast<int>(Row::log))(places, m, 0);
+    for (int64_t k = 0; k < m; ++k) {
+      const double q = logs[k] / failure;
+      const double below = q < kMost ? static_cast<double>(static_cast<int64_t>(q)) : q;
+      const double apart = q - below, close = q * kClose;
+      x[k] = apart > close && 1 - apart > close ? below + 1 : std::ceil(std::log(x[k]) / failure);
+    }
+    put(y, dtype, i, x, m);
+  });
 }
 
 void random_cauchy(RandomStream stream, void* y, DType dtype, int64_t n, double median,

@@ -130,73 +130,6 @@ void position_of_extreme(Call& c, FoldOp op) {
   }
 #include "engine/ops/reduce/reduce.def"
 
-// Forward, each element's place takes the product of those before it; backward, of those behind. So many
-// lines beside each other, `apart` elements from one to the next: a product waits for the one before.
-template <int lines>
-void products_of_others(const double* v, double* y, int64_t n, int64_t step, int64_t apart,
-                        const double* before, const double* behind) {
-  double product[lines];
-  std::copy_n(before, lines, product);
-  for (int64_t i = 0; i < n; ++i)
-#pragma GCC unroll 8
-    for (int k = 0; k < lines; ++k) {
-      y[i * step + k * apart] = product[k];
-      product[k] *= v[i * step + k * apart];
-    }
-  std::copy_n(behind, lines, product);
-  for (int64_t i = n - 1; i >= 0; --i)
-#pragma GCC unroll 8
-    for (int k = 0; k < lines; ++k) {
-      y[i * step + k * apart] *= product[k];
-      product[k] *= v[i * step + k * apart];
-    }
-}
-// One line, of which all parts go beside each other.
-void products_of_line(const double* v, double* y, int64_t n, int64_t step) {
-  constexpr int kParts = 8;
-  const int64_t size = n / kParts, rest = kParts * size;
-  double part[kParts + 1], before[kParts + 1], behind[kParts + 1];
-  std::fill_n(part, kParts + 1, 1.0);
-  for (int64_t i = 0; i < size; ++i)
-#pragma GCC unroll 8
-    for (int k = 0; k < kParts; ++k) part[k] *= v[(k * size + i) * step];
-  for (int64_t i = rest; i < n; ++i) part[kParts] *= v[i * step];
-  before[0] = behind[kParts] = 1;
-  for (int k = 0; k < kParts; ++k) before[k + 1] = before[k] * part[k];
-  for (int k = kParts; k > 0; --k) behind[k - 1] = behind[k] * part[k];
-  products_of_others<kParts>(v, y, size, step, size * step, before, behind);
-  products_of_others<1>(v + rest * step, y + rest * step, n - rest, step, 0, before + kParts,
-                        behind + kParts);
-}
-void prod_of_others(Call& c) {
-  constexpr int kBeside = 8;
-  constexpr double kOnes[kBeside] = {1, 1, 1, 1, 1, 1, 1, 1};
-  const Tensor &x = c.tensor(0), &out = c.out[0];
-  const int d = wrap_dim(c.integer(1), x.rank());
-  const int64_t n = x.rank() ? x.size(d) : 1;
-  if (x.numel() == 0) return;
-  Tensor in = empty(x.shape(), DType::Float64), result = empty(x.shape(), DType::Float64);
-  copy_raw(in, x);
-  int64_t inner = 1;
-  for (int k = d + 1; k < x.rank(); ++k) inner *= x.size(k);
-  const double* v = in.data<double>();
-  double* y = result.data<double>();
-  parallel_for(x.numel() / n, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin, lines; row < end; row += lines) {
-      const int64_t first = row / inner * n * inner + row % inner;
-      // Neighbours, or whole rows one after the other.
-      const bool beside = row + kBeside <= end && (inner == 1 || row % inner + kBeside <= inner);
-      lines = beside ? kBeside : 1;
-      if (beside)
-        products_of_others<kBeside>(v + first, y + first, n, inner, inner == 1 ? n : 1, kOnes,
-                                    kOnes);
-      else
-        products_of_line(v + first, y + first, n, inner);
-    }
-  });
-  copy_raw(out, result);
-}
-
 void max_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMax); }
 void min_with_index(Call& c) { extreme_with_index(c, FoldOp::ArgMin); }
 void argmax(Call& c) { position_of_extreme(c, FoldOp::ArgMax); }
@@ -329,7 +262,6 @@ BIND_KERNEL(Cpu, "argmax", argmax);
 BIND_KERNEL(Cpu, "argmin", argmin);
 BIND_KERNEL(Cpu, "vector_norm", vector_norm);
 BIND_KERNEL(Cpu, "distance", vector_norm);
-BIND_KERNEL(Cpu, "prod_of_others", prod_of_others);
 
 namespace rows {  // whose lines are reduce.def's
 #define REDUCTION(name, ...) BIND_KERNEL(Cpu, #name, cpu::name);

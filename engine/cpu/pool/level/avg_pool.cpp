@@ -59,6 +59,8 @@ void lines_of_channels(const Pool& p, const T* x, T* y, int64_t begin, int64_t e
   });
 }
 
+constexpr int64_t kFewTaps = 24;
+
 template <class T>
 void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end, T* scratch) {
   using L = Lane<T>;
@@ -71,6 +73,8 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
   const bool apart =
       (inside.begin >= inside.end ? seen >= L::size * ax.out : ax.stride > L::size) &&
       seen <= 2 * ax.in;
+  // Single short lines are read where they lie: lanes would be mostly empty.
+  const bool few = !L::integral && ax.kernel <= L::size && ax.out * ax.kernel <= kFewTaps;
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
     const auto row_at = [&](int64_t tz, int64_t ty) {
       return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
@@ -79,8 +83,8 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
       y[line * ax.out + ox] = quotient(L(total(sum)), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
     };
     const int64_t others = p.divisor ? p.divisor : az.count[oz] * ay.count[oy];
-    const auto single = [&](int64_t ox) {
-      const T* const from = scratch + ax.start[ox] + ax.first[ox];
+    const auto single_of = [&](const T* row, int64_t ox) {
+      const T* const from = row + ax.start[ox] + ax.first[ox];
       const int64_t n = ax.last[ox] - ax.first[ox];
       if constexpr (!L::integral)
         if (n <= L::size) {  // lanes would be mostly empty
@@ -91,6 +95,12 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
         }
       write(ox, sum_of(from, n));
     };
+    const auto single = [&](int64_t ox) { single_of(scratch, ox); };
+    if (few && az.last[oz] - az.first[oz] == 1 && ay.last[oy] - ay.first[oy] == 1) {
+      const T* const row = row_at(az.first[oz], ay.first[oy]);
+      for (int64_t ox = 0; ox < ax.out; ++ox) single_of(row, ox);
+      return;
+    }
     if (apart) {
       const int64_t rows = ay.last[oy] - ay.first[oy];
       for (int64_t ox = 0; ox < ax.out; ++ox) {

@@ -14,9 +14,14 @@ struct Place {
 // Calls f(line, image, z, y) for lines [begin, end).
 template <class F>
 TYCHO_INLINE void each_line(const Pool& p, int64_t begin, int64_t end, F&& f) {
+  if (begin >= end) return;
+  const int64_t rows = p.axis[1].out, slices = p.axis[0].out;
+  int64_t y = begin % rows, z = begin / rows % slices, n = begin / rows / slices;
   for (int64_t line = begin; line < end; ++line) {
-    const int64_t y = line % p.axis[1].out, rest = line / p.axis[1].out;
-    f(line, rest / p.axis[0].out, rest % p.axis[0].out, y);
+    f(line, n, z, y);
+    if (++y < rows) continue;
+    y = 0;
+    if (++z == slices) z = 0, ++n;
   }
 }
 

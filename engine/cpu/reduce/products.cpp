@@ -1,0 +1,135 @@
+// Of each element of a line the product of all others, which is the derivative of the line's product.
+#include <algorithm>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/row_parts.h"
+#include "engine/cpu/scratch.h"
+#include "engine/ops/table/apply.h"
+#include "engine/ops/table/kernel.h"
+#include "engine/tensor/layout.h"
+
+namespace tycho::cpu {
+namespace {
+
+// Forward, each element's place takes the product of those before it; backward, of those behind. So many
+// lines beside each other, `apart` elements from one to the next: a product waits for the one before.
+template <int lines>
+void products_of_others(const double* v, double* y, int64_t n, int64_t step, int64_t apart,
+                        const double* before, const double* behind) {
+  double product[lines];
+  std::copy_n(before, lines, product);
+  for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 8
+    for (int k = 0; k < lines; ++k) {
+      y[i * step + k * apart] = product[k];
+      product[k] *= v[i * step + k * apart];
+    }
+  std::copy_n(behind, lines, product);
+  for (int64_t i = n - 1; i >= 0; --i)
+#pragma GCC unroll 8
+    for (int k = 0; k < lines; ++k) {
+      y[i * step + k * apart] *= product[k];
+      product[k] *= v[i * step + k * apart];
+    }
+}
+// One line, of which all parts go beside each other; `first` and `last` are the products of what lies
+// before and behind it.
+void products_of_line(const double* v, double* y, int64_t n, int64_t step, double first = 1,
+                      double last = 1) {
+  constexpr int kParts = 8;
+  // Parts that begin whole pages apart would meet in the same few lines of the first cache.
+  const int64_t even = n / kParts, size = even % 64 == 0 ? std::max<int64_t>(0, even - 8) : even,
+                rest = kParts * size;
+  double part[kParts + 1], before[kParts + 1], behind[kParts + 1];
+  std::fill_n(part, kParts + 1, 1.0);
+  for (int64_t i = 0; i < size; ++i)
+#pragma GCC unroll 8
+    for (int k = 0; k < kParts; ++k) part[k] *= v[(k * size + i) * step];
+  for (int64_t i = rest; i < n; ++i) part[kParts] *= v[i * step];
+  before[0] = first, behind[kParts] = last;
+  for (int k = 0; k < kParts; ++k) before[k + 1] = before[k] * part[k];
+  for (int k = kParts; k > 0; --k) behind[k - 1] = behind[k] * part[k];
+  products_of_others<kParts>(v, y, size, step, size * step, before, behind);
+  products_of_others<1>(v + rest * step, y + rest * step, n - rest, step, 0, before + kParts,
+                        behind + kParts);
+}
+
+// Few long lines: the parts of a line are multiplied first, then each has the products before and behind
+// it. Elements become doubles a part at a time.
+void products_in_parts(const RowParts& p, const Tensor& x, const Tensor& out) {
+  constexpr int kBeside = 8;
+  const Tensor in = packed(x), to = out.contiguous() ? out : empty(out.shape(), out.dtype());
+  const int bytes = dtype_size(in.dtype()), type = static_cast<int>(in.dtype());
+  const auto load = [&](int64_t first, int64_t n, double* v) {
+    level_of::load_tile(static_cast<int>(Lanes::F64), type, v, in.data() + first * bytes, 1, n);
+  };
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const int64_t line = row * p.n;
+    std::vector<double> before(static_cast<size_t>(p.parts + 1), 1.0), behind(before);
+    p.each([&](int64_t at, int64_t n) {
+      const Scratch scratch(static_cast<size_t>(n) * sizeof(double));
+      double* const v = reinterpret_cast<double*>(scratch.data());
+      load(line + at, n, v);
+      double product[kBeside] = {1, 1, 1, 1, 1, 1, 1, 1};
+      int64_t i = 0;
+      for (; i + kBeside <= n; i += kBeside)
+        for (int k = 0; k < kBeside; ++k) product[k] *= v[i + k];
+      for (; i < n; ++i) product[0] *= v[i];
+      for (int k = 1; k < kBeside; ++k) product[0] *= product[k];
+      before[static_cast<size_t>(at / p.size + 1)] = behind[static_cast<size_t>(at / p.size)] =
+          product[0];
+    });
+    for (size_t k = 1; k < before.size(); ++k) before[k] *= before[k - 1];
+    for (size_t k = before.size() - 1; k > 0; --k) behind[k - 1] *= behind[k];
+    p.each([&](int64_t at, int64_t n) {
+      constexpr int64_t kApart = 256;  // half a page
+      const Scratch scratch(static_cast<size_t>(2 * n + kApart) * sizeof(double));
+      double *const v = reinterpret_cast<double*>(scratch.data()), *const y = v + n + kApart;
+      load(line + at, n, v);
+      const size_t k = static_cast<size_t>(at / p.size);
+      products_of_line(v, y, n, 1, before[k], behind[k + 1]);
+      level_of::store_tile(static_cast<int>(Lanes::F64), type, to.data() + (line + at) * bytes, y,
+                           1, n);
+    });
+  }
+  if (to.get() != out.get()) copy_raw(out, to);
+}
+
+void prod_of_others(Call& c) {
+  constexpr int kBeside = 8;
+  constexpr double kOnes[kBeside] = {1, 1, 1, 1, 1, 1, 1, 1};
+  const Tensor &x = c.tensor(0), &out = c.out[0];
+  const int d = wrap_dim(c.integer(1), x.rank());
+  const int64_t n = x.rank() ? x.size(d) : 1;
+  if (x.numel() == 0) return;
+  int64_t inner = 1;
+  for (int k = d + 1; k < x.rank(); ++k) inner *= x.size(k);
+  if (const RowParts parts(x.numel() / n, n); inner == 1 && !parts.whole())
+    return products_in_parts(parts, x, out);
+  Tensor in = empty(x.shape(), DType::Float64), result = empty(x.shape(), DType::Float64);
+  copy_raw(in, x);
+  const double* v = in.data<double>();
+  double* y = result.data<double>();
+  parallel_for(x.numel() / n, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin, lines; row < end; row += lines) {
+      const int64_t first = row / inner * n * inner + row % inner;
+      // Neighbours, or whole rows one after the other.
+      const bool beside = row + kBeside <= end && (inner == 1 || row % inner + kBeside <= inner);
+      lines = beside ? kBeside : 1;
+      if (beside)
+        products_of_others<kBeside>(v + first, y + first, n, inner, inner == 1 ? n : 1, kOnes,
+                                    kOnes);
+      else
+        products_of_line(v + first, y + first, n, inner);
+    }
+  });
+  copy_raw(out, result);
+}
+
+}  // namespace
+
+BIND_KERNEL(Cpu, "prod_of_others", prod_of_others);
+
+}  // namespace tycho::cpu
