@@ -235,21 +235,37 @@ TYCHO_INLINE Pair<T> exact_product(Lane<T> a, Lane<T> b) {
 #endif
 }
 
+// 1 / x within an ulp or two where x and 1 / x are normal numbers: to be corrected by what uses it.
+template <class T>
+TYCHO_INLINE Lane<T> near_inverse(Lane<T> x) {
+#if defined(TYCHO_LEVEL_v4)  // of doubles, the divider is as quick as two steps
+  if constexpr (sizeof(T) == 4) {
+    Lane<T> y = (typename Lane<T>::V)_mm512_maskz_rcp14_ps(-1, (__m512)x.v);
+    return fma(y, fma(-x, y, Lane<T>(1)), y);
+  }
+#endif
+  return 1 / x;
+}
+
 // a / b with about half an ulp of error, where the quotient stays clear of under- and overflow
 // by some powers of two; on the baseline, an ordinary quotient of the values.
 template <class T>
-TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b) {
+TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b, [[maybe_unused]] Lane<T> inverse) {
 #if defined(TYCHO_FUSED)
-  Lane<T> inverse = 1 / b.value, q = a * inverse;
+  Lane<T> q = a * inverse;
   return fma(fma(-q, b.rest, fma(-q, b.value, a)), inverse, q);
 #else
   return a / b.value;
 #endif
 }
 template <class T>
+TYCHO_INLINE Lane<T> quotient(Lane<T> a, Pair<T> b) {
+  return quotient(a, b, near_inverse(b.value));
+}
+template <class T>
 TYCHO_INLINE Lane<T> quotient(Pair<T> a, Pair<T> b) {
 #if defined(TYCHO_FUSED)
-  Lane<T> inverse = 1 / b.value, q = a.value * inverse;
+  Lane<T> inverse = near_inverse(b.value), q = a.value * inverse;
   return fma(fma(-q, b.value, a.value) + fma(-q, b.rest, a.rest), inverse, q);
 #else
   return (a.value + a.rest) / b.value;

@@ -142,14 +142,25 @@ TYCHO_INLINE Lane<T> cos(Lane<T> x) {
     return TYCHO_C(cos)(t);
   });
 }
+// Of floats: r + r^3 P(r^2), and -1 over it in odd quadrants. Of doubles, whose P would have many
+// terms: the sine over the cosine.
+TYCHO_INLINE F32 tan_of(Angle<float> a) {
+  F32 z = a.r * a.r;
+  F32 p = poly(z, 0.333331555f, 0.133388087f, 0.0534105301f, 0.024432864f, 0.00311547308f,
+               0.00938807521f);
+  Pair<float> t = exact_sum(a.r, fma(a.r * z, p, a.rest));
+  return select(odd_quadrant<float>(a.quadrant), quotient(F32(-1), t), t.value);
+}
+TYCHO_INLINE F64 tan_of(Angle<double> a) {
+  Pair<double> s = sin_pair(a), c = cos_pair(a);
+  Mask<double> odd = odd_quadrant<double>(a.quadrant);
+  Pair<double> top = {select(odd, -c.value, s.value), select(odd, -c.rest, s.rest)};
+  Pair<double> bottom = {select(odd, s.value, c.value), select(odd, s.rest, c.rest)};
+  return quotient(top, bottom);
+}
 template <class T>
 TYCHO_INLINE Lane<T> tan(Lane<T> x) {
-  Angle<T> a = reduce_angle(x);
-  Pair<T> s = sin_pair(a), c = cos_pair(a);
-  Mask<T> odd = odd_quadrant<T>(a.quadrant);
-  Pair<T> top = {select(odd, -c.value, s.value), select(odd, -c.rest, s.rest)};
-  Pair<T> bottom = {select(odd, s.value, c.value), select(odd, s.rest, c.rest)};
-  Lane<T> y = quotient(top, bottom);
+  Lane<T> y = tan_of(reduce_angle(x));
   return with_far_angles(x, select(x == 0, x, y), [](T t) -> T {
     if constexpr (sizeof(T) == 4) return TYCHO_C(tanf)(t);
     return TYCHO_C(tan)(t);
