@@ -393,7 +393,7 @@ TYCHO_INLINE F32 tanh(F32 x) {
   F32 half = poly(f, 0.5f, 0.346573591f, 0.120113231f, 0.0277516432f, 0.00480924454f,
                   0.000669996545f, 7.67290584e-5f);
   half = from_bits<float>(bits_of(half) + (bits_of(shifted) << F::mantissa));
-  F32 far = 1 - near_inverse(half + 0.5f);
+  F32 far = 1 - quick_inverse(half + 0.5f);
   F32 near = fma(x * z,
                  poly(z, -0.333332986f, 0.133322209f, -0.0538523346f, 0.0213029906f,
                       -0.00740955677f, 0.00158475572f),
