@@ -13,7 +13,8 @@ namespace tycho::cpu {
 constexpr int kTileSide = 16, kTileTerms = 32;  // rows of a and columns of b; terms of one step
 
 // c (+)= a b, sizes in whole tiles. a's terms lie side by side; b lies in panels of 16 columns, each
-// with the first two terms of its columns, then the next two ...
+// with the first two terms of its columns, then the next two ... Where `rest` is given, it has one more
+// tile of terms of each of a's rows, row after row.
 struct TileBlock {
   const uint16_t* a;
   int64_t a_row;
@@ -23,6 +24,7 @@ struct TileBlock {
   int64_t c_row;
   int64_t rows, cols, terms;
   bool add;
+  const uint16_t* rest = nullptr;
 };
 
 struct TileMachine {
@@ -57,8 +59,9 @@ void gemm_tiles(const Product& p);
 namespace tycho::cpu::v4 {
 
 // Sixteen rows of a, or columns of b, `step` apart with `terms` numbers that are `term` apart, to
-// where a tile is loaded from: `depth` terms, those that are missing are 0. For rows, `row` is the
-// step from one to the next.
+// where a tile is loaded from: `depth` terms, those that are missing are 0. `row` is the step from one
+// row to the next, and of columns, of which there may be 32, from the tiles of the first sixteen to
+// the others'.
 enum class TilePart { Bits, High, Low };  // bfloat16 as it is; of float32, rounded or the rest
 struct TilePack {
   TilePart part;
@@ -82,6 +85,10 @@ struct TileStore {
 };
 void tile_store_bfloat16(const TileStore& s);
 void tile_store_float32(const TileStore& s);
+
+// Whole tiles of sums, rows and columns exchanged.
+void tile_turn(const float* from, int64_t row, int64_t rows, int64_t cols, float* to,
+               int64_t to_row);
 
 // Whether all numbers are finite, of lines that lie `step` apart.
 bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step);

@@ -54,6 +54,22 @@ void load_lines(const Some<T>& p, uint32_t (*to)[16]) {
   }
 }
 
+// Two terms after two terms, of 32 columns that lie side by side, as two tiles.
+void pack_two_tiles(const uint16_t* from, int64_t term, uint16_t* to, uint16_t* next) {
+  alignas(64) static constexpr uint16_t kInTurns[2][32] = {
+      {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+       8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+      {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+       24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+  const __m512i first = _mm512_load_si512(kInTurns[0]), second = _mm512_load_si512(kInTurns[1]);
+  for (int64_t k = 0; k < kTileTerms; k += 2) {
+    const __m512i x = _mm512_loadu_si512(from + k * term),
+                  y = _mm512_loadu_si512(from + (k + 1) * term);
+    _mm512_storeu_si512(to + k * kTileSide, _mm512_permutex2var_epi16(x, first, y));
+    _mm512_storeu_si512(next + k * kTileSide, _mm512_permutex2var_epi16(x, second, y));
+  }
+}
+
 // Two terms after two terms, of all rows.
 template <class T>
 void load_pairs(const Some<T>& p, uint32_t (*to)[16]) {
@@ -67,15 +83,34 @@ void load_pairs(const Some<T>& p, uint32_t (*to)[16]) {
                         _mm512_or_si512(line(k), _mm512_maskz_slli_epi32(-1, line(k + 1), 16)));
 }
 
-void turn(const uint32_t (*from)[16], uint16_t* to, int64_t step) {
+// Sixteen lines of sixteen pairs, `line` pairs apart, so that the first pairs of all come first.
+void turn(const void* from, int64_t line, uint16_t* to, int64_t step) {
   for (int q = 0; q < kTileSide; q += 4)
-    transpose_lane(reinterpret_cast<const float*>(from[0]) + q, 16,
+    transpose_lane(static_cast<const float*>(from) + q, line,
                    reinterpret_cast<float*>(to) + q * step, step);
+}
+
+// Rows whose terms lie side by side as they are wanted.
+void copy_rows(const TilePack& t) {
+  const int64_t terms = t.terms < 0 ? 0 : t.terms < t.depth ? t.terms : t.depth;
+  for (int64_t i = 0; i < kTileSide; ++i) {
+    const int64_t there = i < t.count ? terms : 0;
+    if (there)
+      __builtin_memcpy(t.to + i * t.row, static_cast<const uint16_t*>(t.from) + i * t.step,
+                       static_cast<size_t>(there) * 2);
+    if (there < t.depth)
+      __builtin_memset(t.to + i * t.row + there, 0, static_cast<size_t>(t.depth - there) * 2);
+  }
 }
 
 template <bool pairs, class T>
 void pack_of(const TilePack& t) {
+  if constexpr (!pairs && sizeof(T) == 2)
+    if (t.term == 1) return copy_rows(t);
   alignas(64) uint32_t block[16][16];
+  const bool lies_in_pairs = t.step == 1 && t.term != 1;
+  const bool in_place = sizeof(T) == 2 && pairs && t.term == 1 && t.step % 2 == 0 &&
+                        t.count == kTileSide;  // lines are turned from where they lie
   for (int64_t k = 0; k < t.depth; k += kTileTerms) {
     const int64_t terms = t.terms - k < 0 ? 0 : t.terms - k < kTileTerms ? t.terms - k : kTileTerms;
     const Some<T> part{static_cast<const T*>(t.from) + (terms ? k * t.term : 0),
@@ -84,16 +119,20 @@ void pack_of(const TilePack& t) {
                        t.count,
                        terms,
                        t.part};
-    const bool lies_in_pairs = t.step == 1 && t.term != 1;
-    if (lies_in_pairs)
-      load_pairs(part, block);
-    else
-      load_lines(part, block);
     uint16_t* const to = t.to + (pairs ? k * kTileSide : k);
     const int64_t step = pairs ? kTileTerms : t.row;
-    if (lies_in_pairs != pairs)
-      turn(block, to, step / 2);
+    if (in_place && terms == kTileTerms) {
+      turn(part.from, t.step / 2, to, step / 2);
+      continue;
+    }
+    auto* const at = pairs && lies_in_pairs ? reinterpret_cast<uint32_t(*)[16]>(to) : block;
+    if (lies_in_pairs)
+      load_pairs(part, at);
     else
+      load_lines(part, at);
+    if (lies_in_pairs != pairs)
+      turn(block, kTileSide, to, step / 2);
+    else if (at == block)
       for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * step, _mm512_loadu_si512(block[i]));
   }
 }
@@ -104,22 +143,83 @@ void pack(const TilePack& t) {
   pack_of<pairs, float>(t);
 }
 
-template <class T>
+void pack_columns(TilePack t) {
+  if (t.count <= kTileSide) return pack<true>(t);
+  TilePack next = t;
+  t.count = kTileSide;
+  next.count -= kTileSide;
+  next.to += t.row;
+  const int64_t size = t.part == TilePart::Bits ? 2 : 4;
+  if (t.part == TilePart::Bits && t.step == 1 && next.count == kTileSide)
+    for (; t.depth > 0 && t.terms >= kTileTerms;) {
+      pack_two_tiles(static_cast<const uint16_t*>(t.from), t.term, t.to, next.to);
+      for (TilePack* p : {&t, &next}) {
+        p->from = static_cast<const uint16_t*>(p->from) + kTileTerms * p->term;
+        p->to += kTileTerms * kTileSide;
+        p->depth -= kTileTerms, p->terms -= kTileTerms;
+      }
+    }
+  next.from = static_cast<const char*>(next.from) + kTileSide * t.step * size;
+  pack<true>(t);
+  pack<true>(next);
+}
+
 void store(const TileStore& s) {
   constexpr int size = Lane<float>::size;
-  const T* const bias = static_cast<const T*>(s.bias);
+  const auto* const bias = static_cast<const float*>(s.bias);
   for (int64_t i = 0; i < s.rows; ++i)
     for (int64_t j = 0; j < s.cols; j += size) {
       const int64_t n = s.cols - j < size ? s.cols - j : size;
       Lane<float> x = get(s.sums + i * s.row + j);  // its rows are whole tiles
-      T* const at = static_cast<T*>(s.to) + i * s.to_row + j;
-      if (bias) x = x + get_some(bias + j, n, T(0));
-      if (s.add) x = x + get_some(static_cast<const T*>(at), n, T(0));
-      if (n == size)
-        put(x, at);
-      else
-        put_some(x, at, n);
+      auto* const at = static_cast<float*>(s.to) + i * s.to_row + j;
+      if (bias) x = x + get_some(bias + j, n, 0.f);
+      if (s.add) x = x + get_some(static_cast<const float*>(at), n, 0.f);
+      put_some(x, at, n);
     }
+}
+
+// Bits of bfloat16 as numbers, the first sixteen or the others.
+__m512 widened(__m512i halves, int which) {
+  const __m256i some =
+      which ? _mm512_maskz_extracti64x4_epi64(-1, halves, 1) : _mm512_castsi512_si256(halves);
+  return (__m512)_mm512_maskz_slli_epi32(-1, _mm512_maskz_cvtepu16_epi32(-1, some), 16);
+}
+
+// To nearest, ties to even, in the upper half of each number's bits.
+__m512i rounded_above(__m512 x) {
+  const __m512i b = (__m512i)x, one = _mm512_set1_epi32(1);
+  const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(-1, b, 16), one);
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, odd), _mm512_set1_epi32(0x7fff));
+  return _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), b,
+                              _mm512_set1_epi32(0x400000));
+}
+
+// 32 columns at a time, a line of bfloat16.
+template <bool add>
+void store_halves(const TileStore& s) {
+  alignas(64) static constexpr uint16_t kUpper[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                                      23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                                      45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  const __m512i upper = _mm512_load_si512(kUpper);
+  for (int64_t j = 0; j < s.cols; j += 32) {
+    const __mmask32 some = first(s.cols - j);
+    const auto low = static_cast<__mmask16>(some), high = static_cast<__mmask16>(some >> 16);
+    __m512i more = _mm512_setzero_si512();
+    if (s.bias) more = _mm512_maskz_loadu_epi16(some, static_cast<const uint16_t*>(s.bias) + j);
+    const __m512 bias[2] = {widened(more, 0), widened(more, 1)};
+    const float* from = s.sums + j;
+    uint16_t* to = static_cast<uint16_t*>(s.to) + j;
+    for (int64_t i = 0; i < s.rows; ++i, from += s.row, to += s.to_row) {
+      __m512 x = _mm512_maskz_loadu_ps(low, from), y = _mm512_maskz_loadu_ps(high, from + 16);
+      if (s.bias) x = _mm512_add_ps(x, bias[0]), y = _mm512_add_ps(y, bias[1]);
+      if constexpr (add) {
+        const __m512i old = _mm512_maskz_loadu_epi16(some, to);
+        x = _mm512_add_ps(x, widened(old, 0)), y = _mm512_add_ps(y, widened(old, 1));
+      }
+      _mm512_mask_storeu_epi16(
+          to, some, _mm512_permutex2var_epi16(rounded_above(x), upper, rounded_above(y)));
+    }
+  }
 }
 
 // --- The instructions ---
@@ -158,10 +258,19 @@ void end() { asm volatile("tilerelease"); }
 }  // namespace
 
 void tile_pack_rows(const TilePack& p) { pack<false>(p); }
-void tile_pack_columns(const TilePack& p) { pack<true>(p); }
+void tile_pack_columns(const TilePack& p) { pack_columns(p); }
 
-void tile_store_bfloat16(const TileStore& s) { store<uint16_t>(s); }
-void tile_store_float32(const TileStore& s) { store<float>(s); }
+void tile_turn(const float* from, int64_t row, int64_t rows, int64_t cols, float* to,
+               int64_t to_row) {
+  for (int64_t i = 0; i < rows; i += kTileSide)
+    for (int64_t j = 0; j < cols; j += 4)
+      transpose_lane(from + i * row + j, row, to + j * to_row + i, to_row);
+}
+
+void tile_store_bfloat16(const TileStore& s) {
+  s.add ? store_halves<true>(s) : store_halves<false>(s);
+}
+void tile_store_float32(const TileStore& s) { store(s); }
 
 bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step) {
   const __m512i exponent = _mm512_set1_epi32(0x7f800000);
