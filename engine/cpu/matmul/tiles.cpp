@@ -36,7 +36,7 @@ constexpr int64_t kPanel = 2 * kTileSide;  // columns that are summed in registe
 constexpr int64_t kDepth = 512;            // terms at once: a panel of b is 32 KB
 constexpr int64_t kSlab = 4 * kDepth;      // terms whose rows of a stay near: 1 MB of a block
 constexpr int64_t kBlockRows = 256, kBlockCols = 512;  // of c
-constexpr int64_t kFewRows = 128, kFewRowsCols = 256;
+constexpr int64_t kFewRows = 256, kFewRowsCols = 256;
 constexpr int64_t kPackedTerms = 64;               // of b's lines at a time, line after line
 constexpr int64_t kBandBytes = int64_t{32} << 20;  // of b, packed at a time
 constexpr int64_t kSliceSums = 1 << 18;            // of all slices of the terms: 1 MB
@@ -227,7 +227,7 @@ void over_blocks(const Product& p, int threads, int64_t count, const F& run) {
 }
 
 int threads_for(const Product& p, int64_t cols) {
-  return p.alone || p.m * cols * p.k < (int64_t{1} << 22) ? 1 : get_num_threads();
+  return p.alone || p.m * cols * p.k < (int64_t{1} << 21) ? 1 : get_num_threads();
 }
 
 // The part of a product whose columns lie in `packed`.
@@ -239,11 +239,12 @@ void multiply_band(const Taken& t, const TileMachine& machine, const uint16_t* p
   int64_t block_rows = std::min(up(p.m, kTileSide), kBlockRows);
   int64_t block_cols = std::min(up(cols, kPanel), slab < t.depth ? kBlockCols : cols);
   const auto few = [&] {
-    return threads > 1 && blocks(p.m, block_rows) * blocks(cols, block_cols) < 3 * threads;
+    return threads > 1 && blocks(p.m, block_rows) * blocks(cols, block_cols) < 2 * threads;
   };
+  while (few() && block_rows > 4 * kPanel) block_rows = up(block_rows / 2, kPanel);
   while (few() && block_cols > 4 * kPanel) block_cols = up(block_cols / 2, kPanel);
   while (few() && block_rows > 2 * kPanel) block_rows = up(block_rows / 2, kPanel);
-  while (few() && block_cols > 2 * kPanel) block_cols = up(block_cols / 2, kPanel);
+  block_rows = up(blocks(p.m, up(blocks(p.m, block_rows), threads)), kPanel);
   const int64_t col_blocks = blocks(cols, block_cols), part = t.depth * kTileSide;
   over_blocks(p, threads, blocks(p.m, block_rows) * col_blocks, [&](int64_t from, int64_t to) {
     BlockSums sums(t, machine, block_rows, block_cols, slab);
@@ -263,17 +264,28 @@ void multiply_band(const Taken& t, const TileMachine& machine, const uint16_t* p
   });
 }
 
+// Many terms of a small c are cut into slices, whose sums are added in their order; how many does not
+// depend on the threads, so that the bits do not.
+int64_t slice_of(const Taken& t) {
+  const int64_t numel = up(t.p.m, kTileSide) * up(t.p.n, kPanel);
+  const int64_t slices =
+      std::clamp<int64_t>(std::min(t.depth / (4 * kDepth), kSliceSums / numel), 1, 16);
+  return up(blocks(t.depth, slices), kDepth);
+}
+
 // Few rows, so that no other block needs the same columns of b: each packs its own, as many terms at
-// a time as stay in a cache. Many terms of a small c are cut into parts, whose sums are added in
-// their order; how many does not depend on the threads, so that the bits do not.
+// a time as stay in a cache.
+bool has_few_rows(const Taken& t) {
+  const int threads = threads_for(t.p, t.p.n);
+  return t.p.m <= kFewRows && (threads == 1 || t.p.m <= 2 * kPanel || slice_of(t) < t.depth ||
+                               blocks(t.p.n, 4 * kPanel) >= threads);
+}
 void multiply_few_rows(const Taken& t, const TileMachine& machine) {
   const Product& p = t.p;
   const int64_t rows = up(p.m, kTileSide), cols = up(p.n, kPanel);
   const int threads = threads_for(p, p.n);
   int64_t block_cols = std::min(cols, kFewRowsCols);
-  const int64_t slices =
-      std::clamp<int64_t>(std::min(t.depth / (4 * kDepth), kSliceSums / (rows * cols)), 1, 16);
-  const int64_t slice = up(blocks(t.depth, slices), kDepth), count = blocks(t.depth, slice);
+  const int64_t slice = slice_of(t), count = blocks(t.depth, slice);
   while (threads > 1 && blocks(p.n, block_cols) * count < 2 * threads && block_cols > kPanel)
     block_cols = up(block_cols / 2, kPanel);
   const int64_t col_blocks = blocks(p.n, block_cols);
@@ -310,7 +322,7 @@ void multiply_few_rows(const Taken& t, const TileMachine& machine) {
 void multiply(const Product& given, const TileMachine& machine) {
   const Taken t(given);
   const Product& p = t.p;
-  if (p.m <= kFewRows) return multiply_few_rows(t, machine);
+  if (has_few_rows(t)) return multiply_few_rows(t, machine);
   const int64_t part = t.depth * kTileSide, tile = part * t.parts.count;
   const int64_t band =
       std::clamp<int64_t>(kBandBytes / (4 * tile), 1, blocks(p.n, kPanel)) * kPanel;
