@@ -160,6 +160,25 @@ TYCHO_INLINE __m512d double_root(__m512d x) {
   h = _mm512_fmadd_pd(h, r, h);
   return _mm512_fmadd_pd(_mm512_fnmadd_pd(g, g, x), h, g);
 }
+
+// The same of floats, where one step will do (tried for every significand, and any estimate). `h` is
+// about half the root's inverse. False where some number takes the divider.
+struct FloatRoot {
+  __m512 g, h;
+};
+TYCHO_INLINE bool float_root(__m512 x, FloatRoot* root) {
+  const __m512 low = _mm512_set1_ps(0x1p-70f), high = _mm512_set1_ps(__FLT_MAX__);
+  const __mmask16 easy =
+      _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(x, low, _CMP_GE_OQ), x, high, _CMP_LE_OQ);
+  if (__builtin_expect(easy != 0xffff, 0)) return false;
+  const __m512 half = _mm512_set1_ps(0.5f), y = _mm512_maskz_rsqrt14_ps(-1, x);
+  __m512 g = _mm512_mul_ps(x, y), h = _mm512_mul_ps(half, y);
+  const __m512 r = _mm512_fnmadd_ps(g, h, half);
+  g = _mm512_fmadd_ps(g, r, g);
+  h = _mm512_fmadd_ps(h, r, h);
+  *root = {_mm512_fmadd_ps(_mm512_fnmadd_ps(g, g, x), h, g), h};
+  return true;
+}
 #endif
 template <class T>
 TYCHO_INLINE Lane<T> square_root(Lane<T> x) {
@@ -167,7 +186,11 @@ TYCHO_INLINE Lane<T> square_root(Lane<T> x) {
 #if defined(TYCHO_LEVEL_scalar)
   return square_root1(x.v);
 #elif defined(TYCHO_LEVEL_v4)
-  if constexpr (sizeof(T) == 4) return (V)_mm512_maskz_sqrt_ps(-1, (__m512)x.v);
+  if constexpr (sizeof(T) == 4) {
+    FloatRoot root;
+    if (float_root((__m512)x.v, &root)) return (V)root.g;
+    return (V)_mm512_maskz_sqrt_ps(-1, (__m512)x.v);
+  }
   if constexpr (sizeof(T) == 8) return (V)double_root((__m512d)x.v);
 #elif defined(TYCHO_LEVEL_v3)
   if constexpr (sizeof(T) == 4) return (V)_mm256_sqrt_ps((__m256)x.v);
@@ -235,20 +258,26 @@ TYCHO_INLINE Pair<T> exact_product(Lane<T> a, Lane<T> b) {
 #endif
 }
 
-// 1 / x to the bit where x and 1 / x are normal numbers. Of floats on AVX-512, an estimate of 14 bits
-// and two of Newton's steps, quicker than the divider: the first rounds upwards, so that the second
-// finds the nearest number also for the x below a power of two (checked for every significand and
-// any estimate; P. Markstein, "IA-64 and Elementary Functions", 2000, for why others come out right).
+#if defined(TYCHO_LEVEL_v4)
+// 1 / x to the bit from an estimate of 14 bits: the first of Newton's last two steps rounds upwards, so
+// that the second finds the nearest number also for the x below a power of two (checked for every
+// significand and any estimate; P. Markstein, "IA-64 and Elementary Functions", 2000, for why others
+// come out right).
+TYCHO_INLINE F32 refined_inverse(F32 x, F32 y) {
+  const F32 rest = fma(-x, y, F32(1));
+  y = (F32::V)_mm512_fmadd_round_ps((__m512)y.v, (__m512)rest.v, (__m512)y.v,
+                                    _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+  return fma(y, fma(-x, y, F32(1)), y);
+}
+#endif
+
+// 1 / x where x and 1 / x are normal numbers. Of floats on AVX-512, quicker than the divider by itself;
+// beside other work, that is busy while the others go on.
 template <class T>
 TYCHO_INLINE Lane<T> quick_inverse(Lane<T> x) {
 #if defined(TYCHO_LEVEL_v4)  // of doubles, the divider is as quick
-  if constexpr (sizeof(T) == 4) {
-    Lane<T> y = (typename Lane<T>::V)_mm512_maskz_rcp14_ps(-1, (__m512)x.v),
-            rest = fma(-x, y, Lane<T>(1));
-    y = (typename Lane<T>::V)_mm512_fmadd_round_ps((__m512)y.v, (__m512)rest.v, (__m512)y.v,
-                                                   _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-    return fma(y, fma(-x, y, Lane<T>(1)), y);
-  }
+  if constexpr (sizeof(T) == 4)
+    return refined_inverse(x, (typename Lane<T>::V)_mm512_maskz_rcp14_ps(-1, (__m512)x.v));
 #endif
   return 1 / x;
 }
@@ -306,6 +335,12 @@ TYCHO_INLINE Lane<T> sqrt(Lane<T> x) {
 }
 template <class T>
 TYCHO_INLINE Lane<T> rsqrt(Lane<T> x) {
+#if defined(TYCHO_LEVEL_v4)
+  FloatRoot root;
+  if constexpr (sizeof(T) == 4)
+    if (float_root((__m512)x.v, &root))
+      return refined_inverse((F32::V)root.g, (F32::V)_mm512_add_ps(root.h, root.h));
+#endif
   return 1 / square_root(x);
 }
 template <class T>

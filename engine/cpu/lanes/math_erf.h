@@ -18,7 +18,8 @@ TYCHO_INLINE F32 erf(F32 x) {
 // erfc(a) of a >= 0: e^(-a^2), whose square is taken exactly, times a polynomial in
 // (a - 2) / (a + 2), over a + 2.
 TYCHO_INLINE F32 erfc(F32 x) {
-  F32 a = second_min(F32(10.2f), abs_float(x)), b = a + 2, two = b - a, inverse = quick_inverse(b), u = (a - 2) * inverse;
+  F32 a = second_min(F32(10.2f), abs_float(x)), b = a + 2, two = b - a, inverse = quick_inverse(b),
+      u = (a - 2) * inverse;
   F32 p = poly(u, 1.02158271f, -0.687160696f, 0.279471766f, -0.0364418057f, -0.021505665f,
                0.00647607063f, 0.00306244081f, -0.000832698992f, -0.000592583486f, 4.76478946e-5f,
                6.98577159e-5f);

@@ -371,7 +371,7 @@ TYCHO_INLINE F64 pow(F64 x, F64 y) {
 template <class T>
 TYCHO_INLINE Lane<T> sigmoid(Lane<T> x) {
   Lane<T> e = exp(-abs_float(x));
-  return quotient(select(x < 0, e, 1), exact_sum(Lane<T>(1), e));
+  return select(x < 0, e, 1) / (1 + e);
 }
 template <class T>
 TYCHO_INLINE Lane<T> log_sigmoid(Lane<T> x) {
@@ -393,7 +393,7 @@ TYCHO_INLINE F32 tanh(F32 x) {
   F32 half = poly(f, 0.5f, 0.346573591f, 0.120113231f, 0.0277516432f, 0.00480924454f,
                   0.000669996545f, 7.67290584e-5f);
   half = from_bits<float>(bits_of(half) + (bits_of(shifted) << F::mantissa));
-  F32 far = 1 - quick_inverse(half + 0.5f);
+  F32 far = 1 - 1 / (half + 0.5f);
   F32 near = fma(x * z,
                  poly(z, -0.333332986f, 0.133322209f, -0.0538523346f, 0.0213029906f,
                       -0.00740955677f, 0.00158475572f),

@@ -1,7 +1,7 @@
 // Sine, cosine, tangent and their inverses.
 //
-// x = n pi/2 + r with |r| <= pi/4, where r carries a rest so that results near the zeros stay
-// accurate; arguments beyond the range of that reduction go to the C library one by one.
+// x = n pi/2 + r with |r| <= pi/4 (of the sine, n pi + r with |r| <= pi/2), where r carries a rest so
+// that results near the zeros stay accurate; arguments beyond the range of that reduction go to the C library one by one.
 #pragma once
 #include "engine/cpu/lanes/math_basic.h"
 
@@ -11,7 +11,7 @@ namespace {
 template <class T>
 struct Angle {
   Lane<T> r, rest;
-  typename Raw<T>::Bits quadrant;  // only the two low bits count
+  typename Raw<T>::Bits quadrant;  // n, of which only the two low bits count
 };
 
 template <class T>
@@ -31,37 +31,43 @@ struct Pi<double> {
 };
 
 #if defined(TYCHO_FUSED)
-// The first fused difference is exact: pi/2 has as many bits as the format, so that it is a
-// multiple of pi/2's last bit and below 1.
-template <class T>
+// By `unit` times pi/2. The first fused difference is exact: pi/2 has as many bits as the format, so that
+// it is a multiple of pi/2's last bit and below 1.
+template <int unit = 1, class T>
 TYCHO_INLINE Angle<T> reduce_angle(Lane<T> x) {
   using L = Lane<T>;
   using P = Pi<T>;
-  L shifted = fma(x, L(P::inverse), L(Format<T>::shifter)), n = shifted - Format<T>::shifter;
-  L first = fma(n, L(-P::half), x), w = n * P::half2, w_rest = fma(n, L(P::half2), -w);
-  L r = first - w;
-  L rest = ((first - r) - w) - fma(n, L(P::half3), w_rest);
+  constexpr T u = unit;
+  L shifted = fma(x, L(P::inverse / u), L(Format<T>::shifter)), n = shifted - Format<T>::shifter;
+  L first = fma(n, L(-P::half * u), x), w = n * (P::half2 * u);
+  L w_rest = fma(n, L(P::half2 * u), -w), r = first - w;
+  L rest = ((first - r) - w) - fma(n, L(P::half3 * u), w_rest);
   return {r, rest, bits_of(shifted)};
 }
 #else
 // Without fused products: three parts of pi/2 of 33 bits, whose products with n are exact.
+template <int unit = 1>
 TYCHO_INLINE Angle<double> reduce_angle(F64 x) {
-  F64 shifted = x * Pi<double>::inverse + Format<double>::shifter;
-  F64 n = shifted - Format<double>::shifter;
-  F64 r1 = x - n * 0x1.921fb544p0, w2 = n * 0x1.0b4611a6p-34, r2 = r1 - w2;
-  F64 e2 = (r1 - r2) - w2, w3 = n * 0x1.3198a2ep-69, r3 = r2 - w3, e3 = (r2 - r3) - w3;
-  F64 low = (e2 + e3) - n * 0x1.b839a252049c1p-104, r = r3 + low;
+  constexpr double u = unit;
+  F64 shifted = x * (Pi<double>::inverse / u) + Format<double>::shifter;
+  F64 n = shifted - Format<double>::shifter, m = n * u;
+  F64 r1 = x - m * 0x1.921fb544p0, w2 = m * 0x1.0b4611a6p-34, r2 = r1 - w2;
+  F64 e2 = (r1 - r2) - w2, w3 = m * 0x1.3198a2ep-69, r3 = r2 - w3, e3 = (r2 - r3) - w3;
+  F64 low = (e2 + e3) - m * 0x1.b839a252049c1p-104, r = r3 + low;
   return {r, (r3 - r) + low, bits_of(shifted)};
 }
 // Floats are reduced in double.
+template <int unit>
 TYCHO_INLINE F64 reduce_half(F64 x, F64& n) {
-  n = (x * Pi<double>::inverse + Format<double>::shifter) - Format<double>::shifter;
-  return (x - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34;
+  constexpr double u = unit;
+  n = (x * (Pi<double>::inverse / u) + Format<double>::shifter) - Format<double>::shifter;
+  return (x - n * (0x1.921fb544p0 * u)) - n * (0x1.0b4611a626331p-34 * u);
 }
+template <int unit = 1>
 TYCHO_INLINE Angle<float> reduce_angle(F32 x) {
   Halves h = halves(x);
   F64 n_low, n_high;
-  F64 low = reduce_half(h.low, n_low), high = reduce_half(h.high, n_high);
+  F64 low = reduce_half<unit>(h.low, n_low), high = reduce_half<unit>(h.high, n_high);
   F32 r = join(low, high);
   Halves back = halves(r);
   F32 n = join(n_low, n_high) + Format<float>::shifter;
@@ -122,12 +128,25 @@ TYCHO_INLINE Lane<T> with_far_angles(Lane<T> x, Lane<T> y, F f) {
   return y;
 }
 
-// x = 0 keeps its sign, which the reduction loses.
+// The sine has one zero in each half turn, so that one polynomial will do: r + r^3 P(r^2). The rest, which
+// counts as much as the cosine of r, is made part of r^3: 2.432 r^2 - 6 is about that cosine over P. So is
+// what r^2 lacks, or there could be more than 1. x = 0 keeps its sign, which the reduction loses.
+TYCHO_INLINE F32 half_turn_poly(F32 z) {
+  return poly(z, -0.166666672f, 0.00833333097f, -0.000198408685f, 2.75253706e-6f, -2.38886741e-8f);
+}
+TYCHO_INLINE F64 half_turn_poly(F64 z) {
+  return poly(z, -0.16666666666666666, 0.008333333333333194, -0.00019841269841209145,
+              2.7557319211124362e-06, -2.5052106871586684e-08, 1.6058939643216172e-10,
+              -7.642989819277652e-13, 2.7211569894112656e-15);
+}
 template <class T>
 TYCHO_INLINE Lane<T> sin(Lane<T> x) {
-  Angle<T> a = reduce_angle(x);
-  Lane<T> y = select(odd_quadrant<T>(a.quadrant), cos_pair(a).value, sin_pair(a).value);
-  y = select(x == 0, x, quadrant_sign(y, a.quadrant));
+  Angle<T> a = reduce_angle<2>(x);
+  Lane<T> z = a.r * a.r, z_rest = fma(a.r, a.r, -z);
+  Lane<T> rest = fma(a.r, z_rest, a.rest * fma(z, Lane<T>(T(2.432)), Lane<T>(T(-6))));
+  Lane<T> cube = fma(a.r, z, rest);
+  Lane<T> y = fma(cube, half_turn_poly(z), a.r);
+  y = select(x == 0, x, quadrant_sign(y, a.quadrant + a.quadrant));
   return with_far_angles(x, y, [](T t) -> T {
     if constexpr (sizeof(T) == 4) return TYCHO_C(sinf)(t);
     return TYCHO_C(sin)(t);

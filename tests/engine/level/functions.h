@@ -27,7 +27,7 @@
   ROW(log2, log2(x), 1, 0.75)                                               \
   ROW(log10, log10(x), 1, 0.75)                                             \
   ROW(log1p, log1p(x), 1.5, 1.5)                                            \
-  ROW(sin, sin(x), 1, 1)                                                    \
+  ROW(sin, sin(x), 1.8, 1.3)                                                \
   ROW(cos, cos(x), 1, 1)                                                    \
   ROW(tan, tan(x), 1.5, 1.5)                                                \
   ROW(asin, asin(x), 1.7, 1.7)                                              \
@@ -39,7 +39,7 @@
   ROW(asinh, asinh(x), 2, 2)                                                \
   ROW(acosh, acosh(x), 2.2, 2.2)                                            \
   ROW(atanh, atanh(x), 2.2, 2.2)                                            \
-  ROW(sigmoid, x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)), 1.6, 1.6) \
+  ROW(sigmoid, x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)), 1.9, 1.9) \
   ROW(erf, erf(x), 1.2, 1.2)                                                \
   ROW(erfc, erfc(x), 3.5, 4)
 
