@@ -18,10 +18,12 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int kTwoBytes = 3;          // window_rows' type
-constexpr int64_t kSummed = 512;      // terms at once: 32 columns of them are 32 KB
-constexpr int64_t kNear = 768 << 10;  // bytes of windows and sums that stay in a core's cache
-constexpr int64_t kRoom = 64;         // numbers behind a row of windows for loose copies
+constexpr int kTwoBytes = 3;               // window_rows' type
+constexpr int64_t kPanel = 2 * kTileSide;  // columns that are summed in registers at once
+constexpr int64_t kSummed = 512;           // terms at once: a panel of them is 32 KB
+constexpr int64_t kNear = 768 << 10;       // bytes of windows and sums that stay in a core's cache
+constexpr int64_t kBatch = 8 << 20;        // bytes of images with their borders
+constexpr int64_t kRoom = 64;              // numbers behind a row of windows for loose copies
 
 int64_t numbers_in(const int64_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 
@@ -112,10 +114,211 @@ int64_t block_rows(int64_t rows, int64_t bytes_of_row, int64_t tasks) {
   return block;
 }
 
+// An image with its border of zeros, where windows lie one pixel apart: the rows of a product are its
+// pixels, each the first of a window, and a window's numbers lie at the same distance from all of
+// them, so that nothing is copied for each window. Rows whose pixels begin no window are left out.
+struct Bordered {
+  Window w;
+  int64_t size[3];      // of the image
+  int64_t width, runs;  // of a window: numbers that lie side by side, and how many such runs
+  explicit Bordered(const Window& of) : w(of) {
+    for (int d = 0; d < 3; ++d) size[d] = w.out[d] + (w.kernel[d] - 1) * w.dilation[d];
+    const bool joined = w.dilation[2] == 1;
+    width = (joined ? w.kernel[2] : 1) * w.count;
+    runs = w.bands() * (joined ? 1 : w.kernel[2]);
+  }
+  static bool fits(const Window& w) {
+    return w.stride[0] == 1 && w.stride[1] == 1 && w.stride[2] == 1;
+  }
+  int64_t run_depth() const { return up(width, kTileTerms); }
+  int64_t depth() const { return runs * run_depth(); }
+  int64_t rows() const {  // of an image
+    return ((w.out[0] - 1) * size[1] + w.out[1] - 1) * size[2] + w.out[2];
+  }
+  // What the last tile of rows reads lies in the memory too.
+  int64_t numbers() const { return (numbers_in(size) + kTileSide) * w.count + kTileTerms; }
+  std::vector<int64_t> places() const {
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < runs; ++i) {
+      const int64_t band = width > w.count || w.kernel[2] == 1 ? i : i / w.kernel[2];
+      const int64_t tap = width > w.count || w.kernel[2] == 1 ? 0 : i % w.kernel[2];
+      const int64_t line =
+          band / w.kernel[1] * w.dilation[0] * size[1] + band % w.kernel[1] * w.dilation[1];
+      for (int64_t k = 0; k < width; k += kTileTerms)
+        all.push_back((line * size[2] + tap * w.dilation[2]) * w.count + k);
+    }
+    return all;
+  }
+  void copy_line(const uint16_t* x, int64_t image, int64_t line, uint16_t* to) const {
+    uint16_t* const end = to + (line + 1) * size[2] * w.count;
+    to += line * size[2] * w.count;
+    const int64_t z = line / size[1] - w.pad[0], y = line % size[1] - w.pad[1];
+    if (z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1]) {
+      const int64_t first = std::max<int64_t>(0, -w.pad[2]);
+      const int64_t left = std::clamp<int64_t>(w.pad[2], 0, size[2]);
+      const int64_t n = std::clamp<int64_t>(w.in[2] - first, 0, size[2] - left);
+      const uint16_t* from =
+          x + (((image * w.in[0] + z) * w.in[1] + y) * w.in[2] + first) * w.channels + w.first;
+      std::fill_n(to, left * w.count, uint16_t{0});
+      to += left * w.count;
+      if (w.count == w.channels)
+        std::copy_n(from, n * w.count, to);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          std::copy_n(from + i * w.channels, w.count, to + i * w.count);
+      to += n * w.count;
+    }
+    std::fill(to, end, uint16_t{0});
+  }
+};
+
+// Infinity times the zeros that fill up a run would be no number.
+bool all_finite(const uint16_t* x, int64_t n) {
+  uint16_t found = 0;
+  for (int64_t i = 0; i < n; ++i) found |= (x[i] & 0x7f80) == 0x7f80;
+  return !found;
+}
+
+// Every window of `x` times the matrix of its group, from images with borders. False where that
+// would give no numbers where there are some.
+bool bordered_times(const Window& all, int64_t groups, const void* x, const TapMatrix& m,
+                    const void* bias, const Places& y) {
+  const Bordered one(of_group(all, groups, 0));
+  if (one.width % kTileTerms &&
+      !all_finite(static_cast<const uint16_t*>(x), all.images * numbers_in(all.in) * all.channels))
+    return false;
+  const int64_t cols = up(m.columns, kTileSide), depth = one.depth(), group_size = cols * depth;
+  const Scratch panels(static_cast<size_t>(groups * group_size) * 2);
+  parallel_for(
+      groups * one.runs, std::max<int64_t>(1, (1 << 12) / (cols * one.run_depth())),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          for (int64_t j = 0; j < cols; j += kPanel) {
+            const int64_t g = i / one.runs, run = i % one.runs;
+            v4::tile_pack_columns(
+                {v4::TilePart::Bits, m.from + g * m.group + j * m.column + run * one.width * m.term,
+                 m.column, m.term, std::min(kPanel, m.columns - j), one.width, one.run_depth(),
+                 halves(panels) + g * group_size + j * depth + run * one.run_depth() * kTileSide,
+                 depth * kTileSide});
+          }
+      });
+  const std::vector<int64_t> places = one.places();
+  const int64_t numbers = one.numbers(), lines = one.size[0] * one.size[1], rows = one.rows();
+  const int64_t units = all.images * groups, threads = get_num_threads();
+  const int64_t batch = std::clamp<int64_t>(kBatch / (2 * numbers), 1, units);
+  int64_t block = 256;
+  while (block > 2 * kTileSide && threads > 1 && blocks(rows, block) * batch < 3 * threads)
+    block /= 2;
+  const int64_t row_blocks = blocks(rows, block);
+  const Scratch images(static_cast<size_t>(batch * numbers) * 2);
+  for (int64_t first = 0; first < units; first += batch) {
+    const int64_t count = std::min(batch, units - first);
+    parallel_for(count * lines, std::max<int64_t>(1, (1 << 14) / (one.size[2] * one.w.count)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t u = first + i / lines;
+                     uint16_t* const image = halves(images) + i / lines * numbers;
+                     Bordered(of_group(all, groups, u % groups))
+                         .copy_line(static_cast<const uint16_t*>(x), u / groups, i % lines, image);
+                     if (i % lines == lines - 1)
+                       std::fill_n(image + numbers_in(one.size) * one.w.count,
+                                   numbers - numbers_in(one.size) * one.w.count, uint16_t{0});
+                   }
+                 });
+    parallel_for(count * row_blocks, 1, [&](int64_t begin, int64_t end) {
+      const Scratch sums(static_cast<size_t>(block * up(cols, kPanel)) * sizeof(float));
+      const TilesReady ready(*tiles());
+      for (int64_t chunk = begin; chunk < end; ++chunk) {
+        const int64_t u = first + chunk / row_blocks, g = u % groups;
+        const int64_t row = chunk % row_blocks * block, last = std::min(rows, row + block);
+        TileBlock t;
+        t.a = halves(images) + chunk / row_blocks * numbers + row * one.w.count;
+        t.a_row = one.w.count, t.b_panel = depth * kTileSide, t.c_row = kPanel;
+        t.rows = up(last - row, kTileSide);
+        for (int64_t col = 0; col < cols; col += kPanel) {
+          t.c = floats(sums) + col * block, t.cols = std::min(kPanel, cols - col);
+          for (int64_t k = 0; k < depth; k += kSummed) {
+            t.b = halves(panels) + g * group_size + col * depth + k * kTileSide;
+            t.places = places.data() + k / kTileTerms;
+            t.terms = std::min(kSummed, depth - k);
+            t.add = k > 0;
+            ready.multiply(t);
+          }
+          const int64_t columns = std::min(kPanel, m.columns - col);
+          const auto* const begin_at = static_cast<const uint16_t*>(bias);
+          for (int64_t i = row, n; i < last; i += n) {
+            const int64_t px = i % one.size[2], py = i / one.size[2] % one.size[1],
+                          pz = i / one.size[2] / one.size[1];
+            n = std::min(last - i, one.size[2] - px);
+            if (px >= one.w.out[2] || py >= one.w.out[1]) continue;
+            v4::tile_store_bfloat16({std::min(n, one.w.out[2] - px), columns,
+                                     t.c + (i - row) * kPanel, kPanel,
+                                     bias ? begin_at + g * m.columns + col : nullptr, false,
+                                     y.to + g * y.group + col + u / groups * y.image +
+                                         pz * y.step[0] + py * y.step[1] + px * y.step[2],
+                                     y.step[2]});
+          }
+        }
+      }
+    });
+  }
+  return true;
+}
+
+// --- Which way ---
+
+// Multiply-adds a cycle: of tiles, two thirds of their peak where four sums are taken at once.
+double tile_speed(int64_t cols) { return cols > kTileSide ? 340 : 200; }
+
+// Of what else there is: lanes hold 16 channels of what is computed, and groups of few channels leave it
+// little to do at a time. Chosen by measuring 900 random convolutions both ways, one thread; what it
+// chooses takes 4 % longer than the best choice each time.
+double else_speed(int64_t columns, int64_t groups, int64_t summed) {
+  constexpr double kMost = 12, kEnough = 4;
+  const double lanes = std::min(1.0, static_cast<double>(columns) / kTileSide);
+  return kMost * lanes * (groups > 1 ? std::min(1.0, static_cast<double>(summed) / kEnough) : 1.0);
+}
+
+// Estimated cycles from copies of windows: products, copies at 16 numbers a cycle (and some for each stretch), the
+// weight's and the result's numbers at 8.
+double copied_cycles(const Window& w, int64_t groups, int64_t columns) {
+  const BandCuts cuts(w);
+  const auto rows = static_cast<double>(w.rows()), depth = static_cast<double>(cuts.all());
+  const bool joined = w.dilation[2] == 1 && groups == 1;
+  const double stretches = static_cast<double>(w.bands() * (joined ? 1 : w.kernel[2]));
+  const auto cols = static_cast<double>(up(columns, kTileSide));
+  const double padded = static_cast<double>(up(w.rows(), kTileSide)) * cols * depth;
+  return static_cast<double>(groups) *
+         (padded / tile_speed(columns) + rows * (depth / 16 + stretches * 6) + depth * cols / 8 +
+          rows * cols / 8);
+}
+
+// The same from images with borders, whose copies are made at 8 numbers a cycle.
+double bordered_cycles(const Window& w, int64_t groups, int64_t columns) {
+  const Bordered b(w);
+  const auto images = static_cast<double>(w.images),
+             cols = static_cast<double>(up(columns, kTileSide));
+  const auto rows = static_cast<double>(up(b.rows(), kTileSide)),
+             depth = static_cast<double>(b.depth());
+  return static_cast<double>(groups) *
+         (images * (rows * cols * (depth / tile_speed(columns) + 1.0 / 8) +
+                    static_cast<double>(b.numbers()) / 8) +
+          depth * cols / 8);
+}
+bool bordered_pays(const Window& w, int64_t groups, int64_t columns) {
+  return Bordered::fits(w) &&
+         bordered_cycles(w, groups, columns) < copied_cycles(w, groups, columns);
+}
+double window_cycles(const Window& w, int64_t groups, int64_t columns) {
+  return bordered_pays(w, groups, columns) ? bordered_cycles(w, groups, columns)
+                                           : copied_cycles(w, groups, columns);
+}
+
 // Every window of `x` times the matrix of its group.
 void windows_times(const Window& all, int64_t groups, const void* x, const TapMatrix& m,
                    const void* bias, const Places& y) {
   const Window one = of_group(all, groups, 0);
+  if (bordered_pays(one, groups, m.columns) && bordered_times(all, groups, x, m, bias, y)) return;
   const BandCuts cuts(one);
   const int64_t cols = up(m.columns, kTileSide), depth = cuts.all(), group_size = cols * depth;
   const Scratch panels(static_cast<size_t>(groups * group_size) * 2);
@@ -214,34 +417,6 @@ void input_phase(const Convolution& c, const std::array<Phase, 3>& phase, const 
     at.step[d] *= w.stride[d];
   }
   windows_times(v, c.groups, y, {halves(turned), in, 1, taps * out * in, in}, nullptr, at);
-}
-
-// --- Which way ---
-
-// Multiply-adds a cycle: of tiles, two thirds of their peak where four sums are taken at once.
-double tile_speed(int64_t cols) { return cols > kTileSide ? 340 : 200; }
-
-// Of what else there is: lanes hold 16 channels of what is computed, and groups of few channels leave it
-// little to do at a time. Chosen by measuring 900 random convolutions both ways, one thread; what it
-// chooses takes 4 % longer than the best choice each time.
-double else_speed(int64_t columns, int64_t groups, int64_t summed) {
-  constexpr double kMost = 12, kEnough = 4;
-  const double lanes = std::min(1.0, static_cast<double>(columns) / kTileSide);
-  return kMost * lanes * (groups > 1 ? std::min(1.0, static_cast<double>(summed) / kEnough) : 1.0);
-}
-
-// Estimated cycles: products, copies of windows at 16 numbers a cycle (and some for each stretch), the
-// weight's and the result's numbers at 8.
-double window_cycles(const Window& w, int64_t groups, int64_t columns) {
-  const BandCuts cuts(w);
-  const auto rows = static_cast<double>(w.rows()), depth = static_cast<double>(cuts.all());
-  const bool joined = w.dilation[2] == 1 && groups == 1;
-  const double stretches = static_cast<double>(w.bands() * (joined ? 1 : w.kernel[2]));
-  const auto cols = static_cast<double>(up(columns, kTileSide));
-  const double padded = static_cast<double>(up(w.rows(), kTileSide)) * cols * depth;
-  return static_cast<double>(groups) *
-         (padded / tile_speed(columns) + rows * (depth / 16 + stretches * 6) + depth * cols / 8 +
-          rows * cols / 8);
 }
 
 }  // namespace

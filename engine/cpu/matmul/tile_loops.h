@@ -33,7 +33,8 @@ void tile_sums(const TileBlock& t, int64_t i, const uint16_t* b, float* c) {
   if constexpr (R == 2) begin.template operator()<2>(below);
   if constexpr (R == 2 && C == 2) begin.template operator()<3>(below + kTileSide);
   for (int64_t k = 0; k < t.terms; k += kTileTerms)
-    add_terms<Tiles, R, C>(a + k, t.a_row, b + k * kTileSide, t.b_panel);
+    add_terms<Tiles, R, C>(a + (t.places ? t.places[k / kTileTerms] : k), t.a_row,
+                           b + k * kTileSide, t.b_panel);
   if (t.rest)
     add_terms<Tiles, R, C>(t.rest + i * kTileTerms, kTileTerms, b + t.terms * kTileSide, t.b_panel);
   Tiles::template store<0>(c, t.c_row * 4);

@@ -14,7 +14,8 @@ constexpr int kTileSide = 16, kTileTerms = 32;  // rows of a and columns of b; t
 
 // c (+)= a b, sizes in whole tiles. a's terms lie side by side; b lies in panels of 16 columns, each
 // with the first two terms of its columns, then the next two ... Where `rest` is given, it has one more
-// tile of terms of each of a's rows, row after row.
+// tile of terms of each of a's rows, row after row. Where `places` is, it says where each tile of a's
+// terms begins.
 struct TileBlock {
   const uint16_t* a;
   int64_t a_row;
@@ -25,6 +26,7 @@ struct TileBlock {
   int64_t rows, cols, terms;
   bool add;
   const uint16_t* rest = nullptr;
+  const int64_t* places = nullptr;
 };
 
 struct TileMachine {
