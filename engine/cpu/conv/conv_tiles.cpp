@@ -172,20 +172,14 @@ struct Bordered {
   }
 };
 
-// Infinity times the zeros that fill up a run would be no number.
-bool all_finite(const uint16_t* x, int64_t n) {
-  uint16_t found = 0;
-  for (int64_t i = 0; i < n; ++i) found |= (x[i] & 0x7f80) == 0x7f80;
-  return !found;
-}
-
-// Every window of `x` times the matrix of its group, from images with borders. False where that
-// would give no numbers where there are some.
+// Every window of `x` times the matrix of its group, from images with borders. False where infinity or
+// no number would meet the zeros that fill up a run.
 bool bordered_times(const Window& all, int64_t groups, const void* x, const TapMatrix& m,
                     const void* bias, const Places& y) {
   const Bordered one(of_group(all, groups, 0));
   if (one.width % kTileTerms &&
-      !all_finite(static_cast<const uint16_t*>(x), all.images * numbers_in(all.in) * all.channels))
+      !v4::tile_finite_halves(static_cast<const uint16_t*>(x),
+                              all.images * numbers_in(all.in) * all.channels))
     return false;
   const int64_t cols = up(m.columns, kTileSide), depth = one.depth(), group_size = cols * depth;
   const Scratch panels(static_cast<size_t>(groups * group_size) * 2);
@@ -210,6 +204,8 @@ bool bordered_times(const Window& all, int64_t groups, const void* x, const TapM
   while (block > 2 * kTileSide && threads > 1 && blocks(rows, block) * batch < 3 * threads)
     block /= 2;
   const int64_t row_blocks = blocks(rows, block);
+  // A tile of columns alone needs others for every product: of large pixels, they come again soon.
+  const int64_t summed = cols == kTileSide && one.w.count > 64 ? depth : kSummed;
   const Scratch images(static_cast<size_t>(batch * numbers) * 2);
   for (int64_t first = 0; first < units; first += batch) {
     const int64_t count = std::min(batch, units - first);
@@ -237,10 +233,10 @@ bool bordered_times(const Window& all, int64_t groups, const void* x, const TapM
         t.rows = up(last - row, kTileSide);
         for (int64_t col = 0; col < cols; col += kPanel) {
           t.c = floats(sums) + col * block, t.cols = std::min(kPanel, cols - col);
-          for (int64_t k = 0; k < depth; k += kSummed) {
+          for (int64_t k = 0; k < depth; k += summed) {
             t.b = halves(panels) + g * group_size + col * depth + k * kTileSide;
             t.places = places.data() + k / kTileTerms;
-            t.terms = std::min(kSummed, depth - k);
+            t.terms = std::min(summed, depth - k);
             t.add = k > 0;
             ready.multiply(t);
           }

@@ -94,6 +94,7 @@ void tile_turn(const float* from, int64_t row, int64_t rows, int64_t cols, float
 
 // Whether all numbers are finite, of lines that lie `step` apart.
 bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step);
+bool tile_finite_halves(const uint16_t* x, int64_t numbers);
 
 extern const TileMachine tile_machine;  // the processor's
 

@@ -284,6 +284,16 @@ bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step) {
   return !found;
 }
 
+bool tile_finite_halves(const uint16_t* x, int64_t numbers) {
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  __mmask32 found = 0;
+  for (int64_t i = 0; i < numbers; i += 32) {
+    const __m512i b = _mm512_maskz_loadu_epi16(first(numbers - i), x + i);
+    found |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(b, exponent), exponent);
+  }
+  return !found;
+}
+
 const TileMachine tile_machine{begin, multiply_tiles<Amx>, end};
 
 }  // namespace tycho::cpu::v4
