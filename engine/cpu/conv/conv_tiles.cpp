@@ -270,9 +270,12 @@ double tile_speed(int64_t cols) { return cols > kTileSide ? 340 : 200; }
 // little to do at a time. Chosen by measuring 900 random convolutions both ways, one thread; what it
 // chooses takes 4 % longer than the best choice each time.
 double else_speed(int64_t columns, int64_t groups, int64_t summed) {
-  constexpr double kMost = 12, kEnough = 4;
-  const double lanes = std::min(1.0, static_cast<double>(columns) / kTileSide);
-  return kMost * lanes * (groups > 1 ? std::min(1.0, static_cast<double>(summed) / kEnough) : 1.0);
+  constexpr double kMost = 12, kEnough = 4, kAlone = 5, kFew = 8;
+  if (columns == 1 && summed == 1) return kAlone;
+  const auto c = static_cast<double>(columns);
+  const double lanes = c <= kFew ? 1.5 + 1.5 * c : kMost * std::min(1.0, c / kTileSide);
+  return std::min(kMost, lanes) *
+         (groups > 1 ? std::min(0.7, static_cast<double>(summed) / kEnough) : 1.0);
 }
 
 // Estimated cycles from copies of windows: products, copies at 16 numbers a cycle (and some for each stretch), the
@@ -289,16 +292,21 @@ double copied_cycles(const Window& w, int64_t groups, int64_t columns) {
           rows * cols / 8);
 }
 
-// The same from images with borders, whose copies are made at 8 numbers a cycle.
+// The same from images with borders: their copies are made at 8 numbers a cycle, or pixel by pixel where
+// there are groups, and so are results; rows of a few numbers are of two lines of the cache each.
 double bordered_cycles(const Window& w, int64_t groups, int64_t columns) {
+  constexpr int64_t kNarrow = 8;
   const Bordered b(w);
-  const auto images = static_cast<double>(w.images),
-             cols = static_cast<double>(up(columns, kTileSide));
-  const auto rows = static_cast<double>(up(b.rows(), kTileSide)),
-             depth = static_cast<double>(b.depth());
+  const auto images = static_cast<double>(w.images), depth = static_cast<double>(b.depth());
+  const auto cols = static_cast<double>(up(columns, kTileSide));
+  const auto rows = static_cast<double>(up(b.rows(), kTileSide));
+  const auto panels = static_cast<double>(blocks(columns, kPanel));
+  const double lines = static_cast<double>(w.out[0] * w.out[1]) * panels;
+  const double copies = w.count == w.channels ? static_cast<double>(b.numbers()) / 8
+                                              : static_cast<double>(numbers_in(b.size)) * 10;
+  const double speed = tile_speed(columns) * (w.count < kNarrow ? 0.65 : 1);
   return static_cast<double>(groups) *
-         (images * (rows * cols * (depth / tile_speed(columns) + 1.0 / 8) +
-                    static_cast<double>(b.numbers()) / 8) +
+         (images * (rows * (cols * depth / speed + panels * 8) + lines * 40 + copies) +
           depth * cols / 8);
 }
 bool bordered_pays(const Window& w, int64_t groups, int64_t columns) {
