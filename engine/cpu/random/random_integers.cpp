@@ -222,9 +222,15 @@ void multinomial(RandomStream stream, int64_t* y, const void* weights, DType dty
       const int64_t together = std::min(kTogether, rows - r);
       const T* weight[kTogether];
       for (int64_t k = 0; k < kTogether; ++k) weight[k] = row(r + std::min(k, together - 1), k);
-      T sum[kTogether] = {};
-      for (int64_t c = 0; c < categories; ++c)
-        for (int64_t k = 0; k < kTogether; ++k) sums[k * categories + c] = sum[k] += weight[k][c];
+      const auto add_up = [&](auto count) {
+        T sum[count] = {};
+        for (int64_t c = 0; c < categories; ++c)
+          for (int64_t k = 0; k < count; ++k) sums[k * categories + c] = sum[k] += weight[k][c];
+      };
+      if (together == 1)
+        add_up(std::integral_constant<int64_t, 1>());
+      else
+        add_up(std::integral_constant<int64_t, kTogether>());
       for (int64_t k = 0; k < together; ++k)
         draw_with_replacement(stream, y + (r + k) * draws, sums + k * categories, categories, draws,
                               first);
