@@ -30,7 +30,6 @@ using namespace fn;  // in this file the gradients speak of exp, log, ... of ten
 
 constexpr double kPi = 3.14159265358979323846, kLn2 = 0.69314718055994530942,
                  kLn10 = 2.30258509299404568402, kTwoOverSqrtPi = 1.12837916709551257390;
-constexpr double kNan = __builtin_nan("");
 constexpr uint8_t kEverywhere = kFunction | kMethod | kFunctional;
 
 // --- Gradients that do not fit into a column ---
