@@ -60,18 +60,17 @@ TYCHO_INLINE void stay([[maybe_unused]] Lane<T>& x) {
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
+// Rows of b that are fetched before they are needed: the processor does not foresee them where they
+// lie far apart.
+constexpr int64_t kRowsAhead = 16;
+
 // c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb;
-// its lanes from the third on lie `next` elements behind the first. Ahead: what lies that many elements
-// behind each row of b is fetched meanwhile, for the block that comes next; 0 where nothing is.
+// its lanes from the third on lie `next` elements behind the first.
 // Part: only `last` elements of the last lane are there; where b is Padded, its rows may be read in
 // full lanes all the same.
-struct Ahead {
-  int64_t first, second;
-};
 template <class T, int M, int N, bool Part, bool Padded>
 TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
-                           int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias,
-                           Ahead ahead) {
+                           int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias) {
   using L = Lane<T>;
   constexpr int size = L::size;
   L sum[M][N];
@@ -88,14 +87,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
       const T* const from = j < 2 ? b + j * size : b + next + (j - 2) * size;
       bv[j] = Part && !Padded && j == N - 1 ? load_part(from, last) : L::load(from);
       stay(bv[j]);
-    }
-    if constexpr (!Part && N > 1) {
-      __builtin_prefetch(b + ahead.first, 0, 3);
-      __builtin_prefetch(b + ahead.second, 0, 3);
-      if (N == 4) {
-        __builtin_prefetch(b + ahead.first + 2 * size, 0, 3);
-        __builtin_prefetch(b + ahead.second + 2 * size, 0, 3);
-      }
+      __builtin_prefetch(from + kRowsAhead * ldb, 0, 3);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
@@ -126,14 +118,14 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
 
 template <class T, int M, int N, bool Part, bool Padded>
 void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
-           int64_t ldc, int last, int begin, const T* bias, Ahead ahead) {
+           int64_t ldc, int last, int begin, const T* bias) {
   block_of<T, M, N, Part, Padded>(k, a, rs, cs, b, ldb, 2 * Lane<T>::size, c, ldc, last, begin,
-                                  bias, ahead);
+                                  bias);
 }
 
 template <class T>
 using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int,
-                         int, const T*, Ahead);
+                         int, const T*);
 
 // Rows of the block that comes next where m are left. A multiply-add takes four cycles and two begin
 // in each, so that a block of less than four rows waits for its own sums: what is left is cut evenly.
@@ -171,22 +163,18 @@ struct Blocks {
   }
 };
 
-// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks. `follows`: what comes next lies
-// behind it in b's rows; the first blocks fetch half of that each.
+// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks.
 template <class T, bool Padded>
 TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
-                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias,
-                        bool follows = false) {
+                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int size = Lane<T>::size;
   const int lanes = n > size ? 2 : 1;
   const int last = n - (lanes - 1) * size;
-  Ahead ahead{follows ? 2 * size : 0, follows && m <= kBlockRows ? 3 * size : 0};
   while (m > 0) {
     const int rows = rows_next(m);
     const BlockFn<T> fn = Blocks<T, Padded>::at(rows, lanes, last < size);
     do {
-      fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias, ahead);
-      ahead = {0, ahead.first && !ahead.second ? 3 * size : 0};
+      fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias);
       a += rows * rs;
       c += rows * ldc;
       m -= rows;
@@ -212,10 +200,8 @@ int64_t wide_rows(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64
     constexpr int width = 2 * Lane<T>::size;
     int64_t j = 0;
     for (; m == M && j + 2 * width <= n; j += 2 * width)
-      block_of<T, M, 4, false, false>(
-          k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc, Lane<T>::size, begin,
-          bias + (begin == kBias ? j : 0),
-          step == 1 ? Ahead{2 * width, 2 * width + width / 2} : Ahead{});
+      block_of<T, M, 4, false, false>(k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc,
+                                      Lane<T>::size, begin, bias + (begin == kBias ? j : 0));
     return j;
   }
   return 0;
@@ -230,7 +216,7 @@ void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_
        j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
     panel<T, Padded>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin,
-                     bias + (begin == kBias ? j : 0), n - j > width);
+                     bias + (begin == kBias ? j : 0));
   }
 }
 
@@ -291,7 +277,7 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int6
       for (; i + kBlockRows <= m; i += kBlockRows)
         block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * step, rs, cs, b + j * k, width,
                                                         c + i * ldc + j, ldc, Lane<T>::size, begin,
-                                                        bias_j, Ahead{});
+                                                        bias_j);
       if (i < m)
         panel<T, kManyBlocks>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width,
                               c + i * ldc + j, ldc, begin, bias_j);
