@@ -129,9 +129,10 @@ using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t,
 
 // Rows of the block that comes next where m are left. A multiply-add takes four cycles and two begin
 // in each, so that a block of less than four rows waits for its own sums: what is left is cut evenly.
-constexpr int kRowsNext[] = {0, 1, 2, 3, 4, 5, 6, 4, 8, 5, 6, 6};
 constexpr int rows_next(int64_t m) {
-  return m >= kBlockRows ? kBlockRows : kManyBlocks ? kRowsNext[m] : 1;
+  if (!kManyBlocks) return m >= kBlockRows ? kBlockRows : 1;
+  if (m >= 2 * kBlockRows) return kBlockRows;
+  return static_cast<int>(m > kBlockRows ? (m + 1) / 2 : m);
 }
 
 // By rows, lanes - 1, and whether the last one is a part.
@@ -142,24 +143,11 @@ struct Blocks {
     if (lanes == 1) return part ? block<T, M, 1, true, Padded> : block<T, M, 1, false, false>;
     return part ? block<T, M, 2, true, Padded> : block<T, M, 2, false, false>;
   }
+  template <int M = kBlockRows>
   static BlockFn<T> at(int rows, int lanes, bool part) {
-    if constexpr (kManyBlocks) {
-      switch (rows) {
-        case 2:
-          return of<2>(lanes, part);
-        case 3:
-          return of<3>(lanes, part);
-        case 4:
-          return of<4>(lanes, part);
-        case 5:
-          return of<5>(lanes, part);
-        case 6:
-          return of<6>(lanes, part);
-        case 8:
-          if constexpr (kBlockRows > 8) return of<8>(lanes, part);
-      }
-    }
-    return rows == kBlockRows ? of<kBlockRows>(lanes, part) : of<1>(lanes, part);
+    if constexpr (M > 1)
+      if (rows < M) return at<(kManyBlocks ? M - 1 : 1)>(rows, lanes, part);
+    return of<M>(lanes, part);
   }
 };
 
@@ -178,7 +166,7 @@ TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int
       a += rows * rs;
       c += rows * ldc;
       m -= rows;
-    } while (m >= rows && rows == kBlockRows);
+    } while (m > 0 && rows == rows_next(m));
   }
 }
 
@@ -229,20 +217,23 @@ TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, in
     return;
   }
   int64_t p = 0;
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
-  if constexpr (sizeof(T) == 4 && R % Lane<T>::size == 0)
-    if (rows == R && cs == 1)
-      for (; p + 4 <= k; p += 4)
-        for (int i = 0; i < R; i += Lane<T>::size)
-          transpose_lane(from + i * rs + p, rs, to + p * R + i, R);
-#endif
   if (rows == R && cs == 1) {
-    constexpr int quads = R / 4 * 4;
-    for (; p + 4 <= k; p += 4) {
-      for (int i = 0; i < quads; i += 4) turn4(from + i * rs + p, rs, to + p * R + i, R);
-      for (int i = quads; i < R; ++i)
-        for (int q = 0; q < 4; ++q) to[(p + q) * R + i] = from[i * rs + p + q];
-    }
+    // A line of each row at a time: further ones may lie in the same sets of the first-level cache.
+    constexpr int line = 64 / sizeof(T);
+    const auto turn = [&](int64_t terms) __attribute__((always_inline)) {
+      int i = 0;
+      if constexpr (R % Lane<T>::size == 0 && kTurnsLanes<T>)
+        for (; i < R; i += Lane<T>::size)
+          for (int64_t q = p; q < p + terms; q += 4)
+            transpose_lane(from + i * rs + q, rs, to + q * R + i, R);
+      for (; i + 4 <= R; i += 4)
+        for (int64_t q = p; q < p + terms; q += 4) turn4(from + i * rs + q, rs, to + q * R + i, R);
+      for (; i < R; ++i)
+        for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = from[i * rs + q];
+      p += terms;
+    };
+    while (p + line <= k) turn(line);
+    while (p + 4 <= k) turn(4);
   }
   for (; p < k; ++p) {
     for (int i = 0; i < rows; ++i) to[p * R + i] = from[i * rs + p * cs];
