@@ -10,10 +10,10 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
-constexpr int64_t kBlockRowsMost = 192;
-constexpr int64_t kBlockColsWide = 512;     // of sums that are rounded afterwards
-constexpr int64_t kInPlaceCols = 512;       // up to which rows of a are read as they lie
+constexpr int64_t kBandCols = 3072;      // columns of b packed at a time
+constexpr int64_t kBlockRowsMost = 48;   // more would write to more pages at a time than are kept
+constexpr int64_t kBlockColsWide = 512;  // of sums that are rounded afterwards
+constexpr int64_t kInPlaceCols = 512;    // up to which rows of a are read as they lie
 constexpr int64_t kStripBytes = 128 << 10;  // of b, packed: half of a small second-level cache
 
 // What all ways of going through the blocks share: how operands are brought into place.
@@ -111,7 +111,7 @@ struct Blocks {
 };
 
 // Few rows: all of them meet a strip of columns, for all terms.
-constexpr int64_t kStripRows = kBlockRowsMost;
+constexpr int64_t kStripRows = 192;
 int64_t strip_of(const Blocks& b, int threads) {
   const Product& p = b.p;
   if (p.m > kStripRows) return 0;
@@ -178,9 +178,8 @@ struct BlockSize {
 };
 BlockSize blocks_of(const Blocks& b, int64_t threads) {
   const Product& p = b.p;
-  const int64_t most_rows = p.k <= 32 ? kNearRows : kBlockRowsMost;
   const int64_t rows = up(p.m, b.unit_rows), cols = std::min(up(p.n, b.unit_cols), kBandCols);
-  BlockSize best{std::min(rows, up(most_rows, b.unit_rows)),
+  BlockSize best{std::min(rows, up(kBlockRowsMost, b.unit_rows)),
                  std::min(cols, b.wide ? kBlockColsWide : kBandCols)};
   if (threads == 1 || blocks(rows, best.rows) * blocks(cols, best.cols) >= 8 * threads) return best;
   int64_t least = 0;

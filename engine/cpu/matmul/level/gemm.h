@@ -80,6 +80,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
     for (int j = 0; j < N; ++j) sum[i][j] = L(0);
   const T* a4 = a + (M > 4 ? 4 : 0) * rs;
   const T* a8 = a + (M > 8 ? 8 : 0) * rs;
+  const int64_t ahead = k > kRowsAhead ? kRowsAhead * ldb : 0;
   for (int64_t p = 0; p < k; ++p) {
     L bv[N];
 #pragma GCC unroll 4
@@ -87,7 +88,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
       const T* const from = j < 2 ? b + j * size : b + next + (j - 2) * size;
       bv[j] = Part && !Padded && j == N - 1 ? load_part(from, last) : L::load(from);
       stay(bv[j]);
-      __builtin_prefetch(from + kRowsAhead * ldb, 0, 3);
+      if (N > 1) __builtin_prefetch(from + ahead, 0, 3);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
@@ -212,26 +213,34 @@ void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_
 // beyond `rows` are zeros.
 template <class T, int R>
 TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, int64_t k, T* to) {
-  if (rows == R && rs == 1) {
-    for (int64_t p = 0; p < k; ++p) memcpy(to + p * R, from + p * cs, R * sizeof(T));
+  constexpr int size = Lane<T>::size, line = 64 / sizeof(T);
+  if (rs == 1) {
+    for (int64_t p = 0; p < k; ++p)
+      if (rows == R)
+        memcpy(to + p * R, from + p * cs, R * sizeof(T));
+      else
+        for (int i = 0; i < R; i += size) {
+          const int some = rows < i ? 0 : rows - i < size ? rows - i : size;
+          store_part(load_part(from + p * cs + i, some), to + p * R + i,
+                     R - i < size ? R - i : size);
+        }
     return;
   }
   int64_t p = 0;
-  if (rows == R && cs == 1) {
-    // A line of each row at a time: further ones may lie in the same sets of the first-level cache.
-    constexpr int line = 64 / sizeof(T);
-    const auto turn = [&](int64_t terms) __attribute__((always_inline)) {
-      int i = 0;
-      if constexpr (R % Lane<T>::size == 0 && kTurnsLanes<T>)
-        for (; i < R; i += Lane<T>::size)
-          for (int64_t q = p; q < p + terms; q += 4)
-            transpose_lane(from + i * rs + q, rs, to + q * R + i, R);
-      for (; i + 4 <= R; i += 4)
-        for (int64_t q = p; q < p + terms; q += 4) turn4(from + i * rs + q, rs, to + q * R + i, R);
-      for (; i < R; ++i)
-        for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = from[i * rs + q];
-      p += terms;
-    };
+  // A line of each row at a time: further ones may lie in the same sets of the first-level cache.
+  const auto turn = [&](int64_t terms) __attribute__((always_inline)) {
+    int i = 0;
+    if constexpr (R % size == 0 && kTurnsLanes<T>)
+      for (; i + size <= rows; i += size)
+        for (int64_t q = p; q < p + terms; q += 4)
+          transpose_lane(from + i * rs + q, rs, to + q * R + i, R);
+    for (; i + 4 <= rows; i += 4)
+      for (int64_t q = p; q < p + terms; q += 4) turn4(from + i * rs + q, rs, to + q * R + i, R);
+    for (; i < R; ++i)
+      for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = i < rows ? from[i * rs + q] : T(0);
+    p += terms;
+  };
+  if (cs == 1) {
     while (p + line <= k) turn(line);
     while (p + 4 <= k) turn(4);
   }
