@@ -100,21 +100,25 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
     a += cs, a4 += cs, a8 += cs;
     b += ldb;
   }
+  if (begin != kZero) {
+    const T* from = begin == kAdd ? c : bias;
 #pragma GCC unroll 16
-  for (int i = 0; i < M; ++i)
+    for (int i = 0; i < M; ++i, from += begin == kAdd ? ldc : 0)
 #pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) {
-      T* to = c + i * ldc + j * size;
-      const bool part = Part && j == N - 1;
-      if (begin == kAdd)
-        sum[i][j] += part ? load_part<T>(to, last) : L::load(to);
-      else if (begin == kBias)
-        sum[i][j] += part ? load_part<T>(bias + j * size, last) : L::load(bias + j * size);
-      if (part)
-        store_part(sum[i][j], to, last);
+      for (int j = 0; j < N; ++j)
+        sum[i][j] +=
+            Part && j == N - 1 ? load_part<T>(from + j * size, last) : L::load(from + j * size);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i, c += ldc) {
+    asm("" : "+r"(c));  // or else GCC finds all rows before the first, and puts them away
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j)
+      if (Part && j == N - 1)
+        store_part(sum[i][j], c + j * size, last);
       else
-        sum[i][j].store(to);
-    }
+        sum[i][j].store(c + j * size);
+  }
 }
 
 template <class T, int M, int N, bool Part, bool Padded>
