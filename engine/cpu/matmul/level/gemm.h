@@ -230,6 +230,7 @@ TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, in
         }
     return;
   }
+  if (rows < R) memset(to, 0, static_cast<size_t>(k * R) * sizeof(T));
   int64_t p = 0;
   // A line of each row at a time: further ones may lie in the same sets of the first-level cache.
   const auto turn = [&](int64_t terms) __attribute__((always_inline)) {
@@ -240,18 +241,16 @@ TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, in
           transpose_lane(from + i * rs + q, rs, to + q * R + i, R);
     for (; i + 4 <= rows; i += 4)
       for (int64_t q = p; q < p + terms; q += 4) turn4(from + i * rs + q, rs, to + q * R + i, R);
-    for (; i < R; ++i)
-      for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = i < rows ? from[i * rs + q] : T(0);
+    for (; i < rows; ++i)
+      for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = from[i * rs + q];
     p += terms;
   };
   if (cs == 1) {
     while (p + line <= k) turn(line);
     while (p + 4 <= k) turn(4);
   }
-  for (; p < k; ++p) {
+  for (; p < k; ++p)
     for (int i = 0; i < rows; ++i) to[p * R + i] = from[i * rs + p * cs];
-    for (int i = rows; i < R; ++i) to[p * R + i] = T(0);
-  }
 }
 
 template <class T, int R>
