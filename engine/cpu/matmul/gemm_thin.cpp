@@ -241,7 +241,9 @@ void multiply_short16(const Product& p) {
 // half a lane of columns: for many rows those are even turned.
 constexpr int64_t kFewDots = 8, kDotTerms = 64, kTurnedRows = 64;
 bool dots_pay(const Product& p, int type, int unit_cols) {
-  if (type > 1 || p.add || p.k < kDotTerms || p.a_col != 1) return false;
+  // Hardly a row makes up for b laid out anew.
+  const int64_t terms = p.m <= 4 ? std::min<int64_t>(kDotTerms, unit_cols * 3 / 2) : kDotTerms;
+  if (type > 1 || p.add || p.k < terms || p.a_col != 1) return false;
   const bool narrow = p.n * 4 <= unit_cols;
   return p.b_row == 1 ? narrow || p.m <= kFewDots : narrow && p.m >= kTurnedRows;
 }
