@@ -1,5 +1,7 @@
 // Small blocks copied transposed: the pieces that packing and layout changes are made of.
 #pragma once
+#include <type_traits>
+
 #include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -62,6 +64,36 @@ TYCHO_INLINE void transpose_lane(const float* from, int64_t ld, float* to, int64
   _mm256_storeu_ps(to + 3 * step, _mm256_shuffle_ps(c, d, 0xee));
 #endif
 }
+#endif
+#if defined(TYCHO_LEVEL_v4)
+TYCHO_INLINE void transpose_lane(const double* from, int64_t ld, double* to, int64_t step) {
+  const auto rows = [&](const double* p) __attribute__((always_inline)) {
+    return _mm512_maskz_insertf64x4(-1, _mm512_zextpd256_pd512(_mm256_loadu_pd(p)),
+                                    _mm256_loadu_pd(p + 4 * ld), 1);
+  };
+  const __m512d r0 = rows(from), r1 = rows(from + ld), r2 = rows(from + 2 * ld),
+                r3 = rows(from + 3 * ld);
+  const __m512d a = _mm512_maskz_unpacklo_pd(-1, r0, r1), b = _mm512_maskz_unpacklo_pd(-1, r2, r3),
+                c = _mm512_maskz_unpackhi_pd(-1, r0, r1), d = _mm512_maskz_unpackhi_pd(-1, r2, r3);
+  const __m512i first = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0),
+                second = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+  _mm512_storeu_pd(to, _mm512_permutex2var_pd(a, first, b));
+  _mm512_storeu_pd(to + step, _mm512_permutex2var_pd(c, first, d));
+  _mm512_storeu_pd(to + 2 * step, _mm512_permutex2var_pd(a, second, b));
+  _mm512_storeu_pd(to + 3 * step, _mm512_permutex2var_pd(c, second, d));
+}
+#endif
+
+// Whether there is a transpose_lane of T.
+#if defined(TYCHO_LEVEL_v4)
+template <class T>
+constexpr bool kTurnsLanes = sizeof(T) == 4 || std::is_same_v<T, double>;
+#elif defined(TYCHO_LEVEL_v3)
+template <class T>
+constexpr bool kTurnsLanes = sizeof(T) == 4;
+#else
+template <class T>
+constexpr bool kTurnsLanes = false;
 #endif
 
 }  // namespace

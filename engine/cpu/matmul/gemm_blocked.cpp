@@ -10,10 +10,10 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kBandCols = 3072;  // columns of b packed at a time
-constexpr int64_t kBlockRowsMost = 192;
-constexpr int64_t kBlockColsWide = 512;     // of sums that are rounded afterwards
-constexpr int64_t kInPlaceCols = 512;       // up to which rows of a are read as they lie
+constexpr int64_t kBandCols = 3072;      // columns of b packed at a time
+constexpr int64_t kBlockRowsMost = 48;   // more would write to more pages at a time than are kept
+constexpr int64_t kBlockColsWide = 512;  // of sums that are rounded afterwards
+constexpr int64_t kInPlaceCols = 512;    // up to which rows of a are read as they lie
 constexpr int64_t kStripBytes = 128 << 10;  // of b, packed: half of a small second-level cache
 
 // What all ways of going through the blocks share: how operands are brought into place.
@@ -111,7 +111,7 @@ struct Blocks {
 };
 
 // Few rows: all of them meet a strip of columns, for all terms.
-constexpr int64_t kStripRows = kBlockRowsMost;
+constexpr int64_t kStripRows = 192;
 int64_t strip_of(const Blocks& b, int threads) {
   const Product& p = b.p;
   if (p.m > kStripRows) return 0;
@@ -133,34 +133,41 @@ void multiply_strips(const Blocks& b, int threads, int64_t strip) {
     const Scratch panels(direct ? 0 : static_cast<size_t>(strip * depth * b.size));
     const Scratch rows(b.room_for_a(p.m, depth));
     const Scratch sums(b.wide ? static_cast<size_t>(p.m * strip) * sizeof(float) : 0);
-    for (int64_t i = from; i < to; ++i) {
+    const auto multiply = [&](int64_t i, int64_t pc, int64_t k, const void* a, int64_t apart) {
       const int64_t j = i * strip, cols = std::min(strip, p.n - j);
+      if (direct)
+        return level_of::gemm_direct(b.type, p.m, cols, k, at(p.a, pc * p.a_col, b.size), p.a_row,
+                                     p.a_col, at(p.b, pc * p.b_row + j, b.size), p.b_row,
+                                     at(p.c, j, b.size), p.c_row, pc ? 1 : begin_mode(p),
+                                     p.bias ? at(p.bias, j, b.size) : nullptr, false);
+      b.pack_b(pc, j, cols, k, panels.data());
+      const int first = b.wide ? 0 : begin_mode(p);
+      level_of::gemm_packed(
+          b.type, p.m, cols, k, a, apart, static_cast<const void*>(panels.data()),
+          b.wide ? static_cast<void*>(sums.data()) : static_cast<void*>(at(p.c, j, b.size)),
+          b.wide ? strip : p.c_row, pc ? 1 : first,
+          first == 2 && !pc ? static_cast<const void*>(at(p.bias, j, b.size)) : nullptr);
+    };
+    // All strips meet some terms of a once these are in place; sums apart are of one strip.
+    const int64_t some = b.wide ? 1 : to - from;
+    for (int64_t i = from; i < to; i += some) {
       for (int64_t pc = 0; pc < p.k; pc += depth) {
-        if (!p.alone) check_interrupt();
         const int64_t k = std::min(depth, p.k - pc);
-        if (direct) {
-          level_of::gemm_direct(b.type, p.m, cols, k, at(p.a, pc * p.a_col, b.size), p.a_row,
-                                p.a_col, at(p.b, pc * p.b_row + j, b.size), p.b_row,
-                                at(p.c, j, b.size), p.c_row, pc ? 1 : begin_mode(p),
-                                p.bias ? at(p.bias, j, b.size) : nullptr, false);
-          continue;
+        int64_t apart = 0;
+        const void* const a = direct ? nullptr : b.rows_of_a(0, p.m, pc, k, rows.data(), &apart);
+        for (int64_t q = i; q < i + some; ++q) {
+          if (!p.alone) check_interrupt();
+          multiply(q, pc, k, a, apart);
         }
-        int64_t apart;
-        const void* const a = b.rows_of_a(0, p.m, pc, k, rows.data(), &apart);
-        b.pack_b(pc, j, cols, k, panels.data());
-        const int first = b.wide ? 0 : begin_mode(p);
-        level_of::gemm_packed(
-            b.type, p.m, cols, k, a, apart, static_cast<const void*>(panels.data()),
-            b.wide ? static_cast<void*>(sums.data()) : static_cast<void*>(at(p.c, j, b.size)),
-            b.wide ? strip : p.c_row, pc ? 1 : first,
-            first == 2 && !pc ? static_cast<const void*>(at(p.bias, j, b.size)) : nullptr);
       }
-      if (b.wide) b.round(0, p.m, j, cols, reinterpret_cast<const float*>(sums.data()), strip);
+      if (b.wide)
+        b.round(0, p.m, i * strip, std::min(strip, p.n - i * strip),
+                reinterpret_cast<const float*>(sums.data()), strip);
     }
   };
   const int64_t count = blocks(p.n, strip);
   if (threads == 1) return run(0, count);
-  parallel_for(count, 1, run);
+  parallel_for(count, std::max<int64_t>(1, count / (4 * threads)), run);
 }
 
 // Rows and columns of a block of c. Of the ways to cut it for the threads, the one in which the one that has
@@ -171,9 +178,8 @@ struct BlockSize {
 };
 BlockSize blocks_of(const Blocks& b, int64_t threads) {
   const Product& p = b.p;
-  const int64_t most_rows = p.k <= 32 ? kNearRows : kBlockRowsMost;
   const int64_t rows = up(p.m, b.unit_rows), cols = std::min(up(p.n, b.unit_cols), kBandCols);
-  BlockSize best{std::min(rows, up(most_rows, b.unit_rows)),
+  BlockSize best{std::min(rows, up(kBlockRowsMost, b.unit_rows)),
                  std::min(cols, b.wide ? kBlockColsWide : kBandCols)};
   if (threads == 1 || blocks(rows, best.rows) * blocks(cols, best.cols) >= 8 * threads) return best;
   int64_t least = 0;

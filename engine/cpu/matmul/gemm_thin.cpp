@@ -1,6 +1,7 @@
 // Products of shapes that register blocks of packed operands do not fit: few rows, few columns or few
 // terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked sums them.
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/matmul/gemm_parts.h"
 #include "engine/cpu/scratch.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t kOuterColumns = 512;  // from which on a row of an outer product is a loop
 constexpr int64_t kOuterRows = 16;      // that make up for laying b out anew
+constexpr int64_t kTurnedColumns = 64;  // up to which fewer lanes are worth a turned result
 constexpr int64_t kFarColumns = 64, kFarDepth = 4;  // and of few terms, where it goes to memory
 
 int threads_for(const Product& p) { return p.alone ? 1 : get_num_threads(); }
@@ -239,7 +241,9 @@ void multiply_short16(const Product& p) {
 // half a lane of columns: for many rows those are even turned.
 constexpr int64_t kFewDots = 8, kDotTerms = 64, kTurnedRows = 64;
 bool dots_pay(const Product& p, int type, int unit_cols) {
-  if (type > 1 || p.add || p.k < kDotTerms || p.a_col != 1) return false;
+  // Hardly a row makes up for b laid out anew.
+  const int64_t terms = p.m <= 4 ? std::min<int64_t>(kDotTerms, unit_cols * 3 / 2) : kDotTerms;
+  if (type > 1 || p.add || p.k < terms || p.a_col != 1) return false;
   const bool narrow = p.n * 4 <= unit_cols;
   return p.b_row == 1 ? narrow || p.m <= kFewDots : narrow && p.m >= kTurnedRows;
 }
@@ -275,43 +279,34 @@ void multiply_dots(Product p, int type, int size) {
   if (p.bias) add_bias(p);
 }
 
-// The columns of a are contiguous, and b has few: of the transposed product lanes are full, and long rows of a are read
-// once (multiply_few).
-bool turned_pays(const Product& p, int unit_cols) {
-  if (p.a_row != 1 || p.a_col <= 1) return false;
-  const bool long_rows = p.m >= kLongRow && p.k >= kFewTerms && p.n <= 2 * kFewRows;
-  return long_rows || (4 * p.n <= unit_cols && p.m >= 2 * unit_cols && p.k > p.n);
+// The columns of a are contiguous, and b's rows do not fill lanes: those of the transposed product are
+// full, and no operand is packed. Long rows of a are read once (multiply_few).
+bool long_rows(const Product& p) {
+  return p.m >= kLongRow && p.k >= kFewTerms && p.n <= 2 * kFewRows;
 }
-template <class T>
-void turn_into(const Product& p, const T* columns) {
-  T* const c = static_cast<T*>(p.c);
-  const T* const bias = static_cast<const T*>(p.bias);
-  for (int64_t j = 0; j < p.n; ++j, columns += p.m) {
-    const T first = bias ? bias[j] : T(0);
-    for (int64_t i = 0; i < p.m; ++i) {
-      T& to = c[i * p.c_row + j];
-      to = columns[i] + (p.add ? to : first);
-    }
-  }
+bool turned_pays(const Product& p, int unit_cols) {
+  if (p.a_row != 1 || p.a_col <= 1 || p.add || p.c_row != p.n || p.n > kTurnedColumns) return false;
+  // In multiply-adds, of which one number turned, or packed, takes as long as some.
+  const int64_t lane = unit_cols / 2, some = lane;
+  const int64_t as_it_is = p.m * up(p.n, lane) * p.k + (p.b_col == 1 ? 0 : some / 2 * p.n * p.k);
+  const int64_t turned = up(p.m, lane) * p.n * p.k + some * p.m * p.n;
+  return long_rows(p) || turned + turned / 8 < as_it_is;
 }
 void multiply_turned(const Product& p, int size) {
   const Scratch columns(p.m * p.n * size);
-  for (int64_t j = 0; j < p.n; j += kFewRows) {
+  const int64_t some = long_rows(p) ? kFewRows : p.n;
+  for (int64_t j = 0; j < p.n; j += some) {
     Product q = p;
-    q.m = std::min(kFewRows, p.n - j), q.n = p.m;
+    q.m = std::min(some, p.n - j), q.n = p.m;
     q.a = at(p.b, j * p.b_col, size), q.a_row = p.b_col, q.a_col = p.b_row;
     q.b = p.a, q.b_row = p.a_col, q.b_col = 1;
     q.c = at(columns.data(), j * p.m, size), q.c_row = p.m;
-    q.add = q.far = false;
+    q.far = false;
     q.bias = nullptr;
     gemm(q);
   }
-  if (p.dtype == DType::Float32)
-    turn_into(p, reinterpret_cast<const float*>(columns.data()));
-  else if (p.dtype == DType::Float64)
-    turn_into(p, reinterpret_cast<const double*>(columns.data()));
-  else
-    turn_into(p, reinterpret_cast<const uint64_t*>(columns.data()));
+  level_of::transpose(size, int64_t{1}, p.n, p.m, static_cast<const void*>(columns.data()), p.c);
+  if (p.bias) add_bias(p);
 }
 
 // One column times a row, or few: each row of c is written once, from left to right. Register blocks

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/matmul/gemv16.h"
 #include "engine/ops/table/apply.h"
@@ -142,6 +143,8 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   const std::vector<int64_t> a_at = offsets(a, batch), b_at = offsets(b, batch);
   const int64_t count = static_cast<int64_t>(a_at.size());
   const int64_t work = std::max<int64_t>(1, p.m * p.n * p.k), each = p.m * p.n;
+  // What a thread has to do at least: short rows fill no lane, and numbers come and go.
+  const int64_t lanes_work = (p.m * p.k + p.m + p.k) * (blocks(p.n, 16) * 16) + 8 * p.m * p.k;
   // Whole matrices to threads where there are enough of them; large ones are split inside.
   const int64_t spread = work < (int64_t{1} << 26) && count >= 2 * get_num_threads();
   const bool tiny = is_floating(p.dtype) && dtype_size(p.dtype) >= 4 && p.m * p.k <= kTiny;
@@ -174,7 +177,7 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
     }
   };
   if (spread)
-    parallel_for(count, std::max<int64_t>(1, (int64_t{1} << 19) / work), run);
+    parallel_for(count, std::max<int64_t>(1, (int64_t{1} << 19) / lanes_work), run);
   else
     run(0, count);
 }

@@ -60,18 +60,17 @@ TYCHO_INLINE void stay([[maybe_unused]] Lane<T>& x) {
 // How a block of the result is begun.
 enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 
+// Rows of b that are fetched before they are needed: the processor does not foresee them where they
+// lie far apart.
+constexpr int64_t kRowsAhead = 16;
+
 // c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb;
-// its lanes from the third on lie `next` elements behind the first. Ahead: what lies that many elements
-// behind each row of b is fetched meanwhile, for the block that comes next; 0 where nothing is.
+// its lanes from the third on lie `next` elements behind the first.
 // Part: only `last` elements of the last lane are there; where b is Padded, its rows may be read in
 // full lanes all the same.
-struct Ahead {
-  int64_t first, second;
-};
 template <class T, int M, int N, bool Part, bool Padded>
 TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
-                           int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias,
-                           Ahead ahead) {
+                           int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias) {
   using L = Lane<T>;
   constexpr int size = L::size;
   L sum[M][N];
@@ -81,6 +80,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
     for (int j = 0; j < N; ++j) sum[i][j] = L(0);
   const T* a4 = a + (M > 4 ? 4 : 0) * rs;
   const T* a8 = a + (M > 8 ? 8 : 0) * rs;
+  const int64_t ahead = k > kRowsAhead ? kRowsAhead * ldb : 0;
   for (int64_t p = 0; p < k; ++p) {
     L bv[N];
 #pragma GCC unroll 4
@@ -88,14 +88,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
       const T* const from = j < 2 ? b + j * size : b + next + (j - 2) * size;
       bv[j] = Part && !Padded && j == N - 1 ? load_part(from, last) : L::load(from);
       stay(bv[j]);
-    }
-    if constexpr (!Part && N > 1) {
-      __builtin_prefetch(b + ahead.first, 0, 3);
-      __builtin_prefetch(b + ahead.second, 0, 3);
-      if (N == 4) {
-        __builtin_prefetch(b + ahead.first + 2 * size, 0, 3);
-        __builtin_prefetch(b + ahead.second + 2 * size, 0, 3);
-      }
+      if (N > 1) __builtin_prefetch(from + ahead, 0, 3);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < M; ++i) {
@@ -107,39 +100,44 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
     a += cs, a4 += cs, a8 += cs;
     b += ldb;
   }
+  if (begin != kZero) {
+    const T* from = begin == kAdd ? c : bias;
 #pragma GCC unroll 16
-  for (int i = 0; i < M; ++i)
+    for (int i = 0; i < M; ++i, from += begin == kAdd ? ldc : 0)
 #pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) {
-      T* to = c + i * ldc + j * size;
-      const bool part = Part && j == N - 1;
-      if (begin == kAdd)
-        sum[i][j] += part ? load_part<T>(to, last) : L::load(to);
-      else if (begin == kBias)
-        sum[i][j] += part ? load_part<T>(bias + j * size, last) : L::load(bias + j * size);
-      if (part)
-        store_part(sum[i][j], to, last);
+      for (int j = 0; j < N; ++j)
+        sum[i][j] +=
+            Part && j == N - 1 ? load_part<T>(from + j * size, last) : L::load(from + j * size);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i, c += ldc) {
+    asm("" : "+r"(c));  // or else GCC finds all rows before the first, and puts them away
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j)
+      if (Part && j == N - 1)
+        store_part(sum[i][j], c + j * size, last);
       else
-        sum[i][j].store(to);
-    }
+        sum[i][j].store(c + j * size);
+  }
 }
 
 template <class T, int M, int N, bool Part, bool Padded>
 void block(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb, T* c,
-           int64_t ldc, int last, int begin, const T* bias, Ahead ahead) {
+           int64_t ldc, int last, int begin, const T* bias) {
   block_of<T, M, N, Part, Padded>(k, a, rs, cs, b, ldb, 2 * Lane<T>::size, c, ldc, last, begin,
-                                  bias, ahead);
+                                  bias);
 }
 
 template <class T>
 using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int,
-                         int, const T*, Ahead);
+                         int, const T*);
 
 // Rows of the block that comes next where m are left. A multiply-add takes four cycles and two begin
 // in each, so that a block of less than four rows waits for its own sums: what is left is cut evenly.
-constexpr int kRowsNext[] = {0, 1, 2, 3, 4, 5, 6, 4, 8, 5, 6, 6};
 constexpr int rows_next(int64_t m) {
-  return m >= kBlockRows ? kBlockRows : kManyBlocks ? kRowsNext[m] : 1;
+  if (!kManyBlocks) return m >= kBlockRows ? kBlockRows : 1;
+  if (m >= 2 * kBlockRows) return kBlockRows;
+  return static_cast<int>(m > kBlockRows ? (m + 1) / 2 : m);
 }
 
 // By rows, lanes - 1, and whether the last one is a part.
@@ -150,47 +148,30 @@ struct Blocks {
     if (lanes == 1) return part ? block<T, M, 1, true, Padded> : block<T, M, 1, false, false>;
     return part ? block<T, M, 2, true, Padded> : block<T, M, 2, false, false>;
   }
+  template <int M = kBlockRows>
   static BlockFn<T> at(int rows, int lanes, bool part) {
-    if constexpr (kManyBlocks) {
-      switch (rows) {
-        case 2:
-          return of<2>(lanes, part);
-        case 3:
-          return of<3>(lanes, part);
-        case 4:
-          return of<4>(lanes, part);
-        case 5:
-          return of<5>(lanes, part);
-        case 6:
-          return of<6>(lanes, part);
-        case 8:
-          if constexpr (kBlockRows > 8) return of<8>(lanes, part);
-      }
-    }
-    return rows == kBlockRows ? of<kBlockRows>(lanes, part) : of<1>(lanes, part);
+    if constexpr (M > 1)
+      if (rows < M) return at<(kManyBlocks ? M - 1 : 1)>(rows, lanes, part);
+    return of<M>(lanes, part);
   }
 };
 
-// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks. `follows`: what comes next lies
-// behind it in b's rows; the first blocks fetch half of that each.
+// Rows [0, m) of one column panel (n <= 2 lanes), in register blocks.
 template <class T, bool Padded>
 TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
-                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias,
-                        bool follows = false) {
+                        int64_t ldb, T* c, int64_t ldc, int begin, const T* bias) {
   constexpr int size = Lane<T>::size;
   const int lanes = n > size ? 2 : 1;
   const int last = n - (lanes - 1) * size;
-  Ahead ahead{follows ? 2 * size : 0, follows && m <= kBlockRows ? 3 * size : 0};
   while (m > 0) {
     const int rows = rows_next(m);
     const BlockFn<T> fn = Blocks<T, Padded>::at(rows, lanes, last < size);
     do {
-      fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias, ahead);
-      ahead = {0, ahead.first && !ahead.second ? 3 * size : 0};
+      fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias);
       a += rows * rs;
       c += rows * ldc;
       m -= rows;
-    } while (m >= rows && rows == kBlockRows);
+    } while (m > 0 && rows == rows_next(m));
   }
 }
 
@@ -212,10 +193,8 @@ int64_t wide_rows(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64
     constexpr int width = 2 * Lane<T>::size;
     int64_t j = 0;
     for (; m == M && j + 2 * width <= n; j += 2 * width)
-      block_of<T, M, 4, false, false>(
-          k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc, Lane<T>::size, begin,
-          bias + (begin == kBias ? j : 0),
-          step == 1 ? Ahead{2 * width, 2 * width + width / 2} : Ahead{});
+      block_of<T, M, 4, false, false>(k, a, rs, cs, b + j * step, ldb, width * step, c + j, ldc,
+                                      Lane<T>::size, begin, bias + (begin == kBias ? j : 0));
     return j;
   }
   return 0;
@@ -230,7 +209,7 @@ void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_
        j += width) {
     const int cols = static_cast<int>(n - j < width ? n - j : width);
     panel<T, Padded>(m, cols, k, a, rs, cs, b + j, ldb, c + j, ldc, begin,
-                     bias + (begin == kBias ? j : 0), n - j > width);
+                     bias + (begin == kBias ? j : 0));
   }
 }
 
@@ -238,30 +217,40 @@ void gemm_direct(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_
 // beyond `rows` are zeros.
 template <class T, int R>
 TYCHO_INLINE void pack_panel(const T* from, int64_t rs, int64_t cs, int rows, int64_t k, T* to) {
-  if (rows == R && rs == 1) {
-    for (int64_t p = 0; p < k; ++p) memcpy(to + p * R, from + p * cs, R * sizeof(T));
+  constexpr int size = Lane<T>::size, line = 64 / sizeof(T);
+  if (rs == 1) {
+    for (int64_t p = 0; p < k; ++p)
+      if (rows == R)
+        memcpy(to + p * R, from + p * cs, R * sizeof(T));
+      else
+        for (int i = 0; i < R; i += size) {
+          const int some = rows < i ? 0 : rows - i < size ? rows - i : size;
+          store_part(load_part(from + p * cs + i, some), to + p * R + i,
+                     R - i < size ? R - i : size);
+        }
     return;
   }
+  if (rows < R) memset(to, 0, static_cast<size_t>(k * R) * sizeof(T));
   int64_t p = 0;
-#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
-  if constexpr (sizeof(T) == 4 && R % Lane<T>::size == 0)
-    if (rows == R && cs == 1)
-      for (; p + 4 <= k; p += 4)
-        for (int i = 0; i < R; i += Lane<T>::size)
-          transpose_lane(from + i * rs + p, rs, to + p * R + i, R);
-#endif
-  if (rows == R && cs == 1) {
-    constexpr int quads = R / 4 * 4;
-    for (; p + 4 <= k; p += 4) {
-      for (int i = 0; i < quads; i += 4) turn4(from + i * rs + p, rs, to + p * R + i, R);
-      for (int i = quads; i < R; ++i)
-        for (int q = 0; q < 4; ++q) to[(p + q) * R + i] = from[i * rs + p + q];
-    }
+  // A line of each row at a time: further ones may lie in the same sets of the first-level cache.
+  const auto turn = [&](int64_t terms) __attribute__((always_inline)) {
+    int i = 0;
+    if constexpr (R % size == 0 && kTurnsLanes<T>)
+      for (; i + size <= rows; i += size)
+        for (int64_t q = p; q < p + terms; q += 4)
+          transpose_lane(from + i * rs + q, rs, to + q * R + i, R);
+    for (; i + 4 <= rows; i += 4)
+      for (int64_t q = p; q < p + terms; q += 4) turn4(from + i * rs + q, rs, to + q * R + i, R);
+    for (; i < rows; ++i)
+      for (int64_t q = p; q < p + terms; ++q) to[q * R + i] = from[i * rs + q];
+    p += terms;
+  };
+  if (cs == 1) {
+    while (p + line <= k) turn(line);
+    while (p + 4 <= k) turn(4);
   }
-  for (; p < k; ++p) {
+  for (; p < k; ++p)
     for (int i = 0; i < rows; ++i) to[p * R + i] = from[i * rs + p * cs];
-    for (int i = rows; i < R; ++i) to[p * R + i] = T(0);
-  }
 }
 
 template <class T, int R>
@@ -291,7 +280,7 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t step, int6
       for (; i + kBlockRows <= m; i += kBlockRows)
         block<T, kBlockRows, kBlockLanes, false, false>(k, a + i * step, rs, cs, b + j * k, width,
                                                         c + i * ldc + j, ldc, Lane<T>::size, begin,
-                                                        bias_j, Ahead{});
+                                                        bias_j);
       if (i < m)
         panel<T, kManyBlocks>(m - i, cols, k, a + i * step, rs, cs, b + j * k, width,
                               c + i * ldc + j, ldc, begin, bias_j);

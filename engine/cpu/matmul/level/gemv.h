@@ -81,7 +81,8 @@ TYCHO_INLINE void dots_of(int64_t k, const T* a, int64_t lda, const T* x, int64_
     for (int c = 0; c < C; ++c) xv[c] = get(x + c * ldx);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const L av = get(a + r * lda);
+      L av = get(a + r * lda);
+      stay(av);
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) sum[r][c] = muladd(av, xv[c], sum[r][c]);
     }

@@ -6,18 +6,18 @@
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-constexpr int64_t kPacked = 1024;  // numbers of b that are put side by side
+constexpr int64_t kPacked = 4096;  // numbers of b that are put side by side, in whole lanes
 
 // Rows [i, i + R) of one product; a row of c fits a lane.
 template <int R, class T>
 TYCHO_INLINE void tiny_rows(const TinyProducts& p, int64_t i, const T* a, const T* b, int64_t b_row,
-                            Lane<T> start, T* c) {
+                            bool whole, Lane<T> start, T* c) {
   using L = Lane<T>;
   const int n = static_cast<int>(p.n);
   L sum[R];
   for (L& s : sum) s = start;
   for (int64_t k = 0; k < p.k; ++k) {
-    const L row = n == L::size ? L::load(b + k * b_row) : load_part(b + k * b_row, n);
+    const L row = whole ? L::load(b + k * b_row) : load_part(b + k * b_row, n);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sum[r] = fma(L(a[(i + r) * p.a_row + k * p.a_col]), row, sum[r]);
   }
@@ -31,11 +31,11 @@ TYCHO_INLINE void tiny_rows(const TinyProducts& p, int64_t i, const T* a, const 
 // All rows, as many of them at a time as there are: few would wait for their own sums.
 template <class T>
 TYCHO_INLINE void tiny_product(const TinyProducts& p, const T* a, const T* b, int64_t b_row,
-                               Lane<T> start, T* c) {
+                               bool whole, Lane<T> start, T* c) {
   int64_t i = 0;
-  for (; i + 8 <= p.m; i += 8) tiny_rows<8>(p, i, a, b, b_row, start, c);
+  for (; i + 8 <= p.m; i += 8) tiny_rows<8>(p, i, a, b, b_row, whole, start, c);
   const auto rest = [&](auto rows) __attribute__((always_inline)) {
-    tiny_rows<decltype(rows)::value>(p, i, a, b, b_row, start, c);
+    tiny_rows<decltype(rows)::value>(p, i, a, b, b_row, whole, start, c);
   };
   switch (p.m - i) {
     case 1:
@@ -61,17 +61,16 @@ void tiny(const TinyProducts& p) {
   T* c = static_cast<T*>(p.c);
   const Lane<T> start =
       p.bias ? load_part(static_cast<const T*>(p.bias), static_cast<int>(p.n)) : Lane<T>(0);
+  constexpr int size = Lane<T>::size;
   T packed[kPacked];
   const bool packs = p.b_col != 1 && p.n > 1;
   for (int64_t q = 0; q < p.count; ++q, c += p.m * p.n) {
     const T *const a = all_a + p.a_at[q], *b = all_b + p.b_at[q];
     if (packs) {
-      for (int64_t k = 0; k < p.k; ++k)
-        for (int64_t j = 0; j < p.n; ++j) packed[k * p.n + j] = b[k * p.b_row + j * p.b_col];
+      pack_panel<T, size>(b, p.b_col, p.b_row, static_cast<int>(p.n), p.k, packed);
       b = packed;
     }
-    const int64_t b_row = packs ? p.n : p.b_row;
-    tiny_product(p, a, b, b_row, start, c);
+    tiny_product(p, a, b, packs ? size : p.b_row, packs || p.n == size, start, c);
   }
 }
 
@@ -92,7 +91,7 @@ bool dots(const TinyProducts& p) {
 
 template <class T>
 bool fits(const TinyProducts& p) {
-  return p.n <= Lane<T>::size && (p.b_col == 1 || p.n * p.k <= kPacked);
+  return p.n <= Lane<T>::size && (p.b_col == 1 || Lane<T>::size * p.k <= kPacked);
 }
 
 }  // namespace
