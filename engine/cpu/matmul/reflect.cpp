@@ -2,6 +2,7 @@
 #include "engine/cpu/matmul/reflect.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "engine/cpu/matmul/factor.h"
@@ -126,11 +127,13 @@ void Reflections<T>::apply_right(T* x, int64_t x_row, int64_t count, bool identi
 
 template <class T>
 bool factor_qr(int64_t rows, int64_t columns, int64_t q_columns, T* m, T* q, bool alone) {
-  if (few_columns(rows, columns, q_columns))
-    return level_of::reflect_few(kReal<T>, rows, columns, q_columns, static_cast<void*>(m),
-                                 static_cast<void*>(q));
   if (!level_of::squares_in_range(kReal<T>, rows * columns, static_cast<const void*>(m)))
     return false;
+  if (few_columns(rows, columns, q_columns)) {
+    level_of::reflect_few(kReal<T>, rows, columns, columns, q_columns, static_cast<void*>(m),
+                          static_cast<void*>(q));
+    return true;
+  }
   Reflections<T> reflections(rows, std::min(rows, columns), alone);
   reflections.factor(m, columns, columns);
   if (!q) return true;
@@ -140,6 +143,39 @@ bool factor_qr(int64_t rows, int64_t columns, int64_t q_columns, T* m, T* q, boo
   return true;
 }
 
+// One step of the power method from some vectors at once, with R'R and with its inverse.
+template <class T>
+bool well_conditioned(int64_t n, const T* r, double least) {
+  constexpr int64_t kVectors = 8;
+  constexpr double kSure = 8;  // what the estimates may be off
+  const int64_t size = n * kVectors;
+  const Scratch scratch(static_cast<size_t>(3 * size) * sizeof(T));
+  T *const x = reinterpret_cast<T*>(scratch.data()), *const y = x + size, *const z = y + size;
+  uint32_t state = 1;
+  for (int64_t i = 0; i < size; ++i) {
+    state = state * 1664525 + 1013904223;
+    x[i] = static_cast<T>(static_cast<int32_t>(state)) * T(0x1p-31);
+  }
+  const auto grown = [&](const T* from, const T* to) {  // the most that one of the vectors has
+    double most = 0, before[kVectors] = {}, after[kVectors] = {};
+    for (int64_t i = 0; i < size; ++i) {
+      before[i % kVectors] += static_cast<double>(from[i]) * from[i];
+      after[i % kVectors] += static_cast<double>(to[i]) * to[i];
+    }
+    for (int64_t k = 0; k < kVectors; ++k) most = std::max(most, after[k] / before[k]);
+    return std::isfinite(after[0]) ? std::sqrt(most) : INFINITY;
+  };
+  multiply<T>(n, kVectors, n, {r, n, 1}, {x, kVectors, 1}, y, kVectors, false, true);
+  multiply<T>(n, kVectors, n, {r, 1, n}, {y, kVectors, 1}, z, kVectors, false, true);
+  const double largest = grown(y, z);
+  solve_triangle(Triangle<T>{false, false, n, r, 1, n}, x, kVectors, kVectors, true);
+  std::copy_n(x, size, y);
+  solve_triangle(Triangle<T>{true, false, n, r, n, 1}, y, kVectors, kVectors, true);
+  return kSure * least * largest * grown(x, y) < 1;
+}
+
+template bool well_conditioned(int64_t, const float*, double);
+template bool well_conditioned(int64_t, const double*, double);
 template bool factor_qr(int64_t, int64_t, int64_t, float*, float*, bool);
 template bool factor_qr(int64_t, int64_t, int64_t, double*, double*, bool);
 template class Reflections<float>;

@@ -47,6 +47,11 @@ inline bool few_columns(int64_t rows, int64_t columns, int64_t q_columns) {
 template <class T>
 bool factor_qr(int64_t rows, int64_t columns, int64_t q_columns, T* m, T* q, bool alone);
 
+// Whether the smallest singular value of the triangle r[n, n], with zeros below it, is certainly more
+// than `least` times the largest: both are estimated.
+template <class T>
+bool well_conditioned(int64_t n, const T* r, double least);
+
 }  // namespace tycho::cpu
 
 // Type 0 is float, 1 double. Whether squares of all of n numbers stay in the type's range, and none is
@@ -55,8 +60,9 @@ TYCHO_LEVELS(bool, squares_in_range, (int type, int64_t n, const void* a))
 // QR of a[m, 16] by `steps` reflections, at most m: R, with their vectors below it. The upper triangle
 // of u[16, 16] becomes T's inverse; its diagonal is 0 for what leaves everything as it is.
 TYCHO_LEVELS(void, reflect_panel, (int type, int64_t m, int64_t steps, void* a, void* u))
-// QR of a[columns, rows], which lies column by column, of at most 20 columns and as many rows or more:
-// it becomes R with the reflections below it; q[q_columns, rows], if not null, is their product. False,
-// with nothing done, where squares would leave the range.
-TYCHO_LEVELS(bool, reflect_few,
-             (int type, int64_t rows, int64_t columns, int64_t q_columns, void* a, void* q))
+// QR of a[columns, rows], which lies column by column, of at most 20 columns and as many rows or more,
+// by `steps` reflections: it becomes R with their vectors below it; q[q_columns, rows], if not null, is
+// their product.
+TYCHO_LEVELS(void, reflect_few,
+             (int type, int64_t rows, int64_t columns, int64_t steps, int64_t q_columns, void* a,
+              void* q))

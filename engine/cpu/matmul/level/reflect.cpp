@@ -72,10 +72,8 @@ void reflect_all(int64_t n, const T* v, T tau, T* column, int64_t step, int64_t 
 }
 
 template <class T>
-bool few(int64_t rows, int64_t columns, int64_t q_columns, T* a, T* q) {
+void few(int64_t rows, int64_t columns, int64_t k, int64_t q_columns, T* a, T* q) {
   using L = Lane<T>;
-  if (!in_range(a, rows * columns)) return false;
-  const int64_t k = rows < columns ? rows : columns;
   T taus[kFewColumns], diagonal[kFewColumns];
   for (int64_t j = 0; j < k; ++j) {
     T* const x = a + j * (rows + 1);
@@ -105,7 +103,6 @@ bool few(int64_t rows, int64_t columns, int64_t q_columns, T* a, T* q) {
       reflect_all(rows - j, a + j * (rows + 1), taus[j], q + j * (rows + 1), rows, q_columns - j);
   }
   for (int64_t j = 0; j < k; ++j) a[j * (rows + 1)] = diagonal[j];
-  return true;
 }
 
 // Each pass over the rows applies one reflection and meanwhile sums the products of the next column
@@ -183,10 +180,11 @@ bool squares_in_range(int type, int64_t n, const void* a) {
                    : in_range(static_cast<const double*>(a), n);
 }
 
-bool reflect_few(int type, int64_t rows, int64_t columns, int64_t q_columns, void* a, void* q) {
-  return type == 0
-             ? few(rows, columns, q_columns, static_cast<float*>(a), static_cast<float*>(q))
-             : few(rows, columns, q_columns, static_cast<double*>(a), static_cast<double*>(q));
+void reflect_few(int type, int64_t rows, int64_t columns, int64_t steps, int64_t q_columns, void* a,
+                 void* q) {
+  type == 0
+      ? few(rows, columns, steps, q_columns, static_cast<float*>(a), static_cast<float*>(q))
+      : few(rows, columns, steps, q_columns, static_cast<double*>(a), static_cast<double*>(q));
 }
 
 void reflect_panel(int type, int64_t m, int64_t steps, void* a, void* u) {
