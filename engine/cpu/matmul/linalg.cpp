@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cpu/library/lapack.h"
+#include "engine/cpu/matmul/bands.h"
 #include "engine/cpu/matmul/batch.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/matmul/reflect.h"
@@ -19,6 +20,94 @@ namespace tycho::cpu {
 namespace {
 
 constexpr long kOne = 1;  // the length of a Fortran character argument
+
+constexpr int64_t kBandSide =
+    1000;  // rows of matrices that are condensed faster here than by LAPACK
+
+// Eigenvalues of the upper (or lower) triangle of m[n, n], and the vectors as rows if not null (they may
+// lie in m's place), by own tridiagonal form. False, with nothing done, where LAPACK has to do it all.
+template <class T>
+bool eigen_by_bands(const Lapack<T>& l, int64_t n, bool upper, const T* m, T* values, T* vectors,
+                    bool alone, int* info) {
+  constexpr int kType = sizeof(T) == 4 ? 0 : 1;
+  if (n < 2 || n > kBandSide) return false;
+  const int64_t row = band_row(n), size = (n + kBandRows) * row;
+  const Scratch scratch(static_cast<size_t>(size + 5 * row) * sizeof(T));
+  T *const a = reinterpret_cast<T*>(scratch.data()), *const room = a + size;
+  T *const e = room + 3 * row, *const tau = e + row;
+  std::fill_n(a, size, T(0));
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i; j < n; ++j) a[i * row + j] = upper ? m[i * n + j] : m[j * n + i];
+  if (!level_of::squares_in_range(kType, size, static_cast<const void*>(a))) return false;
+  level_of::tridiagonal(kType, n, static_cast<void*>(a), row, static_cast<void*>(values),
+                        static_cast<void*>(e), static_cast<void*>(tau), static_cast<void*>(room));
+  const int side = static_cast<int>(n);
+  if (!vectors) return l.sterf(&side, values, e, info), true;
+  const int lwork = 1 + 4 * side + side * side, liwork = 3 + 5 * side;
+  const Scratch work(static_cast<size_t>(lwork) * sizeof(T));
+  std::vector<int> iwork(static_cast<size_t>(liwork));
+  l.stedc("I", &side, values, e, vectors, &side, reinterpret_cast<T*>(work.data()), &lwork,
+          iwork.data(), &liwork, info, kOne);
+  Reflections<T> q(n - 1, n - 1, alone);
+  q.take(a + 1, row, tau);
+  q.apply_right(vectors + 1, n, n, false);
+  return true;
+}
+
+template <class T>
+void transpose(int64_t rows, int64_t columns, const T* from, T* to) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+}
+
+// Singular values of m[columns, rows], which lies column by column, and if not null the vectors,
+// left[k, rows] and right[columns, k], column by column too, by own bidiagonal form. False as above.
+template <class T>
+bool singular_by_bands(const Lapack<T>& l, int64_t rows, int64_t columns, const T* m, T* values,
+                       T* left, T* right, bool alone, int* info) {
+  constexpr int kType = sizeof(T) == 4 ? 0 : 1;
+  if (rows < columns) {  // the transpose: the vectors change their sides
+    const Scratch other(
+        static_cast<size_t>(left ? rows * (columns + rows) + rows * columns : rows * columns) *
+        sizeof(T));
+    T *const turn = reinterpret_cast<T*>(other.data()), *const u = turn + rows * columns,
+             *const vt = u + rows * columns;
+    transpose(columns, rows, m, turn);
+    if (!singular_by_bands(l, columns, rows, static_cast<const T*>(turn), values,
+                           left ? u : nullptr, left ? vt : nullptr, alone, info))
+      return false;
+    if (left) transpose(rows, columns, u, right), transpose(rows, rows, vt, left);
+    return true;
+  }
+  if (columns < 2 || rows > kBandSide) return false;
+  const int64_t row = band_row(columns), v_row = band_row(rows), size = (rows + kBandRows) * row;
+  const Scratch scratch(static_cast<size_t>(size + 6 * row + (columns + 1) * v_row) * sizeof(T));
+  T *const a = reinterpret_cast<T*>(scratch.data()), *const v = a + size;
+  T *const room = v + columns * v_row, *const e = room + 3 * row + v_row;
+  T *const tau_q = e + row, *const tau_p = tau_q + row;
+  std::fill_n(a, size + columns * v_row, T(0));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) a[i * row + j] = m[j * rows + i];
+  if (!level_of::squares_in_range(kType, size, static_cast<const void*>(a))) return false;
+  level_of::bidiagonal(kType, rows, columns, static_cast<void*>(a), row, static_cast<void*>(v),
+                       v_row, static_cast<void*>(values), static_cast<void*>(e),
+                       static_cast<void*>(tau_q), static_cast<void*>(tau_p),
+                       static_cast<void*>(room));
+  const int n = static_cast<int>(columns), high = static_cast<int>(rows);
+  std::vector<int> iwork(static_cast<size_t>(8 * n));
+  const Scratch work(static_cast<size_t>((left ? 3 * columns : 0) * columns + 4 * n) * sizeof(T));
+  l.bdsdc("U", left ? "I" : "N", &n, values, e, left, &high, right, &n, nullptr, nullptr,
+          reinterpret_cast<T*>(work.data()), iwork.data(), info, kOne, kOne);
+  if (!left) return true;
+  for (int64_t j = 0; j < columns; ++j)
+    std::fill(left + j * rows + columns, left + (j + 1) * rows, T(0));
+  Reflections<T> q(rows, columns, alone), p(columns - 1, columns - 1, alone);
+  q.take(v, v_row, tau_q);
+  q.apply_right(left, rows, columns, false);
+  p.take(a + 1, row, tau_p);
+  p.apply(false, right + columns, columns, columns);
+  return true;
+}
 
 // Eigenvalues to w, and the vectors to v where there is one. A symmetric matrix is its own
 // transpose; the eigenvectors come out as rows.
@@ -64,6 +153,8 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
             if (!finite(m)) return kNotFinite;
             T* values = w.data<T>() + i * n;
             int info = 0;
+            if (eigen_by_bands(l, n, upper, m, values, v ? m : nullptr, batch_count(a) > 1, &info))
+              return info;
             l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
                     kOne, kOne);
             return info;
@@ -116,8 +207,10 @@ bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh,
             T* const own = u ? (tall ? vh : u).data<T>() + i * n * n : nullptr;
             T *const left = tall ? turn.data() : own, *const right = tall ? own : turn.data();
             int info = 0;
-            l.gesdd(job, &side, &side, square.data(), &side, s.data<T>() + i * n, left, &side,
-                    right, &side, work.data(), &lwork, iwork.data(), &info, kOne);
+            if (!singular_by_bands(l, n, n, square.data(), s.data<T>() + i * n, u ? left : nullptr,
+                                   u ? right : nullptr, count > 1, &info))
+              l.gesdd(job, &side, &side, square.data(), &side, s.data<T>() + i * n, left, &side,
+                      right, &side, work.data(), &lwork, iwork.data(), &info, kOne);
             if (!u || info) return info;
             Product p{.dtype = self.dtype(),
                       .m = n,
@@ -205,6 +298,10 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
             T* left = u ? u.data<T>() + i * rows * u_columns : nullptr;
             T* right = vh ? vh.data<T>() + i * vh_rows * columns : nullptr;
             int info = 0;
+            if ((!u || !full || rows == columns) &&
+                singular_by_bands(l, rows, columns, m, values, left, right, batch_count(a) > 1,
+                                  &info))
+              return info;
             l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows,
                     work.data(), &lwork, iwork.data(), &info, kOne);
             return info;

@@ -40,6 +40,14 @@ void multiply(int64_t m, int64_t n, int64_t k, Side<T> a, Side<T> b, T* c, int64
         .alone = alone});
 }
 
+// t = -U'^-1, which is -T'
+template <class T>
+void invert(const T* u, T* t) {
+  std::fill_n(t, kPanel * kPanel, T(0));
+  for (int64_t j = 0; j < kPanel; ++j) t[j * (kPanel + 1)] = -1;
+  solve_triangle(Triangle<T>{false, false, kPanel, u, 1, kPanel}, t, kPanel, kPanel, true);
+}
+
 // How many numbers the first blocks take together.
 int64_t numbers_of(int64_t rows, int64_t blocks) {
   return blocks * (rows + kPanel) * kPanel - blocks * (blocks - 1) / 2 * kPanel * kPanel;
@@ -79,13 +87,28 @@ void Reflections<T>::factor(T* a, int64_t a_row, int64_t columns) {
         own[i * a_row + j] = std::exchange(b.v[i * kPanel + j], T(0));
       T& diagonal = u[j * (kPanel + 1)];
       if (diagonal != 0) b.v[j * (kPanel + 1)] = 1;
-      if (diagonal == 0) diagonal = 1;  // what leaves everything as it is, as does its v of zeros
+      if (diagonal == 0) diagonal = 1;  // what leaves everything as it is has a v of zeros
     }
-    // T is the inverse of U.
-    std::fill_n(b.t, kPanel * kPanel, T(0));
-    for (int64_t j = 0; j < kPanel; ++j) b.t[j * (kPanel + 1)] = -1;
-    solve_triangle(Triangle<T>{false, false, kPanel, u, 1, kPanel}, b.t, kPanel, kPanel, true);
+    invert(u, b.t);
     reflect(b, true, own + steps, a_row, columns - b.from - steps);
+  }
+}
+
+template <class T>
+void Reflections<T>::take(const T* vectors, int64_t row, const T* taus) {
+  for (int64_t number = 0; number * kPanel < k_; ++number) {
+    const Block b = block(number);
+    std::fill_n(b.v, b.rows * kPanel, T(0));
+    T u[kPanel * kPanel];
+    const int64_t steps = std::min(kPanel, k_ - b.from);
+    for (int64_t j = 0; j < steps; ++j)
+      for (int64_t i = j; i < b.rows && taus[b.from + j] != 0; ++i)
+        b.v[i * kPanel + j] = vectors[(b.from + j) * row + b.from + i];
+    multiply<T>(kPanel, kPanel, b.rows, {b.v, 1, kPanel}, {b.v, kPanel, 1}, u, kPanel, false,
+                alone_);
+    for (int64_t j = 0; j < kPanel; ++j)
+      u[j * (kPanel + 1)] = j < steps && taus[b.from + j] != 0 ? 1 / taus[b.from + j] : T(1);
+    invert(u, b.t);
   }
 }
 

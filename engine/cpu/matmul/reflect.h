@@ -19,6 +19,8 @@ class Reflections {
 
   // Those of the QR of a[rows, columns], k the smaller: its upper triangle becomes R, the rest is lost.
   void factor(T* a, int64_t a_row, int64_t columns);
+  // Those whose vectors lie in rows `row` apart, each from its own place on, with 1 there.
+  void take(const T* vectors, int64_t row, const T* taus);
   // b[rows, width] becomes Q b, or Q' b.
   void apply(bool transposed, T* b, int64_t b_row, int64_t width) const;
   // x[count, rows] becomes x Q'. `identity`: x was the first rows of that.
