@@ -1,5 +1,5 @@
-// QR of few columns by own reflections, and singular values of long matrices by it, against LAPACK's,
-// which numbers far from 1 go to.
+// QR by own reflections, and least squares and singular values of long matrices by it, against
+// LAPACK's, which numbers far from 1 go to.
 #include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
@@ -22,7 +22,7 @@ void check(const Tensor& a, const char* mode, const std::string& what) {
               what + ": Q' Q");
 }
 
-TEST(Qr, OfFewColumnsIsLapacksInEveryLayoutAndMode) {
+TEST(Qr, IsLapacksInEveryLayoutAndMode) {
   at_each_level([] {
     Source s;
     for (const DType type : {DType::Float32, DType::Float64})
@@ -38,7 +38,10 @@ TEST(Qr, OfFewColumnsIsLapacksInEveryLayoutAndMode) {
                                                                     {64, 65},
                                                                     {70, 3},
                                                                     {130, 20},
-                                                                    {9, 90}})
+                                                                    {9, 90},
+                                                                    {120, 121},
+                                                                    {150, 50},
+                                                                    {50, 150}})
         for (const char* mode : {"reduced", "complete", "r"}) {
           const std::string what = std::string(dtype_name(type)) + " " + std::to_string(m) + "x" +
                                    std::to_string(n) + " " + mode;
@@ -73,6 +76,38 @@ TEST(Qr, OfDependentAndVanishingColumnsStaysOrthogonal) {
       const auto qr = ops<"qr">(bad, "reduced");
       EXPECT_TRUE(std::isnan(values(op<"sum">(qr[1]))[0]));
     }
+  });
+}
+
+TEST(LeastSquares, OfFullRankAreLapacksAndOthersGoThere) {
+  at_each_level([] {
+    Source s;
+    for (const DType type : {DType::Float32, DType::Float64})
+      for (const auto& [m, n, sides] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                           {5, 1, 2},
+                                                                           {1, 5, 3},
+                                                                           {50, 7, 1},
+                                                                           {40, 19, 2},
+                                                                           {60, 33, 5},
+                                                                           {33, 60, 5},
+                                                                           {130, 60, 1}}) {
+        const bool wide = type == DType::Float64;
+        const double far = std::ldexp(1.0, wide ? 600 : 60);
+        const std::string what =
+            std::string(dtype_name(type)) + " " + std::to_string(m) + "x" + std::to_string(n);
+        for (const bool batch : {false, true}) {
+          const Tensor a = batch ? random(s, {3, m, n}, type) : t(random(s, {n, m}, type));
+          const Tensor b = batch ? random(s, {3, m, sides}, type) : random(s, {m, sides}, type);
+          const auto own = ops<"lstsq">(a, b), other = ops<"lstsq">(a * far, b);
+          expect_near(own[0], other[0] * far, wide ? 1e-10 : 2e-3, what);
+          for (const double rank : values(own[2])) EXPECT_EQ(rank, std::min(m, n)) << what;
+        }
+        const Tensor thin = random(s, {m, 1}, type), a = op<"mm">(thin, random(s, {1, n}, type));
+        const Tensor b = random(s, {m, sides}, type);
+        const auto found = ops<"lstsq">(a, b);
+        EXPECT_EQ(values(found[2])[0], 1) << what;
+        expect_near(found[0], op<"mm">(op<"pinv">(a), b), wide ? 1e-10 : 2e-3, what + ": rank 1");
+      }
   });
 }
 

@@ -60,6 +60,9 @@ Lapack<T> find_functions() {
   find(out.getrs, "getrs");
   find(out.syevd, "syevd");
   find(out.gesdd, "gesdd");
+  find(out.sterf, "sterf");
+  find(out.stedc, "stedc");
+  find(out.bdsdc, "bdsdc");
   find(out.gelsy, "gelsy");
   find(out.geqrf, "geqrf");
   find(out.orgqr, "orgqr");

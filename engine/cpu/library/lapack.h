@@ -19,6 +19,11 @@ struct Lapack {
                 Int liwork, int* info, long, long);
   void (*gesdd)(Char jobz, Int m, Int n, T* a, Int lda, T* s, T* u, Int ldu, T* vt, Int ldvt,
                 T* work, Int lwork, int* iwork, int* info, long);
+  void (*sterf)(Int n, T* d, T* e, int* info);
+  void (*stedc)(Char compz, Int n, T* d, T* e, T* z, Int ldz, T* work, Int lwork, int* iwork,
+                Int liwork, int* info, long);
+  void (*bdsdc)(Char uplo, Char compq, Int n, T* d, T* e, T* u, Int ldu, T* vt, Int ldvt, T* q,
+                int* iq, T* work, int* iwork, int* info, long, long);
   void (*gelsy)(Int m, Int n, Int nrhs, T* a, Int lda, T* b, Int ldb, int* pivots, const T* rcond,
                 int* rank, T* work, Int lwork, int* info);
   void (*geqrf)(Int m, Int n, T* a, Int lda, T* tau, T* work, Int lwork, int* info);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm.h"
@@ -53,17 +55,6 @@ void subtract_product(int64_t m, int64_t n, int64_t k, Block<T> a, const T* b, i
   gemm(p);
 }
 
-// As solve_triangle; many columns are spread over the threads.
-template <class T>
-void solve_columns(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bool alone) {
-  constexpr int64_t kStrip = 64, kWork = 1 << 20;
-  if (alone || t.n * t.n * width < kWork) return solve_triangle(t, b, b_row, width, alone);
-  parallel_for((width + kStrip - 1) / kStrip, 1, [&](int64_t begin, int64_t end) {
-    const int64_t from = begin * kStrip;
-    solve_triangle(t, b + from, b_row, std::min(width, end * kStrip) - from, true);
-  });
-}
-
 // Two rows change places; `room` holds one.
 template <class T>
 void swap_rows(T* x, T* y, int64_t n, T* room) {
@@ -93,8 +84,8 @@ struct Lu {
     if (w <= kFactorBlock) return factor_few(begin, w);
     const int64_t left = half(w), middle = begin + left, right = w - left;
     factor(begin, left);
-    solve_columns(Triangle<T>{false, true, left, at(begin, begin), row, 1}, at(begin, middle), row,
-                  right, alone);
+    solve_triangle(Triangle<T>{false, true, left, at(begin, begin), row, 1}, at(begin, middle), row,
+                   right, alone);
     subtract_product<T>(n - middle, right, left, {at(middle, begin), row, 1}, at(begin, middle),
                         row, at(middle, middle), row, alone);
     factor(middle, right);
@@ -168,7 +159,7 @@ int64_t factor_cholesky(T* a, int64_t n, int64_t row, bool alone) {
   const int64_t left = half(n), right = n - left;
   if (const int64_t code = factor_cholesky(a, left, row, alone)) return code;
   T *const side = a + left, *const rest = a + left * (row + 1);
-  solve_columns(Triangle<T>{false, false, left, a, 1, row}, side, row, right, alone);
+  solve_triangle(Triangle<T>{false, false, left, a, 1, row}, side, row, right, alone);
   subtract_square(right, left, side, row, rest, row, alone);
   const int64_t code = factor_cholesky(rest, right, row, alone);
   return code ? left + code : 0;
@@ -176,6 +167,12 @@ int64_t factor_cholesky(T* a, int64_t n, int64_t row, bool alone) {
 
 template <class T>
 void solve_triangle(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bool alone) {
+  constexpr int64_t kStrip = 64, kWork = 1 << 20;
+  if (!alone && t.n * t.n * width >= kWork && width > kStrip && get_num_threads() > 1)
+    return parallel_for((width + kStrip - 1) / kStrip, 1, [&](int64_t begin, int64_t end) {
+      const int64_t from = begin * kStrip;
+      solve_triangle(t, b + from, b_row, std::min(width, end * kStrip) - from, true);
+    });
   if (t.n <= kFactorBlock)
     return level_of::solve_block(kType<T>, t.upper, t.unit, t.n, static_cast<const void*>(t.data),
                                  t.row, t.col, static_cast<void*>(b), b_row, width);
@@ -196,6 +193,40 @@ void solve_triangle(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bo
   }
 }
 
+template <class T>
+void invert_lower(int64_t n, const T* t, int64_t row, T* x, int64_t x_row, bool alone) {
+  const Triangle<T> whole{false, true, n, t, row, 1};
+  if (n <= kFactorBlock) return solve_triangle(whole, x, x_row, n, alone);
+  const int64_t top = half(n), rest = n - top;
+  T *const left = x + top * x_row, *const corner = left + top;
+  const T* const side = t + top * row;
+  invert_lower(top, t, row, x, x_row, alone);
+  subtract_product<T>(rest, top, top, {side, row, 1}, x, x_row, left, x_row, alone);
+  solve_triangle(Triangle<T>{false, true, rest, side + top, row, 1}, left, x_row, top, alone);
+  invert_lower(rest, side + top, row, corner, x_row, alone);
+}
+
+template <class T>
+int64_t invert_matrix(T* a, int64_t n, int* swaps, T* x, bool alone) {
+  if (const int64_t code = factor_lu(a, n, n, swaps, alone)) return code;
+  std::fill_n(x, n * n, T(0));
+  for (int64_t i = 0; i < n; ++i) x[i * (n + 1)] = 1;
+  invert_lower(n, static_cast<const T*>(a), n, x, n, alone);
+  solve_triangle(Triangle<T>{true, false, n, a, n, 1}, x, n, n, alone);
+  // The exchanges of rows of `a` are those of columns here, the last one first.
+  std::vector<int64_t> from(static_cast<size_t>(n));
+  for (int64_t j = 0; j < n; ++j) from[static_cast<size_t>(j)] = j;
+  for (int64_t k = n - 1; k >= 0; --k)
+    std::swap(from[static_cast<size_t>(k)], from[static_cast<size_t>(swaps[k])]);
+  for (int64_t i = 0; i < n; ++i) {
+    T* const to = a + i * n;
+    for (int64_t j = 0; j < n; ++j) to[j] = x[i * n + from[static_cast<size_t>(j)]];
+  }
+  return 0;
+}
+
+template int64_t invert_matrix(float*, int64_t, int*, float*, bool);
+template int64_t invert_matrix(double*, int64_t, int*, double*, bool);
 template int64_t factor_lu(float*, int64_t, int64_t, int*, bool);
 template int64_t factor_lu(double*, int64_t, int64_t, int*, bool);
 template int64_t factor_cholesky(float*, int64_t, int64_t, bool);

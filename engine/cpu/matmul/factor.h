@@ -30,6 +30,10 @@ int64_t factor_lu(T* a, int64_t n, int64_t row, int* swaps, bool alone);
 template <class T>
 int64_t factor_cholesky(T* a, int64_t n, int64_t row, bool alone);
 
+// a[n, n] becomes its inverse; x[n, n] and swaps[n] are room for that. Returns as factor_lu.
+template <class T>
+int64_t invert_matrix(T* a, int64_t n, int* swaps, T* x, bool alone);
+
 // b[n, width] becomes X with `t` X = b.
 template <class T>
 void solve_triangle(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bool alone);

@@ -1,6 +1,6 @@
-// Spectra, least squares and QR of batches of matrices by LAPACK, one matrix of the batch per thread;
-// of many small ones by spectra.h. Results lie column by column, as LAPACK writes them; of the rows of our matrices it reads the transpose, and
-// each function says how it makes use of that.
+// Spectra of batches of matrices by LAPACK, one matrix of the batch per thread; of many small ones by
+// spectra.h. Results lie column by column, as LAPACK writes them; of the rows of our matrices it reads
+// the transpose, and each function says how it makes use of that.
 #include "engine/ops/linear/linalg.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cpu/library/lapack.h"
+#include "engine/cpu/matmul/bands.h"
 #include "engine/cpu/matmul/batch.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/matmul/reflect.h"
@@ -20,40 +21,92 @@ namespace {
 
 constexpr long kOne = 1;  // the length of a Fortran character argument
 
-// LAPACK's iterations need not end on nan and infinity, so these never get there.
-constexpr int kNotFinite = -1000;
+constexpr int64_t kBandSide =
+    1000;  // rows of matrices that are condensed faster here than by LAPACK
+
+// Eigenvalues of the upper (or lower) triangle of m[n, n], and the vectors as rows if not null (they may
+// lie in m's place), by own tridiagonal form. False, with nothing done, where LAPACK has to do it all.
 template <class T>
-bool all_finite(const T* m, int64_t count) {
-  return std::all_of(m, m + count, [](T v) { return std::isfinite(v); });
+bool eigen_by_bands(const Lapack<T>& l, int64_t n, bool upper, const T* m, T* values, T* vectors,
+                    bool alone, int* info) {
+  constexpr int kType = sizeof(T) == 4 ? 0 : 1;
+  if (n < 2 || n > kBandSide) return false;
+  const int64_t row = band_row(n), size = (n + kBandRows) * row;
+  const Scratch scratch(static_cast<size_t>(size + 5 * row) * sizeof(T));
+  T *const a = reinterpret_cast<T*>(scratch.data()), *const room = a + size;
+  T *const e = room + 3 * row, *const tau = e + row;
+  std::fill_n(a, size, T(0));
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i; j < n; ++j) a[i * row + j] = upper ? m[i * n + j] : m[j * n + i];
+  if (!level_of::squares_in_range(kType, size, static_cast<const void*>(a))) return false;
+  level_of::tridiagonal(kType, n, static_cast<void*>(a), row, static_cast<void*>(values),
+                        static_cast<void*>(e), static_cast<void*>(tau), static_cast<void*>(room));
+  const int side = static_cast<int>(n);
+  if (!vectors) return l.sterf(&side, values, e, info), true;
+  const int lwork = 1 + 4 * side + side * side, liwork = 3 + 5 * side;
+  const Scratch work(static_cast<size_t>(lwork) * sizeof(T));
+  std::vector<int> iwork(static_cast<size_t>(liwork));
+  l.stedc("I", &side, values, e, vectors, &side, reinterpret_cast<T*>(work.data()), &lwork,
+          iwork.data(), &liwork, info, kOne);
+  Reflections<T> q(n - 1, n - 1, alone);
+  q.take(a + 1, row, tau);
+  q.apply_right(vectors + 1, n, n, false);
+  return true;
 }
 
-// The library with as many threads as pay for `count` matrices, which are spread over ours if many.
 template <class T>
-const Lapack<T>& lapack_for(int64_t count, int64_t side) {
-  constexpr int64_t kLarge = 512;
-  lapack_threads(count == 1 && side >= kLarge ? get_num_threads() : 1);
-  return lapack<T>();
+void transpose(int64_t rows, int64_t columns, const T* from, T* to) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
-std::string not_converged(const char* name, int code) {
-  if (code == kNotFinite) return format("%s: the matrix holds nan or infinity", name);
-  return format("%s: the algorithm did not converge (code %d)", name, code);
-}
-
-// Many small matrices, a part of them per thread: f(type, first, how many). `finite` says of a matrix
-// whether it may be computed; the first that may not raises.
-template <class Finite, class F>
-void each_part(const Call& c, int64_t count, int type, Finite&& finite, F&& f) {
-  constexpr int64_t kPart = 64;
-  for (int64_t i = 0; i < count; ++i)
-    if (!finite(i)) {
-      std::vector<int> info(static_cast<size_t>(count), 0);
-      info[static_cast<size_t>(i)] = kNotFinite;
-      raise_first(info, [&](int code) { return not_converged(c.op->name, code); });
-    }
-  parallel_for((count + kPart - 1) / kPart, 1, [&](int64_t begin, int64_t end) {
-    f(type, begin * kPart, std::min(count, end * kPart) - begin * kPart);
-  });
+// Singular values of m[columns, rows], which lies column by column, and if not null the vectors,
+// left[k, rows] and right[columns, k], column by column too, by own bidiagonal form. False as above.
+template <class T>
+bool singular_by_bands(const Lapack<T>& l, int64_t rows, int64_t columns, const T* m, T* values,
+                       T* left, T* right, bool alone, int* info) {
+  constexpr int kType = sizeof(T) == 4 ? 0 : 1;
+  if (rows < columns) {  // the transpose: the vectors change their sides
+    const Scratch other(
+        static_cast<size_t>(left ? rows * (columns + rows) + rows * columns : rows * columns) *
+        sizeof(T));
+    T *const turn = reinterpret_cast<T*>(other.data()), *const u = turn + rows * columns,
+             *const vt = u + rows * columns;
+    transpose(columns, rows, m, turn);
+    if (!singular_by_bands(l, columns, rows, static_cast<const T*>(turn), values,
+                           left ? u : nullptr, left ? vt : nullptr, alone, info))
+      return false;
+    if (left) transpose(rows, columns, u, right), transpose(rows, rows, vt, left);
+    return true;
+  }
+  if (columns < 2 || rows > kBandSide) return false;
+  const int64_t row = band_row(columns), v_row = band_row(rows), size = (rows + kBandRows) * row;
+  const Scratch scratch(static_cast<size_t>(size + 6 * row + (columns + 1) * v_row) * sizeof(T));
+  T *const a = reinterpret_cast<T*>(scratch.data()), *const v = a + size;
+  T *const room = v + columns * v_row, *const e = room + 3 * row + v_row;
+  T *const tau_q = e + row, *const tau_p = tau_q + row;
+  std::fill_n(a, size + columns * v_row, T(0));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) a[i * row + j] = m[j * rows + i];
+  if (!level_of::squares_in_range(kType, size, static_cast<const void*>(a))) return false;
+  level_of::bidiagonal(kType, rows, columns, static_cast<void*>(a), row, static_cast<void*>(v),
+                       v_row, static_cast<void*>(values), static_cast<void*>(e),
+                       static_cast<void*>(tau_q), static_cast<void*>(tau_p),
+                       static_cast<void*>(room));
+  const int n = static_cast<int>(columns), high = static_cast<int>(rows);
+  std::vector<int> iwork(static_cast<size_t>(8 * n));
+  const Scratch work(static_cast<size_t>((left ? 3 * columns : 0) * columns + 4 * n) * sizeof(T));
+  l.bdsdc("U", left ? "I" : "N", &n, values, e, left, &high, right, &n, nullptr, nullptr,
+          reinterpret_cast<T*>(work.data()), iwork.data(), info, kOne, kOne);
+  if (!left) return true;
+  for (int64_t j = 0; j < columns; ++j)
+    std::fill(left + j * rows + columns, left + (j + 1) * rows, T(0));
+  Reflections<T> q(rows, columns, alone), p(columns - 1, columns - 1, alone);
+  q.take(v, v_row, tau_q);
+  q.apply_right(left, rows, columns, false);
+  p.take(a + 1, row, tau_p);
+  p.apply(false, right + columns, columns, columns);
+  return true;
 }
 
 // Eigenvalues to w, and the vectors to v where there is one. A symmetric matrix is its own
@@ -100,6 +153,8 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
             if (!finite(m)) return kNotFinite;
             T* values = w.data<T>() + i * n;
             int info = 0;
+            if (eigen_by_bands(l, n, upper, m, values, v ? m : nullptr, batch_count(a) > 1, &info))
+              return info;
             l.syevd(job, uplo, &n, m, &n, values, work.data(), &lwork, iwork.data(), &isize, &info,
                     kOne, kOne);
             return info;
@@ -117,9 +172,10 @@ bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh,
   const Tensor& self = c.tensor(0);
   const bool tall = self.size(-2) >= self.size(-1);
   const int64_t length = self.size(tall ? -2 : -1), n = self.size(tall ? -1 : -2);
-  const int64_t count = batch_count(s, 1), size = dtype_size(self.dtype());
-  if ((u && full) || length < 2 * n || !few_reflections(length, n, n, size)) return false;
-  const Tensor a = copied(tall ? turned(self) : self);  // the long matrix, column by column
+  const int64_t count = batch_count(s, 1);
+  if ((u && full) || length < 2 * n || n == 0) return false;
+  const bool by_columns = few_columns(length, n, n);
+  const Tensor a = copied(by_columns == tall ? turned(self) : self);  // the long matrix
   std::atomic<bool> missed = false;
   by_type(a, [&](auto zero) {
     using T = decltype(zero);
@@ -135,24 +191,26 @@ bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh,
         count,
         [&] {
           const auto room = [](int64_t some) { return std::vector<T>(static_cast<size_t>(some)); };
-          return [&, q = room(u ? n * length : 0), square = room(n * n), turn = room(n * n),
+          return [&, q = room(u ? n * length : 0), square = room(n * n), turn = room(u ? n * n : 0),
                   work = room(lwork),
                   iwork = std::vector<int>(static_cast<size_t>(8 * n))](int64_t i) mutable {
             T* const m = a.data<T>() + i * n * length;
             if (!all_finite(m, n * length)) return kNotFinite;
-            if (!level_of::reflect_qr(sizeof(T) == 4 ? 0 : 1, length, n, n, static_cast<void*>(m),
-                                      static_cast<void*>(u ? q.data() : nullptr))) {
+            if (!factor_qr(length, n, n, m, u ? q.data() : nullptr, count > 1)) {
               missed = true;
               return 0;
             }
-            for (int64_t j = 0; j < n; ++j)  // R, or its transpose where the matrix is wide
-              for (int64_t k = 0; k < n; ++k)
-                square[tall ? j * n + k : k * n + j] = k <= j ? m[j * length + k] : 0;
+            const int64_t row = by_columns ? 1 : n, col = by_columns ? length : 1;
+            for (int64_t k = 0; k < n; ++k)  // R, or its transpose where the matrix is wide
+              for (int64_t j = 0; j < n; ++j)
+                square[tall ? j * n + k : k * n + j] = k <= j ? m[k * row + j * col] : 0;
             T* const own = u ? (tall ? vh : u).data<T>() + i * n * n : nullptr;
             T *const left = tall ? turn.data() : own, *const right = tall ? own : turn.data();
             int info = 0;
-            l.gesdd(job, &side, &side, square.data(), &side, s.data<T>() + i * n, left, &side,
-                    right, &side, work.data(), &lwork, iwork.data(), &info, kOne);
+            if (!singular_by_bands(l, n, n, square.data(), s.data<T>() + i * n, u ? left : nullptr,
+                                   u ? right : nullptr, count > 1, &info))
+              l.gesdd(job, &side, &side, square.data(), &side, s.data<T>() + i * n, left, &side,
+                      right, &side, work.data(), &lwork, iwork.data(), &info, kOne);
             if (!u || info) return info;
             Product p{.dtype = self.dtype(),
                       .m = n,
@@ -240,6 +298,10 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
             T* left = u ? u.data<T>() + i * rows * u_columns : nullptr;
             T* right = vh ? vh.data<T>() + i * vh_rows * columns : nullptr;
             int info = 0;
+            if ((!u || !full || rows == columns) &&
+                singular_by_bands(l, rows, columns, m, values, left, right, batch_count(a) > 1,
+                                  &info))
+              return info;
             l.gesdd(job, &rows, &columns, m, &rows, values, left, &rows, right, &vh_rows,
                     work.data(), &lwork, iwork.data(), &info, kOne);
             return info;
@@ -256,108 +318,9 @@ void eigvalsh(Call& c) { eigen(c, c.out[0], Tensor()); }
 void svd(Call& c) { singular(c, c.out[0], c.out[1], c.out[2], c.flag(1)); }
 void svdvals(Call& c) { singular(c, Tensor(), c.out[0], Tensor(), false); }
 
-void least_squares(Call& c) {
-  const Tensor &x = c.out[0], &rank = c.out[1];
-  const Tensor a = copied(turned(c.tensor(0))), &b = c.tensor(1);
-  const int rows = static_cast<int>(a.size(-1)), columns = static_cast<int>(a.size(-2));
-  const int sides = static_cast<int>(b.size(-1)), high = std::max({1, rows, columns});
-  std::fill_n(rank.data<int64_t>(), rank.numel(), 0);
-  if (rows == 0 || columns == 0 || sides == 0) return copy_raw(x, op<"zeros_like">(x));
-  // The right hand sides, one after another, with room for the results.
-  Tensor sought = empty(joined(batch_of(a), {sides, high}), a.dtype(), a.device());
-  copy_raw(op<"narrow">(sought, -1, 0, rows), turned(b));
-  by_type(a, [&](auto zero) {
-    using T = decltype(zero);
-    const auto& l = lapack_for<T>(batch_count(a), std::min(rows, columns));
-    const T least = static_cast<T>(c.number(2));
-    T size = 0;
-    int asked = 0, found = 0, places = 0;
-    const int ask = -1;
-    l.gelsy(&rows, &columns, &sides, a.data<T>(), &rows, sought.data<T>(), &high, &places, &least,
-            &found, &size, &ask, &asked);
-    const int lwork = std::max(1, static_cast<int>(size));
-    each_matrix(
-        batch_count(a),
-        [&](int64_t i) {
-          T* m = a.data<T>() + i * rows * columns;
-          T* to = sought.data<T>() + i * sides * high;
-          if (!all_finite(m, int64_t{rows} * columns)) return kNotFinite;
-          std::vector<int> pivots(static_cast<size_t>(columns), 0);
-          int info = 0, full = 0;
-          std::vector<T> work(static_cast<size_t>(lwork));
-          l.gelsy(&rows, &columns, &sides, m, &rows, to, &high, pivots.data(), &least, &full,
-                  work.data(), &lwork, &info);
-          rank.data<int64_t>()[i] = full;
-          return info;
-        },
-        [](int code) { return not_converged("lstsq", code); });
-  });
-  copy_raw(x, turned(op<"narrow">(sought, -1, 0, columns)));
-}
-
-void qr(Call& c) {
-  const Tensor &q = c.out[0], &r = c.out[1];
-  const Tensor& self = c.tensor(0);
-  const int rows = static_cast<int>(self.size(-2)), columns = static_cast<int>(self.size(-1));
-  const int k = std::min(rows, columns);
-  const int r_rows = static_cast<int>(r.size(-2));
-  const bool with_q = c.string(1)[0] != 'r' || c.string(1)[1] != '\0';
-  const int q_columns = with_q ? static_cast<int>(q.size(-1)) : 0;
-  if (const int64_t count = batch_count(self); many_small_matrices(count, rows, columns)) {
-    const Tensor m = packed(self);
-    return by_type(m, [&](auto zero) {
-      using T = decltype(zero);
-      each_part(
-          c, count, sizeof(T) == 4 ? 0 : 1, [](int64_t) { return true; },
-          [&](int type, int64_t first, int64_t some) {
-            const void* const from = m.data<T>() + first * rows * columns;
-            void* const to_r = r.data<T>() + first * r_rows * columns;
-            void* const to_q = q_columns ? q.data<T>() + first * q_columns * rows : nullptr;
-            level_of::small_qr(type, int64_t{rows}, int64_t{columns}, int64_t{q_columns},
-                               int64_t{r_rows}, some, from, to_q, to_r);
-          });
-    });
-  }
-  const Tensor a = copied(turned(self));  // LAPACK sees self itself
-  by_type(a, [&](auto zero) {
-    using T = decltype(zero);
-    const auto& l = lapack_for<T>(batch_count(self), k);
-    const int lwork = std::max(1, 64 * std::max(columns, q_columns)), lda = std::max(1, rows);
-    const bool few = few_reflections(rows, columns, q_columns, sizeof(T));
-    each_matrix(
-        batch_count(self),
-        [&] {
-          return [&, tau = std::vector<T>(static_cast<size_t>(std::max(1, k))),
-                  work = std::vector<T>(static_cast<size_t>(lwork))](int64_t i) mutable {
-            T* m = a.data<T>() + i * rows * columns;
-            T* to = with_q && q_columns ? q.data<T>() + i * q_columns * rows : nullptr;
-            int info = 0;
-            const bool done =
-                few && level_of::reflect_qr(sizeof(T) == 4 ? 0 : 1, int64_t{rows}, int64_t{columns},
-                                            int64_t{q_columns}, static_cast<void*>(m),
-                                            static_cast<void*>(to));
-            if (k && !done)
-              l.geqrf(&rows, &columns, m, &lda, tau.data(), work.data(), &lwork, &info);
-            T* upper = r.data<T>() + i * r_rows * columns;
-            for (int row = 0; row < r_rows; ++row)
-              for (int j = 0; j < columns; ++j)
-                upper[j * r_rows + row] = j >= row ? m[j * rows + row] : 0;
-            if (to && !done) {
-              std::copy(m, m + static_cast<int64_t>(std::min(columns, q_columns)) * rows, to);
-              l.orgqr(&rows, &q_columns, &k, to, &lda, tau.data(), work.data(), &lwork, &info);
-            }
-            return info;
-          };
-        },
-        [](int code) { return format("qr: LAPACK refused argument %d", -code); });
-  });
-}
-
 BIND_KERNEL(Cpu, "eigh", eigh);
 BIND_KERNEL(Cpu, "eigvalsh", eigvalsh);
 BIND_KERNEL(Cpu, "svd", svd);
 BIND_KERNEL(Cpu, "svdvals", svdvals);
-BIND_KERNEL(Cpu, "least_squares", least_squares);
-BIND_KERNEL(Cpu, "qr", qr);
 
 }  // namespace tycho::cpu

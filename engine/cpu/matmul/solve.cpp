@@ -5,6 +5,7 @@
 
 #include "engine/cpu/matmul/batch.h"
 #include "engine/cpu/matmul/factor.h"
+#include "engine/cpu/scratch.h"
 #include "engine/ops/linear/linalg.h"
 #include "engine/ops/table/kernel.h"
 
@@ -109,12 +110,14 @@ void each_small(const Tensor& a, T* b, int64_t sides, F&& f, Message&& message) 
   raise_first(info, message);
 }
 
+std::string no_pivot(const char* name, int code) {
+  return format("%s: the matrix is singular (its pivot %d is zero)", name, code);
+}
+
 // Solves A X = B for the matrices x, whose rows begin with those of B.
 void solve_rows(const char* name, const Tensor& a, const Tensor& x) {
   const int64_t n = a.size(-1), width = x.size(-1), count = batch_count(a);
-  const auto singular = [&](int code) {
-    return format("%s: the matrix is singular (its pivot %d is zero)", name, code);
-  };
+  const auto singular = [&](int code) { return no_pivot(name, code); };
   by_type(x, [&](auto zero) {
     using T = decltype(zero);
     if (many_small(count, n, width))
@@ -161,7 +164,22 @@ void inverse(Call& c) {
   const Tensor& out = c.out[0];
   if (out.numel() == 0) return;
   const Tensor a = copied(turned(c.tensor(0)));
-  const int64_t n = a.size(-1);
+  const int64_t n = a.size(-1), count = batch_count(a);
+  if (!many_small(count, n, n)) {
+    by_type(a, [&](auto zero) {
+      using T = decltype(zero);
+      each_matrix(
+          count,
+          [&](int64_t i) {
+            Swaps swaps(n);
+            const Scratch room(static_cast<size_t>(n * n) * sizeof(T));
+            return invert_matrix(a.data<T>() + i * n * n, n, swaps.data(),
+                                 reinterpret_cast<T*>(room.data()), count > 1);
+          },
+          [&](int code) { return no_pivot(c.op->name, code); }, worth(n, 2 * n));
+    });
+    return copy_raw(out, turned(a));
+  }
   const Tensor x = copied(op<"expand">(op<"eye">(n, Value(), a.dtype(), a.device()), a.shape()));
   solve_rows(c.op->name, a, x);
   copy_raw(out, turned(x));

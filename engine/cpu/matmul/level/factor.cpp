@@ -36,12 +36,14 @@ int64_t panel_lu(T* panel, int64_t m, int64_t w, int* swaps) {
     }
     const T pivot = top[j];
     if (pivot == 0 && missing == 0) missing = j + 1;
+    const T inverse = 1 / pivot;
+    const bool normal = magnitude(pivot) >= Format<T>::smallest_normal;  // so is the inverse
     T most = -1;
     at = j + 1;
     for (int64_t i = j + 1; i < m; ++i) {
       T* const p = panel + i * kFactorBlock;
       if (pivot != 0) {
-        const T factor = p[j] / pivot;
+        const T factor = normal ? p[j] * inverse : p[j] / pivot;
         for (int k = 0; k < kLanes; ++k)
           fma(L(-factor), row[k], L::load(p + k * L::size)).store(p + k * L::size);
         p[j] = factor;

@@ -1,4 +1,4 @@
-// Householder's reflections of columns, in lanes along them; see engine/cpu/matmul/reflect.h.
+// Householder's reflections of rows of 16 columns, or of few columns in lanes along them; see engine/cpu/matmul/reflect.h.
 #include "engine/cpu/matmul/reflect.h"
 
 #include "engine/cpu/lanes/math_basic.h"
@@ -72,11 +72,9 @@ void reflect_all(int64_t n, const T* v, T tau, T* column, int64_t step, int64_t 
 }
 
 template <class T>
-bool qr(int64_t rows, int64_t columns, int64_t q_columns, T* a, T* q) {
+void few(int64_t rows, int64_t columns, int64_t k, int64_t q_columns, T* a, T* q) {
   using L = Lane<T>;
-  if (!in_range(a, rows * columns)) return false;
-  const int64_t k = rows < columns ? rows : columns;
-  T taus[64], diagonal[64];
+  T taus[kFewColumns], diagonal[kFewColumns];
   for (int64_t j = 0; j < k; ++j) {
     T* const x = a + j * (rows + 1);
     const int64_t n = rows - j;
@@ -105,15 +103,93 @@ bool qr(int64_t rows, int64_t columns, int64_t q_columns, T* a, T* q) {
       reflect_all(rows - j, a + j * (rows + 1), taus[j], q + j * (rows + 1), rows, q_columns - j);
   }
   for (int64_t j = 0; j < k; ++j) a[j * (rows + 1)] = diagonal[j];
-  return true;
+}
+
+// Each pass over the rows applies one reflection and meanwhile sums the products of the next column
+// with all columns: with those to its right they are what its reflection needs, with those to its left
+// what T needs. The vectors wait for their scale until the end, so that rows are stored whole.
+template <class T>
+void panel(int64_t m, int64_t steps, T* a, T* u) {
+  using L = Lane<T>;
+  constexpr int kLanes = kPanel / L::size, kSets = kLanes > 2 ? 2 : 4;  // enough chains of sums
+  L sums[kSets][kLanes];
+  T scale[kPanel];
+  for (T& x : scale) x = 1;
+  for (auto& set : sums)
+    for (L& s : set) s = L(0);
+  for (int64_t i = 1; i < m; ++i)
+    for (int k = 0; k < kLanes; ++k)
+      sums[0][k] = fma(L(a[i * kPanel]), L::load(a + i * kPanel + k * L::size), sums[0][k]);
+  for (int64_t j = 0; j < steps; ++j) {
+    T *const top = a + j * kPanel, *const own = u + j;
+    T dots[kPanel], off[kPanel];  // v' times each column; what each loses, for 1 of this column
+    for (int k = 0; k < kLanes; ++k) {
+      L sum = sums[0][k];
+      for (int set = 1; set < kSets; ++set) sum += sums[set][k];
+      sum.store(dots + k * L::size);
+    }
+    const T below = dots[j], first = top[j];
+    T by = 0, tau = 0, end = first;
+    if (below > kNothing<T>) {
+      const T size = __builtin_sqrt(first * first + below);
+      end = first < 0 ? size : -size;
+      by = 1 / (first - end);
+      tau = (end - first) / end;
+    }
+    for (int c = 0; c < kPanel; ++c) dots[c] = (top[c] + dots[c] * by) * scale[c];
+    for (int64_t i = 0; i < j; ++i) own[i * kPanel] = tau == 0 ? T(0) : dots[i];
+    own[j * kPanel] = tau == 0 ? T(0) : 1 / tau;
+    for (int c = 0; c < kPanel; ++c) off[c] = c > j ? -tau * dots[c] : T(0);
+    for (int c = 0; c < kPanel; ++c) top[c] += off[c];
+    for (int c = 0; c < kPanel; ++c) off[c] *= by;
+    top[j] = end;
+    scale[j] = by;
+    L lose[kLanes];
+    for (int k = 0; k < kLanes; ++k) lose[k] = L::load(off + k * L::size);
+    for (auto& set : sums)
+      for (L& s : set) s = L(0);
+    const int64_t next = j + 1 < steps ? j + 1 : j;
+    const auto update = [&](T* p, L* sum) {
+      const L x(p[j]);
+      L y[kLanes];
+      for (int k = 0; k < kLanes; ++k) {
+        y[k] = fma(x, lose[k], L::load(p + k * L::size));
+        y[k].store(p + k * L::size);
+      }
+      const L z(p[next]);
+      for (int k = 0; k < kLanes; ++k) sum[k] = fma(z, y[k], sum[k]);
+    };
+    L none[kLanes];  // the next row is above what the next reflection sums
+    for (L& x : none) x = L(0);
+    if (j + 1 < m) update(top + kPanel, none);
+    int64_t i = j + 2;
+    for (; i + kSets <= m; i += kSets)
+#pragma GCC unroll 4
+      for (int set = 0; set < kSets; ++set) update(a + (i + set) * kPanel, sums[set]);
+    for (; i < m; ++i) update(a + i * kPanel, sums[0]);
+  }
+  for (int64_t i = 1; i < m; ++i)
+    for (int c = 0; c < kPanel; ++c)
+      if (c < i) a[i * kPanel + c] *= scale[c];
 }
 
 }  // namespace
 
-bool reflect_qr(int type, int64_t rows, int64_t columns, int64_t q_columns, void* a, void* q) {
-  if (type == 0)
-    return qr(rows, columns, q_columns, static_cast<float*>(a), static_cast<float*>(q));
-  return qr(rows, columns, q_columns, static_cast<double*>(a), static_cast<double*>(q));
+bool squares_in_range(int type, int64_t n, const void* a) {
+  return type == 0 ? in_range(static_cast<const float*>(a), n)
+                   : in_range(static_cast<const double*>(a), n);
+}
+
+void reflect_few(int type, int64_t rows, int64_t columns, int64_t steps, int64_t q_columns, void* a,
+                 void* q) {
+  type == 0
+      ? few(rows, columns, steps, q_columns, static_cast<float*>(a), static_cast<float*>(q))
+      : few(rows, columns, steps, q_columns, static_cast<double*>(a), static_cast<double*>(q));
+}
+
+void reflect_panel(int type, int64_t m, int64_t steps, void* a, void* u) {
+  type == 0 ? panel(m, steps, static_cast<float*>(a), static_cast<float*>(u))
+            : panel(m, steps, static_cast<double*>(a), static_cast<double*>(u));
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
