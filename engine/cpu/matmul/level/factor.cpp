@@ -38,7 +38,8 @@ int64_t panel_lu(T* panel, int64_t m, int64_t w, int* swaps) {
     if (pivot == 0 && missing == 0) missing = j + 1;
     const T inverse = 1 / pivot;
     const bool normal = magnitude(pivot) >= Format<T>::smallest_normal;  // so is the inverse
-    // The largest of the next column is sought in two chains, so that a row does not wait for the last.
+    // The largest of the next column is sought in two chains, so that a row does not wait for the
+    // last.
     T most[2] = {-1, -1};
     int64_t place[2] = {j + 1, j + 1};
     const auto eliminate = [&](int64_t i, int chain) {
