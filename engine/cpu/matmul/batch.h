@@ -13,8 +13,8 @@
 namespace tycho::cpu {
 
 // Runs f(i) for every matrix, of which `work` are worth a task; raises with the first one for which
-// it returned a code that is not 0. Where f takes nothing, it makes what runs some matrices one after
-// another, with working memory of its own.
+// it returned a code that is not 0. Where f takes nothing, it makes what runs some matrices one
+// after another, with working memory of its own.
 template <class F, class Message>
 void each_matrix(int64_t count, F&& f, Message&& message, int64_t work = 1) {
   std::vector<int> info(static_cast<size_t>(count), 0);
@@ -54,8 +54,8 @@ inline std::string not_converged(const char* name, int code) {
   return format("%s: the algorithm did not converge (code %d)", name, code);
 }
 
-// Many small matrices, a part of them per thread: f(type, first, how many). `finite` says of a matrix
-// whether it may be computed; the first that may not raises.
+// Many small matrices, a part of them per thread: f(type, first, how many). `finite` says of a
+// matrix whether it may be computed; the first that may not raises.
 template <class Finite, class F>
 void each_part(const Call& c, int64_t count, int type, Finite&& finite, F&& f) {
   constexpr int64_t kPart = 64;

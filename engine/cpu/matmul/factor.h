@@ -1,6 +1,6 @@
-// LU and Cholesky factors and triangular solves of matrices that lie in rows. They split a matrix in
-// two until a block is small, so that nearly all of the work is products, which gemm does (Toledo,
-// "Locality of reference in LU decomposition with partial pivoting", 1997).
+// LU and Cholesky factors and triangular solves of matrices that lie in rows. They split a matrix
+// in two until a block is small, so that nearly all of the work is products, which gemm does
+// (Toledo, "Locality of reference in LU decomposition with partial pivoting", 1997).
 #pragma once
 #include "engine/cpu/level.h"
 
@@ -10,7 +10,8 @@ constexpr int64_t kSmallSystem = 8, kSmallSides = 8;  // the most that are solve
 // Columns that are factored, and rows that are solved, at once.
 constexpr int64_t kFactorBlock = 16;
 
-// A triangle: element (i, j) lies at data[i * row + j * col]; with `unit` its diagonal is taken for 1.
+// A triangle: element (i, j) lies at data[i * row + j * col]; with `unit` its diagonal is taken for
+// 1.
 template <class T>
 struct Triangle {
   bool upper, unit;
@@ -43,9 +44,9 @@ void solve_triangle(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bo
 // The blocks; type 0 is float, 1 double.
 // LU of m rows of 16 numbers, of which the first w (at most m and 16) are columns; as factor_lu.
 TYCHO_LEVELS(int64_t, factor_panel, (int type, void* panel, int64_t m, int64_t w, int* swaps))
-// `count` systems of at most 8 rows, side by side in lanes: b[count, n, sides] becomes X with A X = B
-// (at most 8 sides, or none and null); diagonal[count, n] is that of U, and signs[count] the sign of
-// the exchanges of rows.
+// `count` systems of at most 8 rows, side by side in lanes: b[count, n, sides] becomes X with A X =
+// B (at most 8 sides, or none and null); diagonal[count, n] is that of U, and signs[count] the sign
+// of the exchanges of rows.
 TYCHO_LEVELS(void, small_systems,
              (int type, int64_t n, int64_t sides, int64_t count, const void* a, void* b,
               void* diagonal, void* signs))

@@ -1,6 +1,6 @@
-// Spectra of batches of matrices by LAPACK, one matrix of the batch per thread; of many small ones by
-// spectra.h. Results lie column by column, as LAPACK writes them; of the rows of our matrices it reads
-// the transpose, and each function says how it makes use of that.
+// Spectra of batches of matrices by LAPACK, one matrix of the batch per thread; of many small ones
+// by spectra.h. Results lie column by column, as LAPACK writes them; of the rows of our matrices it
+// reads the transpose, and each function says how it makes use of that.
 #include "engine/ops/linear/linalg.h"
 
 #include <algorithm>
@@ -24,8 +24,9 @@ constexpr long kOne = 1;  // the length of a Fortran character argument
 constexpr int64_t kBandSide =
     1000;  // rows of matrices that are condensed faster here than by LAPACK
 
-// Eigenvalues of the upper (or lower) triangle of m[n, n], and the vectors as rows if not null (they may
-// lie in m's place), by own tridiagonal form. False, with nothing done, where LAPACK has to do it all.
+// Eigenvalues of the upper (or lower) triangle of m[n, n], and the vectors as rows if not null
+// (they may lie in m's place), by own tridiagonal form. False, with nothing done, where LAPACK has
+// to do it all.
 template <class T>
 bool eigen_by_bands(const Lapack<T>& l, int64_t n, bool upper, const T* m, T* values, T* vectors,
                     bool alone, int* info) {
@@ -61,7 +62,8 @@ void transpose(int64_t rows, int64_t columns, const T* from, T* to) {
 }
 
 // Singular values of m[columns, rows], which lies column by column, and if not null the vectors,
-// left[k, rows] and right[columns, k], column by column too, by own bidiagonal form. False as above.
+// left[k, rows] and right[columns, k], column by column too, by own bidiagonal form. False as
+// above.
 template <class T>
 bool singular_by_bands(const Lapack<T>& l, int64_t rows, int64_t columns, const T* m, T* values,
                        T* left, T* right, bool alone, int* info) {
@@ -165,9 +167,9 @@ void eigen(Call& c, const Tensor& w, const Tensor& v) {
   if (v) copy_raw(v, turned(rows));
 }
 
-// The same of matrices that are much longer than wide (or of the turned ones of those that are wide),
-// by those of R of their QR: those are small squares, and one side's vectors are turned by Q. False,
-// with nothing to rely on, where another way is better.
+// The same of matrices that are much longer than wide (or of the turned ones of those that are
+// wide), by those of R of their QR: those are small squares, and one side's vectors are turned by
+// Q. False, with nothing to rely on, where another way is better.
 bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
   const Tensor& self = c.tensor(0);
   const bool tall = self.size(-2) >= self.size(-1);

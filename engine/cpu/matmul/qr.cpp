@@ -1,5 +1,5 @@
-// QR and least squares of batches of matrices, one matrix of the batch per thread; of many small ones by
-// spectra.h. Results lie column by column.
+// QR and least squares of batches of matrices, one matrix of the batch per thread; of many small
+// ones by spectra.h. Results lie column by column.
 #include <algorithm>
 #include <vector>
 
@@ -13,8 +13,8 @@
 namespace tycho::cpu {
 namespace {
 
-// The same by LAPACK, of numbers whose squares leave the type's range, and of nan: `a` lies column by
-// column, and becomes R for upper().
+// The same by LAPACK, of numbers whose squares leave the type's range, and of nan: `a` lies column
+// by column, and becomes R for upper().
 template <class T, class Upper>
 int qr_by_lapack(int rows, int columns, int q_columns, T* a, T* q, Upper&& upper) {
   const int k = std::min(rows, columns), lwork = std::max(1, 64 * std::max(columns, q_columns));
@@ -29,8 +29,9 @@ int qr_by_lapack(int rows, int columns, int q_columns, T* a, T* q, Upper&& upper
   return info;
 }
 
-// X of least norm with A X = B as near as can be, for one matrix whose rank is certainly full: by the QR
-// of [A B], or of A' where that is the long one. x[columns, sides] is written. False, with nothing done, where LAPACK must look closer.
+// X of least norm with A X = B as near as can be, for one matrix whose rank is certainly full: by
+// the QR of [A B], or of A' where that is the long one. x[columns, sides] is written. False, with
+// nothing done, where LAPACK must look closer.
 template <class T>
 bool solve_full_rank(int64_t rows, int64_t columns, int64_t sides, const T* a, const T* b, T* x,
                      double least, bool alone) {
@@ -71,7 +72,8 @@ bool solve_full_rank(int64_t rows, int64_t columns, int64_t sides, const T* a, c
   return true;
 }
 
-// The same of any rank, by LAPACK, which gives that too: numbers lie column by column, and x begins with b.
+// The same of any rank, by LAPACK, which gives that too: numbers lie column by column, and x begins
+// with b.
 template <class T>
 int solve_any_rank(int rows, int columns, int sides, T* a, T* x, int high, T least, bool alone,
                    int* rank) {

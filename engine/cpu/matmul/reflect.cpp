@@ -194,6 +194,7 @@ bool well_conditioned(int64_t n, const T* r, double least) {
   solve_triangle(Triangle<T>{false, false, n, r, 1, n}, x, kVectors, kVectors, true);
   std::copy_n(x, size, y);
   solve_triangle(Triangle<T>{true, false, n, r, n, 1}, y, kVectors, kVectors, true);
+  least = std::max(least, sizeof(T) == 4 ? 0x1p-23 : 0x1p-52);
   return kSure * least * largest * grown(x, y) < 1;
 }
 

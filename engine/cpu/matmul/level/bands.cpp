@@ -44,8 +44,8 @@ void clear(int64_t from, T* x) {
   for (int64_t c = whole<T>(from); c < from; ++c) x[c] = 0;
 }
 
-// x[from, to), 0 before it, becomes the vector of a reflection that leaves *end of it; all 0 where there
-// is nothing to reflect. Returns tau.
+// x[from, to), 0 before it, becomes the vector of a reflection that leaves *end of it; all 0 where
+// there is nothing to reflect. Returns tau.
 template <class T>
 T reflection(int64_t from, int64_t to, T* x, T* end) {
   constexpr T kNothing = sizeof(T) == 4 ? T(0x1p-100) : T(0x1p-900);

@@ -9,7 +9,7 @@ namespace {
 
 template <class T>
 TYCHO_INLINE T magnitude(T x) {
-  return x < 0 ? -x : x;
+  return static_cast<T>(__builtin_fabs(x));
 }
 
 template <class T>
@@ -38,9 +38,11 @@ int64_t panel_lu(T* panel, int64_t m, int64_t w, int* swaps) {
     if (pivot == 0 && missing == 0) missing = j + 1;
     const T inverse = 1 / pivot;
     const bool normal = magnitude(pivot) >= Format<T>::smallest_normal;  // so is the inverse
-    T most = -1;
-    at = j + 1;
-    for (int64_t i = j + 1; i < m; ++i) {
+    // The largest of the next column is sought in two chains, so that a row does not wait for the
+    // last.
+    T most[2] = {-1, -1};
+    int64_t place[2] = {j + 1, j + 1};
+    const auto eliminate = [&](int64_t i, int chain) {
       T* const p = panel + i * kFactorBlock;
       if (pivot != 0) {
         const T factor = normal ? p[j] * inverse : p[j] / pivot;
@@ -48,8 +50,14 @@ int64_t panel_lu(T* panel, int64_t m, int64_t w, int* swaps) {
           fma(L(-factor), row[k], L::load(p + k * L::size)).store(p + k * L::size);
         p[j] = factor;
       }
-      if (j + 1 < w && magnitude(p[j + 1]) > most) most = magnitude(p[j + 1]), at = i;
-    }
+      const T next = j + 1 < w ? magnitude(p[j + 1]) : T(-1);
+      if (next > most[chain]) most[chain] = next, place[chain] = i;
+    };
+    int64_t i = j + 1;
+    for (; i + 2 <= m; i += 2) eliminate(i, 0), eliminate(i + 1, 1);
+    if (i < m) eliminate(i, 0);
+    const bool second = most[1] > most[0] || (most[1] == most[0] && place[1] < place[0]);
+    at = place[second];
   }
   return missing;
 }

@@ -1,4 +1,5 @@
-// Householder's reflections of rows of 16 columns, or of few columns in lanes along them; see engine/cpu/matmul/reflect.h.
+// Householder's reflections of rows of 16 columns, or of few columns in lanes along them; see
+// engine/cpu/matmul/reflect.h.
 #include "engine/cpu/matmul/reflect.h"
 
 #include "engine/cpu/lanes/math_basic.h"
@@ -106,8 +107,8 @@ void few(int64_t rows, int64_t columns, int64_t k, int64_t q_columns, T* a, T* q
 }
 
 // Each pass over the rows applies one reflection and meanwhile sums the products of the next column
-// with all columns: with those to its right they are what its reflection needs, with those to its left
-// what T needs. The vectors wait for their scale until the end, so that rows are stored whole.
+// with all columns: with those to its right they are what its reflection needs, with those to its
+// left what T needs. The vectors wait for their scale until the end, so that rows are stored whole.
 template <class T>
 void panel(int64_t m, int64_t steps, T* a, T* u) {
   using L = Lane<T>;
