@@ -349,12 +349,12 @@ TEST(Memory, EmptyCacheGivesEverythingBack) {
 // Takes all the memory that `ulimit -v` leaves, in blocks of one size and then of another, gives
 // it back, and takes it again.
 void live_under_a_limit() {
+  std::vector<void*> blocks;
+  blocks.reserve(200000);  // of malloc's memory, which the blocks may leave nothing of
   rlimit limit{400 * kMega, 400 * kMega};
   if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
   for (int round = 0; round < 2; ++round) {
     for (size_t bytes : {3 * kMega, 64ul, 20000ul, 600000ul, 30 * kMega, 100 * kMega}) {
-      std::vector<void*> blocks;
-      blocks.reserve(200000);
       size_t total = 0;
       while (void* block = allocate(bytes)) {
         memset(block, 1, bytes < 8 ? bytes : 8);
@@ -363,6 +363,7 @@ void live_under_a_limit() {
         blocks.push_back(block);
       }
       for (void* block : blocks) release(block, bytes);
+      blocks.clear();
       if (total < (bytes == 64 ? 12 : 150) * kMega) _exit(3);
     }
   }
