@@ -1,6 +1,7 @@
-// See conv_tiles.h. The input's gradient is a convolution too: of the result's gradient with the kernel
-// turned round. Where windows step over pixels, every so-many-th pixel of the input is one, with the
-// taps that reach it (Dumoulin and Visin, "A guide to convolution arithmetic", 2016, chapter 4).
+// See conv_tiles.h. The input's gradient is a convolution too: of the result's gradient with the
+// kernel turned round. Where windows step over pixels, every so-many-th pixel of the input is one,
+// with the taps that reach it (Dumoulin and Visin, "A guide to convolution arithmetic", 2016,
+// chapter 4).
 #include "engine/cpu/conv/conv_tiles.h"
 
 #include <algorithm>
@@ -114,9 +115,10 @@ int64_t block_rows(int64_t rows, int64_t bytes_of_row, int64_t tasks) {
   return block;
 }
 
-// An image with its border of zeros, where windows lie one pixel apart: the rows of a product are its
-// pixels, each the first of a window, and a window's numbers lie at the same distance from all of
-// them, so that nothing is copied for each window. Rows whose pixels begin no window are left out.
+// An image with its border of zeros, where windows lie one pixel apart: the rows of a product are
+// its pixels, each the first of a window, and a window's numbers lie at the same distance from all
+// of them, so that nothing is copied for each window. Rows whose pixels begin no window are left
+// out.
 struct Bordered {
   Window w;
   int64_t size[3];      // of the image
@@ -172,8 +174,8 @@ struct Bordered {
   }
 };
 
-// Every window of `x` times the matrix of its group, from images with borders. False where infinity or
-// no number would meet the zeros that fill up a run.
+// Every window of `x` times the matrix of its group, from images with borders. False where infinity
+// or no number would meet the zeros that fill up a run.
 bool bordered_times(const Window& all, int64_t groups, const void* x, const TapMatrix& m,
                     const void* bias, const Places& y) {
   const Bordered one(of_group(all, groups, 0));
@@ -266,9 +268,9 @@ bool bordered_times(const Window& all, int64_t groups, const void* x, const TapM
 // Multiply-adds a cycle: of tiles, two thirds of their peak where four sums are taken at once.
 double tile_speed(int64_t cols) { return cols > kTileSide ? 340 : 200; }
 
-// Of what else there is: lanes hold 16 channels of what is computed, and groups of few channels leave it
-// little to do at a time. Chosen by measuring 900 random convolutions both ways, one thread; what it
-// chooses takes 4 % longer than the best choice each time.
+// Of what else there is: lanes hold 16 channels of what is computed, and groups of few channels
+// leave it little to do at a time. Chosen by measuring 900 random convolutions both ways, one
+// thread; what it chooses takes 4 % longer than the best choice each time.
 double else_speed(int64_t columns, int64_t groups, int64_t summed) {
   constexpr double kMost = 12, kEnough = 4, kAlone = 5, kFew = 8;
   if (columns == 1 && summed == 1) return kAlone;
@@ -278,8 +280,8 @@ double else_speed(int64_t columns, int64_t groups, int64_t summed) {
          (groups > 1 ? std::min(0.7, static_cast<double>(summed) / kEnough) : 1.0);
 }
 
-// Estimated cycles from copies of windows: products, copies at 16 numbers a cycle (and some for each stretch), the
-// weight's and the result's numbers at 8.
+// Estimated cycles from copies of windows: products, copies at 16 numbers a cycle (and some for
+// each stretch), the weight's and the result's numbers at 8.
 double copied_cycles(const Window& w, int64_t groups, int64_t columns) {
   const BandCuts cuts(w);
   const auto rows = static_cast<double>(w.rows()), depth = static_cast<double>(cuts.all());
@@ -292,8 +294,9 @@ double copied_cycles(const Window& w, int64_t groups, int64_t columns) {
           rows * cols / 8);
 }
 
-// The same from images with borders: their copies are made at 8 numbers a cycle, or pixel by pixel where
-// there are groups, and so are results; rows of a few numbers are of two lines of the cache each.
+// The same from images with borders: their copies are made at 8 numbers a cycle, or pixel by pixel
+// where there are groups, and so are results; rows of a few numbers are of two lines of the cache
+// each.
 double bordered_cycles(const Window& w, int64_t groups, int64_t columns) {
   constexpr int64_t kNarrow = 8;
   const Bordered b(w);
@@ -375,7 +378,8 @@ void windows_times(const Window& all, int64_t groups, const void* x, const TapMa
   });
 }
 
-// Of one dimension of the input's gradient: pixels first, first + stride ... and the taps that reach them.
+// Of one dimension of the input's gradient: pixels first, first + stride ... and the taps that
+// reach them.
 struct Phase {
   int64_t first, pixels;
   int64_t tap, tap_step, taps;  // the last tap comes first in the turned kernel
@@ -488,8 +492,8 @@ void conv_tiles_input(const Convolution& c, const void* y, const void* w, void* 
           input_phase(c, {z, py, px}, y, static_cast<const uint16_t*>(w), x);
 }
 
-// Tasks are the cuts of each group's windows, and parts of all windows where these are few. A task sums
-// over its windows: the result's gradient, transposed, times the cut.
+// Tasks are the cuts of each group's windows, and parts of all windows where these are few. A task
+// sums over its windows: the result's gradient, transposed, times the cut.
 void conv_tiles_weight(const Convolution& c, const void* y, const void* x, void* w) {
   const Window& all = c.window;
   const BandCuts cuts(of_group(all, c.groups, 0));

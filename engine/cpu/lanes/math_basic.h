@@ -141,10 +141,11 @@ TYCHO_INLINE Lane<T> rounded(Lane<T> x) {
 }
 #if defined(TYCHO_LEVEL_v4)
 // The square root of doubles, correctly rounded, in half the time that the divider takes: Newton's
-// steps from an estimate of 14 bits, for the root g and half its inverse h together, then what is left
-// of x - g^2. That last sum is off by less than 2^-50 of its last place, and the roots that lie so
-// near to the middle of two doubles are few and known (their squares are small residues), so that
-// they could all be tried. Zeros, subnormals, infinities and negative numbers take the divider.
+// steps from an estimate of 14 bits, for the root g and half its inverse h together, then what is
+// left of x - g^2. That last sum is off by less than 2^-50 of its last place, and the roots that
+// lie so near to the middle of two doubles are few and known (their squares are small residues), so
+// that they could all be tried. Zeros, subnormals, infinities and negative numbers take the
+// divider.
 TYCHO_INLINE __m512d double_root(__m512d x) {
   const __m512d low = _mm512_set1_pd(0x1p-900), high = _mm512_set1_pd(0x1p900);
   const __mmask8 easy =
@@ -161,8 +162,8 @@ TYCHO_INLINE __m512d double_root(__m512d x) {
   return _mm512_fmadd_pd(_mm512_fnmadd_pd(g, g, x), h, g);
 }
 
-// The same of floats, where one step will do (tried for every significand, and any estimate). `h` is
-// about half the root's inverse. False where some number takes the divider.
+// The same of floats, where one step will do (tried for every significand, and any estimate). `h`
+// is about half the root's inverse. False where some number takes the divider.
 struct FloatRoot {
   __m512 g, h;
 };
@@ -259,10 +260,10 @@ TYCHO_INLINE Pair<T> exact_product(Lane<T> a, Lane<T> b) {
 }
 
 #if defined(TYCHO_LEVEL_v4)
-// 1 / x to the bit from an estimate of 14 bits: the first of Newton's last two steps rounds upwards, so
-// that the second finds the nearest number also for the x below a power of two (checked for every
-// significand and any estimate; P. Markstein, "IA-64 and Elementary Functions", 2000, for why others
-// come out right).
+// 1 / x to the bit from an estimate of 14 bits: the first of Newton's last two steps rounds
+// upwards, so that the second finds the nearest number also for the x below a power of two (checked
+// for every significand and any estimate; P. Markstein, "IA-64 and Elementary Functions", 2000, for
+// why others come out right).
 TYCHO_INLINE F32 refined_inverse(F32 x, F32 y) {
   const F32 rest = fma(-x, y, F32(1));
   y = (F32::V)_mm512_fmadd_round_ps((__m512)y.v, (__m512)rest.v, (__m512)y.v,
@@ -271,8 +272,8 @@ TYCHO_INLINE F32 refined_inverse(F32 x, F32 y) {
 }
 #endif
 
-// 1 / x where x and 1 / x are normal numbers. Of floats on AVX-512, quicker than the divider by itself;
-// beside other work, that is busy while the others go on.
+// 1 / x where x and 1 / x are normal numbers. Of floats on AVX-512, quicker than the divider by
+// itself; beside other work, that is busy while the others go on.
 template <class T>
 TYCHO_INLINE Lane<T> quick_inverse(Lane<T> x) {
 #if defined(TYCHO_LEVEL_v4)  // of doubles, the divider is as quick

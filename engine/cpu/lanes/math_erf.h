@@ -71,7 +71,8 @@ TYCHO_INLINE F64 erfc(F64 x) {
   return select(a > 0.75, y, 1 - fma(x, erf_small(x * x), x));
 }
 
-// The inverse of erf: polynomials in w = -log(1 - y^2), and in its root where y is near 1 (Giles 2010).
+// The inverse of erf: polynomials in w = -log(1 - y^2), and in its root where y is near 1 (Giles
+// 2010).
 template <class T>
 TYCHO_INLINE Lane<T> erfinv_edges(Lane<T> x, Lane<T> y) {
   Lane<T> a = abs_float(y);

@@ -74,8 +74,8 @@ TYCHO_INLINE Lane<T> scale(Lane<T> p, Lane<T> shifted) {
 #endif
 }
 
-// scale() where `some` is true, else 0: the hardware takes a hundred cycles to make a 0 of what is too
-// small, and scores that are masked by -inf are common.
+// scale() where `some` is true, else 0: the hardware takes a hundred cycles to make a 0 of what is
+// too small, and scores that are masked by -inf are common.
 template <class T>
 TYCHO_INLINE Lane<T> scale_where(Mask<T> some, Lane<T> p, Lane<T> shifted) {
 #if defined(TYCHO_LEVEL_v4)
@@ -283,8 +283,8 @@ TYCHO_INLINE Pair<double> log_pair(Split<double> a) {
   sum.rest += h.rest + (v.rest + (s_rest + s_rest)) + a.k * C::ln2_low;
   return exact_sum(sum.value, sum.rest);
 }
-// log(x) times a factor, where k logarithms of two are k times `two`: products with the leading bits
-// of f - f^2 / 2 are exact, and small next to those of k (as fdlibm's e_log2.c).
+// log(x) times a factor, where k logarithms of two are k times `two`: products with the leading
+// bits of f - f^2 / 2 are exact, and small next to those of k (as fdlibm's e_log2.c).
 TYCHO_INLINE F64 scaled_log(F64 x, double factor, double factor_low, double two, double two_low) {
   constexpr int64_t kLeading = ~int64_t{0} << 32;
   Split<double> a = split_any(x);
@@ -382,8 +382,8 @@ TYCHO_INLINE Lane<T> logit(Lane<T> x) {
   return log(x / (1 - x));
 }
 
-// 1 - 2 / (e^2|x| + 1), and x + x^3 P(x^2) near 0, where that would cancel. Of floats, e^2|x| / 2 is made as
-// 2^n 2^f with a polynomial in f; n is added to its exponent.
+// 1 - 2 / (e^2|x| + 1), and x + x^3 P(x^2) near 0, where that would cancel. Of floats, e^2|x| / 2
+// is made as 2^n 2^f with a polynomial in f; n is added to its exponent.
 TYCHO_INLINE F32 tanh(F32 x) {
   using F = Format<float>;
   const F32 log2_e_twice = 2 * Constants<float>::log2_e;

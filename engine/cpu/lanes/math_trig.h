@@ -1,7 +1,8 @@
 // Sine, cosine, tangent and their inverses.
 //
-// x = n pi/2 + r with |r| <= pi/4 (of the sine, n pi + r with |r| <= pi/2), where r carries a rest so
-// that results near the zeros stay accurate; arguments beyond the range of that reduction go to the C library one by one.
+// x = n pi/2 + r with |r| <= pi/4 (of the sine, n pi + r with |r| <= pi/2), where r carries a rest
+// so that results near the zeros stay accurate; arguments beyond the range of that reduction go to
+// the C library one by one.
 #pragma once
 #include "engine/cpu/lanes/math_basic.h"
 
@@ -31,8 +32,8 @@ struct Pi<double> {
 };
 
 #if defined(TYCHO_FUSED)
-// By `unit` times pi/2. The first fused difference is exact: pi/2 has as many bits as the format, so that
-// it is a multiple of pi/2's last bit and below 1.
+// By `unit` times pi/2. The first fused difference is exact: pi/2 has as many bits as the format,
+// so that it is a multiple of pi/2's last bit and below 1.
 template <int unit = 1, class T>
 TYCHO_INLINE Angle<T> reduce_angle(Lane<T> x) {
   using L = Lane<T>;
@@ -128,9 +129,10 @@ TYCHO_INLINE Lane<T> with_far_angles(Lane<T> x, Lane<T> y, F f) {
   return y;
 }
 
-// The sine has one zero in each half turn, so that one polynomial will do: r + r^3 P(r^2). The rest, which
-// counts as much as the cosine of r, is made part of r^3: 2.432 r^2 - 6 is about that cosine over P. So is
-// what r^2 lacks, or there could be more than 1. x = 0 keeps its sign, which the reduction loses.
+// The sine has one zero in each half turn, so that one polynomial will do: r + r^3 P(r^2). The
+// rest, which counts as much as the cosine of r, is made part of r^3: 2.432 r^2 - 6 is about that
+// cosine over P. So is what r^2 lacks, or there could be more than 1. x = 0 keeps its sign, which
+// the reduction loses.
 TYCHO_INLINE F32 half_turn_poly(F32 z) {
   return poly(z, -0.166666672f, 0.00833333097f, -0.000198408685f, 2.75253706e-6f, -2.38886741e-8f);
 }

@@ -26,8 +26,8 @@ struct Told {
   }
 };
 
-// OpenBLAS chooses its kernels by a table of processors that ends in the year it was made; newer ones
-// get those of 2004. It is told what this processor has.
+// OpenBLAS chooses its kernels by a table of processors that ends in the year it was made; newer
+// ones get those of 2004. It is told what this processor has.
 const char* core_type() {
   return level() == Level::v4 ? "SkylakeX" : level() == Level::v3 ? "Haswell" : nullptr;
 }

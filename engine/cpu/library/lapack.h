@@ -34,8 +34,8 @@ struct Lapack {
 template <class T>
 const Lapack<T>& lapack();
 
-// How many threads the library may use from here on, where it has its own. They wait for each other by
-// spinning, so that several of them pay for large matrices only.
+// How many threads the library may use from here on, where it has its own. They wait for each other
+// by spinning, so that several of them pay for large matrices only.
 void lapack_threads(int most);
 
 }  // namespace tycho::cpu

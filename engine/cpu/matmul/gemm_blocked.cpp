@@ -1,7 +1,7 @@
-// Products in blocks. b is packed in panels of a register block's columns: a band of it once for all
-// threads, after which blocks of c are chunks of a parallel region; or, of few rows, each strip of
-// columns by the thread that multiplies it, while it is near. Numbers of two bytes are widened when
-// they are packed, and their sums are kept in float32 until all terms are in.
+// Products in blocks. b is packed in panels of a register block's columns: a band of it once for
+// all threads, after which blocks of c are chunks of a parallel region; or, of few rows, each strip
+// of columns by the thread that multiplies it, while it is near. Numbers of two bytes are widened
+// when they are packed, and their sums are kept in float32 until all terms are in.
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm_parts.h"
@@ -30,8 +30,8 @@ struct Blocks {
     level_of::gemm_unit(type, &unit_rows, &unit_cols);
   }
 
-  // Packing a pays off over many columns only, or where the rows of a register block would lie in the
-  // same sets of the first-level cache.
+  // Packing a pays off over many columns only, or where the rows of a register block would lie in
+  // the same sets of the first-level cache.
   bool reads_in_place() const {
     return !wide && p.a_col == 1 && p.a_row > 0 && p.n <= kInPlaceCols &&
            p.a_row * size % 4096 != 0;
@@ -93,7 +93,8 @@ struct Blocks {
   static const uint16_t* b16(const void* x) { return static_cast<const uint16_t*>(x); }
   // Of a row of widened terms: not a multiple of a page.
   static int64_t line_of(int64_t k) { return up(k, 16) + 16; }
-  // Panels of columns that lie side by side: some terms of a panel at a time are widened and turned.
+  // Panels of columns that lie side by side: some terms of a panel at a time are widened and
+  // turned.
   void turn_panels(const uint16_t* b, int64_t cols, int64_t k, float* to) const {
     constexpr int64_t kTerms = 64, kColsMost = 64;
     alignas(64) float lines[kColsMost * (kTerms + 16)];
@@ -170,9 +171,9 @@ void multiply_strips(const Blocks& b, int threads, int64_t strip) {
   parallel_for(count, std::max<int64_t>(1, count / (4 * threads)), run);
 }
 
-// Rows and columns of a block of c. Of the ways to cut it for the threads, the one in which the one that has
-// most to do is done first; and of those the one of most blocks, up to some eight a thread, so that
-// one late thread costs little.
+// Rows and columns of a block of c. Of the ways to cut it for the threads, the one in which the one
+// that has most to do is done first; and of those the one of most blocks, up to some eight a
+// thread, so that one late thread costs little.
 struct BlockSize {
   int64_t rows, cols;
 };

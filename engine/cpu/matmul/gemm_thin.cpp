@@ -1,5 +1,6 @@
-// Products of shapes that register blocks of packed operands do not fit: few rows, few columns or few
-// terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked sums them.
+// Products of shapes that register blocks of packed operands do not fit: few rows, few columns or
+// few terms. Operands are read once, as they lie; terms are summed in the order that gemm_blocked
+// sums them.
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/matmul/gemm_parts.h"
@@ -40,8 +41,8 @@ void multiply_narrow(const Product& p, int type, int size) {
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (kNearRows * p.n * p.k)), run);
 }
 
-// A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its rows
-// that are long enough for memory and short enough for c to stay in the first-level cache.
+// A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its
+// rows that are long enough for memory and short enough for c to stay in the first-level cache.
 constexpr int64_t kFewRows = 4, kLongRow = 1024, kFewTerms = 16;
 constexpr int64_t kPieceBytes = 8 << 10, kPiecesBytes = 32 << 10, kRowsAtOnce = 8;
 void multiply_few(const Product& p, int type, int size) {
@@ -122,7 +123,8 @@ void multiply_few16(const Product& p) {
   parallel_for(count, std::max<int64_t>(1, kParallelWork / (p.m * piece * p.k)), run);
 }
 
-// Many rows and few columns of such numbers: float32's product of some rows at a time, which stay near.
+// Many rows and few columns of such numbers: float32's product of some rows at a time, which stay
+// near.
 constexpr int64_t kNarrow16 = 16, kManyNumbers = 1 << 12, kNearTerms = 4096;
 bool narrow16_pays(const Product& p) {
   return p.a_col == 1 && p.n <= kNarrow16 && p.n < p.m && p.m * p.k >= kManyNumbers &&
@@ -176,8 +178,8 @@ void multiply_narrow16(const Product& p) {
   parallel_for(count, 1, run);
 }
 
-// Few rows, few columns and many terms of such numbers: parts of the terms are summed apart, by all threads,
-// and joined in order.
+// Few rows, few columns and many terms of such numbers: parts of the terms are summed apart, by all
+// threads, and joined in order.
 constexpr int64_t kFewSums = 128, kManyTerms = 4096;
 bool short16_pays(const Product& p) { return p.m * p.n <= kFewSums && p.k >= kManyTerms; }
 void multiply_short16(const Product& p) {
@@ -236,9 +238,9 @@ void multiply_short16(const Product& p) {
   level_of::gemm16_round(half, &r);
 }
 
-// Few rows or few columns, along which a and b are contiguous: each element of c is a dot product, so
-// that the larger matrix is read once, as it lies. A register block would waste lanes on less than
-// half a lane of columns: for many rows those are even turned.
+// Few rows or few columns, along which a and b are contiguous: each element of c is a dot product,
+// so that the larger matrix is read once, as it lies. A register block would waste lanes on less
+// than half a lane of columns: for many rows those are even turned.
 constexpr int64_t kFewDots = 8, kDotTerms = 64, kTurnedRows = 64;
 bool dots_pay(const Product& p, int type, int unit_cols) {
   // Hardly a row makes up for b laid out anew.
@@ -279,8 +281,8 @@ void multiply_dots(Product p, int type, int size) {
   if (p.bias) add_bias(p);
 }
 
-// The columns of a are contiguous, and b's rows do not fill lanes: those of the transposed product are
-// full, and no operand is packed. Long rows of a are read once (multiply_few).
+// The columns of a are contiguous, and b's rows do not fill lanes: those of the transposed product
+// are full, and no operand is packed. Long rows of a are read once (multiply_few).
 bool long_rows(const Product& p) {
   return p.m >= kLongRow && p.k >= kFewTerms && p.n <= 2 * kFewRows;
 }
@@ -309,8 +311,8 @@ void multiply_turned(const Product& p, int size) {
   if (p.bias) add_bias(p);
 }
 
-// One column times a row, or few: each row of c is written once, from left to right. Register blocks
-// write a little to each of many lines, and in memory wait for them.
+// One column times a row, or few: each row of c is written once, from left to right. Register
+// blocks write a little to each of many lines, and in memory wait for them.
 bool outer_pays(const Product& p) {
   if (p.add || (p.m < kOuterRows && (p.b_col != 1 || p.bias))) return false;
   return p.far ? p.k <= kFarDepth && p.n >= kFarColumns : p.k == 1 && p.n >= kOuterColumns;

@@ -225,9 +225,9 @@ Stack turned_over(Stack s) {
   return s;
 }
 
-// Matrices of two-byte numbers times a vector each, or all times one, into out. False where another way is better:
-// a matrix must be laid out first, its rows (or columns, if those are contiguous) are short, or one
-// matrix meets many vectors.
+// Matrices of two-byte numbers times a vector each, or all times one, into out. False where another
+// way is better: a matrix must be laid out first, its rows (or columns, if those are contiguous)
+// are short, or one matrix meets many vectors.
 bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vector_is_row,
                 const Tensor& bias) {
   constexpr int64_t kShort = 32;

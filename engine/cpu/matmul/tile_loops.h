@@ -1,5 +1,5 @@
-// The loops over tiles: up to two by two of the result are summed at once, so that each one of a and b
-// is loaded for two products. `Tiles` has the instructions; eight registers, named by number.
+// The loops over tiles: up to two by two of the result are summed at once, so that each one of a
+// and b is loaded for two products. `Tiles` has the instructions; eight registers, named by number.
 #pragma once
 #include "engine/cpu/matmul/tiles.h"
 

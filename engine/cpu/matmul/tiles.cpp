@@ -94,8 +94,9 @@ struct PackedColumns {
   int64_t tile, part;
 };
 
-// Blocks of c by one thread: its memory, and the machine in its hands. A block is summed panel after
-// panel, all its rows for one piece of b after another. Panels lie apart, whole rows side by side.
+// Blocks of c by one thread: its memory, and the machine in its hands. A block is summed panel
+// after panel, all its rows for one piece of b after another. Panels lie apart, whole rows side by
+// side.
 class BlockSums {
  public:
   BlockSums(const Taken& t, const TileMachine& machine, int64_t rows, int64_t cols, int64_t slab,
@@ -115,8 +116,8 @@ class BlockSums {
 
   float* sums() { return reinterpret_cast<float*>(sums_.data()); }
 
-  // Of m rows from i on, n columns and the terms from k0 to k1, into c; columns(k, terms) gives b's.
-  // A panel that is complete is done(its first column, its sums).
+  // Of m rows from i on, n columns and the terms from k0 to k1, into c; columns(k, terms) gives
+  // b's. A panel that is complete is done(its first column, its sums).
   template <class F, class G>
   void sum(int64_t i, int64_t m, int64_t n, int64_t k0, int64_t k1, float* c, const F& columns,
            const G& done) {
@@ -175,8 +176,8 @@ class BlockSums {
 
  private:
   static size_t size_of(int64_t sums) { return static_cast<size_t>(sums) * sizeof(float); }
-  // Whether a's rows can be multiplied where they lie; a tile's lines that are of two of the cache's
-  // cost more than a copy where many columns meet them.
+  // Whether a's rows can be multiplied where they lie; a tile's lines that are of two of the
+  // cache's cost more than a copy where many columns meet them.
   static bool rows_lie(const Taken& t) {
     const Product& p = t.p;
     if (p.dtype != DType::BFloat16 || p.a_col != 1) return false;
@@ -187,8 +188,8 @@ class BlockSums {
     return reinterpret_cast<uint16_t*>(packed_.data()) + part * most_packed_ * pitch_;
   }
 
-  // Rows of a and some of their terms: how many of the rows are read where they lie; the others, and
-  // what these have behind their last whole tile, are packed.
+  // Rows of a and some of their terms: how many of the rows are read where they lie; the others,
+  // and what these have behind their last whole tile, are packed.
   int64_t take_rows(int64_t i, int64_t m, int64_t k, int64_t terms) {
     const Product& p = t_.p;
     const int64_t there = k < whole_ ? m / kPanel * kPanel : 0;
@@ -264,8 +265,8 @@ void multiply_band(const Taken& t, const TileMachine& machine, const uint16_t* p
   });
 }
 
-// Many terms of a small c are cut into slices, whose sums are added in their order; how many does not
-// depend on the threads, so that the bits do not.
+// Many terms of a small c are cut into slices, whose sums are added in their order; how many does
+// not depend on the threads, so that the bits do not.
 int64_t slice_of(const Taken& t) {
   const int64_t numel = up(t.p.m, kTileSide) * up(t.p.n, kPanel);
   const int64_t slices =
@@ -273,8 +274,8 @@ int64_t slice_of(const Taken& t) {
   return up(blocks(t.depth, slices), kDepth);
 }
 
-// Few rows, so that no other block needs the same columns of b: each packs its own, as many terms at
-// a time as stay in a cache.
+// Few rows, so that no other block needs the same columns of b: each packs its own, as many terms
+// at a time as stay in a cache.
 bool has_few_rows(const Taken& t) {
   const int threads = threads_for(t.p, t.p.n);
   return t.p.m <= kFewRows && (threads == 1 || t.p.m <= 2 * kPanel || slice_of(t) < t.depth ||
@@ -407,9 +408,9 @@ static bool finite(const Product& p) {
   return lines(p.a, p.m, p.k, p.a_row, p.a_col) && lines(p.b, p.k, p.n, p.b_row, p.b_col);
 }
 
-// Estimated cycles of both ways. Tiles: 512 multiply-adds a cycle at their peak, of which two thirds
-// (loads of sums, short rows of tiles), and packing at 8 numbers a cycle, or 16 where terms lie in lines.
-// Else float32's multiply-adds, to which bfloat16 is widened: 32 at their peak.
+// Estimated cycles of both ways. Tiles: 512 multiply-adds a cycle at their peak, of which two
+// thirds (loads of sums, short rows of tiles), and packing at 8 numbers a cycle, or 16 where terms
+// lie in lines. Else float32's multiply-adds, to which bfloat16 is widened: 32 at their peak.
 bool tiles_pay(const Product& p) {
   const bool pairs = p.dtype == DType::BFloat16;
   if (!pairs && p.dtype != DType::Float32) return false;

@@ -1,8 +1,8 @@
 // Products by tiles, registers of 16 rows of 64 bytes of bfloat16 (Intel AMX: TDPBF16PS in the
-// instruction set reference). Terms are summed in float32, part after part, and rounded once. A number
-// of float32 is the sum of two of bfloat16 where torch.set_float32_matmul_precision("high") allows
-// 16 bits of it, of which three products are taken, and one where "medium" allows 8.
-// What multiplies is a TileMachine, so that tests run the same loops where the processor has none.
+// instruction set reference). Terms are summed in float32, part after part, and rounded once. A
+// number of float32 is the sum of two of bfloat16 where torch.set_float32_matmul_precision("high")
+// allows 16 bits of it, of which three products are taken, and one where "medium" allows 8. What
+// multiplies is a TileMachine, so that tests run the same loops where the processor has none.
 #pragma once
 #include <cstdint>
 
@@ -12,10 +12,10 @@ namespace tycho::cpu {
 
 constexpr int kTileSide = 16, kTileTerms = 32;  // rows of a and columns of b; terms of one step
 
-// c (+)= a b, sizes in whole tiles. a's terms lie side by side; b lies in panels of 16 columns, each
-// with the first two terms of its columns, then the next two ... Where `rest` is given, it has one more
-// tile of terms of each of a's rows, row after row. Where `places` is, it says where each tile of a's
-// terms begins.
+// c (+)= a b, sizes in whole tiles. a's terms lie side by side; b lies in panels of 16 columns,
+// each with the first two terms of its columns, then the next two ... Where `rest` is given, it has
+// one more tile of terms of each of a's rows, row after row. Where `places` is, it says where each
+// tile of a's terms begins.
 struct TileBlock {
   const uint16_t* a;
   int64_t a_row;
@@ -61,9 +61,9 @@ void gemm_tiles(const Product& p);
 namespace tycho::cpu::v4 {
 
 // Sixteen rows of a, or columns of b, `step` apart with `terms` numbers that are `term` apart, to
-// where a tile is loaded from: `depth` terms, those that are missing are 0. `row` is the step from one
-// row to the next, and of columns, of which there may be 32, from the tiles of the first sixteen to
-// the others'.
+// where a tile is loaded from: `depth` terms, those that are missing are 0. `row` is the step from
+// one row to the next, and of columns, of which there may be 32, from the tiles of the first
+// sixteen to the others'.
 enum class TilePart { Bits, High, Low };  // bfloat16 as it is; of float32, rounded or the rest
 struct TilePack {
   TilePart part;

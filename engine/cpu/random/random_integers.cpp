@@ -121,8 +121,8 @@ void get(T* x, const void* p, DType dtype, int64_t n) {
     level_of::random_get_f64(x, p, n, static_cast<int>(dtype));
 }
 
-// Weights are summed and divided in float (float64: in double), in order; of few draws, only the sums that are looked at
-// are divided.
+// Weights are summed and divided in float (float64: in double), in order; of few draws, only the
+// sums that are looked at are divided.
 template <class T>
 void draw_with_replacement(RandomStream stream, int64_t* y, T* sums, int64_t categories,
                            int64_t draws, int64_t first) {
@@ -132,7 +132,8 @@ void draw_with_replacement(RandomStream stream, int64_t* y, T* sums, int64_t cat
   const T by = few ? sum : T(1);
   std::vector<double> unit(draws);
   random_uniform(stream, unit.data(), DType::Float64, draws, 0, 1);
-  // Binary searches side by side: each step of one waits for memory, and none guesses where it goes.
+  // Binary searches side by side: each step of one waits for memory, and none guesses where it
+  // goes.
   constexpr int64_t kTogether = 8;
   for (int64_t i = 0; i < draws; i += kTogether) {
     const T* at[kTogether];

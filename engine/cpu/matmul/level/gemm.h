@@ -64,10 +64,9 @@ enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
 // lie far apart.
 constexpr int64_t kRowsAhead = 16;
 
-// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p * ldb;
-// its lanes from the third on lie `next` elements behind the first.
-// Part: only `last` elements of the last lane are there; where b is Padded, its rows may be read in
-// full lanes all the same.
+// c[M, N lanes] = a * b, with a's element (i, p) at a[i * rs + p * cs] and b's row p at b + p *
+// ldb; its lanes from the third on lie `next` elements behind the first. Part: only `last` elements
+// of the last lane are there; where b is Padded, its rows may be read in full lanes all the same.
 template <class T, int M, int N, bool Part, bool Padded>
 TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const T* b, int64_t ldb,
                            int64_t next, T* c, int64_t ldc, int last, int begin, const T* bias) {
@@ -132,8 +131,9 @@ template <class T>
 using BlockFn = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int,
                          int, const T*);
 
-// Rows of the block that comes next where m are left. A multiply-add takes four cycles and two begin
-// in each, so that a block of less than four rows waits for its own sums: what is left is cut evenly.
+// Rows of the block that comes next where m are left. A multiply-add takes four cycles and two
+// begin in each, so that a block of less than four rows waits for its own sums: what is left is cut
+// evenly.
 constexpr int rows_next(int64_t m) {
   if (!kManyBlocks) return m >= kBlockRows ? kBlockRows : 1;
   if (m >= 2 * kBlockRows) return kBlockRows;
@@ -183,8 +183,8 @@ constexpr int kWideRows = 2;
 #else
 constexpr int kWideRows = 0;
 #endif
-// Columns [0, n) as far as four lanes of them are there; returns how many. The row of b for column j
-// begins at b + j * step.
+// Columns [0, n) as far as four lanes of them are there; returns how many. The row of b for column
+// j begins at b + j * step.
 template <class T, int M = kWideRows>
 int64_t wide_rows(int64_t m, int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const T* b,
                   int64_t ldb, int64_t step, T* c, int64_t ldc, int begin, const T* bias) {

@@ -65,8 +65,8 @@ constexpr int kDots = 3;
 constexpr int kDots = 1;
 #endif
 
-// R rows meet C vectors, ldx apart: both are read once. The dot product of row r and vector c goes to
-// y[r * ys + c * yc].
+// R rows meet C vectors, ldx apart: both are read once. The dot product of row r and vector c goes
+// to y[r * ys + c * yc].
 template <class T, int R, int C>
 TYCHO_INLINE void dots_of(int64_t k, const T* a, int64_t lda, const T* x, int64_t ldx, T* y,
                           int64_t ys, int64_t yc) {
@@ -340,8 +340,8 @@ TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const 
   }
 }
 
-// c, which begins as it is, += a b: b is read once, from left to right, while c stays near. As many rows of
-// b at a time as there are registers for their numbers of a.
+// c, which begins as it is, += a b: b is read once, from left to right, while c stays near. As many
+// rows of b at a time as there are registers for their numbers of a.
 template <class Format, class T, int R, class S>
 void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const S* b, int64_t ldb,
                   T* c, int64_t ldc) {

@@ -1,5 +1,6 @@
 // Packing and rounding for products by tiles, and the processor's instructions for them; see
-// engine/cpu/matmul/tiles.h. Processors with tiles have AVX-512: the lower levels have nothing here.
+// engine/cpu/matmul/tiles.h. Processors with tiles have AVX-512: the lower levels have nothing
+// here.
 #ifdef TYCHO_LEVEL_v4
 #include "engine/cpu/matmul/tiles.h"
 

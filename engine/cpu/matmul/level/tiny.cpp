@@ -1,4 +1,5 @@
-// Many small products one after another, without anything around each; see engine/cpu/matmul/gemm.h.
+// Many small products one after another, without anything around each; see
+// engine/cpu/matmul/gemm.h.
 #include "engine/cpu/lanes/parts.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/matmul/level/gemv.h"
