@@ -1,6 +1,5 @@
 // Small blocks copied transposed: the pieces that packing and layout changes are made of.
 #pragma once
-#include <type_traits>
 
 #include "engine/cpu/lanes/vec.h"
 
@@ -87,7 +86,7 @@ TYCHO_INLINE void transpose_lane(const double* from, int64_t ld, double* to, int
 // Whether there is a transpose_lane of T.
 #if defined(TYCHO_LEVEL_v4)
 template <class T>
-constexpr bool kTurnsLanes = sizeof(T) == 4 || std::is_same_v<T, double>;
+constexpr bool kTurnsLanes = sizeof(T) == 4 || __is_same(T, double);
 #elif defined(TYCHO_LEVEL_v3)
 template <class T>
 constexpr bool kTurnsLanes = sizeof(T) == 4;

@@ -90,6 +90,11 @@ Tensor silu_second(const Tensor& x) {
   const Tensor s = sigmoid(x);
   return s * (1 - s) * (2 + x * (1 - s * 2));
 }
+// As autograd takes it from g / (x (1 - x)), so that it is no number at 0 and 1.
+Tensor logit_second(const Tensor& g, const Tensor& a, const Tensor& x) {
+  const Tensor t = x * (1 - x), by = -g * (a / t) / t;
+  return by * (1 - x) - by * x;
+}
 Tensor gelu_tanh_second(const Tensor& x) {
   constexpr double k = 0.79788456080286536, c = 0.044715;
   const Tensor t = tanh((x + x * x * x * c) * k), u1 = (x * x * (3 * c) + 1) * k;
