@@ -14,19 +14,10 @@
 namespace tycho::cpu {
 namespace {
 
-template <class T>
-constexpr int kType = sizeof(T) == 4 ? 0 : 1;
-
-template <class T>
-struct Block {
-  const T* data;
-  int64_t row, col;
-};
-
 // c[m, n] -= a[m, k] b[k, n]; the rows of b and c lie side by side. The smaller factor is negated.
 template <class T>
-void subtract_product(int64_t m, int64_t n, int64_t k, Block<T> a, const T* b, int64_t b_row, T* c,
-                      int64_t c_row, bool alone) {
+void subtract_product(int64_t m, int64_t n, int64_t k, Strided<T> a, const T* b, int64_t b_row,
+                      T* c, int64_t c_row, bool alone) {
   if (m == 0 || n == 0 || k == 0) return;
   Product p{};
   p.dtype = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
@@ -37,8 +28,8 @@ void subtract_product(int64_t m, int64_t n, int64_t k, Block<T> a, const T* b, i
   p.add = true;
   p.alone = alone;
   const Scratch scratch(static_cast<size_t>(std::min(m, n) * k) * sizeof(T));
-  const auto negated = [&](Block<T> x, int64_t rows, int64_t columns) {
-    level_of::negate_into(kType<T>, static_cast<const void*>(x.data), x.row, x.col,
+  const auto negated = [&](Strided<T> x, int64_t rows, int64_t columns) {
+    level_of::negate_into(kReal<T>, static_cast<const void*>(x.data), x.row, x.col,
                           static_cast<void*>(scratch.data()), rows, columns);
     return scratch.data();
   };
@@ -96,7 +87,7 @@ struct Lu {
     for (int64_t i = 0; i < m; ++i)
       std::memcpy(panel + i * kFactorBlock, at(begin + i, begin), bytes);
     const int64_t code =
-        level_of::factor_panel(kType<T>, static_cast<void*>(panel), m, w, swaps + begin);
+        level_of::factor_panel(kReal<T>, static_cast<void*>(panel), m, w, swaps + begin);
     if (code && !missing) missing = begin + code;
     for (int64_t i = 0; i < m; ++i)
       std::memcpy(at(begin + i, begin), panel + i * kFactorBlock, bytes);
@@ -174,7 +165,7 @@ void solve_triangle(const Triangle<T>& t, T* b, int64_t b_row, int64_t width, bo
       solve_triangle(t, b + from, b_row, std::min(width, end * kStrip) - from, true);
     });
   if (t.n <= kFactorBlock)
-    return level_of::solve_block(kType<T>, t.upper, t.unit, t.n, static_cast<const void*>(t.data),
+    return level_of::solve_block(kReal<T>, t.upper, t.unit, t.n, static_cast<const void*>(t.data),
                                  t.row, t.col, static_cast<void*>(b), b_row, width);
   const int64_t top = half(t.n), rest = t.n - top;
   const Triangle<T> first{t.upper, t.unit, top, t.data, t.row, t.col};

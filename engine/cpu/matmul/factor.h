@@ -10,6 +10,17 @@ constexpr int64_t kSmallSystem = 8, kSmallSides = 8;  // the most that are solve
 // Columns that are factored, and rows that are solved, at once.
 constexpr int64_t kFactorBlock = 16;
 
+// What the loops of a level call a type.
+template <class T>
+constexpr int kReal = sizeof(T) == 4 ? 0 : 1;
+
+// A matrix that is read: element (i, j) lies at data[i * row + j * col].
+template <class T>
+struct Strided {
+  const T* data;
+  int64_t row, col;
+};
+
 // A triangle: element (i, j) lies at data[i * row + j * col]; with `unit` its diagonal is taken for
 // 1.
 template <class T>

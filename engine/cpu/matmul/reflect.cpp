@@ -11,19 +11,10 @@
 namespace tycho::cpu {
 namespace {
 
-template <class T>
-constexpr int kReal = sizeof(T) == 4 ? 0 : 1;
-
-template <class T>
-struct Side {
-  const T* data;
-  int64_t row, col;
-};
-
 // c[m, n] = a[m, k] b[k, n], or that is added to it
 template <class T>
-void multiply(int64_t m, int64_t n, int64_t k, Side<T> a, Side<T> b, T* c, int64_t c_row, bool add,
-              bool alone) {
+void multiply(int64_t m, int64_t n, int64_t k, Strided<T> a, Strided<T> b, T* c, int64_t c_row,
+              bool add, bool alone) {
   gemm({.dtype = sizeof(T) == 4 ? DType::Float32 : DType::Float64,
         .m = m,
         .n = n,
@@ -118,7 +109,7 @@ void Reflections<T>::reflect(const Block& b, bool transposed, T* x, int64_t x_ro
   if (width == 0) return;
   const Scratch scratch(static_cast<size_t>(2 * kPanel * width) * sizeof(T));
   T *const w = reinterpret_cast<T*>(scratch.data()), *const done = w + kPanel * width;
-  const Side<T> v{b.v, kPanel, 1}, t{b.t, transposed ? kPanel : 1, transposed ? 1 : kPanel};
+  const Strided<T> v{b.v, kPanel, 1}, t{b.t, transposed ? kPanel : 1, transposed ? 1 : kPanel};
   multiply<T>(kPanel, width, b.rows, {b.v, 1, kPanel}, {x, x_row, 1}, w, width, false, alone_);
   multiply<T>(kPanel, width, kPanel, t, {w, width, 1}, done, width, false, alone_);
   multiply<T>(b.rows, width, kPanel, v, {done, width, 1}, x, x_row, true, alone_);
@@ -141,7 +132,7 @@ void Reflections<T>::apply_right(T* x, int64_t x_row, int64_t count, bool identi
     const Block b = block(i);
     const int64_t first = identity ? b.from : 0, n = count - first;
     T* const at = x + first * x_row + b.from;
-    const Side<T> v{b.v, kPanel, 1};
+    const Strided<T> v{b.v, kPanel, 1};
     multiply<T>(n, kPanel, b.rows, {at, x_row, 1}, v, w, kPanel, false, alone_);
     multiply<T>(n, kPanel, kPanel, {w, kPanel, 1}, {b.t, kPanel, 1}, done, kPanel, false, alone_);
     multiply<T>(n, b.rows, kPanel, {done, kPanel, 1}, {b.v, 1, kPanel}, at, x_row, true, alone_);
