@@ -209,10 +209,11 @@ class Held final : public InFlight {
     return false;
   }
 
-  // Results that later steps have read and that somebody still has: temporaries, maybe.
+  // Results before the last that somebody still has: temporaries, maybe, or replaced since.
   int64_t perhaps_unseen() const {
     int64_t n = start_ && p_.steps && start_out_->count.load() > 2;
-    for (int k = 0; k < p_.steps; ++k) n += (read_[k] || ended_[k]) && out_[k]->count.load() > 1;
+    for (int k = 0; k < p_.steps; ++k)
+      n += (k + 1 < p_.steps || ended_[k]) && out_[k]->count.load() > 1;
     return n;
   }
 

@@ -12,7 +12,7 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kTile = 1024, kGrain = 32768;
+constexpr int64_t kTile = 256, kGrain = 32768;
 
 // Which lanes hold what both types make of every value: the result's own for integers, float64 only
 // where it is needed.
