@@ -1,6 +1,7 @@
 // How a row program is run on the CPU: which tiles its steps read and write, and which of them are
 // links (rows.h) to the step before them.
 #pragma once
+#include <algorithm>
 #include <bit>
 
 #include "engine/cpu/cache.h"
@@ -58,6 +59,10 @@ struct RowPlan {
   int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
   int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: which
   int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
+  // Steps that only move an operand into their type. Inputs that become the result as they are loaded:
+  // of which step, or -1.
+  bool moves[RowProgram::kMostSteps];
+  int8_t becomes[RowProgram::kMostInputs];
   struct Number {
     double value;
     int16_t tile;
@@ -101,6 +106,7 @@ struct RowPlan {
     }
     int last_read[RowProgram::kMostSteps];  // by which step
     find_links(p, last_read);
+    find_moves(p);
     // A tile is free again after the last step that reads it.
     int16_t free[RowProgram::kMostSteps];
     int n = 0;
@@ -174,6 +180,29 @@ struct RowPlan {
         kept[j] = read[j] || p.step[j].to || piece[j] >= 0;
         if (!kept[j] && scratch < 0) scratch = static_cast<int16_t>(tiles++);
       }
+  }
+  void find_moves(const RowProgram& p) {
+    int readers[RowProgram::kMostInputs] = {};
+    std::fill_n(becomes, p.inputs, int8_t{-1});
+    std::fill_n(moves, p.steps, false);
+    for (int k = 0; k < p.steps; ++k)
+      for (int j = 0; j < p.step[k].n; ++j)
+        if (p.step[k].operand[j].from == RowProgram::From::Input)
+          ++readers[p.step[k].operand[j].index];
+    for (int k = 0; k < p.steps; k += links[k]) {
+      const RowProgram::Operand& o = p.step[k].operand[0];
+      if (static_cast<Row>(p.step[k].row) != Row::identity || links[k] != 1 ||
+          p.step[k].type == DType::Bool || o.from == RowProgram::From::Number)
+        continue;
+      const bool input = o.from == RowProgram::From::Input;
+      if (input && p.input[o.index].count != p.numel) continue;
+      if (!plain[k]) {
+        moves[k] = !read[k];
+      } else if (input && loaded[o.index] >= 0 && readers[o.index] == 1) {
+        moves[k] = true;
+        becomes[o.index] = static_cast<int8_t>(k);
+      }
+    }
   }
   int16_t number_of(double value) {
     for (int i = 0; i < numbers; ++i)

@@ -108,7 +108,6 @@ class TileRun {
         from = at, until = std::min({end, at + piece, at + unit - at % unit});
       m = plan.tiles ? std::min(plan.elements, plan.period - at % plan.period) : end - at;
       m = std::min(m, until - at);
-      load_inputs(at, m);
       for (int k = 0; k < p.steps; ++k) {
         const RowProgram::Step& s = p.step[k];
         if (!s.to && plan.piece[k] < 0) continue;
@@ -116,6 +115,7 @@ class TileRun {
             s.to ? s.to + at * dtype_size(s.type) : piece_of(k) + (at - from) * dtype_size(s.type);
         if (plan.to[k] < 0) result[k] = memory[k];
       }
+      load_inputs(at, m);
       for (int k = 0; k < p.steps; k += plan.links[k]) {
         const int64_t done = plan.links[k] == 1         ? 0
                              : plan.lanes == Lanes::F32 ? level_of::run_links_f32(first[k], m)
@@ -168,7 +168,9 @@ class TileRun {
       if (in.count == p.numel) {
         const char* from = in.data + at * size;
         mask[i] = -1;
-        input[i] = plan.loaded[i] < 0 ? const_cast<char*>(from) : tile(plan.loaded[i]);
+        input[i] = plan.becomes[i] >= 0 ? result[plan.becomes[i]]
+                   : plan.loaded[i] < 0 ? const_cast<char*>(from)
+                                        : tile(plan.loaded[i]);
         if (plan.loaded[i] >= 0) level_of::load_tile(lanes, dtype, input[i], from, 1, m);
         continue;
       }
@@ -211,7 +213,7 @@ class TileRun {
 
   // The elements behind those that are done.
   void run_plain(int k, int64_t done, int64_t m) const {
-    if (done < m) {
+    if (done < m && !plan.moves[k]) {
       void* places[kOperands + 1] = {result[k] + done * bytes};
       const unsigned repeated = operands_of(k, done, places);
       plan.fn[k](places, m - done, repeated);
@@ -222,10 +224,11 @@ class TileRun {
   void run_narrow(int k, int64_t m) const {
     const RowProgram::Step& s = p.step[k];
     char* const narrow = memory[k] ? memory[k] : tile(plan.narrow);
+    const int dtype = static_cast<int>(s.type);
+    if (plan.moves[k]) return level_of::store_tile(lanes, dtype, narrow, *place_of(k, 0), 1, m);
     void* places[kOperands + 1] = {s.type == DType::Bool ? narrow : result[k]};
     const unsigned repeated = operands_of(k, 0, places);
     plan.fn[k](places, m, repeated);
-    const int dtype = static_cast<int>(s.type);
     if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
     if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
   }

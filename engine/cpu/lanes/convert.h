@@ -168,42 +168,6 @@ inline void to_low_integers(int32_t* __restrict out, const double* __restrict x,
   for (; i < n; i++) out[i] = low_integer1(x[i]);
 }
 
-// to_odd of many.
-inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n) {
-  int64_t i = 0;
-#if defined(TYCHO_LEVEL_v4)
-  for (; i + 8 <= n; i += 8) {
-    const __m512d d = _mm512_loadu_pd(x + i);
-    const __m256 f = _mm512_maskz_cvt_roundpd_ps(-1, d, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-    const __mmask8 inexact = _mm512_cmp_pd_mask(_mm512_maskz_cvtps_pd(-1, f), d, _CMP_NEQ_UQ);
-    const __m256i b = _mm256_castps_si256(f);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
-                        _mm256_mask_or_epi32(b, inexact, b, _mm256_set1_epi32(1)));
-  }
-#elif defined(TYCHO_LEVEL_v3)
-  // A float's last bit, in a double, with the bits below it in its place where they are not 0. What is
-  // subnormal as a float has fewer bits.
-  const __m256i below = _mm256_set1_epi64x((1 << 29) - 1),
-                rest = _mm256_set1_epi64x(~((1 << 29) - 1));
-  const auto some = [&](int64_t at) __attribute__((always_inline)) {
-    const __m256i b = _mm256_castpd_si256(_mm256_loadu_pd(x + at));
-    const __m256i carry = _mm256_add_epi64(_mm256_and_si256(b, below), below);
-    return _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_and_si256(_mm256_or_si256(b, carry), rest)));
-  };
-  const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MAX)),
-               least = _mm256_set1_ps(0x1p-126f), zero = _mm256_setzero_ps();
-  for (; i + 8 <= n; i += 8) {
-    const __m256 f = _mm256_set_m128(some(i + 4), some(i));
-    _mm256_storeu_ps(out + i, f);
-    const __m256 subnormal = _mm256_and_ps(_mm256_cmp_ps(_mm256_and_ps(f, size), least, _CMP_LE_OQ),
-                                           _mm256_cmp_ps(f, zero, _CMP_NEQ_UQ));
-    if (_mm256_movemask_ps(subnormal))
-      for (int64_t j = i; j < i + 8; j++) out[j] = to_odd(x[j]);
-  }
-#endif
-  for (; i < n; i++) out[i] = to_odd(x[i]);
-}
-
 // Which types are which, without the standard library.
 template <class A, class B>
 constexpr bool same = false;
@@ -275,6 +239,10 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
       store_contiguous<Part, S>(p + i * static_cast<int64_t>(sizeof(S)), part, m);
     }
   } else if constexpr (short_float<S> && !same<T, float>) {
+    if constexpr (same<T, double>) {
+      const int64_t done = doubles_to_short<S>(p, tile, n);
+      p += done * 2, tile += done, n -= done;
+    }
     float part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
       int64_t m = n - i < chunk ? n - i : chunk;

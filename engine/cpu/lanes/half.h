@@ -56,6 +56,12 @@ TYCHO_INLINE BFloat16 narrow_bfloat16(double x) { return narrow_bfloat16(to_odd(
 #if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
 inline void from_half(float* __restrict tile, const char* p, int64_t n) {
   int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 16 <= n; i += 16) {
+    const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 2 * i));
+    _mm512_storeu_ps(tile + i, _mm512_maskz_cvtph_ps(-1, h));
+  }
+#endif
   for (; i + 8 <= n; i += 8) {
     __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * i));
     _mm256_storeu_ps(tile + i, _mm256_cvtph_ps(h));
@@ -68,6 +74,13 @@ inline void from_half(float* __restrict tile, const char* p, int64_t n) {
 }
 inline void to_half(char* p, const float* __restrict tile, int64_t n) {
   int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 16 <= n; i += 16) {
+    const __m256i h =
+        _mm512_maskz_cvtps_ph(-1, _mm512_loadu_ps(tile + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 2 * i), h);
+  }
+#endif
   for (; i + 8 <= n; i += 8) {
     __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(tile + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * i), h);
@@ -84,7 +97,18 @@ inline void to_half(char*, const float*, int64_t) {}
 constexpr bool half_instructions = false;
 #endif
 
-#if defined(TYCHO_LEVEL_v3)                         // GCC makes as good of longer registers
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+#if defined(TYCHO_LEVEL_v4)
+TYCHO_INLINE __m512i to_bfloat16(const float* p) {  // in the high halves
+  const __m512 x = _mm512_loadu_ps(p);
+  const __m512i b = _mm512_castps_si512(x);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_maskz_srli_epi32(-1, b, 16), _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, odd), _mm512_set1_epi32(0x7fff));
+  return _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), b,
+                              _mm512_set1_epi32(0x400000));
+}
+#else
 TYCHO_INLINE __m256i to_bfloat16(const float* p) {  // in the low halves
   const __m256 x = _mm256_loadu_ps(p);
   const __m256i b = _mm256_castps_si256(x), odd = _mm256_slli_epi32(b, 15);
@@ -94,13 +118,24 @@ TYCHO_INLINE __m256i to_bfloat16(const float* p) {  // in the low halves
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
   return _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
 }
+#endif
 inline void to_bfloat16(char* p, const float* __restrict tile, int64_t n) {
   int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  alignas(64) static constexpr uint16_t kHigh[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                                     23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                                     45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  const __m512i high = _mm512_load_si512(kHigh);
+  for (; i + 32 <= n; i += 32)
+    _mm512_storeu_si512(
+        p + 2 * i, _mm512_permutex2var_epi16(to_bfloat16(tile + i), high, to_bfloat16(tile + i + 16)));
+#else
   for (; i + 16 <= n; i += 16) {
     const __m256i both = _mm256_packus_epi32(to_bfloat16(tile + i), to_bfloat16(tile + i + 8));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 2 * i),
                         _mm256_permute4x64_epi64(both, 0xd8));
   }
+#endif
   for (; i < n; i++) {
     const BFloat16 h = narrow_bfloat16(tile[i]);
     memcpy(p + 2 * i, &h, sizeof h);
@@ -110,6 +145,105 @@ constexpr bool bfloat16_instructions = true;
 #else
 inline void to_bfloat16(char*, const float*, int64_t) {}
 constexpr bool bfloat16_instructions = false;
+#endif
+
+// to_odd of many.
+[[gnu::noinline, gnu::noclone]] inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n) {
+  int64_t i = 0;
+#if defined(TYCHO_LEVEL_v4)
+  for (; i + 8 <= n; i += 8) {
+    const __m512d d = _mm512_loadu_pd(x + i);
+    const __m256 f = _mm512_maskz_cvt_roundpd_ps(-1, d, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __mmask8 inexact = _mm512_cmp_pd_mask(_mm512_maskz_cvtps_pd(-1, f), d, _CMP_NEQ_UQ);
+    const __m256i b = _mm256_castps_si256(f);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_mask_or_epi32(b, inexact, b, _mm256_set1_epi32(1)));
+  }
+#elif defined(TYCHO_LEVEL_v3)
+  // A float's last bit, in a double, with the bits below it in its place where they are not 0. What is
+  // subnormal as a float has fewer bits.
+  const __m256i below = _mm256_set1_epi64x((1 << 29) - 1),
+                rest = _mm256_set1_epi64x(~((1 << 29) - 1));
+  const auto some = [&](int64_t at) __attribute__((always_inline)) {
+    const __m256i b = _mm256_castpd_si256(_mm256_loadu_pd(x + at));
+    const __m256i carry = _mm256_add_epi64(_mm256_and_si256(b, below), below);
+    return _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_and_si256(_mm256_or_si256(b, carry), rest)));
+  };
+  const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MAX)),
+               least = _mm256_set1_ps(0x1p-126f), zero = _mm256_setzero_ps();
+  for (; i + 8 <= n; i += 8) {
+    const __m256 f = _mm256_set_m128(some(i + 4), some(i));
+    _mm256_storeu_ps(out + i, f);
+    const __m256 subnormal = _mm256_and_ps(_mm256_cmp_ps(_mm256_and_ps(f, size), least, _CMP_LE_OQ),
+                                           _mm256_cmp_ps(f, zero, _CMP_NEQ_UQ));
+    if (_mm256_movemask_ps(subnormal))
+      for (int64_t j = i; j < i + 8; j++) out[j] = to_odd(x[j]);
+  }
+#endif
+  for (; i < n; i++) out[i] = to_odd(x[i]);
+}
+
+// As many doubles as whole vectors hold, rounded by way of floats: that is to round once but where a
+// float is half way between two numbers of the shorter format, whose subnormal ones have fewer bits.
+// Returns how many.
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+template <class S>
+inline int64_t doubles_to_short(char* p, const double* x, int64_t n) {
+  int64_t i = 0;
+  constexpr bool is_half = __is_same(S, Half);
+  constexpr int kBelow = is_half ? 0x1fff : 0xffff, kMiddle = is_half ? 0x1000 : 0x8000;
+  constexpr int64_t kAtOnce = 32;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    float f[kAtOnce];
+    bool twice = false;
+#if defined(TYCHO_LEVEL_v4)
+    __mmask16 bad = 0;
+    for (int64_t j = 0; j < kAtOnce; j += 16) {
+      const __m256 low = _mm512_maskz_cvtpd_ps(-1, _mm512_loadu_pd(x + i + j)),
+                   high = _mm512_maskz_cvtpd_ps(-1, _mm512_loadu_pd(x + i + j + 8));
+      const __m512 v = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+      const __m512i b = _mm512_castps_si512(v);
+      bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(b, _mm512_set1_epi32(kBelow)),
+                                     _mm512_set1_epi32(kMiddle));
+      if constexpr (is_half) {
+        const __m512i size = _mm512_and_si512(b, _mm512_set1_epi32(INT32_MAX));
+        bad |= _mm512_mask_cmplt_epi32_mask(_mm512_test_epi32_mask(size, size), size,
+                                            _mm512_set1_epi32(0x38800000));
+      }
+      _mm512_storeu_ps(f + j, v);
+    }
+    twice = bad != 0;
+#else
+    __m256i bad = _mm256_setzero_si256();
+    for (int64_t j = 0; j < kAtOnce; j += 8) {
+      const __m256 v = _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(x + i + j + 4)),
+                                       _mm256_cvtpd_ps(_mm256_loadu_pd(x + i + j)));
+      const __m256i b = _mm256_castps_si256(v);
+      bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_and_si256(b, _mm256_set1_epi32(kBelow)),
+                                                    _mm256_set1_epi32(kMiddle)));
+      if constexpr (is_half) {
+        const __m256i size = _mm256_and_si256(b, _mm256_set1_epi32(INT32_MAX));
+        const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
+        bad = _mm256_or_si256(
+            bad, _mm256_andnot_si256(zero, _mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), size)));
+      }
+      _mm256_storeu_ps(f + j, v);
+    }
+    twice = _mm256_movemask_epi8(bad) != 0;
+#endif
+    if (twice) to_odd(f, x + i, kAtOnce);
+    if constexpr (is_half)
+      to_half(p + 2 * i, f, kAtOnce);
+    else
+      to_bfloat16(p + 2 * i, f, kAtOnce);
+  }
+  return i;
+}
+#else
+template <class S>
+inline int64_t doubles_to_short(char*, const double*, int64_t) {
+  return 0;
+}
 #endif
 
 }  // namespace
