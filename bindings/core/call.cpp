@@ -276,10 +276,17 @@ const char* describe_value(lua_State* L, int i, std::string* room) {
   return room->c_str();
 }
 
+// x:f(), which may be x.
+static int call_unless_unchanged(lua_State* L) {
+  const auto* overloads = static_cast<const Overloads*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const Impl* x = lua_gettop(L) == 1 ? to_impl(L, 1) : nullptr;
+  return x && overloads->ops[0]->unchanged(x) ? 1 : call_op(L);
+}
+
 static void push_overloads(lua_State* L, const Overloads* o, bool inplace) {
   lua_pushlightuserdata(L, const_cast<Overloads*>(o));
   lua_pushboolean(L, inplace);
-  lua_pushcclosure(L, guarded<call_op>, 2);
+  lua_pushcclosure(L, o->ops[0]->unchanged ? guarded<call_unless_unchanged> : guarded<call_op>, 2);
 }
 
 void push_op(lua_State* L, const Op* op, bool inplace) {

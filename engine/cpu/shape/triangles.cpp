@@ -4,6 +4,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/elementwise/run.h"
 #include "engine/ops/shape/create.h"
 #include "engine/ops/table/kernel.h"
 
@@ -57,12 +58,40 @@ struct Triangle {
   }
 };
 
+// Of matrices with few elements: all are copied, then each place that is to be 0 is cleared in all.
+template <class T>
+void clear_places(const Triangle& t, char* out, int64_t begin, int64_t end) {
+  const int64_t numel = t.rows * t.cols;
+  T* const p = reinterpret_cast<T*>(out) + begin * numel;
+  for (int64_t r = 0; r < t.rows; ++r)
+    for (int64_t c = 0; c < t.cols; ++c)
+      if (c < t.begin(r) || c >= t.end(r))
+        for (int64_t m = 0; m < end - begin; ++m) p[m * numel + r * t.cols + c] = 0;
+}
+void small_triangles(const Triangle& t, const Tensor& out, const Tensor& x) {
+  constexpr int64_t kAtOnce = 8192;  // elements, so that they are cleared in the first cache
+  const int64_t numel = t.rows * t.cols;
+  copy(out, x);
+  parallel_for(x.numel() / numel, std::max<int64_t>(1, 32768 / numel),
+               [&](int64_t begin, int64_t end) {
+                 const int64_t step = kAtOnce / numel;
+                 for (int64_t i = begin; i < end; i += step)
+                   (t.size == 8   ? clear_places<uint64_t>
+                    : t.size == 4 ? clear_places<uint32_t>
+                    : t.size == 2 ? clear_places<uint16_t>
+                                  : clear_places<uint8_t>)(t, out.data(), i,
+                                                           std::min(end, i + step));
+               });
+}
+
 void triangle(Call& c, bool lower) {
   const Tensor &x = c.tensor(0), &out = c.out[0];
   if (x.numel() == 0) return;
   const int64_t rows = x.size(-2), cols = x.size(-1);
   const Triangle t{lower, rows, cols, std::clamp<int64_t>(c.integer(1), -rows, cols),
                    dtype_size(x.dtype())};
+  constexpr int64_t kFew = 64;
+  if (rows * cols <= kFew) return small_triangles(t, out, x);
   // The matrices of both, one after the other.
   const int64_t sr = x.stride(-2), sc = x.stride(-1), matrices = x.numel() / (rows * cols);
   const int64_t step = std::max(kRows, kBlock / cols), parts = (rows + step - 1) / step;

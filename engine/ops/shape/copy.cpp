@@ -52,6 +52,7 @@ const Op& contiguous = add_op(
      .doc = "The tensor itself when its elements lie in row-major order (or in that of "
             "torch.channels_last), else a copy that does.",
      .where = kMethod,
+     .unchanged = [](const Impl* x) { return x->contiguous && !x->inner; },
      .see = "clone, is_contiguous",
      .rule = "any shape -> the same shape",
      .example = "x = torch.tensor{{1, 2}, {3, 4}}:t()\n"

@@ -170,6 +170,8 @@ struct Op {
   const char* saves = "";  // what .grad reads: names of tensor arguments, and "out", "out2", ...
   bool again =
       false;  // its result is sooner computed again than kept for a gradient (grad/again.h)
+  // Where it says so, a call with no other argument gives that very tensor.
+  bool (*unchanged)(const Impl*) = nullptr;
   const char* writes = "";  // lists of tensors that are changed in place (optimiser steps)
   const char* see = "";     // related ops, for help
   const char* rule = "";    // the shapes in one line, for help: "[.., n, ..] -> [.., k, ..]"
