@@ -3,6 +3,7 @@
 // that run on n elements `stride` apart (in elements; 1 is fast, 0 repeats one element).
 #pragma once
 #include "engine/cpu/lanes/half.h"
+#include "engine/cpu/lanes/steps.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -293,16 +294,18 @@ inline void store_strided(void* dst, const T* __restrict tile, int64_t stride, i
   char* p = static_cast<char*>(dst);
   const int64_t step = stride * static_cast<int64_t>(sizeof(S));
   if constexpr (same<T, S>) {
+    int64_t i = spread(static_cast<T*>(dst), stride, tile, n);
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < n; i++) memcpy(p + i * step, tile + i, sizeof(S));
+    for (; i < n; i++) memcpy(p + i * step, tile + i, sizeof(S));
     return;
   }
   S part[chunk];
   for (int64_t i = 0; i < n; i += chunk) {
     int64_t m = n - i < chunk ? n - i : chunk;
     store_contiguous<T, S>(part, tile + i, m);
+    int64_t j = spread(reinterpret_cast<S*>(p + i * step), stride, part, m);
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < m; j++) memcpy(p + (i + j) * step, part + j, sizeof(S));
+    for (; j < m; j++) memcpy(p + (i + j) * step, part + j, sizeof(S));
   }
 }
 

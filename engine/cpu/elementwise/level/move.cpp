@@ -1,6 +1,7 @@
 // Steps, places and transpositions. A tile is transposed in registers; where one row of it fills a
 // cache line, the line can be written around the caches.
 #include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/lanes/steps.h"
 
 #include "engine/cpu/lanes/transpose.h"
 #include "engine/cpu/lanes/vec.h"
@@ -21,8 +22,9 @@ TYCHO_INLINE void strided(char* to, int64_t ts, const char* from, int64_t fs, in
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; i++) t[i] = f[i * fs];
   } else {
+    int64_t i = fs == 1 ? spread(t, ts, f, n) : 0;
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < n; i++) t[i * ts] = f[i * fs];
+    for (; i < n; i++) t[i * ts] = f[i * fs];
   }
 }
 

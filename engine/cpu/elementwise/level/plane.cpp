@@ -1,6 +1,7 @@
 // Planes copied whose rows may be short, lie at steps, backwards, or across: what a loop of calls for
 // each row would spend its time on is decided once for all of them.
 #include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/lanes/steps.h"
 #include "engine/cpu/lanes/vec.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -315,9 +316,11 @@ void plane(char* to_bytes, int64_t tr, int64_t tc, const char* from_bytes, int64
       for (int64_t r = 0; r < rows; r++) to[r * tr + c * tc] = from[r * fr + c * fc];
     return;
   }
-  for (int64_t r = 0; r < rows; r++)
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t c = fc == 1 ? spread(to + r * tr, tc, from + r * fr, cols) : 0;
 #pragma GCC unroll 4
-    for (int64_t c = 0; c < cols; c++) to[r * tr + c * tc] = from[r * fr + c * fc];
+    for (; c < cols; c++) to[r * tr + c * tc] = from[r * fr + c * fc];
+  }
 }
 
 }  // namespace
