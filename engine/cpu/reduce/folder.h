@@ -124,9 +124,14 @@ struct Folder {
         f->run(at(from), n, number, s, cap);
         return;
       }
-      alignas(64) char tile[fold_sizes::kTile * 8];
-      for (int64_t i = 0; i < n; i += fold_sizes::kTile) {
-        const int64_t m = std::min(fold_sizes::kTile, n - i);
+      // So few that the processor reads on while it folds those before.
+      constexpr int64_t kMostStepped = 256, kBytes = 2048;
+      alignas(64) char tile[kMostStepped * 8];
+      const int64_t few =
+          step ? std::clamp(kBytes / (std::abs(step) * bytes), kMostStepped / 2, kMostStepped)
+               : kMostStepped;
+      for (int64_t i = 0; i < n; i += few) {
+        const int64_t m = std::min(few, n - i);
         level_of::load_tile(static_cast<int>(lanes), dtype, tile, at(from + i * step), step, m);
         f->run(tile, m, number + i, s, cap);
       }
