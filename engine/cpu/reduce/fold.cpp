@@ -250,6 +250,50 @@ void repeat(FoldOp op, Lanes lanes, Slot* s, int64_t cap, int64_t n, int64_t tim
   }
 }
 
+// Kept dimensions along which elements are repeated, and so are results: each is found once.
+struct Repeats {
+  static constexpr int64_t kWorth = 16;
+  Sizes once;
+  int64_t times = 1;
+  FoldAxis results[kMaxDims], again[kMaxDims];  // of what is found, and of its repetitions: .out
+  int rank = 0, again_rank = 0, longest = 0;
+
+  Repeats(const Tensor& x, uint32_t bits) : once(x.shape()) {
+    int64_t out = 1;
+    for (int d = x.rank() - 1; d >= 0; --d) {
+      if (bits >> d & 1) continue;
+      if (x.size(d) > 1 && x.stride(d) == 0) {
+        times *= x.size(d), once[d] = 1;
+        if (again_rank && x.size(d) > again[longest].size) longest = again_rank;
+        again[again_rank++] = {x.size(d), 0, out};
+      } else {
+        results[rank++] = {x.size(d), 0, out};
+      }
+      out *= x.size(d);
+    }
+    std::reverse(results, results + rank);
+    std::swap(again[longest], again[again_rank > 0 ? again_rank - 1 : 0]);
+  }
+  void call(FoldSink sink, const Slot* s, int64_t cap, int components, int64_t n, int64_t at,
+            int64_t step) const {
+    const FoldAxis& run = again[again_rank - 1];
+    const int64_t room = std::min(run.size, kMostColumns);
+    Slot copies[3 * kMostColumns];
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t first = place_of(results, rank, at + j * step).out;
+      for (int64_t k = 0; k < times / run.size; ++k) {
+        const int64_t place = first + place_of(again, again_rank - 1, k).out;
+        for (int64_t i = 0; i < run.size; i += room) {
+          const int64_t m = std::min(room, run.size - i);
+          for (int c = 0; c < components; ++c)
+            std::fill_n(copies + c * room, m, s[c * cap + j]);
+          sink.call(sink.function, copies, room, m, place + i * run.out, run.out);
+        }
+      }
+    }
+  }
+};
+
 }  // namespace
 
 const Fold* find_fold(FoldOp op, Lanes lanes) {
@@ -326,6 +370,12 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
       sink.call(sink.function, s, cap, n, at, step);
     };
     return fold(alias(x, once, x.strides(), x->offset), bits, op, lanes, all);
+  }
+  if (Repeats kept(x, bits); kept.times >= Repeats::kWorth) {
+    const auto all = [&](Slot* s, int64_t cap, int64_t n, int64_t at, int64_t step) {
+      kept.call(sink, s, cap, folder.f->components, n, at, step);
+    };
+    return fold(alias(x, kept.once, x.strides(), x->offset), bits, op, lanes, all);
   }
   folder.plan = plan_fold(x, bits);
   const FoldPlan& p = folder.plan;
