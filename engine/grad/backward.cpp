@@ -13,6 +13,7 @@
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/batch.h"
+#include "engine/tensor/layout.h"
 #include "engine/tensor/read.h"
 
 namespace tycho {
@@ -310,7 +311,8 @@ class Sweep {
       if (ours) {
         grad = g;
       } else {
-        grad = empty(g.shape(), g.dtype(), g.device());
+        // As PyTorch: as the leaf lies.
+        grad = empty_like_in(Format::Preserve, Tensor(t), g.dtype(), g.device());
         copy_raw(grad, g);
       }
     }

@@ -43,7 +43,7 @@ void multiply_narrow(const Product& p, int type, int size) {
 
 // A few rows meet a wide b, which is not worth packing: it is read as it lies, in pieces of its
 // rows that are long enough for memory and short enough for c to stay in the first-level cache.
-constexpr int64_t kFewRows = 4, kLongRow = 1024, kFewTerms = 16;
+constexpr int64_t kFewRows = 4, kLongRow = 384, kFewTerms = 16;
 constexpr int64_t kPieceBytes = 8 << 10, kPiecesBytes = 32 << 10, kRowsAtOnce = 8;
 void multiply_few(const Product& p, int type, int size) {
   const int64_t near = std::min(kPieceBytes, kPiecesBytes / std::min(p.m, kRowsAtOnce)) / size;
@@ -55,7 +55,8 @@ void multiply_few(const Product& p, int type, int size) {
   const void* const ones[] = {&one_float, &one_double, &one_integer};
   const void* const one = ones[type];
   const auto run = [&](int64_t from, int64_t to) {
-    const Scratch part(p.k > depth ? p.m * piece * size : 0);
+    const int64_t pitch = piece + 64 / size;  // or the rows would share the same lines of a cache
+    const Scratch part(p.k > depth ? p.m * pitch * size : 0);
     for (int64_t i = from; i < to; ++i) {
       Product q = p;
       q.n = std::min(piece, p.n - i * piece);
@@ -70,11 +71,11 @@ void multiply_few(const Product& p, int type, int size) {
       };
       add(q.m, std::min(depth, q.k), q.a, q.a_row, q.a_col, q.b, q.b_row, q.c, q.c_row);
       for (int64_t pc = depth; pc < q.k; pc += depth) {
-        std::memset(part.data(), 0, q.m * piece * size);
+        std::memset(part.data(), 0, q.m * pitch * size);
         add(q.m, std::min(depth, q.k - pc), at(q.a, pc * q.a_col, size), q.a_row, q.a_col,
-            at(q.b, pc * q.b_row, size), q.b_row, part.data(), piece);
+            at(q.b, pc * q.b_row, size), q.b_row, part.data(), pitch);
         for (int64_t r = 0; r < q.m; ++r)
-          add(1, 1, one, 0, 0, at(part.data(), r * piece, size), piece, at(q.c, r * q.c_row, size),
+          add(1, 1, one, 0, 0, at(part.data(), r * pitch, size), pitch, at(q.c, r * q.c_row, size),
               q.c_row);
       }
     }

@@ -341,20 +341,28 @@ TYCHO_INLINE void add_rows(int64_t n, const T* a, int64_t rs, int64_t cs, const 
 }
 
 // c, which begins as it is, += a b: b is read once, from left to right, while c stays near. As many
-// rows of b at a time as there are registers for their numbers of a.
+// rows of b at a time as there are registers for their numbers of a; of many rows of a the second half
+// meets them again, near.
 template <class Format, class T, int R, class S>
 void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const S* b, int64_t ldb,
                   T* c, int64_t ldc) {
 #if defined(TYCHO_LEVEL_v4)
-  constexpr int registers = 16;
+  constexpr int registers = 16, first = R > 4 ? (R + 1) / 2 : R;
 #else
-  constexpr int registers = 8;
+  constexpr int registers = 8, first = R;
 #endif
-  constexpr int C = R * 4 <= registers ? 4 : R * 2 <= registers ? 2 : 1;
+  constexpr int C = first * 4 <= registers ? 4 : first * 2 <= registers ? 2 : 1;
+  const auto add = [&](auto rows, int64_t j) __attribute__((always_inline)) {
+    constexpr int count = decltype(rows)::value;
+    const T* const aj = a + j * cs;
+    add_rows<Format, T, first, count>(n, aj, rs, cs, b + j * ldb, ldb, c, ldc);
+    if constexpr (R > first)
+      add_rows<Format, T, R - first, count>(n, aj + first * rs, rs, cs, b + j * ldb, ldb,
+                                            c + first * ldc, ldc);
+  };
   int64_t j = 0;
-  for (; j + C <= k; j += C)
-    add_rows<Format, T, R, C>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
-  for (; j < k; ++j) add_rows<Format, T, R, 1>(n, a + j * cs, rs, cs, b + j * ldb, ldb, c, ldc);
+  for (; j + C <= k; j += C) add(Number<C>(), j);
+  for (; j < k; ++j) add(Number<1>(), j);
 }
 
 // The same for m <= kRowsMost rows of a.
