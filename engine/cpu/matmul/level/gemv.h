@@ -282,6 +282,8 @@ void gemv_by_cols(int64_t m, int64_t k, const T* a, int64_t lda, const T* x, int
   constexpr int size = Lane<T>::size;
   if (whole && m <= size) return add_short_columns<T, 1>(m, k, a, lda, x, xs, y);
   if (whole && m <= 2 * size) return add_short_columns<T, 2>(m, k, a, lda, x, xs, y);
+  if (whole && m <= 3 * size) return add_short_columns<T, 3>(m, k, a, lda, x, xs, y);
+  if (whole && m <= 4 * size) return add_short_columns<T, 4>(m, k, a, lda, x, xs, y);
   // A piece of y stays in the first-level cache while a few columns pass over it; many of them are
   // read in long runs, which is kinder to memory.
   const int64_t piece = k <= 32 ? 8192 / static_cast<int64_t>(sizeof(T)) : m;

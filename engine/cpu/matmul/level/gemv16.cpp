@@ -81,8 +81,54 @@ void by_rows(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_
   for (; i < m; ++i) rows<Format, 1, 4>(k, a + i * lda, lda, x, y + i);
 }
 
+// A y of at most N lanes stays in registers; columns are added to one of several sums, which do not
+// wait for each other. What is read behind a column is the next one's.
+template <class Format, int N>
+void short_columns(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
+                   float* y) {
+  constexpr int U = 8 / N;
+  constexpr int64_t kAtOnce = 64 * U;
+  const int64_t whole = k - (N * L::size - m + lda - 1) / lda;  // columns with others behind them
+  const int last = static_cast<int>(m - (N - 1) * L::size);
+  L sum[U][N];
+  for (int u = 0; u < U; ++u)
+    for (int n = 0; n < N; ++n) sum[u][n] = L(0);
+  alignas(64) float wide[kAtOnce + L::size];
+  for (int64_t from = 0; from < k; from += kAtOnce) {
+    const int64_t count = k - from < kAtOnce ? k - from : kAtOnce;
+    for (int64_t i = 0; i < count; i += L::size) {
+      const int64_t n = count - i < L::size ? count - i : L::size;
+      Format::some(x + from + i, n).store(wide + i);
+    }
+    int64_t j = 0;
+    for (; j + U <= count && from + j + U <= whole; j += U)
+#pragma GCC unroll 8
+      for (int u = 0; u < U; ++u)
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n)
+          sum[u][n] = fma(Format::from(a + (from + j + u) * lda + n * L::size), L(wide[j + u]),
+                          sum[u][n]);
+    for (; j < count; ++j)
+      for (int n = 0; n < N; ++n)
+        sum[0][n] = fma(Format::some(a + (from + j) * lda + n * L::size, n < N - 1 ? L::size : last),
+                        L(wide[j]), sum[0][n]);
+  }
+  for (int n = 0; n < N; ++n) {
+    L s = sum[0][n];
+    for (int u = 1; u < U; ++u) s += sum[u][n];
+    if (n < N - 1)
+      s.store(y + n * L::size);
+    else
+      store_part(s, y + n * L::size, last);
+  }
+}
+
 template <class Format>
 void by_columns(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y) {
+  if (m <= L::size) return short_columns<Format, 1>(m, k, a, lda, x, y);
+  if (m <= 2 * L::size) return short_columns<Format, 2>(m, k, a, lda, x, y);
+  if (m <= 3 * L::size) return short_columns<Format, 3>(m, k, a, lda, x, y);
+  if (m <= 4 * L::size) return short_columns<Format, 4>(m, k, a, lda, x, y);
   int64_t j = 0;
   for (; j + 8 <= k; j += 8) columns<Format, 8>(m, a + j * lda, lda, x + j, y, j == 0);
   for (; j + 2 <= k; j += 2) columns<Format, 2>(m, a + j * lda, lda, x + j, y, j == 0);
