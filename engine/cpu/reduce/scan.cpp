@@ -1,9 +1,11 @@
 // Scans along a dimension.
 #include "engine/cpu/reduce/scan.h"
 
+#include <cstring>
 #include <vector>
 
 #include "engine/cpu/along.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
 
@@ -94,6 +96,41 @@ void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lane
       });
 }
 
+// Lines that lie along the dimension, into a result in which they lie across: some at a time are laid
+// side by side, scanned and turned while they are near.
+constexpr int64_t kMostTurned = 1 << 14;  // elements of a line
+void scan_turned(const Tensor& out, const Tensor& x, int dim, Lanes lanes, ScanOp what,
+                 bool reverse) {
+  constexpr int64_t kNear = 1 << 17, kFewest = 16, kMost = 64;
+  const Cut cut(x, dim);
+  const ScanRows lines(x, dim);
+  const int size = dtype_size(lane_type_of(lanes));
+  const int64_t n = cut.n, bytes = n * size,
+                some = std::clamp(kNear / bytes / kFewest * kFewest, kFewest, kMost),
+                parts = (cut.inner + some - 1) / some;
+  parallel_for(
+      cut.rows / cut.inner * parts, std::max<int64_t>(1, kAlongWork / (some * n)),
+      [&](int64_t begin, int64_t end) {
+        const Scratch scratch(static_cast<size_t>(2 * some * bytes));
+        char *const in = scratch.data(), *const result = in + some * bytes;
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t j = i % parts * some, m = std::min(some, cut.inner - j),
+                        first = i / parts * cut.inner + j;
+          int64_t to = 0;
+          for (int64_t k = m - 1; k >= 0; --k) {
+            int64_t from = (first + k) % lines.run * lines.run_step;
+            to = (first + k) % lines.run;
+            lines.place((first + k) / lines.run, &from, &to);
+            std::memcpy(in + k * bytes, x.data() + from * size, static_cast<size_t>(bytes));
+          }
+          level_of::scan_rows(static_cast<int>(lanes), static_cast<int>(what), reverse,
+                              static_cast<const void*>(in), static_cast<void*>(result), n, m);
+          level_of::transpose_plane(size, out.data() + to * size, cut.inner, result, n, n, m,
+                                    false);
+        }
+      });
+}
+
 void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, bool reverse) {
   if (input.numel() == 0) return;
   // Where it is stretched, it has the same lines over and over.
@@ -115,6 +152,11 @@ void scan_into(const Tensor& out, const Tensor& input, int dim, ScanOp what, boo
   for (int d = dim + 1; d < input.rank(); ++d) inner *= input.size(d);
   const bool along = input.rank() && input.stride(dim) == 1 && !input.contiguous(),
              few = inner < 8 && what != ScanOp::LogSumExp && input.numel() >= 4 * kLong;
+  if (const Lanes lanes = lanes_of(out.dtype());
+      along && inner >= 8 && input.size(dim) >= 16 && input.size(dim) <= kMostTurned &&
+      what != ScanOp::LogSumExp && input.dtype() == lane_type_of(lanes) &&
+      out.dtype() == input.dtype())
+    return scan_turned(out, input, dim, lanes, what, reverse);
   if (inner > 1 && input.size(dim) >= kLong && (along || few)) {
     // It lies along the dimension, or too few lines do side by side.
     const Tensor turned = packed(moved_last(input, dim)),
