@@ -413,7 +413,11 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
     }
   }
   const bool lines = !boxes && wants_lines(folder, op);
-  if (small && (boxes || lines || (columns ? p.kept[column].in : folder.inner_step()) == 1))
+  // A few rows of sums go straight to their results in the lanes' own type.
+  constexpr int64_t kFewSmall = 4;
+  const bool straight_lanes = straight && columns && p.depth <= kFewSmall && folder.f->shallow &&
+                              straight->type == lane_type_of(lanes) && small && !small->shallow;
+  if (small && !straight_lanes && (boxes || lines || (columns ? p.kept[column].in : folder.inner_step()) == 1))
     take_small();
   const bool as_it_is =
       straight && folder.f->shallow && p.depth > 0 && p.depth <= kShallow &&
