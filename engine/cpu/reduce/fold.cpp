@@ -84,7 +84,7 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
   const bool straight = folder.straight && p.folded_rank == 1 && (!folder.small || col.out == 1) &&
                         (col.size > kNarrow || col.size * p.depth <= kBox);
   if (!straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
-      p.folded[0].in == col.size)
+      (p.folded[0].in == col.size || little_apart(col, p.folded[0], folder.bytes)))
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
@@ -391,7 +391,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
   bool columns = column >= 0, boxes = false;
   if (columns && p.folded_rank > 0) {
     const FoldAxis &c = p.kept[column], &r = p.folded[p.folded_rank - 1];
-    const bool narrow = c.in == 1 && p.folded_rank == 1 && r.in == c.size;
+    const bool narrow = c.in == 1 && p.folded_rank == 1 &&
+                        (r.in == c.size || (p.depth >= 128 && little_apart(c, r, folder.bytes)));
     const bool sliding = c.in == r.in && r.size <= kShallow;  // short windows over one line
     columns = c.in < r.in ? c.size >= 8 || narrow : (r.size < 8 || sliding) && c.size >= 16;
     // Many small blocks; deep ones are not small.

@@ -69,6 +69,11 @@ inline FoldPlace place_of(const FoldAxis* axes, int n, int64_t i) {
   return p;
 }
 
+// Rows of some bytes that stand not much farther apart.
+inline bool little_apart(const FoldAxis& col, const FoldAxis& row, int bytes) {
+  return col.in == 1 && col.size < 8 && row.in > col.size && row.in * bytes <= 128;
+}
+
 constexpr int64_t kColumns = 64;  // that a fold takes at once, or a multiple of it
 constexpr int64_t kLeastColumns = 32, kMostColumns = 256;  // that runs are taken for
 // Fewer at a time are dear: every time, states move to and from slots.
@@ -256,18 +261,36 @@ struct Folder {
       f->each(tile, n, m, n, s + i, cap);
     }
   }
-  // Narrow row-major rows: `group` of them are taken for one row, and their columns joined after.
+  // Narrow rows, one after the other or a few elements apart: `group` of them are taken for one row,
+  // and their columns joined after.
   void fold_narrow(int64_t base, int64_t cols, int64_t group, int64_t begin, int64_t end, Slot* s,
                    int64_t cap) const {
-    const int64_t wide = (end - begin) / group;
-    rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
+    const int64_t wide = (end - begin) / group, far = plan.folded[0].in;
+    if (far == cols)
+      rows_at(base + begin * cols, cols * group, 1, cols * group, wide, 0, s, cap);
+    else
+      narrow_apart(base + begin * far, cols, far, group, wide, s, cap);
     if (f->components == 2 && wide)  // positions, of single rows
       for (int64_t k = 0; k < group; ++k)
         for (Slot* p = s + cap + k * cols; p < s + cap + (k + 1) * cols; ++p)
           p->i = begin + p->i * group + k;
     for (int64_t k = group / 2; k > 0; k /= 2) f->merge(s, cap, s + k * cols, cap, k * cols);
     begin += wide * group;
-    if (begin < end) rows_at(base + begin * cols, cols, 1, cols, end - begin, begin, s, cap);
+    if (begin < end) rows_at(base + begin * far, cols, 1, far, end - begin, begin, s, cap);
+  }
+  void narrow_apart(int64_t from, int64_t cols, int64_t far, int64_t group, int64_t wide, Slot* s,
+                    int64_t cap) const {
+    constexpr int64_t kElements = 1024;  // so that the processor reads on meanwhile
+    alignas(64) char raw[kElements * 8], tile[kElements * 8];
+    const int64_t some = std::max<int64_t>(1, kElements / (cols * group));
+    for (int64_t i = 0; i < wide; i += some) {
+      const int64_t m = std::min(some, wide - i);
+      level_of::copy_plane(bytes, direct ? tile : raw, cols, 1, at(from + i * group * far), far, 1,
+                           m * group, cols);
+      if (!direct)
+        level_of::load_tile(static_cast<int>(lanes), dtype, tile, raw, 1, m * group * cols);
+      f->rows(tile, cols * group, m, cols * group, i, s, cap);
+    }
   }
 };
 
