@@ -153,8 +153,13 @@ void over_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, R
   if (cut.rows > 1 && (cut.inner < kManyBeside || cut.n <= kVeryShort) &&
       cut.n <= (direct && cut.inner == 1 ? 24 : 64))
     return gathered.short_lines(columns);
-  if (cut.inner >= 8 && cut.n <= 16384)
-    return gathered.long_lines(columns, std::max<int64_t>(16, 16384 / cut.n));
+  if (cut.inner >= 8 && cut.n <= 16384) {
+    // As many as the second cache holds, for conversions like long rows; fewer where threads would idle.
+    constexpr int64_t kNear = 1 << 17, kFewest = 32;
+    const int64_t slabs = cut.rows / cut.inner, each = (get_num_threads() + slabs - 1) / slabs,
+                  fair = (cut.inner + each - 1) / each;
+    return gathered.long_lines(columns, std::max(kFewest, std::min(kNear / cut.n, fair)));
+  }
   const int64_t lane_bytes = dtype_size(lane_type);
   parallel_for(cut.rows, std::max<int64_t>(1, kAlongWork / cut.n), [&](int64_t begin, int64_t end) {
     char* p[kAlongTensors];
