@@ -135,8 +135,9 @@ bool pairs_are_quick() { return quick_pairs; }
 bool use_pairs(bool use) { return std::exchange(quick_pairs, use); }
 
 bool pairs_pay(const Product& p) {
-  constexpr int64_t kFewRows = 16;  // are a matter of reading b
-  return pairs_are_quick() && p.dtype == DType::BFloat16 && p.m > kFewRows &&
+  // Few rows are a matter of reading b, which is sooner read as it lies.
+  const int64_t few = p.b_col == 1 ? 4 : 1;
+  return pairs_are_quick() && p.dtype == DType::BFloat16 && p.m > few &&
          level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
 }
 
