@@ -11,6 +11,7 @@
 #include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/conv/conv_thin.h"
 #include "engine/cpu/conv/conv_tiles.h"
+#include "engine/cpu/conv/conv_turn.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -64,7 +65,17 @@ PlainWeight plain(const Tensor& w, const Seen& seen) {
   }
   return p;
 }
-Tensor dense(const Tensor& w) { return is_channels_last(w) ? w : packed(w); }
+// Dense, with channels last or first; taps of whole blocks of channels may lie in any order.
+Tensor dense(const Tensor& w) {
+  constexpr int64_t kBlock = 16;
+  int64_t last = 0;  // of the taps
+  for (int d = 2; d < w.rank(); ++d) last += (w.size(d) - 1) * w.stride(d);
+  const int64_t taps = w.size(1) ? w.numel() / w.size(0) / w.size(1) : 0;
+  const bool reordered = w.size(0) % kBlock == 0 && w.size(1) % kBlock == 0 &&
+                         taps <= ConvPack::kMostTaps && last == taps - 1 && w.stride(1) == taps &&
+                         w.stride(0) == taps * w.size(1);
+  return reordered || is_channels_last(w) ? w : packed(w);
+}
 
 // Multiply-adds below which packing a weight for oneDNN costs more than it gains.
 constexpr double kSmallWork = 1e5;
@@ -214,7 +225,17 @@ void convolution(Call& c) {
     return conv_thin_forward(thin, pixels, c.tensor(1).data(), bias ? begin.data() : nullptr,
                              out.data());
   }
-  const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
+  const Sizes kernel = kernel_of(c.tensor(1));
+  if (const int d = turned_dimension(Pass::Forward, out.dtype(), c.tensor(0).shape(), kernel,
+                                     out.shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, kernel.n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution">(turned(c.tensor(0), d), turned(c.tensor(1), d), c.arg[2], turn(c.ints(3)),
+                          turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
+  }
+  const Seen seen(c, c.tensor(0).shape(), kernel, out.shape());
   Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
   if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
@@ -371,10 +392,20 @@ void convolution_input(Call& c) {
     const Tensor g = channels_last(c.tensor(0), out.dtype());
     return conv_thin_input(thin, g.data(), c.tensor(1).data(), out.data());
   }
+  const Sizes kernel = kernel_of(c.tensor(1));
+  if (const int d = turned_dimension(Pass::Input, out.dtype(), out.shape(), kernel,
+                                     c.tensor(0).shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, kernel.n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution_input">(turned(c.tensor(0), d), turned(c.tensor(1), d), turn(c.ints(2)),
+                                turn(c.ints(3)), turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
+  }
   // Few channels are not worth a copy to their places, unless summing them is much more.
   const int64_t channels = out.size(1), depth = c.tensor(0).size(1);
   const bool over = c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels);
-  const Seen seen(c, out.shape(), kernel_of(c.tensor(1)), c.tensor(0).shape(), over);
+  const Seen seen(c, out.shape(), kernel, c.tensor(0).shape(), over);
   const Tensor w = seen.weight(c.tensor(1));
   if (seen.all_pixels) return input_gradient(c, seen, w, out);
   const Tensor place = seen.pixels(out);
@@ -397,6 +428,15 @@ void convolution_weight(Call& c) {
     const Pixels pixels = thin_pixels(c.tensor(1), &hold, &thin);
     const Tensor g = channels_last(c.tensor(0), out.dtype());
     return conv_thin_weight(thin, g.data(), pixels, out.data());
+  }
+  if (const int d = turned_dimension(Pass::Weight, out.dtype(), c.tensor(1).shape(), c.ints(2),
+                                     c.tensor(0).shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, c.ints(2).n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution_weight">(turned(c.tensor(0), d), turned(c.tensor(1), d), turn(c.ints(2)),
+                                 turn(c.ints(3)), turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
   }
   const Seen seen(c, c.tensor(1).shape(), c.ints(2), c.tensor(0).shape());
   const Tensor x = seen.pixels(c.tensor(1));
