@@ -185,16 +185,29 @@ Pixels thin_pixels(const Tensor& x, Tensor* hold, Convolution* v) {
   return pixels;
 }
 
+// Gradients of few inputs, of which oneDNN's pairs leave most of their lanes empty.
+bool gradient_widens(const Convolution& v, Pass pass) {
+  constexpr int64_t kFewInputs = 8, kManyOutputs = 100;  // of a group
+  const int64_t in = v.window.channels / v.groups, out = v.out_channels / v.groups;
+  if (work_of(v) < 4 * kSmallWork || depthwise_by_ours(v, true)) return false;
+  if (pass == Pass::Weight && v.groups > 1) return in < kFewInputs && out > 1 && out < kManyOutputs;
+  return in < kFewInputs && product_by_ours(v, pass);
+}
+
 // Numbers of two bytes as float32's, which are rounded once: where oneDNN's products of pairs take longer
 // than that, and for float16, of which it has none. Single taps are products of matrices, which widen
 // their numbers themselves, but for the weight's gradient; channels by themselves are a matter of memory.
 bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y, Pass pass) {
   const DType type = y.dtype();
   if (dtype_size(type) != 2 || !is_floating(type) || level() != Level::v4) return false;
-  if (type == DType::BFloat16 && pairs_are_quick()) return false;
+  const bool pairs = type == DType::BFloat16 && pairs_are_quick();
+  if (pairs && pass == Pass::Forward) return false;
+  const Seen seen(c, x.shape(), kernel, y.shape());
   Convolution v;
-  if (by_tiles(c, Seen(c, x.shape(), kernel, y.shape()), x.shape(), kernel, y.shape(), &v, pass))
-    return false;
+  if (by_tiles(c, seen, x.shape(), kernel, y.shape(), &v, pass)) return false;
+  if (pairs)
+    return x.numel() > 0 &&
+           gradient_widens(describe(c, seen, DType::Float32, x.shape(), kernel, y.shape()), pass);
   constexpr int64_t kManyChannels = 8;  // of a group
   const int64_t groups = c.integer(6), channels = x.size(1) / groups, taps = product(kernel);
   if (taps == 1 && pass != Pass::Weight) return false;
