@@ -415,9 +415,12 @@ void convolution_input(Call& c) {
         op<"convolution_input">(turned(c.tensor(0), d), turned(c.tensor(1), d), turn(c.ints(2)),
                                 turn(c.ints(3)), turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
   }
-  // Few channels are not worth a copy to their places, unless summing them is much more.
+  // Few channels are not worth a copy to their places, unless summing them is much more or a single
+  // product, which reads them as they lie.
   const int64_t channels = out.size(1), depth = c.tensor(0).size(1);
-  const bool over = c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels);
+  const bool product_alone = product(kernel) == 1 && depth > channels;
+  const bool over =
+      c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels || product_alone);
   const Seen seen(c, out.shape(), kernel, c.tensor(0).shape(), over);
   const Tensor w = seen.weight(c.tensor(1));
   if (seen.all_pixels) return input_gradient(c, seen, w, out);
