@@ -65,15 +65,13 @@ PlainWeight plain(const Tensor& w, const Seen& seen) {
   }
   return p;
 }
-// Dense, with channels last or first; taps of whole blocks of channels may lie in any order.
-Tensor dense(const Tensor& w) {
-  constexpr int64_t kBlock = 16;
+// Dense, with channels last or first; with `reorders`, taps may lie in any order.
+Tensor dense(const Tensor& w, bool reorders) {
   int64_t last = 0;  // of the taps
   for (int d = 2; d < w.rank(); ++d) last += (w.size(d) - 1) * w.stride(d);
-  const int64_t taps = w.size(1) ? w.numel() / w.size(0) / w.size(1) : 0;
-  const bool reordered = w.size(0) % kBlock == 0 && w.size(1) % kBlock == 0 &&
-                         taps <= ConvPack::kMostTaps && last == taps - 1 && w.stride(1) == taps &&
-                         w.stride(0) == taps * w.size(1);
+  const int64_t taps = product(kernel_of(w));
+  const bool reordered = reorders && taps <= ConvPack::kMostTaps && last == taps - 1 &&
+                         w.stride(1) == taps && w.stride(0) == taps * w.size(1);
   return reordered || is_channels_last(w) ? w : packed(w);
 }
 
@@ -268,7 +266,8 @@ void convolution(Call& c) {
     onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
   }
   if (onednn) {
-    const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
+    const Tensor xl = channels_last(x, x.dtype());
+    const Tensor wd = seen.all_taps ? dense(w, v.groups == 1) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
     if (onednn_conv_forward(v, xl.data(), plain(wd, seen), bias ? begin.data() : nullptr,
                             out.data()))
@@ -314,7 +313,7 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
       input_gradient(c, seen, one_more_channel(w, false), even);
       return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
     }
-    const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
+    const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w, false) : w;
     if (onednn_conv_input(v, gl.data(), plain(wd, seen), out.data())) return;
   }
   const DType type = computed_in(g.dtype());

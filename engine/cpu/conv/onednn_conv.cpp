@@ -59,18 +59,20 @@ memory::desc weight_desc(const ConvKey& k, int64_t dtype, bool plain) {
   return {dims, type_of(dtype), memory::format_tag::any};
 }
 
-// Whether our own kernels know the layout: whole units, and blocks of outputs (for packing
-// bfloat16, of pairs) innermost, or of inputs around 16 outputs (for unpacking).
+// Whether our own kernels know the layout: blocks of outputs (for packing bfloat16, of pairs)
+// innermost, or of inputs around 16 outputs (for unpacking).
 bool plan_pack(const ConvKey& k, const memory::desc& packed, ConvPack* p) {
   const auto& d = packed.data;
   const auto& b = d.format_desc.blocking;
   const int64_t taps = k.kernel[0] * k.kernel[1] * k.kernel[2];
   *p = {k.out_channels, k.channels, taps, 0, b.strides[0], b.strides[1], {}};
-  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 || p->out % 16 != 0 ||
-      p->in % 16 != 0 || taps > ConvPack::kMostTaps)
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 ||
+      taps > ConvPack::kMostTaps)
     return false;
   // The user's side: row-major, but for an order of the taps of its own (of turned images).
-  if (k.weight_stride[0] != k.channels * taps || k.weight_stride[1] != taps) return false;
+  if ((k.out_channels > 1 && k.weight_stride[0] != k.channels * taps) ||
+      (k.channels > 1 && k.weight_stride[1] != taps))
+    return false;
   const int64_t* const step = k.weight_stride + 2;
   std::array<bool, ConvPack::kMostTaps> there{};
   if (k.kind == kConvWeight) {
