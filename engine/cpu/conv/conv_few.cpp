@@ -137,7 +137,7 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;
   const int64_t least_taps =
       (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
-  const bool parts = own || !gradient;
+  const bool parts = own || (!gradient && (p.out_channels <= 4 || p.stride[2] == 1));
   const size_t room = parts ? Parts(p).room() : room_of(p);
   return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= (parts ? 2 : 1) * kNearRoom;
 }
