@@ -25,9 +25,12 @@ class BandsSeen {
  public:
   explicit BandsSeen(const Window& window)
       : w(window),
-        some_(seen(0) * seen(1) < kWorth),
+        share_(seen(0) * seen(1)),
+        some_(share_ < kWorth),
         across_(some_ && w.images > 1 && w.out[2] < kLong),
         line_(w.out[2] * (across_ ? w.images : 1)) {}
+  // The part of all rows of taps that is not left out.
+  double share() const { return some_ ? share_ : 1; }
   // Whether windows are taken through all images.
   bool across() const { return across_; }
   // How many of `most` windows from `row` on see the same rows of taps.
@@ -71,6 +74,7 @@ class BandsSeen {
   static constexpr double kWorth = 0.93;
   static constexpr int64_t kLong = 48;  // rows of a product that use its panels well
   const Window& w;
+  double share_;
   bool some_, across_;
   int64_t line_;
 
