@@ -133,7 +133,7 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   // are channels enough; an image, or a part of it, must stay in a cache.
   const bool own = level() != Level::v4;
   constexpr int64_t kChannels = 16;
-  const bool fewest = p.out_channels <= 2;  // products leave most of their columns empty
+  const bool fewest = p.out_channels <= 2 && p.groups == 1;  // products leave columns empty
   const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;
   const int64_t least_taps =
       (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
