@@ -26,6 +26,8 @@ int turned_dimension(Pass pass, DType type, const Sizes& x, const Sizes& kernel,
   const bool few = (pass == Pass::Input ? in : out) <= FewChannels::kMost && pass != Pass::Weight;
   if (line > (few ? kShortOfFew : kShort) || size[d + 2] < std::max(kLong, kTimes * line))
     return -1;
+  // Channels by themselves fill lanes already, where there are enough of them.
+  if (in == 1 && out == 1 && groups > FewChannels::kMost) return -1;
   const int64_t windows = product(y) / y[1];
   // Taps change their order, which costs a copy of the weight.
   constexpr int64_t kLargeWeight = 1 << 18, kManyWindows = 1024;
