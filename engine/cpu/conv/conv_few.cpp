@@ -53,7 +53,15 @@ struct Parts {
       count = std::max(count, (2 * threads + units - 1) / units);
     count = flat ? std::clamp<int64_t>(count, 1, std::max<int64_t>(1, p.out[d] / kLeast[d])) : 1;
     each = (p.out[d] + count - 1) / count;
+    const int64_t twice = (p.kernel[d] - 1) * p.dilation[d];  // lines that are read for two parts
+    while (count > 1 && each > std::max(kLeast[d], 2 * twice) && room() > kNearRoom) --each;
     count = (p.out[d] + each - 1) / each;
+  }
+  // Of a part's planes.
+  size_t room() const {
+    if (count == 1) return room_of(p);
+    const int64_t reach = (each - 1) * p.stride[d] + (p.kernel[d] - 1) * p.dilation[d] + 1;
+    return room_of(p) / static_cast<size_t>(p.in[d]) * static_cast<size_t>(reach);
   }
   // Part i, counted through all images: what it reads, and where its results begin.
   FewChannels part(int64_t i, Pixels* x, int64_t* y) const {
@@ -125,10 +133,13 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   // are channels enough; an image, or a part of it, must stay in a cache.
   const bool own = level() != Level::v4;
   constexpr int64_t kChannels = 16;
-  const int64_t half_lane = own ? 5 : 10;
-  const int64_t least_taps = own && p.channels >= kChannels ? 2 : 4 - (p.groups > 1);
-  const size_t room = room_of(p) / static_cast<size_t>(own ? Parts(p).count : 1);
-  return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= kNearRoom;
+  const bool fewest = p.out_channels <= 2 && p.groups == 1;  // products leave columns empty
+  const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;
+  const int64_t least_taps =
+      (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
+  const bool parts = own || (!gradient && (p.out_channels <= 4 || p.stride[2] == 1));
+  const size_t room = parts ? Parts(p).room() : room_of(p);
+  return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= (parts ? 2 : 1) * kNearRoom;
 }
 
 void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,

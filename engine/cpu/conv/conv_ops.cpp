@@ -11,6 +11,7 @@
 #include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/conv/conv_thin.h"
 #include "engine/cpu/conv/conv_tiles.h"
+#include "engine/cpu/conv/conv_turn.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -64,7 +65,15 @@ PlainWeight plain(const Tensor& w, const Seen& seen) {
   }
   return p;
 }
-Tensor dense(const Tensor& w) { return is_channels_last(w) ? w : packed(w); }
+// Dense, with channels last or first; with `reorders`, taps may lie in any order.
+Tensor dense(const Tensor& w, bool reorders) {
+  int64_t last = 0;  // of the taps
+  for (int d = 2; d < w.rank(); ++d) last += (w.size(d) - 1) * w.stride(d);
+  const int64_t taps = product(kernel_of(w));
+  const bool reordered = reorders && taps <= ConvPack::kMostTaps && last == taps - 1 &&
+                         w.stride(1) == taps && w.stride(0) == taps * w.size(1);
+  return reordered || is_channels_last(w) ? w : packed(w);
+}
 
 // Multiply-adds below which packing a weight for oneDNN costs more than it gains.
 constexpr double kSmallWork = 1e5;
@@ -174,16 +183,29 @@ Pixels thin_pixels(const Tensor& x, Tensor* hold, Convolution* v) {
   return pixels;
 }
 
+// Gradients of few inputs, of which oneDNN's pairs leave most of their lanes empty.
+bool gradient_widens(const Convolution& v, Pass pass) {
+  constexpr int64_t kFewInputs = 8, kManyOutputs = 100;  // of a group
+  const int64_t in = v.window.channels / v.groups, out = v.out_channels / v.groups;
+  if (work_of(v) < 4 * kSmallWork || depthwise_by_ours(v, true)) return false;
+  if (pass == Pass::Weight && v.groups > 1) return in < kFewInputs && out > 1 && out < kManyOutputs;
+  return in < kFewInputs && product_by_ours(v, pass);
+}
+
 // Numbers of two bytes as float32's, which are rounded once: where oneDNN's products of pairs take longer
 // than that, and for float16, of which it has none. Single taps are products of matrices, which widen
 // their numbers themselves, but for the weight's gradient; channels by themselves are a matter of memory.
 bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y, Pass pass) {
   const DType type = y.dtype();
   if (dtype_size(type) != 2 || !is_floating(type) || level() != Level::v4) return false;
-  if (type == DType::BFloat16 && pairs_are_quick()) return false;
+  const bool pairs = type == DType::BFloat16 && pairs_are_quick();
+  if (pairs && pass == Pass::Forward) return false;
+  const Seen seen(c, x.shape(), kernel, y.shape());
   Convolution v;
-  if (by_tiles(c, Seen(c, x.shape(), kernel, y.shape()), x.shape(), kernel, y.shape(), &v, pass))
-    return false;
+  if (by_tiles(c, seen, x.shape(), kernel, y.shape(), &v, pass)) return false;
+  if (pairs)
+    return x.numel() > 0 &&
+           gradient_widens(describe(c, seen, DType::Float32, x.shape(), kernel, y.shape()), pass);
   constexpr int64_t kManyChannels = 8;  // of a group
   const int64_t groups = c.integer(6), channels = x.size(1) / groups, taps = product(kernel);
   if (taps == 1 && pass != Pass::Weight) return false;
@@ -214,7 +236,17 @@ void convolution(Call& c) {
     return conv_thin_forward(thin, pixels, c.tensor(1).data(), bias ? begin.data() : nullptr,
                              out.data());
   }
-  const Seen seen(c, c.tensor(0).shape(), kernel_of(c.tensor(1)), out.shape());
+  const Sizes kernel = kernel_of(c.tensor(1));
+  if (const int d = turned_dimension(Pass::Forward, out.dtype(), c.tensor(0).shape(), kernel,
+                                     out.shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, kernel.n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution">(turned(c.tensor(0), d), turned(c.tensor(1), d), c.arg[2], turn(c.ints(3)),
+                          turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
+  }
+  const Seen seen(c, c.tensor(0).shape(), kernel, out.shape());
   Tensor x = seen.pixels(c.tensor(0)), w = seen.weight(c.tensor(1));
   if (by_product(c, seen, false, x, w, bias, out)) return;
   Convolution v;
@@ -234,7 +266,8 @@ void convolution(Call& c) {
     onednn = by_onednn(c, seen, x.shape(), kernel_of(w), out.shape(), &v, Pass::Forward);
   }
   if (onednn) {
-    const Tensor xl = channels_last(x, x.dtype()), wd = seen.all_taps ? dense(w) : w;
+    const Tensor xl = channels_last(x, x.dtype());
+    const Tensor wd = seen.all_taps ? dense(w, v.groups == 1) : w;
     const Tensor begin = bias ? packed(bias) : Tensor();
     if (onednn_conv_forward(v, xl.data(), plain(wd, seen), bias ? begin.data() : nullptr,
                             out.data()))
@@ -280,7 +313,7 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
       input_gradient(c, seen, one_more_channel(w, false), even);
       return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
     }
-    const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w) : w;
+    const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w, false) : w;
     if (onednn_conv_input(v, gl.data(), plain(wd, seen), out.data())) return;
   }
   const DType type = computed_in(g.dtype());
@@ -371,10 +404,23 @@ void convolution_input(Call& c) {
     const Tensor g = channels_last(c.tensor(0), out.dtype());
     return conv_thin_input(thin, g.data(), c.tensor(1).data(), out.data());
   }
-  // Few channels are not worth a copy to their places, unless summing them is much more.
+  const Sizes kernel = kernel_of(c.tensor(1));
+  if (const int d = turned_dimension(Pass::Input, out.dtype(), out.shape(), kernel,
+                                     c.tensor(0).shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, kernel.n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution_input">(turned(c.tensor(0), d), turned(c.tensor(1), d), turn(c.ints(2)),
+                                turn(c.ints(3)), turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
+  }
+  // Few channels are not worth a copy to their places, unless summing them is much more or a single
+  // product, which reads them as they lie.
   const int64_t channels = out.size(1), depth = c.tensor(0).size(1);
-  const bool over = c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels);
-  const Seen seen(c, out.shape(), kernel_of(c.tensor(1)), c.tensor(0).shape(), over);
+  const bool product_alone = product(kernel) == 1 && depth > channels;
+  const bool over =
+      c.integer(6) == 1 && (channels >= 16 || depth >= 32 * channels || product_alone);
+  const Seen seen(c, out.shape(), kernel, c.tensor(0).shape(), over);
   const Tensor w = seen.weight(c.tensor(1));
   if (seen.all_pixels) return input_gradient(c, seen, w, out);
   const Tensor place = seen.pixels(out);
@@ -397,6 +443,15 @@ void convolution_weight(Call& c) {
     const Pixels pixels = thin_pixels(c.tensor(1), &hold, &thin);
     const Tensor g = channels_last(c.tensor(0), out.dtype());
     return conv_thin_weight(thin, g.data(), pixels, out.data());
+  }
+  if (const int d = turned_dimension(Pass::Weight, out.dtype(), c.tensor(1).shape(), c.ints(2),
+                                     c.tensor(0).shape(), c.integer(6));
+      d >= 0) {
+    const auto turn = [&](const Sizes& s) { return turned(s, c.ints(2).n, d); };
+    return copy_raw(
+        turned(out, d),
+        op<"convolution_weight">(turned(c.tensor(0), d), turned(c.tensor(1), d), turn(c.ints(2)),
+                                 turn(c.ints(3)), turn(c.ints(4)), turn(c.ints(5)), c.integer(6)));
   }
   const Seen seen(c, c.tensor(1).shape(), c.ints(2), c.tensor(0).shape());
   const Tensor x = seen.pixels(c.tensor(1));

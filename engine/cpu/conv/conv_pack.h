@@ -7,13 +7,14 @@
 namespace tycho::cpu {
 
 struct ConvPack {
-  static constexpr int64_t kMostTaps = 27;
-  int64_t out, in, taps;  // in is a multiple of 16, out of 16
-  int64_t block;          // outputs side by side; the last block may be longer than what is left
-  int64_t out_step;       // between blocks of outputs, in elements of the packed layout
-  int64_t in_step;        // packing: between inputs (or pairs); unpacking: blocks of 16 inputs
-  int64_t tap_at[kMostTaps];                                     // where a tap lies
-  int64_t units() const { return (out + 15) / 16 * (in / 16); }  // 16 outputs of 16 inputs each
+  static constexpr int64_t kMostTaps = 128;
+  int64_t out, in, taps;
+  int64_t block;     // outputs side by side; the last block may be longer than what is left
+  int64_t out_step;  // between blocks of outputs, in elements of the packed layout
+  int64_t in_step;   // packing: between inputs (or pairs); unpacking: blocks of 16 inputs
+  int64_t tap_at[kMostTaps];  // where a tap lies
+  int64_t in_units() const { return (in + 15) / 16; }
+  int64_t units() const { return (out + 15) / 16 * in_units(); }  // 16 outputs of 16 inputs each
 };
 
 }  // namespace tycho::cpu

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/matmul/gemm.h"
@@ -72,11 +74,17 @@ struct Thin {
     std::memset(to, 0, static_cast<size_t>(rows * k) * sizeof(T));
     const T* const from = static_cast<const T*>(x.data) + g * in * x.channel;
     parallel_for(rows, 1 + (1 << 14) / k, [&](int64_t begin, int64_t end) {
-      each_tap(begin, end, [&](int64_t row, int64_t t, int64_t n, int64_t pixel) {
-        const T* p = from + n * x.image + pixel * x.pixel;
-        T* q = to + row * k + t;
-        for (int64_t i = 0; i < in; ++i, p += x.channel, q += taps) *q = *p;
-      });
+      std::vector<std::pair<int64_t, int64_t>> seen;  // taps of a window, and what lies under them
+      for (int64_t row = begin; row < end; ++row) {
+        seen.clear();
+        each_tap(row, row + 1, [&](int64_t, int64_t t, int64_t n, int64_t pixel) {
+          seen.emplace_back(t, n * x.image + pixel * x.pixel);
+        });
+        const T* p = from;
+        T* q = to + row * k;
+        for (int64_t i = 0; i < in; ++i, p += x.channel, q += taps)
+          for (const auto& [tap, at] : seen) q[tap] = p[at];
+      }
     });
   }
   // Adds them onto the images, channels last.

@@ -3,6 +3,7 @@
 // new). The work is cut into pieces of images, or of lines where there are few images: pieces run
 // on our own pool, each on one thread, and are short enough for interrupts.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -58,21 +59,22 @@ memory::desc weight_desc(const ConvKey& k, int64_t dtype, bool plain) {
   return {dims, type_of(dtype), memory::format_tag::any};
 }
 
-// Whether our own kernels know the layout: whole units, and blocks of outputs (for packing
-// bfloat16, of pairs) innermost, or of inputs around 16 outputs (for unpacking).
+// Whether our own kernels know the layout: blocks of outputs (for packing bfloat16, of pairs)
+// innermost, or of inputs around 16 outputs (for unpacking).
 bool plan_pack(const ConvKey& k, const memory::desc& packed, ConvPack* p) {
   const auto& d = packed.data;
   const auto& b = d.format_desc.blocking;
   const int64_t taps = k.kernel[0] * k.kernel[1] * k.kernel[2];
   *p = {k.out_channels, k.channels, taps, 0, b.strides[0], b.strides[1], {}};
-  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 || p->out % 16 != 0 ||
-      p->in % 16 != 0 || taps > ConvPack::kMostTaps)
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || k.groups != 1 ||
+      taps > ConvPack::kMostTaps)
     return false;
-  // The user's side: row-major.
-  int64_t step = 1;
-  const int64_t plain[] = {k.out_channels, k.channels, k.kernel[0], k.kernel[1], k.kernel[2]};
-  for (int i = 4; i >= 0; step *= plain[i--])
-    if (plain[i] != 1 && k.weight_stride[i] != step) return false;
+  // The user's side: row-major, but for an order of the taps of its own (of turned images).
+  if ((k.out_channels > 1 && k.weight_stride[0] != k.channels * taps) ||
+      (k.channels > 1 && k.weight_stride[1] != taps))
+    return false;
+  const int64_t* const step = k.weight_stride + 2;
+  std::array<bool, ConvPack::kMostTaps> there{};
   if (k.kind == kConvWeight) {
     if (b.inner_nblks != 2 || b.inner_blks[0] != 16 || b.inner_idxs[0] != 1 ||
         b.inner_blks[1] != 16 || b.inner_idxs[1] != 0)
@@ -87,11 +89,14 @@ bool plan_pack(const ConvKey& k, const memory::desc& packed, ConvPack* p) {
   }
   const int64_t* const at = b.strides + 2;  // of two or three kernel sizes
   const bool volume = is_volume(k);
-  int64_t t = 0;
   for (int64_t z = 0; z < k.kernel[0]; ++z)
     for (int64_t y = 0; y < k.kernel[1]; ++y)
-      for (int64_t x = 0; x < k.kernel[2]; ++x)
-        p->tap_at[t++] = volume ? z * at[0] + y * at[1] + x * at[2] : y * at[0] + x * at[1];
+      for (int64_t x = 0; x < k.kernel[2]; ++x) {
+        const int64_t t = z * step[0] + y * step[1] + x * step[2];
+        if (t < 0 || t >= taps || there[t]) return false;
+        there[t] = true;
+        p->tap_at[t] = volume ? z * at[0] + y * at[1] + x * at[2] : y * at[0] + x * at[1];
+      }
   return true;
 }
 

@@ -31,33 +31,47 @@ void spread_line(const FewChannels& p, const Pixels& x, const float* from, int64
   for (; i < pixels; ++i)
     for (int64_t c = 0; c < p.channels; ++c) to[c * step + i] = from[i * pixel + c * channel];
 }
-// Every `step`th of n numbers.
-TYCHO_INLINE void take_each(const float* from, int64_t step, int64_t n, float* to) {
-  const auto each = [&](int64_t by) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i * by];
-  };
-  if (step == 2)  // known steps are part of the instructions
-    each(2);
-  else if (step == 3)
-    each(3);
-  else if (step == 4)
-    each(4);
-  else
-    each(step);
+// A line's n numbers, `pixel` apart, dealt out to S phases; the first one is column `pad`.
+template <int S>
+TYCHO_INLINE void deal(const float* from, int64_t pixel, int64_t n, int64_t pad, float* to,
+                       int64_t phase) {
+  const auto place = [&](int64_t i) { return (pad + i) % S * phase + (pad + i) / S; };
+  int64_t i = 0;
+  for (; i < n && (pad + i) % S; ++i) to[place(i)] = from[i * pixel];
+  float* at = to + (pad + i) / S;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  for (; S == 2 && pixel == 1 && i + 16 <= n; i += 16, at += 8) {
+    const __m256 a = _mm256_loadu_ps(from + i), b = _mm256_loadu_ps(from + i + 8);
+    const auto joined = [](__m256 x) __attribute__((always_inline)) {
+      return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));
+    };
+    _mm256_storeu_ps(at, joined(_mm256_shuffle_ps(a, b, 0x88)));
+    _mm256_storeu_ps(at + phase, joined(_mm256_shuffle_ps(a, b, 0xdd)));
+  }
+#endif
+#pragma GCC unroll 4
+  for (; i + S <= n; i += S, ++at)
+#pragma GCC unroll 4
+    for (int s = 0; s < S; ++s) at[s * phase] = from[(i + s) * pixel];
+  for (; i < n; ++i) to[place(i)] = from[i * pixel];
 }
 // The same into phases.
 void spread_phases(const FewChannels& p, const Pixels& x, const float* from, int64_t pixels,
                    float* line, int64_t step) {
-  const int64_t stride = p.stride[2], skipped = p.pad[2] % stride;
-  for (int64_t c = 0; c < p.channels; ++c)
-    for (int64_t phase = 0; phase < stride; ++phase) {  // columns `begin` + stride * n are of it
-      const int64_t begin = phase >= skipped ? phase - skipped : phase - skipped + stride;
-      float* const to = line + c * step + phase * p.phase + (p.pad[2] + begin) / stride;
-      if (begin < pixels)
-        take_each(from + c * x.channel + begin * x.pixel, stride * x.pixel,
-                  (pixels - begin + stride - 1) / stride, to);
+  const int64_t stride = p.stride[2], pad = p.pad[2];
+  for (int64_t c = 0; c < p.channels; ++c, from += x.channel, line += step) {
+    if (stride <= 4) {
+      (stride == 2   ? deal<2>
+       : stride == 3 ? deal<3>
+                     : deal<4>)(from, x.pixel, pixels, pad, line, p.phase);
+      continue;
     }
+    int64_t phase = pad % stride, at = pad / stride;
+    for (int64_t i = 0; i < pixels; ++i) {
+      line[phase * p.phase + at] = from[i * x.pixel];
+      if (++phase == stride) phase = 0, ++at;
+    }
+  }
 }
 
 // O channels of X lanes of a line of the result, from column `at` on; z and y are the place of its
