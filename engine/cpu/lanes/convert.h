@@ -169,6 +169,32 @@ inline void to_low_integers(int32_t* __restrict out, const double* __restrict x,
   for (; i < n; i++) out[i] = low_integer1(x[i]);
 }
 
+#if defined(TYCHO_LEVEL_v4)
+// The lowest eight bits of as many as whole vectors hold; returns how many.
+inline int64_t to_low_bytes(char* out, const float* __restrict x, int64_t n) {
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    const __m512i least = _mm512_set1_epi32(INT32_MIN);  // where a number does not fit 32 bits
+    const auto some = [&](int64_t at) __attribute__((always_inline)) {
+      return _mm512_maskz_cvttps_epi32(-1, _mm512_loadu_ps(x + i + at));
+    };
+    const __m512i a = some(0), b = some(16), c = some(32), d = some(48);
+    if (_mm512_cmpeq_epi32_mask(a, least) | _mm512_cmpeq_epi32_mask(b, least) |
+        _mm512_cmpeq_epi32_mask(c, least) | _mm512_cmpeq_epi32_mask(d, least)) {
+      for (int64_t j = i; j < i + 64; j++) out[j] = static_cast<char>(low_integer1(x[j]));
+      continue;
+    }
+    const auto put = [&](int64_t at, __m512i v) __attribute__((always_inline)) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + at), _mm512_maskz_cvtepi32_epi8(-1, v));
+    };
+    put(0, a), put(16, b), put(32, c), put(48, d);
+  }
+  return i;
+}
+#else
+inline int64_t to_low_bytes(char*, const float*, int64_t) { return 0; }
+#endif
+
 // Which types are which, without the standard library.
 template <class A, class B>
 constexpr bool same = false;
@@ -229,6 +255,10 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
     if constexpr (same<S, int32_t>)
       if (reinterpret_cast<uintptr_t>(p) % sizeof(S) == 0)
         return to_low_integers(reinterpret_cast<int32_t*>(p), tile, n);
+    if constexpr (same<T, float> && sizeof(S) == 1) {
+      const int64_t done = to_low_bytes(p, tile, n);
+      p += done, tile += done, n -= done;
+    }
     using Part = decltype(shorter_integer<sizeof(S)>());
     Part part[chunk];
     for (int64_t i = 0; i < n; i += chunk) {
