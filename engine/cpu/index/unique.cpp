@@ -68,6 +68,45 @@ Groups group_slices(const Tensor& x, bool sorted) {
   return g;
 }
 
+// Distinct integers within a small range: each is counted, by turns in one of some rows, so that equal
+// ones do not wait for each other.
+constexpr uint64_t kFewValues = 4096;
+bool count_unique(Call& c, const Tensor& x, const int64_t* v, int64_t least, int64_t range,
+                  bool inverse, bool counts) {
+  constexpr int64_t kRows = 4;
+  const int64_t n = x.numel();
+  std::vector<int64_t> seen(static_cast<size_t>(kRows * range)), rank(static_cast<size_t>(range));
+  const auto place = [&](int64_t i) {
+    return static_cast<uint64_t>(v[i]) - static_cast<uint64_t>(least);
+  };
+  int64_t i = 0;
+  for (; i + kRows <= n; i += kRows)
+    for (int64_t r = 0; r < kRows; ++r) ++seen[static_cast<uint64_t>(r * range) + place(i + r)];
+  for (; i < n; ++i) ++seen[place(i)];
+  int64_t size = 0;
+  for (int64_t k = 0; k < range; ++k) {
+    for (int64_t r = 1; r < kRows; ++r) seen[k] += seen[r * range + k];
+    rank[k] = size += seen[k] > 0;  // from 1
+  }
+  const Tensor values = empty({size}, DType::Int64), out = empty({size}, x.dtype(), x.device()),
+               times = empty({size}, DType::Int64, x.device());
+  for (int64_t k = 0, at = 0; k < range; ++k) {
+    if (!seen[k]) continue;
+    values.data<int64_t>()[at] = least + k;
+    times.data<int64_t>()[at++] = seen[k];
+  }
+  copy_raw(out, values);
+  c.out.push_back(out);
+  if (inverse) {
+    const Tensor ranks = empty(x.shape(), DType::Int64, x.device());
+    int64_t* const to = ranks.data<int64_t>();
+    for (int64_t k = 0; k < n; ++k) to[k] = rank[place(k)];
+    c.out.push_back(ranks);
+  }
+  if (counts) c.out.push_back(times);
+  return true;
+}
+
 // Distinct integers within a range of which a bit each can be kept: marked, not sorted. False where they do not lie so.
 bool mark_unique(Call& c, const Tensor& x, bool inverse, bool counts) {
   const int64_t n = x.numel();
@@ -79,6 +118,9 @@ bool mark_unique(Call& c, const Tensor& x, bool inverse, bool counts) {
   const auto from_least = [&](int64_t i) {
     return static_cast<uint64_t>(i) - static_cast<uint64_t>(least);
   };
+  if (from_least(most) < kFewValues && (inverse || counts))
+    return count_unique(c, x, v, least, static_cast<int64_t>(from_least(most)) + 1, inverse,
+                        counts);
   if (from_least(most) >= static_cast<uint64_t>(std::max<int64_t>(4096, 32 * n))) return false;
   std::vector<uint64_t> bits(from_least(most) / 64 + 1);
   for (int64_t i = 0; i < n; ++i)

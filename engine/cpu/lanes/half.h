@@ -102,8 +102,7 @@ constexpr bool half_instructions = false;
 TYCHO_INLINE __m512i to_bfloat16(const float* p) {  // in the high halves
   const __m512 x = _mm512_loadu_ps(p);
   const __m512i b = _mm512_castps_si512(x);
-  const __m512i odd =
-      _mm512_and_si512(_mm512_maskz_srli_epi32(-1, b, 16), _mm512_set1_epi32(1));
+  const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(-1, b, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(b, odd), _mm512_set1_epi32(0x7fff));
   return _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), b,
                               _mm512_set1_epi32(0x400000));
@@ -127,8 +126,8 @@ inline void to_bfloat16(char* p, const float* __restrict tile, int64_t n) {
                                                      45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
   const __m512i high = _mm512_load_si512(kHigh);
   for (; i + 32 <= n; i += 32)
-    _mm512_storeu_si512(
-        p + 2 * i, _mm512_permutex2var_epi16(to_bfloat16(tile + i), high, to_bfloat16(tile + i + 16)));
+    _mm512_storeu_si512(p + 2 * i, _mm512_permutex2var_epi16(to_bfloat16(tile + i), high,
+                                                             to_bfloat16(tile + i + 16)));
 #else
   for (; i + 16 <= n; i += 16) {
     const __m256i both = _mm256_packus_epi32(to_bfloat16(tile + i), to_bfloat16(tile + i + 8));
@@ -148,7 +147,8 @@ constexpr bool bfloat16_instructions = false;
 #endif
 
 // to_odd of many.
-[[gnu::noinline, gnu::noclone]] inline void to_odd(float* __restrict out, const double* __restrict x, int64_t n) {
+[[gnu::noinline, gnu::noclone]] inline void to_odd(float* __restrict out,
+                                                   const double* __restrict x, int64_t n) {
   int64_t i = 0;
 #if defined(TYCHO_LEVEL_v4)
   for (; i + 8 <= n; i += 8) {
@@ -225,7 +225,8 @@ inline int64_t doubles_to_short(char* p, const double* x, int64_t n) {
         const __m256i size = _mm256_and_si256(b, _mm256_set1_epi32(INT32_MAX));
         const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
         bad = _mm256_or_si256(
-            bad, _mm256_andnot_si256(zero, _mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), size)));
+            bad,
+            _mm256_andnot_si256(zero, _mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), size)));
       }
       _mm256_storeu_ps(f + j, v);
     }

@@ -137,8 +137,8 @@ bool use_pairs(bool use) { return std::exchange(quick_pairs, use); }
 bool pairs_pay(const Product& p) {
   // Few rows are a matter of reading b, which is sooner read as it lies.
   const int64_t few = p.b_col == 1 ? 4 : 1;
-  return pairs_are_quick() && p.dtype == DType::BFloat16 && p.m > few &&
-         level() == Level::v4 && trusts_onednn({Primitive::Product, DType::BFloat16});
+  return pairs_are_quick() && p.dtype == DType::BFloat16 && p.m > few && level() == Level::v4 &&
+         trusts_onednn({Primitive::Product, DType::BFloat16});
 }
 
 void gemm_bf16(const Product& p) {

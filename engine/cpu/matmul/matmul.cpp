@@ -238,8 +238,7 @@ bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vec
   Sizes batch = out.shape();
   batch.n = matrix.batch.n;
   const int64_t m = matrix.rows, k = matrix.cols, count = product(batch);
-  if (count * m != out.numel() || (matrix.col == 1 ? k < kShort : m < kShortColumn))
-    return false;
+  if (count * m != out.numel() || (matrix.col == 1 ? k < kShort : m < kShortColumn)) return false;
   const Tensor y = empty({out.numel()}, DType::Float32);
   const bool float16 = out.dtype() == DType::Float16;
   const auto* const a = matrix.t.data<uint16_t>();

@@ -285,8 +285,7 @@ struct Repeats {
         const int64_t place = first + place_of(again, again_rank - 1, k).out;
         for (int64_t i = 0; i < run.size; i += room) {
           const int64_t m = std::min(room, run.size - i);
-          for (int c = 0; c < components; ++c)
-            std::fill_n(copies + c * room, m, s[c * cap + j]);
+          for (int c = 0; c < components; ++c) std::fill_n(copies + c * room, m, s[c * cap + j]);
           sink.call(sink.function, copies, room, m, place + i * run.out, run.out);
         }
       }
@@ -418,7 +417,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
   constexpr int64_t kFewSmall = 4;
   const bool straight_lanes = straight && columns && p.depth <= kFewSmall && folder.f->shallow &&
                               straight->type == lane_type_of(lanes) && small && !small->shallow;
-  if (small && !straight_lanes && (boxes || lines || (columns ? p.kept[column].in : folder.inner_step()) == 1))
+  if (small && !straight_lanes &&
+      (boxes || lines || (columns ? p.kept[column].in : folder.inner_step()) == 1))
     take_small();
   const bool as_it_is =
       straight && folder.f->shallow && p.depth > 0 && p.depth <= kShallow &&

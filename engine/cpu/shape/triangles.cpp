@@ -72,16 +72,15 @@ void small_triangles(const Triangle& t, const Tensor& out, const Tensor& x) {
   constexpr int64_t kAtOnce = 8192;  // elements, so that they are cleared in the first cache
   const int64_t numel = t.rows * t.cols;
   copy(out, x);
-  parallel_for(x.numel() / numel, std::max<int64_t>(1, 32768 / numel),
-               [&](int64_t begin, int64_t end) {
-                 const int64_t step = kAtOnce / numel;
-                 for (int64_t i = begin; i < end; i += step)
-                   (t.size == 8   ? clear_places<uint64_t>
-                    : t.size == 4 ? clear_places<uint32_t>
-                    : t.size == 2 ? clear_places<uint16_t>
-                                  : clear_places<uint8_t>)(t, out.data(), i,
-                                                           std::min(end, i + step));
-               });
+  parallel_for(
+      x.numel() / numel, std::max<int64_t>(1, 32768 / numel), [&](int64_t begin, int64_t end) {
+        const int64_t step = kAtOnce / numel;
+        for (int64_t i = begin; i < end; i += step)
+          (t.size == 8   ? clear_places<uint64_t>
+           : t.size == 4 ? clear_places<uint32_t>
+           : t.size == 2 ? clear_places<uint16_t>
+                         : clear_places<uint8_t>)(t, out.data(), i, std::min(end, i + step));
+      });
 }
 
 void triangle(Call& c, bool lower) {

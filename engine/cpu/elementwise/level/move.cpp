@@ -1,8 +1,8 @@
 // Steps, places and transpositions. A tile is transposed in registers; where one row of it fills a
 // cache line, the line can be written around the caches.
 #include "engine/cpu/elementwise/move.h"
-#include "engine/cpu/lanes/steps.h"
 
+#include "engine/cpu/lanes/steps.h"
 #include "engine/cpu/lanes/transpose.h"
 #include "engine/cpu/lanes/vec.h"
 

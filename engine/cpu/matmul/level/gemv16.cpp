@@ -106,12 +106,13 @@ void short_columns(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const u
       for (int u = 0; u < U; ++u)
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n)
-          sum[u][n] = fma(Format::from(a + (from + j + u) * lda + n * L::size), L(wide[j + u]),
-                          sum[u][n]);
+          sum[u][n] =
+              fma(Format::from(a + (from + j + u) * lda + n * L::size), L(wide[j + u]), sum[u][n]);
     for (; j < count; ++j)
       for (int n = 0; n < N; ++n)
-        sum[0][n] = fma(Format::some(a + (from + j) * lda + n * L::size, n < N - 1 ? L::size : last),
-                        L(wide[j]), sum[0][n]);
+        sum[0][n] =
+            fma(Format::some(a + (from + j) * lda + n * L::size, n < N - 1 ? L::size : last),
+                L(wide[j]), sum[0][n]);
   }
   for (int n = 0; n < N; ++n) {
     L s = sum[0][n];
