@@ -150,6 +150,7 @@ local function float_text(x)
 end
 
 local function value_text(v, python)
+  if math.type(v) == "integer" then return v end
   if v == nil or v == torch.none then return python and "None" or "nil" end
   if type(v) == "boolean" then return python and (v and "True" or "False") or tostring(v) end
   if type(v) == "string" then return python and "'" .. v .. "'" or '"' .. v .. '"' end
@@ -188,10 +189,12 @@ local words_of = setmetatable({}, {__index = function(known, pattern)
 end})
 
 local function describe(self, pattern, spec)
-  local python, parts = layer.python(), {}
-  for _, word in ipairs(words_of[pattern]) do
+  local python, parts, words = layer.python(), {}, words_of[pattern]
+  for i = 1, #words do
+    local word = words[i]
     local name = word.name
-    local v = self[name]
+    local v = rawget(self, name)
+    if v == nil then v = self[name] end
     if name == "bias" then
       v = rawget(self, "bias") ~= nil or rawget(self, "bias_ih") ~= nil or rawget(self, "bias_ih_l0") ~= nil
     end

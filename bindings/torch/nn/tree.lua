@@ -95,6 +95,14 @@ end
 local showing = setmetatable({}, {__mode = "k"})
 local shown_meta = {__close = function(shown) showing[shown[1]] = nil end}
 
+local function holds_tables(module)
+  local order = module._order
+  for i = 1, #order do
+    if type(rawget(module, order[i])) == "table" then return true end
+  end
+  return false
+end
+
 function tree.install(Module, Class)
   ---The module at a name with dots ("layers.0.fc", as in state_dict); "" is the module itself.
   function Class:get_submodule(name)
@@ -129,8 +137,8 @@ function tree.install(Module, Class)
   function Class:_text()
     if showing[self] then return self._name .. "(..)" end
     local extra, lines = self:extra_repr(), nil
-    local children = self:named_children()
-    if #children > 0 then
+    local children = holds_tables(self) and self:named_children()
+    if children and #children > 0 then
       showing[self] = true
       local shown <close> = setmetatable({self}, shown_meta)
       lines = child_lines(children, self._name == "ModuleList" and rawget(getmetatable(self), "_item"))
