@@ -97,6 +97,60 @@ void products_in_parts(const RowParts& p, const Tensor& x, const Tensor& out) {
   if (to.get() != out.get()) copy_raw(out, to);
 }
 
+// Long lines beside each other, the same way: parts of some rows of them stay near.
+constexpr int64_t kLongColumn = 1024;
+void products_of_columns(const Tensor& x, const Tensor& out, int64_t n, int64_t inner) {
+  constexpr int64_t kRows = 128, kCols = 64;
+  constexpr int kBeside = 8;
+  const Tensor in = packed(x), to = out.contiguous() ? out : empty(out.shape(), out.dtype());
+  const int bytes = dtype_size(in.dtype()), type = static_cast<int>(in.dtype()),
+            lanes = static_cast<int>(Lanes::F64);
+  const int64_t parts = (n + kRows - 1) / kRows, blocks = (inner + kCols - 1) / kCols;
+  for (int64_t slab = 0; slab < x.numel(); slab += n * inner) {
+    std::vector<double> before(static_cast<size_t>((parts + 1) * inner), 1.0), behind(before);
+    // f(part, its first column, rows, columns, their values)
+    const auto each = [&](auto f) {
+      parallel_for(parts * blocks, 4, [&](int64_t begin, int64_t end) {
+        const Scratch scratch(static_cast<size_t>(kRows * kCols) * sizeof(double));
+        double* const v = reinterpret_cast<double*>(scratch.data());
+        for (int64_t u = begin; u < end; ++u) {
+          const int64_t part = u / blocks, j = u % blocks * kCols,
+                        cols = std::min(kCols, inner - j), rows = std::min(kRows, n - part * kRows);
+          const int64_t first = slab + part * kRows * inner + j;
+          for (int64_t r = 0; r < rows; ++r)
+            level_of::load_tile(lanes, type, v + r * cols, in.data() + (first + r * inner) * bytes,
+                                1, cols);
+          f(part, j, rows, cols, v);
+        }
+      });
+    };
+    each([&](int64_t part, int64_t j, int64_t rows, int64_t cols, const double* v) {
+      double product[kCols];
+      std::fill_n(product, cols, 1.0);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < cols; ++k) product[k] *= v[r * cols + k];
+      std::copy_n(product, cols, before.data() + (part + 1) * inner + j);
+      std::copy_n(product, cols, behind.data() + part * inner + j);
+    });
+    for (int64_t k = inner; k < (parts + 1) * inner; ++k) before[k] *= before[k - inner];
+    for (int64_t k = parts * inner - 1; k >= 0; --k) behind[k] *= behind[k + inner];
+    each([&](int64_t part, int64_t j, int64_t rows, int64_t cols, const double* v) {
+      double y[kRows * kCols];
+      const double *const b = before.data() + part * inner + j, *const a = behind.data() +
+                                                                           (part + 1) * inner + j;
+      int64_t k = 0;
+      for (; k + kBeside <= cols; k += kBeside)
+        products_of_others<kBeside>(v + k, y + k, rows, cols, 1, b + k, a + k);
+      for (; k < cols; ++k) products_of_others<1>(v + k, y + k, rows, cols, 0, b + k, a + k);
+      const int64_t first = slab + part * kRows * inner + j;
+      for (int64_t r = 0; r < rows; ++r)
+        level_of::store_tile(lanes, type, to.data() + (first + r * inner) * bytes, y + r * cols, 1,
+                             cols);
+    });
+  }
+  if (to.get() != out.get()) copy_raw(out, to);
+}
+
 void prod_of_others(Call& c) {
   constexpr int kBeside = 8;
   constexpr double kOnes[kBeside] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -108,6 +162,8 @@ void prod_of_others(Call& c) {
   for (int k = d + 1; k < x.rank(); ++k) inner *= x.size(k);
   if (const RowParts parts(x.numel() / n, n); inner == 1 && !parts.whole())
     return products_in_parts(parts, x, out);
+  if (inner > 1 && n >= kLongColumn && x.dtype() == out.dtype())
+    return products_of_columns(x, out, n, inner);
   Tensor in = empty(x.shape(), DType::Float64), result = empty(x.shape(), DType::Float64);
   copy_raw(in, x);
   const double* v = in.data<double>();
