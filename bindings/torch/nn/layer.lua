@@ -189,12 +189,10 @@ local words_of = setmetatable({}, {__index = function(known, pattern)
 end})
 
 local function describe(self, pattern, spec)
-  local python, parts, words = layer.python(), {}, words_of[pattern]
-  for i = 1, #words do
-    local word = words[i]
+  local python, parts = layer.python(), {}
+  for _, word in ipairs(words_of[pattern]) do
     local name = word.name
-    local v = rawget(self, name)
-    if v == nil then v = self[name] end
+    local v = self[name]
     if name == "bias" then
       v = rawget(self, "bias") ~= nil or rawget(self, "bias_ih") ~= nil or rawget(self, "bias_ih_l0") ~= nil
     end

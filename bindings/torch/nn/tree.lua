@@ -95,6 +95,7 @@ end
 local showing = setmetatable({}, {__mode = "k"})
 local shown_meta = {__close = function(shown) showing[shown[1]] = nil end}
 
+-- Without any, a module has no children: most have none.
 local function holds_tables(module)
   local order = module._order
   for i = 1, #order do
