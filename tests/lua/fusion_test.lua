@@ -251,6 +251,37 @@ end)
 
 -- Links take whole blocks of elements, and what is left over runs row by row; where many tensors meet, tiles
 -- are smaller; results past the caches come from tiles.
+test("one row over what repeats gives the bits of the row run at once, on any number of threads", function()
+  local threads = torch.get_num_threads()
+  -- Shapes of both operands: rows, columns, what repeats within and around, with long rows and short ones.
+  local shapes = {
+    {{30, 1}, {1, 64}}, {{1, 200}, {30, 1}}, {{7, 1, 96}, {1, 5, 1}}, {{300, 333}, {300, 1}}, {{300, 333}, {333}},
+    {{5, 64, 1}, {5, 64, 128}}, {{4, 1, 100}, {4, 50, 1}}, {{700, 1}, {1, 65}}, {{3, 33}, {3, 1}},
+  }
+  for i, shape in ipairs(shapes) do
+    for _, dtype in ipairs {"float32", "float64", "bfloat16", "float16"} do
+      torch.manual_seed(i)
+      local x, y = torch.randn(shape[1]):to(dtype), torch.randn(shape[2]):to(dtype)
+      for _, f in ipairs {
+        function() return x + y end, function() return y - x end, function() return x:mul(y) end,
+        function() return torch.maximum(y, x) end, function() return torch.where(x:gt(0), y, 3) end,
+        function() return torch.add(x, y, {alpha = 2}) end, function() return x:lt(y) end,
+        function() return torch.atan2(x, y) end,
+      } do
+        torch.set_fusion(false)
+        local want = bits(f())
+        for n = 1, 3 do
+          torch.set_num_threads(n)
+          local got = with_fusion(8, function() return bits(f()) end)
+          check.equal(torch.equal(got, want), true, dtype .. " " .. i)
+        end
+        torch.set_num_threads(threads)
+      end
+    end
+  end
+  torch.set_fusion(true)
+end)
+
 test("links of every length give the bits of single rows", function()
   local function chain(x, y, row)
     local a = x * x * x * 0.25 + x

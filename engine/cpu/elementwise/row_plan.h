@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/rows.h"
@@ -12,6 +13,7 @@ namespace tycho::cpu {
 
 constexpr int64_t kElements = 1024;  // of a tile, at most
 constexpr int64_t kFirstCache = 32 << 10;
+constexpr int64_t kShortestRow = 64;  // that is worth a call by itself
 
 // The program with its steps in another order, in which what reads a step's result follows it where it
 // can: such steps become links. `end_step` is where each end's step has gone.
@@ -75,6 +77,10 @@ struct RowPlan {
   int64_t elements;  // of a tile
   // Tiles begin at multiples of it, so that repeated operands are read in place.
   int64_t period = 0;
+  // Elements along which every input goes on or repeats one value; 0 where all are whole. Is the
+  // program one step that needs no tiles?
+  int64_t row = 0;
+  bool lies_by_rows = false;
 
   // Results are written past the caches, from tiles.
   const Lanes lanes;
@@ -86,10 +92,13 @@ struct RowPlan {
         lane_type(lane_type_of(lanes)),
         stream(passes_caches(p.numel * dtype_size(lane_type), p.inputs, written(p))) {
     int streams = 0;  // tensors that pass through the cache
+    bool as_they_lie = true;
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       const bool whole = in.count == p.numel;
       loaded[i] = static_cast<int16_t>(whole && in.dtype == lane_type ? -1 : tiles++);
+      as_they_lie = as_they_lie && in.dtype == lane_type;
+      if (!whole) row = std::gcd(row, in.inner > 1 ? in.inner : in.count);
       if (!whole && !period) period = in.inner > 1 ? in.inner : in.count;
       streams += loaded[i] < 0;
     }
@@ -126,6 +135,8 @@ struct RowPlan {
     }
     const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(lane_type);
     elements = whole <= kFirstCache ? kElements : kElements / 2;
+    lies_by_rows = row >= kShortestRow && p.steps == 1 && !p.ends && p.step[0].to && !stream &&
+                   plain[0] && as_they_lie;
     if (!period)
       period = elements;
     else if (period < elements)

@@ -253,6 +253,55 @@ class TileRun {
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
 };
 
+// Elements [begin, end) of a program of one step that reads and writes everything where it lies: one
+// call for each run of elements, along which every operand either goes on or repeats one value.
+void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int64_t begin, int64_t end) {
+  const RowProgram::Step& s = p.step[0];
+  const int bytes = dtype_size(plan.lane_type), value = static_cast<int>(value_lanes(plan.lanes));
+  struct Place {
+    int64_t within, index;  // of its `inner`; of its elements
+  } place[RowProgram::kMostInputs];
+  for (int i = 0; i < p.inputs; ++i)
+    place[i] = {begin % p.input[i].inner, begin / p.input[i].inner % p.input[i].count};
+  alignas(64) char one[kOperands][kRepeatedBytes];
+  void* places[kOperands + 1];
+  unsigned repeated = 0;
+  const auto repeat = [&](int j, DType dtype, const void* x) {
+    level_of::load_tile(value, static_cast<int>(dtype), one[j], x, 0,
+                        kRepeatedBytes / dtype_size(p.lanes));
+    places[j + 1] = one[j], repeated |= 2u << j;
+  };
+  for (int j = 0; j < s.n; ++j) {
+    if (s.operand[j].from == RowProgram::From::Input) continue;
+    const double x = s.operand[j].number;
+    const float f = static_cast<float>(x);
+    repeat(j, p.lanes, p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x);
+  }
+  for (int64_t at = begin, m; at < end; at += m) {
+    m = std::min(plan.row - at % plan.row, end - at);
+    for (int j = 0; j < s.n; ++j) {
+      if (s.operand[j].from != RowProgram::From::Input) continue;
+      const int i = s.operand[j].index;
+      char* const from = const_cast<char*>(p.input[i].data) + place[i].index * bytes;
+      places[j + 1] = from;
+      if (p.input[i].inner == 1) continue;
+      repeated |= 2u << j;
+      if (plan.lanes != value_lanes(plan.lanes)) repeat(j, plan.lane_type, from);
+    }
+    for (int i = 0; i < p.inputs; ++i) {
+      const RowProgram::Input& in = p.input[i];
+      Place& now = place[i];
+      if (in.inner == 1)
+        now.index += m;
+      else if ((now.within += m) == in.inner)
+        now.within = 0, ++now.index;
+      if (now.index == in.count) now.index = 0;
+    }
+    places[0] = s.to + at * bytes;
+    plan.fn[0](places, m, repeated);
+  }
+}
+
 }  // namespace
 
 void cpu::run_rows(const RowProgram& p) {
@@ -265,6 +314,7 @@ void cpu::run_rows(const RowProgram& p) {
   parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
                [&](int64_t begin, int64_t end) {
                  const int64_t last = std::min(end * unit, p.numel);
+                 if (plan.lies_by_rows) return run_where_it_lies(q, plan, begin, last);
                  TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();

@@ -58,12 +58,36 @@ constexpr bool is_short = is_one_of<
     Value_relu6, Value_eq, Value_ne, Value_lt, Value_le, Value_gt, Value_ge, Value_logical_and,
     Value_logical_or, Value_logical_not, Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
 
+// Of two operands, one of which is a single value: that one stays in a register. Reloading it would wait
+// for the stores before, and rows of a matrix beside a column's values are short.
+template <class Value, class T>
+void run_row_and_one(void* const* p, int64_t n, bool first) {
+  constexpr int size = Lane<T>::size;
+  const T* const each = static_cast<const T*>(p[first ? 2 : 1]);
+  const Lane<T> one(*static_cast<const T*>(p[first ? 1 : 2]));
+  void* const y = p[0];
+  const auto go = [&](const auto& value) {
+    int64_t i = 0;
+    for (; i + 4 * size <= n; i += 4 * size)
+#pragma GCC unroll 4
+      for (int u = 0; u < 4; ++u)
+        result(y, i + u * size, value(Lane<T>::load(each + i + u * size)), size);
+    for (; i < n; i += size) result(y, i, value(operand(each + i, n - i)), n - i);
+  };
+  if (first)
+    go([&](Lane<T> x) { return Value::value(one, x, x, x); });
+  else
+    go([&](Lane<T> x) { return Value::value(x, one, x, x); });
+}
+
 // Runs Value over n elements. Short rows run four lanes at a time first; otherwise the value stands
 // once in the code, for whole lanes and for the partial one at the end: reading past the end could
 // fault, and writing past it would destroy a neighbour.
 template <class Value, int operands, class T>
 void run_row(void* const* p, int64_t n, unsigned repeated) {
   constexpr int size = Lane<T>::size;
+  if constexpr (is_short<Value> && operands == 2)
+    if (repeated == 2 || repeated == 4) return run_row_and_one<Value, T>(p, n, repeated == 2);
   alignas(TYCHO_LANE_BYTES) T room[operands][(is_short<Value> ? 4 : 1) * size];
   const Elements<T> a(p, 1, repeated, room[0]),
       b = operands > 1 ? Elements<T>(p, 2, repeated, room[operands > 1]) : a,
