@@ -163,6 +163,11 @@ Tensor result_for(const Tensor& out, DType type) {
   return out.dtype() == type ? out : empty_pooled(out, out.shape(), type);
 }
 
+// Four lines of what is computed in, for max_pool_lines and max_pool_scatter.
+size_t line_room(const Pool& p, DType type) {
+  const int64_t line = p.axis[2].in * (p.channels <= kFewChannels ? p.channels : 1);
+  return static_cast<size_t>(4 * (line + kPoolRoom) * std::max(4, dtype_size(type)));
+}
 int64_t lines(const Pool& p) { return p.images * p.axis[0].out * p.axis[1].out; }
 int64_t line_work(const Pool& p) {
   constexpr int64_t kLine = 128;  // what a line costs besides its taps, in taps
@@ -190,7 +195,7 @@ void max_pool(Call& c) {
   void* taps = c.flag(2) ? static_cast<void*>(c.out[1].data()) : nullptr;
   if (taps) d.pool.wide = c.out[1].dtype() == DType::Int32;
   parallel_for(lines(d.pool), grain(line_work(d.pool)), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(static_cast<size_t>(2 * (d.pool.axis[2].in + 64) * dtype_size(type)));
+    const Scratch scratch(line_room(d.pool, type));
     level_of::max_pool_lines(type_of(type), static_cast<const Pool*>(&d.pool),
                              static_cast<const void*>(x.data()), static_cast<void*>(y.data()), taps,
                              begin, end, static_cast<void*>(scratch.data()));
@@ -212,9 +217,11 @@ void max_pool_scatter(Call& c) {
   const Tensor g = prepared(c.tensor(0), type, planes);
   const Tensor t = prepared(taps, taps.dtype(), planes), x = result_for(out, type);
   parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
-    level_of::max_pool_scatter(
-        type_of(type), static_cast<const Pool*>(&d.pool), static_cast<const void*>(g.data()),
-        static_cast<const void*>(t.data()), static_cast<void*>(x.data()), begin, end);
+    const Scratch scratch(line_room(d.pool, type));
+    level_of::max_pool_scatter(type_of(type), static_cast<const Pool*>(&d.pool),
+                               static_cast<const void*>(g.data()),
+                               static_cast<const void*>(t.data()), static_cast<void*>(x.data()),
+                               begin, end, static_cast<void*>(scratch.data()));
   });
   if (out.dtype() != type) copy_raw(out, x);
 }

@@ -25,18 +25,21 @@ struct Pool {
 
 // A scatter runs in lanes with at least so many channels and at most so many taps.
 constexpr int64_t kScatterChannels = 4, kScatterTaps = 32;
+constexpr int64_t kFewChannels = 8;  // at most half a lane's
+constexpr int64_t kPoolRoom = 64;    // elements behind a line of working memory
 
 }  // namespace tycho::cpu
 
 // T by `type`: 0 float, 1 double, 2 int64; for max_pool_lines of several channels, and scatters in
 // lanes whose windows do not overlap, also 3: bfloat16. Lines are (image, out0, out1), images whole
-// images. `scratch` is working memory for 2 * (axis[2].in + 64) elements; of avg_pool_spread for axis[2].in + axis[2].out.
+// images. `scratch` is working memory: of maxima for four lines of all channels (of one, where there are
+// more than kFewChannels) with kPoolRoom behind each, of avg_pool_spread for axis[2].in + axis[2].out.
 TYCHO_LEVELS(void, max_pool_lines,
              (int type, const ::tycho::cpu::Pool* p, const void* x, void* y, void* taps,
               int64_t begin, int64_t end, void* scratch))
 TYCHO_LEVELS(void, max_pool_scatter,
              (int type, const ::tycho::cpu::Pool* p, const void* g, const void* taps, void* x,
-              int64_t begin, int64_t end))
+              int64_t begin, int64_t end, void* scratch))
 TYCHO_LEVELS(void, max_pool_gather,
              (int type, const ::tycho::cpu::Pool* p, const void* x, const void* taps, void* y,
               int64_t begin, int64_t end))

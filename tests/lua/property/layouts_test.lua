@@ -241,3 +241,40 @@ test("comparisons of every lane type and length are bytes of 0 and 1", function(
     end
   end
 end)
+
+test("maxima of windows over a few channels side by side are those of planes, with places and gradients", function()
+  local F = torch.nn.functional
+  torch.manual_seed(11)
+  local function draw(n) return torch.randint(1, n + 1, {}):item() end
+  for case = 1, 300 do
+    local dtype = ({"float32", "float64", "bfloat16", "float16", "int32"})[draw(5)]
+    local kernel, stride = {draw(4), draw(5)}, {draw(4), draw(4)}
+    if draw(3) == 1 then stride = kernel end  -- windows that cover the image
+    local size = {draw(3), 1 + draw(8), 0, 0}
+    local dilation = draw(4) == 1 and 2 or 1
+    local padding = {draw(kernel[1] // 2 + 1) - 1, draw(kernel[2] // 2 + 1) - 1}
+    for d = 1, 2 do
+      size[d + 2] = stride == kernel and kernel[d] * (dilation + draw(11)) or kernel[d] * dilation + draw(40)
+    end
+    local x = torch.randint(-4, 5, size):to(dtype)
+    if dtype ~= "int32" then  -- many are equal; some are nan, some the least
+      x = torch.where(torch.rand(size):lt(0.1), 0 / 0, torch.where(torch.rand(size):lt(0.2), -math.huge, x)):to(dtype)
+    end
+    local function run(a)
+      if dtype ~= "int32" then a = a:detach():requires_grad_() end
+      local y, at = F.max_pool2d(a, kernel, stride, padding, dilation, false, true)
+      if dtype ~= "int32" then
+        torch.manual_seed(case)
+        y:backward(torch.randint(1, 9, y.shape):to(dtype))
+      end
+      return y:detach(), at, a.grad or y:detach()
+    end
+    local y, at, d = run(x)
+    local y2, at2, d2 = run(x:to {memory_format = "channels_last"})
+    local what = ("case %d: %s %dx%dx%d"):format(case, dtype, size[2], size[3], size[4])
+    check.equal(torch.allclose(y:double(), y2:double(), 0, 0, true), true, what)
+    check.equal(torch.equal(at, at2), true, what .. ", places")
+    check.equal(torch.allclose(d:double(), d2:double(), 0, 0, true), true, what .. ", gradients")
+    torch.manual_seed(case * 31)
+  end
+end)

@@ -1,100 +1,21 @@
 // Max pooling. With several channels, lanes run over channels; a plane is reduced over the rows of
 // its windows first, along whole lines, and then across. The first of equal maxima is taken, in
 // the order rows, columns; nan wins over numbers, a later nan over an earlier one (as PyTorch).
-#include "engine/cpu/lanes/storage.h"
-#include "engine/cpu/pool/level/pool.h"
+#include "engine/cpu/pool/level/max_pool_few.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-// Lanes of what lies in memory as S, or their first n elements.
-template <class S>
-TYCHO_INLINE Lane<In<S>> take_n(const S* p, int n) {
-  if constexpr (sizeof(S) == 2)
-    return n == Lane<float>::size ? get(p) : get_some(p, n, S(0));
-  else
-    return load_n(p, n);
-}
-template <class S>
-TYCHO_INLINE void give_n(S* p, Lane<In<S>> x, int n) {
-  if constexpr (sizeof(S) == 2)
-    n == Lane<float>::size ? put(x, p) : put_some(x, p, n);
-  else
-    store_n(p, x, n);
-}
-
-// A window's taps as offsets from its corner, in pixels, where they are few.
-struct Taps {
-  static constexpr int64_t kMost = 64;
-  int64_t count, offset[kMost];
-  bool few;
-  explicit Taps(const Pool& p) {
-    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
-    count = az.kernel * ay.kernel * ax.kernel;
-    few = count <= kMost;
-    for (int64_t t = 0; few && t < count; ++t) {
-      const int64_t tx = t % ax.kernel, rest = t / ax.kernel;
-      const int64_t ty = rest % ay.kernel, tz = rest / ay.kernel;
-      offset[t] = (tz * az.dilation * ay.in + ty * ay.dilation) * ax.in + tx * ax.dilation;
-    }
-  }
-  // Calls f(pixel, tap) for the taps of a window inside the image, in scan order.
-  template <class F>
-  TYCHO_INLINE void each(const Pool& p, const Place& o, F&& f) const {
-    const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
-    if (few && whole(az, o.z) && whole(ay, o.y) && whole(ax, o.x)) {
-      const int64_t corner = (az.start[o.z] * ay.in + ay.start[o.y]) * ax.in + ax.start[o.x];
-      for (int64_t t = 0; t < count; ++t) f(corner + offset[t], t);
-    } else {
-      each_tap(p, o, f);
-    }
-  }
-
- private:
-  TYCHO_INLINE static bool whole(const PoolAxis& a, int64_t o) {
-    return a.first[o] == 0 && a.last[o] == a.kernel;
-  }
-};
-
 template <class S, bool taps_wanted>
 void lines_of_channels(const Pool& p, const S* x, S* y, TapNumbers taps, int64_t begin,
                        int64_t end) {
-  using T = In<S>;
-  using L = Lane<T>;
   const int64_t width = p.axis[2].out, image = pixels_of(p) * p.channels;
   const Taps window(p);
   each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t z, int64_t row) {
-    for (int64_t ox = 0; ox < width; ++ox) {
-      const Place o{z, row, ox};
-      const int64_t out = (line * width + ox) * p.channels;
-      each_lane<T>(p.channels, [&](int64_t c, int m) {
-        const S* from = x + n * image + c;
-        L best(0), at(0);
-        bool begun = false;
-        window.each(p, o, [&](int64_t pixel, int64_t tap) {
-          const L v = take_n(from + pixel * p.channels, m);
-          if (!begun) {
-            best = v;
-            at = L(static_cast<T>(tap));
-            begun = true;
-            return;
-          }
-          const auto wins = (v > best) | (v != v);
-          best = select(wins, v, best);
-          if (taps_wanted) at = select(wins, L(static_cast<T>(tap)), at);
-        });
-        give_n(y + out + c, best, m);
-        if (taps_wanted) store_taps(taps, out + c, at, m);
-      });
-    }
+    for (int64_t ox = 0; ox < width; ++ox)
+      channels_of<S, taps_wanted>(p, window, {z, row, ox}, x + n * image, y, taps,
+                                  (line * width + ox) * p.channels);
   });
-}
-
-// Whether (v, tap) comes before (best, at): of equal maxima the earlier tap, of several nan the later.
-template <class V>
-TYCHO_INLINE auto comes_first(V v, V tap, V best, V at) {
-  const auto nan = v != v, old_nan = best != best;
-  return (nan & (~old_nan | (tap > at))) | (~old_nan & ((v > best) | ((v == best) & (tap < at))));
 }
 
 // The maximum of a window, whose columns hold maxima `from` of rows that begin with the taps `row` (null:
@@ -248,6 +169,12 @@ void forward(const Pool& p, const S* x, S* y, void* taps, int64_t begin, int64_t
            : lines_of_planes<S, false>(p, x, y, t, begin, end, static_cast<S*>(scratch));
       return;
     }
+  if (few_channels<In<S>>(p) && p.axis[2].stride > 0) {
+    In<S>* const room = static_cast<In<S>*>(scratch);
+    taps ? lines_of_few_channels<S, true>(p, x, y, t, begin, end, room)
+         : lines_of_few_channels<S, false>(p, x, y, t, begin, end, room);
+    return;
+  }
   taps ? lines_of_channels<S, true>(p, x, y, t, begin, end)
        : lines_of_channels<S, false>(p, x, y, t, begin, end);
 }
@@ -293,7 +220,8 @@ TYCHO_INLINE void each_chosen(const Pool& p, TapNumbers taps, int64_t begin, int
 }
 
 template <class S>
-void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, int64_t end) {
+void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, int64_t end,
+             In<S>* scratch) {
   using T = In<S>;
   using L = Lane<T>;
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
@@ -301,6 +229,8 @@ void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, in
   const Taps window(p);
   bool tiled = p.apart;  // every pixel lies in one window
   for (const PoolAxis& a : p.axis) tiled = tiled && a.start[0] == 0 && a.out * a.kernel == a.in;
+  if (tiled && p.channels > 1 && few_channels<T>(p))
+    return spread_few_channels(p, g, taps, x, begin, end, scratch);
   const bool lanes = p.channels >= kScatterChannels && window.count <= kScatterTaps;
   if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(S));
   if (!lanes) {
@@ -350,10 +280,11 @@ void max_pool_lines(int type, const Pool* p, const void* x, void* y, void* taps,
 }
 
 void max_pool_scatter(int type, const Pool* p, const void* g, const void* taps, void* x,
-                      int64_t begin, int64_t end) {
+                      int64_t begin, int64_t end, void* scratch) {
   by_storage(type, [&](auto zero) {
     using S = decltype(zero);
-    scatter(*p, static_cast<const S*>(g), numbers(p, taps), static_cast<S*>(x), begin, end);
+    scatter(*p, static_cast<const S*>(g), numbers(p, taps), static_cast<S*>(x), begin, end,
+            static_cast<In<S>*>(scratch));
   });
 }
 
