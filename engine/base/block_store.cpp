@@ -18,6 +18,20 @@ enum : unsigned { SmallSpans = 0, WideSpans = 1 };
 constexpr size_t kind_bytes(unsigned kind) {
   return kind == SmallSpans ? kSmallSpan : kind == WideSpans ? kWideSpan : class_bytes(kind);
 }
+
+// Tensors so large are read from memory beside each other. At the same place within their pages they would
+// share banks of it, which takes a tenth longer (Zen 4): each lies a step further into a mapping.
+constexpr size_t kSpread = size_t(16) << 20, kSpreadStep = 128 << 10;
+constexpr unsigned kSpreadSteps = kHugePage / kSpreadStep / 2;
+constexpr size_t mapped_bytes(unsigned kind) {
+  const size_t bytes = kind_bytes(kind);
+  return bytes >= kSpread ? bytes + kHugePage : bytes;
+}
+char* start_of_mapping(void* block, unsigned kind) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(block);
+  return static_cast<char*>(block) - (kind_bytes(kind) >= kSpread ? at % kHugePage : 0);
+}
+
 unsigned span_kind(unsigned c) { return c < kSmallClasses ? SmallSpans : WideSpans; }
 
 uint32_t seconds() {
@@ -80,18 +94,23 @@ void BlockStore::unmap(Idle* cut) {
   while (cut != nullptr) {
     Idle* block = cut;
     cut = block->older;
-    const size_t bytes = kind_bytes(block->kind);
-    unmap_pages(block, bytes);
+    const size_t bytes = mapped_bytes(block->kind);
+    unmap_pages(start_of_mapping(block, block->kind), bytes);
     held.fetch_sub(bytes, std::memory_order_relaxed);
   }
 }
 
 void* BlockStore::map_direct(unsigned c) {
-  const size_t bytes = class_bytes(c);
-  void* block = bytes < kHugePage ? map_pages(bytes, kPage, kPage, Pages::Populated)
-                                  : map_pages(bytes, kHugePage, kPage, Pages::Huge);
-  if (block != nullptr) held.fetch_add(bytes, std::memory_order_relaxed);
-  return block;
+  static std::atomic<unsigned> spread{0};
+  const size_t bytes = mapped_bytes(c);
+  const bool spreads = bytes > class_bytes(c);
+  void* block = bytes < kHugePage
+                    ? map_pages(bytes, kPage, kPage, Pages::Populated)
+                    : map_pages(bytes, kHugePage, spreads ? kHugePage : kPage, Pages::Huge);
+  if (block == nullptr) return nullptr;
+  held.fetch_add(bytes, std::memory_order_relaxed);
+  const unsigned step = spreads ? spread.fetch_add(1, std::memory_order_relaxed) % kSpreadSteps : 0;
+  return static_cast<char*>(block) + step * kSpreadStep;
 }
 
 // --- Blocks in spans ---

@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -81,11 +82,27 @@ TEST(Memory, EveryBlockIsAlignedTo64Bytes) {
     void* block = allocate(bytes);
     ASSERT_NE(block, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
-    if (bytes >= 2 * kMega && !TYCHO_PLAIN_MEMORY) {
+    if (bytes >= 2 * kMega && bytes < 16 * kMega && !TYCHO_PLAIN_MEMORY) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % kHugePage, 0u) << bytes;
     }
     release(block, bytes);
   }
+}
+
+TEST(Memory, LargeBlocksBeginAtDifferentPlacesWithinHugePages) {
+  if (TYCHO_PLAIN_MEMORY) GTEST_SKIP() << "blocks are the system's";
+  constexpr size_t kBytes = 40 * kMega;
+  std::set<uintptr_t> places;
+  std::vector<char*> blocks;
+  for (int i = 0; i < 4; ++i) {
+    char* const block = static_cast<char*>(allocate(kBytes));
+    ASSERT_NE(block, nullptr);
+    block[0] = block[kBytes - 1] = 1;  // all of it is there
+    places.insert(reinterpret_cast<uintptr_t>(block) % kHugePage);
+    blocks.push_back(block);
+  }
+  for (char* block : blocks) release(block, kBytes);
+  EXPECT_GE(places.size(), 3u);  // one may have been there before
 }
 
 TEST(Memory, BlocksNeverOverlapInALongRandomRun) {

@@ -1,10 +1,12 @@
 // copy: values from one tensor into another, whatever their layouts and types. Dimensions are
 // walked in the order of the destination's memory; when the source's unit stride is then not the
 // innermost, planes are transposed in tiles.
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/boxes.h"
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/elementwise/run.h"
@@ -203,6 +205,10 @@ void convert_planes(const Walk& w, Planes p, char* to, const char* from,
   });
 }
 
+bool is_zero(const char* value, int size) {
+  return std::all_of(value, value + size, [](char c) { return c == 0; });
+}
+
 // Both sides of one type.
 void copy_same(const Walk& w, char* to, const char* from, int size) {
   const int last = w.rank - 1;
@@ -232,7 +238,8 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
             else
               level_of::copy_bytes(t, f, n * size);
           } else if (s0 == 1 && s1 == 0) {
-            level_of::fill_run(size, t, f, n, stream);
+            level_of::fill_run(size, t, f, n,
+                               stream && (stores_pass_quickly() || is_zero(f, size)));
           } else {
             level_of::copy_strided(size, t, s0, f, s1, n);
           }

@@ -90,7 +90,7 @@ struct RowPlan {
   RowPlan(const RowProgram& p, const int* end_step)
       : lanes(lanes_of(p)),
         lane_type(lane_type_of(lanes)),
-        stream(passes_caches(p.numel * dtype_size(lane_type), p.inputs, written(p))) {
+        stream(passes_caches(p.numel * dtype_size(lane_type), whole_inputs(p), written(p))) {
     int streams = 0;  // tensors that pass through the cache
     bool as_they_lie = true;
     for (int i = 0; i < p.inputs; ++i) {
@@ -153,6 +153,11 @@ struct RowPlan {
     for (int k = 0; k < p.steps; ++k)
       if (half_lanes(p.step[k].type) != halves || !row_fn(p.step[k].row, halves)) return Lanes::F32;
     return halves;
+  }
+  static int whole_inputs(const RowProgram& p) {
+    int n = 0;
+    for (int i = 0; i < p.inputs; ++i) n += p.input[i].count == p.numel;
+    return n;
   }
   static int written(const RowProgram& p) {
     int n = 0;

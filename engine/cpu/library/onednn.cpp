@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/library/onednn_cache.h"
 #include "engine/cpu/library/trust.h"
 #include "engine/cpu/scratch.h"
@@ -141,7 +142,33 @@ bool pairs_pay(const Product& p) {
          trusts_onednn({Primitive::Product, DType::BFloat16});
 }
 
+// Of operands with gaps between their lines oneDNN makes the result in another way, which takes longer by
+// some time for each of its elements: copies without gaps are quicker where they are smaller than it.
+static bool has_gaps(int64_t rows, int64_t cols, int64_t row, int64_t col) {
+  if (rows == 1 || cols == 1) return (rows == 1 ? col : row) != 1;
+  return row != 1 ? row != cols : col != rows;
+}
+static void close_gaps(const void*& data, int64_t rows, int64_t cols, int64_t& row, int64_t& col,
+                       char* to) {
+  const bool turned = row == 1 && col != 1 && cols > 1;
+  if (turned) std::swap(rows, cols), std::swap(row, col);
+  level_of::copy_plane(2, to, cols, int64_t{1}, static_cast<const char*>(data), row, col, rows,
+                       cols);
+  data = to, row = cols, col = 1;
+  if (turned) std::swap(row, col);
+}
+
 void gemm_bf16(const Product& p) {
+  const bool gaps_a = has_gaps(p.m, p.k, p.a_row, p.a_col),
+             gaps_b = has_gaps(p.k, p.n, p.b_row, p.b_col);
+  const int64_t size_a = gaps_a ? p.m * p.k : 0, copied = size_a + (gaps_b ? p.k * p.n : 0);
+  if (copied > 0 && copied <= p.m * p.n) {
+    const Scratch room(static_cast<size_t>(copied) * 2);
+    Product q = p;
+    if (gaps_a) close_gaps(q.a, p.m, p.k, q.a_row, q.a_col, room.data());
+    if (gaps_b) close_gaps(q.b, p.k, p.n, q.b_row, q.b_col, room.data() + size_a * 2);
+    return gemm_bf16(q);
+  }
   const int64_t work = p.m * p.n * p.k;
   const int threads = p.alone || work < (1 << 22) ? 1 : get_num_threads();
   // Blocks of rows for the threads, and of at most some 20 ms, so that an interrupt is seen soon.

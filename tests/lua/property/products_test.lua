@@ -100,3 +100,21 @@ test("matrix_exp is its series at every norm, for each degree that it chooses", 
     end
   end
 end)
+
+test("products of operands with gaps between their lines are those of their copies", function()
+  torch.manual_seed(5)
+  local function draw(n) return torch.randint(1, n + 1, {}):item() end
+  for case = 1, 200 do
+    local dtype = ({"bfloat16", "float16", "float32", "float64"})[case % 4 + 1]
+    local m, k, n = draw(case % 3 == 0 and 3 or 70), draw(case % 5 == 0 and 2 or 60), draw(case % 7 == 0 and 2 or 90)
+    local function operand(rows, cols)
+      local gap, first = draw(5) - 1, draw(3)
+      if draw(2) == 1 then return torch.randn(rows + 3, cols + gap + 2):to(dtype):narrow(1, first, rows):narrow(2, first, cols) end
+      return torch.randn(cols + 3, rows + gap + 2):to(dtype):narrow(1, first, cols):narrow(2, first, rows):t()
+    end
+    local a, b = operand(m, k), operand(k, n)
+    local got, want = a:mm(b):double(), a:double():mm(b:double())
+    local off = ({bfloat16 = 1e-2, float16 = 2e-3, float32 = 1e-5, float64 = 1e-12})[dtype]
+    check.yes(torch.allclose(got, want, off, off * 8), ("case %d: %s %dx%dx%d"):format(case, dtype, m, k, n))
+  end
+end)
