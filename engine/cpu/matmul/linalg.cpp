@@ -253,8 +253,9 @@ bool singular_by_qr(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh,
 // Singular values to s, and the vectors to u and vh where there are some.
 void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool full) {
   const int64_t m = c.tensor(0).size(-2), n = c.tensor(0).size(-1), count = batch_count(s, 1);
-  if (!u && many_small_matrices(count, m, n)) {
+  if (many_small_matrices(count, m, n)) {
     const Tensor a = packed(c.tensor(0));
+    const int64_t u_columns = u ? u.size(-1) : 0, vh_rows = u ? vh.size(-2) : 0;
     return by_type(a, [&](auto zero) {
       using T = decltype(zero);
       each_part(
@@ -263,7 +264,10 @@ void singular(Call& c, const Tensor& u, const Tensor& s, const Tensor& vh, bool 
           [&](int type, int64_t first, int64_t some) {
             const void* const from = a.data<T>() + first * m * n;
             void* const values = s.data<T>() + first * std::min(m, n);
-            level_of::small_singular(type, m, n, some, from, values);
+            void* const left = u ? u.data<T>() + first * m * u_columns : nullptr;
+            void* const right = u ? vh.data<T>() + first * vh_rows * n : nullptr;
+            level_of::small_singular(type, m, n, u_columns, vh_rows, some, from, values, left,
+                                     right);
           });
     });
   }

@@ -18,9 +18,11 @@ inline bool many_small_matrices(int64_t count, int64_t rows, int64_t columns) {
 }  // namespace tycho::cpu
 
 // All: type 0 is float, 1 double; matrices are rows by columns, one after another, and finite.
-// values[count, min(rows, columns)], falling.
+// values[count, min(rows, columns)], falling, and, if not null, u[count, u_columns, rows] and
+// vh[count, columns, vh_rows]: both column by column.
 TYCHO_LEVELS(void, small_singular,
-             (int type, int64_t rows, int64_t columns, int64_t count, const void* a, void* values))
+             (int type, int64_t rows, int64_t columns, int64_t u_columns, int64_t vh_rows,
+              int64_t count, const void* a, void* values, void* u, void* vh))
 // Of the upper (or lower) triangles of a[count, n, n]: values[count, n], rising, and vectors, one
 // after another, if not null.
 TYCHO_LEVELS(void, small_eigen,

@@ -68,3 +68,39 @@ test("products of thin matrices and vectors, alone and in batches, are float64's
     end
   end
 end)
+
+test("singular vectors of many small matrices are orthonormal and make up the matrix, whatever its rank and range", function()
+  torch.manual_seed(3)
+  local function draw(n) return torch.randint(1, n + 1, {}):item() end
+  for case = 1, 300 do
+    local dtype = case % 2 == 0 and "float32" or "float64"
+    local single = dtype == "float32"
+    local m, n, full = draw(16), draw(16), draw(2) == 1
+    local x = torch.randn(draw(20) + 3, m, n, {dtype = dtype})
+    local kind = draw(7)
+    if kind == 1 then
+      x = x * 0
+    elseif kind == 2 then
+      x = torch.randn(x:size(1), m, 1, {dtype = dtype}) * torch.randn(x:size(1), 1, n, {dtype = dtype})
+    elseif kind == 3 then
+      x = x * torch.logspace(0, -18, n, {dtype = dtype})
+    elseif kind == 4 then
+      x = x * (single and 1e-18 or 1e-200)
+    elseif kind == 5 then
+      x = x * (single and 1e18 or 1e200)
+    elseif kind == 6 then
+      x = torch.randint(-1, 2, x.shape):to(dtype)
+    end
+    local u, s, vh = torch.linalg.svd(x, full)
+    local unit, k = (single and 1.2e-7 or 2.2e-16), math.min(m, n)
+    local largest = x:abs():amax {dim = {2, 3}, keepdim = true}
+    largest = torch.where(largest:eq(0), 1, largest)
+    local made = (u:narrow(-1, 1, k) * (s / largest:squeeze(-1)):unsqueeze(-2)):matmul(vh:narrow(-2, 1, k))
+    local function off(a, b) return (a - b):abs():max():item() / unit end
+    local what = ("case %d: %s %dx%d, kind %d"):format(case, dtype, m, n, kind)
+    check.yes(off(u.mT:matmul(u), torch.eye(u:size(-1), {dtype = dtype})) < 100, what .. ", u")
+    check.yes(off(vh:matmul(vh.mT), torch.eye(vh:size(-2), {dtype = dtype})) < 100, what .. ", vh")
+    check.yes(off(made, x / largest) < 200, what .. ", product")
+    check.yes(k < 2 or s:narrow(-1, 1, k - 1):ge(s:narrow(-1, 2, k - 1)):all():item(), what .. ", order")
+  end
+end)

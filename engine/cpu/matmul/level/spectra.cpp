@@ -62,15 +62,47 @@ struct Turn {
   }
 };
 
+// Directions [first, end) of `length` numbers, unit vectors at right angles to each other and to those
+// before, where `wanted`: of every axis, what is left of the one that has most left.
 template <class T>
-void singular_group(int64_t rows, int64_t columns, int64_t count, const T* a, T* values) {
+void complete(Lane<T>* m, int64_t length, int64_t first, int64_t end, Mask<T> wanted) {
+  using L = Lane<T>;
+  for (int64_t j = first; j < end; ++j) {
+    L best[kSmallSide], most(-1);
+    for (int64_t axis = 0; axis < length; ++axis) {
+      L x[kSmallSide];
+      for (int64_t i = 0; i < length; ++i) x[i] = L(i == axis ? 1 : 0);
+      for (int again = 0; again < 2; ++again)
+        for (int64_t k = 0; k < j; ++k) {
+          L along(0);
+          for (int64_t i = 0; i < length; ++i) along = fma(m[k * length + i], x[i], along);
+          for (int64_t i = 0; i < length; ++i) x[i] = fma(-along, m[k * length + i], x[i]);
+        }
+      L left(0);
+      for (int64_t i = 0; i < length; ++i) left = fma(x[i], x[i], left);
+      const auto more = left > most;
+      most = select(more, left, most);
+      for (int64_t i = 0; i < length; ++i) best[i] = select(more, x[i], best[i]);
+    }
+    const L by = L(1) / sqrt(most);
+    for (int64_t i = 0; i < length; ++i)
+      m[j * length + i] = select(wanted, best[i] * by, m[j * length + i]);
+  }
+}
+
+// u and vh (or neither) are column by column.
+template <class T>
+void singular_group(int64_t rows, int64_t columns, int64_t u_columns, int64_t vh_rows,
+                    int64_t count, const T* a, T* values, T* u, T* vh) {
   using L = Lane<T>;
   const bool wide = columns > rows;  // then the rows are turned
   const int64_t n = wide ? rows : columns, length = wide ? columns : rows;
   L m[kSmallSide * kSmallSide];  // n directions of `length` numbers
+  L v[kSmallSide * kSmallSide];  // how the directions were turned
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
       m[wide ? i * length + j : j * length + i] = take(a + i * columns + j, rows * columns, count);
+  for (int64_t i = 0; i < n * n && u; ++i) v[i] = L(i % (n + 1) == 0 ? 1 : 0);
   const L scale = to_range(m, n * length);
   const T least = kEpsilon<T> * kEpsilon<T> * static_cast<T>(length);
   bool more = n > 1;
@@ -90,21 +122,50 @@ void singular_group(int64_t rows, int64_t columns, int64_t count, const T* a, T*
         more = true;
         const Turn<T> turn(xx, yy, xy, wanted);
         for (int64_t i = 0; i < length; ++i) turn(x[i], y[i]);
+        for (int64_t i = 0; i < n && u; ++i) turn(v[p * n + i], v[q * n + i]);
       }
   }
   L found[kSmallSide];
   for (int64_t j = 0; j < n; ++j) {
     L sum(0);
     for (int64_t i = 0; i < length; ++i) sum = fma(m[j * length + i], m[j * length + i], sum);
-    found[j] = sqrt(sum) * scale;
+    found[j] = sqrt(sum);
   }
+  const auto swap = [](Mask<T> turned, L* x, L* y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) {
+      const L was = x[i];
+      x[i] = select(turned, y[i], was);
+      y[i] = select(turned, was, y[i]);
+    }
+  };
   for (int64_t j = 0; j < n; ++j)
     for (int64_t k = j + 1; k < n; ++k) {
-      const L large = maximum(found[j], found[k]);
-      found[k] = minimum(found[j], found[k]);
-      found[j] = large;
+      const auto turned = found[k] > found[j];
+      if (!any(turned)) continue;
+      swap(turned, found + j, found + k, 1);
+      if (!u) continue;
+      swap(turned, m + j * length, m + k * length, length);
+      swap(turned, v + j * n, v + k * n, n);
     }
-  for (int64_t j = 0; j < n; ++j) give(found[j], values + j, n, count);
+  for (int64_t j = 0; j < n; ++j) give(found[j] * scale, values + j, n, count);
+  if (!u) return;
+  // What is left of dependent directions is noise, whose squares may leave the type's range.
+  const L none = found[0] * L(kEpsilon<T> / 256);
+  for (int64_t j = 0; j < n; ++j) {
+    const auto some = found[j] > none;
+    for (int64_t i = 0; i < length; ++i) m[j * length + i] = m[j * length + i] / found[j];
+    if (any(~some)) complete(m, length, j, j + 1, ~some);
+  }
+  const int64_t directions = wide ? vh_rows : u_columns;
+  if (directions > n) complete(m, length, n, directions, m[0] == m[0]);
+  for (int64_t j = 0; j < directions; ++j)
+    for (int64_t i = 0; i < length; ++i)
+      wide ? give(m[j * length + i], vh + i * vh_rows + j, vh_rows * columns, count)
+           : give(m[j * length + i], u + j * rows + i, rows * u_columns, count);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < n; ++i)
+      wide ? give(v[j * n + i], u + j * rows + i, rows * u_columns, count)
+           : give(v[j * n + i], vh + i * vh_rows + j, vh_rows * columns, count);
 }
 
 template <class T>
@@ -220,13 +281,15 @@ void each_group(int type, int64_t count, F&& f) {
 
 }  // namespace
 
-void small_singular(int type, int64_t rows, int64_t columns, int64_t count, const void* a,
-                    void* values) {
+void small_singular(int type, int64_t rows, int64_t columns, int64_t u_columns, int64_t vh_rows,
+                    int64_t count, const void* a, void* values, void* u, void* vh) {
   const int64_t n = rows < columns ? rows : columns;
   each_group(type, count, [&](auto zero, int64_t k, int64_t some) {
     using T = decltype(zero);
-    singular_group(rows, columns, some, static_cast<const T*>(a) + k * rows * columns,
-                   static_cast<T*>(values) + k * n);
+    singular_group(rows, columns, u_columns, vh_rows, some,
+                   static_cast<const T*>(a) + k * rows * columns, static_cast<T*>(values) + k * n,
+                   u ? static_cast<T*>(u) + k * rows * u_columns : nullptr,
+                   u ? static_cast<T*>(vh) + k * vh_rows * columns : nullptr);
   });
 }
 
