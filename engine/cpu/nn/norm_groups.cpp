@@ -22,11 +22,16 @@ struct Groups {
 
 // Channels of so few places lie in lanes together: a group is one row, with each channel's number of
 // weight and bias as often as it has places.
-constexpr int64_t kFewPlaces = 16;
+constexpr int64_t kFewPlaces = 16, kSomePlaces = 64, kManySamples = 8;
+bool few_places(const Groups& k) {
+  return k.places <= (k.samples < kManySamples ? kFewPlaces : kSomePlaces);
+}
 template <class T>
 std::vector<T> for_places(const Numbers<T>& numbers, const Groups& k) {
   std::vector<T> all(static_cast<size_t>(k.groups * k.inside * k.places));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = numbers[static_cast<int64_t>(i) / k.places];
+  auto to = all.begin();
+  for (int64_t ch = 0; ch < k.groups * k.inside; ++ch, to += k.places)
+    std::fill_n(to, k.places, numbers[ch]);
   return all;
 }
 
@@ -44,7 +49,7 @@ void group_norm_typed(Call& c) {
   T *const mean = c.out[1].data<T>(), *const rstd = c.out[2].data<T>();
   const S* const from = x.data<S>();
   S* const to = y.data<S>();
-  const bool few = k.places <= kFewPlaces;
+  const bool few = few_places(k);
   const std::vector<T> wide_w = few ? for_places(w, k) : std::vector<T>(),
                        wide_b = few ? for_places(b, k) : std::vector<T>();
   if constexpr (std::is_same_v<S, T>)
@@ -172,7 +177,7 @@ void group_norm_backward_typed(Call& c) {
   const S *const gp = g.data<S>(), *const xp = x.data<S>();
   S* const to = y.data<S>();
   if constexpr (std::is_same_v<S, T>)
-    if (k.places <= kFewPlaces) {
+    if (few_places(k)) {
       few_places_backward(k, gp, xp, to, w, mean, rstd, c.out[1].data<T>(), c.out[2].data<T>());
       return finish(c.out[0], y);
     }
@@ -231,7 +236,7 @@ void group_norm_backward_typed(Call& c) {
 
 // bfloat16 is read and written as it lies, unless channels are turned or widened.
 bool as_it_lies(const Tensor& x, int64_t groups) {
-  return x.dtype() == DType::BFloat16 && Groups(x, groups).places > kFewPlaces;
+  return x.dtype() == DType::BFloat16 && !few_places(Groups(x, groups));
 }
 
 }  // namespace

@@ -93,8 +93,10 @@ const Op& smooth_l1_loss = add_op(
            TYCHO_CHECK(Kind::Value, beta >= 0, "smooth_l1_loss: beta must not be negative, got %g",
                        beta);
            const Tensor &x = c.tensor(0), &t = c.tensor(1);
-           c.out.push_back(
-               reduce_loss(beta == 0 ? fn::abs(x - t) : fn::huber_error(x, t, beta) / beta, r));
+           const Tensor each = beta == 0   ? fn::abs(x - t)
+                               : beta == 1 ? fn::huber_error(x, t, beta)
+                                           : fn::huber_error(x, t, beta) / beta;
+           c.out.push_back(reduce_loss(each, r));
          },
      .samples =
          [](Samples& s) {

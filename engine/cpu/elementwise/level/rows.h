@@ -46,17 +46,19 @@ TYCHO_INLINE void result(void* y, int64_t i, Mask<T> r, int64_t left) {
 template <class Value, class... Rows>
 constexpr bool is_one_of = (__is_same(Value, Rows) || ...);
 template <class Value>
-constexpr bool is_short = is_one_of<
-    Value, Value_add, Value_add_alpha, Value_sub, Value_sub_alpha, Value_rsub, Value_mul, Value_neg,
-    Value_abs, Value_square, Value_cube, Value_identity, Value_maximum, Value_minimum,
-    Value_clamp_numbers, Value_clamp_min, Value_clamp_max, Value_lerp, Value_addcmul, Value_where,
-    Value_masked_fill, Value_relu, Value_threshold, Value_leaky_relu, Value_relu_grad,
-    Value_sigmoid_grad, Value_tanh_grad, Value_squared_error, Value_squared_error_grad,
-    Value_prelu_row, Value_deg2rad, Value_hardtanh, Value_div, Value_sign, Value_sgn, Value_floor,
-    Value_ceil, Value_trunc, Value_round, Value_frac, Value_copysign, Value_sqrt, Value_reciprocal,
-    Value_finite_or, Value_hardshrink, Value_softshrink, Value_hardsigmoid, Value_hardswish,
-    Value_relu6, Value_eq, Value_ne, Value_lt, Value_le, Value_gt, Value_ge, Value_logical_and,
-    Value_logical_or, Value_logical_not, Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
+constexpr bool is_short =
+    is_one_of<Value, Value_add, Value_add_alpha, Value_sub, Value_sub_alpha, Value_rsub, Value_mul,
+              Value_neg, Value_abs, Value_square, Value_cube, Value_identity, Value_maximum,
+              Value_minimum, Value_clamp_numbers, Value_clamp_min, Value_clamp_max, Value_lerp,
+              Value_addcmul, Value_where, Value_masked_fill, Value_relu, Value_threshold,
+              Value_leaky_relu, Value_relu_grad, Value_sigmoid_grad, Value_tanh_grad,
+              Value_squared_error, Value_squared_error_grad, Value_huber_error, Value_huber_grad,
+              Value_prelu_row, Value_deg2rad, Value_hardtanh, Value_div, Value_sign, Value_sgn,
+              Value_floor, Value_ceil, Value_trunc, Value_round, Value_frac, Value_copysign,
+              Value_sqrt, Value_reciprocal, Value_finite_or, Value_hardshrink, Value_softshrink,
+              Value_hardsigmoid, Value_hardswish, Value_relu6, Value_eq, Value_ne, Value_lt,
+              Value_le, Value_gt, Value_ge, Value_logical_and, Value_logical_or, Value_logical_not,
+              Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
 
 // Of two operands, one of which is a single value: that one stays in a register. Reloading it would wait
 // for the stores before, and rows of a matrix beside a column's values are short.
