@@ -112,9 +112,12 @@ bool planes_of(const Walk& w, int size, Planes& p) {
     for (int d = 0; d < last && !p.across; ++d)
       if (w.stride[1][d] == 1) p.dim = d, p.across = true;
   const int64_t rows = p.dim < 0 ? 1 : w.size[p.dim], cols = w.size[last];
-  if (turns(w, p)) {  // small enough for a cache with both sides
-    p.rows = std::min<int64_t>(rows, size >= 4 ? 64 : 256 / size);
-    p.cols = std::min<int64_t>(cols, 256);
+  if (turns(w, p)) {
+    // Long pieces are read, as memory likes it; what is written are lines. Tiles of less than four bytes
+    // write a part of a line each, so there are fewer of them until it is whole.
+    const bool lines = size >= 4;
+    p.rows = std::min<int64_t>(rows, (lines ? 2048 : 256) / size);
+    p.cols = std::min<int64_t>(cols, lines ? 128 / size : 256);
   } else {
     constexpr int64_t kBlock = 4096;
     const bool braid = p.across && rows <= 4;

@@ -206,6 +206,27 @@ TYCHO_INLINE void tile1(uint8_t* to, int64_t ts, const uint8_t* from, int64_t fs
 
 constexpr int kFew = 4;
 
+// Cache lines of both sides at a time, for rows that share the sets of caches: tiles of small elements
+// write each line in pieces, between which it would be lost.
+constexpr int64_t kShared = 2048;  // bytes apart, or a multiple
+template <class T, int N, class Tile>
+TYCHO_INLINE void lined_plane(T* to, int64_t ts, const T* from, int64_t fs, int64_t rows,
+                              int64_t cols, Tile tile) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  alignas(64) T turned[line * line];
+  for (int64_t c = 0; c < cols; c += line) {
+    const int64_t at = c + line <= cols ? c : cols - line;
+    for (int64_t r = 0; r < rows; r += line) {
+      const int64_t row = r + line <= rows ? r : rows - line;
+      for (int64_t i = 0; i < line; i += N)
+        for (int64_t j = 0; j < line; j += N)
+          tile(turned + j * line + i, line, from + (at + i) * fs + row + j, fs, false);
+      for (int64_t j = 0; j < line; ++j)
+        memcpy(to + (row + j) * ts + at, turned + j * line, sizeof(T) * line);
+    }
+  }
+}
+
 // Whole tiles; the last ones overlap those before them. What is too narrow for tiles is made of
 // smaller ones.
 template <class T, int N, class Tile>
@@ -225,6 +246,9 @@ TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int6
                 __attribute__((always_inline)) { turn4(f, fstep, t, tstep); });
     return plain_plane(to, ts, from, fs, rows, cols);
   }
+  if constexpr (sizeof(T) < 4)
+    if (rows * sizeof(T) >= 64 && cols * sizeof(T) >= 64 && ts * sizeof(T) % kShared == 0)
+      return lined_plane<T, N>(to, ts, from, fs, rows, cols, tile);
   const bool lines =
       kFullLines && stream && reinterpret_cast<uintptr_t>(to) % 64 == 0 && ts * sizeof(T) % 64 == 0;
   for (int64_t c = 0; c < cols; c += N) {
