@@ -34,6 +34,7 @@ end
 
 local hidden = {_order = true, _buffers = true, _hooks = true, _state_hooks = true, _names = true, training = true}
 
+local is_tensor = torch.is_tensor
 local function is_module(v) return type(v) == "table" and rawget(v, "_order") ~= nil end
 
 -- Keys of a module's fields in order of assignment; numbers of list parts first.
@@ -64,18 +65,20 @@ end
 local function walk(t, prefix, visit, seen, again)
   if seen[t] then return end
   seen[t] = true
-  local later = {}
-  for _, k in ipairs(keys_of(t)) do
+  local keys, later = keys_of(t), nil
+  for i = 1, #keys do
+    local k = keys[i]
     local v = rawget(t, k)
-    if v ~= nil and not hidden[k] then
-      if torch.is_tensor(v) then
-        visit(t, k, v, prefix .. key_name(t, k))
-      elseif type(v) == "table" and (is_module(v) or getmetatable(v) == nil) then
-        later[#later + 1] = k
-      end
+    local kind = type(v)
+    if kind == "userdata" then
+      if is_tensor(v) and not hidden[k] then visit(t, k, v, prefix .. key_name(t, k)) end
+    elseif kind == "table" and not hidden[k] and (rawget(v, "_order") ~= nil or getmetatable(v) == nil) then
+      later = later or {}
+      later[#later + 1] = k
     end
   end
-  for _, k in ipairs(later) do
+  for i = 1, later and #later or 0 do
+    local k = later[i]
     local v = t[k]
     local name = prefix .. key_name(t, k)
     if is_module(v) then visit(t, k, v, name) end

@@ -70,6 +70,16 @@ local function run_hooks(layer, place, ...)
   for _, h in ipairs(hooks_of(layer, place)) do h.f(layer, ...) end
 end
 
+-- A method that a layer's class may have. (Reading a field that is not there looks for what was meant.)
+local function method(layer, name)
+  local class = getmetatable(layer)
+  while type(class) == "table" do
+    local f = rawget(class, name)
+    if f ~= nil then return f end
+    class = rawget(class, "_base")
+  end
+end
+
 local function named(layer) return layer:named_modules("", false) end
 local function dotted(name) return name == "" and "" or name .. "." end
 
@@ -95,7 +105,7 @@ function state.install(Module, Class)
     if hooked then modules = named(self) end  -- a hook may have changed them
     for _, pair in ipairs(modules) do
       local layer, name = pair[2], prefix .. dotted(pair[1])
-      if layer.get_extra_state then out[name .. "_extra_state"] = layer:get_extra_state() end
+      if method(layer, "get_extra_state") then out[name .. "_extra_state"] = layer:get_extra_state() end
       run_hooks(layer, "save_post", out, name)
     end
     torch._keep_order(out, order)
@@ -136,7 +146,7 @@ function state.install(Module, Class)
       end
     end, {}, true)
     for _, pair in ipairs(modules) do
-      if pair[2].set_extra_state then extra[dotted(pair[1]) .. "_extra_state"] = pair[2] end
+      if method(pair[2], "set_extra_state") then extra[dotted(pair[1]) .. "_extra_state"] = pair[2] end
     end
     local missing, unexpected, wrong = {}, {}, {}
     local prefix, count = common_prefix(given, own)
