@@ -63,10 +63,32 @@ void sum_lane(const Run<T>& r, const TapList& taps, int64_t c, int m) {
   if (kManyBlocks && p + 2 == r.pixels) return sum_pixels<T, 2, Part>(r, taps, p, c, m);
   for (; p < r.pixels; ++p) sum_pixels<T, 1, Part>(r, taps, p, c, m);
 }
+// One pixel: several lanes of channels side by side, or each product would wait for the one before.
+template <class T, int L>
+void sum_one(const Run<T>& r, const TapList& taps, int64_t c) {
+  constexpr int size = Lane<T>::size;
+  Lane<T> sum[L];
+#pragma GCC unroll 8
+  for (int l = 0; l < L; ++l)
+    sum[l] = r.begin == kBias  ? Lane<T>::load(r.bias + c + l * size)
+             : r.begin == kAdd ? Lane<T>::load(r.to + c + l * size)
+                               : Lane<T>(0);
+  for (int t = 0; t < taps.count; ++t) {
+    const T *const w = r.weight + taps.weight[t] + c, *const x = r.from + taps.at[t] + c;
+#pragma GCC unroll 8
+    for (int l = 0; l < L; ++l)
+      sum[l] = muladd(Lane<T>::load(x + l * size), Lane<T>::load(w + l * size), sum[l]);
+  }
+#pragma GCC unroll 8
+  for (int l = 0; l < L; ++l) sum[l].store(r.to + c + l * size);
+}
+
 template <class T>
 void sum_run(const Run<T>& r, const TapList& taps, int64_t channels) {
-  constexpr int size = Lane<T>::size;
+  constexpr int size = Lane<T>::size, some = kManyBlocks ? 6 : 3;
   int64_t c = 0;
+  if (r.pixels == 1)
+    for (; c + some * size <= channels; c += some * size) sum_one<T, some>(r, taps, c);
   for (; c + size <= channels; c += size) sum_lane<T, false>(r, taps, c, size);
   if (c < channels) sum_lane<T, true>(r, taps, c, static_cast<int>(channels - c));
 }
