@@ -81,14 +81,19 @@ class CudaKernels : public EveryOp {
       return std::exchange(sequence, false) ? ops<"sort">(t, -1, false)[0] : t;
     });
   }
-  // The signs of eigenvectors and singular vectors, and with them gradients, are their maker's choice:
-  // on a GPU that is not the CPU's library, and on the CPU not that library for many small matrices.
+  // The signs of eigenvectors and singular vectors, and with them gradients, are their maker's choice,
+  // and so are vectors without a value: on a GPU that is not the CPU's library, and on the CPU not that
+  // library for many small matrices.
   std::vector<Tensor> certain(const std::vector<Tensor>& all) const {
     const std::string_view name = op().name;
-    if (name != "eigh" && (!cuda::emulated::kReal || name != "svd")) return all;
-    std::vector<Tensor> sizes;
-    for (size_t i = 0; i < (name == "svd" ? 3 : 2); ++i) sizes.push_back(tycho::op<"abs">(all[i]));
-    return sizes;
+    const auto size = [](const Tensor& t) { return tycho::op<"abs">(t); };
+    if (name == "eigh") return {size(all[0]), size(all[1])};
+    if (name != "svd") return all;
+    const int64_t n = all[1].size(-1);
+    const auto first = [&](const Tensor& t, int dim) {
+      return size(tycho::op<"narrow">(t, dim, int64_t{0}, n));
+    };
+    return {first(all[0], -1), all[1], first(all[2], -2)};
   }
   static std::vector<Tensor> fetched(std::vector<Tensor> all) {
     for (Tensor& t : all)
