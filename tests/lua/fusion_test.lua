@@ -282,6 +282,17 @@ test("one row over what repeats gives the bits of the row run at once, on any nu
   torch.set_fusion(true)
 end)
 
+fused("two conversions in one program keep their numbers apart when nobody has them any more", function()
+  for _, types in ipairs {{"bool", "float64"}, {"int64", "float64"}, {"float32", "float64"}, {"bfloat16", "float32"}, {"uint8", "float32"}} do
+    local a, b = torch.randint(0, 2, {40}):to(types[1]), torch.randint(0, 2, {40}):to(types[1])
+    local x, y = torch.nan_to_num(a:to(types[2])), torch.nan_to_num(b:to(types[2]))
+    collectgarbage()
+    collectgarbage()
+    check.equal(x:tolist(), a:to(types[2]):tolist())
+    check.equal(y:tolist(), b:to(types[2]):tolist())
+  end
+end)
+
 test("links of every length give the bits of single rows", function()
   local function chain(x, y, row)
     local a = x * x * x * 0.25 + x

@@ -125,8 +125,11 @@ struct RowPlan {
       if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
       if (!kept[k])
         to[k] = scratch;
-      else if (!plain[k] || !leaves)
-        to[k] = n ? free[--n] : static_cast<int16_t>(tiles++);
+      else if (!plain[k] || !leaves) {
+        // All inputs are loaded before the first step: what one of them becomes has a tile of its own.
+        const bool early = moves[k] && plain[k];
+        to[k] = n && !early ? free[--n] : static_cast<int16_t>(tiles++);
+      }
       // What is written past the caches stays until all links to it have run.
       const auto frees = [&](int i) { return kept[i] && to[i] >= 0 && !(stream && p.step[i].to); };
       for (int i = 0; i < k; ++i)
