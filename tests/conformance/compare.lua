@@ -28,6 +28,8 @@ function compare.tensors(got, want, options)
   if options.dtype ~= false and got.dtype ~= want.dtype then
     return ("dtype %s, expected %s"):format(tostring(got.dtype), tostring(want.dtype))
   end
+  -- (What is made of plain numbers stays on the CPU.)
+  if got.ndim > 0 and got.device ~= want.device then return ("on %s, expected on %s"):format(tostring(got.device), tostring(want.device)) end
   if got:numel() == 0 then return nil end
   if not values.is_floating(want) and not values.is_floating(got) then
     if torch.equal(got, want:to(got.dtype)) then return nil end

@@ -31,6 +31,7 @@ usage: tycho tests/conformance/run.lua [PATH] [options]
   --skip GROUP,...        all but these
   --due                   only the groups that must pass
   --jobs N                processes side by side (2)
+  --device NAME           the tensors of group ops lie on this device, "cuda" say; results must too
   --list-missing          name every operation that is not there
   --verbose               every case that fails, with what was wrong (else the first three of an op)
   --json FILE             all results as JSON lines
@@ -204,6 +205,7 @@ local function parse(arguments, here)
     elseif a == "--skip" then options.skip = set(value(), "the groups are " .. names)
     elseif a == "--due" then options.due = true
     elseif a == "--jobs" then options.jobs = math.max(1, math.tointeger(tonumber(value())) or stop("--jobs wants a number"))
+    elseif a == "--device" then options.device = value()
     elseif a == "--list-missing" then options.list_missing = true
     elseif a == "--verbose" then options.verbose = true
     elseif a == "--json" then options.json = value()
@@ -230,7 +232,7 @@ local function start_jobs(here, arguments, folder, jobs)
     for i, a in ipairs(arguments) do
       if skip_next then skip_next = false
       elseif a == "--jobs" or a == "--json" then skip_next = true
-      elseif a:sub(1, 1) == "-" or (i > 1 and (arguments[i - 1] == "--only" or arguments[i - 1] == "--skip" or arguments[i - 1] == "--mutant")) then
+      elseif a:sub(1, 1) == "-" or (i > 1 and (arguments[i - 1] == "--only" or arguments[i - 1] == "--skip" or arguments[i - 1] == "--mutant" or arguments[i - 1] == "--device")) then
         words[#words + 1] = quote(a)
       end
     end
@@ -259,6 +261,7 @@ function reader.main(here, arguments)
   local list = units(folder, options)
   if #list == 0 then stop("nothing matches") end
   if options.mutant then require("mutants").switch_on(options.mutant) end
+  if options.device then torch.set_default_device(options.device) end
   if options.shard then
     local k, n = options.shard:match("^(%d+)/(%d+)$")
     torch.set_num_threads(1)

@@ -6,7 +6,7 @@ local group = {}
 
 function group.run(folder, op, report)
   local lines = reader.read_lines(("%s/ops/%s.jsonl"):format(folder, op))
-  local tensors = torch.load(("%s/ops/%s.safetensors"):format(folder, op))
+  local tensors = torch.load(("%s/ops/%s.safetensors"):format(folder, op), {map_location = torch.get_default_device()})
   local header = lines[1]
   for i = 2, #lines do
     local check, why = case.run(lines[i], header, tensors)
