@@ -20,6 +20,9 @@
 #include "engine/base/pages.h"
 
 namespace tycho::guard {
+
+constinit bool watching = false;
+
 namespace {
 
 // Both are NaN in every floating type, and differ, so that a NaN written into a gap is seen.

@@ -16,7 +16,7 @@ void* take(size_t bytes);
 void give(void* memory, size_t bytes);
 
 // What is computed, for reports. The text must stay.
-inline constinit bool watching = false;  // as on(), once anything was allocated
+extern constinit bool watching;  // as on(), once anything was allocated
 void note(const char* operation);
 
 }  // namespace tycho::guard

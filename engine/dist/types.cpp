@@ -9,6 +9,8 @@
 
 namespace tycho::dist {
 
+constinit thread_local const char* asks_for = nullptr;
+
 const char* verb_name(Verb verb) {
   static constexpr const char* kNames[] = {"all_reduce", "broadcast",      "reduce",
                                            "all_gather", "reduce_scatter", "all_to_all",

@@ -72,7 +72,7 @@ struct Desc {
 
 // Collectives that this thread asks for while it lives are those of a part of the library: its name
 // stands in the table of ranks that disagree ("all_gather float32 [9] of SyncBatchNorm").
-inline constinit thread_local const char* asks_for = nullptr;
+extern constinit thread_local const char* asks_for;
 struct AsksFor {
   const char* before = asks_for;
   explicit AsksFor(const char* part) { asks_for = part; }

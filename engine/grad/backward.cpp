@@ -26,6 +26,9 @@ struct Pending {
 };
 
 namespace grad {
+
+constinit thread_local bool detect_anomaly = false;
+
 namespace {
 
 thread_local uint64_t next_mark = 0;

@@ -16,7 +16,7 @@ struct SweepOptions {
 };
 
 // While set, a sweep raises at the first operation whose gradient holds a nan.
-inline constinit thread_local bool detect_anomaly = false;
+extern constinit thread_local bool detect_anomaly;
 
 // d(roots)/d(leaves), accumulated into leaf.grad. `grads` may hold undefined tensors for scalar
 // roots.

@@ -10,6 +10,10 @@
 #include "engine/ops/table/apply.h"
 
 namespace tycho {
+
+constinit thread_local SaveHooks* save_hooks = nullptr;
+constinit thread_local bool any_unpacked = false;
+
 namespace {
 
 thread_local uint64_t next_id = 1;

@@ -40,7 +40,7 @@ struct SaveHooks {
  protected:
   ~SaveHooks() = default;
 };
-inline constinit thread_local SaveHooks* save_hooks = nullptr;
+extern constinit thread_local SaveHooks* save_hooks;
 
 struct Saved {
   Ref<Impl> tensor;
@@ -128,7 +128,7 @@ struct Node final : GraphNode {
 Tensor unpack_saved(Node& node, const Saved& s, int output);
 // After the node's gradient: unpacked values go.
 void forget_unpacked(Node& node);
-inline constinit thread_local bool any_unpacked = false;
+extern constinit thread_local bool any_unpacked;
 
 std::string bare_name(std::string_view name);  // "max" of the op "max.dim"
 

@@ -34,19 +34,19 @@ struct Deferral {
  protected:
   ~Deferral() = default;
 };
-inline constinit Deferral* deferral = nullptr;
+extern constinit Deferral* deferral;
 
 // Results with fewer elements are computed at once (INT64_MAX: all are): the CPU's, and devices'.
-inline constinit std::atomic<int64_t> deferred_from{INT64_MAX}, deferred_on_devices{INT64_MAX};
+extern constinit std::atomic<int64_t> deferred_from, deferred_on_devices;
 inline bool may_be_deferred(int64_t numel, Device device) {
   return numel >=
          (device.is_cpu() ? deferred_from : deferred_on_devices).load(std::memory_order_relaxed);
 }
 // How many rows this thread holds back.
-inline constinit thread_local int rows_held = 0;
+extern constinit thread_local int rows_held;
 // While rows are held, or devices in use: may the kernel that was just called leave its work to their
 // end, or to their start?
-inline constinit thread_local bool rows_may_end = false;
+extern constinit thread_local bool rows_may_end;
 
 inline void run_held_rows() {
   if (rows_held) [[unlikely]]
@@ -56,6 +56,6 @@ inline void run_held_rows() {
 // Called before held rows run, on the thread that set it, when that many bytes would be written that
 // perhaps nobody can see any more: it is the scripts' collector, which knows.
 using DropUnseen = void (*)(int64_t bytes);
-inline constinit thread_local DropUnseen drop_unseen = nullptr;
+extern constinit thread_local DropUnseen drop_unseen;
 
 }  // namespace tycho

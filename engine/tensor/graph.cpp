@@ -9,6 +9,8 @@
 
 namespace tycho {
 
+constinit thread_local Graph* capturing = nullptr;
+
 PoolId new_pool_id() {
   static std::atomic<PoolId> last{0};
   return ++last;

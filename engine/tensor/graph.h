@@ -64,7 +64,7 @@ class Graph {
   std::string why_;  // it is broken
 };
 
-inline constinit thread_local Graph* capturing = nullptr;  // by this thread
+extern constinit thread_local Graph* capturing;  // by this thread
 
 inline Graph* capturing_on(Device device) {
   return capturing && capturing->device() == device ? capturing : nullptr;

@@ -10,6 +10,8 @@
 #include "engine/tensor/defer.h"
 
 namespace tycho {
+
+constinit thread_local bool shapes_only = false;
 namespace {
 
 void unmap(void* data, size_t bytes, void*) {

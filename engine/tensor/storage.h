@@ -64,7 +64,7 @@ inline void ready(Storage& s) {
 
 // While set, new storages read as zeros and take no memory until written to, and operations run no
 // kernels: only shapes and dtypes are computed.
-inline constinit thread_local bool shapes_only = false;
+extern constinit thread_local bool shapes_only;
 struct ShapesOnly {
   bool before = shapes_only;
   ShapesOnly() { shapes_only = true; }

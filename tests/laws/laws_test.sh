@@ -45,6 +45,11 @@ declare -A below=(
   [dist/module]="base tensor ops grad amp fuse cpu dist cuda"
   [io]="base tensor ops grad amp fuse"
 )
+# A module is linked apart: an inline variable of a header would be another one there.
+state_stands_in_one_file() {
+  grep -nE '^(static )?inline [^()]*(=|;|\{.*\};)' $(files 'engine/*.h' | grep -vE '^engine/(cuda|cpu|watch)/') |
+    grep -vE 'constexpr|operator|\bconst [A-Za-z_:]+ [a-z]|named_op'
+}
 layers_look_down() {
   local file room line target
   while IFS=: read -r file line; do
@@ -177,6 +182,7 @@ one_list_of_ops() {
 
 law "every operation stands in one place, engine/ops, and in no second list" one_list_of_ops
 law "layers look down only: base, tensor, ops, watch, cpu and io, bindings, shell" layers_look_down
+law "state of the engine stands in one file, so that modules have the same" state_stands_in_one_file
 law "only kernels take addresses in device memory" only_kernels_touch_devices
 law "the engine knows nothing of Lua" engine_knows_no_lua
 law "no layer calls a function that the CPU's kernels define" below_call_no_kernel

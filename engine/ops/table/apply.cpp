@@ -22,6 +22,14 @@
 #include "engine/tensor/read.h"
 
 namespace tycho {
+
+constinit thread_local Mode mode;
+constinit thread_local const Op* composing = nullptr;
+constinit thread_local BeforeChange before_change = nullptr;
+constinit detail::Nobody detail::nobody;
+constinit Observer* standing_observer = &detail::nobody;
+constinit thread_local Observer* program_observer = nullptr;
+constinit thread_local Wants standing_wants;
 namespace {
 
 // Does the gradient of a row's in-place call read the values that the call overwrites?

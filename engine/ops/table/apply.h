@@ -13,10 +13,10 @@ struct Mode {
   bool eager = false;      // nothing is deferred (defer.h): in kernels, and while somebody watches
   Observer* observer = nullptr;
 };
-inline constinit thread_local Mode mode;
+extern constinit thread_local Mode mode;
 
 // The outermost operation that is being composed of others: what somebody asked for. Null outside.
-inline constinit thread_local const Op* composing = nullptr;
+extern constinit thread_local const Op* composing;
 
 // Turns recording off while it lives.
 struct NoGrad {

@@ -11,7 +11,7 @@ void keep_before_change(const Storage& s);  // grad/again.h
 
 // `op` changes the tensor's values, or its shape as well.
 using BeforeChange = void (*)(Impl*, const char* op, bool shape);
-inline constinit thread_local BeforeChange before_change = nullptr;
+extern constinit thread_local BeforeChange before_change;
 
 inline void about_to_change(const Tensor& t, const char* op, bool shape = false) {
   if (t && t->storage->read_again) [[unlikely]]

@@ -53,16 +53,16 @@ struct Observer {
 
 namespace detail {
 struct Nobody final : Observer {};
-inline constinit Nobody nobody;
+extern constinit Nobody nobody;
 }  // namespace detail
-inline constinit Observer* standing_observer = &detail::nobody;
+extern constinit Observer* standing_observer;
 // Whom this thread tells what rows ran as one; null: nobody. (mode.observer rests during a call.)
-inline constinit thread_local Observer* program_observer = nullptr;
+extern constinit thread_local Observer* program_observer;
 
 // What lies on hot paths and is told to the standing observer only while it wants it.
 struct Wants {
   bool numbers = false, records = false, steps = false;
 };
-inline constinit thread_local Wants standing_wants;
+extern constinit thread_local Wants standing_wants;
 
 }  // namespace tycho
