@@ -57,15 +57,42 @@ double rounded_to(DType compute, double x) {
   return x;
 }
 
-const char* move_kernel(DType from, DType to) {
-  if (!is_floating(from)) return "move_i64";
-  return from == DType::Float64 || to == DType::Float64 ? "move_f64" : "move_f32";
+// The lanes that hold what both types have.
+int lanes_between(DType from, DType to) {
+  if (!is_floating(from)) return 0;
+  return from == DType::Float64 || to == DType::Float64 ? 2 : 1;
+}
+
+// The dimension along which tensor k's elements are neighbours, long enough for a tile; -1: none.
+int line_of(const Operands& w, int k) {
+  for (int d = 0; d < w.rank; ++d)
+    if (w.stride[k][d] == 1 && w.size[d] >= 8) return d;
+  return -1;
+}
+
+void swap_dims(Operands& w, int a, int b) {
+  std::swap(w.size[a], w.size[b]);
+  for (int k = 0; k < w.count; ++k) std::swap(w.stride[k][a], w.stride[k][b]);
 }
 
 void move_on(Device device, const Tensor& to, const Tensor& from) {
+  static constexpr const char *kMove[] = {"move_i64", "move_f32", "move_f64"},
+                              *kTurn[] = {"turn_i64", "turn_f32", "turn_f64"};
   const Impl* both[] = {to.get(), from.get()};
-  launch(device, {"move", move_kernel(from.dtype(), to.dtype())},
-         grid_for(device, to.numel(), kThreads), Block{kThreads}, 0, walk_of(both, 2));
+  Operands w = walk_of(both, 2);
+  const int lanes = lanes_between(from.dtype(), to.dtype());
+  const int out = line_of(w, 0), in = line_of(w, 1);
+  if (out >= 0 && in >= 0 && out != in) {
+    swap_dims(w, in, w.rank - 1);
+    swap_dims(w, out == w.rank - 1 ? in : out, w.rank - 2);
+    int64_t tiles = 1;
+    for (int d = 0; d < w.rank; ++d) tiles *= d < w.rank - 2 ? w.size[d] : (w.size[d] + 31) / 32;
+    if (tiles <= INT32_MAX)
+      return launch(device, {"move", kTurn[lanes]}, Grid{static_cast<unsigned>(tiles)},
+                    Block{32, 8}, 0, w);
+  }
+  launch(device, {"move", kMove[lanes]}, grid_for(device, to.numel(), kThreads), Block{kThreads}, 0,
+         w);
 }
 
 // Contiguous from whole 16 bytes on, or one number that repeats.

@@ -50,6 +50,63 @@ __device__ inline S over_row(const RowThread& t, Tile& tile, S s, Meet&& meet) {
   return s;
 }
 
+// A thread's elements of a row that lies in one piece: read together, and only once, where it has no
+// more than so many.
+constexpr int kHeldOfRow = 32;
+__device__ inline bool may_be_held(const RowThread& t, const Along& a) {
+  return t.inner == 1 && a.n <= kHeldOfRow * t.step;
+}
+template <class T>
+struct HeldOfRow {
+  T x[kHeldOfRow];
+  __device__ HeldOfRow(const RowThread& t, const void* in, int dtype, T otherwise) {
+    switch (dtype) {
+      case kF16:
+        load_all<f16>(t, in, otherwise);
+        break;
+      case kBF16:
+        load_all<bf16>(t, in, otherwise);
+        break;
+      case kF32:
+        load_all<float>(t, in, otherwise);
+        break;
+      case kF64:
+        load_all<double>(t, in, otherwise);
+        break;
+      default:
+        TYCHO_UNROLLED
+        for (int j = 0; j < kHeldOfRow; ++j) {
+          const int64_t e = t.first + j * t.step;
+          x[j] = e < t.n ? load<T>(in, dtype, t.at(e)) : otherwise;
+        }
+    }
+  }
+  template <class S>
+  __device__ void load_all(const RowThread& t, const void* in, T otherwise) {
+    const S* const from = static_cast<const S*>(in) + t.base + t.first;
+    const int n = static_cast<int>(t.n - t.first), step = static_cast<int>(t.step);
+    S raw[kHeldOfRow];
+    TYCHO_UNROLLED
+    for (int j = 0; j < kHeldOfRow; ++j)
+      if (j * step < n) raw[j] = from[j * step];
+    TYCHO_UNROLLED
+    for (int j = 0; j < kHeldOfRow; ++j) {
+      if constexpr (same_type<S, f16> || same_type<S, bf16>) {
+        x[j] = j * step < n ? convert<T>(to_float(raw[j])) : otherwise;
+      } else {
+        x[j] = j * step < n ? convert<T>(raw[j]) : otherwise;
+      }
+    }
+  }
+  // f(element's index, its value, which may be changed)
+  template <class F>
+  __device__ void each(const RowThread& t, F&& f) {
+    TYCHO_UNROLLED
+    for (int j = 0; j < kHeldOfRow; ++j)
+      if (const int64_t e = t.first + j * t.step; e < t.n) f(e, x[j]);
+  }
+};
+
 // Two sums at once.
 template <class T>
 struct Pair {

@@ -13,9 +13,50 @@ __device__ inline T weight_at(const void* p, int dtype, int64_t i, T otherwise) 
 }
 
 template <class T>
+__device__ inline void leave_statistics(const Along& a, const RowThread& t, T mean, T rstd) {
+  if (!t.is_first() || t.k >= a.rows) return;
+  static_cast<T*>(a.mean)[t.k] = mean;
+  static_cast<T*>(a.rstd)[t.k] = rstd;
+}
+
+// Rows that threads hold: the mean first, then the squares of what is left.
+template <class T>
+__device__ inline void row_norm_of_held(const Along& a, const RowThread& t) {
+  TYCHO_SHARED(double, tile, 256);
+  HeldOfRow<T> row(t, a.in, a.in_dtype, T(0));
+  const auto add = [](double p, double q) { return p + q; };
+  const double n = static_cast<double>(a.n);
+  double mean = 0;
+  if (a.centred) {
+    // From the row's first element, so that a common shift costs no digits.
+    const T origin = t.n ? load<T>(a.in, a.in_dtype, t.at(0)) : T(0);
+    T sum = 0;
+    row.each(t, [&](int64_t, T& x) {
+      x -= origin;
+      sum += x;
+    });
+    const double off = over_row(t, tile, static_cast<double>(sum), add) / n;
+    mean = static_cast<double>(origin) + off;
+    const T shift = static_cast<T>(off);
+    row.each(t, [&](int64_t, T& x) { x -= shift; });
+  }
+  T squares = 0;
+  row.each(t, [&](int64_t, T& x) { squares += x * x; });
+  const double all = over_row(t, tile, static_cast<double>(squares), add);
+  const T rstd = static_cast<T>(1 / sqrt(all / n + a.eps));
+  leave_statistics(a, t, static_cast<T>(mean), rstd);
+  row.each(t, [&](int64_t i, T& x) {
+    const T w = weight_at<T>(a.weight, a.weight_dtype, i, T(1));
+    const T b = weight_at<T>(a.bias, a.bias_dtype, i, T(0));
+    store<T>(a.out, a.out_dtype, t.at(i), x * rstd * w + b);
+  });
+}
+
+template <class T>
 __device__ inline void row_norm(const Along& a) {
-  TYCHO_SHARED(Moment, tile, 256);
   const RowThread t(a);
+  if (may_be_held(t, a)) return row_norm_of_held<T>(a, t);
+  TYCHO_SHARED(Moment, tile, 256);
   MomentFolder folder;
   double squares = 0;
   for (int64_t i = t.first; i < t.n; i += t.step) {
@@ -31,10 +72,7 @@ __device__ inline void row_norm(const Along& a) {
   });
   const T mean = static_cast<T>(m.mean);
   const T rstd = static_cast<T>(1 / sqrt(m.squares / static_cast<double>(a.n) + a.eps));
-  if (t.is_first() && t.k < a.rows) {
-    static_cast<T*>(a.mean)[t.k] = mean;
-    static_cast<T*>(a.rstd)[t.k] = rstd;
-  }
+  leave_statistics(a, t, mean, rstd);
   for (int64_t i = t.first; i < t.n; i += t.step) {
     const T w = weight_at<T>(a.weight, a.weight_dtype, i, T(1));
     const T b = weight_at<T>(a.bias, a.bias_dtype, i, T(0));

@@ -8,6 +8,8 @@ using namespace tycho::cuda;
 namespace {
 
 __device__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+// Most steps are 1, and all threads have the same.
+__device__ inline int64_t steps(int64_t a, int64_t by) { return by == 1 ? a : over(a, by); }
 
 struct Place {
   int64_t n, c, z, y, x;
@@ -50,8 +52,8 @@ struct Window {
     } else {
       start = o * a.stride - a.pad;
     }
-    first = start < 0 ? over(-start + a.dilation - 1, a.dilation) : 0;
-    last = a.in > start ? least(taps, over(a.in - start + a.dilation - 1, a.dilation)) : 0;
+    first = start < 0 ? steps(-start + a.dilation - 1, a.dilation) : 0;
+    last = a.in > start ? least(taps, steps(a.in - start + a.dilation - 1, a.dilation)) : 0;
     if (last < first) last = first;
     count = padded ? least(start + taps, a.in + a.pad) - start : last - first;
     if (count < 1) count = 1;
@@ -66,16 +68,20 @@ struct Covering {
       last = over((i + 1) * a.out + a.in - 1, a.in);
     } else {
       const int64_t at = i + a.pad, before = at - (a.kernel - 1) * a.dilation;
-      first = before > 0 ? over(before + a.stride - 1, a.stride) : 0;
-      last = over(at, a.stride) + 1;
+      first = before > 0 ? steps(before + a.stride - 1, a.stride) : 0;
+      last = steps(at, a.stride) + 1;
     }
     last = least(last, a.out);
   }
 };
-// The tap of window o that lies at element i, or -1.
+// The tap of window o, one of those that cover element i, that lies there, or -1.
 __device__ inline int64_t tap_at(const PoolAxis& a, int64_t o, int64_t i) {
+  if (a.stride) {
+    const int64_t off = i + a.pad - o * a.stride, tap = steps(off, a.dilation);
+    return tap * a.dilation == off ? tap : -1;
+  }
   const Window w(a, o, false);
-  const int64_t off = i - w.start, tap = over(off, a.dilation);
+  const int64_t off = i - w.start, tap = steps(off, a.dilation);
   return tap * a.dilation == off && tap < w.last ? tap : -1;
 }
 

@@ -14,9 +14,10 @@ struct Draw {
   const uint64_t* replayed;  // in a graph: what is to be added to both, which each replay sets
   double a, b;  // from and to; mean and deviation; a factor; median and scale; gamma's least
   uint64_t low, count,
-      limit;            // integers low .. low + count - 1 (0: all); words below `limit` are 1
-  const void* chances;  // of each element, instead of `limit`; rates of Poisson counts, gamma shapes
-  const void* counts;   // of each element's trials, of the type of `chances`
+      limit;  // integers low .. low + count - 1 (0: all); words below `limit` are 1
+  const void*
+      chances;         // of each element, instead of `limit`; rates of Poisson counts, gamma shapes
+  const void* counts;  // of each element's trials, of the type of `chances`
   int32_t dtype, chances_dtype;
   Drawn what;
 };

@@ -5,12 +5,12 @@
 namespace tycho::cuda {
 
 enum class RangeKind : int32_t {
-  Whole,     // from + by i, in integers that wrap around
-  Step,      // a + step i
-  Spaced,    // n numbers from a to b, exact at both ends
-  Power,     // base to the power of these
-  Nearest,   // position floor((i + a) step), of `size`
-  Reflect,   // positions of a dimension of `size` that is padded by `from` in front
+  Whole,    // from + by i, in integers that wrap around
+  Step,     // a + step i
+  Spaced,   // n numbers from a to b, exact at both ends
+  Power,    // base to the power of these
+  Nearest,  // position floor((i + a) step), of `size`
+  Reflect,  // positions of a dimension of `size` that is padded by `from` in front
   Replicate,
   Circular,  // of the `by` positions that are left from `first` on
 };

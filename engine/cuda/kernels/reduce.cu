@@ -132,12 +132,16 @@ struct Folding {
     State state = ::start<combine, State>();
     float some = 0;
     int steps = 0;
-    __device__ inline void take(L x, int64_t) {
+    template <int n>
+    __device__ inline void take(const L (&x)[n], int64_t, int64_t) {
       if constexpr (combine == Combine::Sum && same_type<L, float>) {
-        some += F::value(x);
-        if (++steps == 128) flush();
+        TYCHO_UNROLLED
+        for (int j = 0; j < n; ++j) some += F::value(x[j]);
+        if ((steps += n) >= 128) flush();
       } else {
-        state = ::meet<combine>(state, static_cast<State>(F::value(x)));
+        TYCHO_UNROLLED
+        for (int j = 0; j < n; ++j)
+          state = ::meet<combine>(state, static_cast<State>(F::value(x[j])));
       }
     }
     __device__ inline void flush() {
@@ -171,7 +175,11 @@ struct Extreme {
   }
   struct Folder {
     State state = start();
-    __device__ inline void take(L x, int64_t i) { state = meet(state, {x, i}); }
+    template <int n>
+    __device__ inline void take(const L (&x)[n], int64_t i, int64_t step) {
+      TYCHO_UNROLLED
+      for (int j = 0; j < n; ++j) state = meet(state, {x[j], i + j * step});
+    }
     __device__ inline State result() { return state; }
   };
 };
@@ -192,7 +200,11 @@ struct Moments {
   }
   struct Folder {
     MomentFolder folder;
-    __device__ inline void take(L x, int64_t) { folder.take(static_cast<double>(x)); }
+    template <int n>
+    __device__ inline void take(const L (&x)[n], int64_t, int64_t) {
+      TYCHO_UNROLLED
+      for (int j = 0; j < n; ++j) folder.take(static_cast<double>(x[j]));
+    }
     __device__ inline State result() { return folder.result(); }
   };
 };
@@ -251,18 +263,29 @@ __device__ inline typename P::State folded(P, const Reduction& r, int64_t k, int
                                            int64_t end, int64_t step) {
   const int64_t at = kept_place(r, k);
   using L = typename P::Lane;
+  constexpr int kTogether = 8;
   typename P::Folder folder;
   int64_t i = first;
   TYCHO_ROLLED
-  for (; i + 3 * step < end; i += 4 * step) {
-    int64_t places[4];
-    L x[4];
-    for (int j = 0; j < 4; ++j) places[j] = at + depth_place(r, i + j * step);
+  for (; i + (kTogether - 1) * step < end; i += kTogether * step) {
+    int64_t places[kTogether];
+    L x[kTogether];
+    if (r.depth_rank == 1) {
+      const int64_t from = at + i * r.depth_stride[0], by = step * r.depth_stride[0];
+      TYCHO_UNROLLED
+      for (int j = 0; j < kTogether; ++j) places[j] = from + j * by;
+    } else {
+      TYCHO_UNROLLED
+      for (int j = 0; j < kTogether; ++j) places[j] = at + depth_place(r, i + j * step);
+    }
     load_several(r.in, r.in_dtype, places, x);
-    for (int j = 0; j < 4; ++j) folder.take(x[j], i + j * step);
+    folder.take(x, i, step);
   }
   TYCHO_ROLLED
-  for (; i < end; i += step) folder.take(load<L>(r.in, r.in_dtype, at + depth_place(r, i)), i);
+  for (; i < end; i += step) {
+    const L one[1] = {load<L>(r.in, r.in_dtype, at + depth_place(r, i))};
+    folder.take(one, i, step);
+  }
   return folder.result();
 }
 

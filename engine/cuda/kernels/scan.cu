@@ -113,11 +113,13 @@ __device__ inline void by_thread(const Scan& s) {
   if (!writes) partial[part * s.rows + k] = carry;
 }
 
-// Tiles of 256 elements, one after the other.
+// Tiles of 8 lines of 256 elements, one after the other. A tile's lines are on their way together, and so
+// are the steps inside of their warps; then the first warp says what comes before each of the 64 warps.
 template <class P>
 __device__ inline void by_block(const Scan& s) {
   using S = typename P::State;
-  TYCHO_SHARED(S, totals, 8);
+  constexpr int kLines = 8, kWarps = 8;
+  TYCHO_SHARED(S, totals, kLines * kWarps + 1);
   const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32;
   const int64_t k = blockIdx.x, part = blockIdx.y;
   S* const partial = static_cast<S*>(s.partial);
@@ -125,22 +127,45 @@ __device__ inline void by_block(const Scan& s) {
   const bool writes = s.pass == ScanPass::Results;
   S carry = writes && partial ? partial[part * s.rows + k] : P::start();
   const int64_t end = (part + 1) * s.part < s.n ? (part + 1) * s.part : s.n;
-  for (int64_t tile = part * s.part; tile < end; tile += 256) {
-    const int64_t i = tile + t;
-    S x = i < end ? row.load_at(i) : P::start();
+  for (int64_t tile = part * s.part; tile < end; tile += kLines * 256) {
+    S x[kLines];
+    TYCHO_UNROLLED
+    for (int e = 0; e < kLines; ++e) {
+      const int64_t i = tile + e * 256 + t;
+      x[e] = i < end ? row.load_at(i) : P::start();
+    }
+    TYCHO_UNROLLED
     for (int by = 1; by < 32; by <<= 1) {
-      const S before = P::above(x, by);
-      if (lane >= by) x = P::meet(before, x);
+      TYCHO_UNROLLED
+      for (int e = 0; e < kLines; ++e) {
+        const S before = P::above(x[e], by);
+        if (lane >= by) x[e] = P::meet(before, x[e]);
+      }
     }
-    if (lane == 31) totals[warp] = x;
+    TYCHO_UNROLLED
+    for (int e = 0; e < kLines; ++e)
+      if (lane == 31) totals[e * kWarps + warp] = x[e];
     __syncthreads();
-    S mine = carry;
-    for (int w = 0; w < 8; ++w) {
-      const S total = S(totals[w]);
-      if (w < warp) mine = P::meet(mine, total);
-      carry = P::meet(carry, total);
+    if (warp == 0) {
+      const S first = S(totals[2 * lane]);
+      S both = P::meet(first, S(totals[2 * lane + 1]));
+      for (int by = 1; by < 32; by <<= 1) {
+        const S before = P::above(both, by);
+        if (lane >= by) both = P::meet(before, both);
+      }
+      S before = P::above(both, 1);
+      before = lane ? P::meet(carry, before) : carry;
+      totals[2 * lane] = before;
+      totals[2 * lane + 1] = P::meet(before, first);
+      if (lane == 31) totals[kLines * kWarps] = P::meet(carry, both);
     }
-    if (writes && i < end) P::leave(s, row.place(i), P::meet(mine, x));
+    __syncthreads();
+    TYCHO_UNROLLED
+    for (int e = 0; e < kLines; ++e) {
+      const int64_t i = tile + e * 256 + t;
+      if (writes && i < end) P::leave(s, row.place(i), P::meet(S(totals[e * kWarps + warp]), x[e]));
+    }
+    carry = S(totals[kLines * kWarps]);
     __syncthreads();
   }
   if (!writes && t == 0) partial[part * s.rows + k] = carry;

@@ -21,10 +21,33 @@ __device__ inline Mass<T> from_below(Mass<T> s, int by) {
   return {tycho::cuda::from_below(s.top, by), tycho::cuda::from_below(s.sum, by)};
 }
 
+// The same of rows that threads hold. What is not finite is in the sum.
+template <class T>
+__device__ inline void softmax_of_held(const Along& a, const RowThread& t) {
+  TYCHO_SHARED(T, tile, 256);
+  const T low = -static_cast<T>(__builtin_huge_val());
+  HeldOfRow<T> row(t, a.in, a.in_dtype, low);
+  T top = low, sum = 0;
+  row.each(t, [&](int64_t, T& x) { top = x > top ? x : top; });
+  top = over_row(t, tile, top, [](T p, T q) { return p > q ? p : q; });
+  row.each(t, [&](int64_t, T& x) {
+    x -= top;
+    const T e = exp_of(x);
+    sum += e;
+    if (!a.log) x = e;
+  });
+  sum = over_row(t, tile, sum, [](T p, T q) { return p + q; });
+  const T scale = T(1) / sum, shift = log_of(sum);
+  row.each(t, [&](int64_t i, T& x) {
+    store<T>(a.out, a.out_dtype, t.at(i), a.log ? x - shift : x * scale);
+  });
+}
+
 template <class T>
 __device__ inline void softmax(const Along& a) {
-  TYCHO_SHARED(Mass<T>, tile, 256);
   const RowThread t(a);
+  if (may_be_held(t, a)) return softmax_of_held<T>(a, t);
+  TYCHO_SHARED(Mass<T>, tile, 256);
   const T low = -static_cast<T>(__builtin_huge_val());
   Mass<T> s{low, T(0)};
   for (int64_t i = t.first; i < t.n; i += t.step) {

@@ -20,6 +20,11 @@ struct Operands {
   int64_t integer[kWalkTensors];
 };
 
+// The quotient; divisions of 64 bits take several times as long.
+__device__ inline int64_t over(int64_t a, int64_t b) {
+  if (((a | b) >> 31) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
 // Where element i of the walk lies in each of its tensors.
 template <int count>
 __device__ inline void places(const Operands& w, int64_t i, int64_t (&at)[count]) {
@@ -29,19 +34,15 @@ __device__ inline void places(const Operands& w, int64_t i, int64_t (&at)[count]
   }
   for (int k = 0; k < count; ++k) at[k] = 0;
   for (int d = w.rank - 1; d >= 0; --d) {
-    const int64_t rest = i / w.size[d], index = i - rest * w.size[d];
+    const int64_t rest = over(i, w.size[d]), index = i - rest * w.size[d];
     for (int k = 0; k < count; ++k) at[k] += index * w.stride[k][d];
     i = rest;
   }
 }
 
-// The quotient; divisions of 64 bits take several times as long.
-__device__ inline int64_t over(int64_t a, int64_t b) {
-  if (((a | b) >> 31) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-  return a / b;
-}
 // The last index of element i, which becomes the number of what is left.
 __device__ inline int64_t take_last(int64_t& i, int64_t size) {
+  if (size == 1) return 0;
   const int64_t rest = over(i, size), index = i - rest * size;
   i = rest;
   return index;
