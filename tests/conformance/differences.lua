@@ -24,4 +24,12 @@ because("The second derivative is finite here; PyTorch's formula divides 0 by 0 
 because("PyTorch's second derivative of embedding forgets scale_grad_by_freq; ours divides by the counts again.",
   "nn.functional.embedding:float64:d36e810d")
 
+-- On a GPU, in its own kernels: rounded to 16 bits on the way, scores of hundreds leave less of a gradient than the
+-- vectors' tolerance, as in PyTorch's kernels for GPUs.
+differences.on_gpu = {
+  ["nn.functional.scaled_dot_product_attention:bfloat16:1f39abb3"] = true,
+  ["nn.functional.scaled_dot_product_attention:float16:5533d1d3"] = true,
+  ["nn.functional.scaled_dot_product_attention:float32:846af47b"] = true,
+}
+
 return differences

@@ -1,6 +1,7 @@
 -- The reader's frame: options, unpacking, the list of groups, jobs side by side, and the report.
 local json = require "json"
 local compare = require "compare"
+local differences = require "differences"
 local reader = {}
 
 -- Group name -> the file that runs it. `due` groups count in scripts/test; the others are read and counted too.
@@ -122,7 +123,7 @@ local function run_units(folder, list, first, step, write)
 end
 
 -- Counts result lines per group and op.
-local function count(results, differences)
+local function count(results, differences, on_gpu)
   local table_of, order = {}, {}
   for _, line in ipairs(results) do
     local group, op, id, status, check, why = line:match("^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$")
@@ -132,7 +133,7 @@ local function count(results, differences)
       row = {group = group, key = key, passed = 0, failed = 0, missing = 0, skipped = 0, failures = {}}
       table_of[key], order[#order + 1] = row, key
     end
-    if status ~= "passed" and differences[id] then status = "skipped" end
+    if status ~= "passed" and (differences[id] or on_gpu[id]) then status = "skipped" end
     row[status] = row[status] + 1
     if status == "failed" or status == "missing" then row.failures[#row.failures + 1] = {id = id, check = check, why = why} end
   end
@@ -261,7 +262,10 @@ function reader.main(here, arguments)
   local list = units(folder, options)
   if #list == 0 then stop("nothing matches") end
   if options.mutant then require("mutants").switch_on(options.mutant) end
-  if options.device then torch.set_default_device(options.device) end
+  if options.device then
+    torch.set_default_device(options.device)
+    torch.backends.cudnn.allow_tf32 = false  -- convolutions have float32's digits
+  end
   if options.shard then
     local k, n = options.shard:match("^(%d+)/(%d+)$")
     torch.set_num_threads(1)
@@ -285,7 +289,7 @@ function reader.main(here, arguments)
     end
     f:close()
   end
-  local table_of, order = count(results, require("differences"))
+  local table_of, order = count(results, differences, options.device and differences.on_gpu or {})
   os.exit(print_report(table_of, order, options) and 0 or 1)
 end
 

@@ -106,8 +106,7 @@ TEST_F(CudaLibraries, AnOlderDriverGetsLibrariesOfItsOwnCuda) {
   EXPECT_NE(found(LibraryId::Cudnn, "9.1").install.find("nvidia-cudnn-cu12,"), std::string::npos);
   put("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
   unsetenv("FAKE_NVRTC_VERSION");
-  EXPECT_EQ(found(LibraryId::Nvrtc, "12.9").path,
-            home + "/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+  EXPECT_EQ(found(LibraryId::Nvrtc, "12.9").path, home + "/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
 }
 
 TEST_F(CudaLibraries, ADriverThatIsMissingTooOldOrLacksFunctionsIsToldInASentence) {

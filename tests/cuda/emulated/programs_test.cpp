@@ -153,6 +153,7 @@ void expect_same_bits(const std::vector<Tensor>& got, const std::vector<Tensor>&
 }
 
 TEST_F(CudaPrograms, GiveTheBitsOfRowsOneAfterTheOtherOnAnyStreams) {
+  const Device device = cuda_device_count() > 1 ? kSecond : kFirst;
   const int before = emulated::programs_run;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     emulated::Options options;
@@ -161,14 +162,14 @@ TEST_F(CudaPrograms, GiveTheBitsOfRowsOneAfterTheOtherOnAnyStreams) {
     emulated::start(options);
     std::vector<StreamId> streams = {0};
     for (uint64_t i = 0; i < seed % 3; ++i)
-      streams.push_back(backend_of(kSecond).new_stream(kSecond));
+      streams.push_back(backend_of(device).new_stream(device));
     fuse::set_least(0);
-    const auto want = results_of(seed, kSecond, streams);
+    const auto want = results_of(seed, device, streams);
     fuse::set_least(1);
-    expect_same_bits(results_of(seed, kSecond, streams), want, seed);  // in steps
-    expect_same_bits(results_of(seed, kSecond, streams), want, seed);
+    expect_same_bits(results_of(seed, device, streams), want, seed);  // in steps
+    expect_same_bits(results_of(seed, device, streams), want, seed);
     for (size_t i = 1; i < streams.size(); ++i)
-      backend_of(kSecond).release_stream(kSecond, streams[i]);
+      backend_of(device).release_stream(device, streams[i]);
     if (HasFatalFailure()) return;
   }
   if (!emulated::kReal) {
@@ -204,7 +205,8 @@ TEST_F(CudaPrograms, RunOnTheStreamThatTheirRowsWereAskedForOn) {
   EXPECT_EQ(rows_held, 2);
   set_current_stream(kFirst, 0);
   EXPECT_EQ(rows_held, 0);
-  EXPECT_FALSE(backend.passed(kFirst, other, backend.mark(kFirst, other)));
+  const bool passed = backend.passed(kFirst, other, backend.mark(kFirst, other));
+  EXPECT_TRUE(!passed || emulated::kReal);  // a GPU may be that fast
   EXPECT_EQ(number_at(y, 99), 10);
   backend.release_stream(kFirst, other);
 }
@@ -233,6 +235,7 @@ TEST_F(CudaPrograms, AreDoneBeforeACaptureOrInIt) {
 }
 
 TEST_F(CudaPrograms, OfTwoDevicesAndTheHostAreApart) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "there is one device";
   const Tensor host = filled({9}, 2, DType::Float32), a = sent(host, kFirst),
                b = sent(host, kSecond);
   const Tensor x = a * 2, y = b * 3, z = host * 4, one = filled(Sizes{}, 1, DType::Float32);
