@@ -150,6 +150,9 @@ struct Looks {
   // old. It would do so again and again where single results are worth one.
   bool doubted = false;
   bool late = false;  // the same at the last next_collection
+  // Held rows have just looked (collect_young), before they gave memory to what may still be in use: a second
+  // look so soon would make it old.
+  bool done = false;
   bool fine(int64_t bytes) const {
     return static_cast<uint64_t>(bytes - low) < static_cast<uint64_t>(next - low);
   }
@@ -208,6 +211,7 @@ void collect_young(int64_t bytes) {
   const int64_t began = thread_nanoseconds();
   lua_gc(main_state, LUA_GCSTEP, 0);
   debt = thread_nanoseconds() - began;
+  looks.done = true;
 }
 
 void learn_layout(lua_State* L) {
@@ -291,13 +295,17 @@ void pace_collector(lua_State* L) {
   if (looks.fine(bytes)) [[likely]]
     return;
   const int64_t spare = spare_on_devices();
-  const auto room = [&] { return std::max({bytes / 4, kStep, spare}); };
+  // Two results of the size that has just come, too: one may be in use still.
+  const int64_t growth = bytes - looks.left;
+  const auto room = [&] { return std::max({bytes / 4, kStep, spare, 2 * growth}); };
   const auto plan = [&] { next_collection = bytes + room(); };
   if (bytes < looks.low) {
     plan();
     looks.pauses = 0;
     return looks.begin(bytes, next_collection);
   }
+  if (std::exchange(looks.done, false) && bytes < next_collection)
+    return looks.begin(bytes, next_collection);
   const int64_t before = bytes;
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   grad::let_go_unseen();
