@@ -304,8 +304,10 @@ void pace_collector(lua_State* L) {
     looks.pauses = 0;
     return looks.begin(bytes, next_collection);
   }
-  if (std::exchange(looks.done, false) && bytes < next_collection)
-    return looks.begin(bytes, next_collection);
+  if (std::exchange(looks.done, false) && bytes < next_collection) {
+    grad::let_go_unseen();
+    return looks.begin(tensor_bytes(), next_collection);
+  }
   const int64_t before = bytes;
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
   grad::let_go_unseen();
