@@ -95,14 +95,66 @@ bool fits(const TinyProducts& p) {
   return p.n <= Lane<T>::size && (p.b_col == 1 || Lane<T>::size * p.k <= kPacked);
 }
 
+// One term after the other, as lanes have it.
+template <class T>
+TYCHO_INLINE T with_term(T a, T b, T sum) {
+#ifdef TYCHO_LEVEL_v2
+  return sum + a * b;
+#else
+  return sizeof(T) == 4
+             ? static_cast<T>(__builtin_fmaf(static_cast<float>(a), static_cast<float>(b),
+                                             static_cast<float>(sum)))
+             : static_cast<T>(__builtin_fma(a, b, sum));
+#endif
+}
+
+// Products with a vector of K terms: a column of so few fills no lane, and numbers alone wait for nothing.
+template <int K, class T>
+void few_terms(const TinyProducts& p) {
+  T* c = static_cast<T*>(p.c);
+  for (int64_t q = 0; q < p.count; ++q, c += p.m) {
+    const T *const a = static_cast<const T*>(p.a) + p.a_at[q], *const b =
+                                                                   static_cast<const T*>(p.b) +
+                                                                   p.b_at[q];
+    T x[K];
+    for (int k = 0; k < K; ++k) x[k] = b[k * p.b_row];
+    for (int64_t i = 0; i < p.m; ++i) {
+      T sum = 0;
+#pragma GCC unroll 4
+      for (int k = 0; k < K; ++k) sum = with_term(a[i * p.a_row + k * p.a_col], x[k], sum);
+      c[i] = sum;
+    }
+  }
+}
+template <class T>
+bool vectors(const TinyProducts& p) {
+  if (p.n != 1 || p.bias) return false;
+  switch (p.k) {
+    case 1:
+      return few_terms<1, T>(p), true;
+    case 2:
+      return few_terms<2, T>(p), true;
+    case 3:
+      return few_terms<3, T>(p), true;
+    case 4:
+      return few_terms<4, T>(p), true;
+    default:
+      return false;
+  }
+}
+
+template <class T>
+bool products(const TinyProducts& p) {
+  if (dots<T>(p) || vectors<T>(p)) return true;
+  if (!fits<T>(p)) return false;
+  tiny<T>(p);
+  return true;
+}
+
 }  // namespace
 
 bool tiny_products(const TinyProducts* p) {
-  const bool single = p->dtype == DType::Float32;
-  if (single ? dots<float>(*p) : dots<double>(*p)) return true;
-  if (!(single ? fits<float>(*p) : fits<double>(*p))) return false;
-  single ? tiny<float>(*p) : tiny<double>(*p);
-  return true;
+  return p->dtype == DType::Float32 ? products<float>(*p) : products<double>(*p);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
