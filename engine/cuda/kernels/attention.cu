@@ -9,15 +9,6 @@ using namespace tycho::cuda;
 
 namespace {
 
-__device__ inline float exp_of(float x) { return expf(x); }
-__device__ inline double exp_of(double x) { return exp(x); }
-__device__ inline float log_of(float x) { return logf(x); }
-__device__ inline double log_of(double x) { return log(x); }
-template <class T>
-constexpr T kNever = -static_cast<T>(__builtin_huge_val());
-
-__device__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // Over the four lanes that have a row.
 template <class T>
 __device__ inline T row_sum(T x) {
@@ -45,19 +36,6 @@ struct Place {
 };
 __device__ inline int64_t tiles_of(int64_t lines) {
   return (lines + kAttentionRows - 1) / kAttentionRows;
-}
-
-// Where the matrix of a head begins.
-__device__ inline int64_t begin_of(const Attention& a, const Heads& m, int64_t head,
-                                   int64_t share = 1) {
-  int64_t at = 0;
-  TYCHO_ROLLED
-  for (int d = a.lead_count - 1; d >= 0; --d) {
-    const int64_t rest = head / a.lead[d], k = head - rest * a.lead[d];
-    at += (d == a.lead_count - 1 ? k / share : k) * m.lead[d];
-    head = rest;
-  }
-  return at;
 }
 
 // Rows from `row` on, as lines; and columns from `col` on, as lines along the rows.

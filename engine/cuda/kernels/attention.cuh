@@ -33,4 +33,15 @@ struct Attention {
   double gain;
 };
 
+// A piece of the matrices of scores, in lanes: `rows` queries from `first` on of every `head_step`th head
+// from `head` on, and the keys before `seen`. Rows lie `pitch` elements apart, a multiple of 8, and at
+// whole 16 bytes; a head's rows lie behind those of the one before. A block of 32 x n threads has a row.
+struct AttentionRows {
+  Attention a;
+  void *scores, *grads;    // queries times keys; the gradients of the weights
+  void *weights, *slopes;  // what is made of them, in the type of queries and keys
+  int64_t head, head_step, first, seen, pitch;
+  int32_t rows;
+};
+
 }  // namespace tycho::cuda

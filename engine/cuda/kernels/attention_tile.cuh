@@ -4,8 +4,7 @@
 // by lines along the dimension that is summed over, in packs that are read as one; what pads a line
 // spreads neighbouring lines over the banks.
 #pragma once
-#include "engine/cuda/kernels/attention.cuh"
-#include "engine/cuda/kernels/elements.cuh"
+#include "engine/cuda/kernels/attention_parts.cuh"
 
 namespace tycho::cuda {
 
@@ -20,28 +19,6 @@ struct Side {
     return {data, dtype, whole, at + k * k_step, i_step, k_step, lines, length - k};
   }
 };
-
-template <class T, int n>
-struct alignas(sizeof(T) * n) Pack {
-  T x[n];
-};
-
-__device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ __forceinline__ double fused(double a, double b, double c) { return fma(a, b, c); }
-
-// Elements of floating types: double only where T is.
-template <class T>
-__device__ __forceinline__ T load_floating(const void* p, int dtype, int64_t i) {
-  if (dtype == kF16) return to_float(element<f16>(p, i));
-  if (dtype == kBF16) return to_float(element<bf16>(p, i));
-  return element<T>(p, i);
-}
-template <class T>
-__device__ __forceinline__ void store_floating(void* p, int dtype, int64_t i, T x) {
-  if (dtype == kF16) return put<f16>(p, i, from_float<f16>(static_cast<float>(x)));
-  if (dtype == kBF16) return put<bf16>(p, i, from_float<bf16>(static_cast<float>(x)));
-  put<T>(p, i, x);
-}
 
 // Sizes of tiles, in packs, of lanes L that have per, kPad, kChunk, kColumns and kWide.
 template <class L>

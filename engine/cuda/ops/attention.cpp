@@ -1,6 +1,7 @@
-// Attention on a device, of heads at any strides: 16-bit ones go to tensor cores, where there are
-// some that take them, all others to plain multiplications (kernels/attention.cu).
-#include "engine/cuda/kernels/attention.cuh"
+// Attention on a device, of heads at any strides: long ones by products (attention_products.cpp), of the
+// others 16-bit ones by tensor cores, where there are some that take them, and all else by plain
+// multiplications (kernels/attention.cu).
+#include "engine/cuda/ops/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -94,6 +95,8 @@ class Made {
 void forward(const Call& c, Made& made) {
   made.a.out = made.matrices(c.out[0]);
   made.a.lse = c.out[1].data<void>();
+  if (goes_by_products(made.a, c.tensor(0)))
+    return attention_by_products(made.a, c.tensor(0), c.tensor(1), c.tensor(2), c.out[0]);
   made.launch(c.out[0], made.kind.forward, made.heads, made.a.queries, made.a.width);
 }
 void forward(Call& c) {
@@ -126,6 +129,9 @@ void backward(const Call& c, Made& made) {
   a.out = made.matrices(c.tensor(7));
   a.lse = lse.data<void>();
   a.delta = delta.as();
+  if (goes_by_products(a, c.tensor(1)))
+    return attention_grads_by_products(a, c.tensor(1), c.tensor(2), c.tensor(3), c.tensor(0), dq,
+                                       dk, dv);
   a.dq = made.matrices(dq);
   a.dk = made.matrices(dk);
   a.dv = made.matrices(dv);

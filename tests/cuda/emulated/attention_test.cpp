@@ -1,5 +1,8 @@
 // Attention where samples do not go: lengths around the tiles', head sizes, masks, heads that lie as
-// they come out of a projection, and the gradients of all of it.
+// they come out of a projection, and the gradients of all of it; by kernels alone, and by products in
+// pieces of few scores.
+#include "engine/cuda/ops/attention.h"
+
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
@@ -60,7 +63,19 @@ void same_attention(const Case& c) {
   same_attention(c, DType::BFloat16, 3e-2);
 }
 
-TEST(CudaAttention, LengthsAroundThoseOfTiles) {
+constexpr cuda::AttentionLimits kKernels{int64_t{1} << 62, 1, 1}, kSmallPieces{1, 12000, 24};
+
+class CudaAttention : public testing::TestWithParam<bool> {
+ protected:
+  CudaAttention() { cuda::attention_limits = GetParam() ? kSmallPieces : kKernels; }
+  ~CudaAttention() override { cuda::attention_limits = limits_; }
+  const cuda::AttentionLimits limits_ = cuda::attention_limits;
+};
+INSTANTIATE_TEST_SUITE_P(Ways, CudaAttention, testing::Bool(), [](const auto& way) -> std::string {
+  return way.param ? "ByProducts" : "ByKernels";
+});
+
+TEST_P(CudaAttention, LengthsAroundThoseOfTiles) {
   for (const int64_t queries : {1, 31, 33, 65})
     for (const int64_t keys : {1, 31, 33, 65})
       same_attention({{1, 1, queries, 7}, {1, 1, keys, 7}, 5, queries != 33});
@@ -68,7 +83,7 @@ TEST(CudaAttention, LengthsAroundThoseOfTiles) {
   same_attention({{1, 1, 0, 4}, {1, 1, 3, 4}, 4});
 }
 
-TEST(CudaAttention, HeadSizesAroundThoseOfTiles) {
+TEST_P(CudaAttention, HeadSizesAroundThoseOfTiles) {
   for (const int64_t depth : {1, 16, 64, 100, 128, 150})
     same_attention({{1, 2, 20, depth}, {1, 2, 37, depth}, depth, depth == 64});
   same_attention({{1, 1, 20, 130}, {1, 1, 37, 130}, 8});
@@ -76,18 +91,18 @@ TEST(CudaAttention, HeadSizesAroundThoseOfTiles) {
   same_attention({{1, 1, 5, 0}, {1, 1, 6, 0}, 3});
 }
 
-TEST(CudaAttention, EveryTypeHasItsKernel) {
+TEST_P(CudaAttention, EveryTypeHasItsKernel) {
   for (const DType t : {DType::Float16, DType::Float64})
     same_attention({{2, 1, 40, 24}, {2, 1, 50, 24}, 70, true}, t,
                    t == DType::Float64 ? 1e-12 : 4e-3);
 }
 
-TEST(CudaAttention, HeadsThatLieInsideOfTheLengthsAndGroupsOfQueries) {
+TEST_P(CudaAttention, HeadsThatLieInsideOfTheLengthsAndGroupsOfQueries) {
   same_attention({{2, 4, 35, 16}, {2, 2, 70, 16}, 16, true, {}, true});
   same_attention({{2, 4, 35, 12}, {2, 1, 20, 12}, 9, false, {}, false});
 }
 
-TEST(CudaAttention, MasksAreBroadcastAndRowsWithoutAKeyGiveZeros) {
+TEST_P(CudaAttention, MasksAreBroadcastAndRowsWithoutAKeyGiveZeros) {
   Tensor add = mixed_numbers({2, 1, 20, 40}, DType::Float32);
   for (int64_t j = 0; j < 40; ++j) add.data<float>()[3 * 40 + j] = -HUGE_VALF;
   for (int64_t j = 0; j < 33; ++j) add.data<float>()[5 * 40 + j] = -HUGE_VALF;
@@ -103,7 +118,7 @@ TEST(CudaAttention, MasksAreBroadcastAndRowsWithoutAKeyGiveZeros) {
       {{2, 3, 20, 8}, {2, 3, 40, 8}, 8, false, mixed_numbers({3, 1, 40}, DType::Float64)});
 }
 
-TEST(CudaAttention, ANanInAQuerySpoilsItsRowAlone) {
+TEST_P(CudaAttention, ANanInAQuerySpoilsItsRowAlone) {
   const Tensor x = mixed_numbers({1, 1, 5, 8}, DType::Float32);
   const Tensor q = op<"clone">(x);
   q.data<float>()[2 * 8 + 1] = std::nanf("");
@@ -115,6 +130,33 @@ TEST(CudaAttention, ANanInAQuerySpoilsItsRowAlone) {
             ops<"fused_attention">(sent(q, d), there, there, Tensor(), false, 0.3)[0]};
       },
       1e-5);
+}
+
+TEST_P(CudaAttention, RowsThatAreLongerThanABlockHolds) {
+  if (!GetParam()) GTEST_SKIP() << "of products only";
+  for (const int64_t keys : {700, 8300}) {
+    same_attention({{1, 1, 2, 4}, {1, 1, keys, 4}, 4});
+    same_attention(
+        {{1, 1, 2, 4}, {1, 1, keys, 4}, 4, false, mixed_numbers({2, keys}, DType::Float32)});
+  }
+}
+
+TEST_P(CudaAttention, TheGradientTakesWhatTheOtherWayLeft) {
+  const auto attend = [](bool other) {
+    const auto made = [](const Sizes& shape, int64_t different) {
+      return sent(mixed_numbers(shape, DType::Float32, different), Device{0});
+    };
+    const Tensor q = made({2, 4, 50, 8}, 997), k = made({2, 2, 60, 8}, 991),
+                 v = made({2, 2, 60, 12}, 983), g = made({2, 4, 50, 12}, 977);
+    const auto y = ops<"fused_attention">(q, k, v, Tensor(), true, 0.4);
+    if (other) cuda::attention_limits = GetParam() ? kKernels : kSmallPieces;
+    const auto grads = ops<"fused_attention_backward">(g, q, k, v, Tensor(), true, 0.4, y[0], y[1]);
+    return std::vector<Tensor>{fetch(grads[0]), fetch(grads[1]), fetch(grads[2])};
+  };
+  cuda::emulated::start();
+  cuda::start();
+  const std::vector<Tensor> want = attend(false);
+  same_values(attend(true), want, 1e-5, "gradients");
 }
 
 // Results, gradients and gradients of gradients, from one seed.
@@ -148,7 +190,7 @@ std::vector<Tensor> with_dropout(bool fused, bool causal, DType t) {
   return all;
 }
 
-TEST(CudaAttention, DropoutHasTheNumbersThatTheWeightsWouldHave) {
+TEST_P(CudaAttention, DropoutHasTheNumbersThatTheWeightsWouldHave) {
   cuda::emulated::start();
   cuda::start();
   for (const bool causal : {false, true})
