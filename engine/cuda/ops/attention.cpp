@@ -1,6 +1,7 @@
-// Attention on a device, of heads at any strides: long ones by products (attention_products.cpp), of the
-// others 16-bit ones by tensor cores, where there are some that take them, and all else by plain
-// multiplications (kernels/attention.cu).
+// Attention on a device, of heads at any strides: plain 16-bit ones whose rows are read in whole chunks by
+// kernels/attention_flash.cu, long ones by products (attention_products.cpp), of the others 16-bit ones
+// by tensor cores, where there are some that take them, and all else by plain multiplications
+// (kernels/attention.cu).
 #include "engine/cuda/ops/attention.h"
 
 #include <algorithm>
@@ -18,10 +19,23 @@ struct Kind {
   int64_t pack;
   int64_t wide;  // columns that a block sums up
   const char *forward, *query, *key;
+  const char* flash[2] = {};  // up to 64 columns, and up to 128
 };
 constexpr Kind kKinds[] = {
-    {DType::Float16, 2, 128, "attention_f16", "attention_query_f16", "attention_key_f16"},
-    {DType::BFloat16, 2, 128, "attention_bf16", "attention_query_bf16", "attention_key_bf16"},
+    {DType::Float16,
+     2,
+     128,
+     "attention_f16",
+     "attention_query_f16",
+     "attention_key_f16",
+     {"attention_flash_f16_64", "attention_flash_f16_128"}},
+    {DType::BFloat16,
+     2,
+     128,
+     "attention_bf16",
+     "attention_query_bf16",
+     "attention_key_bf16",
+     {"attention_flash_bf16_64", "attention_flash_bf16_128"}},
     {DType::Float64, 2, 64, "attention_f64", "attention_query_f64", "attention_key_f64"},
     {DType::Float32, 4, 128, "attention_f32", "attention_query_f32", "attention_key_f32"}};
 
@@ -30,6 +44,13 @@ const Kind& kind_of(const Tensor& t) {
   for (const Kind& kind : kKinds)
     if (kind.memory == t.dtype() && (dtype_size(t.dtype()) != 2 || tensor_cores)) return kind;
   return kKinds[3];
+}
+
+// Rows begin at whole 16 bytes.
+bool in_chunks(const Heads& m, const Attention& a) {
+  bool whole = m.whole && m.row % 8 == 0 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
+  for (int d = 0; d < a.lead_count; ++d) whole = whole && m.lead[d] % 8 == 0;
+  return whole;
 }
 
 class Made {
@@ -78,6 +99,22 @@ class Made {
     a.gain = kind.memory == DType::Float64 ? 1 / keep
                                            : static_cast<double>(1 / static_cast<float>(keep));
   }
+  // Whether the kernel of whole chunks takes them; lengths are 32 bits there.
+  bool flashes() const {
+    const auto fits = [](int64_t n) { return n > 0 && n <= 128 && n % 8 == 0; };
+    constexpr int64_t kMost = int64_t{1} << 30;
+    return attention_limits.flash && kind.flash[0] && !a.mask.data && !a.limit && a.scale > 0 &&
+           fits(a.depth) && fits(a.width) && a.queries < kMost && a.keys < kMost &&
+           in_chunks(a.q, a) && in_chunks(a.k, a) && in_chunks(a.v, a) && in_chunks(a.out, a);
+  }
+  void flash(Device device) const {
+    const bool wide = std::max(a.depth, a.width) > 64;
+    const unsigned warps = wide ? 8 : 4;
+    const int64_t blocks = heads * ((a.queries + 16 * warps - 1) / (16 * warps));
+    if (blocks)
+      cuda::launch(device, {"attention_flash", kind.flash[wide]}, {static_cast<unsigned>(blocks)},
+                   {32, warps}, 0, a);
+  }
   void launch(const Tensor& t, const char* kernel, int64_t all_heads, int64_t rows,
               int64_t columns) const {
     const int64_t blocks = all_heads * ((rows + kAttentionRows - 1) / kAttentionRows);
@@ -95,6 +132,7 @@ class Made {
 void forward(const Call& c, Made& made) {
   made.a.out = made.matrices(c.out[0]);
   made.a.lse = c.out[1].data<void>();
+  if (made.flashes()) return made.flash(c.out[0].device());
   if (goes_by_products(made.a, c.tensor(0)))
     return attention_by_products(made.a, c.tensor(0), c.tensor(1), c.tensor(2), c.out[0]);
   made.launch(c.out[0], made.kind.forward, made.heads, made.a.queries, made.a.width);

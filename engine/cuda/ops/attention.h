@@ -1,4 +1,4 @@
-// Attention on a device, by one of two ways with the same results: kernels that never write scores down
+// Attention on a device, by ways that have the same results: kernels that never write scores down
 // (attention.cpp), or the library's products, with the rows of some megabytes of scores between
 // (attention_products.cpp).
 #pragma once
@@ -7,9 +7,10 @@
 
 namespace tycho::cuda {
 
-// Limits of the second way; tests make them small.
+// Which way; tests make the limits small.
 struct AttentionLimits {
-  int64_t least_scores;  // of a head: fewer are for the first way
+  bool flash;            // the kernel of whole chunks, where it can be had
+  int64_t least_scores;  // of a head: fewer are not for products
   int64_t piece_bytes;   // of scores that are there at a time: what the L2 cache holds
   int64_t piece_rows;    // queries of a head in a piece
 };

@@ -12,7 +12,7 @@
 
 namespace tycho::cuda {
 
-AttentionLimits attention_limits{int64_t{1} << 18, int64_t{32} << 20, 512};
+AttentionLimits attention_limits{true, int64_t{1} << 18, int64_t{32} << 20, 512};
 
 namespace {
 

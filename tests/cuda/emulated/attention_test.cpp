@@ -1,7 +1,9 @@
 // Attention where samples do not go: lengths around the tiles', head sizes, masks, heads that lie as
-// they come out of a projection, and the gradients of all of it; by kernels alone, and by products in
-// pieces of few scores.
+// they come out of a projection, and the gradients of all of it; by kernels alone, by products in
+// pieces of few scores, and by the kernel of whole chunks.
 #include "engine/cuda/ops/attention.h"
+
+#include <utility>
 
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
@@ -63,7 +65,8 @@ void same_attention(const Case& c) {
   same_attention(c, DType::BFloat16, 3e-2);
 }
 
-constexpr cuda::AttentionLimits kKernels{int64_t{1} << 62, 1, 1}, kSmallPieces{1, 12000, 24};
+constexpr cuda::AttentionLimits kKernels{false, int64_t{1} << 62, 1, 1},
+    kSmallPieces{false, 1, 12000, 24}, kFlash{true, 1, 12000, 24};
 
 class CudaAttention : public testing::TestWithParam<bool> {
  protected:
@@ -139,6 +142,22 @@ TEST_P(CudaAttention, RowsThatAreLongerThanABlockHolds) {
     same_attention(
         {{1, 1, 2, 4}, {1, 1, keys, 4}, 4, false, mixed_numbers({2, keys}, DType::Float32)});
   }
+}
+
+TEST(CudaAttentionFlash, LengthsAndHeadSizesAroundItsTiles) {
+  const cuda::AttentionLimits limits = std::exchange(cuda::attention_limits, kFlash);
+  for (const DType t : {DType::BFloat16, DType::Float16}) {
+    const double tolerance = t == DType::BFloat16 ? 3e-2 : 4e-3;
+    for (const bool causal : {false, true}) {
+      same_attention({{1, 2, 131, 64}, {1, 2, 129, 64}, 64, causal}, t, tolerance);
+      same_attention({{1, 1, 130, 128}, {1, 1, 70, 128}, 72, causal}, t, tolerance);
+      same_attention({{2, 4, 20, 24}, {2, 2, 150, 24}, 40, causal, {}, true}, t, tolerance);
+      same_attention({{1, 1, 5, 96}, {1, 1, 64, 96}, 8, causal}, t, tolerance);
+    }
+  }
+  same_attention({{1, 1, 3, 8}, {1, 1, 0, 8}, 8}, DType::BFloat16, 1e-2);
+  same_attention({{1, 1, 0, 8}, {1, 1, 3, 8}, 8}, DType::BFloat16, 1e-2);
+  cuda::attention_limits = limits;
 }
 
 TEST_P(CudaAttention, TheGradientTakesWhatTheOtherWayLeft) {
