@@ -85,16 +85,16 @@ struct FlashTile {
   struct Rows {
     static constexpr int kEach = 32 * warps / chunks;  // rows at a time
     const Chunk* from;
-    int64_t step;
-    int first, to;
+    int step, first, to;
     bool inside;
-    __device__ Rows(const Heads& m, int64_t begin, int64_t length) : step(m.row / kOfChunk) {
+    __device__ Rows(const Heads& m, int64_t begin, int64_t length)
+        : step(static_cast<int>(m.row / kOfChunk)) {
       const int thread = static_cast<int>(threadIdx.y * 32 + threadIdx.x), chunk = thread % chunks;
       static_assert(kEach % 8 == 0);
       first = thread / chunks;
       to = at(first, chunk);
       inside = chunk * kOfChunk < length;
-      from = static_cast<const Chunk*>(m.data) + begin / kOfChunk + first * step + chunk;
+      from = static_cast<const Chunk*>(m.data) + begin / kOfChunk + int64_t{step} * first + chunk;
     }
     // The next `rows`, of which `left` are there, to the tile that begins at `tile`.
     template <int rows, class Memory>

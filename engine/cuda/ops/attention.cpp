@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "engine/cuda/ops/rowmajor.h"
 #include "engine/ops/random/random.h"
@@ -19,7 +20,8 @@ struct Kind {
   int64_t pack;
   int64_t wide;  // columns that a block sums up
   const char *forward, *query, *key;
-  const char* flash[2] = {};  // up to 64 columns, and up to 128
+  // Up to 64 columns, and up to 128.
+  const char *flash[2] = {}, *flash_query[2] = {}, *flash_key[2] = {};
 };
 constexpr Kind kKinds[] = {
     {DType::Float16,
@@ -28,14 +30,18 @@ constexpr Kind kKinds[] = {
      "attention_f16",
      "attention_query_f16",
      "attention_key_f16",
-     {"attention_flash_f16_64", "attention_flash_f16_128"}},
+     {"attention_flash_f16_64", "attention_flash_f16_128"},
+     {"attention_flash_query_f16_64", "attention_flash_query_f16_128"},
+     {"attention_flash_key_f16_64", "attention_flash_key_f16_128"}},
     {DType::BFloat16,
      2,
      128,
      "attention_bf16",
      "attention_query_bf16",
      "attention_key_bf16",
-     {"attention_flash_bf16_64", "attention_flash_bf16_128"}},
+     {"attention_flash_bf16_64", "attention_flash_bf16_128"},
+     {"attention_flash_query_bf16_64", "attention_flash_query_bf16_128"},
+     {"attention_flash_key_bf16_64", "attention_flash_key_bf16_128"}},
     {DType::Float64, 2, 64, "attention_f64", "attention_query_f64", "attention_key_f64"},
     {DType::Float32, 4, 128, "attention_f32", "attention_query_f32", "attention_key_f32"}};
 
@@ -48,7 +54,8 @@ const Kind& kind_of(const Tensor& t) {
 
 // Rows begin at whole 16 bytes.
 bool in_chunks(const Heads& m, const Attention& a) {
-  bool whole = m.whole && m.row % 8 == 0 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
+  bool whole = m.whole && m.row % 8 == 0 && m.row < int64_t{1} << 28 &&
+               reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
   for (int d = 0; d < a.lead_count; ++d) whole = whole && m.lead[d] % 8 == 0;
   return whole;
 }
@@ -99,21 +106,36 @@ class Made {
     a.gain = kind.memory == DType::Float64 ? 1 / keep
                                            : static_cast<double>(1 / static_cast<float>(keep));
   }
-  // Whether the kernel of whole chunks takes them; lengths are 32 bits there.
-  bool flashes() const {
+  // Whether the kernels of whole chunks take them; lengths are 32 bits there.
+  bool flashes(std::initializer_list<const Heads*> results) const {
     const auto fits = [](int64_t n) { return n > 0 && n <= 128 && n % 8 == 0; };
     constexpr int64_t kMost = int64_t{1} << 30;
     return attention_limits.flash && kind.flash[0] && !a.mask.data && !a.limit && a.scale > 0 &&
            fits(a.depth) && fits(a.width) && a.queries < kMost && a.keys < kMost &&
-           in_chunks(a.q, a) && in_chunks(a.k, a) && in_chunks(a.v, a) && in_chunks(a.out, a);
+           in_chunks(a.q, a) && in_chunks(a.k, a) && in_chunks(a.v, a) &&
+           std::all_of(results.begin(), results.end(),
+                       [&](const Heads* m) { return in_chunks(*m, a); });
   }
   void flash(Device device) const {
     const bool wide = std::max(a.depth, a.width) > 64;
-    const unsigned warps = wide ? 8 : 4;
-    const int64_t blocks = heads * ((a.queries + 16 * warps - 1) / (16 * warps));
-    if (blocks)
-      cuda::launch(device, {"attention_flash", kind.flash[wide]}, {static_cast<unsigned>(blocks)},
-                   {32, warps}, 0, a);
+    launch_warps(device, {"attention_flash", kind.flash[wide]}, heads, a.queries, wide ? 8 : 4);
+  }
+  void flash_gradients(Device device) const {
+    const bool wide = std::max(a.depth, a.width) > 64;
+    const int64_t rows = heads * a.queries;
+    if (rows)
+      cuda::launch(device, {"attention_rows", "attention_deltas_f32"}, {blocks_for(rows, 8)},
+                   {32, 8}, 0, a, rows);
+    launch_warps(device, {"attention_flash_grad", kind.flash_query[wide]}, heads, a.queries, 4);
+    launch_warps(device, {"attention_flash_grad", kind.flash_key[wide]}, heads / a.share, a.keys,
+                 4);
+  }
+  // Of 16 rows each.
+  void launch_warps(Device device, KernelRef kernel, int64_t all_heads, int64_t rows,
+                    unsigned warps) const {
+    const unsigned each = blocks_for(rows, 16 * int64_t{warps});
+    if (all_heads && each)
+      cuda::launch(device, kernel, {static_cast<unsigned>(all_heads) * each}, {32, warps}, 0, a);
   }
   void launch(const Tensor& t, const char* kernel, int64_t all_heads, int64_t rows,
               int64_t columns) const {
@@ -132,7 +154,7 @@ class Made {
 void forward(const Call& c, Made& made) {
   made.a.out = made.matrices(c.out[0]);
   made.a.lse = c.out[1].data<void>();
-  if (made.flashes()) return made.flash(c.out[0].device());
+  if (made.flashes({&made.a.out})) return made.flash(c.out[0].device());
   if (goes_by_products(made.a, c.tensor(0)))
     return attention_by_products(made.a, c.tensor(0), c.tensor(1), c.tensor(2), c.out[0]);
   made.launch(c.out[0], made.kind.forward, made.heads, made.a.queries, made.a.width);
@@ -167,12 +189,13 @@ void backward(const Call& c, Made& made) {
   a.out = made.matrices(c.tensor(7));
   a.lse = lse.data<void>();
   a.delta = delta.as();
-  if (goes_by_products(a, c.tensor(1)))
-    return attention_grads_by_products(a, c.tensor(1), c.tensor(2), c.tensor(3), c.tensor(0), dq,
-                                       dk, dv);
   a.dq = made.matrices(dq);
   a.dk = made.matrices(dk);
   a.dv = made.matrices(dv);
+  if (made.flashes({&a.grad, &a.dq, &a.dk, &a.dv})) return made.flash_gradients(dq.device());
+  if (goes_by_products(a, c.tensor(1)))
+    return attention_grads_by_products(a, c.tensor(1), c.tensor(2), c.tensor(3), c.tensor(0), dq,
+                                       dk, dv);
   made.launch(dq, made.kind.query, made.heads, a.queries, a.depth);
   made.launch(dk, made.kind.key, made.heads / a.share, a.keys, std::max(a.depth, a.width));
 }
