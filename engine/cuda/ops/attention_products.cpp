@@ -3,8 +3,6 @@
 // again, G V^T, and has three products of what the rows make of them. Queries of a group, which share
 // keys, come one after the other, for they add to the same gradients.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "engine/cuda/blas.h"
 #include "engine/cuda/ops/attention.h"
@@ -14,20 +12,7 @@
 
 namespace tycho::cuda {
 
-namespace {
-// For a measurement: TYCHO_ATTENTION="flash(0 or 1) megabytes rows".
-AttentionLimits limits_to_measure() {
-  AttentionLimits l{true, int64_t{1} << 18, int64_t{32} << 20, 512};
-  if (const char* const way = std::getenv("TYCHO_ATTENTION")) {
-    long long flash = 1, megabytes = 32, rows = 512;
-    std::sscanf(way, "%lld %lld %lld", &flash, &megabytes, &rows);
-    l.flash = flash != 0, l.piece_bytes = megabytes << 20, l.piece_rows = rows;
-    if (megabytes == 0) l.least_scores = int64_t{1} << 62;
-  }
-  return l;
-}
-}  // namespace
-AttentionLimits attention_limits = limits_to_measure();
+AttentionLimits attention_limits{true, int64_t{1} << 18, int64_t{32} << 20, 512};
 
 namespace {
 
