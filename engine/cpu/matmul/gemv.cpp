@@ -64,7 +64,8 @@ void gemv16(const VectorProduct16& p) {
   const bool by_rows = p.col == 1;
   const auto run = [&](int64_t from, int64_t to) {
     if (by_rows)
-      level_of::gemv16_rows(p.half, to - from, p.k, p.a + from * p.row, p.row, p.x, p.y + from);
+      level_of::gemv16_rows(p.half, p.vectors, to - from, p.k, p.a + from * p.row, p.row, p.x,
+                            p.y + from, p.m);
     else
       level_of::gemv16_cols(p.half, to - from, p.k, p.a + from, p.col, p.x, p.y + from);
   };

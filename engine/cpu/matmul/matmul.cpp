@@ -225,6 +225,10 @@ Stack turned_over(Stack s) {
   return s;
 }
 
+Tensor with_bias(const Tensor& y, const Tensor& bias) {
+  return bias ? op<"add">(y, as_type(bias, DType::Float32)) : y;
+}
+
 // Matrices of two-byte numbers times a vector each, or all times one, into out. False where another
 // way is better: a matrix must be laid out first, its rows (or columns, if those are contiguous)
 // are short, or one matrix meets many vectors.
@@ -254,11 +258,22 @@ bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vec
     };
     parallel_for(count, std::max<int64_t>(1, (1 << 16) / (m * k)), run);
   }
-  if (bias) {
-    const Tensor begin = packed(as_type(bias, DType::Float32));
-    for (int64_t i = 0; i < m; ++i) y.data<float>()[i] += begin.data<float>()[i];
-  }
-  copy_raw(out, op<"reshape">(y, out.shape()));
+  copy_raw(out, op<"reshape">(with_bias(y, bias), out.shape()));
+  return true;
+}
+
+// A large matrix of two-byte numbers with rows of one piece times two to four vectors, the rows of
+// `vectors`: it is read once. `out` [vectors, rows of the matrix]; false where another way is better.
+bool multiply16_few(const Tensor& out, const Stack& matrix, const Tensor& vectors,
+                    const Tensor& bias = Tensor()) {
+  constexpr int64_t kShort = 32, kLarge = 1 << 18;
+  const int64_t count = vectors.size(0), m = matrix.rows, k = matrix.cols;
+  if (count < 2 || count > kMostVectors16 || matrix.col != 1 || k < kShort || m * k < kLarge)
+    return false;
+  const Tensor lying = packed(vectors), y = empty({count, m}, DType::Float32);
+  gemv16({m, k, matrix.t.data<uint16_t>(), matrix.row, 1, lying.data<uint16_t>(), y.data<float>(),
+          out.dtype() == DType::Float16, false, static_cast<int>(count)});
+  copy_raw(out, with_bias(y, bias));
   return true;
 }
 
@@ -312,6 +327,10 @@ void matmul(Call& c) {
     if (column && x.rank() >= 2 && multiply16(out, stack_of(x, true), y, false, Tensor())) return;
     if (row && y.rank() >= 2 && multiply16(out, turned_over(stack_of(y, false)), x, true, Tensor()))
       return;
+    if (x.rank() == 2 && y.rank() == 2 &&
+        (multiply16_few(out, turned_over(stack_of(y, false)), x) ||
+         multiply16_few(op<"transpose">(out, 0, 1), stack_of(x, true), op<"transpose">(y, 0, 1))))
+      return;
   }
   const DType type = computed_in(out.dtype(), x, y, y.rank() > 1 ? y.size(-1) : 1);
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
@@ -325,6 +344,11 @@ void linear(Call& c) {
   if (two_bytes(out.dtype()) && x.numel() == x.size(-1) &&
       multiply16(out, stack_of(w, true), op<"reshape">(x, Sizes{x.numel()}), false, bias))
     return;
+  if (two_bytes(out.dtype()) && x.numel() <= kMostVectors16 * x.size(-1)) {
+    const Tensor lines = op<"reshape">(out, Sizes{-1, out.size(-1)});
+    if (multiply16_few(lines, stack_of(w, true), op<"reshape">(x, Sizes{-1, x.size(-1)}), bias))
+      return;
+  }
   const DType type = computed_in(out.dtype(), x, w, w.size(0));
   Tensor result = out.dtype() == type ? out : empty(out.shape(), type, out.device());
   Stack a = stack_of(as_type(x, type), true), b = turned_over(stack_of(as_type(w, type), true));

@@ -23,34 +23,45 @@ TYCHO_INLINE Split split(const uint16_t* p) {
   return {from_bits<float>(bits << 16), from_bits<float>(bits & 0xffff0000u)};
 }
 
-// R rows share the loads of x; U sums for each do not wait for each other.
-template <class Format, int R, int U>
-TYCHO_INLINE void rows(int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y) {
+// R rows share the loads of V vectors; U sums for each pair do not wait for each other.
+template <class Format, int R, int U, int V = 1>
+TYCHO_INLINE void rows(int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y,
+                       int64_t ldy = 0) {
   constexpr int size = L::size;
-  L sum[R][U];
-  for (int r = 0; r < R; ++r)
-    for (int u = 0; u < U; ++u) sum[r][u] = L(0);
+  L sum[R][V][U];
+  for (auto& row : sum)
+    for (auto& one : row)
+      for (L& s : one) s = L(0);
   int64_t j = 0;
   for (; j + U * size <= k; j += U * size)
 #pragma GCC unroll 4
     for (int u = 0; u < U; u += 2) {
-      const Split xv = split<Format>(x + j + u * size);
+      Split xv[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) xv[v] = split<Format>(x + v * k + j + u * size);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const Split av = split<Format>(a + r * lda + j + u * size);
-        sum[r][u] = fma(av.even, xv.even, sum[r][u]);
-        sum[r][u + 1] = fma(av.odd, xv.odd, sum[r][u + 1]);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) {
+          sum[r][v][u] = fma(av.even, xv[v].even, sum[r][v][u]);
+          sum[r][v][u + 1] = fma(av.odd, xv[v].odd, sum[r][v][u + 1]);
+        }
       }
     }
   for (; j < k; j += size) {
     const int64_t n = k - j < size ? k - j : size;
-    const L xv = Format::some(x + j, n);
-    for (int r = 0; r < R; ++r) sum[r][0] = fma(Format::some(a + r * lda + j, n), xv, sum[r][0]);
+    for (int v = 0; v < V; ++v) {
+      const L xv = Format::some(x + v * k + j, n);
+      for (int r = 0; r < R; ++r)
+        sum[r][v][0] = fma(Format::some(a + r * lda + j, n), xv, sum[r][v][0]);
+    }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int u = 1; u < U; ++u) sum[r][0] += sum[r][u];
-    y[r] = total(sum[r][0]);
-  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) {
+      for (int u = 1; u < U; ++u) sum[r][v][0] += sum[r][v][u];
+      y[v * ldy + r] = total(sum[r][v][0]);
+    }
 }
 
 // y (or 0, at first) += C columns times their numbers.
@@ -74,11 +85,28 @@ TYCHO_INLINE void columns(int64_t m, const uint16_t* a, int64_t lda, const uint1
   }
 }
 
-template <class Format>
-void by_rows(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y) {
+// As many sums as registers hold: of four rows of one vector, or of two.
+template <class Format, int V>
+void by_rows(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y,
+             int64_t ldy) {
+  constexpr int R = V == 1 || L::size == 16 ? 4 : 2;
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) rows<Format, 4, 2>(k, a + i * lda, lda, x, y + i);
-  for (; i < m; ++i) rows<Format, 1, 4>(k, a + i * lda, lda, x, y + i);
+  for (; i + R <= m; i += R) rows<Format, R, 2, V>(k, a + i * lda, lda, x, y + i, ldy);
+  for (; i < m; ++i) rows<Format, 1, V == 1 ? 4 : 2, V>(k, a + i * lda, lda, x, y + i, ldy);
+}
+template <class Format>
+void by_rows(int vectors, int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
+             float* y, int64_t ldy) {
+  switch (vectors) {
+    case 1:
+      return by_rows<Format, 1>(m, k, a, lda, x, y, ldy);
+    case 2:
+      return by_rows<Format, 2>(m, k, a, lda, x, y, ldy);
+    case 3:
+      return by_rows<Format, 3>(m, k, a, lda, x, y, ldy);
+    default:
+      return by_rows<Format, 4>(m, k, a, lda, x, y, ldy);
+  }
 }
 
 // A y of at most N lanes stays in registers; columns are added to one of several sums, which do not
@@ -138,9 +166,10 @@ void by_columns(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint
 
 }  // namespace
 
-void gemv16_rows(bool half, int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
-                 float* y) {
-  half ? by_rows<AsHalf>(m, k, a, lda, x, y) : by_rows<AsBFloat16>(m, k, a, lda, x, y);
+void gemv16_rows(bool half, int vectors, int64_t m, int64_t k, const uint16_t* a, int64_t lda,
+                 const uint16_t* x, float* y, int64_t ldy) {
+  half ? by_rows<AsHalf>(vectors, m, k, a, lda, x, y, ldy)
+       : by_rows<AsBFloat16>(vectors, m, k, a, lda, x, y, ldy);
 }
 
 void gemv16_cols(bool half, int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
