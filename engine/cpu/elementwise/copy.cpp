@@ -38,9 +38,20 @@ struct Conversion {
   Lanes lanes;
   DType from, to;
   Conversion(DType f, DType t) : lanes(lanes_between(f, t)), from(f), to(t) {}
+  // Are many rows converted in one call?
+  bool takes_rows(int64_t ys, int64_t xs) const { return to == DType::Bool && ys == 1 && xs == 1; }
+  // The last two dimensions of a walk.
+  void run(const Walk& w, char* y, const char* x, int64_t rows, int64_t n) const {
+    const int64_t *ys = w.stride[0] + w.rank - 1, *xs = w.stride[1] + w.rank - 1;
+    const int64_t yr = w.rank > 1 ? ys[-1] : 0, xr = w.rank > 1 ? xs[-1] : 0;
+    if (takes_rows(*ys, *xs))
+      return level_of::truths(dtype_size(from), is_floating(from), y, yr, x, xr, rows, n);
+    for (int64_t r = 0; r < rows; ++r)
+      run(y + r * yr * dtype_size(to), *ys, x + r * xr * dtype_size(from), *xs, n);
+  }
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
-    if (to == DType::Bool && ys == 1 && xs == 1)
-      return level_of::truths(dtype_size(from), is_floating(from), y, x, n);
+    if (takes_rows(ys, xs))
+      return level_of::truths(dtype_size(from), is_floating(from), y, 0, x, 0, 1, n);
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
     if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);
@@ -281,7 +292,8 @@ void copy(const Tensor& to, const Tensor& from) {
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
   if (Planes p; planes_of(walk, from_size, p) && turns(walk, p))
     return convert_planes(walk, p, dst, src, conversion);
-  if (wants_boxes(walk))
+  constexpr int64_t kRow = 64;  // from here on many are not worth being put side by side first
+  if (wants_boxes(walk) && !(conversion.takes_rows(s0, s1) && walk.inner() >= kRow))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[2][kBox * 8];
       char* t = dst + offset[0] * size;
@@ -301,8 +313,8 @@ void copy(const Tensor& to, const Tensor& from) {
   parallel_for(
       walk.numel, kGrain,
       [&](int64_t begin, int64_t end) {
-        each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
-          conversion.run(dst + offset[0] * size, s0, src + offset[1] * from_size, s1, run);
+        each_plane(walk, begin, end, [&](const int64_t* offset, int64_t rows, int64_t run) {
+          conversion.run(walk, dst + offset[0] * size, src + offset[1] * from_size, rows, run);
         });
       },
       Interrupts::Hold);

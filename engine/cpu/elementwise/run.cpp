@@ -1,5 +1,5 @@
-// A row of the elementwise table over broadcast operands of any layout and type: the row becomes a
-// program of one instruction (program.h), which is run by as many threads as it is worth.
+// A row of the elementwise table over broadcast operands of any layout and type (program.h), by as many
+// threads as it is worth.
 #include "engine/cpu/elementwise/run.h"
 
 #include <algorithm>
@@ -19,8 +19,6 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
-// Rows from here on that need not be gathered are computed one by one: the call costs less than a box.
-constexpr int64_t kRowInPlace = 64;
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -133,8 +131,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (r.lanes == Lanes::I64 && compute != DType::Int64)
     r.lanes = narrowest(row, compute, args, n, out);
   if (!sign && half_lanes(compute) != Lanes::F32) r.lanes = as_halves(row, compute, args, n, out);
-  r.code[0].fn = row_fn(row, r.lanes);
-  r.count = 1;
+  r.fn = row_fn(row, r.lanes);
   r.truth = row_info[row].type == RowType::Test;
   r.n = n;
   const DType lane_type = lane_type_of(r.lanes);
@@ -194,8 +191,17 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
-  const bool rows = walk.inner() >= kRowInPlace && in_place(r, walk, walker);
-  if (!rows && wants_boxes(walk)) {
+  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker)) {
+    parallel_for(
+        numel, kGrain,
+        [&](int64_t begin, int64_t end) {
+          Tiles tiles;
+          run_in_place(r, walk, walker, begin, end, tiles);
+        },
+        stop);
+    return;
+  }
+  if (wants_boxes(walk)) {
     const Boxes boxes(walk);
     parallel_for(
         boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
@@ -216,7 +222,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 }
 
 void cpu::run_few(int row, DType type, void* const* p, int64_t n) {
-  row_fn(row, lanes_of(type))(p, n, 0);
+  row_fn(row, lanes_of(type))(p, n, 0, kOnce);
 }
 
 bool cpu::has_zero(const Impl* t) {
