@@ -38,19 +38,28 @@ struct Conversion {
   Lanes lanes;
   DType from, to;
   Conversion(DType f, DType t) : lanes(lanes_between(f, t)), from(f), to(t) {}
-  // Are many rows converted in one call?
-  bool takes_rows(int64_t ys, int64_t xs) const { return to == DType::Bool && ys == 1 && xs == 1; }
+  // Is a run converted in one pass, and many in one call?
+  bool takes_rows(int64_t ys, int64_t xs) const {
+    const DType lane = lane_type_of(lanes);
+    return ys == 1 && xs == 1 && (to == DType::Bool || lane == from || lane == to);
+  }
   // The last two dimensions of a walk.
   void run(const Walk& w, char* y, const char* x, int64_t rows, int64_t n) const {
     const int64_t *ys = w.stride[0] + w.rank - 1, *xs = w.stride[1] + w.rank - 1;
-    const int64_t yr = w.rank > 1 ? ys[-1] : 0, xr = w.rank > 1 ? xs[-1] : 0;
-    if (takes_rows(*ys, *xs))
-      return level_of::truths(dtype_size(from), is_floating(from), y, yr, x, xr, rows, n);
-    for (int64_t r = 0; r < rows; ++r)
-      run(y + r * yr * dtype_size(to), *ys, x + r * xr * dtype_size(from), *xs, n);
+    const int64_t yr = w.rank > 1 ? ys[-1] : 0, xr = w.rank > 1 ? xs[-1] : 0,
+                  y_step = yr * dtype_size(to), x_step = xr * dtype_size(from);
+    const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
+    if (!takes_rows(*ys, *xs))
+      for (int64_t r = 0; r < rows; ++r) run(y + r * y_step, *ys, x + r * x_step, *xs, n);
+    else if (to == DType::Bool)
+      level_of::truths(dtype_size(from), is_floating(from), y, yr, x, xr, rows, n);
+    else if (lane_type_of(lanes) == from)
+      level_of::store_rows(lane, t, y, y_step, x, x_step, rows, n);
+    else
+      level_of::load_rows(lane, f, y, y_step, x, x_step, rows, n);
   }
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
-    if (takes_rows(ys, xs))
+    if (to == DType::Bool && ys == 1 && xs == 1)
       return level_of::truths(dtype_size(from), is_floating(from), y, 0, x, 0, 1, n);
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
