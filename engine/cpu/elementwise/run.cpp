@@ -19,6 +19,7 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
+constexpr int64_t kRowAlone = 256;  // bytes that are worth a way of their own through a row
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -81,6 +82,21 @@ bool same_layout(const Impl* a, const Impl* b) {
     if (a->shape[d] != b->shape[d] || (a->stride[d] != b->stride[d] && a->shape[d] != 1))
       return false;
   return is_dense(a);
+}
+
+// Would boxes of the walk put elements side by side first? Not where all lie like the result, row by row, or are
+// one row.
+bool boxes_gather(const Walk& w) {
+  const int last = w.rank - 1;
+  for (int k = 0; k < w.count; ++k) {
+    bool dense = w.stride[k][last] == 1, row = dense && k;
+    for (int d = 0; d < last; ++d) {
+      dense = dense && w.stride[k][d] == w.stride[k][d + 1] * w.size[d + 1];
+      row = row && w.stride[k][d] == 0;
+    }
+    if (!dense && !row) return true;
+  }
+  return false;
 }
 
 bool is_sign_bit(int row, DType compute, const Value& v, const Impl* out) {
@@ -191,7 +207,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
-  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker)) {
+  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker) &&
+      (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
         numel, kGrain,
         [&](int64_t begin, int64_t end) {

@@ -74,10 +74,14 @@ constexpr bool is_short =
               Value_le, Value_gt, Value_ge, Value_logical_and, Value_logical_or, Value_logical_not,
               Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
 
+// Parts of lanes are slow to store before AVX-512: a whole lane that ends with the row takes their place,
+// computed before anything is written.
+constexpr bool kSlowParts = TYCHO_LANE_BYTES < 64;
+
 // Of two operands. One that is a single value stays in a register: reloading it would wait for the stores
 // before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them.
-template <class Value, bool one_a, bool one_b, class T>
-void run_two(void* const* p, int64_t n, const Times& times) {
+template <class Value, bool one_a, bool one_b, bool overlaps, class T>
+void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
   constexpr int size = Lane<T>::size;
   char* y = static_cast<char*>(p[0]);
   const char *from_a = static_cast<const char*>(p[1]), *from_b = static_cast<const char*>(p[2]);
@@ -85,17 +89,21 @@ void run_two(void* const* p, int64_t n, const Times& times) {
     const T *const a = reinterpret_cast<const T*>(from_a), *const b =
                                                                reinterpret_cast<const T*>(from_b);
     const Lane<T> va(one_a ? *a : T()), vb(one_b ? *b : T());
-    const auto whole = [&](int64_t i) __attribute__((always_inline)) {
+    const auto value = [&](int64_t i) __attribute__((always_inline)) {
       const Lane<T> x = one_a ? va : Lane<T>::load(a + i), z = one_b ? vb : Lane<T>::load(b + i);
-      result(y, i, Value::value(x, z, x, x), size);
+      return Value::value(x, z, x, x);
     };
+    [[maybe_unused]] decltype(value(0)) last;
+    if constexpr (overlaps) last = value(n - size);
     int64_t i = 0;
     for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
-      for (int u = 0; u < 4; ++u) whole(i + u * size);
+      for (int u = 0; u < 4; ++u) result(y, i + u * size, value(i + u * size), size);
 #pragma GCC unroll 1
-    for (; i + size <= n; i += size) whole(i);
-    if (i < n) {
+    for (; i + size <= n; i += size) result(y, i, value(i), size);
+    if constexpr (overlaps) {
+      result(y, n - size, last, size);
+    } else if (i < n) {
       const Lane<T> x = one_a ? va : load_some(a + i, n - i),
                     z = one_b ? vb : load_some(b + i, n - i);
       result(y, i, Value::value(x, z, x, x), n - i);
@@ -103,6 +111,14 @@ void run_two(void* const* p, int64_t n, const Times& times) {
     if (!--left) return;
     y += times.step[0], from_a += times.step[1], from_b += times.step[2];
   }
+}
+
+template <class Value, bool one_a, bool one_b, class T>
+void run_two(void* const* p, int64_t n, const Times& times) {
+  if constexpr (kSlowParts)
+    if (n > Lane<T>::size && n % Lane<T>::size)
+      return run_rows_of_two<Value, one_a, one_b, true, T>(p, n, times);
+  run_rows_of_two<Value, one_a, one_b, false, T>(p, n, times);
 }
 
 // Runs Value over n elements. Short rows run four lanes at a time first, and then one; otherwise the value
@@ -129,18 +145,24 @@ void run_row(void* const* p, int64_t n, unsigned repeated, const Times& times) {
         const Lane<T> vb = operands > 1 ? operand(b.at(i) + at, most) : va;
         const Lane<T> vc = operands > 2 ? operand(c.at(i) + at, most) : va;
         const Lane<T> vd = operands > 3 ? operand(d.at(i) + at, most) : va;
-        result(y, i + at, Value::value(va, vb, vc, vd), most);
+        return Value::value(va, vb, vc, vd);
       };
+      decltype(lane(0, 0, size)) last;
+      const bool overlaps = kSlowParts && is_short<Value> && n > size && n % size;
+      if (overlaps) last = lane(n - size, 0, size);
       int64_t i = 0;
       if constexpr (is_short<Value>) {
         for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
-          for (int u = 0; u < 4; ++u) lane(i, u * size, size);
+          for (int u = 0; u < 4; ++u) result(y, i + u * size, lane(i, u * size, size), size);
 #pragma GCC unroll 1
-        for (; i + size <= n; i += size) lane(i, 0, size);
-        if (i < n) lane(i, 0, n - i);
+        for (; i + size <= n; i += size) result(y, i, lane(i, 0, size), size);
+        if (overlaps)
+          result(y, n - size, last, size);
+        else if (i < n)
+          result(y, i, lane(i, 0, n - i), n - i);
       } else {
-        for (; i < n; i += size) lane(i, 0, n - i);
+        for (; i < n; i += size) result(y, i, lane(i, 0, n - i), n - i);
       }
       if (!--left) return;
       y += times.step[0];
