@@ -290,10 +290,13 @@ void copy(const Tensor& to, const Tensor& from) {
   if (!is_floating(to.dtype()) && !is_floating(from.dtype()) && size == from_size &&
       to.dtype() != DType::Bool)  // the same bits
     return copy_same(copy_walk(to.get(), from.get()), dst, src, size);
-  if (from.numel() == 1 && to.numel() > 1) {  // converted once
-    const Tensor one = empty(Sizes(), to.dtype());
-    copy(one, alias(from, Sizes(), Sizes(), from->offset));
-    return copy(to, one);
+  Sizes once = from.shape();  // what repeats is converted once
+  for (int d = 0; d < once.n; ++d)
+    if (from.stride(d) == 0) once[d] = std::min<int64_t>(once[d], 1);
+  if (const int64_t values = product(once); values > 0 && 2 * values <= to.numel()) {
+    const Tensor converted = empty(once, to.dtype());
+    copy(converted, alias(from, once, from.strides(), from->offset));
+    return copy(to, converted);
   }
   const Walk walk = copy_walk(to.get(), from.get());
   const Conversion conversion(from.dtype(), to.dtype());
