@@ -47,10 +47,11 @@ inline Walk make_walk(const Impl* const* tensors, int count) {
   return w;
 }
 
-// Calls f(offsets, n) for runs along the innermost dimension covering elements [begin, end) of the
-// walk; offsets[k] is tensor k's element offset at the run's start.
+// Calls f(offsets, rows, n) for so many runs of n elements along the innermost dimension, one after the
+// other along the dimension before it, covering elements [begin, end) of the walk; offsets[k] is tensor
+// k's element offset at the first run's start.
 template <class F>
-inline void each_run(const Walk& w, int64_t begin, int64_t end, F&& f) {
+inline void each_plane(const Walk& w, int64_t begin, int64_t end, F&& f) {
   if (begin >= end) return;
   int64_t index[kMaxDims], offset[kWalkers] = {};
   int64_t rest = begin;
@@ -61,18 +62,39 @@ inline void each_run(const Walk& w, int64_t begin, int64_t end, F&& f) {
   }
   const int last = w.rank - 1;
   while (begin < end) {
-    int64_t n = w.size[last] - index[last];
+    int64_t n = w.size[last] - index[last], rows = 1;
     if (n > end - begin) n = end - begin;
-    f(offset, n);
-    begin += n;
-    index[last] += n;
-    for (int k = 0; k < w.count; ++k) offset[k] += n * w.stride[k][last];
-    for (int d = last; d > 0 && index[d] == w.size[d]; --d) {
+    const bool whole = last > 0 && n == w.size[last];
+    const int along = whole ? last - 1 : last;
+    if (whole) {
+      rows = w.size[along] - index[along];
+      if (rows > (end - begin) / n) rows = (end - begin) / n;
+    }
+    f(offset, rows, n);
+    begin += rows * n;
+    const int64_t by = whole ? rows : n;
+    index[along] += by;
+    for (int k = 0; k < w.count; ++k) offset[k] += by * w.stride[k][along];
+    for (int d = along; d > 0 && index[d] == w.size[d]; --d) {
       for (int k = 0; k < w.count; ++k) offset[k] += w.stride[k][d - 1] - index[d] * w.stride[k][d];
       index[d] = 0;
       ++index[d - 1];
     }
   }
+}
+
+// As each_plane, each run by itself: f(offsets, n).
+template <class F>
+inline void each_run(const Walk& w, int64_t begin, int64_t end, F&& f) {
+  each_plane(w, begin, end, [&](const int64_t* first, int64_t rows, int64_t n) {
+    int64_t offset[kWalkers];
+    for (int k = 0; k < w.count; ++k) offset[k] = first[k];
+    f(offset, n);
+    for (int64_t r = 1; r < rows; ++r) {
+      for (int k = 0; k < w.count; ++k) offset[k] += w.stride[k][w.rank - 2];
+      f(offset, n);
+    }
+  });
 }
 
 }  // namespace tycho::cpu

@@ -27,7 +27,7 @@ void store(uint8_t* y, Mask<T> r) {
   *y = r.m;
 }
 template <class Value, class T>
-void run_row(void* const* p, int64_t n, unsigned) {
+void run_row(void* const* p, int64_t n, unsigned, const Times&) {
   const auto at = [&](int k, int64_t i) { return Lane<T>(static_cast<const T*>(p[k])[i]); };
   using Y = std::conditional_t<
       std::is_same_v<decltype(Value::value(at(1, 0), at(1, 0), at(1, 0), at(1, 0))), Lane<T>>, T,
@@ -150,7 +150,7 @@ void compare(RowFn Row::*scalar, RowFn (*level_row)(int), const std::set<std::st
     std::vector<T> have(x[0].size()), want(x[0].size());
     const auto call = [&](RowFn f, std::vector<T>& y) {
       void* p[] = {y.data(), x[0].data(), const_cast<T*>(second.data()), x[2].data(), x[3].data()};
-      f(p, n, 0);
+      f(p, n, 0, kOnce);
     };
     call(one, have);
     call(other, want);

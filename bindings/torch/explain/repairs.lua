@@ -275,11 +275,13 @@ local function argument_hint(call)
   best = best or require("torch.explain.names").nearest(wrong, known)[1]
   return best and words.mean_name:format(best)
 end
--- x.sum() was written for x:sum().
+-- x.sum() was written for x:sum(), but torch.sum() and F.relu() for nothing else.
 local function with_colon(call)
   local node = call.node
   local f = node and node.called
   if not f or f.kind ~= "field" or node.method then return {} end
+  local owner = call:code(f.object)
+  if owner == "F" or owner:find "^torch%f[%W]" then return {} end
   local args = call:code(node):sub(f.last - node.first + 2)
   for _, arg in ipairs(node.args) do
     if call:code(arg) == "0" then  -- whoever writes a point counts dimensions from 0 where one is 0

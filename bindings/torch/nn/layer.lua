@@ -150,12 +150,15 @@ local function float_text(x)
 end
 
 local function value_text(v, python)
-  if math.type(v) == "integer" then return v end
+  local kind = type(v)
+  if kind == "number" then return math.type(v) == "integer" and v or float_text(v) end
+  if kind == "boolean" then
+    if v then return python and "True" or "true" end
+    return python and "False" or "false"
+  end
+  if kind == "string" then return python and "'" .. v .. "'" or '"' .. v .. '"' end
   if v == nil or v == torch.none then return python and "None" or "nil" end
-  if type(v) == "boolean" then return python and (v and "True" or "False") or tostring(v) end
-  if type(v) == "string" then return python and "'" .. v .. "'" or '"' .. v .. '"' end
-  if math.type(v) == "float" then return float_text(v) end
-  if type(v) == "table" and getmetatable(v) == nil then
+  if kind == "table" and getmetatable(v) == nil then
     local parts = {}
     for i, one in ipairs(v) do parts[i] = value_text(one, python) end
     local inside = table.concat(parts, ", ")
@@ -189,8 +192,9 @@ local words_of = setmetatable({}, {__index = function(known, pattern)
 end})
 
 local function describe(self, pattern, spec)
-  local python, parts = layer.python(), {}
-  for _, word in ipairs(words_of[pattern]) do
+  local python, parts, words = torch._print_options "pytorch", {}, words_of[pattern]
+  for i = 1, #words do
+    local word = words[i]
     local name = word.name
     local v = self[name]
     if name == "bias" then

@@ -57,15 +57,19 @@ local function copy(v, Module, made)
   return setmetatable(out, meta)
 end
 
-local function indented(text) return text:find("\n", 1, true) and text:gsub("\n", "\n  ") or text end
+local function indented(text) return text:find("\n", 1, true) and (text:gsub("\n", "\n  ")) or text end
 
 -- The lines of children; equal neighbours of a list are one line: "(0-1): 2 x Linear(..)".
 local function child_lines(children, fold)
   local texts, lines, i = {}, {}, 1
-  for k, child in ipairs(children) do texts[k] = tostring(child[2]) end
+  for k = 1, #children do texts[k] = tostring(children[k][2]) end
+  if not fold then
+    for k = 1, #children do texts[k] = "(" .. children[k][1] .. "): " .. indented(texts[k]) end
+    return texts
+  end
   while i <= #children do
     local text, name, last = texts[i], children[i][1], i
-    while fold and texts[last + 1] == text do last = last + 1 end
+    while texts[last + 1] == text do last = last + 1 end
     if last > i then
       lines[#lines + 1] = ("(%s-%s): %d x %s"):format(name, children[last][1], last - i + 1, indented(text))
     else
@@ -149,12 +153,9 @@ function tree.install(Module, Class)
     local python = rawget(self, "_python_name")
     local name = python and torch._print_options "pytorch" and python or self._name
     if not lines and not extra:find("\n", 1, true) then return name .. "(" .. extra .. ")" end
-    local own = {}
-    if extra ~= "" then
-      for line in (extra .. "\n"):gmatch "(.-)\n" do own[#own + 1] = line end
-    end
-    if lines then table.move(lines, 1, #lines, #own + 1, own) end
-    return name .. "(\n  " .. table.concat(own, "\n  ") .. "\n)"
+    local below = lines and table.concat(lines, "\n  ") or ""
+    if extra ~= "" then below = indented(extra) .. (lines and "\n  " or "") .. below end
+    return name .. "(\n  " .. below .. "\n)"
   end
 end
 

@@ -38,9 +38,29 @@ struct Conversion {
   Lanes lanes;
   DType from, to;
   Conversion(DType f, DType t) : lanes(lanes_between(f, t)), from(f), to(t) {}
+  // Is a run converted in one pass, and many in one call?
+  bool takes_rows(int64_t ys, int64_t xs) const {
+    const DType lane = lane_type_of(lanes);
+    return ys == 1 && xs == 1 && (to == DType::Bool || lane == from || lane == to);
+  }
+  // The last two dimensions of a walk.
+  void run(const Walk& w, char* y, const char* x, int64_t rows, int64_t n) const {
+    const int64_t *ys = w.stride[0] + w.rank - 1, *xs = w.stride[1] + w.rank - 1;
+    const int64_t yr = w.rank > 1 ? ys[-1] : 0, xr = w.rank > 1 ? xs[-1] : 0,
+                  y_step = yr * dtype_size(to), x_step = xr * dtype_size(from);
+    const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
+    if (!takes_rows(*ys, *xs))
+      for (int64_t r = 0; r < rows; ++r) run(y + r * y_step, *ys, x + r * x_step, *xs, n);
+    else if (to == DType::Bool)
+      level_of::truths(dtype_size(from), is_floating(from), y, yr, x, xr, rows, n);
+    else if (lane_type_of(lanes) == from)
+      level_of::store_rows(lane, t, y, y_step, x, x_step, rows, n);
+    else
+      level_of::load_rows(lane, f, y, y_step, x, x_step, rows, n);
+  }
   void run(char* y, int64_t ys, const char* x, int64_t xs, int64_t n) const {
     if (to == DType::Bool && ys == 1 && xs == 1)
-      return level_of::truths(dtype_size(from), is_floating(from), y, x, n);
+      return level_of::truths(dtype_size(from), is_floating(from), y, 0, x, 0, 1, n);
     const int lane = static_cast<int>(lanes), f = static_cast<int>(from), t = static_cast<int>(to);
     if (lane_type_of(lanes) == from && xs == 1) return level_of::store_tile(lane, t, y, x, ys, n);
     if (lane_type_of(lanes) == to && ys == 1) return level_of::load_tile(lane, f, y, x, xs, n);
@@ -270,10 +290,13 @@ void copy(const Tensor& to, const Tensor& from) {
   if (!is_floating(to.dtype()) && !is_floating(from.dtype()) && size == from_size &&
       to.dtype() != DType::Bool)  // the same bits
     return copy_same(copy_walk(to.get(), from.get()), dst, src, size);
-  if (from.numel() == 1 && to.numel() > 1) {  // converted once
-    const Tensor one = empty(Sizes(), to.dtype());
-    copy(one, alias(from, Sizes(), Sizes(), from->offset));
-    return copy(to, one);
+  Sizes once = from.shape();  // what repeats is converted once
+  for (int d = 0; d < once.n; ++d)
+    if (from.stride(d) == 0) once[d] = std::min<int64_t>(once[d], 1);
+  if (const int64_t values = product(once); values > 0 && 2 * values <= to.numel()) {
+    const Tensor converted = empty(once, to.dtype());
+    copy(converted, alias(from, once, from.strides(), from->offset));
+    return copy(to, converted);
   }
   const Walk walk = copy_walk(to.get(), from.get());
   const Conversion conversion(from.dtype(), to.dtype());
@@ -281,7 +304,8 @@ void copy(const Tensor& to, const Tensor& from) {
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];
   if (Planes p; planes_of(walk, from_size, p) && turns(walk, p))
     return convert_planes(walk, p, dst, src, conversion);
-  if (wants_boxes(walk))
+  constexpr int64_t kRow = 64;  // from here on many are not worth being put side by side first
+  if (wants_boxes(walk) && !(conversion.takes_rows(s0, s1) && walk.inner() >= kRow))
     return each_box(walk, [&](const BoxPart* part, const int64_t* offset) {
       alignas(64) char raw[2][kBox * 8];
       char* t = dst + offset[0] * size;
@@ -301,8 +325,8 @@ void copy(const Tensor& to, const Tensor& from) {
   parallel_for(
       walk.numel, kGrain,
       [&](int64_t begin, int64_t end) {
-        each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
-          conversion.run(dst + offset[0] * size, s0, src + offset[1] * from_size, s1, run);
+        each_plane(walk, begin, end, [&](const int64_t* offset, int64_t rows, int64_t run) {
+          conversion.run(walk, dst + offset[0] * size, src + offset[1] * from_size, rows, run);
         });
       },
       Interrupts::Hold);

@@ -12,8 +12,18 @@ TYCHO_LEVELS(void, copy_strided,
              (int size, char* to, int64_t to_stride, const char* from, int64_t from_stride,
               int64_t n))
 TYCHO_LEVELS(void, fill_run, (int size, char* to, const char* value, int64_t n, bool stream))
-// Bytes: 1 where `from` is not 0. Of a `real` number, nan is not and -0 is.
-TYCHO_LEVELS(void, truths, (int size, bool real, char* to, const char* from, int64_t n))
+// Bytes, n in each row: 1 where `from` is not 0. Of a `real` number, nan is not and -0 is.
+TYCHO_LEVELS(void, truths,
+             (int size, bool real, char* to, int64_t to_stride, const char* from,
+              int64_t from_stride, int64_t rows, int64_t n))
+// As load_tile and store_tile (rows.h), row after row of n elements that lie together; from one row to the
+// next in bytes.
+TYCHO_LEVELS(void, load_rows,
+             (int lanes, int dtype, char* to, int64_t to_step, const char* from, int64_t from_step,
+              int64_t rows, int64_t n))
+TYCHO_LEVELS(void, store_rows,
+             (int lanes, int dtype, char* to, int64_t to_step, const char* from, int64_t from_step,
+              int64_t rows, int64_t n))
 // to[i] = from[at[i]], and to[at[i]] = from[i].
 TYCHO_LEVELS(void, gather, (int size, char* to, const char* from, const int32_t* at, int64_t n))
 TYCHO_LEVELS(void, scatter, (int size, char* to, const int32_t* at, const char* from, int64_t n))

@@ -1,4 +1,4 @@
-// Running programs over tiles: operands that already are lane-typed and contiguous are read in
+// Running rows over tiles: operands that already are lane-typed and contiguous are read in
 // place; all others pass through tiles that stay in the first-level cache.
 #include "engine/cpu/elementwise/program.h"
 
@@ -36,52 +36,7 @@ unsigned place_singles(const Program& r, Tiles& tiles, void** p) {
 // Elements that are taken at a time: tiles of several operands stay in the first cache.
 int64_t tile_of(const Program& r) { return r.lane_bytes() == 8 ? kTile / 2 : kTile; }
 
-// Rows of two dimensions that are read and written where they lie: one call each, and a step between.
-void run_rows_of_two(const Program& r, const Walk& walk, const int* walker, int64_t begin,
-                     int64_t end, void** p, unsigned repeated) {
-  struct Part {
-    char* row;
-    int64_t step, element;  // bytes from row to row, and within one
-  } part[kMostSlots];
-  const int64_t inner = walk.inner(), first = begin / inner;
-  int64_t column = begin % inner;
-  for (int k = 0; k <= r.n; ++k) {
-    if (k && r.single[k]) continue;
-    const int64_t* stride = walk.stride[k ? walker[k] : 0];
-    part[k] = {r.slot[k].data + first * stride[0] * r.slot[k].bytes, stride[0] * r.slot[k].bytes,
-               stride[1] * r.slot[k].bytes};
-  }
-  for (int64_t run; begin < end; begin += run, column = 0) {
-    run = std::min(inner - column, end - begin);
-    for (int k = 0; k <= r.n; ++k) {
-      if (k && r.single[k]) continue;
-      p[k] = part[k].row + column * part[k].element;
-      part[k].row += part[k].step;
-    }
-    r.code[0].fn(p, run, repeated);
-  }
-}
-
 }  // namespace
-
-void Program::add(RowFn fn, int to, std::initializer_list<int> from) {
-  Instruction& i = code[count++];
-  i = {fn, static_cast<uint8_t>(to), static_cast<uint8_t>(from.size()), {}};
-  std::copy(from.begin(), from.end(), i.from);
-}
-
-void Program::compute_all(void* const* place, int64_t m, unsigned repeated) const {
-  for (int k = 0; k < count; ++k) {
-    const Instruction& i = code[k];
-    void* p[kOperands + 1] = {place[i.to]};
-    unsigned repeats = 0;
-    for (int j = 0; j < i.n; ++j) {
-      p[j + 1] = place[i.from[j]];
-      repeats |= (repeated >> i.from[j] & 1) << (j + 1);
-    }
-    i.fn(p, m, repeats);
-  }
-}
 
 void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const {
   if (!truth)
@@ -91,17 +46,15 @@ void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const
 }
 
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
-  void* p[kMostPlaces];
+  void* p[kSlots];
   const int64_t tile = tile_of(r);
   bool all_direct = r.slot[0].direct && !stream;
-  const bool alone = r.count == 1;
-  for (int k = r.n + 1; !alone && k < kMostPlaces; ++k) p[k] = tiles.place[k];
   for (int k = 1; k <= r.n; ++k) {
     p[k] = tiles.place[k];
     all_direct = all_direct && (r.slot[k].direct || r.single[k]);
   }
   const unsigned singles = place_singles(r, tiles, p);
-  const int64_t step = all_direct && alone ? end - begin : tile;
+  const int64_t step = all_direct ? end - begin : tile;
   for (int64_t i = begin; i < end; i += step) {
     const int64_t m = std::min(step, end - i);
     for (int k = 1; k <= r.n; ++k) {
@@ -125,7 +78,7 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
 
 bool in_place(const Program& r, const Walk& walk, const int* walker) {
   const int last = walk.rank - 1;
-  if (r.count != 1 || !r.slot[0].direct || walk.stride[0][last] != 1) return false;
+  if (!r.slot[0].direct || walk.stride[0][last] != 1) return false;
   for (int k = 1; k <= r.n; ++k) {
     if (r.single[k]) continue;
     const int64_t s = walk.stride[walker[k]][last];
@@ -134,21 +87,38 @@ bool in_place(const Program& r, const Walk& walk, const int* walker) {
   return true;
 }
 
+void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+                  Tiles& tiles) {
+  void* p[kSlots];
+  unsigned repeated = place_singles(r, tiles, p);
+  Times times = kOnce;
+  for (int k = 0; k <= r.n; ++k) {
+    if (k && r.single[k]) continue;
+    const int64_t* stride = walk.stride[k ? walker[k] : 0] + walk.rank - 1;
+    if (*stride == 0) repeated |= 1u << k;
+    if (walk.rank > 1) times.step[k] = stride[-1] * r.slot[k].bytes;
+  }
+  each_plane(walk, begin, end, [&](const int64_t* offset, int64_t rows, int64_t run) {
+    for (int k = 0; k <= r.n; ++k)
+      if (!k || !r.single[k]) p[k] = r.slot[k].data + offset[k ? walker[k] : 0] * r.slot[k].bytes;
+    times.count = rows;
+    r.fn(p, run, repeated, times);
+  });
+}
+
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
               Tiles& tiles) {
-  void* p[kMostPlaces];
+  void* p[kSlots];
   const int last = walk.rank - 1;
-  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  for (int k = 0; k <= r.n; ++k) p[k] = tiles.place[k];
   unsigned repeated = place_singles(r, tiles, p);
-  bool all_direct = r.count == 1 && r.slot[0].direct && walk.stride[0][last] == 1;
+  bool all_direct = r.slot[0].direct && walk.stride[0][last] == 1;
   for (int k = 1; k <= r.n; ++k) {
     if (r.single[k]) continue;
     const int64_t s = walk.stride[walker[k]][last];
     if (s == 0) repeated |= 1u << k;
     all_direct = all_direct && (s == 0 || (s == 1 && r.slot[k].direct));
   }
-  if (walk.rank == 2 && in_place(r, walk, walker))
-    return run_rows_of_two(r, walk, walker, begin, end, p, repeated);
   const int64_t tile = all_direct ? walk.inner() : tile_of(r);
   each_run(walk, begin, end, [&](const int64_t* offset, int64_t run) {
     for (int64_t done = 0; done < run; done += tile) {
@@ -178,11 +148,11 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
 void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
                Tiles& tiles) {
   const Walk& walk = *boxes.walk;
-  void* p[kMostPlaces];
+  void* p[kSlots];
   alignas(64) char raw[kTile * 8];  // as in memory, before or after conversion
   BoxPart part[kWalkers];
-  bool once[kMostSlots];
-  for (int k = 0; k < (r.count == 1 ? r.n + 1 : kMostPlaces); ++k) p[k] = tiles.place[k];
+  bool once[kSlots];
+  for (int k = 0; k <= r.n; ++k) p[k] = tiles.place[k];
   const unsigned singles = place_singles(r, tiles, p);
   for (int k = 1; k <= r.n; ++k) once[k] = !r.single[k] && boxes.same_in_all(walker[k]);
   int64_t offset[kWalkers], size[kMaxDims];
@@ -204,7 +174,7 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
       if (const BoxPart& from = part[walker[k]]; !r.single[k] && r.slot[k].direct)
         moved = moved || (from.runs() && !from.dense());
     by_runs = by_runs && moved;
-    char* runs[kMostSlots];
+    char* runs[kSlots];
     unsigned repeated = singles;
     for (int k = 1; k <= r.n; ++k) {
       if (r.single[k]) continue;

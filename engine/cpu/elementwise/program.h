@@ -1,6 +1,5 @@
-// Programs: rows of the elementwise table run together over tiles of their operands. An instruction
-// is one row; what it reads and writes are places: the result, the operands, and tiles between. A
-// row called alone is a program of one instruction.
+// One row of the elementwise table over its operands: where these lie, and the tiles through which those
+// pass that cannot be read or written in place.
 #pragma once
 #include "engine/cpu/boxes.h"
 #include "engine/cpu/elementwise/rows.h"
@@ -18,37 +17,25 @@ struct Slot {
   bool direct;  // lane-typed: a contiguous run needs no tile
 };
 
-constexpr int kMostSlots = 9;          // the result and eight operands
-constexpr int kMostPlaces = 16;        // slots, and tiles that hold values between instructions
-constexpr int kMostInstructions = 16;  // in a program
-
-struct Instruction {
-  RowFn fn;
-  uint8_t to, n;  // where the result goes, and how many operands there are
-  uint8_t from[kOperands];
-};
+constexpr int kSlots = kOperands + 1;
 
 struct alignas(64) Tiles {
-  char place[kMostPlaces][kTile * 8];
+  char place[kSlots][kTile * 8];
 };
 
-// Slot 0 is the result; place k of an operand is its slot's number.
+// Slot 0 is the result, and the others are the operands.
 struct Program {
   Lanes lanes;
-  bool truth;  // the last instruction writes bytes 0 and 1
-  int n = 0;   // operands
-  int count = 0;
-  Instruction code[kMostInstructions];
-  Slot slot[kMostSlots];
-  bool single[kMostSlots];  // one value for all elements: a number, or a tensor of one element
-  Value number[kMostSlots];
+  bool truth;  // the row writes bytes 0 and 1
+  RowFn fn;
+  int n = 0;  // operands
+  Slot slot[kSlots];
+  bool single[kSlots];  // one value for all elements: a number, or a tensor of one element
+  Value number[kSlots];
 
-  // Appends a row that reads places `from` and writes place `to`.
-  void add(RowFn fn, int to, std::initializer_list<int> from);
-  // Bit k of `repeated`: place k is an operand that repeats one value (RowFn).
+  // Bit k of `repeated`: operand k repeats one value (RowFn).
   void compute(void* const* place, int64_t m, unsigned repeated) const {
-    if (count == 1) return code[0].fn(place, m, repeated);  // its places are in order
-    compute_all(place, m, repeated);
+    fn(place, m, repeated, kOnce);
   }
   void load(int k, void* tile, const void* from, int64_t stride, int64_t m) const {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
@@ -63,10 +50,6 @@ struct Program {
     return tile;
   }
   int lane_bytes() const { return dtype_size(lane_type_of(lanes)); }
-  int result_bytes() const { return truth ? 1 : lane_bytes(); }
-
- private:
-  void compute_all(void* const* place, int64_t m, unsigned repeated) const;
 };
 
 // Elements [begin, end) of operands that all are contiguous runs or single values; `stream`: the
@@ -74,8 +57,10 @@ struct Program {
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream);
 // Can the walk's runs be read and written where they lie?
 bool in_place(const Program& r, const Walk& walk, const int* walker);
+// Elements [begin, end) of such a walk. `walker` is the number of each slot in the walk.
+void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
+                  Tiles& tiles);
 // Elements [begin, end) of a walk with long runs, which are read in place where they can be.
-// `walker` is the number of each slot in the walk.
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
               Tiles& tiles);
 // Boxes [begin, end) of any walk: gathered into tiles, computed, and scattered.

@@ -13,7 +13,8 @@ namespace tycho::cpu {
 
 constexpr int64_t kElements = 1024;  // of a tile, at most
 constexpr int64_t kFirstCache = 32 << 10;
-constexpr int64_t kShortestRow = 64;  // that is worth a call by itself
+// Bytes of rows that are worth being read where they lie by a step of one or two operands, or of more.
+constexpr int64_t kShortestRow = 128, kLongerRow = 512;
 
 // The program with its steps in another order, in which what reads a step's result follows it where it
 // can: such steps become links. `end_step` is where each end's step has gone.
@@ -77,8 +78,8 @@ struct RowPlan {
   int64_t elements;  // of a tile
   // Tiles begin at multiples of it, so that repeated operands are read in place.
   int64_t period = 0;
-  // Elements along which every input goes on or repeats one value; 0 where all are whole. Is the
-  // program one step that needs no tiles?
+  // Elements along which every input goes on or repeats one value; 0 where all are whole. Are all steps
+  // apart from each other, and need no tiles?
   int64_t row = 0;
   bool lies_by_rows = false;
 
@@ -97,7 +98,8 @@ struct RowPlan {
       const RowProgram::Input& in = p.input[i];
       const bool whole = in.count == p.numel;
       loaded[i] = static_cast<int16_t>(whole && in.dtype == lane_type ? -1 : tiles++);
-      as_they_lie = as_they_lie && in.dtype == lane_type;
+      as_they_lie =
+          as_they_lie && in.dtype == lane_type && (in.inner == 1 || lanes == value_lanes(lanes));
       if (!whole) row = std::gcd(row, in.inner > 1 ? in.inner : in.count);
       if (!whole && !period) period = in.inner > 1 ? in.inner : in.count;
       streams += loaded[i] < 0;
@@ -138,8 +140,14 @@ struct RowPlan {
     }
     const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(lane_type);
     elements = whole <= kFirstCache ? kElements : kElements / 2;
-    lies_by_rows = row >= kShortestRow && p.steps == 1 && !p.ends && p.step[0].to && !stream &&
-                   plain[0] && as_they_lie;
+    lies_by_rows = !p.ends && !stream && as_they_lie;
+    for (int k = 0; lies_by_rows && k < p.steps; ++k) {
+      // What tiles hold of a row that repeats is loaded once, so short rows are better read from there.
+      lies_by_rows =
+          plain[k] && row * dtype_size(lane_type) >= (p.step[k].n > 2 ? kLongerRow : kShortestRow);
+      for (int j = 0; j < p.step[k].n; ++j)
+        lies_by_rows = lies_by_rows && p.step[k].operand[j].from != RowProgram::From::Step;
+    }
     if (!period)
       period = elements;
     else if (period < elements)

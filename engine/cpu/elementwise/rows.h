@@ -21,8 +21,16 @@ constexpr Lanes half_lanes(DType t) {
 
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
 // Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) there is one
-// value (of value_lanes) for all elements. Null where a row has no meaning in a lane type.
-using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated);
+// value (of value_lanes) for all elements. So many times: from one to the next, p[k] goes on by step[k]
+// bytes. Null where a row has no meaning in a lane type.
+struct Times {
+  int64_t count;
+  int64_t step[5];
+};
+constexpr Times kOnce = {1, {}};
+using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated, const Times& times);
+// Are rows of n elements computed where they lie, if they can be, and not put side by side first?
+constexpr bool worth_a_row(int64_t n, DType lane) { return n >= 16 && n * dtype_size(lane) >= 64; }
 // Conversions between memory and lane-typed tiles, by dtype; strides in elements.
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);

@@ -1,5 +1,5 @@
-// A row of the elementwise table over broadcast operands of any layout and type: the row becomes a
-// program of one instruction (program.h), which is run by as many threads as it is worth.
+// A row of the elementwise table over broadcast operands of any layout and type (program.h), by as many
+// threads as it is worth.
 #include "engine/cpu/elementwise/run.h"
 
 #include <algorithm>
@@ -19,8 +19,7 @@ namespace {
 using namespace cpu;
 
 constexpr int64_t kGrain = 32768;
-// Rows from here on that need not be gathered are computed one by one: the call costs less than a box.
-constexpr int64_t kRowInPlace = 64;
+constexpr int64_t kRowAlone = 256;  // bytes that are worth a way of their own through a row
 
 Lanes lanes_of(DType t) {
   return t == DType::Float64 ? Lanes::F64 : is_floating(t) ? Lanes::F32 : Lanes::I64;
@@ -85,6 +84,21 @@ bool same_layout(const Impl* a, const Impl* b) {
   return is_dense(a);
 }
 
+// Would boxes of the walk put elements side by side first? Not where all lie like the result, row by row, or are
+// one row.
+bool boxes_gather(const Walk& w) {
+  const int last = w.rank - 1;
+  for (int k = 0; k < w.count; ++k) {
+    bool dense = w.stride[k][last] == 1, row = dense && k;
+    for (int d = 0; d < last; ++d) {
+      dense = dense && w.stride[k][d] == w.stride[k][d + 1] * w.size[d + 1];
+      row = row && w.stride[k][d] == 0;
+    }
+    if (!dense && !row) return true;
+  }
+  return false;
+}
+
 bool is_sign_bit(int row, DType compute, const Value& v, const Impl* out) {
   return is_sign_row(row, compute) && v.tag == Tag::Tensor && v.t->dtype == compute &&
          out->dtype == compute;
@@ -133,8 +147,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   if (r.lanes == Lanes::I64 && compute != DType::Int64)
     r.lanes = narrowest(row, compute, args, n, out);
   if (!sign && half_lanes(compute) != Lanes::F32) r.lanes = as_halves(row, compute, args, n, out);
-  r.code[0].fn = row_fn(row, r.lanes);
-  r.count = 1;
+  r.fn = row_fn(row, r.lanes);
   r.truth = row_info[row].type == RowType::Test;
   r.n = n;
   const DType lane_type = lane_type_of(r.lanes);
@@ -194,8 +207,18 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
-  const bool rows = walk.inner() >= kRowInPlace && in_place(r, walk, walker);
-  if (!rows && wants_boxes(walk)) {
+  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker) &&
+      (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
+    parallel_for(
+        numel, kGrain,
+        [&](int64_t begin, int64_t end) {
+          Tiles tiles;
+          run_in_place(r, walk, walker, begin, end, tiles);
+        },
+        stop);
+    return;
+  }
+  if (wants_boxes(walk)) {
     const Boxes boxes(walk);
     parallel_for(
         boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
@@ -216,7 +239,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
 }
 
 void cpu::run_few(int row, DType type, void* const* p, int64_t n) {
-  row_fn(row, lanes_of(type))(p, n, 0);
+  row_fn(row, lanes_of(type))(p, n, 0, kOnce);
 }
 
 bool cpu::has_zero(const Impl* t) {

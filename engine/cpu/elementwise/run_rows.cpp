@@ -216,7 +216,7 @@ class TileRun {
     if (done < m && !plan.moves[k]) {
       void* places[kOperands + 1] = {result[k] + done * bytes};
       const unsigned repeated = operands_of(k, done, places);
-      plan.fn[k](places, m - done, repeated);
+      plan.fn[k](places, m - done, repeated, kOnce);
     }
     if (plan.stream && p.step[k].to) level_of::stream_bytes(memory[k], result[k], m * bytes);
   }
@@ -228,7 +228,7 @@ class TileRun {
     if (plan.moves[k]) return level_of::store_tile(lanes, dtype, narrow, *place_of(k, 0), 1, m);
     void* places[kOperands + 1] = {s.type == DType::Bool ? narrow : result[k]};
     const unsigned repeated = operands_of(k, 0, places);
-    plan.fn[k](places, m, repeated);
+    plan.fn[k](places, m, repeated, kOnce);
     if (s.type != DType::Bool) level_of::store_tile(lanes, dtype, narrow, result[k], 1, m);
     if (plan.read[k]) level_of::load_tile(lanes, dtype, result[k], narrow, 1, m);
   }
@@ -253,52 +253,66 @@ class TileRun {
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
 };
 
-// Elements [begin, end) of a program of one step that reads and writes everything where it lies: one
-// call for each run of elements, along which every operand either goes on or repeats one value.
-void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int64_t begin, int64_t end) {
-  const RowProgram::Step& s = p.step[0];
+// Elements [begin, end) of a step that reads and writes everything where it lies: runs of elements, along
+// which every operand either goes on or repeats one value, and many at once where they lie at equal
+// distances.
+void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int k, int64_t begin,
+                       int64_t end) {
+  const RowProgram::Step& s = p.step[k];
   const int bytes = dtype_size(plan.lane_type), value = static_cast<int>(value_lanes(plan.lanes));
   struct Place {
     int64_t within, index;  // of its `inner`; of its elements
   } place[RowProgram::kMostInputs];
   for (int i = 0; i < p.inputs; ++i)
     place[i] = {begin % p.input[i].inner, begin / p.input[i].inner % p.input[i].count};
-  alignas(64) char one[kOperands][kRepeatedBytes];
+  alignas(64) char one[kOperands][kRepeatedBytes], unseen[kElements * 8];
   void* places[kOperands + 1];
   unsigned repeated = 0;
-  const auto repeat = [&](int j, DType dtype, const void* x) {
-    level_of::load_tile(value, static_cast<int>(dtype), one[j], x, 0,
-                        kRepeatedBytes / dtype_size(p.lanes));
-    places[j + 1] = one[j], repeated |= 2u << j;
-  };
   for (int j = 0; j < s.n; ++j) {
-    if (s.operand[j].from == RowProgram::From::Input) continue;
+    if (s.operand[j].from == RowProgram::From::Input) {
+      if (p.input[s.operand[j].index].inner > 1) repeated |= 2u << j;
+      continue;
+    }
     const double x = s.operand[j].number;
     const float f = static_cast<float>(x);
-    repeat(j, p.lanes, p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x);
+    level_of::load_tile(value, static_cast<int>(p.lanes), one[j],
+                        p.lanes == DType::Float32 ? static_cast<const void*>(&f) : &x, 0,
+                        kRepeatedBytes / dtype_size(p.lanes));
+    places[j + 1] = one[j], repeated |= 2u << j;
   }
   for (int64_t at = begin, m; at < end; at += m) {
-    m = std::min(plan.row - at % plan.row, end - at);
+    const int64_t run = std::min({plan.row - at % plan.row, end - at, s.to ? end : kElements});
+    Times times = {run == plan.row ? (end - at) / run : 1, {s.to ? run * bytes : 0}};
     for (int j = 0; j < s.n; ++j) {
       if (s.operand[j].from != RowProgram::From::Input) continue;
       const int i = s.operand[j].index;
-      char* const from = const_cast<char*>(p.input[i].data) + place[i].index * bytes;
+      const RowProgram::Input& in = p.input[i];
+      char* const from = const_cast<char*>(in.data) + place[i].index * bytes;
       places[j + 1] = from;
-      if (p.input[i].inner == 1) continue;
-      repeated |= 2u << j;
-      if (plan.lanes != value_lanes(plan.lanes)) repeat(j, plan.lane_type, from);
+      // Rows until another value, or the first element again.
+      int64_t rows;
+      if (in.inner == 1) {
+        rows = in.count == run ? times.count : (in.count - place[i].index) / run;
+        times.step[j + 1] = in.count == run ? 0 : run * bytes;
+      } else {
+        const bool each = in.inner == run;
+        rows = each ? in.count - place[i].index : (in.inner - place[i].within) / run;
+        times.step[j + 1] = each ? bytes : 0;
+      }
+      times.count = std::max<int64_t>(1, std::min(times.count, rows));
     }
+    m = run * times.count;
     for (int i = 0; i < p.inputs; ++i) {
       const RowProgram::Input& in = p.input[i];
       Place& now = place[i];
       if (in.inner == 1)
         now.index += m;
-      else if ((now.within += m) == in.inner)
-        now.within = 0, ++now.index;
-      if (now.index == in.count) now.index = 0;
+      else
+        now.within += m, now.index += now.within / in.inner, now.within %= in.inner;
+      now.index %= in.count;
     }
-    places[0] = s.to + at * bytes;
-    plan.fn[0](places, m, repeated);
+    places[0] = s.to ? s.to + at * bytes : unseen;
+    plan.fn[k](places, run, repeated, times);
   }
 }
 
@@ -314,7 +328,10 @@ void cpu::run_rows(const RowProgram& p) {
   parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
                [&](int64_t begin, int64_t end) {
                  const int64_t last = std::min(end * unit, p.numel);
-                 if (plan.lies_by_rows) return run_where_it_lies(q, plan, begin, last);
+                 if (plan.lies_by_rows) {
+                   for (int k = 0; k < q.steps; ++k) run_where_it_lies(q, plan, k, begin, last);
+                   return;
+                 }
                  TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();

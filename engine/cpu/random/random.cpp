@@ -231,7 +231,7 @@ void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, doub
     double x[kTile], logs[kTile];
     draw_d(g, x, m);
     void* const places[] = {logs, x};
-    level_of::row_f64(static_cast<int>(Row::log))(places, m, 0);
+    level_of::row_f64(static_cast<int>(Row::log))(places, m, 0, kOnce);
     for (int64_t k = 0; k < m; ++k) {
       const double q = logs[k] / failure;
       const double below = q < kMost ? static_cast<double>(static_cast<int64_t>(q)) : q;

@@ -47,7 +47,7 @@ void divide_slots(Slot* s, int64_t n, double by) {
   double same[kRepeatedBytes / sizeof(double)];
   std::fill(std::begin(same), std::end(same), by);
   void* const p[] = {s, s, same};
-  level_of::row_f64(static_cast<int>(Row::div))(p, n, 1u << 2);
+  level_of::row_f64(static_cast<int>(Row::div))(p, n, 1u << 2, kOnce);
 }
 
 // Folds over those dims and puts finish(state, number of elements) where the results are.
@@ -164,7 +164,7 @@ void aminmax(Call& c) {
 
 void take_roots(Slot* s, int64_t n) {
   void* const p[] = {s, s};
-  level_of::row_f64(static_cast<int>(Row::sqrt))(p, n, 0);
+  level_of::row_f64(static_cast<int>(Row::sqrt))(p, n, 0, kOnce);
 }
 
 // Results: the variance (or its root), and the mean where a second result is made.

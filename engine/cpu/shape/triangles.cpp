@@ -14,7 +14,7 @@ namespace {
 // Rows that the diagonal crosses are taken some at a time: the columns that any of them keeps are
 // copied together, then what a single row does not keep becomes 0. The others are kept or cleared as
 // they are.
-constexpr int64_t kRows = 32, kBlock = 8192;
+constexpr int64_t kRows = 32, kBlock = 8192, kLong = 32768;
 
 struct Triangle {
   bool lower;
@@ -93,7 +93,9 @@ void triangle(Call& c, bool lower) {
   if (rows * cols <= kFew) return small_triangles(t, out, x);
   // The matrices of both, one after the other.
   const int64_t sr = x.stride(-2), sc = x.stride(-1), matrices = x.numel() / (rows * cols);
-  const int64_t step = std::max(kRows, kBlock / cols), parts = (rows + step - 1) / step;
+  // Long rows that lie together are as good alone, and there is something for all threads.
+  const int64_t most = sc == 1 ? std::clamp<int64_t>(kLong / cols, 1, kRows) : kRows,
+                step = std::max(most, kBlock / cols), parts = (rows + step - 1) / step;
   const auto place = [&](int64_t m) {
     int64_t at = 0;
     for (int d = x.rank() - 3; d >= 0; --d) {

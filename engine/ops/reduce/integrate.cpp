@@ -27,10 +27,19 @@ Tensor doubled_areas(const Call& c, const char* name, int* dim, bool spaced) {
   return sums * (op<"narrow">(x, *dim, 1, n - 1) - op<"narrow">(x, *dim, 0, n - 1));
 }
 
-template <bool spaced>
+// At equal distances every sample counts once, but the first and the last by half.
 void trapezoid_call(Call& c) {
+  const Tensor& y = c.tensor(0);
+  TYCHO_CHECK(Kind::Dim, y.rank() > 0,
+              "trapezoid: a 0-d tensor has no dimension to integrate over");
+  const int dim = wrap_dim(c.integer(2), y.rank());
+  Tensor sum = op<"sum">(y, Sizes{dim});
+  if (y.size(dim) > 0) sum = sum - (op<"select">(y, dim, 0) + op<"select">(y, dim, -1)) * 0.5;
+  c.out.push_back(sum * Operand(c.arg[1]));
+}
+void trapezoid_x_call(Call& c) {
   int dim;
-  const Tensor areas = doubled_areas(c, "trapezoid", &dim, spaced);
+  const Tensor areas = doubled_areas(c, "trapezoid", &dim, true);
   c.out.push_back(op<"sum">(areas, Sizes{dim}) / 2);
 }
 template <bool spaced>
@@ -47,7 +56,7 @@ const Op& trapezoid = add_op({.name = "trapezoid",
                               .rule = "[.., n] -> [..]",
                               .example = "torch.trapezoid(torch.tensor{1., 2., 3.}) --> f32 []  4",
                               .aliases = "trapz",
-                              .compose = trapezoid_call<false>,
+                              .compose = trapezoid_call,
                               .samples = [](Samples& s) {
                                 s.add({s.normal({5})});
                                 s.add({s.normal({3, 4}), 0.5, 0});
@@ -60,7 +69,7 @@ const Op& trapezoid_x =
             .rule = "[.., n], [n] -> [..]",
             .example = "torch.trapezoid(torch.tensor{1., 2.}, torch.tensor{0., 4.}) --> f32 []  6",
             .aliases = "trapz",
-            .compose = trapezoid_call<true>,
+            .compose = trapezoid_x_call,
             .samples = [](Samples& s) {
               s.add({s.normal({5}), s.normal({5})});
               s.add({s.normal({3, 4}), s.normal({3}), 0});

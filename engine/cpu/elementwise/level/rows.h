@@ -12,10 +12,25 @@ template <class T>
 struct Elements {
   const T* p;
   int64_t mask;
-  TYCHO_INLINE Elements(const T* from, int64_t m) : p(from), mask(m) {}
+  const T* from;  // where they lie
+  TYCHO_INLINE Elements(const T* all, int64_t m) : p(all), mask(m), from(all) {}
   template <int n>
   TYCHO_INLINE Elements(void* const* all, int k, unsigned repeated, T (&room)[n])
-      : p(static_cast<const T*>(all[k])), mask(static_cast<int64_t>(repeated >> k & 1) - 1) {
+      : Elements(static_cast<const T*>(all[k]), static_cast<int64_t>(repeated >> k & 1) - 1) {
+    spread(room);
+  }
+  TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
+  // To those of the next time.
+  template <int n>
+  TYCHO_INLINE void go_on(int64_t bytes, T (&room)[n]) {
+    if (!bytes) return;
+    p = from = reinterpret_cast<const T*>(reinterpret_cast<const char*>(from) + bytes);
+    spread(room);
+  }
+
+ private:
+  template <int n>
+  TYCHO_INLINE void spread(T (&room)[n]) {
     if (mask) return;
     typedef T V __attribute__((vector_size(TYCHO_LANE_BYTES)));
     const V v = V{} + *p;
@@ -23,7 +38,6 @@ struct Elements {
       memcpy(room + i, &v, sizeof v);
     p = room;
   }
-  TYCHO_INLINE const T* at(int64_t i) const { return p + (i & mask); }
 };
 template <class T>
 TYCHO_INLINE Lane<T> operand(const T* p, int64_t left) {
@@ -60,61 +74,103 @@ constexpr bool is_short =
               Value_le, Value_gt, Value_ge, Value_logical_and, Value_logical_or, Value_logical_not,
               Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
 
-// Of two operands, one of which is a single value: that one stays in a register. Reloading it would wait
-// for the stores before, and rows of a matrix beside a column's values are short.
-template <class Value, class T>
-void run_row_and_one(void* const* p, int64_t n, bool first) {
+// Parts of lanes are slow to store before AVX-512: a whole lane that ends with the row takes their place,
+// computed before anything is written.
+constexpr bool kSlowParts = TYCHO_LANE_BYTES < 64;
+
+// Of two operands. One that is a single value stays in a register: reloading it would wait for the stores
+// before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them.
+template <class Value, bool one_a, bool one_b, bool overlaps, class T>
+void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
   constexpr int size = Lane<T>::size;
-  const T* const each = static_cast<const T*>(p[first ? 2 : 1]);
-  const Lane<T> one(*static_cast<const T*>(p[first ? 1 : 2]));
-  void* const y = p[0];
-  const auto go = [&](const auto& value) {
+  char* y = static_cast<char*>(p[0]);
+  const char *from_a = static_cast<const char*>(p[1]), *from_b = static_cast<const char*>(p[2]);
+  for (int64_t left = times.count;;) {
+    const T *const a = reinterpret_cast<const T*>(from_a), *const b =
+                                                               reinterpret_cast<const T*>(from_b);
+    const Lane<T> va(one_a ? *a : T()), vb(one_b ? *b : T());
+    const auto value = [&](int64_t i) __attribute__((always_inline)) {
+      const Lane<T> x = one_a ? va : Lane<T>::load(a + i), z = one_b ? vb : Lane<T>::load(b + i);
+      return Value::value(x, z, x, x);
+    };
+    [[maybe_unused]] decltype(value(0)) last;
+    if constexpr (overlaps) last = value(n - size);
     int64_t i = 0;
     for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
-      for (int u = 0; u < 4; ++u)
-        result(y, i + u * size, value(Lane<T>::load(each + i + u * size)), size);
-    for (; i < n; i += size) result(y, i, value(operand(each + i, n - i)), n - i);
-  };
-  if (first)
-    go([&](Lane<T> x) { return Value::value(one, x, x, x); });
-  else
-    go([&](Lane<T> x) { return Value::value(x, one, x, x); });
+      for (int u = 0; u < 4; ++u) result(y, i + u * size, value(i + u * size), size);
+#pragma GCC unroll 1
+    for (; i + size <= n; i += size) result(y, i, value(i), size);
+    if constexpr (overlaps) {
+      result(y, n - size, last, size);
+    } else if (i < n) {
+      const Lane<T> x = one_a ? va : load_some(a + i, n - i),
+                    z = one_b ? vb : load_some(b + i, n - i);
+      result(y, i, Value::value(x, z, x, x), n - i);
+    }
+    if (!--left) return;
+    y += times.step[0], from_a += times.step[1], from_b += times.step[2];
+  }
 }
 
-// Runs Value over n elements. Short rows run four lanes at a time first; otherwise the value stands
-// once in the code, for whole lanes and for the partial one at the end: reading past the end could
+template <class Value, bool one_a, bool one_b, class T>
+void run_two(void* const* p, int64_t n, const Times& times) {
+  if constexpr (kSlowParts)
+    if (n > Lane<T>::size && n % Lane<T>::size)
+      return run_rows_of_two<Value, one_a, one_b, true, T>(p, n, times);
+  run_rows_of_two<Value, one_a, one_b, false, T>(p, n, times);
+}
+
+// Runs Value over n elements. Short rows run four lanes at a time first, and then one; otherwise the value
+// stands once in the code, for whole lanes and for the partial one at the end: reading past the end could
 // fault, and writing past it would destroy a neighbour.
 template <class Value, int operands, class T>
-void run_row(void* const* p, int64_t n, unsigned repeated) {
+void run_row(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   constexpr int size = Lane<T>::size;
-  if constexpr (is_short<Value> && operands == 2)
-    if (repeated == 2 || repeated == 4) return run_row_and_one<Value, T>(p, n, repeated == 2);
-  alignas(TYCHO_LANE_BYTES) T room[operands][(is_short<Value> ? 4 : 1) * size];
-  const Elements<T> a(p, 1, repeated, room[0]),
-      b = operands > 1 ? Elements<T>(p, 2, repeated, room[operands > 1]) : a,
-      c = operands > 2 ? Elements<T>(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a,
-      d = operands > 3 ? Elements<T>(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
-  void* const y = p[0];  // which a store could change, for all that the compiler knows
-  int64_t i = 0;
-  if constexpr (is_short<Value>)
-    for (; i + 4 * size <= n; i += 4 * size)
+  if constexpr (is_short<Value> && operands == 2) {
+    return repeated == 6   ? run_two<Value, true, true, T>(p, n, times)
+           : repeated == 2 ? run_two<Value, true, false, T>(p, n, times)
+           : repeated == 4 ? run_two<Value, false, true, T>(p, n, times)
+                           : run_two<Value, false, false, T>(p, n, times);
+  } else {
+    alignas(TYCHO_LANE_BYTES) T room[operands][(is_short<Value> ? 4 : 1) * size];
+    Elements<T> a(p, 1, repeated, room[0]);
+    Elements<T> b = operands > 1 ? Elements<T>(p, 2, repeated, room[operands > 1]) : a;
+    Elements<T> c = operands > 2 ? Elements<T>(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a;
+    Elements<T> d = operands > 3 ? Elements<T>(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
+    char* y = static_cast<char*>(p[0]);
+    for (int64_t left = times.count;;) {
+      const auto lane = [&](int64_t i, int at, int64_t most) __attribute__((always_inline)) {
+        const Lane<T> va = operand(a.at(i) + at, most);
+        const Lane<T> vb = operands > 1 ? operand(b.at(i) + at, most) : va;
+        const Lane<T> vc = operands > 2 ? operand(c.at(i) + at, most) : va;
+        const Lane<T> vd = operands > 3 ? operand(d.at(i) + at, most) : va;
+        return Value::value(va, vb, vc, vd);
+      };
+      decltype(lane(0, 0, size)) last;
+      const bool overlaps = kSlowParts && is_short<Value> && n > size && n % size;
+      if (overlaps) last = lane(n - size, 0, size);
+      int64_t i = 0;
+      if constexpr (is_short<Value>) {
+        for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
-      for (int u = 0; u < 4; ++u) {
-        const int at = u * size;
-        const Lane<T> va = Lane<T>::load(a.at(i) + at);
-        const Lane<T> vb = operands > 1 ? Lane<T>::load(b.at(i) + at) : va;
-        const Lane<T> vc = operands > 2 ? Lane<T>::load(c.at(i) + at) : va;
-        const Lane<T> vd = operands > 3 ? Lane<T>::load(d.at(i) + at) : va;
-        result(y, i + at, Value::value(va, vb, vc, vd), size);
+          for (int u = 0; u < 4; ++u) result(y, i + u * size, lane(i, u * size, size), size);
+#pragma GCC unroll 1
+        for (; i + size <= n; i += size) result(y, i, lane(i, 0, size), size);
+        if (overlaps)
+          result(y, n - size, last, size);
+        else if (i < n)
+          result(y, i, lane(i, 0, n - i), n - i);
+      } else {
+        for (; i < n; i += size) result(y, i, lane(i, 0, n - i), n - i);
       }
-  for (; i < n; i += size) {
-    const int64_t left = n - i;
-    const Lane<T> va = operand(a.at(i), left);
-    const Lane<T> vb = operands > 1 ? operand(b.at(i), left) : va;
-    const Lane<T> vc = operands > 2 ? operand(c.at(i), left) : va;
-    const Lane<T> vd = operands > 3 ? operand(d.at(i), left) : va;
-    result(y, i, Value::value(va, vb, vc, vd), left);
+      if (!--left) return;
+      y += times.step[0];
+      a.go_on(times.step[1], room[0]);
+      if constexpr (operands > 1) b.go_on(times.step[2], room[1]);
+      if constexpr (operands > 2) c.go_on(times.step[3], room[2]);
+      if constexpr (operands > 3) d.go_on(times.step[4], room[3]);
+    }
   }
 }
 

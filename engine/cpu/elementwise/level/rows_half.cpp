@@ -129,13 +129,13 @@ struct HalfOperand {
 };
 
 template <LevelType type, class Value, int operands, class S>
-void run_half(void* const* p, int64_t n, unsigned repeated) {
+void run_half(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   using X = HalfOperand<S>;
   const auto operand = [&](int k) __attribute__((always_inline)) {
     const int at = k < operands ? k + 1 : 1;
     return X{static_cast<const char*>(p[at]), (repeated >> at & 1) != 0};
   };
-  const X a = operand(0), b = operand(1), c = operand(2), d = operand(3);
+  X a = operand(0), b = operand(1), c = operand(2), d = operand(3);
   constexpr int64_t kBytes = type == LevelType::Test ? 1 : 2;
   const auto step = [](char* y, X xa, X xb, X xc, X xd, int64_t i) __attribute__((always_inline)) {
     const Widened va = xa.get(i), vb = operands > 1 ? xb.get(i) : va,
@@ -144,17 +144,22 @@ void run_half(void* const* p, int64_t n, unsigned repeated) {
                            Value::value(va.second, vb.second, vc.second, vd.second));
     memcpy(y + i * kBytes, &r, sizeof r);
   };
-  char* const to = static_cast<char*>(p[0]);
-  // A whole register that ends with the row is computed before anything is written.
-  char y[TYCHO_LANE_BYTES], part[4][TYCHO_LANE_BYTES];
-  if (n % kHalves)
-    step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
-         operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
-  for (int64_t i = 0; i + kHalves <= n; i += kHalves) step(to, a, b, c, d, i);
-  if (n < kHalves)
-    memcpy(to, y, static_cast<size_t>(n * kBytes));
-  else if (n % kHalves)
-    memcpy(to + (n - kHalves) * kBytes, y, static_cast<size_t>(kHalves * kBytes));
+  char* to = static_cast<char*>(p[0]);
+  for (int64_t left = times.count;;) {
+    // A whole register that ends with the row is computed before anything is written.
+    char y[TYCHO_LANE_BYTES], part[4][TYCHO_LANE_BYTES];
+    if (n % kHalves)
+      step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
+           operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
+    for (int64_t i = 0; i + kHalves <= n; i += kHalves) step(to, a, b, c, d, i);
+    if (n < kHalves)
+      memcpy(to, y, static_cast<size_t>(n * kBytes));
+    else if (n % kHalves)
+      memcpy(to + (n - kHalves) * kBytes, y, static_cast<size_t>(kHalves * kBytes));
+    if (!--left) return;
+    to += times.step[0], a.p += times.step[1], b.p += times.step[2], c.p += times.step[3],
+        d.p += times.step[4];
+  }
 }
 
 template <LevelType type, class Value, int operands, class S>

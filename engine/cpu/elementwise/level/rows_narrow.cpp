@@ -51,15 +51,15 @@ TYCHO_INLINE void result(char* y, int64_t i, NarrowMask<T> r) {
 // As run_row in rows.h. Where the last lane is a partial one, a whole lane that ends there is computed
 // before anything is written, or what there is passes through buffers.
 template <class Value, int operands, class T, bool truth>
-void run_narrow(void* const* p, int64_t n, unsigned repeated) {
+void run_narrow(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   using L = Narrow<T>;
   constexpr int64_t size = L::size;
   using X = NarrowElements<T, truth>;
   alignas(TYCHO_LANE_BYTES) T room[operands][L::size];
-  const X a(p, 1, repeated, room[0]),
-      b = operands > 1 ? X(p, 2, repeated, room[operands > 1]) : a,
-      c = operands > 2 ? X(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a,
-      d = operands > 3 ? X(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
+  X a(p, 1, repeated, room[0]);
+  X b = operands > 1 ? X(p, 2, repeated, room[operands > 1]) : a;
+  X c = operands > 2 ? X(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a;
+  X d = operands > 3 ? X(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
   const auto step = [](char* y, X x0, X x1, X x2, X x3, int64_t i) {
     const L v0 = x0.get(i), v1 = operands > 1 ? x1.get(i) : v0, v2 = operands > 2 ? x2.get(i) : v0,
             v3 = operands > 3 ? x3.get(i) : v0;
@@ -67,18 +67,26 @@ void run_narrow(void* const* p, int64_t n, unsigned repeated) {
   };
   constexpr bool test = !requires(L x, Low<T> r) { r = Value::value(x, x, x, x); };
   constexpr int64_t bytes = test ? 1 : sizeof(T);
-  char* const to = static_cast<char*>(p[0]);
-  char y[TYCHO_LANE_BYTES];
-  if (n % size) {
-    T part[4][L::size];
-    step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
-         operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
+  char* to = static_cast<char*>(p[0]);
+  for (int64_t left = times.count;;) {
+    char y[TYCHO_LANE_BYTES];
+    if (n % size) {
+      T part[4][L::size];
+      step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
+           operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
+    }
+    for (int64_t i = 0; i + size <= n; i += size) step(to, a, b, c, d, i);
+    if (n < size)
+      memcpy(to, y, static_cast<size_t>(n * bytes));
+    else if (n % size)
+      memcpy(to + (n - size) * bytes, y, static_cast<size_t>(size * bytes));
+    if (!--left) return;
+    to += times.step[0];
+    a.go_on(times.step[1], room[0]);
+    if constexpr (operands > 1) b.go_on(times.step[2], room[1]);
+    if constexpr (operands > 2) c.go_on(times.step[3], room[2]);
+    if constexpr (operands > 3) d.go_on(times.step[4], room[3]);
   }
-  for (int64_t i = 0; i + size <= n; i += size) step(to, a, b, c, d, i);
-  if (n < size)
-    memcpy(to, y, static_cast<size_t>(n * bytes));
-  else if (n % size)
-    memcpy(to + (n - size) * bytes, y, static_cast<size_t>(size * bytes));
 }
 
 template <class T, bool truth, LevelType type, class Value, int operands>

@@ -51,10 +51,12 @@ TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool strea
 
 // The first bit of a real number is its sign.
 template <class T>
-TYCHO_INLINE void truths_of(bool real, char* to, const char* from, int64_t n) {
+TYCHO_INLINE void truths_of(bool real, char* to, int64_t tr, const char* from, int64_t fr,
+                            int64_t rows, int64_t n) {
   const T* f = reinterpret_cast<const T*>(from);
   const T counts = static_cast<T>(real ? static_cast<T>(~T{0}) >> 1 : ~T{0});
-  for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
+  for (int64_t r = 0; r < rows; r++, to += tr, f += fr)
+    for (int64_t i = 0; i < n; i++) to[i] = static_cast<char>((f[i] & counts) != 0);
 }
 
 }  // namespace
@@ -83,16 +85,17 @@ void copy_bytes(char* to, const char* from, int64_t bytes) {
 }
 #endif
 
-void truths(int size, bool real, char* to, const char* from, int64_t n) {
+void truths(int size, bool real, char* to, int64_t tr, const char* from, int64_t fr, int64_t rows,
+            int64_t n) {
   switch (size) {
     case 1:
-      return truths_of<uint8_t>(real, to, from, n);
+      return truths_of<uint8_t>(real, to, tr, from, fr, rows, n);
     case 2:
-      return truths_of<uint16_t>(real, to, from, n);
+      return truths_of<uint16_t>(real, to, tr, from, fr, rows, n);
     case 4:
-      return truths_of<uint32_t>(real, to, from, n);
+      return truths_of<uint32_t>(real, to, tr, from, fr, rows, n);
     default:
-      return truths_of<uint64_t>(real, to, from, n);
+      return truths_of<uint64_t>(real, to, tr, from, fr, rows, n);
   }
 }
 

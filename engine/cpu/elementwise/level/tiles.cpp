@@ -27,6 +27,24 @@ void load_narrow(int dtype, void* tile, const void* from, int64_t stride, int64_
   }
 }
 
+template <class F>
+TYCHO_INLINE void each_row(char* to, int64_t to_step, const char* from, int64_t from_step,
+                           int64_t rows, F f) {
+  for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) f(to, from);
+}
+template <class T>
+void load_each(typename Conversions<T>::Load load, char* to, int64_t to_step, const char* from,
+               int64_t from_step, int64_t rows, int64_t n) {
+  each_row(to, to_step, from, from_step, rows,
+           [&](char* t, const char* f) { load(reinterpret_cast<T*>(t), f, 1, n); });
+}
+template <class T>
+void store_each(typename Conversions<T>::Store store, char* to, int64_t to_step, const char* from,
+                int64_t from_step, int64_t rows, int64_t n) {
+  each_row(to, to_step, from, from_step, rows,
+           [&](char* t, const char* f) { store(t, reinterpret_cast<const T*>(f), 1, n); });
+}
+
 // Elements that vectors put side by side first.
 void load_beside(int lanes, int dtype, void* tile, const void* from, int64_t stride, int64_t n) {
   constexpr int64_t kPart = 256;
@@ -83,6 +101,38 @@ void store_tile(int lanes, int dtype, void* to, const void* tile, int64_t stride
     default:  // as they are
       return copy_strided(dtype_size(lane_type_of(static_cast<Lanes>(lanes))),
                           static_cast<char*>(to), stride, static_cast<const char*>(tile), 1, n);
+  }
+}
+
+void load_rows(int lanes, int dtype, char* to, int64_t to_step, const char* from, int64_t from_step,
+               int64_t rows, int64_t n) {
+  switch (static_cast<Lanes>(lanes)) {
+    case Lanes::F32:
+      return load_each<float>(load_f32[dtype], to, to_step, from, from_step, rows, n);
+    case Lanes::F64:
+      return load_each<double>(load_f64[dtype], to, to_step, from, from_step, rows, n);
+    case Lanes::I64:
+      return load_each<int64_t>(load_i64[dtype], to, to_step, from, from_step, rows, n);
+    default:
+      each_row(to, to_step, from, from_step, rows,
+               [&](char* t, const char* f) { load_tile(lanes, dtype, t, f, 1, n); });
+  }
+}
+
+void store_rows(int lanes, int dtype, char* to, int64_t to_step, const char* from,
+                int64_t from_step, int64_t rows, int64_t n) {
+  switch (static_cast<Lanes>(lanes)) {
+    case Lanes::F32:
+      return store_each<float>(store_f32[dtype], to, to_step, from, from_step, rows, n);
+    case Lanes::F64:
+      return store_each<double>(store_f64[dtype], to, to_step, from, from_step, rows, n);
+    case Lanes::I64:
+      return store_each<int64_t>(store_i64[dtype], to, to_step, from, from_step, rows, n);
+    case Lanes::I32:
+      return store_each<int32_t>(store_i32[dtype], to, to_step, from, from_step, rows, n);
+    default:
+      each_row(to, to_step, from, from_step, rows,
+               [&](char* t, const char* f) { store_tile(lanes, dtype, t, f, 1, n); });
   }
 }
 
