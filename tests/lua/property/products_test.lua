@@ -118,3 +118,37 @@ test("products of operands with gaps between their lines are those of their copi
     check.yes(torch.allclose(got, want, off, off * 8), ("case %d: %s %dx%dx%d"):format(case, dtype, m, k, n))
   end
 end)
+
+test("large matrices of two bytes meet up to four vectors at once, as they meet one", function()
+  torch.manual_seed(11)
+  for _, dtype in ipairs {"bfloat16", "float16"} do
+    for vectors = 1, 5 do
+      for _, s in ipairs {{3001, 96}, {257, 1037}, {6000, 45}} do
+        local w, x = (torch.randn(s[1], s[2]) / 8):to(dtype), torch.randn(s[2], vectors):to(dtype)
+        local what = ("%s %dx%d, %d vectors"):format(dtype, s[1], s[2], vectors)
+        local want = w:double():matmul(x:double())
+        local far = dtype == "bfloat16" and 5e-3 or 6e-4
+        for name, lay in pairs(layouts) do
+          local column, row = lay(w):matmul(lay(x)), lay(x).mT:matmul(lay(w).mT)
+          check.equal(torch.allclose(column:double(), want, {rtol = far, atol = far}), true, what .. name)
+          check.equal(torch.allclose(row:double(), want.mT, {rtol = far, atol = far}), true, what .. name .. " turned")
+        end
+        local b = torch.randn(s[1]):to(dtype)
+        local y = torch.nn.functional.linear(x:t():contiguous():view(1, vectors, s[2]), w, b)
+        check.equal(y.shape, torch.Size {1, vectors, s[1]})
+        check.equal(torch.allclose(y[1]:double(), want.mT + b:double(), {rtol = far, atol = 2 * far}), true, what .. " with bias")
+      end
+    end
+  end
+end)
+
+test("many small matrices times a vector each are the sums of their terms", function()
+  torch.manual_seed(12)
+  for _, dtype in ipairs {"float32", "float64"} do
+    for k = 1, 6 do
+      for m = 1, 9 do
+        agree(torch.randn(23, m, k, {dtype = dtype}), torch.randn(23, k, 1, {dtype = dtype}), dtype == "float32" and 1e-5 or 1e-13, dtype .. " " .. m .. "x" .. k)
+      end
+    end
+  end
+end)
