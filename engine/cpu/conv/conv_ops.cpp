@@ -284,8 +284,7 @@ void convolution(Call& c) {
     Pixels pixels;
     const Tensor xl = readable(x, type, &pixels);
     match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &pixels);
-    conv_few_forward(v, pixels, wl.data<float>(), plain(wl, seen).stride,
-                     static_cast<const float*>(begin_data), result.data<float>());
+    conv_few_forward(v, pixels, wl.data(), plain(wl, seen).stride, begin_data, result.data());
   } else {
     stand_up(v.window, v.groups);
     const Tensor xl = channels_last(x, type);
@@ -324,7 +323,7 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
     Pixels pixels;
     const Tensor gl = readable(g, type, &pixels);
     match_images(&v, g.size(0), v.window.out[1] * v.window.out[2], &pixels);
-    conv_few_input(v, pixels, wl.data<float>(), plain(wl, seen).stride, result.data<float>());
+    conv_few_input(v, pixels, wl.data(), plain(wl, seen).stride, result.data());
   } else {
     stand_up(v.window, v.groups);
     const Tensor gl = channels_last(g, type);
