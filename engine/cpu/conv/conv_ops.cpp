@@ -97,8 +97,8 @@ bool depthwise_by_ours(const Convolution& v, bool back) {
   return f32 && (w.kernel[1] == 1 || std::max(w.stride[1], w.stride[2]) > 2);
 }
 
-// Our products take a row of taps at a time. A line's kernel of many channels is stood up: its taps
-// then are rows of their own.
+// Our products for gradients and those by tiles take a row of taps at a time. A line's kernel of many
+// channels is stood up: its taps then are rows of their own.
 void stand_up(Window& w, int64_t groups) {
   constexpr int64_t kWide = 1024;  // numbers
   if (w.in[1] != 1 || w.out[1] != 1 || w.kernel[1] != 1 || w.pad[1] != 0) return;
@@ -286,7 +286,6 @@ void convolution(Call& c) {
     match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &pixels);
     conv_few_forward(v, pixels, wl.data(), plain(wl, seen).stride, begin_data, result.data());
   } else {
-    stand_up(v.window, v.groups);
     const Tensor xl = channels_last(x, type);
     conv_forward(v, xl.data(), wl.data(), begin_data, result.data());
   }
