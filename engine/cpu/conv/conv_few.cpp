@@ -151,7 +151,8 @@ bool few_result_channels(const Convolution& c, bool gradient) {
       (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
   const bool parts = own || (!gradient && (p.out_channels <= 4 || p.stride[2] == 1));
   const size_t room = parts ? Parts(p).room() : room_of(p);
-  return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= (parts ? 2 : 1) * kNearRoom;
+  return p.out[2] >= half_lane && taps_of(p) >= least_taps &&
+         room <= (parts && p.in[0] == 1 ? 2 : 1) * kNearRoom;
 }
 
 void conv_few_forward(const Convolution& c, const Pixels& x, const void* w, const int64_t* w_stride,

@@ -73,12 +73,11 @@ struct Sums {
 template <class T>
 void sums_of(const ConvRows& r, const T* x, const T* panels, const T* bias, T* y) {
   constexpr int size = Lane<T>::size, width = kBlockLanes * size;
-  // Results are written from left to right where all panels stay near: long columns would write a
+  // Wide results are written from left to right where all panels stay near: long columns would write a
   // little to each of many lines, again and again.
-  const int64_t bytes = r.columns * r.taps * static_cast<int64_t>(sizeof(T));
-  const int64_t each = bytes <= (16 << 10)    ? kWindows
-                       : bytes <= (256 << 10) ? 4 * kWindows
-                                              : r.windows;
+  constexpr int64_t kNear = (256 << 10) / sizeof(T);
+  const bool wide = r.windows * r.columns > kNear && r.columns * r.taps <= kNear;
+  const int64_t each = wide ? 4 * kWindows : r.windows;
   for (int64_t begin = 0; begin < r.windows; begin += each) {
     const int64_t end = r.windows - begin < each ? r.windows : begin + each;
     for (int64_t j = 0; j < r.columns; j += width) {
