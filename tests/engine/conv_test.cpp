@@ -147,6 +147,37 @@ TEST(Conv, AgreesAtEveryLevelAndOnThreads) {
   set_num_threads(before);
 }
 
+// Every kernel there is, by chance: few channels and many, long lines and short ones, steps, dilation
+// and padding wider than the image.
+TEST(Conv, OfRandomShapesAgreesWithTheDefinitionAtEveryLevel) {
+  const cpu::Level best = cpu::level();
+  const int before = get_num_threads();
+  Source s;
+  const auto any = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>((s.next() + 1) / 2 * static_cast<double>(high - low + 1));
+  };
+  const auto few = [&](int64_t most) { return any(1, any(0, 2) ? 9 : most); };
+  for (int i = 0; i < 60; ++i) {
+    Case c{{any(1, 2), 0, few(20), few(60)}, {0, few(40), any(1, 5), any(1, 5)}, {}, {}, {}};
+    c.groups = any(0, 3) ? 1 : any(2, 9);
+    if (c.groups > 1) c.w[1] = any(1, 4);
+    c.x[1] = c.groups * c.w[1], c.w[0] = c.groups * (c.groups > 1 ? any(1, 5) : few(70));
+    for (int d = 0; d < 2; ++d) {
+      c.stride.push_back(any(1, 3)), c.dilation.push_back(any(1, 2)), c.pad.push_back(any(0, 4));
+      const int64_t reach = c.dilation[d] * (c.w[d + 2] - 1) + 1;
+      if (c.x[d + 2] + 2 * c.pad[d] < reach) c.pad[d] = reach;
+    }
+    cpu::force_level(std::min(best, static_cast<cpu::Level>(any(0, 2))));
+    set_num_threads(static_cast<int>(any(1, 3)));
+    if (any(0, 1))
+      check_case(c, DType::Float32, 1e-3);
+    else
+      check_case(c, DType::Float64, 1e-11);
+  }
+  cpu::force_level(best);
+  set_num_threads(before);
+}
+
 TEST(Conv, InOneAndThreeDimensionsIsTheSameAsInTwo) {
   Source s;
   Tensor x = random(s, {2, 4, 9}), w = random(s, {6, 2, 3}), b = random(s, {6});

@@ -1,6 +1,6 @@
-// Convolutions as products of matrices. Forward: windows times the weight, packed once. The
-// input's gradient: the result's gradient times the weight gives windows, which are added onto the
-// pixels they cover. The weight's gradient: the result's gradient, transposed, times windows.
+// Convolutions as products of matrices. Forward: see conv_direct.h. The input's gradient: the
+// result's gradient times the weight gives windows, which are added onto the pixels they cover. The
+// weight's gradient: the result's gradient, transposed, times windows.
 #include "engine/cpu/conv/conv.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
+#include "engine/cpu/conv/conv_direct.h"
 #include "engine/cpu/conv/conv_reach.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/matmul/gemm.h"
@@ -94,23 +95,22 @@ constexpr int64_t kNearRows = 24, kNearBytes = 256 << 10;
 
 // rows of c = a (row i at a + i * rs, contiguous) times packed panels, which are `depth` deep.
 void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void* a, int64_t rs,
-                  const void* panels, int64_t depth, void* c, int64_t ldc, int begin,
-                  const void* bias) {
+                  const void* panels, int64_t depth, void* c, int64_t ldc) {
   if (rows > kNearRows && rows * n * p.size > kNearBytes && n * k * p.size <= kNearBytes) {
     for (int64_t i = 0; i < rows; i += kNearRows)
       times_panels(p, std::min(kNearRows, rows - i), n, k, p.at(a, i * rs), rs, panels, depth,
-                   p.at(c, i * ldc), ldc, begin, bias);
+                   p.at(c, i * ldc), ldc);
     return;
   }
   for (int64_t j = 0; j < n; j += p.unit_cols) {
     const int64_t cols = std::min<int64_t>(p.unit_cols, n - j), ldb = p.unit_cols;
-    const void *b = p.at(panels, j * depth), *bias_j = begin == 2 ? p.at(bias, j) : nullptr;
+    const void *b = p.at(panels, j * depth), *none = nullptr;
     void* to = p.at(c, j);
     if (p.narrow)
-      v3::gemm_direct(p.type, rows, cols, k, a, rs, 1, b, ldb, to, ldc, begin, bias_j, true);
+      v3::gemm_direct(p.type, rows, cols, k, a, rs, 1, b, ldb, to, ldc, 0, none, true);
     else
-      level_of::gemm_direct(p.type, rows, cols, k, a, rs, int64_t{1}, b, ldb, to, ldc, begin,
-                            bias_j, true);
+      level_of::gemm_direct(p.type, rows, cols, k, a, rs, int64_t{1}, b, ldb, to, ldc, 0, none,
+                            true);
   }
 }
 
@@ -184,60 +184,7 @@ void depthwise_backward_weight(const Convolution& c, const void* y, const void* 
 
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
   if (depthwise(c)) return depthwise_sums(c, false, x, w, bias, y);
-  const Plan p(c, c.out_channels / c.groups, 192, 196 << 10);
-  const Window& win = c.window;
-  const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];
-  const void* x_end = p.at(x, pixels * win.channels);
-  const Scratch panels_of_all(static_cast<size_t>(p.packed_group() * c.groups * p.size));
-  for (int64_t g = 0; g < c.groups; ++g)
-    p.each_cut([&](int64_t from, int64_t to, int64_t tap) {
-      pack_panels(p, p.at(w, g * p.out * p.taps + tap), p.taps, 1, p.out, (to - from) * p.width,
-                  p.at(panels_of_all.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap));
-    });
-  const BandsSeen seen(win);
-  parallel_for(win.rows(), p.grain(), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(p.plain ? 0 : p.window_bytes());
-    const Scratch results(seen.across() ? static_cast<size_t>(p.block * p.out * p.size) : 0);
-    for (int64_t row = begin, rows; row < end; row += rows) {
-      rows = seen.same(row, std::min(p.block, end - row));
-      for (int64_t g = 0; g < c.groups; ++g) {
-        const Window group = p.group(g);
-        char* const to_y = p.at(y, row * c.out_channels + g * p.out);
-        char* const to = seen.across() ? results.data() : to_y;
-        const int64_t to_row = seen.across() ? p.out : c.out_channels;
-        bool first = true;
-        p.each_cut([&](int64_t cut, int64_t cut_end, int64_t tap) {
-          const void* const panels =
-              p.at(panels_of_all.data(), g * p.packed_group() + up(p.out, p.unit_cols) * tap);
-          seen.each(row, cut, cut_end, [&](int64_t from, int64_t last) {
-            const void* a = scratch.data();
-            int64_t rs = p.ld;
-            if (p.plain) {
-              a = p.at(x, row * win.channels + group.first);
-              rs = win.channels;
-            } else {
-              seen.each_run(row, rows, [&](int64_t window, int64_t i, int64_t n) {
-                level_of::window_rows(p.type, &group, x, x_end, window, window + n, from, last,
-                                      static_cast<void*>(p.at(scratch.data(), i * p.ld)), p.ld);
-              });
-            }
-            const int how = !first ? 1 : bias ? 2 : 0;
-            first = false;
-            times_panels(p, rows, p.out, (last - from) * p.width, a, rs,
-                         p.at(panels, (from - cut) * p.width * p.unit_cols),
-                         (cut_end - cut) * p.width, to, to_row, how,
-                         bias ? p.at(bias, g * p.out) : nullptr);
-          });
-        });
-        if (!seen.across()) continue;
-        seen.each_run(row, rows, [&](int64_t window, int64_t i, int64_t n) {
-          for (int64_t j = 0; j < n; ++j)
-            std::memcpy(p.at(y, (window + j) * c.out_channels + g * p.out),
-                        p.at(results.data(), (i + j) * p.out), p.out * p.size);
-        });
-      }
-    }
-  });
+  conv_direct(c, x, w, bias, y);
 }
 
 namespace {
@@ -329,7 +276,7 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
                              p.plain ? p.at(x, row * win.channels + group.first) : scratch.data();
                          const int64_t ld = p.plain ? win.channels : p.ld;
                          times_panels(p, rows, cols, p.out, gy, c.out_channels,
-                                      p.at(panels.data(), at), p.out, to_rows, ld, 0, nullptr);
+                                      p.at(panels.data(), at), p.out, to_rows, ld);
                          at += up(cols, p.unit_cols) * p.out;
                          if (!p.plain)
                            level_of::add_window_rows(p.type, &group,

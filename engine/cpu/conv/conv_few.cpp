@@ -12,6 +12,7 @@ namespace {
 FewChannels describe(const Convolution& c, bool gradient) {
   const Window& w = c.window;
   FewChannels p{};
+  p.f64 = c.dtype == DType::Float64;
   p.images = w.images;
   p.groups = c.groups;
   p.channels = (gradient ? c.out_channels : w.channels) / c.groups;
@@ -30,7 +31,7 @@ FewChannels describe(const Convolution& c, bool gradient) {
 
 int64_t taps_of(const FewChannels& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
 size_t room_of(const FewChannels& p) {
-  return static_cast<size_t>(p.channels * p.in[0] * p.in[1] * p.line()) * sizeof(float);
+  return static_cast<size_t>(p.channels * p.in[0] * p.in[1] * p.line() * p.size());
 }
 
 constexpr size_t kNearRoom = size_t{1} << 20;  // of an image's planes that stay in a cache
@@ -76,25 +77,34 @@ struct Parts {
     q.pad[d] = first - begin;
     q.phase = level_of::conv_few_phase(static_cast<const FewChannels*>(&q));
     const int64_t at = image * x->image + first * x->pixel * (d == 1 ? p.in[2] : 1);
-    x->data = static_cast<const float*>(x->data) + at;
+    x->data = static_cast<const char*>(x->data) + at * p.size();
     *y = (image * p.out[1] * p.out[2] + from * (d == 1 ? p.out[2] : 1)) * p.groups * p.out_channels;
     return q;
   }
 };
 
-// `at(group, channel, result's channel, kz, ky, kx)` is an element of the weight.
-template <class At>
-void run(const FewChannels& p, const Pixels& x, At&& at, const float* bias, float* y) {
-  const int64_t weights = p.groups * p.channels * taps_of(p) * p.out_channels;
-  const Scratch arranged(static_cast<size_t>(weights) * sizeof(float));
-  float* to = reinterpret_cast<float*>(arranged.data());
-  const float* const w = to;
+// The weight as the kernels read it: `at(group, channel, result's channel, kz, ky, kx)` is where an
+// element lies.
+template <class T, class At>
+void arrange(const FewChannels& p, const T* w, At&& at, T* to) {
   for (int64_t g = 0; g < p.groups; ++g)
     for (int64_t c = 0; c < p.channels; ++c)
       for (int64_t kz = 0; kz < p.kernel[0]; ++kz)
         for (int64_t ky = 0; ky < p.kernel[1]; ++ky)
           for (int64_t kx = 0; kx < p.kernel[2]; ++kx)
-            for (int64_t o = 0; o < p.out_channels; ++o) *to++ = at(g, c, o, kz, ky, kx);
+            for (int64_t o = 0; o < p.out_channels; ++o) *to++ = w[at(g, c, o, kz, ky, kx)];
+}
+
+template <class At>
+void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, const void* bias,
+         void* y) {
+  const int64_t weights = p.groups * p.channels * taps_of(p) * p.out_channels;
+  const Scratch arranged(static_cast<size_t>(weights * p.size()));
+  if (p.f64)
+    arrange(p, static_cast<const double*>(given), at, reinterpret_cast<double*>(arranged.data()));
+  else
+    arrange(p, static_cast<const float*>(given), at, reinterpret_cast<float*>(arranged.data()));
+  const void* const w = arranged.data();
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
   const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
   if (const Parts parts(p); parts.count > 1)
@@ -104,13 +114,14 @@ void run(const FewChannels& p, const Pixels& x, At&& at, const float* bias, floa
         int64_t to;
         const FewChannels q = parts.part(i, &from, &to);
         const Scratch scratch(room_of(q));
-        level_of::conv_few(&q, &from, w, bias, y + to, int64_t{0}, q.groups,
-                           reinterpret_cast<float*>(scratch.data()));
+        level_of::conv_few(&q, &from, w, bias,
+                           static_cast<void*>(static_cast<char*>(y) + to * p.size()), int64_t{0},
+                           q.groups, static_cast<void*>(scratch.data()));
       }
     });
   parallel_for(p.images * p.groups, grain, [&](int64_t begin, int64_t end) {
     const Scratch scratch(room_of(p));
-    level_of::conv_few(&p, &x, w, bias, y, begin, end, reinterpret_cast<float*>(scratch.data()));
+    level_of::conv_few(&p, &x, w, bias, y, begin, end, static_cast<void*>(scratch.data()));
   });
 }
 
@@ -118,7 +129,8 @@ void run(const FewChannels& p, const Pixels& x, At&& at, const float* bias, floa
 
 bool few_result_channels(const Convolution& c, bool gradient) {
   const Window& w = c.window;
-  if (c.dtype != DType::Float32 || w.images < 1 || c.groups < 1) return false;
+  if ((c.dtype != DType::Float32 && c.dtype != DType::Float64) || w.images < 1 || c.groups < 1)
+    return false;
   for (int d = 0; d < 3; ++d) {
     if (w.in[d] < 1 || w.out[d] < 1) return false;
     if (gradient && (w.stride[d] != 1 || w.pad[d] > (w.kernel[d] - 1) * w.dilation[d]))
@@ -127,11 +139,11 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   const FewChannels p = describe(c, gradient);
   if (p.out_channels < 1 || p.out_channels > FewChannels::kMost || p.channels < 1) return false;
   // Channels by themselves fill lanes where there are enough of them.
-  constexpr int64_t kManyGroups = 8;
-  if (p.channels == 1 && p.out_channels == 1 && p.groups >= kManyGroups) return false;
+  const int64_t many_groups = p.f64 ? 4 : 8;
+  if (p.channels == 1 && p.out_channels == 1 && p.groups >= many_groups) return false;
   // Lines much shorter than a lane, and few taps, gain nothing, but for our own products where there
   // are channels enough; an image, or a part of it, must stay in a cache.
-  const bool own = level() != Level::v4;
+  const bool own = level() != Level::v4 || p.f64;
   constexpr int64_t kChannels = 16;
   const bool fewest = p.out_channels <= 2 && p.groups == 1;  // products leave columns empty
   const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;
@@ -139,29 +151,30 @@ bool few_result_channels(const Convolution& c, bool gradient) {
       (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
   const bool parts = own || (!gradient && (p.out_channels <= 4 || p.stride[2] == 1));
   const size_t room = parts ? Parts(p).room() : room_of(p);
-  return p.out[2] >= half_lane && taps_of(p) >= least_taps && room <= (parts ? 2 : 1) * kNearRoom;
+  return p.out[2] >= half_lane && taps_of(p) >= least_taps &&
+         room <= (parts && p.in[0] == 1 ? 2 : 1) * kNearRoom;
 }
 
-void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,
-                      const int64_t* w_stride, const float* bias, float* y) {
+void conv_few_forward(const Convolution& c, const Pixels& x, const void* w, const int64_t* w_stride,
+                      const void* bias, void* y) {
   const FewChannels p = describe(c, false);
   const auto at = [&](int64_t g, int64_t i, int64_t o, int64_t kz, int64_t ky, int64_t kx) {
-    return w[(g * p.out_channels + o) * w_stride[0] + i * w_stride[1] + kz * w_stride[2] +
-             ky * w_stride[3] + kx * w_stride[4]];
+    return (g * p.out_channels + o) * w_stride[0] + i * w_stride[1] + kz * w_stride[2] +
+           ky * w_stride[3] + kx * w_stride[4];
   };
-  run(p, x, at, bias, y);
+  run(p, x, w, at, bias, y);
 }
 
 // The gradient is a convolution with the weight turned round.
-void conv_few_input(const Convolution& c, const Pixels& y, const float* w, const int64_t* w_stride,
-                    float* x) {
+void conv_few_input(const Convolution& c, const Pixels& y, const void* w, const int64_t* w_stride,
+                    void* x) {
   const FewChannels p = describe(c, true);
   const auto at = [&](int64_t g, int64_t o, int64_t i, int64_t kz, int64_t ky, int64_t kx) {
-    return w[(g * p.channels + o) * w_stride[0] + i * w_stride[1] +
-             (p.kernel[0] - 1 - kz) * w_stride[2] + (p.kernel[1] - 1 - ky) * w_stride[3] +
-             (p.kernel[2] - 1 - kx) * w_stride[4]];
+    return (g * p.channels + o) * w_stride[0] + i * w_stride[1] +
+           (p.kernel[0] - 1 - kz) * w_stride[2] + (p.kernel[1] - 1 - ky) * w_stride[3] +
+           (p.kernel[2] - 1 - kx) * w_stride[4];
   };
-  run(p, y, at, nullptr, x);
+  run(p, y, w, at, nullptr, x);
 }
 
 }  // namespace tycho::cpu

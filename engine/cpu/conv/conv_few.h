@@ -14,22 +14,24 @@ struct FewChannels {
   // Scratch memory holds a line, with zeros around it, as stride[2] phases: columns a stride apart
   // lie side by side.
   int64_t phase;  // numbers in one
+  bool f64;       // numbers are doubles, or floats
+  int64_t size() const { return f64 ? 8 : 4; }
   int64_t line() const { return phase * stride[2]; }
 };
 
 // Whether the result (or the input's gradient) is better computed so; then the two below do it.
 bool few_result_channels(const Convolution& c, bool gradient);
 // `w_stride`: of out, in and the three kernel sizes.
-void conv_few_forward(const Convolution& c, const Pixels& x, const float* w,
-                      const int64_t* w_stride, const float* bias, float* y);
-void conv_few_input(const Convolution& c, const Pixels& y, const float* w, const int64_t* w_stride,
-                    float* x);
+void conv_few_forward(const Convolution& c, const Pixels& x, const void* w, const int64_t* w_stride,
+                      const void* bias, void* y);
+void conv_few_input(const Convolution& c, const Pixels& y, const void* w, const int64_t* w_stride,
+                    void* x);
 
 }  // namespace tycho::cpu
 
 // Groups of images [begin, end), counted through; w as [groups, channels, kernel, out_channels],
 // bias may be null. The scratch memory holds channels * in[0] * in[1] * line() numbers.
 TYCHO_LEVELS(void, conv_few,
-             (const ::tycho::cpu::FewChannels* p, const ::tycho::cpu::Pixels* x, const float* w,
-              const float* bias, float* y, int64_t begin, int64_t end, float* scratch))
+             (const ::tycho::cpu::FewChannels* p, const ::tycho::cpu::Pixels* x, const void* w,
+              const void* bias, void* y, int64_t begin, int64_t end, void* scratch))
 TYCHO_LEVELS(int64_t, conv_few_phase, (const ::tycho::cpu::FewChannels* p))

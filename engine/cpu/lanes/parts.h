@@ -55,11 +55,22 @@ TYCHO_INLINE void store_part(Lane<T> x, T* to, int count) {
   else
     _mm512_mask_storeu_pd(to, mask, (__m512d)x.v);
 #elif defined(TYCHO_LEVEL_v3)
-  const __m256i mask = (__m256i)first<T>(count).m;
-  if constexpr (sizeof(T) == 4)
-    _mm256_maskstore_ps(reinterpret_cast<float*>(to), mask, (__m256)x.v);
-  else
-    _mm256_maskstore_pd(reinterpret_cast<double*>(to), mask, (__m256d)x.v);
+  // In pieces: AMD's processors take a dozen cycles and more for a masked store.
+  __m128 part = _mm256_castps256_ps128((__m256)x.v);
+  auto* at = reinterpret_cast<float*>(to);
+  const int words = count * static_cast<int>(sizeof(T) / 4);
+  if (words >= 8) return _mm256_storeu_ps(at, (__m256)x.v);
+  if (words & 4) {
+    _mm_storeu_ps(at, part);
+    part = _mm256_extractf128_ps((__m256)x.v, 1);
+    at += 4;
+  }
+  if (words & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(at), part);
+    part = _mm_movehl_ps(part, part);
+    at += 2;
+  }
+  if (words & 1) _mm_store_ss(at, part);
 #else
   T v[Lane<T>::size];
   x.store(v);

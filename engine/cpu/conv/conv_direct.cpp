@@ -1,0 +1,247 @@
+// Windows are not copied: a part of the image that stays in a cache is, with zeros around it, where
+// there is padding at all; then every tap lies the same way from the place where its window begins,
+// and rows of the result are sums over these places (level/conv_rows.cpp).
+#include "engine/cpu/conv/conv_direct.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/cpu/blocks.h"
+#include "engine/cpu/conv/conv_reach.h"
+#include "engine/cpu/conv/conv_rows.h"
+#include "engine/cpu/matmul/gemm.h"
+#include "engine/cpu/scratch.h"
+
+namespace tycho::cpu {
+namespace {
+
+using Box = std::array<int64_t, 4>;  // of results: images, and the three dimensions
+
+int64_t product_of(const Box& b) { return b[0] * b[1] * b[2] * b[3]; }
+
+struct Direct {
+  const Convolution& c;
+  const Window& w;
+  int type, size, unit_cols;
+  bool narrow;        // half lanes: the panels have few columns
+  int64_t taps, out;  // numbers of a window, channels of the result, per group
+  BandsSeen bands;
+  bool in_place;  // no tap sees padding: nothing is copied
+  int64_t cut;    // taps at a time: panels of them stay in the first-level cache
+  Box whole, box, count;
+  int64_t extent[3];  // pixels that a box sees
+
+  explicit Direct(const Convolution& conv)
+      : c(conv),
+        w(conv.window),
+        type(c.dtype == DType::Float32   ? 0
+             : c.dtype == DType::Float64 ? 1
+                                         : 2),
+        size(dtype_size(c.dtype)),
+        taps(w.bands() * w.kernel[2] * (w.channels / c.groups)),
+        out(c.out_channels / c.groups),
+        bands(w),
+        whole{w.images, w.out[0], w.out[1], w.out[2]},
+        box(whole) {
+    narrow = level() == Level::v4 && out * size <= 32 && type < 2;
+    int rows;
+    if (narrow)
+      v3::gemm_unit(type, &rows, &unit_cols);
+    else
+      level_of::gemm_unit(type, &rows, &unit_cols);
+    constexpr int64_t kCut = 2048;  // bytes
+    cut = blocks(taps, std::max<int64_t>(1, blocks(taps * size, kCut)));
+    in_place = true;
+    for (int d = bands.some() ? 2 : 0; d < 3; ++d)
+      in_place = in_place && w.pad[d] == 0 && seen(d, w.out[d]) <= w.in[d];
+    cut_boxes();
+    for (int d = 0; d < 3; ++d) extent[d] = in_place ? w.in[d] : seen(d, box[d + 1]);
+  }
+
+  int64_t seen(int d, int64_t results) const {
+    return (results - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1;
+  }
+  int64_t room() const {
+    return box[0] * seen(0, box[1]) * seen(1, box[2]) * seen(2, box[3]) * w.channels * size;
+  }
+  int64_t parts() const {
+    int64_t n = 1;
+    for (int d = 0; d < 4; ++d) n *= blocks(whole[d], box[d]);
+    return n;
+  }
+  // Boxes whose pixels stay near, but that have enough windows for each number of the weight; some
+  // for every thread.
+  void cut_boxes() {
+    constexpr int64_t kNear = 256 << 10, kWindows = 192, kFewest = 48, kWork = 1 << 20;
+    constexpr Box kLeast = {1, 1, 1, 24};
+    const int64_t threads = get_num_threads();
+    const auto too_large = [&] {
+      const int64_t windows = product_of(box);
+      if (windows > kWindows && room() > kNear) return true;
+      return threads > 1 && windows > kFewest && windows * taps * c.out_channels > kWork &&
+             parts() < 4 * threads;
+    };
+    for (int d = 0; d < 4;)
+      if (box[d] <= kLeast[d])
+        ++d;
+      else if (too_large())
+        box[d] = blocks(box[d], 2);
+      else
+        break;
+    for (int d = 0; d < 4; ++d) count[d] = blocks(whole[d], box[d]);
+  }
+
+  const char* at(const void* p, int64_t i) const { return static_cast<const char*>(p) + i * size; }
+  char* at(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
+  int64_t group_panels() const { return up(out, unit_cols) * taps; }
+  int64_t place(int64_t n, int64_t z, int64_t y, int64_t x) const {
+    return (((n * extent[0] + z) * extent[1] + y) * extent[2] + x) * w.channels;
+  }
+
+  // Panels of every group and cut.
+  void pack(const void* weight, void* to) const {
+    for (int64_t g = 0; g < c.groups; ++g)
+      for (int64_t k = 0; k < taps; k += cut) {
+        const void* const from = at(weight, g * out * taps + k);
+        void* const panels = at(to, g * group_panels() + up(out, unit_cols) * k);
+        const int64_t depth = std::min(cut, taps - k);
+        if (narrow)
+          v3::gemm_pack_b(type, from, taps, 1, out, depth, panels);
+        else
+          level_of::gemm_pack_b(type, from, taps, int64_t{1}, out, depth, panels);
+      }
+  }
+  // Where the numbers of a window lie.
+  std::vector<int64_t> tap_places() const {
+    std::vector<int64_t> places;
+    places.reserve(static_cast<size_t>(taps));
+    for (int64_t z = 0; z < w.kernel[0]; ++z)
+      for (int64_t y = 0; y < w.kernel[1]; ++y)
+        for (int64_t x = 0; x < w.kernel[2]; ++x)
+          for (int64_t i = 0; i < w.channels / c.groups; ++i)
+            places.push_back(place(0, z * w.dilation[0], y * w.dilation[1], x * w.dilation[2]) + i);
+    return places;
+  }
+  // What a box sees of the images, zeros around them.
+  void copy_pixels(const void* x, const Box& begin, const Box& n, char* to) const {
+    int64_t from[3], first[3], last[3];  // places [first, last) of a box are inside
+    for (int d = 0; d < 3; ++d) {
+      from[d] = begin[d + 1] * w.stride[d] - w.pad[d];
+      first[d] = std::clamp<int64_t>(-from[d], 0, extent[d]);
+      last[d] = std::clamp<int64_t>(w.in[d] - from[d], first[d], extent[d]);
+    }
+    const size_t pixel = static_cast<size_t>(w.channels * size), left = first[2] * pixel,
+                 inside = (last[2] - first[2]) * pixel, all = extent[2] * pixel;
+    for (int64_t i = 0; i < n[0]; ++i)
+      for (int64_t z = 0; z < extent[0]; ++z)
+        for (int64_t y = 0; y < extent[1]; ++y, to += all) {
+          if (z < first[0] || z >= last[0] || y < first[1] || y >= last[1] || inside == 0) {
+            std::memset(to, 0, all);
+            continue;
+          }
+          const int64_t line = ((begin[0] + i) * w.in[0] + from[0] + z) * w.in[1] + from[1] + y;
+          std::memset(to, 0, left);
+          std::memcpy(to + left, at(x, (line * w.in[2] + from[2] + first[2]) * w.channels), inside);
+          std::memset(to + left + inside, 0, all - left - inside);
+        }
+  }
+};
+
+// The windows of a box in an order in which those that see the same rows of taps follow each other.
+struct BoxWindows {
+  const Direct& p;
+  int64_t count;
+  std::vector<int64_t> from, to;
+
+  explicit BoxWindows(const Direct& direct)
+      : p(direct), from(static_cast<size_t>(product_of(p.box))), to(from.size()) {}
+
+  // Lines [first, returned) of the box see the same.
+  int64_t take(const Box& begin, const Box& n, int64_t first) {
+    const Window& w = p.w;
+    const int64_t step = w.stride[2] * w.channels;
+    int64_t line = first;
+    count = 0;
+    for (; line < n[1] * n[2]; ++line) {
+      const int64_t z = line / n[2], y = line % n[2];
+      if (!p.bands.same(begin[1] + first / n[2], begin[2] + first % n[2], begin[1] + z,
+                        begin[2] + y))
+        break;
+      for (int64_t i = 0; i < n[0]; ++i) {
+        const int64_t row = ((begin[0] + i) * w.out[0] + begin[1] + z) * w.out[1] + begin[2] + y;
+        const int64_t result = (row * w.out[2] + begin[3]) * p.c.out_channels;
+        const int64_t place =
+            p.in_place ? p.place(begin[0] + i, (begin[1] + z) * w.stride[0] - w.pad[0],
+                                 (begin[2] + y) * w.stride[1] - w.pad[1], begin[3] * w.stride[2])
+                       : p.place(i, z * w.stride[0], y * w.stride[1], 0);
+        int64_t *const f = from.data() + count, *const t = to.data() + count;
+        for (int64_t x = 0; x < n[3]; ++x)
+          f[x] = place + x * step, t[x] = result + x * p.c.out_channels;
+        count += n[3];
+      }
+    }
+    return line;
+  }
+};
+
+}  // namespace
+
+void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
+  const Direct p(c);
+  const Scratch panels(static_cast<size_t>(p.group_panels() * c.groups * p.size));
+  p.pack(w, panels.data());
+  const std::vector<int64_t> places = p.tap_places();
+  const int64_t band = c.window.kernel[2] * (c.window.channels / c.groups);
+  parallel_for(p.parts(), 1, [&](int64_t first, int64_t last) {
+    const Scratch pixels(p.in_place ? 0 : static_cast<size_t>(p.room()));
+    BoxWindows windows(p);
+    for (int64_t part = first; part < last; ++part) {
+      Box begin, n;
+      for (int64_t d = 3, rest = part; d >= 0; rest /= p.count[d--]) {
+        begin[d] = rest % p.count[d] * p.box[d];
+        n[d] = std::min(p.box[d], p.whole[d] - begin[d]);
+      }
+      if (!p.in_place) p.copy_pixels(x, begin, n, pixels.data());
+      const void* const from = p.in_place ? x : pixels.data();
+      for (int64_t line = 0, next; line < n[1] * n[2]; line = next) {
+        next = windows.take(begin, n, line);
+        constexpr int64_t kRows = 192;  // whose results stay near while cuts are added
+        for (int64_t row = 0; row < windows.count; row += kRows)
+          for (int64_t g = 0; g < c.groups; ++g) {
+            ConvRows r{};
+            r.windows = std::min(kRows, windows.count - row), r.columns = p.out;
+            r.from = windows.from.data() + row, r.to = windows.to.data() + row;
+            r.begin = bias ? 2 : 0;
+            const void* const at = p.at(from, g * (c.window.channels / c.groups));
+            const void* const bias_g = bias ? p.at(bias, g * p.out) : nullptr;
+            const auto sum = [&](int64_t cut, int64_t a, int64_t b) {  // taps [a, b) of a cut
+              r.taps = b - a, r.tap = places.data() + a;
+              const void* const by =
+                  p.at(panels.data(), g * p.group_panels() + up(p.out, p.unit_cols) * cut +
+                                          (a - cut) * p.unit_cols);
+              void* const to = p.at(y, g * p.out);
+              if (p.narrow)
+                v3::conv_rows(p.type, &r, at, by, bias_g, to);
+              else
+                level_of::conv_rows(p.type, static_cast<const ConvRows*>(&r), at, by, bias_g, to);
+              r.begin = 1;
+            };
+            for (int64_t k = 0; k < p.taps; k += p.cut) {
+              r.depth = std::min(p.cut, p.taps - k);
+              p.bands.each(begin[1] + line / n[2], begin[2] + line % n[2],
+                           [&](int64_t a, int64_t b) {
+                             a = std::max(a * band, k), b = std::min(b * band, k + r.depth);
+                             if (a < b) sum(k, a, b);
+                           });
+            }
+            if (r.begin != 1) sum(0, 0, 0);  // windows that see nothing
+          }
+      }
+    }
+  });
+}
+
+}  // namespace tycho::cpu

@@ -1,0 +1,10 @@
+// Convolutions forward, by products of windows that are read where they lie.
+#pragma once
+#include "engine/cpu/conv/conv.h"
+
+namespace tycho::cpu {
+
+// As conv_forward (conv.h).
+void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y);
+
+}  // namespace tycho::cpu

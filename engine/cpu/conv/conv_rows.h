@@ -1,0 +1,20 @@
+// Windows times a weight's panels, the windows read where they lie.
+#pragma once
+#include "engine/cpu/level.h"
+
+namespace tycho::cpu {
+
+struct ConvRows {
+  int64_t windows, columns, taps;  // taps: numbers of a window, none or more
+  const int64_t *from, *to;        // where a window begins in x, and its results in y
+  const int64_t* tap;              // where its numbers lie, from there
+  int64_t depth;                   // of the panels as they were packed: `taps` or more
+  int begin;                       // as products of matrices
+};
+
+}  // namespace tycho::cpu
+
+// `panels` as gemm_pack_b's, from the first tap on.
+TYCHO_LEVELS(void, conv_rows,
+             (int type, const ::tycho::cpu::ConvRows* r, const void* x, const void* panels,
+              const void* bias, void* y))
