@@ -344,7 +344,7 @@ void linear(Call& c) {
   if (two_bytes(out.dtype()) && x.numel() == x.size(-1) &&
       multiply16(out, stack_of(w, true), op<"reshape">(x, Sizes{x.numel()}), false, bias))
     return;
-  if (two_bytes(out.dtype()) && x.numel() <= kMostVectors16 * x.size(-1)) {
+  if (two_bytes(out.dtype()) && x.numel() && x.numel() <= kMostVectors16 * x.size(-1)) {
     const Tensor lines = op<"reshape">(out, Sizes{-1, out.size(-1)});
     if (multiply16_few(lines, stack_of(w, true), op<"reshape">(x, Sizes{-1, x.size(-1)}), bias))
       return;
