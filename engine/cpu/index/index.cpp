@@ -156,10 +156,13 @@ Tensor slice_at(const Tensor& x, int d, int64_t at) {
 }
 
 void index_select(Call& c) {
-  constexpr int64_t kLarge = 1 << 13;
+  constexpr int64_t kLarge = 1 << 13, kFew = 4;
   const int d = static_cast<int>(c.integer(1));
   const Tensor &lies = c.tensor(0), &out = c.out[0], &index = c.tensor(2);
-  if (!lies_in_rows(lies) && out.numel() >= kLarge * std::max<int64_t>(1, index.numel())) {
+  // Slices as they lie: copies know every layout. Of single elements there are few for each slice.
+  const bool single = d == lies.rank() - 1 && index.numel() <= kFew;
+  if ((!lies_in_rows(lies) || single) &&
+      out.numel() >= kLarge * std::max<int64_t>(1, index.numel())) {
     const Positions p = positions(c.op->name, apart(index, out), lies.size(d), d, false);
     for (int64_t i = 0; i < p.n; ++i)
       copy_raw(slice_at(out, d, i), slice_at(lies, d, p.p[i] - 1));
