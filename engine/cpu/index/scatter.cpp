@@ -46,12 +46,14 @@ void each_short_run(const Walk& w, F&& f) {
 }
 
 // Where the last dimension is short, a longer one goes innermost. Elements that meet differ along one
-// dimension only, so they keep their order.
-Walk long_runs_of(const Impl* const* tensors) {
+// dimension only, so they keep their order. Along a last dimension of the positions nothing but rows is walked,
+// and shorter ones will do; those that `combine` wait for each other in a row.
+Walk long_runs_of(const Impl* const* tensors, bool combine) {
   constexpr int64_t kShort = 16, kMostInside = 8192;
   Walk w = make_walk(tensors, 3);
   const int last = w.rank - 1;
-  for (int d = last - 1; d >= 0 && w.size[last] < kShort; --d)
+  const int64_t least = w.stride[1][last] != 0 ? kShort : combine ? 6 : 4;
+  for (int d = last - 1; d >= 0 && w.size[last] < least; --d)
     if (w.size[d] >= kShort && w.size[d] <= kMostInside) {
       std::swap(w.size[d], w.size[last]);
       for (int k = 0; k < w.count; ++k) std::swap(w.stride[k][d], w.stride[k][last]);
@@ -121,7 +123,7 @@ void put_all(const Tensor& x, int dim, const Tensor& index, const Tensor& source
   const int64_t step = stride_along(x, dim);
   const auto run = [&](const Tensor& p, const Tensor& t, const Tensor& f) {
     const Impl* three[] = {p.get(), t.get(), f.get()};
-    const Walk w = long_runs_of(three);
+    const Walk w = long_runs_of(three, how != Combine::Set);
     with_combine(how, x.dtype(), [&]<Combine C, class T>() {
       put_elements<C>(w, t.data<T>(), f.data<T>(), p.data<int64_t>(), step);
     });
@@ -167,7 +169,7 @@ void gather(Call& c) {
   const int64_t step = stride_along(x, dim);
   const auto run = [&](const Tensor& at, const Tensor& source, const Tensor& result) {
     const Impl* three[] = {at.get(), source.get(), result.get()};
-    const Walk w = long_runs_of(three);
+    const Walk w = long_runs_of(three, false);
     const int last = w.rank - 1;
     const int64_t sp = w.stride[0][last], sx = w.stride[1][last], so = w.stride[2][last];
     with_size(x.dtype(), [&](auto kind) {
