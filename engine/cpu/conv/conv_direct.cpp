@@ -26,8 +26,11 @@ struct Direct {
   const Convolution& c;
   const Window& w;
   int type, size, unit_cols;
-  bool narrow;        // half lanes: the panels have few columns
-  int64_t taps, out;  // numbers of a window, channels of the result, per group
+  bool pairs;        // bfloat16, two numbers a tap
+  int type_of_sums;  // of panels and results, of `wide` bytes
+  int wide;
+  bool narrow;              // half lanes: the panels have few columns
+  int64_t line, taps, out;  // taps of a pixel and of a window, channels of the result, per group
   BandsSeen bands;
   bool in_place;  // no tap sees padding: nothing is copied
   int64_t cut;    // taps at a time: panels of them stay in the first-level cache
@@ -37,11 +40,16 @@ struct Direct {
   explicit Direct(const Convolution& conv)
       : c(conv),
         w(conv.window),
-        type(c.dtype == DType::Float32   ? 0
-             : c.dtype == DType::Float64 ? 1
-                                         : 2),
+        type(c.dtype == DType::Float32    ? 0
+             : c.dtype == DType::Float64  ? 1
+             : c.dtype == DType::BFloat16 ? 3
+                                          : 2),
         size(dtype_size(c.dtype)),
-        taps(w.bands() * w.kernel[2] * (w.channels / c.groups)),
+        pairs(type == 3),
+        type_of_sums(pairs ? 0 : type),
+        wide(pairs ? 4 : size),
+        line(blocks(w.channels / c.groups, pairs ? 2 : 1)),
+        taps(w.bands() * w.kernel[2] * line),
         out(c.out_channels / c.groups),
         bands(w),
         whole{w.images, w.out[0], w.out[1], w.out[2]},
@@ -51,9 +59,9 @@ struct Direct {
     if (narrow)
       v3::gemm_unit(type, &rows, &unit_cols);
     else
-      level_of::gemm_unit(type, &rows, &unit_cols);
+      level_of::gemm_unit(type_of_sums, &rows, &unit_cols);
     constexpr int64_t kCut = 2048;  // bytes
-    cut = blocks(taps, std::max<int64_t>(1, blocks(taps * size, kCut)));
+    cut = blocks(taps, std::max<int64_t>(1, blocks(taps * wide, kCut)));
     in_place = true;
     for (int d = bands.some() ? 2 : 0; d < 3; ++d)
       in_place = in_place && w.pad[d] == 0 && seen(d, w.out[d]) <= w.in[d];
@@ -95,7 +103,10 @@ struct Direct {
   }
 
   const char* at(const void* p, int64_t i) const { return static_cast<const char*>(p) + i * size; }
-  char* at(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
+  const char* at_wide(const void* p, int64_t i) const {
+    return static_cast<const char*>(p) + i * wide;
+  }
+  char* at_wide(void* p, int64_t i) const { return static_cast<char*>(p) + i * wide; }
   int64_t group_panels() const { return up(out, unit_cols) * taps; }
   int64_t place(int64_t n, int64_t z, int64_t y, int64_t x) const {
     return (((n * extent[0] + z) * extent[1] + y) * extent[2] + x) * w.channels;
@@ -105,24 +116,37 @@ struct Direct {
   void pack(const void* weight, void* to) const {
     for (int64_t g = 0; g < c.groups; ++g)
       for (int64_t k = 0; k < taps; k += cut) {
-        const void* const from = at(weight, g * out * taps + k);
-        void* const panels = at(to, g * group_panels() + up(out, unit_cols) * k);
+        const void* const from = at_wide(weight, g * out * taps + k);
+        void* const panels = at_wide(to, g * group_panels() + up(out, unit_cols) * k);
         const int64_t depth = std::min(cut, taps - k);
         if (narrow)
           v3::gemm_pack_b(type, from, taps, 1, out, depth, panels);
         else
-          level_of::gemm_pack_b(type, from, taps, int64_t{1}, out, depth, panels);
+          level_of::gemm_pack_b(type_of_sums, from, taps, int64_t{1}, out, depth, panels);
       }
+  }
+  // The weight in whole pairs: of an odd number of channels the last one's fellow is 0.
+  void pair_up(const void* weight, void* to) const {
+    const int64_t channels = w.channels / c.groups, pixels = c.out_channels * taps / line;
+    const auto* from = static_cast<const uint16_t*>(weight);
+    auto* pair = static_cast<uint16_t*>(to);
+    for (int64_t i = 0; i < pixels; ++i, from += channels, pair += 2 * line) {
+      std::memcpy(pair, from, static_cast<size_t>(channels) * 2);
+      if (channels % 2) pair[channels] = 0;
+    }
   }
   // Where the numbers of a window lie.
   std::vector<int64_t> tap_places() const {
+    const int64_t channels = w.channels / c.groups;
     std::vector<int64_t> places;
     places.reserve(static_cast<size_t>(taps));
     for (int64_t z = 0; z < w.kernel[0]; ++z)
       for (int64_t y = 0; y < w.kernel[1]; ++y)
-        for (int64_t x = 0; x < w.kernel[2]; ++x)
-          for (int64_t i = 0; i < w.channels / c.groups; ++i)
-            places.push_back(place(0, z * w.dilation[0], y * w.dilation[1], x * w.dilation[2]) + i);
+        for (int64_t x = 0; x < w.kernel[2]; ++x) {
+          const int64_t pixel = place(0, z * w.dilation[0], y * w.dilation[1], x * w.dilation[2]);
+          for (int64_t i = 0; i < channels; i += pairs ? 2 : 1)
+            places.push_back(pairs && i + 1 == channels ? ~(pixel + i) : pixel + i);
+        }
     return places;
   }
   // What a box sees of the images, zeros around them.
@@ -191,10 +215,13 @@ struct BoxWindows {
 
 void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
   const Direct p(c);
-  const Scratch panels(static_cast<size_t>(p.group_panels() * c.groups * p.size));
-  p.pack(w, panels.data());
+  const Scratch panels(static_cast<size_t>(p.group_panels() * c.groups * p.wide));
+  const bool odd = p.pairs && c.window.channels / c.groups % 2;
+  const Scratch whole(odd ? static_cast<size_t>(c.out_channels * p.taps * p.wide) : 0);
+  if (odd) p.pair_up(w, whole.data());
+  p.pack(odd ? whole.data() : w, panels.data());
   const std::vector<int64_t> places = p.tap_places();
-  const int64_t band = c.window.kernel[2] * (c.window.channels / c.groups);
+  const int64_t band = c.window.kernel[2] * p.line;
   parallel_for(p.parts(), 1, [&](int64_t first, int64_t last) {
     const Scratch pixels(p.in_place ? 0 : static_cast<size_t>(p.room()));
     BoxWindows windows(p);
@@ -216,13 +243,13 @@ void conv_direct(const Convolution& c, const void* x, const void* w, const void*
             r.from = windows.from.data() + row, r.to = windows.to.data() + row;
             r.begin = bias ? 2 : 0;
             const void* const at = p.at(from, g * (c.window.channels / c.groups));
-            const void* const bias_g = bias ? p.at(bias, g * p.out) : nullptr;
+            const void* const bias_g = bias ? p.at_wide(bias, g * p.out) : nullptr;
             const auto sum = [&](int64_t cut, int64_t a, int64_t b) {  // taps [a, b) of a cut
               r.taps = b - a, r.tap = places.data() + a;
               const void* const by =
-                  p.at(panels.data(), g * p.group_panels() + up(p.out, p.unit_cols) * cut +
-                                          (a - cut) * p.unit_cols);
-              void* const to = p.at(y, g * p.out);
+                  p.at_wide(panels.data(), g * p.group_panels() + up(p.out, p.unit_cols) * cut +
+                                               (a - cut) * p.unit_cols);
+              void* const to = p.at_wide(y, g * p.out);
               if (p.narrow)
                 v3::conv_rows(p.type, &r, at, by, bias_g, to);
               else

@@ -4,7 +4,8 @@
 
 namespace tycho::cpu {
 
-// As conv_forward (conv.h).
+// As conv_forward (conv.h); also of bfloat16, where pairs are quick (library/onednn.h): bias and y are float32
+// then.
 void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y);
 
 }  // namespace tycho::cpu

@@ -4,6 +4,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/conv/conv.h"
+#include "engine/cpu/conv/conv_direct.h"
 #include "engine/cpu/conv/conv_few.h"
 #include "engine/cpu/conv/conv_images.h"
 #include "engine/cpu/conv/conv_pack.h"
@@ -214,6 +215,12 @@ bool widens(const Call& c, const Tensor& x, const Sizes& kernel, const Tensor& y
   if (groups > 1 && channels < kManyChannels) return false;
   return static_cast<double>(y.numel()) * static_cast<double>(channels * taps) >= 4 * kSmallWork;
 }
+// Forward, bfloat16 as it is, two channels a tap: half of float32's work.
+bool by_pairs(const Convolution& v, DType type) {
+  constexpr int64_t kChannels = 4;  // of a group
+  return type == DType::BFloat16 && pairs_are_quick() && level() == Level::v4 &&
+         v.window.channels / v.groups >= kChannels && !by_few(v, false);
+}
 Tensor wide_images(const Tensor& t) { return channels_last(t, DType::Float32); }
 Tensor wide(const Tensor& t) {
   const Tensor to = empty(t.shape(), DType::Float32, t.device());
@@ -278,10 +285,16 @@ void convolution(Call& c) {
   const DType type = computed_in(x.dtype());
   v = describe(c, seen, type, x.shape(), kernel_of(w), out.shape());
   Tensor result = out.dtype() == type ? out : empty_channels_last(out.shape(), type, out.device());
-  const Tensor wl = channels_last(w, type);
   Tensor begin;
   if (bias) begin = packed(channels_last(op<"reshape">(bias, Sizes{1, bias.size(0)}), type));
   const void* const begin_data = bias ? begin.data() : nullptr;
+  if (by_pairs(v, x.dtype())) {
+    v = describe(c, seen, x.dtype(), x.shape(), kernel_of(w), out.shape());
+    const Tensor xl = channels_last(x, x.dtype()), wl = channels_last(w, x.dtype());
+    conv_direct(v, xl.data(), wl.data(), begin_data, result.data());
+    return copy_raw(out, result);
+  }
+  const Tensor wl = channels_last(w, type);
   if (by_few(v, false)) {
     Pixels pixels;
     const Tensor xl = readable(x, type, &pixels);

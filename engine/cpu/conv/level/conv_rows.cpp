@@ -10,10 +10,39 @@ namespace {
 
 constexpr int kWindows = 6;  // as many addresses as general registers hold
 
+// What a tap sees of a window, in all lanes, and how it is added times `by`.
 template <class T>
+struct Number {
+  using X = T;
+  static TYCHO_INLINE Lane<T> seen(const T* at, int64_t tap) { return Lane<T>(at[tap]); }
+  static TYCHO_INLINE Lane<T> add(Lane<T> seen, Lane<T> by, Lane<T> sum) {
+    return muladd(seen, by, sum);
+  }
+};
+#ifdef TYCHO_LEVEL_v4
+struct Pair {
+  using X = uint16_t;
+  static TYCHO_INLINE F32 seen(const uint16_t* at, int64_t tap) {
+    uint32_t bits;
+    if (tap >= 0)
+      memcpy(&bits, at + tap, sizeof bits);
+    else
+      bits = at[~tap];
+    return F32(__builtin_bit_cast(float, bits));
+  }
+  // In assembly: not every processor of the level has it.
+  static TYCHO_INLINE F32 add(F32 seen, F32 by, F32 sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.v) : "v"(seen.v), "v"(by.v));
+    return sum;
+  }
+};
+#endif
+
+template <class T, class Seen>
 struct Sums {
   const ConvRows& r;
-  const T *x, *panel, *bias;
+  const typename Seen::X* x;
+  const T *panel, *bias;
   T* y;
   int last;  // numbers of the last lane
 
@@ -24,7 +53,7 @@ struct Sums {
     const auto get = [this](const T* at, int j) {
       return j == N - 1 && last < size ? load_part(at + j * size, last) : L::load(at + j * size);
     };
-    const T* at[M];
+    const typename Seen::X* at[M];
     L sum[M][N];
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
@@ -44,9 +73,9 @@ struct Sums {
       }
 #pragma GCC unroll 8
       for (int i = 0; i < M; ++i) {
-        const L seen(at[i][tap]);
+        const L seen = Seen::seen(at[i], tap);
 #pragma GCC unroll 2
-        for (int j = 0; j < N; ++j) sum[i][j] = muladd(seen, by[j], sum[i][j]);
+        for (int j = 0; j < N; ++j) sum[i][j] = Seen::add(seen, by[j], sum[i][j]);
       }
     }
 #pragma GCC unroll 8
@@ -70,8 +99,8 @@ struct Sums {
   }
 };
 
-template <class T>
-void sums_of(const ConvRows& r, const T* x, const T* panels, const T* bias, T* y) {
+template <class T, class Seen = Number<T>>
+void sums_of(const ConvRows& r, const typename Seen::X* x, const T* panels, const T* bias, T* y) {
   constexpr int size = Lane<T>::size, width = kBlockLanes * size;
   // Wide results are written from left to right where all panels stay near: long columns would write a
   // little to each of many lines, again and again.
@@ -83,7 +112,7 @@ void sums_of(const ConvRows& r, const T* x, const T* panels, const T* bias, T* y
     for (int64_t j = 0; j < r.columns; j += width) {
       const int n = static_cast<int>(r.columns - j < width ? r.columns - j : width);
       const int lanes = n > size ? 2 : 1;
-      const Sums<T> s{
+      const Sums<T, Seen> s{
           r, x, panels + j * r.depth, bias ? bias + j : nullptr, y + j, n - (lanes - 1) * size};
       int64_t i = begin;
       // What is left of less than two blocks is cut evenly.
@@ -108,6 +137,12 @@ void conv_rows(int type, const ConvRows* r, const void* x, const void* panels, c
     sums_of(*r, static_cast<const T*>(x), static_cast<const T*>(panels),
             static_cast<const T*>(bias), static_cast<T*>(y));
   };
+#ifdef TYCHO_LEVEL_v4
+  if (type == 3)
+    return sums_of<float, Pair>(*r, static_cast<const uint16_t*>(x),
+                                static_cast<const float*>(panels), static_cast<const float*>(bias),
+                                static_cast<float*>(y));
+#endif
   type == 0 ? run(0.f) : type == 1 ? run(0.0) : run(int64_t{0});
 }
 
