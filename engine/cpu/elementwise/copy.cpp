@@ -290,10 +290,12 @@ void copy(const Tensor& to, const Tensor& from) {
   if (!is_floating(to.dtype()) && !is_floating(from.dtype()) && size == from_size &&
       to.dtype() != DType::Bool)  // the same bits
     return copy_same(copy_walk(to.get(), from.get()), dst, src, size);
-  Sizes once = from.shape();  // what repeats is converted once
+  // What repeats often is converted once: of two or four times the values, going through memory again costs more.
+  constexpr int64_t kOften = 8;
+  Sizes once = from.shape();
   for (int d = 0; d < once.n; ++d)
     if (from.stride(d) == 0) once[d] = std::min<int64_t>(once[d], 1);
-  if (const int64_t values = product(once); values > 0 && 2 * values <= to.numel()) {
+  if (const int64_t values = product(once); values > 0 && kOften * values <= to.numel()) {
     const Tensor converted = empty(once, to.dtype());
     copy(converted, alias(from, once, from.strides(), from->offset));
     return copy(to, converted);
