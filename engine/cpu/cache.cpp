@@ -32,14 +32,13 @@ int64_t last_cache() {
   return bytes;
 }
 
-bool stores_pass_quickly() {
+bool fills_pass_quickly() {
   static const bool quickly = !__builtin_cpu_is("amd");
   return quickly;
 }
 
 bool passes_caches(int64_t bytes, int64_t inputs, int64_t results) {
-  return stores_pass_quickly() && inputs + results > 2 &&
-         bytes * (inputs + 2 * results) > last_cache();
+  return inputs + results > 1 && bytes * (inputs + 2 * results) > last_cache();
 }
 
 }  // namespace tycho::cpu

@@ -1,5 +1,7 @@
 // The size of the processor's last cache, by which kernels know what it cannot hold.
 #pragma once
+#include <xmmintrin.h>
+
 #include <cstdint>
 
 namespace tycho::cpu {
@@ -9,13 +11,19 @@ namespace tycho::cpu {
 // that many share.
 int64_t last_cache();
 
-// Whether what is computed is stored past the caches as quickly as into them. On AMD's processors it is
-// not: results of 8 to 80 MB took up to half as long again (Zen 4), other than copies and zeros.
-bool stores_pass_quickly();
+// Whether one value, other than 0, is stored past the caches as quickly as into them: on AMD's processors
+// it is not.
+bool fills_pass_quickly();
+
+// Stores past the caches may be seen later than those that follow. Called where others are going to read
+// what was written, and not after each piece: on AMD's processors it takes a quarter of a microsecond.
+inline void end_stream() { _mm_sfence(); }
+// Bytes of memory that are stored together: rows that do not begin and end with lines pass no caches.
+constexpr int64_t kLine = 64;
 
 // Are results so large that they go past the caches? They do where a step's inputs and results, and the
 // results before, which loops still hold, are together more than the last cache: nothing would be found
-// in it again, and what is to be written would be read first. Where less passes than two tensors in
+// in it again, and what is to be written would be read first. Where less passes than one tensor in
 // and one out, the copy that this takes costs more than it saves. `inputs`: whole ones, not those that
 // repeat.
 bool passes_caches(int64_t bytes, int64_t inputs, int64_t results);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/cpu/cache.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/reduce/ranks.h"
 
 namespace tycho::dist {
@@ -141,10 +143,9 @@ void Shm::check_splits() {
 
 // Past the caches what is too large for them.
 void Shm::copy_out(void* to, const void* from, int64_t bytes) const {
-  if (past_caches_)
-    cpu::level_of::copy_past_caches(to, from, bytes);
-  else
-    copy(to, from, bytes);
+  if (!past_caches_) return copy(to, from, bytes);
+  cpu::level_of::copy_stream(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+  cpu::end_stream();
 }
 
 // All ranks' elements at an offset of their slots into `out`; this rank's lie at `own`.

@@ -196,10 +196,9 @@ void copy_planes(const Walk& w, const Planes& p, char* to, const char* from, int
   each_block(w, p, [&](const int64_t* offset, int64_t m, int64_t n) {
     char* t = to + offset[0] * size;
     const char* f = from + offset[1] * size;
-    if (tiles)
-      level_of::transpose_plane(size, t, tr, f, fc, m, n, stream);
-    else
-      level_of::copy_plane(size, t, tr, tc, f, fr, fc, m, n);
+    if (!tiles) return level_of::copy_plane(size, t, tr, tc, f, fr, fc, m, n);
+    level_of::transpose_plane(size, t, tr, f, fc, m, n, stream);
+    if (stream) end_stream();
   });
 }
 
@@ -261,12 +260,12 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
             else
               level_of::copy_bytes(t, f, n * size);
           } else if (s0 == 1 && s1 == 0) {
-            level_of::fill_run(size, t, f, n,
-                               stream && (stores_pass_quickly() || is_zero(f, size)));
+            level_of::fill_run(size, t, f, n, stream && (fills_pass_quickly() || is_zero(f, size)));
           } else {
             level_of::copy_strided(size, t, s0, f, s1, n);
           }
         });
+        if (stream) end_stream();
       },
       interrupts_of(w));
 }

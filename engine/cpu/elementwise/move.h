@@ -1,9 +1,10 @@
 // Moving values without looking at them: elements of 1, 2, 4 or 8 bytes
 // (cpu/elementwise/level/move.cpp). Strides are in elements. `stream`: the result is too large for
-// the caches, write around them.
+// the caches, write around them; the caller then calls end_stream (cpu/cache.h).
 #pragma once
 #include "engine/cpu/level.h"
 
+// Past the caches: call end_stream (cpu/cache.h) after the last one.
 TYCHO_LEVELS(void, copy_stream, (char* to, const char* from, int64_t bytes))
 // As memmove: libc's may end in an instruction that on some processors is twenty times slower where
 // both sides lie at nearly the same place within a page.

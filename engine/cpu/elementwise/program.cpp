@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/cpu/cache.h"
+
 namespace tycho::cpu {
 namespace {
 
@@ -48,7 +50,7 @@ void Program::store(void* to, const void* tile, int64_t stride, int64_t m) const
 void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool stream) {
   void* p[kSlots];
   const int64_t tile = tile_of(r);
-  bool all_direct = r.slot[0].direct && !stream;
+  bool all_direct = r.slot[0].direct;
   for (int k = 1; k <= r.n; ++k) {
     p[k] = tiles.place[k];
     all_direct = all_direct && (r.slot[k].direct || r.single[k]);
@@ -66,14 +68,12 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
         r.load(k, tiles.place[k], from, 1, m);
     }
     char* to = r.slot[0].data + i * r.slot[0].bytes;
-    const bool direct = r.slot[0].direct && !stream;
+    const bool direct = r.slot[0].direct;
     p[0] = direct ? to : tiles.place[0];
-    r.compute(p, m, singles);
-    if (stream)
-      level_of::stream_bytes(to, tiles.place[0], m * r.slot[0].bytes);
-    else if (!direct)
-      r.store(to, p[0], 1, m);
+    r.compute(p, m, singles, stream);
+    if (!direct) r.store(to, p[0], 1, m);
   }
+  if (stream) end_stream();
 }
 
 bool in_place(const Program& r, const Walk& walk, const int* walker) {
@@ -88,10 +88,10 @@ bool in_place(const Program& r, const Walk& walk, const int* walker) {
 }
 
 void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-                  Tiles& tiles) {
+                  Tiles& tiles, bool stream) {
   void* p[kSlots];
   unsigned repeated = place_singles(r, tiles, p);
-  Times times = kOnce;
+  Times times = stream ? kOncePast : kOnce;
   for (int k = 0; k <= r.n; ++k) {
     if (k && r.single[k]) continue;
     const int64_t* stride = walk.stride[k ? walker[k] : 0] + walk.rank - 1;
@@ -104,10 +104,11 @@ void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t
     times.count = rows;
     r.fn(p, run, repeated, times);
   });
+  if (stream) end_stream();
 }
 
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-              Tiles& tiles) {
+              Tiles& tiles, bool stream) {
   void* p[kSlots];
   const int last = walk.rank - 1;
   for (int k = 0; k <= r.n; ++k) p[k] = tiles.place[k];
@@ -139,10 +140,11 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
       char* to = r.slot[0].data + (offset[0] + done * s) * r.slot[0].bytes;
       const bool direct = r.slot[0].direct && s == 1;
       p[0] = direct ? to : tiles.place[0];
-      r.compute(p, m, repeated);
+      r.compute(p, m, repeated, stream && direct);
       if (!direct) r.store(to, p[0], s, m);
     }
   });
+  if (stream) end_stream();
 }
 
 void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,

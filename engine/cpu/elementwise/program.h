@@ -34,8 +34,8 @@ struct Program {
   Value number[kSlots];
 
   // Bit k of `repeated`: operand k repeats one value (RowFn).
-  void compute(void* const* place, int64_t m, unsigned repeated) const {
-    fn(place, m, repeated, kOnce);
+  void compute(void* const* place, int64_t m, unsigned repeated, bool past_caches = false) const {
+    fn(place, m, repeated, past_caches ? kOncePast : kOnce);
   }
   void load(int k, void* tile, const void* from, int64_t stride, int64_t m) const {
     level_of::load_tile(static_cast<int>(lanes), slot[k].dtype, tile, from, stride, m);
@@ -59,10 +59,10 @@ void run_flat(const Program& r, int64_t begin, int64_t end, Tiles& tiles, bool s
 bool in_place(const Program& r, const Walk& walk, const int* walker);
 // Elements [begin, end) of such a walk. `walker` is the number of each slot in the walk.
 void run_in_place(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-                  Tiles& tiles);
+                  Tiles& tiles, bool stream);
 // Elements [begin, end) of a walk with long runs, which are read in place where they can be.
 void run_long(const Program& r, const Walk& walk, const int* walker, int64_t begin, int64_t end,
-              Tiles& tiles);
+              Tiles& tiles, bool stream);
 // Boxes [begin, end) of any walk: gathered into tiles, computed, and scattered.
 void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
                Tiles& tiles);

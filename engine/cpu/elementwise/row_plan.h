@@ -13,6 +13,7 @@ namespace tycho::cpu {
 
 constexpr int64_t kElements = 1024;  // of a tile, at most
 constexpr int64_t kFirstCache = 32 << 10;
+constexpr int64_t kReach = 8192;  // elements, at most, of steps that need no tile
 // Bytes of rows that are worth being read where they lie by a step of one or two operands, or of more.
 constexpr int64_t kShortestRow = 128, kLongerRow = 512;
 
@@ -56,9 +57,10 @@ struct RowPlan {
   // Steps that are run as links: how many from this one on, and each one's link; and whether what it
   // computes is stored for others than the next link.
   int8_t links[RowProgram::kMostSteps];
-  LinkFn link[RowProgram::kMostSteps], load, store, last;
+  LinkFn link[RowProgram::kMostSteps], load, store, pass, last;
   int8_t place[RowProgram::kMostSteps];  // the operand that is in registers
   bool kept[RowProgram::kMostSteps];
+  bool passes[RowProgram::kMostSteps];              // stored past the caches
   int16_t to[RowProgram::kMostSteps];               // a tile, or -1: memory
   int16_t from[RowProgram::kMostSteps][kOperands];  // of numbers: which
   int16_t loaded[RowProgram::kMostInputs];          // the tile of an input
@@ -76,6 +78,8 @@ struct RowPlan {
   int16_t scratch = -1;  // what is not kept, of elements that are too few for links
 
   int64_t elements;  // of a tile
+  // Elements that are taken at a time: more where no tile is needed.
+  int64_t reach;
   // Tiles begin at multiples of it, so that repeated operands are read in place.
   int64_t period = 0;
   // Elements along which every input goes on or repeats one value; 0 where all are whole. Are all steps
@@ -83,7 +87,7 @@ struct RowPlan {
   int64_t row = 0;
   bool lies_by_rows = false;
 
-  // Results are written past the caches, from tiles.
+  // Results are written past the caches, if nothing reads them from there.
   const Lanes lanes;
   const DType lane_type;
   const bool stream;
@@ -122,7 +126,8 @@ struct RowPlan {
     int16_t free[RowProgram::kMostSteps];
     int n = 0;
     for (int k = 0; k < p.steps; ++k) {
-      const bool leaves = p.step[k].to ? !stream : piece[k] >= 0;
+      passes[k] = stream && p.step[k].to && plain[k] && !read[k];
+      const bool leaves = p.step[k].to || piece[k] >= 0;
       to[k] = -1;
       if (!plain[k] && narrow < 0) narrow = static_cast<int16_t>(tiles++);
       if (!kept[k])
@@ -132,15 +137,18 @@ struct RowPlan {
         const bool early = moves[k] && plain[k];
         to[k] = n && !early ? free[--n] : static_cast<int16_t>(tiles++);
       }
-      // What is written past the caches stays until all links to it have run.
-      const auto frees = [&](int i) { return kept[i] && to[i] >= 0 && !(stream && p.step[i].to); };
+      const auto frees = [&](int i) { return kept[i] && to[i] >= 0; };
       for (int i = 0; i < k; ++i)
         if (last_read[i] == k && frees(i)) free[n++] = to[i];
       if (!read[k] && frees(k)) free[n++] = to[k];
     }
     const int64_t whole = (tiles - numbers + streams) * kElements * dtype_size(lane_type);
     elements = whole <= kFirstCache ? kElements : kElements / 2;
-    lies_by_rows = !p.ends && !stream && as_they_lie;
+    bool tileless = !p.ends;
+    for (int i = 0; i < p.inputs; ++i) tileless = tileless && loaded[i] < 0;
+    for (int k = 0; k < p.steps; ++k) tileless = tileless && (!kept[k] || to[k] < 0);
+    reach = tileless ? kReach : elements;
+    lies_by_rows = !p.ends && as_they_lie;
     for (int k = 0; lies_by_rows && k < p.steps; ++k) {
       // What tiles hold of a row that repeats is loaded once, so short rows are better read from there.
       lies_by_rows =
@@ -149,7 +157,7 @@ struct RowPlan {
         lies_by_rows = lies_by_rows && p.step[k].operand[j].from != RowProgram::From::Step;
     }
     if (!period)
-      period = elements;
+      period = reach;
     else if (period < elements)
       period = elements / period * period;
   }
@@ -182,7 +190,8 @@ struct RowPlan {
              : lanes == Lanes::F64 ? level_of::link_f64(row, in_registers)
                                    : nullptr;
     };
-    load = link_of(kLinkLoad, 0), store = link_of(kLinkStore, 0), last = link_of(kLinkLast, 0);
+    load = link_of(kLinkLoad, 0), store = link_of(kLinkStore, 0);
+    pass = link_of(kLinkPass, 0), last = link_of(kLinkLast, 0);
     int first = 0;
     for (int k = 0; k < p.steps; ++k) {
       const RowProgram::Step& s = p.step[k];
@@ -203,7 +212,7 @@ struct RowPlan {
       }
     }
     for (int k = 0; k < p.steps; k += links[k])
-      for (int j = k; j + 1 < k + links[k]; ++j) {
+      for (int j = k; links[k] > 1 && j < k + links[k]; ++j) {
         kept[j] = read[j] || p.step[j].to || piece[j] >= 0;
         if (!kept[j] && scratch < 0) scratch = static_cast<int16_t>(tiles++);
       }

@@ -22,12 +22,14 @@ constexpr Lanes half_lanes(DType t) {
 // p[0] is the result, p[1..4] the operands: n lane-typed elements each, contiguous; the result of a
 // Test row is n bytes, 0 or 1. Of an operand whose bit in `repeated` is set (bit k is p[k]'s) there is one
 // value (of value_lanes) for all elements. So many times: from one to the next, p[k] goes on by step[k]
-// bytes. Null where a row has no meaning in a lane type.
+// bytes. Rows of few instructions may store past the caches: call end_stream (cpu/cache.h) after the
+// last one. Null where a row has no meaning in a lane type.
 struct Times {
   int64_t count;
   int64_t step[5];
+  bool past_caches = false;
 };
-constexpr Times kOnce = {1, {}};
+constexpr Times kOnce = {1, {}}, kOncePast = {1, {}, true};
 using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated, const Times& times);
 // Are rows of n elements computed where they lie, if they can be, and not put side by side first?
 constexpr bool worth_a_row(int64_t n, DType lane) { return n >= 16 && n * dtype_size(lane) >= 64; }
@@ -45,7 +47,8 @@ struct Link {
   char* const* memory;
   const int64_t* mask;
 };
-enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3 };
+// kLinkPass stores past the caches.
+enum LinkStep : int { kLinkLoad = -1, kLinkStore = -2, kLinkLast = -3, kLinkPass = -4 };
 
 // The row in any lanes.
 RowFn row_fn(int row, Lanes lanes);
@@ -72,6 +75,3 @@ TYCHO_LEVELS(void, store_tile,
 TYCHO_LEVELS(void, ramp_f64,
              (double* to, double start, double step, double first, double by, int64_t n))
 TYCHO_LEVELS(void, ramp_i64, (int64_t * to, int64_t start, int64_t step, int64_t n))
-// Copies bytes to memory that will not be read soon, without loading it into the caches first. `to`
-// may have any alignment.
-TYCHO_LEVELS(void, stream_bytes, (void* to, const void* from, int64_t bytes))

@@ -112,6 +112,17 @@ Value rounded_to(DType compute, const Value& v) {
   return v;
 }
 
+// Does the result go past the caches? Not where it is changed in place.
+bool past_caches(const Program& r, const Value* args, const Impl* out) {
+  int inputs = 0;
+  for (int k = 1; k <= r.n; ++k) {
+    if (r.single[k]) continue;
+    if (args[k - 1].t->storage.get() == out->storage.get()) return false;
+    inputs += args[k - 1].t->numel == out->numel;
+  }
+  return r.slot[0].direct && passes_caches(out->numel * r.slot[0].bytes, inputs, 1);
+}
+
 }  // namespace
 
 RowFn cpu::row_fn(int row, Lanes lanes) {
@@ -184,11 +195,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   // given as `out`.
   const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);
   const Interrupts stop = seen ? Interrupts::Hold : Interrupts::Poll;
+  bool stream = past_caches(r, args, out);
   if (flat) {
-    int streams = 0;
-    for (int k = 1; k <= n; ++k) streams += !r.single[k];
-    const bool stream = stop == Interrupts::Poll && r.slot[0].direct &&
-                        passes_caches(numel * r.slot[0].bytes, streams, 1);
     parallel_for(
         numel, kGrain,
         [&](int64_t begin, int64_t end) {
@@ -207,13 +215,14 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     }
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
+  stream = stream && walk.inner() * r.slot[0].bytes % kLine == 0;
   if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
         numel, kGrain,
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
-          run_in_place(r, walk, walker, begin, end, tiles);
+          run_in_place(r, walk, walker, begin, end, tiles, stream);
         },
         stop);
     return;
@@ -233,7 +242,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       numel, kGrain,
       [&](int64_t begin, int64_t end) {
         Tiles tiles;
-        run_long(r, walk, walker, begin, end, tiles);
+        run_long(r, walk, walker, begin, end, tiles, stream);
       },
       stop);
 }

@@ -106,8 +106,9 @@ class TileRun {
     for (int64_t at = begin, m; at < end; at += m) {
       if (p.ends && at % unit % piece == 0)
         from = at, until = std::min({end, at + piece, at + unit - at % unit});
-      m = plan.tiles ? std::min(plan.elements, plan.period - at % plan.period) : end - at;
+      m = plan.tiles ? std::min(plan.reach, plan.period - at % plan.period) : end - at;
       m = std::min(m, until - at);
+      if (m > plan.elements) m -= m % plan.elements;  // what links leave goes through tiles
       for (int k = 0; k < p.steps; ++k) {
         const RowProgram::Step& s = p.step[k];
         if (!s.to && plan.piece[k] < 0) continue;
@@ -205,7 +206,7 @@ class TileRun {
       const bool reads = other < p.step[j].n;
       to[n++] = {plan.link[j], reads ? place_of(j, other) : &result[j],
                  reads ? mask_of(j, other) : &each};
-      if (plan.kept[j]) to[n++] = {plan.store, &result[j], &each};
+      if (plan.kept[j]) to[n++] = {plan.passes[j] ? plan.pass : plan.store, &result[j], &each};
     }
     to[n++] = {plan.last, nullptr, nullptr};
     return n;
@@ -216,9 +217,8 @@ class TileRun {
     if (done < m && !plan.moves[k]) {
       void* places[kOperands + 1] = {result[k] + done * bytes};
       const unsigned repeated = operands_of(k, done, places);
-      plan.fn[k](places, m - done, repeated, kOnce);
+      plan.fn[k](places, m - done, repeated, plan.passes[k] ? kOncePast : kOnce);
     }
-    if (plan.stream && p.step[k].to) level_of::stream_bytes(memory[k], result[k], m * bytes);
   }
 
   void run_narrow(int k, int64_t m) const {
@@ -282,7 +282,9 @@ void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int k, int64_t 
   }
   for (int64_t at = begin, m; at < end; at += m) {
     const int64_t run = std::min({plan.row - at % plan.row, end - at, s.to ? end : kElements});
-    Times times = {run == plan.row ? (end - at) / run : 1, {s.to ? run * bytes : 0}};
+    Times times = {run == plan.row ? (end - at) / run : 1,
+                   {s.to ? run * bytes : 0},
+                   plan.passes[k] && run * bytes % kLine == 0};
     for (int j = 0; j < s.n; ++j) {
       if (s.operand[j].from != RowProgram::From::Input) continue;
       const int i = s.operand[j].index;
@@ -330,9 +332,10 @@ void cpu::run_rows(const RowProgram& p) {
                  const int64_t last = std::min(end * unit, p.numel);
                  if (plan.lies_by_rows) {
                    for (int k = 0; k < q.steps; ++k) run_where_it_lies(q, plan, k, begin, last);
-                   return;
+                 } else {
+                   TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
                  }
-                 TileRun(q, plan, end_step, begin * unit, last).run(begin * unit, last);
+                 if (plan.stream) end_stream();
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/index/index.h"
 #include "engine/ops/table/apply.h"
@@ -188,6 +189,7 @@ void take_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& 
           else
             copy_part(to + j * bytes, row, bytes);
         }
+        if (stream) end_stream();
       } else {
         with_size(x.dtype(), [&](auto kind) {
           using T = decltype(kind);

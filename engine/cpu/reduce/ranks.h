@@ -1,6 +1,5 @@
 // What the ranks of a group hold, made one: element by element, in the order of the ranks, so that
-// the bits are the same wherever it is done. And copies past the caches, for memory that is not
-// read again soon.
+// the bits are the same wherever it is done.
 #pragma once
 #include "engine/cpu/level.h"
 
@@ -11,4 +10,3 @@
 TYCHO_LEVELS(void, fold_ranks,
              (void* out, const void* const* in, int ranks, int64_t n, int dtype, int op,
               double divisor))
-TYCHO_LEVELS(void, copy_past_caches, (void* to, const void* from, int64_t bytes))

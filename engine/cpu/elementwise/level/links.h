@@ -59,6 +59,16 @@ void link_store(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
   return each_linked<T>(v0, v1, v2, v3, v4, v5, v6, v7, link, at,
                         [&](Raws<T>& v, int k) { Lane<T>(v).store(p + k * Lane<T>::size); });
 }
+// Past the caches where whole lanes are at their places.
+template <class T>
+void link_pass(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
+  T* const p = place_of<T>(link, at);
+  if (reinterpret_cast<uintptr_t>(p) % TYCHO_LANE_BYTES)
+    return link_store<T>(v0, v1, v2, v3, v4, v5, v6, v7, link, at);
+  return each_linked<T>(v0, v1, v2, v3, v4, v5, v6, v7, link, at, [&](Raws<T>& v, int k) {
+    pass(reinterpret_cast<char*>(p + k * Lane<T>::size), as_bytes(v));
+  });
+}
 template <class T>
 void link_last(TYCHO_LINK_VALUES(T), const Link*, int64_t) {
   (void)v0, (void)v1, (void)v2, (void)v3, (void)v4, (void)v5, (void)v6, (void)v7;
@@ -82,6 +92,7 @@ template <class T>
 LinkFn link_of(int row, int place) {
   if (row == kLinkLoad) return reinterpret_cast<LinkFn>(link_load<T>);
   if (row == kLinkStore) return reinterpret_cast<LinkFn>(link_store<T>);
+  if (row == kLinkPass) return reinterpret_cast<LinkFn>(link_pass<T>);
   if (row == kLinkLast) return reinterpret_cast<LinkFn>(link_last<T>);
   static const LinkFn table[][2] = {
 #define ROW(name, operands, args, type, ...)                   \

@@ -258,7 +258,6 @@ TYCHO_INLINE void tiled_plane(T* to, int64_t ts, const T* from, int64_t fs, int6
       tile(to + row * ts + at, ts, from + at * fs + row, fs, lines && at == c);
     }
   }
-  if (lines) _mm_sfence();
 }
 
 template <class T>

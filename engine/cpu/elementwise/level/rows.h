@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/cpu/elementwise/level/row_values.h"
 #include "engine/cpu/elementwise/rows.h"
+#include "engine/cpu/lanes/stream.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -56,6 +57,21 @@ TYCHO_INLINE void result(void* y, int64_t i, Mask<T> r, int64_t left) {
   store_truth(static_cast<uint8_t*>(y) + i, r, left);
 }
 
+// Whole lanes past the caches, if their places fit: how many elements they were. One at a time: memory is
+// quicker when reads and writes take turns.
+template <class T, class F>
+TYCHO_INLINE int64_t pass_lanes(char* y, int64_t n, F value) {
+  constexpr int size = Lane<T>::size;
+  int64_t i = 0;
+  if constexpr (__is_same(decltype(value(0)), Lane<T>)) {
+    if (reinterpret_cast<uintptr_t>(y) % TYCHO_LANE_BYTES) return 0;
+#pragma GCC unroll 1
+    for (; i + size <= n; i += size)
+      pass(y + i * static_cast<int64_t>(sizeof(T)), as_bytes(value(i)));
+  }
+  return i;
+}
+
 // Rows of so few instructions that counting elements takes a good part of their time.
 template <class Value, class... Rows>
 constexpr bool is_one_of = (__is_same(Value, Rows) || ...);
@@ -95,7 +111,7 @@ void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
     };
     [[maybe_unused]] decltype(value(0)) last;
     if constexpr (overlaps) last = value(n - size);
-    int64_t i = 0;
+    int64_t i = times.past_caches ? pass_lanes<T>(y, n, value) : 0;
     for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) result(y, i + u * size, value(i + u * size), size);
@@ -152,6 +168,9 @@ void run_row(void* const* p, int64_t n, unsigned repeated, const Times& times) {
       if (overlaps) last = lane(n - size, 0, size);
       int64_t i = 0;
       if constexpr (is_short<Value>) {
+        if (times.past_caches)
+          i = pass_lanes<T>(
+              y, n, [&](int64_t k) __attribute__((always_inline)) { return lane(k, 0, size); });
         for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
           for (int u = 0; u < 4; ++u) result(y, i + u * size, lane(i, u * size, size), size);

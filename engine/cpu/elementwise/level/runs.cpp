@@ -1,31 +1,28 @@
 // Runs of elements that lie together: copied, filled, and told from 0.
 #include "engine/cpu/elementwise/move.h"
-#include "engine/cpu/lanes/vec.h"
+#include "engine/cpu/lanes/stream.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
 
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
-// Whole lines of the result, and what is around them by memcpy.
-template <bool around>
+// Whole lines of the result, past the caches or not, and what is around them by memcpy.
+template <bool past>
 TYCHO_INLINE void copy_lines(char* to, const char* from, int64_t bytes) {
+  constexpr int kLane = TYCHO_LANE_BYTES, kLanes = 128 / kLane;
   int64_t i = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 63);
   memcpy(to, from, static_cast<size_t>(i));
   for (; i + 128 <= bytes; i += 128) {
-    __m256i v[4];
-    for (int k = 0; k < 4; k++)
-      v[k] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32 * k));
-    for (int k = 0; k < 4; k++) {
-      __m256i* const p = reinterpret_cast<__m256i*>(to + i + 32 * k);
-      if constexpr (around)
-        _mm256_stream_si256(p, v[k]);
+    Bytes v[kLanes];
+    for (int k = 0; k < kLanes; k++) v[k] = take(from + i + k * kLane);
+    for (int k = 0; k < kLanes; k++) {
+      if constexpr (past)
+        pass(to + i + k * kLane, v[k]);
       else
-        _mm256_store_si256(p, v[k]);
+        put(to + i + k * kLane, v[k]);
     }
   }
   memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
 }
-#endif
 
 template <class T>
 TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool stream) {
@@ -41,7 +38,6 @@ TYCHO_INLINE void fill_values(char* to, const char* value, int64_t n, bool strea
     const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(pattern));
     constexpr int64_t per = 32 / sizeof(T);
     for (; i + per <= n; i += per) _mm256_stream_si256(reinterpret_cast<__m256i*>(t + i), v);
-    _mm_sfence();
   }
 #else
   (void)stream;
@@ -61,13 +57,12 @@ TYCHO_INLINE void truths_of(bool real, char* to, int64_t tr, const char* from, i
 
 }  // namespace
 
-#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
 void copy_stream(char* to, const char* from, int64_t bytes) {
   if (bytes < 256) return static_cast<void>(memcpy(to, from, static_cast<size_t>(bytes)));
   copy_lines<true>(to, from, bytes);
-  _mm_sfence();
 }
 
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
 void copy_bytes(char* to, const char* from, int64_t bytes) {
   const uintptr_t apart = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
   const uintptr_t size = static_cast<uintptr_t>(bytes);
@@ -77,9 +72,6 @@ void copy_bytes(char* to, const char* from, int64_t bytes) {
     copy_lines<false>(to, from, bytes);
 }
 #else
-void copy_stream(char* to, const char* from, int64_t bytes) {
-  memcpy(to, from, static_cast<size_t>(bytes));
-}
 void copy_bytes(char* to, const char* from, int64_t bytes) {
   memmove(to, from, static_cast<size_t>(bytes));
 }

@@ -171,26 +171,4 @@ void ramp_i64(int64_t* to, int64_t start, int64_t step, int64_t n) {
   memcpy(to + i, &last, static_cast<size_t>(n - i) * sizeof(int64_t));
 }
 
-void stream_bytes(void* to, const void* from, int64_t bytes) {
-  char* p = static_cast<char*>(to);
-  const char* q = static_cast<const char*>(from);
-  int64_t head = (TYCHO_LANE_BYTES - reinterpret_cast<intptr_t>(p)) & (TYCHO_LANE_BYTES - 1);
-  if (head > bytes) head = bytes;
-  memcpy(p, q, static_cast<size_t>(head));
-  int64_t i = head;
-  for (; i + TYCHO_LANE_BYTES <= bytes; i += TYCHO_LANE_BYTES) {
-#if defined(TYCHO_LEVEL_v4)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(p + i), _mm512_loadu_si512(q + i));
-#elif defined(TYCHO_LEVEL_v3)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(p + i),
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + i)));
-#else
-    _mm_stream_si128(reinterpret_cast<__m128i*>(p + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i)));
-#endif
-  }
-  memcpy(p + i, q + i, static_cast<size_t>(bytes - i));
-  _mm_sfence();
-}
-
 }  // namespace tycho::cpu::TYCHO_LEVEL

@@ -138,28 +138,4 @@ void fold_ranks(void* out, const void* const* in, int ranks, int64_t n, int dtyp
   }
 }
 
-void copy_past_caches(void* to, const void* from, int64_t bytes) {
-  char* y = static_cast<char*>(to);
-  const char* x = static_cast<const char*>(from);
-  const int64_t head = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(y) & 63);
-  if (bytes < 256 + head) {
-    memcpy(y, x, static_cast<size_t>(bytes));
-    return;
-  }
-  memcpy(y, x, static_cast<size_t>(head));
-  int64_t i = head;
-  for (; i + 64 <= bytes; i += 64) {
-    char* const p = y + i;
-#if defined(TYCHO_LEVEL_v4)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(p), _mm512_loadu_si512(x + i));
-#else
-    for (int k = 0; k < 64; k += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(p + k),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i + k)));
-#endif
-  }
-  memcpy(y + i, x + i, static_cast<size_t>(bytes - i));
-  _mm_sfence();
-}
-
 }  // namespace tycho::cpu::TYCHO_LEVEL
