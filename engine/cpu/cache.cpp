@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "engine/base/parallel.h"
+
 namespace tycho::cpu {
 namespace {
 
@@ -38,7 +40,8 @@ bool fills_pass_quickly() {
 }
 
 bool passes_caches(int64_t bytes, int64_t inputs, int64_t results) {
-  return inputs + results > 1 && bytes * (inputs + 2 * results) > last_cache();
+  const int64_t held = get_num_threads() > 1 ? 3 * last_cache() : last_cache();
+  return inputs + results > 1 && bytes * (inputs + 2 * results) > held;
 }
 
 }  // namespace tycho::cpu
