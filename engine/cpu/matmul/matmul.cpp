@@ -7,6 +7,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
+#include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/matmul/gemv16.h"
 #include "engine/ops/table/apply.h"
@@ -119,6 +120,51 @@ bool worth_a_copy(const Stack& a, const Stack& b) {
   return a.rows < 64 && b.cols >= 8 && product(a.batch) > 1;
 }
 
+// Products [from, to) of small matrices of two-byte numbers without gaps that have few terms: widened, and
+// rounded again, some matrices at a time. False where another way is better.
+bool few_terms16(const Product& p, const int64_t* a_at, const int64_t* b_at, int64_t from,
+                 int64_t to) {
+  constexpr int64_t kRoom = 4096;
+  const int64_t terms = level() == Level::v4 ? 8 : 16;
+  const auto dense = [](int64_t rows, int64_t cols, int64_t row, int64_t col) {
+    return (col == 1 && row == cols) || (row == 1 && col == rows);
+  };
+  const int64_t na = p.m * p.k, nb = p.k * p.n, nc = p.m * p.n;
+  if (!two_bytes(p.dtype) || p.bias || p.k > terms || na > kTiny ||
+      std::max({na, nb, nc}) > kRoom || !dense(p.m, p.k, p.a_row, p.a_col) ||
+      !dense(p.k, p.n, p.b_row, p.b_col))
+    return false;
+  alignas(64) float a[kRoom], b[kRoom], c[kRoom];
+  constexpr int64_t kMost = 64;
+  int64_t at[2][kMost];
+  const int64_t most = std::min(kMost, kRoom / std::max({na, nb, nc}));
+  const int lanes = static_cast<int>(Lanes::F32), dtype = static_cast<int>(p.dtype);
+  const auto widen = [&](const void* all, const int64_t* places, int64_t first, int64_t count,
+                         int64_t n, float* to_floats) {
+    for (int64_t i = 0; i < count; ++i)
+      level_of::load_tile(lanes, dtype, to_floats + i * n,
+                          static_cast<const uint16_t*>(all) + places[first + i], 1, n);
+  };
+  for (int64_t i = from; i < to; i += most) {
+    const int64_t count = std::min(most, to - i);
+    widen(p.a, a_at, i, count, na, a);
+    widen(p.b, b_at, i, count, nb, b);
+    for (int64_t k = 0; k < count; ++k) at[0][k] = k * na, at[1][k] = k * nb;
+    const TinyProducts t{DType::Float32, count, p.m,     p.n,     p.k,     a,       b,      c,
+                         at[0],          at[1], p.a_row, p.a_col, p.b_row, p.b_col, nullptr};
+    if (!level_of::tiny_products(&t)) {
+      Product q = p;
+      q.dtype = DType::Float32, q.alone = true;
+      for (int64_t k = 0; k < count; ++k) {
+        q.a = a + at[0][k], q.b = b + at[1][k], q.c = c + k * nc;
+        gemm(q);
+      }
+    }
+    level_of::store_tile(lanes, dtype, static_cast<uint16_t*>(p.c) + i * nc, c, 1, count * nc);
+  }
+  return true;
+}
+
 void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   Product p;
   p.dtype = out.dtype();
@@ -149,6 +195,7 @@ void multiply(const Tensor& out, Stack a, Stack b, const void* bias) {
   const int64_t spread = work < (int64_t{1} << 26) && count >= 2 * get_num_threads();
   const bool tiny = is_floating(p.dtype) && dtype_size(p.dtype) >= 4 && p.m * p.k <= kTiny;
   const auto run = [&](int64_t from, int64_t to) {
+    if (few_terms16(p, a_at.data(), b_at.data(), from, to)) return;
     if (tiny) {
       const TinyProducts t{p.dtype,
                            to - from,

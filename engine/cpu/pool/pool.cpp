@@ -166,7 +166,9 @@ Tensor result_for(const Tensor& out, DType type) {
 // Four lines of what is computed in, for max_pool_lines and max_pool_scatter.
 size_t line_room(const Pool& p, DType type) {
   const int64_t line = p.axis[2].in * (p.channels <= kFewChannels ? p.channels : 1);
-  return static_cast<size_t>(4 * (line + kPoolRoom) * std::max(4, dtype_size(type)));
+  const int64_t lines = p.channels == 1 ? 2 * lines_at_once(p) : 4;
+  return static_cast<size_t>(std::max<int64_t>(lines, 4) * (line + kPoolRoom) *
+                             std::max(4, dtype_size(type)));
 }
 int64_t lines(const Pool& p) { return p.images * p.axis[0].out * p.axis[1].out; }
 int64_t line_work(const Pool& p) {
@@ -282,7 +284,8 @@ void avg_pool(Call& c) {
   if (!c.flag(3)) count_inside_only(d);
   d.pool.divisor = c.integer(2);
   parallel_for(lines(d.pool), grain(line_work(d.pool)), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(static_cast<size_t>((d.pool.axis[2].in + 64) * dtype_size(type)));
+    const Scratch scratch(static_cast<size_t>(lines_at_once(d.pool) *
+                                              (d.pool.axis[2].in + kPoolRoom) * dtype_size(type)));
     level_of::avg_pool_lines(type_of(type), static_cast<const Pool*>(&d.pool),
                              static_cast<const void*>(x.data()), static_cast<void*>(y.data()),
                              begin, end, static_cast<void*>(scratch.data()));

@@ -27,13 +27,16 @@ struct Pool {
 constexpr int64_t kScatterChannels = 4, kScatterTaps = 32;
 constexpr int64_t kFewChannels = 8;  // at most half a lane's
 constexpr int64_t kPoolRoom = 64;    // elements behind a line of working memory
+// Lines of planes that are worked at beside each other: as long as working memory stays in the first cache.
+constexpr int64_t lines_at_once(const Pool& p) { return p.axis[2].in <= 256 ? 8 : 1; }
 
 }  // namespace tycho::cpu
 
 // T by `type`: 0 float, 1 double, 2 int64; for max_pool_lines of several channels, and scatters in
 // lanes whose windows do not overlap, also 3: bfloat16. Lines are (image, out0, out1), images whole
-// images. `scratch` is working memory: of maxima for four lines of all channels (of one, where there are
-// more than kFewChannels) with kPoolRoom behind each, of avg_pool_spread for axis[2].in + axis[2].out.
+// images. `scratch` is working memory for lines with kPoolRoom behind each: of maxima two for each of
+// lines_at_once, and four of all channels where there are at most kFewChannels; of averages one for each of
+// lines_at_once; of avg_pool_spread for axis[2].in + axis[2].out.
 TYCHO_LEVELS(void, max_pool_lines,
              (int type, const ::tycho::cpu::Pool* p, const void* x, void* y, void* taps,
               int64_t begin, int64_t end, void* scratch))

@@ -75,63 +75,71 @@ void lines_of_planes(const Pool& p, const T* x, T* y, int64_t begin, int64_t end
       seen <= 2 * ax.in;
   // Single short lines are read where they lie: lanes would be mostly empty.
   const bool few = !L::integral && ax.kernel <= L::size && ax.out * ax.kernel <= kFewTaps;
-  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
-    const auto row_at = [&](int64_t tz, int64_t ty) {
-      return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
-    };
-    const auto write = [&](int64_t ox, L sum) {
-      y[line * ax.out + ox] = quotient(L(total(sum)), L(divisor_of<T>(p, {oz, oy, ox}))).v[0];
-    };
-    const int64_t others = p.divisor ? p.divisor : az.count[oz] * ay.count[oy];
-    const auto single_of = [&](const T* row, int64_t ox) {
-      const T* const from = row + ax.start[ox] + ax.first[ox];
-      const int64_t n = ax.last[ox] - ax.first[ox];
-      if constexpr (!L::integral)
-        if (n <= L::size) {  // lanes would be mostly empty
-          T sum = n > 0 ? from[0] : T(0);
-          for (int64_t i = 1; i < n; ++i) sum += from[i];
-          y[line * ax.out + ox] = sum / static_cast<T>(p.divisor ? others : others * ax.count[ox]);
-          return;
-        }
-      write(ox, sum_of(from, n));
-    };
-    const auto single = [&](int64_t ox) { single_of(scratch, ox); };
-    if (few && az.last[oz] - az.first[oz] == 1 && ay.last[oy] - ay.first[oy] == 1) {
-      const T* const row = row_at(az.first[oz], ay.first[oy]);
-      for (int64_t ox = 0; ox < ax.out; ++ox) single_of(row, ox);
-      return;
-    }
-    if (apart) {
+  const auto row_at = [&](int64_t n, int64_t oz, int64_t oy, int64_t tz, int64_t ty) {
+    return x + n * plane + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * ax.in;
+  };
+  const auto write = [&](int64_t line, const Place& o, L sum) {
+    y[line * ax.out + o.x] = quotient(L(total(sum)), L(divisor_of<T>(p, o))).v[0];
+  };
+  const auto single = [&](const T* row, int64_t line, const Place& o) {
+    const T* const from = row + ax.start[o.x] + ax.first[o.x];
+    const int64_t n = ax.last[o.x] - ax.first[o.x];
+    if constexpr (!L::integral)
+      if (n <= L::size) {  // lanes would be mostly empty
+        T sum = n > 0 ? from[0] : T(0);
+        for (int64_t i = 1; i < n; ++i) sum += from[i];
+        y[line * ax.out + o.x] =
+            sum /
+            static_cast<T>(p.divisor ? p.divisor : az.count[o.z] * ay.count[o.y] * ax.count[o.x]);
+        return;
+      }
+    write(line, o, sum_of(from, n));
+  };
+  if (few && az.kernel * ay.kernel == 1) {
+    each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+      const T* const row = row_at(n, oz, oy, az.first[oz], ay.first[oy]);
+      for (int64_t ox = 0; ox < ax.out; ++ox) single(row, line, {oz, oy, ox});
+    });
+    return;
+  }
+  if (apart) {
+    each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
       const int64_t rows = ay.last[oy] - ay.first[oy];
       for (int64_t ox = 0; ox < ax.out; ++ox) {
         const int64_t first = ax.start[ox] + ax.first[ox], width = ax.last[ox] - ax.first[ox];
         const bool joined = width == ax.in;  // its rows follow each other
         L sum(0);
         for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz) {
-          const T* row = row_at(tz, ay.first[oy]) + first;
+          const T* row = row_at(n, oz, oy, tz, ay.first[oy]) + first;
           for (int64_t ty = joined ? rows - 1 : 0; ty < rows; ++ty, row += ax.in)
             sum += sum_of(row, joined ? rows * width : width);
         }
-        write(ox, sum);
+        write(line, {oz, oy, ox}, sum);
       }
-      return;
-    }
-    // Rows are added up for the windows of the line that lie inside.
+    });
+    return;
+  }
+  // Rows are added up for the windows of the line that lie inside.
+  const auto add_up = [&](int64_t k, int64_t n, int64_t oz, int64_t oy) {
+    T* const sums = scratch + k * (ax.in + kPoolRoom);
     each_lane<T>(ax.in, [&](int64_t i, int m) {
       L sum(0);
       for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz) {
-        const T* row = row_at(tz, ay.first[oy]) + i;
+        const T* row = row_at(n, oz, oy, tz, ay.first[oy]) + i;
         for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty, row += ax.in) sum += load_n(row, m);
       }
-      sum.store(scratch + i);
+      sum.store(sums + i);
     });
+  };
+  each_line_twice(p, begin, end, add_up, [&](int64_t k, int64_t line, int64_t oz, int64_t oy) {
+    const T* const sums = scratch + k * (ax.in + kPoolRoom);
     const auto lanes = [&](int64_t ox, int m) {
-      const T* const from = scratch + ax.start[ox];
+      const T* const from = sums + ax.start[ox];
       L s(0);
       for (int64_t t = 0; t < ax.kernel; ++t) s += spaced(from + t, ax.stride);
       store_n(y + line * ax.out + ox, quotient(s, L(divisor_of<T>(p, {oz, oy, ox}))), m);
     };
-    each_result<T>(ax, inside, lanes, single);
+    each_result<T>(ax, inside, lanes, [&](int64_t ox) { single(sums, line, {oz, oy, ox}); });
   });
 }
 

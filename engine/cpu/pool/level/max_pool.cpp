@@ -87,7 +87,7 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
   using L = Lane<T>;
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t plane = pixels_of(p);
-  T *best = scratch, *at = scratch + ax.in + 64;
+  const int64_t room = ax.in + kPoolRoom;
   Inside inside(ax);
   // Lanes along a long window are quicker than one window a lane, whose elements lie far apart.
   if (ax.stride > 1 && ax.dilation == 1 && ax.kernel >= 4 * L::size) inside.end = inside.begin;
@@ -103,7 +103,8 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
     });
     return;
   }
-  each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+  const auto reduce_rows = [&](int64_t k, int64_t n, int64_t oz, int64_t oy) {
+    T *best = scratch + 2 * k * room, *at = best + room;
     bool begun = false;
     for (int64_t tz = az.first[oz]; tz < az.last[oz]; ++tz)
       for (int64_t ty = ay.first[oy]; ty < ay.last[oy]; ++ty) {
@@ -125,6 +126,9 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
         });
         begun = true;
       }
+  };
+  each_line_twice(p, begin, end, reduce_rows, [&](int64_t k, int64_t line, int64_t, int64_t) {
+    const T *best = scratch + 2 * k * room, *at = best + room;
     const auto single = [&](int64_t ox) {
       const int64_t t = ax.first[ox], i = ax.start[ox] + t * ax.dilation;
       const Across<T, taps_wanted> a(best + i, at + i, ax.last[ox] - t, ax.dilation, t);

@@ -25,6 +25,22 @@ TYCHO_INLINE void each_line(const Pool& p, int64_t begin, int64_t end, F&& f) {
   }
 }
 
+// Calls first(k, image, z, y) for some lines, k counted from 0, and then second(k, line, z, y) for the same:
+// what `first` stores is read in other pieces by `second`, which would have to wait for stores just before.
+template <class F, class G>
+TYCHO_INLINE void each_line_twice(const Pool& p, int64_t begin, int64_t end, F&& first,
+                                  G&& second) {
+  const int64_t at_once = lines_at_once(p);
+  for (int64_t some = begin; some < end; some += at_once) {
+    const int64_t stop = some + at_once < end ? some + at_once : end;
+    each_line(p, some, stop,
+              [&](int64_t line, int64_t n, int64_t z, int64_t y) { first(line - some, n, z, y); });
+    each_line(p, some, stop, [&](int64_t line, int64_t, int64_t z, int64_t y) {
+      second(line - some, line, z, y);
+    });
+  }
+}
+
 // Calls f(pixel offset, tap number, count) for the rows of a window's taps that are inside.
 template <class F>
 TYCHO_INLINE void each_row(const Pool& p, const Place& o, F&& f) {
