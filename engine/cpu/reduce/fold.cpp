@@ -412,7 +412,8 @@ void fold(const Tensor& x, uint32_t bits, FoldOp op, Lanes lanes, FoldSink sink,
       }
     }
   }
-  const bool lines = !boxes && wants_lines(folder, op);
+  const bool short_bytes = small && folder.bytes == 1 && p.depth >= 8;  // quick as they lie
+  const bool lines = !boxes && !short_bytes && wants_lines(folder, op);
   // A few rows of sums go straight to their results in the lanes' own type.
   constexpr int64_t kFewSmall = 4;
   const bool straight_lanes = straight && columns && p.depth <= kFewSmall && folder.f->shallow &&

@@ -250,3 +250,23 @@ test("of dimensions without elements sums are 0, wherever they stand", function(
     end
   end
 end)
+
+test("rows of bytes of any length and place give what their numbers give", function()
+  for _, dtype in ipairs {"bool", "uint8", "int8"} do
+    for n = 1, 300 do
+      local wide = torch.randn(7, n + 3)
+      wide = dtype == "bool" and wide:gt(0.5) or (wide * 90):to(torch[dtype])
+      local x = wide:narrow(2, n % 3 + 1, n)
+      local want = x:to(torch.int64)
+      check.yes(torch.equal(x:sum {dim = 2}, want:sum {dim = 2}), dtype .. n)
+      check.yes(torch.equal(x:count_nonzero(2), want:ne(0):to(torch.int64):sum {dim = 2}), dtype .. n)
+      if dtype == "bool" then
+        check.yes(torch.equal(x:any {dim = 2}, want:sum {dim = 2}:gt(0)), dtype .. n)
+        check.yes(torch.equal(x:all {dim = 2}, want:sum {dim = 2}:eq(n)), dtype .. n)
+      else
+        check.yes(torch.equal(x:amax {dim = 2}:to(torch.int64), want:amax {dim = 2}), dtype .. n)
+        check.yes(torch.equal(x:amin {dim = 2}:to(torch.int64), want:amin {dim = 2}), dtype .. n)
+      end
+    end
+  end
+end)

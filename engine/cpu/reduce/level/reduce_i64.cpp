@@ -32,6 +32,64 @@ struct SmallExtreme {
   }
 };
 
+// Rows of 8 to kShortRow bytes: a loop would cost more before and after than in itself. The last 16 (or 8)
+// bytes are taken whole; what they share with those before counts once.
+constexpr int64_t kShortRow = 256;
+
+alignas(32) constexpr uint8_t kLastBytes[32] = {
+    0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+
+TYCHO_INLINE __m128i bytes_at(const void* p) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+// Eight bytes and, behind them, eight others.
+TYCHO_INLINE __m128i eights(const void* a, const void* b) {
+  return _mm_unpacklo_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(a)),
+                            _mm_loadl_epi64(static_cast<const __m128i*>(b)));
+}
+
+// `flip`: signed bytes, counted from -128. `truths`: what is not 0 counts as 1.
+template <bool flip, bool truths>
+TYCHO_INLINE int64_t sum_of_row(const uint8_t* x, int64_t n) {
+  const __m128i sign = _mm_set1_epi8(flip ? -128 : 0), zero = _mm_setzero_si128();
+  const auto counted = [&](__m128i bytes) __attribute__((always_inline)) {
+    const __m128i v = _mm_xor_si128(bytes, sign);
+    return truths ? _mm_min_epu8(v, _mm_set1_epi8(1)) : v;
+  };
+  __m128i sum = zero;
+  if (n < 16) {
+    const __m128i whole = _mm_set1_epi8(-1), last = bytes_at(kLastBytes + n - 8);
+    const __m128i once = _mm_unpacklo_epi64(whole, _mm_srli_si128(last, 8));
+    sum = _mm_sad_epu8(_mm_and_si128(counted(eights(x, x + n - 8)), once), zero);
+  } else {
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+      sum = _mm_add_epi64(sum, _mm_sad_epu8(counted(bytes_at(x + i)), zero));
+    const __m128i once = bytes_at(kLastBytes + n - i);
+    sum =
+        _mm_add_epi64(sum, _mm_sad_epu8(_mm_and_si128(counted(bytes_at(x + n - 16)), once), zero));
+  }
+  const int64_t all = _mm_cvtsi128_si64(sum) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(sum, sum));
+  return flip ? all - 128 * n : all;
+}
+
+template <bool flip, bool largest>
+TYCHO_INLINE int64_t extreme_of_row(const uint8_t* x, int64_t n) {
+  const __m128i sign = _mm_set1_epi8(flip ? -128 : 0);
+  const auto meet = [](__m128i a, __m128i b) __attribute__((always_inline)) {
+    return largest ? _mm_max_epu8(a, b) : _mm_min_epu8(a, b);
+  };
+  __m128i m = _mm_xor_si128(n < 16 ? eights(x, x + n - 8) : bytes_at(x + n - 16), sign);
+  for (int64_t i = 0; i + 16 <= n; i += 16) m = meet(m, _mm_xor_si128(bytes_at(x + i), sign));
+  m = meet(m, _mm_srli_si128(m, 8));
+  m = meet(m, _mm_srli_si128(m, 4));
+  m = meet(m, _mm_srli_si128(m, 2));
+  m = meet(m, _mm_srli_si128(m, 1));
+  const int64_t all = _mm_cvtsi128_si32(m) & 255;
+  return flip ? all - 128 : all;
+}
+
 template <class Row>
 struct Small {
   using T = typename Row::T;
@@ -97,11 +155,28 @@ struct Small {
     }
   }
   static constexpr bool is_extreme = __is_same(T, A) && Row::begin != 0;
+  static void short_rows(const void* px, int64_t step, int64_t count, int64_t n, Slot* s,
+                         int64_t cap) {
+    if constexpr (sizeof(T) == 1) {
+      constexpr bool flip = static_cast<T>(-1) < 0;
+      if (n >= 8 && n < kShortRow) {
+        const uint8_t* x = static_cast<const uint8_t*>(px);
+        for (int64_t k = 0; k < count; ++k, x += step) {
+          if constexpr (is_extreme)
+            s[k].i = Row::join(s[k].i, extreme_of_row<flip, (Row::begin < 0)>(x, n));
+          else
+            s[k].i += sum_of_row<flip, __is_same(Row, NonZero)>(x, n);
+        }
+        return;
+      }
+    }
+    each<T, run>(px, step, count, n, s, cap);
+  }
   static constexpr Fold make() {
     if constexpr (is_extreme)
-      return {1, init, run, each<T, run>, rows, merge, shallow};
+      return {1, init, run, short_rows, rows, merge, shallow};
     else
-      return {1, init, run, each<T, run>, rows, merge, nullptr};
+      return {1, init, run, short_rows, rows, merge, nullptr};
   }
   static constexpr Fold fold = make();
 };
