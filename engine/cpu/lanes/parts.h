@@ -132,6 +132,40 @@ TYCHO_INLINE T total(Lane<T> x) {
   return across(x, Sum()).v[0];
 }
 
+// What `across` makes of lane(0), lane(1), .., a lane's worth of them, side by side: the same bits. Elements
+// are of eight bytes.
+template <class T, class Make, class F>
+TYCHO_INLINE Lane<T> each_across(const Make& lane, F f) {
+  static_assert(sizeof(T) == 8);
+  using L = Lane<T>;
+  using V = typename L::V;
+#if defined(TYCHO_LEVEL_v4)
+  const auto halves = [&](L x, L y) __attribute__((always_inline)) {
+    const __m512d a = (__m512d)x.v, b = (__m512d)y.v;
+    return f(L((V)_mm512_maskz_shuffle_f64x2(-1, a, b, 0x44)),
+             L((V)_mm512_maskz_shuffle_f64x2(-1, a, b, 0xee)));
+  };
+  const auto quarters = [&](L x, L y) __attribute__((always_inline)) {
+    const __m512d a = (__m512d)x.v, b = (__m512d)y.v;
+    return f(L((V)_mm512_maskz_shuffle_f64x2(-1, a, b, 0x88)),
+             L((V)_mm512_maskz_shuffle_f64x2(-1, a, b, 0xdd)));
+  };
+  const __m512d a = (__m512d)quarters(halves(lane(0), lane(2)), halves(lane(4), lane(6))).v,
+                b = (__m512d)quarters(halves(lane(1), lane(3)), halves(lane(5), lane(7))).v;
+  return f(L((V)_mm512_maskz_unpacklo_pd(-1, a, b)), L((V)_mm512_maskz_unpackhi_pd(-1, a, b)));
+#elif defined(TYCHO_LEVEL_v3)
+  const auto halves = [&](L x, L y) __attribute__((always_inline)) {
+    const __m256d a = (__m256d)x.v, b = (__m256d)y.v;
+    return f(L((V)_mm256_permute2f128_pd(a, b, 0x20)), L((V)_mm256_permute2f128_pd(a, b, 0x31)));
+  };
+  const __m256d a = (__m256d)halves(lane(0), lane(2)).v, b = (__m256d)halves(lane(1), lane(3)).v;
+  return f(L((V)_mm256_unpacklo_pd(a, b)), L((V)_mm256_unpackhi_pd(a, b)));
+#else
+  const __m128d a = (__m128d)lane(0).v, b = (__m128d)lane(1).v;
+  return f(L((V)_mm_unpacklo_pd(a, b)), L((V)_mm_unpackhi_pd(a, b)));
+#endif
+}
+
 // Sums of neighbours, or of neighbouring 16 bytes: x's and y's in the two halves of 16 bytes, or of
 // all. Registers are cut so, because elements move fast within 16 bytes.
 template <bool within, class T>

@@ -218,7 +218,7 @@ bool wants_lines(const Folder& folder, FoldOp op) {
   bool exact = folder.lanes == Lanes::I64 || op == FoldOp::ArgMax || op == FoldOp::ArgMin;
   if (const int row = static_cast<int>(op); row < kFoldRows)
     exact |= fold_rows[row].combine >= Combine::Largest || fold_rows[row].combine == Combine::Count;
-  return p.depth < 8 || (exact && p.depth <= 24);
+  return p.depth < 8 || (exact && p.depth <= 12);
 }
 
 // States of n columns whose every element was there that often.

@@ -25,22 +25,24 @@ TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
     return a;
   } else {
     constexpr int w = Lane<T>::size;
-    typename Op::A a[8] = {Op::start()};
+    typename Op::A all = Op::start();
     int64_t i = 0;
     if (n >= 8 * w) {
-      for (int u = 1; u < 8; ++u) a[u] = Op::start();
+      typename Op::A a[8];
+      for (int u = 0; u < 8; ++u) a[u] = Op::start();
       for (; i + 8 * w <= n; i += 8 * w)
 #pragma GCC unroll 8
         for (int u = 0; u < 8; ++u) Op::step(a[u], Lane<T>::load(x + i + u * w));
       for (int u = 4; u; u /= 2)
         for (int k = 0; k < u; ++k) Op::join(a[k], a[k + u]);
+      all = a[0];
     }
-    for (; i + w <= n; i += w) Op::step(a[0], Lane<T>::load(x + i));
+    for (; i + w <= n; i += w) Op::step(all, Lane<T>::load(x + i));
     if (i < n) {
       const int count = static_cast<int>(n - i);
-      Op::part(a[0], load_part<T>(x + i, count, 0), count);
+      Op::part(all, load_part<T>(x + i, count, 0), count);
     }
-    return a[0];
+    return all;
   }
 }
 
@@ -190,9 +192,45 @@ void each(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64
   for (int64_t k = 0; k < count; ++k) run(x + k * step, n, 0, s + k, cap);
 }
 
+// The most elements of a run that meet its slot once.
+template <class Op>
+constexpr int64_t kOneBlock = requires {
+  Op::kSumsOfFloats;
+}
+? 8 * Lane<typename Op::T>::size * 16 - 1 : run_block<typename Op::T>;
+
+// Runs beside each other: of short ones, what their registers hold meets for a lane's worth of runs at once.
+template <class Op>
+void each_run(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64_t cap) {
+  using T = typename Op::T;
+  using W = decltype(Op::ends(Op::start()));
+  using S = typename SlotOf<T>::S;
+  const T* x = static_cast<const T*>(px);
+  int64_t k = 0;
+  for (; n > 0 && n <= kOneBlock<Op> && k + W::size <= count; k += W::size) {
+    W ends[W::size];
+    bool odd = false;
+    for (int u = 0; u < W::size; ++u) {
+      const typename Op::A a = accumulate<Op>(x + (k + u) * step, n);
+      odd |= Op::odd(a);
+      ends[u] = Op::ends(a);
+    }
+    if (odd) {
+      each<T, run<Op>>(x + k * step, step, W::size, n, s + k, cap);
+      continue;
+    }
+    const W met = each_across<S>([&](int u) { return ends[u]; }, typename Op::Meet());
+    W slots;
+    memcpy(&slots, s + k, sizeof slots);
+    slots = typename Op::Meet()(met, slots);
+    memcpy(s + k, &slots, sizeof slots);
+  }
+  if (k < count) each<T, run<Op>>(x + k * step, step, count - k, n, s + k, cap);
+}
+
 template <class Op>
 constexpr Fold make_fold() {
-  return {1, Op::init, run<Op>, each<typename Op::T, run<Op>>, rows<Op>, Op::merge, shallow<Op>};
+  return {1, Op::init, run<Op>, each_run<Op>, rows<Op>, Op::merge, shallow<Op>};
 }
 
 // The op of a row in lanes of T.

@@ -24,7 +24,8 @@ struct Itself {
 
 // An op: the accumulator A of a register of elements, and how it meets slots. `part` takes the
 // last, partial register of a run, whose elements from `count` on are not there; in rows, columns
-// that are not there are dropped.
+// that are not there are dropped. `fold` takes what `Meet` makes of `ends` across the register; `odd` says
+// that it has to look at more than that.
 template <class T_, class Map>
 struct Add {
   using T = T_;
@@ -36,11 +37,16 @@ struct Add {
   }
   static TYCHO_INLINE void join(A& a, A b) { a += b; }
   static TYCHO_INLINE A value(A a) { return a; }
-  static TYCHO_INLINE void fold(A a, Slot* s) {
+  using Meet = Sum;
+  static TYCHO_INLINE auto ends(A a) {
     if constexpr (sizeof(T) == 4)
-      s->d += across(low_half(a) + high_half(a), Sum()).v[0];
+      return low_half(a) + high_half(a);
     else
-      slot<T>(*s) = plus(slot<T>(*s), across(a, Sum()).v[0]);
+      return a;
+  }
+  static TYCHO_INLINE bool odd(A) { return false; }
+  static TYCHO_INLINE void fold(A a, Slot* s) {
+    slot<T>(*s) = plus(slot<T>(*s), across(ends(a), Sum()).v[0]);
   }
   static TYCHO_INLINE void flush(A a, Slot* s, int count) { join_slots(a, s, count, Sum()); }
   static void init(Slot* s, int64_t, int64_t n) {
@@ -68,8 +74,14 @@ struct Multiply {
   static TYCHO_INLINE void join(A& a, A b) { a *= b; }
   static TYCHO_INLINE A value(A a) { return a; }
   struct Product {
-    TYCHO_INLINE A operator()(A x, A y) const { return x * y; }
+    template <class L>
+    TYCHO_INLINE L operator()(L x, L y) const {
+      return x * y;
+    }
   };
+  using Meet = Product;
+  static TYCHO_INLINE A ends(A a) { return a; }
+  static TYCHO_INLINE bool odd(A) { return false; }
   static TYCHO_INLINE void fold(A a, Slot* s) {
     slot<T>(*s) = times(slot<T>(*s), across(a, Product()).v[0]);
   }
@@ -106,10 +118,13 @@ struct Wide {
     Double::join(a.high, b.high);
   }
   static TYCHO_INLINE F32 value(A a) { return tycho::cpu::TYCHO_LEVEL::join(a.low, a.high); }
-  static TYCHO_INLINE void fold(A a, Slot* s) {
+  using Meet = typename Double::Meet;
+  static TYCHO_INLINE F64 ends(A a) {
     Double::join(a.low, a.high);
-    Double::fold(a.low, s);
+    return a.low;
   }
+  static TYCHO_INLINE bool odd(A) { return false; }
+  static TYCHO_INLINE void fold(A a, Slot* s) { Double::fold(ends(a), s); }
   static TYCHO_INLINE void flush(A a, Slot* s, int count) {
     Double::flush(a.low, s, count);
     Double::flush(a.high, s + w, count - w);
@@ -210,14 +225,26 @@ struct Extreme {
       return select(a.nan, Lane<T>(__builtin_nan("")), a.v);
     }
   }
+  struct Meet {
+    template <class L>
+    TYCHO_INLINE L operator()(L x, L y) const {
+      return Largest ? larger(x, y) : smaller(x, y);
+    }
+  };
+  static TYCHO_INLINE auto ends(A a) {
+    if constexpr (sizeof(T) == 4)
+      return Meet()(low_half(a.v), high_half(a.v));
+    else
+      return a.v;
+  }
+  static TYCHO_INLINE bool odd(A a) {
+    if constexpr (is_int<T>) return false;
+    return any(a.nan);
+  }
   static TYCHO_INLINE void fold(A a, Slot* s) {
-    T best =
-        across(
-            a.v, [](Lane<T> x, Lane<T> y) __attribute__((always_inline)) { return pick(x, y); })
-            .v[0];
-    if constexpr (!is_int<T>)
-      if (any(a.nan)) best = static_cast<T>(__builtin_nan(""));
-    if (better<Largest, typename SlotOf<T>::S>(best, slot<T>(*s))) slot<T>(*s) = best;
+    typename SlotOf<T>::S best = across(ends(a), Meet()).v[0];
+    if (odd(a)) best = static_cast<typename SlotOf<T>::S>(__builtin_nan(""));
+    if (better<Largest>(best, slot<T>(*s))) slot<T>(*s) = best;
   }
   struct Better {  // of a slot and an element: nan wins
     template <class L>
