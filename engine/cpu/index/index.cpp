@@ -164,8 +164,7 @@ void index_select(Call& c) {
   if ((!lies_in_rows(lies) || single) &&
       out.numel() >= kLarge * std::max<int64_t>(1, index.numel())) {
     const Positions p = positions(c.op->name, apart(index, out), lies.size(d), d, false);
-    for (int64_t i = 0; i < p.n; ++i)
-      copy_raw(slice_at(out, d, i), slice_at(lies, d, p.p[i] - 1));
+    for (int64_t i = 0; i < p.n; ++i) copy_raw(slice_at(out, d, i), slice_at(lies, d, p.p[i] - 1));
     return;
   }
   const Tensor x = in_rows(lies, out.numel());

@@ -190,6 +190,20 @@ void settle(Packed<K>* items, int64_t n, const Key* whole) {
   }
 }
 
+// The items of keys, sorted.
+template <class K>
+void sort_keys(const K* keys, Packed<K>* items, Packed<K>* spare, int64_t n) {
+  if constexpr (sizeof(K) == 4)
+    if (n <= kRanked) {
+      int32_t place[kRanked];
+      level_of::rank_keys(keys, static_cast<int>(n), static_cast<int32_t*>(place));
+      for (int64_t i = 0; i < n; ++i) items[place[i]] = pack<K>(keys[i], i);
+      return;
+    }
+  for (int64_t i = 0; i < n; ++i) items[i] = pack<K>(keys[i], i);
+  sort_packed<K>(items, spare, n);
+}
+
 // Along a dimension without steps all elements are one: they stand in order.
 bool sort_repeated(Call& c) {
   const Tensor& x = c.tensor(0);
@@ -213,8 +227,7 @@ void sort(Call& c) {
     load_line(x, cut, first, scratch, descending);
     with_least_keys(scratch, cut.n, true,
                     [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare, int bits) {
-                      for (int64_t i = 0; i < cut.n; ++i) items[i] = pack<K>(keys[i], i);
-                      sort_packed<K>(items, spare, cut.n);
+                      sort_keys<K>(keys, items, spare, cut.n);
                       if (bits) settle<K>(items, cut.n, scratch.keys);
                       write_line<K>(x, cut, first, items, c, cut, line, cut.n);
                     });

@@ -8,6 +8,7 @@ namespace tycho::cpu {
 constexpr int kSortColumns = 64, kSortShort = 64;
 __extension__ typedef unsigned __int128 WideItem;
 constexpr int kCollect = 16;  // keys that are looked at together
+constexpr int kRanked = 160;  // up to here comparing all keys with all is quicker than moving them often
 }  // namespace tycho::cpu
 
 // Keys of numbers (sort.h), with the bits of `flip` turned over.
@@ -20,6 +21,8 @@ TYCHO_LEVELS(void, sort_columns_u32,
              (uint32_t * keys, uint32_t* numbers, int64_t rows, int64_t keep, int64_t columns))
 TYCHO_LEVELS(void, sort_columns_u64,
              (uint64_t * keys, uint64_t* numbers, int64_t rows, int64_t keep, int64_t columns))
+// The place from 0 of each of at most kRanked keys in their order, equal ones in theirs.
+TYCHO_LEVELS(void, rank_keys, (const uint32_t* keys, int n, int32_t* places))
 // Items (key, number) of the keys from *at on that are below the limit, behind the `have` that items holds, as long as
 // there is room for kCollect more; *at becomes the first key that was not looked at.
 TYCHO_LEVELS(int64_t, collect_below_u32,

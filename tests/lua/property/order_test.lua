@@ -80,3 +80,24 @@ test("long lines of wide numbers that differ in their last bits only, or in all,
     end
   end
 end)
+
+test("rows of any length are sorted, equal numbers and nans in their order", function()
+  for i = 1, 80 do
+    local n, rows = torch.randint(2, 330, {1}):item(), torch.randint(1, 4, {1}):item()
+    for _, dtype in ipairs {"float32", "float64", "int64", "int32", "bfloat16", "uint8"} do
+      local x = (torch.randn(rows, n) * (dtype == "uint8" and 1 or 9)):abs():to(torch[dtype])
+      if dtype == "float64" and i % 2 == 0 then x = x * 1e-300 end
+      if i % 3 == 0 and dtype:find "float" then x[{1, n}], x[{1, 1}], x[{1, 2}] = 0 / 0, -0.0, 0.0 end
+      for _, descending in ipairs {false, true} do
+        local v, at = x:sort(2, descending)
+        check.yes(torch.equal(torch.nan_to_num(x:gather(2, at):double(), -7), torch.nan_to_num(v:double(), -7)), dtype .. n)
+        local a, b = v:narrow(2, 1, n - 1):double(), v:narrow(2, 2, n - 1):double()
+        local first, second = at:narrow(2, 1, n - 1), at:narrow(2, 2, n - 1)
+        local a_nan, b_nan = a:isnan(), b:isnan()
+        local before = descending and (a:gt(b) | (a_nan & ~b_nan)) or (a:lt(b) | (b_nan & ~a_nan))
+        local tied = (a:eq(b) | (a_nan & b_nan)) & first:lt(second)
+        check.yes((before | tied):all():item(), dtype .. n)
+      end
+    end
+  end
+end)

@@ -168,4 +168,50 @@ void bit_ranks(const int64_t* v, int64_t n, int64_t least, const uint64_t* bits,
   }
 }
 
+namespace {
+
+// Not wider: comparisons of 64 bytes give masks, of which a processor makes fewer at a time.
+constexpr int kSignedBytes = TYCHO_LANE_BYTES < 32 ? TYCHO_LANE_BYTES : 32;
+typedef int32_t Signed __attribute__((vector_size(kSignedBytes)));
+constexpr int kSigned = kSignedBytes / sizeof(int32_t);
+
+// -1 where a > b.
+TYCHO_INLINE Signed greater(Signed a, Signed b) {
+#if defined(TYCHO_LEVEL_v4)
+  return (Signed)_mm256_cmpgt_epi32((__m256i)a, (__m256i)b);
+#else
+  return a > b;
+#endif
+}
+
+}  // namespace
+
+void rank_keys(const uint32_t* keys, int n, int32_t* places) {
+  constexpr int kBeside = 4, kStep = kBeside * kSigned;
+  alignas(64) int32_t k[kRanked + kStep], place[kRanked + kStep];
+  Signed lanes;
+  for (int i = 0; i < kSigned; ++i) lanes[i] = i;
+  for (int i = 0; i < n; ++i) k[i] = static_cast<int32_t>(keys[i] ^ 0x80000000u);
+  for (int i = n; i < n + kStep; ++i) k[i] = INT32_MAX;
+  for (int b = 0; b < n; b += kStep) {
+    Signed a[kBeside], c[kBeside];
+    for (int u = 0; u < kBeside; ++u) {
+      memcpy(&a[u], k + b + u * kSigned, sizeof a[u]);
+      c[u] = Signed{} + b;  // all before, but for those that are greater
+    }
+    for (int j = 0; j < b; ++j)
+      for (int u = 0; u < kBeside; ++u) c[u] += greater(Signed{} + k[j], a[u]);
+    const int stop = b + kStep < n ? b + kStep : n;
+    for (int j = b; j < stop; ++j)  // equal ones count where they stand before
+      for (int u = 0; u < kBeside; ++u) {
+        const Signed key = Signed{} + k[j], at = lanes + (b + u * kSigned - j);
+        c[u] -= (a[u] > key) | ((a[u] == key) & (at > 0));
+      }
+    for (int j = stop; j < n; ++j)
+      for (int u = 0; u < kBeside; ++u) c[u] -= greater(a[u], Signed{} + k[j]);
+    memcpy(place + b, c, sizeof c);
+  }
+  memcpy(places, place, static_cast<size_t>(n) * sizeof(int32_t));
+}
+
 }  // namespace tycho::cpu::TYCHO_LEVEL
