@@ -291,7 +291,8 @@ void put_parts(const Tensor& x, uint32_t before, uint32_t after, const Places& a
           },
           Interrupts::Hold);
     } else if (a >= 128 && work >= 65536) {
-      const int64_t pieces = std::min<int64_t>(a / 64, 2 * get_num_threads()),
+      const int64_t threads = get_num_threads(), most = std::min<int64_t>(a / 64, 2 * threads),
+                    pieces = most > threads ? most / threads * threads : most,
                     size = (a + pieces - 1) / pieces;
       for (int64_t b = 0; b < nb; ++b)
         parallel_for(

@@ -25,8 +25,8 @@ class Swaps {
 
 // How many matrices of n rows and `width` columns are worth a task.
 int64_t worth(int64_t n, int64_t width) {
-  constexpr int64_t kWork = 1 << 15;
-  return std::max<int64_t>(1, kWork / std::max<int64_t>(1, n * n * width));
+  constexpr int64_t kWork = 1 << 14, kEach = 32;  // in multiplications; what a matrix costs besides
+  return std::max<int64_t>(1, kWork / (n * n * width + kEach));
 }
 
 void cholesky(Call& c) {
