@@ -29,6 +29,8 @@ local forms = {
   {"a chain", function(x, y, z) return ((x * y + z):relu() * 2 - y):abs() end},
   {"a chain that is read twice", function(x, y) local a = x * y return (a + x) * (a - y) end},
   {"a conversion", function(x, y) return (x + y):bfloat16() end},
+  {"an integer", function(x) return (x * 1000):int() end},
+  {"a smaller integer", function(x) return (x * 1000):long():int() end},
 }
 
 for _, dtype in ipairs {"float32", "float64"} do
