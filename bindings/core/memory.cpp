@@ -197,20 +197,27 @@ bool collect_for_memory(size_t) {
 
 // Temporaries of a chain are younger than the last collection. A young collection takes well under a
 // microsecond, but longer where a large table has just changed: then the next ones wait until the
-// writes that they could save (at 10 bytes a nanosecond) are worth what it took: of this thread's own time,
-// for on a busy machine it may have had to wait.
-int64_t thread_nanoseconds() {
+// writes that they could save (at 10 bytes a nanosecond) are worth what it took. Where that seems long, the
+// next time tells: by this thread's own clock, for on a busy machine it may have had to wait. To ask that
+// clock takes as long as a short collection.
+int64_t nanoseconds(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  clock_gettime(clock, &t);
   return t.tv_sec * int64_t{1000000000} + t.tv_nsec;
 }
 void collect_young(int64_t bytes) {
-  static thread_local int64_t debt = 0;  // nanoseconds
+  constexpr int64_t kLong = 5000;  // nanoseconds
+  static thread_local int64_t debt = 0;
+  static thread_local bool seemed_long = false;
   debt -= bytes / 10;
   if (debt > 0 || !main_state || !lua_gc(main_state, LUA_GCISRUNNING)) return;
-  const int64_t began = thread_nanoseconds();
+  const clockid_t clock = seemed_long ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  const int64_t began = nanoseconds(clock);
   lua_gc(main_state, LUA_GCSTEP, 0);
-  debt = thread_nanoseconds() - began;
+  const int64_t took = nanoseconds(clock) - began;
+  const bool sure = seemed_long || took <= kLong;
+  seemed_long = took > kLong;
+  debt = sure ? took : 0;
   looks.done = true;
 }
 

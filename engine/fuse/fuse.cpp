@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/fuse/lying.h"
 #include "engine/fuse/start.h"
 #include "engine/ops/elementwise/row_program.h"
 #include "engine/ops/table/apply.h"
@@ -39,6 +40,12 @@ constexpr std::string_view kEnds[] = {
     "var_mean", "std_mean", "count_nonzero", "count_numbers", "vector_norm"};
 
 using From = RowProgram::From;
+
+// Is what lies densely, but not row by row, held back? Views of all operands cost a microsecond more.
+bool turned_pays(const Impl* like) {
+  constexpr int64_t kLonger = 8;  // than the least that is held
+  return like->numel / kLonger >= deferred_from.load(std::memory_order_relaxed) && is_dense(like);
+}
 
 // How the elements of a tensor that lies row by row repeat in a result of the shape of `like`: false
 // when it is not as one block along dimensions that follow each other.
@@ -113,6 +120,7 @@ class Held final : public InFlight {
 
   // Undefined when the row cannot join what is held; the call then comes again, or runs at once.
   Tensor take(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
+    const Lying lying(like);
     if (!p_.steps && is_sign_row(row, compute)) return {};  // sooner done than held
     const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
     if (rows_held && (lanes != p_.lanes || like->numel != p_.numel || like->device != p_.device ||
@@ -123,12 +131,22 @@ class Held final : public InFlight {
     const int64_t bytes = like->numel * dtype_size(result);
     if (!like->device.is_cpu() && bytes > kSmall && promised_ + bytes > room_on(like->device))
       return run(), Tensor();
-    Tensor out = join(row, compute, result, args, n, like);
+    Tensor out = join(row, compute, result, args, n, lying);
     if (!out && p_.steps) {
       run();
-      out = join(row, compute, result, args, n, like);
+      out = join(row, compute, result, args, n, lying);
     }
     return out;
+  }
+
+  // A row in place: its result takes the place of the one that is held there. What has been asked of the
+  // old one still reads it. False when the row cannot join.
+  bool take_in_place(int row, DType compute, const Value* args, int n, const Tensor& self) {
+    const int k = step_of(*self->storage);
+    const DType lanes = compute == DType::Float64 ? DType::Float64 : DType::Float32;
+    return k >= 0 && p_.device.is_cpu() && lanes == p_.lanes && self->offset == 0 &&
+           self->numel == p_.numel && self.dtype() == p_.step[k].type &&
+           join(row, compute, self.dtype(), args, n, Lying(self.get()), self);
   }
 
   void run() {
@@ -161,12 +179,13 @@ class Held final : public InFlight {
       p_.step[k].to = static_cast<char*>(out_[k]->data);
       p_.step[k].storage = out_[k].get();
     }
-    const auto began = std::chrono::steady_clock::now();
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point began = program_observer ? Clock::now() : Clock::time_point();
     RowProgram rest;
     const bool begun = start_ && run_start(rest);
     if (const RowProgram& p = begun ? rest : p_; p.steps) backend_of(p.device).run_rows(p);
     if (program_observer) {
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+      const std::chrono::duration<double> took = Clock::now() - began;
       program_observer->ran(p_, {line_, static_cast<size_t>(p_.steps)}, took.count());
     }
     let_go();
@@ -217,7 +236,9 @@ class Held final : public InFlight {
     return n;
   }
 
-  Tensor join(int row, DType compute, DType result, const Value* args, int n, const Impl* like) {
+  // `self`: of a row in place.
+  Tensor join(int row, DType compute, DType result, const Value* args, int n, const Lying& lying,
+              const Tensor& self = Tensor()) {
     if (p_.steps == p_.kMostSteps) return {};
     const int inputs = p_.inputs;
     RowProgram::Step& step = p_.step[p_.steps];
@@ -230,7 +251,7 @@ class Held final : public InFlight {
         fits = false;
         break;
       }
-      fits = operand(args[j], like, step.operand[j]);
+      fits = operand(args[j], lying, step.operand[j]);
       // Comparisons of halves: as run.cpp does.
       if (result == DType::Bool && step.operand[j].from == From::Number &&
           (args[j].tag == Tag::Float ||
@@ -242,12 +263,18 @@ class Held final : public InFlight {
       forget_inputs(inputs);
       return {};
     }
-    const Tensor out = promised_like(Tensor(const_cast<Impl*>(like)), result);
+    Ref<Storage> unseen;  // what was held there, which no tensor has any more
+    if (self) unseen = promised_storage(self->storage->bytes, self.device());
+    const Tensor out = self ? self : promised_like(Tensor(const_cast<Impl*>(lying.own())), result);
     step.row = row, step.n = n, step.type = result;
     for (int j = 0; j < n; ++j)
       if (step.operand[j].from == From::Step)
         ends_ -= !std::exchange(read_[step.operand[j].index], true);
     ++ends_;
+    if (self) {
+      set_in_flight(*unseen, this);
+      out_[step_of(*self->storage)] = std::move(unseen);
+    }
     out_[p_.steps] = out->storage;
     ended_[p_.steps] = false;
     if (program_observer) line_[p_.steps] = here();
@@ -258,12 +285,14 @@ class Held final : public InFlight {
     return out;
   }
 
-  bool operand(const Value& v, const Impl* like, RowProgram::Operand& o) {
+  bool operand(const Value& v, const Lying& lying, RowProgram::Operand& o) {
     if (v.tag != Tag::Tensor) {
       o = {From::Number, 0, v.number()};
       return true;
     }
-    Impl* t = v.t;
+    const Impl* const like = lying.seen();
+    const Tensor seen = lying.of(v.t);
+    const Impl* const t = seen.get();
     Storage& s = *t->storage;
     const bool here = t->device == like->device;
     if (!here && !t->device.is_cpu()) return false;
@@ -346,12 +375,20 @@ class Held final : public InFlight {
 struct Fusion final : Deferral {
   Tensor take(int row, DType compute, DType result, const Value* args, int n,
               const Impl* like) override {
-    if (!is_floating(compute) || !(is_floating(result) || result == DType::Bool) ||
-        !like->contiguous || mode.eager || shapes_only ||
-        static_cast<size_t>(like->numel * dtype_size(result)) >
-            (like->device.is_cpu() ? kMostBytes : kMostBytesOnDevices))
-      return {};
+    if (!takes(compute, result, like)) return {};
     return Held::held().take(row, compute, result, args, n, like);
+  }
+  bool takes(DType compute, DType result, const Impl* like) override {
+    const bool cpu = like->device.is_cpu();
+    return is_floating(compute) && (is_floating(result) || result == DType::Bool) && !mode.eager &&
+           !shapes_only && (like->contiguous || (cpu && turned_pays(like))) &&
+           static_cast<size_t>(like->numel * dtype_size(result)) <=
+               (cpu ? kMostBytes : kMostBytesOnDevices);
+  }
+  bool take_in_place(int row, DType compute, const Value* args, int n,
+                     const Tensor& self) override {
+    return takes(compute, self.dtype(), self.get()) &&
+           Held::held().take_in_place(row, compute, args, n, self);
   }
   bool holds(const Storage& s) override { return Held::held().holds(s); }
   bool ends(const Op& op) override {

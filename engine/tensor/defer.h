@@ -2,7 +2,8 @@
 // (engine/fuse, which registers itself here because layers look down only). A held result has its
 // shape and type, and no memory yet: its storage is in flight (tensor/storage.h), so whoever reads
 // the values, Impl::data above all, has the rows run first. What a held row reads must not change
-// before it has run: in-place calls run all that is held, see apply and about_to_change.
+// before it has run: in-place calls run all that is held, see apply and about_to_change; but rows in
+// place of what is held may be held back in their turn.
 #pragma once
 #include <memory>
 
@@ -21,6 +22,11 @@ struct Deferral {
   // lanes hold.
   virtual Tensor take(int row, DType compute, DType result, const Value* args, int n,
                       const Impl* like) = 0;
+  // Is a result of this type, laid out as `like`, held back where there is room?
+  virtual bool takes(DType compute, DType result, const Impl* like) = 0;
+  // A row in place, of a tensor that is held back: true when its result is held back there instead.
+  virtual bool take_in_place(int row, DType compute, const Value* args, int n,
+                             const Tensor& self) = 0;
   virtual bool holds(const Storage& s) = 0;  // a row's result that this thread holds back?
   virtual bool ends(const Op& op) = 0;       // may its kernel call `end`?
   // Takes over what a kernel makes of a held row's result x; `out` are the kernel's results, which

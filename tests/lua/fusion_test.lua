@@ -55,7 +55,7 @@ local function program(seed, device)
   end
   local sums = {}
   local function step()
-    local kind = draw(25)
+    local kind = draw(28)
     local x, y = any(), any()
     if kind <= 6 then
       if x.dtype ~= torch.bool then keep(x[unary[draw(#unary)]](x)) end
@@ -99,6 +99,17 @@ local function program(seed, device)
       local mask = x[compare[draw(#compare)]](x, y)
       keep(torch.where(mask, x, y))
       if draw(2) == 1 then keep(mask * y) end
+    elseif kind >= 26 then
+      -- In place of what is held, which was read before and is read afterwards.
+      local z = draw(2) == 1 and x * 1.5 or x - 0.5
+      local before = draw(2) == 1 and z + y or nil
+      if draw(4) == 1 then sums[#sums + 1] = z:sum() end
+      z[({"relu_", "tanh_", "neg_", "square_"})[draw(4)]](z)
+      if draw(2) == 1 then z[({"add_", "mul_", "maximum", "div_"})[draw(4)]](z, y) end
+      if draw(2) == 1 then keep(z * 2) end
+      if draw(3) == 1 then z:sub_(z) end
+      keep(z)
+      if before then keep(before) end
     elseif kind >= 24 then
       -- What a product keeps of these may be computed again for its gradient.
       local F = torch.nn.functional
@@ -282,6 +293,17 @@ test("one row over what repeats gives the bits of the row run at once, on any nu
   torch.set_fusion(true)
 end)
 
+test("a zero that repeats keeps its sign", function()
+  for _, dtype in ipairs {"float32", "float64"} do
+    local row = torch.full({40}, -1., {dtype = dtype})
+    for _, from in ipairs {false, 1} do
+      for _, zero in ipairs {torch.full({3, 1}, -0.0, {dtype = dtype}), torch.tensor(-0.0, {dtype = dtype})} do
+        with_fusion(from, function() check.yes(torch.atan2(zero, row):lt(0):all():item()) end)
+      end
+    end
+  end
+end)
+
 fused("two conversions in one program keep their numbers apart when nobody has them any more", function()
   for _, types in ipairs {{"bool", "float64"}, {"int64", "float64"}, {"float32", "float64"}, {"bfloat16", "float32"}, {"uint8", "float32"}} do
     local a, b = torch.randint(0, 2, {40}):to(types[1]), torch.randint(0, 2, {40}):to(types[1])
@@ -323,6 +345,103 @@ test("chains of tensors larger than the caches give the bits of single rows", fu
   end
   local a, b = {with_fusion(false, chain)}, {with_fusion(1, chain)}
   for i = 1, 3 do check.yes(torch.equal(a[i], b[i]), "result " .. i) end
+end)
+
+-- Results with channels last, and other dense layouts, are held back as they lie.
+test("rows of any dense layout give the bits and the layout of rows run at once", function()
+  local F = torch.nn.functional
+  local function results(shape, dtype, grads)
+    torch.manual_seed(shape[1] + shape[2])
+    local function randn(s) return torch.randn(s):to(dtype) end
+    local c = shape[2]
+    local x, y = randn(shape), randn(shape)
+    local lying = #shape == 4 and x:contiguous {memory_format = "channels_last"} or x:transpose(1, 2):contiguous():transpose(1, 2)
+    local other = torch.empty_like(lying):copy_(y)
+    local along = {1, c}
+    while #along < #shape do along[#along + 1] = 1 end
+    local each, last = randn(along), randn {shape[#shape]}
+    local mean, var, w, b = torch.randn(c), torch.rand(c) + 0.5, torch.randn(c), torch.randn(c)
+    if grads then lying:requires_grad_() end
+    local out = {}
+    local function add(t) out[#out + 1] = t end
+    local h = lying * each + 0.5
+    add(h)
+    add((h + other):relu())                     -- all lie alike
+    add((h - y):tanh())                         -- one lies otherwise
+    add((h * last):sigmoid() - each)
+    local k = h * 2
+    add(k + other)
+    k:add_(other):relu_()
+    add(k)
+    k = other + each
+    local was = k * lying:detach()
+    k:mul_(lying:detach()):sub_(each):add_(y)
+    add(was)
+    add(k)
+    add(h:to "float64" * 2)
+    add(h:gt(0))
+    add((h + 1):sum())
+    add((h * 3):permute(table.unpack(#shape == 4 and {2, 4, 1, 3} or {2, 1})) + 1)
+    for _, t in ipairs {lying, x} do
+      local n = F.batch_norm(t, mean, var, w, b)
+      add(n)
+      add(F.relu(F.batch_norm(t, mean, var, w) + t))
+      n = F.batch_norm(t, mean, var)
+      add(F.batch_norm(n, mean, var, nil, b):add_(other):relu_())
+    end
+    local z = F.conv2d(randn {2, 3, 9, 9}, randn {4, 3, 3, 3})  -- lies with channels last, and does not say so
+    local v = (z * 2 + 1):relu_()
+    add(v:view(2, -1) * 2)
+    add(v)
+    if grads then
+      local total = 0
+      for _, t in ipairs(out) do
+        if t.requires_grad then total = total + t:float():sum() end
+      end
+      total:backward()
+      add(lying.grad)
+    end
+    return out
+  end
+  for _, shape in ipairs {{2, 8, 5, 7}, {3, 64, 8, 8}, {2, 128, 3, 5}, {1, 5, 9, 31}, {40, 33}, {300, 256}} do
+    for i, dtype in ipairs {"float32", "float64", "bfloat16", "float16"} do
+      for _, grads in ipairs {false, true} do
+        local a = with_fusion(false, results, shape, dtype, grads)
+        local b = with_fusion(1, results, shape, dtype, grads)
+        check.equal(#a, #b)
+        for k = 1, #a do
+          local name = ("[%s] %s: result %d"):format(table.concat(shape, ", "), dtype, k)
+          check.equal(a[k].dtype, b[k].dtype)
+          check.equal(a[k]:stride(), b[k]:stride())
+          check.yes(torch.equal(bits(a[k]), bits(b[k])), name)
+        end
+      end
+    end
+  end
+end)
+
+fused("a row in place joins what is held, and what was read before stays", function()
+  local x = torch.arange(1, 101, {dtype = "float32"})
+  local y = x * 2
+  local z = y + 1
+  y:mul_(3):add_(x)
+  check.equal(z, x * 2 + 1)
+  check.equal(y, x * 7)
+  local w = x - 50
+  local alias = w.data
+  w:relu_()
+  check.equal(alias, w)
+  w = x * 2
+  check.raises("broadcast", nil, function() w:add_(torch.ones(99)) end)
+  check.raises("broadcast", nil, function() w:add_(torch.ones(2, 100)) end)
+  w:add_(1)
+  check.equal(w, x * 2 + 1)
+  -- A gradient that wants the old value says so.
+  local a = x:clone():requires_grad_()
+  local b = a * 2
+  local c = b * b
+  b:add_(1)
+  check.raises("autograd", nil, function() c:sum():backward() end)
 end)
 
 test("what is only summed takes no memory", function()

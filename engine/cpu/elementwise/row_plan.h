@@ -13,7 +13,8 @@ namespace tycho::cpu {
 
 constexpr int64_t kElements = 1024;  // of a tile, at most
 constexpr int64_t kFirstCache = 32 << 10;
-constexpr int64_t kReach = 8192;  // elements, at most, of steps that need no tile
+constexpr int64_t kReach = 8192;   // elements, at most, of steps that need no tile
+constexpr int64_t kWrapped = 128;  // elements: no links take more at a time
 // Bytes of rows that are worth being read where they lie by a step of one or two operands, or of more.
 constexpr int64_t kShortestRow = 128, kLongerRow = 512;
 
@@ -57,6 +58,10 @@ struct RowPlan {
   // Steps that are run as links: how many from this one on, and each one's link; and whether what it
   // computes is stored for others than the next link.
   int8_t links[RowProgram::kMostSteps];
+  bool linked[RowProgram::kMostSteps];  // so: a step of many operands also by itself
+  // Of an input that repeats as a row, and that only links read: the elements after which they begin
+  // again, a power of two; or 0. Long tiles of what repeats would leave the first cache no room.
+  int64_t wraps[RowProgram::kMostInputs];
   LinkFn link[RowProgram::kMostSteps], load, store, pass, last;
   int8_t place[RowProgram::kMostSteps];  // the operand that is in registers
   bool kept[RowProgram::kMostSteps];
@@ -86,6 +91,7 @@ struct RowPlan {
   // apart from each other, and need no tiles?
   int64_t row = 0;
   bool lies_by_rows = false;
+  bool one_pass;  // all that is read and written goes on along all elements, in one loop
 
   // Results are written past the caches, if nothing reads them from there.
   const Lanes lanes;
@@ -156,6 +162,7 @@ struct RowPlan {
       for (int j = 0; j < p.step[k].n; ++j)
         lies_by_rows = lies_by_rows && p.step[k].operand[j].from != RowProgram::From::Step;
     }
+    one_pass = tiles == numbers && links[0] == p.steps;
     if (!period)
       period = reach;
     else if (period < elements)
@@ -200,7 +207,8 @@ struct RowPlan {
       for (int j = 0; j < s.n; ++j)
         if (s.operand[j].from == RowProgram::From::Step && s.operand[j].index == k - 1)
           ++reads, place[k] = static_cast<int8_t>(j);
-      link[k] = plain[k] && s.n <= 2 ? link_of(s.row, reads == 1 ? place[k] : 0) : nullptr;
+      const int in_registers = reads == 1 ? place[k] : 0;
+      link[k] = plain[k] && in_registers < 2 ? link_of(s.row, in_registers) : nullptr;
       const bool joins = reads == 1 && link[k] && link[k - 1];
       if (!joins) first = k, place[k] = 0;
       if (!joins && reads == 1 && link[k]) link[k] = link_of(s.row, 0);
@@ -209,6 +217,21 @@ struct RowPlan {
         const RowProgram::Operand& o = s.operand[j];
         if (o.from == RowProgram::From::Step && !(joins && o.index == k - 1))
           last_read[o.index] = k, read[o.index] = true;
+      }
+    }
+    for (int i = 0; i < p.inputs; ++i) {
+      const RowProgram::Input& in = p.input[i];
+      const bool row =
+          in.count != p.numel && in.inner == 1 && std::has_single_bit(uint64_t(in.count));
+      wraps[i] = row ? std::max(in.count, kWrapped) : 0;
+    }
+    for (int k = 0; k < p.steps; k += links[k]) {
+      const bool all = links[k] > 1 || (link[k] && p.step[k].n > 2);
+      for (int j = k; j < k + links[k]; ++j) {
+        linked[j] = all;
+        for (int o = 0; o < p.step[j].n && !all; ++o)
+          if (p.step[j].operand[o].from == RowProgram::From::Input)
+            wraps[p.step[j].operand[o].index] = 0;
       }
     }
     for (int k = 0; k < p.steps; k += links[k])

@@ -39,7 +39,8 @@ using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
 
 // A link: a short row that finds one operand in registers, leaves its result there, and jumps to the
 // link behind it. `*memory` is where the other operand begins, or what kLinkStore writes to; `*mask` is -1,
-// or 0 where the other operand is one value, of which there are kRepeatedBytes, or all elements if those are fewer.
+// or 0 where the other operand is one value, of which there are kRepeatedBytes, or all elements if those are fewer,
+// or bytes - 1 where it begins again after so many. A row of more operands has the others in links behind it.
 using LinkFn = void (*)();  // each level knows the arguments
 constexpr int kRepeatedBytes = 512;
 struct Link {

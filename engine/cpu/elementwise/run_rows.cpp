@@ -70,6 +70,18 @@ void load_repeated(const RowProgram::Input& in, int lanes, int lane_bytes, char*
   }
 }
 
+// Where elements are within rounds of so many, without a division for each tile.
+struct Round {
+  int64_t size = 1, now = 0, step = 0, left = 0;  // `left` of `step` elements behind whole rounds
+  Round() = default;
+  Round(int64_t n, int64_t at) : size(n), now(at % n) {}
+  void go_on(int64_t m) {
+    if (m != step) step = m, left = m % size;
+    now += left;
+    if (now >= size) now -= size;
+  }
+};
+
 // The tiles of elements [begin, end) through all steps.
 class TileRun {
  public:
@@ -97,16 +109,18 @@ class TileRun {
     int n = 0;
     for (int k = 0; k < p.steps; k += plan.links[k]) {
       first[k] = link + n;
-      if (plan.links[k] > 1) n += make_links(k, link + n);
+      if (plan.linked[k]) n += make_links(k, link + n);
     }
   }
 
   void run(int64_t begin, int64_t end) {
     int64_t from = begin, until = end;  // the piece
+    for (int i = 0; i < p.inputs; ++i) place[i] = Round(p.input[i].count * p.input[i].inner, begin);
+    Round within(plan.period, begin);
     for (int64_t at = begin, m; at < end; at += m) {
       if (p.ends && at % unit % piece == 0)
         from = at, until = std::min({end, at + piece, at + unit - at % unit});
-      m = plan.tiles ? std::min(plan.reach, plan.period - at % plan.period) : end - at;
+      m = plan.one_pass ? end - at : std::min(plan.reach, plan.period - within.now);
       m = std::min(m, until - at);
       if (m > plan.elements) m -= m % plan.elements;  // what links leave goes through tiles
       for (int k = 0; k < p.steps; ++k) {
@@ -118,7 +132,7 @@ class TileRun {
       }
       load_inputs(at, m);
       for (int k = 0; k < p.steps; k += plan.links[k]) {
-        const int64_t done = plan.links[k] == 1         ? 0
+        const int64_t done = !plan.linked[k]            ? 0
                              : plan.lanes == Lanes::F32 ? level_of::run_links_f32(first[k], m)
                                                         : level_of::run_links_f64(first[k], m);
         for (int j = k; j < k + plan.links[k]; ++j)
@@ -132,6 +146,9 @@ class TileRun {
         const RowProgram::Step& s = p.step[k];
         p.end[i]->take(s.to ? s.to + from * dtype_size(s.type) : piece_of(k), from, until - from);
       }
+      within.go_on(m);
+      for (int i = 0; i < p.inputs; ++i)
+        if (p.input[i].count != p.numel) place[i].go_on(m);
     }
   }
 
@@ -144,7 +161,8 @@ class TileRun {
            : o.from == RowProgram::From::Step ? &result[o.index]
                                               : &number[plan.from[k][j]];
   }
-  // -1, or 0 where the operand is one value.
+  // Which bits of an element's distance count: all (-1), none (0) where the operand is one value, or
+  // those below where it begins again.
   const int64_t* mask_of(int k, int j) const {
     const RowProgram::Operand& o = p.step[k].operand[j];
     return o.from == RowProgram::From::Input  ? &mask[o.index]
@@ -176,14 +194,23 @@ class TileRun {
         continue;
       }
       mask[i] = -1;
-      const int64_t place = at % in.count;
-      if (in.inner == 1 && in.dtype == plan.lane_type && place + m <= in.count) {
-        input[i] = const_cast<char*>(in.data + place * size);
+      const int64_t now = place[i].now;
+      if (in.inner == 1 && in.dtype == plan.lane_type && now + m <= in.count) {
+        input[i] = const_cast<char*>(in.data + now * size);
         continue;
       }
-      const int64_t now = at % (in.count * in.inner);
       input[i] = tile(plan.loaded[i]);
-      mask[i] = now % in.inner + m <= in.inner ? 0 : -1;
+      if (const int64_t n = plan.wraps[i]; n && now == 0 && n <= m) {
+        mask[i] = n * bytes - 1;
+        if (in.dtype == plan.lane_type && n == in.count) {
+          input[i] = const_cast<char*>(in.data);
+        } else if (loaded[i] < n || phase[i] != 0) {
+          load_repeated(in, lanes, bytes, input[i], at, n);
+          phase[i] = 0, loaded[i] = n;
+        }
+        continue;
+      }
+      mask[i] = in.inner > 1 && now % in.inner + m <= in.inner ? 0 : -1;
       if (!mask[i]) {
         level_of::load_tile(value, dtype, input[i], in.data + now / in.inner * size, 0,
                             std::min(repetitions, m));
@@ -206,6 +233,7 @@ class TileRun {
       const bool reads = other < p.step[j].n;
       to[n++] = {plan.link[j], reads ? place_of(j, other) : &result[j],
                  reads ? mask_of(j, other) : &each};
+      for (int i = 2; i < p.step[j].n; ++i) to[n++] = {nullptr, place_of(j, i), mask_of(j, i)};
       if (plan.kept[j]) to[n++] = {plan.passes[j] ? plan.pass : plan.store, &result[j], &each};
     }
     to[n++] = {plan.last, nullptr, nullptr};
@@ -245,11 +273,12 @@ class TileRun {
   // leave the tiles go.
   char *input[RowProgram::kMostInputs], *result[RowProgram::kMostSteps],
       *memory[RowProgram::kMostSteps] = {}, *number[RowProgram::kMostSteps * kOperands];
-  Link link[3 * RowProgram::kMostSteps];
+  Link link[6 * RowProgram::kMostSteps];
   const Link* first[RowProgram::kMostSteps];  // where links begin
   static constexpr int64_t each = -1, one = 0;
-  // 0 where the elements at work are one value.
+  // See mask_of.
   int64_t mask[RowProgram::kMostInputs];
+  Round place[RowProgram::kMostInputs];
   int64_t phase[RowProgram::kMostInputs], loaded[RowProgram::kMostInputs] = {};
 };
 

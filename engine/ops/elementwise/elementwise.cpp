@@ -192,6 +192,16 @@ inline bool defer(Call& c, int row, int operands, DType compute, DType result, c
   return true;
 }
 
+// Is the row held back that changes what is held (apply let it come here so)? Otherwise nothing is held
+// any more.
+[[gnu::noinline]] bool follow_held(Call& c, int row, int operands, DType compute, DType result) {
+  const Tensor& self = c.tensor(0);
+  if (result == self.dtype() && deferral->take_in_place(row, compute, c.arg, operands, self))
+    return true;
+  about_to_change(self, c.op->name);
+  return false;
+}
+
 // The same where no operand has the result's shape, as a column and a row.
 [[gnu::noinline]] bool defer_stretched(Call& c, int row, int operands, DType compute, DType result,
                                        const Sizes& shape, Device device) {
@@ -303,6 +313,7 @@ void apply_row(Call& c) {
     if (c.inplace) {
       check_place(c, info, info.type == RowType::Test ? DType::Bool : result, shape);
       c.out.push_back(c.tensor(0));
+      if (rows_held && follow_held(c, row, operands, compute, result)) return;
     } else {
       // Laid out as the first tensor that has the whole shape, and if one does each element once.
       const Impl* like = nullptr;

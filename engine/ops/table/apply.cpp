@@ -156,13 +156,22 @@ inline bool is_cast(const Call& c) {
   return c.op == &cast;
 }
 
+// May the call, a row in place, be held back behind what its tensor waits for? Nothing is read then that
+// it would change.
+bool may_follow_held(const Call& c) {
+  if (!rows_held || c.op->row < 0 || c.arg[0].tag != Tag::Tensor) return false;
+  const Storage& s = *c.arg[0].t->storage;
+  return deferral->holds(s) && !s.read_again && !before_change &&
+         !(mode.grad && reads_overwritten(c));
+}
+
 // Waits for inputs whose values are still on their way (Storage::in_flight), but that rows which are
 // held back may be joined by another one, a cast, or what is composed of them. A call that changes an
 // input changes nothing that is yet to be read.
 // True when they stand for one example of many, whose values nobody waits for (batch.h).
 [[gnu::noinline]] bool wait_for_inputs(const Call& c) {
   if (has_batches(c)) return true;
-  if (c.inplace || !c.op->written_inputs.empty()) run_held_rows();
+  if ((c.inplace && !may_follow_held(c)) || !c.op->written_inputs.empty()) run_held_rows();
   // Of a composition the operations inside wait.
   const bool composed = c.op->compose && !c.op->kernel_on(backend_of(c));
   const bool joins = c.op->row >= 0 || is_cast(c) || composed,
@@ -188,6 +197,7 @@ inline bool ready(const Call& c) {
     return true;
   }
   grad::check_inplace(c);
+  if (may_follow_held(c)) return false;
   about_to_change(c.tensor(0), op.name);
   if (op.inplace != Inplace::Copy && (op.row < 0 || !mode.grad || !reads_overwritten(c)))
     return false;

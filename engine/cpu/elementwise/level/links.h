@@ -22,11 +22,11 @@ TYCHO_INLINE Chain<T> chain_of(const Link* link) {
   return reinterpret_cast<Chain<T>>(link->fn);
 }
 
-// f(v, k) for each of the lanes, then the next link.
-template <class T, class F>
+// f(v, k) for each of the lanes, then the next link, `links` further.
+template <class T, int links = 1, class F>
 TYCHO_INLINE void each_linked(TYCHO_LINK_VALUES(T), const Link* link, int64_t at, F f) {
   f(v0, 0), f(v1, 1), f(v2, 2), f(v3, 3), f(v4, 4), f(v5, 5), f(v6, 6), f(v7, 7);
-  return chain_of<T>(link + 1)(v0, v1, v2, v3, v4, v5, v6, v7, link + 1, at);
+  return chain_of<T>(link + links)(v0, v1, v2, v3, v4, v5, v6, v7, link + links, at);
 }
 
 template <class T>
@@ -45,6 +45,17 @@ void link_row(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
       const Lane<T> y = Lane<T>::load(p + k * Lane<T>::size);
       v = (place == 0 ? Value::value(x, y, x, x) : Value::value(y, x, y, y)).v;
     }
+  });
+}
+// Three other operands, where this link and the two behind it say.
+template <class T, class Value>
+void link_row_of_four(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
+  const T *const b = place_of<T>(link, at), *const c = place_of<T>(link + 1, at),
+                 *const d = place_of<T>(link + 2, at);
+  return each_linked<T, 3>(v0, v1, v2, v3, v4, v5, v6, v7, link, at, [&](Raws<T>& v, int k) {
+    const int64_t i = k * Lane<T>::size;
+    v = Value::value(Lane<T>(v), Lane<T>::load(b + i), Lane<T>::load(c + i), Lane<T>::load(d + i))
+            .v;
   });
 }
 template <class T>
@@ -77,6 +88,8 @@ void link_last(TYCHO_LINK_VALUES(T), const Link*, int64_t) {
 // Short rows, and of floats those that networks have between them.
 template <class T, LevelType type, class Value, int operands, int place>
 constexpr LinkFn pick_link() {
+  if constexpr (is_one_of<Value, Value_normalised> && place == 0)
+    return reinterpret_cast<LinkFn>(link_row_of_four<T, Value>);
   if constexpr (place < operands && operands <= 2 && has_floats(type) && type != LevelType::Test &&
                 (is_short<Value> ||
                  (sizeof(T) == 4 &&

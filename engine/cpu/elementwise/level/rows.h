@@ -34,7 +34,7 @@ struct Elements {
   TYCHO_INLINE void spread(T (&room)[n]) {
     if (mask) return;
     typedef T V __attribute__((vector_size(TYCHO_LANE_BYTES)));
-    const V v = V{} + *p;
+    const V v = *p - V{};  // keeps the sign of a zero
     for (int i = 0; i < n; i += static_cast<int>(sizeof v / sizeof(T)))
       memcpy(room + i, &v, sizeof v);
     p = room;
