@@ -346,7 +346,7 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
       ++shape[1];
       const Tensor even = empty_channels_last(shape, out.dtype(), out.device());
       input_gradient(c, seen, one_more_channel(w, false), even);
-      return copy_raw(out, op<"narrow">(even, 1, int64_t{0}, out.size(1)));
+      return copy_raw(out, op<"narrow">(as_it_lies(even), 1, int64_t{0}, out.size(1)));
     }
     const Tensor gl = channels_last(g, g.dtype()), wd = seen.all_taps ? dense(w, false) : w;
     if (onednn_conv_input(v, gl.data(), plain(wd, seen), out.data())) return;

@@ -124,7 +124,7 @@ bool few_windows(const Convolution& c) {
   const int64_t out = c.out_channels / c.groups, weights = w.channels / c.groups * taps * out;
   // Of many rows, taps that see padding are work that others leave out.
   constexpr int64_t kFewRows = 24;
-  constexpr double kSeen = 0.8;
+  constexpr double kSeen = 0.7;
   return rows > 0 && rows <= kMostRows && out >= kOutputs && taps > 1 &&
          (rows <= kFewRows || BandsSeen(w).share() >= kSeen) &&
          weights >= std::max(kEnoughWeights, kWeightsOfRows * rows * rows);
