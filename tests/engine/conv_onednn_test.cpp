@@ -105,6 +105,18 @@ TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
   }
 }
 
+// Of single channels and odd ones, and of few windows in a line.
+TEST(ConvOneDnn, PairsThatRunAlongALineAgree) {
+  const bool before = cpu::use_pairs(true);
+  for (const Case& c : {Case{{9, 1, 17, 19}, {40, 1, 3, 7}, {2, 2}, {1, 3}, {1, 1}},
+                        Case{{5, 1, 14, 40}, {33, 1, 5, 4}, {1, 1}, {2, 0}, {1, 1}},
+                        Case{{4, 3, 21, 33}, {18, 3, 2, 2}, {1, 1}, {0, 1}, {1, 1}},
+                        Case{{8, 37, 9, 5}, {50, 37, 3, 2}, {2, 2}, {1, 1}, {1, 1}},
+                        Case{{8, 130, 9, 4}, {24, 130, 5, 5}, {1, 1}, {4, 2}, {1, 1}}})
+    agree(c, DType::BFloat16, 1.2e-2);
+  cpu::use_pairs(before);
+}
+
 // Lanes run along lines there.
 TEST(ConvFew, ResultsAndGradientsOfFewChannelsAgree) {
   for (int64_t few = 1; few <= 9; ++few) {

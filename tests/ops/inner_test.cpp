@@ -135,6 +135,15 @@ TEST(Inner, EndsForWhatTheGraphHasSaved) {
   EXPECT_THROW(grad::gradients({op<"sum">(y)}, {leaf}, {}, {}), Error);
 }
 
+TEST(Inner, StaysWhereConvolutionsTakeSteps) {
+  const Tensor x = inner(images({2, 3, 6, 5})), w = images({4, 3, 1, 1});
+  const Sizes steps{2, 2};
+  const Tensor y = op<"conv2d">(x, w, Value(), steps);
+  EXPECT_TRUE(x->inner && y->inner);
+  EXPECT_EQ(difference(y, op<"conv2d">(copied(x), w, Value(), steps), 1e-6), "");
+  EXPECT_TRUE(op<"conv_transpose2d">(y, images({4, 32, 1, 1}), Value(), steps)->inner);
+}
+
 TEST(Inner, ConvolutionsGiveWhatPyTorchShows) {
   const Tensor x = images({2, 3, 6, 5}), w = images({4, 3, 3, 3});
   const Tensor y = op<"conv2d">(x, w);

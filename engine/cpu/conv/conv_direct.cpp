@@ -26,11 +26,13 @@ struct Direct {
   const Convolution& c;
   const Window& w;
   int type, size, unit_cols;
-  bool pairs;        // bfloat16, two numbers a tap
+  bool pairs;        // bfloat16, two numbers a tap; results are rounded box by box
   int type_of_sums;  // of panels and results, of `wide` bytes
   int wide;
-  bool narrow;              // half lanes: the panels have few columns
-  int64_t line, taps, out;  // taps of a pixel and of a window, channels of the result, per group
+  bool narrow;  // half lanes: the panels have few columns
+  // Numbers of a window that lie side by side, such pieces in a row of taps, and taps in one.
+  int64_t piece, pieces, line;
+  int64_t taps, out;  // of a window, channels of the result, per group
   BandsSeen bands;
   bool in_place;  // no tap sees padding: nothing is copied
   int64_t cut;    // taps at a time: panels of them stay in the first-level cache
@@ -48,8 +50,10 @@ struct Direct {
         pairs(type == 3),
         type_of_sums(pairs ? 0 : type),
         wide(pairs ? 4 : size),
-        line(blocks(w.channels / c.groups, pairs ? 2 : 1)),
-        taps(w.bands() * w.kernel[2] * line),
+        piece(w.channels / c.groups * (joined() ? w.kernel[2] : 1)),
+        pieces(joined() ? 1 : w.kernel[2]),
+        line(blocks(piece, pairs ? 2 : 1)),
+        taps(w.bands() * pieces * line),
         out(c.out_channels / c.groups),
         bands(w),
         whole{w.images, w.out[0], w.out[1], w.out[2]},
@@ -69,6 +73,8 @@ struct Direct {
     for (int d = 0; d < 3; ++d) extent[d] = in_place ? w.in[d] : seen(d, box[d + 1]);
   }
 
+  // A line's pixels are one piece: pairs then are whole ones but for the last.
+  bool joined() const { return c.groups == 1 && w.dilation[2] == 1; }
   int64_t seen(int d, int64_t results) const {
     return (results - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1;
   }
@@ -107,6 +113,7 @@ struct Direct {
     return static_cast<const char*>(p) + i * wide;
   }
   char* at_wide(void* p, int64_t i) const { return static_cast<char*>(p) + i * wide; }
+  char* at_result(void* p, int64_t i) const { return static_cast<char*>(p) + i * size; }
   int64_t group_panels() const { return up(out, unit_cols) * taps; }
   int64_t place(int64_t n, int64_t z, int64_t y, int64_t x) const {
     return (((n * extent[0] + z) * extent[1] + y) * extent[2] + x) * w.channels;
@@ -125,27 +132,26 @@ struct Direct {
           level_of::gemm_pack_b(type_of_sums, from, taps, int64_t{1}, out, depth, panels);
       }
   }
-  // The weight in whole pairs: of an odd number of channels the last one's fellow is 0.
+  // The weight in whole pairs: of an odd number the last one's fellow is 0.
   void pair_up(const void* weight, void* to) const {
-    const int64_t channels = w.channels / c.groups, pixels = c.out_channels * taps / line;
+    const int64_t count = c.out_channels * taps / line;
     const auto* from = static_cast<const uint16_t*>(weight);
     auto* pair = static_cast<uint16_t*>(to);
-    for (int64_t i = 0; i < pixels; ++i, from += channels, pair += 2 * line) {
-      std::memcpy(pair, from, static_cast<size_t>(channels) * 2);
-      if (channels % 2) pair[channels] = 0;
+    for (int64_t i = 0; i < count; ++i, from += piece, pair += 2 * line) {
+      std::memcpy(pair, from, static_cast<size_t>(piece) * 2);
+      if (piece % 2) pair[piece] = 0;
     }
   }
   // Where the numbers of a window lie.
   std::vector<int64_t> tap_places() const {
-    const int64_t channels = w.channels / c.groups;
     std::vector<int64_t> places;
     places.reserve(static_cast<size_t>(taps));
     for (int64_t z = 0; z < w.kernel[0]; ++z)
       for (int64_t y = 0; y < w.kernel[1]; ++y)
-        for (int64_t x = 0; x < w.kernel[2]; ++x) {
-          const int64_t pixel = place(0, z * w.dilation[0], y * w.dilation[1], x * w.dilation[2]);
-          for (int64_t i = 0; i < channels; i += pairs ? 2 : 1)
-            places.push_back(pairs && i + 1 == channels ? ~(pixel + i) : pixel + i);
+        for (int64_t x = 0; x < pieces; ++x) {
+          const int64_t first = place(0, z * w.dilation[0], y * w.dilation[1], x * w.dilation[2]);
+          for (int64_t i = 0; i < piece; i += pairs ? 2 : 1)
+            places.push_back(pairs && i + 1 == piece ? ~(first + i) : first + i);
         }
     return places;
   }
@@ -171,6 +177,34 @@ struct Direct {
           std::memcpy(to + left, at(x, (line * w.in[2] + from[2] + first[2]) * w.channels), inside);
           std::memset(to + left + inside, 0, all - left - inside);
         }
+  }
+};
+
+// Sums of some windows in float32, on their way to bfloat16: where they are taken cut by cut.
+struct PairSums {
+  static constexpr int64_t kNear = 64 << 10;  // bytes
+  const Direct& p;
+  bool needed;
+  int64_t rows;  // at a time
+  Scratch sums;
+  std::vector<int64_t> at;
+
+  PairSums(const Direct& direct, int64_t most)
+      : p(direct),
+        needed(p.pairs && (p.cut < p.taps || p.bands.some())),
+        rows(needed ? std::clamp<int64_t>(kNear / (p.out * 4), 24, most) : most),
+        sums(static_cast<size_t>(needed ? rows * p.out * 4 : 0)) {
+    for (int64_t i = 0; i < rows && needed; ++i) at.push_back(i * p.out);
+  }
+  // To the places of n windows, `y` those of the group; windows of a line lie a pixel apart.
+  void round(const int64_t* to, int64_t n, uint16_t* y) const {
+    for (int64_t i = 0, end; i < n; i = end) {
+      end = i + 1;
+      while (end < n && to[end] - to[end - 1] == p.c.out_channels) ++end;
+      const auto* const from = reinterpret_cast<const float*>(sums.data()) + i * p.out;
+      const Rounded16 r{end - i, p.out, from, p.out, nullptr, false, y + to[i], p.c.out_channels};
+      level_of::gemm16_round(false, &r);
+    }
   }
 };
 
@@ -216,15 +250,18 @@ struct BoxWindows {
 void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
   const Direct p(c);
   const Scratch panels(static_cast<size_t>(p.group_panels() * c.groups * p.wide));
-  const bool odd = p.pairs && c.window.channels / c.groups % 2;
+  const bool odd = p.pairs && p.piece % 2;
   const Scratch whole(odd ? static_cast<size_t>(c.out_channels * p.taps * p.wide) : 0);
   if (odd) p.pair_up(w, whole.data());
   p.pack(odd ? whole.data() : w, panels.data());
   const std::vector<int64_t> places = p.tap_places();
-  const int64_t band = c.window.kernel[2] * p.line;
+  const int64_t band = p.pieces * p.line;
   parallel_for(p.parts(), 1, [&](int64_t first, int64_t last) {
     const Scratch pixels(p.in_place ? 0 : static_cast<size_t>(p.room()));
     BoxWindows windows(p);
+    constexpr int64_t kRows = 192;  // whose results stay near while cuts are added
+    const PairSums sums(p, kRows);
+    const int type = p.pairs && !sums.needed ? 4 : p.type;
     for (int64_t part = first; part < last; ++part) {
       Box begin, n;
       for (int64_t d = 3, rest = part; d >= 0; rest /= p.count[d--]) {
@@ -235,12 +272,13 @@ void conv_direct(const Convolution& c, const void* x, const void* w, const void*
       const void* const from = p.in_place ? x : pixels.data();
       for (int64_t line = 0, next; line < n[1] * n[2]; line = next) {
         next = windows.take(begin, n, line);
-        constexpr int64_t kRows = 192;  // whose results stay near while cuts are added
-        for (int64_t row = 0; row < windows.count; row += kRows)
+        for (int64_t row = 0; row < windows.count; row += sums.rows)
           for (int64_t g = 0; g < c.groups; ++g) {
             ConvRows r{};
-            r.windows = std::min(kRows, windows.count - row), r.columns = p.out;
+            r.windows = std::min(sums.rows, windows.count - row), r.columns = p.out;
             r.from = windows.from.data() + row, r.to = windows.to.data() + row;
+            const int64_t* const places_of_results = r.to;
+            if (sums.needed) r.to = sums.at.data();
             r.begin = bias ? 2 : 0;
             const void* const at = p.at(from, g * (c.window.channels / c.groups));
             const void* const bias_g = bias ? p.at_wide(bias, g * p.out) : nullptr;
@@ -249,11 +287,11 @@ void conv_direct(const Convolution& c, const void* x, const void* w, const void*
               const void* const by =
                   p.at_wide(panels.data(), g * p.group_panels() + up(p.out, p.unit_cols) * cut +
                                                (a - cut) * p.unit_cols);
-              void* const to = p.at_wide(y, g * p.out);
+              void* const to = sums.needed ? sums.sums.data() : p.at_result(y, g * p.out);
               if (p.narrow)
-                v3::conv_rows(p.type, &r, at, by, bias_g, to);
+                v3::conv_rows(type, &r, at, by, bias_g, to);
               else
-                level_of::conv_rows(p.type, static_cast<const ConvRows*>(&r), at, by, bias_g, to);
+                level_of::conv_rows(type, static_cast<const ConvRows*>(&r), at, by, bias_g, to);
               r.begin = 1;
             };
             for (int64_t k = 0; k < p.taps; k += p.cut) {
@@ -265,6 +303,8 @@ void conv_direct(const Convolution& c, const void* x, const void* w, const void*
                            });
             }
             if (r.begin != 1) sum(0, 0, 0);  // windows that see nothing
+            if (sums.needed)
+              sums.round(places_of_results, r.windows, static_cast<uint16_t*>(y) + g * p.out);
           }
       }
     }

@@ -4,8 +4,8 @@
 
 namespace tycho::cpu {
 
-// As conv_forward (conv.h); also of bfloat16, where pairs are quick (library/onednn.h): bias and y are float32
-// then.
+// As conv_forward (conv.h); also of bfloat16, where pairs are quick (library/onednn.h): bias is float32 then,
+// and sums are rounded once.
 void conv_direct(const Convolution& c, const void* x, const void* w, const void* bias, void* y);
 
 }  // namespace tycho::cpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/ops/nn/conv.h"
 #include "engine/ops/shape/create.h"
@@ -54,8 +55,9 @@ Tensor one_more_channel(const Tensor& t, bool last) {
   ++shape[1];
   const Tensor to = last ? empty_channels_last(shape, t.dtype(), t.device())
                          : empty(shape, t.dtype(), t.device());
-  copy_raw(op<"narrow">(to, 1, int64_t{0}, t.size(1)), t);
-  fill_raw(op<"narrow">(to, 1, t.size(1), int64_t{1}), Value(int64_t{0}));
+  const Tensor all = as_it_lies(to);
+  copy_raw(op<"narrow">(all, 1, int64_t{0}, t.size(1)), t);
+  fill_raw(op<"narrow">(all, 1, t.size(1), int64_t{1}), Value(int64_t{0}));
   return to;
 }
 

@@ -11,6 +11,11 @@ namespace tycho::cpu {
 
 inline Sizes kernel_of(const Tensor& w) { return Sizes(w->shape + 2, w.rank() - 2); }
 
+// To be cut and turned as it lies: a view of an inner tensor (tensor/tensor.h) would straighten it.
+inline Tensor as_it_lies(const Tensor& t) {
+  return t->inner ? alias(t, t.shape(), t.strides(), t->offset) : t;
+}
+
 // What of a convolution does something: windows whose steps and whose taps' distances have a common
 // factor see every so-many-th pixel, and taps over wide padding see none. Nothing else is laid out,
 // packed and multiplied.
@@ -72,11 +77,13 @@ struct Seen {
 
   // Views of what is left.
   Tensor pixels(Tensor x) const {
+    if (!all_pixels) x = as_it_lies(x);
     for (int d = 0; d < step.n; ++d)
       if (step[d] > 1) x = op<"slice">(x, d + 2, begin[d], end[d], step[d]);
     return x;
   }
   Tensor weight(Tensor w) const {
+    if (!all_taps) w = as_it_lies(w);
     for (int d = 0; d < taps.n && !all_taps; ++d)
       if (taps[d] != w.size(d + 2)) w = op<"narrow">(w, d + 2, first[d], taps[d]);
     return w;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/conv/conv_reach.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
 
@@ -121,7 +122,11 @@ bool few_windows(const Convolution& c) {
   const Window& w = c.window;
   const int64_t taps = w.bands() * w.kernel[2], rows = w.rows();
   const int64_t out = c.out_channels / c.groups, weights = w.channels / c.groups * taps * out;
+  // Of many rows, taps that see padding are work that others leave out.
+  constexpr int64_t kFewRows = 24;
+  constexpr double kSeen = 0.7;
   return rows > 0 && rows <= kMostRows && out >= kOutputs && taps > 1 &&
+         (rows <= kFewRows || BandsSeen(w).share() >= kSeen) &&
          weights >= std::max(kEnoughWeights, kWeightsOfRows * rows * rows);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/cpu/conv/conv_few.h"
+#include "engine/cpu/conv/conv_seen.h"
 
 namespace tycho::cpu {
 
@@ -55,6 +56,8 @@ Sizes turned(Sizes sizes, int spatial, int d) {
   return sizes;
 }
 
-Tensor turned(const Tensor& t, int d) { return op<"transpose">(t, d + 2, t.rank() - 1); }
+Tensor turned(const Tensor& t, int d) {
+  return op<"transpose">(as_it_lies(t), d + 2, t.rank() - 1);
+}
 
 }  // namespace tycho::cpu

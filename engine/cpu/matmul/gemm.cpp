@@ -1,6 +1,8 @@
 // Matrix products: the way that fits a shape. Small ones run straight on the operands.
 #include "engine/cpu/matmul/gemm.h"
 
+#include <cstring>
+
 #include "engine/base/parallel.h"
 #include "engine/cpu/library/onednn.h"
 #include "engine/cpu/matmul/gemm_parts.h"
@@ -18,6 +20,17 @@ void add_bias_of(const Product& p) {
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t j = 0; j < p.n; ++j)
       static_cast<T*>(p.c)[i * p.c_row + j] += static_cast<const T*>(p.bias)[j];
+}
+
+// A column times a whose columns have gaps: these come with their cache lines anyway, so they are
+// multiplied too.
+void gemv_with_gaps(const Product& p, int size) {
+  const int64_t all = (p.m - 1) * p.a_row + 1;
+  const Scratch y(static_cast<size_t>(all * size));
+  gemv({p.dtype, all, p.k, p.a, p.b, y.data(), 1, p.a_col, p.b_row, 1, p.alone, p.bias});
+  for (int64_t i = 0; i < p.m; ++i)
+    std::memcpy(at(p.c, i * p.c_row, size), at(y.data(), i * p.a_row, size),
+                static_cast<size_t>(size));
 }
 
 // Packs b whole when its rows are not contiguous; a is read in place.
@@ -87,6 +100,10 @@ void gemm(const Product& p) {
       return;
     }
   }
+  constexpr int64_t kGap = 4, kLong = 64;
+  if (!p.add && p.n == 1 && p.a_row > 1 && p.a_row <= kGap && p.m >= kLong && p.k > 1 &&
+      p.a_col > (p.m - 1) * p.a_row && p.dtype != DType::Int64)
+    return gemv_with_gaps(p, size);
   if (gemm_thin(p)) return;
   // Where the number of threads decides, both ways must sum in the same order.
   const bool one_thread = p.k <= depth_of(size) && (p.alone || get_num_threads() == 1);

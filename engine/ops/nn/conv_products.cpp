@@ -64,6 +64,30 @@ double products_with(const Tensor& sums, const Tensor& weight) {
   return channels > 0 ? 2 * count_of(sums) * count_of(weight) / channels : 0;
 }
 
+const Op& convolution_layout =
+    add_op({.name = "convolution_layout",
+            .args = "input",
+            .doc = "The same images with channels side by side in memory, unseen by the user.",
+            .where = kHidden,
+            .shape =
+                [](Call& c) {
+                  const Tensor& x = c.tensor(0);
+                  c.out.push_back(empty_channels_last(x.shape(), x.dtype(), x.device()));
+                },
+            .run = [](Call& c) { copy_raw(c.out[0], c.tensor(0)); },
+            .grad = [](Backward& b) { b.set(0, b.g()); },
+            .samples =
+                [](Samples& s) {
+                  s.add({s.normal({2, 3, 5, 4})});
+                }});
+
+// A row-major gradient that both products of it would bring into their layout.
+Tensor laid_out_once(const Tensor& g) {
+  constexpr int64_t kSmall = 1 << 12;
+  const bool plain = g->contiguous && g.device().is_cpu() && g.numel() >= kSmall && g.size(1) > 1;
+  return plain && !is_channels_last(g) ? op<"convolution_layout">(g) : g;
+}
+
 const Op& convolution =
     add_op({.name = "convolution",
             .args = "input, weight, bias: tensor?, " PLACES,
@@ -73,14 +97,15 @@ const Op& convolution =
             .shape = convolution_shape,
             .grad =
                 [](Backward& b) {
-                  const Tensor g = b.g();
+                  const Tensor given = b.g();
+                  const Tensor g = b.needs(0) && b.needs(1) ? laid_out_once(given) : given;
                   if (b.needs(0))
                     b.set(0, op<"convolution_input">(g, b.in(1), spatial(b.shape(0)), b.ints(3),
                                                      b.ints(4), b.ints(5), b.integer(6)));
                   if (b.needs(1))
                     b.set(1, op<"convolution_weight">(g, b.in(0), spatial(b.shape(1)), b.ints(3),
                                                       b.ints(4), b.ints(5), b.integer(6)));
-                  if (b.needs(2)) b.set(2, op<"sum">(g, bias_dims(g.rank())));
+                  if (b.needs(2)) b.set(2, op<"sum">(given, bias_dims(g.rank())));
                 },
             .samples =
                 [](Samples& s) {
@@ -174,6 +199,7 @@ Tensor of_all_examples(const Spread& s, int i) {
 }
 void set_groups(Spread& s) { s.all.arg[6] = Value(s.one.integer(6) * s.examples); }
 
+BATCH("convolution_layout", by_images);
 BATCH("convolution", [](Spread& s) -> BatchResults {
   if (!s.batched(1) && !s.batched(2)) return by_images(s, true);
   s.all.set(0, as_groups(s, 0));

@@ -3,6 +3,7 @@
 // lanes.
 #include "engine/cpu/conv/conv_rows.h"
 
+#include "engine/cpu/lanes/storage.h"
 #include "engine/cpu/matmul/level/gemm.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -10,21 +11,34 @@ namespace {
 
 constexpr int kWindows = 6;  // as many addresses as general registers hold
 
-// What a tap sees of a window, in all lanes, and how it is added times `by`.
+// Whether a tap's pair is one, or a number alone.
+template <bool both>
+struct Fellows {};
+
+// What a tap sees of a window, in all lanes, how it is added times `by`, and what results are.
 template <class T>
 struct Number {
   using X = T;
-  static TYCHO_INLINE Lane<T> seen(const T* at, int64_t tap) { return Lane<T>(at[tap]); }
+  using Y = T;
+  static TYCHO_INLINE void put(Lane<T> sum, T* to) { sum.store(to); }
+  static TYCHO_INLINE void put_some(Lane<T> sum, T* to, int n) { store_part(sum, to, n); }
+  static TYCHO_INLINE bool whole(int64_t) { return true; }
+  template <class F>
+  static TYCHO_INLINE Lane<T> seen(const T* at, int64_t tap, F) {
+    return Lane<T>(at[tap]);
+  }
   static TYCHO_INLINE Lane<T> add(Lane<T> seen, Lane<T> by, Lane<T> sum) {
     return muladd(seen, by, sum);
   }
 };
 #ifdef TYCHO_LEVEL_v4
-struct Pair {
+struct Pair : Number<float> {
   using X = uint16_t;
-  static TYCHO_INLINE F32 seen(const uint16_t* at, int64_t tap) {
+  static TYCHO_INLINE bool whole(int64_t tap) { return tap >= 0; }
+  template <bool both>
+  static TYCHO_INLINE F32 seen(const uint16_t* at, int64_t tap, Fellows<both>) {
     uint32_t bits;
-    if (tap >= 0)
+    if constexpr (both)
       memcpy(&bits, at + tap, sizeof bits);
     else
       bits = at[~tap];
@@ -36,6 +50,11 @@ struct Pair {
     return sum;
   }
 };
+struct RoundedPair : Pair {
+  using Y = uint16_t;
+  static TYCHO_INLINE void put(F32 sum, uint16_t* to) { v4::put(sum, to); }
+  static TYCHO_INLINE void put_some(F32 sum, uint16_t* to, int n) { v4::put_some(sum, to, n); }
+};
 #endif
 
 template <class T, class Seen>
@@ -43,7 +62,7 @@ struct Sums {
   const ConvRows& r;
   const typename Seen::X* x;
   const T *panel, *bias;
-  T* y;
+  typename Seen::Y* y;
   int last;  // numbers of the last lane
 
   template <int M, int N>
@@ -53,39 +72,46 @@ struct Sums {
     const auto get = [this](const T* at, int j) {
       return j == N - 1 && last < size ? load_part(at + j * size, last) : L::load(at + j * size);
     };
+    const auto begin = [&](int i, int j) {
+      if (r.begin == kZero) return L(0);
+      if constexpr (sizeof(typename Seen::Y) == sizeof(T))
+        if (r.begin == kAdd) return get(y + to[i], j);
+      return get(bias, j);
+    };
     const typename Seen::X* at[M];
     L sum[M][N];
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
       at[i] = x + from[i];
 #pragma GCC unroll 2
-      for (int j = 0; j < N; ++j)
-        sum[i][j] = r.begin == kZero ? L(0) : get(r.begin == kAdd ? y + to[i] : bias, j);
+      for (int j = 0; j < N; ++j) sum[i][j] = begin(i, j);
     }
     const T* b = panel;
-    for (int64_t k = 0; k < r.taps; ++k, b += kBlockLanes * size) {
-      const int64_t tap = r.tap[k];
-      L by[N];
-#pragma GCC unroll 2
-      for (int j = 0; j < N; ++j) {
-        by[j] = L::load(b + j * size);
-        stay(by[j]);
-      }
+    const int64_t* tap = r.tap;
+    const int64_t* const end = tap + r.taps;
+    const auto add = [&](auto whole) __attribute__((always_inline)) {
+      L by = L::load(b), by_next = L::load(b + (N - 1) * size);  // an array would be stored
+      stay(by), stay(by_next);
 #pragma GCC unroll 8
       for (int i = 0; i < M; ++i) {
-        const L seen = Seen::seen(at[i], tap);
-#pragma GCC unroll 2
-        for (int j = 0; j < N; ++j) sum[i][j] = Seen::add(seen, by[j], sum[i][j]);
+        const L seen = Seen::seen(at[i], *tap, whole);
+        sum[i][0] = Seen::add(seen, by, sum[i][0]);
+        if constexpr (N > 1) sum[i][1] = Seen::add(seen, by_next, sum[i][1]);
       }
+      ++tap, b += kBlockLanes * size;
+    };
+    while (tap < end) {  // the few taps of one number have a loop of their own
+      while (tap < end && Seen::whole(*tap)) add(Fellows<true>());
+      if (tap < end) add(Fellows<false>());
     }
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i)
 #pragma GCC unroll 2
       for (int j = 0; j < N; ++j)
         if (j == N - 1 && last < size)
-          store_part(sum[i][j], y + to[i] + j * size, last);
+          Seen::put_some(sum[i][j], y + to[i] + j * size, last);
         else
-          sum[i][j].store(y + to[i] + j * size);
+          Seen::put(sum[i][j], y + to[i] + j * size);
   }
   template <int M>
   void windows(int64_t i, int lanes) const {
@@ -100,7 +126,8 @@ struct Sums {
 };
 
 template <class T, class Seen = Number<T>>
-void sums_of(const ConvRows& r, const typename Seen::X* x, const T* panels, const T* bias, T* y) {
+void sums_of(const ConvRows& r, const typename Seen::X* x, const T* panels, const T* bias,
+             typename Seen::Y* y) {
   constexpr int size = Lane<T>::size, width = kBlockLanes * size;
   // Wide results are written from left to right where all panels stay near: long columns would write a
   // little to each of many lines, again and again.
@@ -138,10 +165,13 @@ void conv_rows(int type, const ConvRows* r, const void* x, const void* panels, c
             static_cast<const T*>(bias), static_cast<T*>(y));
   };
 #ifdef TYCHO_LEVEL_v4
-  if (type == 3)
-    return sums_of<float, Pair>(*r, static_cast<const uint16_t*>(x),
-                                static_cast<const float*>(panels), static_cast<const float*>(bias),
-                                static_cast<float*>(y));
+  const auto pairs = [&](auto seen) {
+    using Seen = decltype(seen);
+    sums_of<float, Seen>(*r, static_cast<const uint16_t*>(x), static_cast<const float*>(panels),
+                         static_cast<const float*>(bias), static_cast<typename Seen::Y*>(y));
+  };
+  if (type == 3) return pairs(Pair());
+  if (type == 4) return pairs(RoundedPair());
 #endif
   type == 0 ? run(0.f) : type == 1 ? run(0.0) : run(int64_t{0});
 }

@@ -1,6 +1,7 @@
-// Convolutions of every channel by itself: lanes over channels. Pixels of a line whose taps all lie
-// inside the image are summed eight at a time, so that a weight is read once for all of them; the
-// gradient of the input is the same sum read backwards, that of the weight has taps for pixels.
+// Convolutions of every channel by itself: lanes over channels. Up to eight pixels of a line are summed
+// at a time, so that a weight is read once for all of them; at the ends of a line a tap lies inside
+// the image for some of them. The gradient of the input is the same sum read backwards, that of the
+// weight has taps for pixels.
 #include "engine/cpu/conv/conv.h"
 #include "engine/cpu/matmul/level/gemm.h"
 
@@ -11,8 +12,14 @@ namespace {
 struct TapList {
   int count = 0;
   int64_t at[kDepthwiseTaps], weight[kDepthwiseTaps];
+  int8_t first[kDepthwiseTaps], last[kDepthwiseTaps];  // the block's pixels [first, last) see it
   void add(int64_t a, int64_t w) { at[count] = a, weight[count++] = w; }
+  void add(int64_t a, int64_t w, int64_t from, int64_t to) {
+    first[count] = static_cast<int8_t>(from), last[count] = static_cast<int8_t>(to);
+    add(a, w);
+  }
 };
+constexpr int kPixels = 8;  // of a block
 
 // `pixels` sums of the same taps: the p-th reads from `from + p * from_step`, and is written to
 // `to + p * to_step`.
@@ -25,72 +32,119 @@ struct Run {
   const T* bias;
 };
 
-template <class T, int X, bool Part>
-void sum_pixels(const Run<T>& r, const TapList& taps, int64_t p, int64_t c, int m) {
+// Calls f(x) for x in [first, last), each a constant where it stands.
+template <int X, class F>
+TYCHO_INLINE void each_between(int first, int last, F&& f) {
+  if (last == X) {
+    switch (first) {
+      case 0:
+        f(0);
+        [[fallthrough]];
+      case 1:
+        if (X > 1) f(1);
+        [[fallthrough]];
+      case 2:
+        if (X > 2) f(2);
+        [[fallthrough]];
+      case 3:
+        if (X > 3) f(3);
+        [[fallthrough]];
+      case 4:
+        if (X > 4) f(4);
+        [[fallthrough]];
+      case 5:
+        if (X > 5) f(5);
+        [[fallthrough]];
+      case 6:
+        if (X > 6) f(6);
+        [[fallthrough]];
+      case 7:
+        if (X > 7) f(7);
+    }
+    return;
+  }
+#pragma GCC unroll 8
+  for (int x = 0; x < X; ++x)
+    if (x >= first && x < last) f(x);
+}
+
+// X pixels by L lanes; Some: taps are seen by some of the pixels only.
+template <class T, int X, int L, bool Part, bool Some>
+TYCHO_INLINE void sum_block(const Run<T>& r, const TapList& taps, int64_t p, int64_t c, int m) {
+  constexpr int size = Lane<T>::size;
   const auto get = [m](const T* at) { return Part ? load_part(at, m) : Lane<T>::load(at); };
   const int64_t step = r.from_step;
   T* const to = r.to + p * r.to_step + c;
   const T *const from = r.from + p * step + c, *const w = r.weight + c;
-  Lane<T> sum[X];
+  Lane<T> sum[X][L];
 #pragma GCC unroll 8
   for (int x = 0; x < X; ++x)
-    sum[x] = r.begin == kBias  ? get(r.bias + c)
-             : r.begin == kAdd ? get(to + x * r.to_step)
-                               : Lane<T>(0);
-  for (int t = 0; t < taps.count; ++t) {
-    const Lane<T> by = get(w + taps.weight[t]);
-    const T *const near = from + taps.at[t], *const far = near + (X > 4 ? 4 : 0) * step;
-#pragma GCC unroll 8
-    for (int x = 0; x < X; ++x)
-      sum[x] = muladd(get(x < 4 ? near + x * step : far + (x - 4) * step), by, sum[x]);
-  }
-#pragma GCC unroll 8
-  for (int x = 0; x < X; ++x) {
-    if constexpr (Part)
-      store_part(sum[x], to + x * r.to_step, m);
-    else
-      sum[x].store(to + x * r.to_step);
-  }
-}
-
-// The lane at channel c of all pixels, in blocks of eight, four, two and one.
-template <class T, bool Part>
-void sum_lane(const Run<T>& r, const TapList& taps, int64_t c, int m) {
-  int64_t p = 0;
-  for (; p + 8 <= r.pixels && kManyBlocks; p += 8) sum_pixels<T, 8, Part>(r, taps, p, c, m);
-  for (; p + 4 <= r.pixels; p += 4) sum_pixels<T, 4, Part>(r, taps, p, c, m);
-  if (kManyBlocks && p + 3 == r.pixels) return sum_pixels<T, 3, Part>(r, taps, p, c, m);
-  if (kManyBlocks && p + 2 == r.pixels) return sum_pixels<T, 2, Part>(r, taps, p, c, m);
-  for (; p < r.pixels; ++p) sum_pixels<T, 1, Part>(r, taps, p, c, m);
-}
-// One pixel: several lanes of channels side by side, or each product would wait for the one before.
-template <class T, int L>
-void sum_one(const Run<T>& r, const TapList& taps, int64_t c) {
-  constexpr int size = Lane<T>::size;
-  Lane<T> sum[L];
-#pragma GCC unroll 8
-  for (int l = 0; l < L; ++l)
-    sum[l] = r.begin == kBias  ? Lane<T>::load(r.bias + c + l * size)
-             : r.begin == kAdd ? Lane<T>::load(r.to + c + l * size)
-                               : Lane<T>(0);
-  for (int t = 0; t < taps.count; ++t) {
-    const T *const w = r.weight + taps.weight[t] + c, *const x = r.from + taps.at[t] + c;
 #pragma GCC unroll 8
     for (int l = 0; l < L; ++l)
-      sum[l] = muladd(Lane<T>::load(x + l * size), Lane<T>::load(w + l * size), sum[l]);
+      sum[x][l] = r.begin == kBias  ? get(r.bias + c + l * size)
+                  : r.begin == kAdd ? get(to + x * r.to_step + l * size)
+                                    : Lane<T>(0);
+  for (int t = 0; t < taps.count; ++t) {
+    Lane<T> by[L];
+#pragma GCC unroll 8
+    for (int l = 0; l < L; ++l) by[l] = get(w + taps.weight[t] + l * size);
+    const T *const near = from + taps.at[t], *const far = near + (X > 4 ? 4 : 0) * step;
+    const auto add = [&](int x) __attribute__((always_inline)) {
+      const T* const at = x < 4 ? near + x * step : far + (x - 4) * step;
+#pragma GCC unroll 8
+      for (int l = 0; l < L; ++l) sum[x][l] = muladd(get(at + l * size), by[l], sum[x][l]);
+    };
+    if constexpr (Some) {
+      each_between<X>(taps.first[t], taps.last[t], add);
+    } else {
+#pragma GCC unroll 8
+      for (int x = 0; x < X; ++x) add(x);
+    }
   }
 #pragma GCC unroll 8
-  for (int l = 0; l < L; ++l) sum[l].store(r.to + c + l * size);
+  for (int x = 0; x < X; ++x)
+#pragma GCC unroll 8
+    for (int l = 0; l < L; ++l) {
+      if constexpr (Part)
+        store_part(sum[x][l], to + x * r.to_step, m);
+      else
+        sum[x][l].store(to + x * r.to_step + l * size);
+    }
+}
+
+// X pixels, channels from c on. Few of them take several lanes side by side, or each product would wait
+// for the one before.
+template <class T, int X, bool Some>
+void sum_channels(const Run<T>& r, const TapList& taps, int64_t p, int64_t c, int64_t channels) {
+  constexpr int size = Lane<T>::size, most = kManyBlocks ? 8 : 6;
+  constexpr int some = X > most / 2 ? (!kManyBlocks && X == 4 ? 2 : 1) : most / X;
+  for (; c + some * size <= channels; c += some * size)
+    sum_block<T, X, some, false, Some>(r, taps, p, c, size);
+  for (; c + size <= channels; c += size) sum_block<T, X, 1, false, Some>(r, taps, p, c, size);
+  if (c < channels) sum_block<T, X, 1, true, Some>(r, taps, p, c, static_cast<int>(channels - c));
+}
+
+template <class T, bool Some, int X = kPixels>
+void sum_some(const Run<T>& r, const TapList& taps, int64_t p, int64_t pixels, int64_t channels) {
+  if constexpr (X > 1)
+    if (pixels < X) return sum_some<T, Some, X - 1>(r, taps, p, pixels, channels);
+  sum_channels<T, X, Some>(r, taps, p, 0, channels);
 }
 
 template <class T>
 void sum_run(const Run<T>& r, const TapList& taps, int64_t channels) {
-  constexpr int size = Lane<T>::size, some = kManyBlocks ? 6 : 3;
-  int64_t c = 0;
-  if (r.pixels == 1)
-    for (; c + some * size <= channels; c += some * size) sum_one<T, some>(r, taps, c);
-  for (; c + size <= channels; c += size) sum_lane<T, false>(r, taps, c, size);
-  if (c < channels) sum_lane<T, true>(r, taps, c, static_cast<int>(channels - c));
+  int64_t p = 0;
+  // All pixels of a cache line's channels at a time: it stays near, and so do their weights.
+  constexpr int size = Lane<T>::size, some = kManyBlocks ? 1 : 2, X = kPixels / some;
+  if (r.pixels > kPixels) {
+    const int64_t end = r.pixels / X * X;
+    int64_t c = 0;
+    for (; c + some * size <= channels; c += some * size)
+      for (p = 0; p < end; p += X) sum_block<T, X, some, false, false>(r, taps, p, c, size);
+    if (c < channels)
+      for (p = 0; p < end; p += X) sum_channels<T, X, false>(r, taps, p, c, channels);
+  }
+  if (p < r.pixels) sum_some<T, false>(r, taps, p, r.pixels - p, channels);
 }
 
 // What a sum sees of the images: forward, windows of the input; backward, for a pixel of the input
@@ -104,6 +158,7 @@ struct Sight {
   int64_t place(int d, int64_t i, int64_t k) const {
     if (!back) return i * w.stride[d] - w.pad[d] + k * w.dilation[d];
     const int64_t at = i + w.pad[d] - k * w.dilation[d];
+    if (w.stride[d] == 1) return at;
     return at % w.stride[d] ? INT64_MIN : at / w.stride[d];
   }
   bool inside(int d, int64_t place) const { return place >= 0 && place < from()[d]; }
@@ -124,6 +179,18 @@ struct Sight {
           f(((n * from()[0] + pz) * from()[1] + py) * from()[2],
             (kz * w.kernel[1] + ky) * w.kernel[2]);
       }
+    }
+  }
+  // The taps of a row that some of `count` pixels of a phase see, from pixel `i` on.
+  void columns(int64_t i, int64_t count, TapList* to) const {
+    to->count = 0;
+    const int64_t by = step();
+    const auto ceil = [by](int64_t n) { return by == 1 ? n : (n + by - 1) / by; };
+    for (int64_t k = 0; k < w.kernel[2]; ++k) {
+      const int64_t at = place(2, i, k);
+      if (at == INT64_MIN || at >= from()[2]) continue;
+      const int64_t first = at < 0 ? ceil(-at) : 0, end = ceil(from()[2] - at);
+      if (first < count && first < end) to->add(at, k, first, end < count ? end : count);
     }
   }
   // Pixels [lo, hi) of a phase, counted in it, of which every tap that there is lies inside.
@@ -148,7 +215,7 @@ void lines_of(const Sight& s, const T* from, const T* weight, const T* bias, T* 
               int64_t end) {
   const Window& w = s.w;
   const int64_t channels = w.channels, phases = s.phases(), step = s.step(), width = s.to()[2];
-  TapList taps;
+  TapList taps, columns;
   Run<T> r{from, weight, nullptr, step * channels, phases * channels, 1, bias ? kBias : kZero,
            bias};
   for (int64_t line = begin; line < end; ++line)
@@ -157,16 +224,22 @@ void lines_of(const Sight& s, const T* from, const T* weight, const T* bias, T* 
       int64_t lo, hi;
       s.inner(phase, count, &lo, &hi);
       for (int64_t p = 0; p < count; p += r.pixels) {
-        r.pixels = p == lo && hi > lo ? hi - lo : 1;
+        // Short lines are one block.
+        const int64_t left = count - p, end = count <= kPixels ? left : (p < lo ? lo : count) - p;
+        const bool inside = p == lo && hi > lo && (count > kPixels || hi == count);
+        r.pixels = inside ? hi - lo : end < kPixels ? end : kPixels;
+        r.to = to + (line * width + phase + p * phases) * channels;
+        s.columns(phase + p * phases, r.pixels, &columns);
         taps.count = 0;
         s.each_row(line, [&](int64_t row, int64_t tap) {
-          for (int64_t k = 0; k < w.kernel[2]; ++k) {
-            const int64_t at = s.place(2, phase + p * phases, k);
-            if (s.inside(2, at)) taps.add((row + at) * channels, (tap + k) * channels);
-          }
+          for (int k = 0; k < columns.count; ++k)
+            taps.add((row + columns.at[k]) * channels, (tap + columns.weight[k]) * channels,
+                     columns.first[k], columns.last[k]);
         });
-        r.to = to + (line * width + phase + p * phases) * channels;
-        sum_run(r, taps, channels);
+        if (inside || r.pixels == 1)
+          sum_run(r, taps, channels);
+        else
+          sum_some<T, true>(r, taps, 0, r.pixels, channels);
       }
     }
 }
