@@ -17,6 +17,14 @@ using Chain = void (*)(TYCHO_LINK_VALUES(T), const Link* link, int64_t at);
 constexpr int kLinked = 8;
 static_assert(kLinked * TYCHO_LANE_BYTES <= kRepeatedBytes);
 
+// Loads keep their order: by it the processor sees that memory is read as a stream.
+template <class T>
+TYCHO_INLINE Lane<T> load_in_order(const T* p) {
+  Lane<T> x = Lane<T>::load(p);
+  asm volatile("" : "+v"(x.v));
+  return x;
+}
+
 template <class T>
 TYCHO_INLINE Chain<T> chain_of(const Link* link) {
   return reinterpret_cast<Chain<T>>(link->fn);
@@ -42,7 +50,7 @@ void link_row(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
     if constexpr (operands == 1) {
       v = Value::value(x, x, x, x).v;
     } else {
-      const Lane<T> y = Lane<T>::load(p + k * Lane<T>::size);
+      const Lane<T> y = load_in_order(p + k * Lane<T>::size);
       v = (place == 0 ? Value::value(x, y, x, x) : Value::value(y, x, y, y)).v;
     }
   });
@@ -54,7 +62,7 @@ void link_row_of_four(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
                  *const d = place_of<T>(link + 2, at);
   return each_linked<T, 3>(v0, v1, v2, v3, v4, v5, v6, v7, link, at, [&](Raws<T>& v, int k) {
     const int64_t i = k * Lane<T>::size;
-    v = Value::value(Lane<T>(v), Lane<T>::load(b + i), Lane<T>::load(c + i), Lane<T>::load(d + i))
+    v = Value::value(Lane<T>(v), load_in_order(b + i), load_in_order(c + i), load_in_order(d + i))
             .v;
   });
 }
@@ -62,7 +70,7 @@ template <class T>
 void link_load(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
   const T* const p = place_of<T>(link, at);
   return each_linked<T>(v0, v1, v2, v3, v4, v5, v6, v7, link, at,
-                        [&](Raws<T>& v, int k) { v = Lane<T>::load(p + k * Lane<T>::size).v; });
+                        [&](Raws<T>& v, int k) { v = load_in_order(p + k * Lane<T>::size).v; });
 }
 template <class T>
 void link_store(TYCHO_LINK_VALUES(T), const Link* link, int64_t at) {
