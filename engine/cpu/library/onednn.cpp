@@ -158,6 +158,23 @@ static void close_gaps(const void*& data, int64_t rows, int64_t cols, int64_t& r
   if (turned) std::swap(row, col);
 }
 
+// Few rows times a b that lies row by row: parts of its columns go to the threads. The parts are the same for
+// any number of threads: how oneDNN adds up terms may depend on their size.
+constexpr int64_t kFewRows = 32, kColumns = 512;
+static void by_columns(const Product& p) {
+  parallel_for((p.n + kColumns - 1) / kColumns, 1, [&](int64_t from, int64_t to) {
+    for (int64_t part = from; part < to; ++part) {
+      Product q = p;
+      const int64_t j = part * kColumns;
+      q.n = std::min(kColumns, p.n - j);
+      q.b = static_cast<const char*>(p.b) + j * p.b_col * 2;
+      q.c = static_cast<char*>(p.c) + j * 2;
+      if (p.bias) q.bias = static_cast<const char*>(p.bias) + j * 2;
+      run_here(q);
+    }
+  });
+}
+
 void gemm_bf16(const Product& p) {
   const bool gaps_a = has_gaps(p.m, p.k, p.a_row, p.a_col),
              gaps_b = has_gaps(p.k, p.n, p.b_row, p.b_col) && std::min(p.k, p.n) <= p.m;
@@ -170,6 +187,8 @@ void gemm_bf16(const Product& p) {
     return gemm_bf16(q);
   }
   const int64_t work = p.m * p.n * p.k;
+  if (p.m <= kFewRows && p.b_col == 1 && p.n >= 2 * kColumns && work >= 1 << 22)
+    return by_columns(p);
   const int threads = p.alone || work < (1 << 22) ? 1 : get_num_threads();
   // Blocks of rows for the threads, and of at most some 20 ms, so that an interrupt is seen soon.
   int64_t rows = p.m;

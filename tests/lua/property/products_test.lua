@@ -157,3 +157,24 @@ test("many small matrices times a vector each are the sums of their terms", func
     end
   end
 end)
+
+test("few rows of halves times a wide matrix give the same bits however many threads there are", function()
+  local threads = torch.get_num_threads()
+  for i = 1, 12 do
+    local m, k, n = torch.randint(5, 41, {1}):item(), torch.randint(800, 3000, {1}):item(), torch.randint(600, 3000, {1}):item()
+    local x = torch.randn(m, k):bfloat16()
+    local b = torch.randn(n):bfloat16()
+    for _, y in ipairs {torch.randn(k, n):bfloat16(), torch.randn(n, k):bfloat16():t()} do
+      local out = {}
+      for t = 1, 3 do
+        torch.set_num_threads(t)
+        out[t] = {x:matmul(y), torch.addmm(b, x, y), torch.nn.functional.linear(x, y:t(), b)}
+      end
+      for t = 2, 3 do
+        for q = 1, 3 do check.yes(torch.equal(out[1][q], out[t][q]), ("%d %d %d, way %d on %d threads"):format(m, k, n, q, t)) end
+      end
+      check.yes((out[1][1]:double() - x:double():matmul(y:double())):abs():max():item() < 0.02 * k ^ 0.5)
+    end
+  end
+  torch.set_num_threads(threads)
+end)
