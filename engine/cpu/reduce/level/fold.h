@@ -8,6 +8,16 @@ namespace {
 // At most this many elements go through the registers before the state moves to its slot.
 template <class T>
 constexpr int64_t run_block = 8 * Lane<T>::size * 32;
+template <class Op>
+concept IsExact = requires {
+  Op::kExact;
+};
+template <class Op>
+concept SumsFloats = requires {
+  Op::kSumsOfFloats;
+};
+template <class Op>
+constexpr int64_t block_of = IsExact<Op> ? INT64_MAX : run_block<typename Op::T>;
 
 template <class Op>
 TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
@@ -25,15 +35,17 @@ TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
     return a;
   } else {
     constexpr int w = Lane<T>::size;
+    // Extremes are two registers each, of which there are sixteen before AVX-512.
+    constexpr int beside = IsExact<Op> && TYCHO_LANE_BYTES < 64 ? 4 : 8;
     typename Op::A all = Op::start();
     int64_t i = 0;
-    if (n >= 8 * w) {
-      typename Op::A a[8];
-      for (int u = 0; u < 8; ++u) a[u] = Op::start();
-      for (; i + 8 * w <= n; i += 8 * w)
+    if (n >= beside * w) {
+      typename Op::A a[beside];
+      for (int u = 0; u < beside; ++u) a[u] = Op::start();
+      for (; i + beside * w <= n; i += beside * w)
 #pragma GCC unroll 8
-        for (int u = 0; u < 8; ++u) Op::step(a[u], Lane<T>::load(x + i + u * w));
-      for (int u = 4; u; u /= 2)
+        for (int u = 0; u < beside; ++u) Op::step(a[u], Lane<T>::load(x + i + u * w));
+      for (int u = beside / 2; u; u /= 2)
         for (int k = 0; k < u; ++k) Op::join(a[k], a[k + u]);
       all = a[0];
     }
@@ -50,7 +62,7 @@ template <class Op>
 void run(const void* px, int64_t n, int64_t, Slot* s, int64_t) {
   using T = typename Op::T;
   const T* x = static_cast<const T*>(px);
-  if constexpr (requires { Op::kSumsOfFloats; }) {
+  if constexpr (SumsFloats<Op>) {
     // 16 steps, and then in double: even equal addends, whose rounding errors add up, lose little.
     constexpr int w = Lane<T>::size, block = 8 * w * 16;
     for (; n >= block; x += block, n -= block) {
@@ -65,7 +77,7 @@ void run(const void* px, int64_t n, int64_t, Slot* s, int64_t) {
     }
   }
   while (n > 0) {
-    const int64_t m = n < run_block<T> ? n : run_block<T>;
+    const int64_t m = n < block_of<Op> ? n : block_of<Op>;
     Op::fold(accumulate<Op>(x, m), s);
     x += m;
     n -= m;
@@ -194,10 +206,8 @@ void each(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, int64
 
 // The most elements of a run that meet its slot once.
 template <class Op>
-constexpr int64_t kOneBlock = requires {
-  Op::kSumsOfFloats;
-}
-? 8 * Lane<typename Op::T>::size * 16 - 1 : run_block<typename Op::T>;
+constexpr int64_t kOneBlock =
+    SumsFloats<Op> ? 8 * Lane<typename Op::T>::size * 16 - 1 : block_of<Op>;
 
 // Runs beside each other: of short ones, what their registers hold meets for a lane's worth of runs at once.
 template <class Op>

@@ -201,6 +201,7 @@ struct Extreme {
     Lane<T> v;
     Mask<T> nan;
   };
+  static constexpr bool kExact = true;
   static constexpr T worst = Largest ? lowest<T> : highest<T>;
   static TYCHO_INLINE A start() { return {Lane<T>(worst), Lane<T>(0) != Lane<T>(0)}; }
   static TYCHO_INLINE Lane<T> pick(Lane<T> x, Lane<T> v) {
