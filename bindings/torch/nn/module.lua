@@ -53,10 +53,15 @@ local function keys_of(t)
 end
 
 -- The name of a key in state_dict: PyTorch counts lists from 0, and names must exchange.
+local numbered = setmetatable({}, {__index = function(known, k)  -- making them anew takes long beside all else
+  local name = tostring(k - 1)
+  if k <= 1000 then known[k] = name end
+  return name
+end})
 local function key_name(owner, k)
   if type(k) ~= "number" then return k end
   local names = rawget(owner, "_names")
-  return names and names[k] or tostring(k - 1)
+  return names and names[k] or numbered[k]
 end
 
 -- Calls visit(owner, key, value, name) for tensors and modules below `t`, in order; a module's own
@@ -377,7 +382,9 @@ function Class:modules()
 end
 -- Modules in a table's fields, also inside plain tables.
 local function children_of(t, prefix, list, seen)
-  for _, k in ipairs(keys_of(t)) do
+  local keys = keys_of(t)
+  for i = 1, #keys do
+    local k = keys[i]
     local v = rawget(t, k)
     if type(v) == "table" and not hidden[k] and not seen[v] then
       if is_module(v) then
