@@ -23,10 +23,10 @@ constexpr int64_t kLine = 64;
 
 // Are results so large that they go past the caches? They do where a step's inputs and results, and the
 // results before, which loops still hold, are together more than the last cache: nothing would be found
-// in it again, and what is to be written would be read first. Where less passes than one tensor in
-// and one out, the copy that this takes costs more than it saves. `inputs`: whole ones, not those that
-// repeat. Cores that share a cache write to memory no quicker together than one of them does, and to the
-// cache they do: with threads, results pass from three times the size on (Zen 4).
+// in it again, and what is to be written would be read first. What reads no whole tensor does not pass:
+// memory takes it no quicker so. `inputs`: whole ones, not those that repeat. Cores that share a cache
+// write to memory no quicker together than one of them does, and to the cache they do: with threads,
+// results pass from three times the size on (Zen 4).
 bool passes_caches(int64_t bytes, int64_t inputs, int64_t results);
 
 }  // namespace tycho::cpu
