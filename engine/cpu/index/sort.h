@@ -46,9 +46,18 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
 template <class Key>
 constexpr Key kNanKey = static_cast<Key>(-1);
 
+// From how many on items are sorted by digits, not by comparing them.
+template <class Key>
+constexpr int64_t kByDigits = sizeof(Key) == 4 ? 64 : 256;
+
 // Sorts ascending; `spare` has room for n more.
 template <class Key>
 void sort_packed(Packed<Key>* items, Packed<Key>* spare, int64_t n);
+
+// The items of keys, sorted on up to so many threads: in `items` or `spare`.
+template <class Key>
+Packed<Key>* sort_keys(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n,
+                       int threads);
 
 // Sorts many lines of a few elements each: the first of them, as many as `values` has along dim, and where they stood
 // (from 1). Equal ones keep their order. False where the lines are not short and many.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/index/combine.h"
 #include "engine/cpu/index/index.h"
@@ -36,9 +37,9 @@ Groups group_elements(const Tensor& x) {
   Groups g;
   g.order.resize(static_cast<size_t>(n));
   std::vector<Packed<Key>> items(static_cast<size_t>(n)), spare(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) items[i] = pack<Key>(keys[i], i);
-  sort_packed<Key>(items.data(), spare.data(), n);
-  for (int64_t i = 0; i < n; ++i) g.order[i] = number_of<Key>(items[i]);
+  const Packed<Key>* const sorted =
+      sort_keys<Key>(keys.data(), items.data(), spare.data(), n, get_num_threads());
+  for (int64_t i = 0; i < n; ++i) g.order[i] = number_of<Key>(sorted[i]);
   const bool floats = is_floating(x.dtype());
   find_starts(g, [&](int64_t a, int64_t b) {  // nan equals nothing
     return keys[a] == keys[b] && !(floats && keys[a] == kNanKey<Key>);

@@ -101,3 +101,55 @@ test("rows of any length are sorted, equal numbers and nans in their order", fun
     end
   end
 end)
+
+test("long lines are sorted alike on any number of threads, and zeros and nans stay what they were", function()
+  torch.manual_seed(14)
+  local threads = torch.get_num_threads()
+  for _, n in ipairs {5000, 70001, 200003} do
+    for _, dtype in ipairs {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"} do
+      local wide = torch.randn(n, {dtype = torch.float64}) * (dtype == "int64" and n % 2 == 1 and 2 ^ 60 or 50)
+      local x = (dtype == "uint8" and wide:abs() or dtype == "bool" and wide:gt(0) or wide:clamp(-2 ^ 62, 2 ^ 62)):to(torch[dtype])
+      if dtype:find "float" then
+        x[{n}], x[{1}], x[{2}], x[{n // 2}], x[{7}], x[{n // 3}] = 0 / 0, -0.0, 0.0, -0.0, 1 / 0, -1 / 0
+      end
+      for _, descending in ipairs {false, true} do
+        local values, at = {}, {}
+        for t = 1, 3 do
+          torch.set_num_threads(t)
+          values[t], at[t] = torch.stack({x, x}):transpose(1, 2):select(2, 2):sort(1, descending)
+        end
+        for t = 2, 3 do check.yes(torch.equal(at[1], at[t]), dtype .. n) end
+        local bits = x:element_size() == 8 and torch.int64 or x:element_size() == 4 and torch.int32 or
+          x:element_size() == 2 and torch.int16 or torch.int8
+        for t = 1, 3 do
+          check.yes(torch.equal(values[t]:contiguous():view(bits), x:gather(1, at[t]):view(bits)), dtype .. n)
+        end
+        local a, b = values[1]:narrow(1, 1, n - 1):double(), values[1]:narrow(1, 2, n - 1):double()
+        local tied = (a:eq(b) | (a:isnan() & b:isnan())) & at[1]:narrow(1, 1, n - 1):lt(at[1]:narrow(1, 2, n - 1))
+        local before = descending and (a:gt(b) | (a:isnan() & ~b:isnan())) or (a:lt(b) | (b:isnan() & ~a:isnan()))
+        check.yes((before | tied):all():item(), dtype .. n)
+      end
+    end
+  end
+  torch.set_num_threads(threads)
+end)
+
+test("the k best of a line are the first of it in order, however many they are", function()
+  torch.manual_seed(15)
+  for i = 1, 60 do
+    local n = torch.randint(161, 2600, {1}):item()
+    for _, dtype in ipairs {"float32", "bfloat16", "int32", "float64"} do
+      local x = (torch.randn(3, n) * 20):to(torch[dtype])
+      if i % 3 == 0 then x[{1}] = 5 end
+      if i % 4 == 0 then x[{2}] = torch.arange(n):to(torch[dtype]) end
+      if i % 5 == 0 and dtype:find "float" then x[{3}], x[{3, 4}] = 0 / 0, 1 end
+      for _, largest in ipairs {false, true} do
+        local k = math.max(1, math.floor(n / torch.randint(12, 200, {1}):item() * 10))
+        local v, at = x:topk(math.min(k, n), 2, largest)
+        local w, there = x:sort(2, largest)
+        check.yes(torch.equal(at, there:narrow(2, 1, v:size(2))), dtype .. n .. " " .. k)
+        check.yes(torch.equal(v:nan_to_num(-77), w:narrow(2, 1, v:size(2)):nan_to_num(-77)))
+      end
+    end
+  end
+end)
