@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
 
 namespace tycho::cpu {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int64_t kPlane = 16;  // elements of two dimensions from which on they are worth a call
 constexpr int64_t kLine = 8;    // elements that lie in a cache line together, about
+constexpr int64_t kTurn = 4;    // elements along either side that are worth turning together
 constexpr int64_t kFar = int64_t{1} << 30;  // beyond, distances are not kept
 
 // The dimension in which tensor k's neighbours lie nearest, or -1 if it has one element only.
@@ -61,19 +63,30 @@ bool wants_boxes(const Walk& w) {
   return false;
 }
 
-Boxes::Boxes(const Walk& w) : walk(&w) {
+Boxes::Boxes(const Walk& w, int bytes) : walk(&w) {
+  if (!(bytes && cut_large(bytes))) cut();
+  for (int d = 0; d < w.rank; ++d) {
+    along[d] = (w.size[d] + extent[d] - 1) / extent[d];
+    count *= along[d];
+  }
+}
+
+void Boxes::take(int d, int64_t most) {
+  const Walk& w = *walk;
+  for (int k = 0; k < w.count; ++k)
+    if (w.stride[k][d] != 0) most = std::min(most, kFar / std::abs(w.stride[k][d]) + 1);
+  most = std::max<int64_t>(most, 1);
+  const int64_t parts = (w.size[d] + most - 1) / most;
+  numel /= extent[d];
+  extent[d] = (w.size[d] + parts - 1) / parts;
+  numel *= extent[d];
+}
+
+// Of each dimension in which some tensor's neighbours lie together, a cache line's worth; the rest is
+// for the result's runs, which most operands share, and then for the dimensions around them.
+void Boxes::cut() {
+  const Walk& w = *walk;
   std::fill(extent, extent + w.rank, 1);
-  const auto take = [&](int d, int64_t most) {
-    for (int k = 0; k < w.count; ++k)
-      if (w.stride[k][d] != 0) most = std::min(most, kFar / std::abs(w.stride[k][d]) + 1);
-    most = std::max<int64_t>(most, 1);
-    const int64_t parts = (w.size[d] + most - 1) / most;
-    numel /= extent[d];
-    extent[d] = (w.size[d] + parts - 1) / parts;
-    numel *= extent[d];
-  };
-  // Where a tensor's neighbours lie together, a cache line's worth of them; the rest is for the
-  // result's runs, which most operands share, and then for the dimensions around them.
   bool near[kMaxDims] = {};
   for (int k = 0; k < w.count; ++k)
     if (const int d = nearest_dim(w, k); d >= 0) near[d] = true;
@@ -81,13 +94,38 @@ Boxes::Boxes(const Walk& w) : walk(&w) {
   for (int d = 0; d < last; ++d)
     if (near[d] && numel * kLine * kLine < kBox) take(d, w.size[d] < 2 * kLine ? w.size[d] : kLine);
   take(last, kBox / numel);
+  grow(near, kBox);
+}
+
+void Boxes::grow(const bool* near, int64_t most) {
   for (int pass = 0; pass < 2; ++pass)
-    for (int d = last - 1; d >= 0; --d)
-      if ((near[d] || pass == 1) && numel * 2 <= kBox) take(d, kBox / (numel / extent[d]));
-  for (int d = 0; d < w.rank; ++d) {
-    along[d] = (w.size[d] + extent[d] - 1) / extent[d];
-    count *= along[d];
+    for (int d = walk->rank - 2; d >= 0; --d)
+      if ((near[d] || pass == 1) && numel * 2 <= most) take(d, most / (numel / extent[d]));
+}
+
+// Where one dimension is turned: long pieces of the result's runs, and of what lies along that
+// dimension as much as the tile has room for.
+bool Boxes::cut_large(int bytes) {
+  constexpr int64_t kTileBytes = 256 << 10, kPieceBytes = 8192, kLineBytes = 64, kParts = 4;
+  const Walk& w = *walk;
+  const int64_t most = std::min(w.numel / (kParts * get_num_threads()), kTileBytes / bytes);
+  if (most <= kBox) return false;
+  const int last = w.rank - 1;
+  int turned = -1;
+  for (int k = 0; k < w.count; ++k) {
+    const int d = nearest_dim(w, k);
+    if (d < 0 || d == last || d == turned || w.size[d] < 4 * kLine) continue;
+    if (turned >= 0) return false;
+    turned = d;
   }
+  if (turned < 0 || w.inner() < 4 * kLine) return false;
+  std::fill(extent, extent + w.rank, 1);
+  take(last, std::min(kPieceBytes / bytes, most * bytes / kLineBytes));
+  take(turned, std::max<int64_t>(most / numel, 1));
+  bool near[kMaxDims] = {};
+  near[turned] = true;
+  grow(near, most);
+  return true;
 }
 
 bool Boxes::at(int64_t i, int64_t* offset, int64_t* size) const {
@@ -126,24 +164,35 @@ void BoxPart::plan(const Walk& w, int tensor, const int64_t* size) {
   }
   if (rank == 0) rank = 1, sizes[0] = 1, strides[0] = 1;
   const int last = rank - 1;
+  // A plane's rows are the dimension before the last, or that in which elements lie together.
+  int row = std::max(0, last - 1);
+  if (strides[last] != 1 && strides[row] != 1)
+    for (int d = row - 1; d >= 0; --d)
+      if (strides[d] == 1 && sizes[d] >= kTurn && sizes[last] >= kTurn) row = d;
   step_ = strides[last];
-  rows_ = last > 0 ? sizes[last - 1] : 1;
+  rows_ = last > 0 ? sizes[row] : 1;
   cols_ = sizes[last];
+  between_ = 1;
+  for (int d = row + 1; d < last; ++d) between_ *= sizes[d];
   if (rank == 1) {
     kind_ = step_ == 1 ? Kind::Dense : step_ == 0 ? Kind::One : Kind::Step;
     return;
   }
-  row_step_ = strides[last - 1];
+  row_step_ = strides[row];
   kind_ = rows_ * cols_ >= kPlane ? Kind::Planes : Kind::Table;
   // Dimension by dimension from the innermost: each is what lies below, again and again. Planes need
   // the places where they begin only.
-  int32_t* at = at_;
+  const int64_t places = kind_ == Kind::Planes ? n_ / (rows_ * cols_) : n_;
+  if (places > kBox) many_.resize(static_cast<size_t>(places));
+  int32_t *const first = places > kBox ? many_.data() : few_, *at = first;
+  at_ = first;
   *at++ = 0;
-  for (int d = kind_ == Kind::Planes ? last - 2 : last; d >= 0; --d) {
-    const int64_t below = at - at_;
+  for (int d = last; d >= 0; --d) {
+    if (kind_ == Kind::Planes && (d == last || d == row)) continue;
+    const int64_t below = at - first;
     for (int64_t i = 1; i < sizes[d]; ++i) {
       const int32_t shift = static_cast<int32_t>(i * strides[d]);
-      for (int64_t j = 0; j < below; ++j) *at++ = at_[j] + shift;
+      for (int64_t j = 0; j < below; ++j) *at++ = first[j] + shift;
     }
   }
 }
@@ -152,6 +201,13 @@ int64_t BoxPart::at(int64_t i) const {
   if (kind_ != Kind::Planes) return kind_ == Kind::Dense ? i : at_[i];
   const int64_t plane = rows_ * cols_, in_plane = i % plane;
   return at_[i / plane] + in_plane / cols_ * row_step_ + in_plane % cols_ * step_;
+}
+
+template <class F>
+void BoxPart::each_plane(F&& f) const {
+  const int64_t plane = rows_ * cols_;
+  for (int64_t k = 0; k * plane < n_; ++k)
+    f(k / between_ * between_ * plane + k % between_ * cols_, int64_t{at_[k]});
 }
 
 void BoxPart::gather(int bytes, char* tile, const char* from) const {
@@ -163,10 +219,10 @@ void BoxPart::gather(int bytes, char* tile, const char* from) const {
     case Kind::Step:
       return level_of::copy_plane(bytes, tile, n_, 1, from, 0, step_, 1, n_);
     case Kind::Planes:
-      for (int64_t i = 0, k = 0; i < n_; i += rows_ * cols_, ++k)
-        level_of::copy_plane(bytes, tile + i * bytes, cols_, 1, from + at_[k] * int64_t{bytes},
-                             row_step_, step_, rows_, cols_);
-      return;
+      return each_plane([&](int64_t in_tile, int64_t in_memory) {
+        level_of::copy_plane(bytes, tile + in_tile * bytes, between_ * cols_, 1,
+                             from + in_memory * bytes, row_step_, step_, rows_, cols_);
+      });
     case Kind::Table:
       return level_of::gather(bytes, tile, from, at_, n_);
   }
@@ -179,10 +235,10 @@ void BoxPart::scatter(int bytes, char* to, const char* tile) const {
     case Kind::Step:
       return level_of::copy_strided(bytes, to, step_, tile, 1, n_);
     case Kind::Planes:
-      for (int64_t i = 0, k = 0; i < n_; i += rows_ * cols_, ++k)
-        level_of::copy_plane(bytes, to + at_[k] * int64_t{bytes}, row_step_, step_,
-                             tile + i * bytes, cols_, 1, rows_, cols_);
-      return;
+      return each_plane([&](int64_t in_tile, int64_t in_memory) {
+        level_of::copy_plane(bytes, to + in_memory * bytes, row_step_, step_,
+                             tile + in_tile * bytes, between_ * cols_, 1, rows_, cols_);
+      });
     case Kind::One:
       if (n_ > 0) std::memcpy(to, tile + (n_ - 1) * bytes, static_cast<size_t>(bytes));
       return;

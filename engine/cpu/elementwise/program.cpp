@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/cpu/cache.h"
+#include "engine/cpu/scratch.h"
 
 namespace tycho::cpu {
 namespace {
@@ -148,18 +149,25 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
 }
 
 void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
-               Tiles& tiles) {
+               Tiles& tiles, bool stream) {
   const Walk& walk = *boxes.walk;
   void* p[kSlots];
-  alignas(64) char raw[kTile * 8];  // as in memory, before or after conversion
+  alignas(64) char few[kTile * 8];
+  // Tiles of large boxes, and the last one as in memory, before or after conversion.
+  const size_t tile_bytes = static_cast<size_t>(boxes.numel) * 8;
+  const Scratch many(boxes.large() ? tile_bytes * static_cast<size_t>(r.n + 2) : 0);
+  const auto tile = [&](int k) {
+    return boxes.large() ? many.data() + tile_bytes * static_cast<size_t>(k) : tiles.place[k];
+  };
+  char* const raw = boxes.large() ? tile(r.n + 1) : static_cast<char*>(few);
   BoxPart part[kWalkers];
   bool once[kSlots];
-  for (int k = 0; k <= r.n; ++k) p[k] = tiles.place[k];
   const unsigned singles = place_singles(r, tiles, p);
   for (int k = 1; k <= r.n; ++k) once[k] = !r.single[k] && boxes.same_in_all(walker[k]);
   int64_t offset[kWalkers], size[kMaxDims];
   bool planned = false;  // for whole boxes
   const int last = walk.rank - 1;
+  stream = stream && boxes.large() && boxes.extent[last] * r.slot[0].bytes % 64 == 0;
   for (int64_t i = begin; i < end; ++i) {
     const bool whole = boxes.at(i, offset, size), first = !(whole && planned);
     if (first)
@@ -170,7 +178,7 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
     char* to = result.data + offset[0] * result.bytes;
     // Long runs of the result are computed one by one, from and to where they lie if they can be and
     // would have to be moved otherwise.
-    bool by_runs = run >= 64 && run < m && result.direct && part[0].runs(),
+    bool by_runs = run * r.lane_bytes() >= 256 && run < m && result.direct && part[0].runs(),
          moved = !part[0].dense();
     for (int k = 1; by_runs && k <= r.n; ++k)
       if (const BoxPart& from = part[walker[k]]; !r.single[k] && r.slot[k].direct)
@@ -186,13 +194,13 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
       runs[k] = by_runs && slot.direct && from.runs() ? data : nullptr;
       if (from.one()) repeated |= 1u << k;
       if (runs[k] || (once[k] && !first)) continue;
-      p[k] = tiles.place[k];
+      p[k] = tile(k);
       if (from.one()) {
         p[k] = r.one(k, p[k], data);
       } else if (slot.direct && from.dense()) {
         p[k] = data;
       } else if (slot.direct) {
-        from.gather(slot.bytes, tiles.place[k], data);
+        from.gather(slot.bytes, tile(k), data);
       } else if (from.dense()) {
         r.load(k, p[k], data, 1, m);
       } else {
@@ -205,16 +213,16 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
         for (int k = 1; k <= r.n; ++k)
           if (!(repeated >> k & 1))
             p[k] = runs[k] ? runs[k] + part[walker[k]].at(at) * r.lane_bytes()
-                           : tiles.place[k] + at * r.lane_bytes();
+                           : tile(k) + at * r.lane_bytes();
         p[0] = to + part[0].at(at) * result.bytes;
-        r.compute(p, run, repeated);
+        r.compute(p, run, repeated, stream);
       }
       continue;
     }
-    p[0] = result.direct && part[0].dense() ? to : tiles.place[0];
+    p[0] = result.direct && part[0].dense() ? to : tile(0);
     r.compute(p, m, repeated);
     if (result.direct) {
-      if (!part[0].dense()) part[0].scatter(result.bytes, to, tiles.place[0]);
+      if (!part[0].dense()) part[0].scatter(result.bytes, to, tile(0));
     } else if (part[0].dense()) {
       r.store(to, p[0], 1, m);
     } else {
@@ -222,6 +230,7 @@ void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t 
       part[0].scatter(result.bytes, to, raw);
     }
   }
+  if (stream) end_stream();
 }
 
 }  // namespace tycho::cpu

@@ -65,6 +65,6 @@ void run_long(const Program& r, const Walk& walk, const int* walker, int64_t beg
               Tiles& tiles, bool stream);
 // Boxes [begin, end) of any walk: gathered into tiles, computed, and scattered.
 void run_boxes(const Program& r, const Boxes& boxes, const int* walker, int64_t begin, int64_t end,
-               Tiles& tiles);
+               Tiles& tiles, bool stream);
 
 }  // namespace tycho::cpu

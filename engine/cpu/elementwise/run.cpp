@@ -228,12 +228,14 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     return;
   }
   if (wants_boxes(walk)) {
-    const Boxes boxes(walk);
+    int bytes = r.lane_bytes();
+    for (int k = 0; k <= n; ++k) bytes = std::max(bytes, r.slot[k].bytes);
+    const Boxes boxes(walk, bytes);
     parallel_for(
         boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
-          run_boxes(r, boxes, walker, begin, end, tiles);
+          run_boxes(r, boxes, walker, begin, end, tiles, stream);
         },
         stop);
     return;

@@ -278,3 +278,52 @@ test("maxima of windows over a few channels side by side are those of planes, wi
     torch.manual_seed(case * 31)
   end
 end)
+
+test("operands of many elements that are turned against each other are computed as those that lie alike", function()
+  torch.manual_seed(9)
+  local threads = torch.get_num_threads()
+  local function pick(list) return list[torch.randint(1, #list + 1, {1}):item()] end
+  local function number(low, high) return torch.randint(low, high + 1, {1}):item() end
+  -- x's values, its dimensions in another order in memory, and maybe with gaps, backwards or repeated.
+  local function turned(x)
+    local order = torch.randperm(x:dim())
+    local dims, back = order:tolist(), {}
+    for k, d in ipairs(dims) do back[d] = k end
+    local y = x:permute(dims):contiguous()
+    local way = number(1, 4)
+    if way == 1 then
+      y = torch.stack({y, y, y}, 2):select(2, number(1, 3))
+    elseif way == 2 then
+      local d = number(1, y:dim())
+      y = y:flip {d}:contiguous():flip {d}
+    end
+    return y:permute(back)
+  end
+  for i = 1, 70 do
+    local shape, rank = {}, number(2, 4)
+    for d = 1, rank do shape[d] = rank == 2 and number(35, 600) or pick {2, 5, 33, 48, 70, 90} end
+    local types = {"float32", "float64", "int64", "bfloat16", "int32", "uint8"}
+    local type = pick(types)
+    local function fresh() return (torch.randn(shape) * 9):abs():to(torch[type]) end
+    local x, y, z = fresh(), fresh(), (torch.randn(shape) * 9):abs():to(torch[i % 3 == 0 and pick(types) or type])
+    if i % 5 == 0 then
+      local d = number(1, rank)
+      y = y:narrow(d, 1, 1)
+    end
+    local tx, ty, tz = turned(x), turned(y), turned(z)
+    torch.set_num_threads(number(1, 3))
+    check.yes(torch.equal(tx, x))
+    check.yes(torch.equal(tx + ty, x + y), type)
+    check.yes(torch.equal(x * tz, x * z), type)
+    check.yes(torch.equal(tz:ge(tx), z:ge(x)), type)
+    check.yes(torch.equal(torch.where(ty:gt(x), tx, tz), torch.where(y:gt(x), x, z)), type)
+    check.yes(torch.equal(torch.maximum(tz, ty), torch.maximum(z, y)), type)
+    if type:find "float" then check.yes(torch.equal(torch.addcmul(x, ty, tx), torch.addcmul(x, y, x)), type) end
+    local out = turned(x * 0)
+    torch.add(x, ty, {out = out})
+    check.yes(torch.equal(out, x + y), type)
+    out:mul_(tx)
+    check.yes(torch.equal(out, (x + y) * x), type)
+  end
+  torch.set_num_threads(threads)
+end)
