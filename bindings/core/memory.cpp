@@ -346,9 +346,19 @@ void pace_collector(lua_State* L) {
 
 void collect_before_sweep(lua_State* L) {
   static thread_local int64_t last = 0;  // bytes at the last sweep
+  static thread_local bool doubted = false;
   grad::let_go_unseen();
-  if (live_bytes() - last >= worth_a_whole(L, kBeforeSweep) && lua_gc(L, LUA_GCISRUNNING))
-    collect(L);
+  const auto much = [&] { return live_bytes() - last >= worth_a_whole(L, kBeforeSweep); };
+  if (much() && lua_gc(L, LUA_GCISRUNNING)) {
+    // A young collection frees what a loop has replaced, unless a whole one has made that old: as it would each
+    // time, were the first one that leaves much followed by a whole one at once.
+    constexpr int64_t kTooMuch = 4 * kStep;
+    lua_gc(L, LUA_GCSTEP, 0);
+    grad::let_go_unseen();
+    const bool wait = !doubted && live_bytes() - last < kTooMuch;
+    doubted = much() && wait;
+    if (much() && !wait) collect(L);
+  }
   last = live_bytes();
 }
 
