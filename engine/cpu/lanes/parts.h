@@ -166,24 +166,24 @@ TYCHO_INLINE Lane<T> each_across(const Make& lane, F f) {
 #endif
 }
 
-// Sums of neighbours, or of neighbouring 16 bytes: x's and y's in the two halves of 16 bytes, or of
+// Neighbours, or neighbouring 16 bytes, joined by f: x's and y's in the two halves of 16 bytes, or of
 // all. Registers are cut so, because elements move fast within 16 bytes.
-template <bool within, class T>
-TYCHO_INLINE Lane<T> pairs(Lane<T> x, Lane<T> y) {
+template <bool within, class T, class F>
+TYCHO_INLINE Lane<T> pairs(Lane<T> x, Lane<T> y, F f) {
   constexpr int some = 16 / sizeof(T), unit = within ? 1 : some,
                 group = within ? some : Lane<T>::size / some;
   constexpr auto all = Places<__integer_pack(Lane<T>::size)...>();
-  return Lane<T>(every_second_of<0, unit, group>(x.v, y.v, all)) +
-         Lane<T>(every_second_of<1, unit, group>(x.v, y.v, all));
+  return f(Lane<T>(every_second_of<0, unit, group>(x.v, y.v, all)),
+           Lane<T>(every_second_of<1, unit, group>(x.v, y.v, all)));
 }
-// The totals of lane(0), lane(1), ..., a lane's worth of them, side by side.
-template <class T, int count = Lane<T>::size, class F>
-TYCHO_INLINE Lane<T> totals(const F& lane, int from = 0) {
+// The elements of lane(0), lane(1), ..., a lane's worth of them, each joined by f, side by side.
+template <class T, int count = Lane<T>::size, class Make, class F = Sum>
+TYCHO_INLINE Lane<T> totals(const Make& lane, F f = F(), int from = 0) {
   if constexpr (count == 1)
     return lane(from);
   else
-    return pairs<count * sizeof(T) <= 16>(totals<T, count / 2>(lane, from),
-                                          totals<T, count / 2>(lane, from + count / 2));
+    return pairs<count * sizeof(T) <= 16>(totals<T, count / 2>(lane, f, from),
+                                          totals<T, count / 2>(lane, f, from + count / 2), f);
 }
 
 }  // namespace

@@ -107,6 +107,42 @@ void softmax_backward_long(const RowParts& r, const Tensor& g, const Tensor& y, 
   });
 }
 
+// Rows that are worth being taken many at a time, as registers or as what the first-level cache holds.
+constexpr int64_t kShortest = 16, kLongest = 400, kBlockRows = 16;
+bool takes_rows(const Cut& cut) {
+  return cut.inner == 1 && cut.rows > 1 && cut.n >= kShortest && cut.n <= kLongest;
+}
+// run(p, rows) on lane-typed rows; p[0] is the result.
+template <class Run>
+void over_short_rows(const Tensor* const* t, int count, const Cut& cut, Lanes lanes, Run&& run) {
+  const InLanes in(lanes);
+  const int64_t blocks = (cut.rows + kBlockRows - 1) / kBlockRows;
+  parallel_for(
+      blocks, std::max<int64_t>(1, kAlongWork / (kBlockRows * cut.n)),
+      [&](int64_t begin, int64_t end) {
+        const auto needs = [&](int k) { return in.direct(*t[k]) ? 0 : kBlockRows * cut.n * 8; };
+        int64_t bytes = 0;
+        for (int k = 0; k < count; ++k) bytes += needs(k);
+        const Scratch room(static_cast<size_t>(bytes));
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first = i * kBlockRows, rows = std::min(kBlockRows, cut.rows - first);
+          char *p[kAlongTensors], *tile = room.data();
+          for (int k = 0; k < count; ++k) {
+            p[k] = in.direct(*t[k]) ? t[k]->data() + first * cut.n * dtype_size(in.type) : tile;
+            tile += needs(k);
+            if (k > 0 && !in.direct(*t[k]))
+              level_of::load_tile(static_cast<int>(lanes), static_cast<int>(t[k]->dtype()),
+                                  static_cast<void*>(p[k]),
+                                  static_cast<const void*>(
+                                      t[k]->data() + first * cut.n * dtype_size(t[k]->dtype())),
+                                  int64_t{1}, rows * cut.n);
+          }
+          run(p, rows);
+          in.store(*t[0], first * cut.n, rows * cut.n, p[0]);
+        }
+      });
+}
+
 }  // namespace
 
 void softmax(Call& c, bool log) {
@@ -116,6 +152,10 @@ void softmax(Call& c, bool log) {
   if (const RowParts r = parts_of(cut); !r.whole()) return softmax_long(r, x, out, lanes, log);
   const int l = static_cast<int>(lanes);
   const Tensor* t[] = {&out, &x};
+  if (takes_rows(cut))
+    return over_short_rows(t, 2, cut, lanes, [&](char* const* p, int64_t rows) {
+      level_of::softmax_rows(l, log, p[1], p[0], cut.n, rows);
+    });
   over_rows(
       t, 2, cut, lanes,
       [&](char* const* p, int64_t n) { level_of::softmax_run(l, log, p[1], p[0], n); },
@@ -132,6 +172,10 @@ void softmax_backward(Call& c, bool log) {
     return softmax_backward_long(r, g, y, out, lanes, log);
   const int l = static_cast<int>(lanes);
   const Tensor* t[] = {&out, &g, &y};
+  if (takes_rows(cut))
+    return over_short_rows(t, 3, cut, lanes, [&](char* const* p, int64_t rows) {
+      level_of::softmax_grad_rows(l, log, p[1], p[2], p[0], cut.n, rows);
+    });
   over_rows(
       t, 3, cut, lanes,
       [&](char* const* p, int64_t n) { level_of::softmax_grad_run(l, log, p[1], p[2], p[0], n); },

@@ -270,3 +270,33 @@ test("rows of bytes of any length and place give what their numbers give", funct
     end
   end
 end)
+
+test("softmax of short rows is that of wider numbers, and of a row alone that of many", function()
+  torch.manual_seed(16)
+  local tolerance = {float32 = 4e-6, float64 = 1e-13, bfloat16 = 2e-2, float16 = 2e-3}
+  for i = 1, 60 do
+    local n, m = torch.randint(2, 450, {1}):item(), torch.randint(1, 40, {1}):item()
+    for dtype, most in pairs(tolerance) do
+      local x, g = (torch.randn(m, n) * 4):to(torch[dtype]), torch.randn(m, n):to(torch[dtype])
+      if i % 5 == 0 then x[{1, 1}] = -math.huge end
+      if i % 7 == 0 then x[{m, n}] = 0 / 0 end
+      if i % 9 == 0 then x[{1}] = -math.huge end
+      for _, name in ipairs {"softmax", "log_softmax"} do
+        local a, b = x:clone():requires_grad_(), x:double():clone():requires_grad_()
+        local y, wide = torch[name](a, 2), torch[name](b, 2)
+        y:backward(g)
+        wide:backward(g:double())
+        for _, pair in ipairs {{y, wide}, {a.grad, b.grad}} do
+          local got, want = pair[1]:double(), pair[2]
+          check.yes(torch.equal(got:isnan(), want:isnan()), dtype .. n)
+          local off = (got - want):abs():nan_to_num(0, 0, 0):div(want:abs():nan_to_num(0, 0, 0) + 1)
+          check.yes(off:max():item() <= most, ("%s %s [%d, %d]: %g"):format(name, dtype, m, n, off:max():item()))
+        end
+        local row = x:narrow(1, (m + 1) // 2, 1)
+        local two = torch[name](torch.cat {row, row}, 2)
+        check.yes(torch.equal(two:narrow(1, 1, 1):nan_to_num(7), two:narrow(1, 2, 1):nan_to_num(7)))
+        if m > 1 then check.yes(torch.equal(two:narrow(1, 1, 1):nan_to_num(7), y:narrow(1, (m + 1) // 2, 1):nan_to_num(7))) end
+      end
+    end
+  end
+end)

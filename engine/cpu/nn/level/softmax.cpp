@@ -125,6 +125,105 @@ void grad_run(bool log, const void* pg, const void* py, void* pout, int64_t n) {
   grad_part(log, g, y, static_cast<T*>(pout), n, grad_sum(log, g, y, n));
 }
 
+// Short rows, a lane's worth at a time: what the elements of each meet in comes from all their registers at
+// once, and no row waits for its own. A block that lacks rows repeats its first.
+template <class T, class Lanes, class F>
+TYCHO_INLINE Lane<T> each_row(const Lanes& of_row, F f) {
+  constexpr int w = Lane<T>::size;
+  Lane<T> a[w];
+  for (int u = 0; u < w; ++u) a[u] = of_row(u);
+  return totals<T>(
+      [&](int u) __attribute__((always_inline)) { return a[u]; }, f);
+}
+// Calls f(i, count) for lanes of n elements.
+template <class T, class F>
+TYCHO_INLINE void each_part(int64_t n, F&& f) {
+  constexpr int w = Lane<T>::size;
+  int64_t i = 0;
+  for (; i + w <= n; i += w) f(i, w);
+  if (i < n) f(i, static_cast<int>(n - i));
+}
+template <class T>
+TYCHO_INLINE Lane<T> part_of(const T* p, int m, T pad) {
+  return m == Lane<T>::size ? Lane<T>::load(p) : load_part<T>(p, m, pad);
+}
+template <class T>
+TYCHO_INLINE void put_part(Lane<T> x, T* p, int m) {
+  m == Lane<T>::size ? x.store(p) : store_part<T>(x, p, m);
+}
+
+template <class T>
+void short_rows(bool log, const void* px, void* py, int64_t n, int64_t rows) {
+  constexpr int w = Lane<T>::size;
+  constexpr T low = -infinity<T>;
+  for (int64_t first = 0; first < rows; first += w) {
+    const T* x = static_cast<const T*>(px) + first * n;
+    T *y = static_cast<T*>(py) + first * n, top[w], last[w];
+    const int64_t count = rows - first < w ? rows - first : w;
+    const auto row = [&](int u) { return u < count ? u * n : 0; };
+    each_row<T>(
+        [&](int u) __attribute__((always_inline)) {
+          Lane<T> a(low);
+          each_part<T>(
+              n, [&](int64_t i, int m) __attribute__((always_inline)) {
+                a = larger(part_of<T>(x + row(u) + i, m, low), a);
+              });
+          return a;
+        },
+        [](Lane<T> p, Lane<T> q) __attribute__((always_inline)) { return larger(p, q); })
+        .store(top);
+    const Lane<T> sum = each_row<T>(
+        [&](int u) __attribute__((always_inline)) {
+          Lane<T> a(0);
+          const Lane<T> above(top[u]);
+          each_part<T>(
+              n, [&](int64_t i, int m) __attribute__((always_inline)) {
+                const Lane<T> e = exp_masked(part_of<T>(x + row(u) + i, m, low) - above);
+                a += e;
+                if (!log) put_part(e, y + row(u) + i, m);
+              });
+          return a;
+        },
+        Sum());
+    (log ? tycho::cpu::TYCHO_LEVEL::log(sum) : Lane<T>(1) / sum).store(last);
+    // From the last row on: a part of a lane is stored as if it reached into the next row, which would wait to be read.
+    for (int64_t u = count - 1; u >= 0; --u) {
+      const Lane<T> above(top[u]), by(last[u]);
+      each_part<T>(
+          n, [&](int64_t i, int m) __attribute__((always_inline)) {
+            T* const to = y + u * n + i;
+            put_part(log ? part_of<T>(x + u * n + i, m, 0) - above - by : part_of<T>(to, m, 0) * by,
+                     to, m);
+          });
+    }
+  }
+}
+
+template <class T>
+void grad_rows(bool log, const void* pg, const void* py, void* pout, int64_t n, int64_t rows) {
+  constexpr int w = Lane<T>::size;
+  for (int64_t first = 0; first < rows; first += w) {
+    const T *g = static_cast<const T*>(pg) + first * n, *y = static_cast<const T*>(py) + first * n;
+    T *out = static_cast<T*>(pout) + first * n, sum[w];
+    const int64_t count = rows - first < w ? rows - first : w;
+    each_row<T>(
+        [&](int u) __attribute__((always_inline)) {
+          Lane<T> a(0);
+          const int64_t row = u < count ? u * n : 0;
+          each_part<T>(
+              n, [&](int64_t i, int m) __attribute__((always_inline)) {
+                const Lane<T> gi = part_of<T>(g + row + i, m, 0);
+                a += log ? gi : gi * part_of<T>(y + row + i, m, 0);
+              });
+          return a;
+        },
+        Sum())
+        .store(sum);
+    for (int64_t u = 0; u < count; ++u)
+      grad_part(log, g + u * n, y + u * n, out + u * n, n, static_cast<double>(sum[u]));
+  }
+}
+
 // Calls f with a float or a double, by the lanes.
 template <class F>
 TYCHO_INLINE auto typed(int lanes, F f) {
@@ -218,6 +317,14 @@ void grad_columns(bool log, const void* pg, const void* py, void* pout, int64_t 
 
 void softmax_run(int lanes, bool log, const void* x, void* y, int64_t n) {
   lanes == 0 ? run<float>(log, x, y, n) : run<double>(log, x, y, n);
+}
+void softmax_rows(int lanes, bool log, const void* x, void* y, int64_t n, int64_t rows) {
+  lanes == 0 ? short_rows<float>(log, x, y, n, rows) : short_rows<double>(log, x, y, n, rows);
+}
+void softmax_grad_rows(int lanes, bool log, const void* g, const void* y, void* out, int64_t n,
+                       int64_t rows) {
+  lanes == 0 ? grad_rows<float>(log, g, y, out, n, rows)
+             : grad_rows<double>(log, g, y, out, n, rows);
 }
 void softmax_columns(int lanes, bool log, const void* x, void* y, int64_t n, int64_t cols,
                      int64_t step) {
