@@ -273,7 +273,7 @@ end)
 
 test("softmax of short rows is that of wider numbers, and of a row alone that of many", function()
   torch.manual_seed(16)
-  local tolerance = {float32 = 4e-6, float64 = 1e-13, bfloat16 = 2e-2, float16 = 2e-3}
+  local tolerance = {float32 = 1e-5, float64 = 1e-13, bfloat16 = 4e-2, float16 = 5e-3}
   for i = 1, 60 do
     local n, m = torch.randint(2, 450, {1}):item(), torch.randint(1, 40, {1}):item()
     for dtype, most in pairs(tolerance) do
