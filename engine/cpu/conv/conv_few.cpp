@@ -95,6 +95,18 @@ void arrange(const FewChannels& p, const T* w, At&& at, T* to) {
             for (int64_t o = 0; o < p.out_channels; ++o) *to++ = w[at(g, c, o, kz, ky, kx)];
 }
 
+// Whether lanes over images are the better way: short lines, of images that lie without gaps.
+bool by_images(const FewChannels& p, const Pixels& x) {
+  constexpr int64_t kShortLine = 2, kBlocks = 2;  // lanes of a line, blocks of images
+  constexpr size_t kRoom = size_t{1} << 19;
+  const int64_t lane = p.f64 ? 0 : level_of::conv_few_block(), pixels = p.pixels_in();
+  if (lane == 0 || p.groups != 1 || p.out_channels < FewChannels::kLeastOfImages) return false;
+  if (p.images < kBlocks * lane || p.out[2] > kShortLine * lane) return false;
+  const bool dense = (x.pixel == 1 && (p.channels == 1 || x.channel == pixels)) ||
+                     (x.channel == 1 && x.pixel == p.channels);
+  return dense && static_cast<size_t>(p.channels * pixels * lane * p.size()) <= kRoom;
+}
+
 template <class At>
 void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, const void* bias,
          void* y) {
@@ -107,7 +119,20 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
   const void* const w = arranged.data();
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
   const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
-  if (const Parts parts(p); parts.count > 1)
+  int64_t first = 0;  // images that are done
+  if (by_images(p, x)) {
+    const int64_t lane = level_of::conv_few_block(), blocks = p.images / lane;
+    parallel_for(blocks, (grain + lane - 1) / lane, [&](int64_t begin, int64_t end) {
+      const int64_t numbers = p.channels * p.pixels_in() + p.out[2] * p.out_channels;
+      const Scratch scratch(static_cast<size_t>(numbers * lane * p.size()));
+      level_of::conv_few_images(&p, &x, static_cast<const float*>(w),
+                                static_cast<const float*>(bias), static_cast<float*>(y), begin, end,
+                                reinterpret_cast<float*>(scratch.data()));
+    });
+    first = blocks * lane;
+    if (first == p.images) return;
+  }
+  if (const Parts parts(p); first == 0 && parts.count > 1)
     return parallel_for(p.images * parts.count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Pixels from = x;
@@ -119,7 +144,8 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
                            q.groups, static_cast<void*>(scratch.data()));
       }
     });
-  parallel_for(p.images * p.groups, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(p.images * p.groups - first, grain, [&](int64_t begin, int64_t end) {
+    begin += first, end += first;
     const Scratch scratch(room_of(p));
     level_of::conv_few(&p, &x, w, bias, y, begin, end, static_cast<void*>(scratch.data()));
   });
