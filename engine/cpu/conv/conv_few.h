@@ -32,6 +32,12 @@ void conv_few_forward(const Convolution& c, const Pixels& x, const void* w, cons
 void conv_few_input(const Convolution& c, const Pixels& y, const void* w, const int64_t* w_stride,
                     void* x);
 
+// The weight's gradient with lanes over images, of float32: whether its shape is one for that, and whether it
+// was done (images with gaps are not).
+bool few_weight_pays(const Convolution& c);
+bool conv_few_weight(const Convolution& c, const Pixels& y, const Pixels& x, float* w,
+                     const int64_t* w_stride);
+
 }  // namespace tycho::cpu
 
 // Groups of images [begin, end), counted through; w as [groups, channels, kernel, out_channels],
@@ -44,6 +50,11 @@ TYCHO_LEVELS(void, conv_few,
 TYCHO_LEVELS(void, conv_few_images,
              (const ::tycho::cpu::FewChannels* p, const ::tycho::cpu::Pixels* x, const float* w,
               const float* bias, float* y, int64_t begin, int64_t end, float* scratch))
+// Gradients [channels, kernel, out_channels] of the weight, from blocks [begin, end). The scratch memory holds a
+// lane for each of them and for each number of an image and of its result's gradient.
+TYCHO_LEVELS(void, conv_few_weight,
+             (const ::tycho::cpu::FewChannels* p, const ::tycho::cpu::Pixels* g,
+              const ::tycho::cpu::Pixels* x, float* w, int64_t begin, int64_t end, float* scratch))
 // Images of a block; 0 where there is nothing to gain.
 TYCHO_LEVELS(int64_t, conv_few_block, ())
 TYCHO_LEVELS(int64_t, conv_few_phase, (const ::tycho::cpu::FewChannels* p))
