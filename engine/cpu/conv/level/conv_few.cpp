@@ -80,20 +80,6 @@ void spread_phases(const FewChannels& p, const Pixels& x, const T* from, int64_t
   }
 }
 
-// n sums of O channels, `step` apart, to where pixels lie with their channels side by side.
-template <class T, int O>
-TYCHO_INLINE void braid(const T* from, int64_t step, int64_t n, T* to, int64_t pixel) {
-  int64_t i = 0;
-  if constexpr (O >= 4)
-    for (; i + 4 <= n; i += 4) {  // four channels at a time, of which the last may be written twice
-      turn4(from + i, step, to + i * pixel, pixel);
-      if constexpr (O > 4) turn4(from + (O - 4) * step + i, step, to + i * pixel + O - 4, pixel);
-    }
-  for (; i < n; ++i)
-#pragma GCC unroll 8
-    for (int o = 0; o < O; ++o) to[i * pixel + o] = from[o * step + i];
-}
-
 // O channels of X lanes of a line of the result, from column `at` on; z and y are the place of its
 // first tap.
 template <class T, int O, int X>
@@ -140,7 +126,15 @@ void block(const FewChannels& p, const T* planes, const T* w, const T* bias, int
 #pragma GCC unroll 8
     for (int k = 0; k < X; ++k) sum[o][k].store(tile[o] + k * L::size);
   const int64_t left = p.out[2] - at, n = left < X * L::size ? left : X * L::size;
-  braid<T, O>(tile[0], X * L::size, n, to, pixel);
+  int64_t i = 0;
+  if constexpr (O >= 4)
+    for (; i + 4 <= n; i += 4) {  // four channels at a time, of which the last may be written twice
+      turn4(tile[0] + i, X * L::size, to + i * pixel, pixel);
+      if constexpr (O > 4) turn4(tile[O - 4] + i, X * L::size, to + i * pixel + O - 4, pixel);
+    }
+  for (; i < n; ++i)
+#pragma GCC unroll 8
+    for (int o = 0; o < O; ++o) to[i * pixel + o] = tile[o][i];
 }
 
 template <class T>
