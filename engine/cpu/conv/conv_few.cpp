@@ -99,11 +99,11 @@ void arrange(const FewChannels& p, const T* w, At&& at, T* to) {
 constexpr int64_t kShortLine = 2, kBlocksOfImages = 2;  // lanes of a line, least blocks
 constexpr size_t kImagesRoom = size_t{1} << 19;         // of a block
 
-// Whether lanes over images are the better way: short lines, of images enough.
-bool by_images(const FewChannels& p) {
+// Whether there are images enough for lanes over them.
+bool have_images(const FewChannels& p) {
   const int64_t lane = p.f64 ? 0 : level_of::conv_few_block();
   if (lane == 0 || p.groups != 1 || p.out_channels < FewChannels::kLeastOfImages) return false;
-  return p.images >= kBlocksOfImages * lane && p.out[2] <= kShortLine * lane &&
+  return p.images >= kBlocksOfImages * lane &&
          static_cast<size_t>(p.channels * p.pixels_in() * lane * p.size()) <= kImagesRoom;
 }
 // Images without gaps, channels first or last.
@@ -125,8 +125,10 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
   const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
   int64_t first = 0;  // images that are done
-  if (by_images(p) && without_gaps(x, p.pixels_in(), p.channels)) {
-    const int64_t lane = level_of::conv_few_block(), blocks = p.images / lane;
+  const int64_t lane = level_of::conv_few_block();
+  if (p.out[2] <= kShortLine * lane && have_images(p) &&
+      without_gaps(x, p.pixels_in(), p.channels)) {
+    const int64_t blocks = p.images / lane;
     parallel_for(blocks, (grain + lane - 1) / lane, [&](int64_t begin, int64_t end) {
       const int64_t numbers = p.channels * p.pixels_in() + p.out[2] * p.out_channels;
       const Scratch scratch(static_cast<size_t>(numbers * lane * p.size()));
@@ -214,7 +216,7 @@ bool few_weight_pays(const Convolution& c) {
   if (c.dtype != DType::Float32 || c.groups != 1) return false;
   const FewChannels p = describe(c, false);
   const int64_t lane = level_of::conv_few_block(), taps = taps_of(p), pixels = p.pixels_out();
-  if (taps == 1 || p.out_channels > FewChannels::kMost || !by_images(p)) return false;
+  if (taps == 1 || p.out_channels > FewChannels::kMost || !have_images(p)) return false;
   return p.out_channels * p.channels * taps <= kWeights &&
          static_cast<size_t>(p.out_channels * pixels * lane * p.size()) <= kImagesRoom &&
          static_cast<double>(p.images * pixels) *
