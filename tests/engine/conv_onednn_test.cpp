@@ -93,6 +93,52 @@ void agree(const Case& c, DType dtype, double tolerance) {
   set_num_threads(before);
 }
 
+// Many images at once are computed otherwise than a few of them.
+TEST(ConvFew, OfManyImagesIsThatOfAFew) {
+  const cpu::Level best = cpu::level();
+  for (const cpu::Level level : {best, cpu::Level::v3}) {
+    if (level > best) continue;
+    cpu::force_level(level);
+    for (int64_t few = 4; few <= 9; ++few)
+      for (const Case& c : std::vector<Case>{
+               {{37, 5, 12, 23}, {few, 5, 3, 2}, {1, 1}, {1, 1}, {1, 1}},
+               {{33, few, 9, 14}, {21, few, 2, 3}, {1, 1}, {0, 2}, {1, 1}},
+               {{48, 1, 28, 28}, {few, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}},
+               {{48, 3, 19, 35}, {few, 3, 4, 3}, {2, 3}, {3, 5}, {2, 1}},
+               {{36, few, 16, 17}, {7, few, 3, 5}, {1, 1}, {4, 6}, {2, 2}},
+               {{35, 2, 3, 16, 12}, {few, 2, 2, 3, 3}, {1, 1, 1}, {1, 2, 0}, {1, 1, 1}}}) {
+        Source s;
+        const Tensor x = random(s, c.x, DType::Float32), w = random(s, c.w, DType::Float32),
+                     b = random(s, {few > 6 ? c.w[0] : 0}, DType::Float32);
+        const auto run = [&](const Tensor& given, const Tensor& g) {
+          const Tensor lx = as_leaf(given), lw = as_leaf(w);
+          const Value bias = b.numel() ? Value(b) : Value();
+          const Tensor y = c.x.n == 5
+                               ? op<"conv3d">(lx, lw, bias, c.stride, c.pad, c.dilation, c.groups)
+                               : op<"conv2d">(lx, lw, bias, c.stride, c.pad, c.dilation, c.groups);
+          if (!g) return Results{y, {}, {}};
+          const auto back = grad::gradients({y}, {lx, lw}, {g}, {});
+          return Results{y, back[0], back[1]};
+        };
+        const Tensor g = random(s, run(x, Tensor()).y.shape(), DType::Float32);
+        const Results all = run(x, g);
+        Tensor dw;
+        for (int64_t i = 0; i < c.x[0]; i += 3) {
+          const int64_t n = std::min<int64_t>(3, c.x[0] - i);
+          const auto some = [&](const Tensor& t) { return op<"narrow">(t, 0, i, n); };
+          const Results part = run(op<"clone">(some(x)), op<"clone">(some(g)));
+          const std::string what = to_string(c.x) + " " + to_string(c.w);
+          expect_close(some(all.y), part.y, 1e-5, what + " result");
+          expect_close(some(all.x), part.x, 1e-5, what + " input");
+          const Tensor wide = op<"to.dtype">(part.w, DType::Float64);
+          dw = dw ? dw + wide : wide;
+        }
+        expect_close(all.w, dw, 1e-5, to_string(c.x) + " weight of " + to_string(c.w));
+      }
+  }
+  cpu::force_level(best);
+}
+
 TEST(ConvOneDnn, AgreesWithOurOwnKernels) {
   for (const Case& c : kCases) {
     agree(c, DType::Float32, 1e-5);

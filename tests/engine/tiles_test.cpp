@@ -62,10 +62,13 @@ thread_local char PlainTiles::tile[8][16][64];
 const TileMachine plain{[] { PlainTiles::ready = true; }, cpu::multiply_tiles<PlainTiles>,
                         [] { PlainTiles::ready = false; }};
 
-struct Tiles : testing::Test {
+// The loops with plain code, and with the products of pairs that other processors have.
+struct Tiles : testing::TestWithParam<const TileMachine*> {
   void SetUp() override {
     if (cpu::level() != cpu::Level::v4) GTEST_SKIP() << "tiles come with AVX-512";
-    cpu::use_tiles(&plain);
+    if (GetParam() == &cpu::v4::pair_machine && !__builtin_cpu_supports("avx512bf16"))
+      GTEST_SKIP() << "this processor has no products of pairs";
+    cpu::use_tiles(GetParam());
   }
   void TearDown() override { cpu::use_tiles(nullptr); }
 };
@@ -86,7 +89,7 @@ Tensor laid_out(std::mt19937_64& random, int64_t rows, int64_t cols, int layout)
   return turned ? op<"transpose">(part, 0, 1) : part;
 }
 
-TEST_F(Tiles, MultiplyMatricesOfAnySizeAndLayout) {
+TEST_P(Tiles, MultiplyMatricesOfAnySizeAndLayout) {
   std::mt19937_64 random(11);
   const int threads = get_num_threads();
   for (int turn = 0; turn < 60; ++turn) {
@@ -116,7 +119,7 @@ TEST_F(Tiles, MultiplyMatricesOfAnySizeAndLayout) {
   set_num_threads(threads);
 }
 
-TEST_F(Tiles, SumInFloat32AndRoundOnceWithTheSameBitsOnAnyNumberOfThreads) {
+TEST_P(Tiles, SumInFloat32AndRoundOnceWithTheSameBitsOnAnyNumberOfThreads) {
   Source s;
   const Tensor a = random(s, {150, 1100}, DType::BFloat16),
                b = random(s, {1100, 90}, DType::BFloat16);
@@ -135,7 +138,7 @@ TEST_F(Tiles, SumInFloat32AndRoundOnceWithTheSameBitsOnAnyNumberOfThreads) {
     ASSERT_NEAR(results[0][i], exact[i], std::abs(exact[i]) / 256 + 1e-3) << i;
 }
 
-TEST_F(Tiles, LeaveWhatLiesBesideAMatrixAloneAndPassNanAndInfinityOn) {
+TEST_P(Tiles, LeaveWhatLiesBesideAMatrixAloneAndPassNanAndInfinityOn) {
   std::mt19937_64 random(3);
   const Tensor a = laid_out(random, 40, 33, 0), b = laid_out(random, 33, 50, 0);
   Tensor around = op<"full">(Sizes{42, 60}, 7.0, DType::BFloat16);
@@ -152,7 +155,7 @@ TEST_F(Tiles, LeaveWhatLiesBesideAMatrixAloneAndPassNanAndInfinityOn) {
     }
 }
 
-TEST_F(Tiles, MultiplyFloat32InTwoPartsOrOneWhereThatIsAllowed) {
+TEST_P(Tiles, MultiplyFloat32InTwoPartsOrOneWhereThatIsAllowed) {
   Source s;
   const Tensor a = random(s, {70, 200}, DType::Float32), b = random(s, {90, 200}, DType::Float32),
                bias = random(s, {90}, DType::Float32), w = random(s, {200, 60}, DType::Float32);
@@ -185,7 +188,7 @@ TEST_F(Tiles, MultiplyFloat32InTwoPartsOrOneWhereThatIsAllowed) {
   for (size_t i = 0; i < c.size(); ++i) ASSERT_EQ(std::isinf(c[i]), i < 90) << i;
 }
 
-TEST_F(Tiles, CarryTheOperationsOfBfloat16) {
+TEST_P(Tiles, CarryTheOperationsOfBfloat16) {
   Source s;
   const Tensor x = random(s, {3, 70, 96}, DType::BFloat16),
                w = random(s, {130, 96}, DType::BFloat16), bias = random(s, {130}, DType::BFloat16),
@@ -222,7 +225,7 @@ void expect_same(const Tensor& have, const Tensor& exact, const std::string& wha
 }
 
 // Of small integers, whose sums are exact; a NaN is seen by the windows that it lies in, no others.
-TEST_F(Tiles, ConvolveAnyWindowsAndGiveBothGradients) {
+TEST_P(Tiles, ConvolveAnyWindowsAndGiveBothGradients) {
   std::mt19937_64 random(29);
   const auto one_of = [&](std::initializer_list<int64_t> of) {
     return of.begin()[random() % of.size()];
@@ -282,7 +285,7 @@ TEST_F(Tiles, ConvolveAnyWindowsAndGiveBothGradients) {
   }
 }
 
-TEST_F(Tiles, CarryConvolutionsOfBfloat16) {
+TEST_P(Tiles, CarryConvolutionsOfBfloat16) {
   Source s;
   const auto both = [&](const Sizes& shape, const Sizes& kernel, int64_t groups) {
     const Tensor x = random(s, shape, DType::BFloat16), w = random(s, kernel, DType::BFloat16);
@@ -310,7 +313,7 @@ TEST_F(Tiles, CarryConvolutionsOfBfloat16) {
 }
 
 // Several blocks of queries and of keys with parts of tiles at their ends, against a lower level's lanes.
-TEST_F(Tiles, CarryAttentionForwardAndBackward) {
+TEST_P(Tiles, CarryAttentionForwardAndBackward) {
   Source s;
   struct Shape {
     Sizes q, k;
@@ -350,6 +353,11 @@ TEST_F(Tiles, CarryAttentionForwardAndBackward) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, Tiles, testing::Values(&plain, &cpu::v4::pair_machine),
+                         [](const auto& machine) {
+                           return std::string(machine.param == &plain ? "plain" : "pairs");
+                         });
 
 TEST(TilesOfTheProcessor, AreUsedWhereTheyMultiplyRightAndElseTheReasonIsKnown) {
   if (const char* why = cpu::why_no_tiles())

@@ -2,6 +2,7 @@
 #include "engine/cpu/conv/conv_few.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/scratch.h"
@@ -95,6 +96,22 @@ void arrange(const FewChannels& p, const T* w, At&& at, T* to) {
             for (int64_t o = 0; o < p.out_channels; ++o) *to++ = w[at(g, c, o, kz, ky, kx)];
 }
 
+constexpr int64_t kShortLine = 2, kBlocksOfImages = 2;  // lanes of a line, least blocks
+constexpr size_t kImagesRoom = size_t{1} << 19;         // of a block
+
+// Whether there are images enough for lanes over them.
+bool have_images(const FewChannels& p) {
+  const int64_t lane = p.f64 ? 0 : level_of::conv_few_block();
+  if (lane == 0 || p.groups != 1 || p.out_channels < FewChannels::kLeastOfImages) return false;
+  return p.images >= kBlocksOfImages * lane &&
+         static_cast<size_t>(p.channels * p.pixels_in() * lane * p.size()) <= kImagesRoom;
+}
+// Images without gaps, channels first or last.
+bool without_gaps(const Pixels& x, int64_t pixels, int64_t channels) {
+  return (x.pixel == 1 && (channels == 1 || x.channel == pixels)) ||
+         (x.channel == 1 && x.pixel == channels);
+}
+
 template <class At>
 void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, const void* bias,
          void* y) {
@@ -107,7 +124,22 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
   const void* const w = arranged.data();
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
   const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
-  if (const Parts parts(p); parts.count > 1)
+  int64_t first = 0;  // images that are done
+  const int64_t lane = level_of::conv_few_block();
+  if (p.out[2] <= kShortLine * lane && have_images(p) &&
+      without_gaps(x, p.pixels_in(), p.channels)) {
+    const int64_t blocks = p.images / lane;
+    parallel_for(blocks, (grain + lane - 1) / lane, [&](int64_t begin, int64_t end) {
+      const int64_t numbers = p.channels * p.pixels_in() + p.out[2] * p.out_channels;
+      const Scratch scratch(static_cast<size_t>(numbers * lane * p.size()));
+      level_of::conv_few_images(&p, &x, static_cast<const float*>(w),
+                                static_cast<const float*>(bias), static_cast<float*>(y), begin, end,
+                                reinterpret_cast<float*>(scratch.data()));
+    });
+    first = blocks * lane;
+    if (first == p.images) return;
+  }
+  if (const Parts parts(p); first == 0 && parts.count > 1)
     return parallel_for(p.images * parts.count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Pixels from = x;
@@ -119,7 +151,8 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
                            q.groups, static_cast<void*>(scratch.data()));
       }
     });
-  parallel_for(p.images * p.groups, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(p.images * p.groups - first, grain, [&](int64_t begin, int64_t end) {
+    begin += first, end += first;
     const Scratch scratch(room_of(p));
     level_of::conv_few(&p, &x, w, bias, y, begin, end, static_cast<void*>(scratch.data()));
   });
@@ -175,6 +208,82 @@ void conv_few_input(const Convolution& c, const Pixels& y, const void* w, const 
            (p.kernel[2] - 1 - kx) * w_stride[4];
   };
   run(p, y, w, at, nullptr, x);
+}
+
+bool few_weight_pays(const Convolution& c) {
+  constexpr int64_t kWeights = 1 << 10;
+  constexpr double kWork = 4e5;
+  if (c.dtype != DType::Float32 || c.groups != 1) return false;
+  const FewChannels p = describe(c, false);
+  const int64_t lane = level_of::conv_few_block(), taps = taps_of(p), pixels = p.pixels_out();
+  if (taps == 1 || p.out_channels > FewChannels::kMost || !have_images(p)) return false;
+  return p.out_channels * p.channels * taps <= kWeights &&
+         static_cast<size_t>(p.out_channels * pixels * lane * p.size()) <= kImagesRoom &&
+         static_cast<double>(p.images * pixels) *
+                 static_cast<double>(p.out_channels * p.channels * taps) >=
+             kWork;
+}
+
+bool conv_few_weight(const Convolution& c, const Pixels& y, const Pixels& x, float* w,
+                     const int64_t* w_stride) {
+  const FewChannels p = describe(c, false);
+  if (!without_gaps(y, p.pixels_out(), p.out_channels) ||
+      !without_gaps(x, p.pixels_in(), p.channels))
+    return false;
+  // Parts of the images whatever the number of threads is; their sums are added in order, as is what is left.
+  constexpr int64_t kMostParts = 64;
+  const int64_t lane = level_of::conv_few_block(), blocks = p.images / lane;
+  const int64_t each = (blocks + kMostParts - 1) / kMostParts, parts = (blocks + each - 1) / each;
+  const int64_t weights = p.out_channels * p.channels * taps_of(p);
+  const int64_t numbers = weights + p.channels * p.pixels_in() + p.out_channels * p.pixels_out();
+  const auto bytes = [&](int64_t n) { return static_cast<size_t>(n * p.size()); };
+  const Scratch sums(bytes((parts + 1) * weights));
+  float* const all = reinterpret_cast<float*>(sums.data());
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    const Scratch scratch(bytes(numbers * lane));
+    for (int64_t i = begin; i < end; ++i)
+      level_of::conv_few_weight(&p, &y, &x, all + i * weights, i * each,
+                                std::min(blocks, (i + 1) * each),
+                                reinterpret_cast<float*>(scratch.data()));
+  });
+  const int64_t last = p.images % lane;
+  for (int64_t i = 0; i < weights; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < parts; ++k) sum += static_cast<double>(all[k * weights + i]);
+    all[i] = static_cast<float>(sum);
+  }
+  if (last) {  // a block with images of zeros behind them
+    const Scratch filled(
+        bytes((p.channels * p.pixels_in() + p.out_channels * p.pixels_out()) * lane));
+    const auto fill = [&](const Pixels& from, int64_t image, char* to) {
+      std::memset(to, 0, bytes(image * lane));
+      for (int64_t n = 0; n < last; ++n)
+        std::memcpy(to + bytes(n * image),
+                    static_cast<const char*>(from.data) + bytes((blocks * lane + n) * from.image),
+                    bytes(image));
+      Pixels q = from;
+      q.data = to, q.image = image;
+      return q;
+    };
+    const int64_t image = p.channels * p.pixels_in();
+    const Pixels last_x = fill(x, image, filled.data());
+    const Pixels last_y =
+        fill(y, p.out_channels * p.pixels_out(), filled.data() + bytes(image * lane));
+    const Scratch scratch(bytes(numbers * lane));
+    float* const more = all + parts * weights;
+    level_of::conv_few_weight(&p, &last_y, &last_x, more, int64_t{0}, int64_t{1},
+                              reinterpret_cast<float*>(scratch.data()));
+    for (int64_t i = 0; i < weights; ++i) all[i] += more[i];
+  }
+  const float* from = all;
+  for (int64_t i = 0; i < p.channels; ++i)
+    for (int64_t kz = 0; kz < p.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < p.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < p.kernel[2]; ++kx)
+          for (int64_t o = 0; o < p.out_channels; ++o)
+            w[o * w_stride[0] + i * w_stride[1] + kz * w_stride[2] + ky * w_stride[3] +
+              kx * w_stride[4]] = *from++;
+  return true;
 }
 
 }  // namespace tycho::cpu

@@ -214,6 +214,7 @@ bool gradient_widens(const Convolution& v, Pass pass) {
   constexpr int64_t kFewInputs = 8, kManyOutputs = 100;  // of a group
   const int64_t in = v.window.channels / v.groups, out = v.out_channels / v.groups;
   if (work_of(v) < 4 * kSmallWork || depthwise_by_ours(v, true)) return false;
+  if (pass == Pass::Weight && few_weight_pays(v)) return true;
   if (pass == Pass::Weight && v.groups > 1) return in < kFewInputs && out > 1 && out < kManyOutputs;
   return in < kFewInputs && product_by_ours(v, pass);
 }
@@ -390,7 +391,17 @@ void weight_gradient(const Call& c, const Seen& seen, const Tensor& x, const Ten
   const Tensor& g = c.tensor(0);
   const Sizes kernel = kernel_of(out);
   if (weight_by_product(c, seen, x, out)) return;
-  Convolution v;
+  Convolution v = describe(c, seen, g.dtype(), x.shape(), kernel, g.shape());
+  if (x.dtype() == v.dtype && out.dtype() == v.dtype && few_weight_pays(v)) {
+    Pixels of, at;
+    const Tensor gl = readable(g, v.dtype, &of), xl = readable(x, v.dtype, &at);
+    Convolution whole = v;
+    match_images(&whole, g.size(0), v.window.out[1] * v.window.out[2], &of);
+    match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &at);
+    if (whole.window.images == v.window.images &&
+        conv_few_weight(v, of, at, out.data<float>(), plain(out, seen).stride))
+      return;
+  }
   if (by_tiles(c, seen, x.shape(), kernel, g.shape(), &v, Pass::Weight)) {
     const Tensor gl = channels_last(g, g.dtype()), xl = channels_last(x, g.dtype());
     const bool direct = is_channels_last(out);

@@ -14,6 +14,7 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
+#include "engine/cpu/library/onednn.h"
 #include "engine/cpu/scratch.h"
 #include "engine/ops/linear/precision.h"
 
@@ -398,6 +399,11 @@ const TileMachine* tiles() {
 }
 
 void use_tiles(const TileMachine* machine) { other_machine = machine; }
+
+const TileMachine* tiles_or_pairs() {
+  if (const TileMachine* const machine = tiles()) return machine;
+  return level() == Level::v4 && pairs_are_quick() ? &v4::pair_machine : nullptr;
+}
 
 // Infinity times the rest of a number would be no number: such products are taken as they are.
 static bool finite(const Product& p) {

@@ -50,6 +50,9 @@ struct TilesReady {
 const TileMachine* tiles();
 const char* why_no_tiles();
 void use_tiles(const TileMachine*);  // for tests; null: this machine's again
+// Or else products of pairs where they are quick: half of float32's time, not an eighth, so that
+// few can afford to pack their operands for it. Null: neither.
+const TileMachine* tiles_or_pairs();
 
 // Whether tiles are the fastest way for a product of bfloat16, or a way that is allowed for one of
 // float32; and that way. Any strides.
@@ -97,5 +100,6 @@ bool tile_finite(const float* x, int64_t lines, int64_t numbers, int64_t step);
 bool tile_finite_halves(const uint16_t* x, int64_t numbers);
 
 extern const TileMachine tile_machine;  // the processor's
+extern const TileMachine pair_machine;  // by products of pairs (AVX512_BF16) in registers of lanes
 
 }  // namespace tycho::cpu::v4

@@ -6,6 +6,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/nn/attention.h"
@@ -80,11 +81,13 @@ struct AttentionLanes {
   // Rows in the lanes' type into a tensor of any type.
   void store(const Tensor& to, int64_t place, int64_t row, int64_t col, const char* from,
              int64_t step, int64_t rows, int64_t cols) const {
+    const int width = dtype_size(to.dtype()), lanes = type, kind = static_cast<int>(to.dtype());
+    char* const at = to.data() + place * width;
+    if (col == 1)
+      return level_of::store_rows(lanes, kind, at, row * width, from, step * size, rows, cols);
     for (int64_t i = 0; i < rows; ++i)
-      level_of::store_tile(
-          type, static_cast<int>(to.dtype()),
-          static_cast<void*>(to.data() + (place + i * row) * dtype_size(to.dtype())),
-          static_cast<const void*>(from + i * step * size), col, cols);
+      level_of::store_tile(lanes, kind, static_cast<void*>(at + i * row * width),
+                           static_cast<const void*>(from + i * step * size), col, cols);
   }
 };
 

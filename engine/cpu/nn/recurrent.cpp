@@ -116,12 +116,8 @@ void recurrence(Call& c) {
     s.out = l.at(c.out[0].data(), row * n);
     s.saved = gru && save ? l.at(c.out[3].data(), row * 4 * n) : nullptr;
     s.cells = lstm && save ? l.at(c.out[4].data(), row * n) : nullptr;
-    if (!gru) std::memcpy(s.gates, s.x, l.bytes(rows * l.wide));
-    l.times(rows, l.wide, n, s.h, w.data(), s.gates,
-            !gru   ? 1
-            : bias ? 2
-                   : 0,
-            bias ? bias.data() : nullptr);
+    const void* const first = !gru ? s.x : bias ? bias.data() : nullptr;
+    l.times(rows, l.wide, n, s.h, w.data(), s.gates, !gru ? 3 : bias ? 2 : 0, first);
     level_of::recurrent_step(l.type, l.kind, const_cast<const RecurrentStep*>(&s));
   });
 }

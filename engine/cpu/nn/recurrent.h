@@ -36,7 +36,8 @@ struct RecurrentGrad {
 // T is 0 for float, 1 for double; `kind` a Recurrence.
 TYCHO_LEVELS(void, recurrent_step, (int type, int kind, const ::tycho::cpu::RecurrentStep* s))
 TYCHO_LEVELS(void, recurrent_grad, (int type, int kind, const ::tycho::cpu::RecurrentGrad* s))
-// c[m, n] = a[m, k] b, with b in gemm_pack_b's panels of depth k; `begin` as gemm_packed's.
+// c[m, n] = a[m, k] b, with b in gemm_pack_b's panels of depth k; `begin` as gemm_packed's, or
+// 3: rows to begin with, as far apart as those of c.
 TYCHO_LEVELS(void, recurrent_times,
              (int type, int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* b,
               void* c, int64_t ldc, int begin, const void* bias))

@@ -126,7 +126,13 @@ void block(const FewChannels& p, const T* planes, const T* w, const T* bias, int
 #pragma GCC unroll 8
     for (int k = 0; k < X; ++k) sum[o][k].store(tile[o] + k * L::size);
   const int64_t left = p.out[2] - at, n = left < X * L::size ? left : X * L::size;
-  for (int64_t i = 0; i < n; ++i)
+  int64_t i = 0;
+  if constexpr (O >= 4)
+    for (; i + 4 <= n; i += 4) {  // four channels at a time, of which the last may be written twice
+      turn4(tile[0] + i, X * L::size, to + i * pixel, pixel);
+      if constexpr (O > 4) turn4(tile[O - 4] + i, X * L::size, to + i * pixel + O - 4, pixel);
+    }
+  for (; i < n; ++i)
 #pragma GCC unroll 8
     for (int o = 0; o < O; ++o) to[i * pixel + o] = tile[o][i];
 }

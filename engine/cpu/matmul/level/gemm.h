@@ -57,8 +57,8 @@ TYCHO_INLINE void stay([[maybe_unused]] Lane<T>& x) {
 #endif
 }
 
-// How a block of the result is begun.
-enum Begin : int { kZero = 0, kAdd = 1, kBias = 2 };
+// How a block of the result is begun; kRows: by other rows, as far apart as its own, given as the bias.
+enum Begin : int { kZero = 0, kAdd = 1, kBias = 2, kRows = 3 };
 
 // Rows of b that are fetched before they are needed: the processor does not foresee them where they
 // lie far apart.
@@ -102,7 +102,7 @@ TYCHO_INLINE void block_of(int64_t k, const T* a, int64_t rs, int64_t cs, const 
   if (begin != kZero) {
     const T* from = begin == kAdd ? c : bias;
 #pragma GCC unroll 16
-    for (int i = 0; i < M; ++i, from += begin == kAdd ? ldc : 0)
+    for (int i = 0; i < M; ++i, from += begin == kBias ? 0 : ldc)
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j)
         sum[i][j] +=
@@ -170,6 +170,7 @@ TYCHO_INLINE void panel(int64_t m, int n, int64_t k, const T* a, int64_t rs, int
       fn(k, a, rs, cs, b, ldb, c, ldc, last, begin, bias);
       a += rows * rs;
       c += rows * ldc;
+      if (begin == kRows) bias += rows * ldc;
       m -= rows;
     } while (m > 0 && rows == rows_next(m));
   }

@@ -209,8 +209,8 @@ int64_t few_rows_times(int64_t n, int64_t k, const T* a, int64_t lda, const T* b
         T* const to = c + r * ldc + j + i * L::size;
         if (begin == kAdd)
           sum[r][i] += L::load(to);
-        else if (begin == kBias)
-          sum[r][i] += L::load(bias + j + i * L::size);
+        else if (begin != kZero)
+          sum[r][i] += L::load(bias + (begin == kRows ? r * ldc : 0) + j + i * L::size);
         sum[r][i].store(to);
       }
   }
@@ -229,7 +229,7 @@ void times(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b,
   }
   for (; j < n; j += width)
     panel<T, kManyBlocks>(m, static_cast<int>(n - j < width ? n - j : width), k, a, lda, 1,
-                          b + j * k, width, c + j, ldc, begin, bias + (begin == kBias ? j : 0));
+                          b + j * k, width, c + j, ldc, begin, bias + (begin >= kBias ? j : 0));
 }
 
 template <class T>
