@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "engine/cpu/index/lines.h"
+#include "engine/ops/table/apply.h"
 #include "engine/ops/table/kernel.h"
 
 namespace tycho::cpu {
