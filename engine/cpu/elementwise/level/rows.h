@@ -88,7 +88,9 @@ constexpr bool is_short =
               Value_sqrt, Value_reciprocal, Value_finite_or, Value_hardshrink, Value_softshrink,
               Value_hardsigmoid, Value_hardswish, Value_relu6, Value_eq, Value_ne, Value_lt,
               Value_le, Value_gt, Value_ge, Value_logical_and, Value_logical_or, Value_logical_not,
-              Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
+              Value_signbit, Value_isnan, Value_isinf, Value_isfinite, Value_fmax, Value_fmin,
+              Value_logical_xor, Value_bitwise_and, Value_bitwise_or, Value_bitwise_xor,
+              Value_bitwise_not, Value_bitwise_left_shift, Value_bitwise_right_shift>;
 
 // Parts of lanes are slow to store before AVX-512: a whole lane that ends with the row takes their place,
 // computed before anything is written.
