@@ -218,7 +218,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
   stream = stream && walk.inner() * r.slot[0].bytes % kLine == 0;
-  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker) &&
+  if (worth_a_row(walk.inner(), lane_type, level_of::is_short_row(row)) &&
+      in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
         numel, kGrain,
