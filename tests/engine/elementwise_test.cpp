@@ -193,6 +193,38 @@ TEST(Elementwise, ShiftsOfSmallIntegersGiveTheBitsOfLongOnes) {
   }
 }
 
+TEST(Elementwise, QuotientsOfSmallIntegersGiveTheBitsOfLongOnes) {
+  for (DType type : {DType::Int8, DType::UInt8, DType::Int16}) {
+    const bool bytes = type != DType::Int16;
+    const int low = type == DType::UInt8 ? 0
+                    : bytes              ? -128
+                                         : -32768,
+              high = low + (bytes ? 255 : 65535);
+    V a, b;
+    for (int y = low; y <= high; y += bytes ? 1 : 257)
+      for (int x = low; x <= high; x += bytes ? 3 : 1021)
+        if (y) a.push_back(x), b.push_back(y), a.push_back(high), b.push_back(y);
+    a.push_back(low), b.push_back(type == DType::UInt8 ? 1 : -1);
+    const Tensor x = make(a, type), y = make(b, type), long_x = make(a, DType::Int64),
+                 long_y = make(b, DType::Int64), cut = empty(x.shape(), type);
+    const auto same = [&](const char* name, const Tensor& have, const Tensor& want) {
+      copy_raw(cut, want);
+      EXPECT_TRUE(values(have) == values(cut)) << name << " of " << dtype_name(type);
+    };
+    for (cpu::Level level : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4}) {
+      const cpu::Level best = cpu::level();
+      if (level > best) continue;
+      cpu::force_level(level);
+      same("//", op<"floor_divide">(x, y), op<"floor_divide">(long_x, long_y));
+      same("%", op<"remainder">(x, y), op<"remainder">(long_x, long_y));
+      same("fmod", op<"fmod">(x, y), op<"fmod">(long_x, long_y));
+      same("/", op<"trunc_divide">(x, y), op<"trunc_divide">(long_x, long_y));
+      same("<<", op<"bitwise_left_shift">(x, y), op<"bitwise_left_shift">(long_x, long_y));
+      cpu::force_level(best);
+    }
+  }
+}
+
 TEST(Elementwise, AColumnReachesEveryElementOfLongRows) {
   for (DType type : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32})
     for (int64_t cols : {128, 511, 512, 513, 1600}) {

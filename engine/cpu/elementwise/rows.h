@@ -31,8 +31,13 @@ struct Times {
 };
 constexpr Times kOnce = {1, {}}, kOncePast = {1, {}, true};
 using RowFn = void (*)(void* const* p, int64_t n, unsigned repeated, const Times& times);
-// Are rows of n elements computed where they lie, if they can be, and not put side by side first?
-constexpr bool worth_a_row(int64_t n, DType lane) { return n >= 16 && n * dtype_size(lane) >= 64; }
+// Are rows of n elements computed where they lie, if they can be, and not put side by side first? Of rows
+// of few instructions (is_short_row) those are that fill an AVX2 register; to others what a lane lacks
+// at the end of a row costs more.
+constexpr bool worth_a_row(int64_t n, DType lane, bool is_short) {
+  const int64_t bytes = n * dtype_size(lane);
+  return is_short ? bytes >= 32 : n >= 16 && bytes >= 64;
+}
 // Conversions between memory and lane-typed tiles, by dtype; strides in elements.
 using LoadFn = void (*)(void* tile, const void* from, int64_t stride, int64_t n);
 using StoreFn = void (*)(void* to, const void* tile, int64_t stride, int64_t n);
@@ -57,6 +62,7 @@ RowFn row_fn(int row, Lanes lanes);
 }  // namespace tycho::cpu
 
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f32, (int row))
+TYCHO_LEVELS(bool, is_short_row, (int row))  // is it of few instructions?
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_f64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_i64, (int row))
 TYCHO_LEVELS(::tycho::cpu::RowFn, row_narrow, (int lanes, int row))

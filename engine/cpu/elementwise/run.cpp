@@ -3,9 +3,11 @@
 #include "engine/cpu/elementwise/run.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/cache.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/program.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/walk.h"
@@ -216,7 +218,8 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   Walk walk = make_walk(walkers, count);
   order_by_first(walk);
   stream = stream && walk.inner() * r.slot[0].bytes % kLine == 0;
-  if (worth_a_row(walk.inner(), lane_type) && in_place(r, walk, walker) &&
+  if (worth_a_row(walk.inner(), lane_type, level_of::is_short_row(row)) &&
+      in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
         numel, kGrain,
@@ -263,6 +266,12 @@ bool cpu::has_zero(const Impl* t) {
     for (int64_t done = 0; done < run; done += kTile) {
       const int64_t m = std::min(kTile, run - done);
       const char* from = t->data() + (offset[0] + done * s) * dtype_size(t->dtype);
+      if (s == 1) {
+        char* const truths = reinterpret_cast<char*>(tile);
+        level_of::truths(dtype_size(t->dtype), is_floating(t->dtype), truths, 0, from, 0, 1, m);
+        zero = zero || std::memchr(truths, 0, static_cast<size_t>(m));
+        continue;
+      }
       level_of::load_tile(static_cast<int>(Lanes::I64), static_cast<int>(t->dtype), tile, from, s,
                           m);
       for (int64_t i = 0; i < m; ++i) zero |= tile[i] == 0;

@@ -169,30 +169,81 @@ inline void to_low_integers(int32_t* __restrict out, const double* __restrict x,
   for (; i < n; i++) out[i] = low_integer1(x[i]);
 }
 
+// The lowest bits of numbers, one byte or two for each of as many as whole vectors hold; returns how many.
 #if defined(TYCHO_LEVEL_v4)
-// The lowest eight bits of as many as whole vectors hold; returns how many.
-inline int64_t to_low_bytes(char* out, const float* __restrict x, int64_t n) {
+template <int bytes, class T>
+inline int64_t to_low_parts(char* out, const T* __restrict x, int64_t n) {
   int64_t i = 0;
-  for (; i + 64 <= n; i += 64) {
-    const __m512i least = _mm512_set1_epi32(INT32_MIN);  // where a number does not fit 32 bits
+  const __m512i least = _mm512_set1_epi32(INT32_MIN);  // where a number does not fit 32 bits
+  for (; sizeof(T) == 4 && i + 64 <= n; i += 64) {
     const auto some = [&](int64_t at) __attribute__((always_inline)) {
-      return _mm512_maskz_cvttps_epi32(-1, _mm512_loadu_ps(x + i + at));
+      return _mm512_maskz_cvttps_epi32(-1,
+                                       _mm512_loadu_ps(reinterpret_cast<const float*>(x + i + at)));
     };
     const __m512i a = some(0), b = some(16), c = some(32), d = some(48);
     if (_mm512_cmpeq_epi32_mask(a, least) | _mm512_cmpeq_epi32_mask(b, least) |
         _mm512_cmpeq_epi32_mask(c, least) | _mm512_cmpeq_epi32_mask(d, least)) {
-      for (int64_t j = i; j < i + 64; j++) out[j] = static_cast<char>(low_integer1(x[j]));
+      for (int64_t j = i; j < i + 64; j++) {
+        const int32_t k = low_integer1(x[j]);
+        memcpy(out + bytes * j, &k, bytes);
+      }
       continue;
     }
     const auto put = [&](int64_t at, __m512i v) __attribute__((always_inline)) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + at), _mm512_maskz_cvtepi32_epi8(-1, v));
+      char* to = out + bytes * (i + at);
+      if constexpr (bytes == 1)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_maskz_cvtepi32_epi8(-1, v));
+      else
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(-1, v));
     };
     put(0, a), put(16, b), put(32, c), put(48, d);
   }
   return i;
 }
+#elif defined(TYCHO_LEVEL_v3)
+TYCHO_INLINE __m256i eight_integers(const float* x) {
+  return _mm256_cvttps_epi32(_mm256_loadu_ps(x));
+}
+TYCHO_INLINE __m256i eight_integers(const double* x) {
+  return _mm256_set_m128i(_mm256_cvttpd_epi32(_mm256_loadu_pd(x + 4)),
+                          _mm256_cvttpd_epi32(_mm256_loadu_pd(x)));
+}
+template <int bytes, class T>
+inline int64_t to_low_parts(char* out, const T* __restrict x, int64_t n) {
+  int64_t i = 0;
+  const __m256i least = _mm256_set1_epi32(INT32_MIN),  // where a number does not fit 32 bits
+      low = _mm256_set1_epi32(bytes == 1 ? 0xff : 0xffff);
+  for (; i + 32 <= n; i += 32) {
+    __m256i k[4], beyond = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+      k[j] = eight_integers(x + i + 8 * j);
+      beyond = _mm256_or_si256(beyond, _mm256_cmpeq_epi32(k[j], least));
+      k[j] = _mm256_and_si256(k[j], low);
+    }
+    const __m256i a = _mm256_packus_epi32(k[0], k[1]), b = _mm256_packus_epi32(k[2], k[3]);
+    __m256i* const to = reinterpret_cast<__m256i*>(out + bytes * i);
+    if constexpr (bytes == 1) {
+      const __m256i fours = _mm256_packus_epi16(a, b);
+      _mm256_storeu_si256(
+          to, _mm256_permutevar8x32_epi32(fours, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    } else {
+      _mm256_storeu_si256(to, _mm256_permute4x64_epi64(a, 0xd8));
+      _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(b, 0xd8));
+    }
+    if (_mm256_movemask_epi8(beyond))
+      for (int64_t j = i; j < i + 32; j++) {
+        const int32_t one = low_integer1(x[j]);
+        memcpy(out + bytes * j, &one, bytes);
+      }
+  }
+  return i;
+}
 #else
-inline int64_t to_low_bytes(char*, const float*, int64_t) { return 0; }
+template <int bytes, class T>
+inline int64_t to_low_parts(char*, const T*, int64_t) {
+  return 0;
+}
 #endif
 
 // Which types are which, without the standard library.
@@ -255,9 +306,9 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
     if constexpr (same<S, int32_t>)
       if (reinterpret_cast<uintptr_t>(p) % sizeof(S) == 0)
         return to_low_integers(reinterpret_cast<int32_t*>(p), tile, n);
-    if constexpr (same<T, float> && sizeof(S) == 1) {
-      const int64_t done = to_low_bytes(p, tile, n);
-      p += done, tile += done, n -= done;
+    if constexpr (sizeof(S) < 4) {
+      const int64_t done = to_low_parts<sizeof(S)>(p, tile, n);
+      p += done * static_cast<int64_t>(sizeof(S)), tile += done, n -= done;
     }
     using Part = decltype(shorter_integer<sizeof(S)>());
     Part part[chunk];

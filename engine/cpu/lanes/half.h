@@ -108,14 +108,23 @@ TYCHO_INLINE __m512i to_bfloat16(const float* p) {  // in the high halves
                               _mm512_set1_epi32(0x400000));
 }
 #else
-TYCHO_INLINE __m256i to_bfloat16(const float* p) {  // in the low halves
-  const __m256 x = _mm256_loadu_ps(p);
-  const __m256i b = _mm256_castps_si256(x), odd = _mm256_slli_epi32(b, 15);
-  const __m256i up =
-      _mm256_add_epi32(_mm256_add_epi32(b, _mm256_srli_epi32(odd, 31)), _mm256_set1_epi32(0x7fff));
-  const __m256i quiet = _mm256_or_si256(b, _mm256_set1_epi32(0x400000));
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
+TYCHO_INLINE __m256i rounded_up(__m256i b) {  // of what is no nan, in the low halves
+  const __m256i odd = _mm256_srli_epi32(_mm256_slli_epi32(b, 15), 31);
+  return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(b, _mm256_set1_epi32(0x7fff)), odd),
+                           16);
+}
+// Of 32 floats, and whether all are done: not where one is nan.
+TYCHO_INLINE bool to_bfloat16(char* p, const float* x) {
+  const __m256 a = _mm256_loadu_ps(x), b = _mm256_loadu_ps(x + 8), c = _mm256_loadu_ps(x + 16),
+               d = _mm256_loadu_ps(x + 24);
+  const auto put = [&](int64_t at, __m256 low, __m256 high) __attribute__((always_inline)) {
+    const __m256i both = _mm256_packus_epi32(rounded_up(_mm256_castps_si256(low)),
+                                             rounded_up(_mm256_castps_si256(high)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + at), _mm256_permute4x64_epi64(both, 0xd8));
+  };
+  put(0, a, b), put(32, c, d);
+  return !_mm256_movemask_ps(
+      _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q), _mm256_cmp_ps(c, d, _CMP_UNORD_Q)));
 }
 #endif
 inline void to_bfloat16(char* p, const float* __restrict tile, int64_t n) {
@@ -129,11 +138,12 @@ inline void to_bfloat16(char* p, const float* __restrict tile, int64_t n) {
     _mm512_storeu_si512(p + 2 * i, _mm512_permutex2var_epi16(to_bfloat16(tile + i), high,
                                                              to_bfloat16(tile + i + 16)));
 #else
-  for (; i + 16 <= n; i += 16) {
-    const __m256i both = _mm256_packus_epi32(to_bfloat16(tile + i), to_bfloat16(tile + i + 8));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 2 * i),
-                        _mm256_permute4x64_epi64(both, 0xd8));
-  }
+  for (; i + 32 <= n; i += 32)
+    if (!to_bfloat16(p + 2 * i, tile + i))
+      for (int64_t j = i; j < i + 32; j++) {
+        const BFloat16 h = narrow_bfloat16(tile[j]);
+        memcpy(p + 2 * j, &h, sizeof h);
+      }
 #endif
   for (; i < n; i++) {
     const BFloat16 h = narrow_bfloat16(tile[i]);
@@ -228,9 +238,14 @@ inline int64_t doubles_to_short(char* p, const double* x, int64_t n) {
             bad,
             _mm256_andnot_si256(zero, _mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), size)));
       }
-      _mm256_storeu_ps(f + j, v);
+      if constexpr (is_half)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 2 * (i + j)),
+                         _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+      else
+        _mm256_storeu_ps(f + j, v);
     }
     twice = _mm256_movemask_epi8(bad) != 0;
+    if (is_half && !twice) continue;
 #endif
     if (twice) to_odd(f, x + i, kAtOnce);
     if constexpr (is_half)

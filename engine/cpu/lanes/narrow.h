@@ -4,7 +4,7 @@
 // one that compares, chooses by or divides what may have overflowed does not compile: the rows that
 // have narrow loops are found that way.
 #pragma once
-#include "engine/cpu/lanes/vec.h"
+#include "engine/cpu/lanes/narrow_parts.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 namespace {
@@ -50,10 +50,12 @@ struct Low {
   TYCHO_INLINE friend Low operator~(Low a) { return V(~a.v); }
   TYCHO_INLINE friend Low fma(Low a, Low b, Low c) { return a * b + c; }
   TYCHO_INLINE friend Low square(Low a) { return a * a; }
-  TYCHO_INLINE friend Low select(NarrowMask<T> m, Low a, Low b) {
-    return V((a.v & m.m) | (b.v & ~m.m));
-  }
+  TYCHO_INLINE friend Low select(NarrowMask<T> m, Low a, Low b) { return V(m.m ? a.v : b.v); }
 };
+
+// Are quotients computed by floats, which tell those of numbers of two bytes apart?
+template <class T>
+constexpr bool kDividesParts = sizeof(T)<4 && TYCHO_LANE_BYTES> 16;
 
 // Numbers that rows compare with (0, 6) fit every type.
 template <class T>
@@ -73,18 +75,19 @@ struct Narrow : Low<T> {
   TYCHO_INLINE friend M operator>(Narrow a, Narrow b) { return {V(a.v > b.v)}; }
   TYCHO_INLINE friend M operator>=(Narrow a, Narrow b) { return {V(a.v >= b.v)}; }
   TYCHO_INLINE friend M truth(Narrow a) { return a != Narrow(0); }
-  TYCHO_INLINE friend Narrow select(M m, Narrow a, Narrow b) {
-    return V((a.v & m.m) | (b.v & ~m.m));
-  }
-  TYCHO_INLINE friend Narrow maximum(Narrow a, Narrow b) { return select(a > b, a, b); }
-  TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return select(a < b, a, b); }
+  TYCHO_INLINE friend Narrow select(M m, Narrow a, Narrow b) { return V(m.m ? a.v : b.v); }
+  TYCHO_INLINE friend Narrow maximum(Narrow a, Narrow b) { return V(a.v > b.v ? a.v : b.v); }
+  TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return V(a.v < b.v ? a.v : b.v); }
   TYCHO_INLINE friend Narrow fmax(Narrow a, Narrow b) { return maximum(a, b); }
   TYCHO_INLINE friend Narrow fmin(Narrow a, Narrow b) { return minimum(a, b); }
-  // Few instruction sets shift small elements by counts of their own: the bits of a count move the
-  // elements that have them. A count outside the width moves everything out.
+  // Few instruction sets shift small elements by counts of their own (narrow_parts.h); elsewhere the
+  // bits of a count move the elements that have them. A count outside the width moves everything out.
   TYCHO_INLINE friend Low<T> operator<<(Narrow a, Narrow b) {
     Wrap r = Wrap(a.v);
     if constexpr (kShifts) return V((r << (Wrap(b.v) & kLast)) & within(b));
+#if defined(TYCHO_LEVEL_v3)
+    if constexpr (sizeof(T) < 4) return V(shifted_left<T>((__m256i)a.v, (__m256i)b.v));
+#endif
 #pragma GCC unroll 5
     for (int k = 1; k < kBits; k *= 2) {
       const Wrap moved = counts(b, k);
@@ -98,6 +101,9 @@ struct Narrow : Low<T> {
       const Wrap inside = within(b), last = Wrap{} + kLast;
       return r >> V((Wrap(b.v) & inside) | (last & ~inside));
     }
+#if defined(TYCHO_LEVEL_v3)
+    if constexpr (sizeof(T) < 4) return V(shifted_right<T>((__m256i)a.v, (__m256i)b.v));
+#endif
 #pragma GCC unroll 5
     for (int k = 1; k < kBits; k *= 2) {
       const V moved = V(counts(b, k));
@@ -122,6 +128,21 @@ struct Narrow : Low<T> {
     }
     return select(back & (a != Narrow(1)) & (a != Narrow(-1)), Low<T>(0), r);
   }
+  TYCHO_INLINE friend Low<T> trunc_divide(Narrow a, Narrow b) requires(kDividesParts<T>) {
+    return by_floats(a, b, [](Ints, Ints, Ints q) { return q; });
+  }
+  TYCHO_INLINE friend Low<T> floor_divide(Narrow a, Narrow b) requires(kDividesParts<T>) {
+    return by_floats(a, b, [](Ints x, Ints y, Ints q) { return q + goes_down(x - q * y, y); });
+  }
+  TYCHO_INLINE friend Low<T> fmod(Narrow a, Narrow b) requires(kDividesParts<T>) {
+    return by_floats(a, b, [](Ints x, Ints y, Ints q) { return x - q * y; });
+  }
+  TYCHO_INLINE friend Low<T> remainder(Narrow a, Narrow b) requires(kDividesParts<T>) {
+    return by_floats(a, b, [](Ints x, Ints y, Ints q) {
+      const Ints r = x - q * y;
+      return r + (goes_down(r, y) & y);
+    });
+  }
   TYCHO_INLINE friend Narrow floor(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow ceil(Narrow a) { return a; }
   TYCHO_INLINE friend Narrow trunc(Narrow a) { return a; }
@@ -139,7 +160,31 @@ struct Narrow : Low<T> {
   using U = typename NarrowRaw<T>::U;
   static constexpr int kBits = 8 * sizeof(T);
   static constexpr U kLast = kBits - 1;
-  static constexpr bool kShifts = sizeof(T) == 4 && TYCHO_LANE_BYTES > 16;
+  static constexpr bool kShifts =
+      (sizeof(T) == 4 && TYCHO_LANE_BYTES > 16) || (sizeof(T) == 2 && TYCHO_LANE_BYTES == 64);
+  using Ints = Raw<float>::Ints;
+  // f(x, y, x / y toward zero) of as many elements as a lane has floats, part by part; 0 where y is.
+  template <class F>
+  TYCHO_INLINE static Low<T> by_floats(Narrow a, Narrow b, F f) {
+    using Floats = Raw<float>::V;
+    constexpr int parts = 4 / static_cast<int>(sizeof(T));
+    alignas(TYCHO_LANE_BYTES) T from_a[Low<T>::size], from_b[Low<T>::size], to[Low<T>::size];
+    memcpy(from_a, &a.v, sizeof a.v);
+    memcpy(from_b, &b.v, sizeof b.v);
+    Ints part[parts];
+#pragma GCC unroll 4
+    for (int k = 0; k < parts; ++k) {
+      const Ints x = part_of(from_a, k), y = part_of(from_b, k), some = y != 0;
+      const Floats q = __builtin_convertvector(x, Floats) / __builtin_convertvector(y, Floats);
+      part[k] = f(x, y, __builtin_convertvector(q, Ints)) & some;
+    }
+    join_parts(to, part);
+    V r;
+    memcpy(&r, to, sizeof r);
+    return r;
+  }
+  // -1 where toward zero is not down: where a rest has another sign than the divisor.
+  TYCHO_INLINE static Ints goes_down(Ints r, Ints y) { return (r != 0) & ((r ^ y) < 0); }
   TYCHO_INLINE static bool any_of(Wrap bits) {
     uint64_t words[sizeof bits / 8], all = 0;
     memcpy(words, &bits, sizeof bits);

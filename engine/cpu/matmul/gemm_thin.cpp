@@ -89,6 +89,7 @@ void multiply_few(const Product& p, int type, int size) {
 void multiply_few16(const Product& p) {
   constexpr int64_t kMost = kPiecesBytes / kRowsAtOnce / 4;
   const int64_t piece = even_piece(p.n, kMost, 64, threads_for(p));
+  const int64_t pitch = piece + 16;  // or the rows would share the same lines of a cache
   const bool half = p.dtype == DType::Float16;
   const int64_t depth = depth_of(4);
   const auto b16 = [](const void* x) { return static_cast<const uint16_t*>(x); };
@@ -98,20 +99,20 @@ void multiply_few16(const Product& p) {
   const auto run = [&](int64_t from, int64_t to) {
     alignas(64) float sums[kRowsAtOnce * (kMost + 64)], part[kRowsAtOnce * (kMost + 64)];
     for (int64_t i = from; i < to; ++i) {
-      const int64_t j = i * piece, n = std::min(piece, p.n - j), count = p.m * piece;
+      const int64_t j = i * piece, n = std::min(piece, p.n - j), count = p.m * pitch;
       std::fill_n(sums, count, 0.f);
       for (int64_t pc = 0; pc < p.k; pc += depth) {
         float* const to_add = pc ? part : sums;
         if (pc) std::fill_n(part, count, 0.f);
         level_of::gemm16_few_rows(half, p.m, n, std::min(depth, p.k - pc),
                                   static_cast<const float*>(a + pc), p.k,
-                                  b16(p.b) + pc * p.b_row + j, p.b_row, to_add, piece);
+                                  b16(p.b) + pc * p.b_row + j, p.b_row, to_add, pitch);
         for (int64_t q = 0; pc && q < count; ++q) sums[q] += part[q];
       }
       const Rounded16 r{p.m,
                         n,
                         sums,
-                        piece,
+                        pitch,
                         p.bias ? b16(p.bias) + j : nullptr,
                         p.add,
                         static_cast<uint16_t*>(p.c) + j,

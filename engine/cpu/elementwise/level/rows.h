@@ -88,25 +88,31 @@ constexpr bool is_short =
               Value_sqrt, Value_reciprocal, Value_finite_or, Value_hardshrink, Value_softshrink,
               Value_hardsigmoid, Value_hardswish, Value_relu6, Value_eq, Value_ne, Value_lt,
               Value_le, Value_gt, Value_ge, Value_logical_and, Value_logical_or, Value_logical_not,
-              Value_signbit, Value_isnan, Value_isinf, Value_isfinite>;
+              Value_signbit, Value_isnan, Value_isinf, Value_isfinite, Value_fmax, Value_fmin,
+              Value_logical_xor, Value_bitwise_and, Value_bitwise_or, Value_bitwise_xor,
+              Value_bitwise_not, Value_bitwise_left_shift, Value_bitwise_right_shift>;
 
 // Parts of lanes are slow to store before AVX-512: a whole lane that ends with the row takes their place,
 // computed before anything is written.
 constexpr bool kSlowParts = TYCHO_LANE_BYTES < 64;
 
-// Of two operands. One that is a single value stays in a register: reloading it would wait for the stores
-// before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them.
-template <class Value, bool one_a, bool one_b, bool overlaps, class T>
-void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
+// Of one operand or two. One that is a single value stays in a register: reloading it would wait for the
+// stores before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them.
+template <class Value, int operands, bool one_a, bool one_b, bool overlaps, class T>
+void run_short_rows(void* const* p, int64_t n, const Times& times) {
   constexpr int size = Lane<T>::size;
+  constexpr bool two = operands == 2;
   char* y = static_cast<char*>(p[0]);
-  const char *from_a = static_cast<const char*>(p[1]), *from_b = static_cast<const char*>(p[2]);
+  const char *from_a = static_cast<const char*>(p[1]),
+             *from_b = two ? static_cast<const char*>(p[2]) : from_a;
   for (int64_t left = times.count;;) {
     const T *const a = reinterpret_cast<const T*>(from_a), *const b =
                                                                reinterpret_cast<const T*>(from_b);
     const Lane<T> va(one_a ? *a : T()), vb(one_b ? *b : T());
     const auto value = [&](int64_t i) __attribute__((always_inline)) {
-      const Lane<T> x = one_a ? va : Lane<T>::load(a + i), z = one_b ? vb : Lane<T>::load(b + i);
+      const Lane<T> x = one_a ? va : Lane<T>::load(a + i), z = one_b ? vb
+                                                               : two ? Lane<T>::load(b + i)
+                                                                     : x;
       return Value::value(x, z, x, x);
     };
     [[maybe_unused]] decltype(value(0)) last;
@@ -120,8 +126,9 @@ void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
     if constexpr (overlaps) {
       result(y, n - size, last, size);
     } else if (i < n) {
-      const Lane<T> x = one_a ? va : load_some(a + i, n - i),
-                    z = one_b ? vb : load_some(b + i, n - i);
+      const Lane<T> x = one_a ? va : load_some(a + i, n - i), z = one_b ? vb
+                                                                  : two ? load_some(b + i, n - i)
+                                                                        : x;
       result(y, i, Value::value(x, z, x, x), n - i);
     }
     if (!--left) return;
@@ -129,12 +136,12 @@ void run_rows_of_two(void* const* p, int64_t n, const Times& times) {
   }
 }
 
-template <class Value, bool one_a, bool one_b, class T>
-void run_two(void* const* p, int64_t n, const Times& times) {
+template <class Value, int operands, bool one_a, bool one_b, class T>
+void run_short(void* const* p, int64_t n, const Times& times) {
   if constexpr (kSlowParts)
     if (n > Lane<T>::size && n % Lane<T>::size)
-      return run_rows_of_two<Value, one_a, one_b, true, T>(p, n, times);
-  run_rows_of_two<Value, one_a, one_b, false, T>(p, n, times);
+      return run_short_rows<Value, operands, one_a, one_b, true, T>(p, n, times);
+  run_short_rows<Value, operands, one_a, one_b, false, T>(p, n, times);
 }
 
 // Runs Value over n elements. Short rows run four lanes at a time first, and then one; otherwise the value
@@ -143,11 +150,14 @@ void run_two(void* const* p, int64_t n, const Times& times) {
 template <class Value, int operands, class T>
 void run_row(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   constexpr int size = Lane<T>::size;
-  if constexpr (is_short<Value> && operands == 2) {
-    return repeated == 6   ? run_two<Value, true, true, T>(p, n, times)
-           : repeated == 2 ? run_two<Value, true, false, T>(p, n, times)
-           : repeated == 4 ? run_two<Value, false, true, T>(p, n, times)
-                           : run_two<Value, false, false, T>(p, n, times);
+  if constexpr (is_short<Value> && operands == 1) {
+    return repeated ? run_short<Value, 1, true, true, T>(p, n, times)
+                    : run_short<Value, 1, false, false, T>(p, n, times);
+  } else if constexpr (is_short<Value> && operands == 2) {
+    return repeated == 6   ? run_short<Value, 2, true, true, T>(p, n, times)
+           : repeated == 2 ? run_short<Value, 2, true, false, T>(p, n, times)
+           : repeated == 4 ? run_short<Value, 2, false, true, T>(p, n, times)
+                           : run_short<Value, 2, false, false, T>(p, n, times);
   } else {
     alignas(TYCHO_LANE_BYTES) T room[operands][(is_short<Value> ? 4 : 1) * size];
     Elements<T> a(p, 1, repeated, room[0]);

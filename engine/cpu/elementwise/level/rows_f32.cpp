@@ -11,6 +11,14 @@ RowFn row_f32(int row) {
   return table[row];
 }
 
+bool is_short_row(int row) {
+  static constexpr bool table[] = {
+#define ROW(name, ...) is_short<Value_##name>,
+#include "engine/ops/elementwise/elementwise.def"
+  };
+  return table[row];
+}
+
 LinkFn link_f32(int row, int place) { return link_of<float>(row, place); }
 int64_t run_links_f32(const Link* first, int64_t n) { return run_links<float>(first, n); }
 

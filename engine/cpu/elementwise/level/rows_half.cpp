@@ -3,6 +3,7 @@
 // the row. Other rows, and the baseline level, have none.
 #include "engine/cpu/elementwise/level/rows.h"
 #include "engine/cpu/lanes/half.h"
+#include "engine/cpu/lanes/narrow_parts.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
 
@@ -93,6 +94,13 @@ TYCHO_INLINE Truths results(S, Mask<float> first, Mask<float> second) {
 #else
   const FloatBits a = (FloatBits)first.m, b = (FloatBits)second.m;
 #endif
+#if defined(TYCHO_LEVEL_v3)
+  const __m256i x = (__m256i)a, y = (__m256i)b;
+  const __m256i both = __is_same(S, BFloat16)
+                           ? _mm256_blend_epi16(x, y, 0xaa)
+                           : _mm256_permute4x64_epi64(_mm256_packs_epi32(x, y), 0xd8);
+  return (Truths)truth_bytes<2>(both);
+#else
   if constexpr (__is_same(S, BFloat16)) {
     return __builtin_convertvector((HalfBits)((a >> 16) | (b & 0xffff0000u)), Truths) & 1;
   } else {
@@ -102,6 +110,7 @@ TYCHO_INLINE Truths results(S, Mask<float> first, Mask<float> second) {
     memcpy(&all, parts, sizeof all);
     return all & 1;
   }
+#endif
 }
 
 // HalfBits, or one float that all elements are.
@@ -118,16 +127,17 @@ struct HalfOperand {
     memcpy(&h, p + 2 * i, sizeof h);
     return split(S{}, h);
   }
-  // The last register of n elements, or all of them where they are fewer, in `room`.
-  TYCHO_INLINE HalfOperand last(int64_t n, char* room) const {
+  // All of n elements, which are fewer than a register's, in `room`.
+  TYCHO_INLINE HalfOperand few(int64_t n, char* room) const {
     if (one) return *this;
-    if (n >= kHalves) return {p + 2 * (n - kHalves), one};
     memset(room, 0, TYCHO_LANE_BYTES);
     memcpy(room, p, static_cast<size_t>(2 * n));
     return {room, one};
   }
 };
 
+// A whole register that ends with the row is computed before anything is written; rows shorter than that
+// pass through buffers.
 template <LevelType type, class Value, int operands, class S>
 void run_half(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   using X = HalfOperand<S>;
@@ -137,25 +147,32 @@ void run_half(void* const* p, int64_t n, unsigned repeated, const Times& times) 
   };
   X a = operand(0), b = operand(1), c = operand(2), d = operand(3);
   constexpr int64_t kBytes = type == LevelType::Test ? 1 : 2;
-  const auto step = [](char* y, X xa, X xb, X xc, X xd, int64_t i) __attribute__((always_inline)) {
+  const auto value_of = [](X xa, X xb, X xc, X xd, int64_t i) __attribute__((always_inline)) {
     const Widened va = xa.get(i), vb = operands > 1 ? xb.get(i) : va,
                   vc = operands > 2 ? xc.get(i) : va, vd = operands > 3 ? xd.get(i) : va;
-    const auto r = results(S{}, Value::value(va.first, vb.first, vc.first, vd.first),
-                           Value::value(va.second, vb.second, vc.second, vd.second));
-    memcpy(y + i * kBytes, &r, sizeof r);
+    return results(S{}, Value::value(va.first, vb.first, vc.first, vd.first),
+                   Value::value(va.second, vb.second, vc.second, vd.second));
+  };
+  const auto value = [&](int64_t i) __attribute__((always_inline)) {
+    return value_of(a, b, c, d, i);
   };
   char* to = static_cast<char*>(p[0]);
+  const auto put = [&](int64_t i, decltype(value(0)) r) __attribute__((always_inline)) {
+    memcpy(to + i * kBytes, &r, sizeof r);
+  };
   for (int64_t left = times.count;;) {
-    // A whole register that ends with the row is computed before anything is written.
-    char y[TYCHO_LANE_BYTES], part[4][TYCHO_LANE_BYTES];
-    if (n % kHalves)
-      step(y, a.last(n, part[0]), operands > 1 ? b.last(n, part[1]) : a,
-           operands > 2 ? c.last(n, part[2]) : a, operands > 3 ? d.last(n, part[3]) : a, 0);
-    for (int64_t i = 0; i + kHalves <= n; i += kHalves) step(to, a, b, c, d, i);
-    if (n < kHalves)
-      memcpy(to, y, static_cast<size_t>(n * kBytes));
-    else if (n % kHalves)
-      memcpy(to + (n - kHalves) * kBytes, y, static_cast<size_t>(kHalves * kBytes));
+    if (n < kHalves) {
+      char part[4][TYCHO_LANE_BYTES];
+      const auto r =
+          value_of(a.few(n, part[0]), operands > 1 ? b.few(n, part[1]) : a,
+                   operands > 2 ? c.few(n, part[2]) : a, operands > 3 ? d.few(n, part[3]) : a, 0);
+      memcpy(to, &r, static_cast<size_t>(n * kBytes));
+    } else {
+      decltype(value(0)) last;
+      if (n % kHalves) last = value(n - kHalves);
+      for (int64_t i = 0; i + kHalves <= n; i += kHalves) put(i, value(i));
+      if (n % kHalves) put(n - kHalves, last);
+    }
     if (!--left) return;
     to += times.step[0], a.p += times.step[1], b.p += times.step[2], c.p += times.step[3],
         d.p += times.step[4];

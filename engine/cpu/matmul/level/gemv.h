@@ -349,10 +349,11 @@ template <class Format, class T, int R, class S>
 void gemm_by_rows(int64_t n, int64_t k, const T* a, int64_t rs, int64_t cs, const S* b, int64_t ldb,
                   T* c, int64_t ldc) {
 #if defined(TYCHO_LEVEL_v4)
-  constexpr int registers = 16, first = R > 4 ? (R + 1) / 2 : R;
+  constexpr int registers = 16;
 #else
-  constexpr int registers = 8, first = R;
+  constexpr int registers = 8;
 #endif
+  constexpr int first = R > 4 ? (R + 1) / 2 : R;
   constexpr int C = first * 4 <= registers ? 4 : first * 2 <= registers ? 2 : 1;
   const auto add = [&](auto rows, int64_t j) __attribute__((always_inline)) {
     constexpr int count = decltype(rows)::value;
