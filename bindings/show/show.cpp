@@ -133,10 +133,12 @@ std::string summary_line(const Impl* t, const cpu::Summary& s, const ShowStyle& 
     out.push_back("mean " + number_text(s.mean, digits));
     if (s.finite > 1) out.push_back("std " + number_text(s.spread, digits));
     static const char* const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    const double top = *std::max_element(s.bins, s.bins + cpu::kSummaryBins);
+    const auto top = static_cast<double>(*std::max_element(s.bins, s.bins + cpu::kSummaryBins));
     std::string bars = "|";
-    for (double n : s.bins)
-      bars += blocks[n <= 0 ? 0 : std::clamp(static_cast<int>(std::ceil(n / top * 8)), 1, 8)];
+    for (int64_t n : s.bins) {
+      const double eighths = std::ceil(static_cast<double>(n) / top * 8);
+      bars += blocks[n == 0 ? 0 : std::clamp(static_cast<int>(eighths), 1, 8)];
+    }
     out.push_back(bars + "|");
   }
   add_counts(s, style, &out);

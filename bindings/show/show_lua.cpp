@@ -128,7 +128,7 @@ int lua_summary(lua_State* L) {
   real("std", s.spread);
   lua_createtable(L, cpu::kSummaryBins, 0);
   for (int i = 0; i < cpu::kSummaryBins; ++i) {
-    lua_pushnumber(L, s.bins[i]);
+    lua_pushinteger(L, s.bins[i]);
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "bins");

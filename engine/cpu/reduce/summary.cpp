@@ -1,11 +1,9 @@
-// The pass over a tensor that cpu/reduce/summary.h describes: sample, tiles on all threads,
-// folding.
+// The passes over a tensor that cpu/reduce/summary.h describes: a sample, and tiles on all threads.
 #include "engine/cpu/reduce/summary.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -18,7 +16,7 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kSample = 8192, kUnit = int64_t{1} << 18;
+constexpr int64_t kSample = 128, kUnit = int64_t{1} << 18;
 
 // The elements in the order of memory; what expand repeats is visited once and counts `times`.
 struct Order {
@@ -59,7 +57,12 @@ Order order_of(const Impl* t) {
   return o;
 }
 
-// Elements at scattered places (multiples of the golden ratio), or all of a small tensor.
+// The power of two that brings a number of this size near 1.
+double unit_for(double size) {
+  return size > 0 ? std::ldexp(1, std::clamp(-std::ilogb(size), -1000, 1000)) : 1;
+}
+
+// From elements at scattered places (multiples of the golden ratio), or all of a small tensor.
 SummaryPlan make_plan(const Impl* t, const Walk& w) {
   double low = INFINITY, high = -INFINITY, sum = 0;
   int64_t count = 0;
@@ -81,37 +84,29 @@ SummaryPlan make_plan(const Impl* t, const Walk& w) {
     sum += x / static_cast<double>(n);
     ++count;
   }
-  SummaryPlan p{0, 0, 0, 0, 1};
-  if (count == 0) return p;
-  p.low = low;
-  p.high = high;
-  p.center = std::clamp(sum * (static_cast<double>(n) / static_cast<double>(count)), low, high);
-  const double half = high / 2 - low / 2;
-  if (half > 0 && kFineBins / half < 1e300) {
-    p.scale = kFineBins / half / 2;
-    p.unit = std::ldexp(1, std::clamp(-std::ilogb(half), -1000, 1000));
-  } else if (const double size = std::max(std::abs(low), std::abs(high)); size > 0) {
-    p.unit = std::ldexp(1, std::clamp(-std::ilogb(size), -1000, 1000));
-  }
-  return p;
+  if (count == 0) return {0, 1};
+  const double half = high / 2 - low / 2,
+               center = sum * (static_cast<double>(n) / static_cast<double>(count));
+  return {std::clamp(center, low, high),
+          unit_for(half > 0 ? half : std::max(std::abs(low), std::abs(high)))};
 }
 
-// float32 lanes hold the plan's numbers without running over.
-bool fits_float(const SummaryPlan& p) {
-  const double size = std::max(std::abs(p.low), std::abs(p.high));
-  return size < 1e30 && (p.high == p.low || p.high - p.low > 1e-30) && p.unit < 1e30 &&
-         p.unit > 1e-30 && size * p.scale < 1e6 * kFineBins;
-}
+// float32 lanes hold all elements but those of float64 and long integers, where these numbers do.
+bool has_floats(DType t) { return t != DType::Float64 && (is_floating(t) || dtype_size(t) < 4); }
+bool fits_float(double size, double unit) { return size < 1e30 && unit < 1e30 && unit > 1e-30; }
 
-void start(SummaryPart* part) {
-  part->nan = part->plus = part->minus = part->zero = part->numbers = 0;
-  part->min = INFINITY;
-  part->max = -INFINITY;
-  part->least = std::numeric_limits<int64_t>::max();
-  part->most = std::numeric_limits<int64_t>::min();
-  part->sum = part->squares = 0;
-  part->any_far = false;
-  std::fill_n(&part->bins[0][0], kTables * (kFineBins + 2), 0);
+SummaryPart nothing() {
+  return {0,
+          0,
+          0,
+          0,
+          0,
+          INFINITY,
+          -INFINITY,
+          std::numeric_limits<int64_t>::max(),
+          std::numeric_limits<int64_t>::min(),
+          0,
+          0};
 }
 
 void add(SummaryPart* to, const SummaryPart& from) {
@@ -124,28 +119,81 @@ void add(SummaryPart* to, const SummaryPart& from) {
   to->max = std::max(to->max, from.max);
   to->least = std::min(to->least, from.least);
   to->most = std::max(to->most, from.most);
-  for (int k = 0; k < kTables; ++k)
-    for (int i = 0; i < kFineBins + 2; ++i) to->bins[0][i] += from.bins[k][i];
+  to->sum += from.sum;
+  to->squares += from.squares;
 }
 
-// Spreads `count` elements, which lie between `from` and `to`, over the bins of [min, max].
-void fold(double from, double to, double count, Summary* s) {
-  const double width = s->max / kSummaryBins - s->min / kSummaryBins;
-  const auto bin = [&](double x) {
-    return width > 0 ? std::clamp((x - s->min) / width, 0.0, double{kSummaryBins}) : 0.0;
-  };
-  const double a = bin(from), b = bin(to);
-  const int first = std::min(static_cast<int>(a), kSummaryBins - 1);
-  const int last = std::min(static_cast<int>(b), kSummaryBins - 1);
-  if (!(b - a > 1e-9)) {
-    s->bins[first] += count;
+// f(tile, n) of the elements from begin to end as lanes.
+template <class F>
+void each_tile(const Impl* t, const Walk& w, Lanes lanes, int64_t begin, int64_t end, const F& f) {
+  const int64_t step = w.stride[0][w.rank - 1], size = dtype_size(t->dtype),
+                lane = dtype_size(lane_type_of(lanes));
+  const bool direct = t->dtype == lane_type_of(lanes) && step == 1;
+  alignas(64) char tile[kSummaryTile * 8];
+  int64_t filled = 0;
+  each_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
+    const char* x = t->data() + offset[0] * size;
+    for (int64_t m; n > 0; n -= m, x += m * step * size) {
+      if (direct && n >= kSummaryTile / 4) {
+        m = std::min<int64_t>(n, kSummaryTile);
+        f(static_cast<const void*>(x), m);
+        continue;
+      }
+      // Short runs and other types are gathered in a tile first.
+      m = std::min<int64_t>(n, kSummaryTile - filled);
+      level_of::load_tile(static_cast<int>(lanes), static_cast<int>(t->dtype),
+                          static_cast<void*>(tile + filled * lane), static_cast<const void*>(x),
+                          step, m);
+      filled += m;
+      if (filled == kSummaryTile) f(static_cast<const void*>(tile), filled), filled = 0;
+    }
+  });
+  if (filled > 0) f(static_cast<const void*>(tile), filled);
+}
+
+// Sums are added in the order of memory, whatever the threads.
+SummaryPart measure(const Impl* t, const Walk& w, SummaryPlan plan) {
+  Lanes lanes = t->dtype == DType::Int64 ? Lanes::I64 : Lanes::F64;
+  if (has_floats(t->dtype) && fits_float(std::abs(plan.center), plan.unit)) {
+    lanes = Lanes::F32;
+    plan.center = static_cast<double>(static_cast<float>(plan.center));
+  }
+  std::vector<SummaryPart> parts((w.numel + kUnit - 1) / kUnit, nothing());
+  parallel_for(w.numel, kUnit, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kUnit) {
+      SummaryPart part = nothing();
+      each_tile(t, w, lanes, begin, std::min(end, begin + kUnit), [&](const void* x, int64_t n) {
+        level_of::measure_tile(static_cast<int>(lanes), x, n, &plan, &part);
+      });
+      parts[static_cast<size_t>(begin / kUnit)] = part;
+    }
+  });
+  SummaryPart all = nothing();
+  for (const SummaryPart& part : parts) add(&all, part);
+  return all;
+}
+
+void count(const Impl* t, const Order& order, Summary* s) {
+  const Walk& w = order.walk;
+  const double half = s->max / 2 - s->min / 2;
+  if (!(half > 0)) {
+    s->bins[0] = s->finite;
     return;
   }
-  for (int k = first; k <= last; ++k)
-    s->bins[k] += count * std::max(0.0, std::min(b, k + 1.0) - std::max(a, double(k))) / (b - a);
+  SummaryRange range{s->min, unit_for(half) / 2, 0, s->finite == t->numel};
+  range.scale = kSummaryBins / (s->max * range.unit - s->min * range.unit);
+  Lanes lanes = t->dtype == DType::Int64 ? Lanes::I64 : Lanes::F64;
+  if (has_floats(t->dtype) && fits_float(std::max(-s->min, s->max), range.unit)) lanes = Lanes::F32;
+  std::mutex mutex;
+  parallel_for(w.numel, kUnit, [&](int64_t begin, int64_t end) {
+    int64_t bins[kSummaryBins] = {};
+    each_tile(t, w, lanes, begin, end, [&](const void* x, int64_t n) {
+      level_of::count_tile(static_cast<int>(lanes), x, n, &range, bins);
+    });
+    const std::lock_guard lock(mutex);
+    for (int k = 0; k < kSummaryBins; ++k) s->bins[k] += bins[k] * order.times;
+  });
 }
-
-double far_value(int key) { return __builtin_bit_cast(double, static_cast<uint64_t>(key) << 51); }
 
 }  // namespace
 
@@ -154,91 +202,34 @@ Summary summarize(const Impl* t) {
   if (t->numel == 0) return s;
   const Order order = order_of(t);
   const Walk& w = order.walk;
-  const SummaryPlan plan = make_plan(t, w);
-  Lanes lanes = Lanes::I64;
-  if (is_floating(t->dtype))
-    lanes = t->dtype != DType::Float64 && fits_float(plan) ? Lanes::F32 : Lanes::F64;
-  const bool direct = (t->dtype == DType::Float32 && lanes == Lanes::F32) ||
-                      t->dtype == DType::Float64 || t->dtype == DType::Int64;
-  const int64_t lane = lanes == Lanes::F32 ? 4 : 8;
-  const int64_t units = (w.numel + kUnit - 1) / kUnit, size = dtype_size(t->dtype);
-  std::vector<double> sums(units), squares(units);
-  auto all = std::make_unique<SummaryPart>();
-  std::vector<int64_t> far(kFarKeys);
-  std::mutex mutex;
-  start(all.get());
-  const char* data = t->data();
-  parallel_for(w.numel, kUnit, [&](int64_t begin, int64_t end) {
-    const std::unique_ptr<SummaryPart> part(new SummaryPart);
-    alignas(64) char tile[kSummaryTile * 8];
-    for (; begin < end; begin += kUnit) {
-      start(part.get());
-      int64_t filled = 0;
-      const auto add_tile = [&](const void* x, int64_t n) {
-        level_of::summarize_tile(static_cast<int>(lanes), x, n, &plan, part.get());
-      };
-      each_run(w, begin, std::min(end, begin + kUnit), [&](const int64_t* offset, int64_t n) {
-        const int64_t step = w.stride[0][w.rank - 1];
-        const char* x = data + offset[0] * size;
-        for (int64_t m; n > 0; n -= m, x += m * step * size) {
-          if (direct && step == 1 && n >= kSummaryTile / 4) {
-            m = std::min<int64_t>(n, kSummaryTile);
-            add_tile(x, m);
-            continue;
-          }
-          // Short runs and other types are gathered in a tile first.
-          m = std::min<int64_t>(n, kSummaryTile - filled);
-          level_of::load_tile(static_cast<int>(lanes), static_cast<int>(t->dtype),
-                              static_cast<void*>(tile + filled * lane), static_cast<const void*>(x),
-                              step, m);
-          filled += m;
-          if (filled == kSummaryTile) add_tile(tile, filled), filled = 0;
-        }
-      });
-      if (filled > 0) add_tile(tile, filled);
-      sums[begin / kUnit] = part->sum;
-      squares[begin / kUnit] = part->squares;
-      const std::lock_guard lock(mutex);
-      add(all.get(), *part);
-      if (part->any_far)
-        for (int k = 0; k < kFarKeys; ++k) far[k] += part->far[k];
-    }
-  });
-  s.nan = all->nan * order.times;
-  s.plus = all->plus * order.times;
-  s.minus = all->minus * order.times;
-  s.zero = all->zero * order.times;
-  s.finite = all->numbers * order.times;
+  SummaryPlan plan = make_plan(t, w);
+  SummaryPart all = measure(t, w, plan);
+  double n = static_cast<double>(all.numbers), mean = all.sum / n;
+  // A sample that told nothing of the rest: rare elements among equal ones, or a far center.
+  const double variance = all.squares / n - mean * mean, half = all.max / 2 - all.min / 2;
+  if (half > 0 && !(variance > 1e-3 * mean * mean && half * plan.unit < 1e6)) {
+    plan = {std::clamp(plan.center + mean / plan.unit, all.min, all.max), unit_for(half)};
+    all = measure(t, w, plan);
+    mean = all.sum / n;
+  }
+  s.nan = all.nan * order.times;
+  s.plus = all.plus * order.times;
+  s.minus = all.minus * order.times;
+  s.zero = all.zero * order.times;
+  s.finite = all.numbers * order.times;
   if (s.finite == 0) return s;
-  s.min = all->min;
-  s.max = all->max;
-  s.least = all->least;
-  s.most = all->most;
-  double sum = 0, square = 0;
-  for (int64_t u = 0; u < units; ++u) sum += sums[u], square += squares[u];
-  const double n = static_cast<double>(all->numbers), mean = sum / n;
+  s.min = all.min;
+  s.max = all.max;
+  const bool whole = t->dtype != DType::Int64;
+  s.least = whole && !is_floating(t->dtype) ? static_cast<int64_t>(s.min) : all.least;
+  s.most = whole && !is_floating(t->dtype) ? static_cast<int64_t>(s.max) : all.most;
   s.mean = plan.center + mean / plan.unit;
   // As torch.std of all elements, the repeated ones included.
   const double times = static_cast<double>(order.times);
   if (s.finite > 1)
-    s.spread =
-        std::sqrt(std::max(0.0, (square - sum * mean) * times / (n * times - 1))) / plan.unit;
-  const double fine = plan.high / kFineBins - plan.low / kFineBins;
-  for (int i = 1; i <= kFineBins; ++i)
-    if (all->bins[0][i] > 0) {
-      const double from = plan.low + (i - 1) * fine;
-      fold(from, plan.scale > 0 ? from + fine : from, static_cast<double>(all->bins[0][i]), &s);
-    }
-  for (int k = 0; k < kFarKeys; ++k)
-    if (far[k] > 0) {
-      double a = far_value(k), b = far_value(k + 1);
-      if (k >= kFarKeys / 2) std::swap(a, b);
-      // One of them may be the extreme itself, which has its own bin.
-      double count = static_cast<double>(far[k]);
-      for (const double end : {s.min, s.max})
-        if (count > 0 && end >= a && end <= b) fold(end, end, 1, &s), --count;
-      if (count > 0) fold(std::max(a, s.min), std::min(b, s.max), count, &s);
-    }
+    s.spread = std::sqrt(std::max(0.0, (all.squares - all.sum * mean) * times / (n * times - 1))) /
+               plan.unit;
+  count(t, order, &s);
   return s;
 }
 

@@ -1,6 +1,6 @@
-// One tile of the pass that cpu/reduce/summary.h describes.
+// One tile of the passes that cpu/reduce/summary.h describes.
 #include "engine/cpu/elementwise/rows.h"
-#include "engine/cpu/lanes/vec.h"
+#include "engine/cpu/lanes/math_basic.h"
 #include "engine/cpu/reduce/summary_tile.h"
 
 namespace tycho::cpu::TYCHO_LEVEL {
@@ -12,47 +12,26 @@ constexpr T kHuge = sizeof(T) == 4 ? static_cast<T>(3.40282346638528859812e+38)
 
 TYCHO_INLINE bool is_finite(double x) { return __builtin_fabs(x) <= kHuge<double>; }
 
-// Sign, exponent and the first bit of the fraction.
-TYCHO_INLINE int far_key(double x) {
-  return static_cast<int>(__builtin_bit_cast(uint64_t, x) >> 51);
-}
-
-// Elements that lanes cannot count: what is not finite, and what is outside the plan's range. The
-// histogram took them for the nearest bin.
+// A tile of which some elements are not finite, or whose sums in lanes ran over: elements far beyond
+// the sampled ones.
 template <class T>
-__attribute__((noinline)) void rare(const T* x, int64_t n, const SummaryPlan& plan,
-                                    SummaryPart* part) {
-  if (!part->any_far) {
-    part->any_far = true;
-    memset(part->far, 0, sizeof part->far);
-  }
-  const T low = static_cast<T>(plan.low), high = static_cast<T>(plan.high);
+__attribute__((noinline)) void measure_slowly(const T* x, int64_t n, const SummaryPlan& plan,
+                                              SummaryPart* part) {
   for (int64_t i = 0; i < n; ++i) {
-    const T v = x[i];
-    if (v >= low && v <= high) continue;
+    const double v = static_cast<double>(x[i]);
     if (v != v) {
       ++part->nan;
-      --part->bins[i % kTables][1];
+    } else if (!is_finite(v)) {
+      ++(v > 0 ? part->plus : part->minus);
     } else {
-      --part->bins[i % kTables][v > high ? kFineBins : 1];
-      if (is_finite(v))
-        ++part->far[far_key(v)];
-      else
-        ++(v > 0 ? part->plus : part->minus);
+      ++part->numbers;
+      part->zero += v == 0;
+      if (v < part->min) part->min = v;
+      if (v > part->max) part->max = v;
+      const double d = (v - plan.center) * plan.unit;
+      part->sum += d;
+      part->squares += d * d;
     }
-  }
-}
-
-// Sums of a tile whose sums in lanes ran over: elements far beyond the sampled ones.
-template <class T>
-__attribute__((noinline)) void sum_slowly(const T* x, int64_t n, const SummaryPlan& plan,
-                                          double* sum, double* squares) {
-  *sum = *squares = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (!is_finite(x[i])) continue;
-    const double d = (static_cast<double>(x[i]) - plan.center) * plan.unit;
-    *sum += d;
-    *squares += d * d;
   }
 }
 
@@ -65,98 +44,130 @@ TYCHO_INLINE double total(Lane<T> x) {
   return s;
 }
 
+// n elements from x on, of fewer than a lane, and `other` after them.
 template <class T>
-TYCHO_INLINE void tile(const T* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
+TYCHO_INLINE Lane<T> load_with(const T* x, int64_t n, T other) {
+  T v[Lane<T>::size];
+  for (int k = 0; k < Lane<T>::size; ++k) v[k] = k < n ? x[k] : other;
+  return Lane<T>::load(v);
+}
+
+// As if all were finite: sums tell whether they are.
+template <class T>
+TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
   using L = Lane<T>;
-  using Ints = typename Raw<T>::Ints;
-  alignas(64) typename Raw<T>::Int place[kSummaryTile + L::size];
-  const L huge(kHuge<T>), unit(static_cast<T>(plan.unit));
-  const L shift(static_cast<T>(-plan.center * plan.unit));
-  const L scale(static_cast<T>(plan.scale)), start(static_cast<T>(1 - plan.low * plan.scale));
-  const L first(1), last(static_cast<T>(kFineBins + 0.5));
-  L sum(0), squares(0), zeros(0), numbers(0), low(kHuge<T>), high(-kHuge<T>);
-  alignas(64) T end[L::size];
-  for (int64_t i = 0; i < n; i += L::size) {
-    L v;
-    Mask<T> finite;
-    if (i + L::size <= n) {
-      v = L::load(x + i);
-      finite = (v <= huge) & (v >= -huge);
-    } else {  // the rest is filled up with nan, which nothing counts
-      for (int k = 0; k < L::size; ++k)
-        end[k] = i + k < n ? x[i + k] : static_cast<T>(__builtin_nan(""));
-      v = L::load(end);
-      finite = (v <= huge) & (v >= -huge);
-    }
-    const L d = select(finite, fma(v, unit, shift), L(0));
+  const L unit(static_cast<T>(plan.unit)), shift(static_cast<T>(-plan.center * plan.unit));
+  L sum(0), squares(0), zeros(0), low(kHuge<T>), high(-kHuge<T>);
+  const auto add = [&](L v) __attribute__((always_inline)) {
+    const L d = fma(v, unit, shift);
     sum += d;
     squares = fma(d, d, squares);
-    zeros += number(v == L(0));
-    numbers += number(finite);
-    const L less = select(finite, v, huge), more = select(finite, v, -huge);
-    low = select(less < low, less, low);
-    high = select(more > high, more, high);
-    L t = fma(v, scale, start);
-    t = select(t > first, t, first);  // also nan
-    t = select(t < last, t, last);
-    const Ints bin = __builtin_convertvector(t.v, Ints);
-    memcpy(place + i, &bin, sizeof bin);
-  }
-  // Neighbours go to different tables: an increment need not wait for the one before.
+    low = select(v < low, v, low);
+    high = select(v > high, v, high);
+  };
   int64_t i = 0;
-  for (; i + kTables <= n; i += kTables)
-    for (int k = 0; k < kTables; ++k) ++part->bins[k][place[i + k]];
-  for (; i < n; ++i) ++part->bins[i % kTables][place[i]];
-
+  for (; i + L::size <= n; i += L::size) {
+    const L v = L::load(x + i);
+    add(v);
+    zeros += number(v == L(0));
+  }
+  double rest_sum = 0, rest_squares = 0;
+  int64_t rest_zeros = 0;
+  for (; i < n; ++i) {
+    const double v = static_cast<double>(x[i]), d = (v - plan.center) * plan.unit;
+    rest_sum += d;
+    rest_squares += d * d;
+    rest_zeros += v == 0;
+    low = select(L(x[i]) < low, L(x[i]), low);
+    high = select(L(x[i]) > high, L(x[i]), high);
+  }
+  const double tile_sum = total(sum) + rest_sum, tile_squares = total(squares) + rest_squares;
+  if (!is_finite(tile_sum) || !is_finite(tile_squares)) return measure_slowly(x, n, plan, part);
   T lows[L::size], highs[L::size];
   low.store(lows);
   high.store(highs);
-  T least = lows[0], most = highs[0];
-  for (int k = 1; k < L::size; ++k) {
-    if (lows[k] < least) least = lows[k];
-    if (highs[k] > most) most = highs[k];
+  for (int k = 0; k < L::size; ++k) {
+    if (lows[k] < part->min) part->min = lows[k];
+    if (highs[k] > part->max) part->max = highs[k];
   }
-  const int64_t count = static_cast<int64_t>(total(numbers));
-  double tile_sum = total(sum), tile_squares = total(squares);
-  if (!is_finite(tile_sum) || !is_finite(tile_squares))
-    sum_slowly(x, n, plan, &tile_sum, &tile_squares);
   part->sum += tile_sum;
   part->squares += tile_squares;
-  part->zero += static_cast<int64_t>(total(zeros));
-  part->numbers += count;
-  if (count > 0) {
-    if (least < part->min) part->min = least;
-    if (most > part->max) part->max = most;
-  }
-  if (count < n || least < static_cast<T>(plan.low) || most > static_cast<T>(plan.high))
-    rare(x, n, plan, part);
+  part->zero += static_cast<int64_t>(total(zeros)) + rest_zeros;
+  part->numbers += n;
 }
 
-void integers(const int64_t* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
-  double y[kSummaryTile];
-  int64_t least = part->least, most = part->most;
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<double>(x[i]);
-    least = x[i] < least ? x[i] : least;
-    most = x[i] > most ? x[i] : most;
+// Each element adds one to one of eleven fields of six bits in a word of its lane; what is not finite
+// to the last, which runs out of the word.
+template <class T, bool all>
+TYCHO_INLINE void count(const T* x, int64_t n, const SummaryRange& range, int64_t* bins) {
+  using L = Lane<T>;
+  using Words = Raw<double>::Bits;
+  constexpr int kBits = 6, kMost = (1 << kBits) - 1;
+  constexpr bool narrow = sizeof(T) == 4;
+  const L unit(static_cast<T>(range.unit)), shift(static_cast<T>(-range.low * range.unit)),
+      scale(static_cast<T>(range.scale)), last(kSummaryBins - 1), out(kSummaryBins), bits(kBits),
+      magic(static_cast<T>(narrow ? 8388608.0 : 4503599627370496.0)), huge(kHuge<T>);
+  const Words one = Words{} + 1, field = Words{} + kMost;
+  Words counts[kSummaryBins] = {};
+  for (int64_t i = 0; i < n;) {
+    Words ones[2] = {};
+    const auto add = [&](L v, bool finite) __attribute__((always_inline)) {
+      L t = fma(v, unit, shift) * scale;
+      t = select(t < last, t, last);
+      if (!finite) t = select((v <= huge) & (v >= -huge), t, out);
+      const L places = fma(trunc(t), bits, magic);
+      Words w;
+      memcpy(&w, &places.v, sizeof w);
+      ones[0] += one << (w & field);
+      if (narrow) ones[1] += one << ((w >> 32) & field);
+    };
+    const int64_t end = n - i < kMost * L::size ? n : i + kMost * L::size;
+    for (; i + L::size <= end; i += L::size) add(L::load(x + i), all);
+    if (i < end) add(load_with(x + i, end - i, static_cast<T>(__builtin_nan(""))), false), i = end;
+    for (int k = 0; k < kSummaryBins; ++k)
+      for (const Words& w : ones) counts[k] += (w >> (kBits * k)) & field;
   }
-  part->least = least;
-  part->most = most;
-  tile(y, n, plan, part);
+  for (int k = 0; k < kSummaryBins; ++k)
+    for (int j = 0; j < static_cast<int>(sizeof(Words) / 8); ++j)
+      bins[k] += static_cast<int64_t>(counts[k][j]);
+}
+
+template <class T>
+TYCHO_INLINE void count(const T* x, int64_t n, const SummaryRange& range, int64_t* bins) {
+  if (range.all) return count<T, true>(x, n, range, bins);
+  count<T, false>(x, n, range, bins);
+}
+
+void to_doubles(const int64_t* x, int64_t n, double* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<double>(x[i]);
 }
 
 }  // namespace
 
-void summarize_tile(int lanes, const void* x, int64_t n, const SummaryPlan* plan,
-                    SummaryPart* part) {
-  switch (static_cast<Lanes>(lanes)) {
-    case Lanes::F32:
-      return tile(static_cast<const float*>(x), n, *plan, part);
-    case Lanes::F64:
-      return tile(static_cast<const double*>(x), n, *plan, part);
-    default:
-      return integers(static_cast<const int64_t*>(x), n, *plan, part);
+void measure_tile(int lanes, const void* x, int64_t n, const SummaryPlan* plan, SummaryPart* part) {
+  const Lanes type = static_cast<Lanes>(lanes);
+  if (type == Lanes::F32) return measure(static_cast<const float*>(x), n, *plan, part);
+  if (type == Lanes::F64) return measure(static_cast<const double*>(x), n, *plan, part);
+  const int64_t* const from = static_cast<const int64_t*>(x);
+  double y[kSummaryTile];
+  to_doubles(from, n, y);
+  int64_t least = part->least, most = part->most;
+  for (int64_t i = 0; i < n; ++i) {
+    least = from[i] < least ? from[i] : least;
+    most = from[i] > most ? from[i] : most;
   }
+  part->least = least;
+  part->most = most;
+  measure(y, n, *plan, part);
+}
+
+void count_tile(int lanes, const void* x, int64_t n, const SummaryRange* range, int64_t* bins) {
+  const Lanes type = static_cast<Lanes>(lanes);
+  if (type == Lanes::F32) return count(static_cast<const float*>(x), n, *range, bins);
+  if (type == Lanes::F64) return count(static_cast<const double*>(x), n, *range, bins);
+  double y[kSummaryTile];
+  to_doubles(static_cast<const int64_t*>(x), n, y);
+  count(static_cast<const double*>(y), n, *range, bins);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
