@@ -185,14 +185,15 @@ local words_of = setmetatable({}, {__index = function(known, pattern)
   for word in pattern:gmatch "[^%s,]+" do
     local name, marks = word:match "^([%w_]+)(.*)$"
     local has = function(mark) return marks:find(mark, 1, true) ~= nil end
-    words[#words + 1] = {name = name, alone = has "!", where_other = has "?", position = has "@", bare = has "$"}
+    words[#words + 1] = {name = name, label = has "!" and "" or name .. "=", where_other = has "?", position = has "@",
+      bare = has "$"}
   end
   known[pattern] = words
   return words
 end})
 
 local function describe(self, pattern, spec)
-  local python, parts, words = torch._print_options "pytorch", {}, words_of[pattern]
+  local python, text, words = torch._print_options "pytorch", "", words_of[pattern]
   for i = 1, #words do
     local word = words[i]
     local name = word.name
@@ -202,11 +203,11 @@ local function describe(self, pattern, spec)
     end
     if not (word.where_other and same(v, spec.default[name])) then
       if word.position and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
-      local text = word.bare and python and type(v) == "string" and v or value_text(v, python)
-      parts[#parts + 1] = word.alone and text or name .. "=" .. text
+      if not (word.bare and python and type(v) == "string") then v = value_text(v, python) end
+      text = (text == "" and "" or text .. ", ") .. word.label .. v
     end
   end
-  return table.concat(parts, ", ")
+  return text
 end
 
 -- --- classes ---

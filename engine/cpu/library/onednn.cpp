@@ -158,19 +158,28 @@ static void close_gaps(const void*& data, int64_t rows, int64_t cols, int64_t& r
   if (turned) std::swap(row, col);
 }
 
-// Few rows times a b that lies row by row: parts of its columns go to the threads. The parts are the same for
-// any number of threads: how oneDNN adds up terms may depend on their size.
-constexpr int64_t kFewRows = 32, kColumns = 512;
+// Few rows: parts of the columns go to the threads. The parts are the same for any number of threads: how
+// oneDNN adds up terms may depend on their size. Each has a result without gaps, or oneDNN would copy all
+// of a turned b.
+constexpr int64_t kFewRows = 32, kColumns = 512, kFewColumns = 128;
 static void by_columns(const Product& p) {
-  parallel_for((p.n + kColumns - 1) / kColumns, 1, [&](int64_t from, int64_t to) {
+  const int64_t columns = p.n >= 2 * kColumns ? kColumns : ((p.n + 1) / 2 + 63) / 64 * 64;
+  parallel_for((p.n + columns - 1) / columns, 1, [&](int64_t from, int64_t to) {
+    const Scratch room(static_cast<size_t>(p.m * columns) * 2);
     for (int64_t part = from; part < to; ++part) {
       Product q = p;
-      const int64_t j = part * kColumns;
-      q.n = std::min(kColumns, p.n - j);
+      const int64_t j = part * columns;
+      q.n = q.c_row = std::min(columns, p.n - j);
       q.b = static_cast<const char*>(p.b) + j * p.b_col * 2;
-      q.c = static_cast<char*>(p.c) + j * 2;
+      q.c = room.data();
       if (p.bias) q.bias = static_cast<const char*>(p.bias) + j * 2;
+      const auto copy = [&](char* to, int64_t to_row, const char* from, int64_t from_row) {
+        level_of::copy_plane(2, to, to_row, int64_t{1}, from, from_row, int64_t{1}, q.m, q.n);
+      };
+      char* const c = static_cast<char*>(p.c) + j * 2;
+      if (p.add) copy(room.data(), q.n, c, p.c_row);
       run_here(q);
+      copy(c, p.c_row, room.data(), q.n);
     }
   });
 }
@@ -187,8 +196,7 @@ void gemm_bf16(const Product& p) {
     return gemm_bf16(q);
   }
   const int64_t work = p.m * p.n * p.k;
-  if (p.m <= kFewRows && p.b_col == 1 && p.n >= 2 * kColumns && work >= 1 << 22)
-    return by_columns(p);
+  if (p.m <= kFewRows && p.n >= kFewColumns && work >= 1 << 22) return by_columns(p);
   const int threads = p.alone || work < (1 << 22) ? 1 : get_num_threads();
   // Blocks of rows for the threads, and of at most some 20 ms, so that an interrupt is seen soon.
   int64_t rows = p.m;

@@ -102,6 +102,12 @@ void normal_blocks(Generator& g, void* y, DType dtype, int64_t n, double mean, d
   put(y, dtype, n - 16, tile, 16);
 }
 
+// A function of one number on lanes, whose last bit may differ from the C library's.
+void apply_row(Row row, double* x, int64_t n) {
+  void* const places[] = {x, x};
+  level_of::row_f64(static_cast<int>(row))(places, n, 0, kOnce);
+}
+
 // Elements made one by one from the generator.
 template <class F>
 void one_by_one(void* y, DType dtype, int64_t n, F f) {
@@ -225,13 +231,13 @@ void random_geometric(RandomStream stream, void* y, DType dtype, int64_t n, doub
   if (stream.philox) return counted::geometric(*stream.philox, y, dtype, n, p);
   Generator& g = *stream.mersenne;
   const double failure = std::log1p(-p);
-  // Logarithms on lanes, whose last bit may differ, decide all but those next to a whole number.
+  // Logarithms on lanes decide all but those next to a whole number.
   constexpr double kClose = 0x1p-46, kMost = 0x1p52;
   each_tile(n, [&](int64_t i, int64_t m) {
     double x[kTile], logs[kTile];
     draw_d(g, x, m);
-    void* const places[] = {logs, x};
-    level_of::row_f64(static_cast<int>(Row::log))(places, m, 0, kOnce);
+    std::copy_n(x, m, logs);
+    apply_row(Row::log, logs, m);
     for (int64_t k = 0; k < m; ++k) {
       const double q = logs[k] / failure;
       const double below = q < kMost ? static_cast<double>(static_cast<int64_t>(q)) : q;
@@ -248,9 +254,13 @@ void random_cauchy(RandomStream stream, void* y, DType dtype, int64_t n, double 
   if (stream.philox) return counted::cauchy(*stream.philox, y, dtype, n, median, sigma);
   Generator& g = *stream.mersenne;
   constexpr double e = std::numeric_limits<double>::epsilon();
-  one_by_one(y, dtype, n, [&] {
-    const double d = std::fmin(std::fmax(g.next_double53(), e), 1 - e);
-    return median + sigma * std::tan(M_PI * (d - 0.5));
+  each_tile(n, [&](int64_t i, int64_t m) {
+    double x[kTile];
+    draw_d(g, x, m);
+    for (int64_t k = 0; k < m; ++k) x[k] = M_PI * (std::clamp(x[k], e, 1 - e) - 0.5);
+    apply_row(Row::tan, x, m);
+    for (int64_t k = 0; k < m; ++k) x[k] = median + sigma * x[k];
+    put(y, dtype, i, x, m);
   });
 }
 
@@ -259,7 +269,12 @@ void random_log_normal(RandomStream stream, void* y, DType dtype, int64_t n, dou
   check_log_normal(dtype, deviation);
   if (stream.philox) return counted::log_normal(*stream.philox, y, dtype, n, mean, deviation);
   Generator& g = *stream.mersenne;
-  one_by_one(y, dtype, n, [&] { return std::exp(std::fma(g.next_normal(), deviation, mean)); });
+  each_tile(n, [&](int64_t i, int64_t m) {
+    double x[kTile];
+    for (int64_t k = 0; k < m; ++k) x[k] = std::fma(g.next_normal(), deviation, mean);
+    apply_row(Row::exp, x, m);
+    put(y, dtype, i, x, m);
+  });
 }
 
 namespace {

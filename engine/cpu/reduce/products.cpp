@@ -16,82 +16,99 @@ namespace {
 // Forward, each element's place takes the product of those before it; backward, of those behind. So many
 // lines beside each other, `apart` elements from one to the next: a product waits for the one before.
 template <int lines>
-void products_of_others(const double* v, double* y, int64_t n, int64_t step, int64_t apart,
-                        const double* before, const double* behind) {
+[[gnu::always_inline]] inline void products_of_others(const double* __restrict v,
+                                                      double* __restrict y, int64_t n, int64_t step,
+                                                      int64_t apart, const double* before,
+                                                      const double* behind) {
   double product[lines];
   std::copy_n(before, lines, product);
   for (int64_t i = 0; i < n; ++i)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int k = 0; k < lines; ++k) {
       y[i * step + k * apart] = product[k];
       product[k] *= v[i * step + k * apart];
     }
   std::copy_n(behind, lines, product);
   for (int64_t i = n - 1; i >= 0; --i)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int k = 0; k < lines; ++k) {
       y[i * step + k * apart] *= product[k];
       product[k] *= v[i * step + k * apart];
     }
 }
-// One line, of which all parts go beside each other; `first` and `last` are the products of what lies
-// before and behind it.
-void products_of_line(const double* v, double* y, int64_t n, int64_t step, double first = 1,
-                      double last = 1) {
-  constexpr int kParts = 8;
-  // Parts that begin whole pages apart would meet in the same few lines of the first cache.
-  const int64_t even = n / kParts, size = even % 64 == 0 ? std::max<int64_t>(0, even - 8) : even,
-                rest = kParts * size;
-  double part[kParts + 1], before[kParts + 1], behind[kParts + 1];
-  std::fill_n(part, kParts + 1, 1.0);
-  for (int64_t i = 0; i < size; ++i)
-#pragma GCC unroll 8
-    for (int k = 0; k < kParts; ++k) part[k] *= v[(k * size + i) * step];
-  for (int64_t i = rest; i < n; ++i) part[kParts] *= v[i * step];
-  before[0] = first, behind[kParts] = last;
-  for (int k = 0; k < kParts; ++k) before[k + 1] = before[k] * part[k];
-  for (int k = kParts; k > 0; --k) behind[k - 1] = behind[k] * part[k];
-  products_of_others<kParts>(v, y, size, step, size * step, before, behind);
-  products_of_others<1>(v + rest * step, y + rest * step, n - rest, step, 0, before + kParts,
-                        behind + kParts);
+
+constexpr int kLanes = 16;
+// The products of every sixteenth element of n / 16 * 16, and of the rest.
+[[gnu::always_inline]] inline void products_of_lanes(const double* v, int64_t n, int64_t step,
+                                                     double (&product)[kLanes + 1]) {
+  std::fill_n(product, kLanes + 1, 1.0);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+#pragma GCC unroll 16
+    for (int k = 0; k < kLanes; ++k) product[k] *= v[(i + k) * step];
+  for (; i < n; ++i) product[kLanes] *= v[i * step];
 }
 
-// Few long lines: the parts of a line are multiplied first, then each has the products before and behind
-// it. Elements become doubles a part at a time.
+// One line. Its lanes go beside each other, each with the product of the other ones before and behind it;
+// `first` and `last` are the products of what lies before and behind the line.
+void products_of_line(const double* v, double* y, int64_t n, int64_t step, double first = 1,
+                      double last = 1) {
+  double lane[kLanes + 1], before[kLanes + 1], behind[kLanes + 1];
+  if (step == 1)
+    products_of_lanes(v, n, 1, lane);
+  else
+    products_of_lanes(v, n, step, lane);
+  before[0] = first, behind[kLanes] = last;
+  for (int k = 0; k < kLanes; ++k) before[k + 1] = before[k] * lane[k];
+  for (int k = kLanes; k > 0; --k) behind[k - 1] = behind[k] * lane[k];
+  const int64_t rows = n / kLanes, rest = rows * kLanes;
+  if (step == 1)
+    products_of_others<kLanes>(v, y, rows, kLanes, 1, before, behind);
+  else
+    products_of_others<kLanes>(v, y, rows, kLanes * step, step, before, behind);
+  products_of_others<1>(v + rest * step, y + rest * step, n - rest, step, 0, before + kLanes,
+                        behind + kLanes);
+}
+
+// Few long lines: pieces of a line, which stay near as doubles, are multiplied first; then each has the
+// products before and behind it.
 void products_in_parts(const RowParts& p, const Tensor& x, const Tensor& out) {
-  constexpr int kBeside = 8;
+  constexpr int64_t kPiece = 1024;
   const Tensor in = packed(x), to = out.contiguous() ? out : empty(out.shape(), out.dtype());
-  const int bytes = dtype_size(in.dtype()), type = static_cast<int>(in.dtype());
-  const auto load = [&](int64_t first, int64_t n, double* v) {
-    level_of::load_tile(static_cast<int>(Lanes::F64), type, v, in.data() + first * bytes, 1, n);
-  };
+  const int bytes = dtype_size(in.dtype()), type = static_cast<int>(in.dtype()),
+            lanes = static_cast<int>(Lanes::F64);
+  const int64_t pieces = (p.n + kPiece - 1) / kPiece;
   for (int64_t row = 0; row < p.rows; ++row) {
     const int64_t line = row * p.n;
-    std::vector<double> before(static_cast<size_t>(p.parts + 1), 1.0), behind(before);
-    p.each([&](int64_t at, int64_t n) {
-      const Scratch scratch(static_cast<size_t>(n) * sizeof(double));
-      double* const v = reinterpret_cast<double*>(scratch.data());
-      load(line + at, n, v);
-      double product[kBeside] = {1, 1, 1, 1, 1, 1, 1, 1};
-      int64_t i = 0;
-      for (; i + kBeside <= n; i += kBeside)
-        for (int k = 0; k < kBeside; ++k) product[k] *= v[i + k];
-      for (; i < n; ++i) product[0] *= v[i];
-      for (int k = 1; k < kBeside; ++k) product[0] *= product[k];
-      before[static_cast<size_t>(at / p.size + 1)] = behind[static_cast<size_t>(at / p.size)] =
-          product[0];
+    std::vector<double> before(static_cast<size_t>(pieces + 1), 1.0), behind(before);
+    // f(first element, elements, their values)
+    const auto each = [&](auto f) {
+      p.each([&](int64_t at, int64_t n) {
+        static_assert(RowParts::kPart % kPiece == 0);
+        alignas(64) double v[kPiece];
+        for (const int64_t end = at + n; at < end; at += kPiece) {
+          const int64_t count = std::min(kPiece, end - at);
+          level_of::load_tile(lanes, type, static_cast<void*>(v),
+                              static_cast<const void*>(in.data() + (line + at) * bytes), int64_t{1},
+                              count);
+          f(at, count, static_cast<const double*>(v));
+        }
+      });
+    };
+    each([&](int64_t at, int64_t n, const double* v) {
+      double lane[kLanes + 1], all = 1;
+      products_of_lanes(v, n, 1, lane);
+      for (double x : lane) all *= x;
+      before[static_cast<size_t>(at / kPiece + 1)] = behind[static_cast<size_t>(at / kPiece)] = all;
     });
     for (size_t k = 1; k < before.size(); ++k) before[k] *= before[k - 1];
     for (size_t k = before.size() - 1; k > 0; --k) behind[k - 1] *= behind[k];
-    p.each([&](int64_t at, int64_t n) {
-      constexpr int64_t kApart = 256;  // half a page
-      const Scratch scratch(static_cast<size_t>(2 * n + kApart) * sizeof(double));
-      double *const v = reinterpret_cast<double*>(scratch.data()), *const y = v + n + kApart;
-      load(line + at, n, v);
-      const size_t k = static_cast<size_t>(at / p.size);
+    each([&](int64_t at, int64_t n, const double* v) {
+      alignas(64) double y[kPiece];
+      const size_t k = static_cast<size_t>(at / kPiece);
       products_of_line(v, y, n, 1, before[k], behind[k + 1]);
-      level_of::store_tile(static_cast<int>(Lanes::F64), type, to.data() + (line + at) * bytes, y,
-                           1, n);
+      level_of::store_tile(lanes, type, static_cast<void*>(to.data() + (line + at) * bytes),
+                           static_cast<const void*>(y), int64_t{1}, n);
     });
   }
   if (to.get() != out.get()) copy_raw(out, to);
