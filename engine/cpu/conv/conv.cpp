@@ -237,6 +237,9 @@ void backward_as_forward(const Convolution& c, const void* y, const void* w, voi
 
 }  // namespace
 
+constexpr int64_t kSharedWork = 1 << 22;          // multiply-adds of an image
+constexpr size_t kMostShared = size_t{64} << 20;  // bytes
+
 void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
   if (depthwise(c)) return depthwise_sums(c, true, y, w, nullptr, x);
   if (gradient_as_forward(c)) return backward_as_forward(c, y, w, x);
@@ -258,35 +261,81 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
                   p.at(panels.data(), place));
       place += up(cut_cols(from, to), p.unit_cols) * p.out;
     });
-  const int64_t work = std::max<int64_t>(1, image_rows * p.taps * c.out_channels);
-  parallel_for(win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work),
-               [&](int64_t begin, int64_t end) {
-                 const Scratch scratch(p.plain ? 0 : p.window_bytes());
-                 for (int64_t n = begin; n < end; ++n) {
-                   if (!p.plain) std::memset(p.at(x, n * image), 0, image * p.size);
-                   for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
-                     const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
-                     int64_t at = 0;
-                     for (int64_t g = 0; g < c.groups; ++g) {
-                       const Window group = p.group(g);
-                       const void* gy = p.at(y, row * c.out_channels + g * p.out);
-                       p.each_cut([&](int64_t from, int64_t to, int64_t) {
-                         const int64_t cols = cut_cols(from, to);
-                         void* to_rows =
-                             p.plain ? p.at(x, row * win.channels + group.first) : scratch.data();
-                         const int64_t ld = p.plain ? win.channels : p.ld;
-                         times_panels(p, rows, cols, p.out, gy, c.out_channels,
-                                      p.at(panels.data(), at), p.out, to_rows, ld);
-                         at += up(cols, p.unit_cols) * p.out;
-                         if (!p.plain)
-                           level_of::add_window_rows(p.type, &group,
-                                                     static_cast<const void*>(scratch.data()), p.ld,
-                                                     row, row + rows, from, to, x);
-                       });
-                     }
-                   }
-                 }
-               });
+  // f(windows of a group, bands, columns, their panels): what one row of the result's gradient leads to.
+  const auto each_part = [&](auto f) {
+    int64_t at = 0;
+    for (int64_t g = 0; g < c.groups; ++g)
+      p.each_cut([&](int64_t from, int64_t to, int64_t) {
+        f(g, from, to, cut_cols(from, to), p.at(panels.data(), at));
+        at += up(cut_cols(from, to), p.unit_cols) * p.out;
+      });
+  };
+  const auto multiply = [&](int64_t row, int64_t rows, int64_t g, int64_t cols, const void* panel,
+                            void* to, int64_t ld) {
+    times_panels(p, rows, cols, p.out, p.at(y, row * c.out_channels + g * p.out), c.out_channels,
+                 panel, p.out, to, ld);
+  };
+  const auto add = [&](int64_t row, int64_t rows, int64_t g, int64_t from, int64_t to,
+                       const void* sums) {
+    const Window group = p.group(g);
+    level_of::add_window_rows(p.type, &group, sums, p.ld, row, row + rows, from, to, x);
+  };
+  const int64_t each_row = std::max<int64_t>(1, p.taps * c.out_channels),
+                work = std::max<int64_t>(1, image_rows * each_row);
+  if (p.plain) {
+    const int64_t grain = std::max<int64_t>(p.block, (int64_t{1} << 20) / each_row);
+    return parallel_for(win.rows(), up(grain, p.block), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; row += p.block)
+        each_part([&](int64_t g, int64_t, int64_t, int64_t cols, const void* panel) {
+          multiply(row, std::min(p.block, end - row), g, cols, panel,
+                   p.at(x, row * win.channels + p.group(g).first), win.channels);
+        });
+    });
+  }
+  // Of fewer images than threads, blocks of rows are multiplied beside each other, and added in order.
+  const int64_t threads = get_num_threads(),
+                parts = c.groups * ((win.bands() + p.bands - 1) / p.bands);
+  if (win.images < threads && work >= kSharedWork && image_rows > p.unit_rows &&
+      p.window_bytes() * static_cast<size_t>(parts * threads) <= kMostShared) {
+    const Scratch sums(p.window_bytes() * static_cast<size_t>(parts * threads));
+    const int64_t block = std::min(p.block, up((image_rows + threads - 1) / threads, p.unit_rows));
+    std::memset(x, 0, win.images * image * p.size);
+    for (int64_t n = 0; n < win.images; ++n)
+      for (int64_t first = 0; first < image_rows; first += threads * block) {
+        const int64_t blocks = std::min(threads, (image_rows - first + block - 1) / block);
+        const auto each = [&](int64_t k, auto f) {
+          const int64_t at = first + k * block, rows = std::min(block, image_rows - at);
+          char* room = sums.data() + p.window_bytes() * static_cast<size_t>(k * parts);
+          each_part([&](int64_t g, int64_t from, int64_t to, int64_t cols, const void* panel) {
+            f(n * image_rows + at, rows, g, from, to, cols, panel, room);
+            room += p.window_bytes();
+          });
+        };
+        parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin; k < end; ++k)
+            each(k, [&](int64_t row, int64_t rows, int64_t g, int64_t, int64_t, int64_t cols,
+                        const void* panel,
+                        char* room) { multiply(row, rows, g, cols, panel, room, p.ld); });
+        });
+        for (int64_t k = 0; k < blocks; ++k)
+          each(k, [&](int64_t row, int64_t rows, int64_t g, int64_t from, int64_t to, int64_t,
+                      const void*, char* room) { add(row, rows, g, from, to, room); });
+      }
+    return;
+  }
+  parallel_for(
+      win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work), [&](int64_t begin, int64_t end) {
+        const Scratch sums(p.window_bytes());
+        std::memset(p.at(x, begin * image), 0, (end - begin) * image * p.size);
+        for (int64_t n = begin; n < end; ++n)
+          for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
+            const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
+            each_part([&](int64_t g, int64_t from, int64_t to, int64_t cols, const void* panel) {
+              multiply(row, rows, g, cols, panel, sums.data(), p.ld);
+              add(row, rows, g, from, to, sums.data());
+            });
+          }
+      });
 }
 
 namespace {
