@@ -298,7 +298,10 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
   if (win.images < threads && work >= kSharedWork && image_rows > p.unit_rows &&
       p.window_bytes() * static_cast<size_t>(parts * threads) <= kMostShared) {
     const Scratch sums(p.window_bytes() * static_cast<size_t>(parts * threads));
-    const int64_t block = std::min(p.block, up((image_rows + threads - 1) / threads, p.unit_rows));
+    // Sums of several cuts are added in the order of blocks, which then must not depend on the threads.
+    int64_t block = p.block;
+    if (parts == c.groups)
+      block = std::min(block, up((image_rows + threads - 1) / threads, p.unit_rows));
     std::memset(x, 0, win.images * image * p.size);
     for (int64_t n = 0; n < win.images; ++n)
       for (int64_t first = 0; first < image_rows; first += threads * block) {

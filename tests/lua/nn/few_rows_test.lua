@@ -43,6 +43,51 @@ test("one sequence gives the same bits on any number of threads", function()
   check.yes(torch.equal(one, three))
 end)
 
+-- f on one thread and on three, which must have the same bits.
+local function on_threads(f, what)
+  local before = torch.get_num_threads()
+  torch.set_num_threads(1)
+  local one = f()
+  torch.set_num_threads(3)
+  local three = f()
+  torch.set_num_threads(before)
+  check.yes(torch.equal(one, three), what)
+  return one
+end
+
+test("one image is turned back by all threads as its channels are by themselves", function()
+  for _, case in ipairs {
+    {{1, 300, 334}, {300, 30, 7}, {stride = 3, padding = 6}}, {{2, 128, 100}, {128, 64, 4}, {stride = 2}},
+    {{1, 64, 17, 19}, {64, 32, 3, 5}, {stride = {2, 1}, padding = 1}}, {{1, 96, 40, 30}, {96, 20, 3, 3}, {stride = 2, groups = 3}},
+    {{1, 200, 900}, {200, 120, 1}, {}}, {{1, 40, 9, 10, 11}, {40, 30, 3, 3, 3}, {stride = 2, dilation = 2}},
+  } do
+    for _, type in ipairs {torch.float32, torch.float64} do
+      local x, w = torch.randn(case[1], {dtype = type}), torch.randn(case[2], {dtype = type})
+      local run = F["conv_transpose" .. #case[1] - 2 .. "d"]
+      local what = ("[%s] by [%s]"):format(table.concat(case[1], ", "), table.concat(case[2], ", "))
+      local y = on_threads(function() return run(x, w, case[3]) end, what)
+      -- Several images at once take a thread each.
+      local many = x:repeat_interleave(5, 1)
+      near(run(many, w, case[3])[{{1, 5}}], y[{{1, 1}}]:expand(5, table.unpack(y.shape, 2)), 1e-5, what)
+    end
+  end
+end)
+
+test("few rows of bfloat16 by any matrix are those of float32, on any number of threads", function()
+  for _, sizes in ipairs {{27, 1224, 347}, {8, 1024, 1024}, {32, 500, 300}, {5, 2048, 520}, {31, 3000, 129}, {6, 900, 1100}} do
+    local m, k, n = table.unpack(sizes)
+    local a, b, bias = torch.randn(m, k):bfloat16(), torch.randn(k, n):bfloat16(), torch.randn(n):bfloat16()
+    for turned = 0, 1 do
+      local by = turned == 1 and b:t():contiguous():t() or b
+      local what = ("%d x %d x %d, turned %d"):format(m, k, n, turned)
+      local y = on_threads(function() return a:matmul(by) end, what)
+      near(y, a:float():matmul(b:float()), 1e-2, what)
+      local z = on_threads(function() return torch.addmm(bias, a, by) end, what)
+      near(z, torch.addmm(bias:float(), a:float(), b:float()), 1e-2, what .. ", bias")
+    end
+  end
+end)
+
 test("one and two queries have the gradients that plain operations give", function()
   for _, heads in ipairs {{1, 1}, {4, 4}, {4, 2}} do
     for _, sizes in ipairs {{1, 1, 1, 1}, {1, 130, 20, 33}, {2, 7, 64, 5}, {1, 300, 3, 64}, {2, 129, 8, 8}} do
