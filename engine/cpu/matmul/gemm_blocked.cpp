@@ -199,6 +199,60 @@ BlockSize blocks_of(const Blocks& b, int64_t threads) {
   return best;
 }
 
+// Many terms of a b that is small: all of it is packed first, so that the threads meet twice and not twice
+// for every depth.
+constexpr int64_t kWholeBytes = 1 << 20;
+bool whole_pays(const Blocks& b, int threads) {
+  const Product& p = b.p;
+  return threads > 1 && p.k > b.depth && p.n <= kBandCols &&
+         up(p.n, b.unit_cols) * p.k * b.size <= kWholeBytes;
+}
+void multiply_whole(const Blocks& b, int threads) {
+  const Product& p = b.p;
+  const auto [block_rows, block_cols] = blocks_of(b, threads);
+  const int64_t panels = blocks(p.n, b.unit_cols), columns = panels * b.unit_cols;
+  const Scratch packed(static_cast<size_t>(columns * p.k * b.size));
+  const auto panels_at = [&](int64_t term, int64_t col, int64_t k) {
+    return static_cast<void*>(at(packed.data(), columns * term + col * k, b.size));
+  };
+  const auto pack = [&](int64_t from, int64_t to) {
+    for (int64_t t = from; t < to; ++t) {
+      const int64_t pc = t / panels * b.depth, j = t % panels * b.unit_cols;
+      const int64_t k = std::min(b.depth, p.k - pc);
+      b.pack_b(pc, j, std::min<int64_t>(b.unit_cols, p.n - j), k, panels_at(pc, j, k));
+    }
+  };
+  const int64_t row_blocks = blocks(p.m, block_rows), col_blocks = blocks(p.n, block_cols);
+  const auto multiply = [&](int64_t from, int64_t to) {
+    const Scratch a_scratch(b.room_for_a(block_rows, b.depth));
+    const Scratch sums(b.wide ? static_cast<size_t>(block_rows * columns) * sizeof(float) : 0);
+    for (int64_t chunk = from, next; chunk < to; chunk = next) {
+      // Blocks beside each other are one.
+      next = std::min(to, (chunk / col_blocks + 1) * col_blocks);
+      const int64_t i = chunk / col_blocks * block_rows, j = chunk % col_blocks * block_cols;
+      const int64_t rows = std::min(block_rows, p.m - i),
+                    n = std::min(p.n, j + (next - chunk) * block_cols) - j;
+      void* const c = b.wide ? sums.data() : at(p.c, i * p.c_row + j, b.size);
+      const int64_t ldc = b.wide ? columns : p.c_row;
+      const int first = b.wide ? 0 : begin_mode(p);
+      for (int64_t pc = 0; pc < p.k; pc += b.depth) {
+        if (!p.alone) check_interrupt();
+        const int64_t k = std::min(b.depth, p.k - pc);
+        int64_t apart = 0;
+        const void* const a = b.rows_of_a(i, rows, pc, k, a_scratch.data(), &apart);
+        level_of::gemm_packed(
+            b.type, rows, n, k, a, apart, static_cast<const void*>(panels_at(pc, j, k)), c, ldc,
+            pc ? 1 : first,
+            first == 2 && !pc ? static_cast<const void*>(at(p.bias, j, b.size)) : nullptr);
+      }
+      if (b.wide) b.round(i, rows, j, n, static_cast<const float*>(c), ldc);
+    }
+  };
+  parallel_for(blocks(p.k, b.depth) * panels,
+               std::max<int64_t>(1, (1 << 14) / (b.depth * b.unit_cols)), pack);
+  parallel_for(row_blocks * col_blocks, 1, multiply);
+}
+
 }  // namespace
 
 void gemm_blocked(const Product& p) {
@@ -207,6 +261,7 @@ void gemm_blocked(const Product& p) {
   const int size = b.size, type = b.type;
   int threads = p.alone || work_of(p) < kParallelWork ? 1 : get_num_threads();
   if (const int64_t strip = strip_of(b, threads)) return multiply_strips(b, threads, strip);
+  if (whole_pays(b, threads)) return multiply_whole(b, threads);
   // From here on the threads meet twice for every depth.
   Product step = p;
   step.k = std::min(depth, p.k);
