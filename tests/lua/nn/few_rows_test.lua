@@ -73,17 +73,20 @@ test("one image is turned back by all threads as its channels are by themselves"
   end
 end)
 
-test("few rows of bfloat16 by any matrix are those of float32, on any number of threads", function()
-  for _, sizes in ipairs {{27, 1224, 347}, {8, 1024, 1024}, {32, 500, 300}, {5, 2048, 520}, {31, 3000, 129}, {6, 900, 1100}} do
-    local m, k, n = table.unpack(sizes)
-    local a, b, bias = torch.randn(m, k):bfloat16(), torch.randn(k, n):bfloat16(), torch.randn(n):bfloat16()
-    for turned = 0, 1 do
-      local by = turned == 1 and b:t():contiguous():t() or b
-      local what = ("%d x %d x %d, turned %d"):format(m, k, n, turned)
-      local y = on_threads(function() return a:matmul(by) end, what)
-      near(y, a:float():matmul(b:float()), 1e-2, what)
-      local z = on_threads(function() return torch.addmm(bias, a, by) end, what)
-      near(z, torch.addmm(bias:float(), a:float(), b:float()), 1e-2, what .. ", bias")
+test("few rows by any matrix are those of float64, with the same bits on any number of threads", function()
+  local tolerances = {bfloat16 = 1e-2, float16 = 1e-2, float32 = 1e-5, float64 = 1e-12}
+  for type, tolerance in pairs(tolerances) do
+    for _, sizes in ipairs {{27, 1224, 347}, {8, 1024, 1024}, {32, 500, 300}, {5, 2048, 520}, {31, 3000, 129}, {6, 900, 1100}, {50, 2000, 50}, {130, 700, 90}} do
+      local m, k, n = table.unpack(sizes)
+      local a, b, bias = torch.randn(m, k):to(type), torch.randn(k, n):to(type), torch.randn(n):to(type)
+      for turned = 0, 1 do
+        local by = turned == 1 and b:t():contiguous():t() or b
+        local what = ("%s %d x %d x %d, turned %d"):format(type, m, k, n, turned)
+        local y = on_threads(function() return a:matmul(by) end, what)
+        near(y, a:double():matmul(b:double()), tolerance, what)
+        local z = on_threads(function() return torch.addmm(bias, a, by) end, what)
+        near(z, torch.addmm(bias:double(), a:double(), b:double()), tolerance, what .. ", bias")
+      end
     end
   end
 end)
