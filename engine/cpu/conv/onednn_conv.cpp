@@ -271,7 +271,7 @@ bool by_pieces(const ConvKey& whole, const void* x, const void* w, const void* b
                const void* y) {
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
-    const ConvCut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork, whole.kind == kConvForward);
+    const ConvCut cut(whole, threads > 1 ? 2 * threads : 1, kMostWork);
     if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
     const memory::desc layout = first.packed_desc;
@@ -332,7 +332,7 @@ bool onednn_conv_weight(const Convolution& c, const void* y, const void* x, cons
   const ConvKey whole = key_of(c, kConvWeight, false, w);
   return onednn_guard([&] {
     const int64_t threads = get_num_threads();
-    const ConvCut cut(whole, threads, 4 * kMostWork, true);
+    const ConvCut cut(whole, threads, 4 * kMostWork);
     if (!all_usable(cut)) return false;
     Held& first = held(cut.piece(0).key);
     const memory::desc layout = first.packed_desc;

@@ -201,10 +201,10 @@ BlockSize blocks_of(const Blocks& b, int64_t threads) {
 
 // Many terms of a b that is small: all of it is packed first, so that the threads meet twice and not twice
 // for every depth.
-constexpr int64_t kWholeBytes = 1 << 20;
+constexpr int64_t kWholeBytes = 1 << 20, kWholeWork = 1 << 21;
 bool whole_pays(const Blocks& b, int threads) {
   const Product& p = b.p;
-  return threads > 1 && p.k > b.depth && p.n <= kBandCols &&
+  return threads > 1 && p.k > b.depth && p.n <= kBandCols && p.m * p.n * p.k >= kWholeWork &&
          up(p.n, b.unit_cols) * p.k * b.size <= kWholeBytes;
 }
 void multiply_whole(const Blocks& b, int threads) {

@@ -73,6 +73,32 @@ test("one image is turned back by all threads as its channels are by themselves"
   end
 end)
 
+test("the input's gradient of a few images is cut into the same sums on any number of threads", function()
+  local any = math.random
+  for _ = 1, 80 do
+    local line, step, dilation, kernel, pad, size = any(2) == 1, {}, {}, {}, {}, {any(3), any(5) * any(40)}
+    for d = 1, 2 do
+      local one = line and d == 1
+      kernel[d], step[d], dilation[d] = one and 1 or any(8), one and 1 or any(4), one and 1 or any(2)
+      local reach = (kernel[d] - 1) * dilation[d] + 1
+      pad[d], size[d + 2] = any(0, reach - 1), one and 1 or any(reach, line and 600 or 60)
+    end
+    local type = any(4) == 1 and "bfloat16" or "float32"
+    local x, w = torch.randn(size):to(type), torch.randn(any(5) * any(30), size[2], kernel[1], kernel[2]):to(type)
+    local options, g = {stride = step, padding = pad, dilation = dilation}, nil
+    local function gradient(of, weight)
+      local leaf = of:clone():requires_grad_()
+      local y = F.conv2d(leaf, weight, options)
+      g = g or torch.randn(y.shape):to(type)
+      y:backward(g:to(y.dtype))
+      return leaf.grad
+    end
+    local what = ("%s [%s] by [%s], steps %d, %d"):format(type, table.concat(x.shape, ", "), table.concat(w.shape, ", "), step[1], step[2])
+    local have = on_threads(function() return gradient(x, w) end, what)
+    near(have, gradient(x:double(), w:double()), type == "float32" and 1e-5 or 2e-2, what)
+  end
+end)
+
 test("few rows by any matrix are those of float64, with the same bits on any number of threads", function()
   local tolerances = {bfloat16 = 1e-2, float16 = 1e-2, float32 = 1e-5, float64 = 1e-12}
   for type, tolerance in pairs(tolerances) do
