@@ -9,7 +9,7 @@
 namespace tycho::cpu {
 
 void cat(Call& c) {
-  constexpr int64_t kBlock = 8192, kFew = 64;  // bytes of a block; tensors
+  constexpr int64_t kBlock = 16384, kFew = 64;  // bytes of a block; tensors
   const Tensor& out = c.out[0];
   const int d = static_cast<int>(c.integer(1)), count = c.count(0);
   int64_t before = 1, after = 1;
