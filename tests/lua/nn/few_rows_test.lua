@@ -145,15 +145,17 @@ test("one and two queries have the gradients that plain operations give", functi
 end)
 
 test("groups of channels of few places are normalised as plain operations do", function()
-  for _, places in ipairs {{}, {1}, {2}, {3, 3}, {4, 4}, {17}} do
-    for _, groups in ipairs {1, 2, 6, 12} do
+  for _, places in ipairs {{}, {1}, {2}, {3, 3}, {4, 4}, {2, 2, 2}, {17}} do
+    for _, groups in ipairs {1, 2, 6, 12, #places > 0 and places[1] > 1 and "each" or nil} do
+      local each = groups == "each"  -- every channel, by instance_norm
+      if each then groups = 12 end
       for _, affine in ipairs {true, false} do
         local shape = {5, 12}
         for _, n in ipairs(places) do shape[#shape + 1] = n end
         local x = torch.randn(shape):requires_grad_()
         local w, b = torch.none, torch.none
         if affine then w, b = torch.randn(12):requires_grad_(), torch.randn(12):requires_grad_() end
-        local y = F.group_norm(x, groups, w, b)
+        local y = each and F.instance_norm(x, torch.none, torch.none, w, b) or F.group_norm(x, groups, w, b)
         local g = torch.randn(y.shape)
         y:backward(g)
         local x2 = x:detach():double():requires_grad_()
