@@ -98,7 +98,7 @@ Tensor repeat_samples(const Tensor& t, int64_t samples) {
 bool few_places(Call& c, int64_t places) {
   constexpr int64_t kFewPlaces = 16;
   const Tensor& x = c.tensor(0);
-  if (places > kFewPlaces || x.numel() == 0 || !x.device().is_cpu() || !x.contiguous() ||
+  if (places > kFewPlaces || x.numel() == 0 ||
       (x.dtype() != DType::Float32 && x.dtype() != DType::Float64))
     return false;
   for (int i = 3; i <= 4; ++i)
