@@ -329,8 +329,8 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
   parallel_for(
       win.images, std::max<int64_t>(1, (int64_t{1} << 20) / work), [&](int64_t begin, int64_t end) {
         const Scratch sums(p.window_bytes());
-        std::memset(p.at(x, begin * image), 0, (end - begin) * image * p.size);
-        for (int64_t n = begin; n < end; ++n)
+        for (int64_t n = begin; n < end; ++n) {
+          std::memset(p.at(x, n * image), 0, image * p.size);  // it stays near
           for (int64_t row = n * image_rows; row < (n + 1) * image_rows; row += p.block) {
             const int64_t rows = std::min(p.block, (n + 1) * image_rows - row);
             each_part([&](int64_t g, int64_t from, int64_t to, int64_t cols, const void* panel) {
@@ -338,6 +338,7 @@ void conv_backward_input(const Convolution& c, const void* y, const void* w, voi
               add(row, rows, g, from, to, sums.data());
             });
           }
+        }
       });
 }
 
