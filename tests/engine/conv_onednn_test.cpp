@@ -175,6 +175,39 @@ TEST(ConvFew, ResultsAndGradientsOfFewChannelsAgree) {
   agree({{2, 70, 40, 64}, {3, 70, 3, 3}, {1, 1}, {1, 1}, {1, 1}}, DType::Float32, 1e-5);
 }
 
+// Lines and columns that no tap reads are left out; images lie as they like.
+TEST(ConvFew, StepsOverLinesAndColumnsAgreeInEveryLayout) {
+  Source s;
+  for (int64_t step = 1; step <= 10; ++step)
+    for (const int64_t kernel : {1, 2, 3}) {
+      const Case c{{3, 20, 2 + 12 * step, 1 + 21 * step},
+                   {1 + step % 8, 20, kernel, 2},
+                   {step, step},
+                   {kernel - 1, step % 3},
+                   {1, 1 + step % 2}};
+      agree(c, DType::Float32, 1e-5);
+      for (const DType type : {DType::Float32, DType::Float64, DType::BFloat16}) {
+        const Tensor x = random(s, c.x, type), w = random(s, c.w, type);
+        const Tensor expected = op<"conv2d">(x, w, Value(), c.stride, c.pad, c.dilation);
+        const auto laid = [&](const Sizes& order, int64_t apart) {
+          Sizes shape, back;
+          for (int d = 0; d < 4; ++d) shape.push_back(c.x[order[d]]), back.push_back(0);
+          for (int d = 0; d < 4; ++d) back[order[d]] = d;
+          shape[2] *= apart;
+          const Tensor to = op<"permute">(
+              op<"slice">(empty(shape, type, {}), int64_t{2}, int64_t{0}, shape[2], apart), back);
+          copy_raw(to, x);
+          return to;
+        };
+        for (const int64_t apart : {1, 2})
+          for (const Sizes& order : {Sizes{0, 1, 2, 3}, Sizes{0, 2, 3, 1}, Sizes{0, 1, 3, 2}})
+            expect_near(
+                op<"conv2d">(laid(order, apart), w, Value(), c.stride, c.pad, c.dilation),
+                expected, 0);
+      }
+    }
+}
+
 TEST(ConvOneDnn, AgreesWithOurOwnKernelsOnVolumes) {
   for (const Case& c : kVolumes) {
     agree(c, DType::Float32, 1e-5);

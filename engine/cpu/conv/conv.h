@@ -23,6 +23,8 @@ struct Window {
 struct Pixels {
   const void* data;
   int64_t image, pixel, channel;
+  int64_t line = 0;  // where lines lie apart; or 0, and pixels of all lines lie equally far
+  int64_t line_step(int64_t width) const { return line ? line : width * pixel; }
 };
 
 constexpr int kDepthwiseTaps = 1024;  // the most that a kernel of one channel may have

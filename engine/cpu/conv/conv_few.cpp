@@ -77,7 +77,7 @@ struct Parts {
     q.in[d] = std::clamp<int64_t>(end, first, p.in[d]) - first;
     q.pad[d] = first - begin;
     q.phase = level_of::conv_few_phase(static_cast<const FewChannels*>(&q));
-    const int64_t at = image * x->image + first * x->pixel * (d == 1 ? p.in[2] : 1);
+    const int64_t at = image * x->image + first * (d == 1 ? x->line_step(p.in[2]) : x->pixel);
     x->data = static_cast<const char*>(x->data) + at * p.size();
     *y = (image * p.out[1] * p.out[2] + from * (d == 1 ? p.out[2] : 1)) * p.groups * p.out_channels;
     return q;
@@ -108,6 +108,7 @@ bool have_images(const FewChannels& p) {
 }
 // Images without gaps, channels first or last.
 bool without_gaps(const Pixels& x, int64_t pixels, int64_t channels) {
+  if (x.line) return false;
   return (x.pixel == 1 && (channels == 1 || x.channel == pixels)) ||
          (x.channel == 1 && x.pixel == channels);
 }
@@ -177,15 +178,17 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   // Lines much shorter than a lane, and few taps, gain nothing, but for our own products where there
   // are channels enough; an image, or a part of it, must stay in a cache.
   const bool own = level() != Level::v4 || p.f64;
-  constexpr int64_t kChannels = 16;
+  constexpr int64_t kChannels = 16, kSomeTaps = 4, kLane = 16;
+  const int64_t taps = taps_of(p), line = p.out[2], lanes = (line + kLane - 1) / kLane * kLane;
   const bool fewest = p.out_channels <= 2 && p.groups == 1;  // products leave columns empty
+  const bool full = own || (line >= kLane && line * 3 >= lanes * 2);
+  if (taps < kSomeTaps - (p.groups > 1) && !(fewest && !gradient) &&
+      (p.channels < kChannels || !full))
+    return false;
   const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;
-  const int64_t least_taps =
-      (own && p.channels >= kChannels) || (fewest && !gradient) ? 2 : 4 - (p.groups > 1);
   const bool parts = own || (!gradient && (p.out_channels <= 4 || p.stride[2] == 1));
   const size_t room = parts ? Parts(p).room() : room_of(p);
-  return p.out[2] >= half_lane && taps_of(p) >= least_taps &&
-         room <= (parts && p.in[0] == 1 ? 2 : 1) * kNearRoom;
+  return line >= half_lane && taps >= 2 && room <= (parts && p.in[0] == 1 ? 2 : 1) * kNearRoom;
 }
 
 void conv_few_forward(const Convolution& c, const Pixels& x, const void* w, const int64_t* w_stride,

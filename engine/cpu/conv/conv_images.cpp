@@ -39,11 +39,26 @@ Tensor channels_last(const Tensor& given, DType type) {
   return to;
 }
 
-Tensor readable(const Tensor& t, DType type, Pixels* pixels) {
-  if (t.dtype() == type && pixels_of(t, pixels)) return t;
-  const Tensor to = channels_last(t, type);
-  const int64_t each = to.numel() / std::max<int64_t>(1, to.size(0));
-  *pixels = {to.data(), each, to.size(1), 1};
+namespace {
+
+// Images whose lines are dense, in planes or with channels last, but lie apart.
+bool lines_of(const Tensor& x, Pixels* p) {
+  if (x.rank() != 4) return false;
+  *p = {x.data(), x.stride(0), x.stride(3), x.stride(1), x.stride(2)};
+  return (p->pixel == 1 || p->channel == 1) && p->line > 0;
+}
+
+}  // namespace
+
+Tensor readable(const Tensor& t, DType type, Pixels* pixels, bool lines) {
+  if (t.dtype() == type && (pixels_of(t, pixels) || (lines && lines_of(t, pixels)))) return t;
+  // Planes stay planes: turning them would cost more than reading them does.
+  const bool planes = t.stride(1) > t.stride(t.rank() - 1);
+  const Tensor to = planes ? empty(t.shape(), type, t.device()) : channels_last(t, type);
+  if (planes) copy_raw(to, t);
+  const int64_t image = to.numel() / std::max<int64_t>(1, to.size(0)),
+                plane = image / std::max<int64_t>(1, to.size(1));
+  *pixels = planes ? Pixels{to.data(), image, 1, plane} : Pixels{to.data(), image, to.size(1), 1};
   return to;
 }
 

@@ -320,7 +320,7 @@ void convolution(Call& c) {
   const Tensor wl = channels_last(w, type);
   if (by_few(v, false)) {
     Pixels pixels;
-    const Tensor xl = readable(x, type, &pixels);
+    const Tensor xl = readable(x, type, &pixels, true);
     match_images(&v, x.size(0), v.window.in[1] * v.window.in[2], &pixels);
     conv_few_forward(v, pixels, wl.data(), plain(wl, seen).stride, begin_data, result.data());
   } else {
@@ -358,7 +358,7 @@ void input_gradient(const Call& c, const Seen& seen, const Tensor& w, const Tens
   const Tensor wl = channels_last(w, type);
   if (by_few(v, true)) {
     Pixels pixels;
-    const Tensor gl = readable(g, type, &pixels);
+    const Tensor gl = readable(g, type, &pixels, true);
     match_images(&v, g.size(0), v.window.out[1] * v.window.out[2], &pixels);
     conv_few_input(v, pixels, wl.data(), plain(wl, seen).stride, result.data());
   } else {
