@@ -279,6 +279,34 @@ TEST(Pooling, InThreeDimensionsAndOne) {
   expect_near(op<"reshape">(op<"max_pool3d">(v, Sizes{2}), want.shape()), want, 0);
 }
 
+// Maxima alone are found by other means than those whose positions are asked for.
+TEST(Pooling, MaximaOfLinesAreTheSameWithAndWithoutPositions) {
+  Source s;
+  for (const DType type : {DType::Float32, DType::Float64, DType::BFloat16})
+    for (int64_t kernel = 1; kernel <= 70; kernel += 1 + kernel / 4)
+      for (const int64_t step : {1, 2, 3, 5, 17})
+        for (const int64_t apart : {1, 3}) {
+          const Tensor many = random(s, {2, 3, 230}, DType::Float32);
+          for (int64_t i = 0; i < many.numel(); ++i) {
+            float& v = many.host<float>()[i];
+            if (i % 7 == 0) v = i % 2 ? 0.f : -0.f;
+            if (i % 5 == 0 && v < 0) v = -INFINITY;
+            if (i / 230 == 1 && i % 90 == 0) v = NAN;
+          }
+          const Tensor x = op<"to.dtype">(many, type);
+          const auto pooled = [&](bool positions) {
+            return ops<"max_pool1d">(x, Sizes{kernel}, Sizes{step}, Sizes{kernel / 2}, Sizes{apart},
+                                     step % 2 == 0, positions)[0];
+          };
+          const Tensor have = pooled(false), want = pooled(true);
+          const auto a = values(have), b = values(want);
+          for (size_t i = 0; i < a.size(); ++i)
+            ASSERT_TRUE(std::isnan(b[i]) ? std::isnan(a[i])
+                                         : a[i] == b[i] && std::signbit(a[i]) == std::signbit(b[i]))
+                << kernel << " " << step << " " << apart << " at " << i;
+        }
+}
+
 TEST(Pooling, TheGradientOfMeansIsTheTransposeInEveryShape) {
   Source s;
   for (int64_t spatial = 1; spatial <= 3; ++spatial)

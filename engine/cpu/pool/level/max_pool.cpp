@@ -81,6 +81,67 @@ struct Across {
   }
 };
 
+// The largest of some numbers, none of them nan; of equal ones the first. In a register: a comparison would
+// become a jump, or go by way of others.
+template <class T>
+struct Largest {
+  T v;
+  TYCHO_INLINE explicit Largest(const T* p) : v(*p) {}
+  TYCHO_INLINE void take(const T* p) { v = *p > v ? *p : v; }
+  TYCHO_INLINE T value() const { return v; }
+};
+template <>
+struct Largest<float> {
+  __m128 v;
+  TYCHO_INLINE explicit Largest(const float* p) : v(_mm_load_ss(p)) {}
+  TYCHO_INLINE void take(const float* p) { v = _mm_max_ss(_mm_load_ss(p), v); }
+  TYCHO_INLINE float value() const { return _mm_cvtss_f32(v); }
+};
+template <>
+struct Largest<double> {
+  __m128d v;
+  TYCHO_INLINE explicit Largest(const double* p) : v(_mm_load_sd(p)) {}
+  TYCHO_INLINE void take(const double* p) { v = _mm_max_sd(_mm_load_sd(p), v); }
+  TYCHO_INLINE double value() const { return _mm_cvtsd_f64(v); }
+};
+template <class T>
+bool has_nan(const T* p, int64_t n) {
+  using L = Lane<T>;
+  L nan(0);
+  each_lane<T>(n, [&](int64_t i, int m) {
+    const L v = load_n(p + i, m);
+    nan = select(v != v, v, nan);
+  });
+  for (int i = 0; i < L::size; ++i)
+    if (nan.v[i] != nan.v[i]) return true;
+  return false;
+}
+
+// The maxima of a line without nan, of windows of K numbers, or of any.
+template <int K, class T>
+void line_of_numbers(const PoolAxis& ax, const Inside& inside, const T* row, T* to) {
+  const auto maximum = [&](int64_t ox, int64_t first, int64_t last) {
+    const T* const from = row + ax.start[ox];
+    Largest<T> most(from + first * ax.dilation);
+    for (int64_t t = first + 1; t < last; ++t) most.take(from + t * ax.dilation);
+    to[ox] = most.value();
+  };
+  int64_t ox = 0;
+  for (; ox < inside.begin; ++ox) maximum(ox, ax.first[ox], ax.last[ox]);
+  for (; ox + 4 <= inside.end; ox += 4) {  // or each number would wait for the one before
+    const T *const a = row + ax.start[ox], *const b = a + ax.stride, *const c = b + ax.stride,
+                   *const d = c + ax.stride;
+    Largest<T> of_a(a), of_b(b), of_c(c), of_d(d);
+    const int64_t kernel = K ? K : ax.kernel;
+#pragma GCC unroll 4
+    for (int64_t t = 1, i = ax.dilation; t < kernel; ++t, i += ax.dilation)
+      of_a.take(a + i), of_b.take(b + i), of_c.take(c + i), of_d.take(d + i);
+    to[ox] = of_a.value(), to[ox + 1] = of_b.value();
+    to[ox + 2] = of_c.value(), to[ox + 3] = of_d.value();
+  }
+  for (; ox < ax.out; ++ox) maximum(ox, ax.first[ox], ax.last[ox]);
+}
+
 template <class T, bool taps_wanted>
 void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t begin, int64_t end,
                      T* scratch) {
@@ -89,14 +150,25 @@ void lines_of_planes(const Pool& p, const T* x, T* y, TapNumbers taps, int64_t b
   const int64_t plane = pixels_of(p);
   const int64_t room = ax.in + kPoolRoom;
   Inside inside(ax);
+  const bool one_row = az.kernel * ay.kernel == 1 && az.in == 1 && ay.in == 1;
+  // To bring maxima alone of numbers far apart into lanes would take longer than a load and an instruction for
+  // each of them.
+  constexpr int64_t kLong = 64;
+  const bool by_numbers = one_row && !taps_wanted && ax.stride > (sizeof(T) == 4 ? 2 : 1) &&
+                          (ax.kernel < kLong || ax.dilation > 1);
+  const Inside whole = inside;
   // Lanes along a long window are quicker than one window a lane, whose elements lie far apart.
   if (ax.stride > 1 && ax.dilation == 1 && ax.kernel >= 4 * L::size) inside.end = inside.begin;
-  const bool one_row = az.kernel * ay.kernel == 1 && az.in == 1 && ay.in == 1;
-  if (one_row && !any_lanes<T>(ax, inside)) {  // nothing is to be reduced over rows
+  if (by_numbers || (one_row && !any_lanes<T>(ax, inside))) {  // nothing is to be reduced over rows
     each_line(p, begin, end, [&](int64_t line, int64_t n, int64_t, int64_t) {
+      const T* const row = x + n * plane;
+      if (by_numbers && !has_nan(row, ax.in))
+        return (ax.kernel == 2   ? line_of_numbers<2, T>
+                : ax.kernel == 3 ? line_of_numbers<3, T>
+                                 : line_of_numbers<0, T>)(ax, whole, row, y + line * ax.out);
       for (int64_t ox = 0; ox < ax.out; ++ox) {
         const int64_t t = ax.first[ox], i = ax.start[ox] + t * ax.dilation;
-        const Across<T, taps_wanted> a(x + n * plane + i, nullptr, ax.last[ox] - t, ax.dilation, t);
+        const Across<T, taps_wanted> a(row + i, nullptr, ax.last[ox] - t, ax.dilation, t);
         y[line * ax.out + ox] = a.best.v[0];
         if (taps_wanted) taps.set(line * ax.out + ox, static_cast<int32_t>(a.at.v[0]));
       }
