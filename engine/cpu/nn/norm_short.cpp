@@ -11,7 +11,8 @@
 namespace tycho::cpu {
 namespace {
 
-constexpr int64_t kChunk = 16;  // tiles worth a task
+constexpr int64_t kChunk = 16;           // tiles worth a task
+constexpr int64_t kTileRows = kBox / 2;  // at most
 
 // Calls f(first row, how many, how they lie) for every tile of [begin, end).
 template <class F>
@@ -46,9 +47,9 @@ void scatter(const BoxPart& part, T* to, const T* tile) {
 
 template <class T>
 void ShortRows<T>::forward(const T* x, T* y, const T* b, T* mean, T* rstd, double eps) const {
-  const int64_t most = kBox / n, tiles = (rows + most - 1) / most;
+  const int64_t most = std::min(kTileRows, kBox / n), tiles = (rows + most - 1) / most;
   const auto run = [&](int64_t begin, int64_t end) {
-    alignas(64) T tile[kBox], apart[kBox / 2], squares[kBox / 2], zero[kBox / 2] = {};
+    alignas(64) T tile[kBox], apart[kTileRows], squares[kTileRows], zero[kTileRows] = {};
     each_tile(
         rows, n, most, begin, end, [&](int64_t, int64_t first, int64_t count, const BoxPart& part) {
           T *const m = mean + first, *const r = rstd + first;
@@ -78,10 +79,10 @@ void ShortRows<T>::forward(const T* x, T* y, const T* b, T* mean, T* rstd, doubl
 template <class T>
 void ShortRows<T>::backward(const T* g, const T* x, T* y, const T* mean, const T* rstd,
                             std::vector<double>& sum) const {
-  const int64_t most = kBox / n, tiles = (rows + most - 1) / most;
+  const int64_t most = std::min(kTileRows, kBox / n), tiles = (rows + most - 1) / most;
   std::vector<double> parts(static_cast<size_t>(tiles * 2 * n));
   const auto run = [&](int64_t begin, int64_t end) {
-    alignas(64) T gt[kBox], xt[kBox], yt[kBox], s[kBox / 2], d[kBox / 2], zero[kBox / 2] = {};
+    alignas(64) T gt[kBox], xt[kBox], yt[kBox], s[kTileRows], d[kTileRows], zero[kTileRows] = {};
     each_tile(
         rows, n, most, begin, end,
         [&](int64_t k, int64_t first, int64_t count, const BoxPart& part) {
@@ -103,6 +104,8 @@ void ShortRows<T>::backward(const T* g, const T* x, T* y, const T* mean, const T
           }
           NORM_LEVEL(T, norm_column_grad, gt, xt, yt, n, count, m, r, static_cast<const T*>(d),
                      static_cast<const T*>(s));
+          if (centred && n == 1)
+            std::fill_n(yt, count, T(0));  // a number less its mean is always 0
           scatter(part, y + first * n, yt);
         });
   };

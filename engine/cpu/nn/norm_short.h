@@ -7,7 +7,7 @@
 namespace tycho::cpu {
 
 constexpr int64_t kShortRow = 24;  // elements, at most
-inline bool are_short(int64_t rows, int64_t n) { return n > 1 && n <= kShortRow && rows > 1; }
+inline bool are_short(int64_t rows, int64_t n) { return n >= 1 && n <= kShortRow && rows > 1; }
 
 // Row-major float or double. w and b may be null; `centred`: less their mean.
 template <class T>
