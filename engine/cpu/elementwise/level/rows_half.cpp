@@ -76,8 +76,9 @@ constexpr bool suits_halves =
               Value_fmax, Value_fmin, Value_copysign, Value_clamp_tensors, Value_addcdiv,
               Value_heaviside, Value_finite_or, Value_rad2deg, Value_relu6, Value_hardsigmoid,
               Value_hardswish, Value_hardshrink, Value_softshrink, Value_softsign, Value_between,
-              Value_elu_grad, Value_hardswish_grad, Value_exp, Value_sigmoid, Value_tanh,
-              Value_silu, Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad, Value_gelu_tanh,
+              Value_elu_grad, Value_hardswish_grad, Value_hardsigmoid_grad, Value_shrink_grad,
+              Value_leaky_relu_grad, Value_exp, Value_sigmoid, Value_tanh, Value_silu,
+              Value_silu_grad, Value_gelu_erf, Value_gelu_erf_grad, Value_gelu_tanh,
               Value_gelu_tanh_grad>;
 
 // What the row gives for a register of halves, as it lies in memory.
