@@ -138,6 +138,7 @@ void interpolate_call(Call& c) {
   Tensor y = half && !near ? Tensor(op<"to.dtype">(x, DType::Float32)) : x;
   if (pixels) y = op<"movedim">(y, Sizes{1}, Sizes{x.rank() - 1});
   const bool corners = has_corners && c.flag(4);
+  bool view = !half || near;  // of the input
   for (int n = 0; n < spatial; ++n) {
     const int d = bytes ? spatial - 1 - n : n, dim = d + (pixels ? 1 : 2);
     const int64_t from = x.size(d + 2), to = out[d];
@@ -146,18 +147,26 @@ void interpolate_call(Call& c) {
     if (from == to && (corners || scale == 1)) continue;
     if (corners) scale = to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
     if (near) {
-      y = op<"index_select">(y, dim,
-                             op<"nearest_positions">(
-                                 from, to, scale, mode == "nearest-exact" ? 0.5 : 0.0, y.device()));
+      const double shift = mode == "nearest-exact" ? 0.5 : 0.0;
+      const int64_t step = static_cast<int64_t>(scale), begin = static_cast<int64_t>(shift * scale),
+                    end = begin + (to - 1) * step + 1;
+      if (scale >= 1 && scale == std::floor(scale) && end <= from)  // every so-manieth
+        y = op<"slice">(y, dim, begin, end, step), view = true;
+      else
+        y = op<"index_select">(y, dim,
+                               op<"nearest_positions">(from, to, scale, shift, y.device())),
+        view = false;
     } else {
       const auto taps = ops<"resample_taps">(from, to, scale, mode == "bicubic", corners, c.flag(6),
                                              bytes ? DType::Float64 : y.dtype(), y.device());
       y = op<"resample">(y, taps[0], taps[1], dim, from, false);
+      view = false;
     }
   }
+  if (view) y = op<"clone">(y);
   if (pixels) y = op<"movedim">(y, Sizes{x.rank() - 1}, Sizes{1});
   if (y.dtype() != x.dtype()) y = op<"to.dtype">(y, x.dtype());
-  c.out.push_back(y.get() == x.get() ? op<"clone">(y) : y);
+  c.out.push_back(y);
 }
 
 // Weighted sums of neighbours along one dimension; `back` is the transpose, which is its gradient.
