@@ -57,11 +57,13 @@ TYCHO_INLINE BFloat16 narrow_bfloat16(double x) { return narrow_bfloat16(to_odd(
 inline void from_half(float* __restrict tile, const char* p, int64_t n) {
   int64_t i = 0;
 #if defined(TYCHO_LEVEL_v4)
+#pragma GCC unroll 4
   for (; i + 16 <= n; i += 16) {
     const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 2 * i));
     _mm512_storeu_ps(tile + i, _mm512_maskz_cvtph_ps(-1, h));
   }
 #endif
+#pragma GCC unroll 4
   for (; i + 8 <= n; i += 8) {
     __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * i));
     _mm256_storeu_ps(tile + i, _mm256_cvtph_ps(h));

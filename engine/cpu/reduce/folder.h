@@ -130,11 +130,12 @@ struct Folder {
         return;
       }
       // So few that the processor reads on while it folds those before.
-      constexpr int64_t kMostStepped = 256, kBytes = 2048;
-      alignas(64) char tile[kMostStepped * 8];
+      constexpr int64_t kMostStepped = 256, kBytes = 2048, kDense = 2048;
+      alignas(64) char tile[kDense * 8];
       const int64_t few =
-          step ? std::clamp(kBytes / (std::abs(step) * bytes), kMostStepped / 2, kMostStepped)
-               : kMostStepped;
+          step == 1 ? kDense
+          : step    ? std::clamp(kBytes / (std::abs(step) * bytes), kMostStepped / 2, kMostStepped)
+                    : kMostStepped;
       for (int64_t i = 0; i < n; i += few) {
         const int64_t m = std::min(few, n - i);
         level_of::load_tile(static_cast<int>(lanes), dtype, tile, at(from + i * step), step, m);
