@@ -84,3 +84,40 @@ test("an inf stays with the pixels that take it, in resizing and in its gradient
     end
   end
 end)
+
+test("nearest resizing shows the pixels that its definition names, whole steps and others, and is never a view", function()
+  torch.manual_seed(9)
+  -- The position that output i of n shows, from 1 on (as PyTorch: floor of the scaled place, or of its middle).
+  local function shown(i, from, scale, exact) return math.min(from, math.floor((i - 1 + (exact and 0.5 or 0)) * scale) + 1) end
+  local sizes = {{8, 4}, {9, 3}, {9, 4}, {6, 6}, {5, 1}, {4, 8}, {7, 15}, {12, 2}}
+  for _, rows in ipairs(sizes) do
+    for k, columns in ipairs(sizes) do
+      for _, exact in ipairs {false, true} do
+        for _, last in ipairs {false, true} do
+          local x = torch.randn(2, 3, rows[1], columns[1])
+          if k % 3 == 0 then x = (x * 100):to(torch.uint8) end
+          if k % 3 == 1 then x = x:to(torch.bfloat16) end
+          if last then x = x:to {memory_format = torch.channels_last} end
+          local before = x:clone()
+          local options = {size = {rows[2], columns[2]}, mode = exact and "nearest-exact" or "nearest"}
+          local y = F.interpolate(x, options)
+          for i = 1, rows[2] do
+            for j = 1, columns[2] do
+              local from = x[{{}, {}, shown(i, rows[1], rows[1] / rows[2], exact), shown(j, columns[1], columns[1] / columns[2], exact)}]
+              check.equal(y[{{}, {}, i, j}]:eq(from):all():item(), true)
+            end
+          end
+          y:zero_()
+          check.equal(x:eq(before):all():item(), true)
+        end
+      end
+    end
+  end
+  -- The gradient adds up where a pixel is shown often.
+  for _, size in ipairs {3, 6, 4, 12} do
+    local x = torch.randn(1, 2, 6, 6, {dtype = torch.float64, requires_grad = true})
+    local g, other = torch.randn(1, 2, size, size, {dtype = torch.float64}), torch.randn(1, 2, 6, 6, {dtype = torch.float64})
+    F.interpolate(x, {size = {size, size}}):backward(g)
+    check.close((x.grad * other):sum():item(), (F.interpolate(other, {size = {size, size}}) * g):sum():item(), 1e-9)
+  end
+end)
