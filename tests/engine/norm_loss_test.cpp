@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/base/parallel.h"
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/random/random.h"
@@ -81,6 +82,45 @@ TEST(Norm, ChannelsInsideGiveTheSameAsOutside) {
     };
     EXPECT_LT(largest_gap(norm(inside), norm(x)), 1e-5) << channels;
   }
+}
+
+// Images of few places are met by blocks of channels; whatever the number of threads is.
+TEST(Norm, BatchesOfSmallImagesAgreeWithDoubleSums) {
+  const int before = get_num_threads();
+  at_each_level([] {
+    default_generator().seed(6);
+    for (const int64_t samples : {1, 2, 33})
+      for (const int64_t channels : {5, 16, 33, 70})
+        for (const int64_t places : {1, 2, 7, 16, 32, 33, 64, 65})
+          for (const DType type : {DType::Float32, DType::Float64, DType::BFloat16}) {
+            if (samples * places == 1) continue;
+            const Tensor x = op<"to.dtype">(normal({samples, channels, places}) * 3 + 20, type);
+            const Tensor g = op<"to.dtype">(normal({samples, channels, places}), type);
+            const auto both = [&](const Tensor& at, const Tensor& by) {
+              const Tensor in = leaf(alias(at));
+              const Tensor y =
+                  op<"batch_norm">(in, Tensor(), Tensor(), Tensor(), Tensor(), true, 0.1, 1e-3);
+              return std::vector<Tensor>{y, grad::gradients({y}, {in}, {by}, {})[0]};
+            };
+            const std::vector<Tensor> want =
+                both(op<"to.dtype">(x, DType::Float64), op<"to.dtype">(g, DType::Float64));
+            std::vector<Tensor> first;
+            for (const int threads : {1, 2, 3}) {
+              set_num_threads(threads);
+              const std::vector<Tensor> have = both(x, g);
+              if (first.empty()) first = have;
+              for (int i = 0; i < 2; ++i) {
+                const double far = type == DType::BFloat16  ? (i ? 8e-2 : 3e-2)
+                                   : type == DType::Float32 ? 1e-3
+                                                            : 1e-9;
+                EXPECT_LT(largest_gap(have[i], want[i]), far)
+                    << samples << " " << channels << " " << places << " " << dtype_name(type);
+                EXPECT_EQ(largest_gap(have[i], first[i]), 0);
+              }
+            }
+          }
+  });
+  set_num_threads(before);
 }
 
 TEST(Norm, StatisticsAreThoseOfDoubleSums) {

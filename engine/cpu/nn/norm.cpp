@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/parallel.h"
+#include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/nn/norm_level.h"
 #include "engine/cpu/nn/norm_short.h"
 #include "engine/ops/table/apply.h"
@@ -62,8 +63,114 @@ std::vector<Part> of_channels(const Planes& p, F find) {
   return all;
 }
 
+// Images of few places are met in the order in which they lie, some channels at a time.
+constexpr int64_t kPlacesTogether = 64, kChannelsTogether = 16, kTogether = 32;
+bool meets_together(const Planes& p) {
+  return !p.columns && p.places <= kPlacesTogether && p.channels >= kChannelsTogether &&
+         p.count() > 0;
+}
+// Calls f(first channel, how many).
+template <class F>
+void each_channels(const Planes& p, F&& f) {
+  parallel_for((p.channels + kTogether - 1) / kTogether, grain(p.count() * kTogether),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t k = begin * kTogether; k < end * kTogether; k += kTogether)
+                   f(k, std::min(kTogether, p.channels - k));
+               });
+}
+// Calls f(first place, first channel, channels) for the images [begin, end) of channels, counted through.
+template <class F>
+void each_sample(const Planes& p, int64_t begin, int64_t end, F&& f) {
+  for (int64_t n; begin < end; begin += n) {
+    const int64_t k = begin % p.channels;
+    n = std::min(end - begin, p.channels - k);
+    f(begin * p.places, k, n);
+  }
+}
+
+// Images of fewest places: the channels at hand become columns.
+constexpr int64_t kPlacesInColumns = 32;
+template <class S>
+void as_columns(const S* x, int64_t places, int64_t n, S* tile) {
+  level_of::transpose_plane(static_cast<int>(sizeof(S)), reinterpret_cast<char*>(tile), n,
+                            reinterpret_cast<const char*>(x), places, places, n, false);
+}
+template <class S, class T>
+void moments_of(const S* x, int64_t places, int64_t n, double* mean, double* m2) {
+  if (places > kPlacesInColumns) {
+    NORM_LEVEL_16(S, norm_runs_moments, x, places, n, mean, m2);
+    return;
+  }
+  alignas(64) S tile[kPlacesInColumns * kTogether];
+  T middle[kTogether], apart[kTogether], squares[kTogether];
+  as_columns(x, places, n, tile);
+  NORM_LEVEL_16(S, norm_column_moments, static_cast<const S*>(tile), places, n, middle, apart,
+                squares);
+  const auto count = static_cast<double>(places), part = 1 / count;
+  for (int64_t i = 0; i < n; ++i) {
+    const double off = static_cast<double>(apart[i]) * part;
+    mean[i] = static_cast<double>(middle[i]) + off;
+    m2[i] = static_cast<double>(squares[i]) - off * off * count;
+  }
+}
+template <class S, class T>
+void sums_of(const S* g, const S* x, int64_t places, int64_t n, const T* mean, double* sum,
+             double* dot) {
+  if (places > kPlacesInColumns) {
+    NORM_LEVEL_16(S, norm_runs_sums, g, x, places, n, mean, sum, dot);
+    return;
+  }
+  alignas(64) S gt[kPlacesInColumns * kTogether], xt[kPlacesInColumns * kTogether];
+  T s[kTogether], d[kTogether];
+  as_columns(g, places, n, gt);
+  as_columns(x, places, n, xt);
+  NORM_LEVEL_16(S, norm_column_sums, static_cast<const S*>(gt), static_cast<const S*>(xt), places,
+                n, mean, s, d);
+  std::copy_n(s, n, sum);
+  std::copy_n(d, n, dot);
+}
+
+// Means are joined by their distances from the first one, for divisions would take longer than the sums.
+template <class S, class T>
+std::vector<Moments> moments_together(const S* x, const Planes& p) {
+  std::vector<Moments> all(static_cast<size_t>(p.channels));
+  const auto samples = static_cast<double>(p.samples), places = static_cast<double>(p.places);
+  each_channels(p, [&](int64_t first, int64_t n) {
+    double mean[kTogether], m2[kTogether], from[kTogether];
+    double sum[kTogether] = {}, squares[kTogether] = {}, inside[kTogether] = {};
+    for (int64_t s = 0; s < p.samples; ++s) {
+      moments_of<S, T>(x + (s * p.channels + first) * p.places, p.places, n, mean, m2);
+      if (s == 0) std::copy_n(mean, n, from);
+      for (int64_t i = 0; i < n; ++i) {
+        const double apart = mean[i] - from[i];
+        sum[i] += apart, squares[i] += apart * apart, inside[i] += m2[i];
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const double between = squares[i] - sum[i] * sum[i] / samples;
+      all[first + i] = {samples * places, from[i] + sum[i] / samples,
+                        inside[i] + places * (between < 0 ? 0 : between)};
+    }
+  });
+  return all;
+}
+template <class S, class T>
+std::vector<Sums> sums_together(const S* g, const S* x, const T* mean, const Planes& p) {
+  std::vector<Sums> all(static_cast<size_t>(p.channels));
+  each_channels(p, [&](int64_t first, int64_t n) {
+    double sum[kTogether], dot[kTogether];
+    for (int64_t s = 0; s < p.samples; ++s) {
+      const int64_t at = (s * p.channels + first) * p.places;
+      sums_of(g + at, x + at, p.places, n, mean + first, sum, dot);
+      for (int64_t i = 0; i < n; ++i) all[first + i].join({sum[i], dot[i]});
+    }
+  });
+  return all;
+}
+
 template <class S, class T>
 std::vector<Moments> channel_moments(const S* x, const Planes& p) {
+  if (meets_together(p)) return moments_together<S, T>(x, p);
   if (!p.columns)
     return of_channels<Moments>(p, [&](int64_t, int64_t at, int64_t n) {
       Moments m;
@@ -155,11 +262,10 @@ void batch_norm_typed(Call& c) {
     });
   } else {
     parallel_for(p.samples * p.channels, grain(p.places), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t k = i % p.channels;
-        NORM_LEVEL_16(S, norm_apply, from + i * p.places, to + i * p.places, p.places, mean[k],
-                      a[k], b[k]);
-      }
+      each_sample(p, begin, end, [&](int64_t at, int64_t k, int64_t n) {
+        NORM_LEVEL_16(S, norm_runs_apply, from + at, to + at, p.places, n,
+                      static_cast<const T*>(mean + k), a.data() + k, b.data() + k);
+      });
     });
   }
   finish(c.out[0], y);
@@ -179,11 +285,14 @@ void batch_norm_backward_typed(Call& c) {
   std::vector<double> sum(static_cast<size_t>(p.channels)), dot(static_cast<size_t>(p.channels));
   const int64_t block = p.block(), rows = p.count(), blocks = (rows + block - 1) / block;
   if (!p.columns) {
-    const std::vector<Sums> all = of_channels<Sums>(p, [&](int64_t k, int64_t at, int64_t n) {
-      Sums s;
-      NORM_LEVEL_16(S, norm_sums, gp + at, xp + at, n, mean[k], &s.sum, &s.dot);
-      return s;
-    });
+    const std::vector<Sums> all =
+        meets_together(p)
+            ? sums_together(gp, xp, mean, p)
+            : of_channels<Sums>(p, [&](int64_t k, int64_t at, int64_t n) {
+                Sums s;
+                NORM_LEVEL_16(S, norm_sums, gp + at, xp + at, n, mean[k], &s.sum, &s.dot);
+                return s;
+              });
     for (int64_t k = 0; k < p.channels; ++k) sum[k] = all[k].sum, dot[k] = all[k].dot;
   } else {
     std::vector<T> part(static_cast<size_t>(2 * blocks * p.channels));
@@ -219,11 +328,11 @@ void batch_norm_backward_typed(Call& c) {
     });
   } else {
     parallel_for(p.samples * p.channels, grain(p.places), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t k = i % p.channels, at = i * p.places;
-        NORM_LEVEL_16(S, norm_grad, gp + at, xp + at, to + at, p.places, mean[k], a[k], b[k],
-                      shift[k]);
-      }
+      each_sample(p, begin, end, [&](int64_t at, int64_t k, int64_t n) {
+        NORM_LEVEL_16(S, norm_runs_grad, gp + at, xp + at, to + at, p.places, n, mean + k,
+                      static_cast<const T*>(a.data() + k), static_cast<const T*>(b.data() + k),
+                      static_cast<const T*>(shift.data() + k));
+      });
     });
   }
   finish(c.out[0], y);

@@ -16,6 +16,17 @@
   /* y = g * a + (x - mean) * b + c */                                                               \
   TYCHO_LEVELS(void, norm_grad_##suffix,                                                             \
                (const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c))                     \
+  /* The same of `runs` runs that lie one behind the other, with numbers for each. */                \
+  TYCHO_LEVELS(void, norm_runs_moments_##suffix,                                                     \
+               (const S* x, int64_t n, int64_t runs, double* mean, double* m2))                      \
+  TYCHO_LEVELS(void, norm_runs_apply_##suffix,                                                       \
+               (const S* x, S* y, int64_t n, int64_t runs, const T* mean, const T* a, const T* b))   \
+  TYCHO_LEVELS(                                                                                      \
+      void, norm_runs_sums_##suffix,                                                                 \
+      (const S* g, const S* x, int64_t n, int64_t runs, const T* mean, double* sum, double* dot))    \
+  TYCHO_LEVELS(void, norm_runs_grad_##suffix,                                                        \
+               (const S* g, const S* x, S* y, int64_t n, int64_t runs, const T* mean, const T* a,    \
+                const T* b, const T* c))                                                             \
   /* The same for `rows` rows of n neighbouring channels, with numbers per channel. The mean is    \
      rounded; `apart` is the sum of distances from it. */ \
   TYCHO_LEVELS(void, norm_column_moments_##suffix,                                                   \

@@ -68,6 +68,11 @@ void moments(const S* x, int64_t n, double* mean, double* m2) {
     });
     const double off = static_cast<double>(total(apart)) / static_cast<double>(m);
     const double block_mean = static_cast<double>(middle) + off;
+    if (at == 0) {
+      all = block_mean;
+      squares = static_cast<double>(around) - off * off * static_cast<double>(m);
+      continue;
+    }
     const double step = block_mean - all, seen = static_cast<double>(at);
     squares += static_cast<double>(around) - off * off * static_cast<double>(m) +
                step * step * seen * static_cast<double>(m) / static_cast<double>(at + m);
@@ -263,34 +268,50 @@ void column_grad(const S* g, const S* x, S* y, int64_t rows, int64_t n, const T*
 
 }  // namespace
 
-#define TYCHO_NORM(S, T, suffix)                                                                 \
-  void norm_moments_##suffix(const S* x, int64_t n, double* mean, double* m2) {                  \
-    moments(x, n, mean, m2);                                                                     \
-  }                                                                                              \
-  void norm_apply_##suffix(const S* x, S* y, int64_t n, T mean, T a, T b) {                      \
-    apply(x, y, n, mean, a, b);                                                                  \
-  }                                                                                              \
-  void norm_sums_##suffix(const S* g, const S* x, int64_t n, T mean, double* sum, double* dot) { \
-    sums(g, x, n, mean, sum, dot);                                                               \
-  }                                                                                              \
-  void norm_grad_##suffix(const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c) {      \
-    grad(g, x, y, n, mean, a, b, c);                                                             \
-  }                                                                                              \
-  void norm_column_moments_##suffix(const S* x, int64_t rows, int64_t n, T* mean, T* apart,      \
-                                    T* m2) {                                                     \
-    column_moments(x, rows, n, mean, apart, m2);                                                 \
-  }                                                                                              \
-  void norm_column_apply_##suffix(const S* x, S* y, int64_t rows, int64_t n, const T* mean,      \
-                                  const T* a, const T* b) {                                      \
-    column_apply(x, y, rows, n, mean, a, b);                                                     \
-  }                                                                                              \
-  void norm_column_sums_##suffix(const S* g, const S* x, int64_t rows, int64_t n, const T* mean, \
-                                 T* sum, T* dot) {                                               \
-    column_sums(g, x, rows, n, mean, sum, dot);                                                  \
-  }                                                                                              \
-  void norm_column_grad_##suffix(const S* g, const S* x, S* y, int64_t rows, int64_t n,          \
-                                 const T* mean, const T* a, const T* b, const T* c) {            \
-    column_grad(g, x, y, rows, n, mean, a, b, c);                                                \
+#define TYCHO_NORM(S, T, suffix)                                                                   \
+  void norm_moments_##suffix(const S* x, int64_t n, double* mean, double* m2) {                    \
+    moments(x, n, mean, m2);                                                                       \
+  }                                                                                                \
+  void norm_apply_##suffix(const S* x, S* y, int64_t n, T mean, T a, T b) {                        \
+    apply(x, y, n, mean, a, b);                                                                    \
+  }                                                                                                \
+  void norm_sums_##suffix(const S* g, const S* x, int64_t n, T mean, double* sum, double* dot) {   \
+    sums(g, x, n, mean, sum, dot);                                                                 \
+  }                                                                                                \
+  void norm_grad_##suffix(const S* g, const S* x, S* y, int64_t n, T mean, T a, T b, T c) {        \
+    grad(g, x, y, n, mean, a, b, c);                                                               \
+  }                                                                                                \
+  void norm_runs_moments_##suffix(const S* x, int64_t n, int64_t runs, double* mean, double* m2) { \
+    for (int64_t r = 0; r < runs; ++r) moments(x + r * n, n, mean + r, m2 + r);                    \
+  }                                                                                                \
+  void norm_runs_apply_##suffix(const S* x, S* y, int64_t n, int64_t runs, const T* mean,          \
+                                const T* a, const T* b) {                                          \
+    for (int64_t r = 0; r < runs; ++r) apply(x + r * n, y + r * n, n, mean[r], a[r], b[r]);        \
+  }                                                                                                \
+  void norm_runs_sums_##suffix(const S* g, const S* x, int64_t n, int64_t runs, const T* mean,     \
+                               double* sum, double* dot) {                                         \
+    for (int64_t r = 0; r < runs; ++r) sums(g + r * n, x + r * n, n, mean[r], sum + r, dot + r);   \
+  }                                                                                                \
+  void norm_runs_grad_##suffix(const S* g, const S* x, S* y, int64_t n, int64_t runs,              \
+                               const T* mean, const T* a, const T* b, const T* c) {                \
+    for (int64_t r = 0; r < runs; ++r)                                                             \
+      grad(g + r * n, x + r * n, y + r * n, n, mean[r], a[r], b[r], c[r]);                         \
+  }                                                                                                \
+  void norm_column_moments_##suffix(const S* x, int64_t rows, int64_t n, T* mean, T* apart,        \
+                                    T* m2) {                                                       \
+    column_moments(x, rows, n, mean, apart, m2);                                                   \
+  }                                                                                                \
+  void norm_column_apply_##suffix(const S* x, S* y, int64_t rows, int64_t n, const T* mean,        \
+                                  const T* a, const T* b) {                                        \
+    column_apply(x, y, rows, n, mean, a, b);                                                       \
+  }                                                                                                \
+  void norm_column_sums_##suffix(const S* g, const S* x, int64_t rows, int64_t n, const T* mean,   \
+                                 T* sum, T* dot) {                                                 \
+    column_sums(g, x, rows, n, mean, sum, dot);                                                    \
+  }                                                                                                \
+  void norm_column_grad_##suffix(const S* g, const S* x, S* y, int64_t rows, int64_t n,            \
+                                 const T* mean, const T* a, const T* b, const T* c) {              \
+    column_grad(g, x, y, rows, n, mean, a, b, c);                                                  \
   }
 TYCHO_NORM(float, float, f32)
 TYCHO_NORM(double, double, f64)
