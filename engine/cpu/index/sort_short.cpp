@@ -28,7 +28,7 @@ void each_tile(const Tensor& x, const Cut& cut, bool descending, int64_t keep, L
                Take&& take) {
   const T* const from = reinterpret_cast<const T*>(x.data());
   const int64_t blocks = (cut.rows + kSortColumns - 1) / kSortColumns;
-  parallel_for(blocks, std::max<int64_t>(1, 512 / cut.n), [&](int64_t begin, int64_t end) {
+  parallel_for(blocks, std::max<int64_t>(1, 64 / cut.n), [&](int64_t begin, int64_t end) {
     alignas(64) T elements[kSortShort * kSortColumns];
     alignas(64) Key keys[kSortShort * kSortColumns], numbers[kSortShort * kSortColumns];
     Found found = {};
