@@ -201,9 +201,8 @@ TEST(ConvFew, StepsOverLinesAndColumnsAgreeInEveryLayout) {
         };
         for (const int64_t apart : {1, 2})
           for (const Sizes& order : {Sizes{0, 1, 2, 3}, Sizes{0, 2, 3, 1}, Sizes{0, 1, 3, 2}})
-            expect_near(
-                op<"conv2d">(laid(order, apart), w, Value(), c.stride, c.pad, c.dilation),
-                expected, 0);
+            expect_near(op<"conv2d">(laid(order, apart), w, Value(), c.stride, c.pad, c.dilation),
+                        expected, 0);
       }
     }
 }

@@ -150,11 +150,10 @@ void interpolate_call(Call& c) {
       const double shift = mode == "nearest-exact" ? 0.5 : 0.0;
       const int64_t step = static_cast<int64_t>(scale), begin = static_cast<int64_t>(shift * scale),
                     end = begin + (to - 1) * step + 1;
-      if (scale >= 1 && scale == std::floor(scale) && end <= from)  // every so-manieth
+      if (scale >= 1 && scale == std::floor(scale) && end <= from)  // every so many pixels
         y = op<"slice">(y, dim, begin, end, step), view = true;
       else
-        y = op<"index_select">(y, dim,
-                               op<"nearest_positions">(from, to, scale, shift, y.device())),
+        y = op<"index_select">(y, dim, op<"nearest_positions">(from, to, scale, shift, y.device())),
         view = false;
     } else {
       const auto taps = ops<"resample_taps">(from, to, scale, mode == "bicubic", corners, c.flag(6),
