@@ -78,8 +78,11 @@ struct Fold {
   // At most kShallow rows, in registers, straight to what they come to: elements as x has, each divided
   // by `by`. Null where a state is more than a result.
   void (*shallow)(const void* x, int64_t step, int64_t rows, int64_t cols, double by, void* to);
+  // As run, of n / kHalves * kHalves elements as they lie, bfloat16 or float16; how many they were. Null
+  // where they must be widened first.
+  int64_t (*halves)(bool bfloat16, const void* x, int64_t n, Slot* s) = nullptr;
 };
-constexpr int64_t kShallow = 128;
+constexpr int64_t kShallow = 128, kHalves = 2048;
 
 }  // namespace tycho::cpu
 

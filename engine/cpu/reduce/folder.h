@@ -136,7 +136,11 @@ struct Folder {
           step == 1 ? kDense
           : step    ? std::clamp(kBytes / (std::abs(step) * bytes), kMostStepped / 2, kMostStepped)
                     : kMostStepped;
-      for (int64_t i = 0; i < n; i += few) {
+      int64_t i = 0;
+      const DType type = static_cast<DType>(dtype);
+      if (f->halves && step == 1 && (type == DType::BFloat16 || type == DType::Float16))
+        i = f->halves(type == DType::BFloat16, at(from), n, s);
+      for (; i < n; i += few) {
         const int64_t m = std::min(few, n - i);
         level_of::load_tile(static_cast<int>(lanes), dtype, tile, at(from + i * step), step, m);
         f->run(tile, m, number + i, s, cap);

@@ -58,23 +58,66 @@ TYCHO_INLINE typename Op::A accumulate(const typename Op::T* x, int64_t n) {
   }
 }
 
+// Whole blocks of floats, of which load(i) reads a lane: how many they were. A block takes 16 steps, and then goes
+// on in double: even equal addends, whose rounding errors add up, lose little.
+template <class Op, class F>
+TYCHO_INLINE int64_t sum_blocks(int64_t n, Slot* s, F load) {
+  constexpr int w = F32::size, block = 8 * w * 16;
+  static_assert(kHalves % block == 0);
+  int64_t at = 0;
+  for (; at + block <= n; at += block) {
+    typename Op::A a[8];
+    for (int u = 0; u < 8; ++u) a[u] = Op::start();
+    for (int64_t i = at; i < at + block; i += 8 * w)
+#pragma GCC unroll 8
+      for (int u = 0; u < 8; ++u) Op::step(a[u], load(i + u * w));
+    F64 sum(0);
+    for (int u = 0; u < 8; ++u) sum += low_half(a[u]) + high_half(a[u]);
+    Add<double, Itself>::fold(sum, s);
+  }
+  return at;
+}
+// Of two bytes each: as a widened tile of them would be summed.
+template <class Op>
+int64_t sum_halves([[maybe_unused]] bool bfloat16, [[maybe_unused]] const void* px,
+                   [[maybe_unused]] int64_t n, [[maybe_unused]] Slot* s) {
+#if defined(TYCHO_LEVEL_v4) || defined(TYCHO_LEVEL_v3)
+  const auto* const x = static_cast<const uint16_t*>(px);
+  using V = typename Raw<float>::V;
+  n -= n % kHalves;
+#if defined(TYCHO_LEVEL_v4)
+  const auto bits = [&](int64_t i) __attribute__((always_inline)) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+  };
+  if (!bfloat16)
+    return sum_blocks<Op>(
+        n, s, [&](int64_t i) { return F32((V)_mm512_maskz_cvtph_ps(0xffff, bits(i))); });
+  return sum_blocks<Op>(n, s, [&](int64_t i) {
+    return F32(
+        (V)_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits(i)), 16));
+  });
+#else
+  const auto bits = [&](int64_t i) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i));
+  };
+  if (!bfloat16)
+    return sum_blocks<Op>(n, s, [&](int64_t i) { return F32((V)_mm256_cvtph_ps(bits(i))); });
+  return sum_blocks<Op>(n, s, [&](int64_t i) {
+    return F32((V)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits(i)), 16));
+  });
+#endif
+#else
+  return 0;
+#endif
+}
+
 template <class Op>
 void run(const void* px, int64_t n, int64_t, Slot* s, int64_t) {
   using T = typename Op::T;
   const T* x = static_cast<const T*>(px);
   if constexpr (SumsFloats<Op>) {
-    // 16 steps, and then in double: even equal addends, whose rounding errors add up, lose little.
-    constexpr int w = Lane<T>::size, block = 8 * w * 16;
-    for (; n >= block; x += block, n -= block) {
-      typename Op::A a[8];
-      for (int u = 0; u < 8; ++u) a[u] = Op::start();
-      for (int64_t i = 0; i < block; i += 8 * w)
-#pragma GCC unroll 8
-        for (int u = 0; u < 8; ++u) Op::step(a[u], Lane<T>::load(x + i + u * w));
-      F64 sum(0);
-      for (int u = 0; u < 8; ++u) sum += low_half(a[u]) + high_half(a[u]);
-      Add<double, Itself>::fold(sum, s);
-    }
+    const int64_t done = sum_blocks<Op>(n, s, [&](int64_t i) { return F32::load(x + i); });
+    x += done, n -= done;
   }
   while (n > 0) {
     const int64_t m = n < block_of<Op> ? n : block_of<Op>;
@@ -253,7 +296,9 @@ void each_run(const void* px, int64_t step, int64_t count, int64_t n, Slot* s, i
 
 template <class Op>
 constexpr Fold make_fold() {
-  return {1, Op::init, run<Op>, each_run<Op>, rows<Op>, Op::merge, shallow<Op>};
+  Fold f = {1, Op::init, run<Op>, each_run<Op>, rows<Op>, Op::merge, shallow<Op>};
+  if constexpr (SumsFloats<Op>) f.halves = sum_halves<Op>;
+  return f;
 }
 
 // The op of a row in lanes of T.
