@@ -204,7 +204,7 @@ local function describe(self, pattern, spec)
     if not (word.where_other and same(v, spec.default[name])) then
       if word.position and python and math.type(v) == "integer" and v > 0 then v = v - 1 end
       if not (word.bare and python and type(v) == "string") then v = value_text(v, python) end
-      text = (text == "" and "" or text .. ", ") .. word.label .. v
+      text = text == "" and word.label .. v or text .. ", " .. word.label .. v
     end
   end
   return text

@@ -387,7 +387,7 @@ local function children_of(t, prefix, list, seen)
     local k = keys[i]
     local v = rawget(t, k)
     if type(v) == "table" and not hidden[k] and not seen[v] then
-      if is_module(v) then
+      if rawget(v, "_order") then
         seen[v] = true
         list[#list + 1] = {prefix .. key_name(t, k), v}
       elseif getmetatable(v) == nil then

@@ -57,16 +57,19 @@ local function copy(v, Module, made)
   return setmetatable(out, meta)
 end
 
-local function indented(text) return text:find("\n", 1, true) and (text:gsub("\n", "\n  ")) or text end
+local find_text = string.find
+local function indented(text) return find_text(text, "\n", 1, true) and (text:gsub("\n", "\n  ")) or text end
 
 -- The lines of children; equal neighbours of a list are one line: "(0-1): 2 x Linear(..)".
 local function child_lines(children, fold)
-  local texts, lines, i = {}, {}, 1
-  for k = 1, #children do texts[k] = tostring(children[k][2]) end
-  if not fold then
-    for k = 1, #children do texts[k] = "(" .. children[k][1] .. "): " .. indented(texts[k]) end
-    return texts
+  local texts = {}
+  for k = 1, #children do
+    local child = children[k]
+    local text = tostring(child[2])
+    texts[k] = fold and text or "(" .. child[1] .. "): " .. indented(text)
   end
+  if not fold then return texts end
+  local lines, i = {}, 1
   while i <= #children do
     local text, name, last = texts[i], children[i][1], i
     while texts[last + 1] == text do last = last + 1 end
@@ -152,7 +155,7 @@ function tree.install(Module, Class)
     end
     local python = rawget(self, "_python_name")
     local name = python and torch._print_options "pytorch" and python or self._name
-    if not lines and not extra:find("\n", 1, true) then return name .. "(" .. extra .. ")" end
+    if not lines and not find_text(extra, "\n", 1, true) then return name .. "(" .. extra .. ")" end
     local below = lines and table.concat(lines, "\n  ") or ""
     if extra ~= "" then below = indented(extra) .. (lines and "\n  " or "") .. below end
     return name .. "(\n  " .. below .. "\n)"
