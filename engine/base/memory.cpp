@@ -2,6 +2,8 @@
 // happens when there is no memory. The blocks themselves are in block_store.h.
 #include "engine/base/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -39,6 +41,18 @@ std::atomic<bool (*)(size_t)> handler{nullptr};
 // The last block from the system directly, when it was mapped and not one that had waited.
 constinit thread_local const void* fresh_block = nullptr;
 constinit thread_local bool handles_here = false, in_handler = false, ended = false;
+
+// What free_spare_room gives back; taken again with the next large block.
+constexpr size_t kSpareRoom = size_t{4} << 20;
+constinit std::atomic<void*> spare{nullptr};
+void keep_spare() {
+  if (spare.load(relaxed) != nullptr) return;
+  void* const room = mmap(nullptr, kSpareRoom, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return;
+  void* none = nullptr;
+  if (!spare.compare_exchange_strong(none, room)) munmap(room, kSpareRoom);
+}
 
 // Unlinks what goes back to the system (mutex held). A training step lets go most of its memory at its
 // end and wants it again in the next one, so live and idle blocks together may be half more than ever
@@ -256,7 +270,9 @@ void* memory::allocate_slow(size_t bytes) {
     if (outcome == Outcome::NoMemory) empty_cache();
     outcome = try_allocate(bytes, &memory);
   }
-  return outcome == Outcome::Done ? memory : nullptr;
+  if (outcome != Outcome::Done) return nullptr;
+  if (bytes >= kSpareRoom) keep_spare();
+  return memory;
 }
 
 void memory::release_slow(void* memory, size_t bytes) {
@@ -268,6 +284,10 @@ void memory::release_slow(void* memory, size_t bytes) {
 
 bool is_fresh(const void* block, size_t bytes) {
   return block != nullptr && block == fresh_block && size_class(bytes) >= kSpanClasses;
+}
+
+void free_spare_room() {
+  if (void* const room = spare.exchange(nullptr)) munmap(room, kSpareRoom);
 }
 
 MemoryStats memory_stats() {

@@ -37,6 +37,10 @@ void reset_peak_memory();
 // Gives every cached block back to the system, but those in other threads' small caches.
 void empty_cache();
 
+// Some megabytes are held back for what has to be said when there is no more memory: an error's text, the
+// code that explains it. This gives them to the system's allocator.
+void free_spare_room();
+
 // Limits the live bytes, so that running out can be tried; 0 takes the limit away.
 void set_capacity(int64_t bytes);
 

@@ -36,6 +36,7 @@ void unmap(void* data, size_t bytes, void*) {
 }
 
 [[noreturn]] void fail_without_memory(size_t bytes, Device device) {
+  free_spare_room();
   const auto mb = [](auto n) { return static_cast<double>(n) / 1e6; };
   const std::string wanted =
       bytes < 100'000 ? format("%zu bytes", bytes) : format("%.1f MB", mb(bytes));
