@@ -39,6 +39,15 @@ bool fills_pass_quickly() {
   return quickly;
 }
 
+bool copies_strings_quickly() {
+  static const bool quickly = [] {
+    unsigned a, b, c, d;
+    return __builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d) &&
+           (a >> 8 & 15) + (a >> 20 & 255) >= 26;  // the family
+  }();
+  return quickly;
+}
+
 bool passes_caches(int64_t bytes, int64_t inputs, int64_t results) {
   const int64_t held = get_num_threads() > 1 ? 3 * last_cache() : last_cache();
   return inputs + results > 1 && bytes * (inputs + 2 * results) > held;

@@ -15,6 +15,11 @@ int64_t last_cache();
 // it is not.
 bool fills_pass_quickly();
 
+// Whether the processor's own instruction for copying strings of bytes (rep movsb) is the quickest way for long
+// ones: on AMD's Zen 5 it takes lines without reading them first, and is a fifth quicker from the second cache on.
+// On the ones before it is twenty times slower where both sides lie at nearly the same place within a page.
+bool copies_strings_quickly();
+
 // Stores past the caches may be seen later than those that follow. Called where others are going to read
 // what was written, and not after each piece: on AMD's processors it takes a quarter of a microsecond.
 inline void end_stream() { _mm_sfence(); }

@@ -1,4 +1,5 @@
 // Runs of elements that lie together: copied, filled, and told from 0.
+#include "engine/cpu/cache.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/lanes/stream.h"
 
@@ -63,11 +64,14 @@ void copy_stream(char* to, const char* from, int64_t bytes) {
 }
 
 #if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+constexpr int64_t kString = 48 << 10;  // both sides fill the first cache
 void copy_bytes(char* to, const char* from, int64_t bytes) {
   const uintptr_t apart = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
   const uintptr_t size = static_cast<uintptr_t>(bytes);
   if (bytes < 2048 || apart < size || -apart < size)  // libc's other ways, and what overlaps
     memmove(to, from, size);
+  else if (bytes >= kString && copies_strings_quickly())
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
   else
     copy_lines<false>(to, from, bytes);
 }
