@@ -178,6 +178,9 @@ thread_local Looks looks;
 thread_local lua_State* main_state = nullptr;
 thread_local SmallVec<int, 8> dropped;
 
+// This sweep began with a collection: a second one in it would only make old what the script holds.
+thread_local bool looked_before_sweep = false;
+
 // Asks no machine for its devices: who has used none has nothing there.
 int64_t tensor_bytes() {
   int64_t n = live_bytes();
@@ -210,7 +213,8 @@ void collect_young(int64_t bytes) {
   static thread_local int64_t debt = 0;
   static thread_local bool seemed_long = false;
   debt -= bytes / 10;
-  if (debt > 0 || !main_state || !lua_gc(main_state, LUA_GCISRUNNING)) return;
+  if (debt > 0 || looked_before_sweep || !main_state || !lua_gc(main_state, LUA_GCISRUNNING))
+    return;
   const clockid_t clock = seemed_long ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const int64_t began = nanoseconds(clock);
   lua_gc(main_state, LUA_GCSTEP, 0);
@@ -347,6 +351,7 @@ void pace_collector(lua_State* L) {
 void collect_before_sweep(lua_State* L) {
   static thread_local int64_t last = 0;  // bytes at the last sweep
   static thread_local bool doubted = false;
+  looked_before_sweep = false;
   grad::let_go_unseen();
   const auto much = [&] { return live_bytes() - last >= worth_a_whole(L, kBeforeSweep); };
   if (much() && lua_gc(L, LUA_GCISRUNNING)) {
@@ -355,6 +360,7 @@ void collect_before_sweep(lua_State* L) {
     constexpr int64_t kTooMuch = 4 * kStep;
     lua_gc(L, LUA_GCSTEP, 0);
     grad::let_go_unseen();
+    looked_before_sweep = true;
     const bool wait = !doubted && live_bytes() - last < kTooMuch;
     doubted = much() && wait;
     if (much() && !wait) collect(L);
@@ -363,6 +369,7 @@ void collect_before_sweep(lua_State* L) {
 }
 
 void look_from_here() {
+  looked_before_sweep = false;
   if (const int64_t bytes = tensor_bytes(); bytes < looks.left) looks.begin(bytes, next_collection);
 }
 

@@ -2,6 +2,7 @@
 // operands through all steps, so that what is between them never leaves the first caches.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
@@ -347,9 +348,56 @@ void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int k, int64_t 
   }
 }
 
-}  // namespace
+// Steps that share no operand with the others are programs of their own: run tile by tile in turns, they would
+// only lead memory from one place to another.
+std::vector<RowProgram> apart(const RowProgram& p) {
+  using From = RowProgram::From;
+  int8_t step_in[RowProgram::kMostSteps], input_in[RowProgram::kMostInputs];
+  std::fill_n(input_in, p.inputs, int8_t{-1});
+  int8_t parts = 0;
+  for (int k = 0; k < p.steps; ++k) {
+    int8_t& own = step_in[k] = -1;
+    const auto join = [&](int8_t& other) {
+      const int8_t from = other;
+      if (own < 0) own = from;
+      if (own < 0 || from < 0 || own == from) return;
+      std::replace(step_in, step_in + k, from, own);
+      std::replace(input_in, input_in + p.inputs, from, own);
+    };
+    const auto each = [&](auto f) {
+      for (int j = 0; j < p.step[k].n; ++j)
+        if (const RowProgram::Operand& o = p.step[k].operand[j]; o.from != From::Number)
+          f(o.from == From::Step ? step_in[o.index] : input_in[o.index]);
+    };
+    each(join);
+    if (own < 0) own = parts++;
+    each([&](int8_t& other) { other = own; });
+  }
+  if (parts == 1 || p.ends) return {p};
+  std::vector<RowProgram> all;
+  for (int8_t part = 0; part < parts; ++part) {
+    if (std::find(step_in, step_in + p.steps, part) == step_in + p.steps) continue;
+    RowProgram& q = all.emplace_back(p);
+    uint8_t step_at[RowProgram::kMostSteps], input_at[RowProgram::kMostInputs];
+    q.steps = q.inputs = 0;
+    for (int i = 0; i < p.inputs; ++i) {
+      if (input_in[i] != part) continue;
+      input_at[i] = static_cast<uint8_t>(q.inputs);
+      q.input[q.inputs++] = p.input[i];
+    }
+    for (int k = 0; k < p.steps; ++k) {
+      if (step_in[k] != part) continue;
+      step_at[k] = static_cast<uint8_t>(q.steps);
+      RowProgram::Step& step = q.step[q.steps++] = p.step[k];
+      for (int j = 0; j < step.n; ++j)
+        if (RowProgram::Operand& o = step.operand[j]; o.from != From::Number)
+          o.index = (o.from == From::Step ? step_at : input_at)[o.index];
+    }
+  }
+  return all;
+}
 
-void cpu::run_rows(const RowProgram& p) {
+void run_together(const RowProgram& p) {
   int end_step[RowProgram::kMostEnds];
   const RowProgram q = in_chains(p, end_step);
   const RowPlan plan(q, end_step);
@@ -367,6 +415,12 @@ void cpu::run_rows(const RowProgram& p) {
                  if (plan.stream) end_stream();
                });
   for (int i = 0; i < p.ends; ++i) p.end[i]->done();
+}
+
+}  // namespace
+
+void cpu::run_rows(const RowProgram& p) {
+  for (const RowProgram& one : apart(p)) run_together(one);
 }
 
 }  // namespace tycho
