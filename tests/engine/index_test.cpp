@@ -2,6 +2,7 @@
 // shared memory, empty indices, repeated positions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -9,6 +10,7 @@
 #include "engine/grad/backward.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/table/apply.h"
+#include "tests/engine/levels.h"
 
 namespace tycho {
 namespace {
@@ -280,6 +282,39 @@ TEST(Masked, SelectAndScatterAreInverse) {
               values(op<"to.dtype">(picked, dtype)));
   text_of([&] { op<"masked_scatter">(x, mask, counted({3}, DType::Float64)); }, Kind::Shape);
   text_of([&] { op<"masked_select">(x, x); }, Kind::DType);
+}
+
+TEST(Masked, ScatterTakesTheSourceInOrderInEveryTypeAndWay) {
+  const int before = get_num_threads();
+  at_each_level([] {
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      for (const int64_t n : {1, 15, 16, 17, 40, 333, 50000})
+        for (const double part : {-2.0, 0.3, 2.0})  // some, of all and of none
+          for (const int64_t more : {0, 1, 100}) {
+            const Tensor wide = counted({n}, DType::Float64);
+            const Tensor mask = fn::gt(fn::sin(fn::mul(wide, 1.7)), part);
+            const auto is = values(mask);
+            const int64_t need = std::count(is.begin(), is.end(), 1.0);
+            for (const DType type :
+                 {DType::UInt8, DType::BFloat16, DType::Float32, DType::Float64}) {
+              const Tensor x = op<"to.dtype">(fn::remainder(wide, 97), type),
+                           from = op<"to.dtype">(
+                               fn::add(fn::remainder(counted({need + more}, DType::Float64), 89),
+                                       100),
+                               type);
+              V want = values(x), source = values(from);
+              for (size_t i = 0, k = 0; i < want.size(); ++i)
+                if (is[i] != 0) want[i] = source[k++];
+              ASSERT_EQ(values(op<"masked_scatter">(x, mask, from)), want) << n << " " << part;
+              const Tensor own = op<"clone">(x);
+              op_<"masked_scatter">(own, mask, from);
+              ASSERT_EQ(values(own), want);
+            }
+          }
+    }
+  });
+  set_num_threads(before);
 }
 
 TEST(Embedding, PaddingAndCountsShapeTheGradient) {

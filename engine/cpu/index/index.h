@@ -14,6 +14,11 @@ TYCHO_LEVELS(void, sum_rows,
 // how many elements may be written at `to`.
 TYCHO_LEVELS(int64_t, compress,
              (int bytes, void* to, const void* from, const uint8_t* mask, int64_t n, int64_t room))
+// The other way: to[i] is the next element of `from`, which holds `count`, where the mask is not 0, and kept[i]
+// elsewhere; `kept` may be `to`.
+TYCHO_LEVELS(void, expand,
+             (int bytes, void* to, const void* from, int64_t count, const void* kept,
+              const uint8_t* mask, int64_t n))
 TYCHO_LEVELS(int64_t, count_bytes, (const uint8_t* mask, int64_t n))  // how many are not 0
 // Where each of n values belongs among `bins` of one width that begin at `first`, together `range` wide; `bins` for
 // what does not lie in [low, high].

@@ -154,7 +154,8 @@ void masked_scatter(Call& c) {
   const Tensor& out = c.out[0];
   Tensor source = packed(c.tensor(2));
   const Tensor mask = packed(c.tensor(1));
-  const int64_t need = counts_before(mask).back();
+  const auto before = counts_before(mask);
+  const int64_t need = before.back();
   TYCHO_CHECK(Kind::Shape, need <= source.numel(),
               "masked_scatter: the mask has %lld true elements, the source %lld",
               static_cast<long long>(need), static_cast<long long>(source.numel()));
@@ -172,19 +173,16 @@ void masked_scatter(Call& c) {
     copy_raw(copy, source);
     source = copy;
   }
-  const uint8_t* m = bytes_of(mask);
-  with_size(out.dtype(), [&](auto kind) {
-    using T = decltype(kind);
-    T* to = work.data<T>();
-    const T *from = source.data<T>(), *kept = fresh ? x.data<T>() : to;
-    int64_t i = 0;
-    for (int64_t k = 0; k < need; ++i) {  // without branches on the mask
-      const bool is = m[i] != 0;
-      const T all = static_cast<T>(-static_cast<int64_t>(is));
-      to[i] = static_cast<T>((from[k] & all) | (kept[i] & static_cast<T>(~all)));
-      k += is;
+  const int size = dtype_size(out.dtype());
+  char* const to = work.data();
+  const char* const kept = fresh ? x.data() : to;
+  parallel_for(mask.numel(), kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += kChunk) {
+      const size_t chunk = static_cast<size_t>(i / kChunk);
+      level_of::expand(size, to + i * size, source.data() + before[chunk] * size,
+                       before[chunk + 1] - before[chunk], kept + i * size, bytes_of(mask) + i,
+                       std::min(kChunk, end - i));
     }
-    if (fresh) std::copy(kept + i, kept + x.numel(), to + i);
   });
   if (work.get() != out.get()) copy_raw(out, work);
 }

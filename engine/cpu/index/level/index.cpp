@@ -73,6 +73,20 @@ TYCHO_INLINE int64_t compress_plain(T* to, const T* from, const uint8_t* mask, i
   return k;
 }
 
+template <class T>
+TYCHO_INLINE void expand_plain(T* to, const T* from, int64_t count, const T* kept,
+                               const uint8_t* mask, int64_t n) {
+  int64_t k = 0, i = 0;
+  for (; i < n && k < count; i++) {  // without branches on the mask
+    const bool is = mask[i] != 0;
+    const T all = static_cast<T>(-static_cast<int64_t>(is));
+    to[i] = static_cast<T>((from[k] & all) | (kept[i] & static_cast<T>(~all)));
+    k += is;
+  }
+  if (kept != to) memcpy(to + i, kept + i, static_cast<size_t>(n - i) * sizeof(T));
+}
+
+// Whole registers while the source holds one.
 #if defined(TYCHO_LEVEL_v4)
 TYCHO_INLINE uint16_t mask16(const uint8_t* m) {
   const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(m));
@@ -105,6 +119,31 @@ TYCHO_INLINE int64_t compress8(uint64_t* to, const uint64_t* from, const uint8_t
   }
   return k + compress_plain(to + k, from + i, mask + i, n - i, room - k);
 }
+TYCHO_INLINE void expand4(uint32_t* to, const uint32_t* from, int64_t count, const uint32_t* kept,
+                          const uint8_t* mask, int64_t n) {
+  int64_t k = 0, i = 0;
+  for (; i + 16 <= n && k + 16 <= count; i += 16) {
+    const uint16_t m = mask16(mask + i);
+    const __m512i v = _mm512_loadu_si512(from + k), old = _mm512_loadu_si512(kept + i);
+    _mm512_storeu_si512(to + i, _mm512_mask_expand_epi32(old, m, v));
+    k += __builtin_popcount(m);
+  }
+  expand_plain(to + i, from + k, count - k, kept + i, mask + i, n - i);
+}
+TYCHO_INLINE void expand8(uint64_t* to, const uint64_t* from, int64_t count, const uint64_t* kept,
+                          const uint8_t* mask, int64_t n) {
+  int64_t k = 0, i = 0;
+  for (; i + 16 <= n && k + 16 <= count; i += 16) {
+    const uint32_t m = mask16(mask + i);
+    for (int half = 0; half < 2; half++) {
+      const __mmask8 of = static_cast<__mmask8>(m >> 8 * half);
+      const __m512i v = _mm512_loadu_si512(from + k), old = _mm512_loadu_si512(kept + i + 8 * half);
+      _mm512_storeu_si512(to + i + 8 * half, _mm512_mask_expand_epi64(old, of, v));
+      k += __builtin_popcount(of);
+    }
+  }
+  expand_plain(to + i, from + k, count - k, kept + i, mask + i, n - i);
+}
 #else
 TYCHO_INLINE int64_t compress4(uint32_t* to, const uint32_t* from, const uint8_t* mask, int64_t n,
                                int64_t room) {
@@ -113,6 +152,44 @@ TYCHO_INLINE int64_t compress4(uint32_t* to, const uint32_t* from, const uint8_t
 TYCHO_INLINE int64_t compress8(uint64_t* to, const uint64_t* from, const uint8_t* mask, int64_t n,
                                int64_t room) {
   return compress_plain(to, from, mask, n, room);
+}
+#if defined(TYCHO_LEVEL_v3)
+// For each eight bits, how many of those below each are set.
+struct SetBelow {
+  uint8_t of[256][8];
+  constexpr SetBelow() : of() {
+    for (int m = 0; m < 256; m++)
+      for (int j = 0, k = 0; j < 8; k += m >> j & 1, j++) of[m][j] = static_cast<uint8_t>(k);
+  }
+};
+constexpr SetBelow kSetBelow;
+TYCHO_INLINE void expand4(uint32_t* to, const uint32_t* from, int64_t count, const uint32_t* kept,
+                          const uint8_t* mask, int64_t n) {
+  int64_t k = 0, i = 0;
+  for (; i + 8 <= n && k + 8 <= count; i += 8) {
+    const __m128i b = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(mask + i));
+    const __m128i off = _mm_cmpeq_epi8(b, _mm_setzero_si128());
+    const unsigned m = ~static_cast<unsigned>(_mm_movemask_epi8(off)) & 255u;
+    const __m256i at = _mm256_cvtepu8_epi32(
+                      _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kSetBelow.of[m]))),
+                  v = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(from + k)),
+                  old = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(kept + i));
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i_u*>(to + i),
+        _mm256_blendv_epi8(_mm256_permutevar8x32_epi32(v, at), old, _mm256_cvtepi8_epi32(off)));
+    k += __builtin_popcount(m);
+  }
+  expand_plain(to + i, from + k, count - k, kept + i, mask + i, n - i);
+}
+#else
+TYCHO_INLINE void expand4(uint32_t* to, const uint32_t* from, int64_t count, const uint32_t* kept,
+                          const uint8_t* mask, int64_t n) {
+  expand_plain(to, from, count, kept, mask, n);
+}
+#endif
+TYCHO_INLINE void expand8(uint64_t* to, const uint64_t* from, int64_t count, const uint64_t* kept,
+                          const uint8_t* mask, int64_t n) {
+  expand_plain(to, from, count, kept, mask, n);
 }
 #endif
 
@@ -170,6 +247,27 @@ int64_t compress(int bytes, void* to, const void* from, const uint8_t* mask, int
     default:
       return compress8(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), mask, n,
                        room);
+  }
+}
+
+void expand(int bytes, void* to, const void* from, int64_t count, const void* kept,
+            const uint8_t* mask, int64_t n) {
+  const auto plain = [&](auto kind) {
+    using T = decltype(kind);
+    expand_plain(static_cast<T*>(to), static_cast<const T*>(from), count,
+                 static_cast<const T*>(kept), mask, n);
+  };
+  switch (bytes) {
+    case 1:
+      return plain(uint8_t());
+    case 2:
+      return plain(uint16_t());
+    case 4:
+      return expand4(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from), count,
+                     static_cast<const uint32_t*>(kept), mask, n);
+    default:
+      return expand8(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), count,
+                     static_cast<const uint64_t*>(kept), mask, n);
   }
 }
 
