@@ -137,6 +137,25 @@ TEST(Matmul, OfBatchesOfVectorsInBfloat16AgreesWithFloat64) {
   });
 }
 
+TEST(Matmul, OfShortRowsInTwoBytesWithAVectorAgreesOnAnyThreads) {
+  at_each_level([] {
+    const int before = get_num_threads();
+    Source s;
+    for (const DType d : {DType::BFloat16, DType::Float16})
+      for (const int64_t k : {1, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65}) {
+        const Tensor a = random(s, {20011, k}, d), b = random(s, {k, 1}, d),
+                     inside = alias(random(s, {503, k + 3}, d), {503, k}, {k + 3, 1}, 2);
+        set_num_threads(1);
+        const Tensor one = op<"mm">(a, b);
+        expect_near(one, slow_mm(a, b), tolerance(d, k), std::to_string(k));
+        expect_near(op<"mm">(inside, b), slow_mm(inside, b), tolerance(d, k), std::to_string(k));
+        set_num_threads(3);
+        EXPECT_EQ(values(op<"mm">(a, b)), values(one)) << k;
+      }
+    set_num_threads(before);
+  });
+}
+
 TEST(Matmul, OfThinTurnedMatricesWithVectorsAgreesAcrossPieces) {
   at_each_level([] {
     for (const DType d : {DType::Float32, DType::Float64, DType::Int64})

@@ -187,6 +187,29 @@ TEST(Copy, ToBoolIsTrueWhereAnElementIsNotZero) {
   }
 }
 
+// Large ones are written row by row, others filled and then copied into.
+TEST(Pad, ByOneValueIsTheTensorBetweenFullOnes) {
+  at_each_level([] {
+    for (const DType type : {DType::UInt8, DType::BFloat16, DType::Float32, DType::Float64})
+      for (const Sizes& shape : {Sizes{61, 7, 4, 141}, Sizes{3, 2, 5}, Sizes{2, 400, 700}})
+        for (const std::vector<int64_t>& pad :
+             {std::vector<int64_t>{3, 4, 2, 1, 3, 0}, {0, 0, 2, 5}, {1, 0}, {0, 9, 0, 0, 1, 2}}) {
+          const Tensor x = op<"to.dtype">(fn::remainder(counted(shape, DType::Float64), 101), type);
+          Tensor want = x;
+          for (int k = 0; k < static_cast<int>(pad.size()) / 2; ++k) {
+            const int d = x.rank() - 1 - k;
+            const auto side = [&](int64_t n) {
+              Sizes s = want.shape();
+              s[d] = n;
+              return op<"to.dtype">(fn::add(fn::mul(counted(s, DType::Float64), 0), 7), type);
+            };
+            want = op<"cat">(std::vector<Tensor>{side(pad[2 * k]), want, side(pad[2 * k + 1])}, d);
+          }
+          ASSERT_EQ(values(op<"pad">(x, pad, "constant", 7)), values(want));
+        }
+  });
+}
+
 TEST(Triangle, KeepsTheSameElementsInEveryLayout) {
   for (const Sizes& shape : {Sizes{2, 70, 5}, Sizes{1, 5, 70}, Sizes{3, 40, 40}})
     for (const int64_t diagonal : {-90, -38, -3, 0, 2, 37, 90})

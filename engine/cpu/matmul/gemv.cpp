@@ -70,8 +70,10 @@ void gemv16(const VectorProduct16& p) {
       level_of::gemv16_cols(p.half, to - from, p.k, p.a + from, p.col, p.x, p.y + from);
   };
   if (p.alone) return run(0, p.m);
-  parallel_for(p.m, by_rows ? std::max<int64_t>(4, kWork / p.k / 4 * 4) : rows_of_columns(p.m, p.k),
-               run);
+  const int64_t unit = p.k <= 64 ? 64 : 4;  // only the last rows may be left over
+  parallel_for(
+      p.m, by_rows ? std::max<int64_t>(unit, kWork / p.k / unit * unit) : rows_of_columns(p.m, p.k),
+      run);
 }
 
 }  // namespace tycho::cpu

@@ -281,15 +281,16 @@ Tensor with_bias(const Tensor& y, const Tensor& bias) {
 // are short, or one matrix meets many vectors.
 bool multiply16(const Tensor& out, Stack matrix, const Tensor& vectors, bool vector_is_row,
                 const Tensor& bias) {
-  constexpr int64_t kShort = 32, kShortColumn = 8;
+  constexpr int64_t kShortColumn = 8;
   if (matrix.cols == 0 || (matrix.row != 1 && matrix.col != 1)) return false;
   const Tensor lying = packed(vectors);
   const Stack vector = stack_of(lying, vector_is_row);
   if (product(vector.batch) == 1 && matrix.batch.n) flatten(matrix);
   Sizes batch = out.shape();
   batch.n = matrix.batch.n;
-  const int64_t m = matrix.rows, k = matrix.cols, count = product(batch);
-  if (count * m != out.numel() || (matrix.col == 1 ? k < kShort : m < kShortColumn)) return false;
+  const int64_t m = matrix.rows, k = matrix.cols, count = product(batch),
+                shortest = count == 1 ? 5 : 32;
+  if (count * m != out.numel() || (matrix.col == 1 ? k < shortest : m < kShortColumn)) return false;
   const Tensor y = empty({out.numel()}, DType::Float32);
   const bool float16 = out.dtype() == DType::Float16;
   const auto* const a = matrix.t.data<uint16_t>();

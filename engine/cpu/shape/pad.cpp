@@ -105,27 +105,33 @@ void pad_constant(Call& c) {
     const T value = *one.data<T>();
     const T* from = x.data<T>();
     T* to = out.data<T>();
-    parallel_for(out.numel() / width, std::max<int64_t>(1, 32768 / width),
-                 [&](int64_t begin, int64_t end) {
-                   const T* f = from + begin / block * stride;
-                   T* t = to + begin * width;
-                   for (int64_t i = begin, r = begin % block; i < end; ++i, ++r, t += width) {
-                     if (r == block) r = 0, f += stride;
-                     if (rows[static_cast<size_t>(r)] < 0) {
-                       std::fill_n(t, width, value);
-                       continue;
-                     }
-                     const T* const row = f + rows[static_cast<size_t>(r)];
-                     for (int64_t k = 0; k < before; ++k) t[k] = value;
-                     if (n < kShort)
-                       for (int64_t k = 0; k < n; ++k) t[before + k] = row[k];
-                     else
-                       level_of::copy_bytes(reinterpret_cast<char*>(t + before),
-                                            reinterpret_cast<const char*>(row),
-                                            n * static_cast<int64_t>(sizeof(T)));
-                     for (int64_t k = before + n; k < width; ++k) t[k] = value;
-                   }
-                 });
+    parallel_for(
+        out.numel() / width, std::max<int64_t>(1, 32768 / width), [&](int64_t begin, int64_t end) {
+          const T* f = from + begin / block * stride;
+          T* t = to + begin * width;
+          for (int64_t i = begin, r = begin % block; i < end; ++i, ++r, t += width) {
+            if (r == block) r = 0, f += stride;
+            if (rows[static_cast<size_t>(r)] < 0) {
+              int64_t empties = 1;
+              while (i + empties < end && r + empties < block &&
+                     rows[static_cast<size_t>(r + empties)] < 0)
+                ++empties;
+              level_of::fill_run(sizeof(T), reinterpret_cast<char*>(t),
+                                 reinterpret_cast<const char*>(&value), empties * width, false);
+              i += empties - 1, r += empties - 1, t += (empties - 1) * width;
+              continue;
+            }
+            const T* const row = f + rows[static_cast<size_t>(r)];
+            for (int64_t k = 0; k < before; ++k) t[k] = value;
+            if (n < kShort)
+              for (int64_t k = 0; k < n; ++k) t[before + k] = row[k];
+            else
+              level_of::copy_bytes(reinterpret_cast<char*>(t + before),
+                                   reinterpret_cast<const char*>(row),
+                                   n * static_cast<int64_t>(sizeof(T)));
+            for (int64_t k = before + n; k < width; ++k) t[k] = value;
+          }
+        });
   });
 }
 

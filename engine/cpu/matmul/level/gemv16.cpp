@@ -85,12 +85,40 @@ TYCHO_INLINE void columns(int64_t m, const uint16_t* a, int64_t lda, const uint1
   }
 }
 
+// Rows of at most two lanes, a lane's worth of them side by side. Returns how many are done.
+template <class Format>
+int64_t short_rows(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x,
+                   float* y) {
+  constexpr int size = L::size;
+  const int64_t n = k < size ? k : size, rest = k - n;
+  const L x0 = Format::some(x, n), x1 = Format::some(x + n, rest);
+  int64_t i = 0;
+  const auto run = [&](auto lane) __attribute__((always_inline)) {
+    for (; i + size <= m; i += size) totals<float>(lane).store(y + i);
+  };
+  if (k < size)
+    run([&](int r)
+            __attribute__((always_inline)) { return Format::some(a + (i + r) * lda, n) * x0; });
+  else if (rest == 0)
+    run([&](int r) __attribute__((always_inline)) { return Format::from(a + (i + r) * lda) * x0; });
+  else
+    run([&](int r) __attribute__((always_inline)) {
+      const uint16_t* row = a + (i + r) * lda;
+      return fma(Format::some(row + n, rest), x1, Format::from(row) * x0);
+    });
+  return i;
+}
+
 // As many sums as registers hold: of four rows of one vector, or of two.
 template <class Format, int V>
 void by_rows(int64_t m, int64_t k, const uint16_t* a, int64_t lda, const uint16_t* x, float* y,
              int64_t ldy) {
   constexpr int R = V == 1 || L::size == 16 ? 4 : 2;
   int64_t i = 0;
+#if !defined(TYCHO_LEVEL_x86_64)
+  if constexpr (V == 1)
+    if (k <= 2 * L::size) i = short_rows<Format>(m, k, a, lda, x, y);
+#endif
   for (; i + R <= m; i += R) rows<Format, R, 2, V>(k, a + i * lda, lda, x, y + i, ldy);
   for (; i < m; ++i) rows<Format, 1, V == 1 ? 4 : 2, V>(k, a + i * lda, lda, x, y + i, ldy);
 }
