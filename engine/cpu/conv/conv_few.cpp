@@ -161,6 +161,19 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
 
 }  // namespace
 
+namespace {
+
+// Result channels up to which two or three taps are taken so, too, where lines are long: else products, for
+// which windows (and their gradient's sums) are copied. Measured on 17 shapes.
+int64_t most_of_few_taps(const FewChannels& p, bool gradient) {
+  const bool v4 = level() == Level::v4;
+  if (p.groups > 1 || level() == Level::x86_64) return 0;
+  if (gradient) return v4 && p.f64 ? FewChannels::kMost : 6;
+  return p.f64 ? (v4 ? 3 : 0) : v4 ? FewChannels::kMost : 6;
+}
+
+}  // namespace
+
 bool few_result_channels(const Convolution& c, bool gradient) {
   const Window& w = c.window;
   if ((c.dtype != DType::Float32 && c.dtype != DType::Float64) || w.images < 1 || c.groups < 1)
@@ -182,7 +195,8 @@ bool few_result_channels(const Convolution& c, bool gradient) {
   const int64_t taps = taps_of(p), line = p.out[2], lanes = (line + kLane - 1) / kLane * kLane;
   const bool fewest = p.out_channels <= 2 && p.groups == 1;  // products leave columns empty
   const bool full = own || (line >= kLane && line * 3 >= lanes * 2);
-  if (taps < kSomeTaps - (p.groups > 1) && !(fewest && !gradient) &&
+  const bool brief = line >= kLane && p.out_channels <= most_of_few_taps(p, gradient);
+  if (taps < kSomeTaps - (p.groups > 1) && !(fewest && !gradient) && !brief &&
       (p.channels < kChannels || !full))
     return false;
   const int64_t half_lane = own ? 5 : fewest && !gradient ? 8 : 10;

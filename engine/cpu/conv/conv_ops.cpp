@@ -8,6 +8,7 @@
 #include "engine/cpu/conv/conv_few.h"
 #include "engine/cpu/conv/conv_images.h"
 #include "engine/cpu/conv/conv_pack.h"
+#include "engine/cpu/conv/conv_planes.h"
 #include "engine/cpu/conv/conv_point.h"
 #include "engine/cpu/conv/conv_seen.h"
 #include "engine/cpu/conv/conv_thin.h"
@@ -445,6 +446,7 @@ void convolution_input(Call& c) {
     return copy_raw(out,
                     op<"convolution_input">(wide_images(c.tensor(0)), wide(c.tensor(1)), c.ints(2),
                                             c.ints(3), c.ints(4), c.ints(5), c.integer(6)));
+  if (conv_planes_input(c)) return;
   Convolution thin;
   if (by_thin(c, out, c.tensor(1), c.tensor(0), &thin)) {
     const Tensor g = channels_last(c.tensor(0), out.dtype());

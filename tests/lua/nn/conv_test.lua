@@ -382,6 +382,9 @@ test("few channels in a group are summed along lines, with steps, gaps and volum
     {1, 7, 7, {5, 12, 20}, {1, 4, 3}, {1, 1, 1}, {0, 1, 2}, {1, 1, 1}},
     {1, 17, 9, {5, 12, 20}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
     {1, 33, 1, {3, 5, 17}, {1, 1, 1}, {1, 1, 2}, {0, 0, 0}, {1, 1, 1}},
+    {1, 3, 3, {1, 20, 50}, {1, 1, 2}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {1, 5, 8, {1, 20, 50}, {1, 3, 1}, {1, 1, 1}, {0, 1, 0}, {1, 2, 1}},
+    {1, 8, 6, {1, 30, 40}, {1, 1, 3}, {1, 2, 1}, {0, 0, 2}, {1, 1, 2}},
   } do
     local groups, c, out, size, kernel, stride, pad, dilation = table.unpack(row)
     local z, h, wide = table.unpack(size)
@@ -445,4 +448,59 @@ test("maxima of windows a few columns apart are found in lanes, at the edges and
       end
     end
   end
+end)
+
+-- The transposed convolution by its definition, in float64: what lies between a stepped input's elements is zero.
+local function spread_by_zeros(x, w, stride, padding, dilation, extra)
+  local dims = x.ndim - 2
+  local pads, order = {}, {}
+  for d = 1, dims do
+    local n = x.shape[d + 2]
+    local between = x:new_zeros({x:numel() // n, n, stride[d]})
+    between[{{}, {}, 1}] = x:movedim(d + 2, -1):reshape(-1, n)
+    local shape = x:movedim(d + 2, -1).shape
+    shape[#shape] = n * stride[d]
+    x = between:reshape(shape):narrow(-1, 1, (n - 1) * stride[d] + 1):movedim(-1, d + 2)
+    local reach = (w.shape[d + 2] - 1) * dilation[d] - padding[d]
+    pads[2 * (dims - d) + 1], pads[2 * (dims - d) + 2] = reach, reach + extra[d]
+    order[d] = d + 2
+  end
+  return F["conv" .. dims .. "d"](F.pad(x, pads), w:transpose(1, 2):flip(order), nil, {dilation = dilation})
+end
+
+test("transposed convolutions from many channels to few, with steps, add up planes of sums", function()
+  local before = torch.get_num_threads()
+  for i, row in ipairs {
+    -- images, channels, size, results, kernel, stride, padding, dilation, output_padding
+    {8, 70, {300}, 1, {3}, {2}, {0}, {1}, {1}},
+    {2, 64, {500}, 2, {5}, {3}, {4}, {2}, {2}},
+    {4, 64, {31, 17}, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 128, {40, 21}, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0}},
+    {3, 100, {20, 30}, 2, {4, 2}, {1, 5}, {3, 1}, {3, 2}, {0, 2}},
+    {2, 64, {9, 8, 20}, 1, {2, 3, 2}, {3, 1, 2}, {1, 2, 0}, {1, 2, 3}, {2, 0, 1}},
+  } do
+    local n, c, size, out, kernel, stride, padding, dilation, extra = table.unpack(row)
+    local dims = #size
+    local options = {stride = stride, padding = padding, dilation = dilation, output_padding = extra}
+    for _, dtype in ipairs {torch.float32, torch.float64} do
+      torch.manual_seed(i)
+      local x = torch.randn({n, c, table.unpack(size)}):to(dtype)
+      local w, b = torch.randn({c, out, table.unpack(kernel)}):to(dtype), torch.randn(out):to(dtype)
+      local want = spread_by_zeros(x:double(), w:double(), stride, padding, dilation, extra)
+      local first
+      for _, threads in ipairs {1, 3} do
+        torch.set_num_threads(threads)
+        for _, seen in ipairs {x, x:transpose(2, -1):contiguous():transpose(2, -1), x:flip(1):contiguous():flip(1)} do
+          local y = F["conv_transpose" .. dims .. "d"](seen, w, b, options)
+          first = first or y
+          check.equal(y, first)
+        end
+      end
+      local bias = b:view(out, table.unpack({1, 1, 1}, 1, dims))
+      check.equal(first.shape, want.shape)
+      check.close(((first - bias):double() - want):abs():max():item(), 0,
+        (dtype == torch.float32 and 1e-5 or 1e-13) * (1 + want:abs():max():item()))
+    end
+  end
+  torch.set_num_threads(before)
 end)
