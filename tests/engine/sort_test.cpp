@@ -91,6 +91,45 @@ V order_of(const Tensor& x, bool descending, int64_t k) {  // x: [outer, n, inne
   return want;
 }
 
+// Few values are not moved to be sorted; many are, by digits of two widths.
+TEST(Sorting, OfLongLinesIsStableForFewAndForManyValues) {
+  const int before = get_num_threads();
+  for (const int threads : {1, 3})
+    for (const int64_t n : {2047, 4096, 70000, 600001})
+      for (const double width : {0.0, 1.0, 100.0, 255.0, 256.0, 5000.0, 1e9})
+        for (const DType t : {DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32,
+                              DType::Int64, DType::Float32})
+          for (const bool descending : {false, true}) {
+            if (n > 4096 && t != DType::Int32 && t != DType::UInt8) continue;
+            if (n > 70000 && (width < 1e9 || descending)) continue;
+            if (width > 255 && dtype_size(t) == 1) continue;
+            if (width > 5000 && dtype_size(t) == 2) continue;
+            set_num_threads(threads);
+            const double low = t == DType::UInt8 || t == DType::Bool ? 0 : -width / 2;
+            const Tensor x = op<"to.dtype">(
+                fn::add(fn::mul(op<"abs">(noise({n}, DType::Float64)), width), low), t);
+            const V v = values(x);
+            std::vector<size_t> order(v.size());
+            for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+            std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+              return descending ? v[a] > v[b] : v[a] < v[b];
+            });
+            const auto r = ops<"sort">(x, 0, descending);
+            const V sorted = values(r[0]), at = values(r[1]);
+            for (size_t i = 0; i < v.size(); ++i) {
+              ASSERT_EQ(at[i], static_cast<double>(order[i] + 1))
+                  << dtype_name(t) << n << " " << width;
+              ASSERT_EQ(sorted[i], v[order[i]]);
+            }
+          }
+  set_num_threads(before);
+  const Tensor wide = op<"to.dtype">(op<"mul">(noise({5000, 3}, DType::Float64), 50), DType::Int16);
+  const Tensor lines = op<"contiguous">(op<"transpose">(wide, 0, 1));
+  const auto down = ops<"sort">(wide, 0), along = ops<"sort">(lines, 1);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(values(op<"contiguous">(op<"transpose">(down[i], 0, 1))), values(along[i]));
+}
+
 TEST(Sorting, OfManyShortLinesIsStableAtEveryLevel) {
   const cpu::Level best = cpu::level();
   for (cpu::Level level : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4}) {

@@ -110,6 +110,24 @@ void write_sorted(const Tensor& x, const Cut& cut, int64_t first, const Packed<K
   });
 }
 
+// Many integers of few values, which need not be moved to be sorted; false where they are not.
+template <class Key, class K>
+bool sort_few_values(const Tensor& x, const Cut& cut, const K* keys, int threads, Call& c,
+                     int64_t line, Key low, Key flip) {
+  if (is_floating(x.dtype())) return false;
+  const int64_t at = cut.first(line);
+  char* const values = c.out[0].data() + at * dtype_size(x.dtype());
+  const auto runs =
+      order_few_values<K>(keys, cut.n, threads, c.out[1].data<int64_t>() + at, cut.inner);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Key key = (low + runs[i].key) ^ flip;
+    store_values<Key>(x.dtype(), values, cut.inner, runs[i].begin,
+                      i + 1 < runs.size() ? runs[i + 1].begin : cut.n,
+                      [&](int64_t) { return key; });
+  }
+  return !runs.empty();
+}
+
 // Sorted items whose keys were cut: those that are alike are sorted by their whole keys.
 template <class K, class Key>
 void settle(Packed<K>* items, int64_t n, const Key* whole) {
@@ -157,13 +175,16 @@ void sort(Call& c) {
     with_least_keys(
         scratch, cut.n, true,
         [&]<class K>(const K* keys, Packed<K>* items, Packed<K>* spare, int bits, Key low) {
+          const Key flip = descending ? static_cast<Key>(-1) : Key{0};
+          if (cut.n >= kMany && !bits &&
+              sort_few_values<Key, K>(x, cut, keys, threads, c, line, low, flip))
+            return;
           Packed<K>* const sorted = sort_keys<K>(keys, items, spare, cut.n, threads);
           if (bits) settle<K>(sorted, cut.n, scratch.keys);
           if (cut.n < kMany || bits)
             write_line<K>(x, cut, first, sorted, c, cut, line, cut.n);
           else
-            write_sorted<Key, K>(x, cut, first, sorted, c, line, low,
-                                 descending ? static_cast<Key>(-1) : Key{0});
+            write_sorted<Key, K>(x, cut, first, sorted, c, line, low, flip);
         });
   });
 }

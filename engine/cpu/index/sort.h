@@ -59,6 +59,18 @@ template <class Key>
 Packed<Key>* sort_keys(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n,
                        int threads);
 
+// Where keys of few values begin in their order, and whose they are.
+template <class Key>
+struct Run {
+  Key key;
+  int64_t begin;
+};
+// Writes where the keys stand in order, from 1 and `step` apart, where they are no more apart than a digit tells (the
+// runs come in order, then); else there are no runs.
+template <class Key>
+std::vector<Run<Key>> order_few_values(const Key* keys, int64_t n, int threads, int64_t* positions,
+                                       int64_t step);
+
 // Sorts many lines of a few elements each: the first of them, as many as `values` has along dim, and where they stood
 // (from 1). Equal ones keep their order. False where the lines are not short and many.
 bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,

@@ -8,13 +8,19 @@ namespace tycho::cpu {
 constexpr int kSortColumns = 64, kSortShort = 64;
 __extension__ typedef unsigned __int128 WideItem;
 constexpr int kCollect = 16;  // keys that are looked at together
-constexpr int kRanked = 160;  // up to here comparing all keys with all is quicker than moving them often
+constexpr int kRanked =
+    160;  // up to here comparing all keys with all is quicker than moving them often
 }  // namespace tycho::cpu
 
 // Keys of numbers (sort.h), with the bits of `flip` turned over.
 TYCHO_LEVELS(void, float_keys, (const float* x, uint32_t* keys, int64_t n, uint32_t flip))
 TYCHO_LEVELS(void, double_keys, (const double* x, uint64_t* keys, int64_t n, uint64_t flip))
 TYCHO_LEVELS(void, int_keys, (const int64_t* x, uint64_t* keys, int64_t n, uint64_t flip))
+// The least and the greatest of n keys, n > 0.
+TYCHO_LEVELS(void, key_range_u32,
+             (const uint32_t* keys, int64_t n, uint32_t* least, uint32_t* most))
+TYCHO_LEVELS(void, key_range_u64,
+             (const uint64_t* keys, int64_t n, uint64_t* least, uint64_t* most))
 // The `keep` least of each column of a tile of kSortColumns, in order; numbers become the rows that keys stood in. Only
 // the first columns need be sorted.
 TYCHO_LEVELS(void, sort_columns_u32,

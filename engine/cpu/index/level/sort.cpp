@@ -29,6 +29,17 @@ void double_keys(const double* x, uint64_t* keys, int64_t n, uint64_t flip) {
 
 namespace {
 
+template <class Key>
+TYCHO_INLINE void key_range(const Key* keys, int64_t n, Key* least, Key* most) {
+  Key low = keys[0], high = keys[0];
+  for (int64_t i = 1; i < n; ++i) {
+    low = keys[i] < low ? keys[i] : low;
+    high = keys[i] > high ? keys[i] : high;
+  }
+  *least = low;
+  *most = high;
+}
+
 // Lanes of keys that are compared, and what of either is taken.
 template <class Key>
 struct Keys {
@@ -212,6 +223,13 @@ void rank_keys(const uint32_t* keys, int n, int32_t* places) {
     memcpy(place + b, c, sizeof c);
   }
   memcpy(places, place, static_cast<size_t>(n) * sizeof(int32_t));
+}
+
+void key_range_u32(const uint32_t* keys, int64_t n, uint32_t* least, uint32_t* most) {
+  key_range(keys, n, least, most);
+}
+void key_range_u64(const uint64_t* keys, int64_t n, uint64_t* least, uint64_t* most) {
+  key_range(keys, n, least, most);
 }
 
 }  // namespace tycho::cpu::TYCHO_LEVEL
