@@ -139,8 +139,12 @@ thread_local int64_t most_after_young = kStep;
 // where one of these frees little, or a whole one was needed, there are none for a while, each time
 // for longer.
 struct Looks {
-  static constexpr int64_t kGrowth = int64_t{1} << 20;
+  // Results that stay in the second cache; more where a look takes long (a large table has just changed), so
+  // that looks take no longer than what is written between them, at some bytes a nanosecond.
+  static constexpr int64_t kGrowth = int64_t{1} << 18, kMostGrowth = int64_t{1} << 20,
+                           kWritten = 25;
   static constexpr int kMostPauses = 1024, kTrusted = 16;
+  int64_t growth = kGrowth;
   int64_t next = kGrowth, left = 0;  // bytes at which to look; bytes after the last collection
   // With less than this, much was let go since: what was learnt of larger times no longer holds.
   int64_t low = 0;
@@ -171,7 +175,7 @@ struct Looks {
   void begin(int64_t bytes, int64_t at_latest) {
     left = bytes;
     low = std::max<int64_t>(0, bytes / 2 - kStep);
-    next = std::min(at_latest, bytes + (pauses ? in_pauses : kGrowth));
+    next = std::min(at_latest, bytes + (pauses ? in_pauses : growth));
   }
 };
 thread_local Looks looks;
@@ -319,8 +323,10 @@ void pace_collector(lua_State* L) {
     grad::let_go_unseen();
     return looks.begin(tensor_bytes(), next_collection);
   }
-  const int64_t before = bytes;
+  const int64_t before = bytes, began = nanoseconds(CLOCK_MONOTONIC);
   lua_gc(L, LUA_GCSTEP, 0);  // generational: a young collection
+  looks.growth = std::clamp(Looks::kWritten * (nanoseconds(CLOCK_MONOTONIC) - began),
+                            Looks::kGrowth, Looks::kMostGrowth);
   grad::let_go_unseen();
   bytes = tensor_bytes();
   bool freed = 2 * (before - bytes) >= before - looks.left;
