@@ -222,7 +222,7 @@ template <class Key>
 Packed<Key>* sort_keys(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t n,
                        int threads) {
   if constexpr (sizeof(Key) == 4)
-    if (n <= kRanked) {
+    if (n <= ranked()) {
       int32_t place[kRanked];
       level_of::rank_keys(keys, static_cast<int>(n), static_cast<int32_t*>(place));
       for (int64_t i = 0; i < n; ++i) items[place[i]] = pack<Key>(keys[i], i);

@@ -51,7 +51,7 @@ struct Digits {
 
 // Sorts few items: all compared with all, where they are that few.
 void sort_few(Packed<uint32_t>* items, Packed<uint32_t>* spare, int64_t n) {
-  if (n > kRanked) return sort_packed<uint32_t>(items, spare, n);
+  if (n > ranked()) return sort_packed<uint32_t>(items, spare, n);
   uint32_t keys[kRanked];
   int32_t place[kRanked];
   for (int64_t i = 0; i < n; ++i) keys[i] = key_of<uint32_t>(items[i]);
@@ -65,13 +65,14 @@ void sort_few(Packed<uint32_t>* items, Packed<uint32_t>* spare, int64_t n) {
 // limit a little beyond that is looked at. False where that fails, as in lines of a few values.
 bool find_by_sample(const uint32_t* keys, Packed<uint32_t>* items, Packed<uint32_t>* spare,
                     int64_t n, int64_t k) {
-  constexpr int kSample = 32, kMargin = 3;
-  uint32_t sample[kSample], sorted[kSample];
-  int32_t place[kSample];
-  for (int i = 0; i < kSample; ++i) sample[i] = keys[i * n / kSample];
-  level_of::rank_keys(static_cast<const uint32_t*>(sample), kSample, static_cast<int32_t*>(place));
-  for (int i = 0; i < kSample; ++i) sorted[place[i]] = sample[i];
-  for (int64_t rank = k * kSample / n + kMargin; rank < kSample; rank += 2 * kMargin) {
+  constexpr int kMost = 128;
+  const int count = n < 512 ? 32 : kMost, margin = n < 512 ? 3 : 5;
+  uint32_t sample[kMost], sorted[kMost];
+  int32_t place[kMost];
+  for (int i = 0; i < count; ++i) sample[i] = keys[i * n / count];
+  level_of::rank_keys(static_cast<const uint32_t*>(sample), count, static_cast<int32_t*>(place));
+  for (int i = 0; i < count; ++i) sorted[place[i]] = sample[i];
+  for (int64_t rank = k * count / n + margin; rank < count; rank += 2 * margin) {
     const uint32_t limit = sorted[rank];
     if (limit == kNanKey<uint32_t>) return false;
     int64_t i = 0;
@@ -97,7 +98,7 @@ void find_least(const Key* keys, Packed<Key>* items, Packed<Key>* spare, int64_t
     return;
   }
   if constexpr (sizeof(Key) == 4)
-    if (16 * k >= n && 3 * k < 2 * n && n > kRanked && find_by_sample(keys, items, spare, n, k))
+    if (16 * k >= n && 3 * k < 2 * n && n > ranked() && find_by_sample(keys, items, spare, n, k))
       return;
   // Sorting by digits, of short keys, costs little more than finding the k-th.
   const bool many = (sizeof(Key) == 4 && n >= kByDigits<Key> ? 8 : 2) * k >= n;

@@ -8,8 +8,9 @@ namespace tycho::cpu {
 constexpr int kSortColumns = 64, kSortShort = 64;
 __extension__ typedef unsigned __int128 WideItem;
 constexpr int kCollect = 16;  // keys that are looked at together
-constexpr int kRanked =
-    160;  // up to here comparing all keys with all is quicker than moving them often
+// Up to here comparing all keys with all is quicker than moving them often; without AVX2 less than half as far.
+constexpr int kRanked = 240;
+inline int64_t ranked() { return level() == Level::x86_64 ? 100 : kRanked; }
 }  // namespace tycho::cpu
 
 // Keys of numbers (sort.h), with the bits of `flip` turned over.

@@ -25,7 +25,8 @@ struct Constants<float> {
   static constexpr float exp_low = -104, exp_high = 89;     // e^x is 0 or inf beyond
   static constexpr float exp_normal = 87;                   // up to here e^x and e^-x are normal
   static constexpr float exp2_low = -151, exp2_high = 129;  // 2^x is
-  static constexpr float expm1_low = -20, tanh_high = 10;   // -1 and 1 beyond
+  static constexpr float exp2_normal = 126;
+  static constexpr float expm1_low = -20, tanh_high = 10;  // -1 and 1 beyond
 };
 template <>
 struct Constants<double> {
@@ -37,7 +38,7 @@ struct Constants<double> {
   static constexpr double log10_2_high = 0x1.34413509f8p-2, log10_2_low = -0x1.80433b83b532ap-44;
   static constexpr double exp_low = -746, exp_high = 710;
   static constexpr double exp_normal = 708;
-  static constexpr double exp2_low = -1076, exp2_high = 1025;
+  static constexpr double exp2_low = -1076, exp2_high = 1025, exp2_normal = 1022;
   static constexpr double expm1_low = -40, tanh_high = 20;
 };
 
@@ -132,11 +133,20 @@ TYCHO_INLINE Lane<T> exp(Lane<T> x) {
 template <class T>
 TYCHO_INLINE Lane<T> exp2(Lane<T> x) {
   using C = Constants<T>;
-  auto c = clamp_keeping_nan(x, C::exp2_low, C::exp2_high);
-  auto shifted = c + Format<T>::shifter;
-  auto f = c - (shifted - Format<T>::shifter);
-  auto r = fma(f, Lane<T>(C::ln2), f * C::ln2_rest);
-  return scale(exp_of_reduced(r), shifted);
+  const auto power = [](Lane<T> c, auto times) __attribute__((always_inline)) {
+    auto shifted = c + Format<T>::shifter;
+    auto f = c - (shifted - Format<T>::shifter);
+    return times(exp_of_reduced(fma(f, Lane<T>(C::ln2), f * C::ln2_rest)), shifted);
+  };
+#if !defined(TYCHO_LEVEL_v4) && !defined(TYCHO_LEVEL_scalar)
+  if (!any(~(abs_float(x) < C::exp2_normal)))
+    return power(
+        x, [](Lane<T> p, Lane<T> shifted)
+               __attribute__((always_inline)) { return p * power_of_two(shifted); });
+#endif
+  return power(
+      clamp_keeping_nan(x, C::exp2_low, C::exp2_high),
+      [](Lane<T> p, Lane<T> shifted) __attribute__((always_inline)) { return scale(p, shifted); });
 }
 
 // 2^n (r + r^2 q) + (2^n - 1), computed at half its size so that n = 128 (1024) does not overflow.

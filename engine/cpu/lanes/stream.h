@@ -1,4 +1,4 @@
-// Whole lanes of memory, from any place to one that a lane fits, past the caches or not: whoever stores past
+// Whole lanes of memory, from any place to any, or to one that a lane fits, past the caches or not: whoever stores past
 // them calls end_stream (cpu/cache.h) after the last one.
 #pragma once
 #include "engine/cpu/lanes/vec.h"
@@ -10,6 +10,7 @@ namespace {
 using Bytes = __m512i;
 TYCHO_INLINE Bytes take(const char* p) { return _mm512_loadu_si512(p); }
 TYCHO_INLINE void put(char* p, Bytes v) { _mm512_store_si512(p, v); }
+TYCHO_INLINE void put_anywhere(char* p, Bytes v) { _mm512_storeu_si512(p, v); }
 TYCHO_INLINE void pass(char* p, Bytes v) { _mm512_stream_si512(reinterpret_cast<Bytes*>(p), v); }
 #elif defined(TYCHO_LEVEL_v3)
 using Bytes = __m256i;
@@ -17,6 +18,9 @@ TYCHO_INLINE Bytes take(const char* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(p));
 }
 TYCHO_INLINE void put(char* p, Bytes v) { _mm256_store_si256(reinterpret_cast<Bytes*>(p), v); }
+TYCHO_INLINE void put_anywhere(char* p, Bytes v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(p), v);
+}
 TYCHO_INLINE void pass(char* p, Bytes v) { _mm256_stream_si256(reinterpret_cast<Bytes*>(p), v); }
 #else
 using Bytes = __m128i;
@@ -24,6 +28,9 @@ TYCHO_INLINE Bytes take(const char* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p));
 }
 TYCHO_INLINE void put(char* p, Bytes v) { _mm_store_si128(reinterpret_cast<Bytes*>(p), v); }
+TYCHO_INLINE void put_anywhere(char* p, Bytes v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i_u*>(p), v);
+}
 TYCHO_INLINE void pass(char* p, Bytes v) { _mm_stream_si128(reinterpret_cast<Bytes*>(p), v); }
 #endif
 template <class L>

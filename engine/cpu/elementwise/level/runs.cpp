@@ -64,12 +64,29 @@ void copy_stream(char* to, const char* from, int64_t bytes) {
 }
 
 #if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// Some lanes as they lie; the last ones may be copied twice.
+TYCHO_INLINE void copy_few(char* to, const char* from, int64_t bytes) {
+  constexpr int64_t kLane = TYCHO_LANE_BYTES;
+  const int64_t last = bytes - kLane;
+  const Bytes end = take(from + last);
+  int64_t i = 0;
+  for (; i + kLane <= last; i += 2 * kLane) {
+    const Bytes a = take(from + i), b = take(from + i + kLane);
+    put_anywhere(to + i, a);
+    put_anywhere(to + i + kLane, b);
+  }
+  if (i < last) put_anywhere(to + i, take(from + i));
+  put_anywhere(to + last, end);
+}
+
 constexpr int64_t kString = 48 << 10;  // both sides fill the first cache
 void copy_bytes(char* to, const char* from, int64_t bytes) {
   const uintptr_t apart = reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from);
   const uintptr_t size = static_cast<uintptr_t>(bytes);
-  if (bytes < 2048 || apart < size || -apart < size)  // libc's other ways, and what overlaps
+  if (bytes < 2 * TYCHO_LANE_BYTES || apart < size || -apart < size)  // what overlaps, too
     memmove(to, from, size);
+  else if (bytes < 2048)
+    copy_few(to, from, bytes);
   else if (bytes >= kString && copies_strings_quickly())
     asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
   else
