@@ -131,8 +131,17 @@ void logsumexp(Call& c) {
     p.outer_step = p.depth * p.inner;
     p.step = p.inner;
   }
+  constexpr int64_t kShort = 8;
+  if (p.inner > 1 && p.inner < kShort) {  // too few columns for lanes: they become lines
+    const Tensor planes = as_it_lies ? packed(x) : x;
+    x = packed(alias(planes, {p.outer, p.inner, p.depth}, {p.depth * p.inner, 1, p.inner},
+                     planes->offset));
+    p.outer *= p.inner, p.inner = 1;
+  }
   const Tensor y = out.dtype() == wide && out.contiguous() ? out : empty(out.shape(), wide);
-  if (wide == DType::Float64)
+  if (p.depth == 1)
+    copy_raw(alias(y, x.shape(), row_major(x.shape()), y->offset), x);
+  else if (wide == DType::Float64)
     reduce<double>(x, p, y);
   else
     reduce<float>(x, p, y);

@@ -63,7 +63,8 @@ struct ScanRows {
 void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lanes lanes,
                      ScanOp what, bool reverse) {
   const DType type = lane_type_of(lanes);
-  const bool from_x = x.dtype() == type && r.run_step == 1, to_out = out.dtype() == type;
+  const bool lies = r.run_step == 1, from_x = x.dtype() == type && lies,
+             to_out = out.dtype() == type;
   const int l = static_cast<int>(lanes), of_x = static_cast<int>(x.dtype()),
             of_out = static_cast<int>(out.dtype());
   constexpr int64_t kColumns = 2048;  // whose carries stay in the first-level cache
@@ -74,24 +75,31 @@ void scan_columns_of(const Tensor& out, const Tensor& x, const ScanRows& r, Lane
   parallel_for(
       r.rows * parts, std::max<int64_t>(1, kAlongWork / (r.n * cols)),
       [&](int64_t begin, int64_t end) {
-        const Scratch scratch(static_cast<size_t>((!from_x + !to_out) * r.n * cols * bytes));
-        char *const in = scratch.data(), *const result = in + (from_x ? 0 : r.n * cols * bytes);
+        const int64_t piece = r.n * cols;
+        const Scratch scratch(
+            static_cast<size_t>(piece * ((!from_x + !to_out) * bytes + (lies ? 0 : x_bytes))));
+        char *const in = scratch.data(), *const result = in + (from_x ? 0 : piece * bytes),
+                    *const near = result + (to_out ? 0 : piece * bytes);
         for (int64_t i = begin; i < end; ++i) {
           const int64_t j = i % parts * cols, m = std::min(cols, r.run - j);
           int64_t x_at = j * r.run_step, y_at = j;
           r.place(i / parts, &x_at, &y_at);
           const char* const from = x.data() + x_at * x_bytes;
           char* const to = out.data() + y_at * out_bytes;
-          for (int64_t k = 0; !from_x && k < r.n; ++k)
-            level_of::load_tile(l, of_x, in + k * m * bytes, from + k * r.x_step * x_bytes,
-                                r.run_step, m);
+          if (!lies)  // a run's elements are laid side by side first
+            level_of::copy_plane(static_cast<int>(x_bytes), near, m, int64_t{1}, from, r.x_step,
+                                 r.run_step, r.n, m);
+          if (!from_x)
+            level_of::load_rows(l, of_x, in, m * bytes,
+                                static_cast<const char*>(lies ? from : near),
+                                (lies ? r.x_step : m) * x_bytes, r.n, m);
           level_of::scan_columns(l, static_cast<int>(what), reverse,
                                  static_cast<const void*>(from_x ? from : in),
                                  from_x ? r.x_step : m, static_cast<void*>(to_out ? to : result),
                                  to_out ? r.y_step : m, r.n, m);
-          for (int64_t k = 0; !to_out && k < r.n; ++k)
-            level_of::store_tile(l, of_out, to + k * r.y_step * out_bytes, result + k * m * bytes,
-                                 1, m);
+          if (!to_out)
+            level_of::store_rows(l, of_out, to, r.y_step * out_bytes,
+                                 static_cast<const char*>(result), m * bytes, r.n, m);
         }
       });
 }

@@ -300,3 +300,22 @@ test("softmax of short rows is that of wider numbers, and of a row alone that of
     end
   end
 end)
+
+test("logsumexp of few columns beside each other, and of single elements, is that of each line", function()
+  torch.manual_seed(31)
+  for _, sizes in ipairs {{9, 3, 1, 2}, {7, 30, 3}, {1, 200, 7}, {40, 2, 2}, {5, 1, 4}, {6, 5, 9}} do
+    for _, dtype in ipairs {"float32", "float64", "bfloat16"} do
+      local x = (torch.randn(sizes) * 20):to(torch[dtype])
+      x[{1, 1}], x[{-1, -1}] = math.huge, -math.huge
+      if sizes[1] > 4 then x[{3, 1}] = 0 / 0 end
+      for _, y in ipairs {x, x:transpose(1, -1), x:flip(2), torch.cat({x, x}, -1)[{torch.ellipsis, {1, 2 * sizes[#sizes], 2}}]} do
+        for dim = 1, #sizes do
+          local lines = y:movedim(dim, -1):contiguous()
+          check.yes(torch.equal(y:logsumexp(dim):nan_to_num(7), lines:logsumexp(-1):nan_to_num(7)) or
+            torch.allclose(y:logsumexp(dim), lines:logsumexp(-1), {rtol = dtype == "bfloat16" and 1e-2 or 1e-6, atol = dtype == "bfloat16" and 1e-2 or 1e-5, equal_nan = true}), dtype .. dim)
+          if y:size(dim) == 1 then check.equal(y:logsumexp(dim), y:squeeze(dim)) end
+        end
+      end
+    end
+  end
+end)

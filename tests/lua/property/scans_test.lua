@@ -125,3 +125,19 @@ test("scans of long lines are those of their first elements, wherever the lines 
   check.equal(sums[18], 1 / 0)
   check.yes(sums[19] ~= sums[19] and sums[40] ~= sums[40])
 end)
+
+test("scans along steps between columns are those of the columns laid side by side", function()
+  torch.manual_seed(41)
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "int32", "int64"} do
+    for _, sizes in ipairs {{479, 140}, {300, 3, 70}, {20, 700}, {3, 40, 64}} do
+      local wide = (torch.randn(sizes) * 4):to(torch[dtype])
+      local last = sizes[#sizes]
+      for _, x in ipairs {wide[{torch.ellipsis, {1, last, 2}}], wide[{torch.ellipsis, {2, last, 3}}], wide[{torch.ellipsis, {3, last}}]} do
+        for dim = 1, #sizes - 1 do
+          check.yes(torch.equal(x:cumsum(dim), x:contiguous():cumsum(dim)), dtype .. dim)
+          check.yes(torch.equal((x:cummax(dim)), (x:contiguous():cummax(dim))), dtype .. dim)
+        end
+      end
+    end
+  end
+end)
