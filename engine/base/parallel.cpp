@@ -338,6 +338,13 @@ void publish(Region* region, uint32_t chunks) {
 
 }  // namespace
 
+int64_t even_grain(int64_t n, int64_t grain, int64_t unit) {
+  const int64_t threads = get_num_threads();
+  if (n <= grain || threads == 1) return grain;
+  const int64_t chunks = ((n - 1) / (threads * grain) + 1) * threads, each = (n - 1) / chunks + 1;
+  return (each + unit - 1) / unit * unit;
+}
+
 void detail::run_region(int64_t n, int64_t grain, Body body, Interrupts interrupts) {
   grain = std::max<int64_t>(grain, 1);
   const bool poll = interrupts == Interrupts::Poll && interrupts_held == 0 && !in_region;

@@ -43,6 +43,24 @@ TEST(Pool, RunsEveryIndexExactlyOnce) {
   }
 }
 
+TEST(Pool, AnEvenGrainGivesEveryThreadAsManyChunksOfOneSize) {
+  for (int threads : {1, 2, 3, 8}) {
+    Threads set(threads);
+    for (int64_t n : {1, 1000, 1001, 1400, 5000, 99999, 1 << 20})
+      for (int64_t unit : {1, 64}) {
+        const int64_t each = even_grain(n, 1000, unit), chunks = (n - 1) / each + 1;
+        EXPECT_LE(each, 1000 + unit);
+        if (threads == 1 || n <= 1000) continue;
+        EXPECT_EQ(each % unit, 0);
+        EXPECT_GE(chunks * (each + 2 * unit), n);
+        if (unit == 1) {
+          EXPECT_LE(chunks * each - n, chunks);  // the last one is hardly shorter
+        }
+        each_index_once(n, each);
+      }
+  }
+}
+
 TEST(Pool, ALongRunOfSmallRegionsLosesNothing) {
   for (int threads : {2, 3}) {
     Threads set(threads);

@@ -249,7 +249,7 @@ void copy_same(const Walk& w, char* to, const char* from, int size) {
       part[0].scatter(size, t, raw);
     });
   parallel_for(
-      w.numel, kGrain,
+      w.numel, even_grain(w.numel, kGrain),
       [&](int64_t begin, int64_t end) {
         each_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
           char* t = to + offset[0] * size;
@@ -328,7 +328,7 @@ void copy(const Tensor& to, const Tensor& from) {
       passes_caches(walk.numel * size, 1, 1)) {
     constexpr int64_t kPiece = 2048;
     parallel_for(
-        walk.numel, kGrain,
+        walk.numel, even_grain(walk.numel, kGrain),
         [&](int64_t begin, int64_t end) {
           alignas(64) char piece[kPiece];
           for (int64_t i = begin; i < end; i += kPiece / size) {
@@ -342,7 +342,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return;
   }
   parallel_for(
-      walk.numel, kGrain,
+      walk.numel, even_grain(walk.numel, kGrain),
       [&](int64_t begin, int64_t end) {
         each_plane(walk, begin, end, [&](const int64_t* offset, int64_t rows, int64_t run) {
           conversion.run(walk, dst + offset[0] * size, src + offset[1] * from_size, rows, run);

@@ -200,7 +200,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   bool stream = past_caches(r, args, out);
   if (flat) {
     parallel_for(
-        numel, kGrain,
+        numel, even_grain(numel, kGrain),
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_flat(r, begin, end, tiles, stream);
@@ -222,7 +222,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
-        numel, kGrain,
+        numel, even_grain(numel, kGrain),
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_in_place(r, walk, walker, begin, end, tiles, stream);
@@ -244,7 +244,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     return;
   }
   parallel_for(
-      numel, kGrain,
+      numel, even_grain(numel, kGrain),
       [&](int64_t begin, int64_t end) {
         Tiles tiles;
         run_long(r, walk, walker, begin, end, tiles, stream);

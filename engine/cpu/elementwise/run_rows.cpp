@@ -401,7 +401,8 @@ void run_together(const RowProgram& p) {
   int end_step[RowProgram::kMostEnds];
   const RowProgram q = in_chains(p, end_step);
   const RowPlan plan(q, end_step);
-  const int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
+  int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
+  if (!p.ends) grain = even_grain(p.numel, grain, kElements);
   // Ends take whole units.
   const int64_t unit = p.ends ? p.end[0]->unit : 1;
   parallel_for((p.numel + unit - 1) / unit, (grain + unit - 1) / unit,
