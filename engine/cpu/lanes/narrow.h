@@ -78,6 +78,9 @@ struct Narrow : Low<T> {
   TYCHO_INLINE friend Narrow select(M m, Narrow a, Narrow b) { return V(m.m ? a.v : b.v); }
   TYCHO_INLINE friend Narrow maximum(Narrow a, Narrow b) { return V(a.v > b.v ? a.v : b.v); }
   TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return V(a.v < b.v ? a.v : b.v); }
+  TYCHO_INLINE friend Narrow between(Narrow a, Narrow low, Narrow high) {
+    return minimum(maximum(a, low), high);
+  }
   TYCHO_INLINE friend Narrow fmax(Narrow a, Narrow b) { return maximum(a, b); }
   TYCHO_INLINE friend Narrow fmin(Narrow a, Narrow b) { return minimum(a, b); }
   // Few instruction sets shift small elements by counts of their own (narrow_parts.h); elsewhere the

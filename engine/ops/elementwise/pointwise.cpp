@@ -100,7 +100,10 @@ const Op& clamp =
                               "clamp: at least one of min and max must be given");
                   if (!c.has(2)) return become<"clamp_min">(c, c.arg[0], c.arg[1]);
                   if (!c.has(1)) return become<"clamp_max">(c, c.arg[0], c.arg[2]);
-                  if (c.arg[1].is_number() && c.arg[2].is_number())
+                  const auto bounds = [&](int i) {
+                    return c.arg[i].is_number() && !std::isnan(c.arg[i].number());
+                  };
+                  if (bounds(1) && bounds(2))
                     return become<"clamp_numbers">(c, c.arg[0], c.arg[1], c.arg[2]);
                   become<"clamp_tensors">(c, c.arg[0], c.arg[1], c.arg[2]);
                 },
