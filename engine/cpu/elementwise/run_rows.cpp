@@ -349,7 +349,7 @@ void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int k, int64_t 
 }
 
 // Steps that share no operand with the others are programs of their own: run tile by tile in turns, they would
-// only lead memory from one place to another.
+// only lead memory from one place to another. None where all share some.
 std::vector<RowProgram> apart(const RowProgram& p) {
   using From = RowProgram::From;
   int8_t step_in[RowProgram::kMostSteps], input_in[RowProgram::kMostInputs];
@@ -373,8 +373,8 @@ std::vector<RowProgram> apart(const RowProgram& p) {
     if (own < 0) own = parts++;
     each([&](int8_t& other) { other = own; });
   }
-  if (parts == 1 || p.ends) return {p};
   std::vector<RowProgram> all;
+  if (std::count(step_in, step_in + p.steps, step_in[0]) == p.steps || p.ends) return all;
   for (int8_t part = 0; part < parts; ++part) {
     if (std::find(step_in, step_in + p.steps, part) == step_in + p.steps) continue;
     RowProgram& q = all.emplace_back(p);
@@ -421,7 +421,9 @@ void run_together(const RowProgram& p) {
 }  // namespace
 
 void cpu::run_rows(const RowProgram& p) {
-  for (const RowProgram& one : apart(p)) run_together(one);
+  const std::vector<RowProgram> parts = apart(p);
+  if (parts.empty()) return run_together(p);
+  for (const RowProgram& one : parts) run_together(one);
 }
 
 }  // namespace tycho
