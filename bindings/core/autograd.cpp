@@ -50,7 +50,10 @@ void explained(lua_State* L, F sweep) {
   collect_before_sweep(L);
   struct Modes {  // scopes that hooks opened and closed inside saw the sweep's own modes
     lua_State* L;
-    ~Modes() { modes_changed(L); }
+    ~Modes() {
+      modes_changed(L);
+      look_from_here();
+    }
   } const after{L};
   try {
     sweep();
@@ -100,7 +103,6 @@ int backward(lua_State* L) {
     explained(L, [&] { grad::backward(roots, grads, o, inputs); });
     look_at_gradients(L, x, freed, o.retain_graph || o.create_graph);
   }
-  look_from_here();
   pace_collector(L);
   return 0;
 }

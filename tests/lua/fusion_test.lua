@@ -475,6 +475,26 @@ test("temporaries of a chain take no memory", function()
   check.equal(out.out, "1\n", out.err)
 end)
 
+test("a chain takes no more memory after torch.autograd.grad, a backward or one that fails", function()
+  local first
+  for _, sweep in ipairs {"", "torch.autograd.grad(y(), {x})", "y():backward()", "local z = y() z:backward() print(pcall(z.backward, z) and 1 or 0)"} do
+    local out = check.tycho {"-e", [[
+      local n = 1000000
+      local x = torch.ones(n, {requires_grad = true})
+      local function y() return (x * x):sum() end
+      ]] .. sweep .. [[
+
+      local w = torch.ones(n)
+      collectgarbage() collectgarbage()
+      local before = torch.memory_allocated()
+      torch.reset_peak_memory_stats()
+      for i = 1, 5 do ((w + 1) * 2 - 3):abs():sum() end
+      print((torch.max_memory_allocated() - before) // (4 * n))]]}
+    first = first or out.out:match "(%d+)\n$"
+    check.equal(out.out:match "(%d+)\n$", first, sweep .. out.err)
+  end
+end)
+
 test("rows, columns, masks, halves and casts join a chain", function()
   local out = check.tycho {"-e", [[
     local m, n = 1000, 1000
