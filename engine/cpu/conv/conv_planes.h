@@ -1,6 +1,6 @@
 // The gradient of an input of few channels under steps, from a result of many (a transposed convolution
-// that ends in an image): one product reads the result's gradient as it lies, once, and gives a plane of
-// sums for each tap, which are then added to where the tap lies.
+// that ends in an image or a line): one product reads the result's gradient as it lies, once, and gives a plane of
+// sums for each tap, which fold adds up.
 #pragma once
 #include "engine/ops/table/kernel.h"
 
