@@ -18,36 +18,6 @@ constexpr int64_t kWrapped = 128;  // elements: no links take more at a time
 // Bytes of rows that are worth being read where they lie by a step of one or two operands, or of more.
 constexpr int64_t kShortestRow = 128, kLongerRow = 512;
 
-// The program with its steps in another order, in which what reads a step's result follows it where it
-// can: such steps become links. `end_step` is where each end's step has gone.
-inline RowProgram in_chains(const RowProgram& p, int* end_step) {
-  static_assert(RowProgram::kMostSteps <= 64);
-  uint64_t needs[RowProgram::kMostSteps] = {}, readers[RowProgram::kMostSteps] = {}, done = 0;
-  for (int k = 0; k < p.steps; ++k)
-    for (int j = 0; j < p.step[k].n; ++j)
-      if (const RowProgram::Operand& o = p.step[k].operand[j]; o.from == RowProgram::From::Step)
-        needs[k] |= uint64_t{1} << o.index, readers[o.index] |= uint64_t{1} << k;
-  const auto ready = [&](int k) { return !(done >> k & 1) && !(needs[k] & ~done); };
-  RowProgram q = p;
-  uint8_t now[RowProgram::kMostSteps];
-  int next = 0;  // the first step that is not done
-  for (int n = 0, k = 0; n < p.steps; ++n) {
-    int pick = -1;
-    for (uint64_t left = n ? readers[k] : 0; left && pick < 0; left &= left - 1)
-      if (const int reader = std::countr_zero(left); ready(reader)) pick = reader;
-    for (; done >> next & 1; ++next) continue;
-    k = pick < 0 ? next : pick;  // the first one is always ready
-    done |= uint64_t{1} << k;
-    now[k] = static_cast<uint8_t>(n);
-    q.step[n] = p.step[k];
-    for (int j = 0; j < p.step[k].n; ++j)
-      if (RowProgram::Operand& o = q.step[n].operand[j]; o.from == RowProgram::From::Step)
-        o.index = now[o.index];
-  }
-  for (int i = 0; i < p.ends; ++i) end_step[i] = now[p.end[i]->step];
-  return q;
-}
-
 // Where a step reads and writes: every tile that a thread needs, by number.
 struct RowPlan {
   RowFn fn[RowProgram::kMostSteps];

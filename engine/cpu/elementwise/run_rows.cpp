@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/elementwise/row_order.h"
 #include "engine/cpu/elementwise/row_plan.h"
 #include "engine/cpu/elementwise/run.h"
 
@@ -346,55 +347,6 @@ void run_where_it_lies(const RowProgram& p, const RowPlan& plan, int k, int64_t 
     places[0] = s.to ? s.to + at * bytes : unseen;
     plan.fn[k](places, run, repeated, times);
   }
-}
-
-// Steps that share no operand with the others are programs of their own: run tile by tile in turns, they would
-// only lead memory from one place to another. None where all share some.
-std::vector<RowProgram> apart(const RowProgram& p) {
-  using From = RowProgram::From;
-  int8_t step_in[RowProgram::kMostSteps], input_in[RowProgram::kMostInputs];
-  std::fill_n(input_in, p.inputs, int8_t{-1});
-  int8_t parts = 0;
-  for (int k = 0; k < p.steps; ++k) {
-    int8_t& own = step_in[k] = -1;
-    const auto join = [&](int8_t& other) {
-      const int8_t from = other;
-      if (own < 0) own = from;
-      if (own < 0 || from < 0 || own == from) return;
-      std::replace(step_in, step_in + k, from, own);
-      std::replace(input_in, input_in + p.inputs, from, own);
-    };
-    const auto each = [&](auto f) {
-      for (int j = 0; j < p.step[k].n; ++j)
-        if (const RowProgram::Operand& o = p.step[k].operand[j]; o.from != From::Number)
-          f(o.from == From::Step ? step_in[o.index] : input_in[o.index]);
-    };
-    each(join);
-    if (own < 0) own = parts++;
-    each([&](int8_t& other) { other = own; });
-  }
-  std::vector<RowProgram> all;
-  if (std::count(step_in, step_in + p.steps, step_in[0]) == p.steps || p.ends) return all;
-  for (int8_t part = 0; part < parts; ++part) {
-    if (std::find(step_in, step_in + p.steps, part) == step_in + p.steps) continue;
-    RowProgram& q = all.emplace_back(p);
-    uint8_t step_at[RowProgram::kMostSteps], input_at[RowProgram::kMostInputs];
-    q.steps = q.inputs = 0;
-    for (int i = 0; i < p.inputs; ++i) {
-      if (input_in[i] != part) continue;
-      input_at[i] = static_cast<uint8_t>(q.inputs);
-      q.input[q.inputs++] = p.input[i];
-    }
-    for (int k = 0; k < p.steps; ++k) {
-      if (step_in[k] != part) continue;
-      step_at[k] = static_cast<uint8_t>(q.steps);
-      RowProgram::Step& step = q.step[q.steps++] = p.step[k];
-      for (int j = 0; j < step.n; ++j)
-        if (RowProgram::Operand& o = step.operand[j]; o.from != From::Number)
-          o.index = (o.from == From::Step ? step_at : input_at)[o.index];
-    }
-  }
-  return all;
 }
 
 void run_together(const RowProgram& p) {
