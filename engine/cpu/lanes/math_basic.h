@@ -404,7 +404,7 @@ TYCHO_BINARY(maximum, return select(a != a, a, second_max(a, b));)
 TYCHO_BINARY(minimum, return select(a != a, a, second_min(a, b));)
 // Between two numbers, neither of which is nan; what is equal to one of them, as -0 may be, stays.
 template <class T>
-TYCHO_INLINE Lane<T> between(Lane<T> a, Lane<T> low, Lane<T> high) {
+TYCHO_INLINE Lane<T> bounded(Lane<T> a, Lane<T> low, Lane<T> high) {
   return second_min(high, second_max(low, a));
 }
 TYCHO_BINARY(fmax, return select(a != a, b, second_max(b, a));)

@@ -12,7 +12,7 @@ TYCHO_INLINE I64 abs(I64 x) { return select(x < 0, -x, x); }
 TYCHO_INLINE I64 sign(I64 x) { return number(x > 0) - number(x < 0); }
 TYCHO_INLINE I64 maximum(I64 a, I64 b) { return select(a > b, a, b); }
 TYCHO_INLINE I64 minimum(I64 a, I64 b) { return select(a < b, a, b); }
-TYCHO_INLINE I64 between(I64 a, I64 low, I64 high) { return minimum(maximum(a, low), high); }
+TYCHO_INLINE I64 bounded(I64 a, I64 low, I64 high) { return minimum(maximum(a, low), high); }
 
 // ---- division
 

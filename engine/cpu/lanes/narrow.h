@@ -78,7 +78,7 @@ struct Narrow : Low<T> {
   TYCHO_INLINE friend Narrow select(M m, Narrow a, Narrow b) { return V(m.m ? a.v : b.v); }
   TYCHO_INLINE friend Narrow maximum(Narrow a, Narrow b) { return V(a.v > b.v ? a.v : b.v); }
   TYCHO_INLINE friend Narrow minimum(Narrow a, Narrow b) { return V(a.v < b.v ? a.v : b.v); }
-  TYCHO_INLINE friend Narrow between(Narrow a, Narrow low, Narrow high) {
+  TYCHO_INLINE friend Narrow bounded(Narrow a, Narrow low, Narrow high) {
     return minimum(maximum(a, low), high);
   }
   TYCHO_INLINE friend Narrow fmax(Narrow a, Narrow b) { return maximum(a, b); }

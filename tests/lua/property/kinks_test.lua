@@ -100,3 +100,22 @@ test("gradients of float64 take numbers as they are", function()
     check.close(slope(case[1]), case[2], 1e-14)
   end
 end)
+
+-- As PyTorch's lanes: what is equal to a bound stays, so a zero keeps its sign; nan stays, and a bound of nan is the result.
+test("a zero between bounds of the other sign keeps its own, and nan is kept from every side", function()
+  local F, nan = torch.nn.functional, 0 / 0
+  for _, dtype in ipairs {"float32", "float64", "bfloat16", "float16"} do
+    for _, n in ipairs {1, 40, 50000} do
+      local minus, plus = torch.full({n}, -0.0):to(torch[dtype]), torch.zeros(n):to(torch[dtype])
+      for _, kept in ipairs {
+        minus:clamp {min = 0.0}, minus:clamp(0.0, 1.0), F.hardtanh(minus, 0.0, 1.0), minus:clamp {min = plus}, minus:clamp(plus, plus + 1),
+        plus:clamp {max = -0.0}:neg(), plus:clamp(-1.0, -0.0):neg(), F.hardtanh(plus, -1.0, -0.0):neg(), plus:clamp {max = minus}:neg(),
+      } do check.yes(torch.signbit(kept):all():item()) end
+      local x = torch.full({n}, nan):to(torch[dtype])
+      for _, y in ipairs {
+        x:clamp {min = 0.0}, x:clamp {max = 0.0}, x:clamp(0.0, 1.0), F.hardtanh(x), x:clamp(plus, plus),
+        plus:clamp {min = nan}, plus:clamp {max = nan}, plus:clamp(nan, 1.0), plus:clamp(-1.0, nan), plus:clamp(x, plus), plus:clamp(plus, x),
+      } do check.yes(y:isnan():all():item()) end
+    end
+  end
+end)
