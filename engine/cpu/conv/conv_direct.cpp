@@ -89,13 +89,14 @@ struct Direct {
   // Boxes whose pixels stay near, but that have enough windows for each number of the weight; some
   // for every thread.
   void cut_boxes() {
-    constexpr int64_t kNear = 256 << 10, kWindows = 192, kFewest = 48, kWork = 1 << 20;
+    constexpr int64_t kNear = 256 << 10, kWindows = 192, kFewest = 48, kWork = 1 << 19;
     constexpr Box kLeast = {1, 1, 1, 24};
-    const int64_t threads = get_num_threads();
+    constexpr int64_t kWritten = 8;  // multiply-adds that writing a result takes as long as
+    const int64_t threads = get_num_threads(), window_work = (taps + kWritten) * c.out_channels;
     const auto too_large = [&] {
       const int64_t windows = product_of(box);
       if (windows > kWindows && room() > kNear) return true;
-      return threads > 1 && windows > kFewest && windows * taps * c.out_channels > kWork &&
+      return threads > 1 && windows > kFewest && windows * window_work * wide / 4 > kWork &&
              parts() < 4 * threads;
     };
     for (int d = 0; d < 4;)

@@ -45,7 +45,7 @@ struct Parts {
   int64_t count, each;  // parts of an image, results in one
 
   explicit Parts(const FewChannels& few) : p(few), d(few.out[1] > 1 ? 1 : 2) {
-    constexpr int64_t kLeast[] = {0, 4, 64}, kWork = 1 << 20;
+    constexpr int64_t kLeast[] = {0, 4, 64}, kWork = 1 << 19;
     const bool flat = p.in[0] == 1 && p.out[0] == 1 && p.kernel[0] == 1 &&
                       (d == 1 || (p.in[1] == 1 && p.kernel[1] == 1));
     const int64_t threads = get_num_threads(), units = p.images * p.groups;
@@ -124,7 +124,7 @@ void run(const FewChannels& p, const Pixels& x, const void* given, At&& at, cons
     arrange(p, static_cast<const float*>(given), at, reinterpret_cast<float*>(arranged.data()));
   const void* const w = arranged.data();
   const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[0] * p.out[1] * p.out[2];
-  const int64_t grain = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(1, work));
+  const int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, work));
   int64_t first = 0;  // images that are done
   const int64_t lane = level_of::conv_few_block();
   if (p.out[2] <= kShortLine * lane && have_images(p) &&

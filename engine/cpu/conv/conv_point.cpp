@@ -92,7 +92,7 @@ void single_tap_product(const Convolution& c, bool back, const Pixels& from, con
       }
   };
   // Many images are shared out; a few, or large ones, have their rows shared out.
-  constexpr int64_t kLarge = int64_t{1} << 26, kChunk = int64_t{1} << 20;  // multiply-adds
+  constexpr int64_t kLarge = int64_t{1} << 26, kChunk = int64_t{1} << 18;  // multiply-adds
   const int64_t work = std::max<int64_t>(1, rows * in * c.out_channels);
   if (images < 2 * get_num_threads() || work > kLarge) return run(0, images, false);
   parallel_for(images, std::max<int64_t>(1, kChunk / work),

@@ -61,7 +61,7 @@ struct ConvCut {
   // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
   ConvCut(const ConvKey& k, int64_t want, double most) : whole(k) {
     const double work = work_of(k), image = work / static_cast<double>(k.images);
-    const bool little = work + 8 * moved_by(k) < 1 << 21;  // one moved takes as long as some eight
+    const bool little = work + 8 * moved_by(k) < 1 << 19;  // one moved takes as long as some eight
     if (little) want = 1;
     images = std::max<int64_t>(1, (k.images + want - 1) / want);
     images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);

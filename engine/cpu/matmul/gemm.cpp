@@ -33,6 +33,9 @@ void gemv_with_gaps(const Product& p, int size) {
                 static_cast<size_t>(size));
 }
 
+// Multiply-adds that take some 5 us: less is not shared out.
+int64_t least_work(int size) { return int64_t{1 << (level() == Level::v4 ? 21 : 20)} / size; }
+
 // Packs b whole when its rows are not contiguous; a is read in place.
 void gemm_small(const Product& p, int type, int size) {
   const int begin = begin_mode(p);
@@ -43,13 +46,10 @@ void gemm_small(const Product& p, int type, int size) {
   const Scratch packed(plain ? 0 : up(p.n, cols) * p.k * size);
   if (!plain)
     level_of::gemm_pack_b(type, p.b, p.b_col, p.b_row, p.n, p.k, static_cast<void*>(packed.data()));
-  for (int64_t i = 0; i < p.m; i += rows_most) {
-    const Product q = rows_of(p, i, rows_most, size);
-    if (plain) {
-      level_of::gemm_direct(type, q.m, p.n, p.k, q.a, p.a_row, p.a_col, p.b, p.b_row, q.c, p.c_row,
-                            begin, p.bias, false);
-      continue;
-    }
+  const auto multiply = [&](const Product& q) {
+    if (plain)
+      return level_of::gemm_direct(type, q.m, p.n, p.k, q.a, p.a_row, p.a_col, p.b, p.b_row, q.c,
+                                   p.c_row, begin, p.bias, false);
     for (int64_t j = 0; j < p.n; j += cols) {
       const void* b = at(packed.data(), j * p.k, size);
       const void* bias = p.bias ? at(p.bias, j, size) : nullptr;
@@ -57,7 +57,14 @@ void gemm_small(const Product& p, int type, int size) {
                             b, static_cast<int64_t>(cols), static_cast<void*>(at(q.c, j, size)),
                             p.c_row, begin, bias, true);
     }
-  }
+  };
+  const auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i += rows_most)
+      multiply(rows_of(p, i, std::min(rows_most, to - i), size));
+  };
+  const int64_t threads = p.alone || work_of(p) < least_work(size) ? 1 : get_num_threads();
+  if (threads == 1) return run(0, p.m);
+  parallel_for(p.m, up(blocks(p.m, threads), rows), run, Interrupts::Hold);
 }
 
 }  // namespace

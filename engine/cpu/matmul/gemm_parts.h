@@ -24,7 +24,7 @@ inline int begin_mode(const Product& p) { return p.add ? 1 : p.bias ? 2 : 0; }
 // Terms that are summed in registers, in a packed block: a panel of b then is 32 KB.
 constexpr int64_t depth_of(int size) { return 256 * 4 / size + (size == 8 ? 64 : 0); }
 constexpr int64_t kNearRows = 24;  // of a result that is written from left to right meanwhile
-constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds: about 20 us
+constexpr int64_t kParallelWork = 1 << 20;  // multiply-adds from which operands in blocks are shared out
 // In multiply-adds, as many of which a number from memory or to it takes as some eight.
 inline int64_t work_of(const Product& p) {
   return p.m * p.n * p.k + 8 * (p.m * p.n + p.n * p.k + p.m * p.k);
