@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/grad/backward.h"
+#include "engine/ops/shape/create.h"
 #include "engine/ops/table/apply.h"
 #include "engine/tensor/read.h"
 #include "tests/engine/levels.h"
@@ -80,6 +81,40 @@ TEST(Elementwise, IntegerDivisionByZeroRaisesAndWritesNothing) {
   EXPECT_EQ(values(a), (V{7, 8, 9}));
   EXPECT_EQ(values(fn::floor_divide(make({-7, 7}, DType::Int64), 2)), (V{-4, 3}));
   EXPECT_EQ(values(fn::remainder(make({-7, 7}, DType::Int64), -3)), (V{-1, -2}));
+}
+
+TEST(Elementwise, AZeroDivisorIsFoundWhereverItLies) {
+  at_each_level([] {
+    for (DType type : {DType::Int64, DType::Int32, DType::Int16, DType::UInt8}) {
+      const Tensor base = make(V(2 * 3 * 5 * 1400, 7), type);
+      const Tensor box = op<"view">(base, Sizes{6, 5, 1400});
+      const Tensor layouts[] = {
+          base,
+          box,
+          op<"permute">(box, Sizes{2, 0, 1}),
+          op<"slice">(box, 2, 1, 1399, 3),
+          op<"slice">(box, 1, 1, 4, 1),
+          op<"slice">(op<"permute">(box, Sizes{2, 1, 0}), 2, 1, 4, 2),
+          op<"expand">(op<"unsqueeze">(box, -1), Sizes{6, 5, 1400, 3}),
+          op<"expand">(op<"unsqueeze">(op<"select">(box, 2, 4), 1), Sizes{6, 4, 5}),
+          op<"flip">(box, Sizes{0, 2}),
+      };
+      for (const Tensor& y : layouts) {
+        const Tensor x = op<"ones_like">(y);
+        EXPECT_NO_THROW(op<"fmod">(x, y)) << dtype_name(type);
+        const int64_t n = y.numel();
+        for (int64_t at : {int64_t{0}, n / 3, n / 2, n - 1}) {
+          Tensor one = y;
+          for (int d = y.rank() - 1; d >= 0; --d)
+            one = op<"select">(one, d, at % y.size(d)), at /= y.size(d);
+          fill_raw(one, 0);
+          EXPECT_EQ(kind_of([&] { op<"fmod">(x, y); }), Kind::Value) << dtype_name(type);
+          fill_raw(one, 7);
+        }
+      }
+    }
+    EXPECT_NO_THROW(op<"fmod">(empty({0, 3}, DType::Int64), empty({0, 3}, DType::Int64)));
+  });
 }
 
 TEST(Elementwise, BoolsAreFlippedNotComplemented) {

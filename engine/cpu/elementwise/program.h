@@ -7,7 +7,11 @@
 
 namespace tycho::cpu {
 
-constexpr int64_t kTile = kBox;  // elements: 4 or 8 KB a tile
+constexpr int64_t kTile = kBox;    // elements: 4 or 8 KB a tile
+constexpr int64_t kGrain = 32768;  // elements of one unit of work each
+
+// How long an element takes, as multiples of one at the speed of a cache.
+int64_t row_work(int row, Lanes lanes);
 
 // One operand (or the result) as the executor sees it.
 struct Slot {

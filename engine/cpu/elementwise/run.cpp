@@ -3,6 +3,7 @@
 #include "engine/cpu/elementwise/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "engine/base/parallel.h"
@@ -20,7 +21,6 @@ namespace {
 
 using namespace cpu;
 
-constexpr int64_t kGrain = 32768;
 constexpr int64_t kRowAlone = 256;  // bytes that are worth a way of their own through a row
 
 Lanes lanes_of(DType t) {
@@ -143,6 +143,12 @@ RowFn cpu::row_fn(int row, Lanes lanes) {
   }
 }
 
+int64_t cpu::row_work(int row, Lanes lanes) {
+  constexpr int64_t kSlow = 4, kSlowF64 = 8;  // 0.1 to 10 ns, of which there are 0.03 in a unit
+  if (level_of::is_short_row(row)) return 1;
+  return lanes == Lanes::F64 ? kSlowF64 : kSlow;
+}
+
 void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   const int64_t numel = out->numel;
   const Value zero{int64_t{0}};
@@ -197,10 +203,11 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
   // given as `out`.
   const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);
   const Interrupts stop = seen ? Interrupts::Hold : Interrupts::Poll;
+  const int64_t most = kGrain / row_work(row, r.lanes), grain = even_grain(numel, most);
   bool stream = past_caches(r, args, out);
   if (flat) {
     parallel_for(
-        numel, even_grain(numel, kGrain),
+        numel, grain,
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_flat(r, begin, end, tiles, stream);
@@ -222,7 +229,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     parallel_for(
-        numel, even_grain(numel, kGrain),
+        numel, grain,
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_in_place(r, walk, walker, begin, end, tiles, stream);
@@ -235,7 +242,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     for (int k = 0; k <= n; ++k) bytes = std::max(bytes, r.slot[k].bytes);
     const Boxes boxes(walk, bytes);
     parallel_for(
-        boxes.count, std::max<int64_t>(1, kGrain / boxes.numel),
+        boxes.count, std::max<int64_t>(1, most / boxes.numel),
         [&](int64_t begin, int64_t end) {
           Tiles tiles;
           run_boxes(r, boxes, walker, begin, end, tiles, stream);
@@ -244,7 +251,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     return;
   }
   parallel_for(
-      numel, even_grain(numel, kGrain),
+      numel, grain,
       [&](int64_t begin, int64_t end) {
         Tiles tiles;
         run_long(r, walk, walker, begin, end, tiles, stream);
@@ -258,24 +265,43 @@ void cpu::run_few(int row, DType type, void* const* p, int64_t n) {
 
 bool cpu::has_zero(const Impl* t) {
   const Impl* one[] = {t};
-  const Walk walk = make_walk(one, 1);
-  bool zero = false;
-  alignas(64) int64_t tile[kTile];
-  each_run(walk, 0, walk.numel, [&](const int64_t* offset, int64_t run) {
-    const int64_t s = walk.stride[0][walk.rank - 1];
-    for (int64_t done = 0; done < run; done += kTile) {
-      const int64_t m = std::min(kTile, run - done);
-      const char* from = t->data() + (offset[0] + done * s) * dtype_size(t->dtype);
-      if (s == 1) {
-        char* const truths = reinterpret_cast<char*>(tile);
-        level_of::truths(dtype_size(t->dtype), is_floating(t->dtype), truths, 0, from, 0, 1, m);
-        zero = zero || std::memchr(truths, 0, static_cast<size_t>(m));
-        continue;
-      }
-      level_of::load_tile(static_cast<int>(Lanes::I64), static_cast<int>(t->dtype), tile, from, s,
-                          m);
-      for (int64_t i = 0; i < m; ++i) zero |= tile[i] == 0;
+  Walk walk = make_walk(one, 1);
+  if (walk.numel == 0) return false;
+  order_by_first(walk);  // as it lies in memory
+  const int64_t* const stride = walk.stride[0];
+  while (stride[walk.rank - 1] == 0) {  // what is repeated is looked at once
+    walk.numel /= walk.size[walk.rank - 1];
+    if (walk.rank == 1) break;
+    --walk.rank;
+  }
+  if (stride[walk.rank - 1] == 0) walk.size[0] = walk.numel = 1;
+  constexpr int64_t kSome = 2048;
+  const int64_t bytes = dtype_size(t->dtype), last = stride[walk.rank - 1],
+                next = walk.rank > 1 ? stride[walk.rank - 2] : 0;
+  std::atomic<bool> zero{false};
+  const auto look = [&](int64_t offset, int64_t rows, int64_t n) {
+    alignas(64) char values[kSome * 8], truths[kSome];
+    const char* from = t->data() + offset * bytes;
+    int64_t step = next;
+    if (last != 1) {
+      level_of::copy_plane(static_cast<int>(bytes), values, n, int64_t{1}, from, next, last, rows,
+                           n);
+      from = values, step = n;
     }
+    level_of::truths(static_cast<int>(bytes), is_floating(t->dtype), truths, n, from, step, rows,
+                     n);
+    if (std::memchr(truths, 0, static_cast<size_t>(rows * n))) zero = true;
+  };
+  parallel_for(walk.numel, even_grain(walk.numel, kGrain), [&](int64_t begin, int64_t end) {
+    each_plane(walk, begin, end, [&](const int64_t* offset, int64_t rows, int64_t n) {
+      const int64_t some_rows = std::max<int64_t>(1, kSome / n), some = std::min(n, kSome);
+      for (int64_t r = 0; r < rows; r += some_rows)
+        for (int64_t i = 0; i < n; i += some) {
+          if (zero) return;
+          look(offset[0] + r * next + i * last, std::min(some_rows, rows - r),
+               std::min(some, n - i));
+        }
+    });
   });
   return zero;
 }

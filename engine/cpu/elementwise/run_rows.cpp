@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/elementwise/move.h"
+#include "engine/cpu/elementwise/program.h"
 #include "engine/cpu/elementwise/row_order.h"
 #include "engine/cpu/elementwise/row_plan.h"
 #include "engine/cpu/elementwise/run.h"
@@ -15,8 +16,6 @@ namespace tycho {
 namespace {
 
 using namespace cpu;
-
-constexpr int64_t kGrain = 32768;
 
 // A thread's tiles. A load waits for a store before it whose address ends in the same 12 bits: where all
 // that a row reads and writes lies at the same place within a page, as `like`, none does.
@@ -353,7 +352,9 @@ void run_together(const RowProgram& p) {
   int end_step[RowProgram::kMostEnds];
   const RowProgram q = in_chains(p, end_step);
   const RowPlan plan(q, end_step);
-  int64_t grain = std::max<int64_t>(kElements * 4, kGrain / p.steps / kElements * kElements);
+  int64_t work = 0;
+  for (int k = 0; k < p.steps; ++k) work += row_work(p.step[k].row, plan.lanes);
+  int64_t grain = std::max<int64_t>(kElements * 4, kGrain / work / kElements * kElements);
   if (!p.ends) grain = even_grain(p.numel, grain, kElements);
   // Ends take whole units.
   const int64_t unit = p.ends ? p.end[0]->unit : 1;
