@@ -202,7 +202,7 @@ bool holds_fresh_zeros(const Tensor& t) {
 }
 
 namespace {
-// Every element of a CPU tensor.
+// Every element of a small CPU tensor.
 void fill_host(const Tensor& t, double value) {
   const int64_t n = t.numel();
   if (n == 0) return;  // there may be no memory at all
@@ -251,7 +251,8 @@ void fill_host(const Tensor& t, double value) {
 
 Tensor filled(const Sizes& shape, double value, DType dtype, Device device) {
   Tensor t = empty(shape, dtype, device);
-  if (device.is_cpu()) {
+  constexpr int64_t kFew = 4096;  // more are the backend's, which has threads
+  if (device.is_cpu() && t.numel() <= kFew) {
     fill_host(t, value);
   } else if (t.numel() && !shapes_only) {
     const Tensor one = filled(Sizes(), value, dtype);

@@ -17,6 +17,16 @@ using namespace fold_sizes;
 constexpr int64_t kShortRow = 64;  // bytes of rows that are too short to be columns by themselves
 constexpr int64_t kNarrow = 64;    // columns that narrow rows are taken together for
 
+// Elements that are worth a task, some 2 us; a state of several numbers takes longer.
+int64_t task_of(const Folder& folder) {
+  constexpr int64_t kTask = 32768;
+  return folder.f->components > 1 ? kTask / 4 : kTask;
+}
+// As a grain of what has so many elements each.
+int64_t grain_of(const Folder& folder, int64_t elements) {
+  return std::max<int64_t>(1, task_of(folder) / std::max<int64_t>(1, elements));
+}
+
 // Splits the depth of each of `units` folds into chunks that run apart and join in order.
 // body(unit, begin, end, slots, cap) folds; done(unit, slots, cap) takes a finished unit.
 template <class Body, class Done>
@@ -51,7 +61,7 @@ void by_runs(const Folder& folder, FoldSink sink) {
         [&](int64_t unit, Slot* s, int64_t cap) { sink.call(sink.function, s, cap, 1, unit, 1); });
     return;
   }
-  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth));
+  const int64_t grain = even_grain(p.results, grain_of(folder, p.depth), 1);
   parallel_for(p.results, grain, [&](int64_t first, int64_t last) {
     Slot s[3 * kBlock];
     for (int64_t i = first; i < last; i += kBlock) {
@@ -78,17 +88,27 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
   int outer_rank = 0;
   for (int k = 0; k < p.kept_rank; ++k)
     if (k != column_axis) outer[outer_rank++] = p.kept[k];
-  const int64_t blocks = (col.size + kFoldCols - 1) / kFoldCols,
-                units = p.results / col.size * blocks;
-  int64_t group = 1;
+  int64_t most = kFoldCols, blocks = (col.size + most - 1) / most,
+          units = p.results / col.size * blocks, group = 1;
   const bool straight = folder.straight && p.folded_rank == 1 && (!folder.small || col.out == 1) &&
                         (col.size > kNarrow || col.size * p.depth <= kBox);
   if (!straight && p.depth > 0 && col.size <= kFoldCols / 4 && col.in == 1 && p.folded_rank == 1 &&
       (p.folded[0].in == col.size || little_apart(col, p.folded[0], folder.bytes)))
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
+  const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
+  const bool split = !straight && units < kFewTasks && p.depth >= 2 * chunk;
+  // Fewer columns at a time, where every thread then has some.
+  constexpr int64_t kFewCols = 64;
+  const int64_t tasks =
+      std::min<int64_t>(2 * get_num_threads(), p.depth * p.results / task_of(folder));
+  if (!split && group == 1 && get_num_threads() > 1 && units < tasks) {
+    const int64_t each = col.size * units / blocks / tasks;
+    most = std::clamp<int64_t>((each + kFewCols - 1) / kFewCols * kFewCols, kFewCols, kFoldCols);
+    blocks = (col.size + most - 1) / most, units = p.results / col.size * blocks;
+  }
 
   const auto body = [&](int64_t unit, int64_t begin, int64_t end, Slot* s, int64_t cap) {
-    const int64_t j = unit % blocks * kFoldCols, n = std::min<int64_t>(kFoldCols, col.size - j);
+    const int64_t j = unit % blocks * most, n = std::min(most, col.size - j);
     const int64_t base = place_of(outer, outer_rank, unit / blocks).in + j * col.in;
     if (group > 1)
       folder.fold_narrow(base, n, group, begin, end, s, cap);
@@ -96,25 +116,22 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
       folder.fold_rows(base, n, col.in, begin, end, s, cap);
   };
   const auto done = [&](int64_t unit, Slot* s, int64_t cap) {
-    const int64_t j = unit % blocks * kFoldCols, n = std::min<int64_t>(kFoldCols, col.size - j);
+    const int64_t j = unit % blocks * most, n = std::min(most, col.size - j);
     const int64_t out = place_of(outer, outer_rank, unit / blocks).out + j * col.out;
     sink.call(sink.function, s, cap, n, out, col.out);
   };
-  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, p.depth * col.size));
+  const int64_t grain = grain_of(folder, p.depth * std::min(most, col.size));
   if (straight)
     return parallel_for(units, grain, [&](int64_t first, int64_t last) {
       for (int64_t u = first; u < last; ++u) {
-        const int64_t j = u % blocks * kFoldCols;
+        const int64_t j = u % blocks * most;
         const FoldPlace at = place_of(outer, outer_rank, u / blocks);
         folder.to_results(folder.at(at.in + j * col.in), col.in, p.folded[0].in,
-                          std::min<int64_t>(kFoldCols, col.size - j), at.out + j * col.out,
-                          col.out);
+                          std::min(most, col.size - j), at.out + j * col.out, col.out);
       }
     });
-  const int64_t width = std::min<int64_t>(kFoldCols, col.size) * group;
-  const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
-  if (units < kFewTasks && p.depth >= 2 * chunk)
-    return run_split(folder, units, chunk, width, body, done);
+  const int64_t width = std::min(most, col.size) * group;
+  if (split) return run_split(folder, units, chunk, width, body, done);
   parallel_for(units, grain, [&](int64_t first, int64_t last) {
     Slot s[3 * kFoldCols];
     for (int64_t u = first; u < last; ++u) {
@@ -143,37 +160,36 @@ void by_boxes(const Folder& folder, FoldSink sink) {
   w.rank = 3, w.count = 1;
   const int64_t strides[] = {p.folded[0].in, block.in, row.in};
   std::copy(strides, strides + 3, w.stride[0]);
-  parallel_for(
-      p.results / (block.size * row.size) * parts,
-      std::max<int64_t>(1, kWork / (beside * width * p.depth)), [&](int64_t first, int64_t last) {
-        alignas(64) char raw[kBox * 8], tile[kBox * 8];
-        Slot s[3 * kBox];
-        BoxPart part;
-        int64_t planned[3] = {};
-        for (int64_t u = first; u < last; ++u) {
-          const FoldPlace at = place_of(p.kept, outer, u / parts);
-          const int64_t j = u % parts / widths * beside, i = u % widths * width,
-                        n = std::min(beside, block.size - j), m = std::min(width, row.size - i),
-                        cols = n * m, from = at.in + j * block.in + i * row.in,
-                        out = at.out + j * block.out + i * row.out;
-          if (!straight) folder.f->init(s, kBox, cols);
-          for (int64_t r = 0; r < p.depth; r += slab) {
-            const int64_t sizes[] = {std::min(slab, p.depth - r), n, m};
-            if (!std::equal(sizes, sizes + 3, planned)) part.plan(w, 0, sizes);
-            std::copy(sizes, sizes + 3, planned);
-            part.gather(folder.bytes, folder.direct ? tile : raw,
-                        folder.at(from + r * p.folded[0].in));
-            if (!folder.direct)
-              level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw, 1,
-                                  sizes[0] * cols);
-            if (straight)
-              folder.finish_rows(tile, cols, cols, out, 1);
-            else
-              folder.f->rows(tile, cols, sizes[0], cols, r, s, kBox);
-          }
-          if (!straight) sink.call(sink.function, s, kBox, cols, out, 1);
-        }
-      });
+  const int64_t tiles = p.results / (block.size * row.size) * parts,
+                grain = grain_of(folder, beside * width * p.depth);
+  parallel_for(tiles, grain, [&](int64_t first, int64_t last) {
+    alignas(64) char raw[kBox * 8], tile[kBox * 8];
+    Slot s[3 * kBox];
+    BoxPart part;
+    int64_t planned[3] = {};
+    for (int64_t u = first; u < last; ++u) {
+      const FoldPlace at = place_of(p.kept, outer, u / parts);
+      const int64_t j = u % parts / widths * beside, i = u % widths * width,
+                    n = std::min(beside, block.size - j), m = std::min(width, row.size - i),
+                    cols = n * m, from = at.in + j * block.in + i * row.in,
+                    out = at.out + j * block.out + i * row.out;
+      if (!straight) folder.f->init(s, kBox, cols);
+      for (int64_t r = 0; r < p.depth; r += slab) {
+        const int64_t sizes[] = {std::min(slab, p.depth - r), n, m};
+        if (!std::equal(sizes, sizes + 3, planned)) part.plan(w, 0, sizes);
+        std::copy(sizes, sizes + 3, planned);
+        part.gather(folder.bytes, folder.direct ? tile : raw, folder.at(from + r * p.folded[0].in));
+        if (!folder.direct)
+          level_of::load_tile(static_cast<int>(folder.lanes), folder.dtype, tile, raw, 1,
+                              sizes[0] * cols);
+        if (straight)
+          folder.finish_rows(tile, cols, cols, out, 1);
+        else
+          folder.f->rows(tile, cols, sizes[0], cols, r, s, kBox);
+      }
+      if (!straight) sink.call(sink.function, s, kBox, cols, out, 1);
+    }
+  });
 }
 
 // Short lines, along which elements lie nearer than the lines: many are turned at a time, so that each
@@ -183,7 +199,7 @@ void by_lines(const Folder& folder, FoldSink sink) {
   const FoldAxis& line = p.kept[p.kept_rank - 1];
   const int64_t beside = std::min(kBox / p.depth, line.size),
                 parts = (line.size + beside - 1) / beside;
-  parallel_for(p.results / line.size * parts, std::max<int64_t>(1, kWork / (beside * p.depth)),
+  parallel_for(p.results / line.size * parts, grain_of(folder, beside * p.depth),
                [&](int64_t first, int64_t last) {
                  alignas(64) char raw[kBox * 8], tile[kBox * 8];
                  Slot s[3 * kBox];

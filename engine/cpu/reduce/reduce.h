@@ -52,7 +52,7 @@ const Fold* small_fold(FoldOp op, DType dtype);
 
 namespace fold_sizes {
 constexpr int64_t kTile = 4096;    // elements converted at a time
-constexpr int64_t kWork = 65536;   // elements that are worth a task
+constexpr int64_t kWork = 65536;   // elements of a part of a long fold
 constexpr int64_t kFewTasks = 16;  // with fewer, long folds are split (by shape, not by threads)
 constexpr int64_t kBlock = 256;    // results of runs that finish together
 constexpr int64_t kShortRun = 32;  // elements of runs that are too short to fold by themselves
