@@ -1,7 +1,6 @@
 // Kernels of looking rows up by id: embedding, the bags of embedding_bag, one_hot.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -91,8 +90,11 @@ void one_hot(Call& c) {
   const int64_t n = c.out[0].size(-1);
   const Positions at = positions("one_hot", x, n, -1, false);
   int64_t* to = c.out[0].data<int64_t>();
-  std::memset(to, 0, static_cast<size_t>(c.out[0].numel()) * sizeof(int64_t));
-  for (int64_t i = 0; i < at.n; ++i) to[i * n + at.p[i] - 1] = 1;
+  parallel_for(at.n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)),
+               [&](int64_t begin, int64_t end) {
+                 std::fill(to + begin * n, to + end * n, 0);
+                 for (int64_t i = begin; i < end; ++i) to[i * n + at.p[i] - 1] = 1;
+               });
 }
 
 BIND_KERNEL(Cpu, "embedding", embedding);

@@ -97,13 +97,8 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
     while (2 * group * col.size <= kNarrow && 2 * group <= p.depth) group *= 2;
   const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
   const bool split = !straight && units < kFewTasks && p.depth >= 2 * chunk;
-  // Fewer columns at a time, where every thread then has some.
-  constexpr int64_t kFewCols = 64;
-  const int64_t tasks =
-      std::min<int64_t>(2 * get_num_threads(), p.depth * p.results / task_of(folder));
-  if (!split && group == 1 && get_num_threads() > 1 && units < tasks) {
-    const int64_t each = col.size * units / blocks / tasks;
-    most = std::clamp<int64_t>((each + kFewCols - 1) / kFewCols * kFewCols, kFewCols, kFoldCols);
+  if (!split && group == 1) {
+    most = even_columns(col.size, most, p.results / col.size, p.depth, task_of(folder));
     blocks = (col.size + most - 1) / most, units = p.results / col.size * blocks;
   }
 
