@@ -173,6 +173,38 @@ TEST(Copy, OfPlanesIsTheSameAsElementByElement) {
   });
 }
 
+// Each element of the result against the one that its position names; `to` has gaps that stay as they are.
+TEST(Copy, AcrossElementsWithGapsTakesEachToItsPlace) {
+  at_each_level([&] {
+    for (const DType type : {DType::UInt8, DType::BFloat16, DType::Int32, DType::Float64})
+      for (const DType other : {type, DType::Float32}) {
+        Tensor all = empty({3, 5, 66, 90}, type), numbers = op<"arange">(3 * 5 * 66 * 90);
+        copy_raw(all, op<"view">(op<"remainder">(numbers, 251), all.shape()));
+        const Tensor steps = op<"slice">(op<"slice">(all, 3, 1, 90, 2), 2, 0, 66, 3);
+        const Tensor views[] = {
+            op<"permute">(steps, Sizes{0, 2, 3, 1}), op<"permute">(steps, Sizes{3, 2, 1, 0}),
+            op<"flip">(op<"permute">(steps, Sizes{3, 0, 1, 2}), Sizes{0, 2}),
+            op<"expand">(op<"unsqueeze">(op<"transpose">(op<"select">(steps, 0, 1), 1, 2), 0),
+                         Sizes{9, 5, 45, 22})};
+        for (const Tensor& from : views) {
+          Sizes wide = from.shape();
+          wide[3] += 3;
+          const Tensor room = filled(wide, 77, other);
+          copy_raw(op<"narrow">(room, 3, 1, from.size(3)), from);
+          const int64_t row = wide[3], n = from.size(3);
+          int64_t wrong = 0;
+          for (int64_t i = 0; i < room.numel(); ++i) {
+            const int64_t at = i % row - 1;
+            const bool inside = at >= 0 && at < n;
+            wrong += number_at(room, i) != (inside ? number_at(from, i / row * n + at) : 77);
+          }
+          EXPECT_EQ(wrong, 0) << dtype_name(type) << " to " << dtype_name(other) << ", view "
+                              << &from - views;
+        }
+      }
+  });
+}
+
 TEST(Copy, ToBoolIsTrueWhereAnElementIsNotZero) {
   for (const DType dtype : {DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
                             DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {

@@ -7,6 +7,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/boxes.h"
 #include "engine/cpu/cache.h"
+#include "engine/cpu/elementwise/copy_order.h"
 #include "engine/cpu/elementwise/move.h"
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/elementwise/run.h"
@@ -284,6 +285,7 @@ void copy(const Tensor& to, const Tensor& from) {
     }
     const Walk walk = copy_walk(to.get(), from.get());
     if (dst == src && walk.rank == 1 && walk.stride[0][0] == walk.stride[1][0]) return;
+    if (crosses_steps(walk, size)) return copy_in_order(to, from);
     return copy_same(walk, dst, src, size);
   }
   if (!is_floating(to.dtype()) && !is_floating(from.dtype()) && size == from_size &&
@@ -300,6 +302,7 @@ void copy(const Tensor& to, const Tensor& from) {
     return copy(to, converted);
   }
   const Walk walk = copy_walk(to.get(), from.get());
+  if (crosses_steps(walk, from_size)) return copy_in_order(to, from);
   const Conversion conversion(from.dtype(), to.dtype());
   const int last = walk.rank - 1;
   const int64_t s0 = walk.stride[0][last], s1 = walk.stride[1][last];

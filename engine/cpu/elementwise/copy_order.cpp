@@ -1,0 +1,75 @@
+#include "engine/cpu/elementwise/copy_order.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "engine/cpu/elementwise/run.h"
+
+namespace tycho::cpu {
+
+bool crosses_steps(const Walk& w, int64_t source_bytes) {
+  constexpr int64_t kLine = 64, kFew = 4, kEnough = 1 << 14;
+  const int last = w.rank - 1;
+  const int64_t far = std::abs(w.stride[1][last]) * source_bytes;
+  if (w.numel < kEnough || w.inner() < 2 || far < kLine) return false;
+  int64_t nearest = far;
+  for (int d = 0; d < last; ++d)
+    if (w.size[d] >= kFew && w.stride[1][d] != 0)
+      nearest = std::min(nearest, std::abs(w.stride[1][d]) * source_bytes);
+  return nearest > source_bytes && 2 * nearest <= kLine;
+}
+
+namespace {
+
+// Indices [begin, begin + n) of a dimension.
+Tensor part_of(const Tensor& t, int dim, int64_t begin, int64_t n) {
+  Sizes shape = t.shape();
+  shape[dim] = n;
+  return alias(t, shape, t.strides(), t->offset + begin * t.stride(dim));
+}
+
+// A tensor like it without gaps, in the order in which its elements lie.
+Tensor near_like(const Tensor& t) {
+  int order[kMaxDims];
+  for (int d = 0; d < t.rank(); ++d) order[d] = d;
+  std::stable_sort(order, order + t.rank(),
+                   [&](int a, int b) { return std::abs(t.stride(a)) > std::abs(t.stride(b)); });
+  Sizes strides = t.shape();
+  int64_t step = 1;
+  for (int d = t.rank() - 1; d >= 0; --d) strides[order[d]] = step, step *= t.size(order[d]);
+  const Tensor all = empty({t.numel()}, t.dtype());
+  return alias(all, t.shape(), strides, 0);
+}
+
+}  // namespace
+
+void copy_in_order(const Tensor& to, const Tensor& from) {
+  constexpr int64_t kNear = 1 << 20;  // bytes of a part
+  const int64_t bytes = from.numel() * dtype_size(from.dtype());
+  int outer = -1, dims = 0;
+  for (int d = 0; d < to.rank(); ++d)
+    if (to.size(d) > 1) {
+      ++dims;
+      if (outer < 0 || std::abs(to.stride(d)) > std::abs(to.stride(outer))) outer = d;
+    }
+  if (bytes <= kNear || dims < 2) {
+    const Tensor near = near_like(from);
+    copy(near, from);
+    return copy(to, near);
+  }
+  // Of two dimensions only, a part is as small as it gets.
+  const int64_t size = to.size(outer), each = std::max<int64_t>(1, kNear * size / bytes);
+  for (int64_t i = 0; i < size; i += each) {
+    const int64_t n = std::min(each, size - i);
+    const Tensor some = part_of(to, outer, i, n), of = part_of(from, outer, i, n);
+    if (n == 1 && dims > 2) {
+      copy_in_order(some, of);
+      continue;
+    }
+    const Tensor near = near_like(of);
+    copy(near, of);
+    copy(some, near);
+  }
+}
+
+}  // namespace tycho::cpu
