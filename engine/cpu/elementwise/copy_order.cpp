@@ -1,3 +1,4 @@
+// Copies across a source whose nearest elements have gaps, by way of its own order.
 #include "engine/cpu/elementwise/copy_order.h"
 
 #include <algorithm>
@@ -13,10 +14,12 @@ bool crosses_steps(const Walk& w, int64_t source_bytes) {
   const int64_t far = std::abs(w.stride[1][last]) * source_bytes;
   if (w.numel < kEnough || w.inner() < 2 || far < kLine) return false;
   int64_t nearest = far;
-  for (int d = 0; d < last; ++d)
-    if (w.size[d] >= kFew && w.stride[1][d] != 0)
-      nearest = std::min(nearest, std::abs(w.stride[1][d]) * source_bytes);
-  return nearest > source_bytes && 2 * nearest <= kLine;
+  for (int d = 0; d < last; ++d) {
+    const int64_t step = std::abs(w.stride[1][d]);
+    if (step == 1) return false;  // no gaps: also what has been laid out
+    if (w.size[d] >= kFew && step != 0) nearest = std::min(nearest, step * source_bytes);
+  }
+  return 2 * nearest <= kLine;
 }
 
 namespace {
