@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "engine/cpu/level.h"
@@ -198,6 +199,8 @@ TEST(Convert, IntegersBecomeFloatsRoundedOnce) {
                             (int64_t{1} << 24 << 30) + 1,
                             std::numeric_limits<int64_t>::max(),
                             std::numeric_limits<int64_t>::min()};
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 1280; i++) x.push_back(static_cast<int64_t>(random()) >> i / 20);
   int64_t n = static_cast<int64_t>(x.size());
   std::vector<float> f(x.size());
   std::vector<double> d(x.size());

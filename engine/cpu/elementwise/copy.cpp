@@ -29,9 +29,8 @@ Lanes lanes_between(DType from, DType to) {
     if (dtype_size(from) <= 4) return Lanes::I32;
     return Lanes::I64;
   }
-  if (from == DType::Float64) return Lanes::F64;
-  return to == DType::Float64 || (!is_floating(to) && dtype_size(to) == 8) ? Lanes::F64
-                                                                           : Lanes::F32;
+  if (to == DType::Int64) return Lanes::I64;
+  return from == DType::Float64 || to == DType::Float64 ? Lanes::F64 : Lanes::F32;
 }
 
 // Elements of one type as another's; tiles between them only where neither is the lanes' own.

@@ -78,6 +78,17 @@ inline void to_integers(int64_t* __restrict out, const float* __restrict x, int6
     _mm512_storeu_si512(out + i, _mm512_maskz_cvttps_epi64(-1, _mm256_loadu_ps(x + i)));
   }
 #else
+#if defined(TYCHO_LEVEL_v3)
+  for (; i + 8 <= n; i += 8) {
+    const __m256i k = _mm256_cvttps_epi32(_mm256_loadu_ps(x + i));
+    const auto put = [&](int64_t at, __m128i half) __attribute__((always_inline)) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + at), _mm256_cvtepi32_epi64(half));
+    };
+    put(0, _mm256_castsi256_si128(k)), put(4, _mm256_extracti128_si256(k, 1));
+    if (_mm256_movemask_epi8(_mm256_cmpeq_epi32(k, _mm256_set1_epi32(INT32_MIN))))
+      for (int64_t j = i; j < i + 8; j++) out[j] = integer1(x[j]);
+  }
+#endif
   for (; i + 4 <= n; i += 4) {
     __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + i)), sign = _mm_srai_epi32(k, 31);
     // What does not fit 32 bits comes out as INT32_MIN.
@@ -114,6 +125,52 @@ inline void to_integers(int64_t* __restrict out, const double* __restrict x, int
   for (; i < n; i++) out[i] = integer1(x[i]);
 }
 
+// int64 to double or float, rounded once; returns how many were taken. AVX2 has no instruction for them: the halves
+// of a number are the low bits of doubles with these exponents, and the sum of both, less what was put in.
+#if defined(TYCHO_LEVEL_v3)
+TYCHO_INLINE __m256d doubles_of(__m256i x) {
+  const __m256d low_part = _mm256_set1_pd(0x1p52),
+                high_part = _mm256_set1_pd(0x1p84 + 0x1p63),  // the number's sign is turned
+      both = _mm256_set1_pd(0x1p84 + 0x1p63 + 0x1p52);
+  const __m256i low = _mm256_blend_epi32(_mm256_castpd_si256(low_part), x, 0x55),
+                high = _mm256_xor_si256(_mm256_srli_epi64(x, 32), _mm256_castpd_si256(high_part));
+  return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), both), _mm256_castsi256_pd(low));
+}
+template <class T>  // double
+inline int64_t from_integers(char* __restrict out, const char* x, int64_t n) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    _mm256_storeu_pd(reinterpret_cast<double*>(out + 8 * i),
+                     doubles_of(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 8 * i))));
+  return i;
+}
+template <>
+inline int64_t from_integers<float>(char* __restrict out, const char* x, int64_t n) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 8 * i));
+    // Of larger ones the double would be rounded, too.
+    const __m256i above = _mm256_add_epi64(v, _mm256_set1_epi64x(int64_t{1} << 52));
+    if (_mm256_testz_si256(above, _mm256_set1_epi64x(-(int64_t{1} << 53)))) {
+      _mm_storeu_ps(reinterpret_cast<float*>(out + 4 * i), _mm256_cvtpd_ps(doubles_of(v)));
+      continue;
+    }
+    for (int64_t j = i; j < i + 4; j++) {
+      int64_t one;
+      memcpy(&one, x + 8 * j, 8);
+      const float rounded = static_cast<float>(one);
+      memcpy(out + 4 * j, &rounded, 4);
+    }
+  }
+  return i;
+}
+#else
+template <class T>
+inline int64_t from_integers(char*, const char*, int64_t) {
+  return 0;
+}
+#endif
+
 // The low halves of these, for memory of 32 bits and less. Where a number does not fit 32 bits,
 // the instruction gives INT32_MIN.
 template <class T>
@@ -122,33 +179,50 @@ TYCHO_INLINE int32_t low_integer1(T x) {
 }
 inline void to_low_integers(int32_t* __restrict out, const float* __restrict x, int64_t n) {
   int64_t i = 0;
-  bool fits = true;
+  // The next m; true if all of them fit.
 #if defined(TYCHO_LEVEL_v4)
   constexpr int64_t w = 16;
-  const auto some = [&]() __attribute__((always_inline)) {
-    const __m512i k = _mm512_maskz_cvttps_epi32(-1, _mm512_loadu_ps(x + i));
-    _mm512_storeu_si512(out + i, k);
-    fits = !_mm512_cmpeq_epi32_mask(k, _mm512_set1_epi32(INT32_MIN));
+  const auto some = [&](int64_t m) __attribute__((always_inline)) {
+    __mmask16 least = 0;
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + m; j += w) {
+      const __m512i k = _mm512_maskz_cvttps_epi32(-1, _mm512_loadu_ps(x + j));
+      _mm512_storeu_si512(out + j, k);
+      least |= _mm512_cmpeq_epi32_mask(k, _mm512_set1_epi32(INT32_MIN));
+    }
+    return !least;
   };
 #elif defined(TYCHO_LEVEL_v3)
   constexpr int64_t w = 8;
-  const auto some = [&]() __attribute__((always_inline)) {
-    const __m256i k = _mm256_cvttps_epi32(_mm256_loadu_ps(x + i));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), k);
-    fits = !_mm256_movemask_epi8(_mm256_cmpeq_epi32(k, _mm256_set1_epi32(INT32_MIN)));
+  const auto some = [&](int64_t m) __attribute__((always_inline)) {
+    __m256i least = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + m; j += w) {
+      const __m256i k = _mm256_cvttps_epi32(_mm256_loadu_ps(x + j));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + j), k);
+      least = _mm256_or_si256(least, _mm256_cmpeq_epi32(k, _mm256_set1_epi32(INT32_MIN)));
+    }
+    return static_cast<bool>(_mm256_testz_si256(least, least));
   };
 #else
   constexpr int64_t w = 4;
-  const auto some = [&]() __attribute__((always_inline)) {
-    const __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + i));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), k);
-    fits = !_mm_movemask_epi8(_mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN)));
+  const auto some = [&](int64_t m) __attribute__((always_inline)) {
+    __m128i least = _mm_setzero_si128();
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + m; j += w) {
+      const __m128i k = _mm_cvttps_epi32(_mm_loadu_ps(x + j));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + j), k);
+      least = _mm_or_si128(least, _mm_cmpeq_epi32(k, _mm_set1_epi32(INT32_MIN)));
+    }
+    return !_mm_movemask_epi8(least);
   };
 #endif
-  for (; i + w <= n; i += w) {
-    some();
-    for (int64_t j = i; !fits && j < i + w; j++) out[j] = low_integer1(x[j]);
-  }
+  const auto take = [&](int64_t m) __attribute__((always_inline)) {
+    for (; i + m <= n; i += m)
+      if (!some(m))
+        for (int64_t j = i; j < i + m; j++) out[j] = low_integer1(x[j]);
+  };
+  take(4 * w), take(w);
   for (; i < n; i++) out[i] = low_integer1(x[i]);
 }
 inline void to_low_integers(int32_t* __restrict out, const double* __restrict x, int64_t n) {
@@ -288,7 +362,10 @@ inline void load_contiguous(T* __restrict tile, const void* src, int64_t n) {
       load_contiguous<T, float>(tile + i, part, m);
     }
   } else {
-    for (int64_t i = 0; i < n; i++) {
+    int64_t i = 0;
+    if constexpr (same<S, int64_t> && (same<T, float> || same<T, double>))
+      i = from_integers<T>(reinterpret_cast<char*>(tile), p, n);
+    for (; i < n; i++) {
       S s;
       memcpy(&s, p + i * static_cast<int64_t>(sizeof(S)), sizeof(S));
       tile[i] = Convert<T, S>::in(s);
@@ -331,11 +408,14 @@ inline void store_contiguous(void* dst, const T* __restrict tile, int64_t n) {
       if constexpr (same<T, double>)
         to_odd(part, tile + i, m);
       else
-        for (int64_t j = 0; j < m; j++) part[j] = static_cast<float>(tile[i + j]);
+        load_contiguous<float, T>(part, tile + i, m);
       store_contiguous<float, S>(p + i * 2, part, m);
     }
   } else {
-    for (int64_t i = 0; i < n; i++) {
+    int64_t i = 0;
+    if constexpr (same<T, int64_t> && (same<S, float> || same<S, double>))
+      i = from_integers<S>(p, reinterpret_cast<const char*>(tile), n);
+    for (; i < n; i++) {
       S s = Convert<T, S>::out(tile[i]);
       memcpy(p + i * static_cast<int64_t>(sizeof(S)), &s, sizeof(S));
     }
