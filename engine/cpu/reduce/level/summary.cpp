@@ -57,20 +57,20 @@ template <class T>
 TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
   using L = Lane<T>;
   const L unit(static_cast<T>(plan.unit)), shift(static_cast<T>(-plan.center * plan.unit));
-  L sum(0), squares(0), zeros(0), low(kHuge<T>), high(-kHuge<T>);
-  const auto add = [&](L v) __attribute__((always_inline)) {
-    const L d = fma(v, unit, shift);
-    sum += d;
-    squares = fma(d, d, squares);
-    low = select(v < low, v, low);
-    high = select(v > high, v, high);
+  // Two of each: a sum waits for the one before it.
+  L sum[2] = {L(0), L(0)}, squares[2] = {L(0), L(0)}, zeros[2] = {L(0), L(0)};
+  L low(kHuge<T>), high(-kHuge<T>);
+  const auto add = [&](int64_t at, int k) __attribute__((always_inline)) {
+    const L v = L::load(x + at), d = fma(v, unit, shift);
+    sum[k] += d;
+    squares[k] = fma(d, d, squares[k]);
+    zeros[k] += number(v == L(0));
+    low = second_min(v, low);
+    high = second_max(v, high);
   };
   int64_t i = 0;
-  for (; i + L::size <= n; i += L::size) {
-    const L v = L::load(x + i);
-    add(v);
-    zeros += number(v == L(0));
-  }
+  for (; i + 2 * L::size <= n; i += 2 * L::size) add(i, 0), add(i + L::size, 1);
+  if (i + L::size <= n) add(i, 0), i += L::size;
   double rest_sum = 0, rest_squares = 0;
   int64_t rest_zeros = 0;
   for (; i < n; ++i) {
@@ -81,7 +81,8 @@ TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, Summar
     low = select(L(x[i]) < low, L(x[i]), low);
     high = select(L(x[i]) > high, L(x[i]), high);
   }
-  const double tile_sum = total(sum) + rest_sum, tile_squares = total(squares) + rest_squares;
+  const double tile_sum = total(sum[0] + sum[1]) + rest_sum,
+               tile_squares = total(squares[0] + squares[1]) + rest_squares;
   if (!is_finite(tile_sum) || !is_finite(tile_squares)) return measure_slowly(x, n, plan, part);
   T lows[L::size], highs[L::size];
   low.store(lows);
@@ -92,7 +93,7 @@ TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, Summar
   }
   part->sum += tile_sum;
   part->squares += tile_squares;
-  part->zero += static_cast<int64_t>(total(zeros)) + rest_zeros;
+  part->zero += static_cast<int64_t>(total(zeros[0] + zeros[1])) + rest_zeros;
   part->numbers += n;
 }
 
