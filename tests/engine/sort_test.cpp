@@ -130,25 +130,46 @@ TEST(Sorting, OfLongLinesIsStableForFewAndForManyValues) {
     EXPECT_EQ(values(op<"contiguous">(op<"transpose">(down[i], 0, 1))), values(along[i]));
 }
 
+// Few values, many, and such that float64's differ in their last bits only, between others that are far away.
+Tensor short_lines(const Sizes& shape, DType t, int kind) {
+  Tensor x = op<"mul">(noise(shape, DType::Float64), kind == 0 ? 4.0 : 100.0);
+  if (kind == 1 && t == DType::Int64) x = fn::mul(x, 1e13);  // as doubles tell apart
+  if (kind == 2) {
+    const Tensor near = fn::add(fn::mul(op<"round">(x), 0x1p-52), 1.0);
+    x = op<"where">(op<"gt">(x, 60.0), fn::mul(near, 1e300),
+                    op<"where">(op<"lt">(x, -60.0), -1e300, near));
+  }
+  if (is_floating(t)) x = op<"where">(op<"gt">(x, kind == 0 ? 3.0 : 90.0), kNan, x);
+  return op<"to.dtype">(kind == 2 ? x : op<"round">(x), t);
+}
+
 TEST(Sorting, OfManyShortLinesIsStableAtEveryLevel) {
   const cpu::Level best = cpu::level();
   for (cpu::Level level : {cpu::Level::x86_64, cpu::Level::v3, cpu::Level::v4}) {
     if (level > best) continue;
     cpu::force_level(level);
-    for (DType t : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16, DType::UInt8})
+    for (DType t : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16, DType::UInt8,
+                    DType::Float16, DType::Int32, DType::Int16, DType::Bool})
       for (const Sizes& shape :
            {Sizes{3, 5, 45}, Sizes{70, 16, 1}, Sizes{1, 17, 9}, Sizes{9, 1, 3}, Sizes{2, 3, 64},
-            Sizes{65, 2, 1}, Sizes{30, 30, 1}, Sizes{1, 45, 20}, Sizes{20, 64, 1}}) {
-        Tensor x = op<"mul">(noise(shape, DType::Float64), 4);
-        if (is_floating(t)) x = op<"where">(op<"gt">(x, 3.0), kNan, x);
-        x = op<"to.dtype">(op<"round">(x), t);
-        for (bool descending : {false, true}) {
-          const auto r = ops<"sort">(x, 1, descending);
-          EXPECT_EQ(values(r[1]), order_of(x, descending, shape[1])) << dtype_name(t);
-          for (int64_t k : {int64_t{1}, (shape[1] + 1) / 2})
-            EXPECT_EQ(values(ops<"topk">(x, k, 1, descending)[1]), order_of(x, descending, k));
+            Sizes{65, 2, 1}, Sizes{30, 30, 1}, Sizes{1, 45, 20}, Sizes{20, 64, 1}, Sizes{3, 65, 6},
+            Sizes{17, 130, 1}, Sizes{1, 255, 18}, Sizes{16, 256, 1}, Sizes{16, 257, 1}})
+        for (int kind : {0, 1, 2}) {
+          if (kind == 2 && t != DType::Float64) continue;
+          const Tensor x = short_lines(shape, t, kind);
+          for (bool descending : {false, true}) {
+            const auto r = ops<"sort">(x, 1, descending);
+            const V places = values(r[1]), sorted = values(r[0]);
+            ASSERT_EQ(places, order_of(x, descending, shape[1])) << dtype_name(t) << kind;
+            const V taken = values(op<"gather">(x, 1, r[1]));
+            for (size_t i = 0; i < taken.size(); ++i)
+              ASSERT_TRUE(sorted[i] == taken[i] || std::isnan(taken[i])) << dtype_name(t);
+            if (t == DType::Bool) continue;
+            for (int64_t k : {int64_t{1}, (shape[1] + 1) / 2})
+              ASSERT_EQ(values(ops<"topk">(x, k, 1, descending)[1]), order_of(x, descending, k))
+                  << dtype_name(t) << kind << descending << k;
+          }
         }
-      }
   }
   cpu::force_level(best);
 }

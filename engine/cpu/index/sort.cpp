@@ -22,7 +22,10 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
   }
   constexpr int64_t kTile = 512;
   alignas(64) char tile[kTile * 8];
-  const Lanes lanes = !is_floating(dtype) ? Lanes::I64 : sizeof(Key) == 8 ? Lanes::F64 : Lanes::F32;
+  const bool wide = sizeof(Key) == 8;
+  const Lanes lanes = is_floating(dtype) ? wide ? Lanes::F64 : Lanes::F32
+                      : wide             ? Lanes::I64
+                                         : Lanes::I32;
   for (int64_t i = 0; i < n; i += kTile) {
     const int64_t m = std::min(kTile, n - i);
     level_of::load_tile(static_cast<int>(lanes), static_cast<int>(dtype), tile,
@@ -36,9 +39,8 @@ void load_keys(DType dtype, const char* from, int64_t step, Key* keys, int64_t n
       level_of::double_keys(reinterpret_cast<const double*>(tile), keys + i, m, flip);
       continue;
     }
-    const int64_t* v = reinterpret_cast<const int64_t*>(tile);
-    for (int64_t k = 0; k < m; ++k)
-      keys[i + k] = static_cast<Key>(v[k]) ^ flip ^ Key { 1 } << (kKeyBits<Key> - 1);
+    const Key* const v = reinterpret_cast<const Key*>(tile);
+    for (int64_t k = 0; k < m; ++k) keys[i + k] = v[k] ^ flip ^ Key { 1 } << (kKeyBits<Key> - 1);
   }
 }
 template void load_keys(DType, const char*, int64_t, uint32_t*, int64_t, uint32_t);

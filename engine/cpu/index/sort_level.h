@@ -4,8 +4,8 @@
 #include "engine/cpu/level.h"
 
 namespace tycho::cpu {
-// Lines that are sorted side by side, and the most elements of one.
-constexpr int kSortColumns = 64, kSortShort = 64;
+// Lines that are sorted side by side, and the most elements of one, whose number has these bits.
+constexpr int kSortColumns = 16, kSortShort = 256, kSortBits = 8;
 __extension__ typedef unsigned __int128 WideItem;
 constexpr int kCollect = 16;  // keys that are looked at together
 // Up to here comparing all keys with all is quicker than moving them often; without AVX2 less than half as far.
@@ -28,6 +28,9 @@ TYCHO_LEVELS(void, sort_columns_u32,
              (uint32_t * keys, uint32_t* numbers, int64_t rows, int64_t keep, int64_t columns))
 TYCHO_LEVELS(void, sort_columns_u64,
              (uint64_t * keys, uint64_t* numbers, int64_t rows, int64_t keep, int64_t columns))
+// Sorts all columns of such a tile of numbers, of which no two in a column are equal; of 64 bits, less than 2^63.
+TYCHO_LEVELS(void, sort_items_u32, (uint32_t * items, int64_t rows))
+TYCHO_LEVELS(void, sort_items_u64, (uint64_t * items, int64_t rows))
 // The place from 0 of each of at most kRanked keys in their order, equal ones in theirs.
 TYCHO_LEVELS(void, rank_keys, (const uint32_t* keys, int n, int32_t* places))
 // Items (key, number) of the keys from *at on that are below the limit, behind the `have` that items holds, as long as

@@ -98,6 +98,59 @@ void sort_columns(Key* keys, Key* numbers, int64_t rows, int64_t keep, int64_t c
   }
 }
 
+// Puts the smaller of two in the first one's place. (Comparisons of 64 bits are signed where there is no instruction
+// for the minimum.)
+template <class Key>
+TYCHO_INLINE void in_order(typename Keys<Key>::V* a, typename Keys<Key>::V* b) {
+  using V = typename Keys<Key>::V;
+  const V x = *a, y = *b;
+#if defined(TYCHO_LEVEL_v4)
+  if constexpr (sizeof(Key) == 4) {
+    *a = (V)_mm512_maskz_min_epu32(-1, (__m512i)x, (__m512i)y);
+    *b = (V)_mm512_maskz_max_epu32(-1, (__m512i)x, (__m512i)y);
+  } else {
+    *a = (V)_mm512_maskz_min_epu64(-1, (__m512i)x, (__m512i)y);
+    *b = (V)_mm512_maskz_max_epu64(-1, (__m512i)x, (__m512i)y);
+  }
+#elif defined(TYCHO_LEVEL_v3)
+  if constexpr (sizeof(Key) == 4) {
+    *a = (V)_mm256_min_epu32((__m256i)x, (__m256i)y);
+    *b = (V)_mm256_max_epu32((__m256i)x, (__m256i)y);
+  } else {
+    const __m256i above = _mm256_cmpgt_epi64((__m256i)x, (__m256i)y);
+    *a = (V)_mm256_blendv_epi8((__m256i)x, (__m256i)y, above);
+    *b = (V)_mm256_blendv_epi8((__m256i)y, (__m256i)x, above);
+  }
+#else
+  const auto above = x > y;
+  *a = above ? y : x;
+  *b = above ? x : y;
+#endif
+}
+
+// The same comparisons whatever the items are: Batcher's merge exchange (Knuth, The Art of Computer Programming 3,
+// algorithm 5.2.2M).
+template <class Key>
+void sort_items(Key* items, int64_t rows) {
+  using V = typename Keys<Key>::V;
+  constexpr int kLane = TYCHO_LANE_BYTES / sizeof(Key);
+  int64_t top = 1;
+  while (2 * top < rows) top *= 2;
+  V v[kSortShort];
+  for (int c = 0; c < kSortColumns; c += kLane) {
+    for (int64_t i = 0; i < rows; ++i) memcpy(&v[i], items + i * kSortColumns + c, sizeof(V));
+    for (int64_t p = top; p > 0; p /= 2)
+      for (int64_t q = top, r = 0, d = p;; d = q - p, q /= 2, r = p) {
+        for (int64_t first = r; first + d < rows; first += 2 * p) {
+          const int64_t last = first + p < rows - d ? first + p : rows - d;
+          for (int64_t i = first; i < last; ++i) in_order<Key>(&v[i], &v[i + d]);
+        }
+        if (q == p) break;
+      }
+    for (int64_t i = 0; i < rows; ++i) memcpy(items + i * kSortColumns + c, &v[i], sizeof(V));
+  }
+}
+
 // A bit for each of kCollect keys that is below the limit.
 TYCHO_INLINE uint32_t below(const uint32_t* keys, uint32_t limit) {
 #if defined(TYCHO_LEVEL_v4)
@@ -156,6 +209,8 @@ void sort_columns_u64(uint64_t* keys, uint64_t* numbers, int64_t rows, int64_t k
                       int64_t columns) {
   sort_columns(keys, numbers, rows, keep, columns);
 }
+void sort_items_u32(uint32_t* items, int64_t rows) { sort_items(items, rows); }
+void sort_items_u64(uint64_t* items, int64_t rows) { sort_items(items, rows); }
 int64_t collect_below_u32(const uint32_t* keys, int64_t* at, int64_t n, uint32_t limit,
                           uint64_t* items, int64_t have, int64_t room) {
   return collect_below(keys, at, n, limit, items, have, room);
