@@ -337,5 +337,42 @@ TEST(Scans, CarryInDoubleAndKeepInfinities) {
   EXPECT_TRUE(std::isnan(values(r[0])[5]));
 }
 
+// The carry of each column by itself, in double or in the integers' own type.
+TEST(Scans, OfColumnsAddDownEachAlone) {
+  for (cpu::Level l : kLevels) {
+    const AtLevel at(l);
+    for (DType t : {DType::Float32, DType::Float64, DType::Int64, DType::BFloat16})
+      for (const int64_t cols : {2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 33, 40, 41, 70})
+        for (const int64_t n : {1, 2, 13}) {
+          const int64_t outer = 3;
+          const Tensor x = op<"to.dtype">(
+              op<"mul">(noise({outer, n, cols}, DType::Float64), t == DType::Int64 ? 9.0 : 1.3), t);
+          const V v = values(x);
+          for (int what = 0; what < 3; ++what) {
+            const Tensor y = what == 0   ? op<"cumsum">(x, 1)
+                             : what == 1 ? op<"cumprod">(x, 1)
+                                         : op<"cumsum_from_end">(x, 1);
+            V want(v.size());
+            for (int64_t o = 0; o < outer; ++o)
+              for (int64_t j = 0; j < cols; ++j) {
+                double carry = what == 1;
+                for (int64_t k = 0; k < n; ++k) {
+                  const int64_t row = what == 2 ? n - 1 - k : k;
+                  const auto place = static_cast<size_t>((o * n + row) * cols + j);
+                  carry = what == 1 ? carry * v[place] : carry + v[place];
+                  want[place] = t == DType::Float32 ? static_cast<float>(carry) : carry;
+                }
+              }
+            if (t == DType::BFloat16) {  // by way of float32
+              Tensor exact = empty(x.shape(), DType::Float64);
+              std::copy(want.begin(), want.end(), exact.host<double>());
+              want = values(op<"to.dtype">(op<"to.dtype">(exact, DType::Float32), t));
+            }
+            ASSERT_EQ(values(y), want) << dtype_name(t) << " " << n << " x " << cols << " " << what;
+          }
+        }
+  }
+}
+
 }  // namespace
 }  // namespace tycho

@@ -215,12 +215,106 @@ void all_rows(bool reverse, const void* px, void* py, int64_t n, int64_t rows) {
   for (; r < rows; ++r) run<T, op>(reverse, x + r * n, y + r * n, n);
 }
 
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+// A lane of the carry's type from and to as many elements.
+template <class T>
+TYCHO_INLINE Lane<typename SlotOf<T>::S> load_wide(const T* x) {
+  if constexpr (!__is_same(T, float))
+    return Lane<T>::load(x);
+  else
+#if defined(TYCHO_LEVEL_v4)
+    return F64((F64::V)_mm512_maskz_cvtps_pd(-1, _mm256_loadu_ps(x)));
+#else
+    return F64((F64::V)_mm256_cvtps_pd(_mm_loadu_ps(x)));
+#endif
+}
+template <class T>
+TYCHO_INLINE void store_wide(T* y, Lane<typename SlotOf<T>::S> v) {
+  if constexpr (!__is_same(T, float))
+    v.store(y);
+  else
+#if defined(TYCHO_LEVEL_v4)
+    _mm256_storeu_ps(y, _mm512_maskz_cvtpd_ps(-1, (__m512d)v.v));
+#else
+    _mm_storeu_ps(y, _mm256_cvtpd_ps((__m256d)v.v));
+#endif
+}
+
+template <ScanOp op, class L>
+TYCHO_INLINE L next_lane(L carry, L x) {
+  return op == ScanOp::Prod ? carry * x : carry + x;
+}
+
+// So few lanes of columns at once that their carries stay in registers: from memory each would wait for the store
+// before it.
+template <class T, ScanOp op, int lanes>
+void few_columns(const T* x, int64_t x_step, T* y, int64_t y_step, int64_t n) {
+  using S = typename SlotOf<T>::S;
+  using L = Lane<S>;
+  L carry[lanes];
+#pragma GCC unroll 4
+  for (L& c : carry) c = L(start<op, S>());
+  for (int64_t k = 0; k < n; ++k, x += x_step, y += y_step)
+#pragma GCC unroll 4
+    for (int u = 0; u < lanes; ++u) {
+      carry[u] = next_lane<op>(carry[u], load_wide(x + u * L::size));
+      store_wide(y + u * L::size, carry[u]);
+    }
+}
+// The last ones, of less than a lane.
+template <class T, ScanOp op>
+void last_columns(const T* x, int64_t x_step, T* y, int64_t y_step, int64_t n, int64_t cols) {
+  using S = typename SlotOf<T>::S;
+#if defined(TYCHO_LEVEL_v4)
+  using L = Lane<S>;
+  const auto mask = static_cast<__mmask8>((1 << cols) - 1);
+  L carry(start<op, S>());
+  for (int64_t k = 0; k < n; ++k, x += x_step, y += y_step) {
+    if constexpr (__is_same(T, float)) {
+      const __m512d v = _mm512_maskz_cvtps_pd(-1, _mm256_maskz_loadu_ps(mask, x));
+      carry = next_lane<op>(carry, L((typename L::V)v));
+      _mm256_mask_storeu_ps(y, mask, _mm512_maskz_cvtpd_ps(-1, (__m512d)carry.v));
+    } else {
+      carry = next_lane<op>(carry, L((typename L::V)_mm512_maskz_loadu_epi64(mask, x)));
+      _mm512_mask_storeu_epi64(y, mask, (__m512i)carry.v);
+    }
+  }
+#else
+  for (int64_t j = 0; j < cols; ++j) {
+    S carry = start<op, S>();
+    for (int64_t k = 0; k < n; ++k)
+      y[k * y_step + j] =
+          static_cast<T>(carry = next<op, S>(carry, static_cast<S>(x[k * x_step + j])));
+  }
+#endif
+}
+template <class T, ScanOp op>
+void narrow_columns(bool reverse, const T* x, int64_t x_step, T* y, int64_t y_step, int64_t n,
+                    int64_t all) {
+  if (reverse) x += (n - 1) * x_step, y += (n - 1) * y_step, x_step = -x_step, y_step = -y_step;
+  constexpr int w = Lane<typename SlotOf<T>::S>::size;
+  const auto take = [&]<int lanes>() __attribute__((always_inline)) {
+    for (; all >= lanes * w; all -= lanes * w, x += lanes * w, y += lanes * w)
+      few_columns<T, op, lanes>(x, x_step, y, y_step, n);
+  };
+  take.template operator()<4>(), take.template operator()<2>(), take.template operator()<1>();
+  if (all > 0) last_columns<T, op>(x, x_step, y, y_step, n, all);
+}
+#endif
+
 constexpr int kBlock = 2048;  // columns whose carries stay in the first-level cache
+constexpr int kFewColumns = 40;
 
 template <class T, ScanOp op>
 void columns(bool reverse, const void* px, int64_t x_step, void* py, int64_t y_step, int64_t n,
              int64_t all) {
   using S = typename SlotOf<T>::S;
+#if defined(TYCHO_LEVEL_v3) || defined(TYCHO_LEVEL_v4)
+  if constexpr (op != ScanOp::LogSumExp)
+    if (all <= kFewColumns)
+      return narrow_columns<T, op>(reverse, static_cast<const T*>(px), x_step, static_cast<T*>(py),
+                                   y_step, n, all);
+#endif
   for (int64_t first = 0; first < all; first += kBlock) {
     const int64_t cols = all - first < kBlock ? all - first : kBlock;
     S carry[kBlock];
