@@ -4,6 +4,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/cpu/level.h"
+#include "tests/engine/levels.h"
 #include "tests/engine/numeric.h"
 
 namespace tycho {
@@ -145,6 +146,38 @@ TEST(Conv, AgreesAtEveryLevelAndOnThreads) {
   }
   cpu::force_level(best);
   set_num_threads(before);
+}
+
+// A few microseconds of work, which threads share, too: the same bits, forward and in the input's gradient.
+TEST(Conv, OfFewNumbersIsTheSameOnAnyThreads) {
+  at_each_level([] {
+    const int before = get_num_threads();
+    for (const Case& c :
+         std::vector<Case>{{{8, 1, 10, 37}, {347, 1, 1, 1}, {2, 2}, {0, 0}, {1, 1}},
+                           {{4, 3, 32, 32}, {16, 3, 3, 3}, {1, 1}, {0, 0}, {1, 1}},
+                           {{4, 3, 32, 32}, {64, 3, 2, 2}, {2, 2}, {0, 0}, {1, 1}},
+                           {{1, 16, 14, 14}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}},
+                           {{2, 8, 20, 20}, {8, 8, 3, 3}, {1, 1}, {0, 0}, {1, 1}},
+                           {{8, 1, 28, 28}, {6, 1, 5, 5}, {1, 1}, {0, 0}, {1, 1}},
+                           {{16, 2, 1, 504}, {20, 2, 1, 1}, {1, 1}, {0, 0}, {1, 1}},
+                           {{16, 2, 1, 504}, {20, 2, 1, 5}, {1, 1}, {0, 0}, {1, 1}}})
+      for (const DType t : {DType::Float32, DType::Float64, DType::BFloat16}) {
+        Source s;
+        const Tensor x = as_leaf(random(s, c.x, t)), w = as_leaf(random(s, c.w, t));
+        std::vector<Tensor> first;
+        for (const int threads : {1, 2, 3, 7}) {
+          set_num_threads(threads);
+          const Tensor y = conv2d(x, w, Tensor(), c);
+          std::vector<Tensor> all = grad::gradients({y}, {x}, {op<"ones_like">(y)}, {});
+          all.push_back(y);
+          if (threads == 1) first = all;
+          for (size_t k = 0; k < all.size(); ++k)
+            EXPECT_EQ(values(all[k]), values(first[k]))
+                << to_string(c.w) << dtype_name(t) << threads << " " << k;
+        }
+        set_num_threads(before);
+      }
+  });
 }
 
 // Every kernel there is, by chance: few channels and many, long lines and short ones, steps, dilation

@@ -237,7 +237,13 @@ TEST(Matmul, OfFewRowsOrColumnsIsTheSameOnAnyThreads) {
                                                                        {42, 1480, 2},
                                                                        {3, 40000, 4},
                                                                        {9, 9001, 12},
-                                                                       {64, 700, 96}}) {
+                                                                       {64, 700, 96},
+                                                                       {64, 64, 64},
+                                                                       {81, 80, 79},
+                                                                       {90, 100, 90},
+                                                                       {1277, 7, 43},
+                                                                       {500, 20, 40},
+                                                                       {64, 784, 10}}) {
         const Tensor a = random(s, {m, k}, d), wide = random(s, {k, n + 3}, d);
         const Tensor b = alias(wide, {k, n}, {n + 3, 1}, 2), w = random(s, {n, k}, d);
         const Tensor bias = random(s, {n}, d);

@@ -91,7 +91,9 @@ TEST(Sums, OfMasksCountThem) {
 
 TEST(Sums, DoNotDependOnTheNumberOfThreads) {
   const int before = get_num_threads();
-  for (const Sizes& shape : {Sizes{1000003}, Sizes{700, 999}, Sizes{300000, 3}}) {
+  for (const Sizes& shape :
+       {Sizes{1000003}, Sizes{700, 999}, Sizes{300000, 3}, Sizes{1418, 180}, Sizes{300, 200},
+        Sizes{20, 2000}, Sizes{50, 700, 9}, Sizes{257, 105, 6}}) {
     const Tensor x = noise(shape);
     std::vector<V> runs;
     for (int threads : {1, 2, 3}) {

@@ -45,14 +45,15 @@ struct Parts {
   int64_t count, each;  // parts of an image, results in one
 
   explicit Parts(const FewChannels& few) : p(few), d(few.out[1] > 1 ? 1 : 2) {
-    constexpr int64_t kLeast[] = {0, 4, 64}, kWork = 1 << 19;
+    constexpr int64_t kLeast[] = {0, 4, 64}, kWork = 1 << 18;
     const bool flat = p.in[0] == 1 && p.out[0] == 1 && p.kernel[0] == 1 &&
                       (d == 1 || (p.in[1] == 1 && p.kernel[1] == 1));
     const int64_t threads = get_num_threads(), units = p.images * p.groups;
     const int64_t work = p.channels * p.out_channels * taps_of(p) * p.out[1] * p.out[2];
     count = static_cast<int64_t>(room_of(p) / kNearRoom) + 1;
-    if (threads > 1 && units < 2 * threads && units * work >= kWork)
-      count = std::max(count, (2 * threads + units - 1) / units);
+    const int64_t want =
+        std::min(2 * threads, units * work / kWork);  // parts of some 3 us and more
+    if (threads > 1 && units < want) count = std::max(count, (want + units - 1) / units);
     count = flat ? std::clamp<int64_t>(count, 1, std::max<int64_t>(1, p.out[d] / kLeast[d])) : 1;
     each = (p.out[d] + count - 1) / count;
     const int64_t twice = (p.kernel[d] - 1) * p.dilation[d];  // lines that are read for two parts

@@ -61,8 +61,11 @@ struct ConvCut {
   // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
   ConvCut(const ConvKey& k, int64_t want, double most) : whole(k) {
     const double work = work_of(k), image = work / static_cast<double>(k.images);
-    const bool little = work + 8 * moved_by(k) < 1 << 19;  // one moved takes as long as some eight
-    if (little) want = 1;
+    // Of pieces there are none of less than some 3 us; one number moved takes as long as some eight multiply-adds.
+    constexpr double kLeast = 1 << 18;
+    const double all_work = work + 8 * moved_by(k);
+    const bool little = all_work < 2 * kLeast;
+    want = std::clamp<int64_t>(static_cast<int64_t>(all_work / kLeast), 1, want);
     images = std::max<int64_t>(1, (k.images + want - 1) / want);
     images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
     d = k.in[1] == 1 && k.out[1] == 1 && k.kernel[1] == 1 && k.front[1] == 0 ? 2 : 1;
