@@ -146,6 +146,11 @@ bool product_by_ours(const Convolution& v, Pass pass) {
   if (v.dtype != DType::Float32) return pass == Pass::Forward && pairs_by_ours(v);
   if (pass == Pass::Forward && w.out[2] <= kShortLine) return true;
   const int64_t in = w.channels / v.groups, out = v.out_channels / v.groups;
+  // Of few inputs it takes up to three times as long where a window's middle may lie outside of the line.
+  const int64_t reach = (w.kernel[2] - 1) * w.dilation[2] + 1;
+  if (pass == Pass::Forward && level() == Level::v4 && v.groups == 1 && in <= kFewInputs &&
+      2 * w.pad[2] >= reach)
+    return true;
   if (v.groups == 1 && in <= kFewInputs && out >= kManyOutputs) return true;
   if (pass == Pass::Input && in < kFewInputs && out >= kSomeOutputs)
     return out >= kManyOutputs || !few_result_channels(v, true);
