@@ -184,6 +184,10 @@ bool few_result_channels(const Convolution& c, bool gradient) {
     if (gradient && (w.stride[d] != 1 || w.pad[d] > (w.kernel[d] - 1) * w.dilation[d]))
       return false;
   }
+  // A gradient whose kernel is longer than what it came from: nearly all of its sums would be of zeros.
+  constexpr int64_t kMostZeros = 3;
+  if (gradient && w.in[0] * w.in[1] * w.in[2] > kMostZeros * w.out[0] * w.out[1] * w.out[2])
+    return false;
   const FewChannels p = describe(c, gradient);
   if (p.out_channels < 1 || p.out_channels > FewChannels::kMost || p.channels < 1) return false;
   // Channels by themselves fill lanes where there are enough of them.

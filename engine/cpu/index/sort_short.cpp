@@ -6,6 +6,8 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/along.h"
 #include "engine/cpu/index/sort.h"
+#include "engine/ops/shape/create.h"
+#include "engine/ops/table/apply.h"
 
 namespace tycho::cpu {
 namespace {
@@ -190,6 +192,11 @@ void with_keys(DType dtype, F&& f) {
       return f(uint64_t{}, uint64_t{});
   }
 }
+// Lines of one element.
+void take_only(const Tensor& x, const Tensor& values, const Tensor& positions) {
+  copy_raw(values, alias(x, values.shape(), row_major(values.shape()), x->offset));
+  fill_raw(positions, int64_t{1});
+}
 bool are_short(const Cut& cut) {
   constexpr int64_t kFewest = 8;
   if (cut.n <= kInserted) return cut.rows >= kFewest;
@@ -201,6 +208,7 @@ bool are_short(const Cut& cut) {
 bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tensor& values,
                       const Tensor& positions) {
   const Cut cut(x, dim), out(values, dim);
+  if (cut.n == 1 && out.n == 1) return take_only(x, values, positions), true;
   if (!are_short(cut)) return false;
   with_keys(x.dtype(), [&]<class Key, class T>(Key, T) {
     sort_lines<Key, T>(x, cut, descending, values, positions, out);
@@ -211,6 +219,7 @@ bool sort_short_lines(const Tensor& x, int64_t dim, bool descending, const Tenso
 bool pick_short_lines(const Tensor& x, int64_t dim, int64_t k, Nans nans, const Tensor& values,
                       const Tensor& positions) {
   const Cut cut(x, dim);
+  if (cut.n == 1) return take_only(x, values, positions), true;
   if (!are_short(cut)) return false;
   with_keys(x.dtype(), [&]<class Key, class T>(Key, T) {
     pick_lines<Key, T>(x, cut, k, nans, values, positions);
