@@ -11,8 +11,10 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/parallel.h"
 #include "engine/cpu/blocks.h"
+#include "engine/cpu/conv/conv_depthwise.h"
 #include "engine/cpu/conv/conv_direct.h"
 #include "engine/cpu/conv/conv_reach.h"
+#include "engine/cpu/conv/conv_sums.h"
 #include "engine/cpu/elementwise/transpose.h"
 #include "engine/cpu/matmul/gemm.h"
 #include "engine/cpu/scratch.h"
@@ -114,76 +116,10 @@ void times_panels(const Plan& p, int64_t rows, int64_t n, int64_t k, const void*
   }
 }
 
-// One filter per channel: a product of matrices would have a single column.
-bool depthwise(const Convolution& c) {
-  const Window& w = c.window;
-  return c.groups == w.channels && c.out_channels == w.channels && c.groups > 1 &&
-         w.bands() * w.kernel[2] <= kDepthwiseTaps;
-}
-int64_t taps_of(const Convolution& c) { return c.window.bands() * c.window.kernel[2]; }
-int type_of(const Convolution& c) {
-  return c.dtype == DType::Float32 ? 0 : c.dtype == DType::Float64 ? 1 : 2;
-}
-constexpr int64_t kDepthwiseWork = 1 << 16;  // multiply-adds a chunk
-
-// Forward, or the gradient of the input (`to`) from that of the result.
-void depthwise_sums(const Convolution& c, bool back, const void* from, const void* w,
-                    const void* bias, void* to) {
-  const Window& win = c.window;
-  const int64_t* const lines = back ? win.in : win.out;
-  const int64_t taps = taps_of(c), work = std::max(win.in[2], win.out[2]) * win.channels * taps;
-  const int size = dtype_size(c.dtype);
-  const Scratch turned(static_cast<size_t>(taps * win.channels * size));
-  level_of::transpose(size, int64_t{1}, win.channels, taps, w, static_cast<void*>(turned.data()));
-  parallel_for(win.images * lines[0] * lines[1],
-               std::max<int64_t>(1, kDepthwiseWork / std::max<int64_t>(1, work)),
-               [&](int64_t begin, int64_t end) {
-                 level_of::depthwise_lines(type_of(c), static_cast<const Window*>(&win), back, from,
-                                           static_cast<const void*>(turned.data()), bias, to, begin,
-                                           end);
-               });
-}
-
-template <class T>
-void add_up(T* to, const T* from, int64_t n) {
-  parallel_for(n, 1 << 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
-  });
-}
-void add_up(const Convolution& c, void* to, const void* from, int64_t n) {
-  if (c.dtype == DType::Float32)
-    add_up(static_cast<float*>(to), static_cast<const float*>(from), n);
-  else if (c.dtype == DType::Float64)
-    add_up(static_cast<double*>(to), static_cast<const double*>(from), n);
-  else
-    add_up(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), n);
-}
-
-// Parts of the lines are summed apart and added in order.
-void depthwise_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
-  const Window& win = c.window;
-  const int64_t taps = taps_of(c), numel = taps * win.channels;
-  const int size = dtype_size(c.dtype);
-  const int64_t lines = win.images * win.out[0] * win.out[1];
-  const int64_t parts = std::clamp<int64_t>(get_num_threads(), 1, std::max<int64_t>(1, lines));
-  const Scratch sums(static_cast<size_t>(parts * numel * size));
-  std::memset(sums.data(), 0, parts * numel * size);
-  parallel_for(parts, 1, [&](int64_t first, int64_t last) {
-    for (int64_t part = first; part < last; ++part)
-      level_of::depthwise_weight(type_of(c), &win, y, x,
-                                 static_cast<void*>(sums.data() + part * numel * size),
-                                 lines * part / parts, lines * (part + 1) / parts);
-  });
-  for (int64_t part = 1; part < parts; ++part)
-    add_up(c, sums.data(), sums.data() + part * numel * size, numel);
-  level_of::transpose(size, int64_t{1}, taps, win.channels, static_cast<const void*>(sums.data()),
-                      w);
-}
-
 }  // namespace
 
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y) {
-  if (depthwise(c)) return depthwise_sums(c, false, x, w, bias, y);
+  if (is_depthwise(c)) return depthwise_sums(c, false, x, w, bias, y);
   conv_direct(c, x, w, bias, y);
 }
 
@@ -241,7 +177,7 @@ constexpr int64_t kSharedWork = 1 << 22;          // multiply-adds of an image
 constexpr size_t kMostShared = size_t{64} << 20;  // bytes
 
 void conv_backward_input(const Convolution& c, const void* y, const void* w, void* x) {
-  if (depthwise(c)) return depthwise_sums(c, true, y, w, nullptr, x);
+  if (is_depthwise(c)) return depthwise_sums(c, true, y, w, nullptr, x);
   if (gradient_as_forward(c)) return backward_as_forward(c, y, w, x);
   const Plan p(c, 1 << 20, 192, 196 << 10);
   const Window& win = c.window;
@@ -395,7 +331,7 @@ struct Turned {
 }  // namespace
 
 void conv_backward_weight(const Convolution& c, const void* y, const void* x, void* w) {
-  if (depthwise(c)) return depthwise_backward_weight(c, y, x, w);
+  if (is_depthwise(c)) return depthwise_backward_weight(c, y, x, w);
   const Plan p(c, 1 << 20, 256, 384 << 10);
   const Window& win = c.window;
   const int64_t pixels = win.images * win.in[0] * win.in[1] * win.in[2];

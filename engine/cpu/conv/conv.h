@@ -35,6 +35,8 @@ struct Convolution {
   int64_t groups, out_channels;
 };
 
+inline int64_t taps_of(const Convolution& c) { return c.window.bands() * c.window.kernel[2]; }
+
 // x: [images, in.., channels]; w: [out_channels, kernel.., channels / groups];
 // y: [images, out.., out_channels]; bias may be null.
 void conv_forward(const Convolution& c, const void* x, const void* w, const void* bias, void* y);
