@@ -49,10 +49,11 @@ void each_short_run(const Walk& w, F&& f) {
 // dimension only, so they keep their order. Along a last dimension of the positions nothing but rows is walked,
 // and shorter ones will do; those that `combine` wait for each other in a row.
 Walk long_runs_of(const Impl* const* tensors, bool combine) {
-  constexpr int64_t kShort = 16, kMostInside = 8192;
+  constexpr int64_t kShort = 16, kBeside = 6, kMostInside = 8192;
   Walk w = make_walk(tensors, 3);
   const int last = w.rank - 1;
-  const int64_t least = w.stride[1][last] != 0 ? kShort : combine ? 6 : 4;
+  const bool beside = w.stride[0][last] == 1 && w.stride[1][last] == 1 && w.stride[2][last] == 1;
+  const int64_t least = beside ? kBeside : w.stride[1][last] != 0 ? kShort : combine ? 6 : 4;
   for (int d = last - 1; d >= 0 && w.size[last] < least; --d)
     if (w.size[d] >= kShort && w.size[d] <= kMostInside) {
       std::swap(w.size[d], w.size[last]);
@@ -71,6 +72,14 @@ void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t
     const T* f = from + offset[2];
     if (sp == 1 && st == 0 && step == 1 && sf == 1) {  // along the last dimension
       for (int64_t i = 0; i < n; ++i) t[q[i] - 1] = combined<C>(t[q[i] - 1], f[i]);
+      return;
+    }
+    if (sp == 1 && st == 1 && sf == 1) {  // rows beside each other
+      T* const before = t - step;
+      for (int64_t i = 0; i < n; ++i) {
+        T& at = before[i + q[i] * step];
+        at = combined<C>(at, f[i]);
+      }
       return;
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -183,6 +192,11 @@ void gather(Call& c) {
         T* t = to + offset[2];
         if (sp == 1 && sx == 0 && step == 1 && so == 1) {  // along the last dimension
           for (int64_t i = 0; i < n; ++i) t[i] = f[q[i] - 1];
+          return;
+        }
+        if (sp == 1 && sx == 1 && so == 1) {  // rows beside each other
+          const T* const before = f - step;
+          for (int64_t i = 0; i < n; ++i) t[i] = before[i + q[i] * step];
           return;
         }
         for (int64_t i = 0; i < n; ++i) t[i * so] = f[i * sx + (q[i * sp] - 1) * step];
