@@ -72,6 +72,8 @@ void by_runs(const Folder& folder, FoldSink sink) {
         m = std::min(last_kept.size - (i + k) % last_kept.size, n - k);
         if (p.folded_rank <= 1 && p.depth > 0 && p.depth <= kTile / 2)
           folder.fold_each(base(i + k), last_kept.in, m, s + k, kBlock);
+        else if (p.depth > 0 && folder.folds_together())
+          folder.fold_together(base(i + k), last_kept.in, m, s + k, kBlock);
         else
           for (int64_t j = 0; j < m; ++j)
             folder.fold_run(base(i + k) + j * last_kept.in, 0, p.depth, s + k + j, kBlock);

@@ -111,16 +111,19 @@ struct Folder {
   }
   int64_t inner_step() const { return plan.folded_rank ? plan.folded[plan.folded_rank - 1].in : 1; }
 
+  // Many runs of some elements: each place in them is a column, and the columns are joined.
+  bool runs_are_columns(int64_t begin, int64_t end) const {
+    if (plan.folded_rank < 2 || f->components == 2) return false;
+    const int64_t run = plan.folded[plan.folded_rank - 1].size;
+    return run >= kLeastColumns && run <= kMostColumns && begin % run == 0 &&
+           (end - begin) / run >= kFewRows;
+  }
   void fold_run(int64_t base, int64_t begin, int64_t end, Slot* s, int64_t cap) const {
     const int64_t step = inner_step();
-    if (plan.folded_rank > 1 && f->components != 2) {
-      // Many runs of some elements: each place in them is a column, and the columns are joined.
+    if (runs_are_columns(begin, end)) {
       const int64_t run = plan.folded[plan.folded_rank - 1].size;
-      if (run >= kLeastColumns && run <= kMostColumns && begin % run == 0 &&
-          (end - begin) / run >= kFewRows) {
-        fold_as_columns(base, begin / run, end / run, s, cap);
-        begin = end / run * run;
-      }
+      fold_as_columns(base, begin / run, end / run, s, cap);
+      begin = end / run * run;
     }
     if (plan.folded_rank > 1 && plan.folded[plan.folded_rank - 1].size < fold_sizes::kShortRun)
       return fold_short_runs(base, begin, end, s, cap);
@@ -265,6 +268,19 @@ struct Folder {
                               n);
       f->each(tile, n, m, n, s + i, cap);
     }
+  }
+  // Of several dimensions: the runs of all results for one place in the outer ones, then for the next, as they lie.
+  // (Sums of floats gain by it whatever their runs; for others columns, or joined short runs, are quicker.)
+  bool folds_together() const {
+    if (!direct || plan.folded_rank < 2 || inner_step() != 1) return false;
+    return f->halves || (!runs_are_columns(0, plan.depth) &&
+                         plan.folded[plan.folded_rank - 1].size >= fold_sizes::kShortRun);
+  }
+  void fold_together(int64_t base, int64_t far, int64_t count, Slot* s, int64_t cap) const {
+    const int outer = plan.folded_rank - 1;
+    const int64_t n = plan.folded[outer].size, places = plan.depth / n;
+    for (int64_t i = 0; i < places; ++i)
+      f->each(at(base + place_of(plan.folded, outer, i).in), far, count, n, s, cap);
   }
   // Narrow rows, one after the other or a few elements apart: `group` of them are taken for one row,
   // and their columns joined after.
