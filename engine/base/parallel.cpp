@@ -345,16 +345,6 @@ int64_t even_grain(int64_t n, int64_t grain, int64_t unit) {
   return (each + unit - 1) / unit * unit;
 }
 
-int64_t even_columns(int64_t columns, int64_t most, int64_t outer, int64_t depth, int64_t task) {
-  constexpr int64_t kFewest = 64;
-  const int64_t threads = get_num_threads();
-  if (threads == 1 || most <= kFewest || columns <= kFewest || outer >= threads) return most;
-  const int64_t tasks = std::min(2 * threads, outer * columns * depth / task);
-  if (outer * ((columns - 1) / most + 1) >= tasks) return most;
-  const int64_t each = columns * outer / tasks;
-  return std::min(most, (each + kFewest - 1) / kFewest * kFewest);
-}
-
 void detail::run_region(int64_t n, int64_t grain, Body body, Interrupts interrupts) {
   grain = std::max<int64_t>(grain, 1);
   const bool poll = interrupts == Interrupts::Poll && interrupts_held == 0 && !in_region;

@@ -52,9 +52,5 @@ void parallel_for(int64_t n, int64_t grain, F&& body, Interrupts interrupts = In
 // A grain for loops whose chunks may begin anywhere: no more than `grain`, but for rounding up to `unit`, and as
 // many chunks of one size for every thread. (Of 1.3 grains one of two threads had three times the other's work.)
 int64_t even_grain(int64_t n, int64_t grain, int64_t unit = 64);
-// How many columns are folded at a time, of `outer` matrices: `most`, or fewer, 64 and more, where there would be
-// no block for every thread. `depth` elements in a column, `task` in a block that pays. (Not for loops that write
-// as many columns: at a block's edge two threads would share a line of the cache in every row.)
-int64_t even_columns(int64_t columns, int64_t most, int64_t outer, int64_t depth, int64_t task);
 
 }  // namespace tycho

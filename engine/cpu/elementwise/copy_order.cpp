@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "engine/cpu/elementwise/run.h"
+#include "engine/cpu/part_of.h"
 
 namespace tycho::cpu {
 
@@ -24,13 +25,6 @@ bool crosses_steps(const Walk& w, int64_t source_bytes) {
 
 namespace {
 
-// Indices [begin, begin + n) of a dimension.
-Tensor part_of(const Tensor& t, int dim, int64_t begin, int64_t n) {
-  Sizes shape = t.shape();
-  shape[dim] = n;
-  return alias(t, shape, t.strides(), t->offset + begin * t.stride(dim));
-}
-
 // A tensor like it without gaps, in the order in which its elements lie.
 Tensor near_like(const Tensor& t) {
   int order[kMaxDims];
@@ -40,8 +34,7 @@ Tensor near_like(const Tensor& t) {
   Sizes strides = t.shape();
   int64_t step = 1;
   for (int d = t.rank() - 1; d >= 0; --d) strides[order[d]] = step, step *= t.size(order[d]);
-  const Tensor all = empty({t.numel()}, t.dtype());
-  return alias(all, t.shape(), strides, 0);
+  return empty_strided(t.shape(), strides, t.dtype(), Device{});
 }
 
 }  // namespace
@@ -64,7 +57,7 @@ void copy_in_order(const Tensor& to, const Tensor& from) {
   const int64_t size = to.size(outer), each = std::max<int64_t>(1, kNear * size / bytes);
   for (int64_t i = 0; i < size; i += each) {
     const int64_t n = std::min(each, size - i);
-    const Tensor some = part_of(to, outer, i, n), of = part_of(from, outer, i, n);
+    const Tensor some = part_of(to, outer, i, i + n), of = part_of(from, outer, i, i + n);
     if (n == 1 && dims > 2) {
       copy_in_order(some, of);
       continue;

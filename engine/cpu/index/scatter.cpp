@@ -9,6 +9,7 @@
 #include "engine/base/parallel.h"
 #include "engine/cpu/index/combine.h"
 #include "engine/cpu/index/positions.h"
+#include "engine/cpu/part_of.h"
 #include "engine/cpu/walk.h"
 #include "engine/ops/index/index.h"
 #include "engine/ops/shape/create.h"
@@ -87,12 +88,6 @@ void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t
       at = combined<C>(at, f[i * sf]);
     }
   });
-}
-
-Tensor part_of(const Tensor& t, int d, int64_t begin, int64_t end) {
-  Sizes shape = t.shape();
-  shape[d] = end - begin;
-  return alias(t, shape, t.strides(), t->offset + begin * t.stride(d));
 }
 
 // f(begin, end) for parts of dimension d, each of about as many elements as the caches hold.

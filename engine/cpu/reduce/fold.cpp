@@ -27,6 +27,19 @@ int64_t grain_of(const Folder& folder, int64_t elements) {
   return std::max<int64_t>(1, task_of(folder) / std::max<int64_t>(1, elements));
 }
 
+// How many columns are folded at a time: fewer, 64 and more, where there would be no block for every thread. (Loops
+// that write as many columns could not: at a block's edge two threads would share a line of the cache in every row.)
+int64_t columns_of_block(const Folder& folder, int64_t columns) {
+  constexpr int64_t kFewest = 64, kMost = kFoldCols;
+  const int64_t threads = get_num_threads(), outer = folder.plan.results / columns;
+  if (threads == 1 || columns <= kFewest || outer >= threads) return kMost;
+  const int64_t work = folder.plan.results * folder.plan.depth,
+                tasks = std::min(2 * threads, work / task_of(folder));
+  if (outer * ((columns - 1) / kMost + 1) >= tasks) return kMost;
+  const int64_t each = folder.plan.results / tasks;
+  return std::min(kMost, (each + kFewest - 1) / kFewest * kFewest);
+}
+
 // Splits the depth of each of `units` folds into chunks that run apart and join in order.
 // body(unit, begin, end, slots, cap) folds; done(unit, slots, cap) takes a finished unit.
 template <class Body, class Done>
@@ -100,7 +113,7 @@ void by_columns(const Folder& folder, int column_axis, FoldSink sink) {
   const int64_t chunk = std::max<int64_t>(256, 4 * kWork / std::min<int64_t>(kFoldCols, col.size));
   const bool split = !straight && units < kFewTasks && p.depth >= 2 * chunk;
   if (!split && group == 1) {
-    most = even_columns(col.size, most, p.results / col.size, p.depth, task_of(folder));
+    most = columns_of_block(folder, col.size);
     blocks = (col.size + most - 1) / most, units = p.results / col.size * blocks;
   }
 
