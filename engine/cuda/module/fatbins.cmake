@@ -1,13 +1,25 @@
 # Turns engine/cuda/kernels/*.cu into fatbins and puts them into CUDA_FATBINS_S, as the table that
 # module/cuda.cpp reads: name, address, size per file, and the headers of rows: name, text.
 #
-# Without TYCHO_CUDA_ARCHS two kinds are compiled, and newer GPUs take the PTX of the second: a build for
-# one's own machine need not wait for seven. Packages are built with TYCHO_CUDA_ARCHS=all.
+# Without TYCHO_CUDA_ARCHS this machine's kinds of GPU are compiled for, and where it has none, 80, whose PTX newer
+# ones take: a build for one's own machine need not wait for seven. Packages are built with TYCHO_CUDA_ARCHS=all.
 execute_process(COMMAND ${TYCHO_NVCC} --list-gpu-arch OUTPUT_VARIABLE known)
 execute_process(COMMAND ${TYCHO_NVCC} --help OUTPUT_VARIABLE help)
 set(archs ${TYCHO_CUDA_ARCHS})
 if(NOT archs)
-  set(archs 75 80)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE capabilities ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+[.][0-9]" capabilities "${capabilities}")
+  foreach(capability ${capabilities})  # 9.0: 90
+    string(REPLACE "." "" arch ${capability})
+    if(known MATCHES "compute_${arch}\n")
+      list(APPEND archs ${arch})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES archs)
+  list(SORT archs COMPARE NATURAL)
+  if(NOT archs)
+    set(archs 80)
+  endif()
 elseif(archs STREQUAL "all")
   set(archs)
   foreach(arch 70 75 80 86 89 90 100 120)
