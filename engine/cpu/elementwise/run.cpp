@@ -13,6 +13,7 @@
 #include "engine/cpu/elementwise/rows.h"
 #include "engine/cpu/walk.h"
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/table/apply.h"
 #include "engine/tensor/half.h"
 #include "engine/tensor/read.h"
 
@@ -114,6 +115,36 @@ Value rounded_to(DType compute, const Value& v) {
   return v;
 }
 
+// Slow rows of operands that repeat what they have along some dimensions are run once for all of that, in room of
+// their own, and copied. Says whether it did so.
+bool run_once(int row, DType compute, const Value* args, int n, Impl* out) {
+  constexpr int64_t kLeast = 2048;
+  if (out->numel < kLeast || level_of::is_short_row(row)) return false;
+  Sizes shape, stride;
+  for (int d = 0; d < out->rank; ++d) {
+    bool repeats = true;
+    for (int k = 0; k < n && repeats; ++k)
+      repeats = args[k].tag != Tag::Tensor || args[k].t->numel == 1 || args[k].t->stride[d] == 0;
+    shape.push_back(repeats ? 1 : out->shape[d]);
+  }
+  if (2 * product(shape) > out->numel) return false;
+  const Tensor once = empty(shape, out->dtype, out->device);
+  Tensor parts[kOperands];
+  Value seen[kOperands];
+  for (int k = 0; k < n; ++k) {
+    seen[k] = args[k];
+    if (args[k].tag != Tag::Tensor || args[k].t->numel == 1) continue;
+    const Tensor whole{Ref<Impl>(args[k].t)};
+    parts[k] = alias(whole, shape, whole.strides(), whole->offset);
+    seen[k].t = parts[k].get();
+  }
+  cpu::run_row(row, compute, seen, n, once.get());
+  for (int d = 0; d < out->rank; ++d)
+    stride.push_back(shape[d] == out->shape[d] ? once.stride(d) : 0);
+  copy_raw(Tensor(Ref<Impl>(out)), alias(once, Sizes(out->shape, out->rank), stride, once->offset));
+  return true;
+}
+
 // Does the result go past the caches? Not where it is changed in place.
 bool past_caches(const Program& r, const Value* args, const Impl* out) {
   int inputs = 0;
@@ -199,6 +230,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     run_flat(r, 0, numel, tiles, false);
     return;
   }
+  if (!flat && run_once(row, compute, args, n, out)) return;
   // A stop half-way would leave a tensor half-written that somebody has: one that is changed in place, or
   // given as `out`.
   const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);

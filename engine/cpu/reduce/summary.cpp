@@ -17,6 +17,8 @@ namespace tycho::cpu {
 namespace {
 
 constexpr int64_t kSample = 128, kUnit = int64_t{1} << 18;
+// Elements that are measured at once: more would be sums of too many floats.
+constexpr int64_t kMeasured = 4096;
 
 // The elements in the order of memory; what expand repeats is visited once and counts `times`.
 struct Order {
@@ -123,19 +125,21 @@ void add(SummaryPart* to, const SummaryPart& from) {
   to->squares += from.squares;
 }
 
-// f(tile, n) of the elements from begin to end as lanes.
+// f(tile, n) of the elements from begin to end as lanes; of elements that lie as lanes do, up to `most` at a time.
 template <class F>
-void each_tile(const Impl* t, const Walk& w, Lanes lanes, int64_t begin, int64_t end, const F& f) {
+void each_tile(const Impl* t, const Walk& w, Lanes lanes, int64_t begin, int64_t end, int64_t most,
+               const F& f) {
   const int64_t step = w.stride[0][w.rank - 1], size = dtype_size(t->dtype),
                 lane = dtype_size(lane_type_of(lanes));
   const bool direct = t->dtype == lane_type_of(lanes) && step == 1;
+  if (lanes == Lanes::I64) most = kSummaryTile;
   alignas(64) char tile[kSummaryTile * 8];
   int64_t filled = 0;
   each_run(w, begin, end, [&](const int64_t* offset, int64_t n) {
     const char* x = t->data() + offset[0] * size;
     for (int64_t m; n > 0; n -= m, x += m * step * size) {
       if (direct && n >= kSummaryTile / 4) {
-        m = std::min<int64_t>(n, kSummaryTile);
+        m = std::min(n, most);
         f(static_cast<const void*>(x), m);
         continue;
       }
@@ -162,9 +166,10 @@ SummaryPart measure(const Impl* t, const Walk& w, SummaryPlan plan) {
   parallel_for(w.numel, kUnit, [&](int64_t begin, int64_t end) {
     for (; begin < end; begin += kUnit) {
       SummaryPart part = nothing();
-      each_tile(t, w, lanes, begin, std::min(end, begin + kUnit), [&](const void* x, int64_t n) {
-        level_of::measure_tile(static_cast<int>(lanes), x, n, &plan, &part);
-      });
+      each_tile(t, w, lanes, begin, std::min(end, begin + kUnit), kMeasured,
+                [&](const void* x, int64_t n) {
+                  level_of::measure_tile(static_cast<int>(lanes), x, n, &plan, &part);
+                });
       parts[static_cast<size_t>(begin / kUnit)] = part;
     }
   });
@@ -187,7 +192,7 @@ void count(const Impl* t, const Order& order, Summary* s) {
   std::mutex mutex;
   parallel_for(w.numel, kUnit, [&](int64_t begin, int64_t end) {
     int64_t bins[kSummaryBins] = {};
-    each_tile(t, w, lanes, begin, end, [&](const void* x, int64_t n) {
+    each_tile(t, w, lanes, begin, end, kUnit, [&](const void* x, int64_t n) {
       level_of::count_tile(static_cast<int>(lanes), x, n, &range, bins);
     });
     const std::lock_guard lock(mutex);

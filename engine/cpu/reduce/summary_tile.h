@@ -28,7 +28,7 @@ struct SummaryRange {
 
 }  // namespace tycho::cpu
 
-// Adds n <= kSummaryTile elements of a lane type (cpu/elementwise/rows.h), contiguous.
+// Adds n elements of a lane type (cpu/elementwise/rows.h), contiguous; of int64 kSummaryTile at most.
 TYCHO_LEVELS(void, measure_tile,
              (int lanes, const void* x, int64_t n, const ::tycho::cpu::SummaryPlan* plan,
               ::tycho::cpu::SummaryPart* part))

@@ -56,15 +56,20 @@ TYCHO_INLINE Lane<T> load_with(const T* x, int64_t n, T other) {
 template <class T>
 TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
   using L = Lane<T>;
+  using Words = typename Raw<T>::Bits;
   const L unit(static_cast<T>(plan.unit)), shift(static_cast<T>(-plan.center * plan.unit));
   // Two of each: a sum waits for the one before it.
-  L sum[2] = {L(0), L(0)}, squares[2] = {L(0), L(0)}, zeros[2] = {L(0), L(0)};
+  L sum[2] = {L(0), L(0)}, squares[2] = {L(0), L(0)};
+  Words zeros[2] = {};
   L low(kHuge<T>), high(-kHuge<T>);
   const auto add = [&](int64_t at, int k) __attribute__((always_inline)) {
     const L v = L::load(x + at), d = fma(v, unit, shift);
     sum[k] += d;
     squares[k] = fma(d, d, squares[k]);
-    zeros[k] += number(v == L(0));
+    Words w;
+    memcpy(&w, &v.v, sizeof w);
+    zeros[k] -=
+        reinterpret_cast<Words>(w + w == 0);  // but for its sign: integers wait for nothing here
     low = second_min(v, low);
     high = second_max(v, high);
   };
@@ -93,44 +98,62 @@ TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, Summar
   }
   part->sum += tile_sum;
   part->squares += tile_squares;
-  part->zero += static_cast<int64_t>(total(zeros[0] + zeros[1])) + rest_zeros;
+  part->zero += rest_zeros;
+  for (int k = 0; k < L::size; ++k) part->zero += static_cast<int64_t>(zeros[0][k] + zeros[1][k]);
   part->numbers += n;
 }
 
-// Each element adds one to one of eleven fields of six bits in a word of its lane; what is not finite
-// to the last, which runs out of the word.
+typedef uint8_t BinBytes __attribute__((vector_size(TYCHO_LANE_BYTES)));
+
+// The number of each element's bin as a byte, of as many elements as there are bytes in a lane; kSummaryBins for what
+// is not finite. Their order is no matter.
+template <class T, bool all>
+TYCHO_INLINE BinBytes bins_of(const T* x, const SummaryRange& range) {
+  using L = Lane<T>;
+  using Words = typename Raw<T>::Bits;
+  const L unit(static_cast<T>(range.unit)), shift(static_cast<T>(-range.low * range.unit)),
+      scale(static_cast<T>(range.scale)), last(kSummaryBins - 1), out(kSummaryBins), huge(kHuge<T>);
+  Words bytes = {};
+#pragma GCC unroll 8
+  for (int k = 0; k < static_cast<int>(sizeof(T)); ++k) {
+    const L v = L::load(x + k * L::size);
+    L t = second_min(fma(v, unit, shift) * scale, last);
+    if (!all) t = select((v <= huge) & (v >= -huge), t, out);
+    Words w;
+    if constexpr (sizeof(T) == 4) {
+      w = reinterpret_cast<Words>(__builtin_convertvector(t.v, typename Raw<T>::Ints));
+    } else {  // no lane of doubles becomes integers before AVX-512
+      const L large = trunc(t) + L(static_cast<T>(4503599627370496.0));
+      memcpy(&w, &large.v, sizeof w);
+      w &= 255;
+    }
+    bytes = bytes << 8 | w;
+  }
+  return reinterpret_cast<BinBytes>(bytes);
+}
+
+// BinBytes count for each bin until one of them could run over.
 template <class T, bool all>
 TYCHO_INLINE void count(const T* x, int64_t n, const SummaryRange& range, int64_t* bins) {
-  using L = Lane<T>;
-  using Words = Raw<double>::Bits;
-  constexpr int kBits = 6, kMost = (1 << kBits) - 1;
-  constexpr bool narrow = sizeof(T) == 4;
-  const L unit(static_cast<T>(range.unit)), shift(static_cast<T>(-range.low * range.unit)),
-      scale(static_cast<T>(range.scale)), last(kSummaryBins - 1), out(kSummaryBins), bits(kBits),
-      magic(static_cast<T>(narrow ? 8388608.0 : 4503599627370496.0)), huge(kHuge<T>);
-  const Words one = Words{} + 1, field = Words{} + kMost;
-  Words counts[kSummaryBins] = {};
+  constexpr int size = sizeof(BinBytes);
+  T rest[size];
   for (int64_t i = 0; i < n;) {
-    Words ones[2] = {};
-    const auto add = [&](L v, bool finite) __attribute__((always_inline)) {
-      L t = fma(v, unit, shift) * scale;
-      t = select(t < last, t, last);
-      if (!finite) t = select((v <= huge) & (v >= -huge), t, out);
-      const L places = fma(trunc(t), bits, magic);
-      Words w;
-      memcpy(&w, &places.v, sizeof w);
-      ones[0] += one << (w & field);
-      if (narrow) ones[1] += one << ((w >> 32) & field);
+    BinBytes counts[kSummaryBins] = {};
+    const auto add = [&](BinBytes places) __attribute__((always_inline)) {
+#pragma GCC unroll 10
+      for (int k = 0; k < kSummaryBins; ++k)
+        counts[k] -= reinterpret_cast<BinBytes>(places == static_cast<uint8_t>(k));
     };
-    const int64_t end = n - i < kMost * L::size ? n : i + kMost * L::size;
-    for (; i + L::size <= end; i += L::size) add(L::load(x + i), all);
-    if (i < end) add(load_with(x + i, end - i, static_cast<T>(__builtin_nan(""))), false), i = end;
+    const int64_t end = n - i < 254 * size ? n : i + 254 * size;
+    for (; i + size <= end; i += size) add(bins_of<T, all>(x + i, range));
+    if (i < end) {
+      for (int k = 0; k < size; ++k)
+        rest[k] = i + k < end ? x[i + k] : static_cast<T>(__builtin_nan(""));
+      add(bins_of<T, false>(rest, range)), i = end;
+    }
     for (int k = 0; k < kSummaryBins; ++k)
-      for (const Words& w : ones) counts[k] += (w >> (kBits * k)) & field;
+      for (int j = 0; j < size; ++j) bins[k] += counts[k][j];
   }
-  for (int k = 0; k < kSummaryBins; ++k)
-    for (int j = 0; j < static_cast<int>(sizeof(Words) / 8); ++j)
-      bins[k] += static_cast<int64_t>(counts[k][j]);
 }
 
 template <class T>
