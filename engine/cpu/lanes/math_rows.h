@@ -42,20 +42,30 @@ TYCHO_INLINE L softplus(L x, L beta, L threshold) {
   L z = x * beta;
   return select(z > threshold, x, log1p(exp(minimum(z, threshold))) / beta);
 }
-// The distribution function of the normal distribution, to 2^-24 absolutely. Of floats, 2^Q(|x|) is the
-// part beyond |x|, made as tanh's power is; below 2^-127 it is 0. A nan may come out as any number.
-TYCHO_INLINE F32 normal_cdf(F32 x) {
+// The part of the normal distribution beyond a in [0, 10], to 2^-24 absolutely: 2^Q(a), made as tanh's power is. From
+// 10 on, below 2^-127, it is 0.
+TYCHO_INLINE F32 normal_beyond(F32 a) {
   using F = Format<float>;
-  F32 q = poly(abs_float(x), -1.f, -1.15110576f, -0.459204912f, -0.0525050275f, 0.00707547087f,
-               -0.000145869388f, -0.000182547898f, 3.86208085e-5f, -2.77205435e-6f);
+  F32 q = poly_halves(a, -1.f, -1.15110576f, -0.459204912f, -0.0525050275f, 0.00707547087f,
+                      -0.000145869388f, -0.000182547898f, 3.86208085e-5f, -2.77205435e-6f);
   q = second_max(F32(-127), q);
   F32 shifted = q + F::shifter, f = q - (shifted - F::shifter);
-  F32 beyond = poly(f, 1.f, 0.693147182f, 0.240226462f, 0.0555032864f, 0.00961848908f,
-                    0.00133999309f, 0.000153458117f);
-  beyond = from_bits<float>(bits_of(beyond) + (bits_of(shifted) << F::mantissa));
+  F32 power = poly_halves(f, 1.f, 0.693147182f, 0.240226462f, 0.0555032864f, 0.00961848908f,
+                          0.00133999309f, 0.000153458117f);
+  return from_bits<float>(bits_of(power) + (bits_of(shifted) << F::mantissa));
+}
+// The distribution function of the normal distribution. Of floats, a nan may come out as any number.
+TYCHO_INLINE F32 normal_cdf(F32 x) {
+  F32 beyond = normal_beyond(second_min(F32(10), abs_float(x)));
   return select(x < 0, beyond, 1 - beyond);
 }
 TYCHO_INLINE F64 normal_cdf(F64 x) { return 0.5 * (1 + erf(x * kSqrtHalf)); }
+// x times that.
+TYCHO_INLINE F32 gelu_erf(F32 x) {
+  F32 a = second_min(F32(10), abs_float(x));
+  return fma(-a, normal_beyond(a), second_max(x, F32(0)));
+}
+TYCHO_INLINE F64 gelu_erf(F64 x) { return x * normal_cdf(x); }
 
 // The derivative of gelu_tanh at x, times g. With s = (1 + tanh(w)) / 2 = 1 / (1 + e^-2w), which
 // is one exponential: s + x s' and s' = 2 s (1 - s) w'.
