@@ -40,21 +40,23 @@ Tensor checked(const Call& c, const Tensor& index) {
 template <class F>
 void each_short_run(const Walk& w, F&& f) {
   if (w.rank != 2) return each_run(w, 0, w.numel, f);
+  const int64_t n = w.size[1], step[] = {w.stride[0][0], w.stride[1][0], w.stride[2][0]};
+  int64_t offset[] = {0, 0, 0};
   for (int64_t i = 0; i < w.size[0]; ++i) {
-    const int64_t offset[] = {i * w.stride[0][0], i * w.stride[1][0], i * w.stride[2][0]};
-    f(offset, w.size[1]);
+    f(offset, n);
+    for (int k = 0; k < 3; ++k) offset[k] += step[k];
   }
 }
 
 // Where the last dimension is short, a longer one goes innermost. Elements that meet differ along one
 // dimension only, so they keep their order. Along a last dimension of the positions nothing but rows is walked,
-// and shorter ones will do; those that `combine` wait for each other in a row.
-Walk long_runs_of(const Impl* const* tensors, bool combine) {
+// and the shortest will do.
+Walk long_runs_of(const Impl* const* tensors) {
   constexpr int64_t kShort = 16, kBeside = 6, kMostInside = 8192;
   Walk w = make_walk(tensors, 3);
   const int last = w.rank - 1;
   const bool beside = w.stride[0][last] == 1 && w.stride[1][last] == 1 && w.stride[2][last] == 1;
-  const int64_t least = beside ? kBeside : w.stride[1][last] != 0 ? kShort : combine ? 6 : 4;
+  const int64_t least = beside ? kBeside : w.stride[1][last] != 0 ? kShort : 2;
   for (int d = last - 1; d >= 0 && w.size[last] < least; --d)
     if (w.size[d] >= kShort && w.size[d] <= kMostInside) {
       std::swap(w.size[d], w.size[last]);
@@ -67,22 +69,24 @@ template <Combine C, class T>
 void put_elements(const Walk& w, T* to, const T* from, const int64_t* p, int64_t step) {
   const int last = w.rank - 1;
   const int64_t sp = w.stride[0][last], st = w.stride[1][last], sf = w.stride[2][last];
-  each_short_run(w, [&](const int64_t* offset, int64_t n) {
-    const int64_t* q = p + offset[0];
-    T* t = to + offset[1];
-    const T* f = from + offset[2];
-    if (sp == 1 && st == 0 && step == 1 && sf == 1) {  // along the last dimension
+  const auto each = [&](auto&& f) {
+    each_short_run(w, [&](const int64_t* offset, int64_t n) {
+      f(p + offset[0], to + offset[1], from + offset[2], n);
+    });
+  };
+  if (sp == 1 && st == 0 && step == 1 && sf == 1)  // along the last dimension
+    return each([](const int64_t* q, T* t, const T* f, int64_t n) {
       for (int64_t i = 0; i < n; ++i) t[q[i] - 1] = combined<C>(t[q[i] - 1], f[i]);
-      return;
-    }
-    if (sp == 1 && st == 1 && sf == 1) {  // rows beside each other
+    });
+  if (sp == 1 && st == 1 && sf == 1)  // rows beside each other
+    return each([step](const int64_t* q, T* t, const T* f, int64_t n) {
       T* const before = t - step;
       for (int64_t i = 0; i < n; ++i) {
         T& at = before[i + q[i] * step];
         at = combined<C>(at, f[i]);
       }
-      return;
-    }
+    });
+  each([=](const int64_t* q, T* t, const T* f, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       T& at = t[i * st + (q[i * sp] - 1) * step];
       at = combined<C>(at, f[i * sf]);
@@ -127,7 +131,7 @@ void put_all(const Tensor& x, int dim, const Tensor& index, const Tensor& source
   const int64_t step = stride_along(x, dim);
   const auto run = [&](const Tensor& p, const Tensor& t, const Tensor& f) {
     const Impl* three[] = {p.get(), t.get(), f.get()};
-    const Walk w = long_runs_of(three, how != Combine::Set);
+    const Walk w = long_runs_of(three);
     with_combine(how, x.dtype(), [&]<Combine C, class T>() {
       put_elements<C>(w, t.data<T>(), f.data<T>(), p.data<int64_t>(), step);
     });
@@ -173,7 +177,7 @@ void gather(Call& c) {
   const int64_t step = stride_along(x, dim);
   const auto run = [&](const Tensor& at, const Tensor& source, const Tensor& result) {
     const Impl* three[] = {at.get(), source.get(), result.get()};
-    const Walk w = long_runs_of(three, false);
+    const Walk w = long_runs_of(three);
     const int last = w.rank - 1;
     const int64_t sp = w.stride[0][last], sx = w.stride[1][last], so = w.stride[2][last];
     with_size(x.dtype(), [&](auto kind) {
@@ -181,19 +185,21 @@ void gather(Call& c) {
       const int64_t* p = at.data<int64_t>();
       const T* from = source.data<T>();
       T* to = result.data<T>();
-      each_short_run(w, [&](const int64_t* offset, int64_t n) {
-        const int64_t* q = p + offset[0];
-        const T* f = from + offset[1];
-        T* t = to + offset[2];
-        if (sp == 1 && sx == 0 && step == 1 && so == 1) {  // along the last dimension
+      const auto each = [&](auto&& f) {
+        each_short_run(w, [&](const int64_t* offset, int64_t n) {
+          f(p + offset[0], from + offset[1], to + offset[2], n);
+        });
+      };
+      if (sp == 1 && sx == 0 && step == 1 && so == 1)  // along the last dimension
+        return each([](const int64_t* q, const T* f, T* t, int64_t n) {
           for (int64_t i = 0; i < n; ++i) t[i] = f[q[i] - 1];
-          return;
-        }
-        if (sp == 1 && sx == 1 && so == 1) {  // rows beside each other
+        });
+      if (sp == 1 && sx == 1 && so == 1)  // rows beside each other
+        return each([step](const int64_t* q, const T* f, T* t, int64_t n) {
           const T* const before = f - step;
           for (int64_t i = 0; i < n; ++i) t[i] = before[i + q[i] * step];
-          return;
-        }
+        });
+      each([=](const int64_t* q, const T* f, T* t, int64_t n) {
         for (int64_t i = 0; i < n; ++i) t[i * so] = f[i * sx + (q[i * sp] - 1) * step];
       });
     });
