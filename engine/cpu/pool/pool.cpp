@@ -163,7 +163,7 @@ Tensor result_for(const Tensor& out, DType type) {
   return out.dtype() == type ? out : empty_pooled(out, out.shape(), type);
 }
 
-// Four lines of what is computed in, for max_pool_lines and max_pool_scatter.
+// Four lines of what is computed in, for max_pool_lines.
 size_t line_room(const Pool& p, DType type) {
   const int64_t line = p.axis[2].in * (p.channels <= kFewChannels ? p.channels : 1);
   const int64_t lines = p.channels == 1 ? 2 * lines_at_once(p) : 4;
@@ -219,11 +219,9 @@ void max_pool_scatter(Call& c) {
   const Tensor g = prepared(c.tensor(0), type, planes);
   const Tensor t = prepared(taps, taps.dtype(), planes), x = result_for(out, type);
   parallel_for(d.pool.images, grain(image_work(d.pool)), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(line_room(d.pool, type));
-    level_of::max_pool_scatter(type_of(type), static_cast<const Pool*>(&d.pool),
-                               static_cast<const void*>(g.data()),
-                               static_cast<const void*>(t.data()), static_cast<void*>(x.data()),
-                               begin, end, static_cast<void*>(scratch.data()));
+    level_of::max_pool_scatter(
+        type_of(type), static_cast<const Pool*>(&d.pool), static_cast<const void*>(g.data()),
+        static_cast<const void*>(t.data()), static_cast<void*>(x.data()), begin, end);
   });
   if (out.dtype() != type) copy_raw(out, x);
 }

@@ -42,7 +42,7 @@ TYCHO_LEVELS(void, max_pool_lines,
               int64_t begin, int64_t end, void* scratch))
 TYCHO_LEVELS(void, max_pool_scatter,
              (int type, const ::tycho::cpu::Pool* p, const void* g, const void* taps, void* x,
-              int64_t begin, int64_t end, void* scratch))
+              int64_t begin, int64_t end))
 TYCHO_LEVELS(void, max_pool_gather,
              (int type, const ::tycho::cpu::Pool* p, const void* x, const void* taps, void* y,
               int64_t begin, int64_t end))

@@ -296,8 +296,7 @@ TYCHO_INLINE void each_chosen(const Pool& p, TapNumbers taps, int64_t begin, int
 }
 
 template <class S>
-void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, int64_t end,
-             In<S>* scratch) {
+void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, int64_t end) {
   using T = In<S>;
   using L = Lane<T>;
   const int64_t lines = p.axis[0].out * p.axis[1].out, width = p.axis[2].out;
@@ -306,7 +305,7 @@ void scatter(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin, in
   bool tiled = p.apart;  // every pixel lies in one window
   for (const PoolAxis& a : p.axis) tiled = tiled && a.start[0] == 0 && a.out * a.kernel == a.in;
   if (tiled && p.channels > 1 && few_channels<T>(p))
-    return spread_few_channels(p, g, taps, x, begin, end, scratch);
+    return spread_few_channels(p, g, taps, x, begin, end);
   const bool lanes = p.channels >= kScatterChannels && window.count <= kScatterTaps;
   if (!lanes || !tiled) memset(x + begin * image, 0, (end - begin) * image * sizeof(S));
   if (!lanes) {
@@ -356,11 +355,10 @@ void max_pool_lines(int type, const Pool* p, const void* x, void* y, void* taps,
 }
 
 void max_pool_scatter(int type, const Pool* p, const void* g, const void* taps, void* x,
-                      int64_t begin, int64_t end, void* scratch) {
+                      int64_t begin, int64_t end) {
   by_storage(type, [&](auto zero) {
     using S = decltype(zero);
-    scatter(*p, static_cast<const S*>(g), numbers(p, taps), static_cast<S*>(x), begin, end,
-            static_cast<In<S>*>(scratch));
+    scatter(*p, static_cast<const S*>(g), numbers(p, taps), static_cast<S*>(x), begin, end);
   });
 }
 

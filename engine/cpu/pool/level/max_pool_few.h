@@ -10,6 +10,11 @@ TYCHO_INLINE bool few_channels(const Pool& p) {
   return p.channels <= kFewChannels && 2 * p.channels <= Lane<T>::size;
 }
 
+template <class T>
+TYCHO_INLINE int at_most(int64_t left) {
+  return left < Lane<T>::size ? static_cast<int>(left) : Lane<T>::size;
+}
+
 // Moves groups of `count` elements from `from_step` to `to_step` apart, in whole lanes: what is written
 // behind a group is overwritten by the next one, or lies in the room behind the last.
 template <class T>
@@ -82,40 +87,36 @@ void lines_of_few_channels(const Pool& p, const S* x, S* y, TapNumbers taps, int
   });
 }
 
-// Of few channels, where every pixel lies in one window: gradients and taps are spread over the line, so
-// that lanes run along it.
+// Of few channels, where every pixel lies in one window: whole lanes again, each pixel after the one before. Nothing is
+// read that was just written.
 template <class S>
 void spread_few_channels(const Pool& p, const S* g, TapNumbers taps, S* x, int64_t begin,
-                         int64_t end, In<S>* scratch) {
+                         int64_t end) {
   using T = In<S>;
   using L = Lane<T>;
   const PoolAxis &az = p.axis[0], &ay = p.axis[1], &ax = p.axis[2];
   const int64_t channels = p.channels, length = ax.in * channels, image = pixels_of(p) * channels;
-  const int64_t room = length + kPoolRoom, results = ax.out * channels;
-  T *const from = scratch, *const from_at = from + room, *const all = from_at + room,
-           *const all_at = all + room;
-  each_line(p, begin * az.out * ay.out, end * az.out * ay.out,
-            [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
-              each_lane<T>(results, [&](int64_t i, int m) {
-                take_n(g + line * results + i, m).store(from + i);
-                load_taps<T>(taps, line * results + i, m).store(from_at + i);
-              });
-              for (int64_t ox = 0; ox < ax.out; ++ox)
-                for (int64_t t = 0; t < ax.kernel; ++t) {
-                  const int64_t to = (ox * ax.stride + t) * channels;
-                  L::load(from + ox * channels).store(all + to);
-                  (L::load(from_at + ox * channels) - L(static_cast<T>(t))).store(all_at + to);
-                }
-              for (int64_t tz = 0; tz < az.kernel; ++tz)
-                for (int64_t ty = 0; ty < ay.kernel; ++ty) {
-                  S* const row =
-                      x + n * image + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * length;
-                  const L tap(static_cast<T>((tz * ay.kernel + ty) * ax.kernel));
-                  each_lane<T>(length, [&](int64_t i, int m) {
-                    give_n(row + i, select(L::load(all_at + i) == tap, L::load(all + i), L(0)), m);
-                  });
-                }
-            });
+  const int64_t first = begin * az.out * ay.out, last = end * az.out * ay.out,
+                results = ax.out * channels;
+  each_line(p, first, last, [&](int64_t line, int64_t n, int64_t oz, int64_t oy) {
+    for (int64_t tz = 0; tz < az.kernel; ++tz)
+      for (int64_t ty = 0; ty < ay.kernel; ++ty) {
+        const int64_t row = n * image + ((az.start[oz] + tz) * ay.in + ay.start[oy] + ty) * length;
+        // Rows of one slice follow each other; behind it lies one that has begun already.
+        const int64_t limit = az.kernel == 1 ? end * image : row + length;
+        const int64_t number = (tz * ay.kernel + ty) * ax.kernel;
+        for (int64_t ox = 0; ox < ax.out; ++ox) {
+          const int64_t from = line * results + ox * channels, to = row + ox * ax.kernel * channels;
+          const int here = at_most<T>(last * results - from);
+          const L v = take_n(g + from, here), at = load_taps<T>(taps, from, here);
+          for (int64_t t = 0; t < ax.kernel; ++t) {
+            const int64_t place = to + t * channels;
+            give_n(x + place, select(at == L(static_cast<T>(number + t)), v, L(0)),
+                   at_most<T>(limit - place));
+          }
+        }
+      }
+  });
 }
 
 }  // namespace
