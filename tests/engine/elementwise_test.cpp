@@ -283,9 +283,10 @@ TEST(Elementwise, RepeatedOperandsGiveTheBitsOfWrittenOnes) {
   at_each_level([&] {
     numeric::Source s;
     for (const DType t : {DType::Float32, DType::Float64, DType::BFloat16, DType::Float16,
-                          DType::Int64, DType::Int32, DType::Int16, DType::UInt8})
-      for (const int64_t n : {1, 16, 63, 64, 65, 130, 250, 900, 1025, 2100})
-        for (const int64_t m : {3, 40}) {
+                          DType::Int64, DType::Int32, DType::Int16, DType::UInt8, DType::Int8})
+      for (const int64_t n : {1, 9, 13, 16, 29, 45, 63, 64, 65, 130, 250, 900, 1025, 2100})
+        for (const int64_t m : {3, 40, 300}) {
+          if (m * n > 100000) continue;
           const Tensor x = numeric::random(s, {m, n}, t), c = numeric::random(s, {m, 1}, t),
                        r = numeric::random(s, {n}, t), wide = packed(op<"expand">(c, Sizes{m, n})),
                        apart = empty({m, n, 2}, t), step = op<"select">(apart, 2, 0);
@@ -295,6 +296,14 @@ TEST(Elementwise, RepeatedOperandsGiveTheBitsOfWrittenOnes) {
           same(c * r, wide * r);
           same(step - c, x - wide);
           same(c + c, op<"narrow">(wide + wide, 1, 0, 1));
+          const Tensor seen = op<"expand">(c, Sizes{m, n});
+          same(-seen, -wide);
+          same(seen * c, wide * wide);
+          same(fn::lt(seen, 1), fn::lt(wide, 1));
+          same(op<"where">(op<"lt">(op<"narrow">(x, 0, 0, 1), 0), seen, c),
+               op<"where">(fn::lt(packed(op<"expand">(op<"narrow">(x, 0, 0, 1), Sizes{m, n})), 0),
+                           wide, wide));
+          if (is_floating(t)) same(op<"exp">(seen), op<"exp">(wide));
           same(fn::lt(c, x), fn::lt(wide, x));
           same(fn::where(fn::lt(c, 0), c, x), fn::where(fn::lt(wide, 0), wide, x));
           same(fn::where(fn::lt(x, c), x, c), fn::where(fn::lt(x, wide), x, wide));

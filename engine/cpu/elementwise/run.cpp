@@ -115,16 +115,23 @@ Value rounded_to(DType compute, const Value& v) {
   return v;
 }
 
-// Slow rows of operands that repeat what they have along some dimensions are run once for all of that, in room of
-// their own, and copied. Says whether it did so.
+// How far apart t's elements are along dimension d of what it is broadcast to.
+int64_t broadcast_stride(const Impl* t, const Impl* out, int d) {
+  const int at = d - (out->rank - t->rank);
+  return at < 0 || t->shape[at] == 1 ? 0 : t->stride[at];
+}
+
+// Operands that repeat what they have along some dimensions are gone through once for all of that, in room of their
+// own, and the results are copied. Says whether it did so.
 bool run_once(int row, DType compute, const Value* args, int n, Impl* out) {
   constexpr int64_t kLeast = 2048;
-  if (out->numel < kLeast || level_of::is_short_row(row)) return false;
-  Sizes shape, stride;
+  if (out->numel < kLeast || static_cast<Row>(row) == Row::identity) return false;
+  const auto is_whole = [&](int k) { return args[k].tag == Tag::Tensor && args[k].t->numel != 1; };
+  Sizes shape;
   for (int d = 0; d < out->rank; ++d) {
     bool repeats = true;
     for (int k = 0; k < n && repeats; ++k)
-      repeats = args[k].tag != Tag::Tensor || args[k].t->numel == 1 || args[k].t->stride[d] == 0;
+      repeats = !is_whole(k) || broadcast_stride(args[k].t, out, d) == 0;
     shape.push_back(repeats ? 1 : out->shape[d]);
   }
   if (2 * product(shape) > out->numel) return false;
@@ -133,12 +140,14 @@ bool run_once(int row, DType compute, const Value* args, int n, Impl* out) {
   Value seen[kOperands];
   for (int k = 0; k < n; ++k) {
     seen[k] = args[k];
-    if (args[k].tag != Tag::Tensor || args[k].t->numel == 1) continue;
-    const Tensor whole{Ref<Impl>(args[k].t)};
-    parts[k] = alias(whole, shape, whole.strides(), whole->offset);
+    if (!is_whole(k)) continue;
+    Sizes stride;
+    for (int d = 0; d < out->rank; ++d) stride.push_back(broadcast_stride(args[k].t, out, d));
+    parts[k] = alias(Tensor(Ref<Impl>(args[k].t)), shape, stride, args[k].t->offset);
     seen[k].t = parts[k].get();
   }
   cpu::run_row(row, compute, seen, n, once.get());
+  Sizes stride;
   for (int d = 0; d < out->rank; ++d)
     stride.push_back(shape[d] == out->shape[d] ? once.stride(d) : 0);
   copy_raw(Tensor(Ref<Impl>(out)), alias(once, Sizes(out->shape, out->rank), stride, once->offset));
@@ -230,7 +239,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
     run_flat(r, 0, numel, tiles, false);
     return;
   }
-  if (!flat && run_once(row, compute, args, n, out)) return;
+  if (!flat && !sign && run_once(row, compute, args, n, out)) return;
   // A stop half-way would leave a tensor half-written that somebody has: one that is changed in place, or
   // given as `out`.
   const bool seen = out->count > 1 || (args[0].tag == Tag::Tensor && args[0].t == out);
